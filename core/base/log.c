@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/log.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char *const level_names[] = {"error", "warn", "info", "debug", "trace"};
+
+static _Atomic int threshold = CADRE_LOG_INFO;
+static _Thread_local int my_rank;
+static _Thread_local int my_size = 1;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static void (*bar_clear)(void *);
+static void (*bar_redraw)(void *);
+static void *bar_arg;
+
+void cadre_log_set_level(enum cadre_log_level level)
+{
+    atomic_store(&threshold, (int)level);
+}
+
+bool cadre_log_parse_level(const char *name, enum cadre_log_level *level)
+{
+    for (int i = 0; i <= CADRE_LOG_TRACE; i++)
+        if (strcmp(name, level_names[i]) == 0) {
+            *level = (enum cadre_log_level)i;
+            return true;
+        }
+    return false;
+}
+
+void cadre_log_set_rank(int rank, int size)
+{
+    my_rank = rank;
+    my_size = size;
+}
+
+int cadre_log_rank(void)
+{
+    return my_rank;
+}
+
+void cadre_log_set_bar(void (*clear)(void *), void (*redraw)(void *), void *arg)
+{
+    pthread_mutex_lock(&lock);
+    bar_clear = clear;
+    bar_redraw = redraw;
+    bar_arg = arg;
+    pthread_mutex_unlock(&lock);
+}
+
+void cadre_log(enum cadre_log_level level, const char *subsystem, const char *fmt, ...)
+{
+    if ((int)level > atomic_load(&threshold))
+        return;
+    if (level > CADRE_LOG_WARN && my_rank != 0)
+        return;
+
+    char line[2048];
+    time_t now = time(NULL);
+    struct tm tm;
+    localtime_r(&now, &tm);
+    size_t n = strftime(line, sizeof line, "%H:%M:%S ", &tm);
+    if (my_size > 1)
+        n += (size_t)snprintf(line + n, sizeof line - n, "r%d/%d ", my_rank, my_size);
+    if (level <= CADRE_LOG_WARN)
+        n += (size_t)snprintf(line + n, sizeof line - n, "%s: ", level_names[level]);
+    n += (size_t)snprintf(line + n, sizeof line - n, "%s: ", subsystem);
+    va_list ap;
+    va_start(ap, fmt);
+    int m = vsnprintf(line + n, sizeof line - n - 1, fmt, ap);
+    va_end(ap);
+    n += m < 0 ? 0 : (size_t)m;
+    if (n > sizeof line - 2)
+        n = sizeof line - 2;
+    line[n++] = '\n';
+
+    pthread_mutex_lock(&lock);
+    if (bar_clear)
+        bar_clear(bar_arg);
+    /* stderr itself may be gone; there is nowhere left to say so. */
+    ssize_t ignored = write(STDERR_FILENO, line, n);
+    (void)ignored;
+    if (bar_redraw)
+        bar_redraw(bar_arg);
+    pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/error.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "tests/support/check_main.h"
+
+START_TEST(fail_fills_one_line)
+{
+    struct cadre_error err = {0};
+    ck_assert_int_eq(cadre_fail(&err, CADRE_E_INVALID, "a\nb %d", 3), CADRE_E_INVALID);
+    ck_assert_int_eq(err.code, CADRE_E_INVALID);
+    ck_assert_str_eq(err.text, "a?b 3");
+    ck_assert_int_eq(cadre_fail(NULL, CADRE_E_IO, "x"), CADRE_E_IO);
+}
+END_TEST
+
+START_TEST(errno_and_prefix_add_context)
+{
+    struct cadre_error err = {0};
+    cadre_fail_errno(&err, CADRE_E_IO, ENOENT, "cannot open 'x'");
+    ck_assert_str_eq(err.text, "cannot open 'x': No such file or directory");
+    cadre_error_prefix(&err, "line %d", 7);
+    ck_assert_str_eq(err.text, "line 7: cannot open 'x': No such file or directory");
+}
+END_TEST
+
+START_TEST(long_text_is_cut_not_overrun)
+{
+    struct cadre_error err = {0};
+    char big[4096];
+    memset(big, 'x', sizeof big - 1);
+    big[sizeof big - 1] = 0;
+    cadre_fail(&err, CADRE_E_INVALID, "%s", big);
+    ck_assert_uint_eq(strlen(err.text), sizeof err.text - 1);
+    cadre_error_prefix(&err, "%s", big);
+    ck_assert_uint_eq(strlen(err.text), sizeof err.text - 1);
+}
+END_TEST
+
+Suite *test_suite(void)
+{
+    Suite *s = suite_create("error");
+    TCase *tc = tcase_create("error");
+    tcase_add_test(tc, fail_fills_one_line);
+    tcase_add_test(tc, errno_and_prefix_add_context);
+    tcase_add_test(tc, long_text_is_cut_not_overrun);
+    suite_add_tcase(s, tc);
+    return s;
+}
