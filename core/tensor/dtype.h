@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Element types. The values are those of the plugin ABI (<cadre/types.h>). */
+#ifndef CADRE_TENSOR_DTYPE_H
+#define CADRE_TENSOR_DTYPE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cadre/types.h>
+
+/* Bytes of one element; 0 for an unknown dtype. */
+size_t cadre_dtype_bytes(uint32_t dtype);
+
+/* "f32", "f64", "bf16", "f16", "i32", "u8"; "?" for an unknown dtype. Static storage. */
+const char *cadre_dtype_name(uint32_t dtype);
+
+#endif
