@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A data set: one thing for text, token files and ECG records. Everything a sample
+ * holds is a function of the files, the options and the sample's index, never of who
+ * asks or when.
+ *
+ * Text and tokens: one stream, its end held back for validation, cut into windows of
+ * `context` inputs and the token after each (targets are the inputs one ahead).
+ * wfdb: windows of `window` samples around each beat of one lead, split by record; the
+ * foundation task predicts the next sample (window - 1 inputs), the tasks beats and vbd
+ * give the whole window and a label. */
+#ifndef CADRE_DATA_DATASET_H
+#define CADRE_DATA_DATASET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/error.h"
+
+enum cadre_data_task {
+    CADRE_TASK_LM,
+    CADRE_TASK_CLASSIFY,
+};
+
+enum cadre_data_split {
+    CADRE_SPLIT_TRAIN,
+    CADRE_SPLIT_VALID,
+};
+
+/* A target with this value is left out of the loss. */
+#define CADRE_TARGET_IGNORED (-1)
+
+/* Strings are borrowed for the call of cadre_dataset_open; NULL and "" mean not given.
+ */
+struct cadre_dataset_config {
+    const char *format; /* text, tokens, wfdb */
+    const char *path; /* a file (text, tokens); a folder or one record (wfdb) */
+    const char *tokenizer; /* text: see cadre_tokenizer_open; default "byte" */
+    const char *lead; /* wfdb: the signal's description, as "MLII" */
+    const char *task; /* wfdb: foundation, beats, vbd; default foundation */
+    const char *valid_records; /* wfdb: "119, 209"; wins over valid_fraction */
+    const char *cache_dir; /* made if missing; NULL: an unnamed temporary file */
+    int64_t window; /* wfdb: samples per window */
+    int64_t levels; /* wfdb: tokens, 2 to 65536 */
+    double range_mv; /* wfdb: clip to +- this */
+    double valid_fraction; /* [0, 1): of the stream, or of the records */
+    int64_t context; /* text, tokens: inputs per sample */
+    int64_t vocab; /* tokens: ids must be below; 0: largest id found, plus 1 */
+    bool shuffle;
+    uint64_t seed;
+};
+
+struct cadre_dataset;
+
+struct cadre_dataset_info {
+    enum cadre_data_task task;
+    int64_t vocab;
+    int64_t classes; /* 0 where the task is LM */
+    int64_t seq_len; /* T: inputs per sample */
+    uint64_t train_samples;
+    uint64_t valid_samples;
+    uint64_t train_tokens; /* tokens the split is made of, each counted once */
+    uint64_t valid_tokens;
+    uint64_t records; /* wfdb: records used; else 0 */
+    uint64_t
+        fingerprint; /* of contents and options: same data, same number, anywhere */
+};
+
+/* Open, tokenise where no cache of it exists yet, and map. Safe to call from several
+ * threads and processes at once, also with the same cache_dir. The caller closes *out.
+ * [any thread] Errors: CADRE_E_INVALID (options, files' contents), CADRE_E_IO,
+ * CADRE_E_RESOURCE; *out is then untouched. */
+cadre_status cadre_dataset_open(const struct cadre_dataset_config *config,
+                                struct cadre_dataset **out, struct cadre_error *err);
+
+/* NULL is accepted. No call on the data set may be under way. */
+void cadre_dataset_close(struct cadre_dataset *set);
+
+/* Everything below reads only: any number of threads may share an open data set. */
+
+void cadre_dataset_info(const struct cadre_dataset *set,
+                        struct cadre_dataset_info *info);
+
+/* Write sample `index` of the split.
+ *
+ *   inputs  (T) i32  written
+ *   targets (T) i32  written; CADRE_TARGET_IGNORED throughout where the task is
+ * CLASSIFY; may be NULL label   (1) i32  written; -1 where the task is LM; may be NULL
+ *
+ * T = info.seq_len. [any thread] Errors: CADRE_E_INVALID index outside the split, or a
+ * token that is not below info.vocab (a file changed or broken after open). */
+cadre_status cadre_dataset_sample(const struct cadre_dataset *set,
+                                  enum cadre_data_split split, uint64_t index,
+                                  int32_t *inputs, int32_t *targets, int32_t *label);
+
+/* The training order: global sample position 0, 1, 2, ... over all epochs -> index in
+ * the train split. A function of (seed, position) alone; every epoch is a permutation
+ * of its own. The split must not be empty. [any thread] */
+uint64_t cadre_dataset_order(const struct cadre_dataset *set, uint64_t position);
+
+/* Samples per class in the split: counts (info.classes) u64 written. [any thread] */
+void cadre_dataset_class_counts(const struct cadre_dataset *set,
+                                enum cadre_data_split split, uint64_t *counts);
+
+/* "N", "S", "V", "F", "Q" (beats); "other", "ventricular" (vbd). Static storage. */
+const char *cadre_dataset_class_name(const struct cadre_dataset *set, int64_t class_id);
+
+/* Order-1 conditional entropy H(x_t | x_t-1) of the split in nats, from its own counts:
+ * what a model that sees one token back could reach at best on exactly these targets.
+ * Errors: CADRE_E_RESOURCE; CADRE_E_INVALID where no pair exists. [any thread] */
+cadre_status cadre_dataset_bigram_entropy(const struct cadre_dataset *set,
+                                          enum cadre_data_split split, double *nats,
+                                          struct cadre_error *err);
+
+/* Name of record `index` (below info.records) and the split it is in, for reports.
+ * Valid while the set is open. */
+const char *cadre_dataset_record(const struct cadre_dataset *set, uint64_t index,
+                                 enum cadre_data_split *split);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loader: one rank's micro-batches, filled ahead by a thread of its own.
+ *
+ * Leaf i of step s holds the global samples s * global_batch + i * micro_batch + [0,
+ * micro_batch), in the data set's training order. So a batch is a function of (seed,
+ * step, leaf) alone, whatever the rank count, and the cursor to resume from is the
+ * step. */
+#ifndef CADRE_DATA_LOADER_H
+#define CADRE_DATA_LOADER_H
+
+#include <stdint.h>
+
+#include "core/base/error.h"
+#include "core/data/dataset.h"
+
+/* The leaves a rank will ask for in each step, in this order: first + k * stride for k
+ * in [0, leaves). Only what is read ahead depends on it: any leaf may be asked for. */
+struct cadre_loader_config {
+    const struct cadre_dataset *dataset; /* borrowed until destroy */
+    int64_t global_batch; /* samples per optimizer step, all ranks */
+    int64_t micro_batch; /* B: samples per leaf */
+    int64_t first_leaf;
+    int64_t leaf_stride;
+    int64_t leaves;
+    uint64_t first_step; /* where reading ahead begins: 0, or the resumed step */
+    int64_t prefetch; /* micro-batches read ahead; 0: no thread */
+};
+
+/* The caller's memory, filled by cadre_loader_next; B = micro_batch, T = info.seq_len.
+ */
+struct cadre_batch {
+    int32_t *inputs; /* (B, T) */
+    int32_t *targets; /* (B, T), may be NULL */
+    int32_t *labels; /* (B), may be NULL */
+    double wait_s; /* written: time this call spent waiting for data */
+};
+
+struct cadre_loader;
+
+/* Start reading ahead. The caller destroys *out. Errors: CADRE_E_INVALID sizes or an
+ * empty train split, CADRE_E_RESOURCE memory or thread; *out is then untouched. */
+cadre_status cadre_loader_create(const struct cadre_loader_config *config,
+                                 struct cadre_loader **out, struct cadre_error *err);
+
+/* Stops and joins the thread. NULL is accepted. */
+void cadre_loader_destroy(struct cadre_loader *loader);
+
+/* Copy leaf `leaf` of step `step` into batch. Asking in another order than announced,
+ * or twice, is right but not read ahead. [the rank's thread only] Errors: those of
+ * cadre_dataset_sample; CADRE_E_INVALID leaf outside the step. */
+cadre_status cadre_loader_next(struct cadre_loader *loader, uint64_t step, int64_t leaf,
+                               struct cadre_batch *batch);
+
+/* Seconds spent waiting for data since create, all calls together. */
+double cadre_loader_wait_s(const struct cadre_loader *loader);
+
+#endif
