@@ -12,7 +12,8 @@ static void make_one_line(char *text)
             *p = '?';
 }
 
-static void store(struct cadre_error *err, cadre_status code, const char *fmt, va_list ap)
+static void store(struct cadre_error *err, cadre_status code, const char *fmt,
+                  va_list ap)
 {
     if (!err)
         return;
@@ -21,7 +22,8 @@ static void store(struct cadre_error *err, cadre_status code, const char *fmt, v
     make_one_line(err->text);
 }
 
-cadre_status cadre_fail(struct cadre_error *err, cadre_status code, const char *fmt, ...)
+cadre_status cadre_fail(struct cadre_error *err, cadre_status code, const char *fmt,
+                        ...)
 {
     va_list ap;
     va_start(ap, fmt);

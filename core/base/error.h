@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Errors: a code and one line of text that says what, where, expected, found, what to do.
+/* Errors: a code and one line of text that says what, where, expected, found, what to
+ * do.
  *
- * Set-up functions take a last `struct cadre_error *err` (may be NULL) and fill it through
- * cadre_fail. Step-time functions return the code only. The first text wins: a caller that
- * adds context uses cadre_error_prefix. */
+ * Set-up functions take a last `struct cadre_error *err` (may be NULL) and fill it
+ * through cadre_fail. Step-time functions return the code only. The first text wins: a
+ * caller that adds context uses cadre_error_prefix. */
 #ifndef CADRE_BASE_ERROR_H
 #define CADRE_BASE_ERROR_H
 
@@ -17,24 +18,26 @@ struct cadre_error {
 };
 
 /* The propagation macro: jumps to the function's `fail` label with `rc` set. */
-#define CADRE_TRY(call)                                                                    \
-    do {                                                                                   \
-        rc = (call);                                                                       \
-        if (rc != CADRE_OK)                                                                \
-            goto fail;                                                                     \
+#define CADRE_TRY(call)                                                                \
+    do {                                                                               \
+        rc = (call);                                                                   \
+        if (rc != CADRE_OK)                                                            \
+            goto fail;                                                                 \
     } while (0)
 
 /* Store `code` and the formatted text in err (may be NULL) and return code. Line breaks
  * and control bytes in the text are shown as '?', so an error is always one line.
  * [any thread] */
-cadre_status cadre_fail(struct cadre_error *err, cadre_status code, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
+cadre_status cadre_fail(struct cadre_error *err, cadre_status code, const char *fmt,
+                        ...) __attribute__((format(printf, 3, 4)));
 
 /* As cadre_fail, with strerror(errnum) appended after ": ". */
 cadre_status cadre_fail_errno(struct cadre_error *err, cadre_status code, int errnum,
-                              const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+                              const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 
-/* Put "prefix: " before the text already in err. Does nothing where err is NULL or OK. */
+/* Put "prefix: " before the text already in err. Does nothing where err is NULL or OK.
+ */
 void cadre_error_prefix(struct cadre_error *err, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The log: lines on stderr, one write each. "12:00:01 r3/8 comm: message". Below warn only
- * rank 0 speaks; warnings and errors come from every rank. A rank is a thread-local
- * property, because ranks may be threads. Metrics never go through the log. */
+/* The log: lines on stderr, one write each. "12:00:01 r3/8 comm: message". Below warn
+ * only rank 0 speaks; warnings and errors come from every rank. A rank is a
+ * thread-local property, because ranks may be threads. Metrics never go through the
+ * log. */
 #ifndef CADRE_BASE_LOG_H
 #define CADRE_BASE_LOG_H
 
@@ -27,8 +28,9 @@ void cadre_log_set_rank(int rank, int size);
 /* The calling thread's rank as set above, 0 by default. */
 int cadre_log_rank(void);
 
-/* While a progress bar owns the terminal's last line, lines are printed above it: `clear`
- * is called before and `redraw` after each line, under the log's lock. NULL, NULL ends. */
+/* While a progress bar owns the terminal's last line, lines are printed above it:
+ * `clear` is called before and `redraw` after each line, under the log's lock. NULL,
+ * NULL ends. */
 void cadre_log_set_bar(void (*clear)(void *), void (*redraw)(void *), void *arg);
 
 /* Log one line. `subsystem` is a short static name. [any thread] */
