@@ -12,8 +12,8 @@ static void make_one_line(char *text)
             *p = '?';
 }
 
-static void store(struct cadre_error *err, cadre_status code, const char *fmt,
-                  va_list ap)
+static void __attribute__((format(printf, 3, 0)))
+store(struct cadre_error *err, cadre_status code, const char *fmt, va_list ap)
 {
     if (!err)
         return;

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The options of a run: every key that may be set, what it is set to, and who set it.
+ *
+ * Life: create (core table) -> load -> set (environment, command line) -> apply_run,
+ * where a comparison has one -> raw("strategy.stack") says which plugins to open ->
+ * add_specs of each -> resolve -> the typed getters. Later assignments win. Anything
+ * that changes the set after resolve asks for another resolve. Names are "section.key",
+ * in lower case. Building a set: [one thread]. Reading a resolved one: [any thread]. */
+#ifndef CADRE_BASE_OPTIONS_H
+#define CADRE_BASE_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "core/base/error.h"
+
+enum cadre_option_type {
+    CADRE_OPT_BOOL = 1, /* yes, no, true, false, on, off, 1, 0 */
+    CADRE_OPT_I64, /* decimal, no leading zeros */
+    CADRE_OPT_F64, /* decimal, finite */
+    CADRE_OPT_STR,
+    CADRE_OPT_ENUM, /* one of `choices` */
+    CADRE_OPT_BYTES, /* 4096, 64k, 25M, 1G, 2T: powers of 1024; read with _i64 */
+};
+
+/* flags */
+#define CADRE_OPT_LOCAL                                                                \
+    1u /* has no meaning outside its file: config.ini leaves it out */
+
+struct cadre_option_spec {
+    const char *section, *key;
+    int type; /* enum cadre_option_type */
+    const char *def; /* default, as it would be written in a file */
+    const char *choices; /* "a, b" for ENUM, else NULL */
+    double min, max; /* for I64, F64, BYTES; min == max means no limits */
+    const char *help; /* one line */
+    unsigned flags;
+};
+
+struct cadre_options;
+
+/* One `section.key = value` of a [run:NAME]; borrowed from the options. */
+struct cadre_option_override {
+    const char *name, *value, *source;
+};
+
+/* A set that holds the core table, everything at its default. *out is owned by the
+ * caller (destroy; NULL is allowed there). Errors: CADRE_E_RESOURCE. */
+cadre_status cadre_options_create(struct cadre_options **out, struct cadre_error *err);
+
+/* A deep copy, or NULL where there is no memory. */
+struct cadre_options *cadre_options_clone(const struct cadre_options *options);
+void cadre_options_destroy(struct cadre_options *options);
+
+/* Add keys, usually a plugin's section. Strings are copied. A key that exists already
+ * with the same type and default is left alone. Errors: CADRE_E_INVALID for a key that
+ * exists otherwise or a default that its own rules refuse. */
+cadre_status cadre_options_add_specs(struct cadre_options *options,
+                                     const struct cadre_option_spec *specs, size_t n,
+                                     struct cadre_error *err);
+
+/* Accept [section] without checking its keys: it belongs to a plugin that exists but is
+ * not part of this run. */
+cadre_status cadre_options_allow_section(struct cadre_options *options,
+                                         const char *section, struct cadre_error *err);
+
+/* Read an ini file over the set. The file's run.extends (relative to the file) is read
+ * first; a cycle is refused. Values stay raw until resolve. On failure the set may hold
+ * part of the file. Errors: CADRE_E_INVALID, CADRE_E_IO; "file:line: ...". */
+cadre_status cadre_options_load(struct cadre_options *options, const char *path,
+                                struct cadre_error *err);
+
+/* Apply "section.key=value"; source says who ("command line", "environment CADRE_X").
+ */
+cadre_status cadre_options_set(struct cadre_options *options, const char *assignment,
+                               const char *source, struct cadre_error *err);
+
+/* The text of a value or of its default, before or after resolve; NULL where no such
+ * key is known and none was set. Borrowed until the set changes. */
+const char *cadre_options_raw(const struct cadre_options *options, const char *name);
+
+/* Check that every key set is known and every value is of its type, in its range, one
+ * of its choices. Errors: CADRE_E_INVALID naming where, what was expected, and the
+ * nearest key. */
+cadre_status cadre_options_resolve(struct cadre_options *options,
+                                   struct cadre_error *err);
+
+/* Typed values, after resolve. An unknown name or a wrong type is a bug (assert). Text
+ * is borrowed until the set changes. */
+bool cadre_options_bool(const struct cadre_options *options, const char *name);
+int64_t cadre_options_i64(const struct cadre_options *options, const char *name);
+double cadre_options_f64(const struct cadre_options *options, const char *name);
+const char *cadre_options_str(const struct cadre_options *options, const char *name);
+
+/* Who set it: "default", "conf/x.ini:12", "command line", ...; NULL for an unknown
+ * name. */
+const char *cadre_options_source(const struct cadre_options *options, const char *name);
+
+/* Write every value with its source as a comment, and the [run:NAME] sections. Reading
+ * the file back gives the same values. Errors: CADRE_E_IO. */
+cadre_status cadre_options_write(const struct cadre_options *options, FILE *file,
+                                 struct cadre_error *err);
+
+/* The reference that `cadre options` prints: key, type, default, range, help. */
+void cadre_options_print_reference(const struct cadre_options *options, FILE *file);
+
+/* The runs of a comparison: the names in compare.runs in that order, or, where it is
+ * empty, every [run:NAME] in the order of the file. *names is one allocation (free it)
+ * holding n pointers and their text. Errors: CADRE_E_INVALID for a name without a
+ * [run:NAME], a name given twice, or no run at all. */
+cadre_status cadre_options_list_runs(const struct cadre_options *options, char ***names,
+                                     size_t *n, struct cadre_error *err);
+
+/* The overrides of [run:NAME], *n of them; NULL where there is no such section.
+ * Borrowed until the set changes. */
+const struct cadre_option_override *
+cadre_options_run_overrides(const struct cadre_options *options, const char *run,
+                            size_t *n);
+
+/* Set every override of [run:NAME]. They win over the file and the command line, and
+ * ask for a resolve. Errors: CADRE_E_INVALID for an unknown name, listing those that
+ * exist. */
+cadre_status cadre_options_apply_run(struct cadre_options *options, const char *run,
+                                     struct cadre_error *err);
+
+#endif
