@@ -9,14 +9,15 @@
  * pending receive never holds up a collective, nor another direction.
  *
  * Reductions always add in the tree over ranks of design "exact mode": node (l, j) =
- * node (l-1, 2j) + node (l-1, 2j+1), an absent child is skipped. So the bits depend on the
- * number of ranks and nothing else. Buffers belong to the caller and must stay untouched
- * until the event has happened.
+ * node (l-1, 2j) + node (l-1, 2j+1), an absent child is skipped. So the bits depend on
+ * the number of ranks and nothing else. Buffers belong to the caller and must stay
+ * untouched until the event has happened.
  *
- * No rank waits for ever: an operation that does not complete within the time limit fails
- * with one line naming the missing rank, the collective, its sequence number and the step.
- * After the first failure everything pending and posted later returns CADRE_E_ABORTED on
- * the other ranks; cadre_comm_failure tells the first failure's text on all of them. */
+ * No rank waits for ever: an operation that does not complete within the time limit
+ * fails with one line naming the missing rank, the collective, its sequence number and
+ * the step. After the first failure everything pending and posted later returns
+ * CADRE_E_ABORTED on the other ranks; cadre_comm_failure tells the first failure's text
+ * on all of them. */
 #ifndef CADRE_COMM_COMM_H
 #define CADRE_COMM_COMM_H
 
@@ -28,15 +29,15 @@
 
 struct cadre_comm; /* `ops` is its first member */
 
-/* What one collective is called in messages and traces: "ddp bucket 3". Static storage or
- * at least as long-lived as the operation. NULL is allowed. */
+/* What one collective is called in messages and traces: "ddp bucket 3". Static storage
+ * or at least as long-lived as the operation. NULL is allowed. */
 typedef const char *cadre_comm_label;
 
 struct cadre_comm_stats {
     uint64_t operations;
-    uint64_t bytes;    /* this rank sent, by the textbook formula of the collective */
-    double busy_s;     /* queue threads carrying operations out */
-    double waited_s;   /* the caller blocked in wait: exposed communication */
+    uint64_t bytes; /* this rank sent, by the textbook formula of the collective */
+    double busy_s; /* queue threads carrying operations out */
+    double waited_s; /* the caller blocked in wait: exposed communication */
 };
 
 /* All post functions: [any thread of the rank, one at a time per communicator].
@@ -46,22 +47,23 @@ struct cadre_comm_ops {
     cadre_status (*all_reduce)(struct cadre_comm *, cadre_comm_label, const void *in,
                                void *out, uint64_t count, uint32_t dtype, uint32_t red,
                                cadre_event after, cadre_event *done);
-    /* in (offsets[R]); rank r receives the reduced in[offsets[r] .. offsets[r+1]) in out.
-     * offsets has R + 1 entries, ascending from 0, the same on all ranks, copied. out may
-     * be in + offsets[r]. */
-    cadre_status (*reduce_scatter)(struct cadre_comm *, cadre_comm_label, const void *in,
-                                   void *out, const uint64_t *offsets, uint32_t dtype,
-                                   uint32_t red, cadre_event after, cadre_event *done);
+    /* in (offsets[R]); rank r receives the reduced in[offsets[r] .. offsets[r+1]) in
+     * out. offsets has R + 1 entries, ascending from 0, the same on all ranks, copied.
+     * out may be in + offsets[r]. */
+    cadre_status (*reduce_scatter)(struct cadre_comm *, cadre_comm_label,
+                                   const void *in, void *out, const uint64_t *offsets,
+                                   uint32_t dtype, uint32_t red, cadre_event after,
+                                   cadre_event *done);
     /* out (offsets[R]): rank r contributes in (offsets[r+1] - offsets[r]); in may be
      * out + offsets[r] */
     cadre_status (*all_gather)(struct cadre_comm *, cadre_comm_label, const void *in,
                                void *out, const uint64_t *offsets, uint32_t dtype,
                                cadre_event after, cadre_event *done);
     cadre_status (*broadcast)(struct cadre_comm *, cadre_comm_label, void *buf,
-                              uint64_t count, uint32_t dtype, int root, cadre_event after,
-                              cadre_event *done);
-    /* in and out (count each): slice r of in goes to rank r, slice r of out came from r;
-     * count is a multiple of R */
+                              uint64_t count, uint32_t dtype, int root,
+                              cadre_event after, cadre_event *done);
+    /* in and out (count each): slice r of in goes to rank r, slice r of out came from
+     * r; count is a multiple of R */
     cadre_status (*all_to_all)(struct cadre_comm *, cadre_comm_label, const void *in,
                                void *out, uint64_t count, uint32_t dtype,
                                cadre_event after, cadre_event *done);
@@ -69,21 +71,25 @@ struct cadre_comm_ops {
     cadre_status (*send)(struct cadre_comm *, cadre_comm_label, const void *buf,
                          uint64_t count, uint32_t dtype, int to, cadre_event after,
                          cadre_event *done);
-    cadre_status (*recv)(struct cadre_comm *, cadre_comm_label, void *buf, uint64_t count,
-                         uint32_t dtype, int from, cadre_event after, cadre_event *done);
+    cadre_status (*recv)(struct cadre_comm *, cadre_comm_label, void *buf,
+                         uint64_t count, uint32_t dtype, int from, cadre_event after,
+                         cadre_event *done);
     cadre_status (*barrier)(struct cadre_comm *, cadre_comm_label, cadre_event after,
                             cadre_event *done);
-    /* Sleep until the event has happened; its operation's status. Event 0 returns OK. */
+    /* Sleep until the event has happened; its operation's status. Event 0 returns OK.
+     */
     cadre_status (*wait)(struct cadre_comm *, cadre_event event);
-    /* [collective over the parent] Ranks of equal `color` form a group ordered by `key`,
-     * then by rank in the parent. color < 0: this rank is in none, *out is NULL. */
-    cadre_status (*split)(struct cadre_comm *, int color, int key, struct cadre_comm **out,
-                          struct cadre_error *err);
-    /* [any thread, does not block] End everything pending on every rank of the world with
-     * `why` as the first failure, unless there was one. */
+    /* [collective over the parent] Ranks of equal `color` form a group ordered by
+     * `key`, then by rank in the parent. color < 0: this rank is in none, *out is NULL.
+     */
+    cadre_status (*split)(struct cadre_comm *, int color, int key,
+                          struct cadre_comm **out, struct cadre_error *err);
+    /* [any thread, does not block] End everything pending on every rank of the world
+     * with `why` as the first failure, unless there was one. */
     void (*abort)(struct cadre_comm *, const char *why);
     void (*stats)(const struct cadre_comm *, struct cadre_comm_stats *out);
-    /* Waits for nothing: pending operations are aborted. Destroy splits before parents. */
+    /* Waits for nothing: pending operations are aborted. Destroy splits before parents.
+     */
     void (*destroy)(struct cadre_comm *);
 };
 
@@ -95,7 +101,8 @@ struct cadre_comm {
 /* Tell the world which optimizer step the rank is in, for messages. [any thread] */
 void cadre_comm_set_step(struct cadre_comm *comm, uint64_t step);
 
-/* The first failure of the world as text; CADRE_OK and untouched err while there is none. */
+/* The first failure of the world as text; CADRE_OK and untouched err while there is
+ * none. */
 cadre_status cadre_comm_failure(const struct cadre_comm *comm, struct cadre_error *err);
 
 #endif

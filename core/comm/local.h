@@ -10,8 +10,8 @@
 
 struct cadre_local_config {
     int size;
-    bool processes;       /* ranks do not share an address space: payloads are staged */
-    double timeout_s;     /* comm.timeout */
+    bool processes; /* ranks do not share an address space: payloads are staged */
+    double timeout_s; /* comm.timeout */
     double link_gbytes_s; /* comm.link; 0: as fast as memory */
     double link_latency_s;
 };
@@ -28,7 +28,8 @@ cadre_status cadre_local_segment_open(int fd, struct cadre_local_segment **out,
                                       struct cadre_error *err);
 void cadre_local_segment_close(struct cadre_local_segment *segment);
 
-/* Say that a rank is dead (killed, crashed): the run ends on all others. [any thread] */
+/* Say that a rank is dead (killed, crashed): the run ends on all others. [any thread]
+ */
 void cadre_local_segment_fail(struct cadre_local_segment *segment, int rank,
                               const char *why);
 /* The first failure's text, or "" while there is none. Copies at most size bytes. */

@@ -6,8 +6,8 @@
  *   - [stream] it enqueues on the device's current stream and may return before it ran;
  *     on the CPU it runs inline. One thread at a time drives a device.
  *   - it allocates nothing that outlives the call; pointers are the caller's.
- *   - same inputs, same bits, whatever the number of threads: work is cut into tiles fixed
- *     by the shapes, and a sum has an order fixed by the shapes.
+ *   - same inputs, same bits, whatever the number of threads: work is cut into tiles
+ * fixed by the shapes, and a sum has an order fixed by the shapes.
  *   - element-wise bits do not depend on the position of an element in the call, so a
  *     range may be cut anywhere (AdamW over shards).
  *   - `dtype` is CADRE_F32 or CADRE_F64 unless said otherwise; all of an op's floating
@@ -27,13 +27,13 @@ struct cadre_device; /* state of one instance; `ops` is its first member */
 
 enum cadre_epilogue {
     CADRE_EPILOGUE_NONE,
-    CADRE_EPILOGUE_BIAS,      /* c += bias */
+    CADRE_EPILOGUE_BIAS, /* c += bias */
     CADRE_EPILOGUE_BIAS_GELU, /* aux = c + bias; c = gelu_tanh(aux) */
 };
 
 /* c (M, N) = op(a) (M, K) * op(b) (K, N) + beta * c, then the epilogue.
- * ta: a is stored (K, M); tb: b is stored (N, K). beta is 0 or 1; with 0, c is not read.
- * bias (N) or NULL; aux (M, N) with leading dimension ldc or NULL. */
+ * ta: a is stored (K, M); tb: b is stored (N, K). beta is 0 or 1; with 0, c is not
+ * read. bias (N) or NULL; aux (M, N) with leading dimension ldc or NULL. */
 struct cadre_gemm {
     uint32_t dtype;
     int64_t m, n, k;
@@ -48,9 +48,9 @@ struct cadre_gemm {
     void *aux;
 };
 
-/* Causal attention. Rows are tokens b*T + t. q (N, H, D) with leading dimension ldq, k and v
- * (N, G, D) with ldk, ldv; head h reads key/value head h / (H/G); scale 1/sqrt(D).
- * out (N, H, D) with ldo. lse (B, H, T) is written by fwd and read by bwd.
+/* Causal attention. Rows are tokens b*T + t. q (N, H, D) with leading dimension ldq, k
+ * and v (N, G, D) with ldk, ldv; head h reads key/value head h / (H/G); scale
+ * 1/sqrt(D). out (N, H, D) with ldo. lse (B, H, T) is written by fwd and read by bwd.
  * bwd reads out and dout (ldo) and overwrites dq (ldq), dk (ldk), dv (ldv).
  * Never stores T x T for more than one head per thread. */
 struct cadre_attention {
@@ -64,8 +64,8 @@ struct cadre_attention {
     void *dq, *dk, *dv;
 };
 
-/* y (N, C) = norm(x) * w + b.  LayerNorm when `layer` is set (Ba et al. 2016), else RMSNorm
- * (Zhang & Sennrich 2019; no b). eps is added to the variance / mean square.
+/* y (N, C) = norm(x) * w + b.  LayerNorm when `layer` is set (Ba et al. 2016), else
+ * RMSNorm (Zhang & Sennrich 2019; no b). eps is added to the variance / mean square.
  * stats (N, 2): mean and 1/std (mean is 0 for RMSNorm), written by fwd, read by bwd.
  * bwd_input: dx (N, C) = d/dx, plus `residual` (N, C) added when not NULL (may be dx).
  * bwd_weight: dw (C), db (C) with beta 0 or 1; rows are summed in fixed groups. */
@@ -104,12 +104,11 @@ struct cadre_embed {
 
 /* Softmax cross-entropy over a slice of the vocabulary, without storing probabilities.
  * logits (N, V) cover classes [begin, begin + V). Target -1 ignores the row.
- * fwd: max (N), sum (N) = sum exp(logit - max), picked (N) = the target's logit, or 0 where
- * the target is outside the slice.
- * rescale: sum *= exp(old max - max), for slices brought to a common maximum.
- * loss: loss_rows (N, f64) = log(sum) + max - picked, 0 for ignored rows.
- * bwd: logits are overwritten by (softmax - onehot) * seed, 0 for ignored rows; `max` and
- * `sum` are those of the whole vocabulary. */
+ * fwd: max (N), sum (N) = sum exp(logit - max), picked (N) = the target's logit, or 0
+ * where the target is outside the slice. rescale: sum *= exp(old max - max), for slices
+ * brought to a common maximum. loss: loss_rows (N, f64) = log(sum) + max - picked, 0
+ * for ignored rows. bwd: logits are overwritten by (softmax - onehot) * seed, 0 for
+ * ignored rows; `max` and `sum` are those of the whole vocabulary. */
 struct cadre_xent {
     uint32_t dtype;
     int64_t rows, vocab, begin;
@@ -121,8 +120,8 @@ struct cadre_xent {
     double seed;
 };
 
-/* AdamW over a slice (Loshchilov & Hutter 2019): decoupled decay, bias correction by step.
- * grad is read as grad * grad_scale. */
+/* AdamW over a slice (Loshchilov & Hutter 2019): decoupled decay, bias correction by
+ * step. grad is read as grad * grad_scale. */
 struct cadre_adamw {
     uint32_t dtype; /* of param, grad, exp_avg, exp_avg_sq */
     int64_t count;
@@ -147,7 +146,8 @@ struct cadre_sgd {
 
 typedef uint64_t cadre_stream_id; /* 0 is the device's own compute stream */
 
-/* Elements per chunk of sum_squares; fixed, because the global norm's order rests on it. */
+/* Elements per chunk of sum_squares; fixed, because the global norm's order rests on
+ * it. */
 #define CADRE_NORM_CHUNK 4096
 
 struct cadre_device_ops {
@@ -157,8 +157,10 @@ struct cadre_device_ops {
     /* memory: 64-byte aligned; NULL when there is none. `free` accepts NULL. */
     void *(*alloc)(struct cadre_device *, size_t bytes);
     void (*free)(struct cadre_device *, void *);
-    cadre_status (*copy)(struct cadre_device *, void *dst, const void *src, size_t bytes);
-    cadre_status (*to_device)(struct cadre_device *, void *dst, const void *host, size_t);
+    cadre_status (*copy)(struct cadre_device *, void *dst, const void *src,
+                         size_t bytes);
+    cadre_status (*to_device)(struct cadre_device *, void *dst, const void *host,
+                              size_t);
     cadre_status (*to_host)(struct cadre_device *, void *host, const void *src, size_t);
     cadre_status (*zero)(struct cadre_device *, void *dst, size_t bytes);
 
@@ -175,16 +177,18 @@ struct cadre_device_ops {
     /* db (C) = beta * db + column sums of dy (N, C), rows in fixed groups */
     cadre_status (*bias_bwd)(struct cadre_device *, uint32_t dtype, const void *dy,
                              int64_t rows, int64_t channels, void *db, int beta);
-    cadre_status (*attention_fwd)(struct cadre_device *, const struct cadre_attention *);
-    cadre_status (*attention_bwd)(struct cadre_device *, const struct cadre_attention *);
+    cadre_status (*attention_fwd)(struct cadre_device *,
+                                  const struct cadre_attention *);
+    cadre_status (*attention_bwd)(struct cadre_device *,
+                                  const struct cadre_attention *);
 
     /* norms and pointwise */
     cadre_status (*norm_fwd)(struct cadre_device *, const struct cadre_norm *);
     cadre_status (*norm_bwd_input)(struct cadre_device *, const struct cadre_norm *);
     cadre_status (*norm_bwd_weight)(struct cadre_device *, const struct cadre_norm *);
-    /* rotary embedding in place on x (N, H, D), row stride ld; pair (i, i + D/2) turns by
-     * (position + t) * theta^(-2i/D) (Su et al. 2021, half-rotation layout of Hugging Face
-     * Llama); `inverse` turns back, which is the backward pass. */
+    /* rotary embedding in place on x (N, H, D), row stride ld; pair (i, i + D/2) turns
+     * by (position + t) * theta^(-2i/D) (Su et al. 2021, half-rotation layout of
+     * Hugging Face Llama); `inverse` turns back, which is the backward pass. */
     cadre_status (*rope)(struct cadre_device *, uint32_t dtype, void *x, int64_t ld,
                          int64_t batch, int64_t time, int64_t heads, int64_t head_size,
                          double theta, int64_t position, bool inverse);
@@ -205,7 +209,8 @@ struct cadre_device_ops {
     /* embedding and loss */
     cadre_status (*embed_fwd)(struct cadre_device *, const struct cadre_embed *);
     cadre_status (*embed_bwd_tokens)(struct cadre_device *, const struct cadre_embed *);
-    cadre_status (*embed_bwd_positions)(struct cadre_device *, const struct cadre_embed *);
+    cadre_status (*embed_bwd_positions)(struct cadre_device *,
+                                        const struct cadre_embed *);
     cadre_status (*xent_fwd)(struct cadre_device *, const struct cadre_xent *);
     cadre_status (*xent_rescale)(struct cadre_device *, const struct cadre_xent *);
     cadre_status (*xent_loss)(struct cadre_device *, const struct cadre_xent *);
@@ -214,8 +219,9 @@ struct cadre_device_ops {
     /* optimizer and reductions */
     cadre_status (*adamw)(struct cadre_device *, const struct cadre_adamw *);
     cadre_status (*sgd)(struct cadre_device *, const struct cadre_sgd *);
-    /* sums (ceil(count / CADRE_NORM_CHUNK), f64, host memory): sum of squares of each chunk
-     * of x, in double; waits for the stream. A chunk with NaN or infinity gives one. */
+    /* sums (ceil(count / CADRE_NORM_CHUNK), f64, host memory): sum of squares of each
+     * chunk of x, in double; waits for the stream. A chunk with NaN or infinity gives
+     * one. */
     cadre_status (*sum_squares)(struct cadre_device *, uint32_t dtype, const void *x,
                                 int64_t count, double *sums);
     cadre_status (*scale)(struct cadre_device *, uint32_t dtype, void *x, int64_t count,
@@ -234,12 +240,13 @@ struct cadre_device {
 
 struct cadre_device_config {
     const char *kind; /* "auto", "cpu", "cuda" */
-    int threads;      /* CPU cores of this rank, >= 1 */
+    int threads; /* CPU cores of this rank, >= 1 */
 };
 
 /* Open a device. kind "cuda" is refused with the reason where no module can be opened;
  * "auto" then falls back to the CPU. On success *out is owned by the caller.
- * Errors: CADRE_E_INVALID unknown kind or threads < 1; CADRE_E_UNSUPPORTED no such device. */
+ * Errors: CADRE_E_INVALID unknown kind or threads < 1; CADRE_E_UNSUPPORTED no such
+ * device. */
 cadre_status cadre_device_open(const struct cadre_device_config *config,
                                struct cadre_device **out, struct cadre_error *err);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Optimizers over slices: AdamW and SGD on flat ranges of parameters, wherever a strategy
- * has placed them; learning-rate schedule; global norm and clipping. */
+/* Optimizers over slices: AdamW and SGD on flat ranges of parameters, wherever a
+ * strategy has placed them; learning-rate schedule; global norm and clipping. */
 #ifndef CADRE_OPTIM_OPTIMIZER_H
 #define CADRE_OPTIM_OPTIMIZER_H
 
@@ -39,15 +39,15 @@ struct cadre_opt_slice {
 };
 
 /* Learning rate of optimizer step `step`, counted from 1: linear warm-up from
- * lr/warmup to lr over `warmup` steps, then constant, or cosine / linear down to min_lr at
- * step `steps`. */
+ * lr/warmup to lr over `warmup` steps, then constant, or cosine / linear down to min_lr
+ * at step `steps`. */
 double cadre_lr_at(const struct cadre_optimizer_config *config, int64_t step);
 
 /* Update every slice. grad_scale multiplies the gradients (clipping). [stream] */
 cadre_status cadre_optimizer_step(const struct cadre_optimizer_config *config,
                                   struct cadre_device *device, uint32_t dtype,
-                                  struct cadre_opt_slice *slices, size_t n, int64_t step,
-                                  double grad_scale);
+                                  struct cadre_opt_slice *slices, size_t n,
+                                  int64_t step, double grad_scale);
 
 /* Number of norm chunks of a parameter of `count` elements: chunks of CADRE_NORM_CHUNK
  * that restart at each parameter. */
@@ -57,8 +57,8 @@ uint64_t cadre_norm_chunks(uint64_t count);
  * node (l-1, 2j+1), an absent child is skipped. 0.0 for n == 0. */
 double cadre_tree_sum(const double *values, size_t n);
 
-/* Factor for clipping a gradient of norm `norm`: min(1, clip / (norm + 1e-6)), 1 when clip
- * is 0 (torch.nn.utils.clip_grad_norm_). */
+/* Factor for clipping a gradient of norm `norm`: min(1, clip / (norm + 1e-6)), 1 when
+ * clip is 0 (torch.nn.utils.clip_grad_norm_). */
 double cadre_clip_scale(double clip, double norm);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plain types that cross the plugin boundary. Only fixed-width integers, double, pointers
- * and function pointers cross it. */
+/* Plain types that cross the plugin boundary. Only fixed-width integers, double,
+ * pointers and function pointers cross it. */
 #ifndef CADRE_TYPES_H
 #define CADRE_TYPES_H
 
@@ -26,7 +26,8 @@
 #define CADRE_SUM 1u
 #define CADRE_MAX 2u
 
-/* A point in an ordered queue. 0 has already happened. Stays valid for the whole run. */
+/* A point in an ordered queue. 0 has already happened. Stays valid for the whole run.
+ */
 typedef uint64_t cadre_event;
 
 /* A view of `count` elements; never owns. */

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The strategy plugin ABI, version 0.1 (0.x is free to change between minors).
+ *
+ * A strategy owns placement and movement: which rank holds which slice, and when it
+ * travels. The core owns the mesh, communicators and their order, loss scaling, global
+ * norm and clipping, the optimizer loop, random numbers and checkpoint files.
+ *
+ * Life of an instance (one per rank; several may live in one process):
+ *
+ *   entry -> create -> plan (pure, may run often; --dry-run stops here)
+ *         -> [ranks agree on build, plugins, options and plan] -> bind
+ *         -> { step -> sync(GRADS) -> [norm, clip, optimizer] -> sync(PARAMS) }*
+ *         -> sync(QUIESCE) -> destroy
+ *
+ *   step:  outermost plugin first, each calls next->run; the schedule drives
+ *          cadre.model forward/backward, and meanwhile the core raises on_block and
+ *          on_grad on every plugin (roles SCHEDULE, INTRA, DATA, OBSERVER in that
+ * order) and on_joint on the plugin that claims act.complete.
+ *
+ * Growth: `struct_size` is first in every crossing struct and set with sizeof; a reader
+ * takes the smaller size; new fields go to the end; a new function slot is optional and
+ * guarded by CADRE_HAS. No enums, bit-fields, long, bool, varargs or unions cross.
+ *
+ * Threads: [main] the thread that created the instance, before start or after stop.
+ * [exec] the one thread that drives this rank, never two calls at once (in a rank that
+ * is a thread, [main] and [exec] are the same). [any] any thread, must not block.
+ *
+ * A plugin links nothing of the host; it reaches it through the tables of
+ * <cadre/services.h>. It must not exit, abort, longjmp, set signal handlers or change
+ * the environment. */
+#ifndef CADRE_STRATEGY_H
+#define CADRE_STRATEGY_H
+
+#include <cadre/services.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CADRE_ABI_MAJOR 0u
+#define CADRE_ABI_MINOR 1u
+#define CADRE_MAGIC UINT64_C(0x3145524441433ec3)
+#define CADRE_ENTRY cadre_plugin_entry_1
+#define CADRE_ENTRY_NAME "cadre_plugin_entry_1"
+
+/* Does the other side's struct reach this member, and is it set? */
+#define CADRE_HAS(p, m)                                                                \
+    ((p) && (p)->struct_size >= offsetof(__typeof__(*(p)), m) + sizeof((p)->m) &&      \
+     (p)->m)
+
+/* ---- options: static data, readable without creating anything ----------------------
+ */
+#define CADRE_OPTION_BOOL 1u
+#define CADRE_OPTION_I64 2u
+#define CADRE_OPTION_F64 3u
+#define CADRE_OPTION_STR 4u
+#define CADRE_OPTION_ENUM 5u /* choices: "a, b, c" */
+#define CADRE_OPTION_BYTES 6u /* 64k, 25M, 1G */
+
+struct cadre_option {
+    uint32_t struct_size;
+    uint32_t type;
+    const char *key; /* [a-z0-9_]+, in the ini section of the plugin's short name */
+    const char *def; /* default, in ini spelling */
+    const char *choices; /* ENUM only, else NULL */
+    const char *help; /* one line */
+    double min, max; /* numbers only; both 0: any */
+    uint32_t flags; /* 0 */
+    uint32_t pad_;
+};
+
+/* Parsed, range-checked, defaulted values. Strings live as long as the instance. [any]
+ */
+struct cadre_values {
+    uint32_t struct_size;
+    uint32_t pad_;
+    const void *h;
+    int64_t (*i64)(const void *h, const char *key); /* BOOL (0 or 1), I64, BYTES */
+    double (*f64)(const void *h, const char *key);
+    const char *(*str)(const void *h, const char *key); /* STR, ENUM */
+};
+
+/* ---- plan: pure, repeatable, no device memory and no communication ------------------
+ */
+#define CADRE_BATCH_SPLIT 1u /* ranks along the axis see different samples */
+#define CADRE_BATCH_SAME 2u
+
+#define CADRE_LEAVES_BLOCK 1u /* rank r holds M/N consecutive micro-batches */
+#define CADRE_LEAVES_CYCLIC 2u /* micro-batch i is on rank i % N */
+
+#define CADRE_KIND_PARAM 1u
+#define CADRE_KIND_GRAD 2u
+#define CADRE_KIND_OPT 3u
+
+#define CADRE_CLAIM_SHARED 1u /* flag: others may claim the effect too */
+#define CADRE_LIVE_SPLIT 1u /* flag: INPUT and WEIGHT backward run apart */
+
+/* All functions return a status; a refusal has already been recorded with its text.
+ * Effects: schedule.order, device.place, param.place, act.complete, grad.reduce,
+ * opt.shard are exclusive per axis; "com.vendor.thing" for others. */
+struct cadre_plan {
+    uint32_t struct_size;
+    uint32_t rank, ranks; /* world */
+    uint32_t dtype; /* of parameters and gradients */
+    uint32_t exact; /* run.exact */
+    uint32_t n_units; /* embedding, blocks, head */
+    uint64_t microbatches; /* M, of the whole step */
+    uint64_t batch, time, channels; /* one micro-batch is (batch, time) tokens */
+    void *h;
+    cadre_status (*use_axis)(void *h, const char *axis, uint32_t batch);
+    cadre_status (*claim)(void *h, const char *effect, const char *axis,
+                          uint32_t flags);
+    /* How micro-batches map to ranks of the batch-splitting axes; default BLOCK. */
+    cadre_status (*leaves)(void *h, uint32_t map);
+    /* SCHEDULE: this rank runs units [begin, end) as its next chunk (0, 1, ...), and
+     * keeps at most `live` micro-batches of it between forward and backward. Without a
+     * call one chunk holds all units and live is 1. */
+    cadre_status (*chunk)(void *h, uint32_t begin, uint32_t end, uint32_t live,
+                          uint32_t flags);
+    /* INTRA: model parallel degree along `axis`; the core cuts parameters and local
+     * sizes as <cadre/services.h> says. */
+    cadre_status (*split_model)(void *h, const char *axis);
+    /* This rank owns elements [begin, begin + count) of the flat local part of a
+     * parameter, as its only share of `kind`, in `space`. Without a call a rank owns
+     * the whole. A rank that owns nothing of it says count 0. PARAM: no full storage is
+     * made, the plugin attaches it while it is needed. GRAD: likewise. OPT: states and
+     * update of that range only. */
+    cadre_status (*place_range)(void *h, cadre_param_id param, uint32_t kind,
+                                uint64_t begin, uint64_t count, uint32_t space);
+    /* Memory the plugin itself will allocate in bind, for the table of --dry-run. */
+    cadre_status (*memory)(void *h, uint32_t space, uint64_t bytes, const char *tag);
+};
+
+/* ---- events raised while a step runs [exec]
+ * ------------------------------------------ */
+#define CADRE_BEFORE_FORWARD 1u
+#define CADRE_AFTER_FORWARD 2u
+#define CADRE_BEFORE_BACKWARD 3u
+#define CADRE_AFTER_BACKWARD 4u
+
+#define CADRE_EV_RECOMPUTE 1u /* forward run again inside a backward */
+#define CADRE_EV_INPUT 2u /* backward computes input gradients */
+#define CADRE_EV_WEIGHT 4u /* backward computes weight gradients */
+
+struct cadre_block_ev {
+    uint32_t struct_size;
+    uint32_t kind;
+    uint32_t unit, chunk, microbatch;
+    int32_t next_unit; /* the unit that needs its parameters next, -1: not known */
+    uint32_t flags;
+    uint32_t pad_;
+};
+
+#define CADRE_GRAD_FINAL 1u /* last contribution of this step on this rank */
+
+/* Raised once per (gradient entry, micro-batch) after the weight gradient exists, in
+ * ascending micro-batch order per entry. With FINAL, `grad` holds the rank's sum. In
+ * exact mode only FINAL events carry a buffer under the BLOCK map (grad is NULL
+ * before), and every event carries its own leaf under CYCLIC. `ready` comes in as the
+ * point after which grad may be read; a plugin that goes on working on it
+ * asynchronously stores a later one. */
+struct cadre_grad_ev {
+    uint32_t struct_size;
+    uint32_t flags;
+    cadre_param_id param;
+    uint32_t microbatch;
+    cadre_event ready;
+    struct cadre_buf *grad;
+};
+
+#define CADRE_JOINT_EMBED_OUT 0u
+#define CADRE_JOINT_ATTN_IN 1u
+#define CADRE_JOINT_ATTN_OUT 2u
+#define CADRE_JOINT_MLP_IN 3u
+#define CADRE_JOINT_MLP_OUT 4u
+#define CADRE_JOINT_HEAD_IN 5u
+#define CADRE_JOINT_LOSS_MAX 6u
+#define CADRE_JOINT_LOSS_SUM 7u
+
+/* A partial value to be completed over the tensor axis: out = f(in), distinct buffers
+ * of `count` elements. Forward joints: *_OUT and LOSS_*; backward joints: *_IN. */
+struct cadre_joint_ev {
+    uint32_t struct_size;
+    uint32_t joint;
+    uint32_t unit, microbatch;
+    uint32_t backward;
+    uint32_t pad_;
+    const struct cadre_buf *in;
+    struct cadre_buf *out;
+};
+
+/* ---- step and sync
+ * -------------------------------------------------------------------- */
+struct cadre_step {
+    uint32_t struct_size;
+    uint32_t n_microbatches; /* of this rank */
+    uint64_t step; /* from 1 */
+    uint64_t tokens_global;
+};
+
+struct cadre_next {
+    uint32_t struct_size;
+    uint32_t pad_;
+    void *h;
+    cadre_status (*run)(void *h, const struct cadre_step *step);
+};
+
+#define CADRE_SYNC_GRADS 1u /* reductions of this step are complete */
+#define CADRE_SYNC_PARAMS 2u /* parameters are usable for the next forward */
+#define CADRE_SYNC_METRICS 3u /* counters are up to date */
+#define CADRE_SYNC_QUIESCE 4u /* nothing in flight: safe to checkpoint or destroy */
+
+/* ---- private state for checkpoints
+ * ---------------------------------------------------- */
+#define CADRE_BLOB_DROPPABLE 1u
+#define CADRE_BLOB_REPLICATED 2u
+#define CADRE_BLOB_PER_RANK 3u /* disables resuming at another size, and says so */
+
+/* Describes, never writes files. The same calls are made to save and to load. */
+struct cadre_state_sink {
+    uint32_t struct_size;
+    uint32_t saving;
+    void *h;
+    cadre_status (*blob)(void *h, const char *key, uint32_t version, uint32_t policy,
+                         void *data, uint64_t bytes);
+};
+
+/* ---- the plugin
+ * ------------------------------------------------------------------------ */
+struct cadre_self; /* the plugin's instance; the host never looks in */
+
+struct cadre_strategy_ops {
+    uint32_t struct_size;
+    uint32_t pad_;
+    /* [main] If it fails it has released everything; else destroy is called exactly
+     * once. */
+    cadre_status (*create)(const struct cadre_host *, const struct cadre_values *,
+                           struct cadre_self **out);
+    cadre_status (*plan)(struct cadre_self *,
+                         const struct cadre_plan *); /* [main] pure */
+    cadre_status (*bind)(struct cadre_self *); /* [main] */
+    /* [exec] NULL: pass through to next. Postcondition: every local gradient
+     * contribution was announced; work may be in flight. */
+    cadre_status (*step)(struct cadre_self *, const struct cadre_step *,
+                         const struct cadre_next *next);
+    cadre_status (*sync)(struct cadre_self *, uint32_t what); /* [exec] idempotent */
+    cadre_status (*on_block)(struct cadre_self *,
+                             const struct cadre_block_ev *); /* opt. */
+    cadre_status (*on_grad)(struct cadre_self *, struct cadre_grad_ev *); /* opt. */
+    cadre_status (*on_joint)(struct cadre_self *,
+                             const struct cadre_joint_ev *); /* opt. */
+    cadre_status (*state)(struct cadre_self *,
+                          const struct cadre_state_sink *); /* opt. */
+    void (*abort)(
+        struct cadre_self *); /* [any] opt.: another rank failed; do not block */
+    void (*destroy)(struct cadre_self *); /* [main] */
+};
+
+#define CADRE_ROLE_PLACEMENT 1u /* mig */
+#define CADRE_ROLE_SCHEDULE                                                            \
+    2u /* pipeline; at most one, the core has a sequential one */
+#define CADRE_ROLE_INTRA 3u /* tensor */
+#define CADRE_ROLE_DATA 4u /* ddp, zero */
+#define CADRE_ROLE_OBSERVER 5u
+
+/* A static const object of the plugin. */
+struct cadre_plugin {
+    uint64_t magic;
+    uint32_t struct_size;
+    uint16_t abi_major, abi_minor;
+    uint16_t min_host_minor;
+    uint16_t pad_;
+    uint32_t role;
+    const char *id; /* "org.cadre.ddp": unique; the last part is the short name that
+                       strategy.stack and the ini section use */
+    const char *version; /* of the plugin */
+    const char *summary; /* one line */
+    const char *build; /* compiler and the like, may be "" */
+    const char *axis; /* the mesh axis it owns: "dp", "pp", "tp", "mig" */
+    const struct cadre_option *options;
+    uint32_t n_options;
+    uint32_t option_stride; /* sizeof(struct cadre_option) of the plugin */
+    const char *const
+        *services; /* required service ids, NULL-terminated; may be NULL */
+    const struct cadre_strategy_ops *ops;
+};
+
+#define CADRE_EXPORT __attribute__((visibility("default")))
+
+/* The only exported symbol. Pure: no allocation, no environment, no device. */
+CADRE_EXPORT const struct cadre_plugin *CADRE_ENTRY(void);
+
+/* frozen layouts: a reorder or a widened field fails to compile */
+#ifdef __cplusplus
+#define CADRE_FROZEN(c) static_assert(c, #c)
+#else
+#define CADRE_FROZEN(c) _Static_assert(c, #c)
+#endif
+#if UINTPTR_MAX == UINT64_MAX
+CADRE_FROZEN(offsetof(struct cadre_plugin, ops) == 88);
+CADRE_FROZEN(offsetof(struct cadre_strategy_ops, destroy) == 88);
+CADRE_FROZEN(sizeof(struct cadre_buf) == 32);
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif
