@@ -85,11 +85,11 @@ struct cadre_comm_svc {
 
 /* How tensor parallelism cuts a parameter (info only; the core cuts after split_model).
  */
-#define CADRE_SPLIT_NONE 0u
-#define CADRE_SPLIT_COLUMN 1u
-#define CADRE_SPLIT_QKV 2u
-#define CADRE_SPLIT_ROW 3u
-#define CADRE_SPLIT_VOCAB 4u
+#define CADRE_CUT_NONE 0u
+#define CADRE_CUT_COLUMN 1u
+#define CADRE_CUT_QKV 2u
+#define CADRE_CUT_ROW 3u
+#define CADRE_CUT_VOCAB 4u
 
 struct cadre_param_info {
     uint32_t struct_size;

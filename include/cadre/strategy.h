@@ -168,14 +168,14 @@ struct cadre_grad_ev {
     struct cadre_buf *grad;
 };
 
-#define CADRE_JOINT_EMBED_OUT 0u
-#define CADRE_JOINT_ATTN_IN 1u
-#define CADRE_JOINT_ATTN_OUT 2u
-#define CADRE_JOINT_MLP_IN 3u
-#define CADRE_JOINT_MLP_OUT 4u
-#define CADRE_JOINT_HEAD_IN 5u
-#define CADRE_JOINT_LOSS_MAX 6u
-#define CADRE_JOINT_LOSS_SUM 7u
+#define CADRE_AT_EMBED_OUT 0u
+#define CADRE_AT_ATTN_IN 1u
+#define CADRE_AT_ATTN_OUT 2u
+#define CADRE_AT_MLP_IN 3u
+#define CADRE_AT_MLP_OUT 4u
+#define CADRE_AT_HEAD_IN 5u
+#define CADRE_AT_LOSS_MAX 6u
+#define CADRE_AT_LOSS_SUM 7u
 
 /* A partial value to be completed over the tensor axis: out = f(in), distinct buffers
  * of `count` elements. Forward joints: *_OUT and LOSS_*; backward joints: *_IN. */
