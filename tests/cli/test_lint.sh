@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Every checker of tools/lint passes a clean tree and fails a bad one, naming file and line.
+set -euo pipefail
+lint=$CADRE_SRC/tools/lint
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+mkdir -p "$tree"/{core/base,core/model,core/tensor,core/train,plugins/p,tests/base,include/cadre}
+cp "$CADRE_SRC"/.clang-format "$CADRE_SRC"/.clang-tidy "$tree"
+: >"$tree/covered"
+export LINT_COVERED=$tree/covered LINT_CACHE=$tree/cache
+spdx='/* SPDX-License-Identifier: Apache-2.0 */'
+
+# fails CHECKER FILE PATTERN: with stdin as FILE the checker fails with such a line.
+fails() {
+    local out file=$tree/$2
+    mkdir -p "$(dirname "$file")"
+    cat >"$file"
+    if out=$("$lint" --root "$tree" --only "$1" 2>&1); then
+        echo "tools/lint --only $1 accepts this $2:"
+        cat "$file"
+        exit 1
+    fi
+    if ! grep -qE "$3" <<<"$out"; then
+        echo "tools/lint --only $1 fails on $2, but not with '$3':"
+        echo "$out"
+        exit 1
+    fi
+    rm "$file"
+}
+
+passes() {
+    local out
+    if ! out=$("$lint" --root "$tree" --only "$1" 2>&1); then
+        echo "tools/lint --only $1 fails on a clean tree:"
+        echo "$out"
+        exit 1
+    fi
+}
+
+# has TOOL: tools that a build machine may lack.
+has() {
+    command -v "$1" >/dev/null || { echo "SKIP: no $1"; return 1; }
+}
+
+body() { # LINES: a function of so many lines
+    printf '%s\n' "$spdx" 'int f(void);' 'int f(void)' '{'
+    for _ in $(seq $(($1 - 1))); do echo '    ;'; done
+    printf '%s\n' '    return 0;' '}'
+}
+
+for name in base/good model/good; do
+    printf '%s\n' "$spdx" 'int good(void);' 'int good(void)' '{' '    return 0;' '}' \
+        >"$tree/core/$name.c"
+    touch "$tree/tests/base/test_good.c"
+done
+printf '%s\n' "$spdx" >"$tree/tests/base/test_good.c"
+
+for checker in sizes includes text tests; do
+    passes $checker
+done
+
+body 61 | fails sizes core/base/a.c '^core/base/a.c:4: a function of 61 lines'
+{ body 60; } >"$tree/core/base/a.c"
+passes sizes
+body 70 | sed 's|^{|&\n    /* lint: long because it is a table */|' >"$tree/core/base/a.c"
+passes sizes
+rm "$tree/core/base/a.c"
+{ echo "$spdx"; printf '\n%.0s' $(seq 600); } | fails sizes core/base/a.c ':601: a file of 601'
+{ echo "$spdx"; printf '\n%.0s' $(seq 300); } | fails sizes core/base/a.h ':301: a header of 301'
+{ echo "$spdx"; printf '/* %090d */\n' 0; } | fails sizes core/base/a.h ':2: a line of 96'
+printf '%s\n' "$spdx" 'int f(int a, int b, int c, int d, int e, int g, int h, int i,' \
+    '      int j);' | fails sizes core/base/a.h ':3: a function of 9 parameters'
+printf '%s\n' "$spdx" 'int f(int a, int (*b)(int, int), int c, int d, int e, int g,' \
+    '      int h, int i);' >"$tree/core/base/a.h"
+passes sizes
+rm "$tree/core/base/a.h"
+
+include() {
+    printf '%s\n' "$spdx" "#include $1"
+}
+include '"core/model/model.h"' | fails includes core/base/a.c ':2: core/base may not include'
+include '"core/train/loop.h"' | fails includes core/model/a.c ':2: core/model may not'
+include '"core/model/model.h"' | fails includes core/tensor/a.h 'may not include core/model'
+include '"core/model/model.h"' >"$tree/core/train/a.c"
+passes includes
+rm "$tree/core/train/a.c"
+include '"model.h"' | fails includes core/model/a.c 'write the path from the root'
+include '"core/base/error.h"' | fails includes plugins/p/p.c 'a plugin sees'
+include '<iniparser.h>' | fails includes plugins/p/p.c 'a plugin sees'
+include '"plugins/q/q.h"' | fails includes plugins/p/p.c 'a plugin sees'
+include '"core/base/error.h"' | fails includes include/cadre/a.h 'a public header sees'
+include '<cuda_runtime.h>' | fails includes core/model/a.c 'GPU or MPI header'
+printf '%s\n' "$spdx" '#ifdef HAVE_CUDA' '#endif' |
+    fails includes core/model/a.c ':2: no conditional on CUDA'
+
+echo 'int a;' | fails text core/base/a.c ':1: the first line'
+printf '%s\n' "$spdx" '/* T''ODO: more */' | fails text core/base/a.c ':2:.*more'
+printf '%s\n' "$spdx" '/* see /h''ome/someone/file */' | fails text core/base/a.c ':2:.*file'
+
+echo "$spdx" | fails tests core/base/untested.c 'untested.c:1: has no test_untested.c'
+echo 'core/base/untested.c tests/base/test_good.c' >"$tree/covered"
+echo "$spdx" >"$tree/core/base/untested.c"
+passes tests
+rm "$tree/core/base/untested.c"
+echo "$spdx" | fails tests core/base/other.c 'untested.c does not exist'
+: >"$tree/covered"
+
+if has clang-format-14; then
+    passes format
+    printf '%s\n' "$spdx" 'int  a;' | fails format core/base/a.h ':2: not formatted'
+fi
+if has cppcheck; then
+    passes cppcheck
+    printf '%s\n' "$spdx" 'int f(void);' 'int f(void)' '{' '    int a[2] = {0};' \
+        '    return a[2];' '}' | fails cppcheck core/base/a.c 'a.c:6: .*arrayIndex'
+fi
+if has clang-tidy-14; then
+    passes tidy
+    printf '%s\n' "$spdx" '#include <stdlib.h>' 'int f(void);' 'int f(void)' '{' \
+        '    int *a = malloc(4);' '    return *a;' '}' |
+        fails tidy core/base/a.c 'a.c:[67].*(Malloc|uninitialized|garbage|undefined)'
+fi
+echo "every checker passes a clean tree and fails a bad one"
