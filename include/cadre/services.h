@@ -83,7 +83,8 @@ struct cadre_comm_svc {
     cadre_status (*join)(struct cadre_axis *, cadre_event event);
 };
 
-/* How tensor parallelism cuts a parameter (info only; the core cuts after split_model).
+/* How tensor parallelism cuts a parameter over the axis of the plugin of role
+ * INTRA.
  */
 #define CADRE_CUT_NONE 0u
 #define CADRE_CUT_COLUMN 1u

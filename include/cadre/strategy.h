@@ -117,9 +117,6 @@ struct cadre_plan {
      * call one chunk holds all units and live is 1. */
     cadre_status (*chunk)(void *h, uint32_t begin, uint32_t end, uint32_t live,
                           uint32_t flags);
-    /* INTRA: model parallel degree along `axis`; the core cuts parameters and local
-     * sizes as <cadre/services.h> says. */
-    cadre_status (*split_model)(void *h, const char *axis);
     /* This rank owns elements [begin, begin + count) of the flat local part of a
      * parameter, as its only share of `kind`, in `space`. Without a call a rank owns
      * the whole. A rank that owns nothing of it says count 0. PARAM: no full storage is

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/strategy/ledger.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct cadre_ledger_block {
+    struct cadre_ledger_block *next;
+    void *pointer;
+    uint64_t bytes;
+    struct cadre_ledger_entry *entry;
+};
+
+/* The last entry collects whatever has no place of its own. */
+static struct cadre_ledger_entry *find_entry(struct cadre_ledger *ledger,
+                                             uint32_t space, const char *tag)
+{
+    for (int i = 0; i < ledger->n; i++)
+        if (ledger->entry[i].space == space && strcmp(ledger->entry[i].tag, tag) == 0)
+            return &ledger->entry[i];
+    if (ledger->n == CADRE_LEDGER_TAGS)
+        return &ledger->entry[CADRE_LEDGER_TAGS - 1];
+    struct cadre_ledger_entry *entry = &ledger->entry[ledger->n++];
+    snprintf(entry->tag, sizeof entry->tag, "%s", tag);
+    entry->space = space;
+    return entry;
+}
+
+void cadre_ledger_note(struct cadre_ledger *ledger, uint32_t space, uint64_t bytes,
+                       const char *tag)
+{
+    find_entry(ledger, space, tag)->bytes += bytes;
+    ledger->now_bytes += bytes;
+    if (ledger->now_bytes > ledger->peak_bytes)
+        ledger->peak_bytes = ledger->now_bytes;
+}
+
+void *cadre_ledger_alloc(struct cadre_ledger *ledger, uint32_t space, size_t bytes,
+                         const char *tag)
+{
+    struct cadre_device *device = ledger->device;
+    struct cadre_ledger_block *block = calloc(1, sizeof *block);
+    if (!block)
+        return NULL;
+    block->pointer = device->ops->alloc(device, bytes ? bytes : 1);
+    if (!block->pointer ||
+        device->ops->zero(device, block->pointer, bytes) != CADRE_OK) {
+        device->ops->free(device, block->pointer);
+        free(block);
+        return NULL;
+    }
+    block->bytes = bytes;
+    block->entry = find_entry(ledger, space, tag);
+    block->next = ledger->blocks;
+    ledger->blocks = block;
+    cadre_ledger_note(ledger, space, bytes, tag);
+    return block->pointer;
+}
+
+void cadre_ledger_free(struct cadre_ledger *ledger, void *pointer)
+{
+    for (struct cadre_ledger_block **at = &ledger->blocks; *at; at = &(*at)->next) {
+        struct cadre_ledger_block *block = *at;
+        if (block->pointer != pointer)
+            continue;
+        *at = block->next;
+        block->entry->bytes -= block->bytes;
+        ledger->now_bytes -= block->bytes;
+        ledger->device->ops->free(ledger->device, pointer);
+        free(block);
+        return;
+    }
+}
+
+void cadre_ledger_fini(struct cadre_ledger *ledger)
+{
+    while (ledger->blocks)
+        cadre_ledger_free(ledger, ledger->blocks->pointer);
+}
