@@ -77,8 +77,9 @@ struct cadre_model {
 };
 
 /* Build the table (no storage). tp_size must divide heads, kv_heads, hidden and, for an
- * LM head, vocab; the error names the key and both numbers. [any thread, deterministic]
- * Errors: CADRE_E_INVALID, CADRE_E_RESOURCE. */
+ * LM head, vocab (beside a classification head the embedding is not split); the error
+ * names the key and both numbers. [any thread, deterministic] Errors: CADRE_E_INVALID,
+ * CADRE_E_RESOURCE. */
 cadre_status cadre_model_create(const struct cadre_model_config *config, int tp_rank,
                                 int tp_size, struct cadre_model **out,
                                 struct cadre_error *err);
@@ -110,7 +111,8 @@ enum cadre_joint {
     CADRE_JOINT_MLP_OUT, /* forward: as ATTN_OUT */
     CADRE_JOINT_HEAD_IN, /* backward: sum of dX */
     CADRE_JOINT_LOSS_MAX, /* forward: (rows, 1) maximum */
-    CADRE_JOINT_LOSS_SUM, /* forward: (rows, 2) sum of exponentials and picked logits */
+    /* forward: (rows, 2) as two planes, sums of exponentials then picked logits */
+    CADRE_JOINT_LOSS_SUM,
 };
 
 /* What the caller supplies to a unit on one micro-batch. */
@@ -127,7 +129,7 @@ struct cadre_pass {
     void *hook_arg;
     /* Where a gradient goes: *dst (local shape) and *beta 0 or 1; then it exists. NULL
      * dst is not allowed. Called in unit order of computation, once per parameter and
-     * pass. */
+     * pass. Weight and bias of one norm get the same beta. */
     cadre_status (*grad_begin)(void *arg, uint32_t param, void **dst, int *beta);
     cadre_status (*grad_end)(void *arg, uint32_t param);
     /* NULL: no joint is split. Fills out from in for the joints that need it in this
@@ -144,7 +146,12 @@ size_t cadre_unit_douts_bytes(const struct cadre_model *, uint32_t unit, int64_t
 size_t cadre_unit_scratch_bytes(const struct cadre_model *, uint32_t unit, int64_t B,
                                 int64_t T);
 
-/* x (N, C) is the unit's input (NULL for the embedding), y (N, C) its output (NULL for
+/* Run one unit on the device's current stream. Tokens and targets must lie in the
+ * vocabulary (targets may be -1: ignored); 1 <= time <= context.
+ * [local] [stream] Errors: CADRE_E_INVALID batch or time out of range; what the device,
+ * the hooks and the joint return; buffers are then undefined.
+ *
+ * x (N, C) is the unit's input (NULL for the embedding), y (N, C) its output (NULL for
  * the head, whose result is loss_rows and, in `saved`, what backward needs). x must
  * still hold its values in backward. */
 cadre_status cadre_unit_forward(const struct cadre_model *, uint32_t unit,

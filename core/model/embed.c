@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Unit 0: token embedding, with learned positions in GPT-2 form. Under tensor
+ * parallelism the vocabulary is split; the first rank adds the positions, so the
+ * joint's sum holds them once. */
+#include "core/model/unit.h"
+
+struct buffers {
+    void *dy; /* douts */
+    void *partial; /* scratch */
+};
+
+static struct buffers carve(const struct cadre_unit *u,
+                            size_t bytes[CADRE_UNIT_BUFFERS])
+{
+    struct cadre_carver douts = cadre_carver_of(u, CADRE_UNIT_DOUTS);
+    struct cadre_carver scratch = cadre_carver_of(u, CADRE_UNIT_SCRATCH);
+    struct buffers b = {
+        .dy = cadre_carve(&douts, u->N * u->C),
+        .partial = cadre_carve(&scratch, u->N * u->C),
+    };
+    bytes[CADRE_UNIT_SAVED] = 0;
+    bytes[CADRE_UNIT_DOUTS] = douts.used;
+    bytes[CADRE_UNIT_SCRATCH] = scratch.used;
+    return b;
+}
+
+static void sizes(const struct cadre_unit *u, size_t bytes[CADRE_UNIT_BUFFERS])
+{
+    carve(u, bytes);
+}
+
+static bool has_positions(const struct cadre_unit *u)
+{
+    return u->model->config.arch == CADRE_ARCH_GPT2;
+}
+
+static bool is_split(const struct cadre_unit *u)
+{
+    return u->model->params[u->first + EMBED_WTE].split == CADRE_SPLIT_VOCAB;
+}
+
+static struct cadre_embed embed_of(const struct cadre_unit *u)
+{
+    const struct cadre_param *wte = &u->model->params[u->first + EMBED_WTE];
+    return (struct cadre_embed){
+        .dtype = u->dtype,
+        .batch = u->B,
+        .time = u->T,
+        .channels = u->C,
+        .tokens = u->pass->tokens,
+        .begin = is_split(u) ? u->model->vocab_begin : 0,
+        .count = (int64_t)wte->local.dim[0],
+        .positions = has_positions(u) ? u->model->config.context : 0,
+    };
+}
+
+static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
+{
+    size_t bytes[CADRE_UNIT_BUFFERS];
+    struct buffers b = carve(u, bytes);
+    struct cadre_embed embed = embed_of(u);
+    cadre_status rc;
+    (void)x;
+    embed.wte = cadre_unit_param(u, EMBED_WTE);
+    if (has_positions(u) && (!is_split(u) || u->model->tp_rank == 0))
+        embed.wpe = cadre_unit_param(u, EMBED_WPE);
+    embed.out = is_split(u) ? cadre_partial(u, b.partial, y) : y;
+    CADRE_TRY(u->ops->embed_fwd(u->device, &embed));
+    if (is_split(u))
+        CADRE_TRY(cadre_complete(u, CADRE_JOINT_EMBED_OUT, false, embed.out, y, u->C));
+fail:
+    return rc;
+}
+
+static cadre_status backward_input(const struct cadre_unit *u, const void *x,
+                                   const void *dy, void *dx)
+{
+    size_t bytes[CADRE_UNIT_BUFFERS];
+    struct buffers b = carve(u, bytes);
+    (void)x;
+    (void)dx;
+    return u->ops->copy(u->device, b.dy, dy, (size_t)(u->N * u->C) * u->element);
+}
+
+static cadre_status backward_weight(const struct cadre_unit *u, const void *x)
+{
+    const struct cadre_pass *pass = u->pass;
+    size_t bytes[CADRE_UNIT_BUFFERS];
+    struct buffers b = carve(u, bytes);
+    struct cadre_embed embed = embed_of(u);
+    cadre_status rc;
+    (void)x;
+    embed.dout = b.dy;
+    if (has_positions(u)) {
+        uint32_t wpe = u->first + EMBED_WPE;
+        CADRE_TRY(pass->grad_begin(pass->hook_arg, wpe, &embed.dwpe, &embed.beta));
+        CADRE_TRY(u->ops->embed_bwd_positions(u->device, &embed));
+        CADRE_TRY(pass->grad_end(pass->hook_arg, wpe));
+    }
+    uint32_t wte = u->first + EMBED_WTE;
+    CADRE_TRY(pass->grad_begin(pass->hook_arg, wte, &embed.dwte, &embed.beta));
+    CADRE_TRY(u->ops->embed_bwd_tokens(u->device, &embed));
+    CADRE_TRY(pass->grad_end(pass->hook_arg, wte));
+fail:
+    return rc;
+}
+
+const struct cadre_unit_kind cadre_embed_unit = {
+    .sizes = sizes,
+    .forward = forward,
+    .backward_input = backward_input,
+    .backward_weight = backward_weight,
+};

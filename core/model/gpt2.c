@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The GPT-2 block (Radford et al. 2019), pre-norm:
+ *   x1 = x + proj(attention(qkv(ln1(x))));  y = x1 + out(gelu(fc(ln2(x1)))).
+ * Under tensor parallelism qkv and fc are split by columns, proj and out by rows
+ * (Shoeybi et al. 2019); their biases are added after the joint, once. */
+#include "core/model/unit.h"
+
+struct buffers {
+    void *ln1, *stats1, *qkv, *lse, *attn, *x1; /* saved */
+    void *ln2, *stats2, *pre, *act;
+    void *dy, *dpre, *dx1, *dqkv; /* douts */
+    void *partial, *whole, *dattn; /* scratch */
+};
+
+static void carve(const struct cadre_unit *u, struct buffers *b,
+                  size_t bytes[CADRE_UNIT_BUFFERS])
+{
+    struct cadre_carver saved = cadre_carver_of(u, CADRE_UNIT_SAVED);
+    struct cadre_carver douts = cadre_carver_of(u, CADRE_UNIT_DOUTS);
+    struct cadre_carver scratch = cadre_carver_of(u, CADRE_UNIT_SCRATCH);
+    b->ln1 = cadre_carve(&saved, u->N * u->C);
+    b->stats1 = cadre_carve(&saved, u->N * 2);
+    b->qkv = cadre_carve(&saved, u->N * u->Q);
+    b->lse = cadre_carve(&saved, u->N * u->H);
+    b->attn = cadre_carve(&saved, u->N * u->A);
+    b->x1 = cadre_carve(&saved, u->N * u->C);
+    b->ln2 = cadre_carve(&saved, u->N * u->C);
+    b->stats2 = cadre_carve(&saved, u->N * 2);
+    b->pre = cadre_carve(&saved, u->N * u->F);
+    b->act = cadre_carve(&saved, u->N * u->F);
+    b->dy = cadre_carve(&douts, u->N * u->C);
+    b->dpre = cadre_carve(&douts, u->N * u->F);
+    b->dx1 = cadre_carve(&douts, u->N * u->C);
+    b->dqkv = cadre_carve(&douts, u->N * u->Q);
+    b->partial = cadre_carve(&scratch, u->N * u->C);
+    b->whole = cadre_carve(&scratch, u->N * u->C);
+    b->dattn = cadre_carve(&scratch, u->N * u->A);
+    bytes[CADRE_UNIT_SAVED] = saved.used;
+    bytes[CADRE_UNIT_DOUTS] = douts.used;
+    bytes[CADRE_UNIT_SCRATCH] = scratch.used;
+}
+
+static void sizes(const struct cadre_unit *u, size_t bytes[CADRE_UNIT_BUFFERS])
+{
+    struct buffers b;
+    carve(u, &b, bytes);
+}
+
+static struct buffers buffers_of(const struct cadre_unit *u)
+{
+    struct buffers b;
+    size_t bytes[CADRE_UNIT_BUFFERS];
+    carve(u, &b, bytes);
+    return b;
+}
+
+static struct cadre_linear linear(const struct cadre_unit *u, uint32_t weight,
+                                  int64_t in, int64_t out)
+{
+    return (struct cadre_linear){
+        .weight = weight,
+        .bias = (int32_t)weight + 1,
+        .conv1d = true,
+        .rows = u->N,
+        .in = in,
+        .out = out,
+        .ldx = in,
+        .ldy = out,
+    };
+}
+
+static struct cadre_linear qkv_of(const struct cadre_unit *u)
+{
+    return linear(u, GPT2_QKV_W, u->C, u->Q);
+}
+
+static struct cadre_linear proj_of(const struct cadre_unit *u)
+{
+    return linear(u, GPT2_PROJ_W, u->A, u->C);
+}
+
+static struct cadre_linear fc_of(const struct cadre_unit *u)
+{
+    return linear(u, GPT2_FC_W, u->C, u->F);
+}
+
+static struct cadre_linear out_of(const struct cadre_unit *u)
+{
+    return linear(u, GPT2_OUT_W, u->F, u->C);
+}
+
+/* sum = residual + bias + joint(in W): the end of both halves of the block */
+static cadre_status row_split(const struct cadre_unit *u,
+                              const struct cadre_linear *lin, enum cadre_joint joint,
+                              const void *in, const void *residual, void *spare,
+                              void *sum)
+{
+    void *partial = cadre_partial(u, spare, sum);
+    cadre_status rc;
+    CADRE_TRY(cadre_linear_fwd(u, lin, in, partial, CADRE_EPILOGUE_NONE, NULL));
+    CADRE_TRY(cadre_complete(u, joint, false, partial, sum, u->C));
+    CADRE_TRY(u->ops->add(u->device, u->dtype, sum,
+                          cadre_unit_param(u, (uint32_t)lin->bias), residual, sum, u->N,
+                          u->C));
+fail:
+    return rc;
+}
+
+static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
+{
+    struct buffers b = buffers_of(u);
+    struct cadre_linear qkv = qkv_of(u), proj = proj_of(u), fc = fc_of(u),
+                        out = out_of(u);
+    struct cadre_attention att = cadre_packed_attention(u, b.qkv, b.attn, b.lse);
+    cadre_status rc;
+
+    CADRE_TRY(cadre_norm_layer_fwd(u, GPT2_LN1_W, x, b.ln1, b.stats1));
+    CADRE_TRY(cadre_linear_fwd(u, &qkv, b.ln1, b.qkv, CADRE_EPILOGUE_BIAS, NULL));
+    CADRE_TRY(u->ops->attention_fwd(u->device, &att));
+    CADRE_TRY(row_split(u, &proj, CADRE_JOINT_ATTN_OUT, b.attn, x, b.partial, b.x1));
+
+    CADRE_TRY(cadre_norm_layer_fwd(u, GPT2_LN2_W, b.x1, b.ln2, b.stats2));
+    CADRE_TRY(cadre_linear_fwd(u, &fc, b.ln2, b.act, CADRE_EPILOGUE_BIAS_GELU, b.pre));
+    CADRE_TRY(row_split(u, &out, CADRE_JOINT_MLP_OUT, b.act, b.x1, b.partial, y));
+fail:
+    return rc;
+}
+
+static cadre_status backward_input(const struct cadre_unit *u, const void *x,
+                                   const void *dy, void *dx)
+{
+    struct buffers b = buffers_of(u);
+    struct cadre_linear qkv = qkv_of(u), proj = proj_of(u), fc = fc_of(u),
+                        out = out_of(u);
+    struct cadre_attention att = cadre_packed_attention(u, b.qkv, b.attn, b.lse);
+    void *partial = cadre_partial(u, b.partial, b.whole);
+    size_t rows_bytes = (size_t)(u->N * u->C) * u->element;
+    cadre_status rc;
+    att.dout = b.dattn;
+    att.dq = b.dqkv;
+    att.dk = cadre_unit_at(u, b.dqkv, u->A);
+    att.dv = cadre_unit_at(u, b.dqkv, 2 * u->A);
+
+    CADRE_TRY(u->ops->copy(u->device, b.dy, dy, rows_bytes));
+    CADRE_TRY(cadre_linear_bwd_input(u, &out, b.dy, b.dpre, 0));
+    CADRE_TRY(
+        u->ops->gelu_bwd(u->device, u->dtype, b.pre, b.dpre, b.dpre, u->N * u->F));
+    CADRE_TRY(cadre_linear_bwd_input(u, &fc, b.dpre, partial, 0));
+    CADRE_TRY(cadre_complete(u, CADRE_JOINT_MLP_IN, true, partial, b.whole, u->C));
+    CADRE_TRY(
+        cadre_norm_layer_bwd(u, GPT2_LN2_W, b.x1, b.stats2, b.whole, b.dy, b.dx1));
+
+    CADRE_TRY(cadre_linear_bwd_input(u, &proj, b.dx1, b.dattn, 0));
+    CADRE_TRY(u->ops->attention_bwd(u->device, &att));
+    CADRE_TRY(cadre_linear_bwd_input(u, &qkv, b.dqkv, partial, 0));
+    CADRE_TRY(cadre_complete(u, CADRE_JOINT_ATTN_IN, true, partial, b.whole, u->C));
+    CADRE_TRY(cadre_norm_layer_bwd(u, GPT2_LN1_W, x, b.stats1, b.whole, b.dx1, dx));
+fail:
+    return rc;
+}
+
+static cadre_status backward_weight(const struct cadre_unit *u, const void *x)
+{
+    struct buffers b = buffers_of(u);
+    struct cadre_linear qkv = qkv_of(u), proj = proj_of(u), fc = fc_of(u),
+                        out = out_of(u);
+    cadre_status rc;
+    (void)x;
+    CADRE_TRY(cadre_linear_bwd_weight(u, &out, b.act, b.dy));
+    CADRE_TRY(cadre_linear_bwd_weight(u, &fc, b.ln2, b.dpre));
+    CADRE_TRY(cadre_linear_bwd_weight(u, &proj, b.attn, b.dx1));
+    CADRE_TRY(cadre_linear_bwd_weight(u, &qkv, b.ln1, b.dqkv));
+fail:
+    return rc;
+}
+
+const struct cadre_unit_kind cadre_gpt2_unit = {
+    .sizes = sizes,
+    .forward = forward,
+    .backward_input = backward_input,
+    .backward_weight = backward_weight,
+};

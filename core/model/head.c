@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The last unit: final norm, projection, softmax cross-entropy. The language-model head
+ * scores every row over the vocabulary, which tensor parallelism splits; a
+ * classification head scores the last row of each sequence and is not split. Backward
+ * overwrites the logits with their gradient, so no second buffer of that size exists.
+ */
+#include "core/model/unit.h"
+
+struct buffers {
+    void *norm, *stats, *logits; /* saved */
+    void *max, *sum, *picked; /* sum and picked are one (2, rows) buffer */
+    void *partial, *whole; /* scratch */
+    void *local_max, *local_sum;
+};
+
+static bool is_classifier(const struct cadre_unit *u)
+{
+    return u->model->config.classes > 0;
+}
+
+static int64_t rows_of(const struct cadre_unit *u)
+{
+    return is_classifier(u) ? u->B : u->N;
+}
+
+static int64_t width_of(const struct cadre_unit *u)
+{
+    return is_classifier(u) ? u->model->config.classes : u->model->vocab;
+}
+
+static struct buffers carve(const struct cadre_unit *u,
+                            size_t bytes[CADRE_UNIT_BUFFERS])
+{
+    struct cadre_carver saved = cadre_carver_of(u, CADRE_UNIT_SAVED);
+    struct cadre_carver scratch = cadre_carver_of(u, CADRE_UNIT_SCRATCH);
+    int64_t rows = rows_of(u);
+    struct buffers b = {
+        .norm = cadre_carve(&saved, u->N * u->C),
+        .stats = cadre_carve(&saved, u->N * 2),
+        .logits = cadre_carve(&saved, rows * width_of(u)),
+        .max = cadre_carve(&saved, rows),
+        .sum = cadre_carve(&saved, rows * 2),
+        .partial = cadre_carve(&scratch, u->N * u->C),
+        .whole = cadre_carve(&scratch, u->N * u->C),
+        .local_max = cadre_carve(&scratch, rows),
+        .local_sum = cadre_carve(&scratch, rows * 2),
+    };
+    if (b.sum)
+        b.picked = cadre_unit_at(u, b.sum, rows);
+    bytes[CADRE_UNIT_SAVED] = saved.used;
+    bytes[CADRE_UNIT_DOUTS] = 0;
+    bytes[CADRE_UNIT_SCRATCH] = scratch.used;
+    return b;
+}
+
+static void sizes(const struct cadre_unit *u, size_t bytes[CADRE_UNIT_BUFFERS])
+{
+    carve(u, bytes);
+}
+
+static struct buffers buffers_of(const struct cadre_unit *u)
+{
+    size_t bytes[CADRE_UNIT_BUFFERS];
+    return carve(u, bytes);
+}
+
+/* The projection; a classifier's rows are T*C apart, from the last token on. */
+static struct cadre_linear projection_of(const struct cadre_unit *u)
+{
+    return (struct cadre_linear){
+        .weight = u->model->config.arch == CADRE_ARCH_GPT2 ? 2 : 1,
+        .bias = -1,
+        .rows = rows_of(u),
+        .in = u->C,
+        .out = width_of(u),
+        .ldx = is_classifier(u) ? u->T * u->C : u->C,
+        .ldy = width_of(u),
+    };
+}
+
+static void *scored_rows(const struct cadre_unit *u, const void *rows)
+{
+    return cadre_unit_at(u, rows, is_classifier(u) ? (u->T - 1) * u->C : 0);
+}
+
+static struct cadre_xent xent_of(const struct cadre_unit *u, const struct buffers *b)
+{
+    return (struct cadre_xent){
+        .dtype = u->dtype,
+        .rows = rows_of(u),
+        .vocab = width_of(u),
+        .begin = is_classifier(u) ? 0 : u->model->vocab_begin,
+        .logits = b->logits,
+        .targets = u->pass->targets,
+        .max = b->max,
+        .sum = b->sum,
+        .picked = b->picked,
+        .loss_rows = u->pass->loss_rows,
+        .seed = u->pass->loss_seed,
+    };
+}
+
+/* Each rank's maximum, sum and picked logit become those of the whole vocabulary. */
+static cadre_status split_statistics(const struct cadre_unit *u,
+                                     const struct buffers *b)
+{
+    struct cadre_xent xent = xent_of(u, b);
+    cadre_status rc;
+    xent.max = b->local_max;
+    xent.sum = b->local_sum;
+    xent.picked = cadre_unit_at(u, b->local_sum, u->N);
+    CADRE_TRY(u->ops->xent_fwd(u->device, &xent));
+    CADRE_TRY(cadre_complete(u, CADRE_JOINT_LOSS_MAX, false, b->local_max, b->max, 1));
+    xent.old_max = b->local_max;
+    xent.max = b->max;
+    CADRE_TRY(u->ops->xent_rescale(u->device, &xent));
+    CADRE_TRY(cadre_complete(u, CADRE_JOINT_LOSS_SUM, false, b->local_sum, b->sum, 2));
+fail:
+    return rc;
+}
+
+static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
+{
+    struct buffers b = buffers_of(u);
+    struct cadre_linear projection = projection_of(u);
+    struct cadre_xent xent = xent_of(u, &b);
+    cadre_status rc;
+    (void)y;
+    CADRE_TRY(cadre_norm_layer_fwd(u, 0, x, b.norm, b.stats));
+    CADRE_TRY(cadre_linear_fwd(u, &projection, scored_rows(u, b.norm), b.logits,
+                               CADRE_EPILOGUE_NONE, NULL));
+    if (u->pass->joint && !is_classifier(u))
+        CADRE_TRY(split_statistics(u, &b));
+    else
+        CADRE_TRY(u->ops->xent_fwd(u->device, &xent));
+    CADRE_TRY(u->ops->xent_loss(u->device, &xent));
+fail:
+    return rc;
+}
+
+static cadre_status backward_input(const struct cadre_unit *u, const void *x,
+                                   const void *dy, void *dx)
+{
+    struct buffers b = buffers_of(u);
+    struct cadre_linear projection = projection_of(u);
+    struct cadre_xent xent = xent_of(u, &b);
+    bool whole = is_classifier(u);
+    void *partial = whole ? b.whole : cadre_partial(u, b.partial, b.whole);
+    cadre_status rc;
+    (void)dy;
+    CADRE_TRY(u->ops->xent_bwd(u->device, &xent));
+    if (whole)
+        CADRE_TRY(u->ops->zero(u->device, b.whole, (size_t)(u->N * u->C) * u->element));
+    CADRE_TRY(
+        cadre_linear_bwd_input(u, &projection, b.logits, scored_rows(u, partial), 0));
+    if (!whole)
+        CADRE_TRY(cadre_complete(u, CADRE_JOINT_HEAD_IN, true, partial, b.whole, u->C));
+    CADRE_TRY(cadre_norm_layer_bwd(u, 0, x, b.stats, b.whole, NULL, dx));
+fail:
+    return rc;
+}
+
+static cadre_status backward_weight(const struct cadre_unit *u, const void *x)
+{
+    struct buffers b = buffers_of(u);
+    struct cadre_linear projection = projection_of(u);
+    (void)x;
+    return cadre_linear_bwd_weight(u, &projection, scored_rows(u, b.norm), b.logits);
+}
+
+const void *cadre_head_logits(const struct cadre_model *model,
+                              const struct cadre_pass *pass)
+{
+    struct cadre_unit unit =
+        cadre_unit_of(model, model->n_units - 1, pass->batch, pass->time, pass);
+    return buffers_of(&unit).logits;
+}
+
+const struct cadre_unit_kind cadre_head_unit = {
+    .sizes = sizes,
+    .forward = forward,
+    .backward_input = backward_input,
+    .backward_weight = backward_weight,
+};

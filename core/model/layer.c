@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The pieces that blocks and head are made of: products, norms, packed attention, and
+ * the completion of partial results over the tensor axis. */
+#include "core/model/unit.h"
+
+#include <assert.h>
+
+const void *cadre_unit_param(const struct cadre_unit *unit, uint32_t position)
+{
+    const struct cadre_param *param = &unit->model->params[unit->first + position];
+    assert(param->data && "an op ran while a parameter it reads was detached");
+    return param->data;
+}
+
+void *cadre_unit_at(const struct cadre_unit *unit, const void *buffer, int64_t count)
+{
+    return (unsigned char *)buffer + (size_t)count * unit->element;
+}
+
+cadre_status cadre_linear_fwd(const struct cadre_unit *unit,
+                              const struct cadre_linear *linear, const void *x, void *y,
+                              enum cadre_epilogue epilogue, void *aux)
+{
+    struct cadre_gemm gemm = {
+        .dtype = unit->dtype,
+        .m = linear->rows,
+        .n = linear->out,
+        .k = linear->in,
+        .a = x,
+        .lda = linear->ldx,
+        .b = cadre_unit_param(unit, linear->weight),
+        .ldb = linear->conv1d ? linear->out : linear->in,
+        .tb = !linear->conv1d,
+        .c = y,
+        .ldc = linear->ldy,
+        .epilogue = epilogue,
+        .aux = aux,
+    };
+    if (epilogue != CADRE_EPILOGUE_NONE)
+        gemm.bias = cadre_unit_param(unit, (uint32_t)linear->bias);
+    return unit->ops->gemm(unit->device, &gemm);
+}
+
+cadre_status cadre_linear_bwd_input(const struct cadre_unit *unit,
+                                    const struct cadre_linear *linear, const void *dy,
+                                    void *dx, int beta)
+{
+    struct cadre_gemm gemm = {
+        .dtype = unit->dtype,
+        .m = linear->rows,
+        .n = linear->in,
+        .k = linear->out,
+        .a = dy,
+        .lda = linear->ldy,
+        .b = cadre_unit_param(unit, linear->weight),
+        .ldb = linear->conv1d ? linear->out : linear->in,
+        .tb = linear->conv1d,
+        .c = dx,
+        .ldc = linear->ldx,
+        .beta = beta,
+    };
+    return unit->ops->gemm(unit->device, &gemm);
+}
+
+static cadre_status weight_gradient(const struct cadre_unit *unit,
+                                    const struct cadre_linear *linear, const void *x,
+                                    const void *dy)
+{
+    const struct cadre_pass *pass = unit->pass;
+    uint32_t param = unit->first + linear->weight;
+    struct cadre_gemm gemm = {
+        .dtype = unit->dtype,
+        .m = linear->conv1d ? linear->in : linear->out,
+        .n = linear->conv1d ? linear->out : linear->in,
+        .k = linear->rows,
+        .a = linear->conv1d ? x : dy,
+        .lda = linear->conv1d ? linear->ldx : linear->ldy,
+        .ta = true,
+        .b = linear->conv1d ? dy : x,
+        .ldb = linear->conv1d ? linear->ldy : linear->ldx,
+    };
+    cadre_status rc;
+    gemm.ldc = gemm.n;
+    CADRE_TRY(pass->grad_begin(pass->hook_arg, param, &gemm.c, &gemm.beta));
+    CADRE_TRY(unit->ops->gemm(unit->device, &gemm));
+    CADRE_TRY(pass->grad_end(pass->hook_arg, param));
+fail:
+    return rc;
+}
+
+static cadre_status bias_gradient(const struct cadre_unit *unit,
+                                  const struct cadre_linear *linear, const void *dy)
+{
+    const struct cadre_pass *pass = unit->pass;
+    uint32_t param = unit->first + (uint32_t)linear->bias;
+    void *db;
+    int beta;
+    cadre_status rc;
+    assert(linear->ldy == linear->out);
+    CADRE_TRY(pass->grad_begin(pass->hook_arg, param, &db, &beta));
+    CADRE_TRY(unit->ops->bias_bwd(unit->device, unit->dtype, dy, linear->rows,
+                                  linear->out, db, beta));
+    CADRE_TRY(pass->grad_end(pass->hook_arg, param));
+fail:
+    return rc;
+}
+
+cadre_status cadre_linear_bwd_weight(const struct cadre_unit *unit,
+                                     const struct cadre_linear *linear, const void *x,
+                                     const void *dy)
+{
+    cadre_status rc = weight_gradient(unit, linear, x, dy);
+    if (rc != CADRE_OK || linear->bias < 0)
+        return rc;
+    return bias_gradient(unit, linear, dy);
+}
+
+static struct cadre_norm norm_of(const struct cadre_unit *unit, uint32_t weight)
+{
+    bool layer = unit->model->config.arch == CADRE_ARCH_GPT2;
+    return (struct cadre_norm){
+        .dtype = unit->dtype,
+        .rows = unit->N,
+        .channels = unit->C,
+        .layer = layer,
+        .eps = unit->model->config.norm_eps,
+        .w = cadre_unit_param(unit, weight),
+        .b = layer ? cadre_unit_param(unit, weight + 1) : NULL,
+    };
+}
+
+cadre_status cadre_norm_layer_fwd(const struct cadre_unit *unit, uint32_t weight,
+                                  const void *x, void *y, void *stats)
+{
+    struct cadre_norm norm = norm_of(unit, weight);
+    norm.x = x;
+    norm.y = y;
+    norm.stats = stats;
+    return unit->ops->norm_fwd(unit->device, &norm);
+}
+
+cadre_status cadre_norm_layer_bwd(const struct cadre_unit *unit, uint32_t weight,
+                                  const void *x, const void *stats, const void *dy,
+                                  const void *residual, void *dx)
+{
+    const struct cadre_pass *pass = unit->pass;
+    struct cadre_norm norm = norm_of(unit, weight);
+    uint32_t param = unit->first + weight;
+    cadre_status rc;
+    norm.x = x;
+    norm.stats = (void *)stats;
+    norm.dy = dy;
+    norm.residual = residual;
+    norm.dx = dx;
+    CADRE_TRY(pass->grad_begin(pass->hook_arg, param, &norm.dw, &norm.beta));
+    if (norm.layer) {
+        int beta;
+        CADRE_TRY(pass->grad_begin(pass->hook_arg, param + 1, &norm.db, &beta));
+        assert(beta == norm.beta);
+    }
+    CADRE_TRY(unit->ops->norm_bwd_weight(unit->device, &norm));
+    CADRE_TRY(unit->ops->norm_bwd_input(unit->device, &norm));
+    CADRE_TRY(pass->grad_end(pass->hook_arg, param));
+    if (norm.layer)
+        CADRE_TRY(pass->grad_end(pass->hook_arg, param + 1));
+fail:
+    return rc;
+}
+
+struct cadre_attention cadre_packed_attention(const struct cadre_unit *unit,
+                                              const void *qkv, void *out, void *lse)
+{
+    return (struct cadre_attention){
+        .dtype = unit->dtype,
+        .batch = unit->B,
+        .time = unit->T,
+        .heads = unit->H,
+        .kv_heads = unit->G,
+        .head_size = unit->D,
+        .q = qkv,
+        .k = cadre_unit_at(unit, qkv, unit->A),
+        .v = cadre_unit_at(unit, qkv, unit->A + unit->G * unit->D),
+        .ldq = unit->Q,
+        .ldk = unit->Q,
+        .ldv = unit->Q,
+        .ldo = unit->A,
+        .out = out,
+        .lse = lse,
+    };
+}
+
+void *cadre_partial(const struct cadre_unit *unit, void *spare, void *whole)
+{
+    return unit->pass->joint ? spare : whole;
+}
+
+cadre_status cadre_complete(const struct cadre_unit *unit, enum cadre_joint joint,
+                            bool backward, const void *partial, void *whole,
+                            int64_t channels)
+{
+    const struct cadre_pass *pass = unit->pass;
+    if (!pass->joint)
+        return CADRE_OK;
+    return pass->joint(pass->hook_arg, joint, backward, partial, whole, unit->N,
+                       channels);
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The Llama block (Touvron et al. 2023), pre-norm, without biases:
+ *   x1 = x + o(attention(rope(q), rope(k), v));  y = x1 + down(silu(gate) * up).
+ * q, k and v are one packed buffer, so attention reads them as in GPT-2; k and v may
+ * have fewer heads than q (Ainslie et al. 2023). Splits as in gpt2.c. */
+#include "core/model/unit.h"
+
+struct buffers {
+    void *norm1, *stats1, *qkv, *lse, *attn, *x1; /* saved */
+    void *norm2, *stats2, *gate, *up, *act;
+    void *dy, *dgate, *dup, *dx1, *dqkv; /* douts */
+    void *partial, *whole, *wide; /* scratch; wide: dact, later dattn */
+};
+
+static void carve(const struct cadre_unit *u, struct buffers *b,
+                  size_t bytes[CADRE_UNIT_BUFFERS])
+{
+    struct cadre_carver saved = cadre_carver_of(u, CADRE_UNIT_SAVED);
+    struct cadre_carver douts = cadre_carver_of(u, CADRE_UNIT_DOUTS);
+    struct cadre_carver scratch = cadre_carver_of(u, CADRE_UNIT_SCRATCH);
+    b->norm1 = cadre_carve(&saved, u->N * u->C);
+    b->stats1 = cadre_carve(&saved, u->N * 2);
+    b->qkv = cadre_carve(&saved, u->N * u->Q);
+    b->lse = cadre_carve(&saved, u->N * u->H);
+    b->attn = cadre_carve(&saved, u->N * u->A);
+    b->x1 = cadre_carve(&saved, u->N * u->C);
+    b->norm2 = cadre_carve(&saved, u->N * u->C);
+    b->stats2 = cadre_carve(&saved, u->N * 2);
+    b->gate = cadre_carve(&saved, u->N * u->F);
+    b->up = cadre_carve(&saved, u->N * u->F);
+    b->act = cadre_carve(&saved, u->N * u->F);
+    b->dy = cadre_carve(&douts, u->N * u->C);
+    b->dgate = cadre_carve(&douts, u->N * u->F);
+    b->dup = cadre_carve(&douts, u->N * u->F);
+    b->dx1 = cadre_carve(&douts, u->N * u->C);
+    b->dqkv = cadre_carve(&douts, u->N * u->Q);
+    b->partial = cadre_carve(&scratch, u->N * u->C);
+    b->whole = cadre_carve(&scratch, u->N * u->C);
+    b->wide = cadre_carve(&scratch, u->N * (u->A > u->F ? u->A : u->F));
+    bytes[CADRE_UNIT_SAVED] = saved.used;
+    bytes[CADRE_UNIT_DOUTS] = douts.used;
+    bytes[CADRE_UNIT_SCRATCH] = scratch.used;
+}
+
+static void sizes(const struct cadre_unit *u, size_t bytes[CADRE_UNIT_BUFFERS])
+{
+    struct buffers b;
+    carve(u, &b, bytes);
+}
+
+static struct buffers buffers_of(const struct cadre_unit *u)
+{
+    struct buffers b;
+    size_t bytes[CADRE_UNIT_BUFFERS];
+    carve(u, &b, bytes);
+    return b;
+}
+
+static struct cadre_linear linear(const struct cadre_unit *u, uint32_t weight,
+                                  int64_t in, int64_t out)
+{
+    return (struct cadre_linear){
+        .weight = weight,
+        .bias = -1,
+        .rows = u->N,
+        .in = in,
+        .out = out,
+        .ldx = in,
+        .ldy = out,
+    };
+}
+
+/* q, k and v: three products that write side by side into the packed rows */
+struct packed {
+    struct cadre_linear linear;
+    int64_t offset;
+};
+
+static void packed_of(const struct cadre_unit *u, struct packed qkv[3])
+{
+    int64_t KV = u->G * u->D;
+    qkv[0] = (struct packed){linear(u, LLAMA_Q_W, u->C, u->A), 0};
+    qkv[1] = (struct packed){linear(u, LLAMA_K_W, u->C, KV), u->A};
+    qkv[2] = (struct packed){linear(u, LLAMA_V_W, u->C, KV), u->A + KV};
+    for (int i = 0; i < 3; i++)
+        qkv[i].linear.ldy = u->Q;
+}
+
+static struct cadre_linear o_of(const struct cadre_unit *u)
+{
+    return linear(u, LLAMA_O_W, u->A, u->C);
+}
+
+static struct cadre_linear gate_of(const struct cadre_unit *u)
+{
+    return linear(u, LLAMA_GATE_W, u->C, u->F);
+}
+
+static struct cadre_linear up_of(const struct cadre_unit *u)
+{
+    return linear(u, LLAMA_UP_W, u->C, u->F);
+}
+
+static struct cadre_linear down_of(const struct cadre_unit *u)
+{
+    return linear(u, LLAMA_DOWN_W, u->F, u->C);
+}
+
+/* Turn (or turn back) the q and k parts of packed rows; they are adjacent heads. */
+static cadre_status rope(const struct cadre_unit *u, void *qkv, bool inverse)
+{
+    return u->ops->rope(u->device, u->dtype, qkv, u->Q, u->B, u->T, u->H + u->G, u->D,
+                        u->model->config.rope_theta, 0, inverse);
+}
+
+/* sum = residual + joint(in W): the end of both halves of the block */
+static cadre_status row_split(const struct cadre_unit *u,
+                              const struct cadre_linear *lin, enum cadre_joint joint,
+                              const void *in, const void *residual, void *spare,
+                              void *sum)
+{
+    void *partial = cadre_partial(u, spare, sum);
+    cadre_status rc;
+    CADRE_TRY(cadre_linear_fwd(u, lin, in, partial, CADRE_EPILOGUE_NONE, NULL));
+    CADRE_TRY(cadre_complete(u, joint, false, partial, sum, u->C));
+    CADRE_TRY(u->ops->add(u->device, u->dtype, sum, NULL, residual, sum, u->N, u->C));
+fail:
+    return rc;
+}
+
+static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
+{
+    struct buffers b = buffers_of(u);
+    struct cadre_linear o = o_of(u), gate = gate_of(u), up = up_of(u),
+                        down = down_of(u);
+    struct cadre_attention att = cadre_packed_attention(u, b.qkv, b.attn, b.lse);
+    struct packed qkv[3];
+    cadre_status rc;
+    packed_of(u, qkv);
+
+    CADRE_TRY(cadre_norm_layer_fwd(u, LLAMA_NORM1_W, x, b.norm1, b.stats1));
+    for (int i = 0; i < 3; i++)
+        CADRE_TRY(cadre_linear_fwd(u, &qkv[i].linear, b.norm1,
+                                   cadre_unit_at(u, b.qkv, qkv[i].offset),
+                                   CADRE_EPILOGUE_NONE, NULL));
+    CADRE_TRY(rope(u, b.qkv, false));
+    CADRE_TRY(u->ops->attention_fwd(u->device, &att));
+    CADRE_TRY(row_split(u, &o, CADRE_JOINT_ATTN_OUT, b.attn, x, b.partial, b.x1));
+
+    CADRE_TRY(cadre_norm_layer_fwd(u, LLAMA_NORM2_W, b.x1, b.norm2, b.stats2));
+    CADRE_TRY(cadre_linear_fwd(u, &gate, b.norm2, b.gate, CADRE_EPILOGUE_NONE, NULL));
+    CADRE_TRY(cadre_linear_fwd(u, &up, b.norm2, b.up, CADRE_EPILOGUE_NONE, NULL));
+    CADRE_TRY(
+        u->ops->swiglu_fwd(u->device, u->dtype, b.gate, b.up, b.act, u->N * u->F));
+    CADRE_TRY(row_split(u, &down, CADRE_JOINT_MLP_OUT, b.act, b.x1, b.partial, y));
+fail:
+    return rc;
+}
+
+static cadre_status mlp_backward(const struct cadre_unit *u, const struct buffers *b)
+{
+    struct cadre_linear gate = gate_of(u), up = up_of(u), down = down_of(u);
+    void *partial = cadre_partial(u, b->partial, b->whole);
+    cadre_status rc;
+    CADRE_TRY(cadre_linear_bwd_input(u, &down, b->dy, b->wide, 0));
+    CADRE_TRY(u->ops->swiglu_bwd(u->device, u->dtype, b->gate, b->up, b->wide, b->dgate,
+                                 b->dup, u->N * u->F));
+    CADRE_TRY(cadre_linear_bwd_input(u, &gate, b->dgate, partial, 0));
+    CADRE_TRY(cadre_linear_bwd_input(u, &up, b->dup, partial, 1));
+    CADRE_TRY(cadre_complete(u, CADRE_JOINT_MLP_IN, true, partial, b->whole, u->C));
+    CADRE_TRY(cadre_norm_layer_bwd(u, LLAMA_NORM2_W, b->x1, b->stats2, b->whole, b->dy,
+                                   b->dx1));
+fail:
+    return rc;
+}
+
+static cadre_status backward_input(const struct cadre_unit *u, const void *x,
+                                   const void *dy, void *dx)
+{
+    struct buffers b = buffers_of(u);
+    struct cadre_linear o = o_of(u);
+    struct cadre_attention att = cadre_packed_attention(u, b.qkv, b.attn, b.lse);
+    void *partial = cadre_partial(u, b.partial, b.whole);
+    struct packed qkv[3];
+    cadre_status rc;
+    packed_of(u, qkv);
+    att.dout = b.wide;
+    att.dq = b.dqkv;
+    att.dk = cadre_unit_at(u, b.dqkv, qkv[1].offset);
+    att.dv = cadre_unit_at(u, b.dqkv, qkv[2].offset);
+
+    CADRE_TRY(u->ops->copy(u->device, b.dy, dy, (size_t)(u->N * u->C) * u->element));
+    CADRE_TRY(mlp_backward(u, &b));
+    CADRE_TRY(cadre_linear_bwd_input(u, &o, b.dx1, b.wide, 0));
+    CADRE_TRY(u->ops->attention_bwd(u->device, &att));
+    CADRE_TRY(rope(u, b.dqkv, true));
+    for (int i = 0; i < 3; i++)
+        CADRE_TRY(cadre_linear_bwd_input(u, &qkv[i].linear,
+                                         cadre_unit_at(u, b.dqkv, qkv[i].offset),
+                                         partial, i > 0));
+    CADRE_TRY(cadre_complete(u, CADRE_JOINT_ATTN_IN, true, partial, b.whole, u->C));
+    CADRE_TRY(cadre_norm_layer_bwd(u, LLAMA_NORM1_W, x, b.stats1, b.whole, b.dx1, dx));
+fail:
+    return rc;
+}
+
+static cadre_status backward_weight(const struct cadre_unit *u, const void *x)
+{
+    struct buffers b = buffers_of(u);
+    struct cadre_linear o = o_of(u), gate = gate_of(u), up = up_of(u),
+                        down = down_of(u);
+    struct packed qkv[3];
+    cadre_status rc;
+    (void)x;
+    packed_of(u, qkv);
+    CADRE_TRY(cadre_linear_bwd_weight(u, &down, b.act, b.dy));
+    CADRE_TRY(cadre_linear_bwd_weight(u, &up, b.norm2, b.dup));
+    CADRE_TRY(cadre_linear_bwd_weight(u, &gate, b.norm2, b.dgate));
+    CADRE_TRY(cadre_linear_bwd_weight(u, &o, b.attn, b.dx1));
+    for (int i = 3; i-- > 0;)
+        CADRE_TRY(cadre_linear_bwd_weight(u, &qkv[i].linear, b.norm1,
+                                          cadre_unit_at(u, b.dqkv, qkv[i].offset)));
+fail:
+    return rc;
+}
+
+const struct cadre_unit_kind cadre_llama_unit = {
+    .sizes = sizes,
+    .forward = forward,
+    .backward_input = backward_input,
+    .backward_weight = backward_weight,
+};
