@@ -35,13 +35,21 @@ typedef const char *cadre_comm_label;
 
 struct cadre_comm_stats {
     uint64_t operations;
-    uint64_t bytes; /* this rank sent, by the textbook formula of the collective */
-    double busy_s; /* queue threads carrying operations out */
+    /* Sent by this rank, by the textbook formula for n bytes on R ranks: all_reduce
+     * 2 n (R-1)/R; reduce_scatter, all_gather, all_to_all n (R-1)/R, n the whole
+     * vector; broadcast n where R > 1; send n; recv, barrier, split 0. (Thakur et al.
+     * 2005) */
+    uint64_t bytes;
+    double busy_s; /* queue threads at work, from the last rank's arrival on */
     double waited_s; /* the caller blocked in wait: exposed communication */
 };
 
 /* All post functions: [any thread of the rank, one at a time per communicator].
- * `done` may be NULL. Errors: CADRE_E_ABORTED after a failure, CADRE_E_RESOURCE. */
+ * `done` may be NULL. An `after` may be an event of any communicator of the rank's
+ * world. Errors: CADRE_E_ABORTED after a failure, CADRE_E_RESOURCE; CADRE_E_INVALID
+ * (logged, the operation is not posted) for an unknown dtype, a reduction the dtype
+ * does not have (f32, f64, i32: SUM, MAX; u8: MAX), a rank outside the group, offsets
+ * that do not ascend from 0, or an all_to_all count that R does not divide. */
 struct cadre_comm_ops {
     /* out (count) = reduction over ranks of in (count); in == out is allowed */
     cadre_status (*all_reduce)(struct cadre_comm *, cadre_comm_label, const void *in,
@@ -67,7 +75,9 @@ struct cadre_comm_ops {
     cadre_status (*all_to_all)(struct cadre_comm *, cadre_comm_label, const void *in,
                                void *out, uint64_t count, uint32_t dtype,
                                cadre_event after, cadre_event *done);
-    /* matched in order per (from, to) */
+    /* Matched in order per (from, to), with equal dtype and count. A send has happened
+     * when the receiver has the data: two ranks that exchange post both before they
+     * wait. */
     cadre_status (*send)(struct cadre_comm *, cadre_comm_label, const void *buf,
                          uint64_t count, uint32_t dtype, int to, cadre_event after,
                          cadre_event *done);
@@ -88,8 +98,11 @@ struct cadre_comm_ops {
      * with `why` as the first failure, unless there was one. */
     void (*abort)(struct cadre_comm *, const char *why);
     void (*stats)(const struct cadre_comm *, struct cadre_comm_stats *out);
-    /* Waits for nothing: pending operations are aborted. Destroy splits before parents.
-     */
+    void (*set_step)(struct cadre_comm *, uint64_t step);
+    cadre_status (*failure)(const struct cadre_comm *, struct cadre_error *err);
+    /* Waits for no other rank: what is still pending here is aborted, and a collective
+     * already begun with others ends the world's run. Destroy splits before parents.
+     * NULL is not allowed. */
     void (*destroy)(struct cadre_comm *);
 };
 
@@ -101,8 +114,9 @@ struct cadre_comm {
 /* Tell the world which optimizer step the rank is in, for messages. [any thread] */
 void cadre_comm_set_step(struct cadre_comm *comm, uint64_t step);
 
-/* The first failure of the world as text; CADRE_OK and untouched err while there is
- * none. */
+/* The first failure of the world as text, the same on all ranks: CADRE_E_COMM, or
+ * CADRE_E_ABORTED where `abort` was called; CADRE_OK and untouched err while there is
+ * none. [any thread] */
 cadre_status cadre_comm_failure(const struct cadre_comm *comm, struct cadre_error *err);
 
 #endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks as threads of this process. */
+#include "core/comm/launch.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/base/log.h"
+#include "core/comm/local/shared.h"
+
+#define STACK_BYTES (8u << 20)
+
+struct crew {
+    struct cadre_local_segment *segment;
+    cadre_rank_main main;
+    void *arg;
+    pthread_mutex_t lock;
+    cadre_status first; /* the first status that is an error of the rank's own */
+    cadre_status any; /* the first error at all */
+};
+
+struct member {
+    struct crew *crew;
+    int rank;
+    pthread_t thread;
+    bool started;
+};
+
+static void *member_main(void *arg)
+{
+    struct member *m = arg;
+    struct crew *crew = m->crew;
+    char why[64];
+    cadre_log_set_rank(m->rank, crew->segment->shared->config.size);
+    cadre_status rc = crew->main(crew->arg, m->rank, crew->segment);
+    pthread_mutex_lock(&crew->lock);
+    if (rc != CADRE_OK && crew->any == CADRE_OK)
+        crew->any = rc;
+    if (rc != CADRE_OK && rc != CADRE_E_ABORTED && crew->first == CADRE_OK)
+        crew->first = rc;
+    pthread_mutex_unlock(&crew->lock);
+    if (rc != CADRE_OK && rc != CADRE_E_STOPPED) {
+        snprintf(why, sizeof why, "failed (%s)", cadre_strerror(rc));
+        cadre_local_segment_fail(crew->segment, m->rank, why);
+    }
+    cadre_local_segment_ended(crew->segment, m->rank);
+    return NULL;
+}
+
+static int start(struct member *m)
+{
+    pthread_attr_t attr;
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK_BYTES);
+    int failed = pthread_create(&m->thread, &attr, member_main, m);
+    pthread_attr_destroy(&attr);
+    m->started = !failed;
+    return failed;
+}
+
+cadre_status cadre_launch_threads(const struct cadre_local_config *config,
+                                  cadre_rank_main main, void *arg,
+                                  struct cadre_error *err)
+{
+    struct crew crew = {.main = main, .arg = arg};
+    struct member *members = NULL;
+    char text[1024];
+    cadre_status rc;
+    pthread_mutex_init(&crew.lock, NULL);
+    CADRE_TRY(cadre_local_segment_create(config, &crew.segment, err));
+    members = calloc((size_t)config->size, sizeof *members);
+    if (!members) {
+        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for %d ranks", config->size);
+        goto fail;
+    }
+    int failed = 0;
+    for (int r = 0; r < config->size && !failed; r++) {
+        members[r] = (struct member){.crew = &crew, .rank = r};
+        failed = start(&members[r]);
+        if (failed)
+            cadre_local_segment_fail(crew.segment, r, "could not be started");
+    }
+    for (int r = 0; r < config->size; r++)
+        if (members[r].started)
+            pthread_join(members[r].thread, NULL);
+    rc = failed ? CADRE_E_RESOURCE : crew.first ? crew.first : crew.any;
+    if (rc != CADRE_OK) {
+        cadre_local_segment_failure(crew.segment, text, sizeof text);
+        cadre_fail(err, rc, "%s", text[0] ? text : cadre_strerror(rc));
+    }
+fail:
+    free(members);
+    cadre_local_segment_close(crew.segment);
+    pthread_mutex_destroy(&crew.lock);
+    return rc;
+}

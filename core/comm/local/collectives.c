@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A collective: every member publishes its call, all meet, compare the calls, move data
+ * and meet again. Nothing published is overwritten before the second meeting, so a slot
+ * holds one call at a time. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/comm/local/internal.h"
+#include "core/tensor/dtype.h"
+
+static bool same_call(const struct shared_call *a, const struct shared_call *b)
+{
+    return a->kind == b->kind && a->dtype == b->dtype && a->red == b->red &&
+           a->root == b->root && a->count == b->count &&
+           a->offsets_hash == b->offsets_hash;
+}
+
+static cadre_status check_calls(struct local_comm *c)
+{
+    const struct shared_slot *slots = c->group->slots;
+    char mine[192], theirs[192];
+    for (int m = 1; m < c->base.size; m++) {
+        if (same_call(&slots[0].call, &slots[m].call))
+            continue;
+        cadre_local_call_text(&slots[0].call, mine, sizeof mine);
+        cadre_local_call_text(&slots[m].call, theirs, sizeof theirs);
+        bool offsets = slots[0].call.kind == slots[m].call.kind &&
+                       slots[0].call.offsets_hash != slots[m].call.offsets_hash;
+        return cadre_local_fail(
+            c->me,
+            "collectives differ: rank %d posted %s, rank %d posted %s%s; all ranks of a "
+            "group must post the same collectives in the same order",
+            slots[0].world_rank, mine, slots[m].world_rank, theirs,
+            offsets ? " with other slices" : "");
+    }
+    return CADRE_OK;
+}
+
+/* Bytes one member sends by the formulas in comm.h. */
+static uint64_t textbook_bytes(const struct local_op *op, int size, uint64_t element)
+{
+    uint64_t others = (uint64_t)size - 1;
+    uint64_t bytes = op->count * element;
+    switch (op->kind) {
+    case LOCAL_ALL_REDUCE:
+        return 2 * (bytes * others / (uint64_t)size);
+    case LOCAL_REDUCE_SCATTER:
+    case LOCAL_ALL_GATHER:
+    case LOCAL_ALL_TO_ALL:
+        return bytes * others / (uint64_t)size;
+    case LOCAL_BROADCAST:
+        return size > 1 ? bytes : 0;
+    default:
+        return 0;
+    }
+}
+
+static cadre_status move(struct local_queue *queue, struct local_op *op)
+{
+    struct local_comm *c = queue->comm;
+    if (op->kind == LOCAL_BARRIER)
+        return CADRE_OK;
+    if (op->kind == LOCAL_SPLIT)
+        return cadre_local_run_split(queue, op);
+    if (!c->me->direct)
+        return cadre_local_move_staged(queue, op);
+    if (!cadre_local_copy_begin(c))
+        return CADRE_E_ABORTED;
+    cadre_status rc = cadre_local_move_direct(c, op);
+    cadre_local_copy_end(c);
+    return rc;
+}
+
+cadre_status cadre_local_run_collective(struct local_queue *queue, struct local_op *op)
+{
+    struct local_comm *c = queue->comm;
+    struct shared_group *g = c->group;
+    cadre_status rc;
+    cadre_local_call_fill(queue, op, &g->slots[c->base.rank].call);
+    CADRE_TRY(cadre_local_barrier(queue, op));
+    uint64_t began = cadre_local_now_ns();
+    uint64_t bytes = textbook_bytes(op, c->base.size, cadre_dtype_bytes(op->dtype));
+    uint64_t arrives = cadre_local_link_book(c->me, atomic_load(&g->last_ns), bytes);
+    CADRE_TRY(check_calls(c));
+    CADRE_TRY(move(queue, op));
+    CADRE_TRY(cadre_local_barrier(queue, op));
+    CADRE_TRY(cadre_local_sleep_until(queue, arrives));
+    cadre_local_note_done(c->me, op);
+    cadre_local_count(c, bytes, began);
+    return CADRE_OK;
+fail:
+    cadre_local_drain(c);
+    return rc;
+}

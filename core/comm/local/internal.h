@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What lies in a rank's own memory: its queues, and its side of each communicator. */
+#ifndef CADRE_COMM_LOCAL_INTERNAL_H
+#define CADRE_COMM_LOCAL_INTERNAL_H
+
+#include <pthread.h>
+
+#include "core/comm/local/shared.h"
+
+#define LOCAL_MAX_QUEUES 4096
+#define LOCAL_SLICE_NS 20000000u /* a sleeper looks for failures this often */
+
+struct local_comm;
+struct local_queue;
+struct local_split;
+
+struct local_op {
+    struct local_op *next;
+    enum local_op_kind kind;
+    cadre_comm_label label;
+    const void *in;
+    void *out;
+    uint64_t count;
+    uint64_t *offsets; /* size + 1, owned, NULL where the kind has none */
+    uint32_t dtype, red;
+    int root; /* broadcast: root; send, recv: peer */
+    cadre_event after;
+    uint64_t sequence;
+    struct local_split *split; /* of a split alone */
+};
+
+/* What split is asked and what it found; the caller's. */
+struct local_split {
+    int color, key;
+    uint64_t group; /* 0: in none */
+    int rank;
+};
+
+typedef cadre_status (*local_run)(struct local_queue *queue, struct local_op *op);
+
+/* One ordered queue and its thread, which starts with the first operation. */
+struct local_queue {
+    uint64_t id;
+    struct local_comm *comm; /* invalid after `stop` */
+    local_run run;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct local_op *head, *tail;
+    uint64_t posted, completed;
+    uint64_t failed_from; /* first sequence that failed, 0 none */
+    cadre_status status; /* of failed_from */
+    bool started;
+    _Atomic bool stop;
+    pthread_t thread;
+};
+
+/* One rank of the world. */
+struct local_rank {
+    struct cadre_local_segment *segment;
+    struct shared_rank *shared;
+    int rank;
+    bool direct; /* ranks share an address space */
+    pthread_mutex_t lock; /* queues, note */
+    struct local_note note;
+    _Atomic(struct local_queue *) queues[LOCAL_MAX_QUEUES];
+    uint64_t queue_count;
+};
+
+struct local_comm {
+    struct cadre_comm base;
+    struct local_rank *me;
+    struct shared_group *group;
+    bool is_world;
+    uint64_t phase; /* of the collective queue's thread */
+    struct local_queue *collective;
+    struct local_queue **sends, **recvs; /* size each, by peer */
+    pthread_mutex_t lock; /* stats, queues made lazily */
+    struct cadre_comm_stats stats;
+};
+
+/* ---- queue.c */
+
+/* A queue that ends with the rank, not with its communicator. NULL: too many. */
+struct local_queue *cadre_local_queue_create(struct local_comm *comm, local_run run);
+/* Takes op (freed on failure too). */
+cadre_status cadre_local_queue_post(struct local_queue *queue, struct local_op *op,
+                                    cadre_event *done);
+/* Sleep until the event has happened; `stop` (may be NULL) ends the wait early. */
+cadre_status cadre_local_event_wait(struct local_rank *me, cadre_event event,
+                                    const _Atomic bool *stop);
+/* End its thread; what is pending fails. The memory stays until the rank's end. */
+void cadre_local_queue_stop(struct local_queue *queue);
+void cadre_local_queue_destroy(struct local_queue *queue);
+
+/* ---- sync.c: waiting for other ranks, on a queue's thread */
+
+/* Somebody a waiter needs: `late` says what is wrong when it does not come. */
+struct local_await {
+    struct local_queue *queue;
+    const struct local_op *op;
+    _Atomic uint32_t *word;
+    uint32_t target; /* until *word reaches it, counting with wrap-around */
+    uint64_t phase; /* a barrier's phase; 0: only `peer` is waited for */
+    int peer; /* rank in the group */
+};
+cadre_status cadre_local_await(const struct local_await *a);
+
+/* All members of the group enter. Collective queue's thread only. */
+cadre_status cadre_local_barrier(struct local_queue *queue, const struct local_op *op);
+
+/* Touching other members' buffers, among threads: false when the run has failed, and
+ * then nothing may be touched. After a failure `drain` waits until nobody is inside, so
+ * that buffers can be given back to the caller. */
+bool cadre_local_copy_begin(struct local_comm *comm);
+void cadre_local_copy_end(struct local_comm *comm);
+void cadre_local_drain(struct local_comm *comm);
+
+/* Fill in this rank's side of an operation. */
+void cadre_local_call_fill(struct local_queue *queue, const struct local_op *op,
+                           struct shared_call *call);
+/* The rank's note says that this operation is over. */
+void cadre_local_note_done(struct local_rank *me, const struct local_op *op);
+/* The world has failed through this rank: CADRE_E_COMM, or ABORTED where it was not the
+ * first. */
+cadre_status cadre_local_fail(struct local_rank *me, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* "all_reduce #12 'ddp bucket 3' (f32, 4096 elements, step 40)" */
+void cadre_local_call_text(const struct shared_call *call, char *text, size_t size);
+
+/* ---- the emulated link (sync.c) */
+
+/* When `bytes` sent by this rank from `from_ns` on have arrived; 0 without a link. */
+uint64_t cadre_local_link_book(struct local_rank *me, uint64_t from_ns, uint64_t bytes);
+cadre_status cadre_local_sleep_until(struct local_queue *queue, uint64_t ns);
+void cadre_local_count(struct local_comm *comm, uint64_t bytes, uint64_t began_ns);
+
+/* ---- what queues run */
+
+cadre_status cadre_local_run_collective(struct local_queue *queue, struct local_op *op);
+cadre_status cadre_local_run_send(struct local_queue *queue, struct local_op *op);
+cadre_status cadre_local_run_recv(struct local_queue *queue, struct local_op *op);
+/* The data of a collective: by pointers among threads, staged among processes. */
+cadre_status cadre_local_move_direct(struct local_comm *comm,
+                                     const struct local_op *op);
+cadre_status cadre_local_move_staged(struct local_queue *queue,
+                                     const struct local_op *op);
+cadre_status cadre_local_run_split(struct local_queue *queue, struct local_op *op);
+
+#endif

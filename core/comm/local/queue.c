@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A queue: operations of one kind of traffic carried out in order by one thread. Its
+ * lock and condition are of the rank's own process; other ranks never see it. */
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "core/base/log.h"
+#include "core/comm/local/internal.h"
+
+#define STACK_BYTES (1u << 20)
+#define EVENT_SEQUENCE_BITS 48
+
+static void op_free(struct local_op *op)
+{
+    if (op)
+        free(op->offsets);
+    free(op);
+}
+
+struct local_queue *cadre_local_queue_create(struct local_comm *comm, local_run run)
+{
+    struct local_rank *me = comm->me;
+    struct local_queue *q = calloc(1, sizeof *q);
+    if (!q)
+        return NULL;
+    q->comm = comm;
+    q->run = run;
+    pthread_mutex_init(&q->lock, NULL);
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&q->changed, &attr);
+    pthread_condattr_destroy(&attr);
+
+    pthread_mutex_lock(&me->lock);
+    bool room = me->queue_count < LOCAL_MAX_QUEUES;
+    if (room) {
+        q->id = me->queue_count;
+        atomic_store(&me->queues[me->queue_count++], q);
+    }
+    pthread_mutex_unlock(&me->lock);
+    if (!room) {
+        cadre_log(CADRE_LOG_ERROR, "comm", "rank %d has %d queues, no room for another",
+                  me->rank, LOCAL_MAX_QUEUES);
+        pthread_cond_destroy(&q->changed);
+        pthread_mutex_destroy(&q->lock);
+        free(q);
+        return NULL;
+    }
+    return q;
+}
+
+/* Runs the first operation, which stays at the head until it is over. */
+static cadre_status run_head(struct local_queue *q)
+{
+    struct local_op *op = q->head;
+    cadre_status rc = cadre_local_event_wait(q->comm->me, op->after, &q->stop);
+    if (rc == CADRE_OK)
+        rc = q->run(q, op);
+    return rc;
+}
+
+static void *queue_main(void *arg)
+{
+    struct local_queue *q = arg;
+    cadre_log_set_rank(q->comm->me->rank, q->comm->me->segment->shared->config.size);
+    pthread_mutex_lock(&q->lock);
+    while (!q->failed_from) {
+        while (!q->head && !atomic_load(&q->stop))
+            pthread_cond_wait(&q->changed, &q->lock);
+        if (atomic_load(&q->stop))
+            break;
+        pthread_mutex_unlock(&q->lock);
+        cadre_status rc = run_head(q);
+        pthread_mutex_lock(&q->lock);
+        struct local_op *op = q->head;
+        q->head = op->next;
+        if (rc == CADRE_OK) {
+            q->completed = op->sequence;
+        } else {
+            q->failed_from = op->sequence;
+            q->status = rc;
+        }
+        op_free(op);
+        pthread_cond_broadcast(&q->changed);
+    }
+    pthread_mutex_unlock(&q->lock);
+    return NULL;
+}
+
+static cadre_status queue_start(struct local_queue *q)
+{
+    sigset_t all, before;
+    pthread_attr_t attr;
+    sigfillset(&all);
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK_BYTES);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&q->thread, &attr, queue_main, q);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attr);
+    if (failed) {
+        cadre_log(CADRE_LOG_ERROR, "comm", "cannot start a thread for a queue");
+        return CADRE_E_RESOURCE;
+    }
+    q->started = true;
+    return CADRE_OK;
+}
+
+cadre_status cadre_local_queue_post(struct local_queue *q, struct local_op *op,
+                                    cadre_event *done)
+{
+    cadre_status rc = CADRE_OK;
+    pthread_mutex_lock(&q->lock);
+    if (q->failed_from || atomic_load(&q->stop) || local_failed(q->comm->me->segment))
+        rc = CADRE_E_ABORTED;
+    else if (!q->started)
+        rc = queue_start(q);
+    if (rc != CADRE_OK) {
+        pthread_mutex_unlock(&q->lock);
+        op_free(op);
+        return rc;
+    }
+    op->sequence = ++q->posted;
+    op->next = NULL;
+    if (q->head)
+        q->tail->next = op;
+    else
+        q->head = op;
+    q->tail = op;
+    if (done)
+        *done = q->id << EVENT_SEQUENCE_BITS | op->sequence;
+    pthread_cond_broadcast(&q->changed);
+    pthread_mutex_unlock(&q->lock);
+    return CADRE_OK;
+}
+
+static void wait_slice(struct local_queue *q)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += LOCAL_SLICE_NS;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    pthread_cond_timedwait(&q->changed, &q->lock, &until);
+}
+
+cadre_status cadre_local_event_wait(struct local_rank *me, cadre_event event,
+                                    const _Atomic bool *stop)
+{
+    uint64_t id = event >> EVENT_SEQUENCE_BITS;
+    uint64_t sequence = event & ((UINT64_C(1) << EVENT_SEQUENCE_BITS) - 1);
+    if (event == 0)
+        return CADRE_OK;
+    struct local_queue *q = id < LOCAL_MAX_QUEUES ? atomic_load(&me->queues[id]) : NULL;
+    if (!q)
+        return CADRE_E_INVALID;
+    cadre_status rc = CADRE_OK;
+    pthread_mutex_lock(&q->lock);
+    if (sequence > q->posted)
+        rc = CADRE_E_INVALID;
+    while (rc == CADRE_OK && q->completed < sequence) {
+        if (q->failed_from)
+            rc = q->failed_from == sequence ? q->status : CADRE_E_ABORTED;
+        else if (atomic_load(&q->stop) || (stop && atomic_load(stop)))
+            rc = CADRE_E_ABORTED;
+        else if (stop)
+            wait_slice(q);
+        else
+            pthread_cond_wait(&q->changed, &q->lock);
+    }
+    pthread_mutex_unlock(&q->lock);
+    return rc;
+}
+
+void cadre_local_queue_stop(struct local_queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    atomic_store(&q->stop, true);
+    pthread_cond_broadcast(&q->changed);
+    pthread_mutex_unlock(&q->lock);
+    if (q->started)
+        pthread_join(q->thread, NULL);
+    q->started = false;
+    while (q->head) {
+        struct local_op *op = q->head;
+        q->head = op->next;
+        op_free(op);
+    }
+}
+
+void cadre_local_queue_destroy(struct local_queue *q)
+{
+    if (!q)
+        return;
+    pthread_cond_destroy(&q->changed);
+    pthread_mutex_destroy(&q->lock);
+    free(q);
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The segment: a sparse memfd with a bump allocator, and the world's first failure. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/comm/local/shared.h"
+
+/* Groups a segment has room for, each as large as the world. Pages never touched cost
+ * nothing. */
+#define WORLDS_OF_ROOM 32
+
+uint64_t cadre_local_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+void cadre_local_futex_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
+{
+    struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u),
+                         .tv_nsec = (long)(ns % 1000000000u)};
+    syscall(SYS_futex, word, FUTEX_WAIT, value, &t, NULL, 0);
+}
+
+void cadre_local_futex_wake(_Atomic uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+static uint64_t align_up(uint64_t n, uint64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+/* Bytes of a group, and where its parts begin, counted from the group. */
+struct group_layout {
+    uint64_t channels, staging, p2p_staging, bytes;
+};
+
+static struct group_layout lay_out(uint64_t size, bool processes)
+{
+    struct group_layout l;
+    l.channels =
+        align_up(sizeof(struct shared_group) + size * sizeof(struct shared_slot), 64);
+    l.staging =
+        align_up(l.channels + size * size * sizeof(struct shared_channel), 4096);
+    l.p2p_staging = l.staging + (processes ? size * 2 * LOCAL_CHUNK : 0);
+    l.bytes =
+        align_up(l.p2p_staging +
+                     (processes ? size * size * LOCAL_P2P_TURNS * LOCAL_P2P_CHUNK : 0),
+                 4096);
+    return l;
+}
+
+struct shared_group *cadre_local_group_create(struct cadre_local_segment *segment,
+                                              int size, uint64_t *offset)
+{
+    struct shared_segment *s = segment->shared;
+    struct group_layout l = lay_out((uint64_t)size, s->config.processes);
+    uint64_t at = atomic_load(&s->used);
+    do {
+        if (l.bytes > s->bytes - at)
+            return NULL;
+    } while (!atomic_compare_exchange_weak(&s->used, &at, at + l.bytes));
+
+    struct shared_group *g = local_at(segment, at);
+    g->size = size;
+    g->channels = at + l.channels;
+    g->staging = at + l.staging;
+    g->p2p_staging = at + l.p2p_staging;
+    g->next = atomic_load(&s->groups);
+    while (!atomic_compare_exchange_weak(&s->groups, &g->next, at))
+        ;
+    *offset = at;
+    return g;
+}
+
+static cadre_status check_config(const struct cadre_local_config *c,
+                                 struct cadre_error *err)
+{
+    if (c->size < 1 || c->size > LOCAL_MAX_RANKS)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "local communicator: %d ranks; expected 1 to %d", c->size,
+                          LOCAL_MAX_RANKS);
+    if (!(c->timeout_s > 0))
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "comm.timeout is %g s; expected more than 0", c->timeout_s);
+    if (!(c->link_gbytes_s >= 0) || !(c->link_latency_s >= 0))
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "comm.link is %g GB/s, %g s; expected 0 or more",
+                          c->link_gbytes_s, c->link_latency_s);
+    return CADRE_OK;
+}
+
+static cadre_status map_segment(int fd, uint64_t bytes,
+                                struct cadre_local_segment **out,
+                                struct cadre_error *err)
+{
+    struct cadre_local_segment *segment = calloc(1, sizeof *segment);
+    if (!segment)
+        return cadre_fail(err, CADRE_E_RESOURCE, "local communicator: no memory");
+    segment->shared =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (segment->shared == MAP_FAILED) {
+        free(segment);
+        return cadre_fail_errno(
+            err, CADRE_E_RESOURCE, errno,
+            "local communicator: cannot map a segment of %llu bytes",
+            (unsigned long long)bytes);
+    }
+    segment->fd = fd;
+    *out = segment;
+    return CADRE_OK;
+}
+
+cadre_status cadre_local_segment_create(const struct cadre_local_config *config,
+                                        struct cadre_local_segment **out,
+                                        struct cadre_error *err)
+{
+    struct cadre_local_segment *segment = NULL;
+    cadre_status rc = check_config(config, err);
+    int fd = -1;
+    if (rc != CADRE_OK)
+        return rc;
+    uint64_t size = (uint64_t)config->size;
+    uint64_t head = align_up(
+        sizeof(struct shared_segment) + size * sizeof(struct shared_rank), 4096);
+    uint64_t bytes = head + WORLDS_OF_ROOM * lay_out(size, config->processes).bytes;
+
+    fd = memfd_create("cadre-comm", MFD_CLOEXEC);
+    if (fd < 0 || ftruncate(fd, (off_t)bytes) != 0) {
+        rc =
+            cadre_fail_errno(err, CADRE_E_RESOURCE, errno,
+                             "local communicator: cannot make a shared memory segment");
+        goto fail;
+    }
+    CADRE_TRY(map_segment(fd, bytes, &segment, err));
+    struct shared_segment *s = segment->shared;
+    s->magic = LOCAL_MAGIC;
+    s->bytes = bytes;
+    s->config = *config;
+    atomic_store(&s->used, head);
+    struct shared_group *world =
+        cadre_local_group_create(segment, config->size, &s->world);
+    for (int r = 0; r < config->size; r++)
+        world->slots[r].world_rank = r;
+    *out = segment;
+    return CADRE_OK;
+fail:
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
+int cadre_local_segment_fd(const struct cadre_local_segment *segment)
+{
+    return segment->fd;
+}
+
+cadre_status cadre_local_segment_open(int fd, struct cadre_local_segment **out,
+                                      struct cadre_error *err)
+{
+    struct stat st;
+    uint64_t head[2]; /* magic and bytes, read before anything is trusted */
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "descriptor %d is not a segment of a cadre launcher; start "
+                          "ranks through cadre, or unset CADRE_INIT",
+                          fd);
+    if (pread(fd, head, sizeof head, 0) != (ssize_t)sizeof head ||
+        head[0] != LOCAL_MAGIC || head[1] != (uint64_t)st.st_size)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "descriptor %d is not a segment of this version's launcher",
+                          fd);
+    return map_segment(fd, head[1], out, err);
+}
+
+void cadre_local_segment_close(struct cadre_local_segment *segment)
+{
+    if (!segment)
+        return;
+    munmap(segment->shared, segment->shared->bytes);
+    close(segment->fd);
+    free(segment);
+}
+
+/* Sleepers also look every slice, so that one missed here wakes soon. */
+static void wake_everybody(struct cadre_local_segment *segment)
+{
+    struct shared_segment *s = segment->shared;
+    for (uint64_t at = atomic_load(&s->groups); at;) {
+        struct shared_group *g = local_at(segment, at);
+        struct shared_channel *channels = local_at(segment, g->channels);
+        cadre_local_futex_wake(&g->generation);
+        for (int i = 0; i < g->size * g->size; i++) {
+            if (!atomic_load(&channels[i].sent) && !atomic_load(&channels[i].chunks_in))
+                continue;
+            cadre_local_futex_wake(&channels[i].sent);
+            cadre_local_futex_wake(&channels[i].taken);
+            cadre_local_futex_wake(&channels[i].chunks_in);
+            cadre_local_futex_wake(&channels[i].chunks_out);
+        }
+        at = g->next;
+    }
+}
+
+bool cadre_local_segment_store_failure(struct cadre_local_segment *segment,
+                                       cadre_status code, const char *text)
+{
+    struct shared_segment *s = segment->shared;
+    uint32_t running = LOCAL_RUNNING;
+    if (!atomic_compare_exchange_strong(&s->state, &running, LOCAL_FAILING))
+        return false;
+    s->failure_code = code;
+    snprintf(s->failure, sizeof s->failure, "%s", text);
+    atomic_store(&s->state, LOCAL_FAILED);
+    wake_everybody(segment);
+    return true;
+}
+
+void cadre_local_segment_fail(struct cadre_local_segment *segment, int rank,
+                              const char *why)
+{
+    char seen[256], text[1024];
+    cadre_local_note_text(segment, rank, seen, sizeof seen);
+    snprintf(text, sizeof text, "rank %d %s; it %s", rank, why, seen);
+    cadre_local_segment_store_failure(segment, CADRE_E_COMM, text);
+}
+
+void cadre_local_segment_ended(struct cadre_local_segment *segment, int rank)
+{
+    atomic_store(&segment->shared->ranks[rank].ended, 1);
+    wake_everybody(segment);
+}
+
+void cadre_local_segment_failure(const struct cadre_local_segment *segment, char *text,
+                                 size_t size)
+{
+    struct shared_segment *s = segment->shared;
+    /* Between the states lies one copy; a writer killed inside it leaves no text. */
+    for (int i = 0; i < 100 && atomic_load(&s->state) == LOCAL_FAILING; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    const char *from = "";
+    if (atomic_load(&s->state) == LOCAL_FAILED)
+        from = s->failure;
+    else if (atomic_load(&s->state) == LOCAL_FAILING)
+        from = "a rank died while it reported a failure";
+    snprintf(text, size, "%s", from);
+}

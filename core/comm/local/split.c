@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Split runs as a collective of the parent: colors and keys are in the slots; the first
+ * member of each color makes the group, and all meet before they read where it is. */
+#include "core/comm/local/internal.h"
+
+/* Members of my color in order of (key, rank); returns how many. */
+static int members_of(const struct local_comm *c, int64_t color, int *members)
+{
+    const struct shared_slot *slots = c->group->slots;
+    int n = 0;
+    for (int m = 0; m < c->base.size; m++) {
+        if (slots[m].call.color != color)
+            continue;
+        int at = n++;
+        for (; at > 0 && slots[members[at - 1]].call.key > slots[m].call.key; at--)
+            members[at] = members[at - 1];
+        members[at] = m;
+    }
+    return n;
+}
+
+cadre_status cadre_local_run_split(struct local_queue *queue, struct local_op *op)
+{
+    struct local_comm *c = queue->comm;
+    struct shared_slot *slots = c->group->slots;
+    struct shared_call *mine = &slots[c->base.rank].call;
+    int members[LOCAL_MAX_RANKS];
+    int n = op->split->color < 0 ? 0 : members_of(c, op->split->color, members);
+    if (n > 0 && members[0] == c->base.rank) {
+        struct shared_group *g =
+            cadre_local_group_create(c->me->segment, n, &mine->group);
+        if (!g)
+            return cadre_local_fail(
+                c->me, "rank %d: no room for another communicator of %d ranks",
+                c->me->rank, n);
+        for (int i = 0; i < n; i++)
+            g->slots[i].world_rank = slots[members[i]].world_rank;
+    }
+    cadre_status rc = cadre_local_barrier(queue, op);
+    if (rc != CADRE_OK || n == 0)
+        return rc;
+    op->split->group = slots[members[0]].call.group;
+    for (int i = 0; i < n; i++)
+        if (members[i] == c->base.rank)
+            op->split->rank = i;
+    return CADRE_OK;
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The data of a collective among processes: each turn every member copies a part of its
+ * buffer into its stage in the segment, all meet, and each takes what it needs. Two
+ * stages a member are used in turn: a stage is written again only after the meeting of
+ * the next turn, which every reader entered after it had finished. */
+#include <string.h>
+
+#include "core/comm/local/internal.h"
+#include "core/comm/local/reduce.h"
+#include "core/tensor/dtype.h"
+
+struct turn {
+    struct local_queue *queue;
+    struct local_comm *c;
+    const struct local_op *op;
+    size_t element;
+    uint64_t part; /* elements of one slice in one turn */
+    uint64_t at; /* first element of the turn in each slice */
+    unsigned parity; /* stage in use */
+};
+
+static char *stage(const struct turn *t, int member)
+{
+    char *base = local_at(t->c->me->segment, t->c->group->staging);
+    return base + ((uint64_t)member * 2 + t->parity) * LOCAL_CHUNK;
+}
+
+/* Elements of slice m in this turn. */
+static uint64_t in_turn(const struct turn *t, int m)
+{
+    uint64_t size = t->op->offsets[m + 1] - t->op->offsets[m];
+    if (size <= t->at)
+        return 0;
+    return size - t->at < t->part ? size - t->at : t->part;
+}
+
+static uint64_t longest_slice(const struct turn *t)
+{
+    uint64_t longest = 0;
+    for (int m = 0; m < t->c->base.size; m++) {
+        uint64_t size = t->op->offsets[m + 1] - t->op->offsets[m];
+        longest = size > longest ? size : longest;
+    }
+    return longest;
+}
+
+static const char *input(const struct turn *t, int slice)
+{
+    return (const char *)t->op->in + (t->op->offsets[slice] + t->at) * t->element;
+}
+
+static char *output(const struct turn *t, int slice)
+{
+    return (char *)t->op->out + (t->op->offsets[slice] + t->at) * t->element;
+}
+
+/* My slice of this turn from all stages; into `to`, which may be my own stage. */
+static void reduce_part(const struct turn *t, char *to)
+{
+    const void *srcs[LOCAL_MAX_RANKS];
+    _Alignas(64) char block[CADRE_REDUCE_BLOCK_BYTES];
+    int rank = t->c->base.rank;
+    uint64_t most = CADRE_REDUCE_BLOCK_BYTES / t->element;
+    uint64_t end = in_turn(t, rank);
+    for (uint64_t i = 0; i < end; i += most) {
+        uint64_t n = end - i < most ? end - i : most;
+        for (int m = 0; m < t->c->base.size; m++)
+            srcs[m] = stage(t, m) + ((uint64_t)rank * t->part + i) * t->element;
+        cadre_reduce_block(block, srcs, t->c->base.size, n, t->op->dtype, t->op->red);
+        memcpy(to + i * t->element, block, n * t->element);
+    }
+}
+
+static cadre_status reduce(struct turn *t)
+{
+    int size = t->c->base.size, rank = t->c->base.rank;
+    uint64_t longest = longest_slice(t);
+    cadre_status rc;
+    t->part = LOCAL_CHUNK / (unsigned)size / t->element;
+    for (; t->at < longest; t->at += t->part, t->parity ^= 1) {
+        for (int m = 0; m < size; m++)
+            memcpy(stage(t, rank) + (uint64_t)m * t->part * t->element, input(t, m),
+                   in_turn(t, m) * t->element);
+        CADRE_TRY(cadre_local_barrier(t->queue, t->op));
+        if (t->op->kind == LOCAL_REDUCE_SCATTER) {
+            reduce_part(t, (char *)t->op->out + t->at * t->element);
+            continue;
+        }
+        reduce_part(t, stage(t, rank) + (uint64_t)rank * t->part * t->element);
+        CADRE_TRY(cadre_local_barrier(t->queue, t->op));
+        for (int m = 0; m < size; m++)
+            memcpy(output(t, m), stage(t, m) + (uint64_t)m * t->part * t->element,
+                   in_turn(t, m) * t->element);
+    }
+    return CADRE_OK;
+fail:
+    return rc;
+}
+
+static cadre_status gather(struct turn *t)
+{
+    int rank = t->c->base.rank;
+    uint64_t longest = longest_slice(t);
+    cadre_status rc;
+    t->part = LOCAL_CHUNK / t->element;
+    for (; t->at < longest; t->at += t->part, t->parity ^= 1) {
+        uint64_t mine = in_turn(t, rank) * t->element;
+        const char *from = (const char *)t->op->in + t->at * t->element;
+        if (mine)
+            memcpy(stage(t, rank), from, mine);
+        CADRE_TRY(cadre_local_barrier(t->queue, t->op));
+        for (int m = 0; m < t->c->base.size; m++) {
+            bool in_place = m == rank && output(t, m) == from;
+            if (in_turn(t, m) && !in_place)
+                memcpy(output(t, m), stage(t, m), in_turn(t, m) * t->element);
+        }
+    }
+    return CADRE_OK;
+fail:
+    return rc;
+}
+
+static cadre_status broadcast(struct turn *t)
+{
+    int root = t->op->root;
+    uint64_t bytes = t->op->count * t->element;
+    cadre_status rc;
+    for (uint64_t at = 0; at < bytes; at += LOCAL_CHUNK, t->parity ^= 1) {
+        uint64_t n = bytes - at < LOCAL_CHUNK ? bytes - at : LOCAL_CHUNK;
+        if (t->c->base.rank == root)
+            memcpy(stage(t, root), (const char *)t->op->in + at, n);
+        CADRE_TRY(cadre_local_barrier(t->queue, t->op));
+        if (t->c->base.rank != root)
+            memcpy((char *)t->op->out + at, stage(t, root), n);
+    }
+    return CADRE_OK;
+fail:
+    return rc;
+}
+
+static cadre_status exchange(struct turn *t)
+{
+    int size = t->c->base.size, rank = t->c->base.rank;
+    uint64_t slice = t->op->count / (uint64_t)size * t->element;
+    uint64_t part = LOCAL_CHUNK / (unsigned)size;
+    cadre_status rc;
+    for (uint64_t at = 0; at < slice; at += part, t->parity ^= 1) {
+        uint64_t n = slice - at < part ? slice - at : part;
+        for (int m = 0; m < size; m++)
+            memcpy(stage(t, rank) + (uint64_t)m * part,
+                   (const char *)t->op->in + (uint64_t)m * slice + at, n);
+        CADRE_TRY(cadre_local_barrier(t->queue, t->op));
+        for (int m = 0; m < size; m++)
+            memcpy((char *)t->op->out + (uint64_t)m * slice + at,
+                   stage(t, m) + (uint64_t)rank * part, n);
+    }
+    return CADRE_OK;
+fail:
+    return rc;
+}
+
+cadre_status cadre_local_move_staged(struct local_queue *queue,
+                                     const struct local_op *op)
+{
+    struct turn t = {.queue = queue,
+                     .c = queue->comm,
+                     .op = op,
+                     .element = cadre_dtype_bytes(op->dtype)};
+    switch (op->kind) {
+    case LOCAL_ALL_REDUCE:
+    case LOCAL_REDUCE_SCATTER:
+        return reduce(&t);
+    case LOCAL_ALL_GATHER:
+        return gather(&t);
+    case LOCAL_BROADCAST:
+        return broadcast(&t);
+    case LOCAL_ALL_TO_ALL:
+        return exchange(&t);
+    default:
+        return CADRE_E_INTERNAL;
+    }
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What each rank was seen doing, so that a hang can be put into words. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/comm/local/shared.h"
+
+const char *cadre_local_kind_name(uint32_t kind)
+{
+    static const char *const names[] = {
+        "nothing",    "all_reduce", "reduce_scatter", "all_gather", "broadcast",
+        "all_to_all", "barrier",    "split",          "send",       "recv",
+    };
+    return kind < sizeof names / sizeof names[0] ? names[kind] : "?";
+}
+
+void cadre_local_note_write(struct shared_note *note, const struct local_note *from)
+{
+    uint64_t words[LOCAL_NOTE_WORDS] = {0};
+    memcpy(words, from, sizeof *from);
+    atomic_fetch_add(&note->version, 1);
+    for (size_t i = 0; i < LOCAL_NOTE_WORDS; i++)
+        atomic_store(&note->words[i], words[i]);
+    atomic_fetch_add(&note->version, 1);
+}
+
+/* A writer that died in the middle leaves a mixture: text stays inside its bounds. */
+static void note_read(struct shared_note *note, struct local_note *to)
+{
+    uint64_t words[LOCAL_NOTE_WORDS];
+    for (int tries = 0; tries < 1000; tries++) {
+        uint64_t before = atomic_load(&note->version);
+        for (size_t i = 0; i < LOCAL_NOTE_WORDS; i++)
+            words[i] = atomic_load(&note->words[i]);
+        if (before % 2 == 0 && atomic_load(&note->version) == before)
+            break;
+    }
+    memcpy(to, words, sizeof *to);
+    to->label[LOCAL_LABEL - 1] = '\0';
+}
+
+void cadre_local_note_text(const struct cadre_local_segment *segment, int rank,
+                           char *text, size_t size)
+{
+    struct shared_rank *r = &segment->shared->ranks[rank];
+    struct local_note n;
+    char peer[32] = "";
+    note_read(&r->note, &n);
+    unsigned long long step = atomic_load(&r->step);
+    if (!atomic_load(&r->opened)) {
+        snprintf(text, size, "never opened its communicator");
+        return;
+    }
+    if (n.kind == LOCAL_IDLE) {
+        snprintf(text, size, "has posted nothing yet (step %llu)", step);
+        return;
+    }
+    if (n.kind == LOCAL_SEND)
+        snprintf(peer, sizeof peer, " to rank %d", n.peer);
+    if (n.kind == LOCAL_RECV)
+        snprintf(peer, sizeof peer, " from rank %d", n.peer);
+    snprintf(text, size, "%s %s%s #%llu '%s' (step %llu)",
+             n.done ? "last completed" : "was last seen in",
+             cadre_local_kind_name(n.kind), peer, (unsigned long long)n.sequence,
+             n.label, step);
+}
