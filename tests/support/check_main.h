@@ -9,8 +9,8 @@
 Suite *test_suite(void);
 
 /* Path of `name` under the shared test data, or NULL where it is absent: the test then
- * calls test_skip, and the program exits 77 when every test was skipped. Static storage,
- * valid until the eighth following call. */
+ * calls test_skip, and the program exits 77 when every test was skipped. Static
+ * storage, valid until the eighth following call. */
 const char *test_data(const char *name);
 
 /* A fresh empty folder for this test, removed by test_tmpdir_remove. Caller frees. */
@@ -18,10 +18,10 @@ char *test_tmpdir(void);
 void test_tmpdir_remove(const char *path);
 
 /* Say why on stdout and end the running test as skipped. */
-#define test_skip(why)                                                                     \
-    do {                                                                                   \
-        test_note_skip(why);                                                               \
-        return;                                                                            \
+#define test_skip(why)                                                                 \
+    do {                                                                               \
+        test_note_skip(why);                                                           \
+        return;                                                                        \
     } while (0)
 void test_note_skip(const char *why);
 
