@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Causal attention by tiles of queries: a tile's scores against all keys up to its end
+ * are one product, their softmax one pass, and the values another product. The backward
+ * pass computes the probabilities again from lse (Dao et al. 2022), so a thread never
+ * holds more than two tiles of scores.
+ *
+ * fwd: one task per (sequence, head, tile). bwd: one per (sequence, key/value head),
+ * which adds its query heads and tiles in order. */
+#include "core/device/cpu/cpu.h"
+
+#include <math.h>
+#include <string.h>
+
+#define QUERY_TILE 64
+
+struct attention_job {
+    struct cadre_cpu *cpu;
+    const struct cadre_attention *a;
+    const struct cadre_cpu_kernels *kernels;
+    int64_t tiles;
+    size_t element;
+    double scale;
+    atomic_int status;
+};
+
+/* One tile of queries of one head. Offsets are in elements. */
+struct tile {
+    int64_t first, rows, keys;
+    int64_t q, k, v, out, lse;
+    void *scores, *dscores, *inverse_sum, *delta;
+};
+
+static void *at(const struct attention_job *job, void *base, int64_t offset)
+{
+    return (char *)base + (size_t)offset * job->element;
+}
+
+static const void *at_const(const struct attention_job *job, const void *base,
+                            int64_t offset)
+{
+    return (const char *)base + (size_t)offset * job->element;
+}
+
+static struct tile make_tile(const struct attention_job *job, int64_t b, int64_t head,
+                             int64_t index)
+{
+    const struct cadre_attention *a = job->a;
+    struct tile t = {.first = index * QUERY_TILE};
+    const int64_t left = a->time - t.first;
+    const int64_t kv_head = head / (a->heads / a->kv_heads);
+    t.rows = left < QUERY_TILE ? left : QUERY_TILE;
+    t.keys = t.first + t.rows;
+    t.q = (b * a->time + t.first) * a->ldq + head * a->head_size;
+    t.k = b * a->time * a->ldk + kv_head * a->head_size;
+    t.v = b * a->time * a->ldv + kv_head * a->head_size;
+    t.out = (b * a->time + t.first) * a->ldo + head * a->head_size;
+    t.lse = (b * a->heads + head) * a->time + t.first;
+    return t;
+}
+
+static cadre_status take_scratch(const struct attention_job *job, int worker,
+                                 struct tile *t, bool backward)
+{
+    struct cadre_cpu_worker *w = &job->cpu->workers[worker];
+    const size_t bytes = (size_t)(QUERY_TILE * job->a->time) * job->element;
+    t->scores = cadre_cpu_scratch(w, CADRE_SCRATCH_SCORES, bytes);
+    t->inverse_sum =
+        cadre_cpu_scratch(w, CADRE_SCRATCH_ROWS, 2 * QUERY_TILE * job->element);
+    if (backward)
+        t->dscores = cadre_cpu_scratch(w, CADRE_SCRATCH_DSCORES, bytes);
+    if (!t->scores || !t->inverse_sum || (backward && !t->dscores))
+        return CADRE_E_RESOURCE;
+    t->delta = at(job, t->inverse_sum, QUERY_TILE);
+    return CADRE_OK;
+}
+
+/* scores (rows, keys) = x (rows, D) times y (keys, D) transposed */
+static cadre_status outer(const struct attention_job *job, int worker,
+                          const struct tile *t, const void *x, int64_t ldx,
+                          const void *y, void *scores)
+{
+    const struct cadre_gemm g = {.dtype = job->a->dtype,
+                                 .m = t->rows,
+                                 .n = t->keys,
+                                 .k = job->a->head_size,
+                                 .a = x,
+                                 .lda = ldx,
+                                 .b = y,
+                                 .ldb = ldy,
+                                 .tb = true,
+                                 .c = scores,
+                                 .ldc = t->keys};
+    return cadre_gemm_product(&job->cpu->workers[worker], &g);
+}
+
+/* out (rows, D) = scores (rows, keys) times y (keys, D) */
+static cadre_status mix(const struct attention_job *job, int worker,
+                        const struct tile *t, const void *scores, const void *y,
+                        void *out, int64_t ldout)
+{
+    const struct cadre_gemm g = {.dtype = job->a->dtype,
+                                 .m = t->rows,
+                                 .n = job->a->head_size,
+                                 .k = t->keys,
+                                 .a = scores,
+                                 .lda = t->keys,
+                                 .b = y,
+                                 .ldb = ldy,
+                                 .c = out,
+                                 .ldc = ldout};
+    return cadre_gemm_product(&job->cpu->workers[worker], &g);
+}
+
+/* out (keys, D) += scores (rows, keys) transposed times x (rows, D) */
+static cadre_status gather(const struct attention_job *job, int worker,
+                           const struct tile *t, const void *scores, const void *x,
+                           int64_t ldx, void *out, int64_t ldout)
+{
+    const struct cadre_gemm g = {.dtype = job->a->dtype,
+                                 .m = t->keys,
+                                 .n = job->a->head_size,
+                                 .k = t->rows,
+                                 .a = scores,
+                                 .lda = t->keys,
+                                 .ta = true,
+                                 .b = x,
+                                 .ldb = ldx,
+                                 .c = out,
+                                 .ldc = ldout,
+                                 .beta = 1};
+    return cadre_gemm_product(&job->cpu->workers[worker], &g);
+}
+
+static cadre_status forward_tile(const struct attention_job *job, int worker,
+                                 struct tile *t)
+{
+    const struct cadre_attention *a = job->a;
+    const void *k = at_const(job, a->k, t->k), *v = at_const(job, a->v, t->v);
+    void *out = at(job, a->out, t->out);
+    cadre_status rc;
+    CADRE_TRY(take_scratch(job, worker, t, false));
+    CADRE_TRY(
+        outer(job, worker, t, at_const(job, a->q, t->q), a->ldq, k, a->ldk, t->scores));
+    const struct cadre_softmax_args softmax = {.scores = t->scores,
+                                               .lse = at(job, a->lse, t->lse),
+                                               .inverse_sum = t->inverse_sum,
+                                               .columns = t->keys,
+                                               .first = t->first,
+                                               .scale = job->scale};
+    job->kernels->softmax_fwd(&softmax, 0, t->rows);
+    CADRE_TRY(mix(job, worker, t, t->scores, v, a->ldv, out, a->ldo));
+    const struct cadre_row_scale_args scale = {
+        .x = out, .by = t->inverse_sum, .ld = a->ldo, .columns = a->head_size};
+    job->kernels->row_scale(&scale, 0, t->rows);
+fail:
+    return rc;
+}
+
+static cadre_status backward_tile(const struct attention_job *job, int worker,
+                                  struct tile *t)
+{
+    const struct cadre_attention *a = job->a;
+    const void *q = at_const(job, a->q, t->q), *dout = at_const(job, a->dout, t->out);
+    const void *k = at_const(job, a->k, t->k), *v = at_const(job, a->v, t->v);
+    cadre_status rc;
+    CADRE_TRY(take_scratch(job, worker, t, true));
+    const struct cadre_row_dot_args dot = {.a = at_const(job, a->out, t->out),
+                                           .b = dout,
+                                           .out = t->delta,
+                                           .ld = a->ldo,
+                                           .columns = a->head_size};
+    job->kernels->row_dot(&dot, 0, t->rows);
+    CADRE_TRY(outer(job, worker, t, q, a->ldq, k, a->ldk, t->scores));
+    CADRE_TRY(outer(job, worker, t, dout, a->ldo, v, a->ldv, t->dscores));
+    const struct cadre_softmax_args softmax = {.scores = t->scores,
+                                               .dscores = t->dscores,
+                                               .delta = t->delta,
+                                               .lse = at(job, a->lse, t->lse),
+                                               .columns = t->keys,
+                                               .first = t->first,
+                                               .scale = job->scale};
+    job->kernels->softmax_bwd(&softmax, 0, t->rows);
+    CADRE_TRY(mix(job, worker, t, t->dscores, k, a->ldk, at(job, a->dq, t->q), a->ldq));
+    CADRE_TRY(
+        gather(job, worker, t, t->dscores, q, a->ldq, at(job, a->dk, t->k), a->ldk));
+    CADRE_TRY(
+        gather(job, worker, t, t->scores, dout, a->ldo, at(job, a->dv, t->v), a->ldv));
+fail:
+    return rc;
+}
+
+static void forward_task(void *arg, int64_t index, int worker)
+{
+    struct attention_job *job = arg;
+    const int64_t head = index / job->tiles;
+    struct tile t = make_tile(job, head / job->a->heads, head % job->a->heads,
+                              job->tiles - 1 - index % job->tiles);
+    cadre_status rc = forward_tile(job, worker, &t);
+    if (rc != CADRE_OK)
+        atomic_store(&job->status, rc);
+}
+
+static void backward_task(void *arg, int64_t index, int worker)
+{
+    struct attention_job *job = arg;
+    const struct cadre_attention *a = job->a;
+    const int64_t b = index / a->kv_heads, kv_head = index % a->kv_heads;
+    const int64_t group = a->heads / a->kv_heads;
+    const size_t row_bytes = (size_t)a->head_size * job->element;
+    for (int64_t t = 0; t < a->time; t++) {
+        const int64_t row = b * a->time + t, column = kv_head * a->head_size;
+        memset(at(job, a->dk, row * a->ldk + column), 0, row_bytes);
+        memset(at(job, a->dv, row * a->ldv + column), 0, row_bytes);
+    }
+    for (int64_t i = 0; i < group * job->tiles; i++) {
+        struct tile t =
+            make_tile(job, b, kv_head * group + i / job->tiles, i % job->tiles);
+        cadre_status rc = backward_tile(job, worker, &t);
+        if (rc != CADRE_OK) {
+            atomic_store(&job->status, rc);
+            return;
+        }
+    }
+}
+
+static cadre_status run(struct cadre_device *device, const struct cadre_attention *a,
+                        bool backward)
+{
+    struct cadre_cpu *cpu = (struct cadre_cpu *)device;
+    struct attention_job job = {.cpu = cpu,
+                                .a = a,
+                                .kernels = cadre_cpu_kernels(cpu, a->dtype),
+                                .tiles = (a->time + QUERY_TILE - 1) / QUERY_TILE,
+                                .element = cadre_dtype_bytes(a->dtype),
+                                .scale = 1.0 / sqrt((double)a->head_size)};
+    if (!job.kernels)
+        return CADRE_E_DEVICE;
+    cadre_gemm_thread_init();
+    if (backward)
+        cadre_pool_run(cpu->pool, a->batch * a->kv_heads, backward_task, &job);
+    else
+        cadre_pool_run(cpu->pool, a->batch * a->heads * job.tiles, forward_task, &job);
+    return atomic_load(&job.status);
+}
+
+cadre_status cadre_cpu_attention_fwd(struct cadre_device *device,
+                                     const struct cadre_attention *a)
+{
+    return run(device, a, false);
+}
+
+cadre_status cadre_cpu_attention_bwd(struct cadre_device *device,
+                                     const struct cadre_attention *a)
+{
+    return run(device, a, true);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside the CPU device: its state, its workers' scratch, and what its files give each
+ * other. Nobody outside core/device/cpu includes this but its tests and device.c. */
+#ifndef CADRE_DEVICE_CPU_CPU_H
+#define CADRE_DEVICE_CPU_CPU_H
+
+#include <stdatomic.h>
+
+#include "core/device/cpu/gemm.h"
+#include "core/device/cpu/kernels.h"
+#include "core/device/cpu/pool.h"
+#include "core/device/device.h"
+
+/* Scratch buffers of a worker: one for the GEMM library, the rest for attention. */
+enum cadre_cpu_scratch {
+    CADRE_SCRATCH_GEMM,
+    CADRE_SCRATCH_SCORES,
+    CADRE_SCRATCH_DSCORES,
+    CADRE_SCRATCH_ROWS,
+    CADRE_SCRATCH_COUNT,
+};
+
+struct cadre_cpu_worker {
+    struct cadre_gemm_cache *gemm;
+    void *scratch[CADRE_SCRATCH_COUNT];
+    size_t scratch_bytes[CADRE_SCRATCH_COUNT];
+} __attribute__((aligned(64)));
+
+struct cadre_cpu {
+    struct cadre_device device; /* first: a cadre_device is this */
+    struct cadre_device_ops table;
+    struct cadre_pool *pool;
+    struct cadre_cpu_worker *workers;
+    const struct cadre_cpu_kernels *f32, *f64;
+    const struct cadre_cpu_casts *casts;
+    cadre_stream_id next_stream;
+
+    /* cos and sin of every (position, pair), kept for the next call */
+    void *rope_table;
+    size_t rope_bytes;
+    int64_t rope_begin, rope_end, rope_pairs;
+    double rope_theta;
+    uint32_t rope_dtype;
+};
+
+/* Open a CPU device with `threads` >= 1 workers. Errors: CADRE_E_RESOURCE. */
+cadre_status cadre_cpu_open(int threads, struct cadre_device **out,
+                            struct cadre_error *err);
+
+/* 64-byte aligned memory, in huge pages where large; NULL when there is none. */
+void *cadre_cpu_alloc(size_t bytes);
+void cadre_cpu_free(void *ptr);
+
+/* At least `bytes` of a worker's scratch, contents undefined; NULL (logged) when there
+ * is none. Valid until the next call for the same slot. */
+void *cadre_cpu_scratch(struct cadre_cpu_worker *worker, enum cadre_cpu_scratch slot,
+                        size_t bytes);
+
+/* The kernels of a dtype, NULL (logged) for one that ops do not have. */
+const struct cadre_cpu_kernels *cadre_cpu_kernels(const struct cadre_cpu *cpu,
+                                                  uint32_t dtype);
+
+/* Run kernel(args, begin, end) over [0, count) in pieces of `grain`. */
+void cadre_cpu_ranges(struct cadre_cpu *cpu, cadre_cpu_range *kernel, const void *args,
+                      int64_t count, int64_t grain);
+
+/* The entries of the table that are not in cpu_device.c. */
+cadre_status cadre_cpu_gemm(struct cadre_device *, const struct cadre_gemm *);
+cadre_status cadre_cpu_attention_fwd(struct cadre_device *,
+                                     const struct cadre_attention *);
+cadre_status cadre_cpu_attention_bwd(struct cadre_device *,
+                                     const struct cadre_attention *);
+cadre_status cadre_cpu_rope(struct cadre_device *, uint32_t dtype, void *x, int64_t ld,
+                            int64_t batch, int64_t time, int64_t heads,
+                            int64_t head_size, double theta, int64_t position,
+                            bool inverse);
+/* Fill the norm, pointwise, embedding, loss, optimizer and reduction entries. */
+void cadre_cpu_fill_row_ops(struct cadre_device_ops *ops);
+
+#endif

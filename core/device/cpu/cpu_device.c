@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The CPU device: opening, memory, scratch, and streams that are one queue. */
+#include <cblas.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "core/base/log.h"
+#include "core/base/memory.h"
+#include "core/device/cpu/cpu.h"
+
+/* ---- memory --------------------------------------------------------------------- */
+
+#define HUGE_PAGE ((size_t)2 << 20)
+
+/* Lies in the 64 bytes before each block. */
+struct header {
+    void *base;
+    size_t mapped_bytes; /* 0: from aligned_alloc */
+};
+
+/* Large blocks come in huge pages: the first touch of small ones runs at a sixth of the
+ * speed. */
+static void *map_huge(size_t bytes, struct header *header)
+{
+    header->mapped_bytes = (bytes + 2 * HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    header->base = mmap(NULL, header->mapped_bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (header->base == MAP_FAILED)
+        return NULL;
+    const uintptr_t skip = -(uintptr_t)header->base % HUGE_PAGE;
+    char *aligned = (char *)header->base + skip;
+    madvise(aligned, header->mapped_bytes - skip, MADV_HUGEPAGE); /* a wish */
+    return aligned;
+}
+
+void *cadre_cpu_alloc(size_t bytes)
+{
+    struct header header = {0};
+    char *start;
+    if (bytes > SIZE_MAX / 2)
+        return NULL;
+    bytes += 64;
+    if (bytes >= HUGE_PAGE) {
+        start = map_huge(bytes, &header);
+    } else {
+        start = aligned_alloc(64, (bytes + 63) / 64 * 64);
+        header.base = start;
+    }
+    if (!start)
+        return NULL;
+    memcpy(start, &header, sizeof header);
+    return start + 64;
+}
+
+void cadre_cpu_free(void *ptr)
+{
+    struct header header;
+    if (!ptr)
+        return;
+    memcpy(&header, (char *)ptr - 64, sizeof header);
+    if (header.mapped_bytes)
+        munmap(header.base, header.mapped_bytes);
+    else
+        free(header.base);
+}
+
+static void *device_alloc(struct cadre_device *device, size_t bytes)
+{
+    (void)device;
+    return cadre_cpu_alloc(bytes);
+}
+
+static void device_free(struct cadre_device *device, void *ptr)
+{
+    (void)device;
+    cadre_cpu_free(ptr);
+}
+
+/* Copies run on the calling thread, so any thread may make them. */
+static cadre_status copy(struct cadre_device *device, void *dst, const void *src,
+                         size_t bytes)
+{
+    (void)device;
+    if (bytes)
+        memmove(dst, src, bytes);
+    return CADRE_OK;
+}
+
+static cadre_status zero(struct cadre_device *device, void *dst, size_t bytes)
+{
+    (void)device;
+    if (bytes)
+        memset(dst, 0, bytes);
+    return CADRE_OK;
+}
+
+void *cadre_cpu_scratch(struct cadre_cpu_worker *worker, enum cadre_cpu_scratch slot,
+                        size_t bytes)
+{
+    if (bytes <= worker->scratch_bytes[slot])
+        return worker->scratch[slot];
+    cadre_cpu_free(worker->scratch[slot]);
+    worker->scratch[slot] = cadre_cpu_alloc(bytes);
+    worker->scratch_bytes[slot] = worker->scratch[slot] ? bytes : 0;
+    if (!worker->scratch[slot])
+        cadre_log(CADRE_LOG_ERROR, "device", "no memory for %zu bytes of scratch",
+                  bytes);
+    return worker->scratch[slot];
+}
+
+/* ---- streams and events -----------------------------------------------------------
+ */
+
+static cadre_status stream_create(struct cadre_device *device, cadre_stream_id *out)
+{
+    *out = ++((struct cadre_cpu *)device)->next_stream;
+    return CADRE_OK;
+}
+
+static void stream_destroy(struct cadre_device *device, cadre_stream_id stream)
+{
+    (void)device;
+    (void)stream;
+}
+
+static cadre_status set_stream(struct cadre_device *device, cadre_stream_id stream)
+{
+    (void)device;
+    (void)stream;
+    return CADRE_OK;
+}
+
+static cadre_status event_record(struct cadre_device *device, uint64_t *event)
+{
+    (void)device;
+    *event = 0;
+    return CADRE_OK;
+}
+
+static cadre_status event_wait(struct cadre_device *device, uint64_t event)
+{
+    (void)device;
+    (void)event;
+    return CADRE_OK;
+}
+
+static cadre_status synchronize(struct cadre_device *device)
+{
+    (void)device;
+    return CADRE_OK;
+}
+
+/* ---- opening ----------------------------------------------------------------------
+ */
+
+const struct cadre_cpu_kernels *cadre_cpu_kernels(const struct cadre_cpu *cpu,
+                                                  uint32_t dtype)
+{
+    if (dtype == CADRE_F32)
+        return cpu->f32;
+    if (dtype == CADRE_F64)
+        return cpu->f64;
+    cadre_log(CADRE_LOG_ERROR, "device", "ops on the CPU take f32 or f64, not %s",
+              cadre_dtype_name(dtype));
+    return NULL;
+}
+
+static void choose_kernels(struct cadre_cpu *cpu)
+{
+    cpu->f32 = &cadre_kernels_f32_base;
+    cpu->f64 = &cadre_kernels_f64_base;
+    cpu->casts = &cadre_casts_base;
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx2")) {
+        cpu->f32 = &cadre_kernels_f32_avx2;
+        cpu->f64 = &cadre_kernels_f64_avx2;
+        cpu->casts = &cadre_casts_avx2;
+    }
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+        cpu->f32 = &cadre_kernels_f32_avx512;
+        cpu->f64 = &cadre_kernels_f64_avx512;
+        cpu->casts = &cadre_casts_avx512;
+    }
+#endif
+}
+
+static void destroy(struct cadre_device *device)
+{
+    struct cadre_cpu *cpu = (struct cadre_cpu *)device;
+    if (!cpu)
+        return;
+    const int threads = cpu->pool ? cadre_pool_threads(cpu->pool) : 0;
+    cadre_pool_destroy(cpu->pool);
+    for (int i = 0; cpu->workers && i < threads; i++) {
+        cadre_gemm_cache_destroy(cpu->workers[i].gemm);
+        for (int slot = 0; slot < CADRE_SCRATCH_COUNT; slot++)
+            cadre_cpu_free(cpu->workers[i].scratch[slot]);
+    }
+    cadre_cpu_free(cpu->workers);
+    cadre_cpu_free(cpu->rope_table);
+    free(cpu);
+}
+
+static void fill_ops(struct cadre_device_ops *ops)
+{
+    *ops = (struct cadre_device_ops){
+        .name = "cpu",
+        .destroy = destroy,
+        .alloc = device_alloc,
+        .free = device_free,
+        .copy = copy,
+        .to_device = copy,
+        .to_host = copy,
+        .zero = zero,
+        .stream_create = stream_create,
+        .stream_destroy = stream_destroy,
+        .set_stream = set_stream,
+        .event_record = event_record,
+        .event_wait = event_wait,
+        .synchronize = synchronize,
+        .gemm = cadre_cpu_gemm,
+        .attention_fwd = cadre_cpu_attention_fwd,
+        .attention_bwd = cadre_cpu_attention_bwd,
+        .rope = cadre_cpu_rope,
+    };
+    cadre_cpu_fill_row_ops(ops);
+}
+
+cadre_status cadre_cpu_open(int threads, struct cadre_device **out,
+                            struct cadre_error *err)
+{
+    cadre_status rc;
+    struct cadre_cpu *cpu = cadre_calloc(1, sizeof *cpu);
+    if (!cpu)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for a device");
+    fill_ops(&cpu->table);
+    cpu->device.ops = &cpu->table;
+    choose_kernels(cpu);
+    openblas_set_num_threads(1);
+    const size_t bytes = (size_t)threads * sizeof *cpu->workers;
+    CADRE_TRY(cadre_pool_create(threads, cadre_gemm_thread_init, &cpu->pool, err));
+    cpu->workers = cadre_cpu_alloc(bytes);
+    if (!cpu->workers) {
+        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for %d threads", threads);
+        goto fail;
+    }
+    memset(cpu->workers, 0, bytes);
+    for (int i = 0; i < threads; i++) {
+        cpu->workers[i].gemm = cadre_gemm_cache_create();
+        if (!cpu->workers[i].gemm) {
+            rc = cadre_fail(err, CADRE_E_RESOURCE, "oneDNN cannot be started");
+            goto fail;
+        }
+    }
+    *out = &cpu->device;
+    return CADRE_OK;
+fail:
+    destroy(&cpu->device);
+    return rc;
+}

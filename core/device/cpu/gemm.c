@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products are cut into tiles fixed by the shape; each tile is one call of a library
+ * that runs on one thread, so the bits do not depend on how many threads share the
+ * tiles. */
+#include "core/device/cpu/gemm.h"
+
+#include <cblas.h>
+#include <oneapi/dnnl/dnnl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/base/memory.h"
+#include "core/device/cpu/cpu.h"
+
+/* libgomp's, which oneDNN runs on; <omp.h> is not there for every compiler. */
+void omp_set_num_threads(int threads);
+
+/* Tiles below this many multiplications are not worth another tile. */
+#define TILE_ROWS 512
+#define TILE_COLUMNS 384
+
+enum { TABLE_SIZE = 1024, TABLE_LIMIT = 768 };
+
+struct key {
+    int64_t m, n, k, lda, ldb, ldc;
+    int64_t flags; /* ta, tb, beta */
+};
+
+struct entry {
+    struct key key;
+    dnnl_primitive_t primitive; /* NULL: the slot is free */
+    dnnl_memory_t a, b, c, scratch;
+    size_t scratch_bytes;
+};
+
+struct cadre_gemm_cache {
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    int count;
+    struct entry table[TABLE_SIZE]; /* open addressing */
+};
+
+void cadre_gemm_thread_init(void)
+{
+    omp_set_num_threads(1);
+}
+
+static cadre_status refused(dnnl_status_t status, const char *what)
+{
+    cadre_log(CADRE_LOG_ERROR, "device", "oneDNN refused to %s (status %d)", what,
+              (int)status);
+    return status == dnnl_out_of_memory ? CADRE_E_RESOURCE : CADRE_E_DEVICE;
+}
+
+static void entry_fini(struct entry *entry)
+{
+    dnnl_memory_destroy(entry->a);
+    dnnl_memory_destroy(entry->b);
+    dnnl_memory_destroy(entry->c);
+    dnnl_memory_destroy(entry->scratch);
+    dnnl_primitive_destroy(entry->primitive);
+    *entry = (struct entry){0};
+}
+
+struct cadre_gemm_cache *cadre_gemm_cache_create(void)
+{
+    struct cadre_gemm_cache *cache = cadre_calloc(1, sizeof *cache);
+    if (!cache)
+        return NULL;
+    dnnl_status_t status = dnnl_engine_create(&cache->engine, dnnl_cpu, 0);
+    if (status == dnnl_success)
+        status = dnnl_stream_create(&cache->stream, cache->engine,
+                                    dnnl_stream_default_flags);
+    if (status != dnnl_success) {
+        refused(status, "start");
+        cadre_gemm_cache_destroy(cache);
+        return NULL;
+    }
+    return cache;
+}
+
+static void cache_clear(struct cadre_gemm_cache *cache)
+{
+    for (int i = 0; i < TABLE_SIZE; i++) {
+        if (cache->table[i].primitive)
+            entry_fini(&cache->table[i]);
+    }
+    cache->count = 0;
+}
+
+void cadre_gemm_cache_destroy(struct cadre_gemm_cache *cache)
+{
+    if (!cache)
+        return;
+    cache_clear(cache);
+    if (cache->stream)
+        dnnl_stream_destroy(cache->stream);
+    if (cache->engine)
+        dnnl_engine_destroy(cache->engine);
+    free(cache);
+}
+
+static bool same_key(const struct key *a, const struct key *b)
+{
+    return a->m == b->m && a->n == b->n && a->k == b->k && a->lda == b->lda &&
+           a->ldb == b->ldb && a->ldc == b->ldc && a->flags == b->flags;
+}
+
+static uint64_t hash_key(const struct key *key)
+{
+    const int64_t part[] = {key->m,   key->n,   key->k,    key->lda,
+                            key->ldb, key->ldc, key->flags};
+    uint64_t hash = 0;
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
+        hash = (hash ^ (uint64_t)part[i]) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 29;
+    }
+    return hash;
+}
+
+/* A matrix of (rows, columns), stored transposed where `t` is set. */
+static dnnl_status_t describe(dnnl_memory_desc_t *desc, int64_t rows, int64_t columns,
+                              int64_t ld, bool t)
+{
+    const dnnl_dims_t dims = {rows, columns};
+    const dnnl_dims_t strides = {t ? 1 : ld, t ? ld : 1};
+    return dnnl_memory_desc_init_by_strides(desc, 2, dims, dnnl_f32, strides);
+}
+
+static dnnl_status_t make_attributes(const struct cadre_gemm *g,
+                                     dnnl_primitive_attr_t *attr)
+{
+    dnnl_post_ops_t ops = NULL;
+    dnnl_status_t status = dnnl_primitive_attr_create(attr);
+    if (status == dnnl_success)
+        status =
+            dnnl_primitive_attr_set_scratchpad_mode(*attr, dnnl_scratchpad_mode_user);
+    if (status != dnnl_success || !g->beta)
+        return status;
+    status = dnnl_post_ops_create(&ops);
+    if (status == dnnl_success)
+        status = dnnl_post_ops_append_sum(ops, 1.0f);
+    if (status == dnnl_success)
+        status = dnnl_primitive_attr_set_post_ops(*attr, ops);
+    if (ops)
+        dnnl_post_ops_destroy(ops);
+    return status;
+}
+
+static dnnl_status_t make_memories(struct cadre_gemm_cache *cache, struct entry *entry,
+                                   const dnnl_memory_desc_t desc[3],
+                                   const_dnnl_primitive_desc_t primitive)
+{
+    const dnnl_memory_desc_t *scratch =
+        dnnl_primitive_desc_query_md(primitive, dnnl_query_scratchpad_md, 0);
+    entry->scratch_bytes = scratch ? dnnl_memory_desc_get_size(scratch) : 0;
+    dnnl_status_t status =
+        dnnl_memory_create(&entry->a, &desc[0], cache->engine, DNNL_MEMORY_NONE);
+    if (status == dnnl_success)
+        status =
+            dnnl_memory_create(&entry->b, &desc[1], cache->engine, DNNL_MEMORY_NONE);
+    if (status == dnnl_success)
+        status =
+            dnnl_memory_create(&entry->c, &desc[2], cache->engine, DNNL_MEMORY_NONE);
+    if (status == dnnl_success && entry->scratch_bytes)
+        status = dnnl_memory_create(&entry->scratch, scratch, cache->engine,
+                                    DNNL_MEMORY_NONE);
+    return status;
+}
+
+static dnnl_status_t entry_init(struct cadre_gemm_cache *cache, struct entry *entry,
+                                const struct cadre_gemm *g)
+{
+    dnnl_memory_desc_t desc[3];
+    dnnl_matmul_desc_t matmul;
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_primitive_desc_t primitive = NULL;
+    dnnl_status_t status = describe(&desc[0], g->m, g->k, g->lda, g->ta);
+    if (status == dnnl_success)
+        status = describe(&desc[1], g->k, g->n, g->ldb, g->tb);
+    if (status == dnnl_success)
+        status = describe(&desc[2], g->m, g->n, g->ldc, false);
+    if (status == dnnl_success)
+        status = dnnl_matmul_desc_init(&matmul, &desc[0], &desc[1], NULL, &desc[2]);
+    if (status == dnnl_success)
+        status = make_attributes(g, &attr);
+    if (status == dnnl_success)
+        status =
+            dnnl_primitive_desc_create(&primitive, &matmul, attr, cache->engine, NULL);
+    if (status == dnnl_success)
+        status = make_memories(cache, entry, desc, primitive);
+    if (status == dnnl_success)
+        status = dnnl_primitive_create(&entry->primitive, primitive);
+    if (primitive)
+        dnnl_primitive_desc_destroy(primitive);
+    if (attr)
+        dnnl_primitive_attr_destroy(attr);
+    return status;
+}
+
+/* The entry of g's shape, made at the first meeting. A full table is emptied: the
+ * library keeps the compiled code in a cache of its own. */
+static cadre_status find_entry(struct cadre_gemm_cache *cache,
+                               const struct cadre_gemm *g, struct entry **out)
+{
+    const struct key key = {.m = g->m,
+                            .n = g->n,
+                            .k = g->k,
+                            .lda = g->lda,
+                            .ldb = g->ldb,
+                            .ldc = g->ldc,
+                            .flags = g->ta | g->tb << 1 | (g->beta ? 4 : 0)};
+    const uint64_t hash = hash_key(&key);
+    size_t slot = hash % TABLE_SIZE;
+    for (; cache->table[slot].primitive; slot = (slot + 1) % TABLE_SIZE) {
+        if (same_key(&cache->table[slot].key, &key)) {
+            *out = &cache->table[slot];
+            return CADRE_OK;
+        }
+    }
+    if (cache->count >= TABLE_LIMIT) {
+        cache_clear(cache);
+        slot = hash % TABLE_SIZE;
+    }
+    struct entry *entry = &cache->table[slot];
+    dnnl_status_t status = entry_init(cache, entry, g);
+    if (status != dnnl_success) {
+        entry_fini(entry);
+        return refused(status, "make a matrix product");
+    }
+    entry->key = key;
+    cache->count++;
+    *out = entry;
+    return CADRE_OK;
+}
+
+static cadre_status product_f32(struct cadre_cpu_worker *worker,
+                                const struct cadre_gemm *g)
+{
+    struct cadre_gemm_cache *cache = worker->gemm;
+    struct entry *entry;
+    cadre_status rc = find_entry(cache, g, &entry);
+    if (rc != CADRE_OK)
+        return rc;
+    dnnl_exec_arg_t args[4] = {{DNNL_ARG_SRC, entry->a},
+                               {DNNL_ARG_WEIGHTS, entry->b},
+                               {DNNL_ARG_DST, entry->c},
+                               {DNNL_ARG_SCRATCHPAD, entry->scratch}};
+    /* the library takes its inputs as void * and only reads them */
+    dnnl_memory_set_data_handle(entry->a, (void *)(uintptr_t)g->a);
+    dnnl_memory_set_data_handle(entry->b, (void *)(uintptr_t)g->b);
+    dnnl_memory_set_data_handle(entry->c, g->c);
+    if (entry->scratch) {
+        void *scratch =
+            cadre_cpu_scratch(worker, CADRE_SCRATCH_GEMM, entry->scratch_bytes);
+        if (!scratch)
+            return CADRE_E_RESOURCE;
+        dnnl_memory_set_data_handle(entry->scratch, scratch);
+    }
+    dnnl_status_t status = dnnl_primitive_execute(entry->primitive, cache->stream,
+                                                  entry->scratch ? 4 : 3, args);
+    if (status == dnnl_success)
+        status = dnnl_stream_wait(cache->stream);
+    return status == dnnl_success ? CADRE_OK : refused(status, "run a matrix product");
+}
+
+cadre_status cadre_gemm_product(struct cadre_cpu_worker *worker,
+                                const struct cadre_gemm *g)
+{
+    if (g->dtype == CADRE_F32)
+        return product_f32(worker, g);
+    cblas_dgemm(CblasRowMajor, g->ta ? CblasTrans : CblasNoTrans,
+                g->tb ? CblasTrans : CblasNoTrans, (blasint)g->m, (blasint)g->n,
+                (blasint)g->k, 1.0, g->a, (blasint)g->lda, g->b, (blasint)g->ldb,
+                g->beta ? 1.0 : 0.0, g->c, (blasint)g->ldc);
+    return CADRE_OK;
+}
+
+struct cadre_gemm_tiling cadre_gemm_tiling(int64_t m, int64_t n, int64_t k)
+{
+    (void)k;
+    struct cadre_gemm_tiling t = {.rows = TILE_ROWS, .columns = TILE_COLUMNS};
+    t.row_tiles = (m + t.rows - 1) / t.rows;
+    t.column_tiles = (n + t.columns - 1) / t.columns;
+    return t;
+}
+
+struct gemm_job {
+    struct cadre_cpu *cpu;
+    const struct cadre_gemm *gemm;
+    const struct cadre_cpu_kernels *kernels;
+    struct cadre_gemm_tiling tiling;
+    size_t element;
+    atomic_int status;
+};
+
+static void bias_tile(const struct gemm_job *job, const struct cadre_gemm *tile,
+                      int64_t column)
+{
+    const struct cadre_gemm *g = job->gemm;
+    if (g->epilogue == CADRE_EPILOGUE_NONE)
+        return;
+    const size_t offset = (size_t)((const char *)tile->c - (const char *)g->c);
+    struct cadre_bias_args args = {.c = tile->c, .ldc = g->ldc, .columns = tile->n};
+    if (g->bias)
+        args.bias = (const char *)g->bias + (size_t)column * job->element;
+    if (g->epilogue == CADRE_EPILOGUE_BIAS_GELU) {
+        args.gelu = true;
+        args.aux = g->aux ? (char *)g->aux + offset : NULL;
+    }
+    job->kernels->bias_rows(&args, 0, tile->m);
+}
+
+static void gemm_tile(void *arg, int64_t index, int worker)
+{
+    struct gemm_job *job = arg;
+    const struct cadre_gemm *g = job->gemm;
+    const struct cadre_gemm_tiling *t = &job->tiling;
+    const int64_t row = index % t->row_tiles * t->rows;
+    const int64_t column = index / t->row_tiles * t->columns;
+    struct cadre_gemm tile = *g;
+    tile.m = g->m - row < t->rows ? g->m - row : t->rows;
+    tile.n = g->n - column < t->columns ? g->n - column : t->columns;
+    tile.a = (const char *)g->a + (size_t)(g->ta ? row : row * g->lda) * job->element;
+    tile.b =
+        (const char *)g->b + (size_t)(g->tb ? column * g->ldb : column) * job->element;
+    tile.c = (char *)g->c + (size_t)(row * g->ldc + column) * job->element;
+    if (g->k > 0) {
+        cadre_status rc = cadre_gemm_product(&job->cpu->workers[worker], &tile);
+        if (rc != CADRE_OK) {
+            atomic_store(&job->status, rc);
+            return;
+        }
+    } else if (!g->beta) {
+        for (int64_t i = 0; i < tile.m; i++)
+            memset((char *)tile.c + (size_t)(i * g->ldc) * job->element, 0,
+                   (size_t)tile.n * job->element);
+    }
+    bias_tile(job, &tile, column);
+}
+
+cadre_status cadre_cpu_gemm(struct cadre_device *device, const struct cadre_gemm *g)
+{
+    struct cadre_cpu *cpu = (struct cadre_cpu *)device;
+    struct gemm_job job = {.cpu = cpu,
+                           .gemm = g,
+                           .kernels = cadre_cpu_kernels(cpu, g->dtype),
+                           .tiling = cadre_gemm_tiling(g->m, g->n, g->k),
+                           .element = cadre_dtype_bytes(g->dtype)};
+    if (!job.kernels)
+        return CADRE_E_DEVICE;
+    cadre_gemm_thread_init();
+    cadre_pool_run(cpu->pool, job.tiling.row_tiles * job.tiling.column_tiles, gemm_tile,
+                   &job);
+    return atomic_load(&job.status);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One matrix product on the calling thread, by a library: oneDNN for fp32, OpenBLAS for
+ * fp64. A worker keeps the library's primitives it has met, so nothing is locked. */
+#ifndef CADRE_DEVICE_CPU_GEMM_H
+#define CADRE_DEVICE_CPU_GEMM_H
+
+#include "core/device/device.h"
+
+struct cadre_cpu_worker;
+struct cadre_gemm_cache;
+
+/* NULL (logged) where the library or memory refuses. */
+struct cadre_gemm_cache *cadre_gemm_cache_create(void);
+void cadre_gemm_cache_destroy(struct cadre_gemm_cache *cache);
+
+/* Tell the libraries that the calling thread is one thread. Every thread that calls
+ * cadre_gemm_product does so first. */
+void cadre_gemm_thread_init(void);
+
+/* c = op(a) op(b) + beta c on the calling thread, which is `worker`; the epilogue is
+ * not applied. m, n, k > 0. Errors: CADRE_E_DEVICE, CADRE_E_RESOURCE (logged). */
+cadre_status cadre_gemm_product(struct cadre_cpu_worker *worker,
+                                const struct cadre_gemm *gemm);
+
+/* The tile of a product: fixed by its shape. */
+struct cadre_gemm_tiling {
+    int64_t rows, columns; /* of a tile */
+    int64_t row_tiles, column_tiles; /* how many */
+};
+struct cadre_gemm_tiling cadre_gemm_tiling(int64_t m, int64_t n, int64_t k);
+
+#endif

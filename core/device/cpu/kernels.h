@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The CPU kernels: plain C, compiled once per instruction set and real type, and chosen
+ * when a device is opened. Every copy computes the same bits: element-wise code has no
+ * contraction, and a sum has 16 lanes and one tree whatever the vector width.
+ *
+ * A kernel does a range [begin, end) of rows, columns, elements or chunks of what
+ * `args` describes; ranges are independent, so any cut gives the same bits. */
+#ifndef CADRE_DEVICE_CPU_KERNELS_H
+#define CADRE_DEVICE_CPU_KERNELS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef void cadre_cpu_range(const void *args, int64_t begin, int64_t end);
+
+/* Arguments of kernels that have no struct in device.h. */
+struct cadre_bias_args { /* rows of a tile: c += bias, then gelu through aux */
+    void *c;
+    const void *bias;
+    void *aux; /* NULL: no gelu */
+    int64_t ldc, columns;
+    bool gelu;
+};
+struct cadre_columns_args { /* db = beta * db + column sums of dy */
+    const void *dy;
+    void *db;
+    int64_t rows, channels;
+    int beta;
+};
+struct cadre_pointwise_args { /* gelu and swiglu; what a kernel does not use is NULL */
+    const void *x, *up, *dy;
+    void *y, *dup;
+};
+struct cadre_add_args {
+    const void *a, *bias, *b;
+    void *y;
+    int64_t channels;
+};
+struct cadre_rope_args { /* rows are tokens */
+    void *x;
+    const void *table; /* (T, 2, pairs): cosines, then sines */
+    int64_t ld, time, heads, pairs;
+    bool inverse;
+};
+struct cadre_scale_args {
+    void *x;
+    double by;
+};
+struct cadre_squares_args { /* a range of chunks */
+    const void *x;
+    int64_t count;
+    double *sums;
+};
+struct cadre_softmax_args { /* a tile of causal scores */
+    void *scores; /* (rows, columns): scores in, probabilities out */
+    void *dscores; /* bwd: gradient of probabilities in, of scores out */
+    const void *delta; /* bwd: (rows) sum of out * dout */
+    void *lse; /* (rows): written by fwd, read by bwd */
+    void *inverse_sum; /* fwd: (rows) what the output is to be multiplied by */
+    int64_t columns, first; /* row r sees columns [0, first + r] */
+    double scale;
+};
+struct cadre_row_scale_args { /* x row r *= by[r] */
+    void *x;
+    const void *by;
+    int64_t ld, columns;
+};
+struct cadre_row_dot_args { /* out[r] = sum of a * b */
+    const void *a, *b;
+    void *out;
+    int64_t ld, columns;
+};
+struct cadre_cast_args {
+    void *dst;
+    const void *src;
+};
+
+struct cadre_cpu_kernels {
+    cadre_cpu_range *bias_rows;
+    cadre_cpu_range *bias_bwd; /* columns */
+    cadre_cpu_range *norm_fwd, *norm_bwd_input; /* rows */
+    cadre_cpu_range *norm_bwd_weight; /* columns */
+    cadre_cpu_range *rope; /* rows */
+    cadre_cpu_range *gelu_bwd, *swiglu_fwd, *swiglu_bwd; /* elements */
+    cadre_cpu_range *add; /* rows */
+    cadre_cpu_range *embed_fwd; /* rows */
+    cadre_cpu_range *embed_bwd_tokens; /* columns */
+    cadre_cpu_range *embed_bwd_positions; /* positions */
+    cadre_cpu_range *xent_fwd, *xent_rescale, *xent_loss, *xent_bwd; /* rows */
+    cadre_cpu_range *adamw, *sgd, *scale, *tree_add; /* elements */
+    cadre_cpu_range *sum_squares; /* chunks */
+    cadre_cpu_range *softmax_fwd, *softmax_bwd, *row_scale, *row_dot; /* rows */
+};
+
+/* casts[to][from] over elements, indexed by dtype; NULL where there is none. */
+struct cadre_cpu_casts {
+    cadre_cpu_range *to[5][5];
+};
+
+extern const struct cadre_cpu_kernels cadre_kernels_f32_base, cadre_kernels_f64_base;
+extern const struct cadre_cpu_casts cadre_casts_base;
+#if defined(__x86_64__)
+extern const struct cadre_cpu_kernels cadre_kernels_f32_avx2, cadre_kernels_f64_avx2;
+extern const struct cadre_cpu_casts cadre_casts_avx2;
+extern const struct cadre_cpu_kernels cadre_kernels_f32_avx512,
+    cadre_kernels_f64_avx512;
+extern const struct cadre_cpu_casts cadre_casts_avx512;
+#endif
+
+#endif

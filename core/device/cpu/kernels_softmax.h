@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels of attention's softmax, of the loss and of the embedding. Included once per
+ * copy by kernels_all.h. */
+#ifndef CADRE_DEVICE_CPU_KERNELS_SOFTMAX_H
+#define CADRE_DEVICE_CPU_KERNELS_SOFTMAX_H
+
+#include "core/device/cpu/kernels_real.h"
+
+static void softmax_fwd(const void *args, int64_t begin, int64_t end)
+{
+    const struct cadre_softmax_args *a = args;
+    const real by = (real)a->scale;
+    for (int64_t row = begin; row < end; row++) {
+        real *s = (real *)a->scores + row * a->columns;
+        const int64_t seen = a->first + row + 1;
+        const real most = row_max(s, seen);
+        real sum = 0;
+        SIMD for (int64_t j = 0; j < seen; j++) s[j] = real_exp((s[j] - most) * by);
+#define TERM(AT) AT(s)
+        SUM_ROW(sum, seen, TERM);
+#undef TERM
+        memset(s + seen, 0, (size_t)(a->columns - seen) * sizeof *s);
+        ((real *)a->inverse_sum)[row] = REAL(1.0) / sum;
+        ((real *)a->lse)[row] = most * by + real_log(sum);
+    }
+}
+
+static void softmax_bwd(const void *args, int64_t begin, int64_t end)
+{
+    const struct cadre_softmax_args *a = args;
+    const real by = (real)a->scale;
+    for (int64_t row = begin; row < end; row++) {
+        real *p = (real *)a->scores + row * a->columns;
+        real *d = (real *)a->dscores + row * a->columns;
+        const int64_t seen = a->first + row + 1;
+        const real lse = ((const real *)a->lse)[row];
+        const real delta = ((const real *)a->delta)[row];
+        const size_t unseen = (size_t)(a->columns - seen) * sizeof *p;
+        SIMD for (int64_t j = 0; j < seen; j++)
+        {
+            real probability = real_exp(p[j] * by - lse);
+            p[j] = probability;
+            d[j] = probability * (d[j] - delta) * by;
+        }
+        memset(p + seen, 0, unseen);
+        memset(d + seen, 0, unseen);
+    }
+}
+
+static void row_scale(const void *args, int64_t begin, int64_t end)
+{
+    const struct cadre_row_scale_args *a = args;
+    for (int64_t row = begin; row < end; row++) {
+        real *x = (real *)a->x + row * a->ld;
+        const real by = ((const real *)a->by)[row];
+        SIMD for (int64_t j = 0; j < a->columns; j++) x[j] *= by;
+    }
+}
+
+static void row_dot(const void *args, int64_t begin, int64_t end)
+{
+    const struct cadre_row_dot_args *a = args;
+    for (int64_t row = begin; row < end; row++) {
+        const real *x = (const real *)a->a + row * a->ld;
+        const real *y = (const real *)a->b + row * a->ld;
+        real total = 0;
+#define TERM(AT) (AT(x) * AT(y))
+        SUM_ROW(total, a->columns, TERM);
+#undef TERM
+        ((real *)a->out)[row] = total;
+    }
+}
+
+/* A row's exponentials are summed in blocks, the blocks in double: a vocabulary is
+ * long.
+ */
+#define XENT_BLOCK 1024
+
+static void xent_fwd(const void *args, int64_t begin, int64_t end)
+{
+    const struct cadre_xent *a = args;
+    real block[XENT_BLOCK];
+    for (int64_t row = begin; row < end; row++) {
+        const real *x = (const real *)a->logits + row * a->vocab;
+        const real most = row_max(x, a->vocab);
+        double sum = 0;
+        for (int64_t first = 0; first < a->vocab; first += XENT_BLOCK) {
+            const int64_t left = a->vocab - first;
+            const int64_t n = left < XENT_BLOCK ? left : XENT_BLOCK;
+            real part = 0;
+            SIMD for (int64_t j = 0; j < n; j++) block[j] =
+                real_exp(x[first + j] - most);
+#define TERM(AT) AT(block)
+            SUM_ROW(part, n, TERM);
+#undef TERM
+            sum += (double)part;
+        }
+        const int64_t target = (int64_t)a->targets[row] - a->begin;
+        const bool here = a->targets[row] >= 0 && target >= 0 && target < a->vocab;
+        ((real *)a->max)[row] = most;
+        ((real *)a->sum)[row] = (real)sum;
+        ((real *)a->picked)[row] = here ? x[target] : 0;
+    }
+}
+
+static void xent_rescale(const void *args, int64_t begin, int64_t end)
+{
+    const struct cadre_xent *a = args;
+    const real *old = a->old_max, *most = a->max;
+    real *sum = a->sum;
+    for (int64_t row = begin; row < end; row++)
+        sum[row] *= real_exp(old[row] - most[row]);
+}
+
+static void xent_loss(const void *args, int64_t begin, int64_t end)
+{
+    const struct cadre_xent *a = args;
+    const real *most = a->max, *sum = a->sum, *picked = a->picked;
+    for (int64_t row = begin; row < end; row++) {
+        double loss = log((double)sum[row]) + ((double)most[row] - (double)picked[row]);
+        a->loss_rows[row] = a->targets[row] < 0 ? 0.0 : loss;
+    }
+}
+
+static void xent_bwd(const void *args, int64_t begin, int64_t end)
+{
+    const struct cadre_xent *a = args;
+    for (int64_t row = begin; row < end; row++) {
+        real *x = (real *)a->logits + row * a->vocab;
+        const real most = ((const real *)a->max)[row];
+        const real seed = (real)a->seed;
+        const real by = seed / ((const real *)a->sum)[row];
+        if (a->targets[row] < 0) {
+            memset(x, 0, (size_t)a->vocab * sizeof *x);
+            continue;
+        }
+        SIMD for (int64_t j = 0; j < a->vocab; j++) x[j] = real_exp(x[j] - most) * by;
+        const int64_t target = (int64_t)a->targets[row] - a->begin;
+        if (target >= 0 && target < a->vocab)
+            x[target] -= seed;
+    }
+}
+
+/* ---- embedding ------------------------------------------------------------------ */
+
+static void embed_fwd(const void *args, int64_t begin, int64_t end)
+{
+    const struct cadre_embed *a = args;
+    const int64_t C = a->channels;
+    for (int64_t row = begin; row < end; row++) {
+        const int64_t token = (int64_t)a->tokens[row] - a->begin;
+        const bool here = token >= 0 && token < a->count;
+        const real *position = NULL;
+        real *out = (real *)a->out + row * C;
+        if (a->wpe)
+            position = (const real *)a->wpe + (a->position + row % a->time) * C;
+        if (here) {
+            const real *embedding = (const real *)a->wte + token * C;
+            memcpy(out, embedding, (size_t)C * sizeof *out);
+        } else {
+            memset(out, 0, (size_t)C * sizeof *out);
+        }
+        if (!here || !position)
+            continue;
+        SIMD for (int64_t c = 0; c < C; c++) out[c] += position[c];
+    }
+}
+
+/* Columns [begin, end) of every row; dwte already holds what is added to. */
+static void embed_bwd_tokens(const void *args, int64_t begin, int64_t end)
+{
+    const struct cadre_embed *a = args;
+    const int64_t C = a->channels, rows = a->batch * a->time;
+    for (int64_t row = 0; row < rows; row++) {
+        const int64_t token = (int64_t)a->tokens[row] - a->begin;
+        if (token < 0 || token >= a->count)
+            continue;
+        const real *dout = (const real *)a->dout + row * C;
+        real *dwte = (real *)a->dwte + token * C;
+        SIMD for (int64_t c = begin; c < end; c++) dwte[c] += dout[c];
+    }
+}
+
+static void embed_bwd_positions(const void *args, int64_t begin, int64_t end)
+{
+    const struct cadre_embed *a = args;
+    const int64_t C = a->channels;
+    for (int64_t p = begin; p < end; p++) {
+        real *dwpe = (real *)a->dwpe + p * C;
+        const int64_t t = p - a->position;
+        if (!a->beta)
+            memset(dwpe, 0, (size_t)C * sizeof *dwpe);
+        if (t < 0 || t >= a->time)
+            continue;
+        for (int64_t b = 0; b < a->batch; b++) {
+            const real *dout = (const real *)a->dout + (b * a->time + t) * C;
+            SIMD for (int64_t c = 0; c < C; c++) dwpe[c] += dout[c];
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ops that are one kernel over independent rows, columns, elements or chunks: each
+ * entry picks the kernel of its dtype and shares the range out. The grain, like
+ * everything else, follows from the shape. */
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/device/cpu/cpu.h"
+
+enum {
+    ELEMENTS = 16384, /* of a piece: 64 KiB of fp32 */
+    COLUMNS = 64, /* of a column kernel, which holds this many sums */
+};
+
+struct range_job {
+    cadre_cpu_range *kernel;
+    const void *args;
+    int64_t count, grain;
+};
+
+static void range_tile(void *arg, int64_t tile, int worker)
+{
+    const struct range_job *job = arg;
+    const int64_t begin = tile * job->grain;
+    const int64_t end = begin + job->grain;
+    (void)worker;
+    job->kernel(job->args, begin, end < job->count ? end : job->count);
+}
+
+void cadre_cpu_ranges(struct cadre_cpu *cpu, cadre_cpu_range *kernel, const void *args,
+                      int64_t count, int64_t grain)
+{
+    struct range_job job = {kernel, args, count, grain};
+    cadre_pool_run(cpu->pool, (count + grain - 1) / grain, range_tile, &job);
+}
+
+/* Rows of a piece of about ELEMENTS elements. */
+static int64_t row_grain(int64_t row_elements)
+{
+    const int64_t rows = row_elements > 0 ? ELEMENTS / row_elements : ELEMENTS;
+    return rows > 0 ? rows : 1;
+}
+
+/* Run the kernel `slot` of the table of `dtype`. */
+#define RUN(device, dtype, slot, args, count, grain)                                   \
+    do {                                                                               \
+        struct cadre_cpu *cpu_ = (struct cadre_cpu *)(device);                         \
+        const struct cadre_cpu_kernels *kernels_ = cadre_cpu_kernels(cpu_, dtype);     \
+        if (!kernels_)                                                                 \
+            return CADRE_E_DEVICE;                                                     \
+        cadre_cpu_ranges(cpu_, kernels_->slot, args, count, grain);                    \
+    } while (0)
+
+static cadre_status bias_bwd(struct cadre_device *device, uint32_t dtype,
+                             const void *dy, int64_t rows, int64_t channels, void *db,
+                             int beta)
+{
+    const struct cadre_columns_args args = {
+        .dy = dy, .db = db, .rows = rows, .channels = channels, .beta = beta};
+    RUN(device, dtype, bias_bwd, &args, channels, COLUMNS);
+    return CADRE_OK;
+}
+
+static cadre_status norm_fwd(struct cadre_device *device, const struct cadre_norm *a)
+{
+    RUN(device, a->dtype, norm_fwd, a, a->rows, row_grain(a->channels));
+    return CADRE_OK;
+}
+
+static cadre_status norm_bwd_input(struct cadre_device *device,
+                                   const struct cadre_norm *a)
+{
+    RUN(device, a->dtype, norm_bwd_input, a, a->rows, row_grain(a->channels));
+    return CADRE_OK;
+}
+
+static cadre_status norm_bwd_weight(struct cadre_device *device,
+                                    const struct cadre_norm *a)
+{
+    RUN(device, a->dtype, norm_bwd_weight, a, a->channels, COLUMNS);
+    return CADRE_OK;
+}
+
+static cadre_status gelu_bwd(struct cadre_device *device, uint32_t dtype, const void *x,
+                             const void *dy, void *dx, int64_t count)
+{
+    const struct cadre_pointwise_args args = {.x = x, .dy = dy, .y = dx};
+    RUN(device, dtype, gelu_bwd, &args, count, ELEMENTS);
+    return CADRE_OK;
+}
+
+static cadre_status swiglu_fwd(struct cadre_device *device, uint32_t dtype,
+                               const void *gate, const void *up, void *y, int64_t count)
+{
+    const struct cadre_pointwise_args args = {.x = gate, .up = up, .y = y};
+    RUN(device, dtype, swiglu_fwd, &args, count, ELEMENTS);
+    return CADRE_OK;
+}
+
+static cadre_status swiglu_bwd(struct cadre_device *device, uint32_t dtype,
+                               const void *gate, const void *up, const void *dy,
+                               void *dgate, void *dup, int64_t count)
+{
+    const struct cadre_pointwise_args args = {
+        .x = gate, .up = up, .dy = dy, .y = dgate, .dup = dup};
+    RUN(device, dtype, swiglu_bwd, &args, count, ELEMENTS);
+    return CADRE_OK;
+}
+
+static cadre_status add(struct cadre_device *device, uint32_t dtype, const void *a,
+                        const void *bias, const void *b, void *y, int64_t rows,
+                        int64_t channels)
+{
+    const struct cadre_add_args args = {
+        .a = a, .bias = bias, .b = b, .y = y, .channels = channels};
+    RUN(device, dtype, add, &args, rows, row_grain(channels));
+    return CADRE_OK;
+}
+
+static cadre_status embed_fwd(struct cadre_device *device, const struct cadre_embed *a)
+{
+    RUN(device, a->dtype, embed_fwd, a, a->batch * a->time, row_grain(a->channels));
+    return CADRE_OK;
+}
+
+struct zero_args {
+    char *bytes;
+};
+
+static void zero_range(const void *args, int64_t begin, int64_t end)
+{
+    const struct zero_args *a = args;
+    memset(a->bytes + begin, 0, (size_t)(end - begin));
+}
+
+static cadre_status embed_bwd_tokens(struct cadre_device *device,
+                                     const struct cadre_embed *a)
+{
+    const int64_t bytes = a->count * a->channels * (int64_t)cadre_dtype_bytes(a->dtype);
+    const struct zero_args zero = {.bytes = a->dwte};
+    if (!a->beta)
+        cadre_cpu_ranges((struct cadre_cpu *)device, zero_range, &zero, bytes, 1 << 18);
+    RUN(device, a->dtype, embed_bwd_tokens, a, a->channels, COLUMNS);
+    return CADRE_OK;
+}
+
+static cadre_status embed_bwd_positions(struct cadre_device *device,
+                                        const struct cadre_embed *a)
+{
+    RUN(device, a->dtype, embed_bwd_positions, a, a->positions,
+        row_grain(a->channels * a->batch));
+    return CADRE_OK;
+}
+
+static cadre_status xent_fwd(struct cadre_device *device, const struct cadre_xent *a)
+{
+    RUN(device, a->dtype, xent_fwd, a, a->rows, row_grain(a->vocab));
+    return CADRE_OK;
+}
+
+static cadre_status xent_rescale(struct cadre_device *device,
+                                 const struct cadre_xent *a)
+{
+    RUN(device, a->dtype, xent_rescale, a, a->rows, ELEMENTS);
+    return CADRE_OK;
+}
+
+static cadre_status xent_loss(struct cadre_device *device, const struct cadre_xent *a)
+{
+    RUN(device, a->dtype, xent_loss, a, a->rows, ELEMENTS);
+    return CADRE_OK;
+}
+
+static cadre_status xent_bwd(struct cadre_device *device, const struct cadre_xent *a)
+{
+    RUN(device, a->dtype, xent_bwd, a, a->rows, row_grain(a->vocab));
+    return CADRE_OK;
+}
+
+static cadre_status adamw(struct cadre_device *device, const struct cadre_adamw *a)
+{
+    RUN(device, a->dtype, adamw, a, a->count, ELEMENTS);
+    return CADRE_OK;
+}
+
+static cadre_status sgd(struct cadre_device *device, const struct cadre_sgd *a)
+{
+    RUN(device, a->dtype, sgd, a, a->count, ELEMENTS);
+    return CADRE_OK;
+}
+
+static cadre_status sum_squares(struct cadre_device *device, uint32_t dtype,
+                                const void *x, int64_t count, double *sums)
+{
+    const struct cadre_squares_args args = {.x = x, .count = count, .sums = sums};
+    const int64_t chunks = (count + CADRE_NORM_CHUNK - 1) / CADRE_NORM_CHUNK;
+    RUN(device, dtype, sum_squares, &args, chunks, ELEMENTS / CADRE_NORM_CHUNK);
+    return CADRE_OK;
+}
+
+static cadre_status scale(struct cadre_device *device, uint32_t dtype, void *x,
+                          int64_t count, double by)
+{
+    const struct cadre_scale_args args = {.x = x, .by = by};
+    RUN(device, dtype, scale, &args, count, ELEMENTS);
+    return CADRE_OK;
+}
+
+/* Any thread may call it, so it runs on that thread and leaves the pool alone. */
+static cadre_status tree_add(struct cadre_device *device, uint32_t dtype, void *out,
+                             const void *a, const void *b, int64_t count)
+{
+    const struct cadre_cpu_kernels *kernels =
+        cadre_cpu_kernels((struct cadre_cpu *)device, dtype);
+    const struct cadre_add_args args = {.a = a, .b = b, .y = out};
+    if (!kernels)
+        return CADRE_E_DEVICE;
+    kernels->tree_add(&args, 0, count);
+    return CADRE_OK;
+}
+
+static cadre_status cast(struct cadre_device *device, uint32_t dst_dtype, void *dst,
+                         uint32_t src_dtype, const void *src, int64_t count)
+{
+    struct cadre_cpu *cpu = (struct cadre_cpu *)device;
+    const uint32_t known = sizeof cpu->casts->to / sizeof *cpu->casts->to;
+    const struct cadre_cast_args args = {.dst = dst, .src = src};
+    cadre_cpu_range *kernel = NULL;
+    if (dst_dtype < known && src_dtype < known)
+        kernel = cpu->casts->to[dst_dtype][src_dtype];
+    if (!kernel) {
+        cadre_log(CADRE_LOG_ERROR, "device", "no cast from %s to %s",
+                  cadre_dtype_name(src_dtype), cadre_dtype_name(dst_dtype));
+        return CADRE_E_DEVICE;
+    }
+    cadre_cpu_ranges(cpu, kernel, &args, count, ELEMENTS);
+    return CADRE_OK;
+}
+
+void cadre_cpu_fill_row_ops(struct cadre_device_ops *ops)
+{
+    ops->bias_bwd = bias_bwd;
+    ops->norm_fwd = norm_fwd;
+    ops->norm_bwd_input = norm_bwd_input;
+    ops->norm_bwd_weight = norm_bwd_weight;
+    ops->gelu_bwd = gelu_bwd;
+    ops->swiglu_fwd = swiglu_fwd;
+    ops->swiglu_bwd = swiglu_bwd;
+    ops->add = add;
+    ops->embed_fwd = embed_fwd;
+    ops->embed_bwd_tokens = embed_bwd_tokens;
+    ops->embed_bwd_positions = embed_bwd_positions;
+    ops->xent_fwd = xent_fwd;
+    ops->xent_rescale = xent_rescale;
+    ops->xent_loss = xent_loss;
+    ops->xent_bwd = xent_bwd;
+    ops->adamw = adamw;
+    ops->sgd = sgd;
+    ops->sum_squares = sum_squares;
+    ops->scale = scale;
+    ops->tree_add = tree_add;
+    ops->cast = cast;
+}
