@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/memory.h"
 
+#include <ctype.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,16 @@ char *cadre_strdup(const char *text)
 char *cadre_strndup(const char *text, size_t n)
 {
     return text ? strndup(text, n) : NULL;
+}
+
+char *cadre_strip(char *text)
+{
+    size_t n = strlen(text);
+    while (n > 0 && isspace((unsigned char)text[n - 1]))
+        text[--n] = 0;
+    while (isspace((unsigned char)*text))
+        text++;
+    return text;
 }
 
 char *cadre_format(const char *fmt, ...)

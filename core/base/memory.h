@@ -21,6 +21,9 @@ char *cadre_strdup(const char *text);
 /* A copy of at most n bytes of text. */
 char *cadre_strndup(const char *text, size_t n);
 
+/* Cut blanks off both ends in place; returns the new start, inside text. */
+char *cadre_strip(char *text);
+
 /* The formatted text; NULL where there is no memory. */
 char *cadre_format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

@@ -37,6 +37,9 @@ START_TEST(copies_and_formats)
     ck_assert_str_eq(a, "hello");
     ck_assert_str_eq(b, "hel");
     ck_assert_str_eq(c, "x-7");
+    char blank[] = " \t\n", words[] = "  a b\r\n";
+    ck_assert_str_eq(cadre_strip(blank), "");
+    ck_assert_str_eq(cadre_strip(words), "a b");
     free(a);
     free(b);
     free(c);

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Strict ini files: iniparser reads the values, a pass of ours over the text refuses
+ * what iniparser would silently change and keeps the line numbers. [main]: iniparser's
+ * error callback is process-wide. */
+#ifndef CADRE_BASE_INI_H
+#define CADRE_BASE_INI_H
+
+#include <stddef.h>
+#include <iniparser/iniparser.h>
+
+#include "core/base/error.h"
+
+struct cadre_ini_entry {
+    char *section; /* lower case */
+    char *key; /* lower case; NULL for the line [section] itself */
+    char *value; /* raw text without its quotes; NULL where key is */
+    int line; /* from 1 */
+};
+
+struct cadre_ini {
+    struct cadre_ini_entry *entries; /* in the order of the file */
+    size_t n;
+};
+
+/* Longest line of a file and longest value, in bytes; iniparser's own limit for a line
+ * is a little above. */
+enum { CADRE_INI_LINE_BYTES = 1000, CADRE_INI_VALUE_BYTES = 900 };
+
+/* What iniparser alone makes of a file; *values is the caller's (iniparser_freedict).
+ * Errors: CADRE_E_IO for a file that cannot be opened, CADRE_E_INVALID for a folder or
+ * text that iniparser refuses. */
+cadre_status cadre_ini_read(const char *path, dictionary **values,
+                            struct cadre_error *err);
+
+/* Read a file strictly. Refused, each with "file:line: ...": a key outside a section, a
+ * key set twice, `key: value`, a value cut by an unquoted ; or #, text after a closing
+ * quote or a quote that is never closed, a line that ends in a backslash, a byte-order
+ * mark, control bytes, text that is not UTF-8, lines of more than CADRE_INI_LINE_BYTES.
+ * *ini is the caller's (fini), empty on failure. Errors: CADRE_E_INVALID, CADRE_E_IO.
+ */
+cadre_status cadre_ini_load(struct cadre_ini *ini, const char *path,
+                            struct cadre_error *err);
+void cadre_ini_fini(struct cadre_ini *ini);
+
+/* How to write a value so that it reads back the same: the quote to put around it (0
+ * for none), or -1 where an ini file cannot hold it (control bytes, not UTF-8, both
+ * kinds of quotes where one is needed, too long). [any thread] */
+int cadre_ini_quote(const char *value);
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inside of struct cadre_options, for the options_*.c files alone. */
+#ifndef CADRE_BASE_OPTION_SET_H
+#define CADRE_BASE_OPTION_SET_H
+
+#include "core/base/option_value.h"
+
+/* The core table (option_table.c), *n entries of static storage. */
+const struct cadre_option_spec *cadre_option_table(size_t *n);
+
+struct option {
+    struct cadre_option_spec spec; /* owns its texts */
+    char *name; /* "section.key" */
+    union cadre_option_parsed parsed;
+};
+
+/* A value that somebody set, known key or not; owns its texts. */
+struct assignment {
+    char *name, *value, *source;
+};
+
+/* A growing list of assignments, at most one a name. */
+struct assignments {
+    struct assignment *items;
+    size_t n;
+};
+
+/* [run:NAME]. `view` is the public form of `set`, rebuilt by each change. */
+struct run {
+    char *name;
+    struct assignments set;
+    struct cadre_option_override *view;
+};
+
+/* A section that was opened in a file. */
+struct section {
+    char *name, *source;
+};
+
+struct cadre_options {
+    struct option *known;
+    size_t known_n;
+    struct assignments set;
+    struct run *runs;
+    size_t runs_n;
+    struct section *sections;
+    size_t sections_n;
+    char **allowed; /* sections whose keys are not checked */
+    size_t allowed_n;
+    bool resolved;
+};
+
+/* NULL where there is none. */
+struct option *cadre_option_find(const struct cadre_options *options, const char *name);
+const struct assignment *cadre_assignment_find(const struct assignments *set,
+                                               const char *name);
+struct run *cadre_run_find(const struct cadre_options *options, const char *name);
+bool cadre_section_allowed(const struct cadre_options *options, const char *section);
+
+/* Set or replace; false where there is no memory. */
+bool cadre_assignments_set(struct assignments *set, const char *name, const char *value,
+                           const char *source);
+void cadre_assignments_fini(struct assignments *set);
+
+/* Set `name` ("section.key") for the run, making [run:NAME] where it is new (name NULL:
+ * only that); false where there is no memory. */
+bool cadre_run_set(struct cadre_options *options, const char *run, const char *name,
+                   const char *value, const char *source);
+void cadre_run_fini(struct run *run);
+
+/* Refuse a key that nobody knows, naming the nearest. */
+cadre_status cadre_option_unknown(const struct cadre_options *options, const char *name,
+                                  const char *source, struct cadre_error *err);
+
+/* Check one assignment against its spec; a key of an allowed section passes. */
+cadre_status cadre_option_check(const struct cadre_options *options,
+                                const struct assignment *a,
+                                union cadre_option_parsed *out,
+                                struct cadre_error *err);
+
+/* Check the overrides of every [run:NAME] whose section is known by now. */
+cadre_status cadre_runs_check(const struct cadre_options *options,
+                              struct cadre_error *err);
+
+/* "out of memory" as an error. */
+cadre_status cadre_options_no_memory(struct cadre_error *err);
+
+#endif

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading files into the set: the file that run.extends names first, then the file
+ * itself, so that the nearer one wins. */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/ini.h"
+#include "core/base/option_set.h"
+#include "core/base/path.h"
+
+/* The chain of files being read, innermost first. */
+struct reading {
+    const char *path;
+    const char *real; /* canonical, to see a cycle through links */
+    const struct reading *by;
+};
+
+static bool add_section(struct cadre_options *options, const char *name,
+                        const char *source)
+{
+    void *grown = cadre_realloc(options->sections, options->sections_n + 1,
+                                sizeof *options->sections);
+    if (!grown)
+        return false;
+    options->sections = grown;
+    struct section *s = &options->sections[options->sections_n++];
+    s->name = cadre_strdup(name);
+    s->source = cadre_strdup(source);
+    return s->name && s->source;
+}
+
+/* One entry of [run:NAME]; key NULL is the section line itself. */
+static cadre_status take_run_entry(struct cadre_options *options,
+                                   const struct cadre_ini_entry *e, const char *source,
+                                   struct cadre_error *err)
+{
+    const char *name = e->section + strlen("run:");
+    if (*name == 0 || strchr(name, ':'))
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "%s: [%s] is not a run's name: expected [run:NAME]", source,
+                          e->section);
+    const char *dot = e->key ? strchr(e->key, '.') : NULL;
+    if (e->key && (!dot || dot == e->key || dot[1] == 0))
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "%s: '%s' in [%s]: expected section.key = value, such as "
+                          "strategy.stack = ddp:2",
+                          source, e->key, e->section);
+    if (!cadre_run_set(options, name, e->key, e->value, source))
+        return cadre_options_no_memory(err);
+    return CADRE_OK;
+}
+
+static cadre_status take_entry(struct cadre_options *options,
+                               const struct cadre_ini_entry *e, const char *path,
+                               struct cadre_error *err)
+{
+    bool done = false;
+    char *name = NULL;
+    cadre_status rc = CADRE_OK;
+    char *source = cadre_format("%s:%d", path, e->line);
+    if (!source)
+        return cadre_options_no_memory(err);
+    if (strncmp(e->section, "run:", strlen("run:")) == 0) {
+        rc = take_run_entry(options, e, source, err);
+        goto out;
+    }
+    if (e->key) {
+        name = cadre_format("%s.%s", e->section, e->key);
+        done = name && cadre_assignments_set(&options->set, name, e->value, source);
+    } else {
+        done = add_section(options, e->section, source);
+    }
+    if (!done)
+        rc = cadre_options_no_memory(err);
+out:
+    free(source);
+    free(name);
+    return rc;
+}
+
+static cadre_status check_cycle(const struct reading *now, struct cadre_error *err)
+{
+    const struct reading *r = now->by;
+    while (r && strcmp(r->real, now->real) != 0)
+        r = r->by;
+    if (!r)
+        return CADRE_OK;
+    struct cadre_text chain = {0};
+    cadre_text_printf(&chain, "%s", now->path);
+    for (const struct reading *p = now->by; p; p = p->by)
+        cadre_text_printf(&chain, " from %s", p->path);
+    cadre_fail(err, CADRE_E_INVALID,
+               "run.extends goes round in a circle (%s): take one of them out",
+               cadre_text_str(&chain));
+    cadre_text_fini(&chain);
+    return CADRE_E_INVALID;
+}
+
+static cadre_status load(struct cadre_options *options, const char *path,
+                         const struct reading *by, struct cadre_error *err);
+
+static cadre_status load_base(struct cadre_options *options,
+                              const struct cadre_ini_entry *e,
+                              const struct reading *now, struct cadre_error *err)
+{
+    cadre_status rc;
+    char *dir = cadre_path_dirname(now->path);
+    char *base = dir ? cadre_path_join(dir, e->value) : NULL;
+    if (!base)
+        rc = cadre_options_no_memory(err);
+    else if (e->value[0] == 0)
+        rc = CADRE_OK;
+    else
+        rc = load(options, base, now, err);
+    /* A fault inside the base names its own line; one of reaching it names ours. */
+    bool inside = base && err && strncmp(err->text, base, strlen(base)) == 0;
+    if (rc != CADRE_OK && !inside)
+        cadre_error_prefix(err, "%s:%d: run.extends", now->path, e->line);
+    free(base);
+    free(dir);
+    return rc;
+}
+
+static cadre_status load_entries(struct cadre_options *options,
+                                 const struct cadre_ini *ini, const struct reading *now,
+                                 struct cadre_error *err)
+{
+    cadre_status rc = CADRE_OK;
+    for (size_t i = 0; i < ini->n; i++) {
+        const struct cadre_ini_entry *e = &ini->entries[i];
+        if (e->key && strcmp(e->section, "run") == 0 && strcmp(e->key, "extends") == 0)
+            CADRE_TRY(load_base(options, e, now, err));
+    }
+    for (size_t i = 0; i < ini->n; i++)
+        CADRE_TRY(take_entry(options, &ini->entries[i], now->path, err));
+fail:
+    return rc;
+}
+
+static cadre_status load(struct cadre_options *options, const char *path,
+                         const struct reading *by, struct cadre_error *err)
+{
+    cadre_status rc;
+    struct cadre_ini ini = {0};
+    char real[PATH_MAX];
+    /* Where realpath fails the file cannot be read either, and that error is better. */
+    struct reading now = {path, realpath(path, real) ? real : path, by};
+    CADRE_TRY(check_cycle(&now, err));
+    CADRE_TRY(cadre_ini_load(&ini, path, err));
+    rc = load_entries(options, &ini, &now, err);
+fail:
+    cadre_ini_fini(&ini);
+    return rc;
+}
+
+cadre_status cadre_options_load(struct cadre_options *options, const char *path,
+                                struct cadre_error *err)
+{
+    options->resolved = false;
+    return load(options, path, NULL, err);
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The runs of a comparison: [run:NAME] sections and the list in compare.runs. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/nearest.h"
+#include "core/base/option_set.h"
+
+struct run *cadre_run_find(const struct cadre_options *options, const char *name)
+{
+    for (size_t i = 0; i < options->runs_n; i++)
+        if (strcasecmp(options->runs[i].name, name) == 0)
+            return &options->runs[i];
+    return NULL;
+}
+
+static struct run *add_run(struct cadre_options *options, const char *name)
+{
+    void *grown =
+        cadre_realloc(options->runs, options->runs_n + 1, sizeof *options->runs);
+    if (!grown)
+        return NULL;
+    options->runs = grown;
+    struct run *run = &options->runs[options->runs_n];
+    memset(run, 0, sizeof *run);
+    run->name = cadre_strdup(name);
+    run->view = cadre_calloc(1, sizeof *run->view);
+    if (!run->name || !run->view) {
+        cadre_run_fini(run);
+        return NULL;
+    }
+    options->runs_n++;
+    return run;
+}
+
+bool cadre_run_set(struct cadre_options *options, const char *name, const char *key,
+                   const char *value, const char *source)
+{
+    struct run *run = cadre_run_find(options, name);
+    if (!run)
+        run = add_run(options, name);
+    if (!run || !key)
+        return run != NULL;
+    if (!cadre_assignments_set(&run->set, key, value, source))
+        return false;
+    void *grown = cadre_realloc(run->view, run->set.n, sizeof *run->view);
+    if (!grown)
+        return false;
+    run->view = grown;
+    for (size_t i = 0; i < run->set.n; i++) {
+        const struct assignment *a = &run->set.items[i];
+        run->view[i] = (struct cadre_option_override){a->name, a->value, a->source};
+    }
+    return true;
+}
+
+void cadre_run_fini(struct run *run)
+{
+    free(run->name);
+    free(run->view);
+    cadre_assignments_fini(&run->set);
+}
+
+static cadre_status unknown_run(const struct cadre_options *options, const char *name,
+                                const char *where, struct cadre_error *err)
+{
+    struct cadre_text list = {0};
+    struct cadre_nearest nearest = {0};
+    for (size_t i = 0; i < options->runs_n; i++) {
+        cadre_text_printf(&list, "%s%s", i > 0 ? ", " : "", options->runs[i].name);
+        cadre_nearest_offer(&nearest, name, options->runs[i].name);
+    }
+    cadre_fail(
+        err, CADRE_E_INVALID, "%s: no section [run:%.60s], expected one of: %.400s%s%s",
+        where, name, options->runs_n > 0 ? cadre_text_str(&list) : "(there are none)",
+        nearest.name ? "; the nearest is " : "", nearest.name ? nearest.name : "");
+    cadre_text_fini(&list);
+    return CADRE_E_INVALID;
+}
+
+/* Sections that a comparison itself needs cannot differ from run to run. */
+static cadre_status check_override(const struct cadre_options *options, const char *run,
+                                   const struct assignment *a, struct cadre_error *err)
+{
+    char section[128];
+    union cadre_option_parsed ignored;
+    snprintf(section, sizeof section, "%.*s", (int)strcspn(a->name, "."), a->name);
+    if (strcmp(section, "compare") == 0 || strcmp(a->name, "run.extends") == 0)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "%s: %s cannot differ between runs: take it out of [run:%s]",
+                          a->source, a->name, run);
+    for (size_t i = 0; i < options->known_n; i++)
+        if (strcmp(options->known[i].spec.section, section) == 0)
+            return cadre_option_check(options, a, &ignored, err);
+    /* A plugin's section; that plugin may not be loaded in this run. */
+    return CADRE_OK;
+}
+
+cadre_status cadre_runs_check(const struct cadre_options *options,
+                              struct cadre_error *err)
+{
+    for (size_t i = 0; i < options->runs_n; i++) {
+        const struct run *run = &options->runs[i];
+        for (size_t k = 0; k < run->set.n; k++) {
+            cadre_status rc =
+                check_override(options, run->name, &run->set.items[k], err);
+            if (rc != CADRE_OK)
+                return rc;
+        }
+    }
+    return CADRE_OK;
+}
+
+/* The next name of "a, b c" from *at into name; false at the end. */
+static bool next_name(const char **at, char *name, size_t size)
+{
+    *at += strspn(*at, ", \t");
+    size_t n = strcspn(*at, ", \t");
+    if (n == 0)
+        return false;
+    snprintf(name, size, "%.*s", (int)n, *at);
+    *at += n;
+    return true;
+}
+
+static cadre_status pick(const struct cadre_options *options, const char **picked,
+                         size_t *n, struct cadre_error *err)
+{
+    char name[128];
+    const char *at = cadre_options_raw(options, "compare.runs");
+    const char *source = cadre_options_source(options, "compare.runs");
+    while (next_name(&at, name, sizeof name)) {
+        const struct run *run = cadre_run_find(options, name);
+        if (!run)
+            return unknown_run(options, name, source, err);
+        for (size_t i = 0; i < *n; i++)
+            if (picked[i] == run->name)
+                return cadre_fail(err, CADRE_E_INVALID,
+                                  "%s: compare.runs names %s twice: take one out",
+                                  source, name);
+        picked[(*n)++] = run->name;
+    }
+    for (size_t i = 0; *n == 0 && i < options->runs_n; i++)
+        picked[i] = options->runs[i].name;
+    if (*n == 0)
+        *n = options->runs_n;
+    if (*n == 0)
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "nothing to compare, expected at least one section [run:NAME] "
+            "with section.key = value lines: add one for each run");
+    return CADRE_OK;
+}
+
+/* One allocation: the pointers, then the texts that they point to. */
+static char **pack_names(const char **picked, size_t n)
+{
+    size_t bytes = n * sizeof(char *);
+    for (size_t i = 0; i < n; i++)
+        bytes += strlen(picked[i]) + 1;
+    char **names = malloc(bytes);
+    char *text = (char *)(names + n);
+    for (size_t i = 0; names && i < n; i++) {
+        names[i] = strcpy(text, picked[i]);
+        text += strlen(text) + 1;
+    }
+    return names;
+}
+
+cadre_status cadre_options_list_runs(const struct cadre_options *options, char ***names,
+                                     size_t *n, struct cadre_error *err)
+{
+    size_t count = 0;
+    const char **picked = cadre_calloc(options->runs_n + 1, sizeof *picked);
+    if (!picked)
+        return cadre_options_no_memory(err);
+    cadre_status rc = pick(options, picked, &count, err);
+    if (rc == CADRE_OK) {
+        *names = pack_names(picked, count);
+        *n = count;
+        if (!*names)
+            rc = cadre_options_no_memory(err);
+    }
+    free(picked);
+    return rc;
+}
+
+const struct cadre_option_override *
+cadre_options_run_overrides(const struct cadre_options *options, const char *name,
+                            size_t *n)
+{
+    const struct run *run = cadre_run_find(options, name);
+    *n = run ? run->set.n : 0;
+    return run ? run->view : NULL;
+}
+
+cadre_status cadre_options_apply_run(struct cadre_options *options, const char *name,
+                                     struct cadre_error *err)
+{
+    const struct run *run = cadre_run_find(options, name);
+    if (!run)
+        return unknown_run(options, name, "compare", err);
+    options->resolved = false;
+    for (size_t i = 0; i < run->set.n; i++) {
+        const struct assignment *a = &run->set.items[i];
+        if (!cadre_assignments_set(&options->set, a->name, a->value, a->source))
+            return cadre_options_no_memory(err);
+    }
+    return CADRE_OK;
+}

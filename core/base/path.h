@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Paths and small files. Returned texts are the caller's (free), NULL where there is no
+ * memory. [any thread] */
+#ifndef CADRE_BASE_PATH_H
+#define CADRE_BASE_PATH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/base/error.h"
+
+/* dir/name; name alone where it is absolute or dir is empty. */
+char *cadre_path_join(const char *dir, const char *name);
+
+/* The folder part: "a/b" -> "a", "/a" -> "/", "a" -> ".". */
+char *cadre_path_dirname(const char *path);
+
+/* What follows the last slash; points into path. */
+const char *cadre_path_basename(const char *path);
+
+bool cadre_path_exists(const char *path);
+bool cadre_path_is_dir(const char *path);
+
+/* The folder of the running program's own file, symbolic links resolved, so that a
+ * build tree and an install prefix both find their modules. NULL where /proc is absent.
+ */
+char *cadre_path_program_dir(void);
+
+/* mkdir -p. Errors: CADRE_E_IO naming the part that failed. */
+cadre_status cadre_path_make_dirs(const char *path, struct cadre_error *err);
+
+/* Replace the file `path` by `bytes` bytes: written beside, fsynced, renamed, folder
+ * fsynced, so a crash leaves the old file or the new one. Errors: CADRE_E_IO; the old
+ * file then stands. */
+cadre_status cadre_path_write_file(const char *path, const void *data, size_t bytes,
+                                   struct cadre_error *err);
+
+/* The whole of a regular file of at most max_bytes, followed by a zero byte that *bytes
+ * does not count. *data is the caller's (free). Errors: CADRE_E_IO (cannot be read),
+ * CADRE_E_INVALID (a folder, not a regular file, too large), CADRE_E_RESOURCE. */
+cadre_status cadre_path_read_file(const char *path, size_t max_bytes, char **data,
+                                  size_t *bytes, struct cadre_error *err);
+
+/* Make renames inside the folder durable. Errors: CADRE_E_IO. */
+cadre_status cadre_path_sync_dir(const char *dir, struct cadre_error *err);
+
+#endif
