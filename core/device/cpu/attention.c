@@ -35,12 +35,6 @@ static void *at(const struct attention_job *job, void *base, int64_t offset)
     return (char *)base + (size_t)offset * job->element;
 }
 
-static const void *at_const(const struct attention_job *job, const void *base,
-                            int64_t offset)
-{
-    return (const char *)base + (size_t)offset * job->element;
-}
-
 static struct tile make_tile(const struct attention_job *job, int64_t b, int64_t head,
                              int64_t index)
 {
@@ -74,19 +68,33 @@ static cadre_status take_scratch(const struct attention_job *job, int worker,
     return CADRE_OK;
 }
 
+/* A matrix with its leading dimension. */
+struct matrix {
+    void *data;
+    int64_t ld;
+};
+
+/* Rows of one head in a tensor; what is given as const is only read. */
+static struct matrix rows_of(const struct attention_job *job, const void *base,
+                             int64_t offset, int64_t ld)
+{
+    char *data = (char *)(uintptr_t)base;
+    return (struct matrix){data + (size_t)offset * job->element, ld};
+}
+
 /* scores (rows, keys) = x (rows, D) times y (keys, D) transposed */
 static cadre_status outer(const struct attention_job *job, int worker,
-                          const struct tile *t, const void *x, int64_t ldx,
-                          const void *y, void *scores)
+                          const struct tile *t, struct matrix x, struct matrix y,
+                          void *scores)
 {
     const struct cadre_gemm g = {.dtype = job->a->dtype,
                                  .m = t->rows,
                                  .n = t->keys,
                                  .k = job->a->head_size,
-                                 .a = x,
-                                 .lda = ldx,
-                                 .b = y,
-                                 .ldb = ldy,
+                                 .a = x.data,
+                                 .lda = x.ld,
+                                 .b = y.data,
+                                 .ldb = y.ld,
                                  .tb = true,
                                  .c = scores,
                                  .ldc = t->keys};
@@ -95,8 +103,8 @@ static cadre_status outer(const struct attention_job *job, int worker,
 
 /* out (rows, D) = scores (rows, keys) times y (keys, D) */
 static cadre_status mix(const struct attention_job *job, int worker,
-                        const struct tile *t, const void *scores, const void *y,
-                        void *out, int64_t ldout)
+                        const struct tile *t, const void *scores, struct matrix y,
+                        struct matrix out)
 {
     const struct cadre_gemm g = {.dtype = job->a->dtype,
                                  .m = t->rows,
@@ -104,17 +112,17 @@ static cadre_status mix(const struct attention_job *job, int worker,
                                  .k = t->keys,
                                  .a = scores,
                                  .lda = t->keys,
-                                 .b = y,
-                                 .ldb = ldy,
-                                 .c = out,
-                                 .ldc = ldout};
+                                 .b = y.data,
+                                 .ldb = y.ld,
+                                 .c = out.data,
+                                 .ldc = out.ld};
     return cadre_gemm_product(&job->cpu->workers[worker], &g);
 }
 
 /* out (keys, D) += scores (rows, keys) transposed times x (rows, D) */
 static cadre_status gather(const struct attention_job *job, int worker,
-                           const struct tile *t, const void *scores, const void *x,
-                           int64_t ldx, void *out, int64_t ldout)
+                           const struct tile *t, const void *scores, struct matrix x,
+                           struct matrix out)
 {
     const struct cadre_gemm g = {.dtype = job->a->dtype,
                                  .m = t->keys,
@@ -123,10 +131,10 @@ static cadre_status gather(const struct attention_job *job, int worker,
                                  .a = scores,
                                  .lda = t->keys,
                                  .ta = true,
-                                 .b = x,
-                                 .ldb = ldx,
-                                 .c = out,
-                                 .ldc = ldout,
+                                 .b = x.data,
+                                 .ldb = x.ld,
+                                 .c = out.data,
+                                 .ldc = out.ld,
                                  .beta = 1};
     return cadre_gemm_product(&job->cpu->workers[worker], &g);
 }
@@ -135,12 +143,13 @@ static cadre_status forward_tile(const struct attention_job *job, int worker,
                                  struct tile *t)
 {
     const struct cadre_attention *a = job->a;
-    const void *k = at_const(job, a->k, t->k), *v = at_const(job, a->v, t->v);
-    void *out = at(job, a->out, t->out);
+    const struct matrix q = rows_of(job, a->q, t->q, a->ldq);
+    const struct matrix k = rows_of(job, a->k, t->k, a->ldk);
+    const struct matrix v = rows_of(job, a->v, t->v, a->ldv);
+    const struct matrix out = rows_of(job, a->out, t->out, a->ldo);
     cadre_status rc;
     CADRE_TRY(take_scratch(job, worker, t, false));
-    CADRE_TRY(
-        outer(job, worker, t, at_const(job, a->q, t->q), a->ldq, k, a->ldk, t->scores));
+    CADRE_TRY(outer(job, worker, t, q, k, t->scores));
     const struct cadre_softmax_args softmax = {.scores = t->scores,
                                                .lse = at(job, a->lse, t->lse),
                                                .inverse_sum = t->inverse_sum,
@@ -148,9 +157,9 @@ static cadre_status forward_tile(const struct attention_job *job, int worker,
                                                .first = t->first,
                                                .scale = job->scale};
     job->kernels->softmax_fwd(&softmax, 0, t->rows);
-    CADRE_TRY(mix(job, worker, t, t->scores, v, a->ldv, out, a->ldo));
+    CADRE_TRY(mix(job, worker, t, t->scores, v, out));
     const struct cadre_row_scale_args scale = {
-        .x = out, .by = t->inverse_sum, .ld = a->ldo, .columns = a->head_size};
+        .x = out.data, .by = t->inverse_sum, .ld = a->ldo, .columns = a->head_size};
     job->kernels->row_scale(&scale, 0, t->rows);
 fail:
     return rc;
@@ -160,18 +169,23 @@ static cadre_status backward_tile(const struct attention_job *job, int worker,
                                   struct tile *t)
 {
     const struct cadre_attention *a = job->a;
-    const void *q = at_const(job, a->q, t->q), *dout = at_const(job, a->dout, t->out);
-    const void *k = at_const(job, a->k, t->k), *v = at_const(job, a->v, t->v);
+    const struct matrix q = rows_of(job, a->q, t->q, a->ldq);
+    const struct matrix k = rows_of(job, a->k, t->k, a->ldk);
+    const struct matrix v = rows_of(job, a->v, t->v, a->ldv);
+    const struct matrix dout = rows_of(job, a->dout, t->out, a->ldo);
+    const struct matrix dq = rows_of(job, a->dq, t->q, a->ldq);
+    const struct matrix dk = rows_of(job, a->dk, t->k, a->ldk);
+    const struct matrix dv = rows_of(job, a->dv, t->v, a->ldv);
     cadre_status rc;
     CADRE_TRY(take_scratch(job, worker, t, true));
-    const struct cadre_row_dot_args dot = {.a = at_const(job, a->out, t->out),
-                                           .b = dout,
+    const struct cadre_row_dot_args dot = {.a = at(job, a->out, t->out),
+                                           .b = dout.data,
                                            .out = t->delta,
                                            .ld = a->ldo,
                                            .columns = a->head_size};
     job->kernels->row_dot(&dot, 0, t->rows);
-    CADRE_TRY(outer(job, worker, t, q, a->ldq, k, a->ldk, t->scores));
-    CADRE_TRY(outer(job, worker, t, dout, a->ldo, v, a->ldv, t->dscores));
+    CADRE_TRY(outer(job, worker, t, q, k, t->scores));
+    CADRE_TRY(outer(job, worker, t, dout, v, t->dscores));
     const struct cadre_softmax_args softmax = {.scores = t->scores,
                                                .dscores = t->dscores,
                                                .delta = t->delta,
@@ -180,11 +194,9 @@ static cadre_status backward_tile(const struct attention_job *job, int worker,
                                                .first = t->first,
                                                .scale = job->scale};
     job->kernels->softmax_bwd(&softmax, 0, t->rows);
-    CADRE_TRY(mix(job, worker, t, t->dscores, k, a->ldk, at(job, a->dq, t->q), a->ldq));
-    CADRE_TRY(
-        gather(job, worker, t, t->dscores, q, a->ldq, at(job, a->dk, t->k), a->ldk));
-    CADRE_TRY(
-        gather(job, worker, t, t->scores, dout, a->ldo, at(job, a->dv, t->v), a->ldv));
+    CADRE_TRY(mix(job, worker, t, t->dscores, k, dq));
+    CADRE_TRY(gather(job, worker, t, t->dscores, q, dk));
+    CADRE_TRY(gather(job, worker, t, t->scores, dout, dv));
 fail:
     return rc;
 }
