@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Uses a function that nobody has. */
+#include <cadre/strategy.h>
+
+const struct cadre_plugin *nobody_has_this(void);
+
+const struct cadre_plugin *CADRE_ENTRY(void)
+{
+    return nobody_has_this();
+}
