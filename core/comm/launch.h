@@ -4,9 +4,11 @@
  * Threads: one pthread a rank in this process. Processes: this program again by re-exec
  * with the same arguments (never a fork after threads), told who it is by CADRE_RANK,
  * CADRE_WORLD_SIZE, CADRE_LOCAL_RANK and CADRE_INIT=fd:N. A process that dies ends the
- * others: the failure is written into the segment, they get two seconds to say so and
- * are then killed; none outlives its launcher (PR_SET_PDEATHSIG). SIGINT, SIGTERM and
- * SIGUSR1 sent to the launcher reach every process once. */
+ * others: the failure is written into the segment, they get about a second to say so
+ * and are then killed; none outlives its launcher (PR_SET_PDEATHSIG, which the kernel
+ * ties to the launching thread). Each child is a process group of its own, so a
+ * terminal's Ctrl-C reaches the launcher alone; SIGINT, SIGTERM and SIGUSR1 sent to the
+ * launcher are passed on to every process once. */
 #ifndef CADRE_COMM_LAUNCH_H
 #define CADRE_COMM_LAUNCH_H
 
@@ -17,20 +19,25 @@ typedef cadre_status (*cadre_rank_main)(void *arg, int rank,
                                         struct cadre_local_segment *segment);
 
 /* Run `main` on config->size threads and wait for all. Returns the status of the rank
- * that failed first (its text in err), or CADRE_OK. */
+ * that failed first by itself (not CADRE_E_ABORTED), or CADRE_OK; err has the world's
+ * first failure: the text given to `abort` or found by the communicator, else "rank N
+ * failed". config->processes must be false. */
 cadre_status cadre_launch_threads(const struct cadre_local_config *config,
                                   cadre_rank_main main, void *arg,
                                   struct cadre_error *err);
 
-/* Run argv (argv[0] is ignored, /proc/self/exe is executed) config->size times and
- * wait. Exit codes of the children map back: 0 OK, 2 INVALID, 4 STOPPED, others COMM; a
- * child killed by a signal gives CADRE_E_COMM naming the rank and the signal. */
+/* Run argv (argv[0] is for show, /proc/self/exe is executed) config->size times and
+ * wait. config->processes is taken as true. Exit codes of the children map back: 0 OK,
+ * 2 INVALID, 4 STOPPED, others COMM; a child killed by a signal gives CADRE_E_COMM
+ * naming the rank and the signal. err has the world's first failure. [main; no other
+ * threads yet]
+ */
 cadre_status cadre_launch_processes(const struct cadre_local_config *config,
                                     char *const argv[], struct cadre_error *err);
 
 /* In a child: true and the rank, size and segment fd from the environment; false when
- * this process was not started by cadre_launch_processes. Nonsense in the variables is
- * an error. */
+ * this process was not started by cadre_launch_processes (CADRE_INIT is unset or not
+ * fd:N). Nonsense in the variables is CADRE_E_INVALID. */
 cadre_status cadre_launch_child(bool *is_child, int *rank, int *size, int *fd,
                                 struct cadre_error *err);
 

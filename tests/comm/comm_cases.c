@@ -445,6 +445,43 @@ static cadre_status killed(void *arg, int rank, struct cadre_local_segment *segm
     return with_world(run_killed, arg, rank, segment);
 }
 
+static volatile sig_atomic_t signals_seen; /* of this process */
+
+static void count_signal(int signal)
+{
+    signals_seen++;
+}
+
+/* Processes: says that its handler is set, waits for one signal, and stops; two signals
+ * are one too many. */
+static cadre_status stopped(void *arg, int rank, struct cadre_local_segment *segment)
+{
+    signal(SIGTERM, count_signal);
+    if (write(STDOUT_FILENO, ".", 1) != 1)
+        return CADRE_E_IO;
+    for (int i = 0; i < 1000 && !signals_seen; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    for (int i = 0; i < 10; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    return signals_seen == 1 ? CADRE_E_STOPPED : CADRE_E_DIFFERS;
+}
+
+/* The last rank ends at once with the status given, the others wait for it. */
+static cadre_status run_exits(struct world *w, const char *arg)
+{
+    float x[4] = {0};
+    cadre_event done;
+    if (w->rank == w->size - 1)
+        return arg[0] == '0' ? CADRE_OK : arg[0] == '2' ? CADRE_E_INVALID : CADRE_E_IO;
+    w->comm->ops->all_reduce(w->comm, "alone", x, x, 4, CADRE_F32, CADRE_SUM, 0, &done);
+    return w->comm->ops->wait(w->comm, done);
+}
+
+static cadre_status exits(void *arg, int rank, struct cadre_local_segment *segment)
+{
+    return with_world(run_exits, arg, rank, segment);
+}
+
 cadre_rank_main comm_case(const char *name)
 {
     static const struct {
@@ -454,7 +491,9 @@ cadre_rank_main comm_case(const char *name)
                  {"storm", storm},
                  {"mismatch", mismatch},
                  {"hang", hang},
-                 {"killed", killed}};
+                 {"killed", killed},
+                 {"stopped", stopped},
+                 {"exits", exits}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         if (strcmp(cases[i].name, name) == 0)
             return cases[i].run;

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks as processes: the same cases as for threads, and what happens when one dies.
+ * The ranks are the helper program comm_rank, because a test runner cannot re-exec
+ * itself. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/comm/launch.h"
+#include "tests/support/check_main.h"
+
+#define HANG_S 5.0 /* detects a hang; the real figure is printed */
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void helper(char *path, size_t size)
+{
+    const char *build = getenv("CADRE_BUILD");
+    snprintf(path, size, "%s/comm_rank", build ? build : ".");
+}
+
+/* comm_rank CASE SIZE TIMEOUT ARG with its stdout in a pipe. */
+static pid_t start(const char *name, int ranks, const char *timeout, const char *arg,
+                   int *out)
+{
+    char path[1024], count[16];
+    int ends[2];
+    helper(path, sizeof path);
+    snprintf(count, sizeof count, "%d", ranks);
+    ck_assert_int_eq(pipe(ends), 0);
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(ends[1], STDOUT_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        execl(path, path, name, count, timeout, arg, (char *)NULL);
+        _exit(126);
+    }
+    ck_assert_int_gt(pid, 0);
+    close(ends[1]);
+    *out = ends[0];
+    return pid;
+}
+
+/* Everything until the last holder of the pipe is gone: ranks hold it too, so the end
+ * of file says that there is no orphan. */
+static cadre_status finish(pid_t pid, int out, char *text, size_t size)
+{
+    size_t used = 0;
+    ssize_t n;
+    while (used + 1 < size && (n = read(out, text + used, size - used - 1)) > 0)
+        used += (size_t)n;
+    text[used] = '\0';
+    close(out);
+    int status;
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s", text);
+    return (cadre_status)atoi(text);
+}
+
+static cadre_status run(const char *name, int ranks, const char *timeout,
+                        const char *arg, char *text, size_t size)
+{
+    int out;
+    pid_t pid = start(name, ranks, timeout, arg, &out);
+    return finish(pid, out, text, size);
+}
+
+START_TEST(collectives_match_references)
+{
+    char text[2048];
+    cadre_status rc = run("collectives", _i, "60", "", text, sizeof text);
+    ck_assert_msg(rc == CADRE_OK, "%s", text);
+}
+END_TEST
+
+START_TEST(storm_of_operations)
+{
+    char text[2048];
+    cadre_status rc = run("storm", _i, "60", "20250102", text, sizeof text);
+    ck_assert_msg(rc == CADRE_OK, "%s", text);
+}
+END_TEST
+
+START_TEST(mismatch_names_both)
+{
+    char text[2048];
+    ck_assert_int_eq(run("mismatch", 3, "60", "", text, sizeof text), CADRE_E_COMM);
+    ck_assert_msg(strstr(text, "rank 0 posted all_reduce #1 'bucket 3'") &&
+                      strstr(text, "rank 2 posted broadcast #1 'params'"),
+                  "%s", text);
+}
+END_TEST
+
+START_TEST(timeout_names_the_missing_rank)
+{
+    char text[2048];
+    ck_assert_int_eq(run("hang", 3, "0.5", "", text, sizeof text), CADRE_E_COMM);
+    ck_assert_msg(strstr(text, "rank 2 has not entered all_reduce #1 'bucket 3'"), "%s",
+                  text);
+}
+END_TEST
+
+START_TEST(killed_rank_ends_the_run)
+{
+    char text[2048];
+    double began = now_s();
+    ck_assert_int_eq(run("killed", _i, "60", "self", text, sizeof text), CADRE_E_COMM);
+    double took = now_s() - began;
+    char expected[64];
+    snprintf(expected, sizeof expected, "rank %d was killed by signal 9", _i - 1);
+    ck_assert_msg(strstr(text, expected) && strstr(text, "all_reduce"), "%s", text);
+    printf("%d ranks: over %.2f s after the start\n", _i, took);
+    ck_assert_msg(took < HANG_S, "took %.1f s", took);
+}
+END_TEST
+
+START_TEST(killed_launcher_leaves_no_orphan)
+{
+    char text[2048];
+    int out, status;
+    pid_t pid = start("killed", 3, "60", "", &out);
+    nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
+    double began = now_s();
+    ck_assert_int_eq(kill(pid, SIGKILL), 0);
+    ck_assert_int_eq((int)read(out, text, sizeof text),
+                     0); /* the last holder is gone */
+    ck_assert(now_s() - began < HANG_S);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    close(out);
+}
+END_TEST
+
+START_TEST(signals_reach_every_rank_once)
+{
+    char text[2048];
+    int out;
+    pid_t pid = start("stopped", 3, "60", "", &out);
+    ck_assert_int_eq((int)read(out, text, 3),
+                     3); /* one byte a rank: handlers are set */
+    ck_assert_int_eq(kill(pid, SIGTERM), 0);
+    ck_assert_int_eq(finish(pid, out, text, sizeof text), CADRE_E_STOPPED);
+}
+END_TEST
+
+START_TEST(exit_codes_map_back)
+{
+    char text[2048];
+    ck_assert_int_eq(run("exits", 2, "60", "2", text, sizeof text), CADRE_E_INVALID);
+    ck_assert_msg(strstr(text, "rank 1 "), "%s", text);
+    ck_assert_int_eq(run("exits", 2, "60", "1", text, sizeof text), CADRE_E_COMM);
+    ck_assert_msg(strstr(text, "rank 1 "), "%s", text);
+    ck_assert_int_eq(run("exits", 2, "60", "0", text, sizeof text), CADRE_E_COMM);
+    ck_assert_msg(strstr(text, "rank 1 has not entered all_reduce") &&
+                      strstr(text, "it is gone"),
+                  "%s", text);
+}
+END_TEST
+
+START_TEST(child_environment_is_checked)
+{
+    struct cadre_error err;
+    bool is_child;
+    int rank, size, fd;
+    unsetenv("CADRE_INIT");
+    ck_assert_int_eq(cadre_launch_child(&is_child, &rank, &size, &fd, &err), CADRE_OK);
+    ck_assert(!is_child);
+    setenv("CADRE_INIT", "fd:x", 1);
+    ck_assert_int_eq(cadre_launch_child(&is_child, &rank, &size, &fd, &err),
+                     CADRE_E_INVALID);
+    ck_assert_ptr_nonnull(strstr(err.text, "CADRE_INIT"));
+    setenv("CADRE_INIT", "fd:3", 1);
+    setenv("CADRE_WORLD_SIZE", "2", 1);
+    setenv("CADRE_RANK", "2", 1);
+    ck_assert_int_eq(cadre_launch_child(&is_child, &rank, &size, &fd, &err),
+                     CADRE_E_INVALID);
+    ck_assert_ptr_nonnull(strstr(err.text, "CADRE_RANK"));
+    setenv("CADRE_RANK", "1", 1);
+    ck_assert_int_eq(cadre_launch_child(&is_child, &rank, &size, &fd, &err), CADRE_OK);
+    ck_assert(is_child && rank == 1 && size == 2 && fd == 3);
+}
+END_TEST
+
+Suite *test_suite(void)
+{
+    Suite *s = suite_create("comm/launch_processes");
+    TCase *t = tcase_create("processes");
+    tcase_set_timeout(t, 120);
+    tcase_add_loop_test(t, collectives_match_references, 1, 6);
+    tcase_add_loop_test(t, storm_of_operations, 2, 6);
+    tcase_add_test(t, mismatch_names_both);
+    tcase_add_test(t, timeout_names_the_missing_rank);
+    tcase_add_loop_test(t, killed_rank_ends_the_run, 1, 5);
+    tcase_add_test(t, killed_launcher_leaves_no_orphan);
+    tcase_add_test(t, signals_reach_every_rank_once);
+    tcase_add_test(t, exit_codes_map_back);
+    tcase_add_test(t, child_environment_is_checked);
+    suite_add_tcase(s, t);
+    return s;
+}
