@@ -5,7 +5,6 @@
 #include "core/base/ini.h"
 
 #include <ctype.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,6 +104,11 @@ static bool is_name(const char *text, bool section)
             !(section && *text == ':'))
             return false;
     return true;
+}
+
+bool cadre_ini_is_key(const char *text)
+{
+    return is_name(text, false);
 }
 
 /* Control bytes (a tab and the return of CR LF are blanks) and invalid UTF-8. */
@@ -212,7 +216,7 @@ static cadre_status scan_pair(struct scan *scan, char *line)
     *equals = 0;
     char *key = cadre_strip(line);
     char *value = cadre_strip(equals + 1);
-    if (!is_name(key, false))
+    if (!cadre_ini_is_key(key))
         return refuse(scan, "'%.60s' is not a key: expected letters, digits, _ . or -",
                       key);
     lower(key);

@@ -5,6 +5,7 @@
 #ifndef CADRE_BASE_INI_H
 #define CADRE_BASE_INI_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <iniparser/iniparser.h>
 
@@ -41,6 +42,9 @@ cadre_status cadre_ini_read(const char *path, dictionary **values,
 cadre_status cadre_ini_load(struct cadre_ini *ini, const char *path,
                             struct cadre_error *err);
 void cadre_ini_fini(struct cadre_ini *ini);
+
+/* Whether a text may stand before the equals sign: letters, digits, _ . - + */
+bool cadre_ini_is_key(const char *text);
 
 /* How to write a value so that it reads back the same: the quote to put around it (0
  * for none), or -1 where an ini file cannot hold it (control bytes, not UTF-8, both

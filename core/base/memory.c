@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Overflow is checked here and not left to libc, whose debugging versions abort on it.
+ */
 #include "core/base/memory.h"
 
 #include <ctype.h>
@@ -9,16 +11,22 @@
 
 void *cadre_calloc(size_t n, size_t size)
 {
+    size_t bytes;
     if (n == 0 || size == 0)
         n = size = 1;
-    return calloc(n, size);
+    if (__builtin_mul_overflow(n, size, &bytes))
+        return NULL;
+    return calloc(1, bytes);
 }
 
 void *cadre_realloc(void *old, size_t n, size_t size)
 {
+    size_t bytes;
     if (n == 0 || size == 0)
         n = size = 1;
-    return reallocarray(old, n, size);
+    if (__builtin_mul_overflow(n, size, &bytes))
+        return NULL;
+    return realloc(old, bytes);
 }
 
 char *cadre_strdup(const char *text)

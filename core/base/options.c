@@ -397,7 +397,7 @@ static bool split_assignment(char *text, char **name, char **value)
     for (char *p = *name; *p; p++)
         *p = (char)tolower((unsigned char)*p);
     const char *dot = strchr(*name, '.');
-    return dot && dot > *name && dot[1];
+    return dot && dot > *name && dot[1] && cadre_ini_is_key(*name);
 }
 
 cadre_status cadre_options_set(struct cadre_options *options, const char *assignment,

@@ -335,6 +335,8 @@ START_TEST(wrong_assignments_are_refused)
         ".steps=3",
         "train.=3",
         "a=b.c",
+        "a b.c=1",
+        "run:a.b=1",
         " =",
         "run.name=a\nb",
         "run.name=\xff",
