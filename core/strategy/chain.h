@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The strategies of one rank as a chain: instances made from plugins, driven in role order
+ * (placement, schedule, intra, data, observer). Events go down the chain, `step` nests:
+ * the outermost plugin is called first and the sequential schedule is the innermost. */
+#ifndef CADRE_STRATEGY_CHAIN_H
+#define CADRE_STRATEGY_CHAIN_H
+
+#include "core/strategy/plan.h"
+#include "core/strategy/plugin.h"
+
+struct cadre_rank;
+
+/* The host's view of one plugin instance. */
+struct cadre_ctx {
+    struct cadre_rank *rank;
+    const struct cadre_plugin_handle *plugin;
+    struct cadre_host host;
+    struct cadre_values values;
+    struct cadre_self *self;
+    const char *phase; /* "plan", "step", ...: for messages */
+};
+
+struct cadre_chain {
+    int n;
+    struct cadre_ctx link[CADRE_MAX_STACK];
+    const struct cadre_ctx
+        *joint_owner; /* claims act.complete, NULL when nobody does */
+};
+
+/* Create the instances of `plugins` in role order. On failure everything made is gone. */
+cadre_status cadre_chain_create(struct cadre_chain *chain, struct cadre_rank *rank,
+                                const struct cadre_plugin_handle *const *plugins, int n,
+                                const struct cadre_options *options,
+                                struct cadre_error *err);
+void cadre_chain_destroy(struct cadre_chain *chain);
+
+/* Run every plan function and the checks across them. */
+cadre_status cadre_chain_plan(struct cadre_chain *chain, struct cadre_rank_plan *plan,
+                              const struct cadre_plan_request *request,
+                              struct cadre_error *err);
+
+cadre_status cadre_chain_bind(struct cadre_chain *chain, struct cadre_error *err);
+
+/* Run one step; `run` is the innermost schedule, used when no plugin has the SCHEDULE role
+ * (such a plugin is terminal). [exec] */
+cadre_status cadre_chain_step(struct cadre_chain *chain, const struct cadre_step *step,
+                              const struct cadre_next *run);
+
+/* [exec] In reverse chain order, so data movers finish before the schedule is asked. */
+cadre_status cadre_chain_sync(struct cadre_chain *chain, uint32_t what);
+
+/* [exec] Events. on_grad threads `ready` through the plugins. */
+cadre_status cadre_chain_block(struct cadre_chain *chain,
+                               const struct cadre_block_ev *ev);
+cadre_status cadre_chain_grad(struct cadre_chain *chain, struct cadre_grad_ev *ev);
+cadre_status cadre_chain_joint(struct cadre_chain *chain,
+                               const struct cadre_joint_ev *ev);
+
+/* [any] */
+void cadre_chain_abort(struct cadre_chain *chain);
+
+#endif

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The executor's memory: slots, shared buffers, and what they will take. */
+#include "core/strategy/executor_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/memory.h"
+#include "core/tensor/dtype.h"
+
+/* Largest of a size over the units this rank runs; blocks only when asked. */
+static size_t largest(const struct cadre_executor_config *config,
+                      size_t (*bytes)(const struct cadre_model *, uint32_t, int64_t,
+                                      int64_t),
+                      bool blocks_only)
+{
+    size_t most = 0;
+    for (int c = 0; c < config->plan->n_chunks; c++)
+        for (uint32_t u = config->plan->chunk[c].begin; u < config->plan->chunk[c].end;
+             u++) {
+            if (blocks_only && (u == 0 || u + 1 == config->model->n_units))
+                continue;
+            size_t size = bytes(config->model, u, config->batch, config->time);
+            most = size > most ? size : most;
+        }
+    return most;
+}
+
+static size_t activation_bytes(const struct cadre_executor_config *config)
+{
+    size_t bytes =
+        (size_t)(config->batch * config->time * config->model->config.channels) *
+        cadre_dtype_bytes(config->model->config.dtype);
+    return (bytes + 63) / 64 * 64;
+}
+
+static size_t token_bytes(const struct cadre_executor_config *config)
+{
+    return ((size_t)(config->batch * config->time) * sizeof(int32_t) + 63) / 64 * 64;
+}
+
+/* Bytes of one slot; with `fill`, also deals the parts of `at` out to it. */
+static size_t slot_layout(const struct cadre_executor_config *config,
+                          const struct cadre_chunk *chunk, char *at,
+                          struct cadre_slot *fill)
+{
+    size_t used = 0;
+    for (uint32_t u = chunk->begin; u < chunk->end; u++) {
+        uint32_t i = u - chunk->begin;
+        bool block = u > 0 && u + 1 < config->model->n_units;
+        if (u > 0) {
+            if (fill)
+                fill->x[i] = at + used;
+            used += activation_bytes(config);
+        }
+        if (!(config->recompute && block)) {
+            if (fill)
+                fill->saved[i] = at + used;
+            used +=
+                cadre_unit_saved_bytes(config->model, u, config->batch, config->time);
+        }
+        if (chunk->split) {
+            if (fill)
+                fill->douts[i] = at + used;
+            used +=
+                cadre_unit_douts_bytes(config->model, u, config->batch, config->time);
+        }
+    }
+    if (chunk->begin == 0) {
+        if (fill)
+            fill->tokens = (int32_t *)(void *)(at + used);
+        used += token_bytes(config);
+    }
+    if (chunk->end == config->model->n_units) {
+        if (fill)
+            fill->targets = (int32_t *)(void *)(at + used);
+        used += token_bytes(config);
+    }
+    return used;
+}
+
+static size_t shared_bytes(const struct cadre_executor_config *config)
+{
+    size_t bytes = largest(config, cadre_unit_douts_bytes, false) +
+                   largest(config, cadre_unit_scratch_bytes, false) +
+                   activation_bytes(config);
+    if (config->recompute)
+        bytes +=
+            activation_bytes(config) + largest(config, cadre_unit_saved_bytes, true);
+    return bytes;
+}
+
+void cadre_executor_note(const struct cadre_executor_config *config,
+                         struct cadre_ledger *ledger)
+{
+    uint64_t slots = 0;
+    for (int c = 0; c < config->plan->n_chunks; c++)
+        slots += config->plan->chunk[c].live *
+                 slot_layout(config, &config->plan->chunk[c], NULL, NULL);
+    cadre_ledger_note(ledger, CADRE_SPACE_DEVICE, slots, "activations");
+    cadre_ledger_note(ledger, CADRE_SPACE_DEVICE, shared_bytes(config), "scratch");
+    uint64_t leaves = cadre_leaves_bytes(config->model, config->plan, config->exact);
+    if (leaves)
+        cadre_ledger_note(ledger, CADRE_SPACE_DEVICE, leaves, "exact-mode leaves");
+}
+
+static cadre_status make_slots(struct cadre_executor *exec,
+                               struct cadre_chunk_state *chunk)
+{
+    const struct cadre_executor_config *config = &exec->config;
+    uint32_t units = chunk->plan.end - chunk->plan.begin;
+    chunk->slot = cadre_calloc(chunk->plan.live, sizeof *chunk->slot);
+    if (!chunk->slot)
+        return CADRE_E_RESOURCE;
+    for (uint32_t s = 0; s < chunk->plan.live; s++) {
+        struct cadre_slot *slot = &chunk->slot[s];
+        slot->x = cadre_calloc(3 * (size_t)units, sizeof *slot->x);
+        if (!slot->x)
+            return CADRE_E_RESOURCE;
+        slot->saved = slot->x + units;
+        slot->douts = slot->x + 2 * (size_t)units;
+        size_t bytes = slot_layout(config, &chunk->plan, NULL, NULL);
+        char *memory = cadre_ledger_alloc(config->ledger, CADRE_SPACE_DEVICE, bytes,
+                                          "activations");
+        if (!memory)
+            return CADRE_E_RESOURCE;
+        slot_layout(config, &chunk->plan, memory, slot);
+    }
+    return CADRE_OK;
+}
+
+static cadre_status make_shared(struct cadre_executor *exec)
+{
+    const struct cadre_executor_config *config = &exec->config;
+    size_t tokens = (size_t)(config->batch * config->time);
+    char *memory = cadre_ledger_alloc(config->ledger, CADRE_SPACE_DEVICE,
+                                      shared_bytes(config), "scratch");
+    exec->loss_rows = cadre_ledger_alloc(config->ledger, CADRE_SPACE_DEVICE,
+                                         tokens * sizeof(double), "loss");
+    exec->loss_host = cadre_calloc(tokens, sizeof(double));
+    exec->host_tokens = cadre_calloc(2 * tokens, sizeof(int32_t));
+    if (!memory || !exec->loss_rows || !exec->loss_host || !exec->host_tokens)
+        return CADRE_E_RESOURCE;
+    exec->act_bytes = activation_bytes(config);
+    exec->g = memory;
+    exec->douts = exec->g + exec->act_bytes;
+    exec->scratch = exec->douts + largest(config, cadre_unit_douts_bytes, false);
+    if (config->recompute) {
+        exec->spare = exec->scratch + largest(config, cadre_unit_scratch_bytes, false);
+        exec->resaved = exec->spare + exec->act_bytes;
+    }
+    return CADRE_OK;
+}
+
+cadre_status cadre_executor_create(const struct cadre_executor_config *config,
+                                   struct cadre_executor **out, struct cadre_error *err)
+{
+    struct cadre_executor *exec = calloc(1, sizeof *exec);
+    if (!exec)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the executor");
+    exec->config = *config;
+    exec->n_chunks = config->plan->n_chunks;
+    exec->chunk = cadre_calloc((size_t)exec->n_chunks, sizeof *exec->chunk);
+    cadre_status rc = exec->chunk ? make_shared(exec) : CADRE_E_RESOURCE;
+    for (int c = 0; rc == CADRE_OK && c < exec->n_chunks; c++) {
+        exec->chunk[c].plan = config->plan->chunk[c];
+        rc = make_slots(exec, &exec->chunk[c]);
+    }
+    if (rc != CADRE_OK)
+        cadre_fail(err, rc,
+                   "no memory for activations; lower train.micro_batch or set "
+                   "train.recompute = block");
+    else
+        rc = cadre_leaves_init(&exec->leaves, config->store, config->ledger,
+                               config->exact, err);
+    if (rc != CADRE_OK) {
+        cadre_executor_destroy(exec);
+        return rc;
+    }
+    *out = exec;
+    return CADRE_OK;
+}
+
+void cadre_executor_destroy(struct cadre_executor *exec)
+{
+    if (!exec)
+        return;
+    for (int c = 0; exec->chunk && c < exec->n_chunks; c++)
+        for (uint32_t s = 0; exec->chunk[c].slot && s < exec->chunk[c].plan.live; s++)
+            free(exec->chunk[c].slot[s].x);
+    for (int c = 0; exec->chunk && c < exec->n_chunks; c++)
+        free(exec->chunk[c].slot);
+    cadre_leaves_fini(&exec->leaves);
+    free(exec->chunk);
+    free(exec->loss_host);
+    free(exec->host_tokens);
+    free(exec);
+}
+
+/* ---- steps ---------------------------------------------------------------------------- */
+
+void cadre_executor_begin(struct cadre_executor *exec, uint64_t step)
+{
+    exec->step = step;
+    for (int c = 0; c < exec->n_chunks; c++)
+        for (uint32_t s = 0; s < exec->chunk[c].plan.live; s++)
+            exec->chunk[c].slot[s].busy = false;
+    cadre_leaves_begin_step(&exec->leaves);
+}
+
+double cadre_executor_wait_s(const struct cadre_executor *exec)
+{
+    return exec->config.loader ? cadre_loader_wait_s(exec->config.loader) : 0.0;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The executor drives the units of the model for a schedule: it owns the activation slots,
+ * puts gradients where the plan wants them, and raises every event.
+ *
+ * A slot is one micro-batch of one chunk, from its forward to its last backward. Gradients
+ * of a rank's micro-batches are added in place; in exact mode each micro-batch's gradient
+ * is a leaf of its own and leaves are added as a binary counter does: node (l, j) =
+ * node (l-1, 2j) + node (l-1, 2j+1), an absent child is skipped. */
+#ifndef CADRE_STRATEGY_EXECUTOR_H
+#define CADRE_STRATEGY_EXECUTOR_H
+
+#include "core/data/loader.h"
+#include "core/strategy/chain.h"
+#include "core/strategy/store.h"
+
+struct cadre_executor;
+
+struct cadre_executor_config {
+    struct cadre_device *device;
+    struct cadre_model *model;
+    const struct cadre_rank_plan *plan;
+    struct cadre_store *store;
+    struct cadre_ledger *ledger;
+    struct cadre_chain *chain;
+    struct cadre_loader *loader; /* NULL: evaluation only */
+    int64_t batch, time;
+    int64_t step_targets; /* targets of a whole step, for the loss seed */
+    bool recompute, exact;
+    double *losses; /* by global leaf */
+};
+
+/* Allocate slots and leaf buffers. Everything in config is borrowed until destroy. */
+cadre_status cadre_executor_create(const struct cadre_executor_config *config,
+                                   struct cadre_executor **out,
+                                   struct cadre_error *err);
+void cadre_executor_destroy(struct cadre_executor *exec);
+
+/* Bytes that create will take, noted in `ledger`. config->device etc. may be NULL. */
+void cadre_executor_note(const struct cadre_executor_config *config,
+                         struct cadre_ledger *ledger);
+
+/* Start step `step` (from 1): gradients are fresh, no slot is taken. */
+void cadre_executor_begin(struct cadre_executor *exec, uint64_t step);
+
+/* [exec] The calls of cadre.model/1. A refusal's text goes to *why. */
+cadre_status cadre_executor_forward(struct cadre_executor *exec,
+                                    const struct cadre_pass_args *args,
+                                    struct cadre_error *why);
+cadre_status cadre_executor_backward(struct cadre_executor *exec,
+                                     const struct cadre_pass_args *args,
+                                     struct cadre_error *why);
+
+/* The sequential schedule over one chunk: each micro-batch forward, then backward. */
+cadre_status cadre_executor_sequential(struct cadre_executor *exec,
+                                       const struct cadre_step *step,
+                                       struct cadre_error *why);
+
+/* Seconds spent waiting for the loader since create. */
+double cadre_executor_wait_s(const struct cadre_executor *exec);
+
+/* Forward of `batch` samples without gradients through the whole model, which must be on
+ * this rank. inputs (B, T), targets (B, T) or (B), host memory; T up to config.time.
+ * loss_sum and n_targets are added up over targets that are not ignored; logits (host,
+ * model dtype) of all rows (B*T, V) or (B, K) when not NULL. */
+struct cadre_eval {
+    const int32_t *inputs, *targets;
+    int64_t batch, time;
+    double loss_sum;
+    int64_t n_targets;
+    void *logits;
+};
+cadre_status cadre_executor_eval(struct cadre_executor *exec, struct cadre_eval *eval,
+                                 struct cadre_error *why);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside of the executor, shared by executor.c (memory) and pass.c (running units). */
+#ifndef CADRE_STRATEGY_EXECUTOR_IMPL_H
+#define CADRE_STRATEGY_EXECUTOR_IMPL_H
+
+#include "core/strategy/executor.h"
+#include "core/strategy/leaves.h"
+
+/* One micro-batch of one chunk. */
+struct cadre_slot {
+    bool busy;
+    uint32_t microbatch;
+    int64_t leaf;
+    int32_t *tokens, *targets; /* device; NULL where the chunk needs none */
+    char **x; /* per unit of the chunk: its input (N, C), NULL for the embedding */
+    char **saved; /* per unit; recomputed blocks share exec->resaved */
+    char **douts; /* per unit; shared unless backward is split */
+};
+
+struct cadre_chunk_state {
+    struct cadre_chunk plan;
+    struct cadre_slot *slot;
+};
+
+struct cadre_executor {
+    struct cadre_executor_config config;
+    int n_chunks;
+    struct cadre_chunk_state *chunk;
+    struct cadre_leaves leaves;
+    char *resaved; /* saved buffer of a recomputed block */
+    char *douts; /* douts buffer when backward is not split */
+    char *scratch;
+    char *spare; /* output of a recomputed last block, read by nobody */
+    char *g; /* gradient of the activation between units (N, C) */
+    double *loss_rows; /* device */
+    double *loss_host;
+    int32_t *host_tokens; /* (B, T) inputs, then (B, T) targets */
+    size_t act_bytes; /* (N, C) */
+    uint64_t step;
+    /* of the unit call being made, for the hooks */
+    struct cadre_pass pass;
+    uint32_t microbatch, unit;
+};
+
+/* Raise a block event for exec->unit on the chain. */
+cadre_status cadre_executor_raise(struct cadre_executor *exec, uint32_t kind,
+                                  uint32_t chunk, int32_t next_unit, uint32_t flags);
+
+/* Make exec->pass that of `unit` on the slot's micro-batch. */
+void cadre_executor_set_pass(struct cadre_executor *exec,
+                             struct cadre_chunk_state *chunk, struct cadre_slot *slot,
+                             uint32_t unit);
+
+#endif

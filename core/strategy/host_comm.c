@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cadre.comm/1, cadre.stream/1 and cadre.ops/1: thin views of the communicator and device
+ * tables. An axis of one rank is served here: its collectives are copies. */
+#include "core/strategy/host.h"
+
+#include <string.h>
+
+#include "core/strategy/rank.h"
+#include "core/tensor/dtype.h"
+
+static bool alone(const struct cadre_axis *axis)
+{
+    return !axis || !axis->comm;
+}
+
+static cadre_status copy_own(const struct cadre_buf *in, const struct cadre_buf *out,
+                             cadre_event *done)
+{
+    if (in->data != out->data)
+        memmove(out->data, in->data, in->count * cadre_dtype_bytes(in->dtype));
+    if (done)
+        *done = 0;
+    return CADRE_OK;
+}
+
+static cadre_status all_reduce(struct cadre_axis *axis, const char *label,
+                               const struct cadre_buf *in, const struct cadre_buf *out,
+                               uint32_t red, cadre_event after, cadre_event *done)
+{
+    if (alone(axis))
+        return copy_own(in, out, done);
+    return axis->comm->ops->all_reduce(axis->comm, label, in->data, out->data,
+                                       in->count, in->dtype, red, after, done);
+}
+
+static cadre_status reduce_scatter(struct cadre_axis *axis, const char *label,
+                                   const struct cadre_buf *in,
+                                   const struct cadre_buf *out, const uint64_t *offsets,
+                                   uint32_t red, cadre_event after, cadre_event *done)
+{
+    if (alone(axis))
+        return copy_own(in, out, done);
+    return axis->comm->ops->reduce_scatter(axis->comm, label, in->data, out->data,
+                                           offsets, in->dtype, red, after, done);
+}
+
+static cadre_status all_gather(struct cadre_axis *axis, const char *label,
+                               const struct cadre_buf *in, const struct cadre_buf *out,
+                               const uint64_t *offsets, cadre_event after,
+                               cadre_event *done)
+{
+    if (alone(axis))
+        return copy_own(in, out, done);
+    return axis->comm->ops->all_gather(axis->comm, label, in->data, out->data, offsets,
+                                       in->dtype, after, done);
+}
+
+static cadre_status broadcast(struct cadre_axis *axis, const char *label,
+                              const struct cadre_buf *buf, int32_t root,
+                              cadre_event after, cadre_event *done)
+{
+    if (alone(axis))
+        return copy_own(buf, buf, done);
+    return axis->comm->ops->broadcast(axis->comm, label, buf->data, buf->count,
+                                      buf->dtype, root, after, done);
+}
+
+static cadre_status all_to_all(struct cadre_axis *axis, const char *label,
+                               const struct cadre_buf *in, const struct cadre_buf *out,
+                               cadre_event after, cadre_event *done)
+{
+    if (alone(axis))
+        return copy_own(in, out, done);
+    return axis->comm->ops->all_to_all(axis->comm, label, in->data, out->data,
+                                       in->count, in->dtype, after, done);
+}
+
+static cadre_status post_send(struct cadre_axis *axis, const char *label,
+                              const struct cadre_buf *buf, int32_t to,
+                              cadre_event after, cadre_event *done)
+{
+    if (alone(axis))
+        return CADRE_E_INVALID;
+    return axis->comm->ops->send(axis->comm, label, buf->data, buf->count, buf->dtype,
+                                 to, after, done);
+}
+
+static cadre_status post_recv(struct cadre_axis *axis, const char *label,
+                              const struct cadre_buf *buf, int32_t from,
+                              cadre_event after, cadre_event *done)
+{
+    if (alone(axis))
+        return CADRE_E_INVALID;
+    return axis->comm->ops->recv(axis->comm, label, buf->data, buf->count, buf->dtype,
+                                 from, after, done);
+}
+
+static cadre_status barrier(struct cadre_axis *axis, const char *label,
+                            cadre_event after, cadre_event *done)
+{
+    if (done)
+        *done = 0;
+    if (alone(axis))
+        return CADRE_OK;
+    return axis->comm->ops->barrier(axis->comm, label, after, done);
+}
+
+static cadre_status join(struct cadre_axis *axis, cadre_event event)
+{
+    if (alone(axis) || event == 0)
+        return CADRE_OK;
+    return axis->comm->ops->wait(axis->comm, event);
+}
+
+const struct cadre_comm_svc cadre_comm_service = {
+    .struct_size = sizeof cadre_comm_service,
+    .all_reduce = all_reduce,
+    .reduce_scatter = reduce_scatter,
+    .all_gather = all_gather,
+    .broadcast = broadcast,
+    .all_to_all = all_to_all,
+    .send = post_send,
+    .recv = post_recv,
+    .barrier = barrier,
+    .join = join,
+};
+
+static cadre_status stream_record(struct cadre_ctx *ctx, cadre_event *out)
+{
+    struct cadre_device *device = ctx->rank->device;
+    return device->ops->event_record(device, out);
+}
+
+static cadre_status stream_wait(struct cadre_ctx *ctx, cadre_event event)
+{
+    struct cadre_device *device = ctx->rank->device;
+    if (event && ctx->rank->world)
+        return ctx->rank->world->ops->wait(ctx->rank->world, event);
+    return device->ops->event_wait(device, event);
+}
+
+const struct cadre_stream_svc cadre_stream_service = {
+    .struct_size = sizeof cadre_stream_service,
+    .record = stream_record,
+    .wait = stream_wait,
+};
+
+static cadre_status op_copy(struct cadre_ctx *ctx, void *dst, const void *src,
+                            uint64_t bytes)
+{
+    return ctx->rank->device->ops->copy(ctx->rank->device, dst, src, bytes);
+}
+
+static cadre_status op_zero(struct cadre_ctx *ctx, void *dst, uint64_t bytes)
+{
+    return ctx->rank->device->ops->zero(ctx->rank->device, dst, bytes);
+}
+
+static cadre_status op_add(struct cadre_ctx *ctx, const struct cadre_buf *out,
+                           const struct cadre_buf *a, const struct cadre_buf *b)
+{
+    if (a->count != out->count || b->count != out->count || a->dtype != out->dtype ||
+        b->dtype != out->dtype)
+        return CADRE_E_INVALID;
+    return ctx->rank->device->ops->tree_add(ctx->rank->device, out->dtype, out->data,
+                                            a->data, b->data, (int64_t)out->count);
+}
+
+static cadre_status op_scale(struct cadre_ctx *ctx, const struct cadre_buf *x,
+                             double by)
+{
+    return ctx->rank->device->ops->scale(ctx->rank->device, x->dtype, x->data,
+                                         (int64_t)x->count, by);
+}
+
+static cadre_status op_cast(struct cadre_ctx *ctx, const struct cadre_buf *dst,
+                            const struct cadre_buf *src)
+{
+    if (dst->count != src->count)
+        return CADRE_E_INVALID;
+    return ctx->rank->device->ops->cast(ctx->rank->device, dst->dtype, dst->data,
+                                        src->dtype, src->data, (int64_t)src->count);
+}
+
+static cadre_status op_gemm(struct cadre_ctx *ctx, const struct cadre_gemm_args *args)
+{
+    struct cadre_gemm gemm = {
+        .dtype = args->dtype,
+        .m = args->m,
+        .n = args->n,
+        .k = args->k,
+        .a = args->a,
+        .b = args->b,
+        .lda = args->lda,
+        .ldb = args->ldb,
+        .ta = args->ta != 0,
+        .tb = args->tb != 0,
+        .c = args->c,
+        .ldc = args->ldc,
+        .beta = args->beta != 0,
+    };
+    return ctx->rank->device->ops->gemm(ctx->rank->device, &gemm);
+}
+
+const struct cadre_ops_svc cadre_ops_service = {
+    .struct_size = sizeof cadre_ops_service,
+    .copy = op_copy,
+    .zero = op_zero,
+    .add = op_add,
+    .scale = op_scale,
+    .cast = op_cast,
+    .gemm = op_gemm,
+};

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Leaf i goes straight into the level that its carry chain ends in (the lowest zero bit of
+ * i), so a level is never copied; the last leaf goes into the gradient itself. */
+#include "core/strategy/leaves.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/base/memory.h"
+#include "core/tensor/dtype.h"
+
+static size_t padded(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+static size_t level_bytes(const struct cadre_model *model,
+                          const struct cadre_rank_plan *plan, size_t *offset)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < model->n_params; i++) {
+        if (offset)
+            offset[i] = bytes;
+        if (plan->param[i].present)
+            bytes += padded(cadre_shape_count(&model->params[i].local) *
+                            cadre_dtype_bytes(model->config.dtype));
+    }
+    return bytes;
+}
+
+uint64_t cadre_leaves_bytes(const struct cadre_model *model,
+                            const struct cadre_rank_plan *plan, bool exact)
+{
+    if (!exact)
+        return 0;
+    return (uint64_t)cadre_leaf_levels(plan->leaves) * level_bytes(model, plan, NULL);
+}
+
+cadre_status cadre_leaves_init(struct cadre_leaves *leaves, struct cadre_store *store,
+                               struct cadre_ledger *ledger, bool exact,
+                               struct cadre_error *err)
+{
+    uint32_t n_params = store->model->n_params;
+    *leaves = (struct cadre_leaves){
+        .store = store,
+        .device = ledger->device,
+        .n = store->plan->leaves,
+        .exact = exact,
+        .levels = exact ? cadre_leaf_levels(store->plan->leaves) : 0,
+        .offset = cadre_calloc(n_params, sizeof *leaves->offset),
+        .seen = cadre_calloc(n_params, sizeof *leaves->seen),
+    };
+    if (!leaves->offset || !leaves->seen)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the leaf table");
+    size_t bytes = level_bytes(store->model, store->plan, leaves->offset);
+    for (int l = 0; l < leaves->levels; l++) {
+        leaves->level[l] =
+            cadre_ledger_alloc(ledger, CADRE_SPACE_DEVICE, bytes, "exact-mode leaves");
+        if (!leaves->level[l])
+            return cadre_fail(err, CADRE_E_RESOURCE,
+                              "no memory for %d leaf buffers of %zu bytes (run.exact)",
+                              leaves->levels, bytes);
+    }
+    return CADRE_OK;
+}
+
+void cadre_leaves_fini(struct cadre_leaves *leaves)
+{
+    free(leaves->offset);
+    free(leaves->seen);
+    leaves->offset = NULL;
+    leaves->seen = NULL;
+}
+
+void cadre_leaves_begin_step(struct cadre_leaves *leaves)
+{
+    uint32_t n_params = leaves->store->model->n_params;
+    memset(leaves->seen, 0, n_params * sizeof *leaves->seen);
+    for (uint32_t i = 0; i < n_params; i++)
+        leaves->store->param[i].grad_fresh = true;
+}
+
+static int lowest_zero_bit(uint32_t i)
+{
+    int bit = 0;
+    while (i >> bit & 1u)
+        bit++;
+    return bit;
+}
+
+cadre_status cadre_leaves_open(struct cadre_leaves *leaves, uint32_t param, void **dst,
+                               int *beta)
+{
+    struct cadre_store_param *p = &leaves->store->param[param];
+    uint32_t i = leaves->seen[param];
+    bool last = (int64_t)i + 1 == leaves->n;
+    if (leaves->exact && !last) {
+        leaves->target = leaves->level[lowest_zero_bit(i)] + leaves->offset[param];
+        *beta = 0;
+    } else {
+        leaves->target = p->grad;
+        *beta = leaves->exact || p->grad_fresh ? 0 : 1;
+        p->grad_fresh = false;
+    }
+    *dst = leaves->target;
+    if (leaves->target)
+        return CADRE_OK;
+    cadre_log(CADRE_LOG_ERROR, "strategy", "no gradient storage is attached to '%s'",
+              leaves->store->model->params[param].name);
+    return CADRE_E_INTERNAL;
+}
+
+cadre_status cadre_leaves_close(struct cadre_leaves *leaves, uint32_t param,
+                                bool *final, void **sum)
+{
+    struct cadre_store *store = leaves->store;
+    uint32_t i = leaves->seen[param]++;
+    bool last = (int64_t)i + 1 == leaves->n;
+    uint32_t carry = last ? i : i & ~(~0u << lowest_zero_bit(i));
+    for (int l = 0; leaves->exact && carry >> l; l++) {
+        if (!(carry >> l & 1u))
+            continue;
+        cadre_status rc = leaves->device->ops->tree_add(
+            leaves->device, store->model->config.dtype, leaves->target,
+            leaves->level[l] + leaves->offset[param], leaves->target,
+            (int64_t)store->param[param].count);
+        if (rc != CADRE_OK)
+            return rc;
+    }
+    *final = last;
+    *sum = last || !leaves->exact ? leaves->target : NULL;
+    return CADRE_OK;
+}

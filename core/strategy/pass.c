@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The executor at work: forward and backward of a chunk, with every event. */
+#include "core/strategy/executor_impl.h"
+
+#include <string.h>
+
+static bool is_block(const struct cadre_executor *exec, uint32_t unit)
+{
+    return unit > 0 && unit + 1 < exec->config.model->n_units;
+}
+
+static bool recomputed(const struct cadre_executor *exec, uint32_t unit)
+{
+    return exec->config.recompute && is_block(exec, unit);
+}
+
+/* ---- hooks of the model ---- */
+
+static cadre_status grad_begin(void *arg, uint32_t param, void **dst, int *beta)
+{
+    struct cadre_executor *exec = arg;
+    return cadre_leaves_open(&exec->leaves, param, dst, beta);
+}
+
+static cadre_status grad_end(void *arg, uint32_t param)
+{
+    struct cadre_executor *exec = arg;
+    bool final;
+    void *sum;
+    cadre_status rc = cadre_leaves_close(&exec->leaves, param, &final, &sum);
+    if (rc != CADRE_OK)
+        return rc;
+    struct cadre_buf grad = {
+        .struct_size = sizeof grad,
+        .dtype = exec->config.model->config.dtype,
+        .data = sum,
+        .count = exec->config.store->param[param].count,
+    };
+    struct cadre_grad_ev ev = {
+        .struct_size = sizeof ev,
+        .flags = final ? CADRE_GRAD_FINAL : 0,
+        .param = param,
+        .microbatch = exec->microbatch,
+        .grad = sum ? &grad : NULL,
+    };
+    return cadre_chain_grad(exec->config.chain, &ev);
+}
+
+static cadre_status joint(void *arg, enum cadre_joint at, bool backward, const void *in,
+                          void *out, int64_t rows, int64_t channels)
+{
+    struct cadre_executor *exec = arg;
+    uint64_t count = (uint64_t)(rows * channels);
+    uint32_t dtype = exec->config.model->config.dtype;
+    /* the ABI's buffers carry no const; a joint reads `in` only */
+    struct cadre_buf from = {sizeof from, dtype, (void *)(uintptr_t)in, count, 0, 0};
+    struct cadre_buf to = {sizeof to, dtype, out, count, 0, 0};
+    struct cadre_joint_ev ev = {
+        .struct_size = sizeof ev,
+        .joint = (uint32_t)at,
+        .unit = exec->unit,
+        .microbatch = exec->microbatch,
+        .backward = backward,
+        .in = &from,
+        .out = &to,
+    };
+    return cadre_chain_joint(exec->config.chain, &ev);
+}
+
+cadre_status cadre_executor_raise(struct cadre_executor *exec, uint32_t kind,
+                                  uint32_t chunk, int32_t next_unit, uint32_t flags)
+{
+    struct cadre_block_ev ev = {
+        .struct_size = sizeof ev,
+        .kind = kind,
+        .unit = exec->unit,
+        .chunk = chunk,
+        .microbatch = exec->microbatch,
+        .next_unit = next_unit,
+        .flags = flags,
+    };
+    return cadre_chain_block(exec->config.chain, &ev);
+}
+
+/* ---- passes ---- */
+
+static struct cadre_slot *find_slot(struct cadre_executor *exec, uint32_t chunk,
+                                    bool busy, uint32_t microbatch)
+{
+    struct cadre_chunk_state *state = &exec->chunk[chunk];
+    for (uint32_t s = 0; s < state->plan.live; s++) {
+        struct cadre_slot *slot = &state->slot[s];
+        if (slot->busy == busy && (!busy || slot->microbatch == microbatch))
+            return slot;
+    }
+    return NULL;
+}
+
+static cadre_status check_args(const struct cadre_executor *exec,
+                               const struct cadre_pass_args *args, const char *what,
+                               struct cadre_error *why)
+{
+    if (args->chunk >= (uint32_t)exec->n_chunks)
+        return cadre_fail(why, CADRE_E_INTERNAL, "%s of chunk %u, but this rank has %d",
+                          what, args->chunk, exec->n_chunks);
+    if (args->microbatch >= (uint64_t)exec->config.plan->leaves)
+        return cadre_fail(why, CADRE_E_INTERNAL,
+                          "%s of micro-batch %u, but this rank has %lld", what,
+                          args->microbatch, (long long)exec->config.plan->leaves);
+    return CADRE_OK;
+}
+
+/* Fetch the micro-batch's tokens into the slot where the chunk needs them. */
+static cadre_status load_batch(struct cadre_executor *exec, struct cadre_slot *slot,
+                               struct cadre_error *why)
+{
+    const struct cadre_executor_config *config = &exec->config;
+    if (!slot->tokens && !slot->targets)
+        return CADRE_OK;
+    struct cadre_device *device = config->device;
+    int64_t n = config->batch * config->time;
+    bool classify = config->model->config.classes > 0;
+    int32_t *targets = exec->host_tokens + n;
+    struct cadre_batch batch = {
+        .inputs = exec->host_tokens,
+        .targets = classify ? NULL : targets,
+        .labels = classify ? targets : NULL,
+    };
+    cadre_status rc =
+        cadre_loader_next(config->loader, exec->step - 1, slot->leaf, &batch);
+    if (rc != CADRE_OK)
+        return cadre_fail(why, rc, "cannot read micro-batch %lld of step %llu",
+                          (long long)slot->leaf, (unsigned long long)exec->step);
+    size_t bytes = (size_t)n * sizeof(int32_t);
+    if (slot->tokens)
+        rc = device->ops->to_device(device, slot->tokens, batch.inputs, bytes);
+    if (rc == CADRE_OK && slot->targets)
+        rc = device->ops->to_device(device, slot->targets, targets,
+                                    classify ? (size_t)config->batch * sizeof(int32_t)
+                                             : bytes);
+    return rc;
+}
+
+void cadre_executor_set_pass(struct cadre_executor *exec,
+                             struct cadre_chunk_state *chunk, struct cadre_slot *slot,
+                             uint32_t unit)
+{
+    const struct cadre_executor_config *config = &exec->config;
+    uint32_t i = unit - chunk->plan.begin;
+    exec->unit = unit;
+    exec->microbatch = slot->microbatch;
+    exec->pass = (struct cadre_pass){
+        .device = config->device,
+        .batch = config->batch,
+        .time = config->time,
+        .tokens = slot->tokens,
+        .targets = slot->targets,
+        .loss_seed = 1.0 / (double)config->step_targets,
+        .loss_rows = exec->loss_rows,
+        .saved = recomputed(exec, unit) ? exec->resaved : slot->saved[i],
+        .douts = chunk->plan.split ? slot->douts[i] : exec->douts,
+        .scratch = exec->scratch,
+        .hook_arg = exec,
+        .grad_begin = grad_begin,
+        .grad_end = grad_end,
+        .joint = config->chain->joint_owner ? joint : NULL,
+    };
+}
+
+/* Sum of the head's row losses, in row order, into the core's array. */
+static cadre_status collect_loss(struct cadre_executor *exec,
+                                 const struct cadre_slot *slot)
+{
+    const struct cadre_executor_config *config = &exec->config;
+    bool classify = config->model->config.classes > 0;
+    int64_t rows = classify ? config->batch : config->batch * config->time;
+    cadre_status rc =
+        config->device->ops->to_host(config->device, exec->loss_host, exec->loss_rows,
+                                     (size_t)rows * sizeof(double));
+    double sum = 0.0;
+    for (int64_t i = 0; rc == CADRE_OK && i < rows; i++)
+        sum += exec->loss_host[i];
+    config->losses[slot->leaf] = sum;
+    return rc;
+}
+
+static cadre_status forward_unit(struct cadre_executor *exec,
+                                 const struct cadre_pass_args *a,
+                                 struct cadre_slot *slot, uint32_t unit)
+{
+    struct cadre_chunk_state *chunk = &exec->chunk[a->chunk];
+    uint32_t i = unit - chunk->plan.begin;
+    bool end = unit + 1 == chunk->plan.end;
+    int32_t next = end ? a->next_unit : (int32_t)unit + 1;
+    void *y = !end ? slot->x[i + 1] : a->out ? a->out->data : NULL;
+    cadre_status rc;
+    cadre_executor_set_pass(exec, chunk, slot, unit);
+    CADRE_TRY(cadre_executor_raise(exec, CADRE_BEFORE_FORWARD, a->chunk, next, 0));
+    CADRE_TRY(cadre_unit_forward(exec->config.model, unit, &exec->pass, slot->x[i], y));
+    CADRE_TRY(cadre_executor_raise(exec, CADRE_AFTER_FORWARD, a->chunk, next, 0));
+    if (unit + 1 == exec->config.model->n_units)
+        rc = collect_loss(exec, slot);
+fail:
+    return rc;
+}
+
+cadre_status cadre_executor_forward(struct cadre_executor *exec,
+                                    const struct cadre_pass_args *args,
+                                    struct cadre_error *why)
+{
+    cadre_status rc = check_args(exec, args, "forward", why);
+    if (rc != CADRE_OK)
+        return rc;
+    struct cadre_chunk_state *chunk = &exec->chunk[args->chunk];
+    struct cadre_slot *slot = find_slot(exec, args->chunk, false, 0);
+    if (!slot)
+        return cadre_fail(why, CADRE_E_INTERNAL,
+                          "forward of micro-batch %u: chunk %u already keeps the %u "
+                          "micro-batches that its plan allows",
+                          args->microbatch, args->chunk, chunk->plan.live);
+    const struct cadre_rank_plan *plan = exec->config.plan;
+    slot->busy = true;
+    slot->microbatch = args->microbatch;
+    slot->leaf = plan->first_leaf + (int64_t)args->microbatch * plan->leaf_stride;
+    CADRE_TRY(load_batch(exec, slot, why));
+    if (chunk->plan.begin > 0)
+        CADRE_TRY(exec->config.device->ops->copy(exec->config.device, slot->x[0],
+                                                 args->in->data, exec->act_bytes));
+    for (uint32_t u = chunk->plan.begin; rc == CADRE_OK && u < chunk->plan.end; u++)
+        rc = forward_unit(exec, args, slot, u);
+fail:
+    return rc;
+}
+
+/* Run a block's forward again to fill the shared saved buffer. Its output lands where the
+ * next unit's input already is, with the same bits, or in the slot of nobody: g. */
+static cadre_status recompute_unit(struct cadre_executor *exec,
+                                   const struct cadre_pass_args *a,
+                                   struct cadre_slot *slot, uint32_t unit)
+{
+    struct cadre_chunk_state *chunk = &exec->chunk[a->chunk];
+    uint32_t i = unit - chunk->plan.begin;
+    if (!recomputed(exec, unit))
+        return CADRE_OK;
+    void *y = unit + 1 < chunk->plan.end ? slot->x[i + 1] : exec->spare;
+    cadre_status rc;
+    CADRE_TRY(cadre_executor_raise(exec, CADRE_BEFORE_FORWARD, a->chunk, (int32_t)unit,
+                                   CADRE_EV_RECOMPUTE));
+    CADRE_TRY(cadre_unit_forward(exec->config.model, unit, &exec->pass, slot->x[i], y));
+    CADRE_TRY(cadre_executor_raise(exec, CADRE_AFTER_FORWARD, a->chunk, (int32_t)unit,
+                                   CADRE_EV_RECOMPUTE));
+fail:
+    return rc;
+}
+
+static cadre_status backward_unit(struct cadre_executor *exec,
+                                  const struct cadre_pass_args *a,
+                                  struct cadre_slot *slot, uint32_t unit)
+{
+    struct cadre_chunk_state *chunk = &exec->chunk[a->chunk];
+    const struct cadre_model *model = exec->config.model;
+    uint32_t i = unit - chunk->plan.begin;
+    bool first = unit == chunk->plan.begin;
+    int32_t next = first ? a->next_unit : (int32_t)unit - 1;
+    uint32_t flags = (a->what & CADRE_PASS_INPUT ? CADRE_EV_INPUT : 0) |
+                     (a->what & CADRE_PASS_WEIGHT ? CADRE_EV_WEIGHT : 0);
+    const void *dy = unit + 1 == model->n_units ? NULL : exec->g;
+    void *dx = unit == 0 ? NULL : exec->g;
+    cadre_status rc;
+    cadre_executor_set_pass(exec, chunk, slot, unit);
+    CADRE_TRY(cadre_executor_raise(exec, CADRE_BEFORE_BACKWARD, a->chunk, next, flags));
+    CADRE_TRY(recompute_unit(exec, a, slot, unit));
+    if (a->what & CADRE_PASS_INPUT)
+        CADRE_TRY(
+            cadre_unit_backward_input(model, unit, &exec->pass, slot->x[i], dy, dx));
+    if (a->what & CADRE_PASS_WEIGHT)
+        CADRE_TRY(cadre_unit_backward_weight(model, unit, &exec->pass, slot->x[i]));
+    CADRE_TRY(cadre_executor_raise(exec, CADRE_AFTER_BACKWARD, a->chunk, next, flags));
+fail:
+    return rc;
+}
+
+cadre_status cadre_executor_backward(struct cadre_executor *exec,
+                                     const struct cadre_pass_args *args,
+                                     struct cadre_error *why)
+{
+    cadre_status rc = check_args(exec, args, "backward", why);
+    if (rc != CADRE_OK)
+        return rc;
+    struct cadre_chunk_state *chunk = &exec->chunk[args->chunk];
+    struct cadre_slot *slot = find_slot(exec, args->chunk, true, args->microbatch);
+    if (!slot)
+        return cadre_fail(why, CADRE_E_INTERNAL,
+                          "backward of micro-batch %u of chunk %u before its forward",
+                          args->microbatch, args->chunk);
+    if (args->what != CADRE_PASS_BOTH && !chunk->plan.split)
+        return cadre_fail(
+            why, CADRE_E_INTERNAL,
+            "chunk %u was not planned with CADRE_LIVE_SPLIT, so backward is "
+            "CADRE_PASS_BOTH",
+            args->chunk);
+    struct cadre_device *device = exec->config.device;
+    bool input = (args->what & CADRE_PASS_INPUT) != 0;
+    if (input && chunk->plan.end < exec->config.model->n_units)
+        CADRE_TRY(device->ops->copy(device, exec->g, args->in->data, exec->act_bytes));
+    for (uint32_t u = chunk->plan.end; u-- > chunk->plan.begin;)
+        CADRE_TRY(backward_unit(exec, args, slot, u));
+    if (input && chunk->plan.begin > 0)
+        CADRE_TRY(device->ops->copy(device, args->out->data, exec->g, exec->act_bytes));
+    if (args->what & CADRE_PASS_WEIGHT)
+        slot->busy = false;
+fail:
+    return rc;
+}
+
+cadre_status cadre_executor_sequential(struct cadre_executor *exec,
+                                       const struct cadre_step *step,
+                                       struct cadre_error *why)
+{
+    int32_t head = (int32_t)exec->config.model->n_units - 1;
+    for (uint32_t i = 0; i < step->n_microbatches; i++) {
+        struct cadre_pass_args args = {
+            .struct_size = sizeof args,
+            .microbatch = i,
+            .what = CADRE_PASS_BOTH,
+            .next_unit = head,
+        };
+        cadre_status rc = cadre_executor_forward(exec, &args, why);
+        args.next_unit = i + 1 < step->n_microbatches ? 0 : -1;
+        if (rc == CADRE_OK)
+            rc = cadre_executor_backward(exec, &args, why);
+        if (rc != CADRE_OK)
+            return rc;
+    }
+    return CADRE_OK;
+}

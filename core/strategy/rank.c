@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Life of a rank: plan, agreement, bind, end. The optimizer step is in update.c. */
+#include "core/strategy/rank.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/hash.h"
+#include "core/base/memory.h"
+
+/* The axis of the plugin with the INTRA role cuts the model. */
+static const struct cadre_axis *tensor_axis(struct cadre_rank *rank)
+{
+    for (int i = 0; i < rank->spec->n_plugins; i++)
+        if (rank->spec->plugin[i]->desc.role == CADRE_ROLE_INTRA)
+            return cadre_mesh_axis(&rank->mesh, rank->spec->plugin[i]->desc.axis);
+    return NULL;
+}
+
+static cadre_status make_plan(struct cadre_rank *rank, struct cadre_error *err)
+{
+    const struct cadre_run_spec *spec = rank->spec;
+    struct cadre_plan_request request = {
+        .model = rank->model,
+        .mesh = &rank->mesh,
+        .microbatches = spec->global_batch / spec->micro_batch,
+        .batch = spec->micro_batch,
+        .time = spec->time,
+        .exact = spec->exact,
+    };
+    cadre_status rc = cadre_rank_plan_init(&rank->plan, &request, err);
+    if (rc == CADRE_OK)
+        rc = cadre_chain_plan(&rank->chain, &rank->plan, &request, err);
+    return rc;
+}
+
+static struct cadre_executor_config executor_config(struct cadre_rank *rank)
+{
+    const struct cadre_run_spec *spec = rank->spec;
+    int64_t targets = spec->model.classes > 0 ? 1 : spec->time;
+    return (struct cadre_executor_config){
+        .device = rank->device,
+        .model = rank->model,
+        .plan = &rank->plan,
+        .store = &rank->store,
+        .ledger = &rank->ledger,
+        .chain = &rank->chain,
+        .loader = rank->loader,
+        .batch = spec->micro_batch,
+        .time = spec->time,
+        .step_targets = spec->global_batch * targets,
+        .recompute = spec->recompute,
+        .exact = spec->exact,
+        .losses = rank->losses,
+    };
+}
+
+cadre_status cadre_rank_plan(struct cadre_rank *rank, const struct cadre_run_spec *spec,
+                             int index, struct cadre_error *err)
+{
+    memset(rank, 0, sizeof *rank);
+    rank->spec = spec;
+    rank->index = index;
+    cadre_status rc;
+    if (spec->micro_batch < 1 || spec->global_batch % spec->micro_batch != 0)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "train.global_batch = %lld is not a multiple of "
+                          "train.micro_batch = %lld",
+                          (long long)spec->global_batch, (long long)spec->micro_batch);
+    CADRE_TRY(cadre_mesh_init(&rank->mesh, spec->axis, spec->n_plugins, index, err));
+    const struct cadre_axis *tp = tensor_axis(rank);
+    CADRE_TRY(cadre_model_create(&spec->model, tp ? tp->index : 0, tp ? tp->size : 1,
+                                 &rank->model, err));
+    CADRE_TRY(cadre_chain_create(&rank->chain, rank, spec->plugin, spec->n_plugins,
+                                 spec->options, err));
+    CADRE_TRY(make_plan(rank, err));
+    return CADRE_OK;
+fail:
+    cadre_rank_fini(rank);
+    return rc;
+}
+
+/* Every rank shows the hash of what it is about to do; the odd one is named. */
+static cadre_status agree(struct cadre_rank *rank, struct cadre_error *err)
+{
+    struct cadre_comm *world = rank->world;
+    if (!world || world->size == 1)
+        return CADRE_OK;
+    uint64_t mine = rank->spec->fingerprint;
+    uint64_t *all = cadre_calloc((size_t)world->size, sizeof *all);
+    uint64_t *offsets = cadre_calloc((size_t)world->size + 1, sizeof *offsets);
+    cadre_status rc = all && offsets ? CADRE_OK : CADRE_E_RESOURCE;
+    cadre_event done = 0;
+    for (int r = 0; rc == CADRE_OK && r <= world->size; r++)
+        offsets[r] = (uint64_t)r * sizeof *all;
+    if (rc == CADRE_OK)
+        rc = world->ops->all_gather(world, "agreement", &mine, all, offsets, CADRE_U8,
+                                    0, &done);
+    if (rc == CADRE_OK)
+        rc = world->ops->wait(world, done);
+    if (rc != CADRE_OK && cadre_comm_failure(world, err) == CADRE_OK)
+        cadre_fail(err, rc, "the ranks could not agree: %s", cadre_strerror(rc));
+    for (int r = 1; rc == CADRE_OK && r < world->size; r++)
+        if (all[r] != all[0])
+            rc = cadre_fail(
+                err, CADRE_E_INVALID,
+                "rank %d does not run what rank 0 runs: build, plugins, options "
+                "or data differ; start all ranks from one installation and one "
+                "ini file",
+                r);
+    free(all);
+    free(offsets);
+    return rc;
+}
+
+static cadre_status make_loader(struct cadre_rank *rank, uint64_t first_step,
+                                struct cadre_error *err)
+{
+    const struct cadre_run_spec *spec = rank->spec;
+    if (!spec->dataset)
+        return CADRE_OK;
+    struct cadre_loader_config config = {
+        .dataset = spec->dataset,
+        .global_batch = spec->global_batch,
+        .micro_batch = spec->micro_batch,
+        .first_leaf = rank->plan.first_leaf,
+        .leaf_stride = rank->plan.leaf_stride,
+        .leaves = rank->plan.leaves,
+        .first_step = first_step,
+        .prefetch = spec->prefetch,
+    };
+    return cadre_loader_create(&config, &rank->loader, err);
+}
+
+/* The slices that this rank updates, and room for the norm's chunks. */
+static cadre_status make_slices(struct cadre_rank *rank, struct cadre_error *err)
+{
+    uint32_t n_params = rank->model->n_params;
+    rank->slices = cadre_calloc(n_params, sizeof *rank->slices);
+    for (uint32_t i = 0; rank->slices && i < n_params; i++) {
+        const struct cadre_param *p = &rank->model->params[i];
+        struct cadre_share own = cadre_store_share(&rank->store, i, CADRE_KIND_OPT);
+        if (p->tied_to < 0)
+            rank->n_norm_chunks += cadre_norm_chunks(cadre_shape_count(&p->local));
+        if (own.count == 0)
+            continue;
+        if (own.begin % CADRE_NORM_CHUNK != 0)
+            return cadre_fail(
+                err, CADRE_E_UNSUPPORTED,
+                "the optimizer range of '%s' begins at element %llu, expected "
+                "a multiple of %d",
+                p->name, (unsigned long long)own.begin, CADRE_NORM_CHUNK);
+        rank->slices[rank->n_slices++] = (struct cadre_opt_slice){
+            .param = i,
+            .begin = own.begin,
+            .count = own.count,
+            .decay = p->decay,
+            .exp_avg = rank->store.param[i].exp_avg,
+            .exp_avg_sq = rank->store.param[i].exp_avg_sq,
+        };
+    }
+    rank->norm_chunks = cadre_calloc(rank->n_norm_chunks, sizeof(double));
+    rank->losses = cadre_calloc(
+        (size_t)(rank->spec->global_batch / rank->spec->micro_batch), sizeof(double));
+    if (!rank->slices || !rank->norm_chunks || !rank->losses)
+        return cadre_fail(err, CADRE_E_RESOURCE,
+                          "no memory for the optimizer's tables");
+    return CADRE_OK;
+}
+
+cadre_status cadre_rank_bind(struct cadre_rank *rank, struct cadre_comm *world,
+                             uint64_t first_step, struct cadre_error *err)
+{
+    const struct cadre_run_spec *spec = rank->spec;
+    cadre_status rc;
+    rank->world = world;
+    CADRE_TRY(agree(rank, err));
+    CADRE_TRY(cadre_device_open(&spec->device, &rank->device, err));
+    rank->ledger.device = rank->device;
+    if (world)
+        CADRE_TRY(cadre_mesh_connect(&rank->mesh, world, err));
+    CADRE_TRY(cadre_store_init(&rank->store, rank->model, &rank->plan, &rank->ledger,
+                               spec->optim.kind, spec->seed, err));
+    CADRE_TRY(make_slices(rank, err));
+    CADRE_TRY(make_loader(rank, first_step, err));
+    struct cadre_executor_config config = executor_config(rank);
+    CADRE_TRY(cadre_executor_create(&config, &rank->exec, err));
+    CADRE_TRY(cadre_chain_bind(&rank->chain, err));
+    rank->step = first_step;
+fail:
+    return rc;
+}
+
+cadre_status cadre_rank_quiesce(struct cadre_rank *rank)
+{
+    cadre_status rc = cadre_chain_sync(&rank->chain, CADRE_SYNC_QUIESCE);
+    if (rc == CADRE_OK)
+        rc = rank->device->ops->synchronize(rank->device);
+    return rc;
+}
+
+void cadre_rank_fini(struct cadre_rank *rank)
+{
+    cadre_chain_destroy(&rank->chain);
+    cadre_mesh_fini(&rank->mesh);
+    cadre_executor_destroy(rank->exec);
+    cadre_loader_destroy(rank->loader);
+    cadre_store_fini(&rank->store);
+    cadre_ledger_fini(&rank->ledger);
+    cadre_rank_plan_fini(&rank->plan);
+    cadre_model_destroy(rank->model);
+    cadre_device_close(rank->device);
+    free(rank->slices);
+    free(rank->norm_chunks);
+    free(rank->losses);
+    rank->exec = NULL;
+    rank->loader = NULL;
+    rank->model = NULL;
+    rank->device = NULL;
+    rank->slices = NULL;
+    rank->norm_chunks = NULL;
+    rank->losses = NULL;
+}
+
+static void print_claims(const struct cadre_rank *rank, FILE *out)
+{
+    const struct cadre_rank_plan *plan = &rank->plan;
+    fprintf(out, "rank %d of %d", rank->index, rank->mesh.ranks);
+    for (int i = 0; i < rank->mesh.n; i++)
+        fprintf(out, "  %s %d/%d", rank->mesh.axis[i].name, rank->mesh.axis[i].index,
+                rank->mesh.axis[i].size);
+    fputc('\n', out);
+    for (int i = 0; i < plan->n_claims; i++)
+        fprintf(out, "  %-16s claims %s%s%s\n", plan->claim[i].plugin,
+                plan->claim[i].effect, plan->claim[i].axis[0] ? "@" : "",
+                plan->claim[i].axis);
+    for (int c = 0; c < plan->n_chunks; c++)
+        fprintf(out, "  chunk %d: units %u to %u, %u in flight\n", c,
+                plan->chunk[c].begin, plan->chunk[c].end - 1, plan->chunk[c].live);
+    fprintf(out, "  micro-batches: %lld of %lld, from %lld, every %lld\n",
+            (long long)plan->leaves,
+            (long long)(rank->spec->global_batch / rank->spec->micro_batch),
+            (long long)plan->first_leaf, (long long)plan->leaf_stride);
+}
+
+void cadre_rank_print(const struct cadre_rank *rank, FILE *out)
+{
+    static const char *const spaces[] = {"device", "pinned", "host"};
+    struct cadre_ledger table = rank->plan.planned;
+    /* the config's pointers are only read for sizes */
+    struct cadre_executor_config config = executor_config((struct cadre_rank *)rank);
+    cadre_store_note(rank->model, &rank->plan, rank->spec->optim.kind, &table);
+    cadre_executor_note(&config, &table);
+    print_claims(rank, out);
+    for (int i = 0; i < table.n; i++)
+        fprintf(out, "  %-32s %-6s %12.3f MiB\n", table.entry[i].tag,
+                spaces[table.entry[i].space % 3],
+                (double)table.entry[i].bytes / 1048576.0);
+    fprintf(out, "  %-32s %-6s %12.3f MiB\n", "total", "",
+            (double)table.now_bytes / 1048576.0);
+}
+
+void cadre_rank_comm(const struct cadre_rank *rank, struct cadre_comm_stats *out)
+{
+    *out = (struct cadre_comm_stats){0};
+    for (int i = -1; i < rank->mesh.n; i++) {
+        const struct cadre_comm *comm = i < 0 ? rank->world : rank->mesh.axis[i].comm;
+        struct cadre_comm_stats one;
+        if (!comm)
+            continue;
+        comm->ops->stats(comm, &one);
+        out->operations += one.operations;
+        out->bytes += one.bytes;
+        out->busy_s += one.busy_s;
+        out->waited_s += one.waited_s;
+    }
+}

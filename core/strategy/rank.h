@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One rank of a run: its device, model, storage, strategies and executor, and the optimizer
+ * step over them. A rank is a thread or a process; nothing here is shared between ranks
+ * but the spec and the data set. */
+#ifndef CADRE_STRATEGY_RANK_H
+#define CADRE_STRATEGY_RANK_H
+
+#include "core/data/dataset.h"
+#include "core/data/loader.h"
+#include "core/optim/optimizer.h"
+#include "core/strategy/chain.h"
+#include "core/strategy/executor.h"
+#include "core/strategy/store.h"
+
+/* What a run is: the same on every rank. Borrowed by its ranks. */
+struct cadre_run_spec {
+    const struct cadre_options *options; /* resolved */
+    const char *stack_text;
+    int n_plugins; /* in the order of strategy.stack */
+    const struct cadre_plugin_handle *plugin[CADRE_MAX_STACK];
+    struct cadre_axis_request axis[CADRE_MAX_STACK];
+    int ranks;
+    struct cadre_model_config model;
+    struct cadre_optimizer_config optim;
+    struct cadre_device_config device;
+    const struct cadre_dataset *dataset; /* NULL: plan only */
+    int64_t global_batch, micro_batch, time, prefetch;
+    uint64_t seed;
+    bool exact, recompute;
+    uint64_t
+        fingerprint; /* of build, plugins, options and data: must agree on all ranks */
+};
+
+/* Seconds of one step, of this rank. */
+struct cadre_step_times {
+    double step_s, wait_data_s, comm_s, comm_exposed_s, optim_s;
+};
+
+struct cadre_step_report {
+    double loss; /* mean over the targets of the whole step, equal on all ranks */
+    double grad_norm; /* global, before clipping */
+    double lr;
+    struct cadre_step_times times;
+};
+
+struct cadre_rank {
+    const struct cadre_run_spec *spec;
+    int index;
+    struct cadre_comm *world; /* NULL: one rank, or plan only */
+    struct cadre_device *device;
+    struct cadre_mesh mesh;
+    struct cadre_model *model;
+    struct cadre_ledger ledger;
+    struct cadre_rank_plan plan;
+    struct cadre_chain chain;
+    struct cadre_store store;
+    struct cadre_executor *exec;
+    struct cadre_loader *loader;
+    double *losses; /* (M) sums of the step's micro-batches */
+    double *norm_chunks; /* sums of squares, all chunks of all owned parameters */
+    uint64_t n_norm_chunks;
+    struct cadre_opt_slice *slices;
+    size_t n_slices;
+    struct cadre_error failure; /* the first text recorded by host->fail or the core */
+    uint64_t step;
+};
+
+/* Make rank `index` up to its plan: no storage, no communication. On failure it is
+ * gone. The rank must not move afterwards. */
+cadre_status cadre_rank_plan(struct cadre_rank *rank, const struct cadre_run_spec *spec,
+                             int index, struct cadre_error *err);
+
+/* [collective: world] Agree, connect the mesh, allocate, bind the plugins. `world` is NULL
+ * for one rank and stays the caller's; first_step is the step before the first to run. */
+cadre_status cadre_rank_bind(struct cadre_rank *rank, struct cadre_comm *world,
+                             uint64_t first_step, struct cadre_error *err);
+
+/* [collective: world] One optimizer step, numbered from 1. On error rank->failure holds the
+ * text. Errors: CADRE_E_NUMERIC names step, rank and tensor. */
+cadre_status cadre_rank_step(struct cadre_rank *rank, uint64_t step,
+                             struct cadre_step_report *report);
+
+/* Nothing in flight: parameters and states may be read. */
+cadre_status cadre_rank_quiesce(struct cadre_rank *rank);
+
+/* Accepts a zeroed or half-made rank. */
+void cadre_rank_fini(struct cadre_rank *rank);
+
+/* Print composition, placement and planned memory of this rank. */
+void cadre_rank_print(const struct cadre_rank *rank, FILE *out);
+
+/* Communication counters of the rank since the start, all groups together. */
+void cadre_rank_comm(const struct cadre_rank *rank, struct cadre_comm_stats *out);
+
+#endif

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One optimizer step over a rank: the strategies' step, then what the core owns: tied
+ * gradients, losses, the global norm, clipping, the update. */
+#include "core/strategy/rank.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+
+static cadre_status run_sequential(void *h, const struct cadre_step *step)
+{
+    struct cadre_rank *rank = h;
+    return cadre_executor_sequential(rank->exec, step, &rank->failure);
+}
+
+/* Add a tied entry's gradient to its owner's, over the range this rank updates. Each was
+ * reduced by itself, so the order of additions does not depend on the strategy. */
+static cadre_status add_tied(struct cadre_rank *rank)
+{
+    const struct cadre_store *store = &rank->store;
+    for (uint32_t i = 0; i < rank->model->n_params; i++) {
+        int32_t owner = rank->model->params[i].tied_to;
+        if (owner < 0 || !rank->plan.param[i].present)
+            continue;
+        struct cadre_share own =
+            cadre_store_share(store, (uint32_t)owner, CADRE_KIND_OPT);
+        struct cadre_share grads = cadre_store_share(store, i, CADRE_KIND_GRAD);
+        const struct cadre_store_param *p = &store->param[i];
+        const char *from = grads.placed ? p->grad_shard : p->grad;
+        void *to = cadre_store_opt_grad(store, (uint32_t)owner);
+        if (own.count == 0)
+            continue;
+        if (own.begin < grads.begin ||
+            own.begin + own.count > grads.begin + grads.count)
+            return cadre_fail(&rank->failure, CADRE_E_INTERNAL,
+                              "'%s' and its tied '%s' are placed differently",
+                              rank->model->params[owner].name,
+                              rank->model->params[i].name);
+        from += (own.begin - grads.begin) * store->elem_bytes;
+        cadre_status rc = rank->device->ops->tree_add(
+            rank->device, rank->model->config.dtype, to, to, from, (int64_t)own.count);
+        if (rc != CADRE_OK)
+            return rc;
+    }
+    return CADRE_OK;
+}
+
+/* Does this rank put the chunk sums of a parameter into the global norm? Exactly one of the
+ * ranks that hold the same values does. */
+static bool counts_in_norm(const struct cadre_rank *rank, uint32_t param)
+{
+    for (int a = 0; a < rank->mesh.n; a++) {
+        const struct cadre_axis *axis = &rank->mesh.axis[a];
+        bool distinct = rank->model->tp_size > 1 &&
+                        rank->model->params[param].split != CADRE_SPLIT_NONE &&
+                        rank->model->tp_size == axis->size && !axis->split_batch;
+        for (int c = 0; c < rank->plan.n_claims; c++) {
+            const struct cadre_claim *claim = &rank->plan.claim[c];
+            if (strcmp(claim->axis, axis->name) == 0 &&
+                (strcmp(claim->effect, "opt.shard") == 0 ||
+                 strcmp(claim->effect, "schedule.order") == 0))
+                distinct = true;
+        }
+        if (!distinct && axis->index != 0)
+            return false;
+    }
+    return true;
+}
+
+/* Does every rank hold the whole of every gradient? Then no one need ask the others. */
+static bool replicated(const struct cadre_rank *rank)
+{
+    if (rank->model->tp_size > 1 || cadre_rank_plan_claimed(&rank->plan, "opt.shard") ||
+        cadre_rank_plan_claimed(&rank->plan, "schedule.order"))
+        return false;
+    return true;
+}
+
+/* out = sum over the world, where every element but one rank's is zero. */
+static cadre_status gather(struct cadre_rank *rank, const char *label, double *values,
+                           uint64_t n)
+{
+    if (!rank->world || rank->world->size == 1)
+        return CADRE_OK;
+    cadre_event done;
+    cadre_status rc = rank->world->ops->all_reduce(rank->world, label, values, values,
+                                                   n, CADRE_F64, CADRE_SUM, 0, &done);
+    return rc == CADRE_OK ? rank->world->ops->wait(rank->world, done) : rc;
+}
+
+static cadre_status global_norm(struct cadre_rank *rank, double *norm)
+{
+    struct cadre_device *device = rank->device;
+    bool everywhere = replicated(rank);
+    uint64_t first = 0;
+    size_t s = 0;
+    memset(rank->norm_chunks, 0, rank->n_norm_chunks * sizeof(double));
+    for (uint32_t i = 0; i < rank->model->n_params; i++) {
+        const struct cadre_param *p = &rank->model->params[i];
+        bool mine = s < rank->n_slices && rank->slices[s].param == i;
+        if (mine && (everywhere || counts_in_norm(rank, i))) {
+            const struct cadre_opt_slice *slice = &rank->slices[s];
+            cadre_status rc = device->ops->sum_squares(
+                device, rank->model->config.dtype, slice->grad, (int64_t)slice->count,
+                rank->norm_chunks + first + slice->begin / CADRE_NORM_CHUNK);
+            if (rc != CADRE_OK)
+                return rc;
+        }
+        s += mine;
+        if (p->tied_to < 0)
+            first += cadre_norm_chunks(cadre_shape_count(&p->local));
+    }
+    if (!everywhere) {
+        cadre_status rc =
+            gather(rank, "gradient norm", rank->norm_chunks, rank->n_norm_chunks);
+        if (rc != CADRE_OK)
+            return rc;
+    }
+    *norm = sqrt(cadre_tree_sum(rank->norm_chunks, rank->n_norm_chunks));
+    return CADRE_OK;
+}
+
+/* Name of the parameter that holds the first chunk that is not finite. */
+static const char *culprit(const struct cadre_rank *rank)
+{
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < rank->model->n_params; i++) {
+        const struct cadre_param *p = &rank->model->params[i];
+        if (p->tied_to >= 0)
+            continue;
+        uint64_t end = at + cadre_norm_chunks(cadre_shape_count(&p->local));
+        for (; at < end; at++)
+            if (!isfinite(rank->norm_chunks[at]))
+                return p->name;
+    }
+    return "?";
+}
+
+static cadre_status mean_loss(struct cadre_rank *rank, double *loss)
+{
+    const struct cadre_run_spec *spec = rank->spec;
+    int64_t leaves = spec->global_batch / spec->micro_batch;
+    int64_t targets = spec->model.classes > 0 ? 1 : spec->time;
+    if (rank->model->tp_rank != 0)
+        memset(rank->losses, 0, (size_t)leaves * sizeof(double));
+    cadre_status rc = gather(rank, "losses", rank->losses, (uint64_t)leaves);
+    if (rc != CADRE_OK)
+        return rc;
+    for (int64_t i = 0; i < leaves; i++)
+        if (!isfinite(rank->losses[i]))
+            return cadre_fail(
+                &rank->failure, CADRE_E_NUMERIC,
+                "the loss is not finite at step %llu: micro-batch %lld, on "
+                "data rank %lld; lower optim.lr or set optim.clip",
+                (unsigned long long)rank->step, (long long)i,
+                (long long)(rank->plan.leaf_stride == 1 ? i / rank->plan.leaves
+                                                        : i % rank->plan.leaf_stride));
+    *loss = cadre_tree_sum(rank->losses, (size_t)leaves) /
+            (double)(spec->global_batch * targets);
+    return CADRE_OK;
+}
+
+static cadre_status update(struct cadre_rank *rank, struct cadre_step_report *report)
+{
+    const struct cadre_optimizer_config *optim = &rank->spec->optim;
+    cadre_status rc;
+    for (size_t s = 0; s < rank->n_slices; s++) {
+        struct cadre_opt_slice *slice = &rank->slices[s];
+        slice->data = cadre_store_opt_data(&rank->store, slice->param);
+        slice->grad = cadre_store_opt_grad(&rank->store, slice->param);
+    }
+    CADRE_TRY(global_norm(rank, &report->grad_norm));
+    if (!isfinite(report->grad_norm)) {
+        rc = cadre_fail(
+            &rank->failure, CADRE_E_NUMERIC,
+            "the gradient of '%s' is not finite at step %llu (seen on rank %d); "
+            "lower optim.lr or set optim.clip",
+            culprit(rank), (unsigned long long)rank->step, rank->index);
+        goto fail;
+    }
+    report->lr = cadre_lr_at(optim, (int64_t)rank->step);
+    CADRE_TRY(cadre_optimizer_step(optim, rank->device, rank->model->config.dtype,
+                                   rank->slices, rank->n_slices, (int64_t)rank->step,
+                                   cadre_clip_scale(optim->clip, report->grad_norm)));
+fail:
+    return rc;
+}
+
+cadre_status cadre_rank_step(struct cadre_rank *rank, uint64_t step,
+                             struct cadre_step_report *report)
+{
+    const struct cadre_run_spec *spec = rank->spec;
+    struct cadre_comm_stats before, after;
+    double start = cadre_now_s(), waited = cadre_executor_wait_s(rank->exec), optim;
+    cadre_status rc;
+    rank->step = step;
+    if (rank->world)
+        cadre_comm_set_step(rank->world, step);
+    cadre_rank_comm(rank, &before);
+    memset(rank->losses, 0,
+           (size_t)(spec->global_batch / spec->micro_batch) * sizeof(double));
+    cadre_executor_begin(rank->exec, step);
+    struct cadre_step work = {
+        .struct_size = sizeof work,
+        .n_microbatches = (uint32_t)rank->plan.leaves,
+        .step = step,
+        .tokens_global = (uint64_t)(spec->global_batch * spec->time),
+    };
+    struct cadre_next run = {
+        .struct_size = sizeof run, .h = rank, .run = run_sequential};
+    CADRE_TRY(cadre_chain_step(&rank->chain, &work, &run));
+    CADRE_TRY(cadre_chain_sync(&rank->chain, CADRE_SYNC_GRADS));
+    CADRE_TRY(mean_loss(rank, &report->loss));
+    optim = cadre_now_s();
+    CADRE_TRY(add_tied(rank));
+    CADRE_TRY(update(rank, report));
+    report->times.optim_s = cadre_now_s() - optim;
+    CADRE_TRY(cadre_chain_sync(&rank->chain, CADRE_SYNC_PARAMS));
+    CADRE_TRY(cadre_chain_sync(&rank->chain, CADRE_SYNC_METRICS));
+    cadre_rank_comm(rank, &after);
+    report->times.step_s = cadre_now_s() - start;
+    report->times.wait_data_s = cadre_executor_wait_s(rank->exec) - waited;
+    report->times.comm_s = after.busy_s - before.busy_s;
+    report->times.comm_exposed_s = after.waited_s - before.waited_s;
+    return CADRE_OK;
+fail:
+    if (rank->failure.code == CADRE_OK &&
+        (!rank->world || cadre_comm_failure(rank->world, &rank->failure) == CADRE_OK))
+        cadre_fail(&rank->failure, rc, "step %llu failed: %s", (unsigned long long)step,
+                   cadre_strerror(rc));
+    return rc;
+}
