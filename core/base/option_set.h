@@ -62,10 +62,10 @@ bool cadre_assignments_set(struct assignments *set, const char *name, const char
                            const char *source);
 void cadre_assignments_fini(struct assignments *set);
 
-/* Set `name` ("section.key") for the run, making [run:NAME] where it is new (name NULL:
+/* Set `name` ("section.key") in [run:run_name], making that where it is new (name NULL:
  * only that); false where there is no memory. */
-bool cadre_run_set(struct cadre_options *options, const char *run, const char *name,
-                   const char *value, const char *source);
+bool cadre_run_set(struct cadre_options *options, const char *run_name,
+                   const char *name, const char *value, const char *source);
 void cadre_run_fini(struct run *run);
 
 /* Refuse a key that nobody knows, naming the nearest. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every key of the core. docs and `cadre options` come from here. One macro a type
  * keeps a key on a line or two. */
+#include <math.h>
+
 #include "core/base/option_set.h"
 
 #define NO_LIMITS 0, 0
@@ -28,7 +30,7 @@
 
 static const struct cadre_option_spec table[] = {
     STR("run", "name", "", "name of the run in reports; empty means the file's name"),
-    I64("run", "seed", "1337", 0, 0x1p63, "seed of every random number"),
+    I64("run", "seed", "1337", 0, INFINITY, "seed of every random number"),
     STR("run", "out", "runs",
         "folder that run folders go into; --out names the run's own folder"),
     BOOL("run", "exact", "no",

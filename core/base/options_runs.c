@@ -33,15 +33,15 @@ static struct run *add_run(struct cadre_options *options, const char *name)
     return run;
 }
 
-bool cadre_run_set(struct cadre_options *options, const char *name, const char *key,
-                   const char *value, const char *source)
+bool cadre_run_set(struct cadre_options *options, const char *run_name,
+                   const char *name, const char *value, const char *source)
 {
-    struct run *run = cadre_run_find(options, name);
+    struct run *run = cadre_run_find(options, run_name);
     if (!run)
-        run = add_run(options, name);
-    if (!run || !key)
+        run = add_run(options, run_name);
+    if (!run || !name)
         return run != NULL;
-    if (!cadre_assignments_set(&run->set, key, value, source))
+    if (!cadre_assignments_set(&run->set, name, value, source))
         return false;
     void *grown = cadre_realloc(run->view, run->set.n, sizeof *run->view);
     if (!grown)
@@ -158,11 +158,12 @@ static char **pack_names(const char **picked, size_t n)
     size_t bytes = n * sizeof(char *);
     for (size_t i = 0; i < n; i++)
         bytes += strlen(picked[i]) + 1;
-    char **names = malloc(bytes);
+    char **names = cadre_calloc(1, bytes);
     char *text = (char *)(names + n);
     for (size_t i = 0; names && i < n; i++) {
-        names[i] = strcpy(text, picked[i]);
-        text += strlen(text) + 1;
+        size_t length = strlen(picked[i]) + 1;
+        names[i] = memcpy(text, picked[i], length);
+        text += length;
     }
     return names;
 }

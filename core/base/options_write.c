@@ -125,8 +125,7 @@ void cadre_options_print_reference(const struct cadre_options *options, FILE *fi
             if (strcmp(options->known[k].spec.section, section) == 0)
                 print_option(&options->known[k], file);
     }
-    fputs(
-        "\n[run:NAME]\n  section.key        overrides of any option above for one run of "
-        "a comparison\n",
-        file);
+    fputs("\n[run:NAME]\n", file);
+    fprintf(file, "  %-18s another value of that option, for one run of a comparison\n",
+            "section.key");
 }

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/base/options_fixture.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/path.h"
+
+const struct cadre_option_spec zero_specs[3] = {
+    {"zero", "stage", CADRE_OPT_I64, "1", NULL, 1, 3, "what is sharded", 0},
+    {"zero", "bucket", CADRE_OPT_BYTES, "25M", NULL, 0, 0x1p40, "bucket size", 0},
+    {"zero", "offload", CADRE_OPT_BOOL, "no", NULL, 0, 0, "to the host", 0},
+};
+
+static char *dir;
+
+static void make_dir(void)
+{
+    dir = test_tmpdir();
+}
+
+static void remove_dir(void)
+{
+    test_tmpdir_remove(dir);
+    free(dir);
+}
+
+TCase *options_case(const char *name)
+{
+    TCase *tc = tcase_create(name);
+    tcase_set_timeout(tc, 60);
+    tcase_add_checked_fixture(tc, make_dir, remove_dir);
+    return tc;
+}
+
+char *options_file(const char *name, const char *text)
+{
+    struct cadre_error err = {0};
+    char *path = cadre_path_join(dir, name);
+    char *folder = cadre_path_dirname(path);
+    must(cadre_path_make_dirs(folder, &err), &err);
+    must(cadre_path_write_file(path, text, strlen(text), &err), &err);
+    free(folder);
+    return path;
+}
+
+struct cadre_options *options_create(void)
+{
+    struct cadre_options *o = NULL;
+    struct cadre_error err = {0};
+    must(cadre_options_create(&o, &err), &err);
+    return o;
+}
+
+cadre_status options_load_text(struct cadre_options *o, const char *text,
+                               struct cadre_error *err)
+{
+    char *path = options_file("x.ini", text);
+    cadre_status rc = cadre_options_load(o, path, err);
+    free(path);
+    return rc;
+}
+
+void must(cadre_status rc, const struct cadre_error *err)
+{
+    ck_assert_msg(rc == CADRE_OK, "%s", err->text);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the tests of the options share: a folder for each test, files in it, a set. */
+#ifndef CADRE_TESTS_OPTIONS_FIXTURE_H
+#define CADRE_TESTS_OPTIONS_FIXTURE_H
+
+#include "core/base/options.h"
+#include "tests/support/check_main.h"
+
+/* Three keys of a plugin: zero.stage, zero.bucket, zero.offload. */
+extern const struct cadre_option_spec zero_specs[3];
+
+/* A case that makes and removes the folder around each test. */
+TCase *options_case(const char *name);
+
+/* Write a file into the folder; the caller frees its path. */
+char *options_file(const char *name, const char *text);
+
+/* A fresh set; the caller destroys it. */
+struct cadre_options *options_create(void);
+
+/* Load `text` as the file x.ini. */
+cadre_status options_load_text(struct cadre_options *o, const char *text,
+                               struct cadre_error *err);
+
+/* Fail the test with the error's text unless rc is CADRE_OK. */
+void must(cadre_status rc, const struct cadre_error *err);
+
+#endif

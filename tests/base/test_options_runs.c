@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/base/options_fixture.h"
+
+static const char three_runs[] = "[run:one]\nstrategy.stack = single\n"
+                                 "[run:Two]\nstrategy.stack = \"ddp:2\"\n"
+                                 "ddp.overlap = no\n"
+                                 "[run:three]\n";
+
+static struct cadre_options *load_runs(void)
+{
+    struct cadre_error err = {0};
+    struct cadre_options *o = options_create();
+    must(options_load_text(o, three_runs, &err), &err);
+    return o;
+}
+
+START_TEST(runs_are_listed_in_order)
+{
+    struct cadre_error err = {0};
+    char **names = NULL;
+    size_t n = 0;
+    struct cadre_options *o = load_runs();
+    must(cadre_options_list_runs(o, &names, &n, &err), &err);
+    ck_assert_uint_eq(n, 3);
+    ck_assert_str_eq(names[1], "two");
+    free(names);
+    must(cadre_options_set(o, "compare.runs=Two, one", "command line", &err), &err);
+    must(cadre_options_list_runs(o, &names, &n, &err), &err);
+    ck_assert_uint_eq(n, 2);
+    ck_assert_str_eq(names[0], "two");
+    ck_assert_str_eq(names[1], "one");
+    free(names);
+
+    const struct cadre_option_override *overrides =
+        cadre_options_run_overrides(o, "two", &n);
+    ck_assert_uint_eq(n, 2);
+    ck_assert_str_eq(overrides[0].name, "strategy.stack");
+    ck_assert_str_eq(overrides[1].value, "no");
+    ck_assert_ptr_null(cadre_options_run_overrides(o, "four", &n));
+    cadre_options_destroy(o);
+}
+END_TEST
+
+START_TEST(runs_are_applied)
+{
+    struct cadre_error err = {0};
+    struct cadre_options *o = load_runs();
+    must(cadre_options_set(o, "strategy.stack=zero:2", "command line", &err), &err);
+    must(cadre_options_resolve(o, &err), &err);
+    must(cadre_options_apply_run(o, "two", &err), &err);
+    ck_assert_str_eq(cadre_options_raw(o, "strategy.stack"), "ddp:2");
+    ck_assert_ptr_nonnull(strstr(cadre_options_source(o, "strategy.stack"), "x.ini:4"));
+    ck_assert_int_eq(cadre_options_resolve(o, &err), CADRE_E_INVALID);
+    ck_assert_int_eq(cadre_options_apply_run(o, "thre", &err), CADRE_E_INVALID);
+    ck_assert_str_eq(err.text, "compare: no section [run:thre], expected one of: one, "
+                               "two, three; the nearest is three");
+    cadre_options_destroy(o);
+}
+END_TEST
+
+START_TEST(wrong_lists_are_refused)
+{
+    static const char *const lists[] = {"compare.runs=one, one", "compare.runs=one, x"};
+    struct cadre_error err = {0};
+    char **names = NULL;
+    size_t n = 0;
+    struct cadre_options *o = load_runs();
+    for (size_t i = 0; i < 2; i++) {
+        must(cadre_options_set(o, lists[i], "test", &err), &err);
+        ck_assert_int_eq(cadre_options_list_runs(o, &names, &n, &err), CADRE_E_INVALID);
+        ck_assert_ptr_eq(strstr(err.text, "test: "), err.text);
+    }
+    cadre_options_destroy(o);
+    o = options_create();
+    ck_assert_int_eq(cadre_options_list_runs(o, &names, &n, &err), CADRE_E_INVALID);
+    ck_assert_ptr_nonnull(strstr(err.text, "nothing to compare"));
+    ck_assert_ptr_null(names);
+    cadre_options_destroy(o);
+}
+END_TEST
+
+Suite *test_suite(void)
+{
+    Suite *s = suite_create("options_runs");
+    TCase *tc = options_case("options_runs");
+    tcase_add_test(tc, runs_are_listed_in_order);
+    tcase_add_test(tc, runs_are_applied);
+    tcase_add_test(tc, wrong_lists_are_refused);
+    suite_add_tcase(s, tc);
+    return s;
+}

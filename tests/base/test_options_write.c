@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/base/options_fixture.h"
+
+static char *written(const struct cadre_options *o)
+{
+    char *text = NULL;
+    size_t n;
+    FILE *file = open_memstream(&text, &n);
+    ck_assert_int_eq(cadre_options_write(o, file, NULL), CADRE_OK);
+    fclose(file);
+    return text;
+}
+
+/* Without its comments, which tell where each value came from. */
+static void drop_comments(char *text)
+{
+    char *to = text;
+    for (char *line = text; *line;) {
+        size_t n = strcspn(line, "\n");
+        n += line[n] == '\n';
+        if (*line != '#') {
+            memmove(to, line, n);
+            to += n;
+        }
+        line += n;
+    }
+    *to = 0;
+}
+
+START_TEST(written_set_loads_back)
+{
+    struct cadre_error err = {0};
+    struct cadre_options *o = options_create();
+    free(options_file("base.ini", "[train]\nsteps = 12\n"));
+    must(options_load_text(
+             o,
+             "[run]\nextends = base.ini\nname = \"a; b # c\"\nout = 'say \"x\"'\n"
+             "[optim]\nlr = 0.1234567890123456789\n[mig]\nmode = 'x; y'\n"
+             "[zero]\nstage = 2\n[run:a]\nstrategy.stack = zero:2, pipeline:2\n",
+             &err),
+         &err);
+    must(cadre_options_set(o, "data.path= it's", "weird\\\n\xffsource\\", &err), &err);
+    must(cadre_options_add_specs(o, zero_specs, 3, &err), &err);
+    must(cadre_options_allow_section(o, "mig", &err), &err);
+    must(cadre_options_allow_section(o, "zero", &err), &err);
+    must(cadre_options_resolve(o, &err), &err);
+    char *text = written(o);
+    ck_assert_ptr_nonnull(strstr(text, "x.ini:3)\nname = \"a; b # c\"\n"));
+    ck_assert_ptr_null(strstr(text, "extends"));
+
+    struct cadre_options *back = options_create();
+    must(cadre_options_add_specs(back, zero_specs, 3, &err), &err);
+    must(cadre_options_allow_section(back, "mig", &err), &err);
+    char *path = options_file("config.ini", text);
+    must(cadre_options_load(back, path, &err), &err);
+    must(cadre_options_resolve(back, &err), &err);
+    char *again = written(back);
+    drop_comments(text);
+    drop_comments(again);
+    ck_assert_str_eq(text, again);
+    ck_assert_str_eq(cadre_options_str(back, "run.name"), "a; b # c");
+    ck_assert_str_eq(cadre_options_str(back, "data.path"), "it's");
+    ck_assert_int_eq(cadre_options_i64(back, "train.steps"), 12);
+    double a = cadre_options_f64(o, "optim.lr"),
+           b = cadre_options_f64(back, "optim.lr");
+    ck_assert_mem_eq(&a, &b, sizeof a);
+    free(path);
+    free(text);
+    free(again);
+    cadre_options_destroy(o);
+    cadre_options_destroy(back);
+}
+END_TEST
+
+START_TEST(full_disk_is_an_error)
+{
+    struct cadre_error err = {0};
+    FILE *file = fopen("/dev/full", "w");
+    if (!file)
+        test_skip("no /dev/full");
+    struct cadre_options *o = options_create();
+    ck_assert_int_eq(cadre_options_write(o, file, &err), CADRE_E_IO);
+    fclose(file);
+    cadre_options_destroy(o);
+}
+END_TEST
+
+START_TEST(reference_names_every_key)
+{
+    char *text = NULL;
+    size_t n;
+    struct cadre_options *o = options_create();
+    FILE *file = open_memstream(&text, &n);
+    cadre_options_print_reference(o, file);
+    fclose(file);
+    ck_assert_ptr_nonnull(strstr(text, "[optim]\n"));
+    ck_assert_ptr_nonnull(strstr(text, "one of adamw, sgd; default adamw"));
+    ck_assert_ptr_nonnull(strstr(text, "a whole number from 1 to 65536; default 4"));
+    for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
+        ck_assert_uint_le(strcspn(line, "\n"), 110);
+    free(text);
+    cadre_options_destroy(o);
+}
+END_TEST
+
+Suite *test_suite(void)
+{
+    Suite *s = suite_create("options_write");
+    TCase *tc = options_case("options_write");
+    tcase_add_test(tc, written_set_loads_back);
+    tcase_add_test(tc, full_disk_is_an_error);
+    tcase_add_test(tc, reference_names_every_key);
+    suite_add_tcase(s, tc);
+    return s;
+}
