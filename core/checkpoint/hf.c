@@ -224,15 +224,6 @@ const struct cadre_safetensors_tensor *cadre_hf_find(const struct cadre_hf *hf,
                                         : NULL;
 }
 
-static void show_shape(const uint64_t *dim, uint32_t ndim, char *out, size_t size)
-{
-    int used = snprintf(out, size, "[");
-    for (uint32_t i = 0; i < ndim; i++)
-        used += snprintf(out + used, size - (size_t)used, "%s%" PRIu64, i ? ", " : "",
-                         dim[i]);
-    snprintf(out + used, size - (size_t)used, "]");
-}
-
 static cadre_status check_wanted(const struct cadre_hf *hf,
                                  const struct cadre_safetensors_spec *spec,
                                  struct place *place, struct cadre_error *err)
@@ -242,27 +233,7 @@ static cadre_status check_wanted(const struct cadre_hf *hf,
                           "%s: tensor '%.200s': expected by the model, found none; do "
                           "the [model] keys fit this folder?",
                           hf->path, spec->name);
-    const struct cadre_safetensors_tensor *tensor =
-        cadre_safetensors_at(place->shard, place->index);
-    if (tensor->ndim != spec->ndim ||
-        memcmp(tensor->dim, spec->dim, spec->ndim * sizeof spec->dim[0]) != 0) {
-        char wanted[CADRE_SAFETENSORS_DIMS * 22 + 3];
-        char found[sizeof wanted];
-        show_shape(spec->dim, spec->ndim, wanted, sizeof wanted);
-        show_shape(tensor->dim, tensor->ndim, found, sizeof found);
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "%s: tensor '%.200s': expected shape %s, found %s; do the "
-                          "[model] keys fit this folder?",
-                          cadre_safetensors_path(place->shard), tensor->name, wanted,
-                          found);
-    }
-    if (tensor->dtype == 0)
-        return cadre_fail(err, CADRE_E_UNSUPPORTED,
-                          "%s: tensor '%.200s': expected F64, F32, F16 or BF16, found "
-                          "%s; convert it first",
-                          cadre_safetensors_path(place->shard), tensor->name,
-                          tensor->type);
-    return CADRE_OK;
+    return cadre_safetensors_expect(place->shard, place->index, spec, err);
 }
 
 static bool ends_with(const char *text, const char *end)

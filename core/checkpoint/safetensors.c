@@ -403,6 +403,47 @@ uint64_t cadre_safetensors_header_hash(const struct cadre_safetensors *file)
     return file->header_hash;
 }
 
+static cadre_status check_float(const struct cadre_safetensors *file,
+                                const struct cadre_safetensors_tensor *tensor,
+                                struct cadre_error *err)
+{
+    if (tensor->dtype == 0)
+        return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                          "%s: tensor '%.200s': expected F64, F32, F16 or BF16, found "
+                          "%s; convert it first",
+                          file->path, tensor->name, tensor->type);
+    return CADRE_OK;
+}
+
+static void show_shape(const uint64_t *dim, uint32_t ndim, char *out, size_t size)
+{
+    int used = snprintf(out, size, "[");
+    for (uint32_t i = 0; i < ndim; i++)
+        used += snprintf(out + used, size - (size_t)used, "%s%" PRIu64, i ? ", " : "",
+                         dim[i]);
+    snprintf(out + used, size - (size_t)used, "]");
+}
+
+cadre_status cadre_safetensors_expect(const struct cadre_safetensors *file,
+                                      size_t index,
+                                      const struct cadre_safetensors_spec *spec,
+                                      struct cadre_error *err)
+{
+    const struct cadre_safetensors_tensor *tensor = &file->tensors[index];
+    char wanted[CADRE_SAFETENSORS_DIMS * 22 + 3];
+    char found[sizeof wanted];
+    if (tensor->ndim != spec->ndim ||
+        memcmp(tensor->dim, spec->dim, spec->ndim * sizeof spec->dim[0]) != 0) {
+        show_shape(spec->dim, spec->ndim, wanted, sizeof wanted);
+        show_shape(tensor->dim, tensor->ndim, found, sizeof found);
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "%s: tensor '%.200s': expected shape %s, found %s; do the "
+                          "[model] keys fit this folder?",
+                          file->path, tensor->name, wanted, found);
+    }
+    return check_float(file, tensor, err);
+}
+
 cadre_status cadre_safetensors_read_bytes(const struct cadre_safetensors *file,
                                           size_t index, uint64_t begin, size_t bytes,
                                           void *out, struct cadre_error *err)
@@ -420,16 +461,13 @@ cadre_status cadre_safetensors_read_bytes(const struct cadre_safetensors *file,
     return rc;
 }
 
-/* Element ranges of this file: shared with the writer. */
 static cadre_status check_range(const struct cadre_safetensors *file, size_t index,
                                 uint64_t begin, uint64_t count, struct cadre_error *err)
 {
     const struct cadre_safetensors_tensor *tensor = &file->tensors[index];
-    if (tensor->dtype == 0)
-        return cadre_fail(err, CADRE_E_UNSUPPORTED,
-                          "%s: tensor '%.200s': expected F64, F32, F16 or BF16, found "
-                          "%s; convert it first",
-                          file->path, tensor->name, tensor->type);
+    cadre_status rc = check_float(file, tensor, err);
+    if (rc != CADRE_OK)
+        return rc;
     if (begin > tensor->count || count > tensor->count - begin)
         return cadre_fail(err, CADRE_E_INVALID,
                           "%s: tensor '%.200s': asked for %" PRIu64

@@ -72,6 +72,14 @@ uint64_t cadre_safetensors_bytes(const struct cadre_safetensors *file);
 /* XXH64 of the length field and the header as they stand in the file. */
 uint64_t cadre_safetensors_header_hash(const struct cadre_safetensors *file);
 
+/* Check that the tensor has the spec's shape and a floating-point type, whichever
+ * (names are not compared). Errors: CADRE_E_INVALID with both shapes,
+ * CADRE_E_UNSUPPORTED. */
+cadre_status cadre_safetensors_expect(const struct cadre_safetensors *file,
+                                      size_t index,
+                                      const struct cadre_safetensors_spec *spec,
+                                      struct cadre_error *err);
+
 /* Read elements [begin, begin + count) of the flat row-major tensor into host memory
  * `out` as `dtype` (CADRE_F32 or CADRE_F64). F32, BF16 and F16 convert exactly; F64 to
  * F32 rounds to nearest even. Errors: CADRE_E_INVALID range outside the tensor or

@@ -75,7 +75,8 @@ START_TEST(real_folders_answer_to_canonical_names)
         {"weights/stories260K-hf", "model.layers.4.self_attn.k_proj.weight", 2048},
         {"weights/stories260K-hf", "embed_tokens.weight", 32768},
         {"weights/nutllm/nutllm_tiny.safetensors", "lm_head.weight", 16},
-        {"weights/nutllm/nutllm_tiny.safetensors", "layers.1.input_layernorm.weight", 4},
+        {"weights/nutllm/nutllm_tiny.safetensors", "layers.1.input_layernorm.weight",
+         4},
     };
     const char *path = test_data(cases[_i].path);
     struct cadre_hf *hf = NULL;
