@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Unit 0: token embedding, with learned positions in GPT-2 form. Under tensor
- * parallelism the vocabulary is split; the first rank adds the positions, so the
- * joint's sum holds them once. */
+ * parallelism the vocabulary is split; the rank that holds a row's token adds its
+ * position too and the others give zero, so the joint's sum holds both once. */
 #include "core/model/unit.h"
 
 struct buffers {
@@ -62,7 +62,7 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
     cadre_status rc;
     (void)x;
     embed.wte = cadre_unit_param(u, EMBED_WTE);
-    if (has_positions(u) && (!is_split(u) || u->model->tp_rank == 0))
+    if (has_positions(u))
         embed.wpe = cadre_unit_param(u, EMBED_WPE);
     embed.out = is_split(u) ? cadre_partial(u, b.partial, y) : y;
     CADRE_TRY(u->ops->embed_fwd(u->device, &embed));

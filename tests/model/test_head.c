@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/support/check_main.h"
+#include "tests/support/finite.h"
+#include "tests/support/trainer.h"
+
+#include <math.h>
+
+START_TEST(classification_gradients)
+{
+    for (int arch = CADRE_ARCH_GPT2; arch <= CADRE_ARCH_LLAMA; arch++) {
+        struct cadre_model_config config = test_small_model((enum cadre_arch)arch);
+        config.classes = 5;
+        config.tied = true; /* has no meaning here */
+        test_finite_differences(&config, 6, 7);
+    }
+}
+END_TEST
+
+/* Loss of a row recomputed from its logits. */
+static double row_loss(const struct test_trainer *t, int64_t row, int64_t width)
+{
+    const double *logits = (const double *)test_trainer_logits(t) + row * width;
+    double sum = 0;
+    for (int64_t c = 0; c < width; c++)
+        sum += exp(logits[c]);
+    return log(sum) - logits[t->targets[row]];
+}
+
+static void check_losses(const struct cadre_model_config *config, int64_t rows,
+                         int64_t width)
+{
+    struct test_trainer t;
+    double total = 0, count = 0;
+    test_trainer_open(&t, config, 0, 1, 6, 7);
+    test_trainer_scramble(&t, 1, 0.3);
+    test_trainer_random_batch(&t, 2, 6, 7);
+    double loss = test_trainer_forward(&t, 6, 7);
+    for (int64_t row = 0; row < rows; row++) {
+        double expected = t.targets[row] < 0 ? 0 : row_loss(&t, row, width);
+        ck_assert_double_eq_tol(t.loss_rows[row], expected, 1e-13);
+        total += expected;
+        count += t.targets[row] >= 0;
+    }
+    ck_assert_double_eq_tol(loss, total / count, 1e-13);
+    test_trainer_close(&t);
+}
+
+START_TEST(loss_is_that_of_the_logits)
+{
+    struct cadre_model_config config = test_small_model(CADRE_ARCH_GPT2);
+    check_losses(&config, 6 * 7, config.vocab);
+    config.classes = 5;
+    check_losses(&config, 6, 5);
+}
+END_TEST
+
+/* Targets that are all ignored: no loss, no gradient, nothing that is not finite. */
+START_TEST(all_targets_ignored)
+{
+    struct cadre_model_config config = test_small_model(CADRE_ARCH_LLAMA);
+    struct test_trainer t;
+    test_trainer_open(&t, &config, 0, 1, 2, 5);
+    test_trainer_scramble(&t, 1, 0.3);
+    test_trainer_random_batch(&t, 2, 2, 5);
+    for (int i = 0; i < 10; i++)
+        t.targets[i] = -1;
+    ck_assert(test_trainer_forward(&t, 2, 5) == 0);
+    test_trainer_backward(&t, false);
+    ck_assert(test_trainer_grad_norm(&t) == 0);
+    test_trainer_close(&t);
+}
+END_TEST
+
+/* A classifier sees the last token alone, so what follows from earlier rows of the norm
+ * must not leak: the score of a prefix is the score of the same tokens as a batch. */
+START_TEST(classifier_reads_the_last_row)
+{
+    struct cadre_model_config config = test_small_model(CADRE_ARCH_GPT2);
+    struct test_trainer t;
+    double scores[3];
+    config.classes = 3;
+    test_trainer_open(&t, &config, 0, 1, 2, 6);
+    test_trainer_scramble(&t, 1, 0.3);
+    test_trainer_random_batch(&t, 2, 2, 6);
+    test_trainer_forward(&t, 2, 6);
+    for (uint64_t c = 0; c < 3; c++)
+        scores[c] = test_trainer_get(&t, test_trainer_logits(&t), 3 + c);
+    for (int i = 0; i < 6; i++)
+        t.tokens[i] = t.tokens[6 + i];
+    test_trainer_forward(&t, 1, 6);
+    for (uint64_t c = 0; c < 3; c++)
+        ck_assert_double_eq_tol(test_trainer_get(&t, test_trainer_logits(&t), c),
+                                scores[c], 1e-13);
+    test_trainer_close(&t);
+}
+END_TEST
+
+Suite *test_suite(void)
+{
+    Suite *s = suite_create("head");
+    TCase *tc = tcase_create("head");
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, classification_gradients);
+    tcase_add_test(tc, loss_is_that_of_the_logits);
+    tcase_add_test(tc, all_targets_ignored);
+    tcase_add_test(tc, classifier_reads_the_last_row);
+    suite_add_tcase(s, tc);
+    return s;
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tensor parallelism: ranks as threads, with a joint that adds (or takes the maximum)
+ * over all ranks, against one rank. */
+#include "tests/support/check_main.h"
+#include "tests/support/finite.h"
+#include "tests/support/trainer.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MAX_RANKS 3
+#define LIMIT 1e-12
+
+struct group {
+    pthread_barrier_t barrier;
+    int size;
+    const double *in[MAX_RANKS];
+    int calls[CADRE_JOINT_LOSS_SUM + 1][2]; /* of rank 0, forward and backward */
+};
+
+struct rank {
+    struct group *group;
+    int rank;
+    struct test_trainer trainer;
+    double loss;
+    double *logits;
+};
+
+static cadre_status join(void *arg, enum cadre_joint joint, bool backward,
+                         const void *in, void *out, int64_t rows, int64_t channels)
+{
+    struct rank *r = arg;
+    struct group *g = r->group;
+    double *sum = out;
+    ck_assert_ptr_ne(in, out);
+    if (r->rank == 0)
+        g->calls[joint][backward]++;
+    g->in[r->rank] = in;
+    pthread_barrier_wait(&g->barrier);
+    for (int64_t i = 0; i < rows * channels; i++) {
+        sum[i] = g->in[0][i];
+        for (int k = 1; k < g->size; k++)
+            sum[i] = joint == CADRE_JOINT_LOSS_MAX ? fmax(sum[i], g->in[k][i])
+                                                   : sum[i] + g->in[k][i];
+    }
+    pthread_barrier_wait(&g->barrier);
+    return CADRE_OK;
+}
+
+static void *run_rank(void *arg)
+{
+    struct rank *r = arg;
+    struct test_trainer *t = &r->trainer;
+    const struct cadre_model_config *config = &t->model->config;
+    t->joint = join;
+    t->joint_arg = r;
+    test_trainer_scramble(t, 1, 0.3);
+    test_trainer_random_batch(t, 2, t->B, t->T);
+    r->loss = test_trainer_forward(t, t->B, t->T);
+    int64_t count =
+        config->classes ? t->B * config->classes : t->B * t->T * t->model->vocab;
+    r->logits = calloc((size_t)count, sizeof(double));
+    for (int64_t i = 0; i < count; i++)
+        r->logits[i] = ((const double *)test_trainer_logits(t))[i];
+    test_trainer_backward(t, false);
+    return NULL;
+}
+
+/* |a - b| over elements, relative to |b|. */
+static double gradient_error(const struct rank *r, const struct test_trainer *whole,
+                             uint32_t index)
+{
+    const struct cadre_param *param = &r->trainer.model->params[index];
+    double difference = 0, norm = 0;
+    for (uint64_t e = 0; e < cadre_shape_count(&param->local); e++) {
+        uint64_t at = cadre_param_logical(param, r->rank, r->group->size, e);
+        double expected = test_trainer_get(whole, whole->grads[index], at);
+        double got = test_trainer_get(&r->trainer, r->trainer.grads[index], e);
+        difference += (got - expected) * (got - expected);
+        norm += expected * expected;
+    }
+    return sqrt(difference / norm);
+}
+
+static double logits_error(const struct rank *r, const struct test_trainer *whole,
+                           const double *expected)
+{
+    const struct cadre_model *model = r->trainer.model;
+    int64_t classes = model->config.classes;
+    int64_t rows = classes ? whole->B : whole->B * whole->T;
+    int64_t width = classes ? classes : model->vocab;
+    int64_t full = classes ? classes : model->config.vocab;
+    double worst = 0;
+    for (int64_t row = 0; row < rows; row++)
+        for (int64_t v = 0; v < width; v++)
+            worst = fmax(worst, fabs(r->logits[row * width + v] -
+                                     expected[row * full + model->vocab_begin + v]));
+    return worst;
+}
+
+static void compare(struct rank *ranks, int size, struct rank *whole)
+{
+    double worst = 0, worst_logit = 0;
+    for (int k = 0; k < size; k++) {
+        worst_logit =
+            fmax(worst_logit, logits_error(&ranks[k], &whole->trainer, whole->logits));
+        for (uint32_t i = 0; i < whole->trainer.model->n_params; i++)
+            worst = fmax(worst, gradient_error(&ranks[k], &whole->trainer, i));
+    }
+    printf("%d ranks: logits %.2g, gradients %.2g\n", size, worst_logit, worst);
+    for (int k = 0; k < size; k++)
+        ck_assert_double_eq_tol(ranks[k].loss, whole->loss, LIMIT);
+    ck_assert_double_lt(worst_logit, LIMIT);
+    ck_assert_double_lt(worst, LIMIT);
+}
+
+static struct group check_parallel(const struct cadre_model_config *config, int size)
+{
+    struct group alone = {.size = 1}, group = {.size = size};
+    struct rank whole = {.group = &alone}, ranks[MAX_RANKS] = {{0}};
+    pthread_t threads[MAX_RANKS];
+    pthread_barrier_init(&alone.barrier, NULL, 1);
+    pthread_barrier_init(&group.barrier, NULL, (unsigned)size);
+    test_trainer_open(&whole.trainer, config, 0, 1, 3, 7);
+    run_rank(&whole);
+    for (int k = 0; k < size; k++) {
+        ranks[k].group = &group;
+        ranks[k].rank = k;
+        test_trainer_open(&ranks[k].trainer, config, k, size, 3, 7);
+        ck_assert_int_eq(pthread_create(&threads[k], NULL, run_rank, &ranks[k]), 0);
+    }
+    for (int k = 0; k < size; k++)
+        pthread_join(threads[k], NULL);
+    compare(ranks, size, &whole);
+    for (int k = 0; k < size; k++) {
+        test_trainer_close(&ranks[k].trainer);
+        free(ranks[k].logits);
+    }
+    test_trainer_close(&whole.trainer);
+    free(whole.logits);
+    pthread_barrier_destroy(&group.barrier);
+    pthread_barrier_destroy(&alone.barrier);
+    return group;
+}
+
+static void check_calls(const struct group *group, int layers)
+{
+    const int once = 1, blocks = layers;
+    const int expected[][2] = {
+        [CADRE_JOINT_EMBED_OUT] = {once, 0},  [CADRE_JOINT_ATTN_IN] = {0, blocks},
+        [CADRE_JOINT_ATTN_OUT] = {blocks, 0}, [CADRE_JOINT_MLP_IN] = {0, blocks},
+        [CADRE_JOINT_MLP_OUT] = {blocks, 0},  [CADRE_JOINT_HEAD_IN] = {0, once},
+        [CADRE_JOINT_LOSS_MAX] = {once, 0},   [CADRE_JOINT_LOSS_SUM] = {once, 0},
+    };
+    for (int j = 0; j <= CADRE_JOINT_LOSS_SUM; j++)
+        for (int way = 0; way < 2; way++)
+            ck_assert_int_eq(group->calls[j][way], expected[j][way]);
+}
+
+START_TEST(gpt2)
+{
+    struct cadre_model_config config = test_small_model(CADRE_ARCH_GPT2);
+    config.vocab = 27;
+    config.hidden = 42;
+    config.tied = true;
+    struct group group = check_parallel(&config, 3);
+    check_calls(&group, 2);
+    config.heads = config.kv_heads = 2;
+    config.vocab = 26;
+    config.tied = false;
+    group = check_parallel(&config, 2);
+    check_calls(&group, 2);
+}
+END_TEST
+
+START_TEST(llama)
+{
+    struct cadre_model_config config = test_small_model(CADRE_ARCH_LLAMA);
+    config.tied = true;
+    struct group group = check_parallel(&config, 2);
+    check_calls(&group, 2);
+    config.tied = false;
+    check_parallel(&config, 2);
+}
+END_TEST
+
+/* Embedding and scores are whole on every rank: only the blocks have joints. */
+START_TEST(classifier)
+{
+    for (int arch = CADRE_ARCH_GPT2; arch <= CADRE_ARCH_LLAMA; arch++) {
+        struct cadre_model_config config = test_small_model((enum cadre_arch)arch);
+        config.heads = 2;
+        config.kv_heads = 2;
+        config.classes = 5;
+        config.vocab = 27;
+        struct group group = check_parallel(&config, 2);
+        ck_assert_int_eq(group.calls[CADRE_JOINT_EMBED_OUT][0], 0);
+        ck_assert_int_eq(group.calls[CADRE_JOINT_HEAD_IN][1], 0);
+        ck_assert_int_eq(group.calls[CADRE_JOINT_LOSS_MAX][0], 0);
+        ck_assert_int_eq(group.calls[CADRE_JOINT_MLP_OUT][0], 2);
+    }
+}
+END_TEST
+
+static cadre_status refuse(void *arg, enum cadre_joint joint, bool backward,
+                           const void *in, void *out, int64_t rows, int64_t channels)
+{
+    (void)arg, (void)joint, (void)backward, (void)in, (void)out, (void)rows,
+        (void)channels;
+    return CADRE_E_COMM;
+}
+
+START_TEST(a_failed_joint_is_reported)
+{
+    struct cadre_model_config config = test_small_model(CADRE_ARCH_GPT2);
+    struct test_trainer t;
+    test_trainer_open(&t, &config, 0, 1, 1, 4);
+    struct cadre_pass pass = {
+        .device = t.device,
+        .batch = 1,
+        .time = 4,
+        .tokens = t.tokens,
+        .scratch = t.scratch,
+        .joint = refuse,
+    };
+    ck_assert_int_eq(cadre_unit_forward(t.model, 0, &pass, NULL, t.acts[0]),
+                     CADRE_E_COMM);
+    test_trainer_close(&t);
+}
+END_TEST
+
+Suite *test_suite(void)
+{
+    Suite *s = suite_create("joints");
+    TCase *tc = tcase_create("joints");
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, gpt2);
+    tcase_add_test(tc, llama);
+    tcase_add_test(tc, classifier);
+    tcase_add_test(tc, a_failed_joint_is_reported);
+    suite_add_tcase(s, tc);
+    return s;
+}

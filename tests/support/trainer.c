@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/support/trainer.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/rng.h"
+#include "tests/support/check_main.h"
+
+static void *allocate(struct test_trainer *t, size_t bytes)
+{
+    void *p = t->device->ops->alloc(t->device, bytes ? bytes : 64);
+    ck_assert_ptr_nonnull(p);
+    ck_assert_int_eq(t->device->ops->zero(t->device, p, bytes), CADRE_OK);
+    return p;
+}
+
+static void release(struct test_trainer *t, void **list, uint32_t n)
+{
+    for (uint32_t i = 0; list && i < n; i++)
+        t->device->ops->free(t->device, list[i]);
+    free(list);
+}
+
+uint64_t test_trainer_count(const struct test_trainer *t, uint32_t param)
+{
+    return cadre_shape_count(&t->model->params[param].local);
+}
+
+static void open_params(struct test_trainer *t)
+{
+    struct cadre_model *model = t->model;
+    void ***lists[] = {&t->values, &t->grads, &t->exp_avg, &t->exp_avg_sq};
+    for (size_t k = 0; k < 4; k++)
+        *lists[k] = calloc(model->n_params, sizeof(void *));
+    for (uint32_t i = 0; i < model->n_params; i++) {
+        struct cadre_param *param = &model->params[i];
+        size_t bytes = test_trainer_count(t, i) * t->element;
+        t->grads[i] = allocate(t, bytes);
+        if (param->tied_to >= 0) {
+            param->data = model->params[param->tied_to].data;
+            continue;
+        }
+        param->data = t->values[i] = allocate(t, bytes);
+        t->exp_avg[i] = allocate(t, bytes);
+        t->exp_avg_sq[i] = allocate(t, bytes);
+    }
+}
+
+static void open_buffers(struct test_trainer *t)
+{
+    const struct cadre_model *model = t->model;
+    size_t rows = (size_t)(t->B * t->T * model->config.channels) * t->element;
+    size_t scratch = 0;
+    t->acts = calloc(model->n_units, sizeof *t->acts);
+    t->saved = calloc(model->n_units, sizeof *t->saved);
+    t->douts = calloc(model->n_units, sizeof *t->douts);
+    for (uint32_t u = 0; u < model->n_units; u++) {
+        size_t need = cadre_unit_scratch_bytes(model, u, t->B, t->T);
+        scratch = need > scratch ? need : scratch;
+        t->acts[u] = allocate(t, rows);
+        t->saved[u] = allocate(t, cadre_unit_saved_bytes(model, u, t->B, t->T));
+        t->douts[u] = allocate(t, cadre_unit_douts_bytes(model, u, t->B, t->T));
+    }
+    t->scratch = allocate(t, scratch);
+    t->dy = allocate(t, rows);
+    t->tokens = allocate(t, (size_t)(t->B * t->T) * sizeof *t->tokens);
+    t->targets = allocate(t, (size_t)(t->B * t->T) * sizeof *t->targets);
+    t->loss_rows = allocate(t, (size_t)(t->B * t->T) * sizeof *t->loss_rows);
+}
+
+void test_trainer_open(struct test_trainer *t, const struct cadre_model_config *config,
+                       int tp_rank, int tp_size, int64_t B, int64_t T)
+{
+    struct cadre_device_config device = {.kind = "cpu", .threads = 1};
+    struct cadre_error err = {0};
+    memset(t, 0, sizeof *t);
+    t->B = B;
+    t->T = T;
+    t->element = cadre_dtype_bytes(config->dtype);
+    ck_assert_msg(cadre_device_open(&device, &t->device, &err) == CADRE_OK, "%s",
+                  err.text);
+    ck_assert_msg(cadre_model_create(config, tp_rank, tp_size, &t->model, &err) ==
+                      CADRE_OK,
+                  "%s", err.text);
+    open_params(t);
+    open_buffers(t);
+}
+
+void test_trainer_close(struct test_trainer *t)
+{
+    void *single[] = {t->scratch, t->dy, t->tokens, t->targets, t->loss_rows};
+    release(t, t->values, t->model->n_params);
+    release(t, t->grads, t->model->n_params);
+    release(t, t->exp_avg, t->model->n_params);
+    release(t, t->exp_avg_sq, t->model->n_params);
+    release(t, t->acts, t->model->n_units);
+    release(t, t->saved, t->model->n_units);
+    release(t, t->douts, t->model->n_units);
+    for (size_t i = 0; i < sizeof single / sizeof single[0]; i++)
+        t->device->ops->free(t->device, single[i]);
+    cadre_model_destroy(t->model);
+    cadre_device_close(t->device);
+    memset(t, 0, sizeof *t);
+}
+
+double test_trainer_get(const struct test_trainer *t, const void *buffer,
+                        uint64_t element)
+{
+    return t->model->config.dtype == CADRE_F64 ? ((const double *)buffer)[element]
+                                               : ((const float *)buffer)[element];
+}
+
+void test_trainer_set(const struct test_trainer *t, void *buffer, uint64_t element,
+                      double value)
+{
+    if (t->model->config.dtype == CADRE_F64)
+        ((double *)buffer)[element] = value;
+    else
+        ((float *)buffer)[element] = (float)value;
+}
+
+void test_trainer_init(struct test_trainer *t, uint64_t seed)
+{
+    for (uint32_t i = 0; i < t->model->n_params; i++)
+        if (t->values[i])
+            cadre_model_init_range(t->model, i, seed, 0, test_trainer_count(t, i),
+                                   t->values[i]);
+}
+
+void test_trainer_scramble(struct test_trainer *t, uint64_t seed, double std)
+{
+    const struct cadre_model *model = t->model;
+    for (uint32_t i = 0; i < model->n_params; i++) {
+        const struct cadre_param *param = &model->params[i];
+        uint64_t key = cadre_rng_key(seed, param->name);
+        double center = param->init == CADRE_INIT_ONE ? 1.0 : 0.0;
+        for (uint64_t e = 0; t->values[i] && e < test_trainer_count(t, i); e++) {
+            uint64_t logical =
+                cadre_param_logical(param, model->tp_rank, model->tp_size, e);
+            test_trainer_set(t, t->values[i], e,
+                             center + std * cadre_rng_normal(key, logical));
+        }
+    }
+}
+
+void test_trainer_random_batch(struct test_trainer *t, uint64_t seed, int64_t B,
+                               int64_t T)
+{
+    const struct cadre_model_config *config = &t->model->config;
+    int64_t classes = config->classes ? config->classes : config->vocab;
+    uint64_t tokens = cadre_rng_key(seed, "tokens");
+    uint64_t targets = cadre_rng_key(seed, "targets");
+    for (int64_t i = 0; i < B * T; i++) {
+        t->tokens[i] =
+            (int32_t)cadre_rng_below(tokens, (uint64_t)i, (uint64_t)config->vocab);
+        t->targets[i] = i % 5 == 4 ? -1
+                                   : (int32_t)cadre_rng_below(targets, (uint64_t)i,
+                                                              (uint64_t)classes);
+    }
+}
+
+static cadre_status grad_begin(void *arg, uint32_t param, void **dst, int *beta)
+{
+    struct test_trainer *t = arg;
+    t->begun++;
+    *dst = t->grads[param];
+    *beta = t->beta;
+    return CADRE_OK;
+}
+
+static cadre_status grad_end(void *arg, uint32_t param)
+{
+    struct test_trainer *t = arg;
+    (void)param;
+    t->ended++;
+    return CADRE_OK;
+}
+
+static cadre_status joint(void *arg, enum cadre_joint which, bool backward,
+                          const void *in, void *out, int64_t rows, int64_t channels)
+{
+    struct test_trainer *t = arg;
+    return t->joint(t->joint_arg, which, backward, in, out, rows, channels);
+}
+
+static struct cadre_pass pass_of(const struct test_trainer *t, uint32_t unit)
+{
+    return (struct cadre_pass){
+        .device = t->device,
+        .batch = t->batch,
+        .time = t->time,
+        .tokens = t->tokens,
+        .targets = t->targets,
+        .loss_seed = t->seed,
+        .loss_rows = t->loss_rows,
+        .saved = t->saved[unit],
+        .douts = t->douts[unit],
+        .scratch = t->scratch,
+        .hook_arg = (void *)t,
+        .grad_begin = grad_begin,
+        .grad_end = grad_end,
+        .joint = t->joint ? joint : NULL,
+    };
+}
+
+double test_trainer_forward(struct test_trainer *t, int64_t B, int64_t T)
+{
+    uint32_t n = t->model->n_units;
+    int64_t rows = t->model->config.classes ? B : B * T;
+    int64_t count = 0;
+    double loss = 0;
+    ck_assert(B * T <= t->B * t->T);
+    t->batch = B;
+    t->time = T;
+    for (int64_t i = 0; i < rows; i++)
+        count += t->targets[i] >= 0;
+    t->seed = count ? 1.0 / (double)count : 0.0;
+    for (uint32_t u = 0; u < n; u++) {
+        struct cadre_pass pass = pass_of(t, u);
+        ck_assert_int_eq(cadre_unit_forward(t->model, u, &pass,
+                                            u ? t->acts[u - 1] : NULL,
+                                            u < n - 1 ? t->acts[u] : NULL),
+                         CADRE_OK);
+    }
+    for (int64_t i = 0; i < rows; i++)
+        loss += t->loss_rows[i];
+    return loss * t->seed;
+}
+
+static void backward_weight(struct test_trainer *t, uint32_t u)
+{
+    struct cadre_pass pass = pass_of(t, u);
+    ck_assert_int_eq(
+        cadre_unit_backward_weight(t->model, u, &pass, u ? t->acts[u - 1] : NULL),
+        CADRE_OK);
+}
+
+void test_trainer_backward(struct test_trainer *t, bool split)
+{
+    struct cadre_model *model = t->model;
+    uint32_t n = model->n_units;
+    t->begun = t->ended = 0;
+    for (uint32_t u = n; u-- > 0;) {
+        struct cadre_pass pass = pass_of(t, u);
+        ck_assert_int_eq(
+            cadre_unit_backward_input(model, u, &pass, u ? t->acts[u - 1] : NULL,
+                                      u < n - 1 ? t->dy : NULL, u ? t->dy : NULL),
+            CADRE_OK);
+        if (!split)
+            backward_weight(t, u);
+    }
+    for (uint32_t u = 0; split && u < n; u++)
+        backward_weight(t, u);
+    ck_assert_int_eq(t->begun, (int)model->n_params);
+    ck_assert_int_eq(t->ended, (int)model->n_params);
+    for (uint32_t i = 0; i < model->n_params; i++) {
+        int32_t owner = model->params[i].tied_to;
+        if (owner >= 0)
+            ck_assert_int_eq(
+                t->device->ops->tree_add(t->device, model->config.dtype,
+                                         t->grads[owner], t->grads[owner], t->grads[i],
+                                         (int64_t)test_trainer_count(t, i)),
+                CADRE_OK);
+    }
+}
+
+void test_trainer_step(struct test_trainer *t,
+                       const struct cadre_optimizer_config *config, int64_t step,
+                       double grad_scale)
+{
+    const struct cadre_model *model = t->model;
+    struct cadre_opt_slice *slices = calloc(model->n_params, sizeof *slices);
+    size_t n = 0;
+    for (uint32_t i = 0; i < model->n_params; i++) {
+        if (model->params[i].tied_to >= 0)
+            continue;
+        slices[n++] = (struct cadre_opt_slice){
+            .param = i,
+            .count = test_trainer_count(t, i),
+            .decay = model->params[i].decay,
+            .data = t->values[i],
+            .grad = t->grads[i],
+            .exp_avg = t->exp_avg[i],
+            .exp_avg_sq = t->exp_avg_sq[i],
+        };
+    }
+    ck_assert_int_eq(cadre_optimizer_step(config, t->device, model->config.dtype,
+                                          slices, n, step, grad_scale),
+                     CADRE_OK);
+    free(slices);
+}
+
+double test_trainer_grad_norm(struct test_trainer *t)
+{
+    const struct cadre_model *model = t->model;
+    uint64_t total = 0, done = 0;
+    for (uint32_t i = 0; i < model->n_params; i++)
+        total += cadre_norm_chunks(test_trainer_count(t, i));
+    double *sums = calloc(total, sizeof *sums);
+    for (uint32_t i = 0; i < model->n_params; i++) {
+        uint64_t count = test_trainer_count(t, i);
+        if (model->params[i].tied_to >= 0)
+            continue;
+        ck_assert_int_eq(t->device->ops->sum_squares(t->device, model->config.dtype,
+                                                     t->grads[i], (int64_t)count,
+                                                     sums + done),
+                         CADRE_OK);
+        done += cadre_norm_chunks(count);
+    }
+    double norm = sqrt(cadre_tree_sum(sums, done));
+    free(sums);
+    return norm;
+}
+
+const void *test_trainer_logits(const struct test_trainer *t)
+{
+    struct cadre_pass pass = pass_of(t, t->model->n_units - 1);
+    return cadre_head_logits(t->model, &pass);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The smallest driver of the unit interface: one rank, one micro-batch, plain buffers,
+ * units in order. Tests hold everything else against it. Failures end the test. */
+#ifndef CADRE_TESTS_TRAINER_H
+#define CADRE_TESTS_TRAINER_H
+
+#include "core/model/model.h"
+#include "core/optim/optimizer.h"
+
+struct test_trainer {
+    struct cadre_model *model;
+    struct cadre_device *device;
+    int64_t B, T; /* largest micro-batch */
+    size_t element;
+    void **values, **grads, **exp_avg,
+        **exp_avg_sq; /* one per parameter, local shape */
+    void **acts; /* output of each unit but the head */
+    void **saved, **douts; /* one per unit */
+    void *scratch, *dy;
+    int32_t *tokens, *targets;
+    double *loss_rows;
+    int64_t batch, time; /* of the last forward */
+    double seed; /* 1 / count of its targets */
+    int beta; /* 1: gradients are added to those that are there */
+    int begun, ended; /* calls of the gradient hooks in the last backward */
+    /* set by a test of tensor parallelism before forward */
+    cadre_status (*joint)(void *arg, enum cadre_joint joint, bool backward,
+                          const void *in, void *out, int64_t rows, int64_t channels);
+    void *joint_arg;
+};
+
+/* A model of `config` on the CPU, with storage for B sequences of T tokens, all zero.
+ */
+void test_trainer_open(struct test_trainer *trainer,
+                       const struct cadre_model_config *config, int tp_rank,
+                       int tp_size, int64_t B, int64_t T);
+void test_trainer_close(struct test_trainer *trainer);
+
+/* Initial values of the model. */
+void test_trainer_init(struct test_trainer *trainer, uint64_t seed);
+/* Every parameter normal of standard deviation std, norm weights around 1: biases and
+ * attention matter, as they hardly do in initial values. Same values under any tp. */
+void test_trainer_scramble(struct test_trainer *trainer, uint64_t seed, double std);
+
+/* Random tokens; targets (B, T), or (B) classes, every fifth one ignored. */
+void test_trainer_random_batch(struct test_trainer *trainer, uint64_t seed, int64_t B,
+                               int64_t T);
+/* Mean loss of trainer->tokens and trainer->targets over targets that count. */
+double test_trainer_forward(struct test_trainer *trainer, int64_t B, int64_t T);
+/* Gradients of the last forward. With `split`, all INPUT parts run before all WEIGHT
+ * parts. The gradient of a tied head is added to that of its owner. */
+void test_trainer_backward(struct test_trainer *trainer, bool split);
+void test_trainer_step(struct test_trainer *trainer,
+                       const struct cadre_optimizer_config *config, int64_t step,
+                       double grad_scale);
+/* Norm of the gradients of owned parameters, by chunks and tree. */
+double test_trainer_grad_norm(struct test_trainer *trainer);
+
+/* (N, V) or (B, K) of the last forward, before backward. */
+const void *test_trainer_logits(const struct test_trainer *trainer);
+uint64_t test_trainer_count(const struct test_trainer *trainer, uint32_t param);
+/* Element of a buffer of the trainer's dtype. */
+double test_trainer_get(const struct test_trainer *trainer, const void *buffer,
+                        uint64_t element);
+void test_trainer_set(const struct test_trainer *trainer, void *buffer,
+                      uint64_t element, double value);
+
+/* Fill every owned parameter from an F32 safetensors file; names and shapes must be
+ * those of the model. */
+void test_trainer_load(struct test_trainer *trainer, const char *path);
+
+#endif
