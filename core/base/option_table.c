@@ -29,7 +29,7 @@
     }
 
 static const struct cadre_option_spec table[] = {
-    STR("run", "name", "", "name of the run in reports; empty means the file's name"),
+    STR("run", "name", "", "name of the run in reports; empty means run"),
     I64("run", "seed", "1337", 0, INFINITY, "seed of every random number"),
     STR("run", "out", "runs",
         "folder that run folders go into; --out names the run's own folder"),
@@ -59,9 +59,8 @@ static const struct cadre_option_spec table[] = {
     F64("model", "norm_eps", "1e-5", 1e-12, 0.1, "epsilon of LayerNorm and RMSNorm"),
     ENUM("data", "format", "text", "text, tokens, wfdb", "kind of data"),
     STR("data", "path", "", "file or folder of the data"),
-    STR("data", "valid_path", "",
-        "separate file for validation; empty means a fraction of path"),
-    STR("data", "tokenizer", "byte", "byte, gpt2, or the folder of a GPT-2 vocabulary"),
+    STR("data", "tokenizer", "byte",
+        "byte, a folder with GPT-2's vocabulary, or a tokenizer file of llama2.c"),
     I64("data", "window", "256", 2, 16777216, "samples or tokens of one sequence"),
     I64("data", "levels", "64", 2, 65536, "tokens that an ECG sample is quantised to"),
     F64("data", "range_mv", "2.5", 1e-3, 1000,
@@ -77,7 +76,7 @@ static const struct cadre_option_spec table[] = {
     I64("data", "prefetch", "2", 0, 1024, "batches read ahead; 0 reads in the step"),
     BOOL("data", "pinned", "no", "batches in page-locked memory (GPU)"),
     STR("data", "cache", "auto",
-        "folder of the tokenised cache; auto means beside the run, no means none"),
+        "folder of the tokenised cache; auto: beside the runs, no: none kept"),
     I64("train", "steps", "100", 0, 1e15,
         "optimizer steps; 0 means as train.epochs says"),
     I64("train", "epochs", "0", 0, 1e9, "passes over the data where train.steps is 0"),
