@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/base/hash.h"
 #include "core/base/utf8.h"
 #include "core/data/tokenizer_kind.h"
 
@@ -58,6 +59,24 @@ void cadre_tokenizer_close(struct cadre_tokenizer *tok)
 int64_t cadre_tokenizer_vocab(const struct cadre_tokenizer *tok)
 {
     return tok->kind == CADRE_TOKENIZER_BYTE ? 256 : tok->vocab.count;
+}
+
+uint64_t cadre_tokenizer_fingerprint(const struct cadre_tokenizer *tok)
+{
+    struct cadre_hash hash;
+    cadre_hash_init(&hash, (uint64_t)tok->kind);
+    if (tok->kind != CADRE_TOKENIZER_BYTE) {
+        size_t count = (size_t)tok->vocab.count;
+        cadre_hash_update(&hash, tok->vocab.pool, tok->vocab.pool_size);
+        cadre_hash_update(&hash, tok->vocab.entries,
+                          count * sizeof *tok->vocab.entries);
+        if (tok->merges)
+            cadre_hash_update(&hash, tok->merges,
+                              ((size_t)tok->merge_mask + 1) * sizeof *tok->merges);
+        if (tok->scores)
+            cadre_hash_update(&hash, tok->scores, count * sizeof *tok->scores);
+    }
+    return cadre_hash_final(&hash);
 }
 
 int32_t cadre_tokenizer_bos(const struct cadre_tokenizer *tok)

@@ -29,6 +29,9 @@ void cadre_tokenizer_close(struct cadre_tokenizer *tok);
 /* Ids are 0 <= id < vocab. */
 int64_t cadre_tokenizer_vocab(const struct cadre_tokenizer *tok);
 
+/* A hash of everything that decides the ids of a text. */
+uint64_t cadre_tokenizer_fingerprint(const struct cadre_tokenizer *tok);
+
 /* The id that starts a sequence, or -1: 1 for llama2.c, <|endoftext|> for GPT-2. */
 int32_t cadre_tokenizer_bos(const struct cadre_tokenizer *tok);
 
