@@ -192,3 +192,27 @@ cadre_status cadre_json_finish(struct cadre_json *json)
         json->failed = true;
     return json->failed ? CADRE_E_IO : CADRE_OK;
 }
+
+void cadre_json_put_string(struct cadre_json *json, const char *key, const char *text)
+{
+    cadre_json_key(json, key);
+    cadre_json_string(json, text);
+}
+
+void cadre_json_put_i64(struct cadre_json *json, const char *key, int64_t value)
+{
+    cadre_json_key(json, key);
+    cadre_json_i64(json, value);
+}
+
+void cadre_json_put_f64(struct cadre_json *json, const char *key, double value)
+{
+    cadre_json_key(json, key);
+    cadre_json_f64(json, value);
+}
+
+void cadre_json_put_bool(struct cadre_json *json, const char *key, bool value)
+{
+    cadre_json_key(json, key);
+    cadre_json_bool(json, value);
+}

@@ -59,6 +59,12 @@ void cadre_json_f64(struct cadre_json *json, double value);
 void cadre_json_bool(struct cadre_json *json, bool value);
 void cadre_json_null(struct cadre_json *json);
 
+/* A key and its value in one call. */
+void cadre_json_put_string(struct cadre_json *json, const char *key, const char *text);
+void cadre_json_put_i64(struct cadre_json *json, const char *key, int64_t value);
+void cadre_json_put_f64(struct cadre_json *json, const char *key, double value);
+void cadre_json_put_bool(struct cadre_json *json, const char *key, bool value);
+
 /* End the document with a line break; the writer can then start another on a new line.
  * Errors: CADRE_E_IO where anything could not be written, CADRE_E_RESOURCE for a text.
  */

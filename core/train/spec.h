@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From options to a run: plugins loaded, options resolved, data opened, sizes checked
+ * against each other. Everything the user can get wrong is found here, before any rank
+ * starts. */
+#ifndef CADRE_TRAIN_SPEC_H
+#define CADRE_TRAIN_SPEC_H
+
+#include "core/base/options.h"
+#include "core/comm/local.h"
+#include "core/strategy/rank.h"
+
+/* The run of one command; owns what `run` borrows. */
+struct cadre_spec {
+    struct cadre_run_spec run;
+    struct cadre_options *options; /* resolved; owned */
+    struct cadre_dataset *data; /* NULL when not asked for */
+    struct cadre_dataset_info data_info;
+    struct cadre_local_config local; /* ranks, threads or processes, link, time limit */
+    char name[64];
+    char stack[256]; /* canonical text of the stack */
+    char out[1024]; /* the run's folder */
+    int64_t steps; /* optimizer steps of the whole run */
+};
+
+/* What a command wants of a spec. */
+struct cadre_spec_request {
+    const char *out; /* --out, or NULL: run.out/NAME */
+    int given_ranks; /* ranks that a launcher outside started, 0: none */
+    bool need_data; /* open the data set */
+    bool keep_context; /* the model may be longer than a sample (generate, eval) */
+};
+
+/* Build *out from loaded, unresolved options, which it takes over, also on failure.
+ * [main] Errors: CADRE_E_INVALID and what the parts give; one line each. */
+cadre_status cadre_spec_create(struct cadre_options *options_take,
+                               const struct cadre_spec_request *request,
+                               struct cadre_spec **out, struct cadre_error *err);
+void cadre_spec_destroy(struct cadre_spec *spec);
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/train/stop.h"
+
+#include <signal.h>
+#include <stddef.h>
+
+/* A handler can reach nothing but a variable of the file. */
+static volatile sig_atomic_t requested;
+
+static void on_signal(int sig)
+{
+    if (requested && sig == SIGINT) {
+        signal(SIGINT, SIG_DFL);
+        raise(SIGINT);
+    }
+    requested = 1;
+}
+
+void cadre_stop_install(void)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGUSR1};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
+        sigaction(signals[i], &action, NULL);
+}
+
+bool cadre_stop_requested(void)
+{
+    return requested != 0;
+}
