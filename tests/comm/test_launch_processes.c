@@ -147,8 +147,8 @@ START_TEST(signals_reach_every_rank_once)
     char text[2048];
     int out;
     pid_t pid = start("stopped", 3, "60", "", &out);
-    ck_assert_int_eq((int)read(out, text, 3),
-                     3); /* one byte a rank: handlers are set */
+    for (int r = 0; r < 3; r++) /* one byte a rank: handlers are set */
+        ck_assert_int_eq((int)read(out, text, 1), 1);
     ck_assert_int_eq(kill(pid, SIGTERM), 0);
     ck_assert_int_eq(finish(pid, out, text, sizeof text), CADRE_E_STOPPED);
 }

@@ -54,8 +54,14 @@ static char *output(const struct turn *t, int slice)
     return (char *)t->op->out + (t->op->offsets[slice] + t->at) * t->element;
 }
 
-/* My slice of this turn from all stages; into `to`, which may be my own stage. */
-static void reduce_part(const struct turn *t, char *to)
+static char *part_of(const struct turn *t, int member, int slice)
+{
+    return stage(t, member) + (uint64_t)slice * t->part * t->element;
+}
+
+/* My slice of this turn, from my own buffer and the others' stages, into `to`; and into
+ * my stage too, where the others need it. */
+static void reduce_part(const struct turn *t, char *to, bool share)
 {
     const void *srcs[LOCAL_MAX_RANKS];
     _Alignas(64) char block[CADRE_REDUCE_BLOCK_BYTES];
@@ -65,9 +71,11 @@ static void reduce_part(const struct turn *t, char *to)
     for (uint64_t i = 0; i < end; i += most) {
         uint64_t n = end - i < most ? end - i : most;
         for (int m = 0; m < t->c->base.size; m++)
-            srcs[m] = stage(t, m) + ((uint64_t)rank * t->part + i) * t->element;
+            srcs[m] = (m == rank ? input(t, m) : part_of(t, m, rank)) + i * t->element;
         cadre_reduce_block(block, srcs, t->c->base.size, n, t->op->dtype, t->op->red);
         memcpy(to + i * t->element, block, n * t->element);
+        if (share)
+            memcpy(part_of(t, rank, rank) + i * t->element, block, n * t->element);
     }
 }
 
@@ -79,18 +87,18 @@ static cadre_status reduce(struct turn *t)
     t->part = LOCAL_CHUNK / (unsigned)size / t->element;
     for (; t->at < longest; t->at += t->part, t->parity ^= 1) {
         for (int m = 0; m < size; m++)
-            memcpy(stage(t, rank) + (uint64_t)m * t->part * t->element, input(t, m),
-                   in_turn(t, m) * t->element);
+            if (m != rank && in_turn(t, m))
+                memcpy(part_of(t, rank, m), input(t, m), in_turn(t, m) * t->element);
         CADRE_TRY(cadre_local_barrier(t->queue, t->op));
         if (t->op->kind == LOCAL_REDUCE_SCATTER) {
-            reduce_part(t, (char *)t->op->out + t->at * t->element);
+            reduce_part(t, (char *)t->op->out + t->at * t->element, false);
             continue;
         }
-        reduce_part(t, stage(t, rank) + (uint64_t)rank * t->part * t->element);
+        reduce_part(t, output(t, rank), true);
         CADRE_TRY(cadre_local_barrier(t->queue, t->op));
         for (int m = 0; m < size; m++)
-            memcpy(output(t, m), stage(t, m) + (uint64_t)m * t->part * t->element,
-                   in_turn(t, m) * t->element);
+            if (m != rank && in_turn(t, m))
+                memcpy(output(t, m), part_of(t, m, m), in_turn(t, m) * t->element);
     }
     return CADRE_OK;
 fail:
