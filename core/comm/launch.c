@@ -59,16 +59,28 @@ static int start(struct member *m)
     return failed;
 }
 
+/* Where every rank blames another, the failure itself has the code. */
+static cadre_status outcome(const struct crew *crew, bool not_started)
+{
+    if (not_started)
+        return CADRE_E_RESOURCE;
+    if (crew->first != CADRE_OK || crew->any == CADRE_OK)
+        return crew->first;
+    return crew->segment->shared->failure_code;
+}
+
 cadre_status cadre_launch_threads(const struct cadre_local_config *config,
                                   cadre_rank_main main, void *arg,
                                   struct cadre_error *err)
 {
     struct crew crew = {.main = main, .arg = arg};
+    struct cadre_local_config threads = *config;
     struct member *members = NULL;
     char text[1024];
     cadre_status rc;
     pthread_mutex_init(&crew.lock, NULL);
-    CADRE_TRY(cadre_local_segment_create(config, &crew.segment, err));
+    threads.processes = false;
+    CADRE_TRY(cadre_local_segment_create(&threads, &crew.segment, err));
     members = calloc((size_t)config->size, sizeof *members);
     if (!members) {
         rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for %d ranks", config->size);
@@ -84,7 +96,7 @@ cadre_status cadre_launch_threads(const struct cadre_local_config *config,
     for (int r = 0; r < config->size; r++)
         if (members[r].started)
             pthread_join(members[r].thread, NULL);
-    rc = failed ? CADRE_E_RESOURCE : crew.first ? crew.first : crew.any;
+    rc = outcome(&crew, failed);
     if (rc != CADRE_OK) {
         cadre_local_segment_failure(crew.segment, text, sizeof text);
         cadre_fail(err, rc, "%s", text[0] ? text : cadre_strerror(rc));

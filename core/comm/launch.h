@@ -21,7 +21,7 @@ typedef cadre_status (*cadre_rank_main)(void *arg, int rank,
 /* Run `main` on config->size threads and wait for all. Returns the status of the rank
  * that failed first by itself (not CADRE_E_ABORTED), or CADRE_OK; err has the world's
  * first failure: the text given to `abort` or found by the communicator, else "rank N
- * failed". config->processes must be false. */
+ * failed". config->processes is taken as false. */
 cadre_status cadre_launch_threads(const struct cadre_local_config *config,
                                   cadre_rank_main main, void *arg,
                                   struct cadre_error *err);

@@ -1,36 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/comm/comm_cases.h"
 
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "core/tensor/dtype.h"
+uint64_t comm_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
 
-#define MAX_RANKS 8
-
-/* Both ends of a case: opens the world, closes it, keeps the first status. */
-struct world {
-    struct cadre_comm *comm;
-    int rank, size;
-};
-
-#define CHECK(w, cond)                                                                 \
-    do {                                                                               \
-        if (!(cond)) {                                                                 \
-            fprintf(stderr, "rank %d/%d: %s:%d: %s\n", (w)->rank, (w)->size, __FILE__, \
-                    __LINE__, #cond);                                                  \
-            return CADRE_E_DIFFERS;                                                    \
-        }                                                                              \
-    } while (0)
-
-typedef cadre_status (*body)(struct world *w, const char *arg);
-
-static cadre_status with_world(body run, void *arg, int rank,
-                               struct cadre_local_segment *segment)
+cadre_status comm_with_world(comm_body run, void *arg, int rank,
+                             struct cadre_local_segment *segment)
 {
     struct world w = {.rank = rank};
     struct cadre_error err;
@@ -39,447 +21,9 @@ static cadre_status with_world(body run, void *arg, int rank,
         return rc;
     w.size = w.comm->size;
     rc = run(&w, arg);
-    w.comm->ops->destroy(w.comm);
+    if (w.comm)
+        w.comm->ops->destroy(w.comm);
     return rc;
-}
-
-static uint64_t mix(uint64_t x) /* splitmix64 */
-{
-    x += 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-}
-
-/* Element i of rank r's input of operation `op`: magnitudes differ so that order shows.
- */
-static double value(uint64_t op, int rank, uint64_t i, uint32_t dtype)
-{
-    uint64_t h = mix(op * 1000003u + (uint64_t)rank * 8191u + i * 0x10001u);
-    double v = (double)(int64_t)(h >> 40) - 8388608.0;
-    if (dtype == CADRE_U8)
-        return (double)(h & 255u);
-    if (dtype == CADRE_I32)
-        return v;
-    return v * (double)(1u << (h & 15u)) / 1000.0;
-}
-
-static void store(void *at, uint64_t i, uint32_t dtype, double v)
-{
-    switch (dtype) {
-    case CADRE_F32:
-        ((float *)at)[i] = (float)v;
-        break;
-    case CADRE_F64:
-        ((double *)at)[i] = v;
-        break;
-    case CADRE_I32:
-        ((int32_t *)at)[i] = (int32_t)v;
-        break;
-    default:
-        ((uint8_t *)at)[i] = (uint8_t)v;
-    }
-}
-
-static double load(const void *at, uint64_t i, uint32_t dtype)
-{
-    switch (dtype) {
-    case CADRE_F32:
-        return (double)((const float *)at)[i];
-    case CADRE_F64:
-        return ((const double *)at)[i];
-    case CADRE_I32:
-        return ((const int32_t *)at)[i];
-    default:
-        return ((const uint8_t *)at)[i];
-    }
-}
-
-static double combine(double a, double b, uint32_t dtype, uint32_t red)
-{
-    if (red == CADRE_MAX)
-        return a >= b ? a : b;
-    return dtype == CADRE_F32 ? (double)((float)a + (float)b) : a + b;
-}
-
-/* The tree of design "exact mode", level by level: the reference of every reduction. */
-static double tree(uint64_t op, const int *ranks, int n, uint64_t i, uint32_t dtype,
-                   uint32_t red)
-{
-    double v[MAX_RANKS];
-    for (int r = 0; r < n; r++) {
-        v[r] = value(op, ranks[r], i, dtype);
-        if (dtype == CADRE_F32)
-            v[r] = (double)(float)v[r];
-    }
-    for (; n > 1; n = (n + 1) / 2)
-        for (int j = 0; j < (n + 1) / 2; j++)
-            v[j] =
-                2 * j + 1 < n ? combine(v[2 * j], v[2 * j + 1], dtype, red) : v[2 * j];
-    return v[0];
-}
-
-static void fill(void *at, uint64_t count, uint64_t op, int rank, uint32_t dtype)
-{
-    for (uint64_t i = 0; i < count; i++)
-        store(at, i, dtype, value(op, rank, i, dtype));
-}
-
-static void everybody(int *ranks, int n)
-{
-    for (int r = 0; r < n; r++)
-        ranks[r] = r;
-}
-
-/* Ragged slices: some empty, none alike. */
-static void ragged(uint64_t *offsets, int size, uint64_t count, uint64_t salt)
-{
-    offsets[0] = 0;
-    offsets[size] = count;
-    for (int m = 1; m < size; m++) {
-        uint64_t at = count ? mix(salt + (uint64_t)m) % (count + 1) : 0;
-        int k = m;
-        for (; k > 1 && offsets[k - 1] > at; k--)
-            offsets[k] = offsets[k - 1];
-        offsets[k] = at;
-    }
-}
-
-/* ---- every collective against its reference */
-
-struct shape {
-    uint64_t count, op;
-    uint32_t dtype, red;
-    bool in_place;
-};
-
-static cadre_status try_all_reduce(struct world *w, const struct shape *s)
-{
-    size_t e = cadre_dtype_bytes(s->dtype);
-    int ranks[MAX_RANKS];
-    everybody(ranks, w->size);
-    char *in = malloc(s->count * e + 1),
-         *out = s->in_place ? in : malloc(s->count * e + 1);
-    cadre_event done;
-    fill(in, s->count, s->op, w->rank, s->dtype);
-    CHECK(w, w->comm->ops->all_reduce(w->comm, "reduce", in, out, s->count, s->dtype,
-                                      s->red, 0, &done) == CADRE_OK);
-    CHECK(w, w->comm->ops->wait(w->comm, done) == CADRE_OK);
-    for (uint64_t i = 0; i < s->count; i++)
-        CHECK(w, load(out, i, s->dtype) ==
-                     tree(s->op, ranks, w->size, i, s->dtype, s->red));
-    if (out != in)
-        free(out);
-    free(in);
-    return CADRE_OK;
-}
-
-/* reduce_scatter then all_gather: together they are all_reduce, bit for bit. */
-static cadre_status try_scatter_gather(struct world *w, const struct shape *s)
-{
-    size_t e = cadre_dtype_bytes(s->dtype);
-    uint64_t offsets[MAX_RANKS + 1];
-    int ranks[MAX_RANKS];
-    everybody(ranks, w->size);
-    ragged(offsets, w->size, s->count, s->op);
-    uint64_t mine = offsets[w->rank + 1] - offsets[w->rank];
-    char *in = malloc(s->count * e + 1), *whole = calloc(1, s->count * e + 1);
-    char *part = malloc(mine * e + 1);
-    char *slice = s->in_place ? in + offsets[w->rank] * e : part;
-    cadre_event first, second;
-    fill(in, s->count, s->op, w->rank, s->dtype);
-    CHECK(w, w->comm->ops->reduce_scatter(w->comm, "scatter", in, slice, offsets,
-                                          s->dtype, s->red, 0, &first) == CADRE_OK);
-    CHECK(w, w->comm->ops->all_gather(w->comm, "gather", slice, whole, offsets,
-                                      s->dtype, first, &second) == CADRE_OK);
-    CHECK(w, w->comm->ops->wait(w->comm, second) == CADRE_OK);
-    CHECK(w, w->comm->ops->wait(w->comm, first) == CADRE_OK);
-    for (uint64_t i = 0; i < mine; i++)
-        CHECK(w,
-              load(slice, i, s->dtype) ==
-                  tree(s->op, ranks, w->size, offsets[w->rank] + i, s->dtype, s->red));
-    for (uint64_t i = 0; i < s->count; i++)
-        CHECK(w, load(whole, i, s->dtype) ==
-                     tree(s->op, ranks, w->size, i, s->dtype, s->red));
-    memcpy(whole + offsets[w->rank] * e, slice, mine * e);
-    CHECK(w, w->comm->ops->all_gather(w->comm, "in place", whole + offsets[w->rank] * e,
-                                      whole, offsets, s->dtype, 0, &first) == CADRE_OK);
-    CHECK(w, w->comm->ops->wait(w->comm, first) == CADRE_OK);
-    for (uint64_t i = 0; i < s->count; i++)
-        CHECK(w, load(whole, i, s->dtype) ==
-                     tree(s->op, ranks, w->size, i, s->dtype, s->red));
-    free(part);
-    free(whole);
-    free(in);
-    return CADRE_OK;
-}
-
-static cadre_status try_moves(struct world *w, const struct shape *s)
-{
-    size_t e = cadre_dtype_bytes(s->dtype);
-    uint64_t each = s->count, total = each * (uint64_t)w->size;
-    int root = (int)(s->op % (uint64_t)w->size);
-    char *in = malloc(total * e + 1), *out = malloc(total * e + 1);
-    char *expected = malloc(total * e + 1);
-    cadre_event done;
-    fill(in, each, s->op, w->rank, s->dtype);
-    fill(expected, each, s->op, root, s->dtype);
-    CHECK(w, w->comm->ops->broadcast(w->comm, "params", in, each, s->dtype, root, 0,
-                                     &done) == CADRE_OK);
-    CHECK(w, w->comm->ops->wait(w->comm, done) == CADRE_OK);
-    CHECK(w, memcmp(in, expected, each * e) == 0);
-
-    fill(in, total, s->op + 1, w->rank, s->dtype);
-    CHECK(w, w->comm->ops->all_to_all(w->comm, "turn", in, out, total, s->dtype, 0,
-                                      &done) == CADRE_OK);
-    CHECK(w, w->comm->ops->wait(w->comm, done) == CADRE_OK);
-    for (int m = 0; m < w->size; m++) {
-        fill(expected, total, s->op + 1, m, s->dtype);
-        CHECK(w, memcmp(out + (uint64_t)m * each * e,
-                        expected + (uint64_t)w->rank * each * e, each * e) == 0);
-    }
-    free(expected);
-    free(out);
-    free(in);
-    return CADRE_OK;
-}
-
-/* A ring: to the next rank, from the one before, both pending at once. */
-static cadre_status try_ring(struct world *w, const struct shape *s)
-{
-    size_t e = cadre_dtype_bytes(s->dtype);
-    int next = (w->rank + 1) % w->size, before = (w->rank + w->size - 1) % w->size;
-    char *in = malloc(s->count * e + 1), *out = malloc(s->count * e + 1);
-    char *expected = malloc(s->count * e + 1);
-    cadre_event sent, got;
-    fill(in, s->count, s->op, w->rank, s->dtype);
-    fill(expected, s->count, s->op, before, s->dtype);
-    CHECK(w, w->comm->ops->recv(w->comm, "act", out, s->count, s->dtype, before, 0,
-                                &got) == CADRE_OK);
-    CHECK(w, w->comm->ops->send(w->comm, "act", in, s->count, s->dtype, next, 0,
-                                &sent) == CADRE_OK);
-    CHECK(w, w->comm->ops->wait(w->comm, got) == CADRE_OK);
-    CHECK(w, w->comm->ops->wait(w->comm, sent) == CADRE_OK);
-    CHECK(w, memcmp(out, expected, s->count * e) == 0);
-    free(expected);
-    free(out);
-    free(in);
-    return CADRE_OK;
-}
-
-static cadre_status run_collectives(struct world *w, const char *arg)
-{
-    static const uint64_t counts[] = {0, 1, 7, 4097, 100000, 1000000};
-    static const struct shape kinds[] = {{.dtype = CADRE_F32, .red = CADRE_SUM},
-                                         {.dtype = CADRE_F64, .red = CADRE_SUM},
-                                         {.dtype = CADRE_I32, .red = CADRE_SUM},
-                                         {.dtype = CADRE_U8, .red = CADRE_MAX},
-                                         {.dtype = CADRE_F32, .red = CADRE_MAX}};
-    uint64_t op = 1;
-    cadre_status rc = CADRE_OK;
-    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
-        for (size_t n = 0; n < sizeof counts / sizeof counts[0]; n++) {
-            struct shape s = kinds[k];
-            s.count = counts[n];
-            if (s.count == 1000000 && k > 1) /* the largest for f32 and f64 alone */
-                continue;
-            s.op = op += 2;
-            CADRE_TRY(try_all_reduce(w, &s));
-            s.in_place = true;
-            CADRE_TRY(try_all_reduce(w, &s));
-            CADRE_TRY(try_scatter_gather(w, &s));
-            s.in_place = false;
-            CADRE_TRY(try_scatter_gather(w, &s));
-            CADRE_TRY(try_moves(w, &s));
-            if (w->size > 1)
-                CADRE_TRY(try_ring(w, &s));
-        }
-fail:
-    return rc;
-}
-
-static cadre_status collectives(void *arg, int rank,
-                                struct cadre_local_segment *segment)
-{
-    return with_world(run_collectives, arg, rank, segment);
-}
-
-/* ---- thousands of operations over several communicators, random delays */
-
-#define STORM_OPS 1500
-#define STORM_COUNT 300
-
-struct storm_op {
-    struct cadre_comm *comm;
-    int ranks[MAX_RANKS];
-    uint64_t op, count;
-    float *in, *out;
-    cadre_event done;
-};
-
-static cadre_status storm_check(struct world *w, struct storm_op *o)
-{
-    CHECK(w, w->comm->ops->wait(w->comm, o->done) == CADRE_OK);
-    for (uint64_t i = 0; i < o->count; i++)
-        CHECK(w, (double)o->out[i] ==
-                     tree(o->op, o->ranks, o->comm->size, i, CADRE_F32, CADRE_SUM));
-    free(o->in);
-    free(o->out);
-    o->in = NULL;
-    return CADRE_OK;
-}
-
-static void maybe_sleep(uint64_t h)
-{
-    if (h % 16 == 0)
-        nanosleep(&(struct timespec){.tv_nsec = (long)(mix(h) % 300000)}, NULL);
-}
-
-/* Groups: the world, even and odd, the world reversed. Every rank draws the same
- * sequence of kinds; what it draws for sleeping is its own. Up to eight are in flight.
- */
-static cadre_status run_storm(struct world *w, const char *arg)
-{
-    uint64_t seed = strtoull(arg, NULL, 10);
-    struct cadre_comm *groups[3] = {w->comm};
-    struct storm_op flight[8];
-    struct cadre_error err;
-    memset(flight, 0, sizeof flight);
-    CHECK(w,
-          w->comm->ops->split(w->comm, w->rank % 2, 0, &groups[1], &err) == CADRE_OK);
-    CHECK(w, w->comm->ops->split(w->comm, 0, -w->rank, &groups[2], &err) == CADRE_OK);
-    for (uint64_t n = 0; n < STORM_OPS; n++) {
-        uint64_t h = mix(seed + n);
-        struct storm_op *o = &flight[n % 8];
-        int g = (int)(h % 3);
-        if (o->in && storm_check(w, o) != CADRE_OK)
-            return CADRE_E_DIFFERS;
-        o->comm = groups[g];
-        for (int r = 0; r < o->comm->size; r++)
-            o->ranks[r] = g == 0 ? r : g == 1 ? 2 * r + w->rank % 2 : w->size - 1 - r;
-        o->op = n;
-        o->count = (h >> 8) % STORM_COUNT;
-        o->in = malloc(o->count * sizeof(float) + 1);
-        o->out = malloc(o->count * sizeof(float) + 1);
-        fill(o->in, o->count, n, w->rank, CADRE_F32);
-        cadre_event after = n % 5 == 0 ? flight[(n + 7) % 8].done : 0;
-        maybe_sleep(mix(h + 77u * (uint64_t)w->rank));
-        CHECK(w, o->comm->ops->all_reduce(o->comm, "storm", o->in, o->out, o->count,
-                                          CADRE_F32, CADRE_SUM, after,
-                                          &o->done) == CADRE_OK);
-    }
-    for (int i = 0; i < 8; i++)
-        if (flight[i].in && storm_check(w, &flight[i]) != CADRE_OK)
-            return CADRE_E_DIFFERS;
-    groups[1]->ops->destroy(groups[1]);
-    groups[2]->ops->destroy(groups[2]);
-    return CADRE_OK;
-}
-
-static cadre_status storm(void *arg, int rank, struct cadre_local_segment *segment)
-{
-    return with_world(run_storm, arg, rank, segment);
-}
-
-/* ---- failures on purpose */
-
-static cadre_status run_mismatch(struct world *w, const char *arg)
-{
-    float x[8] = {0};
-    cadre_event done;
-    cadre_comm_set_step(w->comm, 40);
-    if (w->rank == w->size - 1)
-        w->comm->ops->broadcast(w->comm, "params", x, 8, CADRE_F32, 0, 0, &done);
-    else
-        w->comm->ops->all_reduce(w->comm, "bucket 3", x, x, 8, CADRE_F32, CADRE_SUM, 0,
-                                 &done);
-    return w->comm->ops->wait(w->comm, done);
-}
-
-static cadre_status mismatch(void *arg, int rank, struct cadre_local_segment *segment)
-{
-    return with_world(run_mismatch, arg, rank, segment);
-}
-
-/* The last rank waits in a recv nobody answers, the others in a collective. */
-static cadre_status run_hang(struct world *w, const char *arg)
-{
-    float x[8] = {0};
-    cadre_event done;
-    cadre_comm_set_step(w->comm, 41);
-    if (w->rank == w->size - 1)
-        nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
-    if (w->rank == w->size - 1)
-        w->comm->ops->recv(w->comm, "act", x, 8, CADRE_F32, 0, 0, &done);
-    else
-        w->comm->ops->all_reduce(w->comm, "bucket 3", x, x, 8, CADRE_F32, CADRE_SUM, 0,
-                                 &done);
-    return w->comm->ops->wait(w->comm, done);
-}
-
-static cadre_status hang(void *arg, int rank, struct cadre_local_segment *segment)
-{
-    return with_world(run_hang, arg, rank, segment);
-}
-
-/* Collectives for ever; the last rank is killed by the test, or kills itself. */
-static cadre_status run_killed(struct world *w, const char *arg)
-{
-    float x[64] = {0};
-    cadre_event done;
-    cadre_status rc = CADRE_OK;
-    for (uint64_t n = 0; rc == CADRE_OK; n++) {
-        cadre_comm_set_step(w->comm, n);
-        if (n == 50 && w->rank == w->size - 1 && strcmp(arg, "self") == 0)
-            raise(SIGKILL);
-        rc = w->comm->ops->all_reduce(w->comm, "beat", x, x, 64, CADRE_F32, CADRE_SUM,
-                                      0, &done);
-        if (rc == CADRE_OK)
-            rc = w->comm->ops->wait(w->comm, done);
-    }
-    return rc;
-}
-
-static cadre_status killed(void *arg, int rank, struct cadre_local_segment *segment)
-{
-    return with_world(run_killed, arg, rank, segment);
-}
-
-static volatile sig_atomic_t signals_seen; /* of this process */
-
-static void count_signal(int signal)
-{
-    signals_seen++;
-}
-
-/* Processes: says that its handler is set, waits for one signal, and stops; two signals
- * are one too many. */
-static cadre_status stopped(void *arg, int rank, struct cadre_local_segment *segment)
-{
-    signal(SIGTERM, count_signal);
-    if (write(STDOUT_FILENO, ".", 1) != 1)
-        return CADRE_E_IO;
-    for (int i = 0; i < 1000 && !signals_seen; i++)
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-    for (int i = 0; i < 10; i++)
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-    return signals_seen == 1 ? CADRE_E_STOPPED : CADRE_E_DIFFERS;
-}
-
-/* The last rank ends at once with the status given, the others wait for it. */
-static cadre_status run_exits(struct world *w, const char *arg)
-{
-    float x[4] = {0};
-    cadre_event done;
-    if (w->rank == w->size - 1)
-        return arg[0] == '0' ? CADRE_OK : arg[0] == '2' ? CADRE_E_INVALID : CADRE_E_IO;
-    w->comm->ops->all_reduce(w->comm, "alone", x, x, 4, CADRE_F32, CADRE_SUM, 0, &done);
-    return w->comm->ops->wait(w->comm, done);
-}
-
-static cadre_status exits(void *arg, int rank, struct cadre_local_segment *segment)
-{
-    return with_world(run_exits, arg, rank, segment);
 }
 
 cadre_rank_main comm_case(const char *name)
@@ -487,13 +31,23 @@ cadre_rank_main comm_case(const char *name)
     static const struct {
         const char *name;
         cadre_rank_main run;
-    } cases[] = {{"collectives", collectives},
-                 {"storm", storm},
-                 {"mismatch", mismatch},
-                 {"hang", hang},
-                 {"killed", killed},
-                 {"stopped", stopped},
-                 {"exits", exits}};
+    } cases[] = {{"collectives", case_collectives},
+                 {"storm", case_storm},
+                 {"independence", case_independence},
+                 {"messages", case_messages},
+                 {"groups", case_groups},
+                 {"exhaust", case_exhaust},
+                 {"refusals", case_refusals},
+                 {"counts", case_counts},
+                 {"link", case_slow_link},
+                 {"aborted", case_aborted},
+                 {"leaver", case_leaver},
+                 {"unequal", case_unequal},
+                 {"mismatch", case_mismatch},
+                 {"hang", case_hang},
+                 {"killed", case_killed},
+                 {"stopped", case_stopped},
+                 {"exits", case_exits}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         if (strcmp(cases[i].name, name) == 0)
             return cases[i].run;

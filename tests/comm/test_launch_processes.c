@@ -93,6 +93,32 @@ START_TEST(storm_of_operations)
 }
 END_TEST
 
+static const struct {
+    const char *name;
+    int size;
+    cadre_status expected;
+    const char *text; /* in the failure */
+} plain[] = {
+    {"independence", 2, CADRE_OK, ""},
+    {"messages", 4, CADRE_OK, ""},
+    {"groups", 5, CADRE_OK, ""},
+    {"exhaust", 3, CADRE_E_COMM, "no room for another communicator of 3 ranks"},
+    {"refusals", 2, CADRE_OK, ""},
+    {"counts", 3, CADRE_OK, ""},
+    {"aborted", 3, CADRE_E_COMM, "loss is not finite at step 5"},
+    {"leaver", 3, CADRE_E_COMM, "rank 2 "},
+    {"unequal", 2, CADRE_E_COMM, "8 elements"},
+};
+
+START_TEST(plain_cases)
+{
+    char text[2048];
+    cadre_status rc = run(plain[_i].name, plain[_i].size, "60", "", text, sizeof text);
+    ck_assert_msg(rc == plain[_i].expected && strstr(text, plain[_i].text), "%s: %s",
+                  plain[_i].name, text);
+}
+END_TEST
+
 START_TEST(mismatch_names_both)
 {
     char text[2048];
@@ -199,6 +225,7 @@ Suite *test_suite(void)
     tcase_set_timeout(t, 120);
     tcase_add_loop_test(t, collectives_match_references, 1, 6);
     tcase_add_loop_test(t, storm_of_operations, 2, 6);
+    tcase_add_loop_test(t, plain_cases, 0, (int)(sizeof plain / sizeof plain[0]));
     tcase_add_test(t, mismatch_names_both);
     tcase_add_test(t, timeout_names_the_missing_rank);
     tcase_add_loop_test(t, killed_rank_ends_the_run, 1, 5);

@@ -59,15 +59,79 @@ START_TEST(timeout_names_the_missing_rank)
 }
 END_TEST
 
+/* Cases that say themselves what is wrong. */
+static const struct {
+    const char *name;
+    int size;
+    cadre_status expected;
+    const char *text; /* in the failure */
+} plain[] = {
+    {"independence", 2, CADRE_OK, NULL},
+    {"messages", 2, CADRE_OK, NULL},
+    {"messages", 4, CADRE_OK, NULL},
+    {"groups", 2, CADRE_OK, NULL},
+    {"groups", 5, CADRE_OK, NULL},
+    {"exhaust", 3, CADRE_E_COMM, "no room for another communicator of 3 ranks"},
+    {"refusals", 2, CADRE_OK, NULL},
+    {"counts", 3, CADRE_OK, NULL},
+    {"aborted", 1, CADRE_E_ABORTED, "loss is not finite at step 5"},
+    {"aborted", 2, CADRE_E_ABORTED, "loss is not finite at step 5"},
+    {"aborted", 4, CADRE_E_ABORTED, "loss is not finite at step 5"},
+    {"leaver", 2, CADRE_E_COMM, "rank 1 "},
+    {"leaver", 4, CADRE_E_COMM, "rank 3 "},
+    {"unequal", 2, CADRE_E_COMM, "8 elements"},
+};
+
+START_TEST(plain_cases)
+{
+    struct cadre_error err;
+    cadre_status rc = launch(plain[_i].name, plain[_i].size, 60, "", &err);
+    ck_assert_msg(rc == plain[_i].expected, "%s at %d ranks: %d %s", plain[_i].name,
+                  plain[_i].size, rc, err.text);
+    if (plain[_i].text)
+        ck_assert_msg(strstr(err.text, plain[_i].text), "%s", err.text);
+}
+END_TEST
+
+START_TEST(link_delays)
+{
+    struct cadre_error err;
+    struct cadre_local_config config = {
+        .size = 2, .timeout_s = 60, .link_gbytes_s = 0.1, .link_latency_s = 5e-3};
+    cadre_status rc = cadre_launch_threads(&config, comm_case("link"), NULL, &err);
+    ck_assert_msg(rc == CADRE_OK, "%s", err.text);
+}
+END_TEST
+
+START_TEST(ranks_open_once)
+{
+    struct cadre_local_config config = {.size = 2, .timeout_s = 1};
+    struct cadre_local_segment *segment;
+    struct cadre_comm *comm, *again;
+    struct cadre_error err;
+    ck_assert_int_eq(cadre_local_segment_create(&config, &segment, &err), CADRE_OK);
+    ck_assert_int_eq(cadre_local_open(segment, 2, &comm, &err), CADRE_E_INVALID);
+    ck_assert_int_eq(cadre_local_open(segment, -1, &comm, &err), CADRE_E_INVALID);
+    ck_assert_int_eq(cadre_local_open(segment, 1, &comm, &err), CADRE_OK);
+    ck_assert_int_eq(cadre_local_open(segment, 1, &again, &err), CADRE_E_INVALID);
+    ck_assert_ptr_nonnull(strstr(err.text, "rank 1"));
+    comm->ops->destroy(comm);
+    cadre_local_segment_close(segment);
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *s = suite_create("comm/local");
     TCase *t = tcase_create("threads");
-    tcase_set_timeout(t, 120);
+    tcase_set_timeout(t, 240);
     tcase_add_loop_test(t, collectives_match_references, 1, 6);
     tcase_add_loop_test(t, storm_of_operations, 2, 6);
     tcase_add_test(t, mismatch_names_both);
     tcase_add_test(t, timeout_names_the_missing_rank);
+    tcase_add_loop_test(t, plain_cases, 0, (int)(sizeof plain / sizeof plain[0]));
+    tcase_add_test(t, link_delays);
+    tcase_add_test(t, ranks_open_once);
     suite_add_tcase(s, t);
     return s;
 }

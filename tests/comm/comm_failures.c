@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Failures on purpose. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/comm/comm_cases.h"
+
+/* After an abort every rank's pending and later operations end and all see one text;
+ * the buffers are the caller's again (freed at once: the sanitizers look). */
+static cadre_status run_aborted(struct world *w, const char *arg)
+{
+    enum { N = 300000 };
+    const struct cadre_comm_ops *ops = w->comm->ops;
+    struct cadre_error err = {.code = CADRE_OK};
+    cadre_status rc = CADRE_OK;
+    cadre_event e;
+    for (int n = 0; rc == CADRE_OK; n++) {
+        float *x = calloc(N, sizeof *x);
+        CHECK(w, x);
+        CHECK(w, n < 10000);
+        rc = ops->all_reduce(w->comm, "beat", x, x, N, CADRE_F32, CADRE_SUM, 0, &e);
+        if (n == 5 && w->rank == 0)
+            ops->abort(w->comm, "loss is not finite at step 5");
+        if (rc == CADRE_OK)
+            rc = ops->wait(w->comm, e);
+        free(x);
+    }
+    CHECK(w, rc == CADRE_E_ABORTED);
+    CHECK(w, ops->barrier(w->comm, "later", 0, &e) == CADRE_E_ABORTED);
+    CHECK(w, cadre_comm_failure(w->comm, &err) == CADRE_E_ABORTED);
+    CHECK(w, strcmp(err.text, "loss is not finite at step 5") == 0);
+    ops->abort(w->comm, "a second failure");
+    cadre_comm_failure(w->comm, &err);
+    CHECK(w, strcmp(err.text, "loss is not finite at step 5") == 0);
+    return rc;
+}
+
+cadre_status case_aborted(void *arg, int rank, struct cadre_local_segment *segment)
+{
+    return comm_with_world(run_aborted, arg, rank, segment);
+}
+
+/* The last rank leaves with a collective pending that the others never post, then one
+ * pending receive; the others wait for it. Nobody hangs. */
+static cadre_status run_leaver(struct world *w, const char *arg)
+{
+    float *x = calloc(64, sizeof *x), *y = calloc(64, sizeof *y);
+    const struct cadre_comm_ops *ops = w->comm->ops;
+    cadre_event e;
+    cadre_status rc = CADRE_OK;
+    CHECK(w, x && y);
+    if (w->rank == w->size - 1) {
+        ops->recv(w->comm, "never", y, 64, CADRE_F32, 0, 0, NULL);
+        ops->all_reduce(w->comm, "half", x, x, 64, CADRE_F32, CADRE_SUM, 0, &e);
+    } else {
+        rc = ops->recv(w->comm, "act", x, 64, CADRE_F32, w->size - 1, 0, &e);
+        rc = rc == CADRE_OK ? ops->wait(w->comm, e) : rc;
+        CHECK(w, rc != CADRE_OK);
+    }
+    ops->destroy(w->comm); /* before the buffers go */
+    w->comm = NULL;
+    free(x);
+    free(y);
+    return rc;
+}
+
+cadre_status case_leaver(void *arg, int rank, struct cadre_local_segment *segment)
+{
+    return comm_with_world(run_leaver, arg, rank, segment);
+}
+
+static cadre_status run_unequal(struct world *w, const char *arg)
+{
+    float x[8] = {0};
+    cadre_event e;
+    if (w->rank == 0)
+        w->comm->ops->send(w->comm, "act", x, 8, CADRE_F32, 1, 0, &e);
+    else
+        w->comm->ops->recv(w->comm, "grad", x, 7, CADRE_F32, 0, 0, &e);
+    return w->comm->ops->wait(w->comm, e);
+}
+
+cadre_status case_unequal(void *arg, int rank, struct cadre_local_segment *segment)
+{
+    return comm_with_world(run_unequal, arg, rank, segment);
+}
+
+static cadre_status run_mismatch(struct world *w, const char *arg)
+{
+    float x[8] = {0};
+    cadre_event done;
+    cadre_comm_set_step(w->comm, 40);
+    if (w->rank == w->size - 1)
+        w->comm->ops->broadcast(w->comm, "params", x, 8, CADRE_F32, 0, 0, &done);
+    else
+        w->comm->ops->all_reduce(w->comm, "bucket 3", x, x, 8, CADRE_F32, CADRE_SUM, 0,
+                                 &done);
+    return w->comm->ops->wait(w->comm, done);
+}
+
+cadre_status case_mismatch(void *arg, int rank, struct cadre_local_segment *segment)
+{
+    return comm_with_world(run_mismatch, arg, rank, segment);
+}
+
+/* The last rank waits in a recv nobody answers, the others in a collective. */
+static cadre_status run_hang(struct world *w, const char *arg)
+{
+    float x[8] = {0};
+    cadre_event done;
+    cadre_comm_set_step(w->comm, 41);
+    if (w->rank == w->size - 1)
+        nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+    if (w->rank == w->size - 1)
+        w->comm->ops->recv(w->comm, "act", x, 8, CADRE_F32, 0, 0, &done);
+    else
+        w->comm->ops->all_reduce(w->comm, "bucket 3", x, x, 8, CADRE_F32, CADRE_SUM, 0,
+                                 &done);
+    return w->comm->ops->wait(w->comm, done);
+}
+
+cadre_status case_hang(void *arg, int rank, struct cadre_local_segment *segment)
+{
+    return comm_with_world(run_hang, arg, rank, segment);
+}
+
+/* Collectives for ever; the last rank is killed by the test, or kills itself. */
+static cadre_status run_killed(struct world *w, const char *arg)
+{
+    float x[64] = {0};
+    cadre_event done;
+    cadre_status rc = CADRE_OK;
+    for (uint64_t n = 0; rc == CADRE_OK; n++) {
+        cadre_comm_set_step(w->comm, n);
+        if (n == 50 && w->rank == w->size - 1 && strcmp(arg, "self") == 0)
+            raise(SIGKILL);
+        rc = w->comm->ops->all_reduce(w->comm, "beat", x, x, 64, CADRE_F32, CADRE_SUM,
+                                      0, &done);
+        if (rc == CADRE_OK)
+            rc = w->comm->ops->wait(w->comm, done);
+    }
+    return rc;
+}
+
+cadre_status case_killed(void *arg, int rank, struct cadre_local_segment *segment)
+{
+    return comm_with_world(run_killed, arg, rank, segment);
+}
+
+static volatile sig_atomic_t signals_seen; /* of this process */
+
+static void count_signal(int signal)
+{
+    signals_seen++;
+}
+
+/* Processes: says that its handler is set, waits for one signal, and stops; two signals
+ * are one too many. */
+cadre_status case_stopped(void *arg, int rank, struct cadre_local_segment *segment)
+{
+    signal(SIGTERM, count_signal);
+    if (write(STDOUT_FILENO, ".", 1) != 1)
+        return CADRE_E_IO;
+    for (int i = 0; i < 1000 && !signals_seen; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    for (int i = 0; i < 10; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    return signals_seen == 1 ? CADRE_E_STOPPED : CADRE_E_DIFFERS;
+}
+
+/* The last rank ends at once with the status given, the others wait for it. */
+static cadre_status run_exits(struct world *w, const char *arg)
+{
+    float x[4] = {0};
+    cadre_event done;
+    if (w->rank == w->size - 1)
+        return arg[0] == '0' ? CADRE_OK : arg[0] == '2' ? CADRE_E_INVALID : CADRE_E_IO;
+    w->comm->ops->all_reduce(w->comm, "alone", x, x, 4, CADRE_F32, CADRE_SUM, 0, &done);
+    return w->comm->ops->wait(w->comm, done);
+}
+
+cadre_status case_exits(void *arg, int rank, struct cadre_local_segment *segment)
+{
+    return comm_with_world(run_exits, arg, rank, segment);
+}

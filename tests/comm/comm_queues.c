@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Queues and groups that do not hold each other up, refusals, counting, the link. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/comm/comm_cases.h"
+
+/* ---- queues that do not hold each other up */
+
+/* A receive that waits for a send posted last, while collectives, another direction and
+ * an operation ordered after them go on. */
+static cadre_status run_independence(struct world *w, const char *arg)
+{
+    const struct cadre_comm_ops *ops = w->comm->ops;
+    int other = 1 - w->rank;
+    float x = 1, y = 0, held = 0, seven = 7, sum = 0;
+    cadre_event got, sent, reduced, late;
+    CHECK(w, w->size == 2);
+    if (w->rank == 0)
+        CHECK(w, ops->recv(w->comm, "held", &held, 1, CADRE_F32, other, 0, &got) == 0);
+    CHECK(w, ops->all_reduce(w->comm, "bucket", &x, &sum, 1, CADRE_F32, CADRE_SUM, 0,
+                             &reduced) == 0);
+    CHECK(w, ops->wait(w->comm, reduced) == 0 && sum == 2);
+    if (w->rank == 0) {
+        CHECK(w,
+              ops->send(w->comm, "back", &seven, 1, CADRE_F32, other, 0, &sent) == 0);
+        CHECK(w, ops->wait(w->comm, sent) == 0 && held == 0);
+    } else {
+        CHECK(w, ops->recv(w->comm, "back", &y, 1, CADRE_F32, other, 0, &got) == 0);
+        CHECK(w, ops->wait(w->comm, got) == 0 && y == 7);
+        CHECK(w, ops->send(w->comm, "held", &seven, 1, CADRE_F32, other, 0, NULL) == 0);
+    }
+    late = w->rank == 0 ? got : 0; /* the broadcast takes what the receive brings */
+    CHECK(w, ops->broadcast(w->comm, "chain", &held, 1, CADRE_F32, 0, late, &reduced) ==
+                 0);
+    CHECK(w, ops->wait(w->comm, reduced) == 0 && held == 7);
+    return CADRE_OK;
+}
+
+cadre_status case_independence(void *arg, int rank, struct cadre_local_segment *segment)
+{
+    return comm_with_world(run_independence, arg, rank, segment);
+}
+
+/* Many messages in a row each way, all pending at once: matched in order. */
+static cadre_status run_messages(struct world *w, const char *arg)
+{
+    enum { N = 200 };
+    const struct cadre_comm_ops *ops = w->comm->ops;
+    int32_t out[N], in[N];
+    cadre_event last = 0;
+    for (int i = 0; i < N; i++) {
+        out[i] = w->rank * 1000 + i;
+        for (int peer = 0; peer < w->size; peer++)
+            if (peer != w->rank)
+                CHECK(w, ops->send(w->comm, "m", &out[i], 1, CADRE_I32, peer, 0,
+                                   NULL) == 0);
+    }
+    for (int peer = 0; peer < w->size; peer++) {
+        if (peer == w->rank)
+            continue;
+        for (int i = 0; i < N; i++)
+            CHECK(w,
+                  ops->recv(w->comm, "m", &in[i], 1, CADRE_I32, peer, 0, &last) == 0);
+        CHECK(w, ops->wait(w->comm, last) == 0);
+        for (int i = 0; i < N; i++)
+            CHECK(w, in[i] == peer * 1000 + i);
+    }
+    CHECK(w, ops->barrier(w->comm, "end", 0, &last) == 0);
+    return ops->wait(w->comm, last);
+}
+
+cadre_status case_messages(void *arg, int rank, struct cadre_local_segment *segment)
+{
+    return comm_with_world(run_messages, arg, rank, segment);
+}
+
+/* ---- groups */
+
+/* Groups of groups, orders by key, ranks in none, and a group that goes before others.
+ */
+static cadre_status run_groups(struct world *w, const char *arg)
+{
+    const struct cadre_comm_ops *ops = w->comm->ops;
+    struct cadre_comm *reversed, *some, *pair;
+    struct cadre_error err;
+    int32_t mine = w->rank, all[MAX_RANKS];
+    uint64_t offsets[MAX_RANKS + 1];
+    cadre_event done;
+    for (int m = 0; m <= w->size; m++)
+        offsets[m] = (uint64_t)m;
+    CHECK(w, ops->split(w->comm, 5, -w->rank, &reversed, &err) == 0);
+    CHECK(w, reversed->size == w->size && reversed->rank == w->size - 1 - w->rank);
+    CHECK(w, ops->all_gather(reversed, "ids", &mine, all, offsets, CADRE_I32, 0,
+                             &done) == 0);
+    CHECK(w, ops->wait(w->comm, done) == 0); /* an event of any group of the world */
+    for (int m = 0; m < w->size; m++)
+        CHECK(w, all[m] == w->size - 1 - m);
+    CHECK(w, ops->split(w->comm, w->rank == 0 ? -1 : 0, 0, &some, &err) == 0);
+    CHECK(w, (some == NULL) == (w->rank == 0));
+    CHECK(w, !some || (some->size == w->size - 1 && some->rank == w->rank - 1));
+    if (some) {
+        CHECK(w, some->ops->split(some, some->rank / 2, 0, &pair, &err) == 0);
+        CHECK(w, pair->rank == some->rank % 2);
+        pair->ops->destroy(pair);
+        some->ops->destroy(some);
+    }
+    CHECK(w, ops->all_gather(reversed, "ids", &mine, all, offsets, CADRE_I32, 0,
+                             &done) == 0);
+    CHECK(w, ops->wait(reversed, done) == 0);
+    reversed->ops->destroy(reversed);
+    return ops->wait(w->comm, done); /* events outlive their communicator */
+}
+
+cadre_status case_groups(void *arg, int rank, struct cadre_local_segment *segment)
+{
+    return comm_with_world(run_groups, arg, rank, segment);
+}
+
+/* Splits until the segment is full: an error in words on every rank, no hang. */
+static cadre_status run_exhaust(struct world *w, const char *arg)
+{
+    struct cadre_comm *made[200];
+    struct cadre_error err = {.code = CADRE_OK};
+    int n = 0;
+    cadre_status rc = CADRE_OK;
+    while (n < 200 && rc == CADRE_OK) {
+        rc = w->comm->ops->split(w->comm, 0, 0, &made[n], &err);
+        n += rc == CADRE_OK;
+    }
+    CHECK(w, n > 8 && n < 200 && strstr(err.text, "no room for another communicator"));
+    while (n > 0) {
+        n--;
+        made[n]->ops->destroy(made[n]);
+    }
+    return rc;
+}
+
+cadre_status case_exhaust(void *arg, int rank, struct cadre_local_segment *segment)
+{
+    return comm_with_world(run_exhaust, arg, rank, segment);
+}
+
+/* ---- arguments, counting */
+
+static cadre_status run_refusals(struct world *w, const char *arg)
+{
+    const struct cadre_comm_ops *ops = w->comm->ops;
+    struct cadre_comm *c = w->comm;
+    uint64_t down[] = {0, 3, 2}, late[] = {1, 2, 3}, good[] = {0, 1, 2};
+    float x[4] = {0}, y[4];
+    cadre_event e;
+    CHECK(w, w->size == 2);
+    CHECK(w, ops->all_reduce(c, "a", x, x, 4, 99, CADRE_SUM, 0, &e) == CADRE_E_INVALID);
+    CHECK(w, ops->all_reduce(c, "a", x, x, 4, CADRE_F32, 7, 0, &e) == CADRE_E_INVALID);
+    CHECK(w, ops->all_reduce(c, "a", x, x, 4, CADRE_U8, CADRE_SUM, 0, &e) ==
+                 CADRE_E_INVALID);
+    CHECK(w, ops->all_reduce(c, "a", x, x, UINT64_MAX / 2, CADRE_F32, CADRE_SUM, 0,
+                             &e) == CADRE_E_INVALID);
+    CHECK(w, ops->reduce_scatter(c, "b", x, y, down, CADRE_F32, CADRE_SUM, 0, &e) ==
+                 CADRE_E_INVALID);
+    CHECK(w, ops->all_gather(c, "c", x, y, late, CADRE_F32, 0, &e) == CADRE_E_INVALID);
+    CHECK(w, ops->all_gather(c, "c", x, y, NULL, CADRE_F32, 0, &e) == CADRE_E_INVALID);
+    CHECK(w, ops->broadcast(c, "d", x, 4, CADRE_F32, 2, 0, &e) == CADRE_E_INVALID);
+    CHECK(w, ops->broadcast(c, "d", x, 4, CADRE_F32, -1, 0, &e) == CADRE_E_INVALID);
+    CHECK(w, ops->all_to_all(c, "e", x, y, 3, CADRE_F32, 0, &e) == CADRE_E_INVALID);
+    CHECK(w, ops->all_to_all(c, "e", x, x, 4, CADRE_F32, 0, &e) == CADRE_E_INVALID);
+    CHECK(w, ops->send(c, "f", x, 1, CADRE_F32, w->rank, 0, &e) == CADRE_E_INVALID);
+    CHECK(w, ops->recv(c, "f", x, 1, CADRE_F32, 2, 0, &e) == CADRE_E_INVALID);
+    CHECK(w, ops->wait(c, UINT64_MAX) == CADRE_E_INVALID);
+    CHECK(w, ops->wait(c, 12345) == CADRE_E_INVALID);
+    /* none of it was posted: the queue is in order */
+    CHECK(w, ops->all_gather(c, "g", x, y, good, CADRE_F32, 0, &e) == CADRE_OK);
+    CHECK(w, ops->wait(c, e) == CADRE_OK && ops->wait(c, 0) == CADRE_OK);
+    return CADRE_OK;
+}
+
+cadre_status case_refusals(void *arg, int rank, struct cadre_local_segment *segment)
+{
+    return comm_with_world(run_refusals, arg, rank, segment);
+}
+
+static cadre_status run_counts(struct world *w, const char *arg)
+{
+    const struct cadre_comm_ops *ops = w->comm->ops;
+    uint64_t offsets[] = {0, 10, 10, 40};
+    float x[60] = {0}, y[60];
+    struct cadre_comm_stats stats;
+    cadre_event e, got;
+    int next = (w->rank + 1) % 3, before = (w->rank + 2) % 3;
+    CHECK(w, w->size == 3);
+    CHECK(w,
+          ops->all_reduce(w->comm, NULL, x, y, 60, CADRE_F32, CADRE_SUM, 0, &e) == 0);
+    CHECK(w, ops->reduce_scatter(w->comm, NULL, x, y, offsets, CADRE_F32, CADRE_SUM, 0,
+                                 &e) == 0);
+    CHECK(w, ops->broadcast(w->comm, NULL, x, 60, CADRE_F32, 1, 0, &e) == 0);
+    CHECK(w, ops->barrier(w->comm, NULL, 0, &e) == 0);
+    CHECK(w, ops->wait(w->comm, e) == 0);
+    CHECK(w, ops->send(w->comm, NULL, x, 5, CADRE_F32, next, 0, &e) == 0);
+    CHECK(w, ops->recv(w->comm, NULL, y, 5, CADRE_F32, before, 0, &got) == 0);
+    CHECK(w, ops->wait(w->comm, e) == 0 && ops->wait(w->comm, got) == 0);
+    ops->stats(w->comm, &stats);
+    CHECK(w, stats.operations == 6);
+    CHECK(w, stats.bytes == 2 * (240 * 2 / 3) + 160 * 2 / 3 + 240 + 20);
+    CHECK(w, stats.busy_s > 0 && stats.waited_s > 0);
+    return CADRE_OK;
+}
+
+cadre_status case_counts(void *arg, int rank, struct cadre_local_segment *segment)
+{
+    return comm_with_world(run_counts, arg, rank, segment);
+}
+
+/* 3 operations of 2 MB on a link of 0.1 GB/s and 5 ms: at 2 ranks an all_reduce sends
+ * its whole size, so 20 ms each, one after the other on the link. */
+static cadre_status run_link(struct world *w, const char *arg)
+{
+    enum { N = 500000 };
+    const struct cadre_comm_ops *ops = w->comm->ops;
+    float *x = calloc(N, sizeof *x);
+    cadre_event e, got = 0;
+    CHECK(w, x && w->size == 2);
+    CHECK(w, ops->barrier(w->comm, "start", 0, &e) == 0 && ops->wait(w->comm, e) == 0);
+    uint64_t began = comm_now_ns();
+    for (int i = 0; i < 2; i++)
+        CHECK(w, ops->all_reduce(w->comm, "slow", x, x, N, CADRE_F32, CADRE_SUM, 0,
+                                 &e) == 0);
+    CHECK(w, ops->wait(w->comm, e) == 0);
+    CHECK(w, comm_now_ns() - began >=
+                 45000000); /* at the least, however loaded the machine */
+    began = comm_now_ns();
+    if (w->rank == 0)
+        CHECK(w, ops->send(w->comm, "slow", x, N, CADRE_F32, 1, 0, &got) == 0);
+    else
+        CHECK(w, ops->recv(w->comm, "slow", x, N, CADRE_F32, 0, 0, &got) == 0);
+    CHECK(w, ops->wait(w->comm, got) == 0);
+    CHECK(w, w->rank == 1 || comm_now_ns() - began >= 25000000);
+    free(x);
+    return CADRE_OK;
+}
+
+cadre_status case_slow_link(void *arg, int rank, struct cadre_local_segment *segment)
+{
+    return comm_with_world(run_link, arg, rank, segment);
+}

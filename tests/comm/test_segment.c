@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The segment: wrong descriptors are refused, the first failure stays, notes tell. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/comm/local/shared.h"
+#include "tests/support/check_main.h"
+
+static struct cadre_local_segment *create(int size, bool processes)
+{
+    struct cadre_local_config config = {
+        .size = size, .processes = processes, .timeout_s = 5};
+    struct cadre_local_segment *segment;
+    struct cadre_error err;
+    ck_assert_int_eq(cadre_local_segment_create(&config, &segment, &err), CADRE_OK);
+    return segment;
+}
+
+START_TEST(opens_in_another_mapping)
+{
+    struct cadre_local_segment *made = create(64, true), *opened;
+    char text[256];
+    int fd = dup(cadre_local_segment_fd(made));
+    ck_assert_int_eq(cadre_local_segment_open(fd, &opened, NULL), CADRE_OK);
+    ck_assert_int_eq(opened->shared->config.size, 64);
+    cadre_local_segment_failure(opened, text, sizeof text);
+    ck_assert_str_eq(text, "");
+    ck_assert(cadre_local_segment_store_failure(made, CADRE_E_COMM, "the first"));
+    ck_assert(!cadre_local_segment_store_failure(opened, CADRE_E_COMM, "the second"));
+    cadre_local_segment_failure(opened, text, sizeof text);
+    ck_assert_str_eq(text, "the first");
+    cadre_local_segment_failure(opened, text, 4);
+    ck_assert_str_eq(text, "the");
+    cadre_local_segment_close(opened);
+    cadre_local_segment_close(made);
+    cadre_local_segment_close(NULL);
+}
+END_TEST
+
+START_TEST(wrong_descriptors)
+{
+    struct cadre_local_segment *segment;
+    struct cadre_error err;
+    char *dir = test_tmpdir(), path[1100];
+    uint64_t lies[2] = {LOCAL_MAGIC, UINT64_C(1) << 40};
+    ck_assert_int_eq(cadre_local_segment_open(987, &segment, &err), CADRE_E_INVALID);
+    ck_assert_ptr_nonnull(strstr(err.text, "987"));
+    ck_assert_int_eq(
+        cadre_local_segment_open(open("/dev/null", O_RDWR), &segment, &err),
+        CADRE_E_INVALID);
+    snprintf(path, sizeof path, "%s/x", dir);
+    int fd = open(path, O_RDWR | O_CREAT, 0600);
+    ck_assert_int_eq(cadre_local_segment_open(fd, &segment, &err), CADRE_E_INVALID);
+    ck_assert_int_eq((int)write(fd, lies, sizeof lies), (int)sizeof lies);
+    ck_assert_int_eq(cadre_local_segment_open(fd, &segment, &err), CADRE_E_INVALID);
+    close(fd);
+    test_tmpdir_remove(dir);
+    free(dir);
+}
+END_TEST
+
+START_TEST(notes_tell_what_a_rank_did)
+{
+    struct cadre_local_segment *segment = create(3, false);
+    struct local_note note = {
+        .sequence = 812, .kind = LOCAL_ALL_REDUCE, .label = "ddp bucket 3"};
+    char text[256];
+    cadre_local_note_text(segment, 1, text, sizeof text);
+    ck_assert_str_eq(text, "never opened its communicator");
+    atomic_store(&segment->shared->ranks[1].opened, 1);
+    atomic_store(&segment->shared->ranks[1].step, 40);
+    cadre_local_note_write(&segment->shared->ranks[1].note, &note);
+    cadre_local_note_text(segment, 1, text, sizeof text);
+    ck_assert_str_eq(text, "was last seen in all_reduce #812 'ddp bucket 3' (step 40)");
+    cadre_local_segment_fail(segment, 1, "was killed by signal 9 (Killed)");
+    cadre_local_segment_failure(segment, text, sizeof text);
+    ck_assert_str_eq(text,
+                     "rank 1 was killed by signal 9 (Killed); it was last seen in "
+                     "all_reduce #812 'ddp bucket 3' (step 40)");
+    cadre_local_segment_close(segment);
+}
+END_TEST
+
+START_TEST(room_is_bounded)
+{
+    struct cadre_local_segment *segment = create(4, true);
+    uint64_t at, last = 0;
+    int n = 0;
+    while (cadre_local_group_create(segment, 4, &at)) {
+        ck_assert_uint_gt(at, last);
+        last = at;
+        n++;
+    }
+    ck_assert_int_ge(n, 8);
+    ck_assert_int_le(n, 64);
+    cadre_local_segment_close(segment);
+}
+END_TEST
+
+Suite *test_suite(void)
+{
+    Suite *s = suite_create("comm/segment");
+    TCase *t = tcase_create("segment");
+    tcase_add_test(t, opens_in_another_mapping);
+    tcase_add_test(t, wrong_descriptors);
+    tcase_add_test(t, notes_tell_what_a_rank_did);
+    tcase_add_test(t, room_is_bounded);
+    suite_add_tcase(s, t);
+    return s;
+}
