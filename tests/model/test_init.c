@@ -17,7 +17,7 @@ static struct cadre_model *create(const struct cadre_model_config *config, int t
     return model;
 }
 
-static unsigned char *values(const struct cadre_model *model, uint32_t index)
+static void *values(const struct cadre_model *model, uint32_t index)
 {
     uint64_t count = cadre_shape_count(&model->params[index].local);
     unsigned char *out = malloc(count * cadre_dtype_bytes(model->config.dtype));
@@ -118,7 +118,7 @@ START_TEST(values_have_their_scale)
     config.vocab = 5000;
     config.tied = true;
     struct cadre_model *model = create(&config, 0, 1);
-    double *wte = (double *)values(model, 0), sum = 0, square = 0;
+    double *wte = values(model, 0), sum = 0, square = 0;
     double n = 5000 * 24;
     for (int i = 0; i < 5000 * 24; i++) {
         sum += wte[i];
@@ -131,12 +131,12 @@ START_TEST(values_have_their_scale)
     ck_assert(wte[17] == expected);
 
     uint32_t head = (uint32_t)cadre_model_find(model, "lm_head.weight");
-    double *tied = (double *)values(model, head);
+    double *tied = values(model, head);
     ck_assert_mem_eq(tied, wte, (size_t)n * sizeof *wte);
-    double *gain = (double *)values(
-        model, (uint32_t)cadre_model_find(model, "transformer.ln_f.weight"));
-    double *shift = (double *)values(
-        model, (uint32_t)cadre_model_find(model, "transformer.ln_f.bias"));
+    double *gain =
+        values(model, (uint32_t)cadre_model_find(model, "transformer.ln_f.weight"));
+    double *shift =
+        values(model, (uint32_t)cadre_model_find(model, "transformer.ln_f.bias"));
     for (int i = 0; i < 24; i++)
         ck_assert(gain[i] == 1 && shift[i] == 0);
     free(wte);

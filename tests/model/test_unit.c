@@ -19,7 +19,7 @@ static void check_split(enum cadre_arch arch, uint32_t dtype)
 {
     struct cadre_model_config config = test_small_model(arch);
     struct test_trainer t;
-    unsigned char *both[64];
+    unsigned char *both[64] = {0};
     config.dtype = dtype;
     config.tied = true;
     test_trainer_open(&t, &config, 0, 1, 3, 7);
@@ -53,7 +53,7 @@ START_TEST(gradients_accumulate)
     for (int arch = CADRE_ARCH_GPT2; arch <= CADRE_ARCH_LLAMA; arch++) {
         struct cadre_model_config config = test_small_model((enum cadre_arch)arch);
         struct test_trainer t;
-        unsigned char *once[64];
+        unsigned char *once[64] = {0};
         test_trainer_open(&t, &config, 0, 1, 3, 7);
         test_trainer_scramble(&t, 1, 0.3);
         test_trainer_random_batch(&t, 2, 3, 7);
@@ -73,6 +73,47 @@ START_TEST(gradients_accumulate)
         }
         test_trainer_close(&t);
     }
+}
+END_TEST
+
+/* A model large enough for several tiles an op: the bits are those of one thread. */
+static void check_threads(enum cadre_arch arch, uint32_t dtype)
+{
+    struct cadre_device_config three = {.kind = "cpu", .threads = 3};
+    struct cadre_model_config config = test_small_model(arch);
+    struct test_trainer t;
+    unsigned char *single[64] = {0};
+    config.channels = 96;
+    config.hidden = 300;
+    config.vocab = 700;
+    config.context = 80;
+    config.dtype = dtype;
+    test_trainer_open(&t, &config, 0, 1, 5, 80);
+    test_trainer_init(&t, 1);
+    test_trainer_random_batch(&t, 2, 5, 80);
+    double loss = test_trainer_forward(&t, 5, 80);
+    test_trainer_backward(&t, false);
+    copy_grads(&t, single);
+
+    struct cadre_device *device = t.device;
+    ck_assert_int_eq(cadre_device_open(&three, &t.device, NULL), CADRE_OK);
+    double again = test_trainer_forward(&t, 5, 80);
+    test_trainer_backward(&t, false);
+    ck_assert_mem_eq(&again, &loss, sizeof loss);
+    for (uint32_t i = 0; i < t.model->n_params; i++) {
+        ck_assert_mem_eq(t.grads[i], single[i], test_trainer_count(&t, i) * t.element);
+        free(single[i]);
+    }
+    cadre_device_close(t.device);
+    t.device = device;
+    test_trainer_close(&t);
+}
+
+START_TEST(threads_change_no_bit)
+{
+    check_threads(CADRE_ARCH_GPT2, CADRE_F32);
+    check_threads(CADRE_ARCH_GPT2, CADRE_F64);
+    check_threads(CADRE_ARCH_LLAMA, CADRE_F32);
 }
 END_TEST
 
@@ -146,6 +187,7 @@ Suite *test_suite(void)
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, split_backward_changes_no_bit);
     tcase_add_test(tc, gradients_accumulate);
+    tcase_add_test(tc, threads_change_no_bit);
     tcase_add_test(tc, outputs_are_causal);
     tcase_add_test(tc, sizes_are_aligned_and_grow);
     tcase_add_test(tc, bad_calls_are_refused);

@@ -170,7 +170,7 @@ START_TEST(decay_is_of_the_slice)
         slice = slice_of(&off, 0, COUNT);
         step(&none, device, &slice, 1, 1);
         ck_assert_mem_eq(without.param, off.param, sizeof off.param);
-        ck_assert(memcmp(with.param, off.param, sizeof off.param) != 0);
+        ck_assert(with.param[17] != off.param[17]);
         cadre_device_close(device);
     }
 }

@@ -298,7 +298,7 @@ double test_trainer_grad_norm(struct test_trainer *t)
     uint64_t total = 0, done = 0;
     for (uint32_t i = 0; i < model->n_params; i++)
         total += cadre_norm_chunks(test_trainer_count(t, i));
-    double *sums = calloc(total, sizeof *sums);
+    double *sums = calloc(total + 1, sizeof *sums);
     for (uint32_t i = 0; i < model->n_params; i++) {
         uint64_t count = test_trainer_count(t, i);
         if (model->params[i].tied_to >= 0)
