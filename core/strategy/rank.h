@@ -40,6 +40,7 @@ struct cadre_step_report {
     double loss; /* mean over the targets of the whole step, equal on all ranks */
     double grad_norm; /* global, before clipping */
     double lr;
+    bool stop; /* some rank wanted to stop: equal on all ranks */
     struct cadre_step_times times;
 };
 
@@ -79,6 +80,14 @@ cadre_status cadre_rank_bind(struct cadre_rank *rank, struct cadre_comm *world,
  * text. Errors: CADRE_E_NUMERIC names step, rank and tensor. */
 cadre_status cadre_rank_step(struct cadre_rank *rank, uint64_t step,
                              struct cadre_step_report *report);
+
+/* Does this rank speak for a parameter's OPT range, in the norm and in checkpoints? Exactly
+ * one of the ranks that hold the same values does. */
+bool cadre_rank_speaks_for(const struct cadre_rank *rank, uint32_t param);
+
+/* [collective: world] values (n) become their sum over the ranks. */
+cadre_status cadre_rank_sum(struct cadre_rank *rank, const char *label, double *values,
+                            uint64_t n);
 
 /* Nothing in flight: parameters and states may be read. */
 cadre_status cadre_rank_quiesce(struct cadre_rank *rank);

@@ -46,9 +46,7 @@ static cadre_status add_tied(struct cadre_rank *rank)
     return CADRE_OK;
 }
 
-/* Does this rank put the chunk sums of a parameter into the global norm? Exactly one of the
- * ranks that hold the same values does. */
-static bool counts_in_norm(const struct cadre_rank *rank, uint32_t param)
+bool cadre_rank_speaks_for(const struct cadre_rank *rank, uint32_t param)
 {
     for (int a = 0; a < rank->mesh.n; a++) {
         const struct cadre_axis *axis = &rank->mesh.axis[a];
@@ -77,9 +75,8 @@ static bool replicated(const struct cadre_rank *rank)
     return true;
 }
 
-/* out = sum over the world, where every element but one rank's is zero. */
-static cadre_status gather(struct cadre_rank *rank, const char *label, double *values,
-                           uint64_t n)
+cadre_status cadre_rank_sum(struct cadre_rank *rank, const char *label, double *values,
+                            uint64_t n)
 {
     if (!rank->world || rank->world->size == 1)
         return CADRE_OK;
@@ -99,7 +96,7 @@ static cadre_status global_norm(struct cadre_rank *rank, double *norm)
     for (uint32_t i = 0; i < rank->model->n_params; i++) {
         const struct cadre_param *p = &rank->model->params[i];
         bool mine = s < rank->n_slices && rank->slices[s].param == i;
-        if (mine && (everywhere || counts_in_norm(rank, i))) {
+        if (mine && (everywhere || cadre_rank_speaks_for(rank, i))) {
             const struct cadre_opt_slice *slice = &rank->slices[s];
             cadre_status rc = device->ops->sum_squares(
                 device, rank->model->config.dtype, slice->grad, (int64_t)slice->count,
@@ -112,8 +109,8 @@ static cadre_status global_norm(struct cadre_rank *rank, double *norm)
             first += cadre_norm_chunks(cadre_shape_count(&p->local));
     }
     if (!everywhere) {
-        cadre_status rc =
-            gather(rank, "gradient norm", rank->norm_chunks, rank->n_norm_chunks);
+        cadre_status rc = cadre_rank_sum(rank, "gradient norm", rank->norm_chunks,
+                                         rank->n_norm_chunks);
         if (rc != CADRE_OK)
             return rc;
     }
@@ -137,16 +134,21 @@ static const char *culprit(const struct cadre_rank *rank)
     return "?";
 }
 
-static cadre_status mean_loss(struct cadre_rank *rank, double *loss)
+/* The step's loss from every rank's micro-batches, and whether somebody wants to stop: one
+ * exchange for both, in which all but one rank's element is zero. */
+static cadre_status mean_loss(struct cadre_rank *rank, struct cadre_step_report *report)
 {
     const struct cadre_run_spec *spec = rank->spec;
     int64_t leaves = spec->global_batch / spec->micro_batch;
     int64_t targets = spec->model.classes > 0 ? 1 : spec->time;
     if (rank->model->tp_rank != 0)
         memset(rank->losses, 0, (size_t)leaves * sizeof(double));
-    cadre_status rc = gather(rank, "losses", rank->losses, (uint64_t)leaves);
+    rank->losses[leaves] = rank->wants_stop;
+    cadre_status rc =
+        cadre_rank_sum(rank, "losses", rank->losses, (uint64_t)leaves + 1);
     if (rc != CADRE_OK)
         return rc;
+    report->stop = rank->losses[leaves] > 0;
     for (int64_t i = 0; i < leaves; i++)
         if (!isfinite(rank->losses[i]))
             return cadre_fail(
@@ -156,8 +158,8 @@ static cadre_status mean_loss(struct cadre_rank *rank, double *loss)
                 (unsigned long long)rank->step, (long long)i,
                 (long long)(rank->plan.leaf_stride == 1 ? i / rank->plan.leaves
                                                         : i % rank->plan.leaf_stride));
-    *loss = cadre_tree_sum(rank->losses, (size_t)leaves) /
-            (double)(spec->global_batch * targets);
+    report->loss = cadre_tree_sum(rank->losses, (size_t)leaves) /
+                   (double)(spec->global_batch * targets);
     return CADRE_OK;
 }
 
@@ -211,7 +213,7 @@ cadre_status cadre_rank_step(struct cadre_rank *rank, uint64_t step,
         .struct_size = sizeof run, .h = rank, .run = run_sequential};
     CADRE_TRY(cadre_chain_step(&rank->chain, &work, &run));
     CADRE_TRY(cadre_chain_sync(&rank->chain, CADRE_SYNC_GRADS));
-    CADRE_TRY(mean_loss(rank, &report->loss));
+    CADRE_TRY(mean_loss(rank, report));
     optim = cadre_now_s();
     CADRE_TRY(add_tied(rank));
     CADRE_TRY(update(rank, report));

@@ -25,6 +25,7 @@ struct cadre_spec {
 /* What a command wants of a spec. */
 struct cadre_spec_request {
     const char *out; /* --out, or NULL: run.out/NAME */
+    const char *name; /* of the run where run.name is empty: the file's */
     int given_ranks; /* ranks that a launcher outside started, 0: none */
     bool need_data; /* open the data set */
     bool keep_context; /* the model may be longer than a sample (generate, eval) */

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/train/snapshot.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/hash.h"
+#include "core/base/log.h"
+#include "core/base/memory.h"
+#include "core/base/path.h"
+#include "core/checkpoint/checkpoint.h"
+#include "core/checkpoint/hf.h"
+#include "core/tensor/dtype.h"
+
+/* ---- what a checkpoint holds ---- */
+
+/* The owned parameters in canonical layout; caller frees. */
+static struct cadre_safetensors_spec *tensor_table(const struct cadre_model *model,
+                                                   size_t *n)
+{
+    struct cadre_safetensors_spec *table = cadre_calloc(model->n_params, sizeof *table);
+    *n = 0;
+    for (uint32_t i = 0; table && i < model->n_params; i++) {
+        const struct cadre_param *p = &model->params[i];
+        if (p->tied_to >= 0)
+            continue;
+        struct cadre_safetensors_spec *t = &table[(*n)++];
+        t->name = p->name;
+        t->dtype = model->config.dtype;
+        t->ndim = p->shape.ndim;
+        for (uint32_t d = 0; d < p->shape.ndim; d++)
+            t->dim[d] = p->shape.dim[d];
+    }
+    return table;
+}
+
+static int moments_of(const struct cadre_run_spec *run)
+{
+    if (run->optim.kind == CADRE_OPTIMIZER_ADAMW)
+        return 2;
+    return run->optim.momentum != 0 ? 1 : 0;
+}
+
+static char *root_of(const struct cadre_spec *spec)
+{
+    return cadre_path_join(spec->out, "checkpoints");
+}
+
+/* A parameter cut by tensor parallelism is not a flat range of its logical self. */
+static cadre_status refuse_cut(const struct cadre_rank *rank, struct cadre_error *err)
+{
+    if (rank->model->tp_size == 1)
+        return CADRE_OK;
+    return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                      "checkpoints of tensor-parallel runs are not yet supported");
+}
+
+/* ---- saving ---- */
+
+static cadre_status write_part(struct cadre_checkpoint_writer *writer,
+                               struct cadre_rank *rank, enum cadre_checkpoint_part part,
+                               const struct cadre_opt_slice *slice, const void *data,
+                               struct cadre_error *err)
+{
+    struct cadre_device *device = rank->device;
+    size_t bytes = slice->count * rank->store.elem_bytes;
+    void *host = malloc(bytes);
+    if (!host)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory to save a parameter");
+    cadre_status rc = device->ops->to_host(device, host, data, bytes);
+    if (rc == CADRE_OK)
+        rc =
+            cadre_checkpoint_write(writer, part, rank->model->params[slice->param].name,
+                                   slice->begin, slice->count, host, err);
+    free(host);
+    return rc;
+}
+
+static cadre_status write_slices(struct cadre_checkpoint_writer *writer,
+                                 struct cadre_rank *rank, struct cadre_error *err)
+{
+    int moments = moments_of(rank->spec);
+    cadre_status rc = CADRE_OK;
+    for (size_t s = 0; rc == CADRE_OK && s < rank->n_slices; s++) {
+        const struct cadre_opt_slice *slice = &rank->slices[s];
+        if (!cadre_rank_speaks_for(rank, slice->param))
+            continue;
+        const void *values = cadre_store_opt_data(&rank->store, slice->param);
+        rc = write_part(writer, rank, CADRE_CHECKPOINT_PARAM, slice, values, err);
+        if (rc == CADRE_OK && moments > 0)
+            rc = write_part(writer, rank, CADRE_CHECKPOINT_EXP_AVG, slice,
+                            slice->exp_avg, err);
+        if (rc == CADRE_OK && moments > 1)
+            rc = write_part(writer, rank, CADRE_CHECKPOINT_EXP_AVG_SQ, slice,
+                            slice->exp_avg_sq, err);
+    }
+    return rc;
+}
+
+/* config.json beside the tensors makes the checkpoint a Hugging Face folder. */
+static cadre_status write_model_config(const struct cadre_run_spec *run,
+                                       const char *root, int64_t step,
+                                       struct cadre_error *err)
+{
+    const struct cadre_model_config *m = &run->model;
+    bool llama = m->arch == CADRE_ARCH_LLAMA;
+    struct cadre_hf_config config = {
+        .arch = llama ? CADRE_HF_LLAMA : CADRE_HF_GPT2,
+        .layers = m->layers,
+        .channels = m->channels,
+        .heads = m->heads,
+        .kv_heads = m->kv_heads,
+        .hidden = m->hidden,
+        .context = m->context,
+        .vocab = m->vocab,
+        .classes = m->classes,
+        .tied = m->tied,
+        .norm_eps = m->norm_eps,
+        .rope_theta = llama ? m->rope_theta : 0,
+    };
+    char *dir = cadre_checkpoint_partial(root, (uint64_t)step);
+    cadre_status rc = dir ? cadre_hf_config_write(dir, &config, err)
+                          : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+    free(dir);
+    return rc;
+}
+
+static cadre_status commit(const struct cadre_spec *spec, const char *root,
+                           int64_t step, struct cadre_error *err)
+{
+    char *text = NULL, data[17], batch[32];
+    size_t size = 0;
+    FILE *memory = open_memstream(&text, &size);
+    if (!memory)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the options' text");
+    cadre_status rc = cadre_options_write(spec->options, memory, err);
+    fclose(memory);
+    cadre_hash_hex(spec->data_info.fingerprint, data);
+    snprintf(batch, sizeof batch, "%lld", (long long)spec->run.global_batch);
+    const struct cadre_checkpoint_value values[] = {
+        {"data_fingerprint", data},
+        {"global_batch", batch},
+        {"optimizer", cadre_options_str(spec->options, "optim.name")},
+        {"stack", spec->stack},
+    };
+    struct cadre_checkpoint_state state = {
+        .step = (uint64_t)step,
+        .samples = (uint64_t)(step * spec->run.global_batch),
+        .seed = spec->run.seed,
+        .options = text,
+        .n_values = sizeof values / sizeof values[0],
+        .values = values,
+    };
+    if (rc == CADRE_OK)
+        rc = cadre_checkpoint_commit(
+            root, spec->run.ranks, &state,
+            (size_t)cadre_options_i64(spec->options, "checkpoint.keep"), err);
+    free(text);
+    return rc;
+}
+
+/* [collective] Do all ranks report OK? A barrier too. */
+static cadre_status all_well(struct cadre_rank *rank, cadre_status mine,
+                             struct cadre_error *err)
+{
+    double bad = mine != CADRE_OK;
+    cadre_status rc = cadre_rank_sum(rank, "checkpoint vote", &bad, 1);
+    if (mine != CADRE_OK)
+        return mine;
+    if (rc != CADRE_OK)
+        return cadre_fail(err, rc, "the ranks could not agree on a checkpoint");
+    if (bad > 0)
+        return cadre_fail(err, CADRE_E_ABORTED, "another rank could not save");
+    return CADRE_OK;
+}
+
+static cadre_status write_own(struct cadre_rank *rank, const char *root, int64_t step,
+                              struct cadre_error *err)
+{
+    struct cadre_checkpoint_writer *writer = NULL;
+    cadre_status rc =
+        cadre_checkpoint_writer_open(root, (uint64_t)step, rank->index, &writer, err);
+    if (rc == CADRE_OK)
+        rc = write_slices(writer, rank, err);
+    if (rc == CADRE_OK)
+        rc = cadre_checkpoint_sync(writer, err);
+    cadre_checkpoint_writer_close(writer);
+    return rc;
+}
+
+static cadre_status begin(struct cadre_rank *rank, const char *root, int64_t step,
+                          struct cadre_error *err)
+{
+    size_t n;
+    struct cadre_safetensors_spec *table = tensor_table(rank->model, &n);
+    if (!table)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the tensor table");
+    cadre_status rc = cadre_checkpoint_begin(root, (uint64_t)step, table, n,
+                                             moments_of(rank->spec), err);
+    free(table);
+    return rc;
+}
+
+cadre_status cadre_snapshot_save(struct cadre_rank *rank, const struct cadre_spec *spec,
+                                 int64_t step, struct cadre_error *err)
+{
+    bool first = rank->index == 0;
+    char *root = root_of(spec);
+    cadre_status rc = root ? refuse_cut(rank, err)
+                           : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+    if (rc == CADRE_OK && first)
+        rc = begin(rank, root, step, err);
+    rc = all_well(rank, rc, err);
+    if (rc == CADRE_OK) {
+        rc = write_own(rank, root, step, err);
+        if (rc == CADRE_OK && first)
+            rc = write_model_config(rank->spec, root, step, err);
+        rc = all_well(rank, rc, err);
+        if (rc == CADRE_OK && first)
+            rc = commit(spec, root, step, err);
+        rc = all_well(rank, rc, err);
+        if (rc != CADRE_OK && first)
+            cadre_checkpoint_abandon(root, (uint64_t)step, NULL);
+    }
+    free(root);
+    return rc;
+}
+
+/* ---- loading ---- */
+
+/* Where values come from: a checkpoint part, or a Hugging Face folder. */
+struct source {
+    struct cadre_checkpoint *checkpoint;
+    enum cadre_checkpoint_part part;
+    const struct cadre_hf *hf;
+};
+
+static cadre_status read_range(struct cadre_rank *rank, const struct source *from,
+                               uint32_t param, const struct cadre_share *share,
+                               void *to, struct cadre_error *err)
+{
+    const char *name = rank->model->params[param].name;
+    uint32_t dtype = rank->model->config.dtype;
+    size_t bytes = share->count * rank->store.elem_bytes;
+    void *host = malloc(bytes);
+    cadre_status rc;
+    if (!host)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory to load '%s'", name);
+    if (from->hf)
+        rc =
+            cadre_hf_read(from->hf, name, share->begin, share->count, dtype, host, err);
+    else
+        rc = cadre_checkpoint_read(from->checkpoint, from->part, name, share->begin,
+                                   share->count, dtype, host, err);
+    if (rc == CADRE_OK)
+        rc = rank->device->ops->to_device(rank->device, to, host, bytes);
+    free(host);
+    return rc;
+}
+
+static cadre_status read_params(struct cadre_rank *rank, const struct source *from,
+                                struct cadre_error *err)
+{
+    cadre_status rc = refuse_cut(rank, err);
+    for (uint32_t i = 0; rc == CADRE_OK && i < rank->model->n_params; i++) {
+        struct cadre_share share = cadre_store_share(&rank->store, i, CADRE_KIND_PARAM);
+        const struct cadre_store_param *p = &rank->store.param[i];
+        if (share.count)
+            rc = read_range(rank, from, i, &share,
+                            share.placed ? p->data_shard : p->data, err);
+    }
+    return rc;
+}
+
+static cadre_status read_states(struct cadre_rank *rank,
+                                struct cadre_checkpoint *checkpoint,
+                                struct cadre_error *err)
+{
+    int moments = moments_of(rank->spec);
+    const struct source avg = {.checkpoint = checkpoint,
+                               .part = CADRE_CHECKPOINT_EXP_AVG};
+    const struct source sq = {.checkpoint = checkpoint,
+                              .part = CADRE_CHECKPOINT_EXP_AVG_SQ};
+    cadre_status rc = CADRE_OK;
+    for (size_t s = 0; rc == CADRE_OK && s < rank->n_slices; s++) {
+        const struct cadre_opt_slice *slice = &rank->slices[s];
+        struct cadre_share own =
+            cadre_store_share(&rank->store, slice->param, CADRE_KIND_OPT);
+        if (moments > 0)
+            rc = read_range(rank, &avg, slice->param, &own, slice->exp_avg, err);
+        if (rc == CADRE_OK && moments > 1)
+            rc = read_range(rank, &sq, slice->param, &own, slice->exp_avg_sq, err);
+    }
+    return rc;
+}
+
+/* The run must go on as the checkpoint's did: what the data cursor and the states rest on
+ * has to be the same. */
+static cadre_status check_state(const struct cadre_spec *spec,
+                                const struct cadre_checkpoint *checkpoint,
+                                const char *path, struct cadre_error *err)
+{
+    const struct cadre_checkpoint_state *state = cadre_checkpoint_state(checkpoint);
+    const char *optimizer = cadre_checkpoint_value(checkpoint, "optimizer");
+    const char *data = cadre_checkpoint_value(checkpoint, "data_fingerprint");
+    const char *mine = cadre_options_str(spec->options, "optim.name");
+    char hex[17];
+    if (state->samples != state->step * (uint64_t)spec->run.global_batch)
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "'%s' stands at sample %llu after %llu steps, which "
+            "train.global_batch = %lld does not reach; use the batch it was "
+            "trained with",
+            path, (unsigned long long)state->samples, (unsigned long long)state->step,
+            (long long)spec->run.global_batch);
+    if (state->seed != spec->run.seed)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "'%s' was trained with run.seed = %llu, this run has %llu",
+                          path, (unsigned long long)state->seed,
+                          (unsigned long long)spec->run.seed);
+    if (optimizer && strcmp(optimizer, mine) != 0)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "'%s' was trained with optim.name = %s, this run has %s",
+                          path, optimizer, mine);
+    cadre_hash_hex(spec->data_info.fingerprint, hex);
+    if (data && strcmp(data, hex) != 0)
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "'%s' was trained on other data (data files or data.* options "
+            "differ)",
+            path);
+    return CADRE_OK;
+}
+
+cadre_status cadre_snapshot_load(struct cadre_rank *rank, const struct cadre_spec *spec,
+                                 const char *path, struct cadre_error *err)
+{
+    struct cadre_checkpoint *checkpoint = NULL;
+    size_t n = 0;
+    struct cadre_safetensors_spec *table = tensor_table(rank->model, &n);
+    cadre_status rc = CADRE_E_RESOURCE;
+    if (!table) {
+        cadre_fail(err, rc, "no memory for the tensor table");
+        goto fail;
+    }
+    CADRE_TRY(cadre_checkpoint_open(path, &checkpoint, err));
+    CADRE_TRY(cadre_checkpoint_check(checkpoint, table, n, err));
+    CADRE_TRY(check_state(spec, checkpoint, path, err));
+    struct source from = {.checkpoint = checkpoint, .part = CADRE_CHECKPOINT_PARAM};
+    CADRE_TRY(read_params(rank, &from, err));
+    CADRE_TRY(read_states(rank, checkpoint, err));
+fail:
+    cadre_checkpoint_close(checkpoint);
+    free(table);
+    return rc;
+}
+
+cadre_status cadre_snapshot_init(struct cadre_rank *rank, const char *dir,
+                                 struct cadre_error *err)
+{
+    struct cadre_hf *hf = NULL;
+    size_t n = 0;
+    struct cadre_safetensors_spec *table = tensor_table(rank->model, &n);
+    cadre_status rc = CADRE_E_RESOURCE;
+    if (!table) {
+        cadre_fail(err, rc, "no memory for the tensor table");
+        goto fail;
+    }
+    CADRE_TRY(cadre_hf_open(dir, &hf, err));
+    CADRE_TRY(cadre_hf_check(hf, table, n, rank->model->config.tied, err));
+    struct source from = {.hf = hf};
+    CADRE_TRY(read_params(rank, &from, err));
+fail:
+    cadre_hf_close(hf);
+    free(table);
+    return rc;
+}
+
+cadre_status cadre_snapshot_find(const struct cadre_spec *spec, char **path,
+                                 int64_t *step, struct cadre_error *err)
+{
+    const char *resume = cadre_options_str(spec->options, "checkpoint.resume");
+    struct cadre_checkpoint *checkpoint = NULL;
+    cadre_status rc = CADRE_OK;
+    *path = NULL;
+    *step = 0;
+    if (strcmp(resume, "no") == 0)
+        return CADRE_OK;
+    if (strcmp(resume, "auto") == 0) {
+        char *root = root_of(spec);
+        if (root && cadre_path_is_dir(root))
+            rc = cadre_checkpoint_find_latest(root, path, err);
+        free(root);
+    } else {
+        *path = cadre_strdup(resume);
+    }
+    if (rc != CADRE_OK || !*path)
+        return rc;
+    rc = cadre_checkpoint_open(*path, &checkpoint, err);
+    if (rc == CADRE_OK)
+        *step = (int64_t)cadre_checkpoint_state(checkpoint)->step;
+    cadre_checkpoint_close(checkpoint);
+    if (rc != CADRE_OK) {
+        free(*path);
+        *path = NULL;
+    }
+    return rc;
+}
