@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Properties of every op at once. A case runs an op on given inputs and collects what it
+ * wrote; the bits must not depend on the number of threads nor on which copy of the
+ * kernels ran, and fp32 must stay within a stated distance of fp64. */
+#include <math.h>
+#include <string.h>
+
+#include "core/device/cpu/cpu.h"
+#include "tests/device/op_testing.h"
+#include "tests/support/check_main.h"
+
+enum { MAX_OUTPUTS = 6 };
+
+struct run {
+    struct cadre_device *device;
+    const struct cadre_device_ops *ops;
+    uint32_t dtype;
+    int64_t n; /* a size, ragged on purpose */
+    struct tensor kept[16];
+    int kept_count;
+    struct tensor *out[MAX_OUTPUTS];
+    int out_count;
+};
+
+static struct tensor *keep(struct run *run, int64_t count, uint64_t seed)
+{
+    struct tensor *t = &run->kept[run->kept_count++];
+    *t = tensor_make(run->device, run->dtype, count, seed);
+    return t;
+}
+
+/* An output, or an input that is changed. */
+static struct tensor *out(struct run *run, int64_t count, uint64_t seed)
+{
+    struct tensor *t = keep(run, count, seed);
+    run->out[run->out_count++] = t;
+    return t;
+}
+
+static void ok(cadre_status status)
+{
+    ck_assert_int_eq(status, CADRE_OK);
+}
+
+static void gemm_case(struct run *r)
+{
+    const int64_t m = r->n + 1, n = 3 * r->n, k = r->n;
+    struct cadre_gemm g = {.dtype = r->dtype,
+                           .m = m,
+                           .n = n,
+                           .k = k,
+                           .lda = k,
+                           .ldb = k,
+                           .tb = true,
+                           .ldc = n,
+                           .epilogue = CADRE_EPILOGUE_BIAS_GELU};
+    g.a = keep(r, m * k, 1)->data;
+    g.b = keep(r, n * k, 2)->data;
+    g.bias = keep(r, n, 3)->data;
+    g.c = out(r, m * n, 0)->data;
+    g.aux = out(r, m * n, 0)->data;
+    ok(r->ops->gemm(r->device, &g));
+}
+
+static void gemm_weight_case(struct run *r)
+{
+    const int64_t m = r->n * 2, n = r->n * 3, k = r->n + 5;
+    struct cadre_gemm g = {.dtype = r->dtype,
+                           .m = m,
+                           .n = n,
+                           .k = k,
+                           .lda = m,
+                           .ldb = n,
+                           .ta = true,
+                           .ldc = n,
+                           .beta = 1};
+    g.a = keep(r, m * k, 1)->data;
+    g.b = keep(r, n * k, 2)->data;
+    g.c = out(r, m * n, 3)->data;
+    ok(r->ops->gemm(r->device, &g));
+}
+
+static void attention_case(struct run *r)
+{
+    const int64_t B = 2, T = r->n, H = 4, G = 2, D = 16, N = B * T;
+    struct cadre_attention a = {.dtype = r->dtype,
+                                .batch = B,
+                                .time = T,
+                                .heads = H,
+                                .kv_heads = G,
+                                .head_size = D,
+                                .ldq = H * D,
+                                .ldk = G * D,
+                                .ldv = G * D,
+                                .ldo = H * D};
+    a.q = keep(r, N * H * D, 1)->data;
+    a.k = keep(r, N * G * D, 2)->data;
+    a.v = keep(r, N * G * D, 3)->data;
+    a.dout = keep(r, N * H * D, 4)->data;
+    a.out = out(r, N * H * D, 0)->data;
+    a.lse = out(r, N * H, 0)->data;
+    a.dq = out(r, N * H * D, 0)->data;
+    a.dk = out(r, N * G * D, 0)->data;
+    a.dv = out(r, N * G * D, 0)->data;
+    ok(r->ops->attention_fwd(r->device, &a));
+    ok(r->ops->attention_bwd(r->device, &a));
+}
+
+static void norm_case(struct run *r, bool layer)
+{
+    const int64_t N = r->n, C = r->n * 2 + 1;
+    struct cadre_norm a = {.dtype = r->dtype,
+                           .rows = N,
+                           .channels = C,
+                           .layer = layer,
+                           .eps = 1e-5,
+                           .beta = 1};
+    a.x = keep(r, N * C, 1)->data;
+    a.w = keep(r, C, 2)->data;
+    a.b = layer ? keep(r, C, 3)->data : NULL;
+    a.dy = keep(r, N * C, 4)->data;
+    a.residual = keep(r, N * C, 5)->data;
+    a.y = out(r, N * C, 0)->data;
+    a.stats = out(r, N * 2, 0)->data;
+    a.dx = out(r, N * C, 0)->data;
+    a.dw = out(r, C, 6)->data;
+    a.db = layer ? out(r, C, 7)->data : NULL;
+    ok(r->ops->norm_fwd(r->device, &a));
+    ok(r->ops->norm_bwd_input(r->device, &a));
+    ok(r->ops->norm_bwd_weight(r->device, &a));
+}
+
+static void layer_norm_case(struct run *r)
+{
+    norm_case(r, true);
+}
+
+static void rms_norm_case(struct run *r)
+{
+    norm_case(r, false);
+}
+
+static void pointwise_case(struct run *r)
+{
+    const int64_t n = r->n * r->n * 5;
+    const struct tensor *x = keep(r, n, 1), *up = keep(r, n, 2), *dy = keep(r, n, 3);
+    ok(r->ops->gelu_bwd(r->device, r->dtype, x->data, dy->data, out(r, n, 0)->data, n));
+    ok(r->ops->swiglu_fwd(r->device, r->dtype, x->data, up->data, out(r, n, 0)->data,
+                          n));
+    struct tensor *dgate = out(r, n, 0), *dup = out(r, n, 0);
+    ok(r->ops->swiglu_bwd(r->device, r->dtype, x->data, up->data, dy->data, dgate->data,
+                          dup->data, n));
+    struct tensor *sum = out(r, n, 0);
+    ok(r->ops->add(r->device, r->dtype, x->data, keep(r, r->n, 4)->data, up->data,
+                   sum->data, n / r->n, r->n));
+    ok(r->ops->scale(r->device, r->dtype, sum->data, n, 1.0 / 3));
+    ok(r->ops->tree_add(r->device, r->dtype, out(r, n, 0)->data, sum->data, dy->data,
+                        n));
+}
+
+static void columns_case(struct run *r)
+{
+    const int64_t N = r->n * 2, H = 2, D = 2 * (r->n / 2 + 1);
+    struct tensor *x = out(r, N * H * D, 2);
+    ok(r->ops->rope(r->device, r->dtype, x->data, H * D, 2, r->n, H, D, 10000, 3,
+                    false));
+    ok(r->ops->bias_bwd(r->device, r->dtype, x->data, N, H * D, out(r, H * D, 3)->data,
+                        1));
+}
+
+static void embedding_case(struct run *r)
+{
+    int32_t tokens[2 * 200];
+    const int64_t T = r->n, C = r->n * 2;
+    for (int64_t i = 0; i < 2 * T; i++)
+        tokens[i] = (int32_t)(i * i % 7);
+    struct cadre_embed a = {.dtype = r->dtype,
+                            .batch = 2,
+                            .time = T,
+                            .channels = C,
+                            .tokens = tokens,
+                            .count = 6,
+                            .positions = T + 1};
+    a.wte = keep(r, 6 * C, 1)->data;
+    a.wpe = keep(r, (T + 1) * C, 2)->data;
+    a.dout = keep(r, 2 * T * C, 3)->data;
+    a.out = out(r, 2 * T * C, 0)->data;
+    a.dwte = out(r, 6 * C, 0)->data;
+    a.dwpe = out(r, (T + 1) * C, 0)->data;
+    ok(r->ops->embed_fwd(r->device, &a));
+    ok(r->ops->embed_bwd_tokens(r->device, &a));
+    ok(r->ops->embed_bwd_positions(r->device, &a));
+}
+
+static void loss_case(struct run *r)
+{
+    int32_t targets[200];
+    double rows[200];
+    const int64_t N = r->n, V = r->n * 31;
+    for (int64_t i = 0; i < N; i++)
+        targets[i] = (int32_t)(i % 3 ? i : -1);
+    struct cadre_xent a = {.dtype = r->dtype,
+                           .rows = N,
+                           .vocab = V,
+                           .targets = targets,
+                           .loss_rows = rows,
+                           .seed = 1.0 / 64};
+    a.logits = out(r, N * V, 1)->data;
+    a.max = out(r, N, 0)->data;
+    a.sum = out(r, N, 0)->data;
+    a.picked = out(r, N, 0)->data;
+    ok(r->ops->xent_fwd(r->device, &a));
+    ok(r->ops->xent_loss(r->device, &a));
+    ok(r->ops->xent_bwd(r->device, &a));
+    struct tensor *loss = out(r, N, 0);
+    for (int64_t i = 0; i < N; i++)
+        tensor_set(loss, i, rows[i]);
+}
+
+static void optimizer_case(struct run *r)
+{
+    const int64_t n = r->n * r->n * 5;
+    struct tensor *param = out(r, n, 1), *first = out(r, n, 3), *second = out(r, n, 4);
+    const struct tensor *grad = keep(r, n, 2);
+    for (int64_t i = 0; i < n; i++)
+        tensor_set(second, i, fabs(tensor_get(second, i)) + 0.01);
+    const struct cadre_adamw a = {.dtype = r->dtype,
+                                  .count = n,
+                                  .param = param->data,
+                                  .grad = grad->data,
+                                  .exp_avg = first->data,
+                                  .exp_avg_sq = second->data,
+                                  .lr = 1e-3,
+                                  .beta1 = 0.9,
+                                  .beta2 = 0.95,
+                                  .eps = 1e-8,
+                                  .weight_decay = 0.1,
+                                  .grad_scale = 1,
+                                  .step = 2};
+    ok(r->ops->adamw(r->device, &a));
+    const struct cadre_sgd s = {.dtype = r->dtype,
+                                .count = n,
+                                .param = param->data,
+                                .grad = grad->data,
+                                .momentum_buf = out(r, n, 5)->data,
+                                .lr = 0.1,
+                                .momentum = 0.9,
+                                .weight_decay = 0.1,
+                                .grad_scale = 0.5,
+                                .step = 2};
+    ok(r->ops->sgd(r->device, &s));
+    double sums[64];
+    const int64_t chunks = (n + CADRE_NORM_CHUNK - 1) / CADRE_NORM_CHUNK;
+    ck_assert_int_le(chunks, 64);
+    ok(r->ops->sum_squares(r->device, r->dtype, grad->data, n, sums));
+    struct tensor *norms = out(r, chunks, 0);
+    for (int64_t i = 0; i < chunks; i++)
+        tensor_set(norms, i, sums[i]);
+}
+
+/* limit: relative L2 distance of fp32 from fp64, over each output. */
+static const struct {
+    const char *name;
+    void (*run)(struct run *run);
+    double limit;
+} cases[] = {
+    {"gemm", gemm_case, 1e-6},           {"gemm_weight", gemm_weight_case, 1e-6},
+    {"attention", attention_case, 2e-6}, {"layer_norm", layer_norm_case, 1e-6},
+    {"rms_norm", rms_norm_case, 1e-6},   {"pointwise", pointwise_case, 1e-6},
+    {"columns", columns_case, 1e-6},     {"embedding", embedding_case, 1e-6},
+    {"loss", loss_case, 1e-6},           {"optimizer", optimizer_case, 1e-6},
+};
+#define CASES ((int)(sizeof cases / sizeof *cases))
+
+static const int64_t sizes[] = {1, 7, 33, 150};
+#define SIZES ((int)(sizeof sizes / sizeof *sizes))
+
+static void run_case(struct run *run, int index, struct cadre_device *device,
+                     uint32_t dtype, int64_t n)
+{
+    memset(run, 0, sizeof *run);
+    run->device = device;
+    run->ops = device->ops;
+    run->dtype = dtype;
+    run->n = n;
+    cases[index].run(run);
+}
+
+static void run_free(struct run *run)
+{
+    for (int i = 0; i < run->kept_count; i++)
+        tensor_free(&run->kept[i]);
+}
+
+static void check_same_bits(const struct run *a, const struct run *b, const char *name,
+                            const char *what)
+{
+    ck_assert_int_eq(a->out_count, b->out_count);
+    for (int i = 0; i < a->out_count; i++) {
+        const size_t width = cadre_dtype_bytes(a->dtype);
+        for (int64_t j = 0; j < a->out[i]->count; j++) {
+            const char *x = (const char *)a->out[i]->data + (size_t)j * width;
+            const char *y = (const char *)b->out[i]->data + (size_t)j * width;
+            if (memcmp(x, y, width) != 0)
+                ck_abort_msg(
+                    "%s of size %ld, output %d[%ld]: %.17g and %.17g differ with %s",
+                    name, (long)a->n, i, (long)j, tensor_get(a->out[i], j),
+                    tensor_get(b->out[i], j), what);
+        }
+    }
+}
+
+/* _i: case * 2 + dtype */
+START_TEST(any_number_of_threads)
+{
+    const uint32_t dtype = _i % 2 ? CADRE_F64 : CADRE_F32;
+    struct cadre_device *one = open_cpu(1);
+    for (int threads = 2; threads <= 3; threads++) {
+        struct cadre_device *several = open_cpu(threads);
+        for (int s = 0; s < SIZES; s++) {
+            struct run a, b;
+            run_case(&a, _i / 2, one, dtype, sizes[s]);
+            run_case(&b, _i / 2, several, dtype, sizes[s]);
+            check_same_bits(&a, &b, cases[_i / 2].name, "the number of threads");
+            run_free(&a);
+            run_free(&b);
+        }
+        cadre_device_close(several);
+    }
+    cadre_device_close(one);
+}
+END_TEST
+
+START_TEST(any_instruction_set)
+{
+    const uint32_t dtype = _i % 2 ? CADRE_F64 : CADRE_F32;
+    struct cadre_device *base = open_cpu(1);
+    struct cadre_cpu *cpu = (struct cadre_cpu *)base;
+    cpu->f32 = &cadre_kernels_f32_base;
+    cpu->f64 = &cadre_kernels_f64_base;
+    for (int s = 0; s < SIZES; s++) {
+        struct run a, b;
+        struct cadre_device *best = open_cpu(1);
+        run_case(&a, _i / 2, base, dtype, sizes[s]);
+        run_case(&b, _i / 2, best, dtype, sizes[s]);
+        check_same_bits(&a, &b, cases[_i / 2].name, "the best kernels");
+        run_free(&b);
+#if defined(__x86_64__)
+        if (__builtin_cpu_supports("avx2")) {
+            ((struct cadre_cpu *)best)->f32 = &cadre_kernels_f32_avx2;
+            ((struct cadre_cpu *)best)->f64 = &cadre_kernels_f64_avx2;
+            run_case(&b, _i / 2, best, dtype, sizes[s]);
+            check_same_bits(&a, &b, cases[_i / 2].name, "AVX2");
+            run_free(&b);
+        }
+#endif
+        run_free(&a);
+        cadre_device_close(best);
+    }
+    cadre_device_close(base);
+}
+END_TEST
+
+START_TEST(fp32_follows_fp64)
+{
+    struct cadre_device *device = open_cpu(2);
+    for (int s = 1; s < SIZES; s++) {
+        struct run a, b;
+        run_case(&a, _i, device, CADRE_F32, sizes[s]);
+        run_case(&b, _i, device, CADRE_F64, sizes[s]);
+        for (int i = 0; i < a.out_count; i++)
+            check_norm_close(a.out[i], b.out[i], cases[_i].limit, cases[_i].name);
+        run_free(&a);
+        run_free(&b);
+    }
+    cadre_device_close(device);
+}
+END_TEST
+
+Suite *test_suite(void)
+{
+    Suite *suite = suite_create("kernels_all");
+    TCase *tc = tcase_create("every op");
+    tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, any_number_of_threads, 0, CASES * 2);
+    tcase_add_loop_test(tc, any_instruction_set, 0, CASES * 2);
+    tcase_add_loop_test(tc, fp32_follows_fp64, 0, CASES);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
