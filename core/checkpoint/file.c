@@ -80,6 +80,17 @@ cadre_status cadre_file_reserve(int fd, const char *path, uint64_t bytes,
     return CADRE_OK;
 }
 
+cadre_status cadre_file_open_failed(const char *path, int errnum,
+                                    struct cadre_error *err)
+{
+    cadre_status code = CADRE_E_IO;
+    if (errnum == ENOENT)
+        code = CADRE_E_INVALID;
+    else if (errnum == EMFILE || errnum == ENFILE || errnum == ENOMEM)
+        code = CADRE_E_RESOURCE;
+    return cadre_fail_errno(err, code, errnum, "%s: cannot be opened", path);
+}
+
 cadre_status cadre_file_read_whole(const char *path, size_t limit, char **data,
                                    size_t *bytes, struct cadre_error *err)
 {
@@ -88,8 +99,7 @@ cadre_status cadre_file_read_whole(const char *path, size_t limit, char **data,
     char *text = NULL;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return cadre_fail_errno(err, errno == ENOENT ? CADRE_E_INVALID : CADRE_E_IO,
-                                errno, "%s: cannot be opened", path);
+        return cadre_file_open_failed(path, errno, err);
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
         rc = cadre_fail(err, CADRE_E_INVALID, "%s: expected a regular file", path);
     else if ((uint64_t)st.st_size > limit)

@@ -30,9 +30,14 @@ cadre_status cadre_file_reserve(int fd, const char *path, uint64_t bytes,
 cadre_status cadre_file_write_failed(const char *path, int errnum,
                                      struct cadre_error *err);
 
+/* The error of a failed open for reading: CADRE_E_INVALID where there is no such file,
+ * CADRE_E_RESOURCE short of descriptors or memory, else CADRE_E_IO. */
+cadre_status cadre_file_open_failed(const char *path, int errnum,
+                                    struct cadre_error *err);
+
 /* A whole file of at most `limit` bytes, ended by a zero that is not counted in *bytes.
  * The caller frees *data. Errors: CADRE_E_INVALID where it is missing or too large,
- * CADRE_E_IO, CADRE_E_RESOURCE. */
+ * CADRE_E_IO, CADRE_E_RESOURCE (memory, descriptors). */
 cadre_status cadre_file_read_whole(const char *path, size_t limit, char **data,
                                    size_t *bytes, struct cadre_error *err);
 

@@ -322,12 +322,7 @@ cadre_status cadre_safetensors_open(const char *path, bool writable,
     }
     file->fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
     if (file->fd < 0) {
-        bool short_of = errno == EMFILE || errno == ENFILE || errno == ENOMEM;
-        rc = cadre_fail_errno(err,
-                              short_of          ? CADRE_E_RESOURCE
-                              : errno == ENOENT ? CADRE_E_INVALID
-                                                : CADRE_E_IO,
-                              errno, "%s: cannot be opened", path);
+        rc = cadre_file_open_failed(path, errno, err);
         goto fail;
     }
     CADRE_TRY(read_header(file, err));
