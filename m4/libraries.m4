@@ -21,4 +21,7 @@ AC_DEFUN([CADRE_LIBRARIES], [
   AC_SEARCH_LIBS([dlopen], [dl], [], [AC_MSG_ERROR([dlopen is required])])
   AC_SEARCH_LIBS([omp_set_num_threads], [gomp], [],
     [AC_MSG_ERROR([libgomp is missing: apt-get install gcc])])
+  dnl LIBS stands on every link line, the plugins' too, and those need libc alone.
+  AC_SUBST([SYSTEM_LIBS], [$LIBS])
+  LIBS=
 ])
