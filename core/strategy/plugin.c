@@ -121,7 +121,7 @@ static cadre_status load_path(const char *path, const struct cadre_plugin_handle
         free(node);
         goto fail;
     }
-    strcpy(node->handle.path, real);
+    memcpy(node->handle.path, real, strlen(real) + 1);
     rc = load_node(node, err);
     if (rc) {
         free(node);

@@ -18,7 +18,7 @@ static struct shared_channel *channel(struct local_comm *c, int from, int to)
 static char *chunk(struct local_comm *c, int from, int to, uint32_t turn)
 {
     char *base = local_at(c->me->segment, c->group->p2p_staging);
-    uint64_t index = (uint64_t)(from * c->base.size + to);
+    uint64_t index = (uint64_t)from * (uint64_t)c->base.size + (uint64_t)to;
     return base + (index * LOCAL_P2P_TURNS + turn % LOCAL_P2P_TURNS) * LOCAL_P2P_CHUNK;
 }
 

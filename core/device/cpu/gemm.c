@@ -239,7 +239,7 @@ static cadre_status product_f32(struct cadre_cpu_worker *worker,
                                 const struct cadre_gemm *g)
 {
     struct cadre_gemm_cache *cache = worker->gemm;
-    struct entry *entry;
+    struct entry *entry = NULL;
     cadre_status rc = find_entry(cache, g, &entry);
     if (rc != CADRE_OK)
         return rc;
