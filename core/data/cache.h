@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #include "core/base/error.h"
-#include "core/data/file.h"
+#include "core/data/mapping.h"
 
 struct cadre_cache_record {
     const char *name;

@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/data/cache.h"
-#include "core/data/file.h"
+#include "core/data/mapping.h"
 #include "core/data/tokenizer.h"
 
 /* Where a text of `size` bytes is parted: its last valid_fraction is held back, from

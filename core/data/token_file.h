@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "core/base/error.h"
-#include "core/data/file.h"
+#include "core/data/mapping.h"
 
 struct cadre_token_file {
     struct cadre_mapping map;

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "core/base/hash.h"
-#include "core/data/file.h"
+#include "core/data/mapping.h"
 
 enum {
     FILE_BYTES_MAX = 1 << 28,
@@ -95,7 +95,7 @@ static cadre_status load_vocab(struct cadre_tokenizer *tok, const char *path,
     json_t *value = NULL;
     char *text = NULL;
     size_t size = 0;
-    cadre_status rc = cadre_file_read(path, FILE_BYTES_MAX, &text, &size, err);
+    cadre_status rc = cadre_mapping_read(path, FILE_BYTES_MAX, &text, &size, err);
     if (rc != CADRE_OK)
         return rc;
     json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &where);
@@ -228,7 +228,7 @@ cadre_status cadre_tokenizer_load_gpt2(struct cadre_tokenizer *tok, const char *
     pick_file(path, sizeof path, folder, "encoder.json", "vocab.json");
     CADRE_TRY(load_vocab(tok, path, err));
     pick_file(path, sizeof path, folder, "vocab.bpe", "merges.txt");
-    CADRE_TRY(cadre_file_read(path, FILE_BYTES_MAX, &text, &size, err));
+    CADRE_TRY(cadre_mapping_read(path, FILE_BYTES_MAX, &text, &size, err));
     CADRE_TRY(add_merges(tok, text, size, path, err));
 fail:
     free(text);

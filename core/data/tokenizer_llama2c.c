@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "core/base/utf8.h"
-#include "core/data/file.h"
+#include "core/data/mapping.h"
 
 enum {
     FILE_BYTES_MAX = 1 << 27,
@@ -85,7 +85,7 @@ cadre_status cadre_tokenizer_load_llama2c(struct cadre_tokenizer *tok, const cha
     int32_t count = 0;
     tok->kind = CADRE_TOKENIZER_LLAMA2C;
     tok->bos = 1;
-    cadre_status rc = cadre_file_read(path, FILE_BYTES_MAX, &bytes, &size, err);
+    cadre_status rc = cadre_mapping_read(path, FILE_BYTES_MAX, &bytes, &size, err);
     if (rc == CADRE_OK)
         rc = count_pieces(bytes, size, path, &count, err);
     if (rc == CADRE_OK) {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/data/file.h"
+#include "core/data/mapping.h"
 
 enum {
     CODE_NOTE = 22,
@@ -244,7 +244,8 @@ cadre_status cadre_wfdb_annotations_read(const char *path,
 {
     char *bytes = NULL;
     size_t size = 0;
-    cadre_status rc = cadre_file_read(path, ANNOTATION_BYTES_MAX, &bytes, &size, err);
+    cadre_status rc =
+        cadre_mapping_read(path, ANNOTATION_BYTES_MAX, &bytes, &size, err);
     if (rc == CADRE_OK)
         rc = cadre_wfdb_annotations_parse(bytes, size, path, list, err);
     free(bytes);

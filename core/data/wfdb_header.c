@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/data/file.h"
+#include "core/data/mapping.h"
 
 enum {
     HEADER_BYTES_MAX = 1 << 20,
@@ -343,7 +343,7 @@ cadre_status cadre_wfdb_header_read(const char *path, struct cadre_wfdb_header *
 {
     char *text = NULL;
     size_t size = 0;
-    cadre_status rc = cadre_file_read(path, HEADER_BYTES_MAX, &text, &size, err);
+    cadre_status rc = cadre_mapping_read(path, HEADER_BYTES_MAX, &text, &size, err);
     if (rc == CADRE_OK)
         rc = cadre_wfdb_header_parse(text, size, path, header, err);
     free(text);

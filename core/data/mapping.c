@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Only regular files are opened: a FIFO or device named by mistake must not block. */
-#include "core/data/file.h"
+#include "core/data/mapping.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -51,8 +51,8 @@ static cadre_status read_all(int fd, const char *path, char *text, size_t size,
     return CADRE_OK;
 }
 
-cadre_status cadre_file_read(const char *path, size_t limit, char **text, size_t *size,
-                             struct cadre_error *err)
+cadre_status cadre_mapping_read(const char *path, size_t limit, char **text,
+                                size_t *size, struct cadre_error *err)
 {
     struct stat st;
     char *found = NULL;

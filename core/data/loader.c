@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A ring of micro-batches in the announced order. Announced micro-batch number n is leaf
+ * n % leaves of step first_step + n / leaves; the thread fills numbers [taken, taken +
+ * prefetch), each into slot n % prefetch. A request within what was announced moves `taken`
+ * there, so skipping ahead drops what lies between; any other is read on the spot. */
+#include "core/data/loader.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/base/memory.h"
+
+struct slot {
+    uint64_t number;
+    bool filled;
+    cadre_status rc;
+    int32_t *inputs;
+    int32_t *targets;
+    int32_t *labels;
+};
+
+struct cadre_loader {
+    struct cadre_loader_config config;
+    int64_t seq_len;
+    double wait_s;
+    struct slot *slots; /* (prefetch) */
+    int32_t *memory; /* of all slots */
+    pthread_t thread;
+    bool has_thread;
+    bool has_lock;
+
+    /* Guarded by lock. */
+    pthread_mutex_t lock;
+    pthread_cond_t filled; /* the thread filled a slot */
+    pthread_cond_t wanted; /* there is one to fill, or the end */
+    uint64_t taken; /* the first number still to be asked for */
+    uint64_t next; /* the next number to fill */
+    bool stop;
+};
+
+static double now_s(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+}
+
+/* Read one micro-batch; targets and labels may be NULL. */
+static cadre_status read_leaf(const struct cadre_loader *loader, uint64_t step,
+                              int64_t leaf, int32_t *inputs, int32_t *targets,
+                              int32_t *labels)
+{
+    const struct cadre_loader_config *config = &loader->config;
+    uint64_t first = step * (uint64_t)config->global_batch +
+                     (uint64_t)leaf * (uint64_t)config->micro_batch;
+    cadre_status rc = CADRE_OK;
+    for (int64_t b = 0; b < config->micro_batch && rc == CADRE_OK; b++) {
+        uint64_t index = cadre_dataset_order(config->dataset, first + (uint64_t)b);
+        rc = cadre_dataset_sample(
+            config->dataset, CADRE_SPLIT_TRAIN, index, inputs + b * loader->seq_len,
+            targets ? targets + b * loader->seq_len : NULL, labels ? labels + b : NULL);
+    }
+    return rc;
+}
+
+static void announced(const struct cadre_loader *loader, uint64_t number,
+                      uint64_t *step, int64_t *leaf)
+{
+    uint64_t leaves = (uint64_t)loader->config.leaves;
+    *step = loader->config.first_step + number / leaves;
+    *leaf = loader->config.first_leaf +
+            (int64_t)(number % leaves) * loader->config.leaf_stride;
+}
+
+/* The number of (step, leaf) among those announced; false where it is none of them. */
+static bool find_number(const struct cadre_loader *loader, uint64_t step, int64_t leaf,
+                        uint64_t *number)
+{
+    const struct cadre_loader_config *config = &loader->config;
+    int64_t offset = leaf - config->first_leaf;
+    if (step < config->first_step || offset < 0 || offset % config->leaf_stride != 0 ||
+        offset / config->leaf_stride >= config->leaves)
+        return false;
+    *number = (step - config->first_step) * (uint64_t)config->leaves +
+              (uint64_t)(offset / config->leaf_stride);
+    return true;
+}
+
+static void *read_ahead(void *argument)
+{
+    struct cadre_loader *loader = argument;
+    uint64_t depth = (uint64_t)loader->config.prefetch;
+    pthread_mutex_lock(&loader->lock);
+    while (!loader->stop) {
+        if (loader->next >= loader->taken + depth) {
+            pthread_cond_wait(&loader->wanted, &loader->lock);
+            continue;
+        }
+        uint64_t number = loader->next++, step = 0;
+        struct slot *slot = &loader->slots[number % depth];
+        int64_t leaf = 0;
+        slot->number = number;
+        slot->filled = false;
+        pthread_mutex_unlock(&loader->lock);
+        announced(loader, number, &step, &leaf);
+        cadre_status rc =
+            read_leaf(loader, step, leaf, slot->inputs, slot->targets, slot->labels);
+        pthread_mutex_lock(&loader->lock);
+        slot->rc = rc;
+        slot->filled = true;
+        pthread_cond_broadcast(&loader->filled);
+    }
+    pthread_mutex_unlock(&loader->lock);
+    return NULL;
+}
+
+static cadre_status check_config(const struct cadre_loader_config *config,
+                                 const struct cadre_dataset_info *info,
+                                 struct cadre_error *err)
+{
+    if (info->train_samples == 0)
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "data: expected samples to train on, found none: the split is "
+            "empty or shorter than one sample of %lld tokens",
+            (long long)info->seq_len);
+    if (config->micro_batch < 1 || config->global_batch < config->micro_batch ||
+        config->global_batch % config->micro_batch != 0)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "train.global_batch = %lld: expected a multiple of "
+                          "train.micro_batch = %lld",
+                          (long long)config->global_batch,
+                          (long long)config->micro_batch);
+    int64_t leaves = config->global_batch / config->micro_batch;
+    if (config->leaves < 1 || config->leaf_stride < 1 || config->first_leaf < 0 ||
+        config->first_leaf >= leaves ||
+        config->leaves - 1 > (leaves - 1 - config->first_leaf) / config->leaf_stride)
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "loader: expected leaves within the %lld of a step, found %lld "
+            "from %lld on, %lld apart",
+            (long long)leaves, (long long)config->leaves, (long long)config->first_leaf,
+            (long long)config->leaf_stride);
+    if (config->prefetch < 0 || config->prefetch > 4096)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "data.prefetch: expected 0 to 4096, found %lld",
+                          (long long)config->prefetch);
+    return CADRE_OK;
+}
+
+static cadre_status make_slots(struct cadre_loader *loader)
+{
+    size_t depth = (size_t)loader->config.prefetch;
+    size_t batch = (size_t)loader->config.micro_batch;
+    size_t tokens = batch * (size_t)loader->seq_len;
+    size_t stride = 2 * tokens + batch;
+    loader->slots = cadre_calloc(depth, sizeof *loader->slots);
+    loader->memory = cadre_calloc(depth * stride, sizeof *loader->memory);
+    if (!loader->slots || !loader->memory)
+        return CADRE_E_RESOURCE;
+    for (size_t d = 0; d < depth; d++) {
+        int32_t *memory = loader->memory + d * stride;
+        loader->slots[d] = (struct slot){.inputs = memory,
+                                         .targets = memory + tokens,
+                                         .labels = memory + 2 * tokens};
+    }
+    return CADRE_OK;
+}
+
+static cadre_status start_thread(struct cadre_loader *loader)
+{
+    if (pthread_mutex_init(&loader->lock, NULL) != 0 ||
+        pthread_cond_init(&loader->filled, NULL) != 0 ||
+        pthread_cond_init(&loader->wanted, NULL) != 0)
+        return CADRE_E_RESOURCE;
+    loader->has_lock = true;
+    if (pthread_create(&loader->thread, NULL, read_ahead, loader) != 0)
+        return CADRE_E_RESOURCE;
+    loader->has_thread = true;
+    return CADRE_OK;
+}
+
+cadre_status cadre_loader_create(const struct cadre_loader_config *config,
+                                 struct cadre_loader **out, struct cadre_error *err)
+{
+    struct cadre_dataset_info info;
+    struct cadre_loader *loader = NULL;
+    cadre_status rc;
+    cadre_dataset_info(config->dataset, &info);
+    CADRE_TRY(check_config(config, &info, err));
+    loader = calloc(1, sizeof *loader);
+    if (!loader)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for a loader");
+    loader->config = *config;
+    loader->seq_len = info.seq_len;
+    if (config->prefetch > 0) {
+        CADRE_TRY(make_slots(loader));
+        CADRE_TRY(start_thread(loader));
+    }
+    *out = loader;
+    return CADRE_OK;
+fail:
+    cadre_loader_destroy(loader);
+    if (rc == CADRE_E_RESOURCE)
+        cadre_fail(err, rc, "no memory or thread to read %lld micro-batches ahead",
+                   (long long)config->prefetch);
+    return rc;
+}
+
+void cadre_loader_destroy(struct cadre_loader *loader)
+{
+    if (!loader)
+        return;
+    if (loader->has_thread) {
+        pthread_mutex_lock(&loader->lock);
+        loader->stop = true;
+        pthread_cond_signal(&loader->wanted);
+        pthread_mutex_unlock(&loader->lock);
+        pthread_join(loader->thread, NULL);
+    }
+    if (loader->has_lock) {
+        pthread_cond_destroy(&loader->wanted);
+        pthread_cond_destroy(&loader->filled);
+        pthread_mutex_destroy(&loader->lock);
+    }
+    free(loader->slots);
+    free(loader->memory);
+    free(loader);
+}
+
+/* Copy the slot out. Only this thread moves `taken`, and the slot is not refilled before
+ * that, so the copy needs no lock. */
+static cadre_status copy_slot(const struct cadre_loader *loader,
+                              const struct slot *slot, struct cadre_batch *batch)
+{
+    size_t count = (size_t)loader->config.micro_batch;
+    size_t bytes = count * (size_t)loader->seq_len * sizeof(int32_t);
+    if (slot->rc != CADRE_OK)
+        return slot->rc;
+    memcpy(batch->inputs, slot->inputs, bytes);
+    if (batch->targets)
+        memcpy(batch->targets, slot->targets, bytes);
+    if (batch->labels)
+        memcpy(batch->labels, slot->labels, count * sizeof(int32_t));
+    return CADRE_OK;
+}
+
+/* Wait for the announced micro-batch `number`, which is not taken yet. */
+static cadre_status take(struct cadre_loader *loader, uint64_t number,
+                         struct cadre_batch *batch)
+{
+    struct slot *slot = &loader->slots[number % (uint64_t)loader->config.prefetch];
+    pthread_mutex_lock(&loader->lock);
+    loader->taken = number;
+    if (loader->next < number)
+        loader->next = number;
+    pthread_cond_signal(&loader->wanted);
+    while (slot->number != number || !slot->filled)
+        pthread_cond_wait(&loader->filled, &loader->lock);
+    pthread_mutex_unlock(&loader->lock);
+    cadre_status rc = copy_slot(loader, slot, batch);
+    pthread_mutex_lock(&loader->lock);
+    loader->taken = number + 1;
+    pthread_cond_signal(&loader->wanted);
+    pthread_mutex_unlock(&loader->lock);
+    return rc;
+}
+
+cadre_status cadre_loader_next(struct cadre_loader *loader, uint64_t step, int64_t leaf,
+                               struct cadre_batch *batch)
+{
+    const struct cadre_loader_config *config = &loader->config;
+    double begin = now_s();
+    uint64_t number = 0;
+    cadre_status rc;
+    if (leaf < 0 || leaf >= config->global_batch / config->micro_batch)
+        return CADRE_E_INVALID;
+    /* Only this thread writes `taken`: reading it needs no lock. */
+    if (config->prefetch > 0 && find_number(loader, step, leaf, &number) &&
+        number >= loader->taken)
+        rc = take(loader, number, batch);
+    else
+        rc =
+            read_leaf(loader, step, leaf, batch->inputs, batch->targets, batch->labels);
+    batch->wait_s = now_s() - begin;
+    loader->wait_s += batch->wait_s;
+    return rc;
+}
+
+double cadre_loader_wait_s(const struct cadre_loader *loader)
+{
+    return loader->wait_s;
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/data/ecg.h"
+#include "core/data/wfdb_annotation.h"
+#include "core/data/wfdb_header.h"
+#include "core/data/wfdb_signal.h"
+#include "tests/data/records.h"
+#include "tests/support/check_main.h"
+
+static char *dir;
+
+static void setup(void)
+{
+    dir = test_tmpdir();
+    cadre_log_set_level(CADRE_LOG_ERROR);
+}
+
+static void teardown(void)
+{
+    test_tmpdir_remove(dir);
+    free(dir);
+}
+
+static int compare_ints(const void *a, const void *b)
+{
+    return *(const int32_t *)a - *(const int32_t *)b;
+}
+
+START_TEST(median_equals_sorting)
+{
+    unsigned state = 3;
+    for (int round = 0; round < 2000; round++) {
+        int32_t values[60], sorted[60];
+        int64_t n = 1 + round % 60;
+        for (int64_t i = 0; i < n; i++) {
+            state = state * 1664525u + 1013904223u;
+            values[i] = sorted[i] = (int32_t)((state >> 16) % (round % 7 + 2)) - 2;
+        }
+        qsort(sorted, (size_t)n, sizeof sorted[0], compare_ints);
+        double want = (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0;
+        ck_assert(cadre_ecg_median(values, n) == want);
+    }
+}
+END_TEST
+
+START_TEST(tokens_are_uniform_and_clipped)
+{
+    ck_assert_uint_eq(cadre_ecg_token(-9, 2.5, 64), 0);
+    ck_assert_uint_eq(cadre_ecg_token(-2.5, 2.5, 64), 0);
+    ck_assert_uint_eq(cadre_ecg_token(0, 2.5, 64), 32);
+    ck_assert_uint_eq(cadre_ecg_token(-0.0001, 2.5, 64), 31);
+    ck_assert_uint_eq(cadre_ecg_token(2.5, 2.5, 64), 63);
+    ck_assert_uint_eq(cadre_ecg_token(1e300, 2.5, 64), 63);
+    ck_assert_uint_eq(cadre_ecg_token(1, 1, 65536), 65535);
+    for (int level = 0; level < 10; level++)
+        ck_assert_uint_eq(cadre_ecg_token(-1 + 0.2 * level + 0.1, 1, 10),
+                          (unsigned)level);
+}
+END_TEST
+
+/* Against the definition, from the readers: windows around every beat that has one. */
+START_TEST(mitdb_windows_equal_the_definition)
+{
+    static const int windows[] = {128, 256, 512, 1024};
+    const char *folder = test_data("mitdb");
+    const char *expected = test_data("mitdb/EXPECTED.json");
+    if (!folder || !expected)
+        test_skip("no MIT-BIH records");
+    struct cadre_ecg_config config = {folder, "MLII", windows[_i], 64, 2.5};
+    struct cadre_cache cache = {0};
+    struct cadre_error err = {0};
+    char key[24];
+    json_t *all = json_load_file(expected, JSON_REJECT_DUPLICATES, NULL);
+    ck_assert_msg(cadre_ecg_open(&config, dir, &cache, &err) == CADRE_OK, "%s",
+                  err.text);
+    ck_assert_uint_eq(cache.count, 7);
+    snprintf(key, sizeof key, "%d", windows[_i]);
+    for (uint64_t r = 0; r < cache.count; r++) {
+        json_t *want = json_object_get(json_object_get(all, cache.records[r].name),
+                                       "beats_with_full_window");
+        ck_assert_uint_eq(cache.records[r].label_count,
+                          (uint64_t)json_integer_value(json_object_get(want, key)));
+        ck_assert_uint_eq(cache.records[r].token_count,
+                          cache.records[r].label_count * (uint64_t)windows[_i]);
+    }
+    cadre_cache_fini(&cache);
+    json_decref(all);
+}
+END_TEST
+
+START_TEST(tokens_of_one_record_equal_the_definition)
+{
+    char path[1200];
+    const char *folder = test_data("mitdb");
+    if (!folder)
+        test_skip("no MIT-BIH records");
+    snprintf(path, sizeof path, "%s/208.hea", folder);
+    struct cadre_ecg_config config = {path, "V1", 256, 100, 1.5};
+    struct cadre_cache cache = {0};
+    struct cadre_wfdb_header h = {0};
+    struct cadre_wfdb_annotations beats = {0};
+    int32_t *x = NULL;
+    int64_t n = 0;
+    uint64_t w = 0;
+    ck_assert_int_eq(cadre_ecg_open(&config, dir, &cache, NULL), CADRE_OK);
+    ck_assert_uint_eq(cache.count, 1);
+    ck_assert_int_eq(cadre_wfdb_header_read(path, &h, NULL), CADRE_OK);
+    ck_assert_int_eq(cadre_wfdb_signal_read(path, &h, 1, &x, &n, NULL), CADRE_OK);
+    int32_t *sorted = malloc((size_t)n * sizeof *sorted);
+    memcpy(sorted, x, (size_t)n * sizeof *sorted);
+    qsort(sorted, (size_t)n, sizeof *sorted, compare_ints);
+    double median = ((sorted[n / 2 - 1] + sorted[n / 2]) / 2.0 - 1024) / 200;
+    snprintf(path, sizeof path, "%s/208.atr", folder);
+    ck_assert_int_eq(cadre_wfdb_annotations_read(path, &beats, NULL), CADRE_OK);
+    for (size_t i = 0; i < beats.count; i++) {
+        int64_t first = beats.items[i].time - 128;
+        if (cadre_wfdb_aami_class(beats.items[i].code) < 0 || first < 0 ||
+            first + 256 > n)
+            continue;
+        for (int64_t t = 0; t < 256; t++) {
+            double mv = (x[first + t] - 1024) / 200.0 - median;
+            mv = mv < -1.5 ? -1.5 : mv > 1.5 ? 1.5 : mv;
+            double exact = (mv + 1.5) / 3 * 100;
+            int want = exact >= 100 ? 99 : (int)exact;
+            int got = cache.records[0].tokens[w * 256 + (uint64_t)t];
+            /* At a step's edge the last bit of the millivolts decides. */
+            if (fabs(exact - round(exact)) > 1e-9)
+                ck_assert_int_eq(got, want);
+            else
+                ck_assert_int_le(abs(got - want), 1);
+        }
+        ck_assert_uint_eq(cache.records[0].labels[w++], beats.items[i].code);
+    }
+    ck_assert_uint_eq(w, cache.records[0].label_count);
+    free(sorted);
+    free(x);
+    cadre_wfdb_annotations_fini(&beats);
+    cadre_wfdb_header_fini(&h);
+    cadre_cache_fini(&cache);
+}
+END_TEST
+
+START_TEST(records_without_the_lead_are_skipped)
+{
+    const char *folder = test_data("mitdb");
+    if (!folder)
+        test_skip("no MIT-BIH records");
+    struct cadre_ecg_config config = {folder, "V5", 256, 64, 2.5};
+    struct cadre_cache cache = {0};
+    struct cadre_error err = {0};
+    ck_assert_int_eq(cadre_ecg_open(&config, dir, &cache, NULL), CADRE_OK);
+    ck_assert_uint_eq(cache.count, 1);
+    ck_assert_str_eq(cache.records[0].name, "100");
+    cadre_cache_fini(&cache);
+    config.lead = "aVR";
+    ck_assert_int_eq(cadre_ecg_open(&config, dir, &cache, &err), CADRE_E_INVALID);
+    ck_assert_msg(strstr(err.text, "aVR") && strstr(err.text, "MLII, V1"), "%s",
+                  err.text);
+}
+END_TEST
+
+START_TEST(cache_follows_files_and_options)
+{
+    struct cadre_ecg_config config = {dir, "A", 4, 8, 1};
+    struct cadre_cache cache = {0};
+    struct cadre_error err = {0};
+    char where[1300];
+    snprintf(where, sizeof where, "%s/cache", dir);
+    test_write_record(dir, "r1", "A", 100, 50);
+    ck_assert_msg(cadre_ecg_open(&config, where, &cache, &err) == CADRE_OK, "%s",
+                  err.text);
+    ck_assert_uint_eq(cache.count, 1);
+    ck_assert_uint_eq(cache.records[0].label_count, 4);
+    uint64_t hash = cache.content_hash;
+    cadre_cache_fini(&cache);
+    config.levels = 16;
+    ck_assert_int_eq(cadre_ecg_open(&config, where, &cache, NULL), CADRE_OK);
+    ck_assert_uint_ne(cache.content_hash, hash);
+    cadre_cache_fini(&cache);
+    config.levels = 8;
+    test_write_record(dir, "r2", "A", 100, 60);
+    ck_assert_int_eq(cadre_ecg_open(&config, where, &cache, NULL), CADRE_OK);
+    ck_assert_uint_eq(cache.count, 2);
+    cadre_cache_fini(&cache);
+    test_write_record(dir, "r2", "B", 100, 60);
+    ck_assert_int_eq(cadre_ecg_open(&config, where, &cache, NULL), CADRE_OK);
+    ck_assert_uint_eq(cache.count, 1);
+    ck_assert_uint_eq(cache.content_hash, hash);
+    cadre_cache_fini(&cache);
+}
+END_TEST
+
+START_TEST(missing_samples_drop_their_windows)
+{
+    struct cadre_ecg_config config = {dir, "A", 4, 8, 1};
+    struct cadre_cache cache = {0};
+    char path[1300];
+    test_write_record(dir, "r1", "A", 100, 50);
+    snprintf(path, sizeof path, "%s/r1.dat", dir);
+    FILE *f = fopen(path, "r+b");
+    fseek(f, 2 * 21, SEEK_SET); /* within the window of the beat at 20 */
+    fwrite("\x00\x80", 1, 2, f);
+    fclose(f);
+    test_fix_checksum(dir, "r1", "A", 100);
+    ck_assert_int_eq(cadre_ecg_open(&config, NULL, &cache, NULL), CADRE_OK);
+    ck_assert_uint_eq(cache.records[0].label_count, 3);
+    cadre_cache_fini(&cache);
+}
+END_TEST
+
+static cadre_status open_with(struct cadre_ecg_config config, struct cadre_error *err)
+{
+    struct cadre_cache cache = {0};
+    *err = (struct cadre_error){0};
+    cadre_status rc = cadre_ecg_open(&config, NULL, &cache, err);
+    if (rc == CADRE_OK)
+        cadre_cache_fini(&cache);
+    return rc;
+}
+
+START_TEST(refuses_wrong_options_and_files)
+{
+    struct cadre_error err;
+    char path[1300], command[1400];
+    test_write_record(dir, "r1", "A", 100, 50);
+#define REFUSED(rc, words, ...)                                                        \
+    do {                                                                               \
+        ck_assert_int_eq(open_with((struct cadre_ecg_config){__VA_ARGS__}, &err), rc); \
+        ck_assert_msg(strstr(err.text, words), "%s", err.text);                        \
+    } while (0)
+    REFUSED(CADRE_E_INVALID, "data.lead", dir, "", 4, 8, 1);
+    REFUSED(CADRE_E_INVALID, "data.lead", dir, NULL, 4, 8, 1);
+    REFUSED(CADRE_E_INVALID, "data.window", dir, "A", 1, 8, 1);
+    REFUSED(CADRE_E_INVALID, "data.window", dir, "A", INT64_MAX, 8, 1);
+    REFUSED(CADRE_E_INVALID, "data.levels", dir, "A", 4, 1, 1);
+    REFUSED(CADRE_E_INVALID, "data.levels", dir, "A", 4, 65537, 1);
+    REFUSED(CADRE_E_INVALID, "data.range_mv", dir, "A", 4, 8, 0);
+    REFUSED(CADRE_E_INVALID, "data.range_mv", dir, "A", 4, 8, NAN);
+    REFUSED(CADRE_E_INVALID, "/nowhere", "/nowhere", "A", 4, 8, 1);
+    ck_assert_int_eq(open_with((struct cadre_ecg_config){dir, "A", 65536, 8, 1}, &err),
+                     CADRE_OK); /* no window fits: an empty record, no error */
+    test_write_record(dir, "r2", "A", 100, 50);
+    snprintf(command, sizeof command, "sed -i 's/ 360 / 250 /' '%s/r2.hea'", dir);
+    ck_assert_int_eq(system(command), 0);
+    REFUSED(CADRE_E_INVALID, "samples per second", dir, "A", 4, 8, 1);
+    snprintf(command, sizeof command, "sed -i 's/ 250 / 360 /;s/mV/mmHg/' '%s/r2.hea'",
+             dir);
+    ck_assert_int_eq(system(command), 0);
+    REFUSED(CADRE_E_INVALID, "mmHg", dir, "A", 4, 8, 1);
+    test_write_record(dir, "r2", "A", 100, 50);
+    snprintf(path, sizeof path, "%s/r2.atr", dir);
+    remove(path);
+    REFUSED(CADRE_E_IO, "r2.atr", dir, "A", 4, 8, 1);
+    test_write_record(dir, "r2", "A", 100, 50);
+    snprintf(path, sizeof path, "%s/r2.dat", dir);
+    remove(path);
+    REFUSED(CADRE_E_IO, "r2.dat", dir, "A", 4, 8, 1);
+}
+END_TEST
+
+Suite *test_suite(void)
+{
+    Suite *suite = suite_create("ecg");
+    TCase *tc = tcase_create("ecg");
+    tcase_set_timeout(tc, 60);
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, median_equals_sorting);
+    tcase_add_test(tc, tokens_are_uniform_and_clipped);
+    tcase_add_loop_test(tc, mitdb_windows_equal_the_definition, 0, 4);
+    tcase_add_test(tc, tokens_of_one_record_equal_the_definition);
+    tcase_add_test(tc, records_without_the_lead_are_skipped);
+    tcase_add_test(tc, cache_follows_files_and_options);
+    tcase_add_test(tc, missing_samples_drop_their_windows);
+    tcase_add_test(tc, refuses_wrong_options_and_files);
+    suite_add_tcase(suite, tc);
+    return suite;
+}

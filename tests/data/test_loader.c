@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/data/loader.h"
+#include "tests/support/check_main.h"
+
+enum { T = 8, B = 3, LEAVES = 4, GLOBAL = B * LEAVES };
+
+static char *dir;
+static struct cadre_dataset *set;
+
+/* 1000 tokens below 512, of which every sample is different. */
+static void setup(void)
+{
+    char path[1200];
+    uint16_t tokens[1000];
+    struct cadre_error err = {0};
+    dir = test_tmpdir();
+    snprintf(path, sizeof path, "%s/t.bin", dir);
+    for (int i = 0; i < 1000; i++)
+        tokens[i] = (uint16_t)(i * 37 % 512);
+    FILE *f = fopen(path, "wb");
+    fwrite(tokens, sizeof tokens, 1, f);
+    fclose(f);
+    struct cadre_dataset_config config = {.format = "tokens",
+                                          .path = path,
+                                          .context = T,
+                                          .vocab = 512,
+                                          .shuffle = true,
+                                          .seed = 5};
+    ck_assert_msg(cadre_dataset_open(&config, &set, &err) == CADRE_OK, "%s", err.text);
+}
+
+static void teardown(void)
+{
+    cadre_dataset_close(set);
+    test_tmpdir_remove(dir);
+    free(dir);
+}
+
+static struct cadre_loader *make(const struct cadre_loader_config *config)
+{
+    struct cadre_loader *loader = NULL;
+    struct cadre_error err = {0};
+    ck_assert_msg(cadre_loader_create(config, &loader, &err) == CADRE_OK, "%s",
+                  err.text);
+    return loader;
+}
+
+static void check_leaf(struct cadre_loader *loader, uint64_t step, int64_t leaf)
+{
+    int32_t inputs[B * T], targets[B * T], labels[B], x[T], y[T];
+    struct cadre_batch batch = {.inputs = inputs, .targets = targets, .labels = labels};
+    ck_assert_int_eq(cadre_loader_next(loader, step, leaf, &batch), CADRE_OK);
+    ck_assert(batch.wait_s >= 0);
+    for (int b = 0; b < B; b++) {
+        uint64_t position = step * GLOBAL + (uint64_t)leaf * B + (uint64_t)b;
+        ck_assert_int_eq(cadre_dataset_sample(set, CADRE_SPLIT_TRAIN,
+                                              cadre_dataset_order(set, position), x, y,
+                                              NULL),
+                         CADRE_OK);
+        ck_assert_mem_eq(inputs + b * T, x, sizeof x);
+        ck_assert_mem_eq(targets + b * T, y, sizeof y);
+        ck_assert_int_eq(labels[b], -1);
+    }
+}
+
+static struct cadre_loader_config config_of(int64_t first, int64_t stride,
+                                            int64_t leaves, int64_t prefetch)
+{
+    return (struct cadre_loader_config){.dataset = set,
+                                        .global_batch = GLOBAL,
+                                        .micro_batch = B,
+                                        .first_leaf = first,
+                                        .leaf_stride = stride,
+                                        .leaves = leaves,
+                                        .prefetch = prefetch};
+}
+
+/* Blocks and cycles of leaves, with every depth, over several epochs. */
+START_TEST(announced_order_is_right)
+{
+    static const int64_t maps[][3] = {
+        {0, 1, 4}, {0, 2, 2}, {1, 2, 2}, {2, 1, 2}, {3, 1, 1}};
+    for (int64_t prefetch = 0; prefetch < 6; prefetch++)
+        for (int m = 0; m < 5; m++) {
+            struct cadre_loader_config config =
+                config_of(maps[m][0], maps[m][1], maps[m][2], prefetch);
+            struct cadre_loader *loader = make(&config);
+            for (uint64_t step = 0; step < 40; step++)
+                for (int64_t k = 0; k < config.leaves; k++)
+                    check_leaf(loader, step,
+                               config.first_leaf + k * config.leaf_stride);
+            ck_assert(cadre_loader_wait_s(loader) >= 0);
+            cadre_loader_destroy(loader);
+        }
+}
+END_TEST
+
+START_TEST(any_order_is_right)
+{
+    unsigned state = 11;
+    for (int64_t prefetch = 0; prefetch < 5; prefetch++) {
+        struct cadre_loader_config config = config_of(1, 2, 2, prefetch);
+        config.first_step = 5;
+        struct cadre_loader *loader = make(&config);
+        for (int64_t leaf = LEAVES - 1; leaf >= 0; leaf--)
+            check_leaf(loader, 5, leaf);
+        for (int i = 0; i < 500; i++) {
+            state = state * 1664525u + 1013904223u;
+            check_leaf(loader, (state >> 8) % (i < 250 ? 12 : 1000),
+                       (state >> 20) % LEAVES);
+        }
+        cadre_loader_destroy(loader);
+    }
+}
+END_TEST
+
+START_TEST(resuming_needs_the_step_alone)
+{
+    struct cadre_loader_config config = config_of(0, 1, LEAVES, 3);
+    config.first_step = 1000000;
+    struct cadre_loader *loader = make(&config);
+    for (uint64_t step = 1000000; step < 1000020; step++)
+        for (int64_t leaf = 0; leaf < LEAVES; leaf++)
+            check_leaf(loader, step, leaf);
+    cadre_loader_destroy(loader);
+}
+END_TEST
+
+static void *rank_main(void *argument)
+{
+    int64_t rank = *(const int64_t *)argument;
+    struct cadre_loader_config config = config_of(rank, LEAVES, 1, 2);
+    struct cadre_loader *loader = make(&config);
+    for (uint64_t step = 0; step < 200; step++)
+        check_leaf(loader, step, rank);
+    cadre_loader_destroy(loader);
+    return NULL;
+}
+
+START_TEST(ranks_share_a_data_set)
+{
+    pthread_t threads[LEAVES];
+    int64_t ranks[LEAVES];
+    for (int64_t r = 0; r < LEAVES; r++) {
+        ranks[r] = r;
+        ck_assert_int_eq(pthread_create(&threads[r], NULL, rank_main, &ranks[r]), 0);
+    }
+    for (int r = 0; r < LEAVES; r++)
+        pthread_join(threads[r], NULL);
+}
+END_TEST
+
+START_TEST(destroy_at_any_moment)
+{
+    for (int i = 0; i < 200; i++) {
+        struct cadre_loader_config config = config_of(0, 1, LEAVES, 1 + i % 4);
+        struct cadre_loader *loader = make(&config);
+        for (int64_t k = 0; k < i % 3; k++)
+            check_leaf(loader, 0, k);
+        cadre_loader_destroy(loader);
+    }
+    cadre_loader_destroy(NULL);
+}
+END_TEST
+
+/* A broken token is the error of the micro-batch that holds it, prefetched or not. */
+START_TEST(errors_arrive_where_they_belong)
+{
+    char path[1200];
+    uint16_t tokens[T * GLOBAL + 1] = {0};
+    struct cadre_dataset *broken = NULL;
+    int32_t inputs[B * T];
+    struct cadre_batch batch = {.inputs = inputs};
+    tokens[T * B * 2 + 5] = 999;
+    snprintf(path, sizeof path, "%s/bad.bin", dir);
+    FILE *f = fopen(path, "wb");
+    fwrite(tokens, sizeof tokens, 1, f);
+    fclose(f);
+    struct cadre_dataset_config data = {
+        .format = "tokens", .path = path, .context = T, .vocab = 512};
+    ck_assert_int_eq(cadre_dataset_open(&data, &broken, NULL), CADRE_OK);
+    for (int64_t prefetch = 0; prefetch < 4; prefetch += 3) {
+        struct cadre_loader_config config = config_of(0, 1, LEAVES, prefetch);
+        config.dataset = broken;
+        struct cadre_loader *loader = make(&config);
+        for (int64_t leaf = 0; leaf < LEAVES; leaf++)
+            ck_assert_int_eq(cadre_loader_next(loader, 0, leaf, &batch),
+                             leaf == 2 ? CADRE_E_INVALID : CADRE_OK);
+        ck_assert_int_eq(cadre_loader_next(loader, 0, LEAVES, &batch), CADRE_E_INVALID);
+        ck_assert_int_eq(cadre_loader_next(loader, 0, -1, &batch), CADRE_E_INVALID);
+        cadre_loader_destroy(loader);
+    }
+    cadre_dataset_close(broken);
+}
+END_TEST
+
+START_TEST(refuses_wrong_sizes)
+{
+    struct cadre_loader *loader = NULL;
+    static const struct {
+        int64_t global, micro, first, stride, leaves, prefetch;
+        const char *says;
+    } wrong[] = {
+        {12, 0, 0, 1, 1, 0, "train.micro_batch"},
+        {12, 5, 0, 1, 1, 0, "train.micro_batch"},
+        {0, 3, 0, 1, 1, 0, "train.global_batch"},
+        {12, 3, 4, 1, 1, 0, "leaves"},
+        {12, 3, 0, 1, 5, 0, "leaves"},
+        {12, 3, 0, 2, 3, 0, "leaves"},
+        {12, 3, 0, 0, 2, 0, "leaves"},
+        {12, 3, -1, 1, 2, 0, "leaves"},
+        {12, 3, 0, 1, 0, 0, "leaves"},
+        {12, 3, 0, 1, 4, -1, "data.prefetch"},
+        {12, 3, 0, 1, 4, 1 << 20, "data.prefetch"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct cadre_error err = {0};
+        struct cadre_loader_config config = config_of(
+            wrong[i].first, wrong[i].stride, wrong[i].leaves, wrong[i].prefetch);
+        config.global_batch = wrong[i].global;
+        config.micro_batch = wrong[i].micro;
+        ck_assert_int_eq(cadre_loader_create(&config, &loader, &err), CADRE_E_INVALID);
+        ck_assert_msg(strstr(err.text, wrong[i].says), "%s", err.text);
+        ck_assert_ptr_null(loader);
+    }
+}
+END_TEST
+
+Suite *test_suite(void)
+{
+    Suite *suite = suite_create("loader");
+    TCase *tc = tcase_create("loader");
+    tcase_set_timeout(tc, 120);
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, announced_order_is_right);
+    tcase_add_test(tc, any_order_is_right);
+    tcase_add_test(tc, resuming_needs_the_step_alone);
+    tcase_add_test(tc, ranks_share_a_data_set);
+    tcase_add_test(tc, destroy_at_any_moment);
+    tcase_add_test(tc, errors_arrive_where_they_belong);
+    tcase_add_test(tc, refuses_wrong_sizes);
+    suite_add_tcase(suite, tc);
+    return suite;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/data/text.h"
+#include "tests/support/check_main.h"
+
+START_TEST(split_falls_on_a_character)
+{
+    const uint8_t *text = (const uint8_t *)"ab\xe2\x82\xac"
+                                           "cd"; /* 7 bytes */
+    ck_assert_uint_eq(cadre_text_split(text, 7, 0), 7);
+    ck_assert_uint_eq(cadre_text_split(text, 7, 0.5),
+                      5); /* 3 is within the euro sign */
+    ck_assert_uint_eq(cadre_text_split(text, 7, 0.7), 2);
+    ck_assert_uint_eq(cadre_text_split(text, 7, 0.999), 0);
+    ck_assert_uint_eq(cadre_text_split(NULL, 0, 0.5), 0);
+}
+END_TEST
+
+/* A text of several pieces gives the ids of the parts encoded whole. */
+START_TEST(pieces_give_the_ids_of_the_whole)
+{
+    const char *folder = test_data("gpt2_bpe");
+    const char *path = test_data("text/tinyshakespeare.txt");
+    struct cadre_mapping once = {0}, text = {0};
+    struct cadre_tokenizer *tok = NULL;
+    struct cadre_cache cache = {0};
+    struct cadre_error err = {0};
+    if (!folder || !path)
+        test_skip("no GPT-2 vocabulary or text");
+    ck_assert_int_eq(cadre_tokenizer_open(folder, &tok, NULL), CADRE_OK);
+    ck_assert_int_eq(cadre_mapping_init(path, &once, NULL), CADRE_OK);
+    uint8_t *twice = malloc(2 * once.size);
+    memcpy(twice, once.bytes, once.size);
+    memcpy(twice + once.size, once.bytes, once.size);
+    text.bytes = twice;
+    text.size = 2 * once.size;
+    ck_assert_msg(cadre_text_open(&text, "twice", tok, 0.1, NULL, &cache, &err) ==
+                      CADRE_OK,
+                  "%s", err.text);
+    ck_assert_uint_eq(cache.count, 2);
+    uint64_t at = cadre_text_split(text.bytes, text.size, 0.1);
+    for (int part = 0; part < 2; part++) {
+        int32_t *ids = NULL;
+        size_t count = 0;
+        const char *begin = (const char *)twice + (part ? at : 0);
+        ck_assert_int_eq(cadre_tokenizer_encode(tok, begin, part ? text.size - at : at,
+                                                &ids, &count, NULL),
+                         CADRE_OK);
+        ck_assert_uint_eq(cache.records[part].token_count, count);
+        for (size_t i = 0; i < count; i++)
+            ck_assert_int_eq(cache.records[part].tokens[i], ids[i]);
+        free(ids);
+    }
+    cadre_cache_fini(&cache);
+    free(twice);
+    cadre_mapping_fini(&once);
+    cadre_tokenizer_close(tok);
+}
+END_TEST
+
+START_TEST(names_the_place_that_is_no_text)
+{
+    const char *folder = test_data("gpt2_bpe");
+    struct cadre_mapping text = {.bytes = (const uint8_t *)"fine \xff", .size = 6};
+    struct cadre_tokenizer *tok = NULL;
+    struct cadre_cache cache = {0};
+    struct cadre_error err = {0};
+    if (!folder)
+        test_skip("no GPT-2 vocabulary");
+    ck_assert_int_eq(cadre_tokenizer_open(folder, &tok, NULL), CADRE_OK);
+    ck_assert_int_eq(cadre_text_open(&text, "bad.txt", tok, 0, NULL, &cache, &err),
+                     CADRE_E_INVALID);
+    ck_assert_msg(strstr(err.text, "bad.txt") && strstr(err.text, "byte 5"), "%s",
+                  err.text);
+    cadre_tokenizer_close(tok);
+}
+END_TEST
+
+Suite *test_suite(void)
+{
+    Suite *suite = suite_create("text");
+    TCase *tc = tcase_create("text");
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, split_falls_on_a_character);
+    tcase_add_test(tc, pieces_give_the_ids_of_the_whole);
+    tcase_add_test(tc, names_the_place_that_is_no_text);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
