@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "config.h"
+/* The command line: one function a command, exit codes in one place. */
+#include "core/cli/cli.h"
 
 #include <stdio.h>
 
-int main(void)
+int main(int argc, char **argv)
 {
-    puts(PACKAGE_STRING);
-    return 0;
+    struct cadre_error err = {0};
+    cadre_status rc = cadre_cli(argc, argv, &err);
+    /* without a text somebody else speaks: the launcher of this rank */
+    if (rc != CADRE_OK && err.text[0])
+        fprintf(stderr, "cadre: %s\n", err.text);
+    return cadre_cli_exit_code(rc);
 }

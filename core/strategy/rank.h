@@ -57,7 +57,8 @@ struct cadre_rank {
     struct cadre_store store;
     struct cadre_executor *exec;
     struct cadre_loader *loader;
-    double *losses; /* (M) sums of the step's micro-batches */
+    double *losses; /* (M) sums of the step's micro-batches, then votes to stop */
+    bool wants_stop; /* this rank's vote, set by the caller before a step */
     double *norm_chunks; /* sums of squares, all chunks of all owned parameters */
     uint64_t n_norm_chunks;
     struct cadre_opt_slice *slices;

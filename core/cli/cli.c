@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/cli/cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+#include "core/base/nearest.h"
+#include "core/base/path.h"
+
+static cadre_status not_yet(const struct cadre_cli_args *args, struct cadre_error *err)
+{
+    return cadre_fail(err, CADRE_E_INVALID, "'%s' is not yet built", args->argv[1]);
+}
+
+/* Options a command takes, as letters. */
+#define TAKES_CONF "c"
+#define TAKES_SET "s"
+#define TAKES_OUT "o"
+#define TAKES_RUN "r"
+#define TAKES_DRY "d"
+#define TAKES_FROM "f"
+#define TAKES_PROMPT "p"
+#define TAKES_JSON "j"
+
+struct command {
+    const char *name, *usage, *summary, *takes;
+    cadre_status (*run)(const struct cadre_cli_args *, struct cadre_error *);
+};
+
+static const struct command commands[] = {
+    {"train", "CONF [--set s.k=v]... [--out DIR] [--run NAME] [--dry-run]",
+     "train; --dry-run prints placement and memory instead",
+     TAKES_CONF TAKES_SET TAKES_OUT TAKES_RUN TAKES_DRY, cadre_cli_train},
+    {"compare", "CONF [--set s.k=v]... [--out DIR]",
+     "train every run of [compare], check equality, write the report",
+     TAKES_CONF TAKES_SET TAKES_OUT, cadre_cli_compare},
+    {"plan", "CONF [--set s.k=v]...", "predict memory and time (not yet)",
+     TAKES_CONF TAKES_SET, not_yet},
+    {"eval", "CONF [--from DIR] [--set s.k=v]... [--json]",
+     "evaluate a run, checkpoint or model folder on the validation data",
+     TAKES_CONF TAKES_SET TAKES_OUT TAKES_FROM TAKES_JSON, cadre_cli_eval},
+    {"generate",
+     "CONF --prompt TEXT [--from DIR] [--tokens N] [--greedy] [--set s.k=v]...",
+     "sample text", TAKES_CONF TAKES_SET TAKES_OUT TAKES_FROM TAKES_PROMPT,
+     cadre_cli_generate},
+    {"check", "PLUGIN", "conformance kit (not yet)", TAKES_CONF, not_yet},
+    {"inspect", "PATH [--json]",
+     "say what a plugin, checkpoint, data set or run folder is", TAKES_CONF TAKES_JSON,
+     cadre_cli_inspect},
+    {"options", "", "reference of all options", "", cadre_cli_options},
+    {"doctor", "[--json]", "what this machine has, what not, and why", TAKES_JSON,
+     cadre_cli_doctor},
+};
+#define N_COMMANDS (sizeof commands / sizeof commands[0])
+
+static void print_usage(FILE *out)
+{
+    fprintf(out, "%s\n\nusage: cadre COMMAND ...\n\n", PACKAGE_STRING);
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        fprintf(out, "  cadre %s %s\n      %s\n", commands[i].name, commands[i].usage,
+                commands[i].summary);
+}
+
+static const struct command *find_command(const char *name)
+{
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+static cadre_status unknown_command(const char *name, struct cadre_error *err)
+{
+    struct cadre_nearest nearest = {0};
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        cadre_nearest_offer(&nearest, name, commands[i].name);
+    const char *best = nearest.name;
+    return cadre_fail(
+        err, CADRE_E_INVALID, "no command '%s'%s%s%s; `cadre help` lists them", name,
+        best ? ", did you mean '" : "", best ? best : "", best ? "'" : "");
+}
+
+/* A flag with its value in the next argument, where the command takes it. */
+struct flag {
+    const char *name, *takes;
+    const char **value;
+    bool *on;
+};
+
+static cadre_status take_value(const struct cadre_cli_args *args, int *i,
+                               const struct command *command, const char **value,
+                               struct cadre_error *err)
+{
+    if (*i + 1 >= args->argc)
+        return cadre_fail(err, CADRE_E_INVALID, "%s needs a value; usage: cadre %s %s",
+                          args->argv[*i], command->name, command->usage);
+    *value = args->argv[++*i];
+    return CADRE_OK;
+}
+
+static cadre_status take_flag(struct cadre_cli_args *args, int *i,
+                              const struct command *command, struct cadre_error *err)
+{
+    const char *set = NULL, *arg = args->argv[*i];
+    const struct flag flags[] = {
+        {"--set", TAKES_SET, &set, NULL},
+        {"--out", TAKES_OUT, &args->out, NULL},
+        {"--run", TAKES_RUN, &args->run, NULL},
+        {"--from", TAKES_FROM, &args->from, NULL},
+        {"--prompt", TAKES_PROMPT, &args->prompt, NULL},
+        {"--tokens", TAKES_PROMPT, &args->tokens, NULL},
+        {"--greedy", TAKES_PROMPT, NULL, &args->greedy},
+        {"--dry-run", TAKES_DRY, NULL, &args->dry_run},
+        {"--json", TAKES_JSON, NULL, &args->json},
+    };
+    for (size_t f = 0; f < sizeof flags / sizeof flags[0]; f++) {
+        if (strcmp(arg, flags[f].name) != 0 || !strstr(command->takes, flags[f].takes))
+            continue;
+        if (flags[f].on) {
+            *flags[f].on = true;
+            return CADRE_OK;
+        }
+        cadre_status rc = take_value(args, i, command, flags[f].value, err);
+        if (rc != CADRE_OK || !set)
+            return rc;
+        if (args->n_set == CADRE_CLI_MAX_SET)
+            return cadre_fail(err, CADRE_E_INVALID,
+                              "more than %d --set; use an ini file", CADRE_CLI_MAX_SET);
+        args->set[args->n_set++] = args->argv[*i];
+        return CADRE_OK;
+    }
+    return cadre_fail(err, CADRE_E_INVALID, "unknown flag '%s'; usage: cadre %s %s",
+                      arg, command->name, command->usage);
+}
+
+static cadre_status parse(struct cadre_cli_args *args, const struct command *command,
+                          struct cadre_error *err)
+{
+    for (int i = 2; i < args->argc; i++) {
+        const char *arg = args->argv[i];
+        if (arg[0] == '-' && arg[1] == '-') {
+            cadre_status rc = take_flag(args, &i, command, err);
+            if (rc != CADRE_OK)
+                return rc;
+        } else if (!args->conf && strstr(command->takes, TAKES_CONF)) {
+            args->conf = arg;
+        } else {
+            return cadre_fail(err, CADRE_E_INVALID,
+                              "'%s' is one argument too many; usage: cadre %s %s", arg,
+                              command->name, command->usage);
+        }
+    }
+    if (!args->conf && strstr(command->takes, TAKES_CONF))
+        return cadre_fail(err, CADRE_E_INVALID, "usage: cadre %s %s", command->name,
+                          command->usage);
+    return CADRE_OK;
+}
+
+cadre_status cadre_cli(int argc, char **argv, struct cadre_error *err)
+{
+    struct cadre_cli_args args = {.argc = argc, .argv = argv};
+    if (argc < 2)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "expected a command; `cadre help` lists them");
+    if (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0) {
+        print_usage(stdout);
+        return CADRE_OK;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        puts(PACKAGE_STRING);
+        return CADRE_OK;
+    }
+    const struct command *command = find_command(argv[1]);
+    if (!command)
+        return unknown_command(argv[1], err);
+    cadre_status rc = parse(&args, command, err);
+    if (rc != CADRE_OK)
+        return rc;
+    rc = command->run(&args, err);
+    /* a full disk or a closed pipe shows when the results are flushed */
+    if (fflush(stdout) != 0 && rc == CADRE_OK)
+        rc = cadre_fail(err, CADRE_E_IO, "cannot write the results to stdout");
+    return rc;
+}
+
+int cadre_cli_exit_code(cadre_status rc)
+{
+    switch (rc) {
+    case CADRE_OK:
+        return 0;
+    case CADRE_E_INVALID:
+    case CADRE_E_UNSUPPORTED:
+        return 2;
+    case CADRE_E_DIFFERS:
+        return 3;
+    case CADRE_E_STOPPED:
+        return 4;
+    default:
+        return 1;
+    }
+}
+
+void cadre_cli_run_name(const struct cadre_cli_args *args, char *out,
+                        unsigned long size)
+{
+    const char *base = args->run ? args->run : cadre_path_basename(args->conf);
+    const char *dot = args->run ? NULL : strrchr(base, '.');
+    int length = dot && dot != base ? (int)(dot - base) : (int)strlen(base);
+    snprintf(out, size, "%.*s", length, base);
+}
+
+cadre_status cadre_cli_load(const struct cadre_cli_args *args,
+                            struct cadre_options **out, struct cadre_error *err)
+{
+    struct cadre_options *options = NULL;
+    cadre_status rc;
+    CADRE_TRY(cadre_options_create(&options, err));
+    CADRE_TRY(cadre_options_load(options, args->conf, err));
+    if (args->run)
+        CADRE_TRY(cadre_options_apply_run(options, args->run, err));
+    for (int i = 0; i < args->n_set; i++)
+        CADRE_TRY(cadre_options_set(options, args->set[i], "command line", err));
+    *out = options;
+    return CADRE_OK;
+fail:
+    cadre_options_destroy(options);
+    return rc;
+}

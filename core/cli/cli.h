@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line of `cadre`. Results go to stdout, everything else to stderr. */
+#ifndef CADRE_CLI_CLI_H
+#define CADRE_CLI_CLI_H
+
+#include <stdbool.h>
+
+#include "core/base/options.h"
+
+/* Run the command in argv. On failure err holds the one line for the user. [main] */
+cadre_status cadre_cli(int argc, char **argv, struct cadre_error *err);
+
+/* 0 done, 1 the run failed, 2 wrong input, 3 a comparison differs, 4 stopped by a signal. */
+int cadre_cli_exit_code(cadre_status rc);
+
+/* Arguments common to the commands that take an ini file. */
+#define CADRE_CLI_MAX_SET 64
+struct cadre_cli_args {
+    int argc;
+    char **argv; /* of the program */
+    const char *conf; /* the ini file, or the command's one argument */
+    const char *out; /* --out */
+    const char *run; /* --run */
+    const char *prompt;
+    const char *from; /* --from: parameters to use */
+    const char *tokens; /* --tokens: how many to generate */
+    bool dry_run, json, greedy;
+    int n_set;
+    char *set[CADRE_CLI_MAX_SET + 1]; /* --set texts, NULL-terminated */
+};
+
+/* Options from args: the file, the [run:NAME] asked for, then every --set. *out is the
+ * caller's. */
+cadre_status cadre_cli_load(const struct cadre_cli_args *args,
+                            struct cadre_options **out, struct cadre_error *err);
+
+/* Name of a run after its file: "conf/ecg.ini" -> "ecg". Writes at most size bytes. */
+void cadre_cli_run_name(const struct cadre_cli_args *args, char *out,
+                        unsigned long size);
+
+/* The commands. */
+cadre_status cadre_cli_train(const struct cadre_cli_args *args,
+                             struct cadre_error *err);
+cadre_status cadre_cli_compare(const struct cadre_cli_args *args,
+                               struct cadre_error *err);
+cadre_status cadre_cli_eval(const struct cadre_cli_args *args, struct cadre_error *err);
+cadre_status cadre_cli_generate(const struct cadre_cli_args *args,
+                                struct cadre_error *err);
+cadre_status cadre_cli_inspect(const struct cadre_cli_args *args,
+                               struct cadre_error *err);
+cadre_status cadre_cli_options(const struct cadre_cli_args *args,
+                               struct cadre_error *err);
+cadre_status cadre_cli_doctor(const struct cadre_cli_args *args,
+                              struct cadre_error *err);
+
+#endif

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every batch's sums go to an array indexed by batch, which the ranks fill together; so the
+ * totals do not depend on who evaluated what. */
+#include "core/train/evaluate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/memory.h"
+#include "core/tensor/dtype.h"
+
+/* Per batch: loss sum, targets, correct, samples, then TP, FP, FN of each class. */
+#define HEAD 4
+
+struct work {
+    struct cadre_rank *rank;
+    const struct cadre_spec *spec;
+    int32_t *inputs, *targets;
+    void *logits;
+    double *sums;
+    size_t width; /* doubles per batch */
+};
+
+static double logit(const struct work *w, int64_t row, int64_t cols, int64_t col)
+{
+    if (w->rank->model->config.dtype == CADRE_F64)
+        return ((const double *)w->logits)[row * cols + col];
+    return (double)((const float *)w->logits)[row * cols + col];
+}
+
+static int64_t argmax(const struct work *w, int64_t row, int64_t cols)
+{
+    int64_t best = 0;
+    for (int64_t c = 1; c < cols; c++)
+        if (logit(w, row, cols, c) > logit(w, row, cols, best))
+            best = c;
+    return best;
+}
+
+static void count_class(double *sums, int64_t guess, int64_t truth)
+{
+    double *of_guess = sums + HEAD + 3 * guess, *of_truth = sums + HEAD + 3 * truth;
+    if (guess == truth) {
+        of_truth[0] += 1;
+    } else {
+        of_guess[1] += 1;
+        of_truth[2] += 1;
+    }
+}
+
+static cadre_status read_batch(struct work *w, uint64_t first, int64_t n,
+                               struct cadre_error *err)
+{
+    int64_t time = w->spec->run.time;
+    bool classify = w->spec->run.model.classes > 0;
+    for (int64_t i = 0; i < n; i++) {
+        int32_t *targets = classify ? NULL : w->targets + i * time;
+        int32_t *label = classify ? w->targets + i : NULL;
+        cadre_status rc =
+            cadre_dataset_sample(w->spec->data, CADRE_SPLIT_VALID, first + (uint64_t)i,
+                                 w->inputs + i * time, targets, label);
+        if (rc != CADRE_OK)
+            return cadre_fail(err, rc, "cannot read validation sample %llu",
+                              (unsigned long long)(first + (uint64_t)i));
+    }
+    return CADRE_OK;
+}
+
+static cadre_status one_batch(struct work *w, int64_t batch, uint64_t samples,
+                              struct cadre_error *err)
+{
+    const struct cadre_run_spec *run = &w->spec->run;
+    uint64_t first = (uint64_t)(batch * run->micro_batch);
+    int64_t n = run->micro_batch;
+    bool classify = run->model.classes > 0;
+    if (first + (uint64_t)n > samples)
+        n = (int64_t)(samples - first);
+    cadre_status rc = read_batch(w, first, n, err);
+    struct cadre_eval eval = {
+        .inputs = w->inputs,
+        .targets = w->targets,
+        .batch = n,
+        .time = run->time,
+        .logits = w->logits,
+    };
+    if (rc == CADRE_OK)
+        rc = cadre_executor_eval(w->rank->exec, &eval, err);
+    if (rc != CADRE_OK)
+        return rc;
+    double *sums = w->sums + (size_t)batch * w->width;
+    int64_t rows = classify ? n : n * run->time;
+    int64_t cols = classify ? run->model.classes : run->model.vocab;
+    sums[0] = eval.loss_sum;
+    sums[1] = (double)eval.n_targets;
+    sums[3] = (double)n;
+    for (int64_t r = 0; r < rows; r++) {
+        int64_t guess = argmax(w, r, cols);
+        sums[2] += guess == w->targets[r];
+        if (classify)
+            count_class(sums, guess, w->targets[r]);
+    }
+    return CADRE_OK;
+}
+
+static void add_up(const struct work *w, int64_t batches, struct cadre_evaluation *out)
+{
+    double total[HEAD + 3 * CADRE_MAX_CLASSES] = {0};
+    for (int64_t b = 0; b < batches; b++)
+        for (size_t i = 0; i < w->width; i++)
+            total[i] += w->sums[(size_t)b * w->width + i];
+    out->loss = total[1] > 0 ? total[0] / total[1] : 0;
+    out->targets = (int64_t)total[1];
+    out->accuracy = total[1] > 0 ? total[2] / total[1] : 0;
+    out->samples = (int64_t)total[3];
+    for (int64_t c = 0; c < out->classes; c++)
+        out->count[c] = (struct cadre_class_counts){
+            (uint64_t)total[HEAD + 3 * c],
+            (uint64_t)total[HEAD + 3 * c + 1],
+            (uint64_t)total[HEAD + 3 * c + 2],
+        };
+}
+
+static cadre_status make_work(struct work *w, int64_t batches, struct cadre_error *err)
+{
+    const struct cadre_run_spec *run = &w->spec->run;
+    size_t tokens = (size_t)(run->micro_batch * run->time);
+    size_t rows = run->model.classes > 0 ? (size_t)run->micro_batch : tokens;
+    size_t cols =
+        (size_t)(run->model.classes > 0 ? run->model.classes : run->model.vocab);
+    w->width = HEAD + 3 * (size_t)run->model.classes;
+    w->inputs = cadre_calloc(tokens, sizeof *w->inputs);
+    w->targets = cadre_calloc(tokens, sizeof *w->targets);
+    w->logits = cadre_calloc(rows * cols, cadre_dtype_bytes(run->model.dtype));
+    w->sums = cadre_calloc((size_t)batches * w->width, sizeof *w->sums);
+    if (!w->inputs || !w->targets || !w->logits || !w->sums)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for evaluation");
+    return CADRE_OK;
+}
+
+cadre_status cadre_evaluate(struct cadre_rank *rank, const struct cadre_spec *spec,
+                            int64_t batches, struct cadre_evaluation *out, bool *has,
+                            struct cadre_error *err)
+{
+    struct work w = {.rank = rank, .spec = spec};
+    uint64_t samples = spec->data_info.valid_samples;
+    int64_t micro = spec->run.micro_batch;
+    int64_t all = (int64_t)((samples + (uint64_t)micro - 1) / (uint64_t)micro);
+    int64_t step = cadre_mesh_data_size(&rank->mesh);
+    memset(out, 0, sizeof *out);
+    out->classes = spec->run.model.classes;
+    *has = samples > 0;
+    if (!*has)
+        return CADRE_OK;
+    if (out->classes > CADRE_MAX_CLASSES)
+        return cadre_fail(err, CADRE_E_UNSUPPORTED, "%lld classes, expected at most %d",
+                          (long long)out->classes, CADRE_MAX_CLASSES);
+    if (batches == 0 || batches > all)
+        batches = all;
+    cadre_status rc = make_work(&w, batches, err);
+    for (int64_t b = cadre_mesh_data_index(&rank->mesh); rc == CADRE_OK && b < batches;
+         b += step)
+        rc = one_batch(&w, b, samples, err);
+    if (rc == CADRE_OK) {
+        rc = cadre_rank_sum(rank, "evaluation", w.sums, (uint64_t)batches * w.width);
+        if (rc != CADRE_OK)
+            cadre_fail(err, rc, "the ranks could not add up the evaluation");
+    }
+    if (rc == CADRE_OK)
+        add_up(&w, batches, out);
+    free(w.inputs);
+    free(w.targets);
+    free(w.logits);
+    free(w.sums);
+    return rc;
+}
+
+static double ratio(uint64_t part, uint64_t other)
+{
+    return part + other > 0 ? (double)part / (double)(part + other) : 0;
+}
+
+double cadre_sensitivity(const struct cadre_class_counts *count)
+{
+    return ratio(count->true_positive, count->false_negative);
+}
+
+double cadre_predictivity(const struct cadre_class_counts *count)
+{
+    return ratio(count->true_positive, count->false_positive);
+}
+
+double cadre_f1(const struct cadre_class_counts *count)
+{
+    double s = cadre_sensitivity(count), p = cadre_predictivity(count);
+    return s + p > 0 ? 2 * s * p / (s + p) : 0;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Validation: loss, and for classification sensitivity, positive predictivity and F1 on
+ * records never trained on. */
+#ifndef CADRE_TRAIN_EVALUATE_H
+#define CADRE_TRAIN_EVALUATE_H
+
+#include "core/train/metrics.h"
+
+#define CADRE_MAX_CLASSES 16
+
+struct cadre_class_counts {
+    uint64_t true_positive, false_positive, false_negative;
+};
+
+struct cadre_evaluation {
+    double loss; /* mean over the targets, nats */
+    int64_t targets, samples;
+    double accuracy; /* of the next token, or of the class */
+    int64_t classes; /* 0 for a language model */
+    struct cadre_class_counts count[CADRE_MAX_CLASSES];
+};
+
+/* [collective: world, quiesced] Evaluate the first `batches` micro-batches of the
+ * validation split (0: all), dealt out over the data ranks; the result is the same on all
+ * ranks and for every number of ranks up to the order of additions (none in exact mode: the
+ * per-batch sums are added in one order). has = false where there is no validation data. */
+cadre_status cadre_evaluate(struct cadre_rank *rank, const struct cadre_spec *spec,
+                            int64_t batches, struct cadre_evaluation *out, bool *has,
+                            struct cadre_error *err);
+
+/* Sensitivity TP/(TP+FN), positive predictivity TP/(TP+FP) and F1 of one class; 0 where
+ * undefined. */
+double cadre_sensitivity(const struct cadre_class_counts *count);
+double cadre_predictivity(const struct cadre_class_counts *count);
+double cadre_f1(const struct cadre_class_counts *count);
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/train/progress.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "core/base/log.h"
+
+#define BAR_CELLS 24
+
+static void put(const char *text)
+{
+    ssize_t ignored = write(STDERR_FILENO, text, strlen(text));
+    (void)ignored; /* stderr may be gone; there is nowhere left to say so */
+}
+
+static void clear_bar(void *arg)
+{
+    (void)arg;
+    put("\r\033[K");
+}
+
+static void draw_bar(void *arg)
+{
+    const struct cadre_progress *progress = arg;
+    put(progress->line);
+}
+
+void cadre_progress_init(struct cadre_progress *progress, const struct cadre_spec *spec,
+                         int64_t first_step)
+{
+    const char *wish = cadre_options_str(spec->options, "log.progress");
+    bool terminal = isatty(STDERR_FILENO) == 1;
+    memset(progress, 0, sizeof *progress);
+    progress->spec = spec;
+    progress->bar = strcmp(wish, "yes") == 0 || (strcmp(wish, "auto") == 0 && terminal);
+    progress->first_step = first_step;
+    progress->every = cadre_options_i64(spec->options, "log.every");
+    progress->start_s = cadre_now_s();
+    if (progress->bar)
+        cadre_log_set_bar(clear_bar, draw_bar, progress);
+}
+
+/* "1:02:03" or "2:03". */
+static void format_left(double seconds, char *out, size_t size)
+{
+    long s = seconds > 0 && seconds < 1e9 ? (long)(seconds + 0.5) : 0;
+    if (s >= 3600)
+        snprintf(out, size, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+    else
+        snprintf(out, size, "%ld:%02ld", s / 60, s % 60);
+}
+
+void cadre_progress_step(struct cadre_progress *progress, int64_t step,
+                         const struct cadre_step_report *report,
+                         const struct cadre_valid_result *valid)
+{
+    const struct cadre_spec *spec = progress->spec;
+    int64_t done = step - progress->first_step;
+    double per_step = (cadre_now_s() - progress->start_s) / (double)(done ? done : 1);
+    double rate = (double)(spec->run.global_batch * spec->run.time) / per_step;
+    char left[32], extra[48] = "";
+    format_left(per_step * (double)(spec->steps - step), left, sizeof left);
+    if (valid->has)
+        snprintf(extra, sizeof extra, "  valid %.4f", valid->loss);
+    if (!progress->bar) {
+        bool due = step % progress->every == 0 || step == spec->steps || done == 1;
+        if (due || valid->has)
+            cadre_log(CADRE_LOG_INFO, "train",
+                      "%s: step %lld/%lld  loss %.4f%s  %.0f tokens/s  %s left",
+                      spec->name, (long long)step, (long long)spec->steps, report->loss,
+                      extra, rate, left);
+        return;
+    }
+    char cells[BAR_CELLS + 1];
+    int full = spec->steps > 0 ? (int)(BAR_CELLS * step / spec->steps) : BAR_CELLS;
+    for (int i = 0; i < BAR_CELLS; i++)
+        cells[i] = i < full ? '#' : '.';
+    cells[BAR_CELLS] = 0;
+    snprintf(progress->line, sizeof progress->line,
+             "\r\033[K%s [%s] %lld/%lld  loss %.4f%s  %.0f tokens/s  %s left",
+             spec->name, cells, (long long)step, (long long)spec->steps, report->loss,
+             extra, rate, left);
+    put(progress->line);
+}
+
+void cadre_progress_fini(struct cadre_progress *progress)
+{
+    if (!progress->bar)
+        return;
+    cadre_log_set_bar(NULL, NULL, NULL);
+    if (progress->line[0])
+        put("\n");
+}

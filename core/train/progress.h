@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a person sees while a run goes on, on stderr: a bar on a terminal, a plain line
+ * every log.every steps otherwise. */
+#ifndef CADRE_TRAIN_PROGRESS_H
+#define CADRE_TRAIN_PROGRESS_H
+
+#include "core/train/metrics.h"
+
+struct cadre_progress {
+    const struct cadre_spec *spec;
+    bool bar;
+    int64_t first_step, every;
+    double start_s;
+    char line[256]; /* the bar as drawn */
+};
+
+/* Start at step `first_step` (steps done before this process). log.progress says whether a
+ * bar is drawn: auto draws one when stderr is a terminal. */
+void cadre_progress_init(struct cadre_progress *progress, const struct cadre_spec *spec,
+                         int64_t first_step);
+
+/* A step is done. */
+void cadre_progress_step(struct cadre_progress *progress, int64_t step,
+                         const struct cadre_step_report *report,
+                         const struct cadre_valid_result *valid);
+
+/* Take the bar away. */
+void cadre_progress_fini(struct cadre_progress *progress);
+
+#endif

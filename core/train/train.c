@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/train/train.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/base/memory.h"
+#include "core/base/path.h"
+#include "core/checkpoint/checkpoint.h"
+#include "core/comm/launch.h"
+#include "core/train/evaluate.h"
+#include "core/train/metrics.h"
+#include "core/train/progress.h"
+#include "core/train/rundir.h"
+#include "core/train/snapshot.h"
+#include "core/train/stop.h"
+
+/* A run as its ranks see it; read only. */
+struct run {
+    const struct cadre_spec *spec;
+    const char *checkpoint; /* to resume from, or NULL */
+    int64_t first_step; /* steps done before */
+};
+
+/* What rank 0 keeps beside its rank. */
+struct recorder {
+    struct cadre_metrics *metrics;
+    struct cadre_progress progress;
+};
+
+static cadre_status evaluate(struct cadre_rank *rank, const struct run *run,
+                             struct cadre_valid_result *valid, struct cadre_error *err)
+{
+    struct cadre_evaluation result;
+    int64_t batches = cadre_options_i64(run->spec->options, "train.eval_batches");
+    cadre_status rc =
+        cadre_evaluate(rank, run->spec, batches, &result, &valid->has, err);
+    valid->loss = result.loss;
+    valid->targets = result.targets;
+    return rc;
+}
+
+/* Is something due after `step`, when it happens every `every` steps and at the end? */
+static bool due(int64_t step, int64_t every, bool last)
+{
+    return last || (every > 0 && step % every == 0);
+}
+
+static cadre_status one_step(struct cadre_rank *rank, const struct run *run,
+                             int64_t step, struct recorder *recorder, bool *stop,
+                             struct cadre_valid_result *valid, struct cadre_error *err)
+{
+    const struct cadre_options *o = run->spec->options;
+    struct cadre_step_report report = {0};
+    cadre_status rc;
+    rank->wants_stop = cadre_stop_requested();
+    rc = cadre_rank_step(rank, (uint64_t)step, &report);
+    if (rc != CADRE_OK)
+        return cadre_fail(err, rc, "%s", rank->failure.text);
+    *stop = report.stop;
+    valid->has = false;
+    bool last = step == run->spec->steps;
+    if (due(step, cadre_options_i64(o, "train.eval_every"), last && !*stop)) {
+        CADRE_TRY(cadre_rank_quiesce(rank));
+        CADRE_TRY(evaluate(rank, run, valid, err));
+    }
+    if (recorder) {
+        CADRE_TRY(cadre_metrics_step(recorder->metrics, step, &report, valid, err));
+        cadre_progress_step(&recorder->progress, step, &report, valid);
+    }
+    if (due(step, cadre_options_i64(o, "checkpoint.every"), last || *stop)) {
+        CADRE_TRY(cadre_rank_quiesce(rank));
+        CADRE_TRY(cadre_snapshot_save(rank, run->spec, step, err));
+    }
+fail:
+    return rc;
+}
+
+/* [collective] Counters of all ranks, then rank 0 writes the summary. */
+static cadre_status summarise(struct cadre_rank *rank, const struct run *run,
+                              struct recorder *recorder,
+                              const struct cadre_valid_result *valid,
+                              struct cadre_error *err)
+{
+    size_t ranks = (size_t)run->spec->run.ranks;
+    struct cadre_comm_stats comm;
+    double *table = cadre_calloc(ranks + 1, sizeof *table);
+    if (!table)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the summary");
+    cadre_rank_comm(rank, &comm);
+    table[rank->index] = (double)rank->ledger.peak_bytes;
+    table[ranks] = (double)comm.bytes;
+    cadre_status rc = cadre_rank_sum(rank, "summary", table, ranks + 1);
+    struct cadre_run_totals totals = {
+        .peak_bytes = table,
+        .comm_bytes = table[ranks],
+        .comm_exposed_s = comm.waited_s,
+        .params = cadre_model_count(rank->model),
+        .device = rank->device->ops->name,
+        .valid = *valid,
+    };
+    if (rc == CADRE_OK && recorder)
+        rc = cadre_metrics_summary(recorder->metrics, &totals, err);
+    free(table);
+    return rc;
+}
+
+static cadre_status train_loop(struct cadre_rank *rank, const struct run *run,
+                               struct recorder *recorder, struct cadre_error *err)
+{
+    struct cadre_valid_result valid = {0};
+    bool stop = false;
+    cadre_status rc = CADRE_OK;
+    for (int64_t step = run->first_step + 1; step <= run->spec->steps && !stop; step++)
+        CADRE_TRY(one_step(rank, run, step, recorder, &stop, &valid, err));
+    CADRE_TRY(cadre_rank_quiesce(rank));
+    CADRE_TRY(summarise(rank, run, recorder, &valid, err));
+    if (stop)
+        rc = cadre_fail(err, CADRE_E_STOPPED,
+                        "stopped by a signal after step %llu; a checkpoint is in "
+                        "'%s/checkpoints'; go on with --set checkpoint.resume=auto",
+                        (unsigned long long)rank->step, run->spec->out);
+fail:
+    return rc;
+}
+
+static cadre_status fill(struct cadre_rank *rank, const struct run *run,
+                         struct cadre_error *err)
+{
+    const char *init = cadre_options_str(run->spec->options, "model.init");
+    if (run->checkpoint)
+        return cadre_snapshot_load(rank, run->spec, run->checkpoint, err);
+    return *init ? cadre_snapshot_init(rank, init, err) : CADRE_OK;
+}
+
+static cadre_status record(struct cadre_rank *rank, const struct run *run,
+                           struct cadre_error *err)
+{
+    struct recorder recorder = {0};
+    cadre_status rc = cadre_metrics_open(run->spec, &recorder.metrics, err);
+    if (rc != CADRE_OK)
+        return rc;
+    cadre_progress_init(&recorder.progress, run->spec, run->first_step);
+    rc = train_loop(rank, run, &recorder, err);
+    cadre_progress_fini(&recorder.progress);
+    cadre_metrics_close(recorder.metrics);
+    return rc;
+}
+
+/* The first failure of the world is the one worth telling. */
+static cadre_status tell_failure(struct cadre_comm *world, int rank, cadre_status rc,
+                                 struct cadre_error *err)
+{
+    if (!world || rc == CADRE_OK || rc == CADRE_E_STOPPED)
+        return rc;
+    if (rc != CADRE_E_ABORTED && rc != CADRE_E_COMM) {
+        cadre_error_prefix(err, "rank %d", rank);
+        world->ops->abort(world, err->text);
+    }
+    cadre_comm_failure(world, err);
+    return rc;
+}
+
+static cadre_status run_rank(const struct run *run, int index, struct cadre_comm *world,
+                             struct cadre_error *err)
+{
+    struct cadre_rank rank;
+    cadre_status rc = cadre_rank_plan(&rank, &run->spec->run, index, err);
+    if (rc == CADRE_OK) {
+        rc = cadre_rank_bind(&rank, world, (uint64_t)run->first_step, err);
+        if (rc == CADRE_OK)
+            rc = fill(&rank, run, err);
+        if (rc == CADRE_OK)
+            rc = index == 0 ? record(&rank, run, err)
+                            : train_loop(&rank, run, NULL, err);
+        rc = tell_failure(world, index, rc, err);
+        if (rc != CADRE_OK)
+            cadre_chain_abort(&rank.chain);
+        cadre_rank_fini(&rank);
+        return rc;
+    }
+    return tell_failure(world, index, rc, err);
+}
+
+static cadre_status rank_main(void *arg, int index, struct cadre_local_segment *segment)
+{
+    const struct run *run = arg;
+    struct cadre_comm *world = NULL;
+    struct cadre_error err = {0};
+    cadre_log_set_rank(index, run->spec->run.ranks);
+    cadre_status rc = cadre_local_open(segment, index, &world, &err);
+    if (rc == CADRE_OK) {
+        rc = run_rank(run, index, world, &err);
+        world->ops->destroy(world);
+    } else {
+        cadre_local_segment_fail(segment, index, err.text);
+    }
+    return rc;
+}
+
+static cadre_status run_child(const struct run *run,
+                              const struct cadre_train_place *place,
+                              struct cadre_error *err)
+{
+    struct cadre_local_segment *segment = NULL;
+    cadre_status rc = cadre_local_segment_open(place->segment_fd, &segment, err);
+    if (rc != CADRE_OK)
+        return rc;
+    rc = rank_main((void *)(uintptr_t)run, place->rank, segment);
+    cadre_local_segment_close(segment);
+    return rc; /* the text is in the segment, the launcher tells it once */
+}
+
+static cadre_status run_ranks(const struct run *run,
+                              const struct cadre_train_place *place,
+                              struct cadre_error *err)
+{
+    const struct cadre_spec *spec = run->spec;
+    cadre_status rc;
+    if (spec->run.ranks == 1)
+        return run_rank(run, 0, NULL, err);
+    if (spec->local.processes)
+        rc = cadre_launch_processes(&spec->local, place->argv, err);
+    else
+        rc = cadre_launch_threads(&spec->local, rank_main, (void *)(uintptr_t)run, err);
+    if (rc == CADRE_E_STOPPED)
+        cadre_fail(
+            err, rc,
+            "stopped by a signal; a checkpoint is in '%s/checkpoints'; go on with "
+            "--set checkpoint.resume=auto",
+            spec->out);
+    return rc;
+}
+
+static cadre_status prepare(const struct run *run, struct cadre_error *err)
+{
+    const struct cadre_spec *spec = run->spec;
+    bool resuming =
+        strcmp(cadre_options_str(spec->options, "checkpoint.resume"), "no") != 0;
+    struct cadre_rank rank;
+    /* plan errors are the user's to mend: find them before anything is started */
+    cadre_status rc = cadre_rank_plan(&rank, &spec->run, 0, err);
+    if (rc != CADRE_OK)
+        return CADRE_E_INVALID;
+    cadre_rank_fini(&rank);
+    if (run->first_step >= spec->steps)
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "'%s' has done %lld steps already, train.steps = %lld; raise it to "
+            "go on",
+            run->checkpoint ? run->checkpoint : spec->out, (long long)run->first_step,
+            (long long)spec->steps);
+    rc = cadre_rundir_prepare(spec, resuming, err);
+    if (rc == CADRE_OK)
+        rc = cadre_rundir_cut_metrics(spec->out, run->first_step, err);
+    if (rc == CADRE_OK && run->checkpoint)
+        cadre_log(CADRE_LOG_INFO, "train", "resuming from '%s' after step %lld",
+                  run->checkpoint, (long long)run->first_step);
+    return rc;
+}
+
+cadre_status cadre_train(const struct cadre_spec *spec,
+                         const struct cadre_train_place *place, struct cadre_error *err)
+{
+    struct run run = {.spec = spec};
+    char *checkpoint = NULL;
+    cadre_status rc = cadre_snapshot_find(spec, &checkpoint, &run.first_step, err);
+    if (rc != CADRE_OK)
+        return rc;
+    run.checkpoint = checkpoint;
+    cadre_stop_install();
+    if (place->child) {
+        rc = run_child(&run, place, err);
+    } else {
+        rc = prepare(&run, err);
+        if (rc == CADRE_OK)
+            rc = run_ranks(&run, place, err);
+    }
+    free(checkpoint);
+    return rc;
+}
+
+cadre_status cadre_train_dry_run(const struct cadre_spec *spec, FILE *out,
+                                 struct cadre_error *err)
+{
+    for (int r = 0; r < spec->run.ranks; r++) {
+        struct cadre_rank rank;
+        cadre_status rc = cadre_rank_plan(&rank, &spec->run, r, err);
+        if (rc != CADRE_OK)
+            return CADRE_E_INVALID;
+        if (r == 0)
+            fprintf(out, "%s: %s, %llu parameters, %lld steps of %lld x %lld tokens\n",
+                    spec->name, spec->stack,
+                    (unsigned long long)cadre_model_count(rank.model),
+                    (long long)spec->steps, (long long)spec->run.global_batch,
+                    (long long)spec->run.time);
+        cadre_rank_print(&rank, out);
+        cadre_rank_fini(&rank);
+    }
+    return CADRE_OK;
+}
+
+/* The folder that holds parameters: a run's latest checkpoint, or `from` itself. */
+static cadre_status resolve_source(const char *from, char **out,
+                                   struct cadre_error *err)
+{
+    char *root = cadre_path_join(from, "checkpoints");
+    cadre_status rc = CADRE_OK;
+    *out = NULL;
+    if (root && cadre_path_is_dir(root)) {
+        rc = cadre_checkpoint_find_latest(root, out, err);
+        if (rc == CADRE_OK && !*out)
+            rc = cadre_fail(err, CADRE_E_INVALID, "'%s' holds no complete checkpoint",
+                            root);
+    } else {
+        *out = cadre_strdup(from);
+    }
+    free(root);
+    return rc;
+}
+
+cadre_status cadre_train_load_rank(const struct cadre_spec *spec, const char *from,
+                                   struct cadre_rank *rank, struct cadre_error *err)
+{
+    char *dir = NULL;
+    cadre_status rc;
+    memset(rank, 0, sizeof *rank);
+    if (spec->run.ranks != 1)
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "this command runs on one rank; leave strategy.stack at single");
+    CADRE_TRY(cadre_rank_plan(rank, &spec->run, 0, err));
+    CADRE_TRY(cadre_rank_bind(rank, NULL, 0, err));
+    if (from) {
+        CADRE_TRY(resolve_source(from, &dir, err));
+        CADRE_TRY(cadre_snapshot_init(rank, dir, err));
+    }
+    free(dir);
+    return CADRE_OK;
+fail:
+    free(dir);
+    cadre_rank_fini(rank);
+    return rc;
+}
