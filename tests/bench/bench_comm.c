@@ -47,7 +47,7 @@ static cadre_status run_once(struct cadre_comm *c, const void *in, void *out,
 static cadre_status bench_size(struct cadre_comm *c, void *in, void *out,
                                uint64_t bytes)
 {
-    double reduce[MAX_REPEATS], copy[MAX_REPEATS];
+    double reduce[MAX_REPEATS] = {0}, copy[MAX_REPEATS] = {0};
     uint64_t n = (256u << 20) / bytes;
     int repeats = n < 9 ? 9 : n > MAX_REPEATS ? MAX_REPEATS : (int)n;
     for (int i = -2; i < repeats; i++) {

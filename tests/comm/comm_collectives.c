@@ -71,7 +71,7 @@ static double combine(double a, double b, uint32_t dtype, uint32_t red)
 static double tree(uint64_t op, const int *ranks, int n, uint64_t i, uint32_t dtype,
                    uint32_t red)
 {
-    double v[MAX_RANKS];
+    double v[MAX_RANKS] = {0};
     for (int r = 0; r < n; r++) {
         v[r] = value(op, ranks[r], i, dtype);
         if (dtype == CADRE_F32)
@@ -123,8 +123,8 @@ static cadre_status try_all_reduce(struct world *w, const struct shape *s)
     size_t e = cadre_dtype_bytes(s->dtype);
     int ranks[MAX_RANKS];
     everybody(ranks, w->size);
-    char *in = malloc(s->count * e + 1),
-         *out = s->in_place ? in : malloc(s->count * e + 1);
+    char *in = calloc(s->count * e + 1, 1),
+         *out = s->in_place ? in : calloc(s->count * e + 1, 1);
     cadre_event done;
     fill(in, s->count, s->op, w->rank, s->dtype);
     CHECK(w, w->comm->ops->all_reduce(w->comm, "reduce", in, out, s->count, s->dtype,
@@ -148,8 +148,8 @@ static cadre_status try_scatter_gather(struct world *w, const struct shape *s)
     everybody(ranks, w->size);
     ragged(offsets, w->size, s->count, s->op);
     uint64_t mine = offsets[w->rank + 1] - offsets[w->rank];
-    char *in = malloc(s->count * e + 1), *whole = calloc(1, s->count * e + 1);
-    char *part = malloc(mine * e + 1);
+    char *in = calloc(s->count * e + 1, 1), *whole = calloc(s->count * e + 1, 1);
+    char *part = calloc(mine * e + 1, 1);
     char *slice = s->in_place ? in + offsets[w->rank] * e : part;
     cadre_event first, second;
     fill(in, s->count, s->op, w->rank, s->dtype);
@@ -184,8 +184,8 @@ static cadre_status try_moves(struct world *w, const struct shape *s)
     size_t e = cadre_dtype_bytes(s->dtype);
     uint64_t each = s->count, total = each * (uint64_t)w->size;
     int root = (int)(s->op % (uint64_t)w->size);
-    char *in = malloc(total * e + 1), *out = malloc(total * e + 1);
-    char *expected = malloc(total * e + 1);
+    char *in = calloc(total * e + 1, 1), *out = calloc(total * e + 1, 1);
+    char *expected = calloc(total * e + 1, 1);
     cadre_event done;
     fill(in, each, s->op, w->rank, s->dtype);
     fill(expected, each, s->op, root, s->dtype);
@@ -214,8 +214,8 @@ static cadre_status try_ring(struct world *w, const struct shape *s)
 {
     size_t e = cadre_dtype_bytes(s->dtype);
     int next = (w->rank + 1) % w->size, before = (w->rank + w->size - 1) % w->size;
-    char *in = malloc(s->count * e + 1), *out = malloc(s->count * e + 1);
-    char *expected = malloc(s->count * e + 1);
+    char *in = calloc(s->count * e + 1, 1), *out = calloc(s->count * e + 1, 1);
+    char *expected = calloc(s->count * e + 1, 1);
     cadre_event sent, got;
     fill(in, s->count, s->op, w->rank, s->dtype);
     fill(expected, s->count, s->op, before, s->dtype);
@@ -323,8 +323,8 @@ static cadre_status run_storm(struct world *w, const char *arg)
             o->ranks[r] = g == 0 ? r : g == 1 ? 2 * r + w->rank % 2 : w->size - 1 - r;
         o->op = n;
         o->count = (h >> 8) % STORM_COUNT;
-        o->in = malloc(o->count * sizeof(float) + 1);
-        o->out = malloc(o->count * sizeof(float) + 1);
+        o->in = calloc(o->count + 1, sizeof(float));
+        o->out = calloc(o->count + 1, sizeof(float));
         fill(o->in, o->count, n, w->rank, CADRE_F32);
         cadre_event after = n % 5 == 0 ? flight[(n + 7) % 8].done : 0;
         maybe_sleep(mix(h + 77u * (uint64_t)w->rank));

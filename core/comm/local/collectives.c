@@ -29,8 +29,8 @@ static cadre_status check_calls(struct local_comm *c)
                        slots[0].call.offsets_hash != slots[m].call.offsets_hash;
         return cadre_local_fail(
             c->me,
-            "collectives differ: rank %d posted %s, rank %d posted %s%s; all ranks of a "
-            "group must post the same collectives in the same order",
+            "collectives differ: rank %d posted %s, rank %d posted %s%s; all ranks of "
+            "a group must post the same collectives in the same order",
             slots[0].world_rank, mine, slots[m].world_rank, theirs,
             offsets ? " with other slices" : "");
     }

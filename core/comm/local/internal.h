@@ -66,6 +66,10 @@ struct local_rank {
     uint64_t queue_count;
 };
 
+struct local_peer {
+    struct local_queue *send, *recv; /* NULL until used */
+};
+
 struct local_comm {
     struct cadre_comm base;
     struct local_rank *me;
@@ -73,7 +77,7 @@ struct local_comm {
     bool is_world;
     uint64_t phase; /* of the collective queue's thread */
     struct local_queue *collective;
-    struct local_queue **sends, **recvs; /* size each, by peer */
+    struct local_peer *peers; /* size */
     pthread_mutex_t lock; /* stats, queues made lazily */
     struct cadre_comm_stats stats;
 };

@@ -89,6 +89,7 @@ static cadre_status post(struct local_comm *c, struct local_queue *queue,
     return cadre_local_queue_post(queue, op, done);
 }
 
+/* lint: long because the table of operations has this signature */
 static cadre_status local_all_reduce(struct cadre_comm *comm, cadre_comm_label label,
                                      const void *in, void *out, uint64_t count,
                                      uint32_t dtype, uint32_t red, cadre_event after,
@@ -116,6 +117,7 @@ static cadre_status post_slices(struct local_comm *c, struct local_op *op,
     return post(c, c->collective, op, offsets, done);
 }
 
+/* lint: long because the table of operations has this signature */
 static cadre_status local_reduce_scatter(struct cadre_comm *comm,
                                          cadre_comm_label label, const void *in,
                                          void *out, const uint64_t *offsets,
@@ -187,18 +189,19 @@ static cadre_status local_barrier(struct cadre_comm *comm, cadre_comm_label labe
     return post(c, c->collective, &op, NULL, done);
 }
 
-/* The queue of one direction, made when it is first used. */
-static struct local_queue *direction(struct local_comm *c, struct local_queue **queues,
-                                     int peer, local_run run)
+/* The queue of one direction, made when it is first used; NULL for no such peer. */
+static struct local_queue *direction(struct local_comm *c, int peer, bool sends)
 {
     if (peer < 0 || peer >= c->base.size)
         return NULL;
+    struct local_queue **q = sends ? &c->peers[peer].send : &c->peers[peer].recv;
     pthread_mutex_lock(&c->lock);
-    if (!queues[peer])
-        queues[peer] = cadre_local_queue_create(c, run);
-    struct local_queue *q = queues[peer];
+    if (!*q)
+        *q = cadre_local_queue_create(c, sends ? cadre_local_run_send
+                                               : cadre_local_run_recv);
+    struct local_queue *made = *q;
     pthread_mutex_unlock(&c->lock);
-    return q;
+    return made;
 }
 
 static cadre_status local_send(struct cadre_comm *comm, cadre_comm_label label,
@@ -213,7 +216,7 @@ static cadre_status local_send(struct cadre_comm *comm, cadre_comm_label label,
                           .dtype = dtype,
                           .root = to,
                           .after = after};
-    return post(c, direction(c, c->sends, to, cadre_local_run_send), &op, NULL, done);
+    return post(c, direction(c, to, true), &op, NULL, done);
 }
 
 static cadre_status local_recv(struct cadre_comm *comm, cadre_comm_label label,
@@ -228,7 +231,7 @@ static cadre_status local_recv(struct cadre_comm *comm, cadre_comm_label label,
                           .dtype = dtype,
                           .root = from,
                           .after = after};
-    return post(c, direction(c, c->recvs, from, cadre_local_run_recv), &op, NULL, done);
+    return post(c, direction(c, from, false), &op, NULL, done);
 }
 
 static cadre_status local_wait(struct cadre_comm *comm, cadre_event event)
@@ -290,8 +293,7 @@ static void comm_free(struct local_comm *c)
     if (!c)
         return;
     pthread_mutex_destroy(&c->lock);
-    free(c->sends);
-    free(c->recvs);
+    free(c->peers);
     free(c);
 }
 
@@ -301,10 +303,10 @@ static void local_destroy(struct cadre_comm *comm)
     struct shared_slot *slot = &c->group->slots[c->base.rank];
     cadre_local_queue_stop(c->collective);
     for (int m = 0; m < c->base.size; m++) {
-        if (c->sends[m])
-            cadre_local_queue_stop(c->sends[m]);
-        if (c->recvs[m])
-            cadre_local_queue_stop(c->recvs[m]);
+        if (c->peers[m].send)
+            cadre_local_queue_stop(c->peers[m].send);
+        if (c->peers[m].recv)
+            cadre_local_queue_stop(c->peers[m].recv);
     }
     atomic_store(&slot->left, 1);
     cadre_local_futex_wake(&c->group->generation);
@@ -327,9 +329,8 @@ static struct local_comm *comm_create(struct local_rank *me, struct shared_group
     c->base.size = group->size;
     c->me = me;
     c->group = group;
-    c->sends = calloc(size, sizeof *c->sends);
-    c->recvs = calloc(size, sizeof *c->recvs);
-    if (c->sends && c->recvs)
+    c->peers = calloc(size, sizeof *c->peers);
+    if (c->peers)
         c->collective = cadre_local_queue_create(c, cadre_local_run_collective);
     if (!c->collective) {
         comm_free(c);

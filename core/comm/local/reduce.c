@@ -18,6 +18,7 @@ bool cadre_reduce_supports(uint32_t dtype, uint32_t red)
 
 /* Two operands into a third place, and one into the accumulator. Blocks of 16 with a
  * constant trip count are what compilers turn into vector code at -O2. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): a type cannot stand in parentheses */
 #define DEFINE_PAIR(name, type, OP)                                                    \
     static void name##_into(type *restrict d, const type *restrict a,                  \
                             const type *restrict b, uint64_t n)                        \
@@ -46,6 +47,7 @@ bool cadre_reduce_supports(uint32_t dtype, uint32_t red)
             name##_into(d, a, b, n);                                                   \
     }
 
+/* NOLINTEND(bugprone-macro-parentheses) */
 DEFINE_PAIR(sum_f32, float, ADD)
 DEFINE_PAIR(sum_f64, double, ADD)
 DEFINE_PAIR(sum_i32, uint32_t, ADD)
