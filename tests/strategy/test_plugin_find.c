@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/memory.h"
 #include "tests/strategy/plugin_fixture.h"
 #include "tests/support/check_main.h"
 
@@ -135,20 +136,19 @@ END_TEST
 
 START_TEST(hostile_paths_do_no_harm)
 {
-    char *list = calloc(1, 100000);
+    struct cadre_text list = {0};
     char out[64];
-    memset(list, 'x', 5000);
-    strcat(list, ":::");
+    cadre_text_printf(&list, "%05000d:::", 7);
     for (int i = 0; i < 500; i++)
-        sprintf(list + strlen(list), ":/p%d", i);
-    cadre_plugin_places_init(&places, list, list, NULL);
+        cadre_text_printf(&list, ":/p%d", i);
+    cadre_plugin_places_init(&places, list.data, list.data, NULL);
     ck_assert_uint_eq(places.n, CADRE_PLUGIN_PLACES);
     ck_assert_str_eq(places.place[0].dir, "/p0");
     test_refused(cadre_plugin_find(&places, "sample", out, sizeof out, &err), &err,
                  "there is no plugin 'sample'");
     test_refused(cadre_plugin_find(&places, "../../x", out, sizeof out, &err), &err,
                  "is no plugin name");
-    free(list);
+    cadre_text_fini(&list);
 }
 END_TEST
 
