@@ -89,22 +89,23 @@ static int lowest_zero_bit(uint32_t i)
     return bit;
 }
 
+/* Where contribution i of a parameter is written. */
+static char *target_of(const struct cadre_leaves *leaves, uint32_t param, uint32_t i)
+{
+    bool last = (int64_t)i + 1 == leaves->n;
+    if (leaves->exact && !last)
+        return leaves->level[lowest_zero_bit(i)] + leaves->offset[param];
+    return leaves->store->param[param].grad;
+}
+
 cadre_status cadre_leaves_open(struct cadre_leaves *leaves, uint32_t param, void **dst,
                                int *beta)
 {
     struct cadre_store_param *p = &leaves->store->param[param];
-    uint32_t i = leaves->seen[param];
-    bool last = (int64_t)i + 1 == leaves->n;
-    if (leaves->exact && !last) {
-        leaves->target = leaves->level[lowest_zero_bit(i)] + leaves->offset[param];
-        *beta = 0;
-    } else {
-        leaves->target = p->grad;
-        *beta = leaves->exact || p->grad_fresh ? 0 : 1;
-        p->grad_fresh = false;
-    }
-    *dst = leaves->target;
-    if (leaves->target)
+    *dst = target_of(leaves, param, leaves->seen[param]);
+    *beta = leaves->exact || p->grad_fresh ? 0 : 1;
+    p->grad_fresh = false;
+    if (*dst)
         return CADRE_OK;
     cadre_log(CADRE_LOG_ERROR, "strategy", "no gradient storage is attached to '%s'",
               leaves->store->model->params[param].name);
@@ -116,19 +117,20 @@ cadre_status cadre_leaves_close(struct cadre_leaves *leaves, uint32_t param,
 {
     struct cadre_store *store = leaves->store;
     uint32_t i = leaves->seen[param]++;
+    char *target = target_of(leaves, param, i);
     bool last = (int64_t)i + 1 == leaves->n;
     uint32_t carry = last ? i : i & ~(~0u << lowest_zero_bit(i));
     for (int l = 0; leaves->exact && carry >> l; l++) {
         if (!(carry >> l & 1u))
             continue;
         cadre_status rc = leaves->device->ops->tree_add(
-            leaves->device, store->model->config.dtype, leaves->target,
-            leaves->level[l] + leaves->offset[param], leaves->target,
+            leaves->device, store->model->config.dtype, target,
+            leaves->level[l] + leaves->offset[param], target,
             (int64_t)store->param[param].count);
         if (rc != CADRE_OK)
             return rc;
     }
     *final = last;
-    *sum = last || !leaves->exact ? leaves->target : NULL;
+    *sum = last || !leaves->exact ? target : NULL;
     return CADRE_OK;
 }

@@ -17,7 +17,6 @@ struct cadre_leaves {
     char *level[CADRE_MAX_LEAF_LEVELS]; /* partial sums of 2^l leaves, all entries */
     size_t *offset; /* per entry, in a level */
     uint32_t *seen; /* contributions so far this step */
-    char *target; /* of the contribution being made */
 };
 
 cadre_status cadre_leaves_init(struct cadre_leaves *leaves, struct cadre_store *store,
