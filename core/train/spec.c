@@ -16,14 +16,18 @@
 
 /* A plugin's section may stand in a file whose stack does not use it: it is accepted when
  * such a plugin exists, and checked when it is used. */
-static cadre_status allow_plugin_sections(struct cadre_options *options,
+static cadre_status allow_plugin_sections(struct cadre_spec *spec,
                                           const char *plugin_path,
                                           struct cadre_error *err)
 {
+    struct cadre_options *options = spec->options;
     char **names = cadre_plugin_list(plugin_path);
     cadre_status rc = CADRE_OK;
     for (char **name = names; name && *name; name++) {
-        if (rc == CADRE_OK)
+        bool used = false;
+        for (int i = 0; i < spec->run.n_plugins; i++)
+            used |= !strcmp(spec->run.plugin[i]->name, *name);
+        if (rc == CADRE_OK && !used)
             rc = cadre_options_allow_section(options, *name, err);
         free(*name);
     }
@@ -56,7 +60,7 @@ static cadre_status load_stack(struct cadre_spec *spec, struct cadre_error *err)
             (struct cadre_axis_request){plugin->desc.axis, entry->size, plugin->name};
     }
     run->n_plugins = stack.n;
-    rc = allow_plugin_sections(options, path, err);
+    rc = allow_plugin_sections(spec, path, err);
     if (rc == CADRE_OK)
         rc = cadre_options_resolve(options, err);
     if (rc == CADRE_OK)
