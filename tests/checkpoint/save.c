@@ -42,18 +42,16 @@ void save_values(uint64_t step, int part, size_t tensor, uint64_t begin, uint64_
     }
 }
 
+/* `first` and `stride` are in elements. */
 static cadre_status write_tensor(struct cadre_checkpoint_writer *writer, uint64_t step,
-                                 size_t share, size_t tensor, uint64_t run,
-                                 struct cadre_error *err)
+                                 size_t tensor, uint64_t first, uint64_t stride,
+                                 uint64_t run, struct cadre_error *err)
 {
-    size_t rank = share / 1000;
-    size_t n_ranks = share % 1000;
     double *data = malloc((run + 1) * sizeof *data);
     cadre_status rc = CADRE_OK;
     uint64_t count = save_count(tensor);
     for (int part = 0; part < 3; part++)
-        for (uint64_t at = rank * run; at < count && rc == CADRE_OK;
-             at += n_ranks * run) {
+        for (uint64_t at = first; at < count && rc == CADRE_OK; at += stride) {
             uint64_t n = count - at < run ? count - at : run;
             save_values(step, part, tensor, at, n, data);
             rc = cadre_checkpoint_write(writer, (enum cadre_checkpoint_part)part,
@@ -69,7 +67,8 @@ cadre_status save_share(const char *root, uint64_t step, int rank, int n_ranks,
     struct cadre_checkpoint_writer *writer = NULL;
     cadre_status rc = cadre_checkpoint_writer_open(root, step, rank, &writer, err);
     for (size_t t = 0; t < SAVE_TENSORS && rc == CADRE_OK; t++)
-        rc = write_tensor(writer, step, (size_t)(rank * 1000 + n_ranks), t, run, err);
+        rc = write_tensor(writer, step, t, (uint64_t)rank * run,
+                          (uint64_t)n_ranks * run, run, err);
     if (rc == CADRE_OK)
         rc = cadre_checkpoint_sync(writer, err);
     cadre_checkpoint_writer_close(writer);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Crashes, each placed exactly: a child that saves is traced and killed at its first system
- * call, at its second, and so on to its last. */
+/* Crashes, each placed exactly: a child that saves is traced and killed at its first
+ * system call, at its second, and so on to its last. */
 #include "tests/support/check_main.h"
 
 #include <signal.h>
