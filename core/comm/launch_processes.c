@@ -35,6 +35,7 @@ struct launch {
     struct sigaction sigchld_before;
     bool lost, invalid, failed, stopped; /* how children ended */
     uint64_t deadline_ns; /* of the grace, 0 while all is well */
+    bool killing; /* the grace is over */
 };
 
 static const char *const our_names[OUR_VARIABLES] = {
@@ -118,7 +119,9 @@ static void signal_children(const struct launch *l, int signal)
 static void note_end(struct launch *l, int rank, int status)
 {
     char why[96] = "";
-    if (WIFSIGNALED(status)) {
+    if (WIFSIGNALED(status) && l->killing) {
+        l->failed = true;
+    } else if (WIFSIGNALED(status)) {
         int signal = WTERMSIG(status);
         const char *name = strsignal(signal);
         snprintf(why, sizeof why, "was killed by signal %d (%s)", signal, name);
@@ -155,8 +158,10 @@ static void keep_deadline(struct launch *l)
     uint64_t now = cadre_local_now_ns();
     if (!l->deadline_ns)
         l->deadline_ns = now + GRACE_NS;
-    else if (now >= l->deadline_ns)
-        signal_children(l, SIGKILL);
+    if (now < l->deadline_ns)
+        return;
+    l->killing = true;
+    signal_children(l, SIGKILL);
 }
 
 static void watch(struct launch *l, const sigset_t *signals)

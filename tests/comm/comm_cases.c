@@ -46,6 +46,8 @@ cadre_rank_main comm_case(const char *name)
                  {"mismatch", case_mismatch},
                  {"hang", case_hang},
                  {"killed", case_killed},
+                 {"absent", case_absent},
+                 {"orphaned", case_orphaned},
                  {"stopped", case_stopped},
                  {"exits", case_exits}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)

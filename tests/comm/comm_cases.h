@@ -50,6 +50,8 @@ cadre_status case_unequal(void *arg, int rank, struct cadre_local_segment *segme
 cadre_status case_mismatch(void *arg, int rank, struct cadre_local_segment *segment);
 cadre_status case_hang(void *arg, int rank, struct cadre_local_segment *segment);
 cadre_status case_killed(void *arg, int rank, struct cadre_local_segment *segment);
+cadre_status case_absent(void *arg, int rank, struct cadre_local_segment *segment);
+cadre_status case_orphaned(void *arg, int rank, struct cadre_local_segment *segment);
 cadre_status case_stopped(void *arg, int rank, struct cadre_local_segment *segment);
 cadre_status case_exits(void *arg, int rank, struct cadre_local_segment *segment);
 

@@ -270,43 +270,110 @@ cadre_status case_collectives(void *arg, int rank, struct cadre_local_segment *s
 
 /* ---- thousands of operations over several communicators, random delays */
 
-#define STORM_OPS 1500
+#define STORM_OPS 3000
 #define STORM_COUNT 300
+#define IN_FLIGHT 8
+
+enum storm_kind { REDUCE, SCATTER, BROADCAST, RING, STORM_KINDS };
 
 struct storm_op {
     struct cadre_comm *comm;
-    int ranks[MAX_RANKS];
+    int ranks[MAX_RANKS]; /* of the group, by member */
+    enum storm_kind kind;
     uint64_t op, count;
+    uint64_t offsets[MAX_RANKS + 1];
     float *in, *out;
-    cadre_event done;
+    cadre_event done, sent;
 };
+
+/* What this member must find at element i of out. */
+static double storm_expected(const struct storm_op *o, uint64_t i)
+{
+    int size = o->comm->size, me = o->comm->rank;
+    switch (o->kind) {
+    case REDUCE:
+        return tree(o->op, o->ranks, size, i, CADRE_F32, CADRE_SUM);
+    case SCATTER:
+        return tree(o->op, o->ranks, size, o->offsets[me] + i, CADRE_F32, CADRE_SUM);
+    case BROADCAST:
+        return (double)(float)value(o->op, o->ranks[o->op % (uint64_t)size], i,
+                                    CADRE_F32);
+    default:
+        return (double)(float)value(o->op, o->ranks[(me + size - 1) % size], i,
+                                    CADRE_F32);
+    }
+}
 
 static cadre_status storm_check(struct world *w, struct storm_op *o)
 {
+    int me = o->comm->rank;
+    uint64_t count =
+        o->kind == SCATTER ? o->offsets[me + 1] - o->offsets[me] : o->count;
     CHECK(w, w->comm->ops->wait(w->comm, o->done) == CADRE_OK);
-    for (uint64_t i = 0; i < o->count; i++)
-        CHECK(w, (double)o->out[i] ==
-                     tree(o->op, o->ranks, o->comm->size, i, CADRE_F32, CADRE_SUM));
+    CHECK(w, w->comm->ops->wait(w->comm, o->sent) == CADRE_OK);
+    for (uint64_t i = 0; i < count; i++)
+        CHECK(w, (double)o->out[i] == storm_expected(o, i));
     free(o->in);
     free(o->out);
     o->in = NULL;
     return CADRE_OK;
 }
 
+static cadre_status storm_post(struct storm_op *o, cadre_event after)
+{
+    struct cadre_comm *c = o->comm;
+    int next = (c->rank + 1) % c->size, before = (c->rank + c->size - 1) % c->size;
+    o->sent = 0;
+    switch (o->kind) {
+    case REDUCE:
+        return c->ops->all_reduce(c, "reduce", o->in, o->out, o->count, CADRE_F32,
+                                  CADRE_SUM, after, &o->done);
+    case SCATTER:
+        return c->ops->reduce_scatter(c, "scatter", o->in, o->out, o->offsets,
+                                      CADRE_F32, CADRE_SUM, after, &o->done);
+    case BROADCAST:
+        memcpy(o->out, o->in, o->count * sizeof *o->in);
+        return c->ops->broadcast(c, "params", o->out, o->count, CADRE_F32,
+                                 (int)(o->op % (uint64_t)c->size), after, &o->done);
+    default:
+        if (c->ops->send(c, "ring", o->in, o->count, CADRE_F32, next, after, &o->sent))
+            return CADRE_E_DIFFERS;
+        return c->ops->recv(c, "ring", o->out, o->count, CADRE_F32, before, 0,
+                            &o->done);
+    }
+}
+
 static void maybe_sleep(uint64_t h)
 {
-    if (h % 16 == 0)
+    if (h % 32 == 0)
         nanosleep(&(struct timespec){.tv_nsec = (long)(mix(h) % 300000)}, NULL);
 }
 
-/* Groups: the world, even and odd, the world reversed. Every rank draws the same
- * sequence of kinds; what it draws for sleeping is its own. Up to eight are in flight.
- */
+/* Operation n on group g: 0 the world, 1 even or odd ranks, 2 the world reversed. */
+static void storm_draw(const struct world *w, struct storm_op *o, uint64_t n,
+                       uint64_t h, struct cadre_comm *group, int g)
+{
+    o->comm = group;
+    for (int r = 0; r < group->size; r++)
+        o->ranks[r] = g == 0 ? r : g == 1 ? 2 * r + w->rank % 2 : w->size - 1 - r;
+    o->kind = (enum storm_kind)((h >> 32) % STORM_KINDS);
+    if (group->size == 1 && o->kind == RING)
+        o->kind = REDUCE;
+    o->op = n;
+    o->count = (h >> 8) % STORM_COUNT;
+    ragged(o->offsets, group->size, o->count, n);
+    o->in = calloc(o->count + 1, sizeof(float));
+    o->out = calloc(o->count + 1, sizeof(float));
+    fill(o->in, o->count, n, w->rank, CADRE_F32);
+}
+
+/* Every rank draws the same sequence of operations; what it draws for sleeping is its own.
+ * Up to IN_FLIGHT are pending. */
 static cadre_status run_storm(struct world *w, const char *arg)
 {
     uint64_t seed = strtoull(arg, NULL, 10);
     struct cadre_comm *groups[3] = {w->comm};
-    struct storm_op flight[8];
+    struct storm_op flight[IN_FLIGHT];
     struct cadre_error err;
     memset(flight, 0, sizeof flight);
     CHECK(w,
@@ -314,25 +381,15 @@ static cadre_status run_storm(struct world *w, const char *arg)
     CHECK(w, w->comm->ops->split(w->comm, 0, -w->rank, &groups[2], &err) == CADRE_OK);
     for (uint64_t n = 0; n < STORM_OPS; n++) {
         uint64_t h = mix(seed + n);
-        struct storm_op *o = &flight[n % 8];
-        int g = (int)(h % 3);
+        struct storm_op *o = &flight[n % IN_FLIGHT];
         if (o->in && storm_check(w, o) != CADRE_OK)
             return CADRE_E_DIFFERS;
-        o->comm = groups[g];
-        for (int r = 0; r < o->comm->size; r++)
-            o->ranks[r] = g == 0 ? r : g == 1 ? 2 * r + w->rank % 2 : w->size - 1 - r;
-        o->op = n;
-        o->count = (h >> 8) % STORM_COUNT;
-        o->in = calloc(o->count + 1, sizeof(float));
-        o->out = calloc(o->count + 1, sizeof(float));
-        fill(o->in, o->count, n, w->rank, CADRE_F32);
-        cadre_event after = n % 5 == 0 ? flight[(n + 7) % 8].done : 0;
+        storm_draw(w, o, n, h, groups[h % 3], (int)(h % 3));
+        cadre_event after = n % 5 == 0 ? flight[(n + 7) % IN_FLIGHT].done : 0;
         maybe_sleep(mix(h + 77u * (uint64_t)w->rank));
-        CHECK(w, o->comm->ops->all_reduce(o->comm, "storm", o->in, o->out, o->count,
-                                          CADRE_F32, CADRE_SUM, after,
-                                          &o->done) == CADRE_OK);
+        CHECK(w, storm_post(o, after) == CADRE_OK);
     }
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < IN_FLIGHT; i++)
         if (flight[i].in && storm_check(w, &flight[i]) != CADRE_OK)
             return CADRE_E_DIFFERS;
     groups[1]->ops->destroy(groups[1]);

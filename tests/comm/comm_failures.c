@@ -128,7 +128,53 @@ cadre_status case_hang(void *arg, int rank, struct cadre_local_segment *segment)
     return comm_with_world(run_hang, arg, rank, segment);
 }
 
-/* Collectives for ever; the last rank is killed by the test, or kills itself. */
+/* The last rank of the even group does not come: the message names the group. */
+static cadre_status run_absent(struct world *w, const char *arg)
+{
+    struct cadre_comm *half;
+    struct cadre_error err;
+    cadre_event e;
+    CHECK(w, w->size == 4);
+    CHECK(w, w->comm->ops->split(w->comm, w->rank % 2, 0, &half, &err) == CADRE_OK);
+    cadre_status rc = CADRE_OK;
+    if (w->rank == 2)
+        nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+    else
+        rc = half->ops->barrier(half, "half", 0, &e);
+    if (rc == CADRE_OK && w->rank != 2)
+        rc = half->ops->wait(half, e);
+    half->ops->destroy(half);
+    return rc;
+}
+
+cadre_status case_absent(void *arg, int rank, struct cadre_local_segment *segment)
+{
+    return comm_with_world(run_absent, arg, rank, segment);
+}
+
+/* An operation after one whose communicator was destroyed: everybody hears of it. */
+static cadre_status run_orphaned(struct world *w, const char *arg)
+{
+    struct cadre_comm *pair;
+    struct cadre_error err;
+    float x = 0;
+    cadre_event never = 0, e;
+    CHECK(w, w->comm->ops->split(w->comm, 0, 0, &pair, &err) == CADRE_OK);
+    if (w->rank == 0)
+        CHECK(w,
+              pair->ops->recv(pair, "a", &x, 1, CADRE_F32, 1, 0, &never) == CADRE_OK);
+    pair->ops->destroy(pair);
+    cadre_status rc = w->comm->ops->barrier(w->comm, "b", never, &e);
+    return rc == CADRE_OK ? w->comm->ops->wait(w->comm, e) : rc;
+}
+
+cadre_status case_orphaned(void *arg, int rank, struct cadre_local_segment *segment)
+{
+    return comm_with_world(run_orphaned, arg, rank, segment);
+}
+
+/* Collectives for ever; the last rank kills itself unless arg says "for ever"; "deaf": the
+ * others compute for a minute and look at nothing. */
 static cadre_status run_killed(struct world *w, const char *arg)
 {
     float x[64] = {0};
@@ -136,8 +182,10 @@ static cadre_status run_killed(struct world *w, const char *arg)
     cadre_status rc = CADRE_OK;
     for (uint64_t n = 0; rc == CADRE_OK; n++) {
         cadre_comm_set_step(w->comm, n);
-        if (n == 50 && w->rank == w->size - 1 && strcmp(arg, "self") == 0)
+        if (n == 50 && w->rank == w->size - 1 && strcmp(arg, "for ever") != 0)
             raise(SIGKILL);
+        if (n == 50 && strcmp(arg, "deaf") == 0)
+            nanosleep(&(struct timespec){.tv_sec = 60}, NULL);
         rc = w->comm->ops->all_reduce(w->comm, "beat", x, x, 64, CADRE_F32, CADRE_SUM,
                                       0, &done);
         if (rc == CADRE_OK)

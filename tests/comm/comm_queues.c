@@ -170,6 +170,7 @@ static cadre_status run_refusals(struct world *w, const char *arg)
     CHECK(w, ops->recv(c, "f", x, 1, CADRE_F32, 2, 0, &e) == CADRE_E_INVALID);
     CHECK(w, ops->wait(c, UINT64_MAX) == CADRE_E_INVALID);
     CHECK(w, ops->wait(c, 12345) == CADRE_E_INVALID);
+    CHECK(w, ops->barrier(c, "h", 12345, &e) == CADRE_E_INVALID);
     /* none of it was posted: the queue is in order */
     CHECK(w, ops->all_gather(c, "g", x, y, good, CADRE_F32, 0, &e) == CADRE_OK);
     CHECK(w, ops->wait(c, e) == CADRE_OK && ops->wait(c, 0) == CADRE_OK);

@@ -152,11 +152,24 @@ START_TEST(killed_rank_ends_the_run)
 }
 END_TEST
 
+/* The others do not look at the communicator at all: they are killed after the grace. */
+START_TEST(deaf_ranks_are_killed)
+{
+    char text[2048];
+    double began = now_s();
+    ck_assert_int_eq(run("killed", 3, "60", "deaf", text, sizeof text), CADRE_E_COMM);
+    double took = now_s() - began;
+    ck_assert_msg(strstr(text, "rank 2 was killed by signal 9"), "%s", text);
+    printf("deaf ranks: over %.2f s after the start\n", took);
+    ck_assert_msg(took < HANG_S, "took %.1f s", took);
+}
+END_TEST
+
 START_TEST(killed_launcher_leaves_no_orphan)
 {
     char text[2048];
     int out, status;
-    pid_t pid = start("killed", 3, "60", "", &out);
+    pid_t pid = start("killed", 3, "60", "for ever", &out);
     nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
     double began = now_s();
     ck_assert_int_eq(kill(pid, SIGKILL), 0);
@@ -229,6 +242,7 @@ Suite *test_suite(void)
     tcase_add_test(t, mismatch_names_both);
     tcase_add_test(t, timeout_names_the_missing_rank);
     tcase_add_loop_test(t, killed_rank_ends_the_run, 1, 5);
+    tcase_add_test(t, deaf_ranks_are_killed);
     tcase_add_test(t, killed_launcher_leaves_no_orphan);
     tcase_add_test(t, signals_reach_every_rank_once);
     tcase_add_test(t, exit_codes_map_back);

@@ -80,6 +80,9 @@ static const struct {
     {"leaver", 2, CADRE_E_COMM, "rank 1 "},
     {"leaver", 4, CADRE_E_COMM, "rank 3 "},
     {"unequal", 2, CADRE_E_COMM, "8 elements"},
+    {"orphaned", 2, CADRE_E_COMM, "rank 0 "},
+    {"messages", 8, CADRE_OK, NULL},
+    {"groups", 8, CADRE_OK, NULL},
 };
 
 START_TEST(plain_cases)
@@ -90,6 +93,16 @@ START_TEST(plain_cases)
                   plain[_i].size, rc, err.text);
     if (plain[_i].text)
         ck_assert_msg(strstr(err.text, plain[_i].text), "%s", err.text);
+}
+END_TEST
+
+START_TEST(timeout_names_the_group)
+{
+    struct cadre_error err;
+    ck_assert_int_eq(launch("absent", 4, 0.3, "", &err), CADRE_E_COMM);
+    ck_assert_msg(
+        strstr(err.text, "rank 2 has not entered barrier #1 'half' of ranks 0,2 "),
+        "%s", err.text);
 }
 END_TEST
 
@@ -130,6 +143,7 @@ Suite *test_suite(void)
     tcase_add_test(t, mismatch_names_both);
     tcase_add_test(t, timeout_names_the_missing_rank);
     tcase_add_loop_test(t, plain_cases, 0, (int)(sizeof plain / sizeof plain[0]));
+    tcase_add_test(t, timeout_names_the_group);
     tcase_add_test(t, link_delays);
     tcase_add_test(t, ranks_open_once);
     suite_add_tcase(s, t);

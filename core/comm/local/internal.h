@@ -89,6 +89,8 @@ struct local_queue *cadre_local_queue_create(struct local_comm *comm, local_run 
 /* Takes op (freed on failure too). */
 cadre_status cadre_local_queue_post(struct local_queue *queue, struct local_op *op,
                                     cadre_event *done);
+/* Has it been posted by this rank? True for 0. */
+bool cadre_local_event_exists(struct local_rank *me, cadre_event event);
 /* Sleep until the event has happened; `stop` (may be NULL) ends the wait early. */
 cadre_status cadre_local_event_wait(struct local_rank *me, cadre_event event,
                                     const _Atomic bool *stop);

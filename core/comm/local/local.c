@@ -45,6 +45,8 @@ static cadre_status check(const struct local_comm *c, const struct local_op *op)
         return refuse(c, op, "a rank does not send to itself");
     if (op->kind == LOCAL_ALL_TO_ALL && op->count % (uint64_t)c->base.size)
         return refuse(c, op, "the count is not a multiple of the ranks");
+    if (!cadre_local_event_exists(c->me, op->after))
+        return refuse(c, op, "the event it comes after was never posted");
     if (op->kind == LOCAL_ALL_TO_ALL && op->in == op->out && op->count)
         return refuse(c, op, "in and out are the same");
     return CADRE_OK;

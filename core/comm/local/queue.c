@@ -55,10 +55,18 @@ struct local_queue *cadre_local_queue_create(struct local_comm *comm, local_run 
 static cadre_status run_head(struct local_queue *q)
 {
     struct local_op *op = q->head;
-    cadre_status rc = cadre_local_event_wait(q->comm->me, op->after, &q->stop);
+    struct local_rank *me = q->comm->me;
+    cadre_status rc = cadre_local_event_wait(me, op->after, &q->stop);
     if (rc == CADRE_OK)
-        rc = q->run(q, op);
-    return rc;
+        return q->run(q, op);
+    if (atomic_load(&q->stop) || local_failed(me->segment))
+        return rc;
+    return cadre_local_fail(
+        me,
+        "rank %d cannot run %s #%llu '%s': the operation it comes after "
+        "was abandoned with its communicator",
+        me->rank, cadre_local_kind_name(op->kind), (unsigned long long)op->sequence,
+        op->label ? op->label : "");
 }
 
 static void *queue_main(void *arg)
@@ -148,20 +156,39 @@ static void wait_slice(struct local_queue *q)
     pthread_cond_timedwait(&q->changed, &q->lock, &until);
 }
 
+static uint64_t sequence_of(cadre_event event)
+{
+    return event & ((UINT64_C(1) << EVENT_SEQUENCE_BITS) - 1);
+}
+
+static struct local_queue *queue_of(struct local_rank *me, cadre_event event)
+{
+    uint64_t id = event >> EVENT_SEQUENCE_BITS;
+    return id < LOCAL_MAX_QUEUES ? atomic_load(&me->queues[id]) : NULL;
+}
+
+bool cadre_local_event_exists(struct local_rank *me, cadre_event event)
+{
+    struct local_queue *q = queue_of(me, event);
+    if (event == 0 || !q)
+        return event == 0;
+    pthread_mutex_lock(&q->lock);
+    bool exists = sequence_of(event) > 0 && sequence_of(event) <= q->posted;
+    pthread_mutex_unlock(&q->lock);
+    return exists;
+}
+
 cadre_status cadre_local_event_wait(struct local_rank *me, cadre_event event,
                                     const _Atomic bool *stop)
 {
-    uint64_t id = event >> EVENT_SEQUENCE_BITS;
-    uint64_t sequence = event & ((UINT64_C(1) << EVENT_SEQUENCE_BITS) - 1);
     if (event == 0)
         return CADRE_OK;
-    struct local_queue *q = id < LOCAL_MAX_QUEUES ? atomic_load(&me->queues[id]) : NULL;
-    if (!q)
+    if (!cadre_local_event_exists(me, event))
         return CADRE_E_INVALID;
+    struct local_queue *q = queue_of(me, event);
+    uint64_t sequence = sequence_of(event);
     cadre_status rc = CADRE_OK;
     pthread_mutex_lock(&q->lock);
-    if (sequence > q->posted)
-        rc = CADRE_E_INVALID;
     while (rc == CADRE_OK && q->completed < sequence) {
         if (q->failed_from)
             rc = q->failed_from == sequence ? q->status : CADRE_E_ABORTED;

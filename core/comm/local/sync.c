@@ -113,6 +113,21 @@ static int find_missing(const struct local_await *a, bool *gone, int *missing)
     return found;
 }
 
+/* " of ranks 0,2,4" where a group is not the world; shortened where it is long. */
+static void group_text(const struct local_comm *c, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    if (c->base.size == c->me->segment->shared->config.size)
+        return;
+    for (int m = 0; m < c->base.size && used + 24 < size; m++)
+        used += (size_t)snprintf(text + used, size - used, "%s%d",
+                                 m == 0 ? " of ranks " : ",",
+                                 c->group->slots[m].world_rank);
+    if (used + 24 >= size)
+        snprintf(text + used, size - used, ",...");
+}
+
 static cadre_status fail_missing(const struct local_await *a, int member, bool gone,
                                  int missing)
 {
@@ -120,7 +135,8 @@ static cadre_status fail_missing(const struct local_await *a, int member, bool g
     struct local_rank *me = c->me;
     int rank = c->group->slots[member].world_rank;
     unsigned long long step = atomic_load(&me->shared->step);
-    char seen[256], others[64] = "", time[64] = "";
+    char seen[256], others[64] = "", time[64] = "", group[96];
+    group_text(c, group, sizeof group);
     cadre_local_note_text(me->segment, rank, seen, sizeof seen);
     if (missing > 1)
         snprintf(others, sizeof others, " (and %d more)", missing - 1);
@@ -135,9 +151,9 @@ static cadre_status fail_missing(const struct local_await *a, int member, bool g
             rank, kind, sequence, label, me->rank, step, time,
             gone ? "it is gone and" : "it", seen);
     return cadre_local_fail(
-        me, "rank %d%s has not entered %s #%llu '%s' (step %llu)%s; %s %s", rank,
-        others, kind, sequence, label, step, time, gone ? "it is gone and" : "it",
-        seen);
+        me, "rank %d%s has not entered %s #%llu '%s'%s (step %llu)%s; %s %s", rank,
+        others, kind, sequence, label, group, step, time,
+        gone ? "it is gone and" : "it", seen);
 }
 
 static bool reached(const struct local_await *a)
