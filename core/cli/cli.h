@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "core/base/options.h"
+#include "core/train/spec.h"
 
 /* Run the command in argv. On failure err holds the one line for the user. [main] */
 cadre_status cadre_cli(int argc, char **argv, struct cadre_error *err);
@@ -37,6 +38,12 @@ cadre_status cadre_cli_load(const struct cadre_cli_args *args,
 /* Name of a run after its file: "conf/ecg.ini" -> "ecg". Writes at most size bytes. */
 void cadre_cli_run_name(const struct cadre_cli_args *args, char *out,
                         unsigned long size);
+
+/* One rank with trained parameters, for eval and generate: those of --from, else of
+ * model.init, else of the run that CONF made. cadre_rank_fini, then cadre_spec_destroy. */
+cadre_status cadre_cli_load_model(const struct cadre_cli_args *args, bool need_data,
+                                  struct cadre_spec **spec, struct cadre_rank *rank,
+                                  struct cadre_error *err);
 
 /* The commands. */
 cadre_status cadre_cli_train(const struct cadre_cli_args *args,

@@ -203,8 +203,10 @@ static cadre_status match_data(struct cadre_spec *spec, struct cadre_error *err)
     const struct cadre_dataset_info *info = &spec->data_info;
     bool classify =
         strcmp(cadre_options_str(spec->options, "model.head"), "classify") == 0;
-    if (!spec->data)
+    if (!spec->data) {
+        spec->run.time = m->context;
         return CADRE_OK;
+    }
     if (classify != (info->task == CADRE_TASK_CLASSIFY))
         return cadre_fail(
             err, CADRE_E_INVALID,

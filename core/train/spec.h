@@ -28,7 +28,6 @@ struct cadre_spec_request {
     const char *name; /* of the run where run.name is empty: the file's */
     int given_ranks; /* ranks that a launcher outside started, 0: none */
     bool need_data; /* open the data set */
-    bool keep_context; /* the model may be longer than a sample (generate, eval) */
 };
 
 /* Build *out from loaded, unresolved options, which it takes over, also on failure.

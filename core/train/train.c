@@ -301,29 +301,27 @@ cadre_status cadre_train_dry_run(const struct cadre_spec *spec, FILE *out,
     return CADRE_OK;
 }
 
-/* The folder that holds parameters: a run's latest checkpoint, or `from` itself. */
-static cadre_status resolve_source(const char *from, char **out,
-                                   struct cadre_error *err)
+cadre_status cadre_train_find_params(const char *from, char **out,
+                                     struct cadre_error *err)
 {
     char *root = cadre_path_join(from, "checkpoints");
     cadre_status rc = CADRE_OK;
     *out = NULL;
-    if (root && cadre_path_is_dir(root)) {
+    if (root && cadre_path_is_dir(root))
         rc = cadre_checkpoint_find_latest(root, out, err);
-        if (rc == CADRE_OK && !*out)
-            rc = cadre_fail(err, CADRE_E_INVALID, "'%s' holds no complete checkpoint",
-                            root);
-    } else {
+    else
         *out = cadre_strdup(from);
-    }
+    if (rc == CADRE_OK && !*out)
+        rc =
+            cadre_fail(err, CADRE_E_INVALID, "'%s' holds no complete checkpoint", from);
     free(root);
     return rc;
 }
 
-cadre_status cadre_train_load_rank(const struct cadre_spec *spec, const char *from,
+cadre_status cadre_train_load_rank(const struct cadre_spec *spec,
                                    struct cadre_rank *rank, struct cadre_error *err)
 {
-    char *dir = NULL;
+    const char *init = cadre_options_str(spec->options, "model.init");
     cadre_status rc;
     memset(rank, 0, sizeof *rank);
     if (spec->run.ranks != 1)
@@ -332,14 +330,10 @@ cadre_status cadre_train_load_rank(const struct cadre_spec *spec, const char *fr
             "this command runs on one rank; leave strategy.stack at single");
     CADRE_TRY(cadre_rank_plan(rank, &spec->run, 0, err));
     CADRE_TRY(cadre_rank_bind(rank, NULL, 0, err));
-    if (from) {
-        CADRE_TRY(resolve_source(from, &dir, err));
-        CADRE_TRY(cadre_snapshot_init(rank, dir, err));
-    }
-    free(dir);
+    if (*init)
+        CADRE_TRY(cadre_snapshot_init(rank, init, err));
     return CADRE_OK;
 fail:
-    free(dir);
     cadre_rank_fini(rank);
     return rc;
 }

@@ -24,10 +24,14 @@ cadre_status cadre_train(const struct cadre_spec *spec,
 cadre_status cadre_train_dry_run(const struct cadre_spec *spec, FILE *out,
                                  struct cadre_error *err);
 
-/* A bound single rank over spec's model with the parameters of `from`: a checkpoint, a run
- * folder (its latest checkpoint), a Hugging Face folder, or NULL for initial values. For
- * eval and generate; cadre_rank_fini ends it. spec must be of one rank. */
-cadre_status cadre_train_load_rank(const struct cadre_spec *spec, const char *from,
+/* The folder of parameters that `from` means: a run's latest complete checkpoint, or `from`
+ * itself (a checkpoint, a Hugging Face folder). *out is the caller's. */
+cadre_status cadre_train_find_params(const char *from, char **out,
+                                     struct cadre_error *err);
+
+/* A bound single rank with the parameters of model.init, or initial ones where it is empty.
+ * For eval and generate; cadre_rank_fini ends it. spec must be of one rank. */
+cadre_status cadre_train_load_rank(const struct cadre_spec *spec,
                                    struct cadre_rank *rank, struct cadre_error *err);
 
 #endif

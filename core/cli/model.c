@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Trained parameters for the commands that only read them. */
+#include "core/cli/cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/memory.h"
+#include "core/base/path.h"
+#include "core/train/train.h"
+
+/* Where the parameters are: --from, else model.init, else the run's own folder. */
+static cadre_status find_source(const struct cadre_cli_args *args,
+                                const struct cadre_options *options, const char *name,
+                                char **out, struct cadre_error *err)
+{
+    const char *init = cadre_options_raw(options, "model.init");
+    const char *named = cadre_options_raw(options, "run.name");
+    if (args->from)
+        return cadre_train_find_params(args->from, out, err);
+    if (init && *init)
+        return cadre_train_find_params(init, out, err);
+    char *own = args->out ? cadre_strdup(args->out)
+                          : cadre_path_join(cadre_options_raw(options, "run.out"),
+                                            named && *named ? named : name);
+    cadre_status rc;
+    if (own && cadre_path_is_dir(own))
+        rc = cadre_train_find_params(own, out, err);
+    else
+        rc = cadre_fail(
+            err, CADRE_E_INVALID,
+            "no trained parameters: '%s' does not exist; train first, or name a "
+            "run, checkpoint or model folder with --from",
+            own ? own : "the run's folder");
+    free(own);
+    return rc;
+}
+
+static cadre_status set(struct cadre_options *options, const char *key,
+                        const char *value, struct cadre_error *err)
+{
+    char *text = cadre_format("%s=%s", key, value);
+    cadre_status rc =
+        text ? cadre_options_set(options, text, "this command", err)
+             : cadre_fail(err, CADRE_E_RESOURCE, "no memory for an option");
+    free(text);
+    return rc;
+}
+
+cadre_status cadre_cli_load_model(const struct cadre_cli_args *args, bool need_data,
+                                  struct cadre_spec **spec, struct cadre_rank *rank,
+                                  struct cadre_error *err)
+{
+    struct cadre_options *options = NULL;
+    char name[64], *source = NULL;
+    cadre_status rc;
+    cadre_cli_run_name(args, name, sizeof name);
+    CADRE_TRY(cadre_cli_load(args, &options, err));
+    CADRE_TRY(find_source(args, options, name, &source, err));
+    CADRE_TRY(set(options, "model.init", source, err));
+    CADRE_TRY(set(options, "strategy.stack", "single", err));
+    CADRE_TRY(set(options, "data.prefetch", "0", err));
+    if (!need_data) {
+        CADRE_TRY(set(options, "train.global_batch", "1", err));
+        CADRE_TRY(set(options, "train.micro_batch", "1", err));
+    }
+    struct cadre_spec_request request = {
+        .out = args->out,
+        .name = name,
+        .need_data = need_data,
+    };
+    struct cadre_options *given = options;
+    options = NULL;
+    CADRE_TRY(cadre_spec_create(given, &request, spec, err));
+    rc = cadre_train_load_rank(*spec, rank, err);
+    if (rc != CADRE_OK) {
+        cadre_spec_destroy(*spec);
+        *spec = NULL;
+    }
+fail:
+    cadre_options_destroy(options);
+    free(source);
+    return rc;
+}
