@@ -115,10 +115,10 @@ START_TEST(an_unknown_name_says_where_it_was_sought)
 {
     test_copy_sample(dir, "sample.so");
     test_refused(cadre_plugin_load("sampel", dir, &plugin, &err), &err,
-                 "there is no plugin 'sampel', did you mean 'sample'?");
+                 "there is no plugin 'sampel', the nearest is 'sample';");
     ck_assert_ptr_nonnull(strstr(err.text, dir));
     test_refused(cadre_plugin_load("zzzzzz", dir, &plugin, &err), &err,
-                 "there is no plugin 'zzzzzz': put");
+                 "there is no plugin 'zzzzzz'; strategy.plugin_path");
     test_refused(cadre_plugin_load("my.so", dir, &plugin, &err), &err,
                  "'my.so' is no plugin name");
     test_refused(cadre_plugin_load("", dir, &plugin, &err), &err, "is no plugin name");
