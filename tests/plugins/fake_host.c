@@ -87,6 +87,10 @@ static cadre_status comm_all_reduce(struct cadre_axis *axis, const char *label,
     if (in->data != out->data || in->count != out->count || red != CADRE_SUM ||
         in->dtype != CADRE_F32 || fake->posts == FAKE_POSTS)
         return CADRE_E_INTERNAL;
+    for (uint32_t i = 0; i < fake->n_entries; i++) {
+        const float *at = fake->grad + fake->offset[i], *begin = in->data;
+        fake->early += fake->to_come[i] && at >= begin && at < begin + in->count;
+    }
     fake->post[fake->posts++] =
         (struct fake_post){label, in->data, in->count, after, false};
     *done = 1000u + (cadre_event)fake->posts;
@@ -159,7 +163,7 @@ static cadre_status param_grad_span(struct cadre_ctx *ctx, cadre_param_id first,
 {
     struct fake_host *fake = ctx->fake;
     for (cadre_param_id i = first; i <= last; i++)
-        if (fake->absent[i] || fake->apart[i] || fake->detached[i])
+        if (fake->apart[i] || fake->detached[i])
             return CADRE_E_UNSUPPORTED;
     return give(fake, fake->offset[first], fake->offset[last] + fake->count[last], out);
 }
@@ -229,6 +233,7 @@ static cadre_status run_backward(void *h, const struct cadre_step *step)
             fake->ready[id] = ready;
             if (fake->absent[id] || fake->silent[id])
                 continue;
+            fake->to_come[id] = !final;
             cadre_status rc = fake->ops->on_grad(fake->self, &ev);
             fake->posts_at_grad[id] = fake->posts;
             fake->ready_after[id] = ev.ready;
@@ -327,6 +332,8 @@ cadre_status fake_step(struct fake_host *fake)
     struct cadre_step step = {.struct_size = sizeof step,
                               .n_microbatches = fake->micro_batches};
     memset(fake->grad, 0, fake->offset[fake->n_entries] * sizeof *fake->grad);
+    for (uint32_t i = 0; i < fake->n_entries; i++)
+        fake->to_come[i] = !fake->absent[i] && !fake->silent[i];
     for (uint32_t i = 0; i < fake->n_entries; i++)
         for (uint64_t k = 0; k < fake->count[i]; k++)
             fake->grad[fake->offset[i] + k] = 1;

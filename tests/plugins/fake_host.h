@@ -52,6 +52,8 @@ struct fake_host {
     cadre_event ready[FAKE_ENTRIES]; /* given in with FINAL */
     cadre_event ready_after[FAKE_ENTRIES]; /* and what the plugin left there */
     int posts_at_final; /* posts before the first FINAL of the last step */
+    int early; /* posts over a gradient that was still to come */
+    bool to_come[FAKE_ENTRIES];
     char claim[64];
     char failure[512];
 

@@ -40,6 +40,7 @@ static void run_step(void)
     cadre_status rc = fake_step(&fake);
     ck_assert_msg(rc == CADRE_OK, "%d %s", rc, fake.failure);
     ck_assert_int_eq(sync_grads(), CADRE_OK);
+    ck_assert_int_eq(fake.early, 0);
 }
 
 /* Each gradient was summed exactly once, each absent one left alone. */
@@ -486,7 +487,10 @@ START_TEST(a_gradient_outside_a_step_is_refused)
     struct cadre_grad_ev ev = {.struct_size = sizeof ev, .flags = CADRE_GRAD_FINAL};
     start();
     ck_assert_int_eq(ddp->ops.on_grad(fake.self, &ev), CADRE_E_INTERNAL);
+    fake.silent[3] = true;
     run_step();
+    ck_assert_int_eq(ddp->ops.on_grad(fake.self, &ev), CADRE_E_INTERNAL);
+    ev.param = 3; /* was still to come, but the step has ended */
     ck_assert_int_eq(ddp->ops.on_grad(fake.self, &ev), CADRE_E_INTERNAL);
     ddp->ops.destroy(fake.self);
 }
