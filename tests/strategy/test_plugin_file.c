@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "tests/strategy/plugin_fixture.h"
 #include "tests/support/check_main.h"
@@ -74,6 +75,16 @@ START_TEST(refuses_what_is_no_file)
     ck_assert_int_eq(mkfifo(test_path(dir, "pipe.so"), 0600), 0);
     refused(test_path(dir, "pipe.so"), "is a special file");
     refused("/dev/zero", "is a special file");
+}
+END_TEST
+
+START_TEST(refuses_a_huge_file)
+{
+    const char *path = test_path(dir, "huge.so");
+    test_write(path, good, good_bytes);
+    if (truncate(path, (off_t)3 << 30))
+        test_skip("no sparse file of 3 GiB here");
+    refused(path, "more than the 1 GiB");
 }
 END_TEST
 
@@ -153,6 +164,34 @@ START_TEST(refuses_tables_beyond_the_end)
 }
 END_TEST
 
+/* Damaged headers and tables never take the check outside the file (under ASan). */
+START_TEST(survives_damage)
+{
+    uint32_t state = 12345;
+    const char *path = test_path(dir, "damaged.so");
+    ElfW(Ehdr) head;
+    memcpy(&head, good, sizeof head);
+    for (int round = 0; round < 3000; round++) {
+        size_t at[3];
+        unsigned char keep[3];
+        for (int k = 0; k < 3; k++) {
+            state = state * 1664525u + 1013904223u;
+            size_t n = state >> 8;
+            at[k] = round % 3 == 0   ? n % sizeof head
+                    : round % 3 == 1 ? head.e_phoff + n % (head.e_phnum * 56u)
+                                     : head.e_shoff + n % (head.e_shnum * 64u);
+            keep[k] = good[at[k]];
+            good[at[k]] = (unsigned char)(state >> 3);
+        }
+        test_write(path, good, good_bytes);
+        cadre_status rc = cadre_plugin_file_check(path, NULL, NULL, &err);
+        ck_assert(rc == CADRE_OK || rc == CADRE_E_INVALID);
+        for (int k = 3; k-- > 0;)
+            good[at[k]] = keep[k];
+    }
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *s = suite_create("plugin_file");
@@ -160,10 +199,12 @@ Suite *test_suite(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, accepts_a_plugin);
     tcase_add_test(tc, refuses_what_is_no_file);
+    tcase_add_test(tc, refuses_a_huge_file);
     tcase_add_test(tc, refuses_what_is_not_elf);
     tcase_add_test(tc, refuses_another_machine);
     tcase_add_test(tc, refuses_every_truncation);
     tcase_add_test(tc, refuses_tables_beyond_the_end);
+    tcase_add_test(tc, survives_damage);
     suite_add_tcase(s, tc);
     return s;
 }
