@@ -116,8 +116,8 @@ static cadre_status not_found(const struct cadre_plugin_places *places,
         cadre_text_printf(&searched, "%s%s", i ? ", " : "", places->place[i].dir);
     cadre_status rc = cadre_fail(
         err, CADRE_E_INVALID,
-        "there is no plugin '%s'%s%s%s; strategy.plugin_path and CADRE_PLUGIN_PATH name "
-        "more folders; searched %s for %s.so",
+        "there is no plugin '%s'%s%s%s; strategy.plugin_path and CADRE_PLUGIN_PATH "
+        "name more folders; searched %s for %s.so",
         name, nearest.name ? ", the nearest is '" : "",
         nearest.name ? nearest.name : "", nearest.name ? "'" : "",
         cadre_text_str(&searched), name);
