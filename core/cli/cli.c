@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "config.h"
+#include "core/base/memory.h"
 #include "core/base/nearest.h"
 #include "core/base/path.h"
 
@@ -210,6 +211,29 @@ void cadre_cli_run_name(const struct cadre_cli_args *args, char *out,
     snprintf(out, size, "%.*s", length, base);
 }
 
+/* ECG records that no option names are those of CADRE_MITDB, or of data/mitdb. */
+static cadre_status default_records(struct cadre_options *options,
+                                    struct cadre_error *err)
+{
+    const char *format = cadre_options_raw(options, "data.format");
+    const char *path = cadre_options_raw(options, "data.path");
+    const char *from = getenv("CADRE_MITDB");
+    if (strcmp(format, "wfdb") != 0 || *path)
+        return CADRE_OK;
+    if (!from && !cadre_path_is_dir("data/mitdb"))
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "data.path is empty: no ECG records; set it, or CADRE_MITDB, or "
+            "put the records into data/mitdb");
+    char *text = cadre_format("data.path=%s", from ? from : "data/mitdb");
+    cadre_status rc =
+        text ? cadre_options_set(options, text,
+                                 from ? "environment CADRE_MITDB" : "found here", err)
+             : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+    free(text);
+    return rc;
+}
+
 cadre_status cadre_cli_load(const struct cadre_cli_args *args,
                             struct cadre_options **out, struct cadre_error *err)
 {
@@ -221,6 +245,7 @@ cadre_status cadre_cli_load(const struct cadre_cli_args *args,
         CADRE_TRY(cadre_options_apply_run(options, args->run, err));
     for (int i = 0; i < args->n_set; i++)
         CADRE_TRY(cadre_options_set(options, args->set[i], "command line", err));
+    CADRE_TRY(default_records(options, err));
     *out = options;
     return CADRE_OK;
 fail:
