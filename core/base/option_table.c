@@ -141,6 +141,8 @@ static const struct cadre_option_spec table[] = {
         "runs to compare, such as one, two; empty means every [run:NAME]"),
     I64("compare", "repeats", "1", 1, 1000,
         "times that each run is trained; the median counts"),
+    BOOL("compare", "perturb", "yes",
+         "train the baseline once more in another order of sums, to measure limits"),
     I64("compare", "warmup", "2", 0, 1e9, "first steps left out of the times"),
 };
 

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/experiment/arrange.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/memory.h"
+#include "core/base/option_set.h"
+#include "core/base/path.h"
+#include "core/experiment/machine.h"
+#include "core/train/spec.h"
+
+struct arranging {
+    const struct cadre_arrange_request *request;
+    struct cadre_comparison *c;
+    struct cadre_options **options; /* one a run, resolved */
+    int64_t *global_batch;
+    bool *deals; /* device.threads = 0 */
+};
+
+char *cadre_arrange_folder(const char *out, const char *run, int64_t repeat)
+{
+    if (repeat == 0)
+        return cadre_format("%s/runs/%s", out, run);
+    return cadre_format("%s/runs/%s:%" PRId64, out, run, repeat + 1);
+}
+
+int64_t cadre_arrange_perturbation(int64_t global_batch, int64_t micro_batch, int ranks)
+{
+    for (int64_t d = 2; d <= micro_batch; d++)
+        if (micro_batch % d == 0)
+            return micro_batch / d;
+    for (int64_t d = 2; d <= global_batch; d++)
+        if (global_batch % d == 0 && global_batch / d % ranks == 0)
+            return d;
+    return 0;
+}
+
+/* ---- one run ----------------------------------------------------------------------- */
+
+static cadre_status check_name(const char *name, struct cadre_error *err)
+{
+    if (strchr(name, '/') || name[0] == '.' || strlen(name) > 60)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "[run:%s] cannot name a folder: expected at most 60 "
+                          "characters, no '/' and no '.' in front",
+                          name);
+    return CADRE_OK;
+}
+
+static cadre_status make_spec(const struct arranging *a, const char *name,
+                              struct cadre_spec **spec, struct cadre_error *err)
+{
+    cadre_status rc;
+    char *out = cadre_arrange_folder(a->request->out, name, 0);
+    struct cadre_options *options = cadre_options_clone(a->request->options);
+    if (!options || !out) {
+        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for run %s", name);
+        goto fail;
+    }
+    CADRE_TRY(cadre_options_apply_run(options, name, err));
+    for (char *const *set = a->request->sets; set && *set; set++)
+        CADRE_TRY(cadre_options_set(options, *set, "command line", err));
+    struct cadre_spec_request request = {.out = out, .name = name, .need_data = true};
+    rc = cadre_spec_create(options, &request, spec, err);
+    options = NULL;
+fail:
+    cadre_options_destroy(options);
+    free(out);
+    return rc;
+}
+
+static double eps_of(const struct cadre_spec *spec)
+{
+    return spec->run.model.dtype == CADRE_F64 ? 0x1p-52 : 0x1p-23;
+}
+
+static cadre_status take_spec(struct arranging *a, size_t i, const char *name,
+                              const struct cadre_spec *spec, struct cadre_error *err)
+{
+    struct cadre_compared_run *run = &a->c->run[i];
+    run->name = cadre_strdup(name);
+    run->strategy = cadre_strdup(spec->stack);
+    run->other_training = cadre_strdup("");
+    run->ranks = spec->run.ranks;
+    run->threads = spec->run.device.threads;
+    run->exact = spec->run.exact;
+    run->processes = spec->local.processes;
+    run->simulated_link = spec->local.link_gbytes_s > 0;
+    run->micro_batch = spec->run.micro_batch;
+    run->steps = spec->steps;
+    run->eps = eps_of(spec);
+    a->global_batch[i] = spec->run.global_batch;
+    a->deals[i] = cadre_options_i64(spec->options, "device.threads") == 0;
+    a->options[i] = cadre_options_clone(spec->options);
+    if (!run->name || !run->strategy || !run->other_training || !a->options[i])
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for run %s", name);
+    return CADRE_OK;
+}
+
+static cadre_status arrange_run(struct arranging *a, size_t i, const char *name,
+                                struct cadre_error *err)
+{
+    struct cadre_spec *spec = NULL;
+    cadre_status rc;
+    CADRE_TRY(check_name(name, err));
+    rc = make_spec(a, name, &spec, err);
+    if (rc != CADRE_OK) {
+        cadre_error_prefix(err, "run %s", name);
+        return rc;
+    }
+    rc = take_spec(a, i, name, spec, err);
+    cadre_spec_destroy(spec);
+fail:
+    return rc;
+}
+
+/* ---- between runs ------------------------------------------------------------------ */
+
+/* Cores per rank are the same in every run, so that times compare. */
+static cadre_status same_threads(struct arranging *a, struct cadre_arrangement *out,
+                                 struct cadre_error *err)
+{
+    struct cadre_comparison *c = a->c;
+    int most = 1;
+    bool deal = false;
+    for (size_t i = 0; i < c->n; i++) {
+        most = c->run[i].ranks > most ? c->run[i].ranks : most;
+        deal = deal || a->deals[i];
+    }
+    int share = c->cores / most > 1 ? c->cores / most : 1;
+    for (size_t i = 0; i < c->n; i++) {
+        if (a->deals[i])
+            c->run[i].threads = share;
+        if (c->run[i].threads != c->run[0].threads)
+            return cadre_fail(err, CADRE_E_INVALID,
+                              "device.threads is %d in run %s and %d in run %s (%s): "
+                              "runs of a comparison use the same cores per rank",
+                              c->run[0].threads, c->run[0].name, c->run[i].threads,
+                              c->run[i].name,
+                              cadre_options_source(a->options[i], "device.threads"));
+    }
+    out->threads = deal ? share : 0;
+    return CADRE_OK;
+}
+
+/* Keys that say how training is laid out, not what is trained. */
+static bool is_layout(const struct cadre_option_spec *spec)
+{
+    static const char *const sections[] = {"model", "data", "train", "optim"};
+    static const char *const keys[] = {"prefetch",   "pinned",     "cache",
+                                       "recompute",  "eval_every", "eval_batches",
+                                       "micro_batch"};
+    if (strcmp(spec->section, "run") == 0)
+        return strcmp(spec->key, "seed") != 0;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        if (strcmp(spec->key, keys[i]) == 0)
+            return true;
+    for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++)
+        if (strcmp(spec->section, sections[i]) == 0)
+            return false;
+    return true;
+}
+
+/* 0.001 and 1e-3 are the same value; so are yes and on, but those two are rare enough to
+ * be spelt alike. */
+static bool same_value(const char *a, const char *b)
+{
+    char *end_a, *end_b;
+    if (strcmp(a, b) == 0)
+        return true;
+    double x = strtod(a, &end_a), y = strtod(b, &end_b);
+    return *a && *b && !*end_a && !*end_b && x == y;
+}
+
+static cadre_status find_other_training(const struct arranging *a, size_t i,
+                                        struct cadre_error *err)
+{
+    struct cadre_text keys = {0};
+    size_t n;
+    const struct cadre_option_spec *table = cadre_option_table(&n);
+    for (size_t k = 0; k < n; k++) {
+        char name[128];
+        if (is_layout(&table[k]))
+            continue;
+        snprintf(name, sizeof name, "%s.%s", table[k].section, table[k].key);
+        const char *base = cadre_options_raw(a->options[a->c->baseline], name);
+        const char *mine = cadre_options_raw(a->options[i], name);
+        if (!same_value(base, mine))
+            cadre_text_printf(&keys, "%s%s (%s, baseline %s)", keys.len ? ", " : "",
+                              name, mine, base);
+    }
+    free(a->c->run[i].other_training);
+    a->c->run[i].other_training = cadre_strdup(cadre_text_str(&keys));
+    bool failed = keys.failed || !a->c->run[i].other_training;
+    cadre_text_fini(&keys);
+    if (failed)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the options");
+    return CADRE_OK;
+}
+
+static cadre_status describe_layout(struct cadre_compared_run *run,
+                                    struct cadre_error *err)
+{
+    run->layout = cadre_format(
+        "%d rank%s as %s, %d core%s each, micro_batch %" PRId64 "%s", run->ranks,
+        run->ranks == 1 ? "" : "s", run->processes ? "processes" : "threads",
+        run->threads, run->threads == 1 ? "" : "s", run->micro_batch,
+        run->exact ? ", exact" : "");
+    if (!run->layout)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the layout");
+    return CADRE_OK;
+}
+
+static cadre_status find_baseline(const struct arranging *a, struct cadre_error *err)
+{
+    const struct cadre_options *o = a->options[0];
+    struct cadre_comparison *c = a->c;
+    const char *wanted = cadre_options_str(o, "compare.baseline");
+    for (size_t i = 0; i < c->n && *wanted; i++) {
+        if (strcasecmp(c->run[i].name, wanted) == 0) {
+            c->baseline = i;
+            return CADRE_OK;
+        }
+    }
+    if (*wanted)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "%s: compare.baseline = %s is none of the runs compared: "
+                          "expected one of them, such as %s",
+                          cadre_options_source(o, "compare.baseline"), wanted,
+                          c->run[0].name);
+    return CADRE_OK;
+}
+
+/* An extra run is worth its time only where some run is held to limits. */
+static void choose_perturbation(const struct arranging *a,
+                                struct cadre_arrangement *out)
+{
+    struct cadre_comparison *c = a->c;
+    const struct cadre_compared_run *base = &c->run[c->baseline];
+    bool needed = false;
+    for (size_t i = 0; i < c->n; i++) {
+        const struct cadre_compared_run *run = &c->run[i];
+        bool bits = base->exact && run->exact && run->micro_batch == base->micro_batch;
+        needed = needed || (i != c->baseline && !*run->other_training && !bits);
+    }
+    if (!needed)
+        return;
+    if (!cadre_options_bool(a->options[0], "compare.perturb")) {
+        snprintf(c->note, sizeof c->note, "compare.perturb = yes measures them");
+        return;
+    }
+    out->perturbed_micro_batch = cadre_arrange_perturbation(
+        a->global_batch[c->baseline], base->micro_batch, base->ranks);
+    c->perturbed_micro_batch = out->perturbed_micro_batch;
+    if (out->perturbed_micro_batch == 0)
+        snprintf(c->note, sizeof c->note,
+                 "train.global_batch = %" PRId64
+                 " allows no other micro-batch to measure them with",
+                 a->global_batch[c->baseline]);
+}
+
+static cadre_status relate(struct arranging *a, struct cadre_arrangement *out,
+                           struct cadre_error *err)
+{
+    cadre_status rc;
+    const struct cadre_options *o = a->options[0];
+    struct cadre_comparison *c = a->c;
+    CADRE_TRY(find_baseline(a, err));
+    CADRE_TRY(same_threads(a, out, err));
+    for (size_t i = 0; i < c->n; i++) {
+        CADRE_TRY(find_other_training(a, i, err));
+        CADRE_TRY(describe_layout(&c->run[i], err));
+    }
+    c->warmup = cadre_options_i64(o, "compare.warmup");
+    out->repeats = cadre_options_i64(o, "compare.repeats");
+    out->resume = strcmp(cadre_options_str(o, "checkpoint.resume"), "auto") == 0;
+    choose_perturbation(a, out);
+fail:
+    return rc;
+}
+
+cadre_status cadre_arrange(const struct cadre_arrange_request *request,
+                           struct cadre_comparison *c,
+                           struct cadre_arrangement *arrangement,
+                           struct cadre_error *err)
+{
+    cadre_status rc;
+    char **names = NULL;
+    size_t n = 0;
+    struct arranging a = {.request = request, .c = c};
+    *arrangement = (struct cadre_arrangement){0};
+    CADRE_TRY(cadre_options_list_runs(request->options, &names, &n, err));
+    c->title = cadre_strdup(cadre_path_basename(request->conf));
+    c->run = cadre_calloc(n, sizeof *c->run);
+    c->cores = cadre_machine_cores();
+    a.options = cadre_calloc(n, sizeof *a.options);
+    a.global_batch = cadre_calloc(n, sizeof *a.global_batch);
+    a.deals = cadre_calloc(n, sizeof *a.deals);
+    if (!c->title || !c->run || !a.options || !a.global_batch || !a.deals) {
+        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for %zu runs", n);
+        goto fail;
+    }
+    c->n = n;
+    for (size_t i = 0; i < n; i++)
+        CADRE_TRY(arrange_run(&a, i, names[i], err));
+    rc = relate(&a, arrangement, err);
+fail:
+    for (size_t i = 0; a.options && i < n; i++)
+        cadre_options_destroy(a.options[i]);
+    free(a.options);
+    free(a.global_batch);
+    free(a.deals);
+    free(names);
+    return rc;
+}

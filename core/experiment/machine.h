@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The machine that a comparison ran on. [any thread] */
+#ifndef CADRE_EXPERIMENT_MACHINE_H
+#define CADRE_EXPERIMENT_MACHINE_H
+
+#include <stddef.h>
+
+/* The processor's name as the kernel gives it, "unknown" where it gives none; returns
+ * out. */
+const char *cadre_machine_cpu(char *out, size_t size);
+
+/* Cores that this process may run on, at least 1. */
+int cadre_machine_cores(void);
+
+#endif

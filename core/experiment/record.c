@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/experiment/record.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/memory.h"
+#include "core/base/path.h"
+
+enum { FILE_LIMIT = 1 << 30 }; /* bytes of a file that is read whole */
+
+static cadre_status read_text(const char *dir, const char *name, char **text,
+                              size_t *bytes, struct cadre_error *err)
+{
+    char *path = cadre_path_join(dir, name);
+    if (!path)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+    cadre_status rc;
+    if (cadre_path_exists(path))
+        rc = cadre_path_read_file(path, FILE_LIMIT, text, bytes, err);
+    else
+        rc = cadre_fail(err, CADRE_E_INVALID,
+                        "'%s' is missing: expected the folder of a finished run", path);
+    free(path);
+    return rc;
+}
+
+static cadre_status read_summary(struct cadre_record *record, struct cadre_error *err)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    json_error_t why;
+    cadre_status rc = read_text(record->dir, "summary.json", &text, &bytes, err);
+    if (rc != CADRE_OK)
+        return rc;
+    record->summary = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &why);
+    free(text);
+    if (!record->summary)
+        return cadre_fail(err, CADRE_E_INVALID, "'%s/summary.json' line %d: %s",
+                          record->dir, why.line, why.text);
+    if (!json_is_object(record->summary))
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "'%s/summary.json' holds no JSON object: expected what "
+                          "train writes",
+                          record->dir);
+    return CADRE_OK;
+}
+
+/* Stores a number, NaN for null; false for anything else. */
+static bool take_number(const json_t *object, const char *key, double *out)
+{
+    const json_t *value = json_object_get(object, key);
+    *out = json_is_number(value) ? json_number_value(value) : (double)NAN;
+    return json_is_number(value) || json_is_null(value);
+}
+
+static cadre_status take_line(struct cadre_record *record, const char *line, size_t n,
+                              struct cadre_error *err)
+{
+    json_error_t why;
+    struct cadre_record_step *step = &record->step[record->n];
+    int number = (int)record->n + 1;
+    json_t *object = json_loadb(line, n, JSON_REJECT_DUPLICATES, &why);
+    if (!object)
+        return cadre_fail(err, CADRE_E_INVALID, "'%s/metrics.jsonl' line %d: %s",
+                          record->dir, number, why.text);
+    step->step = json_integer_value(json_object_get(object, "step"));
+    bool good = step->step == number && take_number(object, "loss", &step->loss) &&
+                take_number(object, "grad_norm", &step->grad_norm) &&
+                take_number(object, "lr", &step->lr) &&
+                take_number(object, "step_s", &step->step_s);
+    json_decref(object);
+    if (!good)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "'%s/metrics.jsonl' line %d: expected step %d with loss, "
+                          "grad_norm, lr and step_s",
+                          record->dir, number, number);
+    record->n++;
+    return CADRE_OK;
+}
+
+static cadre_status read_metrics(struct cadre_record *record, struct cadre_error *err)
+{
+    char *text = NULL;
+    size_t bytes = 0, lines = 0;
+    cadre_status rc = read_text(record->dir, "metrics.jsonl", &text, &bytes, err);
+    if (rc != CADRE_OK)
+        return rc;
+    for (size_t i = 0; i < bytes; i++)
+        lines += text[i] == '\n';
+    record->step = cadre_calloc(lines + 1, sizeof *record->step);
+    if (!record->step)
+        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for %zu steps", lines);
+    for (const char *at = text; rc == CADRE_OK && at < text + bytes;) {
+        size_t left = (size_t)(text + bytes - at);
+        const char *end = memchr(at, '\n', left);
+        size_t n = end ? (size_t)(end - at) : left;
+        rc = take_line(record, at, n, err);
+        at += n + 1;
+    }
+    if (rc == CADRE_OK && record->n == 0)
+        rc = cadre_fail(err, CADRE_E_INVALID,
+                        "'%s/metrics.jsonl' is empty: the run made no step",
+                        record->dir);
+    free(text);
+    return rc;
+}
+
+cadre_status cadre_record_read(const char *dir, struct cadre_record *record,
+                               struct cadre_error *err)
+{
+    record->dir = cadre_strdup(dir);
+    if (!record->dir)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+    cadre_status rc = read_summary(record, err);
+    return rc == CADRE_OK ? read_metrics(record, err) : rc;
+}
+
+void cadre_record_fini(struct cadre_record *record)
+{
+    json_decref(record->summary);
+    free(record->step);
+    free(record->dir);
+    memset(record, 0, sizeof *record);
+}
+
+double cadre_record_number(const struct cadre_record *record, const char *key)
+{
+    double value;
+    take_number(record->summary, key, &value);
+    return value;
+}
+
+double cadre_record_largest(const struct cadre_record *record, const char *key)
+{
+    const json_t *array = json_object_get(record->summary, key);
+    double largest = NAN;
+    for (size_t i = 0; i < json_array_size(array); i++)
+        largest = fmax(largest, json_number_value(json_array_get(array, i)));
+    return largest;
+}
+
+const char *cadre_record_text(const struct cadre_record *record, const char *key)
+{
+    const char *text = json_string_value(json_object_get(record->summary, key));
+    return text ? text : "";
+}
+
+char *cadre_record_model_path(const struct cadre_record *record)
+{
+    int64_t last = record->n ? record->step[record->n - 1].step : 0;
+    return cadre_format("%s/checkpoints/step-%08" PRId64 "/model.safetensors",
+                        record->dir, last);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double cadre_record_median_s(const struct cadre_record *record, int64_t warmup,
+                             int64_t last)
+{
+    size_t end = last < 0 ? 0 : (size_t)last;
+    end = end < record->n ? end : record->n;
+    size_t skip = warmup < (int64_t)end ? (size_t)warmup : 0;
+    size_t n = end - skip;
+    double *sorted = cadre_calloc(n, sizeof *sorted);
+    if (!sorted)
+        return NAN;
+    for (size_t i = 0; i < n; i++)
+        sorted[i] = record->step[skip + i].step_s;
+    qsort(sorted, n, sizeof *sorted, by_value);
+    double median = n == 0  ? 0
+                    : n % 2 ? sorted[n / 2]
+                            : 0.5 * (sorted[n / 2 - 1] + sorted[n / 2]);
+    free(sorted);
+    return median;
+}

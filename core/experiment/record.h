@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a run left in its folder, read back: summary.json, metrics.jsonl and the path of
+ * its last checkpoint. */
+#ifndef CADRE_EXPERIMENT_RECORD_H
+#define CADRE_EXPERIMENT_RECORD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/error.h"
+
+struct json_t;
+
+/* One line of metrics.jsonl. A number that is null there (not finite) is NaN. */
+struct cadre_record_step {
+    int64_t step;
+    double loss, grad_norm, lr, step_s;
+};
+
+struct cadre_record {
+    char *dir; /* owned */
+    struct json_t *summary; /* owned; an object */
+    struct cadre_record_step *step; /* owned; steps 1, 2, ... n in order */
+    size_t n;
+};
+
+/* Read DIR of a finished run into *record, which the caller gives zeroed and ends with
+ * fini, also on failure. Errors: CADRE_E_INVALID for a file that is missing or not what
+ * train writes (file and line named), CADRE_E_IO, CADRE_E_RESOURCE. */
+cadre_status cadre_record_read(const char *dir, struct cadre_record *record,
+                               struct cadre_error *err);
+
+/* Accepts a zeroed record. */
+void cadre_record_fini(struct cadre_record *record);
+
+/* A number of the summary; NaN where it is absent or null. */
+double cadre_record_number(const struct cadre_record *record, const char *key);
+
+/* The largest number of an array of the summary (peak_bytes); NaN where there is none. */
+double cadre_record_largest(const struct cadre_record *record, const char *key);
+
+/* A text of the summary; "" where it is absent. Borrowed. */
+const char *cadre_record_text(const struct cadre_record *record, const char *key);
+
+/* DIR/checkpoints/step-NNNNNNNN/model.safetensors of the last step; the caller frees it,
+ * NULL where there is no memory. The file may be absent. */
+char *cadre_record_model_path(const struct cadre_record *record);
+
+/* Median of step_s over steps (warmup, last]; over all of (0, last] where there are no
+ * more than warmup. 0 for no step, NaN where there is no memory. */
+double cadre_record_median_s(const struct cadre_record *record, int64_t warmup,
+                             int64_t last);
+
+#endif

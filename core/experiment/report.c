@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sentences and notes that every form shares, and the files. */
+#include "core/experiment/report.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/path.h"
+
+void cadre_report_equality(const struct cadre_comparison *c, size_t i, char *out,
+                           size_t size)
+{
+    const struct cadre_compared_run *run = &c->run[i];
+    if (i == c->baseline)
+        snprintf(out, size, "baseline");
+    else if (run->equal == CADRE_EQUAL_WITHIN)
+        snprintf(out, size, "within (loss %.1e of %.1e)", run->loss.diff,
+                 run->loss.limit);
+    else
+        snprintf(out, size, "%s", cadre_equal_name(run->equal));
+}
+
+/* The fastest run that trained the same as the baseline, other than `leave_out`. */
+static size_t fastest(const struct cadre_comparison *c, size_t leave_out)
+{
+    size_t best = c->n;
+    for (size_t i = 0; i < c->n; i++) {
+        bool counts = i != leave_out && (c->run[i].equal == CADRE_EQUAL_EXACT ||
+                                         c->run[i].equal == CADRE_EQUAL_WITHIN);
+        if (counts && (best == c->n || c->run[i].step_s < c->run[best].step_s))
+            best = i;
+    }
+    return best;
+}
+
+static void say_who_was_faster(const struct cadre_comparison *c, struct cadre_text *out)
+{
+    const struct cadre_compared_run *base = &c->run[c->baseline];
+    size_t best = fastest(c, c->baseline);
+    if (best == c->n)
+        return;
+    const struct cadre_compared_run *run = &c->run[best];
+    if (run->speedup >= 1)
+        cadre_text_printf(out,
+                          "%s (%s) was fastest: %.2f times as fast as %s (%s), "
+                          "efficiency %.0f %% on %d rank%s.\n",
+                          run->name, run->strategy, run->speedup, base->name,
+                          base->strategy, 100 * run->efficiency, run->ranks,
+                          run->ranks == 1 ? "" : "s");
+    else
+        cadre_text_printf(out,
+                          "%s (%s) was fastest: the next, %s (%s), took %.2f times as "
+                          "long a step.\n",
+                          base->name, base->strategy, run->name, run->strategy,
+                          1 / run->speedup);
+}
+
+static void say_who_was_equal(const struct cadre_comparison *c, struct cadre_text *out)
+{
+    size_t exact = 0, within = 0, others = 0;
+    double largest = 0;
+    for (size_t i = 0; i < c->n; i++) {
+        const struct cadre_compared_run *run = &c->run[i];
+        if (i == c->baseline)
+            continue;
+        exact += run->equal == CADRE_EQUAL_EXACT;
+        within += run->equal == CADRE_EQUAL_WITHIN;
+        others += run->equal == CADRE_EQUAL_INDEPENDENT;
+        if (run->equal == CADRE_EQUAL_WITHIN)
+            largest = fmax(largest, run->loss_max_diff);
+        if (run->equal == CADRE_EQUAL_DIFFERS)
+            cadre_text_printf(out, "%s (%s) did NOT train the same as %s: %s.\n",
+                              run->name, run->strategy, c->run[c->baseline].name,
+                              run->why);
+    }
+    if (cadre_comparison_differing(c) || exact + within == 0)
+        return;
+    const char *whom = others ? "The runs of the same training" : "All runs";
+    if (within == 0)
+        cadre_text_printf(out, "%s trained the same, to the last bit.\n", whom);
+    else
+        cadre_text_printf(out,
+                          "%s trained the same: losses within %.1e of the baseline's, "
+                          "parameters and gradient norms inside their limits.\n",
+                          whom, largest);
+}
+
+void cadre_report_sentences(const struct cadre_comparison *c, struct cadre_text *out)
+{
+    say_who_was_faster(c, out);
+    say_who_was_equal(c, out);
+}
+
+static void note_limits(const struct cadre_comparison *c, struct cadre_text *out)
+{
+    bool measured = false, stated = false;
+    for (size_t i = 0; i < c->n; i++) {
+        if (i == c->baseline)
+            continue;
+        measured = measured || c->run[i].limit == CADRE_LIMIT_MEASURED;
+        stated = stated || c->run[i].limit == CADRE_LIMIT_STATED;
+    }
+    if (measured)
+        cadre_text_printf(
+            out,
+            "Limits are measured: 10 times what train.micro_batch = %" PRId64
+            " in place of %" PRId64 " changes in %s, plus 16 eps. That extra run took "
+            "%.1f s; compare.perturb = no leaves it out.\n",
+            c->perturbed_micro_batch, c->run[c->baseline].micro_batch,
+            c->run[c->baseline].name, cadre_record_number(&c->perturbation, "time_s"));
+    if (stated)
+        cadre_text_printf(out,
+                          "Limits are stated, not measured: at step k, 64 eps k of the "
+                          "value, at most 1 %%%s%s.\n",
+                          *c->note ? "; " : "", c->note);
+}
+
+void cadre_report_notes(const struct cadre_comparison *c, struct cadre_text *out)
+{
+    note_limits(c, out);
+    for (size_t i = 0; i < c->n; i++) {
+        const struct cadre_compared_run *run = &c->run[i];
+        if (!run->fair)
+            cadre_text_printf(out,
+                              "fair: false for %s: %d rank%s of %d core%s each, but "
+                              "there are %d cores.\n",
+                              run->name, run->ranks, run->ranks == 1 ? "" : "s",
+                              run->threads, run->threads == 1 ? "" : "s", c->cores);
+        if (run->simulated_link)
+            cadre_text_printf(out, "%s ran over a simulated link (comm.link).\n",
+                              run->name);
+        if (run->equal == CADRE_EQUAL_INDEPENDENT)
+            cadre_text_printf(out,
+                              "%s is another training and is not held against the "
+                              "baseline; it differs in %s.\n",
+                              run->name, run->other_training);
+    }
+}
+
+static cadre_status
+write_one(const struct cadre_comparison *c, const char *dir, const char *name,
+          void (*form)(const struct cadre_comparison *, struct cadre_text *),
+          struct cadre_error *err)
+{
+    struct cadre_text text = {0};
+    char *path = cadre_path_join(dir, name);
+    cadre_status rc;
+    form(c, &text);
+    if (path && !text.failed)
+        rc = cadre_path_write_file(path, cadre_text_str(&text), text.len, err);
+    else
+        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for %s", name);
+    cadre_text_fini(&text);
+    free(path);
+    return rc;
+}
+
+cadre_status cadre_report_write(const struct cadre_comparison *c, const char *dir,
+                                struct cadre_error *err)
+{
+    cadre_status rc;
+    CADRE_TRY(write_one(c, dir, "report.json", cadre_report_json, err));
+    CADRE_TRY(write_one(c, dir, "report.csv", cadre_report_csv, err));
+    CADRE_TRY(write_one(c, dir, "report.html", cadre_report_html, err));
+fail:
+    return rc;
+}

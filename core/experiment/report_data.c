@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* report.json and report.csv: the forms that programs read. */
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "config.h"
+#include "core/base/hash.h"
+#include "core/base/json.h"
+#include "core/experiment/machine.h"
+#include "core/experiment/report.h"
+
+/* ---- report.json ------------------------------------------------------------------- */
+
+static void put_value(struct cadre_json *json, const json_t *value)
+{
+    if (json_is_string(value))
+        cadre_json_string(json, json_string_value(value));
+    else if (json_is_integer(value))
+        cadre_json_i64(json, json_integer_value(value));
+    else if (json_is_real(value))
+        cadre_json_f64(json, json_real_value(value));
+    else if (json_is_boolean(value))
+        cadre_json_bool(json, json_is_true(value));
+    else
+        cadre_json_null(json);
+}
+
+/* What the run's summary says, but for figures that the comparison takes over all
+ * repeats, and but for what is nested deeper than a list. */
+static void put_summary(struct cadre_json *json, json_t *summary)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(summary, key, value)
+    {
+        if (strcmp(key, "name") == 0 || strcmp(key, "step_s_median") == 0 ||
+            strcmp(key, "tokens_per_s") == 0 || json_is_object(value))
+            continue;
+        cadre_json_key(json, key);
+        if (!json_is_array(value)) {
+            put_value(json, value);
+            continue;
+        }
+        cadre_json_begin_array(json);
+        for (size_t i = 0; i < json_array_size(value); i++)
+            put_value(json, json_array_get(value, i));
+        cadre_json_end_array(json);
+    }
+}
+
+static void put_margin(struct cadre_json *json, const char *key,
+                       const struct cadre_margin *margin,
+                       const struct cadre_compared_run *run)
+{
+    bool held = run->limit != CADRE_LIMIT_NONE;
+    cadre_json_key(json, key);
+    cadre_json_begin_object(json);
+    cadre_json_put_f64(json, "difference", margin->diff);
+    cadre_json_put_f64(json, "limit", held ? margin->limit : (double)NAN);
+    cadre_json_put_i64(json, "step", margin->step);
+    cadre_json_end_object(json);
+}
+
+static void put_certificate(struct cadre_json *json,
+                            const struct cadre_compared_run *run)
+{
+    char hex[17];
+    cadre_json_key(json, "certificate");
+    cadre_json_begin_object(json);
+    cadre_json_put_string(json, "strategy", run->strategy);
+    cadre_json_put_string(json, "layout", run->layout);
+    cadre_json_put_i64(json, "steps", (int64_t)run->record.n);
+    cadre_json_put_string(json, "loss_chain", cadre_hash_hex(run->loss_chain, hex));
+    cadre_json_put_string(json, "param_hash", cadre_hash_hex(run->diff.hash, hex));
+    cadre_json_key(json, "ulp_max");
+    if (run->limit == CADRE_LIMIT_NONE)
+        cadre_json_null(json);
+    else
+        cadre_json_u64(json, run->diff.ulp_max);
+    cadre_json_put_string(json, "build", PACKAGE_STRING);
+    cadre_json_put_string(json, "verdict", cadre_equal_name(run->equal));
+    cadre_json_end_object(json);
+}
+
+static void put_run(struct cadre_json *json, const struct cadre_comparison *c,
+                    const struct cadre_compared_run *run)
+{
+    cadre_json_begin_object(json);
+    cadre_json_put_string(json, "name", run->name);
+    put_summary(json, run->record.summary);
+    cadre_json_put_string(json, "folder", run->record.dir);
+    cadre_json_put_i64(json, "repeats", (int64_t)run->repeats + 1);
+    cadre_json_put_f64(json, "step_s", run->step_s);
+    cadre_json_put_f64(json, "tokens_per_s", run->tokens_per_s);
+    cadre_json_put_f64(json, "speedup", run->speedup);
+    cadre_json_put_f64(json, "efficiency", run->efficiency);
+    cadre_json_put_f64(json, "overhead_s", run->overhead_s);
+    cadre_json_put_bool(json, "fair", run->fair);
+    cadre_json_put_f64(json, "loss_max_diff", run->loss_max_diff);
+    cadre_json_put_f64(json, "param_max_diff", run->param.diff);
+    cadre_json_put_string(json, "equal", cadre_equal_name(run->equal));
+    cadre_json_put_bool(json, "is_baseline", run == &c->run[c->baseline]);
+    cadre_json_key(json, "limit");
+    cadre_json_begin_object(json);
+    cadre_json_put_string(json, "kind", cadre_limit_name(run->limit));
+    put_margin(json, "loss", &run->loss, run);
+    put_margin(json, "grad_norm", &run->grad_norm, run);
+    put_margin(json, "param", &run->param, run);
+    cadre_json_end_object(json);
+    cadre_json_put_string(json, "why", *run->why ? run->why : NULL);
+    cadre_json_put_string(json, "other_training",
+                          *run->other_training ? run->other_training : NULL);
+    put_certificate(json, run);
+    cadre_json_end_object(json);
+}
+
+static void put_formulas(struct cadre_json *json)
+{
+    cadre_json_key(json, "formulas");
+    cadre_json_begin_object(json);
+    cadre_json_put_string(json, "speedup", CADRE_FORMULA_SPEEDUP);
+    cadre_json_put_string(json, "efficiency", CADRE_FORMULA_EFFICIENCY);
+    cadre_json_put_string(json, "overhead", CADRE_FORMULA_OVERHEAD);
+    cadre_json_put_string(json, "where", CADRE_FORMULA_WHERE);
+    cadre_json_end_object(json);
+}
+
+static void put_machine(struct cadre_json *json, const struct cadre_comparison *c)
+{
+    struct utsname system;
+    char cpu[128];
+    memset(&system, 0, sizeof system);
+    uname(&system);
+    cadre_json_key(json, "machine");
+    cadre_json_begin_object(json);
+    cadre_json_put_string(json, "host", system.nodename);
+    cadre_json_put_string(json, "system", system.sysname);
+    cadre_json_put_string(json, "release", system.release);
+    cadre_json_put_string(json, "architecture", system.machine);
+    cadre_json_put_string(json, "cpu", cadre_machine_cpu(cpu, sizeof cpu));
+    cadre_json_put_i64(json, "cores", c->cores);
+    cadre_json_end_object(json);
+}
+
+static void put_lines(struct cadre_json *json, const char *key,
+                      void (*lines)(const struct cadre_comparison *,
+                                    struct cadre_text *),
+                      const struct cadre_comparison *c)
+{
+    struct cadre_text text = {0};
+    char *rest = NULL;
+    lines(c, &text);
+    cadre_json_key(json, key);
+    cadre_json_begin_array(json);
+    for (char *line = text.data ? strtok_r(text.data, "\n", &rest) : NULL; line;
+         line = strtok_r(NULL, "\n", &rest))
+        cadre_json_string(json, line);
+    cadre_json_end_array(json);
+    cadre_text_fini(&text);
+}
+
+void cadre_report_json(const struct cadre_comparison *c, struct cadre_text *out)
+{
+    struct cadre_json json;
+    cadre_json_init_text(&json, out, true);
+    cadre_json_begin_object(&json);
+    cadre_json_put_string(&json, "title", c->title);
+    cadre_json_put_string(&json, "baseline", c->run[c->baseline].name);
+    cadre_json_put_bool(&json, "fair", cadre_comparison_is_fair(c));
+    cadre_json_put_bool(&json, "equal", !cadre_comparison_differing(c));
+    put_formulas(&json);
+    cadre_json_put_i64(&json, "warmup", c->warmup);
+    cadre_json_put_i64(&json, "first_step", cadre_comparison_first_step(c));
+    cadre_json_put_i64(&json, "last_step", cadre_comparison_last_step(c));
+    put_machine(&json, c);
+    put_lines(&json, "conclusion", cadre_report_sentences, c);
+    put_lines(&json, "notes", cadre_report_notes, c);
+    cadre_json_key(&json, "runs");
+    cadre_json_begin_array(&json);
+    for (size_t i = 0; i < c->n; i++)
+        put_run(&json, c, &c->run[i]);
+    cadre_json_end_array(&json);
+    cadre_json_end_object(&json);
+    if (cadre_json_finish(&json) != CADRE_OK)
+        out->failed = true;
+}
+
+/* ---- report.csv -------------------------------------------------------------------- */
+
+/* Quoted where it must be, the quotes in it doubled. A text that a spreadsheet would take
+ * for a formula gets an apostrophe. */
+static void put_cell(struct cadre_text *out, const char *text)
+{
+    const char *mark = *text && strchr("=+-@", *text) ? "'" : "";
+    if (!strpbrk(text, ",\"\r\n")) {
+        cadre_text_printf(out, "%s%s", mark, text);
+        return;
+    }
+    cadre_text_printf(out, "\"%s", mark);
+    for (; *text; text++) {
+        if (*text == '"')
+            cadre_text_append(out, text, 1);
+        cadre_text_append(out, text, 1);
+    }
+    cadre_text_append(out, "\"", 1);
+}
+
+/* A number that reads back the same; empty where it is none. */
+static void put_number(struct cadre_text *out, double value)
+{
+    if (isfinite(value))
+        cadre_text_printf(out, ",%.17g", value);
+    else
+        cadre_text_append(out, ",", 1);
+}
+
+static void put_csv_run(struct cadre_text *out, const struct cadre_compared_run *run)
+{
+    const struct cadre_record *record = &run->record;
+    char hex[17];
+    const double numbers[] = {
+        run->ranks,
+        run->threads,
+        (double)record->n,
+        cadre_record_number(record, "tokens"),
+        cadre_record_number(record, "time_s"),
+        run->step_s,
+        run->tokens_per_s,
+        run->speedup,
+        run->efficiency,
+        run->overhead_s,
+        cadre_record_number(record, "loss_first"),
+        cadre_record_number(record, "loss_last"),
+        cadre_record_number(record, "valid_loss"),
+        run->loss_max_diff,
+        run->param.diff,
+        cadre_record_largest(record, "peak_bytes"),
+        cadre_record_number(record, "comm_bytes"),
+        cadre_record_number(record, "comm_exposed_s"),
+        cadre_record_number(record, "bubble_fraction"),
+        cadre_record_number(record, "params"),
+    };
+    put_cell(out, run->name);
+    cadre_text_append(out, ",", 1);
+    put_cell(out, run->strategy);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        put_number(out, numbers[i]);
+    cadre_text_printf(out, ",%s,%s,%s", cadre_equal_name(run->equal),
+                      cadre_limit_name(run->limit), run->fair ? "true" : "false");
+    cadre_text_printf(out, ",%s", cadre_hash_hex(run->loss_chain, hex));
+    cadre_text_printf(out, ",%s\r\n", cadre_hash_hex(run->diff.hash, hex));
+}
+
+void cadre_report_csv(const struct cadre_comparison *c, struct cadre_text *out)
+{
+    cadre_text_printf(out,
+                      "name,stack,ranks,threads,steps,tokens,time_s,step_s,"
+                      "tokens_per_s,speedup,efficiency,overhead_s,loss_first,loss_last,"
+                      "valid_loss,loss_max_diff,param_max_diff,peak_bytes,comm_bytes,"
+                      "comm_exposed_s,bubble_fraction,params,equal,limit,fair,"
+                      "loss_chain,param_hash\r\n");
+    for (size_t i = 0; i < c->n; i++)
+        put_csv_run(out, &c->run[i]);
+}
