@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A ring of micro-batches in the announced order. Announced micro-batch number n is leaf
- * n % leaves of step first_step + n / leaves; the thread fills numbers [taken, taken +
- * prefetch), each into slot n % prefetch. A request within what was announced moves `taken`
- * there, so skipping ahead drops what lies between; any other is read on the spot. */
+/* A ring of micro-batches in the announced order. Announced number n is leaf n % leaves
+ * of step first_step + n / leaves; the thread fills numbers [taken, taken + prefetch),
+ * each into slot n % prefetch. A request ahead of `taken` moves it there and drops what
+ * lies between; any other is read on the spot. */
 #include "core/data/loader.h"
 
 #include <pthread.h>
@@ -231,8 +231,8 @@ void cadre_loader_destroy(struct cadre_loader *loader)
     free(loader);
 }
 
-/* Copy the slot out. Only this thread moves `taken`, and the slot is not refilled before
- * that, so the copy needs no lock. */
+/* Copy the slot out. Only this thread moves `taken`, and the slot is not filled anew
+ * before that, so the copy needs no lock. */
 static cadre_status copy_slot(const struct cadre_loader *loader,
                               const struct slot *slot, struct cadre_batch *batch)
 {

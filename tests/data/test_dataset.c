@@ -47,7 +47,7 @@ static struct cadre_dataset_info info_of(const struct cadre_dataset *set)
     return info;
 }
 
-/* 103 tokens, 0.2 held back: 82 train, 21 validate; windows of 10 and the token after. */
+/* 103 tokens, 0.2 held back: 82 train, 21 validate; windows of 10 and the next. */
 static void check_counting_stream(const struct cadre_dataset *set, int64_t vocab)
 {
     struct cadre_dataset_info info = info_of(set);

@@ -18,7 +18,7 @@ static void setup(void)
     dir = test_tmpdir();
     cadre_log_set_level(CADRE_LOG_ERROR);
     for (int r = 0; r < 8; r++) {
-        char name[8];
+        char name[24];
         snprintf(name, sizeof name, "r%d", r);
         test_write_record(dir, name, "A", 100, r);
     }
