@@ -65,8 +65,8 @@ static void write_at(struct cadre_cache_writer *writer, const void *bytes, size_
     const uint8_t *at = bytes;
     while (size > 0 && writer->errnum == 0) {
         ssize_t put = pwrite(writer->fd, at, size, (off_t)offset);
-        if (put < 0 && errno != EINTR)
-            writer->errnum = errno;
+        if (put == 0 || (put < 0 && errno != EINTR))
+            writer->errnum = put == 0 ? EIO : errno;
         if (put <= 0)
             continue;
         at += put;

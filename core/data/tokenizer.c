@@ -159,10 +159,10 @@ static int byte_of_piece(const char *piece, size_t size)
     if (size != 6 || memcmp(piece, "<0x", 3) != 0 || piece[5] != '>')
         return -1;
     for (int i = 3; i < 5; i++) {
-        const char *digit = memchr("0123456789ABCDEF", piece[i], 16);
-        if (!digit)
+        bool is_digit = piece[i] >= '0' && piece[i] <= '9';
+        if (!is_digit && (piece[i] < 'A' || piece[i] > 'F'))
             return -1;
-        value = value * 16 + (int)(digit - "0123456789ABCDEF");
+        value = value * 16 + piece[i] - (is_digit ? '0' : 'A' - 10);
     }
     return value;
 }

@@ -5,6 +5,7 @@
  * pieces of the file. */
 #include "core/data/wfdb_signal.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -188,6 +189,7 @@ static cadre_status open_stream(struct stream *st,
                                 const struct cadre_wfdb_header *header)
 {
     struct stat info;
+    assert(st->frame_samples > 0); /* the signal itself is one */
     st->fd = open(st->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (st->fd < 0)
         return cadre_fail_errno(st->err, CADRE_E_IO, errno,

@@ -12,7 +12,7 @@
 /* Read one signal whole, in ADC units, and hold it against the header.
  *
  *   header_path  the .hea file; signal files are looked for beside it
- *   index        below header->signals
+ *   index        0 to header->signals - 1
  *   samples      (*count) i32, written; the caller frees
  *
  * Sample 0 is the stored sample after `skew`, so a skewed signal is shorter. Reads the

@@ -46,7 +46,7 @@ START_TEST(equals_the_definition)
     struct cadre_bpe_rule rule = {find, &table};
     unsigned state = 7;
     for (int round = 0; round < 300; round++) {
-        int32_t ids[200], want[200];
+        int32_t ids[200] = {0}, want[200] = {0};
         size_t n = (size_t)(round % 200);
         for (int a = 0; a < 64; a++)
             for (int b = 0; b < 64; b++) {

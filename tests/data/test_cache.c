@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -185,6 +187,21 @@ START_TEST(what_a_killed_process_left_is_overwritten)
 }
 END_TEST
 
+START_TEST(full_disk_is_one_error)
+{
+    struct cadre_cache cache = {0};
+    struct cadre_error err = {0};
+    atomic_int builds = 0;
+    struct rlimit limit = {100000, 100000}; /* of this test's own process */
+    signal(SIGXFSZ, SIG_IGN);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    ck_assert_int_eq(cadre_cache_init(dir, 7, build, &builds, &cache, &err),
+                     CADRE_E_IO);
+    ck_assert_msg(strstr(err.text, "cannot write the token cache"), "%s", err.text);
+    ck_assert_int_eq(count_files(), 0);
+}
+END_TEST
+
 static void *thread_main(void *builds)
 {
     open_and_check(dir, 7, builds);
@@ -237,6 +254,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, damage_is_found);
     tcase_add_test(tc, failure_leaves_nothing_behind);
     tcase_add_test(tc, what_a_killed_process_left_is_overwritten);
+    tcase_add_test(tc, full_disk_is_one_error);
     tcase_add_test(tc, threads_make_it_once);
     tcase_add_test(tc, processes_make_it_once);
     suite_add_tcase(suite, tc);

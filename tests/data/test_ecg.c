@@ -36,7 +36,7 @@ START_TEST(median_equals_sorting)
 {
     unsigned state = 3;
     for (int round = 0; round < 2000; round++) {
-        int32_t values[60], sorted[60];
+        int32_t values[60] = {0}, sorted[60] = {0};
         int64_t n = 1 + round % 60;
         for (int64_t i = 0; i < n; i++) {
             state = state * 1664525u + 1013904223u;

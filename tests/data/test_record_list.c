@@ -93,7 +93,7 @@ START_TEST(refuses_what_is_not_there)
     char deep[600] = "deep";
     for (int i = 0; i < 20; i++) {
         make_folder(deep);
-        strcat(deep, "/deep");
+        memcpy(deep + strlen(deep), "/deep", sizeof "/deep");
     }
     ck_assert_int_eq(cadre_record_list_init(dir, &list, &err), CADRE_E_INVALID);
     ck_assert_msg(strstr(err.text, "at most 16 folders"), "%s", err.text);

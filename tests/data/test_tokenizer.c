@@ -287,6 +287,40 @@ START_TEST(refuses_wrong_vocabularies)
 }
 END_TEST
 
+START_TEST(survives_mutated_vocabularies)
+{
+    static const char json[] =
+        "{\"a\": 0, \"b\": 1, \"ab\": 2, \"\\u0120\": 3, \"c\": 4}";
+    static const char merges[] = "#version: 0.2\na b\na b\n\nab c\n";
+    char *dir = test_tmpdir();
+    unsigned state = 17;
+    for (int round = 0; round < 2000; round++) {
+        char text[2][64];
+        struct cadre_tokenizer *tok = NULL;
+        memcpy(text[0], json, sizeof json);
+        memcpy(text[1], merges, sizeof merges);
+        for (int k = 0; k <= round % 3; k++) {
+            size_t size = round % 2 ? sizeof json - 1 : sizeof merges - 1;
+            state = state * 1664525u + 1013904223u;
+            text[round % 2 ? 0 : 1][(state >> 8) % size] =
+                "{}[]\":,0129ab \\u\n\xc4\xa0\xff"[(state >> 3) % 20];
+        }
+        write_text(dir, "vocab.json", text[0], sizeof json - 1);
+        write_text(dir, "merges.txt", text[1], sizeof merges - 1);
+        if (cadre_tokenizer_open(dir, &tok, NULL) == CADRE_OK) {
+            int32_t *ids = NULL;
+            size_t count = 0;
+            if (cadre_tokenizer_encode(tok, "abba ab", 7, &ids, &count, NULL) ==
+                CADRE_OK)
+                free(ids);
+            cadre_tokenizer_close(tok);
+        }
+    }
+    test_tmpdir_remove(dir);
+    free(dir);
+}
+END_TEST
+
 START_TEST(small_vocabulary_names_the_missing_byte)
 {
     static const char json[] = "{\"a\": 0, \"b\": 1, \"ab\": 2}";
@@ -357,6 +391,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, llama2c_decodes_and_encodes_stories);
     tcase_add_loop_test(tc, refuses_wrong_vocabularies, 0,
                         sizeof wrong / sizeof wrong[0]);
+    tcase_add_test(tc, survives_mutated_vocabularies);
     tcase_add_test(tc, small_vocabulary_names_the_missing_byte);
     tcase_add_test(tc, refuses_wrong_llama2c_files);
     suite_add_tcase(suite, tc);

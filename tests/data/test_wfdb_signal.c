@@ -68,6 +68,26 @@ START_TEST(every_format_equals_rdsamp)
 }
 END_TEST
 
+/* The samples as int16 little-endian, through the system's own sha256sum. */
+static void check_sha256(const int32_t *x, int64_t n, const char *want)
+{
+    char *dir = test_tmpdir(), path[1200], command[1300], got[65] = "";
+    int16_t *raw = malloc((size_t)n * sizeof *raw);
+    for (int64_t t = 0; t < n; t++)
+        raw[t] = (int16_t)x[t];
+    write_file(dir, "raw", raw, (size_t)n * sizeof *raw);
+    snprintf(path, sizeof path, "%s/raw", dir);
+    snprintf(command, sizeof command, "sha256sum '%s'", path);
+    FILE *sum = popen(command, "r");
+    ck_assert_ptr_nonnull(sum);
+    ck_assert_int_eq(fscanf(sum, "%64s", got), 1);
+    pclose(sum);
+    ck_assert_str_eq(got, want);
+    free(raw);
+    test_tmpdir_remove(dir);
+    free(dir);
+}
+
 START_TEST(mitdb_equals_expected)
 {
     static const char *const names[] = {"100", "107", "109", "118",
@@ -97,6 +117,9 @@ START_TEST(mitdb_equals_expected)
             high = x[t] > high ? x[t] : high;
             sum += (uint32_t)x[t];
         }
+        check_sha256(x, n,
+                     json_string_value(json_array_get(
+                         json_object_get(want, "sha256_int16le"), (size_t)s)));
 #define WANT(key) json_integer_value(json_array_get(json_object_get(want, key), s))
         ck_assert_int_eq(x[0], WANT("init"));
         ck_assert_int_eq((int16_t)sum, WANT("cksum"));
