@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "config.h"
+#include "core/base/memory.h"
 #include "core/base/nearest.h"
 #include "core/base/path.h"
 
@@ -46,9 +47,8 @@ static const struct command commands[] = {
      "sample text", TAKES_CONF TAKES_SET TAKES_OUT TAKES_FROM TAKES_PROMPT,
      cadre_cli_generate},
     {"check", "PLUGIN", "conformance kit (not yet)", TAKES_CONF, not_yet},
-    {"inspect", "PATH [--json]",
-     "say what a plugin, checkpoint, data set or run folder is", TAKES_CONF TAKES_JSON,
-     cadre_cli_inspect},
+    {"inspect", "PATH", "say what a plugin, checkpoint, data set or run folder is",
+     TAKES_CONF, cadre_cli_inspect},
     {"options", "", "reference of all options", "", cadre_cli_options},
     {"doctor", "[--json]", "what this machine has, what not, and why", TAKES_JSON,
      cadre_cli_doctor},
@@ -211,6 +211,29 @@ void cadre_cli_run_name(const struct cadre_cli_args *args, char *out,
     snprintf(out, size, "%.*s", length, base);
 }
 
+/* ECG records that no option names are those of CADRE_MITDB, or of data/mitdb. */
+static cadre_status default_records(struct cadre_options *options,
+                                    struct cadre_error *err)
+{
+    const char *format = cadre_options_raw(options, "data.format");
+    const char *path = cadre_options_raw(options, "data.path");
+    const char *from = getenv("CADRE_MITDB");
+    if (strcmp(format, "wfdb") != 0 || *path)
+        return CADRE_OK;
+    if (!from && !cadre_path_is_dir("data/mitdb"))
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "data.path is empty: no ECG records; set it, or CADRE_MITDB, or "
+            "put the records into data/mitdb");
+    char *text = cadre_format("data.path=%s", from ? from : "data/mitdb");
+    cadre_status rc =
+        text ? cadre_options_set(options, text,
+                                 from ? "environment CADRE_MITDB" : "found here", err)
+             : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+    free(text);
+    return rc;
+}
+
 cadre_status cadre_cli_load(const struct cadre_cli_args *args,
                             struct cadre_options **out, struct cadre_error *err)
 {
@@ -222,6 +245,7 @@ cadre_status cadre_cli_load(const struct cadre_cli_args *args,
         CADRE_TRY(cadre_options_apply_run(options, args->run, err));
     for (int i = 0; i < args->n_set; i++)
         CADRE_TRY(cadre_options_set(options, args->set[i], "command line", err));
+    CADRE_TRY(default_records(options, err));
     *out = options;
     return CADRE_OK;
 fail:

@@ -1,8 +1,241 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* `cadre inspect PATH`: what a plugin, checkpoint, model folder, run folder, ECG record or
+ * data file is. The kind is told by what is there, never by the name alone. */
 #include "core/cli/cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/base/memory.h"
+#include "core/base/path.h"
+#include "core/checkpoint/checkpoint.h"
+#include "core/checkpoint/hf.h"
+#include "core/data/token_file.h"
+#include "core/data/wfdb_annotation.h"
+#include "core/data/wfdb_header.h"
+#include "core/strategy/plugin.h"
+#include "core/tensor/dtype.h"
+
+static bool has(const char *dir, const char *name)
+{
+    char *path = cadre_path_join(dir, name);
+    bool there = path && cadre_path_exists(path);
+    free(path);
+    return there;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+static cadre_status show_plugin(const char *path, struct cadre_error *err)
+{
+    static const char *const roles[] = {"?",     "placement", "schedule",
+                                        "intra", "data",      "observer"};
+    const struct cadre_plugin_handle *plugin;
+    char *full = strchr(path, '/') ? cadre_strdup(path) : cadre_format("./%s", path);
+    cadre_status rc = full ? cadre_plugin_load(full, "", &plugin, err)
+                           : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+    free(full);
+    if (rc != CADRE_OK)
+        return rc;
+    const struct cadre_plugin *d = &plugin->desc;
+    printf("strategy plugin %s %s: %s\n", d->id, d->version, d->summary);
+    printf("  ABI %u.%u, role %s, axis %s\n", d->abi_major, d->abi_minor,
+           d->role < 6 ? roles[d->role] : "?", d->axis);
+    for (const char *const *s = d->services; s && *s; s++)
+        printf("  needs %s\n", *s);
+    for (uint32_t i = 0; i < d->n_options; i++) {
+        const struct cadre_option *o =
+            (const void *)((const char *)d->options + (size_t)i * d->option_stride);
+        printf("  %s.%s = %s   %s\n", plugin->name, o->key, o->def, o->help);
+    }
+    return CADRE_OK;
+}
+
+static void show_tensors(const struct cadre_safetensors *file)
+{
+    uint64_t elements = 0;
+    for (size_t i = 0; i < cadre_safetensors_count(file); i++) {
+        const struct cadre_safetensors_tensor *t = cadre_safetensors_at(file, i);
+        uint64_t count = 1;
+        printf("  %-48s (", t->name);
+        for (uint32_t d = 0; d < t->ndim; d++) {
+            count *= t->dim[d];
+            printf("%s%llu", d ? ", " : "", (unsigned long long)t->dim[d]);
+        }
+        printf(")\n");
+        elements += count;
+    }
+    printf("  %zu tensors, %llu elements\n", cadre_safetensors_count(file),
+           (unsigned long long)elements);
+}
+
+static cadre_status show_checkpoint(const char *path, struct cadre_error *err)
+{
+    struct cadre_checkpoint *checkpoint = NULL;
+    cadre_status rc = cadre_checkpoint_open(path, &checkpoint, err);
+    if (rc == CADRE_OK)
+        rc = cadre_checkpoint_verify(checkpoint, err);
+    if (rc == CADRE_OK) {
+        const struct cadre_checkpoint_state *state = cadre_checkpoint_state(checkpoint);
+        printf(
+            "checkpoint: %llu steps, %llu samples, seed %llu; every checksum is right\n",
+            (unsigned long long)state->step, (unsigned long long)state->samples,
+            (unsigned long long)state->seed);
+        for (size_t i = 0; i < state->n_values; i++)
+            printf("  %s = %s\n", state->values[i].key, state->values[i].value);
+        show_tensors(cadre_checkpoint_model(checkpoint));
+    }
+    cadre_checkpoint_close(checkpoint);
+    return rc;
+}
+
+static cadre_status show_model_folder(const char *path, struct cadre_error *err)
+{
+    struct cadre_hf_config c;
+    cadre_status rc = cadre_hf_config_read(path, &c, err);
+    if (rc != CADRE_OK)
+        return rc;
+    printf(
+        "Hugging Face model folder: %s, %lld layers, %lld channels, %lld heads (%lld "
+        "key/value), hidden %lld, context %lld, vocabulary %lld, %s\n",
+        c.arch == CADRE_HF_GPT2 ? "gpt2" : "llama", (long long)c.layers,
+        (long long)c.channels, (long long)c.heads, (long long)c.kv_heads,
+        (long long)c.hidden, (long long)c.context, (long long)c.vocab,
+        c.tied ? "tied head" : "head of its own");
+    return CADRE_OK;
+}
+
+static cadre_status show_safetensors(const char *path, struct cadre_error *err)
+{
+    struct cadre_safetensors *file = NULL;
+    cadre_status rc = cadre_safetensors_open(path, false, &file, err);
+    if (rc != CADRE_OK)
+        return rc;
+    printf("safetensors file\n");
+    show_tensors(file);
+    cadre_safetensors_close(file);
+    return CADRE_OK;
+}
+
+static cadre_status show_run(const char *path, struct cadre_error *err)
+{
+    char *summary = cadre_path_join(path, "summary.json"), *text = NULL, *latest = NULL;
+    char *root = cadre_path_join(path, "checkpoints");
+    size_t bytes;
+    cadre_status rc = CADRE_OK;
+    printf("run folder\n");
+    if (summary && cadre_path_exists(summary)) {
+        rc = cadre_path_read_file(summary, 1u << 20, &text, &bytes, err);
+        if (rc == CADRE_OK)
+            fputs(text, stdout);
+    } else {
+        printf("  no summary.json: the run did not end\n");
+    }
+    if (rc == CADRE_OK && root && cadre_path_is_dir(root))
+        rc = cadre_checkpoint_find_latest(root, &latest, err);
+    if (rc == CADRE_OK)
+        printf("  latest checkpoint: %s\n", latest ? latest : "none");
+    free(summary);
+    free(text);
+    free(latest);
+    free(root);
+    return rc;
+}
+
+static cadre_status show_annotations(const char *header, struct cadre_error *err)
+{
+    struct cadre_wfdb_annotations list = {0};
+    char *path = cadre_format("%.*s.atr", (int)(strlen(header) - 4), header);
+    cadre_status rc = CADRE_OK;
+    unsigned beats = 0;
+    if (path && cadre_path_exists(path))
+        rc = cadre_wfdb_annotations_read(path, &list, err);
+    for (size_t i = 0; i < list.count; i++)
+        beats += cadre_wfdb_aami_class(list.items[i].code) >= 0;
+    if (rc == CADRE_OK)
+        printf("  %zu annotations, %u beats\n", list.count, beats);
+    cadre_wfdb_annotations_fini(&list);
+    free(path);
+    return rc;
+}
+
+static cadre_status show_record(const char *path, struct cadre_error *err)
+{
+    struct cadre_wfdb_header header = {0};
+    cadre_status rc = cadre_wfdb_header_read(path, &header, err);
+    if (rc != CADRE_OK)
+        return rc;
+    printf("WFDB record %s: %d signals, %lld samples at %g Hz\n", header.name,
+           header.signals, (long long)header.samples, header.frequency);
+    for (int32_t i = 0; i < header.signals; i++) {
+        const struct cadre_wfdb_signal *s = &header.signal[i];
+        printf("  %-12s %s, format %d, gain %g per %s\n", s->description, s->file,
+               s->format, s->gain, s->units);
+    }
+    cadre_wfdb_header_fini(&header);
+    return show_annotations(path, err);
+}
+
+static cadre_status show_tokens(const char *path, struct cadre_error *err)
+{
+    struct cadre_token_file file = {0};
+    cadre_status rc = cadre_token_file_init(path, &file, err);
+    if (rc != CADRE_OK)
+        return rc;
+    unsigned largest = 0;
+    for (uint64_t i = 0; i < file.count; i++)
+        largest = file.tokens[i] > largest ? file.tokens[i] : largest;
+    printf("token file: %llu tokens of 16 bits, largest %u\n",
+           (unsigned long long)file.count, largest);
+    cadre_token_file_fini(&file);
+    return CADRE_OK;
+}
+
+static cadre_status show_folder(const char *path, struct cadre_error *err)
+{
+    if (has(path, "state.json"))
+        return show_checkpoint(path, err);
+    if (has(path, "config.ini"))
+        return show_run(path, err);
+    if (has(path, "config.json"))
+        return show_model_folder(path, err);
+    return cadre_fail(
+        err, CADRE_E_INVALID,
+        "'%s' is a folder without state.json (checkpoint), config.ini (run) or "
+        "config.json (model)",
+        path);
+}
 
 cadre_status cadre_cli_inspect(const struct cadre_cli_args *args,
                                struct cadre_error *err)
 {
-    return cadre_fail(err, CADRE_E_INVALID, "'%s' is not yet built", args->argv[1]);
+    static const struct {
+        const char *end;
+        cadre_status (*show)(const char *, struct cadre_error *);
+    } files[] = {
+        {".so", show_plugin},
+        {".safetensors", show_safetensors},
+        {".hea", show_record},
+        {".bin", show_tokens},
+    };
+    const char *path = args->conf;
+    struct stat status;
+    if (stat(path, &status) != 0)
+        return cadre_fail(err, CADRE_E_INVALID, "'%s' does not exist", path);
+    if (S_ISDIR(status.st_mode))
+        return show_folder(path, err);
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        if (ends_with(path, files[i].end))
+            return files[i].show(path, err);
+    return cadre_fail(
+        err, CADRE_E_INVALID,
+        "'%s': expected a folder, or a file ending in .so, .safetensors, .hea "
+        "or .bin",
+        path);
 }

@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "core/base/error.h"
+#include "core/base/memory.h"
 #include "core/tensor/dtype.h"
 
 struct cadre_device; /* state of one instance; `ops` is its first member */
@@ -252,5 +253,9 @@ cadre_status cadre_device_open(const struct cadre_device_config *config,
 
 /* Accepts NULL. */
 void cadre_device_close(struct cadre_device *device);
+
+/* Append one line about each library and instruction set the CPU device works with, for
+ * `cadre doctor`. [any thread] */
+void cadre_device_describe(struct cadre_text *out);
 
 #endif

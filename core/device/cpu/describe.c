@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/device/device.h"
+
+#include <cblas.h>
+#include <oneapi/dnnl/dnnl.h>
+#include <stdlib.h>
+
+static const char *instruction_set(void)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+        return "AVX-512";
+    if (__builtin_cpu_supports("avx2"))
+        return "AVX2";
+#endif
+    return "baseline";
+}
+
+void cadre_device_describe(struct cadre_text *out)
+{
+    const dnnl_version_t *dnnl = dnnl_version();
+    const char *forced = getenv("OPENBLAS_CORETYPE");
+    cadre_text_printf(out, "kernels: %s\n", instruction_set());
+    cadre_text_printf(out, "fp32 GEMM: oneDNN %d.%d.%d\n", dnnl->major, dnnl->minor,
+                      dnnl->patch);
+    cadre_text_printf(out, "fp64 GEMM: %s, running %s kernels\n", openblas_get_config(),
+                      openblas_get_corename());
+    if (forced)
+        cadre_text_printf(out,
+                          "warning: OPENBLAS_CORETYPE=%s is set and decides the fp64 "
+                          "kernels; unset it to let OpenBLAS choose the fastest\n",
+                          forced);
+}
