@@ -110,6 +110,18 @@ static cadre_status check_args(const struct cadre_executor *exec,
     return CADRE_OK;
 }
 
+/* An activation or gradient that must come in or go out at the edge of a chunk. */
+static cadre_status check_edge(const struct cadre_pass_args *args, bool needed,
+                               const void *buffer, const char *what,
+                               struct cadre_error *why)
+{
+    if (needed && !buffer)
+        return cadre_fail(why, CADRE_E_INTERNAL,
+                          "%s of chunk %u is missing: it is not at the model's end",
+                          what, args->chunk);
+    return CADRE_OK;
+}
+
 /* Fetch the micro-batch's tokens into the slot where the chunk needs them. */
 static cadre_status load_batch(struct cadre_executor *exec, struct cadre_slot *slot,
                                struct cadre_error *why)
@@ -223,6 +235,9 @@ cadre_status cadre_executor_forward(struct cadre_executor *exec,
     slot->microbatch = args->microbatch;
     slot->leaf = plan->first_leaf + (int64_t)args->microbatch * plan->leaf_stride;
     CADRE_TRY(load_batch(exec, slot, why));
+    const bool last = chunk->plan.end == exec->config.model->n_units;
+    CADRE_TRY(check_edge(args, chunk->plan.begin > 0, args->in, "the input", why));
+    CADRE_TRY(check_edge(args, !last, args->out, "the output", why));
     if (chunk->plan.begin > 0)
         CADRE_TRY(exec->config.device->ops->copy(exec->config.device, slot->x[0],
                                                  args->in->data, exec->act_bytes));
@@ -301,11 +316,15 @@ cadre_status cadre_executor_backward(struct cadre_executor *exec,
             args->chunk);
     struct cadre_device *device = exec->config.device;
     bool input = (args->what & CADRE_PASS_INPUT) != 0;
-    if (input && chunk->plan.end < exec->config.model->n_units)
+    const bool from = input && chunk->plan.end < exec->config.model->n_units;
+    const bool to = input && chunk->plan.begin > 0;
+    CADRE_TRY(check_edge(args, from, args->in, "the gradient's input", why));
+    CADRE_TRY(check_edge(args, to, args->out, "the gradient's output", why));
+    if (from)
         CADRE_TRY(device->ops->copy(device, exec->g, args->in->data, exec->act_bytes));
     for (uint32_t u = chunk->plan.end; u-- > chunk->plan.begin;)
         CADRE_TRY(backward_unit(exec, args, slot, u));
-    if (input && chunk->plan.begin > 0)
+    if (to)
         CADRE_TRY(device->ops->copy(device, args->out->data, exec->g, exec->act_bytes));
     if (args->what & CADRE_PASS_WEIGHT)
         slot->busy = false;
