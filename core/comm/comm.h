@@ -49,8 +49,8 @@ struct cadre_comm_stats {
  * world. Errors: CADRE_E_ABORTED after a failure, CADRE_E_RESOURCE; CADRE_E_INVALID
  * (logged, the operation is not posted) for an unknown dtype, a reduction the dtype
  * does not have (f32, f64, i32: SUM, MAX; u8: MAX), a rank outside the group, offsets
- * that do not ascend from 0, an all_to_all count that R does not divide, or an `after` that was never
- * posted. */
+ * that do not ascend from 0, an all_to_all count that R does not divide, or an `after`
+ * that was never posted. `done` is written on success alone. */
 struct cadre_comm_ops {
     /* out (count) = reduction over ranks of in (count); in == out is allowed */
     cadre_status (*all_reduce)(struct cadre_comm *, cadre_comm_label, const void *in,

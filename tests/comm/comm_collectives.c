@@ -367,8 +367,8 @@ static void storm_draw(const struct world *w, struct storm_op *o, uint64_t n,
     fill(o->in, o->count, n, w->rank, CADRE_F32);
 }
 
-/* Every rank draws the same sequence of operations; what it draws for sleeping is its own.
- * Up to IN_FLIGHT are pending. */
+/* Every rank draws the same sequence of operations; what it draws for sleeping is its
+ * own. Up to IN_FLIGHT are pending. */
 static cadre_status run_storm(struct world *w, const char *arg)
 {
     uint64_t seed = strtoull(arg, NULL, 10);

@@ -77,11 +77,12 @@ static cadre_status run_unequal(struct world *w, const char *arg)
 {
     float x[8] = {0};
     cadre_event e;
+    cadre_status rc;
     if (w->rank == 0)
-        w->comm->ops->send(w->comm, "act", x, 8, CADRE_F32, 1, 0, &e);
+        rc = w->comm->ops->send(w->comm, "act", x, 8, CADRE_F32, 1, 0, &e);
     else
-        w->comm->ops->recv(w->comm, "grad", x, 7, CADRE_F32, 0, 0, &e);
-    return w->comm->ops->wait(w->comm, e);
+        rc = w->comm->ops->recv(w->comm, "grad", x, 7, CADRE_F32, 0, 0, &e);
+    return rc == CADRE_OK ? w->comm->ops->wait(w->comm, e) : rc;
 }
 
 cadre_status case_unequal(void *arg, int rank, struct cadre_local_segment *segment)
@@ -93,13 +94,14 @@ static cadre_status run_mismatch(struct world *w, const char *arg)
 {
     float x[8] = {0};
     cadre_event done;
+    cadre_status rc;
     cadre_comm_set_step(w->comm, 40);
     if (w->rank == w->size - 1)
-        w->comm->ops->broadcast(w->comm, "params", x, 8, CADRE_F32, 0, 0, &done);
+        rc = w->comm->ops->broadcast(w->comm, "params", x, 8, CADRE_F32, 0, 0, &done);
     else
-        w->comm->ops->all_reduce(w->comm, "bucket 3", x, x, 8, CADRE_F32, CADRE_SUM, 0,
-                                 &done);
-    return w->comm->ops->wait(w->comm, done);
+        rc = w->comm->ops->all_reduce(w->comm, "bucket 3", x, x, 8, CADRE_F32,
+                                      CADRE_SUM, 0, &done);
+    return rc == CADRE_OK ? w->comm->ops->wait(w->comm, done) : rc;
 }
 
 cadre_status case_mismatch(void *arg, int rank, struct cadre_local_segment *segment)
@@ -112,15 +114,16 @@ static cadre_status run_hang(struct world *w, const char *arg)
 {
     float x[8] = {0};
     cadre_event done;
+    cadre_status rc;
     cadre_comm_set_step(w->comm, 41);
     if (w->rank == w->size - 1)
         nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
     if (w->rank == w->size - 1)
-        w->comm->ops->recv(w->comm, "act", x, 8, CADRE_F32, 0, 0, &done);
+        rc = w->comm->ops->recv(w->comm, "act", x, 8, CADRE_F32, 0, 0, &done);
     else
-        w->comm->ops->all_reduce(w->comm, "bucket 3", x, x, 8, CADRE_F32, CADRE_SUM, 0,
-                                 &done);
-    return w->comm->ops->wait(w->comm, done);
+        rc = w->comm->ops->all_reduce(w->comm, "bucket 3", x, x, 8, CADRE_F32,
+                                      CADRE_SUM, 0, &done);
+    return rc == CADRE_OK ? w->comm->ops->wait(w->comm, done) : rc;
 }
 
 cadre_status case_hang(void *arg, int rank, struct cadre_local_segment *segment)
@@ -173,8 +176,8 @@ cadre_status case_orphaned(void *arg, int rank, struct cadre_local_segment *segm
     return comm_with_world(run_orphaned, arg, rank, segment);
 }
 
-/* Collectives for ever; the last rank kills itself unless arg says "for ever"; "deaf": the
- * others compute for a minute and look at nothing. */
+/* Collectives for ever; the last rank kills itself unless arg says "for ever"; "deaf":
+ * the others compute for a minute and look at nothing. */
 static cadre_status run_killed(struct world *w, const char *arg)
 {
     float x[64] = {0};
@@ -225,10 +228,12 @@ static cadre_status run_exits(struct world *w, const char *arg)
 {
     float x[4] = {0};
     cadre_event done;
+    cadre_status rc;
     if (w->rank == w->size - 1)
         return arg[0] == '0' ? CADRE_OK : arg[0] == '2' ? CADRE_E_INVALID : CADRE_E_IO;
-    w->comm->ops->all_reduce(w->comm, "alone", x, x, 4, CADRE_F32, CADRE_SUM, 0, &done);
-    return w->comm->ops->wait(w->comm, done);
+    rc = w->comm->ops->all_reduce(w->comm, "alone", x, x, 4, CADRE_F32, CADRE_SUM, 0,
+                                  &done);
+    return rc == CADRE_OK ? w->comm->ops->wait(w->comm, done) : rc;
 }
 
 cadre_status case_exits(void *arg, int rank, struct cadre_local_segment *segment)

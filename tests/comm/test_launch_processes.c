@@ -152,7 +152,7 @@ START_TEST(killed_rank_ends_the_run)
 }
 END_TEST
 
-/* The others do not look at the communicator at all: they are killed after the grace. */
+/* The others do not look at the communicator: they are killed after the grace. */
 START_TEST(deaf_ranks_are_killed)
 {
     char text[2048];
