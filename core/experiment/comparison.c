@@ -13,6 +13,7 @@
 /* The limits' constants; comparison.h says why. */
 static const double PERTURBATION_FACTOR = 10, FLOOR_EPS = 16;
 static const double STATED_EPS = 64, STATED_MOST = 0.01;
+static const double CHAOS_LOSS = 1e-3, CHAOS_NORM = 1e-2;
 
 const char *cadre_equal_name(enum cadre_equal equal)
 {
@@ -38,6 +39,11 @@ int64_t cadre_comparison_last_step(const struct cadre_comparison *c)
 int64_t cadre_comparison_first_step(const struct cadre_comparison *c)
 {
     return c->warmup < cadre_comparison_last_step(c) ? c->warmup + 1 : 1;
+}
+
+bool cadre_comparison_is_chaotic(const struct cadre_comparison *c)
+{
+    return c->perturbed && c->judged_steps < cadre_comparison_last_step(c);
 }
 
 bool cadre_comparison_is_fair(const struct cadre_comparison *c)
@@ -134,6 +140,17 @@ static double allowance(const struct cadre_compared_run *run, double seen,
     return fmin(STATED_EPS * run->eps * (double)k, STATED_MOST) * size;
 }
 
+/* Bits are judged at every step, limits as far as they mean something. */
+static size_t judged_steps(const struct cadre_comparison *c,
+                           const struct cadre_compared_run *run)
+{
+    size_t n = c->run[c->baseline].record.n;
+    n = run->record.n < n ? run->record.n : n;
+    if (run->limit == CADRE_LIMIT_MEASURED && (size_t)c->judged_steps < n)
+        n = (size_t)c->judged_steps;
+    return n;
+}
+
 /* Where a series comes nearest to its limits, and whether all of it stays inside. A value
  * that is not finite is outside. */
 static bool judge_series(const struct cadre_comparison *c,
@@ -142,7 +159,7 @@ static bool judge_series(const struct cadre_comparison *c,
                          struct cadre_margin *margin)
 {
     const struct cadre_record *base = &c->run[c->baseline].record;
-    size_t n = run->record.n < base->n ? run->record.n : base->n;
+    size_t n = judged_steps(c, run);
     double seen = 0, nearest = -1;
     bool inside = true;
     *margin = (struct cadre_margin){0};
@@ -185,7 +202,9 @@ static bool judge_params(const struct cadre_comparison *c,
         (struct cadre_margin){.diff = run->diff.max, .step = (int64_t)run->record.n};
     if (run->limit == CADRE_LIMIT_BITS)
         return run->diff.same_bits && isfinite(run->diff.max);
-    if (run->limit == CADRE_LIMIT_MEASURED)
+    if (run->limit == CADRE_LIMIT_MEASURED && judged_steps(c, run) < run->record.n)
+        run->param.limit = INFINITY;
+    else if (run->limit == CADRE_LIMIT_MEASURED)
         run->param.limit = allowance(run, c->perturbed_diff.max, run->diff.largest, 0);
     else
         run->param.limit = 2 * moved;
@@ -281,6 +300,30 @@ static cadre_status judge_equality(struct cadre_comparison *c,
     return CADRE_OK;
 }
 
+/* How far the extra run stays close to the baseline. One that is away from the start on
+ * shows no rounding, and limits are stated instead. */
+static void find_judged_steps(struct cadre_comparison *c)
+{
+    const struct cadre_record *base = &c->run[c->baseline].record;
+    size_t n = c->perturbation.n < base->n ? c->perturbation.n : base->n, k = 0;
+    while (k < n) {
+        const struct cadre_record_step *a = &c->perturbation.step[k];
+        const struct cadre_record_step *b = &base->step[k];
+        if (!(fabs(a->loss - b->loss) <= CHAOS_LOSS * fabs(b->loss)) ||
+            !(fabs(a->grad_norm - b->grad_norm) <= CHAOS_NORM * fabs(b->grad_norm)))
+            break;
+        k++;
+    }
+    c->judged_steps = (int64_t)k;
+    if (k > 0)
+        return;
+    c->perturbed = false;
+    snprintf(c->note, sizeof c->note,
+             "the baseline with train.micro_batch = %" PRId64
+             " differs from the first step on, by more than rounding can",
+             c->perturbed_micro_batch);
+}
+
 cadre_status cadre_comparison_judge(struct cadre_comparison *c, struct cadre_error *err)
 {
     cadre_status rc = CADRE_OK;
@@ -288,6 +331,8 @@ cadre_status cadre_comparison_judge(struct cadre_comparison *c, struct cadre_err
         CADRE_TRY(time_run(c, &c->run[i], err));
         c->run[i].loss_chain = chain_losses(&c->run[i].record);
     }
+    if (c->perturbed)
+        find_judged_steps(c);
     if (c->perturbed)
         CADRE_TRY(diff_params(c, &c->perturbation, &c->perturbed_diff, err));
     for (size_t i = 0; i < c->n; i++) {

@@ -18,7 +18,10 @@
  *             eps is that of the precision. 10 because two reorderings differ by chance
  *             and the differences grow from step to step; a mistake in the mathematics
  *             (a factor of the world size, a micro-batch left out) is thousands of times
- *             larger in losses or gradient norms.
+ *             larger in losses or gradient norms. Training may be chaotic: from the
+ *             step on where the extra run's loss differs by 0.1 % or its gradient norm
+ *             by 1 %, nothing can be told from rounding, and nothing is judged; a
+ *             mistake has shown itself long before. The report names that step.
  *   stated    at step k, 64 eps k of the value, at most 1 %: rounding that adds up
  *             linearly. A parameter may differ by twice the sum of the learning rates,
  *             since AdamW moves by about one of them a step whatever the gradient's
@@ -87,6 +90,7 @@ struct cadre_comparison {
     bool perturbed; /* `perturbation` holds a run */
     struct cadre_record perturbation;
     int64_t perturbed_micro_batch;
+    int64_t judged_steps; /* compared before rounding alone takes over; by _judge */
     struct cadre_param_diff perturbed_diff; /* of its parameters; by _judge */
     char note[256]; /* why limits are stated and not measured, "" otherwise */
 };
@@ -110,6 +114,9 @@ const char *cadre_limit_name(enum cadre_limit_kind kind);
  * shortest run's last; all of them where there are no more than warm-up. */
 int64_t cadre_comparison_first_step(const struct cadre_comparison *comparison);
 int64_t cadre_comparison_last_step(const struct cadre_comparison *comparison);
+
+/* Does rounding alone take over before the last step? */
+bool cadre_comparison_is_chaotic(const struct cadre_comparison *comparison);
 
 /* All runs fair? Any that differs? */
 bool cadre_comparison_is_fair(const struct cadre_comparison *comparison);

@@ -17,8 +17,7 @@ void cadre_report_equality(const struct cadre_comparison *c, size_t i, char *out
     if (i == c->baseline)
         snprintf(out, size, "baseline");
     else if (run->equal == CADRE_EQUAL_WITHIN)
-        snprintf(out, size, "within (loss %.1e of %.1e)", run->loss.diff,
-                 run->loss.limit);
+        snprintf(out, size, "within (%.1e of %.1e)", run->loss.diff, run->loss.limit);
     else
         snprintf(out, size, "%s", cadre_equal_name(run->equal));
 }
@@ -81,10 +80,16 @@ static void say_who_was_equal(const struct cadre_comparison *c, struct cadre_tex
     const char *whom = others ? "The runs of the same training" : "All runs";
     if (within == 0)
         cadre_text_printf(out, "%s trained the same, to the last bit.\n", whom);
+    else if (cadre_comparison_is_chaotic(c))
+        cadre_text_printf(out,
+                          "%s trained the same up to step %" PRId64 ": inside the "
+                          "limits, until rounding alone drives losses apart.\n",
+                          whom, c->judged_steps);
     else
         cadre_text_printf(out,
-                          "%s trained the same: losses within %.1e of the baseline's, "
-                          "parameters and gradient norms inside their limits.\n",
+                          "%s trained the same: losses differ from the baseline's by "
+                          "%.1e at most, and they, gradient norms and parameters stay "
+                          "inside their limits.\n",
                           whom, largest);
 }
 
@@ -111,6 +116,13 @@ static void note_limits(const struct cadre_comparison *c, struct cadre_text *out
             "%.1f s; compare.perturb = no leaves it out.\n",
             c->perturbed_micro_batch, c->run[c->baseline].micro_batch,
             c->run[c->baseline].name, cadre_record_number(&c->perturbation, "time_s"));
+    if (measured && cadre_comparison_is_chaotic(c))
+        cadre_text_printf(out,
+                          "Equality is judged up to step %" PRId64
+                          ": after it this training is chaotic, the reordered sums "
+                          "alone change the loss by 0.1 %% or the gradient's norm by "
+                          "1 %%.\n",
+                          c->judged_steps);
     if (stated)
         cadre_text_printf(out,
                           "Limits are stated, not measured: at step k, 64 eps k of the "

@@ -23,7 +23,7 @@ static const char STYLE[] =
     "--soft:#a9adb3;--rule:#3a3e44;--good:#5fd3ae;--bad:#ff8a94;"
     "--c0:#56b4e9;--c1:#ff8c42;--c2:#2fd0a0;--c3:#e39ac7;--c4:#f0c84b;--c5:#9ecbff}}\n"
     "body{background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,sans-serif;"
-    "max-width:1080px;margin:2rem auto;padding:0 1rem}\n"
+    "max-width:1180px;margin:2rem auto;padding:0 1rem}\n"
     "h1{font-size:1.5rem;margin:0}h2{font-size:1.1rem;margin:2rem 0 .5rem}\n"
     ".soft,.tick{color:var(--soft)}.tick{fill:var(--soft);font-size:12px}\n"
     ".said{font-size:1.1rem;border-left:4px solid var(--c0);padding-left:.8rem}\n"
@@ -238,6 +238,9 @@ static void put_bars(struct cadre_text *out, const struct cadre_comparison *c)
         for (size_t i = 0; i < c->n; i++) {
             bars[i].name = c->run[i].name;
             charts[k].fill(c, i, &bars[i]);
+            size_t used = strlen(bars[i].label);
+            if (!c->run[i].fair)
+                snprintf(bars[i].label + used, sizeof bars[i].label - used, ", unfair");
         }
         cadre_chart_bars(out, charts[k].title, charts[k].mark, bars, c->n);
     }

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/experiment/comparison.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/memory.h"
+#include "tests/experiment/fixture.h"
+#include "tests/support/check_main.h"
+
+static char *dir;
+static struct cadre_comparison c;
+
+static void setup(void)
+{
+    dir = test_tmpdir();
+}
+
+static void teardown(void)
+{
+    cadre_comparison_fini(&c);
+    test_tmpdir_remove(dir);
+    free(dir);
+}
+
+/* Judge `run` against a plain baseline; the run's verdict is returned. */
+static const struct cadre_compared_run *judged(struct fixture_run run,
+                                               const struct fixture_run *perturbation)
+{
+    const struct fixture_run runs[] = {{.name = "base", .exact = run.exact}, run};
+    fixture_judge(dir, runs, 2, perturbation, &c);
+    ck_assert(c.run[0].equal == CADRE_EQUAL_EXACT);
+    return &c.run[1];
+}
+
+START_TEST(figures_follow_the_formulas)
+{
+    const struct fixture_run runs[] = {
+        {.name = "base", .ranks = 2, .step_s = 0.5},
+        {.name = "more", .ranks = 4, .step_s = 0.25},
+        {.name = "many", .ranks = 8, .step_s = 0.25},
+    };
+    fixture_judge(dir, runs, 3, NULL, &c);
+    ck_assert(c.run[0].speedup == 1 && c.run[0].efficiency == 1);
+    ck_assert(c.run[0].overhead_s == 0);
+    /* N is relative to the baseline's ranks: 2 and 4 here */
+    ck_assert(c.run[1].speedup == 2 && c.run[1].efficiency == 1);
+    ck_assert(c.run[2].speedup == 2 && c.run[2].efficiency == 0.5);
+    ck_assert(c.run[2].overhead_s == 0.25 - 0.5 / 4);
+    ck_assert(c.run[1].tokens_per_s == 100 / 0.25);
+    ck_assert(c.run[1].fair && !c.run[2].fair && !cadre_comparison_is_fair(&c));
+    ck_assert_int_eq(cadre_comparison_first_step(&c), 3);
+    ck_assert_int_eq(cadre_comparison_last_step(&c), 6);
+}
+END_TEST
+
+START_TEST(repeats_count_by_their_median)
+{
+    const struct fixture_run runs[] = {{.name = "base", .step_s = 0.5}};
+    struct cadre_error err = {0};
+    fixture_compare(dir, runs, 1, NULL, &c);
+    c.run[0].repeat_s = cadre_calloc(2, sizeof(double));
+    c.run[0].repeat_s[0] = 0.125;
+    c.run[0].repeat_s[1] = 0.25;
+    c.run[0].repeats = 2;
+    ck_assert_int_eq(cadre_comparison_judge(&c, &err), CADRE_OK);
+    ck_assert(c.run[0].step_s == 0.25);
+}
+END_TEST
+
+START_TEST(same_bits_are_exact)
+{
+    const struct cadre_compared_run *run =
+        judged((struct fixture_run){.name = "same", .exact = true}, NULL);
+    ck_assert(run->equal == CADRE_EQUAL_EXACT && run->limit == CADRE_LIMIT_BITS);
+    ck_assert_uint_eq(run->loss_chain, c.run[0].loss_chain);
+    ck_assert_uint_eq(run->diff.hash, c.run[0].diff.hash);
+    ck_assert_ptr_null(cadre_comparison_differing(&c));
+}
+END_TEST
+
+/* One unit in the last place is enough, wherever it is. */
+static const struct fixture_run inexact[] = {
+    {.name = "loss", .exact = true, .loss_shift = 0x1p-51},
+    {.name = "norm", .exact = true, .norm_factor = 1 + 0x1p-52},
+    {.name = "param", .exact = true, .param_shift = 0x1p-23},
+};
+
+START_TEST(exact_mode_allows_no_other_bit)
+{
+    const struct cadre_compared_run *run = judged(inexact[_i], NULL);
+    ck_assert(run->equal == CADRE_EQUAL_DIFFERS);
+    ck_assert_msg(strstr(run->why, "has other bits"), "%s", run->why);
+    ck_assert_ptr_eq(cadre_comparison_differing(&c), run);
+}
+END_TEST
+
+START_TEST(another_micro_batch_is_not_held_to_bits)
+{
+    const struct fixture_run runs[] = {
+        {.name = "base", .exact = true},
+        {.name = "other", .exact = true, .loss_shift = 1e-9},
+    };
+    struct cadre_error err = {0};
+    fixture_compare(dir, runs, 2, NULL, &c);
+    c.run[1].micro_batch = 2;
+    ck_assert_int_eq(cadre_comparison_judge(&c, &err), CADRE_OK);
+    ck_assert(c.run[1].equal == CADRE_EQUAL_WITHIN);
+    ck_assert(c.run[1].limit == CADRE_LIMIT_STATED);
+}
+END_TEST
+
+static const struct fixture_run rounding = {.name = "reordered",
+                                            .loss_shift = 1e-6,
+                                            .norm_factor = 1 + 1e-6,
+                                            .param_shift = 1e-5};
+
+START_TEST(measured_limits_let_rounding_pass)
+{
+    const struct cadre_compared_run *run =
+        judged((struct fixture_run){.name = "near",
+                                    .loss_shift = -5e-6,
+                                    .norm_factor = 1 - 5e-6,
+                                    .param_shift = 5e-5},
+               &rounding);
+    ck_assert_msg(run->equal == CADRE_EQUAL_WITHIN, "%s", run->why);
+    ck_assert(run->limit == CADRE_LIMIT_MEASURED);
+    ck_assert(fabs(run->loss_max_diff - 5e-6) < 1e-12);
+    ck_assert(run->loss.limit > 1e-5 && run->loss.limit < 2e-5);
+    ck_assert(run->param.limit > 1e-4 && run->param.limit < 1.1e-4);
+    ck_assert(!cadre_comparison_is_chaotic(&c));
+}
+END_TEST
+
+static const struct {
+    struct fixture_run run;
+    const char *says;
+} far[] = {
+    {{.name = "loss", .loss_shift = 1e-4}, "the loss at step"},
+    /* AdamW would hide the factor of a world size from the losses */
+    {{.name = "norm", .norm_factor = 2}, "the gradient's norm at step 1"},
+    {{.name = "param", .param_shift = 1e-2}, "parameter w"},
+    {{.name = "nan", .nan_step = 4}, "the loss at step 4"},
+    {{.name = "short", .steps = 5}, "made 5 steps, the baseline 6"},
+};
+
+START_TEST(measured_limits_stop_mistakes)
+{
+    const struct cadre_compared_run *run = judged(far[_i].run, &rounding);
+    ck_assert(run->equal == CADRE_EQUAL_DIFFERS);
+    ck_assert_msg(strstr(run->why, far[_i].says), "%s", run->why);
+}
+END_TEST
+
+START_TEST(stated_limits_stop_mistakes)
+{
+    struct fixture_run run = far[_i].run;
+    run.loss_shift *= 100;
+    run.param_shift *= 10;
+    const struct cadre_compared_run *it = judged(run, NULL);
+    ck_assert(it->equal == CADRE_EQUAL_DIFFERS);
+    ck_assert_msg(strstr(it->why, far[_i].says), "%s", it->why);
+}
+END_TEST
+
+START_TEST(chaos_ends_the_judging)
+{
+    const struct fixture_run runs[] = {{.name = "base"}, {.name = "far"}};
+    struct cadre_error err = {0};
+    fixture_compare(dir, runs, 2, &rounding, &c);
+    c.perturbation.step[3].loss += 0.5;
+    c.run[1].record.step[4].loss += 0.9;
+    ck_assert_int_eq(cadre_comparison_judge(&c, &err), CADRE_OK);
+    ck_assert(cadre_comparison_is_chaotic(&c));
+    ck_assert_int_eq(c.judged_steps, 3);
+    ck_assert(c.run[1].equal == CADRE_EQUAL_WITHIN);
+}
+END_TEST
+
+START_TEST(a_reordered_run_that_is_wrong_sets_no_limit)
+{
+    const struct fixture_run wrong = {.name = "wrong", .loss_shift = 1};
+    const struct cadre_compared_run *run =
+        judged((struct fixture_run){.name = "far", .loss_shift = 0.9}, &wrong);
+    ck_assert(run->limit == CADRE_LIMIT_STATED && run->equal == CADRE_EQUAL_DIFFERS);
+    ck_assert_ptr_nonnull(strstr(c.note, "from the first step on"));
+}
+END_TEST
+
+START_TEST(another_training_is_independent)
+{
+    const struct fixture_run runs[] = {{.name = "base"},
+                                       {.name = "other", .loss_shift = 1}};
+    struct cadre_error err = {0};
+    fixture_compare(dir, runs, 2, NULL, &c);
+    free(c.run[1].other_training);
+    c.run[1].other_training = cadre_strdup("optim.lr");
+    ck_assert_int_eq(cadre_comparison_judge(&c, &err), CADRE_OK);
+    ck_assert(c.run[1].equal == CADRE_EQUAL_INDEPENDENT);
+    ck_assert(isnan(c.run[1].loss_max_diff));
+    ck_assert_uint_ne(c.run[1].diff.hash, 0);
+}
+END_TEST
+
+START_TEST(a_missing_checkpoint_is_named)
+{
+    const struct fixture_run runs[] = {{.name = "base"},
+                                       {.name = "other", .no_checkpoint = true}};
+    struct cadre_error err = {0};
+    fixture_compare(dir, runs, 2, NULL, &c);
+    ck_assert_int_eq(cadre_comparison_judge(&c, &err), CADRE_E_INVALID);
+    ck_assert_msg(strstr(err.text, "step-00000006/model.safetensors' is missing"), "%s",
+                  err.text);
+}
+END_TEST
+
+Suite *test_suite(void)
+{
+    Suite *suite = suite_create("comparison");
+    TCase *tc = tcase_create("comparison");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, figures_follow_the_formulas);
+    tcase_add_test(tc, repeats_count_by_their_median);
+    tcase_add_test(tc, same_bits_are_exact);
+    tcase_add_loop_test(tc, exact_mode_allows_no_other_bit, 0, 3);
+    tcase_add_test(tc, another_micro_batch_is_not_held_to_bits);
+    tcase_add_test(tc, measured_limits_let_rounding_pass);
+    tcase_add_loop_test(tc, measured_limits_stop_mistakes, 0, 5);
+    tcase_add_loop_test(tc, stated_limits_stop_mistakes, 0, 5);
+    tcase_add_test(tc, chaos_ends_the_judging);
+    tcase_add_test(tc, a_reordered_run_that_is_wrong_sets_no_limit);
+    tcase_add_test(tc, another_training_is_independent);
+    tcase_add_test(tc, a_missing_checkpoint_is_named);
+    suite_add_tcase(suite, tc);
+    return suite;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/experiment/record.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/experiment/fixture.h"
+#include "tests/support/check_main.h"
+
+static char *dir;
+
+static void setup(void)
+{
+    dir = test_tmpdir();
+}
+
+static void teardown(void)
+{
+    test_tmpdir_remove(dir);
+    free(dir);
+}
+
+START_TEST(reads_what_train_leaves)
+{
+    const struct fixture_run made = {.name = "a", .ranks = 3, .nan_step = 5};
+    struct cadre_record record = {0};
+    struct cadre_error err = {0};
+    char *folder = fixture_make(dir, &made);
+    ck_assert_int_eq(cadre_record_read(folder, &record, &err), CADRE_OK);
+    ck_assert_uint_eq(record.n, 6);
+    ck_assert(record.step[1].loss == 3.0 - 0.1 * 2);
+    ck_assert(isnan(record.step[4].loss));
+    ck_assert(cadre_record_number(&record, "tokens") == 600);
+    ck_assert(isnan(cadre_record_number(&record, "valid_loss")));
+    ck_assert(cadre_record_largest(&record, "peak_bytes") == 1002);
+    ck_assert(isnan(cadre_record_largest(&record, "nothing")));
+    ck_assert_str_eq(cadre_record_text(&record, "device"), "cpu");
+    ck_assert_str_eq(cadre_record_text(&record, "nothing"), "");
+    char *model = cadre_record_model_path(&record);
+    ck_assert_ptr_nonnull(
+        strstr(model, "/checkpoints/step-00000006/model.safetensors"));
+    free(model);
+    free(folder);
+    cadre_record_fini(&record);
+}
+END_TEST
+
+START_TEST(median_leaves_warm_up_out)
+{
+    struct cadre_record_step steps[] = {{1, 0, 0, 0, 9},
+                                        {2, 0, 0, 0, 8},
+                                        {3, 0, 0, 0, 1},
+                                        {4, 0, 0, 0, 3},
+                                        {5, 0, 0, 0, 2}};
+    const struct cadre_record record = {.step = steps, .n = 5};
+    ck_assert(cadre_record_median_s(&record, 2, 5) == 2);
+    ck_assert(cadre_record_median_s(&record, 2, 4) == 2);
+    ck_assert(cadre_record_median_s(&record, 0, 5) == 3);
+    ck_assert(cadre_record_median_s(&record, 5, 5) == 3);
+    ck_assert(cadre_record_median_s(&record, 2, 99) == 2);
+    ck_assert(cadre_record_median_s(&record, 2, 0) == 0);
+}
+END_TEST
+
+/* What is wrong with a file, and what the error must say. */
+static const struct {
+    const char *file, *text, *says;
+} bad[] = {
+    {"summary.json", "{", "summary.json"},
+    {"summary.json", "[]", "no JSON object"},
+    {"summary.json", "{\"a\": 1, \"a\": 2}", "summary.json"},
+    {"summary.json", "", "summary.json"},
+    {"metrics.jsonl", "", "is empty"},
+    {"metrics.jsonl", "nonsense\n", "line 1"},
+    {"metrics.jsonl",
+     "{\"step\": 2, \"loss\": 1, \"grad_norm\": 1, \"lr\": 1, "
+     "\"step_s\": 1}\n",
+     "expected step 1"},
+    {"metrics.jsonl", "{\"step\": 1, \"loss\": 1}\n", "grad_norm"},
+    {"metrics.jsonl",
+     "{\"step\": 1, \"loss\": \"low\", \"grad_norm\": 1, \"lr\": 1, "
+     "\"step_s\": 1}\n",
+     "line 1"},
+    {"metrics.jsonl", "{\"step\": 1, \"loss\": 1, \"grad_norm\"", "line 1"},
+};
+
+START_TEST(refuses_damage)
+{
+    const struct fixture_run made = {.name = "a"};
+    struct cadre_record record = {0};
+    struct cadre_error err = {0};
+    char *folder = fixture_make(dir, &made);
+    fixture_write(folder, bad[_i].file, bad[_i].text);
+    ck_assert_int_eq(cadre_record_read(folder, &record, &err), CADRE_E_INVALID);
+    ck_assert_msg(strstr(err.text, bad[_i].says), "%s", err.text);
+    cadre_record_fini(&record);
+    free(folder);
+}
+END_TEST
+
+START_TEST(names_a_missing_file)
+{
+    struct cadre_record record = {0};
+    struct cadre_error err = {0};
+    ck_assert_int_eq(cadre_record_read(dir, &record, &err), CADRE_E_INVALID);
+    ck_assert_ptr_nonnull(strstr(err.text, "summary.json' is missing"));
+    cadre_record_fini(&record);
+}
+END_TEST
+
+Suite *test_suite(void)
+{
+    Suite *suite = suite_create("record");
+    TCase *tc = tcase_create("record");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, reads_what_train_leaves);
+    tcase_add_test(tc, median_leaves_warm_up_out);
+    tcase_add_loop_test(tc, refuses_damage, 0, sizeof bad / sizeof bad[0]);
+    tcase_add_test(tc, names_a_missing_file);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
