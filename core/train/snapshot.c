@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/arena.h"
 #include "core/base/hash.h"
 #include "core/base/log.h"
 #include "core/base/memory.h"
@@ -55,30 +56,51 @@ static cadre_status refuse_cut(const struct cadre_rank *rank, struct cadre_error
                       "checkpoints of tensor-parallel runs are not yet supported");
 }
 
+/* Host memory for one range at a time, touched once however many ranges pass through. */
+static cadre_status staging_init(struct cadre_arena *staging,
+                                 const struct cadre_rank *rank, struct cadre_error *err)
+{
+    size_t most = 0;
+    for (uint32_t i = 0; i < rank->model->n_params; i++) {
+        struct cadre_share values =
+            cadre_store_share(&rank->store, i, CADRE_KIND_PARAM);
+        struct cadre_share states = cadre_store_share(&rank->store, i, CADRE_KIND_OPT);
+        uint64_t count = values.count > states.count ? values.count : states.count;
+        size_t bytes = cadre_arena_need(count * rank->store.elem_bytes);
+        most = bytes > most ? bytes : most;
+    }
+    return cadre_arena_init(staging, most ? most : CADRE_ARENA_ALIGN, err);
+}
+
 /* ---- saving ---- */
 
-static cadre_status write_part(struct cadre_checkpoint_writer *writer,
-                               struct cadre_rank *rank, enum cadre_checkpoint_part part,
+struct saver {
+    struct cadre_rank *rank;
+    struct cadre_checkpoint_writer *writer;
+    struct cadre_arena staging;
+};
+
+static cadre_status write_part(struct saver *saver, enum cadre_checkpoint_part part,
                                const struct cadre_opt_slice *slice, const void *data,
                                struct cadre_error *err)
 {
+    struct cadre_rank *rank = saver->rank;
     struct cadre_device *device = rank->device;
     size_t bytes = slice->count * rank->store.elem_bytes;
-    void *host = malloc(bytes);
-    if (!host)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory to save a parameter");
+    size_t mark = cadre_arena_mark(&saver->staging);
+    void *host = cadre_arena_alloc(&saver->staging, bytes);
     cadre_status rc = device->ops->to_host(device, host, data, bytes);
     if (rc == CADRE_OK)
-        rc =
-            cadre_checkpoint_write(writer, part, rank->model->params[slice->param].name,
-                                   slice->begin, slice->count, host, err);
-    free(host);
+        rc = cadre_checkpoint_write(saver->writer, part,
+                                    rank->model->params[slice->param].name,
+                                    slice->begin, slice->count, host, err);
+    cadre_arena_release(&saver->staging, mark);
     return rc;
 }
 
-static cadre_status write_slices(struct cadre_checkpoint_writer *writer,
-                                 struct cadre_rank *rank, struct cadre_error *err)
+static cadre_status write_slices(struct saver *saver, struct cadre_error *err)
 {
+    struct cadre_rank *rank = saver->rank;
     int moments = moments_of(rank->spec);
     cadre_status rc = CADRE_OK;
     for (size_t s = 0; rc == CADRE_OK && s < rank->n_slices; s++) {
@@ -86,12 +108,12 @@ static cadre_status write_slices(struct cadre_checkpoint_writer *writer,
         if (!cadre_rank_speaks_for(rank, slice->param))
             continue;
         const void *values = cadre_store_opt_data(&rank->store, slice->param);
-        rc = write_part(writer, rank, CADRE_CHECKPOINT_PARAM, slice, values, err);
+        rc = write_part(saver, CADRE_CHECKPOINT_PARAM, slice, values, err);
         if (rc == CADRE_OK && moments > 0)
-            rc = write_part(writer, rank, CADRE_CHECKPOINT_EXP_AVG, slice,
-                            slice->exp_avg, err);
+            rc =
+                write_part(saver, CADRE_CHECKPOINT_EXP_AVG, slice, slice->exp_avg, err);
         if (rc == CADRE_OK && moments > 1)
-            rc = write_part(writer, rank, CADRE_CHECKPOINT_EXP_AVG_SQ, slice,
+            rc = write_part(saver, CADRE_CHECKPOINT_EXP_AVG_SQ, slice,
                             slice->exp_avg_sq, err);
     }
     return rc;
@@ -177,14 +199,17 @@ static cadre_status all_well(struct cadre_rank *rank, cadre_status mine,
 static cadre_status write_own(struct cadre_rank *rank, const char *root, int64_t step,
                               struct cadre_error *err)
 {
-    struct cadre_checkpoint_writer *writer = NULL;
-    cadre_status rc =
-        cadre_checkpoint_writer_open(root, (uint64_t)step, rank->index, &writer, err);
+    struct saver saver = {.rank = rank};
+    cadre_status rc = staging_init(&saver.staging, rank, err);
     if (rc == CADRE_OK)
-        rc = write_slices(writer, rank, err);
+        rc = cadre_checkpoint_writer_open(root, (uint64_t)step, rank->index,
+                                          &saver.writer, err);
     if (rc == CADRE_OK)
-        rc = cadre_checkpoint_sync(writer, err);
-    cadre_checkpoint_writer_close(writer);
+        rc = write_slices(&saver, err);
+    if (rc == CADRE_OK)
+        rc = cadre_checkpoint_sync(saver.writer, err);
+    cadre_checkpoint_writer_close(saver.writer);
+    cadre_arena_fini(&saver.staging);
     return rc;
 }
 
@@ -233,6 +258,7 @@ struct source {
     struct cadre_checkpoint *checkpoint;
     enum cadre_checkpoint_part part;
     const struct cadre_hf *hf;
+    struct cadre_arena *staging;
 };
 
 static cadre_status read_range(struct cadre_rank *rank, const struct source *from,
@@ -242,10 +268,9 @@ static cadre_status read_range(struct cadre_rank *rank, const struct source *fro
     const char *name = rank->model->params[param].name;
     uint32_t dtype = rank->model->config.dtype;
     size_t bytes = share->count * rank->store.elem_bytes;
-    void *host = malloc(bytes);
+    size_t mark = cadre_arena_mark(from->staging);
+    void *host = cadre_arena_alloc(from->staging, bytes);
     cadre_status rc;
-    if (!host)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory to load '%s'", name);
     if (from->hf)
         rc =
             cadre_hf_read(from->hf, name, share->begin, share->count, dtype, host, err);
@@ -254,7 +279,7 @@ static cadre_status read_range(struct cadre_rank *rank, const struct source *fro
                                    share->count, dtype, host, err);
     if (rc == CADRE_OK)
         rc = rank->device->ops->to_device(rank->device, to, host, bytes);
-    free(host);
+    cadre_arena_release(from->staging, mark);
     return rc;
 }
 
@@ -272,15 +297,13 @@ static cadre_status read_params(struct cadre_rank *rank, const struct source *fr
     return rc;
 }
 
-static cadre_status read_states(struct cadre_rank *rank,
-                                struct cadre_checkpoint *checkpoint,
+static cadre_status read_states(struct cadre_rank *rank, const struct source *from,
                                 struct cadre_error *err)
 {
     int moments = moments_of(rank->spec);
-    const struct source avg = {.checkpoint = checkpoint,
-                               .part = CADRE_CHECKPOINT_EXP_AVG};
-    const struct source sq = {.checkpoint = checkpoint,
-                              .part = CADRE_CHECKPOINT_EXP_AVG_SQ};
+    struct source avg = *from, sq = *from;
+    avg.part = CADRE_CHECKPOINT_EXP_AVG;
+    sq.part = CADRE_CHECKPOINT_EXP_AVG_SQ;
     cadre_status rc = CADRE_OK;
     for (size_t s = 0; rc == CADRE_OK && s < rank->n_slices; s++) {
         const struct cadre_opt_slice *slice = &rank->slices[s];
@@ -336,6 +359,7 @@ cadre_status cadre_snapshot_load(struct cadre_rank *rank, const struct cadre_spe
                                  const char *path, struct cadre_error *err)
 {
     struct cadre_checkpoint *checkpoint = NULL;
+    struct cadre_arena staging = {0};
     size_t n = 0;
     struct cadre_safetensors_spec *table = tensor_table(rank->model, &n);
     cadre_status rc = CADRE_E_RESOURCE;
@@ -346,10 +370,16 @@ cadre_status cadre_snapshot_load(struct cadre_rank *rank, const struct cadre_spe
     CADRE_TRY(cadre_checkpoint_open(path, &checkpoint, err));
     CADRE_TRY(cadre_checkpoint_check(checkpoint, table, n, err));
     CADRE_TRY(check_state(spec, checkpoint, path, err));
-    struct source from = {.checkpoint = checkpoint, .part = CADRE_CHECKPOINT_PARAM};
+    struct source from = {
+        .checkpoint = checkpoint,
+        .part = CADRE_CHECKPOINT_PARAM,
+        .staging = &staging,
+    };
+    CADRE_TRY(staging_init(&staging, rank, err));
     CADRE_TRY(read_params(rank, &from, err));
-    CADRE_TRY(read_states(rank, checkpoint, err));
+    CADRE_TRY(read_states(rank, &from, err));
 fail:
+    cadre_arena_fini(&staging);
     cadre_checkpoint_close(checkpoint);
     free(table);
     return rc;
@@ -359,6 +389,7 @@ cadre_status cadre_snapshot_init(struct cadre_rank *rank, const char *dir,
                                  struct cadre_error *err)
 {
     struct cadre_hf *hf = NULL;
+    struct cadre_arena staging = {0};
     size_t n = 0;
     struct cadre_safetensors_spec *table = tensor_table(rank->model, &n);
     cadre_status rc = CADRE_E_RESOURCE;
@@ -368,9 +399,11 @@ cadre_status cadre_snapshot_init(struct cadre_rank *rank, const char *dir,
     }
     CADRE_TRY(cadre_hf_open(dir, &hf, err));
     CADRE_TRY(cadre_hf_check(hf, table, n, rank->model->config.tied, err));
-    struct source from = {.hf = hf};
+    struct source from = {.hf = hf, .staging = &staging};
+    CADRE_TRY(staging_init(&staging, rank, err));
     CADRE_TRY(read_params(rank, &from, err));
 fail:
+    cadre_arena_fini(&staging);
     cadre_hf_close(hf);
     free(table);
     return rc;
