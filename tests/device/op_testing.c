@@ -81,7 +81,7 @@ void check_norm_close(const struct tensor *a, const struct tensor *b, double lim
 
 double slack(uint32_t dtype, int64_t n)
 {
-    return (dtype == CADRE_F64 ? 4e-16 : 2e-7) * (4 + sqrt((double)n));
+    return (dtype == CADRE_F64 ? 4e-16 : 2e-7) * (4 + sqrt((double)n) + (double)n / 16);
 }
 
 void check_gradient(struct tensor *x, const struct tensor *grad,

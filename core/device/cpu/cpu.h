@@ -11,12 +11,14 @@
 #include "core/device/cpu/pool.h"
 #include "core/device/device.h"
 
-/* Scratch buffers of a worker: one for the GEMM library, the rest for attention. */
+/* Scratch buffers of a worker: for the GEMM library, three for attention, and column
+ * sums (the first worker's, shared by all while such an op runs). */
 enum cadre_cpu_scratch {
     CADRE_SCRATCH_GEMM,
     CADRE_SCRATCH_SCORES,
     CADRE_SCRATCH_DSCORES,
     CADRE_SCRATCH_ROWS,
+    CADRE_SCRATCH_COLUMNS,
     CADRE_SCRATCH_COUNT,
 };
 

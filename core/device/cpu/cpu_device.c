@@ -98,7 +98,7 @@ static cadre_status zero(struct cadre_device *device, void *dst, size_t bytes)
 void *cadre_cpu_scratch(struct cadre_cpu_worker *worker, enum cadre_cpu_scratch slot,
                         size_t bytes)
 {
-    if (bytes <= worker->scratch_bytes[slot])
+    if (worker->scratch[slot] && bytes <= worker->scratch_bytes[slot])
         return worker->scratch[slot];
     cadre_cpu_free(worker->scratch[slot]);
     worker->scratch[slot] = cadre_cpu_alloc(bytes);

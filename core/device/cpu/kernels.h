@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct cadre_norm;
+
 typedef void cadre_cpu_range(const void *args, int64_t begin, int64_t end);
 
 /* Arguments of kernels that have no struct in device.h. */
@@ -21,10 +23,22 @@ struct cadre_bias_args { /* rows of a tile: c += bias, then gelu through aux */
     int64_t ldc, columns;
     bool gelu;
 };
-struct cadre_columns_args { /* db = beta * db + column sums of dy */
+/* Column sums over rows: each group of rows gives a row of partial sums, one pass over
+ * contiguous memory; column_total then adds the groups in order. */
+enum { CADRE_ROW_GROUP = 32, CADRE_COLUMNS = 64 };
+struct cadre_columns_args { /* groups */
     const void *dy;
-    void *db;
-    int64_t rows, channels;
+    void *partial; /* (groups, columns) */
+    int64_t rows, columns;
+};
+struct cadre_norm_weight_args { /* groups */
+    const struct cadre_norm *norm;
+    void *partial; /* (groups, 2, C): of dw, of db */
+};
+struct cadre_totals_args { /* columns; out = beta * out + the sum of the groups */
+    const void *partial;
+    void *out;
+    int64_t groups, stride;
     int beta;
 };
 struct cadre_pointwise_args { /* gelu and swiglu; what a kernel does not use is NULL */
@@ -77,9 +91,9 @@ struct cadre_cast_args {
 
 struct cadre_cpu_kernels {
     cadre_cpu_range *bias_rows;
-    cadre_cpu_range *bias_bwd; /* columns */
+    cadre_cpu_range *bias_bwd, *norm_bwd_weight; /* groups of rows */
+    cadre_cpu_range *column_total; /* columns */
     cadre_cpu_range *norm_fwd, *norm_bwd_input; /* rows */
-    cadre_cpu_range *norm_bwd_weight; /* columns */
     cadre_cpu_range *rope; /* rows */
     cadre_cpu_range *gelu_bwd, *swiglu_fwd, *swiglu_bwd; /* elements */
     cadre_cpu_range *add; /* rows */

@@ -20,6 +20,7 @@ const struct cadre_cpu_kernels TABLE = {
     .norm_fwd = norm_fwd,
     .norm_bwd_input = norm_bwd_input,
     .norm_bwd_weight = norm_bwd_weight,
+    .column_total = column_total,
     .rope = rope,
     .gelu_bwd = gelu_bwd,
     .swiglu_fwd = swiglu_fwd,

@@ -5,10 +5,6 @@
 
 #include "core/device/cpu/kernels_real.h"
 
-/* Column sums: rows are added in groups of ROW_GROUP, then the groups in order. */
-#define ROW_GROUP 32
-#define COLUMN_TILE 64
-
 static void norm_fwd(const void *args, int64_t begin, int64_t end)
 {
     const struct cadre_norm *a = args;
@@ -73,59 +69,59 @@ static void norm_bwd_input(const void *args, int64_t begin, int64_t end)
     }
 }
 
-/* out = beta * out + total over n columns. */
-INLINE void store_columns(real *out, const real *total, int64_t n, int beta)
-{
-    for (int64_t j = 0; j < n; j++)
-        out[j] = beta ? out[j] + total[j] : total[j];
-}
-
-/* At most COLUMN_TILE columns at a time. */
+/* Rows [begin, end) of groups: what each group gives every column. */
 static void norm_bwd_weight(const void *args, int64_t begin, int64_t end)
 {
-    const struct cadre_norm *a = args;
-    const int64_t C = a->channels, n = end - begin;
+    const struct cadre_norm_weight_args *job = args;
+    const struct cadre_norm *a = job->norm;
+    const int64_t C = a->channels;
     const real *stats = a->stats;
-    real dw[COLUMN_TILE] = {0}, db[COLUMN_TILE] = {0};
-    for (int64_t first = 0; first < a->rows; first += ROW_GROUP) {
-        const int64_t last = first + ROW_GROUP < a->rows ? first + ROW_GROUP : a->rows;
-        real group_w[COLUMN_TILE] = {0}, group_b[COLUMN_TILE] = {0};
+    for (int64_t group = begin; group < end; group++) {
+        real *dw = (real *)job->partial + group * 2 * C, *db = dw + C;
+        const int64_t first = group * CADRE_ROW_GROUP, left = a->rows - first;
+        const int64_t last = first + (left < CADRE_ROW_GROUP ? left : CADRE_ROW_GROUP);
+        memset(dw, 0, (size_t)(2 * C) * sizeof *dw);
         for (int64_t row = first; row < last; row++) {
-            const real *x = (const real *)a->x + row * C + begin;
-            const real *dy = (const real *)a->dy + row * C + begin;
+            const real *x = (const real *)a->x + row * C;
+            const real *dy = (const real *)a->dy + row * C;
             const real mean = stats[row * 2], rstd = stats[row * 2 + 1];
-            SIMD for (int64_t j = 0; j < n; j++)
+            SIMD for (int64_t c = 0; c < C; c++)
             {
-                group_w[j] += dy[j] * ((x[j] - mean) * rstd);
-                group_b[j] += dy[j];
+                dw[c] += dy[c] * ((x[c] - mean) * rstd);
+                db[c] += dy[c];
             }
         }
-        SIMD for (int64_t j = 0; j < n; j++)
-        {
-            dw[j] += group_w[j];
-            db[j] += group_b[j];
-        }
     }
-    store_columns((real *)a->dw + begin, dw, n, a->beta);
-    if (a->db)
-        store_columns((real *)a->db + begin, db, n, a->beta);
 }
 
 static void bias_bwd(const void *args, int64_t begin, int64_t end)
 {
     const struct cadre_columns_args *a = args;
-    const int64_t C = a->channels, n = end - begin;
-    real db[COLUMN_TILE] = {0};
-    for (int64_t first = 0; first < a->rows; first += ROW_GROUP) {
-        const int64_t last = first + ROW_GROUP < a->rows ? first + ROW_GROUP : a->rows;
-        real group[COLUMN_TILE] = {0};
+    const int64_t C = a->columns;
+    for (int64_t group = begin; group < end; group++) {
+        real *db = (real *)a->partial + group * C;
+        const int64_t first = group * CADRE_ROW_GROUP, left = a->rows - first;
+        const int64_t last = first + (left < CADRE_ROW_GROUP ? left : CADRE_ROW_GROUP);
+        memset(db, 0, (size_t)C * sizeof *db);
         for (int64_t row = first; row < last; row++) {
-            const real *dy = (const real *)a->dy + row * C + begin;
-            SIMD for (int64_t j = 0; j < n; j++) group[j] += dy[j];
+            const real *dy = (const real *)a->dy + row * C;
+            SIMD for (int64_t c = 0; c < C; c++) db[c] += dy[c];
         }
-        SIMD for (int64_t j = 0; j < n; j++) db[j] += group[j];
     }
-    store_columns((real *)a->db + begin, db, n, a->beta);
+}
+
+/* Columns [begin, end), CADRE_COLUMNS at most: the groups' sums are added in order. */
+static void column_total(const void *args, int64_t begin, int64_t end)
+{
+    const struct cadre_totals_args *a = args;
+    const int64_t n = end - begin;
+    const real *partial = (const real *)a->partial + begin;
+    real *out = (real *)a->out + begin, total[CADRE_COLUMNS] = {0};
+    for (int64_t group = 0; group < a->groups; group++, partial += a->stride) {
+        SIMD for (int64_t j = 0; j < n; j++) total[j] += partial[j];
+    }
+    for (int64_t j = 0; j < n; j++)
+        out[j] = a->beta ? out[j] + total[j] : total[j];
 }
 
 #endif

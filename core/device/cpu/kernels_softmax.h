@@ -6,6 +6,27 @@
 
 #include "core/device/cpu/kernels_real.h"
 
+/* y = exp((x - most) * by), which may be x; returns the sum of y. */
+INLINE real exp_row(const real *x, real *y, int64_t n, real most, real by)
+{
+    real lane[LANES] = {0};
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        SIMD for (int l = 0; l < LANES; l++)
+        {
+            const real e = real_exp((x[i + l] - most) * by);
+            y[i + l] = e;
+            lane[l] += e;
+        }
+    }
+    for (int l = 0; i + l < n; l++) {
+        const real e = real_exp((x[i + l] - most) * by);
+        y[i + l] = e;
+        lane[l] += e;
+    }
+    return lanes_total(lane);
+}
+
 static void softmax_fwd(const void *args, int64_t begin, int64_t end)
 {
     const struct cadre_softmax_args *a = args;
@@ -87,12 +108,7 @@ static void xent_fwd(const void *args, int64_t begin, int64_t end)
         for (int64_t first = 0; first < a->vocab; first += XENT_BLOCK) {
             const int64_t left = a->vocab - first;
             const int64_t n = left < XENT_BLOCK ? left : XENT_BLOCK;
-            real part = 0;
-            SIMD for (int64_t j = 0; j < n; j++) block[j] =
-                real_exp(x[first + j] - most);
-#define TERM(AT) AT(block)
-            SUM_ROW(part, n, TERM);
-#undef TERM
+            const real part = exp_row(x + first, block, n, most, REAL(1.0));
             sum += (double)part;
         }
         const int64_t target = (int64_t)a->targets[row] - a->begin;

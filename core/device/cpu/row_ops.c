@@ -51,13 +51,37 @@ static int64_t row_grain(int64_t row_elements)
         cadre_cpu_ranges(cpu_, kernels_->slot, args, count, grain);                    \
     } while (0)
 
+static int64_t row_groups(int64_t rows)
+{
+    return (rows + CADRE_ROW_GROUP - 1) / CADRE_ROW_GROUP;
+}
+
+/* Room for `groups` rows of partial sums; the dtype is known to have kernels. */
+static void *partial_sums(struct cadre_cpu *cpu, uint32_t dtype, int64_t groups,
+                          int64_t columns)
+{
+    const int64_t count = groups * columns;
+    return cadre_cpu_scratch(&cpu->workers[0], CADRE_SCRATCH_COLUMNS,
+                             (size_t)count * cadre_dtype_bytes(dtype));
+}
+
 static cadre_status bias_bwd(struct cadre_device *device, uint32_t dtype,
                              const void *dy, int64_t rows, int64_t channels, void *db,
                              int beta)
 {
-    const struct cadre_columns_args args = {
-        .dy = dy, .db = db, .rows = rows, .channels = channels, .beta = beta};
-    RUN(device, dtype, bias_bwd, &args, channels, COLUMNS);
+    struct cadre_cpu *cpu = (struct cadre_cpu *)device;
+    const int64_t groups = row_groups(rows);
+    struct cadre_columns_args args = {.dy = dy, .rows = rows, .columns = channels};
+    args.partial = partial_sums(cpu, dtype, groups, channels);
+    if (!args.partial)
+        return CADRE_E_RESOURCE;
+    RUN(device, dtype, bias_bwd, &args, groups, row_grain(channels * CADRE_ROW_GROUP));
+    const struct cadre_totals_args totals = {.partial = args.partial,
+                                             .out = db,
+                                             .groups = groups,
+                                             .stride = channels,
+                                             .beta = beta};
+    RUN(device, dtype, column_total, &totals, channels, CADRE_COLUMNS);
     return CADRE_OK;
 }
 
@@ -77,7 +101,26 @@ static cadre_status norm_bwd_input(struct cadre_device *device,
 static cadre_status norm_bwd_weight(struct cadre_device *device,
                                     const struct cadre_norm *a)
 {
-    RUN(device, a->dtype, norm_bwd_weight, a, a->channels, COLUMNS);
+    struct cadre_cpu *cpu = (struct cadre_cpu *)device;
+    const int64_t groups = row_groups(a->rows), C = a->channels;
+    struct cadre_norm_weight_args args = {.norm = a};
+    args.partial = partial_sums(cpu, a->dtype, groups, 2 * C);
+    if (!args.partial)
+        return CADRE_E_RESOURCE;
+    RUN(device, a->dtype, norm_bwd_weight, &args, groups,
+        row_grain(C * CADRE_ROW_GROUP));
+    struct cadre_totals_args totals = {.partial = args.partial,
+                                       .out = a->dw,
+                                       .groups = groups,
+                                       .stride = 2 * C,
+                                       .beta = a->beta};
+    RUN(device, a->dtype, column_total, &totals, C, CADRE_COLUMNS);
+    if (a->db) {
+        totals.partial =
+            (const char *)args.partial + (size_t)C * cadre_dtype_bytes(a->dtype);
+        totals.out = a->db;
+        RUN(device, a->dtype, column_total, &totals, C, CADRE_COLUMNS);
+    }
     return CADRE_OK;
 }
 
@@ -140,7 +183,7 @@ static cadre_status embed_bwd_tokens(struct cadre_device *device,
     const struct zero_args zero = {.bytes = a->dwte};
     if (!a->beta)
         cadre_cpu_ranges((struct cadre_cpu *)device, zero_range, &zero, bytes, 1 << 18);
-    RUN(device, a->dtype, embed_bwd_tokens, a, a->channels, COLUMNS);
+    RUN(device, a->dtype, embed_bwd_tokens, a, a->channels, CADRE_COLUMNS);
     return CADRE_OK;
 }
 
