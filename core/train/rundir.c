@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "core/base/memory.h"
 #include "core/base/path.h"
@@ -72,10 +73,14 @@ cadre_status cadre_rundir_cut_metrics(const char *dir, int64_t step,
         return CADRE_OK;
     }
     cadre_status rc = CADRE_OK;
-    if (!file)
+    struct stat info;
+    if (!file || fstat(fileno(file), &info) != 0)
         rc = cadre_fail_errno(err, CADRE_E_IO, errno, "cannot read '%s'", path);
+    else if (!S_ISREG(info.st_mode)) /* a pipe or a device may have no end */
+        rc = cadre_fail(err, CADRE_E_INVALID,
+                        "'%s' is no regular file; remove it to resume", path);
     ssize_t n;
-    while (file && (n = getline(&line, &room, file)) > 0) {
+    while (rc == CADRE_OK && (n = getline(&line, &room, file)) > 0) {
         int64_t at = step_of(line);
         if (at > 0 && at <= step)
             cadre_text_append(&kept, line, (size_t)n);
