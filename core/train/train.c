@@ -148,6 +148,17 @@ static cadre_status record(struct cadre_rank *rank, const struct run *run,
     return rc;
 }
 
+/* A rank that ends because another told it so lets that one speak first: its abort is what
+ * ends the wait. */
+static void await_reason(struct cadre_comm *world)
+{
+    struct cadre_error reason = {0};
+    cadre_event done;
+    if (cadre_comm_failure(world, &reason) == CADRE_OK &&
+        world->ops->barrier(world, "end of a failed run", 0, &done) == CADRE_OK)
+        world->ops->wait(world, done);
+}
+
 /* The first failure of the world is the one worth telling. */
 static cadre_status tell_failure(struct cadre_comm *world, int rank, cadre_status rc,
                                  struct cadre_error *err)
@@ -157,6 +168,8 @@ static cadre_status tell_failure(struct cadre_comm *world, int rank, cadre_statu
     if (rc != CADRE_E_ABORTED && rc != CADRE_E_COMM) {
         cadre_error_prefix(err, "rank %d", rank);
         world->ops->abort(world, err->text);
+    } else {
+        await_reason(world);
     }
     cadre_comm_failure(world, err);
     return rc;

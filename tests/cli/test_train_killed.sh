@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A process rank that dies ends the run within seconds; the line names the rank, and nobody
+# is left over. Likewise when the launcher dies.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/train_lib.sh"
+
+# child RANK: process id of a rank of the run in $pid.
+child() {
+    local one
+    for one in $(pgrep -P "$pid"); do
+        if tr '\0' '\n' <"/proc/$one/environ" | grep -qx "CADRE_RANK=$1"; then
+            echo "$one"
+        fi
+    done
+}
+
+killed() { # NAME RANK SIGNAL RANKS
+    local name=$1 begin
+    start text "$name" train.steps=1000000 "strategy.stack=ddp:$4" comm.ranks=processes
+    wait_steps "$name" 2
+    begin=$SECONDS
+    kill "-$3" "$(child "$2")"
+    ends "$name" 1 10
+    says "$name" "rank $2"
+    no_orphan "$name"
+    echo "$name: ended after $((SECONDS - begin)) s: $(tail -n 1 "$tmp/$name.log")"
+}
+killed last 1 KILL 2
+killed first 0 KILL 2
+if [ "$slow" = 1 ]; then
+    killed middle 2 KILL 4
+    killed crashed 1 SEGV 4
+fi
+
+# The launcher dies: its ranks go with it.
+start text launcher train.steps=1000000 strategy.stack=ddp:2 comm.ranks=processes
+wait_steps launcher 2
+kill -9 "$pid"
+wait "$pid" || true
+no_orphan launcher
+
+# A rank that hangs is named after comm.timeout, with the step.
+start text stopped train.steps=1000000 strategy.stack=ddp:2 comm.ranks=processes \
+    comm.timeout=2
+wait_steps stopped 2
+kill -STOP "$(child 1)"
+ends stopped 1 20
+says stopped "rank 1.*step [0-9]+"
+no_orphan stopped

@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A run that stopped and goes on has the bits of one that never stopped.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/train_lib.sh"
+
+# stopped_and_resumed NAME [s.k=v]...: stopped by a signal whenever it arrives, then resumed
+# for three steps more; against a run of as many steps without a stop.
+stopped_and_resumed() {
+    local name=$1 step sets
+    shift
+    sets=(optim.warmup=20 "$@")
+    start text "$name-cut" train.steps=1000000 "${sets[@]}"
+    wait_steps "$name-cut" 2
+    kill -INT "$pid"
+    ends "$name-cut" 4 20
+    step=$(basename "$(last "$name-cut")")
+    step=$((10#${step#step-} + 3))
+    train text "$name-cut" 0 "train.steps=$step" checkpoint.resume=auto "${sets[@]}"
+    grep -q "resuming from" "$tmp/$name-cut.log" || fail "$name-cut began anew"
+    train text "$name" 0 "train.steps=$step" "${sets[@]}"
+    same "$name" "$name-cut"
+    echo "$name: stopped after step $((step - 3)), resumed, the same bits"
+}
+stopped_and_resumed single
+stopped_and_resumed ddp strategy.stack=ddp:2
+if [ "$slow" = 1 ]; then
+    stopped_and_resumed processes strategy.stack=ddp:2 comm.ranks=processes
+    stopped_and_resumed exact run.exact=yes strategy.stack=ddp:4
+    stopped_and_resumed sgd optim.name=sgd optim.momentum=0.9
+    stopped_and_resumed wide train.precision=fp64 model.arch=llama
+fi
+
+# train.steps may differ on resume: 5 steps, then 12. The metrics go on at step 6.
+train text short 0 train.steps=5
+train text short 0 train.steps=12 checkpoint.resume=auto
+train text whole 0 train.steps=12
+same short whole
+
+# checkpoint.every and keep; resume from one in the middle, into another folder.
+train text every 0 train.steps=12 checkpoint.every=3 checkpoint.keep=0
+count() {
+    find "$tmp/$1/checkpoints" -name 'step-*' | wc -l
+}
+[ "$(count every)" -eq 4 ] || fail "expected four checkpoints"
+same every whole
+train text middle 0 train.steps=12 checkpoint.resume="$tmp/every/checkpoints/step-00000006"
+[ "$(wc -l <"$tmp/middle/metrics.jsonl")" -eq 6 ] || fail "not the last six steps"
+cmp "$(last middle)/model.safetensors" "$(last whole)/model.safetensors"
+train text keep 0 train.steps=12 checkpoint.every=3 checkpoint.keep=2
+[ "$(count keep)" -eq 2 ] || fail "expected two checkpoints"
+
+# A killed run goes on from its last checkpoint, and loses only the steps since.
+start text killed train.steps=100000 checkpoint.every=4
+wait_steps killed 6
+kill -9 "$pid"
+wait "$pid" || true
+step=$(basename "$(last killed)")
+step=$((10#${step#step-}))
+train text killed 0 "train.steps=$((step + 4))" checkpoint.resume=auto checkpoint.every=4
+train text not-killed 0 "train.steps=$((step + 4))" checkpoint.every=4
+same killed not-killed
+
+# Another strategy goes on where one stopped, in exact mode without changing a bit.
+train text exact 0 run.exact=yes train.steps=8
+train text part 0 run.exact=yes train.steps=4 strategy.stack=ddp:2
+train text part 0 run.exact=yes train.steps=6 strategy.stack=ddp:4 checkpoint.resume=auto \
+    comm.ranks=processes
+train text part 0 run.exact=yes train.steps=8 checkpoint.resume=auto
+same exact part
+
+# What does not fit is refused in words, and the run is left as it was.
+cp -r "$tmp/short" "$tmp/before"
+refused() { # PATTERN [s.k=v]...
+    local pattern=$1
+    shift
+    train text short 2 train.steps=20 checkpoint.resume=auto "$@"
+    says short "$pattern"
+}
+refused "run.seed = 1337, this run has 5" run.seed=5
+refused "train.global_batch = 32" train.global_batch=32
+refused "optim.name = adamw, this run has sgd" optim.name=sgd
+refused "trained on other data" data.valid_fraction=0.2
+refused "h.0|h.2|wte" model.layers=3
+cmp "$tmp/short/metrics.jsonl" "$tmp/before/metrics.jsonl"
+cmp "$(last short)/model.safetensors" "$(last before)/model.safetensors"

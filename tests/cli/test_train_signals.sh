@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# SIGINT, SIGTERM and SIGUSR1: all ranks agree on a step, save, and exit with 4. A second
+# SIGINT ends the program at once. No process is left over.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/train_lib.sh"
+
+stopped() { # SIGNAL NAME [s.k=v]...
+    local signal=$1 name=$2 step
+    shift 2
+    start text "$name" train.steps=1000000 "$@"
+    wait_steps "$name" 2
+    kill "-$signal" "$pid"
+    ends "$name" 4 20
+    says "$name" "stopped by a signal.*checkpoint.resume=auto"
+    step=$(wc -l <"$tmp/$name/metrics.jsonl")
+    [ "$(last "$name")" = "$tmp/$name/checkpoints/$(printf 'step-%08d' "$step")" ] ||
+        fail "$name: $step steps in the metrics, but the checkpoint is $(last "$name")"
+    [ -e "$tmp/$name/summary.json" ] || fail "$name: no summary"
+    no_orphan "$name"
+}
+stopped INT single
+stopped TERM threads strategy.stack=ddp:2
+stopped USR1 processes strategy.stack=ddp:3 comm.ranks=processes train.global_batch=12
+if [ "$slow" = 1 ]; then
+    for signal in INT TERM USR1; do
+        stopped "$signal" "s-$signal"
+        stopped "$signal" "t-$signal" strategy.stack=ddp:4
+        stopped "$signal" "p-$signal" strategy.stack=ddp:4 comm.ranks=processes
+    done
+fi
+
+# A step that takes long: the second SIGINT does not wait for its end.
+twice() { # NAME STATUS [s.k=v]...
+    local name=$1 ended=$2
+    shift 2
+    start text "$name" train.steps=1000 train.global_batch=65536 train.micro_batch=16 "$@"
+    sleep 1.5
+    kill -INT "$pid"
+    sleep 0.3
+    kill -0 "$pid" 2>/dev/null || fail "$name ended before the second SIGINT"
+    kill -INT "$pid"
+    ends "$name" "$ended" 5
+    no_orphan "$name"
+}
+twice single-twice 130
+twice threads-twice 130 strategy.stack=ddp:2
+# the launcher lives and tells of its ranks
+twice processes-twice "1|130" strategy.stack=ddp:2 comm.ranks=processes

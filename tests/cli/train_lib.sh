@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# Sourced by the tests that drive the built program. CADRE_BUILD is the build folder,
+# CADRE_TEST_SLOW=1 asks for every combination.
+set -euo pipefail
+cadre=$CADRE_BUILD/cadre
+differ=$CADRE_BUILD/train_diff
+export slow=${CADRE_TEST_SLOW:-0}
+tmp=$(mktemp -d)
+started=()
+
+clean_up() {
+    local pid
+    for pid in "${started[@]}"; do # bash would say who was killed
+        disown "$pid" 2>/dev/null || true
+        kill -9 "$pid" 2>/dev/null || true
+    done
+    rm -rf "$tmp"
+}
+trap clean_up EXIT
+
+fail() {
+    echo "FAIL: $*"
+    exit 1
+}
+
+# Text with some structure, the same everywhere.
+awk 'BEGIN {
+    split("the heart beats and a model reads what the lead has written down", w, " ")
+    x = 7
+    for (i = 0; i < 4000; i++) {
+        x = (x * 1103 + 12345) % 65536
+        printf "%s%s", w[1 + x % 13], (x % 97 == 0) ? ".\n" : " "
+    }
+}' >"$tmp/text.txt"
+
+# The smallest model that has every part: two blocks, several heads, tied head.
+cat >"$tmp/text.ini" <<EOF
+[model]
+layers = 2
+channels = 32
+heads = 2
+context = 32
+[data]
+path = $tmp/text.txt
+cache = $tmp/cache
+[train]
+steps = 20
+global_batch = 16
+micro_batch = 2
+eval_batches = 4
+[optim]
+lr = 3e-3
+clip = 1
+EOF
+
+mitdb=${CADRE_TEST_DATA:-none}/mitdb
+cat >"$tmp/ecg.ini" <<EOF
+[model]
+layers = 1
+channels = 32
+heads = 2
+context = 64
+[data]
+format = wfdb
+path = $mitdb
+window = 64
+valid_records = 119
+cache = $tmp/cache
+[train]
+steps = 20
+global_batch = 16
+micro_batch = 2
+eval_batches = 2
+[optim]
+lr = 3e-3
+EOF
+
+# train CONF NAME STATUS [s.k=v]...: trains CONF.ini into the folder NAME; the log is
+# NAME.log. Fails unless the program ends with STATUS.
+train() {
+    local conf=$1 name=$2 want=$3 status=0 args=() set
+    shift 3
+    for set in "$@"; do
+        args+=(--set "$set")
+    done
+    "$cadre" train "$tmp/$conf.ini" --out "$tmp/$name" "${args[@]}" \
+        >"$tmp/$name.out" 2>"$tmp/$name.log" || status=$?
+    if [ "$status" -ne "$want" ]; then
+        cat "$tmp/$name.log"
+        fail "$name ($*): exit status $status, expected $want"
+    fi
+}
+
+# says NAME PATTERN: NAME's log has one line of the program, and that has PATTERN.
+says() {
+    if ! grep '^cadre: ' "$tmp/$1.log" | grep -qE "$2"; then
+        cat "$tmp/$1.log"
+        fail "$1: no line 'cadre: ...' with '$2'"
+    fi
+    [ "$(grep -c '^cadre: ' "$tmp/$1.log")" -eq 1 ] || fail "$1: more than one error line"
+}
+
+# The losses of a run, a line a step; %.17g, so equal text is equal bits.
+losses() {
+    sed -E 's/.*"step": ?([0-9]+).*"loss": ?([^,]+), ?"grad_norm": ?([^,]+),.*/\1 \2 \3/' \
+        "$tmp/$1/metrics.jsonl"
+}
+
+# Folder of a run's last checkpoint.
+last() {
+    find "$tmp/$1/checkpoints" -name 'step-????????' | sort | tail -n 1
+}
+
+# same A B: losses, gradient norms and checkpoints have equal bits.
+same() {
+    local file
+    if ! diff <(losses "$1") <(losses "$2") >"$tmp/diff"; then
+        head "$tmp/diff"
+        fail "the losses of $1 and $2 differ"
+    fi
+    for file in model.safetensors optimizer.safetensors; do
+        cmp "$(last "$1")/$file" "$(last "$2")/$file" || fail "$file of $1 and $2 differ"
+    done
+}
+
+# close_to A B LOSS PARAM: the largest differences of losses and parameters stay within
+# the limits; prints them.
+close_to() {
+    local loss param
+    loss=$(paste <(losses "$1") <(losses "$2") | awk '{
+        d = $2 - $5; if (d < 0) d = -d; if (d > most) most = d
+    } END { printf "%.3g", most }')
+    param=$("$differ" "$(last "$1")/model.safetensors" "$(last "$2")/model.safetensors")
+    echo "$1 against $2: losses differ by $loss, parameters by $param"
+    awk -v l="$loss" -v p="$param" -v ll="$3" -v pl="$4" \
+        'BEGIN { exit !(l <= ll && p <= pl) }' ||
+        fail "$1 against $2: more than $3 (losses) or $4 (parameters)"
+}
+
+# start CONF NAME [s.k=v]...: trains in the background; its process id is in $pid.
+start() {
+    local conf=$1 name=$2 args=() set
+    shift 2
+    for set in "$@"; do
+        args+=(--set "$set")
+    done
+    "$cadre" train "$tmp/$conf.ini" --out "$tmp/$name" "${args[@]}" \
+        >"$tmp/$name.out" 2>"$tmp/$name.log" &
+    pid=$!
+    started+=("$pid")
+}
+
+# wait_steps NAME N: until N steps are in the metrics, 60 s at most.
+wait_steps() {
+    for _ in $(seq 600); do
+        if [ -e "$tmp/$1/metrics.jsonl" ] &&
+            [ "$(wc -l <"$tmp/$1/metrics.jsonl")" -ge "$2" ]; then
+            return 0
+        fi
+        kill -0 "$pid" 2>/dev/null || break
+        sleep 0.1
+    done
+    cat "$tmp/$1.log"
+    fail "$1 did not reach step $2"
+}
+
+# ends NAME STATUS SECONDS: the program in $pid ends in time, with one of the statuses
+# "A|B"; its own is then in $status.
+ends() {
+    local begin=$SECONDS
+    status=0
+    (
+        sleep "$3"
+        kill -9 "$pid" 2>/dev/null
+    ) &
+    local guard=$!
+    wait "$pid" || status=$?
+    kill "$guard" 2>/dev/null || true
+    if [[ "|$2|" != *"|$status|"* ]]; then
+        cat "$tmp/$1.log"
+        fail "$1 ended with $status after $((SECONDS - begin)) s, expected $2 within $3 s"
+    fi
+}
+
+# Processes of this test's runs that are still there.
+orphans() {
+    pgrep -f -- "train $tmp/" || true
+}
+
+no_orphan() {
+    for _ in $(seq 30); do
+        [ -z "$(orphans)" ] && return 0
+        sleep 0.1
+    done
+    fail "$1: processes left: $(orphans | tr '\n' ' ')"
+}
