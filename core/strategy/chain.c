@@ -113,14 +113,35 @@ struct position {
     const struct cadre_next *run;
 };
 
+static bool nests(const struct cadre_ctx *ctx)
+{
+    return ctx->plugin->ops.step && ctx->plugin->desc.role != CADRE_ROLE_SCHEDULE;
+}
+
+/* The schedule, or the sequential one where no plugin is a schedule. */
+static cadre_status run_schedule(const struct position *at,
+                                 const struct cadre_step *step)
+{
+    for (int i = 0; i < at->chain->n; i++) {
+        struct cadre_ctx *ctx = &at->chain->link[i];
+        if (ctx->plugin->desc.role != CADRE_ROLE_SCHEDULE || !ctx->plugin->ops.step)
+            continue;
+        ctx->phase = "step";
+        return ctx->plugin->ops.step(ctx->self, step, at->run);
+    }
+    return at->run->run(at->run->h, step);
+}
+
+/* A schedule drives the passes itself, so it comes last whatever its place in the chain: the
+ * data movers inside it would otherwise never hear that a step begins. */
 static cadre_status run_from(void *h, const struct cadre_step *step)
 {
     const struct position *at = h;
     int i = at->index;
-    while (i < at->chain->n && !at->chain->link[i].plugin->ops.step)
+    while (i < at->chain->n && !nests(&at->chain->link[i]))
         i++;
     if (i == at->chain->n)
-        return at->run->run(at->run->h, step);
+        return run_schedule(at, step);
     struct cadre_ctx *ctx = &at->chain->link[i];
     struct position after = {at->chain, i + 1, at->run};
     struct cadre_next next = {.struct_size = sizeof next, .h = &after, .run = run_from};
@@ -151,9 +172,10 @@ cadre_status cadre_chain_block(struct cadre_chain *chain,
                                const struct cadre_block_ev *ev)
 {
     for (int i = 0; i < chain->n; i++) {
-        const struct cadre_ctx *ctx = &chain->link[i];
+        struct cadre_ctx *ctx = &chain->link[i];
         if (!ctx->plugin->ops.on_block)
             continue;
+        ctx->phase = "on_block";
         cadre_status rc = ctx->plugin->ops.on_block(ctx->self, ev);
         if (rc != CADRE_OK)
             return rc;
@@ -164,9 +186,10 @@ cadre_status cadre_chain_block(struct cadre_chain *chain,
 cadre_status cadre_chain_grad(struct cadre_chain *chain, struct cadre_grad_ev *ev)
 {
     for (int i = 0; i < chain->n; i++) {
-        const struct cadre_ctx *ctx = &chain->link[i];
+        struct cadre_ctx *ctx = &chain->link[i];
         if (!ctx->plugin->ops.on_grad)
             continue;
+        ctx->phase = "on_grad";
         cadre_status rc = ctx->plugin->ops.on_grad(ctx->self, ev);
         if (rc != CADRE_OK)
             return rc;
@@ -177,9 +200,10 @@ cadre_status cadre_chain_grad(struct cadre_chain *chain, struct cadre_grad_ev *e
 cadre_status cadre_chain_joint(struct cadre_chain *chain,
                                const struct cadre_joint_ev *ev)
 {
-    const struct cadre_ctx *owner = chain->joint_owner;
+    struct cadre_ctx *owner = chain->joint_owner;
     if (!owner || !owner->plugin->ops.on_joint)
         return CADRE_OK;
+    owner->phase = "on_joint";
     return owner->plugin->ops.on_joint(owner->self, ev);
 }
 

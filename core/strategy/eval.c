@@ -1,69 +1,133 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Forward without gradients: evaluation and generation. */
+/* Forward without gradients: evaluation and generation. Where a schedule lays the model over
+ * ranks, each runs its units in their order and hands the activation on. */
 #include "core/strategy/executor_impl.h"
 
 #include "core/tensor/dtype.h"
 
-static cadre_status add_losses(struct cadre_executor *exec, struct cadre_eval *eval,
-                               int64_t rows)
+/* The chunk of this rank that holds a unit, -1 when another rank runs it. */
+static int chunk_of(const struct cadre_executor *exec, uint32_t unit)
+{
+    for (int c = 0; c < exec->n_chunks; c++)
+        if (unit >= exec->chunk[c].plan.begin && unit < exec->chunk[c].plan.end)
+            return c;
+    return -1;
+}
+
+static int64_t loss_rows(const struct cadre_executor *exec,
+                         const struct cadre_eval *eval)
+{
+    bool classify = exec->config.model->config.classes > 0;
+    return classify ? eval->batch : eval->batch * eval->time;
+}
+
+static cadre_status add_losses(struct cadre_executor *exec, struct cadre_eval *eval)
 {
     struct cadre_device *device = exec->config.device;
+    int64_t rows = loss_rows(exec, eval);
     cadre_status rc = device->ops->to_host(device, exec->loss_host, exec->loss_rows,
                                            (size_t)rows * sizeof(double));
     for (int64_t i = 0; rc == CADRE_OK && i < rows; i++) {
         eval->loss_sum += exec->loss_host[i];
         eval->n_targets += eval->targets[i] >= 0;
     }
+    eval->has_head = true;
     return rc;
 }
 
-static cadre_status copy_logits(struct cadre_executor *exec, struct cadre_eval *eval,
-                                int64_t rows)
+static cadre_status copy_logits(struct cadre_executor *exec, struct cadre_eval *eval)
 {
     const struct cadre_model *model = exec->config.model;
     struct cadre_device *device = exec->config.device;
     if (!eval->logits)
         return CADRE_OK;
     int64_t width = model->config.classes > 0 ? model->config.classes : model->vocab;
-    return device->ops->to_host(
-        device, eval->logits, cadre_head_logits(model, &exec->pass),
-        (size_t)(rows * width) * cadre_dtype_bytes(model->config.dtype));
+    return device->ops->to_host(device, eval->logits,
+                                cadre_head_logits(model, &exec->pass),
+                                (size_t)(loss_rows(exec, eval) * width) *
+                                    cadre_dtype_bytes(model->config.dtype));
+}
+
+static cadre_status run_unit(struct cadre_executor *exec, struct cadre_eval *eval,
+                             int c, uint32_t unit)
+{
+    const struct cadre_model *model = exec->config.model;
+    struct cadre_device *device = exec->config.device;
+    struct cadre_chunk_state *chunk = &exec->chunk[c];
+    struct cadre_slot *slot = &chunk->slot[0];
+    uint32_t i = unit - chunk->plan.begin;
+    bool end = unit + 1 == chunk->plan.end, head = unit + 1 == model->n_units;
+    int32_t next =
+        !end || (!head && chunk_of(exec, unit + 1) >= 0) ? (int32_t)unit + 1 : -1;
+    void *y = head ? NULL : end ? exec->g : slot->x[i + 1];
+    cadre_status rc = CADRE_OK;
+    slot->microbatch = 0;
+    if (unit == 0)
+        rc = device->ops->to_device(device, slot->tokens, eval->inputs,
+                                    (size_t)(eval->batch * eval->time) *
+                                        sizeof(int32_t));
+    if (rc == CADRE_OK && head)
+        rc = device->ops->to_device(device, slot->targets, eval->targets,
+                                    (size_t)loss_rows(exec, eval) * sizeof(int32_t));
+    if (rc != CADRE_OK)
+        return rc;
+    cadre_executor_set_pass(exec, chunk, slot, unit);
+    exec->pass.batch = eval->batch;
+    exec->pass.time = eval->time;
+    CADRE_TRY(cadre_executor_raise(exec, CADRE_BEFORE_FORWARD, (uint32_t)c, next, 0));
+    CADRE_TRY(cadre_unit_forward(model, unit, &exec->pass, slot->x[i], y));
+    CADRE_TRY(cadre_executor_raise(exec, CADRE_AFTER_FORWARD, (uint32_t)c, next, 0));
+    if (head) {
+        CADRE_TRY(add_losses(exec, eval));
+        CADRE_TRY(copy_logits(exec, eval));
+    }
+fail:
+    return rc;
+}
+
+/* The output of the last unit of a chunk to the chunk that goes on with it. */
+static cadre_status hand_on(struct cadre_executor *exec, const struct cadre_eval *eval,
+                            uint32_t unit)
+{
+    const struct cadre_model *model = exec->config.model;
+    struct cadre_device *device = exec->config.device;
+    int from = chunk_of(exec, unit), to = chunk_of(exec, unit + 1);
+    if (from == to)
+        return CADRE_OK;
+    uint64_t count = (uint64_t)(eval->batch * eval->time * model->config.channels);
+    uint32_t dtype = model->config.dtype;
+    void *x = to >= 0 ? exec->chunk[to].slot[0].x[0] : NULL;
+    if (from >= 0 && to >= 0)
+        return device->ops->copy(device, x, exec->g, count * cadre_dtype_bytes(dtype));
+    const struct cadre_stages *stages = exec->config.stages;
+    struct cadre_comm *comm = stages->axis->comm;
+    cadre_event done;
+    cadre_status rc = device->ops->synchronize(device);
+    if (rc == CADRE_OK && from >= 0)
+        rc = comm->ops->send(comm, "evaluation", exec->g, count, dtype,
+                             cadre_stages_home(stages, unit + 1), 0, &done);
+    else if (rc == CADRE_OK)
+        rc = comm->ops->recv(comm, "evaluation", x, count, dtype,
+                             cadre_stages_home(stages, unit), 0, &done);
+    return rc == CADRE_OK ? comm->ops->wait(comm, done) : rc;
 }
 
 cadre_status cadre_executor_eval(struct cadre_executor *exec, struct cadre_eval *eval,
                                  struct cadre_error *why)
 {
     const struct cadre_executor_config *config = &exec->config;
-    const struct cadre_model *model = config->model;
-    struct cadre_device *device = config->device;
-    struct cadre_chunk_state *chunk = &exec->chunk[0];
-    struct cadre_slot *slot = &chunk->slot[0];
-    cadre_status rc;
-    if (chunk->plan.begin != 0 || chunk->plan.end != model->n_units)
-        return cadre_fail(why, CADRE_E_UNSUPPORTED,
-                          "evaluation of a model cut into stages is not yet supported");
+    uint32_t n_units = config->model->n_units;
+    cadre_status rc = CADRE_OK;
     if (eval->batch > config->batch || eval->time > config->time)
         return cadre_fail(why, CADRE_E_INTERNAL,
                           "evaluation batch larger than planned");
-    bool classify = model->config.classes > 0;
-    int64_t n = eval->batch * eval->time, rows = classify ? eval->batch : n;
-    CADRE_TRY(device->ops->to_device(device, slot->tokens, eval->inputs,
-                                     (size_t)n * sizeof(int32_t)));
-    CADRE_TRY(device->ops->to_device(device, slot->targets, eval->targets,
-                                     (size_t)rows * sizeof(int32_t)));
-    slot->microbatch = 0;
-    for (uint32_t u = 0; u < model->n_units; u++) {
-        int32_t next = u + 1 < model->n_units ? (int32_t)u + 1 : -1;
-        cadre_executor_set_pass(exec, chunk, slot, u);
-        exec->pass.batch = eval->batch;
-        exec->pass.time = eval->time;
-        CADRE_TRY(cadre_executor_raise(exec, CADRE_BEFORE_FORWARD, 0, next, 0));
-        CADRE_TRY(cadre_unit_forward(model, u, &exec->pass, slot->x[u],
-                                     u + 1 < model->n_units ? slot->x[u + 1] : NULL));
-        CADRE_TRY(cadre_executor_raise(exec, CADRE_AFTER_FORWARD, 0, next, 0));
+    for (uint32_t u = 0; u < n_units; u++) {
+        int chunk = chunk_of(exec, u);
+        if (chunk >= 0)
+            CADRE_TRY(run_unit(exec, eval, chunk, u));
+        if (u + 1 < n_units)
+            CADRE_TRY(hand_on(exec, eval, u));
     }
-    CADRE_TRY(add_losses(exec, eval, rows));
-    CADRE_TRY(copy_logits(exec, eval, rows));
 fail:
     return rc;
 }

@@ -202,10 +202,25 @@ void cadre_executor_destroy(struct cadre_executor *exec)
 void cadre_executor_begin(struct cadre_executor *exec, uint64_t step)
 {
     exec->step = step;
-    for (int c = 0; c < exec->n_chunks; c++)
+    for (int c = 0; c < exec->n_chunks; c++) {
+        exec->chunk[c].inputs = exec->chunk[c].weights = 0;
         for (uint32_t s = 0; s < exec->chunk[c].plan.live; s++)
             exec->chunk[c].slot[s].busy = false;
+    }
     cadre_leaves_begin_step(&exec->leaves);
+}
+
+cadre_status cadre_executor_end(const struct cadre_executor *exec,
+                                struct cadre_error *why)
+{
+    long long leaves = exec->config.plan->leaves;
+    for (int c = 0; c < exec->n_chunks; c++)
+        if (exec->chunk[c].weights != leaves || exec->chunk[c].inputs != leaves)
+            return cadre_fail(why, CADRE_E_INTERNAL,
+                              "the schedule ended after backward of %u of %lld "
+                              "micro-batches of chunk %d",
+                              exec->chunk[c].weights, leaves, c);
+    return CADRE_OK;
 }
 
 double cadre_executor_wait_s(const struct cadre_executor *exec)

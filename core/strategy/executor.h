@@ -11,6 +11,7 @@
 
 #include "core/data/loader.h"
 #include "core/strategy/chain.h"
+#include "core/strategy/stages.h"
 #include "core/strategy/store.h"
 
 struct cadre_executor;
@@ -27,6 +28,7 @@ struct cadre_executor_config {
     int64_t step_targets; /* targets of a whole step, for the loss seed */
     bool recompute, exact;
     double *losses; /* by global leaf */
+    const struct cadre_stages *stages; /* NULL: every unit is on this rank */
 };
 
 /* Allocate slots and leaf buffers. Everything in config is borrowed until destroy. */
@@ -58,16 +60,22 @@ cadre_status cadre_executor_sequential(struct cadre_executor *exec,
 /* Seconds spent waiting for the loader since create. */
 double cadre_executor_wait_s(const struct cadre_executor *exec);
 
-/* Forward of `batch` samples without gradients through the whole model, which must be on
- * this rank. inputs (B, T), targets (B, T) or (B), host memory; T up to config.time.
+/* The schedule is over: was every micro-batch run? The refusal's text goes to *why. */
+cadre_status cadre_executor_end(const struct cadre_executor *exec,
+                                struct cadre_error *why);
+
+/* [collective: the ranks that share the samples or the parameters] Forward of `batch`
+ * samples without gradients. inputs (B, T), targets (B, T) or (B), host memory; T up to config.time.
  * loss_sum and n_targets are added up over targets that are not ignored; logits (host,
- * model dtype) of all rows (B*T, V) or (B, K) when not NULL. */
+ * model dtype) of all rows (B*T, V) or (B, K) when not NULL, V this rank's part of the
+ * vocabulary. Results come to the ranks that run the head, which has_head tells. */
 struct cadre_eval {
     const int32_t *inputs, *targets;
     int64_t batch, time;
     double loss_sum;
     int64_t n_targets;
     void *logits;
+    bool has_head;
 };
 cadre_status cadre_executor_eval(struct cadre_executor *exec, struct cadre_eval *eval,
                                  struct cadre_error *why);

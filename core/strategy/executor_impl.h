@@ -20,6 +20,7 @@ struct cadre_slot {
 struct cadre_chunk_state {
     struct cadre_chunk plan;
     struct cadre_slot *slot;
+    uint32_t inputs, weights; /* micro-batches whose backward is done, by part */
 };
 
 struct cadre_executor {
@@ -35,7 +36,7 @@ struct cadre_executor {
     double *loss_rows; /* device */
     double *loss_host;
     int32_t *host_tokens; /* (B, T) inputs, then (B, T) targets */
-    size_t act_bytes; /* (N, C) */
+    size_t act_bytes; /* (N, C), padded */
     uint64_t step;
     /* of the unit call being made, for the hooks */
     struct cadre_pass pass;

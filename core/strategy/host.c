@@ -58,7 +58,7 @@ static cadre_status param_info(struct cadre_ctx *ctx, cadre_param_id id,
         .tied_to = p->tied_to,
         .split = (uint32_t)p->split,
         .split_dim = p->split_dim,
-        .present = rank->plan.param && rank->plan.param[id].present,
+        .present = rank->plan.param && cadre_rank_plan_runs(&rank->plan, p->unit),
     };
     for (uint32_t d = 0; d < p->shape.ndim; d++) {
         info.shape[d] = p->shape.dim[d];

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "core/tensor/dtype.h"
+
 static bool is_block(const struct cadre_executor *exec, uint32_t unit)
 {
     return unit > 0 && unit + 1 < exec->config.model->n_units;
@@ -96,6 +98,54 @@ static struct cadre_slot *find_slot(struct cadre_executor *exec, uint32_t chunk,
     return NULL;
 }
 
+/* Bytes of an activation between chunks: (N, C) without padding. */
+static size_t edge_bytes(const struct cadre_executor *exec)
+{
+    const struct cadre_executor_config *config = &exec->config;
+    return (size_t)(config->batch * config->time * config->model->config.channels) *
+           cadre_dtype_bytes(config->model->config.dtype);
+}
+
+/* A pass over a chunk that does not begin or end the model hands an activation on. */
+static cadre_status check_edge(const struct cadre_executor *exec, bool needed,
+                               const struct cadre_buf *buf, const char *what,
+                               struct cadre_error *why)
+{
+    uint32_t dtype = exec->config.model->config.dtype;
+    if (!needed)
+        return CADRE_OK;
+    if (buf && buf->data && buf->dtype == dtype &&
+        buf->count * cadre_dtype_bytes(dtype) == edge_bytes(exec))
+        return CADRE_OK;
+    return cadre_fail(why, CADRE_E_INTERNAL,
+                      "%s of a chunk inside the model needs a buffer of %zu bytes of "
+                      "%s (batch, time, channels)",
+                      what, edge_bytes(exec), cadre_dtype_name(dtype));
+}
+
+/* Leaves of a gradient are added in the order of micro-batches, so backward keeps it. */
+static cadre_status check_order(const struct cadre_chunk_state *chunk,
+                                const struct cadre_pass_args *args,
+                                struct cadre_error *why)
+{
+    bool input = (args->what & CADRE_PASS_INPUT) != 0;
+    bool weight = (args->what & CADRE_PASS_WEIGHT) != 0;
+    uint32_t due = input ? chunk->inputs : chunk->weights;
+    bool early = weight && !input && args->microbatch >= chunk->inputs;
+    if ((input || weight) && args->microbatch == due && !early &&
+        !(input && weight && chunk->inputs != chunk->weights))
+        return CADRE_OK;
+    return cadre_fail(
+        why, CADRE_E_INTERNAL,
+        "backward %s of micro-batch %u of chunk %u, expected "
+        "micro-batches in ascending order, INPUT before WEIGHT: %u inputs "
+        "and %u weights are done",
+        input && weight ? "BOTH"
+        : input         ? "INPUT"
+                        : "WEIGHT",
+        args->microbatch, args->chunk, chunk->inputs, chunk->weights);
+}
+
 static cadre_status check_args(const struct cadre_executor *exec,
                                const struct cadre_pass_args *args, const char *what,
                                struct cadre_error *why)
@@ -107,18 +157,6 @@ static cadre_status check_args(const struct cadre_executor *exec,
         return cadre_fail(why, CADRE_E_INTERNAL,
                           "%s of micro-batch %u, but this rank has %lld", what,
                           args->microbatch, (long long)exec->config.plan->leaves);
-    return CADRE_OK;
-}
-
-/* An activation or gradient that must come in or go out at the edge of a chunk. */
-static cadre_status check_edge(const struct cadre_pass_args *args, bool needed,
-                               const void *buffer, const char *what,
-                               struct cadre_error *why)
-{
-    if (needed && !buffer)
-        return cadre_fail(why, CADRE_E_INTERNAL,
-                          "%s of chunk %u is missing: it is not at the model's end",
-                          what, args->chunk);
     return CADRE_OK;
 }
 
@@ -231,16 +269,16 @@ cadre_status cadre_executor_forward(struct cadre_executor *exec,
                           "micro-batches that its plan allows",
                           args->microbatch, args->chunk, chunk->plan.live);
     const struct cadre_rank_plan *plan = exec->config.plan;
+    CADRE_TRY(check_edge(exec, chunk->plan.begin > 0, args->in, "forward's in", why));
+    CADRE_TRY(check_edge(exec, chunk->plan.end < exec->config.model->n_units, args->out,
+                         "forward's out", why));
     slot->busy = true;
     slot->microbatch = args->microbatch;
     slot->leaf = plan->first_leaf + (int64_t)args->microbatch * plan->leaf_stride;
     CADRE_TRY(load_batch(exec, slot, why));
-    const bool last = chunk->plan.end == exec->config.model->n_units;
-    CADRE_TRY(check_edge(args, chunk->plan.begin > 0, args->in, "the input", why));
-    CADRE_TRY(check_edge(args, !last, args->out, "the output", why));
     if (chunk->plan.begin > 0)
         CADRE_TRY(exec->config.device->ops->copy(exec->config.device, slot->x[0],
-                                                 args->in->data, exec->act_bytes));
+                                                 args->in->data, edge_bytes(exec)));
     for (uint32_t u = chunk->plan.begin; rc == CADRE_OK && u < chunk->plan.end; u++)
         rc = forward_unit(exec, args, slot, u);
 fail:
@@ -316,18 +354,23 @@ cadre_status cadre_executor_backward(struct cadre_executor *exec,
             args->chunk);
     struct cadre_device *device = exec->config.device;
     bool input = (args->what & CADRE_PASS_INPUT) != 0;
-    const bool from = input && chunk->plan.end < exec->config.model->n_units;
-    const bool to = input && chunk->plan.begin > 0;
-    CADRE_TRY(check_edge(args, from, args->in, "the gradient's input", why));
-    CADRE_TRY(check_edge(args, to, args->out, "the gradient's output", why));
-    if (from)
-        CADRE_TRY(device->ops->copy(device, exec->g, args->in->data, exec->act_bytes));
+    bool takes = input && chunk->plan.end < exec->config.model->n_units;
+    bool gives = input && chunk->plan.begin > 0;
+    CADRE_TRY(check_order(chunk, args, why));
+    CADRE_TRY(check_edge(exec, takes, args->in, "backward's in", why));
+    CADRE_TRY(check_edge(exec, gives, args->out, "backward's out", why));
+    if (takes)
+        CADRE_TRY(device->ops->copy(device, exec->g, args->in->data, edge_bytes(exec)));
     for (uint32_t u = chunk->plan.end; u-- > chunk->plan.begin;)
         CADRE_TRY(backward_unit(exec, args, slot, u));
-    if (to)
-        CADRE_TRY(device->ops->copy(device, args->out->data, exec->g, exec->act_bytes));
-    if (args->what & CADRE_PASS_WEIGHT)
+    if (gives)
+        CADRE_TRY(
+            device->ops->copy(device, args->out->data, exec->g, edge_bytes(exec)));
+    chunk->inputs += input;
+    if (args->what & CADRE_PASS_WEIGHT) {
+        chunk->weights++;
         slot->busy = false;
+    }
 fail:
     return rc;
 }

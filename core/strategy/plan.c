@@ -113,6 +113,15 @@ static cadre_status place_range(void *h, cadre_param_id param, uint32_t kind,
             "plugin '%s': range [%llu, +%llu) of '%s', which has %llu elements",
             s->plugin, (unsigned long long)begin, (unsigned long long)count, p->name,
             (unsigned long long)size);
+    if (kind == CADRE_KIND_OPT && count > 0 &&
+        (begin % CADRE_NORM_CHUNK != 0 ||
+         (count % CADRE_NORM_CHUNK != 0 && begin + count != size)))
+        return cadre_fail(
+            s->err, CADRE_E_UNSUPPORTED,
+            "plugin '%s': optimizer range [%llu, +%llu) of '%s', expected whole units "
+            "of %d elements (range_unit)",
+            s->plugin, (unsigned long long)begin, (unsigned long long)count, p->name,
+            CADRE_NORM_CHUNK);
     struct cadre_share *share = &s->plan->param[param].share[kind];
     if (share->placed)
         return cadre_fail(
@@ -155,6 +164,7 @@ void cadre_plan_session_init(struct cadre_plan_session *session,
                 .batch = (uint64_t)request->batch,
                 .time = (uint64_t)request->time,
                 .channels = (uint64_t)model->config.channels,
+                .range_unit = CADRE_NORM_CHUNK,
                 .h = session,
                 .use_axis = use_axis,
                 .claim = claim,
@@ -184,6 +194,14 @@ void cadre_rank_plan_fini(struct cadre_rank_plan *plan)
 {
     free(plan->param);
     plan->param = NULL;
+}
+
+bool cadre_rank_plan_runs(const struct cadre_rank_plan *plan, uint32_t unit)
+{
+    for (int c = 0; c < plan->n_chunks; c++)
+        if (unit >= plan->chunk[c].begin && unit < plan->chunk[c].end)
+            return true;
+    return plan->n_chunks == 0;
 }
 
 int cadre_leaf_levels(int64_t leaves)
@@ -249,10 +267,7 @@ cadre_status cadre_rank_plan_finish(struct cadre_rank_plan *plan,
         plan->chunk[plan->n_chunks++] =
             (struct cadre_chunk){0, model->n_units, 1, false};
     for (uint32_t i = 0; i < plan->n_params; i++)
-        for (int c = 0; c < plan->n_chunks; c++)
-            if (model->params[i].unit >= plan->chunk[c].begin &&
-                model->params[i].unit < plan->chunk[c].end)
-                plan->param[i].present = true;
+        plan->param[i].present = cadre_rank_plan_runs(plan, model->params[i].unit);
     for (uint32_t i = 0; i < plan->n_params; i++) {
         int32_t owner = model->params[i].tied_to;
         if (owner >= 0 && plan->param[i].present != plan->param[owner].present)

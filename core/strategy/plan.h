@@ -88,6 +88,9 @@ cadre_status cadre_rank_plan_finish(struct cadre_rank_plan *plan,
                                     const struct cadre_plan_request *request,
                                     struct cadre_error *err);
 
+/* Does this rank run the unit, as far as chunks are planned? */
+bool cadre_rank_plan_runs(const struct cadre_rank_plan *plan, uint32_t unit);
+
 /* Depth of the exact-mode leaf stack besides the gradient itself: buffers that hold
  * partial sums of `leaves` leaves. */
 int cadre_leaf_levels(int64_t leaves);

@@ -52,6 +52,7 @@ static struct cadre_executor_config executor_config(struct cadre_rank *rank)
         .recompute = spec->recompute,
         .exact = spec->exact,
         .losses = rank->losses,
+        .stages = &rank->stages,
     };
 }
 
@@ -144,12 +145,6 @@ static cadre_status make_slices(struct cadre_rank *rank, struct cadre_error *err
             rank->n_norm_chunks += cadre_norm_chunks(cadre_shape_count(&p->local));
         if (own.count == 0)
             continue;
-        if (own.begin % CADRE_NORM_CHUNK != 0)
-            return cadre_fail(
-                err, CADRE_E_UNSUPPORTED,
-                "the optimizer range of '%s' begins at element %llu, expected "
-                "a multiple of %d",
-                p->name, (unsigned long long)own.begin, CADRE_NORM_CHUNK);
         rank->slices[rank->n_slices++] = (struct cadre_opt_slice){
             .param = i,
             .begin = own.begin,
@@ -179,6 +174,8 @@ cadre_status cadre_rank_bind(struct cadre_rank *rank, struct cadre_comm *world,
     rank->ledger.device = rank->device;
     if (world)
         CADRE_TRY(cadre_mesh_connect(&rank->mesh, world, err));
+    CADRE_TRY(
+        cadre_stages_init(&rank->stages, &rank->plan, rank->model, &rank->mesh, err));
     CADRE_TRY(cadre_store_init(&rank->store, rank->model, &rank->plan, &rank->ledger,
                                spec->optim.kind, spec->seed, err));
     CADRE_TRY(make_slices(rank, err));
@@ -205,6 +202,7 @@ void cadre_rank_fini(struct cadre_rank *rank)
     cadre_mesh_fini(&rank->mesh);
     cadre_executor_destroy(rank->exec);
     cadre_loader_destroy(rank->loader);
+    cadre_stages_fini(&rank->stages);
     cadre_store_fini(&rank->store);
     cadre_ledger_fini(&rank->ledger);
     cadre_rank_plan_fini(&rank->plan);

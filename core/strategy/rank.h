@@ -10,6 +10,7 @@
 #include "core/optim/optimizer.h"
 #include "core/strategy/chain.h"
 #include "core/strategy/executor.h"
+#include "core/strategy/stages.h"
 #include "core/strategy/store.h"
 
 /* What a run is: the same on every rank. Borrowed by its ranks. */
@@ -55,6 +56,7 @@ struct cadre_rank {
     struct cadre_rank_plan plan;
     struct cadre_chain chain;
     struct cadre_store store;
+    struct cadre_stages stages;
     struct cadre_executor *exec;
     struct cadre_loader *loader;
     double *losses; /* (M) sums of the step's micro-batches, then votes to stop */
@@ -85,6 +87,10 @@ cadre_status cadre_rank_step(struct cadre_rank *rank, uint64_t step,
 /* Does this rank speak for a parameter's OPT range, in the norm and in checkpoints? Exactly
  * one of the ranks that hold the same values does. */
 bool cadre_rank_speaks_for(const struct cadre_rank *rank, uint32_t param);
+
+/* Ranks that see the same samples find the same losses: does this one count? Ranks along a
+ * schedule's axis all do, since only one of them runs the head. */
+bool cadre_rank_speaks_for_loss(const struct cadre_rank *rank);
 
 /* [collective: world] values (n) become their sum over the ranks. */
 cadre_status cadre_rank_sum(struct cadre_rank *rank, const char *label, double *values,

@@ -46,8 +46,19 @@ static cadre_status add_tied(struct cadre_rank *rank)
     return CADRE_OK;
 }
 
+bool cadre_rank_speaks_for_loss(const struct cadre_rank *rank)
+{
+    for (int a = 0; a < rank->mesh.n; a++) {
+        const struct cadre_axis *axis = &rank->mesh.axis[a];
+        if (!axis->split_batch && axis != rank->stages.axis && axis->index != 0)
+            return false;
+    }
+    return true;
+}
+
 bool cadre_rank_speaks_for(const struct cadre_rank *rank, uint32_t param)
 {
+    bool sharded = rank->plan.param[param].share[CADRE_KIND_OPT].placed;
     for (int a = 0; a < rank->mesh.n; a++) {
         const struct cadre_axis *axis = &rank->mesh.axis[a];
         bool distinct = rank->model->tp_size > 1 &&
@@ -56,7 +67,7 @@ bool cadre_rank_speaks_for(const struct cadre_rank *rank, uint32_t param)
         for (int c = 0; c < rank->plan.n_claims; c++) {
             const struct cadre_claim *claim = &rank->plan.claim[c];
             if (strcmp(claim->axis, axis->name) == 0 &&
-                (strcmp(claim->effect, "opt.shard") == 0 ||
+                ((strcmp(claim->effect, "opt.shard") == 0 && sharded) ||
                  strcmp(claim->effect, "schedule.order") == 0))
                 distinct = true;
         }
@@ -141,7 +152,7 @@ static cadre_status mean_loss(struct cadre_rank *rank, struct cadre_step_report 
     const struct cadre_run_spec *spec = rank->spec;
     int64_t leaves = spec->global_batch / spec->micro_batch;
     int64_t targets = spec->model.classes > 0 ? 1 : spec->time;
-    if (rank->model->tp_rank != 0)
+    if (!cadre_rank_speaks_for_loss(rank))
         memset(rank->losses, 0, (size_t)leaves * sizeof(double));
     rank->losses[leaves] = rank->wants_stop;
     cadre_status rc =
@@ -212,6 +223,7 @@ cadre_status cadre_rank_step(struct cadre_rank *rank, uint64_t step,
     struct cadre_next run = {
         .struct_size = sizeof run, .h = rank, .run = run_sequential};
     CADRE_TRY(cadre_chain_step(&rank->chain, &work, &run));
+    CADRE_TRY(cadre_executor_end(rank->exec, &rank->failure));
     CADRE_TRY(cadre_chain_sync(&rank->chain, CADRE_SYNC_GRADS));
     CADRE_TRY(mean_loss(rank, report));
     optim = cadre_now_s();

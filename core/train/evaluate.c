@@ -66,8 +66,10 @@ static cadre_status read_batch(struct work *w, uint64_t first, int64_t n,
     return CADRE_OK;
 }
 
-static cadre_status one_batch(struct work *w, int64_t batch, uint64_t samples,
-                              struct cadre_error *err)
+/* `count`: add it to this rank's sums. Strategies may exchange data while a batch runs, so
+ * every rank runs equally many, also those that count for nothing. */
+static cadre_status one_batch(struct work *w, int64_t batch, bool count,
+                              uint64_t samples, struct cadre_error *err)
 {
     const struct cadre_run_spec *run = &w->spec->run;
     uint64_t first = (uint64_t)(batch * run->micro_batch);
@@ -85,7 +87,7 @@ static cadre_status one_batch(struct work *w, int64_t batch, uint64_t samples,
     };
     if (rc == CADRE_OK)
         rc = cadre_executor_eval(w->rank->exec, &eval, err);
-    if (rc != CADRE_OK)
+    if (rc != CADRE_OK || !count || !eval.has_head)
         return rc;
     double *sums = w->sums + (size_t)batch * w->width;
     int64_t rows = classify ? n : n * run->time;
@@ -93,7 +95,7 @@ static cadre_status one_batch(struct work *w, int64_t batch, uint64_t samples,
     sums[0] = eval.loss_sum;
     sums[1] = (double)eval.n_targets;
     sums[3] = (double)n;
-    for (int64_t r = 0; r < rows; r++) {
+    for (int64_t r = 0; w->logits && r < rows; r++) {
         int64_t guess = argmax(w, r, cols);
         sums[2] += guess == w->targets[r];
         if (classify)
@@ -127,12 +129,14 @@ static cadre_status make_work(struct work *w, int64_t batches, struct cadre_erro
     size_t rows = run->model.classes > 0 ? (size_t)run->micro_batch : tokens;
     size_t cols =
         (size_t)(run->model.classes > 0 ? run->model.classes : run->model.vocab);
+    bool whole = w->rank->model->vocab == run->model.vocab || run->model.classes > 0;
     w->width = HEAD + 3 * (size_t)run->model.classes;
     w->inputs = cadre_calloc(tokens, sizeof *w->inputs);
     w->targets = cadre_calloc(tokens, sizeof *w->targets);
-    w->logits = cadre_calloc(rows * cols, cadre_dtype_bytes(run->model.dtype));
+    w->logits =
+        whole ? cadre_calloc(rows * cols, cadre_dtype_bytes(run->model.dtype)) : NULL;
     w->sums = cadre_calloc((size_t)batches * w->width, sizeof *w->sums);
-    if (!w->inputs || !w->targets || !w->logits || !w->sums)
+    if (!w->inputs || !w->targets || (whole && !w->logits) || !w->sums)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for evaluation");
     return CADRE_OK;
 }
@@ -157,9 +161,12 @@ cadre_status cadre_evaluate(struct cadre_rank *rank, const struct cadre_spec *sp
     if (batches == 0 || batches > all)
         batches = all;
     cadre_status rc = make_work(&w, batches, err);
-    for (int64_t b = cadre_mesh_data_index(&rank->mesh); rc == CADRE_OK && b < batches;
-         b += step)
-        rc = one_batch(&w, b, samples, err);
+    for (int64_t b = 0; rc == CADRE_OK && b < batches; b += step) {
+        int64_t mine = b + cadre_mesh_data_index(&rank->mesh);
+        bool spare = mine >= batches;
+        rc = one_batch(&w, spare ? b : mine, !spare && cadre_rank_speaks_for_loss(rank),
+                       samples, err);
+    }
     if (rc == CADRE_OK) {
         rc = cadre_rank_sum(rank, "evaluation", w.sums, (uint64_t)batches * w.width);
         if (rc != CADRE_OK)

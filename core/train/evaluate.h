@@ -15,7 +15,7 @@ struct cadre_class_counts {
 struct cadre_evaluation {
     double loss; /* mean over the targets, nats */
     int64_t targets, samples;
-    double accuracy; /* of the next token, or of the class */
+    double accuracy; /* of the next token, or of the class; 0 where the vocabulary is cut */
     int64_t classes; /* 0 for a language model */
     struct cadre_class_counts count[CADRE_MAX_CLASSES];
 };

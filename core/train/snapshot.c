@@ -47,13 +47,21 @@ static char *root_of(const struct cadre_spec *spec)
     return cadre_path_join(spec->out, "checkpoints");
 }
 
-/* A parameter cut by tensor parallelism is not a flat range of its logical self. */
-static cadre_status refuse_cut(const struct cadre_rank *rank, struct cadre_error *err)
+/* A parameter cut by tensor parallelism is not a flat range of its logical self: from local
+ * element `begin`, how many of at most `limit` elements are neighbours in the logical tensor
+ * too? *logical is where they begin there. */
+static uint64_t logical_run(const struct cadre_model *model, uint32_t param,
+                            uint64_t begin, uint64_t limit, uint64_t *logical)
 {
-    if (rank->model->tp_size == 1)
-        return CADRE_OK;
-    return cadre_fail(err, CADRE_E_UNSUPPORTED,
-                      "checkpoints of tensor-parallel runs are not yet supported");
+    const struct cadre_param *p = &model->params[param];
+    uint64_t n = 1;
+    *logical = cadre_param_logical(p, model->tp_rank, model->tp_size, begin);
+    if (model->tp_size == 1 || p->split == CADRE_SPLIT_NONE)
+        return limit;
+    while (n < limit && cadre_param_logical(p, model->tp_rank, model->tp_size,
+                                            begin + n) == *logical + n)
+        n++;
+    return n;
 }
 
 /* Host memory for one range at a time, touched once however many ranges pass through. */
@@ -88,12 +96,15 @@ static cadre_status write_part(struct saver *saver, enum cadre_checkpoint_part p
     struct cadre_device *device = rank->device;
     size_t bytes = slice->count * rank->store.elem_bytes;
     size_t mark = cadre_arena_mark(&saver->staging);
-    void *host = cadre_arena_alloc(&saver->staging, bytes);
+    char *host = cadre_arena_alloc(&saver->staging, bytes);
     cadre_status rc = device->ops->to_host(device, host, data, bytes);
-    if (rc == CADRE_OK)
+    for (uint64_t done = 0, n, at; rc == CADRE_OK && done < slice->count; done += n) {
+        n = logical_run(rank->model, slice->param, slice->begin + done,
+                        slice->count - done, &at);
         rc = cadre_checkpoint_write(saver->writer, part,
-                                    rank->model->params[slice->param].name,
-                                    slice->begin, slice->count, host, err);
+                                    rank->model->params[slice->param].name, at, n,
+                                    host + done * rank->store.elem_bytes, err);
+    }
     cadre_arena_release(&saver->staging, mark);
     return rc;
 }
@@ -231,8 +242,8 @@ cadre_status cadre_snapshot_save(struct cadre_rank *rank, const struct cadre_spe
 {
     bool first = rank->index == 0;
     char *root = root_of(spec);
-    cadre_status rc = root ? refuse_cut(rank, err)
-                           : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+    cadre_status rc =
+        root ? CADRE_OK : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
     if (rc == CADRE_OK && first)
         rc = begin(rank, root, step, err);
     rc = all_well(rank, rc, err);
@@ -261,22 +272,32 @@ struct source {
     struct cadre_arena *staging;
 };
 
+static cadre_status read_run(const struct cadre_rank *rank, const struct source *from,
+                             const char *name, uint64_t at, uint64_t n, void *to,
+                             struct cadre_error *err)
+{
+    uint32_t dtype = rank->model->config.dtype;
+    if (from->hf)
+        return cadre_hf_read(from->hf, name, at, n, dtype, to, err);
+    return cadre_checkpoint_read(from->checkpoint, from->part, name, at, n, dtype, to,
+                                 err);
+}
+
 static cadre_status read_range(struct cadre_rank *rank, const struct source *from,
                                uint32_t param, const struct cadre_share *share,
                                void *to, struct cadre_error *err)
 {
     const char *name = rank->model->params[param].name;
-    uint32_t dtype = rank->model->config.dtype;
     size_t bytes = share->count * rank->store.elem_bytes;
     size_t mark = cadre_arena_mark(from->staging);
-    void *host = cadre_arena_alloc(from->staging, bytes);
-    cadre_status rc;
-    if (from->hf)
-        rc =
-            cadre_hf_read(from->hf, name, share->begin, share->count, dtype, host, err);
-    else
-        rc = cadre_checkpoint_read(from->checkpoint, from->part, name, share->begin,
-                                   share->count, dtype, host, err);
+    char *host = cadre_arena_alloc(from->staging, bytes);
+    cadre_status rc = CADRE_OK;
+    for (uint64_t done = 0, n, at; rc == CADRE_OK && done < share->count; done += n) {
+        n = logical_run(rank->model, param, share->begin + done, share->count - done,
+                        &at);
+        rc = read_run(rank, from, name, at, n, host + done * rank->store.elem_bytes,
+                      err);
+    }
     if (rc == CADRE_OK)
         rc = rank->device->ops->to_device(rank->device, to, host, bytes);
     cadre_arena_release(from->staging, mark);
@@ -286,7 +307,7 @@ static cadre_status read_range(struct cadre_rank *rank, const struct source *fro
 static cadre_status read_params(struct cadre_rank *rank, const struct source *from,
                                 struct cadre_error *err)
 {
-    cadre_status rc = refuse_cut(rank, err);
+    cadre_status rc = CADRE_OK;
     for (uint32_t i = 0; rc == CADRE_OK && i < rank->model->n_params; i++) {
         struct cadre_share share = cadre_store_share(&rank->store, i, CADRE_KIND_PARAM);
         const struct cadre_store_param *p = &rank->store.param[i];

@@ -105,7 +105,7 @@ struct cadre_param_info {
     int32_t tied_to; /* the entry that owns the weight, -1: this one */
     uint32_t split;
     int32_t split_dim;
-    uint32_t present; /* this rank runs the unit (known from bind on) */
+    uint32_t present; /* this rank runs the unit; in plan: as the SCHEDULE placed it */
     uint32_t pad_;
 };
 

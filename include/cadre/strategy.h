@@ -12,7 +12,7 @@
  *         -> { step -> sync(GRADS) -> [norm, clip, optimizer] -> sync(PARAMS) }*
  *         -> sync(QUIESCE) -> destroy
  *
- *   step:  outermost plugin first, each calls next->run; the schedule drives
+ *   step:  in role order, each calls next->run, the SCHEDULE last of all; it drives
  *          cadre.model forward/backward, and meanwhile the core raises on_block and
  *          on_grad on every plugin (roles SCHEDULE, INTRA, DATA, OBSERVER in that
  * order) and on_joint on the plugin that claims act.complete.
@@ -106,6 +106,8 @@ struct cadre_plan {
     uint32_t n_units; /* embedding, blocks, head */
     uint64_t microbatches; /* M, of the whole step */
     uint64_t batch, time, channels; /* one micro-batch is (batch, time) tokens */
+    uint64_t range_unit; /* OPT ranges are whole units of this many elements, but for
+                            the end of a parameter */
     void *h;
     cadre_status (*use_axis)(void *h, const char *axis, uint32_t batch);
     cadre_status (*claim)(void *h, const char *effect, const char *axis,
