@@ -38,7 +38,7 @@ int64_t cadre_arrange_perturbation(int64_t global_batch, int64_t micro_batch, in
     return 0;
 }
 
-/* ---- one run ----------------------------------------------------------------------- */
+/* ---- one run --------------------------------------------------------------------- */
 
 static cadre_status check_name(const char *name, struct cadre_error *err)
 {
@@ -117,7 +117,7 @@ fail:
     return rc;
 }
 
-/* ---- between runs ------------------------------------------------------------------ */
+/* ---- between runs ---------------------------------------------------------------- */
 
 /* Cores per rank are the same in every run, so that times compare. */
 static cadre_status same_threads(struct arranging *a, struct cadre_arrangement *out,
@@ -164,8 +164,8 @@ static bool is_layout(const struct cadre_option_spec *spec)
     return true;
 }
 
-/* 0.001 and 1e-3 are the same value; so are yes and on, but those two are rare enough to
- * be spelt alike. */
+/* 0.001 and 1e-3 are the same value; so are yes and on, but those two are rare enough
+ * to be spelt alike. */
 static bool same_value(const char *a, const char *b)
 {
     char *end_a, *end_b;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From options to the runs of a comparison. All that a user can get wrong is found here,
- * before anything trains. */
+/* From options to the runs of a comparison. All that a user can get wrong is found
+ * here, before anything trains. */
 #ifndef CADRE_EXPERIMENT_ARRANGE_H
 #define CADRE_EXPERIMENT_ARRANGE_H
 

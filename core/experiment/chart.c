@@ -90,7 +90,7 @@ static double nice_step(double span, double wanted)
     return power * (digit < 1.5 ? 1 : digit < 3.5 ? 2 : digit < 7.5 ? 5 : 10);
 }
 
-/* ---- curves ------------------------------------------------------------------------ */
+/* ---- curves ---------------------------------------------------------------------- */
 
 struct frame {
     double low, high; /* of y */
@@ -219,7 +219,7 @@ void cadre_chart_lines(struct cadre_text *out, const char *title, const char *y_
     end(out);
 }
 
-/* ---- bars -------------------------------------------------------------------------- */
+/* ---- bars ------------------------------------------------------------------------ */
 
 static void put_mark(struct cadre_text *out, double x, int y)
 {

@@ -4,8 +4,8 @@
  *
  * While a watch is open the signals INT, TERM and USR1 are taken from it and passed to
  * the running child, which then checkpoints and stops; none of them ends the comparison
- * by itself. The child is the leader of a process group of its own, so that a terminal's
- * Ctrl-C reaches it once. */
+ * by itself. The child is the leader of a process group of its own, so that a
+ * terminal's Ctrl-C reaches it once. */
 #ifndef CADRE_EXPERIMENT_CHILD_H
 #define CADRE_EXPERIMENT_CHILD_H
 
@@ -31,8 +31,8 @@ struct cadre_child_end {
     bool asked; /* a signal was passed to it */
 };
 
-/* Run `program` with the NULL-terminated arguments (argv[0] among them) and wait for its
- * end. Its stdin and stdout are /dev/null, its stderr is ours. [main, watch open]
+/* Run `program` with the NULL-terminated arguments (argv[0] among them) and wait for
+ * its end. Its stdin and stdout are /dev/null, its stderr is ours. [main, watch open]
  * Errors: CADRE_E_RESOURCE, CADRE_E_IO where it cannot be started. */
 cadre_status cadre_child_run(const struct cadre_child_watch *watch, const char *program,
                              char *const *argv, struct cadre_child_end *end,

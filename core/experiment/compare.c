@@ -22,7 +22,7 @@ struct comparing {
     struct cadre_child_watch watch;
 };
 
-/* ---- children ---------------------------------------------------------------------- */
+/* ---- children -------------------------------------------------------------------- */
 
 /* What a child is asked for. */
 struct job {
@@ -64,7 +64,7 @@ static cadre_status run_child(const struct comparing *x, const struct job *job,
     const char **argv = cadre_calloc(2 * n_sets + 16, sizeof *argv);
     if (!argv)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for arguments");
-    argv[n++] = PROGRAM;
+    argv[n++] = "cadre"; /* what ps shows */
     argv[n++] = "train";
     argv[n++] = x->request.conf;
     argv[n++] = "--run";
@@ -95,25 +95,31 @@ static cadre_status run_child(const struct comparing *x, const struct job *job,
     return rc == CADRE_OK ? ended(job, &end, err) : rc;
 }
 
-/* ---- runs -------------------------------------------------------------------------- */
+/* ---- runs ------------------------------------------------------------------------ */
 
-static bool is_finished(const char *folder)
+/* Take the record of a run that made all its steps before; false where there is
+ * none. */
+static bool take_finished(const struct job *job, struct cadre_record *record)
 {
-    char *path = cadre_path_join(folder, "summary.json");
-    bool finished = path && cadre_path_exists(path);
-    free(path);
-    return finished;
+    cadre_status rc = cadre_record_read(job->folder, record, NULL);
+    if (rc == CADRE_OK && (int64_t)record->n >= job->run->steps)
+        return true;
+    cadre_record_fini(record);
+    return false;
 }
 
-/* Train into `folder` unless a resumed comparison finds it done, and read what it left. */
+/* Train into the folder unless a resumed comparison finds it done, and read what it
+ * left. */
 static cadre_status train(const struct comparing *x, const struct job *job,
                           struct cadre_record *record, struct cadre_error *err)
 {
-    bool keep = x->arrangement.resume && is_finished(job->folder);
+    bool done = x->arrangement.resume && take_finished(job, record);
     cadre_log(CADRE_LOG_INFO, "compare", "%s: %s, %s%s",
               cadre_path_basename(job->folder), job->run->strategy, job->run->layout,
-              keep ? " [done before]" : "");
-    cadre_status rc = keep ? CADRE_OK : run_child(x, job, err);
+              done ? " [done before]" : "");
+    if (done)
+        return CADRE_OK;
+    cadre_status rc = run_child(x, job, err);
     return rc == CADRE_OK ? cadre_record_read(job->folder, record, err) : rc;
 }
 
@@ -189,7 +195,7 @@ fail:
     return rc;
 }
 
-/* ---- the whole --------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------- */
 
 /* A folder of data or plans alone may stay; a run that has trained may not. */
 static cadre_status refuse_old(const struct comparing *x, struct cadre_error *err)

@@ -69,7 +69,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* ---- figures ----------------------------------------------------------------------- */
+/* ---- figures --------------------------------------------------------------------- */
 
 static cadre_status time_run(const struct cadre_comparison *c,
                              struct cadre_compared_run *run, struct cadre_error *err)
@@ -101,7 +101,7 @@ static void figure(const struct cadre_compared_run *base,
     run->overhead_s = run->step_s - base->step_s / N;
 }
 
-/* ---- equality ---------------------------------------------------------------------- */
+/* ---- equality -------------------------------------------------------------------- */
 
 static uint64_t chain_losses(const struct cadre_record *record)
 {
@@ -151,8 +151,8 @@ static size_t judged_steps(const struct cadre_comparison *c,
     return n;
 }
 
-/* Where a series comes nearest to its limits, and whether all of it stays inside. A value
- * that is not finite is outside. */
+/* Where a series comes nearest to its limits, and whether all of it stays inside. A
+ * value that is not finite is outside. */
 static bool judge_series(const struct cadre_comparison *c,
                          const struct cadre_compared_run *run,
                          double (*value)(const struct cadre_record_step *),

@@ -2,9 +2,9 @@
 /* A comparison: what the options say of each run, what each run left, and what follows
  * from the two: figures and a verdict on equality.
  *
- * Formulas. N is the ranks of the run over the ranks of the baseline (the baseline's own
- * N is 1), T the median wall time of the same steps, warm-up left out; with repeats the
- * median of their medians.
+ * Formulas. N is the ranks of the run over the ranks of the baseline (the baseline's
+ * own N is 1), T the median wall time of the same steps, warm-up left out; with
+ * repeats the median of their medians.
  *     speedup = T_base / T_run    efficiency = speedup / N
  *     overhead = T_run - T_base / N
  *
@@ -13,21 +13,21 @@
  * limits, which come from one of two places:
  *   measured  the baseline is trained once more with another micro-batch, which is the
  *             same mathematics summed in another order. What that changes is what
- *             rounding does to this model, data and number of steps. At step k the limit
- *             is 10 times the largest difference seen up to k, plus 16 eps of the value;
- *             eps is that of the precision. 10 because two reorderings differ by chance
- *             and the differences grow from step to step; a mistake in the mathematics
- *             (a factor of the world size, a micro-batch left out) is thousands of times
- *             larger in losses or gradient norms. Training may be chaotic: from the
- *             step on where the extra run's loss differs by 0.1 % or its gradient norm
- *             by 1 %, nothing can be told from rounding, and nothing is judged; a
- *             mistake has shown itself long before. The report names that step.
- *   stated    at step k, 64 eps k of the value, at most 1 %: rounding that adds up
- *             linearly. A parameter may differ by twice the sum of the learning rates,
- *             since AdamW moves by about one of them a step whatever the gradient's
- *             size, also where the true gradient is zero and all of it is rounding.
- * Gradient norms are judged beside losses because AdamW hides a wrong factor of the
- * gradient from the losses. */
+ *             rounding does to this model, data and number of steps. At step k the
+ *             limit is 10 times the largest difference seen up to k, plus 16 eps of
+ *             the value; eps is that of the precision. 10 because two reorderings
+ *             differ by chance and the differences grow from step to step; a mistake
+ *             in the mathematics (a factor of the world size, a micro-batch left out)
+ *             is thousands of times larger in losses or gradient norms. Training may
+ *             be chaotic: from the step on where the extra run's loss differs by 0.1 %
+ *             or its gradient norm by 1 %, nothing can be told from rounding, and
+ *             nothing is judged; a mistake has shown itself long before. The report
+ *   names that step. stated    at step k, 64 eps k of the value, at most 1 %: rounding
+ *             that adds up linearly. A parameter may differ by twice the sum of the
+ *             learning rates, since AdamW moves by about one of them a step whatever
+ *             the gradient's size, also where the true gradient is zero and all of it
+ * is rounding. Gradient norms are judged beside losses because AdamW hides a wrong
+ * factor of the gradient from the losses. */
 #ifndef CADRE_EXPERIMENT_COMPARISON_H
 #define CADRE_EXPERIMENT_COMPARISON_H
 

@@ -18,9 +18,9 @@ struct cadre_param_diff {
     char worst[128]; /* tensor that holds the largest difference; "" where none */
 };
 
-/* Compare model.safetensors at `path` with the one at `reference`; the hash is of `path`.
- * Both F32 or both F64, tensor by tensor. Reads pieces, never a whole file. Errors:
- * CADRE_E_INVALID a file is missing or damaged, or they hold different tensors;
+/* Compare model.safetensors at `path` with the one at `reference`; the hash is of
+ * `path`. Both F32 or both F64, tensor by tensor. Reads pieces, never a whole file.
+ * Errors: CADRE_E_INVALID a file is missing or damaged, or they hold different tensors;
  * CADRE_E_IO; CADRE_E_RESOURCE. */
 cadre_status cadre_param_diff(const char *path, const char *reference,
                               struct cadre_param_diff *out, struct cadre_error *err);

@@ -36,14 +36,15 @@ void cadre_record_fini(struct cadre_record *record);
 /* A number of the summary; NaN where it is absent or null. */
 double cadre_record_number(const struct cadre_record *record, const char *key);
 
-/* The largest number of an array of the summary (peak_bytes); NaN where there is none. */
+/* The largest number of an array of the summary (peak_bytes); NaN where there is
+ * none. */
 double cadre_record_largest(const struct cadre_record *record, const char *key);
 
 /* A text of the summary; "" where it is absent. Borrowed. */
 const char *cadre_record_text(const struct cadre_record *record, const char *key);
 
-/* DIR/checkpoints/step-NNNNNNNN/model.safetensors of the last step; the caller frees it,
- * NULL where there is no memory. The file may be absent. */
+/* DIR/checkpoints/step-NNNNNNNN/model.safetensors of the last step; the caller frees
+ * it, NULL where there is no memory. The file may be absent. */
 char *cadre_record_model_path(const struct cadre_record *record);
 
 /* Median of step_s over steps (warmup, last]; over all of (0, last] where there are no

@@ -10,6 +10,8 @@
 
 #include "core/base/path.h"
 
+static const double SAME_TIME = 0.01; /* a part that no timing here resolves */
+
 void cadre_report_equality(const struct cadre_comparison *c, size_t i, char *out,
                            size_t size)
 {
@@ -42,7 +44,10 @@ static void say_who_was_faster(const struct cadre_comparison *c, struct cadre_te
     if (best == c->n)
         return;
     const struct cadre_compared_run *run = &c->run[best];
-    if (run->speedup >= 1)
+    if (fabs(run->speedup - 1) < SAME_TIME)
+        cadre_text_printf(out, "%s (%s) and %s (%s) took the same time a step.\n",
+                          base->name, base->strategy, run->name, run->strategy);
+    else if (run->speedup > 1)
         cadre_text_printf(out,
                           "%s (%s) was fastest: %.2f times as fast as %s (%s), "
                           "efficiency %.0f %% on %d rank%s.\n",

@@ -12,7 +12,7 @@
 #include "core/experiment/machine.h"
 #include "core/experiment/report.h"
 
-/* ---- report.json ------------------------------------------------------------------- */
+/* ---- report.json ----------------------------------------------------------------- */
 
 static void put_value(struct cadre_json *json, const json_t *value)
 {
@@ -190,10 +190,10 @@ void cadre_report_json(const struct cadre_comparison *c, struct cadre_text *out)
         out->failed = true;
 }
 
-/* ---- report.csv -------------------------------------------------------------------- */
+/* ---- report.csv ------------------------------------------------------------------ */
 
-/* Quoted where it must be, the quotes in it doubled. A text that a spreadsheet would take
- * for a formula gets an apostrophe. */
+/* Quoted where it must be, the quotes in it doubled. A text that a spreadsheet would
+ * take for a formula gets an apostrophe. */
 static void put_cell(struct cadre_text *out, const char *text)
 {
     const char *mark = *text && strchr("=+-@", *text) ? "'" : "";

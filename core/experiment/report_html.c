@@ -71,7 +71,7 @@ static void put_cell(struct cadre_text *out, const char *class, const char *text
     cadre_text_printf(out, "</td>");
 }
 
-/* ---- tables ------------------------------------------------------------------------ */
+/* ---- tables ---------------------------------------------------------------------- */
 
 static void put_row(struct cadre_text *out, const struct cadre_comparison *c, size_t i)
 {
@@ -157,7 +157,7 @@ static void put_certificates(struct cadre_text *out, const struct cadre_comparis
     cadre_text_printf(out, "</tbody></table></div>\n");
 }
 
-/* ---- charts ------------------------------------------------------------------------ */
+/* ---- charts ---------------------------------------------------------------------- */
 
 static void put_losses(struct cadre_text *out, const struct cadre_comparison *c)
 {
@@ -247,7 +247,7 @@ static void put_bars(struct cadre_text *out, const struct cadre_comparison *c)
     free(bars);
 }
 
-/* ---- the page ---------------------------------------------------------------------- */
+/* ---- the page -------------------------------------------------------------------- */
 
 static void put_foot(struct cadre_text *out, const struct cadre_comparison *c)
 {

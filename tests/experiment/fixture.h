@@ -24,8 +24,8 @@ struct fixture_run {
 /* Make DIR/NAME; returns its path, which the caller frees. */
 char *fixture_make(const char *dir, const struct fixture_run *run);
 
-/* A comparison of the runs, the first the baseline, on 4 cores with a warm-up of 2 steps,
- * not judged. perturbation: NULL for none. */
+/* A comparison of the runs, the first the baseline, on 4 cores with a warm-up of 2
+ * steps, not judged. perturbation: NULL for none. */
 void fixture_compare(const char *dir, const struct fixture_run *runs, size_t n,
                      const struct fixture_run *perturbation,
                      struct cadre_comparison *comparison);

@@ -189,6 +189,9 @@ START_TEST(sentences_tell_equal_training)
     c.run[1].speedup = 0.5;
     cadre_report_sentences(&c, &text);
     ck_assert(has("base (single) was fastest: the next, equal (ddp:8), took 2.00"));
+    c.run[1].speedup = 1.004;
+    cadre_report_sentences(&c, &text);
+    ck_assert(has("base (single) and equal (ddp:8) took the same time a step."));
 }
 END_TEST
 

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The whole command. Its children are this program again: called as `... train ...` it
+ * trains nothing and copies the folder of a run, made by hand, from FAKE_DIR. How it
+ * ends FAKE_TRAIN says. Check's assertions do not work in it. */
+#include "core/experiment/compare.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/memory.h"
+#include "core/base/path.h"
+#include "tests/experiment/fixture.h"
+#include "tests/support/check_main.h"
+
+static char *dir, *conf, *out;
+static struct cadre_error err;
+
+/* ---- the fake -------------------------------------------------------------------- */
+
+static const char *value_of(int argc, char **argv, const char *flag)
+{
+    for (int i = 2; i + 1 < argc; i++)
+        if (strcmp(argv[i], flag) == 0)
+            return argv[i + 1];
+    return "";
+}
+
+static int fake_train(int argc, char **argv)
+{
+    const char *mode = getenv("FAKE_TRAIN"), *run = value_of(argc, argv, "--run");
+    const char *folder = value_of(argc, argv, "--out");
+    bool dry = strcmp(argv[argc - 1], "--dry-run") == 0;
+    bool second = strcmp(run, "two") == 0;
+    const char *from = "same";
+    char command[2400];
+    mode = mode ? mode : "";
+    if (second && dry && strcmp(mode, "refuse") == 0)
+        return 2;
+    if (dry)
+        return 0;
+    if (second && strcmp(mode, "fail") == 0)
+        return 1;
+    if (second && strcmp(mode, "stop") == 0)
+        return 4;
+    if (second && strcmp(mode, "die") == 0)
+        raise(SIGKILL);
+    if (second && strcmp(mode, "differ") == 0)
+        from = "differs";
+    snprintf(command, sizeof command,
+             "mkdir -p \"$(dirname '%s')\" && test ! -e '%s' && cp -r '%s/%s' '%s'",
+             folder, folder, getenv("FAKE_DIR"), from, folder);
+    return system(command) == 0 ? 0 : 1;
+}
+
+/* Runs before main, which would run the tests. */
+__attribute__((constructor)) static void be_the_child(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "train") == 0)
+        _exit(fake_train(argc, argv));
+}
+
+/* ---- tests ----------------------------------------------------------------------- */
+
+static void make_template(const char *name, double loss_shift)
+{
+    const struct fixture_run made = {.steps = 3, .loss_shift = loss_shift};
+    char *folder = fixture_make(dir, &made), *path = cadre_path_join(dir, name);
+    ck_assert_int_eq(rename(folder, path), 0);
+    free(folder);
+    free(path);
+}
+
+static void setup(void)
+{
+    struct cadre_text text = {0};
+    dir = test_tmpdir();
+    conf = cadre_path_join(dir, "c.ini");
+    out = cadre_path_join(dir, "out");
+    for (int i = 0; i < 400; i++)
+        cadre_text_printf(&text, "some words to learn from %d\n", i);
+    fixture_write(dir, "text", cadre_text_str(&text));
+    cadre_text_reset(&text);
+    cadre_text_printf(&text,
+                      "[model]\nlayers = 1\nchannels = 16\nheads = 2\ncontext = 16\n"
+                      "[data]\npath = %s/text\nwindow = 16\n[train]\nsteps = 3\n"
+                      "[log]\nlevel = error\n[compare]\nrepeats = 2\n"
+                      "[run:one]\n[run:two]\n",
+                      dir);
+    fixture_write(dir, "c.ini", cadre_text_str(&text));
+    cadre_text_fini(&text);
+    make_template("same", 0);
+    make_template("differs", 1);
+    setenv("FAKE_DIR", dir, 1);
+    unsetenv("FAKE_TRAIN");
+}
+
+static void teardown(void)
+{
+    test_tmpdir_remove(dir);
+    free(out);
+    free(conf);
+    free(dir);
+}
+
+static cadre_status compare(char *const *sets)
+{
+    struct cadre_options *options;
+    ck_assert_int_eq(cadre_options_create(&options, &err), CADRE_OK);
+    ck_assert_int_eq(cadre_options_load(options, conf, &err), CADRE_OK);
+    for (char *const *set = sets; set && *set; set++)
+        ck_assert_int_eq(cadre_options_set(options, *set, "command line", &err),
+                         CADRE_OK);
+    cadre_status rc = cadre_compare(options, conf, sets, out, &err);
+    cadre_options_destroy(options);
+    return rc;
+}
+
+static bool exists(const char *name)
+{
+    char *path = cadre_path_join(out, name);
+    bool there = cadre_path_exists(path);
+    free(path);
+    return there;
+}
+
+START_TEST(trains_every_run_and_reports)
+{
+    cadre_status rc = compare(NULL);
+    ck_assert_msg(rc == CADRE_OK, "%s", err.text);
+    ck_assert(exists("report.json") && exists("report.csv") && exists("report.html"));
+    ck_assert(exists("runs/one/summary.json") && exists("runs/two:2/summary.json"));
+    ck_assert(exists("runs/one:reordered/summary.json"));
+}
+END_TEST
+
+static const struct {
+    const char *mode;
+    cadre_status rc;
+    const char *says;
+    bool trained;
+} ends[] = {
+    {"refuse", CADRE_E_INVALID, "run two is refused with exit status 2", false},
+    {"fail", CADRE_E_ABORTED, "run two failed with exit status 1", true},
+    {"die", CADRE_E_ABORTED, "run two was ended by signal 9", true},
+    {"stop", CADRE_E_STOPPED, "stopped by a signal while run two trained", true},
+    {"differ", CADRE_E_DIFFERS, "run two did not train the same as one", true},
+};
+
+START_TEST(a_child_s_end_is_ours)
+{
+    setenv("FAKE_TRAIN", ends[_i].mode, 1);
+    ck_assert_int_eq(compare(NULL), ends[_i].rc);
+    ck_assert_msg(strstr(err.text, ends[_i].says), "%s", err.text);
+    ck_assert(exists("runs/one/metrics.jsonl") == ends[_i].trained);
+    ck_assert(exists("report.json") == (ends[_i].rc == CADRE_E_DIFFERS));
+}
+END_TEST
+
+START_TEST(an_old_comparison_is_kept)
+{
+    ck_assert_int_eq(compare(NULL), CADRE_OK);
+    ck_assert_int_eq(compare(NULL), CADRE_E_INVALID);
+    ck_assert_ptr_nonnull(strstr(err.text, "holds a comparison already"));
+}
+END_TEST
+
+/* The fake would fail to make a folder that is there. */
+START_TEST(resuming_keeps_finished_runs)
+{
+    char set[] = "checkpoint.resume=auto";
+    char *const sets[] = {set, NULL};
+    setenv("FAKE_TRAIN", "stop", 1);
+    ck_assert_int_eq(compare(NULL), CADRE_E_STOPPED);
+    unsetenv("FAKE_TRAIN");
+    cadre_status rc = compare(sets);
+    ck_assert_msg(rc == CADRE_OK, "%s", err.text);
+    ck_assert(exists("report.json"));
+    ck_assert_int_eq(compare(sets), CADRE_OK);
+}
+END_TEST
+
+START_TEST(without_out_the_file_names_the_folder)
+{
+    char *set = cadre_format("run.out=%s", dir);
+    char *const sets[] = {set, NULL};
+    free(out);
+    out = NULL;
+    cadre_status rc = compare(sets);
+    out = cadre_path_join(dir, "c");
+    ck_assert_msg(rc == CADRE_OK, "%s", err.text);
+    ck_assert(exists("report.json"));
+    free(set);
+}
+END_TEST
+
+Suite *test_suite(void)
+{
+    Suite *suite = suite_create("compare");
+    TCase *tc = tcase_create("compare");
+    tcase_set_timeout(tc, 60);
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, trains_every_run_and_reports);
+    tcase_add_loop_test(tc, a_child_s_end_is_ours, 0, sizeof ends / sizeof ends[0]);
+    tcase_add_test(tc, an_old_comparison_is_kept);
+    tcase_add_test(tc, resuming_keeps_finished_runs);
+    tcase_add_test(tc, without_out_the_file_names_the_folder);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
