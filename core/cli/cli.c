@@ -250,5 +250,6 @@ cadre_status cadre_cli_load(const struct cadre_cli_args *args,
     return CADRE_OK;
 fail:
     cadre_options_destroy(options);
-    return rc;
+    /* an ini file that cannot be read is the user's to mend */
+    return rc == CADRE_E_IO ? CADRE_E_INVALID : rc;
 }

@@ -68,8 +68,8 @@ static cadre_status encode_prompt(struct generator *g, size_t more,
     if (g->n == 0)
         return cadre_fail(
             err, CADRE_E_INVALID,
-            "--prompt is empty and this tokenizer has no start token; give "
-            "some text");
+            "--prompt TEXT is missing or empty, and this tokenizer has no start token "
+            "to begin with; give some text");
     return CADRE_OK;
 }
 

@@ -17,6 +17,11 @@ static cadre_status find_source(const struct cadre_cli_args *args,
 {
     const char *init = cadre_options_raw(options, "model.init");
     const char *named = cadre_options_raw(options, "run.name");
+    if (args->from && !cadre_path_is_dir(args->from))
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "--from: there is no folder '%s'; name a run, checkpoint or "
+                          "model folder",
+                          args->from);
     if (args->from)
         return cadre_train_find_params(args->from, out, err);
     if (init && *init)

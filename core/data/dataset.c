@@ -180,8 +180,10 @@ static cadre_status open_format(struct cadre_dataset *set,
 {
     const char *format = config->format ? config->format : "";
     if (!is_given(config->path))
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "data.path: expected a file or folder, found none");
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "data.path is empty: expected a file (text, tokens) or a folder of "
+            "records (wfdb)");
     if (!(config->valid_fraction >= 0 && config->valid_fraction < 1))
         return cadre_fail(err, CADRE_E_INVALID,
                           "data.valid_fraction: expected 0 to below 1, found %g",

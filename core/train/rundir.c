@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/base/memory.h"
 #include "core/base/path.h"
@@ -30,11 +31,26 @@ static cadre_status write_config(const struct cadre_spec *spec, struct cadre_err
     return rc;
 }
 
+/* A name that no folder can have is the user's to mend; a full disk is not. */
+static cadre_status make_folder(const char *path, struct cadre_error *err)
+{
+    errno = 0;
+    cadre_status rc = cadre_path_make_dirs(path, err);
+    int why = errno;
+    if (rc == CADRE_OK)
+        return access(path, W_OK) == 0
+                   ? CADRE_OK
+                   : cadre_fail_errno(err, CADRE_E_INVALID, errno,
+                                      "--out: cannot write into '%s'", path);
+    cadre_error_prefix(err, "--out");
+    return why == ENOSPC || why == EDQUOT || why == EIO ? rc : CADRE_E_INVALID;
+}
+
 cadre_status cadre_rundir_prepare(const struct cadre_spec *spec, bool resuming,
                                   struct cadre_error *err)
 {
     static const char *const marks[] = {"metrics.jsonl", "summary.json", "checkpoints"};
-    cadre_status rc = cadre_path_make_dirs(spec->out, err);
+    cadre_status rc = make_folder(spec->out, err);
     if (rc != CADRE_OK)
         return rc;
     for (size_t i = 0; !resuming && i < sizeof marks / sizeof marks[0]; i++) {

@@ -352,28 +352,85 @@ static cadre_status check_state(const struct cadre_spec *spec,
     if (state->samples != state->step * (uint64_t)spec->run.global_batch)
         return cadre_fail(
             err, CADRE_E_INVALID,
-            "'%s' stands at sample %llu after %llu steps, which "
-            "train.global_batch = %lld does not reach; use the batch it was "
-            "trained with",
+            "'%s' stands at sample %llu after %llu steps: it was trained with another "
+            "train.global_batch than %lld; use that one",
             path, (unsigned long long)state->samples, (unsigned long long)state->step,
             (long long)spec->run.global_batch);
     if (state->seed != spec->run.seed)
         return cadre_fail(err, CADRE_E_INVALID,
-                          "'%s' was trained with run.seed = %llu, this run has %llu",
+                          "'%s' was trained with run.seed = %llu, this run has %llu; "
+                          "use the same",
                           path, (unsigned long long)state->seed,
                           (unsigned long long)spec->run.seed);
     if (optimizer && strcmp(optimizer, mine) != 0)
         return cadre_fail(err, CADRE_E_INVALID,
-                          "'%s' was trained with optim.name = %s, this run has %s",
+                          "'%s' was trained with optim.name = %s, this run has %s; use "
+                          "the same",
                           path, optimizer, mine);
     cadre_hash_hex(spec->data_info.fingerprint, hex);
     if (data && strcmp(data, hex) != 0)
         return cadre_fail(
             err, CADRE_E_INVALID,
             "'%s' was trained on other data (data files or data.* options "
-            "differ)",
+            "differ); use the same, or start anew from it with model.init",
             path);
     return CADRE_OK;
+}
+
+cadre_status cadre_snapshot_check(const struct cadre_rank *rank,
+                                  const struct cadre_spec *spec, const char *path,
+                                  struct cadre_error *err)
+{
+    struct cadre_checkpoint *checkpoint = NULL;
+    size_t n = 0;
+    struct cadre_safetensors_spec *table = tensor_table(rank->model, &n);
+    cadre_status rc = CADRE_E_RESOURCE;
+    if (!table) {
+        cadre_fail(err, rc, "no memory for the tensor table");
+        goto fail;
+    }
+    CADRE_TRY(cadre_checkpoint_open(path, &checkpoint, err));
+    CADRE_TRY(cadre_checkpoint_check(checkpoint, table, n, err));
+    CADRE_TRY(check_state(spec, checkpoint, path, err));
+    CADRE_TRY(cadre_checkpoint_verify(checkpoint, err));
+fail:
+    cadre_checkpoint_close(checkpoint);
+    free(table);
+    return rc;
+}
+
+/* A model folder that is a checkpoint carries checksums. */
+static cadre_status verify_checksums(const char *dir, struct cadre_error *err)
+{
+    struct cadre_checkpoint *checkpoint = NULL;
+    char *state = cadre_path_join(dir, "state.json");
+    bool there = state && cadre_path_exists(state);
+    free(state);
+    if (!there)
+        return CADRE_OK;
+    cadre_status rc = cadre_checkpoint_open(dir, &checkpoint, err);
+    if (rc == CADRE_OK)
+        rc = cadre_checkpoint_verify(checkpoint, err);
+    cadre_checkpoint_close(checkpoint);
+    return rc;
+}
+
+cadre_status cadre_snapshot_check_init(const struct cadre_rank *rank, const char *dir,
+                                       struct cadre_error *err)
+{
+    struct cadre_hf *hf = NULL;
+    size_t n = 0;
+    struct cadre_safetensors_spec *table = tensor_table(rank->model, &n);
+    if (!table)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the tensor table");
+    cadre_status rc = cadre_hf_open(dir, &hf, err);
+    if (rc == CADRE_OK)
+        rc = cadre_hf_check(hf, table, n, rank->model->config.tied, err);
+    if (rc == CADRE_OK)
+        rc = verify_checksums(dir, err);
+    cadre_hf_close(hf);
+    free(table);
+    return rc;
 }
 
 cadre_status cadre_snapshot_load(struct cadre_rank *rank, const struct cadre_spec *spec,
@@ -445,8 +502,13 @@ cadre_status cadre_snapshot_find(const struct cadre_spec *spec, char **path,
         if (root && cadre_path_is_dir(root))
             rc = cadre_checkpoint_find_latest(root, path, err);
         free(root);
-    } else {
+    } else if (cadre_path_is_dir(resume)) {
         *path = cadre_strdup(resume);
+    } else {
+        rc = cadre_fail(err, CADRE_E_INVALID,
+                        "checkpoint.resume: there is no folder '%s'; name one such as "
+                        "runs/x/checkpoints/step-00000100, or say auto",
+                        resume);
     }
     if (rc != CADRE_OK || !*path)
         return rc;
@@ -455,6 +517,7 @@ cadre_status cadre_snapshot_find(const struct cadre_spec *spec, char **path,
         *step = (int64_t)cadre_checkpoint_state(checkpoint)->step;
     cadre_checkpoint_close(checkpoint);
     if (rc != CADRE_OK) {
+        cadre_error_prefix(err, "checkpoint.resume");
         free(*path);
         *path = NULL;
     }

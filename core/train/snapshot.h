@@ -18,6 +18,16 @@ cadre_status cadre_snapshot_save(struct cadre_rank *rank, const struct cadre_spe
 cadre_status cadre_snapshot_find(const struct cadre_spec *spec, char **path,
                                  int64_t *step, struct cadre_error *err);
 
+/* Would cadre_snapshot_load work on a rank that is only planned? Reads every byte once.
+ * [one rank, before ranks start] Errors: as cadre_snapshot_load. */
+cadre_status cadre_snapshot_check(const struct cadre_rank *rank,
+                                  const struct cadre_spec *spec, const char *path,
+                                  struct cadre_error *err);
+
+/* The same for cadre_snapshot_init: names, shapes, and checksums where there are any. */
+cadre_status cadre_snapshot_check_init(const struct cadre_rank *rank, const char *dir,
+                                       struct cadre_error *err);
+
 /* Fill a bound rank from checkpoint `path`. Every rank of a resumed run calls it. Errors:
  * CADRE_E_INVALID: damaged, another model, optimizer or global batch. */
 cadre_status cadre_snapshot_load(struct cadre_rank *rank, const struct cadre_spec *spec,

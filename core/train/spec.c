@@ -133,9 +133,16 @@ static cadre_status model_from_folder(struct cadre_spec *spec, const char *dir,
                                       struct cadre_error *err)
 {
     struct cadre_hf_config hf;
+    if (!cadre_path_is_dir(dir))
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "model.init: there is no folder '%s'; name a checkpoint or a "
+                          "Hugging Face model folder",
+                          dir);
     cadre_status rc = cadre_hf_config_read(dir, &hf, err);
-    if (rc != CADRE_OK)
+    if (rc != CADRE_OK) {
+        cadre_error_prefix(err, "model.init");
         return rc;
+    }
     const struct {
         const char *key;
         int64_t found;
@@ -218,15 +225,23 @@ static cadre_status match_data(struct cadre_spec *spec, struct cadre_error *err)
         m->vocab = info->vocab;
     if (m->vocab < info->vocab)
         return cadre_fail(err, CADRE_E_INVALID,
-                          "model.vocab = %lld is less than the data's %lld tokens",
+                          "model.vocab = %lld is less than the data's %lld tokens; "
+                          "leave it out or raise it",
                           (long long)m->vocab, (long long)info->vocab);
     if (info->seq_len > m->context)
         return cadre_fail(
             err, CADRE_E_INVALID,
             "data.window = %lld gives samples of %lld tokens, longer than "
-            "model.context = %lld",
+            "model.context = %lld; change one of them",
             (long long)cadre_options_i64(spec->options, "data.window"),
             (long long)info->seq_len, (long long)m->context);
+    if (info->train_samples == 0)
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "data.path = %s: expected samples to train on, found none: after validation "
+            "is held back, less than one sequence of %lld tokens is left (model.context, "
+            "data.window, data.valid_fraction)",
+            cadre_options_str(spec->options, "data.path"), (long long)info->seq_len);
     m->classes = classify ? info->classes : 0;
     spec->run.time = info->seq_len;
     return CADRE_OK;
@@ -262,6 +277,28 @@ static enum cadre_lr_schedule schedule_of(const char *name)
                                          : CADRE_LR_CONSTANT;
 }
 
+static cadre_status check_training(const struct cadre_spec *spec,
+                                   struct cadre_error *err)
+{
+    const struct cadre_run_spec *run = &spec->run;
+    if (spec->data && spec->steps == 0)
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "there is nothing to train: train.steps = 0 and train.epochs = "
+            "0; set one of them");
+    if (run->global_batch % run->micro_batch != 0)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "train.global_batch = %lld is not a multiple of "
+                          "train.micro_batch = %lld; change one of them",
+                          (long long)run->global_batch, (long long)run->micro_batch);
+    if (run->optim.schedule != CADRE_LR_CONSTANT && run->optim.min_lr > run->optim.lr)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "optim.min_lr = %g is more than optim.lr = %g, where the "
+                          "schedule begins; change one of them",
+                          run->optim.min_lr, run->optim.lr);
+    return CADRE_OK;
+}
+
 static cadre_status make_training(struct cadre_spec *spec, struct cadre_error *err)
 {
     const struct cadre_options *o = spec->options;
@@ -275,7 +312,7 @@ static cadre_status make_training(struct cadre_spec *spec, struct cadre_error *e
     run->recompute = strcmp(cadre_options_str(o, "train.recompute"), "block") == 0;
     spec->steps = cadre_options_i64(o, "train.steps");
     if (spec->steps == 0 && spec->data) {
-        double samples = cadre_options_f64(o, "train.epochs") *
+        double samples = (double)cadre_options_i64(o, "train.epochs") *
                          (double)spec->data_info.train_samples;
         spec->steps = (int64_t)ceil(samples / (double)run->global_batch);
     }
@@ -293,12 +330,7 @@ static cadre_status make_training(struct cadre_spec *spec, struct cadre_error *e
         .eps = cadre_options_f64(o, "optim.eps"),
         .clip = cadre_options_f64(o, "optim.clip"),
     };
-    if (run->global_batch % run->micro_batch != 0)
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "train.global_batch = %lld is not a multiple of "
-                          "train.micro_batch = %lld",
-                          (long long)run->global_batch, (long long)run->micro_batch);
-    return CADRE_OK;
+    return check_training(spec, err);
 }
 
 /* What this build does not do yet is refused here, key by key. */
@@ -340,6 +372,12 @@ static cadre_status make_ranks(struct cadre_spec *spec, struct cadre_error *err)
         .kind = cadre_options_str(o, "device.kind"),
         .threads = (int)threads,
     };
+    /* found out here, before anything is left behind */
+    struct cadre_device *device = NULL;
+    cadre_status rc = cadre_device_open(&spec->run.device, &device, err);
+    if (rc != CADRE_OK)
+        return rc;
+    cadre_device_close(device);
     return cadre_link_parse(cadre_options_str(o, "comm.link"),
                             &spec->local.link_gbytes_s, &spec->local.link_latency_s,
                             err);
@@ -420,7 +458,8 @@ cadre_status cadre_spec_create(struct cadre_options *options_take,
     return CADRE_OK;
 fail:
     cadre_spec_destroy(spec);
-    return rc;
+    /* nothing has begun: a file that cannot be read is the user's to mend */
+    return rc == CADRE_E_IO ? CADRE_E_INVALID : rc;
 }
 
 void cadre_spec_destroy(struct cadre_spec *spec)

@@ -129,9 +129,13 @@ static cadre_status fill(struct cadre_rank *rank, const struct run *run,
                          struct cadre_error *err)
 {
     const char *init = cadre_options_str(run->spec->options, "model.init");
-    if (run->checkpoint)
-        return cadre_snapshot_load(rank, run->spec, run->checkpoint, err);
-    return *init ? cadre_snapshot_init(rank, init, err) : CADRE_OK;
+    if (!run->checkpoint)
+        return *init ? cadre_snapshot_init(rank, init, err) : CADRE_OK;
+    cadre_status rc = cadre_snapshot_load(rank, run->spec, run->checkpoint, err);
+    if (rc == CADRE_OK && rank->index == 0)
+        cadre_log(CADRE_LOG_INFO, "train", "resuming from '%s' after step %lld",
+                  run->checkpoint, (long long)run->first_step);
+    return rc;
 }
 
 static cadre_status record(struct cadre_rank *rank, const struct run *run,
@@ -246,17 +250,31 @@ static cadre_status run_ranks(const struct run *run,
     return rc;
 }
 
+/* What the user has to mend is found before anything is started or left behind. */
+static cadre_status check(const struct run *run, struct cadre_error *err)
+{
+    const struct cadre_spec *spec = run->spec;
+    const char *init = cadre_options_str(spec->options, "model.init");
+    struct cadre_rank rank;
+    cadre_status rc = cadre_rank_plan(&rank, &spec->run, 0, err);
+    if (rc != CADRE_OK)
+        return CADRE_E_INVALID;
+    if (run->checkpoint)
+        rc = cadre_snapshot_check(&rank, spec, run->checkpoint, err);
+    else if (*init)
+        rc = cadre_snapshot_check_init(&rank, init, err);
+    cadre_rank_fini(&rank);
+    return rc == CADRE_E_IO ? CADRE_E_INVALID : rc;
+}
+
 static cadre_status prepare(const struct run *run, struct cadre_error *err)
 {
     const struct cadre_spec *spec = run->spec;
     bool resuming =
         strcmp(cadre_options_str(spec->options, "checkpoint.resume"), "no") != 0;
-    struct cadre_rank rank;
-    /* plan errors are the user's to mend: find them before anything is started */
-    cadre_status rc = cadre_rank_plan(&rank, &spec->run, 0, err);
+    cadre_status rc = check(run, err);
     if (rc != CADRE_OK)
-        return CADRE_E_INVALID;
-    cadre_rank_fini(&rank);
+        return rc;
     if (run->first_step >= spec->steps)
         return cadre_fail(
             err, CADRE_E_INVALID,
@@ -267,9 +285,6 @@ static cadre_status prepare(const struct run *run, struct cadre_error *err)
     rc = cadre_rundir_prepare(spec, resuming, err);
     if (rc == CADRE_OK)
         rc = cadre_rundir_cut_metrics(spec->out, run->first_step, err);
-    if (rc == CADRE_OK && run->checkpoint)
-        cadre_log(CADRE_LOG_INFO, "train", "resuming from '%s' after step %lld",
-                  run->checkpoint, (long long)run->first_step);
     return rc;
 }
 
@@ -342,6 +357,8 @@ cadre_status cadre_train_load_rank(const struct cadre_spec *spec,
             err, CADRE_E_INVALID,
             "this command runs on one rank; leave strategy.stack at single");
     CADRE_TRY(cadre_rank_plan(rank, &spec->run, 0, err));
+    if (*init)
+        CADRE_TRY(cadre_snapshot_check_init(rank, init, err));
     CADRE_TRY(cadre_rank_bind(rank, NULL, 0, err));
     if (*init)
         CADRE_TRY(cadre_snapshot_init(rank, init, err));

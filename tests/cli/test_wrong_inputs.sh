@@ -1,0 +1,223 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Wrong inputs: each ends with status 2 within seconds, says so in one line that names what
+# is wrong, and leaves no run folder. CADRE_TEST_SHOW=1 prints every line.
+set -euo pipefail
+cadre=$CADRE_BUILD/cadre
+data=${CADRE_TEST_DATA:-/nonexistent}
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+cd "$tmp"
+unset CADRE_MITDB CADRE_PLUGIN_PATH CADRE_MODULE_PATH
+count=0
+
+# wrong PATTERN ARGUMENT...: `cadre ARGUMENT...` is refused with a line that has PATTERN.
+wrong() {
+    local pattern=$1 status=0 lines
+    shift
+    timeout 20 "$cadre" "$@" >said.out 2>said.err </dev/null || status=$?
+    [ "${CADRE_TEST_SHOW:-0}" = 0 ] || sed "s/^/[$status] /" said.err
+    lines=$(wc -l <said.err)
+    if [ "$status" -ne 2 ] || [ "$lines" -ne 1 ] || [ -s said.out ] ||
+        ! grep -qE "^cadre: .*($pattern)" said.err; then
+        echo "FAIL: cadre $*"
+        echo "  status $status, expected 2 and one line with '$pattern'; stderr, stdout:"
+        cat said.err said.out
+        failed=1
+    fi
+    if [ -e run ] || [ -e runs/first ]; then
+        echo "FAIL: cadre $* left a run folder"
+        rm -rf run runs/first
+        failed=1
+    fi
+    count=$((count + 1))
+}
+failed=0
+
+# train PATTERN [s.k=v]...: so is training with these settings.
+train() {
+    local pattern=$1 set args=()
+    shift
+    for set in "$@"; do
+        args+=(--set "$set")
+    done
+    wrong "$pattern" train first.ini --out run "${args[@]}"
+}
+
+# conf PATTERN: so is an ini file that is stdin.
+conf() {
+    cat >bad.ini
+    wrong "$1" train bad.ini --out run
+}
+
+seq 1 4000 >text.txt
+cat >first.ini <<'INI'
+[model]
+layers = 1
+channels = 32
+heads = 2
+context = 32
+[data]
+path = text.txt
+cache = no
+[train]
+steps = 2
+global_batch = 4
+micro_batch = 2
+eval_batches = 1
+INI
+
+# ---- the command line ----
+wrong "expected a command"
+wrong "no command 'trian', did you mean 'train'" trian first.ini
+wrong "unknown flag '--st'.*--set" train first.ini --st train.steps=2
+wrong "usage: cadre train" train
+wrong "one argument too many" train first.ini second.ini
+wrong "--set needs a value" train first.ini --set
+wrong "expected section.key=value, found 'train.steps'" train first.ini --out run --set train.steps
+wrong "no section \[run:fast\]" train first.ini --run fast
+wrong "unknown flag '--prompt'" eval first.ini --prompt x
+wrong "not yet" plan first.ini
+wrong "not yet" check ddp
+
+# ---- the ini file ----
+wrong "none.ini" train none.ini --out run
+mkdir folder.ini
+wrong "folder.ini.*(directory|folder)" train folder.ini --out run
+train "optim.lrr.*optim.lr" optim.lrr=1
+train "train.steps.*many" train.steps=many
+train "train.steps.*-1" train.steps=-1
+train "data.valid_fraction.*0.9" data.valid_fraction=1.5
+train "model.arch.*gpt2, llama" model.arch=gpt3
+train "optim.lr.*nan" optim.lr=nan
+conf "bad.ini:2.*modle.layers.*model.layers" <<<$'[modle]\nlayers = 2'
+conf "bad.ini:2.*layres.*layers" <<<$'[model]\nlayres = 2'
+conf "bad.ini:2" <<<$'[model]\nlayers two'
+conf "bad.ini:3.*layers" <<<$'[model]\nlayers = 1\nlayers = 2'
+conf "bad.ini" < <(printf '\000\001\002[model')
+conf "extends" <<<$'[run]\nextends = bad.ini'
+conf "no-such.ini" <<<$'[run]\nextends = no-such.ini'
+
+# ---- sizes that do not fit ----
+train "model.heads|divide.*channels" model.heads=3
+train "text.txt.*100000 tokens.*model.context" model.context=100000
+train "train.global_batch = 4.*train.micro_batch = 3" train.micro_batch=3
+train "global_batch.*3" strategy.stack=ddp:3 train.global_batch=4 train.micro_batch=1
+train "power of two" run.exact=yes train.global_batch=12 train.micro_batch=2 \
+    strategy.stack=ddp:2
+train "model.hidden = 4194304" model.channels=1048576 model.heads=1
+train "kv_heads" model.arch=llama model.heads=4 model.kv_heads=3
+train "head = classify.*lm" model.head=classify
+train "train.steps.*train.epochs|train.epochs.*train.steps" train.steps=0
+train "optim.min_lr" optim.schedule=cosine optim.min_lr=1 optim.lr=1e-3
+
+# ---- strategies ----
+train "dpp.*ddp" strategy.stack=dpp:2
+train "strategy.stack" strategy.stack=ddp:0
+train "strategy.stack" strategy.stack=ddp:two
+train "ddp" strategy.stack="ddp:2, ddp:2"
+train "strategy.stack" strategy.stack=,
+train "ddp.bucket_mbs.*ddp.bucket_mb" strategy.stack=ddp:2 ddp.bucket_mbs=1
+train "ddp.bucket_mb" strategy.stack=ddp:2 ddp.bucket_mb=-1
+cp text.txt text.so
+train "text.so.*ELF" strategy.stack=./text.so:2
+real=$(find "$CADRE_BUILD/plugins" -name ddp.so | head -1)
+head -c 2000 "$real" >short.so
+train "short.so.*(truncated|short)" strategy.stack=./short.so:2
+train "none.so" strategy.stack=./none.so:2
+
+# ---- what this build does not have ----
+train "bf16.*fp32" train.precision=bf16
+train "comm.backend = nccl.*not yet" comm.backend=nccl
+train "cuda.*(cpu|auto)" device.kind=cuda
+train "comm.link" comm.link=fast
+
+# ---- text and tokens ----
+train "data.path" data.path=
+train "none.txt" data.path=none.txt
+train "folder.ini" data.path=folder.ini
+: >empty.txt
+train "empty.txt.*(empty|0 )" data.path=empty.txt
+echo short >short.txt
+train "short.txt" data.path=short.txt
+train "tokenizer.*none" data.tokenizer=none
+head -c 4001 text.txt >odd.bin
+train "odd.bin.*(even|odd|2 bytes|multiple of 2|16)" data.format=tokens data.path=odd.bin
+train "model.vocab" model.vocab=10
+
+# ---- checkpoints ----
+"$cadre" train first.ini --out good >/dev/null 2>&1
+step=good/checkpoints/step-00000002
+wrong "good' holds a run already.*resume=auto" train first.ini --out good
+train "checkpoint.resume.*no folder 'none'" checkpoint.resume=none
+train "checkpoint.resume.*folder.ini/state.json" checkpoint.resume=folder.ini
+train "done 2 steps already.*train.steps = 2" checkpoint.resume=$step
+train "train.global_batch" checkpoint.resume=$step train.steps=4 train.global_batch=8
+train "run.seed" checkpoint.resume=$step train.steps=4 run.seed=2
+train "optim.name" checkpoint.resume=$step train.steps=4 optim.name=sgd
+train "other data" checkpoint.resume=$step train.steps=4 data.valid_fraction=0.2
+train "wte.weight.*shape \[256, 64\], found \[256, 32\]" checkpoint.resume=$step train.steps=4 model.channels=64
+cp -r $step damaged
+printf 'damage' | dd of=damaged/model.safetensors bs=1 seek=80000 conv=notrunc 2>/dev/null
+train "damaged/model.safetensors.*tensor 'transformer.*bytes \[0" checkpoint.resume=damaged train.steps=4
+cp -r $step cut
+head -c 5000 $step/model.safetensors >cut/model.safetensors
+train "cut.*model.safetensors" checkpoint.resume=cut train.steps=4
+mkdir bare
+train "bare.*config.json" model.init=bare
+train "model.channels = 64.*has 32" model.init=$step model.channels=64
+train "model.init: there is no folder 'none'" model.init=none
+mkdir empty
+cp $step/config.json empty
+train "empty.*safetensors" model.init=empty
+cp cut/model.safetensors empty
+train "empty/model.safetensors.*truncated" model.init=empty
+touch file
+wrong "--out: cannot make folder 'file'" train first.ini --out file/run
+wrong "--out: cannot make folder 'file'" train first.ini --out file
+
+# ---- eval, generate, inspect ----
+wrong "no trained parameters.*--from" eval first.ini
+wrong "--from: there is no folder 'none'" eval first.ini --from none
+wrong "bare" eval first.ini --from bare
+wrong "damaged" eval first.ini --from damaged
+wrong "no validation|valid" eval first.ini --from good --set data.valid_fraction=0
+wrong "needs a value" generate first.ini --from good --prompt
+wrong "--prompt TEXT is missing or empty" generate first.ini --from good
+wrong "--prompt TEXT is missing or empty" generate first.ini --from good --prompt ""
+wrong "--tokens 'many'" generate first.ini --from good --prompt 1 --tokens many
+wrong "--tokens '0'" generate first.ini --from good --prompt 1 --tokens 0
+wrong "'nowhere' does not exist" inspect nowhere
+wrong "folder.ini" inspect folder.ini
+wrong "text.so.*ELF" inspect text.so
+wrong "cut.*model.safetensors" inspect cut
+wrong "compare|\[run:" compare first.ini
+
+# ---- ECG ----
+if [ -e "$data/mitdb/100.hea" ]; then
+    sed -i 's/^path.*/format = wfdb\npath = ecg\nwindow = 32/' first.ini
+    mkdir ecg
+    cp "$data"/mitdb/1[01]*.{hea,dat,atr} ecg
+    train "data.lead.*\"V9\".*MLII, V1" data.lead=V9 log.level=error
+    train "valid_records.*999" data.valid_records=999
+    train "window|context" data.window=512
+    train "head = lm.*classify" data.task=vbd
+    train "data.path|CADRE_MITDB" data.path=
+    rm -rf bad && cp -r ecg bad && truncate -s 100000 bad/100.dat
+    train "100.dat" data.path=bad
+    rm -rf bad && cp -r ecg bad && printf 'x' |
+        dd of=bad/100.dat bs=1 seek=1000 conv=notrunc 2>/dev/null
+    train "100.*checksum" data.path=bad
+    rm -rf bad && cp -r ecg bad && rm bad/100.dat
+    train "100.dat" data.path=bad
+    rm -rf bad && cp -r ecg bad && sed -i 's/100.dat/..\/..\/100.dat/' bad/100.hea
+    train "100.hea" data.path=bad
+    rm -rf bad && cp -r ecg bad && echo "nonsense" >bad/100.hea
+    train "100.hea" data.path=bad
+    rm -rf bad && cp -r ecg bad && truncate -s 101 bad/100.atr
+    train "100.atr" data.path=bad
+else
+    echo "SKIP: no ECG records in CADRE_TEST_DATA"
+fi
+echo "$count wrong inputs"
+exit $failed
