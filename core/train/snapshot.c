@@ -350,12 +350,12 @@ static cadre_status check_state(const struct cadre_spec *spec,
     const char *mine = cadre_options_str(spec->options, "optim.name");
     char hex[17];
     if (state->samples != state->step * (uint64_t)spec->run.global_batch)
-        return cadre_fail(
-            err, CADRE_E_INVALID,
-            "'%s' stands at sample %llu after %llu steps: it was trained with another "
-            "train.global_batch than %lld; use that one",
-            path, (unsigned long long)state->samples, (unsigned long long)state->step,
-            (long long)spec->run.global_batch);
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "'%s' stands at sample %llu after %llu steps, this run has "
+                          "train.global_batch = %lld; use the one it was trained with",
+                          path, (unsigned long long)state->samples,
+                          (unsigned long long)state->step,
+                          (long long)spec->run.global_batch);
     if (state->seed != spec->run.seed)
         return cadre_fail(err, CADRE_E_INVALID,
                           "'%s' was trained with run.seed = %llu, this run has %llu; "
