@@ -220,7 +220,21 @@ cadre_status cadre_executor_end(const struct cadre_executor *exec,
                               "the schedule ended after backward of %u of %lld "
                               "micro-batches of chunk %d",
                               exec->chunk[c].weights, leaves, c);
+    for (uint32_t i = 0; exec->leaves.alone && i < exec->config.model->n_params; i++)
+        if (exec->leaves.added[i] != exec->leaves.seen[i])
+            return cadre_fail(
+                why, CADRE_E_INTERNAL,
+                "%u of %u micro-batches of the gradient of '%s' came back "
+                "through add_leaf by the end of sync(GRADS)",
+                exec->leaves.added[i], exec->leaves.seen[i],
+                exec->config.model->params[i].name);
     return CADRE_OK;
+}
+
+cadre_status cadre_executor_add_leaf(struct cadre_executor *exec, uint32_t param,
+                                     const void *part)
+{
+    return cadre_leaves_add(&exec->leaves, param, part);
 }
 
 double cadre_executor_wait_s(const struct cadre_executor *exec)

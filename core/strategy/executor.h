@@ -60,9 +60,13 @@ cadre_status cadre_executor_sequential(struct cadre_executor *exec,
 /* Seconds spent waiting for the loader since create. */
 double cadre_executor_wait_s(const struct cadre_executor *exec);
 
-/* The schedule is over: was every micro-batch run? The refusal's text goes to *why. */
+/* Gradients are complete: was every micro-batch run, and did every leaf come back? The refusal's text goes to *why. */
 cadre_status cadre_executor_end(const struct cadre_executor *exec,
                                 struct cadre_error *why);
+
+/* [exec] cadre.param/1's add_leaf: see leaves.h. */
+cadre_status cadre_executor_add_leaf(struct cadre_executor *exec, uint32_t param,
+                                     const void *part);
 
 /* [collective: the ranks that share the samples or the parameters] Forward of `batch`
  * samples without gradients. inputs (B, T), targets (B, T) or (B), host memory; T up to config.time.

@@ -213,6 +213,28 @@ static cadre_status param_shard(struct cadre_ctx *ctx, cadre_param_id id, uint32
     return give(ctx, data, share.count, out);
 }
 
+static cadre_status param_add_leaf(struct cadre_ctx *ctx, cadre_param_id id,
+                                   const struct cadre_buf *part)
+{
+    const struct cadre_rank *rank = ctx->rank;
+    if (!stored(ctx, id))
+        return CADRE_E_INVALID;
+    struct cadre_share own = cadre_store_share(&rank->store, id, CADRE_KIND_GRAD);
+    if (part->count != own.count || part->dtype != rank->model->config.dtype)
+        return cadre_fail(&ctx->rank->failure, CADRE_E_INVALID,
+                          "plugin '%s' adds %llu elements to the gradient of '%s', "
+                          "expected the %llu of its range",
+                          ctx->plugin->name, (unsigned long long)part->count,
+                          rank->model->params[id].name, (unsigned long long)own.count);
+    cadre_status rc = cadre_executor_add_leaf(rank->exec, id, part->data);
+    if (rc == CADRE_E_INTERNAL)
+        cadre_fail(&ctx->rank->failure, rc,
+                   "plugin '%s' adds a leaf of '%s' that nobody gave out; only the "
+                   "CYCLIC map has leaves to give back, each once",
+                   ctx->plugin->name, rank->model->params[id].name);
+    return rc;
+}
+
 static const struct cadre_param_svc param_service = {
     .struct_size = sizeof param_service,
     .data = param_data,
@@ -221,6 +243,7 @@ static const struct cadre_param_svc param_service = {
     .attach_grad = param_attach_grad,
     .grad_span = param_grad_span,
     .shard = param_shard,
+    .add_leaf = param_add_leaf,
 };
 
 /* ---- cadre.mem/1 ---- */

@@ -15,6 +15,15 @@ static size_t padded(size_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
+/* Elements of a leaf that is kept: the whole gradient, or after a reduction this rank's. */
+static uint64_t leaf_count(const struct cadre_model *model,
+                           const struct cadre_rank_plan *plan, uint32_t param)
+{
+    const struct cadre_share *own = &plan->param[param].share[CADRE_KIND_GRAD];
+    return plan->cyclic && own->placed ? own->count
+                                       : cadre_shape_count(&model->params[param].local);
+}
+
 static size_t level_bytes(const struct cadre_model *model,
                           const struct cadre_rank_plan *plan, size_t *offset)
 {
@@ -23,7 +32,7 @@ static size_t level_bytes(const struct cadre_model *model,
         if (offset)
             offset[i] = bytes;
         if (plan->param[i].present)
-            bytes += padded(cadre_shape_count(&model->params[i].local) *
+            bytes += padded(leaf_count(model, plan, i) *
                             cadre_dtype_bytes(model->config.dtype));
     }
     return bytes;
@@ -47,11 +56,13 @@ cadre_status cadre_leaves_init(struct cadre_leaves *leaves, struct cadre_store *
         .device = ledger->device,
         .n = store->plan->leaves,
         .exact = exact,
+        .alone = store->plan->cyclic,
         .levels = exact ? cadre_leaf_levels(store->plan->leaves) : 0,
         .offset = cadre_calloc(n_params, sizeof *leaves->offset),
         .seen = cadre_calloc(n_params, sizeof *leaves->seen),
+        .added = cadre_calloc(n_params, sizeof *leaves->added),
     };
-    if (!leaves->offset || !leaves->seen)
+    if (!leaves->offset || !leaves->seen || !leaves->added)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the leaf table");
     size_t bytes = level_bytes(store->model, store->plan, leaves->offset);
     for (int l = 0; l < leaves->levels; l++) {
@@ -69,6 +80,8 @@ void cadre_leaves_fini(struct cadre_leaves *leaves)
 {
     free(leaves->offset);
     free(leaves->seen);
+    free(leaves->added);
+    leaves->added = NULL;
     leaves->offset = NULL;
     leaves->seen = NULL;
 }
@@ -77,6 +90,7 @@ void cadre_leaves_begin_step(struct cadre_leaves *leaves)
 {
     uint32_t n_params = leaves->store->model->n_params;
     memset(leaves->seen, 0, n_params * sizeof *leaves->seen);
+    memset(leaves->added, 0, n_params * sizeof *leaves->added);
     for (uint32_t i = 0; i < n_params; i++)
         leaves->store->param[i].grad_fresh = true;
 }
@@ -93,7 +107,7 @@ static int lowest_zero_bit(uint32_t i)
 static char *target_of(const struct cadre_leaves *leaves, uint32_t param, uint32_t i)
 {
     bool last = (int64_t)i + 1 == leaves->n;
-    if (leaves->exact && !last)
+    if (leaves->exact && !leaves->alone && !last)
         return leaves->level[lowest_zero_bit(i)] + leaves->offset[param];
     return leaves->store->param[param].grad;
 }
@@ -103,7 +117,7 @@ cadre_status cadre_leaves_open(struct cadre_leaves *leaves, uint32_t param, void
 {
     struct cadre_store_param *p = &leaves->store->param[param];
     *dst = target_of(leaves, param, leaves->seen[param]);
-    *beta = leaves->exact || p->grad_fresh ? 0 : 1;
+    *beta = leaves->exact || leaves->alone || p->grad_fresh ? 0 : 1;
     p->grad_fresh = false;
     if (*dst)
         return CADRE_OK;
@@ -112,25 +126,58 @@ cadre_status cadre_leaves_open(struct cadre_leaves *leaves, uint32_t param, void
     return CADRE_E_INTERNAL;
 }
 
-cadre_status cadre_leaves_close(struct cadre_leaves *leaves, uint32_t param,
-                                bool *final, void **sum)
+/* Contribution i lies in target: add the nodes of the tree that end with it, in place. */
+static cadre_status carry(const struct cadre_leaves *leaves, uint32_t param, uint32_t i,
+                          void *target, uint64_t count)
 {
-    struct cadre_store *store = leaves->store;
-    uint32_t i = leaves->seen[param]++;
-    char *target = target_of(leaves, param, i);
     bool last = (int64_t)i + 1 == leaves->n;
-    uint32_t carry = last ? i : i & ~(~0u << lowest_zero_bit(i));
-    for (int l = 0; leaves->exact && carry >> l; l++) {
-        if (!(carry >> l & 1u))
+    uint32_t bits = last ? i : i & ~(~0u << lowest_zero_bit(i));
+    for (int l = 0; bits >> l; l++) {
+        if (!(bits >> l & 1u))
             continue;
         cadre_status rc = leaves->device->ops->tree_add(
-            leaves->device, store->model->config.dtype, target,
-            leaves->level[l] + leaves->offset[param], target,
-            (int64_t)store->param[param].count);
+            leaves->device, leaves->store->model->config.dtype, target,
+            leaves->level[l] + leaves->offset[param], target, (int64_t)count);
         if (rc != CADRE_OK)
             return rc;
     }
-    *final = last;
-    *sum = last || !leaves->exact ? target : NULL;
     return CADRE_OK;
+}
+
+cadre_status cadre_leaves_close(struct cadre_leaves *leaves, uint32_t param,
+                                bool *final, void **sum)
+{
+    uint32_t i = leaves->seen[param]++;
+    char *target = target_of(leaves, param, i);
+    bool whole = !leaves->exact || leaves->alone;
+    *final = (int64_t)i + 1 == leaves->n;
+    *sum = *final || whole ? target : NULL;
+    return whole ? CADRE_OK
+                 : carry(leaves, param, i, target, leaves->store->param[param].count);
+}
+
+cadre_status cadre_leaves_add(struct cadre_leaves *leaves, uint32_t param,
+                              const void *part)
+{
+    const struct cadre_store *store = leaves->store;
+    struct cadre_device *device = leaves->device;
+    struct cadre_share own = cadre_store_share(store, param, CADRE_KIND_GRAD);
+    char *sum = own.placed ? store->param[param].grad_shard : store->param[param].grad;
+    uint32_t i = leaves->added[param];
+    bool last = (int64_t)i + 1 == leaves->n;
+    if (!leaves->alone || i >= leaves->seen[param])
+        return CADRE_E_INTERNAL;
+    leaves->added[param]++;
+    if (own.count == 0)
+        return CADRE_OK;
+    if (!leaves->exact && i > 0)
+        return device->ops->tree_add(device, store->model->config.dtype, sum, sum, part,
+                                     (int64_t)own.count);
+    char *target = leaves->exact && !last
+                       ? leaves->level[lowest_zero_bit(i)] + leaves->offset[param]
+                       : sum;
+    cadre_status rc =
+        device->ops->copy(device, target, part, own.count * store->elem_bytes);
+    return rc == CADRE_OK && leaves->exact ? carry(leaves, param, i, target, own.count)
+                                           : rc;
 }

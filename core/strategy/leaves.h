@@ -13,10 +13,14 @@ struct cadre_leaves {
     struct cadre_device *device;
     int64_t n; /* micro-batches of this rank */
     bool exact;
+    bool
+        alone; /* CYCLIC: each micro-batch's gradient stays apart, the plugin reduces it
+                   over ranks and gives it back through cadre_leaves_add */
     int levels;
     char *level[CADRE_MAX_LEAF_LEVELS]; /* partial sums of 2^l leaves, all entries */
     size_t *offset; /* per entry, in a level */
     uint32_t *seen; /* contributions so far this step */
+    uint32_t *added; /* under CYCLIC: of them, those that came back */
 };
 
 cadre_status cadre_leaves_init(struct cadre_leaves *leaves, struct cadre_store *store,
@@ -37,8 +41,14 @@ cadre_status cadre_leaves_open(struct cadre_leaves *leaves, uint32_t param, void
                                int *beta);
 
 /* The contribution exists. *sum is the rank's sum once *final is set, NULL before in exact
- * mode. */
+ * mode; where leaves stay alone it is the contribution itself. */
 cadre_status cadre_leaves_close(struct cadre_leaves *leaves, uint32_t param,
                                 bool *final, void **sum);
+
+/* Under CYCLIC: add a micro-batch's gradient, reduced over the data ranks, to this rank's
+ * GRAD range; part (count of the range), in ascending order of micro-batches. Errors:
+ * CADRE_E_INTERNAL more than there are, or none expected. */
+cadre_status cadre_leaves_add(struct cadre_leaves *leaves, uint32_t param,
+                              const void *part);
 
 #endif

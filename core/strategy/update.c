@@ -223,8 +223,8 @@ cadre_status cadre_rank_step(struct cadre_rank *rank, uint64_t step,
     struct cadre_next run = {
         .struct_size = sizeof run, .h = rank, .run = run_sequential};
     CADRE_TRY(cadre_chain_step(&rank->chain, &work, &run));
-    CADRE_TRY(cadre_executor_end(rank->exec, &rank->failure));
     CADRE_TRY(cadre_chain_sync(&rank->chain, CADRE_SYNC_GRADS));
+    CADRE_TRY(cadre_executor_end(rank->exec, &rank->failure));
     CADRE_TRY(mean_loss(rank, report));
     optim = cadre_now_s();
     CADRE_TRY(add_tied(rank));

@@ -169,6 +169,12 @@ struct cadre_param_svc {
     /* the core's storage of this rank's own range of a kind (place_range) */
     cadre_status (*shard)(struct cadre_ctx *, cadre_param_id, uint32_t kind,
                           struct cadre_buf *out);
+    /* Only under the CYCLIC map, once for every on_grad of the entry and in their order:
+     * `part` is the micro-batch's gradient of this rank's GRAD range (the whole where none
+     * was placed), reduced over the data ranks. The core adds the parts of a step, in
+     * exact mode in the tree. Compute stream; part is free again at once. */
+    cadre_status (*add_leaf)(struct cadre_ctx *, cadre_param_id,
+                             const struct cadre_buf *part);
 };
 
 /* "cadre.mem/1": accounted under the plugin's name and tag. [main, exec: bind and

@@ -153,9 +153,9 @@ struct cadre_block_ev {
 #define CADRE_GRAD_FINAL 1u /* last contribution of this step on this rank */
 
 /* Raised once per (gradient entry, micro-batch) after the weight gradient exists, in
- * ascending micro-batch order per entry. With FINAL, `grad` holds the rank's sum. In
- * exact mode only FINAL events carry a buffer under the BLOCK map (grad is NULL
- * before), and every event carries its own leaf under CYCLIC. `ready` comes in as the
+ * ascending micro-batch order per entry. Under the BLOCK map `grad` holds the rank's sum
+ * so far, with FINAL the sum of the step; in exact mode it is NULL before. Under CYCLIC
+ * every event carries its own leaf, which goes back through cadre.param add_leaf. `ready` comes in as the
  * point after which grad may be read; a plugin that goes on working on it
  * asynchronously stores a later one. */
 struct cadre_grad_ev {

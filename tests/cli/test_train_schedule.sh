@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A schedule from outside: two chunks a rank, activations handed on, backward in INPUT and
+# WEIGHT. It trains with the bits of the sequential one, alone and above ddp, evaluates and
+# saves; and one that breaks the rules is told which.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/train_lib.sh"
+
+plugin=$CADRE_BUILD/tests/plugins/.libs/split_schedule.so
+common="run.exact=yes train.steps=4 train.global_batch=8 model.tied=no"
+
+# shellcheck disable=SC2086 # words
+run() { # NAME STATUS [s.k=v]...
+    local name=$1 status=$2
+    shift 2
+    train text "$name" "$status" $common "$@"
+}
+
+valid() {
+    tail -n 1 "$tmp/$1/metrics.jsonl" | grep -o '"valid_loss": [^,}]*'
+}
+
+run sequential 0
+for stack in "$plugin:1" "$plugin:2" "$plugin:2, ddp:2"; do
+    run split 0 "strategy.stack=$stack"
+    same sequential split
+    [ "$(valid sequential)" = "$(valid split)" ] || fail "$stack: validation differs"
+    rm -r "$tmp/split"
+done
+run split 0 "strategy.stack=$plugin:2" comm.ranks=processes train.recompute=block
+same sequential split
+
+run overlap 2 "strategy.stack=$plugin:2" split_schedule.fault=overlap
+says overlap "runs unit 1 of the model 2 times"
+run edge 1 "strategy.stack=$plugin:1" split_schedule.fault=edge
+says edge 'needs a buffer'
+run order 1 "strategy.stack=$plugin:1" split_schedule.fault=order
+says order 'expected micro-batches in ascending order'
+run skip 1 "strategy.stack=$plugin:1" split_schedule.fault=skip
+says skip 'the schedule ended after backward of 3 of 4'

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The least schedule that uses all of the ABI's schedule: two chunks on every rank, all
+ * forwards, then all INPUT backwards, then all WEIGHT backwards. `fault` breaks a rule. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <cadre/helpers.h>
+
+#define CHUNKS 2
+#define MAX_MICROBATCHES 64
+#define TRY(call)                                                                      \
+    do {                                                                               \
+        cadre_status rc_ = (call);                                                     \
+        if (rc_)                                                                       \
+            return rc_;                                                                \
+    } while (0)
+
+struct cadre_self {
+    const struct cadre_host *host;
+    const struct cadre_mesh_svc *mesh;
+    const struct cadre_comm_svc *comm;
+    const struct cadre_model_svc *model;
+    const struct cadre_mem_svc *mem;
+    const char *fault;
+    struct cadre_axis *axis;
+    int32_t rank, ranks;
+    uint32_t microbatches, dtype;
+    uint64_t count; /* of an activation */
+    /* what goes from a piece to its neighbour, by chunk and micro-batch */
+    struct cadre_buf out[CHUNKS][MAX_MICROBATCHES];
+    cadre_event sent[CHUNKS][MAX_MICROBATCHES];
+    struct cadre_buf in;
+};
+
+static const void *fetch(const struct cadre_host *host, const char *id,
+                         cadre_status *rc)
+{
+    const void *table = NULL;
+    if (*rc == CADRE_OK)
+        *rc = cadre_need(host, id, &table);
+    return table;
+}
+
+static void destroy(struct cadre_self *self)
+{
+    free(self);
+}
+
+static cadre_status create(const struct cadre_host *host,
+                           const struct cadre_values *values, struct cadre_self **out)
+{
+    struct cadre_self *self = calloc(1, sizeof *self);
+    if (!self)
+        return CADRE_E_RESOURCE;
+    cadre_status rc = CADRE_OK;
+    self->host = host;
+    self->fault = values->str(values->h, "fault");
+    self->mesh = fetch(host, CADRE_SERVICE_MESH, &rc);
+    self->comm = fetch(host, CADRE_SERVICE_COMM, &rc);
+    self->model = fetch(host, CADRE_SERVICE_MODEL, &rc);
+    self->mem = fetch(host, CADRE_SERVICE_MEM, &rc);
+    if (rc)
+        destroy(self);
+    else
+        *out = self;
+    return rc;
+}
+
+static int is(const struct cadre_self *self, const char *fault)
+{
+    return strcmp(self->fault, fault) == 0;
+}
+
+static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
+{
+    self->axis = self->mesh->axis(self->host->ctx, "pp");
+    self->rank = self->mesh->rank(self->axis);
+    self->ranks = self->mesh->size(self->axis);
+    self->microbatches = (uint32_t)plan->microbatches;
+    self->dtype = plan->dtype;
+    self->count = plan->batch * plan->time * plan->channels;
+    TRY(plan->use_axis(plan->h, "pp", CADRE_BATCH_SAME));
+    TRY(plan->claim(plan->h, "schedule.order", "pp", 0));
+    uint32_t pieces = (uint32_t)self->ranks * CHUNKS;
+    if (plan->n_units < pieces || self->microbatches > MAX_MICROBATCHES)
+        return cadre_refuse(self->host, CADRE_E_UNSUPPORTED, "too small a model");
+    for (uint32_t c = 0; c < CHUNKS; c++) {
+        uint32_t piece = c * (uint32_t)self->ranks + (uint32_t)self->rank;
+        uint32_t begin = plan->n_units * piece / pieces;
+        uint32_t end = plan->n_units * (piece + 1) / pieces;
+        if (is(self, "overlap") && piece == 0)
+            end++;
+        TRY(plan->chunk(plan->h, begin, end, self->microbatches, CADRE_LIVE_SPLIT));
+    }
+    return CADRE_OK;
+}
+
+static cadre_status make(struct cadre_self *self, struct cadre_buf *buf)
+{
+    *buf = (struct cadre_buf){
+        .struct_size = sizeof *buf, .dtype = self->dtype, .count = self->count};
+    buf->data = self->mem->alloc(self->host->ctx, CADRE_SPACE_DEVICE,
+                                 self->count * cadre_dtype_size(self->dtype), "edges");
+    return buf->data ? CADRE_OK : CADRE_E_RESOURCE;
+}
+
+static cadre_status bind(struct cadre_self *self)
+{
+    TRY(make(self, &self->in));
+    for (uint32_t c = 0; c < CHUNKS; c++)
+        for (uint32_t m = 0; m < self->microbatches; m++)
+            TRY(make(self, &self->out[c][m]));
+    return CADRE_OK;
+}
+
+/* The activation (dir 1) or gradient (dir -1) for a chunk from the piece before it. */
+static cadre_status take(struct cadre_self *self, uint32_t chunk, uint32_t m, int dir,
+                         const struct cadre_buf **in)
+{
+    int32_t from = self->rank - dir;
+    int wraps = from < 0 || from == self->ranks;
+    cadre_event done;
+    *in = &self->in;
+    if (wraps && chunk == (dir > 0 ? 0 : CHUNKS - 1)) {
+        *in = NULL;
+        return CADRE_OK;
+    }
+    if (self->ranks == 1) {
+        *in = &self->out[chunk - (uint32_t)dir][m];
+        return CADRE_OK;
+    }
+    from = (from + self->ranks) % self->ranks;
+    TRY(self->comm->recv(self->axis, "edge", &self->in, from, 0, &done));
+    return self->comm->join(self->axis, done);
+}
+
+static cadre_status give(struct cadre_self *self, uint32_t chunk, uint32_t m, int dir)
+{
+    int32_t to = (self->rank + dir + self->ranks) % self->ranks;
+    self->sent[chunk][m] = 0;
+    if (self->ranks == 1)
+        return CADRE_OK;
+    return self->comm->send(self->axis, "edge", &self->out[chunk][m], to, 0,
+                            &self->sent[chunk][m]);
+}
+
+static cadre_status pass(struct cadre_self *self, uint32_t chunk, uint32_t m, int dir)
+{
+    int edge = dir > 0 ? self->rank + 1 == self->ranks && chunk == CHUNKS - 1
+                       : self->rank == 0 && chunk == 0;
+    struct cadre_pass_args args = {
+        .struct_size = sizeof args,
+        .chunk = chunk,
+        .microbatch = m,
+        .what = CADRE_PASS_INPUT,
+        .next_unit = -1,
+        .out = edge ? NULL : &self->out[chunk][m],
+    };
+    TRY(take(self, chunk, m, dir, &args.in));
+    if (is(self, "edge"))
+        args.in = args.out = NULL;
+    TRY(self->comm->join(self->axis, self->sent[chunk][m]));
+    if (dir > 0)
+        TRY(self->model->forward(self->host->ctx, &args));
+    else
+        TRY(self->model->backward(self->host->ctx, &args));
+    return edge ? CADRE_OK : give(self, chunk, m, dir);
+}
+
+static cadre_status weights(struct cadre_self *self, uint32_t chunk, uint32_t m)
+{
+    struct cadre_pass_args args = {
+        .struct_size = sizeof args,
+        .chunk = chunk,
+        .microbatch = m,
+        .what = CADRE_PASS_WEIGHT,
+        .next_unit = -1,
+    };
+    return self->model->backward(self->host->ctx, &args);
+}
+
+static cadre_status step(struct cadre_self *self, const struct cadre_step *step,
+                         const struct cadre_next *next)
+{
+    (void)next;
+    uint32_t n = step->n_microbatches;
+    for (uint32_t c = 0; c < CHUNKS; c++)
+        for (uint32_t m = 0; m < n; m++)
+            TRY(pass(self, c, m, 1));
+    for (uint32_t c = CHUNKS; c-- > 0;)
+        for (uint32_t m = 0; m < n; m++)
+            TRY(pass(self, c, is(self, "order") ? n - 1 - m : m, -1));
+    if (is(self, "skip"))
+        n--;
+    for (uint32_t c = 0; c < CHUNKS; c++)
+        for (uint32_t m = 0; m < n; m++)
+            TRY(weights(self, c, m));
+    return CADRE_OK;
+}
+
+static cadre_status sync(struct cadre_self *self, uint32_t what)
+{
+    for (uint32_t c = 0; what == CADRE_SYNC_GRADS && c < CHUNKS; c++)
+        for (uint32_t m = 0; m < self->microbatches; m++) {
+            TRY(self->comm->join(self->axis, self->sent[c][m]));
+            self->sent[c][m] = 0;
+        }
+    return CADRE_OK;
+}
+
+static const struct cadre_option options[] = {{
+    .struct_size = sizeof(struct cadre_option),
+    .type = CADRE_OPTION_ENUM,
+    .key = "fault",
+    .def = "none",
+    .choices = "none, overlap, edge, order, skip",
+    .help = "rule to break",
+}};
+
+static const struct cadre_strategy_ops ops = {
+    .struct_size = sizeof ops,
+    .create = create,
+    .plan = plan,
+    .bind = bind,
+    .step = step,
+    .sync = sync,
+    .destroy = destroy,
+};
+
+static const struct cadre_plugin descriptor = {
+    .magic = CADRE_MAGIC,
+    .struct_size = sizeof descriptor,
+    .abi_major = CADRE_ABI_MAJOR,
+    .abi_minor = CADRE_ABI_MINOR,
+    .min_host_minor = 1,
+    .role = CADRE_ROLE_SCHEDULE,
+    .id = "org.cadre.test.split_schedule",
+    .version = "0.1.0",
+    .summary = "two chunks a rank, backward in two parts",
+    .build = "",
+    .axis = "pp",
+    .options = options,
+    .n_options = 1,
+    .option_stride = sizeof *options,
+    .ops = &ops,
+};
+
+const struct cadre_plugin *CADRE_ENTRY(void)
+{
+    return &descriptor;
+}
