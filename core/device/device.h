@@ -233,6 +233,23 @@ struct cadre_device_ops {
     /* dst = src converted, round to nearest even */
     cadre_status (*cast)(struct cadre_device *, uint32_t dst_dtype, void *dst,
                          uint32_t src_dtype, const void *src, int64_t count);
+
+    /* compression */
+    /* values (k) and indices (k): the k elements of x (count <= INT32_MAX) of largest
+     * magnitude, in order of index; among equals those of lower index. NaN counts as
+     * larger than infinity. */
+    cadre_status (*topk)(struct cadre_device *, uint32_t dtype, const void *x,
+                         int64_t count, int64_t k, void *values, int32_t *indices);
+    /* q (count), scales (ceil(count / block)): q = x / scale rounded to nearest even,
+     * scale = largest magnitude of the block / 127, so |x - q * scale| <= scale / 2 (and
+     * half a unit in the last place where dtype is f32). A block of zeros has scale 0;
+     * one with NaN or infinity, or beyond f32, has scale NaN and comes back as NaN. */
+    cadre_status (*quantize)(struct cadre_device *, uint32_t dtype, const void *x,
+                             int64_t count, int64_t block, int8_t *q, float *scales);
+    /* x (count) = q * scale of its block */
+    cadre_status (*dequantize)(struct cadre_device *, const int8_t *q,
+                               const float *scales, int64_t block, uint32_t dtype,
+                               void *x, int64_t count);
 };
 
 struct cadre_device {

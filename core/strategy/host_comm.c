@@ -202,6 +202,49 @@ static cadre_status op_gemm(struct cadre_ctx *ctx, const struct cadre_gemm_args 
     return ctx->rank->device->ops->gemm(ctx->rank->device, &gemm);
 }
 
+static cadre_status op_topk(struct cadre_ctx *ctx, const struct cadre_buf *x,
+                            const struct cadre_buf *values,
+                            const struct cadre_buf *indices)
+{
+    if (values->count > x->count || x->count > INT32_MAX || values->dtype != x->dtype ||
+        indices->count != values->count || indices->dtype != CADRE_I32)
+        return CADRE_E_INVALID;
+    return ctx->rank->device->ops->topk(ctx->rank->device, x->dtype, x->data,
+                                        (int64_t)x->count, (int64_t)values->count,
+                                        values->data, indices->data);
+}
+
+/* Do codes and scales fit x? */
+static bool quantized_fits(const struct cadre_buf *x, const struct cadre_buf *q,
+                           const struct cadre_buf *scales, uint64_t block)
+{
+    return block > 0 && block <= INT64_MAX && q->dtype == CADRE_I8 &&
+           q->count == x->count && scales->dtype == CADRE_F32 &&
+           scales->count == x->count / block + (x->count % block != 0);
+}
+
+static cadre_status op_quantize(struct cadre_ctx *ctx, const struct cadre_buf *x,
+                                uint64_t block, const struct cadre_buf *q,
+                                const struct cadre_buf *scales)
+{
+    if (!quantized_fits(x, q, scales, block))
+        return CADRE_E_INVALID;
+    return ctx->rank->device->ops->quantize(ctx->rank->device, x->dtype, x->data,
+                                            (int64_t)x->count, (int64_t)block, q->data,
+                                            scales->data);
+}
+
+static cadre_status op_dequantize(struct cadre_ctx *ctx, const struct cadre_buf *q,
+                                  const struct cadre_buf *scales, uint64_t block,
+                                  const struct cadre_buf *x)
+{
+    if (!quantized_fits(x, q, scales, block))
+        return CADRE_E_INVALID;
+    return ctx->rank->device->ops->dequantize(ctx->rank->device, q->data, scales->data,
+                                              (int64_t)block, x->dtype, x->data,
+                                              (int64_t)x->count);
+}
+
 const struct cadre_ops_svc cadre_ops_service = {
     .struct_size = sizeof cadre_ops_service,
     .copy = op_copy,
@@ -210,4 +253,7 @@ const struct cadre_ops_svc cadre_ops_service = {
     .scale = op_scale,
     .cast = op_cast,
     .gemm = op_gemm,
+    .topk = op_topk,
+    .quantize = op_quantize,
+    .dequantize = op_dequantize,
 };

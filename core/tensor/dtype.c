@@ -13,6 +13,7 @@ size_t cadre_dtype_bytes(uint32_t dtype)
     case CADRE_F16:
         return 2;
     case CADRE_U8:
+    case CADRE_I8:
         return 1;
     default:
         return 0;
@@ -34,6 +35,8 @@ const char *cadre_dtype_name(uint32_t dtype)
         return "f16";
     case CADRE_U8:
         return "u8";
+    case CADRE_I8:
+        return "i8";
     default:
         return "?";
     }

@@ -224,6 +224,22 @@ struct cadre_ops_svc {
     cadre_status (*cast)(struct cadre_ctx *, const struct cadre_buf *dst,
                          const struct cadre_buf *src);
     cadre_status (*gemm)(struct cadre_ctx *, const struct cadre_gemm_args *);
+    /* values (k, dtype of x) and indices (k, I32): the elements of x of largest
+     * magnitude, in order of index; among equals those of lower index. NaN counts as
+     * larger than infinity. */
+    cadre_status (*topk)(struct cadre_ctx *, const struct cadre_buf *x,
+                         const struct cadre_buf *values,
+                         const struct cadre_buf *indices);
+    /* q (n, I8) = x (n) / scale, rounded to nearest even; scales (ceil(n / block), F32):
+     * largest magnitude of each block / 127. A block of zeros has scale 0; one that is
+     * not finite has scale NaN and comes back as NaN. */
+    cadre_status (*quantize)(struct cadre_ctx *, const struct cadre_buf *x,
+                             uint64_t block, const struct cadre_buf *q,
+                             const struct cadre_buf *scales);
+    /* x (n) = q * scale of its block */
+    cadre_status (*dequantize)(struct cadre_ctx *, const struct cadre_buf *q,
+                               const struct cadre_buf *scales, uint64_t block,
+                               const struct cadre_buf *x);
 };
 
 /* "cadre.rng/1" [any]: counter-based; the same (name, element) gives the same bits on

@@ -16,6 +16,7 @@
 #define CADRE_F16 4u
 #define CADRE_I32 5u
 #define CADRE_U8 6u
+#define CADRE_I8 7u
 
 /* memory spaces */
 #define CADRE_SPACE_DEVICE 0u

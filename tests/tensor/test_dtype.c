@@ -12,6 +12,7 @@ START_TEST(each_dtype_has_its_size_and_name)
     } known[] = {
         {CADRE_F64, 8, "f64"}, {CADRE_F32, 4, "f32"}, {CADRE_BF16, 2, "bf16"},
         {CADRE_F16, 2, "f16"}, {CADRE_I32, 4, "i32"}, {CADRE_U8, 1, "u8"},
+        {CADRE_I8, 1, "i8"},
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         ck_assert_uint_eq(cadre_dtype_bytes(known[i].dtype), known[i].bytes);

@@ -11,8 +11,9 @@
 #include "core/device/cpu/pool.h"
 #include "core/device/device.h"
 
-/* Scratch buffers of a worker: for the GEMM library, three for attention, and column
- * sums (the first worker's, shared by all while such an op runs). */
+/* Scratch buffers of a worker: for the GEMM library, three for attention (top-k counts in
+ * the last), and sums by column or tile (the first worker's, shared by all while such an
+ * op runs). */
 enum cadre_cpu_scratch {
     CADRE_SCRATCH_GEMM,
     CADRE_SCRATCH_SCORES,
@@ -76,6 +77,13 @@ cadre_status cadre_cpu_rope(struct cadre_device *, uint32_t dtype, void *x, int6
                             int64_t batch, int64_t time, int64_t heads,
                             int64_t head_size, double theta, int64_t position,
                             bool inverse);
+cadre_status cadre_cpu_topk(struct cadre_device *, uint32_t dtype, const void *x,
+                            int64_t count, int64_t k, void *values, int32_t *indices);
+cadre_status cadre_cpu_quantize(struct cadre_device *, uint32_t dtype, const void *x,
+                                int64_t count, int64_t block, int8_t *q, float *scales);
+cadre_status cadre_cpu_dequantize(struct cadre_device *, const int8_t *q,
+                                  const float *scales, int64_t block, uint32_t dtype,
+                                  void *x, int64_t count);
 /* Fill the norm, pointwise, embedding, loss, optimizer and reduction entries. */
 void cadre_cpu_fill_row_ops(struct cadre_device_ops *ops);
 

@@ -225,6 +225,9 @@ static void fill_ops(struct cadre_device_ops *ops)
         .attention_fwd = cadre_cpu_attention_fwd,
         .attention_bwd = cadre_cpu_attention_bwd,
         .rope = cadre_cpu_rope,
+        .topk = cadre_cpu_topk,
+        .quantize = cadre_cpu_quantize,
+        .dequantize = cadre_cpu_dequantize,
     };
     cadre_cpu_fill_row_ops(ops);
 }
