@@ -10,7 +10,8 @@
  * after the other, so that it has the machine, its pools and its pages for itself;
  * repeats are interleaved. Before anything trains every run is planned (--dry-run).
  * Then OUT/report.json, report.csv and report.html are written and the table goes to
- *stdout. 
+ * stdout.
+ *
  * options: loaded from conf_path, sets applied, not resolved; borrowed. sets: the --set
  * texts, NULL-terminated, may be NULL. out: the folder, NULL: run.out and the file's
  * name; one that holds a comparison is refused, unless checkpoint.resume = auto, which

@@ -252,6 +252,30 @@ static void judge_run(const struct cadre_comparison *c, struct cadre_compared_ru
     }
 }
 
+/* Two runs that ask for run.exact have the same bits, also where the baseline does not
+ * ask for it. */
+static void judge_twins(const struct cadre_comparison *c,
+                        struct cadre_compared_run *run)
+{
+    const struct cadre_compared_run *base = &c->run[c->baseline], *twin = c->run;
+    run->twin = -1;
+    if (!run->exact || base->exact || run->equal == CADRE_EQUAL_INDEPENDENT)
+        return;
+    while (twin != run && (!twin->exact || twin->micro_batch != run->micro_batch ||
+                           twin->equal == CADRE_EQUAL_INDEPENDENT))
+        twin++;
+    if (twin == run)
+        return;
+    if (twin->loss_chain == run->loss_chain && twin->diff.hash == run->diff.hash) {
+        run->twin = twin - c->run;
+    } else if (run->equal != CADRE_EQUAL_DIFFERS) {
+        run->equal = CADRE_EQUAL_DIFFERS;
+        snprintf(run->why, sizeof run->why,
+                 "it has other bits than %s, though both ask for run.exact",
+                 twin->name);
+    }
+}
+
 static cadre_status diff_params(const struct cadre_comparison *c,
                                 const struct cadre_record *record,
                                 struct cadre_param_diff *out, struct cadre_error *err)
@@ -338,6 +362,7 @@ cadre_status cadre_comparison_judge(struct cadre_comparison *c, struct cadre_err
     for (size_t i = 0; i < c->n; i++) {
         figure(&c->run[c->baseline], &c->run[i]);
         CADRE_TRY(judge_equality(c, &c->run[i], err));
+        judge_twins(c, &c->run[i]);
     }
 fail:
     return rc;

@@ -22,12 +22,15 @@
  *             be chaotic: from the step on where the extra run's loss differs by 0.1 %
  *             or its gradient norm by 1 %, nothing can be told from rounding, and
  *             nothing is judged; a mistake has shown itself long before. The report
- *   names that step. stated    at step k, 64 eps k of the value, at most 1 %: rounding
- *             that adds up linearly. A parameter may differ by twice the sum of the
- *             learning rates, since AdamW moves by about one of them a step whatever
- *             the gradient's size, also where the true gradient is zero and all of it
- * is rounding. Gradient norms are judged beside losses because AdamW hides a wrong
- * factor of the gradient from the losses. */
+ *             names that step.
+ *   stated    at step k, 64 eps k of the value, at most 1 %: rounding that adds up
+ *             linearly. A parameter may differ by twice the sum of the learning rates,
+ *             since AdamW moves by about one of them a step whatever the gradient's
+ *             size, also where the true gradient is zero and all of it is rounding.
+ * Runs that ask for run.exact beside a baseline that does not are within limits of it,
+ * and must have the bits of the first of them with the same micro-batch.
+ * Gradient norms are judged beside losses because AdamW hides a wrong factor of the
+ * gradient from the losses. */
 #ifndef CADRE_EXPERIMENT_COMPARISON_H
 #define CADRE_EXPERIMENT_COMPARISON_H
 
@@ -77,6 +80,7 @@ struct cadre_compared_run {
     uint64_t loss_chain; /* XXH64 over the losses' bits in the order of steps */
     enum cadre_limit_kind limit;
     enum cadre_equal equal;
+    ptrdiff_t twin; /* an earlier exact run with the same bits, -1: none */
     bool fair; /* ranks x threads fit the cores */
     char why[256]; /* one sentence where equal is differs, else "" */
 };

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/device/device.h"
+
 const char *cadre_machine_cpu(char *out, size_t size)
 {
     char line[512];
@@ -22,6 +24,17 @@ const char *cadre_machine_cpu(char *out, size_t size)
     if (file)
         fclose(file);
     return out;
+}
+
+void cadre_machine_libraries(struct cadre_text *out)
+{
+    struct cadre_text lines = {0};
+    char *rest = NULL;
+    cadre_device_describe(&lines);
+    for (char *line = lines.data ? strtok_r(lines.data, "\n", &rest) : NULL; line;
+         line = strtok_r(NULL, "\n", &rest))
+        cadre_text_printf(out, "%s%s", out->len ? "; " : "", line);
+    cadre_text_fini(&lines);
 }
 
 int cadre_machine_cores(void)

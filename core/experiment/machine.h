@@ -5,9 +5,15 @@
 
 #include <stddef.h>
 
+#include "core/base/memory.h"
+
 /* The processor's name as the kernel gives it, "unknown" where it gives none; returns
  * out. */
 const char *cadre_machine_cpu(char *out, size_t size);
+
+/* Append what decides the bits of a result beside our own code: instruction set and
+ * libraries, in one line without a break. */
+void cadre_machine_libraries(struct cadre_text *out);
 
 /* Cores that this process may run on, at least 1. */
 int cadre_machine_cores(void);

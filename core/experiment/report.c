@@ -19,7 +19,9 @@ void cadre_report_equality(const struct cadre_comparison *c, size_t i, char *out
     if (i == c->baseline)
         snprintf(out, size, "baseline");
     else if (run->equal == CADRE_EQUAL_WITHIN)
-        snprintf(out, size, "within (%.1e of %.1e)", run->loss.diff, run->loss.limit);
+        snprintf(out, size, "within (%.1e of %.1e)%s%s", run->loss.diff,
+                 run->loss.limit, run->twin < 0 ? "" : ", bits of ",
+                 run->twin < 0 ? "" : c->run[run->twin].name);
     else
         snprintf(out, size, "%s", cadre_equal_name(run->equal));
 }
@@ -98,10 +100,20 @@ static void say_who_was_equal(const struct cadre_comparison *c, struct cadre_tex
                           whom, largest);
 }
 
+static void say_who_has_the_same_bits(const struct cadre_comparison *c,
+                                      struct cadre_text *out)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (c->run[i].twin >= 0)
+            cadre_text_printf(out, "%s and %s are the same to the last bit.\n",
+                              c->run[c->run[i].twin].name, c->run[i].name);
+}
+
 void cadre_report_sentences(const struct cadre_comparison *c, struct cadre_text *out)
 {
     say_who_was_faster(c, out);
     say_who_was_equal(c, out);
+    say_who_has_the_same_bits(c, out);
 }
 
 static void note_limits(const struct cadre_comparison *c, struct cadre_text *out)

@@ -64,7 +64,7 @@ static void put_margin(struct cadre_json *json, const char *key,
     cadre_json_end_object(json);
 }
 
-static void put_certificate(struct cadre_json *json,
+static void put_certificate(struct cadre_json *json, const char *machine,
                             const struct cadre_compared_run *run)
 {
     char hex[17];
@@ -81,12 +81,13 @@ static void put_certificate(struct cadre_json *json,
     else
         cadre_json_u64(json, run->diff.ulp_max);
     cadre_json_put_string(json, "build", PACKAGE_STRING);
+    cadre_json_put_string(json, "machine", machine);
     cadre_json_put_string(json, "verdict", cadre_equal_name(run->equal));
     cadre_json_end_object(json);
 }
 
 static void put_run(struct cadre_json *json, const struct cadre_comparison *c,
-                    const struct cadre_compared_run *run)
+                    const char *machine, const struct cadre_compared_run *run)
 {
     cadre_json_begin_object(json);
     cadre_json_put_string(json, "name", run->name);
@@ -102,6 +103,8 @@ static void put_run(struct cadre_json *json, const struct cadre_comparison *c,
     cadre_json_put_f64(json, "loss_max_diff", run->loss_max_diff);
     cadre_json_put_f64(json, "param_max_diff", run->param.diff);
     cadre_json_put_string(json, "equal", cadre_equal_name(run->equal));
+    cadre_json_put_string(json, "same_bits_as",
+                          run->twin < 0 ? NULL : c->run[run->twin].name);
     cadre_json_put_bool(json, "is_baseline", run == &c->run[c->baseline]);
     cadre_json_key(json, "limit");
     cadre_json_begin_object(json);
@@ -113,7 +116,7 @@ static void put_run(struct cadre_json *json, const struct cadre_comparison *c,
     cadre_json_put_string(json, "why", *run->why ? run->why : NULL);
     cadre_json_put_string(json, "other_training",
                           *run->other_training ? run->other_training : NULL);
-    put_certificate(json, run);
+    put_certificate(json, machine, run);
     cadre_json_end_object(json);
 }
 
@@ -128,7 +131,8 @@ static void put_formulas(struct cadre_json *json)
     cadre_json_end_object(json);
 }
 
-static void put_machine(struct cadre_json *json, const struct cadre_comparison *c)
+static void put_machine(struct cadre_json *json, const struct cadre_comparison *c,
+                        const char *libraries)
 {
     struct utsname system;
     char cpu[128];
@@ -142,6 +146,7 @@ static void put_machine(struct cadre_json *json, const struct cadre_comparison *
     cadre_json_put_string(json, "architecture", system.machine);
     cadre_json_put_string(json, "cpu", cadre_machine_cpu(cpu, sizeof cpu));
     cadre_json_put_i64(json, "cores", c->cores);
+    cadre_json_put_string(json, "libraries", libraries);
     cadre_json_end_object(json);
 }
 
@@ -165,6 +170,8 @@ static void put_lines(struct cadre_json *json, const char *key,
 void cadre_report_json(const struct cadre_comparison *c, struct cadre_text *out)
 {
     struct cadre_json json;
+    struct cadre_text machine = {0};
+    cadre_machine_libraries(&machine);
     cadre_json_init_text(&json, out, true);
     cadre_json_begin_object(&json);
     cadre_json_put_string(&json, "title", c->title);
@@ -177,17 +184,18 @@ void cadre_report_json(const struct cadre_comparison *c, struct cadre_text *out)
     cadre_json_put_i64(&json, "last_step", cadre_comparison_last_step(c));
     if (c->perturbed)
         cadre_json_put_i64(&json, "judged_steps", c->judged_steps);
-    put_machine(&json, c);
+    put_machine(&json, c, cadre_text_str(&machine));
     put_lines(&json, "conclusion", cadre_report_sentences, c);
     put_lines(&json, "notes", cadre_report_notes, c);
     cadre_json_key(&json, "runs");
     cadre_json_begin_array(&json);
     for (size_t i = 0; i < c->n; i++)
-        put_run(&json, c, &c->run[i]);
+        put_run(&json, c, cadre_text_str(&machine), &c->run[i]);
     cadre_json_end_array(&json);
     cadre_json_end_object(&json);
     if (cadre_json_finish(&json) != CADRE_OK)
         out->failed = true;
+    cadre_text_fini(&machine);
 }
 
 /* ---- report.csv ------------------------------------------------------------------ */

@@ -260,7 +260,12 @@ static void put_foot(struct cadre_text *out, const struct cadre_comparison *c)
     put_paragraphs(out, "p", "soft", cadre_report_notes, c);
     cadre_text_printf(out, "<p class=\"soft\">" PACKAGE_STRING ", ");
     cadre_chart_text(out, cadre_machine_cpu(cpu, sizeof cpu));
-    cadre_text_printf(out, ", %d core%s.</p>\n", c->cores, c->cores == 1 ? "" : "s");
+    struct cadre_text libraries = {0};
+    cadre_machine_libraries(&libraries);
+    cadre_text_printf(out, "; ");
+    cadre_chart_text(out, cadre_text_str(&libraries));
+    cadre_text_fini(&libraries);
+    cadre_text_printf(out, "; %d core%s.</p>\n", c->cores, c->cores == 1 ? "" : "s");
 }
 
 void cadre_report_html(const struct cadre_comparison *c, struct cadre_text *out)

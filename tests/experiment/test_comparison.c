@@ -164,6 +164,25 @@ START_TEST(stated_limits_stop_mistakes)
 }
 END_TEST
 
+/* The baseline is not exact, two runs are. */
+START_TEST(exact_runs_are_held_to_each_other)
+{
+    const struct fixture_run runs[] = {
+        {.name = "base"},
+        {.name = "one", .exact = true, .loss_shift = 1e-9},
+        {.name = "two", .exact = true, .loss_shift = 1e-9},
+        {.name = "three", .exact = true, .loss_shift = 2e-9},
+    };
+    fixture_judge(dir, runs, 4, NULL, &c);
+    ck_assert_int_eq(c.run[0].twin, -1);
+    ck_assert_int_eq(c.run[1].twin, -1);
+    ck_assert_int_eq(c.run[2].twin, 1);
+    ck_assert(c.run[2].equal == CADRE_EQUAL_WITHIN);
+    ck_assert(c.run[3].equal == CADRE_EQUAL_DIFFERS);
+    ck_assert_msg(strstr(c.run[3].why, "other bits than one"), "%s", c.run[3].why);
+}
+END_TEST
+
 START_TEST(chaos_ends_the_judging)
 {
     const struct fixture_run runs[] = {{.name = "base"}, {.name = "far"}};
@@ -228,6 +247,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, measured_limits_let_rounding_pass);
     tcase_add_loop_test(tc, measured_limits_stop_mistakes, 0, 5);
     tcase_add_loop_test(tc, stated_limits_stop_mistakes, 0, 5);
+    tcase_add_test(tc, exact_runs_are_held_to_each_other);
     tcase_add_test(tc, chaos_ends_the_judging);
     tcase_add_test(tc, a_reordered_run_that_is_wrong_sets_no_limit);
     tcase_add_test(tc, another_training_is_independent);

@@ -30,12 +30,24 @@ START_TEST(the_processor_has_a_name)
 }
 END_TEST
 
+START_TEST(libraries_are_one_line)
+{
+    struct cadre_text text = {0};
+    cadre_machine_libraries(&text);
+    ck_assert_ptr_nonnull(strstr(cadre_text_str(&text), "oneDNN"));
+    ck_assert_ptr_nonnull(strstr(cadre_text_str(&text), "; "));
+    ck_assert_ptr_null(strchr(cadre_text_str(&text), '\n'));
+    cadre_text_fini(&text);
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *suite = suite_create("machine");
     TCase *tc = tcase_create("machine");
     tcase_add_test(tc, cores_are_those_allowed);
     tcase_add_test(tc, the_processor_has_a_name);
+    tcase_add_test(tc, libraries_are_one_line);
     suite_add_tcase(suite, tc);
     return suite;
 }
