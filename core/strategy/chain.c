@@ -6,8 +6,8 @@
 #include "core/strategy/host.h"
 #include "core/strategy/rank.h"
 
-/* Core-side code records a plugin's refusal through host->fail; a plugin that returns an
- * error without a word still gets a line. */
+/* Core-side code records a plugin's refusal through host->fail; a plugin that returns
+ * an error without a word still gets a line. */
 static cadre_status refused(struct cadre_ctx *ctx, cadre_status rc,
                             struct cadre_error *err)
 {
@@ -132,8 +132,8 @@ static cadre_status run_schedule(const struct position *at,
     return at->run->run(at->run->h, step);
 }
 
-/* A schedule drives the passes itself, so it comes last whatever its place in the chain: the
- * data movers inside it would otherwise never hear that a step begins. */
+/* A schedule drives the passes itself, so it comes last whatever its place in the
+ * chain: the data movers inside it would otherwise never hear that a step begins. */
 static cadre_status run_from(void *h, const struct cadre_step *step)
 {
     const struct position *at = h;

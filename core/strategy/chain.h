@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The strategies of one rank as a chain: instances made from plugins, driven in role order
- * (placement, schedule, intra, data, observer). Events go down the chain, `step` nests:
- * the outermost plugin is called first and the schedule is the innermost. */
+/* The strategies of one rank as a chain: instances made from plugins, driven in role
+ * order (placement, schedule, intra, data, observer). Events go down the chain, `step`
+ * nests: the outermost plugin is called first and the schedule is the innermost. */
 #ifndef CADRE_STRATEGY_CHAIN_H
 #define CADRE_STRATEGY_CHAIN_H
 
@@ -26,7 +26,8 @@ struct cadre_chain {
     struct cadre_ctx *joint_owner; /* claims act.complete, NULL when nobody does */
 };
 
-/* Create the instances of `plugins` in role order. On failure everything made is gone. */
+/* Create the instances of `plugins` in role order. On failure everything made is gone.
+ */
 cadre_status cadre_chain_create(struct cadre_chain *chain, struct cadre_rank *rank,
                                 const struct cadre_plugin_handle *const *plugins, int n,
                                 const struct cadre_options *options,
@@ -40,8 +41,8 @@ cadre_status cadre_chain_plan(struct cadre_chain *chain, struct cadre_rank_plan 
 
 cadre_status cadre_chain_bind(struct cadre_chain *chain, struct cadre_error *err);
 
-/* Run one step; `run` is the sequential schedule, used when no plugin has the SCHEDULE role
- * (such a plugin is terminal, its `next` is `run`). [exec] */
+/* Run one step; `run` is the sequential schedule, used when no plugin has the SCHEDULE
+ * role (such a plugin is terminal, its `next` is `run`). [exec] */
 cadre_status cadre_chain_step(struct cadre_chain *chain, const struct cadre_step *step,
                               const struct cadre_next *run);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Forward without gradients: evaluation and generation. Where a schedule lays the model over
- * ranks, each runs its units in their order and hands the activation on. */
+/* Forward without gradients: evaluation and generation. Where a schedule lays the model
+ * over ranks, each runs its units in their order and hands the activation on. */
 #include "core/strategy/executor_impl.h"
 
 #include "core/tensor/dtype.h"

@@ -197,7 +197,8 @@ void cadre_executor_destroy(struct cadre_executor *exec)
     free(exec);
 }
 
-/* ---- steps ---------------------------------------------------------------------------- */
+/* ---- steps
+ * ---------------------------------------------------------------------------- */
 
 void cadre_executor_begin(struct cadre_executor *exec, uint64_t step)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The executor drives the units of the model for a schedule: it owns the activation slots,
- * puts gradients where the plan wants them, and raises every event.
+/* The executor drives the units of the model for a schedule: it owns the activation
+ * slots, puts gradients where the plan wants them, and raises every event.
  *
- * A slot is one micro-batch of one chunk, from its forward to its last backward. Gradients
- * of a rank's micro-batches are added in place; in exact mode each micro-batch's gradient
- * is a leaf of its own and leaves are added as a binary counter does: node (l, j) =
- * node (l-1, 2j) + node (l-1, 2j+1), an absent child is skipped. */
+ * A slot is one micro-batch of one chunk, from its forward to its last backward.
+ * Gradients of a rank's micro-batches are added in place; in exact mode each
+ * micro-batch's gradient is a leaf of its own and leaves are added as a binary counter
+ * does: node (l, j) = node (l-1, 2j) + node (l-1, 2j+1), an absent child is skipped. */
 #ifndef CADRE_STRATEGY_EXECUTOR_H
 #define CADRE_STRATEGY_EXECUTOR_H
 
@@ -60,7 +60,8 @@ cadre_status cadre_executor_sequential(struct cadre_executor *exec,
 /* Seconds spent waiting for the loader since create. */
 double cadre_executor_wait_s(const struct cadre_executor *exec);
 
-/* Gradients are complete: was every micro-batch run, and did every leaf come back? The refusal's text goes to *why. */
+/* Gradients are complete: was every micro-batch run, and did every leaf come back? The
+ * refusal's text goes to *why. */
 cadre_status cadre_executor_end(const struct cadre_executor *exec,
                                 struct cadre_error *why);
 
@@ -69,10 +70,11 @@ cadre_status cadre_executor_add_leaf(struct cadre_executor *exec, uint32_t param
                                      const void *part);
 
 /* [collective: the ranks that share the samples or the parameters] Forward of `batch`
- * samples without gradients. inputs (B, T), targets (B, T) or (B), host memory; T up to config.time.
- * loss_sum and n_targets are added up over targets that are not ignored; logits (host,
- * model dtype) of all rows (B*T, V) or (B, K) when not NULL, V this rank's part of the
- * vocabulary. Results come to the ranks that run the head, which has_head tells. */
+ * samples without gradients. inputs (B, T), targets (B, T) or (B), host memory; T up to
+ * config.time. loss_sum and n_targets are added up over targets that are not ignored;
+ * logits (host, model dtype) of all rows (B*T, V) or (B, K) when not NULL, V this
+ * rank's part of the vocabulary. Results come to the ranks that run the head, which
+ * has_head tells. */
 struct cadre_eval {
     const int32_t *inputs, *targets;
     int64_t batch, time;

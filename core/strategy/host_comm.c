@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cadre.comm/1, cadre.stream/1 and cadre.ops/1: thin views of the communicator and device
- * tables. An axis of one rank is served here: its collectives are copies. */
+/* cadre.comm/1, cadre.stream/1 and cadre.ops/1: thin views of the communicator and
+ * device tables. An axis of one rank is served here: its collectives are copies. */
 #include "core/strategy/host.h"
 
 #include <string.h>

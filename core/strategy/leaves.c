@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Leaf i goes straight into the level that its carry chain ends in (the lowest zero bit of
- * i), so a level is never copied; the last leaf goes into the gradient itself. */
+/* Leaf i goes straight into the level that its carry chain ends in (the lowest zero bit
+ * of i), so a level is never copied; the last leaf goes into the gradient itself. */
 #include "core/strategy/leaves.h"
 
 #include <stdlib.h>
@@ -15,7 +15,8 @@ static size_t padded(size_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-/* Elements of a leaf that is kept: the whole gradient, or after a reduction this rank's. */
+/* Elements of a leaf that is kept: the whole gradient, or after a reduction this
+ * rank's. */
 static uint64_t leaf_count(const struct cadre_model *model,
                            const struct cadre_rank_plan *plan, uint32_t param)
 {
@@ -126,7 +127,8 @@ cadre_status cadre_leaves_open(struct cadre_leaves *leaves, uint32_t param, void
     return CADRE_E_INTERNAL;
 }
 
-/* Contribution i lies in target: add the nodes of the tree that end with it, in place. */
+/* Contribution i lies in target: add the nodes of the tree that end with it, in place.
+ */
 static cadre_status carry(const struct cadre_leaves *leaves, uint32_t param, uint32_t i,
                           void *target, uint64_t count)
 {

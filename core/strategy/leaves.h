@@ -13,9 +13,8 @@ struct cadre_leaves {
     struct cadre_device *device;
     int64_t n; /* micro-batches of this rank */
     bool exact;
-    bool
-        alone; /* CYCLIC: each micro-batch's gradient stays apart, the plugin reduces it
-                   over ranks and gives it back through cadre_leaves_add */
+    bool alone; /* CYCLIC: each micro-batch's gradient stays apart, the plugin reduces
+                   it over ranks and gives it back through cadre_leaves_add */
     int levels;
     char *level[CADRE_MAX_LEAF_LEVELS]; /* partial sums of 2^l leaves, all entries */
     size_t *offset; /* per entry, in a level */
@@ -40,14 +39,14 @@ void cadre_leaves_begin_step(struct cadre_leaves *leaves);
 cadre_status cadre_leaves_open(struct cadre_leaves *leaves, uint32_t param, void **dst,
                                int *beta);
 
-/* The contribution exists. *sum is the rank's sum once *final is set, NULL before in exact
- * mode; where leaves stay alone it is the contribution itself. */
+/* The contribution exists. *sum is the rank's sum once *final is set, NULL before in
+ * exact mode; where leaves stay alone it is the contribution itself. */
 cadre_status cadre_leaves_close(struct cadre_leaves *leaves, uint32_t param,
                                 bool *final, void **sum);
 
-/* Under CYCLIC: add a micro-batch's gradient, reduced over the data ranks, to this rank's
- * GRAD range; part (count of the range), in ascending order of micro-batches. Errors:
- * CADRE_E_INTERNAL more than there are, or none expected. */
+/* Under CYCLIC: add a micro-batch's gradient, reduced over the data ranks, to this
+ * rank's GRAD range; part (count of the range), in ascending order of micro-batches.
+ * Errors: CADRE_E_INTERNAL more than there are, or none expected. */
 cadre_status cadre_leaves_add(struct cadre_leaves *leaves, uint32_t param,
                               const void *part);
 

@@ -123,7 +123,8 @@ static cadre_status check_edge(const struct cadre_executor *exec, bool needed,
                       what, edge_bytes(exec), cadre_dtype_name(dtype));
 }
 
-/* Leaves of a gradient are added in the order of micro-batches, so backward keeps it. */
+/* Leaves of a gradient are added in the order of micro-batches, so backward keeps it.
+ */
 static cadre_status check_order(const struct cadre_chunk_state *chunk,
                                 const struct cadre_pass_args *args,
                                 struct cadre_error *why)
@@ -285,8 +286,8 @@ fail:
     return rc;
 }
 
-/* Run a block's forward again to fill the shared saved buffer. Its output lands where the
- * next unit's input already is, with the same bits, or in the slot of nobody: g. */
+/* Run a block's forward again to fill the shared saved buffer. Its output lands where
+ * the next unit's input already is, with the same bits, or in the slot of nobody: g. */
 static cadre_status recompute_unit(struct cadre_executor *exec,
                                    const struct cadre_pass_args *a,
                                    struct cadre_slot *slot, uint32_t unit)

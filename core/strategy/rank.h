@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One rank of a run: its device, model, storage, strategies and executor, and the optimizer
- * step over them. A rank is a thread or a process; nothing here is shared between ranks
- * but the spec and the data set. */
+/* One rank of a run: its device, model, storage, strategies and executor, and the
+ * optimizer step over them. A rank is a thread or a process; nothing here is shared
+ * between ranks but the spec and the data set. */
 #ifndef CADRE_STRATEGY_RANK_H
 #define CADRE_STRATEGY_RANK_H
 
@@ -74,22 +74,23 @@ struct cadre_rank {
 cadre_status cadre_rank_plan(struct cadre_rank *rank, const struct cadre_run_spec *spec,
                              int index, struct cadre_error *err);
 
-/* [collective: world] Agree, connect the mesh, allocate, bind the plugins. `world` is NULL
- * for one rank and stays the caller's; first_step is the step before the first to run. */
+/* [collective: world] Agree, connect the mesh, allocate, bind the plugins. `world` is
+ * NULL for one rank and stays the caller's; first_step is the step before the first to
+ * run. */
 cadre_status cadre_rank_bind(struct cadre_rank *rank, struct cadre_comm *world,
                              uint64_t first_step, struct cadre_error *err);
 
-/* [collective: world] One optimizer step, numbered from 1. On error rank->failure holds the
- * text. Errors: CADRE_E_NUMERIC names step, rank and tensor. */
+/* [collective: world] One optimizer step, numbered from 1. On error rank->failure holds
+ * the text. Errors: CADRE_E_NUMERIC names step, rank and tensor. */
 cadre_status cadre_rank_step(struct cadre_rank *rank, uint64_t step,
                              struct cadre_step_report *report);
 
-/* Does this rank speak for a parameter's OPT range, in the norm and in checkpoints? Exactly
- * one of the ranks that hold the same values does. */
+/* Does this rank speak for a parameter's OPT range, in the norm and in checkpoints?
+ * Exactly one of the ranks that hold the same values does. */
 bool cadre_rank_speaks_for(const struct cadre_rank *rank, uint32_t param);
 
-/* Ranks that see the same samples find the same losses: does this one count? Ranks along a
- * schedule's axis all do, since only one of them runs the head. */
+/* Ranks that see the same samples find the same losses: does this one count? Ranks
+ * along a schedule's axis all do, since only one of them runs the head. */
 bool cadre_rank_speaks_for_loss(const struct cadre_rank *rank);
 
 /* [collective: world] values (n) become their sum over the ranks. */

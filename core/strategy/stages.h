@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the units of the model run: a schedule may lay them over the ranks of its axis, one
- * rank knows only its own chunks, and the core asks the others once. */
+/* Where the units of the model run: a schedule may lay them over the ranks of its axis,
+ * one rank knows only its own chunks, and the core asks the others once. */
 #ifndef CADRE_STRATEGY_STAGES_H
 #define CADRE_STRATEGY_STAGES_H
 
@@ -11,8 +11,8 @@ struct cadre_stages {
     int *home; /* per unit: the rank along the axis that runs it */
 };
 
-/* [collective: the schedule's axis] Find every unit's home. Errors: CADRE_E_UNSUPPORTED a
- * unit that no stage or several run, CADRE_E_RESOURCE, those of the communicator. */
+/* [collective: the schedule's axis] Find every unit's home. Errors: CADRE_E_UNSUPPORTED
+ * a unit that no stage or several run, CADRE_E_RESOURCE, those of the communicator. */
 cadre_status cadre_stages_init(struct cadre_stages *stages,
                                const struct cadre_rank_plan *plan,
                                const struct cadre_model *model, struct cadre_mesh *mesh,

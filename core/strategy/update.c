@@ -14,8 +14,8 @@ static cadre_status run_sequential(void *h, const struct cadre_step *step)
     return cadre_executor_sequential(rank->exec, step, &rank->failure);
 }
 
-/* Add a tied entry's gradient to its owner's, over the range this rank updates. Each was
- * reduced by itself, so the order of additions does not depend on the strategy. */
+/* Add a tied entry's gradient to its owner's, over the range this rank updates. Each
+ * was reduced by itself, so the order of additions does not depend on the strategy. */
 static cadre_status add_tied(struct cadre_rank *rank)
 {
     const struct cadre_store *store = &rank->store;
@@ -145,8 +145,8 @@ static const char *culprit(const struct cadre_rank *rank)
     return "?";
 }
 
-/* The step's loss from every rank's micro-batches, and whether somebody wants to stop: one
- * exchange for both, in which all but one rank's element is zero. */
+/* The step's loss from every rank's micro-batches, and whether somebody wants to stop:
+ * one exchange for both, in which all but one rank's element is zero. */
 static cadre_status mean_loss(struct cadre_rank *rank, struct cadre_step_report *report)
 {
     const struct cadre_run_spec *spec = rank->spec;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every batch's sums go to an array indexed by batch, which the ranks fill together; so the
- * totals do not depend on who evaluated what. */
+/* Every batch's sums go to an array indexed by batch, which the ranks fill together; so
+ * the totals do not depend on who evaluated what. */
 #include "core/train/evaluate.h"
 
 #include <stdlib.h>
@@ -66,8 +66,8 @@ static cadre_status read_batch(struct work *w, uint64_t first, int64_t n,
     return CADRE_OK;
 }
 
-/* `count`: add it to this rank's sums. Strategies may exchange data while a batch runs, so
- * every rank runs equally many, also those that count for nothing. */
+/* `count`: add it to this rank's sums. Strategies may exchange data while a batch runs,
+ * so every rank runs equally many, also those that count for nothing. */
 static cadre_status one_batch(struct work *w, int64_t batch, bool count,
                               uint64_t samples, struct cadre_error *err)
 {

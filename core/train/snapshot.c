@@ -47,9 +47,9 @@ static char *root_of(const struct cadre_spec *spec)
     return cadre_path_join(spec->out, "checkpoints");
 }
 
-/* A parameter cut by tensor parallelism is not a flat range of its logical self: from local
- * element `begin`, how many of at most `limit` elements are neighbours in the logical tensor
- * too? *logical is where they begin there. */
+/* A parameter cut by tensor parallelism is not a flat range of its logical self: from
+ * local element `begin`, how many of at most `limit` elements are neighbours in the
+ * logical tensor too? *logical is where they begin there. */
 static uint64_t logical_run(const struct cadre_model *model, uint32_t param,
                             uint64_t begin, uint64_t limit, uint64_t *logical)
 {
@@ -64,7 +64,8 @@ static uint64_t logical_run(const struct cadre_model *model, uint32_t param,
     return n;
 }
 
-/* Host memory for one range at a time, touched once however many ranges pass through. */
+/* Host memory for one range at a time, touched once however many ranges pass through.
+ */
 static cadre_status staging_init(struct cadre_arena *staging,
                                  const struct cadre_rank *rank, struct cadre_error *err)
 {
@@ -338,8 +339,8 @@ static cadre_status read_states(struct cadre_rank *rank, const struct source *fr
     return rc;
 }
 
-/* The run must go on as the checkpoint's did: what the data cursor and the states rest on
- * has to be the same. */
+/* The run must go on as the checkpoint's did: what the data cursor and the states rest
+ * on has to be the same. */
 static cadre_status check_state(const struct cadre_spec *spec,
                                 const struct cadre_checkpoint *checkpoint,
                                 const char *path, struct cadre_error *err)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank's parameters and optimizer states to and from checkpoints, in the layout of one
- * rank: each rank writes what it speaks for and reads what it holds. */
+/* A rank's parameters and optimizer states to and from checkpoints, in the layout of
+ * one rank: each rank writes what it speaks for and reads what it holds. */
 #ifndef CADRE_TRAIN_SNAPSHOT_H
 #define CADRE_TRAIN_SNAPSHOT_H
 
@@ -12,9 +12,9 @@
 cadre_status cadre_snapshot_save(struct cadre_rank *rank, const struct cadre_spec *spec,
                                  int64_t step, struct cadre_error *err);
 
-/* The checkpoint to resume from as checkpoint.resume asks: *path is NULL for none and is
- * the caller's; *step counts its optimizer steps. [one rank of a process, before ranks
- * start] */
+/* The checkpoint to resume from as checkpoint.resume asks: *path is NULL for none and
+ * is the caller's; *step counts its optimizer steps. [one rank of a process, before
+ * ranks start] */
 cadre_status cadre_snapshot_find(const struct cadre_spec *spec, char **path,
                                  int64_t *step, struct cadre_error *err);
 
@@ -24,12 +24,13 @@ cadre_status cadre_snapshot_check(const struct cadre_rank *rank,
                                   const struct cadre_spec *spec, const char *path,
                                   struct cadre_error *err);
 
-/* The same for cadre_snapshot_init: names, shapes, and checksums where there are any. */
+/* The same for cadre_snapshot_init: names, shapes, and checksums where there are any.
+ */
 cadre_status cadre_snapshot_check_init(const struct cadre_rank *rank, const char *dir,
                                        struct cadre_error *err);
 
-/* Fill a bound rank from checkpoint `path`. Every rank of a resumed run calls it. Errors:
- * CADRE_E_INVALID: damaged, another model, optimizer or global batch. */
+/* Fill a bound rank from checkpoint `path`. Every rank of a resumed run calls it.
+ * Errors: CADRE_E_INVALID: damaged, another model, optimizer or global batch. */
 cadre_status cadre_snapshot_load(struct cadre_rank *rank, const struct cadre_spec *spec,
                                  const char *path, struct cadre_error *err);
 

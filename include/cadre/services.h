@@ -70,6 +70,9 @@ struct cadre_comm_svc {
     cadre_status (*all_to_all)(struct cadre_axis *, const char *label,
                                const struct cadre_buf *in, const struct cadre_buf *out,
                                cadre_event after, cadre_event *done);
+    /* Matched in order per pair of ranks, with equal dtype and count. A send has
+     * happened when the receiver has the data: two ranks that exchange post both before
+     * they wait. */
     cadre_status (*send)(struct cadre_axis *, const char *label,
                          const struct cadre_buf *buf, int32_t to, cadre_event after,
                          cadre_event *done);
@@ -129,7 +132,8 @@ struct cadre_pass_args {
 
 /* "cadre.model/1". param and n_params [any]; cost [main]; forward and backward [exec],
  * from `step` of the SCHEDULE only: forward takes an activation slot, backward WEIGHT
- * or BOTH gives it back; more than `live` at once is refused. */
+ * or BOTH gives it back; more than `live` at once is refused. Backward of a chunk takes
+ * the micro-batches in ascending order, INPUT before WEIGHT, and each once a step. */
 #define CADRE_SERVICE_MODEL "cadre.model/1"
 struct cadre_model_svc {
     uint32_t struct_size;
@@ -169,10 +173,10 @@ struct cadre_param_svc {
     /* the core's storage of this rank's own range of a kind (place_range) */
     cadre_status (*shard)(struct cadre_ctx *, cadre_param_id, uint32_t kind,
                           struct cadre_buf *out);
-    /* Only under the CYCLIC map, once for every on_grad of the entry and in their order:
-     * `part` is the micro-batch's gradient of this rank's GRAD range (the whole where none
-     * was placed), reduced over the data ranks. The core adds the parts of a step, in
-     * exact mode in the tree. Compute stream; part is free again at once. */
+    /* Only under the CYCLIC map, once for every on_grad of the entry and in their
+     * order: `part` is the micro-batch's gradient of this rank's GRAD range (the whole
+     * where none was placed), reduced over the data ranks. The core adds the parts of a
+     * step, in exact mode in the tree. Compute stream; part is free again at once. */
     cadre_status (*add_leaf)(struct cadre_ctx *, cadre_param_id,
                              const struct cadre_buf *part);
 };

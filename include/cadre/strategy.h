@@ -132,6 +132,8 @@ struct cadre_plan {
 
 /* ---- events raised while a step runs [exec]
  * ------------------------------------------ */
+/* Block events come in evaluation too, which is forward only and outside any step;
+ * every rank evaluates equally often, so a collective in them finds its partners. */
 #define CADRE_BEFORE_FORWARD 1u
 #define CADRE_AFTER_FORWARD 2u
 #define CADRE_BEFORE_BACKWARD 3u
@@ -153,11 +155,11 @@ struct cadre_block_ev {
 #define CADRE_GRAD_FINAL 1u /* last contribution of this step on this rank */
 
 /* Raised once per (gradient entry, micro-batch) after the weight gradient exists, in
- * ascending micro-batch order per entry. Under the BLOCK map `grad` holds the rank's sum
- * so far, with FINAL the sum of the step; in exact mode it is NULL before. Under CYCLIC
- * every event carries its own leaf, which goes back through cadre.param add_leaf. `ready` comes in as the
- * point after which grad may be read; a plugin that goes on working on it
- * asynchronously stores a later one. */
+ * ascending micro-batch order per entry. Under the BLOCK map `grad` holds the rank's
+ * sum so far, with FINAL the sum of the step; in exact mode it is NULL before. Under
+ * CYCLIC every event carries its own leaf, which goes back through cadre.param
+ * add_leaf. `ready` comes in as the point after which grad may be read; a plugin that
+ * goes on working on it asynchronously stores a later one. */
 struct cadre_grad_ev {
     uint32_t struct_size;
     uint32_t flags;

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A schedule from outside: two chunks a rank, activations handed on, backward in INPUT and
-# WEIGHT. It trains with the bits of the sequential one, alone and above ddp, evaluates and
-# saves; and one that breaks the rules is told which.
+# A schedule from outside: two chunks a rank, activations handed on, backward in INPUT
+# and WEIGHT. It trains with the bits of the sequential one, alone and above ddp,
+# evaluates and saves; and one that breaks the rules is told which.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The least schedule that uses all of the ABI's schedule: two chunks on every rank, all
- * forwards, then all INPUT backwards, then all WEIGHT backwards. `fault` breaks a rule. */
+ * forwards, then all INPUT backwards, then all WEIGHT backwards. `fault` breaks a rule.
+ */
 #include <stdlib.h>
 #include <string.h>
 
