@@ -204,11 +204,13 @@ static cadre_status find_other_training(const struct arranging *a, size_t i,
 static cadre_status describe_layout(struct cadre_compared_run *run,
                                     struct cadre_error *err)
 {
-    run->layout = cadre_format(
-        "%d rank%s as %s, %d core%s each, micro_batch %" PRId64 "%s", run->ranks,
-        run->ranks == 1 ? "" : "s", run->processes ? "processes" : "threads",
-        run->threads, run->threads == 1 ? "" : "s", run->micro_batch,
-        run->exact ? ", exact" : "");
+    const char *as = run->ranks == 1  ? ""
+                     : run->processes ? "s as processes"
+                                      : "s as threads";
+    run->layout =
+        cadre_format("%d rank%s, %d core%s each, micro_batch %" PRId64 "%s", run->ranks,
+                     as, run->threads, run->threads == 1 ? "" : "s", run->micro_batch,
+                     run->exact ? ", exact" : "");
     if (!run->layout)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the layout");
     return CADRE_OK;

@@ -17,6 +17,7 @@ enum {
     PLOT_HEIGHT = 260,
     BAR_LEFT = 170, /* room for names */
     BAR_RIGHT = 110, /* room for values */
+    LABEL = 60,
     ROW = 30,
     LEGEND_ROW = 20,
     POINTS = 400, /* of a curve */
@@ -231,6 +232,9 @@ static void put_bar(struct cadre_text *out, const struct cadre_chart_bar *bar, s
                     double scale, int y)
 {
     double width = isfinite(bar->value) ? fmax(bar->value, 0) * scale : 0;
+    double end = width, mark = bar->mark * scale;
+    if (mark >= width && mark < width + LABEL)
+        end = mark; /* the label would lie under the tick */
     cadre_text_printf(out, "<g><text text-anchor=\"end\" x=\"%d\" y=\"%d\">",
                       BAR_LEFT - 10, y + 15);
     put_text(out, bar->name, NAME_CHARS);
@@ -238,7 +242,7 @@ static void put_bar(struct cadre_text *out, const struct cadre_chart_bar *bar, s
         out,
         "</text><rect class=\"bar s%zu\" x=\"%d\" y=\"%d\" width=\"%.1f\" "
         "height=\"%d\"/><text x=\"%.1f\" y=\"%d\">",
-        i % STYLES, BAR_LEFT, y, width, ROW - 10, BAR_LEFT + width + 8, y + 15);
+        i % STYLES, BAR_LEFT, y, width, ROW - 10, BAR_LEFT + end + 8, y + 15);
     cadre_chart_text(out, bar->label);
     cadre_text_printf(out, "</text><title>");
     cadre_chart_text(out, bar->name);

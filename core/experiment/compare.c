@@ -56,7 +56,7 @@ static cadre_status ended(const struct job *job, const struct cadre_child_end *e
 static cadre_status run_child(const struct comparing *x, const struct job *job,
                               struct cadre_error *err)
 {
-    char threads[64], micro_batch[64];
+    char threads[64], micro_batch[64], name[160];
     size_t n_sets = 0, n = 0;
     struct cadre_child_end end;
     while (x->request.sets && x->request.sets[n_sets])
@@ -75,6 +75,9 @@ static cadre_status run_child(const struct comparing *x, const struct job *job,
         argv[n++] = "--set";
         argv[n++] = x->request.sets[i];
     }
+    snprintf(name, sizeof name, "run.name=%s", cadre_path_basename(job->folder));
+    argv[n++] = "--set";
+    argv[n++] = name;
     if (x->arrangement.threads) {
         snprintf(threads, sizeof threads, "device.threads=%d", x->arrangement.threads);
         argv[n++] = "--set";

@@ -33,7 +33,8 @@ void cadre_machine_libraries(struct cadre_text *out)
     cadre_device_describe(&lines);
     for (char *line = lines.data ? strtok_r(lines.data, "\n", &rest) : NULL; line;
          line = strtok_r(NULL, "\n", &rest))
-        cadre_text_printf(out, "%s%s", out->len ? "; " : "", line);
+        if (strncmp(line, "warning", strlen("warning")) != 0)
+            cadre_text_printf(out, "%s%s", out->len ? "; " : "", line);
     cadre_text_fini(&lines);
 }
 

@@ -52,10 +52,11 @@ static void say_who_was_faster(const struct cadre_comparison *c, struct cadre_te
     else if (run->speedup > 1)
         cadre_text_printf(out,
                           "%s (%s) was fastest: %.2f times as fast as %s (%s), "
-                          "efficiency %.0f %% on %d rank%s.\n",
+                          "efficiency %.0f %% on %d rank%s%s.\n",
                           run->name, run->strategy, run->speedup, base->name,
                           base->strategy, 100 * run->efficiency, run->ranks,
-                          run->ranks == 1 ? "" : "s");
+                          run->ranks == 1 ? "" : "s",
+                          run->fair ? "" : " (unfair, on more ranks than cores)");
     else
         cadre_text_printf(out,
                           "%s (%s) was fastest: the next, %s (%s), took %.2f times as "

@@ -30,7 +30,7 @@ static const char STYLE[] =
     ".wide{overflow-x:auto}table{border-collapse:collapse;width:100%}\n"
     "th,td{padding:.35rem .6rem;border-bottom:1px solid var(--rule);text-align:right;"
     "white-space:nowrap}\n"
-    "th.l,td.l{text-align:left}td{font-variant-numeric:tabular-nums}\n"
+    "th.l,td.l{text-align:left}td.w{white-space:normal;min-width:9rem}td{font-variant-numeric:tabular-nums}\n"
     ".good{color:var(--good)}.bad{color:var(--bad);font-weight:600}\n"
     "figure{margin:1.5rem 0}svg{width:100%;max-width:820px;height:auto}\n"
     "svg text{fill:var(--ink);font-size:13px}svg text.tick{fill:var(--soft);"
@@ -93,9 +93,9 @@ static void put_row(struct cadre_text *out, const struct cadre_comparison *c, si
     put_cell(out, "", text);
     cadre_report_equality(c, i, text, sizeof text);
     put_cell(out,
-             run->equal == CADRE_EQUAL_DIFFERS       ? "l bad"
-             : run->equal == CADRE_EQUAL_INDEPENDENT ? "l"
-                                                     : "l good",
+             run->equal == CADRE_EQUAL_DIFFERS       ? "l w bad"
+             : run->equal == CADRE_EQUAL_INDEPENDENT ? "l w"
+                                                     : "l w good",
              text);
     put_cell(out, run->fair ? "l" : "l bad", run->fair ? "yes" : "no: fair = false");
     cadre_text_printf(out, "</tr>\n");
@@ -128,7 +128,7 @@ static void put_certificate(struct cadre_text *out,
     bool held = run->limit != CADRE_LIMIT_NONE;
     cadre_text_printf(out, "<tr>");
     put_cell(out, "l", run->name);
-    put_cell(out, "l", run->layout);
+    put_cell(out, "l w", run->layout);
     snprintf(text, sizeof text, "%zu", run->record.n);
     put_cell(out, "", text);
     put_cell(out, "l", cadre_hash_hex(run->loss_chain, hex));

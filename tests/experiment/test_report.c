@@ -131,7 +131,7 @@ START_TEST(html_is_one_page_with_escaped_names)
     ck_assert(!has("<b>") && has("&lt;b&gt;&quot;x&quot;,&amp;&#39;"));
     ck_assert(has("<!DOCTYPE html>") && has("</html>"));
     ck_assert(!has("<script") && !has("src=") && !has("href=") && !has("@import"));
-    ck_assert(has("fair = false") && has("class=\"l bad\">differs"));
+    ck_assert(has("fair = false") && has("class=\"l w bad\">differs"));
     ck_assert(has(CADRE_FORMULA_EFFICIENCY) && has("Training loss"));
 }
 END_TEST
@@ -152,7 +152,7 @@ START_TEST(table_says_who_was_faster_and_who_differs)
 {
     cadre_report_table(&c, &text);
     ck_assert(has("equal (ddp:8) was fastest: 4.00 times as fast as base (single), "
-                  "efficiency 50 % on 8 ranks."));
+                  "efficiency 50 % on 8 ranks (unfair, on more ranks than cores)."));
     ck_assert(has("did NOT train the same as base: the loss at step 1"));
     ck_assert(has("fair: false for equal: 8 ranks of 1 core each, but there are 4"));
     ck_assert(has("equal (unfair)") && has(CADRE_FORMULA_OVERHEAD));
