@@ -27,7 +27,9 @@
  *
  * A plugin links nothing of the host; it reaches it through the tables of
  * <cadre/services.h>. It must not exit, abort, longjmp, set signal handlers or change
- * the environment. */
+ * the environment.
+ *
+ * lint: long file because the ABI is read as one text. */
 #ifndef CADRE_STRATEGY_H
 #define CADRE_STRATEGY_H
 

@@ -5,7 +5,7 @@ set -euo pipefail
 lint=$CADRE_SRC/tools/lint
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
-mkdir -p "$tree"/{core/base,core/model,core/tensor,core/train,plugins/p,tests/base,include/cadre}
+mkdir -p "$tree"/{core/base,core/model,core/tensor,core/train,plugins/p,tests/base,tests/model,include/cadre}
 cp "$CADRE_SRC"/.clang-format "$CADRE_SRC"/.clang-tidy "$tree"
 : >"$tree/covered"
 export LINT_COVERED=$tree/covered LINT_CACHE=$tree/cache
@@ -52,9 +52,8 @@ body() { # LINES: a function of so many lines
 for name in base/good model/good; do
     printf '%s\n' "$spdx" 'int good(void);' 'int good(void)' '{' '    return 0;' '}' \
         >"$tree/core/$name.c"
-    touch "$tree/tests/base/test_good.c"
+    echo "$spdx" >"$tree/tests/${name%/*}/test_good.c"
 done
-printf '%s\n' "$spdx" >"$tree/tests/base/test_good.c"
 
 for checker in sizes includes text tests; do
     passes $checker

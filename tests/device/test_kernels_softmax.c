@@ -199,6 +199,7 @@ END_TEST
 /* ---- embedding ----------------------------------------------------------------------
  */
 
+/* lint: long because the embedding and its gradient share their data */
 START_TEST(embedding)
 {
     enum { B = 3, T = 11, COUNT = 6, BEGIN = 2, POSITIONS = 16, POSITION = 2 };
