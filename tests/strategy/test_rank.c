@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/comm/launch.h"
+#include "tests/strategy/rank_fixture.h"
+#include "tests/support/check_main.h"
+
+static struct rank_fixture f;
+
+static void setup(void)
+{
+    rank_fixture_open(&f);
+}
+
+static void teardown(void)
+{
+    rank_fixture_close(&f);
+}
+
+START_TEST(training_lowers_the_loss_and_repeats)
+{
+    double first = 0, last = 0;
+    uint64_t hash = 0;
+    for (int run = 0; run < 2; run++) {
+        rank_fixture_start(&f);
+        first = rank_fixture_step(&f, 1).loss;
+        for (uint64_t step = 2; step <= 30; step++)
+            last = rank_fixture_step(&f, step).loss;
+        ck_assert_int_eq(cadre_rank_quiesce(&f.rank), CADRE_OK);
+        uint64_t now = rank_fixture_params(&f);
+        ck_assert(run == 0 || now == hash);
+        hash = now;
+        rank_fixture_stop(&f);
+    }
+    ck_assert_double_lt(last, 0.7 * first);
+}
+END_TEST
+
+START_TEST(a_batch_that_does_not_divide_names_both_keys)
+{
+    f.spec.micro_batch = _i ? 3 : 0;
+    cadre_status rc = cadre_rank_plan(&f.rank, &f.spec, 0, &f.err);
+    ck_assert_int_eq(rc, CADRE_E_INVALID);
+    ck_assert_ptr_nonnull(strstr(f.err.text, "train.global_batch = 8"));
+    ck_assert_ptr_nonnull(strstr(f.err.text, "train.micro_batch = "));
+    cadre_rank_fini(&f.rank);
+}
+END_TEST
+
+/* A rank may be given back at every stage, and a zeroed one too. */
+START_TEST(ends_at_every_stage)
+{
+    cadre_rank_fini(&f.rank);
+    ck_assert_int_eq(cadre_rank_plan(&f.rank, &f.spec, 0, &f.err), CADRE_OK);
+    rank_fixture_stop(&f);
+    f.spec.device.kind = "nonsense";
+    ck_assert_int_eq(cadre_rank_plan(&f.rank, &f.spec, 0, &f.err), CADRE_OK);
+    ck_assert_int_ne(cadre_rank_bind(&f.rank, NULL, 0, &f.err), CADRE_OK);
+    rank_fixture_stop(&f);
+    f.spec.device.kind = "cpu";
+    rank_fixture_start(&f);
+}
+END_TEST
+
+static cadre_status off_the_chunk(struct cadre_self *self, const struct cadre_plan *abi)
+{
+    (void)self;
+    return abi->place_range(abi->h, 0, CADRE_KIND_OPT, 1, 5, 0);
+}
+
+START_TEST(an_optimizer_range_begins_on_a_chunk)
+{
+    const struct cadre_strategy_ops ops = {.plan = off_the_chunk};
+    rank_fixture_plug(&f, "odd", CADRE_ROLE_DATA, 1, &ops);
+    ck_assert_int_eq(cadre_rank_plan(&f.rank, &f.spec, 0, &f.err), CADRE_OK);
+    ck_assert_int_eq(cadre_rank_bind(&f.rank, NULL, 0, &f.err), CADRE_E_UNSUPPORTED);
+    ck_assert_ptr_nonnull(
+        strstr(f.err.text, "begins at element 1, expected a multiple"));
+}
+END_TEST
+
+static cadre_status split_batch(struct cadre_self *self, const struct cadre_plan *abi)
+{
+    (void)self;
+    cadre_status rc = abi->use_axis(abi->h, "data", CADRE_BATCH_SPLIT);
+    return rc == CADRE_OK ? abi->claim(abi->h, "grad.reduce", "data", 0) : rc;
+}
+
+START_TEST(the_print_shows_placement_and_memory)
+{
+    const struct cadre_strategy_ops ops = {.plan = split_batch};
+    char *text = NULL;
+    size_t size;
+    rank_fixture_plug(&f, "data", CADRE_ROLE_DATA, 2, &ops);
+    ck_assert_int_eq(cadre_rank_plan(&f.rank, &f.spec, 1, &f.err), CADRE_OK);
+    FILE *out = open_memstream(&text, &size);
+    cadre_rank_print(&f.rank, out);
+    fclose(out);
+    ck_assert_ptr_nonnull(strstr(text, "rank 1 of 2  data 1/2"));
+    ck_assert_ptr_nonnull(strstr(text, "claims grad.reduce@data"));
+    ck_assert_ptr_nonnull(strstr(text, "micro-batches: 2 of 4, from 2, every 1"));
+    ck_assert_ptr_nonnull(strstr(text, "optimizer states"));
+    free(text);
+}
+END_TEST
+
+/* ---- two ranks ---- */
+
+static struct cadre_run_spec specs[2];
+static char said[2][1024];
+static bool speaks[2];
+static double sums[2];
+static bool differ; /* the ranks in what they run */
+
+static cadre_status rank_main(void *arg, int index, struct cadre_local_segment *segment)
+{
+    (void)arg;
+    struct cadre_rank rank;
+    struct cadre_comm *world = NULL;
+    struct cadre_error err = {0};
+    struct cadre_step_report report;
+    cadre_status rc = cadre_local_open(segment, index, &world, &err);
+    if (rc != CADRE_OK)
+        return rc;
+    rc = cadre_rank_plan(&rank, &specs[index], index, &err);
+    if (rc == CADRE_OK) {
+        rc = cadre_rank_bind(&rank, world, 0, &err);
+        if (rc == CADRE_OK) {
+            rank.wants_stop = index == 1;
+            rc = cadre_rank_step(&rank, 1, &report);
+            speaks[index] = cadre_rank_speaks_for(&rank, 0);
+            sums[index] = rc == CADRE_OK && report.stop ? report.loss : -1;
+        }
+        cadre_rank_fini(&rank);
+    }
+    snprintf(said[index], sizeof said[index], "%s", err.text);
+    world->ops->destroy(world);
+    return rc;
+}
+
+static cadre_status run_two(struct cadre_error *err)
+{
+    const struct cadre_local_config config = {.size = 2, .timeout_s = 20};
+    const struct cadre_strategy_ops ops = {.plan = split_batch};
+    rank_fixture_plug(&f, "data", CADRE_ROLE_DATA, 2, &ops);
+    specs[0] = f.spec;
+    specs[1] = f.spec;
+    specs[1].fingerprint += differ;
+    return cadre_launch_threads(&config, rank_main, NULL, err);
+}
+
+START_TEST(two_ranks_share_loss_and_votes)
+{
+    struct cadre_error err = {0};
+    cadre_status rc = run_two(&err);
+    ck_assert_msg(rc == CADRE_OK, "%s", err.text);
+    ck_assert_double_gt(sums[0], 0);
+    ck_assert_double_eq(sums[0], sums[1]);
+    ck_assert(speaks[0] && !speaks[1]);
+}
+END_TEST
+
+START_TEST(ranks_that_differ_are_found)
+{
+    struct cadre_error err = {0};
+    differ = true;
+    ck_assert_int_eq(run_two(&err), CADRE_E_INVALID);
+    for (int r = 0; r < 2; r++)
+        ck_assert_msg(strstr(said[r], "rank 1 does not run what rank 0 runs") != NULL,
+                      "%s", said[r]);
+}
+END_TEST
+
+Suite *test_suite(void)
+{
+    Suite *s = suite_create("rank");
+    TCase *tc = tcase_create("rank");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, training_lowers_the_loss_and_repeats);
+    tcase_add_loop_test(tc, a_batch_that_does_not_divide_names_both_keys, 0, 2);
+    tcase_add_test(tc, ends_at_every_stage);
+    tcase_add_test(tc, an_optimizer_range_begins_on_a_chunk);
+    tcase_add_test(tc, the_print_shows_placement_and_memory);
+    tcase_add_test(tc, two_ranks_share_loss_and_votes);
+    tcase_add_test(tc, ranks_that_differ_are_found);
+    suite_add_tcase(s, tc);
+    return s;
+}
