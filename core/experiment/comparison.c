@@ -114,7 +114,10 @@ static uint64_t chain_losses(const struct cadre_record *record)
 
 static bool same_bits(double a, double b)
 {
-    return memcmp(&a, &b, sizeof a) == 0;
+    uint64_t x, y;
+    memcpy(&x, &a, sizeof x);
+    memcpy(&y, &b, sizeof y);
+    return x == y;
 }
 
 static double loss_of(const struct cadre_record_step *step)

@@ -192,6 +192,7 @@ START_TEST(sentences_tell_equal_training)
     c.run[1].speedup = 1.004;
     cadre_report_sentences(&c, &text);
     ck_assert(has("base (single) and equal (ddp:8) took the same time a step."));
+    c.n = 3; /* all are freed */
 }
 END_TEST
 
