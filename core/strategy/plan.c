@@ -113,6 +113,12 @@ static cadre_status place_range(void *h, cadre_param_id param, uint32_t kind,
             "plugin '%s': range [%llu, +%llu) of '%s', which has %llu elements",
             s->plugin, (unsigned long long)begin, (unsigned long long)count, p->name,
             (unsigned long long)size);
+    struct cadre_share *share = &s->plan->param[param].share[kind];
+    if (share->placed)
+        return cadre_fail(
+            s->err, CADRE_E_UNSUPPORTED,
+            "plugin '%s' places '%s', which another plugin placed already", s->plugin,
+            p->name);
     if (kind == CADRE_KIND_OPT && count > 0 &&
         (begin % CADRE_NORM_CHUNK != 0 ||
          (count % CADRE_NORM_CHUNK != 0 && begin + count != size)))
@@ -122,12 +128,6 @@ static cadre_status place_range(void *h, cadre_param_id param, uint32_t kind,
             "of %d elements (range_unit)",
             s->plugin, (unsigned long long)begin, (unsigned long long)count, p->name,
             CADRE_NORM_CHUNK);
-    struct cadre_share *share = &s->plan->param[param].share[kind];
-    if (share->placed)
-        return cadre_fail(
-            s->err, CADRE_E_UNSUPPORTED,
-            "plugin '%s' places '%s', which another plugin placed already", s->plugin,
-            p->name);
     *share = (struct cadre_share){true, begin, count, space};
     return CADRE_OK;
 }
@@ -270,12 +270,10 @@ cadre_status cadre_rank_plan_finish(struct cadre_rank_plan *plan,
         plan->param[i].present = cadre_rank_plan_runs(plan, model->params[i].unit);
     for (uint32_t i = 0; i < plan->n_params; i++) {
         int32_t owner = model->params[i].tied_to;
-        if (owner >= 0 && plan->param[i].present != plan->param[owner].present)
-            return cadre_fail(
-                err, CADRE_E_UNSUPPORTED,
-                "tied weights '%s' and '%s' fall on different stages, which "
-                "is not yet supported; set model.tied = no",
-                model->params[owner].name, model->params[i].name);
+        if (owner >= 0 && plan->param[i].present && !plan->param[owner].present)
+            plan->param[owner].copied = true;
+        if (owner >= 0 && !plan->param[i].present && plan->param[owner].present)
+            plan->param[i].elsewhere = true;
     }
     return map_leaves(plan, request, err);
 }

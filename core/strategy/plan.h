@@ -38,6 +38,8 @@ struct cadre_share {
 
 struct cadre_plan_param {
     bool present; /* this rank runs the unit */
+    bool copied; /* not present, but an entry tied to it is: values are kept here too */
+    bool elsewhere; /* tied to an entry of this rank, and run by another stage */
     struct cadre_share share[4]; /* by CADRE_KIND_* */
 };
 

@@ -21,7 +21,8 @@ static struct cadre_share share_of(const struct cadre_model *model,
     const struct cadre_plan_param *at = &plan->param[param];
     struct cadre_share share = at->share[kind];
     bool tied = model->params[param].tied_to >= 0;
-    if (!at->present || (tied && kind != CADRE_KIND_GRAD))
+    bool here = at->present || (at->copied && kind == CADRE_KIND_PARAM);
+    if (!here || (tied && kind != CADRE_KIND_GRAD))
         return (struct cadre_share){.placed = share.placed};
     if (!share.placed)
         share.count = cadre_shape_count(&model->params[param].local);
@@ -45,6 +46,21 @@ static uint64_t kind_bytes(const struct cadre_model *model,
     return bytes;
 }
 
+/* Room for the largest gradient that comes from another stage. */
+static uint64_t tied_bytes(const struct cadre_model *model,
+                           const struct cadre_rank_plan *plan)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < model->n_params; i++) {
+        const struct cadre_share *share = &plan->param[i].share[CADRE_KIND_GRAD];
+        uint64_t count =
+            share->placed ? share->count : cadre_shape_count(&model->params[i].local);
+        if (plan->param[i].elsewhere && count > most)
+            most = count;
+    }
+    return padded(most * cadre_dtype_bytes(model->config.dtype));
+}
+
 void cadre_store_note(const struct cadre_model *model,
                       const struct cadre_rank_plan *plan,
                       enum cadre_optimizer_kind optimizer, struct cadre_ledger *ledger)
@@ -57,6 +73,9 @@ void cadre_store_note(const struct cadre_model *model,
     cadre_ledger_note(ledger, CADRE_SPACE_DEVICE,
                       optimizer == CADRE_OPTIMIZER_ADAMW ? 2 * opt : opt,
                       "optimizer states");
+    if (tied_bytes(model, plan))
+        cadre_ledger_note(ledger, CADRE_SPACE_DEVICE, tied_bytes(model, plan),
+                          "tied gradients");
 }
 
 void cadre_store_attach(struct cadre_store *store, uint32_t param, void *data)
@@ -92,6 +111,13 @@ static cadre_status lay_out(struct cadre_store *store,
     if (!data || !grad || !avg || !sq)
         return cadre_fail(err, CADRE_E_RESOURCE,
                           "no memory for parameters, gradients and optimizer states");
+    if (tied_bytes(store->model, store->plan)) {
+        store->tied =
+            cadre_ledger_alloc(store->ledger, CADRE_SPACE_DEVICE,
+                               tied_bytes(store->model, store->plan), "tied gradients");
+        if (!store->tied)
+            return cadre_fail(err, CADRE_E_RESOURCE, "no memory for tied gradients");
+    }
     store->grad_base = grad;
     for (uint32_t i = 0; i < store->model->n_params; i++) {
         struct cadre_store_param *p = &store->param[i];

@@ -27,6 +27,7 @@ struct cadre_store {
     struct cadre_ledger *ledger;
     size_t elem_bytes;
     struct cadre_store_param *param;
+    void *tied; /* a gradient from another stage, NULL where none comes */
     char *grad_base; /* of the whole gradients */
     size_t grad_bytes;
     size_t *grad_offset; /* per entry, SIZE_MAX when not in grad_base */

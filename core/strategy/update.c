@@ -7,43 +7,12 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/strategy/tied.h"
 
 static cadre_status run_sequential(void *h, const struct cadre_step *step)
 {
     struct cadre_rank *rank = h;
     return cadre_executor_sequential(rank->exec, step, &rank->failure);
-}
-
-/* Add a tied entry's gradient to its owner's, over the range this rank updates. Each
- * was reduced by itself, so the order of additions does not depend on the strategy. */
-static cadre_status add_tied(struct cadre_rank *rank)
-{
-    const struct cadre_store *store = &rank->store;
-    for (uint32_t i = 0; i < rank->model->n_params; i++) {
-        int32_t owner = rank->model->params[i].tied_to;
-        if (owner < 0 || !rank->plan.param[i].present)
-            continue;
-        struct cadre_share own =
-            cadre_store_share(store, (uint32_t)owner, CADRE_KIND_OPT);
-        struct cadre_share grads = cadre_store_share(store, i, CADRE_KIND_GRAD);
-        const struct cadre_store_param *p = &store->param[i];
-        const char *from = grads.placed ? p->grad_shard : p->grad;
-        void *to = cadre_store_opt_grad(store, (uint32_t)owner);
-        if (own.count == 0)
-            continue;
-        if (own.begin < grads.begin ||
-            own.begin + own.count > grads.begin + grads.count)
-            return cadre_fail(&rank->failure, CADRE_E_INTERNAL,
-                              "'%s' and its tied '%s' are placed differently",
-                              rank->model->params[owner].name,
-                              rank->model->params[i].name);
-        from += (own.begin - grads.begin) * store->elem_bytes;
-        cadre_status rc = rank->device->ops->tree_add(
-            rank->device, rank->model->config.dtype, to, to, from, (int64_t)own.count);
-        if (rc != CADRE_OK)
-            return rc;
-    }
-    return CADRE_OK;
 }
 
 bool cadre_rank_speaks_for_loss(const struct cadre_rank *rank)
@@ -227,8 +196,9 @@ cadre_status cadre_rank_step(struct cadre_rank *rank, uint64_t step,
     CADRE_TRY(cadre_executor_end(rank->exec, &rank->failure));
     CADRE_TRY(mean_loss(rank, report));
     optim = cadre_now_s();
-    CADRE_TRY(add_tied(rank));
+    CADRE_TRY(cadre_tied_add(rank));
     CADRE_TRY(update(rank, report));
+    CADRE_TRY(cadre_tied_copy(rank));
     report->times.optim_s = cadre_now_s() - optim;
     CADRE_TRY(cadre_chain_sync(&rank->chain, CADRE_SYNC_PARAMS));
     CADRE_TRY(cadre_chain_sync(&rank->chain, CADRE_SYNC_METRICS));

@@ -234,9 +234,9 @@ struct cadre_ops_svc {
     cadre_status (*topk)(struct cadre_ctx *, const struct cadre_buf *x,
                          const struct cadre_buf *values,
                          const struct cadre_buf *indices);
-    /* q (n, I8) = x (n) / scale, rounded to nearest even; scales (ceil(n / block), F32):
-     * largest magnitude of each block / 127. A block of zeros has scale 0; one that is
-     * not finite has scale NaN and comes back as NaN. */
+    /* q (n, I8) = x (n) / scale, rounded to nearest even; scales (ceil(n / block),
+     * F32): largest magnitude of each block / 127. A block of zeros has scale 0; one
+     * that is not finite has scale NaN and comes back as NaN. */
     cadre_status (*quantize)(struct cadre_ctx *, const struct cadre_buf *x,
                              uint64_t block, const struct cadre_buf *q,
                              const struct cadre_buf *scales);

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # A schedule from outside: two chunks a rank, activations handed on, backward in INPUT
 # and WEIGHT. It trains with the bits of the sequential one, alone and above ddp,
-# evaluates and saves; and one that breaks the rules is told which.
+# with tied weights on two stages, evaluates, saves and resumes; and one that breaks the
+# rules is told which.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
 
 plugin=$CADRE_BUILD/tests/plugins/.libs/split_schedule.so
-common="run.exact=yes train.steps=4 train.global_batch=8 model.tied=no"
+common="run.exact=yes train.steps=4 train.global_batch=8"
 
 # shellcheck disable=SC2086 # words
 run() { # NAME STATUS [s.k=v]...
@@ -29,6 +30,14 @@ for stack in "$plugin:1" "$plugin:2" "$plugin:2, ddp:2"; do
 done
 run split 0 "strategy.stack=$plugin:2" comm.ranks=processes train.recompute=block
 same sequential split
+
+# Another run's checkpoint, values of tied weights on both stages too; and untied ones.
+run on 0 "strategy.stack=$plugin:2" train.steps=6 "checkpoint.resume=$(last sequential)"
+run through 0 train.steps=6
+[ "$(losses through | tail -n 2)" = "$(losses on)" ] || fail "resumed otherwise"
+run llama 0 model.arch=llama
+run llama-split 0 model.arch=llama "strategy.stack=$plugin:2"
+same llama llama-split
 
 run overlap 2 "strategy.stack=$plugin:2" split_schedule.fault=overlap
 says overlap "runs unit 1 of the model 2 times"

@@ -108,13 +108,10 @@ static cadre_status plan_part(struct cadre_self *self, const struct cadre_plan *
 START_TEST(a_part_of_a_model_is_refused_in_words)
 {
     const struct cadre_strategy_ops ops = {.plan = plan_part};
-    struct cadre_eval eval = {
-        .inputs = inputs, .targets = targets, .batch = 1, .time = 16};
     rank_fixture_plug(&f, "pipe", CADRE_ROLE_OBSERVER, 1, &ops);
-    rank_fixture_start(&f);
-    ck_assert_int_eq(cadre_executor_eval(f.rank.exec, &eval, &f.err),
-                     CADRE_E_UNSUPPORTED);
-    ck_assert_ptr_nonnull(strstr(f.err.text, "cut into stages"));
+    ck_assert_int_eq(cadre_rank_plan(&f.rank, &f.spec, 0, &f.err), CADRE_OK);
+    ck_assert_int_eq(cadre_rank_bind(&f.rank, NULL, 0, &f.err), CADRE_E_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(f.err.text, "expected on exactly one stage"));
 }
 END_TEST
 

@@ -205,10 +205,16 @@ START_TEST(presence_follows_the_chunks)
 }
 END_TEST
 
-START_TEST(a_tied_head_stays_with_its_owner)
+/* Stage 0 owns the weight and waits for the head's gradient, stage 1 keeps a copy. */
+START_TEST(a_tied_head_leaves_its_owner)
 {
-    ck_assert_int_eq(one.abi.chunk(&one, 0, 2, 1, 0), CADRE_OK);
-    refused(cadre_rank_plan_finish(&plan, &request, &err), &err, "model.tied = no");
+    uint32_t end = model->n_units, head = model->n_params - 1;
+    ck_assert_int_eq(model->params[head].tied_to, 0);
+    ck_assert_int_eq(one.abi.chunk(&one, _i ? 2 : 0, _i ? end : 2, 1, 0), CADRE_OK);
+    ck_assert_int_eq(cadre_rank_plan_finish(&plan, &request, &err), CADRE_OK);
+    ck_assert_int_eq(plan.param[0].copied, _i);
+    ck_assert_int_eq(plan.param[head].elsewhere, !_i);
+    ck_assert_int_eq(plan.param[0].present, !_i);
 }
 END_TEST
 
@@ -272,7 +278,7 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, exact_needs_powers_of_two, 0, 8);
     tcase_add_test(tc, chunks_are_checked);
     tcase_add_test(tc, presence_follows_the_chunks);
-    tcase_add_test(tc, a_tied_head_stays_with_its_owner);
+    tcase_add_loop_test(tc, a_tied_head_leaves_its_owner, 0, 2);
     tcase_add_test(tc, ranges_are_inside_their_parameter);
     tcase_add_test(tc, planned_memory_is_noted_under_its_plugin);
     tcase_add_test(tc, levels_of_the_leaf_stack);

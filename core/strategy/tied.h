@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Weights with two uses. Each use has a gradient of its own, reduced by itself, and
+ * they are added once, before the norm. Where the uses run on different stages, the
+ * owner's stage gets the other gradient and gives the new values back; the other stage
+ * keeps a copy of the values under the owner's entry (struct cadre_plan_param, copied).
+ */
+#ifndef CADRE_STRATEGY_TIED_H
+#define CADRE_STRATEGY_TIED_H
+
+#include "core/strategy/rank.h"
+
+/* [collective: the schedule's axis] After sync(GRADS): owners' gradients become the
+ * sums over uses. Errors: those of the device and the communicator; CADRE_E_INTERNAL,
+ * said, uses placed differently. */
+cadre_status cadre_tied_add(struct cadre_rank *rank);
+
+/* [collective: the schedule's axis] After the update: copies get the owners' values. */
+cadre_status cadre_tied_copy(struct cadre_rank *rank);
+
+#endif
