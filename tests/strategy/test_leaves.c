@@ -223,6 +223,36 @@ START_TEST(loose_mode_adds_in_place)
 }
 END_TEST
 
+/* Under CYCLIC each leaf stands alone and comes back reduced; then the tree, or the row. */
+START_TEST(leaves_come_back)
+{
+    uint64_t n = (uint64_t)_i / 2;
+    plan.cyclic = true;
+    start((int64_t)n, _i % 2);
+    for (uint64_t i = 0; i < n; i++) {
+        bool final;
+        void *dst, *leaf;
+        int beta;
+        ck_assert_int_eq(cadre_leaves_open(&leaves, 2, &dst, &beta), CADRE_OK);
+        ck_assert_int_eq(beta, 0);
+        float *own = dst;
+        for (uint64_t e = 0; e < store.param[2].count; e++)
+            own[e] = value(2, i, e);
+        ck_assert_int_eq(cadre_leaves_close(&leaves, 2, &final, &leaf), CADRE_OK);
+        ck_assert_ptr_eq(leaf, dst);
+        size_t bytes = store.param[2].count * sizeof(float);
+        float *part = malloc(bytes);
+        memcpy(part, leaf, bytes);
+        ck_assert_int_eq(cadre_leaves_add(&leaves, 2, part), CADRE_OK);
+        ck_assert_int_eq(cadre_leaves_add(&leaves, 2, part), CADRE_E_INTERNAL);
+        free(part);
+    }
+    if (leaves.exact)
+        is_tree(2, n);
+    plan.cyclic = false;
+}
+END_TEST
+
 START_TEST(planned_bytes_are_taken)
 {
     uint64_t before = ledger.now_bytes;
@@ -254,6 +284,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, blocks_over_ranks_are_the_same_tree);
     tcase_add_test(tc, another_order_has_other_bits);
     tcase_add_test(tc, loose_mode_adds_in_place);
+    tcase_add_loop_test(tc, leaves_come_back, 2, 2 * MOST);
     tcase_add_test(tc, planned_bytes_are_taken);
     tcase_add_test(tc, a_detached_gradient_is_an_error);
     suite_add_tcase(s, tc);
