@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/experiment/arrange.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 #include "core/base/option_set.h"
 #include "core/base/path.h"
 #include "core/experiment/machine.h"
-#include "core/train/spec.h"
+#include "core/train/train.h"
 
 struct arranging {
     const struct cadre_arrange_request *request;
@@ -100,6 +101,17 @@ static cadre_status take_spec(struct arranging *a, size_t i, const char *name,
     return CADRE_OK;
 }
 
+/* What train --dry-run finds: placement, memory, conflicts. */
+static cadre_status plan_run(const struct cadre_spec *spec, struct cadre_error *err)
+{
+    FILE *nowhere = fopen("/dev/null", "w");
+    if (!nowhere)
+        return cadre_fail_errno(err, CADRE_E_IO, errno, "cannot open /dev/null");
+    cadre_status rc = cadre_train_dry_run(spec, nowhere, err);
+    fclose(nowhere);
+    return rc;
+}
+
 static cadre_status arrange_run(struct arranging *a, size_t i, const char *name,
                                 struct cadre_error *err)
 {
@@ -107,11 +119,12 @@ static cadre_status arrange_run(struct arranging *a, size_t i, const char *name,
     cadre_status rc;
     CADRE_TRY(check_name(name, err));
     rc = make_spec(a, name, &spec, err);
-    if (rc != CADRE_OK) {
+    if (rc == CADRE_OK)
+        rc = plan_run(spec, err);
+    if (rc != CADRE_OK)
         cadre_error_prefix(err, "run %s", name);
-        return rc;
-    }
-    rc = take_spec(a, i, name, spec, err);
+    else
+        rc = take_spec(a, i, name, spec, err);
     cadre_spec_destroy(spec);
 fail:
     return rc;

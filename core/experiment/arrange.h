@@ -23,7 +23,8 @@ struct cadre_arrangement {
 };
 
 /* Fill what the options say of `comparison`, which is given zeroed and ended by
- * cadre_comparison_fini, also on failure. Opens the data (and so fills its cache).
+ * cadre_comparison_fini, also on failure. Opens the data (and so fills its cache)
+ * and plans every run.
  * [main] Errors: CADRE_E_INVALID and those of cadre_spec_create; the text names the
  * run. */
 cadre_status cadre_arrange(const struct cadre_arrange_request *request,

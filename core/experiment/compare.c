@@ -29,7 +29,6 @@ struct job {
     const struct cadre_compared_run *run;
     const char *folder;
     int64_t micro_batch; /* 0: the run's own */
-    bool dry_run;
 };
 
 static cadre_status ended(const struct job *job, const struct cadre_child_end *end,
@@ -47,10 +46,9 @@ static cadre_status ended(const struct job *job, const struct cadre_child_end *e
     if (end->status == 0)
         return CADRE_OK;
     return cadre_fail(err, end->status == 2 ? CADRE_E_INVALID : CADRE_E_ABORTED,
-                      "run %s %s with exit status %d, for the reason above; its folder "
-                      "is '%s'",
-                      name, job->dry_run ? "is refused" : "failed", end->status,
-                      job->folder);
+                      "run %s failed with exit status %d, for the reason above; its "
+                      "folder is '%s'",
+                      name, end->status, job->folder);
 }
 
 static cadre_status run_child(const struct comparing *x, const struct job *job,
@@ -89,8 +87,6 @@ static cadre_status run_child(const struct comparing *x, const struct job *job,
         argv[n++] = "--set";
         argv[n++] = micro_batch;
     }
-    if (job->dry_run)
-        argv[n++] = "--dry-run";
     /* exec wants pointers to char and changes nothing */
     cadre_status rc =
         cadre_child_run(&x->watch, PROGRAM, (char *const *)argv, &end, err);
@@ -163,26 +159,9 @@ static cadre_status train_perturbation(struct comparing *x, struct cadre_error *
     return rc;
 }
 
-/* Every run is planned before one trains. */
-static cadre_status rehearse(const struct comparing *x, struct cadre_error *err)
-{
-    cadre_status rc = CADRE_OK;
-    for (size_t i = 0; rc == CADRE_OK && i < x->c.n; i++) {
-        char *folder = cadre_arrange_folder(x->request.out, x->c.run[i].name, 0);
-        struct job job = {.run = &x->c.run[i], .folder = folder, .dry_run = true};
-        if (folder)
-            rc = run_child(x, &job, err);
-        else
-            rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
-        free(folder);
-    }
-    return rc;
-}
-
 static cadre_status train_all(struct comparing *x, struct cadre_error *err)
 {
     cadre_status rc;
-    CADRE_TRY(rehearse(x, err));
     for (size_t i = 0; i < x->c.n; i++) {
         size_t more = (size_t)x->arrangement.repeats - 1;
         x->c.run[i].repeat_s = cadre_calloc(more, sizeof(double));
@@ -264,6 +243,11 @@ cadre_status cadre_compare(const struct cadre_options *options, const char *conf
     CADRE_TRY(cadre_arrange(&x.request, &x.c, &x.arrangement, err));
     if (!x.arrangement.resume)
         CADRE_TRY(refuse_old(&x, err));
+    if (cadre_path_make_dirs(x.request.out, err) != CADRE_OK) {
+        cadre_error_prefix(err, "--out");
+        rc = CADRE_E_INVALID; /* the user named it */
+        goto fail;
+    }
     cadre_child_watch_open(&x.watch);
     rc = train_all(&x, err);
     cadre_child_watch_close(&x.watch);

@@ -8,7 +8,7 @@
 
 /* Each run is `/proc/self/exe train CONF --run NAME --set ... --out OUT/runs/NAME`, one
  * after the other, so that it has the machine, its pools and its pages for itself;
- * repeats are interleaved. Before anything trains every run is planned (--dry-run).
+ * repeats are interleaved. Before anything trains every run is planned.
  * Then OUT/report.json, report.csv and report.html are written and the table goes to
  * stdout.
  *
