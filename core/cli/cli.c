@@ -12,7 +12,9 @@
 
 static cadre_status not_yet(const struct cadre_cli_args *args, struct cadre_error *err)
 {
-    return cadre_fail(err, CADRE_E_INVALID, "'%s' is not yet built", args->argv[1]);
+    return cadre_fail(err, CADRE_E_INVALID,
+                      "'%s' is not yet built; `cadre help` lists what is",
+                      args->argv[1]);
 }
 
 /* Options a command takes, as letters. */
@@ -55,12 +57,57 @@ static const struct command commands[] = {
 };
 #define N_COMMANDS (sizeof commands / sizeof commands[0])
 
-static void print_usage(FILE *out)
+static void print_command(const struct command *command)
 {
-    fprintf(out, "%s\n\nusage: cadre COMMAND ...\n\n", PACKAGE_STRING);
+    printf("  cadre %s%s%s\n      %s\n", command->name, *command->usage ? " " : "",
+           command->usage, command->summary);
+}
+
+static void print_usage(void)
+{
+    printf("%s: trains transformers under swappable parallelism strategies\n\nusage:\n",
+           PACKAGE_STRING);
     for (size_t i = 0; i < N_COMMANDS; i++)
-        fprintf(out, "  cadre %s %s\n      %s\n", commands[i].name, commands[i].usage,
-                commands[i].summary);
+        print_command(&commands[i]);
+    printf(
+        "\nCONF is an ini file; `cadre options` lists its keys. Exit status: 0 done,\n"
+        "1 the run failed, 2 wrong input, 3 runs differ, 4 stopped by a signal.\n");
+}
+
+/* What the flags of a command mean, those that it takes. */
+static void print_flags(const struct command *command)
+{
+    static const char *const flags[][2] = {
+        {TAKES_SET, "--set s.k=v  set option k of section s; wins over the file"},
+        {TAKES_OUT,
+         "--out DIR    the run's folder; without it runs/NAME, after the file"},
+        {TAKES_RUN, "--run NAME   with the settings of [run:NAME] of a comparison"},
+        {TAKES_DRY,
+         "--dry-run    print placement and memory of each rank, train nothing"},
+        {TAKES_FROM, "--from DIR   a run, checkpoint or model folder"},
+        {TAKES_PROMPT,
+         "--prompt TEXT  --tokens N (200)  --greedy: the likeliest token"},
+        {TAKES_JSON, "--json       for programs"},
+    };
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
+        if (strstr(command->takes, flags[i][0]))
+            printf("      %s\n", flags[i][1]);
+}
+
+static bool asks_for_help(const struct cadre_cli_args *args)
+{
+    for (int i = 2; i < args->argc; i++)
+        if (strcmp(args->argv[i], "--help") == 0 || strcmp(args->argv[i], "-h") == 0)
+            return true;
+    return false;
+}
+
+/* A full disk or a closed pipe shows when the results are flushed. */
+static cadre_status flush(cadre_status rc, struct cadre_error *err)
+{
+    if (fflush(stdout) != 0 && rc == CADRE_OK)
+        rc = cadre_fail(err, CADRE_E_IO, "cannot write the results to stdout");
+    return rc;
 }
 
 static const struct command *find_command(const char *name)
@@ -164,25 +211,25 @@ cadre_status cadre_cli(int argc, char **argv, struct cadre_error *err)
     if (argc < 2)
         return cadre_fail(err, CADRE_E_INVALID,
                           "expected a command; `cadre help` lists them");
-    if (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0) {
-        print_usage(stdout);
-        return CADRE_OK;
+    if (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0 ||
+        strcmp(argv[1], "-h") == 0) {
+        print_usage();
+        return flush(CADRE_OK, err);
     }
     if (strcmp(argv[1], "--version") == 0) {
         puts(PACKAGE_STRING);
-        return CADRE_OK;
+        return flush(CADRE_OK, err);
     }
     const struct command *command = find_command(argv[1]);
     if (!command)
         return unknown_command(argv[1], err);
+    if (asks_for_help(&args)) {
+        print_command(command);
+        print_flags(command);
+        return flush(CADRE_OK, err);
+    }
     cadre_status rc = parse(&args, command, err);
-    if (rc != CADRE_OK)
-        return rc;
-    rc = command->run(&args, err);
-    /* a full disk or a closed pipe shows when the results are flushed */
-    if (fflush(stdout) != 0 && rc == CADRE_OK)
-        rc = cadre_fail(err, CADRE_E_IO, "cannot write the results to stdout");
-    return rc;
+    return rc == CADRE_OK ? flush(command->run(&args, err), err) : rc;
 }
 
 int cadre_cli_exit_code(cadre_status rc)

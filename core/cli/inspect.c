@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `cadre inspect PATH`: what a plugin, checkpoint, model folder, run folder, ECG record or
- * data file is. The kind is told by what is there, never by the name alone. */
+/* `cadre inspect PATH`: what a plugin, checkpoint, model folder, run folder, data set
+ * or file is. Folders are told by what is in them. */
 #include "core/cli/cli.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,8 @@
 #include "core/base/path.h"
 #include "core/checkpoint/checkpoint.h"
 #include "core/checkpoint/hf.h"
+#include "core/data/cache_format.h"
+#include "core/data/record_list.h"
 #include "core/data/token_file.h"
 #include "core/data/wfdb_annotation.h"
 #include "core/data/wfdb_header.h"
@@ -32,15 +35,12 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-static cadre_status show_plugin(const char *path, struct cadre_error *err)
+static cadre_status show_plugin(const char *name, struct cadre_error *err)
 {
     static const char *const roles[] = {"?",     "placement", "schedule",
                                         "intra", "data",      "observer"};
     const struct cadre_plugin_handle *plugin;
-    char *full = strchr(path, '/') ? cadre_strdup(path) : cadre_format("./%s", path);
-    cadre_status rc = full ? cadre_plugin_load(full, "", &plugin, err)
-                           : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
-    free(full);
+    cadre_status rc = cadre_plugin_load(name, "", &plugin, err);
     if (rc != CADRE_OK)
         return rc;
     const struct cadre_plugin *d = &plugin->desc;
@@ -55,6 +55,15 @@ static cadre_status show_plugin(const char *path, struct cadre_error *err)
         printf("  %s.%s = %s   %s\n", plugin->name, o->key, o->def, o->help);
     }
     return CADRE_OK;
+}
+
+static cadre_status show_plugin_file(const char *path, struct cadre_error *err)
+{
+    char *full = strchr(path, '/') ? cadre_strdup(path) : cadre_format("./%s", path);
+    cadre_status rc = full ? show_plugin(full, err)
+                           : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+    free(full);
+    return rc;
 }
 
 static void show_tensors(const struct cadre_safetensors *file)
@@ -197,6 +206,69 @@ static cadre_status show_tokens(const char *path, struct cadre_error *err)
     return CADRE_OK;
 }
 
+/* "100: 30:05, MLII V5, 2273 beats" */
+static cadre_status show_record_line(const char *path, const char *name,
+                                     struct cadre_error *err)
+{
+    struct cadre_wfdb_header header = {0};
+    cadre_status rc = cadre_wfdb_header_read(path, &header, err);
+    if (rc != CADRE_OK)
+        return rc;
+    double seconds = (double)header.samples / header.frequency;
+    printf("  %-16s %7.1f s at %g Hz,", name, seconds, header.frequency);
+    for (int32_t i = 0; i < header.signals; i++)
+        printf(" %s", header.signal[i].description);
+    printf("\n");
+    cadre_wfdb_header_fini(&header);
+    return CADRE_OK;
+}
+
+static cadre_status show_records(const struct cadre_record_list *list,
+                                 struct cadre_error *err)
+{
+    cadre_status rc = CADRE_OK;
+    printf("data set: %zu ECG records (data.format = wfdb)\n", list->count);
+    for (size_t i = 0; rc == CADRE_OK && i < list->count; i++) {
+        char *path = cadre_format("%s/%s.hea", list->folder, list->names[i]);
+        rc = path ? show_record_line(path, list->names[i], err)
+                  : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+        free(path);
+    }
+    return rc;
+}
+
+/* Files that only their bytes tell: a token cache, or something to train on as text. */
+static cadre_status show_bytes(const char *path, struct cadre_error *err)
+{
+    struct cadre_cache_header header = {0};
+    unsigned char part[65536] = {0};
+    FILE *file = fopen(path, "rbe");
+    struct stat status;
+    if (!file || fstat(fileno(file), &status) != 0) {
+        cadre_fail_errno(err, CADRE_E_INVALID, errno, "cannot read '%s'", path);
+        if (file)
+            fclose(file);
+        return CADRE_E_INVALID;
+    }
+    size_t n = fread(part, 1, sizeof part, file);
+    fclose(file);
+    memcpy(&header, part, sizeof header);
+    if (n >= sizeof header &&
+        memcmp(header.magic, cadre_cache_magic, sizeof header.magic) == 0)
+        printf(
+            "cache of a tokenised data set: %llu records, %lld bytes; it is made anew "
+            "where it is missing\n",
+            (unsigned long long)header.record_count, (long long)status.st_size);
+    else if (n > 0 && !memchr(part, 0, n))
+        printf("text of %lld bytes (data.format = text)\n", (long long)status.st_size);
+    else
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "'%s' is %s; expected a plugin (.so), .safetensors, a record "
+                          "(.hea), tokens (.bin), a token cache or a text",
+                          path, n > 0 ? "no file that Cadre knows" : "an empty file");
+    return CADRE_OK;
+}
+
 static cadre_status show_folder(const char *path, struct cadre_error *err)
 {
     if (has(path, "state.json"))
@@ -205,37 +277,64 @@ static cadre_status show_folder(const char *path, struct cadre_error *err)
         return show_run(path, err);
     if (has(path, "config.json"))
         return show_model_folder(path, err);
-    return cadre_fail(
-        err, CADRE_E_INVALID,
-        "'%s' is a folder without state.json (checkpoint), config.ini (run) or "
-        "config.json (model)",
-        path);
+    struct cadre_record_list list = {0};
+    cadre_status rc = cadre_record_list_init(path, &list, err);
+    if (rc == CADRE_OK)
+        rc = show_records(&list, err);
+    else
+        cadre_fail(
+            err, rc,
+            "'%s' is a folder without state.json (checkpoint), config.ini (run), "
+            "config.json (model) or .hea files (ECG records)",
+            path);
+    cadre_record_list_fini(&list);
+    return rc;
 }
 
-cadre_status cadre_cli_inspect(const struct cadre_cli_args *args,
-                               struct cadre_error *err)
+/* Is it the name of a plugin that can be found? */
+static bool is_plugin(const char *name)
+{
+    bool found = false;
+    char **names = cadre_plugin_list("");
+    for (char **n = names; n && *n; n++) {
+        found |= strcmp(*n, name) == 0;
+        free(*n);
+    }
+    free(names);
+    return found;
+}
+
+static cadre_status show_path(const char *path, struct cadre_error *err)
 {
     static const struct {
         const char *end;
         cadre_status (*show)(const char *, struct cadre_error *);
     } files[] = {
-        {".so", show_plugin},
+        {".so", show_plugin_file},
         {".safetensors", show_safetensors},
         {".hea", show_record},
         {".bin", show_tokens},
     };
-    const char *path = args->conf;
     struct stat status;
     if (stat(path, &status) != 0)
-        return cadre_fail(err, CADRE_E_INVALID, "'%s' does not exist", path);
+        return is_plugin(path)
+                   ? show_plugin(path, err)
+                   : cadre_fail(err, CADRE_E_INVALID,
+                                "'%s' does not exist, nor is it a plugin", path);
     if (S_ISDIR(status.st_mode))
         return show_folder(path, err);
+    if (!S_ISREG(status.st_mode))
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "'%s' is neither a folder nor a regular file", path);
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
         if (ends_with(path, files[i].end))
             return files[i].show(path, err);
-    return cadre_fail(
-        err, CADRE_E_INVALID,
-        "'%s': expected a folder, or a file ending in .so, .safetensors, .hea "
-        "or .bin",
-        path);
+    return show_bytes(path, err);
+}
+
+cadre_status cadre_cli_inspect(const struct cadre_cli_args *args,
+                               struct cadre_error *err)
+{
+    cadre_status rc = show_path(args->conf, err);
+    return rc == CADRE_E_IO ? CADRE_E_INVALID : rc;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bytes of a cache file, and the writer that makes them; for cache*.c only. */
+/* The bytes of a cache file, and the writer that makes them; for cache*.c, and
+ * for what shows a cache to the user. */
 #ifndef CADRE_DATA_CACHE_FORMAT_H
 #define CADRE_DATA_CACHE_FORMAT_H
 

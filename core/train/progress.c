@@ -2,6 +2,7 @@
 #include "core/train/progress.h"
 
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
@@ -52,6 +53,40 @@ static void format_left(double seconds, char *out, size_t size)
         snprintf(out, size, "%ld:%02ld", s / 60, s % 60);
 }
 
+/* Columns of the terminal, 80 where it does not say. */
+static int terminal_columns(void)
+{
+    struct winsize size;
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+        return size.ws_col;
+    return 80;
+}
+
+/* One line that never wraps: the bar gives way first, then the name, then the end. */
+static void compose(struct cadre_progress *progress, int64_t step, const char *figures)
+{
+    const struct cadre_spec *spec = progress->spec;
+    int room = terminal_columns() - 1 - (int)strlen(figures);
+    int name = (int)strlen(spec->name);
+    int most = (int)sizeof progress->line - 8;
+    char cells[BAR_CELLS + 4] = "";
+    int width = room - name - 4 < BAR_CELLS ? room - name - 4 : BAR_CELLS;
+    if (width >= 4) {
+        int full = (int)(width * step / (spec->steps > 0 ? spec->steps : 1));
+        cells[0] = ' ';
+        cells[1] = '[';
+        for (int i = 0; i < width; i++)
+            cells[i + 2] = i < full ? '#' : '.';
+        cells[width + 2] = ']';
+        cells[width + 3] = 0;
+    }
+    char line[sizeof progress->line];
+    snprintf(line, sizeof line, "%.*s%s %s", name < room - 1 ? name : 0, spec->name,
+             cells, figures);
+    most = terminal_columns() - 1 < most ? terminal_columns() - 1 : most;
+    snprintf(progress->line, sizeof progress->line, "\r\033[K%.*s", most, line);
+}
+
 void cadre_progress_step(struct cadre_progress *progress, int64_t step,
                          const struct cadre_step_report *report,
                          const struct cadre_valid_result *valid)
@@ -60,12 +95,12 @@ void cadre_progress_step(struct cadre_progress *progress, int64_t step,
     int64_t done = step - progress->first_step;
     double per_step = (cadre_now_s() - progress->start_s) / (double)(done ? done : 1);
     double rate = (double)(spec->run.global_batch * spec->run.time) / per_step;
-    char left[32], extra[48] = "";
+    char left[32], extra[48] = "", figures[160];
     format_left(per_step * (double)(spec->steps - step), left, sizeof left);
     if (valid->has)
         snprintf(extra, sizeof extra, "  valid %.4f", valid->loss);
+    bool due = step % progress->every == 0 || step == spec->steps || done == 1;
     if (!progress->bar) {
-        bool due = step % progress->every == 0 || step == spec->steps || done == 1;
         if (due || valid->has)
             cadre_log(CADRE_LOG_INFO, "train",
                       "%s: step %lld/%lld  loss %.4f%s  %.0f tokens/s  %s left",
@@ -73,15 +108,13 @@ void cadre_progress_step(struct cadre_progress *progress, int64_t step,
                       extra, rate, left);
         return;
     }
-    char cells[BAR_CELLS + 1];
-    int full = spec->steps > 0 ? (int)(BAR_CELLS * step / spec->steps) : BAR_CELLS;
-    for (int i = 0; i < BAR_CELLS; i++)
-        cells[i] = i < full ? '#' : '.';
-    cells[BAR_CELLS] = 0;
-    snprintf(progress->line, sizeof progress->line,
-             "\r\033[K%s [%s] %lld/%lld  loss %.4f%s  %.0f tokens/s  %s left",
-             spec->name, cells, (long long)step, (long long)spec->steps, report->loss,
-             extra, rate, left);
+    /* the bar's next line would wipe it away */
+    if (valid->has)
+        cadre_log(CADRE_LOG_INFO, "train", "step %lld  loss %.4f%s", (long long)step,
+                  report->loss, extra);
+    snprintf(figures, sizeof figures, "%lld/%lld  loss %.4f  %.0f tokens/s  %s left",
+             (long long)step, (long long)spec->steps, report->loss, rate, left);
+    compose(progress, step, figures);
     put(progress->line);
 }
 

@@ -1,0 +1,148 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Every file of conf/ runs, for a few steps of a small model; eval, generate, inspect,
+# options, doctor and the help; what a terminal and a closed pipe get.
+set -euo pipefail
+cadre=$CADRE_BUILD/cadre
+conf=$CADRE_SRC/conf
+data=${CADRE_TEST_DATA:-/nonexistent}
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+cd "$tmp"
+
+fail() {
+    echo "FAIL: $*"
+    exit 1
+}
+
+# run NAME ARGUMENT...: `cadre ARGUMENT...` succeeds; NAME.out and NAME.err keep its text.
+run() {
+    local name=$1
+    shift
+    "$cadre" "$@" >"$name.out" 2>"$name.err" || {
+        cat "$name.err"
+        fail "cadre $* ends with status $?"
+    }
+}
+
+# has NAME PATTERN: NAME.out has such a line.
+has() {
+    grep -qE "$2" "$1.out" || {
+        cat "$1.out"
+        fail "$1: no line with '$2'"
+    }
+}
+
+small=(--set model.layers=1 --set model.channels=32 --set model.heads=2)
+few=(--set train.steps=3 --set train.eval_batches=1 --set data.cache="$tmp/cache"
+    --set optim.warmup=1)
+
+# smoke NAME SETTING...: conf/NAME.ini is planned as it stands and trained small.
+smoke() {
+    local name=$1
+    shift
+    run "$name-plan" train "$conf/$name.ini" --out "$name" --dry-run "$@"
+    has "$name-plan" "$name: .*parameters, [0-9]+ steps"
+    [ ! -e "$name" ] || fail "$name: --dry-run leaves a folder"
+    run "$name-train" train "$conf/$name.ini" --out "$name" "${small[@]}" "${few[@]}" "$@"
+    has "$name-train" "3 steps with .* done, in '$name'"
+    run "$name-inspect" inspect "$name"
+    has "$name-inspect" '"steps": 3'
+    run "$name-point" inspect "$name/checkpoints/step-00000003"
+    has "$name-point" "^checkpoint: 3 steps, .*every checksum is right"
+}
+
+# ---- on text that is always there ----
+seq 1 20000 >data.txt
+text=(--set data.path=data.txt)
+smoke shakespeare "${text[@]}"
+run text-eval eval "$conf/shakespeare.ini" --out shakespeare "${small[@]}" "${few[@]}" \
+    "${text[@]}" --json
+grep -q '"bigram_entropy": [0-9]' text-eval.out || fail "eval --json has no bigram entropy"
+for again in one two; do
+    run $again generate "$conf/shakespeare.ini" --from shakespeare "${text[@]}" \
+        "${small[@]}" --prompt 123 --tokens 20
+done
+cmp one.out two.out || fail "the same prompt and seed give another text"
+[ "$(head -c 3 one.out)" = 123 ] || fail "generate does not begin with its prompt"
+
+# ---- on heartbeats ----
+if [ -e "$data/mitdb/119.hea" ]; then
+    export CADRE_MITDB=$data/mitdb
+    smoke ecg-foundation
+    smoke ecg-vbd
+    smoke compare-ecg --run ddp
+    smoke quickstart --run ddp-exact
+    run ecg-eval eval "$conf/ecg-foundation.ini" --from ecg-foundation "${small[@]}" \
+        "${few[@]}"
+    has ecg-eval "^validation records +119, 209$"
+    has ecg-eval "^bigram entropy +0.840219 nats"
+    run vbd-eval eval "$conf/ecg-vbd.ini" --from ecg-vbd "${small[@]}" "${few[@]}"
+    has vbd-eval "^class +sensitivity +pos. pred. +F1 "
+    has vbd-eval "^ventricular "
+    run records inspect "$data/mitdb"
+    has records "^data set: 7 ECG records"
+    has records "^  119 .*1805.6 s at 360 Hz, MLII V1"
+    run record inspect "$data/mitdb/119.hea"
+    has record "2094 annotations, 1987 beats"
+    run cache inspect "$(echo cache/*.cache | cut -d' ' -f1)"
+    has cache "^cache of a tokenised data set: [0-9]+ records"
+else
+    echo "SKIP: no ECG records in CADRE_TEST_DATA"
+fi
+
+# ---- published weights ----
+if [ -e "$data/weights/stories260K-hf/config.json" ]; then
+    printf '[data]\ntokenizer = %s\n' "$data/weights/stories260K/tok512.bin" >stories.ini
+    run stories generate stories.ini --from "$data/weights/stories260K-hf" --greedy \
+        --tokens 200
+    (cat "$data/weights/stories260K/expected_greedy_200.txt" && echo) | cmp - stories.out ||
+        fail "stories260K does not tell its published story"
+    run folder inspect "$data/weights/stories260K-hf"
+    has folder "llama, 5 layers, 64 channels, 8 heads .4 key/value.*vocabulary 512"
+    run tensors inspect "$data/weights/stories260K-hf/model.safetensors"
+    has tensors "^  [0-9]+ tensors, 2[0-9]+ elements"
+else
+    echo "SKIP: no weights in CADRE_TEST_DATA"
+fi
+
+# ---- what the machine and the program have ----
+run text inspect data.txt
+has text "^text of [0-9]+ bytes"
+run plugin inspect ddp
+has plugin "^strategy plugin .*ddp"
+"$cadre" options >options.out
+for key in $(sed -n 's/^  \([a-z][a-z0-9_]*\) .*/\1/p' options.out); do
+    grep -qw "$key" "$CADRE_SRC/docs/configuration.md" ||
+        fail "docs/configuration.md does not have the option $key"
+done
+run doctor doctor
+has doctor "^yes +plugin +ddp "
+has doctor "^no +cuda "
+run findings doctor --json
+has findings '"area": "cpu"'
+if command -v python3 >/dev/null; then
+    python3 -m json.tool <findings.out >/dev/null || fail "doctor --json is no JSON"
+    python3 -m json.tool <text-eval.out >/dev/null || fail "eval --json is no JSON"
+fi
+for command in train compare plan eval generate check inspect options doctor; do
+    run help "$command" --help
+    has help "^  cadre $command"
+done
+run help --help
+run version --version
+has version "^cadre [0-9]"
+
+# ---- where output goes ----
+status=0
+"$cadre" options >/dev/full 2>full.err || status=$?
+[ $status -eq 1 ] && grep -q "cannot write" full.err || fail "a full disk: status $status"
+"$cadre" options 2>head.err | head -1 >/dev/null || true
+[ ! -s head.err ] || fail "| head: $(cat head.err)"
+run bar train "$conf/shakespeare.ini" --out bar "${small[@]}" "${few[@]}" "${text[@]}" \
+    --set log.progress=yes --set run.name=a-name-of-more-letters-than-most-runs-have
+tr '\r' '\n' <bar.err | sed 's/\x1b\[K//' >lines
+grep -q "3/3  loss" lines || fail "no bar"
+if grep -E '^.{80}' lines; then
+    fail "a line of the bar is wider than a terminal"
+fi
