@@ -11,7 +11,8 @@
 /* Run the command in argv. On failure err holds the one line for the user. [main] */
 cadre_status cadre_cli(int argc, char **argv, struct cadre_error *err);
 
-/* 0 done, 1 the run failed, 2 wrong input, 3 a comparison differs, 4 stopped by a signal. */
+/* 0 done, 1 the run failed, 2 wrong input, 3 a comparison differs, 4 stopped by a
+ * signal. */
 int cadre_cli_exit_code(cadre_status rc);
 
 /* Arguments common to the commands that take an ini file. */
@@ -40,7 +41,8 @@ void cadre_cli_run_name(const struct cadre_cli_args *args, char *out,
                         unsigned long size);
 
 /* One rank with trained parameters, for eval and generate: those of --from, else of
- * model.init, else of the run that CONF made. cadre_rank_fini, then cadre_spec_destroy. */
+ * model.init, else of the run that CONF made. cadre_rank_fini, then
+ * cadre_spec_destroy. */
 cadre_status cadre_cli_load_model(const struct cadre_cli_args *args, bool need_data,
                                   struct cadre_spec **spec, struct cadre_rank *rank,
                                   struct cadre_error *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `cadre generate`: sample text, one token at a time from the model's distribution, or the
- * likeliest with --greedy. The whole prefix is computed anew for every token. */
+/* `cadre generate`: sample text, one token at a time from the model's distribution,
+ * or the likeliest with --greedy. The whole prefix is computed anew for every token. */
 #include "core/cli/cli.h"
 
 #include <errno.h>

@@ -92,10 +92,10 @@ static cadre_status show_checkpoint(const char *path, struct cadre_error *err)
         rc = cadre_checkpoint_verify(checkpoint, err);
     if (rc == CADRE_OK) {
         const struct cadre_checkpoint_state *state = cadre_checkpoint_state(checkpoint);
-        printf(
-            "checkpoint: %llu steps, %llu samples, seed %llu; every checksum is right\n",
-            (unsigned long long)state->step, (unsigned long long)state->samples,
-            (unsigned long long)state->seed);
+        printf("checkpoint: %llu steps, %llu samples, seed %llu; "
+               "every checksum is right\n",
+               (unsigned long long)state->step, (unsigned long long)state->samples,
+               (unsigned long long)state->seed);
         for (size_t i = 0; i < state->n_values; i++)
             printf("  %s = %s\n", state->values[i].key, state->values[i].value);
         show_tensors(cadre_checkpoint_model(checkpoint));

@@ -14,8 +14,8 @@ struct cadre_progress {
     char line[256]; /* the bar as drawn */
 };
 
-/* Start at step `first_step` (steps done before this process). log.progress says whether a
- * bar is drawn: auto draws one when stderr is a terminal. */
+/* Start at step `first_step` (steps done before this process). log.progress says
+ * whether a bar is drawn: auto draws one when stderr is a terminal. */
 void cadre_progress_init(struct cadre_progress *progress, const struct cadre_spec *spec,
                          int64_t first_step);
 

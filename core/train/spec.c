@@ -12,10 +12,11 @@
 #include "core/base/path.h"
 #include "core/checkpoint/hf.h"
 
-/* ---- strategies ---------------------------------------------------------------------- */
+/* ---- strategies
+ * ---------------------------------------------------------------------- */
 
-/* A plugin's section may stand in a file whose stack does not use it: it is accepted when
- * such a plugin exists, and checked when it is used. */
+/* A plugin's section may stand in a file whose stack does not use it: it is accepted
+ * when such a plugin exists, and checked when it is used. */
 static cadre_status allow_plugin_sections(struct cadre_spec *spec,
                                           const char *plugin_path,
                                           struct cadre_error *err)
@@ -77,7 +78,8 @@ static cadre_status load_stack(struct cadre_spec *spec, struct cadre_error *err)
     return rc;
 }
 
-/* ---- data ------------------------------------------------------------------------------ */
+/* ---- data
+ * ------------------------------------------------------------------------------ */
 
 static cadre_status open_data(struct cadre_spec *spec, struct cadre_error *err)
 {
@@ -120,15 +122,16 @@ static cadre_status open_data(struct cadre_spec *spec, struct cadre_error *err)
     return CADRE_OK;
 }
 
-/* ---- model ----------------------------------------------------------------------------- */
+/* ---- model
+ * ----------------------------------------------------------------------------- */
 
 static bool is_set(const struct cadre_options *o, const char *name)
 {
     return strcmp(cadre_options_source(o, name), "default") != 0;
 }
 
-/* The shape of a Hugging Face folder wins over defaults; a key that somebody set must agree
- * with it. */
+/* The shape of a Hugging Face folder wins over defaults; a key that somebody set must
+ * agree with it. */
 static cadre_status model_from_folder(struct cadre_spec *spec, const char *dir,
                                       struct cadre_error *err)
 {
@@ -238,8 +241,8 @@ static cadre_status match_data(struct cadre_spec *spec, struct cadre_error *err)
     if (info->train_samples == 0)
         return cadre_fail(
             err, CADRE_E_INVALID,
-            "data.path = %s: expected samples to train on, found none: after validation "
-            "is held back, less than one sequence of %lld tokens is left (model.context, "
+            "data.path = %s: expected training samples, found none: beside validation "
+            "less than one sequence of %lld tokens is left (model.context, "
             "data.window, data.valid_fraction)",
             cadre_options_str(spec->options, "data.path"), (long long)info->seq_len);
     m->classes = classify ? info->classes : 0;
@@ -268,7 +271,8 @@ static cadre_status make_model(struct cadre_spec *spec, struct cadre_error *err)
     return CADRE_OK;
 }
 
-/* ---- training -------------------------------------------------------------------------- */
+/* ---- training
+ * -------------------------------------------------------------------------- */
 
 static enum cadre_lr_schedule schedule_of(const char *name)
 {

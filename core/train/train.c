@@ -152,8 +152,8 @@ static cadre_status record(struct cadre_rank *rank, const struct run *run,
     return rc;
 }
 
-/* A rank that ends because another told it so lets that one speak first: its abort is what
- * ends the wait. */
+/* A rank that ends because another told it so lets that one speak first: its abort is
+ * what ends the wait. */
 static void await_reason(struct cadre_comm *world)
 {
     struct cadre_error reason = {0};

@@ -14,8 +14,8 @@ struct cadre_train_place {
 };
 
 /* Train. Leaves the files of a run in spec->out (design: config.ini, metrics.jsonl,
- * summary.json, checkpoints/). [main] Errors: what the parts give; CADRE_E_STOPPED after a
- * signal, once a checkpoint is written; CADRE_E_NUMERIC. */
+ * summary.json, checkpoints/). [main] Errors: what the parts give; CADRE_E_STOPPED
+ * after a signal, once a checkpoint is written; CADRE_E_NUMERIC. */
 cadre_status cadre_train(const struct cadre_spec *spec,
                          const struct cadre_train_place *place,
                          struct cadre_error *err);
@@ -24,13 +24,13 @@ cadre_status cadre_train(const struct cadre_spec *spec,
 cadre_status cadre_train_dry_run(const struct cadre_spec *spec, FILE *out,
                                  struct cadre_error *err);
 
-/* The folder of parameters that `from` means: a run's latest complete checkpoint, or `from`
- * itself (a checkpoint, a Hugging Face folder). *out is the caller's. */
+/* The folder of parameters that `from` means: a run's latest complete checkpoint, or
+ * `from` itself (a checkpoint, a Hugging Face folder). *out is the caller's. */
 cadre_status cadre_train_find_params(const char *from, char **out,
                                      struct cadre_error *err);
 
-/* A bound single rank with the parameters of model.init, or initial ones where it is empty.
- * For eval and generate; cadre_rank_fini ends it. spec must be of one rank. */
+/* A bound single rank with the parameters of model.init, or initial ones where it is
+ * empty. For eval and generate; cadre_rank_fini ends it. spec must be of one rank. */
 cadre_status cadre_train_load_rank(const struct cadre_spec *spec,
                                    struct cadre_rank *rank, struct cadre_error *err);
 
