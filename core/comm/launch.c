@@ -48,12 +48,16 @@ static void *member_main(void *arg)
     return NULL;
 }
 
-static int start(struct member *m)
+static int start(struct member *m, const struct cadre_launch_place *place)
 {
     pthread_attr_t attr;
+    int failed = 0;
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK_BYTES);
-    int failed = pthread_create(&m->thread, &attr, member_main, m);
+    if (place && place->pinned)
+        failed = pthread_attr_setaffinity_np(&attr, sizeof place->cpus, &place->cpus);
+    if (!failed)
+        failed = pthread_create(&m->thread, &attr, member_main, m);
     pthread_attr_destroy(&attr);
     m->started = !failed;
     return failed;
@@ -70,6 +74,7 @@ static cadre_status outcome(const struct crew *crew, bool not_started)
 }
 
 cadre_status cadre_launch_threads(const struct cadre_local_config *config,
+                                  const struct cadre_launch_place *place,
                                   cadre_rank_main main, void *arg,
                                   struct cadre_error *err)
 {
@@ -89,7 +94,7 @@ cadre_status cadre_launch_threads(const struct cadre_local_config *config,
     int failed = 0;
     for (int r = 0; r < config->size && !failed; r++) {
         members[r] = (struct member){.crew = &crew, .rank = r};
-        failed = start(&members[r]);
+        failed = start(&members[r], place ? &place[r] : NULL);
         if (failed)
             cadre_local_segment_fail(crew.segment, r, "could not be started");
     }

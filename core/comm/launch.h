@@ -12,7 +12,19 @@
 #ifndef CADRE_COMM_LAUNCH_H
 #define CADRE_COMM_LAUNCH_H
 
+#include <sched.h>
+
 #include "core/comm/local.h"
+
+#define CADRE_LAUNCH_VARIABLES 64
+
+/* How one rank starts. Zero-initialised: as the launcher. */
+struct cadre_launch_place {
+    /* "NAME=value", in place of the launcher's own; ended by NULL; processes only */
+    char *variable[CADRE_LAUNCH_VARIABLES + 1];
+    bool pinned; /* `cpus` is where its first thread starts; others inherit it */
+    cpu_set_t cpus;
+};
 
 /* What a rank does; its return value is the rank's status. */
 typedef cadre_status (*cadre_rank_main)(void *arg, int rank,
@@ -21,18 +33,21 @@ typedef cadre_status (*cadre_rank_main)(void *arg, int rank,
 /* Run `main` on config->size threads and wait for all. Returns the status of the rank
  * that failed first by itself (not CADRE_E_ABORTED), or CADRE_OK; err has the world's
  * first failure: the text given to `abort` or found by the communicator, else "rank N
- * failed". config->processes is taken as false. */
+ * failed". config->processes is taken as false. place (config->size) may be NULL; its
+ * variables are not looked at. */
 cadre_status cadre_launch_threads(const struct cadre_local_config *config,
+                                  const struct cadre_launch_place *place,
                                   cadre_rank_main main, void *arg,
                                   struct cadre_error *err);
 
 /* Run argv (argv[0] is for show, /proc/self/exe is executed) config->size times and
  * wait. config->processes is taken as true. Exit codes of the children map back: 0 OK,
  * 2 INVALID, 4 STOPPED, others COMM; a child killed by a signal gives CADRE_E_COMM
- * naming the rank and the signal. err has the world's first failure. [main; no other
- * threads yet]
+ * naming the rank and the signal. err has the world's first failure. place
+ * (config->size) may be NULL. [main; no other threads yet]
  */
 cadre_status cadre_launch_processes(const struct cadre_local_config *config,
+                                    const struct cadre_launch_place *place,
                                     char *const argv[], struct cadre_error *err);
 
 /* In a child: true and the rank, size and segment fd from the environment; false when

@@ -30,7 +30,8 @@ struct launch {
     struct cadre_local_segment *segment;
     int size, running;
     struct child *children;
-    char **environment; /* ours first, then what was there */
+    const struct cadre_launch_place *place; /* per rank, or NULL */
+    char **environment; /* of the next child: ours, its place's, then what was there */
     sigset_t mask_before;
     struct sigaction sigchld_before;
     bool lost, invalid, failed, stopped; /* how children ended */
@@ -49,31 +50,48 @@ static bool is_ours(const char *variable)
     return false;
 }
 
+/* Does `variable` have the name of `setting`? */
+static bool same_name(const char *variable, const char *setting)
+{
+    return strncmp(variable, setting, strcspn(setting, "=") + 1) == 0;
+}
+
 static bool make_environment(struct launch *l)
 {
-    size_t n = 0, kept = OUR_VARIABLES;
+    size_t n = 0;
     while (environ[n])
         n++;
-    l->environment = calloc(n + OUR_VARIABLES + 1, sizeof *l->environment);
-    if (!l->environment)
-        return false;
-    for (size_t i = 0; i < n; i++)
-        if (!is_ours(environ[i]))
-            l->environment[kept++] = environ[i];
-    return true;
+    n += OUR_VARIABLES + CADRE_LAUNCH_VARIABLES + 1;
+    l->environment = calloc(n, sizeof *l->environment);
+    return l->environment != NULL;
 }
 
 static void set_variables(struct launch *l, int rank)
 {
+    static char *const nothing[] = {NULL};
     struct child *c = &l->children[rank];
+    char *const *wished = l->place ? l->place[rank].variable : nothing;
     int values[] = {rank, l->size, rank};
+    size_t n = 0;
     for (int i = 0; i < 3; i++)
         snprintf(c->variables[i], sizeof c->variables[i], "%s%d", our_names[i],
                  values[i]);
     snprintf(c->variables[3], sizeof c->variables[3], "%sfd:%d", our_names[3],
              cadre_local_segment_fd(l->segment));
-    for (int i = 0; i < OUR_VARIABLES; i++)
-        l->environment[i] = c->variables[i];
+    while (n < OUR_VARIABLES) {
+        l->environment[n] = c->variables[n];
+        n++;
+    }
+    for (int i = 0; wished[i]; i++)
+        l->environment[n++] = wished[i];
+    for (size_t i = 0; environ[i]; i++) {
+        bool replaced = is_ours(environ[i]);
+        for (int w = 0; wished[w] && !replaced; w++)
+            replaced = same_name(environ[i], wished[w]);
+        if (!replaced)
+            l->environment[n++] = environ[i];
+    }
+    l->environment[n] = NULL;
 }
 
 /* In the child, between fork and exec: system calls alone. The parent may have died
@@ -91,17 +109,27 @@ static void become_rank(const struct launch *l, pid_t parent, char *const argv[]
     _exit(127);
 }
 
+/* A child begins on the CPUs of its parent, which goes there for the fork. */
 static cadre_status start_children(struct launch *l, char *const argv[],
                                    struct cadre_error *err)
 {
     pid_t parent = getpid();
+    cpu_set_t own;
+    sched_getaffinity(0, sizeof own, &own);
     for (int r = 0; r < l->size; r++) {
+        const struct cadre_launch_place *place = l->place ? &l->place[r] : NULL;
         set_variables(l, r);
+        if (place && place->pinned && sched_setaffinity(0, sizeof own, &place->cpus))
+            return cadre_fail_errno(err, CADRE_E_RESOURCE, errno,
+                                    "cannot start rank %d on its CPUs", r);
         pid_t pid = fork();
         if (pid == 0)
             become_rank(l, parent, argv);
+        int failure = errno;
+        if (place && place->pinned)
+            sched_setaffinity(0, sizeof own, &own);
         if (pid < 0)
-            return cadre_fail_errno(err, CADRE_E_RESOURCE, errno,
+            return cadre_fail_errno(err, CADRE_E_RESOURCE, failure,
                                     "cannot start the process of rank %d", r);
         l->children[r].pid = pid;
         l->running++;
@@ -212,9 +240,10 @@ static void signals_end(const struct launch *l)
 }
 
 cadre_status cadre_launch_processes(const struct cadre_local_config *config,
+                                    const struct cadre_launch_place *place,
                                     char *const argv[], struct cadre_error *err)
 {
-    struct launch l = {.size = config->size};
+    struct launch l = {.size = config->size, .place = place};
     struct cadre_local_config processes = *config;
     sigset_t signals;
     cadre_status rc;

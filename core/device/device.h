@@ -241,9 +241,10 @@ struct cadre_device_ops {
     cadre_status (*topk)(struct cadre_device *, uint32_t dtype, const void *x,
                          int64_t count, int64_t k, void *values, int32_t *indices);
     /* q (count), scales (ceil(count / block)): q = x / scale rounded to nearest even,
-     * scale = largest magnitude of the block / 127, so |x - q * scale| <= scale / 2 (and
-     * half a unit in the last place where dtype is f32). A block of zeros has scale 0;
-     * one with NaN or infinity, or beyond f32, has scale NaN and comes back as NaN. */
+     * scale = largest magnitude of the block / 127, so |x - q * scale| <= scale / 2
+     * (and half a unit in the last place where dtype is f32). A block of zeros has
+     * scale 0; one with NaN or infinity, or beyond f32, has scale NaN and comes back as
+     * NaN. */
     cadre_status (*quantize)(struct cadre_device *, uint32_t dtype, const void *x,
                              int64_t count, int64_t block, int8_t *q, float *scales);
     /* x (count) = q * scale of its block */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/strategy/host.h"
+#include "core/strategy/place.h"
 #include "core/strategy/rank.h"
 
 /* Core-side code records a plugin's refusal through host->fail; a plugin that returns
@@ -92,6 +93,26 @@ cadre_status cadre_chain_plan(struct cadre_chain *chain, struct cadre_rank_plan 
         if (strcmp(chain->link[i].plugin->name, joints) == 0)
             chain->joint_owner = &chain->link[i];
     return cadre_rank_plan_finish(plan, request, err);
+}
+
+cadre_status cadre_chain_place(struct cadre_chain *chain,
+                               struct cadre_place_session *session,
+                               struct cadre_error *err)
+{
+    const struct cadre_error *said = &session->said;
+    for (int i = 0; i < chain->n; i++) {
+        struct cadre_ctx *ctx = &chain->link[i];
+        if (!ctx->plugin->ops.place)
+            continue;
+        ctx->phase = "place";
+        session->plugin = ctx->plugin->name;
+        cadre_status rc = ctx->plugin->ops.place(ctx->self, &session->abi);
+        if (said->code != CADRE_OK) /* even where the plugin takes no notice */
+            return cadre_fail(err, said->code, "%s", said->text);
+        if (rc != CADRE_OK)
+            return refused(ctx, rc, err);
+    }
+    return CADRE_OK;
 }
 
 cadre_status cadre_chain_bind(struct cadre_chain *chain, struct cadre_error *err)

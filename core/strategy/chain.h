@@ -9,6 +9,7 @@
 #include "core/strategy/plugin.h"
 
 struct cadre_rank;
+struct cadre_place_session;
 
 /* The host's view of one plugin instance. */
 struct cadre_ctx {
@@ -38,6 +39,11 @@ void cadre_chain_destroy(struct cadre_chain *chain);
 cadre_status cadre_chain_plan(struct cadre_chain *chain, struct cadre_rank_plan *plan,
                               const struct cadre_plan_request *request,
                               struct cadre_error *err);
+
+/* Ask every plugin that has wishes where this rank should start. [main] */
+cadre_status cadre_chain_place(struct cadre_chain *chain,
+                               struct cadre_place_session *session,
+                               struct cadre_error *err);
 
 cadre_status cadre_chain_bind(struct cadre_chain *chain, struct cadre_error *err);
 

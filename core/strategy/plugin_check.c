@@ -10,7 +10,7 @@
 
 /* sizes in ABI 0.1: the least that any plugin has */
 #define MIN_PLUGIN_BYTES 96u
-#define MIN_OPS_BYTES 96u
+#define MIN_OPS_BYTES 104u
 #define MAX_SERVICES 64
 
 /* Every service of <cadre/services.h>. */

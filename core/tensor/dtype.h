@@ -11,8 +11,7 @@
 /* Bytes of one element; 0 for an unknown dtype. */
 size_t cadre_dtype_bytes(uint32_t dtype);
 
-/* "f32", "f64", "bf16", "f16", "i32", "u8", "i8"; "?" for an unknown dtype. Static storage.
- */
+/* "f32", "f64", "bf16", "f16", "i32", "u8", "i8"; "?" for an unknown dtype. Static. */
 const char *cadre_dtype_name(uint32_t dtype);
 
 #endif

@@ -9,6 +9,7 @@
 #include "core/base/path.h"
 #include "core/checkpoint/checkpoint.h"
 #include "core/comm/launch.h"
+#include "core/strategy/place.h"
 #include "core/train/evaluate.h"
 #include "core/train/metrics.h"
 #include "core/train/progress.h"
@@ -231,16 +232,18 @@ static cadre_status run_child(const struct run *run,
 
 static cadre_status run_ranks(const struct run *run,
                               const struct cadre_train_place *place,
+                              const struct cadre_places *places,
                               struct cadre_error *err)
 {
     const struct cadre_spec *spec = run->spec;
     cadre_status rc;
-    if (spec->run.ranks == 1)
+    if (spec->run.ranks == 1 && !places->rank)
         return run_rank(run, 0, NULL, err);
     if (spec->local.processes)
-        rc = cadre_launch_processes(&spec->local, place->argv, err);
+        rc = cadre_launch_processes(&spec->local, places->rank, place->argv, err);
     else
-        rc = cadre_launch_threads(&spec->local, rank_main, (void *)(uintptr_t)run, err);
+        rc = cadre_launch_threads(&spec->local, places->rank, rank_main,
+                                  (void *)(uintptr_t)run, err);
     if (rc == CADRE_E_STOPPED)
         cadre_fail(
             err, rc,
@@ -267,7 +270,8 @@ static cadre_status check(const struct run *run, struct cadre_error *err)
     return rc == CADRE_E_IO ? CADRE_E_INVALID : rc;
 }
 
-static cadre_status prepare(const struct run *run, struct cadre_error *err)
+static cadre_status prepare(const struct run *run, struct cadre_places *places,
+                            struct cadre_error *err)
 {
     const struct cadre_spec *spec = run->spec;
     bool resuming =
@@ -275,6 +279,9 @@ static cadre_status prepare(const struct run *run, struct cadre_error *err)
     cadre_status rc = check(run, err);
     if (rc != CADRE_OK)
         return rc;
+    rc = cadre_places_collect(places, &spec->run, spec->local.processes, err);
+    if (rc != CADRE_OK)
+        return CADRE_E_INVALID;
     if (run->first_step >= spec->steps)
         return cadre_fail(
             err, CADRE_E_INVALID,
@@ -301,9 +308,11 @@ cadre_status cadre_train(const struct cadre_spec *spec,
     if (place->child) {
         rc = run_child(&run, place, err);
     } else {
-        rc = prepare(&run, err);
+        struct cadre_places places = {0};
+        rc = prepare(&run, &places, err);
         if (rc == CADRE_OK)
-            rc = run_ranks(&run, place, err);
+            rc = run_ranks(&run, place, &places, err);
+        cadre_places_fini(&places);
     }
     free(checkpoint);
     return rc;

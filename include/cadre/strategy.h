@@ -8,14 +8,15 @@
  * Life of an instance (one per rank; several may live in one process):
  *
  *   entry -> create -> plan (pure, may run often; --dry-run stops here)
+ *         -> place (in the launching process alone; its instances end here)
  *         -> [ranks agree on build, plugins, options and plan] -> bind
  *         -> { step -> sync(GRADS) -> [norm, clip, optimizer] -> sync(PARAMS) }*
  *         -> sync(QUIESCE) -> destroy
  *
  *   step:  in role order, each calls next->run, the SCHEDULE last of all; it drives
  *          cadre.model forward/backward, and meanwhile the core raises on_block and
- *          on_grad on every plugin (roles SCHEDULE, INTRA, DATA, OBSERVER in that
- * order) and on_joint on the plugin that claims act.complete.
+ *          on_grad on every plugin in role order, and on_joint on the plugin
+ *          that claims act.complete.
  *
  * Growth: `struct_size` is first in every crossing struct and set with sizeof; a reader
  * takes the smaller size; new fields go to the end; a new function slot is optional and
@@ -33,6 +34,7 @@
 #ifndef CADRE_STRATEGY_H
 #define CADRE_STRATEGY_H
 
+#include <cadre/place.h>
 #include <cadre/services.h>
 
 #ifdef __cplusplus
@@ -50,8 +52,7 @@ extern "C" {
     ((p) && (p)->struct_size >= offsetof(__typeof__(*(p)), m) + sizeof((p)->m) &&      \
      (p)->m)
 
-/* ---- options: static data, readable without creating anything ----------------------
- */
+/* ---- options: static data, readable without creating anything -------------------- */
 #define CADRE_OPTION_BOOL 1u
 #define CADRE_OPTION_I64 2u
 #define CADRE_OPTION_F64 3u
@@ -71,8 +72,7 @@ struct cadre_option {
     uint32_t pad_;
 };
 
-/* Parsed, range-checked, defaulted values. Strings live as long as the instance. [any]
- */
+/* [any] Checked values, defaults filled in. Strings live as long as the instance. */
 struct cadre_values {
     uint32_t struct_size;
     uint32_t pad_;
@@ -82,8 +82,7 @@ struct cadre_values {
     const char *(*str)(const void *h, const char *key); /* STR, ENUM */
 };
 
-/* ---- plan: pure, repeatable, no device memory and no communication ------------------
- */
+/* ---- plan: pure, repeatable, no device memory and no communication --------------- */
 #define CADRE_BATCH_SPLIT 1u /* ranks along the axis see different samples */
 #define CADRE_BATCH_SAME 2u
 
@@ -132,8 +131,7 @@ struct cadre_plan {
     cadre_status (*memory)(void *h, uint32_t space, uint64_t bytes, const char *tag);
 };
 
-/* ---- events raised while a step runs [exec]
- * ------------------------------------------ */
+/* ---- events raised while a step runs [exec] -------------------------------------- */
 /* Block events come in evaluation too, which is forward only and outside any step;
  * every rank evaluates equally often, so a collective in them finds its partners. */
 #define CADRE_BEFORE_FORWARD 1u
@@ -192,8 +190,7 @@ struct cadre_joint_ev {
     struct cadre_buf *out;
 };
 
-/* ---- step and sync
- * -------------------------------------------------------------------- */
+/* ---- step and sync --------------------------------------------------------------- */
 struct cadre_step {
     uint32_t struct_size;
     uint32_t n_microbatches; /* of this rank */
@@ -213,8 +210,7 @@ struct cadre_next {
 #define CADRE_SYNC_METRICS 3u /* counters are up to date */
 #define CADRE_SYNC_QUIESCE 4u /* nothing in flight: safe to checkpoint or destroy */
 
-/* ---- private state for checkpoints
- * ---------------------------------------------------- */
+/* ---- private state for checkpoints ----------------------------------------------- */
 #define CADRE_BLOB_DROPPABLE 1u
 #define CADRE_BLOB_REPLICATED 2u
 #define CADRE_BLOB_PER_RANK 3u /* disables resuming at another size, and says so */
@@ -228,40 +224,38 @@ struct cadre_state_sink {
                          void *data, uint64_t bytes);
 };
 
-/* ---- the plugin
- * ------------------------------------------------------------------------ */
+/* ---- the plugin ------------------------------------------------------------------ */
 struct cadre_self; /* the plugin's instance; the host never looks in */
 
 struct cadre_strategy_ops {
     uint32_t struct_size;
     uint32_t pad_;
-    /* [main] If it fails it has released everything; else destroy is called exactly
-     * once. */
+    /* [main] If it fails it has released everything; else destroy is called once. */
     cadre_status (*create)(const struct cadre_host *, const struct cadre_values *,
                            struct cadre_self **out);
-    cadre_status (*plan)(struct cadre_self *,
-                         const struct cadre_plan *); /* [main] pure */
+    /* [main] pure */
+    cadre_status (*plan)(struct cadre_self *, const struct cadre_plan *);
+    /* [main, in the launching process, after plan and before any rank starts] opt.:
+     * called once for each rank, on an instance made for that rank */
+    cadre_status (*place)(struct cadre_self *, const struct cadre_place *);
     cadre_status (*bind)(struct cadre_self *); /* [main] */
     /* [exec] NULL: pass through to next. Postcondition: every local gradient
      * contribution was announced; work may be in flight. */
     cadre_status (*step)(struct cadre_self *, const struct cadre_step *,
                          const struct cadre_next *next);
     cadre_status (*sync)(struct cadre_self *, uint32_t what); /* [exec] idempotent */
-    cadre_status (*on_block)(struct cadre_self *,
-                             const struct cadre_block_ev *); /* opt. */
-    cadre_status (*on_grad)(struct cadre_self *, struct cadre_grad_ev *); /* opt. */
-    cadre_status (*on_joint)(struct cadre_self *,
-                             const struct cadre_joint_ev *); /* opt. */
-    cadre_status (*state)(struct cadre_self *,
-                          const struct cadre_state_sink *); /* opt. */
-    void (*abort)(
-        struct cadre_self *); /* [any] opt.: another rank failed; do not block */
+    /* [exec] the next four are opt. */
+    cadre_status (*on_block)(struct cadre_self *, const struct cadre_block_ev *);
+    cadre_status (*on_grad)(struct cadre_self *, struct cadre_grad_ev *);
+    cadre_status (*on_joint)(struct cadre_self *, const struct cadre_joint_ev *);
+    cadre_status (*state)(struct cadre_self *, const struct cadre_state_sink *);
+    /* [any] opt.: another rank failed; do not block */
+    void (*abort)(struct cadre_self *);
     void (*destroy)(struct cadre_self *); /* [main] */
 };
 
 #define CADRE_ROLE_PLACEMENT 1u /* mig */
-#define CADRE_ROLE_SCHEDULE                                                            \
-    2u /* pipeline; at most one, the core has a sequential one */
+#define CADRE_ROLE_SCHEDULE 2u /* pipeline; at most one, the core has its own */
 #define CADRE_ROLE_INTRA 3u /* tensor */
 #define CADRE_ROLE_DATA 4u /* ddp, zero */
 #define CADRE_ROLE_OBSERVER 5u
@@ -301,7 +295,7 @@ CADRE_EXPORT const struct cadre_plugin *CADRE_ENTRY(void);
 #endif
 #if UINTPTR_MAX == UINT64_MAX
 CADRE_FROZEN(offsetof(struct cadre_plugin, ops) == 88);
-CADRE_FROZEN(offsetof(struct cadre_strategy_ops, destroy) == 88);
+CADRE_FROZEN(offsetof(struct cadre_strategy_ops, destroy) == 96);
 CADRE_FROZEN(sizeof(struct cadre_buf) == 32);
 #endif
 

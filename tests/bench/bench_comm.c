@@ -115,11 +115,11 @@ int main(int argc, char **argv)
     if (rc == CADRE_OK) {
         printf("%d ranks as processes, all_reduce f32\n", config.size);
         fflush(stdout);
-        rc = cadre_launch_processes(&config, argv, &err);
+        rc = cadre_launch_processes(&config, NULL, argv, &err);
     }
     if (rc == CADRE_OK) {
         printf("%d ranks as threads, all_reduce f32\n", config.size);
-        rc = cadre_launch_threads(&config, bench_rank, NULL, &err);
+        rc = cadre_launch_threads(&config, NULL, bench_rank, NULL, &err);
     }
     if (rc != CADRE_OK)
         fprintf(stderr, "%s\n", err.text);

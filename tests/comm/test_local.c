@@ -13,7 +13,8 @@ static cadre_status launch(const char *name, int size, double timeout_s,
 {
     struct cadre_local_config config = {.size = size, .timeout_s = timeout_s};
     memset(err, 0, sizeof *err);
-    return cadre_launch_threads(&config, comm_case(name), (void *)(uintptr_t)arg, err);
+    return cadre_launch_threads(&config, NULL, comm_case(name), (void *)(uintptr_t)arg,
+                                err);
 }
 
 START_TEST(collectives_match_references)
@@ -111,7 +112,8 @@ START_TEST(link_delays)
     struct cadre_error err;
     struct cadre_local_config config = {
         .size = 2, .timeout_s = 60, .link_gbytes_s = 0.1, .link_latency_s = 5e-3};
-    cadre_status rc = cadre_launch_threads(&config, comm_case("link"), NULL, &err);
+    cadre_status rc =
+        cadre_launch_threads(&config, NULL, comm_case("link"), NULL, &err);
     ck_assert_msg(rc == CADRE_OK, "%s", err.text);
 }
 END_TEST

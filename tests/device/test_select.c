@@ -9,7 +9,7 @@
 
 static const uint32_t dtypes[] = {CADRE_F32, CADRE_F64};
 
-/* Does a belong before b? NaN first, then the larger magnitude, then the lower index. */
+/* Does a belong before b? NaN first, then larger magnitude, then the lower index. */
 static bool before(const struct tensor *x, int64_t a, int64_t b)
 {
     const double u = fabs(tensor_get(x, a)), v = fabs(tensor_get(x, b));

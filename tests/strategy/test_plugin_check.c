@@ -29,7 +29,7 @@ static const struct {
     {"service", "needs the service 'com.vendor.turbo/3'"},
     {"services_endless", "lists more than 64 services"},
     {"ops", "has no table of ops"},
-    {"ops_size", "has a table of ops of 40 bytes, expected at least 96"},
+    {"ops_size", "has a table of ops of 40 bytes, expected at least 104"},
     {"no_create", "lacks the function 'create'"},
     {"no_plan", "lacks the function 'plan'"},
     {"no_bind", "lacks the function 'bind'"},

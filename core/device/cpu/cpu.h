@@ -11,9 +11,9 @@
 #include "core/device/cpu/pool.h"
 #include "core/device/device.h"
 
-/* Scratch buffers of a worker: for the GEMM library, three for attention (top-k counts in
- * the last), and sums by column or tile (the first worker's, shared by all while such an
- * op runs). */
+/* Scratch buffers of a worker: for the GEMM library, three for attention (top-k counts
+ * in the last), and sums by column or tile (the first worker's, shared by all while
+ * such an op runs). */
 enum cadre_cpu_scratch {
     CADRE_SCRATCH_GEMM,
     CADRE_SCRATCH_SCORES,

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How ranks start: the environment and the CPUs that plugins wish for each of them,
+ * asked in the launching process before there are any. */
+#ifndef CADRE_STRATEGY_PLACE_H
+#define CADRE_STRATEGY_PLACE_H
+
+#include <cadre/strategy.h>
+
+#include "core/base/error.h"
+#include "core/comm/launch.h"
+
+struct cadre_run_spec;
+
+struct cadre_places {
+    int ranks;
+    struct cadre_launch_place *rank; /* (ranks), NULL where no plugin has wishes */
+};
+
+/* Make the plan of every rank in turn and ask its plugins; nothing is made where none
+ * of them has `place`. `processes` says what the ranks will be. cadre_places_fini ends
+ * it, also after an error. [main] Errors: CADRE_E_INVALID a wish that cannot be had, or two
+ * that differ, with the plugins' names; what planning gives. */
+cadre_status cadre_places_collect(struct cadre_places *places,
+                                  const struct cadre_run_spec *spec, bool processes,
+                                  struct cadre_error *err);
+
+/* Accepts a zeroed one. */
+void cadre_places_fini(struct cadre_places *places);
+
+/* The wishes for one rank being collected: `abi` goes to the place of `plugin`. */
+struct cadre_place_session {
+    struct cadre_place abi;
+    const char *plugin; /* who is asked now; outlives the session */
+    bool processes;
+    cpu_set_t own; /* CPUs of this process */
+    struct cadre_launch_place *place; /* filled; its variables are the caller's */
+    const char *cpus_by; /* the plugin that chose them, NULL: nobody */
+    const char *variable_by[CADRE_LAUNCH_VARIABLES];
+    struct cadre_error said; /* the first refusal */
+};
+
+/* `place` starts out zeroed; the session must not move. */
+void cadre_place_session_init(struct cadre_place_session *session, int rank,
+                              bool processes, const cpu_set_t *own,
+                              struct cadre_launch_place *place);
+
+#endif
