@@ -18,8 +18,9 @@ struct cadre_places {
 
 /* Make the plan of every rank in turn and ask its plugins; nothing is made where none
  * of them has `place`. `processes` says what the ranks will be. cadre_places_fini ends
- * it, also after an error. [main] Errors: CADRE_E_INVALID a wish that cannot be had, or two
- * that differ, with the plugins' names; what planning gives. */
+ * it, also after an error. [main]
+ * Errors: CADRE_E_INVALID a wish that cannot be had, or two that differ, with the
+ * plugins' names; what planning gives. */
 cadre_status cadre_places_collect(struct cadre_places *places,
                                   const struct cadre_run_spec *spec, bool processes,
                                   struct cadre_error *err);

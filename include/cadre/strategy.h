@@ -233,10 +233,9 @@ struct cadre_strategy_ops {
     /* [main] If it fails it has released everything; else destroy is called once. */
     cadre_status (*create)(const struct cadre_host *, const struct cadre_values *,
                            struct cadre_self **out);
-    /* [main] pure */
+    /* [main]; plan is pure; place (opt.) is called in the launching process, once for
+     * each rank on an instance made for it, before any rank starts */
     cadre_status (*plan)(struct cadre_self *, const struct cadre_plan *);
-    /* [main, in the launching process, after plan and before any rank starts] opt.:
-     * called once for each rank, on an instance made for that rank */
     cadre_status (*place)(struct cadre_self *, const struct cadre_place *);
     cadre_status (*bind)(struct cadre_self *); /* [main] */
     /* [exec] NULL: pass through to next. Postcondition: every local gradient
@@ -244,13 +243,12 @@ struct cadre_strategy_ops {
     cadre_status (*step)(struct cadre_self *, const struct cadre_step *,
                          const struct cadre_next *next);
     cadre_status (*sync)(struct cadre_self *, uint32_t what); /* [exec] idempotent */
-    /* [exec] the next four are opt. */
+    /* [exec] the four are opt. */
     cadre_status (*on_block)(struct cadre_self *, const struct cadre_block_ev *);
     cadre_status (*on_grad)(struct cadre_self *, struct cadre_grad_ev *);
     cadre_status (*on_joint)(struct cadre_self *, const struct cadre_joint_ev *);
     cadre_status (*state)(struct cadre_self *, const struct cadre_state_sink *);
-    /* [any] opt.: another rank failed; do not block */
-    void (*abort)(struct cadre_self *);
+    void (*abort)(struct cadre_self *); /* [any] opt.: a rank failed; must not block */
     void (*destroy)(struct cadre_self *); /* [main] */
 };
 
@@ -268,8 +266,7 @@ struct cadre_plugin {
     uint16_t min_host_minor;
     uint16_t pad_;
     uint32_t role;
-    const char *id; /* "org.cadre.ddp": unique; the last part is the short name that
-                       strategy.stack and the ini section use */
+    const char *id; /* "org.cadre.ddp": unique; the last part is its short name */
     const char *version; /* of the plugin */
     const char *summary; /* one line */
     const char *build; /* compiler and the like, may be "" */
@@ -277,8 +274,7 @@ struct cadre_plugin {
     const struct cadre_option *options;
     uint32_t n_options;
     uint32_t option_stride; /* sizeof(struct cadre_option) of the plugin */
-    const char *const
-        *services; /* required service ids, NULL-terminated; may be NULL */
+    const char *const *services; /* required ids, NULL-terminated; may be NULL */
     const struct cadre_strategy_ops *ops;
 };
 
