@@ -103,7 +103,7 @@ START_TEST(two_ranks_exchange)
 {
     const struct cadre_local_config config = {.size = 2, .timeout_s = 20};
     struct cadre_error err = {0};
-    cadre_status rc = cadre_launch_threads(&config, two_ranks, NULL, &err);
+    cadre_status rc = cadre_launch_threads(&config, NULL, two_ranks, NULL, &err);
     ck_assert_msg(rc == CADRE_OK, "%s", err.text);
 }
 END_TEST
@@ -149,6 +149,36 @@ START_TEST(device_ops)
 }
 END_TEST
 
+/* The largest two of five, and codes there and back; buffers that do not fit. */
+START_TEST(compressing_ops)
+{
+    const struct cadre_ops_svc *ops = &cadre_ops_service;
+    struct cadre_ctx *ctx = &f.rank.chain.link[0];
+    float x[5] = {1, -3, 2, 3, 254}, y[5] = {0}, s[2];
+    int32_t i[2];
+    int8_t q[5];
+    struct cadre_buf in = buf_of(x, 5), out = buf_of(y, 5), two = buf_of(y, 2);
+    struct cadre_buf scales = buf_of(s, 2), at = buf_of(y, 2), codes = buf_of(y, 5);
+    at.dtype = CADRE_I32;
+    at.data = i;
+    codes.dtype = CADRE_I8;
+    codes.data = q;
+    ck_assert_int_eq(ops->topk(ctx, &in, &two, &at), CADRE_OK);
+    ck_assert(i[0] == 1 && i[1] == 4 && y[0] == -3 && y[1] == 254);
+    ck_assert_int_eq(ops->topk(ctx, &two, &in, &at), CADRE_E_INVALID);
+    ck_assert_int_eq(ops->topk(ctx, &in, &two, &two), CADRE_E_INVALID);
+    ck_assert_int_eq(ops->quantize(ctx, &in, 4, &codes, &scales), CADRE_OK);
+    ck_assert(q[1] == -127 && q[3] == 127 && q[4] == 127 && s[1] == 2);
+    ck_assert_int_eq(ops->dequantize(ctx, &codes, &scales, 4, &out), CADRE_OK);
+    ck_assert_float_eq_tol(y[0], 1, s[0] / 2);
+    ck_assert_float_eq(y[4], 254);
+    ck_assert_int_eq(ops->quantize(ctx, &in, 0, &codes, &scales), CADRE_E_INVALID);
+    ck_assert_int_eq(ops->quantize(ctx, &in, 2, &codes, &scales), CADRE_E_INVALID);
+    ck_assert_int_eq(ops->quantize(ctx, &in, 4, &out, &scales), CADRE_E_INVALID);
+    ck_assert_int_eq(ops->dequantize(ctx, &codes, &codes, 4, &out), CADRE_E_INVALID);
+}
+END_TEST
+
 START_TEST(the_stream_of_a_cpu_is_done)
 {
     struct cadre_ctx *ctx = &f.rank.chain.link[0];
@@ -167,6 +197,7 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, one_rank_copies, 0, 2);
     tcase_add_test(tc, two_ranks_exchange);
     tcase_add_test(tc, device_ops);
+    tcase_add_test(tc, compressing_ops);
     tcase_add_test(tc, the_stream_of_a_cpu_is_done);
     suite_add_tcase(s, tc);
     return s;

@@ -147,7 +147,7 @@ static cadre_status run_two(struct cadre_error *err)
     specs[0] = f.spec;
     specs[1] = f.spec;
     specs[1].fingerprint += differ;
-    return cadre_launch_threads(&config, rank_main, NULL, err);
+    return cadre_launch_threads(&config, NULL, rank_main, NULL, err);
 }
 
 START_TEST(two_ranks_share_loss_and_votes)
