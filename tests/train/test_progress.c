@@ -74,12 +74,33 @@ START_TEST(a_resumed_run_shows_its_first_step)
 }
 END_TEST
 
+/* Columns of the widest line drawn. */
+static size_t widest(const char *text)
+{
+    size_t most = 0;
+    for (const char *p = text; *p; p += strcspn(p, "\r\n"), p += *p != 0) {
+        const char *shown = strncmp(p, "\033[K", 3) == 0 ? p + 3 : p;
+        size_t n = strcspn(shown, "\r\n");
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
 START_TEST(a_bar_where_it_is_asked_for)
 {
-    char *text = said("log.progress=yes", 0, 20, 0);
-    ck_assert_int_eq(count(text, "\r\033[K"), 20);
-    ck_assert_ptr_nonnull(strstr(text, "test [############............] 10/20  loss"));
-    ck_assert_ptr_nonnull(strstr(text, "[########################] 20/20"));
+    char *text = said("log.progress=yes", 0, 20, 7);
+    const char *half = strstr(text, ".] 10/20  loss 1.2500  ");
+    ck_assert_ptr_nonnull(half);
+    int empty = 0, full = 0;
+    for (half++; *--half == '.';)
+        empty++;
+    for (; *half == '#'; half--)
+        full++;
+    ck_assert_msg(*half == '[' && full > 0 && abs(full - empty) <= 1, "%d, %d", full,
+                  empty);
+    ck_assert_ptr_nonnull(strstr(text, "#] 20/20"));
+    ck_assert_ptr_nonnull(strstr(text, "train: step 7  loss 1.2500  valid 1.5000\n"));
+    ck_assert_uint_lt(widest(text), 80);
     ck_assert_int_eq(text[strlen(text) - 1], '\n');
     free(text);
 }
