@@ -239,7 +239,7 @@ START_TEST(ranges_are_inside_their_parameter)
                      CADRE_OK);
     ck_assert(plan.param[1].share[CADRE_KIND_OPT].placed);
     memset(&said, 0, sizeof said);
-    refused(two.abi.place_range(&two, 1, CADRE_KIND_OPT, 0, 1, 0), &said,
+    refused(two.abi.place_range(&two, 1, CADRE_KIND_OPT, 0, size, 0), &said,
             "'zero' places");
     ck_assert_int_eq(two.abi.place_range(&two, 1, CADRE_KIND_GRAD, 0, 1, 0), CADRE_OK);
 }
