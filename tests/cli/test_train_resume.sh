@@ -26,7 +26,7 @@ stopped_and_resumed single
 stopped_and_resumed ddp strategy.stack=ddp:2
 if [ "$slow" = 1 ]; then
     stopped_and_resumed processes strategy.stack=ddp:2 comm.ranks=processes
-    stopped_and_resumed exact run.exact=yes strategy.stack=ddp:4
+    stopped_and_resumed bitwise run.exact=yes strategy.stack=ddp:4
     stopped_and_resumed sgd optim.name=sgd optim.momentum=0.9
     stopped_and_resumed wide train.precision=fp64 model.arch=llama
 fi

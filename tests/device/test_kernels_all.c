@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Properties of every op at once. A case runs an op on given inputs and collects what it
- * wrote; the bits must not depend on the number of threads nor on which copy of the
+/* Properties of every op at once. A case runs an op on given inputs and collects what
+ * it wrote; the bits must not depend on the number of threads nor on which copy of the
  * kernels ran, and fp32 must stay within a stated distance of fp64. */
 #include <math.h>
 #include <string.h>

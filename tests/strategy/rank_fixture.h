@@ -17,13 +17,13 @@ struct rank_fixture {
     struct cadre_plugin_handle handle[4];
 };
 
-/* GPT-2 form, two blocks, fp32, tied head; 8 sequences of 16 tokens a step in micro-batches
- * of 2; AdamW. spec may be changed until the rank is planned. */
+/* GPT-2 form, two blocks, fp32, tied head; 8 sequences of 16 tokens a step in
+ * micro-batches of 2; AdamW. spec may be changed until the rank is planned. */
 void rank_fixture_open(struct rank_fixture *f);
 void rank_fixture_close(struct rank_fixture *f);
 
-/* Put a plugin into the stack, on an axis of its name and size. ops may leave out plan, bind,
- * sync, create and destroy: they then do nothing. */
+/* Put a plugin into the stack, on an axis of its name and size. ops may leave out plan,
+ * bind, sync, create and destroy: they then do nothing. */
 void rank_fixture_plug(struct rank_fixture *f, const char *name, uint32_t role,
                        int size, const struct cadre_strategy_ops *ops);
 

@@ -212,8 +212,8 @@ static size_t count(const char *call)
     return n;
 }
 
-/* Whatever fails, every instance that was created is destroyed once, and the line says who
- * failed where, or what the plugin said. */
+/* Whatever fails, every instance that was created is destroyed once, and the line says
+ * who failed where, or what the plugin said. */
 START_TEST(a_failure_names_plugin_and_phase)
 {
     static const char *const calls[] = {

@@ -30,7 +30,8 @@ static void evaluate(struct cadre_eval *eval)
     ck_assert_msg(rc == CADRE_OK, "%s", f.err.text);
 }
 
-/* The loss is minus the logarithm of the softmax of the logits, ignored targets left out. */
+/* The loss is minus the logarithm of the softmax of the logits, ignored targets left
+ * out. */
 START_TEST(loss_and_logits_agree)
 {
     double *logits = malloc(32 * 256 * sizeof *logits), want = 0;

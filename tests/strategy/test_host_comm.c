@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Services that pass on to communicator and device: an axis of one rank, and two ranks. */
+/* Services that pass on to communicator and device: an axis of one rank, and two ranks.
+ */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The binary counter against the definition: node (l, j) = node (l-1, 2j) + node (l-1,
- * 2j+1), an absent child is skipped. Values are such that another order of additions gives
- * other bits. */
+ * 2j+1), an absent child is skipped. Values are such that another order of additions
+ * gives other bits. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -147,7 +147,8 @@ START_TEST(the_counter_is_the_tree)
 }
 END_TEST
 
-/* A norm's weight and bias are both open at once; every leaf of one passes the other's. */
+/* A norm's weight and bias are both open at once; every leaf of one passes the other's.
+ */
 START_TEST(two_parameters_interleave)
 {
     uint64_t n = (uint64_t)_i;
@@ -223,7 +224,8 @@ START_TEST(loose_mode_adds_in_place)
 }
 END_TEST
 
-/* Under CYCLIC each leaf stands alone and comes back reduced; then the tree, or the row. */
+/* Under CYCLIC each leaf stands alone and comes back reduced; then the tree, or the
+ * row. */
 START_TEST(leaves_come_back)
 {
     uint64_t n = (uint64_t)_i / 2;

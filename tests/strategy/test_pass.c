@@ -32,7 +32,7 @@ static cadre_status on_grad(struct cadre_self *self, struct cadre_grad_ev *ev)
     return CADRE_OK;
 }
 
-/* ---- a schedule of the test's own: two chunks, all forwards, then all backwards ---- */
+/* ---- a schedule of the test's own: two chunks, all forwards, then all backwards -- */
 
 static bool split;
 static uint32_t live = LEAVES;
@@ -120,7 +120,8 @@ static void is_block(size_t i, uint32_t kind, uint32_t unit, int32_t next,
     ck_assert_uint_eq(block[i].flags, flags);
 }
 
-/* Micro-batch by micro-batch: every unit forward, then backward, each told what is next. */
+/* Micro-batch by micro-batch: every unit forward, then backward, each told what is
+ * next. */
 START_TEST(events_of_the_sequential_schedule)
 {
     const uint32_t both = CADRE_EV_INPUT | CADRE_EV_WEIGHT;

@@ -20,7 +20,8 @@ static void teardown(void)
     rank_fixture_close(&f);
 }
 
-/* Sum of squares of a plain loop over every owned gradient, the tied part added by hand. */
+/* Sum of squares of a plain loop over every owned gradient, the tied part added by
+ * hand. */
 static double norm_by_hand(void)
 {
     const struct cadre_model *model = f.rank.model;

@@ -14,8 +14,9 @@ struct spec_fixture {
 void spec_fixture_open(struct spec_fixture *f);
 void spec_fixture_close(struct spec_fixture *f);
 
-/* A spec of a small model (two blocks of 16 channels, 16 tokens, 8 sequences in micro-batches
- * of 2) and the assignments in `sets`, separated by blanks; "" for none. */
+/* A spec of a small model (two blocks of 16 channels, 16 tokens, 8 sequences in
+ * micro-batches of 2) and the assignments in `sets`, separated by blanks; "" for none.
+ */
 cadre_status spec_fixture_try(struct spec_fixture *f, const char *sets,
                               struct cadre_spec **out);
 /* The same; it must go well. */

@@ -54,8 +54,8 @@ static void save(int64_t step)
     ck_assert_msg(rc == CADRE_OK, "%s", f.err.text);
 }
 
-/* Three steps, saved; then three more in the same rank and in one that was loaded: the same
- * losses, bit for bit, and the same parameters. */
+/* Three steps, saved; then three more in the same rank and in one that was loaded: the
+ * same losses, bit for bit, and the same parameters. */
 START_TEST(a_loaded_rank_goes_on_alike)
 {
     static const char *const kinds[] = {

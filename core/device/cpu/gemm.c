@@ -16,8 +16,8 @@
 /* libgomp's, which oneDNN runs on; <omp.h> is not there for every compiler. */
 void omp_set_num_threads(int threads);
 
-/* A tile is at most this large, and is halved while there are fewer than TILES_WANTED and
- * the halves are worth a call (some 60 microseconds). */
+/* A tile is at most this large, and is halved while there are fewer than TILES_WANTED
+ * and the halves are worth a call (some 60 microseconds). */
 #define TILE_ROWS 512
 #define TILE_COLUMNS 384
 #define TILES_WANTED 16
