@@ -139,6 +139,13 @@ status=0
 [ $status -eq 1 ] && grep -q "cannot write" full.err || fail "a full disk: status $status"
 "$cadre" options 2>head.err | head -1 >/dev/null || true
 [ ! -s head.err ] || fail "| head: $(cat head.err)"
+status=0
+"$cadre" train "$conf/shakespeare.ini" --out closed "${small[@]}" "${few[@]}" "${text[@]}" \
+    --set log.every=1 >&- 2>&- || status=$?
+[ $status -eq 1 ] || fail "stdout and stderr closed: status $status"
+[ "$(grep -c '^{"step"' closed/metrics.jsonl)" -eq 3 ] &&
+    [ "$(wc -l <closed/metrics.jsonl)" -eq 3 ] || fail "other lines in metrics.jsonl"
+run closed inspect closed/checkpoints/step-00000003
 run bar train "$conf/shakespeare.ini" --out bar "${small[@]}" "${few[@]}" "${text[@]}" \
     --set log.progress=yes --set run.name=a-name-of-more-letters-than-most-runs-have
 tr '\r' '\n' <bar.err | sed 's/\x1b\[K//' >lines
