@@ -3,11 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-extern char **environ;
 
 void cadre_child_watch_open(struct cadre_child_watch *watch)
 {
@@ -24,39 +22,47 @@ void cadre_child_watch_close(struct cadre_child_watch *watch)
     pthread_sigmask(SIG_SETMASK, &watch->before, NULL);
 }
 
-/* The child starts with the mask of before and none of our handlers. SIGTTOU stays
- * ignored in it: outside the terminal's foreground group it may still draw its bar. */
+/* In the child, where only calls that are safe after a fork are made. Ends it with
+ * errno told through `tell`, which a successful exec closes. SIGTTOU stays ignored:
+ * outside the terminal's foreground group the bar may still be drawn. */
+static void become(const struct cadre_child_watch *watch, const char *program,
+                   char *const *argv, pid_t parent, int tell)
+{
+    int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    bool ready = nothing >= 0 && dup2(nothing, STDIN_FILENO) >= 0 &&
+                 dup2(nothing, STDOUT_FILENO) >= 0 && setpgid(0, 0) == 0 &&
+                 prctl(PR_SET_PDEATHSIG, SIGTERM) == 0;
+    signal(SIGTTOU, SIG_IGN);
+    for (int sig = 1; sig < NSIG; sig++)
+        if (sigismember(&watch->watched, sig) == 1)
+            signal(sig, SIG_DFL);
+    sigprocmask(SIG_SETMASK, &watch->before, NULL);
+    /* a parent that is gone by now sends no signal any more */
+    if (ready && getppid() == parent)
+        execv(program, argv);
+    int error = errno;
+    ssize_t told = write(tell, &error, sizeof error);
+    _exit(told == (ssize_t)sizeof error ? 127 : 126);
+}
+
+/* As posix_spawn, which cannot ask for the parent's death signal. 0 or an errno. */
 static int spawn(const struct cadre_child_watch *watch, const char *program,
                  char *const *argv, pid_t *pid)
 {
-    posix_spawnattr_t attributes;
-    posix_spawn_file_actions_t files;
-    struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
-    int error = posix_spawnattr_init(&attributes);
-    if (error)
-        return error;
-    error = posix_spawn_file_actions_init(&files);
-    if (error) {
-        posix_spawnattr_destroy(&attributes);
-        return error;
-    }
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP |
-                                              POSIX_SPAWN_SETSIGMASK |
-                                              POSIX_SPAWN_SETSIGDEF);
-    posix_spawnattr_setpgroup(&attributes, 0);
-    posix_spawnattr_setsigmask(&attributes, &watch->before);
-    posix_spawnattr_setsigdefault(&attributes, &watch->watched);
-    error = posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null",
-                                             O_RDONLY, 0);
-    if (!error)
-        error = posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null",
-                                                 O_WRONLY, 0);
-    sigaction(SIGTTOU, &ignore, &before);
-    if (!error)
-        error = posix_spawn(pid, program, &files, &attributes, argv, environ);
-    sigaction(SIGTTOU, &before, NULL);
-    posix_spawn_file_actions_destroy(&files);
-    posix_spawnattr_destroy(&attributes);
+    int pipe_of[2], error = 0;
+    pid_t parent = getpid();
+    if (pipe2(pipe_of, O_CLOEXEC) != 0)
+        return errno;
+    pid_t child = fork();
+    if (child == 0)
+        become(watch, program, argv, parent, pipe_of[1]);
+    if (child < 0)
+        error = errno;
+    close(pipe_of[1]);
+    if (child > 0 && read(pipe_of[0], &error, sizeof error) > 0)
+        waitpid(child, NULL, 0);
+    close(pipe_of[0]);
+    *pid = child;
     return error;
 }
 
@@ -87,7 +93,7 @@ cadre_status cadre_child_run(const struct cadre_child_watch *watch, const char *
                              char *const *argv, struct cadre_child_end *end,
                              struct cadre_error *err)
 {
-    pid_t pid;
+    pid_t pid = -1;
     int error = spawn(watch, program, argv, &pid);
     if (error)
         return cadre_fail_errno(err, CADRE_E_RESOURCE, error, "cannot start '%s'",

@@ -5,7 +5,8 @@
  * While a watch is open the signals INT, TERM and USR1 are taken from it and passed to
  * the running child, which then checkpoints and stops; none of them ends the comparison
  * by itself. The child is the leader of a process group of its own, so that a
- * terminal's Ctrl-C reaches it once. */
+ * terminal's Ctrl-C reaches it once. Where the comparison itself is killed the child
+ * gets SIGTERM, and stops after a checkpoint. */
 #ifndef CADRE_EXPERIMENT_CHILD_H
 #define CADRE_EXPERIMENT_CHILD_H
 

@@ -161,7 +161,7 @@ static cadre_status train_perturbation(struct comparing *x, struct cadre_error *
 
 static cadre_status train_all(struct comparing *x, struct cadre_error *err)
 {
-    cadre_status rc;
+    cadre_status rc = CADRE_OK;
     for (size_t i = 0; i < x->c.n; i++) {
         size_t more = (size_t)x->arrangement.repeats - 1;
         x->c.run[i].repeat_s = cadre_calloc(more, sizeof(double));

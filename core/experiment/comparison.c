@@ -12,7 +12,8 @@
 
 /* The limits' constants; comparison.h says why. */
 static const double PERTURBATION_FACTOR = 10, FLOOR_EPS = 16;
-static const double STATED_EPS = 64, STATED_MOST = 0.01;
+static const double STATED_EPS = 64;
+enum { STATED_STEPS = 20 };
 static const double CHAOS_LOSS = 1e-3, CHAOS_NORM = 1e-2;
 
 const char *cadre_equal_name(enum cadre_equal equal)
@@ -140,7 +141,7 @@ static double allowance(const struct cadre_compared_run *run, double seen,
         return 0;
     if (run->limit == CADRE_LIMIT_MEASURED)
         return PERTURBATION_FACTOR * seen + FLOOR_EPS * run->eps * size;
-    return fmin(STATED_EPS * run->eps * (double)k, STATED_MOST) * size;
+    return STATED_EPS * run->eps * (double)k * size;
 }
 
 /* Bits are judged at every step, limits as far as they mean something. */
@@ -149,7 +150,7 @@ static size_t judged_steps(const struct cadre_comparison *c,
 {
     size_t n = c->run[c->baseline].record.n;
     n = run->record.n < n ? run->record.n : n;
-    if (run->limit == CADRE_LIMIT_MEASURED && (size_t)c->judged_steps < n)
+    if (run->limit != CADRE_LIMIT_BITS && (size_t)c->judged_steps < n)
         n = (size_t)c->judged_steps;
     return n;
 }
@@ -205,7 +206,7 @@ static bool judge_params(const struct cadre_comparison *c,
         (struct cadre_margin){.diff = run->diff.max, .step = (int64_t)run->record.n};
     if (run->limit == CADRE_LIMIT_BITS)
         return run->diff.same_bits && isfinite(run->diff.max);
-    if (run->limit == CADRE_LIMIT_MEASURED && judged_steps(c, run) < run->record.n)
+    if (judged_steps(c, run) < run->record.n)
         run->param.limit = INFINITY;
     else if (run->limit == CADRE_LIMIT_MEASURED)
         run->param.limit = allowance(run, c->perturbed_diff.max, run->diff.largest, 0);
@@ -341,9 +342,10 @@ static void find_judged_steps(struct cadre_comparison *c)
             break;
         k++;
     }
-    c->judged_steps = (int64_t)k;
-    if (k > 0)
+    if (k > 0) {
+        c->judged_steps = (int64_t)k;
         return;
+    }
     c->perturbed = false;
     snprintf(c->note, sizeof c->note,
              "the baseline with train.micro_batch = %" PRId64
@@ -358,6 +360,7 @@ cadre_status cadre_comparison_judge(struct cadre_comparison *c, struct cadre_err
         CADRE_TRY(time_run(c, &c->run[i], err));
         c->run[i].loss_chain = chain_losses(&c->run[i].record);
     }
+    c->judged_steps = STATED_STEPS;
     if (c->perturbed)
         find_judged_steps(c);
     if (c->perturbed)

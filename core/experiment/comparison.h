@@ -23,10 +23,12 @@
  *             or its gradient norm by 1 %, nothing can be told from rounding, and
  *             nothing is judged; a mistake has shown itself long before. The report
  *             names that step.
- *   stated    at step k, 64 eps k of the value, at most 1 %: rounding that adds up
- *             linearly. A parameter may differ by twice the sum of the learning rates,
- *             since AdamW moves by about one of them a step whatever the gradient's
- *             size, also where the true gradient is zero and all of it is rounding.
+ *   stated    at step k, 64 eps k of the value, for the first 20 steps: rounding that
+ *             adds up linearly, as it does until training amplifies it, and how soon
+ *             that is only a measurement tells. In a run of no more steps a parameter
+ *             may differ by twice the sum of the learning rates, since AdamW moves by
+ *             about one of them a step whatever the gradient's size, also where the
+ *             true gradient is zero and all of it is rounding.
  * Runs that ask for run.exact beside a baseline that does not are within limits of it,
  * and must have the bits of the first of them with the same micro-batch.
  * Gradient norms are judged beside losses because AdamW hides a wrong factor of the
@@ -94,7 +96,7 @@ struct cadre_comparison {
     bool perturbed; /* `perturbation` holds a run */
     struct cadre_record perturbation;
     int64_t perturbed_micro_batch;
-    int64_t judged_steps; /* compared before rounding alone takes over; by _judge */
+    int64_t judged_steps; /* compared with limits, from the first on; by _judge */
     struct cadre_param_diff perturbed_diff; /* of its parameters; by _judge */
     char note[256]; /* why limits are stated and not measured, "" otherwise */
 };
@@ -119,7 +121,7 @@ const char *cadre_limit_name(enum cadre_limit_kind kind);
 int64_t cadre_comparison_first_step(const struct cadre_comparison *comparison);
 int64_t cadre_comparison_last_step(const struct cadre_comparison *comparison);
 
-/* Does rounding alone take over before the last step? */
+/* Are limits measured, and does rounding alone take over before the last step? */
 bool cadre_comparison_is_chaotic(const struct cadre_comparison *comparison);
 
 /* All runs fair? Any that differs? */

@@ -88,10 +88,10 @@ static void say_who_was_equal(const struct cadre_comparison *c, struct cadre_tex
     const char *whom = others ? "The runs of the same training" : "All runs";
     if (within == 0)
         cadre_text_printf(out, "%s trained the same, to the last bit.\n", whom);
-    else if (cadre_comparison_is_chaotic(c))
+    else if (c->judged_steps < cadre_comparison_last_step(c))
         cadre_text_printf(out,
-                          "%s trained the same up to step %" PRId64 ": inside the "
-                          "limits, until rounding alone drives losses apart.\n",
+                          "%s trained the same up to step %" PRId64
+                          ", the last one judged: inside the limits.\n",
                           whom, c->judged_steps);
     else
         cadre_text_printf(out,
@@ -144,8 +144,9 @@ static void note_limits(const struct cadre_comparison *c, struct cadre_text *out
     if (stated)
         cadre_text_printf(out,
                           "Limits are stated, not measured: at step k, 64 eps k of the "
-                          "value, at most 1 %%%s%s.\n",
-                          *c->note ? "; " : "", c->note);
+                          "value, and only the first %" PRId64
+                          " steps are judged%s%s.\n",
+                          c->judged_steps, *c->note ? "; " : "", c->note);
 }
 
 void cadre_report_notes(const struct cadre_comparison *c, struct cadre_text *out)

@@ -182,8 +182,7 @@ void cadre_report_json(const struct cadre_comparison *c, struct cadre_text *out)
     cadre_json_put_i64(&json, "warmup", c->warmup);
     cadre_json_put_i64(&json, "first_step", cadre_comparison_first_step(c));
     cadre_json_put_i64(&json, "last_step", cadre_comparison_last_step(c));
-    if (c->perturbed)
-        cadre_json_put_i64(&json, "judged_steps", c->judged_steps);
+    cadre_json_put_i64(&json, "judged_steps", c->judged_steps);
     put_machine(&json, c, cadre_text_str(&machine));
     put_lines(&json, "conclusion", cadre_report_sentences, c);
     put_lines(&json, "notes", cadre_report_notes, c);

@@ -183,6 +183,23 @@ START_TEST(exact_runs_are_held_to_each_other)
 }
 END_TEST
 
+START_TEST(stated_limits_judge_the_first_steps)
+{
+    const struct fixture_run runs[] = {{.name = "base", .steps = 30},
+                                       {.name = "far", .steps = 30, .param_shift = 1}};
+    struct cadre_error err = {0};
+    fixture_compare(dir, runs, 2, NULL, &c);
+    c.run[1].record.step[20].loss += 0.5;
+    ck_assert_int_eq(cadre_comparison_judge(&c, &err), CADRE_OK);
+    ck_assert_int_eq(c.judged_steps, 20);
+    ck_assert(c.run[1].equal == CADRE_EQUAL_WITHIN);
+    ck_assert(!cadre_comparison_is_chaotic(&c));
+    c.run[1].record.step[19].loss += 0.5;
+    ck_assert_int_eq(cadre_comparison_judge(&c, &err), CADRE_OK);
+    ck_assert(c.run[1].equal == CADRE_EQUAL_DIFFERS);
+}
+END_TEST
+
 START_TEST(chaos_ends_the_judging)
 {
     const struct fixture_run runs[] = {{.name = "base"}, {.name = "far"}};
@@ -248,6 +265,7 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, measured_limits_stop_mistakes, 0, 5);
     tcase_add_loop_test(tc, stated_limits_stop_mistakes, 0, 5);
     tcase_add_test(tc, exact_runs_are_held_to_each_other);
+    tcase_add_test(tc, stated_limits_judge_the_first_steps);
     tcase_add_test(tc, chaos_ends_the_judging);
     tcase_add_test(tc, a_reordered_run_that_is_wrong_sets_no_limit);
     tcase_add_test(tc, another_training_is_independent);

@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# cadre compare: equality in and outside exact mode, a stop and what goes on after it, and
+# a comparison that is killed.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/train_lib.sh"
+
+cat >>"$tmp/text.ini" <<EOF
+[run:one]
+strategy.stack = single
+[run:two]
+strategy.stack = ddp:2
+EOF
+
+# compare NAME STATUS [s.k=v]...: into the folder NAME; the table is NAME.out.
+compare() {
+    local name=$1 want=$2 status=0 args=() set
+    shift 2
+    for set in "$@"; do
+        args+=(--set "$set")
+    done
+    "$cadre" compare "$tmp/text.ini" --out "$tmp/$name" "${args[@]}" \
+        >"$tmp/$name.out" 2>"$tmp/$name.log" || status=$?
+    if [ "$status" -ne "$want" ]; then
+        cat "$tmp/$name.log"
+        fail "$name ($*): exit status $status, expected $want"
+    fi
+}
+
+has() { # NAME PATTERN
+    if ! grep -qE "$2" "$tmp/$1.out"; then
+        cat "$tmp/$1.out"
+        fail "$1: no line with '$2'"
+    fi
+}
+
+compare exact 0 run.exact=yes
+has exact '^two +ddp:2 +2 .* exact$'
+has exact 'All runs trained the same, to the last bit'
+[ ! -e "$tmp/exact/runs/one:reordered" ] || fail "exact: a run that nobody needs"
+
+compare near 0
+has near '^two .* (within \([0-9.e+-]+ of [0-9.e+-]+\)|exact)$'
+has near 'speedup = T_base / T_run; efficiency = speedup / N'
+has near '10 times what train.micro_batch = 1 in place of 2'
+for file in report.json report.csv report.html; do
+    [ -s "$tmp/near/$file" ] || fail "near: no $file"
+done
+[ "$(wc -l <"$tmp/near/report.csv")" -eq 3 ] || fail "near: report.csv has not 3 lines"
+
+compare near 2
+says near 'holds a comparison already'
+
+compare stated 0 compare.perturb=no
+has stated 'Limits are stated'
+
+# another training is no error, and no equality either
+cp "$tmp/text.ini" "$tmp/plain.ini"
+printf 'optim.lr = 1e-4\n' >>"$tmp/text.ini"
+compare other 0
+has other '^two .* independent$'
+has other 'differs in optim.lr'
+cp "$tmp/plain.ini" "$tmp/text.ini"
+
+# a signal to the comparison stops the run at hand, and what was done is kept
+begin() { # NAME
+    "$cadre" compare "$tmp/text.ini" --out "$tmp/$1" --set train.steps=1500 \
+        --set compare.perturb=no >"$tmp/$1.out" 2>"$tmp/$1.log" &
+    pid=$!
+    started+=("$pid")
+    wait_steps "$1/runs/two" 2
+}
+touch "$tmp/stop.log"
+mkdir -p "$tmp/stop/runs" "$tmp/killed/runs"
+begin stop
+kill -TERM "$pid"
+ends stop 4 20
+no_orphan stop
+[ "$(wc -l <"$tmp/stop/runs/one/metrics.jsonl")" -eq 1500 ] || fail "stop: one is not whole"
+compare stop 0 train.steps=1500 compare.perturb=no checkpoint.resume=auto
+grep -q 'one: single.*done before' "$tmp/stop.log" || fail "stop: one was trained again"
+has stop '^two .* (within .*|exact)$'
+
+begin killed
+kill -KILL "$pid"
+ends killed 137 20
+for _ in $(seq 100); do
+    [ -z "$(orphans)" ] && break
+    sleep 0.1
+done
+no_orphan killed
