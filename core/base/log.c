@@ -16,9 +16,7 @@ static _Thread_local int my_rank;
 static _Thread_local int my_size = 1;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static void (*bar_clear)(void *);
-static void (*bar_redraw)(void *);
-static void *bar_arg;
+static char bar[256]; /* "": there is none */
 
 void cadre_log_set_level(enum cadre_log_level level)
 {
@@ -46,12 +44,32 @@ int cadre_log_rank(void)
     return my_rank;
 }
 
-void cadre_log_set_bar(void (*clear)(void *), void (*redraw)(void *), void *arg)
+/* Under the lock. stderr itself may be gone; there is nowhere left to say so. */
+static void put(const char *text, size_t bytes)
+{
+    ssize_t ignored = write(STDERR_FILENO, text, bytes);
+    (void)ignored;
+}
+
+#define WIPE "\r\033[K"
+
+static void draw_bar(void)
+{
+    char line[sizeof bar + sizeof WIPE];
+    int n = snprintf(line, sizeof line, WIPE "%s", bar);
+    put(line, (size_t)n);
+}
+
+void cadre_log_bar(const char *text)
 {
     pthread_mutex_lock(&lock);
-    bar_clear = clear;
-    bar_redraw = redraw;
-    bar_arg = arg;
+    if (text) {
+        snprintf(bar, sizeof bar, "%s", text);
+        draw_bar();
+    } else if (bar[0]) {
+        bar[0] = 0;
+        put("\n", 1);
+    }
     pthread_mutex_unlock(&lock);
 }
 
@@ -82,12 +100,10 @@ void cadre_log(enum cadre_log_level level, const char *subsystem, const char *fm
     line[n++] = '\n';
 
     pthread_mutex_lock(&lock);
-    if (bar_clear)
-        bar_clear(bar_arg);
-    /* stderr itself may be gone; there is nowhere left to say so. */
-    ssize_t ignored = write(STDERR_FILENO, line, n);
-    (void)ignored;
-    if (bar_redraw)
-        bar_redraw(bar_arg);
+    if (bar[0])
+        put(WIPE, sizeof WIPE - 1);
+    put(line, n);
+    if (bar[0])
+        draw_bar();
     pthread_mutex_unlock(&lock);
 }

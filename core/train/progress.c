@@ -10,24 +10,6 @@
 
 #define BAR_CELLS 24
 
-static void put(const char *text)
-{
-    ssize_t ignored = write(STDERR_FILENO, text, strlen(text));
-    (void)ignored; /* stderr may be gone; there is nowhere left to say so */
-}
-
-static void clear_bar(void *arg)
-{
-    (void)arg;
-    put("\r\033[K");
-}
-
-static void draw_bar(void *arg)
-{
-    const struct cadre_progress *progress = arg;
-    put(progress->line);
-}
-
 void cadre_progress_init(struct cadre_progress *progress, const struct cadre_spec *spec,
                          int64_t first_step)
 {
@@ -39,8 +21,6 @@ void cadre_progress_init(struct cadre_progress *progress, const struct cadre_spe
     progress->first_step = first_step;
     progress->every = cadre_options_i64(spec->options, "log.every");
     progress->start_s = cadre_now_s();
-    if (progress->bar)
-        cadre_log_set_bar(clear_bar, draw_bar, progress);
 }
 
 /* "1:02:03" or "2:03". */
@@ -63,12 +43,11 @@ static int terminal_columns(void)
 }
 
 /* One line that never wraps: the bar gives way first, then the name, then the end. */
-static void compose(struct cadre_progress *progress, int64_t step, const char *figures)
+static void compose(const struct cadre_spec *spec, int64_t step, const char *figures,
+                    char *line, size_t size)
 {
-    const struct cadre_spec *spec = progress->spec;
     int room = terminal_columns() - 1 - (int)strlen(figures);
     int name = (int)strlen(spec->name);
-    int most = (int)sizeof progress->line - 8;
     char cells[BAR_CELLS + 4] = "";
     int width = room - name - 4 < BAR_CELLS ? room - name - 4 : BAR_CELLS;
     if (width >= 4) {
@@ -80,11 +59,11 @@ static void compose(struct cadre_progress *progress, int64_t step, const char *f
         cells[width + 2] = ']';
         cells[width + 3] = 0;
     }
-    char line[sizeof progress->line];
-    snprintf(line, sizeof line, "%.*s%s %s", name < room - 1 ? name : 0, spec->name,
-             cells, figures);
-    most = terminal_columns() - 1 < most ? terminal_columns() - 1 : most;
-    snprintf(progress->line, sizeof progress->line, "\r\033[K%.*s", most, line);
+    int most = terminal_columns() - 1;
+    snprintf(line, size, "%.*s%s %s", name < room - 1 ? name : 0, spec->name, cells,
+             figures);
+    if ((size_t)most < size)
+        line[most] = 0;
 }
 
 void cadre_progress_step(struct cadre_progress *progress, int64_t step,
@@ -95,7 +74,7 @@ void cadre_progress_step(struct cadre_progress *progress, int64_t step,
     int64_t done = step - progress->first_step;
     double per_step = (cadre_now_s() - progress->start_s) / (double)(done ? done : 1);
     double rate = (double)(spec->run.global_batch * spec->run.time) / per_step;
-    char left[32], extra[48] = "", figures[160];
+    char left[32], extra[48] = "", figures[160], line[256];
     format_left(per_step * (double)(spec->steps - step), left, sizeof left);
     if (valid->has)
         snprintf(extra, sizeof extra, "  valid %.4f", valid->loss);
@@ -114,15 +93,12 @@ void cadre_progress_step(struct cadre_progress *progress, int64_t step,
                   report->loss, extra);
     snprintf(figures, sizeof figures, "%lld/%lld  loss %.4f  %.0f tokens/s  %s left",
              (long long)step, (long long)spec->steps, report->loss, rate, left);
-    compose(progress, step, figures);
-    put(progress->line);
+    compose(spec, step, figures, line, sizeof line);
+    cadre_log_bar(line);
 }
 
 void cadre_progress_fini(struct cadre_progress *progress)
 {
-    if (!progress->bar)
-        return;
-    cadre_log_set_bar(NULL, NULL, NULL);
-    if (progress->line[0])
-        put("\n");
+    if (progress->bar)
+        cadre_log_bar(NULL);
 }

@@ -11,7 +11,6 @@ struct cadre_progress {
     bool bar;
     int64_t first_step, every;
     double start_s;
-    char line[256]; /* the bar as drawn */
 };
 
 /* Start at step `first_step` (steps done before this process). log.progress says

@@ -87,28 +87,19 @@ START_TEST(a_long_message_is_cut_and_still_a_line)
 }
 END_TEST
 
-static void write_mark(void *arg)
-{
-    ck_assert_int_eq((int)write(STDERR_FILENO, arg, 1), 1);
-}
-
-static void write_bar(void *arg)
-{
-    ck_assert_int_eq((int)write(STDERR_FILENO, (char *)arg + 1, 1), 1);
-}
-
 START_TEST(lines_are_printed_above_a_bar)
 {
-    static char marks[] = "<>";
     capture_begin();
-    cadre_log_set_bar(write_mark, write_bar, marks);
+    cadre_log_bar("bar 1");
     cadre_log(CADRE_LOG_INFO, "x", "above");
-    cadre_log_set_bar(NULL, NULL, NULL);
+    cadre_log_bar("bar 2");
+    cadre_log_bar(NULL);
     cadre_log(CADRE_LOG_INFO, "x", "after");
     capture_end();
-    ck_assert_int_eq(got[0], '<');
-    ck_assert_ptr_nonnull(strstr(got, "x: above\n>"));
-    ck_assert_ptr_null(strchr(strchr(got, '>'), '<'));
+    ck_assert_ptr_eq(strstr(got, "\r\033[Kbar 1\r\033[K"), got);
+    ck_assert_ptr_nonnull(strstr(got, "x: above\n\r\033[Kbar 1\r\033[Kbar 2\n"));
+    ck_assert_ptr_null(strstr(strstr(got, "bar 2"), "bar 1"));
+    ck_assert_ptr_null(strstr(strstr(got, "after"), "bar"));
 }
 END_TEST
 
