@@ -2,10 +2,13 @@
 #include "core/train/stop.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
 
-/* A handler can reach nothing but a variable of the file. */
-static volatile sig_atomic_t requested;
+/* A handler can reach nothing but a variable of the file. Ranks that are threads read it
+ * while it is set, so it is atomic; without locks, as a handler needs it. */
+static atomic_int requested;
+_Static_assert(ATOMIC_INT_LOCK_FREE == 2, "a signal handler takes no locks");
 
 static void on_signal(int sig)
 {
