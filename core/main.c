@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* A standard stream that the caller closed must not become a file of the run. Writing to
- * what stands in for it fails, as it should. */
+/* A standard stream that the caller closed must not become a file of the run. Writing
+ * to what stands in for it fails, as it should. */
 static void fill_standard_streams(void)
 {
     int fd;

@@ -28,9 +28,9 @@ void cadre_log_set_rank(int rank, int size);
 /* The calling thread's rank as set above, 0 by default. */
 int cadre_log_rank(void);
 
-/* A progress bar on the terminal's last line: log lines are printed above it. `text` (at
- * most 255 bytes, copied) is drawn in place of the bar before; NULL ends the bar and leaves
- * its last text standing. [any thread] */
+/* A progress bar on the terminal's last line: log lines are printed above it. `text`
+ * (at most 255 bytes, copied) is drawn in place of the bar before; NULL ends the bar
+ * and leaves its last text standing. [any thread] */
 void cadre_log_bar(const char *text);
 
 /* Log one line. `subsystem` is a short static name. [any thread] */
