@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How near the CPU device comes to what the machine can do. Each line is a ratio of two
  * rates measured in turns in this run: our product against one plain call of oneDNN
- * with its own threads, a bandwidth op against memcpy. Figures move with the machine's
- * load; the ratio moves less. Usage: bench_ops [threads [repeats [cpu]]]; "cpu" counts
- * processor time, for one thread on a machine that is busy. */
+ * with its own threads, a bandwidth op against a copy. Figures move with the machine's
+ * load; the ratio moves less.
+ *
+ * Usage: bench_ops [threads [repeats [cpu]]]; "cpu" counts processor time, which is for
+ * one thread on a machine that is busy. */
 #include <math.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <stdio.h>
@@ -69,7 +71,7 @@ static void race(void (*ours)(void *), void (*ceiling)(void *), void *arg,
     }
 }
 
-/* ---- products -------------------------------------------------------------------- */
+/* ---- products ------------------------------------------------------------------ */
 
 struct product {
     struct cadre_gemm gemm;
@@ -173,7 +175,7 @@ static void bench_product(int64_t m, int64_t n, int64_t k, const char *form)
     device->ops->free(device, c);
 }
 
-/* ---- bandwidth ------------------------------------------------------------------- */
+/* ---- bandwidth ----------------------------------------------------------------- */
 
 enum { COUNT = 16 << 20, CHANNELS = 768, ROWS = COUNT / CHANNELS };
 
@@ -359,7 +361,7 @@ static void bench_bandwidth(void)
     device->ops->free(device, s.stats);
 }
 
-/* ---- attention ------------------------------------------------------------------- */
+/* ---- attention ----------------------------------------------------------------- */
 
 static struct cadre_attention attention;
 

@@ -9,7 +9,7 @@
 #include "tests/device/op_testing.h"
 #include "tests/support/check_main.h"
 
-/* ---- opening, memory, streams ---------------------------------------------------- */
+/* ---- opening, memory, streams -------------------------------------------------- */
 
 START_TEST(opening)
 {
@@ -102,7 +102,7 @@ START_TEST(streams)
 }
 END_TEST
 
-/* ---- values asserted by other frameworks' tests ---------------------------------- */
+/* ---- values asserted by other frameworks' tests -------------------------------- */
 
 static json_t *golden_root;
 
@@ -125,8 +125,7 @@ static const json_t *golden(const char *op)
     return NULL;
 }
 
-/* Append the numbers of nested arrays to a tensor, from element n on; returns the next.
- */
+/* Put the numbers of nested arrays into out from element n on; returns the next. */
 static int64_t flatten(const json_t *value, struct tensor *out, int64_t n)
 {
     if (!json_is_array(value)) {
@@ -310,8 +309,7 @@ START_TEST(golden_regressions)
 }
 END_TEST
 
-/* Loss = sum(y): the gradient of a weight is the column sum of x, of a bias the rows.
- */
+/* Loss = sum(y): a weight's gradient is a column sum of x, a bias's the row count. */
 START_TEST(golden_adamw)
 {
     const uint32_t dtype = _i ? CADRE_F64 : CADRE_F32;

@@ -3,6 +3,7 @@
  * it wrote; the bits must not depend on the number of threads nor on which copy of the
  * kernels ran, and fp32 must stay within a stated distance of fp64. */
 #include <math.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "core/device/cpu/cpu.h"
@@ -361,6 +362,37 @@ START_TEST(any_instruction_set)
 }
 END_TEST
 
+static void *rank_main(void *arg)
+{
+    struct cadre_device *device = open_cpu(2);
+    struct run *runs = arg;
+    for (int i = 0; i < CASES; i++)
+        run_case(&runs[i], i, device, CADRE_F32, 33);
+    return device;
+}
+
+/* Ranks as threads: each drives its own device, all at once, with the same bits. */
+START_TEST(several_devices)
+{
+    enum { RANKS = 3 };
+    static struct run runs[RANKS][CASES];
+    pthread_t ranks[RANKS];
+    void *device[RANKS];
+    for (int i = 0; i < RANKS; i++)
+        ck_assert_int_eq(pthread_create(&ranks[i], NULL, rank_main, runs[i]), 0);
+    for (int i = 0; i < RANKS; i++)
+        ck_assert_int_eq(pthread_join(ranks[i], &device[i]), 0);
+    for (int i = 0; i < CASES; i++) {
+        for (int rank = 1; rank < RANKS; rank++)
+            check_same_bits(&runs[0][i], &runs[rank][i], cases[i].name, "the rank");
+        for (int rank = 0; rank < RANKS; rank++)
+            run_free(&runs[rank][i]);
+    }
+    for (int i = 0; i < RANKS; i++)
+        cadre_device_close(device[i]);
+}
+END_TEST
+
 START_TEST(fp32_follows_fp64)
 {
     struct cadre_device *device = open_cpu(2);
@@ -384,6 +416,7 @@ Suite *test_suite(void)
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, any_number_of_threads, 0, CASES * 2);
     tcase_add_loop_test(tc, any_instruction_set, 0, CASES * 2);
+    tcase_add_test(tc, several_devices);
     tcase_add_loop_test(tc, fp32_follows_fp64, 0, CASES);
     suite_add_tcase(suite, tc);
     return suite;

@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <cadre/types.h>
+
 struct cadre_norm;
 
 typedef void cadre_cpu_range(const void *args, int64_t begin, int64_t end);
@@ -106,9 +108,10 @@ struct cadre_cpu_kernels {
     cadre_cpu_range *softmax_fwd, *softmax_bwd, *row_scale, *row_dot; /* rows */
 };
 
-/* casts[to][from] over elements, indexed by dtype; NULL where there is none. */
+/* to[dtype][dtype of the source] over elements; NULL where there is no cast. */
+enum { CADRE_CAST_DTYPES = CADRE_F16 + 1 };
 struct cadre_cpu_casts {
-    cadre_cpu_range *to[5][5];
+    cadre_cpu_range *to[CADRE_CAST_DTYPES][CADRE_CAST_DTYPES];
 };
 
 extern const struct cadre_cpu_kernels cadre_kernels_f32_base, cadre_kernels_f64_base;

@@ -5,6 +5,41 @@
 
 #include "core/device/cpu/kernels_real.h"
 
+INLINE real row_sum(const real *x, int64_t n)
+{
+#define TERM(AT) AT(x)
+    SUM_ROW(sum, n, TERM);
+#undef TERM
+    return sum;
+}
+
+INLINE real row_squares(const real *x, real mean, int64_t n)
+{
+#define TERM(AT) ((AT(x) - mean) * (AT(x) - mean))
+    SUM_ROW(sum, n, TERM);
+#undef TERM
+    return sum;
+}
+
+INLINE real row_product(const real *x, const real *y, int64_t n)
+{
+#define TERM(AT) (AT(x) * AT(y))
+    SUM_ROW(sum, n, TERM);
+#undef TERM
+    return sum;
+}
+
+/* sum of dy * w * xhat */
+INLINE real row_moment(const real *dy, const real *w, const real *x, const real *stats,
+                       int64_t n)
+{
+    const real mean = stats[0], rstd = stats[1];
+#define TERM(AT) (AT(dy) * AT(w) * ((AT(x) - mean) * rstd))
+    SUM_ROW(sum, n, TERM);
+#undef TERM
+    return sum;
+}
+
 static void norm_fwd(const void *args, int64_t begin, int64_t end)
 {
     const struct cadre_norm *a = args;
@@ -14,24 +49,19 @@ static void norm_fwd(const void *args, int64_t begin, int64_t end)
         const real *x = (const real *)a->x + row * C;
         real *y = (real *)a->y + row * C;
         real *stats = (real *)a->stats + row * 2;
-        real mean = 0, squares = 0;
-        if (a->layer) {
-#define TERM(AT) AT(x)
-            SUM_ROW(mean, C, TERM);
-#undef TERM
-            mean /= (real)C;
-        }
-#define TERM(AT) ((AT(x) - mean) * (AT(x) - mean))
-        SUM_ROW(squares, C, TERM);
-#undef TERM
-        real rstd = REAL(1.0) / real_sqrt(squares / (real)C + (real)a->eps);
+        const real mean = a->layer ? row_sum(x, C) / (real)C : 0;
+        const real variance = row_squares(x, mean, C) / (real)C;
+        const real rstd = REAL(1.0) / real_sqrt(variance + (real)a->eps);
         stats[0] = mean;
         stats[1] = rstd;
         if (b) {
-            SIMD for (int64_t c = 0; c < C; c++) y[c] =
-                (x[c] - mean) * rstd * w[c] + b[c];
+            SIMD
+            for (int64_t c = 0; c < C; c++)
+                y[c] = (x[c] - mean) * rstd * w[c] + b[c];
         } else {
-            SIMD for (int64_t c = 0; c < C; c++) y[c] = (x[c] - mean) * rstd * w[c];
+            SIMD
+            for (int64_t c = 0; c < C; c++)
+                y[c] = (x[c] - mean) * rstd * w[c];
         }
     }
 }
@@ -44,27 +74,21 @@ static void norm_bwd_input(const void *args, int64_t begin, int64_t end)
     for (int64_t row = begin; row < end; row++) {
         const real *x = (const real *)a->x + row * C;
         const real *dy = (const real *)a->dy + row * C;
-        const real *residual = a->residual ? (const real *)a->residual + row * C : NULL;
+        const real *stats = (const real *)a->stats + row * 2;
+        const real mean = stats[0], rstd = stats[1];
+        const real g = a->layer ? row_product(dy, w, C) / (real)C : 0;
+        const real gx = row_moment(dy, w, x, stats, C) / (real)C;
         real *dx = (real *)a->dx + row * C;
-        const real mean = ((const real *)a->stats)[row * 2];
-        const real rstd = ((const real *)a->stats)[row * 2 + 1];
-        real g = 0, gx = 0;
-        if (a->layer) {
-#define TERM(AT) (AT(dy) * AT(w))
-            SUM_ROW(g, C, TERM);
-#undef TERM
-            g /= (real)C;
-        }
-#define TERM(AT) (AT(dy) * AT(w) * ((AT(x) - mean) * rstd))
-        SUM_ROW(gx, C, TERM);
-#undef TERM
-        gx /= (real)C;
-        if (residual) {
-            SIMD for (int64_t c = 0; c < C; c++) dx[c] =
-                residual[c] + rstd * (dy[c] * w[c] - g - (x[c] - mean) * rstd * gx);
+        if (a->residual) {
+            const real *residual = (const real *)a->residual + row * C;
+            SIMD
+            for (int64_t c = 0; c < C; c++)
+                dx[c] =
+                    residual[c] + rstd * (dy[c] * w[c] - g - (x[c] - mean) * rstd * gx);
         } else {
-            SIMD for (int64_t c = 0; c < C; c++) dx[c] =
-                rstd * (dy[c] * w[c] - g - (x[c] - mean) * rstd * gx);
+            SIMD
+            for (int64_t c = 0; c < C; c++)
+                dx[c] = rstd * (dy[c] * w[c] - g - (x[c] - mean) * rstd * gx);
         }
     }
 }
@@ -85,8 +109,8 @@ static void norm_bwd_weight(const void *args, int64_t begin, int64_t end)
             const real *x = (const real *)a->x + row * C;
             const real *dy = (const real *)a->dy + row * C;
             const real mean = stats[row * 2], rstd = stats[row * 2 + 1];
-            SIMD for (int64_t c = 0; c < C; c++)
-            {
+            SIMD
+            for (int64_t c = 0; c < C; c++) {
                 dw[c] += dy[c] * ((x[c] - mean) * rstd);
                 db[c] += dy[c];
             }
@@ -105,7 +129,9 @@ static void bias_bwd(const void *args, int64_t begin, int64_t end)
         memset(db, 0, (size_t)C * sizeof *db);
         for (int64_t row = first; row < last; row++) {
             const real *dy = (const real *)a->dy + row * C;
-            SIMD for (int64_t c = 0; c < C; c++) db[c] += dy[c];
+            SIMD
+            for (int64_t c = 0; c < C; c++)
+                db[c] += dy[c];
         }
     }
 }
@@ -118,7 +144,9 @@ static void column_total(const void *args, int64_t begin, int64_t end)
     const real *partial = (const real *)a->partial + begin;
     real *out = (real *)a->out + begin, total[CADRE_COLUMNS] = {0};
     for (int64_t group = 0; group < a->groups; group++, partial += a->stride) {
-        SIMD for (int64_t j = 0; j < n; j++) total[j] += partial[j];
+        SIMD
+        for (int64_t j = 0; j < n; j++)
+            total[j] += partial[j];
     }
     for (int64_t j = 0; j < n; j++)
         out[j] = a->beta ? out[j] + total[j] : total[j];

@@ -13,13 +13,17 @@ static void bias_rows(const void *args, int64_t begin, int64_t end)
         real *c = (real *)a->c + row * a->ldc;
         real *aux = a->aux ? (real *)a->aux + row * a->ldc : c;
         if (bias) {
-            SIMD for (int64_t j = 0; j < a->columns; j++) c[j] += bias[j];
+            SIMD
+            for (int64_t j = 0; j < a->columns; j++)
+                c[j] += bias[j];
         }
         if (!a->gelu)
             continue;
         if (a->aux)
             memcpy(aux, c, (size_t)a->columns * sizeof *aux);
-        SIMD for (int64_t j = 0; j < a->columns; j++) c[j] = gelu(c[j]);
+        SIMD
+        for (int64_t j = 0; j < a->columns; j++)
+            c[j] = gelu(c[j]);
     }
 }
 
@@ -28,7 +32,9 @@ static void gelu_bwd(const void *args, int64_t begin, int64_t end)
     const struct cadre_pointwise_args *a = args;
     const real *x = a->x, *dy = a->dy;
     real *dx = a->y;
-    SIMD for (int64_t i = begin; i < end; i++) dx[i] = dy[i] * gelu_slope(x[i]);
+    SIMD
+    for (int64_t i = begin; i < end; i++)
+        dx[i] = dy[i] * gelu_slope(x[i]);
 }
 
 static void swiglu_fwd(const void *args, int64_t begin, int64_t end)
@@ -36,8 +42,9 @@ static void swiglu_fwd(const void *args, int64_t begin, int64_t end)
     const struct cadre_pointwise_args *a = args;
     const real *gate = a->x, *up = a->up;
     real *y = a->y;
-    SIMD for (int64_t i = begin; i < end; i++) y[i] =
-        gate[i] * sigmoid(gate[i]) * up[i];
+    SIMD
+    for (int64_t i = begin; i < end; i++)
+        y[i] = gate[i] * sigmoid(gate[i]) * up[i];
 }
 
 static void swiglu_bwd(const void *args, int64_t begin, int64_t end)
@@ -45,8 +52,8 @@ static void swiglu_bwd(const void *args, int64_t begin, int64_t end)
     const struct cadre_pointwise_args *a = args;
     const real *gate = a->x, *up = a->up, *dy = a->dy;
     real *dgate = a->y, *dup = a->dup;
-    SIMD for (int64_t i = begin; i < end; i++)
-    {
+    SIMD
+    for (int64_t i = begin; i < end; i++) {
         real g = gate[i], u = up[i], d = dy[i];
         real s = sigmoid(g);
         dup[i] = d * (g * s);
@@ -64,10 +71,14 @@ static void add(const void *args, int64_t begin, int64_t end)
         const real *b = a->b ? (const real *)a->b + row * C : NULL;
         real *y = (real *)a->y + row * C;
         if (bias && b) {
-            SIMD for (int64_t c = 0; c < C; c++) y[c] = x[c] + bias[c] + b[c];
+            SIMD
+            for (int64_t c = 0; c < C; c++)
+                y[c] = x[c] + bias[c] + b[c];
         } else if (bias || b) {
             const real *other = bias ? bias : b;
-            SIMD for (int64_t c = 0; c < C; c++) y[c] = x[c] + other[c];
+            SIMD
+            for (int64_t c = 0; c < C; c++)
+                y[c] = x[c] + other[c];
         } else if (y != x) {
             memmove(y, x, (size_t)C * sizeof *y);
         }
@@ -86,8 +97,8 @@ static void rope(const void *args, int64_t begin, int64_t end)
         for (int64_t h = 0; h < a->heads; h++) {
             real *x = (real *)a->x + row * a->ld + h * pairs * 2;
             real *y = x + pairs;
-            SIMD for (int64_t i = 0; i < pairs; i++)
-            {
+            SIMD
+            for (int64_t i = 0; i < pairs; i++) {
                 real p = x[i], q = y[i], s = sign * sine[i];
                 x[i] = p * cosine[i] - q * s;
                 y[i] = q * cosine[i] + p * s;
@@ -109,8 +120,8 @@ static void adamw(const void *args, int64_t begin, int64_t end)
     const real root = (real)sqrt(correction2), eps = (real)a->eps;
     const real keep = (real)(1.0 - a->lr * a->weight_decay);
     const real grad_scale = (real)a->grad_scale;
-    SIMD for (int64_t i = begin; i < end; i++)
-    {
+    SIMD
+    for (int64_t i = begin; i < end; i++) {
         real g = grad[i] * grad_scale;
         real first = beta1 * m[i] + rest1 * g;
         real second = beta2 * v[i] + rest2 * g * g;
@@ -129,12 +140,13 @@ static void sgd(const void *args, int64_t begin, int64_t end)
     const real lr = (real)a->lr, momentum = (real)a->momentum;
     const real decay = (real)a->weight_decay, grad_scale = (real)a->grad_scale;
     if (!buf) {
-        SIMD for (int64_t i = begin; i < end; i++) param[i] -=
-            lr * (grad[i] * grad_scale + decay * param[i]);
+        SIMD
+        for (int64_t i = begin; i < end; i++)
+            param[i] -= lr * (grad[i] * grad_scale + decay * param[i]);
         return;
     }
-    SIMD for (int64_t i = begin; i < end; i++)
-    {
+    SIMD
+    for (int64_t i = begin; i < end; i++) {
         real moved = momentum * buf[i] + (grad[i] * grad_scale + decay * param[i]);
         buf[i] = moved;
         param[i] -= lr * moved;
@@ -146,7 +158,9 @@ static void scale(const void *args, int64_t begin, int64_t end)
     const struct cadre_scale_args *a = args;
     real *x = a->x;
     const real by = (real)a->by;
-    SIMD for (int64_t i = begin; i < end; i++) x[i] *= by;
+    SIMD
+    for (int64_t i = begin; i < end; i++)
+        x[i] *= by;
 }
 
 static void tree_add(const void *args, int64_t begin, int64_t end)
@@ -154,7 +168,9 @@ static void tree_add(const void *args, int64_t begin, int64_t end)
     const struct cadre_add_args *a = args;
     const real *x = a->a, *b = a->b;
     real *y = a->y;
-    SIMD for (int64_t i = begin; i < end; i++) y[i] = x[i] + b[i];
+    SIMD
+    for (int64_t i = begin; i < end; i++)
+        y[i] = x[i] + b[i];
 }
 
 /* Each chunk: 16 sums in double, added by a tree. */
@@ -169,8 +185,9 @@ static void sum_squares(const void *args, int64_t begin, int64_t end)
         double lane[LANES] = {0};
         int64_t i = 0;
         for (; i + LANES <= n; i += LANES) {
-            SIMD for (int l = 0; l < LANES; l++) lane[l] +=
-                (double)x[i + l] * (double)x[i + l];
+            SIMD
+            for (int l = 0; l < LANES; l++)
+                lane[l] += (double)x[i + l] * (double)x[i + l];
         }
         for (int l = 0; i + l < n; l++)
             lane[l] += (double)x[i + l] * (double)x[i + l];

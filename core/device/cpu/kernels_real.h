@@ -90,24 +90,26 @@ INLINE real lanes_total(real *lane)
 #define AT_VECTOR(p) (*(const real_vector *)((p) + i + v * WIDTH))
 #define AT_SCALAR(p) ((p)[i + l])
 
-/* total += the sum of TERM over n elements; TERM(AT) is an expression in AT(pointer).
- */
+union lanes {
+    real_vector vector[VECTORS];
+    real lane[LANES];
+};
+
+/* total = the sum of TERM over n elements; TERM(AT) is an expression in AT(pointer). */
 #define SUM_ROW(total, n, TERM)                                                        \
-    do {                                                                               \
-        real_vector sum_[VECTORS];                                                     \
-        real lane_[LANES];                                                             \
-        int64_t i = 0;                                                                 \
-        memset(sum_, 0, sizeof sum_);                                                  \
-        for (; i + LANES <= (n); i += LANES) {                                         \
-            PRAGMA(GCC unroll 8)                                                       \
-            for (int v = 0; v < VECTORS; v++)                                          \
-                sum_[v] += TERM(AT_VECTOR);                                            \
-        }                                                                              \
-        memcpy(lane_, sum_, sizeof lane_);                                             \
-        for (int l = 0; i + l < (n); l++)                                              \
-            lane_[l] += TERM(AT_SCALAR);                                               \
-        (total) += lanes_total(lane_);                                                 \
-    } while (0)
+    real_vector sum_[VECTORS] = {{0}};                                                 \
+    union lanes lanes_;                                                                \
+    int64_t i = 0;                                                                     \
+    for (; i + LANES <= (n); i += LANES) {                                             \
+        PRAGMA(GCC unroll 8)                                                           \
+        for (int v = 0; v < VECTORS; v++)                                              \
+            sum_[v] += TERM(AT_VECTOR);                                                \
+    }                                                                                  \
+    for (int v = 0; v < VECTORS; v++)                                                  \
+        lanes_.vector[v] = sum_[v];                                                    \
+    for (int l = 0; i + l < (n); l++)                                                  \
+        lanes_.lane[l] += TERM(AT_SCALAR);                                             \
+    const real total = lanes_total(lanes_.lane)
 
 /* The largest of n >= 1 values; a NaN may be passed over. */
 INLINE real row_max(const real *x, int64_t n)

@@ -4,27 +4,16 @@
 #ifndef CADRE_DEVICE_CPU_KERNELS_SOFTMAX_H
 #define CADRE_DEVICE_CPU_KERNELS_SOFTMAX_H
 
+#include "core/device/cpu/kernels_norm.h"
 #include "core/device/cpu/kernels_real.h"
 
 /* y = exp((x - most) * by), which may be x; returns the sum of y. */
 INLINE real exp_row(const real *x, real *y, int64_t n, real most, real by)
 {
-    real lane[LANES] = {0};
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        SIMD for (int l = 0; l < LANES; l++)
-        {
-            const real e = real_exp((x[i + l] - most) * by);
-            y[i + l] = e;
-            lane[l] += e;
-        }
-    }
-    for (int l = 0; i + l < n; l++) {
-        const real e = real_exp((x[i + l] - most) * by);
-        y[i + l] = e;
-        lane[l] += e;
-    }
-    return lanes_total(lane);
+    SIMD
+    for (int64_t i = 0; i < n; i++)
+        y[i] = real_exp((x[i] - most) * by);
+    return row_sum(y, n);
 }
 
 static void softmax_fwd(const void *args, int64_t begin, int64_t end)
@@ -35,11 +24,7 @@ static void softmax_fwd(const void *args, int64_t begin, int64_t end)
         real *s = (real *)a->scores + row * a->columns;
         const int64_t seen = a->first + row + 1;
         const real most = row_max(s, seen);
-        real sum = 0;
-        SIMD for (int64_t j = 0; j < seen; j++) s[j] = real_exp((s[j] - most) * by);
-#define TERM(AT) AT(s)
-        SUM_ROW(sum, seen, TERM);
-#undef TERM
+        const real sum = exp_row(s, s, seen, most, by);
         memset(s + seen, 0, (size_t)(a->columns - seen) * sizeof *s);
         ((real *)a->inverse_sum)[row] = REAL(1.0) / sum;
         ((real *)a->lse)[row] = most * by + real_log(sum);
@@ -57,8 +42,8 @@ static void softmax_bwd(const void *args, int64_t begin, int64_t end)
         const real lse = ((const real *)a->lse)[row];
         const real delta = ((const real *)a->delta)[row];
         const size_t unseen = (size_t)(a->columns - seen) * sizeof *p;
-        SIMD for (int64_t j = 0; j < seen; j++)
-        {
+        SIMD
+        for (int64_t j = 0; j < seen; j++) {
             real probability = real_exp(p[j] * by - lse);
             p[j] = probability;
             d[j] = probability * (d[j] - delta) * by;
@@ -74,7 +59,9 @@ static void row_scale(const void *args, int64_t begin, int64_t end)
     for (int64_t row = begin; row < end; row++) {
         real *x = (real *)a->x + row * a->ld;
         const real by = ((const real *)a->by)[row];
-        SIMD for (int64_t j = 0; j < a->columns; j++) x[j] *= by;
+        SIMD
+        for (int64_t j = 0; j < a->columns; j++)
+            x[j] *= by;
     }
 }
 
@@ -84,11 +71,7 @@ static void row_dot(const void *args, int64_t begin, int64_t end)
     for (int64_t row = begin; row < end; row++) {
         const real *x = (const real *)a->a + row * a->ld;
         const real *y = (const real *)a->b + row * a->ld;
-        real total = 0;
-#define TERM(AT) (AT(x) * AT(y))
-        SUM_ROW(total, a->columns, TERM);
-#undef TERM
-        ((real *)a->out)[row] = total;
+        ((real *)a->out)[row] = row_product(x, y, a->columns);
     }
 }
 
@@ -150,14 +133,16 @@ static void xent_bwd(const void *args, int64_t begin, int64_t end)
             memset(x, 0, (size_t)a->vocab * sizeof *x);
             continue;
         }
-        SIMD for (int64_t j = 0; j < a->vocab; j++) x[j] = real_exp(x[j] - most) * by;
+        SIMD
+        for (int64_t j = 0; j < a->vocab; j++)
+            x[j] = real_exp(x[j] - most) * by;
         const int64_t target = (int64_t)a->targets[row] - a->begin;
         if (target >= 0 && target < a->vocab)
             x[target] -= seed;
     }
 }
 
-/* ---- embedding ------------------------------------------------------------------ */
+/* ---- embedding ----------------------------------------------------------------- */
 
 static void embed_fwd(const void *args, int64_t begin, int64_t end)
 {
@@ -178,7 +163,9 @@ static void embed_fwd(const void *args, int64_t begin, int64_t end)
         }
         if (!here || !position)
             continue;
-        SIMD for (int64_t c = 0; c < C; c++) out[c] += position[c];
+        SIMD
+        for (int64_t c = 0; c < C; c++)
+            out[c] += position[c];
     }
 }
 
@@ -193,7 +180,9 @@ static void embed_bwd_tokens(const void *args, int64_t begin, int64_t end)
             continue;
         const real *dout = (const real *)a->dout + row * C;
         real *dwte = (real *)a->dwte + token * C;
-        SIMD for (int64_t c = begin; c < end; c++) dwte[c] += dout[c];
+        SIMD
+        for (int64_t c = begin; c < end; c++)
+            dwte[c] += dout[c];
     }
 }
 
@@ -210,7 +199,9 @@ static void embed_bwd_positions(const void *args, int64_t begin, int64_t end)
             continue;
         for (int64_t b = 0; b < a->batch; b++) {
             const real *dout = (const real *)a->dout + (b * a->time + t) * C;
-            SIMD for (int64_t c = 0; c < C; c++) dwpe[c] += dout[c];
+            SIMD
+            for (int64_t c = 0; c < C; c++)
+                dwpe[c] += dout[c];
         }
     }
 }

@@ -266,11 +266,9 @@ static cadre_status cast(struct cadre_device *device, uint32_t dst_dtype, void *
                          uint32_t src_dtype, const void *src, int64_t count)
 {
     struct cadre_cpu *cpu = (struct cadre_cpu *)device;
-    /* cppcheck-suppress sizeofDereferencedVoidPointer ; it does not see the array */
-    const uint32_t known = sizeof cpu->casts->to / sizeof *cpu->casts->to;
     const struct cadre_cast_args args = {.dst = dst, .src = src};
     cadre_cpu_range *kernel = NULL;
-    if (dst_dtype < known && src_dtype < known)
+    if (dst_dtype < CADRE_CAST_DTYPES && src_dtype < CADRE_CAST_DTYPES)
         kernel = cpu->casts->to[dst_dtype][src_dtype];
     if (!kernel) {
         cadre_log(CADRE_LOG_ERROR, "device", "no cast from %s to %s",
