@@ -378,25 +378,48 @@ static cadre_status check_state(const struct cadre_spec *spec,
     return CADRE_OK;
 }
 
+/* The checkpoint, once it is known to fit this rank's model and this run. */
+static cadre_status open_fitting(const struct cadre_rank *rank,
+                                 const struct cadre_spec *spec, const char *path,
+                                 struct cadre_checkpoint **out, struct cadre_error *err)
+{
+    size_t n = 0;
+    struct cadre_safetensors_spec *table = tensor_table(rank->model, &n);
+    if (!table)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the tensor table");
+    cadre_status rc = cadre_checkpoint_open(path, out, err);
+    if (rc == CADRE_OK)
+        rc = cadre_checkpoint_check(*out, table, n, err);
+    if (rc == CADRE_OK)
+        rc = check_state(spec, *out, path, err);
+    free(table);
+    return rc;
+}
+
+/* The model folder, once it is known to fit this rank's model. */
+static cadre_status open_folder(const struct cadre_rank *rank, const char *dir,
+                                struct cadre_hf **out, struct cadre_error *err)
+{
+    size_t n = 0;
+    struct cadre_safetensors_spec *table = tensor_table(rank->model, &n);
+    if (!table)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the tensor table");
+    cadre_status rc = cadre_hf_open(dir, out, err);
+    if (rc == CADRE_OK)
+        rc = cadre_hf_check(*out, table, n, rank->model->config.tied, err);
+    free(table);
+    return rc;
+}
+
 cadre_status cadre_snapshot_check(const struct cadre_rank *rank,
                                   const struct cadre_spec *spec, const char *path,
                                   struct cadre_error *err)
 {
     struct cadre_checkpoint *checkpoint = NULL;
-    size_t n = 0;
-    struct cadre_safetensors_spec *table = tensor_table(rank->model, &n);
-    cadre_status rc = CADRE_E_RESOURCE;
-    if (!table) {
-        cadre_fail(err, rc, "no memory for the tensor table");
-        goto fail;
-    }
-    CADRE_TRY(cadre_checkpoint_open(path, &checkpoint, err));
-    CADRE_TRY(cadre_checkpoint_check(checkpoint, table, n, err));
-    CADRE_TRY(check_state(spec, checkpoint, path, err));
-    CADRE_TRY(cadre_checkpoint_verify(checkpoint, err));
-fail:
+    cadre_status rc = open_fitting(rank, spec, path, &checkpoint, err);
+    if (rc == CADRE_OK)
+        rc = cadre_checkpoint_verify(checkpoint, err);
     cadre_checkpoint_close(checkpoint);
-    free(table);
     return rc;
 }
 
@@ -420,17 +443,10 @@ cadre_status cadre_snapshot_check_init(const struct cadre_rank *rank, const char
                                        struct cadre_error *err)
 {
     struct cadre_hf *hf = NULL;
-    size_t n = 0;
-    struct cadre_safetensors_spec *table = tensor_table(rank->model, &n);
-    if (!table)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the tensor table");
-    cadre_status rc = cadre_hf_open(dir, &hf, err);
-    if (rc == CADRE_OK)
-        rc = cadre_hf_check(hf, table, n, rank->model->config.tied, err);
+    cadre_status rc = open_folder(rank, dir, &hf, err);
     if (rc == CADRE_OK)
         rc = verify_checksums(dir, err);
     cadre_hf_close(hf);
-    free(table);
     return rc;
 }
 
@@ -439,16 +455,8 @@ cadre_status cadre_snapshot_load(struct cadre_rank *rank, const struct cadre_spe
 {
     struct cadre_checkpoint *checkpoint = NULL;
     struct cadre_arena staging = {0};
-    size_t n = 0;
-    struct cadre_safetensors_spec *table = tensor_table(rank->model, &n);
-    cadre_status rc = CADRE_E_RESOURCE;
-    if (!table) {
-        cadre_fail(err, rc, "no memory for the tensor table");
-        goto fail;
-    }
-    CADRE_TRY(cadre_checkpoint_open(path, &checkpoint, err));
-    CADRE_TRY(cadre_checkpoint_check(checkpoint, table, n, err));
-    CADRE_TRY(check_state(spec, checkpoint, path, err));
+    cadre_status rc;
+    CADRE_TRY(open_fitting(rank, spec, path, &checkpoint, err));
     struct source from = {
         .checkpoint = checkpoint,
         .part = CADRE_CHECKPOINT_PARAM,
@@ -460,7 +468,6 @@ cadre_status cadre_snapshot_load(struct cadre_rank *rank, const struct cadre_spe
 fail:
     cadre_arena_fini(&staging);
     cadre_checkpoint_close(checkpoint);
-    free(table);
     return rc;
 }
 
@@ -469,22 +476,14 @@ cadre_status cadre_snapshot_init(struct cadre_rank *rank, const char *dir,
 {
     struct cadre_hf *hf = NULL;
     struct cadre_arena staging = {0};
-    size_t n = 0;
-    struct cadre_safetensors_spec *table = tensor_table(rank->model, &n);
-    cadre_status rc = CADRE_E_RESOURCE;
-    if (!table) {
-        cadre_fail(err, rc, "no memory for the tensor table");
-        goto fail;
-    }
-    CADRE_TRY(cadre_hf_open(dir, &hf, err));
-    CADRE_TRY(cadre_hf_check(hf, table, n, rank->model->config.tied, err));
+    cadre_status rc;
+    CADRE_TRY(open_folder(rank, dir, &hf, err));
     struct source from = {.hf = hf, .staging = &staging};
     CADRE_TRY(staging_init(&staging, rank, err));
     CADRE_TRY(read_params(rank, &from, err));
 fail:
     cadre_arena_fini(&staging);
     cadre_hf_close(hf);
-    free(table);
     return rc;
 }
 

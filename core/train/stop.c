@@ -5,8 +5,8 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-/* A handler can reach nothing but a variable of the file. Ranks that are threads read it
- * while it is set, so it is atomic; without locks, as a handler needs it. */
+/* A handler can reach nothing but a variable of the file. Ranks that are threads read
+ * it while it is set, so it is atomic; without locks, as a handler needs it. */
 static atomic_int requested;
 _Static_assert(ATOMIC_INT_LOCK_FREE == 2, "a signal handler takes no locks");
 
