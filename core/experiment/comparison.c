@@ -11,10 +11,10 @@
 #include "core/base/memory.h"
 
 /* The limits' constants; comparison.h says why. */
-static const double PERTURBATION_FACTOR = 10, FLOOR_EPS = 16;
+static const double PERTURBATION_FACTOR = 100, FLOOR_EPS = 16;
 static const double STATED_EPS = 64;
 enum { STATED_STEPS = 20 };
-static const double CHAOS_LOSS = 1e-3, CHAOS_NORM = 1e-2;
+static const double CHAOS_LOSS = 1e-4, CHAOS_NORM = 1e-3;
 
 const char *cadre_equal_name(enum cadre_equal equal)
 {

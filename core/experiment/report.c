@@ -129,7 +129,7 @@ static void note_limits(const struct cadre_comparison *c, struct cadre_text *out
     if (measured)
         cadre_text_printf(
             out,
-            "Limits are measured: 10 times what train.micro_batch = %" PRId64
+            "Limits are measured: 100 times what train.micro_batch = %" PRId64
             " in place of %" PRId64 " changes in %s, plus 16 eps. That extra run took "
             "%.1f s; compare.perturb = no leaves it out.\n",
             c->perturbed_micro_batch, c->run[c->baseline].micro_batch,
@@ -138,8 +138,8 @@ static void note_limits(const struct cadre_comparison *c, struct cadre_text *out
         cadre_text_printf(out,
                           "Equality is judged up to step %" PRId64
                           ": after it this training is chaotic, the reordered sums "
-                          "alone change the loss by 0.1 %% or the gradient's norm by "
-                          "1 %%.\n",
+                          "alone change the loss by 0.01 %% or the gradient's norm by "
+                          "0.1 %%.\n",
                           c->judged_steps);
     if (stated)
         cadre_text_printf(out,

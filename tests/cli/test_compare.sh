@@ -42,7 +42,7 @@ has exact 'All runs trained the same, to the last bit'
 compare near 0
 has near '^two .* (within \([0-9.e+-]+ of [0-9.e+-]+\)|exact)$'
 has near 'speedup = T_base / T_run; efficiency = speedup / N'
-has near '10 times what train.micro_batch = 1 in place of 2'
+has near '100 times what train.micro_batch = 1 in place of 2'
 for file in report.json report.csv report.html; do
     [ -s "$tmp/near/$file" ] || fail "near: no $file"
 done
