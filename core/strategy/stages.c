@@ -53,9 +53,10 @@ cadre_status cadre_stages_init(struct cadre_stages *stages,
         stages->home[u] = (int)table[model->n_units + u];
         if (table[u] != 1)
             rc = cadre_fail(err, CADRE_E_UNSUPPORTED,
-                            "plugin '%s' runs unit %u of the model %.0f times, "
-                            "expected on exactly one stage",
-                            claim ? claim->plugin : "?", u, table[u]);
+                            "%s runs unit %u of the model %.0f times, expected on "
+                            "exactly one stage%s",
+                            claim ? claim->plugin : "the plan", u, table[u],
+                            claim ? "" : "; who plans chunks claims schedule.order");
     }
     free(table);
     if (rc != CADRE_OK)

@@ -217,13 +217,20 @@ static cadre_status match_data(struct cadre_spec *spec, struct cadre_error *err)
         spec->run.time = m->context;
         return CADRE_OK;
     }
+    const char *format = cadre_options_str(spec->options, "data.format");
+    const char *task = cadre_options_str(spec->options, "data.task");
+    if (strcmp(format, "wfdb") != 0 && strcmp(task, "foundation") != 0)
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "data.task = %s is for ECG records (data.format = wfdb), found "
+            "data.format = %s; leave data.task out",
+            task, format);
     if (classify != (info->task == CADRE_TASK_CLASSIFY))
         return cadre_fail(
             err, CADRE_E_INVALID,
             "model.head = %s does not fit data.task = %s: foundation and text "
             "go with lm, beats and vbd with classify",
-            cadre_options_str(spec->options, "model.head"),
-            cadre_options_str(spec->options, "data.task"));
+            cadre_options_str(spec->options, "model.head"), task);
     if (m->vocab == 0)
         m->vocab = info->vocab;
     if (m->vocab < info->vocab)

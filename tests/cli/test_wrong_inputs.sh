@@ -108,6 +108,7 @@ train "power of two" run.exact=yes train.global_batch=12 train.micro_batch=2 \
 train "model.hidden = 4194304" model.channels=1048576 model.heads=1
 train "kv_heads" model.arch=llama model.heads=4 model.kv_heads=3
 train "head = classify.*lm" model.head=classify
+train "data.task = beats.*wfdb.*text" data.task=beats model.head=classify
 train "train.steps.*train.epochs|train.epochs.*train.steps" train.steps=0
 train "optim.min_lr" optim.schedule=cosine optim.min_lr=1 optim.lr=1e-3
 
