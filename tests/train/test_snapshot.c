@@ -62,7 +62,7 @@ START_TEST(a_loaded_rank_goes_on_alike)
         "", "optim.name=sgd optim.momentum=0.9", "optim.name=sgd",
         "model.arch=llama train.precision=fp64 run.exact=yes",
         "optim.schedule=cosine optim.warmup=2 model.tied=no"};
-    double before[3], more[3], again[3];
+    double before[3] = {0}, more[3] = {0}, again[3] = {0};
     begin(kinds[_i]);
     steps(1, 3, before);
     save(3);
