@@ -9,7 +9,8 @@
 child() {
     local one
     for one in $(pgrep -P "$pid"); do
-        if tr '\0' '\n' <"/proc/$one/environ" | grep -qx "CADRE_RANK=$1"; then
+        if tr '\0' '\n' <"/proc/$one/environ" |
+            grep -x "CADRE_RANK=$1" >/dev/null; then # -q would cut tr off: pipefail
             echo "$one"
         fi
     done

@@ -94,7 +94,7 @@ train() {
 
 # says NAME PATTERN: NAME's log has one line of the program, and that has PATTERN.
 says() {
-    if ! grep '^cadre: ' "$tmp/$1.log" | grep -qE "$2"; then
+    if ! grep '^cadre: ' "$tmp/$1.log" | grep -E "$2" >/dev/null; then
         cat "$tmp/$1.log"
         fail "$1: no line 'cadre: ...' with '$2'"
     fi
