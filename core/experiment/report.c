@@ -39,6 +39,14 @@ static size_t fastest(const struct cadre_comparison *c, size_t leave_out)
     return best;
 }
 
+/* "name (strategy)", or the name alone where the strategy is called the same. */
+static void put_run(struct cadre_text *out, const struct cadre_compared_run *run)
+{
+    cadre_text_printf(out, "%s", run->name);
+    if (strcmp(run->name, run->strategy) != 0)
+        cadre_text_printf(out, " (%s)", run->strategy);
+}
+
 static void say_who_was_faster(const struct cadre_comparison *c, struct cadre_text *out)
 {
     const struct cadre_compared_run *base = &c->run[c->baseline];
@@ -46,23 +54,23 @@ static void say_who_was_faster(const struct cadre_comparison *c, struct cadre_te
     if (best == c->n)
         return;
     const struct cadre_compared_run *run = &c->run[best];
-    if (fabs(run->speedup - 1) < SAME_TIME)
-        cadre_text_printf(out, "%s (%s) and %s (%s) took the same time a step.\n",
-                          base->name, base->strategy, run->name, run->strategy);
-    else if (run->speedup > 1)
-        cadre_text_printf(out,
-                          "%s (%s) was fastest: %.2f times as fast as %s (%s), "
-                          "efficiency %.0f %% on %d rank%s%s.\n",
-                          run->name, run->strategy, run->speedup, base->name,
-                          base->strategy, 100 * run->efficiency, run->ranks,
-                          run->ranks == 1 ? "" : "s",
+    bool same = fabs(run->speedup - 1)<SAME_TIME, faster = run->speedup> 1;
+    put_run(out, same || !faster ? base : run);
+    if (same) {
+        cadre_text_printf(out, " and ");
+        put_run(out, run);
+        cadre_text_printf(out, " took the same time a step.\n");
+    } else if (faster) {
+        cadre_text_printf(out, " was fastest: %.2f times as fast as ", run->speedup);
+        put_run(out, base);
+        cadre_text_printf(out, ", efficiency %.0f %% on %d rank%s%s.\n",
+                          100 * run->efficiency, run->ranks, run->ranks == 1 ? "" : "s",
                           run->fair ? "" : " (unfair, on more ranks than cores)");
-    else
-        cadre_text_printf(out,
-                          "%s (%s) was fastest: the next, %s (%s), took %.2f times as "
-                          "long a step.\n",
-                          base->name, base->strategy, run->name, run->strategy,
-                          1 / run->speedup);
+    } else {
+        cadre_text_printf(out, " was fastest: the next, ");
+        put_run(out, run);
+        cadre_text_printf(out, ", took %.2f times as long a step.\n", 1 / run->speedup);
+    }
 }
 
 static void say_who_was_equal(const struct cadre_comparison *c, struct cadre_text *out)
@@ -78,10 +86,11 @@ static void say_who_was_equal(const struct cadre_comparison *c, struct cadre_tex
         others += run->equal == CADRE_EQUAL_INDEPENDENT;
         if (run->equal == CADRE_EQUAL_WITHIN)
             largest = fmax(largest, run->loss_max_diff);
-        if (run->equal == CADRE_EQUAL_DIFFERS)
-            cadre_text_printf(out, "%s (%s) did NOT train the same as %s: %s.\n",
-                              run->name, run->strategy, c->run[c->baseline].name,
-                              run->why);
+        if (run->equal == CADRE_EQUAL_DIFFERS) {
+            put_run(out, run);
+            cadre_text_printf(out, " did NOT train the same as %s: %s.\n",
+                              c->run[c->baseline].name, run->why);
+        }
     }
     if (cadre_comparison_differing(c) || exact + within == 0)
         return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table for a terminal. */
+/* The table for a terminal: fits 80 columns where names are short. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "core/experiment/format.h"
 #include "core/experiment/report.h"
 
-enum { COLUMNS = 10, CELL = 72 };
+enum { COLUMNS = 8, CELL = 72, SCREEN = 80 };
 
 typedef char row[COLUMNS][CELL];
 
@@ -34,14 +34,13 @@ static void fill_row(const struct cadre_comparison *c, size_t i, row cells)
     const struct cadre_compared_run *run = &c->run[i];
     snprintf(cells[0], CELL, "%s%s", run->name, run->fair ? "" : " (unfair)");
     snprintf(cells[1], CELL, "%s", run->strategy);
-    snprintf(cells[2], CELL, "%d", run->ranks);
-    cadre_format_seconds(run->step_s, cells[3], CELL);
-    cadre_format_count(run->tokens_per_s, cells[4], CELL);
-    snprintf(cells[5], CELL, "%.2f", run->speedup);
-    snprintf(cells[6], CELL, "%.0f %%", 100 * run->efficiency);
-    cadre_format_seconds(run->overhead_s, cells[7], CELL);
-    snprintf(cells[8], CELL, "%.4f", cadre_record_number(&run->record, "loss_last"));
-    cadre_report_equality(c, i, cells[9], CELL);
+    cadre_format_seconds(run->step_s, cells[2], CELL);
+    cadre_format_count(run->tokens_per_s, cells[3], CELL);
+    snprintf(cells[4], CELL, "%.2f", run->speedup);
+    snprintf(cells[5], CELL, "%.0f %%", 100 * run->efficiency);
+    cadre_format_seconds(run->overhead_s, cells[6], CELL);
+    snprintf(cells[7], CELL, "%s",
+             i == c->baseline ? "baseline" : cadre_equal_name(run->equal));
 }
 
 static void put_row(struct cadre_text *out, row cells, const int *width)
@@ -82,11 +81,32 @@ static void put_table(struct cadre_text *out, row *rows, size_t n)
         put_row(out, rows[i], width);
 }
 
+/* Lines of `text`, broken between words where the screen ends. */
+static void put_wrapped(struct cadre_text *out, char *text)
+{
+    char *rest_of_lines = NULL;
+    for (char *line = strtok_r(text, "\n", &rest_of_lines); line;
+         line = strtok_r(NULL, "\n", &rest_of_lines)) {
+        char *rest = NULL;
+        int column = 0;
+        for (char *word = strtok_r(line, " ", &rest); word;
+             word = strtok_r(NULL, " ", &rest)) {
+            int width = width_of(word);
+            const char *gap = column == 0                   ? ""
+                              : column + 1 + width > SCREEN ? "\n"
+                                                            : " ";
+            column = *gap == ' ' ? column + 1 + width : width;
+            cadre_text_printf(out, "%s%s", gap, word);
+        }
+        cadre_text_append(out, "\n", 1);
+    }
+}
+
 void cadre_report_table(const struct cadre_comparison *c, struct cadre_text *out)
 {
-    static const char *const heads[COLUMNS] = {
-        "run",     "strategy",   "ranks",    "time/step", "tokens/s",
-        "speedup", "efficiency", "overhead", "last loss", "equality"};
+    static const char *const heads[COLUMNS] = {"run",      "strategy", "time/step",
+                                               "tokens/s", "speedup",  "effic.",
+                                               "overhead", "equality"};
     row *rows = cadre_calloc(c->n + 1, sizeof *rows);
     if (!rows) {
         out->failed = true;
@@ -98,11 +118,20 @@ void cadre_report_table(const struct cadre_comparison *c, struct cadre_text *out
         fill_row(c, i, rows[i + 1]);
     put_table(out, rows, c->n + 1);
     free(rows);
-    cadre_text_printf(out, "\n%s; %s; %s\n%s (steps %" PRId64 " to %" PRId64 ")\n",
+    struct cadre_text words = {0};
+    cadre_text_printf(&words, "%s; %s\n%s\n%s (steps %" PRId64 " to %" PRId64 ")\n",
                       CADRE_FORMULA_SPEEDUP, CADRE_FORMULA_EFFICIENCY,
                       CADRE_FORMULA_OVERHEAD, CADRE_FORMULA_WHERE,
                       cadre_comparison_first_step(c), cadre_comparison_last_step(c));
-    cadre_report_notes(c, out);
+    cadre_report_notes(c, &words);
     cadre_text_append(out, "\n", 1);
-    cadre_report_sentences(c, out);
+    if (words.data)
+        put_wrapped(out, words.data);
+    cadre_text_fini(&words);
+    cadre_report_sentences(c, &words);
+    cadre_text_append(out, "\n", 1);
+    if (words.data)
+        put_wrapped(out, words.data);
+    out->failed = out->failed || words.failed;
+    cadre_text_fini(&words);
 }

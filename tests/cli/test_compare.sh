@@ -35,14 +35,14 @@ has() { # NAME PATTERN
 }
 
 compare exact 0 run.exact=yes
-has exact '^two +ddp:2 +2 .* exact$'
+has exact '^two +ddp:2 .* exact$'
 has exact 'All runs trained the same, to the last bit'
 [ ! -e "$tmp/exact/runs/one:reordered" ] || fail "exact: a run that nobody needs"
 
 compare near 0
-has near '^two .* (within \([0-9.e+-]+ of [0-9.e+-]+\)|exact)$'
+has near '^two .* (within|exact)$'
 has near 'speedup = T_base / T_run; efficiency = speedup / N'
-has near '100 times what train.micro_batch = 1 in place of 2'
+has near '100 times what train.micro_batch = 1 in'
 for file in report.json report.csv report.html; do
     [ -s "$tmp/near/$file" ] || fail "near: no $file"
 done
@@ -59,7 +59,7 @@ cp "$tmp/text.ini" "$tmp/plain.ini"
 printf 'optim.lr = 1e-4\n' >>"$tmp/text.ini"
 compare other 0
 has other '^two .* independent$'
-has other 'differs in optim.lr'
+has other 'optim.lr '
 cp "$tmp/plain.ini" "$tmp/text.ini"
 
 # a signal to the comparison stops the run at hand, and what was done is kept
@@ -79,7 +79,7 @@ no_orphan stop
 [ "$(wc -l <"$tmp/stop/runs/one/metrics.jsonl")" -eq 1500 ] || fail "stop: one is not whole"
 compare stop 0 train.steps=1500 compare.perturb=no checkpoint.resume=auto
 grep -q 'one: single.*done before' "$tmp/stop.log" || fail "stop: one was trained again"
-has stop '^two .* (within .*|exact)$'
+has stop '^two .* (within|exact)$'
 
 begin killed
 kill -KILL "$pid"
