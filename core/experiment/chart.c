@@ -10,12 +10,12 @@
 #include "core/base/utf8.h"
 
 enum {
-    WIDTH = 720,
-    LEFT = 64, /* of a curve's plot */
+    WIDTH = 540,
+    LEFT = 52, /* of a curve's plot */
     RIGHT = 16,
     TOP = 34,
-    PLOT_HEIGHT = 260,
-    BAR_LEFT = 170, /* room for names */
+    PLOT_HEIGHT = 220,
+    BAR_LEFT = 160, /* room for names */
     BAR_RIGHT = 110, /* room for values */
     LABEL = 60,
     ROW = 30,
@@ -191,7 +191,7 @@ static void put_curve(struct cadre_text *out, const struct frame *f,
 static void put_legend(struct cadre_text *out, const struct cadre_chart_series *series,
                        size_t i, int top)
 {
-    int x = LEFT + (int)(i % 3) * 215, y = top + (int)(i / 3) * LEGEND_ROW;
+    int x = LEFT + (int)(i % 2) * 240, y = top + (int)(i / 2) * LEGEND_ROW;
     cadre_text_printf(out,
                       "<g><path class=\"line s%zu\" d=\"M%d %dh30\"/>"
                       "<text x=\"%d\" y=\"%d\">",
@@ -207,7 +207,7 @@ void cadre_chart_lines(struct cadre_text *out, const char *title, const char *y_
 {
     struct frame f = frame_of(series, n);
     int legend = TOP + PLOT_HEIGHT + 56;
-    begin(out, title, legend + ((int)n + 2) / 3 * LEGEND_ROW);
+    begin(out, title, legend + ((int)n + 1) / 2 * LEGEND_ROW);
     put_y_axis(out, &f);
     put_x_axis(out, &f);
     cadre_text_printf(out, "<text class=\"tick\" x=\"0\" y=\"%d\">", TOP - 2);

@@ -23,17 +23,20 @@ static const char STYLE[] =
     "--soft:#a9adb3;--rule:#3a3e44;--good:#5fd3ae;--bad:#ff8a94;"
     "--c0:#56b4e9;--c1:#ff8c42;--c2:#2fd0a0;--c3:#e39ac7;--c4:#f0c84b;--c5:#9ecbff}}\n"
     "body{background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,sans-serif;"
-    "max-width:1180px;margin:2rem auto;padding:0 1rem}\n"
+    "max-width:1160px;margin:2rem auto;padding:0 1rem}\n"
     "h1{font-size:1.5rem;margin:0}h2{font-size:1.1rem;margin:2rem 0 .5rem}\n"
     ".soft,.tick{color:var(--soft)}.tick{fill:var(--soft);font-size:12px}\n"
-    ".said{font-size:1.1rem;border-left:4px solid var(--c0);padding-left:.8rem}\n"
-    ".wide{overflow-x:auto}table{border-collapse:collapse;width:100%}\n"
+    ".said{font-size:1.1rem;border-left:4px solid var(--good);padding-left:.8rem}\n"
+    ".said.bad{border-color:var(--bad)}\n"
+    ".wide{overflow-x:auto;font-size:.9rem}table{border-collapse:collapse;width:100%}\n"
     "th,td{padding:.35rem .6rem;border-bottom:1px solid var(--rule);text-align:right;"
     "white-space:nowrap}\n"
-    "th.l,td.l{text-align:left}"
+    "th{white-space:normal;vertical-align:bottom}th.l,td.l{text-align:left}"
     "td.w{white-space:normal;min-width:9rem}td{font-variant-numeric:tabular-nums}\n"
     ".good{color:var(--good)}.bad{color:var(--bad);font-weight:600}\n"
-    "figure{margin:1.5rem 0}svg{width:100%;max-width:820px;height:auto}\n"
+    ".charts{display:grid;gap:1.5rem 2rem;margin:2rem 0;"
+    "grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr))}\n"
+    "figure{margin:0}svg{width:100%;max-width:600px;height:auto}\n"
     "svg text{fill:var(--ink);font-size:13px}svg text.tick{fill:var(--soft);"
     "font-size:12px}svg text.head{font-size:15px;font-weight:600}\n"
     ".grid{stroke:var(--rule)}.axis{stroke:var(--soft);fill:none}\n"
@@ -174,8 +177,8 @@ static void put_losses(struct cadre_text *out, const struct cadre_comparison *c)
         series[i] = (struct cadre_chart_series){c->run[i].name, losses[i], record->n};
     }
     if (good)
-        cadre_chart_lines(out, "Training loss, curves on each other", "nats", series,
-                          c->n);
+        cadre_chart_lines(out, "Training loss: the same training draws one curve",
+                          "nats", series, c->n);
     else
         out->failed = true;
     for (size_t i = 0; losses && i < c->n; i++)
@@ -224,11 +227,10 @@ static void put_bars(struct cadre_text *out, const struct cadre_comparison *c)
         const char *title, *mark;
         void (*fill)(const struct cadre_comparison *, size_t, struct cadre_chart_bar *);
     } charts[] = {
-        {"Speedup against the baseline", "ideal: N", bar_speedup},
+        {"Speedup against the baseline", "ideal: N (ranks over the baseline's)",
+         bar_speedup},
         {"Efficiency", "ideal: 100 %", bar_efficiency},
-        {"Time of a step",
-         "ideal: T of the baseline / N; what is right of it is "
-         "overhead",
+        {"Time of a step", "ideal: the baseline's / N; beyond it is overhead",
          bar_time},
         {"Memory of the fullest rank", NULL, bar_memory},
     };
@@ -258,6 +260,9 @@ static void put_foot(struct cadre_text *out, const struct cadre_comparison *c)
                       CADRE_FORMULA_OVERHEAD, CADRE_FORMULA_WHERE);
     cadre_text_printf(out, " (steps %" PRId64 " to %" PRId64 ").</p>\n",
                       cadre_comparison_first_step(c), cadre_comparison_last_step(c));
+    cadre_text_printf(out, "<p>Equal hashes: the same bits. ULP: the largest distance "
+                           "of a parameter from the baseline's in units in the last "
+                           "place; near zero a tiny difference is many of them.</p>\n");
     put_paragraphs(out, "p", "soft", cadre_report_notes, c);
     cadre_text_printf(out, "<p class=\"soft\">" PACKAGE_STRING ", ");
     cadre_chart_text(out, cadre_machine_cpu(cpu, sizeof cpu));
@@ -282,10 +287,13 @@ void cadre_report_html(const struct cadre_comparison *c, struct cadre_text *out)
     cadre_text_printf(out, "</head>\n<body>\n<h1>Comparison: ");
     cadre_chart_text(out, c->title);
     cadre_text_printf(out, "</h1>\n");
-    put_paragraphs(out, "p", "said", cadre_report_sentences, c);
+    put_paragraphs(out, "p", cadre_comparison_differing(c) ? "said bad" : "said",
+                   cadre_report_sentences, c);
     put_table(out, c);
+    cadre_text_printf(out, "<div class=\"charts\">\n");
     put_losses(out, c);
     put_bars(out, c);
+    cadre_text_printf(out, "</div>\n");
     put_certificates(out, c);
     put_foot(out, c);
     cadre_text_printf(out, "</body>\n</html>\n");
