@@ -172,9 +172,6 @@ static cadre_status take_flag(struct cadre_cli_args *args, int *i,
         cadre_status rc = take_value(args, i, command, flags[f].value, err);
         if (rc != CADRE_OK || !set)
             return rc;
-        if (args->n_set == CADRE_CLI_MAX_SET)
-            return cadre_fail(err, CADRE_E_INVALID,
-                              "more than %d --set; use an ini file", CADRE_CLI_MAX_SET);
         args->set[args->n_set++] = args->argv[*i];
         return CADRE_OK;
     }
@@ -228,8 +225,14 @@ cadre_status cadre_cli(int argc, char **argv, struct cadre_error *err)
         print_flags(command);
         return flush(CADRE_OK, err);
     }
+    args.set = cadre_calloc((size_t)argc, sizeof *args.set);
+    if (!args.set)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the arguments");
     cadre_status rc = parse(&args, command, err);
-    return rc == CADRE_OK ? flush(command->run(&args, err), err) : rc;
+    if (rc == CADRE_OK)
+        rc = flush(command->run(&args, err), err);
+    free(args.set);
+    return rc;
 }
 
 int cadre_cli_exit_code(cadre_status rc)

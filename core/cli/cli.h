@@ -15,8 +15,6 @@ cadre_status cadre_cli(int argc, char **argv, struct cadre_error *err);
  * signal. */
 int cadre_cli_exit_code(cadre_status rc);
 
-/* Arguments common to the commands that take an ini file. */
-#define CADRE_CLI_MAX_SET 64
 struct cadre_cli_args {
     int argc;
     char **argv; /* of the program */
@@ -28,7 +26,7 @@ struct cadre_cli_args {
     const char *tokens; /* --tokens: how many to generate */
     bool dry_run, json, greedy;
     int n_set;
-    char *set[CADRE_CLI_MAX_SET + 1]; /* --set texts, NULL-terminated */
+    char **set; /* --set texts, NULL-terminated */
 };
 
 /* Options from args: the file, the [run:NAME] asked for, then every --set. *out is the
