@@ -154,16 +154,18 @@ static cadre_status model_from_folder(struct cadre_spec *spec, const char *dir,
         {"model.heads", hf.heads},   {"model.context", hf.context},
         {"model.vocab", hf.vocab},
     };
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-        if (is_set(spec->options, sizes[i].key) &&
-            cadre_options_i64(spec->options, sizes[i].key) != sizes[i].found)
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        int64_t wanted = cadre_options_i64(spec->options, sizes[i].key);
+        if (wanted != 0 && wanted != sizes[i].found && /* 0: whatever is found */
+            is_set(spec->options, sizes[i].key))
             return cadre_fail(
                 err, CADRE_E_INVALID,
                 "%s = %lld (%s), but model.init = %s has %lld; leave the key "
                 "out or make them equal",
-                sizes[i].key, (long long)cadre_options_i64(spec->options, sizes[i].key),
+                sizes[i].key, (long long)wanted,
                 cadre_options_source(spec->options, sizes[i].key), dir,
                 (long long)sizes[i].found);
+    }
     struct cadre_model_config *m = &spec->run.model;
     m->arch = hf.arch == CADRE_HF_GPT2 ? CADRE_ARCH_GPT2 : CADRE_ARCH_LLAMA;
     m->layers = hf.layers;

@@ -67,3 +67,8 @@ if [ "$(id -u)" -eq 0 ] && mkdir "$tmp/small" && mount -t tmpfs -o size=700k non
 else
     echo "SKIP: no small file system (needs root and tmpfs)"
 fi
+
+# the run's own config.ini names every option, also those that are found from the data
+train text zero 0 train.steps=2 model.vocab=0
+"$cadre" eval "$tmp/zero/config.ini" --from "$tmp/zero" >"$tmp/eval.out" 2>&1 ||
+    fail "a run's own config.ini does not fit its checkpoint: $(cat "$tmp/eval.out")"
