@@ -193,6 +193,9 @@ cadre_status cadre_rank_quiesce(struct cadre_rank *rank)
     cadre_status rc = cadre_chain_sync(&rank->chain, CADRE_SYNC_QUIESCE);
     if (rc == CADRE_OK)
         rc = rank->device->ops->synchronize(rank->device);
+    if (rc != CADRE_OK && rank->failure.code == CADRE_OK)
+        cadre_fail(&rank->failure, rc, "cannot finish what step %llu began: %s",
+                   (unsigned long long)rank->step, cadre_strerror(rc));
     return rc;
 }
 

@@ -97,7 +97,8 @@ bool cadre_rank_speaks_for_loss(const struct cadre_rank *rank);
 cadre_status cadre_rank_sum(struct cadre_rank *rank, const char *label, double *values,
                             uint64_t n);
 
-/* Nothing in flight: parameters and states may be read. */
+/* Nothing in flight: parameters and states may be read. On error rank->failure holds
+ * the text. */
 cadre_status cadre_rank_quiesce(struct cadre_rank *rank);
 
 /* Accepts a zeroed or half-made rank. */

@@ -42,6 +42,12 @@ static cadre_status evaluate(struct cadre_rank *rank, const struct run *run,
     return rc;
 }
 
+static cadre_status quiesce(struct cadre_rank *rank, struct cadre_error *err)
+{
+    cadre_status rc = cadre_rank_quiesce(rank);
+    return rc == CADRE_OK ? rc : cadre_fail(err, rc, "%s", rank->failure.text);
+}
+
 /* Is something due after `step`, when it happens every `every` steps and at the end? */
 static bool due(int64_t step, int64_t every, bool last)
 {
@@ -59,11 +65,11 @@ static cadre_status one_step(struct cadre_rank *rank, const struct run *run,
     rc = cadre_rank_step(rank, (uint64_t)step, &report);
     if (rc != CADRE_OK)
         return cadre_fail(err, rc, "%s", rank->failure.text);
-    *stop = report.stop;
     valid->has = false;
     bool last = step == run->spec->steps;
-    if (due(step, cadre_options_i64(o, "train.eval_every"), last && !*stop)) {
-        CADRE_TRY(cadre_rank_quiesce(rank));
+    *stop = report.stop && !last; /* after the last step there is nothing to stop */
+    if (due(step, cadre_options_i64(o, "train.eval_every"), last)) {
+        CADRE_TRY(quiesce(rank, err));
         CADRE_TRY(evaluate(rank, run, valid, err));
     }
     if (recorder) {
@@ -71,7 +77,7 @@ static cadre_status one_step(struct cadre_rank *rank, const struct run *run,
         cadre_progress_step(&recorder->progress, step, &report, valid);
     }
     if (due(step, cadre_options_i64(o, "checkpoint.every"), last || *stop)) {
-        CADRE_TRY(cadre_rank_quiesce(rank));
+        CADRE_TRY(quiesce(rank, err));
         CADRE_TRY(cadre_snapshot_save(rank, run->spec, step, err));
     }
 fail:
@@ -115,7 +121,7 @@ static cadre_status train_loop(struct cadre_rank *rank, const struct run *run,
     cadre_status rc = CADRE_OK;
     for (int64_t step = run->first_step + 1; step <= run->spec->steps && !stop; step++)
         CADRE_TRY(one_step(rank, run, step, recorder, &stop, &valid, err));
-    CADRE_TRY(cadre_rank_quiesce(rank));
+    CADRE_TRY(quiesce(rank, err));
     CADRE_TRY(summarise(rank, run, recorder, &valid, err));
     if (stop)
         rc = cadre_fail(err, CADRE_E_STOPPED,

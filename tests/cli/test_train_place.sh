@@ -46,4 +46,8 @@ says threads "plugin 'place' sets the variable TEST_PLACE of rank 0, .*needs com
 run far 2 "strategy.stack=$plugin:1" place.far=yes place.env=no
 says far "plugin 'place' puts rank 0 on CPU 100000, but this process may use [0-9]"
 [ ! -e "$tmp/far" ] || fail "a refused run left a folder"
+export TEST_PLACE_RESTLESS=1
+run restless 1 "strategy.stack=$plugin:1" place.env=no
+says restless "plugin 'place' in sync: does not come to rest"
+unset TEST_PLACE_RESTLESS
 [ "$n" -gt 1 ] || echo "SKIP: several ranks; there is one CPU"
