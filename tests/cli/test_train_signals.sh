@@ -22,6 +22,20 @@ stopped() { # SIGNAL NAME [s.k=v]...
 stopped INT single
 stopped TERM threads strategy.stack=ddp:2
 stopped USR1 processes strategy.stack=ddp:3 comm.ranks=processes train.global_batch=12
+
+# Asked before the last step, which is made: nothing is left to stop, nor to go on with.
+start text finished train.steps=2 train.global_batch=8192 train.micro_batch=16
+while [ ! -e "$tmp/finished/config.ini" ]; do sleep 0.05; done
+sleep 0.3
+kill -TERM "$pid"
+ends finished "0|4" 20
+if [ "$(wc -l <"$tmp/finished/metrics.jsonl")" -eq 2 ]; then
+    grep -q "step 2/2.*valid" "$tmp/finished.log" || fail "finished: not evaluated"
+    [ "$(last finished)" = "$tmp/finished/checkpoints/step-00000002" ] ||
+        fail "finished: no checkpoint of its last step"
+    ! grep -q "stopped by" "$tmp/finished.log" || fail "finished: said to be stopped"
+fi
+
 if [ "$slow" = 1 ]; then
     for signal in INT TERM USR1; do
         stopped "$signal" "s-$signal"
