@@ -3,8 +3,8 @@
  * do.
  *
  * Set-up functions take a last `struct cadre_error *err` (may be NULL) and fill it
- * through cadre_fail. Step-time functions return the code only. The first text wins: a
- * caller that adds context uses cadre_error_prefix. */
+ * through cadre_fail. Step-time functions return the code only. A caller that adds
+ * context uses cadre_error_prefix; cadre_fail replaces the text. */
 #ifndef CADRE_BASE_ERROR_H
 #define CADRE_BASE_ERROR_H
 

@@ -268,6 +268,8 @@ static cadre_status default_records(struct cadre_options *options,
     const char *format = cadre_options_raw(options, "data.format");
     const char *path = cadre_options_raw(options, "data.path");
     const char *from = getenv("CADRE_MITDB");
+    if (from && !*from)
+        from = NULL;
     if (strcmp(format, "wfdb") != 0 || *path)
         return CADRE_OK;
     if (!from && !cadre_path_is_dir("data/mitdb"))

@@ -151,7 +151,7 @@ static void look_at_data(struct findings *f)
 {
     const char *mitdb = getenv("CADRE_MITDB");
     struct statvfs disk;
-    if (!mitdb)
+    if (!mitdb || !*mitdb)
         note(f, "data", "no", "CADRE_MITDB is not set");
     else if (access(mitdb, R_OK) == 0)
         note(f, "data", "yes", "CADRE_MITDB = %s", mitdb);

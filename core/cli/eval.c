@@ -17,26 +17,24 @@ struct outcome {
 };
 
 /* "119, 209": the validation records, "" where the data has none. */
-static void list_records(const struct cadre_spec *spec, char *out, size_t size)
+static void list_records(const struct cadre_spec *spec, struct cadre_text *out)
 {
-    size_t used = 0;
-    out[0] = 0;
-    for (uint64_t i = 0; i < spec->data_info.records && used < size; i++) {
+    for (uint64_t i = 0; i < spec->data_info.records; i++) {
         enum cadre_data_split split;
         const char *name = cadre_dataset_record(spec->data, i, &split);
         if (split == CADRE_SPLIT_VALID)
-            used += (size_t)snprintf(out + used, size - used, "%s%s", used ? ", " : "",
-                                     name);
+            cadre_text_printf(out, "%s%s", out->len ? ", " : "", name);
     }
 }
 
 static void print_text(const struct outcome *o)
 {
     const struct cadre_evaluation *e = &o->eval;
-    char records[512];
-    list_records(o->spec, records, sizeof records);
-    if (records[0])
-        printf("validation records        %s\n", records);
+    struct cadre_text records = {0};
+    list_records(o->spec, &records);
+    if (records.len)
+        printf("validation records        %s\n", cadre_text_str(&records));
+    cadre_text_fini(&records);
     printf("samples                   %lld\n", (long long)e->samples);
     printf("loss                      %.6f nats over %lld targets\n", e->loss,
            (long long)e->targets);
@@ -65,11 +63,12 @@ static cadre_status print_json(const struct outcome *o, struct cadre_error *err)
 {
     const struct cadre_evaluation *e = &o->eval;
     struct cadre_json json;
-    char records[512];
-    list_records(o->spec, records, sizeof records);
+    struct cadre_text records = {0};
+    list_records(o->spec, &records);
     cadre_json_init(&json, stdout, true);
     cadre_json_begin_object(&json);
-    cadre_json_put_string(&json, "valid_records", records);
+    cadre_json_put_string(&json, "valid_records", cadre_text_str(&records));
+    cadre_text_fini(&records);
     cadre_json_put_i64(&json, "samples", e->samples);
     cadre_json_put_i64(&json, "targets", e->targets);
     cadre_json_put_f64(&json, "loss", e->loss);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/cores.h"
 #include "core/base/memory.h"
 #include "core/base/option_set.h"
 #include "core/base/path.h"
@@ -310,7 +311,7 @@ cadre_status cadre_arrange(const struct cadre_arrange_request *request,
     CADRE_TRY(cadre_options_list_runs(request->options, &names, &n, err));
     c->title = cadre_strdup(cadre_path_basename(request->conf));
     c->run = cadre_calloc(n, sizeof *c->run);
-    c->cores = cadre_machine_cores();
+    c->cores = cadre_cores();
     a.options = cadre_calloc(n, sizeof *a.options);
     a.global_batch = cadre_calloc(n, sizeof *a.global_batch);
     a.deals = cadre_calloc(n, sizeof *a.deals);

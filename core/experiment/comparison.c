@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/hash.h"
+#include "core/base/median.h"
 #include "core/base/memory.h"
 
 /* The limits' constants; comparison.h says why. */
@@ -64,12 +65,6 @@ cadre_comparison_differing(const struct cadre_comparison *c)
     return NULL;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* ---- figures --------------------------------------------------------------------- */
 
 static cadre_status time_run(const struct cadre_comparison *c,
@@ -83,8 +78,7 @@ static cadre_status time_run(const struct cadre_comparison *c,
         cadre_record_median_s(&run->record, c->warmup, cadre_comparison_last_step(c));
     for (size_t i = 1; i < n; i++)
         medians[i] = run->repeat_s[i - 1];
-    qsort(medians, n, sizeof *medians, by_value);
-    run->step_s = n % 2 ? medians[n / 2] : 0.5 * (medians[n / 2 - 1] + medians[n / 2]);
+    run->step_s = cadre_median(medians, n);
     free(medians);
     double tokens = cadre_record_number(&run->record, "tokens") /
                     cadre_record_number(&run->record, "steps");

@@ -37,12 +37,3 @@ void cadre_machine_libraries(struct cadre_text *out)
             cadre_text_printf(out, "%s%s", out->len ? "; " : "", line);
     cadre_text_fini(&lines);
 }
-
-int cadre_machine_cores(void)
-{
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
-        return CPU_COUNT(&set);
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
-    return online > 0 ? (int)online : 1;
-}

@@ -15,7 +15,4 @@ const char *cadre_machine_cpu(char *out, size_t size);
  * libraries, in one line without a break. */
 void cadre_machine_libraries(struct cadre_text *out);
 
-/* Cores that this process may run on, at least 1. */
-int cadre_machine_cores(void);
-
 #endif

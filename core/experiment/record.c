@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/median.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
 
@@ -157,12 +158,6 @@ char *cadre_record_model_path(const struct cadre_record *record)
                         record->dir, last);
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double cadre_record_median_s(const struct cadre_record *record, int64_t warmup,
                              int64_t last)
 {
@@ -175,10 +170,7 @@ double cadre_record_median_s(const struct cadre_record *record, int64_t warmup,
         return NAN;
     for (size_t i = 0; i < n; i++)
         sorted[i] = record->step[skip + i].step_s;
-    qsort(sorted, n, sizeof *sorted, by_value);
-    double median = n == 0  ? 0
-                    : n % 2 ? sorted[n / 2]
-                            : 0.5 * (sorted[n / 2 - 1] + sorted[n / 2]);
+    double median = cadre_median(sorted, n);
     free(sorted);
     return median;
 }

@@ -7,6 +7,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/json.h"
+#include "core/base/median.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
 
@@ -110,26 +111,17 @@ cadre_status cadre_metrics_step(struct cadre_metrics *metrics, int64_t step,
     return rc;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Median of the steps after compare.warmup, or of all where there are no more. */
 static double median_step(const struct cadre_metrics *metrics)
 {
     size_t skip = (size_t)cadre_options_i64(metrics->spec->options, "compare.warmup");
     skip = skip < metrics->n ? skip : 0;
     size_t n = metrics->n - skip;
-    double *sorted = cadre_calloc(n ? n : 1, sizeof *sorted);
-    if (!sorted || n == 0) {
-        free(sorted);
+    double *sorted = cadre_calloc(n, sizeof *sorted);
+    if (!sorted)
         return 0;
-    }
     memcpy(sorted, metrics->step_s + skip, n * sizeof *sorted);
-    qsort(sorted, n, sizeof *sorted, by_value);
-    double median = n % 2 ? sorted[n / 2] : 0.5 * (sorted[n / 2 - 1] + sorted[n / 2]);
+    double median = cadre_median(sorted, n);
     free(sorted);
     return median;
 }

@@ -487,21 +487,58 @@ fail:
     return rc;
 }
 
+static cadre_status steps_of(const char *path, int64_t *step, struct cadre_error *err)
+{
+    struct cadre_checkpoint *checkpoint = NULL;
+    cadre_status rc = cadre_checkpoint_open(path, &checkpoint, err);
+    if (rc == CADRE_OK)
+        *step = (int64_t)cadre_checkpoint_state(checkpoint)->step;
+    cadre_checkpoint_close(checkpoint);
+    return rc;
+}
+
+/* The run's own newest checkpoint; *path is NULL where there is none. */
+static cadre_status find_own(const struct cadre_spec *spec, char **path,
+                             struct cadre_error *err)
+{
+    char *root = root_of(spec);
+    cadre_status rc = CADRE_OK;
+    *path = NULL;
+    if (root && cadre_path_is_dir(root))
+        rc = cadre_checkpoint_find_latest(root, path, err);
+    free(root);
+    return rc;
+}
+
+cadre_status cadre_snapshot_refuse_older(const struct cadre_spec *spec, int64_t step,
+                                         struct cadre_error *err)
+{
+    char *own = NULL;
+    int64_t newest = 0;
+    cadre_status rc = find_own(spec, &own, err);
+    if (rc == CADRE_OK && own)
+        rc = steps_of(own, &newest, err);
+    if (rc == CADRE_OK && newest > step)
+        rc = cadre_fail(
+            err, CADRE_E_INVALID,
+            "'%s' is later than the %lld steps to resume from; go on with it "
+            "by checkpoint.resume=auto, remove it, or choose another --out",
+            own, (long long)step);
+    free(own);
+    return rc;
+}
+
 cadre_status cadre_snapshot_find(const struct cadre_spec *spec, char **path,
                                  int64_t *step, struct cadre_error *err)
 {
     const char *resume = cadre_options_str(spec->options, "checkpoint.resume");
-    struct cadre_checkpoint *checkpoint = NULL;
     cadre_status rc = CADRE_OK;
     *path = NULL;
     *step = 0;
     if (strcmp(resume, "no") == 0)
         return CADRE_OK;
     if (strcmp(resume, "auto") == 0) {
-        char *root = root_of(spec);
-        if (root && cadre_path_is_dir(root))
-            rc = cadre_checkpoint_find_latest(root, path, err);
-        free(root);
+        rc = find_own(spec, path, err);
     } else if (cadre_path_is_dir(resume)) {
         *path = cadre_strdup(resume);
     } else {
@@ -512,10 +549,7 @@ cadre_status cadre_snapshot_find(const struct cadre_spec *spec, char **path,
     }
     if (rc != CADRE_OK || !*path)
         return rc;
-    rc = cadre_checkpoint_open(*path, &checkpoint, err);
-    if (rc == CADRE_OK)
-        *step = (int64_t)cadre_checkpoint_state(checkpoint)->step;
-    cadre_checkpoint_close(checkpoint);
+    rc = steps_of(*path, step, err);
     if (rc != CADRE_OK) {
         cadre_error_prefix(err, "checkpoint.resume");
         free(*path);

@@ -29,6 +29,12 @@ cadre_status cadre_snapshot_check(const struct cadre_rank *rank,
 cadre_status cadre_snapshot_check_init(const struct cadre_rank *rank, const char *dir,
                                        struct cadre_error *err);
 
+/* Refuse to resume after `step` steps where the run's folder holds a later checkpoint:
+ * training on would leave two histories in one folder. [one rank, before ranks start]
+ * Errors: CADRE_E_INVALID. */
+cadre_status cadre_snapshot_refuse_older(const struct cadre_spec *spec, int64_t step,
+                                         struct cadre_error *err);
+
 /* Fill a bound rank from checkpoint `path`. Every rank of a resumed run calls it.
  * Errors: CADRE_E_INVALID: damaged, another model, optimizer or global batch. */
 cadre_status cadre_snapshot_load(struct cadre_rank *rank, const struct cadre_spec *spec,

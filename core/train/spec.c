@@ -7,13 +7,13 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "core/base/cores.h"
 #include "core/base/hash.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
 #include "core/checkpoint/hf.h"
 
-/* ---- strategies
- * ---------------------------------------------------------------------- */
+/* ---- strategies ---- */
 
 /* A plugin's section may stand in a file whose stack does not use it: it is accepted
  * when such a plugin exists, and checked when it is used. */
@@ -78,8 +78,7 @@ static cadre_status load_stack(struct cadre_spec *spec, struct cadre_error *err)
     return rc;
 }
 
-/* ---- data
- * ------------------------------------------------------------------------------ */
+/* ---- data ---- */
 
 static cadre_status open_data(struct cadre_spec *spec, struct cadre_error *err)
 {
@@ -122,8 +121,7 @@ static cadre_status open_data(struct cadre_spec *spec, struct cadre_error *err)
     return CADRE_OK;
 }
 
-/* ---- model
- * ----------------------------------------------------------------------------- */
+/* ---- model ---- */
 
 static bool is_set(const struct cadre_options *o, const char *name)
 {
@@ -151,9 +149,18 @@ static cadre_status model_from_folder(struct cadre_spec *spec, const char *dir,
         int64_t found;
     } sizes[] = {
         {"model.layers", hf.layers}, {"model.channels", hf.channels},
-        {"model.heads", hf.heads},   {"model.context", hf.context},
+        {"model.heads", hf.heads},   {"model.kv_heads", hf.kv_heads},
+        {"model.hidden", hf.hidden}, {"model.context", hf.context},
         {"model.vocab", hf.vocab},
     };
+    const char *arch = cadre_options_str(spec->options, "model.arch");
+    const char *found = hf.arch == CADRE_HF_GPT2 ? "gpt2" : "llama";
+    if (is_set(spec->options, "model.arch") && strcmp(arch, found) != 0)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "model.arch = %s (%s), but model.init = %s has %s; leave the "
+                          "key out or make them equal",
+                          arch, cadre_options_source(spec->options, "model.arch"), dir,
+                          found);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         int64_t wanted = cadre_options_i64(spec->options, sizes[i].key);
         if (wanted != 0 && wanted != sizes[i].found && /* 0: whatever is found */
@@ -280,8 +287,7 @@ static cadre_status make_model(struct cadre_spec *spec, struct cadre_error *err)
     return CADRE_OK;
 }
 
-/* ---- training
- * -------------------------------------------------------------------------- */
+/* ---- training ---- */
 
 static enum cadre_lr_schedule schedule_of(const char *name)
 {
@@ -378,7 +384,7 @@ static cadre_status make_ranks(struct cadre_spec *spec, struct cadre_error *err)
     spec->local.timeout_s = cadre_options_f64(o, "comm.timeout");
     if (threads == 0) {
         /* the cores dealt out to the ranks, at least one each */
-        long cores = sysconf(_SC_NPROCESSORS_ONLN);
+        int cores = cadre_cores();
         threads = cores / spec->run.ranks > 1 ? cores / spec->run.ranks : 1;
     }
     spec->run.device = (struct cadre_device_config){
@@ -445,6 +451,22 @@ static cadre_status fingerprint(struct cadre_spec *spec, struct cadre_error *err
     return rc;
 }
 
+/* Sizes whose products would not fit any memory, nor 64 bits. */
+static cadre_status check_sizes(const struct cadre_spec *spec, struct cadre_error *err)
+{
+    const struct cadre_model_config *m = &spec->run.model;
+    int64_t width = m->vocab > m->hidden ? m->vocab : m->hidden;
+    double cells = (double)spec->run.micro_batch * (double)spec->run.time *
+                   (double)(width > 4 * m->channels ? width : 4 * m->channels);
+    if (cells < 0x1p48)
+        return CADRE_OK;
+    return cadre_fail(
+        err, CADRE_E_INVALID,
+        "train.micro_batch = %lld samples of %lld tokens, %lld wide, fit no "
+        "memory; lower one of them",
+        (long long)spec->run.micro_batch, (long long)spec->run.time, (long long)width);
+}
+
 cadre_status cadre_spec_create(struct cadre_options *options_take,
                                const struct cadre_spec_request *request,
                                struct cadre_spec **out, struct cadre_error *err)
@@ -465,6 +487,7 @@ cadre_status cadre_spec_create(struct cadre_options *options_take,
         CADRE_TRY(open_data(spec, err));
     CADRE_TRY(make_model(spec, err));
     CADRE_TRY(make_training(spec, err));
+    CADRE_TRY(check_sizes(spec, err));
     CADRE_TRY(make_ranks(spec, err));
     CADRE_TRY(fingerprint(spec, err));
     *out = spec;

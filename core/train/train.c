@@ -295,7 +295,10 @@ static cadre_status prepare(const struct run *run, struct cadre_places *places,
             "go on",
             run->checkpoint ? run->checkpoint : spec->out, (long long)run->first_step,
             (long long)spec->steps);
-    rc = cadre_rundir_prepare(spec, resuming, err);
+    if (resuming)
+        rc = cadre_snapshot_refuse_older(spec, run->first_step, err);
+    if (rc == CADRE_OK)
+        rc = cadre_rundir_prepare(spec, resuming, err);
     if (rc == CADRE_OK)
         rc = cadre_rundir_cut_metrics(spec->out, run->first_step, err);
     return rc;

@@ -100,6 +100,8 @@ conf "no-such.ini" <<<$'[run]\nextends = no-such.ini'
 
 # ---- sizes that do not fit ----
 train "model.heads|divide.*channels" model.heads=3
+train "train.micro_batch = 1000000000.*memory" train.micro_batch=1000000000 \
+    train.global_batch=1000000000 model.vocab=16777216
 train "text.txt.*100000 tokens.*model.context" model.context=100000
 train "train.global_batch = 4.*train.micro_batch = 3" train.micro_batch=3
 train "global_batch.*3" strategy.stack=ddp:3 train.global_batch=4 train.micro_batch=1
@@ -153,6 +155,10 @@ wrong "good' holds a run already.*resume=auto" train first.ini --out good
 train "checkpoint.resume.*no folder 'none'" checkpoint.resume=none
 train "checkpoint.resume.*folder.ini/state.json" checkpoint.resume=folder.ini
 train "done 2 steps already.*train.steps = 2" checkpoint.resume=$step
+"$cadre" train first.ini --out later --set train.steps=3 --set checkpoint.every=1 \
+    >/dev/null 2>&1
+wrong "later/.*step-00000003' is later than the 2 steps" train first.ini --out later \
+    --set checkpoint.resume=later/checkpoints/step-00000002 --set train.steps=4
 train "train.global_batch" checkpoint.resume=$step train.steps=4 train.global_batch=8
 train "run.seed" checkpoint.resume=$step train.steps=4 run.seed=2
 train "optim.name" checkpoint.resume=$step train.steps=4 optim.name=sgd

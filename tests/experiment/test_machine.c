@@ -1,25 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/experiment/machine.h"
 
-#include <sched.h>
 #include <string.h>
 
 #include "tests/support/check_main.h"
-
-START_TEST(cores_are_those_allowed)
-{
-    cpu_set_t one;
-    ck_assert_int_ge(cadre_machine_cores(), 1);
-    ck_assert_int_eq(sched_getaffinity(0, sizeof one, &one), 0);
-    int first = 0;
-    while (!CPU_ISSET(first, &one))
-        first++;
-    CPU_ZERO(&one);
-    CPU_SET(first, &one);
-    ck_assert_int_eq(sched_setaffinity(0, sizeof one, &one), 0);
-    ck_assert_int_eq(cadre_machine_cores(), 1);
-}
-END_TEST
 
 START_TEST(the_processor_has_a_name)
 {
@@ -45,7 +29,6 @@ Suite *test_suite(void)
 {
     Suite *suite = suite_create("machine");
     TCase *tc = tcase_create("machine");
-    tcase_add_test(tc, cores_are_those_allowed);
     tcase_add_test(tc, the_processor_has_a_name);
     tcase_add_test(tc, libraries_are_one_line);
     suite_add_tcase(suite, tc);
