@@ -92,8 +92,7 @@ static double reference_row(const struct problem *p, int64_t b, int64_t t, int64
                        tensor_get(&p->t[V], (b * a->time + j) * a->ldv + g * D + d);
     }
     free(score);
-    ck_assert(sum > 0);
-    return most + log(sum);
+    return most + (sum > 0 ? log(sum) : NAN);
 }
 
 START_TEST(forward)

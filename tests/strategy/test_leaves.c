@@ -179,7 +179,7 @@ START_TEST(blocks_over_ranks_are_the_same_tree)
 {
     for (uint64_t per = 1; per <= 8; per *= 2)
         for (uint64_t ranks = 1; ranks * per <= 16; ranks++) {
-            float sums[16], one = tree(2, 1, ranks * per);
+            float sums[16] = {0}, one = tree(2, 1, ranks * per);
             for (uint64_t r = 0; r < ranks; r++) {
                 int level = cadre_leaf_levels((int64_t)per);
                 sums[r] = node(2, 1, level, r, ranks * per);
