@@ -120,7 +120,8 @@ static double median_step(const struct cadre_metrics *metrics)
     double *sorted = cadre_calloc(n, sizeof *sorted);
     if (!sorted)
         return 0;
-    memcpy(sorted, metrics->step_s + skip, n * sizeof *sorted);
+    for (size_t i = 0; i < n; i++)
+        sorted[i] = metrics->step_s[skip + i];
     double median = cadre_median(sorted, n);
     free(sorted);
     return median;
