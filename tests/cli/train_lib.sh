@@ -10,10 +10,13 @@ tmp=$(mktemp -d)
 started=()
 
 clean_up() {
-    local pid
-    for pid in "${started[@]}"; do # bash would say who was killed
-        disown "$pid" 2>/dev/null || true
-        kill -9 "$pid" 2>/dev/null || true
+    local pid mine
+    mine=$(jobs -p) # a number that was waited for may be another process's by now
+    for pid in "${started[@]}"; do
+        if grep -qx "$pid" <<<"$mine"; then
+            disown "$pid" 2>/dev/null || true # bash would say who was killed
+            kill -9 "$pid" 2>/dev/null || true
+        fi
     done
     rm -rf "$tmp"
 }
