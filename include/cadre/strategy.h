@@ -215,13 +215,25 @@ struct cadre_next {
 #define CADRE_BLOB_REPLICATED 2u
 #define CADRE_BLOB_PER_RANK 3u /* disables resuming at another size, and says so */
 
-/* Describes, never writes files. The same calls are made to save and to load. */
+/* How the data ranks' copies of a per-parameter state become the one of a checkpoint. */
+#define CADRE_STATE_SAME 1u /* all hold the same; it comes back as it was */
+#define CADRE_STATE_SUM 2u /* their sum is kept; each of R ranks gets 1/R of it back */
+#define CADRE_STATE_MEAN 3u /* their mean is kept and comes back on every rank */
+
+/* Describes, never writes files. The same calls are made to save and to load, in the
+ * same order on every rank. What a checkpoint does not hold is left as it is. */
 struct cadre_state_sink {
     uint32_t struct_size;
     uint32_t saving;
     void *h;
     cadre_status (*blob)(void *h, const char *key, uint32_t version, uint32_t policy,
                          void *data, uint64_t bytes);
+    /* Elements [begin, begin + data->count) of the flat local part of a parameter, in
+     * its dtype; kept in logical layout, so it resumes at any size. combine:
+     * CADRE_STATE_*. Not for tied entries. */
+    cadre_status (*tensor)(void *h, const char *key, cadre_param_id param,
+                           uint32_t combine, uint64_t begin,
+                           const struct cadre_buf *data);
 };
 
 /* ---- the plugin ------------------------------------------------------------------ */
