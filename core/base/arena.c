@@ -59,11 +59,6 @@ void cadre_arena_release(struct cadre_arena *arena, size_t mark)
     arena->used_bytes = mark;
 }
 
-void cadre_arena_reset(struct cadre_arena *arena)
-{
-    arena->used_bytes = 0;
-}
-
 void cadre_arena_fini(struct cadre_arena *arena)
 {
     free(arena->base);

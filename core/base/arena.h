@@ -29,15 +29,12 @@ cadre_status cadre_arena_init(struct cadre_arena *arena, size_t bytes,
                               struct cadre_error *err);
 
 /* `bytes` bytes at a 64-byte boundary, or NULL where the arena is full. Not zeroed
- * after a release. Valid until a release below it, reset or fini. */
+ * after a release. Valid until a release below it or fini. */
 void *cadre_arena_alloc(struct cadre_arena *arena, size_t bytes);
 
 /* The current top, and back to it: everything allocated since is gone. */
 size_t cadre_arena_mark(const struct cadre_arena *arena);
 void cadre_arena_release(struct cadre_arena *arena, size_t mark);
-
-/* Release everything; the memory and the high-water mark stay. */
-void cadre_arena_reset(struct cadre_arena *arena);
 void cadre_arena_fini(struct cadre_arena *arena);
 
 #endif

@@ -25,11 +25,10 @@ struct assignments {
     size_t n;
 };
 
-/* [run:NAME]. `view` is the public form of `set`, rebuilt by each change. */
+/* [run:NAME]. */
 struct run {
     char *name;
     struct assignments set;
-    struct cadre_option_override *view;
 };
 
 /* A section that was opened in a file. */

@@ -41,11 +41,6 @@ struct cadre_option_spec {
 
 struct cadre_options;
 
-/* One `section.key = value` of a [run:NAME]; borrowed from the options. */
-struct cadre_option_override {
-    const char *name, *value, *source;
-};
-
 /* A set that holds the core table, everything at its default. *out is owned by the
  * caller (destroy; NULL is allowed there). Errors: CADRE_E_RESOURCE. */
 cadre_status cadre_options_create(struct cadre_options **out, struct cadre_error *err);
@@ -112,12 +107,6 @@ void cadre_options_print_reference(const struct cadre_options *options, FILE *fi
  * [run:NAME], a name given twice, or no run at all. */
 cadre_status cadre_options_list_runs(const struct cadre_options *options, char ***names,
                                      size_t *n, struct cadre_error *err);
-
-/* The overrides of [run:NAME], *n of them; NULL where there is no such section.
- * Borrowed until the set changes. */
-const struct cadre_option_override *
-cadre_options_run_overrides(const struct cadre_options *options, const char *run,
-                            size_t *n);
 
 /* Set every override of [run:NAME]. They win over the file and the command line, and
  * ask for a resolve. Errors: CADRE_E_INVALID for an unknown name, listing those that

@@ -24,11 +24,8 @@ static struct run *add_run(struct cadre_options *options, const char *name)
     struct run *run = &options->runs[options->runs_n];
     memset(run, 0, sizeof *run);
     run->name = cadre_strdup(name);
-    run->view = cadre_calloc(1, sizeof *run->view);
-    if (!run->name || !run->view) {
-        cadre_run_fini(run);
+    if (!run->name)
         return NULL;
-    }
     options->runs_n++;
     return run;
 }
@@ -41,23 +38,12 @@ bool cadre_run_set(struct cadre_options *options, const char *run_name,
         run = add_run(options, run_name);
     if (!run || !name)
         return run != NULL;
-    if (!cadre_assignments_set(&run->set, name, value, source))
-        return false;
-    void *grown = cadre_realloc(run->view, run->set.n, sizeof *run->view);
-    if (!grown)
-        return false;
-    run->view = grown;
-    for (size_t i = 0; i < run->set.n; i++) {
-        const struct assignment *a = &run->set.items[i];
-        run->view[i] = (struct cadre_option_override){a->name, a->value, a->source};
-    }
-    return true;
+    return cadre_assignments_set(&run->set, name, value, source);
 }
 
 void cadre_run_fini(struct run *run)
 {
     free(run->name);
-    free(run->view);
     cadre_assignments_fini(&run->set);
 }
 
@@ -184,15 +170,6 @@ cadre_status cadre_options_list_runs(const struct cadre_options *options, char *
     }
     free(picked);
     return rc;
-}
-
-const struct cadre_option_override *
-cadre_options_run_overrides(const struct cadre_options *options, const char *name,
-                            size_t *n)
-{
-    const struct run *run = cadre_run_find(options, name);
-    *n = run ? run->set.n : 0;
-    return run ? run->view : NULL;
 }
 
 cadre_status cadre_options_apply_run(struct cadre_options *options, const char *name,

@@ -48,16 +48,6 @@ bool cadre_path_is_dir(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-char *cadre_path_program_dir(void)
-{
-    char path[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (n <= 0)
-        return NULL;
-    path[n] = 0;
-    return cadre_path_dirname(path);
-}
-
 cadre_status cadre_path_make_dirs(const char *path, struct cadre_error *err)
 {
     char part[PATH_MAX];

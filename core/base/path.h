@@ -21,11 +21,6 @@ const char *cadre_path_basename(const char *path);
 bool cadre_path_exists(const char *path);
 bool cadre_path_is_dir(const char *path);
 
-/* The folder of the running program's own file, symbolic links resolved, so that a
- * build tree and an install prefix both find their modules. NULL where /proc is absent.
- */
-char *cadre_path_program_dir(void);
-
 /* mkdir -p. Errors: CADRE_E_IO naming the part that failed. */
 cadre_status cadre_path_make_dirs(const char *path, struct cadre_error *err);
 

@@ -32,7 +32,7 @@ START_TEST(release_rewinds_and_high_water_stays)
     void *second = cadre_arena_alloc(&a, 1000);
     cadre_arena_release(&a, mark);
     ck_assert_ptr_eq(cadre_arena_alloc(&a, 10), second);
-    cadre_arena_reset(&a);
+    cadre_arena_release(&a, 0);
     ck_assert_ptr_eq(cadre_arena_alloc(&a, 1), first);
     ck_assert_uint_eq(a.high_bytes, cadre_arena_need(100) + cadre_arena_need(1000));
     cadre_arena_fini(&a);

@@ -35,13 +35,6 @@ START_TEST(runs_are_listed_in_order)
     ck_assert_str_eq(names[0], "two");
     ck_assert_str_eq(names[1], "one");
     free(names);
-
-    const struct cadre_option_override *overrides =
-        cadre_options_run_overrides(o, "two", &n);
-    ck_assert_uint_eq(n, 2);
-    ck_assert_str_eq(overrides[0].name, "strategy.stack");
-    ck_assert_str_eq(overrides[1].value, "no");
-    ck_assert_ptr_null(cadre_options_run_overrides(o, "four", &n));
     cadre_options_destroy(o);
 }
 END_TEST

@@ -126,16 +126,6 @@ START_TEST(reads_only_small_regular_files)
 }
 END_TEST
 
-START_TEST(knows_the_programs_folder)
-{
-    char *folder = cadre_path_program_dir();
-    ck_assert_ptr_nonnull(folder);
-    ck_assert(cadre_path_is_dir(folder));
-    ck_assert_int_eq(folder[0], '/');
-    free(folder);
-}
-END_TEST
-
 Suite *test_suite(void)
 {
     Suite *s = suite_create("path");
@@ -145,7 +135,6 @@ Suite *test_suite(void)
     tcase_add_test(tc, makes_folders);
     tcase_add_test(tc, writes_whole_files_or_none);
     tcase_add_test(tc, reads_only_small_regular_files);
-    tcase_add_test(tc, knows_the_programs_folder);
     suite_add_tcase(s, tc);
     return s;
 }
