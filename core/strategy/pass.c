@@ -214,7 +214,7 @@ void cadre_executor_set_pass(struct cadre_executor *exec,
         .hook_arg = exec,
         .grad_begin = grad_begin,
         .grad_end = grad_end,
-        .joint = config->chain->joint_owner ? joint : NULL,
+        .joint = config->model->tp_size > 1 ? joint : NULL,
     };
 }
 

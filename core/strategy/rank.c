@@ -9,12 +9,24 @@
 #include "core/base/memory.h"
 
 /* The axis of the plugin with the INTRA role cuts the model. */
-static const struct cadre_axis *tensor_axis(struct cadre_rank *rank)
+static cadre_status make_model(struct cadre_rank *rank, struct cadre_error *err)
 {
-    for (int i = 0; i < rank->spec->n_plugins; i++)
-        if (rank->spec->plugin[i]->desc.role == CADRE_ROLE_INTRA)
-            return cadre_mesh_axis(&rank->mesh, rank->spec->plugin[i]->desc.axis);
-    return NULL;
+    const struct cadre_run_spec *spec = rank->spec;
+    const struct cadre_plugin_handle *cuts = NULL;
+    for (int i = 0; i < spec->n_plugins && !cuts; i++)
+        if (spec->plugin[i]->desc.role == CADRE_ROLE_INTRA)
+            cuts = spec->plugin[i];
+    if (!cuts)
+        return cadre_model_create(&spec->model, 0, 1, &rank->model, err);
+    const struct cadre_axis *tp = cadre_mesh_axis(&rank->mesh, cuts->desc.axis);
+    struct cadre_error why = {0};
+    cadre_status rc =
+        cadre_model_create(&spec->model, tp->index, tp->size, &rank->model, &why);
+    if (rc == CADRE_OK)
+        return CADRE_OK;
+    return cadre_fail(err, rc,
+                      "strategy.stack: '%s' claims act.complete@%s over %d ranks: %s",
+                      cuts->name, tp->name, tp->size, why.text);
 }
 
 static cadre_status make_plan(struct cadre_rank *rank, struct cadre_error *err)
@@ -69,9 +81,7 @@ cadre_status cadre_rank_plan(struct cadre_rank *rank, const struct cadre_run_spe
                           "train.micro_batch = %lld",
                           (long long)spec->global_batch, (long long)spec->micro_batch);
     CADRE_TRY(cadre_mesh_init(&rank->mesh, spec->axis, spec->n_plugins, index, err));
-    const struct cadre_axis *tp = tensor_axis(rank);
-    CADRE_TRY(cadre_model_create(&spec->model, tp ? tp->index : 0, tp ? tp->size : 1,
-                                 &rank->model, err));
+    CADRE_TRY(make_model(rank, err));
     CADRE_TRY(cadre_chain_create(&rank->chain, rank, spec->plugin, spec->n_plugins,
                                  spec->options, err));
     CADRE_TRY(make_plan(rank, err));
