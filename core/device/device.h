@@ -251,6 +251,17 @@ struct cadre_device_ops {
     cadre_status (*dequantize)(struct cadre_device *, const int8_t *q,
                                const float *scales, int64_t block, uint32_t dtype,
                                void *x, int64_t count);
+    /* x[indices[i]] += by * values[i] for i < k; indices differ and lie in [0, count):
+     * CADRE_E_DEVICE where one does not. */
+    cadre_status (*scatter_add)(struct cadre_device *, uint32_t dtype, void *x,
+                                int64_t count, const void *values,
+                                const int32_t *indices, int64_t k, double by);
+    /* The columns of x (rows, columns <= rows), row-major, become orthonormal and span
+     * what they did (Gram-Schmidt, each column twice). A column that is zero, or lies
+     * in the span of those before it, becomes a coordinate's direction. NaN and
+     * infinity leave NaN in their column and those after it. */
+    cadre_status (*orthonormalize)(struct cadre_device *, uint32_t dtype, void *x,
+                                   int64_t rows, int64_t columns);
 };
 
 struct cadre_device {

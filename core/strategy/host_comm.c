@@ -245,6 +245,44 @@ static cadre_status op_dequantize(struct cadre_ctx *ctx, const struct cadre_buf 
                                               (int64_t)x->count);
 }
 
+static cadre_status op_scatter_add(struct cadre_ctx *ctx, const struct cadre_buf *x,
+                                   const struct cadre_buf *values,
+                                   const struct cadre_buf *indices, double by)
+{
+    if (values->dtype != x->dtype || indices->dtype != CADRE_I32 ||
+        values->count != indices->count || x->count > INT64_MAX)
+        return CADRE_E_INVALID;
+    return ctx->rank->device->ops->scatter_add(
+        ctx->rank->device, x->dtype, x->data, (int64_t)x->count, values->data,
+        indices->data, (int64_t)values->count, by);
+}
+
+static cadre_status op_orthonormalize(struct cadre_ctx *ctx, const struct cadre_buf *x,
+                                      uint64_t columns)
+{
+    if (columns == 0 || x->count % columns || x->count / columns < columns)
+        return CADRE_E_INVALID;
+    return ctx->rank->device->ops->orthonormalize(ctx->rank->device, x->dtype, x->data,
+                                                  (int64_t)(x->count / columns),
+                                                  (int64_t)columns);
+}
+
+static cadre_status op_to_device(struct cadre_ctx *ctx, void *dst, const void *host,
+                                 uint64_t bytes)
+{
+    struct cadre_device *device = ctx->rank->device;
+    cadre_status rc = device->ops->to_device(device, dst, host, bytes);
+    return rc == CADRE_OK ? device->ops->synchronize(device) : rc;
+}
+
+static cadre_status op_to_host(struct cadre_ctx *ctx, void *host, const void *src,
+                               uint64_t bytes)
+{
+    struct cadre_device *device = ctx->rank->device;
+    cadre_status rc = device->ops->to_host(device, host, src, bytes);
+    return rc == CADRE_OK ? device->ops->synchronize(device) : rc;
+}
+
 const struct cadre_ops_svc cadre_ops_service = {
     .struct_size = sizeof cadre_ops_service,
     .copy = op_copy,
@@ -256,4 +294,8 @@ const struct cadre_ops_svc cadre_ops_service = {
     .topk = op_topk,
     .quantize = op_quantize,
     .dequantize = op_dequantize,
+    .scatter_add = op_scatter_add,
+    .orthonormalize = op_orthonormalize,
+    .to_device = op_to_device,
+    .to_host = op_to_host,
 };

@@ -244,6 +244,21 @@ struct cadre_ops_svc {
     cadre_status (*dequantize)(struct cadre_ctx *, const struct cadre_buf *q,
                                const struct cadre_buf *scales, uint64_t block,
                                const struct cadre_buf *x);
+    /* x[indices[i]] += by * values[i]; values (k, dtype of x), indices (k, I32) differ
+     * and lie within x: an error where one does not */
+    cadre_status (*scatter_add)(struct cadre_ctx *, const struct cadre_buf *x,
+                                const struct cadre_buf *values,
+                                const struct cadre_buf *indices, double by);
+    /* The columns of x (rows, columns <= rows), row-major, become orthonormal and span
+     * what they did; one that is zero or depends on those before it becomes a
+     * coordinate's direction. NaN and infinity leave NaN. */
+    cadre_status (*orthonormalize)(struct cadre_ctx *, const struct cadre_buf *x,
+                                   uint64_t columns);
+    /* between device memory and the plugin's own; done on return */
+    cadre_status (*to_device)(struct cadre_ctx *, void *dst, const void *host,
+                              uint64_t bytes);
+    cadre_status (*to_host)(struct cadre_ctx *, void *host, const void *src,
+                            uint64_t bytes);
 };
 
 /* "cadre.rng/1" [any]: counter-based; the same (name, element) gives the same bits on

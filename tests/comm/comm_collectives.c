@@ -209,6 +209,36 @@ static cadre_status try_moves(struct world *w, const struct shape *s)
     return CADRE_OK;
 }
 
+/* Types that are never added up travel all the same: compressed gradients. */
+static cadre_status try_carried(struct world *w, uint64_t count, uint32_t dtype)
+{
+    const uint64_t e = cadre_dtype_bytes(dtype), size = (uint64_t)w->size;
+    uint64_t offsets[MAX_RANKS + 1];
+    uint8_t *in = calloc(size * count * e + 1, 1);
+    uint8_t *out = calloc(size * count * e + 1, 1);
+    cadre_event done;
+    ragged(offsets, w->size, count, count + dtype);
+    fill(in, count * e, 1, w->rank, CADRE_U8);
+    CHECK(w, w->comm->ops->all_gather(w->comm, "codes", in, out, offsets, dtype, 0,
+                                      &done) == CADRE_OK);
+    CHECK(w, w->comm->ops->wait(w->comm, done) == CADRE_OK);
+    for (int m = 0; m < w->size; m++)
+        for (uint64_t i = offsets[m] * e; i < offsets[m + 1] * e; i++)
+            CHECK(w, out[i] == (uint8_t)value(1, m, i - offsets[m] * e, CADRE_U8));
+    fill(in, size * count * e, 2, w->rank, CADRE_U8);
+    CHECK(w, w->comm->ops->all_to_all(w->comm, "codes", in, out, size * count, dtype, 0,
+                                      &done) == CADRE_OK);
+    CHECK(w, w->comm->ops->wait(w->comm, done) == CADRE_OK);
+    for (uint64_t i = 0; i < size * count * e; i++) {
+        const uint64_t from = i / (count * e), at = i % (count * e);
+        const uint64_t there = (uint64_t)w->rank * count * e + at;
+        CHECK(w, out[i] == (uint8_t)value(2, (int)from, there, CADRE_U8));
+    }
+    free(out);
+    free(in);
+    return CADRE_OK;
+}
+
 /* A ring: to the next rank, from the one before, both pending at once. */
 static cadre_status try_ring(struct world *w, const struct shape *s)
 {
@@ -240,8 +270,13 @@ static cadre_status run_collectives(struct world *w, const char *arg)
                                          {.dtype = CADRE_I32, .red = CADRE_SUM},
                                          {.dtype = CADRE_U8, .red = CADRE_MAX},
                                          {.dtype = CADRE_F32, .red = CADRE_MAX}};
+    static const uint32_t carried[] = {CADRE_I8, CADRE_U8, CADRE_BF16, CADRE_F16,
+                                       CADRE_I32};
     uint64_t op = 1;
     cadre_status rc = CADRE_OK;
+    for (size_t k = 0; k < sizeof carried / sizeof carried[0]; k++)
+        for (size_t n = 0; n < 4; n++)
+            CADRE_TRY(try_carried(w, counts[n], carried[k]));
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
         for (size_t n = 0; n < sizeof counts / sizeof counts[0]; n++) {
             struct shape s = kinds[k];

@@ -143,6 +143,46 @@ START_TEST(refused)
 }
 END_TEST
 
+/* What topk took, taken away and put elsewhere twice over. */
+START_TEST(scattered_back)
+{
+    enum { N = 50021, K = 20011 };
+    struct cadre_device *device = open_cpu(3);
+    struct tensor x = tensor_make(device, dtypes[_i], N, 4);
+    struct tensor y = tensor_make(device, dtypes[_i], N, 9);
+    struct tensor x0 = tensor_make(device, dtypes[_i], N, 4);
+    struct tensor y0 = tensor_make(device, dtypes[_i], N, 9);
+    struct tensor values = tensor_make(device, dtypes[_i], K, 0);
+    int32_t *at = calloc(K, sizeof *at);
+    const struct cadre_device_ops *ops = device->ops;
+    ops->topk(device, dtypes[_i], x.data, N, K, values.data, at);
+    ck_assert_int_eq(
+        ops->scatter_add(device, dtypes[_i], x.data, N, values.data, at, K, -1), 0);
+    ck_assert_int_eq(
+        ops->scatter_add(device, dtypes[_i], y.data, N, values.data, at, K, 2), 0);
+    for (int64_t i = 0, k = 0; i < N; i++) {
+        const bool taken = k < K && at[k] == i;
+        const double sent = taken ? tensor_get(&values, k) : 0;
+        ck_assert(tensor_get(&x, i) == (taken ? 0 : tensor_get(&x0, i)));
+        check_close(tensor_get(&y, i), tensor_get(&y0, i) + 2 * sent, 1e-6, "y", i);
+        k += taken;
+    }
+    for (int32_t bad = -1; bad <= N; bad += N + 1) {
+        at[5] = bad;
+        ck_assert_int_eq(
+            ops->scatter_add(device, dtypes[_i], y.data, N, values.data, at, K, 1),
+            CADRE_E_DEVICE);
+    }
+    free(at);
+    tensor_free(&x);
+    tensor_free(&y);
+    tensor_free(&x0);
+    tensor_free(&y0);
+    tensor_free(&values);
+    cadre_device_close(device);
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *suite = suite_create("select");
@@ -151,6 +191,7 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, as_sorted, 0, 2);
     tcase_add_loop_test(tc, ties_extremes_and_nan, 0, 2);
     tcase_add_loop_test(tc, threads_change_nothing, 0, 2);
+    tcase_add_loop_test(tc, scattered_back, 0, 2);
     tcase_add_test(tc, refused);
     suite_add_tcase(suite, tc);
     return suite;

@@ -180,6 +180,32 @@ START_TEST(compressing_ops)
 }
 END_TEST
 
+START_TEST(ops_of_sparse_and_low_rank)
+{
+    const struct cadre_ops_svc *ops = &cadre_ops_service;
+    struct cadre_ctx *ctx = &f.rank.chain.link[0];
+    float x[6] = {3, 1, 4, 1, 0, 1}, v[2] = {5, 7}, host[2] = {0};
+    int32_t i[2] = {4, 1};
+    struct cadre_buf all = buf_of(x, 6), values = buf_of(v, 2), at = buf_of(v, 2);
+    at.dtype = CADRE_I32;
+    at.data = i;
+    ck_assert_int_eq(ops->scatter_add(ctx, &all, &values, &at, -1), CADRE_OK);
+    ck_assert(x[4] == -5 && x[1] == -6 && x[0] == 3);
+    i[0] = 6;
+    ck_assert_int_ne(ops->scatter_add(ctx, &all, &values, &at, 1), CADRE_OK);
+    ck_assert_int_eq(ops->scatter_add(ctx, &all, &all, &at, 1), CADRE_E_INVALID);
+    ck_assert_int_eq(ops->scatter_add(ctx, &all, &values, &values, 1), CADRE_E_INVALID);
+    ck_assert_int_eq(ops->orthonormalize(ctx, &all, 2), CADRE_OK);
+    ck_assert_float_eq_tol(x[0] * x[1] + x[2] * x[3] + x[4] * x[5], 0, 1e-6F);
+    ck_assert_int_eq(ops->orthonormalize(ctx, &all, 0), CADRE_E_INVALID);
+    ck_assert_int_eq(ops->orthonormalize(ctx, &all, 4), CADRE_E_INVALID);
+    ck_assert_int_eq(ops->orthonormalize(ctx, &all, 3), CADRE_E_INVALID);
+    ck_assert_int_eq(ops->to_host(ctx, host, v, sizeof host), CADRE_OK);
+    ck_assert_int_eq(ops->to_device(ctx, x, host, sizeof host), CADRE_OK);
+    ck_assert(x[0] == 5 && x[1] == 7);
+}
+END_TEST
+
 START_TEST(the_stream_of_a_cpu_is_done)
 {
     struct cadre_ctx *ctx = &f.rank.chain.link[0];
@@ -199,6 +225,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, two_ranks_exchange);
     tcase_add_test(tc, device_ops);
     tcase_add_test(tc, compressing_ops);
+    tcase_add_test(tc, ops_of_sparse_and_low_rank);
     tcase_add_test(tc, the_stream_of_a_cpu_is_done);
     suite_add_tcase(s, tc);
     return s;

@@ -85,6 +85,12 @@ cadre_status cadre_cpu_quantize(struct cadre_device *, uint32_t dtype, const voi
 cadre_status cadre_cpu_dequantize(struct cadre_device *, const int8_t *q,
                                   const float *scales, int64_t block, uint32_t dtype,
                                   void *x, int64_t count);
+/* lint: long because it fills a slot of the table of ops */
+cadre_status cadre_cpu_scatter_add(struct cadre_device *, uint32_t dtype, void *x,
+                                   int64_t count, const void *values,
+                                   const int32_t *indices, int64_t k, double by);
+cadre_status cadre_cpu_orthonormalize(struct cadre_device *, uint32_t dtype, void *x,
+                                      int64_t rows, int64_t columns);
 /* Fill the norm, pointwise, embedding, loss, optimizer and reduction entries. */
 void cadre_cpu_fill_row_ops(struct cadre_device_ops *ops);
 

@@ -228,6 +228,8 @@ static void fill_ops(struct cadre_device_ops *ops)
         .topk = cadre_cpu_topk,
         .quantize = cadre_cpu_quantize,
         .dequantize = cadre_cpu_dequantize,
+        .scatter_add = cadre_cpu_scatter_add,
+        .orthonormalize = cadre_cpu_orthonormalize,
     };
     cadre_cpu_fill_row_ops(ops);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The k elements of largest magnitude, by radix: the bits of |x| are ordered as |x| is,
+/* The k elements of largest magnitude, and the way back. Selection is by radix: the bits of |x| are ordered as |x| is,
  * so a few histograms, each over the elements that agree with what is known so far,
  * give the k-th largest bit pattern; one more pass gathers in order of index. Counts
  * are integers, so the threads change nothing. */
@@ -172,5 +172,46 @@ cadre_status cadre_cpu_topk(struct cadre_device *device, uint32_t dtype, const v
         before.equal += here.equal;
     }
     cadre_pool_run(cpu->pool, tiles, gather_tile, &t);
+    return CADRE_OK;
+}
+
+struct scatter {
+    bool wide; /* f64 */
+    void *x;
+    const void *values;
+    const int32_t *indices;
+    double by;
+};
+
+/* Indices differ, so no two pieces meet. */
+static void scatter_range(const void *args, int64_t begin, int64_t end)
+{
+    const struct scatter *s = args;
+    const float by = (float)s->by;
+    for (int64_t i = begin; i < end; i++) {
+        const int32_t at = s->indices[i];
+        if (s->wide)
+            ((double *)s->x)[at] += s->by * ((const double *)s->values)[i];
+        else
+            ((float *)s->x)[at] += by * ((const float *)s->values)[i];
+    }
+}
+
+cadre_status cadre_cpu_scatter_add(struct cadre_device *device, uint32_t dtype, void *x,
+                                   int64_t count, const void *values,
+                                   const int32_t *indices, int64_t k, double by)
+{
+    struct cadre_cpu *cpu = (struct cadre_cpu *)device;
+    const struct scatter args = {.wide = dtype == CADRE_F64,
+                                 .x = x,
+                                 .values = values,
+                                 .indices = indices,
+                                 .by = by};
+    if (!cadre_cpu_kernels(cpu, dtype))
+        return CADRE_E_DEVICE;
+    for (int64_t i = 0; i < k; i++)
+        if (indices[i] < 0 || indices[i] >= count)
+            return CADRE_E_DEVICE;
+    cadre_cpu_ranges(cpu, scatter_range, &args, k, ELEMENTS);
     return CADRE_OK;
 }
