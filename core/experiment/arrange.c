@@ -97,6 +97,9 @@ static cadre_status take_spec(struct arranging *a, size_t i, const char *name,
     a->global_batch[i] = spec->run.global_batch;
     a->deals[i] = cadre_options_i64(spec->options, "device.threads") == 0;
     a->options[i] = cadre_options_clone(spec->options);
+    cadre_status rc = cadre_train_sums(spec, run->sums, err);
+    if (rc != CADRE_OK)
+        return rc;
     if (!run->name || !run->strategy || !run->other_training || !a->options[i])
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for run %s", name);
     return CADRE_OK;
@@ -259,7 +262,7 @@ static void choose_perturbation(const struct arranging *a,
     bool needed = false;
     for (size_t i = 0; i < c->n; i++) {
         const struct cadre_compared_run *run = &c->run[i];
-        bool bits = base->exact && run->exact && run->micro_batch == base->micro_batch;
+        bool bits = cadre_compared_same_bits(base, run);
         needed = needed || (i != c->baseline && !*run->other_training && !bits);
     }
     if (!needed)

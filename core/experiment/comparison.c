@@ -223,11 +223,18 @@ static void explain(struct cadre_compared_run *run, const char *what,
                  margin->step, margin->diff, margin->limit);
 }
 
+bool cadre_compared_same_bits(const struct cadre_compared_run *a,
+                              const struct cadre_compared_run *b)
+{
+    return a->exact && b->exact && a->micro_batch == b->micro_batch &&
+           strcmp(a->sums, b->sums) == 0;
+}
+
 static void judge_run(const struct cadre_comparison *c, struct cadre_compared_run *run)
 {
     const struct cadre_compared_run *base = &c->run[c->baseline];
     char param[192];
-    if (base->exact && run->exact && base->micro_batch == run->micro_batch)
+    if (cadre_compared_same_bits(base, run))
         run->limit = CADRE_LIMIT_BITS;
     else
         run->limit = c->perturbed ? CADRE_LIMIT_MEASURED : CADRE_LIMIT_STATED;
@@ -250,16 +257,16 @@ static void judge_run(const struct cadre_comparison *c, struct cadre_compared_ru
     }
 }
 
-/* Two runs that ask for run.exact have the same bits, also where the baseline does not
- * ask for it. */
+/* Two runs that promise each other the same bits have them, also where the baseline
+ * does not promise them. */
 static void judge_twins(const struct cadre_comparison *c,
                         struct cadre_compared_run *run)
 {
-    const struct cadre_compared_run *base = &c->run[c->baseline], *twin = c->run;
+    const struct cadre_compared_run *twin = c->run;
     run->twin = -1;
-    if (!run->exact || base->exact || run->equal == CADRE_EQUAL_INDEPENDENT)
+    if (run->limit == CADRE_LIMIT_BITS || run->equal == CADRE_EQUAL_INDEPENDENT)
         return;
-    while (twin != run && (!twin->exact || twin->micro_batch != run->micro_batch ||
+    while (twin != run && (!cadre_compared_same_bits(twin, run) ||
                            twin->equal == CADRE_EQUAL_INDEPENDENT))
         twin++;
     if (twin == run)

@@ -42,6 +42,7 @@
 
 #include "core/experiment/param_diff.h"
 #include "core/experiment/record.h"
+#include "core/strategy/rank.h"
 
 enum cadre_equal {
     CADRE_EQUAL_EXACT,
@@ -69,6 +70,7 @@ struct cadre_compared_run {
     char *other_training; /* keys that make it another training, "" for none */
     int ranks, threads;
     bool exact, processes, simulated_link;
+    char sums[CADRE_SUMS_CHARS]; /* what makes its sums other than single's */
     int64_t micro_batch, steps;
     double eps; /* of the precision */
     /* what it left; filled by the caller */
@@ -107,6 +109,11 @@ struct cadre_comparison {
  * error here. */
 cadre_status cadre_comparison_judge(struct cadre_comparison *comparison,
                                     struct cadre_error *err);
+
+/* Do both promise the same bits? They ask for run.exact, with one tree of micro-batches
+ * and the same sums. */
+bool cadre_compared_same_bits(const struct cadre_compared_run *a,
+                              const struct cadre_compared_run *b);
 
 /* Frees what it owns and zeroes it; accepts a zeroed one. */
 void cadre_comparison_fini(struct cadre_comparison *comparison);

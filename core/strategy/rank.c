@@ -233,6 +233,23 @@ void cadre_rank_fini(struct cadre_rank *rank)
     rank->losses = NULL;
 }
 
+void cadre_rank_sums(const struct cadre_rank *rank, char out[CADRE_SUMS_CHARS])
+{
+    static const char *const effects[] = {"act.complete", "seq.shard"};
+    size_t used = 0;
+    out[0] = 0;
+    for (int i = 0; i < rank->plan.n_claims; i++) {
+        const struct cadre_claim *claim = &rank->plan.claim[i];
+        if (rank->model->tp_size == 1 ||
+            (strcmp(claim->effect, effects[0]) && strcmp(claim->effect, effects[1])))
+            continue;
+        int n = snprintf(out + used, CADRE_SUMS_CHARS - used, "%s%.24s@%.16s:%d",
+                         used ? ", " : "", claim->effect, claim->axis,
+                         rank->model->tp_size);
+        used += (size_t)n < CADRE_SUMS_CHARS - used ? (size_t)n : 0;
+    }
+}
+
 static void print_claims(const struct cadre_rank *rank, FILE *out)
 {
     const struct cadre_rank_plan *plan = &rank->plan;

@@ -104,6 +104,12 @@ cadre_status cadre_rank_quiesce(struct cadre_rank *rank);
 /* Accepts a zeroed or half-made rank. */
 void cadre_rank_fini(struct cadre_rank *rank);
 
+/* What makes this rank's sums other than those of `single` under run.exact: "" for
+ * nothing, else text such as "act.complete@tp:2". Runs of run.exact have the same bits
+ * where their texts are the same. Any rank of the run says the same. */
+#define CADRE_SUMS_CHARS 96
+void cadre_rank_sums(const struct cadre_rank *rank, char out[CADRE_SUMS_CHARS]);
+
 /* Print composition, placement and planned memory of this rank. */
 void cadre_rank_print(const struct cadre_rank *rank, FILE *out);
 

@@ -24,6 +24,12 @@ cadre_status cadre_train(const struct cadre_spec *spec,
 cadre_status cadre_train_dry_run(const struct cadre_spec *spec, FILE *out,
                                  struct cadre_error *err);
 
+/* What makes the run's sums other than those of `single`: cadre_rank_sums. Plans rank
+ * 0.
+ */
+cadre_status cadre_train_sums(const struct cadre_spec *spec, char out[CADRE_SUMS_CHARS],
+                              struct cadre_error *err);
+
 /* The folder of parameters that `from` means: a run's latest complete checkpoint, or
  * `from` itself (a checkpoint, a Hugging Face folder). *out is the caller's. */
 cadre_status cadre_train_find_params(const char *from, char **out,

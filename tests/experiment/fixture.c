@@ -124,6 +124,7 @@ void fixture_compare(const char *dir, const struct fixture_run *runs, size_t n,
         run->other_training = cadre_strdup("");
         run->threads = 1;
         run->exact = runs[i].exact;
+        snprintf(run->sums, sizeof run->sums, "%s", runs[i].sums ? runs[i].sums : "");
         run->micro_batch = 4;
         run->eps = 0x1p-23;
         read_into(dir, &runs[i], &run->record);

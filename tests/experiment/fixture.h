@@ -19,6 +19,7 @@ struct fixture_run {
     int nan_step; /* its loss is null; 0: none */
     bool no_checkpoint;
     bool exact;
+    const char *sums; /* NULL: "" */
 };
 
 /* Make DIR/NAME; returns its path, which the caller frees. */

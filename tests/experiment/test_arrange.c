@@ -99,6 +99,17 @@ START_TEST(limits_are_measured_only_where_they_are_needed)
 }
 END_TEST
 
+START_TEST(tensor_parallel_runs_need_limits)
+{
+    must_arrange("[run:one]\nrun.exact = yes\n[run:two]\nrun.exact = yes\n"
+                 "strategy.stack = tensor:2\n[run:three]\nstrategy.stack = tensor:1\n");
+    ck_assert_str_eq(c.run[0].sums, "");
+    ck_assert_str_eq(c.run[1].sums, "act.complete@tp:2");
+    ck_assert_str_eq(c.run[2].sums, "");
+    ck_assert_int_eq(arrangement.perturbed_micro_batch, 3);
+}
+END_TEST
+
 START_TEST(perturbation_can_be_left_out)
 {
     must_arrange("[compare]\nperturb = no\n[run:one]\n[run:two]\n");
@@ -177,6 +188,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, takes_runs_in_order_with_the_baseline_named);
     tcase_add_test(tc, another_training_is_told_by_its_keys);
     tcase_add_test(tc, limits_are_measured_only_where_they_are_needed);
+    tcase_add_test(tc, tensor_parallel_runs_need_limits);
     tcase_add_test(tc, perturbation_can_be_left_out);
     tcase_add_test(tc, perturbation_divides_the_batch);
     tcase_add_test(tc, threads_left_open_are_dealt_out);

@@ -183,6 +183,27 @@ START_TEST(exact_runs_are_held_to_each_other)
 }
 END_TEST
 
+/* A strategy that sums otherwise is held to limits, and to its like. */
+START_TEST(other_sums_are_held_to_each_other)
+{
+    const struct fixture_run runs[] = {
+        {.name = "base", .exact = true},
+        {.name = "one", .exact = true, .loss_shift = 1e-9, .sums = "x@tp:2"},
+        {.name = "two", .exact = true, .loss_shift = 1e-9, .sums = "x@tp:2"},
+        {.name = "more", .exact = true, .loss_shift = 2e-9, .sums = "x@tp:4"},
+        {.name = "bad", .exact = true, .loss_shift = 2e-9, .sums = "x@tp:2"},
+    };
+    fixture_judge(dir, runs, 5, NULL, &c);
+    for (size_t i = 1; i < 4; i++)
+        ck_assert(c.run[i].equal == CADRE_EQUAL_WITHIN);
+    ck_assert(c.run[1].limit == CADRE_LIMIT_STATED);
+    ck_assert_int_eq(c.run[2].twin, 1);
+    ck_assert_int_eq(c.run[3].twin, -1);
+    ck_assert(c.run[4].equal == CADRE_EQUAL_DIFFERS);
+    ck_assert_msg(strstr(c.run[4].why, "other bits than one"), "%s", c.run[4].why);
+}
+END_TEST
+
 START_TEST(stated_limits_judge_the_first_steps)
 {
     const struct fixture_run runs[] = {{.name = "base", .steps = 30},
@@ -265,6 +286,7 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, measured_limits_stop_mistakes, 0, 5);
     tcase_add_loop_test(tc, stated_limits_stop_mistakes, 0, 5);
     tcase_add_test(tc, exact_runs_are_held_to_each_other);
+    tcase_add_test(tc, other_sums_are_held_to_each_other);
     tcase_add_test(tc, stated_limits_judge_the_first_steps);
     tcase_add_test(tc, chaos_ends_the_judging);
     tcase_add_test(tc, a_reordered_run_that_is_wrong_sets_no_limit);
