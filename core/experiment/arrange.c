@@ -106,7 +106,7 @@ static cadre_status take_spec(struct arranging *a, size_t i, const char *name,
 }
 
 /* What train --dry-run finds: placement, memory, conflicts. */
-static cadre_status plan_run(const struct cadre_spec *spec, struct cadre_error *err)
+static cadre_status plan_run(struct cadre_spec *spec, struct cadre_error *err)
 {
     FILE *nowhere = fopen("/dev/null", "w");
     if (!nowhere)

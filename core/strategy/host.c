@@ -86,6 +86,15 @@ static double unit_cost(struct cadre_ctx *ctx, uint32_t unit)
     return rows * (weights + attention);
 }
 
+static double unit_seconds(struct cadre_ctx *ctx, uint32_t unit)
+{
+    struct cadre_rank *rank = ctx->rank;
+    rank->asked_seconds = true;
+    if (!rank->spec->unit_seconds || unit >= rank->model->n_units)
+        return 0;
+    return rank->spec->unit_seconds[unit];
+}
+
 static cadre_status model_forward(struct cadre_ctx *ctx,
                                   const struct cadre_pass_args *args)
 {
@@ -105,6 +114,7 @@ static const struct cadre_model_svc model_service = {
     .unit_cost = unit_cost,
     .forward = model_forward,
     .backward = model_backward,
+    .unit_seconds = unit_seconds,
 };
 
 /* ---- cadre.param/1 ---- */

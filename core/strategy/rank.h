@@ -28,6 +28,7 @@ struct cadre_run_spec {
     int64_t global_batch, micro_batch, time, prefetch;
     uint64_t seed;
     bool exact, recompute;
+    const double *unit_seconds; /* measured, by unit; NULL: not measured */
     uint64_t
         fingerprint; /* of build, plugins, options and data: must agree on all ranks */
 };
@@ -60,6 +61,7 @@ struct cadre_rank {
     struct cadre_executor *exec;
     struct cadre_loader *loader;
     double *losses; /* (M) sums of the step's micro-batches, then votes to stop */
+    bool asked_seconds; /* a plugin asked for unit_seconds */
     bool wants_stop; /* this rank's vote, set by the caller before a step */
     double *norm_chunks; /* sums of squares, all chunks of all owned parameters */
     uint64_t n_norm_chunks;

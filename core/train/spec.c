@@ -504,5 +504,6 @@ void cadre_spec_destroy(struct cadre_spec *spec)
         return;
     cadre_dataset_close(spec->data);
     cadre_options_destroy(spec->options);
+    free(spec->unit_seconds);
     free(spec);
 }

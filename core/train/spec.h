@@ -20,6 +20,8 @@ struct cadre_spec {
     char stack[256]; /* canonical text of the stack */
     char out[1024]; /* the run's folder */
     int64_t steps; /* optimizer steps of the whole run */
+    double *unit_seconds; /* owned; run's, NULL while not measured: see costs.h */
+    uint32_t n_unit_seconds;
 };
 
 /* What a command wants of a spec. */

@@ -10,6 +10,7 @@
 #include "core/checkpoint/checkpoint.h"
 #include "core/comm/launch.h"
 #include "core/strategy/place.h"
+#include "core/train/costs.h"
 #include "core/train/evaluate.h"
 #include "core/train/metrics.h"
 #include "core/train/progress.h"
@@ -223,7 +224,7 @@ static cadre_status rank_main(void *arg, int index, struct cadre_local_segment *
     return rc;
 }
 
-static cadre_status run_child(const struct run *run,
+static cadre_status run_child(const struct run *run, struct cadre_spec *spec,
                               const struct cadre_train_place *place,
                               struct cadre_error *err)
 {
@@ -231,7 +232,11 @@ static cadre_status run_child(const struct run *run,
     cadre_status rc = cadre_local_segment_open(place->segment_fd, &segment, err);
     if (rc != CADRE_OK)
         return rc;
-    rc = rank_main((void *)(uintptr_t)run, place->rank, segment);
+    rc = cadre_costs_read(spec, place->rank, err);
+    if (rc == CADRE_OK)
+        rc = rank_main((void *)(uintptr_t)run, place->rank, segment);
+    else
+        cadre_local_segment_fail(segment, place->rank, err->text);
     cadre_local_segment_close(segment);
     return rc; /* the text is in the segment, the launcher tells it once */
 }
@@ -276,13 +281,15 @@ static cadre_status check(const struct run *run, struct cadre_error *err)
     return rc == CADRE_E_IO ? CADRE_E_INVALID : rc;
 }
 
-static cadre_status prepare(const struct run *run, struct cadre_places *places,
-                            struct cadre_error *err)
+static cadre_status prepare(const struct run *run, struct cadre_spec *spec,
+                            struct cadre_places *places, struct cadre_error *err)
 {
-    const struct cadre_spec *spec = run->spec;
     bool resuming =
         strcmp(cadre_options_str(spec->options, "checkpoint.resume"), "no") != 0;
-    cadre_status rc = check(run, err);
+    cadre_status rc = cadre_costs_find(spec, err);
+    if (rc != CADRE_OK)
+        return CADRE_E_INVALID;
+    rc = check(run, err);
     if (rc != CADRE_OK)
         return rc;
     rc = cadre_places_collect(places, &spec->run, spec->local.processes, err);
@@ -301,11 +308,13 @@ static cadre_status prepare(const struct run *run, struct cadre_places *places,
         rc = cadre_rundir_prepare(spec, resuming, err);
     if (rc == CADRE_OK)
         rc = cadre_rundir_cut_metrics(spec->out, run->first_step, err);
+    if (rc == CADRE_OK)
+        rc = cadre_costs_write(spec, err);
     return rc;
 }
 
-cadre_status cadre_train(const struct cadre_spec *spec,
-                         const struct cadre_train_place *place, struct cadre_error *err)
+cadre_status cadre_train(struct cadre_spec *spec, const struct cadre_train_place *place,
+                         struct cadre_error *err)
 {
     struct run run = {.spec = spec};
     char *checkpoint = NULL;
@@ -315,10 +324,10 @@ cadre_status cadre_train(const struct cadre_spec *spec,
     run.checkpoint = checkpoint;
     cadre_stop_install();
     if (place->child) {
-        rc = run_child(&run, place, err);
+        rc = run_child(&run, spec, place, err);
     } else {
         struct cadre_places places = {0};
-        rc = prepare(&run, &places, err);
+        rc = prepare(&run, spec, &places, err);
         if (rc == CADRE_OK)
             rc = run_ranks(&run, place, &places, err);
         cadre_places_fini(&places);
@@ -327,9 +336,11 @@ cadre_status cadre_train(const struct cadre_spec *spec,
     return rc;
 }
 
-cadre_status cadre_train_dry_run(const struct cadre_spec *spec, FILE *out,
+cadre_status cadre_train_dry_run(struct cadre_spec *spec, FILE *out,
                                  struct cadre_error *err)
 {
+    if (cadre_costs_find(spec, err) != CADRE_OK)
+        return CADRE_E_INVALID;
     for (int r = 0; r < spec->run.ranks; r++) {
         struct cadre_rank rank;
         cadre_status rc = cadre_rank_plan(&rank, &spec->run, r, err);

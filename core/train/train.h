@@ -16,12 +16,12 @@ struct cadre_train_place {
 /* Train. Leaves the files of a run in spec->out (design: config.ini, metrics.jsonl,
  * summary.json, checkpoints/). [main] Errors: what the parts give; CADRE_E_STOPPED
  * after a signal, once a checkpoint is written; CADRE_E_NUMERIC. */
-cadre_status cadre_train(const struct cadre_spec *spec,
-                         const struct cadre_train_place *place,
+cadre_status cadre_train(struct cadre_spec *spec, const struct cadre_train_place *place,
                          struct cadre_error *err);
 
-/* Print what every rank would do and take, without training (--dry-run). */
-cadre_status cadre_train_dry_run(const struct cadre_spec *spec, FILE *out,
+/* Print what every rank would do and take, without training (--dry-run). A plan that
+ * rests on measured costs measures them. */
+cadre_status cadre_train_dry_run(struct cadre_spec *spec, FILE *out,
                                  struct cadre_error *err);
 
 /* What makes the run's sums other than those of `single`: cadre_rank_sums. Plans rank

@@ -130,7 +130,7 @@ struct cadre_pass_args {
 #define CADRE_PASS_WEIGHT 2u
 #define CADRE_PASS_BOTH 3u
 
-/* "cadre.model/1". param and n_params [any]; cost [main]; forward and backward [exec],
+/* "cadre.model/1". param and n_params [any]; costs [main]; forward and backward [exec],
  * from `step` of the SCHEDULE only: forward takes an activation slot, backward WEIGHT
  * or BOTH gives it back; more than `live` at once is refused. Backward of a chunk takes
  * the micro-batches in ascending order, INPUT before WEIGHT, and each once a step. */
@@ -145,6 +145,12 @@ struct cadre_model_svc {
     double (*unit_cost)(struct cadre_ctx *, uint32_t unit);
     cadre_status (*forward)(struct cadre_ctx *, const struct cadre_pass_args *);
     cadre_status (*backward)(struct cadre_ctx *, const struct cadre_pass_args *);
+    /* Measured seconds of a unit's forward and backward on one micro-batch, recompute
+     * included, of this rank's part under tensor parallelism; equal on every rank. A
+     * plugin that asks in `plan` makes the launcher measure on its own device before
+     * any rank starts, and plan again; until then, and outside of training, the answer
+     * is 0 and unit_cost must do. [main] */
+    double (*unit_seconds)(struct cadre_ctx *, uint32_t unit);
 };
 
 /* "cadre.param/1" [exec], from bind on. Storage of a parameter's local part; ops read

@@ -31,6 +31,16 @@ done
 run split 0 "strategy.stack=$plugin:2" comm.ranks=processes train.recompute=block
 same sequential split
 
+# Cut by measured costs, which every rank gets: the same bits wherever the cut is.
+for ranks in threads processes; do
+    rm -r "$tmp/split"
+    run split 0 "strategy.stack=$plugin:2" split_schedule.measured=yes comm.ranks=$ranks
+    same sequential split
+    [ "$(grep -c '^ *[0-9]' "$tmp/split/unit_seconds.json")" -eq 4 ] ||
+        fail "$ranks: expected the seconds of 4 units in unit_seconds.json"
+done
+[ ! -e "$tmp/sequential/unit_seconds.json" ] || fail "costs that nobody asked for"
+
 # Another run's checkpoint, values of tied weights on both stages too; and untied ones.
 run on 0 "strategy.stack=$plugin:2" train.steps=6 "checkpoint.resume=$(last sequential)"
 run through 0 train.steps=6

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The least schedule that uses all of the ABI's schedule: two chunks on every rank, all
- * forwards, then all INPUT backwards, then all WEIGHT backwards. `fault` breaks a rule.
- */
+ * forwards, then all INPUT backwards, then all WEIGHT backwards. `fault` breaks a rule;
+ * `measured` cuts the chunks by measured costs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +23,7 @@ struct cadre_self {
     const struct cadre_model_svc *model;
     const struct cadre_mem_svc *mem;
     const char *fault;
+    int measured;
     struct cadre_axis *axis;
     int32_t rank, ranks;
     uint32_t microbatches, dtype;
@@ -56,6 +57,7 @@ static cadre_status create(const struct cadre_host *host,
     cadre_status rc = CADRE_OK;
     self->host = host;
     self->fault = values->str(values->h, "fault");
+    self->measured = values->i64(values->h, "measured") != 0;
     self->mesh = fetch(host, CADRE_SERVICE_MESH, &rc);
     self->comm = fetch(host, CADRE_SERVICE_COMM, &rc);
     self->model = fetch(host, CADRE_SERVICE_MODEL, &rc);
@@ -70,6 +72,30 @@ static cadre_status create(const struct cadre_host *host,
 static int is(const struct cadre_self *self, const char *fault)
 {
     return strcmp(self->fault, fault) == 0;
+}
+
+/* What a unit costs: measured where the core has done so, else counted. */
+static double cost(const struct cadre_self *self, uint32_t unit)
+{
+    double seconds = self->model->unit_seconds(self->host->ctx, unit);
+    return seconds > 0 ? seconds : self->model->unit_cost(self->host->ctx, unit);
+}
+
+/* First unit of a piece: the costs before it reach the piece's part of the whole, and
+ * every piece keeps a unit. */
+static uint32_t border(const struct cadre_self *self, uint32_t n_units, uint32_t piece,
+                       uint32_t pieces)
+{
+    double whole = 0, before = 0;
+    uint32_t u = 0;
+    if (!self->measured)
+        return n_units * piece / pieces;
+    for (uint32_t i = 0; i < n_units; i++)
+        whole += cost(self, i);
+    while (u < n_units && before < whole * piece / pieces)
+        before += cost(self, u++);
+    u = u < piece ? piece : u;
+    return u > n_units - (pieces - piece) ? n_units - (pieces - piece) : u;
 }
 
 static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
@@ -87,8 +113,8 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
         return cadre_refuse(self->host, CADRE_E_UNSUPPORTED, "too small a model");
     for (uint32_t c = 0; c < CHUNKS; c++) {
         uint32_t piece = c * (uint32_t)self->ranks + (uint32_t)self->rank;
-        uint32_t begin = plan->n_units * piece / pieces;
-        uint32_t end = plan->n_units * (piece + 1) / pieces;
+        uint32_t begin = border(self, plan->n_units, piece, pieces);
+        uint32_t end = border(self, plan->n_units, piece + 1, pieces);
         if (is(self, "overlap") && piece == 0)
             end++;
         TRY(plan->chunk(plan->h, begin, end, self->microbatches, CADRE_LIVE_SPLIT));
@@ -209,14 +235,23 @@ static cadre_status sync(struct cadre_self *self, uint32_t what)
     return CADRE_OK;
 }
 
-static const struct cadre_option options[] = {{
-    .struct_size = sizeof(struct cadre_option),
-    .type = CADRE_OPTION_ENUM,
-    .key = "fault",
-    .def = "none",
-    .choices = "none, overlap, edge, order, skip",
-    .help = "rule to break",
-}};
+static const struct cadre_option options[] = {
+    {
+        .struct_size = sizeof(struct cadre_option),
+        .type = CADRE_OPTION_ENUM,
+        .key = "fault",
+        .def = "none",
+        .choices = "none, overlap, edge, order, skip",
+        .help = "rule to break",
+    },
+    {
+        .struct_size = sizeof(struct cadre_option),
+        .type = CADRE_OPTION_BOOL,
+        .key = "measured",
+        .def = "no",
+        .help = "cut by measured costs",
+    },
+};
 
 static const struct cadre_strategy_ops ops = {
     .struct_size = sizeof ops,
@@ -241,7 +276,7 @@ static const struct cadre_plugin descriptor = {
     .build = "",
     .axis = "pp",
     .options = options,
-    .n_options = 1,
+    .n_options = 2,
     .option_stride = sizeof *options,
     .ops = &ops,
 };

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/train/costs.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/base/hash.h"
+#include "core/base/json.h"
+#include "core/base/memory.h"
+#include "core/base/path.h"
+#include "core/strategy/unit_seconds.h"
+
+static const char FILE_NAME[] = "unit_seconds.json";
+enum { FILE_LIMIT = 1 << 20 };
+
+/* Ranks that would plan by other costs are found when they agree. */
+static void keep(struct cadre_spec *spec, double *seconds_take, uint32_t n)
+{
+    struct cadre_hash hash;
+    cadre_hash_init(&hash, spec->run.fingerprint);
+    cadre_hash_update(&hash, seconds_take, n * sizeof *seconds_take);
+    spec->run.fingerprint = cadre_hash_final(&hash);
+    free(spec->unit_seconds);
+    spec->unit_seconds = seconds_take;
+    spec->run.unit_seconds = seconds_take;
+    spec->n_unit_seconds = n;
+}
+
+cadre_status cadre_costs_find(struct cadre_spec *spec, struct cadre_error *err)
+{
+    struct cadre_rank rank;
+    cadre_status rc = cadre_rank_plan(&rank, &spec->run, 0, err);
+    if (rc != CADRE_OK)
+        return rc;
+    if (rank.asked_seconds && !spec->unit_seconds) {
+        uint32_t n = rank.model->n_units;
+        double *seconds = cadre_calloc(n, sizeof *seconds);
+        rc = seconds ? cadre_unit_seconds_measure(&rank, seconds, err)
+                     : cadre_fail(err, CADRE_E_RESOURCE, "no memory for %u costs", n);
+        if (rc == CADRE_OK)
+            keep(spec, seconds, n);
+        else
+            free(seconds);
+    }
+    cadre_rank_fini(&rank);
+    return rc;
+}
+
+cadre_status cadre_costs_write(const struct cadre_spec *spec, struct cadre_error *err)
+{
+    struct cadre_text text = {0};
+    struct cadre_json json;
+    if (!spec->unit_seconds)
+        return CADRE_OK;
+    char *path = cadre_path_join(spec->out, FILE_NAME);
+    cadre_json_init_text(&json, &text, true);
+    cadre_json_begin_array(&json);
+    for (uint32_t u = 0; u < spec->n_unit_seconds; u++)
+        cadre_json_f64(&json, spec->unit_seconds[u]);
+    cadre_json_end_array(&json);
+    cadre_status rc = cadre_json_finish(&json);
+    if (rc == CADRE_OK && path)
+        rc = cadre_path_write_file(path, cadre_text_str(&text), text.len, err);
+    else
+        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for %s", FILE_NAME);
+    cadre_text_fini(&text);
+    free(path);
+    return rc;
+}
+
+/* n seconds from a JSON text; NULL for anything else. */
+static double *parse(const char *text, size_t bytes, uint32_t n)
+{
+    json_t *list = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
+    bool good = json_is_array(list) && json_array_size(list) == n;
+    double *seconds = good ? cadre_calloc(n, sizeof *seconds) : NULL;
+    for (uint32_t u = 0; seconds && u < n; u++) {
+        const json_t *value = json_array_get(list, u);
+        seconds[u] = json_number_value(value);
+        if (!json_is_number(value) || !(seconds[u] > 0) || !isfinite(seconds[u])) {
+            free(seconds);
+            seconds = NULL;
+        }
+    }
+    json_decref(list);
+    return seconds;
+}
+
+static cadre_status read_file(struct cadre_spec *spec, uint32_t n,
+                              struct cadre_error *err)
+{
+    char *text = NULL, *path = cadre_path_join(spec->out, FILE_NAME);
+    double *seconds = NULL;
+    size_t bytes = 0;
+    cadre_status rc = CADRE_E_RESOURCE;
+    if (!path)
+        cadre_fail(err, rc, "no memory for a path");
+    else
+        rc = cadre_path_read_file(path, FILE_LIMIT, &text, &bytes, err);
+    if (rc == CADRE_OK && !(seconds = parse(text, bytes, n)))
+        rc = cadre_fail(err, CADRE_E_INVALID,
+                        "'%s' was changed: expected the seconds of %u units, as the "
+                        "launcher wrote them; start the run again",
+                        path, n);
+    if (rc == CADRE_OK)
+        keep(spec, seconds, n);
+    free(text);
+    free(path);
+    return rc;
+}
+
+cadre_status cadre_costs_read(struct cadre_spec *spec, int rank,
+                              struct cadre_error *err)
+{
+    struct cadre_rank planned;
+    cadre_status rc = cadre_rank_plan(&planned, &spec->run, rank, err);
+    if (rc != CADRE_OK)
+        return rc;
+    if (planned.asked_seconds)
+        rc = read_file(spec, planned.model->n_units, err);
+    cadre_rank_fini(&planned);
+    return rc;
+}
