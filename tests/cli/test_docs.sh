@@ -6,7 +6,8 @@ set -euo pipefail
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cd "$CADRE_SRC"
-documents=$(ls README.md HACKING.md docs/*.md plugins/*/README.md)
+documents=$(ls README.md HACKING.md docs/*.md plugins/*/README.md \
+    examples/*/README.md)
 
 # blocks FILE: writes each marked block of FILE to $scratch/block.N.
 blocks() {
@@ -22,7 +23,7 @@ blocks() {
 for document in $documents; do
     rm -rf "$scratch"/block.* "$scratch/tree"
     mkdir "$scratch/tree"
-    for name in conf docs plugins include COPYING README.md; do
+    for name in conf docs examples plugins include COPYING README.md; do
         ln -s "$CADRE_SRC/$name" "$scratch/tree/$name"
     done
     ln -s "$CADRE_BUILD" "$scratch/tree/build"
@@ -42,7 +43,7 @@ status=0
 for document in $documents; do
     folder=$(dirname "$document")
     # shellcheck disable=SC2016 # backquotes, not a command
-    for name in $(grep -ohE '`(core|conf|docs|include|plugins|tests|tools)/[A-Za-z0-9_./-]+`' \
+    for name in $(grep -ohE '`(core|conf|docs|examples|include|plugins|tests|tools)/[A-Za-z0-9_./-]+`' \
         "$document" | tr -d '`' | sort -u || true); do
         case $name in *NAME*) continue ;; esac
         if [ ! -e "$name" ] && [ ! -e "$folder/$name" ]; then

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* localsgd: local SGD with an optional outer momentum.
+ *
+ * Every rank along "dp" trains a replica of its own on its own shard of each batch;
+ * nothing travels. Every `period` steps the replicas' parameters are averaged over the
+ * ranks and all go on from the same point:
+ *
+ *     delta = mean over replicas of x - anchor        anchor: x of the last average
+ *     u     = momentum * u + delta
+ *     x     = anchor + lr * u                         and the new anchor
+ *
+ * With momentum 0 and lr 1 x is the mean, and neither anchor nor u is kept.
+ * Stich, Local SGD Converges Fast and Communicates Little, 2018; the outer momentum:
+ * Wang et al., SlowMo, 2019; Douillard et al., DiLoCo, 2023.
+ *
+ * Between averages an evaluation or a checkpoint is of the replicas' mean: QUIESCE puts
+ * it in place, and the next step takes each replica back to its own. */
+#include <stdlib.h>
+
+#include <cadre/helpers.h>
+
+struct weight {
+    cadre_param_id id;
+    uint64_t begin; /* of its elements in the flat buffers below */
+    struct cadre_buf own, anchor, outer;
+};
+
+struct cadre_self {
+    const struct cadre_host *host;
+    const struct cadre_mesh_svc *mesh;
+    const struct cadre_comm_svc *comm;
+    const struct cadre_model_svc *model;
+    const struct cadre_param_svc *param;
+    const struct cadre_mem_svc *mem;
+    const struct cadre_ops_svc *ops;
+    struct cadre_axis *axis;
+    uint64_t period;
+    double momentum, lr;
+    int32_t ranks;
+    uint32_t dtype;
+    uint32_t n_weights;
+    struct weight *weights; /* those this rank holds, tied entries left out */
+    uint64_t count; /* elements of all of them */
+    uint32_t n_grads;
+    cadre_param_id *grads; /* gradient entries of this rank, tied ones too */
+    cadre_event *done; /* one a weight, while averages travel */
+    void *own, *anchor, *outer; /* buffers of `count` elements */
+    uint32_t keeps_anchor;
+    uint8_t anchored; /* anchor and outer hold values; goes into checkpoints */
+    uint32_t unscaled; /* this step's gradients are still shares of the global mean */
+    uint32_t due; /* the step that runs ends with an average */
+    uint32_t apart; /* replicas have stepped since the last average */
+    uint32_t shown; /* the mean is in place, the replicas' own values in `own` */
+};
+
+static cadre_status create(const struct cadre_host *host,
+                           const struct cadre_values *values, struct cadre_self **out)
+{
+    struct cadre_self *s = calloc(1, sizeof *s);
+    if (!s)
+        return cadre_refuse(host, CADRE_E_RESOURCE, "no memory for the instance");
+    s->host = host;
+    s->period = (uint64_t)values->i64(values->h, "period");
+    s->momentum = values->f64(values->h, "momentum");
+    s->lr = values->f64(values->h, "lr");
+    s->keeps_anchor = s->momentum != 0 || s->lr != 1;
+    cadre_status status = cadre_need(host, CADRE_SERVICE_MESH, (const void **)&s->mesh);
+    if (!status)
+        status = cadre_need(host, CADRE_SERVICE_COMM, (const void **)&s->comm);
+    if (!status)
+        status = cadre_need(host, CADRE_SERVICE_MODEL, (const void **)&s->model);
+    if (!status)
+        status = cadre_need(host, CADRE_SERVICE_PARAM, (const void **)&s->param);
+    if (!status)
+        status = cadre_need(host, CADRE_SERVICE_MEM, (const void **)&s->mem);
+    if (!status)
+        status = cadre_need(host, CADRE_SERVICE_OPS, (const void **)&s->ops);
+    if (status) {
+        free(s);
+        return status;
+    }
+    s->axis = s->mesh->axis(host->ctx, "dp");
+    s->ranks = s->mesh->size(s->axis);
+    *out = s;
+    return CADRE_OK;
+}
+
+/* Lists the entries of this rank; pure, so plan may run often. */
+static cadre_status list_entries(struct cadre_self *s)
+{
+    uint32_t n = s->model->n_params(s->host->ctx);
+    if (!s->weights)
+        s->weights = calloc(n, sizeof *s->weights);
+    if (!s->grads)
+        s->grads = calloc(n, sizeof *s->grads);
+    if (!s->done)
+        s->done = calloc(n, sizeof *s->done);
+    if (!s->weights || !s->grads || !s->done)
+        return cadre_refuse(s->host, CADRE_E_RESOURCE, "no memory for %u entries", n);
+    s->n_weights = s->n_grads = 0;
+    s->count = 0;
+    for (cadre_param_id id = 0; id < n; id++) {
+        struct cadre_param_info info = {.struct_size = sizeof info};
+        cadre_status status = s->model->param(s->host->ctx, id, &info);
+        if (status)
+            return status;
+        if (!info.present)
+            continue;
+        s->grads[s->n_grads++] = id;
+        if (info.tied_to >= 0)
+            continue;
+        s->weights[s->n_weights++] = (struct weight){.id = id, .begin = s->count};
+        s->count += info.count;
+    }
+    return CADRE_OK;
+}
+
+static cadre_status plan(struct cadre_self *s, const struct cadre_plan *p)
+{
+    if (p->exact)
+        return cadre_refuse(s->host, CADRE_E_UNSUPPORTED,
+                            "run.exact = yes: local SGD is another training at each "
+                            "number of ranks; set run.exact = no");
+    cadre_status status = p->use_axis(p->h, "dp", CADRE_BATCH_SPLIT);
+    if (status || s->ranks == 1)
+        return status;
+    /* The sum over "dp" is this plugin's: of parameters, late. Another that sums
+     * gradients there leaves it nothing to do. */
+    status = p->claim(p->h, "grad.reduce", "dp", 0);
+    if (!status)
+        status = list_entries(s);
+    s->dtype = p->dtype;
+    uint64_t bytes = s->count * cadre_dtype_size(p->dtype);
+    if (!status && s->period > 1)
+        status = p->memory(p->h, CADRE_SPACE_DEVICE, bytes, "own");
+    if (!status && s->keeps_anchor)
+        status = p->memory(p->h, CADRE_SPACE_DEVICE, bytes, "anchor");
+    if (!status && s->keeps_anchor)
+        status = p->memory(p->h, CADRE_SPACE_DEVICE, bytes, "outer");
+    return status;
+}
+
+static cadre_status take(struct cadre_self *s, void **out, const char *tag)
+{
+    uint64_t bytes = s->count * cadre_dtype_size(s->dtype);
+    *out = s->mem->alloc(s->host->ctx, CADRE_SPACE_DEVICE, bytes, tag);
+    if (*out)
+        return CADRE_OK;
+    return cadre_refuse(s->host, CADRE_E_RESOURCE, "no memory for %s, %llu bytes", tag,
+                        (unsigned long long)bytes);
+}
+
+/* The part of a flat buffer that belongs to a weight; data is NULL without a buffer. */
+static struct cadre_buf part_of(const struct cadre_self *s, void *flat,
+                                const struct weight *w, uint64_t count)
+{
+    struct cadre_buf whole = {.struct_size = sizeof whole,
+                              .dtype = s->dtype,
+                              .data = flat,
+                              .count = s->count,
+                              .space = CADRE_SPACE_DEVICE};
+    if (!flat)
+        return whole;
+    return cadre_buf_slice(&whole, w->begin, count);
+}
+
+static cadre_status bind(struct cadre_self *s)
+{
+    if (s->ranks == 1)
+        return CADRE_OK;
+    cadre_status status = CADRE_OK;
+    if (s->period > 1)
+        status = take(s, &s->own, "own");
+    if (!status && s->keeps_anchor)
+        status = take(s, &s->anchor, "anchor");
+    if (!status && s->keeps_anchor)
+        status = take(s, &s->outer, "outer");
+    for (uint32_t i = 0; !status && i < s->n_weights; i++) {
+        struct weight *w = &s->weights[i];
+        struct cadre_param_info info = {.struct_size = sizeof info};
+        status = s->model->param(s->host->ctx, w->id, &info);
+        w->own = part_of(s, s->own, w, info.count);
+        w->anchor = part_of(s, s->anchor, w, info.count);
+        w->outer = part_of(s, s->outer, w, info.count);
+    }
+    return status;
+}
+
+static cadre_status copy(const struct cadre_self *s, const struct cadre_buf *to,
+                         const struct cadre_buf *from)
+{
+    return s->ops->copy(s->host->ctx, to->data, from->data,
+                        from->count * cadre_dtype_size(from->dtype));
+}
+
+static cadre_status value_of(const struct cadre_self *s, const struct weight *w,
+                             struct cadre_buf *out)
+{
+    *out = (struct cadre_buf){.struct_size = sizeof *out};
+    return s->param->data(s->host->ctx, w->id, out);
+}
+
+/* Each replica's values go to its own buffer, or come back from there. */
+static cadre_status keep_own(struct cadre_self *s, uint32_t back)
+{
+    for (uint32_t i = 0; i < s->n_weights; i++) {
+        struct weight *w = &s->weights[i];
+        struct cadre_buf x;
+        cadre_status status = value_of(s, w, &x);
+        if (!status)
+            status = back ? copy(s, &x, &w->own) : copy(s, &w->own, &x);
+        if (status)
+            return status;
+    }
+    return CADRE_OK;
+}
+
+/* The first anchor is where training starts, be it fresh or from a checkpoint of
+ * another strategy. */
+static cadre_status set_anchor(struct cadre_self *s)
+{
+    for (uint32_t i = 0; i < s->n_weights; i++) {
+        struct weight *w = &s->weights[i];
+        struct cadre_buf x;
+        cadre_status status = value_of(s, w, &x);
+        if (!status)
+            status = copy(s, &w->anchor, &x);
+        if (!status)
+            status = s->ops->zero(s->host->ctx, w->outer.data,
+                                  x.count * cadre_dtype_size(x.dtype));
+        if (status)
+            return status;
+    }
+    s->anchored = 1;
+    return CADRE_OK;
+}
+
+/* Every parameter becomes its mean over the replicas; the sums travel side by side. */
+static cadre_status average(struct cadre_self *s)
+{
+    for (uint32_t i = 0; i < s->n_weights; i++) {
+        struct cadre_buf x;
+        cadre_status status = value_of(s, &s->weights[i], &x);
+        if (!status)
+            status = s->comm->all_reduce(s->axis, "localsgd.average", &x, &x, CADRE_SUM,
+                                         0, &s->done[i]);
+        if (status)
+            return status;
+    }
+    for (uint32_t i = 0; i < s->n_weights; i++) {
+        struct cadre_buf x;
+        cadre_status status = s->comm->join(s->axis, s->done[i]);
+        if (!status)
+            status = value_of(s, &s->weights[i], &x);
+        if (!status)
+            status = s->ops->scale(s->host->ctx, &x, 1.0 / s->ranks);
+        if (status)
+            return status;
+    }
+    return CADRE_OK;
+}
+
+/* x holds the mean: x = anchor + lr * (u = momentum * u + x - anchor). The table of ops
+ * has neither difference nor axpy, so the anchor changes sign there and back. */
+static cadre_status outer_step(const struct cadre_self *s, const struct weight *w)
+{
+    struct cadre_ctx *ctx = s->host->ctx;
+    struct cadre_buf x;
+    cadre_status status = value_of(s, w, &x);
+    if (!status)
+        status = s->ops->scale(ctx, &w->anchor, -1);
+    if (!status)
+        status = s->ops->add(ctx, &x, &x, &w->anchor);
+    if (!status)
+        status = s->ops->scale(ctx, &w->outer, s->momentum);
+    if (!status)
+        status = s->ops->add(ctx, &w->outer, &w->outer, &x);
+    if (!status)
+        status = copy(s, &x, &w->outer);
+    if (!status)
+        status = s->ops->scale(ctx, &x, s->lr);
+    if (!status)
+        status = s->ops->scale(ctx, &w->anchor, -1);
+    if (!status)
+        status = s->ops->add(ctx, &x, &x, &w->anchor);
+    return status ? status : copy(s, &w->anchor, &x);
+}
+
+static cadre_status sync_params(struct cadre_self *s)
+{
+    if (!s->due)
+        return CADRE_OK;
+    cadre_status status = average(s);
+    for (uint32_t i = 0; !status && s->keeps_anchor && i < s->n_weights; i++)
+        status = outer_step(s, &s->weights[i]);
+    s->due = s->apart = 0;
+    return status;
+}
+
+/* The core divides a loss by the tokens of all ranks; a replica that trains by itself
+ * wants the mean over its own, which are 1/ranks of them. */
+static cadre_status scale_grads(struct cadre_self *s)
+{
+    if (!s->unscaled)
+        return CADRE_OK;
+    s->unscaled = 0;
+    for (uint32_t i = 0; i < s->n_grads; i++) {
+        struct cadre_buf g = {.struct_size = sizeof g};
+        cadre_status status = s->param->grad(s->host->ctx, s->grads[i], &g);
+        if (!status)
+            status = s->ops->scale(s->host->ctx, &g, s->ranks);
+        if (status)
+            return status;
+    }
+    return CADRE_OK;
+}
+
+/* For an evaluation or a checkpoint: the mean is put in place until the next step. */
+static cadre_status show_mean(struct cadre_self *s)
+{
+    if (!s->apart || s->shown)
+        return CADRE_OK;
+    cadre_status status = keep_own(s, 0);
+    if (!status)
+        status = average(s);
+    s->shown = 1;
+    return status;
+}
+
+static cadre_status step(struct cadre_self *s, const struct cadre_step *at,
+                         const struct cadre_next *next)
+{
+    if (s->ranks == 1)
+        return next->run(next->h, at);
+    cadre_status status = CADRE_OK;
+    if (s->shown)
+        status = keep_own(s, 1);
+    else if (s->keeps_anchor && !s->anchored)
+        status = set_anchor(s);
+    if (status)
+        return status;
+    s->shown = 0;
+    s->unscaled = s->apart = 1;
+    s->due = at->step % s->period == 0;
+    return next->run(next->h, at);
+}
+
+static cadre_status sync(struct cadre_self *s, uint32_t what)
+{
+    if (s->ranks == 1)
+        return CADRE_OK;
+    if (what == CADRE_SYNC_GRADS)
+        return scale_grads(s);
+    if (what == CADRE_SYNC_PARAMS)
+        return sync_params(s);
+    if (what == CADRE_SYNC_QUIESCE)
+        return show_mean(s);
+    return CADRE_OK;
+}
+
+/* Anchor and outer momentum are the same on all replicas. The parameters are the
+ * core's, and hold the mean by now. */
+static cadre_status state(struct cadre_self *s, const struct cadre_state_sink *sink)
+{
+    if (s->ranks == 1 || !s->keeps_anchor)
+        return CADRE_OK;
+    cadre_status status =
+        sink->blob(sink->h, "anchored", 1, CADRE_BLOB_REPLICATED, &s->anchored, 1);
+    for (uint32_t i = 0; !status && i < s->n_weights; i++) {
+        struct weight *w = &s->weights[i];
+        status =
+            sink->tensor(sink->h, "anchor", w->id, CADRE_STATE_SAME, 0, &w->anchor);
+        if (!status)
+            status =
+                sink->tensor(sink->h, "outer", w->id, CADRE_STATE_SAME, 0, &w->outer);
+    }
+    return status;
+}
+
+static void destroy(struct cadre_self *s)
+{
+    s->mem->free(s->host->ctx, s->own);
+    s->mem->free(s->host->ctx, s->anchor);
+    s->mem->free(s->host->ctx, s->outer);
+    free(s->weights);
+    free(s->grads);
+    free(s->done);
+    free(s);
+}
+
+static const struct cadre_option options[] = {
+    {.struct_size = sizeof(struct cadre_option),
+     .type = CADRE_OPTION_I64,
+     .key = "period",
+     .def = "8",
+     .help = "optimizer steps of each replica between two averages",
+     .min = 1,
+     .max = 1e9},
+    {.struct_size = sizeof(struct cadre_option),
+     .type = CADRE_OPTION_F64,
+     .key = "momentum",
+     .def = "0",
+     .help = "outer momentum of the averaged change",
+     .max = 1},
+    {.struct_size = sizeof(struct cadre_option),
+     .type = CADRE_OPTION_F64,
+     .key = "lr",
+     .def = "1",
+     .help = "outer learning rate: how far to go along it",
+     .max = 1000},
+};
+
+static const char *const services[] = {CADRE_SERVICE_MESH,
+                                       CADRE_SERVICE_COMM,
+                                       CADRE_SERVICE_MODEL,
+                                       CADRE_SERVICE_PARAM,
+                                       CADRE_SERVICE_MEM,
+                                       CADRE_SERVICE_OPS,
+                                       NULL};
+
+static const struct cadre_strategy_ops strategy = {
+    .struct_size = sizeof strategy,
+    .create = create,
+    .plan = plan,
+    .bind = bind,
+    .step = step,
+    .sync = sync,
+    .state = state,
+    .destroy = destroy,
+};
+
+static const struct cadre_plugin plugin = {
+    .magic = CADRE_MAGIC,
+    .struct_size = sizeof plugin,
+    .abi_major = CADRE_ABI_MAJOR,
+    .abi_minor = CADRE_ABI_MINOR,
+    .min_host_minor = 1,
+    .role = CADRE_ROLE_DATA,
+    .id = "org.example.localsgd",
+    .version = "0.1.0",
+    .summary = "replicas that train by themselves, parameters averaged now and then",
+    .build = "",
+    .axis = "dp",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+    .option_stride = sizeof options[0],
+    .services = services,
+    .ops = &strategy,
+};
+
+CADRE_EXPORT const struct cadre_plugin *CADRE_ENTRY(void)
+{
+    return &plugin;
+}
