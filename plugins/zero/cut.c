@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which rank owns which elements.
+ *
+ * A block is cut between whole units of the norm (range_unit), as near as they allow to
+ * where the ranks' shares of everything so far become equal: what one block leaves
+ * uneven the next evens out. An entry smaller than a unit lies on one rank.
+ *
+ * Entries that share a weight are blocks of their own, each cut as if it were alone: a
+ * stage of a pipeline that holds one of them cuts it as the stage with the other does.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plugins/zero/zero.h"
+
+/* The core lays entries of a kind one after another, each padded to this. */
+#define ALIGN_BYTES 64u
+
+static uint64_t padded(uint64_t count, uint32_t dtype)
+{
+    uint64_t per = ALIGN_BYTES / cadre_dtype_size(dtype);
+    return (count + per - 1) / per * per;
+}
+
+static cadre_param_id owner_of(const struct cadre_self *self, cadre_param_id id)
+{
+    int32_t tied = self->entry[id].info.tied_to;
+    return tied >= 0 ? (cadre_param_id)tied : id;
+}
+
+static cadre_status read_entries(struct cadre_self *self)
+{
+    struct cadre_ctx *ctx = self->host->ctx;
+    for (cadre_param_id i = 0; i < self->n_entries; i++) {
+        struct zero_entry *entry = &self->entry[i];
+        entry->info.struct_size = sizeof entry->info;
+        entry->bucket = ZERO_NONE;
+        cadre_status rc = self->model->param(ctx, i, &entry->info);
+        if (rc)
+            return rc;
+        if (entry->info.present)
+            self->entry[owner_of(self, i)].held = 1;
+    }
+    return CADRE_OK;
+}
+
+/* Has the entry a share in a weight that others use too? */
+static int is_shared(const struct cadre_self *self, cadre_param_id id)
+{
+    if (self->entry[id].info.tied_to >= 0)
+        return 1;
+    for (cadre_param_id i = 0; i < self->n_entries; i++)
+        if (self->entry[i].info.tied_to == (int32_t)id)
+            return 1;
+    return 0;
+}
+
+/* May `id` join the block before it, which begins with `first`? */
+static int fits(const struct cadre_self *self, cadre_param_id first, cadre_param_id id)
+{
+    const struct zero_entry *a = &self->entry[first], *b = &self->entry[id];
+    uint64_t end = self->entry[id - 1].at + self->entry[id - 1].info.count;
+    uint64_t count = padded(end, a->info.dtype) + b->info.count;
+    if (is_shared(self, first) || is_shared(self, id) || !a->held || !b->held)
+        return 0;
+    if (self->stage == 3 && a->info.unit != b->info.unit)
+        return 0;
+    return count * cadre_dtype_size(a->info.dtype) <= self->bucket_bytes;
+}
+
+static void make_blocks(struct cadre_self *self)
+{
+    cadre_param_id id = 0;
+    while (id < self->n_entries) {
+        struct zero_entry *entry = &self->entry[id];
+        if (entry->info.tied_to >= 0) {
+            id++;
+            continue;
+        }
+        struct zero_block *block = &self->block[self->n_blocks];
+        block->first = id;
+        block->held = entry->held;
+        block->count = 0;
+        do {
+            entry = &self->entry[id];
+            entry->at = padded(block->count, entry->info.dtype);
+            entry->block = self->n_blocks;
+            block->count = entry->at + entry->info.count;
+            block->last = id++;
+        } while (id < self->n_entries && fits(self, block->first, id));
+        self->n_blocks++;
+    }
+    for (id = 0; id < self->n_entries; id++)
+        if (self->entry[id].info.tied_to >= 0)
+            self->entry[id].block = self->entry[owner_of(self, id)].block;
+}
+
+/* Where, in elements without padding, the ranks' shares of the block should end so that
+ * all have an equal share of it and of what they hold already. */
+static void aim(const struct cadre_self *self, const struct zero_block *block,
+                const uint64_t *load, double *goal)
+{
+    uint64_t total = 0;
+    for (cadre_param_id i = block->first; i <= block->last; i++)
+        total += self->entry[i].info.count;
+    for (uint32_t r = 0; r < self->ranks; r++)
+        total += load[r];
+    double end = 0;
+    for (uint32_t r = 0; r < self->ranks; r++) {
+        end += (double)total / self->ranks - (double)load[r];
+        goal[r] = end;
+    }
+}
+
+/* A range_unit goes to the rank in whose goal its middle lies. */
+static void cut_block(const struct cadre_self *self, struct zero_block *block,
+                      uint64_t unit, uint64_t *load, double *goal)
+{
+    uint64_t done = 0;
+    uint32_t r = 0;
+    aim(self, block, load, goal);
+    block->off[0] = 0;
+    for (cadre_param_id i = block->first; i <= block->last; i++) {
+        uint64_t count = self->entry[i].info.count;
+        for (uint64_t begin = 0; begin < count; begin += unit) {
+            uint64_t size = count - begin < unit ? count - begin : unit;
+            while (r + 1 < self->ranks && (double)done + (double)size / 2 >= goal[r])
+                block->off[++r] = self->entry[i].at + begin;
+            load[r] += size;
+            done += size;
+        }
+    }
+    while (r < self->ranks)
+        block->off[++r] = block->count;
+}
+
+static cadre_status cut_blocks(struct cadre_self *self, uint64_t unit)
+{
+    uint64_t *load = calloc(2u * (size_t)self->ranks, sizeof *load);
+    double *goal = calloc(self->ranks, sizeof *goal);
+    uint64_t *fresh = load ? load + self->ranks : NULL;
+    for (int shared = 1; load && goal && shared >= 0; shared--)
+        for (uint32_t b = 0; b < self->n_blocks; b++) {
+            struct zero_block *block = &self->block[b];
+            if (is_shared(self, block->first) != shared)
+                continue;
+            memset(fresh, 0, self->ranks * sizeof *fresh);
+            cut_block(self, block, unit, shared || !block->held ? fresh : load, goal);
+            for (uint32_t r = 0; block->held && r < self->ranks; r++)
+                load[r] += fresh[r];
+        }
+    free(goal);
+    free(load);
+    return load && goal ? CADRE_OK : CADRE_E_RESOURCE;
+}
+
+/* Buckets: a block's gradients, where they travel once a step; an entry's, where they
+ * do every micro-batch, since parts of backward may run apart. */
+static void make_buckets(struct cadre_self *self)
+{
+    for (cadre_param_id i = 0; i < self->n_entries; i++) {
+        struct zero_entry *entry = &self->entry[i];
+        if (!entry->info.present)
+            continue;
+        const struct zero_block *block = &self->block[entry->block];
+        uint32_t last = self->n_buckets - 1; /* unused where there is none */
+        int grows = self->n_buckets > 0 && !self->each && i > 0 &&
+                    self->bucket[last].last == i - 1 && entry->info.tied_to < 0 &&
+                    self->entry[i - 1].block == entry->block;
+        if (!grows)
+            self->bucket[self->n_buckets++].first = i;
+        struct zero_bucket *bucket = &self->bucket[self->n_buckets - 1];
+        bucket->last = i;
+        entry->bucket = self->n_buckets - 1;
+        bucket->count = entry->at + entry->info.count - self->entry[bucket->first].at;
+        uint64_t at = self->entry[bucket->first].at;
+        for (uint32_t r = 0; r <= self->ranks; r++) {
+            uint64_t off = block->off[r] > at ? block->off[r] - at : 0;
+            bucket->off[r] = off < bucket->count ? off : bucket->count;
+        }
+    }
+}
+
+static void mark_lasting(struct cadre_self *self)
+{
+    for (uint32_t i = 0; i < self->n_blocks; i++)
+        for (uint32_t k = 0; k < self->n_blocks; k++)
+            if (k != i && self->block[k].count == self->block[i].count)
+                self->block[i].lasting = 1;
+    for (uint32_t i = 0; i < self->n_buckets; i++)
+        for (uint32_t k = 0; k < self->n_buckets; k++)
+            if (k != i && self->bucket[k].count == self->bucket[i].count)
+                self->bucket[i].lasting = 1;
+}
+
+static cadre_status make_room(struct cadre_self *self)
+{
+    size_t n = self->n_entries + (size_t)1, stride = (size_t)self->ranks + 1;
+    self->entry = calloc(n, sizeof *self->entry);
+    self->block = calloc(n, sizeof *self->block);
+    self->bucket = calloc(n, sizeof *self->bucket);
+    self->flight = calloc(n, sizeof *self->flight);
+    self->offsets = calloc(2 * n * stride, sizeof *self->offsets);
+    if (!self->entry || !self->block || !self->bucket || !self->flight ||
+        !self->offsets)
+        return CADRE_E_RESOURCE;
+    for (size_t i = 0; i < n; i++) {
+        self->block[i].off = self->offsets + i * stride;
+        self->bucket[i].off = self->offsets + (n + i) * stride;
+    }
+    return CADRE_OK;
+}
+
+cadre_status cadre_zero_cut(struct cadre_self *self, uint64_t range_unit)
+{
+    cadre_zero_uncut(self);
+    self->n_entries = self->model->n_params(self->host->ctx);
+    cadre_status rc = make_room(self);
+    if (!rc)
+        rc = read_entries(self);
+    if (!rc) {
+        make_blocks(self);
+        rc = cut_blocks(self, range_unit);
+    }
+    if (!rc) {
+        make_buckets(self);
+        mark_lasting(self);
+    }
+    if (rc == CADRE_E_RESOURCE)
+        cadre_refuse(self->host, rc, "no memory for the cut of %u entries",
+                     self->n_entries);
+    return rc;
+}
+
+void cadre_zero_uncut(struct cadre_self *self)
+{
+    free(self->entry);
+    free(self->block);
+    free(self->bucket);
+    free(self->flight);
+    free(self->offsets);
+    self->entry = NULL;
+    self->block = NULL;
+    self->bucket = NULL;
+    self->flight = NULL;
+    self->offsets = NULL;
+    self->n_blocks = self->n_buckets = 0;
+}
+
+uint64_t cadre_zero_begin(const struct cadre_self *self, cadre_param_id id, uint32_t r)
+{
+    const struct zero_entry *entry = &self->entry[id];
+    uint64_t off = self->block[entry->block].off[r];
+    uint64_t begin = off > entry->at ? off - entry->at : 0;
+    return begin < entry->info.count ? begin : entry->info.count;
+}

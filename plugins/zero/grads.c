@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Gradients on their way: each rank gets the sum of the part it updates. In stage 1 a
+ * gradient is whole on every rank and its bucket is summed where it lies. From stage 2
+ * on a bucket has storage from its first backward until it is reduced.
+ *
+ * Buckets are posted when the last of their gradients comes. The ranks of the axis run
+ * the same units in the same order, so that is the same order on all. */
+#include "plugins/zero/zero.h"
+
+static uint64_t bytes_of(const struct cadre_self *self,
+                         const struct zero_bucket *bucket)
+{
+    return bucket->count * cadre_dtype_size(self->entry[bucket->first].info.grad_dtype);
+}
+
+/* Does any of the bucket's entries belong to the unit? */
+static int touches(const struct cadre_self *self, const struct zero_bucket *bucket,
+                   uint32_t unit)
+{
+    for (cadre_param_id i = bucket->first; i <= bucket->last; i++)
+        if (self->entry[i].info.unit == unit)
+            return 1;
+    return 0;
+}
+
+uint64_t cadre_zero_grads_bytes(const struct cadre_self *self, uint64_t n)
+{
+    uint64_t most = 0, all = 0;
+    for (uint32_t b = 0; b < self->n_buckets; b++)
+        all += bytes_of(self, &self->bucket[b]);
+    if (!self->each && n > 1)
+        return all;
+    for (uint32_t u = 0; u < self->n_units; u++) {
+        uint64_t bytes = 0;
+        for (uint32_t b = 0; b < self->n_buckets; b++)
+            if (touches(self, &self->bucket[b], u) ||
+                (self->overlap && touches(self, &self->bucket[b], u + 1)))
+                bytes += bytes_of(self, &self->bucket[b]);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+static cadre_status get(struct cadre_self *self, cadre_param_id id,
+                        struct cadre_buf *buf)
+{
+    *buf = (struct cadre_buf){.struct_size = sizeof *buf};
+    return self->stage == 1
+               ? self->param->grad(self->host->ctx, id, buf)
+               : self->param->shard(self->host->ctx, id, CADRE_KIND_GRAD, buf);
+}
+
+/* Where the core keeps the bucket: whole in stage 1, this rank's part later. */
+static cadre_status find_grads(struct cadre_self *self, struct zero_bucket *bucket)
+{
+    uint64_t start = self->stage == 1 ? 0 : bucket->off[self->me];
+    struct cadre_buf whole = {
+        .struct_size = sizeof whole,
+        .dtype = self->entry[bucket->first].info.grad_dtype,
+    };
+    for (cadre_param_id i = bucket->first; i <= bucket->last; i++) {
+        struct cadre_buf buf;
+        uint64_t at = self->entry[i].at - self->entry[bucket->first].at - start;
+        cadre_status rc = get(self, i, &buf);
+        if (rc)
+            return rc;
+        if (buf.count == 0)
+            continue;
+        if (self->stage > 1)
+            at += cadre_zero_begin(self, i, self->me);
+        if (!whole.data)
+            whole.data = buf.data;
+        if ((char *)buf.data != (char *)whole.data + at * cadre_dtype_size(buf.dtype))
+            return cadre_refuse(self->host, CADRE_E_UNSUPPORTED,
+                                "the gradient of '%s' does not follow that of the "
+                                "entry before it",
+                                self->entry[i].info.name);
+    }
+    uint64_t begin = bucket->off[self->me];
+    whole.count = bucket->count;
+    bucket->grad = whole;
+    bucket->mine = cadre_buf_slice(&whole, self->stage == 1 ? begin : 0,
+                                   bucket->off[self->me + 1] - begin);
+    if (self->stage > 1)
+        bucket->grad.data = NULL;
+    return CADRE_OK;
+}
+
+cadre_status cadre_zero_grads_bind(struct cadre_self *self)
+{
+    cadre_status rc = CADRE_OK;
+    for (uint32_t b = 0; !rc && b < self->n_buckets; b++)
+        rc = find_grads(self, &self->bucket[b]);
+    return rc;
+}
+
+static void expect(struct zero_bucket *bucket)
+{
+    bucket->waiting = bucket->last - bucket->first + 1;
+    bucket->ready = 0;
+    bucket->sent = 0;
+}
+
+void cadre_zero_grads_begin_step(struct cadre_self *self)
+{
+    for (uint32_t b = 0; b < self->n_buckets; b++)
+        expect(&self->bucket[b]);
+}
+
+/* ---- reducing ---- */
+
+/* Storage of the bucket becomes that of its gradients, or stops being it. */
+static cadre_status attach(struct cadre_self *self, struct zero_bucket *bucket, int on)
+{
+    cadre_status rc = CADRE_OK;
+    for (cadre_param_id i = bucket->first; !rc && i <= bucket->last; i++) {
+        const struct zero_entry *entry = &self->entry[i];
+        struct cadre_buf part =
+            cadre_buf_slice(&bucket->grad, entry->at - self->entry[bucket->first].at,
+                            entry->info.count);
+        rc = self->param->attach_grad(self->host->ctx, i, on ? &part : NULL);
+    }
+    return rc;
+}
+
+/* The bucket that was posted first is reduced: its buffers are free. */
+static cadre_status finish_first(struct cadre_self *self)
+{
+    struct zero_bucket *bucket =
+        &self->bucket[self->flight[self->n_joined++ % self->n_buckets]];
+    cadre_status rc = self->comm->join(self->axis, bucket->done);
+    bucket->posted = 0;
+    if (rc || self->stage == 1)
+        return rc;
+    cadre_zero_buffer_give(self, &bucket->grad, ZERO_TAG_GRADS, bucket->lasting);
+    if (self->each) {
+        rc = self->param->add_leaf(self->host->ctx, bucket->first, &bucket->mine);
+        cadre_zero_buffer_give(self, &bucket->mine, ZERO_TAG_PARTS, bucket->lasting);
+    }
+    return rc;
+}
+
+static cadre_status join_until(struct cadre_self *self, uint64_t n)
+{
+    cadre_status rc = CADRE_OK;
+    while (!rc && self->n_joined < n)
+        rc = finish_first(self);
+    return rc;
+}
+
+cadre_status cadre_zero_grads_join(struct cadre_self *self)
+{
+    return join_until(self, self->n_posted);
+}
+
+static cadre_status post(struct cadre_self *self, struct zero_bucket *bucket)
+{
+    cadre_status rc = CADRE_OK;
+    if (self->each)
+        rc = cadre_zero_buffer_take(self, bucket->mine.count, bucket->mine.dtype,
+                                    ZERO_TAG_PARTS, &bucket->mine);
+    if (!rc)
+        rc = self->comm->reduce_scatter(self->axis, "zero gradients", &bucket->grad,
+                                        &bucket->mine, bucket->off, CADRE_SUM,
+                                        bucket->ready, &bucket->done);
+    if (rc)
+        return rc;
+    self->flight[self->n_posted++ % self->n_buckets] =
+        (uint32_t)(bucket - self->bucket);
+    bucket->posted = bucket->sent = 1;
+    if (self->stage > 1)
+        rc = attach(self, bucket, 0);
+    return rc || self->overlap ? rc : cadre_zero_grads_join(self);
+}
+
+cadre_status cadre_zero_grads_open(struct cadre_self *self, uint32_t unit)
+{
+    cadre_status rc = join_until(self, self->last_pass);
+    self->last_pass = self->n_posted;
+    for (uint32_t b = 0; !rc && b < self->n_buckets; b++) {
+        struct zero_bucket *bucket = &self->bucket[b];
+        if (!touches(self, bucket, unit) || (bucket->sent && !self->each))
+            continue;
+        if (bucket->posted)
+            rc = cadre_zero_grads_join(self);
+        if (rc || bucket->grad.data)
+            continue;
+        rc = cadre_zero_buffer_take(self, bucket->count, bucket->grad.dtype,
+                                    ZERO_TAG_GRADS, &bucket->grad);
+        if (!rc)
+            rc = attach(self, bucket, 1);
+    }
+    return rc;
+}
+
+cadre_status cadre_zero_grads_take(struct cadre_self *self, struct cadre_grad_ev *ev)
+{
+    if (ev->param >= self->n_entries || self->entry[ev->param].bucket == ZERO_NONE)
+        return cadre_refuse(self->host, CADRE_E_INTERNAL,
+                            "a gradient of entry %u came where none was expected",
+                            ev->param);
+    struct zero_bucket *bucket = &self->bucket[self->entry[ev->param].bucket];
+    if (!self->each && !(ev->flags & CADRE_GRAD_FINAL))
+        return CADRE_OK;
+    if (bucket->waiting == 0)
+        return cadre_refuse(self->host, CADRE_E_INTERNAL,
+                            "a gradient of '%s' came after its last one",
+                            self->entry[ev->param].info.name);
+    if (ev->ready)
+        bucket->ready = ev->ready;
+    if (--bucket->waiting > 0 || (self->stage == 1 && !self->overlap))
+        return CADRE_OK;
+    cadre_status rc = post(self, bucket);
+    ev->ready = bucket->done;
+    if (self->each && !(ev->flags & CADRE_GRAD_FINAL))
+        expect(bucket);
+    return rc;
+}
+
+cadre_status cadre_zero_grads_settle(struct cadre_self *self)
+{
+    cadre_status rc = CADRE_OK;
+    for (uint32_t b = 0; !rc && b < self->n_buckets; b++) {
+        struct zero_bucket *bucket = &self->bucket[b];
+        if (bucket->waiting > 0)
+            rc = cadre_refuse(self->host, CADRE_E_INTERNAL,
+                              "the gradient of '%s' or of what travels with it did "
+                              "not come",
+                              self->entry[bucket->first].info.name);
+        else if (!bucket->sent)
+            rc = post(self, bucket);
+    }
+    if (!rc)
+        rc = cadre_zero_grads_join(self);
+    self->n_posted = self->n_joined = self->last_pass = 0;
+    return rc;
+}

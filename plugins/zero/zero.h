@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside of zero: the instance, and what its files call of each other.
+ *
+ *   zero.c     options, plan, bind, descriptor
+ *   cut.c      which rank owns which elements
+ *   values.c   gathering of parameters: after the update, or around their use
+ *   grads.c    reducing of gradients
+ *   buffers.c  the memory that both take and give back
+ *
+ * Two groupings of entries. A *block* is consecutive entries in one piece of memory; it
+ * is cut over the ranks as one, so each rank's part is one piece too, and whole or part
+ * travels with one operation and no copy. A *bucket* is what is reduced together: a
+ * block's gradients, or one entry's. [exec] throughout, but for cut and plan. */
+#ifndef ZERO_H
+#define ZERO_H
+
+#include <cadre/helpers.h>
+
+#define ZERO_NONE UINT32_MAX
+
+/* An entry of the model, `at` elements after the start of its block. */
+struct zero_entry {
+    struct cadre_param_info info;
+    uint64_t at;
+    uint32_t block; /* its own; a tied entry's is its owner's */
+    uint32_t bucket; /* ZERO_NONE: no gradient on this rank */
+    uint32_t
+        held; /* this rank has values of it: it or an entry tied to it is present */
+};
+
+struct zero_block {
+    cadre_param_id first, last;
+    uint64_t count; /* elements from the first to the end of the last, with padding */
+    uint64_t *off; /* (R + 1) rank r owns [off[r], off[r + 1]) */
+    uint32_t held, lasting; /* lasting: others have its size, buffers are kept */
+    uint32_t gathering, attached;
+    struct cadre_buf values; /* whole; .data NULL when there is no buffer */
+    struct cadre_buf mine;
+    cadre_event done;
+};
+
+struct zero_bucket {
+    cadre_param_id first, last;
+    uint64_t count;
+    uint64_t *off;
+    uint32_t lasting;
+    uint32_t waiting; /* entries that have not come */
+    uint32_t posted, sent; /* in flight; posted in this step or micro-batch */
+    struct cadre_buf grad; /* whole; .data NULL when there is no buffer */
+    struct cadre_buf mine; /* where the sum of this rank's part goes */
+    cadre_event ready, done;
+};
+
+/* A buffer that waits for its next use. */
+struct zero_spare {
+    void *data;
+    uint64_t bytes;
+    const char *tag;
+};
+
+struct cadre_self {
+    const struct cadre_host *host;
+    const struct cadre_mesh_svc *mesh;
+    const struct cadre_comm_svc *comm;
+    const struct cadre_model_svc *model;
+    const struct cadre_param_svc *param;
+    const struct cadre_mem_svc *mem;
+    /* options */
+    int64_t stage, prefetch;
+    uint64_t bucket_bytes;
+    int overlap, each; /* each: reduce every micro-batch */
+    uint32_t space; /* of optimizer states */
+    /* the cut, made in plan */
+    struct cadre_axis *axis;
+    uint32_t ranks, me;
+    uint32_t n_entries, n_blocks, n_buckets, n_units;
+    struct zero_entry *entry;
+    struct zero_block *block;
+    struct zero_bucket *bucket;
+    uint64_t *offsets; /* storage of every off */
+    /* what goes on */
+    struct zero_spare *spare;
+    uint32_t n_spare;
+    uint32_t *flight; /* ring (n_buckets): buckets in flight, in the order of posting */
+    uint64_t n_posted, n_joined, last_pass; /* of buckets; posted before this pass */
+};
+
+/* ---- cut.c ---- */
+
+/* The tables of entries, blocks and buckets from cadre.model and the plan's unit.
+ * [main] Replaces what an earlier call made. */
+cadre_status cadre_zero_cut(struct cadre_self *self, uint64_t range_unit);
+void cadre_zero_uncut(struct cadre_self *self);
+
+/* First element of rank r's range of an entry; for r = R the end of the last. */
+uint64_t cadre_zero_begin(const struct cadre_self *self, cadre_param_id id, uint32_t r);
+
+/* ---- values.c ---- */
+
+/* Most bytes of gathered parameters at any time, of stage 3. */
+uint64_t cadre_zero_values_bytes(const struct cadre_self *self);
+cadre_status cadre_zero_values_bind(struct cadre_self *self);
+/* Stages 1 and 2: every rank's updated part to all, in flight when it returns unless
+ * overlap is off. */
+cadre_status cadre_zero_values_spread(struct cadre_self *self);
+/* The unit's parameters are there, and those of the units after `unit` on the way. */
+cadre_status cadre_zero_values_use(struct cadre_self *self, uint32_t unit,
+                                   int32_t next);
+/* The unit was run: let go what the next ones do not need. */
+cadre_status cadre_zero_values_release(struct cadre_self *self, uint32_t unit,
+                                       int32_t next);
+/* Nothing in flight; stage 3 keeps nothing gathered. */
+cadre_status cadre_zero_values_settle(struct cadre_self *self);
+
+/* ---- grads.c ---- */
+
+/* Most bytes of gradient buffers at any time, where a rank runs n micro-batches. */
+uint64_t cadre_zero_grads_bytes(const struct cadre_self *self, uint64_t n);
+cadre_status cadre_zero_grads_bind(struct cadre_self *self);
+void cadre_zero_grads_begin_step(struct cadre_self *self);
+/* Backward of a unit begins: its gradients have storage. */
+cadre_status cadre_zero_grads_open(struct cadre_self *self, uint32_t unit);
+cadre_status cadre_zero_grads_take(struct cadre_self *self, struct cadre_grad_ev *ev);
+/* Every gradient of the step is reduced. */
+cadre_status cadre_zero_grads_settle(struct cadre_self *self);
+/* Nothing in flight. */
+cadre_status cadre_zero_grads_join(struct cadre_self *self);
+
+/* ---- buffers.c ---- */
+
+/* `count` elements accounted under `tag` (static text) in *buf. */
+cadre_status cadre_zero_buffer_take(struct cadre_self *self, uint64_t count,
+                                    uint32_t dtype, const char *tag,
+                                    struct cadre_buf *buf);
+/* Give it back; keep: it waits for the next of its size and tag. */
+void cadre_zero_buffer_give(struct cadre_self *self, struct cadre_buf *buf,
+                            const char *tag, uint32_t keep);
+
+#define ZERO_TAG_VALUES "gathered parameters"
+#define ZERO_TAG_GRADS "gradient buckets"
+#define ZERO_TAG_PARTS "reduced gradients"
+
+#endif

@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# zero against single: the same bits in exact mode for every stage, size, way of reducing,
+# prefetch and offload; close to it otherwise.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/train_lib.sh"
+
+steps=4
+exact() { # NAME [s.k=v]...
+    local name=$1
+    shift
+    train text "$name" 0 run.exact=yes train.steps=$steps "$@"
+}
+
+# held BASE [s.k=v]...: a run of zero with these has the bits of BASE.
+held() {
+    local base=$1
+    shift
+    exact zero "$@"
+    same "$base" zero
+    rm -r "${tmp:?}/zero"
+}
+
+# Every stage, size and way of reducing of one model.
+every() { # BASE [s.k=v]...
+    local base=$1 ranks stage reduce
+    shift
+    for ranks in 1 2 4; do
+        for stage in 1 2 3; do
+            for reduce in step microbatch; do
+                if [ "$stage-$reduce" = 1-microbatch ]; then
+                    continue
+                fi
+                held "$base" "$@" "strategy.stack=zero:$ranks" "zero.stage=$stage" \
+                    "zero.reduce=$reduce"
+                held "$base" "$@" "strategy.stack=zero:$ranks" "zero.stage=$stage" \
+                    "zero.reduce=$reduce" zero.prefetch=0 zero.overlap=no \
+                    train.recompute=block device.threads=2
+                held "$base" "$@" "strategy.stack=zero:$ranks" "zero.stage=$stage" \
+                    "zero.reduce=$reduce" zero.prefetch=3 zero.bucket_mb=0.01 \
+                    zero.offload=optimizer comm.ranks=processes
+            done
+        done
+    done
+}
+
+llama="model.arch=llama model.kv_heads=1"
+odd="model.channels=20 model.heads=2 model.context=24" # fewer than a unit, no power of 2
+exact gpt2
+# shellcheck disable=SC2086 # words
+exact llama $llama train.precision=fp64
+# shellcheck disable=SC2086
+exact odd $odd
+if [ "$slow" = 1 ]; then
+    every gpt2
+    # shellcheck disable=SC2086
+    every llama $llama train.precision=fp64
+    # shellcheck disable=SC2086
+    every odd $odd
+else
+    held gpt2 strategy.stack=zero:2
+    held gpt2 strategy.stack=zero:4 zero.stage=2 zero.reduce=microbatch
+    held gpt2 strategy.stack=zero:2 zero.stage=3 comm.ranks=processes
+    # shellcheck disable=SC2086
+    held llama $llama train.precision=fp64 strategy.stack=zero:4 zero.stage=3 \
+        train.recompute=block zero.prefetch=0
+    # shellcheck disable=SC2086
+    held odd $odd strategy.stack=zero:4 zero.stage=3 zero.reduce=microbatch \
+        zero.overlap=no zero.offload=optimizer
+fi
+
+# Without exact only the order of the sums differs.
+train text single 0
+for stage in 1 2 3; do
+    train text "close-$stage" 0 strategy.stack=zero:4 "zero.stage=$stage"
+    close_to single "close-$stage" 1e-6 2e-2
+done
+
+# What makes no sense is refused before anything is made.
+train text refused 2 strategy.stack=zero:2 zero.reduce=microbatch
+says refused 'zero.reduce = microbatch with zero.stage = 1'
+train text both 2 strategy.stack=ddp:2,zero:2
+[ ! -e "$tmp/refused" ] || fail "a refused run left a folder"
