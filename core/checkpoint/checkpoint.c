@@ -50,8 +50,9 @@ cadre_status cadre_checkpoint_open(const char *dir, struct cadre_checkpoint **ou
     }
     CADRE_TRY(cadre_state_open(dir, &checkpoint->state, err));
     CADRE_TRY(open_file(checkpoint, dir, 0, err));
-    if (cadre_state_lists(checkpoint->state, cadre_checkpoint_files[1]))
-        CADRE_TRY(open_file(checkpoint, dir, 1, err));
+    for (int f = 1; f < CADRE_CHECKPOINT_FILES; f++)
+        if (cadre_state_lists(checkpoint->state, cadre_checkpoint_files[f]))
+            CADRE_TRY(open_file(checkpoint, dir, f, err));
     *out = checkpoint;
     return CADRE_OK;
 fail:
@@ -88,10 +89,22 @@ const char *cadre_checkpoint_value(const struct cadre_checkpoint *checkpoint,
     return NULL;
 }
 
+const char *cadre_checkpoint_small(const struct cadre_checkpoint *checkpoint,
+                                   size_t index)
+{
+    return cadre_state_small(checkpoint->state, index);
+}
+
 const struct cadre_safetensors *
 cadre_checkpoint_model(const struct cadre_checkpoint *checkpoint)
 {
     return checkpoint->files[0];
+}
+
+const struct cadre_safetensors *
+cadre_checkpoint_states(const struct cadre_checkpoint *checkpoint)
+{
+    return checkpoint->files[cadre_checkpoint_file_of(CADRE_CHECKPOINT_STATE)];
 }
 
 bool cadre_checkpoint_has(const struct cadre_checkpoint *checkpoint,
@@ -101,6 +114,8 @@ bool cadre_checkpoint_has(const struct cadre_checkpoint *checkpoint,
     char name[CADRE_CHECKPOINT_NAME];
     if (part == CADRE_CHECKPOINT_PARAM || cadre_safetensors_count(model) == 0)
         return true;
+    if (part == CADRE_CHECKPOINT_STATE)
+        return cadre_checkpoint_states(checkpoint) != NULL;
     return checkpoint->files[1] &&
            cadre_checkpoint_name(part, cadre_safetensors_at(model, 0)->name, name,
                                  NULL) == CADRE_OK &&
@@ -166,7 +181,7 @@ cadre_status cadre_checkpoint_read(struct cadre_checkpoint *checkpoint,
                                    uint64_t begin, uint64_t count, uint32_t dtype,
                                    void *out, struct cadre_error *err)
 {
-    int which = part != CADRE_CHECKPOINT_PARAM;
+    int which = cadre_checkpoint_file_of(part);
     const struct cadre_safetensors *file = checkpoint->files[which];
     char name[CADRE_CHECKPOINT_NAME];
     cadre_status rc;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checkpoints: a folder step-00000100 with model.safetensors, optimizer.safetensors
- * (`<name>.exp_avg`, `<name>.exp_avg_sq`) and state.json, in the layout of one rank
- * whoever wrote it, so that any strategy at any size reads it.
+ * (`<name>.exp_avg`, `<name>.exp_avg_sq`), strategy.safetensors where strategies keep
+ * something (`<name>.<plugin>.<key>`) and state.json, in the layout of one rank whoever
+ * wrote it, so that any strategy at any size reads it.
  *
  * Saving, ranks sharing a file system; the caller brings the barriers and the agreement
  * that all went well:
  *
  *     one rank     cadre_checkpoint_begin     makes step-N.partial, files at full size
+ *                  cadre_checkpoint_begin_states, where strategies keep something
  *     (barrier)
  *     every rank   cadre_checkpoint_writer_open, _write for each range it owns, _sync,
  *                  _close
@@ -33,6 +35,7 @@ enum cadre_checkpoint_part {
     CADRE_CHECKPOINT_PARAM,
     CADRE_CHECKPOINT_EXP_AVG,
     CADRE_CHECKPOINT_EXP_AVG_SQ,
+    CADRE_CHECKPOINT_STATE, /* of a strategy; its tensors have whole names */
 };
 
 /* Make root (one level) and root/step-N.partial with its files for `n` tensors
@@ -43,6 +46,12 @@ enum cadre_checkpoint_part {
 cadre_status cadre_checkpoint_begin(const char *root, uint64_t step,
                                     const struct cadre_safetensors_spec *tensors,
                                     size_t n, int moments, struct cadre_error *err);
+
+/* Add strategy.safetensors with these tensors to what begin made. [one rank, after
+ * begin and before the writers] Errors: as begin; the caller then abandons. */
+cadre_status cadre_checkpoint_begin_states(const char *root, uint64_t step,
+                                           const struct cadre_safetensors_spec *tensors,
+                                           size_t n, struct cadre_error *err);
 
 /* root/step-N.partial; the caller frees it, NULL: no memory. Small files put there by
  * the caller before the commit are sealed with it. */
@@ -105,9 +114,18 @@ cadre_checkpoint_state(const struct cadre_checkpoint *checkpoint);
 const char *cadre_checkpoint_value(const struct cadre_checkpoint *checkpoint,
                                    const char *key);
 
+/* Name of the index-th small file that is sealed with it, in no set order; NULL after
+ * the last. Borrowed until close. */
+const char *cadre_checkpoint_small(const struct cadre_checkpoint *checkpoint,
+                                   size_t index);
+
 /* The parameters' file, for listing. Borrowed until close. */
 const struct cadre_safetensors *
 cadre_checkpoint_model(const struct cadre_checkpoint *checkpoint);
+
+/* The strategies' file, NULL where there is none. Borrowed until close. */
+const struct cadre_safetensors *
+cadre_checkpoint_states(const struct cadre_checkpoint *checkpoint);
 
 /* Whether it holds this part of the tensors. */
 bool cadre_checkpoint_has(const struct cadre_checkpoint *checkpoint,

@@ -126,6 +126,20 @@ fail:
     return rc;
 }
 
+cadre_status cadre_checkpoint_begin_states(const char *root, uint64_t step,
+                                           const struct cadre_safetensors_spec *tensors,
+                                           size_t n, struct cadre_error *err)
+{
+    int which = cadre_checkpoint_file_of(CADRE_CHECKPOINT_STATE);
+    char *dir = cadre_checkpoint_partial(root, step);
+    char *path = dir ? cadre_format("%s/%s", dir, cadre_checkpoint_files[which]) : NULL;
+    cadre_status rc = path ? cadre_safetensors_create(path, tensors, n, err)
+                           : cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory", root);
+    free(path);
+    free(dir);
+    return rc;
+}
+
 static cadre_status open_file(struct cadre_checkpoint_writer *writer, int which,
                               bool optional, struct cadre_error *err)
 {
@@ -155,8 +169,8 @@ cadre_status cadre_checkpoint_writer_open(const char *root, uint64_t step, int r
         goto fail;
     }
     writer->rank = rank;
-    CADRE_TRY(open_file(writer, 0, false, err));
-    CADRE_TRY(open_file(writer, 1, true, err));
+    for (int f = 0; f < CADRE_CHECKPOINT_FILES; f++)
+        CADRE_TRY(open_file(writer, f, f > 0, err));
     *out = writer;
     return CADRE_OK;
 fail:
@@ -181,7 +195,7 @@ cadre_status cadre_checkpoint_write(struct cadre_checkpoint_writer *writer,
                                     uint64_t begin, uint64_t count, const void *data,
                                     struct cadre_error *err)
 {
-    int which = part != CADRE_CHECKPOINT_PARAM;
+    int which = cadre_checkpoint_file_of(part);
     const struct cadre_safetensors *file = writer->files[which];
     char name[CADRE_CHECKPOINT_NAME];
     cadre_status rc;
@@ -206,10 +220,12 @@ static cadre_status write_sums(const struct cadre_checkpoint_writer *writer,
                                struct cadre_error *err)
 {
     struct record *records = NULL;
-    size_t n = 0;
+    size_t n = 0, most = 0;
     cadre_status rc;
     char *path = sums_path(writer->dir, writer->rank);
-    records = cadre_calloc(writer->pieces[0].n + writer->pieces[1].n, sizeof *records);
+    for (int f = 0; f < CADRE_CHECKPOINT_FILES; f++)
+        most += writer->pieces[f].n;
+    records = cadre_calloc(most, sizeof *records);
     for (uint64_t f = 0; records && f < CADRE_CHECKPOINT_FILES; f++) {
         const struct cadre_pieces *pieces = &writer->pieces[f];
         for (size_t p = 0; p < pieces->n; p++)

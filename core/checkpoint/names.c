@@ -6,13 +6,19 @@
 const char *const cadre_checkpoint_files[CADRE_CHECKPOINT_FILES] = {
     "model.safetensors",
     "optimizer.safetensors",
+    "strategy.safetensors",
 };
+
+int cadre_checkpoint_file_of(enum cadre_checkpoint_part part)
+{
+    return part == CADRE_CHECKPOINT_PARAM ? 0 : part == CADRE_CHECKPOINT_STATE ? 2 : 1;
+}
 
 cadre_status cadre_checkpoint_name(enum cadre_checkpoint_part part, const char *tensor,
                                    char out[CADRE_CHECKPOINT_NAME],
                                    struct cadre_error *err)
 {
-    static const char *const endings[] = {"", ".exp_avg", ".exp_avg_sq"};
+    static const char *const endings[] = {"", ".exp_avg", ".exp_avg_sq", ""};
     int n = snprintf(out, CADRE_CHECKPOINT_NAME, "%s%s", tensor, endings[part]);
     if (n < 0 || n >= CADRE_CHECKPOINT_NAME)
         return cadre_fail(err, CADRE_E_INVALID,

@@ -6,13 +6,17 @@
 #include "core/base/error.h"
 #include "core/checkpoint/checkpoint.h"
 
-enum { CADRE_CHECKPOINT_FILES = 2, CADRE_CHECKPOINT_NAME = 256 };
+enum { CADRE_CHECKPOINT_FILES = 3, CADRE_CHECKPOINT_NAME = 256 };
 
-/* Parameters, then optimizer state. */
+/* Parameters, optimizer state, states of strategies. */
 extern const char *const cadre_checkpoint_files[CADRE_CHECKPOINT_FILES];
 
-/* The name of a part of a tensor in its file: `x`, `x.exp_avg`, `x.exp_avg_sq`. Errors:
- * CADRE_E_INVALID where it is too long. */
+/* Which of the files holds a part. */
+int cadre_checkpoint_file_of(enum cadre_checkpoint_part part);
+
+/* The name of a part of a tensor in its file: `x`, `x.exp_avg`, `x.exp_avg_sq`; a
+ * strategy's state has its whole name already. Errors: CADRE_E_INVALID where it is too
+ * long. */
 cadre_status cadre_checkpoint_name(enum cadre_checkpoint_part part, const char *tensor,
                                    char out[CADRE_CHECKPOINT_NAME],
                                    struct cadre_error *err);

@@ -342,6 +342,18 @@ bool cadre_state_lists(const struct cadre_state *state, const char *name)
     return json_object_get(file_info(state, name), "pieces") != NULL;
 }
 
+const char *cadre_state_small(const struct cadre_state *state, size_t index)
+{
+    const char *name;
+    json_t *info;
+    json_object_foreach(json_object_get(state->root, "files"), name, info)
+    {
+        if (!json_object_get(info, "pieces") && index-- == 0)
+            return name;
+    }
+    return NULL;
+}
+
 cadre_status cadre_state_sums(const struct cadre_state *state, const char *name,
                               const struct cadre_safetensors *file,
                               struct cadre_pieces *pieces, struct cadre_error *err)

@@ -57,6 +57,10 @@ const struct cadre_checkpoint_state *cadre_state_get(const struct cadre_state *s
 /* Whether the folder holds safetensors file `name`. */
 bool cadre_state_lists(const struct cadre_state *state, const char *name);
 
+/* Name of the index-th file that is no safetensors file, NULL after the last. Borrowed
+ * until close. */
+const char *cadre_state_small(const struct cadre_state *state, size_t index);
+
 /* Hold an open file to what the state says of it (size, header, pieces) and fill the
  * sums of `pieces`, which init has made for it. Errors: CADRE_E_INVALID. */
 cadre_status cadre_state_sums(const struct cadre_state *state, const char *name,

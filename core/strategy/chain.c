@@ -228,6 +228,20 @@ cadre_status cadre_chain_joint(struct cadre_chain *chain,
     return owner->plugin->ops.on_joint(owner->self, ev);
 }
 
+cadre_status cadre_chain_state(struct cadre_chain *chain, int index,
+                               const struct cadre_state_sink *sink,
+                               struct cadre_error *err)
+{
+    struct cadre_ctx *ctx = &chain->link[index];
+    if (!ctx->plugin->ops.state)
+        return CADRE_OK;
+    ctx->phase = "state";
+    cadre_status rc = ctx->plugin->ops.state(ctx->self, sink);
+    if (rc == CADRE_OK)
+        rc = ctx->rank->failure.code;
+    return rc == CADRE_OK ? rc : refused(ctx, rc, err);
+}
+
 void cadre_chain_abort(struct cadre_chain *chain)
 {
     for (int i = 0; i < chain->n; i++)

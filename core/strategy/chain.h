@@ -62,6 +62,13 @@ cadre_status cadre_chain_grad(struct cadre_chain *chain, struct cadre_grad_ev *e
 cadre_status cadre_chain_joint(struct cadre_chain *chain,
                                const struct cadre_joint_ev *ev);
 
+/* [exec] Let the plugin at place `index` of the chain describe its private state to
+ * `sink`; nothing happens where it keeps none. A refusal of the host that the plugin
+ * takes no notice of counts too. Errors: its refusal, in words. */
+cadre_status cadre_chain_state(struct cadre_chain *chain, int index,
+                               const struct cadre_state_sink *sink,
+                               struct cadre_error *err);
+
 /* [any] */
 void cadre_chain_abort(struct cadre_chain *chain);
 

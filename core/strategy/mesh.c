@@ -163,3 +163,15 @@ int cadre_mesh_data_index(const struct cadre_mesh *mesh)
             index = index * mesh->axis[i].size + mesh->axis[i].index;
     return index;
 }
+
+int cadre_mesh_data_rank(const struct cadre_mesh *mesh, int index)
+{
+    int rank = 0, stride = 1;
+    for (int i = mesh->n - 1; i >= 0; i--) {
+        const struct cadre_axis *axis = &mesh->axis[i];
+        rank += stride * (axis->split_batch ? index % axis->size : axis->index);
+        index = axis->split_batch ? index / axis->size : index;
+        stride *= axis->size;
+    }
+    return rank;
+}

@@ -57,4 +57,7 @@ struct cadre_axis *cadre_mesh_axis(struct cadre_mesh *mesh, const char *name);
 int cadre_mesh_data_size(const struct cadre_mesh *mesh);
 int cadre_mesh_data_index(const struct cadre_mesh *mesh);
 
+/* The rank of the world that has data index `index` and all else as this one. */
+int cadre_mesh_data_rank(const struct cadre_mesh *mesh, int index);
+
 #endif

@@ -215,22 +215,34 @@ struct cadre_next {
 #define CADRE_BLOB_REPLICATED 2u
 #define CADRE_BLOB_PER_RANK 3u /* disables resuming at another size, and says so */
 
-/* How the data ranks' copies of a per-parameter state become the one of a checkpoint. */
+/* How the data ranks' copies of a per-parameter state become the one of a checkpoint.
+ */
 #define CADRE_STATE_SAME 1u /* all hold the same; it comes back as it was */
 #define CADRE_STATE_SUM 2u /* their sum is kept; each of R ranks gets 1/R of it back */
 #define CADRE_STATE_MEAN 3u /* their mean is kept and comes back on every rank */
 
-/* Describes, never writes files. The same calls are made to save and to load, in the
- * same order on every rank. What a checkpoint does not hold is left as it is. */
+/* Describes, never writes files. `state` is called when nothing is in flight (after
+ * sync(QUIESCE)): to load once, before the first step; to save twice, with the same
+ * calls: to find out what there is, and for the values. Every key is of [a-z0-9_].
+ * Ranks of a data group describe the same; a rank names only parameters that are
+ * present on it. What a checkpoint does not hold is left as it is. A refused call is
+ * recorded; return its status. */
 struct cadre_state_sink {
     uint32_t struct_size;
     uint32_t saving;
     void *h;
+    /* `data` is read or filled during the call; at most 64 MB. REPLICATED: the same on
+     * all ranks, refused where it is not; comes back at any size. PER_RANK: each rank's
+     * own; a checkpoint that has one resumes under the same strategy.stack only.
+     * DROPPABLE: each rank's own, left out under another stack or version. */
     cadre_status (*blob)(void *h, const char *key, uint32_t version, uint32_t policy,
                          void *data, uint64_t bytes);
     /* Elements [begin, begin + data->count) of the flat local part of a parameter, in
      * its dtype; kept in logical layout, so it resumes at any size. combine:
-     * CADRE_STATE_*. Not for tied entries. */
+     * CADRE_STATE_*. SAME: the data ranks may hold different or overlapping ranges
+     * which together are the whole; SUM and MEAN: each holds the whole. `data` is read
+     * or filled during the call. Not for tied entries; one call per key and parameter.
+     */
     cadre_status (*tensor)(void *h, const char *key, cadre_param_id param,
                            uint32_t combine, uint64_t begin,
                            const struct cadre_buf *data);

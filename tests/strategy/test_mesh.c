@@ -121,6 +121,9 @@ START_TEST(data_ranks_are_those_that_split_the_batch)
         cadre_mesh_axis(&mesh, "mig")->split_batch = true;
         ck_assert_int_eq(cadre_mesh_data_size(&mesh), 4);
         ck_assert_int_eq(cadre_mesh_data_index(&mesh), rank / 6 * 2 + rank % 2);
+        ck_assert_int_eq(cadre_mesh_data_rank(&mesh, cadre_mesh_data_index(&mesh)),
+                         rank);
+        ck_assert_int_eq(cadre_mesh_data_rank(&mesh, 3), rank % 6 / 2 * 2 + 7);
     }
 }
 END_TEST

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What saving and loading of strategies' states share. Private to core/train. */
+#ifndef CADRE_TRAIN_STATES_PARTS_H
+#define CADRE_TRAIN_STATES_PARTS_H
+
+#include "core/checkpoint/names.h"
+#include "core/train/states.h"
+
+enum { CADRE_STATES_KEY = 32 };
+
+/* A state as all ranks know it. No padding: it is compared and sent as bytes. */
+struct cadre_states_key {
+    char plugin[32];
+    char name[CADRE_STATES_KEY];
+    uint32_t tensor; /* 1, or 0: a blob */
+    uint32_t policy; /* CADRE_STATE_* or CADRE_BLOB_* */
+    uint32_t version; /* blobs */
+    int32_t owner; /* the first rank that has it */
+    uint64_t bytes, hash; /* of a replicated blob, else 0 */
+};
+
+/* A tensor as this rank's plugin described it. */
+struct cadre_states_call {
+    int link;
+    char key[CADRE_STATES_KEY];
+    uint32_t param, combine;
+    uint64_t begin, count;
+};
+
+struct cadre_states_blob {
+    struct cadre_states_key key;
+    void *data;
+    uint64_t bytes;
+};
+
+/* What a blob's file begins with. */
+struct cadre_states_head {
+    char magic[8];
+    uint32_t version, policy;
+    uint64_t bytes;
+};
+#define CADRE_STATES_MAGIC "cadreblb"
+
+struct cadre_states {
+    struct cadre_rank *rank;
+    size_t n_keys, n_calls, n_blobs, n_table;
+    struct cadre_states_key *keys; /* of this rank, then of all */
+    struct cadre_states_call *calls;
+    struct cadre_states_blob *blobs;
+    double *ranges; /* (ranks, keys, params, 2): begin and count */
+    struct cadre_safetensors_spec *table;
+    char (*names)[CADRE_CHECKPOINT_NAME]; /* of the table */
+};
+
+/* Begin and count of what a rank of the world holds of a tensor. */
+const double *cadre_states_range(const struct cadre_states *states, int rank,
+                                 size_t key, uint32_t param);
+
+/* The key's place among all, SIZE_MAX where there is none. */
+size_t cadre_states_find(const struct cadre_states *states, const char *plugin,
+                         const char *name);
+
+/* `<param>.<plugin>.<key>`. Errors: CADRE_E_INVALID too long. */
+cadre_status cadre_states_name(const char *param, const char *plugin, const char *key,
+                               char out[CADRE_CHECKPOINT_NAME],
+                               struct cadre_error *err);
+
+/* File name of a blob within the checkpoint: of a rank, or the common one (rank < 0).
+ * The caller frees it, NULL: no memory. */
+char *cadre_states_blob_file(const char *plugin, const char *key, int rank);
+
+/* Is this a range and kind that a plugin may describe? Errors: CADRE_E_INVALID naming
+ * plugin, key and parameter. */
+cadre_status cadre_states_check_call(const struct cadre_rank *rank, const char *plugin,
+                                     const struct cadre_states_call *call,
+                                     const struct cadre_buf *data,
+                                     struct cadre_error *err);
+
+#endif

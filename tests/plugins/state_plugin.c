@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Keeps something of every sort in checkpoints: tensors that are the same on all data
+ * ranks, summed and averaged, and blobs. Moves nothing. `fault` breaks a rule. */
+#include "tests/plugins/state_plugin.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int is(const struct cadre_self *self, const char *fault)
+{
+    return strcmp(self->fault, fault) == 0;
+}
+
+static void destroy(struct cadre_self *self)
+{
+    for (int k = 0; k < STATE_KINDS; k++)
+        for (uint32_t i = 0; i < STATE_MAX_PARAMS; i++)
+            free(self->kept[k][i].data);
+    free(self);
+}
+
+static cadre_status create(const struct cadre_host *host,
+                           const struct cadre_values *values, struct cadre_self **out)
+{
+    const void *mesh = NULL, *model = NULL;
+    struct cadre_self *self = calloc(1, sizeof *self);
+    if (!self)
+        return CADRE_E_RESOURCE;
+    cadre_status rc = cadre_need(host, CADRE_SERVICE_MESH, &mesh);
+    if (rc == CADRE_OK)
+        rc = cadre_need(host, CADRE_SERVICE_MODEL, &model);
+    self->host = host;
+    self->mesh = mesh;
+    self->model = model;
+    self->fault = values->str(values->h, "fault");
+    self->split = values->i64(values->h, "split") != 0;
+    self->version = 1;
+    if (rc != CADRE_OK)
+        destroy(self);
+    else
+        *out = self;
+    return rc;
+}
+
+static cadre_status plan(struct cadre_self *self, const struct cadre_plan *p)
+{
+    struct cadre_axis *axis = self->mesh->axis(self->host->ctx, "dp");
+    self->data_rank = self->mesh->rank(axis);
+    self->data_ranks = self->mesh->size(axis);
+    self->rank = p->rank;
+    return p->use_axis(p->h, "dp", CADRE_BATCH_SPLIT);
+}
+
+/* With `split`, half of the last rank's share lies in the one before too. */
+static void share(const struct cadre_self *self, uint64_t all, uint64_t *begin,
+                  uint64_t *count)
+{
+    uint64_t n = (uint64_t)self->data_ranks, r = (uint64_t)self->data_rank;
+    uint64_t end = all * (r + 1) / n;
+    *begin = all * r / n;
+    if (r > 0)
+        *begin -= *begin / 2 < 3 ? *begin / 2 : 3;
+    *count = end - *begin;
+}
+
+static cadre_status bind(struct cadre_self *self)
+{
+    self->n_params = self->model->n_params(self->host->ctx);
+    for (uint32_t i = 0; i < self->n_params && i < STATE_MAX_PARAMS; i++) {
+        struct cadre_param_info info = {.struct_size = sizeof info};
+        self->model->param(self->host->ctx, i, &info);
+        if (!info.present || info.tied_to >= 0)
+            continue;
+        for (int k = 0; k < STATE_KINDS; k++) {
+            uint64_t begin = 0, count = info.count;
+            if (self->split && k == 0)
+                share(self, info.count, &begin, &count);
+            if (is(self, "hole") && k == 0)
+                count -= 1;
+            self->begin[k][i] = begin;
+            self->kept[k][i] = (struct cadre_buf){
+                .struct_size = sizeof(struct cadre_buf),
+                .dtype = is(self, "dtype") ? CADRE_BF16 : info.dtype,
+                .data = calloc(count + 1, 8),
+                .count = count,
+                .space = CADRE_SPACE_HOST,
+            };
+        }
+    }
+    return CADRE_OK;
+}
+
+static cadre_status sync(struct cadre_self *self, uint32_t what)
+{
+    (void)self, (void)what;
+    return CADRE_OK;
+}
+
+static cadre_status state(struct cadre_self *self, const struct cadre_state_sink *sink)
+{
+    static const char *const keys[STATE_KINDS] = {"same", "sum", "mean"};
+    uint32_t version = self->version;
+    for (int k = 0; k < STATE_KINDS; k++)
+        for (uint32_t i = 0; i < self->n_params; i++) {
+            uint32_t combine = CADRE_STATE_SAME + (uint32_t)k;
+            if (self->kept[k][i].count == 0)
+                continue;
+            if (is(self, "part") && self->data_rank == 1 && k == 1)
+                continue;
+            if (is(self, "twice") && sink->saving)
+                sink->tensor(sink->h, keys[k], i, combine, 0, &self->kept[k][i]);
+            cadre_status rc =
+                sink->tensor(sink->h, is(self, "key") ? "No key" : keys[k], i, combine,
+                             self->begin[k][i], &self->kept[k][i]);
+            if (rc != CADRE_OK)
+                return rc;
+        }
+    if (is(self, "unlike"))
+        self->common = self->rank;
+    cadre_status rc = sink->blob(sink->h, "common", version, CADRE_BLOB_REPLICATED,
+                                 &self->common, sizeof self->common);
+    if (rc == CADRE_OK)
+        rc = sink->blob(sink->h, "spare", version, CADRE_BLOB_DROPPABLE, &self->spare,
+                        sizeof self->spare);
+    if (rc == CADRE_OK && is(self, "per_rank"))
+        rc = sink->blob(sink->h, "own", version, CADRE_BLOB_PER_RANK, &self->own,
+                        sizeof self->own);
+    return rc;
+}
+
+static const struct cadre_option options[] = {
+    {
+        .struct_size = sizeof(struct cadre_option),
+        .type = CADRE_OPTION_STR,
+        .key = "fault",
+        .def = "none",
+        .help = "rule to break, or per_rank",
+    },
+    {
+        .struct_size = sizeof(struct cadre_option),
+        .type = CADRE_OPTION_BOOL,
+        .key = "split",
+        .def = "no",
+        .help = "ranks hold parts of what is the same on all",
+    },
+};
+
+static const struct cadre_strategy_ops ops = {
+    .struct_size = sizeof ops,
+    .create = create,
+    .plan = plan,
+    .bind = bind,
+    .sync = sync,
+    .state = state,
+    .destroy = destroy,
+};
+
+static const struct cadre_plugin descriptor = {
+    .magic = CADRE_MAGIC,
+    .struct_size = sizeof descriptor,
+    .abi_major = CADRE_ABI_MAJOR,
+    .abi_minor = CADRE_ABI_MINOR,
+    .role = CADRE_ROLE_OBSERVER,
+    .id = "org.cadre.test.state_plugin",
+    .version = "0.1.0",
+    .summary = "keeps tensors and blobs in checkpoints",
+    .build = "",
+    .axis = "dp",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+    .option_stride = sizeof *options,
+    .ops = &ops,
+};
+
+const struct cadre_plugin *CADRE_ENTRY(void)
+{
+    return &descriptor;
+}
