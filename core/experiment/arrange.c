@@ -97,7 +97,7 @@ static cadre_status take_spec(struct arranging *a, size_t i, const char *name,
     a->global_batch[i] = spec->run.global_batch;
     a->deals[i] = cadre_options_i64(spec->options, "device.threads") == 0;
     a->options[i] = cadre_options_clone(spec->options);
-    cadre_status rc = cadre_train_sums(spec, run->sums, err);
+    cadre_status rc = cadre_train_sums(spec, run->sums, &run->changes, err);
     if (rc != CADRE_OK)
         return rc;
     if (!run->name || !run->strategy || !run->other_training || !a->options[i])

@@ -60,7 +60,7 @@ const struct cadre_compared_run *
 cadre_comparison_differing(const struct cadre_comparison *c)
 {
     for (size_t i = 0; i < c->n; i++)
-        if (c->run[i].equal == CADRE_EQUAL_DIFFERS)
+        if (c->run[i].equal == CADRE_EQUAL_DIFFERS && !c->run[i].by_design)
             return &c->run[i];
     return NULL;
 }
@@ -239,7 +239,11 @@ static void judge_run(const struct cadre_comparison *c, struct cadre_compared_ru
     else
         run->limit = c->perturbed ? CADRE_LIMIT_MEASURED : CADRE_LIMIT_STATED;
     bool loss = judge_series(c, run, loss_of, &run->loss);
-    bool norm = judge_series(c, run, grad_norm_of, &run->grad_norm);
+    bool norm = true;
+    if (base->changes.apart || run->changes.apart)
+        run->grad_norm = (struct cadre_margin){.diff = NAN, .limit = INFINITY};
+    else
+        norm = judge_series(c, run, grad_norm_of, &run->grad_norm);
     bool params = judge_params(c, run);
     bool bits = run->diff.same_bits && run->loss_chain == base->loss_chain;
     run->equal = bits ? CADRE_EQUAL_EXACT : CADRE_EQUAL_WITHIN;
@@ -255,6 +259,8 @@ static void judge_run(const struct cadre_comparison *c, struct cadre_compared_ru
     } else if (!params) {
         explain(run, param, &run->param);
     }
+    run->by_design =
+        run->equal == CADRE_EQUAL_DIFFERS && (*run->changes.by || *base->changes.by);
 }
 
 /* Two runs that promise each other the same bits have them, also where the baseline

@@ -33,7 +33,11 @@
  * Runs that ask for run.exact beside a baseline that does not are within limits of it,
  * and must have the bits of the first of them with the same micro-batch.
  * Gradient norms are judged beside losses because AdamW hides a wrong factor of the
- * gradient from the losses. */
+ * gradient from the losses; but not where replicas train apart, each with its own.
+ *
+ * A strategy may change training by design (it claims train.changed): its run, and
+ * every run beside such a baseline, is judged like others, but to differ is then no
+ * fault. */
 #ifndef CADRE_EXPERIMENT_COMPARISON_H
 #define CADRE_EXPERIMENT_COMPARISON_H
 
@@ -71,6 +75,7 @@ struct cadre_compared_run {
     int ranks, threads;
     bool exact, processes, simulated_link;
     char sums[CADRE_SUMS_CHARS]; /* what makes its sums other than single's */
+    struct cadre_changes changes; /* what its strategies change by design */
     int64_t micro_batch, steps;
     double eps; /* of the precision */
     /* what it left; filled by the caller */
@@ -87,6 +92,7 @@ struct cadre_compared_run {
     enum cadre_equal equal;
     ptrdiff_t twin; /* an earlier exact run with the same bits, -1: none */
     bool fair; /* ranks x threads fit the cores */
+    bool by_design; /* it differs, and it or the baseline says it may */
     char why[256]; /* one sentence where equal is differs, else "" */
 };
 
@@ -132,7 +138,7 @@ int64_t cadre_comparison_last_step(const struct cadre_comparison *comparison);
 /* Are limits measured, and does rounding alone take over before the last step? */
 bool cadre_comparison_is_chaotic(const struct cadre_comparison *comparison);
 
-/* All runs fair? Any that differs? */
+/* All runs fair? Any that differs, and not by design? */
 bool cadre_comparison_is_fair(const struct cadre_comparison *comparison);
 const struct cadre_compared_run *
 cadre_comparison_differing(const struct cadre_comparison *comparison);

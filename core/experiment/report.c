@@ -23,7 +23,8 @@ void cadre_report_equality(const struct cadre_comparison *c, size_t i, char *out
                  run->loss.limit, run->twin < 0 ? "" : ", bits of ",
                  run->twin < 0 ? "" : c->run[run->twin].name);
     else
-        snprintf(out, size, "%s", cadre_equal_name(run->equal));
+        snprintf(out, size, "%s%s", cadre_equal_name(run->equal),
+                 run->by_design ? " by design" : "");
 }
 
 /* The fastest run that trained the same as the baseline, other than `leave_out`. */
@@ -83,10 +84,14 @@ static void say_who_was_equal(const struct cadre_comparison *c, struct cadre_tex
             continue;
         exact += run->equal == CADRE_EQUAL_EXACT;
         within += run->equal == CADRE_EQUAL_WITHIN;
-        others += run->equal == CADRE_EQUAL_INDEPENDENT;
+        others += run->equal == CADRE_EQUAL_INDEPENDENT || run->by_design;
         if (run->equal == CADRE_EQUAL_WITHIN)
             largest = fmax(largest, run->loss_max_diff);
-        if (run->equal == CADRE_EQUAL_DIFFERS) {
+        if (run->by_design) {
+            put_run(out, run);
+            cadre_text_printf(out, " differs from %s by design: %s.\n",
+                              c->run[c->baseline].name, run->why);
+        } else if (run->equal == CADRE_EQUAL_DIFFERS) {
             put_run(out, run);
             cadre_text_printf(out, " did NOT train the same as %s: %s.\n",
                               c->run[c->baseline].name, run->why);

@@ -113,6 +113,9 @@ static void put_run(struct cadre_json *json, const struct cadre_comparison *c,
     put_margin(json, "grad_norm", &run->grad_norm, run);
     put_margin(json, "param", &run->param, run);
     cadre_json_end_object(json);
+    cadre_json_put_bool(json, "by_design", run->by_design);
+    cadre_json_put_string(json, "changed_by",
+                          *run->changes.by ? run->changes.by : NULL);
     cadre_json_put_string(json, "why", *run->why ? run->why : NULL);
     cadre_json_put_string(json, "other_training",
                           *run->other_training ? run->other_training : NULL);

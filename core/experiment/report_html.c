@@ -97,9 +97,9 @@ static void put_row(struct cadre_text *out, const struct cadre_comparison *c, si
     put_cell(out, "", text);
     cadre_report_equality(c, i, text, sizeof text);
     put_cell(out,
-             run->equal == CADRE_EQUAL_DIFFERS       ? "l w bad"
-             : run->equal == CADRE_EQUAL_INDEPENDENT ? "l w"
-                                                     : "l w good",
+             run->by_design || run->equal == CADRE_EQUAL_INDEPENDENT ? "l w"
+             : run->equal == CADRE_EQUAL_DIFFERS                     ? "l w bad"
+                                                                     : "l w good",
              text);
     put_cell(out, run->fair ? "l" : "l bad", run->fair ? "yes" : "no: fair = false");
     cadre_text_printf(out, "</tr>\n");

@@ -40,7 +40,9 @@ static void fill_row(const struct cadre_comparison *c, size_t i, row cells)
     snprintf(cells[5], CELL, "%.0f %%", 100 * run->efficiency);
     cadre_format_seconds(run->overhead_s, cells[6], CELL);
     snprintf(cells[7], CELL, "%s",
-             i == c->baseline ? "baseline" : cadre_equal_name(run->equal));
+             i == c->baseline ? "baseline"
+             : run->by_design ? "by design"
+                              : cadre_equal_name(run->equal));
 }
 
 static void put_row(struct cadre_text *out, row cells, const int *width)

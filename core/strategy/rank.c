@@ -164,7 +164,9 @@ static cadre_status make_slices(struct cadre_rank *rank, struct cadre_error *err
             .exp_avg_sq = rank->store.param[i].exp_avg_sq,
         };
     }
-    rank->norm_chunks = cadre_calloc(rank->n_norm_chunks, sizeof(double));
+    const struct cadre_axis *apart = cadre_rank_apart(rank);
+    rank->norm_chunks = cadre_calloc(
+        rank->n_norm_chunks * (apart ? (uint64_t)apart->size : 1), sizeof(double));
     size_t leaves = (size_t)(rank->spec->global_batch / rank->spec->micro_batch);
     rank->losses = cadre_calloc(leaves + 1, sizeof(double));
     if (!rank->slices || !rank->norm_chunks || !rank->losses)
@@ -247,6 +249,20 @@ void cadre_rank_sums(const struct cadre_rank *rank, char out[CADRE_SUMS_CHARS])
                          used ? ", " : "", claim->effect, claim->axis,
                          rank->model->tp_size);
         used += (size_t)n < CADRE_SUMS_CHARS - used ? (size_t)n : 0;
+    }
+}
+
+void cadre_rank_changes(const struct cadre_rank *rank, struct cadre_changes *out)
+{
+    size_t used = 0;
+    *out = (struct cadre_changes){.apart = cadre_rank_apart(rank) != NULL};
+    for (int i = 0; i < rank->plan.n_claims; i++) {
+        const struct cadre_claim *claim = &rank->plan.claim[i];
+        if (strcmp(claim->effect, "train.changed") != 0)
+            continue;
+        int n = snprintf(out->by + used, sizeof out->by - used, "%s%.24s",
+                         used ? ", " : "", claim->plugin);
+        used += (size_t)n < sizeof out->by - used ? (size_t)n : 0;
     }
 }
 

@@ -40,7 +40,8 @@ struct cadre_step_times {
 
 struct cadre_step_report {
     double loss; /* mean over the targets of the whole step, equal on all ranks */
-    double grad_norm; /* global, before clipping */
+    double grad_norm; /* global, before clipping; of this rank's replica where they
+                         train apart */
     double lr;
     bool stop; /* some rank wanted to stop: equal on all ranks */
     struct cadre_step_times times;
@@ -63,7 +64,8 @@ struct cadre_rank {
     double *losses; /* (M) sums of the step's micro-batches, then votes to stop */
     bool asked_seconds; /* a plugin asked for unit_seconds */
     bool wants_stop; /* this rank's vote, set by the caller before a step */
-    double *norm_chunks; /* sums of squares, all chunks of all owned parameters */
+    double *norm_chunks; /* sums of squares, all chunks of all owned parameters; a
+                            block for each replica that trains apart */
     uint64_t n_norm_chunks;
     struct cadre_opt_slice *slices;
     size_t n_slices;
@@ -111,6 +113,17 @@ void cadre_rank_fini(struct cadre_rank *rank);
  * where their texts are the same. Any rank of the run says the same. */
 #define CADRE_SUMS_CHARS 96
 void cadre_rank_sums(const struct cadre_rank *rank, char out[CADRE_SUMS_CHARS]);
+
+/* The axis whose ranks train replicas that differ (param.apart), NULL for none. Each
+ * replica has a norm and a clipping of its own. */
+const struct cadre_axis *cadre_rank_apart(const struct cadre_rank *rank);
+
+/* In what a run trains otherwise than `single`, by design. Any rank says the same. */
+struct cadre_changes {
+    char by[64]; /* the plugins that claim train.changed, "" for none */
+    bool apart; /* replicas differ, and with them their gradients' norms */
+};
+void cadre_rank_changes(const struct cadre_rank *rank, struct cadre_changes *out);
 
 /* Print composition, placement and planned memory of this rank. */
 void cadre_rank_print(const struct cadre_rank *rank, FILE *out);

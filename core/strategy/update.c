@@ -25,14 +25,30 @@ bool cadre_rank_speaks_for_loss(const struct cadre_rank *rank)
     return true;
 }
 
-bool cadre_rank_speaks_for(const struct cadre_rank *rank, uint32_t param)
+const struct cadre_axis *cadre_rank_apart(const struct cadre_rank *rank)
+{
+    for (int c = 0; c < rank->plan.n_claims; c++) {
+        const struct cadre_claim *claim = &rank->plan.claim[c];
+        for (int a = 0; a < rank->mesh.n; a++)
+            if (strcmp(claim->effect, "param.apart") == 0 &&
+                rank->mesh.axis[a].size > 1 &&
+                strcmp(claim->axis, rank->mesh.axis[a].name) == 0)
+                return &rank->mesh.axis[a];
+    }
+    return NULL;
+}
+
+/* Exactly one of the ranks of the same place along `apart`, or of all, speaks. */
+static bool speaks(const struct cadre_rank *rank, uint32_t param,
+                   const struct cadre_axis *apart)
 {
     bool sharded = rank->plan.param[param].share[CADRE_KIND_OPT].placed;
     for (int a = 0; a < rank->mesh.n; a++) {
         const struct cadre_axis *axis = &rank->mesh.axis[a];
-        bool distinct = rank->model->tp_size > 1 &&
-                        rank->model->params[param].split != CADRE_SPLIT_NONE &&
-                        rank->model->tp_size == axis->size && !axis->split_batch;
+        bool distinct =
+            axis == apart || (rank->model->tp_size > 1 &&
+                              rank->model->params[param].split != CADRE_SPLIT_NONE &&
+                              rank->model->tp_size == axis->size && !axis->split_batch);
         for (int c = 0; c < rank->plan.n_claims; c++) {
             const struct cadre_claim *claim = &rank->plan.claim[c];
             if (strcmp(claim->axis, axis->name) == 0 &&
@@ -44,6 +60,11 @@ bool cadre_rank_speaks_for(const struct cadre_rank *rank, uint32_t param)
             return false;
     }
     return true;
+}
+
+bool cadre_rank_speaks_for(const struct cadre_rank *rank, uint32_t param)
+{
+    return speaks(rank, param, NULL);
 }
 
 /* Does every rank hold the whole of every gradient? Then no one need ask the others. */
@@ -66,21 +87,31 @@ cadre_status cadre_rank_sum(struct cadre_rank *rank, const char *label, double *
     return rc == CADRE_OK ? rank->world->ops->wait(rank->world, done) : rc;
 }
 
+/* The chunks of this rank's replica: of one that trains apart, its own block. */
+static double *own_chunks(const struct cadre_rank *rank)
+{
+    const struct cadre_axis *apart = cadre_rank_apart(rank);
+    return rank->norm_chunks + (apart ? (size_t)apart->index : 0) * rank->n_norm_chunks;
+}
+
 static cadre_status global_norm(struct cadre_rank *rank, double *norm)
 {
     struct cadre_device *device = rank->device;
+    const struct cadre_axis *apart = cadre_rank_apart(rank);
+    uint64_t n = rank->n_norm_chunks * (apart ? (uint64_t)apart->size : 1);
+    double *chunks = own_chunks(rank);
     bool everywhere = replicated(rank);
     uint64_t first = 0;
     size_t s = 0;
-    memset(rank->norm_chunks, 0, rank->n_norm_chunks * sizeof(double));
+    memset(rank->norm_chunks, 0, n * sizeof(double));
     for (uint32_t i = 0; i < rank->model->n_params; i++) {
         const struct cadre_param *p = &rank->model->params[i];
         bool mine = s < rank->n_slices && rank->slices[s].param == i;
-        if (mine && (everywhere || cadre_rank_speaks_for(rank, i))) {
+        if (mine && (everywhere || speaks(rank, i, apart))) {
             const struct cadre_opt_slice *slice = &rank->slices[s];
             cadre_status rc = device->ops->sum_squares(
                 device, rank->model->config.dtype, slice->grad, (int64_t)slice->count,
-                rank->norm_chunks + first + slice->begin / CADRE_NORM_CHUNK);
+                chunks + first + slice->begin / CADRE_NORM_CHUNK);
             if (rc != CADRE_OK)
                 return rc;
         }
@@ -89,18 +120,18 @@ static cadre_status global_norm(struct cadre_rank *rank, double *norm)
             first += cadre_norm_chunks(cadre_shape_count(&p->local));
     }
     if (!everywhere) {
-        cadre_status rc = cadre_rank_sum(rank, "gradient norm", rank->norm_chunks,
-                                         rank->n_norm_chunks);
+        cadre_status rc = cadre_rank_sum(rank, "gradient norm", rank->norm_chunks, n);
         if (rc != CADRE_OK)
             return rc;
     }
-    *norm = sqrt(cadre_tree_sum(rank->norm_chunks, rank->n_norm_chunks));
+    *norm = sqrt(cadre_tree_sum(chunks, rank->n_norm_chunks));
     return CADRE_OK;
 }
 
 /* Name of the parameter that holds the first chunk that is not finite. */
 static const char *culprit(const struct cadre_rank *rank)
 {
+    const double *chunks = own_chunks(rank);
     uint64_t at = 0;
     for (uint32_t i = 0; i < rank->model->n_params; i++) {
         const struct cadre_param *p = &rank->model->params[i];
@@ -108,7 +139,7 @@ static const char *culprit(const struct cadre_rank *rank)
             continue;
         uint64_t end = at + cadre_norm_chunks(cadre_shape_count(&p->local));
         for (; at < end; at++)
-            if (!isfinite(rank->norm_chunks[at]))
+            if (!isfinite(chunks[at]))
                 return p->name;
     }
     return "?";

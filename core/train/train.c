@@ -359,13 +359,14 @@ cadre_status cadre_train_dry_run(struct cadre_spec *spec, FILE *out,
 }
 
 cadre_status cadre_train_sums(const struct cadre_spec *spec, char out[CADRE_SUMS_CHARS],
-                              struct cadre_error *err)
+                              struct cadre_changes *changes, struct cadre_error *err)
 {
     struct cadre_rank rank;
     cadre_status rc = cadre_rank_plan(&rank, &spec->run, 0, err);
     if (rc != CADRE_OK)
         return rc;
     cadre_rank_sums(&rank, out);
+    cadre_rank_changes(&rank, changes);
     cadre_rank_fini(&rank);
     return CADRE_OK;
 }

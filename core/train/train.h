@@ -24,11 +24,10 @@ cadre_status cadre_train(struct cadre_spec *spec, const struct cadre_train_place
 cadre_status cadre_train_dry_run(struct cadre_spec *spec, FILE *out,
                                  struct cadre_error *err);
 
-/* What makes the run's sums other than those of `single`: cadre_rank_sums. Plans rank
- * 0.
- */
+/* What makes the run's sums other than those of `single`, and what its strategies
+ * change by design: cadre_rank_sums, cadre_rank_changes. Plans rank 0. */
 cadre_status cadre_train_sums(const struct cadre_spec *spec, char out[CADRE_SUMS_CHARS],
-                              struct cadre_error *err);
+                              struct cadre_changes *changes, struct cadre_error *err);
 
 /* The folder of parameters that `from` means: a run's latest complete checkpoint, or
  * `from` itself (a checkpoint, a Hugging Face folder). *out is the caller's. */

@@ -64,21 +64,13 @@ static cadre_status create(const struct cadre_host *host,
     s->momentum = values->f64(values->h, "momentum");
     s->lr = values->f64(values->h, "lr");
     s->keeps_anchor = s->momentum != 0 || s->lr != 1;
-    cadre_status status = cadre_need(host, CADRE_SERVICE_MESH, (const void **)&s->mesh);
-    if (!status)
-        status = cadre_need(host, CADRE_SERVICE_COMM, (const void **)&s->comm);
-    if (!status)
-        status = cadre_need(host, CADRE_SERVICE_MODEL, (const void **)&s->model);
-    if (!status)
-        status = cadre_need(host, CADRE_SERVICE_PARAM, (const void **)&s->param);
-    if (!status)
-        status = cadre_need(host, CADRE_SERVICE_MEM, (const void **)&s->mem);
-    if (!status)
-        status = cadre_need(host, CADRE_SERVICE_OPS, (const void **)&s->ops);
-    if (status) {
-        free(s);
-        return status;
-    }
+    /* all are there: a host without one of `services` refuses the plugin */
+    s->mesh = host->service(host->ctx, CADRE_SERVICE_MESH);
+    s->comm = host->service(host->ctx, CADRE_SERVICE_COMM);
+    s->model = host->service(host->ctx, CADRE_SERVICE_MODEL);
+    s->param = host->service(host->ctx, CADRE_SERVICE_PARAM);
+    s->mem = host->service(host->ctx, CADRE_SERVICE_MEM);
+    s->ops = host->service(host->ctx, CADRE_SERVICE_OPS);
     s->axis = s->mesh->axis(host->ctx, "dp");
     s->ranks = s->mesh->size(s->axis);
     *out = s;
@@ -127,6 +119,10 @@ static cadre_status plan(struct cadre_self *s, const struct cadre_plan *p)
     /* The sum over "dp" is this plugin's: of parameters, late. Another that sums
      * gradients there leaves it nothing to do. */
     status = p->claim(p->h, "grad.reduce", "dp", 0);
+    if (!status)
+        status = p->claim(p->h, "param.apart", "dp", 0);
+    if (!status)
+        status = p->claim(p->h, "train.changed", NULL, CADRE_CLAIM_SHARED);
     if (!status)
         status = list_entries(s);
     s->dtype = p->dtype;

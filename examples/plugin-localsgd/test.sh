@@ -66,23 +66,46 @@ train watched train.eval_every=1 || die "evaluation in every step"
 [ "$(losses two)" = "$(losses watched)" ] || die "an evaluation changed the training"
 echo "ok: an evaluation shows the mean and leaves the replicas alone"
 
-train ddp strategy.stack=ddp:2 || die "ddp"
-train every localsgd.period=1 || die "period 1"
-less "$(apart ddp every)" 1e-5 || die "period 1 is $(apart ddp every) from ddp"
-less 1e-4 "$(apart ddp two)" || die "period 4 is only $(apart ddp two) from ddp"
-echo "ok: period 1 is $(apart ddp every) from ddp, period 4 $(apart ddp two)"
+# Differing by design is no failure; with an average after each step nothing differs.
+"$cadre" compare compare.ini --out "$scratch/compare" >"$scratch/log" 2>&1 || die "compare"
+grep -E '^(ddp|every|momentum)' "$scratch/log"
+grep -qE '^every-step .* within$' "$scratch/log" || die "period 1 is not ddp"
+for run in every-fourth momentum; do
+    grep -qE "^$run .* by design$" "$scratch/log" || die "$run: expected 'by design'"
+    grep -q "^$run .* differs from ddp by design" "$scratch/log" || die "$run: no word"
+done
+echo "ok: period 1 is ddp, others differ by design"
 
 # At an average all replicas are one: nothing is lost by stopping there.
-train half train.steps=20 || die "half"
-from=checkpoint.resume=$scratch/half/checkpoints/step-00000020
-train rest "$from" || die "resume"
-[ "$(losses two 21)" = "$(losses rest)" ] || die "a resumed run is another training"
-train wider "$from" strategy.stack=localsgd:4 || die "resume on 4 ranks"
-train plain "$from" strategy.stack=single || die "resume by single"
+outer="localsgd.momentum=0.5 localsgd.lr=0.7"
+# shellcheck disable=SC2086 # words
+{
+    train whole $outer || die "outer momentum"
+    train half $outer train.steps=20 || die "half"
+    from=checkpoint.resume=$scratch/half/checkpoints/step-00000020
+    train rest $outer "$from" || die "resume"
+    [ "$(losses whole 21)" = "$(losses rest)" ] || die "a resumed run is another training"
+    train wider $outer "$from" strategy.stack=localsgd:4 || die "resume on 4 ranks"
+    train plain "$from" strategy.stack=single || die "resume by single"
+}
 train between train.steps=18 || die "18 steps"
-train after "checkpoint.resume=$scratch/between/checkpoints/step-00000018" \
-    strategy.stack=localsgd:4 || die "resume between averages"
+from=checkpoint.resume=$scratch/between/checkpoints/step-00000018
+train after "$from" strategy.stack=localsgd:4 || die "resume between averages"
+train begun "$from" localsgd.momentum=0.5 || die "resume what had no momentum"
 echo "ok: resumes, at another size too"
+
+# Stacked: a rank averages the part that it holds. Each replica is clipped by its own
+# norm, wherever its parts lie.
+train clipped optim.clip=0.5 || die "clip"
+for stack in "pipeline:2, localsgd:2" "tensor:2, localsgd:2"; do
+    "$cadre" train localsgd.ini --dry-run --set "strategy.stack=$stack" >/dev/null 2>&1 ||
+        continue # a Cadre without that strategy
+    rm -rf "$scratch/stacked"
+    train stacked optim.clip=0.5 "strategy.stack=$stack" || die "$stack"
+    less "$(apart clipped stacked)" 1e-4 ||
+        die "$stack is $(apart clipped stacked) from localsgd:2"
+    echo "ok: $stack is $(apart clipped stacked) from localsgd:2"
+done
 
 refused "run.exact" run.exact=yes
 refused "grad.reduce@dp" strategy.stack=localsgd:2,ddp:2

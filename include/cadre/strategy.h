@@ -98,7 +98,11 @@ struct cadre_values {
 
 /* All functions return a status; a refusal has already been recorded with its text.
  * Effects: schedule.order, device.place, param.place, act.complete, grad.reduce,
- * opt.shard are exclusive per axis; "com.vendor.thing" for others. */
+ * opt.shard are exclusive per axis; "com.vendor.thing" for others. So is param.apart:
+ * ranks along the axis hold replicas whose values differ between syncs; each then has
+ * its own norm and is clipped by it, and comparisons leave gradient norms out.
+ * train.changed (claimed CADRE_CLAIM_SHARED, axis NULL): the strategy is another
+ * training by design, so a comparison says so where it differs and does not fail. */
 struct cadre_plan {
     uint32_t struct_size;
     uint32_t rank, ranks; /* world */
@@ -208,7 +212,9 @@ struct cadre_next {
 #define CADRE_SYNC_GRADS 1u /* reductions of this step are complete */
 #define CADRE_SYNC_PARAMS 2u /* parameters are usable for the next forward */
 #define CADRE_SYNC_METRICS 3u /* counters are up to date */
-#define CADRE_SYNC_QUIESCE 4u /* nothing in flight: safe to checkpoint or destroy */
+/* Nothing in flight: an evaluation, a checkpoint or the end follows. What the
+ * parameters hold now is what is evaluated and saved, until the next step. */
+#define CADRE_SYNC_QUIESCE 4u
 
 /* ---- private state for checkpoints ----------------------------------------------- */
 #define CADRE_BLOB_DROPPABLE 1u
@@ -222,7 +228,8 @@ struct cadre_next {
 #define CADRE_STATE_MEAN 3u /* their mean is kept and comes back on every rank */
 
 /* Describes, never writes files. `state` is called when nothing is in flight (after
- * sync(QUIESCE)): to load once, before the first step; to save twice, with the same
+ * sync(QUIESCE)): to load once, after bind and the parameters and before the first step
+ * (never where a run begins anew); to save twice, with the same
  * calls: to find out what there is, and for the values. Every key is of [a-z0-9_].
  * Ranks of a data group describe the same; a rank names only parameters that are
  * present on it. What a checkpoint does not hold is left as it is. A refused call is
@@ -298,7 +305,9 @@ struct cadre_plugin {
     const struct cadre_option *options;
     uint32_t n_options;
     uint32_t option_stride; /* sizeof(struct cadre_option) of the plugin */
-    const char *const *services; /* required ids, NULL-terminated; may be NULL */
+    const char *const *services; /* required ids, NULL-terminated; may be NULL. A host
+                                    without one refuses the plugin before create, which
+                                    need not ask again */
     const struct cadre_strategy_ops *ops;
 };
 

@@ -125,6 +125,9 @@ void fixture_compare(const char *dir, const struct fixture_run *runs, size_t n,
         run->threads = 1;
         run->exact = runs[i].exact;
         snprintf(run->sums, sizeof run->sums, "%s", runs[i].sums ? runs[i].sums : "");
+        snprintf(run->changes.by, sizeof run->changes.by, "%s",
+                 runs[i].changed_by ? runs[i].changed_by : "");
+        run->changes.apart = runs[i].apart;
         run->micro_batch = 4;
         run->eps = 0x1p-23;
         read_into(dir, &runs[i], &run->record);

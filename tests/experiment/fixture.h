@@ -20,6 +20,8 @@ struct fixture_run {
     bool no_checkpoint;
     bool exact;
     const char *sums; /* NULL: "" */
+    const char *changed_by; /* NULL: "" */
+    bool apart;
 };
 
 /* Make DIR/NAME; returns its path, which the caller frees. */

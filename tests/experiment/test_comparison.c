@@ -260,6 +260,31 @@ START_TEST(another_training_is_independent)
 }
 END_TEST
 
+/* Judged like others; to differ is no fault, and equal is equal. */
+START_TEST(a_change_by_design_is_no_fault)
+{
+    const struct cadre_compared_run *run =
+        judged((struct fixture_run){.name = "far", .loss_shift = 1, .changed_by = "x"},
+               &rounding);
+    ck_assert(run->equal == CADRE_EQUAL_DIFFERS && run->by_design);
+    ck_assert_msg(strstr(run->why, "the loss at step 1 differs by 1"), "%s", run->why);
+    ck_assert_ptr_null(cadre_comparison_differing(&c));
+    cadre_comparison_fini(&c);
+    run = judged((struct fixture_run){.name = "near", .changed_by = "x"}, &rounding);
+    ck_assert(run->equal == CADRE_EQUAL_EXACT && !run->by_design);
+}
+END_TEST
+
+START_TEST(norms_of_replicas_apart_are_not_judged)
+{
+    const struct cadre_compared_run *run =
+        judged((struct fixture_run){.name = "apart", .norm_factor = 2, .apart = true},
+               &rounding);
+    ck_assert_msg(run->equal == CADRE_EQUAL_EXACT, "%s", run->why);
+    ck_assert(isnan(run->grad_norm.diff));
+}
+END_TEST
+
 START_TEST(a_missing_checkpoint_is_named)
 {
     const struct fixture_run runs[] = {{.name = "base"},
@@ -291,6 +316,8 @@ Suite *test_suite(void)
     tcase_add_test(tc, chaos_ends_the_judging);
     tcase_add_test(tc, a_reordered_run_that_is_wrong_sets_no_limit);
     tcase_add_test(tc, another_training_is_independent);
+    tcase_add_test(tc, a_change_by_design_is_no_fault);
+    tcase_add_test(tc, norms_of_replicas_apart_are_not_judged);
     tcase_add_test(tc, a_missing_checkpoint_is_named);
     suite_add_tcase(suite, tc);
     return suite;

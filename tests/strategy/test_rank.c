@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,6 +113,19 @@ static char said[2][1024];
 static bool speaks[2];
 static double sums[2];
 static bool differ; /* the ranks in what they run */
+static double norms[2], own_norms[2];
+
+static double norm_of_own_grads(const struct cadre_rank *rank)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < rank->model->n_params; i++) {
+        const float *grad = rank->store.param[i].grad;
+        for (uint64_t e = 0; e < rank->store.param[i].count; e++)
+            if (rank->model->params[i].tied_to < 0)
+                sum += (double)grad[e] * grad[e];
+    }
+    return sqrt(sum);
+}
 
 static cadre_status rank_main(void *arg, int index, struct cadre_local_segment *segment)
 {
@@ -130,6 +144,8 @@ static cadre_status rank_main(void *arg, int index, struct cadre_local_segment *
             rank.wants_stop = index == 1;
             rc = cadre_rank_step(&rank, 1, &report);
             speaks[index] = cadre_rank_speaks_for(&rank, 0);
+            norms[index] = report.grad_norm;
+            own_norms[index] = norm_of_own_grads(&rank);
             sums[index] = rc == CADRE_OK && report.stop ? report.loss : -1;
         }
         cadre_rank_fini(&rank);
@@ -139,10 +155,12 @@ static cadre_status rank_main(void *arg, int index, struct cadre_local_segment *
     return rc;
 }
 
-static cadre_status run_two(struct cadre_error *err)
+static cadre_status run_two(cadre_status (*plan)(struct cadre_self *,
+                                                 const struct cadre_plan *),
+                            struct cadre_error *err)
 {
     const struct cadre_local_config config = {.size = 2, .timeout_s = 20};
-    const struct cadre_strategy_ops ops = {.plan = split_batch};
+    const struct cadre_strategy_ops ops = {.plan = plan};
     rank_fixture_plug(&f, "data", CADRE_ROLE_DATA, 2, &ops);
     specs[0] = f.spec;
     specs[1] = f.spec;
@@ -153,7 +171,7 @@ static cadre_status run_two(struct cadre_error *err)
 START_TEST(two_ranks_share_loss_and_votes)
 {
     struct cadre_error err = {0};
-    cadre_status rc = run_two(&err);
+    cadre_status rc = run_two(split_batch, &err);
     ck_assert_msg(rc == CADRE_OK, "%s", err.text);
     ck_assert_double_gt(sums[0], 0);
     ck_assert_double_eq(sums[0], sums[1]);
@@ -161,11 +179,55 @@ START_TEST(two_ranks_share_loss_and_votes)
 }
 END_TEST
 
+static cadre_status train_apart(struct cadre_self *self, const struct cadre_plan *plan)
+{
+    cadre_status rc = split_batch(self, plan);
+    if (rc == CADRE_OK)
+        rc = plan->claim(plan->h, "param.apart", "data", 0);
+    return rc == CADRE_OK ? plan->claim(plan->h, "train.changed", NULL, 1) : rc;
+}
+
+/* Also where parts of the norm lie on other ranks and all add theirs up. */
+static cadre_status train_parts_apart(struct cadre_self *self,
+                                      const struct cadre_plan *plan)
+{
+    cadre_status rc = train_apart(self, plan);
+    return rc == CADRE_OK ? plan->claim(plan->h, "schedule.order", "elsewhere", 0) : rc;
+}
+
+START_TEST(replicas_apart_have_their_own_norm)
+{
+    struct cadre_error err = {0};
+    cadre_status rc = run_two(_i ? train_parts_apart : train_apart, &err);
+    ck_assert_msg(rc == CADRE_OK, "%s", err.text);
+    ck_assert_double_ne(own_norms[0], own_norms[1]);
+    for (int r = 0; r < 2; r++)
+        ck_assert_double_eq_tol(norms[r], own_norms[r], 1e-6 * own_norms[r]);
+    ck_assert(speaks[0] && !speaks[1]);
+}
+END_TEST
+
+START_TEST(changes_of_training_are_told)
+{
+    const struct cadre_strategy_ops ops = {.plan = train_apart};
+    struct cadre_changes changes;
+    rank_fixture_start(&f);
+    cadre_rank_changes(&f.rank, &changes);
+    ck_assert(!changes.apart && !*changes.by);
+    rank_fixture_stop(&f);
+    rank_fixture_plug(&f, "data", CADRE_ROLE_DATA, 2, &ops);
+    ck_assert_int_eq(cadre_rank_plan(&f.rank, &f.spec, 0, &f.err), CADRE_OK);
+    cadre_rank_changes(&f.rank, &changes);
+    ck_assert(changes.apart);
+    ck_assert_str_eq(changes.by, "data");
+}
+END_TEST
+
 START_TEST(ranks_that_differ_are_found)
 {
     struct cadre_error err = {0};
     differ = true;
-    ck_assert_int_eq(run_two(&err), CADRE_E_INVALID);
+    ck_assert_int_eq(run_two(split_batch, &err), CADRE_E_INVALID);
     for (int r = 0; r < 2; r++)
         ck_assert_msg(strstr(said[r], "rank 1 does not run what rank 0 runs") != NULL,
                       "%s", said[r]);
@@ -184,6 +246,8 @@ Suite *test_suite(void)
     tcase_add_test(tc, an_optimizer_range_begins_on_a_chunk);
     tcase_add_test(tc, the_print_shows_placement_and_memory);
     tcase_add_test(tc, two_ranks_share_loss_and_votes);
+    tcase_add_loop_test(tc, replicas_apart_have_their_own_norm, 0, 2);
+    tcase_add_test(tc, changes_of_training_are_told);
     tcase_add_test(tc, ranks_that_differ_are_found);
     suite_add_tcase(s, tc);
     return s;
