@@ -147,6 +147,9 @@ void cadre_plan_session_init(struct cadre_plan_session *session,
                              const char *plugin, struct cadre_error *err)
 {
     const struct cadre_model *model = request->model;
+    uint64_t microbatches = (uint64_t)request->microbatches;
+    if (request->data_ranks > 1)
+        microbatches /= (uint64_t)request->data_ranks;
     *session = (struct cadre_plan_session){
         .plan = plan,
         .request = request,
@@ -172,6 +175,7 @@ void cadre_plan_session_init(struct cadre_plan_session *session,
                 .chunk = chunk,
                 .place_range = place_range,
                 .memory = memory,
+                .rank_microbatches = microbatches,
             },
     };
 }
@@ -219,6 +223,13 @@ const char *cadre_rank_plan_claimed(const struct cadre_rank_plan *plan,
         if (strcmp(plan->claim[i].effect, effect) == 0)
             return plan->claim[i].plugin;
     return NULL;
+}
+
+bool cadre_rank_plan_settled(struct cadre_plan_request *request)
+{
+    int known = request->data_ranks > 1 ? request->data_ranks : 1;
+    request->data_ranks = cadre_mesh_data_size(request->mesh);
+    return request->data_ranks == known;
 }
 
 static bool power_of_two(int64_t x)

@@ -63,6 +63,7 @@ struct cadre_plan_request {
     const struct cadre_model *model;
     struct cadre_mesh *mesh; /* use_axis stores split_batch here */
     int64_t microbatches, batch, time;
+    int data_ranks; /* as far as known, 0: not yet; see cadre_rank_plan_settled */
     bool exact;
 };
 
@@ -89,6 +90,10 @@ void cadre_plan_session_init(struct cadre_plan_session *session,
 cadre_status cadre_rank_plan_finish(struct cadre_rank_plan *plan,
                                     const struct cadre_plan_request *request,
                                     struct cadre_error *err);
+
+/* Did the plugins split the batch over as many ranks as the request told them? If not,
+ * request->data_ranks is corrected, and the plan is to be made again. */
+bool cadre_rank_plan_settled(struct cadre_plan_request *request);
 
 /* Does this rank run the unit, as far as chunks are planned? */
 bool cadre_rank_plan_runs(const struct cadre_rank_plan *plan, uint32_t unit);

@@ -40,9 +40,18 @@ static cadre_status make_plan(struct cadre_rank *rank, struct cadre_error *err)
         .time = spec->time,
         .exact = spec->exact,
     };
-    cadre_status rc = cadre_rank_plan_init(&rank->plan, &request, err);
-    if (rc == CADRE_OK)
-        rc = cadre_chain_plan(&rank->chain, &rank->plan, &request, err);
+    cadre_status rc = CADRE_OK;
+    bool settled = false;
+    for (int i = 0; i < 2 && rc == CADRE_OK && !settled; i++) {
+        cadre_rank_plan_fini(&rank->plan);
+        rc = cadre_rank_plan_init(&rank->plan, &request, err);
+        if (rc == CADRE_OK)
+            rc = cadre_chain_plan(&rank->chain, &rank->plan, &request, err);
+        settled = cadre_rank_plan_settled(&request);
+    }
+    if (rc == CADRE_OK && !settled)
+        rc = cadre_fail(err, CADRE_E_INTERNAL,
+                        "the plugins split the batch otherwise when asked again");
     return rc;
 }
 

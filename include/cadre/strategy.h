@@ -133,6 +133,10 @@ struct cadre_plan {
                                 uint64_t begin, uint64_t count, uint32_t space);
     /* Memory the plugin itself will allocate in bind, for the table of --dry-run. */
     cadre_status (*memory)(void *h, uint32_t space, uint64_t bytes, const char *tag);
+    /* M over the ranks of the axes that split the batch. An axis that a later plugin
+     * splits is known in a second call of every plan, and the first one's results are
+     * dropped. */
+    uint64_t rank_microbatches;
 };
 
 /* ---- events raised while a step runs [exec] -------------------------------------- */

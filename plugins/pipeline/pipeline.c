@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pipeline: the model's units in pieces over the ranks of the axis "pp", and the order
+ * in which each rank runs its micro-batches through them. The order is a list made by
+ * schedule.c; this file runs it, wire.c carries what goes from piece to piece, and
+ * cut.c says where the pieces end. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <cadre/helpers.h>
+
+#include "plugins/pipeline/cut.h"
+#include "plugins/pipeline/schedule.h"
+#include "plugins/pipeline/wire.h"
+
+#define TRY(call)                                                                      \
+    do {                                                                               \
+        cadre_status rc_ = (call);                                                     \
+        if (rc_)                                                                       \
+            return rc_;                                                                \
+    } while (0)
+
+#define MAX_CHUNKS 64
+
+struct cadre_self {
+    const struct cadre_host *host;
+    const struct cadre_mesh_svc *mesh;
+    const struct cadre_model_svc *model;
+    uint32_t schedule; /* PIPELINE_GPIPE, ... */
+    uint32_t chunks; /* as asked for; 0: by the schedule */
+    const char *balance;
+    uint32_t dtype;
+    uint64_t count; /* elements of an activation */
+    uint32_t *first; /* unit where each piece begins, and the end */
+    struct pipeline_list list;
+    struct pipeline_wire wire;
+};
+
+static const char schedules[] = "gpipe, 1f1b, interleaved, zb-h1";
+static const char *const names[] = {"gpipe", "1f1b", "interleaved", "zb-h1"};
+
+/* ---- set-up ---- */
+
+static const void *fetch(const struct cadre_host *host, const char *id,
+                         cadre_status *rc)
+{
+    const void *table = NULL;
+    if (*rc == CADRE_OK)
+        *rc = cadre_need(host, id, &table);
+    return table;
+}
+
+static cadre_status fetch_services(struct cadre_self *self)
+{
+    const struct cadre_host *host = self->host;
+    struct pipeline_wire *wire = &self->wire;
+    cadre_status rc = CADRE_OK;
+    wire->host = host;
+    self->mesh = fetch(host, CADRE_SERVICE_MESH, &rc);
+    self->model = fetch(host, CADRE_SERVICE_MODEL, &rc);
+    wire->comm = fetch(host, CADRE_SERVICE_COMM, &rc);
+    wire->mem = fetch(host, CADRE_SERVICE_MEM, &rc);
+    wire->stream = fetch(host, CADRE_SERVICE_STREAM, &rc);
+    if (rc)
+        return rc;
+    if (!CADRE_HAS(self->mesh, size) || !CADRE_HAS(self->model, backward) ||
+        !CADRE_HAS(self->model, unit_cost) || !CADRE_HAS(wire->comm, join) ||
+        !CADRE_HAS(wire->comm, recv) || !CADRE_HAS(wire->mem, alloc) ||
+        !CADRE_HAS(wire->stream, record))
+        return cadre_refuse(host, CADRE_E_UNSUPPORTED,
+                            "the host's mesh, model, comm, mem or stream service lacks "
+                            "a function that pipeline needs");
+    return CADRE_OK;
+}
+
+static void destroy(struct cadre_self *self)
+{
+    pipeline_wire_fini(&self->wire);
+    pipeline_list_fini(&self->list);
+    free(self->first);
+    free(self);
+}
+
+static cadre_status read_options(struct cadre_self *self,
+                                 const struct cadre_values *values)
+{
+    const char *schedule = values->str(values->h, "schedule");
+    self->balance = values->str(values->h, "balance");
+    self->chunks = (uint32_t)values->i64(values->h, "chunks");
+    while (self->schedule < sizeof names / sizeof *names &&
+           strcmp(schedule, names[self->schedule]))
+        self->schedule++;
+    if (self->schedule == sizeof names / sizeof *names)
+        return cadre_refuse(self->host, CADRE_E_INVALID,
+                            "pipeline.schedule: expected %s, found '%.64s'", schedules,
+                            schedule);
+    int interleaved = self->schedule == PIPELINE_INTERLEAVED;
+    if (interleaved ? self->chunks == 1 : self->chunks > 1)
+        return cadre_refuse(
+            self->host, CADRE_E_INVALID,
+            "pipeline.chunks = %u with pipeline.schedule = %s: expected "
+            "%s",
+            self->chunks, schedule,
+            interleaved ? "2 or more, or schedule = 1f1b"
+                        : "1, or schedule = interleaved");
+    if (self->chunks == 0)
+        self->chunks = interleaved ? 2 : 1;
+    return CADRE_OK;
+}
+
+static cadre_status create(const struct cadre_host *host,
+                           const struct cadre_values *values, struct cadre_self **out)
+{
+    struct cadre_self *self = calloc(1, sizeof *self);
+    if (!self)
+        return cadre_refuse(host, CADRE_E_RESOURCE, "no memory for the instance");
+    self->host = host;
+    cadre_status rc = read_options(self, values);
+    if (!rc)
+        rc = fetch_services(self);
+    if (rc) {
+        destroy(self);
+        return rc;
+    }
+    *out = self;
+    return CADRE_OK;
+}
+
+/* ---- plan ---- */
+
+static cadre_status cut_counted(struct cadre_self *self, uint32_t n_units,
+                                uint32_t pieces)
+{
+    double *cost = calloc(n_units, sizeof *cost);
+    int failed = !cost;
+    for (uint32_t u = 0; cost && u < n_units; u++)
+        cost[u] = self->model->unit_cost(self->host->ctx, u);
+    if (cost)
+        failed = pipeline_cut_even(cost, n_units, pieces, self->first);
+    free(cost);
+    return failed ? cadre_refuse(self->host, CADRE_E_RESOURCE, "no memory for the cuts")
+                  : CADRE_OK;
+}
+
+static cadre_status cut_by_counts(struct cadre_self *self, uint32_t n_units,
+                                  uint32_t pieces)
+{
+    uint64_t sum;
+    uint32_t n;
+    int rc = pipeline_cut_counts(self->balance, n_units, pieces, self->first, &sum, &n);
+    if (rc < 0)
+        return cadre_refuse(
+            self->host, CADRE_E_INVALID,
+            "pipeline.balance: expected counted, or the number of units "
+            "of each piece as in '3 2 2 3', found '%.64s'",
+            self->balance);
+    if (rc > 0)
+        return cadre_refuse(self->host, CADRE_E_INVALID,
+                            "pipeline.balance = %.64s is %u pieces of %llu units, "
+                            "expected %u pieces (strategy.stack x pipeline.chunks) of "
+                            "%u units (embedding, model.layers = %u, head)",
+                            self->balance, n, (unsigned long long)sum, pieces, n_units,
+                            n_units - 2);
+    return CADRE_OK;
+}
+
+static cadre_status cut(struct cadre_self *self, uint32_t n_units)
+{
+    const struct pipeline_shape *shape = &self->wire.shape;
+    uint32_t pieces = shape->stages * shape->chunks;
+    if (pieces > n_units)
+        return cadre_refuse(
+            self->host, CADRE_E_UNSUPPORTED,
+            "strategy.stack has %u stages and pipeline.chunks is %u: %u pieces, but "
+            "the model has %u units (embedding, model.layers = %u, head); use fewer "
+            "stages or chunks, or more layers",
+            shape->stages, shape->chunks, pieces, n_units, n_units - 2);
+    free(self->first);
+    self->first = calloc((size_t)pieces + 1, sizeof *self->first);
+    if (!self->first)
+        return cadre_refuse(self->host, CADRE_E_RESOURCE, "no memory for %u pieces",
+                            pieces);
+    if (!strcmp(self->balance, "counted"))
+        return cut_counted(self, n_units, pieces);
+    if (!strcmp(self->balance, "measured"))
+        return cadre_refuse(
+            self->host, CADRE_E_UNSUPPORTED,
+            "pipeline.balance = measured is not built yet: use counted, "
+            "or the number of units of each piece");
+    return cut_by_counts(self, n_units, pieces);
+}
+
+static cadre_status plan_chunks(struct cadre_self *self, const struct cadre_plan *plan)
+{
+    const struct pipeline_shape *shape = &self->wire.shape;
+    uint32_t flags = shape->schedule == PIPELINE_ZB_H1 ? CADRE_LIVE_SPLIT : 0;
+    for (uint32_t c = 0; c < shape->chunks; c++) {
+        uint32_t piece = c * shape->stages + self->wire.rank;
+        TRY(plan->chunk(plan->h, self->first[piece], self->first[piece + 1],
+                        pipeline_list_live(&self->list, c), flags));
+    }
+    return CADRE_OK;
+}
+
+static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
+{
+    struct pipeline_wire *wire = &self->wire;
+    uint64_t microbatches = CADRE_HAS(plan, rank_microbatches) ? plan->rank_microbatches
+                                                               : plan->microbatches;
+    wire->axis = self->mesh->axis(self->host->ctx, "pp");
+    wire->rank = (uint32_t)self->mesh->rank(wire->axis);
+    wire->shape = (struct pipeline_shape){
+        .schedule = self->schedule,
+        .stages = (uint32_t)self->mesh->size(wire->axis),
+        .chunks = self->chunks,
+        .microbatches = (uint32_t)microbatches,
+    };
+    if (wire->shape.stages == 1)
+        wire->shape.chunks = 1; /* the whole model, whatever the schedule */
+    self->dtype = plan->dtype;
+    self->count = plan->batch * plan->time * plan->channels;
+    TRY(plan->use_axis(plan->h, "pp", CADRE_BATCH_SAME));
+    TRY(plan->claim(plan->h, "schedule.order", "pp", 0));
+    if (microbatches > UINT32_MAX / 256)
+        return cadre_refuse(self->host, CADRE_E_UNSUPPORTED,
+                            "train.global_batch / train.micro_batch makes %llu "
+                            "micro-batches on each rank, expected at most %u",
+                            (unsigned long long)microbatches, UINT32_MAX / 256);
+    TRY(cut(self, plan->n_units));
+    pipeline_list_fini(&self->list);
+    if (pipeline_list_init(&self->list, &wire->shape, wire->rank))
+        return cadre_refuse(self->host, CADRE_E_RESOURCE,
+                            "no memory for the schedule of %llu micro-batches",
+                            (unsigned long long)microbatches);
+    TRY(pipeline_wire_init(wire, &self->list));
+    TRY(plan_chunks(self, plan));
+    uint32_t buffers = pipeline_wire_buffers(wire);
+    if (buffers == 0)
+        return CADRE_OK;
+    return plan->memory(plan->h, CADRE_SPACE_DEVICE,
+                        buffers * self->count * cadre_dtype_size(self->dtype),
+                        PIPELINE_BUFFER_TAG);
+}
+
+static cadre_status bind(struct cadre_self *self)
+{
+    return pipeline_wire_bind(&self->wire, self->dtype, self->count);
+}
+
+/* ---- one step ---- */
+
+/* The unit that the i-th action starts with, -1 past the end. */
+static int32_t starts_with(const struct cadre_self *self, uint32_t i)
+{
+    if (i >= self->list.n)
+        return -1;
+    const struct pipeline_action *action = &self->list.action[i];
+    uint32_t piece = action->chunk * self->wire.shape.stages + self->wire.rank;
+    return action->kind == PIPELINE_FORWARD ? (int32_t)self->first[piece]
+                                            : (int32_t)self->first[piece + 1] - 1;
+}
+
+static cadre_status run_action(struct cadre_self *self, uint32_t i)
+{
+    static const uint32_t parts[] = {
+        [PIPELINE_BACKWARD] = CADRE_PASS_BOTH,
+        [PIPELINE_INPUT] = CADRE_PASS_INPUT,
+        [PIPELINE_WEIGHT] = CADRE_PASS_WEIGHT,
+    };
+    const struct pipeline_action *action = &self->list.action[i];
+    struct cadre_ctx *ctx = self->host->ctx;
+    struct cadre_pass_args args = {
+        .struct_size = sizeof args,
+        .chunk = action->chunk,
+        .microbatch = action->microbatch,
+        .what = parts[action->kind],
+        .next_unit = starts_with(self, i + 1),
+    };
+    TRY(pipeline_wire_take(&self->wire, action, &args.in));
+    TRY(pipeline_wire_room(&self->wire, action, &args.out));
+    TRY(action->kind == PIPELINE_FORWARD ? self->model->forward(ctx, &args)
+                                         : self->model->backward(ctx, &args));
+    TRY(pipeline_wire_give(&self->wire, action));
+    return pipeline_wire_release(&self->wire, action);
+}
+
+static cadre_status step(struct cadre_self *self, const struct cadre_step *step,
+                         const struct cadre_next *next)
+{
+    (void)next; /* a schedule is innermost */
+    if (step->n_microbatches != self->wire.shape.microbatches)
+        return cadre_refuse(self->host, CADRE_E_INTERNAL,
+                            "a step of %u micro-batches, planned were %u",
+                            step->n_microbatches, self->wire.shape.microbatches);
+    TRY(pipeline_wire_begin(&self->wire));
+    for (uint32_t i = 0; i < self->list.n; i++)
+        TRY(run_action(self, i));
+    return CADRE_OK;
+}
+
+/* What was sent last still travels while the data strategies finish. */
+static cadre_status sync(struct cadre_self *self, uint32_t what)
+{
+    if (what == CADRE_SYNC_GRADS || what == CADRE_SYNC_QUIESCE)
+        return pipeline_wire_flush(&self->wire);
+    return CADRE_OK;
+}
+
+/* ---- descriptor ---- */
+
+static const struct cadre_option options[] = {
+    {
+        .struct_size = sizeof(struct cadre_option),
+        .type = CADRE_OPTION_ENUM,
+        .key = "schedule",
+        .def = "1f1b",
+        .choices = schedules,
+        .help = "order of the passes",
+    },
+    {
+        .struct_size = sizeof(struct cadre_option),
+        .type = CADRE_OPTION_I64,
+        .key = "chunks",
+        .def = "0",
+        .help = "pieces of the model on each rank; 0: 2 with interleaved, else 1",
+        .min = 0,
+        .max = MAX_CHUNKS,
+    },
+    {
+        .struct_size = sizeof(struct cadre_option),
+        .type = CADRE_OPTION_STR,
+        .key = "balance",
+        .def = "counted",
+        .help = "where to cut: counted, or units of each piece as in 3 2 2 3",
+    },
+};
+
+static const char *const services[] = {
+    CADRE_SERVICE_MESH, CADRE_SERVICE_COMM,   CADRE_SERVICE_MODEL,
+    CADRE_SERVICE_MEM,  CADRE_SERVICE_STREAM, NULL,
+};
+
+static const struct cadre_strategy_ops ops = {
+    .struct_size = sizeof ops,
+    .create = create,
+    .plan = plan,
+    .bind = bind,
+    .step = step,
+    .sync = sync,
+    .destroy = destroy,
+};
+
+static const struct cadre_plugin descriptor = {
+    .magic = CADRE_MAGIC,
+    .struct_size = sizeof descriptor,
+    .abi_major = CADRE_ABI_MAJOR,
+    .abi_minor = CADRE_ABI_MINOR,
+    .min_host_minor = 1,
+    .role = CADRE_ROLE_SCHEDULE,
+    .id = "org.cadre.pipeline",
+    .version = "0.1.0",
+    .summary = "layers over stages: gpipe, 1f1b, interleaved and zero-bubble schedules",
+    .build = "",
+    .axis = "pp",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+    .option_stride = sizeof *options,
+    .services = services,
+    .ops = &ops,
+};
+
+const struct cadre_plugin *CADRE_ENTRY(void)
+{
+    return &descriptor;
+}

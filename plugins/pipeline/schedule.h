@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Schedules as lists: what each rank of a pipeline runs, in order. Pure functions of
+ * the shape, so that a rank knows the list of its neighbours too.
+ *
+ * The model is cut into P = stages * chunks pieces in model order; rank r runs piece
+ * c * stages + r as its chunk c. */
+#ifndef PIPELINE_SCHEDULE_H
+#define PIPELINE_SCHEDULE_H
+
+#include <stdint.h>
+
+#define PIPELINE_GPIPE 0u
+#define PIPELINE_1F1B 1u
+#define PIPELINE_INTERLEAVED 2u
+#define PIPELINE_ZB_H1 3u
+
+#define PIPELINE_FORWARD 0u
+#define PIPELINE_BACKWARD 1u /* of inputs and weights at once */
+#define PIPELINE_INPUT 2u
+#define PIPELINE_WEIGHT 3u
+
+struct pipeline_shape {
+    uint32_t schedule;
+    uint32_t stages; /* ranks along "pp" */
+    uint32_t chunks; /* of the model on each rank; 1 but for interleaved */
+    uint32_t microbatches; /* of each rank */
+};
+
+struct pipeline_action {
+    uint32_t kind;
+    uint32_t chunk;
+    uint32_t microbatch;
+};
+
+struct pipeline_list {
+    struct pipeline_action *action;
+    uint32_t n;
+};
+
+/* Every pass of `rank` in one step, each once, backward of a chunk ascending in
+ * micro-batches. The list is the caller's, to be freed. Returns 0, or -1: no memory. */
+int pipeline_list_init(struct pipeline_list *list, const struct pipeline_shape *shape,
+                       uint32_t rank);
+void pipeline_list_fini(struct pipeline_list *list);
+
+/* Most micro-batches of `chunk` that are between their forward and the end of their
+ * backward at once. */
+uint32_t pipeline_list_live(const struct pipeline_list *list, uint32_t chunk);
+
+/* What an action hands on: the activation (forward) or its gradient (backward) that
+ * the neighbouring piece takes. */
+struct pipeline_message {
+    uint32_t gradient; /* 1: goes to the piece before, 0: to the piece after */
+    uint32_t rank; /* the other end */
+    uint32_t chunk; /* of the rank that takes it */
+    uint32_t microbatch;
+};
+
+/* Does `action` of `rank` give something to another piece (1) or not (0)? */
+int pipeline_gives(const struct pipeline_shape *shape, uint32_t rank,
+                   const struct pipeline_action *action, struct pipeline_message *out);
+
+/* Likewise for what the action takes; out->rank is who gives it. */
+int pipeline_takes(const struct pipeline_shape *shape, uint32_t rank,
+                   const struct pipeline_action *action, struct pipeline_message *out);
+
+#endif

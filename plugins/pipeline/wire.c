@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plugins/pipeline/wire.h"
+
+#include <stdlib.h>
+
+#define TRY(call)                                                                      \
+    do {                                                                               \
+        cadre_status rc_ = (call);                                                     \
+        if (rc_)                                                                       \
+            return rc_;                                                                \
+    } while (0)
+
+static const char *const label[2] = {"pipeline activation", "pipeline gradient"};
+
+static uint32_t key_of(const struct pipeline_shape *shape,
+                       const struct pipeline_message *message)
+{
+    return (message->gradient * shape->chunks + message->chunk) * shape->microbatches +
+           message->microbatch;
+}
+
+static struct pipeline_inbox *inbox_of(struct pipeline_wire *wire, uint32_t peer)
+{
+    return &wire->inbox[wire->n_peers == 2 && wire->inbox[1].peer == (int32_t)peer];
+}
+
+static struct pipeline_outbox *outbox_of(struct pipeline_wire *wire, uint32_t peer)
+{
+    return &wire->outbox[wire->n_peers == 2 && wire->outbox[1].peer == (int32_t)peer];
+}
+
+/* ---- tables ---- */
+
+/* The order in which the peer sends to this rank. */
+static int read_peer(struct pipeline_wire *wire, struct pipeline_inbox *inbox)
+{
+    struct pipeline_list list;
+    struct pipeline_message message;
+    if (pipeline_list_init(&list, &wire->shape, (uint32_t)inbox->peer))
+        return -1;
+    inbox->gradient = calloc((size_t)list.n + 1, sizeof *inbox->gradient);
+    for (uint32_t i = 0; inbox->gradient && i < list.n; i++)
+        if (pipeline_gives(&wire->shape, (uint32_t)inbox->peer, &list.action[i],
+                           &message) &&
+            message.rank == wire->rank) {
+            inbox->gradient[inbox->n] = message.gradient;
+            wire->place[key_of(&wire->shape, &message)] = inbox->n++;
+        }
+    pipeline_list_fini(&list);
+    return inbox->gradient ? 0 : -1;
+}
+
+/* Most messages at once that came before or with the one that a pass takes, and are not
+ * taken yet: more than one where two kinds from one peer are taken in another order. */
+static int measure_depth(struct pipeline_wire *wire, struct pipeline_inbox *inbox,
+                         const struct pipeline_list *list)
+{
+    struct pipeline_message message;
+    uint32_t came = 0, taken = 0, most = 0;
+    for (uint32_t i = 0; i < list->n; i++) {
+        if (!pipeline_takes(&wire->shape, wire->rank, &list->action[i], &message) ||
+            message.rank != (uint32_t)inbox->peer)
+            continue;
+        uint32_t place = wire->place[key_of(&wire->shape, &message)];
+        came = place + 1 > came ? place + 1 : came;
+        most = came - taken > most ? came - taken : most;
+        taken++;
+    }
+    inbox->depth = most == 0 ? 0 : most + 1;
+    inbox->buffer = calloc((size_t)inbox->depth + 1, sizeof *inbox->buffer);
+    inbox->done = calloc((size_t)inbox->depth + 1, sizeof *inbox->done);
+    inbox->holds = calloc((size_t)inbox->depth + 1, sizeof *inbox->holds);
+    return inbox->buffer && inbox->done && inbox->holds ? 0 : -1;
+}
+
+static int fill_tables(struct pipeline_wire *wire, const struct pipeline_list *list)
+{
+    uint32_t p = wire->shape.stages;
+    struct pipeline_message message;
+    wire->n_peers = p > 2 ? 2 : p - 1;
+    wire->place = calloc(2 * (size_t)wire->shape.chunks * wire->shape.microbatches + 1,
+                         sizeof *wire->place);
+    for (uint32_t i = 0; wire->place && i < wire->n_peers; i++) {
+        uint32_t peer = (wire->rank + (i == 0 ? p - 1 : 1)) % p;
+        wire->inbox[i].peer = wire->outbox[i].peer = (int32_t)peer;
+        if (read_peer(wire, &wire->inbox[i]) ||
+            measure_depth(wire, &wire->inbox[i], list))
+            return -1;
+    }
+    for (uint32_t i = 0; i < list->n; i++)
+        if (pipeline_gives(&wire->shape, wire->rank, &list->action[i], &message))
+            outbox_of(wire, message.rank)->n++;
+    return wire->place ? 0 : -1;
+}
+
+cadre_status pipeline_wire_init(struct pipeline_wire *wire,
+                                const struct pipeline_list *list)
+{
+    pipeline_wire_fini(wire);
+    if (fill_tables(wire, list) == 0)
+        return CADRE_OK;
+    pipeline_wire_fini(wire);
+    return cadre_refuse(wire->host, CADRE_E_RESOURCE,
+                        "no memory for the tables of %u micro-batches",
+                        wire->shape.microbatches);
+}
+
+void pipeline_wire_fini(struct pipeline_wire *wire)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        struct pipeline_inbox *inbox = &wire->inbox[i];
+        free(inbox->gradient);
+        free(inbox->buffer);
+        free(inbox->done);
+        free(inbox->holds);
+        inbox->gradient = inbox->holds = NULL;
+        inbox->buffer = NULL;
+        inbox->done = NULL;
+        inbox->n = inbox->depth = 0;
+        wire->outbox[i] = (struct pipeline_outbox){0};
+    }
+    free(wire->place);
+    wire->place = NULL;
+    wire->n_peers = 0;
+}
+
+static uint32_t out_buffers(const struct pipeline_outbox *outbox)
+{
+    return outbox->n < PIPELINE_OUT_BUFFERS ? outbox->n : PIPELINE_OUT_BUFFERS;
+}
+
+uint32_t pipeline_wire_buffers(const struct pipeline_wire *wire)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < wire->n_peers; i++)
+        n += wire->inbox[i].depth + out_buffers(&wire->outbox[i]);
+    return n;
+}
+
+static cadre_status make(struct pipeline_wire *wire, uint32_t dtype, uint64_t count,
+                         struct cadre_buf *buf)
+{
+    *buf = (struct cadre_buf){
+        .struct_size = sizeof *buf,
+        .dtype = dtype,
+        .count = count,
+        .space = CADRE_SPACE_DEVICE,
+    };
+    buf->data = wire->mem->alloc(wire->host->ctx, CADRE_SPACE_DEVICE,
+                                 count * cadre_dtype_size(dtype), PIPELINE_BUFFER_TAG);
+    if (buf->data)
+        return CADRE_OK;
+    return cadre_refuse(wire->host, CADRE_E_RESOURCE,
+                        "no memory for activations in transit; lower "
+                        "train.micro_batch");
+}
+
+cadre_status pipeline_wire_bind(struct pipeline_wire *wire, uint32_t dtype,
+                                uint64_t count)
+{
+    for (uint32_t i = 0; i < wire->n_peers; i++) {
+        for (uint32_t b = 0; b < wire->inbox[i].depth; b++)
+            TRY(make(wire, dtype, count, &wire->inbox[i].buffer[b]));
+        for (uint32_t b = 0; b < out_buffers(&wire->outbox[i]); b++)
+            TRY(make(wire, dtype, count, &wire->outbox[i].buffer[b]));
+    }
+    return CADRE_OK;
+}
+
+/* ---- a step ---- */
+
+/* Post the receives that come next, as far as there are buffers. */
+static cadre_status post_ahead(struct pipeline_wire *wire, struct pipeline_inbox *inbox)
+{
+    for (uint32_t b = 0; b < inbox->depth && inbox->posted < inbox->n; b++) {
+        cadre_event after;
+        if (inbox->holds[b] != PIPELINE_FREE)
+            continue;
+        TRY(wire->stream->record(wire->host->ctx, &after));
+        TRY(wire->comm->recv(wire->axis, label[inbox->gradient[inbox->posted]],
+                             &inbox->buffer[b], inbox->peer, after, &inbox->done[b]));
+        inbox->holds[b] = inbox->posted++;
+    }
+    return CADRE_OK;
+}
+
+cadre_status pipeline_wire_begin(struct pipeline_wire *wire)
+{
+    for (uint32_t i = 0; i < wire->n_peers; i++) {
+        struct pipeline_inbox *inbox = &wire->inbox[i];
+        inbox->posted = 0;
+        wire->outbox[i].sent = 0;
+        for (uint32_t b = 0; b < inbox->depth; b++)
+            inbox->holds[b] = PIPELINE_FREE;
+        TRY(post_ahead(wire, inbox));
+    }
+    return CADRE_OK;
+}
+
+/* The buffer of the message that the action takes; its inbox has enough of them for
+ * every order that the two lists can ask for. */
+static uint32_t find_buffer(const struct pipeline_wire *wire,
+                            const struct pipeline_inbox *inbox,
+                            const struct pipeline_message *message)
+{
+    uint32_t place = wire->place[key_of(&wire->shape, message)], b = 0;
+    while (b < inbox->depth && inbox->holds[b] != place)
+        b++;
+    return b;
+}
+
+cadre_status pipeline_wire_take(struct pipeline_wire *wire,
+                                const struct pipeline_action *action,
+                                const struct cadre_buf **in)
+{
+    struct pipeline_message message;
+    *in = NULL;
+    if (!pipeline_takes(&wire->shape, wire->rank, action, &message))
+        return CADRE_OK;
+    struct pipeline_inbox *inbox = inbox_of(wire, message.rank);
+    uint32_t b = find_buffer(wire, inbox, &message);
+    if (b == inbox->depth)
+        return cadre_refuse(wire->host, CADRE_E_INTERNAL,
+                            "micro-batch %u of chunk %u was not asked for",
+                            message.microbatch, message.chunk);
+    TRY(wire->comm->join(wire->axis, inbox->done[b]));
+    *in = &inbox->buffer[b];
+    return CADRE_OK;
+}
+
+cadre_status pipeline_wire_release(struct pipeline_wire *wire,
+                                   const struct pipeline_action *action)
+{
+    struct pipeline_message message;
+    if (!pipeline_takes(&wire->shape, wire->rank, action, &message))
+        return CADRE_OK;
+    struct pipeline_inbox *inbox = inbox_of(wire, message.rank);
+    inbox->holds[find_buffer(wire, inbox, &message)] = PIPELINE_FREE;
+    return post_ahead(wire, inbox);
+}
+
+cadre_status pipeline_wire_room(struct pipeline_wire *wire,
+                                const struct pipeline_action *action,
+                                const struct cadre_buf **out)
+{
+    struct pipeline_message message;
+    *out = NULL;
+    if (!pipeline_gives(&wire->shape, wire->rank, action, &message))
+        return CADRE_OK;
+    struct pipeline_outbox *outbox = outbox_of(wire, message.rank);
+    uint32_t b = outbox->sent % PIPELINE_OUT_BUFFERS;
+    TRY(wire->comm->join(wire->axis, outbox->done[b]));
+    *out = &outbox->buffer[b];
+    return CADRE_OK;
+}
+
+cadre_status pipeline_wire_give(struct pipeline_wire *wire,
+                                const struct pipeline_action *action)
+{
+    struct pipeline_message message;
+    cadre_event after;
+    if (!pipeline_gives(&wire->shape, wire->rank, action, &message))
+        return CADRE_OK;
+    struct pipeline_outbox *outbox = outbox_of(wire, message.rank);
+    uint32_t b = outbox->sent++ % PIPELINE_OUT_BUFFERS;
+    TRY(wire->stream->record(wire->host->ctx, &after));
+    return wire->comm->send(wire->axis, label[message.gradient], &outbox->buffer[b],
+                            outbox->peer, after, &outbox->done[b]);
+}
+
+cadre_status pipeline_wire_flush(struct pipeline_wire *wire)
+{
+    for (uint32_t i = 0; i < wire->n_peers; i++)
+        for (uint32_t b = 0; b < PIPELINE_OUT_BUFFERS; b++) {
+            TRY(wire->comm->join(wire->axis, wire->outbox[i].done[b]));
+            wire->outbox[i].done[b] = 0;
+        }
+    return CADRE_OK;
+}
