@@ -63,9 +63,9 @@ static cadre_status fetch_services(struct cadre_self *self)
     if (rc)
         return rc;
     if (!CADRE_HAS(self->mesh, size) || !CADRE_HAS(self->model, backward) ||
-        !CADRE_HAS(self->model, unit_cost) || !CADRE_HAS(wire->comm, join) ||
-        !CADRE_HAS(wire->comm, recv) || !CADRE_HAS(wire->mem, alloc) ||
-        !CADRE_HAS(wire->stream, record))
+        !CADRE_HAS(self->model, unit_cost) || !CADRE_HAS(self->model, unit_seconds) ||
+        !CADRE_HAS(wire->comm, join) || !CADRE_HAS(wire->comm, recv) ||
+        !CADRE_HAS(wire->mem, alloc) || !CADRE_HAS(wire->stream, record))
         return cadre_refuse(host, CADRE_E_UNSUPPORTED,
                             "the host's mesh, model, comm, mem or stream service lacks "
                             "a function that pipeline needs");
@@ -127,13 +127,25 @@ static cadre_status create(const struct cadre_host *host,
 
 /* ---- plan ---- */
 
-static cadre_status cut_counted(struct cadre_self *self, uint32_t n_units,
-                                uint32_t pieces)
+/* Seconds of every unit, or not (0) where they have not been measured. */
+static int read_seconds(const struct cadre_self *self, uint32_t n_units, double *cost)
+{
+    int known = 1;
+    for (uint32_t u = 0; u < n_units; u++) {
+        cost[u] = self->model->unit_seconds(self->host->ctx, u);
+        known = known && cost[u] > 0;
+    }
+    return known;
+}
+
+static cadre_status cut_by_cost(struct cadre_self *self, uint32_t n_units,
+                                uint32_t pieces, int measured)
 {
     double *cost = calloc(n_units, sizeof *cost);
     int failed = !cost;
-    for (uint32_t u = 0; cost && u < n_units; u++)
-        cost[u] = self->model->unit_cost(self->host->ctx, u);
+    if (cost && !(measured && read_seconds(self, n_units, cost)))
+        for (uint32_t u = 0; u < n_units; u++)
+            cost[u] = self->model->unit_cost(self->host->ctx, u);
     if (cost)
         failed = pipeline_cut_even(cost, n_units, pieces, self->first);
     free(cost);
@@ -150,7 +162,7 @@ static cadre_status cut_by_counts(struct cadre_self *self, uint32_t n_units,
     if (rc < 0)
         return cadre_refuse(
             self->host, CADRE_E_INVALID,
-            "pipeline.balance: expected counted, or the number of units "
+            "pipeline.balance: expected counted, measured, or the number of units "
             "of each piece as in '3 2 2 3', found '%.64s'",
             self->balance);
     if (rc > 0)
@@ -179,13 +191,9 @@ static cadre_status cut(struct cadre_self *self, uint32_t n_units)
     if (!self->first)
         return cadre_refuse(self->host, CADRE_E_RESOURCE, "no memory for %u pieces",
                             pieces);
-    if (!strcmp(self->balance, "counted"))
-        return cut_counted(self, n_units, pieces);
-    if (!strcmp(self->balance, "measured"))
-        return cadre_refuse(
-            self->host, CADRE_E_UNSUPPORTED,
-            "pipeline.balance = measured is not built yet: use counted, "
-            "or the number of units of each piece");
+    int measured = !strcmp(self->balance, "measured");
+    if (measured || !strcmp(self->balance, "counted"))
+        return cut_by_cost(self, n_units, pieces, measured);
     return cut_by_counts(self, n_units, pieces);
 }
 
@@ -241,8 +249,22 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
                         PIPELINE_BUFFER_TAG);
 }
 
+/* The cuts in the form that `balance` takes, so that measured ones can be kept. */
+static void log_cuts(const struct cadre_self *self)
+{
+    const struct pipeline_shape *shape = &self->wire.shape;
+    char text[512] = "units of each piece:";
+    size_t n = strlen(text);
+    for (uint32_t i = 0; i < shape->stages * shape->chunks && n < sizeof text; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, " %u",
+                              self->first[i + 1] - self->first[i]);
+    self->host->log(self->host->ctx, 3, text);
+}
+
 static cadre_status bind(struct cadre_self *self)
 {
+    if (self->wire.rank == 0)
+        log_cuts(self);
     return pipeline_wire_bind(&self->wire, self->dtype, self->count);
 }
 
@@ -330,7 +352,7 @@ static const struct cadre_option options[] = {
         .type = CADRE_OPTION_STR,
         .key = "balance",
         .def = "counted",
-        .help = "where to cut: counted, or units of each piece as in 3 2 2 3",
+        .help = "where to cut: counted, measured, or units of each piece: 3 2 2 3",
     },
 };
 
