@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/strategy/ledger.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,25 +13,31 @@ struct cadre_ledger_block {
     struct cadre_ledger_entry *entry;
 };
 
-/* The last entry collects whatever has no place of its own. */
+/* Whatever has no place of its own goes to the last entry. */
 static struct cadre_ledger_entry *find_entry(struct cadre_ledger *ledger,
                                              uint32_t space, const char *tag)
 {
+    char name[sizeof ledger->entry->tag];
+    snprintf(name, sizeof name, "%s", tag);
     for (int i = 0; i < ledger->n; i++)
-        if (ledger->entry[i].space == space && strcmp(ledger->entry[i].tag, tag) == 0)
+        if (ledger->entry[i].space == space && strcmp(ledger->entry[i].tag, name) == 0)
             return &ledger->entry[i];
     if (ledger->n == CADRE_LEDGER_TAGS)
         return &ledger->entry[CADRE_LEDGER_TAGS - 1];
     struct cadre_ledger_entry *entry = &ledger->entry[ledger->n++];
-    snprintf(entry->tag, sizeof entry->tag, "%s", tag);
-    entry->space = space;
+    bool full = ledger->n == CADRE_LEDGER_TAGS;
+    snprintf(entry->tag, sizeof entry->tag, "%s", full ? "other" : name);
+    entry->space = full ? CADRE_SPACE_DEVICE : space;
     return entry;
 }
 
 void cadre_ledger_note(struct cadre_ledger *ledger, uint32_t space, uint64_t bytes,
                        const char *tag)
 {
-    find_entry(ledger, space, tag)->bytes += bytes;
+    struct cadre_ledger_entry *entry = find_entry(ledger, space, tag);
+    entry->bytes += bytes;
+    if (entry->bytes > entry->peak_bytes)
+        entry->peak_bytes = entry->bytes;
     ledger->now_bytes += bytes;
     if (ledger->now_bytes > ledger->peak_bytes)
         ledger->peak_bytes = ledger->now_bytes;

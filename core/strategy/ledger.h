@@ -8,12 +8,12 @@
 
 #include "core/device/device.h"
 
-#define CADRE_LEDGER_TAGS 48
+#define CADRE_LEDGER_TAGS 48 /* the last of them is "other", for what comes after */
 
 struct cadre_ledger_entry {
     char tag[48];
     uint32_t space;
-    uint64_t bytes;
+    uint64_t bytes, peak_bytes; /* now, and the most ever */
 };
 
 struct cadre_ledger_block; /* one live allocation */

@@ -114,6 +114,13 @@ static cadre_status place_range(void *h, cadre_param_id param, uint32_t kind,
             s->plugin, (unsigned long long)begin, (unsigned long long)count, p->name,
             (unsigned long long)size);
     struct cadre_share *share = &s->plan->param[param].share[kind];
+    if (space > CADRE_SPACE_HOST ||
+        (space != CADRE_SPACE_DEVICE && kind != CADRE_KIND_OPT))
+        return cadre_fail(
+            s->err, CADRE_E_UNSUPPORTED,
+            "plugin '%s' places '%s', kind %u, in space %u; only optimizer states can "
+            "lie outside the device",
+            s->plugin, p->name, kind, space);
     if (share->placed)
         return cadre_fail(
             s->err, CADRE_E_UNSUPPORTED,

@@ -8,6 +8,7 @@
 #include "core/tensor/dtype.h"
 
 #define ALIGN 64
+#define SPACES 3u
 
 static size_t padded(size_t bytes)
 {
@@ -35,14 +36,17 @@ struct cadre_share cadre_store_share(const struct cadre_store *store, uint32_t p
     return share_of(store->model, store->plan, param, kind);
 }
 
-/* Bytes of one kind over all entries, whole or placed. */
+/* Bytes of one kind in one space over all entries, whole or placed. */
 static uint64_t kind_bytes(const struct cadre_model *model,
-                           const struct cadre_rank_plan *plan, uint32_t kind)
+                           const struct cadre_rank_plan *plan, uint32_t kind,
+                           uint32_t space)
 {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < model->n_params; i++)
-        bytes += padded(share_of(model, plan, i, kind).count *
-                        cadre_dtype_bytes(model->config.dtype));
+    for (uint32_t i = 0; i < model->n_params; i++) {
+        struct cadre_share share = share_of(model, plan, i, kind);
+        if (share.space == space)
+            bytes += padded(share.count * cadre_dtype_bytes(model->config.dtype));
+    }
     return bytes;
 }
 
@@ -65,14 +69,18 @@ void cadre_store_note(const struct cadre_model *model,
                       const struct cadre_rank_plan *plan,
                       enum cadre_optimizer_kind optimizer, struct cadre_ledger *ledger)
 {
-    uint64_t opt = kind_bytes(model, plan, CADRE_KIND_OPT);
-    cadre_ledger_note(ledger, CADRE_SPACE_DEVICE,
-                      kind_bytes(model, plan, CADRE_KIND_PARAM), "parameters");
-    cadre_ledger_note(ledger, CADRE_SPACE_DEVICE,
-                      kind_bytes(model, plan, CADRE_KIND_GRAD), "gradients");
-    cadre_ledger_note(ledger, CADRE_SPACE_DEVICE,
-                      optimizer == CADRE_OPTIMIZER_ADAMW ? 2 * opt : opt,
-                      "optimizer states");
+    const uint32_t device = CADRE_SPACE_DEVICE;
+    cadre_ledger_note(ledger, device, kind_bytes(model, plan, CADRE_KIND_PARAM, device),
+                      "parameters");
+    cadre_ledger_note(ledger, device, kind_bytes(model, plan, CADRE_KIND_GRAD, device),
+                      "gradients");
+    for (uint32_t space = 0; space < SPACES; space++) {
+        uint64_t opt = kind_bytes(model, plan, CADRE_KIND_OPT, space);
+        if (opt)
+            cadre_ledger_note(ledger, space,
+                              optimizer == CADRE_OPTIMIZER_ADAMW ? 2 * opt : opt,
+                              "optimizer states");
+    }
     if (tied_bytes(model, plan))
         cadre_ledger_note(ledger, CADRE_SPACE_DEVICE, tied_bytes(model, plan),
                           "tied gradients");
@@ -91,24 +99,61 @@ void cadre_store_attach(struct cadre_store *store, uint32_t param, void *data)
         }
 }
 
-/* One block for a whole kind, handed out in table order. */
-static char *reserve(struct cadre_store *store, uint32_t kind, const char *tag)
+/* One block for a whole kind in one space, handed out in table order. */
+static char *reserve(struct cadre_store *store, uint32_t kind, uint32_t space,
+                     const char *tag)
 {
-    return cadre_ledger_alloc(store->ledger, CADRE_SPACE_DEVICE,
-                              kind_bytes(store->model, store->plan, kind), tag);
+    return cadre_ledger_alloc(store->ledger, space,
+                              kind_bytes(store->model, store->plan, kind, space), tag);
+}
+
+/* Storage of optimizer states that was not given out yet, by space. */
+struct states {
+    char *avg[SPACES], *sq[SPACES];
+};
+
+static cadre_status reserve_states(struct cadre_store *store,
+                                   enum cadre_optimizer_kind optimizer,
+                                   struct states *states)
+{
+    *states = (struct states){0};
+    for (uint32_t space = 0; space < SPACES; space++) {
+        if (!kind_bytes(store->model, store->plan, CADRE_KIND_OPT, space))
+            continue;
+        states->avg[space] = reserve(store, CADRE_KIND_OPT, space, "optimizer states");
+        if (optimizer == CADRE_OPTIMIZER_ADAMW)
+            states->sq[space] =
+                reserve(store, CADRE_KIND_OPT, space, "optimizer states");
+        if (!states->avg[space] ||
+            (optimizer == CADRE_OPTIMIZER_ADAMW && !states->sq[space]))
+            return CADRE_E_RESOURCE;
+    }
+    return CADRE_OK;
+}
+
+/* The next of the states are those of an OPT range. */
+static void give_states(struct cadre_store_param *param, struct states *states,
+                        const struct cadre_share *share, size_t elem_bytes)
+{
+    size_t bytes = padded(share->count * elem_bytes);
+    if (share->count == 0)
+        return;
+    param->exp_avg = states->avg[share->space];
+    states->avg[share->space] += bytes;
+    if (!states->sq[share->space])
+        return;
+    param->exp_avg_sq = states->sq[share->space];
+    states->sq[share->space] += bytes;
 }
 
 static cadre_status lay_out(struct cadre_store *store,
                             enum cadre_optimizer_kind optimizer,
                             struct cadre_error *err)
 {
-    char *data = reserve(store, CADRE_KIND_PARAM, "parameters");
-    char *grad = reserve(store, CADRE_KIND_GRAD, "gradients");
-    char *avg = reserve(store, CADRE_KIND_OPT, "optimizer states");
-    char *sq = optimizer == CADRE_OPTIMIZER_ADAMW
-                   ? reserve(store, CADRE_KIND_OPT, "optimizer states")
-                   : avg;
-    if (!data || !grad || !avg || !sq)
+    struct states states;
+    char *data = reserve(store, CADRE_KIND_PARAM, CADRE_SPACE_DEVICE, "parameters");
+    char *grad = reserve(store, CADRE_KIND_GRAD, CADRE_SPACE_DEVICE, "gradients");
+    if (!data || !grad || reserve_states(store, optimizer, &states) != CADRE_OK)
         return cadre_fail(err, CADRE_E_RESOURCE,
                           "no memory for parameters, gradients and optimizer states");
     if (tied_bytes(store->model, store->plan)) {
@@ -123,7 +168,7 @@ static cadre_status lay_out(struct cadre_store *store,
         struct cadre_store_param *p = &store->param[i];
         struct cadre_share values = cadre_store_share(store, i, CADRE_KIND_PARAM);
         struct cadre_share grads = cadre_store_share(store, i, CADRE_KIND_GRAD);
-        struct cadre_share states = cadre_store_share(store, i, CADRE_KIND_OPT);
+        struct cadre_share own = cadre_store_share(store, i, CADRE_KIND_OPT);
         p->count = cadre_shape_count(&store->model->params[i].local);
         store->grad_offset[i] = SIZE_MAX;
         if (values.count && values.placed)
@@ -136,14 +181,9 @@ static cadre_status lay_out(struct cadre_store *store,
             p->grad = grad;
             store->grad_offset[i] = (size_t)(grad - store->grad_base);
         }
-        if (states.count) {
-            p->exp_avg = avg;
-            p->exp_avg_sq = optimizer == CADRE_OPTIMIZER_ADAMW ? sq : NULL;
-        }
+        give_states(p, &states, &own, store->elem_bytes);
         data += padded(values.count * store->elem_bytes);
         grad += padded(grads.count * store->elem_bytes);
-        avg += padded(states.count * store->elem_bytes);
-        sq += padded(states.count * store->elem_bytes);
     }
     store->grad_bytes = (size_t)(grad - store->grad_base);
     return CADRE_OK;

@@ -153,6 +153,10 @@ static void write_summary(struct cadre_json *json, const struct cadre_metrics *m
     for (int r = 0; r < spec->run.ranks; r++)
         cadre_json_i64(json, (int64_t)totals->peak_bytes[r]);
     cadre_json_end_array(json);
+    if (totals->usage) {
+        cadre_json_key(json, "memory");
+        cadre_usage_write(totals->usage, json);
+    }
     cadre_json_put_i64(json, "comm_bytes", (int64_t)totals->comm_bytes);
     cadre_json_put_f64(json, "comm_exposed_s", totals->comm_exposed_s);
     cadre_json_put_f64(json, "bubble_fraction", 0);

@@ -4,6 +4,7 @@
 #define CADRE_TRAIN_METRICS_H
 
 #include "core/train/spec.h"
+#include "core/train/usage.h"
 
 struct cadre_metrics; /* of rank 0 */
 
@@ -26,6 +27,7 @@ cadre_status cadre_metrics_step(struct cadre_metrics *metrics, int64_t step,
 /* Counters of all ranks at the end. Arrays have spec->run.ranks entries. */
 struct cadre_run_totals {
     const double *peak_bytes;
+    const struct cadre_usage *usage; /* NULL: not told */
     double comm_bytes;
     double comm_exposed_s; /* of rank 0 */
     uint64_t params;

@@ -93,6 +93,7 @@ static cadre_status summarise(struct cadre_rank *rank, const struct run *run,
 {
     size_t ranks = (size_t)run->spec->run.ranks;
     struct cadre_comm_stats comm;
+    struct cadre_usage usage = {0};
     double *table = cadre_calloc(ranks + 1, sizeof *table);
     if (!table)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the summary");
@@ -102,14 +103,18 @@ static cadre_status summarise(struct cadre_rank *rank, const struct run *run,
     cadre_status rc = cadre_rank_sum(rank, "summary", table, ranks + 1);
     struct cadre_run_totals totals = {
         .peak_bytes = table,
+        .usage = &usage,
         .comm_bytes = table[ranks],
         .comm_exposed_s = comm.waited_s,
         .params = cadre_model_count(rank->model),
         .device = rank->device->ops->name,
         .valid = *valid,
     };
+    if (rc == CADRE_OK)
+        rc = cadre_usage_gather(rank, &usage, err);
     if (rc == CADRE_OK && recorder)
         rc = cadre_metrics_summary(recorder->metrics, &totals, err);
+    cadre_usage_fini(&usage);
     free(table);
     return rc;
 }

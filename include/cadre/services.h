@@ -176,7 +176,9 @@ struct cadre_param_svc {
      * do); CADRE_E_UNSUPPORTED otherwise. Padding is zero. */
     cadre_status (*grad_span)(struct cadre_ctx *, cadre_param_id first,
                               cadre_param_id last, struct cadre_buf *out);
-    /* the core's storage of this rank's own range of a kind (place_range) */
+    /* The core's storage of this rank's own range of a kind (place_range). Whole
+     * storage of a kind and ranges of it lie one after another in the order of entries,
+     * each padded to a multiple of 64 bytes. */
     cadre_status (*shard)(struct cadre_ctx *, cadre_param_id, uint32_t kind,
                           struct cadre_buf *out);
     /* Only under the CYCLIC map, once for every on_grad of the entry and in their
@@ -187,8 +189,8 @@ struct cadre_param_svc {
                              const struct cadre_buf *part);
 };
 
-/* "cadre.mem/1": accounted under the plugin's name and tag. [main, exec: bind and
- * after] */
+/* "cadre.mem/1": zeroed memory, accounted under the plugin's name and tag; what is left
+ * is freed after destroy. [main, exec: bind and after] */
 #define CADRE_SERVICE_MEM "cadre.mem/1"
 struct cadre_mem_svc {
     uint32_t struct_size;

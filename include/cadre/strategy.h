@@ -128,7 +128,7 @@ struct cadre_plan {
      * parameter, as its only share of `kind`, in `space`. Without a call a rank owns
      * the whole. A rank that owns nothing of it says count 0. PARAM: no full storage is
      * made, the plugin attaches it while it is needed. GRAD: likewise. OPT: states and
-     * update of that range only. */
+     * update of that range only; they alone may lie in CADRE_SPACE_HOST or _PINNED. */
     cadre_status (*place_range)(void *h, cadre_param_id param, uint32_t kind,
                                 uint64_t begin, uint64_t count, uint32_t space);
     /* Memory the plugin itself will allocate in bind, for the table of --dry-run. */

@@ -3,21 +3,21 @@
 
 #include "plugins/zero/zero.h"
 
-static void *find_spare(struct cadre_self *self, uint64_t bytes, const char *tag)
+static void *find_spare(struct zero_pool *pool, uint64_t bytes)
 {
-    for (uint32_t i = 0; i < self->n_spare; i++) {
-        struct zero_spare *spare = &self->spare[i];
-        if (spare->bytes != bytes || spare->tag != tag)
+    for (uint32_t i = 0; i < pool->n_spare; i++) {
+        struct zero_spare *spare = &pool->spare[i];
+        if (spare->bytes != bytes)
             continue;
         void *data = spare->data;
-        *spare = self->spare[--self->n_spare];
+        *spare = pool->spare[--pool->n_spare];
         return data;
     }
     return NULL;
 }
 
-cadre_status cadre_zero_buffer_take(struct cadre_self *self, uint64_t count,
-                                    uint32_t dtype, const char *tag,
+cadre_status cadre_zero_buffer_take(struct cadre_self *self, struct zero_pool *pool,
+                                    uint64_t count, uint32_t dtype,
                                     struct cadre_buf *buf)
 {
     uint64_t bytes = count * cadre_dtype_size(dtype);
@@ -26,30 +26,39 @@ cadre_status cadre_zero_buffer_take(struct cadre_self *self, uint64_t count,
         .dtype = dtype,
         .count = count,
         .space = CADRE_SPACE_DEVICE,
-        .data = find_spare(self, bytes, tag),
+        .data = find_spare(pool, bytes),
     };
-    if (!buf->data)
-        buf->data = self->mem->alloc(self->host->ctx, CADRE_SPACE_DEVICE, bytes, tag);
     if (buf->data)
         return CADRE_OK;
-    return cadre_refuse(self->host, CADRE_E_RESOURCE, "no memory for %llu bytes of %s",
-                        (unsigned long long)bytes, tag);
+    while (pool->n_spare > 0 && pool->held + bytes > pool->budget) {
+        const struct zero_spare *last = &pool->spare[--pool->n_spare];
+        self->mem->free(self->host->ctx, last->data);
+        pool->held -= last->bytes;
+    }
+    buf->data = self->mem->alloc(self->host->ctx, CADRE_SPACE_DEVICE, bytes, pool->tag);
+    if (!buf->data)
+        return cadre_refuse(self->host, CADRE_E_RESOURCE,
+                            "no memory for %llu bytes of %s", (unsigned long long)bytes,
+                            pool->tag);
+    pool->held += bytes;
+    return CADRE_OK;
 }
 
-void cadre_zero_buffer_give(struct cadre_self *self, struct cadre_buf *buf,
-                            const char *tag, uint32_t keep)
+void cadre_zero_buffer_give(struct cadre_self *self, struct zero_pool *pool,
+                            struct cadre_buf *buf, uint32_t keep)
 {
     uint64_t bytes = buf->count * cadre_dtype_size(buf->dtype);
     struct zero_spare *grown = NULL;
     if (!buf->data)
         return;
     if (keep)
-        grown = realloc(self->spare, (self->n_spare + 1u) * sizeof *grown);
+        grown = realloc(pool->spare, (pool->n_spare + 1u) * sizeof *grown);
     if (grown) {
-        self->spare = grown;
-        self->spare[self->n_spare++] = (struct zero_spare){buf->data, bytes, tag};
+        pool->spare = grown;
+        pool->spare[pool->n_spare++] = (struct zero_spare){buf->data, bytes};
     } else {
         self->mem->free(self->host->ctx, buf->data);
+        pool->held -= bytes;
     }
     buf->data = NULL;
 }

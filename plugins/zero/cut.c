@@ -193,6 +193,19 @@ static void mark_lasting(struct cadre_self *self)
                 self->bucket[i].lasting = 1;
 }
 
+static cadre_status note_needs(struct cadre_self *self)
+{
+    self->needed = calloc((size_t)self->n_units * self->n_blocks + 1, 1);
+    if (!self->needed)
+        return CADRE_E_RESOURCE;
+    for (cadre_param_id i = 0; i < self->n_entries; i++) {
+        const struct zero_entry *entry = &self->entry[i];
+        if (entry->info.present && entry->info.unit < self->n_units)
+            self->needed[(size_t)entry->info.unit * self->n_blocks + entry->block] = 1;
+    }
+    return CADRE_OK;
+}
+
 static cadre_status make_room(struct cadre_self *self)
 {
     size_t n = self->n_entries + (size_t)1, stride = (size_t)self->ranks + 1;
@@ -225,6 +238,7 @@ cadre_status cadre_zero_cut(struct cadre_self *self, uint64_t range_unit)
     if (!rc) {
         make_buckets(self);
         mark_lasting(self);
+        rc = note_needs(self);
     }
     if (rc == CADRE_E_RESOURCE)
         cadre_refuse(self->host, rc, "no memory for the cut of %u entries",
@@ -239,6 +253,8 @@ void cadre_zero_uncut(struct cadre_self *self)
     free(self->bucket);
     free(self->flight);
     free(self->offsets);
+    free(self->needed);
+    self->needed = NULL;
     self->entry = NULL;
     self->block = NULL;
     self->bucket = NULL;

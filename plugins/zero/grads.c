@@ -7,10 +7,13 @@
  * the same units in the same order, so that is the same order on all. */
 #include "plugins/zero/zero.h"
 
+/* Bytes of a bucket, or of this rank's part of it. */
 static uint64_t bytes_of(const struct cadre_self *self,
-                         const struct zero_bucket *bucket)
+                         const struct zero_bucket *bucket, int part)
 {
-    return bucket->count * cadre_dtype_size(self->entry[bucket->first].info.grad_dtype);
+    uint64_t mine = bucket->off[self->me + 1] - bucket->off[self->me];
+    return (part ? mine : bucket->count) *
+           cadre_dtype_size(self->entry[bucket->first].info.grad_dtype);
 }
 
 /* Does any of the bucket's entries belong to the unit? */
@@ -23,11 +26,11 @@ static int touches(const struct cadre_self *self, const struct zero_bucket *buck
     return 0;
 }
 
-uint64_t cadre_zero_grads_bytes(const struct cadre_self *self, uint64_t n)
+uint64_t cadre_zero_grads_bytes(const struct cadre_self *self, uint64_t n, int parts)
 {
     uint64_t most = 0, all = 0;
     for (uint32_t b = 0; b < self->n_buckets; b++)
-        all += bytes_of(self, &self->bucket[b]);
+        all += bytes_of(self, &self->bucket[b], parts);
     if (!self->each && n > 1)
         return all;
     for (uint32_t u = 0; u < self->n_units; u++) {
@@ -35,7 +38,7 @@ uint64_t cadre_zero_grads_bytes(const struct cadre_self *self, uint64_t n)
         for (uint32_t b = 0; b < self->n_buckets; b++)
             if (touches(self, &self->bucket[b], u) ||
                 (self->overlap && touches(self, &self->bucket[b], u + 1)))
-                bytes += bytes_of(self, &self->bucket[b]);
+                bytes += bytes_of(self, &self->bucket[b], parts);
         most = bytes > most ? bytes : most;
     }
     return most;
@@ -70,7 +73,8 @@ static cadre_status find_grads(struct cadre_self *self, struct zero_bucket *buck
             at += cadre_zero_begin(self, i, self->me);
         if (!whole.data)
             whole.data = buf.data;
-        if ((char *)buf.data != (char *)whole.data + at * cadre_dtype_size(buf.dtype))
+        if (!buf.data ||
+            (char *)buf.data != (char *)whole.data + at * cadre_dtype_size(buf.dtype))
             return cadre_refuse(self->host, CADRE_E_UNSUPPORTED,
                                 "the gradient of '%s' does not follow that of the "
                                 "entry before it",
@@ -132,10 +136,10 @@ static cadre_status finish_first(struct cadre_self *self)
     bucket->posted = 0;
     if (rc || self->stage == 1)
         return rc;
-    cadre_zero_buffer_give(self, &bucket->grad, ZERO_TAG_GRADS, bucket->lasting);
+    cadre_zero_buffer_give(self, &self->grads, &bucket->grad, bucket->lasting);
     if (self->each) {
         rc = self->param->add_leaf(self->host->ctx, bucket->first, &bucket->mine);
-        cadre_zero_buffer_give(self, &bucket->mine, ZERO_TAG_PARTS, bucket->lasting);
+        cadre_zero_buffer_give(self, &self->parts, &bucket->mine, bucket->lasting);
     }
     return rc;
 }
@@ -157,8 +161,8 @@ static cadre_status post(struct cadre_self *self, struct zero_bucket *bucket)
 {
     cadre_status rc = CADRE_OK;
     if (self->each)
-        rc = cadre_zero_buffer_take(self, bucket->mine.count, bucket->mine.dtype,
-                                    ZERO_TAG_PARTS, &bucket->mine);
+        rc = cadre_zero_buffer_take(self, &self->parts, bucket->mine.count,
+                                    bucket->mine.dtype, &bucket->mine);
     if (!rc)
         rc = self->comm->reduce_scatter(self->axis, "zero gradients", &bucket->grad,
                                         &bucket->mine, bucket->off, CADRE_SUM,
@@ -185,8 +189,8 @@ cadre_status cadre_zero_grads_open(struct cadre_self *self, uint32_t unit)
             rc = cadre_zero_grads_join(self);
         if (rc || bucket->grad.data)
             continue;
-        rc = cadre_zero_buffer_take(self, bucket->count, bucket->grad.dtype,
-                                    ZERO_TAG_GRADS, &bucket->grad);
+        rc = cadre_zero_buffer_take(self, &self->grads, bucket->count,
+                                    bucket->grad.dtype, &bucket->grad);
         if (!rc)
             rc = attach(self, bucket, 1);
     }

@@ -8,18 +8,13 @@
 /* Does the unit need the block? */
 static int needs(const struct cadre_self *self, uint32_t unit, uint32_t block)
 {
-    for (cadre_param_id i = 0; i < self->n_entries; i++) {
-        const struct zero_entry *entry = &self->entry[i];
-        if (entry->info.present && entry->info.unit == unit && entry->block == block)
-            return 1;
-    }
-    return 0;
+    return self->needed[(size_t)unit * self->n_blocks + block];
 }
 
-static int runs(const struct cadre_self *self, int64_t unit)
+static int runs(const struct cadre_self *self, uint32_t unit)
 {
-    for (cadre_param_id i = 0; i < self->n_entries; i++)
-        if (self->entry[i].info.present && self->entry[i].info.unit == unit)
+    for (uint32_t b = 0; b < self->n_blocks; b++)
+        if (needs(self, unit, b))
             return 1;
     return 0;
 }
@@ -31,7 +26,7 @@ static int64_t ahead(const struct cadre_self *self, uint32_t unit, int32_t next,
     if (next < 0)
         return -1;
     int64_t at = next > (int64_t)unit ? next + i : next - i;
-    return at >= 0 && runs(self, at) ? at : -1;
+    return at >= 0 && at < self->n_units && runs(self, (uint32_t)at) ? at : -1;
 }
 
 uint64_t cadre_zero_values_bytes(const struct cadre_self *self)
@@ -53,60 +48,60 @@ uint64_t cadre_zero_values_bytes(const struct cadre_self *self)
     return most;
 }
 
-/* Where the block's values lie, by the core's rule; the first that does not is refused
- * rather than trusted. */
+/* Values of an entry as the core keeps them: whole, or in stage 3 this rank's range. */
+static cadre_status get(struct cadre_self *self, cadre_param_id id,
+                        struct cadre_buf *buf)
+{
+    *buf = (struct cadre_buf){.struct_size = sizeof *buf};
+    return self->stage < 3
+               ? self->param->data(self->host->ctx, id, buf)
+               : self->param->shard(self->host->ctx, id, CADRE_KIND_PARAM, buf);
+}
+
+/* Where the core keeps the block: whole, or in stage 3 this rank's part of it. */
 static cadre_status find_values(struct cadre_self *self, struct zero_block *block)
 {
-    const char *base = NULL;
+    uint64_t start = self->stage < 3 ? 0 : block->off[self->me];
+    struct cadre_buf kept = {
+        .struct_size = sizeof kept,
+        .dtype = self->entry[block->first].info.dtype,
+        .count = block->count,
+    };
     for (cadre_param_id i = block->first; i <= block->last; i++) {
-        struct cadre_buf buf = {.struct_size = sizeof buf};
-        uint64_t begin = cadre_zero_begin(self, i, self->me);
-        uint64_t from = self->stage == 3 ? block->off[self->me] : 0;
-        uint64_t at = self->entry[i].at + (self->stage == 3 ? begin : 0) - from;
-        cadre_status rc =
-            self->stage == 3
-                ? self->param->shard(self->host->ctx, i, CADRE_KIND_PARAM, &buf)
-                : self->param->data(self->host->ctx, i, &buf);
+        struct cadre_buf buf;
+        uint64_t at = self->entry[i].at - start;
+        cadre_status rc = get(self, i, &buf);
         if (rc)
             return rc;
         if (buf.count == 0)
             continue;
-        if (!base) {
-            base = buf.data;
-            block->values = buf;
-        }
-        if ((const char *)buf.data != base + at * cadre_dtype_size(buf.dtype))
+        if (self->stage == 3)
+            at += cadre_zero_begin(self, i, self->me);
+        if (!kept.data)
+            kept.data = buf.data;
+        if (!buf.data ||
+            (char *)buf.data != (char *)kept.data + at * cadre_dtype_size(buf.dtype))
             return cadre_refuse(self->host, CADRE_E_UNSUPPORTED,
                                 "the values of '%s' do not follow those of the entry "
                                 "before it",
                                 self->entry[i].info.name);
     }
-    block->values.count = block->count;
-    block->mine = cadre_buf_slice(&block->values, 0, block->count);
+    uint64_t begin = block->off[self->me];
+    block->values = kept;
+    block->mine = cadre_buf_slice(&kept, self->stage < 3 ? begin : 0,
+                                  block->off[self->me + 1] - begin);
+    if (self->stage == 3)
+        block->values.data = NULL;
     return CADRE_OK;
 }
 
 cadre_status cadre_zero_values_bind(struct cadre_self *self)
 {
-    for (uint32_t b = 0; b < self->n_blocks; b++) {
-        struct zero_block *block = &self->block[b];
-        if (!block->held)
-            continue;
-        block->values = (struct cadre_buf){
-            .struct_size = sizeof block->values,
-            .dtype = self->entry[block->first].info.dtype,
-        };
-        cadre_status rc = find_values(self, block);
-        if (rc)
-            return rc;
-        uint64_t begin = block->off[self->me];
-        uint64_t count = block->off[self->me + 1] - begin;
-        block->mine =
-            cadre_buf_slice(&block->values, self->stage == 3 ? 0 : begin, count);
-        if (self->stage == 3)
-            block->values.data = NULL;
-    }
-    return CADRE_OK;
+    cadre_status rc = CADRE_OK;
+    for (uint32_t b = 0; !rc && b < self->n_blocks; b++)
+        if (self->block[b].held)
+            rc = find_values(self, &self->block[b]);
+    return rc;
 }
 
 static cadre_status join(struct cadre_self *self, struct zero_block *block)
@@ -136,8 +131,8 @@ static cadre_status gather(struct cadre_self *self, struct zero_block *block)
 {
     if (block->values.data)
         return CADRE_OK;
-    cadre_status rc = cadre_zero_buffer_take(self, block->count, block->values.dtype,
-                                             ZERO_TAG_VALUES, &block->values);
+    cadre_status rc = cadre_zero_buffer_take(self, &self->values, block->count,
+                                             block->values.dtype, &block->values);
     if (!rc)
         rc = self->comm->all_gather(self->axis, "zero parameters of a unit",
                                     &block->mine, &block->values, block->off, 0,
@@ -195,7 +190,7 @@ static cadre_status let_go(struct cadre_self *self, struct zero_block *block)
         rc = self->param->attach(self->host->ctx, i, NULL);
     block->attached = 0;
     if (!rc)
-        cadre_zero_buffer_give(self, &block->values, ZERO_TAG_VALUES, block->lasting);
+        cadre_zero_buffer_give(self, &self->values, &block->values, block->lasting);
     return rc;
 }
 

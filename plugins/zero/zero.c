@@ -61,7 +61,9 @@ static cadre_status read_options(struct cadre_self *self,
 static void destroy(struct cadre_self *self)
 {
     cadre_zero_uncut(self);
-    free(self->spare);
+    free(self->values.spare);
+    free(self->grads.spare);
+    free(self->parts.spare);
     free(self);
 }
 
@@ -72,6 +74,9 @@ static cadre_status create(const struct cadre_host *host,
     if (!self)
         return cadre_refuse(host, CADRE_E_RESOURCE, "no memory for the instance");
     self->host = host;
+    self->values.tag = "gathered parameters";
+    self->grads.tag = "gradient buckets";
+    self->parts.tag = "reduced gradients";
     cadre_status rc = fetch_services(self);
     if (!rc)
         rc = read_options(self, values);
@@ -121,13 +126,15 @@ static cadre_status place(struct cadre_self *self, const struct cadre_plan *plan
 static cadre_status tell_memory(struct cadre_self *self, const struct cadre_plan *plan)
 {
     uint64_t n = plan->microbatches / self->ranks;
+    struct zero_pool *const pools[] = {&self->values, &self->grads, &self->parts};
     cadre_status rc = CADRE_OK;
-    if (self->stage == 3)
-        rc = plan->memory(plan->h, CADRE_SPACE_DEVICE, cadre_zero_values_bytes(self),
-                          ZERO_TAG_VALUES);
-    if (!rc && self->stage >= 2)
-        rc = plan->memory(plan->h, CADRE_SPACE_DEVICE, cadre_zero_grads_bytes(self, n),
-                          ZERO_TAG_GRADS);
+    self->values.budget = self->stage == 3 ? cadre_zero_values_bytes(self) : 0;
+    self->grads.budget = self->stage >= 2 ? cadre_zero_grads_bytes(self, n, 0) : 0;
+    self->parts.budget = self->each ? cadre_zero_grads_bytes(self, n, 1) : 0;
+    for (size_t i = 0; !rc && i < sizeof pools / sizeof *pools; i++)
+        if (pools[i]->budget > 0)
+            rc = plan->memory(plan->h, CADRE_SPACE_DEVICE, pools[i]->budget,
+                              pools[i]->tag);
     return rc;
 }
 

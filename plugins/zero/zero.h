@@ -55,7 +55,15 @@ struct zero_bucket {
 struct zero_spare {
     void *data;
     uint64_t bytes;
+};
+
+/* Buffers of one tag: those in use and those that wait. */
+struct zero_pool {
     const char *tag;
+    uint64_t budget; /* bytes said in plan: to stay below them, what waits is let go */
+    uint64_t held; /* bytes of all */
+    struct zero_spare *spare;
+    uint32_t n_spare;
 };
 
 struct cadre_self {
@@ -78,9 +86,9 @@ struct cadre_self {
     struct zero_block *block;
     struct zero_bucket *bucket;
     uint64_t *offsets; /* storage of every off */
+    unsigned char *needed; /* (n_units, n_blocks) the unit's values are in the block */
     /* what goes on */
-    struct zero_spare *spare;
-    uint32_t n_spare;
+    struct zero_pool values, grads, parts;
     uint32_t *flight; /* ring (n_buckets): buckets in flight, in the order of posting */
     uint64_t n_posted, n_joined, last_pass; /* of buckets; posted before this pass */
 };
@@ -114,8 +122,9 @@ cadre_status cadre_zero_values_settle(struct cadre_self *self);
 
 /* ---- grads.c ---- */
 
-/* Most bytes of gradient buffers at any time, where a rank runs n micro-batches. */
-uint64_t cadre_zero_grads_bytes(const struct cadre_self *self, uint64_t n);
+/* Most bytes of gradient buffers at any time, where a rank runs n micro-batches; or of
+ * this rank's parts of them. */
+uint64_t cadre_zero_grads_bytes(const struct cadre_self *self, uint64_t n, int parts);
 cadre_status cadre_zero_grads_bind(struct cadre_self *self);
 void cadre_zero_grads_begin_step(struct cadre_self *self);
 /* Backward of a unit begins: its gradients have storage. */
@@ -128,16 +137,12 @@ cadre_status cadre_zero_grads_join(struct cadre_self *self);
 
 /* ---- buffers.c ---- */
 
-/* `count` elements accounted under `tag` (static text) in *buf. */
-cadre_status cadre_zero_buffer_take(struct cadre_self *self, uint64_t count,
-                                    uint32_t dtype, const char *tag,
+/* `count` elements in *buf. */
+cadre_status cadre_zero_buffer_take(struct cadre_self *self, struct zero_pool *pool,
+                                    uint64_t count, uint32_t dtype,
                                     struct cadre_buf *buf);
-/* Give it back; keep: it waits for the next of its size and tag. */
-void cadre_zero_buffer_give(struct cadre_self *self, struct cadre_buf *buf,
-                            const char *tag, uint32_t keep);
-
-#define ZERO_TAG_VALUES "gathered parameters"
-#define ZERO_TAG_GRADS "gradient buckets"
-#define ZERO_TAG_PARTS "reduced gradients"
+/* Give it back; keep: it waits for the next of its size. */
+void cadre_zero_buffer_give(struct cadre_self *self, struct zero_pool *pool,
+                            struct cadre_buf *buf, uint32_t keep);
 
 #endif

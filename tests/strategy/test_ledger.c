@@ -21,12 +21,18 @@ static void teardown(void)
     cadre_device_close(device);
 }
 
-static uint64_t bytes_of(const char *tag, uint32_t space)
+static const struct cadre_ledger_entry *entry_of(const char *tag, uint32_t space)
 {
     for (int i = 0; i < ledger.n; i++)
         if (ledger.entry[i].space == space && strcmp(ledger.entry[i].tag, tag) == 0)
-            return ledger.entry[i].bytes;
-    return 0;
+            return &ledger.entry[i];
+    ck_abort_msg("no entry '%s'", tag);
+    return NULL;
+}
+
+static uint64_t bytes_of(const char *tag, uint32_t space)
+{
+    return entry_of(tag, space)->bytes;
 }
 
 START_TEST(accounts_by_tag_and_space)
@@ -57,6 +63,9 @@ START_TEST(the_peak_is_of_the_whole_and_stays)
     }
     ck_assert_uint_eq(ledger.now_bytes, 0);
     ck_assert_uint_eq(ledger.peak_bytes, 1001);
+    ck_assert_uint_eq(entry_of("one", CADRE_SPACE_DEVICE)->peak_bytes, 1000);
+    ck_assert_uint_eq(entry_of("two", CADRE_SPACE_DEVICE)->peak_bytes, 1);
+    ck_assert_uint_eq(bytes_of("one", CADRE_SPACE_DEVICE), 0);
 }
 END_TEST
 
@@ -103,6 +112,20 @@ START_TEST(more_tags_than_rows_share_the_last)
         sum += ledger.entry[i].bytes;
     ck_assert_uint_eq(sum, CADRE_LEDGER_TAGS + 20);
     ck_assert_uint_eq(ledger.now_bytes, sum);
+    ck_assert_uint_eq(bytes_of("tag 46", CADRE_SPACE_DEVICE), 1);
+    ck_assert_uint_eq(bytes_of("other", CADRE_SPACE_DEVICE), 21);
+}
+END_TEST
+
+START_TEST(a_long_tag_is_one_row)
+{
+    char tag[200];
+    memset(tag, 'x', sizeof tag);
+    tag[sizeof tag - 1] = 0;
+    cadre_ledger_note(&ledger, CADRE_SPACE_DEVICE, 1, tag);
+    cadre_ledger_note(&ledger, CADRE_SPACE_DEVICE, 2, tag);
+    ck_assert_int_eq(ledger.n, 1);
+    ck_assert_uint_eq(ledger.entry[0].bytes, 3);
 }
 END_TEST
 
@@ -117,6 +140,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, too_much_is_refused_and_not_counted);
     tcase_add_test(tc, notes_count_without_memory);
     tcase_add_test(tc, more_tags_than_rows_share_the_last);
+    tcase_add_test(tc, a_long_tag_is_one_row);
     suite_add_tcase(s, tc);
     return s;
 }

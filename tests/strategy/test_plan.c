@@ -235,6 +235,12 @@ START_TEST(ranges_are_inside_their_parameter)
             "no such thing");
     memset(&said, 0, sizeof said);
     refused(one.abi.place_range(&one, 1, 4, 0, 0, 0), &said, "no such thing");
+    memset(&said, 0, sizeof said);
+    refused(one.abi.place_range(&one, 1, CADRE_KIND_GRAD, 0, 1, CADRE_SPACE_HOST),
+            &said, "only optimizer states can lie outside the device");
+    memset(&said, 0, sizeof said);
+    refused(one.abi.place_range(&one, 1, CADRE_KIND_OPT, 0, size, 3), &said,
+            "in space 3");
     ck_assert_int_eq(one.abi.place_range(&one, 1, CADRE_KIND_OPT, size, 0, 0),
                      CADRE_OK);
     ck_assert(plan.param[1].share[CADRE_KIND_OPT].placed);

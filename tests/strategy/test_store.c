@@ -151,6 +151,28 @@ START_TEST(initial_values_are_equal_under_a_cut)
 }
 END_TEST
 
+/* States in host memory are told apart, and lie in one piece there. */
+START_TEST(states_in_host_memory)
+{
+    struct cadre_ledger planned = {0};
+    place(1, CADRE_KIND_OPT, 0, 3);
+    place(3, CADRE_KIND_OPT, 0, 2);
+    plan.param[1].share[CADRE_KIND_OPT].space = CADRE_SPACE_HOST;
+    plan.param[3].share[CADRE_KIND_OPT].space = CADRE_SPACE_HOST;
+    cadre_store_note(model, &plan, CADRE_OPTIMIZER_ADAMW, &planned);
+    open_store(CADRE_OPTIMIZER_ADAMW, 1);
+    uint64_t host = 0;
+    for (int i = 0; i < ledger.n; i++)
+        if (ledger.entry[i].space == CADRE_SPACE_HOST)
+            host += ledger.entry[i].bytes;
+    ck_assert_uint_eq(host, 2 * (64 + 64)); /* two ranges, each padded, of two states */
+    ck_assert_uint_eq(planned.now_bytes, ledger.now_bytes);
+    ck_assert_ptr_eq(store.param[3].exp_avg, (char *)store.param[1].exp_avg + 64);
+    ck_assert_ptr_eq(store.param[3].exp_avg_sq, (char *)store.param[1].exp_avg_sq + 64);
+    ck_assert_ptr_nonnull(store.param[2].exp_avg);
+}
+END_TEST
+
 START_TEST(shares_of_the_optimizer)
 {
     place(1, CADRE_KIND_OPT, 4, 3);
@@ -200,6 +222,7 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, states_by_optimizer, 0, 2);
     tcase_add_test(tc, planned_is_taken);
     tcase_add_test(tc, initial_values_are_equal_under_a_cut);
+    tcase_add_test(tc, states_in_host_memory);
     tcase_add_test(tc, shares_of_the_optimizer);
     tcase_add_test(tc, what_other_ranks_run_takes_nothing);
     suite_add_tcase(s, tc);

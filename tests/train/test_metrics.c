@@ -81,7 +81,11 @@ END_TEST
 static json_t *summary(bool valid)
 {
     const double peaks[] = {1000, 2000};
+    uint64_t bytes[] = {600, 1600, 400, 400};
+    struct cadre_usage_row rows[] = {{"gradients", bytes}, {"loss", bytes + 2}};
+    const struct cadre_usage usage = {.ranks = 2, .n = 2, .row = rows};
     const struct cadre_run_totals totals = {.peak_bytes = peaks,
+                                            .usage = &usage,
                                             .comm_bytes = 12345,
                                             .comm_exposed_s = 0.125,
                                             .params = 77,
@@ -117,6 +121,11 @@ START_TEST(the_summary_has_every_field)
     ck_assert_double_eq(number(object, "valid_loss"), 2.25);
     ck_assert_uint_eq(json_array_size(peaks), 2);
     ck_assert_int_eq(json_integer_value(json_array_get(peaks, 1)), 2000);
+    const json_t *memory = json_object_get(object, "memory");
+    const json_t *gradients = json_object_get(memory, "gradients");
+    ck_assert_uint_eq(json_object_size(memory), 2);
+    ck_assert_uint_eq(json_array_size(gradients), 2);
+    ck_assert_int_eq(json_integer_value(json_array_get(gradients, 1)), 1600);
     ck_assert_double_eq(number(object, "comm_bytes"), 12345);
     ck_assert_double_eq(number(object, "comm_exposed_s"), 0.125);
     ck_assert_double_eq(number(object, "bubble_fraction"), 0);

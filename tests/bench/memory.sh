@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# tests/bench/memory.sh [BUILD]: the memory that ddp and zero promise against what they took.
+# Trains 2 steps of a model of 10.8 million parameters in fp32 under each, on 2 and 4 ranks,
+# and prints a table for docs/strategies.md: bytes a parameter of model states (parameters,
+# gradients, AdamW states; the mean and the largest over the ranks), and apart from them, in
+# MiB on the rank that took most, what the strategy buffers and what activations take. Fails
+# where a mean or a largest is more than 3 % from the promise.
+set -euo pipefail
+build=$(cd "${1:-build}" && pwd)
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+awk 'BEGIN {
+    x = 7
+    for (i = 0; i < 4000; i++) {
+        x = (x * 1103 + 12345) % 65536
+        printf "%c%s", 97 + x % 26, (x % 97 == 0) ? ".\n" : " "
+    }
+}' >"$tmp/text.txt"
+cat >"$tmp/run.ini" <<EOT
+[model]
+layers = 6
+channels = 384
+heads = 6
+context = 16
+[data]
+path = $tmp/text.txt
+cache = $tmp/cache
+[train]
+steps = 2
+global_batch = 4
+micro_batch = 1
+eval_batches = 1
+[checkpoint]
+every = 0
+EOT
+
+# Reads a pretty-printed summary.json.
+cat >"$tmp/row.awk" <<'EOT'
+/^ *"params":/ { params = $2 + 0 }
+/^ *"memory":/ { inside = 1; next }
+inside && /^ *}/ { inside = 0 }
+inside && /": \[/ { split($0, part, "\""); tag = part[2]; rank = 0 }
+inside && /^ *[0-9]+,?$/ {
+    kind = tag ~ /^(parameters|gradients|optimizer states( \(host\))?)$/ ? "states" \
+        : tag ~ /: / ? "buffers" : "rest"
+    sum[kind, rank] += $1
+    if (tag ~ /\(host\)$/)
+        sum["host", rank] += $1
+    if (++rank > ranks)
+        ranks = rank
+}
+function most(kind,    r, top)
+{
+    for (r = 0; r < ranks; r++)
+        if (sum[kind, r] > top)
+            top = sum[kind, r]
+    return top
+}
+END {
+    for (r = 0; r < ranks; r++)
+        mean += sum["states", r] / ranks / params
+    top = most("states") / params
+    mib = 1048576
+    printf "| %s | %.2f | %.2f | %.2f | %.3f | %.1f | %.1f | %.1f |\n", name, promised, mean,
+        top, mean / promised, most("host") / mib, most("buffers") / mib, most("rest") / mib
+    if (!(mean > 0.97 * promised && mean < 1.03 * promised && top < 1.03 * promised))
+        exit 1
+}
+EOT
+
+# measure RANKS PROMISED STACK [s.k=v]...: a line of the table.
+measure() {
+    local promised=$2 name=$3 args=(--set "strategy.stack=$3") set
+    promised=$(awk -v n="$1" "BEGIN { print $promised }")
+    shift 3
+    for set in "$@"; do
+        args+=(--set "$set")
+        name="$name, ${set#*.}"
+    done
+    if ! "$build/cadre" train "$tmp/run.ini" --out "$tmp/out" "${args[@]}" >/dev/null 2>"$tmp/log"; then
+        cat "$tmp/log" >&2
+        exit 1
+    fi
+    if ! awk -v name="$name" -v promised="$promised" -f "$tmp/row.awk" "$tmp/out/summary.json"; then
+        echo "$name takes more than 3 % more or less than it promises" >&2
+        exit 1
+    fi
+    rm -r "$tmp/out"
+}
+
+echo "| stack | promised, B/param | mean | largest | mean / promised | of it host, MiB |" \
+    "buffers, MiB | activations, MiB |"
+echo "|---|---|---|---|---|---|---|---|"
+measure 1 16 single
+for n in 2 4; do
+    measure $n 16 ddp:$n
+    measure $n '8 + 8 / n' zero:$n zero.stage=1
+    measure $n '4 + 12 / n' zero:$n zero.stage=2
+    measure $n '4 + 12 / n' zero:$n zero.stage=2 zero.reduce=microbatch
+    measure $n '16 / n' zero:$n zero.stage=3
+    measure $n '16 / n' zero:$n zero.stage=3 zero.reduce=microbatch
+    measure $n '16 / n' zero:$n zero.stage=3 zero.offload=optimizer
+done
