@@ -177,7 +177,7 @@ static cadre_status make_slices(struct cadre_rank *rank, struct cadre_error *err
     rank->norm_chunks = cadre_calloc(
         rank->n_norm_chunks * (apart ? (uint64_t)apart->size : 1), sizeof(double));
     size_t leaves = (size_t)(rank->spec->global_batch / rank->spec->micro_batch);
-    rank->losses = cadre_calloc(leaves + 1, sizeof(double));
+    rank->losses = cadre_calloc(leaves + CADRE_RANK_VOTES, sizeof(double));
     if (!rank->slices || !rank->norm_chunks || !rank->losses)
         return cadre_fail(err, CADRE_E_RESOURCE,
                           "no memory for the optimizer's tables");

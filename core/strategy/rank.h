@@ -43,9 +43,12 @@ struct cadre_step_report {
     double grad_norm; /* global, before clipping; of this rank's replica where they
                          train apart */
     double lr;
-    bool stop; /* some rank wanted to stop: equal on all ranks */
+    /* some rank's vote: equal on all ranks */
+    bool stop, saving, save_failed;
     struct cadre_step_times times;
 };
+
+enum { CADRE_RANK_VOTES = 3 };
 
 struct cadre_rank {
     const struct cadre_run_spec *spec;
@@ -63,7 +66,9 @@ struct cadre_rank {
     struct cadre_loader *loader;
     double *losses; /* (M) sums of the step's micro-batches, then votes to stop */
     bool asked_seconds; /* a plugin asked for unit_seconds */
-    bool wants_stop; /* this rank's vote, set by the caller before a step */
+    /* this rank's votes, set by the caller before a step: to stop; its checkpoint is
+     * still being written; it could not be written */
+    bool wants_stop, saving, save_failed;
     double *norm_chunks; /* sums of squares, all chunks of all owned parameters; a
                             block for each replica that trains apart */
     uint64_t n_norm_chunks;

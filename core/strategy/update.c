@@ -145,8 +145,8 @@ static const char *culprit(const struct cadre_rank *rank)
     return "?";
 }
 
-/* The step's loss from every rank's micro-batches, and whether somebody wants to stop:
- * one exchange for both, in which all but one rank's element is zero. */
+/* The step's loss from every rank's micro-batches, and the ranks' votes: one exchange
+ * for both; of a micro-batch's element all but one rank's are zero. */
 static cadre_status mean_loss(struct cadre_rank *rank, struct cadre_step_report *report)
 {
     const struct cadre_run_spec *spec = rank->spec;
@@ -154,12 +154,17 @@ static cadre_status mean_loss(struct cadre_rank *rank, struct cadre_step_report 
     int64_t targets = spec->model.classes > 0 ? 1 : spec->time;
     if (!cadre_rank_speaks_for_loss(rank))
         memset(rank->losses, 0, (size_t)leaves * sizeof(double));
-    rank->losses[leaves] = rank->wants_stop;
-    cadre_status rc =
-        cadre_rank_sum(rank, "losses", rank->losses, (uint64_t)leaves + 1);
+    const bool votes[CADRE_RANK_VOTES] = {rank->wants_stop, rank->saving,
+                                          rank->save_failed};
+    for (int v = 0; v < CADRE_RANK_VOTES; v++)
+        rank->losses[leaves + v] = votes[v];
+    cadre_status rc = cadre_rank_sum(rank, "losses", rank->losses,
+                                     (uint64_t)leaves + CADRE_RANK_VOTES);
     if (rc != CADRE_OK)
         return rc;
     report->stop = rank->losses[leaves] > 0;
+    report->saving = rank->losses[leaves + 1] > 0;
+    report->save_failed = rank->losses[leaves + 2] > 0;
     for (int64_t i = 0; i < leaves; i++)
         if (!isfinite(rank->losses[i]))
             return cadre_fail(

@@ -2,73 +2,92 @@
 #include "core/train/snapshot.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-#include "core/base/arena.h"
 #include "core/base/hash.h"
-#include "core/base/log.h"
 #include "core/base/memory.h"
-#include "core/base/path.h"
-#include "core/checkpoint/checkpoint.h"
 #include "core/checkpoint/hf.h"
 #include "core/train/snapshot_parts.h"
 #include "core/train/states.h"
-#include "core/tensor/dtype.h"
 
-struct saver {
-    struct cadre_rank *rank;
-    struct cadre_checkpoint_writer *writer;
-    bool failed; /* nothing more is written, but states are still gathered: others wait
-                  */
-    struct cadre_arena staging;
+/* ---- what a rank writes ---- */
+
+static cadre_status visit_slice(const struct cadre_rank *rank,
+                                const struct cadre_opt_slice *slice,
+                                cadre_snapshot_visit visit, void *arg,
+                                struct cadre_error *err)
+{
+    const struct {
+        enum cadre_checkpoint_part part;
+        const void *data;
+    } parts[] = {
+        {CADRE_CHECKPOINT_PARAM, cadre_store_opt_data(&rank->store, slice->param)},
+        {CADRE_CHECKPOINT_EXP_AVG, slice->exp_avg},
+        {CADRE_CHECKPOINT_EXP_AVG_SQ, slice->exp_avg_sq},
+    };
+    cadre_status rc = CADRE_OK;
+    for (int i = 0; rc == CADRE_OK && i <= cadre_snapshot_moments(rank->spec); i++) {
+        const struct cadre_snapshot_piece piece = {
+            .part = parts[i].part,
+            .name = rank->model->params[slice->param].name,
+            .param = slice->param,
+            .begin = slice->begin,
+            .count = slice->count,
+            .data = parts[i].data,
+        };
+        rc = visit(arg, &piece, err);
+    }
+    return rc;
+}
+
+/* Passes states by once something failed. */
+struct gate {
+    cadre_snapshot_visit visit;
+    void *arg;
+    bool shut;
 };
 
-static cadre_status write_part(struct saver *saver, enum cadre_checkpoint_part part,
-                               const struct cadre_opt_slice *slice, const void *data,
-                               struct cadre_error *err)
+static cadre_status visit_state(void *arg, const struct cadre_snapshot_piece *piece,
+                                struct cadre_error *err)
 {
-    struct cadre_rank *rank = saver->rank;
-    struct cadre_device *device = rank->device;
-    size_t bytes = slice->count * rank->store.elem_bytes;
-    size_t mark = cadre_arena_mark(&saver->staging);
-    char *host = cadre_arena_alloc(&saver->staging, bytes);
-    cadre_status rc = device->ops->to_host(device, host, data, bytes);
-    for (uint64_t done = 0, n, at; rc == CADRE_OK && done < slice->count; done += n) {
-        n = cadre_snapshot_run(rank->model, slice->param, slice->begin + done,
-                               slice->count - done, &at);
-        rc = cadre_checkpoint_write(saver->writer, part,
-                                    rank->model->params[slice->param].name, at, n,
-                                    host + done * rank->store.elem_bytes, err);
+    const struct gate *gate = arg;
+    return gate->shut ? CADRE_OK : gate->visit(gate->arg, piece, err);
+}
+
+cadre_status cadre_snapshot_each(struct cadre_rank *rank, struct cadre_states *states,
+                                 cadre_snapshot_visit visit, void *arg,
+                                 struct cadre_error *err)
+{
+    cadre_status rc = CADRE_OK;
+    for (size_t s = 0; rc == CADRE_OK && s < rank->n_slices; s++)
+        if (cadre_rank_speaks_for(rank, rank->slices[s].param))
+            rc = visit_slice(rank, &rank->slices[s], visit, arg, err);
+    struct gate gate = {visit, arg, rc != CADRE_OK};
+    cadre_status given =
+        cadre_states_give(states, visit_state, &gate, gate.shut ? NULL : err);
+    return rc == CADRE_OK ? given : rc;
+}
+
+cadre_status cadre_snapshot_write(const struct cadre_rank *rank,
+                                  struct cadre_checkpoint_writer *writer,
+                                  const struct cadre_snapshot_piece *piece,
+                                  struct cadre_error *err)
+{
+    const char *data = piece->data;
+    cadre_status rc = CADRE_OK;
+    for (uint64_t done = 0, n, at; rc == CADRE_OK && done < piece->count; done += n) {
+        n = cadre_snapshot_run(rank->model, piece->param, piece->begin + done,
+                               piece->count - done, &at);
+        rc = cadre_checkpoint_write(writer, piece->part, piece->name, at, n,
+                                    data + done * rank->store.elem_bytes, err);
     }
-    cadre_arena_release(&saver->staging, mark);
     return rc;
 }
 
-static cadre_status write_slices(struct saver *saver, struct cadre_error *err)
-{
-    struct cadre_rank *rank = saver->rank;
-    int moments = cadre_snapshot_moments(rank->spec);
-    cadre_status rc = CADRE_OK;
-    for (size_t s = 0; rc == CADRE_OK && s < rank->n_slices; s++) {
-        const struct cadre_opt_slice *slice = &rank->slices[s];
-        if (!cadre_rank_speaks_for(rank, slice->param))
-            continue;
-        const void *values = cadre_store_opt_data(&rank->store, slice->param);
-        rc = write_part(saver, CADRE_CHECKPOINT_PARAM, slice, values, err);
-        if (rc == CADRE_OK && moments > 0)
-            rc =
-                write_part(saver, CADRE_CHECKPOINT_EXP_AVG, slice, slice->exp_avg, err);
-        if (rc == CADRE_OK && moments > 1)
-            rc = write_part(saver, CADRE_CHECKPOINT_EXP_AVG_SQ, slice,
-                            slice->exp_avg_sq, err);
-    }
-    return rc;
-}
+/* ---- the files ---- */
 
 /* config.json beside the tensors makes the checkpoint a Hugging Face folder. */
 static cadre_status write_model_config(const struct cadre_run_spec *run,
-                                       const char *root, int64_t step,
-                                       struct cadre_error *err)
+                                       const char *dir, struct cadre_error *err)
 {
     const struct cadre_model_config *m = &run->model;
     bool llama = m->arch == CADRE_ARCH_LLAMA;
@@ -86,15 +105,11 @@ static cadre_status write_model_config(const struct cadre_run_spec *run,
         .norm_eps = m->norm_eps,
         .rope_theta = llama ? m->rope_theta : 0,
     };
-    char *dir = cadre_checkpoint_partial(root, (uint64_t)step);
-    cadre_status rc = dir ? cadre_hf_config_write(dir, &config, err)
-                          : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
-    free(dir);
-    return rc;
+    return cadre_hf_config_write(dir, &config, err);
 }
 
-static cadre_status commit(const struct cadre_spec *spec, const char *root,
-                           int64_t step, struct cadre_error *err)
+cadre_status cadre_snapshot_commit(const struct cadre_spec *spec, const char *root,
+                                   int64_t step, struct cadre_error *err)
 {
     char *text = NULL, data[17], batch[32];
     size_t size = 0;
@@ -127,9 +142,8 @@ static cadre_status commit(const struct cadre_spec *spec, const char *root,
     return rc;
 }
 
-/* [collective] Do all ranks report OK? A barrier too. */
-static cadre_status all_well(struct cadre_rank *rank, cadre_status mine,
-                             struct cadre_error *err)
+cadre_status cadre_snapshot_agree(struct cadre_rank *rank, cadre_status mine,
+                                  struct cadre_error *err)
 {
     double bad = mine != CADRE_OK;
     cadre_status rc = cadre_rank_sum(rank, "checkpoint vote", &bad, 1);
@@ -142,51 +156,9 @@ static cadre_status all_well(struct cadre_rank *rank, cadre_status mine,
     return CADRE_OK;
 }
 
-static cadre_status put_state(void *arg, const char *tensor, uint64_t begin,
-                              uint64_t count, const void *data, struct cadre_error *err)
-{
-    const struct saver *saver = arg;
-    if (saver->failed)
-        return CADRE_OK;
-    return cadre_checkpoint_write(saver->writer, CADRE_CHECKPOINT_STATE, tensor, begin,
-                                  count, data, err);
-}
-
-static cadre_status write_blobs(const struct cadre_states *states, const char *root,
-                                int64_t step, struct cadre_error *err)
-{
-    char *dir = cadre_checkpoint_partial(root, (uint64_t)step);
-    cadre_status rc = dir ? cadre_states_write_blobs(states, dir, err)
-                          : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
-    free(dir);
-    return rc;
-}
-
-static cadre_status write_own(struct cadre_rank *rank, struct cadre_states *states,
-                              const char *root, int64_t step, struct cadre_error *err)
-{
-    struct saver saver = {.rank = rank};
-    cadre_status rc = cadre_snapshot_staging(&saver.staging, rank, err);
-    if (rc == CADRE_OK)
-        rc = cadre_checkpoint_writer_open(root, (uint64_t)step, rank->index,
-                                          &saver.writer, err);
-    if (rc == CADRE_OK)
-        rc = write_slices(&saver, err);
-    saver.failed = rc != CADRE_OK;
-    cadre_status given =
-        cadre_states_give(states, put_state, &saver, saver.failed ? NULL : err);
-    rc = rc == CADRE_OK ? given : rc;
-    if (rc == CADRE_OK)
-        rc = write_blobs(states, root, step, err);
-    if (rc == CADRE_OK)
-        rc = cadre_checkpoint_sync(saver.writer, err);
-    cadre_checkpoint_writer_close(saver.writer);
-    cadre_arena_fini(&saver.staging);
-    return rc;
-}
-
-static cadre_status begin(struct cadre_rank *rank, const struct cadre_states *states,
-                          const char *root, int64_t step, struct cadre_error *err)
+cadre_status cadre_snapshot_begin(const struct cadre_rank *rank,
+                                  const struct cadre_states *states, const char *root,
+                                  int64_t step, struct cadre_error *err)
 {
     size_t n, n_states;
     const struct cadre_safetensors_spec *kept = cadre_states_table(states, &n_states);
@@ -195,9 +167,93 @@ static cadre_status begin(struct cadre_rank *rank, const struct cadre_states *st
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the tensor table");
     cadre_status rc = cadre_checkpoint_begin(root, (uint64_t)step, table, n,
                                              cadre_snapshot_moments(rank->spec), err);
-    if (rc == CADRE_OK && n_states > 0)
+    if (rc == CADRE_OK && n_states > 0) {
         rc = cadre_checkpoint_begin_states(root, (uint64_t)step, kept, n_states, err);
+        if (rc != CADRE_OK)
+            cadre_checkpoint_abandon(root, (uint64_t)step, NULL);
+    }
     free(table);
+    return rc;
+}
+
+cadre_status cadre_snapshot_seal(const struct cadre_rank *rank,
+                                 const struct cadre_states *states,
+                                 struct cadre_checkpoint_writer *writer,
+                                 const char *root, int64_t step,
+                                 struct cadre_error *err)
+{
+    char *dir = cadre_checkpoint_partial(root, (uint64_t)step);
+    cadre_status rc = dir ? cadre_states_write_blobs(states, dir, err)
+                          : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+    if (rc == CADRE_OK && rank->index == 0)
+        rc = write_model_config(rank->spec, dir, err);
+    if (rc == CADRE_OK)
+        rc = cadre_checkpoint_sync(writer, err);
+    free(dir);
+    return rc;
+}
+
+/* ---- saving at once ---- */
+
+struct direct {
+    const struct cadre_rank *rank;
+    struct cadre_checkpoint_writer *writer;
+    char *buffer; /* of a chunk, for what is on the device */
+};
+
+static cadre_status write_direct(void *arg, const struct cadre_snapshot_piece *piece,
+                                 struct cadre_error *err)
+{
+    const struct direct *direct = arg;
+    struct cadre_device *device = direct->rank->device;
+    size_t size = direct->rank->store.elem_bytes;
+    cadre_status rc = CADRE_OK;
+    if (piece->on_host)
+        return cadre_snapshot_write(direct->rank, direct->writer, piece, err);
+    for (uint64_t done = 0; rc == CADRE_OK && done < piece->count;) {
+        struct cadre_snapshot_piece part = *piece;
+        part.begin += done;
+        part.count -= done;
+        part.count = part.count < CADRE_STATES_CHUNK ? part.count : CADRE_STATES_CHUNK;
+        part.data = direct->buffer;
+        rc = device->ops->to_host(device, direct->buffer,
+                                  (const char *)piece->data + done * size,
+                                  part.count * size);
+        if (rc != CADRE_OK)
+            return cadre_fail(err, rc, "cannot copy '%s' from the device", piece->name);
+        rc = cadre_snapshot_write(direct->rank, direct->writer, &part, err);
+        done += part.count;
+    }
+    return rc;
+}
+
+static cadre_status refuse_visit(void *arg, const struct cadre_snapshot_piece *piece,
+                                 struct cadre_error *err)
+{
+    const cadre_status *rc = arg;
+    (void)piece, (void)err;
+    return *rc;
+}
+
+static cadre_status write_own(struct cadre_rank *rank, struct cadre_states *states,
+                              const char *root, int64_t step, struct cadre_error *err)
+{
+    struct direct direct = {.rank = rank};
+    direct.buffer = malloc(CADRE_STATES_CHUNK * rank->store.elem_bytes);
+    cadre_status rc = direct.buffer ? CADRE_OK
+                                    : cadre_fail(err, CADRE_E_RESOURCE,
+                                                 "no memory to write a checkpoint");
+    if (rc == CADRE_OK)
+        rc = cadre_checkpoint_writer_open(root, (uint64_t)step, rank->index,
+                                          &direct.writer, err);
+    if (rc == CADRE_OK)
+        rc = cadre_snapshot_each(rank, states, write_direct, &direct, err);
+    else
+        rc = cadre_snapshot_each(rank, states, refuse_visit, &rc, NULL);
+    if (rc == CADRE_OK)
+        rc = cadre_snapshot_seal(rank, states, direct.writer, root, step, err);
+    cadre_checkpoint_writer_close(direct.writer);
+    free(direct.buffer);
     return rc;
 }
 
@@ -212,16 +268,14 @@ cadre_status cadre_snapshot_save(struct cadre_rank *rank, const struct cadre_spe
     if (rc == CADRE_OK)
         rc = cadre_states_collect(rank, &states, err);
     if (rc == CADRE_OK && first)
-        rc = begin(rank, states, root, step, err);
-    rc = all_well(rank, rc, err);
+        rc = cadre_snapshot_begin(rank, states, root, step, err);
+    rc = cadre_snapshot_agree(rank, rc, err);
     if (rc == CADRE_OK) {
         rc = write_own(rank, states, root, step, err);
+        rc = cadre_snapshot_agree(rank, rc, err);
         if (rc == CADRE_OK && first)
-            rc = write_model_config(rank->spec, root, step, err);
-        rc = all_well(rank, rc, err);
-        if (rc == CADRE_OK && first)
-            rc = commit(spec, root, step, err);
-        rc = all_well(rank, rc, err);
+            rc = cadre_snapshot_commit(spec, root, step, err);
+        rc = cadre_snapshot_agree(rank, rc, err);
         if (rc != CADRE_OK && first)
             cadre_checkpoint_abandon(root, (uint64_t)step, NULL);
     }

@@ -4,7 +4,7 @@
 #define CADRE_TRAIN_SNAPSHOT_PARTS_H
 
 #include "core/base/arena.h"
-#include "core/checkpoint/safetensors.h"
+#include "core/checkpoint/checkpoint.h"
 #include "core/train/spec.h"
 
 /* The owned parameters in canonical layout; names are the model's. The caller frees it,
@@ -29,5 +29,58 @@ uint64_t cadre_snapshot_run(const struct cadre_model *model, uint32_t param,
 cadre_status cadre_snapshot_staging(struct cadre_arena *staging,
                                     const struct cadre_rank *rank,
                                     struct cadre_error *err);
+
+struct cadre_states;
+
+/* What one rank writes at once: elements [begin, begin + count) of the local part of a
+ * parameter, or of a state of the same shape. */
+struct cadre_snapshot_piece {
+    enum cadre_checkpoint_part part;
+    const char *name; /* of the tensor as the checkpoint's writer wants it */
+    uint32_t param;
+    uint64_t begin, count;
+    const void *data;
+    bool on_host; /* data is in host memory, else the device's */
+};
+
+typedef cadre_status (*cadre_snapshot_visit)(void *arg,
+                                             const struct cadre_snapshot_piece *piece,
+                                             struct cadre_error *err);
+
+/* [collective: world, quiesced] Show `visit` all that this rank has to write; after a
+ * visit that failed no other is made, but the ranks still combine their states, so none
+ * is left waiting. The pieces' names last as long as the model and the states. */
+cadre_status cadre_snapshot_each(struct cadre_rank *rank, struct cadre_states *states,
+                                 cadre_snapshot_visit visit, void *arg,
+                                 struct cadre_error *err);
+
+/* Write a piece that is in host memory to its logical places. [any thread] */
+cadre_status cadre_snapshot_write(const struct cadre_rank *rank,
+                                  struct cadre_checkpoint_writer *writer,
+                                  const struct cadre_snapshot_piece *piece,
+                                  struct cadre_error *err);
+
+/* The files of a checkpoint made. [one rank, any thread] */
+cadre_status cadre_snapshot_begin(const struct cadre_rank *rank,
+                                  const struct cadre_states *states, const char *root,
+                                  int64_t step, struct cadre_error *err);
+
+/* What is written beside the tensors: blobs, and the model's configuration by rank 0.
+ * Then all of the rank's is brought to the disk. [any thread] */
+cadre_status cadre_snapshot_seal(const struct cadre_rank *rank,
+                                 const struct cadre_states *states,
+                                 struct cadre_checkpoint_writer *writer,
+                                 const char *root, int64_t step,
+                                 struct cadre_error *err);
+
+/* The checkpoint published, once all ranks have sealed theirs. [one rank, any thread]
+ */
+cadre_status cadre_snapshot_commit(const struct cadre_spec *spec, const char *root,
+                                   int64_t step, struct cadre_error *err);
+
+/* [collective: world] Do all ranks report OK? A barrier too. Errors: `mine`, or
+ * CADRE_E_ABORTED where it is another's. */
+cadre_status cadre_snapshot_agree(struct cadre_rank *rank, cadre_status mine,
+                                  struct cadre_error *err);
 
 #endif

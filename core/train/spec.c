@@ -359,8 +359,10 @@ static cadre_status refuse_unbuilt(const struct cadre_options *o,
     static const struct {
         const char *key, *value;
     } unbuilt[] = {
-        {"comm.backend", "mpi"}, {"comm.backend", "nccl"}, {"checkpoint.async", "yes"},
-        {"log.trace", "yes"},    {"run.elastic", "yes"},
+        {"comm.backend", "mpi"},
+        {"comm.backend", "nccl"},
+        {"log.trace", "yes"},
+        {"run.elastic", "yes"},
     };
     for (size_t i = 0; i < sizeof unbuilt / sizeof unbuilt[0]; i++) {
         const char *raw = cadre_options_raw(o, unbuilt[i].key);

@@ -12,7 +12,7 @@
 #define CADRE_TRAIN_STATES_H
 
 #include "core/checkpoint/checkpoint.h"
-#include "core/strategy/rank.h"
+#include "core/train/snapshot_parts.h"
 
 #define CADRE_STATES_CHUNK ((uint64_t)1 << 18)
 #define CADRE_STATES_BLOB_BYTES ((uint64_t)64000000)
@@ -32,9 +32,10 @@ void cadre_states_destroy(struct cadre_states *states);
 const struct cadre_safetensors_spec *
 cadre_states_table(const struct cadre_states *states, size_t *n);
 
-/* Takes elements [begin, begin + count) of a tensor of the table, from host memory. */
-typedef cadre_status (*cadre_states_put)(void *arg, const char *tensor, uint64_t begin,
-                                         uint64_t count, const void *data,
+/* Takes elements of the local part of a parameter's state, from host memory that is
+ * gone afterwards. The name lasts as long as the states. */
+typedef cadre_status (*cadre_states_put)(void *arg,
+                                         const struct cadre_snapshot_piece *piece,
                                          struct cadre_error *err);
 
 /* [collective: world, quiesced] Hand what this rank has to write of the tensors to

@@ -39,19 +39,23 @@ static void give(struct giver *g, const struct cadre_states_call *call, uint64_t
                  uint64_t n)
 {
     const struct cadre_rank *rank = g->states->rank;
-    const char *data = g->buffer;
     char name[CADRE_CHECKPOINT_NAME];
+    struct cadre_snapshot_piece piece = {
+        .part = CADRE_CHECKPOINT_STATE,
+        .param = call->param,
+        .begin = at,
+        .count = n,
+        .data = g->buffer,
+        .on_host = true,
+    };
     cadre_status rc = cadre_states_name(rank->model->params[call->param].name,
                                         rank->chain.link[call->link].plugin->name,
                                         call->key, name, g->put_err);
-    while (rc == CADRE_OK && g->put_rc == CADRE_OK && n > 0) {
-        uint64_t logical;
-        uint64_t run = cadre_snapshot_run(rank->model, call->param, at, n, &logical);
-        rc = g->put(g->arg, name, logical, run, data, g->put_err);
-        data += run * rank->store.elem_bytes;
-        at += run;
-        n -= run;
-    }
+    for (size_t i = 0; rc == CADRE_OK && i < g->states->n_table; i++)
+        if (strcmp(g->states->names[i], name) == 0)
+            piece.name = g->states->names[i];
+    if (rc == CADRE_OK && g->put_rc == CADRE_OK)
+        rc = g->put(g->arg, &piece, g->put_err);
     if (g->put_rc == CADRE_OK)
         g->put_rc = rc;
 }

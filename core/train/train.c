@@ -15,6 +15,7 @@
 #include "core/train/metrics.h"
 #include "core/train/progress.h"
 #include "core/train/rundir.h"
+#include "core/train/saver.h"
 #include "core/train/snapshot.h"
 #include "core/train/stop.h"
 
@@ -55,17 +56,20 @@ static bool due(int64_t step, int64_t every, bool last)
     return last || (every > 0 && step % every == 0);
 }
 
-static cadre_status one_step(struct cadre_rank *rank, const struct run *run,
-                             int64_t step, struct recorder *recorder, bool *stop,
+static cadre_status one_step(struct cadre_rank *rank, struct cadre_saver *saver,
+                             const struct run *run, int64_t step,
+                             struct recorder *recorder, bool *stop,
                              struct cadre_valid_result *valid, struct cadre_error *err)
 {
     const struct cadre_options *o = run->spec->options;
     struct cadre_step_report report = {0};
     cadre_status rc;
     rank->wants_stop = cadre_stop_requested();
+    cadre_saver_vote(saver);
     rc = cadre_rank_step(rank, (uint64_t)step, &report);
     if (rc != CADRE_OK)
         return cadre_fail(err, rc, "%s", rank->failure.text);
+    CADRE_TRY(cadre_saver_turn(saver, &report, err));
     valid->has = false;
     bool last = step == run->spec->steps;
     *stop = report.stop && !last; /* after the last step there is nothing to stop */
@@ -79,7 +83,7 @@ static cadre_status one_step(struct cadre_rank *rank, const struct run *run,
     }
     if (due(step, cadre_options_i64(o, "checkpoint.every"), last || *stop)) {
         CADRE_TRY(quiesce(rank, err));
-        CADRE_TRY(cadre_snapshot_save(rank, run->spec, step, err));
+        CADRE_TRY(cadre_saver_save(saver, step, last || *stop, err));
     }
 fail:
     return rc;
@@ -119,14 +123,15 @@ static cadre_status summarise(struct cadre_rank *rank, const struct run *run,
     return rc;
 }
 
-static cadre_status train_loop(struct cadre_rank *rank, const struct run *run,
-                               struct recorder *recorder, struct cadre_error *err)
+static cadre_status train_loop(struct cadre_rank *rank, struct cadre_saver *saver,
+                               const struct run *run, struct recorder *recorder,
+                               struct cadre_error *err)
 {
     struct cadre_valid_result valid = {0};
     bool stop = false;
     cadre_status rc = CADRE_OK;
     for (int64_t step = run->first_step + 1; step <= run->spec->steps && !stop; step++)
-        CADRE_TRY(one_step(rank, run, step, recorder, &stop, &valid, err));
+        CADRE_TRY(one_step(rank, saver, run, step, recorder, &stop, &valid, err));
     CADRE_TRY(quiesce(rank, err));
     CADRE_TRY(summarise(rank, run, recorder, &valid, err));
     if (stop)
@@ -151,15 +156,15 @@ static cadre_status fill(struct cadre_rank *rank, const struct run *run,
     return rc;
 }
 
-static cadre_status record(struct cadre_rank *rank, const struct run *run,
-                           struct cadre_error *err)
+static cadre_status record(struct cadre_rank *rank, struct cadre_saver *saver,
+                           const struct run *run, struct cadre_error *err)
 {
     struct recorder recorder = {0};
     cadre_status rc = cadre_metrics_open(run->spec, &recorder.metrics, err);
     if (rc != CADRE_OK)
         return rc;
     cadre_progress_init(&recorder.progress, run->spec, run->first_step);
-    rc = train_loop(rank, run, &recorder, err);
+    rc = train_loop(rank, saver, run, &recorder, err);
     cadre_progress_fini(&recorder.progress);
     cadre_metrics_close(recorder.metrics);
     return rc;
@@ -195,6 +200,7 @@ static cadre_status tell_failure(struct cadre_comm *world, int rank, cadre_statu
 static cadre_status run_rank(const struct run *run, int index, struct cadre_comm *world,
                              struct cadre_error *err)
 {
+    struct cadre_saver *saver = NULL;
     struct cadre_rank rank;
     cadre_status rc = cadre_rank_plan(&rank, &run->spec->run, index, err);
     if (rc == CADRE_OK) {
@@ -202,9 +208,12 @@ static cadre_status run_rank(const struct run *run, int index, struct cadre_comm
         if (rc == CADRE_OK)
             rc = fill(&rank, run, err);
         if (rc == CADRE_OK)
-            rc = index == 0 ? record(&rank, run, err)
-                            : train_loop(&rank, run, NULL, err);
+            rc = cadre_saver_create(&rank, run->spec, &saver, err);
+        if (rc == CADRE_OK)
+            rc = index == 0 ? record(&rank, saver, run, err)
+                            : train_loop(&rank, saver, run, NULL, err);
         rc = tell_failure(world, index, rc, err);
+        cadre_saver_destroy(saver);
         if (rc != CADRE_OK)
             cadre_chain_abort(&rank.chain);
         cadre_rank_fini(&rank);
@@ -357,6 +366,9 @@ cadre_status cadre_train_dry_run(struct cadre_spec *spec, FILE *out,
                     (unsigned long long)cadre_model_count(rank.model),
                     (long long)spec->steps, (long long)spec->run.global_batch,
                     (long long)spec->run.time);
+        if (cadre_options_bool(spec->options, "checkpoint.async"))
+            cadre_ledger_note(&rank.plan.planned, CADRE_SPACE_HOST,
+                              cadre_saver_bytes(&rank), "checkpoint staging");
         cadre_rank_print(&rank, out);
         cadre_rank_fini(&rank);
     }

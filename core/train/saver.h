@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A rank's saving of checkpoints, at once or beside training (checkpoint.async).
+ *
+ * Beside training, a save copies what the rank has to write to host memory (the
+ * ledger's "checkpoint staging": its own bytes, no more) and returns. A thread of each
+ * rank then works in three phases: rank 0 makes the files; every rank writes its part;
+ * rank 0 publishes. The ranks go on to the next phase together, at the first step
+ * boundary where all are ready; the votes ride on the exchange of losses, so no step
+ * waits. */
+#ifndef CADRE_TRAIN_SAVER_H
+#define CADRE_TRAIN_SAVER_H
+
+#include "core/train/spec.h"
+
+struct cadre_saver; /* of one rank; [exec] unless said otherwise */
+
+/* A saver of a bound rank, which outlives it. Errors: CADRE_E_RESOURCE. */
+cadre_status cadre_saver_create(struct cadre_rank *rank, const struct cadre_spec *spec,
+                                struct cadre_saver **out, struct cadre_error *err);
+
+/* Waits for this rank's own thread; a checkpoint that is not yet published is given up,
+ * and removed by the next that is made. NULL is allowed. */
+void cadre_saver_destroy(struct cadre_saver *saver);
+
+/* [collective: world, quiesced] Save the state after `step`, once what is still being
+ * saved is done. `now`: it is published on return, whatever checkpoint.async says.
+ * Errors: as cadre_snapshot_save, also of the one before. */
+cadre_status cadre_saver_save(struct cadre_saver *saver, int64_t step, bool now,
+                              struct cadre_error *err);
+
+/* Set the rank's votes for the step to come (struct cadre_rank: saving, save_failed).
+ */
+void cadre_saver_vote(const struct cadre_saver *saver);
+
+/* [every rank, after the step] Go on as the votes of all say. Errors: some rank could
+ * not write; nothing is left of that checkpoint. */
+cadre_status cadre_saver_turn(struct cadre_saver *saver,
+                              const struct cadre_step_report *report,
+                              struct cadre_error *err);
+
+/* [collective: world] Until nothing is being saved any more. Errors: as turn. */
+cadre_status cadre_saver_finish(struct cadre_saver *saver, struct cadre_error *err);
+
+/* Host memory that a planned rank's saver takes beside training, without the states of
+ * strategies. */
+uint64_t cadre_saver_bytes(const struct cadre_rank *rank);
+
+#endif
