@@ -87,7 +87,7 @@ static cadre_status read_options(struct cadre_self *self,
     self->balance = values->str(values->h, "balance");
     self->chunks = (uint32_t)values->i64(values->h, "chunks");
     while (self->schedule < sizeof names / sizeof *names &&
-           strcmp(schedule, names[self->schedule]))
+           strcmp(schedule, names[self->schedule]) != 0)
         self->schedule++;
     if (self->schedule == sizeof names / sizeof *names)
         return cadre_refuse(self->host, CADRE_E_INVALID,
@@ -212,8 +212,9 @@ static cadre_status plan_chunks(struct cadre_self *self, const struct cadre_plan
 static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
 {
     struct pipeline_wire *wire = &self->wire;
-    uint64_t microbatches = CADRE_HAS(plan, rank_microbatches) ? plan->rank_microbatches
-                                                               : plan->microbatches;
+    uint64_t microbatches = plan->microbatches; /* more than needed, of an older host */
+    if (plan->struct_size > offsetof(struct cadre_plan, rank_microbatches))
+        microbatches = plan->rank_microbatches;
     wire->axis = self->mesh->axis(self->host->ctx, "pp");
     wire->rank = (uint32_t)self->mesh->rank(wire->axis);
     wire->shape = (struct pipeline_shape){
