@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Unit 0: token embedding, with learned positions in GPT-2 form. Under tensor
  * parallelism the vocabulary is split; the rank that holds a row's token adds its
- * position too and the others give zero, so the joint's sum holds both once. */
+ * position too and the others give zero, so the joint's sum holds both once. Where rows
+ * are cut, a rank keeps its own, and gathers all gradients. */
 #include "core/model/unit.h"
 
 struct buffers {
@@ -64,10 +65,14 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
     embed.wte = cadre_unit_param(u, EMBED_WTE);
     if (has_positions(u))
         embed.wpe = cadre_unit_param(u, EMBED_WPE);
-    embed.out = is_split(u) ? cadre_partial(u, b.partial, y) : y;
+    bool apart = is_split(u) || u->model->rows_cut;
+    embed.out = apart ? cadre_partial(u, b.partial, y) : y;
     CADRE_TRY(u->ops->embed_fwd(u->device, &embed));
     if (is_split(u))
         CADRE_TRY(cadre_complete(u, CADRE_JOINT_EMBED_OUT, false, embed.out, y, u->C));
+    else if (u->model->rows_cut)
+        CADRE_TRY(u->ops->copy(u->device, y, cadre_own_rows(u, embed.out),
+                               (size_t)(u->R * u->C) * u->element));
 fail:
     return rc;
 }
@@ -79,7 +84,7 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
     struct buffers b = carve(u, bytes);
     (void)x;
     (void)dx;
-    return u->ops->copy(u->device, b.dy, dy, (size_t)(u->N * u->C) * u->element);
+    return cadre_gather_copy(u, CADRE_JOINT_EMBED_OUT, dy, b.dy);
 }
 
 static cadre_status backward_weight(const struct cadre_unit *u, const void *x)

@@ -2,7 +2,10 @@
 /* The GPT-2 block (Radford et al. 2019), pre-norm:
  *   x1 = x + proj(attention(qkv(ln1(x))));  y = x1 + out(gelu(fc(ln2(x1)))).
  * Under tensor parallelism qkv and fc are split by columns, proj and out by rows
- * (Shoeybi et al. 2019); their biases are added after the joint, once. */
+ * (Shoeybi et al. 2019); their biases are added after the joint, once. Where rows are
+ * cut, norms and sums work on the own rows, the norms' outputs are gathered before qkv
+ * and fc, and again for their weight gradients, and those of proj's and out's inputs in
+ * backward (Korthikanti et al. 2022). */
 #include "core/model/unit.h"
 
 struct buffers {
@@ -18,14 +21,14 @@ static void carve(const struct cadre_unit *u, struct buffers *b,
     struct cadre_carver saved = cadre_carver_of(u, CADRE_UNIT_SAVED);
     struct cadre_carver douts = cadre_carver_of(u, CADRE_UNIT_DOUTS);
     struct cadre_carver scratch = cadre_carver_of(u, CADRE_UNIT_SCRATCH);
-    b->ln1 = cadre_carve(&saved, u->N * u->C);
-    b->stats1 = cadre_carve(&saved, u->N * 2);
+    b->ln1 = cadre_carve(&saved, u->R * u->C);
+    b->stats1 = cadre_carve(&saved, u->R * 2);
     b->qkv = cadre_carve(&saved, u->N * u->Q);
     b->lse = cadre_carve(&saved, u->N * u->H);
     b->attn = cadre_carve(&saved, u->N * u->A);
-    b->x1 = cadre_carve(&saved, u->N * u->C);
-    b->ln2 = cadre_carve(&saved, u->N * u->C);
-    b->stats2 = cadre_carve(&saved, u->N * 2);
+    b->x1 = cadre_carve(&saved, u->R * u->C);
+    b->ln2 = cadre_carve(&saved, u->R * u->C);
+    b->stats2 = cadre_carve(&saved, u->R * 2);
     b->pre = cadre_carve(&saved, u->N * u->F);
     b->act = cadre_carve(&saved, u->N * u->F);
     b->dy = cadre_carve(&douts, u->N * u->C);
@@ -100,7 +103,7 @@ static cadre_status row_split(const struct cadre_unit *u,
     CADRE_TRY(cadre_linear_fwd(u, lin, in, partial, CADRE_EPILOGUE_NONE, NULL));
     CADRE_TRY(cadre_complete(u, joint, false, partial, sum, u->C));
     CADRE_TRY(u->ops->add(u->device, u->dtype, sum,
-                          cadre_unit_param(u, (uint32_t)lin->bias), residual, sum, u->N,
+                          cadre_unit_param(u, (uint32_t)lin->bias), residual, sum, u->R,
                           u->C));
 fail:
     return rc;
@@ -112,15 +115,18 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
     struct cadre_linear qkv = qkv_of(u), proj = proj_of(u), fc = fc_of(u),
                         out = out_of(u);
     struct cadre_attention att = cadre_packed_attention(u, b.qkv, b.attn, b.lse);
+    const void *in;
     cadre_status rc;
 
     CADRE_TRY(cadre_norm_layer_fwd(u, GPT2_LN1_W, x, b.ln1, b.stats1));
-    CADRE_TRY(cadre_linear_fwd(u, &qkv, b.ln1, b.qkv, CADRE_EPILOGUE_BIAS, NULL));
+    CADRE_TRY(cadre_gather(u, CADRE_JOINT_ATTN_IN, false, b.ln1, b.whole, &in));
+    CADRE_TRY(cadre_linear_fwd(u, &qkv, in, b.qkv, CADRE_EPILOGUE_BIAS, NULL));
     CADRE_TRY(u->ops->attention_fwd(u->device, &att));
     CADRE_TRY(row_split(u, &proj, CADRE_JOINT_ATTN_OUT, b.attn, x, b.partial, b.x1));
 
     CADRE_TRY(cadre_norm_layer_fwd(u, GPT2_LN2_W, b.x1, b.ln2, b.stats2));
-    CADRE_TRY(cadre_linear_fwd(u, &fc, b.ln2, b.act, CADRE_EPILOGUE_BIAS_GELU, b.pre));
+    CADRE_TRY(cadre_gather(u, CADRE_JOINT_MLP_IN, false, b.ln2, b.whole, &in));
+    CADRE_TRY(cadre_linear_fwd(u, &fc, in, b.act, CADRE_EPILOGUE_BIAS_GELU, b.pre));
     CADRE_TRY(row_split(u, &out, CADRE_JOINT_MLP_OUT, b.act, b.x1, b.partial, y));
 fail:
     return rc;
@@ -134,27 +140,30 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
                         out = out_of(u);
     struct cadre_attention att = cadre_packed_attention(u, b.qkv, b.attn, b.lse);
     void *partial = cadre_partial(u, b.partial, b.whole);
-    size_t rows_bytes = (size_t)(u->N * u->C) * u->element;
+    void *dx1 = u->model->rows_cut ? dx : b.dx1;
+    const void *all;
     cadre_status rc;
     att.dout = b.dattn;
     att.dq = b.dqkv;
     att.dk = cadre_unit_at(u, b.dqkv, u->A);
     att.dv = cadre_unit_at(u, b.dqkv, 2 * u->A);
 
-    CADRE_TRY(u->ops->copy(u->device, b.dy, dy, rows_bytes));
+    CADRE_TRY(cadre_gather_copy(u, CADRE_JOINT_MLP_OUT, dy, b.dy));
     CADRE_TRY(cadre_linear_bwd_input(u, &out, b.dy, b.dpre, 0));
     CADRE_TRY(
         u->ops->gelu_bwd(u->device, u->dtype, b.pre, b.dpre, b.dpre, u->N * u->F));
     CADRE_TRY(cadre_linear_bwd_input(u, &fc, b.dpre, partial, 0));
     CADRE_TRY(cadre_complete(u, CADRE_JOINT_MLP_IN, true, partial, b.whole, u->C));
-    CADRE_TRY(
-        cadre_norm_layer_bwd(u, GPT2_LN2_W, b.x1, b.stats2, b.whole, b.dy, b.dx1));
+    CADRE_TRY(cadre_norm_layer_bwd(u, GPT2_LN2_W, b.x1, b.stats2, b.whole,
+                                   cadre_own_rows(u, b.dy), dx1));
+    CADRE_TRY(cadre_gather(u, CADRE_JOINT_ATTN_OUT, true, dx1, b.dx1, &all));
 
     CADRE_TRY(cadre_linear_bwd_input(u, &proj, b.dx1, b.dattn, 0));
     CADRE_TRY(u->ops->attention_bwd(u->device, &att));
     CADRE_TRY(cadre_linear_bwd_input(u, &qkv, b.dqkv, partial, 0));
     CADRE_TRY(cadre_complete(u, CADRE_JOINT_ATTN_IN, true, partial, b.whole, u->C));
-    CADRE_TRY(cadre_norm_layer_bwd(u, GPT2_LN1_W, x, b.stats1, b.whole, b.dx1, dx));
+    CADRE_TRY(cadre_norm_layer_bwd(u, GPT2_LN1_W, x, b.stats1, b.whole,
+                                   cadre_own_rows(u, b.dx1), dx));
 fail:
     return rc;
 }
@@ -165,11 +174,14 @@ static cadre_status backward_weight(const struct cadre_unit *u, const void *x)
     struct cadre_linear qkv = qkv_of(u), proj = proj_of(u), fc = fc_of(u),
                         out = out_of(u);
     cadre_status rc;
+    const void *in;
     (void)x;
     CADRE_TRY(cadre_linear_bwd_weight(u, &out, b.act, b.dy));
-    CADRE_TRY(cadre_linear_bwd_weight(u, &fc, b.ln2, b.dpre));
+    CADRE_TRY(cadre_gather(u, CADRE_JOINT_MLP_IN, true, b.ln2, b.whole, &in));
+    CADRE_TRY(cadre_linear_bwd_weight(u, &fc, in, b.dpre));
     CADRE_TRY(cadre_linear_bwd_weight(u, &proj, b.attn, b.dx1));
-    CADRE_TRY(cadre_linear_bwd_weight(u, &qkv, b.ln1, b.dqkv));
+    CADRE_TRY(cadre_gather(u, CADRE_JOINT_ATTN_IN, true, b.ln1, b.whole, &in));
+    CADRE_TRY(cadre_linear_bwd_weight(u, &qkv, in, b.dqkv));
 fail:
     return rc;
 }

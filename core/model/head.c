@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The last unit: final norm, projection, softmax cross-entropy. The language-model head
  * scores every row over the vocabulary, which tensor parallelism splits; a
- * classification head scores the last row of each sequence and is not split. Backward
+ * classification head scores the last row of each sequence and is not split. Where rows
+ * are cut, the norm works on the own rows, and the projection gathers them. Backward
  * overwrites the logits with their gradient, so no second buffer of that size exists.
  */
 #include "core/model/unit.h"
@@ -35,8 +36,8 @@ static struct buffers carve(const struct cadre_unit *u,
     struct cadre_carver scratch = cadre_carver_of(u, CADRE_UNIT_SCRATCH);
     int64_t rows = rows_of(u);
     struct buffers b = {
-        .norm = cadre_carve(&saved, u->N * u->C),
-        .stats = cadre_carve(&saved, u->N * 2),
+        .norm = cadre_carve(&saved, u->R * u->C),
+        .stats = cadre_carve(&saved, u->R * 2),
         .logits = cadre_carve(&saved, rows * width_of(u)),
         .max = cadre_carve(&saved, rows),
         .sum = cadre_carve(&saved, rows * 2),
@@ -124,10 +125,12 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
     struct buffers b = buffers_of(u);
     struct cadre_linear projection = projection_of(u);
     struct cadre_xent xent = xent_of(u, &b);
+    const void *in;
     cadre_status rc;
     (void)y;
     CADRE_TRY(cadre_norm_layer_fwd(u, 0, x, b.norm, b.stats));
-    CADRE_TRY(cadre_linear_fwd(u, &projection, scored_rows(u, b.norm), b.logits,
+    CADRE_TRY(cadre_gather(u, CADRE_JOINT_HEAD_IN, false, b.norm, b.whole, &in));
+    CADRE_TRY(cadre_linear_fwd(u, &projection, scored_rows(u, in), b.logits,
                                CADRE_EPILOGUE_NONE, NULL));
     if (u->pass->joint && !is_classifier(u))
         CADRE_TRY(split_statistics(u, &b));
@@ -155,7 +158,8 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
         cadre_linear_bwd_input(u, &projection, b.logits, scored_rows(u, partial), 0));
     if (!whole)
         CADRE_TRY(cadre_complete(u, CADRE_JOINT_HEAD_IN, true, partial, b.whole, u->C));
-    CADRE_TRY(cadre_norm_layer_bwd(u, 0, x, b.stats, b.whole, NULL, dx));
+    CADRE_TRY(cadre_norm_layer_bwd(
+        u, 0, x, b.stats, whole ? cadre_own_rows(u, b.whole) : b.whole, NULL, dx));
 fail:
     return rc;
 }
@@ -164,8 +168,13 @@ static cadre_status backward_weight(const struct cadre_unit *u, const void *x)
 {
     struct buffers b = buffers_of(u);
     struct cadre_linear projection = projection_of(u);
+    const void *in;
+    cadre_status rc;
     (void)x;
-    return cadre_linear_bwd_weight(u, &projection, scored_rows(u, b.norm), b.logits);
+    CADRE_TRY(cadre_gather(u, CADRE_JOINT_HEAD_IN, true, b.norm, b.whole, &in));
+    CADRE_TRY(cadre_linear_bwd_weight(u, &projection, scored_rows(u, in), b.logits));
+fail:
+    return rc;
 }
 
 const void *cadre_head_logits(const struct cadre_model *model,

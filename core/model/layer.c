@@ -120,7 +120,7 @@ static struct cadre_norm norm_of(const struct cadre_unit *unit, uint32_t weight)
     bool layer = unit->model->config.arch == CADRE_ARCH_GPT2;
     return (struct cadre_norm){
         .dtype = unit->dtype,
-        .rows = unit->N,
+        .rows = unit->R,
         .channels = unit->C,
         .layer = layer,
         .eps = unit->model->config.norm_eps,
@@ -199,8 +199,37 @@ cadre_status cadre_complete(const struct cadre_unit *unit, enum cadre_joint join
                             int64_t channels)
 {
     const struct cadre_pass *pass = unit->pass;
+    bool loss = joint == CADRE_JOINT_LOSS_MAX || joint == CADRE_JOINT_LOSS_SUM;
     if (!pass->joint)
         return CADRE_OK;
-    return pass->joint(pass->hook_arg, joint, backward, partial, whole, unit->N,
-                       channels);
+    return pass->joint(pass->hook_arg, joint, backward,
+                       unit->model->rows_cut && !loss ? CADRE_JOINT_SCATTER
+                                                      : CADRE_JOINT_WHOLE,
+                       partial, whole, unit->N, channels);
+}
+
+cadre_status cadre_gather(const struct cadre_unit *unit, enum cadre_joint joint,
+                          bool backward, const void *own, void *spare, const void **all)
+{
+    const struct cadre_pass *pass = unit->pass;
+    *all = unit->model->rows_cut ? spare : own;
+    if (!unit->model->rows_cut)
+        return CADRE_OK;
+    return pass->joint(pass->hook_arg, joint, backward, CADRE_JOINT_GATHER, own, spare,
+                       unit->N, unit->C);
+}
+
+cadre_status cadre_gather_copy(const struct cadre_unit *unit, enum cadre_joint joint,
+                               const void *own, void *all)
+{
+    const void *gathered;
+    if (unit->model->rows_cut)
+        return cadre_gather(unit, joint, true, own, all, &gathered);
+    return unit->ops->copy(unit->device, all, own,
+                           (size_t)(unit->N * unit->C) * unit->element);
+}
+
+void *cadre_own_rows(const struct cadre_unit *unit, const void *all)
+{
+    return cadre_unit_at(unit, all, unit->begin * unit->C);
 }

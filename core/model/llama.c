@@ -18,14 +18,14 @@ static void carve(const struct cadre_unit *u, struct buffers *b,
     struct cadre_carver saved = cadre_carver_of(u, CADRE_UNIT_SAVED);
     struct cadre_carver douts = cadre_carver_of(u, CADRE_UNIT_DOUTS);
     struct cadre_carver scratch = cadre_carver_of(u, CADRE_UNIT_SCRATCH);
-    b->norm1 = cadre_carve(&saved, u->N * u->C);
-    b->stats1 = cadre_carve(&saved, u->N * 2);
+    b->norm1 = cadre_carve(&saved, u->R * u->C);
+    b->stats1 = cadre_carve(&saved, u->R * 2);
     b->qkv = cadre_carve(&saved, u->N * u->Q);
     b->lse = cadre_carve(&saved, u->N * u->H);
     b->attn = cadre_carve(&saved, u->N * u->A);
-    b->x1 = cadre_carve(&saved, u->N * u->C);
-    b->norm2 = cadre_carve(&saved, u->N * u->C);
-    b->stats2 = cadre_carve(&saved, u->N * 2);
+    b->x1 = cadre_carve(&saved, u->R * u->C);
+    b->norm2 = cadre_carve(&saved, u->R * u->C);
+    b->stats2 = cadre_carve(&saved, u->R * 2);
     b->gate = cadre_carve(&saved, u->N * u->F);
     b->up = cadre_carve(&saved, u->N * u->F);
     b->act = cadre_carve(&saved, u->N * u->F);
@@ -123,7 +123,7 @@ static cadre_status row_split(const struct cadre_unit *u,
     cadre_status rc;
     CADRE_TRY(cadre_linear_fwd(u, lin, in, partial, CADRE_EPILOGUE_NONE, NULL));
     CADRE_TRY(cadre_complete(u, joint, false, partial, sum, u->C));
-    CADRE_TRY(u->ops->add(u->device, u->dtype, sum, NULL, residual, sum, u->N, u->C));
+    CADRE_TRY(u->ops->add(u->device, u->dtype, sum, NULL, residual, sum, u->R, u->C));
 fail:
     return rc;
 }
@@ -135,12 +135,14 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
                         down = down_of(u);
     struct cadre_attention att = cadre_packed_attention(u, b.qkv, b.attn, b.lse);
     struct packed qkv[3];
+    const void *in;
     cadre_status rc;
     packed_of(u, qkv);
 
     CADRE_TRY(cadre_norm_layer_fwd(u, LLAMA_NORM1_W, x, b.norm1, b.stats1));
+    CADRE_TRY(cadre_gather(u, CADRE_JOINT_ATTN_IN, false, b.norm1, b.whole, &in));
     for (int i = 0; i < 3; i++)
-        CADRE_TRY(cadre_linear_fwd(u, &qkv[i].linear, b.norm1,
+        CADRE_TRY(cadre_linear_fwd(u, &qkv[i].linear, in,
                                    cadre_unit_at(u, b.qkv, qkv[i].offset),
                                    CADRE_EPILOGUE_NONE, NULL));
     CADRE_TRY(rope(u, b.qkv, false));
@@ -148,8 +150,9 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
     CADRE_TRY(row_split(u, &o, CADRE_JOINT_ATTN_OUT, b.attn, x, b.partial, b.x1));
 
     CADRE_TRY(cadre_norm_layer_fwd(u, LLAMA_NORM2_W, b.x1, b.norm2, b.stats2));
-    CADRE_TRY(cadre_linear_fwd(u, &gate, b.norm2, b.gate, CADRE_EPILOGUE_NONE, NULL));
-    CADRE_TRY(cadre_linear_fwd(u, &up, b.norm2, b.up, CADRE_EPILOGUE_NONE, NULL));
+    CADRE_TRY(cadre_gather(u, CADRE_JOINT_MLP_IN, false, b.norm2, b.whole, &in));
+    CADRE_TRY(cadre_linear_fwd(u, &gate, in, b.gate, CADRE_EPILOGUE_NONE, NULL));
+    CADRE_TRY(cadre_linear_fwd(u, &up, in, b.up, CADRE_EPILOGUE_NONE, NULL));
     CADRE_TRY(
         u->ops->swiglu_fwd(u->device, u->dtype, b.gate, b.up, b.act, u->N * u->F));
     CADRE_TRY(row_split(u, &down, CADRE_JOINT_MLP_OUT, b.act, b.x1, b.partial, y));
@@ -157,7 +160,9 @@ fail:
     return rc;
 }
 
-static cadre_status mlp_backward(const struct cadre_unit *u, const struct buffers *b)
+/* dx1 becomes the gradient of x1, own rows. */
+static cadre_status mlp_backward(const struct cadre_unit *u, const struct buffers *b,
+                                 void *dx1)
 {
     struct cadre_linear gate = gate_of(u), up = up_of(u), down = down_of(u);
     void *partial = cadre_partial(u, b->partial, b->whole);
@@ -168,8 +173,8 @@ static cadre_status mlp_backward(const struct cadre_unit *u, const struct buffer
     CADRE_TRY(cadre_linear_bwd_input(u, &gate, b->dgate, partial, 0));
     CADRE_TRY(cadre_linear_bwd_input(u, &up, b->dup, partial, 1));
     CADRE_TRY(cadre_complete(u, CADRE_JOINT_MLP_IN, true, partial, b->whole, u->C));
-    CADRE_TRY(cadre_norm_layer_bwd(u, LLAMA_NORM2_W, b->x1, b->stats2, b->whole, b->dy,
-                                   b->dx1));
+    CADRE_TRY(cadre_norm_layer_bwd(u, LLAMA_NORM2_W, b->x1, b->stats2, b->whole,
+                                   cadre_own_rows(u, b->dy), dx1));
 fail:
     return rc;
 }
@@ -181,7 +186,9 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
     struct cadre_linear o = o_of(u);
     struct cadre_attention att = cadre_packed_attention(u, b.qkv, b.attn, b.lse);
     void *partial = cadre_partial(u, b.partial, b.whole);
+    void *dx1 = u->model->rows_cut ? dx : b.dx1;
     struct packed qkv[3];
+    const void *all;
     cadre_status rc;
     packed_of(u, qkv);
     att.dout = b.wide;
@@ -189,8 +196,9 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
     att.dk = cadre_unit_at(u, b.dqkv, qkv[1].offset);
     att.dv = cadre_unit_at(u, b.dqkv, qkv[2].offset);
 
-    CADRE_TRY(u->ops->copy(u->device, b.dy, dy, (size_t)(u->N * u->C) * u->element));
-    CADRE_TRY(mlp_backward(u, &b));
+    CADRE_TRY(cadre_gather_copy(u, CADRE_JOINT_MLP_OUT, dy, b.dy));
+    CADRE_TRY(mlp_backward(u, &b, dx1));
+    CADRE_TRY(cadre_gather(u, CADRE_JOINT_ATTN_OUT, true, dx1, b.dx1, &all));
     CADRE_TRY(cadre_linear_bwd_input(u, &o, b.dx1, b.wide, 0));
     CADRE_TRY(u->ops->attention_bwd(u->device, &att));
     CADRE_TRY(rope(u, b.dqkv, true));
@@ -199,7 +207,8 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
                                          cadre_unit_at(u, b.dqkv, qkv[i].offset),
                                          partial, i > 0));
     CADRE_TRY(cadre_complete(u, CADRE_JOINT_ATTN_IN, true, partial, b.whole, u->C));
-    CADRE_TRY(cadre_norm_layer_bwd(u, LLAMA_NORM1_W, x, b.stats1, b.whole, b.dx1, dx));
+    CADRE_TRY(cadre_norm_layer_bwd(u, LLAMA_NORM1_W, x, b.stats1, b.whole,
+                                   cadre_own_rows(u, b.dx1), dx));
 fail:
     return rc;
 }
@@ -210,15 +219,18 @@ static cadre_status backward_weight(const struct cadre_unit *u, const void *x)
     struct cadre_linear o = o_of(u), gate = gate_of(u), up = up_of(u),
                         down = down_of(u);
     struct packed qkv[3];
+    const void *in;
     cadre_status rc;
     (void)x;
     packed_of(u, qkv);
     CADRE_TRY(cadre_linear_bwd_weight(u, &down, b.act, b.dy));
-    CADRE_TRY(cadre_linear_bwd_weight(u, &up, b.norm2, b.dup));
-    CADRE_TRY(cadre_linear_bwd_weight(u, &gate, b.norm2, b.dgate));
+    CADRE_TRY(cadre_gather(u, CADRE_JOINT_MLP_IN, true, b.norm2, b.whole, &in));
+    CADRE_TRY(cadre_linear_bwd_weight(u, &up, in, b.dup));
+    CADRE_TRY(cadre_linear_bwd_weight(u, &gate, in, b.dgate));
     CADRE_TRY(cadre_linear_bwd_weight(u, &o, b.attn, b.dx1));
+    CADRE_TRY(cadre_gather(u, CADRE_JOINT_ATTN_IN, true, b.norm1, b.whole, &in));
     for (int i = 3; i-- > 0;)
-        CADRE_TRY(cadre_linear_bwd_weight(u, &qkv[i].linear, b.norm1,
+        CADRE_TRY(cadre_linear_bwd_weight(u, &qkv[i].linear, in,
                                           cadre_unit_at(u, b.dqkv, qkv[i].offset)));
 fail:
     return rc;

@@ -61,6 +61,7 @@ struct cadre_param {
     bool decay; /* weight decay applies: 2 or more dimensions */
     enum cadre_split_kind split;
     int32_t split_dim; /* the dimension that `split` cuts, -1 for NONE */
+    bool norm; /* belongs to a norm, whose gradient adds over the rows it saw */
     enum cadre_init_kind init;
     double init_std;
     void *data; /* (local) dtype; read on every op call, NULL while detached */
@@ -69,6 +70,9 @@ struct cadre_param {
 struct cadre_model {
     struct cadre_model_config config;
     int tp_rank, tp_size; /* 0 and 1 without tensor parallelism */
+    /* Sequence parallelism (Korthikanti et al. 2022): outside of attention and MLP each
+     * tensor rank holds its own rows of an activation. False after create. */
+    bool rows_cut;
     int64_t heads, kv_heads, hidden; /* local */
     int64_t vocab_begin, vocab; /* local slice of the embedding and the LM head */
     uint32_t n_units; /* layers + 2 */
@@ -101,8 +105,15 @@ void cadre_model_init_range(const struct cadre_model *model, uint32_t index,
 uint64_t cadre_param_logical(const struct cadre_param *param, int tp_rank, int tp_size,
                              uint64_t element);
 
+/* The first of the N rows of an activation that tensor rank `rank` holds where rows are
+ * cut; rank tp_size has N. */
+int64_t cadre_model_row(const struct cadre_model *model, int64_t N, int rank);
+/* Of N rows, those this rank holds between units: all of them unless rows are cut. */
+int64_t cadre_model_rows(const struct cadre_model *model, int64_t N);
+
 /* Points where a partial result may have to be completed over the tensor axis. `in` and
- * `out` are distinct (rows, channels) buffers unless no one claims the joint. */
+ * `out` are distinct buffers unless no one claims the joint. Where rows are cut, the
+ * forward of *_IN and the backward of *_OUT gather rows, EMBED_OUT and HEAD_IN too. */
 enum cadre_joint {
     CADRE_JOINT_EMBED_OUT, /* forward: sum of vocabulary slices */
     CADRE_JOINT_ATTN_IN, /* backward: sum of dX */
@@ -113,6 +124,14 @@ enum cadre_joint {
     CADRE_JOINT_LOSS_MAX, /* forward: (rows, 1) maximum */
     /* forward: (rows, 2) as two planes, sums of exponentials then picked logits */
     CADRE_JOINT_LOSS_SUM,
+};
+
+/* What a joint does with its (rows, channels) values; a rank's own rows are those of
+ * cadre_model_row. */
+enum cadre_joint_form {
+    CADRE_JOINT_WHOLE, /* out = sum (or maximum) of in */
+    CADRE_JOINT_SCATTER, /* out (own rows) = sum of in */
+    CADRE_JOINT_GATHER, /* out = in (own rows) of all ranks */
 };
 
 /* What the caller supplies to a unit on one micro-batch. */
@@ -135,7 +154,8 @@ struct cadre_pass {
     /* NULL: no joint is split. Fills out from in for the joints that need it in this
      * direction and is not called for the others. */
     cadre_status (*joint)(void *arg, enum cadre_joint joint, bool backward,
-                          const void *in, void *out, int64_t rows, int64_t channels);
+                          enum cadre_joint_form form, const void *in, void *out,
+                          int64_t rows, int64_t channels);
 };
 
 /* Bytes of the buffers in cadre_pass for a unit, each a multiple of 64. */
@@ -153,7 +173,8 @@ size_t cadre_unit_scratch_bytes(const struct cadre_model *, uint32_t unit, int64
  *
  * x (N, C) is the unit's input (NULL for the embedding), y (N, C) its output (NULL for
  * the head, whose result is loss_rows and, in `saved`, what backward needs). x must
- * still hold its values in backward. */
+ * still hold its values in backward. Where rows are cut, x, y and their gradients are
+ * (own rows, C). */
 cadre_status cadre_unit_forward(const struct cadre_model *, uint32_t unit,
                                 const struct cadre_pass *, const void *x, void *y);
 /* dy (N, C): gradient of y (NULL for the head); dx (N, C): gradient of x (NULL for the

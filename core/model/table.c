@@ -35,6 +35,7 @@ struct row {
     int split_dim;
     enum cadre_init_kind init;
     bool residual; /* projects onto the residual stream: smaller initial values */
+    bool norm;
 };
 
 #define NONE CADRE_SPLIT_NONE, -1
@@ -42,20 +43,21 @@ struct row {
 #define ROW(dim) CADRE_SPLIT_ROW, dim
 #define QKV(dim) CADRE_SPLIT_QKV, dim
 #define VOCAB CADRE_SPLIT_VOCAB, 0
-#define NORMAL CADRE_INIT_NORMAL, false
-#define RESIDUAL CADRE_INIT_NORMAL, true
-#define ONE CADRE_INIT_ONE, false
-#define ZERO CADRE_INIT_ZERO, false
+#define NORMAL CADRE_INIT_NORMAL, false, false
+#define RESIDUAL CADRE_INIT_NORMAL, true, false
+#define ZERO CADRE_INIT_ZERO, false, false
+#define NORM_W NONE, CADRE_INIT_ONE, false, true
+#define NORM_B NONE, CADRE_INIT_ZERO, false, true
 
 static const struct row gpt2_block[GPT2_BLOCK_PARAMS] = {
-    [GPT2_LN1_W] = {"ln_1.weight", SIZE_C, SIZE_NONE, NONE, ONE},
-    [GPT2_LN1_B] = {"ln_1.bias", SIZE_C, SIZE_NONE, NONE, ZERO},
+    [GPT2_LN1_W] = {"ln_1.weight", SIZE_C, SIZE_NONE, NORM_W},
+    [GPT2_LN1_B] = {"ln_1.bias", SIZE_C, SIZE_NONE, NORM_B},
     [GPT2_QKV_W] = {"attn.c_attn.weight", SIZE_C, SIZE_3C, QKV(1), NORMAL},
     [GPT2_QKV_B] = {"attn.c_attn.bias", SIZE_3C, SIZE_NONE, QKV(0), ZERO},
     [GPT2_PROJ_W] = {"attn.c_proj.weight", SIZE_C, SIZE_C, ROW(0), RESIDUAL},
     [GPT2_PROJ_B] = {"attn.c_proj.bias", SIZE_C, SIZE_NONE, NONE, ZERO},
-    [GPT2_LN2_W] = {"ln_2.weight", SIZE_C, SIZE_NONE, NONE, ONE},
-    [GPT2_LN2_B] = {"ln_2.bias", SIZE_C, SIZE_NONE, NONE, ZERO},
+    [GPT2_LN2_W] = {"ln_2.weight", SIZE_C, SIZE_NONE, NORM_W},
+    [GPT2_LN2_B] = {"ln_2.bias", SIZE_C, SIZE_NONE, NORM_B},
     [GPT2_FC_W] = {"mlp.c_fc.weight", SIZE_C, SIZE_F, COLUMN(1), NORMAL},
     [GPT2_FC_B] = {"mlp.c_fc.bias", SIZE_F, SIZE_NONE, COLUMN(0), ZERO},
     [GPT2_OUT_W] = {"mlp.c_proj.weight", SIZE_F, SIZE_C, ROW(0), RESIDUAL},
@@ -63,12 +65,12 @@ static const struct row gpt2_block[GPT2_BLOCK_PARAMS] = {
 };
 
 static const struct row llama_block[LLAMA_BLOCK_PARAMS] = {
-    [LLAMA_NORM1_W] = {"input_layernorm.weight", SIZE_C, SIZE_NONE, NONE, ONE},
+    [LLAMA_NORM1_W] = {"input_layernorm.weight", SIZE_C, SIZE_NONE, NORM_W},
     [LLAMA_Q_W] = {"self_attn.q_proj.weight", SIZE_C, SIZE_C, COLUMN(0), NORMAL},
     [LLAMA_K_W] = {"self_attn.k_proj.weight", SIZE_KV, SIZE_C, COLUMN(0), NORMAL},
     [LLAMA_V_W] = {"self_attn.v_proj.weight", SIZE_KV, SIZE_C, COLUMN(0), NORMAL},
     [LLAMA_O_W] = {"self_attn.o_proj.weight", SIZE_C, SIZE_C, ROW(1), RESIDUAL},
-    [LLAMA_NORM2_W] = {"post_attention_layernorm.weight", SIZE_C, SIZE_NONE, NONE, ONE},
+    [LLAMA_NORM2_W] = {"post_attention_layernorm.weight", SIZE_C, SIZE_NONE, NORM_W},
     [LLAMA_GATE_W] = {"mlp.gate_proj.weight", SIZE_F, SIZE_C, COLUMN(0), NORMAL},
     [LLAMA_UP_W] = {"mlp.up_proj.weight", SIZE_F, SIZE_C, COLUMN(0), NORMAL},
     [LLAMA_DOWN_W] = {"mlp.down_proj.weight", SIZE_C, SIZE_F, ROW(1), RESIDUAL},
@@ -79,13 +81,12 @@ static const struct row gpt2_wte = {"transformer.wte.weight", SIZE_V, SIZE_C, VO
 static const struct row gpt2_wpe = {"transformer.wpe.weight", SIZE_T, SIZE_C, NONE,
                                     NORMAL};
 static const struct row gpt2_norm_w = {"transformer.ln_f.weight", SIZE_C, SIZE_NONE,
-                                       NONE, ONE};
-static const struct row gpt2_norm_b = {"transformer.ln_f.bias", SIZE_C, SIZE_NONE, NONE,
-                                       ZERO};
+                                       NORM_W};
+static const struct row gpt2_norm_b = {"transformer.ln_f.bias", SIZE_C, SIZE_NONE,
+                                       NORM_B};
 static const struct row llama_wte = {"model.embed_tokens.weight", SIZE_V, SIZE_C, VOCAB,
                                      NORMAL};
-static const struct row llama_norm_w = {"model.norm.weight", SIZE_C, SIZE_NONE, NONE,
-                                        ONE};
+static const struct row llama_norm_w = {"model.norm.weight", SIZE_C, SIZE_NONE, NORM_W};
 static const struct row lm_head = {"lm_head.weight", SIZE_V, SIZE_C, VOCAB, NORMAL};
 static const struct row score = {"score.weight", SIZE_K, SIZE_C, NONE, NORMAL};
 
@@ -132,6 +133,7 @@ static void append(struct cadre_model *model, uint32_t unit, const char *prefix,
     param->split_dim = whole ? -1 : row->split_dim;
     if (param->split_dim >= 0)
         param->local.dim[param->split_dim] /= (uint64_t)model->tp_size;
+    param->norm = row->norm;
     param->init = row->init;
     param->init_std = INIT_STD;
     if (row->residual)
@@ -340,6 +342,19 @@ uint64_t cadre_model_count(const struct cadre_model *model)
         if (model->params[i].tied_to < 0)
             count += cadre_shape_count(&model->params[i].shape);
     return count;
+}
+
+int64_t cadre_model_row(const struct cadre_model *model, int64_t N, int rank)
+{
+    return N * rank / model->tp_size;
+}
+
+int64_t cadre_model_rows(const struct cadre_model *model, int64_t N)
+{
+    if (!model->rows_cut)
+        return N;
+    return cadre_model_row(model, N, model->tp_rank + 1) -
+           cadre_model_row(model, N, model->tp_rank);
 }
 
 uint32_t cadre_table_first(const struct cadre_model *model, uint32_t unit)

@@ -46,6 +46,12 @@ struct cadre_unit cadre_unit_of(const struct cadre_model *model, uint32_t index,
         .G = model->kv_heads,
         .F = model->hidden,
     };
+    unit.begin = 0;
+    unit.R = cadre_model_rows(model, unit.N);
+    if (model->rows_cut && pass)
+        unit.begin = cadre_model_row(model, unit.N, model->tp_rank);
+    else if (model->rows_cut)
+        unit.R = (unit.N + model->tp_size - 1) / model->tp_size;
     unit.A = unit.H * unit.D;
     unit.Q = (unit.H + 2 * unit.G) * unit.D;
     unit.first = cadre_table_first(model, index);

@@ -23,6 +23,8 @@ struct cadre_unit {
     uint32_t dtype;
     size_t element; /* bytes of one */
     int64_t B, T, N, C, D; /* N = B*T, D = head size */
+    int64_t R, begin; /* own rows where rows are cut: R of them, from row `begin` on;
+                         else N, 0. For sizes alone R is the most a rank may have. */
     int64_t H, G, F; /* local heads, key/value heads, hidden */
     int64_t A, Q; /* local: H*D, and the packed width (H + 2*G) * D */
 };
@@ -110,7 +112,7 @@ cadre_status cadre_linear_bwd_weight(const struct cadre_unit *unit,
                                      const void *dy);
 
 /* The norm whose weight is parameter `weight` from unit->first (and its bias the next
- * one, in GPT-2 form), over all N rows. */
+ * one, in GPT-2 form), over the R own rows. */
 cadre_status cadre_norm_layer_fwd(const struct cadre_unit *unit, uint32_t weight,
                                   const void *x, void *y, void *stats);
 /* dx = d/dx + residual (may be NULL), and the norm's own gradients. */
@@ -126,10 +128,20 @@ struct cadre_attention cadre_packed_attention(const struct cadre_unit *unit,
  */
 void *cadre_partial(const struct cadre_unit *unit, void *spare, void *whole);
 /* Complete it over the tensor axis: whole = joint(partial). Nothing to do without one.
- */
+ * Where rows are cut, the own rows alone are written: whole is (R, channels). */
 cadre_status cadre_complete(const struct cadre_unit *unit, enum cadre_joint joint,
                             bool backward, const void *partial, void *whole,
                             int64_t channels);
+/* *all (N, C) = the rows that each rank has in `own` (R, C): `own` itself unless rows
+ * are cut, else gathered into spare (N, C). */
+cadre_status cadre_gather(const struct cadre_unit *unit, enum cadre_joint joint,
+                          bool backward, const void *own, void *spare,
+                          const void **all);
+/* A copy of such rows: all (N, C) = own (R, C) of every rank. */
+cadre_status cadre_gather_copy(const struct cadre_unit *unit, enum cadre_joint joint,
+                               const void *own, void *all);
+/* The own rows inside of a buffer (N, C). */
+void *cadre_own_rows(const struct cadre_unit *unit, const void *all);
 
 /* Index of the first parameter of a unit. */
 uint32_t cadre_table_first(const struct cadre_model *model, uint32_t unit);

@@ -94,7 +94,8 @@ static cadre_status hand_on(struct cadre_executor *exec, const struct cadre_eval
     int from = chunk_of(exec, unit), to = chunk_of(exec, unit + 1);
     if (from == to)
         return CADRE_OK;
-    uint64_t count = (uint64_t)(eval->batch * eval->time * model->config.channels);
+    int64_t rows = cadre_model_rows(model, eval->batch * eval->time);
+    uint64_t count = (uint64_t)(rows * model->config.channels);
     uint32_t dtype = model->config.dtype;
     void *x = to >= 0 ? exec->chunk[to].slot[0].x[0] : NULL;
     if (from >= 0 && to >= 0)

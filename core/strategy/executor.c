@@ -28,9 +28,12 @@ static size_t largest(const struct cadre_executor_config *config,
 
 static size_t activation_bytes(const struct cadre_executor_config *config)
 {
-    size_t bytes =
-        (size_t)(config->batch * config->time * config->model->config.channels) *
-        cadre_dtype_bytes(config->model->config.dtype);
+    const struct cadre_model *model = config->model;
+    int64_t rows = config->batch * config->time;
+    if (model->rows_cut) /* evaluation may cut fewer rows so that a rank gets more */
+        rows = (rows + model->tp_size - 1) / model->tp_size;
+    size_t bytes = (size_t)(rows * model->config.channels) *
+                   cadre_dtype_bytes(model->config.dtype);
     return (bytes + 63) / 64 * 64;
 }
 
@@ -139,7 +142,9 @@ static cadre_status make_shared(struct cadre_executor *exec)
                                          tokens * sizeof(double), "loss");
     exec->loss_host = cadre_calloc(tokens, sizeof(double));
     exec->host_tokens = cadre_calloc(2 * tokens, sizeof(int32_t));
-    if (!memory || !exec->loss_rows || !exec->loss_host || !exec->host_tokens)
+    exec->cuts = cadre_calloc((size_t)config->model->tp_size + 1, sizeof *exec->cuts);
+    if (!memory || !exec->loss_rows || !exec->loss_host || !exec->host_tokens ||
+        !exec->cuts)
         return CADRE_E_RESOURCE;
     exec->act_bytes = activation_bytes(config);
     exec->g = memory;
@@ -194,6 +199,7 @@ void cadre_executor_destroy(struct cadre_executor *exec)
     free(exec->chunk);
     free(exec->loss_host);
     free(exec->host_tokens);
+    free(exec->cuts);
     free(exec);
 }
 

@@ -52,6 +52,9 @@ cadre_status cadre_executor_backward(struct cadre_executor *exec,
                                      const struct cadre_pass_args *args,
                                      struct cadre_error *why);
 
+/* Elements of an activation between chunks: (N, C) of this rank's rows, not padded. */
+uint64_t cadre_executor_edge(const struct cadre_executor_config *config);
+
 /* The sequential schedule over one chunk: each micro-batch forward, then backward. */
 cadre_status cadre_executor_sequential(struct cadre_executor *exec,
                                        const struct cadre_step *step,

@@ -36,7 +36,8 @@ struct cadre_executor {
     double *loss_rows; /* device */
     double *loss_host;
     int32_t *host_tokens; /* (B, T) inputs, then (B, T) targets */
-    size_t act_bytes; /* (N, C), padded */
+    uint64_t *cuts; /* offsets of the joint being made, one a tensor rank and the end */
+    size_t act_bytes; /* (N, C) of this rank's rows, padded */
     uint64_t step;
     /* of the unit call being made, for the hooks */
     struct cadre_pass pass;

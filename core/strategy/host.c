@@ -59,6 +59,7 @@ static cadre_status param_info(struct cadre_ctx *ctx, cadre_param_id id,
         .split = (uint32_t)p->split,
         .split_dim = p->split_dim,
         .present = rank->plan.param && cadre_rank_plan_runs(&rank->plan, p->unit),
+        .partial = model->rows_cut && p->norm,
     };
     for (uint32_t d = 0; d < p->shape.ndim; d++) {
         info.shape[d] = p->shape.dim[d];
@@ -107,6 +108,17 @@ static cadre_status model_backward(struct cadre_ctx *ctx,
     return cadre_executor_backward(ctx->rank->exec, args, &ctx->rank->failure);
 }
 
+static uint64_t edge(struct cadre_ctx *ctx)
+{
+    const struct cadre_rank *rank = ctx->rank;
+    struct cadre_executor_config config = {
+        .model = rank->model,
+        .batch = rank->spec->micro_batch,
+        .time = rank->spec->time,
+    };
+    return cadre_executor_edge(&config);
+}
+
 static const struct cadre_model_svc model_service = {
     .struct_size = sizeof model_service,
     .n_params = n_params,
@@ -115,6 +127,7 @@ static const struct cadre_model_svc model_service = {
     .forward = model_forward,
     .backward = model_backward,
     .unit_seconds = unit_seconds,
+    .edge = edge,
 };
 
 /* ---- cadre.param/1 ---- */

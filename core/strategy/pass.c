@@ -48,23 +48,32 @@ static cadre_status grad_end(void *arg, uint32_t param)
     return cadre_chain_grad(exec->config.chain, &ev);
 }
 
-static cadre_status joint(void *arg, enum cadre_joint at, bool backward, const void *in,
-                          void *out, int64_t rows, int64_t channels)
+static cadre_status joint(void *arg, enum cadre_joint at, bool backward,
+                          enum cadre_joint_form form, const void *in, void *out,
+                          int64_t rows, int64_t channels)
 {
     struct cadre_executor *exec = arg;
-    uint64_t count = (uint64_t)(rows * channels);
-    uint32_t dtype = exec->config.model->config.dtype;
+    const struct cadre_model *model = exec->config.model;
+    uint64_t all = (uint64_t)(rows * channels);
+    uint64_t own = (uint64_t)(cadre_model_rows(model, rows) * channels);
+    uint64_t n_in = form == CADRE_JOINT_GATHER ? own : all;
+    uint64_t n_out = form == CADRE_JOINT_SCATTER ? own : all;
+    uint32_t dtype = model->config.dtype;
     /* the ABI's buffers carry no const; a joint reads `in` only */
-    struct cadre_buf from = {sizeof from, dtype, (void *)(uintptr_t)in, count, 0, 0};
-    struct cadre_buf to = {sizeof to, dtype, out, count, 0, 0};
+    struct cadre_buf from = {sizeof from, dtype, (void *)(uintptr_t)in, n_in, 0, 0};
+    struct cadre_buf to = {sizeof to, dtype, out, n_out, 0, 0};
+    for (int r = 0; r <= model->tp_size && form != CADRE_JOINT_WHOLE; r++)
+        exec->cuts[r] = (uint64_t)(cadre_model_row(model, rows, r) * channels);
     struct cadre_joint_ev ev = {
         .struct_size = sizeof ev,
         .joint = (uint32_t)at,
         .unit = exec->unit,
         .microbatch = exec->microbatch,
         .backward = backward,
+        .form = (uint32_t)form,
         .in = &from,
         .out = &to,
+        .offsets = form == CADRE_JOINT_WHOLE ? NULL : exec->cuts,
     };
     return cadre_chain_joint(exec->config.chain, &ev);
 }
@@ -98,12 +107,16 @@ static struct cadre_slot *find_slot(struct cadre_executor *exec, uint32_t chunk,
     return NULL;
 }
 
-/* Bytes of an activation between chunks: (N, C) without padding. */
+uint64_t cadre_executor_edge(const struct cadre_executor_config *config)
+{
+    int64_t rows = cadre_model_rows(config->model, config->batch * config->time);
+    return (uint64_t)(rows * config->model->config.channels);
+}
+
 static size_t edge_bytes(const struct cadre_executor *exec)
 {
-    const struct cadre_executor_config *config = &exec->config;
-    return (size_t)(config->batch * config->time * config->model->config.channels) *
-           cadre_dtype_bytes(config->model->config.dtype);
+    return cadre_executor_edge(&exec->config) *
+           cadre_dtype_bytes(exec->config.model->config.dtype);
 }
 
 /* A pass over a chunk that does not begin or end the model hands an activation on. */
@@ -119,7 +132,7 @@ static cadre_status check_edge(const struct cadre_executor *exec, bool needed,
         return CADRE_OK;
     return cadre_fail(why, CADRE_E_INTERNAL,
                       "%s of a chunk inside the model needs a buffer of %zu bytes of "
-                      "%s (batch, time, channels)",
+                      "%s (batch, time, channels; less where seq.shard cuts rows)",
                       what, edge_bytes(exec), cadre_dtype_name(dtype));
 }
 

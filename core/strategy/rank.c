@@ -52,6 +52,8 @@ static cadre_status make_plan(struct cadre_rank *rank, struct cadre_error *err)
     if (rc == CADRE_OK && !settled)
         rc = cadre_fail(err, CADRE_E_INTERNAL,
                         "the plugins split the batch otherwise when asked again");
+    rank->model->rows_cut = rank->model->tp_size > 1 &&
+                            cadre_rank_plan_claimed(&rank->plan, "seq.shard") != NULL;
     return rc;
 }
 

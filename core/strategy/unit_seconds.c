@@ -50,14 +50,26 @@ static cadre_status grad_end(void *arg, uint32_t param)
 }
 
 /* In place of the other ranks' parts: what a rank computes is timed, not the sum. */
-static cadre_status joint(void *arg, enum cadre_joint at, bool backward, const void *in,
-                          void *out, int64_t rows, int64_t channels)
+static cadre_status joint(void *arg, enum cadre_joint at, bool backward,
+                          enum cadre_joint_form form, const void *in, void *out,
+                          int64_t rows, int64_t channels)
 {
     const struct bench *b = arg;
+    size_t row = (size_t)channels * b->element;
+    size_t own = (size_t)cadre_model_rows(b->model, rows) * row;
+    cadre_status rc = CADRE_OK;
     (void)at;
     (void)backward;
-    return b->device->ops->copy(b->device, out, in,
-                                (size_t)(rows * channels) * b->element);
+    if (form != CADRE_JOINT_GATHER)
+        return b->device->ops->copy(
+            b->device, out, in, form == CADRE_JOINT_WHOLE ? (size_t)rows * row : own);
+    for (int r = 0; rc == CADRE_OK && r < b->model->tp_size; r++) {
+        size_t begin = (size_t)cadre_model_row(b->model, rows, r) * row;
+        size_t end = (size_t)cadre_model_row(b->model, rows, r + 1) * row;
+        rc = b->device->ops->copy(b->device, (char *)out + begin, in,
+                                  end - begin < own ? end - begin : own);
+    }
+    return rc;
 }
 
 /* Ordinary values: zeros and denormals are not what a run computes with. */

@@ -109,7 +109,10 @@ struct cadre_param_info {
     uint32_t split;
     int32_t split_dim;
     uint32_t present; /* this rank runs the unit; in plan: as the SCHEDULE placed it */
-    uint32_t pad_;
+    uint32_t
+        partial; /* from bind on: under seq.shard, the gradient adds over this rank's
+                         rows alone; the claimant sums it over the axis in sync(GRADS),
+                         after the data ranks' sums */
 };
 
 struct cadre_pass_args {
@@ -151,6 +154,10 @@ struct cadre_model_svc {
      * any rank starts, and plan again; until then, and outside of training, the answer
      * is 0 and unit_cost must do. [main] */
     double (*unit_seconds)(struct cadre_ctx *, uint32_t unit);
+    /* [any] from bind on: elements of an activation between chunks on this rank, which
+     * `in` and `out` of a pass have: (batch, time, channels), or the rank's rows of it
+     * under seq.shard */
+    uint64_t (*edge)(struct cadre_ctx *);
 };
 
 /* "cadre.param/1" [exec], from bind on. Storage of a parameter's local part; ops read
@@ -178,7 +185,8 @@ struct cadre_param_svc {
                               cadre_param_id last, struct cadre_buf *out);
     /* The core's storage of this rank's own range of a kind (place_range). Whole
      * storage of a kind and ranges of it lie one after another in the order of entries,
-     * each padded to a multiple of 64 bytes. */
+     * each padded to a multiple of 64 bytes. data is NULL where no range was placed, and
+     * for an empty one. */
     cadre_status (*shard)(struct cadre_ctx *, cadre_param_id, uint32_t kind,
                           struct cadre_buf *out);
     /* Only under the CYCLIC map, once for every on_grad of the entry and in their

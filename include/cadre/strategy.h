@@ -97,10 +97,11 @@ struct cadre_values {
 #define CADRE_LIVE_SPLIT 1u /* flag: INPUT and WEIGHT backward run apart */
 
 /* All functions return a status; a refusal has already been recorded with its text.
- * Effects: schedule.order, device.place, param.place, act.complete, grad.reduce,
- * opt.shard are exclusive per axis; "com.vendor.thing" for others. So is param.apart:
- * ranks along the axis hold replicas whose values differ between syncs; each then has
- * its own norm and is clipped by it, and comparisons leave gradient norms out.
+ * Effects: schedule.order, device.place, param.place, act.complete, seq.shard,
+ * grad.reduce, opt.shard are exclusive per axis; "com.vendor.thing" for others. So is
+ * param.apart: ranks along the axis hold replicas whose values differ between syncs;
+ * each then has its own norm and is clipped by it, and comparisons leave gradient norms
+ * out.
  * train.changed (claimed CADRE_CLAIM_SHARED, axis NULL): the strategy is another
  * training by design, so a comparison says so where it differs and does not fail. */
 struct cadre_plan {
@@ -186,16 +187,25 @@ struct cadre_grad_ev {
 #define CADRE_AT_LOSS_MAX 6u
 #define CADRE_AT_LOSS_SUM 7u
 
-/* A partial value to be completed over the tensor axis: out = f(in), distinct buffers
- * of `count` elements. Forward joints: *_OUT and LOSS_*; backward joints: *_IN. */
+#define CADRE_JOIN_WHOLE 0u /* out (n) = sum of in (n), or maximum for LOSS_MAX */
+#define CADRE_JOIN_SCATTER 1u /* out: this rank's range of the sum of in */
+#define CADRE_JOIN_GATHER 2u /* in: this rank's range of out */
+
+/* A value to be completed over the tensor axis: out = f(in), distinct buffers. Forward
+ * joints: *_OUT and LOSS_*; backward joints: *_IN. All are WHOLE, but under a claim of
+ * seq.shard, which cuts the rows of activations between joints: there the same joints
+ * but LOSS_* are SCATTER, and their counterparts come too, as GATHER: *_IN forward and
+ * once more in WEIGHT, *_OUT backward. `offsets` are the ranges: R + 1 ascending
+ * entries in elements, NULL for WHOLE; a range may be empty. */
 struct cadre_joint_ev {
     uint32_t struct_size;
     uint32_t joint;
     uint32_t unit, microbatch;
-    uint32_t backward;
-    uint32_t pad_;
+    uint32_t backward; /* raised in a backward pass */
+    uint32_t form; /* CADRE_JOIN_* */
     const struct cadre_buf *in;
     struct cadre_buf *out;
+    const uint64_t *offsets;
 };
 
 /* ---- step and sync --------------------------------------------------------------- */

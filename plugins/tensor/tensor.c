@@ -4,7 +4,14 @@
  * part of every output's sum, and one sum over the ranks completes it: twice a block
  * forward, twice backward. Attention is cut by heads, embedding and scores by
  * vocabulary. The core cuts the parameters and knows where sums are partial (joints);
- * this plugin completes them. Source: Shoeybi et al., Megatron-LM, 2019, section 3. */
+ * this plugin completes them. Source: Shoeybi et al., Megatron-LM, 2019, section 3.
+ *
+ * With sequence_parallel a rank holds only its own rows of what lies between attention
+ * and MLP. A sum is then scattered where it was whole, and gathered before the next
+ * product: the same bytes, in two halves. The gradients of the norms add over a rank's
+ * own rows alone, so they are summed over the ranks too: once a step and after the data
+ * ranks' sums, so that these follow the one tree of exact mode. Source: Korthikanti
+ * et al., Reducing Activation Recomputation in Large Transformer Models, 2022. */
 #include <stdlib.h>
 
 #include <cadre/helpers.h>
@@ -13,7 +20,13 @@ struct cadre_self {
     const struct cadre_host *host;
     const struct cadre_mesh_svc *mesh;
     const struct cadre_comm_svc *comm;
+    const struct cadre_model_svc *model;
+    const struct cadre_param_svc *param;
+    int cut_rows; /* sequence_parallel */
     struct cadre_axis *axis;
+    cadre_param_id *partial; /* gradients that add over this rank's rows alone */
+    uint32_t n_partial;
+    int open; /* a step began and sync(GRADS) has not come */
 };
 
 /* By CADRE_AT_*. Static because a communicator may name an operation after the instance
@@ -27,25 +40,33 @@ static const char *const labels[] = {
 
 static void destroy(struct cadre_self *self)
 {
+    free(self->partial);
     free(self);
 }
 
 static cadre_status fetch_services(struct cadre_self *self)
 {
     const struct cadre_host *host = self->host;
-    const void *mesh, *comm;
+    const void *mesh, *comm, *model, *param;
     cadre_status rc = cadre_need(host, CADRE_SERVICE_MESH, &mesh);
     if (!rc)
         rc = cadre_need(host, CADRE_SERVICE_COMM, &comm);
+    if (!rc)
+        rc = cadre_need(host, CADRE_SERVICE_MODEL, &model);
+    if (!rc)
+        rc = cadre_need(host, CADRE_SERVICE_PARAM, &param);
     if (rc)
         return rc;
     self->mesh = mesh;
     self->comm = comm;
-    if (!CADRE_HAS(self->mesh, axis) || !CADRE_HAS(self->comm, all_reduce) ||
-        !CADRE_HAS(self->comm, join))
+    self->model = model;
+    self->param = param;
+    if (!CADRE_HAS(self->mesh, size) || !CADRE_HAS(self->comm, all_gather) ||
+        !CADRE_HAS(self->comm, join) || !CADRE_HAS(self->model, param) ||
+        !CADRE_HAS(self->param, shard))
         return cadre_refuse(host, CADRE_E_UNSUPPORTED,
-                            "the host's mesh or comm service lacks a function that "
-                            "tensor needs");
+                            "the host's mesh, comm, model or param service lacks a "
+                            "function that tensor needs");
     return CADRE_OK;
 }
 
@@ -53,10 +74,10 @@ static cadre_status create(const struct cadre_host *host,
                            const struct cadre_values *values, struct cadre_self **out)
 {
     struct cadre_self *self = calloc(1, sizeof *self);
-    (void)values;
     if (!self)
         return cadre_refuse(host, CADRE_E_RESOURCE, "no memory for the instance");
     self->host = host;
+    self->cut_rows = values->i64(values->h, "sequence_parallel") != 0;
     cadre_status rc = fetch_services(self);
     if (rc) {
         destroy(self);
@@ -69,16 +90,40 @@ static cadre_status create(const struct cadre_host *host,
 /* The core cuts what this plugin's role and axis tell it to. */
 static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
 {
-    (void)self;
+    int32_t ranks = self->mesh->size(self->mesh->axis(self->host->ctx, "tp"));
     cadre_status rc = plan->use_axis(plan->h, "tp", CADRE_BATCH_SAME);
     if (!rc)
         rc = plan->claim(plan->h, "act.complete", "tp", 0);
-    return rc;
+    if (rc || !self->cut_rows)
+        return rc;
+    if (plan->batch * plan->time < (uint64_t)ranks)
+        return cadre_refuse(self->host, CADRE_E_INVALID,
+                            "tensor.sequence_parallel cannot deal the %llu tokens of a "
+                            "micro-batch (train.micro_batch x model.context or "
+                            "data.window) to the %d ranks of tensor in strategy.stack",
+                            (unsigned long long)(plan->batch * plan->time), ranks);
+    return plan->claim(plan->h, "seq.shard", "tp", 0);
 }
 
 static cadre_status bind(struct cadre_self *self)
 {
-    self->axis = self->mesh->axis(self->host->ctx, "tp");
+    struct cadre_ctx *ctx = self->host->ctx;
+    self->axis = self->mesh->axis(ctx, "tp");
+    if (!self->cut_rows)
+        return CADRE_OK;
+    uint32_t n = self->model->n_params(ctx);
+    self->partial = calloc(n + 1u, sizeof *self->partial);
+    if (!self->partial)
+        return cadre_refuse(self->host, CADRE_E_RESOURCE, "no memory for %u entries",
+                            n);
+    for (uint32_t i = 0; i < n; i++) {
+        struct cadre_param_info info = {.struct_size = sizeof info};
+        cadre_status rc = self->model->param(ctx, i, &info);
+        if (rc)
+            return rc;
+        if (info.present && info.partial)
+            self->partial[self->n_partial++] = i;
+    }
     return CADRE_OK;
 }
 
@@ -90,22 +135,72 @@ static cadre_status on_joint(struct cadre_self *self, const struct cadre_joint_e
         return cadre_refuse(self->host, CADRE_E_UNSUPPORTED,
                             "joint %u is not known to this version", ev->joint);
     uint32_t red = ev->joint == CADRE_AT_LOSS_MAX ? CADRE_MAX : CADRE_SUM;
-    cadre_status rc = self->comm->all_reduce(self->axis, labels[ev->joint], ev->in,
-                                             ev->out, red, 0, &done);
-    return rc ? rc : self->comm->join(self->axis, done);
+    const struct cadre_comm_svc *comm = self->comm;
+    const char *label = labels[ev->joint];
+    cadre_status rc =
+        ev->form == CADRE_JOIN_SCATTER
+            ? comm->reduce_scatter(self->axis, label, ev->in, ev->out, ev->offsets, red,
+                                   0, &done)
+        : ev->form == CADRE_JOIN_GATHER
+            ? comm->all_gather(self->axis, label, ev->in, ev->out, ev->offsets, 0,
+                               &done)
+            : comm->all_reduce(self->axis, label, ev->in, ev->out, red, 0, &done);
+    return rc ? rc : comm->join(self->axis, done);
 }
 
-/* Nothing is ever in flight between two calls. */
+static cadre_status step(struct cadre_self *self, const struct cadre_step *step,
+                         const struct cadre_next *next)
+{
+    self->open = 1;
+    return next->run(next->h, step);
+}
+
+/* The data strategies are done: each rank's own part of a gradient, or the whole where
+ * nobody cut it, is summed over the tensor ranks, which cut alike. */
+static cadre_status sum_partial(struct cadre_self *self)
+{
+    struct cadre_ctx *ctx = self->host->ctx;
+    cadre_event last = 0;
+    for (uint32_t i = 0; i < self->n_partial; i++) {
+        struct cadre_buf grad = {.struct_size = sizeof grad};
+        cadre_status rc =
+            self->param->shard(ctx, self->partial[i], CADRE_KIND_GRAD, &grad);
+        if (!rc && grad.count > 0 && !grad.data)
+            rc = self->param->grad(ctx, self->partial[i], &grad);
+        if (!rc && grad.count > 0)
+            rc = self->comm->all_reduce(self->axis, "tensor norm gradient", &grad,
+                                        &grad, CADRE_SUM, 0, &last);
+        if (rc)
+            return rc;
+    }
+    return last ? self->comm->join(self->axis, last) : CADRE_OK;
+}
+
+/* The axis carries its collectives out in order, so the last one's end is that of all.
+ */
 static cadre_status sync(struct cadre_self *self, uint32_t what)
 {
-    (void)self;
-    (void)what;
-    return CADRE_OK;
+    if (what != CADRE_SYNC_GRADS || !self->open)
+        return CADRE_OK;
+    self->open = 0;
+    return sum_partial(self);
 }
+
+static const struct cadre_option options[] = {
+    {
+        .struct_size = sizeof(struct cadre_option),
+        .type = CADRE_OPTION_BOOL,
+        .key = "sequence_parallel",
+        .def = "no",
+        .help = "cut the rows of activations between attention and MLP too",
+    },
+};
 
 static const char *const services[] = {
     CADRE_SERVICE_MESH,
     CADRE_SERVICE_COMM,
+    CADRE_SERVICE_MODEL,
+    CADRE_SERVICE_PARAM,
     NULL,
 };
 
@@ -114,6 +209,7 @@ static const struct cadre_strategy_ops ops = {
     .create = create,
     .plan = plan,
     .bind = bind,
+    .step = step,
     .sync = sync,
     .on_joint = on_joint,
     .destroy = destroy,
@@ -131,6 +227,9 @@ static const struct cadre_plugin descriptor = {
     .summary = "products cut by columns and rows, attention by heads, vocabulary split",
     .build = "",
     .axis = "tp",
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+    .option_stride = sizeof *options,
     .services = services,
     .ops = &ops,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tensor parallelism: ranks as threads, with a joint that adds (or takes the maximum)
- * over all ranks, against one rank. */
+ * over all ranks, against one rank; also with the rows cut between joints. */
 #include "tests/support/check_main.h"
 #include "tests/support/finite.h"
 #include "tests/support/trainer.h"
@@ -18,6 +18,7 @@ struct group {
     int size;
     const double *in[MAX_RANKS];
     int calls[CADRE_JOINT_LOSS_SUM + 1][2]; /* of rank 0, forward and backward */
+    int gathers[CADRE_JOINT_LOSS_SUM + 1][2]; /* those of them that gather */
 };
 
 struct rank {
@@ -28,23 +29,43 @@ struct rank {
     double *logits;
 };
 
+static double combined(const struct group *g, enum cadre_joint joint, int64_t i)
+{
+    double sum = g->in[0][i];
+    for (int k = 1; k < g->size; k++)
+        sum =
+            joint == CADRE_JOINT_LOSS_MAX ? fmax(sum, g->in[k][i]) : sum + g->in[k][i];
+    return sum;
+}
+
 static cadre_status join(void *arg, enum cadre_joint joint, bool backward,
-                         const void *in, void *out, int64_t rows, int64_t channels)
+                         enum cadre_joint_form form, const void *in, void *out,
+                         int64_t rows, int64_t channels)
 {
     struct rank *r = arg;
     struct group *g = r->group;
-    double *sum = out;
+    const struct cadre_model *model = r->trainer.model;
+    double *result = out;
+    bool scatter = form == CADRE_JOINT_SCATTER;
+    int64_t from =
+        scatter ? cadre_model_row(model, rows, r->rank) * channels : (int64_t)0;
+    int64_t to = scatter ? cadre_model_row(model, rows, r->rank + 1) * channels
+                         : rows * channels;
     ck_assert_ptr_ne(in, out);
-    if (r->rank == 0)
+    if (r->rank == 0) {
         g->calls[joint][backward]++;
+        g->gathers[joint][backward] += form == CADRE_JOINT_GATHER;
+    }
     g->in[r->rank] = in;
     pthread_barrier_wait(&g->barrier);
-    for (int64_t i = 0; i < rows * channels; i++) {
-        sum[i] = g->in[0][i];
-        for (int k = 1; k < g->size; k++)
-            sum[i] = joint == CADRE_JOINT_LOSS_MAX ? fmax(sum[i], g->in[k][i])
-                                                   : sum[i] + g->in[k][i];
+    for (int k = 0; form == CADRE_JOINT_GATHER && k < g->size; k++) {
+        int64_t begin = cadre_model_row(model, rows, k) * channels;
+        int64_t end = cadre_model_row(model, rows, k + 1) * channels;
+        for (int64_t i = begin; i < end; i++)
+            result[i] = g->in[k][i - begin];
     }
+    for (int64_t i = from; form != CADRE_JOINT_GATHER && i < to; i++)
+        result[i - from] = combined(g, joint, i);
     pthread_barrier_wait(&g->barrier);
     return CADRE_OK;
 }
@@ -68,16 +89,29 @@ static void *run_rank(void *arg)
     return NULL;
 }
 
+/* Element of a rank's gradient, whose parts over rows are added up here. */
+static double gradient(const struct rank *ranks, const struct rank *r, uint32_t index,
+                       uint64_t e)
+{
+    const struct cadre_model *model = r->trainer.model;
+    double sum = 0;
+    if (!model->rows_cut || !model->params[index].norm)
+        return test_trainer_get(&r->trainer, r->trainer.grads[index], e);
+    for (int k = 0; k < r->group->size; k++)
+        sum += test_trainer_get(&ranks[k].trainer, ranks[k].trainer.grads[index], e);
+    return sum;
+}
+
 /* |a - b| over elements, relative to |b|. */
-static double gradient_error(const struct rank *r, const struct test_trainer *whole,
-                             uint32_t index)
+static double gradient_error(const struct rank *ranks, const struct rank *r,
+                             const struct test_trainer *whole, uint32_t index)
 {
     const struct cadre_param *param = &r->trainer.model->params[index];
     double difference = 0, norm = 0;
     for (uint64_t e = 0; e < cadre_shape_count(&param->local); e++) {
         uint64_t at = cadre_param_logical(param, r->rank, r->group->size, e);
         double expected = test_trainer_get(whole, whole->grads[index], at);
-        double got = test_trainer_get(&r->trainer, r->trainer.grads[index], e);
+        double got = gradient(ranks, r, index, e);
         difference += (got - expected) * (got - expected);
         norm += expected * expected;
     }
@@ -107,7 +141,7 @@ static void compare(struct rank *ranks, int size, struct rank *whole)
         worst_logit =
             fmax(worst_logit, logits_error(&ranks[k], &whole->trainer, whole->logits));
         for (uint32_t i = 0; i < whole->trainer.model->n_params; i++)
-            worst = fmax(worst, gradient_error(&ranks[k], &whole->trainer, i));
+            worst = fmax(worst, gradient_error(ranks, &ranks[k], &whole->trainer, i));
     }
     printf("%d ranks: logits %.2g, gradients %.2g\n", size, worst_logit, worst);
     for (int k = 0; k < size; k++)
@@ -116,19 +150,21 @@ static void compare(struct rank *ranks, int size, struct rank *whole)
     ck_assert_double_lt(worst, LIMIT);
 }
 
-static struct group check_parallel(const struct cadre_model_config *config, int size)
+static struct group check_rows(const struct cadre_model_config *config, int size,
+                               bool rows_cut, int64_t B, int64_t T)
 {
     struct group alone = {.size = 1}, group = {.size = size};
     struct rank whole = {.group = &alone}, ranks[MAX_RANKS] = {{0}};
     pthread_t threads[MAX_RANKS];
     pthread_barrier_init(&alone.barrier, NULL, 1);
     pthread_barrier_init(&group.barrier, NULL, (unsigned)size);
-    test_trainer_open(&whole.trainer, config, 0, 1, 3, 7);
+    test_trainer_open(&whole.trainer, config, 0, 1, B, T);
     run_rank(&whole);
     for (int k = 0; k < size; k++) {
         ranks[k].group = &group;
         ranks[k].rank = k;
-        test_trainer_open(&ranks[k].trainer, config, k, size, 3, 7);
+        test_trainer_open(&ranks[k].trainer, config, k, size, B, T);
+        ranks[k].trainer.model->rows_cut = rows_cut;
         ck_assert_int_eq(pthread_create(&threads[k], NULL, run_rank, &ranks[k]), 0);
     }
     for (int k = 0; k < size; k++)
@@ -143,6 +179,11 @@ static struct group check_parallel(const struct cadre_model_config *config, int 
     pthread_barrier_destroy(&group.barrier);
     pthread_barrier_destroy(&alone.barrier);
     return group;
+}
+
+static struct group check_parallel(const struct cadre_model_config *config, int size)
+{
+    return check_rows(config, size, false, 3, 7);
 }
 
 static void check_calls(const struct group *group, int layers)
@@ -186,6 +227,43 @@ START_TEST(llama)
 }
 END_TEST
 
+/* Each joint has its counterpart in the other direction, and gathers its input once
+ * more for the weight gradients. 21 rows are 7 each, or 10 and 11. */
+START_TEST(cut_rows)
+{
+    struct cadre_model_config config = test_small_model((enum cadre_arch)_i);
+    const int once = 1, blocks = 2;
+    const int gathers[][2] = {
+        [CADRE_JOINT_EMBED_OUT] = {0, once},  [CADRE_JOINT_ATTN_IN] = {blocks, blocks},
+        [CADRE_JOINT_ATTN_OUT] = {0, blocks}, [CADRE_JOINT_MLP_IN] = {blocks, blocks},
+        [CADRE_JOINT_MLP_OUT] = {0, blocks},  [CADRE_JOINT_HEAD_IN] = {once, once},
+        [CADRE_JOINT_LOSS_MAX] = {0, 0},      [CADRE_JOINT_LOSS_SUM] = {0, 0},
+    };
+    const int others[][2] = {
+        [CADRE_JOINT_EMBED_OUT] = {once, 0},  [CADRE_JOINT_ATTN_IN] = {0, blocks},
+        [CADRE_JOINT_ATTN_OUT] = {blocks, 0}, [CADRE_JOINT_MLP_IN] = {0, blocks},
+        [CADRE_JOINT_MLP_OUT] = {blocks, 0},  [CADRE_JOINT_HEAD_IN] = {0, once},
+        [CADRE_JOINT_LOSS_MAX] = {once, 0},   [CADRE_JOINT_LOSS_SUM] = {once, 0},
+    };
+    config.tied = true;
+    config.heads = config.kv_heads = 2;
+    struct group group = check_rows(&config, 2, true, 3, 7);
+    for (int j = 0; j <= CADRE_JOINT_LOSS_SUM; j++)
+        for (int way = 0; way < 2; way++) {
+            ck_assert_int_eq(group.gathers[j][way], gathers[j][way]);
+            ck_assert_int_eq(group.calls[j][way], gathers[j][way] + others[j][way]);
+        }
+    config.classes = 5;
+    check_rows(&config, 2, true, 3, 7);
+    check_rows(&config, 2, true, 2, 4);
+    /* a single row: the first rank has none; attention to one token has no gradient
+       for q and k, which only the packed form hides */
+    config.classes = 0;
+    if (config.arch == CADRE_ARCH_GPT2)
+        check_rows(&config, 2, true, 1, 1);
+}
+END_TEST
+
 /* Embedding and scores are whole on every rank: only the blocks have joints. */
 START_TEST(classifier)
 {
@@ -205,9 +283,10 @@ START_TEST(classifier)
 END_TEST
 
 static cadre_status refuse(void *arg, enum cadre_joint joint, bool backward,
-                           const void *in, void *out, int64_t rows, int64_t channels)
+                           enum cadre_joint_form form, const void *in, void *out,
+                           int64_t rows, int64_t channels)
 {
-    (void)arg, (void)joint, (void)backward, (void)in, (void)out, (void)rows,
+    (void)arg, (void)joint, (void)backward, (void)form, (void)in, (void)out, (void)rows,
         (void)channels;
     return CADRE_E_COMM;
 }
@@ -238,6 +317,7 @@ Suite *test_suite(void)
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, gpt2);
     tcase_add_test(tc, llama);
+    tcase_add_loop_test(tc, cut_rows, CADRE_ARCH_GPT2, CADRE_ARCH_LLAMA + 1);
     tcase_add_test(tc, classifier);
     tcase_add_test(tc, a_failed_joint_is_reported);
     suite_add_tcase(s, tc);

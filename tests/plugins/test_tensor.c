@@ -10,6 +10,7 @@
 #include "tests/support/check_main.h"
 
 #define EVENT 42u
+#define N_ENTRIES 6u
 
 struct cadre_axis {
     int size;
@@ -18,11 +19,14 @@ struct cadre_axis {
 /* What the plugin did; `ctx` and the tables' other handles are unused. */
 static struct {
     struct cadre_axis axis;
-    bool lacks_mesh, lacks_join, fail_axis, fail_post, fail_join;
-    char failure[512], claim[64];
+    bool lacks_mesh, lacks_join, fail_axis, fail_post, fail_join, cut_rows;
+    bool sharded; /* entry 1 has its own range of the gradient, entry 4 an empty one */
+    char failure[512], claims[128];
     uint32_t batch;
     int posts, joins;
-    const char *label;
+    const char *label, *op;
+    const uint64_t *offsets;
+    uint64_t counts[N_ENTRIES]; /* of the posts */
     const struct cadre_buf *in, *out;
     uint32_t red;
 } seen;
@@ -45,21 +49,55 @@ static struct cadre_axis *mesh_axis(struct cadre_ctx *ctx, const char *name)
     return &seen.axis;
 }
 
-static cadre_status all_reduce(struct cadre_axis *axis, const char *label,
-                               const struct cadre_buf *in, const struct cadre_buf *out,
-                               uint32_t red, cadre_event after, cadre_event *done)
+static int32_t mesh_size(const struct cadre_axis *axis)
+{
+    return axis->size;
+}
+
+static cadre_status post(struct cadre_axis *axis, const char *op, const char *label,
+                         const struct cadre_buf *in, const struct cadre_buf *out,
+                         uint32_t red, cadre_event *done)
 {
     ck_assert_ptr_eq(axis, &seen.axis);
-    ck_assert_uint_eq(after, 0);
     if (seen.fail_post)
         return CADRE_E_COMM;
+    seen.counts[seen.posts % (int)N_ENTRIES] = in->count;
     seen.posts++;
+    seen.op = op;
     seen.label = label;
     seen.in = in;
     seen.out = out;
     seen.red = red;
     *done = EVENT;
     return CADRE_OK;
+}
+
+static cadre_status all_reduce(struct cadre_axis *axis, const char *label,
+                               const struct cadre_buf *in, const struct cadre_buf *out,
+                               uint32_t red, cadre_event after, cadre_event *done)
+{
+    ck_assert_uint_eq(after, 0);
+    return post(axis, "all_reduce", label, in, out, red, done);
+}
+
+static cadre_status reduce_scatter(struct cadre_axis *axis, const char *label,
+                                   const struct cadre_buf *in,
+                                   const struct cadre_buf *out, const uint64_t *offsets,
+                                   uint32_t red, cadre_event after, cadre_event *done)
+{
+    ck_assert_uint_eq(after, 0);
+    seen.offsets = offsets;
+    return post(axis, "reduce_scatter", label, in, out, red, done);
+}
+
+static cadre_status all_gather(struct cadre_axis *axis, const char *label,
+                               const struct cadre_buf *in, const struct cadre_buf *out,
+                               const uint64_t *offsets, cadre_event after,
+                               cadre_event *done)
+{
+    ck_assert_uint_eq(after, 0);
+    seen.offsets = offsets;
+    return post(axis, "all_gather", label, in, out, CADRE_SUM, done);
 }
 
 static cadre_status join(struct cadre_axis *axis, cadre_event event)
@@ -70,18 +108,66 @@ static cadre_status join(struct cadre_axis *axis, cadre_event event)
     return seen.fail_join ? CADRE_E_ABORTED : CADRE_OK;
 }
 
+static uint32_t n_params(struct cadre_ctx *ctx)
+{
+    (void)ctx;
+    return N_ENTRIES;
+}
+
+/* Every entry but 0 and 3 adds over rows; 5 is another stage's. */
+static cadre_status param_info(struct cadre_ctx *ctx, cadre_param_id id,
+                               struct cadre_param_info *info)
+{
+    (void)ctx;
+    info->partial = id % 3 != 0;
+    info->present = id != 5;
+    return CADRE_OK;
+}
+
+static cadre_status param_shard(struct cadre_ctx *ctx, cadre_param_id id, uint32_t kind,
+                                struct cadre_buf *out)
+{
+    static float own;
+    (void)ctx;
+    ck_assert_uint_eq(kind, CADRE_KIND_GRAD);
+    out->data = seen.sharded && id == 1 ? &own : NULL;
+    out->count = seen.sharded && id == 4 ? 0 : id;
+    return CADRE_OK;
+}
+
+static cadre_status param_grad(struct cadre_ctx *ctx, cadre_param_id id,
+                               struct cadre_buf *out)
+{
+    static float whole;
+    (void)ctx;
+    out->data = &whole;
+    out->count = 10u * id;
+    return CADRE_OK;
+}
+
 static const void *service(struct cadre_ctx *ctx, const char *id)
 {
-    static const struct cadre_mesh_svc mesh = {.struct_size = sizeof mesh,
-                                               .axis = mesh_axis};
-    static const struct cadre_comm_svc comm = {
-        .struct_size = sizeof comm, .all_reduce = all_reduce, .join = join};
+    static const struct cadre_mesh_svc mesh = {
+        .struct_size = sizeof mesh, .axis = mesh_axis, .size = mesh_size};
+    static const struct cadre_model_svc model = {
+        .struct_size = sizeof model, .n_params = n_params, .param = param_info};
+    static const struct cadre_param_svc param = {
+        .struct_size = sizeof param, .grad = param_grad, .shard = param_shard};
+    static const struct cadre_comm_svc comm = {.struct_size = sizeof comm,
+                                               .all_reduce = all_reduce,
+                                               .reduce_scatter = reduce_scatter,
+                                               .all_gather = all_gather,
+                                               .join = join};
     static const struct cadre_comm_svc poor = {
         .struct_size = offsetof(struct cadre_comm_svc, join), .all_reduce = all_reduce};
     (void)ctx;
     if (!strcmp(id, CADRE_SERVICE_MESH))
         return seen.lacks_mesh ? NULL : &mesh;
-    return strcmp(id, CADRE_SERVICE_COMM) ? NULL : seen.lacks_join ? &poor : &comm;
+    return !strcmp(id, CADRE_SERVICE_MODEL)   ? (const void *)&model
+           : !strcmp(id, CADRE_SERVICE_PARAM) ? (const void *)&param
+           : strcmp(id, CADRE_SERVICE_COMM)   ? NULL
+           : seen.lacks_join                  ? (const void *)&poor
+                                              : (const void *)&comm;
 }
 
 static cadre_status use_axis(void *h, const char *axis, uint32_t batch)
@@ -95,7 +181,9 @@ static cadre_status use_axis(void *h, const char *axis, uint32_t batch)
 static cadre_status claim(void *h, const char *effect, const char *axis, uint32_t flags)
 {
     (void)h;
-    snprintf(seen.claim, sizeof seen.claim, "%s@%s/%u", effect, axis, flags);
+    size_t used = strlen(seen.claims);
+    snprintf(seen.claims + used, sizeof seen.claims - used, "%s@%s/%u", effect, axis,
+             flags);
     return CADRE_OK;
 }
 
@@ -105,9 +193,22 @@ static const struct cadre_host host = {
     .service = service,
     .fail = host_fail,
 };
-static const struct cadre_values values = {.struct_size = sizeof values};
-static const struct cadre_plan plan = {
-    .struct_size = sizeof plan, .ranks = 2, .use_axis = use_axis, .claim = claim};
+
+static int64_t value_i64(const void *h, const char *key)
+{
+    (void)h;
+    ck_assert_str_eq(key, "sequence_parallel");
+    return seen.cut_rows;
+}
+
+static const struct cadre_values values = {.struct_size = sizeof values,
+                                           .i64 = value_i64};
+static struct cadre_plan plan = {.struct_size = sizeof plan,
+                                 .ranks = 2,
+                                 .batch = 2,
+                                 .time = 3,
+                                 .use_axis = use_axis,
+                                 .claim = claim};
 
 static void setup(void)
 {
@@ -131,7 +232,7 @@ START_TEST(plans_its_axis)
     ck_assert_uint_eq(tensor->desc.role, CADRE_ROLE_INTRA);
     start();
     ck_assert_uint_eq(seen.batch, CADRE_BATCH_SAME);
-    ck_assert_str_eq(seen.claim, "act.complete@tp/0");
+    ck_assert_str_eq(seen.claims, "act.complete@tp/0");
     seen.fail_axis = true;
     ck_assert_int_eq(tensor->ops.plan(self, &plan), CADRE_E_UNSUPPORTED);
     tensor->ops.destroy(self);
@@ -146,7 +247,7 @@ START_TEST(needs_its_services)
     seen.lacks_mesh = false;
     seen.lacks_join = true;
     ck_assert_int_eq(tensor->ops.create(&host, &values, &self), CADRE_E_UNSUPPORTED);
-    ck_assert_ptr_nonnull(strstr(seen.failure, "comm service lacks"));
+    ck_assert_ptr_nonnull(strstr(seen.failure, "service lacks"));
 }
 END_TEST
 
@@ -171,6 +272,98 @@ START_TEST(completes_every_joint)
     }
     for (uint32_t what = CADRE_SYNC_GRADS; what <= CADRE_SYNC_QUIESCE; what++)
         ck_assert_int_eq(tensor->ops.sync(self, what), CADRE_OK);
+    tensor->ops.destroy(self);
+}
+END_TEST
+
+START_TEST(cuts_rows_where_asked)
+{
+    seen.cut_rows = true;
+    start();
+    ck_assert_str_eq(seen.claims, "act.complete@tp/0seq.shard@tp/0");
+    plan.batch = plan.time = 1;
+    ck_assert_int_eq(tensor->ops.plan(self, &plan), CADRE_E_INVALID);
+    ck_assert_str_eq(seen.failure,
+                     "tensor.sequence_parallel cannot deal the 1 tokens of a "
+                     "micro-batch (train.micro_batch x model.context or data.window) to "
+                     "the 2 ranks of tensor in strategy.stack");
+    tensor->ops.destroy(self);
+}
+END_TEST
+
+START_TEST(scatters_and_gathers)
+{
+    static const struct {
+        uint32_t form;
+        const char *op;
+    } cases[] = {{CADRE_JOIN_WHOLE, "all_reduce"},
+                 {CADRE_JOIN_SCATTER, "reduce_scatter"},
+                 {CADRE_JOIN_GATHER, "all_gather"}};
+    const uint64_t offsets[] = {0, 1, 3};
+    struct cadre_buf in = {.struct_size = sizeof in}, out = {.struct_size = sizeof out};
+    start();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct cadre_joint_ev ev = {
+            .struct_size = sizeof ev,
+            .joint = CADRE_AT_MLP_IN,
+            .form = cases[i].form,
+            .in = &in,
+            .out = &out,
+            .offsets = i > 0 ? offsets : NULL,
+        };
+        ck_assert_int_eq(tensor->ops.on_joint(self, &ev), CADRE_OK);
+        ck_assert_str_eq(seen.op, cases[i].op);
+        ck_assert_str_eq(seen.label, "tensor MLP in");
+        ck_assert_ptr_eq(seen.offsets, ev.offsets);
+        ck_assert_int_eq(seen.joins, (int)i + 1);
+    }
+    tensor->ops.destroy(self);
+}
+END_TEST
+
+static cadre_status no_work(void *h, const struct cadre_step *step)
+{
+    (void)h;
+    (void)step;
+    return CADRE_OK;
+}
+
+static void run_step(void)
+{
+    const struct cadre_step step = {.struct_size = sizeof step};
+    const struct cadre_next next = {.struct_size = sizeof next, .run = no_work};
+    seen.posts = seen.joins = 0;
+    ck_assert_int_eq(tensor->ops.step(self, &step, &next), CADRE_OK);
+    ck_assert_int_eq(tensor->ops.sync(self, CADRE_SYNC_GRADS), CADRE_OK);
+}
+
+/* Entries 1, 2 and 4, once, by what this rank holds of each. */
+START_TEST(sums_what_adds_over_rows)
+{
+    start();
+    run_step();
+    ck_assert_int_eq(seen.posts, 0);
+    tensor->ops.destroy(self);
+    seen.cut_rows = true;
+    start();
+    run_step();
+    ck_assert_int_eq(seen.posts, 3);
+    ck_assert_uint_eq(seen.counts[0], 10);
+    ck_assert_uint_eq(seen.counts[1], 20);
+    ck_assert_uint_eq(seen.counts[2], 40);
+    ck_assert_int_eq(seen.joins, 1);
+    ck_assert_int_eq(tensor->ops.sync(self, CADRE_SYNC_GRADS), CADRE_OK);
+    ck_assert_int_eq(seen.posts, 3);
+    seen.sharded = true;
+    run_step();
+    ck_assert_int_eq(seen.posts, 2);
+    ck_assert_uint_eq(seen.counts[0], 1);
+    ck_assert_uint_eq(seen.counts[1], 20);
+    seen.fail_post = true;
+    const struct cadre_step step = {.struct_size = sizeof step};
+    const struct cadre_next next = {.struct_size = sizeof next, .run = no_work};
+    ck_assert_int_eq(tensor->ops.step(self, &step, &next), CADRE_OK);
+    ck_assert_int_eq(tensor->ops.sync(self, CADRE_SYNC_GRADS), CADRE_E_COMM);
     tensor->ops.destroy(self);
 }
 END_TEST
@@ -200,6 +393,9 @@ Suite *test_suite(void)
     tcase_add_test(tc, plans_its_axis);
     tcase_add_test(tc, needs_its_services);
     tcase_add_test(tc, completes_every_joint);
+    tcase_add_test(tc, cuts_rows_where_asked);
+    tcase_add_test(tc, scatters_and_gathers);
+    tcase_add_test(tc, sums_what_adds_over_rows);
     tcase_add_test(tc, says_what_failed);
     suite_add_tcase(s, tc);
     return s;

@@ -179,10 +179,11 @@ static cadre_status grad_end(void *arg, uint32_t param)
 }
 
 static cadre_status joint(void *arg, enum cadre_joint which, bool backward,
-                          const void *in, void *out, int64_t rows, int64_t channels)
+                          enum cadre_joint_form form, const void *in, void *out,
+                          int64_t rows, int64_t channels)
 {
     struct test_trainer *t = arg;
-    return t->joint(t->joint_arg, which, backward, in, out, rows, channels);
+    return t->joint(t->joint_arg, which, backward, form, in, out, rows, channels);
 }
 
 static struct cadre_pass pass_of(const struct test_trainer *t, uint32_t unit)

@@ -25,7 +25,8 @@ struct test_trainer {
     int begun, ended; /* calls of the gradient hooks in the last backward */
     /* set by a test of tensor parallelism before forward */
     cadre_status (*joint)(void *arg, enum cadre_joint joint, bool backward,
-                          const void *in, void *out, int64_t rows, int64_t channels);
+                          enum cadre_joint_form form, const void *in, void *out,
+                          int64_t rows, int64_t channels);
     void *joint_arg;
 };
 
