@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# tests/bench/bytes.sh: bytes on the wire of one optimizer step, promised and measured, as a
+# markdown table. Needs a built tree (CADRE_BUILD, or build/). A run of 4 steps less one of 2
+# leaves two steps without what start and end cost.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+cadre=${CADRE_BUILD:-$here/../../build}/cadre
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+layers=6 channels=192 heads=6 context=64 vocab=256 batch=2 global=16
+leaves=$((global / batch))
+cat >"$tmp/c.ini" <<EOF
+[model]
+arch = gpt2
+layers = $layers
+channels = $channels
+heads = $heads
+context = $context
+tied = no
+[data]
+path = $here/../../COPYING
+cache = $tmp/cache
+[train]
+global_batch = $global
+micro_batch = $batch
+eval_every = 0
+[checkpoint]
+every = 0
+[device]
+threads = 1
+EOF
+
+# field FOLDER NAME: a number of summary.json.
+field() {
+    sed -nE "s/.*\"$2\": *([0-9.e+]+).*/\1/p" "$tmp/$1/summary.json" | head -n 1
+}
+
+sent() { # STEPS [s.k=v]...
+    local steps=$1 args=() set
+    shift
+    for set in "$@"; do
+        args+=(--set "$set")
+    done
+    rm -rf "$tmp/run"
+    "$cadre" train "$tmp/c.ini" --out "$tmp/run" --set train.steps="$steps" "${args[@]}" \
+        >/dev/null 2>"$tmp/log" || { cat "$tmp/log" >&2; exit 1; }
+    field run comm_bytes
+}
+
+# row NAME FORMULA PROMISED [s.k=v]...
+row() {
+    local name=$1 formula=$2 promised=$3 long short
+    shift 3
+    short=$(sent 2 "$@")
+    long=$(sent 4 "$@")
+    awk -v n="$name" -v f="$formula" -v p="$promised" -v l="$long" -v s="$short" 'BEGIN {
+        m = (l - s) / 2
+        printf "| %s | %s | %.3f | %.3f | %.3f |\n", n, f, p / 1e6, m / 1e6, m / p
+    }'
+}
+
+sent 2 strategy.stack=single >/dev/null
+params=$(field run params)
+n=$((4 * params))                              # bytes of a gradient
+a=$((4 * batch * context * channels))          # of an activation
+mine2=$((leaves / 2)) mine4=$((leaves / 4))    # micro-batches a rank
+echo "GPT-2 form, $params parameters, $leaves micro-batches a step; n bytes of all"
+echo "gradients, a of one activation, R ranks, k micro-batches a rank, m in all."
+echo
+echo "| layout | formula | promised MB | measured MB | ratio |"
+echo "|---|---|---|---|---|"
+row "ddp:2" "2 (R-1) n" $((2 * n)) strategy.stack=ddp:2
+row "ddp:4" "2 (R-1) n" $((6 * n)) strategy.stack=ddp:4
+row "zero:2, stage 1" "2 (R-1) n" $((2 * n)) strategy.stack=zero:2 zero.stage=1
+row "zero:4, stage 1" "2 (R-1) n" $((6 * n)) strategy.stack=zero:4 zero.stage=1
+row "zero:2, stage 2" "2 (R-1) n" $((2 * n)) strategy.stack=zero:2 zero.stage=2
+row "zero:2, stage 2, each micro-batch" "(k+1) (R-1) n" $(((mine2 + 1) * n)) \
+    strategy.stack=zero:2 zero.stage=2 zero.reduce=microbatch
+row "zero:2, stage 3" "(2k+1) (R-1) n" $(((2 * mine2 + 1) * n)) \
+    strategy.stack=zero:2 zero.stage=3
+row "zero:4, stage 3" "(2k+1) (R-1) n" $(((2 * mine4 + 1) * 3 * n)) \
+    strategy.stack=zero:4 zero.stage=3
+row "pipeline:2, 1f1b" "2 (p-1) m a" $((2 * leaves * a)) strategy.stack=pipeline:2
+row "pipeline:4, 1f1b" "2 (p-1) m a" $((6 * leaves * a)) strategy.stack=pipeline:4
+row "pipeline:2, interleaved, v = 2" "2 (pv-1) m a" $((6 * leaves * a)) \
+    strategy.stack=pipeline:2 pipeline.schedule=interleaved pipeline.chunks=2
+row "tensor:2" "2 (R-1) (4 L + 2) m a" $((2 * (4 * layers + 2) * leaves * a)) \
+    strategy.stack=tensor:2
+row "tensor:2, sequence parallel" "2 (R-1) (4 L + 2) m a" \
+    $((2 * (4 * layers + 2) * leaves * a)) \
+    strategy.stack=tensor:2 tensor.sequence_parallel=yes

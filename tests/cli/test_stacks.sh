@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Every strategy and every legal stack of them, against `single`, in exact mode: the same
+# bits of losses, gradient norms, parameters and optimizer states after 30 steps with
+# accumulation and clipping. Stacks with tensor have the bits of each other, and stay
+# close to `single`. Illegal stacks are refused, naming both plugins and the effect.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/train_lib.sh"
+
+common="run.exact=yes train.steps=30 model.layers=4"
+if [ "$slow" != 1 ]; then
+    common="run.exact=yes train.steps=6 model.layers=4"
+fi
+
+# Stack and further options of each line are trained; the bits are those of `single`.
+alike='
+ddp:2
+ddp:4
+zero:2             zero.stage=1
+zero:2             zero.stage=2
+zero:2             zero.stage=2 zero.reduce=microbatch
+zero:2             zero.stage=3
+zero:4             zero.stage=3 zero.reduce=microbatch
+zero:4             zero.stage=1 zero.offload=optimizer
+pipeline:2         pipeline.schedule=gpipe
+pipeline:2         pipeline.schedule=1f1b
+pipeline:2         pipeline.schedule=interleaved
+pipeline:2         pipeline.schedule=zb-h1
+pipeline:4         pipeline.schedule=1f1b
+pipeline:4         pipeline.schedule=zb-h1
+pipeline:2, ddp:2  pipeline.schedule=interleaved
+ddp:2, pipeline:2  pipeline.schedule=zb-h1
+pipeline:2, zero:2 zero.stage=1 pipeline.schedule=gpipe
+pipeline:2, zero:2 zero.stage=2 pipeline.schedule=zb-h1
+pipeline:2, zero:2 zero.stage=3 pipeline.schedule=interleaved
+pipeline:2, zero:2 zero.stage=3 pipeline.schedule=1f1b zero.reduce=microbatch
+'
+# These have the bits of tensor:2.
+split='
+tensor:2, ddp:2
+tensor:2, zero:2             zero.stage=3
+pipeline:2, tensor:2         pipeline.schedule=zb-h1
+pipeline:2, tensor:2, zero:2 zero.stage=2
+'
+
+# each LIST REFERENCE [s.k=v]...: trains every line of a list.
+each() {
+    local list=$1 reference=$2 line stack options
+    shift 2
+    while read -r line; do
+        [ -n "$line" ] || continue
+        stack=$(sed -E 's/ +[a-z]+\..*//' <<<"$line")
+        options=${line#"$stack"}
+        # shellcheck disable=SC2086 # words
+        train text run 0 $common "$@" "strategy.stack=$stack" $options
+        echo "$line $*"
+        same "$reference" run
+        rm -r "$tmp/run"
+    done <<<"$list"
+}
+
+# model NAME [s.k=v]...: one form of the model under every stack.
+model() {
+    local name=$1 limit=1e-5
+    shift
+    [[ " $* " != *" train.precision=fp64 "* ]] || limit=1e-12
+    # shellcheck disable=SC2086
+    train text "$name" 0 $common "$@"
+    each "$alike" "$name" "$@"
+    # shellcheck disable=SC2086
+    train text "$name-split" 0 $common "$@" strategy.stack=tensor:2
+    close_to "$name" "$name-split" "$limit" 1
+    each "$split" "$name-split" "$@"
+}
+
+processes="comm.ranks=processes train.recompute=block"
+llama="model.arch=llama model.kv_heads=2 model.heads=4 model.tied=no"
+# shellcheck disable=SC2086
+if [ "$slow" = 1 ]; then
+    for precision in fp32 fp64; do
+        model "gpt2-$precision" train.precision=$precision
+        model "gpt2-$precision-processes" train.precision=$precision $processes
+        model "llama-$precision" $llama train.precision=$precision
+        model "llama-$precision-processes" $llama train.precision=$precision $processes
+    done
+else
+    model gpt2
+fi
+
+# refused STACK PATTERN [s.k=v]...: one line that says why, before anything is made.
+refused() {
+    local stack=$1 pattern=$2
+    shift 2
+    train text refused 2 "strategy.stack=$stack" "$@"
+    says refused "$pattern"
+    [ ! -e "$tmp/refused" ] || fail "$stack: refused, but its folder is there"
+}
+refused "ddp:2, zero:2" "'ddp' and 'zero' both claim grad.reduce@dp"
+refused "pipeline:2, $CADRE_BUILD/tests/plugins/.libs/split_schedule.so:2" \
+    "'pipeline' and 'split_schedule' both claim schedule.order"
+refused "pipeline:8" "pipeline.*(layers|units)" # 2 layers
+refused "tensor:4" "tensor.*heads" # 2 heads
+refused "pipeline:2, pipeline:2" "stands there twice"
+refused "ddp:2, zero:4" "share the axis 'dp'"
