@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The k elements of largest magnitude, and the way back. Selection is by radix: the bits of |x| are ordered as |x| is,
- * so a few histograms, each over the elements that agree with what is known so far,
- * give the k-th largest bit pattern; one more pass gathers in order of index. Counts
- * are integers, so the threads change nothing. */
+/* The k elements of largest magnitude, and the way back. Selection is by radix: the
+ * bits of |x| are ordered as |x| is, so a few histograms, each over the elements that
+ * agree with what is known so far, give the k-th largest bit pattern; one more pass
+ * gathers in order of index. Counts are integers, so the threads change nothing. */
 #include <string.h>
 
 #include "core/device/cpu/cpu.h"

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Buckets: which gradients travel together, and when. The one rule that keeps ranks
+ * from waiting for each other for ever: everything is posted in an order that the
+ * numbers of the buckets give, the same on every rank. A finished bucket waits for
+ * those before it; its relay follows the send of the next one, so the link always has
+ * work while a rank waits; what no gradient came for is sent at sync(GRADS). Source: Li
+ * et al., PyTorch Distributed, VLDB 2020, section 3.2. */
+#include <stdlib.h>
+
+#include "plugins/ddp/ddp.h"
+
+/* Static because a communicator may name an operation after the instance has gone. */
+#define TEN(t)                                                                         \
+    "ddp bucket " #t "0", "ddp bucket " #t "1", "ddp bucket " #t "2",                  \
+        "ddp bucket " #t "3", "ddp bucket " #t "4", "ddp bucket " #t "5",              \
+        "ddp bucket " #t "6", "ddp bucket " #t "7", "ddp bucket " #t "8",              \
+        "ddp bucket " #t "9"
+#define N_LABELS 100u
+static const char *const labels[N_LABELS + 1] = {
+    TEN(),
+    TEN(1),
+    TEN(2),
+    TEN(3),
+    TEN(4),
+    TEN(5),
+    TEN(6),
+    TEN(7),
+    TEN(8),
+    TEN(9),
+    "ddp bucket 100 or later",
+};
+
+/* ---- set-up ---- */
+
+static cadre_status is_present(struct cadre_self *self, cadre_param_id id, int *present)
+{
+    struct cadre_param_info info = {.struct_size = sizeof info};
+    cadre_status rc = self->model->param(self->ctx, id, &info);
+    *present = !rc && info.present;
+    return rc;
+}
+
+/* The gradient of one entry; it must have storage. */
+static cadre_status find_grad(struct cadre_self *self, cadre_param_id id,
+                              struct cadre_buf *grad)
+{
+    *grad = (struct cadre_buf){.struct_size = sizeof *grad};
+    cadre_status rc = self->param->grad(self->ctx, id, grad);
+    if (!rc && !grad->data)
+        rc = cadre_refuse(self->host, CADRE_E_UNSUPPORTED,
+                          "gradient entry %u has no storage of its own", id);
+    return rc;
+}
+
+/* A bucket that ends with entry `last`, grown downwards while its gradients lie in one
+ * piece of at most bucket_bytes. One gradient is never cut. */
+static cadre_status fill_bucket(struct cadre_self *self, struct ddp_bucket *bucket,
+                                cadre_param_id last)
+{
+    int present = 1;
+    *bucket = (struct ddp_bucket){.first = last, .last = last};
+    cadre_status rc = find_grad(self, last, &bucket->grad);
+    while (!rc && bucket->first > 0) {
+        struct cadre_buf wider = {.struct_size = sizeof wider};
+        rc = is_present(self, bucket->first - 1, &present);
+        if (rc || !present ||
+            self->param->grad_span(self->ctx, bucket->first - 1, last, &wider) ||
+            ddp_bytes(&wider) > self->bucket_bytes)
+            break;
+        bucket->grad = wider;
+        bucket->first--;
+    }
+    return rc;
+}
+
+static cadre_status add_bucket(struct cadre_self *self, cadre_param_id last)
+{
+    uint32_t number = self->n_buckets;
+    struct ddp_bucket *bucket = &self->bucket[number];
+    cadre_status rc = fill_bucket(self, bucket, last);
+    bucket->label = labels[number < N_LABELS ? number : N_LABELS];
+    for (cadre_param_id id = bucket->first; !rc && id <= last; id++) {
+        self->entry[id].bucket = number;
+        rc = find_grad(self, id, &self->entry[id].grad);
+    }
+    self->n_buckets += rc == CADRE_OK;
+    return rc;
+}
+
+cadre_status ddp_buckets_make(struct cadre_self *self)
+{
+    self->n_entries = self->model->n_params(self->ctx);
+    self->bucket = calloc(self->n_entries + 1u, sizeof *self->bucket);
+    self->entry = calloc(self->n_entries + 1u, sizeof *self->entry);
+    if (!self->bucket || !self->entry)
+        return cadre_refuse(self->host, CADRE_E_RESOURCE, "no memory for %u entries",
+                            self->n_entries);
+    cadre_param_id id = self->n_entries;
+    while (id > 0) {
+        int present = 0;
+        cadre_status rc = is_present(self, --id, &present);
+        self->entry[id].bucket = DDP_NO_BUCKET;
+        if (!rc && present) {
+            rc = add_bucket(self, id);
+            id = self->bucket[self->n_buckets - (rc == CADRE_OK)].first;
+        }
+        if (rc)
+            return rc;
+    }
+    return CADRE_OK;
+}
+
+/* ---- one step ---- */
+
+static cadre_status relay_next(struct cadre_self *self)
+{
+    struct ddp_bucket *bucket = &self->bucket[self->relayed];
+    cadre_status rc = self->mode->relay ? self->mode->relay(self, bucket) : CADRE_OK;
+    self->relayed += rc == CADRE_OK;
+    return rc;
+}
+
+static cadre_status send_next(struct cadre_self *self)
+{
+    cadre_status rc = self->mode->send(self, &self->bucket[self->sent]);
+    self->sent += rc == CADRE_OK;
+    while (!rc && self->relayed + 1 < self->sent)
+        rc = relay_next(self);
+    return rc;
+}
+
+cadre_status ddp_step(struct cadre_self *self, const struct cadre_step *step,
+                      const struct cadre_next *next)
+{
+    for (uint32_t i = 0; i < self->n_buckets; i++) {
+        self->bucket[i].waiting = self->bucket[i].last - self->bucket[i].first + 1;
+        self->bucket[i].ready = 0;
+    }
+    for (uint32_t i = 0; i < self->n_entries; i++)
+        self->entry[i].final = 0;
+    self->sent = self->relayed = self->finished = 0;
+    self->open = 1;
+    return next->run(next->h, step);
+}
+
+/* Contributions before FINAL are the core's to add up: under accumulation only the sum
+ * travels. */
+cadre_status ddp_on_grad(struct cadre_self *self, struct cadre_grad_ev *ev)
+{
+    cadre_status rc = CADRE_OK;
+    if (self->n_buckets == 0)
+        return CADRE_OK;
+    if (ev->param >= self->n_entries ||
+        self->entry[ev->param].bucket == DDP_NO_BUCKET ||
+        self->entry[ev->param].final || !self->open)
+        return cadre_refuse(self->host, CADRE_E_INTERNAL,
+                            "a gradient of entry %u came %s", ev->param,
+                            ev->param < self->n_entries && self->entry[ev->param].final
+                                ? "after its last one"
+                                : "where none was expected");
+    if (!(ev->flags & CADRE_GRAD_FINAL))
+        return CADRE_OK;
+    struct ddp_entry *entry = &self->entry[ev->param];
+    struct ddp_bucket *bucket = &self->bucket[entry->bucket];
+    entry->final = 1;
+    bucket->waiting--;
+    if (ev->ready)
+        bucket->ready = ev->ready;
+    while (!rc && self->overlap && self->sent < self->n_buckets &&
+           self->bucket[self->sent].waiting == 0)
+        rc = send_next(self);
+    if (!rc && self->sent > entry->bucket)
+        ev->ready = bucket->done;
+    return rc;
+}
+
+/* What was sent arrives. */
+static cadre_status finish_sent(struct cadre_self *self)
+{
+    cadre_status rc = CADRE_OK;
+    while (!rc && self->relayed < self->sent)
+        rc = relay_next(self);
+    while (!rc && self->finished < self->relayed)
+        rc = self->mode->finish(self, &self->bucket[self->finished++]);
+    return rc;
+}
+
+cadre_status ddp_sync(struct cadre_self *self, uint32_t what)
+{
+    cadre_status rc = CADRE_OK;
+    if (what == CADRE_SYNC_QUIESCE)
+        return finish_sent(self);
+    if (what != CADRE_SYNC_GRADS || !self->open)
+        return CADRE_OK;
+    while (!rc && self->sent < self->n_buckets)
+        rc = send_next(self);
+    if (!rc)
+        rc = finish_sent(self);
+    self->open = 0;
+    return rc;
+}

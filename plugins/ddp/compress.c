@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What all modes share: the choice of one, its memory, and views of it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plugins/ddp/ddp.h"
+
+#define MAX_RANK 1024.0
+
+static const struct ddp_mode *const modes[] = {
+    &ddp_mode_none, &ddp_mode_bf16, &ddp_mode_fp16,
+    &ddp_mode_int8, &ddp_mode_topk, &ddp_mode_powersgd,
+};
+
+/* ---- choice ---- */
+
+/* A plain decimal, with nothing after it; -1 for anything else. */
+static double parse_number(const char *text)
+{
+    char *end = NULL;
+    if (!*text || strspn(text, "0123456789.e-") != strlen(text))
+        return -1;
+    double value = strtod(text, &end);
+    return *end ? -1 : value;
+}
+
+static cadre_status take_argument(struct cadre_self *self, const char *text)
+{
+    double value = parse_number(text);
+    if (self->mode == &ddp_mode_topk) {
+        self->ratio = value;
+        if (value > 0 && value <= 1)
+            return CADRE_OK;
+        return cadre_refuse(self->host, CADRE_E_INVALID,
+                            "ddp.compress = topk:%.64s: expected a ratio above 0 and "
+                            "at most 1 after topk:, such as topk:0.01",
+                            text);
+    }
+    self->rank = value >= 1 && value <= MAX_RANK ? (uint64_t)value : 0;
+    if (self->rank > 0 && value == (double)self->rank)
+        return CADRE_OK;
+    return cadre_refuse(self->host, CADRE_E_INVALID,
+                        "ddp.compress = powersgd:%.64s: expected a whole rank from 1 "
+                        "to %g after powersgd:, such as powersgd:4",
+                        text, MAX_RANK);
+}
+
+cadre_status ddp_mode_parse(struct cadre_self *self, const char *text)
+{
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        size_t n = strlen(modes[i]->name);
+        int argument = modes[i]->name[n - 1] == ':';
+        if (argument ? strncmp(text, modes[i]->name, n) != 0
+                     : strcmp(text, modes[i]->name) != 0)
+            continue;
+        self->mode = modes[i];
+        return argument ? take_argument(self, text + n) : CADRE_OK;
+    }
+    return cadre_refuse(self->host, CADRE_E_INVALID,
+                        "ddp.compress: expected none, bf16, fp16, int8, topk:R (such "
+                        "as topk:0.01) or powersgd:K (such as powersgd:4), found "
+                        "'%.64s'",
+                        text);
+}
+
+/* ---- memory ---- */
+
+cadre_status ddp_mode_plan(struct cadre_self *self, const struct cadre_plan *plan)
+{
+    struct ddp_need need = {0};
+    cadre_status rc = CADRE_OK;
+    self->ranks = (uint32_t)self->mesh->size(self->mesh->axis(self->ctx, "dp"));
+    if (!self->mode->need || self->ranks <= 1)
+        return CADRE_OK;
+    uint32_t n = self->model->n_params(self->ctx);
+    for (cadre_param_id id = 0; !rc && id < n; id++) {
+        struct cadre_param_info info = {.struct_size = sizeof info};
+        rc = self->model->param(self->ctx, id, &info);
+        if (!rc && info.present)
+            self->mode->need(self, &info, &need);
+    }
+    if (!rc && need.residuals)
+        rc = plan->memory(plan->h, CADRE_SPACE_DEVICE, need.residuals, "residuals");
+    if (!rc)
+        rc = plan->memory(plan->h, CADRE_SPACE_DEVICE, need.payloads, "payloads");
+    if (!rc && need.scratch)
+        rc = plan->memory(plan->h, CADRE_SPACE_DEVICE, need.scratch, "scratch");
+    return rc;
+}
+
+cadre_status ddp_mode_bind(struct cadre_self *self)
+{
+    cadre_status rc = CADRE_OK;
+    self->offsets = calloc(self->ranks + 1u, sizeof *self->offsets);
+    if (!self->offsets)
+        return cadre_refuse(self->host, CADRE_E_RESOURCE, "no memory for %u ranks",
+                            self->ranks);
+    for (uint32_t i = 0; !rc && self->mode->bind && i < self->n_buckets; i++)
+        rc = self->mode->bind(self, &self->bucket[i]);
+    return rc;
+}
+
+static void give_back(struct cadre_self *self, struct cadre_buf *buf)
+{
+    if (buf->data)
+        self->mem->free(self->ctx, buf->data);
+    buf->data = NULL;
+}
+
+void ddp_mode_release(struct cadre_self *self)
+{
+    for (uint32_t i = 0; i < self->n_buckets; i++) {
+        give_back(self, &self->bucket[i].residual);
+        give_back(self, &self->bucket[i].left);
+        give_back(self, &self->bucket[i].right);
+    }
+    give_back(self, &self->scratch);
+    free(self->offsets);
+}
+
+cadre_status ddp_take(struct cadre_self *self, uint32_t dtype, uint64_t count,
+                      const char *tag, struct cadre_buf *out)
+{
+    uint64_t bytes = count * cadre_dtype_size(dtype);
+    *out =
+        (struct cadre_buf){.struct_size = sizeof *out, .dtype = dtype, .count = count};
+    if (count == 0)
+        return CADRE_OK;
+    out->data = self->mem->alloc(self->ctx, CADRE_SPACE_DEVICE, bytes, tag);
+    if (out->data)
+        return self->ops->zero(self->ctx, out->data, bytes);
+    return cadre_refuse(self->host, CADRE_E_RESOURCE,
+                        "no memory for %llu bytes of compressed gradients' %s",
+                        (unsigned long long)bytes, tag);
+}
+
+cadre_status ddp_scratch_reserve(struct cadre_self *self, uint64_t bytes)
+{
+    if (bytes <= self->scratch.count)
+        return CADRE_OK;
+    give_back(self, &self->scratch);
+    return ddp_take(self, CADRE_U8, bytes, "scratch", &self->scratch);
+}
+
+/* ---- views and small steps ---- */
+
+struct cadre_buf ddp_view(const struct cadre_buf *buf, uint64_t at, uint32_t dtype,
+                          uint64_t count)
+{
+    return (struct cadre_buf){
+        .struct_size = sizeof(struct cadre_buf),
+        .dtype = dtype,
+        .data = (char *)buf->data + at,
+        .count = count,
+        .space = buf->space,
+    };
+}
+
+struct cadre_buf ddp_scratch(const struct cadre_self *self, uint32_t dtype,
+                             uint64_t begin, uint64_t count)
+{
+    return ddp_view(&self->scratch, begin * cadre_dtype_size(dtype), dtype, count);
+}
+
+cadre_status ddp_subtract(struct cadre_self *self, const struct cadre_buf *x,
+                          const struct cadre_buf *y)
+{
+    cadre_status rc = self->ops->scale(self->ctx, y, -1);
+    return rc ? rc : self->ops->add(self->ctx, x, x, y);
+}
+
+cadre_status ddp_copy(struct cadre_self *self, const struct cadre_buf *dst,
+                      const struct cadre_buf *src)
+{
+    return self->ops->copy(self->ctx, dst->data, src->data, ddp_bytes(dst));
+}
+
+cadre_status ddp_computed(struct cadre_self *self, cadre_event *out)
+{
+    *out = 0;
+    return self->stream->record(self->ctx, out);
+}
+
+cadre_status ddp_gather(struct cadre_self *self, struct ddp_bucket *bucket)
+{
+    struct cadre_buf mine = ddp_view(&bucket->left, self->index * bucket->slice_bytes,
+                                     CADRE_U8, bucket->slice_bytes);
+    cadre_event after = 0;
+    for (uint32_t r = 0; r <= self->ranks; r++)
+        self->offsets[r] = r * bucket->slice_bytes;
+    cadre_status rc = ddp_computed(self, &after);
+    if (!rc)
+        rc = self->comm->all_gather(self->axis, bucket->label, &mine, &bucket->left,
+                                    self->offsets, after, &bucket->done);
+    return rc;
+}
+
+/* ---- the mode that compresses nothing: gradients are summed in place ---- */
+
+static cadre_status send_whole(struct cadre_self *self, struct ddp_bucket *bucket)
+{
+    return self->comm->all_reduce(self->axis, bucket->label, &bucket->grad,
+                                  &bucket->grad, CADRE_SUM, bucket->ready,
+                                  &bucket->done);
+}
+
+static cadre_status finish_whole(struct cadre_self *self, struct ddp_bucket *bucket)
+{
+    return self->comm->join(self->axis, bucket->done);
+}
+
+const struct ddp_mode ddp_mode_none = {
+    .name = "none", .send = send_whole, .finish = finish_whole};

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every element travels, in fewer bits: bf16, fp16, int8. Codes cannot be added up by a
+ * communicator, so a sum takes two exchanges. Each rank gets one slice of the bucket
+ * from all others (all_to_all), decodes them, adds them in the order of ranks in the
+ * gradients' own type, and gives the sum, encoded once more, to all (all_gather). That
+ * is 2 (R-1)/R codes an element, as an all_reduce has, where an all_gather of whole
+ * buckets would take R-1. All ranks decode the same codes: the same bits.
+ *
+ * int8 rounds twice and keeps both errors: the sender's of its gradient, and the
+ * adder's of the sum, each on the rank that made it. `left` is what a rank gives and
+ * then the sums, `right` what it gets. Sources: Dettmers, 8-bit Approximations for
+ * Parallelism in Deep Learning, ICLR 2016; the second error: Tang et al.,
+ * DoubleSqueeze, ICML 2019. */
+#include "plugins/ddp/ddp.h"
+
+/* The bytes of n elements on the wire; whole blocks where there are scales. */
+static uint64_t code_bytes(uint32_t wire, uint64_t n)
+{
+    return wire == CADRE_I8 ? n + n / DDP_BLOCK * 4 : 2 * n;
+}
+
+/* What is cut into slices: the residuals, with the gradients in them, or those alone.
+ */
+static const struct cadre_buf *whole_of(const struct ddp_bucket *bucket)
+{
+    return bucket->residual.count ? &bucket->residual : &bucket->grad;
+}
+
+static struct cadre_buf slice_of(const struct ddp_bucket *bucket,
+                                 const struct cadre_buf *whole, uint32_t rank)
+{
+    uint64_t begin = rank * bucket->slice, n = whole->count;
+    begin = begin < n ? begin : n;
+    return cadre_buf_slice(whole, begin,
+                           n - begin < bucket->slice ? n - begin : bucket->slice);
+}
+
+/* The codes of rank's slice in `codes`, and of int8 the scales behind them. */
+static struct cadre_buf codes_of(const struct cadre_self *self,
+                                 const struct ddp_bucket *bucket,
+                                 const struct cadre_buf *codes, uint32_t rank,
+                                 uint64_t count)
+{
+    return ddp_view(codes, rank * bucket->slice_bytes, self->mode->wire, count);
+}
+
+static struct cadre_buf scales_of(const struct ddp_bucket *bucket,
+                                  const struct cadre_buf *codes, uint32_t rank,
+                                  uint64_t count)
+{
+    return ddp_view(codes, rank * bucket->slice_bytes + bucket->slice, CADRE_F32,
+                    ddp_round_up(count, DDP_BLOCK) / DDP_BLOCK);
+}
+
+static cadre_status encode(struct cadre_self *self, const struct ddp_bucket *bucket,
+                           const struct cadre_buf *x, uint32_t rank)
+{
+    struct cadre_buf q = codes_of(self, bucket, &bucket->left, rank, x->count);
+    if (x->count == 0)
+        return CADRE_OK;
+    if (self->mode->wire != CADRE_I8)
+        return self->ops->cast(self->ctx, &q, x);
+    struct cadre_buf scales = scales_of(bucket, &bucket->left, rank, x->count);
+    return self->ops->quantize(self->ctx, x, DDP_BLOCK, &q, &scales);
+}
+
+static cadre_status decode(struct cadre_self *self, const struct ddp_bucket *bucket,
+                           const struct cadre_buf *codes, uint32_t rank,
+                           const struct cadre_buf *x)
+{
+    struct cadre_buf q = codes_of(self, bucket, codes, rank, x->count);
+    if (x->count == 0)
+        return CADRE_OK;
+    if (self->mode->wire != CADRE_I8)
+        return self->ops->cast(self->ctx, x, &q);
+    struct cadre_buf scales = scales_of(bucket, codes, rank, x->count);
+    return self->ops->dequantize(self->ctx, &q, &scales, DDP_BLOCK, x);
+}
+
+/* ---- set-up ---- */
+
+static void need(const struct cadre_self *self, const struct cadre_param_info *info,
+                 struct ddp_need *out)
+{
+    uint64_t n = ddp_round_up(info->count, DDP_BLOCK);
+    uint64_t element = cadre_dtype_size(info->grad_dtype);
+    out->residuals += self->mode->keeps ? n * element : 0;
+    out->payloads += 2 * code_bytes(self->mode->wire, n);
+    if (n * element > out->scratch)
+        out->scratch = n * element;
+}
+
+static cadre_status bind(struct cadre_self *self, struct ddp_bucket *bucket)
+{
+    cadre_status rc = CADRE_OK;
+    for (cadre_param_id id = bucket->first; id <= bucket->last; id++)
+        self->entry[id].k = self->entry[id].grad.count;
+    if (self->mode->keeps)
+        rc = ddp_residual_bind(self, bucket);
+    uint64_t n = whole_of(bucket)->count;
+    bucket->slice = ddp_round_up((n + self->ranks - 1) / self->ranks, DDP_BLOCK);
+    bucket->slice_bytes = code_bytes(self->mode->wire, bucket->slice);
+    uint64_t bytes = bucket->slice_bytes * self->ranks;
+    if (!rc)
+        rc = ddp_take(self, CADRE_U8, bytes, "payloads", &bucket->left);
+    if (!rc)
+        rc = ddp_take(self, CADRE_U8, bytes, "payloads", &bucket->right);
+    if (!rc)
+        rc = ddp_scratch_reserve(self, bucket->slice * self->ranks *
+                                           cadre_dtype_size(bucket->grad.dtype));
+    return rc;
+}
+
+/* ---- one step ---- */
+
+static cadre_status send(struct cadre_self *self, struct ddp_bucket *bucket)
+{
+    const struct cadre_buf *whole = whole_of(bucket);
+    struct cadre_buf sent = ddp_scratch(self, whole->dtype, 0, whole->count);
+    cadre_event after = 0;
+    cadre_status rc = self->stream->wait(self->ctx, bucket->ready);
+    if (!rc)
+        rc = ddp_residual_add(self, bucket);
+    for (uint32_t r = 0; !rc && r < self->ranks; r++) {
+        struct cadre_buf x = slice_of(bucket, whole, r);
+        rc = encode(self, bucket, &x, r);
+        x = slice_of(bucket, &sent, r);
+        if (!rc && self->mode->keeps)
+            rc = decode(self, bucket, &bucket->left, r, &x);
+    }
+    if (!rc && self->mode->keeps)
+        rc = ddp_subtract(self, whole, &sent);
+    if (!rc)
+        rc = ddp_computed(self, &after);
+    if (!rc)
+        rc = self->comm->all_to_all(self->axis, bucket->label, &bucket->left,
+                                    &bucket->right, after, &bucket->done);
+    return rc;
+}
+
+/* Add this rank's slice of all ranks. Its own sum, encoded, then replaces what it gave;
+ * what that rounds away stays here. */
+static cadre_status add_up(struct cadre_self *self, struct ddp_bucket *bucket)
+{
+    const struct cadre_buf *whole = whole_of(bucket);
+    struct cadre_buf mine = slice_of(bucket, whole, self->index);
+    struct cadre_buf sum = ddp_scratch(self, whole->dtype, 0, mine.count);
+    struct cadre_buf next = ddp_scratch(self, whole->dtype, bucket->slice, mine.count);
+    cadre_status rc = decode(self, bucket, &bucket->right, 0, &sum);
+    for (uint32_t r = 1; !rc && r < self->ranks; r++) {
+        rc = decode(self, bucket, &bucket->right, r, &next);
+        if (!rc)
+            rc = self->ops->add(self->ctx, &sum, &sum, &next);
+    }
+    if (!rc)
+        rc = encode(self, bucket, &sum, self->index);
+    if (rc || !self->mode->keeps)
+        return rc;
+    rc = decode(self, bucket, &bucket->left, self->index, &next);
+    if (!rc)
+        rc = ddp_subtract(self, &sum, &next);
+    if (!rc)
+        rc = self->ops->add(self->ctx, &mine, &mine, &sum);
+    return rc;
+}
+
+static cadre_status relay(struct cadre_self *self, struct ddp_bucket *bucket)
+{
+    cadre_status rc = self->comm->join(self->axis, bucket->done);
+    if (!rc)
+        rc = add_up(self, bucket);
+    return rc ? rc : ddp_gather(self, bucket);
+}
+
+static cadre_status finish(struct cadre_self *self, struct ddp_bucket *bucket)
+{
+    struct cadre_buf sum = bucket->grad;
+    if (self->mode->keeps)
+        sum = ddp_scratch(self, sum.dtype, 0, bucket->residual.count);
+    cadre_status rc = self->comm->join(self->axis, bucket->done);
+    for (uint32_t r = 0; !rc && r < self->ranks; r++) {
+        struct cadre_buf x = slice_of(bucket, &sum, r);
+        rc = decode(self, bucket, &bucket->left, r, &x);
+    }
+    for (cadre_param_id id = bucket->first;
+         !rc && self->mode->keeps && id <= bucket->last; id++) {
+        const struct ddp_entry *entry = &self->entry[id];
+        struct cadre_buf x = cadre_buf_slice(&sum, entry->at, entry->grad.count);
+        rc = ddp_copy(self, &entry->grad, &x);
+    }
+    return rc;
+}
+
+#define DENSE(mode_name, mode_wire, mode_keeps)                                        \
+    {                                                                                  \
+        .name = (mode_name), .wire = (mode_wire), .keeps = (mode_keeps), .need = need, \
+        .bind = bind, .send = send, .relay = relay, .finish = finish                   \
+    }
+const struct ddp_mode ddp_mode_bf16 = DENSE("bf16", CADRE_BF16, 0);
+const struct ddp_mode ddp_mode_fp16 = DENSE("fp16", CADRE_F16, 0);
+const struct ddp_mode ddp_mode_int8 = DENSE("int8", CADRE_I8, 1);

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A matrix of gradients travels as two thin factors. With M (n, m) a gradient plus its
+ * residual, on each rank, and Q (m, k) the same on all:
+ *     P = sum over ranks of M Q, made orthonormal;  Q = sum over ranks of M^T P
+ * and the summed gradient is P Q^T: one step of the power method for the best
+ * approximation of rank k of the sum, which gets better from step to step as Q is kept.
+ * Both sums are linear in M, so all_reduce does them and all ranks have the same bits.
+ * Each rank keeps M - P (M^T P)^T, M with its own factor. Vectors, and matrices that
+ * two factors would not make smaller, travel whole beside P. `left` holds the P and the
+ * vectors, `right` the Q. Source: Vogels, Karimireddy & Jaggi, PowerSGD, NeurIPS 2019,
+ * algorithms 1 and 2. */
+#include <stdlib.h>
+
+#include "plugins/ddp/ddp.h"
+
+/* Rows, columns and rank of an entry; k is 0 where it travels whole. */
+static void shape_of(const struct cadre_self *self, const struct cadre_param_info *info,
+                     struct ddp_entry *entry)
+{
+    uint64_t n = info->local[0];
+    entry->k = 0;
+    if (info->ndim < 2 || n == 0)
+        return;
+    uint64_t m = info->count / n, k = self->rank;
+    k = k < n ? k : n;
+    k = k < m ? k : m;
+    entry->rows = n;
+    entry->columns = m;
+    if (k * (n + m) < n * m)
+        entry->k = k;
+}
+
+/* Elements of its part of left and right. */
+static uint64_t left_count(const struct ddp_entry *entry, uint64_t count)
+{
+    return entry->k ? entry->rows * entry->k : count;
+}
+
+static uint64_t right_count(const struct ddp_entry *entry)
+{
+    return entry->columns * entry->k;
+}
+
+static void need(const struct cadre_self *self, const struct cadre_param_info *info,
+                 struct ddp_need *out)
+{
+    struct ddp_entry entry = {0};
+    uint64_t element = cadre_dtype_size(info->grad_dtype);
+    shape_of(self, info, &entry);
+    if (entry.k)
+        out->residuals += ddp_round_up(info->count, DDP_BLOCK) * element;
+    out->payloads += (left_count(&entry, info->count) + right_count(&entry)) * element;
+    if (right_count(&entry) * element > out->scratch)
+        out->scratch = right_count(&entry) * element;
+}
+
+static struct cadre_buf left_of(const struct ddp_bucket *bucket,
+                                const struct ddp_entry *entry)
+{
+    return cadre_buf_slice(&bucket->left, entry->left_at,
+                           left_count(entry, entry->grad.count));
+}
+
+static struct cadre_buf right_of(const struct ddp_bucket *bucket,
+                                 const struct ddp_entry *entry)
+{
+    return cadre_buf_slice(&bucket->right, entry->right_at, right_count(entry));
+}
+
+/* ---- set-up ---- */
+
+/* The first Q: normal numbers that the parameter's name alone decides. */
+static cadre_status fill_right(struct cadre_self *self, const struct ddp_bucket *bucket,
+                               cadre_param_id id)
+{
+    struct cadre_buf q = right_of(bucket, &self->entry[id]);
+    struct cadre_param_info info = {.struct_size = sizeof info};
+    char name[192];
+    if (q.count == 0)
+        return CADRE_OK;
+    cadre_status rc = self->model->param(self->ctx, id, &info);
+    if (rc)
+        return rc;
+    snprintf(name, sizeof name, "powersgd %s", info.name);
+    void *host = malloc(ddp_bytes(&q));
+    if (!host)
+        return cadre_refuse(self->host, CADRE_E_RESOURCE, "no memory for powersgd");
+    for (uint64_t i = 0; i < q.count; i++) {
+        double value = self->rng->normal(self->ctx, name, i);
+        if (q.dtype == CADRE_F64)
+            ((double *)host)[i] = value;
+        else
+            ((float *)host)[i] = (float)value;
+    }
+    rc = self->ops->to_device(self->ctx, q.data, host, ddp_bytes(&q));
+    free(host);
+    return rc;
+}
+
+static cadre_status bind(struct cadre_self *self, struct ddp_bucket *bucket)
+{
+    uint64_t left = 0, right = 0, most = 0;
+    cadre_status rc = CADRE_OK;
+    for (cadre_param_id id = bucket->first; !rc && id <= bucket->last; id++) {
+        struct ddp_entry *entry = &self->entry[id];
+        struct cadre_param_info info = {.struct_size = sizeof info};
+        rc = self->model->param(self->ctx, id, &info);
+        shape_of(self, &info, entry);
+        entry->left_at = left;
+        entry->right_at = right;
+        left += left_count(entry, entry->grad.count);
+        right += right_count(entry);
+        most = right_count(entry) > most ? right_count(entry) : most;
+    }
+    uint32_t dtype = bucket->grad.dtype;
+    if (!rc)
+        rc = ddp_residual_bind(self, bucket);
+    if (!rc)
+        rc = ddp_take(self, dtype, left, "payloads", &bucket->left);
+    if (!rc)
+        rc = ddp_take(self, dtype, right, "payloads", &bucket->right);
+    if (!rc)
+        rc = ddp_scratch_reserve(self, most * cadre_dtype_size(dtype));
+    for (cadre_param_id id = bucket->first; !rc && id <= bucket->last; id++)
+        rc = fill_right(self, bucket, id);
+    return rc;
+}
+
+/* ---- one step ---- */
+
+/* P = M Q */
+static cadre_status project(struct cadre_self *self, const struct ddp_entry *entry,
+                            const struct cadre_buf *p, const struct cadre_buf *q)
+{
+    const struct cadre_gemm_args gemm = {
+        .struct_size = sizeof gemm,
+        .dtype = p->dtype,
+        .m = (int64_t)entry->rows,
+        .n = (int64_t)entry->k,
+        .k = (int64_t)entry->columns,
+        .lda = (int64_t)entry->columns,
+        .ldb = (int64_t)entry->k,
+        .ldc = (int64_t)entry->k,
+        .a = entry->residual.data,
+        .b = q->data,
+        .c = p->data,
+    };
+    return self->ops->gemm(self->ctx, &gemm);
+}
+
+/* Q = M^T P */
+static cadre_status project_back(struct cadre_self *self, const struct ddp_entry *entry,
+                                 const struct cadre_buf *p, const struct cadre_buf *q)
+{
+    const struct cadre_gemm_args gemm = {
+        .struct_size = sizeof gemm,
+        .dtype = p->dtype,
+        .m = (int64_t)entry->columns,
+        .n = (int64_t)entry->k,
+        .k = (int64_t)entry->rows,
+        .lda = (int64_t)entry->columns,
+        .ldb = (int64_t)entry->k,
+        .ldc = (int64_t)entry->k,
+        .a = entry->residual.data,
+        .b = p->data,
+        .c = q->data,
+        .ta = 1,
+    };
+    return self->ops->gemm(self->ctx, &gemm);
+}
+
+/* out = beta * out + P Q^T */
+static cadre_status expand(struct cadre_self *self, const struct ddp_entry *entry,
+                           const struct cadre_buf *p, const struct cadre_buf *q,
+                           const struct cadre_buf *out, uint32_t beta)
+{
+    const struct cadre_gemm_args gemm = {
+        .struct_size = sizeof gemm,
+        .dtype = p->dtype,
+        .m = (int64_t)entry->rows,
+        .n = (int64_t)entry->columns,
+        .k = (int64_t)entry->k,
+        .lda = (int64_t)entry->k,
+        .ldb = (int64_t)entry->k,
+        .ldc = (int64_t)entry->columns,
+        .a = p->data,
+        .b = q->data,
+        .c = out->data,
+        .tb = 1,
+        .beta = beta,
+    };
+    return self->ops->gemm(self->ctx, &gemm);
+}
+
+static cadre_status send(struct cadre_self *self, struct ddp_bucket *bucket)
+{
+    cadre_event after = 0;
+    cadre_status rc = self->stream->wait(self->ctx, bucket->ready);
+    if (!rc)
+        rc = ddp_residual_add(self, bucket);
+    for (cadre_param_id id = bucket->first; !rc && id <= bucket->last; id++) {
+        const struct ddp_entry *entry = &self->entry[id];
+        struct cadre_buf p = left_of(bucket, entry), q = right_of(bucket, entry);
+        rc = entry->k ? project(self, entry, &p, &q) : ddp_copy(self, &p, &entry->grad);
+    }
+    if (!rc)
+        rc = ddp_computed(self, &after);
+    if (!rc)
+        rc = self->comm->all_reduce(self->axis, bucket->label, &bucket->left,
+                                    &bucket->left, CADRE_SUM, after, &bucket->done);
+    return rc;
+}
+
+/* The rank's own factor, and what M has beyond it. */
+static cadre_status factor(struct cadre_self *self, const struct ddp_bucket *bucket,
+                           const struct ddp_entry *entry)
+{
+    struct cadre_buf p = left_of(bucket, entry), q = right_of(bucket, entry);
+    struct cadre_buf minus = ddp_scratch(self, q.dtype, 0, q.count);
+    cadre_status rc = self->ops->orthonormalize(self->ctx, &p, entry->k);
+    if (!rc)
+        rc = project_back(self, entry, &p, &q);
+    if (!rc)
+        rc = ddp_copy(self, &minus, &q);
+    if (!rc)
+        rc = self->ops->scale(self->ctx, &minus, -1);
+    if (!rc)
+        rc = expand(self, entry, &p, &minus, &entry->residual, 1);
+    return rc;
+}
+
+static cadre_status relay(struct cadre_self *self, struct ddp_bucket *bucket)
+{
+    cadre_event after = 0;
+    cadre_status rc = self->comm->join(self->axis, bucket->done);
+    for (cadre_param_id id = bucket->first; !rc && id <= bucket->last; id++) {
+        const struct ddp_entry *entry = &self->entry[id];
+        struct cadre_buf p = left_of(bucket, entry);
+        rc = entry->k ? factor(self, bucket, entry) : ddp_copy(self, &entry->grad, &p);
+    }
+    if (rc || bucket->right.count == 0)
+        return rc;
+    rc = ddp_computed(self, &after);
+    if (!rc)
+        rc = self->comm->all_reduce(self->axis, bucket->label, &bucket->right,
+                                    &bucket->right, CADRE_SUM, after, &bucket->done);
+    return rc;
+}
+
+static cadre_status finish(struct cadre_self *self, struct ddp_bucket *bucket)
+{
+    cadre_status rc = self->comm->join(self->axis, bucket->done);
+    for (cadre_param_id id = bucket->first; !rc && id <= bucket->last; id++) {
+        const struct ddp_entry *entry = &self->entry[id];
+        struct cadre_buf p = left_of(bucket, entry), q = right_of(bucket, entry);
+        if (entry->k)
+            rc = expand(self, entry, &p, &q, &entry->grad, 0);
+    }
+    return rc;
+}
+
+const struct ddp_mode ddp_mode_powersgd = {
+    .name = "powersgd:",
+    .keeps = 1,
+    .need = need,
+    .bind = bind,
+    .send = send,
+    .relay = relay,
+    .finish = finish,
+};

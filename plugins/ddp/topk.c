@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Of each gradient the k = ceil(R n) elements of largest magnitude travel, with their
+ * places; the rest is kept for later. All ranks get all of them (all_gather) and add
+ * them in the order of ranks: the same bits. `left` holds what every rank sends, one
+ * after the other: values of all entries, then places. A gradient with NaN or infinity
+ * has that among its largest, so it arrives. Sources: Lin et al., Deep Gradient
+ * Compression, ICLR 2018; Stich et al., NeurIPS 2018. */
+#include "plugins/ddp/ddp.h"
+
+static uint64_t k_of(const struct cadre_self *self, uint64_t count)
+{
+    uint64_t k = (uint64_t)(self->ratio * (double)count);
+    if ((double)k < self->ratio * (double)count)
+        k++;
+    return k < count ? k : count;
+}
+
+static void need(const struct cadre_self *self, const struct cadre_param_info *info,
+                 struct ddp_need *out)
+{
+    uint64_t element = cadre_dtype_size(info->grad_dtype);
+    out->residuals += ddp_round_up(info->count, DDP_BLOCK) * element;
+    out->payloads += self->ranks * k_of(self, info->count) * (element + 4);
+}
+
+static cadre_status bind(struct cadre_self *self, struct ddp_bucket *bucket)
+{
+    uint64_t element = cadre_dtype_size(bucket->grad.dtype), k = 0;
+    for (cadre_param_id id = bucket->first; id <= bucket->last; id++) {
+        struct ddp_entry *entry = &self->entry[id];
+        if (entry->grad.count > INT32_MAX)
+            return cadre_refuse(self->host, CADRE_E_UNSUPPORTED,
+                                "gradient entry %u has %llu elements: topk takes at "
+                                "most %d",
+                                id, (unsigned long long)entry->grad.count, INT32_MAX);
+        entry->k = k_of(self, entry->grad.count);
+        entry->left_at = k;
+        k += entry->k;
+    }
+    bucket->slice = k;
+    bucket->slice_bytes = ddp_round_up(k * (element + 4), 8);
+    cadre_status rc = ddp_residual_bind(self, bucket);
+    if (!rc)
+        rc = ddp_take(self, CADRE_U8, self->ranks * bucket->slice_bytes, "payloads",
+                      &bucket->left);
+    return rc;
+}
+
+static struct cadre_buf values_of(const struct ddp_bucket *bucket,
+                                  const struct ddp_entry *entry, uint32_t rank)
+{
+    uint64_t at = rank * bucket->slice_bytes +
+                  entry->left_at * cadre_dtype_size(bucket->grad.dtype);
+    return ddp_view(&bucket->left, at, bucket->grad.dtype, entry->k);
+}
+
+static struct cadre_buf places_of(const struct ddp_bucket *bucket,
+                                  const struct ddp_entry *entry, uint32_t rank)
+{
+    uint64_t at = rank * bucket->slice_bytes +
+                  bucket->slice * cadre_dtype_size(bucket->grad.dtype) +
+                  entry->left_at * 4;
+    return ddp_view(&bucket->left, at, CADRE_I32, entry->k);
+}
+
+static cadre_status send(struct cadre_self *self, struct ddp_bucket *bucket)
+{
+    cadre_status rc = self->stream->wait(self->ctx, bucket->ready);
+    if (!rc)
+        rc = ddp_residual_add(self, bucket);
+    for (cadre_param_id id = bucket->first; !rc && id <= bucket->last; id++) {
+        const struct ddp_entry *entry = &self->entry[id];
+        struct cadre_buf values = values_of(bucket, entry, self->index);
+        struct cadre_buf places = places_of(bucket, entry, self->index);
+        rc = self->ops->topk(self->ctx, &entry->residual, &values, &places);
+        if (!rc)
+            rc = self->ops->scatter_add(self->ctx, &entry->residual, &values, &places,
+                                        -1);
+    }
+    return rc ? rc : ddp_gather(self, bucket);
+}
+
+static cadre_status finish(struct cadre_self *self, struct ddp_bucket *bucket)
+{
+    cadre_status rc = self->comm->join(self->axis, bucket->done);
+    for (cadre_param_id id = bucket->first; !rc && id <= bucket->last; id++) {
+        const struct ddp_entry *entry = &self->entry[id];
+        rc = self->ops->zero(self->ctx, entry->grad.data, ddp_bytes(&entry->grad));
+        for (uint32_t r = 0; !rc && r < self->ranks; r++) {
+            struct cadre_buf values = values_of(bucket, entry, r);
+            struct cadre_buf places = places_of(bucket, entry, r);
+            rc = self->ops->scatter_add(self->ctx, &entry->grad, &values, &places, 1);
+        }
+    }
+    return rc;
+}
+
+const struct ddp_mode ddp_mode_topk = {
+    .name = "topk:",
+    .keeps = 1,
+    .need = need,
+    .bind = bind,
+    .send = send,
+    .finish = finish,
+};
