@@ -5,8 +5,9 @@
  * the first exchange is over (relay, some modes), and leaves the sum over the ranks in
  * the gradients at the end of the step (finish). All three run on the rank's own thread
  * and post at most one collective. What happens to a gradient depends on its own values
- * alone, never on its neighbours in the bucket: so buckets change no bit, and a
- * parameter that tensor parallelism repeats on several ranks stays the same on them. */
+ * alone, never on its neighbours in the bucket: so buckets change no bit (but for which
+ * rank keeps the error of a sum in int8), and a parameter that tensor parallelism
+ * repeats on several ranks stays the same on them. */
 #ifndef CADRE_PLUGINS_DDP_H
 #define CADRE_PLUGINS_DDP_H
 

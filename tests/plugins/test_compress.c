@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ddp.compress: every mode on ranks that are threads. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/strategy/plugin.h"
+#include "core/tensor/dtype.h"
+#include "tests/plugins/fake_ranks.h"
+#include "tests/support/check_main.h"
+
+static const struct cadre_plugin_handle *ddp;
+static struct fake_ranks all;
+
+/* The modes with residuals come last. */
+static const char *const modes[] = {"bf16",       "fp16",      "int8",
+                                    "topk:1",     "topk:0.1",  "topk:0.0001",
+                                    "powersgd:1", "powersgd:3"};
+enum { MODES = sizeof modes / sizeof *modes, FIRST_KEEPING = 2 };
+
+/* Values of many magnitudes, others on every rank and in every step. */
+static double rough(const struct fake_ranks *a, int rank, uint32_t id, uint64_t i)
+{
+    uint64_t h = (i + 1) * 0x9e3779b97f4a7c15u + (uint64_t)rank * 0x632be59bd9b4e019u +
+                 id * 0xd1342543de82ef95u + a->step * 0xaf251af3b0f025b5u;
+    h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9u;
+    h ^= h >> 31;
+    return ((double)(h & 0xffff) / 32768 - 1) / (double)(1 + (h >> 60));
+}
+
+static double zero(const struct fake_ranks *a, int rank, uint32_t id, uint64_t i)
+{
+    return 0;
+}
+
+static void setup(void)
+{
+    struct cadre_error err = {0};
+    cadre_status rc = cadre_plugin_load("ddp", NULL, &ddp, &err);
+    ck_assert_msg(rc == CADRE_OK, "%s", err.text);
+    fake_ranks_init(&all, &ddp->ops, 2);
+    all.gradient = rough;
+}
+
+static void teardown(void)
+{
+    fake_ranks_fini(&all);
+}
+
+static void restart(const char *mode, int n)
+{
+    fake_ranks_fini(&all);
+    uint32_t dtype = all.dtype;
+    double bucket_mb = all.bucket_mb;
+    fake_ranks_init(&all, &ddp->ops, n);
+    all.gradient = rough;
+    all.dtype = dtype;
+    all.bucket_mb = bucket_mb;
+    all.compress = mode;
+    cadre_status rc = fake_ranks_start(&all);
+    ck_assert_msg(rc == CADRE_OK, "%s: %s", mode, all.rank[0].failure);
+}
+
+static double sum_of(uint32_t id, uint64_t i)
+{
+    double sum = 0;
+    for (int r = 0; r < all.n; r++) {
+        double value = all.gradient(&all, r, id, i);
+        sum += all.dtype == CADRE_F64 ? value : (double)(float)value;
+    }
+    return sum;
+}
+
+/* ---- residuals, as a checkpoint sees them ---- */
+
+struct residuals {
+    double *sum[FAKE_PARAMS]; /* over the ranks asked */
+    int calls;
+};
+
+static cadre_status take_tensor(void *h, const char *key, cadre_param_id id,
+                                uint32_t combine, uint64_t begin,
+                                const struct cadre_buf *data)
+{
+    struct residuals *to = h;
+    ck_assert(strncmp(key, "residual", 8) == 0 && combine == CADRE_STATE_SUM);
+    ck_assert_uint_eq(begin + data->count, fake_ranks_count(&all, id));
+    for (uint64_t i = 0; i < data->count; i++)
+        to->sum[id][i] += data->dtype == CADRE_F64 ? ((const double *)data->data)[i]
+                                                   : (double)((float *)data->data)[i];
+    to->calls++;
+    return CADRE_OK;
+}
+
+static cadre_status take_blob(void *h, const char *key, uint32_t version,
+                              uint32_t policy, void *data, uint64_t bytes)
+{
+    return CADRE_OK;
+}
+
+static void residuals_add(struct residuals *to)
+{
+    const struct cadre_state_sink sink = {.struct_size = sizeof sink,
+                                          .saving = 1,
+                                          .h = to,
+                                          .blob = take_blob,
+                                          .tensor = take_tensor};
+    for (uint32_t id = 0; id < all.n_params; id++)
+        if (!to->sum[id])
+            to->sum[id] = calloc(fake_ranks_count(&all, id), sizeof(double));
+    for (int r = 0; r < all.n; r++)
+        ck_assert_int_eq(ddp->ops.state(all.rank[r].self, &sink), CADRE_OK);
+}
+
+static void residuals_free(struct residuals *to)
+{
+    for (uint32_t id = 0; id < all.n_params; id++)
+        free(to->sum[id]);
+}
+
+/* ---- sums ---- */
+
+START_TEST(all_ranks_have_the_same_bits)
+{
+    for (all.dtype = CADRE_F32; all.dtype <= CADRE_F64; all.dtype++)
+        for (int n = 2; n <= 5; n++) {
+            restart(modes[_i], n);
+            for (int step = 0; step < 3; step++) {
+                fake_ranks_step(&all);
+                ck_assert_msg(fake_ranks_same(&all), "%s, %d ranks", modes[_i], n);
+            }
+        }
+}
+END_TEST
+
+/* What arrived and what was kept are what the gradients were, up to rounding. */
+START_TEST(nothing_is_lost)
+{
+    for (int n = 2; n <= 3; n++) {
+        struct residuals kept = {0};
+        double *arrived[FAKE_PARAMS], *given[FAKE_PARAMS];
+        restart(modes[_i], n);
+        for (uint32_t id = 0; id < all.n_params; id++) {
+            arrived[id] = calloc(fake_ranks_count(&all, id), sizeof(double));
+            given[id] = calloc(fake_ranks_count(&all, id), sizeof(double));
+        }
+        for (int step = 0; step < 6; step++) {
+            fake_ranks_step(&all);
+            for (uint32_t id = 0; id < all.n_params; id++)
+                for (uint64_t i = 0; i < fake_ranks_count(&all, id); i++) {
+                    arrived[id][i] += fake_ranks_get(&all, 0, id, i);
+                    given[id][i] += sum_of(id, i);
+                }
+        }
+        residuals_add(&kept);
+        ck_assert_int_ge(kept.calls, 2 * n);
+        for (uint32_t id = 0; id < all.n_params; id++) {
+            for (uint64_t i = 0; i < fake_ranks_count(&all, id); i++)
+                ck_assert_double_eq_tol(arrived[id][i] + kept.sum[id][i], given[id][i],
+                                        6 * n * 4e-6);
+            free(arrived[id]);
+            free(given[id]);
+        }
+        residuals_free(&kept);
+    }
+}
+END_TEST
+
+START_TEST(dense_sums_are_near)
+{
+    static const double limit[] = {0x1p-7, 0x1p-10, 1.0 / 127};
+    restart(modes[_i], 4);
+    fake_ranks_step(&all);
+    for (uint32_t id = 0; id < all.n_params; id++)
+        for (uint64_t i = 0; i < fake_ranks_count(&all, id); i++)
+            ck_assert_double_eq_tol(fake_ranks_get(&all, 2, id, i), sum_of(id, i),
+                                    5 * limit[_i]);
+}
+END_TEST
+
+/* Two ranks of a matrix that is one product each: rank 2 finds the sum at once. */
+static double product(const struct fake_ranks *a, int rank, uint32_t id, uint64_t i)
+{
+    uint64_t columns = a->shape[id][1] ? a->shape[id][1] : 1;
+    return (1 + sin((double)(i / columns) + rank)) *
+           cos((double)(i % columns) * (rank + 2));
+}
+
+START_TEST(low_rank_is_found)
+{
+    restart("powersgd:2", 2);
+    all.gradient = product;
+    fake_ranks_step(&all);
+    for (uint32_t id = 0; id < all.n_params; id++)
+        for (uint64_t i = 0; i < fake_ranks_count(&all, id); i++)
+            ck_assert_double_eq_tol(fake_ranks_get(&all, 1, id, i), sum_of(id, i),
+                                    2e-5);
+    ck_assert(fake_ranks_get(&all, 0, 1, 5) ==
+              (double)((float)product(&all, 0, 1, 5) + (float)product(&all, 1, 1, 5)));
+}
+END_TEST
+
+START_TEST(the_largest_travel_as_they_are)
+{
+    uint64_t whole = 0, n = fake_ranks_count(&all, 0);
+    restart("topk:0.1", 2);
+    fake_ranks_step(&all);
+    for (uint64_t i = 0; i < n; i++) {
+        double a = (double)(float)rough(&all, 0, 0, i);
+        double b = (double)(float)rough(&all, 1, 0, i), got;
+        got = fake_ranks_get(&all, 0, 0, i);
+        ck_assert(got == 0 || got == a || got == b || got == (double)(float)(a + b));
+        whole += got != 0;
+    }
+    ck_assert(whole >= n / 10 && whole <= 2 * (n / 10));
+}
+END_TEST
+
+static double constant(const struct fake_ranks *a, int rank, uint32_t id, uint64_t i)
+{
+    return 1 + (double)(i % 7) * 0.25;
+}
+
+/* In the long run the mean of what arrives is the gradient. */
+START_TEST(feedback_brings_the_rest)
+{
+    enum { STEPS = 60 };
+    double *mean = calloc(fake_ranks_count(&all, 0), sizeof *mean);
+    restart("topk:0.1", 2);
+    all.gradient = constant;
+    for (int step = 0; step < STEPS; step++) {
+        fake_ranks_step(&all);
+        for (uint64_t i = 0; i < fake_ranks_count(&all, 0); i++)
+            mean[i] += fake_ranks_get(&all, 0, 0, i) / STEPS;
+    }
+    for (uint64_t i = 0; i < fake_ranks_count(&all, 0); i++)
+        ck_assert_double_eq_tol(mean[i], sum_of(0, i), 0.5 * sum_of(0, i));
+    free(mean);
+}
+END_TEST
+
+START_TEST(zero_stays_zero)
+{
+    restart(modes[_i], 3);
+    all.gradient = zero;
+    for (int step = 0; step < 2; step++) {
+        fake_ranks_step(&all);
+        for (uint32_t id = 0; id < all.n_params; id++)
+            for (uint64_t i = 0; i < fake_ranks_count(&all, id); i++)
+                ck_assert(fake_ranks_get(&all, 0, id, i) == 0);
+    }
+    all.gradient = rough;
+    fake_ranks_step(&all);
+    fake_ranks_step(&all);
+    ck_assert(fake_ranks_get(&all, 0, 0, 0) != 0 || !strncmp(modes[_i], "topk", 4));
+}
+END_TEST
+
+static double bad_value;
+static uint32_t bad_param;
+
+static double spoilt(const struct fake_ranks *a, int rank, uint32_t id, uint64_t i)
+{
+    bool here = rank == 1 && id == bad_param && i == fake_ranks_count(a, id) - 2;
+    return here ? bad_value : rough(a, rank, id, i);
+}
+
+/* A gradient that is not finite on one rank is not finite on any, in that parameter. */
+START_TEST(what_is_no_number_arrives)
+{
+    static const double values[] = {(double)NAN, (double)INFINITY, -(double)INFINITY};
+    for (size_t v = 0; v < 3; v++)
+        for (bad_param = 0; bad_param < 3; bad_param++) {
+            uint64_t bad = 0, elsewhere = 0;
+            restart(modes[_i], 3);
+            bad_value = values[v];
+            all.gradient = spoilt;
+            fake_ranks_step(&all);
+            for (uint32_t id = 0; id < all.n_params; id++)
+                for (uint64_t i = 0; i < fake_ranks_count(&all, id); i++) {
+                    bool good = isfinite(fake_ranks_get(&all, 0, id, i));
+                    bad += !good && id == bad_param;
+                    elsewhere += !good && id != bad_param;
+                }
+            ck_assert_uint_gt(bad, 0);
+            ck_assert_uint_eq(elsewhere, 0);
+        }
+}
+END_TEST
+
+/* ---- buckets, bytes, memory ---- */
+
+static char *gradients_after(int steps)
+{
+    for (int step = 0; step < steps; step++)
+        fake_ranks_step(&all);
+    char *copy = malloc(all.offset[all.n_params]);
+    memcpy(copy, all.rank[0].grad, all.offset[all.n_params]);
+    return copy;
+}
+
+/* But in int8, where the bucket decides which rank keeps the error of a sum: there the
+ * first step alone is the same. */
+START_TEST(buckets_change_no_bit)
+{
+    int steps = strcmp(modes[_i], "int8") == 0 ? 1 : 3;
+    restart(modes[_i], 3);
+    char *one = gradients_after(steps);
+    ck_assert_uint_gt(all.rank[0].posts_in_backward, 0);
+    all.bucket_mb = 0.001;
+    restart(modes[_i], 3);
+    char *many = gradients_after(steps);
+    ck_assert_uint_ge(all.rank[0].posts, 3);
+    ck_assert(memcmp(one, many, all.offset[all.n_params]) == 0);
+    fake_ranks_stop(&all);
+    all.overlap = false;
+    all.step = 0;
+    ck_assert_int_eq(fake_ranks_start(&all), CADRE_OK);
+    char *late = gradients_after(steps);
+    ck_assert_uint_eq(all.rank[0].posts_in_backward, 0);
+    ck_assert(memcmp(one, late, all.offset[all.n_params]) == 0);
+    free(one);
+    free(many);
+    free(late);
+}
+END_TEST
+
+/* By the README's formulas; a block is 64 elements, slices are whole blocks. */
+START_TEST(bytes_are_those_promised)
+{
+    enum { N = 40 * 30 + 77 + 20 * 33 };
+    static const struct {
+        const char *mode;
+        double bytes; /* an R-th part, without the (R-1) */
+    } want[] = {
+        {"none", 2.0 * 4 * N},
+        {"bf16", 2.0 * 2 * N},
+        {"int8", 2.0 * 1.0625 * N},
+        {"topk:0.1", 4.0 * 8 * (120 + 8 + 66)},
+        {"powersgd:3", 2.0 * 4 * (3 * (40 + 30) + 3 * (20 + 33) + 77)},
+    };
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        restart(want[i].mode, 4);
+        fake_ranks_step(&all);
+        double slack = i < 3 ? 2.0 * 4 * 64 * 4 : 4 * 32;
+        ck_assert_double_eq_tol((double)all.rank[1].bytes, want[i].bytes * 3 / 4,
+                                slack);
+    }
+}
+END_TEST
+
+START_TEST(memory_is_planned)
+{
+    all.bucket_mb = 0.001;
+    for (int n = 2; n <= 4; n++) {
+        restart(modes[_i], n);
+        double rounding = 3.0 * (64 * 4 + 4) * 8 * n;
+        ck_assert_double_eq_tol((double)all.planned, (double)all.rank[0].taken,
+                                rounding);
+        ck_assert_uint_gt(all.planned, 0);
+    }
+}
+END_TEST
+
+/* ---- refusals ---- */
+
+START_TEST(wrong_values_are_refused)
+{
+    static const struct {
+        const char *compress, *text;
+    } cases[] = {
+        {"int9", "ddp.compress: expected none, bf16, fp16, int8, topk:R"},
+        {"", "found ''"},
+        {"topk", "found 'topk'"},
+        {"bf16:2", "found 'bf16:2'"},
+        {"topk:", "ddp.compress = topk:: expected a ratio above 0 and at most 1"},
+        {"topk:0", "ddp.compress = topk:0: expected a ratio"},
+        {"topk:2", "ddp.compress = topk:2: expected a ratio"},
+        {"topk:-1", "ddp.compress = topk:-1: expected a ratio"},
+        {"topk:nan", "ddp.compress = topk:nan: expected a ratio"},
+        {"topk:0.1x", "expected a ratio"},
+        {"powersgd:0", "ddp.compress = powersgd:0: expected a whole rank from 1 to"},
+        {"powersgd:1.5", "expected a whole rank"},
+        {"powersgd:1e9", "expected a whole rank"},
+        {"powersgd:", "expected a whole rank"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        all.compress = cases[i].compress;
+        ck_assert_int_eq(fake_ranks_start(&all), CADRE_E_INVALID);
+        ck_assert_msg(strstr(all.rank[0].failure, cases[i].text), "'%s' says '%s'",
+                      cases[i].compress, all.rank[0].failure);
+    }
+}
+END_TEST
+
+START_TEST(exact_mode_is_refused)
+{
+    all.exact = true;
+    ck_assert_int_eq(fake_ranks_start(&all), CADRE_OK);
+    fake_ranks_stop(&all);
+    all.compress = modes[_i];
+    ck_assert_int_eq(fake_ranks_start(&all), CADRE_E_INVALID);
+    ck_assert_ptr_nonnull(strstr(all.rank[0].failure, "run.exact = yes forbids"));
+}
+END_TEST
+
+Suite *test_suite(void)
+{
+    Suite *s = suite_create("compress");
+    TCase *tc = tcase_create("compress");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, all_ranks_have_the_same_bits, 0, MODES);
+    tcase_add_loop_test(tc, nothing_is_lost, FIRST_KEEPING, MODES);
+    tcase_add_loop_test(tc, dense_sums_are_near, 0, 3);
+    tcase_add_test(tc, low_rank_is_found);
+    tcase_add_test(tc, the_largest_travel_as_they_are);
+    tcase_add_test(tc, feedback_brings_the_rest);
+    tcase_add_loop_test(tc, zero_stays_zero, 0, MODES);
+    tcase_add_loop_test(tc, what_is_no_number_arrives, 0, MODES);
+    tcase_add_loop_test(tc, buckets_change_no_bit, 0, MODES);
+    tcase_add_test(tc, bytes_are_those_promised);
+    tcase_add_loop_test(tc, memory_is_planned, 0, MODES);
+    tcase_add_test(tc, wrong_values_are_refused);
+    tcase_add_loop_test(tc, exact_mode_is_refused, 0, MODES);
+    suite_add_tcase(s, tc);
+    return s;
+}
