@@ -88,6 +88,8 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
         rc = plan->claim(plan->h, "grad.reduce", "dp", 0);
     if (!rc)
         rc = plan->leaves(plan->h, CADRE_LEAVES_BLOCK);
+    if (!rc && self->mode != &ddp_mode_none)
+        rc = plan->claim(plan->h, "train.changed", NULL, CADRE_CLAIM_SHARED);
     if (!rc)
         rc = ddp_mode_plan(self, plan);
     return rc;
