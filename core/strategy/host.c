@@ -39,6 +39,20 @@ static uint32_t n_params(struct cadre_ctx *ctx)
     return ctx->rank->model->n_params;
 }
 
+/* Another stage owns the values and an entry tied to them is here. Plans ask before all
+ * is planned, so it is found out anew. */
+static bool is_copied(const struct cadre_rank *rank, cadre_param_id id)
+{
+    const struct cadre_param *all = rank->model->params;
+    if (!rank->plan.param || cadre_rank_plan_runs(&rank->plan, all[id].unit))
+        return false;
+    for (uint32_t i = 0; i < rank->model->n_params; i++)
+        if (all[i].tied_to == (int32_t)id &&
+            cadre_rank_plan_runs(&rank->plan, all[i].unit))
+            return true;
+    return false;
+}
+
 static cadre_status param_info(struct cadre_ctx *ctx, cadre_param_id id,
                                struct cadre_param_info *out)
 {
@@ -60,6 +74,7 @@ static cadre_status param_info(struct cadre_ctx *ctx, cadre_param_id id,
         .split_dim = p->split_dim,
         .present = rank->plan.param && cadre_rank_plan_runs(&rank->plan, p->unit),
         .partial = model->rows_cut && p->norm,
+        .copied = is_copied(rank, id),
     };
     for (uint32_t d = 0; d < p->shape.ndim; d++) {
         info.shape[d] = p->shape.dim[d];

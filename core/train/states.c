@@ -60,7 +60,8 @@ cadre_status cadre_states_check_call(const struct cadre_rank *rank, const char *
                           plugin, call->key, call->param, model->n_params);
     const struct cadre_param *p = &model->params[call->param];
     uint64_t local = cadre_shape_count(&p->local);
-    if (p->tied_to >= 0 || !rank->plan.param[call->param].present)
+    const struct cadre_plan_param *here = &rank->plan.param[call->param];
+    if (p->tied_to >= 0 || (!here->present && !here->copied))
         return cadre_fail(err, CADRE_E_INVALID,
                           "plugin '%s': state '%s' of '%s', which is %s; keep it with "
                           "the rank and the entry that own the parameter",
@@ -167,6 +168,8 @@ static cadre_status collect_tensor(void *h, const char *name, cadre_param_id par
     rc = cadre_states_check_call(s->rank, c->plugin, &call, data, &s->rank->failure);
     if (rc != CADRE_OK)
         return rc;
+    if (s->rank->plan.param[param].copied)
+        return CADRE_OK; /* its owner's stage gives it */
     for (size_t i = 0; i < s->n_calls; i++)
         if (s->calls[i].link == c->link && s->calls[i].param == param &&
             strcmp(s->calls[i].key, name) == 0)

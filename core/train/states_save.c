@@ -168,6 +168,8 @@ static cadre_status give_tensor(void *h, const char *name, cadre_param_id param,
 {
     struct giver *g = h;
     struct cadre_rank *rank = g->states->rank;
+    if (param < rank->model->n_params && rank->plan.param[param].copied)
+        return CADRE_OK;
     const struct cadre_states_call *call =
         g->next < g->states->n_calls ? &g->states->calls[g->next++] : NULL;
     if (!call || call->link != g->link || call->param != param ||

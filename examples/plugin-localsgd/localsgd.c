@@ -19,6 +19,7 @@
 
 #include <cadre/helpers.h>
 
+/* A parameter whose values this rank holds. */
 struct weight {
     cadre_param_id id;
     uint64_t begin; /* of its elements in the flat buffers below */
@@ -39,7 +40,7 @@ struct cadre_self {
     int32_t ranks;
     uint32_t dtype;
     uint32_t n_weights;
-    struct weight *weights; /* those this rank holds, tied entries left out */
+    struct weight *weights; /* tied entries left out, copies taken in */
     uint64_t count; /* elements of all of them */
     uint32_t n_grads;
     cadre_param_id *grads; /* gradient entries of this rank, tied ones too */
@@ -96,10 +97,9 @@ static cadre_status list_entries(struct cadre_self *s)
         cadre_status status = s->model->param(s->host->ctx, id, &info);
         if (status)
             return status;
-        if (!info.present)
-            continue;
-        s->grads[s->n_grads++] = id;
-        if (info.tied_to >= 0)
+        if (info.present)
+            s->grads[s->n_grads++] = id;
+        if ((!info.present && !info.copied) || info.tied_to >= 0)
             continue;
         s->weights[s->n_weights++] = (struct weight){.id = id, .begin = s->count};
         s->count += info.count;

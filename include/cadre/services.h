@@ -109,10 +109,14 @@ struct cadre_param_info {
     uint32_t split;
     int32_t split_dim;
     uint32_t present; /* this rank runs the unit; in plan: as the SCHEDULE placed it */
-    uint32_t
-        partial; /* from bind on: under seq.shard, the gradient adds over this rank's
-                         rows alone; the claimant sums it over the axis in sync(GRADS),
-                         after the data ranks' sums */
+    /* from bind on: under seq.shard, the gradient adds over this rank's rows alone; the
+     * claimant sums it over the axis in sync(GRADS), after the data ranks' sums */
+    uint32_t partial;
+    /* not present, but an entry tied to it is: this rank holds a copy of the values. The
+     * core copies what the optimizer does; who changes values otherwise changes the
+     * copies too */
+    uint32_t copied;
+    uint32_t pad_;
 };
 
 struct cadre_pass_args {

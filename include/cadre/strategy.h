@@ -242,12 +242,12 @@ struct cadre_next {
 #define CADRE_STATE_MEAN 3u /* their mean is kept and comes back on every rank */
 
 /* Describes, never writes files. `state` is called when nothing is in flight (after
- * sync(QUIESCE)): to load once, after bind and the parameters and before the first step
- * (never where a run begins anew); to save twice, with the same
- * calls: to find out what there is, and for the values. Every key is of [a-z0-9_].
- * Ranks of a data group describe the same; a rank names only parameters that are
- * present on it. What a checkpoint does not hold is left as it is. A refused call is
- * recorded; return its status. */
+ * sync(QUIESCE)): to load once, after bind and the parameters and before the first
+ * step, and never where a run begins anew; to save twice, with the same calls: to find
+ * out what there is, and for the values. Every key is of [a-z0-9_]. Ranks of a data
+ * group describe the same; a rank names only parameters that are present on it, or
+ * copied (which are loaded, and not saved). What a checkpoint does not hold is left as
+ * it is. A refused call is recorded; return its status. */
 struct cadre_state_sink {
     uint32_t struct_size;
     uint32_t saving;
@@ -275,7 +275,8 @@ struct cadre_self; /* the plugin's instance; the host never looks in */
 struct cadre_strategy_ops {
     uint32_t struct_size;
     uint32_t pad_;
-    /* [main] If it fails it has released everything; else destroy is called once. */
+    /* create, plan, bind, sync and destroy are required.
+     * [main] If it fails it has released everything; else destroy is called once. */
     cadre_status (*create)(const struct cadre_host *, const struct cadre_values *,
                            struct cadre_self **out);
     /* [main]; plan is pure; place (opt.) is called in the launching process, once for

@@ -69,7 +69,7 @@ static cadre_status bind(struct cadre_self *self)
     for (uint32_t i = 0; i < self->n_params && i < STATE_MAX_PARAMS; i++) {
         struct cadre_param_info info = {.struct_size = sizeof info};
         self->model->param(self->host->ctx, i, &info);
-        if (!info.present || info.tied_to >= 0)
+        if ((!info.present && !info.copied) || info.tied_to >= 0)
             continue;
         for (int k = 0; k < STATE_KINDS; k++) {
             uint64_t begin = 0, count = info.count;

@@ -181,13 +181,17 @@ static void teardown(void)
 static const struct {
     const char *stack;
     int data_ranks;
-} stacks[] = {{"@:1", 1}, {"ddp:2,@:2", 2}, {"ddp:4,@:4", 4}};
+} stacks[] = {{"@:1", 1},
+              {"ddp:2,@:2", 2},
+              {"ddp:4,@:4", 4},
+              {"pipeline:2,@:1", 1}, /* whose head has a copy of the embedding */
+              {"pipeline:2,ddp:2,@:2", 2}};
 enum { STACKS = sizeof stacks / sizeof *stacks };
 
 static const char *const ways[] = {"", "state_plugin.split=yes",
                                    "train.precision=fp64 model.arch=llama"};
 
-/* All ordered pairs of sizes. */
+/* All ordered pairs of stacks. */
 START_TEST(any_size_resumes)
 {
     for (int a = 0; a < STACKS; a++) {
