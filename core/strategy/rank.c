@@ -315,6 +315,17 @@ void cadre_rank_print(const struct cadre_rank *rank, FILE *out)
             (double)table.now_bytes / 1048576.0);
 }
 
+cadre_status cadre_rank_sum(struct cadre_rank *rank, const char *label, double *values,
+                            uint64_t n)
+{
+    if (!rank->world || rank->world->size == 1)
+        return CADRE_OK;
+    cadre_event done;
+    cadre_status rc = rank->world->ops->all_reduce(rank->world, label, values, values,
+                                                   n, CADRE_F64, CADRE_SUM, 0, &done);
+    return rc == CADRE_OK ? rank->world->ops->wait(rank->world, done) : rc;
+}
+
 void cadre_rank_comm(const struct cadre_rank *rank, struct cadre_comm_stats *out)
 {
     *out = (struct cadre_comm_stats){0};

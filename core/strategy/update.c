@@ -76,17 +76,6 @@ static bool replicated(const struct cadre_rank *rank)
     return true;
 }
 
-cadre_status cadre_rank_sum(struct cadre_rank *rank, const char *label, double *values,
-                            uint64_t n)
-{
-    if (!rank->world || rank->world->size == 1)
-        return CADRE_OK;
-    cadre_event done;
-    cadre_status rc = rank->world->ops->all_reduce(rank->world, label, values, values,
-                                                   n, CADRE_F64, CADRE_SUM, 0, &done);
-    return rc == CADRE_OK ? rank->world->ops->wait(rank->world, done) : rc;
-}
-
 /* The chunks of this rank's replica: of one that trains apart, its own block. */
 static double *own_chunks(const struct cadre_rank *rank)
 {

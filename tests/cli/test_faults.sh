@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Every known way in which a strategy silently changes training, planted, and what the
+# comparison says of it: in limits and in exact mode the faulty run differs, the same stack
+# without the fault does not.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/train_lib.sh"
+
+faulty=$CADRE_BUILD/cadre_faulty
+data=$CADRE_BUILD/tests/plugins/.libs/fault_data.so
+schedule=$CADRE_BUILD/tests/plugins/.libs/split_schedule.so
+
+# run NAME STACK [KEY=VALUE]: a run of the comparison at hand.
+run() {
+    printf '[run:%s]\nstrategy.stack = %s\n%s\n' "$1" "$2" "${3-}" >>"$tmp/text.ini"
+}
+
+run single single
+run good_ddp ddp:2
+run good_data "$data:2"
+run good_stages "$schedule:2"
+# of the core, by the name of the run (tests/support/fault.c)
+run loss_per_rank ddp:2
+run loss_per_micro_batch ddp:2
+run drop_last ddp:2
+run bf16_states ddp:2
+run random_per_rank ddp:2
+run cursor_per_rank ddp:2
+run norm_of_shards "$data:2"
+run norm_of_replicas "$data:2"
+run tied_gradient "$schedule:2"
+run tied_values "$schedule:2"
+run order ddp:2
+# of a plugin
+run factor "$data:2" "fault_data.fault = factor"
+run stale "$data:2" "fault_data.fault = stale"
+
+# compare NAME [s.k=v]...: with the program that makes the mistakes; it must end with 3.
+compare() {
+    local name=$1 status=0 args=() set
+    shift
+    for set in train.steps=6 train.global_batch=8 train.micro_batch=1 model.layers=2 \
+        train.eval_batches=1 log.level=warn "$@"; do
+        args+=(--set "$set")
+    done
+    "$faulty" compare "$tmp/text.ini" --out "$tmp/$name" "${args[@]}" \
+        >"$tmp/$name.out" 2>"$tmp/$name.log" || status=$?
+    tr '\n' ' ' <"$tmp/$name.out" >"$tmp/$name.words"
+    if [ "$status" -ne 3 ]; then
+        cat "$tmp/$name.out" "$tmp/$name.log"
+        fail "$name: exit status $status, expected 3"
+    fi
+}
+
+verdict() { # NAME RUN VERDICT
+    grep -qE "^$2 .* $3\$" "$tmp/$1.out" || {
+        cat "$tmp/$1.out"
+        fail "$1: run $2 is not '$3'"
+    }
+}
+
+caught() { # NAME RUN WHY: where and in what it first differs
+    verdict "$1" "$2" differs
+    grep -qE "$2 \([^)]*\) did NOT train the same as single: $3" "$tmp/$1.words" || {
+        cat "$tmp/$1.out"
+        fail "$1: no reason '$3' for $2"
+    }
+}
+
+norm="the gradient's norm at step"
+compare limits
+for good in good_ddp good_data good_stages order; do
+    verdict limits "$good" '(within|exact)'
+done
+caught limits loss_per_rank "$norm 1"
+caught limits loss_per_micro_batch "$norm 1"
+caught limits drop_last "$norm 1"
+caught limits bf16_states ''
+caught limits random_per_rank 'the loss at step 1'
+caught limits cursor_per_rank 'the loss at step 2'
+caught limits norm_of_shards "$norm 1"
+caught limits tied_gradient "$norm 1"
+caught limits tied_values 'the loss at step 2'
+caught limits factor "$norm 1"
+caught limits norm_of_replicas "$norm 1"
+caught limits stale 'the loss at step 2'
+
+compare bits run.exact=yes
+for good in good_ddp good_data good_stages; do
+    verdict bits "$good" exact
+done
+bits='has other bits'
+caught bits order "$norm 1 $bits"
+caught bits bf16_states ".*step 2 $bits"
+caught bits drop_last "$norm 1 $bits"
+caught bits loss_per_rank "$norm 1 $bits"
+caught bits loss_per_micro_batch "$norm 1 $bits"
+caught bits random_per_rank "the loss at step 1 $bits"
+caught bits cursor_per_rank "the loss at step 2 $bits"
+caught bits norm_of_shards "$norm 1 $bits"
+caught bits tied_gradient "$norm 1 $bits"
+caught bits tied_values "the loss at step 2 $bits"
+caught bits factor "$norm 1 $bits"
+caught bits norm_of_replicas "$norm 1 $bits"
+caught bits stale "the loss at step 2 $bits"

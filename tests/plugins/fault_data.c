@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The least data strategy that shards optimizer states: gradients are summed over the
+ * ranks at the end of the step, each parameter is updated by one rank and goes from it
+ * to the others. Right with fault = none; each other fault is a mistake that strategies
+ * have been shipped with, and only the certificate can tell. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <cadre/helpers.h>
+
+#define TRY(call)                                                                      \
+    do {                                                                               \
+        cadre_status rc_ = (call);                                                     \
+        if (rc_)                                                                       \
+            return rc_;                                                                \
+    } while (0)
+
+struct cadre_self {
+    const struct cadre_host *host;
+    const struct cadre_mesh_svc *mesh;
+    const struct cadre_comm_svc *comm;
+    const struct cadre_model_svc *model;
+    const struct cadre_param_svc *param;
+    const char *fault;
+    struct cadre_axis *axis;
+};
+
+static void destroy(struct cadre_self *self)
+{
+    free(self);
+}
+
+static cadre_status create(const struct cadre_host *host,
+                           const struct cadre_values *values, struct cadre_self **out)
+{
+    const void *mesh, *comm, *model, *param;
+    TRY(cadre_need(host, CADRE_SERVICE_MESH, &mesh));
+    TRY(cadre_need(host, CADRE_SERVICE_COMM, &comm));
+    TRY(cadre_need(host, CADRE_SERVICE_MODEL, &model));
+    TRY(cadre_need(host, CADRE_SERVICE_PARAM, &param));
+    struct cadre_self *self = calloc(1, sizeof *self);
+    if (!self)
+        return cadre_refuse(host, CADRE_E_RESOURCE, "no memory for the instance");
+    *self = (struct cadre_self){.host = host,
+                                .mesh = mesh,
+                                .comm = comm,
+                                .model = model,
+                                .param = param,
+                                .fault = values->str(values->h, "fault")};
+    *out = self;
+    return CADRE_OK;
+}
+
+static int is(const struct cadre_self *self, const char *fault)
+{
+    return strcmp(self->fault, fault) == 0;
+}
+
+/* The rank that updates a parameter. */
+static int32_t owner_of(const struct cadre_self *self, cadre_param_id id)
+{
+    return (int32_t)id % self->mesh->size(self->axis);
+}
+
+static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
+{
+    self->axis = self->mesh->axis(self->host->ctx, "dp");
+    TRY(plan->use_axis(plan->h, "dp", CADRE_BATCH_SPLIT));
+    TRY(plan->claim(plan->h, "grad.reduce", "dp", 0));
+    TRY(plan->claim(plan->h, "opt.shard", "dp", 0));
+    for (cadre_param_id i = 0; i < self->model->n_params(self->host->ctx); i++) {
+        struct cadre_param_info info = {.struct_size = sizeof info};
+        TRY(self->model->param(self->host->ctx, i, &info));
+        int mine = owner_of(self, i) == self->mesh->rank(self->axis);
+        if (info.tied_to < 0 && info.present)
+            TRY(plan->place_range(plan->h, i, CADRE_KIND_OPT, 0, mine ? info.count : 0,
+                                  CADRE_SPACE_DEVICE));
+    }
+    return CADRE_OK;
+}
+
+static cadre_status bind(struct cadre_self *self)
+{
+    (void)self; /* needs no storage of its own */
+    return CADRE_OK;
+}
+
+static cadre_status reduce(struct cadre_self *self)
+{
+    /* summed twice is as wrong as not divided by the ranks' number */
+    int times = is(self, "factor") ? 2 : 1;
+    for (cadre_param_id i = self->model->n_params(self->host->ctx); i-- > 0;) {
+        struct cadre_buf grad = {.struct_size = sizeof grad};
+        cadre_event done;
+        TRY(self->param->grad(self->host->ctx, i, &grad));
+        for (int t = 0; grad.data && t < times; t++) {
+            TRY(self->comm->all_reduce(self->axis, "gradient", &grad, &grad, CADRE_SUM,
+                                       0, &done));
+            TRY(self->comm->join(self->axis, done));
+        }
+    }
+    return CADRE_OK;
+}
+
+static cadre_status gather(struct cadre_self *self)
+{
+    for (cadre_param_id i = 0; i < self->model->n_params(self->host->ctx); i++) {
+        struct cadre_param_info info = {.struct_size = sizeof info};
+        struct cadre_buf data = {.struct_size = sizeof data};
+        cadre_event done;
+        TRY(self->model->param(self->host->ctx, i, &info));
+        if (info.tied_to >= 0 || !info.present)
+            continue;
+        TRY(self->param->data(self->host->ctx, i, &data));
+        TRY(self->comm->broadcast(self->axis, "parameter", &data, owner_of(self, i), 0,
+                                  &done));
+        TRY(self->comm->join(self->axis, done));
+    }
+    return CADRE_OK;
+}
+
+/* "stale" gathers before the update, so that the others' parameters lag a step. */
+static cadre_status sync(struct cadre_self *self, uint32_t what)
+{
+    if (what == CADRE_SYNC_GRADS) {
+        TRY(reduce(self));
+        if (is(self, "stale"))
+            return gather(self);
+    }
+    if (what == CADRE_SYNC_PARAMS && !is(self, "stale"))
+        return gather(self);
+    return CADRE_OK;
+}
+
+static const struct cadre_option options[] = {{
+    .struct_size = sizeof(struct cadre_option),
+    .type = CADRE_OPTION_ENUM,
+    .key = "fault",
+    .def = "none",
+    .choices = "none, factor, stale",
+    .help = "mistake to make",
+}};
+
+static const struct cadre_strategy_ops ops = {
+    .struct_size = sizeof ops,
+    .create = create,
+    .plan = plan,
+    .bind = bind,
+    .sync = sync,
+    .destroy = destroy,
+};
+
+static const struct cadre_plugin descriptor = {
+    .magic = CADRE_MAGIC,
+    .struct_size = sizeof descriptor,
+    .abi_major = CADRE_ABI_MAJOR,
+    .abi_minor = CADRE_ABI_MINOR,
+    .min_host_minor = 1,
+    .role = CADRE_ROLE_DATA,
+    .id = "org.cadre.test.fault_data",
+    .version = "0.1.0",
+    .summary = "sharded optimizer states, with mistakes on demand",
+    .build = "",
+    .axis = "dp",
+    .options = options,
+    .n_options = 1,
+    .option_stride = sizeof *options,
+    .ops = &ops,
+};
+
+const struct cadre_plugin *CADRE_ENTRY(void)
+{
+    return &descriptor;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Mistakes of the core, on demand. cadre_faulty is the program with each function below
+ * put in place of the core's own (ld --wrap). Which mistake a process makes is the name
+ * of the run that it trains (`train CONF --run NAME`), so that one comparison holds
+ * several, each beside a baseline that makes none; every other name changes nothing.
+ * Each of these has been shipped by somebody: see docs/comparison.md. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/data/loader.h"
+#include "core/strategy/executor_impl.h"
+#include "core/strategy/rank.h"
+#include "core/strategy/tied.h"
+
+/* Runs before main. The environment is where threads and children find it. */
+__attribute__((constructor)) static void choose_fault(int argc, char **argv)
+{
+    for (int i = 1; i + 1 < argc; i++)
+        if (strcmp(argv[i], "--run") == 0)
+            setenv("CADRE_FAULT", argv[i + 1], 1);
+}
+
+static bool is(const char *fault)
+{
+    const char *chosen = getenv("CADRE_FAULT");
+    return chosen && strcmp(chosen, fault) == 0;
+}
+
+/* Define what replaces a function of the core; the linker calls the old one __real_. */
+#define REPLACE(type, function, ...)                                                   \
+    type __real_##function(__VA_ARGS__);                                               \
+    type __wrap_##function(__VA_ARGS__);                                               \
+    type __wrap_##function(__VA_ARGS__)
+
+/* The loss divided by the targets of this rank, or of the micro-batch. */
+REPLACE(cadre_status, cadre_executor_create, const struct cadre_executor_config *config,
+        struct cadre_executor **out, struct cadre_error *err)
+{
+    struct cadre_executor_config wrong = *config;
+    int64_t targets = config->batch * config->time;
+    if (is("loss_per_rank"))
+        wrong.step_targets = targets * config->plan->leaves;
+    if (is("loss_per_micro_batch"))
+        wrong.step_targets = targets;
+    return __real_cadre_executor_create(&wrong, out, err);
+}
+
+/* The last micro-batch gives no gradient. */
+REPLACE(cadre_status, cadre_unit_backward_input, const struct cadre_model *model,
+        uint32_t unit, const struct cadre_pass *pass, const void *x, const void *dy,
+        void *dx)
+{
+    struct cadre_pass wrong = *pass;
+    const struct cadre_executor *exec = pass->hook_arg;
+    if (is("drop_last") && exec->microbatch + 1 == exec->config.plan->leaves)
+        wrong.loss_seed = 0;
+    return __real_cadre_unit_backward_input(model, unit, &wrong, x, dy, dx);
+}
+
+/* fp32 as bf16 keeps it, rounded to even. */
+static void round_bf16(float *values, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        bits += 0x7fff + (bits >> 16 & 1);
+        bits &= 0xffff0000;
+        memcpy(&values[i], &bits, sizeof bits);
+    }
+}
+
+/* Optimizer states kept in bf16; the CPU's memory is ours to write. */
+REPLACE(cadre_status, cadre_optimizer_step, const struct cadre_optimizer_config *config,
+        struct cadre_device *device, uint32_t dtype, struct cadre_opt_slice *slices,
+        size_t n, int64_t step, double grad_scale)
+{
+    cadre_status rc =
+        __real_cadre_optimizer_step(config, device, dtype, slices, n, step, grad_scale);
+    for (size_t i = 0; rc == CADRE_OK && is("bf16_states") && i < n; i++) {
+        round_bf16(slices[i].exp_avg, slices[i].count);
+        round_bf16(slices[i].exp_avg_sq, slices[i].count);
+    }
+    return rc;
+}
+
+/* Every data rank draws numbers of its own. */
+REPLACE(cadre_status, cadre_store_init, struct cadre_store *store,
+        struct cadre_model *model, const struct cadre_rank_plan *plan,
+        struct cadre_ledger *ledger, enum cadre_optimizer_kind optimizer, uint64_t seed,
+        struct cadre_error *err)
+{
+    if (is("random_per_rank"))
+        seed += (uint64_t)plan->first_leaf;
+    return __real_cadre_store_init(store, model, plan, ledger, optimizer, seed, err);
+}
+
+/* Micro-batches added as they come, not in the tree. */
+REPLACE(cadre_status, cadre_leaves_init, struct cadre_leaves *leaves,
+        struct cadre_store *store, struct cadre_ledger *ledger, bool exact,
+        struct cadre_error *err)
+{
+    return __real_cadre_leaves_init(leaves, store, ledger, exact && !is("order"), err);
+}
+
+/* The norm of this rank's shards alone, or of all that every rank holds. */
+REPLACE(cadre_status, cadre_rank_sum, struct cadre_rank *rank, const char *label,
+        double *values, uint64_t n)
+{
+    bool norm = strcmp(label, "gradient norm") == 0;
+    if (norm && is("norm_of_shards"))
+        return CADRE_OK;
+    cadre_status rc = __real_cadre_rank_sum(rank, label, values, n);
+    if (rc == CADRE_OK && norm && is("norm_of_replicas"))
+        rc = __real_cadre_rank_sum(rank, label, values, n);
+    return rc;
+}
+
+/* Tied weights on two stages: the head's gradient stays there, or its values do. */
+REPLACE(cadre_status, cadre_tied_add, struct cadre_rank *rank)
+{
+    return is("tied_gradient") ? CADRE_OK : __real_cadre_tied_add(rank);
+}
+
+REPLACE(cadre_status, cadre_tied_copy, struct cadre_rank *rank)
+{
+    return is("tied_values") ? CADRE_OK : __real_cadre_tied_copy(rank);
+}
+
+/* Every rank moves the cursor of all. */
+REPLACE(cadre_status, cadre_loader_create, const struct cadre_loader_config *config,
+        struct cadre_loader **out, struct cadre_error *err)
+{
+    struct cadre_loader_config wrong = *config;
+    int64_t ranks = config->global_batch / (config->micro_batch * config->leaves);
+    if (is("cursor_per_rank"))
+        wrong.global_batch *= ranks;
+    return __real_cadre_loader_create(&wrong, out, err);
+}
