@@ -37,6 +37,8 @@ static const struct cadre_option_spec table[] = {
          "bit-identical training whatever the strategy and rank count"),
     {"run", "extends", CADRE_OPT_STR, "", NULL, NO_LIMITS,
      "ini file to read first, relative to this one", CADRE_OPT_LOCAL},
+    I64("run", "perturb", "0", 0, 1e9,
+        "N > 0 moves initial parameters by one unit in the last place, as N says"),
     BOOL("run", "elastic", "no", "go on with fewer ranks when one is lost"),
     ENUM("model", "arch", "gpt2", "gpt2, llama", "form of the transformer"),
     I64("model", "layers", "4", 1, 4096, "transformer blocks"),
@@ -143,7 +145,9 @@ static const struct cadre_option_spec table[] = {
     I64("compare", "repeats", "1", 1, 1000,
         "times that each run is trained; the median counts"),
     BOOL("compare", "perturb", "yes",
-         "train the baseline once more in another order of sums, to measure limits"),
+         "train the baseline again, rounded otherwise, to measure limits"),
+    I64("compare", "perturbations", "3", 2, 16,
+        "how often; fewer cost less, and give wider limits"),
     I64("compare", "warmup", "2", 0, 1e9, "first steps left out of the times"),
 };
 

@@ -93,6 +93,13 @@ const char *cadre_options_str(const struct cadre_options *options, const char *n
  * name. */
 const char *cadre_options_source(const struct cadre_options *options, const char *name);
 
+/* Call `each` with every known option and the text of its value, in the order of their
+ * declaration. */
+void cadre_options_each(const struct cadre_options *options,
+                        void (*each)(void *arg, const struct cadre_option_spec *spec,
+                                     const char *value),
+                        void *arg);
+
 /* Write every value with its source as a comment, and the [run:NAME] sections. Reading
  * the file back gives the same values. Errors: CADRE_E_IO. */
 cadre_status cadre_options_write(const struct cadre_options *options, FILE *file,

@@ -79,6 +79,16 @@ static void put_section(const struct cadre_options *options, const char *section
     put_undeclared(options, section, file);
 }
 
+void cadre_options_each(const struct cadre_options *options,
+                        void (*each)(void *arg, const struct cadre_option_spec *spec,
+                                     const char *value),
+                        void *arg)
+{
+    for (size_t i = 0; i < options->known_n; i++)
+        each(arg, &options->known[i].spec,
+             cadre_options_raw(options, options->known[i].name));
+}
+
 cadre_status cadre_options_write(const struct cadre_options *options, FILE *file,
                                  struct cadre_error *err)
 {

@@ -18,6 +18,7 @@
 #include "core/data/token_file.h"
 #include "core/data/wfdb_annotation.h"
 #include "core/data/wfdb_header.h"
+#include "core/experiment/certificate.h"
 #include "core/strategy/plugin.h"
 #include "core/tensor/dtype.h"
 
@@ -269,6 +270,17 @@ static cadre_status show_bytes(const char *path, struct cadre_error *err)
     return CADRE_OK;
 }
 
+static cadre_status show_certificate(const char *path, struct cadre_error *err)
+{
+    struct cadre_text text = {0};
+    if (!cadre_certificate_is(path))
+        return show_bytes(path, err);
+    cadre_status rc = cadre_certificate_check(path, &text, err);
+    fputs(cadre_text_str(&text), stdout);
+    cadre_text_fini(&text);
+    return rc;
+}
+
 static cadre_status show_folder(const char *path, struct cadre_error *err)
 {
     if (has(path, "state.json"))
@@ -310,10 +322,9 @@ static cadre_status show_path(const char *path, struct cadre_error *err)
         const char *end;
         cadre_status (*show)(const char *, struct cadre_error *);
     } files[] = {
-        {".so", show_plugin_file},
-        {".safetensors", show_safetensors},
-        {".hea", show_record},
-        {".bin", show_tokens},
+        {".so", show_plugin_file},   {".safetensors", show_safetensors},
+        {".hea", show_record},       {".bin", show_tokens},
+        {".json", show_certificate},
     };
     struct stat status;
     if (stat(path, &status) != 0)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/cores.h"
+#include "core/base/hash.h"
 #include "core/base/memory.h"
 #include "core/base/option_set.h"
 #include "core/base/path.h"
@@ -17,7 +18,6 @@
 struct arranging {
     const struct cadre_arrange_request *request;
     struct cadre_comparison *c;
-    struct cadre_options **options; /* one a run, resolved */
     int64_t *global_batch;
     bool *deals; /* device.threads = 0 */
 };
@@ -79,6 +79,24 @@ static double eps_of(const struct cadre_spec *spec)
     return spec->run.model.dtype == CADRE_F64 ? 0x1p-52 : 0x1p-23;
 }
 
+static void hash_option(void *arg, const struct cadre_option_spec *spec,
+                        const char *value)
+{
+    if (strcmp(spec->section, "run") == 0)
+        return;
+    cadre_hash_update_string(arg, spec->section);
+    cadre_hash_update_string(arg, spec->key);
+    cadre_hash_update_string(arg, value);
+}
+
+static uint64_t setup_of(const struct cadre_options *options)
+{
+    struct cadre_hash hash;
+    cadre_hash_init(&hash, 0);
+    cadre_options_each(options, hash_option, &hash);
+    return cadre_hash_final(&hash);
+}
+
 static cadre_status take_spec(struct arranging *a, size_t i, const char *name,
                               const struct cadre_spec *spec, struct cadre_error *err)
 {
@@ -96,11 +114,13 @@ static cadre_status take_spec(struct arranging *a, size_t i, const char *name,
     run->eps = eps_of(spec);
     a->global_batch[i] = spec->run.global_batch;
     a->deals[i] = cadre_options_i64(spec->options, "device.threads") == 0;
-    a->options[i] = cadre_options_clone(spec->options);
+    run->options = cadre_options_clone(spec->options);
+    run->setup = setup_of(spec->options);
+    run->data = spec->data_info.fingerprint;
     cadre_status rc = cadre_train_sums(spec, run->sums, &run->changes, err);
     if (rc != CADRE_OK)
         return rc;
-    if (!run->name || !run->strategy || !run->other_training || !a->options[i])
+    if (!run->name || !run->strategy || !run->other_training || !run->options)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for run %s", name);
     return CADRE_OK;
 }
@@ -152,12 +172,12 @@ static cadre_status same_threads(struct arranging *a, struct cadre_arrangement *
         if (a->deals[i])
             c->run[i].threads = share;
         if (c->run[i].threads != c->run[0].threads)
-            return cadre_fail(err, CADRE_E_INVALID,
-                              "device.threads is %d in run %s and %d in run %s (%s): "
-                              "runs of a comparison use the same cores per rank",
-                              c->run[0].threads, c->run[0].name, c->run[i].threads,
-                              c->run[i].name,
-                              cadre_options_source(a->options[i], "device.threads"));
+            return cadre_fail(
+                err, CADRE_E_INVALID,
+                "device.threads is %d in run %s and %d in run %s (%s): "
+                "runs of a comparison use the same cores per rank",
+                c->run[0].threads, c->run[0].name, c->run[i].threads, c->run[i].name,
+                cadre_options_source(c->run[i].options, "device.threads"));
     }
     out->threads = deal ? share : 0;
     return CADRE_OK;
@@ -203,8 +223,8 @@ static cadre_status find_other_training(const struct arranging *a, size_t i,
         if (is_layout(&table[k]))
             continue;
         snprintf(name, sizeof name, "%s.%s", table[k].section, table[k].key);
-        const char *base = cadre_options_raw(a->options[a->c->baseline], name);
-        const char *mine = cadre_options_raw(a->options[i], name);
+        const char *base = cadre_options_raw(a->c->run[a->c->baseline].options, name);
+        const char *mine = cadre_options_raw(a->c->run[i].options, name);
         if (!same_value(base, mine))
             cadre_text_printf(&keys, "%s%s (%s, baseline %s)", keys.len ? ", " : "",
                               name, mine, base);
@@ -235,8 +255,8 @@ static cadre_status describe_layout(struct cadre_compared_run *run,
 
 static cadre_status find_baseline(const struct arranging *a, struct cadre_error *err)
 {
-    const struct cadre_options *o = a->options[0];
     struct cadre_comparison *c = a->c;
+    const struct cadre_options *o = c->run[0].options;
     const char *wanted = cadre_options_str(o, "compare.baseline");
     for (size_t i = 0; i < c->n && *wanted; i++) {
         if (strcasecmp(c->run[i].name, wanted) == 0) {
@@ -253,40 +273,49 @@ static cadre_status find_baseline(const struct arranging *a, struct cadre_error 
     return CADRE_OK;
 }
 
-/* An extra run is worth its time only where some run is held to limits. */
-static void choose_perturbation(const struct arranging *a,
-                                struct cadre_arrangement *out)
+/* Extra runs are worth their time only where some run is held to limits. */
+static bool needs_limits(const struct cadre_comparison *c)
+{
+    const struct cadre_compared_run *base = &c->run[c->baseline];
+    for (size_t i = 0; i < c->n; i++) {
+        const struct cadre_compared_run *run = &c->run[i];
+        if (i != c->baseline && !*run->other_training &&
+            !cadre_compared_same_bits(base, run))
+            return true;
+    }
+    return false;
+}
+
+/* Another micro-batch where there is one, moved parameters for the rest. */
+static cadre_status choose_perturbations(const struct arranging *a,
+                                         struct cadre_error *err)
 {
     struct cadre_comparison *c = a->c;
     const struct cadre_compared_run *base = &c->run[c->baseline];
-    bool needed = false;
-    for (size_t i = 0; i < c->n; i++) {
-        const struct cadre_compared_run *run = &c->run[i];
-        bool bits = cadre_compared_same_bits(base, run);
-        needed = needed || (i != c->baseline && !*run->other_training && !bits);
-    }
-    if (!needed)
-        return;
-    if (!cadre_options_bool(a->options[0], "compare.perturb")) {
+    if (!needs_limits(c))
+        return CADRE_OK;
+    if (!cadre_options_bool(base->options, "compare.perturb")) {
         snprintf(c->note, sizeof c->note, "compare.perturb = yes measures them");
-        return;
+        return CADRE_OK;
     }
-    out->perturbed_micro_batch = cadre_arrange_perturbation(
+    size_t n = (size_t)cadre_options_i64(base->options, "compare.perturbations");
+    c->perturbation = cadre_calloc(n, sizeof *c->perturbation);
+    if (!c->perturbation)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for perturbations");
+    c->n_perturbations = n;
+    c->perturbation[0].micro_batch = cadre_arrange_perturbation(
         a->global_batch[c->baseline], base->micro_batch, base->ranks);
-    c->perturbed_micro_batch = out->perturbed_micro_batch;
-    if (out->perturbed_micro_batch == 0)
-        snprintf(c->note, sizeof c->note,
-                 "train.global_batch = %" PRId64
-                 " allows no other micro-batch to measure them with",
-                 a->global_batch[c->baseline]);
+    for (size_t i = c->perturbation[0].micro_batch ? 1 : 0; i < n; i++)
+        c->perturbation[i].seed = (int64_t)i + 1;
+    return CADRE_OK;
 }
 
 static cadre_status relate(struct arranging *a, struct cadre_arrangement *out,
                            struct cadre_error *err)
 {
     cadre_status rc;
-    const struct cadre_options *o = a->options[0];
     struct cadre_comparison *c = a->c;
+    const struct cadre_options *o = c->run[0].options;
     CADRE_TRY(find_baseline(a, err));
     CADRE_TRY(same_threads(a, out, err));
     for (size_t i = 0; i < c->n; i++) {
@@ -296,7 +325,7 @@ static cadre_status relate(struct arranging *a, struct cadre_arrangement *out,
     c->warmup = cadre_options_i64(o, "compare.warmup");
     out->repeats = cadre_options_i64(o, "compare.repeats");
     out->resume = strcmp(cadre_options_str(o, "checkpoint.resume"), "auto") == 0;
-    choose_perturbation(a, out);
+    rc = choose_perturbations(a, err);
 fail:
     return rc;
 }
@@ -315,10 +344,9 @@ cadre_status cadre_arrange(const struct cadre_arrange_request *request,
     c->title = cadre_strdup(cadre_path_basename(request->conf));
     c->run = cadre_calloc(n, sizeof *c->run);
     c->cores = cadre_cores();
-    a.options = cadre_calloc(n, sizeof *a.options);
     a.global_batch = cadre_calloc(n, sizeof *a.global_batch);
     a.deals = cadre_calloc(n, sizeof *a.deals);
-    if (!c->title || !c->run || !a.options || !a.global_batch || !a.deals) {
+    if (!c->title || !c->run || !a.global_batch || !a.deals) {
         rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for %zu runs", n);
         goto fail;
     }
@@ -327,9 +355,6 @@ cadre_status cadre_arrange(const struct cadre_arrange_request *request,
         CADRE_TRY(arrange_run(&a, i, names[i], err));
     rc = relate(&a, arrangement, err);
 fail:
-    for (size_t i = 0; a.options && i < n; i++)
-        cadre_options_destroy(a.options[i]);
-    free(a.options);
     free(a.global_batch);
     free(a.deals);
     free(names);

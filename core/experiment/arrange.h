@@ -18,7 +18,6 @@ struct cadre_arrange_request {
 struct cadre_arrangement {
     int threads; /* device.threads, dealt out evenly; 0: every run says its own */
     int64_t repeats;
-    int64_t perturbed_micro_batch; /* of the extra run that limits come from; 0: none */
     bool resume; /* finished runs are kept */
 };
 
@@ -36,9 +35,9 @@ cadre_status cadre_arrange(const struct cadre_arrange_request *request,
  * colon. The caller frees it; NULL: no memory. */
 char *cadre_arrange_folder(const char *out, const char *run, int64_t repeat);
 
-/* The micro-batch of the extra run: one that divides the global batch and lets `ranks`
- * ranks share the micro-batches evenly, smaller if possible, since that takes no more
- * memory; 0 where there is none. */
+/* The micro-batch of the first perturbation: one that divides the global batch and lets
+ * `ranks` ranks share the micro-batches evenly, smaller if possible, since that takes
+ * no more memory; 0 where there is none. */
 int64_t cadre_arrange_perturbation(int64_t global_batch, int64_t micro_batch,
                                    int ranks);
 

@@ -28,7 +28,7 @@ struct comparing {
 struct job {
     const struct cadre_compared_run *run;
     const char *folder;
-    int64_t micro_batch; /* 0: the run's own */
+    const struct cadre_perturbation *perturbation; /* NULL: the run as it is */
 };
 
 static cadre_status ended(const struct job *job, const struct cadre_child_end *end,
@@ -54,7 +54,7 @@ static cadre_status ended(const struct job *job, const struct cadre_child_end *e
 static cadre_status run_child(const struct comparing *x, const struct job *job,
                               struct cadre_error *err)
 {
-    char threads[64], micro_batch[64], name[160];
+    char threads[64], otherwise[64], name[160];
     size_t n_sets = 0, n = 0;
     struct cadre_child_end end;
     while (x->request.sets && x->request.sets[n_sets])
@@ -81,11 +81,15 @@ static cadre_status run_child(const struct comparing *x, const struct job *job,
         argv[n++] = "--set";
         argv[n++] = threads;
     }
-    if (job->micro_batch) {
-        snprintf(micro_batch, sizeof micro_batch, "train.micro_batch=%" PRId64,
-                 job->micro_batch);
+    if (job->perturbation) {
+        if (job->perturbation->micro_batch)
+            snprintf(otherwise, sizeof otherwise, "train.micro_batch=%" PRId64,
+                     job->perturbation->micro_batch);
+        else
+            snprintf(otherwise, sizeof otherwise, "run.perturb=%" PRId64,
+                     job->perturbation->seed);
         argv[n++] = "--set";
-        argv[n++] = micro_batch;
+        argv[n++] = otherwise;
     }
     /* exec wants pointers to char and changes nothing */
     cadre_status rc =
@@ -142,19 +146,22 @@ static cadre_status train_repeat(struct comparing *x, size_t i, int64_t repeat,
     return rc;
 }
 
-static cadre_status train_perturbation(struct comparing *x, struct cadre_error *err)
+static cadre_status train_perturbation(struct comparing *x,
+                                       struct cadre_perturbation *one,
+                                       struct cadre_error *err)
 {
     const struct cadre_compared_run *base = &x->c.run[x->c.baseline];
-    char *folder = cadre_format("%s/runs/%s:reordered", x->request.out, base->name);
-    struct job job = {.run = base,
-                      .folder = folder,
-                      .micro_batch = x->arrangement.perturbed_micro_batch};
+    char *folder =
+        one->micro_batch
+            ? cadre_format("%s/runs/%s:reordered", x->request.out, base->name)
+            : cadre_format("%s/runs/%s:moved-%" PRId64, x->request.out, base->name,
+                           one->seed);
+    struct job job = {.run = base, .folder = folder, .perturbation = one};
     cadre_status rc = CADRE_E_RESOURCE;
     if (!folder)
         cadre_fail(err, rc, "no memory for a path");
     else
-        rc = train(x, &job, &x->c.perturbation, err);
-    x->c.perturbed = rc == CADRE_OK;
+        rc = train(x, &job, &one->record, err);
     free(folder);
     return rc;
 }
@@ -171,8 +178,8 @@ static cadre_status train_all(struct comparing *x, struct cadre_error *err)
     for (int64_t repeat = 0; repeat < x->arrangement.repeats; repeat++)
         for (size_t i = 0; i < x->c.n; i++)
             CADRE_TRY(train_repeat(x, i, repeat, err));
-    if (x->arrangement.perturbed_micro_batch)
-        CADRE_TRY(train_perturbation(x, err));
+    for (size_t p = 0; p < x->c.n_perturbations; p++)
+        CADRE_TRY(train_perturbation(x, &x->c.perturbation[p], err));
 fail:
     return rc;
 }
@@ -208,8 +215,11 @@ static cadre_status report(struct comparing *x, struct cadre_error *err)
     CADRE_TRY(cadre_comparison_judge(&x->c, err));
     CADRE_TRY(cadre_report_write(&x->c, out, err));
     cadre_report_table(&x->c, &table);
-    bool wrong = table.failed || fputs(cadre_text_str(&table), stdout) < 0 ||
-                 printf("Report: %s/report.html, report.json, report.csv\n", out) < 0;
+    bool wrong =
+        table.failed || fputs(cadre_text_str(&table), stdout) < 0 ||
+        printf("Report: %s/report.html, report.json, report.csv; a certificate of "
+               "each run: certificate-NAME.json\n",
+               out) < 0;
     const struct cadre_compared_run *other = cadre_comparison_differing(&x->c);
     if (wrong)
         rc = cadre_fail(err, CADRE_E_IO, "cannot print the table; the report is '%s'",

@@ -8,42 +8,56 @@
  *     speedup = T_base / T_run    efficiency = speedup / N
  *     overhead = T_run - T_base / N
  *
- * Equality. Runs that both ask for run.exact, with the same micro-batch, must have the
- * same bits: every loss, gradient norm and final parameter. Other runs must stay within
- * limits, which come from one of two places:
- *   measured  the baseline is trained once more with another micro-batch, which is the
- *             same mathematics summed in another order. What that changes is what
- *             rounding does to this model, data and number of steps. At step k the
- *             limit is 100 times the largest difference seen up to k, plus 16 eps of
- *             the value; eps is that of the precision. 100 because two reorderings
- *             start apart by chance and both differences grow from step to step: up
- *             to 17 times was seen, among 18 pairs of runs of ddp on 2 and 4 ranks
- *             with learning rates that make training chaotic. A mistake in the
- *             mathematics (a factor of the world size, a micro-batch left out) is
- *             far larger from the first steps on, in losses or gradient norms. From
- *             the step on where the extra run's loss differs by 0.01 % or its
- *             gradient norm by 0.1 %, training is chaotic, nothing can be told from
- *             rounding, and nothing is judged. The report names that step.
+ * Equality. Five quantities are held against the baseline's: the loss and the
+ * gradient's norm of every step (AdamW hides a wrong factor of the gradient from the
+ * losses), and after the last one the parameters and both states of the optimizer.
+ *
+ * Runs that both ask for run.exact, with the same micro-batch and the same sums, must
+ * have the same bits of all five. Other runs must stay within limits, which come from
+ * one of two places:
+ *   measured  the baseline is trained K more times (compare.perturbations), each time
+ *             the same mathematics rounded otherwise: with another micro-batch, so that
+ *             sums are taken in another order, or from initial parameters moved by one
+ *             unit in the last place. What that changes is what rounding does to this
+ *             training. Let S be the largest change of a quantity in these runs, up to
+ *             step k, and at least half an eps of the value, since no value of the
+ *             precision is known better. The limit at step k is F S, where
+ *                 F = 2/sqrt(pi) (Gamma((K+1)/2) / (sqrt(pi) alpha))^(1/K)
+ *             and alpha = 1e-6: 93 for three runs, 798 for two, 12.5 for six. It bounds
+ *             how often a run that is right is refused: where the changes x of a step
+ *             are drawn from one normal distribution around zero,
+ *                 P(|x| > F max |x_i|) = E erf(|x| / (F sqrt 2))^K
+ *                                     <= E (sqrt(2/pi) |x| / F)^K = alpha,
+ *             because erf(z) <= 2z/sqrt(pi) and E |x|^K = 2^(K/2) Gamma((K+1)/2) /
+ *             sqrt(pi). That S is a maximum over steps, and that of a parameter over
+ *             elements, makes a refusal rarer still.
+ *             A limit above 1 % of a loss or 10 % of a norm tells nothing any more:
+ *             training is chaotic there. From that step on nothing is judged, and the
+ *             report names the step. A mistake in the mathematics is larger than the
+ *             limits long before, as tests/cli/test_faults.sh shows for ten of them.
  *   stated    at step k, 64 eps k of the value, for the first 20 steps: rounding that
  *             adds up linearly, as it does until training amplifies it, and how soon
  *             that is only a measurement tells. In a run of no more steps a parameter
  *             may differ by twice the sum of the learning rates, since AdamW moves by
  *             about one of them a step whatever the gradient's size, also where the
- *             true gradient is zero and all of it is rounding.
- * Runs that ask for run.exact beside a baseline that does not are within limits of it,
- * and must have the bits of the first of them with the same micro-batch.
- * Gradient norms are judged beside losses because AdamW hides a wrong factor of the
- * gradient from the losses; but not where replicas train apart, each with its own.
+ *             true gradient is zero and all of it is rounding. The optimizer's states
+ *             are not judged.
+ * Runs that promise each other the same bits, beside a baseline that does not, are
+ * within limits of it, and must have the bits of the first of them.
  *
  * A strategy may change training by design (it claims train.changed): its run, and
  * every run beside such a baseline, is judged like others, but to differ is then no
- * fault. */
+ * fault. Norms are not judged where replicas train apart, each with its own.
+ *
+ * The price of exact mode is T of a run with it over T of the run that is set up alike
+ * but for it, less 1. */
 #ifndef CADRE_EXPERIMENT_COMPARISON_H
 #define CADRE_EXPERIMENT_COMPARISON_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/base/options.h"
 #include "core/experiment/param_diff.h"
 #include "core/experiment/record.h"
 #include "core/strategy/rank.h"
@@ -68,6 +82,22 @@ struct cadre_margin {
     int64_t step;
 };
 
+/* What is held against the baseline. The last three are states, of the last step. */
+enum cadre_quantity {
+    CADRE_QUANTITY_LOSS,
+    CADRE_QUANTITY_GRAD_NORM,
+    CADRE_QUANTITY_PARAM,
+    CADRE_QUANTITY_EXP_AVG,
+    CADRE_QUANTITY_EXP_AVG_SQ,
+    CADRE_QUANTITIES,
+};
+enum { CADRE_STATES = CADRE_QUANTITIES - CADRE_QUANTITY_PARAM };
+
+/* Diffs of the states, in the order of their quantities. */
+struct cadre_state_diffs {
+    struct cadre_param_diff of[CADRE_STATES];
+};
+
 struct cadre_compared_run {
     /* what the options say; filled by the caller, texts owned */
     char *name, *strategy, *layout;
@@ -78,6 +108,9 @@ struct cadre_compared_run {
     struct cadre_changes changes; /* what its strategies change by design */
     int64_t micro_batch, steps;
     double eps; /* of the precision */
+    uint64_t setup; /* hash of all options but run.*; 0: not known */
+    uint64_t data; /* fingerprint of the data set */
+    struct cadre_options *options; /* resolved; owned, may be NULL */
     /* what it left; filled by the caller */
     struct cadre_record record;
     double *repeat_s; /* median of each repeat after the first; owned */
@@ -85,9 +118,10 @@ struct cadre_compared_run {
     /* what follows; filled by cadre_comparison_judge */
     double step_s, tokens_per_s, speedup, efficiency, overhead_s;
     double loss_max_diff; /* over all steps, against the baseline */
-    struct cadre_margin loss, grad_norm, param;
-    struct cadre_param_diff diff;
-    uint64_t loss_chain; /* XXH64 over the losses' bits in the order of steps */
+    struct cadre_margin margin[CADRE_QUANTITIES];
+    struct cadre_state_diffs diff;
+    uint64_t chain; /* of losses; cadre_record_chain */
+    uint64_t seal; /* of the chain and the states' hashes */
     enum cadre_limit_kind limit;
     enum cadre_equal equal;
     ptrdiff_t twin; /* an earlier exact run with the same bits, -1: none */
@@ -96,17 +130,27 @@ struct cadre_compared_run {
     char why[256]; /* one sentence where equal is differs, else "" */
 };
 
+/* The baseline once more, rounded otherwise. */
+struct cadre_perturbation {
+    int64_t micro_batch; /* in place of the baseline's; 0: the same */
+    int64_t seed; /* of run.perturb; 0: none */
+    struct cadre_record record;
+    struct cadre_state_diffs diff; /* from the baseline; by _judge */
+};
+
 struct cadre_comparison {
     char *title; /* owned: the file's name */
     struct cadre_compared_run *run; /* owned */
     size_t n, baseline;
     int cores; /* that this process may use */
     int64_t warmup;
-    bool perturbed; /* `perturbation` holds a run */
-    struct cadre_record perturbation;
-    int64_t perturbed_micro_batch;
-    int64_t judged_steps; /* compared with limits, from the first on; by _judge */
-    struct cadre_param_diff perturbed_diff; /* of its parameters; by _judge */
+    /* arranged and filled by the caller, owned */
+    struct cadre_perturbation *perturbation;
+    size_t n_perturbations;
+    /* by _judge */
+    bool measured; /* limits come from the perturbations */
+    double factor; /* F, where they do */
+    int64_t judged_steps; /* compared with limits, from the first on */
     char note[256]; /* why limits are stated and not measured, "" otherwise */
 };
 
@@ -129,6 +173,24 @@ const char *cadre_equal_name(enum cadre_equal equal);
 
 /* "bits", "measured", "stated", "none". */
 const char *cadre_limit_name(enum cadre_limit_kind kind);
+
+/* "loss", "grad_norm", "param", "exp_avg", "exp_avg_sq". */
+const char *cadre_quantity_name(enum cadre_quantity quantity);
+
+/* The file of a checkpoint that holds a state, and the end of its tensors' names. */
+const char *cadre_state_file(size_t state);
+const char *cadre_state_suffix(size_t state);
+
+/* F for K perturbations. */
+double cadre_limit_factor(size_t perturbations);
+
+/* Seconds that the perturbations trained. */
+double cadre_comparison_perturbed_s(const struct cadre_comparison *comparison);
+
+/* What exact mode costs: for a run with it, the index of the run that is set up alike
+ * without it, and the price as a part of that one's time. -1 where there is none. */
+ptrdiff_t cadre_comparison_price(const struct cadre_comparison *comparison, size_t run,
+                                 double *price);
 
 /* The steps that the times are taken from, both ends included: after warm-up, to the
  * shortest run's last; all of them where there are no more than warm-up. */

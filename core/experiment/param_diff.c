@@ -136,12 +136,32 @@ fail:
     return rc;
 }
 
-/* Insertion is enough: a model has some hundreds of tensors, nearly in order. */
-static void sort_by_name(const struct cadre_safetensors *file, size_t *order, size_t n)
+static bool is_kind(const struct cadre_safetensors *file, size_t i, const char *suffix)
 {
-    for (size_t i = 0; i < n; i++) {
-        size_t k = i;
+    const char *name = cadre_safetensors_at(file, i)->name;
+    size_t n = strlen(name), m = strlen(suffix);
+    return n >= m && strcmp(name + n - m, suffix) == 0;
+}
+
+static size_t count_kind(const struct cadre_safetensors *file, const char *suffix)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < cadre_safetensors_count(file); i++)
+        n += is_kind(file, i, suffix);
+    return n;
+}
+
+/* The tensors of a kind by name. Insertion is enough: a model has some hundreds,
+ * nearly in order. */
+static void sort_by_name(const struct cadre_safetensors *file, const char *suffix,
+                         size_t *order)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < cadre_safetensors_count(file); i++) {
         const char *name = cadre_safetensors_at(file, i)->name;
+        if (!is_kind(file, i, suffix))
+            continue;
+        size_t k = n++;
         while (k > 0 &&
                strcmp(cadre_safetensors_at(file, order[k - 1])->name, name) > 0) {
             order[k] = order[k - 1];
@@ -162,27 +182,28 @@ static cadre_status open_model(const char *path, struct cadre_safetensors **out,
 }
 
 cadre_status cadre_param_diff(const char *path, const char *reference,
-                              struct cadre_param_diff *out, struct cadre_error *err)
+                              const char *suffix, struct cadre_param_diff *out,
+                              struct cadre_error *err)
 {
     cadre_status rc;
     struct diffing d = {0};
     struct cadre_param_diff diff = {.same_bits = true};
     CADRE_TRY(open_model(path, &d.run, err));
     CADRE_TRY(open_model(reference, &d.reference, err));
-    size_t n = cadre_safetensors_count(d.run);
-    if (n != cadre_safetensors_count(d.reference)) {
-        rc = cadre_fail(err, CADRE_E_INVALID, "'%s' holds %zu tensors, '%s' %zu", path,
-                        n, reference, cadre_safetensors_count(d.reference));
+    size_t n = count_kind(d.run, suffix), expected = count_kind(d.reference, suffix);
+    if (n != expected) {
+        rc = cadre_fail(err, CADRE_E_INVALID, "'%s' holds %zu tensors *%s, '%s' %zu",
+                        path, n, suffix, reference, expected);
         goto fail;
     }
-    d.order = cadre_calloc(n, sizeof *d.order);
+    d.order = cadre_calloc(n + 1, sizeof *d.order);
     d.a = cadre_calloc(PIECE, sizeof(double));
     d.b = cadre_calloc(PIECE, sizeof(double));
     if (!d.order || !d.a || !d.b) {
         rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory to compare '%s'", path);
         goto fail;
     }
-    sort_by_name(d.run, d.order, n);
+    sort_by_name(d.run, suffix, d.order);
     cadre_hash_init(&d.hash, 0);
     for (size_t i = 0; i < n; i++)
         CADRE_TRY(compare_tensor(&d, d.order[i], &diff, err));

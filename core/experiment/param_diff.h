@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two checkpoints' parameters, held against each other element by element. */
+/* Two checkpoints' tensors, held against each other element by element. */
 #ifndef CADRE_EXPERIMENT_PARAM_DIFF_H
 #define CADRE_EXPERIMENT_PARAM_DIFF_H
 
@@ -18,11 +18,14 @@ struct cadre_param_diff {
     char worst[128]; /* tensor that holds the largest difference; "" where none */
 };
 
-/* Compare model.safetensors at `path` with the one at `reference`; the hash is of
- * `path`. Both F32 or both F64, tensor by tensor. Reads pieces, never a whole file.
+/* Compare the tensors of the safetensors file at `path` whose names end with `suffix`
+ * ("" for all) with those of the one at `reference`; the hash is of `path`. Both F32 or
+ * both F64, tensor by tensor. Reads pieces, never a whole file. Without a tensor of
+ * that kind on either side, elements is 0 and the bits are the same.
  * Errors: CADRE_E_INVALID a file is missing or damaged, or they hold different tensors;
  * CADRE_E_IO; CADRE_E_RESOURCE. */
 cadre_status cadre_param_diff(const char *path, const char *reference,
-                              struct cadre_param_diff *out, struct cadre_error *err);
+                              const char *suffix, struct cadre_param_diff *out,
+                              struct cadre_error *err);
 
 #endif

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/hash.h"
 #include "core/base/median.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
@@ -151,11 +152,19 @@ const char *cadre_record_text(const struct cadre_record *record, const char *key
     return text ? text : "";
 }
 
-char *cadre_record_model_path(const struct cadre_record *record)
+char *cadre_record_checkpoint(const struct cadre_record *record, const char *file)
 {
     int64_t last = record->n ? record->step[record->n - 1].step : 0;
-    return cadre_format("%s/checkpoints/step-%08" PRId64 "/model.safetensors",
-                        record->dir, last);
+    return cadre_format("%s/checkpoints/step-%08" PRId64 "/%s", record->dir, last,
+                        file);
+}
+
+uint64_t cadre_record_chain(const struct cadre_record *record, int64_t last)
+{
+    uint64_t link = 0;
+    for (size_t i = 0; i < record->n && (int64_t)i < last; i++)
+        link = cadre_hash_of(&record->step[i].loss, sizeof(double), link);
+    return link;
 }
 
 double cadre_record_median_s(const struct cadre_record *record, int64_t warmup,

@@ -43,9 +43,13 @@ double cadre_record_largest(const struct cadre_record *record, const char *key);
 /* A text of the summary; "" where it is absent. Borrowed. */
 const char *cadre_record_text(const struct cadre_record *record, const char *key);
 
-/* DIR/checkpoints/step-NNNNNNNN/model.safetensors of the last step; the caller frees
- * it, NULL where there is no memory. The file may be absent. */
-char *cadre_record_model_path(const struct cadre_record *record);
+/* DIR/checkpoints/step-NNNNNNNN/FILE of the last step; the caller frees it, NULL where
+ * there is no memory. The file may be absent. */
+char *cadre_record_checkpoint(const struct cadre_record *record, const char *file);
+
+/* The hash chain of losses up to step `last`: link k is the XXH64 of step k's loss
+ * (fp64, little-endian) under the seed of link k-1; link 0 is 0. */
+uint64_t cadre_record_chain(const struct cadre_record *record, int64_t last);
 
 /* Median of step_s over steps (warmup, last]; over all of (0, last] where there are no
  * more than warmup. 0 for no step, NaN where there is no memory. */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/base/path.h"
+#include "core/experiment/certificate.h"
 
 static const double SAME_TIME = 0.01; /* a part that no timing here resolves */
 
@@ -16,11 +17,12 @@ void cadre_report_equality(const struct cadre_comparison *c, size_t i, char *out
                            size_t size)
 {
     const struct cadre_compared_run *run = &c->run[i];
+    const struct cadre_margin *loss = &run->margin[CADRE_QUANTITY_LOSS];
     if (i == c->baseline)
         snprintf(out, size, "baseline");
     else if (run->equal == CADRE_EQUAL_WITHIN)
-        snprintf(out, size, "within (%.1e of %.1e)%s%s", run->loss.diff,
-                 run->loss.limit, run->twin < 0 ? "" : ", bits of ",
+        snprintf(out, size, "within (%.1e of %.1e)%s%s", loss->diff, loss->limit,
+                 run->twin < 0 ? "" : ", bits of ",
                  run->twin < 0 ? "" : c->run[run->twin].name);
     else
         snprintf(out, size, "%s%s", cadre_equal_name(run->equal),
@@ -110,8 +112,8 @@ static void say_who_was_equal(const struct cadre_comparison *c, struct cadre_tex
     else
         cadre_text_printf(out,
                           "%s trained the same: losses differ from the baseline's by "
-                          "%.1e at most, and they, gradient norms and parameters stay "
-                          "inside their limits.\n",
+                          "%.1e at most, and they, gradient norms, parameters and "
+                          "optimizer states stay inside their limits.\n",
                           whom, largest);
 }
 
@@ -124,11 +126,47 @@ static void say_who_has_the_same_bits(const struct cadre_comparison *c,
                               c->run[c->run[i].twin].name, c->run[i].name);
 }
 
+static void say_what_exact_costs(const struct cadre_comparison *c,
+                                 struct cadre_text *out)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        double price;
+        ptrdiff_t plain = cadre_comparison_price(c, i, &price);
+        if (plain >= 0)
+            cadre_text_printf(out, "Exact mode costs %.1f %% (%s against %s).\n",
+                              100 * price, c->run[i].name, c->run[plain].name);
+    }
+}
+
 void cadre_report_sentences(const struct cadre_comparison *c, struct cadre_text *out)
 {
     say_who_was_faster(c, out);
     say_who_was_equal(c, out);
     say_who_has_the_same_bits(c, out);
+    say_what_exact_costs(c, out);
+}
+
+static void note_measured(const struct cadre_comparison *c, struct cadre_text *out)
+{
+    size_t moved = 0;
+    cadre_text_printf(out,
+                      "Limits are measured: %.3g times what rounding changes in "
+                      "%zu more runs of %s (",
+                      c->factor, c->n_perturbations, c->run[c->baseline].name);
+    for (size_t p = 0; p < c->n_perturbations; p++)
+        if (c->perturbation[p].micro_batch)
+            cadre_text_printf(out, "with train.micro_batch = %" PRId64,
+                              c->perturbation[p].micro_batch);
+        else
+            moved++;
+    if (moved)
+        cadre_text_printf(out,
+                          "%s%zu from parameters moved by one unit in the last "
+                          "place",
+                          moved < c->n_perturbations ? ", and " : "", moved);
+    cadre_text_printf(out,
+                      "). They took %.1f s; compare.perturb = no leaves them out.\n",
+                      cadre_comparison_perturbed_s(c));
 }
 
 static void note_limits(const struct cadre_comparison *c, struct cadre_text *out)
@@ -141,19 +179,12 @@ static void note_limits(const struct cadre_comparison *c, struct cadre_text *out
         stated = stated || c->run[i].limit == CADRE_LIMIT_STATED;
     }
     if (measured)
-        cadre_text_printf(
-            out,
-            "Limits are measured: 100 times what train.micro_batch = %" PRId64
-            " in place of %" PRId64 " changes in %s, plus 16 eps. That extra run took "
-            "%.1f s; compare.perturb = no leaves it out.\n",
-            c->perturbed_micro_batch, c->run[c->baseline].micro_batch,
-            c->run[c->baseline].name, cadre_record_number(&c->perturbation, "time_s"));
+        note_measured(c, out);
     if (measured && cadre_comparison_is_chaotic(c))
         cadre_text_printf(out,
                           "Equality is judged up to step %" PRId64
-                          ": after it this training is chaotic, the reordered sums "
-                          "alone change the loss by 0.01 %% or the gradient's norm by "
-                          "0.1 %%.\n",
+                          ": after it this training is chaotic, and limits let pass "
+                          "1 %% of a loss or 10 %% of a norm.\n",
                           c->judged_steps);
     if (stated)
         cadre_text_printf(out,
@@ -185,21 +216,46 @@ void cadre_report_notes(const struct cadre_comparison *c, struct cadre_text *out
     }
 }
 
+static cadre_status write_text(const char *dir, const char *name,
+                               const struct cadre_text *text, struct cadre_error *err)
+{
+    char *path = cadre_path_join(dir, name);
+    cadre_status rc;
+    if (path && !text->failed)
+        rc = cadre_path_write_file(path, cadre_text_str(text), text->len, err);
+    else
+        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for %s", name);
+    free(path);
+    return rc;
+}
+
 static cadre_status
 write_one(const struct cadre_comparison *c, const char *dir, const char *name,
           void (*form)(const struct cadre_comparison *, struct cadre_text *),
           struct cadre_error *err)
 {
     struct cadre_text text = {0};
-    char *path = cadre_path_join(dir, name);
-    cadre_status rc;
     form(c, &text);
-    if (path && !text.failed)
-        rc = cadre_path_write_file(path, cadre_text_str(&text), text.len, err);
-    else
-        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for %s", name);
+    cadre_status rc = write_text(dir, name, &text, err);
     cadre_text_fini(&text);
-    free(path);
+    return rc;
+}
+
+static cadre_status write_certificate(const struct cadre_comparison *c, size_t run,
+                                      const char *dir, struct cadre_error *err)
+{
+    struct cadre_text text = {0};
+    struct cadre_json json;
+    char *name = cadre_certificate_file(&c->run[run]);
+    cadre_json_init_text(&json, &text, true);
+    cadre_certificate_put(&json, c, run);
+    cadre_status rc = cadre_json_finish(&json);
+    if (rc != CADRE_OK || !name)
+        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for a certificate");
+    else
+        rc = write_text(dir, name, &text, err);
+    cadre_text_fini(&text);
+    free(name);
     return rc;
 }
 
@@ -210,6 +266,8 @@ cadre_status cadre_report_write(const struct cadre_comparison *c, const char *di
     CADRE_TRY(write_one(c, dir, "report.json", cadre_report_json, err));
     CADRE_TRY(write_one(c, dir, "report.csv", cadre_report_csv, err));
     CADRE_TRY(write_one(c, dir, "report.html", cadre_report_html, err));
+    for (size_t i = 0; i < c->n; i++)
+        CADRE_TRY(write_certificate(c, i, dir, err));
 fail:
     return rc;
 }

@@ -44,8 +44,8 @@ void cadre_report_notes(const struct cadre_comparison *comparison,
 void cadre_report_equality(const struct cadre_comparison *comparison, size_t run,
                            char *out, size_t size);
 
-/* Write report.json, report.csv and report.html into `dir`. Errors: CADRE_E_IO,
- * CADRE_E_RESOURCE. */
+/* Write report.json, report.csv, report.html and a certificate a run into `dir`.
+ * Errors: CADRE_E_IO, CADRE_E_RESOURCE. */
 cadre_status cadre_report_write(const struct cadre_comparison *comparison,
                                 const char *dir, struct cadre_error *err);
 

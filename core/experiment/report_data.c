@@ -6,9 +6,9 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "config.h"
 #include "core/base/hash.h"
 #include "core/base/json.h"
+#include "core/experiment/certificate.h"
 #include "core/experiment/machine.h"
 #include "core/experiment/report.h"
 
@@ -51,44 +51,9 @@ static void put_summary(struct cadre_json *json, json_t *summary)
     }
 }
 
-static void put_margin(struct cadre_json *json, const char *key,
-                       const struct cadre_margin *margin,
-                       const struct cadre_compared_run *run)
+static void put_run(struct cadre_json *json, const struct cadre_comparison *c, size_t i)
 {
-    bool held = run->limit != CADRE_LIMIT_NONE;
-    cadre_json_key(json, key);
-    cadre_json_begin_object(json);
-    cadre_json_put_f64(json, "difference", margin->diff);
-    cadre_json_put_f64(json, "limit", held ? margin->limit : (double)NAN);
-    cadre_json_put_i64(json, "step", margin->step);
-    cadre_json_end_object(json);
-}
-
-static void put_certificate(struct cadre_json *json, const char *machine,
-                            const struct cadre_compared_run *run)
-{
-    char hex[17];
-    cadre_json_key(json, "certificate");
-    cadre_json_begin_object(json);
-    cadre_json_put_string(json, "strategy", run->strategy);
-    cadre_json_put_string(json, "layout", run->layout);
-    cadre_json_put_i64(json, "steps", (int64_t)run->record.n);
-    cadre_json_put_string(json, "loss_chain", cadre_hash_hex(run->loss_chain, hex));
-    cadre_json_put_string(json, "param_hash", cadre_hash_hex(run->diff.hash, hex));
-    cadre_json_key(json, "ulp_max");
-    if (run->limit == CADRE_LIMIT_NONE)
-        cadre_json_null(json);
-    else
-        cadre_json_u64(json, run->diff.ulp_max);
-    cadre_json_put_string(json, "build", PACKAGE_STRING);
-    cadre_json_put_string(json, "machine", machine);
-    cadre_json_put_string(json, "verdict", cadre_equal_name(run->equal));
-    cadre_json_end_object(json);
-}
-
-static void put_run(struct cadre_json *json, const struct cadre_comparison *c,
-                    const char *machine, const struct cadre_compared_run *run)
-{
+    const struct cadre_compared_run *run = &c->run[i];
     cadre_json_begin_object(json);
     cadre_json_put_string(json, "name", run->name);
     put_summary(json, run->record.summary);
@@ -101,25 +66,20 @@ static void put_run(struct cadre_json *json, const struct cadre_comparison *c,
     cadre_json_put_f64(json, "overhead_s", run->overhead_s);
     cadre_json_put_bool(json, "fair", run->fair);
     cadre_json_put_f64(json, "loss_max_diff", run->loss_max_diff);
-    cadre_json_put_f64(json, "param_max_diff", run->param.diff);
+    cadre_json_put_f64(json, "param_max_diff", run->diff.of[0].max);
     cadre_json_put_string(json, "equal", cadre_equal_name(run->equal));
+    cadre_json_put_string(json, "limit", cadre_limit_name(run->limit));
     cadre_json_put_string(json, "same_bits_as",
                           run->twin < 0 ? NULL : c->run[run->twin].name);
     cadre_json_put_bool(json, "is_baseline", run == &c->run[c->baseline]);
-    cadre_json_key(json, "limit");
-    cadre_json_begin_object(json);
-    cadre_json_put_string(json, "kind", cadre_limit_name(run->limit));
-    put_margin(json, "loss", &run->loss, run);
-    put_margin(json, "grad_norm", &run->grad_norm, run);
-    put_margin(json, "param", &run->param, run);
-    cadre_json_end_object(json);
     cadre_json_put_bool(json, "by_design", run->by_design);
     cadre_json_put_string(json, "changed_by",
                           *run->changes.by ? run->changes.by : NULL);
     cadre_json_put_string(json, "why", *run->why ? run->why : NULL);
     cadre_json_put_string(json, "other_training",
                           *run->other_training ? run->other_training : NULL);
-    put_certificate(json, machine, run);
+    cadre_json_key(json, "certificate");
+    cadre_certificate_put(json, c, i);
     cadre_json_end_object(json);
 }
 
@@ -151,6 +111,24 @@ static void put_machine(struct cadre_json *json, const struct cadre_comparison *
     cadre_json_put_i64(json, "cores", c->cores);
     cadre_json_put_string(json, "libraries", libraries);
     cadre_json_end_object(json);
+}
+
+static void put_prices(struct cadre_json *json, const struct cadre_comparison *c)
+{
+    cadre_json_key(json, "exact_price");
+    cadre_json_begin_array(json);
+    for (size_t i = 0; i < c->n; i++) {
+        double price;
+        ptrdiff_t plain = cadre_comparison_price(c, i, &price);
+        if (plain < 0)
+            continue;
+        cadre_json_begin_object(json);
+        cadre_json_put_string(json, "run", c->run[i].name);
+        cadre_json_put_string(json, "without", c->run[plain].name);
+        cadre_json_put_f64(json, "price", price);
+        cadre_json_end_object(json);
+    }
+    cadre_json_end_array(json);
 }
 
 static void put_lines(struct cadre_json *json, const char *key,
@@ -187,12 +165,13 @@ void cadre_report_json(const struct cadre_comparison *c, struct cadre_text *out)
     cadre_json_put_i64(&json, "last_step", cadre_comparison_last_step(c));
     cadre_json_put_i64(&json, "judged_steps", c->judged_steps);
     put_machine(&json, c, cadre_text_str(&machine));
+    put_prices(&json, c);
     put_lines(&json, "conclusion", cadre_report_sentences, c);
     put_lines(&json, "notes", cadre_report_notes, c);
     cadre_json_key(&json, "runs");
     cadre_json_begin_array(&json);
     for (size_t i = 0; i < c->n; i++)
-        put_run(&json, c, cadre_text_str(&machine), &c->run[i]);
+        put_run(&json, c, i);
     cadre_json_end_array(&json);
     cadre_json_end_object(&json);
     if (cadre_json_finish(&json) != CADRE_OK)
@@ -248,7 +227,7 @@ static void put_csv_run(struct cadre_text *out, const struct cadre_compared_run 
         cadre_record_number(record, "loss_last"),
         cadre_record_number(record, "valid_loss"),
         run->loss_max_diff,
-        run->param.diff,
+        run->diff.of[0].max,
         cadre_record_largest(record, "peak_bytes"),
         cadre_record_number(record, "comm_bytes"),
         cadre_record_number(record, "comm_exposed_s"),
@@ -262,8 +241,8 @@ static void put_csv_run(struct cadre_text *out, const struct cadre_compared_run 
         put_number(out, numbers[i]);
     cadre_text_printf(out, ",%s,%s,%s", cadre_equal_name(run->equal),
                       cadre_limit_name(run->limit), run->fair ? "true" : "false");
-    cadre_text_printf(out, ",%s", cadre_hash_hex(run->loss_chain, hex));
-    cadre_text_printf(out, ",%s\r\n", cadre_hash_hex(run->diff.hash, hex));
+    cadre_text_printf(out, ",%s", cadre_hash_hex(run->chain, hex));
+    cadre_text_printf(out, ",%s\r\n", cadre_hash_hex(run->diff.of[0].hash, hex));
 }
 
 void cadre_report_csv(const struct cadre_comparison *c, struct cadre_text *out)

@@ -135,11 +135,11 @@ static void put_certificate(struct cadre_text *out,
     put_cell(out, "l w", run->layout);
     snprintf(text, sizeof text, "%zu", run->record.n);
     put_cell(out, "", text);
-    put_cell(out, "l", cadre_hash_hex(run->loss_chain, hex));
-    put_cell(out, "l", cadre_hash_hex(run->diff.hash, hex));
+    put_cell(out, "l", cadre_hash_hex(run->chain, hex));
+    put_cell(out, "l", cadre_hash_hex(run->diff.of[0].hash, hex));
     put_difference(out, held, run->loss_max_diff);
-    put_difference(out, held, run->param.diff);
-    snprintf(text, sizeof text, "%" PRIu64, run->diff.ulp_max);
+    put_difference(out, held, run->diff.of[0].max);
+    snprintf(text, sizeof text, "%" PRIu64, run->diff.of[0].ulp_max);
     put_cell(out, "", held ? text : "-");
     put_cell(out, "l", cadre_limit_name(run->limit));
     put_cell(out, "l", cadre_equal_name(run->equal));

@@ -13,6 +13,7 @@
 #include "core/train/costs.h"
 #include "core/train/evaluate.h"
 #include "core/train/metrics.h"
+#include "core/train/perturb.h"
 #include "core/train/progress.h"
 #include "core/train/rundir.h"
 #include "core/train/saver.h"
@@ -147,9 +148,16 @@ static cadre_status fill(struct cadre_rank *rank, const struct run *run,
                          struct cadre_error *err)
 {
     const char *init = cadre_options_str(run->spec->options, "model.init");
-    if (!run->checkpoint)
-        return *init ? cadre_snapshot_init(rank, init, err) : CADRE_OK;
-    cadre_status rc = cadre_snapshot_load(rank, run->spec, run->checkpoint, err);
+    int64_t perturb = cadre_options_i64(run->spec->options, "run.perturb");
+    cadre_status rc = CADRE_OK;
+    if (!run->checkpoint) {
+        if (*init)
+            rc = cadre_snapshot_init(rank, init, err);
+        if (rc == CADRE_OK && perturb > 0)
+            rc = cadre_perturb(rank, (uint64_t)perturb, err);
+        return rc;
+    }
+    rc = cadre_snapshot_load(rank, run->spec, run->checkpoint, err);
     if (rc == CADRE_OK && rank->index == 0)
         cadre_log(CADRE_LOG_INFO, "train", "resuming from '%s' after step %lld",
                   run->checkpoint, (long long)run->first_step);

@@ -38,6 +38,23 @@ void fixture_model(const char *path, const float values[FIXTURE_PARAMS])
     cadre_safetensors_close(file);
 }
 
+void fixture_states(const char *path, const float values[FIXTURE_PARAMS], double shift)
+{
+    const struct cadre_safetensors_spec specs[] = {
+        {.name = "w.exp_avg", .dtype = CADRE_F32, .ndim = 2, .dim = {2, 3}},
+        {.name = "w.exp_avg_sq", .dtype = CADRE_F32, .ndim = 2, .dim = {2, 3}}};
+    struct cadre_safetensors *file;
+    struct cadre_error err = {0};
+    float moved[FIXTURE_PARAMS];
+    memcpy(moved, values, sizeof moved);
+    moved[1] = (float)((double)moved[1] + shift);
+    must(cadre_safetensors_create(path, specs, 2, &err), &err);
+    must(cadre_safetensors_open(path, true, &file, &err), &err);
+    must(cadre_safetensors_write_range(file, 0, 0, FIXTURE_PARAMS, moved, &err), &err);
+    must(cadre_safetensors_write_range(file, 1, 0, FIXTURE_PARAMS, values, &err), &err);
+    cadre_safetensors_close(file);
+}
+
 static void write_metrics(const char *dir, const struct fixture_run *run, int steps,
                           double step_s)
 {
@@ -64,8 +81,11 @@ static void write_checkpoint(const char *dir, const struct fixture_run *run, int
     float values[FIXTURE_PARAMS] = {0.5F, 1.0F, -2.0F, 0.0F, 1e-3F, 3.0F};
     char *folder = cadre_format("%s/checkpoints/step-%08d", dir, steps);
     char *path = cadre_path_join(folder, "model.safetensors");
-    values[1] = (float)((double)values[1] + run->param_shift);
+    char *states = cadre_path_join(folder, "optimizer.safetensors");
     must(cadre_path_make_dirs(folder, &err), &err);
+    fixture_states(states, values, run->state_shift);
+    free(states);
+    values[1] = (float)((double)values[1] + run->param_shift);
     fixture_model(path, values);
     free(path);
     free(folder);
@@ -133,9 +153,13 @@ void fixture_compare(const char *dir, const struct fixture_run *runs, size_t n,
         read_into(dir, &runs[i], &run->record);
     }
     if (perturbation) {
-        read_into(dir, perturbation, &c->perturbation);
-        c->perturbed = true;
-        c->perturbed_micro_batch = 2;
+        c->n_perturbations = 3;
+        c->perturbation = cadre_calloc(3, sizeof *c->perturbation);
+        c->perturbation[0].micro_batch = 2;
+        for (int p = 0; p < 3; p++) {
+            c->perturbation[p].seed = p;
+            read_into(dir, perturbation, &c->perturbation[p].record);
+        }
     }
 }
 

@@ -16,6 +16,7 @@ struct fixture_run {
     double loss_shift; /* added to every loss */
     double norm_factor; /* of every gradient norm; 0: 1 */
     double param_shift; /* added to the second parameter, rounded to fp32 */
+    double state_shift; /* added to its exp_avg, likewise */
     int nan_step; /* its loss is null; 0: none */
     bool no_checkpoint;
     bool exact;
@@ -28,7 +29,7 @@ struct fixture_run {
 char *fixture_make(const char *dir, const struct fixture_run *run);
 
 /* A comparison of the runs, the first the baseline, on 4 cores with a warm-up of 2
- * steps, not judged. perturbation: NULL for none. */
+ * steps, not judged. perturbation: three runs like it set limits; NULL for none. */
 void fixture_compare(const char *dir, const struct fixture_run *runs, size_t n,
                      const struct fixture_run *perturbation,
                      struct cadre_comparison *comparison);
@@ -43,5 +44,9 @@ void fixture_write(const char *dir, const char *name, const char *text);
 
 /* Write a model.safetensors of one fp32 tensor "w" (2, 3) at `path`. */
 void fixture_model(const char *path, const float values[FIXTURE_PARAMS]);
+
+/* Write an optimizer.safetensors with the states of "w": exp_avg as the values, the
+ * second moved by `shift`, and exp_avg_sq as the values. */
+void fixture_states(const char *path, const float values[FIXTURE_PARAMS], double shift);
 
 #endif

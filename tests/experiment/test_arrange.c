@@ -75,7 +75,12 @@ START_TEST(takes_runs_in_order_with_the_baseline_named)
     ck_assert_str_eq(c.title, "c.ini");
     ck_assert_int_eq(c.run[0].steps, 3);
     ck_assert_str_eq(c.run[0].other_training, "");
-    ck_assert_int_eq(arrangement.perturbed_micro_batch, 3);
+    ck_assert_uint_eq(c.n_perturbations, 3);
+    ck_assert_int_eq(c.perturbation[0].micro_batch, 3);
+    ck_assert_int_eq(c.perturbation[0].seed, 0);
+    ck_assert_int_eq(c.perturbation[1].micro_batch, 0);
+    ck_assert_int_eq(c.perturbation[1].seed, 2);
+    ck_assert_uint_ne(c.run[0].setup, c.run[1].setup);
 }
 END_TEST
 
@@ -94,7 +99,7 @@ START_TEST(limits_are_measured_only_where_they_are_needed)
 {
     must_arrange("[run:one]\nrun.exact = yes\n[run:two]\nrun.exact = yes\n"
                  "[run:three]\noptim.lr = 1\n");
-    ck_assert_int_eq(arrangement.perturbed_micro_batch, 0);
+    ck_assert_uint_eq(c.n_perturbations, 0);
     ck_assert_str_eq(c.note, "");
 }
 END_TEST
@@ -106,15 +111,29 @@ START_TEST(tensor_parallel_runs_need_limits)
     ck_assert_str_eq(c.run[0].sums, "");
     ck_assert_str_eq(c.run[1].sums, "act.complete@tp:2");
     ck_assert_str_eq(c.run[2].sums, "");
-    ck_assert_int_eq(arrangement.perturbed_micro_batch, 3);
+    ck_assert_uint_eq(c.n_perturbations, 3);
 }
 END_TEST
 
 START_TEST(perturbation_can_be_left_out)
 {
     must_arrange("[compare]\nperturb = no\n[run:one]\n[run:two]\n");
-    ck_assert_int_eq(arrangement.perturbed_micro_batch, 0);
+    ck_assert_uint_eq(c.n_perturbations, 0);
     ck_assert_ptr_nonnull(strstr(c.note, "compare.perturb = yes"));
+}
+END_TEST
+
+START_TEST(parameters_move_where_no_other_micro_batch_is)
+{
+    must_arrange("[compare]\nperturbations = 2\n[run:one]\n"
+                 "train.global_batch = 1\ntrain.micro_batch = 1\n[run:two]\n"
+                 "train.global_batch = 1\ntrain.micro_batch = 1\nrun.exact = yes\n");
+    ck_assert_uint_eq(c.n_perturbations, 2);
+    ck_assert_int_eq(c.perturbation[0].micro_batch, 0);
+    ck_assert_int_eq(c.perturbation[0].seed, 1);
+    ck_assert_int_eq(c.perturbation[1].seed, 2);
+    /* set up alike but for run.exact */
+    ck_assert_uint_eq(c.run[0].setup, c.run[1].setup);
 }
 END_TEST
 
@@ -190,6 +209,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, limits_are_measured_only_where_they_are_needed);
     tcase_add_test(tc, tensor_parallel_runs_need_limits);
     tcase_add_test(tc, perturbation_can_be_left_out);
+    tcase_add_test(tc, parameters_move_where_no_other_micro_batch_is);
     tcase_add_test(tc, perturbation_divides_the_batch);
     tcase_add_test(tc, threads_left_open_are_dealt_out);
     tcase_add_test(tc, command_line_wins_over_a_run);

@@ -130,6 +130,9 @@ START_TEST(trains_every_run_and_reports)
     ck_assert(exists("report.json") && exists("report.csv") && exists("report.html"));
     ck_assert(exists("runs/one/summary.json") && exists("runs/two:2/summary.json"));
     ck_assert(exists("runs/one:reordered/summary.json"));
+    ck_assert(exists("runs/one:moved-2/summary.json"));
+    ck_assert(exists("runs/one:moved-3/summary.json"));
+    ck_assert(exists("certificate-one.json") && exists("certificate-two.json"));
 }
 END_TEST
 

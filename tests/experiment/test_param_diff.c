@@ -41,7 +41,7 @@ static struct cadre_param_diff diff_of(int index, float value)
     memcpy(changed, values, sizeof changed);
     changed[index] = value;
     fixture_model(two, changed);
-    cadre_status rc = cadre_param_diff(two, one, &diff, &err);
+    cadre_status rc = cadre_param_diff(two, one, "", &diff, &err);
     ck_assert_msg(rc == CADRE_OK, "%s", err.text);
     return diff;
 }
@@ -54,7 +54,7 @@ START_TEST(equal_files_have_no_difference)
     ck_assert_uint_eq(b.elements, FIXTURE_PARAMS);
     ck_assert(b.largest == 3);
     ck_assert_str_eq(b.worst, "");
-    ck_assert_int_eq(cadre_param_diff(one, one, &a, &err), CADRE_OK);
+    ck_assert_int_eq(cadre_param_diff(one, one, "", &a, &err), CADRE_OK);
     ck_assert_uint_eq(a.hash, b.hash);
 }
 END_TEST
@@ -91,7 +91,7 @@ START_TEST(hash_is_of_the_first_file)
 {
     struct cadre_param_diff changed = diff_of(0, 7), back;
     struct cadre_error err = {0};
-    ck_assert_int_eq(cadre_param_diff(one, two, &back, &err), CADRE_OK);
+    ck_assert_int_eq(cadre_param_diff(one, two, "", &back, &err), CADRE_OK);
     ck_assert_uint_ne(changed.hash, back.hash);
     ck_assert(changed.max == back.max);
 }
@@ -108,18 +108,35 @@ START_TEST(refuses_other_tensors_and_missing_files)
     for (size_t i = 0; i < 3; i++) {
         struct cadre_error err = {0};
         ck_assert_int_eq(cadre_safetensors_create(two, &specs[i], 1, &err), CADRE_OK);
-        ck_assert_int_eq(cadre_param_diff(two, one, &diff, &err), CADRE_E_INVALID);
+        ck_assert_int_eq(cadre_param_diff(two, one, "", &diff, &err), CADRE_E_INVALID);
         ck_assert_ptr_nonnull(strstr(err.text, "tensor"));
     }
     struct cadre_error err = {0};
     ck_assert_int_eq(cadre_safetensors_create(two, specs, 2, &err), CADRE_OK);
-    ck_assert_int_eq(cadre_param_diff(two, one, &diff, &err), CADRE_E_INVALID);
+    ck_assert_int_eq(cadre_param_diff(two, one, "", &diff, &err), CADRE_E_INVALID);
     ck_assert_ptr_nonnull(strstr(err.text, "holds 2 tensors"));
     fixture_write(dir, "two.safetensors", "short");
-    ck_assert_int_eq(cadre_param_diff(two, one, &diff, NULL), CADRE_E_INVALID);
+    ck_assert_int_eq(cadre_param_diff(two, one, "", &diff, NULL), CADRE_E_INVALID);
     err = (struct cadre_error){0};
-    ck_assert_int_eq(cadre_param_diff("/nowhere", one, &diff, &err), CADRE_E_INVALID);
+    ck_assert_int_eq(cadre_param_diff("/nowhere", one, "", &diff, &err),
+                     CADRE_E_INVALID);
     ck_assert_ptr_nonnull(strstr(err.text, "is missing"));
+}
+END_TEST
+
+START_TEST(a_suffix_chooses_tensors)
+{
+    struct cadre_param_diff avg, sq, none;
+    struct cadre_error err = {0};
+    fixture_states(one, values, 0);
+    fixture_states(two, values, 0.5);
+    ck_assert_int_eq(cadre_param_diff(two, one, ".exp_avg", &avg, &err), CADRE_OK);
+    ck_assert(!avg.same_bits && avg.max == 0.5 && avg.elements == FIXTURE_PARAMS);
+    ck_assert_str_eq(avg.worst, "w.exp_avg");
+    ck_assert_int_eq(cadre_param_diff(two, one, ".exp_avg_sq", &sq, &err), CADRE_OK);
+    ck_assert(sq.same_bits && sq.hash != avg.hash);
+    ck_assert_int_eq(cadre_param_diff(two, one, ".other", &none, &err), CADRE_OK);
+    ck_assert(none.same_bits && none.elements == 0);
 }
 END_TEST
 
@@ -133,6 +150,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, zero_of_another_sign_has_other_bits);
     tcase_add_test(tc, nan_is_the_largest_difference);
     tcase_add_test(tc, hash_is_of_the_first_file);
+    tcase_add_test(tc, a_suffix_chooses_tensors);
     tcase_add_test(tc, refuses_other_tensors_and_missing_files);
     suite_add_tcase(suite, tc);
     return suite;

@@ -37,7 +37,7 @@ START_TEST(reads_what_train_leaves)
     ck_assert(isnan(cadre_record_largest(&record, "nothing")));
     ck_assert_str_eq(cadre_record_text(&record, "device"), "cpu");
     ck_assert_str_eq(cadre_record_text(&record, "nothing"), "");
-    char *model = cadre_record_model_path(&record);
+    char *model = cadre_record_checkpoint(&record, "model.safetensors");
     ck_assert_ptr_nonnull(
         strstr(model, "/checkpoints/step-00000006/model.safetensors"));
     free(model);

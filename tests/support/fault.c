@@ -28,13 +28,13 @@ static bool is(const char *fault)
 }
 
 /* Define what replaces a function of the core; the linker calls the old one __real_. */
-#define REPLACE(type, function, ...)                                                   \
-    type __real_##function(__VA_ARGS__);                                               \
-    type __wrap_##function(__VA_ARGS__);                                               \
-    type __wrap_##function(__VA_ARGS__)
+#define REPLACE(function, ...)                                                         \
+    cadre_status __real_##function(__VA_ARGS__);                                       \
+    cadre_status __wrap_##function(__VA_ARGS__);                                       \
+    cadre_status __wrap_##function(__VA_ARGS__)
 
 /* The loss divided by the targets of this rank, or of the micro-batch. */
-REPLACE(cadre_status, cadre_executor_create, const struct cadre_executor_config *config,
+REPLACE(cadre_executor_create, const struct cadre_executor_config *config,
         struct cadre_executor **out, struct cadre_error *err)
 {
     struct cadre_executor_config wrong = *config;
@@ -47,9 +47,8 @@ REPLACE(cadre_status, cadre_executor_create, const struct cadre_executor_config 
 }
 
 /* The last micro-batch gives no gradient. */
-REPLACE(cadre_status, cadre_unit_backward_input, const struct cadre_model *model,
-        uint32_t unit, const struct cadre_pass *pass, const void *x, const void *dy,
-        void *dx)
+REPLACE(cadre_unit_backward_input, const struct cadre_model *model, uint32_t unit,
+        const struct cadre_pass *pass, const void *x, const void *dy, void *dx)
 {
     struct cadre_pass wrong = *pass;
     const struct cadre_executor *exec = pass->hook_arg;
@@ -71,7 +70,7 @@ static void round_bf16(float *values, uint64_t n)
 }
 
 /* Optimizer states kept in bf16; the CPU's memory is ours to write. */
-REPLACE(cadre_status, cadre_optimizer_step, const struct cadre_optimizer_config *config,
+REPLACE(cadre_optimizer_step, const struct cadre_optimizer_config *config,
         struct cadre_device *device, uint32_t dtype, struct cadre_opt_slice *slices,
         size_t n, int64_t step, double grad_scale)
 {
@@ -85,10 +84,9 @@ REPLACE(cadre_status, cadre_optimizer_step, const struct cadre_optimizer_config 
 }
 
 /* Every data rank draws numbers of its own. */
-REPLACE(cadre_status, cadre_store_init, struct cadre_store *store,
-        struct cadre_model *model, const struct cadre_rank_plan *plan,
-        struct cadre_ledger *ledger, enum cadre_optimizer_kind optimizer, uint64_t seed,
-        struct cadre_error *err)
+REPLACE(cadre_store_init, struct cadre_store *store, struct cadre_model *model,
+        const struct cadre_rank_plan *plan, struct cadre_ledger *ledger,
+        enum cadre_optimizer_kind optimizer, uint64_t seed, struct cadre_error *err)
 {
     if (is("random_per_rank"))
         seed += (uint64_t)plan->first_leaf;
@@ -96,16 +94,15 @@ REPLACE(cadre_status, cadre_store_init, struct cadre_store *store,
 }
 
 /* Micro-batches added as they come, not in the tree. */
-REPLACE(cadre_status, cadre_leaves_init, struct cadre_leaves *leaves,
-        struct cadre_store *store, struct cadre_ledger *ledger, bool exact,
-        struct cadre_error *err)
+REPLACE(cadre_leaves_init, struct cadre_leaves *leaves, struct cadre_store *store,
+        struct cadre_ledger *ledger, bool exact, struct cadre_error *err)
 {
     return __real_cadre_leaves_init(leaves, store, ledger, exact && !is("order"), err);
 }
 
 /* The norm of this rank's shards alone, or of all that every rank holds. */
-REPLACE(cadre_status, cadre_rank_sum, struct cadre_rank *rank, const char *label,
-        double *values, uint64_t n)
+REPLACE(cadre_rank_sum, struct cadre_rank *rank, const char *label, double *values,
+        uint64_t n)
 {
     bool norm = strcmp(label, "gradient norm") == 0;
     if (norm && is("norm_of_shards"))
@@ -117,18 +114,18 @@ REPLACE(cadre_status, cadre_rank_sum, struct cadre_rank *rank, const char *label
 }
 
 /* Tied weights on two stages: the head's gradient stays there, or its values do. */
-REPLACE(cadre_status, cadre_tied_add, struct cadre_rank *rank)
+REPLACE(cadre_tied_add, struct cadre_rank *rank)
 {
     return is("tied_gradient") ? CADRE_OK : __real_cadre_tied_add(rank);
 }
 
-REPLACE(cadre_status, cadre_tied_copy, struct cadre_rank *rank)
+REPLACE(cadre_tied_copy, struct cadre_rank *rank)
 {
     return is("tied_values") ? CADRE_OK : __real_cadre_tied_copy(rank);
 }
 
 /* Every rank moves the cursor of all. */
-REPLACE(cadre_status, cadre_loader_create, const struct cadre_loader_config *config,
+REPLACE(cadre_loader_create, const struct cadre_loader_config *config,
         struct cadre_loader **out, struct cadre_error *err)
 {
     struct cadre_loader_config wrong = *config;
