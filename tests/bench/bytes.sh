@@ -67,7 +67,7 @@ n=$((4 * params))                              # bytes of a gradient
 a=$((4 * batch * context * channels))          # of an activation
 mine2=$((leaves / 2)) mine4=$((leaves / 4))    # micro-batches a rank
 echo "GPT-2 form, $params parameters, $leaves micro-batches a step; n bytes of all"
-echo "gradients, a of one activation, R ranks, k micro-batches a rank, m in all."
+echo "gradients, a of one activation, R ranks, k micro-batches a rank, m in all, L layers."
 echo
 echo "| layout | formula | promised MB | measured MB | ratio |"
 echo "|---|---|---|---|---|"
@@ -88,6 +88,6 @@ row "pipeline:2, interleaved, v = 2" "2 (pv-1) m a" $((6 * leaves * a)) \
     strategy.stack=pipeline:2 pipeline.schedule=interleaved pipeline.chunks=2
 row "tensor:2" "2 (R-1) (4 L + 2) m a" $((2 * (4 * layers + 2) * leaves * a)) \
     strategy.stack=tensor:2
-row "tensor:2, sequence parallel" "2 (R-1) (4 L + 2) m a" \
-    $((2 * (4 * layers + 2) * leaves * a)) \
+row "tensor:2, sequence parallel" "(R-1) (10 L + 5) m a" \
+    $(((10 * layers + 5) * leaves * a)) \
     strategy.stack=tensor:2 tensor.sequence_parallel=yes

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# conf/compare-all.ini, with a smaller model: at least 12 layouts in one command, each with
+# a certificate, and none that differs. On heartbeats where they are, else on text.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/train_lib.sh"
+
+small="model.channels=32 train.steps=4 train.eval_batches=1 compare.warmup=1"
+data="data.path=$mitdb"
+if [ ! -e "$mitdb/100.hea" ]; then
+    echo "SKIP: no ECG records; on text"
+    data="data.format=text data.path=$tmp/text.txt"
+fi
+args=()
+for set in $small $data "data.cache=$tmp/cache"; do
+    args+=(--set "$set")
+done
+"$cadre" compare "$CADRE_SRC/conf/compare-all.ini" --out "$tmp/all" "${args[@]}" \
+    >"$tmp/out" 2>"$tmp/log" || {
+    status=$?
+    cat "$tmp/log" "$tmp/out"
+    fail "compare-all.ini ended with $status"
+}
+
+count() { # PATTERN: how often the report has it
+    grep -oE "$1" "$tmp/all/report.json" | wc -l
+}
+exact=$(count '"equal": *"exact"') within=$(count '"equal": *"within"')
+echo "$exact runs exact, $within within"
+[ $((exact + within)) -ge 12 ] || fail "fewer than 12 layouts"
+# the runs with tensor, and the one without run.exact, are within; all others exact
+splits=$(grep -cE '^strategy.stack = .*tensor' "$CADRE_SRC/conf/compare-all.ini")
+[ "$within" -eq $((splits + 1)) ] || fail "$within runs are within, expected $((splits + 1))"
+[ "$(count '"certificate": *\{')" -ge $((exact + within)) ] || fail "a run has no certificate"
+[ "$(count '"equal": *"differs"')" -eq 0 ] || fail "a run differs"
