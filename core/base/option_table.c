@@ -136,6 +136,8 @@ static const struct cadre_option_spec table[] = {
     I64("log", "every", "10", 1, 1e9,
         "steps between progress lines where there is no terminal"),
     BOOL("log", "trace", "no", "write trace.json (Perfetto)"),
+    I64("log", "trace_steps", "3", 1, 1000,
+        "steps in trace.json, the first after compare.warmup"),
     ENUM("log", "progress", "auto", "auto, yes, no",
          "progress bar; auto: on a terminal"),
     STR("compare", "baseline", "",

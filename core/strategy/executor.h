@@ -13,6 +13,7 @@
 #include "core/strategy/chain.h"
 #include "core/strategy/stages.h"
 #include "core/strategy/store.h"
+#include "core/strategy/timeline.h"
 
 struct cadre_executor;
 
@@ -29,6 +30,7 @@ struct cadre_executor_config {
     bool recompute, exact;
     double *losses; /* by global leaf */
     const struct cadre_stages *stages; /* NULL: every unit is on this rank */
+    struct cadre_timeline *timeline; /* NULL: passes are not timed */
 };
 
 /* Allocate slots and leaf buffers. Everything in config is borrowed until destroy. */

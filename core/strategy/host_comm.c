@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "core/base/clock.h"
 #include "core/strategy/rank.h"
 #include "core/tensor/dtype.h"
 
@@ -109,7 +110,10 @@ static cadre_status join(struct cadre_axis *axis, cadre_event event)
 {
     if (alone(axis) || event == 0)
         return CADRE_OK;
-    return axis->comm->ops->wait(axis->comm, event);
+    double begin = cadre_now_s();
+    cadre_status rc = axis->comm->ops->wait(axis->comm, event);
+    cadre_timeline_add(axis->timeline, CADRE_SPAN_WAIT, axis->name, begin);
+    return rc;
 }
 
 const struct cadre_comm_svc cadre_comm_service = {
@@ -133,10 +137,16 @@ static cadre_status stream_record(struct cadre_ctx *ctx, cadre_event *out)
 
 static cadre_status stream_wait(struct cadre_ctx *ctx, cadre_event event)
 {
-    struct cadre_device *device = ctx->rank->device;
-    if (event && ctx->rank->world)
-        return ctx->rank->world->ops->wait(ctx->rank->world, event);
-    return device->ops->event_wait(device, event);
+    struct cadre_rank *rank = ctx->rank;
+    const struct cadre_plugin *desc = &ctx->plugin->desc;
+    if (!event || !rank->world)
+        return rank->device->ops->event_wait(rank->device, event);
+    double begin = cadre_now_s();
+    cadre_status rc = rank->world->ops->wait(rank->world, event);
+    cadre_timeline_add(
+        &rank->timeline, CADRE_SPAN_WAIT,
+        desc->role == CADRE_ROLE_SCHEDULE ? rank->timeline.axis : desc->axis, begin);
+    return rc;
 }
 
 const struct cadre_stream_svc cadre_stream_service = {

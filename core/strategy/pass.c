@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "core/base/clock.h"
 #include "core/tensor/dtype.h"
 
 static bool is_block(const struct cadre_executor *exec, uint32_t unit)
@@ -190,8 +191,10 @@ static cadre_status load_batch(struct cadre_executor *exec, struct cadre_slot *s
         .targets = classify ? NULL : targets,
         .labels = classify ? targets : NULL,
     };
+    double begin = cadre_now_s();
     cadre_status rc =
         cadre_loader_next(config->loader, exec->step - 1, slot->leaf, &batch);
+    cadre_timeline_add(config->timeline, CADRE_SPAN_WORK, "data", begin);
     if (rc != CADRE_OK)
         return cadre_fail(why, rc, "cannot read micro-batch %lld of step %llu",
                           (long long)slot->leaf, (unsigned long long)exec->step);
@@ -268,9 +271,8 @@ fail:
     return rc;
 }
 
-cadre_status cadre_executor_forward(struct cadre_executor *exec,
-                                    const struct cadre_pass_args *args,
-                                    struct cadre_error *why)
+static cadre_status forward(struct cadre_executor *exec,
+                            const struct cadre_pass_args *args, struct cadre_error *why)
 {
     cadre_status rc = check_args(exec, args, "forward", why);
     if (rc != CADRE_OK)
@@ -296,6 +298,19 @@ cadre_status cadre_executor_forward(struct cadre_executor *exec,
     for (uint32_t u = chunk->plan.begin; rc == CADRE_OK && u < chunk->plan.end; u++)
         rc = forward_unit(exec, args, slot, u);
 fail:
+    return rc;
+}
+
+cadre_status cadre_executor_forward(struct cadre_executor *exec,
+                                    const struct cadre_pass_args *args,
+                                    struct cadre_error *why)
+{
+    struct cadre_timeline *timeline = exec->config.timeline;
+    double begin = cadre_timeline_begin_pass(timeline);
+    cadre_status rc = forward(exec, args, why);
+    if (rc == CADRE_OK)
+        cadre_timeline_end_pass(timeline, CADRE_SPAN_FORWARD, args->chunk,
+                                args->microbatch, begin);
     return rc;
 }
 
@@ -347,9 +362,9 @@ fail:
     return rc;
 }
 
-cadre_status cadre_executor_backward(struct cadre_executor *exec,
-                                     const struct cadre_pass_args *args,
-                                     struct cadre_error *why)
+static cadre_status backward(struct cadre_executor *exec,
+                             const struct cadre_pass_args *args,
+                             struct cadre_error *why)
 {
     cadre_status rc = check_args(exec, args, "backward", why);
     if (rc != CADRE_OK)
@@ -386,6 +401,22 @@ cadre_status cadre_executor_backward(struct cadre_executor *exec,
         slot->busy = false;
     }
 fail:
+    return rc;
+}
+
+cadre_status cadre_executor_backward(struct cadre_executor *exec,
+                                     const struct cadre_pass_args *args,
+                                     struct cadre_error *why)
+{
+    struct cadre_timeline *timeline = exec->config.timeline;
+    double begin = cadre_timeline_begin_pass(timeline);
+    cadre_status rc = backward(exec, args, why);
+    if (rc == CADRE_OK)
+        cadre_timeline_end_pass(timeline,
+                                args->what == CADRE_PASS_BOTH    ? CADRE_SPAN_BACKWARD
+                                : args->what == CADRE_PASS_INPUT ? CADRE_SPAN_INPUT
+                                                                 : CADRE_SPAN_WEIGHT,
+                                args->chunk, args->microbatch, begin);
     return rc;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/clock.h"
 #include "core/base/hash.h"
 #include "core/base/memory.h"
 
@@ -76,6 +77,7 @@ static struct cadre_executor_config executor_config(struct cadre_rank *rank)
         .exact = spec->exact,
         .losses = rank->losses,
         .stages = &rank->stages,
+        .timeline = &rank->timeline,
     };
 }
 
@@ -179,11 +181,25 @@ static cadre_status make_slices(struct cadre_rank *rank, struct cadre_error *err
     rank->norm_chunks = cadre_calloc(
         rank->n_norm_chunks * (apart ? (uint64_t)apart->size : 1), sizeof(double));
     size_t leaves = (size_t)(rank->spec->global_batch / rank->spec->micro_batch);
-    rank->losses = cadre_calloc(leaves + CADRE_RANK_VOTES, sizeof(double));
+    rank->losses = cadre_calloc(
+        leaves + CADRE_RANK_VOTES + 3 * (size_t)rank->mesh.ranks, sizeof(double));
     if (!rank->slices || !rank->norm_chunks || !rank->losses)
         return cadre_fail(err, CADRE_E_RESOURCE,
                           "no memory for the optimizer's tables");
     return CADRE_OK;
+}
+
+/* Where a schedule lays the model over ranks, waits on its axis are told apart. */
+static cadre_status make_timeline(struct cadre_rank *rank, struct cadre_error *err)
+{
+    int n_chunks = rank->plan.n_chunks;
+    size_t passes = 3 * (size_t)n_chunks * (size_t)rank->plan.leaves;
+    cadre_status rc = cadre_timeline_init(&rank->timeline, n_chunks, passes, err);
+    if (rc == CADRE_OK && rank->stages.axis && rank->stages.axis->size > 1)
+        rank->timeline.axis = rank->stages.axis->name;
+    for (int a = 0; a < rank->mesh.n; a++)
+        rank->mesh.axis[a].timeline = &rank->timeline;
+    return rc;
 }
 
 cadre_status cadre_rank_bind(struct cadre_rank *rank, struct cadre_comm *world,
@@ -203,6 +219,7 @@ cadre_status cadre_rank_bind(struct cadre_rank *rank, struct cadre_comm *world,
                                spec->optim.kind, spec->seed, err));
     CADRE_TRY(make_slices(rank, err));
     CADRE_TRY(make_loader(rank, first_step, err));
+    CADRE_TRY(make_timeline(rank, err));
     struct cadre_executor_config config = executor_config(rank);
     CADRE_TRY(cadre_executor_create(&config, &rank->exec, err));
     CADRE_TRY(cadre_chain_bind(&rank->chain, err));
@@ -229,6 +246,7 @@ void cadre_rank_fini(struct cadre_rank *rank)
     cadre_executor_destroy(rank->exec);
     cadre_loader_destroy(rank->loader);
     cadre_stages_fini(&rank->stages);
+    cadre_timeline_fini(&rank->timeline);
     cadre_store_fini(&rank->store);
     cadre_ledger_fini(&rank->ledger);
     cadre_rank_plan_fini(&rank->plan);
@@ -321,9 +339,13 @@ cadre_status cadre_rank_sum(struct cadre_rank *rank, const char *label, double *
     if (!rank->world || rank->world->size == 1)
         return CADRE_OK;
     cadre_event done;
+    double begin = cadre_now_s();
     cadre_status rc = rank->world->ops->all_reduce(rank->world, label, values, values,
                                                    n, CADRE_F64, CADRE_SUM, 0, &done);
-    return rc == CADRE_OK ? rank->world->ops->wait(rank->world, done) : rc;
+    if (rc == CADRE_OK)
+        rc = rank->world->ops->wait(rank->world, done);
+    cadre_timeline_add(&rank->timeline, CADRE_SPAN_WAIT, label, begin);
+    return rc;
 }
 
 void cadre_rank_comm(const struct cadre_rank *rank, struct cadre_comm_stats *out)
@@ -340,4 +362,5 @@ void cadre_rank_comm(const struct cadre_rank *rank, struct cadre_comm_stats *out
         out->busy_s += one.busy_s;
         out->waited_s += one.waited_s;
     }
+    out->waited_s -= rank->hidden_s;
 }

@@ -33,9 +33,11 @@ struct cadre_run_spec {
         fingerprint; /* of build, plugins, options and data: must agree on all ranks */
 };
 
-/* Seconds of one step, of this rank. */
+/* Seconds of one step, of this rank. Waits that lie in its bubble are not exposed. */
 struct cadre_step_times {
     double step_s, wait_data_s, comm_s, comm_exposed_s, optim_s;
+    /* of the schedule, means over all ranks; 0 without one: see timeline.h */
+    double span_s, bubble_s;
 };
 
 struct cadre_step_report {
@@ -64,7 +66,9 @@ struct cadre_rank {
     struct cadre_stages stages;
     struct cadre_executor *exec;
     struct cadre_loader *loader;
-    double *losses; /* (M) sums of the step's micro-batches, then votes to stop */
+    double *losses; /* (M) sums of the step's micro-batches, votes to stop, times */
+    struct cadre_timeline timeline;
+    double hidden_s; /* waits that lay in this rank's bubbles so far */
     bool asked_seconds; /* a plugin asked for unit_seconds */
     /* this rank's votes, set by the caller before a step: to stop; its checkpoint is
      * still being written; it could not be written */
@@ -133,7 +137,8 @@ void cadre_rank_changes(const struct cadre_rank *rank, struct cadre_changes *out
 /* Print composition, placement and planned memory of this rank. */
 void cadre_rank_print(const struct cadre_rank *rank, FILE *out);
 
-/* Communication counters of the rank since the start, all groups together. */
+/* Communication counters of the rank since the start, all groups together, less the
+ * waits that lay in its bubbles. */
 void cadre_rank_comm(const struct cadre_rank *rank, struct cadre_comm_stats *out);
 
 #endif

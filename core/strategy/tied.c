@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/strategy/tied.h"
 
+#include "core/base/clock.h"
+
 /* A range of one kind where it lies on this rank. */
 struct part {
     void *data;
@@ -26,13 +28,17 @@ static cadre_status move(struct cadre_rank *rank, const struct part *part, bool 
     cadre_event done;
     if (part->count == 0)
         return CADRE_OK;
+    double begin = cadre_now_s();
     cadre_status rc = rank->device->ops->synchronize(rank->device);
     if (rc == CADRE_OK)
         rc = send ? comm->ops->send(comm, "tied weights", part->data, part->count,
                                     dtype, peer, 0, &done)
                   : comm->ops->recv(comm, "tied weights", part->data, part->count,
                                     dtype, peer, 0, &done);
-    return rc == CADRE_OK ? comm->ops->wait(comm, done) : rc;
+    if (rc == CADRE_OK)
+        rc = comm->ops->wait(comm, done);
+    cadre_timeline_add(&rank->timeline, CADRE_SPAN_WAIT, "tied weights", begin);
+    return rc;
 }
 
 /* Stage that runs the unit of an entry. */

@@ -134,8 +134,39 @@ static const char *culprit(const struct cadre_rank *rank)
     return "?";
 }
 
-/* The step's loss from every rank's micro-batches, and the ranks' votes: one exchange
- * for both; of a micro-batch's element all but one rank's are zero. */
+/* This rank's times among those of all ranks, where a schedule may leave bubbles.
+ * Returns how many numbers there are. */
+static uint64_t put_times(const struct cadre_rank *rank, double *table)
+{
+    size_t n = 3 * (size_t)rank->mesh.ranks;
+    if (!rank->timeline.axis)
+        return 0;
+    struct cadre_timeline_row row = cadre_timeline_row(&rank->timeline);
+    memset(table, 0, n * sizeof *table);
+    memcpy(table + 3 * (size_t)rank->index, &row, sizeof row);
+    return n;
+}
+
+static void find_bubbles(struct cadre_rank *rank, const double *table,
+                         struct cadre_step_times *times)
+{
+    struct cadre_timeline_groups groups = {rank->mesh.ranks, 1, 1};
+    if (!rank->timeline.axis)
+        return;
+    groups.size = rank->stages.axis->size;
+    for (int a = rank->mesh.n - 1; &rank->mesh.axis[a] != rank->stages.axis; a--)
+        groups.stride *= rank->mesh.axis[a].size;
+    struct cadre_timeline_idle idle = cadre_timeline_idle(
+        (const struct cadre_timeline_row *)(const void *)table, &groups, rank->index);
+    times->span_s = idle.span_s;
+    times->bubble_s = idle.bubble_s;
+    rank->hidden_s += cadre_timeline_hidden(&rank->timeline, &idle);
+    cadre_timeline_keep(&rank->timeline, rank->step, &idle);
+}
+
+/* The step's loss from every rank's micro-batches, the ranks' votes, and when they were
+ * at work: one exchange for all; of a micro-batch's element all but one rank's are
+ * zero. */
 static cadre_status mean_loss(struct cadre_rank *rank, struct cadre_step_report *report)
 {
     const struct cadre_run_spec *spec = rank->spec;
@@ -147,10 +178,13 @@ static cadre_status mean_loss(struct cadre_rank *rank, struct cadre_step_report 
                                           rank->save_failed};
     for (int v = 0; v < CADRE_RANK_VOTES; v++)
         rank->losses[leaves + v] = votes[v];
+    double *table = rank->losses + leaves + CADRE_RANK_VOTES;
+    uint64_t times = put_times(rank, table);
     cadre_status rc = cadre_rank_sum(rank, "losses", rank->losses,
-                                     (uint64_t)leaves + CADRE_RANK_VOTES);
+                                     (uint64_t)leaves + CADRE_RANK_VOTES + times);
     if (rc != CADRE_OK)
         return rc;
+    find_bubbles(rank, table, &report->times);
     report->stop = rank->losses[leaves] > 0;
     report->saving = rank->losses[leaves + 1] > 0;
     report->save_failed = rank->losses[leaves + 2] > 0;
@@ -207,6 +241,7 @@ cadre_status cadre_rank_step(struct cadre_rank *rank, uint64_t step,
     cadre_rank_comm(rank, &before);
     memset(rank->losses, 0,
            (size_t)(spec->global_batch / spec->micro_batch) * sizeof(double));
+    cadre_timeline_begin_step(&rank->timeline);
     cadre_executor_begin(rank->exec, step);
     struct cadre_step work = {
         .struct_size = sizeof work,
@@ -225,6 +260,7 @@ cadre_status cadre_rank_step(struct cadre_rank *rank, uint64_t step,
     CADRE_TRY(update(rank, report));
     CADRE_TRY(cadre_tied_copy(rank));
     report->times.optim_s = cadre_now_s() - optim;
+    cadre_timeline_add(&rank->timeline, CADRE_SPAN_WORK, "optimizer", optim);
     CADRE_TRY(cadre_chain_sync(&rank->chain, CADRE_SYNC_PARAMS));
     CADRE_TRY(cadre_chain_sync(&rank->chain, CADRE_SYNC_METRICS));
     cadre_rank_comm(rank, &after);

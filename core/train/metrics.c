@@ -14,7 +14,7 @@ struct cadre_metrics {
     const struct cadre_spec *spec;
     char *path;
     FILE *file;
-    double *step_s; /* of every step of this process */
+    double *step_s, *bubble; /* of every step of this process; bubble of the span */
     size_t n, room;
     int64_t first_step;
     double loss_first, loss_last, time_s;
@@ -57,7 +57,8 @@ static void write_step(struct cadre_json *json, const struct cadre_spec *spec,
         {"wait_data_s", t->wait_data_s},
         {"comm_s", t->comm_s},
         {"comm_exposed_s", t->comm_exposed_s},
-        {"bubble_s", 0}, /* no schedule of this build idles */
+        {"bubble_s", t->bubble_s},
+        {"span_s", t->span_s},
         {"optim_s", t->optim_s},
     };
     cadre_json_begin_object(json);
@@ -81,13 +82,19 @@ static cadre_status remember(struct cadre_metrics *metrics, int64_t step,
         if (!grown)
             return CADRE_E_RESOURCE;
         metrics->step_s = grown;
+        grown = cadre_realloc(metrics->bubble, room, sizeof *grown);
+        if (!grown)
+            return CADRE_E_RESOURCE;
+        metrics->bubble = grown;
         metrics->room = room;
     }
     if (metrics->n == 0) {
         metrics->first_step = step;
         metrics->loss_first = report->loss;
     }
-    metrics->step_s[metrics->n++] = report->times.step_s;
+    const struct cadre_step_times *t = &report->times;
+    metrics->bubble[metrics->n] = t->span_s > 0 ? t->bubble_s / t->span_s : 0;
+    metrics->step_s[metrics->n++] = t->step_s;
     metrics->loss_last = report->loss;
     metrics->time_s += report->times.step_s;
     return CADRE_OK;
@@ -111,7 +118,7 @@ cadre_status cadre_metrics_step(struct cadre_metrics *metrics, int64_t step,
 }
 
 /* Median of the steps after compare.warmup, or of all where there are no more. */
-static double median_step(const struct cadre_metrics *metrics)
+static double median_of(const struct cadre_metrics *metrics, const double *values)
 {
     size_t skip = (size_t)cadre_options_i64(metrics->spec->options, "compare.warmup");
     skip = skip < metrics->n ? skip : 0;
@@ -120,7 +127,7 @@ static double median_step(const struct cadre_metrics *metrics)
     if (!sorted)
         return 0;
     for (size_t i = 0; i < n; i++)
-        sorted[i] = metrics->step_s[skip + i];
+        sorted[i] = values[skip + i];
     double median = cadre_median(sorted, n);
     free(sorted);
     return median;
@@ -131,7 +138,7 @@ static void write_summary(struct cadre_json *json, const struct cadre_metrics *m
 {
     const struct cadre_spec *spec = metrics->spec;
     int64_t step_tokens = spec->run.global_batch * spec->run.time;
-    double median = median_step(metrics);
+    double median = median_of(metrics, metrics->step_s);
     cadre_json_begin_object(json);
     cadre_json_put_string(json, "name", spec->name);
     cadre_json_put_string(json, "stack", spec->stack);
@@ -159,7 +166,7 @@ static void write_summary(struct cadre_json *json, const struct cadre_metrics *m
     }
     cadre_json_put_i64(json, "comm_bytes", (int64_t)totals->comm_bytes);
     cadre_json_put_f64(json, "comm_exposed_s", totals->comm_exposed_s);
-    cadre_json_put_f64(json, "bubble_fraction", 0);
+    cadre_json_put_f64(json, "bubble_fraction", median_of(metrics, metrics->bubble));
     cadre_json_put_i64(json, "params", (int64_t)totals->params);
     cadre_json_put_bool(json, "exact", spec->run.exact);
     cadre_json_put_bool(json, "simulated_link", spec->local.link_gbytes_s > 0);
@@ -193,5 +200,6 @@ void cadre_metrics_close(struct cadre_metrics *metrics)
         fclose(metrics->file);
     free(metrics->path);
     free(metrics->step_s);
+    free(metrics->bubble);
     free(metrics);
 }

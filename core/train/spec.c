@@ -361,7 +361,6 @@ static cadre_status refuse_unbuilt(const struct cadre_options *o,
     } unbuilt[] = {
         {"comm.backend", "mpi"},
         {"comm.backend", "nccl"},
-        {"log.trace", "yes"},
         {"run.elastic", "yes"},
     };
     for (size_t i = 0; i < sizeof unbuilt / sizeof unbuilt[0]; i++) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
@@ -13,12 +14,14 @@
 #include "core/train/costs.h"
 #include "core/train/evaluate.h"
 #include "core/train/metrics.h"
+#include "core/train/passes.h"
 #include "core/train/perturb.h"
 #include "core/train/progress.h"
 #include "core/train/rundir.h"
 #include "core/train/saver.h"
 #include "core/train/snapshot.h"
 #include "core/train/stop.h"
+#include "core/train/trace.h"
 
 /* A run as its ranks see it; read only. */
 struct run {
@@ -57,34 +60,55 @@ static bool due(int64_t step, int64_t every, bool last)
     return last || (every > 0 && step % every == 0);
 }
 
-static cadre_status one_step(struct cadre_rank *rank, struct cadre_saver *saver,
-                             const struct run *run, int64_t step,
-                             struct recorder *recorder, bool *stop,
-                             struct cadre_valid_result *valid, struct cadre_error *err)
+/* A rank in its loop. */
+struct loop {
+    struct cadre_rank *rank;
+    struct cadre_saver *saver;
+    const struct run *run;
+    struct recorder *recorder; /* NULL but on rank 0 */
+    struct cadre_trace trace;
+    struct cadre_valid_result valid; /* of the last evaluation */
+    bool stop;
+};
+
+static cadre_status one_step(struct loop *loop, int64_t step, struct cadre_error *err)
 {
+    struct cadre_rank *rank = loop->rank;
+    const struct run *run = loop->run;
+    struct recorder *recorder = loop->recorder;
+    struct cadre_valid_result *valid = &loop->valid;
     const struct cadre_options *o = run->spec->options;
     struct cadre_step_report report = {0};
     cadre_status rc;
+    bool last = step == run->spec->steps;
     rank->wants_stop = cadre_stop_requested();
-    cadre_saver_vote(saver);
+    cadre_saver_vote(loop->saver);
+    cadre_trace_begin(&loop->trace, step);
+    double begin = cadre_now_s();
     rc = cadre_rank_step(rank, (uint64_t)step, &report);
     if (rc != CADRE_OK)
         return cadre_fail(err, rc, "%s", rank->failure.text);
-    CADRE_TRY(cadre_saver_turn(saver, &report, err));
+    cadre_trace_step(&loop->trace, step, begin);
+    if (step == run->first_step + cadre_options_i64(o, "compare.warmup") && !last)
+        cadre_timeline_warm(&rank->timeline);
+    CADRE_TRY(cadre_saver_turn(loop->saver, &report, err));
     valid->has = false;
-    bool last = step == run->spec->steps;
-    *stop = report.stop && !last; /* after the last step there is nothing to stop */
+    loop->stop = report.stop && !last; /* after the last there is nothing to stop */
     if (due(step, cadre_options_i64(o, "train.eval_every"), last)) {
+        begin = cadre_now_s();
         CADRE_TRY(quiesce(rank, err));
         CADRE_TRY(evaluate(rank, run, valid, err));
+        cadre_trace_other(&loop->trace, step, "evaluation", begin);
     }
     if (recorder) {
         CADRE_TRY(cadre_metrics_step(recorder->metrics, step, &report, valid, err));
         cadre_progress_step(&recorder->progress, step, &report, valid);
     }
-    if (due(step, cadre_options_i64(o, "checkpoint.every"), last || *stop)) {
+    if (due(step, cadre_options_i64(o, "checkpoint.every"), last || loop->stop)) {
+        begin = cadre_now_s();
         CADRE_TRY(quiesce(rank, err));
-        CADRE_TRY(cadre_saver_save(saver, step, last || *stop, err));
+        CADRE_TRY(cadre_saver_save(loop->saver, step, last || loop->stop, err));
+        cadre_trace_other(&loop->trace, step, "checkpoint", begin);
     }
 fail:
     return rc;
@@ -128,19 +152,23 @@ static cadre_status train_loop(struct cadre_rank *rank, struct cadre_saver *save
                                const struct run *run, struct recorder *recorder,
                                struct cadre_error *err)
 {
-    struct cadre_valid_result valid = {0};
-    bool stop = false;
+    struct loop loop = {.rank = rank, .saver = saver, .run = run, .recorder = recorder};
     cadre_status rc = CADRE_OK;
-    for (int64_t step = run->first_step + 1; step <= run->spec->steps && !stop; step++)
-        CADRE_TRY(one_step(rank, saver, run, step, recorder, &stop, &valid, err));
+    cadre_trace_init(&loop.trace, rank, run->spec, run->first_step);
+    for (int64_t step = run->first_step + 1; step <= run->spec->steps && !loop.stop;
+         step++)
+        CADRE_TRY(one_step(&loop, step, err));
     CADRE_TRY(quiesce(rank, err));
-    CADRE_TRY(summarise(rank, run, recorder, &valid, err));
-    if (stop)
+    CADRE_TRY(cadre_trace_write(&loop.trace, err));
+    CADRE_TRY(cadre_passes_write(rank, run->spec, err));
+    CADRE_TRY(summarise(rank, run, recorder, &loop.valid, err));
+    if (loop.stop)
         rc = cadre_fail(err, CADRE_E_STOPPED,
                         "stopped by a signal after step %llu; a checkpoint is in "
                         "'%s/checkpoints'; go on with --set checkpoint.resume=auto",
                         (unsigned long long)rank->step, run->spec->out);
 fail:
+    cadre_trace_fini(&loop.trace);
     return rc;
 }
 

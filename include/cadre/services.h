@@ -82,7 +82,7 @@ struct cadre_comm_svc {
     cadre_status (*barrier)(struct cadre_axis *, const char *label, cadre_event after,
                             cadre_event *done);
     /* The compute stream waits for the event. On the CPU the caller sleeps, and the
-     * time is exposed communication. */
+     * time is exposed communication; on the axis of schedule.order it is bubble. */
     cadre_status (*join)(struct cadre_axis *, cadre_event event);
 };
 

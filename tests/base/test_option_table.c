@@ -18,7 +18,7 @@ static const char *const contract[][2] = {
     {"comm", "backend ranks link timeout"},
     {"strategy", "stack plugin_path"},
     {"checkpoint", "every keep async resume"},
-    {"log", "level every trace progress"},
+    {"log", "level every trace trace_steps progress"},
     {"compare", "baseline runs repeats perturb warmup"},
 };
 

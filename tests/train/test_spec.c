@@ -133,7 +133,6 @@ static const struct {
     {"model.vocab=200", {"model.vocab = 200", "256"}},
     {"comm.backend=nccl", {"comm.backend = nccl is not yet supported", "command line"}},
     {"comm.backend=mpi", {"comm.backend = mpi is not yet supported", ""}},
-    {"log.trace=yes", {"log.trace = yes is not yet supported", ""}},
     {"run.elastic=yes", {"run.elastic = yes is not yet supported", ""}},
     {"comm.link=fast", {"comm.link", "fast"}},
     {"comm.timeout=0", {"comm.timeout", "0"}},

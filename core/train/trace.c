@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/train/trace.h"
+
+#include <inttypes.h>
+
+#include "core/base/clock.h"
+#include "core/train/gather.h"
+
+void cadre_trace_init(struct cadre_trace *trace, struct cadre_rank *rank,
+                      const struct cadre_spec *spec, int64_t first_step)
+{
+    int64_t steps = cadre_options_i64(spec->options, "log.trace_steps");
+    int64_t first = first_step + cadre_options_i64(spec->options, "compare.warmup") + 1;
+    if (first > spec->steps - steps + 1) /* a short run: its last steps */
+        first = spec->steps - steps + 1;
+    *trace = (struct cadre_trace){
+        .rank = rank,
+        .spec = spec,
+        .on = cadre_options_bool(spec->options, "log.trace"),
+        .first = first,
+        .last = first + steps - 1,
+    };
+}
+
+void cadre_trace_fini(struct cadre_trace *trace)
+{
+    cadre_text_fini(&trace->text);
+}
+
+static bool wanted(const struct cadre_trace *trace, int64_t step)
+{
+    return trace->on && step >= trace->first && step <= trace->last;
+}
+
+void cadre_trace_begin(struct cadre_trace *trace, int64_t step)
+{
+    trace->rank->timeline.detail = wanted(trace, step);
+}
+
+/* Up to its arguments, which the caller ends with "}}". Times are microseconds. */
+static void open_event(struct cadre_trace *trace, const char *name, const char *kind,
+                       double begin, double end)
+{
+    cadre_text_printf(&trace->text,
+                      "%s{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\",\"ts\":%.3f,"
+                      "\"dur\":%.3f,\"pid\":0,\"tid\":%d,\"args\":{",
+                      trace->text.len ? ",\n" : "", name, kind, 1e6 * begin,
+                      1e6 * (end - begin), trace->rank->index);
+}
+
+static void put_span(struct cadre_trace *trace, int64_t step,
+                     const struct cadre_span *span)
+{
+    static const char *const passes[] = {"forward", "backward", "backward input",
+                                         "backward weight"};
+    char name[64];
+    if (span->kind < CADRE_SPAN_PASSES) {
+        open_event(trace, passes[span->kind], "pass", span->begin, span->end);
+        cadre_text_printf(&trace->text, "\"chunk\":%u,\"microbatch\":%u,", span->chunk,
+                          span->microbatch);
+    } else {
+        bool wait = span->kind == CADRE_SPAN_WAIT;
+        snprintf(name, sizeof name, "%s%s", wait ? "wait " : "", span->name);
+        open_event(trace, name, wait ? "wait" : "core", span->begin, span->end);
+    }
+    cadre_text_printf(&trace->text, "\"step\":%" PRId64 "}}", step);
+}
+
+void cadre_trace_step(struct cadre_trace *trace, int64_t step, double begin)
+{
+    const struct cadre_timeline *timeline = &trace->rank->timeline;
+    if (!wanted(trace, step))
+        return;
+    open_event(trace, "step", "step", begin, cadre_now_s());
+    cadre_text_printf(&trace->text, "\"step\":%" PRId64 ",\"spans_lost\":%" PRIu64 "}}",
+                      step, timeline->lost);
+    for (size_t i = 0; i < timeline->n; i++)
+        put_span(trace, step, &timeline->span[i]);
+}
+
+void cadre_trace_other(struct cadre_trace *trace, int64_t step, const char *name,
+                       double begin)
+{
+    if (!wanted(trace, step))
+        return;
+    open_event(trace, name, "core", begin, cadre_now_s());
+    cadre_text_printf(&trace->text, "\"step\":%" PRId64 "}}", step);
+}
+
+/* The rank's row: its number, and where it stands on the mesh. */
+static void put_row(const struct cadre_trace *trace, struct cadre_text *out)
+{
+    const struct cadre_mesh *mesh = &trace->rank->mesh;
+    int rank = trace->rank->index;
+    cadre_text_printf(out,
+                      "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":0,\"tid\":%d,"
+                      "\"args\":{\"name\":\"rank %d",
+                      rank, rank);
+    for (int a = 0; a < mesh->n; a++)
+        cadre_text_printf(out, "%s%s %d", a ? ", " : ": ", mesh->axis[a].name,
+                          mesh->axis[a].index);
+    cadre_text_printf(out,
+                      "\"}},\n{\"name\":\"thread_sort_index\",\"ph\":\"M\",\"pid\":0,"
+                      "\"tid\":%d,\"args\":{\"sort_index\":%d}}",
+                      rank, rank);
+    if (trace->text.len)
+        cadre_text_printf(out, ",\n");
+    cadre_text_append(out, cadre_text_str(&trace->text), trace->text.len);
+    out->failed = out->failed || trace->text.failed;
+}
+
+cadre_status cadre_trace_write(struct cadre_trace *trace, struct cadre_error *err)
+{
+    static const char *const around[2] = {
+        "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n"
+        "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":0,\"tid\":0,"
+        "\"args\":{\"name\":\"cadre\"}},\n",
+        "\n]}\n",
+    };
+    struct cadre_text mine = {0};
+    if (!trace->on)
+        return CADRE_OK;
+    put_row(trace, &mine);
+    cadre_status rc = cadre_gather_file(trace->rank, &mine, trace->spec->out,
+                                        "trace.json", around, err);
+    cadre_text_fini(&mine);
+    return rc;
+}
