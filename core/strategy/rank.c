@@ -48,13 +48,14 @@ static cadre_status make_plan(struct cadre_rank *rank, struct cadre_error *err)
         rc = cadre_rank_plan_init(&rank->plan, &request, err);
         if (rc == CADRE_OK)
             rc = cadre_chain_plan(&rank->chain, &rank->plan, &request, err);
-        settled = cadre_rank_plan_settled(&request);
+        bool cut = rank->model->tp_size > 1 &&
+                   cadre_rank_plan_claimed(&rank->plan, "seq.shard");
+        settled = cadre_rank_plan_settled(&request) && cut == rank->model->rows_cut;
+        rank->model->rows_cut = cut;
     }
     if (rc == CADRE_OK && !settled)
         rc = cadre_fail(err, CADRE_E_INTERNAL,
                         "the plugins split the batch otherwise when asked again");
-    rank->model->rows_cut = rank->model->tp_size > 1 &&
-                            cadre_rank_plan_claimed(&rank->plan, "seq.shard") != NULL;
     return rc;
 }
 

@@ -109,7 +109,7 @@ struct cadre_param_info {
     uint32_t split;
     int32_t split_dim;
     uint32_t present; /* this rank runs the unit; in plan: as the SCHEDULE placed it */
-    /* from bind on: under seq.shard, the gradient adds over this rank's rows alone; the
+    /* under seq.shard, the gradient adds over this rank's rows alone; the
      * claimant sums it over the axis in sync(GRADS), after the data ranks' sums */
     uint32_t partial;
     /* not present, but an entry tied to it is: this rank holds a copy of the values. The
@@ -158,9 +158,9 @@ struct cadre_model_svc {
      * any rank starts, and plan again; until then, and outside of training, the answer
      * is 0 and unit_cost must do. [main] */
     double (*unit_seconds)(struct cadre_ctx *, uint32_t unit);
-    /* [any] from bind on: elements of an activation between chunks on this rank, which
-     * `in` and `out` of a pass have: (batch, time, channels), or the rank's rows of it
-     * under seq.shard */
+    /* [any] Elements of an activation between chunks on this rank, which `in` and `out`
+     * of a pass have: (batch, time, channels), or the rank's rows of it under seq.shard,
+     * for which `plan` is asked again */
     uint64_t (*edge)(struct cadre_ctx *);
 };
 

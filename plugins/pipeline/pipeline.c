@@ -226,7 +226,9 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
     if (wire->shape.stages == 1)
         wire->shape.chunks = 1; /* the whole model, whatever the schedule */
     self->dtype = plan->dtype;
-    self->count = plan->batch * plan->time * plan->channels;
+    self->count = CADRE_HAS(self->model, edge)
+                      ? self->model->edge(self->host->ctx)
+                      : plan->batch * plan->time * plan->channels;
     TRY(plan->use_axis(plan->h, "pp", CADRE_BATCH_SAME));
     TRY(plan->claim(plan->h, "schedule.order", "pp", 0));
     if (microbatches > UINT32_MAX / 256)
