@@ -55,8 +55,8 @@ train text one 0 "${sgd[@]}" strategy.stack=tensor:1 "$rows"
 same gpt2-single one
 
 # In exact mode, what tensor is stacked with changes no bit either.
-stacks="tensor:2,ddp:2 zero:2,tensor:2"
-[ "$slow" = 1 ] && stacks="$stacks ddp:2,tensor:2 tensor:2,zero:2"
+stacks="zero:2,tensor:2 pipeline:2,tensor:2,zero:2"
+[ "$slow" = 1 ] && stacks="$stacks tensor:2,ddp:2 tensor:2,pipeline:2 zero:2,tensor:2,pipeline:2"
 for cut in no yes; do
     exact=("${sgd[@]}" run.exact=yes "tensor.sequence_parallel=$cut")
     train text "exact-$cut" 0 "${exact[@]}" strategy.stack=tensor:2
@@ -68,28 +68,46 @@ for cut in no yes; do
     same "exact-$cut" "exact-$cut-r"
 done
 
-# The bytes of the README, a step more or less apart. A micro-batch has n = 2 x 32 x 32 values
-# and 64 tokens; L = 2 layers, 8 micro-batches, 4 bytes a value, 2 ranks: a rank's sum of n values
-# sends n of them, gathering or scattering n/2. Cut rows gather 2 L + 1 times more, and add up
-# 2 L + 1 norms' weights and biases of 32 channels once a step. The core sends a sum of 9 losses
-# and of 28 chunks of the norm, in 8 bytes a value.
-bytes_of_step() {
-    local steps n
-    for steps in 1 2; do
-        train text "bytes-$1-$steps" 0 "train.steps=$steps" strategy.stack=tensor:2 \
-            "tensor.sequence_parallel=$1"
-        n[steps]=$(sed -n 's/.*"comm_bytes": *\([0-9]*\).*/\1/p' "$tmp/bytes-$1-$steps/summary.json")
+# The bytes of the README, those of a step and a layer: a micro-batch has n = 2 x 32 x 32 values
+# of 4 bytes, and there are 8. Of 2 ranks each sends n of a sum of n, and n/2 of gathering or
+# scattering it. Cut rows gather twice more, and add up two norms' weights and biases of 32
+# channels once a step. The core sends 12 chunks of the norm of 8 bytes.
+bytes_of_layer() {
+    local steps layers sent=()
+    for layers in 1 2; do
+        for steps in 1 2; do
+            train text "bytes-$1" 0 "train.steps=$steps" "model.layers=$layers" \
+                strategy.stack=tensor:2 "tensor.sequence_parallel=$1"
+            sent+=("$(sed -n 's/.*"comm_bytes": *\([0-9]*\).*/\1/p' "$tmp/bytes-$1/summary.json")")
+            rm -r "$tmp/bytes-$1"
+        done
     done
-    echo $((n[2] - n[1]))
+    echo $((sent[3] - sent[2] - sent[1] + sent[0]))
 }
 n=2048
-plain=$((2 * (8 * (10 * n + 3 * 64) * 4 + (9 + 28) * 8)))
-rows_add=$((2 * (8 * 5 * n / 2 * 4 + 5 * 2 * 32 * 4)))
-found=$(bytes_of_step no)
-[ "$found" -eq "$plain" ] || fail "tensor:2 sends $found bytes a step, expected $plain"
-found=$(bytes_of_step yes)
-[ "$found" -eq $((plain + rows_add)) ] ||
-    fail "with cut rows $found bytes a step, expected $plain + $rows_add"
+plain=$((2 * (8 * 4 * n * 4 + 12 * 8)))
+more=$((2 * (8 * 2 * n / 2 * 4 + 4 * 32 * 4)))
+found=$(bytes_of_layer no)
+[ "$found" -eq "$plain" ] || fail "a layer sends $found bytes a step, expected $plain"
+found=$(bytes_of_layer yes)
+[ "$found" -eq $((plain + more)) ] ||
+    fail "with cut rows a layer sends $found bytes a step, expected $plain + $more"
+
+# A checkpoint goes to another cut and back: steps of length zero leave every byte of the
+# parameters; and a run that goes on under another stack has the bits of one never stopped.
+exact=("${sgd[@]}" run.exact=yes)
+train text stop 0 "${exact[@]}" strategy.stack=tensor:2 train.steps=4
+for stack in single tensor:4 zero:2,tensor:2; do
+    train text "to-$stack" 0 "${exact[@]}" "strategy.stack=$stack" "checkpoint.resume=$(last stop)" \
+        train.steps=6 optim.lr=0
+    cmp "$(last stop)/model.safetensors" "$(last "to-$stack")/model.safetensors" ||
+        fail "the parameters of tensor:2 came back otherwise from $stack"
+done
+train text go-on 0 "${exact[@]}" strategy.stack=zero:2,tensor:2 "checkpoint.resume=$(last stop)" \
+    train.steps=10
+for file in model.safetensors optimizer.safetensors; do
+    cmp "$(last exact-no)/$file" "$(last go-on)/$file" || fail "$file of a run that went on"
+done
 
 # What cannot be cut is refused.
 train text heads 2 strategy.stack=tensor:4
