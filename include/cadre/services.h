@@ -112,8 +112,8 @@ struct cadre_param_info {
     /* under seq.shard, the gradient adds over this rank's rows alone; the
      * claimant sums it over the axis in sync(GRADS), after the data ranks' sums */
     uint32_t partial;
-    /* not present, but an entry tied to it is: this rank holds a copy of the values. The
-     * core copies what the optimizer does; who changes values otherwise changes the
+    /* not present, but an entry tied to it is: this rank holds a copy of the values.
+     * The core copies what the optimizer does; who changes values otherwise changes the
      * copies too */
     uint32_t copied;
     uint32_t pad_;
@@ -159,8 +159,8 @@ struct cadre_model_svc {
      * is 0 and unit_cost must do. [main] */
     double (*unit_seconds)(struct cadre_ctx *, uint32_t unit);
     /* [any] Elements of an activation between chunks on this rank, which `in` and `out`
-     * of a pass have: (batch, time, channels), or the rank's rows of it under seq.shard,
-     * for which `plan` is asked again */
+     * of a pass have: (batch, time, channels), or the rank's rows of it under
+     * seq.shard, for which `plan` is asked again */
     uint64_t (*edge)(struct cadre_ctx *);
 };
 
@@ -189,8 +189,8 @@ struct cadre_param_svc {
                               cadre_param_id last, struct cadre_buf *out);
     /* The core's storage of this rank's own range of a kind (place_range). Whole
      * storage of a kind and ranges of it lie one after another in the order of entries,
-     * each padded to a multiple of 64 bytes. data is NULL where no range was placed, and
-     * for an empty one. */
+     * each padded to a multiple of 64 bytes. data is NULL where no range was placed,
+     * and for an empty one. */
     cadre_status (*shard)(struct cadre_ctx *, cadre_param_id, uint32_t kind,
                           struct cadre_buf *out);
     /* Only under the CYCLIC map, once for every on_grad of the entry and in their

@@ -283,10 +283,11 @@ START_TEST(cuts_rows_where_asked)
     ck_assert_str_eq(seen.claims, "act.complete@tp/0seq.shard@tp/0");
     plan.batch = plan.time = 1;
     ck_assert_int_eq(tensor->ops.plan(self, &plan), CADRE_E_INVALID);
-    ck_assert_str_eq(seen.failure,
-                     "tensor.sequence_parallel cannot deal the 1 tokens of a "
-                     "micro-batch (train.micro_batch x model.context or data.window) to "
-                     "the 2 ranks of tensor in strategy.stack");
+    ck_assert_str_eq(
+        seen.failure,
+        "tensor.sequence_parallel cannot deal the 1 tokens of a "
+        "micro-batch (train.micro_batch x model.context or data.window) to "
+        "the 2 ranks of tensor in strategy.stack");
     tensor->ops.destroy(self);
 }
 END_TEST
