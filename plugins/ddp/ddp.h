@@ -14,6 +14,8 @@
 #include <cadre/helpers.h>
 
 #define DDP_NO_BUCKET UINT32_MAX
+#define DDP_KEEPS_RESIDUAL 1u
+#define DDP_KEEPS_RIGHT 2u /* and `right` */
 #define DDP_BLOCK 64u /* elements that share a scale in int8 */
 
 /* Gradients of entries first..last in one piece. */
@@ -52,7 +54,7 @@ struct ddp_need {
 struct ddp_mode {
     const char *name; /* with ':' where an argument follows */
     uint32_t wire; /* dense: CADRE_BF16, CADRE_F16 or CADRE_I8 */
-    uint32_t keeps; /* has residuals */
+    uint32_t keeps; /* DDP_KEEPS_*: from one step to the next */
     void (*need)(const struct cadre_self *, const struct cadre_param_info *,
                  struct ddp_need *);
     cadre_status (*bind)(struct cadre_self *, struct ddp_bucket *);

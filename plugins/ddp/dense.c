@@ -198,4 +198,4 @@ static cadre_status finish(struct cadre_self *self, struct ddp_bucket *bucket)
     }
 const struct ddp_mode ddp_mode_bf16 = DENSE("bf16", CADRE_BF16, 0);
 const struct ddp_mode ddp_mode_fp16 = DENSE("fp16", CADRE_F16, 0);
-const struct ddp_mode ddp_mode_int8 = DENSE("int8", CADRE_I8, 1);
+const struct ddp_mode ddp_mode_int8 = DENSE("int8", CADRE_I8, DDP_KEEPS_RESIDUAL);

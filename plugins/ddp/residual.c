@@ -4,6 +4,9 @@
  * Sources: Seide et al., 1-Bit SGD, Interspeech 2014; Stich, Cordonnier & Jaggi,
  * Sparsified SGD with Memory, NeurIPS 2018; Karimireddy et al., Error Feedback Fixes
  * SignSGD, ICML 2019. */
+#include <stdlib.h>
+#include <string.h>
+
 #include "plugins/ddp/ddp.h"
 
 cadre_status ddp_residual_bind(struct cadre_self *self, struct ddp_bucket *bucket)
@@ -38,17 +41,113 @@ cadre_status ddp_residual_add(struct cadre_self *self, const struct ddp_bucket *
     return rc;
 }
 
+/* ---- checkpoints ----
+ * Twice over: as tensors, summed over the ranks, which any size resumes from; and as
+ * this rank's own bytes, a blob a bucket, which bring the very bits back where stack
+ * and buckets are the same. */
+
+#define BLOB_BYTES 64000000u /* the host takes no more */
+
+/* The residual of a tied entry is kept under its owner, which has the same shape. */
+static cadre_status give_tensor(struct cadre_self *self,
+                                const struct cadre_state_sink *sink, cadre_param_id id)
+{
+    struct cadre_param_info info = {.struct_size = sizeof info};
+    const struct ddp_entry *entry = &self->entry[id];
+    if (entry->residual.count == 0)
+        return CADRE_OK;
+    cadre_status rc = self->model->param(self->ctx, id, &info);
+    if (rc || info.tied_to < 0)
+        return rc ? rc
+                  : sink->tensor(sink->h, "residual", id, CADRE_STATE_SUM, 0,
+                                 &entry->residual);
+    cadre_param_id owner = (cadre_param_id)info.tied_to;
+    rc = self->model->param(self->ctx, owner, &info);
+    if (rc || !info.present)
+        return rc;
+    return sink->tensor(sink->h, "residual_tied", owner, CADRE_STATE_SUM, 0,
+                        &entry->residual);
+}
+
+/* FNV-1a */
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+    for (int i = 0; i < 8; i++, value >>= 8)
+        hash = (hash ^ (value & 0xff)) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+/* What the bytes of a bucket mean. */
+static uint64_t layout_of(const struct cadre_self *self,
+                          const struct ddp_bucket *bucket)
+{
+    uint64_t hash = mix(UINT64_C(0xcbf29ce484222325), bucket->first);
+    for (const char *c = self->mode->name; *c; c++)
+        hash = mix(hash, (uint64_t)*c);
+    for (cadre_param_id id = bucket->first; id <= bucket->last; id++)
+        hash = mix(mix(hash, self->entry[id].residual.count), self->entry[id].k);
+    return hash;
+}
+
+struct parcel {
+    uint64_t layout, found;
+    struct cadre_buf kept[2];
+    char *host;
+};
+
+/* Bytes of the device to the host's copy, or the way back. */
+static cadre_status carry(struct cadre_self *self, struct parcel *p, int saving)
+{
+    char *at = p->host + sizeof p->layout;
+    cadre_status rc = CADRE_OK;
+    for (int i = 0; !rc && i < 2; i++) {
+        uint64_t bytes = ddp_bytes(&p->kept[i]);
+        if (bytes)
+            rc = saving ? self->ops->to_host(self->ctx, at, p->kept[i].data, bytes)
+                        : self->ops->to_device(self->ctx, p->kept[i].data, at, bytes);
+        at += bytes;
+    }
+    return rc;
+}
+
+static cadre_status give_blob(struct cadre_self *self,
+                              const struct cadre_state_sink *sink, uint32_t number)
+{
+    const struct ddp_bucket *bucket = &self->bucket[number];
+    struct parcel p = {.layout = layout_of(self, bucket), .kept = {bucket->residual}};
+    char key[24];
+    if (self->mode->keeps == DDP_KEEPS_RIGHT)
+        p.kept[1] = bucket->right;
+    uint64_t bytes = sizeof p.layout + ddp_bytes(&p.kept[0]) + ddp_bytes(&p.kept[1]);
+    if (bytes == sizeof p.layout || bytes > BLOB_BYTES)
+        return CADRE_OK;
+    snprintf(key, sizeof key, "bucket_%u", number);
+    p.host = calloc(1, bytes);
+    if (!p.host)
+        return cadre_refuse(self->host, CADRE_E_RESOURCE,
+                            "no memory for the residuals of %s", bucket->label);
+    cadre_status rc = CADRE_OK;
+    if (sink->saving) {
+        memcpy(p.host, &p.layout, sizeof p.layout);
+        rc = carry(self, &p, 1);
+    }
+    if (!rc)
+        rc = sink->blob(sink->h, key, 1, CADRE_BLOB_DROPPABLE, p.host, bytes);
+    memcpy(&p.found, p.host, sizeof p.found);
+    if (!rc && !sink->saving && p.found == p.layout)
+        rc = carry(self, &p, 0);
+    free(p.host);
+    return rc;
+}
+
 cadre_status ddp_state(struct cadre_self *self, const struct cadre_state_sink *sink)
 {
     cadre_status rc = CADRE_OK;
     if (self->n_buckets == 0 || !self->mode->keeps)
         return CADRE_OK;
-    for (cadre_param_id id = 0; !rc && id < self->n_entries; id++) {
-        struct cadre_param_info info = {.struct_size = sizeof info};
-        rc = self->model->param(self->ctx, id, &info);
-        if (!rc && self->entry[id].residual.count > 0 && info.tied_to < 0)
-            rc = sink->tensor(sink->h, "residual", id, CADRE_STATE_SUM, 0,
-                              &self->entry[id].residual);
-    }
+    for (cadre_param_id id = 0; !rc && id < self->n_entries; id++)
+        rc = give_tensor(self, sink, id);
+    for (uint32_t i = 0; !rc && i < self->n_buckets; i++)
+        rc = give_blob(self, sink, i);
     return rc;
 }

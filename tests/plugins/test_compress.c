@@ -73,49 +73,105 @@ static double sum_of(uint32_t id, uint64_t i)
 
 /* ---- residuals, as a checkpoint sees them ---- */
 
+enum { SLOTS = 2 * FAKE_PARAMS, BLOBS = 8 };
+
 struct residuals {
-    double *sum[FAKE_PARAMS]; /* over the ranks asked */
-    int calls;
+    double *sum[SLOTS]; /* over the ranks asked; then those of tied entries */
+    int tensors, blobs;
+    int rank; /* that is asked now */
+    char *blob[FAKE_RANKS][BLOBS];
+    uint64_t bytes[FAKE_RANKS][BLOBS];
+    bool only_tensors;
 };
 
-static cadre_status take_tensor(void *h, const char *key, cadre_param_id id,
+static double *slot_of(struct residuals *kept, const char *key, cadre_param_id id)
+{
+    bool tied = strcmp(key, "residual_tied") == 0;
+    ck_assert(tied || strcmp(key, "residual") == 0);
+    double **slot = &kept->sum[id + (tied ? FAKE_PARAMS : 0)];
+    if (!*slot)
+        *slot = calloc(fake_ranks_count(&all, id), sizeof **slot);
+    return *slot;
+}
+
+static cadre_status save_tensor(void *h, const char *key, cadre_param_id id,
                                 uint32_t combine, uint64_t begin,
                                 const struct cadre_buf *data)
 {
-    struct residuals *to = h;
-    ck_assert(strncmp(key, "residual", 8) == 0 && combine == CADRE_STATE_SUM);
+    struct residuals *kept = h;
+    double *sum = slot_of(kept, key, id);
+    ck_assert_uint_eq(combine, CADRE_STATE_SUM);
     ck_assert_uint_eq(begin + data->count, fake_ranks_count(&all, id));
+    ck_assert_int_eq(all.tied_to[id], -1);
     for (uint64_t i = 0; i < data->count; i++)
-        to->sum[id][i] += data->dtype == CADRE_F64 ? ((const double *)data->data)[i]
-                                                   : (double)((float *)data->data)[i];
-    to->calls++;
+        sum[i] += data->dtype == CADRE_F64 ? ((const double *)data->data)[i]
+                                           : (double)((float *)data->data)[i];
+    kept->tensors++;
     return CADRE_OK;
 }
 
-static cadre_status take_blob(void *h, const char *key, uint32_t version,
+static cadre_status load_tensor(void *h, const char *key, cadre_param_id id,
+                                uint32_t combine, uint64_t begin,
+                                const struct cadre_buf *data)
+{
+    const double *sum = slot_of(h, key, id);
+    for (uint64_t i = 0; i < data->count; i++)
+        ((float *)data->data)[i] = (float)(sum[i] / all.n);
+    return CADRE_OK;
+}
+
+static int blob_number(const char *key)
+{
+    ck_assert(strncmp(key, "bucket_", 7) == 0 && atoi(key + 7) < BLOBS);
+    return atoi(key + 7);
+}
+
+static cadre_status save_blob(void *h, const char *key, uint32_t version,
                               uint32_t policy, void *data, uint64_t bytes)
 {
+    struct residuals *kept = h;
+    int n = blob_number(key);
+    ck_assert_uint_eq(policy, CADRE_BLOB_DROPPABLE);
+    free(kept->blob[kept->rank][n]);
+    kept->blob[kept->rank][n] = malloc(bytes);
+    kept->bytes[kept->rank][n] = bytes;
+    memcpy(kept->blob[kept->rank][n], data, bytes);
+    kept->blobs++;
     return CADRE_OK;
 }
 
-static void residuals_add(struct residuals *to)
+/* Left as it is where there is none, or one of another size. */
+static cadre_status load_blob(void *h, const char *key, uint32_t version,
+                              uint32_t policy, void *data, uint64_t bytes)
 {
-    const struct cadre_state_sink sink = {.struct_size = sizeof sink,
-                                          .saving = 1,
-                                          .h = to,
-                                          .blob = take_blob,
-                                          .tensor = take_tensor};
-    for (uint32_t id = 0; id < all.n_params; id++)
-        if (!to->sum[id])
-            to->sum[id] = calloc(fake_ranks_count(&all, id), sizeof(double));
-    for (int r = 0; r < all.n; r++)
-        ck_assert_int_eq(ddp->ops.state(all.rank[r].self, &sink), CADRE_OK);
+    const struct residuals *kept = h;
+    int n = blob_number(key);
+    if (!kept->only_tensors && kept->bytes[kept->rank][n] == bytes)
+        memcpy(data, kept->blob[kept->rank][n], bytes);
+    return CADRE_OK;
 }
 
-static void residuals_free(struct residuals *to)
+static void ask_all(struct residuals *kept, bool saving)
 {
-    for (uint32_t id = 0; id < all.n_params; id++)
-        free(to->sum[id]);
+    const struct cadre_state_sink sink = {
+        .struct_size = sizeof sink,
+        .saving = saving,
+        .h = kept,
+        .blob = saving ? save_blob : load_blob,
+        .tensor = saving ? save_tensor : load_tensor,
+    };
+    for (kept->rank = 0; kept->rank < all.n; kept->rank++)
+        ck_assert_int_eq(ddp->ops.state(all.rank[kept->rank].self, &sink), CADRE_OK);
+}
+
+static void residuals_free(struct residuals *kept)
+{
+    for (int i = 0; i < SLOTS; i++)
+        free(kept->sum[i]);
+    for (int r = 0; r < FAKE_RANKS; r++)
+        for (int n = 0; n < BLOBS; n++)
+            free(kept->blob[r][n]);
+    memset(kept, 0, sizeof *kept);
 }
 
 /* ---- sums ---- */
@@ -152,12 +208,13 @@ START_TEST(nothing_is_lost)
                     given[id][i] += sum_of(id, i);
                 }
         }
-        residuals_add(&kept);
-        ck_assert_int_ge(kept.calls, 2 * n);
+        ask_all(&kept, true);
+        ck_assert_int_ge(kept.tensors, 2 * n);
         for (uint32_t id = 0; id < all.n_params; id++) {
             for (uint64_t i = 0; i < fake_ranks_count(&all, id); i++)
-                ck_assert_double_eq_tol(arrived[id][i] + kept.sum[id][i], given[id][i],
-                                        6 * n * 4e-6);
+                ck_assert_double_eq_tol(arrived[id][i] +
+                                            (kept.sum[id] ? kept.sum[id][i] : 0),
+                                        given[id][i], 6 * n * 4e-6);
             free(arrived[id]);
             free(given[id]);
         }
@@ -362,6 +419,82 @@ START_TEST(memory_is_planned)
 }
 END_TEST
 
+/* ---- checkpoints ---- */
+
+START_TEST(a_resumed_run_has_the_same_bits)
+{
+    struct residuals kept = {0};
+    all.bucket_mb = 0.004;
+    restart(modes[_i], 3);
+    free(gradients_after(3));
+    ask_all(&kept, true);
+    ck_assert_int_ge(kept.blobs, 2 * 3);
+    char *want = gradients_after(2);
+    fake_ranks_stop(&all);
+    ck_assert_int_eq(fake_ranks_start(&all), CADRE_OK);
+    all.step = 3;
+    ask_all(&kept, false);
+    char *got = gradients_after(2);
+    ck_assert(memcmp(want, got, all.offset[all.n_params]) == 0);
+    free(got);
+    residuals_free(&kept);
+    free(want);
+}
+END_TEST
+
+/* Other ranks, other buckets, a tied entry: the sum of what is to come stays. */
+START_TEST(another_size_keeps_the_sum)
+{
+    struct residuals before = {0}, after = {0};
+    restart(modes[_i], 2);
+    for (int n = 2; n <= 3; n++) {
+        fake_ranks_stop(&all);
+        all.tied_to[2] = 0;
+        all.shape[2][0] = all.shape[0][0];
+        all.shape[2][1] = all.shape[0][1];
+        ck_assert_int_eq(fake_ranks_start(&all), CADRE_OK);
+        if (n == 2) {
+            free(gradients_after(2));
+            ask_all(&before, true);
+            ck_assert_ptr_nonnull(before.sum[FAKE_PARAMS]);
+            all.bucket_mb = 0.001;
+            restart(modes[_i], 3);
+        }
+    }
+    before.only_tensors = true;
+    ask_all(&before, false);
+    ask_all(&after, true);
+    for (uint32_t slot = 0; slot < SLOTS; slot++) {
+        ck_assert(!before.sum[slot] == !after.sum[slot]);
+        for (uint64_t i = 0;
+             before.sum[slot] && i < fake_ranks_count(&all, slot % FAKE_PARAMS); i++)
+            ck_assert_double_eq_tol(after.sum[slot][i], before.sum[slot][i], 1e-5);
+    }
+    residuals_free(&before);
+    residuals_free(&after);
+}
+END_TEST
+
+/* Bytes of another layout with the same size are not taken. */
+START_TEST(a_blob_of_another_layout_is_left)
+{
+    struct residuals kept = {0}, now = {0};
+    restart("topk:0.1", 2);
+    free(gradients_after(2));
+    ask_all(&kept, true);
+    restart("topk:0.2", 2);
+    for (uint32_t slot = 0; slot < SLOTS; slot++)
+        if (kept.sum[slot])
+            memset(kept.sum[slot], 0, fake_ranks_count(&all, slot) * sizeof(double));
+    ask_all(&kept, false);
+    ask_all(&now, true);
+    for (uint64_t i = 0; i < fake_ranks_count(&all, 0); i++)
+        ck_assert(now.sum[0][i] == 0);
+    residuals_free(&kept);
+    residuals_free(&now);
+}
+END_TEST
+
 /* ---- refusals ---- */
 
 START_TEST(wrong_values_are_refused)
@@ -421,6 +554,9 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, buckets_change_no_bit, 0, MODES);
     tcase_add_test(tc, bytes_are_those_promised);
     tcase_add_loop_test(tc, memory_is_planned, 0, MODES);
+    tcase_add_loop_test(tc, a_resumed_run_has_the_same_bits, FIRST_KEEPING, MODES);
+    tcase_add_loop_test(tc, another_size_keeps_the_sum, FIRST_KEEPING, MODES);
+    tcase_add_test(tc, a_blob_of_another_layout_is_left);
     tcase_add_test(tc, wrong_values_are_refused);
     tcase_add_loop_test(tc, exact_mode_is_refused, 0, MODES);
     suite_add_tcase(s, tc);
