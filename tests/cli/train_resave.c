@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* train_resave CONF OUT [section.key=value]...: loads checkpoint.resume under the stack
- * given and saves it again at once, without a step between, into OUT. Ranks are threads.
- */
+ * given and saves it at once, without a step between, into OUT. Ranks are threads. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
