@@ -107,6 +107,7 @@ static void expect(struct zero_bucket *bucket)
 
 void cadre_zero_grads_begin_step(struct cadre_self *self)
 {
+    self->open = 1;
     for (uint32_t b = 0; b < self->n_buckets; b++)
         expect(&self->bucket[b]);
 }
@@ -179,8 +180,12 @@ static cadre_status post(struct cadre_self *self, struct zero_bucket *bucket)
 
 cadre_status cadre_zero_grads_open(struct cadre_self *self, uint32_t unit)
 {
-    cadre_status rc = join_until(self, self->last_pass);
+    /* what the unit above posted may still travel; what another micro-batch's backward
+     * did, had all of a forward to */
+    int above = unit <= self->last_unit;
+    cadre_status rc = join_until(self, above ? self->last_pass : self->n_posted);
     self->last_pass = self->n_posted;
+    self->last_unit = unit;
     for (uint32_t b = 0; !rc && b < self->n_buckets; b++) {
         struct zero_bucket *bucket = &self->bucket[b];
         if (!touches(self, bucket, unit) || (bucket->sent && !self->each))
@@ -224,6 +229,9 @@ cadre_status cadre_zero_grads_take(struct cadre_self *self, struct cadre_grad_ev
 cadre_status cadre_zero_grads_settle(struct cadre_self *self)
 {
     cadre_status rc = CADRE_OK;
+    if (!self->open)
+        return CADRE_OK;
+    self->open = 0;
     for (uint32_t b = 0; !rc && b < self->n_buckets; b++) {
         struct zero_bucket *bucket = &self->bucket[b];
         if (bucket->waiting > 0)

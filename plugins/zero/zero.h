@@ -90,6 +90,8 @@ struct cadre_self {
     /* what goes on */
     struct zero_pool values, grads, parts;
     uint32_t *flight; /* ring (n_buckets): buckets in flight, in the order of posting */
+    uint32_t last_unit; /* whose backward began last */
+    int open; /* a step began and sync(GRADS) has not come */
     uint64_t n_posted, n_joined, last_pass; /* of buckets; posted before this pass */
 };
 
