@@ -113,15 +113,10 @@ static cadre_status hand_on(struct cadre_executor *exec, const struct cadre_eval
     return rc == CADRE_OK ? comm->ops->wait(comm, done) : rc;
 }
 
-cadre_status cadre_executor_eval(struct cadre_executor *exec, struct cadre_eval *eval,
-                                 struct cadre_error *why)
+static cadre_status run_units(struct cadre_executor *exec, struct cadre_eval *eval)
 {
-    const struct cadre_executor_config *config = &exec->config;
-    uint32_t n_units = config->model->n_units;
+    uint32_t n_units = exec->config.model->n_units;
     cadre_status rc = CADRE_OK;
-    if (eval->batch > config->batch || eval->time > config->time)
-        return cadre_fail(why, CADRE_E_INTERNAL,
-                          "evaluation batch larger than planned");
     for (uint32_t u = 0; u < n_units; u++) {
         int chunk = chunk_of(exec, u);
         if (chunk >= 0)
@@ -130,5 +125,21 @@ cadre_status cadre_executor_eval(struct cadre_executor *exec, struct cadre_eval 
             CADRE_TRY(hand_on(exec, eval, u));
     }
 fail:
+    return rc;
+}
+
+/* Outside of steps no slot is busy, and each chunk takes its first. */
+cadre_status cadre_executor_eval(struct cadre_executor *exec, struct cadre_eval *eval,
+                                 struct cadre_error *why)
+{
+    const struct cadre_executor_config *config = &exec->config;
+    if (eval->batch > config->batch || eval->time > config->time)
+        return cadre_fail(why, CADRE_E_INTERNAL,
+                          "evaluation batch larger than planned");
+    for (int c = 0; c < exec->n_chunks; c++)
+        cadre_executor_lend(exec, &exec->chunk[c], &exec->chunk[c].slot[0]);
+    cadre_status rc = run_units(exec, eval);
+    for (int c = 0; c < exec->n_chunks; c++)
+        cadre_executor_return(exec, &exec->chunk[c], &exec->chunk[c].slot[0]);
     return rc;
 }

@@ -42,7 +42,46 @@ static size_t token_bytes(const struct cadre_executor_config *config)
     return ((size_t)(config->batch * config->time) * sizeof(int32_t) + 63) / 64 * 64;
 }
 
-/* Bytes of one slot; with `fill`, also deals the parts of `at` out to it. */
+static bool is_block(const struct cadre_executor_config *config, uint32_t unit)
+{
+    return unit > 0 && unit + 1 < config->model->n_units;
+}
+
+static uint32_t blocks_of(const struct cadre_executor_config *config,
+                          const struct cadre_chunk *chunk)
+{
+    uint32_t n = 0;
+    for (uint32_t u = chunk->begin; u < chunk->end; u++)
+        n += is_block(config, u);
+    return n;
+}
+
+/* Blocks whose activations are kept at once. Evaluation takes each once. */
+static uint32_t live_blocks(const struct cadre_executor_config *config)
+{
+    const struct cadre_rank_plan *plan = config->plan;
+    uint32_t once = 0, sum = 0;
+    for (int c = 0; c < plan->n_chunks; c++) {
+        once += blocks_of(config, &plan->chunk[c]);
+        sum += blocks_of(config, &plan->chunk[c]) * plan->chunk[c].live;
+    }
+    uint32_t n = plan->live_blocks ? plan->live_blocks : sum;
+    return n > sum ? sum : n < once ? once : n;
+}
+
+/* Bytes of one block's activations: its input, what it saves, its douts. */
+static size_t block_bytes(const struct cadre_executor_config *config, size_t *saved,
+                          size_t *douts)
+{
+    bool split = false;
+    for (int c = 0; c < config->plan->n_chunks; c++)
+        split = split || config->plan->chunk[c].split;
+    *saved = config->recompute ? 0 : largest(config, cadre_unit_saved_bytes, true);
+    *douts = split ? largest(config, cadre_unit_douts_bytes, true) : 0;
+    return activation_bytes(config) + *saved + *douts;
+}
+
+/* Bytes of one slot without its blocks; with `fill`, also deals the parts of `at` out to it. */
 static size_t slot_layout(const struct cadre_executor_config *config,
                           const struct cadre_chunk *chunk, char *at,
                           struct cadre_slot *fill)
@@ -50,18 +89,16 @@ static size_t slot_layout(const struct cadre_executor_config *config,
     size_t used = 0;
     for (uint32_t u = chunk->begin; u < chunk->end; u++) {
         uint32_t i = u - chunk->begin;
-        bool block = u > 0 && u + 1 < config->model->n_units;
+        if (is_block(config, u))
+            continue;
         if (u > 0) {
             if (fill)
                 fill->x[i] = at + used;
             used += activation_bytes(config);
         }
-        if (!(config->recompute && block)) {
-            if (fill)
-                fill->saved[i] = at + used;
-            used +=
-                cadre_unit_saved_bytes(config->model, u, config->batch, config->time);
-        }
+        if (fill)
+            fill->saved[i] = at + used;
+        used += cadre_unit_saved_bytes(config->model, u, config->batch, config->time);
         if (chunk->split) {
             if (fill)
                 fill->douts[i] = at + used;
@@ -96,7 +133,8 @@ static size_t shared_bytes(const struct cadre_executor_config *config)
 void cadre_executor_note(const struct cadre_executor_config *config,
                          struct cadre_ledger *ledger)
 {
-    uint64_t slots = 0;
+    size_t saved, douts;
+    uint64_t slots = live_blocks(config) * block_bytes(config, &saved, &douts);
     for (int c = 0; c < config->plan->n_chunks; c++)
         slots += config->plan->chunk[c].live *
                  slot_layout(config, &config->plan->chunk[c], NULL, NULL);
@@ -123,6 +161,8 @@ static cadre_status make_slots(struct cadre_executor *exec,
         slot->saved = slot->x + units;
         slot->douts = slot->x + 2 * (size_t)units;
         size_t bytes = slot_layout(config, &chunk->plan, NULL, NULL);
+        if (bytes == 0)
+            continue;
         char *memory = cadre_ledger_alloc(config->ledger, CADRE_SPACE_DEVICE, bytes,
                                           "activations");
         if (!memory)
@@ -130,6 +170,53 @@ static cadre_status make_slots(struct cadre_executor *exec,
         slot_layout(config, &chunk->plan, memory, slot);
     }
     return CADRE_OK;
+}
+
+static cadre_status make_blocks(struct cadre_executor *exec)
+{
+    const struct cadre_executor_config *config = &exec->config;
+    size_t saved, douts, bytes = block_bytes(config, &saved, &douts);
+    exec->n_blocks = live_blocks(config);
+    if (exec->n_blocks == 0)
+        return CADRE_OK;
+    exec->block = cadre_calloc(exec->n_blocks, sizeof *exec->block);
+    char *memory = cadre_ledger_alloc(config->ledger, CADRE_SPACE_DEVICE,
+                                      exec->n_blocks * bytes, "activations");
+    if (!exec->block || !memory)
+        return CADRE_E_RESOURCE;
+    for (uint32_t i = 0; i < exec->n_blocks; i++)
+        exec->block[i] = memory + i * bytes;
+    exec->n_free = exec->n_blocks;
+    return CADRE_OK;
+}
+
+bool cadre_executor_lend(struct cadre_executor *exec,
+                         const struct cadre_chunk_state *chunk, struct cadre_slot *slot)
+{
+    const struct cadre_executor_config *config = &exec->config;
+    size_t saved, douts;
+    block_bytes(config, &saved, &douts);
+    if (blocks_of(config, &chunk->plan) > exec->n_free)
+        return false;
+    for (uint32_t u = chunk->plan.begin; u < chunk->plan.end; u++) {
+        uint32_t i = u - chunk->plan.begin;
+        if (!is_block(config, u))
+            continue;
+        char *at = exec->block[--exec->n_free];
+        slot->x[i] = at;
+        slot->saved[i] = at + exec->act_bytes;
+        slot->douts[i] = douts ? at + exec->act_bytes + saved : NULL;
+    }
+    return true;
+}
+
+void cadre_executor_return(struct cadre_executor *exec,
+                           const struct cadre_chunk_state *chunk,
+                           struct cadre_slot *slot)
+{
+    for (uint32_t u = chunk->plan.begin; u < chunk->plan.end; u++)
+        if (is_block(&exec->config, u))
+            exec->block[exec->n_free++] = slot->x[u - chunk->plan.begin];
 }
 
 static cadre_status make_shared(struct cadre_executor *exec)
@@ -171,6 +258,8 @@ cadre_status cadre_executor_create(const struct cadre_executor_config *config,
         exec->chunk[c].plan = config->plan->chunk[c];
         rc = make_slots(exec, &exec->chunk[c]);
     }
+    if (rc == CADRE_OK)
+        rc = make_blocks(exec);
     if (rc != CADRE_OK)
         cadre_fail(err, rc,
                    "no memory for activations; lower train.micro_batch or set "
@@ -197,6 +286,7 @@ void cadre_executor_destroy(struct cadre_executor *exec)
         free(exec->chunk[c].slot);
     cadre_leaves_fini(&exec->leaves);
     free(exec->chunk);
+    free(exec->block);
     free(exec->loss_host);
     free(exec->host_tokens);
     free(exec->cuts);
@@ -211,8 +301,12 @@ void cadre_executor_begin(struct cadre_executor *exec, uint64_t step)
     exec->step = step;
     for (int c = 0; c < exec->n_chunks; c++) {
         exec->chunk[c].inputs = exec->chunk[c].weights = 0;
-        for (uint32_t s = 0; s < exec->chunk[c].plan.live; s++)
-            exec->chunk[c].slot[s].busy = false;
+        for (uint32_t s = 0; s < exec->chunk[c].plan.live; s++) {
+            struct cadre_slot *slot = &exec->chunk[c].slot[s];
+            if (slot->busy)
+                cadre_executor_return(exec, &exec->chunk[c], slot);
+            slot->busy = false;
+        }
     }
     cadre_leaves_begin_step(&exec->leaves);
 }

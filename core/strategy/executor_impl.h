@@ -12,7 +12,9 @@ struct cadre_slot {
     uint32_t microbatch;
     int64_t leaf;
     int32_t *tokens, *targets; /* device; NULL where the chunk needs none */
-    char **x; /* per unit of the chunk: its input (N, C), NULL for the embedding */
+    char *
+        *x; /* per unit of the chunk: its input (N, C), NULL for the embedding; those of
+                 blocks are lent while the slot is busy, like the next two */
     char **saved; /* per unit; recomputed blocks share exec->resaved */
     char **douts; /* per unit; shared unless backward is split */
 };
@@ -27,6 +29,8 @@ struct cadre_executor {
     struct cadre_executor_config config;
     int n_chunks;
     struct cadre_chunk_state *chunk;
+    char **block; /* activations of one block each, those that no slot has */
+    uint32_t n_blocks, n_free;
     struct cadre_leaves leaves;
     char *resaved; /* saved buffer of a recomputed block */
     char *douts; /* douts buffer when backward is not split */
@@ -43,6 +47,15 @@ struct cadre_executor {
     struct cadre_pass pass;
     uint32_t microbatch, unit;
 };
+
+/* Lend the slot memory for the activations of its chunk's blocks; false: more are out
+ * than the plan's live_blocks allow. And back. */
+bool cadre_executor_lend(struct cadre_executor *exec,
+                         const struct cadre_chunk_state *chunk,
+                         struct cadre_slot *slot);
+void cadre_executor_return(struct cadre_executor *exec,
+                           const struct cadre_chunk_state *chunk,
+                           struct cadre_slot *slot);
 
 /* Raise a block event for exec->unit on the chain. */
 cadre_status cadre_executor_raise(struct cadre_executor *exec, uint32_t kind,

@@ -288,6 +288,12 @@ static cadre_status forward(struct cadre_executor *exec,
     CADRE_TRY(check_edge(exec, chunk->plan.begin > 0, args->in, "forward's in", why));
     CADRE_TRY(check_edge(exec, chunk->plan.end < exec->config.model->n_units, args->out,
                          "forward's out", why));
+    if (!cadre_executor_lend(exec, chunk, slot))
+        return cadre_fail(
+            why, CADRE_E_INTERNAL,
+            "forward of micro-batch %u of chunk %u: its blocks and those "
+            "kept are more than the %u that the plan allows (live_blocks)",
+            args->microbatch, args->chunk, plan->live_blocks);
     slot->busy = true;
     slot->microbatch = args->microbatch;
     slot->leaf = plan->first_leaf + (int64_t)args->microbatch * plan->leaf_stride;
@@ -399,6 +405,7 @@ static cadre_status backward(struct cadre_executor *exec,
     if (args->what & CADRE_PASS_WEIGHT) {
         chunk->weights++;
         slot->busy = false;
+        cadre_executor_return(exec, chunk, slot);
     }
 fail:
     return rc;

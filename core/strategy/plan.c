@@ -96,6 +96,13 @@ static cadre_status chunk(void *h, uint32_t begin, uint32_t end, uint32_t live,
     return CADRE_OK;
 }
 
+static cadre_status live_blocks(void *h, uint32_t n)
+{
+    struct cadre_plan_session *s = session_of(h);
+    s->plan->live_blocks = n;
+    return CADRE_OK;
+}
+
 static cadre_status place_range(void *h, cadre_param_id param, uint32_t kind,
                                 uint64_t begin, uint64_t count, uint32_t space)
 {
@@ -183,6 +190,7 @@ void cadre_plan_session_init(struct cadre_plan_session *session,
                 .place_range = place_range,
                 .memory = memory,
                 .rank_microbatches = microbatches,
+                .live_blocks = live_blocks,
             },
     };
 }

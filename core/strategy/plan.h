@@ -48,6 +48,7 @@ struct cadre_rank_plan {
     struct cadre_claim claim[CADRE_MAX_CLAIMS];
     int n_chunks;
     struct cadre_chunk chunk[CADRE_MAX_CHUNKS];
+    uint32_t live_blocks; /* over all chunks, 0: their sum */
     bool cyclic; /* leaf map */
     const char *leaf_owner; /* plugin that chose it, NULL: default */
     struct cadre_plan_param *param; /* n_params of the model */

@@ -311,6 +311,8 @@ static void print_claims(const struct cadre_rank *rank, FILE *out)
     for (int c = 0; c < plan->n_chunks; c++)
         fprintf(out, "  chunk %d: units %u to %u, %u in flight\n", c,
                 plan->chunk[c].begin, plan->chunk[c].end - 1, plan->chunk[c].live);
+    if (plan->live_blocks)
+        fprintf(out, "  chunks together: %u blocks kept at most\n", plan->live_blocks);
     fprintf(out, "  micro-batches: %lld of %lld, from %lld, every %lld\n",
             (long long)plan->leaves,
             (long long)(rank->spec->global_batch / rank->spec->micro_batch),

@@ -138,6 +138,10 @@ struct cadre_plan {
      * splits is known in a second call of every plan, and the first one's results are
      * dropped. */
     uint64_t rank_microbatches;
+    /* SCHEDULE, beside chunk: a micro-batch of a chunk keeps a slot for each of its
+     * blocks; over all chunks at most n are kept at once. Without a call it is the sum
+     * of what each chunk keeps, which is more where their peaks are apart. */
+    cadre_status (*live_blocks)(void *h, uint32_t n);
 };
 
 /* ---- events raised while a step runs [exec] -------------------------------------- */

@@ -197,6 +197,26 @@ static cadre_status cut(struct cadre_self *self, uint32_t n_units)
     return cut_by_counts(self, n_units, pieces);
 }
 
+/* Most blocks kept at once over all chunks: the peaks of the chunks are apart. Of the
+ * units only the first and the last are no blocks. */
+static uint32_t live_blocks(const struct cadre_self *self, uint32_t n_units)
+{
+    const struct pipeline_shape *shape = &self->wire.shape;
+    uint32_t live = 0, most = 0;
+    for (uint32_t i = 0; i < self->list.n; i++) {
+        const struct pipeline_action *action = &self->list.action[i];
+        uint32_t piece = action->chunk * shape->stages + self->wire.rank;
+        uint32_t blocks = self->first[piece + 1] - self->first[piece] - (piece == 0) -
+                          (self->first[piece + 1] == n_units);
+        if (action->kind == PIPELINE_FORWARD)
+            live += blocks;
+        else if (action->kind != PIPELINE_INPUT)
+            live -= blocks;
+        most = live > most ? live : most;
+    }
+    return most;
+}
+
 static cadre_status plan_chunks(struct cadre_self *self, const struct cadre_plan *plan)
 {
     const struct pipeline_shape *shape = &self->wire.shape;
@@ -206,6 +226,9 @@ static cadre_status plan_chunks(struct cadre_self *self, const struct cadre_plan
         TRY(plan->chunk(plan->h, self->first[piece], self->first[piece + 1],
                         pipeline_list_live(&self->list, c), flags));
     }
+    if (shape->chunks > 1 &&
+        plan->struct_size > offsetof(struct cadre_plan, live_blocks))
+        return plan->live_blocks(plan->h, live_blocks(self, plan->n_units));
     return CADRE_OK;
 }
 

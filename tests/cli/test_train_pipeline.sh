@@ -101,6 +101,9 @@ slots gpipe 'pipeline:2, ddp:2' '4 4 4 4'
 slots 1f1b pipeline:4 '4 3 2 1'
 slots zb-h1 pipeline:4 '4 4 4 4'
 slots interleaved pipeline:2 '4 2 3 1'
+# chunks of 1 and 2 blocks, of 2 and 1: fewer than 4 * 1 + 2 * 2 and 3 * 2 + 1 * 1
+[ "$(sed -n 's/.*together: \([0-9]*\) blocks.*/\1/p' "$tmp/plan" | tr '\n' ' ')" = "7 6 " ] ||
+    fail "blocks of interleaved: $(cat "$tmp/plan")"
 
 refused() { # NAME PATTERN [s.k=v]...
     run "$1" 2 "${@:3}"

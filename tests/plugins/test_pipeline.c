@@ -45,6 +45,7 @@ struct stage {
     struct pipeline_list list; /* expected */
     uint32_t at;
     uint32_t begin[64], end[64], live[64], flags[64], n_chunks;
+    uint32_t live_blocks; /* as told, 0: not */
     uint64_t planned, taken; /* bytes */
     int fail_pass, fail_alloc, fail_post; /* the n-th, from 1 */
     int passes, allocs, posts;
@@ -331,6 +332,12 @@ static cadre_status chunk(void *h, uint32_t begin, uint32_t end, uint32_t live,
     return CADRE_OK;
 }
 
+static cadre_status live_blocks(void *h, uint32_t n)
+{
+    ((struct stage *)h)->live_blocks = n;
+    return CADRE_OK;
+}
+
 static cadre_status memory(void *h, uint32_t space, uint64_t bytes, const char *tag)
 {
     (void)space;
@@ -370,7 +377,8 @@ static void set_stage(uint32_t schedule, uint32_t stages, uint32_t chunks,
                  .claim = claim,
                  .chunk = chunk,
                  .memory = memory,
-                 .rank_microbatches = microbatches},
+                 .rank_microbatches = microbatches,
+                 .live_blocks = live_blocks},
     };
     stage.host.ctx = (struct cadre_ctx *)(void *)&stage;
     stage.values.h = &stage;
@@ -414,6 +422,20 @@ static void load(void)
 
 /* ---- tests ---- */
 
+/* Blocks kept at once at most; of the units the first and the last are none. */
+static uint32_t most_blocks(void)
+{
+    uint32_t n = 0, most = 0;
+    for (uint32_t i = 0; i < stage.list.n; i++) {
+        const struct pipeline_action *a = &stage.list.action[i];
+        for (uint32_t u = stage.begin[a->chunk]; u < stage.end[a->chunk]; u++)
+            if (u > 0 && u + 1 < UNITS)
+                n += a->kind == PIPELINE_FORWARD ? 1u : -1u;
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
 static void check_rank(uint32_t schedule, uint32_t p, uint32_t v, uint32_t m,
                        uint32_t rank)
 {
@@ -426,6 +448,7 @@ static void check_rank(uint32_t schedule, uint32_t p, uint32_t v, uint32_t m,
         ck_assert_uint_eq(stage.flags[c],
                           schedule == PIPELINE_ZB_H1 ? CADRE_LIVE_SPLIT : 0);
     }
+    ck_assert_uint_eq(stage.live_blocks, v > 1 ? most_blocks() : 0);
     for (int i = 0; i < 2; i++) {
         ck_assert_msg(run_step() == CADRE_OK, "%s", stage.failure);
         ck_assert_uint_eq(stage.at, stage.list.n);

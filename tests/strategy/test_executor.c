@@ -56,13 +56,15 @@ START_TEST(recompute_keeps_less)
 END_TEST
 
 static uint32_t live;
-static uint32_t live_flags;
+static uint32_t live_flags, most;
 
 static cadre_status plan_chunks(struct cadre_self *self, const struct cadre_plan *abi)
 {
     (void)self;
     cadre_status rc = abi->chunk(abi->h, 0, 2, live, live_flags);
-    return rc == CADRE_OK ? abi->chunk(abi->h, 2, 4, live, live_flags) : rc;
+    if (rc == CADRE_OK)
+        rc = abi->chunk(abi->h, 2, 4, live, live_flags);
+    return rc == CADRE_OK && most ? abi->live_blocks(abi->h, most) : rc;
 }
 
 static const struct cadre_strategy_ops chunked = {.plan = plan_chunks};
@@ -74,9 +76,14 @@ START_TEST(slots_are_counted_and_apart)
     for (live = 1; live < 4; live++) {
         live_flags = _i ? CADRE_LIVE_SPLIT : 0;
         rank_fixture_start(&f);
-        const struct cadre_executor *exec = f.rank.exec;
+        struct cadre_executor *exec = f.rank.exec;
         uint64_t bytes = bytes_of(&f.rank.ledger, "activations");
         ck_assert_int_eq(exec->n_chunks, 2);
+        for (uint32_t s = 0; s < live; s++)
+            for (int c = 0; c < 2; c++)
+                ck_assert(cadre_executor_lend(exec, &exec->chunk[c],
+                                              &exec->chunk[c].slot[s]));
+        ck_assert_uint_eq(exec->n_free, 0);
         if (live > 1)
             ck_assert_uint_eq(bytes, before * live / (live - 1));
         before = bytes;
@@ -86,11 +93,37 @@ START_TEST(slots_are_counted_and_apart)
             ck_assert(first->tokens && !first->targets && !first->x[0] && first->x[1]);
             ck_assert(!last->tokens && last->targets && last->x[0]);
             ck_assert_int_eq(last->douts[0] != NULL, _i);
+            ck_assert_ptr_ne(first->x[1], last->x[0]);
             if (s)
-                ck_assert_ptr_ne(first->tokens, exec->chunk[0].slot[s - 1].tokens);
+                ck_assert(first->tokens != exec->chunk[0].slot[s - 1].tokens &&
+                          first->x[1] != exec->chunk[0].slot[s - 1].x[1]);
         }
         rank_fixture_stop(&f);
     }
+}
+END_TEST
+
+/* A chunk of each kind keeps 2 micro-batches at most, and both together 3. */
+START_TEST(chunks_share_what_their_blocks_keep)
+{
+    live = 2;
+    live_flags = 0;
+    rank_fixture_plug(&f, "pipe", CADRE_ROLE_OBSERVER, 1, &chunked);
+    rank_fixture_start(&f);
+    uint64_t sum = bytes_of(&f.rank.ledger, "activations");
+    rank_fixture_stop(&f);
+    most = 3;
+    rank_fixture_start(&f);
+    ck_assert_uint_lt(bytes_of(&f.rank.ledger, "activations"), sum);
+    struct cadre_executor *exec = f.rank.exec;
+    struct cadre_chunk_state *a = &exec->chunk[0], *b = &exec->chunk[1];
+    ck_assert(cadre_executor_lend(exec, a, &a->slot[0]));
+    ck_assert(cadre_executor_lend(exec, a, &a->slot[1]));
+    ck_assert(cadre_executor_lend(exec, b, &b->slot[0]));
+    ck_assert(!cadre_executor_lend(exec, b, &b->slot[1]));
+    cadre_executor_return(exec, a, &a->slot[0]);
+    ck_assert(cadre_executor_lend(exec, b, &b->slot[1]));
+    ck_assert_ptr_eq(b->slot[1].x[0], a->slot[0].x[1]);
 }
 END_TEST
 
@@ -116,6 +149,7 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, planned_is_taken, 0, 8);
     tcase_add_test(tc, recompute_keeps_less);
     tcase_add_loop_test(tc, slots_are_counted_and_apart, 0, 2);
+    tcase_add_test(tc, chunks_share_what_their_blocks_keep);
     tcase_add_test(tc, too_large_a_batch_is_refused_in_words);
     suite_add_tcase(s, tc);
     return s;
