@@ -81,7 +81,8 @@ static size_t block_bytes(const struct cadre_executor_config *config, size_t *sa
     return activation_bytes(config) + *saved + *douts;
 }
 
-/* Bytes of one slot without its blocks; with `fill`, also deals the parts of `at` out to it. */
+/* Bytes of one slot without its blocks; with `fill`, also deals the parts of `at` out
+ * to it. */
 static size_t slot_layout(const struct cadre_executor_config *config,
                           const struct cadre_chunk *chunk, char *at,
                           struct cadre_slot *fill)
