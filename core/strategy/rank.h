@@ -102,6 +102,10 @@ cadre_status cadre_rank_step(struct cadre_rank *rank, uint64_t step,
  * Exactly one of the ranks that hold the same values does. */
 bool cadre_rank_speaks_for(const struct cadre_rank *rank, uint32_t param);
 
+/* The same among the ranks of one place along `apart`, an axis of replicas that differ. */
+bool cadre_rank_speaks_within(const struct cadre_rank *rank, uint32_t param,
+                              const struct cadre_axis *apart);
+
 /* Ranks that see the same samples find the same losses: does this one count? Ranks
  * along a schedule's axis all do, since only one of them runs the head. */
 bool cadre_rank_speaks_for_loss(const struct cadre_rank *rank);

@@ -38,9 +38,8 @@ const struct cadre_axis *cadre_rank_apart(const struct cadre_rank *rank)
     return NULL;
 }
 
-/* Exactly one of the ranks of the same place along `apart`, or of all, speaks. */
-static bool speaks(const struct cadre_rank *rank, uint32_t param,
-                   const struct cadre_axis *apart)
+bool cadre_rank_speaks_within(const struct cadre_rank *rank, uint32_t param,
+                              const struct cadre_axis *apart)
 {
     bool sharded = rank->plan.param[param].share[CADRE_KIND_OPT].placed;
     for (int a = 0; a < rank->mesh.n; a++) {
@@ -64,7 +63,7 @@ static bool speaks(const struct cadre_rank *rank, uint32_t param,
 
 bool cadre_rank_speaks_for(const struct cadre_rank *rank, uint32_t param)
 {
-    return speaks(rank, param, NULL);
+    return cadre_rank_speaks_within(rank, param, NULL);
 }
 
 /* Does every rank hold the whole of every gradient? Then no one need ask the others. */
@@ -96,7 +95,7 @@ static cadre_status global_norm(struct cadre_rank *rank, double *norm)
     for (uint32_t i = 0; i < rank->model->n_params; i++) {
         const struct cadre_param *p = &rank->model->params[i];
         bool mine = s < rank->n_slices && rank->slices[s].param == i;
-        if (mine && (everywhere || speaks(rank, i, apart))) {
+        if (mine && (everywhere || cadre_rank_speaks_within(rank, i, apart))) {
             const struct cadre_opt_slice *slice = &rank->slices[s];
             cadre_status rc = device->ops->sum_squares(
                 device, rank->model->config.dtype, slice->grad, (int64_t)slice->count,

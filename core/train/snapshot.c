@@ -25,7 +25,8 @@ static cadre_status visit_slice(const struct cadre_rank *rank,
         {CADRE_CHECKPOINT_EXP_AVG_SQ, slice->exp_avg_sq},
     };
     cadre_status rc = CADRE_OK;
-    for (int i = 0; rc == CADRE_OK && i <= cadre_snapshot_moments(rank->spec); i++) {
+    int moments = cadre_rank_apart(rank) ? 0 : cadre_snapshot_moments(rank->spec);
+    for (int i = 0; rc == CADRE_OK && i <= moments; i++) {
         const struct cadre_snapshot_piece piece = {
             .part = parts[i].part,
             .name = rank->model->params[slice->param].name,
@@ -62,8 +63,13 @@ cadre_status cadre_snapshot_each(struct cadre_rank *rank, struct cadre_states *s
         if (cadre_rank_speaks_for(rank, rank->slices[s].param))
             rc = visit_slice(rank, &rank->slices[s], visit, arg, err);
     struct gate gate = {visit, arg, rc != CADRE_OK};
-    cadre_status given =
-        cadre_states_give(states, visit_state, &gate, gate.shut ? NULL : err);
+    cadre_status given;
+    if (cadre_rank_apart(rank)) {
+        given = cadre_snapshot_means(rank, visit_state, &gate, gate.shut ? NULL : err);
+        rc = rc == CADRE_OK ? given : rc;
+        gate.shut = rc != CADRE_OK;
+    }
+    given = cadre_states_give(states, visit_state, &gate, gate.shut ? NULL : err);
     return rc == CADRE_OK ? given : rc;
 }
 

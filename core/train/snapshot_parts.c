@@ -63,3 +63,12 @@ cadre_status cadre_snapshot_staging(struct cadre_arena *staging,
     }
     return cadre_arena_init(staging, most ? most : CADRE_ARENA_ALIGN, err);
 }
+
+void cadre_snapshot_scale(void *data, uint32_t dtype, uint64_t n, double factor)
+{
+    for (uint64_t i = 0; i < n; i++)
+        if (dtype == CADRE_F64)
+            ((double *)data)[i] *= factor;
+        else
+            ((float *)data)[i] = (float)(((float *)data)[i] * factor);
+}

@@ -30,6 +30,9 @@ cadre_status cadre_snapshot_staging(struct cadre_arena *staging,
                                     const struct cadre_rank *rank,
                                     struct cadre_error *err);
 
+/* data (n, fp32 or fp64, host memory) *= factor */
+void cadre_snapshot_scale(void *data, uint32_t dtype, uint64_t n, double factor);
+
 struct cadre_states;
 
 /* What one rank writes at once: elements [begin, begin + count) of the local part of a
@@ -53,6 +56,12 @@ typedef cadre_status (*cadre_snapshot_visit)(void *arg,
 cadre_status cadre_snapshot_each(struct cadre_rank *rank, struct cadre_states *states,
                                  cadre_snapshot_visit visit, void *arg,
                                  struct cadre_error *err);
+
+/* [collective: the axis of param.apart] Show the means over the replicas of this rank's
+ * optimizer states, for each that has something to write. After a visit that failed no
+ * other is made. */
+cadre_status cadre_snapshot_means(struct cadre_rank *rank, cadre_snapshot_visit visit,
+                                  void *arg, struct cadre_error *err);
 
 /* Write a piece that is in host memory to its logical places. [any thread] */
 cadre_status cadre_snapshot_write(const struct cadre_rank *rank,

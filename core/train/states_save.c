@@ -130,15 +130,6 @@ static cadre_status sum_chunk(struct giver *g, const char *label, uint64_t n)
     return rc;
 }
 
-static void scale(void *data, uint32_t dtype, uint64_t n, double factor)
-{
-    for (uint64_t i = 0; i < n; i++)
-        if (dtype == CADRE_F64)
-            ((double *)data)[i] *= factor;
-        else
-            ((float *)data)[i] = (float)(((float *)data)[i] * factor);
-}
-
 /* The data ranks take turns in writing what they all have after the sum. */
 static cadre_status give_combined(struct giver *g, const struct cadre_states_call *call,
                                   const struct cadre_buf *data)
@@ -155,7 +146,8 @@ static cadre_status give_combined(struct giver *g, const struct cadre_states_cal
             rc = sum_chunk(g, "state of a strategy", n);
         if (rc == CADRE_OK && c % size == mine) {
             if (call->combine == CADRE_STATE_MEAN)
-                scale(g->buffer, rank->model->config.dtype, n, 1.0 / (double)size);
+                cadre_snapshot_scale(g->buffer, rank->model->config.dtype, n,
+                                     1.0 / (double)size);
             give(g, call, at, n);
         }
     }

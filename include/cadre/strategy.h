@@ -100,8 +100,9 @@ struct cadre_values {
  * Effects: schedule.order, device.place, param.place, act.complete, seq.shard,
  * grad.reduce, opt.shard are exclusive per axis; "com.vendor.thing" for others. So is
  * param.apart: ranks along the axis hold replicas whose values differ between syncs;
- * each then has its own norm and is clipped by it, and comparisons leave gradient norms
- * out.
+ * each then has its own norm and is clipped by it, comparisons leave norms out, and
+ * checkpoints hold the mean of the replicas' optimizer states; that the parameters are
+ * one after QUIESCE is the plugin's work.
  * train.changed (claimed CADRE_CLAIM_SHARED, axis NULL): the strategy is another
  * training by design, so a comparison says so where it differs and does not fail. */
 struct cadre_plan {

@@ -48,7 +48,10 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *p)
     self->data_rank = self->mesh->rank(axis);
     self->data_ranks = self->mesh->size(axis);
     self->rank = p->rank;
-    return p->use_axis(p->h, "dp", CADRE_BATCH_SPLIT);
+    cadre_status rc = p->use_axis(p->h, "dp", CADRE_BATCH_SPLIT);
+    if (rc == CADRE_OK && is(self, "apart"))
+        rc = p->claim(p->h, "param.apart", "dp", 0);
+    return rc;
 }
 
 /* With `split`, half of the last rank's share lies in the one before too. */
@@ -134,7 +137,7 @@ static const struct cadre_option options[] = {
         .type = CADRE_OPTION_STR,
         .key = "fault",
         .def = "none",
-        .help = "rule to break, or per_rank",
+        .help = "rule to break, or per_rank, apart",
     },
     {
         .struct_size = sizeof(struct cadre_option),

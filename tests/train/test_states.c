@@ -19,7 +19,7 @@ static char path[1400];
 /* A round over all ranks of a stack; none of them may touch Check. */
 struct round {
     const struct cadre_spec *spec;
-    bool saving;
+    bool saving, apart;
     int saved_ranks; /* data ranks of the save that is loaded */
     pthread_mutex_t mutex;
     int wrong; /* values that are not as they should be */
@@ -68,6 +68,27 @@ static double back(int kind, double value, int saved, int ranks)
     return kind == 0 ? value : sum / (kind == 1 ? ranks : saved);
 }
 
+/* Optimizer states: of replica r their value times r + 1, then their mean. */
+static int visit_moments(struct cadre_rank *rank, const struct round *round)
+{
+    struct cadre_self *self = self_of(rank);
+    double mean = (round->saved_ranks + 1) / 2.0;
+    int wrong = 0;
+    for (size_t s = 0; s < rank->n_slices; s++) {
+        const struct cadre_opt_slice *slice = &rank->slices[s];
+        float *moment[] = {slice->exp_avg, slice->exp_avg_sq};
+        for (uint64_t e = 0; e < 2 * slice->count; e++) {
+            float *at = &moment[e % 2][e / 2];
+            double v = base(rank, slice->param, slice->begin + e / 2) + (double)(e % 2);
+            if (round->saving)
+                *at = (float)(v * (self->data_rank + 1));
+            else
+                wrong += *at != (float)(v * mean);
+        }
+    }
+    return wrong;
+}
+
 static int visit(struct cadre_rank *rank, const struct round *round)
 {
     struct cadre_self *self = self_of(rank);
@@ -92,6 +113,8 @@ static cadre_status work(struct cadre_rank *rank, struct round *round,
     struct cadre_self *self = self_of(rank);
     if (round->saving) {
         visit(rank, round);
+        if (round->apart)
+            visit_moments(rank, round);
         self->common = 77;
         self->own = self->spare = self->rank + 5;
         return cadre_snapshot_save(rank, round->spec, 3, err);
@@ -99,6 +122,8 @@ static cadre_status work(struct cadre_rank *rank, struct round *round,
     cadre_status rc = cadre_snapshot_load(rank, round->spec, path, err);
     pthread_mutex_lock(&round->mutex);
     round->wrong += rc == CADRE_OK ? visit(rank, round) : 0;
+    if (round->apart)
+        round->wrong += rc == CADRE_OK ? visit_moments(rank, round) : 0;
     round->wrong += rc == CADRE_OK && self->common != 77;
     round->spare += self->spare;
     pthread_mutex_unlock(&round->mutex);
@@ -212,6 +237,24 @@ START_TEST(shares_are_cut_anew)
 }
 END_TEST
 
+/* Replicas apart leave the mean of their optimizer states, and any number takes it. */
+START_TEST(optimizer_states_apart_are_averaged)
+{
+    static const char *const from[] = {"@:2", "@:4", "pipeline:2,@:2"};
+    static const char *const to[] = {"@:1", "ddp:2,@:2", "@:4"};
+    static const int ranks[] = {2, 4, 2};
+    for (int i = 0; i < 3; i++) {
+        struct round save = {.saving = true, .apart = true};
+        struct round load = {.saved_ranks = ranks[i], .apart = true};
+        cadre_status rc = go(from[i], "state_plugin.fault=apart", &save);
+        ck_assert_msg(rc == CADRE_OK, "%s: %s", from[i], f.err.text);
+        rc = go(to[i], "", &load);
+        ck_assert_msg(rc == CADRE_OK, "%s: %s", to[i], f.err.text);
+        ck_assert_msg(load.wrong == 0, "%s: %d values are wrong", to[i], load.wrong);
+    }
+}
+END_TEST
+
 /* What may be dropped comes back under the same stack only. */
 START_TEST(spare_blobs_come_back_to_the_same_stack)
 {
@@ -284,6 +327,7 @@ Suite *test_suite(void)
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, any_size_resumes, 0, 3);
     tcase_add_test(tc, shares_are_cut_anew);
+    tcase_add_test(tc, optimizer_states_apart_are_averaged);
     tcase_add_test(tc, spare_blobs_come_back_to_the_same_stack);
     tcase_add_test(tc, a_state_per_rank_keeps_the_size);
     tcase_add_test(tc, other_plugins_do_not_matter);
