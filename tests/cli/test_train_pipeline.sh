@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The pipeline: every schedule has the bits of `single`, alone and with ddp, whatever the
+# The pipeline: every schedule has the bits of `single`, alone and in stacks, whatever the
 # number of stages, what a rank is, tied or not; it evaluates, saves and resumes; the
 # slots are those promised; what cannot be cut is refused in words.
 # shellcheck source-path=SCRIPTDIR
@@ -43,6 +43,29 @@ piped tied zb-h1 pipeline:3 train.recompute=block
 piped tied 1f1b pipeline:2 'pipeline.balance=1 3'
 piped four interleaved pipeline:2 model.layers=6 pipeline.balance=measured
 piped four interleaved pipeline:2 model.layers=6 pipeline.chunks=4
+
+# Over data ranks that share states, gradients and parameters; the hints of what comes next
+# are what stage 3 fetches ahead by.
+for stage in 1 2 3; do
+    for schedule in 1f1b interleaved zb-h1; do
+        piped four "$schedule" "pipeline:2, zero:2" model.layers=6 "zero.stage=$stage" \
+            zero.prefetch=2
+    done
+done
+piped four zb-h1 "pipeline:2, zero:2" model.layers=6 zero.stage=3 zero.reduce=microbatch \
+    comm.ranks=processes train.recompute=block
+
+# A tensor run has its own bits, and a pipeline of it has those.
+for rows in no yes; do
+    cut="tensor.sequence_parallel=$rows"
+    run tensor 0 strategy.stack=tensor:2 "$cut"
+    for schedule in gpipe zb-h1; do
+        piped tensor "$schedule" "pipeline:2, tensor:2" "$cut"
+    done
+    piped tensor 1f1b "pipeline:2, tensor:2, zero:2" "$cut" zero.stage=3
+    rm -r "$tmp/tensor"
+done
+
 if [ "$slow" = 1 ]; then
     run odd 0 train.global_batch=14
     run few 0 train.global_batch=4 model.layers=6
