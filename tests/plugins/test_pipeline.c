@@ -210,6 +210,26 @@ static int32_t first_unit(const struct stage *s, uint32_t i)
                                        : (int32_t)s->end[a->chunk] - 1;
 }
 
+/* While a pass runs, the next message of each peer has somewhere to go. */
+static void posted_ahead(const struct stage *s)
+{
+    for (uint32_t peer = 0; peer < s->shape.stages; peer++) {
+        uint32_t all = 0, posted = 0, open = 0;
+        struct pipeline_list list;
+        struct pipeline_message message;
+        ck_assert_int_eq(pipeline_list_init(&list, &s->shape, peer), 0);
+        for (uint32_t i = 0; i < list.n && peer != s->rank; i++)
+            all += pipeline_gives(&s->shape, peer, &list.action[i], &message) &&
+                   message.rank == s->rank;
+        pipeline_list_fini(&list);
+        for (uint32_t i = 1; i <= s->n_recv; i++) {
+            posted += s->recv[i].peer == (int32_t)peer;
+            open += s->recv[i].peer == (int32_t)peer && !s->recv[i].done;
+        }
+        ck_assert(posted == all || open > 0);
+    }
+}
+
 static cadre_status pass(struct cadre_ctx *ctx, const struct cadre_pass_args *args,
                          bool forward)
 {
@@ -219,6 +239,7 @@ static cadre_status pass(struct cadre_ctx *ctx, const struct cadre_pass_args *ar
     if (++s->passes == s->fail_pass)
         return CADRE_E_DEVICE;
     ck_assert_uint_lt(s->at, s->list.n);
+    posted_ahead(s);
     ck_assert_int_eq(forward, a->kind == PIPELINE_FORWARD);
     ck_assert_uint_eq(args->chunk, a->chunk);
     ck_assert_uint_eq(args->microbatch, a->microbatch);
