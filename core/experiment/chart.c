@@ -22,6 +22,10 @@ enum {
     LEGEND_ROW = 20,
     POINTS = 400, /* of a curve */
     NAME_CHARS = 20, /* shown of a name; the whole is in its title */
+    GANTT_WIDTH = 1120,
+    GANTT_LEFT = 90, /* room for names of rows */
+    GANTT_ROW = 26,
+    LABEL_CHAR = 7, /* width of a digit in a box */
     STYLES = 6, /* classes s0 ... s5 of the page */
 };
 
@@ -65,16 +69,22 @@ void cadre_chart_text(struct cadre_text *out, const char *text)
     put_text(out, text, SIZE_MAX);
 }
 
-static void begin(struct cadre_text *out, const char *title, int height)
+static void begin_wide(struct cadre_text *out, const char *title, int width, int height,
+                       const char *class)
 {
     cadre_text_printf(out,
-                      "<figure>\n<svg viewBox=\"0 0 %d %d\" role=\"img\" "
+                      "<figure>\n<svg class=\"%s\" viewBox=\"0 0 %d %d\" role=\"img\" "
                       "xmlns=\"http://www.w3.org/2000/svg\">\n<title>",
-                      WIDTH, height);
+                      class, width, height);
     cadre_chart_text(out, title);
     cadre_text_printf(out, "</title>\n<text class=\"head\" x=\"0\" y=\"16\">");
     cadre_chart_text(out, title);
     cadre_text_printf(out, "</text>\n");
+}
+
+static void begin(struct cadre_text *out, const char *title, int height)
+{
+    begin_wide(out, title, WIDTH, height, "chart");
 }
 
 static void end(struct cadre_text *out)
@@ -275,6 +285,82 @@ void cadre_chart_bars(struct cadre_text *out, const char *title, const char *mar
         cadre_text_printf(out, "<text class=\"tick\" x=\"%d\" y=\"%d\">", BAR_LEFT + 16,
                           bottom + 17);
         cadre_chart_text(out, mark_name);
+        cadre_text_printf(out, "</text>\n");
+    }
+    end(out);
+}
+
+/* ---- boxes over time ------------------------------------------------------------- */
+
+static double latest(const struct cadre_chart_box *boxes, size_t n)
+{
+    double end = 0;
+    for (size_t i = 0; i < n; i++)
+        end = fmax(end, boxes[i].end);
+    return end > 0 ? end : 1;
+}
+
+static void put_time_axis(struct cadre_text *out, double end, double scale, int bottom)
+{
+    double step = nice_step(end, 10);
+    for (int i = 0; i * step <= end * (1 + 1e-9); i++) {
+        double x = GANTT_LEFT + i * step * scale;
+        cadre_text_printf(out,
+                          "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" "
+                          "y2=\"%d\"/><text class=\"tick\" text-anchor=\"middle\" "
+                          "x=\"%.1f\" y=\"%d\">%.6g</text>\n",
+                          x, x, TOP - 6, bottom, x, bottom + 16, 1e3 * i * step);
+    }
+    cadre_text_printf(out,
+                      "<text class=\"tick\" text-anchor=\"end\" x=\"%d\" y=\"%d\">ms"
+                      "</text>\n",
+                      GANTT_LEFT - 24, bottom + 16);
+}
+
+static void put_box(struct cadre_text *out, const struct cadre_chart_box *box,
+                    double scale)
+{
+    const char *late = box->late ? " late" : "";
+    double x = GANTT_LEFT + box->begin * scale;
+    double width = (box->end - box->begin) * scale;
+    int y = TOP + (int)box->row * GANTT_ROW;
+    cadre_text_printf(out,
+                      "<g><title>%s</title><rect class=\"bar s%u%s\" x=\"%.2f\" "
+                      "y=\"%d\" width=\"%.2f\" height=\"%d\"/>",
+                      box->title, box->style % STYLES, late, x, y,
+                      fmax(width - 0.5, 0.5), GANTT_ROW - 6);
+    if (width >= (double)(strlen(box->label) * LABEL_CHAR + 2))
+        cadre_text_printf(out,
+                          "<text class=\"box%s\" text-anchor=\"middle\" x=\"%.1f\" "
+                          "y=\"%d\">%s</text>",
+                          late, x + width / 2, y + 14, box->label);
+    cadre_text_printf(out, "</g>\n");
+}
+
+void cadre_chart_gantt(struct cadre_text *out, const char *title,
+                       const char *const *rows, size_t n_rows,
+                       const struct cadre_chart_box *boxes, size_t n,
+                       const char *const *kinds, size_t n_kinds)
+{
+    double end_s = latest(boxes, n), scale = (GANTT_WIDTH - GANTT_LEFT - RIGHT) / end_s;
+    int bottom = TOP + (int)n_rows * GANTT_ROW;
+    begin_wide(out, title, GANTT_WIDTH, bottom + 48, "gantt");
+    put_time_axis(out, end_s, scale, bottom);
+    for (size_t i = 0; i < n_rows; i++) {
+        cadre_text_printf(out, "<text text-anchor=\"end\" x=\"%d\" y=\"%d\">",
+                          GANTT_LEFT - 8, TOP + (int)i * GANTT_ROW + 15);
+        put_text(out, rows[i], NAME_CHARS);
+        cadre_text_printf(out, "</text>\n");
+    }
+    for (size_t i = 0; i < n; i++)
+        put_box(out, &boxes[i], scale);
+    for (size_t i = 0; i < n_kinds; i++) {
+        int x = GANTT_LEFT + (int)i * 150;
+        cadre_text_printf(out,
+                          "<rect class=\"bar s%zu\" x=\"%d\" y=\"%d\" width=\"12\" "
+                          "height=\"12\"/><text x=\"%d\" y=\"%d\">",
+                          i % STYLES, x, bottom + 28, x + 18, bottom + 39);
+        cadre_chart_text(out, kinds[i]);
         cadre_text_printf(out, "</text>\n");
     }
     end(out);

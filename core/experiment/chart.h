@@ -4,6 +4,7 @@
 #ifndef CADRE_EXPERIMENT_CHART_H
 #define CADRE_EXPERIMENT_CHART_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "core/base/memory.h"
@@ -32,5 +33,20 @@ struct cadre_chart_bar {
 /* Horizontal bars from 0, a row each; mark_name says what the ticks are, NULL: none. */
 void cadre_chart_bars(struct cadre_text *out, const char *title, const char *mark_name,
                       const struct cadre_chart_bar *bars, size_t n);
+
+struct cadre_chart_box {
+    size_t row;
+    double begin, end; /* s */
+    unsigned style; /* colour, and what the legend calls it */
+    bool late; /* a paler shade */
+    char label[12]; /* in the box, where it fits */
+    char title[96];
+};
+
+/* Boxes on rows over time; what is empty is idle. kinds (n_kinds): the styles' names. */
+void cadre_chart_gantt(struct cadre_text *out, const char *title,
+                       const char *const *rows, size_t n_rows,
+                       const struct cadre_chart_box *boxes, size_t n,
+                       const char *const *kinds, size_t n_kinds);
 
 #endif

@@ -8,6 +8,7 @@
 #include "core/base/median.h"
 #include "core/base/memory.h"
 #include "core/experiment/judge.h"
+#include "core/experiment/passes_file.h"
 
 const char *cadre_equal_name(enum cadre_equal equal)
 {
@@ -97,6 +98,22 @@ static cadre_status time_run(const struct cadre_comparison *c,
     return CADRE_OK;
 }
 
+/* What of the bubble is the schedule's own. */
+static cadre_status replay_run(struct cadre_compared_run *run, struct cadre_error *err)
+{
+    struct cadre_replay_result result;
+    run->bubble_replayed = NAN;
+    cadre_status rc = cadre_passes_read(run->record.dir, &run->schedule, err);
+    if (rc != CADRE_OK || run->schedule.n == 0)
+        return rc;
+    rc = cadre_replay_run(&run->schedule, &result, err);
+    if (rc != CADRE_OK)
+        cadre_error_prefix(err, "'%s/passes.json'", run->record.dir);
+    else
+        run->bubble_replayed = result.bubble_fraction;
+    return rc;
+}
+
 static void figure(const struct cadre_compared_run *base,
                    struct cadre_compared_run *run)
 {
@@ -132,8 +149,10 @@ double cadre_comparison_perturbed_s(const struct cadre_comparison *c)
 cadre_status cadre_comparison_judge(struct cadre_comparison *c, struct cadre_error *err)
 {
     cadre_status rc = CADRE_OK;
-    for (size_t i = 0; i < c->n; i++)
+    for (size_t i = 0; i < c->n; i++) {
         CADRE_TRY(time_run(c, &c->run[i], err));
+        CADRE_TRY(replay_run(&c->run[i], err));
+    }
     for (size_t i = 0; i < c->n; i++)
         figure(&c->run[c->baseline], &c->run[i]);
     rc = cadre_judge(c, err);
@@ -146,6 +165,7 @@ void cadre_comparison_fini(struct cadre_comparison *c)
     for (size_t i = 0; i < c->n; i++) {
         struct cadre_compared_run *run = &c->run[i];
         cadre_record_fini(&run->record);
+        cadre_replay_fini(&run->schedule);
         free(run->name);
         free(run->strategy);
         free(run->layout);

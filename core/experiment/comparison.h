@@ -60,6 +60,7 @@
 #include "core/base/options.h"
 #include "core/experiment/param_diff.h"
 #include "core/experiment/record.h"
+#include "core/experiment/replay.h"
 #include "core/strategy/rank.h"
 
 enum cadre_equal {
@@ -124,6 +125,8 @@ struct cadre_compared_run {
     uint64_t seal; /* of the chain and the states' hashes */
     enum cadre_limit_kind limit;
     enum cadre_equal equal;
+    struct cadre_replay schedule; /* its passes; owned, n is 0 without a schedule */
+    double bubble_replayed; /* bubble fraction of the schedule alone; NaN without one */
     ptrdiff_t twin; /* an earlier exact run with the same bits, -1: none */
     bool fair; /* ranks x threads fit the cores */
     bool by_design; /* it differs, and it or the baseline says it may */

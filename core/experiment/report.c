@@ -205,6 +205,13 @@ void cadre_report_notes(const struct cadre_comparison *c, struct cadre_text *out
                               "there are %d cores.\n",
                               run->name, run->ranks, run->ranks == 1 ? "" : "s",
                               run->threads, run->threads == 1 ? "" : "s", c->cores);
+        if (run->schedule.n > 0)
+            cadre_text_printf(
+                out,
+                "%s: bubble %.1f %% of the schedule's span, %.1f %% where its passes "
+                "are replayed without delays.\n",
+                run->name, 100 * cadre_record_number(&run->record, "bubble_fraction"),
+                100 * run->bubble_replayed);
         if (run->simulated_link)
             cadre_text_printf(out, "%s ran over a simulated link (comm.link).\n",
                               run->name);

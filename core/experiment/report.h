@@ -30,6 +30,11 @@ void cadre_report_table(const struct cadre_comparison *comparison,
 void cadre_report_html(const struct cadre_comparison *comparison,
                        struct cadre_text *out);
 
+/* Part of report.html: bubbles of the runs with a schedule, and a step of each drawn.
+ * Nothing where no run has one. */
+void cadre_report_schedules(const struct cadre_comparison *comparison,
+                            struct cadre_text *out);
+
 /* Sentences for the end of a report: who was faster, by how much, and whether the
  * training was the same. Lines, each ended by '\n'. */
 void cadre_report_sentences(const struct cadre_comparison *comparison,

@@ -64,6 +64,7 @@ static void put_run(struct cadre_json *json, const struct cadre_comparison *c, s
     cadre_json_put_f64(json, "speedup", run->speedup);
     cadre_json_put_f64(json, "efficiency", run->efficiency);
     cadre_json_put_f64(json, "overhead_s", run->overhead_s);
+    cadre_json_put_f64(json, "bubble_replayed", run->bubble_replayed);
     cadre_json_put_bool(json, "fair", run->fair);
     cadre_json_put_f64(json, "loss_max_diff", run->loss_max_diff);
     cadre_json_put_f64(json, "param_max_diff", run->diff.of[0].max);
@@ -232,6 +233,7 @@ static void put_csv_run(struct cadre_text *out, const struct cadre_compared_run 
         cadre_record_number(record, "comm_bytes"),
         cadre_record_number(record, "comm_exposed_s"),
         cadre_record_number(record, "bubble_fraction"),
+        run->bubble_replayed,
         cadre_record_number(record, "params"),
     };
     put_cell(out, run->name);
@@ -247,12 +249,12 @@ static void put_csv_run(struct cadre_text *out, const struct cadre_compared_run 
 
 void cadre_report_csv(const struct cadre_comparison *c, struct cadre_text *out)
 {
-    cadre_text_printf(out,
-                      "name,stack,ranks,threads,steps,tokens,time_s,step_s,"
-                      "tokens_per_s,speedup,efficiency,overhead_s,loss_first,loss_last,"
-                      "valid_loss,loss_max_diff,param_max_diff,peak_bytes,comm_bytes,"
-                      "comm_exposed_s,bubble_fraction,params,equal,limit,fair,"
-                      "loss_chain,param_hash\r\n");
+    cadre_text_printf(
+        out, "name,stack,ranks,threads,steps,tokens,time_s,step_s,"
+             "tokens_per_s,speedup,efficiency,overhead_s,loss_first,loss_last,"
+             "valid_loss,loss_max_diff,param_max_diff,peak_bytes,comm_bytes,"
+             "comm_exposed_s,bubble_fraction,bubble_replayed,params,equal,limit,fair,"
+             "loss_chain,param_hash\r\n");
     for (size_t i = 0; i < c->n; i++)
         put_csv_run(out, &c->run[i]);
 }

@@ -49,6 +49,8 @@ static const char STYLE[] =
     ".line.s5{stroke:var(--c5);stroke-dasharray:1 4}\n"
     ".bar.s0{fill:var(--c0)}.bar.s1{fill:var(--c1)}.bar.s2{fill:var(--c2)}\n"
     ".bar.s3{fill:var(--c3)}.bar.s4{fill:var(--c4)}.bar.s5{fill:var(--c5)}\n"
+    "svg.gantt{max-width:none;margin-top:1rem}.bar.late{fill-opacity:.55}\n"
+    "svg text.box{fill:var(--paper);font-size:11px}svg text.box.late{fill:var(--ink)}\n"
     "</style>\n";
 
 static void put_paragraphs(struct cadre_text *out, const char *tag, const char *class,
@@ -294,6 +296,7 @@ void cadre_report_html(const struct cadre_comparison *c, struct cadre_text *out)
     put_losses(out, c);
     put_bars(out, c);
     cadre_text_printf(out, "</div>\n");
+    cadre_report_schedules(c, out);
     put_certificates(out, c);
     put_foot(out, c);
     cadre_text_printf(out, "</body>\n</html>\n");

@@ -266,7 +266,7 @@ cadre_status cadre_rank_step(struct cadre_rank *rank, uint64_t step,
     report->times.step_s = cadre_now_s() - start;
     report->times.wait_data_s = cadre_executor_wait_s(rank->exec) - waited;
     report->times.comm_s = after.busy_s - before.busy_s;
-    report->times.comm_exposed_s = after.waited_s - before.waited_s;
+    report->times.comm_exposed_s = fmax(after.waited_s - before.waited_s, 0);
     return CADRE_OK;
 fail:
     if (rank->failure.code == CADRE_OK &&

@@ -28,7 +28,7 @@ summary = json.load(open(folder + "/summary.json"))
 for line in lines:
     if not 0 <= line["bubble_s"] <= line["span_s"] <= line["step_s"] * 1.5:
         fail("bubble, span and step:", line)
-    if not -1e-6 <= line["comm_exposed_s"] <= line["step_s"]:
+    if not 0 <= line["comm_exposed_s"] <= line["step_s"]:
         fail("exposed communication:", line)
     if (stages > 1) != (line["bubble_s"] > 0):
         fail("a bubble with", stages, "stages:", line)

@@ -111,6 +111,8 @@ char *fixture_make(const char *dir, const struct fixture_run *run)
     fixture_write(folder, "summary.json", cadre_text_str(&text));
     cadre_text_fini(&text);
     write_metrics(folder, run, steps, step_s);
+    if (run->passes)
+        fixture_write(folder, "passes.json", FIXTURE_PASSES);
     if (!run->no_checkpoint)
         write_checkpoint(folder, run, steps);
     return folder;

@@ -23,7 +23,28 @@ struct fixture_run {
     const char *sums; /* NULL: "" */
     const char *changed_by; /* NULL: "" */
     bool apart;
+    bool passes; /* leaves FIXTURE_PASSES */
 };
+
+/* passes.json of two pipelines of two stages, GPipe with two micro-batches, forward 1 s
+ * and backward 2 s; the first is ranks 0 and 2. */
+#define FIXTURE_CHUNK(begin, end)                                                      \
+    "\"chunks\": [{\"begin\": " #begin ", \"end\": " #end                              \
+    ", \"forward_s\": 1, \"backward_s\": 2, \"input_s\": 0, \"weight_s\": 0}]"
+#define FIXTURE_FIRST                                                                  \
+    FIXTURE_CHUNK(0, 2)                                                                \
+    ", \"passes\": [[\"F\", 0, 0, 0, 1], [\"F\", 0, 1, 1, 2], "                        \
+    "[\"B\", 0, 0, 5.5, 7.5], [\"B\", 0, 1, 7.5, 9.5]]}"
+#define FIXTURE_SECOND                                                                 \
+    FIXTURE_CHUNK(2, 4)                                                                \
+    ", \"passes\": [[\"F\", 0, 0, 1, 2], [\"F\", 0, 1, 2, 3], "                        \
+    "[\"B\", 0, 0, 3, 5], [\"B\", 0, 1, 5, 7]]}"
+#define FIXTURE_PASSES                                                                 \
+    "{\"step\": 9, \"span_s\": 9.5, \"ranks\": [{\"rank\": 0, \"group\": 0, "          \
+    "\"index\": 0, " FIXTURE_FIRST                                                     \
+    ", {\"rank\": 1, \"group\": 1, \"index\": 0, " FIXTURE_FIRST                       \
+    ", {\"rank\": 2, \"group\": 0, \"index\": 1, " FIXTURE_SECOND                      \
+    ", {\"rank\": 3, \"group\": 1, \"index\": 1, " FIXTURE_SECOND "]}"
 
 /* Make DIR/NAME; returns its path, which the caller frees. */
 char *fixture_make(const char *dir, const struct fixture_run *run);

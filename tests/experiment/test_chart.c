@@ -81,6 +81,27 @@ START_TEST(odd_data_gives_finite_charts)
 }
 END_TEST
 
+START_TEST(boxes_stand_on_their_rows)
+{
+    static const char *const rows[] = {"rank 0", "<rank>"}, *const kinds[] = {"f", "b"};
+    const struct cadre_chart_box boxes[] = {
+        {.row = 0, .begin = 0, .end = 1, .label = "17", .title = "first"},
+        {.row = 1, .begin = 1, .end = 2, .style = 1, .late = true, .label = "18"},
+        {.row = 1, .begin = 2, .end = 2.001, .label = "19", .title = "thin"},
+    };
+    cadre_chart_gantt(&text, "t", rows, 2, boxes, 3, kinds, 2);
+    ck_assert_uint_eq(count("<rect"), 3 + 2);
+    ck_assert_uint_eq(count("class=\"bar s1 late\""), 1);
+    ck_assert_uint_eq(count(">17<") + count(">18<"), 2);
+    ck_assert_uint_eq(count(">19<"), 0); /* does not fit */
+    ck_assert_uint_eq(count("&lt;rank&gt;"), 1);
+    ck_assert_uint_eq(count("<title>thin</title>"), 1);
+    cadre_chart_gantt(&text, "t", rows, 0, boxes, 0, kinds, 0);
+    ck_assert_uint_eq(count("nan") + count("inf"), 0);
+    ck_assert_uint_eq(count("<svg"), count("</svg>"));
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *suite = suite_create("chart");
@@ -90,6 +111,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, long_names_are_cut_by_characters);
     tcase_add_test(tc, curves_leave_gaps_and_thin_out);
     tcase_add_test(tc, odd_data_gives_finite_charts);
+    tcase_add_test(tc, boxes_stand_on_their_rows);
     suite_add_tcase(suite, tc);
     return suite;
 }

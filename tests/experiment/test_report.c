@@ -2,6 +2,7 @@
 #include "core/experiment/report.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,11 @@ static void setup(void)
 {
     const struct fixture_run runs[] = {
         {.name = "base", .step_s = 0.4},
-        {.name = "equal", .ranks = 8, .step_s = 0.1, .loss_shift = 1e-6},
+        {.name = "equal",
+         .ranks = 8,
+         .step_s = 0.1,
+         .loss_shift = 1e-6,
+         .passes = true},
         {.name = HOSTILE, .ranks = 2, .step_s = 0.3, .loss_shift = 1},
     };
     const struct fixture_run rounding = {.name = "r", .loss_shift = 1e-6};
@@ -51,11 +56,11 @@ static const json_t *at(const json_t *object, const char *key)
 START_TEST(json_holds_what_is_promised)
 {
     static const char *const keys[] = {
-        "name",       "stack",       "ranks",          "device",         "steps",
-        "tokens",     "time_s",      "tokens_per_s",   "loss_first",     "loss_last",
-        "peak_bytes", "comm_bytes",  "params",         "speedup",        "efficiency",
-        "overhead_s", "fair",        "loss_max_diff",  "param_max_diff", "equal",
-        "limit",      "certificate", "bubble_fraction"};
+        "name",       "stack",       "ranks",           "device",         "steps",
+        "tokens",     "time_s",      "tokens_per_s",    "loss_first",     "loss_last",
+        "peak_bytes", "comm_bytes",  "params",          "speedup",        "efficiency",
+        "overhead_s", "fair",        "loss_max_diff",   "param_max_diff", "equal",
+        "limit",      "certificate", "bubble_fraction", "bubble_replayed"};
     static const char *const certificate[] = {"strategy",   "layout",     "steps",
                                               "loss_chain", "param_hash", "ulp_max",
                                               "verdict"};
@@ -82,6 +87,8 @@ START_TEST(json_holds_what_is_promised)
     ck_assert(json_number_value(at(equal, "tokens_per_s")) == 1000);
     ck_assert_uint_eq(json_array_size(at(equal, "peak_bytes")), 8);
     ck_assert_str_eq(json_string_value(at(equal, "equal")), "within");
+    ck_assert(fabs(json_number_value(at(equal, "bubble_replayed")) - 1.0 / 3) < 1e-12);
+    ck_assert(json_is_null(at(other, "bubble_replayed")));
     ck_assert_str_eq(json_string_value(at(other, "name")), HOSTILE);
     ck_assert_str_eq(json_string_value(at(other, "equal")), "differs");
     ck_assert(json_is_false(at(root, "fair")) && json_is_false(at(root, "equal")));
@@ -106,7 +113,7 @@ START_TEST(csv_has_equal_lines)
     cadre_report_csv(&c, &text);
     const char *line = cadre_text_str(&text);
     size_t columns = fields(line), lines = 0;
-    ck_assert_uint_eq(columns, 27);
+    ck_assert_uint_eq(columns, 28);
     for (; *line; line = strchr(line, '\n') + 1, lines++)
         ck_assert_uint_eq(fields(line), columns);
     ck_assert_uint_eq(lines, 4);
@@ -136,6 +143,26 @@ START_TEST(html_is_one_page_with_escaped_names)
 }
 END_TEST
 
+/* The run with a schedule, and that alone, has a row of figures and a drawn step. */
+START_TEST(html_draws_schedules)
+{
+    cadre_report_schedules(&c, &text);
+    ck_assert(has("<td>2</td><td>0.0 %</td><td>33.3 %</td>"));
+    ck_assert(has("equal: step 9, bubble 36.8 %"));
+    ck_assert(has("backward of micro-batch 1, chunk 0: 2e+03 ms"));
+    ck_assert(has(">rank 0</text>") && has(">rank 2</text>") && !has(">rank 1</text>"));
+    int boxes = 0;
+    for (const char *at = text.data; (at = strstr(at, "<g><title>")); at++)
+        boxes++;
+    ck_assert_int_eq(boxes, 8);
+    cadre_text_reset(&text);
+    c.n = 1;
+    cadre_report_schedules(&c, &text);
+    ck_assert_uint_eq(text.len, 0);
+    c.n = 3;
+}
+END_TEST
+
 START_TEST(html_is_well_formed)
 {
     char command[1200];
@@ -157,6 +184,8 @@ START_TEST(table_says_who_was_faster_and_who_differs)
                   "efficiency 50 % on 8 ranks (unfair, on more ranks than cores)."));
     ck_assert(has("did NOT train the same as base: the loss at step 1"));
     ck_assert(has("fair: false for equal: 8 ranks of 1 core each, but there are 4"));
+    ck_assert(has("equal: bubble 0.0 % of the schedule's span, 33.3 % where its passes "
+                  "are replayed without delays."));
     ck_assert(has("equal (unfair)") && has(CADRE_FORMULA_OVERHEAD));
     ck_assert(has("93.2 times what rounding changes in 3 more runs of base (with "
                   "train.micro_batch = 2, and 2 from parameters moved"));
@@ -233,6 +262,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, csv_has_equal_lines);
     tcase_add_test(tc, csv_disarms_formulas);
     tcase_add_test(tc, html_is_one_page_with_escaped_names);
+    tcase_add_test(tc, html_draws_schedules);
     tcase_add_test(tc, html_is_well_formed);
     tcase_add_test(tc, table_says_who_was_faster_and_who_differs);
     tcase_add_test(tc, table_columns_line_up);
