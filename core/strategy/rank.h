@@ -102,7 +102,7 @@ cadre_status cadre_rank_step(struct cadre_rank *rank, uint64_t step,
  * Exactly one of the ranks that hold the same values does. */
 bool cadre_rank_speaks_for(const struct cadre_rank *rank, uint32_t param);
 
-/* The same among the ranks of one place along `apart`, an axis of replicas that differ. */
+/* The same among the ranks of one place along `apart`, an axis of other replicas. */
 bool cadre_rank_speaks_within(const struct cadre_rank *rank, uint32_t param,
                               const struct cadre_axis *apart);
 
