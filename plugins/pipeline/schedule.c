@@ -80,16 +80,17 @@ static struct groups groups_of(const struct pipeline_shape *shape)
 static void locate(const struct groups *g, uint32_t chunks, uint32_t k, uint32_t *chunk,
                    uint32_t *microbatch)
 {
-    uint32_t first = 0, size = g->most, at = k;
-    for (uint32_t i = 0; i < g->n; i++) {
-        size = i < g->larger ? g->most : g->most - 1;
-        if (at < size * chunks)
-            break;
-        at -= size * chunks;
-        first += size;
+    uint32_t larger = g->larger * g->most; /* micro-batches in the groups of `most` */
+    uint32_t first = 0, size = g->most;
+    if (k >= larger * chunks) {
+        k -= larger * chunks;
+        first = larger;
+        size--;
     }
-    *chunk = at / size;
-    *microbatch = first + at % size;
+    first += k / (size * chunks) * size;
+    k %= size * chunks;
+    *chunk = k / size;
+    *microbatch = first + k % size;
 }
 
 static void add_forward(struct pipeline_list *list, const struct groups *g,
