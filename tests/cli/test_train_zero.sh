@@ -69,6 +69,26 @@ else
         zero.overlap=no zero.offload=optimizer
 fi
 
+# Below a pipeline, whose stages share the tied weights; backward in two parts too.
+stages="strategy.stack=pipeline:2,zero:2"
+if [ "$slow" = 1 ]; then
+    for schedule in gpipe 1f1b zb-h1; do
+        for stage in 1 2 3; do
+            held gpt2 "$stages" "pipeline.schedule=$schedule" "zero.stage=$stage"
+            # shellcheck disable=SC2086
+            held llama $llama train.precision=fp64 "$stages" \
+                "pipeline.schedule=$schedule" "zero.stage=$stage" zero.prefetch=2
+            if [ "$stage" != 1 ]; then
+                # shellcheck disable=SC2086
+                held odd $odd "$stages" "pipeline.schedule=$schedule" \
+                    "zero.stage=$stage" zero.reduce=microbatch train.recompute=block
+            fi
+        done
+    done
+else
+    held gpt2 "$stages" zero.stage=3 zero.reduce=microbatch pipeline.schedule=zb-h1
+fi
+
 # Without exact only the order of the sums differs.
 train text single 0
 for stage in 1 2 3; do
@@ -80,4 +100,14 @@ done
 train text refused 2 strategy.stack=zero:2 zero.reduce=microbatch
 says refused 'zero.reduce = microbatch with zero.stage = 1'
 train text both 2 strategy.stack=ddp:2,zero:2
+says both "'(ddp|zero)'.*'(ddp|zero)'"
+
+# The summary tells where memory went, host memory apart.
+train text told 0 train.steps=2 strategy.stack=zero:2 zero.stage=3 zero.offload=optimizer
+for tag in parameters gradients 'optimizer states (host)' 'zero: gathered parameters'; do
+    grep -F "\"$tag\": [" "$tmp/told/summary.json" >/dev/null || fail "no memory of $tag"
+done
+if grep -F '"optimizer states": [' "$tmp/told/summary.json"; then
+    fail "optimizer states on the device in spite of zero.offload"
+fi
 [ ! -e "$tmp/refused" ] || fail "a refused run left a folder"
