@@ -93,6 +93,19 @@ found=$(bytes_of_layer yes)
 [ "$found" -eq $((plain + more)) ] ||
     fail "with cut rows a layer sends $found bytes a step, expected $plain + $more"
 
+# What is kept of a micro-batch is a quarter on each of four ranks where rows are cut; tokens and
+# three values a token for the loss are whole.
+activations() {
+    "$cadre" train "$tmp/text.ini" --dry-run --set model.heads=4 --set model.channels=256 \
+        --set model.context=256 "$@" | awk '$1 == "activations" { print $3; exit }'
+}
+all=$(activations)
+part=$(activations --set strategy.stack=tensor:4 --set tensor.sequence_parallel=yes)
+sums=$(activations --set strategy.stack=tensor:4)
+echo "activations: $all MiB whole, $part MiB cut, $sums MiB with whole rows"
+awk -v a="$all" -v p="$part" -v s="$sums" 'BEGIN { exit !(p >= a / 4 && p < a / 4 * 1.01 && s > 1.5 * p) }' ||
+    fail "activations are not a quarter"
+
 # A checkpoint goes to another cut and back: steps of length zero leave every byte of the
 # parameters; and a run that goes on under another stack has the bits of one never stopped.
 exact=("${sgd[@]}" run.exact=yes)
