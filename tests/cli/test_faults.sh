@@ -19,12 +19,14 @@ run single single
 run good_ddp ddp:2
 run good_data "$data:2"
 run good_stages "$schedule:2"
+run good_zero zero:2 "zero.stage = 3"
 # of the core, by the name of the run (tests/support/fault.c)
 run loss_per_rank ddp:2
 run loss_per_micro_batch ddp:2
 run drop_last ddp:2
 run bf16_states ddp:2
 run random_per_rank ddp:2
+run random_per_shard zero:2 "zero.stage = 3"
 run cursor_per_rank ddp:2
 run norm_of_shards "$data:2"
 run norm_of_replicas "$data:2"
@@ -69,7 +71,7 @@ caught() { # NAME RUN WHY: where and in what it first differs
 
 norm="the gradient's norm at step"
 compare limits
-for good in good_ddp good_data good_stages order; do
+for good in good_ddp good_data good_stages good_zero order; do
     verdict limits "$good" '(within|exact)'
 done
 caught limits loss_per_rank "$norm 1"
@@ -77,6 +79,7 @@ caught limits loss_per_micro_batch "$norm 1"
 caught limits drop_last "$norm 1"
 caught limits bf16_states ''
 caught limits random_per_rank 'the loss at step 1'
+caught limits random_per_shard 'the loss at step 1'
 caught limits cursor_per_rank 'the loss at step 2'
 caught limits norm_of_shards "$norm 1"
 caught limits tied_gradient "$norm 1"
@@ -86,7 +89,7 @@ caught limits norm_of_replicas "$norm 1"
 caught limits stale 'the loss at step 2'
 
 compare bits run.exact=yes
-for good in good_ddp good_data good_stages; do
+for good in good_ddp good_data good_stages good_zero; do
     verdict bits "$good" exact
 done
 bits='has other bits'
@@ -96,6 +99,7 @@ caught bits drop_last "$norm 1 $bits"
 caught bits loss_per_rank "$norm 1 $bits"
 caught bits loss_per_micro_batch "$norm 1 $bits"
 caught bits random_per_rank "the loss at step 1 $bits"
+caught bits random_per_shard "the loss at step 1 $bits"
 caught bits cursor_per_rank "the loss at step 2 $bits"
 caught bits norm_of_shards "$norm 1 $bits"
 caught bits tied_gradient "$norm 1 $bits"

@@ -93,6 +93,22 @@ REPLACE(cadre_store_init, struct cadre_store *store, struct cadre_model *model,
     return __real_cadre_store_init(store, model, plan, ledger, optimizer, seed, err);
 }
 
+/* Every shard of a parameter draws from the beginning. */
+void __real_cadre_model_init_range(const struct cadre_model *model, uint32_t index,
+                                   uint64_t seed, uint64_t begin, uint64_t count,
+                                   void *out);
+void __wrap_cadre_model_init_range(const struct cadre_model *model, uint32_t index,
+                                   uint64_t seed, uint64_t begin, uint64_t count,
+                                   void *out);
+void __wrap_cadre_model_init_range(const struct cadre_model *model, uint32_t index,
+                                   uint64_t seed, uint64_t begin, uint64_t count,
+                                   void *out)
+{
+    if (is("random_per_shard"))
+        begin = 0;
+    __real_cadre_model_init_range(model, index, seed, begin, count, out);
+}
+
 /* Micro-batches added as they come, not in the tree. */
 REPLACE(cadre_leaves_init, struct cadre_leaves *leaves, struct cadre_store *store,
         struct cadre_ledger *ledger, bool exact, struct cadre_error *err)
