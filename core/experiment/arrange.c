@@ -238,16 +238,48 @@ static cadre_status find_other_training(const struct arranging *a, size_t i,
     return CADRE_OK;
 }
 
+/* Is `section` the name of a plugin of the stack "name:2, other:2"? */
+static bool in_stack(const char *stack, const char *section)
+{
+    size_t n = strlen(section);
+    for (const char *at = stack; at; at = strchr(at, ',')) {
+        at += strspn(at, ", ");
+        if (strncmp(at, section, n) == 0 && at[n] == ':')
+            return true;
+    }
+    return false;
+}
+
+struct layout {
+    const char *stack;
+    struct cadre_text text;
+};
+
+/* What a plugin of the stack was told beside its size. */
+static void add_choice(void *arg, const struct cadre_option_spec *spec,
+                       const char *value)
+{
+    struct layout *layout = arg;
+    if (in_stack(layout->stack, spec->section) && strcmp(value, spec->def) != 0)
+        cadre_text_printf(&layout->text, ", %s.%s = %s", spec->section, spec->key,
+                          value);
+}
+
 static cadre_status describe_layout(struct cadre_compared_run *run,
                                     struct cadre_error *err)
 {
+    struct layout layout = {.stack = run->strategy};
     const char *as = run->ranks == 1  ? ""
                      : run->processes ? "s as processes"
                                       : "s as threads";
+    cadre_text_printf(&layout.text,
+                      "%d rank%s, %d core%s each, micro_batch %" PRId64 "%s",
+                      run->ranks, as, run->threads, run->threads == 1 ? "" : "s",
+                      run->micro_batch, run->exact ? ", exact" : "");
+    cadre_options_each(run->options, add_choice, &layout);
     run->layout =
-        cadre_format("%d rank%s, %d core%s each, micro_batch %" PRId64 "%s", run->ranks,
-                     as, run->threads, run->threads == 1 ? "" : "s", run->micro_batch,
-                     run->exact ? ", exact" : "");
+        layout.text.failed ? NULL : cadre_strdup(cadre_text_str(&layout.text));
+    cadre_text_fini(&layout.text);
     if (!run->layout)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the layout");
     return CADRE_OK;

@@ -115,6 +115,18 @@ START_TEST(tensor_parallel_runs_need_limits)
 }
 END_TEST
 
+START_TEST(a_layout_names_what_was_chosen)
+{
+    must_arrange("[run:one]\nrun.exact = yes\n[run:two]\nstrategy.stack = ddp:2\n"
+                 "ddp.overlap = no\ncomm.ranks = processes\n");
+    ck_assert_ptr_nonnull(strstr(c.run[0].layout, "1 rank, "));
+    ck_assert_ptr_nonnull(strstr(c.run[0].layout, ", exact"));
+    ck_assert_ptr_nonnull(strstr(c.run[1].layout, "2 ranks as processes, "));
+    ck_assert_ptr_nonnull(strstr(c.run[1].layout, ", ddp.overlap = no"));
+    ck_assert_ptr_null(strstr(c.run[1].layout, "bucket_mb"));
+}
+END_TEST
+
 START_TEST(perturbation_can_be_left_out)
 {
     must_arrange("[compare]\nperturb = no\n[run:one]\n[run:two]\n");
@@ -208,6 +220,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, another_training_is_told_by_its_keys);
     tcase_add_test(tc, limits_are_measured_only_where_they_are_needed);
     tcase_add_test(tc, tensor_parallel_runs_need_limits);
+    tcase_add_test(tc, a_layout_names_what_was_chosen);
     tcase_add_test(tc, perturbation_can_be_left_out);
     tcase_add_test(tc, parameters_move_where_no_other_micro_batch_is);
     tcase_add_test(tc, perturbation_divides_the_batch);
