@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/option_set.h"
 #include "tests/base/options_fixture.h"
 
 static char *written(const struct cadre_options *o)
@@ -108,12 +109,40 @@ START_TEST(reference_names_every_key)
 }
 END_TEST
 
+struct seen {
+    size_t n;
+    char steps[32];
+};
+
+static void look(void *arg, const struct cadre_option_spec *spec, const char *value)
+{
+    struct seen *seen = arg;
+    seen->n++;
+    if (strcmp(spec->section, "train") == 0 && strcmp(spec->key, "steps") == 0)
+        snprintf(seen->steps, sizeof seen->steps, "%s", value);
+}
+
+START_TEST(each_option_is_visited_with_its_value)
+{
+    struct seen seen = {0};
+    size_t n;
+    struct cadre_options *o = options_create();
+    cadre_option_table(&n);
+    ck_assert_int_eq(cadre_options_set(o, "train.steps=077", "test", NULL), CADRE_OK);
+    cadre_options_each(o, look, &seen);
+    ck_assert_uint_eq(seen.n, n);
+    ck_assert_str_eq(seen.steps, "077"); /* as it was written */
+    cadre_options_destroy(o);
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *s = suite_create("options_write");
     TCase *tc = options_case("options_write");
     tcase_add_test(tc, written_set_loads_back);
     tcase_add_test(tc, full_disk_is_an_error);
+    tcase_add_test(tc, each_option_is_visited_with_its_value);
     tcase_add_test(tc, reference_names_every_key);
     suite_add_tcase(s, tc);
     return s;

@@ -48,6 +48,25 @@ for file in report.json report.csv report.html; do
 done
 [ "$(wc -l <"$tmp/near/report.csv")" -eq 3 ] || fail "near: report.csv has not 3 lines"
 
+# a certificate is checked again, and tells a run that is no longer what it was
+"$cadre" inspect "$tmp/near/certificate-two.json" >"$tmp/near.seen"
+grep -q 'verdict: \(within\|exact\), held against one' "$tmp/near.seen" || fail "near: no verdict"
+grep -q 'has the hashes that it states' "$tmp/near.seen" || fail "near: not checked again"
+sed -i 's/"loss": 3/"loss": 2/' "$tmp/near/runs/two/metrics.jsonl"
+status=0
+"$cadre" inspect "$tmp/near/certificate-two.json" >"$tmp/near.seen" 2>"$tmp/near.log" || status=$?
+[ "$status" -eq 3 ] || fail "near: a changed run ends with $status, expected 3"
+says near 'loss_chain of run two is'
+
+# what exact mode costs, where one run asks for it and one like it does not
+cp "$tmp/text.ini" "$tmp/plain.ini"
+printf '[run:three]\nstrategy.stack = ddp:2\nrun.exact = yes\n' >>"$tmp/text.ini"
+compare price 0 compare.perturb=no
+has price '^Exact mode costs -?[0-9.]+ % \(three against two\)'
+grep -A 5 '"exact_price"' "$tmp/price/report.json" | grep -q '"without": "two"' ||
+    fail "price: report.json has no exact_price"
+cp "$tmp/plain.ini" "$tmp/text.ini"
+
 compare near 2
 says near 'holds a comparison already'
 

@@ -63,6 +63,21 @@ START_TEST(median_leaves_warm_up_out)
 }
 END_TEST
 
+START_TEST(links_depend_on_all_before)
+{
+    struct cadre_record_step steps[] = {
+        {1, 3, 0, 0, 9}, {2, 2, 0, 0, 8}, {3, 1, 0, 0, 1}};
+    const struct cadre_record record = {.step = steps, .n = 3};
+    uint64_t first = cadre_record_chain(&record, 1),
+             all = cadre_record_chain(&record, 3);
+    ck_assert_uint_eq(cadre_record_chain(&record, 0), 0);
+    ck_assert_uint_eq(cadre_record_chain(&record, 99), all);
+    steps[1].loss = 2 + 0x1p-51;
+    ck_assert_uint_eq(cadre_record_chain(&record, 1), first);
+    ck_assert_uint_ne(cadre_record_chain(&record, 3), all);
+}
+END_TEST
+
 /* What is wrong with a file, and what the error must say. */
 static const struct {
     const char *file, *text, *says;
@@ -116,6 +131,7 @@ Suite *test_suite(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, reads_what_train_leaves);
     tcase_add_test(tc, median_leaves_warm_up_out);
+    tcase_add_test(tc, links_depend_on_all_before);
     tcase_add_loop_test(tc, refuses_damage, 0, sizeof bad / sizeof bad[0]);
     tcase_add_test(tc, names_a_missing_file);
     suite_add_tcase(suite, tc);
