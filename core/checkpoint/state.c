@@ -187,6 +187,14 @@ static cadre_status damaged(const char *path, const char *what, struct cadre_err
                       "%s: %s: the checkpoint is damaged; use another one", path, what);
 }
 
+static cadre_status mismatch(const char *path, size_t bytes, struct cadre_error *err)
+{
+    return cadre_fail(err, CADRE_E_INVALID,
+                      "%s: the checksum of its bytes [0, %zu) does not match: the "
+                      "checkpoint is damaged; use another one",
+                      path, bytes);
+}
+
 static cadre_status check_seal(const char *path, const char *text, size_t bytes,
                                struct cadre_error *err)
 {
@@ -197,7 +205,7 @@ static cadre_status check_seal(const char *path, const char *text, size_t bytes,
     cadre_hash_hex(cadre_hash_of(text, bytes - SEAL_BYTES, 0), hex);
     snprintf(seal, sizeof seal, SEAL_BEGIN "%s" SEAL_END, hex);
     if (memcmp(text + bytes - SEAL_BYTES, seal, SEAL_BYTES) != 0)
-        return damaged(path, "its checksum does not match", err);
+        return mismatch(path, bytes, err);
     return CADRE_OK;
 }
 
@@ -275,7 +283,7 @@ static cadre_status check_small(const char *dir, const char *name, const json_t 
     CADRE_TRY(cadre_file_read_whole(path, SMALL_LIMIT, &data, &bytes, err));
     if (strchr(name, '/') || !get_hex(json_object_get(info, "xxh64"), &hash) ||
         cadre_hash_of(data, bytes, 0) != hash)
-        rc = damaged(path, "its checksum does not match", err);
+        rc = mismatch(path, bytes, err);
 fail:
     free(data);
     free(path);
@@ -354,6 +362,12 @@ const char *cadre_state_small(const struct cadre_state *state, size_t index)
     return NULL;
 }
 
+static uint64_t header_end(const struct cadre_safetensors *file)
+{
+    return cadre_safetensors_count(file) > 0 ? cadre_safetensors_at(file, 0)->offset
+                                             : cadre_safetensors_bytes(file);
+}
+
 cadre_status cadre_state_sums(const struct cadre_state *state, const char *name,
                               const struct cadre_safetensors *file,
                               struct cadre_pieces *pieces, struct cadre_error *err)
@@ -371,7 +385,11 @@ cadre_status cadre_state_sums(const struct cadre_state *state, const char *name,
                           path, bytes, cadre_safetensors_bytes(file));
     if (!get_hex(json_object_get(info, "header_xxh64"), &hash) ||
         hash != cadre_safetensors_header_hash(file))
-        return damaged(path, "the checksum of its header does not match", err);
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "%s: the checksum of its header, bytes [0, %" PRIu64
+                          "), does not match: the checkpoint is damaged; use another "
+                          "one",
+                          path, header_end(file));
     if (!get_u64(info, "piece_bytes", &piece_bytes) || piece_bytes != CADRE_PIECE_BYTES)
         return damaged(state->path, "expected \"piece_bytes\": 1048576", err);
     for (size_t i = 0; i < pieces->n_tensors; i++) {
