@@ -146,12 +146,12 @@ static cadre_status parse_tensor(const struct cadre_safetensors *file, const cha
                           " between its offsets",
                           file->path, name, tensor->bytes, end - begin);
     if ((uint64_t)end > file->file_bytes - file->data_begin)
-        return cadre_fail(
-            err, CADRE_E_INVALID,
-            "%s: tensor '%.200s': expected its bytes [%" PRIu64 ", %" PRIu64
-            ") in a file of %" PRIu64 ": it was truncated; use another copy",
-            file->path, name, file->data_begin + (uint64_t)begin,
-            file->data_begin + (uint64_t)end, file->file_bytes);
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "%s: tensor '%.200s': expected its bytes [%" PRIu64
+                          ", %" PRIu64 ") in a file of %" PRIu64
+                          ": it was truncated; use another copy",
+                          file->path, name, file->data_begin + (uint64_t)begin,
+                          file->data_begin + (uint64_t)end, file->file_bytes);
     tensor->offset = file->data_begin + (uint64_t)begin;
 fail:
     return rc;

@@ -26,6 +26,8 @@ struct cadre_saver {
     struct cadre_states *states;
     struct cadre_snapshot_piece *pieces;
     size_t n_pieces;
+    char *block; /* for parameters and their optimizer states, NULL: none */
+    size_t block_bytes, block_used;
     /* the phase's work */
     pthread_t thread;
     bool running; /* a thread is to be joined */
@@ -108,10 +110,17 @@ static void join(struct cadre_saver *saver)
 
 /* ---- between steps ---- */
 
+static bool in_block(const struct cadre_saver *saver, const void *data)
+{
+    const char *at = data;
+    return saver->block && at >= saver->block && at < saver->block + saver->block_bytes;
+}
+
 static void release(struct cadre_saver *saver)
 {
     for (size_t i = 0; i < saver->n_pieces; i++)
-        cadre_ledger_free(&saver->rank->ledger, (void *)saver->pieces[i].data);
+        if (!in_block(saver, saver->pieces[i].data))
+            cadre_ledger_free(&saver->rank->ledger, (void *)saver->pieces[i].data);
     cadre_states_destroy(saver->states);
     free(saver->pieces);
     free(saver->root);
@@ -128,6 +137,7 @@ void cadre_saver_destroy(struct cadre_saver *saver)
         return;
     join(saver);
     release(saver);
+    cadre_ledger_free(&saver->rank->ledger, saver->block);
     free(saver);
 }
 
@@ -199,6 +209,35 @@ cadre_status cadre_saver_finish(struct cadre_saver *saver, struct cadre_error *e
 
 /* ---- a save ---- */
 
+static cadre_status no_memory(struct cadre_error *err)
+{
+    return cadre_fail(err, CADRE_E_RESOURCE,
+                      "no memory to copy a checkpoint; set checkpoint.async = no");
+}
+
+/* One block for most of it, kept for the saves to come: many of the size of a huge page
+ * or two would waste half of what they take, and new pages cost more than the copy. */
+static cadre_status reserve(struct cadre_saver *saver, struct cadre_error *err)
+{
+    const struct cadre_rank *rank = saver->rank;
+    saver->block_used = 0;
+    saver->block_bytes = cadre_saver_bytes(rank);
+    if (saver->block_bytes == 0 || saver->block)
+        return CADRE_OK;
+    saver->block = cadre_ledger_alloc(&saver->rank->ledger, CADRE_SPACE_HOST,
+                                      saver->block_bytes, CADRE_SAVER_TAG);
+    return saver->block ? CADRE_OK : no_memory(err);
+}
+
+static void *take(struct cadre_saver *saver, size_t bytes)
+{
+    if (!saver->block || bytes > saver->block_bytes - saver->block_used)
+        return cadre_ledger_alloc(&saver->rank->ledger, CADRE_SPACE_HOST, bytes,
+                                  CADRE_SAVER_TAG);
+    saver->block_used += bytes;
+    return saver->block + saver->block_used - bytes;
+}
+
 static cadre_status stage(void *arg, const struct cadre_snapshot_piece *piece,
                           struct cadre_error *err)
 {
@@ -210,12 +249,9 @@ static cadre_status stage(void *arg, const struct cadre_snapshot_piece *piece,
         cadre_realloc(saver->pieces, saver->n_pieces + 1, sizeof *more);
     if (more)
         saver->pieces = more;
-    void *copy = more ? cadre_ledger_alloc(&saver->rank->ledger, CADRE_SPACE_HOST,
-                                           bytes, "checkpoint staging")
-                      : NULL;
+    void *copy = more ? take(saver, bytes) : NULL;
     if (!copy)
-        return cadre_fail(err, CADRE_E_RESOURCE,
-                          "no memory to copy a checkpoint; set checkpoint.async = no");
+        return no_memory(err);
     saver->pieces[saver->n_pieces] = *piece;
     saver->pieces[saver->n_pieces].data = copy;
     saver->pieces[saver->n_pieces++].on_host = true;
@@ -241,6 +277,8 @@ cadre_status cadre_saver_save(struct cadre_saver *saver, int64_t step, bool now,
     saver->root = cadre_snapshot_root(saver->spec);
     rc = saver->root ? cadre_states_collect(saver->rank, &saver->states, err)
                      : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+    if (rc == CADRE_OK)
+        rc = reserve(saver, err);
     if (rc == CADRE_OK)
         rc = cadre_snapshot_each(saver->rank, saver->states, stage, saver, err);
     if (rc == CADRE_OK)

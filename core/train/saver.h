@@ -2,11 +2,11 @@
 /* A rank's saving of checkpoints, at once or beside training (checkpoint.async).
  *
  * Beside training, a save copies what the rank has to write to host memory (the
- * ledger's "checkpoint staging": its own bytes, no more) and returns. A thread of each
- * rank then works in three phases: rank 0 makes the files; every rank writes its part;
- * rank 0 publishes. The ranks go on to the next phase together, at the first step
- * boundary where all are ready; the votes ride on the exchange of losses, so no step
- * waits. */
+ * ledger's "checkpoint staging": its own bytes, no more, kept for the next save) and
+ * returns. A thread of each rank then works in three phases: rank 0 makes the files;
+ * every rank writes its part; rank 0 publishes. The ranks go on to the next phase
+ * together, at the first step boundary where all are ready; the votes ride on the
+ * exchange of losses, so no step waits. */
 #ifndef CADRE_TRAIN_SAVER_H
 #define CADRE_TRAIN_SAVER_H
 
@@ -40,6 +40,9 @@ cadre_status cadre_saver_turn(struct cadre_saver *saver,
 
 /* [collective: world] Until nothing is being saved any more. Errors: as turn. */
 cadre_status cadre_saver_finish(struct cadre_saver *saver, struct cadre_error *err);
+
+/* What a save beside training is called in the ledger. */
+#define CADRE_SAVER_TAG "checkpoint staging"
 
 /* Host memory that a planned rank's saver takes beside training, without the states of
  * strategies. */

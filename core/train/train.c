@@ -404,7 +404,7 @@ cadre_status cadre_train_dry_run(struct cadre_spec *spec, FILE *out,
                     (long long)spec->run.time);
         if (cadre_options_bool(spec->options, "checkpoint.async"))
             cadre_ledger_note(&rank.plan.planned, CADRE_SPACE_HOST,
-                              cadre_saver_bytes(&rank), "checkpoint staging");
+                              cadre_saver_bytes(&rank), CADRE_SAVER_TAG);
         cadre_rank_print(&rank, out);
         cadre_rank_fini(&rank);
     }

@@ -151,7 +151,7 @@ START_TEST(a_second_save_waits_for_the_first)
 }
 END_TEST
 
-/* The copy is this rank's own bytes, accounted, and given back. */
+/* The copy is this rank's own bytes, accounted, used again, and given back. */
 START_TEST(staging_is_in_the_ledger)
 {
     begin("checkpoint.async=yes optim.name=sgd optim.momentum=0.9");
@@ -162,6 +162,11 @@ START_TEST(staging_is_in_the_ledger)
     ck_assert_uint_eq(rank.ledger.now_bytes - before, 2 * model);
     ck_assert_uint_eq(cadre_saver_bytes(&rank), 2 * model);
     ck_assert_int_eq(cadre_saver_finish(saver, &f.err), CADRE_OK);
+    step(2);
+    save(2, false);
+    ck_assert_uint_eq(rank.ledger.now_bytes - before, 2 * model);
+    cadre_saver_destroy(saver);
+    saver = NULL;
     ck_assert_uint_eq(rank.ledger.now_bytes, before);
     end();
     begin("");
