@@ -72,6 +72,33 @@ void cadre_chain_destroy(struct cadre_chain *chain)
     chain->n = 0;
 }
 
+/* Parts of a model that is cut are sums that somebody must complete. */
+static cadre_status find_joint_owner(struct cadre_chain *chain,
+                                     const struct cadre_rank_plan *plan, int tp_size,
+                                     struct cadre_error *err)
+{
+    const char *joints = cadre_rank_plan_claimed(plan, "act.complete");
+    const char *rows = cadre_rank_plan_claimed(plan, "seq.shard");
+    for (int i = 0; joints && i < chain->n; i++)
+        if (strcmp(chain->link[i].plugin->name, joints) == 0)
+            chain->joint_owner = &chain->link[i];
+    if (joints && !chain->joint_owner->plugin->ops.on_joint)
+        return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                          "plugin '%s' claims act.complete, but has no on_joint",
+                          joints);
+    if (!joints && tp_size > 1)
+        return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                          "strategy.stack: the model is cut over %d ranks, but no "
+                          "plugin claims act.complete, which sums its parts",
+                          tp_size);
+    if (rows && (!joints || strcmp(rows, joints) != 0))
+        return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                          "strategy.stack: '%s' claims seq.shard, but '%s' claims "
+                          "act.complete; one plugin does both",
+                          rows, joints ? joints : "nobody");
+    return CADRE_OK;
+}
+
 cadre_status cadre_chain_plan(struct cadre_chain *chain, struct cadre_rank_plan *plan,
                               const struct cadre_plan_request *request,
                               struct cadre_error *err)
@@ -88,11 +115,8 @@ cadre_status cadre_chain_plan(struct cadre_chain *chain, struct cadre_rank_plan 
         if (rc != CADRE_OK)
             return refused(ctx, rc, err);
     }
-    const char *joints = cadre_rank_plan_claimed(plan, "act.complete");
-    for (int i = 0; joints && i < chain->n; i++)
-        if (strcmp(chain->link[i].plugin->name, joints) == 0)
-            chain->joint_owner = &chain->link[i];
-    return cadre_rank_plan_finish(plan, request, err);
+    cadre_status rc = find_joint_owner(chain, plan, request->model->tp_size, err);
+    return rc == CADRE_OK ? cadre_rank_plan_finish(plan, request, err) : rc;
 }
 
 cadre_status cadre_chain_place(struct cadre_chain *chain,

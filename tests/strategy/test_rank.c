@@ -81,6 +81,51 @@ START_TEST(an_optimizer_range_begins_on_a_chunk)
 }
 END_TEST
 
+static cadre_status claim_sums(struct cadre_self *self, const struct cadre_plan *abi)
+{
+    (void)self;
+    return abi->claim(abi->h, "act.complete", "cut", 0);
+}
+
+static cadre_status claim_rows(struct cadre_self *self, const struct cadre_plan *abi)
+{
+    (void)self;
+    return abi->claim(abi->h, "seq.shard", "cut", 0);
+}
+
+static cadre_status complete(struct cadre_self *self, const struct cadre_joint_ev *ev)
+{
+    (void)self;
+    (void)ev;
+    return CADRE_OK;
+}
+
+static void refuses_to_plan(const char *text)
+{
+    cadre_status rc = cadre_rank_plan(&f.rank, &f.spec, 0, &f.err);
+    ck_assert_int_eq(rc, CADRE_E_UNSUPPORTED);
+    ck_assert_msg(strstr(f.err.text, text), "%s", f.err.text);
+    rank_fixture_stop(&f);
+    f.err = (struct cadre_error){0};
+}
+
+START_TEST(somebody_completes_what_is_cut)
+{
+    const struct cadre_strategy_ops none = {.struct_size = sizeof none};
+    const struct cadre_strategy_ops mute = {.plan = claim_sums};
+    const struct cadre_strategy_ops sums = {.plan = claim_sums, .on_joint = complete};
+    const struct cadre_strategy_ops rows = {.plan = claim_rows};
+    const struct cadre_strategy_ops *intra[] = {&none, &mute, &sums};
+    const char *says[] = {"cut over 2 ranks, but no plugin claims act.complete",
+                          "plugin 'cut' claims act.complete, but has no on_joint",
+                          "'rows' claims seq.shard, but 'cut' claims act.complete"};
+    rank_fixture_plug(&f, "cut", CADRE_ROLE_INTRA, 2, intra[_i]);
+    if (_i == 2)
+        rank_fixture_plug(&f, "rows", CADRE_ROLE_OBSERVER, 1, &rows);
+    refuses_to_plan(says[_i]);
+}
+END_TEST
+
 static cadre_status split_batch(struct cadre_self *self, const struct cadre_plan *abi)
 {
     (void)self;
@@ -243,6 +288,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, training_lowers_the_loss_and_repeats);
     tcase_add_loop_test(tc, a_batch_that_does_not_divide_names_both_keys, 0, 2);
     tcase_add_test(tc, ends_at_every_stage);
+    tcase_add_loop_test(tc, somebody_completes_what_is_cut, 0, 3);
     tcase_add_test(tc, an_optimizer_range_begins_on_a_chunk);
     tcase_add_test(tc, the_print_shows_placement_and_memory);
     tcase_add_test(tc, two_ranks_share_loss_and_votes);
