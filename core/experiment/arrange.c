@@ -29,13 +29,13 @@ char *cadre_arrange_folder(const char *out, const char *run, int64_t repeat)
     return cadre_format("%s/runs/%s:%" PRId64, out, run, repeat + 1);
 }
 
-int64_t cadre_arrange_perturbation(int64_t global_batch, int64_t micro_batch, int ranks)
+int64_t cadre_arrange_perturbation(int64_t global_batch, int64_t micro_batch)
 {
     for (int64_t d = 2; d <= micro_batch; d++)
         if (micro_batch % d == 0)
             return micro_batch / d;
     for (int64_t d = 2; d <= global_batch; d++)
-        if (global_batch % d == 0 && global_batch / d % ranks == 0)
+        if (global_batch % d == 0)
             return d;
     return 0;
 }
@@ -318,7 +318,8 @@ static bool needs_limits(const struct cadre_comparison *c)
     return false;
 }
 
-/* Another micro-batch where there is one, moved parameters for the rest. */
+/* Another micro-batch where there is one, moved parameters for the rest. A baseline of
+ * several ranks has its own needs of micro-batches. */
 static cadre_status choose_perturbations(const struct arranging *a,
                                          struct cadre_error *err)
 {
@@ -335,8 +336,9 @@ static cadre_status choose_perturbations(const struct arranging *a,
     if (!c->perturbation)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for perturbations");
     c->n_perturbations = n;
-    c->perturbation[0].micro_batch = cadre_arrange_perturbation(
-        a->global_batch[c->baseline], base->micro_batch, base->ranks);
+    if (base->ranks == 1)
+        c->perturbation[0].micro_batch =
+            cadre_arrange_perturbation(a->global_batch[c->baseline], base->micro_batch);
     for (size_t i = c->perturbation[0].micro_batch ? 1 : 0; i < n; i++)
         c->perturbation[i].seed = (int64_t)i + 1;
     return CADRE_OK;

@@ -35,10 +35,8 @@ cadre_status cadre_arrange(const struct cadre_arrange_request *request,
  * colon. The caller frees it; NULL: no memory. */
 char *cadre_arrange_folder(const char *out, const char *run, int64_t repeat);
 
-/* The micro-batch of the first perturbation: one that divides the global batch and lets
- * `ranks` ranks share the micro-batches evenly, smaller if possible, since that takes
- * no more memory; 0 where there is none. */
-int64_t cadre_arrange_perturbation(int64_t global_batch, int64_t micro_batch,
-                                   int ranks);
+/* The micro-batch of the first perturbation: another one that divides the global batch,
+ * smaller if possible, since that takes no more memory; 0 where there is none. */
+int64_t cadre_arrange_perturbation(int64_t global_batch, int64_t micro_batch);
 
 #endif

@@ -241,8 +241,11 @@ static void describe(const json_t *certificate, struct cadre_text *out)
         const char *name = cadre_quantity_name((enum cadre_quantity)q);
         const json_t *margin = json_object_get(limits, name);
         const json_t *limit = json_object_get(margin, "limit");
+        const json_t *difference = json_object_get(margin, "difference");
+        if (!json_is_number(difference))
+            continue;
         cadre_text_printf(out, "  %-10s differs by %.3g", name,
-                          json_number_value(json_object_get(margin, "difference")));
+                          json_number_value(difference));
         if (json_is_number(limit))
             cadre_text_printf(out, ", the limit is %.3g", json_number_value(limit));
         cadre_text_printf(out, "\n");

@@ -153,8 +153,8 @@ static double moved(const struct cadre_record *record)
     return 2 * sum;
 }
 
-/* State s at the last step. Without limits that mean something it is not judged, and
- * its limit is infinite. */
+/* State s at the last step. One that the optimizer has not, and one without limits that
+ * mean something, is not judged: its limit is infinite. */
 static bool judge_state(const struct cadre_comparison *c,
                         struct cadre_compared_run *run, size_t s)
 {
@@ -163,6 +163,10 @@ static bool judge_state(const struct cadre_comparison *c,
     double seen = 0;
     *margin = (struct cadre_margin){
         .diff = diff->max, .limit = INFINITY, .step = (int64_t)run->record.n};
+    if (diff->elements == 0) {
+        margin->diff = NAN;
+        return true;
+    }
     if (run->limit == CADRE_LIMIT_BITS) {
         margin->limit = 0;
         return diff->same_bits && isfinite(diff->max);

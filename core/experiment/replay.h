@@ -56,8 +56,8 @@ struct cadre_replay_result {
 };
 
 /* [any thread, deterministic] Errors: CADRE_E_INVALID, naming rank, chunk and
- * micro-batch, for a pass that is missing, made twice or waits for ever, for chunks that
- * do not make up the model, for a duration that is no finite number of at least 0;
+ * micro-batch, for a pass that is missing, made twice or waits for ever, for chunks
+ * that do not make up the model, for a duration that is no finite number of at least 0;
  * CADRE_E_RESOURCE. */
 cadre_status cadre_replay_run(const struct cadre_replay *replay,
                               struct cadre_replay_result *out, struct cadre_error *err);

@@ -35,6 +35,8 @@ run tied_values "$schedule:2"
 run order ddp:2
 # of a plugin
 run factor "$data:2" "fault_data.fault = factor"
+run good_four "$data:4"
+run ranks_in_turn "$data:4" "fault_data.fault = order"
 run stale "$data:2" "fault_data.fault = stale"
 
 # compare NAME [s.k=v]...: with the program that makes the mistakes; it must end with 3.
@@ -71,7 +73,7 @@ caught() { # NAME RUN WHY: where and in what it first differs
 
 norm="the gradient's norm at step"
 compare limits
-for good in good_ddp good_data good_stages good_zero order; do
+for good in good_ddp good_data good_stages good_zero good_four order ranks_in_turn; do
     verdict limits "$good" '(within|exact)'
 done
 caught limits loss_per_rank "$norm 1"
@@ -88,22 +90,31 @@ caught limits factor "$norm 1"
 caught limits norm_of_replicas "$norm 1"
 caught limits stale 'the loss at step 2'
 
+# bits_tell NAME: what must be so in a comparison of exact runs.
+bits_tell() {
+    for good in good_ddp good_data good_stages good_zero good_four; do
+        verdict "$1" "$good" exact
+    done
+    local bits='has other bits'
+    caught "$1" order "$norm 1 $bits"
+    caught "$1" ranks_in_turn "$norm 1 $bits"
+    caught "$1" bf16_states ".*step 2 $bits"
+    caught "$1" drop_last "$norm 1 $bits"
+    caught "$1" loss_per_rank "$norm 1 $bits"
+    caught "$1" loss_per_micro_batch "$norm 1 $bits"
+    caught "$1" random_per_rank "the loss at step 1 $bits"
+    caught "$1" random_per_shard "the loss at step 1 $bits"
+    caught "$1" cursor_per_rank "the loss at step 2 $bits"
+    caught "$1" norm_of_shards "$norm 1 $bits"
+    caught "$1" tied_gradient "$norm 1 $bits"
+    caught "$1" tied_values "the loss at step 2 $bits"
+    caught "$1" factor "$norm 1 $bits"
+    caught "$1" norm_of_replicas "$norm 1 $bits"
+    caught "$1" stale "the loss at step 2 $bits"
+}
 compare bits run.exact=yes
-for good in good_ddp good_data good_stages good_zero; do
-    verdict bits "$good" exact
-done
-bits='has other bits'
-caught bits order "$norm 1 $bits"
-caught bits bf16_states ".*step 2 $bits"
-caught bits drop_last "$norm 1 $bits"
-caught bits loss_per_rank "$norm 1 $bits"
-caught bits loss_per_micro_batch "$norm 1 $bits"
-caught bits random_per_rank "the loss at step 1 $bits"
-caught bits random_per_shard "the loss at step 1 $bits"
-caught bits cursor_per_rank "the loss at step 2 $bits"
-caught bits norm_of_shards "$norm 1 $bits"
-caught bits tied_gradient "$norm 1 $bits"
-caught bits tied_values "the loss at step 2 $bits"
-caught bits factor "$norm 1 $bits"
-caught bits norm_of_replicas "$norm 1 $bits"
-caught bits stale "the loss at step 2 $bits"
+bits_tell bits
+if [ "$slow" = 1 ]; then
+    compare processes run.exact=yes comm.ranks=processes
+    bits_tell processes
+fi
