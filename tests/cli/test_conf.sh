@@ -72,6 +72,7 @@ if [ -e "$data/mitdb/119.hea" ]; then
     smoke ecg-foundation
     smoke ecg-vbd
     smoke compare-ecg --run ddp
+    smoke compare-compress --run topk-1g
     smoke quickstart --run ddp-exact
     run ecg-eval eval "$conf/ecg-foundation.ini" --from ecg-foundation "${small[@]}" \
         "${few[@]}"

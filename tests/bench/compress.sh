@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# tests/bench/compress.sh [STEPS]: what each ddp.compress sends, costs and gains, as a markdown
+# table. Needs a built tree (CADRE_BUILD, or build/) and the ECG records (CADRE_MITDB). Trains
+# the model of conf/compare-compress.ini on 2 ranks for STEPS steps (120) without a link, and
+# for a few steps over emulated links of 10 and 1 Gb/s, which change times and nothing else.
+# A step's time is the lower quartile, since what else the machine does can only add to it.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+cadre=${CADRE_BUILD:-$here/../../build}/cadre
+conf=$here/../../conf/compare-compress.ini
+steps=${1:-120}
+timed=24
+layers=4 channels=256 context=64 # of conf/compare-compress.ini
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+train() { # NAME MODE STEPS LINK
+    "$cadre" train "$conf" --out "$tmp/$1" --set strategy.stack=ddp:2 \
+        --set "ddp.compress=$2" --set "train.steps=$3" --set "comm.link=$4" \
+        --set checkpoint.every=0 --set "data.cache=$tmp/cache" >/dev/null 2>"$tmp/log" ||
+        { cat "$tmp/log" >&2; exit 1; }
+}
+
+field() { # NAME KEY: a number of summary.json
+    sed -nE "s/.*\"$2\": *([0-9.e+]+).*/\1/p" "$tmp/$1/summary.json" | head -n 1
+}
+
+series() { # NAME KEY: a number of every step
+    sed -nE "s/.*\"$2\": *([0-9.e+-]+).*/\1/p" "$tmp/$1/metrics.jsonl"
+}
+
+quartile() { # NAME: of the steps after the first two, in ms
+    series "$1" step_s | tail -n +3 | sort -g |
+        awk '{ v[NR] = $1 } END { printf "%.1f", 1000 * v[int((NR + 3) / 4)] }'
+}
+
+smooth() { # NAME: the mean loss of 8 steps, from the eighth on
+    series "$1" loss | awk '{ v[NR] = $1; s += $1 - (NR > 8 ? v[NR - 8] : 0) }
+        NR >= 8 { print NR, s / 8 }'
+}
+
+# Bytes that one rank sends in a step, by the formulas of plugins/ddp/README.md.
+promised() { # MODE PARAMS
+    awk -v mode="$1" -v p="$2" -v L="$layers" -v C="$channels" -v T="$context" 'BEGIN {
+        vectors = 13 * L * C + 2 * C
+        V = (p - vectors - T * C - 12 * L * C * C) / C
+        p += V * C # the tied head is an entry of its own
+        split(mode, part, ":")
+        k = part[2]
+        bytes["none"] = 4 * p
+        bytes["bf16"] = bytes["fp16"] = 2 * p
+        bytes["int8"] = p * 17 / 16
+        bytes["topk"] = 8 * k * p
+        bytes["powersgd"] = 4 * (vectors + k * (2 * (V + C) + T + C + L * 16 * C))
+        print bytes[part[1]]
+    }'
+}
+
+target=""
+echo "| compress | promised MB a step | measured | loss after $steps steps | steps to the" \
+    "target | step, no link | 10 Gb/s | 1 Gb/s | target at 10 Gb/s | at 1 Gb/s |"
+echo "|---|---|---|---|---|---|---|---|---|---|"
+for mode in none bf16 fp16 int8 topk:0.1 topk:0.01 powersgd:4 powersgd:16; do
+    name=${mode/:/-}
+    train "$name" "$mode" "$steps" ""
+    train "$name-fast" "$mode" $timed 1.25:50
+    train "$name-slow" "$mode" $timed 0.125:50
+    if [ -z "$target" ]; then # what `none` has reached after two thirds of its steps
+        target=$(smooth none | awk -v at=$((steps * 2 / 3)) '$1 == at { print $2 }')
+    fi
+    reached=$(smooth "$name" | awk -v t="$target" '$2 <= t { print $1; exit }')
+    awk -v mode="$mode" -v reached="${reached:-0}" -v from=$timed -v to="$steps" \
+        -v want="$(promised "$mode" "$(field "$name" params)")" \
+        -v a="$(field "$name" comm_bytes)" -v b="$(field "$name-fast" comm_bytes)" \
+        -v loss="$(smooth "$name" | tail -n 1 | cut -d ' ' -f 2)" \
+        -v none="$(quartile "$name")" -v fast="$(quartile "$name-fast")" \
+        -v slow="$(quartile "$name-slow")" 'function time(ms) {
+            return reached ? sprintf("%.1f s", reached * ms / 1000) : "-"
+        } BEGIN {
+        printf "| %s | %.3f | %.3f | %.3f | %s | %s ms | %s ms | %s ms | %s | %s |\n", mode,
+            want / 1e6, (a - b) / (to - from) / 2 / 1e6, loss, reached ? reached : "-",
+            none, fast, slow, time(fast), time(slow)
+    }'
+done
+echo
+# shellcheck disable=SC2016 # the marks are markdown
+printf 'Losses are means of 8 steps; the target, %.3f, is what `none` has after %d steps.\n' \
+    "$target" $((steps * 2 / 3))
