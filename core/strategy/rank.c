@@ -267,13 +267,13 @@ void cadre_rank_fini(struct cadre_rank *rank)
 
 void cadre_rank_sums(const struct cadre_rank *rank, char out[CADRE_SUMS_CHARS])
 {
-    static const char *const effects[] = {"act.complete", "seq.shard"};
     size_t used = 0;
     out[0] = 0;
     for (int i = 0; i < rank->plan.n_claims; i++) {
         const struct cadre_claim *claim = &rank->plan.claim[i];
-        if (rank->model->tp_size == 1 ||
-            (strcmp(claim->effect, effects[0]) && strcmp(claim->effect, effects[1])))
+        bool splits = strcmp(claim->effect, "act.complete") == 0 ||
+                      strcmp(claim->effect, "seq.shard") == 0;
+        if (rank->model->tp_size == 1 || !splits)
             continue;
         int n = snprintf(out + used, CADRE_SUMS_CHARS - used, "%s%.24s@%.16s:%d",
                          used ? ", " : "", claim->effect, claim->axis,

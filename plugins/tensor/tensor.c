@@ -96,12 +96,13 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
         rc = plan->claim(plan->h, "act.complete", "tp", 0);
     if (rc || !self->cut_rows)
         return rc;
-    if (plan->batch * plan->time < (uint64_t)ranks)
+    uint64_t tokens = plan->batch * plan->time;
+    if (tokens < (uint64_t)ranks)
         return cadre_refuse(self->host, CADRE_E_INVALID,
                             "tensor.sequence_parallel cannot deal the %llu tokens of a "
                             "micro-batch (train.micro_batch x model.context or "
                             "data.window) to the %d ranks of tensor in strategy.stack",
-                            (unsigned long long)(plan->batch * plan->time), ranks);
+                            (unsigned long long)tokens, ranks);
     return plan->claim(plan->h, "seq.shard", "tp", 0);
 }
 
