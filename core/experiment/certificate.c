@@ -150,6 +150,7 @@ void cadre_certificate_put(struct cadre_json *json, const struct cadre_compariso
     cadre_json_put_string(json, "comparison", c->title);
     cadre_json_put_string(json, "verdict", cadre_equal_name(run->equal));
     cadre_json_put_string(json, "why", *run->why ? run->why : NULL);
+    cadre_json_put_bool(json, "by_design", run->by_design);
     cadre_json_put_string(json, "changed_by",
                           *run->changes.by ? run->changes.by : NULL);
     cadre_json_put_string(json, "strategy", run->strategy);
@@ -226,15 +227,16 @@ static void describe(const json_t *certificate, struct cadre_text *out)
 {
     const json_t *base = json_object_get(certificate, "baseline");
     const json_t *limits = json_object_get(certificate, "limits");
+    bool by_design = json_is_true(json_object_get(certificate, "by_design"));
     cadre_text_printf(
         out,
         "certificate of run %s: %s, %s, %lld steps\n"
-        "  verdict: %s, held against %s (%s)\n",
+        "  verdict: %s%s, held against %s (%s)\n",
         text_of(certificate, "run"), text_of(certificate, "strategy"),
         text_of(certificate, "layout"),
         (long long)json_integer_value(json_object_get(certificate, "steps")),
-        text_of(certificate, "verdict"), text_of(base, "name"),
-        text_of(base, "strategy"));
+        text_of(certificate, "verdict"), by_design ? " by design" : "",
+        text_of(base, "name"), text_of(base, "strategy"));
     if (json_is_string(json_object_get(certificate, "why")))
         cadre_text_printf(out, "  because %s\n", text_of(certificate, "why"));
     for (int q = 0; q < CADRE_QUANTITIES; q++) {

@@ -105,6 +105,25 @@ START_TEST(is_checked_again)
 }
 END_TEST
 
+START_TEST(a_change_by_design_is_named)
+{
+    const struct fixture_run runs[] = {{.name = "base"},
+                                       {.name = "run", .loss_shift = 1}};
+    struct cadre_json json;
+    fixture_compare(dir, runs, 2, NULL, &c);
+    snprintf(c.run[1].changes.by, sizeof c.run[1].changes.by, "other");
+    ck_assert_int_eq(cadre_comparison_judge(&c, &err), CADRE_OK);
+    cadre_json_init_text(&json, &text, true);
+    cadre_certificate_put(&json, &c, 1);
+    ck_assert_int_eq(cadre_json_finish(&json), CADRE_OK);
+    fixture_write(dir, "x.json", cadre_text_str(&text));
+    cadre_text_fini(&text);
+    path = cadre_path_join(dir, "x.json");
+    ck_assert_int_eq(cadre_certificate_check(path, &text, &err), CADRE_OK);
+    ck_assert_ptr_nonnull(strstr(text.data, "verdict: differs by design, held"));
+}
+END_TEST
+
 START_TEST(a_changed_run_is_told)
 {
     static const float other[FIXTURE_PARAMS] = {1};
@@ -149,6 +168,7 @@ Suite *test_suite(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, holds_what_is_promised);
     tcase_add_test(tc, is_checked_again);
+    tcase_add_test(tc, a_change_by_design_is_named);
     tcase_add_test(tc, a_changed_run_is_told);
     tcase_add_test(tc, a_folder_that_is_gone_is_no_error);
     tcase_add_loop_test(tc, anything_else_is_refused, 0, 5);
