@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# tests/bench/bubbles.sh: bubble fractions and peak activations of the pipeline's schedules,
+# promised and measured, as markdown tables. Needs a built tree (CADRE_BUILD, or build/) and
+# two cores that nobody else uses.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+cadre=${CADRE_BUILD:-$here/../../build}/cadre
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+cat >"$tmp/c.ini" <<EOF
+[model]
+arch = gpt2
+layers = 8
+channels = 128
+heads = 4
+context = 128
+[data]
+path = $here/../../COPYING
+cache = $tmp/cache
+[train]
+steps = 12
+micro_batch = 4
+eval_every = 0
+[checkpoint]
+every = 0
+[device]
+threads = 1
+[compare]
+baseline = single
+perturb = no
+runs = single, gpipe, 1f1b, interleaved, zb-h1
+[run:single]
+strategy.stack = single
+EOF
+for schedule in gpipe 1f1b interleaved zb-h1; do
+    printf '[run:%s]\nstrategy.stack = pipeline:2\npipeline.schedule = %s\n' \
+        $schedule $schedule
+done >>"$tmp/c.ini"
+
+compare() { # FOLDER M
+    "$cadre" compare "$tmp/c.ini" --out "$tmp/$1" --set train.global_batch=$((4 * $2)) \
+        >/dev/null 2>"$tmp/log" || { cat "$tmp/log" >&2; exit 1; }
+}
+
+# column FOLDER RUN NAME: a field of report.csv.
+column() {
+    awk -F, -v run="$2" -v name="$3" '
+        NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i }
+        $1 == run { print $at[name] }' "$tmp/$1/report.csv"
+}
+
+# slots FOLDER RUN: bytes of activations, rank 0's then rank 1's.
+slots() {
+    tr -d ' \n' <"$tmp/$1/runs/$2/summary.json" |
+        sed -E 's/.*"activations":\[([0-9]+),([0-9]+)\].*/\1 \2/'
+}
+
+compare m1 1
+compare m4 4
+compare m8 8
+
+echo "p = 2 stages, 8 layers of 128 channels, micro-batches of 4 x 128 tokens."
+echo
+echo "| schedule | m | formula | its value | replayed | measured |"
+echo "|---|---|---|---|---|---|"
+for m in 4 8; do
+    for schedule in gpipe 1f1b interleaved zb-h1; do
+        case $schedule in
+        interleaved) formula="(p-1)/(2m+p-1)" parts=2 ;;
+        zb-h1) formula="(p-1)/(3m+p-1)" parts=3 ;;
+        *) formula="(p-1)/(m+p-1)" parts=1 ;;
+        esac
+        awk -v s=$schedule -v m=$m -v k=$parts -v f="$formula" \
+            -v replayed="$(column m$m $schedule bubble_replayed)" \
+            -v measured="$(column m$m $schedule bubble_fraction)" 'BEGIN {
+            printf "| %s | %d | %s | %.3f | %.3f | %.3f |\n", s, m, f, 1 / (k * m + 1),
+                replayed, measured }'
+    done
+done
+echo
+echo "Peak activations on each rank, in slots: what one micro-batch alone keeps there (with"
+echo "interleaved one chunk of the rank's two)."
+echo
+echo "| schedule | m | promised | measured |"
+echo "|---|---|---|---|"
+for schedule in gpipe 1f1b interleaved zb-h1; do
+    case $schedule in
+    gpipe) promised="8, 8" ;;
+    1f1b) promised="2, 1" ;;
+    interleaved) promised="5, 3" ;;
+    zb-h1) promised="2, 2" ;;
+    esac
+    read -r one0 one1 <<<"$(slots m1 $schedule)"
+    read -r all0 all1 <<<"$(slots m8 $schedule)"
+    awk -v s=$schedule -v p="$promised" -v a=$all0 -v b=$all1 -v x=$one0 -v y=$one1 \
+        -v k=$([ $schedule = interleaved ] && echo 2 || echo 1) 'BEGIN {
+        printf "| %s | 8 | %s | %.2f, %.2f |\n", s, p, k * a / x, k * b / y }'
+done
