@@ -214,12 +214,14 @@ static cadre_status collect_blob(void *h, const char *name, uint32_t version,
     if (!more)
         return no_memory(c);
     s->blobs = more;
-    void *copy = malloc(bytes ? bytes : 1);
-    if (!copy)
+    struct cadre_states_blob *blob = &s->blobs[s->n_blobs];
+    *blob = (struct cadre_states_blob){.key = key, .bytes = bytes};
+    blob->data = malloc(bytes ? bytes : 1);
+    if (!blob->data)
         return no_memory(c);
+    s->n_blobs++;
     if (bytes)
-        memcpy(copy, data, bytes);
-    s->blobs[s->n_blobs++] = (struct cadre_states_blob){key, copy, bytes};
+        memcpy(blob->data, data, bytes);
     return CADRE_OK;
 }
 
@@ -311,7 +313,7 @@ static cadre_status agree_keys(struct cadre_states *s, struct cadre_error *err)
             rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for the states' table");
     }
     for (int r = 0; r < ranks; r++)
-        for (uint64_t k = counts[r]; rc == CADRE_OK && k < counts[r + 1];
+        for (uint64_t k = counts[r]; rc == CADRE_OK && all && k < counts[r + 1];
              k += sizeof *all)
             rc = unite(s, all + k / sizeof *all, r, err);
     free(all);

@@ -121,7 +121,7 @@ static cadre_status load_tensor(void *h, const char *key, cadre_param_id param,
     CADRE_TRY(cadre_states_name(l->rank->model->params[param].name, l->plugin, call.key,
                                 name, &l->rank->failure));
     ptrdiff_t index = file ? cadre_safetensors_find(file, name) : -1;
-    if (index < 0) {
+    if (index < 0 || !data) {
         note_missing(l, call.key);
         return CADRE_OK;
     }
@@ -227,7 +227,7 @@ static void tell_foreign(const struct loader *l)
         const char *plugin = plugin_of(cadre_safetensors_at(file, i)->name, &n);
         char mark[64];
         snprintf(mark, sizeof mark, ",%.*s,", (int)n, plugin ? plugin : "");
-        if (n == 0 || in_stack(l->rank, plugin, n) || strstr(told, mark))
+        if (!plugin || n == 0 || in_stack(l->rank, plugin, n) || strstr(told, mark))
             continue;
         snprintf(told + used, sizeof told - used, "%s", mark + 1);
         cadre_log(CADRE_LOG_INFO, "train",
