@@ -210,7 +210,9 @@ static const struct {
               {"ddp:2,@:2", 2},
               {"ddp:4,@:4", 4},
               {"pipeline:2,@:1", 1}, /* whose head has a copy of the embedding */
-              {"pipeline:2,ddp:2,@:2", 2}};
+              {"pipeline:2,zero:2,@:2", 2},
+              {"tensor:2,ddp:2,@:2", 2},
+              {"pipeline:2,tensor:2,@:1", 1}};
 enum { STACKS = sizeof stacks / sizeof *stacks };
 
 static const char *const ways[] = {"", "state_plugin.split=yes",
