@@ -19,7 +19,7 @@ static struct buffers carve(const struct cadre_unit *u,
         .dy = cadre_carve(&douts, u->N * u->C),
         .partial = cadre_carve(&scratch, u->N * u->C),
     };
-    bytes[CADRE_UNIT_SAVED] = 0;
+    bytes[CADRE_UNIT_SAVED] = bytes[CADRE_UNIT_EARLY] = 0;
     bytes[CADRE_UNIT_DOUTS] = douts.used;
     bytes[CADRE_UNIT_SCRATCH] = scratch.used;
     return b;

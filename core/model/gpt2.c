@@ -9,8 +9,8 @@
 #include "core/model/unit.h"
 
 struct buffers {
-    void *ln1, *stats1, *qkv, *lse, *attn, *x1; /* saved */
-    void *ln2, *stats2, *pre, *act;
+    void *ln1, *attn, *ln2, *act; /* saved */
+    void *stats1, *qkv, *lse, *x1, *stats2, *pre; /* saved, early */
     void *dy, *dpre, *dx1, *dqkv; /* douts */
     void *partial, *whole, *dattn; /* scratch */
 };
@@ -22,15 +22,16 @@ static void carve(const struct cadre_unit *u, struct buffers *b,
     struct cadre_carver douts = cadre_carver_of(u, CADRE_UNIT_DOUTS);
     struct cadre_carver scratch = cadre_carver_of(u, CADRE_UNIT_SCRATCH);
     b->ln1 = cadre_carve(&saved, u->R * u->C);
-    b->stats1 = cadre_carve(&saved, u->R * 2);
-    b->qkv = cadre_carve(&saved, u->N * u->Q);
-    b->lse = cadre_carve(&saved, u->N * u->H);
     b->attn = cadre_carve(&saved, u->N * u->A);
-    b->x1 = cadre_carve(&saved, u->R * u->C);
     b->ln2 = cadre_carve(&saved, u->R * u->C);
-    b->stats2 = cadre_carve(&saved, u->R * 2);
-    b->pre = cadre_carve(&saved, u->N * u->F);
     b->act = cadre_carve(&saved, u->N * u->F);
+    struct cadre_carver early = cadre_carver_early(u, &saved);
+    b->stats1 = cadre_carve(&early, u->R * 2);
+    b->qkv = cadre_carve(&early, u->N * u->Q);
+    b->lse = cadre_carve(&early, u->N * u->H);
+    b->x1 = cadre_carve(&early, u->R * u->C);
+    b->stats2 = cadre_carve(&early, u->R * 2);
+    b->pre = cadre_carve(&early, u->N * u->F);
     b->dy = cadre_carve(&douts, u->N * u->C);
     b->dpre = cadre_carve(&douts, u->N * u->F);
     b->dx1 = cadre_carve(&douts, u->N * u->C);
@@ -38,7 +39,8 @@ static void carve(const struct cadre_unit *u, struct buffers *b,
     b->partial = cadre_carve(&scratch, u->N * u->C);
     b->whole = cadre_carve(&scratch, u->N * u->C);
     b->dattn = cadre_carve(&scratch, u->N * u->A);
-    bytes[CADRE_UNIT_SAVED] = saved.used;
+    bytes[CADRE_UNIT_SAVED] = saved.used + early.used;
+    bytes[CADRE_UNIT_EARLY] = early.used;
     bytes[CADRE_UNIT_DOUTS] = douts.used;
     bytes[CADRE_UNIT_SCRATCH] = scratch.used;
 }

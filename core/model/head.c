@@ -49,7 +49,7 @@ static struct buffers carve(const struct cadre_unit *u,
     if (b.sum)
         b.picked = cadre_unit_at(u, b.sum, rows);
     bytes[CADRE_UNIT_SAVED] = saved.used;
-    bytes[CADRE_UNIT_DOUTS] = 0;
+    bytes[CADRE_UNIT_EARLY] = bytes[CADRE_UNIT_DOUTS] = 0;
     bytes[CADRE_UNIT_SCRATCH] = scratch.used;
     return b;
 }

@@ -6,8 +6,8 @@
 #include "core/model/unit.h"
 
 struct buffers {
-    void *norm1, *stats1, *qkv, *lse, *attn, *x1; /* saved */
-    void *norm2, *stats2, *gate, *up, *act;
+    void *norm1, *attn, *norm2, *act; /* saved */
+    void *stats1, *qkv, *lse, *x1, *stats2, *gate, *up; /* saved, early */
     void *dy, *dgate, *dup, *dx1, *dqkv; /* douts */
     void *partial, *whole, *wide; /* scratch; wide: dact, later dattn */
 };
@@ -19,16 +19,17 @@ static void carve(const struct cadre_unit *u, struct buffers *b,
     struct cadre_carver douts = cadre_carver_of(u, CADRE_UNIT_DOUTS);
     struct cadre_carver scratch = cadre_carver_of(u, CADRE_UNIT_SCRATCH);
     b->norm1 = cadre_carve(&saved, u->R * u->C);
-    b->stats1 = cadre_carve(&saved, u->R * 2);
-    b->qkv = cadre_carve(&saved, u->N * u->Q);
-    b->lse = cadre_carve(&saved, u->N * u->H);
     b->attn = cadre_carve(&saved, u->N * u->A);
-    b->x1 = cadre_carve(&saved, u->R * u->C);
     b->norm2 = cadre_carve(&saved, u->R * u->C);
-    b->stats2 = cadre_carve(&saved, u->R * 2);
-    b->gate = cadre_carve(&saved, u->N * u->F);
-    b->up = cadre_carve(&saved, u->N * u->F);
     b->act = cadre_carve(&saved, u->N * u->F);
+    struct cadre_carver early = cadre_carver_early(u, &saved);
+    b->stats1 = cadre_carve(&early, u->R * 2);
+    b->qkv = cadre_carve(&early, u->N * u->Q);
+    b->lse = cadre_carve(&early, u->N * u->H);
+    b->x1 = cadre_carve(&early, u->R * u->C);
+    b->stats2 = cadre_carve(&early, u->R * 2);
+    b->gate = cadre_carve(&early, u->N * u->F);
+    b->up = cadre_carve(&early, u->N * u->F);
     b->dy = cadre_carve(&douts, u->N * u->C);
     b->dgate = cadre_carve(&douts, u->N * u->F);
     b->dup = cadre_carve(&douts, u->N * u->F);
@@ -37,7 +38,8 @@ static void carve(const struct cadre_unit *u, struct buffers *b,
     b->partial = cadre_carve(&scratch, u->N * u->C);
     b->whole = cadre_carve(&scratch, u->N * u->C);
     b->wide = cadre_carve(&scratch, u->N * (u->A > u->F ? u->A : u->F));
-    bytes[CADRE_UNIT_SAVED] = saved.used;
+    bytes[CADRE_UNIT_SAVED] = saved.used + early.used;
+    bytes[CADRE_UNIT_EARLY] = early.used;
     bytes[CADRE_UNIT_DOUTS] = douts.used;
     bytes[CADRE_UNIT_SCRATCH] = scratch.used;
 }

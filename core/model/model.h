@@ -143,6 +143,8 @@ struct cadre_pass {
     double loss_seed; /* d(total loss)/d(row loss): 1 / global count of targets */
     double *loss_rows; /* (B*T) or (B) f64, device; written by the head's forward */
     void *saved; /* cadre_unit_saved_bytes: kept from forward to the end of backward */
+    void *early; /* NULL: in `saved`; else cadre_unit_early_bytes of it lie here and are
+                    kept to the end of INPUT alone */
     void *douts; /* cadre_unit_douts_bytes: kept from INPUT to WEIGHT */
     void *scratch; /* cadre_unit_scratch_bytes: contents last one call */
     void *hook_arg;
@@ -160,6 +162,8 @@ struct cadre_pass {
 
 /* Bytes of the buffers in cadre_pass for a unit, each a multiple of 64. */
 size_t cadre_unit_saved_bytes(const struct cadre_model *, uint32_t unit, int64_t B,
+                              int64_t T);
+size_t cadre_unit_early_bytes(const struct cadre_model *, uint32_t unit, int64_t B,
                               int64_t T);
 size_t cadre_unit_douts_bytes(const struct cadre_model *, uint32_t unit, int64_t B,
                               int64_t T);

@@ -28,6 +28,17 @@ struct cadre_carver cadre_carver_of(const struct cadre_unit *unit,
     return carver;
 }
 
+struct cadre_carver cadre_carver_early(const struct cadre_unit *unit,
+                                       const struct cadre_carver *saved)
+{
+    struct cadre_carver carver = {.element = unit->element};
+    if (unit->pass && unit->pass->early)
+        carver.base = unit->pass->early;
+    else if (saved->base)
+        carver.base = saved->base + saved->used;
+    return carver;
+}
+
 struct cadre_unit cadre_unit_of(const struct cadre_model *model, uint32_t index,
                                 int64_t B, int64_t T, const struct cadre_pass *pass)
 {
@@ -85,6 +96,12 @@ size_t cadre_unit_saved_bytes(const struct cadre_model *model, uint32_t unit, in
                               int64_t T)
 {
     return buffer_bytes(model, unit, B, T, CADRE_UNIT_SAVED);
+}
+
+size_t cadre_unit_early_bytes(const struct cadre_model *model, uint32_t unit, int64_t B,
+                              int64_t T)
+{
+    return buffer_bytes(model, unit, B, T, CADRE_UNIT_EARLY);
 }
 
 size_t cadre_unit_douts_bytes(const struct cadre_model *model, uint32_t unit, int64_t B,

@@ -7,7 +7,8 @@
 
 /* The three buffers of a pass that a unit carves up. */
 enum cadre_unit_buffer {
-    CADRE_UNIT_SAVED,
+    CADRE_UNIT_SAVED, /* the early part included */
+    CADRE_UNIT_EARLY, /* of what is saved: not needed after INPUT */
     CADRE_UNIT_DOUTS,
     CADRE_UNIT_SCRATCH,
     CADRE_UNIT_BUFFERS,
@@ -40,6 +41,9 @@ struct cadre_carver {
     size_t element;
 };
 void *cadre_carve(struct cadre_carver *carver, int64_t count);
+/* A carver of the early part, when `saved` has carved the rest. */
+struct cadre_carver cadre_carver_early(const struct cadre_unit *unit,
+                                       const struct cadre_carver *saved);
 /* A carver of a buffer of the unit's pass, or one that counts. */
 struct cadre_carver cadre_carver_of(const struct cadre_unit *unit,
                                     enum cadre_unit_buffer buffer);

@@ -69,16 +69,39 @@ static uint32_t live_blocks(const struct cadre_executor_config *config)
     return n > sum ? sum : n < once ? once : n;
 }
 
-/* Bytes of one block's activations: its input, what it saves, its douts. */
-static size_t block_bytes(const struct cadre_executor_config *config, size_t *saved,
-                          size_t *douts)
+/* What is kept for one block of a micro-batch: its input, what it saves, its douts. */
+struct block_sizes {
+    size_t saved; /* in the block's piece, after its input unless that is in a half */
+    size_t block, half; /* of the pieces; half 0: none */
+};
+
+static struct block_sizes block_sizes(const struct cadre_executor_config *config)
 {
     bool split = false;
     for (int c = 0; c < config->plan->n_chunks; c++)
         split = split || config->plan->chunk[c].split;
-    *saved = config->recompute ? 0 : largest(config, cadre_unit_saved_bytes, true);
-    *douts = split ? largest(config, cadre_unit_douts_bytes, true) : 0;
-    return activation_bytes(config) + *saved + *douts;
+    size_t douts = split ? largest(config, cadre_unit_douts_bytes, true) : 0;
+    size_t early = activation_bytes(config);
+    struct block_sizes size = {0};
+    if (!config->recompute)
+        size.saved = largest(config, cadre_unit_saved_bytes, true);
+    if (split && !config->recompute) {
+        size.saved -= largest(config, cadre_unit_early_bytes, true);
+        early += largest(config, cadre_unit_early_bytes, true);
+        size.half = early > douts ? early : douts;
+        size.block = size.saved;
+    } else {
+        size.block = early + size.saved + douts;
+    }
+    return size;
+}
+
+/* Bytes of all pieces. */
+static size_t blocks_bytes(const struct cadre_executor_config *config)
+{
+    struct block_sizes size = block_sizes(config);
+    size_t n = live_blocks(config);
+    return n == 0 ? 0 : n * size.block + (n + 1) * size.half;
 }
 
 /* Bytes of one slot without its blocks; with `fill`, also deals the parts of `at` out
@@ -134,8 +157,7 @@ static size_t shared_bytes(const struct cadre_executor_config *config)
 void cadre_executor_note(const struct cadre_executor_config *config,
                          struct cadre_ledger *ledger)
 {
-    size_t saved, douts;
-    uint64_t slots = live_blocks(config) * block_bytes(config, &saved, &douts);
+    uint64_t slots = blocks_bytes(config);
     for (int c = 0; c < config->plan->n_chunks; c++)
         slots += config->plan->chunk[c].live *
                  slot_layout(config, &config->plan->chunk[c], NULL, NULL);
@@ -156,11 +178,12 @@ static cadre_status make_slots(struct cadre_executor *exec,
         return CADRE_E_RESOURCE;
     for (uint32_t s = 0; s < chunk->plan.live; s++) {
         struct cadre_slot *slot = &chunk->slot[s];
-        slot->x = cadre_calloc(3 * (size_t)units, sizeof *slot->x);
+        slot->x = cadre_calloc(4 * (size_t)units, sizeof *slot->x);
         if (!slot->x)
             return CADRE_E_RESOURCE;
         slot->saved = slot->x + units;
-        slot->douts = slot->x + 2 * (size_t)units;
+        slot->early = slot->x + 2 * (size_t)units;
+        slot->douts = slot->x + 3 * (size_t)units;
         size_t bytes = slot_layout(config, &chunk->plan, NULL, NULL);
         if (bytes == 0)
             continue;
@@ -173,40 +196,59 @@ static cadre_status make_slots(struct cadre_executor *exec,
     return CADRE_OK;
 }
 
+static cadre_status deal(struct cadre_pieces *pieces, char *memory, uint32_t n,
+                         size_t bytes)
+{
+    pieces->free = cadre_calloc(n, sizeof *pieces->free);
+    for (uint32_t i = 0; pieces->free && i < n; i++)
+        pieces->free[pieces->n_free++] = memory + i * bytes;
+    return pieces->free ? CADRE_OK : CADRE_E_RESOURCE;
+}
+
+static char *take(struct cadre_pieces *pieces)
+{
+    return pieces->free[--pieces->n_free];
+}
+
+static void give(struct cadre_pieces *pieces, char *piece)
+{
+    pieces->free[pieces->n_free++] = piece;
+}
+
 static cadre_status make_blocks(struct cadre_executor *exec)
 {
     const struct cadre_executor_config *config = &exec->config;
-    size_t saved, douts, bytes = block_bytes(config, &saved, &douts);
-    exec->n_blocks = live_blocks(config);
-    if (exec->n_blocks == 0)
+    struct block_sizes size = block_sizes(config);
+    uint32_t n = live_blocks(config);
+    exec->trades = size.half > 0;
+    if (n == 0)
         return CADRE_OK;
-    exec->block = cadre_calloc(exec->n_blocks, sizeof *exec->block);
     char *memory = cadre_ledger_alloc(config->ledger, CADRE_SPACE_DEVICE,
-                                      exec->n_blocks * bytes, "activations");
-    if (!exec->block || !memory)
+                                      blocks_bytes(config), "activations");
+    if (!memory)
         return CADRE_E_RESOURCE;
-    for (uint32_t i = 0; i < exec->n_blocks; i++)
-        exec->block[i] = memory + i * bytes;
-    exec->n_free = exec->n_blocks;
-    return CADRE_OK;
+    cadre_status rc = deal(&exec->blocks, memory, n, size.block);
+    if (rc == CADRE_OK && exec->trades)
+        rc = deal(&exec->halves, memory + n * size.block, n + 1, size.half);
+    return rc;
 }
 
 bool cadre_executor_lend(struct cadre_executor *exec,
                          const struct cadre_chunk_state *chunk, struct cadre_slot *slot)
 {
     const struct cadre_executor_config *config = &exec->config;
-    size_t saved, douts;
-    block_bytes(config, &saved, &douts);
-    if (blocks_of(config, &chunk->plan) > exec->n_free)
+    size_t saved = block_sizes(config).saved;
+    if (blocks_of(config, &chunk->plan) > exec->blocks.n_free)
         return false;
     for (uint32_t u = chunk->plan.begin; u < chunk->plan.end; u++) {
         uint32_t i = u - chunk->plan.begin;
         if (!is_block(config, u))
             continue;
-        char *at = exec->block[--exec->n_free];
-        slot->x[i] = at;
-        slot->saved[i] = at + exec->act_bytes;
-        slot->douts[i] = douts ? at + exec->act_bytes + saved : NULL;
+        char *block = take(&exec->blocks);
+        slot->x[i] = exec->trades ? take(&exec->halves) : block;
+        slot->early[i] = exec->trades ? slot->x[i] + exec->act_bytes : NULL;
+        slot->saved[i] = exec->trades ? block : block + exec->act_bytes;
+        slot->douts[i] = exec->trades ? NULL : slot->saved[i] + saved;
     }
     return true;
 }
@@ -215,9 +257,36 @@ void cadre_executor_return(struct cadre_executor *exec,
                            const struct cadre_chunk_state *chunk,
                            struct cadre_slot *slot)
 {
-    for (uint32_t u = chunk->plan.begin; u < chunk->plan.end; u++)
-        if (is_block(&exec->config, u))
-            exec->block[exec->n_free++] = slot->x[u - chunk->plan.begin];
+    for (uint32_t u = chunk->plan.begin; u < chunk->plan.end; u++) {
+        uint32_t i = u - chunk->plan.begin;
+        if (!is_block(&exec->config, u))
+            continue;
+        give(&exec->blocks, exec->trades ? slot->saved[i] : slot->x[i]);
+        if (exec->trades)
+            give(&exec->halves, slot->douts[i] ? slot->douts[i] : slot->x[i]);
+    }
+}
+
+static bool trades(const struct cadre_executor *exec,
+                   const struct cadre_chunk_state *chunk, uint32_t unit)
+{
+    return exec->trades && chunk->plan.split && is_block(&exec->config, unit);
+}
+
+void cadre_executor_take_douts(struct cadre_executor *exec,
+                               const struct cadre_chunk_state *chunk,
+                               struct cadre_slot *slot, uint32_t unit)
+{
+    if (trades(exec, chunk, unit))
+        slot->douts[unit - chunk->plan.begin] = take(&exec->halves);
+}
+
+void cadre_executor_drop_early(struct cadre_executor *exec,
+                               const struct cadre_chunk_state *chunk,
+                               struct cadre_slot *slot, uint32_t unit)
+{
+    if (trades(exec, chunk, unit))
+        give(&exec->halves, slot->x[unit - chunk->plan.begin]);
 }
 
 static cadre_status make_shared(struct cadre_executor *exec)
@@ -287,7 +356,8 @@ void cadre_executor_destroy(struct cadre_executor *exec)
         free(exec->chunk[c].slot);
     cadre_leaves_fini(&exec->leaves);
     free(exec->chunk);
-    free(exec->block);
+    free(exec->blocks.free);
+    free(exec->halves.free);
     free(exec->loss_host);
     free(exec->host_tokens);
     free(exec->cuts);

@@ -16,7 +16,14 @@ struct cadre_slot {
         *x; /* per unit of the chunk: its input (N, C), NULL for the embedding; those of
                  blocks are lent while the slot is busy, like the next two */
     char **saved; /* per unit; recomputed blocks share exec->resaved */
+    char **early; /* per unit; NULL: in saved */
     char **douts; /* per unit; shared unless backward is split */
+};
+
+/* Pieces of memory that slots lend; `free` are those that no slot has. */
+struct cadre_pieces {
+    char **free;
+    uint32_t n_free;
 };
 
 struct cadre_chunk_state {
@@ -29,8 +36,9 @@ struct cadre_executor {
     struct cadre_executor_config config;
     int n_chunks;
     struct cadre_chunk_state *chunk;
-    char **block; /* activations of one block each, those that no slot has */
-    uint32_t n_blocks, n_free;
+    struct cadre_pieces blocks; /* what one block of a micro-batch keeps */
+    struct cadre_pieces halves; /* where `trades`: see take_douts */
+    bool trades;
     struct cadre_leaves leaves;
     char *resaved; /* saved buffer of a recomputed block */
     char *douts; /* douts buffer when backward is not split */
@@ -56,6 +64,17 @@ bool cadre_executor_lend(struct cadre_executor *exec,
 void cadre_executor_return(struct cadre_executor *exec,
                            const struct cadre_chunk_state *chunk,
                            struct cadre_slot *slot);
+
+/* Where backward is split, half of what a block keeps is for INPUT alone (its input and
+ * the early part), and INPUT makes about as much for WEIGHT (douts). So they take turns:
+ * before INPUT of a block the slot gets a half for its douts, after it the other goes
+ * back, and one more half than blocks is enough. Recomputed blocks keep their input. */
+void cadre_executor_take_douts(struct cadre_executor *exec,
+                               const struct cadre_chunk_state *chunk,
+                               struct cadre_slot *slot, uint32_t unit);
+void cadre_executor_drop_early(struct cadre_executor *exec,
+                               const struct cadre_chunk_state *chunk,
+                               struct cadre_slot *slot, uint32_t unit);
 
 /* Raise a block event for exec->unit on the chain. */
 cadre_status cadre_executor_raise(struct cadre_executor *exec, uint32_t kind,

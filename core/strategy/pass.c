@@ -225,6 +225,7 @@ void cadre_executor_set_pass(struct cadre_executor *exec,
         .loss_seed = 1.0 / (double)config->step_targets,
         .loss_rows = exec->loss_rows,
         .saved = recomputed(exec, unit) ? exec->resaved : slot->saved[i],
+        .early = recomputed(exec, unit) ? NULL : slot->early[i],
         .douts = chunk->plan.split ? slot->douts[i] : exec->douts,
         .scratch = exec->scratch,
         .hook_arg = exec,
@@ -355,12 +356,16 @@ static cadre_status backward_unit(struct cadre_executor *exec,
     const void *dy = unit + 1 == model->n_units ? NULL : exec->g;
     void *dx = unit == 0 ? NULL : exec->g;
     cadre_status rc;
+    if (a->what & CADRE_PASS_INPUT)
+        cadre_executor_take_douts(exec, chunk, slot, unit);
     cadre_executor_set_pass(exec, chunk, slot, unit);
     CADRE_TRY(cadre_executor_raise(exec, CADRE_BEFORE_BACKWARD, a->chunk, next, flags));
     CADRE_TRY(recompute_unit(exec, a, slot, unit));
-    if (a->what & CADRE_PASS_INPUT)
+    if (a->what & CADRE_PASS_INPUT) {
         CADRE_TRY(
             cadre_unit_backward_input(model, unit, &exec->pass, slot->x[i], dy, dx));
+        cadre_executor_drop_early(exec, chunk, slot, unit);
+    }
     if (a->what & CADRE_PASS_WEIGHT)
         CADRE_TRY(cadre_unit_backward_weight(model, unit, &exec->pass, slot->x[i]));
     CADRE_TRY(cadre_executor_raise(exec, CADRE_AFTER_BACKWARD, a->chunk, next, flags));

@@ -151,7 +151,10 @@ START_TEST(sizes_are_aligned_and_grow)
         size_t saved = cadre_unit_saved_bytes(model, u, 3, 7);
         size_t douts = cadre_unit_douts_bytes(model, u, 3, 7);
         size_t scratch = cadre_unit_scratch_bytes(model, u, 3, 7);
-        ck_assert_uint_eq((saved | douts | scratch) % 64, 0);
+        size_t early = cadre_unit_early_bytes(model, u, 3, 7);
+        ck_assert_uint_eq((saved | early | douts | scratch) % 64, 0);
+        ck_assert_int_eq(early > 0, u > 0 && u + 1 < model->n_units);
+        ck_assert(early == 0 || early < saved);
         ck_assert_uint_gt(scratch, 0);
         ck_assert(u == 0 || cadre_unit_saved_bytes(model, u, 6, 7) > saved);
     }

@@ -71,7 +71,7 @@ static const struct cadre_strategy_ops chunked = {.plan = plan_chunks};
 
 START_TEST(slots_are_counted_and_apart)
 {
-    uint64_t before = 0;
+    uint64_t before[4] = {0};
     rank_fixture_plug(&f, "pipe", CADRE_ROLE_OBSERVER, 1, &chunked);
     for (live = 1; live < 4; live++) {
         live_flags = _i ? CADRE_LIVE_SPLIT : 0;
@@ -83,16 +83,18 @@ START_TEST(slots_are_counted_and_apart)
             for (int c = 0; c < 2; c++)
                 ck_assert(cadre_executor_lend(exec, &exec->chunk[c],
                                               &exec->chunk[c].slot[s]));
-        ck_assert_uint_eq(exec->n_free, 0);
-        if (live > 1)
-            ck_assert_uint_eq(bytes, before * live / (live - 1));
-        before = bytes;
+        ck_assert_uint_eq(exec->blocks.n_free, 0);
+        before[live] = bytes;
+        if (live > 1 && !_i)
+            ck_assert_uint_eq(bytes, live * before[1]);
+        if (live == 3)
+            ck_assert_uint_eq(bytes - before[2], before[2] - before[1]);
         for (uint32_t s = 0; s < live; s++) {
             const struct cadre_slot *first = &exec->chunk[0].slot[s];
             const struct cadre_slot *last = &exec->chunk[1].slot[s];
             ck_assert(first->tokens && !first->targets && !first->x[0] && first->x[1]);
             ck_assert(!last->tokens && last->targets && last->x[0]);
-            ck_assert_int_eq(last->douts[0] != NULL, _i);
+            ck_assert_int_eq(last->early[0] != NULL, _i);
             ck_assert_ptr_ne(first->x[1], last->x[0]);
             if (s)
                 ck_assert(first->tokens != exec->chunk[0].slot[s - 1].tokens &&
@@ -100,6 +102,35 @@ START_TEST(slots_are_counted_and_apart)
         }
         rank_fixture_stop(&f);
     }
+}
+END_TEST
+
+/* What the parts of a split backward leave each other takes turns with what INPUT alone
+ * needs: less than half a micro-batch more in all, whatever the number of slots. */
+START_TEST(a_split_backward_keeps_little_more)
+{
+    uint64_t bytes[2];
+    live = 4;
+    rank_fixture_plug(&f, "pipe", CADRE_ROLE_OBSERVER, 1, &chunked);
+    for (int split = 0; split < 2; split++) {
+        live_flags = split ? CADRE_LIVE_SPLIT : 0;
+        rank_fixture_start(&f);
+        bytes[split] = bytes_of(&f.rank.ledger, "activations");
+        struct cadre_executor *exec = f.rank.exec;
+        struct cadre_chunk_state *chunk = &exec->chunk[0];
+        struct cadre_slot *slot = &chunk->slot[0];
+        ck_assert(cadre_executor_lend(exec, chunk, slot));
+        char *input = slot->x[1];
+        cadre_executor_take_douts(exec, chunk, slot, 1);
+        ck_assert(slot->douts[1] != input || !split);
+        cadre_executor_drop_early(exec, chunk, slot, 1);
+        ck_assert_uint_eq(exec->halves.n_free, split ? 8 : 0);
+        cadre_executor_return(exec, chunk, slot);
+        ck_assert_uint_eq(exec->halves.n_free, split ? 9 : 0);
+        ck_assert_uint_eq(exec->blocks.n_free, 8);
+        rank_fixture_stop(&f);
+    }
+    ck_assert_uint_lt(bytes[1], bytes[0] + bytes[0] / live / 2);
 }
 END_TEST
 
@@ -149,6 +180,7 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, planned_is_taken, 0, 8);
     tcase_add_test(tc, recompute_keeps_less);
     tcase_add_loop_test(tc, slots_are_counted_and_apart, 0, 2);
+    tcase_add_test(tc, a_split_backward_keeps_little_more);
     tcase_add_test(tc, chunks_share_what_their_blocks_keep);
     tcase_add_test(tc, too_large_a_batch_is_refused_in_words);
     suite_add_tcase(s, tc);
