@@ -16,22 +16,28 @@ child() {
     done
 }
 
-killed() { # NAME RANK SIGNAL RANKS
-    local name=$1 begin
-    start text "$name" train.steps=1000000 "strategy.stack=ddp:$4" comm.ranks=processes
+killed() { # NAME RANK SIGNAL STACK [s.k=v]...
+    local name=$1 rank=$2 signal=$3 stack=$4 begin
+    shift 4
+    start text "$name" train.steps=1000000 "strategy.stack=$stack" comm.ranks=processes \
+        "$@"
     wait_steps "$name" 2
     begin=$SECONDS
-    kill "-$3" "$(child "$2")"
+    kill "-$signal" "$(child "$rank")"
     ends "$name" 1 10
-    says "$name" "rank $2"
+    says "$name" "rank $rank"
     no_orphan "$name"
     echo "$name: ended after $((SECONDS - begin)) s: $(tail -n 1 "$tmp/$name.log")"
 }
-killed last 1 KILL 2
-killed first 0 KILL 2
+killed last 1 KILL ddp:2
+killed first 0 KILL ddp:2
+killed stage 1 KILL pipeline:2 pipeline.schedule=zb-h1
 if [ "$slow" = 1 ]; then
-    killed middle 2 KILL 4
-    killed crashed 1 SEGV 4
+    killed middle 2 KILL ddp:4
+    killed crashed 1 SEGV ddp:4
+    killed shard 1 KILL zero:2 zero.stage=3
+    killed slice 0 KILL tensor:2
+    killed stacked 3 KILL "pipeline:2, zero:2" pipeline.schedule=interleaved zero.stage=2
 fi
 
 # The launcher dies: its ranks go with it.

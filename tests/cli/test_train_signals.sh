@@ -21,6 +21,7 @@ stopped() { # SIGNAL NAME [s.k=v]...
 }
 stopped INT single
 stopped TERM threads strategy.stack=ddp:2
+stopped INT stages "strategy.stack=pipeline:2, tensor:2" pipeline.schedule=interleaved
 stopped USR1 processes strategy.stack=ddp:3 comm.ranks=processes train.global_batch=12
 
 # Asked before the last step, which is made: nothing is left to stop, nor to go on with.
@@ -41,6 +42,8 @@ if [ "$slow" = 1 ]; then
         stopped "$signal" "s-$signal"
         stopped "$signal" "t-$signal" strategy.stack=ddp:4
         stopped "$signal" "p-$signal" strategy.stack=ddp:4 comm.ranks=processes
+        stopped "$signal" "x-$signal" "strategy.stack=pipeline:2, zero:2" zero.stage=3 \
+            comm.ranks=processes
     done
 fi
 
