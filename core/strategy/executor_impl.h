@@ -66,9 +66,10 @@ void cadre_executor_return(struct cadre_executor *exec,
                            struct cadre_slot *slot);
 
 /* Where backward is split, half of what a block keeps is for INPUT alone (its input and
- * the early part), and INPUT makes about as much for WEIGHT (douts). So they take turns:
- * before INPUT of a block the slot gets a half for its douts, after it the other goes
- * back, and one more half than blocks is enough. Recomputed blocks keep their input. */
+ * the early part), and INPUT makes about as much for WEIGHT (douts). So they take
+ * turns: before INPUT of a block the slot gets a half for its douts, after it the other
+ * goes back, and one more half than blocks is enough. Recomputed blocks keep their
+ * input. */
 void cadre_executor_take_douts(struct cadre_executor *exec,
                                const struct cadre_chunk_state *chunk,
                                struct cadre_slot *slot, uint32_t unit);
