@@ -51,6 +51,15 @@ static cadre_status ended(const struct job *job, const struct cadre_child_end *e
                       name, end->status, job->folder);
 }
 
+/* device.threads, 0: as the run says. Perturbations are not timed and take all cores,
+ * which changes no bit. */
+static int threads_of(const struct comparing *x, const struct job *job)
+{
+    int share = x->c.cores / job->run->ranks;
+    return job->perturbation && share > job->run->threads ? share
+                                                          : x->arrangement.threads;
+}
+
 static cadre_status run_child(const struct comparing *x, const struct job *job,
                               struct cadre_error *err)
 {
@@ -76,8 +85,8 @@ static cadre_status run_child(const struct comparing *x, const struct job *job,
     snprintf(name, sizeof name, "run.name=%s", cadre_path_basename(job->folder));
     argv[n++] = "--set";
     argv[n++] = name;
-    if (x->arrangement.threads) {
-        snprintf(threads, sizeof threads, "device.threads=%d", x->arrangement.threads);
+    if (threads_of(x, job)) {
+        snprintf(threads, sizeof threads, "device.threads=%d", threads_of(x, job));
         argv[n++] = "--set";
         argv[n++] = threads;
     }
