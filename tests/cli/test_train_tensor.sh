@@ -86,12 +86,37 @@ bytes_of_layer() {
 }
 n=2048
 plain=$((2 * (8 * 4 * n * 4 + 12 * 8)))
-more=$((2 * (8 * 2 * n / 2 * 4 + 4 * 32 * 4)))
+more=$((2 * (8 * 2 * 4 * n / 2 + 4 * 32 * 4)))
 found=$(bytes_of_layer no)
 [ "$found" -eq "$plain" ] || fail "a layer sends $found bytes a step, expected $plain"
 found=$(bytes_of_layer yes)
 [ "$found" -eq $((plain + more)) ] ||
     fail "with cut rows a layer sends $found bytes a step, expected $plain + $more"
+
+# Collectives, as the waits for them in the trace of a step: 4 L + 4 a micro-batch; with cut rows
+# 10 L + 7, and the sums of the norms' gradients are waited for once.
+for cut in no yes; do
+    train text "trace-$cut" 0 strategy.stack=tensor:2 "tensor.sequence_parallel=$cut" \
+        train.steps=4 log.trace=yes
+done
+joins() {
+    python3 - "$tmp/trace-$1/trace.json" <<'EOF'
+import json, sys
+events = json.load(open(sys.argv[1]))["traceEvents"]
+count = lambda name: sum(e.get("ph") == "X" and e["name"] == name for e in events)
+print(count("wait tp"), count("forward"), count("step"))
+EOF
+}
+if command -v python3 >/dev/null; then
+    read -r waits passes steps < <(joins no)
+    [ "$passes" -gt 0 ] || fail "no passes in the trace"
+    [ "$waits" -eq $((12 * passes)) ] || fail "$waits waits in $passes passes, expected 12 each"
+    read -r waits passes steps < <(joins yes)
+    [ "$waits" -eq $((27 * passes + steps)) ] ||
+        fail "with cut rows $waits waits in $passes passes, expected 27 each and $steps"
+else
+    echo "SKIP: no python3 to read the trace"
+fi
 
 # What is kept of a micro-batch is a quarter on each of four ranks where rows are cut; tokens and
 # three values a token for the loss are whole.
