@@ -44,6 +44,15 @@ struct cadre_comm_stats {
     double waited_s; /* the caller blocked in wait: exposed communication */
 };
 
+/* An operation that is done: seconds of CLOCK_MONOTONIC when it was posted and when it
+ * ended. Texts as long-lived as the operation's label. */
+struct cadre_comm_done {
+    const char *kind; /* "all_reduce", "send", ... */
+    cadre_comm_label label; /* "" for none */
+    double posted_s, ended_s;
+};
+typedef void (*cadre_comm_observer)(void *arg, const struct cadre_comm_done *done);
+
 /* All post functions: [any thread of the rank, one at a time per communicator].
  * `done` may be NULL. An `after` may be an event of any communicator of the rank's
  * world. Errors: CADRE_E_ABORTED after a failure, CADRE_E_RESOURCE; CADRE_E_INVALID
@@ -101,6 +110,7 @@ struct cadre_comm_ops {
     void (*stats)(const struct cadre_comm *, struct cadre_comm_stats *out);
     void (*set_step)(struct cadre_comm *, uint64_t step);
     cadre_status (*failure)(const struct cadre_comm *, struct cadre_error *err);
+    void (*observe)(struct cadre_comm *, cadre_comm_observer tell, void *arg);
     /* Waits for no other rank: what is still pending here is aborted, and a collective
      * already begun with others ends the world's run. Destroy splits before parents.
      * NULL is not allowed. */
@@ -114,6 +124,11 @@ struct cadre_comm {
 
 /* Tell the world which optimizer step the rank is in, for messages. [any thread] */
 void cadre_comm_set_step(struct cadre_comm *comm, uint64_t step);
+
+/* Have `tell` called for every operation of the rank's communicators that is done from
+ * now on, before its event has happened; on threads of theirs, one call at a time. It
+ * must not block. NULL ends it: no call is made or still running on return. */
+void cadre_comm_observe(struct cadre_comm *comm, cadre_comm_observer tell, void *arg);
 
 /* The first failure of the world as text, the same on all ranks: CADRE_E_COMM, or
  * CADRE_E_ABORTED where `abort` was called; CADRE_OK and untouched err while there is

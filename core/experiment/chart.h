@@ -43,8 +43,7 @@ struct cadre_chart_box {
     char title[96];
 };
 
-/* Boxes on rows over time; what is empty is idle. kinds (n_kinds): the styles' names.
- */
+/* Boxes on rows over time; what is empty is idle. kinds (n_kinds): names of styles. */
 void cadre_chart_gantt(struct cadre_text *out, const char *title,
                        const char *const *rows, size_t n_rows,
                        const struct cadre_chart_box *boxes, size_t n,

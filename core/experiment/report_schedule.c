@@ -39,11 +39,12 @@ static void put_table(struct cadre_text *out, const struct cadre_comparison *c)
 {
     cadre_text_printf(
         out,
-        "<h2>Schedules</h2>\n<p class=\"soft\">Bubble: idle time over the span from the "
-        "first pass of a step to the last, mean of the ranks. Replayed: the same order "
-        "of passes with the median time of each kind and chunk, where data travels in "
-        "no time. Drawn is the fastest step after warm-up, numbered by micro-batch; "
-        "later chunks of a rank are paler, and what is empty is bubble.</p>\n"
+        "<h2>Schedules</h2>\n<p class=\"soft\">Bubble: idle time over the span from "
+        "the first pass of a step to the last, mean of the ranks. Replayed: the same "
+        "order of passes with the median time of each kind and chunk, where data "
+        "travels in no time. Drawn is the fastest step after warm-up, numbered by "
+        "micro-batch; later chunks of a rank are paler, and what is empty is "
+        "bubble.</p>\n"
         "<div class=\"wide\"><table>\n<thead><tr><th class=\"l\">run</th>"
         "<th class=\"l\">strategy</th><th>stages</th><th>bubble measured</th>"
         "<th>replayed</th><th class=\"l\">fair</th></tr></thead>\n<tbody>\n");

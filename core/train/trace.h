@@ -2,7 +2,8 @@
 /* trace.json: what every rank did and when, for Perfetto or chrome://tracing (Trace
  * Event Format). One process is the run, one row a rank. A few steps after warm-up are
  * kept (log.trace_steps), in memory until the run ends, with the evaluations and
- * checkpoints that fall among them.
+ * checkpoints that fall among them. Operations of the communicators stand beside the
+ * row, each from when it was posted to when it was done.
  *
  *     struct cadre_trace trace;
  *     cadre_trace_init(&trace, rank, spec, first_step);
@@ -13,6 +14,8 @@
 #ifndef CADRE_TRAIN_TRACE_H
 #define CADRE_TRAIN_TRACE_H
 
+#include <pthread.h>
+
 #include "core/base/memory.h"
 #include "core/train/spec.h"
 
@@ -22,9 +25,15 @@ struct cadre_trace {
     bool on;
     int64_t first, last; /* steps that are kept */
     struct cadre_text text; /* events so far, ",\n" between them */
+    pthread_mutex_t lock; /* what follows, which threads of communicators write */
+    struct cadre_comm_done *done; /* operations of this step; NULL: not observed */
+    size_t n_done;
+    uint64_t n_lost; /* that found no room */
+    uint64_t n_written; /* operations in the text */
 };
 
-/* Does nothing more than switch off where log.trace = no. first_step: done before. */
+/* Does nothing more than switch off where log.trace = no. first_step: done before. The
+ * trace must not move until fini, which comes before the rank's. */
 void cadre_trace_init(struct cadre_trace *trace, struct cadre_rank *rank,
                       const struct cadre_spec *spec, int64_t first_step);
 void cadre_trace_fini(struct cadre_trace *trace);

@@ -63,6 +63,19 @@ for rank in range(ranks):
         if a + length > b + 0.002:  # the file's digits
             fail("passes overlap on rank", rank, "at", a, b)
 
+# operations of communicators: each begins and ends once, the later after the sooner
+ends = collections.defaultdict(dict)
+for e in events:
+    if e.get("cat") == "comm":
+        if e["ph"] in ends[e["id"]]:
+            fail("twice:", e)
+        ends[e["id"]][e["ph"]] = e["ts"]
+if (len(ends) > 0) != (ranks > 1) or any(x["b"] > x["e"] for x in ends.values()):
+    fail("operations:", len(ends))
+sends = [e for e in events if e["name"].startswith("send edge") and e["ph"] == "b"]
+if stages > 1 and len(sends) < 2 * 3 * microbatches * steps:
+    fail("only", len(sends), "activations and gradients sent")
+
 # the span and bubble of each traced step, once more from the passes alone; waits for
 # others between passes would make the bubble less
 for step in range(warmup + 1, warmup + steps + 1):

@@ -182,6 +182,22 @@ cadre_status case_refusals(void *arg, int rank, struct cadre_local_segment *segm
     return comm_with_world(run_refusals, arg, rank, segment);
 }
 
+/* What an observer heard. */
+struct told {
+    int n, named;
+    bool good;
+};
+
+static void tell(void *arg, const struct cadre_comm_done *done)
+{
+    struct told *told = arg;
+    bool named = strcmp(done->kind, "send") == 0 && strcmp(done->label, "edge") == 0;
+    bool good = done->posted_s > 0 && done->ended_s >= done->posted_s;
+    told->good = (told->n == 0 || told->good) && good;
+    told->named += named;
+    told->n++;
+}
+
 static cadre_status run_counts(struct world *w, const char *arg)
 {
     const struct cadre_comm_ops *ops = w->comm->ops;
@@ -190,7 +206,9 @@ static cadre_status run_counts(struct world *w, const char *arg)
     struct cadre_comm_stats stats;
     cadre_event e, got;
     int next = (w->rank + 1) % 3, before = (w->rank + 2) % 3;
+    struct told told = {0};
     CHECK(w, w->size == 3);
+    cadre_comm_observe(w->comm, tell, &told);
     CHECK(w,
           ops->all_reduce(w->comm, NULL, x, y, 60, CADRE_F32, CADRE_SUM, 0, &e) == 0);
     CHECK(w, ops->reduce_scatter(w->comm, NULL, x, y, offsets, CADRE_F32, CADRE_SUM, 0,
@@ -198,11 +216,15 @@ static cadre_status run_counts(struct world *w, const char *arg)
     CHECK(w, ops->broadcast(w->comm, NULL, x, 60, CADRE_F32, 1, 0, &e) == 0);
     CHECK(w, ops->barrier(w->comm, NULL, 0, &e) == 0);
     CHECK(w, ops->wait(w->comm, e) == 0);
-    CHECK(w, ops->send(w->comm, NULL, x, 5, CADRE_F32, next, 0, &e) == 0);
+    CHECK(w, ops->send(w->comm, "edge", x, 5, CADRE_F32, next, 0, &e) == 0);
     CHECK(w, ops->recv(w->comm, NULL, y, 5, CADRE_F32, before, 0, &got) == 0);
     CHECK(w, ops->wait(w->comm, e) == 0 && ops->wait(w->comm, got) == 0);
     ops->stats(w->comm, &stats);
     CHECK(w, stats.operations == 6);
+    cadre_comm_observe(w->comm, NULL, NULL);
+    CHECK(w, told.n == 6 && told.named == 1 && told.good);
+    CHECK(w, ops->barrier(w->comm, NULL, 0, &e) == 0 && ops->wait(w->comm, e) == 0);
+    CHECK(w, told.n == 6); /* nobody is told any more */
     CHECK(w, stats.bytes == 2 * (240 * 2 / 3) + 160 * 2 / 3 + 240 + 20);
     CHECK(w, stats.busy_s > 0 && stats.waited_s > 0);
     return CADRE_OK;

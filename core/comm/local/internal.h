@@ -26,6 +26,7 @@ struct local_op {
     int root; /* broadcast: root; send, recv: peer */
     cadre_event after;
     uint64_t sequence;
+    uint64_t posted_ns;
     struct local_split *split; /* of a split alone */
 };
 
@@ -64,6 +65,9 @@ struct local_rank {
     struct local_note note;
     _Atomic(struct local_queue *) queues[LOCAL_MAX_QUEUES];
     uint64_t queue_count;
+    pthread_mutex_t watched; /* the observer, and while it is told */
+    cadre_comm_observer tell; /* NULL: nobody */
+    void *tell_arg;
 };
 
 struct local_peer {

@@ -287,6 +287,7 @@ static void rank_destroy(struct local_rank *me)
     for (uint64_t i = 0; i < me->queue_count; i++)
         cadre_local_queue_destroy(atomic_load(&me->queues[i]));
     pthread_mutex_destroy(&me->lock);
+    pthread_mutex_destroy(&me->watched);
     free(me);
 }
 
@@ -373,6 +374,15 @@ static cadre_status local_split(struct cadre_comm *comm, int color, int key,
     return CADRE_OK;
 }
 
+static void local_observe(struct cadre_comm *comm, cadre_comm_observer tell, void *arg)
+{
+    struct local_rank *me = ((struct local_comm *)comm)->me;
+    pthread_mutex_lock(&me->watched);
+    me->tell = tell;
+    me->tell_arg = arg;
+    pthread_mutex_unlock(&me->watched);
+}
+
 static const struct cadre_comm_ops local_ops = {
     .all_reduce = local_all_reduce,
     .reduce_scatter = local_reduce_scatter,
@@ -388,6 +398,7 @@ static const struct cadre_comm_ops local_ops = {
     .stats = local_stats,
     .set_step = local_set_step,
     .failure = local_failure,
+    .observe = local_observe,
     .destroy = local_destroy,
 };
 
@@ -406,6 +417,7 @@ cadre_status cadre_local_open(struct cadre_local_segment *segment, int rank,
     if (!me)
         return cadre_fail(err, CADRE_E_RESOURCE, "rank %d: no memory", rank);
     pthread_mutex_init(&me->lock, NULL);
+    pthread_mutex_init(&me->watched, NULL);
     me->segment = segment;
     me->shared = &s->ranks[rank];
     me->rank = rank;

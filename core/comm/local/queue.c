@@ -69,6 +69,23 @@ static cadre_status run_head(struct local_queue *q)
         op->label ? op->label : "");
 }
 
+/* Tell the observer, if there is one, before any waiter hears of it. */
+static void tell_done(struct local_queue *q, const struct local_op *op)
+{
+    struct local_rank *me = q->comm->me;
+    pthread_mutex_lock(&me->watched);
+    if (me->tell) {
+        struct cadre_comm_done done = {
+            .kind = cadre_local_kind_name(op->kind),
+            .label = op->label ? op->label : "",
+            .posted_s = 1e-9 * (double)op->posted_ns,
+            .ended_s = 1e-9 * (double)cadre_local_now_ns(),
+        };
+        me->tell(me->tell_arg, &done);
+    }
+    pthread_mutex_unlock(&me->watched);
+}
+
 static void *queue_main(void *arg)
 {
     struct local_queue *q = arg;
@@ -81,6 +98,8 @@ static void *queue_main(void *arg)
             break;
         pthread_mutex_unlock(&q->lock);
         cadre_status rc = run_head(q);
+        if (rc == CADRE_OK)
+            tell_done(q, q->head);
         pthread_mutex_lock(&q->lock);
         struct local_op *op = q->head;
         q->head = op->next;
@@ -131,6 +150,7 @@ cadre_status cadre_local_queue_post(struct local_queue *q, struct local_op *op,
         return rc;
     }
     op->sequence = ++q->posted;
+    op->posted_ns = cadre_local_now_ns();
     op->next = NULL;
     if (q->head)
         q->tail->next = op;
