@@ -71,3 +71,17 @@ for ranks in threads processes; do
     says "lost-$ranks" "checkpoints"
     "$cadre" inspect "$tmp/kept-$ranks" >/dev/null
 done
+
+# A disk that fills up in the background.
+if [ "$(id -u)" -eq 0 ] && mkdir "$tmp/small" && mount -t tmpfs -o size=700k none "$tmp/small"; then
+    trap 'umount "$tmp/small"; clean_up' EXIT
+    # the first checkpoint fits, a second one beside it does not
+    train text small/run 1 train.steps=1000000 checkpoint.every=2 checkpoint.keep=0 \
+        checkpoint.async=yes strategy.stack=ddp:2
+    says small/run "[Nn]o space|full"
+    left=$(ls -A "$tmp/small/run/checkpoints")
+    [ "$left" = step-00000002 ] || fail "the checkpoints of a full disk are: $left"
+    "$cadre" inspect "$(last small/run)" >/dev/null || fail "the one before is not whole"
+else
+    echo "SKIP: no small file system (needs root and tmpfs)"
+fi
