@@ -93,13 +93,13 @@ static cadre_status bind(struct cadre_self *self)
  * other bits from four ranks on. */
 static cadre_status reduce_in_turn(struct cadre_self *self, struct cadre_buf *grad)
 {
-    uint64_t offsets[MAX_RANKS + 1];
+    uint64_t offsets[MAX_RANKS + 1] = {0};
     int32_t ranks = self->mesh->size(self->axis);
     struct cadre_buf all = *grad;
     cadre_event done;
-    for (int32_t r = 0; r <= ranks; r++)
+    for (int32_t r = 1; r <= ranks; r++)
         offsets[r] = (uint64_t)r * grad->count;
-    all.count = offsets[ranks];
+    all.count = (uint64_t)ranks * grad->count;
     all.data = malloc(all.count * cadre_dtype_size(grad->dtype));
     if (!all.data)
         return cadre_refuse(self->host, CADRE_E_RESOURCE, "no memory for gradients");
