@@ -122,16 +122,18 @@ START_TEST(tied_entries_are_cut_alike_on_two_stages)
 {
     struct range embed[4], head[4];
     f.stage = 3;
-    for (uint32_t u = 2; u < UNITS; u++)
+    f.owner = _i;
+    f.entry[_i].count = f.entry[TIED].count;
+    for (uint32_t u = 3; u < UNITS; u++)
         f.absent[u] = true;
     start();
-    memcpy(embed, f.entry[0].range, sizeof embed);
+    memcpy(embed, f.entry[_i].range, sizeof embed);
     memcpy(head, f.entry[TIED].range, sizeof head);
     end();
     for (uint32_t u = 0; u < UNITS; u++)
         f.absent[u] = u < 4;
     start();
-    ck_assert_mem_eq(embed, f.entry[0].range, sizeof embed);
+    ck_assert_mem_eq(embed, f.entry[_i].range, sizeof embed);
     ck_assert_mem_eq(head, f.entry[TIED].range, sizeof head);
     ck_assert_uint_eq(head[CADRE_KIND_GRAD].begin, embed[CADRE_KIND_OPT].begin);
     ck_assert_uint_eq(head[CADRE_KIND_GRAD].count, embed[CADRE_KIND_OPT].count);
@@ -206,7 +208,8 @@ START_TEST(gradients_are_summed_and_values_arrive)
         run_step();
         for (int i = 0; i < ENTRIES; i++) {
             const struct entry *entry = &f.entry[i];
-            const struct range *own = &f.entry[i == TIED ? 0 : i].range[CADRE_KIND_OPT];
+            const struct range *own =
+                &f.entry[i == TIED ? f.owner : (uint32_t)i].range[CADRE_KIND_OPT];
             const float *sum =
                 f.stage == 1 ? entry->grad + own->begin : entry->shard[CADRE_KIND_GRAD];
             for (uint64_t k = 0; k < own->count; k++)
@@ -323,7 +326,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, describes_itself);
     tcase_add_loop_test(tc, claims_by_stage, 0, 3);
     tcase_add_loop_test(tc, the_cut_is_whole_and_even, 0, 8);
-    tcase_add_test(tc, tied_entries_are_cut_alike_on_two_stages);
+    tcase_add_loop_test(tc, tied_entries_are_cut_alike_on_two_stages, 0, 8);
     tcase_add_loop_test(tc, states_go_where_they_are_told, 0, 2);
     tcase_add_test(tc, what_saves_nothing_is_refused);
     tcase_add_test(tc, a_missing_service_is_refused);

@@ -85,7 +85,7 @@ static void carry_out(struct post *post)
         post->out[i] = post->in[off[f.me] + i] * (float)f.ranks;
     for (int r = 0; post->gather && r < f.ranks; r++)
         for (uint64_t i = off[r]; i < off[r + 1]; i++)
-            post->out[i] = r == f.me ? post->in[i - off[r]] : (float)r;
+            post->out[i] = r == f.me ? post->in[i - off[r]] : (float)(r + 1);
     post->done = true;
 }
 
@@ -120,7 +120,7 @@ static cadre_status model_param(struct cadre_ctx *ctx, cadre_param_id id,
         .dtype = CADRE_F32,
         .grad_dtype = CADRE_F32,
         .unit = f.entry[id].unit,
-        .tied_to = id == TIED ? 0 : -1,
+        .tied_to = id == TIED ? (int32_t)f.owner : -1,
         .present = !f.absent[f.entry[id].unit],
     };
     return CADRE_OK;
@@ -384,7 +384,7 @@ static void lay_out(void)
         uint64_t count =
             entry->data ? entry->count : entry->range[CADRE_KIND_PARAM].count;
         for (uint64_t k = 0; i != TIED && k < count; k++)
-            mine[k] = (float)f.me;
+            mine[k] = (float)(f.me + 1);
     }
 }
 
@@ -449,14 +449,15 @@ static cadre_status raise(struct cadre_self *self, uint32_t kind, uint32_t unit,
 /* Each element is what the rank that owns it says. */
 static void check_values(const struct entry *entry)
 {
-    const struct entry *owner = entry == &f.entry[TIED] ? &f.entry[0] : entry;
+    const struct entry *owner = entry == &f.entry[TIED] ? &f.entry[f.owner] : entry;
     const struct range *own = &owner->range[CADRE_KIND_OPT];
     ck_assert_ptr_nonnull(owner->data);
     for (uint64_t k = 0; k < owner->count; k++) {
         bool mine = k >= own->begin && k < own->begin + own->count;
         bool fresh = f.stage == 3 || f.steps > 0;
-        ck_assert(!mine || owner->data[k] == (float)f.me);
-        ck_assert(mine || !fresh || owner->data[k] != (float)f.me);
+        float is = owner->data[k], self = (float)(f.me + 1);
+        ck_assert(!mine || is == self);
+        ck_assert(mine || !fresh || (is >= 1 && is != self));
     }
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A host for one instance of zero: one rank of several, whose collectives happen when
  * they are joined. Every rank's gradients are alike, so a reduction multiplies by the
- * number of ranks; what another rank gives to a gather is its number. It fails the test
+ * number of ranks; what rank r gives to a gather is r + 1. It fails the test
  * where a buffer is freed on its way or in use, and where an operation's sizes differ
  * from its offsets. */
 #ifndef CADRE_TESTS_ZERO_HOST_H
@@ -51,6 +51,7 @@ struct zero_host {
     /* settings */
     int ranks, me, stage, prefetch;
     bool overlap, each;
+    uint32_t owner; /* of the weight that the last entry shares */
     const char *offload;
     double bucket_mb;
     uint32_t micro_batches;
