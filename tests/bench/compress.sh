@@ -4,7 +4,8 @@
 # table. Needs a built tree (CADRE_BUILD, or build/) and the ECG records (CADRE_MITDB). Trains
 # the model of conf/compare-compress.ini on 2 ranks for STEPS steps (120) without a link, and
 # for a few steps over emulated links of 10 and 1 Gb/s, which change times and nothing else.
-# A step's time is the lower quartile, since what else the machine does can only add to it.
+# A step's time is the lower quartile, since what else the machine does can only add to it; its
+# processor time is of one rank, hardly touched by others, and so the price of compressing.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 cadre=${CADRE_BUILD:-$here/../../build}/cadre
@@ -14,12 +15,22 @@ timed=24
 layers=4 channels=256 context=64 # of conf/compare-compress.ini
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
+exec 3>&2
 
-train() { # NAME MODE STEPS LINK
+train() { # NAME MODE STEPS LINK; processor seconds go to NAME.cpu
+    local TIMEFORMAT='%U %S'
+    { time train_untimed "$@"; } 2>"$tmp/$1.cpu"
+}
+
+train_untimed() {
     "$cadre" train "$conf" --out "$tmp/$1" --set strategy.stack=ddp:2 \
         --set "ddp.compress=$2" --set "train.steps=$3" --set "comm.link=$4" \
         --set checkpoint.every=0 --set "data.cache=$tmp/cache" >/dev/null 2>"$tmp/log" ||
-        { cat "$tmp/log" >&2; exit 1; }
+        { cat "$tmp/log" >&3; exit 1; }
+}
+
+cpu() { # NAME
+    awk 'NF == 2 { s += $1 + $2 } END { print s }' "$tmp/$1.cpu"
 }
 
 field() { # NAME KEY: a number of summary.json
@@ -59,8 +70,8 @@ promised() { # MODE PARAMS
 
 target=""
 echo "| compress | promised MB a step | measured | loss after $steps steps | steps to the" \
-    "target | step, no link | 10 Gb/s | 1 Gb/s | target at 10 Gb/s | at 1 Gb/s |"
-echo "|---|---|---|---|---|---|---|---|---|---|"
+    "target | CPU a step | step, no link | 10 Gb/s | 1 Gb/s | target at 10 Gb/s | at 1 Gb/s |"
+echo "|---|---|---|---|---|---|---|---|---|---|---|"
 for mode in none bf16 fp16 int8 topk:0.1 topk:0.01 powersgd:4 powersgd:16; do
     name=${mode/:/-}
     train "$name" "$mode" "$steps" ""
@@ -74,13 +85,14 @@ for mode in none bf16 fp16 int8 topk:0.1 topk:0.01 powersgd:4 powersgd:16; do
         -v want="$(promised "$mode" "$(field "$name" params)")" \
         -v a="$(field "$name" comm_bytes)" -v b="$(field "$name-fast" comm_bytes)" \
         -v loss="$(smooth "$name" | tail -n 1 | cut -d ' ' -f 2)" \
+        -v cpu="$(cpu "$name")" -v cpu_short="$(cpu "$name-fast")" \
         -v none="$(quartile "$name")" -v fast="$(quartile "$name-fast")" \
         -v slow="$(quartile "$name-slow")" 'function time(ms) {
             return reached ? sprintf("%.1f s", reached * ms / 1000) : "-"
         } BEGIN {
-        printf "| %s | %.3f | %.3f | %.3f | %s | %s ms | %s ms | %s ms | %s | %s |\n", mode,
+        printf "| %s | %.3f | %.3f | %.3f | %s | %.0f ms | %s ms | %s ms | %s ms | %s | %s |\n", mode,
             want / 1e6, (a - b) / (to - from) / 2 / 1e6, loss, reached ? reached : "-",
-            none, fast, slow, time(fast), time(slow)
+            1000 * (cpu - cpu_short) / (to - from) / 2, none, fast, slow, time(fast), time(slow)
     }'
 done
 echo

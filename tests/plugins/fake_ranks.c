@@ -369,6 +369,7 @@ static cadre_status start_rank(struct fake_rank *r)
 
 cadre_status fake_ranks_start(struct fake_ranks *all)
 {
+    static const struct cadre_plugin_handle handle = {.name = "ddp"};
     const struct cadre_device_config config = {.kind = "cpu", .threads = 1};
     for (uint32_t id = 0; id < all->n_params; id++)
         all->offset[id + 1] =
@@ -380,6 +381,7 @@ cadre_status fake_ranks_start(struct fake_ranks *all)
         r->index = i;
         r->axis = (struct cadre_axis){.name = "dp", .size = all->n, .index = i};
         r->ctx.rank = &r->rank;
+        r->ctx.plugin = &handle;
         r->taken = 0;
         if (!r->rank.device)
             ck_assert_int_eq(cadre_device_open(&config, &r->rank.device, NULL), 0);
