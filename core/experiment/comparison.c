@@ -123,8 +123,17 @@ static void figure(const struct cadre_compared_run *base,
     run->overhead_s = run->step_s - base->step_s / N;
 }
 
+/* Of a run's median step; repeats make it smaller. */
+static double relative_error(const struct cadre_comparison *c,
+                             const struct cadre_compared_run *run)
+{
+    double error =
+        cadre_record_error_s(&run->record, c->warmup, cadre_comparison_last_step(c));
+    return error / run->step_s / sqrt((double)run->repeats + 1);
+}
+
 ptrdiff_t cadre_comparison_price(const struct cadre_comparison *c, size_t i,
-                                 double *price)
+                                 struct cadre_price *price)
 {
     const struct cadre_compared_run *run = &c->run[i];
     for (size_t k = 0; run->exact && k < c->n; k++) {
@@ -132,7 +141,9 @@ ptrdiff_t cadre_comparison_price(const struct cadre_comparison *c, size_t i,
         if (plain->exact || plain->setup != run->setup ||
             strcmp(plain->strategy, run->strategy) != 0)
             continue;
-        *price = run->step_s / plain->step_s - 1;
+        double ratio = run->step_s / plain->step_s;
+        price->price = ratio - 1;
+        price->error = ratio * hypot(relative_error(c, run), relative_error(c, plain));
         return (ptrdiff_t)k;
     }
     return -1;

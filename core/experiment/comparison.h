@@ -190,10 +190,16 @@ double cadre_limit_factor(size_t perturbations);
 /* Seconds that the perturbations trained. */
 double cadre_comparison_perturbed_s(const struct cadre_comparison *comparison);
 
-/* What exact mode costs: for a run with it, the index of the run that is set up alike
- * without it, and the price as a part of that one's time. -1 where there is none. */
+/* What exact mode costs, as a part of the time without it, and the standard error of
+ * that, from the spread of the steps. */
+struct cadre_price {
+    double price, error;
+};
+
+/* The price that `run` pays: the index of the run that is set up alike without exact
+ * mode, -1 where there is none or `run` is not exact. */
 ptrdiff_t cadre_comparison_price(const struct cadre_comparison *comparison, size_t run,
-                                 double *price);
+                                 struct cadre_price *price);
 
 /* The steps that the times are taken from, both ends included: after warm-up, to the
  * shortest run's last; all of them where there are no more than warm-up. */

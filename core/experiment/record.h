@@ -56,4 +56,10 @@ uint64_t cadre_record_chain(const struct cadre_record *record, int64_t last);
 double cadre_record_median_s(const struct cadre_record *record, int64_t warmup,
                              int64_t last);
 
+/* The standard error of that median, from the median distance of the steps to it (1.48
+ * of which are a normal distribution's deviation, and 1.25 of that over sqrt(n) the
+ * error); 0 for fewer than two steps, NaN where there is no memory. */
+double cadre_record_error_s(const struct cadre_record *record, int64_t warmup,
+                            int64_t last);
+
 #endif

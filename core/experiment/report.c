@@ -130,11 +130,13 @@ static void say_what_exact_costs(const struct cadre_comparison *c,
                                  struct cadre_text *out)
 {
     for (size_t i = 0; i < c->n; i++) {
-        double price;
+        struct cadre_price price;
         ptrdiff_t plain = cadre_comparison_price(c, i, &price);
         if (plain >= 0)
-            cadre_text_printf(out, "Exact mode costs %.1f %% (%s against %s).\n",
-                              100 * price, c->run[i].name, c->run[plain].name);
+            cadre_text_printf(out,
+                              "Exact mode costs %.1f %% +- %.1f %% (%s against %s).\n",
+                              100 * price.price, 100 * price.error, c->run[i].name,
+                              c->run[plain].name);
     }
 }
 

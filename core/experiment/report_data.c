@@ -119,14 +119,15 @@ static void put_prices(struct cadre_json *json, const struct cadre_comparison *c
     cadre_json_key(json, "exact_price");
     cadre_json_begin_array(json);
     for (size_t i = 0; i < c->n; i++) {
-        double price;
+        struct cadre_price price;
         ptrdiff_t plain = cadre_comparison_price(c, i, &price);
         if (plain < 0)
             continue;
         cadre_json_begin_object(json);
         cadre_json_put_string(json, "run", c->run[i].name);
         cadre_json_put_string(json, "without", c->run[plain].name);
-        cadre_json_put_f64(json, "price", price);
+        cadre_json_put_f64(json, "price", price.price);
+        cadre_json_put_f64(json, "error", price.error);
         cadre_json_end_object(json);
     }
     cadre_json_end_array(json);

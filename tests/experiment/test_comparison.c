@@ -346,14 +346,19 @@ START_TEST(exact_mode_has_a_price)
         {.name = "exact", .exact = true, .step_s = 0.15},
         {.name = "other", .exact = true, .step_s = 0.15},
     };
-    double price = 0;
+    struct cadre_price price;
     fixture_compare(dir, runs, 3, NULL, &c);
     c.run[2].setup = 1; /* set up otherwise: no partner */
     struct cadre_error err = {0};
     ck_assert_int_eq(cadre_comparison_judge(&c, &err), CADRE_OK);
     ck_assert_int_eq(cadre_comparison_price(&c, 0, &price), -1);
     ck_assert_int_eq(cadre_comparison_price(&c, 1, &price), 0);
-    ck_assert(fabs(price - 0.5) < 1e-12);
+    ck_assert(fabs(price.price - 0.5) < 1e-12);
+    ck_assert(price.error == 0); /* the steps took the same time */
+    c.run[1].record.step[3].step_s += 0.1;
+    c.run[1].record.step[4].step_s += 0.1;
+    ck_assert_int_eq(cadre_comparison_price(&c, 1, &price), 0);
+    ck_assert(price.error > 0.1);
     ck_assert_int_eq(cadre_comparison_price(&c, 2, &price), -1);
 }
 END_TEST

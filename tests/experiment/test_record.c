@@ -60,6 +60,10 @@ START_TEST(median_leaves_warm_up_out)
     ck_assert(cadre_record_median_s(&record, 5, 5) == 3);
     ck_assert(cadre_record_median_s(&record, 2, 99) == 2);
     ck_assert(cadre_record_median_s(&record, 2, 0) == 0);
+    /* 1, 3, 2: their distances from 2 are 1, 1, 0 */
+    double error = cadre_record_error_s(&record, 2, 5);
+    ck_assert(fabs(error - 1.2533 * 1.4826 / sqrt(3)) < 1e-12);
+    ck_assert(cadre_record_error_s(&record, 4, 5) == 0);
 }
 END_TEST
 
