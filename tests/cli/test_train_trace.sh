@@ -150,3 +150,25 @@ run quiet "strategy.stack=$plugin:2" log.trace=no
 same two quiet
 [ ! -e "$tmp/quiet/trace.json" ] || fail "a trace that nobody asked for"
 [ -e "$tmp/quiet/passes.json" ] || fail "no passes.json without a trace"
+
+# The order of passes of the shipped schedules, with parts of equal length, has the
+# bubble of their formulas: IDLE over IDLE + BUSY parts of a rank.
+order() { # SCHEDULE STAGES IDLE BUSY [s.k=v]...
+    local schedule=$1 stages=$2 idle=$3 busy=$4 got want
+    shift 4
+    rm -rf "$tmp/order"
+    train text order 0 train.steps=1 train.global_batch=8 train.micro_batch=1 \
+        train.eval_batches=1 model.layers=6 "strategy.stack=pipeline:$stages" \
+        "pipeline.schedule=$schedule" "$@"
+    got=$("$CADRE_BUILD/replay_nominal" "$tmp/order")
+    want=$(awk -v i="$idle" -v b="$busy" 'BEGIN { printf "%.6f", i / (i + b) }')
+    [ "$got" = "$want" ] || fail "$schedule on $stages stages: bubble $got, not $want"
+}
+
+m=8
+for p in 2 4; do
+    order gpipe $p $((3 * (p - 1))) $((3 * m))
+    order 1f1b $p $((3 * (p - 1))) $((3 * m))
+    order zb-h1 $p $((p - 1)) $((3 * m))
+    order interleaved $p $((3 * (p - 1))) $((3 * 2 * m)) pipeline.chunks=2
+done
