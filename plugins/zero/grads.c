@@ -132,7 +132,7 @@ static cadre_status attach(struct cadre_self *self, struct zero_bucket *bucket, 
 static cadre_status finish_first(struct cadre_self *self)
 {
     struct zero_bucket *bucket =
-        &self->bucket[self->flight[self->n_joined++ % self->n_buckets]];
+        &self->bucket[self->flight[self->n_joined++ % (self->n_buckets + 1u)]];
     cadre_status rc = self->comm->join(self->axis, bucket->done);
     bucket->posted = 0;
     if (rc || self->stage == 1)
@@ -170,7 +170,7 @@ static cadre_status post(struct cadre_self *self, struct zero_bucket *bucket)
                                         bucket->ready, &bucket->done);
     if (rc)
         return rc;
-    self->flight[self->n_posted++ % self->n_buckets] =
+    self->flight[self->n_posted++ % (self->n_buckets + 1u)] =
         (uint32_t)(bucket - self->bucket);
     bucket->posted = bucket->sent = 1;
     if (self->stage > 1)

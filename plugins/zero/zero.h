@@ -89,7 +89,8 @@ struct cadre_self {
     unsigned char *needed; /* (n_units, n_blocks) the unit's values are in the block */
     /* what goes on */
     struct zero_pool values, grads, parts;
-    uint32_t *flight; /* ring (n_buckets): buckets in flight, in the order of posting */
+    uint32_t
+        *flight; /* ring (n_buckets + 1): buckets in flight, in the order of posting */
     uint32_t last_unit; /* whose backward began last */
     int open; /* a step began and sync(GRADS) has not come */
     uint64_t n_posted, n_joined, last_pass; /* of buckets; posted before this pass */

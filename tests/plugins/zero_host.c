@@ -500,14 +500,15 @@ static cadre_status give_gradient(struct cadre_self *self, cadre_param_id id,
 static cadre_status backward(struct cadre_self *self, uint32_t mb)
 {
     cadre_status rc = CADRE_OK;
-    for (uint32_t u = UNITS; !rc && u-- > 0;) {
+    for (uint32_t left = UNITS; !rc && left > 0; left--) {
+        uint32_t u = left - 1;
         int32_t next = (int32_t)u - 1;
         if (f.absent[u])
             continue;
         rc = raise(self, CADRE_BEFORE_BACKWARD, u, next, mb);
-        for (uint32_t i = ENTRIES; !rc && i-- > 0;)
-            if (f.entry[i].unit == u)
-                rc = give_gradient(self, i, mb);
+        for (uint32_t n = ENTRIES; !rc && n > 0; n--)
+            if (f.entry[n - 1].unit == u)
+                rc = give_gradient(self, n - 1, mb);
         if (!rc)
             rc = raise(self, CADRE_AFTER_BACKWARD, u, next, mb);
     }
