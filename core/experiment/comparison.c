@@ -123,13 +123,19 @@ static void figure(const struct cadre_compared_run *base,
     run->overhead_s = run->step_s - base->step_s / N;
 }
 
-/* Of a run's median step; repeats make it smaller. */
+/* Of a run's time: by the spread of its steps, or that of its repeats where it is
+ * larger, since a machine may change between them. */
 static double relative_error(const struct cadre_comparison *c,
                              const struct cadre_compared_run *run)
 {
-    double error =
-        cadre_record_error_s(&run->record, c->warmup, cadre_comparison_last_step(c));
-    return error / run->step_s / sqrt((double)run->repeats + 1);
+    int64_t last = cadre_comparison_last_step(c);
+    double within = cadre_record_error_s(&run->record, c->warmup, last);
+    double low = cadre_record_median_s(&run->record, c->warmup, last), high = low;
+    for (size_t i = 0; i < run->repeats; i++) {
+        low = fmin(low, run->repeat_s[i]);
+        high = fmax(high, run->repeat_s[i]);
+    }
+    return fmax(within, (high - low) / 2) / run->step_s;
 }
 
 ptrdiff_t cadre_comparison_price(const struct cadre_comparison *c, size_t i,

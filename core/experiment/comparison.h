@@ -190,8 +190,8 @@ double cadre_limit_factor(size_t perturbations);
 /* Seconds that the perturbations trained. */
 double cadre_comparison_perturbed_s(const struct cadre_comparison *comparison);
 
-/* What exact mode costs, as a part of the time without it, and the standard error of
- * that, from the spread of the steps. */
+/* What exact mode costs, as a part of the time without it, and the error of that, from
+ * the spread of the steps or of the repeats. */
 struct cadre_price {
     double price, error;
 };

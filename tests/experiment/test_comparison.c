@@ -359,6 +359,14 @@ START_TEST(exact_mode_has_a_price)
     c.run[1].record.step[4].step_s += 0.1;
     ck_assert_int_eq(cadre_comparison_price(&c, 1, &price), 0);
     ck_assert(price.error > 0.1);
+    /* repeats of 0.1 and 0.3 s: half their range, of 0.1 s, of both runs' quotient */
+    c.run[1].record.step[3].step_s -= 0.1;
+    c.run[1].record.step[4].step_s -= 0.1;
+    c.run[0].repeat_s = cadre_calloc(1, sizeof(double));
+    c.run[0].repeat_s[0] = 0.3;
+    c.run[0].repeats = 1;
+    ck_assert_int_eq(cadre_comparison_price(&c, 1, &price), 0);
+    ck_assert(fabs(price.error - 1.5) < 1e-9);
     ck_assert_int_eq(cadre_comparison_price(&c, 2, &price), -1);
 }
 END_TEST
