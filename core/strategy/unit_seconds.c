@@ -75,7 +75,7 @@ static cadre_status joint(void *arg, enum cadre_joint at, bool backward,
 /* Ordinary values: zeros and denormals are not what a run computes with. */
 static cadre_status fill(struct bench *b, void *buffer, const char *name, int64_t count)
 {
-    char *host = malloc((size_t)count * b->element);
+    char *host = cadre_calloc((size_t)count, b->element);
     if (!host)
         return CADRE_E_RESOURCE;
     uint64_t key = cadre_rng_key(b->rank->spec->seed, name);
