@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/train/passes.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "core/base/memory.h"
+#include "core/base/path.h"
 #include "core/train/gather.h"
 
 static const char *const medians[] = {"forward_s", "backward_s", "input_s", "weight_s"};
 static const char letters[] = "FBIW";
+static const char FILE_NAME[] = "passes.json";
 
 static void put_chunk(const struct cadre_rank *rank, int c, struct cadre_text *out)
 {
@@ -53,6 +58,19 @@ static void put_rank(const struct cadre_rank *rank, struct cadre_text *out)
     cadre_text_printf(out, "]}");
 }
 
+/* A run resumed without a schedule does not keep what it did with one. */
+static cadre_status forget_older(const struct cadre_spec *spec, struct cadre_error *err)
+{
+    char *path = cadre_path_join(spec->out, FILE_NAME);
+    if (!path)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+    cadre_status rc = CADRE_OK;
+    if (unlink(path) != 0 && errno != ENOENT)
+        rc = cadre_fail_errno(err, CADRE_E_IO, errno, "cannot remove '%s'", path);
+    free(path);
+    return rc;
+}
+
 cadre_status cadre_passes_write(struct cadre_rank *rank, const struct cadre_spec *spec,
                                 struct cadre_error *err)
 {
@@ -60,14 +78,13 @@ cadre_status cadre_passes_write(struct cadre_rank *rank, const struct cadre_spec
     struct cadre_text mine = {0};
     char head[96];
     if (!timeline->axis || timeline->best_step == 0)
-        return CADRE_OK;
+        return rank->index == 0 ? forget_older(spec, err) : CADRE_OK;
     snprintf(head, sizeof head,
              "{\"step\": %" PRIu64 ", \"span_s\": %.9g, \"ranks\": [\n",
              timeline->best_step, timeline->best_s);
     const char *const around[2] = {head, "\n]}\n"};
     put_rank(rank, &mine);
-    cadre_status rc =
-        cadre_gather_file(rank, &mine, spec->out, "passes.json", around, err);
+    cadre_status rc = cadre_gather_file(rank, &mine, spec->out, FILE_NAME, around, err);
     cadre_text_fini(&mine);
     return rc;
 }

@@ -19,7 +19,7 @@
 #include "core/train/spec.h"
 
 /* [collective: world] Write DIR/passes.json where a schedule lays the model over ranks,
- * else nothing. Errors: those of cadre_gather_file. */
+ * else leave none there. Errors: those of cadre_gather_file, CADRE_E_IO. */
 cadre_status cadre_passes_write(struct cadre_rank *rank, const struct cadre_spec *spec,
                                 struct cadre_error *err);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/train/train.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -134,7 +135,7 @@ static cadre_status summarise(struct cadre_rank *rank, const struct run *run,
         .peak_bytes = table,
         .usage = &usage,
         .comm_bytes = table[ranks],
-        .comm_exposed_s = comm.waited_s,
+        .comm_exposed_s = fmax(comm.waited_s, 0),
         .params = cadre_model_count(rank->model),
         .device = rank->device->ops->name,
         .valid = *valid,

@@ -151,6 +151,9 @@ same two quiet
 [ ! -e "$tmp/quiet/trace.json" ] || fail "a trace that nobody asked for"
 [ -e "$tmp/quiet/passes.json" ] || fail "no passes.json without a trace"
 
+run quiet strategy.stack=single train.steps=8 checkpoint.resume=auto
+[ ! -e "$tmp/quiet/passes.json" ] || fail "passes of a schedule that was left"
+
 # The order of passes of the shipped schedules, with parts of equal length, has the
 # bubble of their formulas: IDLE over IDLE + BUSY parts of a rank.
 order() { # SCHEDULE STAGES IDLE BUSY [s.k=v]...
