@@ -484,7 +484,8 @@ double fake_ranks_get(const struct fake_ranks *all, int rank, uint32_t id,
 bool fake_ranks_same(const struct fake_ranks *all)
 {
     for (int i = 1; i < all->n; i++)
-        if (memcmp(all->rank[0].grad, all->rank[i].grad, all->offset[all->n_params]))
+        if (memcmp(all->rank[0].grad, all->rank[i].grad, all->offset[all->n_params]) !=
+            0)
             return false;
     return true;
 }
