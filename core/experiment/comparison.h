@@ -35,7 +35,7 @@
  *             training is chaotic there. From that step on nothing is judged, and the
  *             report names the step. A mistake in the mathematics is larger than the
  *             limits long before, as tests/cli/test_faults.sh shows for ten of them.
- *   stated    at step k, 64 eps k of the value, for the first 20 steps: rounding that
+ *   stated    at step k, 64 eps k of the value, for the first 10 steps: rounding that
  *             adds up linearly, as it does until training amplifies it, and how soon
  *             that is only a measurement tells. In a run of no more steps a parameter
  *             may differ by twice the sum of the learning rates, since AdamW moves by

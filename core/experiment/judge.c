@@ -14,7 +14,7 @@
 static const double REFUSED = 1e-6; /* alpha */
 static const double RESOLVED_LOSS = 0.01, RESOLVED_NORM = 0.1;
 static const double STATED_EPS = 64;
-enum { STATED_STEPS = 20 };
+enum { STATED_STEPS = 10 };
 
 double cadre_limit_factor(size_t perturbations)
 {

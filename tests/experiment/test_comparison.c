@@ -219,12 +219,12 @@ START_TEST(stated_limits_judge_the_first_steps)
                                        {.name = "far", .steps = 30, .param_shift = 1}};
     struct cadre_error err = {0};
     fixture_compare(dir, runs, 2, NULL, &c);
-    c.run[1].record.step[20].loss += 0.5;
+    c.run[1].record.step[10].loss += 0.5;
     ck_assert_int_eq(cadre_comparison_judge(&c, &err), CADRE_OK);
-    ck_assert_int_eq(c.judged_steps, 20);
+    ck_assert_int_eq(c.judged_steps, 10);
     ck_assert(c.run[1].equal == CADRE_EQUAL_WITHIN);
     ck_assert(!cadre_comparison_is_chaotic(&c));
-    c.run[1].record.step[19].loss += 0.5;
+    c.run[1].record.step[9].loss += 0.5;
     ck_assert_int_eq(cadre_comparison_judge(&c, &err), CADRE_OK);
     ck_assert(c.run[1].equal == CADRE_EQUAL_DIFFERS);
 }
