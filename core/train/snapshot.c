@@ -254,8 +254,8 @@ static cadre_status write_own(struct cadre_rank *rank, struct cadre_states *stat
                                           &direct.writer, err);
     if (rc == CADRE_OK)
         rc = cadre_snapshot_each(rank, states, write_direct, &direct, err);
-    else
-        rc = cadre_snapshot_each(rank, states, refuse_visit, &rc, NULL);
+    else /* the others still combine their states with this rank's */
+        cadre_snapshot_each(rank, states, refuse_visit, &rc, NULL);
     if (rc == CADRE_OK)
         rc = cadre_snapshot_seal(rank, states, direct.writer, root, step, err);
     cadre_checkpoint_writer_close(direct.writer);
@@ -269,11 +269,13 @@ cadre_status cadre_snapshot_save(struct cadre_rank *rank, const struct cadre_spe
     bool first = rank->index == 0;
     struct cadre_states *states = NULL;
     char *root = cadre_snapshot_root(spec);
-    cadre_status rc =
-        root ? CADRE_OK : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
-    if (rc == CADRE_OK)
-        rc = cadre_states_collect(rank, &states, err);
-    if (rc == CADRE_OK && first)
+    cadre_status rc = root ? cadre_states_collect(rank, &states, err)
+                           : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+    if (rc != CADRE_OK) { /* others may still be collecting: no vote comes next there */
+        free(root);
+        return rc;
+    }
+    if (first)
         rc = cadre_snapshot_begin(rank, states, root, step, err);
     rc = cadre_snapshot_agree(rank, rc, err);
     if (rc == CADRE_OK) {
@@ -282,9 +284,9 @@ cadre_status cadre_snapshot_save(struct cadre_rank *rank, const struct cadre_spe
         if (rc == CADRE_OK && first)
             rc = cadre_snapshot_commit(spec, root, step, err);
         rc = cadre_snapshot_agree(rank, rc, err);
-        if (rc != CADRE_OK && first)
-            cadre_checkpoint_abandon(root, (uint64_t)step, NULL);
     }
+    if (rc != CADRE_OK && first)
+        cadre_checkpoint_abandon(root, (uint64_t)step, NULL);
     cadre_states_destroy(states);
     free(root);
     return rc;

@@ -47,9 +47,6 @@ cadre_status cadre_states_give(struct cadre_states *states, cadre_states_put put
 cadre_status cadre_states_write_blobs(const struct cadre_states *states,
                                       const char *dir, struct cadre_error *err);
 
-/* Bytes of this rank's blobs. */
-uint64_t cadre_states_blob_bytes(const struct cadre_states *states);
-
 /* Can a run of this stack resume from it? Refuses where a plugin of the stack has a
  * state per rank there, and the stack is another. [one rank, planned]
  * Errors: CADRE_E_INVALID naming plugin, key and the stack to resume with. */

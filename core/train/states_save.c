@@ -175,7 +175,8 @@ static cadre_status give_tensor(void *h, const char *name, cadre_param_id param,
         return CADRE_OK;
     cadre_status rc = combine == CADRE_STATE_SAME ? give_same(g, call, data)
                                                   : give_combined(g, call, data);
-    if (rc != CADRE_OK && cadre_comm_failure(rank->world, &rank->failure) == CADRE_OK)
+    if (rc != CADRE_OK &&
+        (!rank->world || cadre_comm_failure(rank->world, &rank->failure) == CADRE_OK))
         cadre_fail(&rank->failure, rc, "cannot gather state '%s' of '%s'", name,
                    rank->model->params[param].name);
     return rc;
@@ -257,12 +258,4 @@ cadre_status cadre_states_write_blobs(const struct cadre_states *states,
         free(file);
     }
     return rc;
-}
-
-uint64_t cadre_states_blob_bytes(const struct cadre_states *states)
-{
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < states->n_blobs; i++)
-        bytes += states->blobs[i].bytes;
-    return bytes;
 }

@@ -112,8 +112,9 @@ static cadre_status state(struct cadre_self *self, const struct cadre_state_sink
                 continue;
             if (is(self, "twice") && sink->saving)
                 sink->tensor(sink->h, keys[k], i, combine, 0, &self->kept[k][i]);
+            int wrong = is(self, "key") || (is(self, "one_key") && self->rank == 1);
             cadre_status rc =
-                sink->tensor(sink->h, is(self, "key") ? "No key" : keys[k], i, combine,
+                sink->tensor(sink->h, wrong ? "No key" : keys[k], i, combine,
                              self->begin[k][i], &self->kept[k][i]);
             if (rc != CADRE_OK)
                 return rc;

@@ -20,6 +20,7 @@ static char path[1400];
 struct round {
     const struct cadre_spec *spec;
     bool saving, apart;
+    bool lost; /* rank 1 looks for the checkpoint's files where there are none */
     int saved_ranks; /* data ranks of the save that is loaded */
     pthread_mutex_t mutex;
     int wrong; /* values that are not as they should be */
@@ -111,6 +112,12 @@ static cadre_status work(struct cadre_rank *rank, struct round *round,
                          struct cadre_error *err)
 {
     struct cadre_self *self = self_of(rank);
+    if (round->lost) {
+        struct cadre_spec spec = *round->spec;
+        if (rank->index == 1)
+            snprintf(spec.out, sizeof spec.out, "/nowhere");
+        return cadre_snapshot_save(rank, &spec, 3, err);
+    }
     if (round->saving) {
         visit(rank, round);
         if (round->apart)
@@ -307,6 +314,7 @@ static const struct {
     {"ddp:2,@:2", "unlike", "'common' differs between rank 0 and rank 1"},
     {"@:1", "twice", "one parameter described twice"},
     {"@:1", "key", "'No key': expected a key of [a-z0-9_]"},
+    {"ddp:2,@:2", "one_key", "state 'No key': expected a key"},
     {"@:1", "dtype", "expected data of type f32, found bf16"},
 };
 
@@ -318,6 +326,15 @@ START_TEST(a_wrong_description_is_refused)
     ck_assert_int_ne(go(faults[_i].stack, sets, &round), CADRE_OK);
     ck_assert_msg(strstr(f.err.text, faults[_i].why) != NULL, "%s", f.err.text);
     ck_assert_ptr_nonnull(strstr(f.err.text, "state_plugin"));
+}
+END_TEST
+
+/* Of two replicas the first writes all; the other's failure counts nonetheless. */
+START_TEST(a_rank_without_a_part_fails_too)
+{
+    struct round round = {.lost = true};
+    ck_assert_int_ne(go("ddp:2", "", &round), CADRE_OK);
+    ck_assert_msg(strstr(f.err.text, "/nowhere") != NULL, "%s", f.err.text);
 }
 END_TEST
 
@@ -335,6 +352,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, other_plugins_do_not_matter);
     tcase_add_loop_test(tc, a_wrong_description_is_refused, 0,
                         sizeof faults / sizeof *faults);
+    tcase_add_test(tc, a_rank_without_a_part_fails_too);
     suite_add_tcase(s, tc);
     return s;
 }
