@@ -160,6 +160,8 @@ struct cadre_device_ops {
     void (*free)(struct cadre_device *, void *);
     cadre_status (*copy)(struct cadre_device *, void *dst, const void *src,
                          size_t bytes);
+    /* after what the stream was given before; done on return, so the host's memory may
+     * be written again or read */
     cadre_status (*to_device)(struct cadre_device *, void *dst, const void *host,
                               size_t);
     cadre_status (*to_host)(struct cadre_device *, void *host, const void *src, size_t);

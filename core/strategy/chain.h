@@ -18,7 +18,7 @@ struct cadre_ctx {
     struct cadre_host host;
     struct cadre_values values;
     struct cadre_self *self;
-    const char *phase; /* "plan", "step", ...: for messages */
+    const char *phase; /* "plan", "step", ...: for messages; "destroy" */
 };
 
 struct cadre_chain {

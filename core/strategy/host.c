@@ -294,8 +294,12 @@ static void *mem_alloc(struct cadre_ctx *ctx, uint32_t space, uint64_t bytes,
     return cadre_ledger_alloc(&ctx->rank->ledger, space, bytes, name);
 }
 
+/* After a failed step an operation may still be at work in a buffer that a plugin frees
+ * in destroy; the ledger frees it once the communicators are gone. */
 static void mem_free(struct cadre_ctx *ctx, void *pointer)
 {
+    if (strcmp(ctx->phase, "destroy") == 0)
+        return;
     cadre_ledger_free(&ctx->rank->ledger, pointer);
 }
 

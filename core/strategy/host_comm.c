@@ -139,13 +139,14 @@ static cadre_status stream_wait(struct cadre_ctx *ctx, cadre_event event)
 {
     struct cadre_rank *rank = ctx->rank;
     const struct cadre_plugin *desc = &ctx->plugin->desc;
+    const char *axis = desc->axis ? desc->axis : "event";
     if (!event || !rank->world)
         return rank->device->ops->event_wait(rank->device, event);
     double begin = cadre_now_s();
     cadre_status rc = rank->world->ops->wait(rank->world, event);
-    cadre_timeline_add(
-        &rank->timeline, CADRE_SPAN_WAIT,
-        desc->role == CADRE_ROLE_SCHEDULE ? rank->timeline.axis : desc->axis, begin);
+    if (desc->role == CADRE_ROLE_SCHEDULE && rank->timeline.axis)
+        axis = rank->timeline.axis;
+    cadre_timeline_add(&rank->timeline, CADRE_SPAN_WAIT, axis, begin);
     return rc;
 }
 
@@ -280,17 +281,13 @@ static cadre_status op_orthonormalize(struct cadre_ctx *ctx, const struct cadre_
 static cadre_status op_to_device(struct cadre_ctx *ctx, void *dst, const void *host,
                                  uint64_t bytes)
 {
-    struct cadre_device *device = ctx->rank->device;
-    cadre_status rc = device->ops->to_device(device, dst, host, bytes);
-    return rc == CADRE_OK ? device->ops->synchronize(device) : rc;
+    return ctx->rank->device->ops->to_device(ctx->rank->device, dst, host, bytes);
 }
 
 static cadre_status op_to_host(struct cadre_ctx *ctx, void *host, const void *src,
                                uint64_t bytes)
 {
-    struct cadre_device *device = ctx->rank->device;
-    cadre_status rc = device->ops->to_host(device, host, src, bytes);
-    return rc == CADRE_OK ? device->ops->synchronize(device) : rc;
+    return ctx->rank->device->ops->to_host(ctx->rank->device, host, src, bytes);
 }
 
 const struct cadre_ops_svc cadre_ops_service = {

@@ -202,7 +202,8 @@ struct cadre_param_svc {
 };
 
 /* "cadre.mem/1": zeroed memory, accounted under the plugin's name and tag; what is left
- * is freed after destroy. [main, exec: bind and after] */
+ * is freed after destroy, as is what is freed in it: an operation may still be at work
+ * there. [main, exec: bind and after] */
 #define CADRE_SERVICE_MEM "cadre.mem/1"
 struct cadre_mem_svc {
     uint32_t struct_size;

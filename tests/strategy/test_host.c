@@ -174,6 +174,20 @@ START_TEST(memory_is_accounted_under_the_plugin)
 }
 END_TEST
 
+/* Operations of a failed step may be at work until the communicators are gone. */
+START_TEST(memory_outlives_destroy)
+{
+    const struct cadre_mem_svc *mem = host->service(host->ctx, CADRE_SERVICE_MEM);
+    uint64_t before = f.rank.ledger.now_bytes;
+    const char *phase = host->ctx->phase;
+    void *p = mem->alloc(host->ctx, CADRE_SPACE_DEVICE, 100, "buffer");
+    host->ctx->phase = "destroy";
+    (mem->free)(host->ctx, p);
+    host->ctx->phase = phase;
+    ck_assert_uint_eq(f.rank.ledger.now_bytes, before + 100);
+}
+END_TEST
+
 START_TEST(axes_and_random_numbers)
 {
     const struct cadre_mesh_svc *mesh = host->service(host->ctx, CADRE_SERVICE_MESH);
@@ -212,6 +226,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, spans_cover_whole_gradients);
     tcase_add_test(tc, shards_are_the_placed_ranges);
     tcase_add_test(tc, memory_is_accounted_under_the_plugin);
+    tcase_add_test(tc, memory_outlives_destroy);
     tcase_add_test(tc, axes_and_random_numbers);
     tcase_add_test(tc, the_first_failure_is_kept);
     suite_add_tcase(s, tc);
