@@ -72,12 +72,14 @@ cadre_status ddp_mode_plan(struct cadre_self *self, const struct cadre_plan *pla
     self->ranks = (uint32_t)self->mesh->size(self->mesh->axis(self->ctx, "dp"));
     if (!self->mode->need || self->ranks <= 1)
         return CADRE_OK;
-    uint32_t n = self->model->n_params(self->ctx);
-    for (cadre_param_id id = 0; !rc && id < n; id++) {
+    cadre_param_id id = self->model->n_params(self->ctx);
+    while (!rc && id > 0) {
         struct cadre_param_info info = {.struct_size = sizeof info};
-        rc = self->model->param(self->ctx, id, &info);
+        rc = self->model->param(self->ctx, --id, &info);
         if (!rc && info.present)
             self->mode->need(self, &info, &need);
+        else
+            need.bucket = 0;
     }
     if (!rc && need.residuals)
         rc = plan->memory(plan->h, CADRE_SPACE_DEVICE, need.residuals, "residuals");

@@ -45,9 +45,11 @@ struct ddp_entry {
     uint64_t left_at, right_at; /* of its part of what travels */
 };
 
-/* What a mode takes on a rank, in bytes; from a parameter's shape alone. */
+/* What a mode takes on a rank, in bytes; from the parameters' shapes alone, the last
+ * one first, as buckets fill. */
 struct ddp_need {
     uint64_t residuals, payloads;
+    uint64_t bucket; /* dense: gradients in the bucket that is being filled */
     uint64_t scratch; /* the largest, shared by all */
 };
 

@@ -86,8 +86,11 @@ static void need(const struct cadre_self *self, const struct cadre_param_info *i
     uint64_t element = cadre_dtype_size(info->grad_dtype);
     out->residuals += self->mode->keeps ? n * element : 0;
     out->payloads += 2 * code_bytes(self->mode->wire, n);
-    if (n * element > out->scratch)
-        out->scratch = n * element;
+    int fits = out->bucket > 0 && out->bucket + n * element <= self->bucket_bytes;
+    out->bucket = n * element + (fits ? out->bucket : 0);
+    uint64_t slices = ddp_round_up(out->bucket, self->ranks * DDP_BLOCK * element);
+    if (slices > out->scratch)
+        out->scratch = slices;
 }
 
 static cadre_status bind(struct cadre_self *self, struct ddp_bucket *bucket)

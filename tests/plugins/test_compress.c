@@ -408,10 +408,12 @@ END_TEST
 
 START_TEST(memory_is_planned)
 {
-    all.bucket_mb = 0.001;
-    for (int n = 2; n <= 4; n++) {
+    for (int i = 0; i < 6; i++) {
+        bool one = i >= 3; /* bucket, or one for each gradient */
+        int n = 2 + i % 3;
+        all.bucket_mb = one ? 1 : 0.001;
         restart(modes[_i], n);
-        double rounding = 3.0 * (64 * 4 + 4) * 8 * n;
+        double rounding = (one ? 2.0 : 3.0 * 8) * (64 * 4 + 4) * n;
         ck_assert_double_eq_tol((double)all.planned, (double)all.rank[0].taken,
                                 rounding);
         ck_assert_uint_gt(all.planned, 0);
