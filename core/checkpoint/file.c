@@ -97,7 +97,8 @@ cadre_status cadre_file_read_whole(const char *path, size_t limit, char **data,
     cadre_status rc = CADRE_OK;
     struct stat st;
     char *text = NULL;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    /* not blocking: a named pipe must not make it wait for a writer */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return cadre_file_open_failed(path, errno, err);
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))

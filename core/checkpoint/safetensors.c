@@ -321,7 +321,8 @@ cadre_status cadre_safetensors_open(const char *path, bool writable,
         free(file);
         return cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory to open it", path);
     }
-    file->fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+    /* not blocking: a named pipe must not make it wait for a writer */
+    file->fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK);
     if (file->fd < 0) {
         rc = cadre_file_open_failed(path, errno, err);
         goto fail;
