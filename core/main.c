@@ -3,6 +3,7 @@
 #include "core/cli/cli.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -22,6 +23,9 @@ int main(int argc, char **argv)
 {
     struct cadre_error err = {0};
     fill_standard_streams();
+    /* a file that reaches `ulimit -f` is an error of its write, told like a full disk
+     */
+    signal(SIGXFSZ, SIG_IGN);
     cadre_status rc = cadre_cli(argc, argv, &err);
     /* without a text somebody else speaks: the launcher of this rank */
     if (rc != CADRE_OK && err.text[0])

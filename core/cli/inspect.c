@@ -4,6 +4,7 @@
 #include "core/cli/cli.h"
 
 #include <errno.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -281,10 +282,38 @@ static cadre_status show_certificate(const char *path, struct cadre_error *err)
     return rc;
 }
 
+/* A comparison: every certificate, checked; of those that do not hold, the first is the
+ * command's error. */
+static cadre_status show_comparison(const char *path, struct cadre_error *err)
+{
+    glob_t found = {0};
+    cadre_status rc = CADRE_OK;
+    char *pattern = cadre_path_join(path, "certificate-*.json");
+    if (!pattern)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the path '%s'", path);
+    int failed = glob(pattern, 0, NULL, &found);
+    free(pattern);
+    if (failed)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "'%s' has a report.json, but no certificate-NAME.json beside "
+                          "it",
+                          path);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        struct cadre_error one = {0};
+        cadre_status seen = show_certificate(found.gl_pathv[i], &one);
+        if (seen != CADRE_OK && rc == CADRE_OK)
+            rc = cadre_fail(err, seen, "%s", one.text);
+    }
+    globfree(&found);
+    return rc;
+}
+
 static cadre_status show_folder(const char *path, struct cadre_error *err)
 {
     if (has(path, "state.json"))
         return show_checkpoint(path, err);
+    if (has(path, "report.json"))
+        return show_comparison(path, err);
     if (has(path, "config.ini"))
         return show_run(path, err);
     if (has(path, "config.json"))
@@ -296,8 +325,9 @@ static cadre_status show_folder(const char *path, struct cadre_error *err)
     else
         cadre_fail(
             err, rc,
-            "'%s' is a folder without state.json (checkpoint), config.ini (run), "
-            "config.json (model) or .hea files (ECG records)",
+            "'%s' is a folder without state.json (checkpoint), report.json "
+            "(comparison), config.ini (run), config.json (model) or .hea files (ECG "
+            "records)",
             path);
     cadre_record_list_fini(&list);
     return rc;

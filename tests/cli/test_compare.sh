@@ -48,7 +48,11 @@ for file in report.json report.csv report.html; do
 done
 [ "$(wc -l <"$tmp/near/report.csv")" -eq 3 ] || fail "near: report.csv has not 3 lines"
 
-# a certificate is checked again, and tells a run that is no longer what it was
+# a certificate is checked again, alone or with all of its comparison, and tells a run that is no
+# longer what it was
+"$cadre" inspect "$tmp/near" >"$tmp/near.seen"
+[ "$(grep -c 'has the hashes that it states' "$tmp/near.seen")" -eq 2 ] ||
+    fail "near: inspect of the folder does not check both certificates"
 "$cadre" inspect "$tmp/near/certificate-two.json" >"$tmp/near.seen"
 grep -q 'verdict: \(within\|exact\), held against one' "$tmp/near.seen" || fail "near: no verdict"
 grep -q 'has the hashes that it states' "$tmp/near.seen" || fail "near: not checked again"
@@ -56,6 +60,10 @@ sed -i 's/"loss": 3/"loss": 2/' "$tmp/near/runs/two/metrics.jsonl"
 status=0
 "$cadre" inspect "$tmp/near/certificate-two.json" >"$tmp/near.seen" 2>"$tmp/near.log" || status=$?
 [ "$status" -eq 3 ] || fail "near: a changed run ends with $status, expected 3"
+says near 'loss_chain of run two is'
+status=0
+"$cadre" inspect "$tmp/near" >"$tmp/near.seen" 2>"$tmp/near.log" || status=$?
+[ "$status" -eq 3 ] || fail "near: a folder with a changed run ends with $status, expected 3"
 says near 'loss_chain of run two is'
 
 # what exact mode costs, where one run asks for it and one like it does not
