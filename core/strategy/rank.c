@@ -304,7 +304,7 @@ static void print_claims(const struct cadre_rank *rank, FILE *out)
         fprintf(out, "  %s %d/%d", rank->mesh.axis[i].name, rank->mesh.axis[i].index,
                 rank->mesh.axis[i].size);
     fputc('\n', out);
-    for (int i = 0; i < plan->n_claims; i++)
+    for (int i = 0; rank->index == 0 && i < plan->n_claims; i++)
         fprintf(out, "  %-16s claims %s%s%s\n", plan->claim[i].plugin,
                 plan->claim[i].effect, plan->claim[i].axis[0] ? "@" : "",
                 plan->claim[i].axis);
@@ -319,7 +319,7 @@ static void print_claims(const struct cadre_rank *rank, FILE *out)
             (long long)plan->first_leaf, (long long)plan->leaf_stride);
 }
 
-void cadre_rank_print(const struct cadre_rank *rank, FILE *out)
+uint64_t cadre_rank_print(const struct cadre_rank *rank, FILE *out)
 {
     static const char *const spaces[] = {"device", "pinned", "host"};
     struct cadre_ledger table = rank->plan.planned;
@@ -334,6 +334,7 @@ void cadre_rank_print(const struct cadre_rank *rank, FILE *out)
                 (double)table.entry[i].bytes / 1048576.0);
     fprintf(out, "  %-32s %-6s %12.3f MiB\n", "total", "",
             (double)table.now_bytes / 1048576.0);
+    return table.now_bytes;
 }
 
 cadre_status cadre_rank_sum(struct cadre_rank *rank, const char *label, double *values,

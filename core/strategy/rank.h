@@ -138,8 +138,9 @@ struct cadre_changes {
 };
 void cadre_rank_changes(const struct cadre_rank *rank, struct cadre_changes *out);
 
-/* Print composition, placement and planned memory of this rank. */
-void cadre_rank_print(const struct cadre_rank *rank, FILE *out);
+/* Print composition (of rank 0 alone, it is that of all), placement and planned memory
+ * of this rank. Returns that memory in bytes. */
+uint64_t cadre_rank_print(const struct cadre_rank *rank, FILE *out);
 
 /* Communication counters of the rank since the start, all groups together, less the
  * waits that lay in its bubbles. */

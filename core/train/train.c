@@ -392,6 +392,8 @@ cadre_status cadre_train_dry_run(struct cadre_spec *spec, FILE *out,
 {
     if (cadre_costs_find(spec, err) != CADRE_OK)
         return CADRE_E_INVALID;
+    uint64_t most = 0, sum = 0;
+    int fullest = 0;
     for (int r = 0; r < spec->run.ranks; r++) {
         struct cadre_rank rank;
         cadre_status rc = cadre_rank_plan(&rank, &spec->run, r, err);
@@ -406,9 +408,14 @@ cadre_status cadre_train_dry_run(struct cadre_spec *spec, FILE *out,
         if (cadre_options_bool(spec->options, "checkpoint.async"))
             cadre_ledger_note(&rank.plan.planned, CADRE_SPACE_HOST,
                               cadre_saver_bytes(&rank), CADRE_SAVER_TAG);
-        cadre_rank_print(&rank, out);
+        uint64_t bytes = cadre_rank_print(&rank, out);
+        fullest = bytes > most ? r : fullest;
+        most = bytes > most ? bytes : most;
+        sum += bytes;
         cadre_rank_fini(&rank);
     }
+    fprintf(out, "fullest rank: %d, with %.3f MiB; all together %.3f MiB\n", fullest,
+            (double)most / 1048576.0, (double)sum / 1048576.0);
     return CADRE_OK;
 }
 
