@@ -81,7 +81,11 @@ static cadre_status open_text(struct cadre_dataset *set,
     struct cadre_tokenizer *tok = NULL;
     cadre_status rc;
     CADRE_TRY(check_stream(config, err));
-    CADRE_TRY(cadre_mapping_init(config->path, &set->map, err));
+    rc = cadre_mapping_init(config->path, &set->map, err);
+    if (rc != CADRE_OK) {
+        cadre_error_prefix(err, "data.path");
+        goto fail;
+    }
     CADRE_TRY(require_contents(set->map.size, config->path, err));
     CADRE_TRY(cadre_tokenizer_open(config->tokenizer, &tok, err));
     set->info.vocab = cadre_tokenizer_vocab(tok);

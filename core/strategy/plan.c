@@ -271,13 +271,14 @@ static cadre_status map_leaves(struct cadre_rank_plan *plan,
         return cadre_fail(
             err, CADRE_E_INVALID,
             "run.exact needs a power of two of micro-batches on each rank, "
-            "found %lld (train.global_batch / train.micro_batch / ranks)",
+            "found %lld (train.global_batch / train.micro_batch / ranks); change "
+            "one of them",
             (long long)plan->leaves);
     if (request->exact && plan->cyclic && !power_of_two(n))
         return cadre_fail(
             err, CADRE_E_INVALID,
-            "run.exact with a cyclic map needs a power of two of data ranks, "
-            "found %lld in strategy.stack",
+            "run.exact with micro-batches dealt in turn (zero.reduce = microbatch) "
+            "needs a power of two of data ranks, found %lld in strategy.stack",
             (long long)n);
     plan->first_leaf = plan->cyclic ? index : index * plan->leaves;
     plan->leaf_stride = plan->cyclic ? n : 1;

@@ -101,7 +101,8 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
         return cadre_refuse(self->host, CADRE_E_INVALID,
                             "tensor.sequence_parallel cannot deal the %llu tokens of a "
                             "micro-batch (train.micro_batch x model.context or "
-                            "data.window) to the %d ranks of tensor in strategy.stack",
+                            "data.window) to the %d ranks of tensor in strategy.stack; "
+                            "use fewer ranks or sequence_parallel = no",
                             (unsigned long long)tokens, ranks);
     return plan->claim(plan->h, "seq.shard", "tp", 0);
 }

@@ -95,6 +95,7 @@ conf "bad.ini:2.*layres.*layers" <<<$'[model]\nlayres = 2'
 conf "bad.ini:2" <<<$'[model]\nlayers two'
 conf "bad.ini:3.*layers" <<<$'[model]\nlayers = 1\nlayers = 2'
 conf "bad.ini" < <(printf '\000\001\002[model')
+conf "bad.ini:2: unknown section .zeroo.*nearest is .zero" <<<$'[zeroo]\nstage = 3'
 conf "extends" <<<$'[run]\nextends = bad.ini'
 conf "no-such.ini" <<<$'[run]\nextends = no-such.ini'
 
@@ -116,6 +117,55 @@ train "optim.min_lr" optim.schedule=cosine optim.min_lr=1 optim.lr=1e-3
 
 # ---- strategies ----
 train "dpp.*ddp" strategy.stack=dpp:2
+train "'zero' and 'ddp' both claim grad.reduce@dp" strategy.stack="zero:2, ddp:2"
+train "single stands alone" strategy.stack="pipeline:2, single"
+train "stack cannot deal out" strategy.stack="pipeline:2, zero:4"
+train "zero.stage: .*from 1 to 3, found '4'" strategy.stack=zero:2 zero.stage=4
+train "zero.stage: .*found 'two'" strategy.stack=zero:2 zero.stage=two
+train "zero.stagee.*zero.stage" strategy.stack=zero:2 zero.stagee=3
+train "zero.prefetch.*found '-1'" strategy.stack=zero:2 zero.prefetch=-1
+train "zero.bucket_mb.*found '0'" strategy.stack=zero:2 zero.bucket_mb=0
+train "zero.overlap.*yes or no" strategy.stack=zero:2 zero.overlap=perhaps
+train "zero.offload.*none, optimizer" strategy.stack=zero:2 zero.offload=disk
+train "zero.reduce.*step, microbatch" strategy.stack=zero:2 zero.reduce=never
+train "microbatch with zero.stage = 1" strategy.stack=zero:2 zero.reduce=microbatch
+train "power of two of data ranks, found 3" strategy.stack=zero:3 run.exact=yes \
+    zero.stage=2 zero.reduce=microbatch train.global_batch=6 train.micro_batch=1
+train "5 stages.*3 units.*fewer stages" strategy.stack=pipeline:5
+train "schedule.*nearest: 1f1b" strategy.stack=pipeline:2 pipeline.schedule=1f2b
+train "pipeline.chunks = 2.*expected 1" strategy.stack=pipeline:2 pipeline.chunks=2
+train "pipeline.chunks = 1.*2 or more" strategy.stack=pipeline:2 pipeline.chunks=1 \
+    pipeline.schedule=interleaved
+train "6 pieces.*3 units" strategy.stack=pipeline:2 pipeline.chunks=3 \
+    pipeline.schedule=interleaved
+for balance in countd "" "0 3" "3 0" "-1 4" "1 x" "1,2" "1.5 1.5" "99999999999999999999 1"; do
+    train "pipeline.balance: expected counted, measured" strategy.stack=pipeline:2 \
+        pipeline.balance="$balance"
+done
+for balance in "3" "2 2" "1 1 1"; do
+    train "pipeline.balance = $balance is .*expected 2 pieces .*3 units" \
+        strategy.stack=pipeline:2 pipeline.balance="$balance"
+done
+train "model.heads = 2 is not a multiple .*= 4" strategy.stack=tensor:4
+train "model.hidden = 33 is not a multiple" strategy.stack=tensor:2 model.hidden=33
+train "model.vocab = 257 is not a multiple" strategy.stack=tensor:2 model.vocab=257
+train "model.kv_heads = 1 is not" strategy.stack=tensor:2 model.arch=llama model.kv_heads=1
+train "sequence_parallel.*yes or no" strategy.stack=tensor:2 tensor.sequence_parallel=maybe
+train "deal the 1 tokens.*2 ranks" strategy.stack=tensor:2 tensor.sequence_parallel=yes \
+    model.context=1 train.micro_batch=1
+for compress in topk:0 topk:2 topk: topk:nan topk:0.5x; do
+    train "$compress: expected a ratio" strategy.stack=ddp:2 ddp.compress=$compress
+done
+for compress in powersgd: powersgd:0 powersgd:1025 powersgd:1.5; do
+    train "$compress: expected a whole rank" strategy.stack=ddp:2 ddp.compress=$compress
+done
+for compress in topk powersgd bf17 BF16 int8:3 ""; do
+    train "ddp.compress: expected none, bf16.*found '$compress'" strategy.stack=ddp:2 \
+        ddp.compress=$compress
+done
+train "ddp.compress.*run.exact = yes forbids" strategy.stack=ddp:2 ddp.compress=bf16 run.exact=yes
+train "log.trace_steps.*found '0'" log.trace_steps=0
+train "checkpoint.async.*yes or no" checkpoint.async=perhaps
 train "strategy.stack" strategy.stack=ddp:0
 train "strategy.stack" strategy.stack=ddp:two
 train "ddp" strategy.stack="ddp:2, ddp:2"
@@ -137,7 +187,7 @@ train "comm.link" comm.link=fast
 
 # ---- text and tokens ----
 train "data.path" data.path=
-train "none.txt" data.path=none.txt
+train "data.path: .*none.txt" data.path=none.txt
 train "folder.ini" data.path=folder.ini
 : >empty.txt
 train "empty.txt.*(empty|0 )" data.path=empty.txt
@@ -199,6 +249,17 @@ wrong "folder.ini" inspect folder.ini
 wrong "text.so.*ELF" inspect text.so
 wrong "cut.*model.safetensors" inspect cut
 wrong "compare|\[run:" compare first.ini
+mkdir report
+touch report/report.json
+wrong "report' has a report.json, but no certificate" inspect report
+cat first.ini - >two.ini <<'INI'
+[run:a]
+strategy.stack = single
+[run:b]
+strategy.stack = zero:2
+zero.stage = 4
+INI
+wrong "run b: two.ini:.*zero.stage.*found '4'" compare two.ini --out run
 
 # ---- ECG ----
 if [ -e "$data/mitdb/100.hea" ]; then
