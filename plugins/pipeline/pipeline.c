@@ -168,10 +168,12 @@ static cadre_status cut_by_counts(struct cadre_self *self, uint32_t n_units,
     if (rc > 0)
         return cadre_refuse(self->host, CADRE_E_INVALID,
                             "pipeline.balance = %.64s is %u pieces of %llu units, "
-                            "expected %u pieces (strategy.stack x pipeline.chunks) of "
+                            "expected %u pieces (%s) of "
                             "%u units (embedding, model.layers = %u, head)",
-                            self->balance, n, (unsigned long long)sum, pieces, n_units,
-                            n_units - 2);
+                            self->balance, n, (unsigned long long)sum, pieces,
+                            pieces == 1 ? "a single stage has no chunks"
+                                        : "strategy.stack x pipeline.chunks",
+                            n_units, n_units - 2);
     return CADRE_OK;
 }
 

@@ -203,6 +203,10 @@ START_TEST(refusals_say_why)
          "pipeline.balance = 20 21 is 2 pieces of 41 units, expected 2 pieces "
          "(strategy.stack x pipeline.chunks) of 40 units (embedding, model.layers = "
          "38, head)"},
+        {PIPELINE_INTERLEAVED, 1, 2, "20 20",
+         "pipeline.balance = 20 20 is 2 pieces of 40 units, expected 1 pieces "
+         "(a single stage has no chunks) of 40 units (embedding, model.layers = 38, "
+         "head)"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         set_stage(cases[i].schedule, cases[i].stages, 1, 4, 0);
