@@ -19,13 +19,36 @@ static void on_signal(int sig)
     requested = 1;
 }
 
+static const int signals[] = {SIGINT, SIGTERM, SIGUSR1};
+
+static void change_mask(int how)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
+        sigaddset(&set, signals[i]);
+    pthread_sigmask(how, &set, NULL);
+}
+
 void cadre_stop_install(void)
 {
-    static const int signals[] = {SIGINT, SIGTERM, SIGUSR1};
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
         sigaction(signals[i], &action, NULL);
+    cadre_stop_release();
+}
+
+void cadre_stop_hold(void)
+{
+    change_mask(SIG_BLOCK);
+    if (requested)
+        raise(SIGTERM); /* stays pending; what came before is not lost */
+}
+
+void cadre_stop_release(void)
+{
+    change_mask(SIG_UNBLOCK);
 }
 
 bool cadre_stop_requested(void)

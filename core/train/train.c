@@ -301,11 +301,14 @@ static cadre_status run_ranks(const struct run *run,
     cadre_status rc;
     if (spec->run.ranks == 1 && !places->rank)
         return run_rank(run, 0, NULL, err);
-    if (spec->local.processes)
+    if (spec->local.processes) {
+        cadre_stop_hold();
         rc = cadre_launch_processes(&spec->local, places->rank, place->argv, err);
-    else
+        cadre_stop_release();
+    } else {
         rc = cadre_launch_threads(&spec->local, places->rank, rank_main,
                                   (void *)(uintptr_t)run, err);
+    }
     if (rc == CADRE_E_STOPPED)
         cadre_fail(
             err, rc,

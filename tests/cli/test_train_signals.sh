@@ -24,6 +24,19 @@ stopped TERM threads strategy.stack=ddp:2
 stopped INT stages "strategy.stack=pipeline:2, tensor:2" pipeline.schedule=interleaved
 stopped USR1 processes strategy.stack=ddp:3 comm.ranks=processes train.global_batch=12
 
+# Asked while the ranks are being started: their launcher, or a process that has no handler
+# yet, keeps the signal for the first step.
+for recompute in none block; do
+    rm -rf "$tmp/early"
+    start text early train.steps=1000000 strategy.stack=ddp:4 comm.ranks=processes \
+        train.recompute=$recompute
+    until [ -e "$tmp/early/config.ini" ]; do kill -0 "$pid" || fail "early ended"; done
+    kill -TERM "$pid"
+    ends early 4 20
+    says early "stopped by a signal"
+    no_orphan early
+done
+
 # Asked before the last step, which is made: nothing is left to stop, nor to go on with.
 start text finished train.steps=2 train.global_batch=8192 train.micro_batch=16
 while [ ! -e "$tmp/finished/config.ini" ]; do sleep 0.05; done
