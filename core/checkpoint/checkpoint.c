@@ -107,21 +107,6 @@ cadre_checkpoint_states(const struct cadre_checkpoint *checkpoint)
     return checkpoint->files[cadre_checkpoint_file_of(CADRE_CHECKPOINT_STATE)];
 }
 
-bool cadre_checkpoint_has(const struct cadre_checkpoint *checkpoint,
-                          enum cadre_checkpoint_part part)
-{
-    const struct cadre_safetensors *model = checkpoint->files[0];
-    char name[CADRE_CHECKPOINT_NAME];
-    if (part == CADRE_CHECKPOINT_PARAM || cadre_safetensors_count(model) == 0)
-        return true;
-    if (part == CADRE_CHECKPOINT_STATE)
-        return cadre_checkpoint_states(checkpoint) != NULL;
-    return checkpoint->files[1] &&
-           cadre_checkpoint_name(part, cadre_safetensors_at(model, 0)->name, name,
-                                 NULL) == CADRE_OK &&
-           cadre_safetensors_find(checkpoint->files[1], name) >= 0;
-}
-
 cadre_status cadre_checkpoint_check(const struct cadre_checkpoint *checkpoint,
                                     const struct cadre_safetensors_spec *tensors,
                                     size_t n, struct cadre_error *err)

@@ -127,10 +127,6 @@ cadre_checkpoint_model(const struct cadre_checkpoint *checkpoint);
 const struct cadre_safetensors *
 cadre_checkpoint_states(const struct cadre_checkpoint *checkpoint);
 
-/* Whether it holds this part of the tensors. */
-bool cadre_checkpoint_has(const struct cadre_checkpoint *checkpoint,
-                          enum cadre_checkpoint_part part);
-
 /* Check that the checkpoint holds exactly these tensors in these shapes (dtypes may
  * differ). Errors: CADRE_E_INVALID names the tensor. */
 cadre_status cadre_checkpoint_check(const struct cadre_checkpoint *checkpoint,

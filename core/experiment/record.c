@@ -146,12 +146,6 @@ double cadre_record_largest(const struct cadre_record *record, const char *key)
     return largest;
 }
 
-const char *cadre_record_text(const struct cadre_record *record, const char *key)
-{
-    const char *text = json_string_value(json_object_get(record->summary, key));
-    return text ? text : "";
-}
-
 char *cadre_record_checkpoint(const struct cadre_record *record, const char *file)
 {
     int64_t last = record->n ? record->step[record->n - 1].step : 0;

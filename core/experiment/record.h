@@ -40,9 +40,6 @@ double cadre_record_number(const struct cadre_record *record, const char *key);
  * none. */
 double cadre_record_largest(const struct cadre_record *record, const char *key);
 
-/* A text of the summary; "" where it is absent. Borrowed. */
-const char *cadre_record_text(const struct cadre_record *record, const char *key);
-
 /* DIR/checkpoints/step-NNNNNNNN/FILE of the last step; the caller frees it, NULL where
  * there is no memory. The file may be absent. */
 char *cadre_record_checkpoint(const struct cadre_record *record, const char *file);
