@@ -136,17 +136,34 @@ static cadre_status split_batch(struct cadre_self *self, const struct cadre_plan
 START_TEST(the_print_shows_placement_and_memory)
 {
     const struct cadre_strategy_ops ops = {.plan = split_batch};
-    char *text = NULL;
+    char *text = NULL, total[64];
     size_t size;
     rank_fixture_plug(&f, "data", CADRE_ROLE_DATA, 2, &ops);
     ck_assert_int_eq(cadre_rank_plan(&f.rank, &f.spec, 1, &f.err), CADRE_OK);
     FILE *out = open_memstream(&text, &size);
-    cadre_rank_print(&f.rank, out);
+    uint64_t bytes = cadre_rank_print(&f.rank, out);
     fclose(out);
+    snprintf(total, sizeof total, " %.3f MiB\n", (double)bytes / 1048576.0);
+    ck_assert_ptr_nonnull(strstr(strstr(text, "total"), total));
     ck_assert_ptr_nonnull(strstr(text, "rank 1 of 2  data 1/2"));
-    ck_assert_ptr_nonnull(strstr(text, "claims grad.reduce@data"));
+    ck_assert_msg(!strstr(text, "claims"), "claims are printed for rank 0 alone");
     ck_assert_ptr_nonnull(strstr(text, "micro-batches: 2 of 4, from 2, every 1"));
     ck_assert_ptr_nonnull(strstr(text, "optimizer states"));
+    free(text);
+}
+END_TEST
+
+START_TEST(the_print_of_rank_0_shows_claims)
+{
+    const struct cadre_strategy_ops ops = {.plan = split_batch};
+    char *text = NULL;
+    size_t size;
+    rank_fixture_plug(&f, "data", CADRE_ROLE_DATA, 2, &ops);
+    ck_assert_int_eq(cadre_rank_plan(&f.rank, &f.spec, 0, &f.err), CADRE_OK);
+    FILE *out = open_memstream(&text, &size);
+    ck_assert_uint_gt(cadre_rank_print(&f.rank, out), 0);
+    fclose(out);
+    ck_assert_ptr_nonnull(strstr(text, "claims grad.reduce@data"));
     free(text);
 }
 END_TEST
@@ -291,6 +308,7 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, somebody_completes_what_is_cut, 0, 3);
     tcase_add_test(tc, an_optimizer_range_begins_on_a_chunk);
     tcase_add_test(tc, the_print_shows_placement_and_memory);
+    tcase_add_test(tc, the_print_of_rank_0_shows_claims);
     tcase_add_test(tc, two_ranks_share_loss_and_votes);
     tcase_add_loop_test(tc, replicas_apart_have_their_own_norm, 0, 2);
     tcase_add_test(tc, changes_of_training_are_told);
