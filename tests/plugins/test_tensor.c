@@ -287,7 +287,8 @@ START_TEST(cuts_rows_where_asked)
         seen.failure,
         "tensor.sequence_parallel cannot deal the 1 tokens of a "
         "micro-batch (train.micro_batch x model.context or data.window) to "
-        "the 2 ranks of tensor in strategy.stack");
+        "the 2 ranks of tensor in strategy.stack; use fewer ranks or "
+        "sequence_parallel = no");
     tensor->ops.destroy(self);
 }
 END_TEST
