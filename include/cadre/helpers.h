@@ -30,6 +30,17 @@ static inline cadre_status cadre_need(const struct cadre_host *host, const char 
     return cadre_refuse(host, CADRE_E_UNSUPPORTED, "the host has no service %s", id);
 }
 
+/* The same for one of several: *rc is the first refusal so far, and NULL is returned
+ * from it on. */
+static inline const void *cadre_fetch(const struct cadre_host *host, const char *id,
+                                      cadre_status *rc)
+{
+    const void *table = NULL;
+    if (*rc == CADRE_OK)
+        *rc = cadre_need(host, id, &table);
+    return table;
+}
+
 static inline uint64_t cadre_dtype_size(uint32_t dtype)
 {
     return dtype == CADRE_F64                          ? 8

@@ -11,28 +11,19 @@
 
 /* ---- set-up ---- */
 
-static const void *fetch(const struct cadre_host *host, const char *id,
-                         cadre_status *rc)
-{
-    const void *table = NULL;
-    if (*rc == CADRE_OK)
-        *rc = cadre_need(host, id, &table);
-    return table;
-}
-
 static cadre_status fetch_services(struct cadre_self *self)
 {
     const struct cadre_host *host = self->host;
     cadre_status rc = CADRE_OK;
-    self->mesh = fetch(host, CADRE_SERVICE_MESH, &rc);
-    self->comm = fetch(host, CADRE_SERVICE_COMM, &rc);
-    self->model = fetch(host, CADRE_SERVICE_MODEL, &rc);
-    self->param = fetch(host, CADRE_SERVICE_PARAM, &rc);
+    self->mesh = cadre_fetch(host, CADRE_SERVICE_MESH, &rc);
+    self->comm = cadre_fetch(host, CADRE_SERVICE_COMM, &rc);
+    self->model = cadre_fetch(host, CADRE_SERVICE_MODEL, &rc);
+    self->param = cadre_fetch(host, CADRE_SERVICE_PARAM, &rc);
     if (self->mode != &ddp_mode_none) {
-        self->mem = fetch(host, CADRE_SERVICE_MEM, &rc);
-        self->stream = fetch(host, CADRE_SERVICE_STREAM, &rc);
-        self->ops = fetch(host, CADRE_SERVICE_OPS, &rc);
-        self->rng = fetch(host, CADRE_SERVICE_RNG, &rc);
+        self->mem = cadre_fetch(host, CADRE_SERVICE_MEM, &rc);
+        self->stream = cadre_fetch(host, CADRE_SERVICE_STREAM, &rc);
+        self->ops = cadre_fetch(host, CADRE_SERVICE_OPS, &rc);
+        self->rng = cadre_fetch(host, CADRE_SERVICE_RNG, &rc);
     }
     if (rc)
         return rc;

@@ -40,26 +40,17 @@ static const char *const names[] = {"gpipe", "1f1b", "interleaved", "zb-h1"};
 
 /* ---- set-up ---- */
 
-static const void *fetch(const struct cadre_host *host, const char *id,
-                         cadre_status *rc)
-{
-    const void *table = NULL;
-    if (*rc == CADRE_OK)
-        *rc = cadre_need(host, id, &table);
-    return table;
-}
-
 static cadre_status fetch_services(struct cadre_self *self)
 {
     const struct cadre_host *host = self->host;
     struct pipeline_wire *wire = &self->wire;
     cadre_status rc = CADRE_OK;
     wire->host = host;
-    self->mesh = fetch(host, CADRE_SERVICE_MESH, &rc);
-    self->model = fetch(host, CADRE_SERVICE_MODEL, &rc);
-    wire->comm = fetch(host, CADRE_SERVICE_COMM, &rc);
-    wire->mem = fetch(host, CADRE_SERVICE_MEM, &rc);
-    wire->stream = fetch(host, CADRE_SERVICE_STREAM, &rc);
+    self->mesh = cadre_fetch(host, CADRE_SERVICE_MESH, &rc);
+    self->model = cadre_fetch(host, CADRE_SERVICE_MODEL, &rc);
+    wire->comm = cadre_fetch(host, CADRE_SERVICE_COMM, &rc);
+    wire->mem = cadre_fetch(host, CADRE_SERVICE_MEM, &rc);
+    wire->stream = cadre_fetch(host, CADRE_SERVICE_STREAM, &rc);
     if (rc)
         return rc;
     if (!CADRE_HAS(self->mesh, size) || !CADRE_HAS(self->model, backward) ||

@@ -9,24 +9,15 @@
 
 #include "plugins/zero/zero.h"
 
-static const void *fetch(const struct cadre_host *host, const char *id,
-                         cadre_status *rc)
-{
-    const void *table = NULL;
-    if (*rc == CADRE_OK)
-        *rc = cadre_need(host, id, &table);
-    return table;
-}
-
 static cadre_status fetch_services(struct cadre_self *self)
 {
     const struct cadre_host *host = self->host;
     cadre_status rc = CADRE_OK;
-    self->mesh = fetch(host, CADRE_SERVICE_MESH, &rc);
-    self->comm = fetch(host, CADRE_SERVICE_COMM, &rc);
-    self->model = fetch(host, CADRE_SERVICE_MODEL, &rc);
-    self->param = fetch(host, CADRE_SERVICE_PARAM, &rc);
-    self->mem = fetch(host, CADRE_SERVICE_MEM, &rc);
+    self->mesh = cadre_fetch(host, CADRE_SERVICE_MESH, &rc);
+    self->comm = cadre_fetch(host, CADRE_SERVICE_COMM, &rc);
+    self->model = cadre_fetch(host, CADRE_SERVICE_MODEL, &rc);
+    self->param = cadre_fetch(host, CADRE_SERVICE_PARAM, &rc);
+    self->mem = cadre_fetch(host, CADRE_SERVICE_MEM, &rc);
     if (rc)
         return rc;
     if (!CADRE_HAS(self->mesh, size) || !CADRE_HAS(self->comm, join) ||

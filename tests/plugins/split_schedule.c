@@ -34,15 +34,6 @@ struct cadre_self {
     struct cadre_buf in;
 };
 
-static const void *fetch(const struct cadre_host *host, const char *id,
-                         cadre_status *rc)
-{
-    const void *table = NULL;
-    if (*rc == CADRE_OK)
-        *rc = cadre_need(host, id, &table);
-    return table;
-}
-
 static void destroy(struct cadre_self *self)
 {
     free(self);
@@ -58,10 +49,10 @@ static cadre_status create(const struct cadre_host *host,
     self->host = host;
     self->fault = values->str(values->h, "fault");
     self->measured = values->i64(values->h, "measured") != 0;
-    self->mesh = fetch(host, CADRE_SERVICE_MESH, &rc);
-    self->comm = fetch(host, CADRE_SERVICE_COMM, &rc);
-    self->model = fetch(host, CADRE_SERVICE_MODEL, &rc);
-    self->mem = fetch(host, CADRE_SERVICE_MEM, &rc);
+    self->mesh = cadre_fetch(host, CADRE_SERVICE_MESH, &rc);
+    self->comm = cadre_fetch(host, CADRE_SERVICE_COMM, &rc);
+    self->model = cadre_fetch(host, CADRE_SERVICE_MODEL, &rc);
+    self->mem = cadre_fetch(host, CADRE_SERVICE_MEM, &rc);
     if (rc)
         destroy(self);
     else
