@@ -10,8 +10,10 @@
  * fixed by the shapes, and a sum has an order fixed by the shapes.
  *   - element-wise bits do not depend on the position of an element in the call, so a
  *     range may be cut anywhere (AdamW over shards).
- *   - `dtype` is CADRE_F32 or CADRE_F64 unless said otherwise; all of an op's floating
- *     tensors have it. int32 for tokens. Letters: core/tensor/shape.h.
+ *   - `dtype` is that of parameters and activations: f32, f64, bf16 or f16. What says
+ *     "wide" has cadre_dtype_wide(dtype), f32 for the 16-bit types: statistics and the
+ *     gradients of parameters. Sums run in the wide dtype or wider, and a result is
+ *     rounded once, to nearest even. int32 for tokens. Letters: core/tensor/shape.h.
  *   - returns CADRE_OK or CADRE_E_DEVICE / CADRE_E_RESOURCE (logged where found). */
 #ifndef CADRE_DEVICE_DEVICE_H
 #define CADRE_DEVICE_DEVICE_H
@@ -34,9 +36,11 @@ enum cadre_epilogue {
 
 /* c (M, N) = op(a) (M, K) * op(b) (K, N) + beta * c, then the epilogue.
  * ta: a is stored (K, M); tb: b is stored (N, K). beta is 0 or 1; with 0, c is not
- * read. bias (N) or NULL; aux (M, N) with leading dimension ldc or NULL. */
+ * read. bias (N) or NULL; aux (M, N) with leading dimension ldc or NULL. c has `dtype`,
+ * or the wide dtype where `wide` is set, and then no epilogue. */
 struct cadre_gemm {
     uint32_t dtype;
+    bool wide;
     int64_t m, n, k;
     const void *a, *b;
     int64_t lda, ldb;
@@ -51,7 +55,8 @@ struct cadre_gemm {
 
 /* Causal attention. Rows are tokens b*T + t. q (N, H, D) with leading dimension ldq, k
  * and v (N, G, D) with ldk, ldv; head h reads key/value head h / (H/G); scale
- * 1/sqrt(D). out (N, H, D) with ldo. lse (B, H, T) is written by fwd and read by bwd.
+ * 1/sqrt(D). out (N, H, D) with ldo. lse (B, H, T), wide, is written by fwd and read by
+ * bwd.
  * bwd reads out and dout (ldo) and overwrites dq (ldq), dk (ldk), dv (ldv).
  * Never stores T x T for more than one head per thread. */
 struct cadre_attention {
@@ -67,15 +72,19 @@ struct cadre_attention {
 
 /* y (N, C) = norm(x) * w + b.  LayerNorm when `layer` is set (Ba et al. 2016), else
  * RMSNorm (Zhang & Sennrich 2019; no b). eps is added to the variance / mean square.
- * stats (N, 2): mean and 1/std (mean is 0 for RMSNorm), written by fwd, read by bwd.
- * bwd_input: dx (N, C) = d/dx, plus `residual` (N, C) added when not NULL (may be dx).
- * bwd_weight: dw (C), db (C) with beta 0 or 1; rows are summed in fixed groups. */
+ * stats (N, 2), wide: mean and 1/std (mean is 0 for RMSNorm), written by fwd, read by
+ * bwd. Where `sum` (N, C) is not NULL, fwd first writes sum = a + bias + b_sum, as
+ * `add` does with the same bits, and norms that instead of x; sum may be a or b_sum.
+ * bwd: dx (N, C) = d/dx, plus `residual` (N, C) added when not NULL (may be dx); dw (C)
+ * and db (C), wide, with beta 0 or 1; rows are summed in fixed groups. */
 struct cadre_norm {
     uint32_t dtype;
     int64_t rows, channels;
     bool layer;
     double eps;
     const void *x, *w, *b;
+    const void *a, *bias, *b_sum; /* fwd only; bias (C) and b_sum (N, C) may be NULL */
+    void *sum;
     void *y;
     void *stats;
     const void *dy; /* bwd only, as are the rest */
@@ -87,9 +96,10 @@ struct cadre_norm {
 /* Token embedding: out (N, C) = wte[token - begin] (+ wpe[t]). Tokens outside
  * [begin, begin + count) give a zero row (another rank holds them). wpe may be NULL;
  * `position` is the position of the first column t = 0.
- * bwd_tokens: dwte (count, C) = beta * dwte + scatter of dout, added in row order.
- * bwd_positions: dwpe (positions, C) = beta * dwpe + sum over b in order; rows >= T are
- * zero where beta is 0. */
+ * bwd_tokens: dwte (count, C), wide, = beta * dwte + scatter of dout, added in row
+ * order.
+ * bwd_positions: dwpe (positions, C), wide, = beta * dwpe + sum over b in order; rows
+ * >= T are zero where beta is 0. */
 struct cadre_embed {
     uint32_t dtype;
     int64_t batch, time, channels;
@@ -105,7 +115,8 @@ struct cadre_embed {
 
 /* Softmax cross-entropy over a slice of the vocabulary, without storing probabilities.
  * logits (N, V) cover classes [begin, begin + V). Target -1 ignores the row.
- * fwd: max (N), sum (N) = sum exp(logit - max), picked (N) = the target's logit, or 0
+ * fwd: max (N), sum (N) = sum exp(logit - max), picked (N) = the target's logit, all
+ * wide, or 0
  * where the target is outside the slice. rescale: sum *= exp(old max - max), for slices
  * brought to a common maximum. loss: loss_rows (N, f64) = log(sum) + max - picked, 0
  * for ignored rows. bwd: logits are overwritten by (softmax - onehot) * seed, 0 for
@@ -121,31 +132,56 @@ struct cadre_xent {
     double seed;
 };
 
-/* AdamW over a slice (Loshchilov & Hutter 2019): decoupled decay, bias correction by
- * step. grad is read as grad * grad_scale. */
-struct cadre_adamw {
-    uint32_t dtype; /* of param, grad, exp_avg, exp_avg_sq */
+/* A flat range of a parameter under update. param, grad and states are of the op's
+ * dtype; `rounded`, where not NULL, is written with the new param rounded to the op's
+ * rounded_dtype. All device memory. */
+struct cadre_slice {
     int64_t count;
     void *param;
+    void *rounded;
     const void *grad;
-    void *exp_avg, *exp_avg_sq;
-    double lr, beta1, beta2, eps, weight_decay, grad_scale;
+    void *exp_avg, *exp_avg_sq; /* exp_avg is SGD's momentum buffer */
+    double weight_decay;
+};
+
+/* AdamW over slices (Loshchilov & Hutter 2019): decoupled decay, bias correction by
+ * step. grad is read as grad * *grad_scale; where that is not finite, nothing changes.
+ */
+struct cadre_adamw {
+    uint32_t dtype; /* f32 or f64 */
+    uint32_t rounded_dtype; /* bf16 or f16; 0 where no slice is rounded */
+    double lr, beta1, beta2, eps;
     int64_t step; /* from 1 */
+    const double *grad_scale; /* device memory */
+    const struct cadre_slice *slices; /* host memory, free again on return */
+    int64_t n;
 };
 
 /* SGD with momentum (PyTorch's form, no dampening): buf = momentum * buf + g + wd * p,
- * p -= lr * buf. buf may be NULL when momentum is 0. */
+ * p -= lr * buf. The buffers may be NULL when momentum is 0. Else as cadre_adamw. */
 struct cadre_sgd {
-    uint32_t dtype;
-    int64_t count;
-    void *param;
-    const void *grad;
-    void *momentum_buf;
-    double lr, momentum, weight_decay, grad_scale;
+    uint32_t dtype, rounded_dtype;
+    double lr, momentum;
     int64_t step;
+    const double *grad_scale;
+    const struct cadre_slice *slices;
+    int64_t n;
+};
+
+/* sums (ceil(count / CADRE_NORM_CHUNK)), device memory: the sum of squares of each
+ * chunk of x, in double. A chunk with NaN or infinity gives one. */
+struct cadre_squares {
+    const void *x;
+    int64_t count;
+    double *sums;
 };
 
 typedef uint64_t cadre_stream_id; /* 0 is the device's own compute stream */
+
+/* A point in a device's streams. 0 has happened; others have the top bit set, which the
+ * events of communicators never have. Valid as long as the device. */
+typedef uint64_t cadre_device_event;
+#define CADRE_DEVICE_EVENT (UINT64_C(1) << 63)
 
 /* Elements per chunk of sum_squares; fixed, because the global norm's order rests on
  * it. */
@@ -153,11 +189,19 @@ typedef uint64_t cadre_stream_id; /* 0 is the device's own compute stream */
 
 struct cadre_device_ops {
     const char *name; /* "cpu", "cuda" */
+    /* Ops return before they ran, and the host is not to wait for them in every step.
+     */
+    bool queued;
     void (*destroy)(struct cadre_device *);
 
     /* memory: 64-byte aligned; NULL when there is none. `free` accepts NULL. */
     void *(*alloc)(struct cadre_device *, size_t bytes);
     void (*free)(struct cadre_device *, void *);
+    /* host memory that upload and download may use */
+    void *(*alloc_pinned)(struct cadre_device *, size_t bytes);
+    void (*free_pinned)(struct cadre_device *, void *);
+    /* May the host read and write it? [any thread] */
+    bool (*host_reaches)(struct cadre_device *, const void *ptr);
     cadre_status (*copy)(struct cadre_device *, void *dst, const void *src,
                          size_t bytes);
     /* after what the stream was given before; done on return, so the host's memory may
@@ -166,18 +210,51 @@ struct cadre_device_ops {
                               size_t);
     cadre_status (*to_host)(struct cadre_device *, void *host, const void *src, size_t);
     cadre_status (*zero)(struct cadre_device *, void *dst, size_t bytes);
+    /* [stream] The same with pinned memory, which must stay as it is until an event
+     * recorded after the call has happened. */
+    cadre_status (*upload)(struct cadre_device *, void *dst, const void *pinned,
+                           size_t bytes);
+    cadre_status (*download)(struct cadre_device *, void *pinned, const void *src,
+                             size_t bytes);
 
     /* streams and events; on the CPU streams are one queue and events have happened */
     cadre_status (*stream_create)(struct cadre_device *, cadre_stream_id *out);
     void (*stream_destroy)(struct cadre_device *, cadre_stream_id);
     cadre_status (*set_stream)(struct cadre_device *, cadre_stream_id);
-    cadre_status (*event_record)(struct cadre_device *, uint64_t *event);
-    cadre_status (*event_wait)(struct cadre_device *, uint64_t event);
+    cadre_status (*event_record)(struct cadre_device *, cadre_device_event *event);
+    /* the current stream waits */
+    cadre_status (*event_wait)(struct cadre_device *, cadre_device_event event);
+    /* the calling thread waits [any thread] */
+    cadre_status (*event_sync)(struct cadre_device *, cadre_device_event event);
     cadre_status (*synchronize)(struct cadre_device *);
+
+    /* A view of the device for one other thread, with a stream and scratch of its own:
+     * memory, events, tree_add, casts and MAX by `maximum` only. Events are those of
+     * the device. The view ends before the device; close accepts NULL. */
+    cadre_status (*side_open)(struct cadre_device *, struct cadre_device **out);
+    void (*side_close)(struct cadre_device *side);
+
+    /* Graphs: what the stream is given between begin and end is not run but kept under
+     * `key`, in place of what was there; launch runs it. CADRE_E_UNSUPPORTED where the
+     * device has none (then begin has no effect), and for a launch of an unknown key.
+     */
+    cadre_status (*graph_begin)(struct cadre_device *, uint64_t key);
+    cadre_status (*graph_end)(struct cadre_device *, uint64_t key);
+    cadre_status (*graph_launch)(struct cadre_device *, uint64_t key);
+
+    /* Which algorithms of libraries were chosen by timing, as lines of text ("" for
+     * none), and the choice of another rank taken over; what is unknown there is then
+     * chosen by rule, never by timing. Equal texts, equal bits. */
+    cadre_status (*tuning_export)(struct cadre_device *, struct cadre_text *out);
+    cadre_status (*tuning_import)(struct cadre_device *, const char *text);
+
+    /* A named range in a profiler's view, until the matching end. [any thread] */
+    void (*range_begin)(struct cadre_device *, const char *name);
+    void (*range_end)(struct cadre_device *);
 
     /* linear algebra */
     cadre_status (*gemm)(struct cadre_device *, const struct cadre_gemm *);
-    /* db (C) = beta * db + column sums of dy (N, C), rows in fixed groups */
+    /* db (C), wide, = beta * db + column sums of dy (N, C), rows in fixed groups */
     cadre_status (*bias_bwd)(struct cadre_device *, uint32_t dtype, const void *dy,
                              int64_t rows, int64_t channels, void *db, int beta);
     cadre_status (*attention_fwd)(struct cadre_device *,
@@ -187,8 +264,7 @@ struct cadre_device_ops {
 
     /* norms and pointwise */
     cadre_status (*norm_fwd)(struct cadre_device *, const struct cadre_norm *);
-    cadre_status (*norm_bwd_input)(struct cadre_device *, const struct cadre_norm *);
-    cadre_status (*norm_bwd_weight)(struct cadre_device *, const struct cadre_norm *);
+    cadre_status (*norm_bwd)(struct cadre_device *, const struct cadre_norm *);
     /* rotary embedding in place on x (N, H, D), row stride ld; pair (i, i + D/2) turns
      * by (position + t) * theta^(-2i/D) (Su et al. 2021, half-rotation layout of
      * Hugging Face Llama); `inverse` turns back, which is the backward pass. */
@@ -222,16 +298,27 @@ struct cadre_device_ops {
     /* optimizer and reductions */
     cadre_status (*adamw)(struct cadre_device *, const struct cadre_adamw *);
     cadre_status (*sgd)(struct cadre_device *, const struct cadre_sgd *);
-    /* sums (ceil(count / CADRE_NORM_CHUNK), f64, host memory): sum of squares of each
-     * chunk of x, in double; waits for the stream. A chunk with NaN or infinity gives
-     * one. */
-    cadre_status (*sum_squares)(struct cadre_device *, uint32_t dtype, const void *x,
-                                int64_t count, double *sums);
+    cadre_status (*sum_squares)(struct cadre_device *, uint32_t dtype,
+                                const struct cadre_squares *list, int64_t n);
+    /* norm = unscale * the square root of the sum of chunks (n) in the tree of
+     * core/base/tree.h; out[0] = norm, out[1] = unscale * min(1, clip / (norm + 1e-6)),
+     * without clipping where clip is 0. Both NaN where norm is not finite. Device
+     * memory. */
+    cadre_status (*norm_total)(struct cadre_device *, const double *chunks, uint64_t n,
+                               double clip, double unscale, double *out);
+    /* *out = the sum of rows (n), in an order that n fixes. Device memory. */
+    cadre_status (*sum_rows)(struct cadre_device *, const double *rows, int64_t n,
+                             double *out);
     cadre_status (*scale)(struct cadre_device *, uint32_t dtype, void *x, int64_t count,
                           double by);
-    /* out = a + b, one rounding per element; out may be a or b. [any thread] */
+    /* out = a + b, one rounding per element; out may be a or b. i32 too. On a device
+     * whose ops are not queued: [any thread] */
     cadre_status (*tree_add)(struct cadre_device *, uint32_t dtype, void *out,
                              const void *a, const void *b, int64_t count);
+    /* out = the larger of a and b, NaN where one is; out may be a or b. i32 and u8 too.
+     * Threads as tree_add. */
+    cadre_status (*maximum)(struct cadre_device *, uint32_t dtype, void *out,
+                            const void *a, const void *b, int64_t count);
     /* dst = src converted, round to nearest even */
     cadre_status (*cast)(struct cadre_device *, uint32_t dst_dtype, void *dst,
                          uint32_t src_dtype, const void *src, int64_t count);
@@ -273,6 +360,9 @@ struct cadre_device {
 struct cadre_device_config {
     const char *kind; /* "auto", "cpu", "cuda" */
     int threads; /* CPU cores of this rank, >= 1 */
+    int index; /* of the GPU: this rank's place on its machine; taken modulo their
+                  number */
+    bool exact; /* algorithms by rule or by tuning_import, never by timing */
 };
 
 /* Open a device. kind "cuda" is refused with the reason where no module can be opened;

@@ -158,8 +158,7 @@ cadre_status cadre_norm_layer_bwd(const struct cadre_unit *unit, uint32_t weight
         CADRE_TRY(pass->grad_begin(pass->hook_arg, param + 1, &norm.db, &beta));
         assert(beta == norm.beta);
     }
-    CADRE_TRY(unit->ops->norm_bwd_weight(unit->device, &norm));
-    CADRE_TRY(unit->ops->norm_bwd_input(unit->device, &norm));
+    CADRE_TRY(unit->ops->norm_bwd(unit->device, &norm));
     CADRE_TRY(pass->grad_end(pass->hook_arg, param));
     if (norm.layer)
         CADRE_TRY(pass->grad_end(pass->hook_arg, param + 1));

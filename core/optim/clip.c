@@ -1,33 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The global norm's fixed order of addition, and clipping. */
+/* The global norm's chunks, and clipping. */
 #include "core/optim/optimizer.h"
 
 uint64_t cadre_norm_chunks(uint64_t count)
 {
     return count / CADRE_NORM_CHUNK + (count % CADRE_NORM_CHUNK != 0);
-}
-
-/* A binary counter: partial[k] holds the node over a full run of 2^level leaves, and
- * leaf i merges as many runs as i + 1 has trailing zero bits. What is left at the end
- * lacks right siblings and is folded from the right, each fold skipping the absent. */
-double cadre_tree_sum(const double *values, size_t n)
-{
-    double partial[64];
-    int top = 0;
-    if (n == 0)
-        return 0.0;
-    for (size_t i = 0; i < n; i++) {
-        partial[top++] = values[i];
-        for (size_t runs = i + 1; runs % 2 == 0; runs /= 2) {
-            top--;
-            partial[top - 1] += partial[top];
-        }
-    }
-    while (top > 1) {
-        top--;
-        partial[top - 1] += partial[top];
-    }
-    return partial[0];
 }
 
 double cadre_clip_scale(double clip, double norm)

@@ -28,34 +28,22 @@ struct cadre_optimizer_config {
     double clip; /* global-norm limit, 0: off */
 };
 
-/* One owned slice: elements [begin, begin + count) of a parameter's flat local part. */
-struct cadre_opt_slice {
-    uint32_t param;
-    uint64_t begin, count;
-    bool decay;
-    void *data; /* device; parameter values of the slice */
-    void *grad; /* device; set anew each step by the caller where it moves */
-    void *exp_avg, *exp_avg_sq; /* device; momentum buffer in exp_avg for SGD */
-};
-
 /* Learning rate of optimizer step `step`, counted from 1: linear warm-up from
  * lr/warmup to lr over `warmup` steps, then constant, or cosine / linear down to min_lr
  * at step `steps`. */
 double cadre_lr_at(const struct cadre_optimizer_config *config, int64_t step);
 
-/* Update every slice. grad_scale multiplies the gradients (clipping). [stream] */
+/* Update every slice; dtype is that of parameters, the slices are of its wide dtype and
+ * `rounded` of it where they differ. *grad_scale (device memory) multiplies the
+ * gradients: clipping, loss scale. [stream] */
 cadre_status cadre_optimizer_step(const struct cadre_optimizer_config *config,
                                   struct cadre_device *device, uint32_t dtype,
-                                  struct cadre_opt_slice *slices, size_t n,
-                                  int64_t step, double grad_scale);
+                                  const struct cadre_slice *slices, size_t n,
+                                  int64_t step, const double *grad_scale);
 
 /* Number of norm chunks of a parameter of `count` elements: chunks of CADRE_NORM_CHUNK
  * that restart at each parameter. */
 uint64_t cadre_norm_chunks(uint64_t count);
-
-/* Pairwise sum in the tree of design "exact mode": node (l, j) = node (l-1, 2j) +
- * node (l-1, 2j+1), an absent child is skipped. 0.0 for n == 0. */
-double cadre_tree_sum(const double *values, size_t n);
 
 /* Factor for clipping a gradient of norm `norm`: min(1, clip / (norm + 1e-6)), 1 when
  * clip is 0 (torch.nn.utils.clip_grad_norm_). */

@@ -162,21 +162,22 @@ static cadre_status make_slices(struct cadre_rank *rank, struct cadre_error *err
 {
     uint32_t n_params = rank->model->n_params;
     rank->slices = cadre_calloc(n_params, sizeof *rank->slices);
-    for (uint32_t i = 0; rank->slices && i < n_params; i++) {
+    rank->updates = cadre_calloc(n_params, sizeof *rank->updates);
+    for (uint32_t i = 0; rank->slices && rank->updates && i < n_params; i++) {
         const struct cadre_param *p = &rank->model->params[i];
         struct cadre_share own = cadre_store_share(&rank->store, i, CADRE_KIND_OPT);
         if (p->tied_to < 0)
             rank->n_norm_chunks += cadre_norm_chunks(cadre_shape_count(&p->local));
         if (own.count == 0)
             continue;
-        rank->slices[rank->n_slices++] = (struct cadre_opt_slice){
-            .param = i,
-            .begin = own.begin,
-            .count = own.count,
-            .decay = p->decay,
+        rank->updates[rank->n_slices] = (struct cadre_slice){
+            .count = (int64_t)own.count,
             .exp_avg = rank->store.param[i].exp_avg,
             .exp_avg_sq = rank->store.param[i].exp_avg_sq,
+            .weight_decay = p->decay ? rank->spec->optim.weight_decay : 0.0,
         };
+        rank->slices[rank->n_slices++] = (struct cadre_rank_slice){
+            .param = i, .begin = own.begin, .count = own.count};
     }
     const struct cadre_axis *apart = cadre_rank_apart(rank);
     rank->norm_chunks = cadre_calloc(
@@ -184,7 +185,7 @@ static cadre_status make_slices(struct cadre_rank *rank, struct cadre_error *err
     size_t leaves = (size_t)(rank->spec->global_batch / rank->spec->micro_batch);
     rank->losses = cadre_calloc(
         leaves + CADRE_RANK_VOTES + 3 * (size_t)rank->mesh.ranks, sizeof(double));
-    if (!rank->slices || !rank->norm_chunks || !rank->losses)
+    if (!rank->slices || !rank->updates || !rank->norm_chunks || !rank->losses)
         return cadre_fail(err, CADRE_E_RESOURCE,
                           "no memory for the optimizer's tables");
     return CADRE_OK;
@@ -254,6 +255,7 @@ void cadre_rank_fini(struct cadre_rank *rank)
     cadre_model_destroy(rank->model);
     cadre_device_close(rank->device);
     free(rank->slices);
+    free(rank->updates);
     free(rank->norm_chunks);
     free(rank->losses);
     rank->exec = NULL;
@@ -261,6 +263,7 @@ void cadre_rank_fini(struct cadre_rank *rank)
     rank->model = NULL;
     rank->device = NULL;
     rank->slices = NULL;
+    rank->updates = NULL;
     rank->norm_chunks = NULL;
     rank->losses = NULL;
 }

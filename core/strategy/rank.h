@@ -52,6 +52,13 @@ struct cadre_step_report {
 
 enum { CADRE_RANK_VOTES = 3 };
 
+/* Elements [begin, begin + count) of an entry's flat local part, whose OPT range it is.
+ */
+struct cadre_rank_slice {
+    uint32_t param;
+    uint64_t begin, count;
+};
+
 struct cadre_rank {
     const struct cadre_run_spec *spec;
     int index;
@@ -76,7 +83,8 @@ struct cadre_rank {
     double *norm_chunks; /* sums of squares, all chunks of all owned parameters; a
                             block for each replica that trains apart */
     uint64_t n_norm_chunks;
-    struct cadre_opt_slice *slices;
+    struct cadre_rank_slice *slices; /* what this rank updates, by entry */
+    struct cadre_slice *updates; /* the same for the device, (n_slices) */
     size_t n_slices;
     struct cadre_error failure; /* the first text recorded by host->fail or the core */
     uint64_t step;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/base/tree.h"
 #include "core/strategy/tied.h"
 
 static cadre_status run_sequential(void *h, const struct cadre_step *step)
@@ -96,10 +97,13 @@ static cadre_status global_norm(struct cadre_rank *rank, double *norm)
         const struct cadre_param *p = &rank->model->params[i];
         bool mine = s < rank->n_slices && rank->slices[s].param == i;
         if (mine && (everywhere || cadre_rank_speaks_within(rank, i, apart))) {
-            const struct cadre_opt_slice *slice = &rank->slices[s];
+            const struct cadre_squares squares = {
+                .x = rank->updates[s].grad,
+                .count = rank->updates[s].count,
+                .sums = chunks + first + rank->slices[s].begin / CADRE_NORM_CHUNK,
+            };
             cadre_status rc = device->ops->sum_squares(
-                device, rank->model->config.dtype, slice->grad, (int64_t)slice->count,
-                chunks + first + slice->begin / CADRE_NORM_CHUNK);
+                device, rank->model->config.dtype, &squares, 1);
             if (rc != CADRE_OK)
                 return rc;
         }
@@ -206,9 +210,9 @@ static cadre_status update(struct cadre_rank *rank, struct cadre_step_report *re
     const struct cadre_optimizer_config *optim = &rank->spec->optim;
     cadre_status rc;
     for (size_t s = 0; s < rank->n_slices; s++) {
-        struct cadre_opt_slice *slice = &rank->slices[s];
-        slice->data = cadre_store_opt_data(&rank->store, slice->param);
-        slice->grad = cadre_store_opt_grad(&rank->store, slice->param);
+        uint32_t param = rank->slices[s].param;
+        rank->updates[s].param = cadre_store_opt_data(&rank->store, param);
+        rank->updates[s].grad = cadre_store_opt_grad(&rank->store, param);
     }
     CADRE_TRY(global_norm(rank, &report->grad_norm));
     if (!isfinite(report->grad_norm)) {
@@ -220,9 +224,10 @@ static cadre_status update(struct cadre_rank *rank, struct cadre_step_report *re
         goto fail;
     }
     report->lr = cadre_lr_at(optim, (int64_t)rank->step);
+    const double grad_scale = cadre_clip_scale(optim->clip, report->grad_norm);
     CADRE_TRY(cadre_optimizer_step(optim, rank->device, rank->model->config.dtype,
-                                   rank->slices, rank->n_slices, (int64_t)rank->step,
-                                   cadre_clip_scale(optim->clip, report->grad_norm)));
+                                   rank->updates, rank->n_slices, (int64_t)rank->step,
+                                   &grad_scale));
 fail:
     return rc;
 }

@@ -20,6 +20,11 @@ size_t cadre_dtype_bytes(uint32_t dtype)
     }
 }
 
+uint32_t cadre_dtype_wide(uint32_t dtype)
+{
+    return dtype == CADRE_BF16 || dtype == CADRE_F16 ? CADRE_F32 : dtype;
+}
+
 const char *cadre_dtype_name(uint32_t dtype)
 {
     switch (dtype) {

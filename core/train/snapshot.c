@@ -12,17 +12,18 @@
 /* ---- what a rank writes ---- */
 
 static cadre_status visit_slice(const struct cadre_rank *rank,
-                                const struct cadre_opt_slice *slice,
+                                const struct cadre_rank_slice *slice,
                                 cadre_snapshot_visit visit, void *arg,
                                 struct cadre_error *err)
 {
+    const struct cadre_store_param *states = &rank->store.param[slice->param];
     const struct {
         enum cadre_checkpoint_part part;
         const void *data;
     } parts[] = {
         {CADRE_CHECKPOINT_PARAM, cadre_store_opt_data(&rank->store, slice->param)},
-        {CADRE_CHECKPOINT_EXP_AVG, slice->exp_avg},
-        {CADRE_CHECKPOINT_EXP_AVG_SQ, slice->exp_avg_sq},
+        {CADRE_CHECKPOINT_EXP_AVG, states->exp_avg},
+        {CADRE_CHECKPOINT_EXP_AVG_SQ, states->exp_avg_sq},
     };
     cadre_status rc = CADRE_OK;
     int moments = cadre_rank_apart(rank) ? 0 : cadre_snapshot_moments(rank->spec);

@@ -45,10 +45,11 @@ static cadre_status mean_of(struct meaning *m, const struct cadre_snapshot_piece
 }
 
 static cadre_status mean_of_moment(struct meaning *m,
-                                   const struct cadre_opt_slice *slice, bool squares,
+                                   const struct cadre_rank_slice *slice, bool squares,
                                    struct cadre_error *err)
 {
-    const char *data = squares ? slice->exp_avg_sq : slice->exp_avg;
+    const struct cadre_store_param *states = &m->rank->store.param[slice->param];
+    const char *data = squares ? states->exp_avg_sq : states->exp_avg;
     cadre_status rc = CADRE_OK;
     for (uint64_t at = 0, n; rc == CADRE_OK && at < slice->count; at += n) {
         n = slice->count - at;
@@ -76,7 +77,7 @@ cadre_status cadre_snapshot_means(struct cadre_rank *rank, cadre_snapshot_visit 
     if (!m.buffer)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory to average states");
     for (size_t s = 0; rc == CADRE_OK && s < rank->n_slices; s++) {
-        const struct cadre_opt_slice *slice = &rank->slices[s];
+        const struct cadre_rank_slice *slice = &rank->slices[s];
         if (!cadre_rank_speaks_within(rank, slice->param, m.axis))
             continue;
         for (int k = 0; rc == CADRE_OK && k < moments; k++)

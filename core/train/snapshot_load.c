@@ -79,13 +79,15 @@ static cadre_status read_states(struct cadre_rank *rank, const struct source *fr
     sq.part = CADRE_CHECKPOINT_EXP_AVG_SQ;
     cadre_status rc = CADRE_OK;
     for (size_t s = 0; rc == CADRE_OK && s < rank->n_slices; s++) {
-        const struct cadre_opt_slice *slice = &rank->slices[s];
+        const struct cadre_rank_slice *slice = &rank->slices[s];
         struct cadre_share own =
             cadre_store_share(&rank->store, slice->param, CADRE_KIND_OPT);
         if (moments > 0)
-            rc = read_range(rank, &avg, slice->param, &own, slice->exp_avg, err);
+            rc = read_range(rank, &avg, slice->param, &own,
+                            rank->store.param[slice->param].exp_avg, err);
         if (rc == CADRE_OK && moments > 1)
-            rc = read_range(rank, &sq, slice->param, &own, slice->exp_avg_sq, err);
+            rc = read_range(rank, &sq, slice->param, &own,
+                            rank->store.param[slice->param].exp_avg_sq, err);
     }
     return rc;
 }

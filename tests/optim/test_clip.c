@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/base/tree.h"
 #include "core/optim/optimizer.h"
 
 START_TEST(chunks_restart_at_each_parameter)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/tree.h"
 #include "core/base/rng.h"
 #include "tests/support/check_main.h"
 

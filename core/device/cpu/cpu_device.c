@@ -77,6 +77,13 @@ static void device_free(struct cadre_device *device, void *ptr)
     cadre_cpu_free(ptr);
 }
 
+static bool host_reaches(struct cadre_device *device, const void *ptr)
+{
+    (void)device;
+    (void)ptr;
+    return true;
+}
+
 /* Copies run on the calling thread, so any thread may make them. */
 static cadre_status copy(struct cadre_device *device, void *dst, const void *src,
                          size_t bytes)
@@ -131,14 +138,15 @@ static cadre_status set_stream(struct cadre_device *device, cadre_stream_id stre
     return CADRE_OK;
 }
 
-static cadre_status event_record(struct cadre_device *device, uint64_t *event)
+static cadre_status event_record(struct cadre_device *device, cadre_device_event *event)
 {
     (void)device;
     *event = 0;
     return CADRE_OK;
 }
 
-static cadre_status event_wait(struct cadre_device *device, uint64_t event)
+/* Every event has happened. */
+static cadre_status event_pass(struct cadre_device *device, cadre_device_event event)
 {
     (void)device;
     (void)event;
@@ -149,6 +157,51 @@ static cadre_status synchronize(struct cadre_device *device)
 {
     (void)device;
     return CADRE_OK;
+}
+
+/* What a side may do, any thread may do here. */
+static cadre_status side_open(struct cadre_device *device, struct cadre_device **out)
+{
+    *out = device;
+    return CADRE_OK;
+}
+
+static void side_close(struct cadre_device *side)
+{
+    (void)side;
+}
+
+static cadre_status no_graph(struct cadre_device *device, uint64_t key)
+{
+    (void)device;
+    (void)key;
+    return CADRE_E_UNSUPPORTED;
+}
+
+/* oneDNN and OpenBLAS choose by shape and instruction set alone. */
+static cadre_status tuning_export(struct cadre_device *device, struct cadre_text *out)
+{
+    (void)device;
+    (void)out;
+    return CADRE_OK;
+}
+
+static cadre_status tuning_import(struct cadre_device *device, const char *text)
+{
+    (void)device;
+    (void)text;
+    return CADRE_OK;
+}
+
+static void range_begin(struct cadre_device *device, const char *name)
+{
+    (void)device;
+    (void)name;
+}
+
+static void range_end(struct cadre_device *device)
+{
+    (void)device;
 }
 
 /* ---- opening ----------------------------------------------------------------------
@@ -211,16 +264,31 @@ static void fill_ops(struct cadre_device_ops *ops)
         .destroy = destroy,
         .alloc = device_alloc,
         .free = device_free,
+        .alloc_pinned = device_alloc,
+        .free_pinned = device_free,
+        .host_reaches = host_reaches,
         .copy = copy,
         .to_device = copy,
         .to_host = copy,
         .zero = zero,
+        .upload = copy,
+        .download = copy,
         .stream_create = stream_create,
         .stream_destroy = stream_destroy,
         .set_stream = set_stream,
         .event_record = event_record,
-        .event_wait = event_wait,
+        .event_wait = event_pass,
+        .event_sync = event_pass,
         .synchronize = synchronize,
+        .side_open = side_open,
+        .side_close = side_close,
+        .graph_begin = no_graph,
+        .graph_end = no_graph,
+        .graph_launch = no_graph,
+        .tuning_export = tuning_export,
+        .tuning_import = tuning_import,
+        .range_begin = range_begin,
+        .range_end = range_end,
         .gemm = cadre_cpu_gemm,
         .attention_fwd = cadre_cpu_attention_fwd,
         .attention_bwd = cadre_cpu_attention_bwd,

@@ -13,7 +13,10 @@
 
 #include <cadre/types.h>
 
+struct cadre_adamw;
 struct cadre_norm;
+struct cadre_sgd;
+struct cadre_slice;
 
 typedef void cadre_cpu_range(const void *args, int64_t begin, int64_t end);
 
@@ -62,6 +65,14 @@ struct cadre_scale_args {
     void *x;
     double by;
 };
+struct cadre_adamw_args { /* elements of a slice */
+    const struct cadre_adamw *op;
+    const struct cadre_slice *slice;
+};
+struct cadre_sgd_args {
+    const struct cadre_sgd *op;
+    const struct cadre_slice *slice;
+};
 struct cadre_squares_args { /* a range of chunks */
     const void *x;
     int64_t count;
@@ -103,7 +114,7 @@ struct cadre_cpu_kernels {
     cadre_cpu_range *embed_bwd_tokens; /* columns */
     cadre_cpu_range *embed_bwd_positions; /* positions */
     cadre_cpu_range *xent_fwd, *xent_rescale, *xent_loss, *xent_bwd; /* rows */
-    cadre_cpu_range *adamw, *sgd, *scale, *tree_add; /* elements */
+    cadre_cpu_range *adamw, *sgd, *scale, *tree_add, *maximum; /* elements */
     cadre_cpu_range *sum_squares; /* chunks */
     cadre_cpu_range *softmax_fwd, *softmax_bwd, *row_scale, *row_dot; /* rows */
 };

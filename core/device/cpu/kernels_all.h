@@ -37,6 +37,7 @@ const struct cadre_cpu_kernels TABLE = {
     .sgd = sgd,
     .scale = scale,
     .tree_add = tree_add,
+    .maximum = maximum,
     .sum_squares = sum_squares,
     .softmax_fwd = softmax_fwd,
     .softmax_bwd = softmax_bwd,

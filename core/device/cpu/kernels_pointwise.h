@@ -109,17 +109,19 @@ static void rope(const void *args, int64_t begin, int64_t end)
 
 static void adamw(const void *args, int64_t begin, int64_t end)
 {
-    const struct cadre_adamw *a = args;
-    real *param = a->param, *m = a->exp_avg, *v = a->exp_avg_sq;
-    const real *grad = a->grad;
+    const struct cadre_adamw_args *job = args;
+    const struct cadre_adamw *a = job->op;
+    real *param = job->slice->param, *m = job->slice->exp_avg;
+    real *v = job->slice->exp_avg_sq;
+    const real *grad = job->slice->grad;
     const double correction1 = 1.0 - pow(a->beta1, (double)a->step);
     const double correction2 = 1.0 - pow(a->beta2, (double)a->step);
     const real beta1 = (real)a->beta1, rest1 = (real)(1.0 - a->beta1);
     const real beta2 = (real)a->beta2, rest2 = (real)(1.0 - a->beta2);
     const real step_size = (real)(a->lr / correction1);
     const real root = (real)sqrt(correction2), eps = (real)a->eps;
-    const real keep = (real)(1.0 - a->lr * a->weight_decay);
-    const real grad_scale = (real)a->grad_scale;
+    const real keep = (real)(1.0 - a->lr * job->slice->weight_decay);
+    const real grad_scale = (real)*a->grad_scale;
     SIMD
     for (int64_t i = begin; i < end; i++) {
         real g = grad[i] * grad_scale;
@@ -134,11 +136,13 @@ static void adamw(const void *args, int64_t begin, int64_t end)
 
 static void sgd(const void *args, int64_t begin, int64_t end)
 {
-    const struct cadre_sgd *a = args;
-    real *param = a->param, *buf = a->momentum_buf;
-    const real *grad = a->grad;
+    const struct cadre_sgd_args *job = args;
+    const struct cadre_sgd *a = job->op;
+    real *param = job->slice->param, *buf = job->slice->exp_avg;
+    const real *grad = job->slice->grad;
     const real lr = (real)a->lr, momentum = (real)a->momentum;
-    const real decay = (real)a->weight_decay, grad_scale = (real)a->grad_scale;
+    const real decay = (real)job->slice->weight_decay;
+    const real grad_scale = (real)*a->grad_scale;
     if (!buf) {
         SIMD
         for (int64_t i = begin; i < end; i++)
@@ -171,6 +175,16 @@ static void tree_add(const void *args, int64_t begin, int64_t end)
     SIMD
     for (int64_t i = begin; i < end; i++)
         y[i] = x[i] + b[i];
+}
+
+static void maximum(const void *args, int64_t begin, int64_t end)
+{
+    const struct cadre_add_args *a = args;
+    const real *x = a->a, *b = a->b;
+    real *y = a->y;
+    SIMD
+    for (int64_t i = begin; i < end; i++)
+        y[i] = b[i] > x[i] || b[i] != b[i] ? b[i] : x[i];
 }
 
 /* Each chunk: 16 sums in double, added by a tree. */

@@ -2,9 +2,11 @@
 /* Ops that are one kernel over independent rows, columns, elements or chunks: each
  * entry picks the kernel of its dtype and shares the range out. The grain, like
  * everything else, follows from the shape. */
+#include <math.h>
 #include <string.h>
 
 #include "core/base/log.h"
+#include "core/base/tree.h"
 #include "core/device/cpu/cpu.h"
 
 enum {
@@ -87,7 +89,17 @@ static cadre_status bias_bwd(struct cadre_device *device, uint32_t dtype,
 
 static cadre_status norm_fwd(struct cadre_device *device, const struct cadre_norm *a)
 {
-    RUN(device, a->dtype, norm_fwd, a, a->rows, row_grain(a->channels));
+    struct cadre_norm job = *a;
+    if (a->sum) {
+        const struct cadre_add_args args = {.a = a->a,
+                                            .bias = a->bias,
+                                            .b = a->b_sum,
+                                            .y = a->sum,
+                                            .channels = a->channels};
+        RUN(device, a->dtype, add, &args, a->rows, row_grain(a->channels));
+        job.x = a->sum;
+    }
+    RUN(device, a->dtype, norm_fwd, &job, a->rows, row_grain(a->channels));
     return CADRE_OK;
 }
 
@@ -122,6 +134,13 @@ static cadre_status norm_bwd_weight(struct cadre_device *device,
         RUN(device, a->dtype, column_total, &totals, C, CADRE_COLUMNS);
     }
     return CADRE_OK;
+}
+
+/* The weights' part first: dx may be dy's own memory. */
+static cadre_status norm_bwd(struct cadre_device *device, const struct cadre_norm *a)
+{
+    cadre_status rc = norm_bwd_weight(device, a);
+    return rc == CADRE_OK ? norm_bwd_input(device, a) : rc;
 }
 
 static cadre_status gelu_bwd(struct cadre_device *device, uint32_t dtype, const void *x,
@@ -220,24 +239,73 @@ static cadre_status xent_bwd(struct cadre_device *device, const struct cadre_xen
     return CADRE_OK;
 }
 
+/* The rounded copy of slices that were just updated. */
+static cadre_status round_slices(struct cadre_device *device, uint32_t dtype,
+                                 uint32_t rounded, const struct cadre_slice *slices,
+                                 int64_t n)
+{
+    cadre_status rc = CADRE_OK;
+    for (int64_t i = 0; i < n && rc == CADRE_OK; i++)
+        if (slices[i].rounded)
+            rc = device->ops->cast(device, rounded, slices[i].rounded, dtype,
+                                   slices[i].param, slices[i].count);
+    return rc;
+}
+
 static cadre_status adamw(struct cadre_device *device, const struct cadre_adamw *a)
 {
-    RUN(device, a->dtype, adamw, a, a->count, ELEMENTS);
-    return CADRE_OK;
+    if (!isfinite(*a->grad_scale))
+        return CADRE_OK;
+    for (int64_t i = 0; i < a->n; i++) {
+        const struct cadre_adamw_args args = {a, &a->slices[i]};
+        RUN(device, a->dtype, adamw, &args, a->slices[i].count, ELEMENTS);
+    }
+    return round_slices(device, a->dtype, a->rounded_dtype, a->slices, a->n);
 }
 
 static cadre_status sgd(struct cadre_device *device, const struct cadre_sgd *a)
 {
-    RUN(device, a->dtype, sgd, a, a->count, ELEMENTS);
-    return CADRE_OK;
+    if (!isfinite(*a->grad_scale))
+        return CADRE_OK;
+    for (int64_t i = 0; i < a->n; i++) {
+        const struct cadre_sgd_args args = {a, &a->slices[i]};
+        RUN(device, a->dtype, sgd, &args, a->slices[i].count, ELEMENTS);
+    }
+    return round_slices(device, a->dtype, a->rounded_dtype, a->slices, a->n);
 }
 
 static cadre_status sum_squares(struct cadre_device *device, uint32_t dtype,
-                                const void *x, int64_t count, double *sums)
+                                const struct cadre_squares *list, int64_t n)
 {
-    const struct cadre_squares_args args = {.x = x, .count = count, .sums = sums};
-    const int64_t chunks = (count + CADRE_NORM_CHUNK - 1) / CADRE_NORM_CHUNK;
-    RUN(device, dtype, sum_squares, &args, chunks, ELEMENTS / CADRE_NORM_CHUNK);
+    for (int64_t i = 0; i < n; i++) {
+        const struct cadre_squares_args args = {
+            .x = list[i].x, .count = list[i].count, .sums = list[i].sums};
+        const int64_t chunks =
+            (list[i].count + CADRE_NORM_CHUNK - 1) / CADRE_NORM_CHUNK;
+        RUN(device, dtype, sum_squares, &args, chunks, ELEMENTS / CADRE_NORM_CHUNK);
+    }
+    return CADRE_OK;
+}
+
+static cadre_status norm_total(struct cadre_device *device, const double *chunks,
+                               uint64_t n, double clip, double unscale, double *out)
+{
+    const double norm = unscale * sqrt(cadre_tree_sum(chunks, n));
+    const double by = clip / (norm + 1e-6);
+    (void)device;
+    out[0] = isfinite(norm) ? norm : (double)NAN;
+    out[1] = isfinite(norm) ? unscale * (clip > 0 && by < 1 ? by : 1.0) : (double)NAN;
+    return CADRE_OK;
+}
+
+static cadre_status sum_rows(struct cadre_device *device, const double *rows, int64_t n,
+                             double *out)
+{
+    double sum = 0.0;
+    (void)device;
+    for (int64_t i = 0; i < n; i++)
+        sum += rows[i];
+    *out = sum;
     return CADRE_OK;
 }
 
@@ -262,6 +330,18 @@ static cadre_status tree_add(struct cadre_device *device, uint32_t dtype, void *
     return CADRE_OK;
 }
 
+static cadre_status maximum(struct cadre_device *device, uint32_t dtype, void *out,
+                            const void *a, const void *b, int64_t count)
+{
+    const struct cadre_cpu_kernels *kernels =
+        cadre_cpu_kernels((struct cadre_cpu *)device, dtype);
+    const struct cadre_add_args args = {.a = a, .b = b, .y = out};
+    if (!kernels)
+        return CADRE_E_DEVICE;
+    kernels->maximum(&args, 0, count);
+    return CADRE_OK;
+}
+
 static cadre_status cast(struct cadre_device *device, uint32_t dst_dtype, void *dst,
                          uint32_t src_dtype, const void *src, int64_t count)
 {
@@ -283,8 +363,7 @@ void cadre_cpu_fill_row_ops(struct cadre_device_ops *ops)
 {
     ops->bias_bwd = bias_bwd;
     ops->norm_fwd = norm_fwd;
-    ops->norm_bwd_input = norm_bwd_input;
-    ops->norm_bwd_weight = norm_bwd_weight;
+    ops->norm_bwd = norm_bwd;
     ops->gelu_bwd = gelu_bwd;
     ops->swiglu_fwd = swiglu_fwd;
     ops->swiglu_bwd = swiglu_bwd;
@@ -299,7 +378,10 @@ void cadre_cpu_fill_row_ops(struct cadre_device_ops *ops)
     ops->adamw = adamw;
     ops->sgd = sgd;
     ops->sum_squares = sum_squares;
+    ops->norm_total = norm_total;
+    ops->sum_rows = sum_rows;
     ops->scale = scale;
     ops->tree_add = tree_add;
+    ops->maximum = maximum;
     ops->cast = cast;
 }
