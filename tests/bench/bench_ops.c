@@ -194,19 +194,22 @@ static void run_copy(void *arg)
 static void run_adamw(void *arg)
 {
     struct stream *s = arg;
+    const double one = 1;
+    const struct cadre_slice slice = {.count = COUNT,
+                                      .param = s->x[0],
+                                      .grad = s->x[1],
+                                      .exp_avg = s->x[2],
+                                      .exp_avg_sq = s->x[3],
+                                      .weight_decay = 0.1};
     const struct cadre_adamw a = {.dtype = CADRE_F32,
-                                  .count = COUNT,
-                                  .param = s->x[0],
-                                  .grad = s->x[1],
-                                  .exp_avg = s->x[2],
-                                  .exp_avg_sq = s->x[3],
                                   .lr = 1e-4,
                                   .beta1 = 0.9,
                                   .beta2 = 0.95,
                                   .eps = 1e-8,
-                                  .weight_decay = 0.1,
-                                  .grad_scale = 1,
-                                  .step = 5};
+                                  .step = 5,
+                                  .grad_scale = &one,
+                                  .slices = &slice,
+                                  .n = 1};
     require(device->ops->adamw(device, &a) == CADRE_OK, "adamw");
 }
 
@@ -234,16 +237,10 @@ static void run_norm_fwd(void *arg)
     require(device->ops->norm_fwd(device, &a) == CADRE_OK, "norm_fwd");
 }
 
-static void run_norm_bwd_input(void *arg)
+static void run_norm_bwd(void *arg)
 {
     const struct cadre_norm a = norm_args(arg);
-    require(device->ops->norm_bwd_input(device, &a) == CADRE_OK, "norm_bwd_input");
-}
-
-static void run_norm_bwd_weight(void *arg)
-{
-    const struct cadre_norm a = norm_args(arg);
-    require(device->ops->norm_bwd_weight(device, &a) == CADRE_OK, "norm_bwd_weight");
+    require(device->ops->norm_bwd(device, &a) == CADRE_OK, "norm_bwd");
 }
 
 static void run_gelu_bwd(void *arg)
@@ -281,8 +278,8 @@ static void run_tree_add(void *arg)
 static void run_sum_squares(void *arg)
 {
     struct stream *s = arg;
-    require(device->ops->sum_squares(device, CADRE_F32, s->x[0], COUNT,
-                                     (double *)(void *)s->stats) == CADRE_OK,
+    const struct cadre_squares squares = {s->x[0], COUNT, (double *)(void *)s->stats};
+    require(device->ops->sum_squares(device, CADRE_F32, &squares, 1) == CADRE_OK,
             "sum_squares");
 }
 
@@ -331,8 +328,7 @@ static void bench_bandwidth(void)
     } ops[] = {
         {"adamw", run_adamw, 7},
         {"norm_fwd", run_norm_fwd, 2},
-        {"norm_bwd_input", run_norm_bwd_input, 3},
-        {"norm_bwd_weight", run_norm_bwd_weight, 2},
+        {"norm_bwd", run_norm_bwd, 5},
         {"bias_bwd", run_bias_bwd, 1},
         {"gelu_bwd", run_gelu_bwd, 3},
         {"swiglu_fwd", run_swiglu_fwd, 3},

@@ -27,7 +27,8 @@ START_TEST(opening)
         {"cpu", -4, CADRE_E_INVALID, "-4"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct cadre_device_config config = {cases[i].kind, cases[i].threads};
+        const struct cadre_device_config config = {.kind = cases[i].kind,
+                                                   .threads = cases[i].threads};
         struct cadre_device *device = NULL;
         struct cadre_error err = {0};
         ck_assert_int_eq(cadre_device_open(&config, &device, &err), cases[i].expected);
@@ -40,13 +41,16 @@ START_TEST(opening)
 }
 END_TEST
 
-/* Every entry of the table is filled. */
+/* Every entry of the table is filled; `queued` is the only one that is no pointer. */
 START_TEST(table_is_full)
 {
     struct cadre_device *device = open_cpu(1);
     void *const *entry = (void *const *)(const void *)device->ops;
     for (size_t i = 0; i < sizeof *device->ops / sizeof *entry; i++)
-        ck_assert_msg(entry[i] != NULL, "entry %zu is empty", i);
+        ck_assert_msg(entry[i] != NULL ||
+                          i ==
+                              offsetof(struct cadre_device_ops, queued) / sizeof *entry,
+                      "entry %zu is empty", i);
     cadre_device_close(device);
 }
 END_TEST
@@ -95,9 +99,50 @@ START_TEST(streams)
     ck_assert_int_eq(ops->event_record(device, &event), CADRE_OK);
     ck_assert_int_eq(ops->set_stream(device, 0), CADRE_OK);
     ck_assert_int_eq(ops->event_wait(device, event), CADRE_OK);
+    ck_assert_int_eq(ops->event_sync(device, event), CADRE_OK);
+    ck_assert_uint_eq(event, 0);
     ck_assert_int_eq(ops->synchronize(device), CADRE_OK);
     ops->stream_destroy(device, a);
     ops->stream_destroy(device, b);
+    cadre_device_close(device);
+}
+END_TEST
+
+/* What a queue would do later is done on return; nothing is pinned apart. */
+START_TEST(pinned_sides_and_graphs)
+{
+    static const int values[5] = {1, -2, 3, INT32_MAX, 0};
+    struct cadre_device *device = open_cpu(1), *side = NULL;
+    const struct cadre_device_ops *ops = device->ops;
+    struct cadre_text text = {0};
+    int *pinned = ops->alloc_pinned(device, sizeof values);
+    int *data = ops->alloc(device, sizeof values);
+    ck_assert(!ops->queued);
+    ck_assert(ops->host_reaches(device, data) && ops->host_reaches(device, values));
+    memcpy(pinned, values, sizeof values);
+    ck_assert_int_eq(ops->upload(device, data, pinned, sizeof values), CADRE_OK);
+    memset(pinned, 0, sizeof values);
+    ck_assert_int_eq(ops->download(device, pinned, data, sizeof values), CADRE_OK);
+    ck_assert_mem_eq(pinned, values, sizeof values);
+    ck_assert_int_eq(ops->side_open(device, &side), CADRE_OK);
+    ck_assert_int_eq(side->ops->zero(side, data, sizeof values), CADRE_OK);
+    ck_assert_int_eq(data[3], 0);
+    ops->side_close(side);
+    ops->side_close(NULL);
+    ck_assert_int_eq(ops->graph_begin(device, 1), CADRE_E_UNSUPPORTED);
+    ck_assert_int_eq(ops->copy(device, data, values, sizeof values), CADRE_OK);
+    ck_assert_int_eq(data[3], INT32_MAX); /* ran */
+    ck_assert_int_eq(ops->graph_end(device, 1), CADRE_E_UNSUPPORTED);
+    ck_assert_int_eq(ops->graph_launch(device, 1), CADRE_E_UNSUPPORTED);
+    ck_assert_int_eq(ops->tuning_export(device, &text), CADRE_OK);
+    ck_assert_str_eq(cadre_text_str(&text), "");
+    ck_assert_int_eq(ops->tuning_import(device, ""), CADRE_OK);
+    ops->range_begin(device, "step");
+    ops->range_end(device);
+    cadre_text_fini(&text);
+    ops->free_pinned(device, pinned);
+    ops->free_pinned(device, NULL);
+    ops->free(device, data);
     cadre_device_close(device);
 }
 END_TEST
@@ -240,6 +285,8 @@ START_TEST(golden_loss)
 }
 END_TEST
 
+static const double one = 1;
+
 /* y = x (4, 2) w (2) + b by sum of squared errors; param is w then b. */
 static void regression_gradient(const struct tensor *x, const struct tensor *y,
                                 const struct tensor *param, struct tensor *grad)
@@ -275,26 +322,27 @@ START_TEST(golden_regressions)
     }
     for (int64_t step = 1; step <= (adam ? 100 : 1000); step++) {
         regression_gradient(&x, &y, &t[0], &t[1]);
+        const struct cadre_slice slice = {.count = 3,
+                                          .param = t[0].data,
+                                          .grad = t[1].data,
+                                          .exp_avg = adam ? t[2].data : NULL,
+                                          .exp_avg_sq = adam ? t[3].data : NULL,
+                                          .weight_decay = adam ? 0.01 : 0};
         const struct cadre_adamw w = {.dtype = CADRE_F64,
-                                      .count = 3,
-                                      .param = t[0].data,
-                                      .grad = t[1].data,
-                                      .exp_avg = t[2].data,
-                                      .exp_avg_sq = t[3].data,
                                       .lr = 0.1,
                                       .beta1 = 0.9,
                                       .beta2 = 0.999,
                                       .eps = 1e-8,
-                                      .weight_decay = 0.01,
-                                      .grad_scale = 1,
-                                      .step = step};
+                                      .step = step,
+                                      .grad_scale = &one,
+                                      .slices = &slice,
+                                      .n = 1};
         const struct cadre_sgd s = {.dtype = CADRE_F64,
-                                    .count = 3,
-                                    .param = t[0].data,
-                                    .grad = t[1].data,
                                     .lr = 0.004,
-                                    .grad_scale = 1,
-                                    .step = step};
+                                    .step = step,
+                                    .grad_scale = &one,
+                                    .slices = &slice,
+                                    .n = 1};
         ck_assert_int_eq(adam ? device->ops->adamw(device, &w)
                               : device->ops->sgd(device, &s),
                          CADRE_OK);
@@ -331,19 +379,21 @@ START_TEST(golden_adamw)
         for (int64_t i = 0; i < 42; i++)
             tensor_set(&t[1], i,
                        i < 36 ? tensor_get(&x, i % 6) + tensor_get(&x, i % 6 + 6) : 2);
+        const struct cadre_slice slice = {.count = 42,
+                                          .param = t[0].data,
+                                          .grad = t[1].data,
+                                          .exp_avg = t[2].data,
+                                          .exp_avg_sq = t[3].data,
+                                          .weight_decay = 0.5};
         const struct cadre_adamw a = {.dtype = dtype,
-                                      .count = 42,
-                                      .param = t[0].data,
-                                      .grad = t[1].data,
-                                      .exp_avg = t[2].data,
-                                      .exp_avg_sq = t[3].data,
                                       .lr = 0.01,
                                       .beta1 = 0.9,
                                       .beta2 = 0.999,
                                       .eps = 1e-8,
-                                      .weight_decay = 0.5,
-                                      .grad_scale = 1,
-                                      .step = step};
+                                      .step = step,
+                                      .grad_scale = &one,
+                                      .slices = &slice,
+                                      .n = 1};
         ck_assert_int_eq(device->ops->adamw(device, &a), CADRE_OK);
     }
     check_expected(entry, &t[0], 42);
@@ -364,6 +414,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, table_is_full);
     tcase_add_test(tc, memory);
     tcase_add_test(tc, streams);
+    tcase_add_test(tc, pinned_sides_and_graphs);
     tcase_add_loop_test(tc, golden_norms, 0, 6);
     tcase_add_loop_test(tc, golden_loss, 0, 2);
     tcase_add_loop_test(tc, golden_regressions, 0, 2);

@@ -127,8 +127,7 @@ static void norm_case(struct run *r, bool layer)
     a.dw = out(r, C, 6)->data;
     a.db = layer ? out(r, C, 7)->data : NULL;
     ok(r->ops->norm_fwd(r->device, &a));
-    ok(r->ops->norm_bwd_input(r->device, &a));
-    ok(r->ops->norm_bwd_weight(r->device, &a));
+    ok(r->ops->norm_bwd(r->device, &a));
 }
 
 static void layer_norm_case(struct run *r)
@@ -225,35 +224,37 @@ static void optimizer_case(struct run *r)
     const struct tensor *grad = keep(r, n, 2);
     for (int64_t i = 0; i < n; i++)
         tensor_set(second, i, fabs(tensor_get(second, i)) + 0.01);
+    const double half = 0.5;
+    struct cadre_slice slice = {.count = n,
+                                .param = param->data,
+                                .grad = grad->data,
+                                .exp_avg = first->data,
+                                .exp_avg_sq = second->data,
+                                .weight_decay = 0.1};
     const struct cadre_adamw a = {.dtype = r->dtype,
-                                  .count = n,
-                                  .param = param->data,
-                                  .grad = grad->data,
-                                  .exp_avg = first->data,
-                                  .exp_avg_sq = second->data,
                                   .lr = 1e-3,
                                   .beta1 = 0.9,
                                   .beta2 = 0.95,
                                   .eps = 1e-8,
-                                  .weight_decay = 0.1,
-                                  .grad_scale = 1,
-                                  .step = 2};
+                                  .step = 2,
+                                  .grad_scale = &half,
+                                  .slices = &slice,
+                                  .n = 1};
     ok(r->ops->adamw(r->device, &a));
+    slice.exp_avg = out(r, n, 5)->data;
     const struct cadre_sgd s = {.dtype = r->dtype,
-                                .count = n,
-                                .param = param->data,
-                                .grad = grad->data,
-                                .momentum_buf = out(r, n, 5)->data,
                                 .lr = 0.1,
                                 .momentum = 0.9,
-                                .weight_decay = 0.1,
-                                .grad_scale = 0.5,
-                                .step = 2};
+                                .step = 2,
+                                .grad_scale = &half,
+                                .slices = &slice,
+                                .n = 1};
     ok(r->ops->sgd(r->device, &s));
     double sums[64];
     const int64_t chunks = (n + CADRE_NORM_CHUNK - 1) / CADRE_NORM_CHUNK;
     ck_assert_int_le(chunks, 64);
-    ok(r->ops->sum_squares(r->device, r->dtype, grad->data, n, sums));
+    const struct cadre_squares squares = {grad->data, n, sums};
+    ok(r->ops->sum_squares(r->device, r->dtype, &squares, 1));
     struct tensor *norms = out(r, chunks, 0);
     for (int64_t i = 0; i < chunks; i++)
         tensor_set(norms, i, sums[i]);

@@ -95,6 +95,43 @@ START_TEST(forward)
 }
 END_TEST
 
+/* `sum` is written as `add` does, also over an addend, and normed. */
+START_TEST(forward_of_a_sum)
+{
+    struct cadre_device *device = open_cpu(2);
+    const struct cadre_device_ops *ops = device->ops;
+    for (int form = 0; form < 16; form++) {
+        const uint32_t dtype = form & 1 ? CADRE_F64 : CADRE_F32;
+        const int64_t N = shapes[_i][0], C = shapes[_i][1];
+        const size_t bytes = (size_t)(N * C) * cadre_dtype_bytes(dtype);
+        struct problem p, q;
+        struct tensor a = tensor_make(device, dtype, N * C, 9);
+        struct tensor b = tensor_make(device, dtype, N * C, 10);
+        problem_init(&p, device, dtype, shapes[_i], form & 2);
+        problem_init(&q, device, dtype, shapes[_i], form & 2);
+        p.a.a = a.data;
+        p.a.bias = form & 4 ? p.t[B].data : NULL;
+        p.a.b_sum = form & 8 ? b.data : NULL;
+        p.a.x = NULL;
+        ck_assert_int_eq(
+            ops->add(device, dtype, a.data, p.a.bias, p.a.b_sum, q.t[X].data, N, C),
+            CADRE_OK);
+        p.a.sum = form & 8 ? b.data : a.data;
+        ck_assert_int_eq(ops->norm_fwd(device, &p.a), CADRE_OK);
+        ck_assert_int_eq(ops->norm_fwd(device, &q.a), CADRE_OK);
+        ck_assert_mem_eq(p.a.sum, q.t[X].data, bytes);
+        ck_assert_mem_eq(p.t[Y].data, q.t[Y].data, bytes);
+        ck_assert_mem_eq(p.t[STATS].data, q.t[STATS].data,
+                         (size_t)(2 * N) * cadre_dtype_bytes(dtype));
+        problem_fini(&p);
+        problem_fini(&q);
+        tensor_free(&a);
+        tensor_free(&b);
+    }
+    cadre_device_close(device);
+}
+END_TEST
+
 static double loss(void *ctx)
 {
     struct problem *p = ctx;
@@ -113,8 +150,7 @@ START_TEST(backward)
         problem_init(&p, device, CADRE_F64, shapes[_i], layer);
         const struct cadre_device_ops *ops = device->ops;
         loss(&p);
-        ck_assert_int_eq(ops->norm_bwd_input(device, &p.a), CADRE_OK);
-        ck_assert_int_eq(ops->norm_bwd_weight(device, &p.a), CADRE_OK);
+        ck_assert_int_eq(ops->norm_bwd(device, &p.a), CADRE_OK);
         check_gradient(&p.t[X], &p.t[DX], loss, &p, "x");
         check_gradient(&p.t[W], &p.t[DW], loss, &p, "w");
         if (layer)
@@ -135,8 +171,7 @@ START_TEST(accumulates)
     struct problem p;
     problem_init(&p, device, CADRE_F64, shapes[5], true);
     loss(&p);
-    ck_assert_int_eq(ops->norm_bwd_input(device, &p.a), CADRE_OK);
-    ck_assert_int_eq(ops->norm_bwd_weight(device, &p.a), CADRE_OK);
+    ck_assert_int_eq(ops->norm_bwd(device, &p.a), CADRE_OK);
     struct tensor dx = tensor_make(device, CADRE_F64, p.t[DX].count, 0);
     struct tensor dw = tensor_make(device, CADRE_F64, p.t[DW].count, 0);
     memcpy(dx.data, p.t[DX].data, (size_t)dx.count * sizeof(double));
@@ -144,8 +179,7 @@ START_TEST(accumulates)
     memcpy(p.t[DX].data, p.t[RESIDUAL].data, (size_t)dx.count * sizeof(double));
     p.a.residual = p.a.dx;
     p.a.beta = 1;
-    ck_assert_int_eq(ops->norm_bwd_input(device, &p.a), CADRE_OK);
-    ck_assert_int_eq(ops->norm_bwd_weight(device, &p.a), CADRE_OK);
+    ck_assert_int_eq(ops->norm_bwd(device, &p.a), CADRE_OK);
     for (int64_t i = 0; i < dx.count; i++)
         ck_assert(tensor_get(&p.t[DX], i) ==
                   tensor_get(&p.t[RESIDUAL], i) + tensor_get(&dx, i));
@@ -191,6 +225,7 @@ Suite *test_suite(void)
     TCase *tc = tcase_create("norm");
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, forward, 0, SHAPES);
+    tcase_add_loop_test(tc, forward_of_a_sum, 0, SHAPES);
     tcase_add_loop_test(tc, backward, 0, SHAPES);
     tcase_add_test(tc, accumulates);
     tcase_add_loop_test(tc, column_sums, 0, 2);

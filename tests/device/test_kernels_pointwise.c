@@ -195,7 +195,7 @@ START_TEST(additions)
     for (int64_t i = 0; i < n; i++)
         check_close(tensor_get(&y, i), -0.5 * tensor_get(&a, i), 0, "scaled", i);
     ck_assert_int_eq(ops->tree_add(device, dtype, b.data, b.data, b.data, n), CADRE_OK);
-    ck_assert_int_eq(ops->tree_add(device, CADRE_I32, b.data, b.data, b.data, n),
+    ck_assert_int_eq(ops->tree_add(device, CADRE_U8, b.data, b.data, b.data, n),
                      CADRE_E_DEVICE);
     struct tensor *all[] = {&a, &b, &bias, &y};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -209,13 +209,17 @@ END_TEST
 
 struct adam {
     struct tensor param, grad, first, second;
+    struct cadre_slice slice;
 };
+
+static const double grad_scale = 0.7;
 
 static struct adam adam_make(struct cadre_device *device, uint32_t dtype, int64_t n)
 {
-    struct adam s = {tensor_make(device, dtype, n, 1), tensor_make(device, dtype, n, 2),
-                     tensor_make(device, dtype, n, 3),
-                     tensor_make(device, dtype, n, 4)};
+    struct adam s = {.param = tensor_make(device, dtype, n, 1),
+                     .grad = tensor_make(device, dtype, n, 2),
+                     .first = tensor_make(device, dtype, n, 3),
+                     .second = tensor_make(device, dtype, n, 4)};
     for (int64_t i = 0; i < n; i++)
         tensor_set(&s.second, i, fabs(tensor_get(&s.second, i)));
     return s;
@@ -229,22 +233,29 @@ static void adam_free(struct adam *s)
     tensor_free(&s->second);
 }
 
-static struct cadre_adamw adam_args(const struct adam *s, int64_t begin, int64_t count)
+static struct cadre_slice slice_of(const struct adam *s, int64_t begin, int64_t count)
 {
     const size_t skip = (size_t)begin * cadre_dtype_bytes(s->param.dtype);
-    return (struct cadre_adamw){.dtype = s->param.dtype,
-                                .count = count,
+    return (struct cadre_slice){.count = count,
                                 .param = (char *)s->param.data + skip,
                                 .grad = (char *)s->grad.data + skip,
                                 .exp_avg = (char *)s->first.data + skip,
                                 .exp_avg_sq = (char *)s->second.data + skip,
+                                .weight_decay = 0.1};
+}
+
+static struct cadre_adamw adam_args(uint32_t dtype, const struct cadre_slice *slices,
+                                    int64_t n)
+{
+    return (struct cadre_adamw){.dtype = dtype,
                                 .lr = 1e-3,
                                 .beta1 = 0.9,
                                 .beta2 = 0.95,
                                 .eps = 1e-8,
-                                .weight_decay = 0.1,
-                                .grad_scale = 0.7,
-                                .step = 3};
+                                .step = 3,
+                                .grad_scale = &grad_scale,
+                                .slices = slices,
+                                .n = n};
 }
 
 START_TEST(adamw_reference)
@@ -254,7 +265,8 @@ START_TEST(adamw_reference)
     const int64_t n = sizes[_i / 2];
     const double limit = dtype == CADRE_F64 ? 1e-14 : 1e-6;
     struct adam s = adam_make(device, dtype, n), old = adam_make(device, dtype, n);
-    const struct cadre_adamw a = adam_args(&s, 0, n);
+    const struct cadre_slice slice = slice_of(&s, 0, n);
+    const struct cadre_adamw a = adam_args(dtype, &slice, 1);
     ck_assert_int_eq(device->ops->adamw(device, &a), CADRE_OK);
     for (int64_t i = 0; i < n; i++) {
         const double g = tensor_get(&old.grad, i) * 0.7;
@@ -273,7 +285,7 @@ START_TEST(adamw_reference)
 }
 END_TEST
 
-/* A shard may begin anywhere: the same bits in one call or in two. */
+/* A shard may begin anywhere: the same bits in one slice or in two. */
 START_TEST(adamw_cut_anywhere)
 {
     struct cadre_device *device = open_cpu(1);
@@ -281,13 +293,14 @@ START_TEST(adamw_cut_anywhere)
     enum { N = 133 };
     const size_t bytes = N * cadre_dtype_bytes(dtype);
     struct adam whole = adam_make(device, dtype, N);
-    struct cadre_adamw a = adam_args(&whole, 0, N);
+    struct cadre_slice slices[2] = {slice_of(&whole, 0, N)};
+    struct cadre_adamw a = adam_args(dtype, slices, 1);
     ck_assert_int_eq(device->ops->adamw(device, &a), CADRE_OK);
     for (int64_t cut = 0; cut <= N; cut++) {
         struct adam s = adam_make(device, dtype, N);
-        a = adam_args(&s, 0, cut);
-        ck_assert_int_eq(device->ops->adamw(device, &a), CADRE_OK);
-        a = adam_args(&s, cut, N - cut);
+        slices[0] = slice_of(&s, 0, cut);
+        slices[1] = slice_of(&s, cut, N - cut);
+        a = adam_args(dtype, slices, 2);
         ck_assert_int_eq(device->ops->adamw(device, &a), CADRE_OK);
         ck_assert_int_eq(memcmp(s.param.data, whole.param.data, bytes), 0);
         ck_assert_int_eq(memcmp(s.first.data, whole.first.data, bytes), 0);
@@ -306,32 +319,30 @@ START_TEST(sgd_reference)
     const int64_t n = sizes[_i / 2];
     const double limit = dtype == CADRE_F64 ? 1e-14 : 1e-6;
     struct adam s = adam_make(device, dtype, n), old = adam_make(device, dtype, n);
+    struct cadre_slice slice = slice_of(&s, 0, n);
     struct cadre_sgd a = {.dtype = dtype,
-                          .count = n,
-                          .param = s.param.data,
-                          .grad = s.grad.data,
-                          .momentum_buf = s.first.data,
                           .lr = 0.1,
                           .momentum = 0.9,
-                          .weight_decay = 0.01,
-                          .grad_scale = 0.5,
-                          .step = 2};
+                          .step = 2,
+                          .grad_scale = &grad_scale,
+                          .slices = &slice,
+                          .n = 1};
     ck_assert_int_eq(device->ops->sgd(device, &a), CADRE_OK);
     for (int64_t i = 0; i < n; i++) {
         const double p = tensor_get(&old.param, i);
         const double buf =
-            0.9 * tensor_get(&old.first, i) + 0.5 * tensor_get(&old.grad, i) + 0.01 * p;
+            0.9 * tensor_get(&old.first, i) + 0.7 * tensor_get(&old.grad, i) + 0.1 * p;
         check_close(tensor_get(&s.first, i), buf, limit, "buf", i);
         check_close(tensor_get(&s.param, i), p - 0.1 * buf, limit, "param", i);
         tensor_set(&s.param, i, p);
     }
-    a.momentum_buf = NULL;
+    slice.exp_avg = NULL;
     a.momentum = 0;
     ck_assert_int_eq(device->ops->sgd(device, &a), CADRE_OK);
     for (int64_t i = 0; i < n; i++) {
         const double p = tensor_get(&old.param, i);
         check_close(tensor_get(&s.param, i),
-                    p - 0.1 * (0.5 * tensor_get(&old.grad, i) + 0.01 * p), limit,
+                    p - 0.1 * (0.7 * tensor_get(&old.grad, i) + 0.1 * p), limit,
                     "plain", i);
     }
     adam_free(&s);
@@ -348,9 +359,10 @@ START_TEST(squares)
     const int64_t chunks = (n + CADRE_NORM_CHUNK - 1) / CADRE_NORM_CHUNK;
     double sums[16];
     struct tensor x = tensor_make(device, dtype, n, 1);
-    ck_assert_int_le(chunks, 16);
-    ck_assert_int_eq(device->ops->sum_squares(device, dtype, x.data, n, sums),
-                     CADRE_OK);
+    const struct cadre_squares list[] = {{x.data, n, sums}, {x.data, 1, sums + chunks}};
+    ck_assert_int_le(chunks, 15);
+    ck_assert_int_eq(device->ops->sum_squares(device, dtype, list, 2), CADRE_OK);
+    check_close(sums[chunks], pow(tensor_get(&x, 0), 2), 1e-13, "second range", 0);
     for (int64_t chunk = 0; chunk < chunks; chunk++) {
         double want = 0;
         for (int64_t i = chunk * CADRE_NORM_CHUNK;
@@ -360,8 +372,7 @@ START_TEST(squares)
     }
     for (int bad = 0; bad < 2; bad++) {
         tensor_set(&x, n - 1, bad ? INFINITY : NAN);
-        ck_assert_int_eq(device->ops->sum_squares(device, dtype, x.data, n, sums),
-                         CADRE_OK);
+        ck_assert_int_eq(device->ops->sum_squares(device, dtype, list, 1), CADRE_OK);
         ck_assert(!isfinite(sums[chunks - 1]));
         ck_assert(chunks == 1 || isfinite(sums[0]));
     }

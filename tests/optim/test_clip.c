@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/base/tree.h"
 #include "core/optim/optimizer.h"
 
 START_TEST(chunks_restart_at_each_parameter)
@@ -14,48 +13,6 @@ START_TEST(chunks_restart_at_each_parameter)
     ck_assert_uint_eq(cadre_norm_chunks(CADRE_NORM_CHUNK), 1);
     ck_assert_uint_eq(cadre_norm_chunks(CADRE_NORM_CHUNK + 1), 2);
     ck_assert_uint_eq(cadre_norm_chunks(UINT64_MAX), UINT64_MAX / CADRE_NORM_CHUNK + 1);
-}
-END_TEST
-
-/* Level by level, as design's definition reads. */
-static double by_levels(const double *values, size_t n)
-{
-    double *level = malloc(n * sizeof *level);
-    for (size_t i = 0; i < n; i++)
-        level[i] = values[i];
-    for (; n > 1; n = (n + 1) / 2)
-        for (size_t j = 0; j < (n + 1) / 2; j++)
-            level[j] = 2 * j + 1 < n ? level[2 * j] + level[2 * j + 1] : level[2 * j];
-    double sum = level[0];
-    free(level);
-    return sum;
-}
-
-START_TEST(tree_is_that_of_the_definition)
-{
-    double values[300];
-    for (int i = 0; i < 300; i++)
-        values[i] = sin(i * 12.9898) * exp2(i % 40);
-    int plain_differs = 0;
-    for (size_t n = 1; n <= 300; n++) {
-        double expected = by_levels(values, n), got = cadre_tree_sum(values, n),
-               left = 0;
-        ck_assert_mem_eq(&got, &expected, sizeof got);
-        for (size_t i = 0; i < n; i++)
-            left += values[i];
-        plain_differs += left != expected;
-    }
-    ck_assert_int_gt(plain_differs, 100);
-    ck_assert(cadre_tree_sum(values, 0) == 0);
-}
-END_TEST
-
-/* An absent child is skipped: adding it as zero would turn -0 into 0. */
-START_TEST(absent_children_are_skipped)
-{
-    double values[3] = {-0.0, -0.0, -0.0};
-    ck_assert(signbit(cadre_tree_sum(values, 3)));
-    ck_assert(signbit(cadre_tree_sum(values, 1)));
 }
 END_TEST
 
@@ -74,8 +31,6 @@ Suite *test_suite(void)
     Suite *s = suite_create("clip");
     TCase *tc = tcase_create("clip");
     tcase_add_test(tc, chunks_restart_at_each_parameter);
-    tcase_add_test(tc, tree_is_that_of_the_definition);
-    tcase_add_test(tc, absent_children_are_skipped);
     tcase_add_test(tc, clip_scales_down_only);
     suite_add_tcase(s, tc);
     return s;

@@ -31,7 +31,7 @@ static void setup(void)
                                               .tied = true,
                                               .norm_eps = 1e-5,
                                               .dtype = CADRE_F32};
-    const struct cadre_device_config device = {"cpu", 1};
+    const struct cadre_device_config device = {.kind = "cpu", .threads = 1};
     const struct cadre_plan_request request = {
         .model = NULL, .mesh = &mesh, .microbatches = MOST};
     struct cadre_plan_request mine = request;

@@ -9,7 +9,7 @@ static struct cadre_ledger ledger;
 
 static void setup(void)
 {
-    const struct cadre_device_config config = {"cpu", 1};
+    const struct cadre_device_config config = {.kind = "cpu", .threads = 1};
     memset(&ledger, 0, sizeof ledger);
     ck_assert_int_eq(cadre_device_open(&config, &ledger.device, NULL), CADRE_OK);
 }

@@ -25,7 +25,7 @@ static void setup(void)
                                               .tied = true,
                                               .norm_eps = 1e-5,
                                               .dtype = CADRE_F32};
-    const struct cadre_device_config device = {"cpu", 1};
+    const struct cadre_device_config device = {.kind = "cpu", .threads = 1};
     ck_assert_int_eq(cadre_model_create(&config, 0, 1, &model, &err), CADRE_OK);
     ck_assert_int_eq(cadre_mesh_init(&mesh, NULL, 0, 0, &err), CADRE_OK);
     memset(&ledger, 0, sizeof ledger);

@@ -71,14 +71,14 @@ static void round_bf16(float *values, uint64_t n)
 
 /* Optimizer states kept in bf16; the CPU's memory is ours to write. */
 REPLACE(cadre_optimizer_step, const struct cadre_optimizer_config *config,
-        struct cadre_device *device, uint32_t dtype, struct cadre_opt_slice *slices,
-        size_t n, int64_t step, double grad_scale)
+        struct cadre_device *device, uint32_t dtype, const struct cadre_slice *slices,
+        size_t n, int64_t step, const double *grad_scale)
 {
     cadre_status rc =
         __real_cadre_optimizer_step(config, device, dtype, slices, n, step, grad_scale);
     for (size_t i = 0; rc == CADRE_OK && is("bf16_states") && i < n; i++) {
-        round_bf16(slices[i].exp_avg, slices[i].count);
-        round_bf16(slices[i].exp_avg_sq, slices[i].count);
+        round_bf16(slices[i].exp_avg, (uint64_t)slices[i].count);
+        round_bf16(slices[i].exp_avg_sq, (uint64_t)slices[i].count);
     }
     return rc;
 }

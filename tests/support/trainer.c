@@ -273,23 +273,22 @@ void test_trainer_step(struct test_trainer *t,
                        double grad_scale)
 {
     const struct cadre_model *model = t->model;
-    struct cadre_opt_slice *slices = calloc(model->n_params, sizeof *slices);
+    struct cadre_slice *slices = calloc(model->n_params, sizeof *slices);
     size_t n = 0;
     for (uint32_t i = 0; i < model->n_params; i++) {
         if (model->params[i].tied_to >= 0)
             continue;
-        slices[n++] = (struct cadre_opt_slice){
-            .param = i,
-            .count = test_trainer_count(t, i),
-            .decay = model->params[i].decay,
-            .data = t->values[i],
+        slices[n++] = (struct cadre_slice){
+            .count = (int64_t)test_trainer_count(t, i),
+            .param = t->values[i],
             .grad = t->grads[i],
             .exp_avg = t->exp_avg[i],
             .exp_avg_sq = t->exp_avg_sq[i],
+            .weight_decay = model->params[i].decay ? config->weight_decay : 0.0,
         };
     }
     ck_assert_int_eq(cadre_optimizer_step(config, t->device, model->config.dtype,
-                                          slices, n, step, grad_scale),
+                                          slices, n, step, &grad_scale),
                      CADRE_OK);
     free(slices);
 }
@@ -305,10 +304,10 @@ double test_trainer_grad_norm(struct test_trainer *t)
         uint64_t count = test_trainer_count(t, i);
         if (model->params[i].tied_to >= 0)
             continue;
-        ck_assert_int_eq(t->device->ops->sum_squares(t->device, model->config.dtype,
-                                                     t->grads[i], (int64_t)count,
-                                                     sums + done),
-                         CADRE_OK);
+        const struct cadre_squares squares = {t->grads[i], (int64_t)count, sums + done};
+        ck_assert_int_eq(
+            t->device->ops->sum_squares(t->device, model->config.dtype, &squares, 1),
+            CADRE_OK);
         done += cadre_norm_chunks(count);
     }
     double norm = sqrt(cadre_tree_sum(sums, done));

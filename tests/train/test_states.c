@@ -76,8 +76,9 @@ static int visit_moments(struct cadre_rank *rank, const struct round *round)
     double mean = (round->saved_ranks + 1) / 2.0;
     int wrong = 0;
     for (size_t s = 0; s < rank->n_slices; s++) {
-        const struct cadre_opt_slice *slice = &rank->slices[s];
-        float *moment[] = {slice->exp_avg, slice->exp_avg_sq};
+        const struct cadre_rank_slice *slice = &rank->slices[s];
+        const struct cadre_slice *update = &rank->updates[s];
+        float *moment[] = {update->exp_avg, update->exp_avg_sq};
         for (uint64_t e = 0; e < 2 * slice->count; e++) {
             float *at = &moment[e % 2][e / 2];
             double v = base(rank, slice->param, slice->begin + e / 2) + (double)(e % 2);

@@ -317,13 +317,36 @@ static cadre_status scale(struct cadre_device *device, uint32_t dtype, void *x,
     return CADRE_OK;
 }
 
+/* Sums wrap around, as the communicator's do. */
+static void add_i32(int32_t *out, const int32_t *a, const int32_t *b, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        out[i] = (int32_t)((uint32_t)a[i] + (uint32_t)b[i]);
+}
+
+static void maximum_i32(int32_t *out, const int32_t *a, const int32_t *b, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        out[i] = a[i] > b[i] ? a[i] : b[i];
+}
+
+static void maximum_u8(uint8_t *out, const uint8_t *a, const uint8_t *b, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        out[i] = a[i] > b[i] ? a[i] : b[i];
+}
+
 /* Any thread may call it, so it runs on that thread and leaves the pool alone. */
 static cadre_status tree_add(struct cadre_device *device, uint32_t dtype, void *out,
                              const void *a, const void *b, int64_t count)
 {
+    const struct cadre_add_args args = {.a = a, .b = b, .y = out};
+    if (dtype == CADRE_I32) {
+        add_i32(out, a, b, count);
+        return CADRE_OK;
+    }
     const struct cadre_cpu_kernels *kernels =
         cadre_cpu_kernels((struct cadre_cpu *)device, dtype);
-    const struct cadre_add_args args = {.a = a, .b = b, .y = out};
     if (!kernels)
         return CADRE_E_DEVICE;
     kernels->tree_add(&args, 0, count);
@@ -333,9 +356,16 @@ static cadre_status tree_add(struct cadre_device *device, uint32_t dtype, void *
 static cadre_status maximum(struct cadre_device *device, uint32_t dtype, void *out,
                             const void *a, const void *b, int64_t count)
 {
+    const struct cadre_add_args args = {.a = a, .b = b, .y = out};
+    if (dtype == CADRE_I32 || dtype == CADRE_U8) {
+        if (dtype == CADRE_I32)
+            maximum_i32(out, a, b, count);
+        else
+            maximum_u8(out, a, b, count);
+        return CADRE_OK;
+    }
     const struct cadre_cpu_kernels *kernels =
         cadre_cpu_kernels((struct cadre_cpu *)device, dtype);
-    const struct cadre_add_args args = {.a = a, .b = b, .y = out};
     if (!kernels)
         return CADRE_E_DEVICE;
     kernels->maximum(&args, 0, count);
