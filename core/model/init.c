@@ -56,11 +56,12 @@ void cadre_model_init_range(const struct cadre_model *model, uint32_t index,
     if (param->tied_to >= 0)
         param = &model->params[param->tied_to];
     uint64_t key = cadre_rng_key(seed, param->name);
+    bool wide = model->config.dtype == CADRE_F64;
     for (uint64_t i = 0; i < count; i++) {
         uint64_t logical =
             cadre_param_logical(param, model->tp_rank, model->tp_size, begin + i);
         double value = initial_value(param, key, logical);
-        if (model->config.dtype == CADRE_F64)
+        if (wide)
             ((double *)out)[i] = value;
         else
             ((float *)out)[i] = (float)value;

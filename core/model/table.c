@@ -255,9 +255,10 @@ static cadre_status check_form(const struct cadre_model_config *config,
         return cadre_fail(err, CADRE_E_INVALID,
                           "model.norm_eps = %g, expected a positive number",
                           config->norm_eps);
-    if (config->dtype != CADRE_F32 && config->dtype != CADRE_F64)
+    if (config->dtype != CADRE_F32 && config->dtype != CADRE_F64 &&
+        config->dtype != CADRE_BF16 && config->dtype != CADRE_F16)
         return cadre_fail(err, CADRE_E_UNSUPPORTED,
-                          "the model computes in f32 or f64, not in %s",
+                          "the model computes in f32, f64, bf16 or f16, not in %s",
                           cadre_dtype_name(config->dtype));
     return CADRE_OK;
 }

@@ -3,6 +3,9 @@
  * over ranks, each runs its units in their order and hands the activation on. */
 #include "core/strategy/executor_impl.h"
 
+#include <string.h>
+
+#include "core/checkpoint/float.h"
 #include "core/tensor/dtype.h"
 
 /* The chunk of this rank that holds a unit, -1 when another rank runs it. */
@@ -35,17 +38,35 @@ static cadre_status add_losses(struct cadre_executor *exec, struct cadre_eval *e
     return rc;
 }
 
+static void widen(float *out, const char *in, size_t n, uint32_t dtype)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint16_t bits;
+        memcpy(&bits, in + i * sizeof bits, sizeof bits);
+        float value = dtype == CADRE_BF16 ? cadre_float_from_bf16(bits)
+                                          : cadre_float_from_f16(bits);
+        memcpy(out + i, &value, sizeof value);
+    }
+}
+
 static cadre_status copy_logits(struct cadre_executor *exec, struct cadre_eval *eval)
 {
     const struct cadre_model *model = exec->config.model;
     struct cadre_device *device = exec->config.device;
     if (!eval->logits)
         return CADRE_OK;
+    uint32_t dtype = model->config.dtype;
     int64_t width = model->config.classes > 0 ? model->config.classes : model->vocab;
-    return device->ops->to_host(device, eval->logits,
-                                cadre_head_logits(model, &exec->pass),
-                                (size_t)(loss_rows(exec, eval) * width) *
-                                    cadre_dtype_bytes(model->config.dtype));
+    size_t n = (size_t)(loss_rows(exec, eval) * width);
+    size_t wide = cadre_dtype_bytes(cadre_dtype_wide(dtype));
+    /* 16-bit values come into the upper half, which widening reaches last */
+    char *raw = (char *)eval->logits + n * (wide - cadre_dtype_bytes(dtype));
+    cadre_status rc =
+        device->ops->to_host(device, raw, cadre_head_logits(model, &exec->pass),
+                             n * cadre_dtype_bytes(dtype));
+    if (rc == CADRE_OK && cadre_dtype_wide(dtype) != dtype)
+        widen(eval->logits, raw, n, dtype);
+    return rc;
 }
 
 static cadre_status run_unit(struct cadre_executor *exec, struct cadre_eval *eval,

@@ -77,9 +77,9 @@ cadre_status cadre_executor_add_leaf(struct cadre_executor *exec, uint32_t param
 /* [collective: the ranks that share the samples or the parameters] Forward of `batch`
  * samples without gradients. inputs (B, T), targets (B, T) or (B), host memory; T up to
  * config.time. loss_sum and n_targets are added up over targets that are not ignored;
- * logits (host, model dtype) of all rows (B*T, V) or (B, K) when not NULL, V this
- * rank's part of the vocabulary. Results come to the ranks that run the head, which
- * has_head tells. */
+ * logits (host, the model's wide dtype) of all rows (B*T, V) or (B, K) when not NULL, V
+ * this rank's part of the vocabulary. Results come to the ranks that run the head,
+ * which has_head tells. */
 struct cadre_eval {
     const int32_t *inputs, *targets;
     int64_t batch, time;

@@ -67,7 +67,7 @@ static cadre_status param_info(struct cadre_ctx *ctx, cadre_param_id id,
         .name = p->name,
         .count = cadre_shape_count(&p->local),
         .dtype = model->config.dtype,
-        .grad_dtype = model->config.dtype,
+        .grad_dtype = cadre_dtype_wide(model->config.dtype),
         .unit = p->unit,
         .tied_to = p->tied_to,
         .split = (uint32_t)p->split,
@@ -147,12 +147,19 @@ static const struct cadre_model_svc model_service = {
 
 /* ---- cadre.param/1 ---- */
 
-static cadre_status give(struct cadre_ctx *ctx, void *data, uint64_t count,
-                         struct cadre_buf *out)
+/* Dtype of what is kept of a kind. */
+static uint32_t kind_dtype(const struct cadre_rank *rank, uint32_t kind)
+{
+    uint32_t dtype = rank->model->config.dtype;
+    return kind == CADRE_KIND_PARAM ? dtype : cadre_dtype_wide(dtype);
+}
+
+static cadre_status give(struct cadre_ctx *ctx, uint32_t kind, void *data,
+                         uint64_t count, struct cadre_buf *out)
 {
     *out = (struct cadre_buf){
         .struct_size = sizeof *out,
-        .dtype = ctx->rank->model->config.dtype,
+        .dtype = kind_dtype(ctx->rank, kind),
         .data = data,
         .count = count,
     };
@@ -169,14 +176,14 @@ static cadre_status param_data(struct cadre_ctx *ctx, cadre_param_id id,
                                struct cadre_buf *out)
 {
     const struct cadre_store_param *p = stored(ctx, id);
-    return p ? give(ctx, p->data, p->count, out) : CADRE_E_INVALID;
+    return p ? give(ctx, CADRE_KIND_PARAM, p->data, p->count, out) : CADRE_E_INVALID;
 }
 
 static cadre_status param_grad(struct cadre_ctx *ctx, cadre_param_id id,
                                struct cadre_buf *out)
 {
     const struct cadre_store_param *p = stored(ctx, id);
-    return p ? give(ctx, p->grad, p->count, out) : CADRE_E_INVALID;
+    return p ? give(ctx, CADRE_KIND_GRAD, p->grad, p->count, out) : CADRE_E_INVALID;
 }
 
 /* A buffer for parameter `id`'s full local part, or NULL to detach. */
@@ -192,13 +199,13 @@ static cadre_status check_attach(struct cadre_ctx *ctx, cadre_param_id id,
             &ctx->rank->failure, CADRE_E_INVALID,
             "plugin '%s' attaches storage to '%s', which it did not place",
             ctx->plugin->name, rank->model->params[id].name);
-    if (buf && (buf->count != p->count || buf->dtype != rank->model->config.dtype))
+    uint32_t dtype = kind_dtype(rank, kind);
+    if (buf && (buf->count != p->count || buf->dtype != dtype))
         return cadre_fail(&ctx->rank->failure, CADRE_E_INVALID,
                           "plugin '%s' attaches %llu %s to '%s', expected %llu %s",
                           ctx->plugin->name, (unsigned long long)buf->count,
                           cadre_dtype_name(buf->dtype), rank->model->params[id].name,
-                          (unsigned long long)p->count,
-                          cadre_dtype_name(rank->model->config.dtype));
+                          (unsigned long long)p->count, cadre_dtype_name(dtype));
     return CADRE_OK;
 }
 
@@ -234,8 +241,9 @@ static cadre_status param_grad_span(struct cadre_ctx *ctx, cadre_param_id first,
             return CADRE_E_UNSUPPORTED;
     size_t begin = store->grad_offset[first];
     size_t end =
-        store->grad_offset[last] + store->param[last].count * store->elem_bytes;
-    return give(ctx, store->grad_base + begin, (end - begin) / store->elem_bytes, out);
+        store->grad_offset[last] + store->param[last].count * store->wide_bytes;
+    return give(ctx, CADRE_KIND_GRAD, store->grad_base + begin,
+                (end - begin) / store->wide_bytes, out);
 }
 
 static cadre_status param_shard(struct cadre_ctx *ctx, cadre_param_id id, uint32_t kind,
@@ -248,7 +256,7 @@ static cadre_status param_shard(struct cadre_ctx *ctx, cadre_param_id id, uint32
     void *data = kind == CADRE_KIND_PARAM  ? p->data_shard
                  : kind == CADRE_KIND_GRAD ? p->grad_shard
                                            : p->exp_avg;
-    return give(ctx, data, share.count, out);
+    return give(ctx, kind, data, share.count, out);
 }
 
 static cadre_status param_add_leaf(struct cadre_ctx *ctx, cadre_param_id id,
@@ -258,7 +266,7 @@ static cadre_status param_add_leaf(struct cadre_ctx *ctx, cadre_param_id id,
     if (!stored(ctx, id))
         return CADRE_E_INVALID;
     struct cadre_share own = cadre_store_share(&rank->store, id, CADRE_KIND_GRAD);
-    if (part->count != own.count || part->dtype != rank->model->config.dtype)
+    if (part->count != own.count || part->dtype != rank->store.wide)
         return cadre_fail(&ctx->rank->failure, CADRE_E_INVALID,
                           "plugin '%s' adds %llu elements to the gradient of '%s', "
                           "expected the %llu of its range",

@@ -28,13 +28,12 @@ static uint64_t leaf_count(const struct cadre_model *model,
 static size_t level_bytes(const struct cadre_model *model,
                           const struct cadre_rank_plan *plan, size_t *offset)
 {
-    size_t bytes = 0;
+    size_t bytes = 0, size = cadre_dtype_bytes(cadre_dtype_wide(model->config.dtype));
     for (uint32_t i = 0; i < model->n_params; i++) {
         if (offset)
             offset[i] = bytes;
         if (plan->param[i].present)
-            bytes += padded(leaf_count(model, plan, i) *
-                            cadre_dtype_bytes(model->config.dtype));
+            bytes += padded(leaf_count(model, plan, i) * size);
     }
     return bytes;
 }
@@ -138,7 +137,7 @@ static cadre_status carry(const struct cadre_leaves *leaves, uint32_t param, uin
         if (!(bits >> l & 1u))
             continue;
         cadre_status rc = leaves->device->ops->tree_add(
-            leaves->device, leaves->store->model->config.dtype, target,
+            leaves->device, leaves->store->wide, target,
             leaves->level[l] + leaves->offset[param], target, (int64_t)count);
         if (rc != CADRE_OK)
             return rc;
@@ -173,13 +172,13 @@ cadre_status cadre_leaves_add(struct cadre_leaves *leaves, uint32_t param,
     if (own.count == 0)
         return CADRE_OK;
     if (!leaves->exact && i > 0)
-        return device->ops->tree_add(device, store->model->config.dtype, sum, sum, part,
+        return device->ops->tree_add(device, store->wide, sum, sum, part,
                                      (int64_t)own.count);
     char *target = leaves->exact && !last
                        ? leaves->level[lowest_zero_bit(i)] + leaves->offset[param]
                        : sum;
     cadre_status rc =
-        device->ops->copy(device, target, part, own.count * store->elem_bytes);
+        device->ops->copy(device, target, part, own.count * store->wide_bytes);
     return rc == CADRE_OK && leaves->exact ? carry(leaves, param, i, target, own.count)
                                            : rc;
 }

@@ -35,7 +35,7 @@ static cadre_status grad_end(void *arg, uint32_t param)
         return rc;
     struct cadre_buf grad = {
         .struct_size = sizeof grad,
-        .dtype = exec->config.model->config.dtype,
+        .dtype = exec->config.store->wide,
         .data = sum,
         .count = exec->config.store->param[param].count,
     };

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/memory.h"
+#include "core/tensor/dtype.h"
 
 static struct cadre_plan_session *session_of(void *h)
 {
@@ -191,6 +192,7 @@ void cadre_plan_session_init(struct cadre_plan_session *session,
                 .memory = memory,
                 .rank_microbatches = microbatches,
                 .live_blocks = live_blocks,
+                .grad_dtype = cadre_dtype_wide(model->config.dtype),
             },
     };
 }

@@ -9,11 +9,7 @@
 
 #define ALIGN 64
 #define SPACES 3u
-
-static size_t padded(size_t bytes)
-{
-    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
-}
+#define STAGED 1048576u /* elements rounded at a time */
 
 static struct cadre_share share_of(const struct cadre_model *model,
                                    const struct cadre_rank_plan *plan, uint32_t param,
@@ -36,6 +32,27 @@ struct cadre_share cadre_store_share(const struct cadre_store *store, uint32_t p
     return share_of(store->model, store->plan, param, kind);
 }
 
+static size_t kind_size(const struct cadre_model *model, uint32_t kind)
+{
+    uint32_t dtype = model->config.dtype;
+    return cadre_dtype_bytes(kind == CADRE_KIND_PARAM ? dtype
+                                                      : cadre_dtype_wide(dtype));
+}
+
+/* Bytes of `count` elements of a kind. All kinds are padded to the same number of
+ * elements, a multiple of 64 bytes of each. */
+static size_t kind_padded(const struct cadre_model *model, uint32_t kind,
+                          uint64_t count)
+{
+    uint64_t per = ALIGN / cadre_dtype_bytes(model->config.dtype);
+    return (count + per - 1) / per * per * kind_size(model, kind);
+}
+
+static bool has_master(const struct cadre_model *model)
+{
+    return cadre_dtype_wide(model->config.dtype) != model->config.dtype;
+}
+
 /* Bytes of one kind in one space over all entries, whole or placed. */
 static uint64_t kind_bytes(const struct cadre_model *model,
                            const struct cadre_rank_plan *plan, uint32_t kind,
@@ -45,7 +62,7 @@ static uint64_t kind_bytes(const struct cadre_model *model,
     for (uint32_t i = 0; i < model->n_params; i++) {
         struct cadre_share share = share_of(model, plan, i, kind);
         if (share.space == space)
-            bytes += padded(share.count * cadre_dtype_bytes(model->config.dtype));
+            bytes += kind_padded(model, kind, share.count);
     }
     return bytes;
 }
@@ -62,7 +79,7 @@ static uint64_t tied_bytes(const struct cadre_model *model,
         if (plan->param[i].elsewhere && count > most)
             most = count;
     }
-    return padded(most * cadre_dtype_bytes(model->config.dtype));
+    return kind_padded(model, CADRE_KIND_GRAD, most);
 }
 
 void cadre_store_note(const struct cadre_model *model,
@@ -80,6 +97,8 @@ void cadre_store_note(const struct cadre_model *model,
             cadre_ledger_note(ledger, space,
                               optimizer == CADRE_OPTIMIZER_ADAMW ? 2 * opt : opt,
                               "optimizer states");
+        if (opt && has_master(model))
+            cadre_ledger_note(ledger, space, opt, "master values");
     }
     if (tied_bytes(model, plan))
         cadre_ledger_note(ledger, CADRE_SPACE_DEVICE, tied_bytes(model, plan),
@@ -109,7 +128,7 @@ static char *reserve(struct cadre_store *store, uint32_t kind, uint32_t space,
 
 /* Storage of optimizer states that was not given out yet, by space. */
 struct states {
-    char *avg[SPACES], *sq[SPACES];
+    char *avg[SPACES], *sq[SPACES], *master[SPACES];
 };
 
 static cadre_status reserve_states(struct cadre_store *store,
@@ -124,26 +143,33 @@ static cadre_status reserve_states(struct cadre_store *store,
         if (optimizer == CADRE_OPTIMIZER_ADAMW)
             states->sq[space] =
                 reserve(store, CADRE_KIND_OPT, space, "optimizer states");
+        if (has_master(store->model))
+            states->master[space] =
+                reserve(store, CADRE_KIND_OPT, space, "master values");
         if (!states->avg[space] ||
+            (has_master(store->model) && !states->master[space]) ||
             (optimizer == CADRE_OPTIMIZER_ADAMW && !states->sq[space]))
             return CADRE_E_RESOURCE;
     }
     return CADRE_OK;
 }
 
-/* The next of the states are those of an OPT range. */
+/* The next of the states, `bytes` of each, are those of an OPT range. */
 static void give_states(struct cadre_store_param *param, struct states *states,
-                        const struct cadre_share *share, size_t elem_bytes)
+                        const struct cadre_share *share, size_t bytes)
 {
-    size_t bytes = padded(share->count * elem_bytes);
     if (share->count == 0)
         return;
     param->exp_avg = states->avg[share->space];
     states->avg[share->space] += bytes;
-    if (!states->sq[share->space])
-        return;
-    param->exp_avg_sq = states->sq[share->space];
-    states->sq[share->space] += bytes;
+    if (states->sq[share->space]) {
+        param->exp_avg_sq = states->sq[share->space];
+        states->sq[share->space] += bytes;
+    }
+    if (states->master[share->space]) {
+        param->master = states->master[share->space];
+        states->master[share->space] += bytes;
+    }
 }
 
 static cadre_status lay_out(struct cadre_store *store,
@@ -181,30 +207,73 @@ static cadre_status lay_out(struct cadre_store *store,
             p->grad = grad;
             store->grad_offset[i] = (size_t)(grad - store->grad_base);
         }
-        give_states(p, &states, &own, store->elem_bytes);
-        data += padded(values.count * store->elem_bytes);
-        grad += padded(grads.count * store->elem_bytes);
+        give_states(p, &states, &own,
+                    kind_padded(store->model, CADRE_KIND_OPT, own.count));
+        data += kind_padded(store->model, CADRE_KIND_PARAM, values.count);
+        grad += kind_padded(store->model, CADRE_KIND_GRAD, grads.count);
     }
     store->grad_bytes = (size_t)(grad - store->grad_base);
     return CADRE_OK;
 }
 
+/* Values (count) of a range to the device, rounded piece by piece. */
+static cadre_status put_rounded(struct cadre_store *store, char *target,
+                                const char *host, uint64_t count)
+{
+    struct cadre_device *device = store->ledger->device;
+    uint64_t most = count < STAGED ? count : STAGED;
+    void *staged = device->ops->alloc(device, most * store->wide_bytes);
+    cadre_status rc = staged ? CADRE_OK : CADRE_E_RESOURCE;
+    for (uint64_t done = 0, n; rc == CADRE_OK && done < count; done += n) {
+        n = count - done < most ? count - done : most;
+        rc = device->ops->to_device(device, staged, host + done * store->wide_bytes,
+                                    n * store->wide_bytes);
+        if (rc == CADRE_OK)
+            rc = device->ops->cast(device, store->model->config.dtype,
+                                   target + done * store->elem_bytes, store->wide,
+                                   staged, (int64_t)n);
+    }
+    if (rc == CADRE_OK)
+        rc = device->ops->synchronize(device);
+    device->ops->free(device, staged);
+    return rc;
+}
+
+cadre_status cadre_store_put(struct cadre_store *store, uint32_t param,
+                             const void *host)
+{
+    struct cadre_device *device = store->ledger->device;
+    struct cadre_share values = cadre_store_share(store, param, CADRE_KIND_PARAM);
+    struct cadre_share own = cadre_store_share(store, param, CADRE_KIND_OPT);
+    const struct cadre_store_param *p = &store->param[param];
+    char *target = values.placed ? p->data_shard : p->data;
+    if (!values.count)
+        return CADRE_OK;
+    if (store->wide == store->model->config.dtype)
+        return device->ops->to_device(device, target, host,
+                                      values.count * store->wide_bytes);
+    uint64_t first = values.placed ? values.begin : 0;
+    cadre_status rc = put_rounded(store, target, host, values.count);
+    if (rc == CADRE_OK && own.count)
+        rc = device->ops->to_device(device, p->master,
+                                    (const char *)host +
+                                        (own.begin - first) * store->wide_bytes,
+                                    own.count * store->wide_bytes);
+    return rc;
+}
+
 static cadre_status fill_initial(struct cadre_store *store, uint64_t seed,
                                  struct cadre_error *err)
 {
-    struct cadre_device *device = store->ledger->device;
     for (uint32_t i = 0; i < store->model->n_params; i++) {
         struct cadre_share values = cadre_store_share(store, i, CADRE_KIND_PARAM);
-        struct cadre_store_param *p = &store->param[i];
-        void *target = values.placed ? p->data_shard : p->data;
         if (!values.count)
             continue;
-        size_t bytes = values.count * store->elem_bytes;
-        void *host = malloc(bytes);
+        void *host = cadre_calloc(values.count, store->wide_bytes);
         if (!host)
             return cadre_fail(err, CADRE_E_RESOURCE, "no memory for initial values");
         cadre_model_init_range(store->model, i, seed, values.begin, values.count, host);
-        cadre_status rc = device->ops->to_device(device, target, host, bytes);
+        cadre_status rc = cadre_store_put(store, i, host);
         free(host);
         if (rc != CADRE_OK)
             return cadre_fail(err, rc, "cannot copy initial values to the device");
@@ -222,7 +291,9 @@ cadre_status cadre_store_init(struct cadre_store *store, struct cadre_model *mod
     store->model = model;
     store->plan = plan;
     store->ledger = ledger;
+    store->wide = cadre_dtype_wide(model->config.dtype);
     store->elem_bytes = cadre_dtype_bytes(model->config.dtype);
+    store->wide_bytes = cadre_dtype_bytes(store->wide);
     store->param = cadre_calloc(model->n_params, sizeof *store->param);
     store->grad_offset = cadre_calloc(model->n_params, sizeof *store->grad_offset);
     if (!store->param || !store->grad_offset) {
@@ -245,22 +316,34 @@ void cadre_store_fini(struct cadre_store *store)
     store->grad_offset = NULL;
 }
 
-/* Element `begin` of the OPT range inside storage that starts at `base_begin`. */
-static void *inside(const struct cadre_store *store, void *base, uint64_t base_begin,
-                    uint64_t begin)
+/* Element `begin` of the OPT range inside storage of elements of `size` bytes that
+ * starts at `base_begin`. */
+static void *inside(void *base, uint64_t base_begin, uint64_t begin, size_t size)
 {
-    return base ? (char *)base + (begin - base_begin) * store->elem_bytes : NULL;
+    return base ? (char *)base + (begin - base_begin) * size : NULL;
 }
 
-void *cadre_store_opt_data(const struct cadre_store *store, uint32_t param)
+static void *opt_values(const struct cadre_store *store, uint32_t param)
 {
     const struct cadre_store_param *p = &store->param[param];
     struct cadre_share own = cadre_store_share(store, param, CADRE_KIND_OPT);
     struct cadre_share values = cadre_store_share(store, param, CADRE_KIND_PARAM);
     if (!own.count)
         return NULL;
-    return values.placed ? inside(store, p->data_shard, values.begin, own.begin)
-                         : inside(store, p->data, 0, own.begin);
+    return values.placed
+               ? inside(p->data_shard, values.begin, own.begin, store->elem_bytes)
+               : inside(p->data, 0, own.begin, store->elem_bytes);
+}
+
+void *cadre_store_opt_data(const struct cadre_store *store, uint32_t param)
+{
+    void *master = store->param[param].master;
+    return master ? master : opt_values(store, param);
+}
+
+void *cadre_store_opt_rounded(const struct cadre_store *store, uint32_t param)
+{
+    return store->param[param].master ? opt_values(store, param) : NULL;
 }
 
 void *cadre_store_opt_grad(const struct cadre_store *store, uint32_t param)
@@ -270,6 +353,7 @@ void *cadre_store_opt_grad(const struct cadre_store *store, uint32_t param)
     struct cadre_share grads = cadre_store_share(store, param, CADRE_KIND_GRAD);
     if (!own.count)
         return NULL;
-    return grads.placed ? inside(store, p->grad_shard, grads.begin, own.begin)
-                        : inside(store, p->grad, 0, own.begin);
+    return grads.placed
+               ? inside(p->grad_shard, grads.begin, own.begin, store->wide_bytes)
+               : inside(p->grad, 0, own.begin, store->wide_bytes);
 }

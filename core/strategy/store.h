@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Storage of one rank's parameters, gradients and optimizer states, made from its plan.
  *
+ * Parameters are of the model's dtype; gradients and optimizer states are of its wide
+ * dtype. Where these differ, a rank keeps wide master values of its OPT ranges: the
+ * optimizer updates them, checkpoints hold them, and parameters are what they round to
+ * (Micikevicius et al. 2018, section 3.1).
+ *
  * Whole gradients lie in one piece in table order (backward runs through it downwards),
- * each entry padded to 64 bytes, so that a strategy can send many with one operation.
+ * each entry padded to as many elements as 64 bytes of parameters hold, so that a
+ * strategy can send many with one operation and their values lie alike.
  * Where the plan places a range instead, the core keeps that range (a shard) and the
  * plugin attaches full storage while it is needed. */
 #ifndef CADRE_STRATEGY_STORE_H
@@ -19,13 +25,15 @@ struct cadre_store_param {
     bool grad_fresh; /* nothing was added since the step began or it was attached */
     void *data_shard, *grad_shard; /* storage of placed ranges */
     void *exp_avg, *exp_avg_sq; /* of the OPT range; NULL for tied entries */
+    void *master; /* wide values of the OPT range; NULL where parameters are wide */
 };
 
 struct cadre_store {
     struct cadre_model *model;
     const struct cadre_rank_plan *plan;
     struct cadre_ledger *ledger;
-    size_t elem_bytes;
+    uint32_t wide; /* dtype of gradients, states and master values */
+    size_t elem_bytes, wide_bytes; /* of a parameter's element, of a wide one */
     struct cadre_store_param *param;
     void *tied; /* a gradient from another stage, NULL where none comes */
     char *grad_base; /* of the whole gradients */
@@ -51,10 +59,20 @@ void cadre_store_note(const struct cadre_model *model,
 struct cadre_share cadre_store_share(const struct cadre_store *store, uint32_t param,
                                      uint32_t kind);
 
-/* Values / gradient / states of this rank's OPT range of a parameter, wherever they
- * lie; NULL where there are none. */
+/* Values / gradient of this rank's OPT range of a parameter, wide, wherever they lie:
+ * the master where there is one. NULL where there are none. */
 void *cadre_store_opt_data(const struct cadre_store *store, uint32_t param);
 void *cadre_store_opt_grad(const struct cadre_store *store, uint32_t param);
+
+/* Where the OPT range lies in the parameter's own 16-bit storage; NULL where parameters
+ * are wide. */
+void *cadre_store_opt_rounded(const struct cadre_store *store, uint32_t param);
+
+/* New values of a parameter: host (count), wide, of this rank's whole CADRE_KIND_PARAM
+ * range. Rounded into the parameter, and as they are into the master. Waits for the
+ * device. Errors: those of the device; CADRE_E_RESOURCE. */
+cadre_status cadre_store_put(struct cadre_store *store, uint32_t param,
+                             const void *host);
 
 /* Point a parameter at storage (NULL detaches); tied entries follow their owner. */
 void cadre_store_attach(struct cadre_store *store, uint32_t param, void *data);

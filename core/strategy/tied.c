@@ -20,11 +20,12 @@ static struct part part_of(const struct cadre_store *store, uint32_t param,
 }
 
 /* Move a part between this rank's stage and the stage `peer`; the buffers are alike. */
-static cadre_status move(struct cadre_rank *rank, const struct part *part, bool send,
-                         int peer)
+static cadre_status move(struct cadre_rank *rank, const struct part *part,
+                         uint32_t kind, bool send, int peer)
 {
     struct cadre_comm *comm = rank->stages.axis->comm;
-    uint32_t dtype = rank->model->config.dtype;
+    uint32_t dtype =
+        kind == CADRE_KIND_PARAM ? rank->model->config.dtype : rank->store.wide;
     cadre_event done;
     if (part->count == 0)
         return CADRE_OK;
@@ -59,7 +60,7 @@ static cadre_status fetch(struct cadre_rank *rank, uint32_t use, struct part *fr
     from->data = rank->store.tied;
     from->begin = share->placed ? share->begin : 0;
     from->count = share->placed ? share->count : rank->store.param[use].count;
-    return move(rank, from, false, home_of(rank, use));
+    return move(rank, from, CADRE_KIND_GRAD, false, home_of(rank, use));
 }
 
 static cadre_status add(struct cadre_rank *rank, uint32_t use, uint32_t owner)
@@ -77,9 +78,9 @@ static cadre_status add(struct cadre_rank *rank, uint32_t use, uint32_t owner)
                           rank->model->params[use].name);
     void *to = cadre_store_opt_grad(store, owner);
     const char *at = from.data;
-    at += (own.begin - from.begin) * store->elem_bytes;
-    return rank->device->ops->tree_add(rank->device, rank->model->config.dtype, to, to,
-                                       at, (int64_t)own.count);
+    at += (own.begin - from.begin) * store->wide_bytes;
+    return rank->device->ops->tree_add(rank->device, store->wide, to, to, at,
+                                       (int64_t)own.count);
 }
 
 cadre_status cadre_tied_add(struct cadre_rank *rank)
@@ -93,7 +94,8 @@ cadre_status cadre_tied_add(struct cadre_rank *rank)
             rc = add(rank, i, (uint32_t)owner);
         } else if (rank->plan.param[i].present) {
             struct part mine = part_of(&rank->store, i, CADRE_KIND_GRAD);
-            rc = move(rank, &mine, true, home_of(rank, (uint32_t)owner));
+            rc = move(rank, &mine, CADRE_KIND_GRAD, true,
+                      home_of(rank, (uint32_t)owner));
         }
     }
     return rc;
@@ -112,7 +114,7 @@ cadre_status cadre_tied_copy(struct cadre_rank *rank)
             continue;
         uint32_t other = owned ? i : (uint32_t)owner;
         struct part values = part_of(&rank->store, (uint32_t)owner, CADRE_KIND_PARAM);
-        rc = move(rank, &values, owned, home_of(rank, other));
+        rc = move(rank, &values, CADRE_KIND_PARAM, owned, home_of(rank, other));
     }
     return rc;
 }

@@ -17,7 +17,8 @@ struct bench {
     struct cadre_device *device;
     struct cadre_model *model;
     uint32_t unit;
-    size_t element;
+    size_t element, wide_bytes;
+    uint32_t wide;
     void **grad; /* by gradient entry; those of other units are NULL */
     void *x, *y, *dy, *dx;
     int32_t *tokens, *targets;
@@ -55,10 +56,10 @@ static cadre_status joint(void *arg, enum cadre_joint at, bool backward,
                           int64_t rows, int64_t channels)
 {
     const struct bench *b = arg;
-    size_t row = (size_t)channels * b->element;
+    bool loss = at == CADRE_JOINT_LOSS_MAX || at == CADRE_JOINT_LOSS_SUM;
+    size_t row = (size_t)channels * (loss ? b->wide_bytes : b->element);
     size_t own = (size_t)cadre_model_rows(b->model, rows) * row;
     cadre_status rc = CADRE_OK;
-    (void)at;
     (void)backward;
     if (form != CADRE_JOINT_GATHER)
         return b->device->ops->copy(
@@ -75,19 +76,28 @@ static cadre_status joint(void *arg, enum cadre_joint at, bool backward,
 /* Ordinary values: zeros and denormals are not what a run computes with. */
 static cadre_status fill(struct bench *b, void *buffer, const char *name, int64_t count)
 {
-    char *host = cadre_calloc((size_t)count, b->element);
-    if (!host)
-        return CADRE_E_RESOURCE;
+    bool narrow = b->wide != b->model->config.dtype;
+    size_t bytes = (size_t)count * b->wide_bytes;
+    char *host = cadre_calloc((size_t)count, b->wide_bytes);
+    void *staged = narrow ? b->device->ops->alloc(b->device, bytes) : buffer;
+    cadre_status rc = host && staged ? CADRE_OK : CADRE_E_RESOURCE;
     uint64_t key = cadre_rng_key(b->rank->spec->seed, name);
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; rc == CADRE_OK && i < count; i++) {
         double value = cadre_rng_uniform(key, (uint64_t)i) - 0.5;
-        if (b->model->config.dtype == CADRE_F64)
+        if (b->wide == CADRE_F64)
             ((double *)(void *)host)[i] = value;
         else
             ((float *)(void *)host)[i] = (float)value;
     }
-    cadre_status rc =
-        b->device->ops->to_device(b->device, buffer, host, (size_t)count * b->element);
+    if (rc == CADRE_OK)
+        rc = b->device->ops->to_device(b->device, staged, host, bytes);
+    if (rc == CADRE_OK && narrow)
+        rc = b->device->ops->cast(b->device, b->model->config.dtype, buffer, b->wide,
+                                  staged, count);
+    if (rc == CADRE_OK)
+        rc = b->device->ops->synchronize(b->device);
+    if (narrow)
+        b->device->ops->free(b->device, staged);
     free(host);
     return rc;
 }
@@ -116,7 +126,7 @@ static cadre_status make_params(struct bench *b)
         if (p->unit != b->unit)
             continue;
         p->data = take(b, count * b->element);
-        b->grad[i] = take(b, count * b->element);
+        b->grad[i] = take(b, count * b->wide_bytes);
         rc = p->data && b->grad[i] ? fill(b, p->data, p->name, (int64_t)count)
                                    : CADRE_E_RESOURCE;
     }
@@ -216,6 +226,8 @@ cadre_status cadre_unit_seconds_measure(struct cadre_rank *planned, double *seco
         .rank = planned,
         .model = planned->model,
         .element = cadre_dtype_bytes(planned->model->config.dtype),
+        .wide = cadre_dtype_wide(planned->model->config.dtype),
+        .wide_bytes = cadre_dtype_bytes(cadre_dtype_wide(planned->model->config.dtype)),
         .grad = cadre_calloc(planned->model->n_params, sizeof *b.grad),
         .owned =
             cadre_calloc(2 * (size_t)planned->model->n_params + 16, sizeof(void *)),

@@ -102,8 +102,8 @@ static cadre_status global_norm(struct cadre_rank *rank, double *norm)
                 .count = rank->updates[s].count,
                 .sums = chunks + first + rank->slices[s].begin / CADRE_NORM_CHUNK,
             };
-            cadre_status rc = device->ops->sum_squares(
-                device, rank->model->config.dtype, &squares, 1);
+            cadre_status rc =
+                device->ops->sum_squares(device, rank->store.wide, &squares, 1);
             if (rc != CADRE_OK)
                 return rc;
         }
@@ -212,6 +212,7 @@ static cadre_status update(struct cadre_rank *rank, struct cadre_step_report *re
     for (size_t s = 0; s < rank->n_slices; s++) {
         uint32_t param = rank->slices[s].param;
         rank->updates[s].param = cadre_store_opt_data(&rank->store, param);
+        rank->updates[s].rounded = cadre_store_opt_rounded(&rank->store, param);
         rank->updates[s].grad = cadre_store_opt_grad(&rank->store, param);
     }
     CADRE_TRY(global_norm(rank, &report->grad_norm));

@@ -134,7 +134,9 @@ static cadre_status make_work(struct work *w, int64_t batches, struct cadre_erro
     w->inputs = cadre_calloc(tokens, sizeof *w->inputs);
     w->targets = cadre_calloc(tokens, sizeof *w->targets);
     w->logits =
-        whole ? cadre_calloc(rows * cols, cadre_dtype_bytes(run->model.dtype)) : NULL;
+        whole ? cadre_calloc(rows * cols,
+                             cadre_dtype_bytes(cadre_dtype_wide(run->model.dtype)))
+              : NULL;
     w->sums = cadre_calloc((size_t)batches * w->width, sizeof *w->sums);
     if (!w->inputs || !w->targets || (whole && !w->logits) || !w->sums)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for evaluation");

@@ -243,7 +243,7 @@ static cadre_status stage(void *arg, const struct cadre_snapshot_piece *piece,
 {
     struct cadre_saver *saver = arg;
     struct cadre_device *device = saver->rank->device;
-    size_t bytes = piece->count * saver->rank->store.elem_bytes;
+    size_t bytes = piece->count * saver->rank->store.wide_bytes;
     cadre_status rc = CADRE_OK;
     struct cadre_snapshot_piece *more =
         cadre_realloc(saver->pieces, saver->n_pieces + 1, sizeof *more);
@@ -295,5 +295,6 @@ uint64_t cadre_saver_bytes(const struct cadre_rank *rank)
     for (uint32_t i = 0; i < rank->model->n_params; i++)
         if (cadre_rank_speaks_for(rank, i))
             count += cadre_store_share(&store, i, CADRE_KIND_OPT).count;
-    return count * tensors * cadre_dtype_bytes(rank->model->config.dtype);
+    return count * tensors *
+           cadre_dtype_bytes(cadre_dtype_wide(rank->model->config.dtype));
 }

@@ -85,7 +85,7 @@ cadre_status cadre_snapshot_write(const struct cadre_rank *rank,
         n = cadre_snapshot_run(rank->model, piece->param, piece->begin + done,
                                piece->count - done, &at);
         rc = cadre_checkpoint_write(writer, piece->part, piece->name, at, n,
-                                    data + done * rank->store.elem_bytes, err);
+                                    data + done * rank->store.wide_bytes, err);
     }
     return rc;
 }
@@ -213,7 +213,7 @@ static cadre_status write_direct(void *arg, const struct cadre_snapshot_piece *p
 {
     const struct direct *direct = arg;
     struct cadre_device *device = direct->rank->device;
-    size_t size = direct->rank->store.elem_bytes;
+    size_t size = direct->rank->store.wide_bytes;
     cadre_status rc = CADRE_OK;
     if (piece->on_host)
         return cadre_snapshot_write(direct->rank, direct->writer, piece, err);
@@ -246,7 +246,7 @@ static cadre_status write_own(struct cadre_rank *rank, struct cadre_states *stat
                               const char *root, int64_t step, struct cadre_error *err)
 {
     struct direct direct = {.rank = rank};
-    direct.buffer = malloc(CADRE_STATES_CHUNK * rank->store.elem_bytes);
+    direct.buffer = malloc(CADRE_STATES_CHUNK * rank->store.wide_bytes);
     cadre_status rc = direct.buffer ? CADRE_OK
                                     : cadre_fail(err, CADRE_E_RESOURCE,
                                                  "no memory to write a checkpoint");

@@ -22,10 +22,10 @@ static cadre_status mean_of(struct meaning *m, const struct cadre_snapshot_piece
     const struct cadre_store *store = &m->rank->store;
     struct cadre_device *device = m->rank->device;
     struct cadre_comm *comm = m->axis->comm;
-    uint32_t dtype = m->rank->model->config.dtype;
+    uint32_t dtype = store->wide;
     cadre_event done;
     cadre_status rc = device->ops->to_host(device, m->buffer, chunk->data,
-                                           chunk->count * store->elem_bytes);
+                                           chunk->count * store->wide_bytes);
     if (rc == CADRE_OK)
         rc = comm->ops->all_reduce(comm, "mean of optimizer states", m->buffer,
                                    m->buffer, chunk->count, dtype, CADRE_SUM, 0, &done);
@@ -60,7 +60,7 @@ static cadre_status mean_of_moment(struct meaning *m,
             .param = slice->param,
             .begin = slice->begin + at,
             .count = n,
-            .data = data + at * m->rank->store.elem_bytes,
+            .data = data + at * m->rank->store.wide_bytes,
         };
         rc = mean_of(m, &chunk, err);
     }
@@ -73,7 +73,7 @@ cadre_status cadre_snapshot_means(struct cadre_rank *rank, cadre_snapshot_visit 
     struct meaning m = {rank, cadre_rank_apart(rank), visit, arg, NULL, CADRE_OK};
     int moments = cadre_snapshot_moments(rank->spec);
     cadre_status rc = CADRE_OK;
-    m.buffer = malloc(CADRE_STATES_CHUNK * rank->store.elem_bytes);
+    m.buffer = malloc(CADRE_STATES_CHUNK * rank->store.wide_bytes);
     if (!m.buffer)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory to average states");
     for (size_t s = 0; rc == CADRE_OK && s < rank->n_slices; s++) {

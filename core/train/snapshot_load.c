@@ -28,29 +28,32 @@ static cadre_status read_run(const struct cadre_rank *rank, const struct source 
                              const char *name, uint64_t at, uint64_t n, void *to,
                              struct cadre_error *err)
 {
-    uint32_t dtype = rank->model->config.dtype;
+    uint32_t dtype = rank->store.wide;
     if (from->hf)
         return cadre_hf_read(from->hf, name, at, n, dtype, to, err);
     return cadre_checkpoint_read(from->checkpoint, from->part, name, at, n, dtype, to,
                                  err);
 }
 
+/* To `to`, device memory; NULL: as new values of the parameter. */
 static cadre_status read_range(struct cadre_rank *rank, const struct source *from,
                                uint32_t param, const struct cadre_share *share,
                                void *to, struct cadre_error *err)
 {
     const char *name = rank->model->params[param].name;
-    size_t bytes = share->count * rank->store.elem_bytes;
+    size_t bytes = share->count * rank->store.wide_bytes;
     size_t mark = cadre_arena_mark(from->staging);
     char *host = cadre_arena_alloc(from->staging, bytes);
     cadre_status rc = CADRE_OK;
     for (uint64_t done = 0, n, at; rc == CADRE_OK && done < share->count; done += n) {
         n = cadre_snapshot_run(rank->model, param, share->begin + done,
                                share->count - done, &at);
-        rc = read_run(rank, from, name, at, n, host + done * rank->store.elem_bytes,
+        rc = read_run(rank, from, name, at, n, host + done * rank->store.wide_bytes,
                       err);
     }
-    if (rc == CADRE_OK)
+    if (rc == CADRE_OK && !to)
+        rc = cadre_store_put(&rank->store, param, host);
+    else if (rc == CADRE_OK)
         rc = rank->device->ops->to_device(rank->device, to, host, bytes);
     cadre_arena_release(from->staging, mark);
     return rc;
@@ -62,10 +65,8 @@ static cadre_status read_params(struct cadre_rank *rank, const struct source *fr
     cadre_status rc = CADRE_OK;
     for (uint32_t i = 0; rc == CADRE_OK && i < rank->model->n_params; i++) {
         struct cadre_share share = cadre_store_share(&rank->store, i, CADRE_KIND_PARAM);
-        const struct cadre_store_param *p = &rank->store.param[i];
         if (share.count)
-            rc = read_range(rank, from, i, &share,
-                            share.placed ? p->data_shard : p->data, err);
+            rc = read_range(rank, from, i, &share, NULL, err);
     }
     return rc;
 }

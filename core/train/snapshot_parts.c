@@ -14,7 +14,7 @@ struct cadre_safetensors_spec *cadre_snapshot_table(const struct cadre_model *mo
             continue;
         struct cadre_safetensors_spec *t = &table[(*n)++];
         t->name = p->name;
-        t->dtype = model->config.dtype;
+        t->dtype = cadre_dtype_wide(model->config.dtype);
         t->ndim = p->shape.ndim;
         for (uint32_t d = 0; d < p->shape.ndim; d++)
             t->dim[d] = p->shape.dim[d];
@@ -58,7 +58,7 @@ cadre_status cadre_snapshot_staging(struct cadre_arena *staging,
             cadre_store_share(&rank->store, i, CADRE_KIND_PARAM);
         struct cadre_share states = cadre_store_share(&rank->store, i, CADRE_KIND_OPT);
         uint64_t count = values.count > states.count ? values.count : states.count;
-        size_t bytes = cadre_arena_need(count * rank->store.elem_bytes);
+        size_t bytes = cadre_arena_need(count * rank->store.wide_bytes);
         most = bytes > most ? bytes : most;
     }
     return cadre_arena_init(staging, most ? most : CADRE_ARENA_ALIGN, err);

@@ -60,6 +60,7 @@ cadre_status cadre_states_check_call(const struct cadre_rank *rank, const char *
                           plugin, call->key, call->param, model->n_params);
     const struct cadre_param *p = &model->params[call->param];
     uint64_t local = cadre_shape_count(&p->local);
+    const uint32_t wide = cadre_dtype_wide(model->config.dtype);
     const struct cadre_plan_param *here = &rank->plan.param[call->param];
     if (p->tied_to >= 0 || (!here->present && !here->copied))
         return cadre_fail(err, CADRE_E_INVALID,
@@ -67,12 +68,11 @@ cadre_status cadre_states_check_call(const struct cadre_rank *rank, const char *
                           "the rank and the entry that own the parameter",
                           plugin, call->key, p->name,
                           p->tied_to >= 0 ? "tied to another" : "not on this rank");
-    if (!data || data->dtype != model->config.dtype || (data->count && !data->data))
+    if (!data || data->dtype != wide || (data->count && !data->data))
         return cadre_fail(err, CADRE_E_INVALID,
                           "plugin '%s': state '%s' of '%s': expected data of type %s, "
                           "found %s",
-                          plugin, call->key, p->name,
-                          cadre_dtype_name(model->config.dtype),
+                          plugin, call->key, p->name, cadre_dtype_name(wide),
                           data ? cadre_dtype_name(data->dtype) : "none");
     if (call->begin > local || call->count > local - call->begin)
         return cadre_fail(
@@ -394,7 +394,7 @@ static cadre_status add_entry(struct cadre_states *s, size_t key, uint32_t param
     cadre_status rc = cadre_states_name(p->name, s->keys[key].plugin, s->keys[key].name,
                                         s->names[s->n_table], err);
     spec->name = s->names[s->n_table++];
-    spec->dtype = model->config.dtype;
+    spec->dtype = cadre_dtype_wide(model->config.dtype);
     spec->ndim = p->shape.ndim;
     for (uint32_t d = 0; d < p->shape.ndim; d++)
         spec->dim[d] = p->shape.dim[d];

@@ -57,8 +57,8 @@ static cadre_status read_chunk(struct loader *l, uint32_t param, const char *nam
         uint64_t logical;
         uint64_t run = cadre_snapshot_run(model, param, at, n, &logical);
         rc = cadre_checkpoint_read(l->checkpoint, CADRE_CHECKPOINT_STATE, name, logical,
-                                   run, model->config.dtype, to, &l->rank->failure);
-        to += run * l->rank->store.elem_bytes;
+                                   run, l->rank->store.wide, to, &l->rank->failure);
+        to += run * l->rank->store.wide_bytes;
         at += run;
         n -= run;
     }
@@ -69,8 +69,8 @@ static cadre_status fill(struct loader *l, const struct cadre_states_call *call,
                          const char *name, const struct cadre_buf *data)
 {
     struct cadre_device *device = l->rank->device;
-    uint32_t dtype = l->rank->model->config.dtype;
-    size_t size = l->rank->store.elem_bytes;
+    uint32_t dtype = l->rank->store.wide;
+    size_t size = l->rank->store.wide_bytes;
     double ranks = cadre_mesh_data_size(&l->rank->mesh);
     cadre_status rc = CADRE_OK;
     for (uint64_t done = 0, n; rc == CADRE_OK && done < call->count; done += n) {
@@ -307,7 +307,7 @@ cadre_status cadre_states_load(struct cadre_rank *rank,
     cadre_status rc = cadre_states_check(rank, checkpoint, dir, err);
     if (rc != CADRE_OK)
         return rc;
-    l.buffer = malloc(CADRE_STATES_CHUNK * rank->store.elem_bytes);
+    l.buffer = malloc(CADRE_STATES_CHUNK * rank->store.wide_bytes);
     if (!l.buffer)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for strategies' states");
     for (int i = 0; rc == CADRE_OK && i < rank->chain.n; i++)

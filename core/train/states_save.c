@@ -64,7 +64,7 @@ static cadre_status fetch(struct giver *g, const struct cadre_states_call *call,
                           const struct cadre_buf *data, uint64_t at, uint64_t n)
 {
     struct cadre_device *device = g->states->rank->device;
-    size_t size = g->states->rank->store.elem_bytes;
+    size_t size = g->states->rank->store.wide_bytes;
     const char *from = (const char *)data->data + (at - call->begin) * size;
     if (data->space == CADRE_SPACE_DEVICE)
         return device->ops->to_host(device, g->buffer, from, n * size);
@@ -123,7 +123,7 @@ static cadre_status sum_chunk(struct giver *g, const char *label, uint64_t n)
         if (!comm || !rank->mesh.axis[a].split_batch)
             continue;
         rc = comm->ops->all_reduce(comm, label, g->buffer, g->buffer, n,
-                                   rank->model->config.dtype, CADRE_SUM, 0, &done);
+                                   rank->store.wide, CADRE_SUM, 0, &done);
         if (rc == CADRE_OK)
             rc = comm->ops->wait(comm, done);
     }
@@ -146,7 +146,7 @@ static cadre_status give_combined(struct giver *g, const struct cadre_states_cal
             rc = sum_chunk(g, "state of a strategy", n);
         if (rc == CADRE_OK && c % size == mine) {
             if (call->combine == CADRE_STATE_MEAN)
-                cadre_snapshot_scale(g->buffer, rank->model->config.dtype, n,
+                cadre_snapshot_scale(g->buffer, rank->store.wide, n,
                                      1.0 / (double)size);
             give(g, call, at, n);
         }
@@ -197,7 +197,7 @@ cadre_status cadre_states_give(struct cadre_states *states, cadre_states_put put
     cadre_status rc = CADRE_OK;
     if (states->n_table == 0)
         return CADRE_OK;
-    g.buffer = malloc(CADRE_STATES_CHUNK * states->rank->store.elem_bytes);
+    g.buffer = malloc(CADRE_STATES_CHUNK * states->rank->store.wide_bytes);
     if (!g.buffer)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory to gather states");
     for (int i = 0; rc == CADRE_OK && i < chain->n; i++) {

@@ -113,6 +113,11 @@ static cadre_status plan(struct cadre_self *s, const struct cadre_plan *p)
         return cadre_refuse(s->host, CADRE_E_UNSUPPORTED,
                             "run.exact = yes: local SGD is another training at each "
                             "number of ranks; set run.exact = no");
+    if (p->dtype != p->grad_dtype)
+        return cadre_refuse(s->host, CADRE_E_UNSUPPORTED,
+                            "train.precision = bf16 or fp16: local SGD averages "
+                            "parameters, and their masters would not follow; set "
+                            "train.precision = fp32");
     cadre_status status = p->use_axis(p->h, "dp", CADRE_BATCH_SPLIT);
     if (status || s->ranks == 1)
         return status;

@@ -189,8 +189,8 @@ struct cadre_param_svc {
                               cadre_param_id last, struct cadre_buf *out);
     /* The core's storage of this rank's own range of a kind (place_range). Whole
      * storage of a kind and ranges of it lie one after another in the order of entries,
-     * each padded to a multiple of 64 bytes. data is NULL where no range was placed,
-     * and for an empty one. */
+     * each padded to as many elements as 64 bytes of its `dtype` hold. data is NULL
+     * where no range was placed, and for an empty one. */
     cadre_status (*shard)(struct cadre_ctx *, cadre_param_id, uint32_t kind,
                           struct cadre_buf *out);
     /* Only under the CYCLIC map, once for every on_grad of the entry and in their

@@ -108,7 +108,7 @@ struct cadre_values {
 struct cadre_plan {
     uint32_t struct_size;
     uint32_t rank, ranks; /* world */
-    uint32_t dtype; /* of parameters and gradients */
+    uint32_t dtype; /* of parameters and activations */
     uint32_t exact; /* run.exact */
     uint32_t n_units; /* embedding, blocks, head */
     uint64_t microbatches; /* M, of the whole step */
@@ -143,6 +143,8 @@ struct cadre_plan {
      * blocks; over all chunks at most n are kept at once. Without a call it is the sum
      * of what each chunk keeps, which is more where their peaks are apart. */
     cadre_status (*live_blocks)(void *h, uint32_t n);
+    uint32_t grad_dtype; /* of gradients and states: f32 where dtype has 16 bits */
+    uint32_t pad_;
 };
 
 /* ---- events raised while a step runs [exec] -------------------------------------- */
@@ -264,11 +266,11 @@ struct cadre_state_sink {
     cadre_status (*blob)(void *h, const char *key, uint32_t version, uint32_t policy,
                          void *data, uint64_t bytes);
     /* Elements [begin, begin + data->count) of the flat local part of a parameter, in
-     * its dtype; kept in logical layout, so it resumes at any size. combine:
-     * CADRE_STATE_*. SAME: the data ranks may hold different or overlapping ranges
-     * which together are the whole; SUM and MEAN: each holds the whole. `data` is read
-     * or filled during the call. Not for tied entries; one call per key and parameter.
-     */
+     * the dtype of its gradient; kept in logical layout, so it resumes at any size.
+     * combine: CADRE_STATE_*. SAME: the data ranks may hold different or overlapping
+     * ranges which together are the whole; SUM and MEAN: each holds the whole. `data`
+     * is read or filled during the call. Not for tied entries; one call per key and
+     * parameter. */
     cadre_status (*tensor)(void *h, const char *key, cadre_param_id param,
                            uint32_t combine, uint64_t begin,
                            const struct cadre_buf *data);

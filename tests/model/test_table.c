@@ -214,7 +214,7 @@ START_TEST(bad_sizes_are_refused)
     check_refused(bad, 1, CADRE_E_INVALID, "model.hidden", "0");
     bad = good, bad.norm_eps = NAN;
     check_refused(bad, 1, CADRE_E_INVALID, "model.norm_eps", "nan");
-    bad = good, bad.dtype = CADRE_BF16;
+    bad = good, bad.dtype = CADRE_I32;
     check_refused(bad, 1, CADRE_E_UNSUPPORTED, "bf16", "f32");
     bad = good, bad.arch = (enum cadre_arch)7;
     check_refused(bad, 1, CADRE_E_INVALID, "model.arch", "7");

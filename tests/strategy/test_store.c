@@ -12,7 +12,7 @@ static struct cadre_rank_plan plan;
 static struct cadre_ledger ledger;
 static struct cadre_store store;
 
-static void setup(void)
+static void make(uint32_t dtype)
 {
     const struct cadre_model_config config = {.arch = CADRE_ARCH_GPT2,
                                               .layers = 1,
@@ -24,7 +24,7 @@ static void setup(void)
                                               .vocab = 11,
                                               .tied = true,
                                               .norm_eps = 1e-5,
-                                              .dtype = CADRE_F32};
+                                              .dtype = dtype};
     const struct cadre_device_config device = {.kind = "cpu", .threads = 1};
     ck_assert_int_eq(cadre_model_create(&config, 0, 1, &model, &err), CADRE_OK);
     ck_assert_int_eq(cadre_mesh_init(&mesh, NULL, 0, 0, &err), CADRE_OK);
@@ -34,6 +34,11 @@ static void setup(void)
         .model = model, .mesh = &mesh, .microbatches = 1};
     ck_assert_int_eq(cadre_rank_plan_init(&plan, &request, &err), CADRE_OK);
     ck_assert_int_eq(cadre_rank_plan_finish(&plan, &request, &err), CADRE_OK);
+}
+
+static void setup(void)
+{
+    make(CADRE_F32);
 }
 
 static void teardown(void)
@@ -212,6 +217,90 @@ START_TEST(what_other_ranks_run_takes_nothing)
 }
 END_TEST
 
+static const uint32_t narrow[] = {CADRE_BF16, CADRE_F16};
+
+/* The fixture anew with 16-bit parameters. */
+static void remake(uint32_t dtype)
+{
+    teardown();
+    make(dtype);
+}
+
+static void check_rounded(const void *data, const float *wide, uint64_t n)
+{
+    struct cadre_device *device = ledger.device;
+    uint16_t *expected = malloc(n * sizeof *expected);
+    ck_assert_int_eq(device->ops->cast(device, model->config.dtype, expected, CADRE_F32,
+                                       wide, (int64_t)n),
+                     CADRE_OK);
+    ck_assert_mem_eq(data, expected, n * sizeof *expected);
+    free(expected);
+}
+
+/* Master values are those that an fp32 run begins with, and parameters round them. */
+START_TEST(masters_are_wide_and_parameters_rounded)
+{
+    open_store(CADRE_OPTIMIZER_ADAMW, 9);
+    uint64_t count = store.param[0].count;
+    float *wide = malloc(count * sizeof *wide);
+    memcpy(wide, store.param[0].data, count * sizeof *wide);
+    remake(narrow[_i]);
+    open_store(CADRE_OPTIMIZER_ADAMW, 9);
+    ck_assert_uint_eq(store.elem_bytes, 2);
+    ck_assert_uint_eq(store.wide_bytes, 4);
+    ck_assert_ptr_eq(cadre_store_opt_data(&store, 0), store.param[0].master);
+    ck_assert_ptr_eq(cadre_store_opt_rounded(&store, 0), store.param[0].data);
+    ck_assert_mem_eq(store.param[0].master, wide, count * sizeof *wide);
+    check_rounded(store.param[0].data, wide, count);
+    ck_assert_ptr_null(store.param[tied_entry()].master);
+    free(wide);
+}
+END_TEST
+
+/* A cut changes neither masters nor what is rounded, and each kind is padded alike. */
+START_TEST(masters_of_a_range)
+{
+    struct cadre_ledger planned = {0};
+    remake(narrow[_i]);
+    place(0, CADRE_KIND_PARAM, 10, 20);
+    place(0, CADRE_KIND_OPT, 15, 7);
+    place(0, CADRE_KIND_GRAD, 12, 12);
+    cadre_store_note(model, &plan, CADRE_OPTIMIZER_ADAMW, &planned);
+    open_store(CADRE_OPTIMIZER_ADAMW, 9);
+    for (int i = 0; i < ledger.n; i++) {
+        ck_assert_str_eq(planned.entry[i].tag, ledger.entry[i].tag);
+        ck_assert_uint_eq(planned.entry[i].bytes, ledger.entry[i].bytes);
+    }
+    float whole[64];
+    cadre_model_init_range(model, 0, 9, 0, 64, whole);
+    ck_assert_mem_eq(store.param[0].master, whole + 15, 7 * sizeof(float));
+    check_rounded(store.param[0].data_shard, whole + 10, 20);
+    ck_assert_ptr_eq(cadre_store_opt_rounded(&store, 0),
+                     (uint16_t *)store.param[0].data_shard + 5);
+    ck_assert_ptr_eq(cadre_store_opt_grad(&store, 0),
+                     (float *)store.param[0].grad_shard + 3);
+    ck_assert_uint_eq(store.grad_offset[1], 32 * sizeof(float));
+    for (int i = 0; i < 20; i++)
+        whole[i] = (float)i + 0.3F;
+    ck_assert_int_eq(cadre_store_put(&store, 0, whole), CADRE_OK);
+    ck_assert_mem_eq(store.param[0].master, whole + 5, 7 * sizeof(float));
+    check_rounded(store.param[0].data_shard, whole, 20);
+}
+END_TEST
+
+/* Where parameters are wide there is nothing to keep beside them. */
+START_TEST(wide_parameters_have_no_masters)
+{
+    open_store(CADRE_OPTIMIZER_ADAMW, 1);
+    for (uint32_t i = 0; i < model->n_params; i++) {
+        ck_assert_ptr_null(store.param[i].master);
+        ck_assert_ptr_null(cadre_store_opt_rounded(&store, i));
+    }
+    for (int i = 0; i < ledger.n; i++)
+        ck_assert_str_ne(ledger.entry[i].tag, "master values");
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *s = suite_create("store");
@@ -225,6 +314,9 @@ Suite *test_suite(void)
     tcase_add_test(tc, states_in_host_memory);
     tcase_add_test(tc, shares_of_the_optimizer);
     tcase_add_test(tc, what_other_ranks_run_takes_nothing);
+    tcase_add_loop_test(tc, masters_are_wide_and_parameters_rounded, 0, 2);
+    tcase_add_loop_test(tc, masters_of_a_range, 0, 2);
+    tcase_add_test(tc, wide_parameters_have_no_masters);
     suite_add_tcase(s, tc);
     return s;
 }
