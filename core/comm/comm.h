@@ -26,6 +26,7 @@
 #include <cadre/types.h>
 
 #include "core/base/error.h"
+#include "core/device/device.h"
 
 struct cadre_comm; /* `ops` is its first member */
 
@@ -55,11 +56,14 @@ typedef void (*cadre_comm_observer)(void *arg, const struct cadre_comm_done *don
 
 /* All post functions: [any thread of the rank, one at a time per communicator].
  * `done` may be NULL. An `after` may be an event of any communicator of the rank's
- * world. Errors: CADRE_E_ABORTED after a failure, CADRE_E_RESOURCE; CADRE_E_INVALID
- * (logged, the operation is not posted) for an unknown dtype, a reduction the dtype
- * does not have (f32, f64, i32: SUM, MAX; u8: MAX), a rank outside the group, offsets
- * that do not ascend from 0, an all_to_all count that R does not divide, or an `after`
- * that was never posted. `done` is written on success alone. */
+ * world, or a cadre_device_event of the device given to use_device. With a device, all
+ * buffers of an operation lie in its memory or all in the host's, alike on all ranks.
+ * Errors: CADRE_E_ABORTED after a failure, CADRE_E_RESOURCE; CADRE_E_INVALID (logged,
+ * the operation is not posted) for an unknown dtype, a reduction the dtype does not
+ * have (f32, f64, bf16, f16, i32: SUM, MAX; u8: MAX; 16-bit types are rounded once at
+ * every node of the tree), a rank outside the group, offsets that do not ascend from 0,
+ * an all_to_all count that R does not divide, buffers on both sides, or an `after` that
+ * was never posted. `done` is written on success alone. */
 struct cadre_comm_ops {
     /* out (count) = reduction over ranks of in (count); in == out is allowed */
     cadre_status (*all_reduce)(struct cadre_comm *, cadre_comm_label, const void *in,
@@ -97,8 +101,19 @@ struct cadre_comm_ops {
     cadre_status (*barrier)(struct cadre_comm *, cadre_comm_label, cadre_event after,
                             cadre_event *done);
     /* Sleep until the event has happened; its operation's status. Event 0 returns OK.
-     */
+     * Device events too. */
     cadre_status (*wait)(struct cadre_comm *, cadre_event event);
+    /* What `device`'s current stream is given from now on runs after the event, of a
+     * communicator or of the device; the host waits only where the transport cannot do
+     * better (`local` waits). Status as `wait`. [thread that drives the device] */
+    cadre_status (*join)(struct cadre_comm *, struct cadre_device *device,
+                         cadre_event event);
+    /* The device whose memory buffers may lie in, for all communicators of the rank's
+     * world, from the next post on. NULL, or a device whose ops are not queued: host
+     * memory alone. Waits for what the rank has pending, and nothing of the device
+     * before is used on return: do it before that is closed. [no other thread posts] */
+    cadre_status (*use_device)(struct cadre_comm *, struct cadre_device *device,
+                               struct cadre_error *err);
     /* [collective over the parent] Ranks of equal `color` form a group ordered by
      * `key`, then by rank in the parent. color < 0: this rank is in none, *out is NULL.
      */

@@ -213,8 +213,10 @@ cadre_status cadre_rank_bind(struct cadre_rank *rank, struct cadre_comm *world,
     CADRE_TRY(agree(rank, err));
     CADRE_TRY(cadre_device_open(&spec->device, &rank->device, err));
     rank->ledger.device = rank->device;
-    if (world)
+    if (world) {
+        CADRE_TRY(world->ops->use_device(world, rank->device, err));
         CADRE_TRY(cadre_mesh_connect(&rank->mesh, world, err));
+    }
     CADRE_TRY(
         cadre_stages_init(&rank->stages, &rank->plan, rank->model, &rank->mesh, err));
     CADRE_TRY(cadre_store_init(&rank->store, rank->model, &rank->plan, &rank->ledger,
@@ -245,6 +247,8 @@ void cadre_rank_fini(struct cadre_rank *rank)
 {
     cadre_chain_destroy(&rank->chain);
     cadre_mesh_fini(&rank->mesh);
+    if (rank->world)
+        rank->world->ops->use_device(rank->world, NULL, NULL);
     cadre_executor_destroy(rank->exec);
     cadre_loader_destroy(rank->loader);
     cadre_stages_fini(&rank->stages);

@@ -16,6 +16,26 @@ static bool same_call(const struct shared_call *a, const struct shared_call *b)
            a->offsets_hash == b->offsets_hash;
 }
 
+/* Among threads one member's data is read by another's device, or by the host. */
+static cadre_status check_memory(struct local_comm *c)
+{
+    static const char *const lie[] = {"nowhere", "in host memory", "in device memory"};
+    const struct shared_slot *slots = c->group->slots;
+    char text[192];
+    for (int m = 1; c->me->direct && m < c->base.size; m++) {
+        if (slots[m].call.memory == slots[0].call.memory)
+            continue;
+        cadre_local_call_text(&slots[m].call, text, sizeof text);
+        return cadre_local_fail(
+            c->me,
+            "rank %d posted %s with buffers %s, rank %d with buffers %s; the ranks of "
+            "a group must have them alike",
+            slots[m].world_rank, text, lie[slots[m].call.memory % 3],
+            slots[0].world_rank, lie[slots[0].call.memory % 3]);
+    }
+    return CADRE_OK;
+}
+
 static cadre_status check_calls(struct local_comm *c)
 {
     const struct shared_slot *slots = c->group->slots;
@@ -34,7 +54,7 @@ static cadre_status check_calls(struct local_comm *c)
             slots[0].world_rank, mine, slots[m].world_rank, theirs,
             offsets ? " with other slices" : "");
     }
-    return CADRE_OK;
+    return check_memory(c);
 }
 
 /* Bytes one member sends by the formulas in comm.h. */
@@ -67,7 +87,9 @@ static cadre_status move(struct local_queue *queue, struct local_op *op)
         return cadre_local_move_staged(queue, op);
     if (!cadre_local_copy_begin(c))
         return CADRE_E_ABORTED;
-    cadre_status rc = cadre_local_move_direct(c, op);
+    cadre_status rc = op->memory == LOCAL_DEVICE_MEMORY
+                          ? cadre_local_move_device(queue, op)
+                          : cadre_local_move_direct(c, op);
     cadre_local_copy_end(c);
     return rc;
 }

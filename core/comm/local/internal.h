@@ -27,6 +27,8 @@ struct local_op {
     cadre_event after;
     uint64_t sequence;
     uint64_t posted_ns;
+    struct cadre_device *device; /* the rank's when it was posted, or NULL */
+    enum local_memory memory;
     struct local_split *split; /* of a split alone */
 };
 
@@ -53,6 +55,9 @@ struct local_queue {
     bool started;
     _Atomic bool stop;
     pthread_t thread;
+    /* of op->device, for the thread alone; NULL until used, as is the room for sums */
+    struct cadre_device *side;
+    void *scratch;
 };
 
 /* One rank of the world. */
@@ -61,6 +66,7 @@ struct local_rank {
     struct shared_rank *shared;
     int rank;
     bool direct; /* ranks share an address space */
+    _Atomic(struct cadre_device *) device; /* NULL: buffers are the host's */
     pthread_mutex_t lock; /* queues, note */
     struct local_note note;
     _Atomic(struct local_queue *) queues[LOCAL_MAX_QUEUES];
@@ -98,6 +104,8 @@ bool cadre_local_event_exists(struct local_rank *me, cadre_event event);
 /* Sleep until the event has happened; `stop` (may be NULL) ends the wait early. */
 cadre_status cadre_local_event_wait(struct local_rank *me, cadre_event event,
                                     const _Atomic bool *stop);
+/* Wait for what is pending or failed, then let go of its side of the device. */
+void cadre_local_queue_leave_device(struct local_queue *queue);
 /* End its thread; what is pending fails. The memory stays until the rank's end. */
 void cadre_local_queue_stop(struct local_queue *queue);
 void cadre_local_queue_destroy(struct local_queue *queue);
@@ -155,5 +163,30 @@ cadre_status cadre_local_move_direct(struct local_comm *comm,
 cadre_status cadre_local_move_staged(struct local_queue *queue,
                                      const struct local_op *op);
 cadre_status cadre_local_run_split(struct local_queue *queue, struct local_op *op);
+
+/* ---- device.c: buffers that lie in a device's memory. On a queue's thread; a failure
+ * of the device is one of the world. */
+
+/* Where the buffers of `op` lie, false where that is on both sides. [any thread] */
+bool cadre_local_memory_find(const struct local_comm *comm, struct local_op *op);
+/* Sleep until a device event has happened. */
+cadre_status cadre_local_device_wait(struct local_queue *queue,
+                                     const struct local_op *op);
+/* A collective among threads, by the device, in the order of cadre_reduce_block; done
+ * on return. */
+cadre_status cadre_local_move_device(struct local_queue *queue,
+                                     const struct local_op *op);
+/* to[bytes] = from[bytes], both the device's. Done on return. */
+cadre_status cadre_local_device_copy(struct local_queue *queue,
+                                     const struct local_op *op, void *to,
+                                     const void *from, uint64_t bytes);
+/* host[bytes] = from[bytes], and to[bytes] = host[bytes]: the caller's buffers, in
+ * either memory. Done on return. */
+cadre_status cadre_local_fetch(struct local_queue *queue, const struct local_op *op,
+                               void *host, const void *from, uint64_t bytes);
+cadre_status cadre_local_put(struct local_queue *queue, const struct local_op *op,
+                             void *to, const void *host, uint64_t bytes);
+/* Close the side and free the scratch. */
+void cadre_local_side_close(struct local_queue *queue);
 
 #endif

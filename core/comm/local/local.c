@@ -88,6 +88,11 @@ static cadre_status post(struct local_comm *c, struct local_queue *queue,
         else
             even_slices(op->offsets, c->base.size, op->count);
     }
+    if (!cadre_local_memory_find(c, op)) {
+        free(op->offsets);
+        free(op);
+        return refuse(c, from, "one buffer is the host's, the other the device's");
+    }
     return cadre_local_queue_post(queue, op, done);
 }
 
@@ -249,6 +254,29 @@ static cadre_status local_wait(struct cadre_comm *comm, cadre_event event)
     return rc;
 }
 
+static cadre_status local_join(struct cadre_comm *comm, struct cadre_device *device,
+                               cadre_event event)
+{
+    if (event & CADRE_DEVICE_EVENT)
+        return device->ops->event_wait(device, event);
+    return local_wait(comm, event);
+}
+
+static cadre_status local_use_device(struct cadre_comm *comm,
+                                     struct cadre_device *device,
+                                     struct cadre_error *err)
+{
+    struct local_rank *me = ((struct local_comm *)comm)->me;
+    struct cadre_device *sees = device && device->ops->queued ? device : NULL;
+    (void)err;
+    if (sees == atomic_load(&me->device))
+        return CADRE_OK;
+    for (uint64_t i = 0; i < me->queue_count; i++)
+        cadre_local_queue_leave_device(atomic_load(&me->queues[i]));
+    atomic_store(&me->device, sees);
+    return CADRE_OK;
+}
+
 static void local_abort(struct cadre_comm *comm, const char *why)
 {
     struct local_comm *c = (struct local_comm *)comm;
@@ -393,6 +421,8 @@ static const struct cadre_comm_ops local_ops = {
     .recv = local_recv,
     .barrier = local_barrier,
     .wait = local_wait,
+    .join = local_join,
+    .use_device = local_use_device,
     .split = local_split,
     .abort = local_abort,
     .stats = local_stats,

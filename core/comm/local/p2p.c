@@ -45,7 +45,8 @@ static cadre_status send_chunks(struct local_queue *queue, const struct local_op
         uint32_t turn = atomic_load(&ch->chunks_in);
         uint64_t n = bytes - at < LOCAL_P2P_CHUNK ? bytes - at : LOCAL_P2P_CHUNK;
         CADRE_TRY(await_word(queue, op, &ch->chunks_out, turn + 1 - LOCAL_P2P_TURNS));
-        memcpy(chunk(c, c->base.rank, op->root, turn), (const char *)op->in + at, n);
+        CADRE_TRY(cadre_local_fetch(queue, op, chunk(c, c->base.rank, op->root, turn),
+                                    (const char *)op->in + at, n));
         advance(&ch->chunks_in);
     }
     return CADRE_OK;
@@ -62,7 +63,8 @@ static cadre_status recv_chunks(struct local_queue *queue, const struct local_op
         uint32_t turn = atomic_load(&ch->chunks_out);
         uint64_t n = bytes - at < LOCAL_P2P_CHUNK ? bytes - at : LOCAL_P2P_CHUNK;
         CADRE_TRY(await_word(queue, op, &ch->chunks_in, turn + 1));
-        memcpy((char *)op->out + at, chunk(c, op->root, c->base.rank, turn), n);
+        CADRE_TRY(cadre_local_put(queue, op, (char *)op->out + at,
+                                  chunk(c, op->root, c->base.rank, turn), n));
         advance(&ch->chunks_out);
     }
     return CADRE_OK;
@@ -95,10 +97,17 @@ static cadre_status check_match(struct local_comm *c, const struct shared_channe
                                 const struct shared_call *mine, int from)
 {
     char theirs_text[192], mine_text[192];
-    if (ch->call.count == mine->count && ch->call.dtype == mine->dtype)
+    bool alike = ch->call.count == mine->count && ch->call.dtype == mine->dtype;
+    if (alike && (!c->me->direct || ch->call.memory == mine->memory))
         return CADRE_OK;
     cadre_local_call_text(&ch->call, theirs_text, sizeof theirs_text);
     cadre_local_call_text(mine, mine_text, sizeof mine_text);
+    if (alike)
+        return cadre_local_fail(
+            c->me,
+            "rank %d posted %s to rank %d, which posted %s; one of the buffers lies in "
+            "device memory, the other does not",
+            c->group->slots[from].world_rank, theirs_text, c->me->rank, mine_text);
     return cadre_local_fail(c->me,
                             "rank %d posted %s to rank %d, which posted %s; both must "
                             "state the same dtype and count",
@@ -112,7 +121,7 @@ cadre_status cadre_local_run_recv(struct local_queue *queue, struct local_op *op
     struct shared_channel *ch = channel(c, op->root, c->base.rank);
     uint64_t bytes = op->count * cadre_dtype_bytes(op->dtype);
     struct shared_call mine;
-    cadre_status rc;
+    cadre_status rc = CADRE_OK;
     cadre_local_call_fill(queue, op, &mine);
     CADRE_TRY(await_word(queue, op, &ch->sent, (uint32_t)op->sequence));
     uint64_t began = cadre_local_now_ns();
@@ -123,9 +132,12 @@ cadre_status cadre_local_run_recv(struct local_queue *queue, struct local_op *op
     } else {
         if (!cadre_local_copy_begin(c))
             return CADRE_E_ABORTED;
-        if (bytes)
+        if (op->memory == LOCAL_DEVICE_MEMORY)
+            rc = cadre_local_device_copy(queue, op, op->out, ch->call.in, bytes);
+        else if (bytes)
             memcpy(op->out, ch->call.in, bytes);
         cadre_local_copy_end(c);
+        CADRE_TRY(rc);
     }
     CADRE_TRY(cadre_local_sleep_until(queue, arrives));
     cadre_local_note_done(c->me, op);

@@ -56,7 +56,11 @@ static cadre_status run_head(struct local_queue *q)
 {
     struct local_op *op = q->head;
     struct local_rank *me = q->comm->me;
-    cadre_status rc = cadre_local_event_wait(me, op->after, &q->stop);
+    cadre_status rc = CADRE_OK;
+    if (op->after & CADRE_DEVICE_EVENT)
+        rc = cadre_local_device_wait(q, op);
+    else
+        rc = cadre_local_event_wait(me, op->after, &q->stop);
     if (rc == CADRE_OK)
         return q->run(q, op);
     if (atomic_load(&q->stop) || local_failed(me->segment))
@@ -190,6 +194,8 @@ static struct local_queue *queue_of(struct local_rank *me, cadre_event event)
 bool cadre_local_event_exists(struct local_rank *me, cadre_event event)
 {
     struct local_queue *q = queue_of(me, event);
+    if (event & CADRE_DEVICE_EVENT)
+        return atomic_load(&me->device) != NULL;
     if (event == 0 || !q)
         return event == 0;
     pthread_mutex_lock(&q->lock);
@@ -205,6 +211,10 @@ cadre_status cadre_local_event_wait(struct local_rank *me, cadre_event event,
         return CADRE_OK;
     if (!cadre_local_event_exists(me, event))
         return CADRE_E_INVALID;
+    if (event & CADRE_DEVICE_EVENT) {
+        struct cadre_device *device = atomic_load(&me->device);
+        return device->ops->event_sync(device, event);
+    }
     struct local_queue *q = queue_of(me, event);
     uint64_t sequence = sequence_of(event);
     cadre_status rc = CADRE_OK;
@@ -223,6 +233,15 @@ cadre_status cadre_local_event_wait(struct local_rank *me, cadre_event event,
     return rc;
 }
 
+void cadre_local_queue_leave_device(struct local_queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    while (q->started && q->head && !q->failed_from && !atomic_load(&q->stop))
+        pthread_cond_wait(&q->changed, &q->lock);
+    cadre_local_side_close(q);
+    pthread_mutex_unlock(&q->lock);
+}
+
 void cadre_local_queue_stop(struct local_queue *q)
 {
     pthread_mutex_lock(&q->lock);
@@ -232,6 +251,7 @@ void cadre_local_queue_stop(struct local_queue *q)
     if (q->started)
         pthread_join(q->thread, NULL);
     q->started = false;
+    cadre_local_side_close(q);
     while (q->head) {
         struct local_op *op = q->head;
         q->head = op->next;

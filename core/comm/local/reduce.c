@@ -3,14 +3,15 @@
 
 #include <string.h>
 
+#include "core/tensor/dtype.h"
+
 #define LEVELS 9 /* 2^8 ranks */
 
 bool cadre_reduce_supports(uint32_t dtype, uint32_t red)
 {
-    if (red == CADRE_SUM)
-        return dtype == CADRE_F32 || dtype == CADRE_F64 || dtype == CADRE_I32;
-    return red == CADRE_MAX && (dtype == CADRE_F32 || dtype == CADRE_F64 ||
-                                dtype == CADRE_I32 || dtype == CADRE_U8);
+    bool adds = dtype == CADRE_F32 || dtype == CADRE_F64 || dtype == CADRE_BF16 ||
+                dtype == CADRE_F16 || dtype == CADRE_I32;
+    return red == CADRE_SUM ? adds : red == CADRE_MAX && (adds || dtype == CADRE_U8);
 }
 
 #define ADD(a, b) ((a) + (b))
@@ -68,6 +69,10 @@ static pair_fn pair_of(uint32_t dtype, uint32_t red)
         return sum ? sum_f64 : max_f64;
     case CADRE_I32:
         return sum ? sum_i32 : max_i32;
+    case CADRE_BF16:
+        return sum ? cadre_reduce_sum_bf16 : cadre_reduce_max_bf16;
+    case CADRE_F16:
+        return sum ? cadre_reduce_sum_f16 : cadre_reduce_max_f16;
     default:
         return max_u8;
     }
@@ -111,8 +116,5 @@ void cadre_reduce_block(void *dst, const void *const *srcs, int size, uint64_t c
         level++;
     const void *at = node(&t, level, 0, dst);
     if (at != dst)
-        memcpy(dst, at,
-               count * (dtype == CADRE_F64  ? 8u
-                        : dtype == CADRE_U8 ? 1u
-                                            : 4u));
+        memcpy(dst, at, count * cadre_dtype_bytes(dtype));
 }

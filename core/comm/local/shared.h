@@ -31,6 +31,13 @@ enum local_op_kind {
     LOCAL_RECV,
 };
 
+/* Where the buffers of an operation lie. */
+enum local_memory {
+    LOCAL_NO_MEMORY, /* nothing moves */
+    LOCAL_HOST_MEMORY,
+    LOCAL_DEVICE_MEMORY,
+};
+
 /* One rank's side of an operation; in and out have a meaning among threads only. */
 struct shared_call {
     uint32_t kind, dtype, red;
@@ -41,6 +48,7 @@ struct shared_call {
     uint64_t step;
     const void *in;
     void *out;
+    uint32_t memory; /* enum local_memory */
     int64_t color, key; /* split */
     uint64_t group; /* split: where the leader of a color put the new group */
     char label[LOCAL_LABEL];

@@ -19,6 +19,18 @@ struct turn {
     unsigned parity; /* stage in use */
 };
 
+static cadre_status fetch(const struct turn *t, void *host, const void *from,
+                          uint64_t bytes)
+{
+    return cadre_local_fetch(t->queue, t->op, host, from, bytes);
+}
+
+static cadre_status put(const struct turn *t, void *to, const void *host,
+                        uint64_t bytes)
+{
+    return cadre_local_put(t->queue, t->op, to, host, bytes);
+}
+
 static char *stage(const struct turn *t, int member)
 {
     char *base = local_at(t->c->me->segment, t->c->group->staging);
@@ -59,24 +71,47 @@ static char *part_of(const struct turn *t, int member, int slice)
     return stage(t, member) + (uint64_t)slice * t->part * t->element;
 }
 
+/* Does the CPU read and write the caller's buffers where they are? */
+static bool in_place(const struct turn *t)
+{
+    return t->op->memory != LOCAL_DEVICE_MEMORY;
+}
+
 /* My slice of this turn, from my own buffer and the others' stages, into `to`; and into
- * my stage too, where the others need it. */
-static void reduce_part(const struct turn *t, char *to, bool share)
+ * my stage too, where the others need it. Out of a device's memory my own part comes
+ * through my stage, and goes back from there. */
+static cadre_status reduce_part(const struct turn *t, char *to, bool share)
 {
     const void *srcs[LOCAL_MAX_RANKS];
     _Alignas(64) char block[CADRE_REDUCE_BLOCK_BYTES];
     int rank = t->c->base.rank;
     uint64_t most = CADRE_REDUCE_BLOCK_BYTES / t->element;
     uint64_t end = in_turn(t, rank);
+    bool direct = in_place(t);
+    char *own = part_of(t, rank, rank);
     for (uint64_t i = 0; i < end; i += most) {
         uint64_t n = end - i < most ? end - i : most;
         for (int m = 0; m < t->c->base.size; m++)
-            srcs[m] = (m == rank ? input(t, m) : part_of(t, m, rank)) + i * t->element;
+            srcs[m] = (m == rank && direct ? input(t, m) : part_of(t, m, rank)) +
+                      i * t->element;
         cadre_reduce_block(block, srcs, t->c->base.size, n, t->op->dtype, t->op->red);
-        memcpy(to + i * t->element, block, n * t->element);
-        if (share)
-            memcpy(part_of(t, rank, rank) + i * t->element, block, n * t->element);
+        if (direct)
+            memcpy(to + i * t->element, block, n * t->element);
+        if (share || !direct)
+            memcpy(own + i * t->element, block, n * t->element);
     }
+    return direct ? CADRE_OK : put(t, to, own, end * t->element);
+}
+
+/* What the others need of my buffer in this turn, into my stage. */
+static cadre_status stage_parts(const struct turn *t)
+{
+    int rank = t->c->base.rank;
+    cadre_status rc = CADRE_OK;
+    for (int m = 0; m < t->c->base.size && rc == CADRE_OK; m++)
+        if ((m != rank || !in_place(t)) && in_turn(t, m))
+            rc = fetch(t, part_of(t, rank, m), input(t, m), in_turn(t, m) * t->element);
+    return rc;
 }
 
 static cadre_status reduce(struct turn *t)
@@ -86,19 +121,19 @@ static cadre_status reduce(struct turn *t)
     cadre_status rc;
     t->part = LOCAL_CHUNK / (unsigned)size / t->element;
     for (; t->at < longest; t->at += t->part, t->parity ^= 1) {
-        for (int m = 0; m < size; m++)
-            if (m != rank && in_turn(t, m))
-                memcpy(part_of(t, rank, m), input(t, m), in_turn(t, m) * t->element);
+        CADRE_TRY(stage_parts(t));
         CADRE_TRY(cadre_local_barrier(t->queue, t->op));
         if (t->op->kind == LOCAL_REDUCE_SCATTER) {
-            reduce_part(t, (char *)t->op->out + t->at * t->element, false);
+            char *to = (char *)t->op->out + t->at * t->element;
+            CADRE_TRY(reduce_part(t, to, false));
             continue;
         }
-        reduce_part(t, output(t, rank), true);
+        CADRE_TRY(reduce_part(t, output(t, rank), true));
         CADRE_TRY(cadre_local_barrier(t->queue, t->op));
         for (int m = 0; m < size; m++)
             if (m != rank && in_turn(t, m))
-                memcpy(output(t, m), part_of(t, m, m), in_turn(t, m) * t->element);
+                CADRE_TRY(
+                    put(t, output(t, m), part_of(t, m, m), in_turn(t, m) * t->element));
     }
     return CADRE_OK;
 fail:
@@ -114,13 +149,13 @@ static cadre_status gather(struct turn *t)
     for (; t->at < longest; t->at += t->part, t->parity ^= 1) {
         uint64_t mine = in_turn(t, rank) * t->element;
         const char *from = (const char *)t->op->in + t->at * t->element;
-        if (mine)
-            memcpy(stage(t, rank), from, mine);
+        CADRE_TRY(fetch(t, stage(t, rank), from, mine));
         CADRE_TRY(cadre_local_barrier(t->queue, t->op));
         for (int m = 0; m < t->c->base.size; m++) {
-            bool in_place = m == rank && output(t, m) == from;
-            if (in_turn(t, m) && !in_place)
-                memcpy(output(t, m), stage(t, m), in_turn(t, m) * t->element);
+            bool there = m == rank && output(t, m) == from;
+            if (!there)
+                CADRE_TRY(
+                    put(t, output(t, m), stage(t, m), in_turn(t, m) * t->element));
         }
     }
     return CADRE_OK;
@@ -136,10 +171,10 @@ static cadre_status broadcast(struct turn *t)
     for (uint64_t at = 0; at < bytes; at += LOCAL_CHUNK, t->parity ^= 1) {
         uint64_t n = bytes - at < LOCAL_CHUNK ? bytes - at : LOCAL_CHUNK;
         if (t->c->base.rank == root)
-            memcpy(stage(t, root), (const char *)t->op->in + at, n);
+            CADRE_TRY(fetch(t, stage(t, root), (const char *)t->op->in + at, n));
         CADRE_TRY(cadre_local_barrier(t->queue, t->op));
         if (t->c->base.rank != root)
-            memcpy((char *)t->op->out + at, stage(t, root), n);
+            CADRE_TRY(put(t, (char *)t->op->out + at, stage(t, root), n));
     }
     return CADRE_OK;
 fail:
@@ -155,12 +190,12 @@ static cadre_status exchange(struct turn *t)
     for (uint64_t at = 0; at < slice; at += part, t->parity ^= 1) {
         uint64_t n = slice - at < part ? slice - at : part;
         for (int m = 0; m < size; m++)
-            memcpy(stage(t, rank) + (uint64_t)m * part,
-                   (const char *)t->op->in + (uint64_t)m * slice + at, n);
+            CADRE_TRY(fetch(t, stage(t, rank) + (uint64_t)m * part,
+                            (const char *)t->op->in + (uint64_t)m * slice + at, n));
         CADRE_TRY(cadre_local_barrier(t->queue, t->op));
         for (int m = 0; m < size; m++)
-            memcpy((char *)t->op->out + (uint64_t)m * slice + at,
-                   stage(t, m) + (uint64_t)rank * part, n);
+            CADRE_TRY(put(t, (char *)t->op->out + (uint64_t)m * slice + at,
+                          stage(t, m) + (uint64_t)rank * part, n));
     }
     return CADRE_OK;
 fail:

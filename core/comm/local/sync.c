@@ -26,6 +26,7 @@ void cadre_local_call_fill(struct local_queue *queue, const struct local_op *op,
     call->step = atomic_load(&me->shared->step);
     call->in = op->in;
     call->out = op->out;
+    call->memory = op->memory;
     call->color = op->split ? op->split->color : 0;
     call->key = op->split ? op->split->key : 0;
     call->group = 0;
