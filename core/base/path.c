@@ -197,3 +197,35 @@ cadre_status cadre_path_sync_dir(const char *dir, struct cadre_error *err)
                                 dir);
     return CADRE_OK;
 }
+
+void cadre_path_program_dir(char *out, size_t bytes)
+{
+    ssize_t n = readlink("/proc/self/exe", out, bytes - 1);
+    out[n > 0 ? n : 0] = 0;
+    char *slash = strrchr(out, '/');
+    if (!slash)
+        return;
+    *slash = 0;
+    char *base = strrchr(out, '/');
+    if (base && !strcmp(base, "/.libs")) /* behind libtool's wrapper */
+        *base = 0;
+}
+
+void cadre_path_relative(const char *from, const char *to, char *out, size_t bytes)
+{
+    size_t common = 0, len = 0;
+    for (size_t i = 0;; i++) {
+        bool end_from = !from[i] || from[i] == '/', end_to = !to[i] || to[i] == '/';
+        if (end_from && end_to)
+            common = i;
+        if (!from[i] || !to[i] || from[i] != to[i])
+            break;
+    }
+    out[0] = 0;
+    for (const char *p = from + common; *p; p++)
+        if (*p == '/' && p[1] && p[1] != '/' && len + 4 < bytes)
+            len += (size_t)snprintf(out + len, bytes - len, "../");
+    const char *rest = to + common;
+    rest += strspn(rest, "/");
+    snprintf(out + len, bytes - len, "%s", rest);
+}

@@ -39,4 +39,11 @@ cadre_status cadre_path_read_file(const char *path, size_t max_bytes, char **dat
 /* Make renames inside the folder durable. Errors: CADRE_E_IO. */
 cadre_status cadre_path_sync_dir(const char *dir, struct cadre_error *err);
 
+/* The folder of the running program's own file, "" where it is not known. */
+void cadre_path_program_dir(char *out, size_t bytes);
+
+/* Where `to` lies seen from `from`, both absolute: ("/usr/bin", "/usr/lib/x") gives
+ * "../lib/x". out is cut at `bytes`. */
+void cadre_path_relative(const char *from, const char *to, char *out, size_t bytes);
+
 #endif

@@ -15,6 +15,7 @@
  *     gradients of parameters. Sums run in the wide dtype or wider, and a result is
  *     rounded once, to nearest even. int32 for tokens. Letters: core/tensor/shape.h.
  *   - returns CADRE_OK or CADRE_E_DEVICE / CADRE_E_RESOURCE (logged where found). */
+/* lint: long file because one table is the contract of every device */
 #ifndef CADRE_DEVICE_DEVICE_H
 #define CADRE_DEVICE_DEVICE_H
 

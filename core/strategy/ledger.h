@@ -27,12 +27,10 @@ struct cadre_ledger {
     uint64_t now_bytes, peak_bytes;
 };
 
-/* Zeroed memory accounted under tag; NULL when there is none. CADRE_SPACE_HOST and
- * _PINNED are page-locked memory of the host that the device can work in. */
+/* Zeroed memory accounted under tag; NULL when there is none. */
 void *cadre_ledger_alloc(struct cadre_ledger *ledger, uint32_t space, size_t bytes,
                          const char *tag);
-/* Accepts NULL; a pointer that is not the ledger's is ignored. Waits for a device whose
- * ops are queued. */
+/* Accepts NULL; a pointer that is not the ledger's is ignored. */
 void cadre_ledger_free(struct cadre_ledger *ledger, void *pointer);
 /* Free everything that is left. */
 void cadre_ledger_fini(struct cadre_ledger *ledger);

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "core/base/memory.h"
+#include "core/base/path.h"
 #include "core/strategy/plugin_parts.h"
 
 /* One loaded file. */
@@ -143,7 +144,7 @@ static cadre_status find_path(const char *name, const char *plugin_path,
     struct cadre_plugin_places *places = cadre_calloc(1, sizeof *places);
     if (!places)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory to search for '%s'", name);
-    cadre_plugin_program_dir(program_dir, sizeof program_dir);
+    cadre_path_program_dir(program_dir, sizeof program_dir);
     cadre_plugin_places_init(places, plugin_path, getenv("CADRE_PLUGIN_PATH"),
                              program_dir);
     cadre_status rc = cadre_plugin_find(places, name, path, PATH_MAX, err);

@@ -9,6 +9,7 @@
 
 #include "core/base/memory.h"
 #include "core/base/nearest.h"
+#include "core/base/path.h"
 #include "core/strategy/plugin_parts.h"
 
 static void add_place(struct cadre_plugin_places *places, bool tree, const char *dir,
@@ -56,42 +57,10 @@ void cadre_plugin_places_init(struct cadre_plugin_places *places,
     if (program_dir && *program_dir) {
         add_under(places, true, program_dir, "plugins");
         add_under(places, false, program_dir, ".libs");
-        cadre_plugin_relative(CADRE_BINDIR, CADRE_PLUGINDIR, relative, sizeof relative);
+        cadre_path_relative(CADRE_BINDIR, CADRE_PLUGINDIR, relative, sizeof relative);
         add_under(places, false, program_dir, relative);
     }
     add_place(places, false, CADRE_PLUGINDIR, strlen(CADRE_PLUGINDIR));
-}
-
-void cadre_plugin_program_dir(char *out, size_t bytes)
-{
-    ssize_t n = readlink("/proc/self/exe", out, bytes - 1);
-    out[n > 0 ? n : 0] = 0;
-    char *slash = strrchr(out, '/');
-    if (!slash)
-        return;
-    *slash = 0;
-    char *base = strrchr(out, '/');
-    if (base && !strcmp(base, "/.libs")) /* behind libtool's wrapper */
-        *base = 0;
-}
-
-void cadre_plugin_relative(const char *from, const char *to, char *out, size_t bytes)
-{
-    size_t common = 0, len = 0;
-    for (size_t i = 0;; i++) {
-        bool end_from = !from[i] || from[i] == '/', end_to = !to[i] || to[i] == '/';
-        if (end_from && end_to)
-            common = i;
-        if (!from[i] || !to[i] || from[i] != to[i])
-            break;
-    }
-    out[0] = 0;
-    for (const char *p = from + common; *p; p++)
-        if (*p == '/' && p[1] && p[1] != '/' && len + 4 < bytes)
-            len += (size_t)snprintf(out + len, bytes - len, "../");
-    const char *rest = to + common;
-    rest += strspn(rest, "/");
-    snprintf(out + len, bytes - len, "%s", rest);
 }
 
 /* false: too long for `bytes` */
@@ -207,7 +176,7 @@ char **cadre_plugin_list(const char *plugin_path)
     char program_dir[1024];
     if (!places)
         return NULL;
-    cadre_plugin_program_dir(program_dir, sizeof program_dir);
+    cadre_path_program_dir(program_dir, sizeof program_dir);
     cadre_plugin_places_init(places, plugin_path, getenv("CADRE_PLUGIN_PATH"),
                              program_dir);
     char **names = cadre_plugin_list_places(places);

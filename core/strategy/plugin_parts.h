@@ -53,13 +53,6 @@ void cadre_plugin_places_init(struct cadre_plugin_places *places,
                               const char *plugin_path, const char *env_path,
                               const char *program_dir);
 
-/* The folder of the running program's own file, "" where it is not known. */
-void cadre_plugin_program_dir(char *out, size_t bytes);
-
-/* Where `to` lies seen from `from`, both absolute: ("/usr/bin", "/usr/lib/x") gives
- * "../lib/x". out is cut at `bytes`. */
-void cadre_plugin_relative(const char *from, const char *to, char *out, size_t bytes);
-
 /* The first file of that short name. Errors: CADRE_E_INVALID with the nearest name and
  * the folders searched. */
 cadre_status cadre_plugin_find(const struct cadre_plugin_places *places,

@@ -11,7 +11,7 @@ stopped() { # SIGNAL NAME [s.k=v]...
     start text "$name" train.steps=1000000 "$@"
     wait_steps "$name" 2
     kill "-$signal" "$pid"
-    ends "$name" 4
+    ends "$name" 4 20
     says "$name" "stopped by a signal.*checkpoint.resume=auto"
     step=$(wc -l <"$tmp/$name/metrics.jsonl")
     [ "$(last "$name")" = "$tmp/$name/checkpoints/$(printf 'step-%08d' "$step")" ] ||
@@ -30,21 +30,19 @@ for recompute in none block; do
     rm -rf "$tmp/early"
     start text early train.steps=1000000 strategy.stack=ddp:4 comm.ranks=processes \
         train.recompute=$recompute
-    wait_begun early
+    until [ -e "$tmp/early/config.ini" ]; do kill -0 "$pid" || fail "early ended"; done
     kill -TERM "$pid"
-    ends early 4
+    ends early 4 20
     says early "stopped by a signal"
     no_orphan early
 done
 
 # Asked before the last step, which is made: nothing is left to stop, nor to go on with.
-batch=8192
-[ "$lean" = 1 ] && batch=1024
-start text finished train.steps=2 train.global_batch=$batch train.micro_batch=16
-wait_begun finished
-sleep 0.3 # likely into the first step; whichever it meets, what follows holds
-kill -TERM "$pid" 2>/dev/null || true
-ends finished "0|4"
+start text finished train.steps=2 train.global_batch=8192 train.micro_batch=16
+while [ ! -e "$tmp/finished/config.ini" ]; do sleep 0.05; done
+sleep 0.3
+kill -TERM "$pid"
+ends finished "0|4" 20
 if [ "$(wc -l <"$tmp/finished/metrics.jsonl")" -eq 2 ]; then
     grep -q "step 2/2.*valid" "$tmp/finished.log" || fail "finished: not evaluated"
     [ "$(last finished)" = "$tmp/finished/checkpoints/step-00000002" ] ||
@@ -62,18 +60,17 @@ if [ "$slow" = 1 ]; then
     done
 fi
 
-# A step that takes long: the second SIGINT does not wait for its end, after which the status
-# would be 4. Two that meet before the program sees one are one, hence more of them.
+# A step that takes long: the second SIGINT does not wait for its end.
 twice() { # NAME STATUS [s.k=v]...
     local name=$1 ended=$2
     shift 2
     start text "$name" train.steps=1000 train.global_batch=65536 train.micro_batch=16 "$@"
-    wait_begun "$name"
+    sleep 1.5
     kill -INT "$pid"
     sleep 0.3
     kill -0 "$pid" 2>/dev/null || fail "$name ended before the second SIGINT"
-    while kill -INT "$pid" 2>/dev/null; do sleep 0.3; done
-    ends "$name" "$ended"
+    kill -INT "$pid"
+    ends "$name" "$ended" 5
     no_orphan "$name"
 }
 twice single-twice 130

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/base/memory.h"
+#include "core/base/path.h"
 #include "tests/strategy/plugin_fixture.h"
 #include "tests/support/check_main.h"
 
@@ -30,7 +31,7 @@ static void teardown(void)
 static void relative_is(const char *from, const char *to, const char *want)
 {
     char out[256];
-    cadre_plugin_relative(from, to, out, sizeof out);
+    cadre_path_relative(from, to, out, sizeof out);
     ck_assert_str_eq(out, want);
 }
 
@@ -68,7 +69,7 @@ static void finds(const char *name, const char *want)
 START_TEST(an_install_prefix_is_found_from_the_program)
 {
     char relative[512], under[600];
-    cadre_plugin_relative(CADRE_BINDIR, CADRE_PLUGINDIR, relative, sizeof relative);
+    cadre_path_relative(CADRE_BINDIR, CADRE_PLUGINDIR, relative, sizeof relative);
     snprintf(under, sizeof under, "a/b/c/d/bin/%s", relative);
     make_dirs("a/b/c/d/bin");
     make_dirs(under);
@@ -155,10 +156,10 @@ END_TEST
 START_TEST(the_programs_own_folder)
 {
     char own[1024], tiny[8];
-    cadre_plugin_program_dir(own, sizeof own);
+    cadre_path_program_dir(own, sizeof own);
     ck_assert_int_eq(own[0], '/');
     ck_assert_int_eq(access(own, X_OK), 0);
-    cadre_plugin_program_dir(tiny, sizeof tiny);
+    cadre_path_program_dir(tiny, sizeof tiny);
     ck_assert_uint_lt(strlen(tiny), sizeof tiny);
     char **names = cadre_plugin_list(NULL);
     ck_assert_ptr_nonnull(names);
