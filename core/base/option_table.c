@@ -77,7 +77,7 @@ static const struct cadre_option_spec table[] = {
         "ECG records kept for validation, such as 119, 209; empty: by valid_fraction"),
     BOOL("data", "shuffle", "yes", "new order of the samples in each epoch"),
     I64("data", "prefetch", "2", 0, 1024, "batches read ahead; 0 reads in the step"),
-    BOOL("data", "pinned", "no", "batches in page-locked memory (GPU)"),
+    BOOL("data", "pinned", "yes", "batches in page-locked memory (GPU)"),
     STR("data", "cache", "auto",
         "folder of the tokenised cache; auto: beside the runs, no: none kept"),
     I64("train", "steps", "100", 0, 1e15,

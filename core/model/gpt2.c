@@ -26,11 +26,11 @@ static void carve(const struct cadre_unit *u, struct buffers *b,
     b->ln2 = cadre_carve(&saved, u->R * u->C);
     b->act = cadre_carve(&saved, u->N * u->F);
     struct cadre_carver early = cadre_carver_early(u, &saved);
-    b->stats1 = cadre_carve(&early, u->R * 2);
+    b->stats1 = cadre_carve_wide(&early, u->R * 2);
     b->qkv = cadre_carve(&early, u->N * u->Q);
-    b->lse = cadre_carve(&early, u->N * u->H);
+    b->lse = cadre_carve_wide(&early, u->N * u->H);
     b->x1 = cadre_carve(&early, u->R * u->C);
-    b->stats2 = cadre_carve(&early, u->R * 2);
+    b->stats2 = cadre_carve_wide(&early, u->R * 2);
     b->pre = cadre_carve(&early, u->N * u->F);
     b->dy = cadre_carve(&douts, u->N * u->C);
     b->dpre = cadre_carve(&douts, u->N * u->F);
@@ -94,21 +94,14 @@ static struct cadre_linear out_of(const struct cadre_unit *u)
     return linear(u, GPT2_OUT_W, u->F, u->C);
 }
 
-/* sum = residual + bias + joint(in W): the end of both halves of the block */
+/* sum = joint(in W): the end of both halves of the block, before bias and residual */
 static cadre_status row_split(const struct cadre_unit *u,
                               const struct cadre_linear *lin, enum cadre_joint joint,
-                              const void *in, const void *residual, void *spare,
-                              void *sum)
+                              const void *in, void *spare, void *sum)
 {
     void *partial = cadre_partial(u, spare, sum);
-    cadre_status rc;
-    CADRE_TRY(cadre_linear_fwd(u, lin, in, partial, CADRE_EPILOGUE_NONE, NULL));
-    CADRE_TRY(cadre_complete(u, joint, false, partial, sum, u->C));
-    CADRE_TRY(u->ops->add(u->device, u->dtype, sum,
-                          cadre_unit_param(u, (uint32_t)lin->bias), residual, sum, u->R,
-                          u->C));
-fail:
-    return rc;
+    cadre_status rc = cadre_linear_fwd(u, lin, in, partial, CADRE_EPILOGUE_NONE, NULL);
+    return rc == CADRE_OK ? cadre_complete(u, joint, false, partial, sum, u->C) : rc;
 }
 
 static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
@@ -124,12 +117,15 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
     CADRE_TRY(cadre_gather(u, CADRE_JOINT_ATTN_IN, false, b.ln1, b.whole, &in));
     CADRE_TRY(cadre_linear_fwd(u, &qkv, in, b.qkv, CADRE_EPILOGUE_BIAS, NULL));
     CADRE_TRY(u->ops->attention_fwd(u->device, &att));
-    CADRE_TRY(row_split(u, &proj, CADRE_JOINT_ATTN_OUT, b.attn, x, b.partial, b.x1));
+    CADRE_TRY(row_split(u, &proj, CADRE_JOINT_ATTN_OUT, b.attn, b.partial, b.x1));
 
-    CADRE_TRY(cadre_norm_layer_fwd(u, GPT2_LN2_W, b.x1, b.ln2, b.stats2));
+    CADRE_TRY(cadre_norm_layer_add(u, GPT2_LN2_W, proj.bias, x, b.x1, b.ln2, b.stats2));
     CADRE_TRY(cadre_gather(u, CADRE_JOINT_MLP_IN, false, b.ln2, b.whole, &in));
     CADRE_TRY(cadre_linear_fwd(u, &fc, in, b.act, CADRE_EPILOGUE_BIAS_GELU, b.pre));
-    CADRE_TRY(row_split(u, &out, CADRE_JOINT_MLP_OUT, b.act, b.x1, b.partial, y));
+    CADRE_TRY(row_split(u, &out, CADRE_JOINT_MLP_OUT, b.act, b.partial, y));
+    CADRE_TRY(u->ops->add(u->device, u->dtype, y,
+                          cadre_unit_param(u, (uint32_t)out.bias), b.x1, y, u->R,
+                          u->C));
 fail:
     return rc;
 }

@@ -29,6 +29,12 @@ static int64_t width_of(const struct cadre_unit *u)
     return is_classifier(u) ? u->model->config.classes : u->model->vocab;
 }
 
+/* Where `picked` begins, behind the sums of so many rows. */
+static void *second_plane(const struct cadre_unit *u, const void *sum, int64_t rows)
+{
+    return (unsigned char *)sum + (size_t)rows * u->wide;
+}
+
 static struct buffers carve(const struct cadre_unit *u,
                             size_t bytes[CADRE_UNIT_BUFFERS])
 {
@@ -37,17 +43,17 @@ static struct buffers carve(const struct cadre_unit *u,
     int64_t rows = rows_of(u);
     struct buffers b = {
         .norm = cadre_carve(&saved, u->R * u->C),
-        .stats = cadre_carve(&saved, u->R * 2),
+        .stats = cadre_carve_wide(&saved, u->R * 2),
         .logits = cadre_carve(&saved, rows * width_of(u)),
-        .max = cadre_carve(&saved, rows),
-        .sum = cadre_carve(&saved, rows * 2),
+        .max = cadre_carve_wide(&saved, rows),
+        .sum = cadre_carve_wide(&saved, rows * 2),
         .partial = cadre_carve(&scratch, u->N * u->C),
         .whole = cadre_carve(&scratch, u->N * u->C),
-        .local_max = cadre_carve(&scratch, rows),
-        .local_sum = cadre_carve(&scratch, rows * 2),
+        .local_max = cadre_carve_wide(&scratch, rows),
+        .local_sum = cadre_carve_wide(&scratch, rows * 2),
     };
     if (b.sum)
-        b.picked = cadre_unit_at(u, b.sum, rows);
+        b.picked = second_plane(u, b.sum, rows);
     bytes[CADRE_UNIT_SAVED] = saved.used;
     bytes[CADRE_UNIT_EARLY] = bytes[CADRE_UNIT_DOUTS] = 0;
     bytes[CADRE_UNIT_SCRATCH] = scratch.used;
@@ -109,7 +115,7 @@ static cadre_status split_statistics(const struct cadre_unit *u,
     cadre_status rc;
     xent.max = b->local_max;
     xent.sum = b->local_sum;
-    xent.picked = cadre_unit_at(u, b->local_sum, u->N);
+    xent.picked = second_plane(u, b->local_sum, u->N);
     CADRE_TRY(u->ops->xent_fwd(u->device, &xent));
     CADRE_TRY(cadre_complete(u, CADRE_JOINT_LOSS_MAX, false, b->local_max, b->max, 1));
     xent.old_max = b->local_max;

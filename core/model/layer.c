@@ -70,6 +70,7 @@ static cadre_status weight_gradient(const struct cadre_unit *unit,
     uint32_t param = unit->first + linear->weight;
     struct cadre_gemm gemm = {
         .dtype = unit->dtype,
+        .wide = true,
         .m = linear->conv1d ? linear->in : linear->out,
         .n = linear->conv1d ? linear->out : linear->in,
         .k = linear->rows,
@@ -134,6 +135,20 @@ cadre_status cadre_norm_layer_fwd(const struct cadre_unit *unit, uint32_t weight
 {
     struct cadre_norm norm = norm_of(unit, weight);
     norm.x = x;
+    norm.y = y;
+    norm.stats = stats;
+    return unit->ops->norm_fwd(unit->device, &norm);
+}
+
+cadre_status cadre_norm_layer_add(const struct cadre_unit *unit, uint32_t weight,
+                                  int32_t bias, const void *residual, void *sum,
+                                  void *y, void *stats)
+{
+    struct cadre_norm norm = norm_of(unit, weight);
+    norm.a = sum;
+    norm.bias = bias < 0 ? NULL : cadre_unit_param(unit, (uint32_t)bias);
+    norm.b_sum = residual;
+    norm.sum = sum;
     norm.y = y;
     norm.stats = stats;
     return unit->ops->norm_fwd(unit->device, &norm);

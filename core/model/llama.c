@@ -23,11 +23,11 @@ static void carve(const struct cadre_unit *u, struct buffers *b,
     b->norm2 = cadre_carve(&saved, u->R * u->C);
     b->act = cadre_carve(&saved, u->N * u->F);
     struct cadre_carver early = cadre_carver_early(u, &saved);
-    b->stats1 = cadre_carve(&early, u->R * 2);
+    b->stats1 = cadre_carve_wide(&early, u->R * 2);
     b->qkv = cadre_carve(&early, u->N * u->Q);
-    b->lse = cadre_carve(&early, u->N * u->H);
+    b->lse = cadre_carve_wide(&early, u->N * u->H);
     b->x1 = cadre_carve(&early, u->R * u->C);
-    b->stats2 = cadre_carve(&early, u->R * 2);
+    b->stats2 = cadre_carve_wide(&early, u->R * 2);
     b->gate = cadre_carve(&early, u->N * u->F);
     b->up = cadre_carve(&early, u->N * u->F);
     b->dy = cadre_carve(&douts, u->N * u->C);
@@ -115,19 +115,14 @@ static cadre_status rope(const struct cadre_unit *u, void *qkv, bool inverse)
                         u->model->config.rope_theta, 0, inverse);
 }
 
-/* sum = residual + joint(in W): the end of both halves of the block */
+/* sum = joint(in W): the end of both halves of the block, before the residual */
 static cadre_status row_split(const struct cadre_unit *u,
                               const struct cadre_linear *lin, enum cadre_joint joint,
-                              const void *in, const void *residual, void *spare,
-                              void *sum)
+                              const void *in, void *spare, void *sum)
 {
     void *partial = cadre_partial(u, spare, sum);
-    cadre_status rc;
-    CADRE_TRY(cadre_linear_fwd(u, lin, in, partial, CADRE_EPILOGUE_NONE, NULL));
-    CADRE_TRY(cadre_complete(u, joint, false, partial, sum, u->C));
-    CADRE_TRY(u->ops->add(u->device, u->dtype, sum, NULL, residual, sum, u->R, u->C));
-fail:
-    return rc;
+    cadre_status rc = cadre_linear_fwd(u, lin, in, partial, CADRE_EPILOGUE_NONE, NULL);
+    return rc == CADRE_OK ? cadre_complete(u, joint, false, partial, sum, u->C) : rc;
 }
 
 static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
@@ -149,15 +144,17 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
                                    CADRE_EPILOGUE_NONE, NULL));
     CADRE_TRY(rope(u, b.qkv, false));
     CADRE_TRY(u->ops->attention_fwd(u->device, &att));
-    CADRE_TRY(row_split(u, &o, CADRE_JOINT_ATTN_OUT, b.attn, x, b.partial, b.x1));
+    CADRE_TRY(row_split(u, &o, CADRE_JOINT_ATTN_OUT, b.attn, b.partial, b.x1));
 
-    CADRE_TRY(cadre_norm_layer_fwd(u, LLAMA_NORM2_W, b.x1, b.norm2, b.stats2));
+    CADRE_TRY(
+        cadre_norm_layer_add(u, LLAMA_NORM2_W, o.bias, x, b.x1, b.norm2, b.stats2));
     CADRE_TRY(cadre_gather(u, CADRE_JOINT_MLP_IN, false, b.norm2, b.whole, &in));
     CADRE_TRY(cadre_linear_fwd(u, &gate, in, b.gate, CADRE_EPILOGUE_NONE, NULL));
     CADRE_TRY(cadre_linear_fwd(u, &up, in, b.up, CADRE_EPILOGUE_NONE, NULL));
     CADRE_TRY(
         u->ops->swiglu_fwd(u->device, u->dtype, b.gate, b.up, b.act, u->N * u->F));
-    CADRE_TRY(row_split(u, &down, CADRE_JOINT_MLP_OUT, b.act, b.x1, b.partial, y));
+    CADRE_TRY(row_split(u, &down, CADRE_JOINT_MLP_OUT, b.act, b.partial, y));
+    CADRE_TRY(u->ops->add(u->device, u->dtype, y, NULL, b.x1, y, u->R, u->C));
 fail:
     return rc;
 }

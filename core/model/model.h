@@ -31,7 +31,7 @@ struct cadre_model_config {
                         token */
     bool tied; /* the LM head is the embedding (ignored for a classification head) */
     double norm_eps, rope_theta;
-    uint32_t dtype; /* of parameters, activations and gradients */
+    uint32_t dtype; /* of parameters and activations; gradients: the wide one */
 };
 
 /* How tensor parallelism may cut a parameter. */
@@ -149,9 +149,9 @@ struct cadre_pass {
     void *douts; /* cadre_unit_douts_bytes: kept from INPUT to WEIGHT */
     void *scratch; /* cadre_unit_scratch_bytes: contents last one call */
     void *hook_arg;
-    /* Where a gradient goes: *dst (local shape) and *beta 0 or 1; then it exists. NULL
-     * dst is not allowed. Called in unit order of computation, once per parameter and
-     * pass. Weight and bias of one norm get the same beta. */
+    /* Where a gradient goes: *dst (local shape, wide dtype) and *beta 0 or 1; then it
+     * exists. NULL dst is not allowed. Called in unit order of computation, once per
+     * parameter and pass. Weight and bias of one norm get the same beta. */
     cadre_status (*grad_begin)(void *arg, uint32_t param, void **dst, int *beta);
     cadre_status (*grad_end)(void *arg, uint32_t param);
     /* NULL: no joint is split. Fills out from in for the joints that need it in this

@@ -6,18 +6,27 @@
 
 #define ALIGNMENT 64
 
-void *cadre_carve(struct cadre_carver *carver, int64_t count)
+static void *carve(struct cadre_carver *carver, size_t bytes)
 {
-    size_t bytes = (size_t)count * carver->element;
     void *piece = carver->base ? carver->base + carver->used : NULL;
     carver->used += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     return piece;
 }
 
+void *cadre_carve(struct cadre_carver *carver, int64_t count)
+{
+    return carve(carver, (size_t)count * carver->element);
+}
+
+void *cadre_carve_wide(struct cadre_carver *carver, int64_t count)
+{
+    return carve(carver, (size_t)count * carver->wide);
+}
+
 struct cadre_carver cadre_carver_of(const struct cadre_unit *unit,
                                     enum cadre_unit_buffer buffer)
 {
-    struct cadre_carver carver = {.element = unit->element};
+    struct cadre_carver carver = {.element = unit->element, .wide = unit->wide};
     const struct cadre_pass *pass = unit->pass;
     if (pass && buffer == CADRE_UNIT_SAVED)
         carver.base = pass->saved;
@@ -31,7 +40,7 @@ struct cadre_carver cadre_carver_of(const struct cadre_unit *unit,
 struct cadre_carver cadre_carver_early(const struct cadre_unit *unit,
                                        const struct cadre_carver *saved)
 {
-    struct cadre_carver carver = {.element = unit->element};
+    struct cadre_carver carver = {.element = unit->element, .wide = unit->wide};
     if (unit->pass && unit->pass->early)
         carver.base = unit->pass->early;
     else if (saved->base)
@@ -48,6 +57,7 @@ struct cadre_unit cadre_unit_of(const struct cadre_model *model, uint32_t index,
         .pass = pass,
         .dtype = config->dtype,
         .element = cadre_dtype_bytes(config->dtype),
+        .wide = cadre_dtype_bytes(cadre_dtype_wide(config->dtype)),
         .B = B,
         .T = T,
         .N = B * T,

@@ -22,7 +22,7 @@ struct cadre_unit {
     const struct cadre_device_ops *ops;
     uint32_t first; /* index of the unit's first parameter */
     uint32_t dtype;
-    size_t element; /* bytes of one */
+    size_t element, wide; /* bytes of one of dtype, of its wide dtype */
     int64_t B, T, N, C, D; /* N = B*T, D = head size */
     int64_t R, begin; /* own rows where rows are cut: R of them, from row `begin` on;
                          else N, 0. For sizes alone R is the most a rank may have. */
@@ -38,9 +38,11 @@ struct cadre_unit cadre_unit_of(const struct cadre_model *model, uint32_t index,
 struct cadre_carver {
     unsigned char *base;
     size_t used;
-    size_t element;
+    size_t element, wide;
 };
+/* `count` elements of the unit's dtype, or of the wide one: statistics. */
 void *cadre_carve(struct cadre_carver *carver, int64_t count);
+void *cadre_carve_wide(struct cadre_carver *carver, int64_t count);
 /* A carver of the early part, when `saved` has carved the rest. */
 struct cadre_carver cadre_carver_early(const struct cadre_unit *unit,
                                        const struct cadre_carver *saved);
@@ -119,6 +121,11 @@ cadre_status cadre_linear_bwd_weight(const struct cadre_unit *unit,
  * one, in GPT-2 form), over the R own rows. */
 cadre_status cadre_norm_layer_fwd(const struct cadre_unit *unit, uint32_t weight,
                                   const void *x, void *y, void *stats);
+/* sum = sum + bias + residual, then the norm of that: the bits of `add` and the norm
+ * one after the other. bias (C), the parameter at a position, -1: none. */
+cadre_status cadre_norm_layer_add(const struct cadre_unit *unit, uint32_t weight,
+                                  int32_t bias, const void *residual, void *sum,
+                                  void *y, void *stats);
 /* dx = d/dx + residual (may be NULL), and the norm's own gradients. */
 cadre_status cadre_norm_layer_bwd(const struct cadre_unit *unit, uint32_t weight,
                                   const void *x, const void *stats, const void *dy,

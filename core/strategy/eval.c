@@ -123,15 +123,15 @@ static cadre_status hand_on(struct cadre_executor *exec, const struct cadre_eval
         return device->ops->copy(device, x, exec->g, count * cadre_dtype_bytes(dtype));
     const struct cadre_stages *stages = exec->config.stages;
     struct cadre_comm *comm = stages->axis->comm;
-    cadre_event done;
-    cadre_status rc = device->ops->synchronize(device);
+    cadre_event done, after;
+    cadre_status rc = device->ops->event_record(device, &after);
     if (rc == CADRE_OK && from >= 0)
         rc = comm->ops->send(comm, "evaluation", exec->g, count, dtype,
-                             cadre_stages_home(stages, unit + 1), 0, &done);
+                             cadre_stages_home(stages, unit + 1), after, &done);
     else if (rc == CADRE_OK)
         rc = comm->ops->recv(comm, "evaluation", x, count, dtype,
-                             cadre_stages_home(stages, unit), 0, &done);
-    return rc == CADRE_OK ? comm->ops->wait(comm, done) : rc;
+                             cadre_stages_home(stages, unit), after, &done);
+    return rc == CADRE_OK ? comm->ops->join(comm, device, done) : rc;
 }
 
 static cadre_status run_units(struct cadre_executor *exec, struct cadre_eval *eval)

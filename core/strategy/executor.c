@@ -154,6 +154,11 @@ static size_t shared_bytes(const struct cadre_executor_config *config)
     return bytes;
 }
 
+static size_t staging_bytes(const struct cadre_executor_config *config)
+{
+    return 2 * (size_t)(config->batch * config->time) * sizeof(int32_t);
+}
+
 void cadre_executor_note(const struct cadre_executor_config *config,
                          struct cadre_ledger *ledger)
 {
@@ -163,6 +168,9 @@ void cadre_executor_note(const struct cadre_executor_config *config,
                  slot_layout(config, &config->plan->chunk[c], NULL, NULL);
     cadre_ledger_note(ledger, CADRE_SPACE_DEVICE, slots, "activations");
     cadre_ledger_note(ledger, CADRE_SPACE_DEVICE, shared_bytes(config), "scratch");
+    if (config->pinned)
+        cadre_ledger_note(ledger, CADRE_SPACE_PINNED,
+                          CADRE_STAGINGS * staging_bytes(config), "batches");
     uint64_t leaves = cadre_leaves_bytes(config->model, config->plan, config->exact);
     if (leaves)
         cadre_ledger_note(ledger, CADRE_SPACE_DEVICE, leaves, "exact-mode leaves");
@@ -289,6 +297,24 @@ void cadre_executor_drop_early(struct cadre_executor *exec,
         give(&exec->halves, slot->x[unit - chunk->plan.begin]);
 }
 
+static cadre_status make_staging(struct cadre_executor *exec)
+{
+    const struct cadre_executor_config *config = &exec->config;
+    size_t bytes = staging_bytes(config);
+    if (!config->pinned) {
+        exec->pageable = calloc(1, bytes);
+        exec->staging[0].tokens = exec->pageable;
+        return exec->pageable ? CADRE_OK : CADRE_E_RESOURCE;
+    }
+    for (int i = 0; i < CADRE_STAGINGS; i++) {
+        exec->staging[i].tokens =
+            cadre_ledger_alloc(config->ledger, CADRE_SPACE_PINNED, bytes, "batches");
+        if (!exec->staging[i].tokens)
+            return CADRE_E_RESOURCE;
+    }
+    return CADRE_OK;
+}
+
 static cadre_status make_shared(struct cadre_executor *exec)
 {
     const struct cadre_executor_config *config = &exec->config;
@@ -298,10 +324,8 @@ static cadre_status make_shared(struct cadre_executor *exec)
     exec->loss_rows = cadre_ledger_alloc(config->ledger, CADRE_SPACE_DEVICE,
                                          tokens * sizeof(double), "loss");
     exec->loss_host = cadre_calloc(tokens, sizeof(double));
-    exec->host_tokens = cadre_calloc(2 * tokens, sizeof(int32_t));
     exec->cuts = cadre_calloc((size_t)config->model->tp_size + 1, sizeof *exec->cuts);
-    if (!memory || !exec->loss_rows || !exec->loss_host || !exec->host_tokens ||
-        !exec->cuts)
+    if (!memory || !exec->loss_rows || !exec->loss_host || !exec->cuts)
         return CADRE_E_RESOURCE;
     exec->act_bytes = activation_bytes(config);
     exec->g = memory;
@@ -324,6 +348,8 @@ cadre_status cadre_executor_create(const struct cadre_executor_config *config,
     exec->n_chunks = config->plan->n_chunks;
     exec->chunk = cadre_calloc((size_t)exec->n_chunks, sizeof *exec->chunk);
     cadre_status rc = exec->chunk ? make_shared(exec) : CADRE_E_RESOURCE;
+    if (rc == CADRE_OK)
+        rc = make_staging(exec);
     for (int c = 0; rc == CADRE_OK && c < exec->n_chunks; c++) {
         exec->chunk[c].plan = config->plan->chunk[c];
         rc = make_slots(exec, &exec->chunk[c]);
@@ -359,7 +385,7 @@ void cadre_executor_destroy(struct cadre_executor *exec)
     free(exec->blocks.free);
     free(exec->halves.free);
     free(exec->loss_host);
-    free(exec->host_tokens);
+    free(exec->pageable);
     free(exec->cuts);
     free(exec);
 }

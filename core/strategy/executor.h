@@ -28,7 +28,8 @@ struct cadre_executor_config {
     int64_t batch, time;
     int64_t step_targets; /* targets of a whole step, for the loss seed */
     bool recompute, exact;
-    double *losses; /* by global leaf */
+    bool pinned; /* batches go through page-locked memory */
+    double *losses; /* by global leaf; device memory */
     const struct cadre_stages *stages; /* NULL: every unit is on this rank */
     struct cadre_timeline *timeline; /* NULL: passes are not timed */
 };

@@ -32,6 +32,13 @@ struct cadre_chunk_state {
     uint32_t inputs, weights; /* micro-batches whose backward is done, by part */
 };
 
+/* Where a batch lies on the host on its way to the device. */
+struct cadre_staging {
+    int32_t *tokens; /* (B, T) inputs, then (B, T) targets */
+    cadre_device_event sent; /* it may be written again */
+};
+enum { CADRE_STAGINGS = 2 };
+
 struct cadre_executor {
     struct cadre_executor_config config;
     int n_chunks;
@@ -46,8 +53,10 @@ struct cadre_executor {
     char *spare; /* output of a recomputed last block, read by nobody */
     char *g; /* gradient of the activation between units (N, C) */
     double *loss_rows; /* device */
-    double *loss_host;
-    int32_t *host_tokens; /* (B, T) inputs, then (B, T) targets */
+    double *loss_host; /* evaluation */
+    struct cadre_staging staging[CADRE_STAGINGS]; /* the first alone unless pinned */
+    int32_t *pageable; /* of staging, unless pinned */
+    uint32_t staged; /* batches so far */
     uint64_t *cuts; /* offsets of the joint being made, one a tensor rank and the end */
     size_t act_bytes; /* (N, C) of this rank's rows, padded */
     uint64_t step;

@@ -14,14 +14,30 @@ static bool alone(const struct cadre_axis *axis)
     return !axis || !axis->comm;
 }
 
-static cadre_status copy_own(const struct cadre_buf *in, const struct cadre_buf *out,
-                             cadre_event *done)
+/* An axis that the mesh does not have knows no device: there the host copies. */
+static cadre_status copy_own(const struct cadre_axis *axis, const struct cadre_buf *in,
+                             const struct cadre_buf *out, cadre_event *done)
 {
-    if (in->data != out->data)
-        memmove(out->data, in->data, in->count * cadre_dtype_bytes(in->dtype));
-    if (done)
+    struct cadre_device *device = axis ? axis->device : NULL;
+    size_t bytes = in->count * cadre_dtype_bytes(in->dtype);
+    cadre_status rc = CADRE_OK;
+    if (in->data != out->data && device)
+        rc = device->ops->copy(device, out->data, in->data, bytes);
+    else if (in->data != out->data)
+        memmove(out->data, in->data, bytes);
+    if (done && rc == CADRE_OK)
         *done = 0;
-    return CADRE_OK;
+    return rc;
+}
+
+/* An operation without an `after` of its own comes after all that the compute stream
+ * was given, as it does on a device that computes inline. */
+static cadre_status come_after(const struct cadre_axis *axis, cadre_event *after)
+{
+    struct cadre_device *device = axis->device;
+    if (*after != 0 || !device || !device->ops->queued)
+        return CADRE_OK;
+    return device->ops->event_record(device, after);
 }
 
 static cadre_status all_reduce(struct cadre_axis *axis, const char *label,
@@ -29,7 +45,10 @@ static cadre_status all_reduce(struct cadre_axis *axis, const char *label,
                                uint32_t red, cadre_event after, cadre_event *done)
 {
     if (alone(axis))
-        return copy_own(in, out, done);
+        return copy_own(axis, in, out, done);
+    cadre_status rc = come_after(axis, &after);
+    if (rc != CADRE_OK)
+        return rc;
     return axis->comm->ops->all_reduce(axis->comm, label, in->data, out->data,
                                        in->count, in->dtype, red, after, done);
 }
@@ -40,7 +59,10 @@ static cadre_status reduce_scatter(struct cadre_axis *axis, const char *label,
                                    uint32_t red, cadre_event after, cadre_event *done)
 {
     if (alone(axis))
-        return copy_own(in, out, done);
+        return copy_own(axis, in, out, done);
+    cadre_status rc = come_after(axis, &after);
+    if (rc != CADRE_OK)
+        return rc;
     return axis->comm->ops->reduce_scatter(axis->comm, label, in->data, out->data,
                                            offsets, in->dtype, red, after, done);
 }
@@ -51,7 +73,10 @@ static cadre_status all_gather(struct cadre_axis *axis, const char *label,
                                cadre_event *done)
 {
     if (alone(axis))
-        return copy_own(in, out, done);
+        return copy_own(axis, in, out, done);
+    cadre_status rc = come_after(axis, &after);
+    if (rc != CADRE_OK)
+        return rc;
     return axis->comm->ops->all_gather(axis->comm, label, in->data, out->data, offsets,
                                        in->dtype, after, done);
 }
@@ -61,7 +86,10 @@ static cadre_status broadcast(struct cadre_axis *axis, const char *label,
                               cadre_event after, cadre_event *done)
 {
     if (alone(axis))
-        return copy_own(buf, buf, done);
+        return copy_own(axis, buf, buf, done);
+    cadre_status rc = come_after(axis, &after);
+    if (rc != CADRE_OK)
+        return rc;
     return axis->comm->ops->broadcast(axis->comm, label, buf->data, buf->count,
                                       buf->dtype, root, after, done);
 }
@@ -71,7 +99,10 @@ static cadre_status all_to_all(struct cadre_axis *axis, const char *label,
                                cadre_event after, cadre_event *done)
 {
     if (alone(axis))
-        return copy_own(in, out, done);
+        return copy_own(axis, in, out, done);
+    cadre_status rc = come_after(axis, &after);
+    if (rc != CADRE_OK)
+        return rc;
     return axis->comm->ops->all_to_all(axis->comm, label, in->data, out->data,
                                        in->count, in->dtype, after, done);
 }
@@ -82,6 +113,9 @@ static cadre_status post_send(struct cadre_axis *axis, const char *label,
 {
     if (alone(axis))
         return CADRE_E_INVALID;
+    cadre_status rc = come_after(axis, &after);
+    if (rc != CADRE_OK)
+        return rc;
     return axis->comm->ops->send(axis->comm, label, buf->data, buf->count, buf->dtype,
                                  to, after, done);
 }
@@ -92,6 +126,9 @@ static cadre_status post_recv(struct cadre_axis *axis, const char *label,
 {
     if (alone(axis))
         return CADRE_E_INVALID;
+    cadre_status rc = come_after(axis, &after);
+    if (rc != CADRE_OK)
+        return rc;
     return axis->comm->ops->recv(axis->comm, label, buf->data, buf->count, buf->dtype,
                                  from, after, done);
 }
@@ -103,7 +140,17 @@ static cadre_status barrier(struct cadre_axis *axis, const char *label,
         *done = 0;
     if (alone(axis))
         return CADRE_OK;
+    cadre_status rc = come_after(axis, &after);
+    if (rc != CADRE_OK)
+        return rc;
     return axis->comm->ops->barrier(axis->comm, label, after, done);
+}
+
+/* The compute stream goes on when the event has happened. */
+static cadre_status await(struct cadre_device *device, struct cadre_comm *comm,
+                          cadre_event event)
+{
+    return device ? comm->ops->join(comm, device, event) : comm->ops->wait(comm, event);
 }
 
 static cadre_status join(struct cadre_axis *axis, cadre_event event)
@@ -111,7 +158,7 @@ static cadre_status join(struct cadre_axis *axis, cadre_event event)
     if (alone(axis) || event == 0)
         return CADRE_OK;
     double begin = cadre_now_s();
-    cadre_status rc = axis->comm->ops->wait(axis->comm, event);
+    cadre_status rc = await(axis->device, axis->comm, event);
     cadre_timeline_add(axis->timeline, CADRE_SPAN_WAIT, axis->name, begin);
     return rc;
 }
@@ -143,7 +190,7 @@ static cadre_status stream_wait(struct cadre_ctx *ctx, cadre_event event)
     if (!event || !rank->world)
         return rank->device->ops->event_wait(rank->device, event);
     double begin = cadre_now_s();
-    cadre_status rc = rank->world->ops->wait(rank->world, event);
+    cadre_status rc = await(rank->device, rank->world, event);
     if (desc->role == CADRE_ROLE_SCHEDULE && rank->timeline.axis)
         axis = rank->timeline.axis;
     cadre_timeline_add(&rank->timeline, CADRE_SPAN_WAIT, axis, begin);

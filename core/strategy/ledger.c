@@ -10,6 +10,7 @@ struct cadre_ledger_block {
     struct cadre_ledger_block *next;
     void *pointer;
     uint64_t bytes;
+    bool host;
     struct cadre_ledger_entry *entry;
 };
 
@@ -43,6 +44,22 @@ void cadre_ledger_note(struct cadre_ledger *ledger, uint32_t space, uint64_t byt
         ledger->peak_bytes = ledger->now_bytes;
 }
 
+/* Memory of the host is page-locked too: the device works in it. */
+static void *zeroed(struct cadre_device *device, bool host, size_t bytes)
+{
+    void *pointer = host ? device->ops->alloc_pinned(device, bytes ? bytes : 1)
+                         : device->ops->alloc(device, bytes ? bytes : 1);
+    if (!pointer)
+        return NULL;
+    if (host) {
+        memset(pointer, 0, bytes);
+    } else if (device->ops->zero(device, pointer, bytes) != CADRE_OK) {
+        device->ops->free(device, pointer);
+        return NULL;
+    }
+    return pointer;
+}
+
 void *cadre_ledger_alloc(struct cadre_ledger *ledger, uint32_t space, size_t bytes,
                          const char *tag)
 {
@@ -50,10 +67,9 @@ void *cadre_ledger_alloc(struct cadre_ledger *ledger, uint32_t space, size_t byt
     struct cadre_ledger_block *block = calloc(1, sizeof *block);
     if (!block)
         return NULL;
-    block->pointer = device->ops->alloc(device, bytes ? bytes : 1);
-    if (!block->pointer ||
-        device->ops->zero(device, block->pointer, bytes) != CADRE_OK) {
-        device->ops->free(device, block->pointer);
+    block->host = space != CADRE_SPACE_DEVICE;
+    block->pointer = zeroed(device, block->host, bytes);
+    if (!block->pointer) {
         free(block);
         return NULL;
     }
@@ -65,6 +81,17 @@ void *cadre_ledger_alloc(struct cadre_ledger *ledger, uint32_t space, size_t byt
     return block->pointer;
 }
 
+/* What was queued may still be at work in it. */
+static void release(struct cadre_device *device, const struct cadre_ledger_block *block)
+{
+    if (device->ops->queued)
+        device->ops->synchronize(device);
+    if (block->host)
+        device->ops->free_pinned(device, block->pointer);
+    else
+        device->ops->free(device, block->pointer);
+}
+
 void cadre_ledger_free(struct cadre_ledger *ledger, void *pointer)
 {
     for (struct cadre_ledger_block **at = &ledger->blocks; *at; at = &(*at)->next) {
@@ -74,7 +101,7 @@ void cadre_ledger_free(struct cadre_ledger *ledger, void *pointer)
         *at = block->next;
         block->entry->bytes -= block->bytes;
         ledger->now_bytes -= block->bytes;
-        ledger->device->ops->free(ledger->device, pointer);
+        release(ledger->device, block);
         free(block);
         return;
     }

@@ -27,10 +27,12 @@ struct cadre_ledger {
     uint64_t now_bytes, peak_bytes;
 };
 
-/* Zeroed memory accounted under tag; NULL when there is none. */
+/* Zeroed memory accounted under tag; NULL when there is none. CADRE_SPACE_HOST and
+ * _PINNED are page-locked memory of the host that the device can work in. */
 void *cadre_ledger_alloc(struct cadre_ledger *ledger, uint32_t space, size_t bytes,
                          const char *tag);
-/* Accepts NULL; a pointer that is not the ledger's is ignored. */
+/* Accepts NULL; a pointer that is not the ledger's is ignored. Waits for a device whose
+ * ops are queued. */
 void cadre_ledger_free(struct cadre_ledger *ledger, void *pointer);
 /* Free everything that is left. */
 void cadre_ledger_fini(struct cadre_ledger *ledger);

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "core/comm/comm.h"
+#include "core/device/device.h"
 #include "core/strategy/timeline.h"
 
 #define CADRE_MAX_AXES 8
@@ -20,6 +21,7 @@ struct cadre_axis {
     bool split_batch; /* ranks along it see different samples */
     struct cadre_comm *comm; /* NULL while not connected, and for size 1 */
     struct cadre_timeline *timeline; /* of the rank, for waits; NULL until bound */
+    struct cadre_device *device; /* of the rank; NULL until bound */
 };
 
 struct cadre_mesh {

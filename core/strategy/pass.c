@@ -25,6 +25,16 @@ static cadre_status grad_begin(void *arg, uint32_t param, void **dst, int *beta)
     return cadre_leaves_open(&exec->leaves, param, dst, beta);
 }
 
+/* Does a plugin want to know when a gradient may be read? */
+static bool gradients_heard(const struct cadre_executor *exec)
+{
+    const struct cadre_chain *chain = exec->config.chain;
+    bool heard = false;
+    for (int i = 0; i < chain->n; i++)
+        heard = heard || chain->link[i].plugin->ops.on_grad;
+    return heard;
+}
+
 static cadre_status grad_end(void *arg, uint32_t param)
 {
     struct cadre_executor *exec = arg;
@@ -46,7 +56,10 @@ static cadre_status grad_end(void *arg, uint32_t param)
         .microbatch = exec->microbatch,
         .grad = sum ? &grad : NULL,
     };
-    return cadre_chain_grad(exec->config.chain, &ev);
+    struct cadre_device *device = exec->config.device;
+    if (device->ops->queued && gradients_heard(exec))
+        rc = device->ops->event_record(device, &ev.ready);
+    return rc == CADRE_OK ? cadre_chain_grad(exec->config.chain, &ev) : rc;
 }
 
 static cadre_status joint(void *arg, enum cadre_joint at, bool backward,
@@ -59,7 +72,9 @@ static cadre_status joint(void *arg, enum cadre_joint at, bool backward,
     uint64_t own = (uint64_t)(cadre_model_rows(model, rows) * channels);
     uint64_t n_in = form == CADRE_JOINT_GATHER ? own : all;
     uint64_t n_out = form == CADRE_JOINT_SCATTER ? own : all;
-    uint32_t dtype = model->config.dtype;
+    bool statistics = at == CADRE_JOINT_LOSS_MAX || at == CADRE_JOINT_LOSS_SUM;
+    uint32_t dtype =
+        statistics ? cadre_dtype_wide(model->config.dtype) : model->config.dtype;
     /* the ABI's buffers carry no const; a joint reads `in` only */
     struct cadre_buf from = {sizeof from, dtype, (void *)(uintptr_t)in, n_in, 0, 0};
     struct cadre_buf to = {sizeof to, dtype, out, n_out, 0, 0};
@@ -175,6 +190,27 @@ static cadre_status check_args(const struct cadre_executor *exec,
     return CADRE_OK;
 }
 
+/* Tokens (n) to the device; pinned memory stays as it is until `sent`. */
+static cadre_status put_tokens(struct cadre_executor *exec, int32_t *to,
+                               const int32_t *from, int64_t n)
+{
+    struct cadre_device *device = exec->config.device;
+    size_t bytes = (size_t)n * sizeof *from;
+    if (!to)
+        return CADRE_OK;
+    return exec->config.pinned ? device->ops->upload(device, to, from, bytes)
+                               : device->ops->to_device(device, to, from, bytes);
+}
+
+/* The next place for a batch, once what was there before has left it. */
+static cadre_status next_staging(struct cadre_executor *exec,
+                                 struct cadre_staging **out)
+{
+    struct cadre_device *device = exec->config.device;
+    *out = &exec->staging[exec->config.pinned ? exec->staged++ % CADRE_STAGINGS : 0];
+    return (*out)->sent ? device->ops->event_sync(device, (*out)->sent) : CADRE_OK;
+}
+
 /* Fetch the micro-batch's tokens into the slot where the chunk needs them. */
 static cadre_status load_batch(struct cadre_executor *exec, struct cadre_slot *slot,
                                struct cadre_error *why)
@@ -185,26 +221,27 @@ static cadre_status load_batch(struct cadre_executor *exec, struct cadre_slot *s
     struct cadre_device *device = config->device;
     int64_t n = config->batch * config->time;
     bool classify = config->model->config.classes > 0;
-    int32_t *targets = exec->host_tokens + n;
+    struct cadre_staging *staging;
+    cadre_status rc = next_staging(exec, &staging);
+    if (rc != CADRE_OK)
+        return rc;
+    int32_t *targets = staging->tokens + n;
     struct cadre_batch batch = {
-        .inputs = exec->host_tokens,
+        .inputs = staging->tokens,
         .targets = classify ? NULL : targets,
         .labels = classify ? targets : NULL,
     };
     double begin = cadre_now_s();
-    cadre_status rc =
-        cadre_loader_next(config->loader, exec->step - 1, slot->leaf, &batch);
+    rc = cadre_loader_next(config->loader, exec->step - 1, slot->leaf, &batch);
     cadre_timeline_add(config->timeline, CADRE_SPAN_WORK, "data", begin);
     if (rc != CADRE_OK)
         return cadre_fail(why, rc, "cannot read micro-batch %lld of step %llu",
                           (long long)slot->leaf, (unsigned long long)exec->step);
-    size_t bytes = (size_t)n * sizeof(int32_t);
-    if (slot->tokens)
-        rc = device->ops->to_device(device, slot->tokens, batch.inputs, bytes);
-    if (rc == CADRE_OK && slot->targets)
-        rc = device->ops->to_device(device, slot->targets, targets,
-                                    classify ? (size_t)config->batch * sizeof(int32_t)
-                                             : bytes);
+    CADRE_TRY(put_tokens(exec, slot->tokens, batch.inputs, n));
+    CADRE_TRY(put_tokens(exec, slot->targets, targets, classify ? config->batch : n));
+    if (config->pinned)
+        CADRE_TRY(device->ops->event_record(device, &staging->sent));
+fail:
     return rc;
 }
 
@@ -235,21 +272,15 @@ void cadre_executor_set_pass(struct cadre_executor *exec,
     };
 }
 
-/* Sum of the head's row losses, in row order, into the core's array. */
+/* Sum of the head's row losses into the core's array; nobody waits for it here. */
 static cadre_status collect_loss(struct cadre_executor *exec,
                                  const struct cadre_slot *slot)
 {
     const struct cadre_executor_config *config = &exec->config;
     bool classify = config->model->config.classes > 0;
     int64_t rows = classify ? config->batch : config->batch * config->time;
-    cadre_status rc =
-        config->device->ops->to_host(config->device, exec->loss_host, exec->loss_rows,
-                                     (size_t)rows * sizeof(double));
-    double sum = 0.0;
-    for (int64_t i = 0; rc == CADRE_OK && i < rows; i++)
-        sum += exec->loss_host[i];
-    config->losses[slot->leaf] = sum;
-    return rc;
+    return config->device->ops->sum_rows(config->device, exec->loss_rows, rows,
+                                         &config->losses[slot->leaf]);
 }
 
 static cadre_status forward_unit(struct cadre_executor *exec,

@@ -76,6 +76,7 @@ static struct cadre_executor_config executor_config(struct cadre_rank *rank)
         .step_targets = spec->global_batch * targets,
         .recompute = spec->recompute,
         .exact = spec->exact,
+        .pinned = spec->pinned,
         .losses = rank->losses,
         .stages = &rank->stages,
         .timeline = &rank->timeline,
@@ -199,8 +200,10 @@ static cadre_status make_timeline(struct cadre_rank *rank, struct cadre_error *e
     cadre_status rc = cadre_timeline_init(&rank->timeline, n_chunks, passes, err);
     if (rc == CADRE_OK && rank->stages.axis && rank->stages.axis->size > 1)
         rank->timeline.axis = rank->stages.axis->name;
-    for (int a = 0; a < rank->mesh.n; a++)
+    for (int a = 0; a < rank->mesh.n; a++) {
         rank->mesh.axis[a].timeline = &rank->timeline;
+        rank->mesh.axis[a].device = rank->device;
+    }
     return rc;
 }
 

@@ -28,6 +28,7 @@ struct cadre_run_spec {
     int64_t global_batch, micro_batch, time, prefetch;
     uint64_t seed;
     bool exact, recompute;
+    bool pinned; /* batches go through page-locked memory */
     const double *unit_seconds; /* measured, by unit; NULL: not measured */
     uint64_t
         fingerprint; /* of build, plugins, options and data: must agree on all ranks */

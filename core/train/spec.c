@@ -326,6 +326,7 @@ static cadre_status make_training(struct cadre_spec *spec, struct cadre_error *e
     run->global_batch = cadre_options_i64(o, "train.global_batch");
     run->micro_batch = cadre_options_i64(o, "train.micro_batch");
     run->prefetch = cadre_options_i64(o, "data.prefetch");
+    run->pinned = cadre_options_bool(o, "data.pinned");
     run->seed = (uint64_t)cadre_options_i64(o, "run.seed");
     run->exact = cadre_options_bool(o, "run.exact");
     run->recompute = strcmp(cadre_options_str(o, "train.recompute"), "block") == 0;

@@ -5,6 +5,10 @@
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
 
+has_checkpoint() { # NAME
+    [ -n "$(last "$1")" ]
+}
+
 steps_of() { # NAME: its complete checkpoints
     find "$tmp/$1/checkpoints" -name 'step-????????' -printf '%f\n' | sort
 }
@@ -45,7 +49,7 @@ start text signal train.steps=1000000 checkpoint.every=1 checkpoint.async=yes \
     strategy.stack=ddp:2 comm.ranks=processes
 wait_steps signal 3
 kill -TERM "$pid"
-ends signal 4 20
+ends signal 4
 step=$(basename "$(last signal)")
 step=$((10#${step#step-}))
 [ "$(wc -l <"$tmp/signal/metrics.jsonl")" -eq "$step" ] ||
@@ -55,19 +59,20 @@ train text not-signal 0 "train.steps=$((step + 2))" strategy.stack=ddp:2
 same signal not-signal
 
 # A place that can no longer be written ends the run in one line, and the checkpoint before
-# stays whole.
+# stays whole. None is removed (keep = 0) while it is copied.
 for ranks in threads processes; do
     start text "lost-$ranks" train.steps=1000000 checkpoint.every=2 checkpoint.async=yes \
-        strategy.stack=ddp:2 "comm.ranks=$ranks"
-    wait_steps "lost-$ranks" 6
+        checkpoint.keep=0 strategy.stack=ddp:2 "comm.ranks=$ranks"
+    until_so "lost-$ranks" checkpoint has_checkpoint "lost-$ranks"
     kept=$(last "lost-$ranks")
     cp -r "$kept" "$tmp/kept-$ranks"
-    for try in 1 2 3 4 5 6 7 8 9; do # it may be made anew in between
-        [ -d "$tmp/lost-$ranks/checkpoints" ] || break
+    try=0
+    while [ -d "$tmp/lost-$ranks/checkpoints" ]; do # it may be made anew in between
+        try=$((try + 1))
         mv "$tmp/lost-$ranks/checkpoints" "$tmp/away-$ranks-$try"
-        echo "in the way" 2>/dev/null >"$tmp/lost-$ranks/checkpoints" || true
+        { echo "in the way" >"$tmp/lost-$ranks/checkpoints"; } 2>/dev/null || true
     done
-    ends "lost-$ranks" 1 20
+    ends "lost-$ranks" 1
     says "lost-$ranks" "checkpoints"
     "$cadre" inspect "$tmp/kept-$ranks" >/dev/null
 done

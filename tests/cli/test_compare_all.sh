@@ -6,6 +6,7 @@
 . "$(dirname "$0")/train_lib.sh"
 
 small="model.channels=32 train.steps=4 train.eval_batches=1 compare.warmup=1"
+[ "$lean" = 1 ] && small+=" train.global_batch=8 train.micro_batch=1 data.window=32 model.context=32"
 data="data.path=$mitdb"
 if [ ! -e "$mitdb/100.hea" ]; then
     echo "SKIP: no ECG records; on text"

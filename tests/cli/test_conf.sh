@@ -74,10 +74,12 @@ if [ -e "$data/mitdb/119.hea" ]; then
     smoke compare-ecg --run ddp
     smoke compare-compress --run topk-1g
     smoke quickstart --run ddp-exact
-    run ecg-eval eval "$conf/ecg-foundation.ini" --from ecg-foundation "${small[@]}" \
-        "${few[@]}"
-    has ecg-eval "^validation records +119, 209$"
-    has ecg-eval "^bigram entropy +0.840219 nats"
+    if [ "${CADRE_TEST_LEAN:-0}" = 0 ]; then # all windows of two records
+        run ecg-eval eval "$conf/ecg-foundation.ini" --from ecg-foundation "${small[@]}" \
+            "${few[@]}"
+        has ecg-eval "^validation records +119, 209$"
+        has ecg-eval "^bigram entropy +0.840219 nats"
+    fi
     run vbd-eval eval "$conf/ecg-vbd.ini" --from ecg-vbd "${small[@]}" "${few[@]}"
     has vbd-eval "^class +sensitivity +pos. pred. +F1 "
     has vbd-eval "^ventricular "

@@ -13,7 +13,7 @@ stopped_and_resumed() {
     start text "$name-cut" train.steps=1000000 "${sets[@]}"
     wait_steps "$name-cut" 2
     kill -INT "$pid"
-    ends "$name-cut" 4 20
+    ends "$name-cut" 4
     step=$(basename "$(last "$name-cut")")
     step=$((10#${step#step-} + 3))
     train text "$name-cut" 0 "train.steps=$step" checkpoint.resume=auto "${sets[@]}"

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # Sourced by the tests that drive the built program. CADRE_BUILD is the build folder,
-# CADRE_TEST_SLOW=1 asks for every combination.
+# CADRE_TEST_SLOW=1 asks for every combination, CADRE_TEST_LEAN=1 (instrumented builds) for
+# the fewest. Nothing is asserted about speed: what must happen is waited for, and whoever
+# waits gives up after $hang seconds, 60 times CADRE_TEST_PATIENCE.
 set -euo pipefail
 cadre=$CADRE_BUILD/cadre
 differ=$CADRE_BUILD/train_diff
-export slow=${CADRE_TEST_SLOW:-0}
+export slow=${CADRE_TEST_SLOW:-0} lean=${CADRE_TEST_LEAN:-0}
+patience=${CADRE_TEST_PATIENCE:-1}
+hang=$((60 * patience))
 tmp=$(mktemp -d)
 started=()
 
@@ -110,9 +114,11 @@ losses() {
         "$tmp/$1/metrics.jsonl"
 }
 
-# Folder of a run's last checkpoint.
+# Folder of a run's last checkpoint, nothing where there is none. No `find`, which fails
+# where what it has seen is renamed by a run at work.
 last() {
-    find "$tmp/$1/checkpoints" -name 'step-????????' | sort | tail -n 1
+    local all=("$tmp/$1/checkpoints/"step-????????)
+    [ ! -d "${all[-1]}" ] || echo "${all[-1]}"
 }
 
 # same A B: losses, gradient norms and checkpoints have equal bits.
@@ -154,35 +160,54 @@ start() {
     started+=("$pid")
 }
 
-# wait_steps NAME N: until N steps are in the metrics, 60 s at most.
-wait_steps() {
-    for _ in $(seq 600); do
-        if [ -e "$tmp/$1/metrics.jsonl" ] &&
-            [ "$(wc -l <"$tmp/$1/metrics.jsonl")" -ge "$2" ]; then
-            return 0
+# until_so NAME WHAT COMMAND...: until the command succeeds while the program in $pid runs,
+# whose log is NAME.log; or the time of a hang is over.
+until_so() {
+    local name=$1 what=$2 begin=$SECONDS
+    shift 2
+    until "$@"; do
+        if ! kill -0 "$pid" 2>/dev/null && ! "$@"; then
+            cat "$tmp/$name.log"
+            fail "$name ended before $what"
         fi
-        kill -0 "$pid" 2>/dev/null || break
-        sleep 0.1
+        if [ $((SECONDS - begin)) -ge "$hang" ]; then
+            cat "$tmp/$name.log"
+            fail "$name: no $what within $hang s"
+        fi
+        sleep 0.02
     done
-    cat "$tmp/$1.log"
-    fail "$1 did not reach step $2"
 }
 
-# ends NAME STATUS SECONDS: the program in $pid ends in time, with one of the statuses
-# "A|B"; its own is then in $status.
+has_steps() { # NAME N: there are N steps in the metrics
+    [ -e "$tmp/$1/metrics.jsonl" ] && [ "$(wc -l <"$tmp/$1/metrics.jsonl")" -ge "$2" ]
+}
+
+# wait_steps NAME N: until N steps are in the metrics.
+wait_steps() {
+    until_so "$1" "step $2" has_steps "$1" "$2"
+}
+
+# wait_begun NAME: until the run has its folder; signals are handled from then on.
+wait_begun() {
+    until_so "$1" "folder" test -e "$tmp/$1/config.ini"
+}
+
+# ends NAME STATUS: the program in $pid ends by itself, with one of the statuses "A|B"; its
+# own is then in $status.
 ends() {
     local begin=$SECONDS
     status=0
-    (
-        sleep "$3"
-        kill -9 "$pid" 2>/dev/null
-    ) &
-    local guard=$!
+    while kill -0 "$pid" 2>/dev/null; do
+        if [ $((SECONDS - begin)) -ge "$hang" ]; then
+            kill -9 "$pid" 2>/dev/null || true
+            break
+        fi
+        sleep 0.02
+    done
     wait "$pid" || status=$?
-    kill "$guard" 2>/dev/null || true
     if [[ "|$2|" != *"|$status|"* ]]; then
         cat "$tmp/$1.log"
-        fail "$1 ended with $status after $((SECONDS - begin)) s, expected $2 within $3 s"
+        fail "$1 ended with $status after $((SECONDS - begin)) s, expected $2"
     fi
 }
 
@@ -192,9 +217,10 @@ orphans() {
 }
 
 no_orphan() {
-    for _ in $(seq 30); do
-        [ -z "$(orphans)" ] && return 0
-        sleep 0.1
+    local begin=$SECONDS
+    while [ -n "$(orphans)" ]; do
+        [ $((SECONDS - begin)) -lt "$hang" ] ||
+            fail "$1: processes left: $(orphans | tr '\n' ' ')"
+        sleep 0.02
     done
-    fail "$1: processes left: $(orphans | tr '\n' ' ')"
 }

@@ -109,15 +109,25 @@ cadre_status case_mismatch(void *arg, int rank, struct cadre_local_segment *segm
     return comm_with_world(run_mismatch, arg, rank, segment);
 }
 
-/* The last rank waits in a recv nobody answers, the others in a collective. */
+static void sleep_s(double seconds)
+{
+    struct timespec time = {.tv_sec = (time_t)seconds};
+    time.tv_nsec = (long)(1e9 * (seconds - (double)time.tv_sec));
+    nanosleep(&time, NULL);
+}
+
+/* The last rank waits in a recv nobody answers, the others in a collective, before it
+ * and so that they tell first: it comes when 2/5 of the timeout, which is arg, are
+ * over. */
 static cadre_status run_hang(struct world *w, const char *arg)
 {
     float x[8] = {0};
     cadre_event done;
-    cadre_status rc;
+    cadre_status rc = w->comm->ops->barrier(w->comm, "all are here", 0, &done);
+    CHECK(w, rc == CADRE_OK && w->comm->ops->wait(w->comm, done) == CADRE_OK);
     cadre_comm_set_step(w->comm, 41);
     if (w->rank == w->size - 1)
-        nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+        sleep_s(0.4 * atof(arg));
     if (w->rank == w->size - 1)
         rc = w->comm->ops->recv(w->comm, "act", x, 8, CADRE_F32, 0, 0, &done);
     else
@@ -141,7 +151,8 @@ static cadre_status run_absent(struct world *w, const char *arg)
     CHECK(w, w->comm->ops->split(w->comm, w->rank % 2, 0, &half, &err) == CADRE_OK);
     cadre_status rc = CADRE_OK;
     if (w->rank == 2)
-        nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+        while (cadre_comm_failure(w->comm, &err) == CADRE_OK) /* the others' */
+            sleep_s(0.01);
     else
         rc = half->ops->barrier(half, "half", 0, &e);
     if (rc == CADRE_OK && w->rank != 2)
@@ -177,7 +188,7 @@ cadre_status case_orphaned(void *arg, int rank, struct cadre_local_segment *segm
 }
 
 /* Collectives for ever; the last rank kills itself unless arg says "for ever"; "deaf":
- * the others compute for a minute and look at nothing. */
+ * the others compute for an hour and look at nothing. */
 static cadre_status run_killed(struct world *w, const char *arg)
 {
     float x[64] = {0};
@@ -188,7 +199,7 @@ static cadre_status run_killed(struct world *w, const char *arg)
         if (n == 50 && w->rank == w->size - 1 && strcmp(arg, "for ever") != 0)
             raise(SIGKILL);
         if (n == 50 && strcmp(arg, "deaf") == 0)
-            nanosleep(&(struct timespec){.tv_sec = 60}, NULL);
+            sleep_s(3600);
         rc = w->comm->ops->all_reduce(w->comm, "beat", x, x, 64, CADRE_F32, CADRE_SUM,
                                       0, &done);
         if (rc == CADRE_OK)
@@ -216,10 +227,10 @@ cadre_status case_stopped(void *arg, int rank, struct cadre_local_segment *segme
     signal(SIGTERM, count_signal);
     if (write(STDOUT_FILENO, ".", 1) != 1)
         return CADRE_E_IO;
-    for (int i = 0; i < 1000 && !signals_seen; i++)
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    while (!signals_seen)
+        sleep_s(0.01);
     for (int i = 0; i < 10; i++)
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        sleep_s(0.01);
     return signals_seen == 1 ? CADRE_E_STOPPED : CADRE_E_DIFFERS;
 }
 

@@ -44,7 +44,7 @@ static cadre_status fail_alone(void *arg, int rank, struct cadre_local_segment *
 
 START_TEST(every_rank_runs_once)
 {
-    struct cadre_local_config config = {.size = 4, .timeout_s = 10};
+    struct cadre_local_config config = {.size = 4, .timeout_s = 60};
     struct seen seen = {.fails = CADRE_OK};
     struct cadre_error err;
     ck_assert_int_eq(cadre_launch_threads(&config, NULL, visit, &seen, &err), CADRE_OK);
@@ -77,7 +77,7 @@ static cadre_status compare_cpus(void *arg, int rank,
 
 START_TEST(ranks_start_in_their_places)
 {
-    struct cadre_local_config config = {.size = 2, .timeout_s = 10};
+    struct cadre_local_config config = {.size = 2, .timeout_s = 60};
     struct cadre_launch_place place[2] = {{.pinned = true, .cpus = last_cpu()}};
     struct cadre_error err = {0};
     sched_getaffinity(0, sizeof place[1].cpus, &place[1].cpus); /* not pinned */
@@ -115,7 +115,7 @@ END_TEST
 
 START_TEST(wrong_configuration)
 {
-    struct cadre_local_config config = {.size = 0, .timeout_s = 10};
+    struct cadre_local_config config = {.size = 0, .timeout_s = 60};
     struct seen seen = {.fails = CADRE_OK};
     struct cadre_error err;
     ck_assert_int_eq(cadre_launch_threads(&config, NULL, visit, &seen, &err),

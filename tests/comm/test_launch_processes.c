@@ -14,14 +14,9 @@
 #include "core/comm/launch.h"
 #include "tests/support/check_main.h"
 
-#define HANG_S 5.0 /* detects a hang; the real figure is printed */
-
-static double now_s(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
+/* comm.timeout of cases that must not end by it: who would wait so long is ended by the
+ * limit of the test. */
+#define FOR_EVER "100000"
 
 static void helper(char *path, size_t size)
 {
@@ -80,7 +75,7 @@ static cadre_status run(const char *name, int ranks, const char *timeout,
 START_TEST(collectives_match_references)
 {
     char text[2048];
-    cadre_status rc = run("collectives", _i, "60", "", text, sizeof text);
+    cadre_status rc = run("collectives", _i, FOR_EVER, "", text, sizeof text);
     ck_assert_msg(rc == CADRE_OK, "%s", text);
 }
 END_TEST
@@ -88,7 +83,7 @@ END_TEST
 START_TEST(storm_of_operations)
 {
     char text[2048];
-    cadre_status rc = run("storm", _i, "60", "20250102", text, sizeof text);
+    cadre_status rc = run("storm", _i, FOR_EVER, "20250102", text, sizeof text);
     ck_assert_msg(rc == CADRE_OK, "%s", text);
 }
 END_TEST
@@ -113,7 +108,8 @@ static const struct {
 START_TEST(plain_cases)
 {
     char text[2048];
-    cadre_status rc = run(plain[_i].name, plain[_i].size, "60", "", text, sizeof text);
+    cadre_status rc =
+        run(plain[_i].name, plain[_i].size, FOR_EVER, "", text, sizeof text);
     ck_assert_msg(rc == plain[_i].expected && strstr(text, plain[_i].text), "%s: %s",
                   plain[_i].name, text);
 }
@@ -122,7 +118,7 @@ END_TEST
 START_TEST(mismatch_names_both)
 {
     char text[2048];
-    ck_assert_int_eq(run("mismatch", 3, "60", "", text, sizeof text), CADRE_E_COMM);
+    ck_assert_int_eq(run("mismatch", 3, FOR_EVER, "", text, sizeof text), CADRE_E_COMM);
     ck_assert_msg(strstr(text, "rank 0 posted all_reduce #1 'bucket 3'") &&
                       strstr(text, "rank 2 posted broadcast #1 'params'"),
                   "%s", text);
@@ -131,24 +127,21 @@ END_TEST
 
 START_TEST(timeout_names_the_missing_rank)
 {
-    char text[2048];
-    ck_assert_int_eq(run("hang", 3, "0.5", "", text, sizeof text), CADRE_E_COMM);
-    ck_assert_msg(strstr(text, "rank 2 has not entered all_reduce #1 'bucket 3'"), "%s",
+    char text[2048], timeout[32];
+    snprintf(timeout, sizeof timeout, "%g", test_patience());
+    ck_assert_int_eq(run("hang", 3, timeout, timeout, text, sizeof text), CADRE_E_COMM);
+    ck_assert_msg(strstr(text, "rank 2 has not entered all_reduce #2 'bucket 3'"), "%s",
                   text);
 }
 END_TEST
 
 START_TEST(killed_rank_ends_the_run)
 {
-    char text[2048];
-    double began = now_s();
-    ck_assert_int_eq(run("killed", _i, "60", "self", text, sizeof text), CADRE_E_COMM);
-    double took = now_s() - began;
-    char expected[64];
+    char text[2048], expected[64];
+    ck_assert_int_eq(run("killed", _i, FOR_EVER, "self", text, sizeof text),
+                     CADRE_E_COMM);
     snprintf(expected, sizeof expected, "rank %d was killed by signal 9", _i - 1);
     ck_assert_msg(strstr(text, expected) && strstr(text, "all_reduce"), "%s", text);
-    printf("%d ranks: over %.2f s after the start\n", _i, took);
-    ck_assert_msg(took < HANG_S, "took %.1f s", took);
 }
 END_TEST
 
@@ -156,12 +149,9 @@ END_TEST
 START_TEST(deaf_ranks_are_killed)
 {
     char text[2048];
-    double began = now_s();
-    ck_assert_int_eq(run("killed", 3, "60", "deaf", text, sizeof text), CADRE_E_COMM);
-    double took = now_s() - began;
+    ck_assert_int_eq(run("killed", 3, FOR_EVER, "deaf", text, sizeof text),
+                     CADRE_E_COMM);
     ck_assert_msg(strstr(text, "rank 2 was killed by signal 9"), "%s", text);
-    printf("deaf ranks: over %.2f s after the start\n", took);
-    ck_assert_msg(took < HANG_S, "took %.1f s", took);
 }
 END_TEST
 
@@ -169,13 +159,11 @@ START_TEST(killed_launcher_leaves_no_orphan)
 {
     char text[2048];
     int out, status;
-    pid_t pid = start("killed", 3, "60", "for ever", &out);
-    nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
-    double began = now_s();
+    pid_t pid = start("killed", 3, FOR_EVER, "for ever", &out);
+    nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL); /* likely at work */
     ck_assert_int_eq(kill(pid, SIGKILL), 0);
     ck_assert_int_eq((int)read(out, text, sizeof text),
                      0); /* the last holder is gone */
-    ck_assert(now_s() - began < HANG_S);
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     close(out);
 }
@@ -185,7 +173,7 @@ START_TEST(signals_reach_every_rank_once)
 {
     char text[2048];
     int out;
-    pid_t pid = start("stopped", 3, "60", "", &out);
+    pid_t pid = start("stopped", 3, FOR_EVER, "", &out);
     for (int r = 0; r < 3; r++) /* one byte a rank: handlers are set */
         ck_assert_int_eq((int)read(out, text, 1), 1);
     ck_assert_int_eq(kill(pid, SIGTERM), 0);
@@ -196,11 +184,12 @@ END_TEST
 START_TEST(exit_codes_map_back)
 {
     char text[2048];
-    ck_assert_int_eq(run("exits", 2, "60", "2", text, sizeof text), CADRE_E_INVALID);
+    ck_assert_int_eq(run("exits", 2, FOR_EVER, "2", text, sizeof text),
+                     CADRE_E_INVALID);
     ck_assert_msg(strstr(text, "rank 1 "), "%s", text);
-    ck_assert_int_eq(run("exits", 2, "60", "1", text, sizeof text), CADRE_E_COMM);
+    ck_assert_int_eq(run("exits", 2, FOR_EVER, "1", text, sizeof text), CADRE_E_COMM);
     ck_assert_msg(strstr(text, "rank 1 "), "%s", text);
-    ck_assert_int_eq(run("exits", 2, "60", "0", text, sizeof text), CADRE_E_COMM);
+    ck_assert_int_eq(run("exits", 2, FOR_EVER, "0", text, sizeof text), CADRE_E_COMM);
     ck_assert_msg(strstr(text, "rank 1 has not entered all_reduce") &&
                       strstr(text, "it is gone"),
                   "%s", text);

@@ -52,10 +52,14 @@ END_TEST
 START_TEST(timeout_names_the_missing_rank)
 {
     struct cadre_error err;
-    ck_assert_int_eq(launch("hang", 3, 0.5, "", &err), CADRE_E_COMM);
-    ck_assert_msg(strstr(err.text, "rank 2 has not entered all_reduce #1 'bucket 3'") &&
+    double timeout_s = test_patience();
+    char text[32], waited[48];
+    snprintf(text, sizeof text, "%g", timeout_s);
+    snprintf(waited, sizeof waited, "for %g s", timeout_s);
+    ck_assert_int_eq(launch("hang", 3, timeout_s, text, &err), CADRE_E_COMM);
+    ck_assert_msg(strstr(err.text, "rank 2 has not entered all_reduce #2 'bucket 3'") &&
                       strstr(err.text, "last seen in recv from rank 0 #1 'act'") &&
-                      strstr(err.text, "for 0.5 s"),
+                      strstr(err.text, waited),
                   "%s", err.text);
 }
 END_TEST
@@ -100,7 +104,8 @@ END_TEST
 START_TEST(timeout_names_the_group)
 {
     struct cadre_error err;
-    ck_assert_int_eq(launch("absent", 4, 0.3, "", &err), CADRE_E_COMM);
+    ck_assert_int_eq(launch("absent", 4, 0.5 * test_patience(), "", &err),
+                     CADRE_E_COMM);
     ck_assert_msg(
         strstr(err.text, "rank 2 has not entered barrier #1 'half' of ranks 0,2 "),
         "%s", err.text);

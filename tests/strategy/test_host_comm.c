@@ -102,7 +102,7 @@ static cadre_status two_ranks(void *arg, int rank, struct cadre_local_segment *s
 
 START_TEST(two_ranks_exchange)
 {
-    const struct cadre_local_config config = {.size = 2, .timeout_s = 20};
+    const struct cadre_local_config config = {.size = 2, .timeout_s = 60};
     struct cadre_error err = {0};
     cadre_status rc = cadre_launch_threads(&config, NULL, two_ranks, NULL, &err);
     ck_assert_msg(rc == CADRE_OK, "%s", err.text);

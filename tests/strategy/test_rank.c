@@ -221,7 +221,7 @@ static cadre_status run_two(cadre_status (*plan)(struct cadre_self *,
                                                  const struct cadre_plan *),
                             struct cadre_error *err)
 {
-    const struct cadre_local_config config = {.size = 2, .timeout_s = 20};
+    const struct cadre_local_config config = {.size = 2, .timeout_s = 60};
     const struct cadre_strategy_ops ops = {.plan = plan};
     rank_fixture_plug(&f, "data", CADRE_ROLE_DATA, 2, &ops);
     specs[0] = f.spec;

@@ -38,6 +38,28 @@ void test_tmpdir_remove(const char *path)
     ck_assert_int_eq(system(command), 0);
 }
 
+bool test_lean(void)
+{
+    const char *lean = getenv("CADRE_TEST_LEAN");
+    return lean && strcmp(lean, "1") == 0;
+}
+
+double test_patience(void)
+{
+    const char *text = getenv("CADRE_TEST_PATIENCE");
+    double patience = text ? atof(text) : 1;
+    return patience > 1 ? patience : 1;
+}
+
+/* Check's own limit is 4 s a test, too little for a machine that is not ours alone. */
+static void set_limits(void)
+{
+    char factor[32];
+    snprintf(factor, sizeof factor, "%g", test_patience());
+    setenv("CK_DEFAULT_TIMEOUT", "60", 0);
+    setenv("CK_TIMEOUT_MULTIPLIER", factor, 0);
+}
+
 void test_note_skip(const char *why)
 {
     printf("SKIP: %s\n", why);
@@ -53,6 +75,7 @@ int main(void)
 {
     snprintf(skip_file, sizeof skip_file, "/tmp/cadre-skip-XXXXXX");
     int fd = mkstemp(skip_file);
+    set_limits();
     SRunner *runner = srunner_create(test_suite());
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);

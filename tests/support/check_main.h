@@ -4,6 +4,7 @@
 #define CADRE_TESTS_CHECK_MAIN_H
 
 #include <check.h>
+#include <stdbool.h>
 
 /* Defined by each test file. */
 Suite *test_suite(void);
@@ -16,6 +17,15 @@ const char *test_data(const char *name);
 /* A fresh empty folder for this test, removed by test_tmpdir_remove. Caller frees. */
 char *test_tmpdir(void);
 void test_tmpdir_remove(const char *path);
+
+/* CADRE_TEST_LEAN=1, of a build that is instrumented: a sample of the cases is enough,
+ * as all of them run in the optimised build. */
+bool test_lean(void);
+
+/* CADRE_TEST_PATIENCE, 1 or more: what a time must be multiplied by where a machine is
+ * slow or busy. It multiplies the limits of Check too, which are guards against hangs.
+ */
+double test_patience(void);
 
 /* Say why on stdout and end the running test as skipped. */
 #define test_skip(why)                                                                 \

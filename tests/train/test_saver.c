@@ -125,12 +125,11 @@ START_TEST(turns_lead_to_a_checkpoint)
     for (int64_t k = 1; k <= 3; k++)
         step(k);
     save(3, false);
-    for (; !published(3) && i < 2000; i++) {
+    for (; !published(3); i++) {
         struct cadre_step_report report = step(i);
         ck_assert_int_eq(cadre_saver_turn(saver, &report, &f.err), CADRE_OK);
         nanosleep(&pause, NULL);
     }
-    ck_assert(published(3));
     ck_assert_int_ge(i, 6); /* three phases, a boundary each */
     end();
 }

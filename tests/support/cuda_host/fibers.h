@@ -44,19 +44,24 @@ struct dim3 {
 };
 
 /* Vectors of 8 and 16 bytes, with their alignment on the GPU. */
-struct __align__(8) uint2 {
+struct __align__(8) uint2
+{
     unsigned x, y;
 };
-struct __align__(16) uint4 {
+struct __align__(16) uint4
+{
     unsigned x, y, z, w;
 };
-struct __align__(8) float2 {
+struct __align__(8) float2
+{
     float x, y;
 };
-struct __align__(16) float4 {
+struct __align__(16) float4
+{
     float x, y, z, w;
 };
-struct __align__(16) double2 {
+struct __align__(16) double2
+{
     double x, y;
 };
 
@@ -97,8 +102,7 @@ uint64_t exchange(uint64_t mine, unsigned from);
 /* Bit l is set where lane l's value is not 0. */
 unsigned ballot(int mine);
 
-template <class T>
-T shuffle(unsigned mask, T value, unsigned from)
+template <class T> T shuffle(unsigned mask, T value, unsigned from)
 {
     static_assert(sizeof(T) <= 8 && std::is_trivially_copyable<T>::value, "a register");
     uint64_t bits = 0;
@@ -123,8 +127,7 @@ void ldmatrix_x4_trans(uint32_t r[4], const void *row);
 void copy_async16(void *shared, const void *global, bool valid);
 void copy_commit();
 void copy_finish(unsigned left);
-template <int left>
-void copy_wait()
+template <int left> void copy_wait()
 {
     copy_finish((unsigned)left);
 }
@@ -147,15 +150,13 @@ inline void __syncwarp(unsigned mask = 0xffffffffu)
     cadre_host::warp_barrier();
 }
 
-template <class T>
-T __shfl_sync(unsigned mask, T value, int from, int width = 32)
+template <class T> T __shfl_sync(unsigned mask, T value, int from, int width = 32)
 {
     const int first = (int)cadre_host::lane() / width * width;
     return cadre_host::shuffle(mask, value, (unsigned)(first + (from & (width - 1))));
 }
 
-template <class T>
-T __shfl_xor_sync(unsigned mask, T value, int with, int width = 32)
+template <class T> T __shfl_xor_sync(unsigned mask, T value, int with, int width = 32)
 {
     const int from = (int)cadre_host::lane() ^ with;
     return cadre_host::shuffle(mask, value, cadre_host::in_segment(from, width));
@@ -168,8 +169,7 @@ T __shfl_down_sync(unsigned mask, T value, unsigned by, int width = 32)
     return cadre_host::shuffle(mask, value, cadre_host::in_segment(from, width));
 }
 
-template <class T>
-T __shfl_up_sync(unsigned mask, T value, unsigned by, int width = 32)
+template <class T> T __shfl_up_sync(unsigned mask, T value, unsigned by, int width = 32)
 {
     const int from = (int)cadre_host::lane() - (int)by;
     return cadre_host::shuffle(mask, value, cadre_host::in_segment(from, width));
@@ -192,16 +192,14 @@ inline int __popc(unsigned bits)
 }
 
 /* On the GPU other blocks may run between; here a block is alone. */
-template <class T>
-T atomicAdd(T *at, T value)
+template <class T> T atomicAdd(T *at, T value)
 {
     const T old = *at;
     *at = old + value;
     return old;
 }
 
-template <class T>
-T __ldg(const T *at)
+template <class T> T __ldg(const T *at)
 {
     return *at;
 }
