@@ -30,6 +30,12 @@ struct tensor tensor_make(struct cadre_device *device, uint32_t dtype, int64_t c
     size_t bytes = (size_t)count * cadre_dtype_bytes(dtype);
     t.data = device->ops->alloc(device, bytes ? bytes : 1);
     ck_assert_ptr_nonnull(t.data);
+    if (cadre_dtype_bytes(dtype) == 2) {
+        struct tensor wide = tensor_make(device, CADRE_F32, count, seed);
+        device->ops->cast(device, dtype, t.data, CADRE_F32, wide.data, count);
+        tensor_free(&wide);
+        return t;
+    }
     uint64_t state = seed * 7919;
     for (int64_t i = 0; i < count; i++)
         tensor_set(&t, i, seed ? random_real(&state) : (double)NAN);
@@ -46,15 +52,34 @@ double tensor_get(const struct tensor *tensor, int64_t i)
 {
     if (tensor->dtype == CADRE_F64)
         return ((const double *)tensor->data)[i];
-    return ((const float *)tensor->data)[i];
+    if (tensor->dtype == CADRE_F32)
+        return ((const float *)tensor->data)[i];
+    double value = NAN;
+    const uint16_t *at = (const uint16_t *)tensor->data + i;
+    tensor->device->ops->cast(tensor->device, CADRE_F64, &value, tensor->dtype, at, 1);
+    return value;
 }
 
 void tensor_set(struct tensor *tensor, int64_t i, double value)
 {
     if (tensor->dtype == CADRE_F64)
         ((double *)tensor->data)[i] = value;
-    else
+    else if (tensor->dtype == CADRE_F32)
         ((float *)tensor->data)[i] = (float)value;
+    else
+        tensor->device->ops->cast(tensor->device, tensor->dtype,
+                                  (uint16_t *)tensor->data + i, CADRE_F64, &value, 1);
+}
+
+void tensor_round(struct tensor *tensor, uint32_t dtype)
+{
+    struct cadre_device *device = tensor->device;
+    struct tensor rounded = tensor_make(device, dtype, tensor->count, 0);
+    device->ops->cast(device, dtype, rounded.data, tensor->dtype, tensor->data,
+                      tensor->count);
+    device->ops->cast(device, tensor->dtype, tensor->data, dtype, rounded.data,
+                      tensor->count);
+    tensor_free(&rounded);
 }
 
 void check_close(double a, double b, double limit, const char *what, int64_t i)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of ops share: tensors of either real type on a CPU device, filled with
- * numbers that both types hold exactly, and comparisons. */
+/* What the tests of ops share: tensors on a CPU device, filled with numbers that f32 and
+ * f64 hold exactly (bf16 and f16 rounded), and comparisons. */
 #ifndef CADRE_TESTS_DEVICE_OP_TESTING_H
 #define CADRE_TESTS_DEVICE_OP_TESTING_H
 
@@ -23,6 +23,9 @@ void tensor_free(struct tensor *tensor);
 
 double tensor_get(const struct tensor *tensor, int64_t i);
 void tensor_set(struct tensor *tensor, int64_t i, double value);
+
+/* Every element becomes what bf16 or f16 holds of it. */
+void tensor_round(struct tensor *tensor, uint32_t dtype);
 
 /* The next number in [-1, 1). */
 double random_real(uint64_t *state);

@@ -124,7 +124,7 @@ START_TEST(empty_products)
         ck_assert(tensor_get(&c, i) == 0);
     g.m = 0;
     ck_assert_int_eq(device->ops->gemm(device, &g), CADRE_OK);
-    g.dtype = CADRE_BF16;
+    g.dtype = CADRE_I32;
     ck_assert_int_eq(device->ops->gemm(device, &g), CADRE_E_DEVICE);
     tensor_free(&c);
     cadre_device_close(device);

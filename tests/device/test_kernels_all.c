@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Properties of every op at once. A case runs an op on given inputs and collects what
  * it wrote; the bits must not depend on the number of threads nor on which copy of the
- * kernels ran, and fp32 must stay within a stated distance of fp64. */
+ * kernels ran, fp32 must stay within a stated distance of fp64, and bf16 and f16 must be
+ * fp32 rounded. */
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
@@ -10,14 +11,15 @@
 #include "tests/device/op_testing.h"
 #include "tests/support/check_main.h"
 
-enum { MAX_OUTPUTS = 6 };
+enum { MAX_OUTPUTS = 8 };
 
 struct run {
     struct cadre_device *device;
     const struct cadre_device_ops *ops;
-    uint32_t dtype;
+    uint32_t dtype, wide;
+    uint32_t rounds; /* not 0: values that would have this dtype are rounded to it */
     int64_t n; /* a size, ragged on purpose */
-    struct tensor kept[16];
+    struct tensor kept[20];
     int kept_count;
     struct tensor *out[MAX_OUTPUTS];
     int out_count;
@@ -27,13 +29,31 @@ static struct tensor *keep(struct run *run, int64_t count, uint64_t seed)
 {
     struct tensor *t = &run->kept[run->kept_count++];
     *t = tensor_make(run->device, run->dtype, count, seed);
+    if (run->rounds && seed)
+        tensor_round(t, run->rounds);
     return t;
+}
+
+/* An output of an op that later ones read. */
+static void settle(const struct run *run, struct tensor *t)
+{
+    if (run->rounds)
+        tensor_round(t, run->rounds);
 }
 
 /* An output, or an input that is changed. */
 static struct tensor *out(struct run *run, int64_t count, uint64_t seed)
 {
     struct tensor *t = keep(run, count, seed);
+    run->out[run->out_count++] = t;
+    return t;
+}
+
+/* The same of the wide dtype: statistics, gradients of parameters. */
+static struct tensor *wide(struct run *run, int64_t count, uint64_t seed)
+{
+    struct tensor *t = &run->kept[run->kept_count++];
+    *t = tensor_make(run->device, run->wide, count, seed);
     run->out[run->out_count++] = t;
     return t;
 }
@@ -67,12 +87,30 @@ static void gemm_weight_case(struct run *r)
 {
     const int64_t m = r->n * 2, n = r->n * 3, k = r->n + 5;
     struct cadre_gemm g = {.dtype = r->dtype,
+                           .wide = true,
                            .m = m,
                            .n = n,
                            .k = k,
                            .lda = m,
                            .ldb = n,
                            .ta = true,
+                           .ldc = n,
+                           .beta = 1};
+    g.a = keep(r, m * k, 1)->data;
+    g.b = keep(r, n * k, 2)->data;
+    g.c = wide(r, m * n, 3)->data;
+    ok(r->ops->gemm(r->device, &g));
+}
+
+static void gemm_add_case(struct run *r)
+{
+    const int64_t m = r->n, n = r->n + 2, k = 2 * r->n;
+    struct cadre_gemm g = {.dtype = r->dtype,
+                           .m = m,
+                           .n = n,
+                           .k = k,
+                           .lda = k,
+                           .ldb = n,
                            .ldc = n,
                            .beta = 1};
     g.a = keep(r, m * k, 1)->data;
@@ -98,12 +136,14 @@ static void attention_case(struct run *r)
     a.k = keep(r, N * G * D, 2)->data;
     a.v = keep(r, N * G * D, 3)->data;
     a.dout = keep(r, N * H * D, 4)->data;
-    a.out = out(r, N * H * D, 0)->data;
-    a.lse = out(r, N * H, 0)->data;
+    struct tensor *forward = out(r, N * H * D, 0);
+    a.out = forward->data;
+    a.lse = wide(r, N * H, 0)->data;
     a.dq = out(r, N * H * D, 0)->data;
     a.dk = out(r, N * G * D, 0)->data;
     a.dv = out(r, N * G * D, 0)->data;
     ok(r->ops->attention_fwd(r->device, &a));
+    settle(r, forward);
     ok(r->ops->attention_bwd(r->device, &a));
 }
 
@@ -122,10 +162,22 @@ static void norm_case(struct run *r, bool layer)
     a.dy = keep(r, N * C, 4)->data;
     a.residual = keep(r, N * C, 5)->data;
     a.y = out(r, N * C, 0)->data;
-    a.stats = out(r, N * 2, 0)->data;
+    a.stats = wide(r, N * 2, 0)->data;
     a.dx = out(r, N * C, 0)->data;
-    a.dw = out(r, C, 6)->data;
-    a.db = layer ? out(r, C, 7)->data : NULL;
+    a.dw = wide(r, C, 6)->data;
+    a.db = layer ? wide(r, C, 7)->data : NULL;
+    struct tensor *sum = NULL;
+    if (layer) {
+        a.a = a.x;
+        a.bias = a.w;
+        a.b_sum = a.dy;
+        sum = out(r, N * C, 0);
+        a.sum = sum->data;
+        ok(r->ops->add(r->device, r->dtype, a.a, a.bias, a.b_sum, a.sum, N, C));
+        settle(r, sum);
+        a.x = a.sum;
+        a.sum = r->rounds ? NULL : a.sum;
+    }
     ok(r->ops->norm_fwd(r->device, &a));
     ok(r->ops->norm_bwd(r->device, &a));
 }
@@ -153,9 +205,13 @@ static void pointwise_case(struct run *r)
     struct tensor *sum = out(r, n, 0);
     ok(r->ops->add(r->device, r->dtype, x->data, keep(r, r->n, 4)->data, up->data,
                    sum->data, n / r->n, r->n));
+    settle(r, sum);
     ok(r->ops->scale(r->device, r->dtype, sum->data, n, 1.0 / 3));
+    settle(r, sum);
     ok(r->ops->tree_add(r->device, r->dtype, out(r, n, 0)->data, sum->data, dy->data,
                         n));
+    ok(r->ops->maximum(r->device, r->dtype, out(r, n, 0)->data, sum->data, dy->data,
+                       n));
 }
 
 static void columns_case(struct run *r)
@@ -164,7 +220,8 @@ static void columns_case(struct run *r)
     struct tensor *x = out(r, N * H * D, 2);
     ok(r->ops->rope(r->device, r->dtype, x->data, H * D, 2, r->n, H, D, 10000, 3,
                     false));
-    ok(r->ops->bias_bwd(r->device, r->dtype, x->data, N, H * D, out(r, H * D, 3)->data,
+    settle(r, x);
+    ok(r->ops->bias_bwd(r->device, r->dtype, x->data, N, H * D, wide(r, H * D, 3)->data,
                         1));
 }
 
@@ -185,8 +242,8 @@ static void embedding_case(struct run *r)
     a.wpe = keep(r, (T + 1) * C, 2)->data;
     a.dout = keep(r, 2 * T * C, 3)->data;
     a.out = out(r, 2 * T * C, 0)->data;
-    a.dwte = out(r, 6 * C, 0)->data;
-    a.dwpe = out(r, (T + 1) * C, 0)->data;
+    a.dwte = wide(r, 6 * C, 0)->data;
+    a.dwpe = wide(r, (T + 1) * C, 0)->data;
     ok(r->ops->embed_fwd(r->device, &a));
     ok(r->ops->embed_bwd_tokens(r->device, &a));
     ok(r->ops->embed_bwd_positions(r->device, &a));
@@ -206,13 +263,13 @@ static void loss_case(struct run *r)
                            .loss_rows = rows,
                            .seed = 1.0 / 64};
     a.logits = out(r, N * V, 1)->data;
-    a.max = out(r, N, 0)->data;
-    a.sum = out(r, N, 0)->data;
-    a.picked = out(r, N, 0)->data;
+    a.max = wide(r, N, 0)->data;
+    a.sum = wide(r, N, 0)->data;
+    a.picked = wide(r, N, 0)->data;
     ok(r->ops->xent_fwd(r->device, &a));
     ok(r->ops->xent_loss(r->device, &a));
     ok(r->ops->xent_bwd(r->device, &a));
-    struct tensor *loss = out(r, N, 0);
+    struct tensor *loss = wide(r, N, 0);
     for (int64_t i = 0; i < N; i++)
         tensor_set(loss, i, rows[i]);
 }
@@ -220,18 +277,21 @@ static void loss_case(struct run *r)
 static void optimizer_case(struct run *r)
 {
     const int64_t n = r->n * r->n * 5;
-    struct tensor *param = out(r, n, 1), *first = out(r, n, 3), *second = out(r, n, 4);
-    const struct tensor *grad = keep(r, n, 2);
+    struct tensor *param = wide(r, n, 1), *first = wide(r, n, 3),
+                  *second = wide(r, n, 4), *rounded = out(r, n, 1);
+    const struct tensor *grad = wide(r, n, 2);
     for (int64_t i = 0; i < n; i++)
         tensor_set(second, i, fabs(tensor_get(second, i)) + 0.01);
     const double half = 0.5;
     struct cadre_slice slice = {.count = n,
                                 .param = param->data,
+                                .rounded = r->dtype != r->wide ? rounded->data : NULL,
                                 .grad = grad->data,
                                 .exp_avg = first->data,
                                 .exp_avg_sq = second->data,
                                 .weight_decay = 0.1};
-    const struct cadre_adamw a = {.dtype = r->dtype,
+    const struct cadre_adamw a = {.dtype = r->wide,
+                                  .rounded_dtype = r->dtype,
                                   .lr = 1e-3,
                                   .beta1 = 0.9,
                                   .beta2 = 0.95,
@@ -241,8 +301,9 @@ static void optimizer_case(struct run *r)
                                   .slices = &slice,
                                   .n = 1};
     ok(r->ops->adamw(r->device, &a));
-    slice.exp_avg = out(r, n, 5)->data;
-    const struct cadre_sgd s = {.dtype = r->dtype,
+    slice.exp_avg = wide(r, n, 5)->data;
+    const struct cadre_sgd s = {.dtype = r->wide,
+                                .rounded_dtype = r->dtype,
                                 .lr = 0.1,
                                 .momentum = 0.9,
                                 .step = 2,
@@ -250,12 +311,15 @@ static void optimizer_case(struct run *r)
                                 .slices = &slice,
                                 .n = 1};
     ok(r->ops->sgd(r->device, &s));
+    if (r->dtype == r->wide)
+        ok(r->ops->cast(r->device, r->wide, rounded->data, r->wide, param->data, n));
+    settle(r, rounded);
     double sums[64];
     const int64_t chunks = (n + CADRE_NORM_CHUNK - 1) / CADRE_NORM_CHUNK;
     ck_assert_int_le(chunks, 64);
-    const struct cadre_squares squares = {grad->data, n, sums};
+    const struct cadre_squares squares = {rounded->data, n, sums};
     ok(r->ops->sum_squares(r->device, r->dtype, &squares, 1));
-    struct tensor *norms = out(r, chunks, 0);
+    struct tensor *norms = wide(r, chunks, 0);
     for (int64_t i = 0; i < chunks; i++)
         tensor_set(norms, i, sums[i]);
 }
@@ -266,11 +330,17 @@ static const struct {
     void (*run)(struct run *run);
     double limit;
 } cases[] = {
-    {"gemm", gemm_case, 1e-6},           {"gemm_weight", gemm_weight_case, 1e-6},
-    {"attention", attention_case, 2e-6}, {"layer_norm", layer_norm_case, 1e-6},
-    {"rms_norm", rms_norm_case, 1e-6},   {"pointwise", pointwise_case, 1e-6},
-    {"columns", columns_case, 1e-6},     {"embedding", embedding_case, 1e-6},
-    {"loss", loss_case, 1e-6},           {"optimizer", optimizer_case, 1e-6},
+    {"gemm", gemm_case, 1e-6},
+    {"gemm_weight", gemm_weight_case, 1e-6},
+    {"gemm_add", gemm_add_case, 1e-6},
+    {"attention", attention_case, 2e-6},
+    {"layer_norm", layer_norm_case, 1e-6},
+    {"rms_norm", rms_norm_case, 1e-6},
+    {"pointwise", pointwise_case, 1e-6},
+    {"columns", columns_case, 1e-6},
+    {"embedding", embedding_case, 1e-6},
+    {"loss", loss_case, 1e-6},
+    {"optimizer", optimizer_case, 1e-6},
 };
 #define CASES ((int)(sizeof cases / sizeof *cases))
 
@@ -278,12 +348,14 @@ static const int64_t sizes[] = {1, 7, 33, 150};
 #define SIZES ((int)(sizeof sizes / sizeof *sizes))
 
 static void run_case(struct run *run, int index, struct cadre_device *device,
-                     uint32_t dtype, int64_t n)
+                     uint32_t dtype, uint32_t rounds, int64_t n)
 {
     memset(run, 0, sizeof *run);
     run->device = device;
     run->ops = device->ops;
     run->dtype = dtype;
+    run->wide = cadre_dtype_wide(dtype);
+    run->rounds = rounds;
     run->n = n;
     cases[index].run(run);
 }
@@ -299,7 +371,7 @@ static void check_same_bits(const struct run *a, const struct run *b, const char
 {
     ck_assert_int_eq(a->out_count, b->out_count);
     for (int i = 0; i < a->out_count; i++) {
-        const size_t width = cadre_dtype_bytes(a->dtype);
+        const size_t width = cadre_dtype_bytes(a->out[i]->dtype);
         for (int64_t j = 0; j < a->out[i]->count; j++) {
             const char *x = (const char *)a->out[i]->data + (size_t)j * width;
             const char *y = (const char *)b->out[i]->data + (size_t)j * width;
@@ -312,18 +384,20 @@ static void check_same_bits(const struct run *a, const struct run *b, const char
     }
 }
 
-/* _i: case * 2 + dtype */
+static const uint32_t dtypes[] = {CADRE_F32, CADRE_F64, CADRE_BF16, CADRE_F16};
+
+/* _i: case * 4 + dtype */
 START_TEST(any_number_of_threads)
 {
-    const uint32_t dtype = _i % 2 ? CADRE_F64 : CADRE_F32;
+    const uint32_t dtype = dtypes[_i % 4];
     struct cadre_device *one = open_cpu(1);
     for (int threads = 2; threads <= 3; threads++) {
         struct cadre_device *several = open_cpu(threads);
         for (int s = 0; s < SIZES; s++) {
             struct run a, b;
-            run_case(&a, _i / 2, one, dtype, sizes[s]);
-            run_case(&b, _i / 2, several, dtype, sizes[s]);
-            check_same_bits(&a, &b, cases[_i / 2].name, "the number of threads");
+            run_case(&a, _i / 4, one, dtype, 0, sizes[s]);
+            run_case(&b, _i / 4, several, dtype, 0, sizes[s]);
+            check_same_bits(&a, &b, cases[_i / 4].name, "the number of threads");
             run_free(&a);
             run_free(&b);
         }
@@ -335,24 +409,26 @@ END_TEST
 
 START_TEST(any_instruction_set)
 {
-    const uint32_t dtype = _i % 2 ? CADRE_F64 : CADRE_F32;
+    const uint32_t dtype = dtypes[_i % 4];
     struct cadre_device *base = open_cpu(1);
     struct cadre_cpu *cpu = (struct cadre_cpu *)base;
     cpu->f32 = &cadre_kernels_f32_base;
     cpu->f64 = &cadre_kernels_f64_base;
+    cpu->casts = &cadre_casts_base;
     for (int s = 0; s < SIZES; s++) {
         struct run a, b;
         struct cadre_device *best = open_cpu(1);
-        run_case(&a, _i / 2, base, dtype, sizes[s]);
-        run_case(&b, _i / 2, best, dtype, sizes[s]);
-        check_same_bits(&a, &b, cases[_i / 2].name, "the best kernels");
+        run_case(&a, _i / 4, base, dtype, 0, sizes[s]);
+        run_case(&b, _i / 4, best, dtype, 0, sizes[s]);
+        check_same_bits(&a, &b, cases[_i / 4].name, "the best kernels");
         run_free(&b);
 #if defined(__x86_64__)
         if (__builtin_cpu_supports("avx2")) {
             ((struct cadre_cpu *)best)->f32 = &cadre_kernels_f32_avx2;
             ((struct cadre_cpu *)best)->f64 = &cadre_kernels_f64_avx2;
-            run_case(&b, _i / 2, best, dtype, sizes[s]);
-            check_same_bits(&a, &b, cases[_i / 2].name, "AVX2");
+            ((struct cadre_cpu *)best)->casts = &cadre_casts_avx2;
+            run_case(&b, _i / 4, best, dtype, 0, sizes[s]);
+            check_same_bits(&a, &b, cases[_i / 4].name, "AVX2");
             run_free(&b);
         }
 #endif
@@ -368,7 +444,7 @@ static void *rank_main(void *arg)
     struct cadre_device *device = open_cpu(2);
     struct run *runs = arg;
     for (int i = 0; i < CASES; i++)
-        run_case(&runs[i], i, device, CADRE_F32, 33);
+        run_case(&runs[i], i, device, i % 2 ? CADRE_F32 : CADRE_BF16, 0, 33);
     return device;
 }
 
@@ -399,10 +475,48 @@ START_TEST(fp32_follows_fp64)
     struct cadre_device *device = open_cpu(2);
     for (int s = 1; s < SIZES; s++) {
         struct run a, b;
-        run_case(&a, _i, device, CADRE_F32, sizes[s]);
-        run_case(&b, _i, device, CADRE_F64, sizes[s]);
+        run_case(&a, _i, device, CADRE_F32, 0, sizes[s]);
+        run_case(&b, _i, device, CADRE_F64, 0, sizes[s]);
         for (int i = 0; i < a.out_count; i++)
             check_norm_close(a.out[i], b.out[i], cases[_i].limit, cases[_i].name);
+        run_free(&a);
+        run_free(&b);
+    }
+    cadre_device_close(device);
+}
+END_TEST
+
+/* An output of the dtype is a unit in the last place away from the rounded one at most:
+ * the sums of a product may be in another order. A wide one has fp32's slack. */
+static void check_rounded(const struct run *half, const struct run *full,
+                          const char *name)
+{
+    const double unit = half->dtype == CADRE_BF16 ? 0x1p-8 : 0x1p-11;
+    for (int i = 0; i < half->out_count; i++) {
+        const struct tensor *a = half->out[i];
+        struct tensor *b = full->out[i];
+        if (a->dtype == half->dtype)
+            tensor_round(b, a->dtype);
+        const double limit = a->dtype == half->dtype ? 2 * unit : 0;
+        for (int64_t j = 0; j < a->count; j++) {
+            const double x = tensor_get(a, j), y = tensor_get(b, j);
+            if (fabs(x - y) > limit * fabs(y) + 1e-5 * (1 + fabs(y)) || isnan(x))
+                ck_abort_msg("%s of size %ld, output %d[%ld]: %.9g, fp32 has %.9g",
+                             name, (long)half->n, i, (long)j, x, y);
+        }
+    }
+}
+
+/* _i: case * 2 + dtype */
+START_TEST(half_is_fp32_rounded)
+{
+    const uint32_t dtype = _i % 2 ? CADRE_F16 : CADRE_BF16;
+    struct cadre_device *device = open_cpu(2);
+    for (int s = 0; s < SIZES; s++) {
+        struct run a, b;
+        run_case(&a, _i / 2, device, dtype, 0, sizes[s]);
+        run_case(&b, _i / 2, device, CADRE_F32, dtype, sizes[s]);
+        check_rounded(&a, &b, cases[_i / 2].name);
         run_free(&a);
         run_free(&b);
     }
@@ -415,10 +529,11 @@ Suite *test_suite(void)
     Suite *suite = suite_create("kernels_all");
     TCase *tc = tcase_create("every op");
     tcase_set_timeout(tc, 120);
-    tcase_add_loop_test(tc, any_number_of_threads, 0, CASES * 2);
-    tcase_add_loop_test(tc, any_instruction_set, 0, CASES * 2);
+    tcase_add_loop_test(tc, any_number_of_threads, 0, CASES * 4);
+    tcase_add_loop_test(tc, any_instruction_set, 0, CASES * 4);
     tcase_add_test(tc, several_devices);
     tcase_add_loop_test(tc, fp32_follows_fp64, 0, CASES);
+    tcase_add_loop_test(tc, half_is_fp32_rounded, 0, CASES * 2);
     suite_add_tcase(suite, tc);
     return suite;
 }

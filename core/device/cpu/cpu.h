@@ -12,14 +12,15 @@
 #include "core/device/device.h"
 
 /* Scratch buffers of a worker: for the GEMM library, three for attention (top-k counts
- * in the last), and sums by column or tile (the first worker's, shared by all while
- * such an op runs). */
+ * in the last), sums by column or tile (the first worker's, shared by all while such an
+ * op runs), and what half.h widens. */
 enum cadre_cpu_scratch {
     CADRE_SCRATCH_GEMM,
     CADRE_SCRATCH_SCORES,
     CADRE_SCRATCH_DSCORES,
     CADRE_SCRATCH_ROWS,
     CADRE_SCRATCH_COLUMNS,
+    CADRE_SCRATCH_HALF,
     CADRE_SCRATCH_COUNT,
 };
 
@@ -36,6 +37,7 @@ struct cadre_cpu {
     struct cadre_cpu_worker *workers;
     const struct cadre_cpu_kernels *f32, *f64;
     const struct cadre_cpu_casts *casts;
+    bool multiplies_bf16; /* bf16 products go to the library as they are */
     cadre_stream_id next_stream;
 
     /* cos and sin of every (position, pair), kept for the next call */

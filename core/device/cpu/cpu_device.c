@@ -214,7 +214,7 @@ const struct cadre_cpu_kernels *cadre_cpu_kernels(const struct cadre_cpu *cpu,
         return cpu->f32;
     if (dtype == CADRE_F64)
         return cpu->f64;
-    cadre_log(CADRE_LOG_ERROR, "device", "ops on the CPU take f32 or f64, not %s",
+    cadre_log(CADRE_LOG_ERROR, "device", "there is no such op on the CPU for %s",
               cadre_dtype_name(dtype));
     return NULL;
 }
@@ -312,6 +312,7 @@ cadre_status cadre_cpu_open(int threads, struct cadre_device **out,
     fill_ops(&cpu->table);
     cpu->device.ops = &cpu->table;
     choose_kernels(cpu);
+    cpu->multiplies_bf16 = cadre_gemm_takes_bf16();
     openblas_set_num_threads(1);
     const size_t bytes = (size_t)threads * sizeof *cpu->workers;
     CADRE_TRY(cadre_pool_create(threads, cadre_gemm_thread_init, &cpu->pool, err));

@@ -11,7 +11,7 @@
 
 #include "core/base/log.h"
 #include "core/base/memory.h"
-#include "core/device/cpu/cpu.h"
+#include "core/device/cpu/half.h"
 
 /* libgomp's, which oneDNN runs on; <omp.h> is not there for every compiler. */
 void omp_set_num_threads(int threads);
@@ -27,7 +27,7 @@ enum { TABLE_SIZE = 1024, TABLE_LIMIT = 768 };
 
 struct key {
     int64_t m, n, k, lda, ldb, ldc;
-    int64_t flags; /* ta, tb, beta */
+    int64_t flags; /* ta, tb, beta, bf16 */
 };
 
 struct entry {
@@ -124,11 +124,12 @@ static uint64_t hash_key(const struct key *key)
 
 /* A matrix of (rows, columns), stored transposed where `t` is set. */
 static dnnl_status_t describe(dnnl_memory_desc_t *desc, int64_t rows, int64_t columns,
-                              int64_t ld, bool t)
+                              int64_t ld, bool t, uint32_t dtype)
 {
     const dnnl_dims_t dims = {rows, columns};
     const dnnl_dims_t strides = {t ? 1 : ld, t ? ld : 1};
-    return dnnl_memory_desc_init_by_strides(desc, 2, dims, dnnl_f32, strides);
+    return dnnl_memory_desc_init_by_strides(
+        desc, 2, dims, dtype == CADRE_BF16 ? dnnl_bf16 : dnnl_f32, strides);
 }
 
 static dnnl_status_t make_attributes(const struct cadre_gemm *g,
@@ -179,11 +180,11 @@ static dnnl_status_t entry_init(struct cadre_gemm_cache *cache, struct entry *en
     dnnl_matmul_desc_t matmul;
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t primitive = NULL;
-    dnnl_status_t status = describe(&desc[0], g->m, g->k, g->lda, g->ta);
+    dnnl_status_t status = describe(&desc[0], g->m, g->k, g->lda, g->ta, g->dtype);
     if (status == dnnl_success)
-        status = describe(&desc[1], g->k, g->n, g->ldb, g->tb);
+        status = describe(&desc[1], g->k, g->n, g->ldb, g->tb, g->dtype);
     if (status == dnnl_success)
-        status = describe(&desc[2], g->m, g->n, g->ldc, false);
+        status = describe(&desc[2], g->m, g->n, g->ldc, false, CADRE_F32);
     if (status == dnnl_success)
         status = dnnl_matmul_desc_init(&matmul, &desc[0], &desc[1], NULL, &desc[2]);
     if (status == dnnl_success)
@@ -213,7 +214,8 @@ static cadre_status find_entry(struct cadre_gemm_cache *cache,
                             .lda = g->lda,
                             .ldb = g->ldb,
                             .ldc = g->ldc,
-                            .flags = g->ta | g->tb << 1 | (g->beta ? 4 : 0)};
+                            .flags = g->ta | g->tb << 1 | (g->beta ? 4 : 0) |
+                                     (g->dtype == CADRE_BF16 ? 8 : 0)};
     const uint64_t hash = hash_key(&key);
     size_t slot = hash % TABLE_SIZE;
     for (; cache->table[slot].primitive; slot = (slot + 1) % TABLE_SIZE) {
@@ -238,8 +240,8 @@ static cadre_status find_entry(struct cadre_gemm_cache *cache,
     return CADRE_OK;
 }
 
-static cadre_status product_f32(struct cadre_cpu_worker *worker,
-                                const struct cadre_gemm *g)
+static cadre_status product_dnnl(struct cadre_cpu_worker *worker,
+                                 const struct cadre_gemm *g)
 {
     struct cadre_gemm_cache *cache = worker->gemm;
     struct entry *entry = NULL;
@@ -268,11 +270,19 @@ static cadre_status product_f32(struct cadre_cpu_worker *worker,
     return status == dnnl_success ? CADRE_OK : refused(status, "run a matrix product");
 }
 
+/* Where the CPU multiplies bf16 itself; the library would convert them elsewhere. */
+bool cadre_gemm_takes_bf16(void)
+{
+    const int isa = (int)dnnl_get_effective_cpu_isa();
+    const int bf16 = (int)dnnl_cpu_isa_avx512_core_bf16;
+    return (isa & bf16) == bf16;
+}
+
 cadre_status cadre_gemm_product(struct cadre_cpu_worker *worker,
                                 const struct cadre_gemm *g)
 {
-    if (g->dtype == CADRE_F32)
-        return product_f32(worker, g);
+    if (g->dtype != CADRE_F64)
+        return product_dnnl(worker, g);
     cblas_dgemm(CblasRowMajor, g->ta ? CblasTrans : CblasNoTrans,
                 g->tb ? CblasTrans : CblasNoTrans, (blasint)g->m, (blasint)g->n,
                 (blasint)g->k, 1.0, g->a, (blasint)g->lda, g->b, (blasint)g->ldb,
@@ -316,25 +326,24 @@ struct gemm_job {
     const struct cadre_gemm *gemm;
     const struct cadre_cpu_kernels *kernels;
     struct cadre_gemm_tiling tiling;
-    size_t element;
+    size_t element, element_c;
+    bool narrow; /* 16 bits: `half` does a tile */
+    struct cadre_half half;
     atomic_int status;
 };
 
-static void bias_tile(const struct gemm_job *job, const struct cadre_gemm *tile,
-                      int64_t column)
+void cadre_gemm_epilogue(const struct cadre_cpu_kernels *kernels,
+                         const struct cadre_gemm *g)
 {
-    const struct cadre_gemm *g = job->gemm;
-    if (g->epilogue == CADRE_EPILOGUE_NONE)
-        return;
-    const size_t offset = (size_t)((const char *)tile->c - (const char *)g->c);
-    struct cadre_bias_args args = {.c = tile->c, .ldc = g->ldc, .columns = tile->n};
-    if (g->bias)
-        args.bias = (const char *)g->bias + (size_t)column * job->element;
-    if (g->epilogue == CADRE_EPILOGUE_BIAS_GELU) {
-        args.gelu = true;
-        args.aux = g->aux ? (char *)g->aux + offset : NULL;
-    }
-    job->kernels->bias_rows(&args, 0, tile->m);
+    const bool gelu = g->epilogue == CADRE_EPILOGUE_BIAS_GELU;
+    const struct cadre_bias_args args = {.c = g->c,
+                                         .bias = g->bias,
+                                         .aux = gelu ? g->aux : NULL,
+                                         .ldc = g->ldc,
+                                         .columns = g->n,
+                                         .gelu = gelu};
+    if (g->epilogue != CADRE_EPILOGUE_NONE)
+        kernels->bias_rows(&args, 0, g->m);
 }
 
 static void gemm_tile(void *arg, int64_t index, int worker)
@@ -350,31 +359,42 @@ static void gemm_tile(void *arg, int64_t index, int worker)
     tile.a = (const char *)g->a + (size_t)(g->ta ? row : row * g->lda) * job->element;
     tile.b =
         (const char *)g->b + (size_t)(g->tb ? column * g->ldb : column) * job->element;
-    tile.c = (char *)g->c + (size_t)(row * g->ldc + column) * job->element;
-    if (g->k > 0) {
-        cadre_status rc = cadre_gemm_product(&job->cpu->workers[worker], &tile);
-        if (rc != CADRE_OK) {
-            atomic_store(&job->status, rc);
-            return;
-        }
-    } else if (!g->beta) {
+    const size_t offset = (size_t)(row * g->ldc + column) * job->element_c;
+    tile.c = (char *)g->c + offset;
+    tile.aux = g->aux ? (char *)g->aux + offset : NULL;
+    if (g->bias)
+        tile.bias = (const char *)g->bias + (size_t)column * job->element;
+    struct cadre_cpu_worker *self = &job->cpu->workers[worker];
+    cadre_status rc = CADRE_OK;
+    if (job->narrow)
+        rc = cadre_half_product(&job->half, self, &tile);
+    else if (g->k > 0)
+        rc = cadre_gemm_product(self, &tile);
+    else if (!g->beta)
         for (int64_t i = 0; i < tile.m; i++)
             memset((char *)tile.c + (size_t)(i * g->ldc) * job->element, 0,
                    (size_t)tile.n * job->element);
-    }
-    bias_tile(job, &tile, column);
+    if (rc != CADRE_OK)
+        atomic_store(&job->status, rc);
+    else if (!job->narrow)
+        cadre_gemm_epilogue(job->kernels, &tile);
 }
 
 cadre_status cadre_cpu_gemm(struct cadre_device *device, const struct cadre_gemm *g)
 {
     struct cadre_cpu *cpu = (struct cadre_cpu *)device;
+    const uint32_t wide = cadre_dtype_wide(g->dtype);
     struct gemm_job job = {.cpu = cpu,
                            .gemm = g,
-                           .kernels = cadre_cpu_kernels(cpu, g->dtype),
+                           .kernels = cadre_cpu_kernels(cpu, wide),
                            .tiling = cadre_gemm_tiling(g->m, g->n, g->k),
-                           .element = cadre_dtype_bytes(g->dtype)};
+                           .element = cadre_dtype_bytes(g->dtype),
+                           .element_c = cadre_dtype_bytes(g->wide ? wide : g->dtype),
+                           .narrow = wide != g->dtype};
     if (!job.kernels)
         return CADRE_E_DEVICE;
+    if (job.narrow)
+        job.half = cadre_half_of(device, g->dtype);
     cadre_gemm_thread_init();
     cadre_pool_run(cpu->pool, job.tiling.row_tiles * job.tiling.column_tiles, gemm_tile,
                    &job);

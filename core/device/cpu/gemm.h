@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One matrix product on the calling thread, by a library: oneDNN for fp32, OpenBLAS for
- * fp64. A worker keeps the library's primitives it has met, so nothing is locked. */
+/* One matrix product on the calling thread, by a library: oneDNN for fp32 and, where
+ * the CPU multiplies it, bf16; OpenBLAS for fp64. A worker keeps the library's primitives it has met, so nothing is locked. */
 #ifndef CADRE_DEVICE_CPU_GEMM_H
 #define CADRE_DEVICE_CPU_GEMM_H
 
 #include "core/device/device.h"
 
+struct cadre_cpu_kernels;
 struct cadre_cpu_worker;
 struct cadre_gemm_cache;
 
@@ -17,10 +18,17 @@ void cadre_gemm_cache_destroy(struct cadre_gemm_cache *cache);
  * cadre_gemm_product does so first. */
 void cadre_gemm_thread_init(void);
 
+/* Are bf16 products worth giving to the library? [any thread] */
+bool cadre_gemm_takes_bf16(void);
+
 /* c = op(a) op(b) + beta c on the calling thread, which is `worker`; the epilogue is
- * not applied. m, n, k > 0. Errors: CADRE_E_DEVICE, CADRE_E_RESOURCE (logged). */
+ * not applied. m, n, k > 0; dtype f32, f64, or bf16 with a wide c. Errors: CADRE_E_DEVICE, CADRE_E_RESOURCE (logged). */
 cadre_status cadre_gemm_product(struct cadre_cpu_worker *worker,
                                 const struct cadre_gemm *gemm);
+
+/* The epilogue of a product that is done; g has the dtype of kernels. */
+void cadre_gemm_epilogue(const struct cadre_cpu_kernels *kernels,
+                         const struct cadre_gemm *g);
 
 /* The tile of a product: fixed by its shape. */
 struct cadre_gemm_tiling {

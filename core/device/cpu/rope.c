@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "core/base/log.h"
-#include "core/device/cpu/cpu.h"
+#include "core/device/cpu/half.h"
 
 static bool table_holds(const struct cadre_cpu *cpu, uint32_t dtype, int64_t pairs,
                         double theta, int64_t begin, int64_t end)
@@ -69,24 +69,27 @@ cadre_status cadre_cpu_rope(struct cadre_device *device, uint32_t dtype, void *x
                             bool inverse)
 {
     struct cadre_cpu *cpu = (struct cadre_cpu *)device;
-    const struct cadre_cpu_kernels *kernels = cadre_cpu_kernels(cpu, dtype);
+    const uint32_t wide = cadre_dtype_wide(dtype); /* of the table */
+    const struct cadre_cpu_kernels *kernels = cadre_cpu_kernels(cpu, wide);
     const int64_t pairs = head_size / 2, end = position + time;
     if (!kernels)
         return CADRE_E_DEVICE;
-    if (!table_holds(cpu, dtype, pairs, theta, position, end)) {
-        cadre_status rc = make_table(cpu, dtype, pairs, theta, position, end);
+    if (!table_holds(cpu, wide, pairs, theta, position, end)) {
+        cadre_status rc = make_table(cpu, wide, pairs, theta, position, end);
         if (rc != CADRE_OK)
             return rc;
     }
     const size_t skip = (size_t)((position - cpu->rope_begin) * pairs * 2);
     const struct cadre_rope_args args = {.x = x,
                                          .table = (const char *)cpu->rope_table +
-                                                  skip * cadre_dtype_bytes(dtype),
+                                                  skip * cadre_dtype_bytes(wide),
                                          .ld = ld,
                                          .time = time,
                                          .heads = heads,
                                          .pairs = pairs,
                                          .inverse = inverse};
+    if (wide != dtype)
+        return cadre_half_rope(device, dtype, &args, batch * time);
     cadre_cpu_ranges(cpu, kernels->rope, &args, batch * time, 16);
     return CADRE_OK;
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ops that are one kernel over independent rows, columns, elements or chunks: each
- * entry picks the kernel of its dtype and shares the range out. The grain, like
- * everything else, follows from the shape. */
+ * entry picks the kernel of its dtype and shares the range out; half.h does so for 16
+ * bits. The grain, like everything else, follows from the shape. */
 #include <math.h>
 #include <string.h>
 
 #include "core/base/log.h"
 #include "core/base/tree.h"
 #include "core/device/cpu/cpu.h"
+#include "core/device/cpu/half.h"
 
 enum {
     ELEMENTS = 16384, /* of a piece: 64 KiB of fp32 */
@@ -58,13 +59,14 @@ static int64_t row_groups(int64_t rows)
     return (rows + CADRE_ROW_GROUP - 1) / CADRE_ROW_GROUP;
 }
 
-/* Room for `groups` rows of partial sums; the dtype is known to have kernels. */
+/* Room for `groups` rows of partial sums. */
 static void *partial_sums(struct cadre_cpu *cpu, uint32_t dtype, int64_t groups,
                           int64_t columns)
 {
     const int64_t count = groups * columns;
     return cadre_cpu_scratch(&cpu->workers[0], CADRE_SCRATCH_COLUMNS,
-                             (size_t)count * cadre_dtype_bytes(dtype));
+                             (size_t)count *
+                                 cadre_dtype_bytes(cadre_dtype_wide(dtype)));
 }
 
 static cadre_status bias_bwd(struct cadre_device *device, uint32_t dtype,
@@ -77,13 +79,33 @@ static cadre_status bias_bwd(struct cadre_device *device, uint32_t dtype,
     args.partial = partial_sums(cpu, dtype, groups, channels);
     if (!args.partial)
         return CADRE_E_RESOURCE;
-    RUN(device, dtype, bias_bwd, &args, groups, row_grain(channels * CADRE_ROW_GROUP));
+    if (cadre_dtype_is_half(dtype)) {
+        cadre_status rc = cadre_half_bias_bwd(device, dtype, &args, groups);
+        if (rc != CADRE_OK)
+            return rc;
+    } else {
+        RUN(device, dtype, bias_bwd, &args, groups,
+            row_grain(channels * CADRE_ROW_GROUP));
+    }
     const struct cadre_totals_args totals = {.partial = args.partial,
                                              .out = db,
                                              .groups = groups,
                                              .stride = channels,
                                              .beta = beta};
-    RUN(device, dtype, column_total, &totals, channels, CADRE_COLUMNS);
+    RUN(device, cadre_dtype_wide(dtype), column_total, &totals, channels,
+        CADRE_COLUMNS);
+    return CADRE_OK;
+}
+
+static cadre_status add(struct cadre_device *device, uint32_t dtype, const void *a,
+                        const void *bias, const void *b, void *y, int64_t rows,
+                        int64_t channels)
+{
+    const struct cadre_add_args args = {
+        .a = a, .bias = bias, .b = b, .y = y, .channels = channels};
+    if (cadre_dtype_is_half(dtype))
+        return cadre_half_add(device, dtype, &args, rows);
+    RUN(device, dtype, add, &args, rows, row_grain(channels));
     return CADRE_OK;
 }
 
@@ -91,14 +113,14 @@ static cadre_status norm_fwd(struct cadre_device *device, const struct cadre_nor
 {
     struct cadre_norm job = *a;
     if (a->sum) {
-        const struct cadre_add_args args = {.a = a->a,
-                                            .bias = a->bias,
-                                            .b = a->b_sum,
-                                            .y = a->sum,
-                                            .channels = a->channels};
-        RUN(device, a->dtype, add, &args, a->rows, row_grain(a->channels));
+        cadre_status rc = add(device, a->dtype, a->a, a->bias, a->b_sum, a->sum,
+                              a->rows, a->channels);
+        if (rc != CADRE_OK)
+            return rc;
         job.x = a->sum;
     }
+    if (cadre_dtype_is_half(a->dtype))
+        return cadre_half_norm_fwd(device, &job);
     RUN(device, a->dtype, norm_fwd, &job, a->rows, row_grain(a->channels));
     return CADRE_OK;
 }
@@ -106,6 +128,8 @@ static cadre_status norm_fwd(struct cadre_device *device, const struct cadre_nor
 static cadre_status norm_bwd_input(struct cadre_device *device,
                                    const struct cadre_norm *a)
 {
+    if (cadre_dtype_is_half(a->dtype))
+        return cadre_half_norm_input(device, a);
     RUN(device, a->dtype, norm_bwd_input, a, a->rows, row_grain(a->channels));
     return CADRE_OK;
 }
@@ -115,23 +139,30 @@ static cadre_status norm_bwd_weight(struct cadre_device *device,
 {
     struct cadre_cpu *cpu = (struct cadre_cpu *)device;
     const int64_t groups = row_groups(a->rows), C = a->channels;
+    const uint32_t wide = cadre_dtype_wide(a->dtype);
     struct cadre_norm_weight_args args = {.norm = a};
     args.partial = partial_sums(cpu, a->dtype, groups, 2 * C);
     if (!args.partial)
         return CADRE_E_RESOURCE;
-    RUN(device, a->dtype, norm_bwd_weight, &args, groups,
-        row_grain(C * CADRE_ROW_GROUP));
+    if (cadre_dtype_is_half(a->dtype)) {
+        cadre_status rc = cadre_half_norm_weight(device, a->dtype, &args, groups);
+        if (rc != CADRE_OK)
+            return rc;
+    } else {
+        RUN(device, a->dtype, norm_bwd_weight, &args, groups,
+            row_grain(C * CADRE_ROW_GROUP));
+    }
     struct cadre_totals_args totals = {.partial = args.partial,
                                        .out = a->dw,
                                        .groups = groups,
                                        .stride = 2 * C,
                                        .beta = a->beta};
-    RUN(device, a->dtype, column_total, &totals, C, CADRE_COLUMNS);
+    RUN(device, wide, column_total, &totals, C, CADRE_COLUMNS);
     if (a->db) {
         totals.partial =
-            (const char *)args.partial + (size_t)C * cadre_dtype_bytes(a->dtype);
+            (const char *)args.partial + (size_t)C * cadre_dtype_bytes(wide);
         totals.out = a->db;
-        RUN(device, a->dtype, column_total, &totals, C, CADRE_COLUMNS);
+        RUN(device, wide, column_total, &totals, C, CADRE_COLUMNS);
     }
     return CADRE_OK;
 }
@@ -147,6 +178,8 @@ static cadre_status gelu_bwd(struct cadre_device *device, uint32_t dtype, const 
                              const void *dy, void *dx, int64_t count)
 {
     const struct cadre_pointwise_args args = {.x = x, .dy = dy, .y = dx};
+    if (cadre_dtype_is_half(dtype))
+        return cadre_half_gelu_bwd(device, dtype, &args, count);
     RUN(device, dtype, gelu_bwd, &args, count, ELEMENTS);
     return CADRE_OK;
 }
@@ -155,6 +188,8 @@ static cadre_status swiglu_fwd(struct cadre_device *device, uint32_t dtype,
                                const void *gate, const void *up, void *y, int64_t count)
 {
     const struct cadre_pointwise_args args = {.x = gate, .up = up, .y = y};
+    if (cadre_dtype_is_half(dtype))
+        return cadre_half_swiglu_fwd(device, dtype, &args, count);
     RUN(device, dtype, swiglu_fwd, &args, count, ELEMENTS);
     return CADRE_OK;
 }
@@ -165,22 +200,16 @@ static cadre_status swiglu_bwd(struct cadre_device *device, uint32_t dtype,
 {
     const struct cadre_pointwise_args args = {
         .x = gate, .up = up, .dy = dy, .y = dgate, .dup = dup};
+    if (cadre_dtype_is_half(dtype))
+        return cadre_half_swiglu_bwd(device, dtype, &args, count);
     RUN(device, dtype, swiglu_bwd, &args, count, ELEMENTS);
-    return CADRE_OK;
-}
-
-static cadre_status add(struct cadre_device *device, uint32_t dtype, const void *a,
-                        const void *bias, const void *b, void *y, int64_t rows,
-                        int64_t channels)
-{
-    const struct cadre_add_args args = {
-        .a = a, .bias = bias, .b = b, .y = y, .channels = channels};
-    RUN(device, dtype, add, &args, rows, row_grain(channels));
     return CADRE_OK;
 }
 
 static cadre_status embed_fwd(struct cadre_device *device, const struct cadre_embed *a)
 {
+    if (cadre_dtype_is_half(a->dtype))
+        return cadre_half_embed_fwd(device, a);
     RUN(device, a->dtype, embed_fwd, a, a->batch * a->time, row_grain(a->channels));
     return CADRE_OK;
 }
@@ -198,10 +227,13 @@ static void zero_range(const void *args, int64_t begin, int64_t end)
 static cadre_status embed_bwd_tokens(struct cadre_device *device,
                                      const struct cadre_embed *a)
 {
-    const int64_t bytes = a->count * a->channels * (int64_t)cadre_dtype_bytes(a->dtype);
+    const size_t element = cadre_dtype_bytes(cadre_dtype_wide(a->dtype));
+    const int64_t bytes = a->count * a->channels * (int64_t)element;
     const struct zero_args zero = {.bytes = a->dwte};
     if (!a->beta)
         cadre_cpu_ranges((struct cadre_cpu *)device, zero_range, &zero, bytes, 1 << 18);
+    if (cadre_dtype_is_half(a->dtype))
+        return cadre_half_embed_tokens(device, a);
     RUN(device, a->dtype, embed_bwd_tokens, a, a->channels, CADRE_COLUMNS);
     return CADRE_OK;
 }
@@ -209,6 +241,8 @@ static cadre_status embed_bwd_tokens(struct cadre_device *device,
 static cadre_status embed_bwd_positions(struct cadre_device *device,
                                         const struct cadre_embed *a)
 {
+    if (cadre_dtype_is_half(a->dtype))
+        return cadre_half_embed_positions(device, a);
     RUN(device, a->dtype, embed_bwd_positions, a, a->positions,
         row_grain(a->channels * a->batch));
     return CADRE_OK;
@@ -216,6 +250,8 @@ static cadre_status embed_bwd_positions(struct cadre_device *device,
 
 static cadre_status xent_fwd(struct cadre_device *device, const struct cadre_xent *a)
 {
+    if (cadre_dtype_is_half(a->dtype))
+        return cadre_half_xent_fwd(device, a);
     RUN(device, a->dtype, xent_fwd, a, a->rows, row_grain(a->vocab));
     return CADRE_OK;
 }
@@ -223,18 +259,20 @@ static cadre_status xent_fwd(struct cadre_device *device, const struct cadre_xen
 static cadre_status xent_rescale(struct cadre_device *device,
                                  const struct cadre_xent *a)
 {
-    RUN(device, a->dtype, xent_rescale, a, a->rows, ELEMENTS);
+    RUN(device, cadre_dtype_wide(a->dtype), xent_rescale, a, a->rows, ELEMENTS);
     return CADRE_OK;
 }
 
 static cadre_status xent_loss(struct cadre_device *device, const struct cadre_xent *a)
 {
-    RUN(device, a->dtype, xent_loss, a, a->rows, ELEMENTS);
+    RUN(device, cadre_dtype_wide(a->dtype), xent_loss, a, a->rows, ELEMENTS);
     return CADRE_OK;
 }
 
 static cadre_status xent_bwd(struct cadre_device *device, const struct cadre_xent *a)
 {
+    if (cadre_dtype_is_half(a->dtype))
+        return cadre_half_xent_bwd(device, a);
     RUN(device, a->dtype, xent_bwd, a, a->rows, row_grain(a->vocab));
     return CADRE_OK;
 }
@@ -282,6 +320,12 @@ static cadre_status sum_squares(struct cadre_device *device, uint32_t dtype,
             .x = list[i].x, .count = list[i].count, .sums = list[i].sums};
         const int64_t chunks =
             (list[i].count + CADRE_NORM_CHUNK - 1) / CADRE_NORM_CHUNK;
+        if (cadre_dtype_is_half(dtype)) {
+            cadre_status rc = cadre_half_squares(device, dtype, &args, chunks);
+            if (rc != CADRE_OK)
+                return rc;
+            continue;
+        }
         RUN(device, dtype, sum_squares, &args, chunks, ELEMENTS / CADRE_NORM_CHUNK);
     }
     return CADRE_OK;
@@ -313,6 +357,8 @@ static cadre_status scale(struct cadre_device *device, uint32_t dtype, void *x,
                           int64_t count, double by)
 {
     const struct cadre_scale_args args = {.x = x, .by = by};
+    if (cadre_dtype_is_half(dtype))
+        return cadre_half_scale(device, dtype, &args, count);
     RUN(device, dtype, scale, &args, count, ELEMENTS);
     return CADRE_OK;
 }
@@ -345,6 +391,10 @@ static cadre_status tree_add(struct cadre_device *device, uint32_t dtype, void *
         add_i32(out, a, b, count);
         return CADRE_OK;
     }
+    if (cadre_dtype_is_half(dtype)) {
+        cadre_half_tree_add(device, dtype, &args, count);
+        return CADRE_OK;
+    }
     const struct cadre_cpu_kernels *kernels =
         cadre_cpu_kernels((struct cadre_cpu *)device, dtype);
     if (!kernels)
@@ -362,6 +412,10 @@ static cadre_status maximum(struct cadre_device *device, uint32_t dtype, void *o
             maximum_i32(out, a, b, count);
         else
             maximum_u8(out, a, b, count);
+        return CADRE_OK;
+    }
+    if (cadre_dtype_is_half(dtype)) {
+        cadre_half_maximum(device, dtype, &args, count);
         return CADRE_OK;
     }
     const struct cadre_cpu_kernels *kernels =
