@@ -30,6 +30,7 @@ struct cadre_executor_config {
     bool recompute, exact;
     bool pinned; /* batches go through page-locked memory */
     double *losses; /* by global leaf; device memory */
+    const double *loss_scale; /* factor of the loss in backward; NULL: 1 */
     const struct cadre_stages *stages; /* NULL: every unit is on this rank */
     struct cadre_timeline *timeline; /* NULL: passes are not timed */
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside of the executor, shared by executor.c (memory) and pass.c (running units). */
+/* Inside of the executor, shared by executor.c (memory), pass.c (running units) and
+ * micro_step.c (the sequential schedule). */
 #ifndef CADRE_STRATEGY_EXECUTOR_IMPL_H
 #define CADRE_STRATEGY_EXECUTOR_IMPL_H
 
@@ -39,6 +40,13 @@ struct cadre_staging {
 };
 enum { CADRE_STAGINGS = 2 };
 
+/* A micro-step, forward and backward of a micro-batch, as a graph of the device. */
+struct cadre_micro_graph {
+    bool ran; /* without a graph: what it needs has been made */
+    bool kept;
+    double seed; /* what it was kept with */
+};
+
 struct cadre_executor {
     struct cadre_executor_config config;
     int n_chunks;
@@ -60,6 +68,9 @@ struct cadre_executor {
     uint64_t *cuts; /* offsets of the joint being made, one a tensor rank and the end */
     size_t act_bytes; /* (N, C) of this rank's rows, padded */
     uint64_t step;
+    bool apart; /* the caller of a pass loads its batch and collects its loss */
+    bool no_graphs;
+    struct cadre_micro_graph graph[2]; /* gradients begin with it; are added to */
     /* of the unit call being made, for the hooks */
     struct cadre_pass pass;
     uint32_t microbatch, unit;
@@ -85,6 +96,18 @@ void cadre_executor_take_douts(struct cadre_executor *exec,
 void cadre_executor_drop_early(struct cadre_executor *exec,
                                const struct cadre_chunk_state *chunk,
                                struct cadre_slot *slot, uint32_t unit);
+
+/* The slot takes micro-batch `microbatch` of this rank. */
+void cadre_executor_assign(const struct cadre_executor *exec, struct cadre_slot *slot,
+                           uint32_t microbatch);
+/* Fetch its tokens and targets into the slot where the chunk needs them. */
+cadre_status cadre_executor_load(struct cadre_executor *exec, struct cadre_slot *slot,
+                                 struct cadre_error *why);
+/* Sum of the head's row losses into the core's array; nobody waits for it here. */
+cadre_status cadre_executor_collect(struct cadre_executor *exec,
+                                    const struct cadre_slot *slot);
+/* d(step's loss)/d(loss of a row) */
+double cadre_executor_seed(const struct cadre_executor *exec);
 
 /* Raise a block event for exec->unit on the chain. */
 cadre_status cadre_executor_raise(struct cadre_executor *exec, uint32_t kind,

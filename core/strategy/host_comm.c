@@ -31,13 +31,24 @@ static cadre_status copy_own(const struct cadre_axis *axis, const struct cadre_b
 }
 
 /* An operation without an `after` of its own comes after all that the compute stream
- * was given, as it does on a device that computes inline. */
-static cadre_status come_after(const struct cadre_axis *axis, cadre_event *after)
+ * was given, as it does on a device that computes inline. The name is for a profiler.
+ */
+static cadre_status enter(const struct cadre_axis *axis, const char *label,
+                          cadre_event *after)
 {
     struct cadre_device *device = axis->device;
-    if (*after != 0 || !device || !device->ops->queued)
+    if (!device || !device->ops->queued)
         return CADRE_OK;
-    return device->ops->event_record(device, after);
+    device->ops->range_begin(device, label ? label : axis->name);
+    return *after == 0 ? device->ops->event_record(device, after) : CADRE_OK;
+}
+
+static cadre_status leave(const struct cadre_axis *axis, cadre_status rc)
+{
+    struct cadre_device *device = axis->device;
+    if (device && device->ops->queued)
+        device->ops->range_end(device);
+    return rc;
 }
 
 static cadre_status all_reduce(struct cadre_axis *axis, const char *label,
@@ -46,11 +57,11 @@ static cadre_status all_reduce(struct cadre_axis *axis, const char *label,
 {
     if (alone(axis))
         return copy_own(axis, in, out, done);
-    cadre_status rc = come_after(axis, &after);
-    if (rc != CADRE_OK)
-        return rc;
-    return axis->comm->ops->all_reduce(axis->comm, label, in->data, out->data,
-                                       in->count, in->dtype, red, after, done);
+    cadre_status rc = enter(axis, label, &after);
+    if (rc == CADRE_OK)
+        rc = axis->comm->ops->all_reduce(axis->comm, label, in->data, out->data,
+                                         in->count, in->dtype, red, after, done);
+    return leave(axis, rc);
 }
 
 static cadre_status reduce_scatter(struct cadre_axis *axis, const char *label,
@@ -60,11 +71,11 @@ static cadre_status reduce_scatter(struct cadre_axis *axis, const char *label,
 {
     if (alone(axis))
         return copy_own(axis, in, out, done);
-    cadre_status rc = come_after(axis, &after);
-    if (rc != CADRE_OK)
-        return rc;
-    return axis->comm->ops->reduce_scatter(axis->comm, label, in->data, out->data,
-                                           offsets, in->dtype, red, after, done);
+    cadre_status rc = enter(axis, label, &after);
+    if (rc == CADRE_OK)
+        rc = axis->comm->ops->reduce_scatter(axis->comm, label, in->data, out->data,
+                                             offsets, in->dtype, red, after, done);
+    return leave(axis, rc);
 }
 
 static cadre_status all_gather(struct cadre_axis *axis, const char *label,
@@ -74,11 +85,11 @@ static cadre_status all_gather(struct cadre_axis *axis, const char *label,
 {
     if (alone(axis))
         return copy_own(axis, in, out, done);
-    cadre_status rc = come_after(axis, &after);
-    if (rc != CADRE_OK)
-        return rc;
-    return axis->comm->ops->all_gather(axis->comm, label, in->data, out->data, offsets,
-                                       in->dtype, after, done);
+    cadre_status rc = enter(axis, label, &after);
+    if (rc == CADRE_OK)
+        rc = axis->comm->ops->all_gather(axis->comm, label, in->data, out->data,
+                                         offsets, in->dtype, after, done);
+    return leave(axis, rc);
 }
 
 static cadre_status broadcast(struct cadre_axis *axis, const char *label,
@@ -87,11 +98,11 @@ static cadre_status broadcast(struct cadre_axis *axis, const char *label,
 {
     if (alone(axis))
         return copy_own(axis, buf, buf, done);
-    cadre_status rc = come_after(axis, &after);
-    if (rc != CADRE_OK)
-        return rc;
-    return axis->comm->ops->broadcast(axis->comm, label, buf->data, buf->count,
-                                      buf->dtype, root, after, done);
+    cadre_status rc = enter(axis, label, &after);
+    if (rc == CADRE_OK)
+        rc = axis->comm->ops->broadcast(axis->comm, label, buf->data, buf->count,
+                                        buf->dtype, root, after, done);
+    return leave(axis, rc);
 }
 
 static cadre_status all_to_all(struct cadre_axis *axis, const char *label,
@@ -100,11 +111,11 @@ static cadre_status all_to_all(struct cadre_axis *axis, const char *label,
 {
     if (alone(axis))
         return copy_own(axis, in, out, done);
-    cadre_status rc = come_after(axis, &after);
-    if (rc != CADRE_OK)
-        return rc;
-    return axis->comm->ops->all_to_all(axis->comm, label, in->data, out->data,
-                                       in->count, in->dtype, after, done);
+    cadre_status rc = enter(axis, label, &after);
+    if (rc == CADRE_OK)
+        rc = axis->comm->ops->all_to_all(axis->comm, label, in->data, out->data,
+                                         in->count, in->dtype, after, done);
+    return leave(axis, rc);
 }
 
 static cadre_status post_send(struct cadre_axis *axis, const char *label,
@@ -113,11 +124,11 @@ static cadre_status post_send(struct cadre_axis *axis, const char *label,
 {
     if (alone(axis))
         return CADRE_E_INVALID;
-    cadre_status rc = come_after(axis, &after);
-    if (rc != CADRE_OK)
-        return rc;
-    return axis->comm->ops->send(axis->comm, label, buf->data, buf->count, buf->dtype,
-                                 to, after, done);
+    cadre_status rc = enter(axis, label, &after);
+    if (rc == CADRE_OK)
+        rc = axis->comm->ops->send(axis->comm, label, buf->data, buf->count, buf->dtype,
+                                   to, after, done);
+    return leave(axis, rc);
 }
 
 static cadre_status post_recv(struct cadre_axis *axis, const char *label,
@@ -126,11 +137,11 @@ static cadre_status post_recv(struct cadre_axis *axis, const char *label,
 {
     if (alone(axis))
         return CADRE_E_INVALID;
-    cadre_status rc = come_after(axis, &after);
-    if (rc != CADRE_OK)
-        return rc;
-    return axis->comm->ops->recv(axis->comm, label, buf->data, buf->count, buf->dtype,
-                                 from, after, done);
+    cadre_status rc = enter(axis, label, &after);
+    if (rc == CADRE_OK)
+        rc = axis->comm->ops->recv(axis->comm, label, buf->data, buf->count, buf->dtype,
+                                   from, after, done);
+    return leave(axis, rc);
 }
 
 static cadre_status barrier(struct cadre_axis *axis, const char *label,
@@ -140,10 +151,10 @@ static cadre_status barrier(struct cadre_axis *axis, const char *label,
         *done = 0;
     if (alone(axis))
         return CADRE_OK;
-    cadre_status rc = come_after(axis, &after);
-    if (rc != CADRE_OK)
-        return rc;
-    return axis->comm->ops->barrier(axis->comm, label, after, done);
+    cadre_status rc = enter(axis, label, &after);
+    if (rc == CADRE_OK)
+        rc = axis->comm->ops->barrier(axis->comm, label, after, done);
+    return leave(axis, rc);
 }
 
 /* The compute stream goes on when the event has happened. */

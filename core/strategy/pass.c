@@ -2,6 +2,7 @@
 /* The executor at work: forward and backward of a chunk, with every event. */
 #include "core/strategy/executor_impl.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "core/base/clock.h"
@@ -111,6 +112,32 @@ cadre_status cadre_executor_raise(struct cadre_executor *exec, uint32_t kind,
 
 /* ---- passes ---- */
 
+/* For a profiler; a device that computes inline has none. */
+static void range_begin(const struct cadre_executor *exec, const char *what,
+                        uint32_t number)
+{
+    struct cadre_device *device = exec->config.device;
+    char name[48];
+    if (!device->ops->queued)
+        return;
+    snprintf(name, sizeof name, "%s %u", what, number);
+    device->ops->range_begin(device, name);
+}
+
+static void range_end(const struct cadre_executor *exec)
+{
+    if (exec->config.device->ops->queued)
+        exec->config.device->ops->range_end(exec->config.device);
+}
+
+void cadre_executor_assign(const struct cadre_executor *exec, struct cadre_slot *slot,
+                           uint32_t microbatch)
+{
+    const struct cadre_rank_plan *plan = exec->config.plan;
+    slot->microbatch = microbatch;
+    slot->leaf = plan->first_leaf + (int64_t)microbatch * plan->leaf_stride;
+}
+
 static struct cadre_slot *find_slot(struct cadre_executor *exec, uint32_t chunk,
                                     bool busy, uint32_t microbatch)
 {
@@ -211,9 +238,8 @@ static cadre_status next_staging(struct cadre_executor *exec,
     return (*out)->sent ? device->ops->event_sync(device, (*out)->sent) : CADRE_OK;
 }
 
-/* Fetch the micro-batch's tokens into the slot where the chunk needs them. */
-static cadre_status load_batch(struct cadre_executor *exec, struct cadre_slot *slot,
-                               struct cadre_error *why)
+cadre_status cadre_executor_load(struct cadre_executor *exec, struct cadre_slot *slot,
+                                 struct cadre_error *why)
 {
     const struct cadre_executor_config *config = &exec->config;
     if (!slot->tokens && !slot->targets)
@@ -245,6 +271,12 @@ fail:
     return rc;
 }
 
+double cadre_executor_seed(const struct cadre_executor *exec)
+{
+    const double *scale = exec->config.loss_scale;
+    return (scale ? *scale : 1.0) / (double)exec->config.step_targets;
+}
+
 void cadre_executor_set_pass(struct cadre_executor *exec,
                              struct cadre_chunk_state *chunk, struct cadre_slot *slot,
                              uint32_t unit)
@@ -259,7 +291,7 @@ void cadre_executor_set_pass(struct cadre_executor *exec,
         .time = config->time,
         .tokens = slot->tokens,
         .targets = slot->targets,
-        .loss_seed = 1.0 / (double)config->step_targets,
+        .loss_seed = cadre_executor_seed(exec),
         .loss_rows = exec->loss_rows,
         .saved = recomputed(exec, unit) ? exec->resaved : slot->saved[i],
         .early = recomputed(exec, unit) ? NULL : slot->early[i],
@@ -272,9 +304,8 @@ void cadre_executor_set_pass(struct cadre_executor *exec,
     };
 }
 
-/* Sum of the head's row losses into the core's array; nobody waits for it here. */
-static cadre_status collect_loss(struct cadre_executor *exec,
-                                 const struct cadre_slot *slot)
+cadre_status cadre_executor_collect(struct cadre_executor *exec,
+                                    const struct cadre_slot *slot)
 {
     const struct cadre_executor_config *config = &exec->config;
     bool classify = config->model->config.classes > 0;
@@ -297,8 +328,6 @@ static cadre_status forward_unit(struct cadre_executor *exec,
     CADRE_TRY(cadre_executor_raise(exec, CADRE_BEFORE_FORWARD, a->chunk, next, 0));
     CADRE_TRY(cadre_unit_forward(exec->config.model, unit, &exec->pass, slot->x[i], y));
     CADRE_TRY(cadre_executor_raise(exec, CADRE_AFTER_FORWARD, a->chunk, next, 0));
-    if (unit + 1 == exec->config.model->n_units)
-        rc = collect_loss(exec, slot);
 fail:
     return rc;
 }
@@ -327,14 +356,20 @@ static cadre_status forward(struct cadre_executor *exec,
             "kept are more than the %u that the plan allows (live_blocks)",
             args->microbatch, args->chunk, plan->live_blocks);
     slot->busy = true;
-    slot->microbatch = args->microbatch;
-    slot->leaf = plan->first_leaf + (int64_t)args->microbatch * plan->leaf_stride;
-    CADRE_TRY(load_batch(exec, slot, why));
+    cadre_executor_assign(exec, slot, args->microbatch);
+    if (!exec->apart)
+        CADRE_TRY(cadre_executor_load(exec, slot, why));
     if (chunk->plan.begin > 0)
         CADRE_TRY(exec->config.device->ops->copy(exec->config.device, slot->x[0],
                                                  args->in->data, edge_bytes(exec)));
-    for (uint32_t u = chunk->plan.begin; rc == CADRE_OK && u < chunk->plan.end; u++)
+    for (uint32_t u = chunk->plan.begin; rc == CADRE_OK && u < chunk->plan.end; u++) {
+        range_begin(exec, "forward of unit", u);
         rc = forward_unit(exec, args, slot, u);
+        range_end(exec);
+    }
+    if (rc == CADRE_OK && chunk->plan.end == exec->config.model->n_units &&
+        !exec->apart)
+        rc = cadre_executor_collect(exec, slot);
 fail:
     return rc;
 }
@@ -345,7 +380,9 @@ cadre_status cadre_executor_forward(struct cadre_executor *exec,
 {
     struct cadre_timeline *timeline = exec->config.timeline;
     double begin = cadre_timeline_begin_pass(timeline);
+    range_begin(exec, "forward of micro-batch", args->microbatch);
     cadre_status rc = forward(exec, args, why);
+    range_end(exec);
     if (rc == CADRE_OK)
         cadre_timeline_end_pass(timeline, CADRE_SPAN_FORWARD, args->chunk,
                                 args->microbatch, begin);
@@ -432,8 +469,13 @@ static cadre_status backward(struct cadre_executor *exec,
     CADRE_TRY(check_edge(exec, gives, args->out, "backward's out", why));
     if (takes)
         CADRE_TRY(device->ops->copy(device, exec->g, args->in->data, edge_bytes(exec)));
-    for (uint32_t u = chunk->plan.end; u-- > chunk->plan.begin;)
-        CADRE_TRY(backward_unit(exec, args, slot, u));
+    for (uint32_t u = chunk->plan.end; rc == CADRE_OK && u-- > chunk->plan.begin;) {
+        range_begin(exec, "backward of unit", u);
+        rc = backward_unit(exec, args, slot, u);
+        range_end(exec);
+    }
+    if (rc != CADRE_OK)
+        goto fail;
     if (gives)
         CADRE_TRY(
             device->ops->copy(device, args->out->data, exec->g, edge_bytes(exec)));
@@ -453,7 +495,9 @@ cadre_status cadre_executor_backward(struct cadre_executor *exec,
 {
     struct cadre_timeline *timeline = exec->config.timeline;
     double begin = cadre_timeline_begin_pass(timeline);
+    range_begin(exec, "backward of micro-batch", args->microbatch);
     cadre_status rc = backward(exec, args, why);
+    range_end(exec);
     if (rc == CADRE_OK)
         cadre_timeline_end_pass(timeline,
                                 args->what == CADRE_PASS_BOTH    ? CADRE_SPAN_BACKWARD
@@ -461,26 +505,4 @@ cadre_status cadre_executor_backward(struct cadre_executor *exec,
                                                                  : CADRE_SPAN_WEIGHT,
                                 args->chunk, args->microbatch, begin);
     return rc;
-}
-
-cadre_status cadre_executor_sequential(struct cadre_executor *exec,
-                                       const struct cadre_step *step,
-                                       struct cadre_error *why)
-{
-    int32_t head = (int32_t)exec->config.model->n_units - 1;
-    for (uint32_t i = 0; i < step->n_microbatches; i++) {
-        struct cadre_pass_args args = {
-            .struct_size = sizeof args,
-            .microbatch = i,
-            .what = CADRE_PASS_BOTH,
-            .next_unit = head,
-        };
-        cadre_status rc = cadre_executor_forward(exec, &args, why);
-        args.next_unit = i + 1 < step->n_microbatches ? 0 : -1;
-        if (rc == CADRE_OK)
-            rc = cadre_executor_backward(exec, &args, why);
-        if (rc != CADRE_OK)
-            return rc;
-    }
-    return CADRE_OK;
 }
