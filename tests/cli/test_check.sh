@@ -3,6 +3,7 @@
 # What ./check does with tests that fail: each runs once more, alone; it counts as passed but
 # is named if it passes then, and fails if it does not. Nothing else is tried again.
 set -euo pipefail
+unset MAKEFLAGS MAKEOVERRIDES MFLAGS
 top=$(mktemp -d)
 trap 'rm -rf "$top"' EXIT
 export work=$top/build-check
