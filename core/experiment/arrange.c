@@ -76,7 +76,16 @@ fail:
 
 static double eps_of(const struct cadre_spec *spec)
 {
-    return spec->run.model.dtype == CADRE_F64 ? 0x1p-52 : 0x1p-23;
+    switch (spec->run.model.dtype) {
+    case CADRE_F64:
+        return 0x1p-52;
+    case CADRE_BF16:
+        return 0x1p-7;
+    case CADRE_F16:
+        return 0x1p-10;
+    default:
+        return 0x1p-23;
+    }
 }
 
 static void hash_option(void *arg, const struct cadre_option_spec *spec,

@@ -45,8 +45,4 @@ cadre_status cadre_optimizer_step(const struct cadre_optimizer_config *config,
  * that restart at each parameter. */
 uint64_t cadre_norm_chunks(uint64_t count);
 
-/* Factor for clipping a gradient of norm `norm`: min(1, clip / (norm + 1e-6)), 1 when
- * clip is 0 (torch.nn.utils.clip_grad_norm_). */
-double cadre_clip_scale(double clip, double norm);
-
 #endif

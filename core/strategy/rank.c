@@ -8,6 +8,7 @@
 #include "core/base/clock.h"
 #include "core/base/hash.h"
 #include "core/base/memory.h"
+#include "core/strategy/results.h"
 
 /* The axis of the plugin with the INTRA role cuts the model. */
 static cadre_status make_model(struct cadre_rank *rank, struct cadre_error *err)
@@ -78,6 +79,7 @@ static struct cadre_executor_config executor_config(struct cadre_rank *rank)
         .exact = spec->exact,
         .pinned = spec->pinned,
         .losses = rank->losses,
+        .loss_scale = &rank->loss_scale.scale,
         .stages = &rank->stages,
         .timeline = &rank->timeline,
     };
@@ -89,6 +91,10 @@ cadre_status cadre_rank_plan(struct cadre_rank *rank, const struct cadre_run_spe
     memset(rank, 0, sizeof *rank);
     rank->spec = spec;
     rank->index = index;
+    rank->loss_scale.scale = 1;
+    if (spec->model.dtype == CADRE_F16)
+        rank->loss_scale.scale =
+            spec->loss_scale > 0 ? spec->loss_scale : CADRE_LOSS_SCALE_FIRST;
     cadre_status rc;
     if (spec->micro_batch < 1 || spec->global_batch % spec->micro_batch != 0)
         return cadre_fail(err, CADRE_E_INVALID,
@@ -158,17 +164,19 @@ static cadre_status make_loader(struct cadre_rank *rank, uint64_t first_step,
     return cadre_loader_create(&config, &rank->loader, err);
 }
 
-/* The slices that this rank updates, and room for the norm's chunks. */
+/* The slices that this rank updates. */
 static cadre_status make_slices(struct cadre_rank *rank, struct cadre_error *err)
 {
     uint32_t n_params = rank->model->n_params;
     rank->slices = cadre_calloc(n_params, sizeof *rank->slices);
     rank->updates = cadre_calloc(n_params, sizeof *rank->updates);
-    for (uint32_t i = 0; rank->slices && rank->updates && i < n_params; i++) {
+    rank->squares = cadre_calloc(n_params, sizeof *rank->squares);
+    if (!rank->slices || !rank->updates || !rank->squares)
+        return cadre_fail(err, CADRE_E_RESOURCE,
+                          "no memory for the optimizer's tables");
+    for (uint32_t i = 0; i < n_params; i++) {
         const struct cadre_param *p = &rank->model->params[i];
         struct cadre_share own = cadre_store_share(&rank->store, i, CADRE_KIND_OPT);
-        if (p->tied_to < 0)
-            rank->n_norm_chunks += cadre_norm_chunks(cadre_shape_count(&p->local));
         if (own.count == 0)
             continue;
         rank->updates[rank->n_slices] = (struct cadre_slice){
@@ -180,15 +188,6 @@ static cadre_status make_slices(struct cadre_rank *rank, struct cadre_error *err
         rank->slices[rank->n_slices++] = (struct cadre_rank_slice){
             .param = i, .begin = own.begin, .count = own.count};
     }
-    const struct cadre_axis *apart = cadre_rank_apart(rank);
-    rank->norm_chunks = cadre_calloc(
-        rank->n_norm_chunks * (apart ? (uint64_t)apart->size : 1), sizeof(double));
-    size_t leaves = (size_t)(rank->spec->global_batch / rank->spec->micro_batch);
-    rank->losses = cadre_calloc(
-        leaves + CADRE_RANK_VOTES + 3 * (size_t)rank->mesh.ranks, sizeof(double));
-    if (!rank->slices || !rank->updates || !rank->norm_chunks || !rank->losses)
-        return cadre_fail(err, CADRE_E_RESOURCE,
-                          "no memory for the optimizer's tables");
     return CADRE_OK;
 }
 
@@ -225,6 +224,7 @@ cadre_status cadre_rank_bind(struct cadre_rank *rank, struct cadre_comm *world,
     CADRE_TRY(cadre_store_init(&rank->store, rank->model, &rank->plan, &rank->ledger,
                                spec->optim.kind, spec->seed, err));
     CADRE_TRY(make_slices(rank, err));
+    CADRE_TRY(cadre_results_init(rank, err));
     CADRE_TRY(make_loader(rank, first_step, err));
     CADRE_TRY(make_timeline(rank, err));
     struct cadre_executor_config config = executor_config(rank);
@@ -263,15 +263,15 @@ void cadre_rank_fini(struct cadre_rank *rank)
     cadre_device_close(rank->device);
     free(rank->slices);
     free(rank->updates);
-    free(rank->norm_chunks);
-    free(rank->losses);
+    free(rank->squares);
+    cadre_results_fini(rank);
     rank->exec = NULL;
     rank->loader = NULL;
     rank->model = NULL;
     rank->device = NULL;
     rank->slices = NULL;
     rank->updates = NULL;
-    rank->norm_chunks = NULL;
+    rank->squares = NULL;
     rank->losses = NULL;
 }
 
@@ -337,6 +337,7 @@ uint64_t cadre_rank_print(const struct cadre_rank *rank, FILE *out)
     struct cadre_executor_config config = executor_config((struct cadre_rank *)rank);
     cadre_store_note(rank->model, &rank->plan, rank->spec->optim.kind, &table);
     cadre_executor_note(&config, &table);
+    cadre_results_note(rank, &table);
     print_claims(rank, out);
     for (int i = 0; i < table.n; i++)
         fprintf(out, "  %-32s %-6s %12.3f MiB\n", table.entry[i].tag,

@@ -7,6 +7,7 @@
 
 #include "core/data/dataset.h"
 #include "core/data/loader.h"
+#include "core/optim/loss_scale.h"
 #include "core/optim/optimizer.h"
 #include "core/strategy/chain.h"
 #include "core/strategy/executor.h"
@@ -28,6 +29,7 @@ struct cadre_run_spec {
     int64_t global_batch, micro_batch, time, prefetch;
     uint64_t seed;
     bool exact, recompute;
+    double loss_scale; /* the first, under fp16; 0: CADRE_LOSS_SCALE_FIRST */
     bool pinned; /* batches go through page-locked memory */
     const double *unit_seconds; /* measured, by unit; NULL: not measured */
     uint64_t
@@ -42,11 +44,14 @@ struct cadre_step_times {
 };
 
 struct cadre_step_report {
+    uint64_t step; /* that loss, grad_norm, lr and times are of; 0: of none yet */
     double loss; /* mean over the targets of the whole step, equal on all ranks */
     double grad_norm; /* global, before clipping; of this rank's replica where they
                          train apart */
     double lr;
-    /* some rank's vote: equal on all ranks */
+    double loss_scale; /* under fp16, that of the step; else 0 */
+    bool skipped; /* under fp16: it overflowed and updated nothing; grad_norm is NaN */
+    /* some rank's vote in the step just made: equal on all ranks */
     bool stop, saving, save_failed;
     struct cadre_step_times times;
 };
@@ -59,6 +64,19 @@ struct cadre_rank_slice {
     uint32_t param;
     uint64_t begin, count;
 };
+
+/* What a step left, on its way to the host: see results.h. */
+struct cadre_result {
+    uint64_t step; /* 0: nothing waits here */
+    double *chunks; /* device memory: sums of squares, all chunks of all owned
+                       parameters; a block for each replica that trains apart */
+    double *host; /* pinned: losses (M), norm, factor of the gradients */
+    cadre_device_event done;
+    double lr;
+    struct cadre_step_times times;
+};
+
+enum { CADRE_RESULTS = 2 };
 
 struct cadre_rank {
     const struct cadre_run_spec *spec;
@@ -74,18 +92,22 @@ struct cadre_rank {
     struct cadre_stages stages;
     struct cadre_executor *exec;
     struct cadre_loader *loader;
-    double *losses; /* (M) sums of the step's micro-batches, votes to stop, times */
+    double *losses; /* device memory: (M) sums of the step's micro-batches, then {norm,
+                       factor of the gradients} */
+    double *exchange; /* (M) losses, votes, times: what ranks tell each other */
+    double *sums; /* a place's chunks on the host */
+    struct cadre_result result[CADRE_RESULTS]; /* by step */
+    struct cadre_loss_scale loss_scale;
     struct cadre_timeline timeline;
     double hidden_s; /* waits that lay in this rank's bubbles so far */
     bool asked_seconds; /* a plugin asked for unit_seconds */
     /* this rank's votes, set by the caller before a step: to stop; its checkpoint is
      * still being written; it could not be written */
     bool wants_stop, saving, save_failed;
-    double *norm_chunks; /* sums of squares, all chunks of all owned parameters; a
-                            block for each replica that trains apart */
     uint64_t n_norm_chunks;
     struct cadre_rank_slice *slices; /* what this rank updates, by entry */
     struct cadre_slice *updates; /* the same for the device, (n_slices) */
+    struct cadre_squares *squares; /* room for those that count for the norm */
     size_t n_slices;
     struct cadre_error failure; /* the first text recorded by host->fail or the core */
     uint64_t step;
@@ -102,10 +124,18 @@ cadre_status cadre_rank_plan(struct cadre_rank *rank, const struct cadre_run_spe
 cadre_status cadre_rank_bind(struct cadre_rank *rank, struct cadre_comm *world,
                              uint64_t first_step, struct cadre_error *err);
 
-/* [collective: world] One optimizer step, numbered from 1. On error rank->failure holds
- * the text. Errors: CADRE_E_NUMERIC names step, rank and tensor. */
+/* [collective: world] One optimizer step, numbered from 1. On a device whose ops are
+ * queued the report is that of the step before (its votes are of this one), but under
+ * fp16; else of this one. On error rank->failure holds the text. Errors:
+ * CADRE_E_NUMERIC names step, rank and tensor; the named step updated nothing. */
 cadre_status cadre_rank_step(struct cadre_rank *rank, uint64_t step,
                              struct cadre_step_report *report);
+
+/* [collective: world] The report of the last step, where it was not given yet, without
+ * votes; else `report` is left as it is. Waits for the device. Before anything that
+ * rests on the step having gone well. Errors as cadre_rank_step. */
+cadre_status cadre_rank_flush(struct cadre_rank *rank,
+                              struct cadre_step_report *report);
 
 /* Does this rank speak for a parameter's OPT range, in the norm and in checkpoints?
  * Exactly one of the ranks that hold the same values does. */

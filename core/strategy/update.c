@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
-#include "core/base/tree.h"
+#include "core/strategy/results.h"
 #include "core/strategy/tied.h"
 
 static cadre_status run_sequential(void *h, const struct cadre_step *step)
@@ -76,138 +76,74 @@ static bool replicated(const struct cadre_rank *rank)
     return true;
 }
 
-/* The chunks of this rank's replica: of one that trains apart, its own block. */
-static double *own_chunks(const struct cadre_rank *rank)
+/* The sums of squares of what this rank speaks for, of all slices in one call. */
+static cadre_status square_slices(struct cadre_rank *rank, double *chunks)
 {
     const struct cadre_axis *apart = cadre_rank_apart(rank);
-    return rank->norm_chunks + (apart ? (size_t)apart->index : 0) * rank->n_norm_chunks;
-}
-
-static cadre_status global_norm(struct cadre_rank *rank, double *norm)
-{
-    struct cadre_device *device = rank->device;
-    const struct cadre_axis *apart = cadre_rank_apart(rank);
-    uint64_t n = rank->n_norm_chunks * (apart ? (uint64_t)apart->size : 1);
-    double *chunks = own_chunks(rank);
     bool everywhere = replicated(rank);
     uint64_t first = 0;
     size_t s = 0;
-    memset(rank->norm_chunks, 0, n * sizeof(double));
+    int64_t n = 0;
     for (uint32_t i = 0; i < rank->model->n_params; i++) {
         const struct cadre_param *p = &rank->model->params[i];
         bool mine = s < rank->n_slices && rank->slices[s].param == i;
-        if (mine && (everywhere || cadre_rank_speaks_within(rank, i, apart))) {
-            const struct cadre_squares squares = {
+        if (mine && (everywhere || cadre_rank_speaks_within(rank, i, apart)))
+            rank->squares[n++] = (struct cadre_squares){
                 .x = rank->updates[s].grad,
                 .count = rank->updates[s].count,
                 .sums = chunks + first + rank->slices[s].begin / CADRE_NORM_CHUNK,
             };
-            cadre_status rc =
-                device->ops->sum_squares(device, rank->store.wide, &squares, 1);
-            if (rc != CADRE_OK)
-                return rc;
-        }
         s += mine;
         if (p->tied_to < 0)
             first += cadre_norm_chunks(cadre_shape_count(&p->local));
     }
-    if (!everywhere) {
-        cadre_status rc = cadre_rank_sum(rank, "gradient norm", rank->norm_chunks, n);
-        if (rc != CADRE_OK)
-            return rc;
-    }
-    *norm = sqrt(cadre_tree_sum(chunks, rank->n_norm_chunks));
-    return CADRE_OK;
+    return rank->device->ops->sum_squares(rank->device, rank->store.wide, rank->squares,
+                                          n);
 }
 
-/* Name of the parameter that holds the first chunk that is not finite. */
-static const char *culprit(const struct cadre_rank *rank)
+/* Chunks (n) of all ranks together. They meet on the host: where gradients are cut over
+ * ranks a step waits for the device once, here. */
+static cadre_status exchange_chunks(struct cadre_rank *rank, double *chunks, uint64_t n)
 {
-    const double *chunks = own_chunks(rank);
-    uint64_t at = 0;
-    for (uint32_t i = 0; i < rank->model->n_params; i++) {
-        const struct cadre_param *p = &rank->model->params[i];
-        if (p->tied_to >= 0)
-            continue;
-        uint64_t end = at + cadre_norm_chunks(cadre_shape_count(&p->local));
-        for (; at < end; at++)
-            if (!isfinite(chunks[at]))
-                return p->name;
-    }
-    return "?";
+    const struct cadre_device_ops *ops = rank->device->ops;
+    size_t bytes = n * sizeof(double);
+    cadre_status rc = ops->to_host(rank->device, rank->sums, chunks, bytes);
+    if (rc == CADRE_OK)
+        rc = cadre_rank_sum(rank, "gradient norm", rank->sums, n);
+    if (rc == CADRE_OK)
+        rc = ops->to_device(rank->device, chunks, rank->sums, bytes);
+    return rc;
 }
 
-/* This rank's times among those of all ranks, where a schedule may leave bubbles.
- * Returns how many numbers there are. */
-static uint64_t put_times(const struct cadre_rank *rank, double *table)
+/* {norm, factor of the gradients} behind the losses. */
+static double *norm_of(const struct cadre_rank *rank)
 {
-    size_t n = 3 * (size_t)rank->mesh.ranks;
-    if (!rank->timeline.axis)
-        return 0;
-    struct cadre_timeline_row row = cadre_timeline_row(&rank->timeline);
-    memset(table, 0, n * sizeof *table);
-    memcpy(table + 3 * (size_t)rank->index, &row, sizeof row);
-    return n;
+    return rank->losses + rank->spec->global_batch / rank->spec->micro_batch;
 }
 
-static void find_bubbles(struct cadre_rank *rank, const double *table,
-                         struct cadre_step_times *times)
+static cadre_status global_norm(struct cadre_rank *rank,
+                                const struct cadre_result *result)
 {
-    struct cadre_timeline_groups groups = {rank->mesh.ranks, 1, 1};
-    if (!rank->timeline.axis)
-        return;
-    groups.size = rank->stages.axis->size;
-    for (int a = rank->mesh.n - 1; &rank->mesh.axis[a] != rank->stages.axis; a--)
-        groups.stride *= rank->mesh.axis[a].size;
-    struct cadre_timeline_idle idle = cadre_timeline_idle(
-        (const struct cadre_timeline_row *)(const void *)table, &groups, rank->index);
-    times->span_s = idle.span_s;
-    times->bubble_s = idle.bubble_s;
-    rank->hidden_s += cadre_timeline_hidden(&rank->timeline, &idle);
-    cadre_timeline_keep(&rank->timeline, rank->step, &idle);
+    const struct cadre_axis *apart = cadre_rank_apart(rank);
+    const struct cadre_device_ops *ops = rank->device->ops;
+    uint64_t n = rank->n_norm_chunks * (apart ? (uint64_t)apart->size : 1);
+    double *own = cadre_result_chunks(rank, result);
+    cadre_status rc;
+    CADRE_TRY(ops->zero(rank->device, result->chunks, n * sizeof(double)));
+    CADRE_TRY(square_slices(rank, own));
+    if (!replicated(rank))
+        CADRE_TRY(exchange_chunks(rank, result->chunks, n));
+    rc = ops->norm_total(rank->device, own, rank->n_norm_chunks, rank->spec->optim.clip,
+                         1.0 / rank->loss_scale.scale, norm_of(rank));
+fail:
+    return rc;
 }
 
-/* The step's loss from every rank's micro-batches, the ranks' votes, and when they were
- * at work: one exchange for all; of a micro-batch's element all but one rank's are
- * zero. */
-static cadre_status mean_loss(struct cadre_rank *rank, struct cadre_step_report *report)
-{
-    const struct cadre_run_spec *spec = rank->spec;
-    int64_t leaves = spec->global_batch / spec->micro_batch;
-    int64_t targets = spec->model.classes > 0 ? 1 : spec->time;
-    if (!cadre_rank_speaks_for_loss(rank))
-        memset(rank->losses, 0, (size_t)leaves * sizeof(double));
-    const bool votes[CADRE_RANK_VOTES] = {rank->wants_stop, rank->saving,
-                                          rank->save_failed};
-    for (int v = 0; v < CADRE_RANK_VOTES; v++)
-        rank->losses[leaves + v] = votes[v];
-    double *table = rank->losses + leaves + CADRE_RANK_VOTES;
-    uint64_t times = put_times(rank, table);
-    cadre_status rc = cadre_rank_sum(rank, "losses", rank->losses,
-                                     (uint64_t)leaves + CADRE_RANK_VOTES + times);
-    if (rc != CADRE_OK)
-        return rc;
-    find_bubbles(rank, table, &report->times);
-    report->stop = rank->losses[leaves] > 0;
-    report->saving = rank->losses[leaves + 1] > 0;
-    report->save_failed = rank->losses[leaves + 2] > 0;
-    for (int64_t i = 0; i < leaves; i++)
-        if (!isfinite(rank->losses[i]))
-            return cadre_fail(
-                &rank->failure, CADRE_E_NUMERIC,
-                "the loss is not finite at step %llu: micro-batch %lld, on "
-                "data rank %lld; lower optim.lr or set optim.clip",
-                (unsigned long long)rank->step, (long long)i,
-                (long long)(rank->plan.leaf_stride == 1 ? i / rank->plan.leaves
-                                                        : i % rank->plan.leaf_stride));
-    report->loss = cadre_tree_sum(rank->losses, (size_t)leaves) /
-                   (double)(spec->global_batch * targets);
-    return CADRE_OK;
-}
-
-static cadre_status update(struct cadre_rank *rank, struct cadre_step_report *report)
+/* Where the norm is not finite, neither is the factor, and nothing changes. */
+static cadre_status update(struct cadre_rank *rank, struct cadre_result *result)
 {
     const struct cadre_optimizer_config *optim = &rank->spec->optim;
+    int64_t step = (int64_t)(rank->step - rank->loss_scale.skipped);
     cadre_status rc;
     for (size_t s = 0; s < rank->n_slices; s++) {
         uint32_t param = rank->slices[s].param;
@@ -215,39 +151,19 @@ static cadre_status update(struct cadre_rank *rank, struct cadre_step_report *re
         rank->updates[s].rounded = cadre_store_opt_rounded(&rank->store, param);
         rank->updates[s].grad = cadre_store_opt_grad(&rank->store, param);
     }
-    CADRE_TRY(global_norm(rank, &report->grad_norm));
-    if (!isfinite(report->grad_norm)) {
-        rc = cadre_fail(
-            &rank->failure, CADRE_E_NUMERIC,
-            "the gradient of '%s' is not finite at step %llu (seen on rank %d); "
-            "lower optim.lr or set optim.clip",
-            culprit(rank), (unsigned long long)rank->step, rank->index);
-        goto fail;
-    }
-    report->lr = cadre_lr_at(optim, (int64_t)rank->step);
-    const double grad_scale = cadre_clip_scale(optim->clip, report->grad_norm);
-    CADRE_TRY(cadre_optimizer_step(optim, rank->device, rank->model->config.dtype,
-                                   rank->updates, rank->n_slices, (int64_t)rank->step,
-                                   &grad_scale));
+    CADRE_TRY(global_norm(rank, result));
+    result->lr = cadre_lr_at(optim, step);
+    rc = cadre_optimizer_step(optim, rank->device, rank->model->config.dtype,
+                              rank->updates, rank->n_slices, step, norm_of(rank) + 1);
 fail:
     return rc;
 }
 
-cadre_status cadre_rank_step(struct cadre_rank *rank, uint64_t step,
-                             struct cadre_step_report *report)
+/* What the strategies do of a step: passes and reductions. */
+static cadre_status run_chain(struct cadre_rank *rank, uint64_t step)
 {
     const struct cadre_run_spec *spec = rank->spec;
-    struct cadre_comm_stats before, after;
-    double start = cadre_now_s(), waited = cadre_executor_wait_s(rank->exec), optim;
-    cadre_status rc;
-    rank->step = step;
-    if (rank->world)
-        cadre_comm_set_step(rank->world, step);
-    cadre_rank_comm(rank, &before);
-    memset(rank->losses, 0,
-           (size_t)(spec->global_batch / spec->micro_batch) * sizeof(double));
-    cadre_timeline_begin_step(&rank->timeline);
-    cadre_executor_begin(rank->exec, step);
+    size_t leaves = (size_t)(spec->global_batch / spec->micro_batch);
     struct cadre_step work = {
         .struct_size = sizeof work,
         .n_microbatches = (uint32_t)rank->plan.leaves,
@@ -256,28 +172,109 @@ cadre_status cadre_rank_step(struct cadre_rank *rank, uint64_t step,
     };
     struct cadre_next run = {
         .struct_size = sizeof run, .h = rank, .run = run_sequential};
+    cadre_status rc;
+    CADRE_TRY(rank->device->ops->zero(rank->device, rank->losses,
+                                      leaves * sizeof *rank->losses));
+    cadre_timeline_begin_step(&rank->timeline);
+    cadre_executor_begin(rank->exec, step);
     CADRE_TRY(cadre_chain_step(&rank->chain, &work, &run));
     CADRE_TRY(cadre_chain_sync(&rank->chain, CADRE_SYNC_GRADS));
-    CADRE_TRY(cadre_executor_end(rank->exec, &rank->failure));
-    CADRE_TRY(mean_loss(rank, report));
-    optim = cadre_now_s();
+    rc = cadre_executor_end(rank->exec, &rank->failure);
+fail:
+    return rc;
+}
+
+/* The core's part. A report that is not late is complete on return, and its losses are
+ * looked at before anything changes. */
+static cadre_status apply(struct cadre_rank *rank, struct cadre_result *result,
+                          struct cadre_step_report *report)
+{
+    bool late = cadre_results_late(rank);
+    double begin;
+    cadre_status rc;
+    if (!late) {
+        CADRE_TRY(cadre_result_read_losses(rank, result));
+        CADRE_TRY(cadre_result_losses(rank, result, true, report));
+    }
+    begin = cadre_now_s();
     CADRE_TRY(cadre_tied_add(rank));
-    CADRE_TRY(update(rank, report));
+    CADRE_TRY(update(rank, result));
+    if (late) {
+        CADRE_TRY(cadre_result_download(rank, result));
+    } else {
+        CADRE_TRY(cadre_result_read_norm(rank, result));
+        CADRE_TRY(cadre_result_finish(rank, result, report));
+    }
     CADRE_TRY(cadre_tied_copy(rank));
-    report->times.optim_s = cadre_now_s() - optim;
-    cadre_timeline_add(&rank->timeline, CADRE_SPAN_WORK, "optimizer", optim);
+    result->times.optim_s = cadre_now_s() - begin;
+    cadre_timeline_add(&rank->timeline, CADRE_SPAN_WORK, "optimizer", begin);
+fail:
+    return rc;
+}
+
+/* The report of the step before, with this step's votes. */
+static cadre_status report_before(struct cadre_rank *rank,
+                                  struct cadre_step_report *report)
+{
+    struct cadre_result *before = cadre_result_of(rank, rank->step - 1);
+    cadre_status rc = cadre_result_losses(rank, before, true, report);
+    if (rc != CADRE_OK || !before->step)
+        return rc;
+    report->times = before->times;
+    return cadre_result_finish(rank, before, report);
+}
+
+/* Every failure has a text. */
+static cadre_status tell(struct cadre_rank *rank, cadre_status rc)
+{
+    if (rc != CADRE_OK && rank->failure.code == CADRE_OK &&
+        (!rank->world || cadre_comm_failure(rank->world, &rank->failure) == CADRE_OK))
+        cadre_fail(&rank->failure, rc, "step %llu failed: %s",
+                   (unsigned long long)rank->step, cadre_strerror(rc));
+    return rc;
+}
+
+cadre_status cadre_rank_step(struct cadre_rank *rank, uint64_t step,
+                             struct cadre_step_report *report)
+{
+    struct cadre_comm_stats before, after;
+    struct cadre_result *result = cadre_result_of(rank, step);
+    double start = cadre_now_s(), waited = cadre_executor_wait_s(rank->exec);
+    bool late = cadre_results_late(rank);
+    cadre_status rc;
+    *report = (struct cadre_step_report){0};
+    rank->step = step;
+    result->step = step;
+    result->times = (struct cadre_step_times){0};
+    if (rank->world)
+        cadre_comm_set_step(rank->world, step);
+    cadre_rank_comm(rank, &before);
+    CADRE_TRY(run_chain(rank, step));
+    CADRE_TRY(apply(rank, result, report));
     CADRE_TRY(cadre_chain_sync(&rank->chain, CADRE_SYNC_PARAMS));
     CADRE_TRY(cadre_chain_sync(&rank->chain, CADRE_SYNC_METRICS));
+    if (late)
+        CADRE_TRY(report_before(rank, report));
     cadre_rank_comm(rank, &after);
-    report->times.step_s = cadre_now_s() - start;
-    report->times.wait_data_s = cadre_executor_wait_s(rank->exec) - waited;
-    report->times.comm_s = after.busy_s - before.busy_s;
-    report->times.comm_exposed_s = fmax(after.waited_s - before.waited_s, 0);
-    return CADRE_OK;
+    result->times.step_s = cadre_now_s() - start;
+    result->times.wait_data_s = cadre_executor_wait_s(rank->exec) - waited;
+    result->times.comm_s = after.busy_s - before.busy_s;
+    result->times.comm_exposed_s = fmax(after.waited_s - before.waited_s, 0);
+    if (!late)
+        report->times = result->times;
 fail:
-    if (rank->failure.code == CADRE_OK &&
-        (!rank->world || cadre_comm_failure(rank->world, &rank->failure) == CADRE_OK))
-        cadre_fail(&rank->failure, rc, "step %llu failed: %s", (unsigned long long)step,
-                   cadre_strerror(rc));
-    return rc;
+    return tell(rank, rc);
+}
+
+cadre_status cadre_rank_flush(struct cadre_rank *rank, struct cadre_step_report *report)
+{
+    struct cadre_result *last = cadre_result_of(rank, rank->step);
+    cadre_status rc;
+    if (!last->step)
+        return CADRE_OK;
+    CADRE_TRY(cadre_result_losses(rank, last, false, report));
+    report->times = last->times;
+    rc = cadre_result_finish(rank, last, report);
+fail:
+    return tell(rank, rc);
 }

@@ -67,6 +67,10 @@ static void write_step(struct cadre_json *json, const struct cadre_spec *spec,
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         cadre_json_put_f64(json, numbers[i].key, numbers[i].value);
     }
+    if (spec->run.model.dtype == CADRE_F16) {
+        cadre_json_put_f64(json, "loss_scale", report->loss_scale);
+        cadre_json_put_bool(json, "skipped", report->skipped);
+    }
     if (valid->has) {
         cadre_json_put_f64(json, "valid_loss", valid->loss);
     }

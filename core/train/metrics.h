@@ -18,7 +18,8 @@ struct cadre_valid_result {
 cadre_status cadre_metrics_open(const struct cadre_spec *spec,
                                 struct cadre_metrics **out, struct cadre_error *err);
 
-/* Append the line of a step and flush it. Errors: CADRE_E_IO (disk full ...). */
+/* Append the line of a step and flush it. Under fp16 it has loss_scale and skipped, and
+ * grad_norm is null where the step was skipped. Errors: CADRE_E_IO (disk full ...). */
 cadre_status cadre_metrics_step(struct cadre_metrics *metrics, int64_t step,
                                 const struct cadre_step_report *report,
                                 const struct cadre_valid_result *valid,

@@ -22,6 +22,7 @@ struct cadre_saver {
     /* what is being saved; read by the thread, changed while there is none */
     enum phase phase;
     int64_t step;
+    struct cadre_loss_scale scale;
     char *root;
     struct cadre_states *states;
     struct cadre_snapshot_piece *pieces;
@@ -75,7 +76,8 @@ static cadre_status do_phase(const struct cadre_saver *saver, struct cadre_error
     if (saver->phase == BEGIN)
         return cadre_snapshot_begin(saver->rank, saver->states, saver->root,
                                     saver->step, err);
-    return cadre_snapshot_commit(saver->spec, saver->root, saver->step, err);
+    return cadre_snapshot_commit(saver->spec, &saver->scale, saver->root, saver->step,
+                                 err);
 }
 
 static void *thread_main(void *arg)
@@ -274,6 +276,7 @@ cadre_status cadre_saver_save(struct cadre_saver *saver, int64_t step, bool now,
         return as_failure(cadre_snapshot_save(saver->rank, saver->spec, step, err),
                           err);
     saver->step = step;
+    saver->scale = saver->rank->loss_scale;
     saver->root = cadre_snapshot_root(saver->spec);
     rc = saver->root ? cadre_states_collect(saver->rank, &saver->states, err)
                      : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");

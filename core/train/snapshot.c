@@ -115,10 +115,15 @@ static cadre_status write_model_config(const struct cadre_run_spec *run,
     return cadre_hf_config_write(dir, &config, err);
 }
 
-cadre_status cadre_snapshot_commit(const struct cadre_spec *spec, const char *root,
-                                   int64_t step, struct cadre_error *err)
+cadre_status cadre_snapshot_commit(const struct cadre_spec *spec,
+                                   const struct cadre_loss_scale *scale,
+                                   const char *root, int64_t step,
+                                   struct cadre_error *err)
 {
-    char *text = NULL, data[17], batch[32];
+    /* of the last three, a run that is not of fp16 has at most the first, from one that
+     * was */
+    size_t absent = spec->run.model.dtype == CADRE_F16 ? 0 : scale->skipped > 0 ? 2 : 3;
+    char *text = NULL, data[17], batch[32], factor[32], good[32], skipped[32];
     size_t size = 0;
     FILE *memory = open_memstream(&text, &size);
     if (!memory)
@@ -127,18 +132,24 @@ cadre_status cadre_snapshot_commit(const struct cadre_spec *spec, const char *ro
     fclose(memory);
     cadre_hash_hex(spec->data_info.fingerprint, data);
     snprintf(batch, sizeof batch, "%lld", (long long)spec->run.global_batch);
+    snprintf(factor, sizeof factor, "%.17g", scale->scale);
+    snprintf(good, sizeof good, "%llu", (unsigned long long)scale->good);
+    snprintf(skipped, sizeof skipped, "%llu", (unsigned long long)scale->skipped);
     const struct cadre_checkpoint_value values[] = {
         {"data_fingerprint", data},
         {"global_batch", batch},
         {"optimizer", cadre_options_str(spec->options, "optim.name")},
         {"stack", spec->stack},
+        {"skipped", skipped},
+        {"loss_scale", factor},
+        {"loss_scale_good", good},
     };
     struct cadre_checkpoint_state state = {
         .step = (uint64_t)step,
         .samples = (uint64_t)(step * spec->run.global_batch),
         .seed = spec->run.seed,
         .options = text,
-        .n_values = sizeof values / sizeof values[0],
+        .n_values = sizeof values / sizeof values[0] - absent,
         .values = values,
     };
     if (rc == CADRE_OK)
@@ -283,7 +294,7 @@ cadre_status cadre_snapshot_save(struct cadre_rank *rank, const struct cadre_spe
         rc = write_own(rank, states, root, step, err);
         rc = cadre_snapshot_agree(rank, rc, err);
         if (rc == CADRE_OK && first)
-            rc = cadre_snapshot_commit(spec, root, step, err);
+            rc = cadre_snapshot_commit(spec, &rank->loss_scale, root, step, err);
         rc = cadre_snapshot_agree(rank, rc, err);
     }
     if (rc != CADRE_OK && first)

@@ -206,6 +206,32 @@ cadre_status cadre_snapshot_check_init(const struct cadre_rank *rank, const char
     return rc;
 }
 
+/* Goes on as it was; a run without losses scaled keeps the count of steps skipped. */
+static cadre_status read_scale(struct cadre_rank *rank,
+                               const struct cadre_checkpoint *checkpoint,
+                               const char *path, struct cadre_error *err)
+{
+    const char *scale = cadre_checkpoint_value(checkpoint, "loss_scale");
+    const char *good = cadre_checkpoint_value(checkpoint, "loss_scale_good");
+    const char *skipped = cadre_checkpoint_value(checkpoint, "skipped");
+    struct cadre_loss_scale kept = rank->loss_scale;
+    uint64_t steps = cadre_checkpoint_state(checkpoint)->step;
+    kept.skipped = skipped ? strtoull(skipped, NULL, 10) : 0;
+    if (scale && good && rank->model->config.dtype == CADRE_F16) {
+        kept.scale = strtod(scale, NULL);
+        kept.good = strtoull(good, NULL, 10);
+    }
+    if (!cadre_loss_scale_valid(kept.scale) || kept.skipped > steps)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "'%s': loss_scale = %s after %s of %llu steps skipped, "
+                          "expected a power of two from 1 to 2^32; state.json is not "
+                          "what a run wrote",
+                          path, scale ? scale : "-", skipped ? skipped : "0",
+                          (unsigned long long)steps);
+    rank->loss_scale = kept;
+    return CADRE_OK;
+}
+
 cadre_status cadre_snapshot_load(struct cadre_rank *rank, const struct cadre_spec *spec,
                                  const char *path, struct cadre_error *err)
 {
@@ -218,6 +244,7 @@ cadre_status cadre_snapshot_load(struct cadre_rank *rank, const struct cadre_spe
         .part = CADRE_CHECKPOINT_PARAM,
         .staging = &staging,
     };
+    CADRE_TRY(read_scale(rank, checkpoint, path, err));
     CADRE_TRY(cadre_snapshot_staging(&staging, rank, err));
     CADRE_TRY(read_params(rank, &from, err));
     CADRE_TRY(read_states(rank, &from, err));

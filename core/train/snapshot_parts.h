@@ -82,10 +82,13 @@ cadre_status cadre_snapshot_seal(const struct cadre_rank *rank,
                                  const char *root, int64_t step,
                                  struct cadre_error *err);
 
-/* The checkpoint published, once all ranks have sealed theirs. [one rank, any thread]
+/* The checkpoint published, with the loss scale of its moment, once all ranks have
+ * sealed theirs. [one rank, any thread]
  */
-cadre_status cadre_snapshot_commit(const struct cadre_spec *spec, const char *root,
-                                   int64_t step, struct cadre_error *err);
+cadre_status cadre_snapshot_commit(const struct cadre_spec *spec,
+                                   const struct cadre_loss_scale *scale,
+                                   const char *root, int64_t step,
+                                   struct cadre_error *err);
 
 /* [collective: world] Do all ranks report OK? A barrier too. Errors: `mine`, or
  * CADRE_E_ABORTED where it is another's. */

@@ -266,6 +266,14 @@ static cadre_status match_data(struct cadre_spec *spec, struct cadre_error *err)
     return CADRE_OK;
 }
 
+static uint32_t dtype_of(const char *precision)
+{
+    return strcmp(precision, "fp64") == 0   ? CADRE_F64
+           : strcmp(precision, "bf16") == 0 ? CADRE_BF16
+           : strcmp(precision, "fp16") == 0 ? CADRE_F16
+                                            : CADRE_F32;
+}
+
 static cadre_status make_model(struct cadre_spec *spec, struct cadre_error *err)
 {
     const char *init = cadre_options_str(spec->options, "model.init");
@@ -278,12 +286,13 @@ static cadre_status make_model(struct cadre_spec *spec, struct cadre_error *err)
         rc = match_data(spec, err);
     if (rc != CADRE_OK)
         return rc;
-    if (strcmp(precision, "fp64") == 0)
-        spec->run.model.dtype = CADRE_F64;
-    else if (strcmp(precision, "fp32") != 0)
+    spec->run.model.dtype = dtype_of(precision);
+    spec->run.loss_scale = (double)cadre_options_i64(spec->options, "train.loss_scale");
+    if (!cadre_loss_scale_valid(spec->run.loss_scale))
         return cadre_fail(err, CADRE_E_INVALID,
-                          "train.precision = %s is not yet supported; use fp32 or fp64",
-                          precision);
+                          "train.loss_scale = %lld, expected a power of two from 1 to "
+                          "2^32, as 65536",
+                          (long long)spec->run.loss_scale);
     return CADRE_OK;
 }
 

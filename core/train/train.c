@@ -72,14 +72,43 @@ struct loop {
     bool stop;
 };
 
+/* The line of a report; one that is of no step yet has none. */
+static cadre_status tell_step(struct loop *loop, const struct cadre_step_report *report,
+                              const struct cadre_valid_result *valid,
+                              struct cadre_error *err)
+{
+    struct recorder *recorder = loop->recorder;
+    int64_t step = (int64_t)report->step;
+    if (!recorder || step == 0)
+        return CADRE_OK;
+    cadre_status rc = cadre_metrics_step(recorder->metrics, step, report, valid, err);
+    if (rc == CADRE_OK)
+        cadre_progress_step(&recorder->progress, step, report, valid);
+    return rc;
+}
+
+/* Before anything that rests on `step`: `report` is of it, and the one before told. */
+static cadre_status catch_up(struct loop *loop, int64_t step,
+                             struct cadre_step_report *report, struct cadre_error *err)
+{
+    static const struct cadre_valid_result none = {0};
+    if ((int64_t)report->step == step)
+        return CADRE_OK;
+    cadre_status rc = tell_step(loop, report, &none, err);
+    if (rc != CADRE_OK)
+        return rc;
+    rc = cadre_rank_flush(loop->rank, report);
+    return rc == CADRE_OK ? rc : cadre_fail(err, rc, "%s", loop->rank->failure.text);
+}
+
 static cadre_status one_step(struct loop *loop, int64_t step, struct cadre_error *err)
 {
     struct cadre_rank *rank = loop->rank;
     const struct run *run = loop->run;
-    struct recorder *recorder = loop->recorder;
     struct cadre_valid_result *valid = &loop->valid;
     const struct cadre_options *o = run->spec->options;
     struct cadre_step_report report = {0};
+    bool evaluates, saves;
     cadre_status rc;
     bool last = step == run->spec->steps;
     rank->wants_stop = cadre_stop_requested();
@@ -95,17 +124,18 @@ static cadre_status one_step(struct loop *loop, int64_t step, struct cadre_error
     CADRE_TRY(cadre_saver_turn(loop->saver, &report, err));
     valid->has = false;
     loop->stop = report.stop && !last; /* after the last there is nothing to stop */
-    if (due(step, cadre_options_i64(o, "train.eval_every"), last)) {
+    evaluates = due(step, cadre_options_i64(o, "train.eval_every"), last);
+    saves = due(step, cadre_options_i64(o, "checkpoint.every"), last || loop->stop);
+    if (evaluates || saves)
+        CADRE_TRY(catch_up(loop, step, &report, err));
+    if (evaluates) {
         begin = cadre_now_s();
         CADRE_TRY(quiesce(rank, err));
         CADRE_TRY(evaluate(rank, run, valid, err));
         cadre_trace_other(&loop->trace, step, "evaluation", begin);
     }
-    if (recorder) {
-        CADRE_TRY(cadre_metrics_step(recorder->metrics, step, &report, valid, err));
-        cadre_progress_step(&recorder->progress, step, &report, valid);
-    }
-    if (due(step, cadre_options_i64(o, "checkpoint.every"), last || loop->stop)) {
+    CADRE_TRY(tell_step(loop, &report, valid, err));
+    if (saves) {
         begin = cadre_now_s();
         CADRE_TRY(quiesce(rank, err));
         CADRE_TRY(cadre_saver_save(loop->saver, step, last || loop->stop, err));

@@ -180,7 +180,7 @@ train "short.so.*(truncated|short)" strategy.stack=./short.so:2
 train "none.so" strategy.stack=./none.so:2
 
 # ---- what this build does not have ----
-train "bf16.*fp32" train.precision=bf16
+train "train.loss_scale = 3.*power of two" train.loss_scale=3
 train "comm.backend = nccl.*not yet" comm.backend=nccl
 train "cuda.*(cpu|auto)" device.kind=cuda
 train "comm.link" comm.link=fast

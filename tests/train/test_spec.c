@@ -127,7 +127,7 @@ static const struct {
     {"nosection.key=1", {"nosection", ""}},
     {"train.steps=ten", {"train.steps", "ten"}},
     {"train.micro_batch=3", {"train.global_batch = 8", "train.micro_batch = 3"}},
-    {"train.precision=bf16", {"train.precision = bf16", "use fp32 or fp64"}},
+    {"train.loss_scale=3", {"train.loss_scale = 3", "a power of two"}},
     {"train.precision=fp8", {"train.precision", "fp8"}},
     {"model.head=classify", {"model.head = classify", "data.task"}},
     {"model.vocab=200", {"model.vocab = 200", "256"}},
