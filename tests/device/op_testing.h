@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of ops share: tensors on a CPU device, filled with numbers that f32 and
- * f64 hold exactly (bf16 and f16 rounded), and comparisons. */
+/* What the tests of ops share: tensors on a CPU device, filled with numbers that f32
+ * and f64 hold exactly (bf16 and f16 rounded), and comparisons. */
 #ifndef CADRE_TESTS_DEVICE_OP_TESTING_H
 #define CADRE_TESTS_DEVICE_OP_TESTING_H
 

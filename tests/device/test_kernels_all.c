@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Properties of every op at once. A case runs an op on given inputs and collects what
  * it wrote; the bits must not depend on the number of threads nor on which copy of the
- * kernels ran, fp32 must stay within a stated distance of fp64, and bf16 and f16 must be
- * fp32 rounded. */
+ * kernels ran, fp32 must stay within a stated distance of fp64, and bf16 and f16 must
+ * be fp32 rounded. */
 #include <math.h>
 #include <pthread.h>
 #include <string.h>

@@ -236,7 +236,7 @@ static void backward_task(void *arg, int64_t index, int worker)
     }
 }
 
-/* ---- 16 bits ---------------------------------------------------------------------- */
+/* ---- 16 bits --------------------------------------------------------------------- */
 
 struct half_job {
     struct cadre_half half;
