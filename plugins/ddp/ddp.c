@@ -74,6 +74,12 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
                             "ddp.compress rounds or leaves out gradients, which "
                             "run.exact = yes forbids: use ddp.compress = none or "
                             "run.exact = no");
+    if (plan->dtype == CADRE_F16 && self->mode->keeps)
+        return cadre_refuse(self->host, CADRE_E_INVALID,
+                            "ddp.compress = int8, topk and powersgd keep errors for "
+                            "the next step, whose loss scale is another under "
+                            "train.precision = fp16: use ddp.compress = bf16, fp16 or "
+                            "none, or train.precision = bf16");
     cadre_status rc = plan->use_axis(plan->h, "dp", CADRE_BATCH_SPLIT);
     if (!rc)
         rc = plan->claim(plan->h, "grad.reduce", "dp", 0);
