@@ -32,18 +32,20 @@ uint64_t test_trainer_count(const struct test_trainer *t, uint32_t param)
 static void open_params(struct test_trainer *t)
 {
     struct cadre_model *model = t->model;
-    void ***lists[] = {&t->values, &t->grads, &t->exp_avg, &t->exp_avg_sq};
-    for (size_t k = 0; k < 4; k++)
+    void ***lists[] = {&t->values, &t->masters, &t->grads, &t->exp_avg, &t->exp_avg_sq};
+    for (size_t k = 0; k < 5; k++)
         *lists[k] = calloc(model->n_params, sizeof(void *));
     for (uint32_t i = 0; i < model->n_params; i++) {
         struct cadre_param *param = &model->params[i];
-        size_t bytes = test_trainer_count(t, i) * t->element;
+        size_t bytes = test_trainer_count(t, i) * t->wide;
         t->grads[i] = allocate(t, bytes);
         if (param->tied_to >= 0) {
             param->data = model->params[param->tied_to].data;
             continue;
         }
-        param->data = t->values[i] = allocate(t, bytes);
+        param->data = t->values[i] = t->masters[i] = allocate(t, bytes);
+        if (t->wide != t->element)
+            t->masters[i] = allocate(t, bytes);
         t->exp_avg[i] = allocate(t, bytes);
         t->exp_avg_sq[i] = allocate(t, bytes);
     }
@@ -80,6 +82,7 @@ void test_trainer_open(struct test_trainer *t, const struct cadre_model_config *
     t->B = B;
     t->T = T;
     t->element = cadre_dtype_bytes(config->dtype);
+    t->wide = cadre_dtype_bytes(cadre_dtype_wide(config->dtype));
     ck_assert_msg(cadre_device_open(&device, &t->device, &err) == CADRE_OK, "%s",
                   err.text);
     ck_assert_msg(cadre_model_create(config, tp_rank, tp_size, &t->model, &err) ==
@@ -92,6 +95,10 @@ void test_trainer_open(struct test_trainer *t, const struct cadre_model_config *
 void test_trainer_close(struct test_trainer *t)
 {
     void *single[] = {t->scratch, t->dy, t->tokens, t->targets, t->loss_rows};
+    if (t->wide == t->element)
+        free(t->masters);
+    else
+        release(t, t->masters, t->model->n_params);
     release(t, t->values, t->model->n_params);
     release(t, t->grads, t->model->n_params);
     release(t, t->exp_avg, t->model->n_params);
@@ -109,17 +116,41 @@ void test_trainer_close(struct test_trainer *t)
 double test_trainer_get(const struct test_trainer *t, const void *buffer,
                         uint64_t element)
 {
-    return t->model->config.dtype == CADRE_F64 ? ((const double *)buffer)[element]
-                                               : ((const float *)buffer)[element];
+    uint32_t dtype = t->model->config.dtype;
+    double value = NAN;
+    ck_assert_int_eq(t->device->ops->cast(t->device, CADRE_F64, &value, dtype,
+                                          (const char *)buffer + element * t->element,
+                                          1),
+                     CADRE_OK);
+    return value;
 }
 
-void test_trainer_set(const struct test_trainer *t, void *buffer, uint64_t element,
-                      double value)
+double test_trainer_get_wide(const struct test_trainer *t, const void *buffer,
+                             uint64_t element)
 {
-    if (t->model->config.dtype == CADRE_F64)
+    return t->wide == sizeof(double) ? ((const double *)buffer)[element]
+                                     : ((const float *)buffer)[element];
+}
+
+void test_trainer_set_wide(const struct test_trainer *t, void *buffer, uint64_t element,
+                           double value)
+{
+    if (t->wide == sizeof(double))
         ((double *)buffer)[element] = value;
     else
         ((float *)buffer)[element] = (float)value;
+}
+
+void test_trainer_round(struct test_trainer *t)
+{
+    uint32_t dtype = t->model->config.dtype;
+    for (uint32_t i = 0; i < t->model->n_params; i++)
+        if (t->masters[i] != t->values[i])
+            ck_assert_int_eq(t->device->ops->cast(t->device, dtype, t->values[i],
+                                                  cadre_dtype_wide(dtype),
+                                                  t->masters[i],
+                                                  (int64_t)test_trainer_count(t, i)),
+                             CADRE_OK);
 }
 
 void test_trainer_init(struct test_trainer *t, uint64_t seed)
@@ -127,7 +158,8 @@ void test_trainer_init(struct test_trainer *t, uint64_t seed)
     for (uint32_t i = 0; i < t->model->n_params; i++)
         if (t->values[i])
             cadre_model_init_range(t->model, i, seed, 0, test_trainer_count(t, i),
-                                   t->values[i]);
+                                   t->masters[i]);
+    test_trainer_round(t);
 }
 
 void test_trainer_scramble(struct test_trainer *t, uint64_t seed, double std)
@@ -140,10 +172,11 @@ void test_trainer_scramble(struct test_trainer *t, uint64_t seed, double std)
         for (uint64_t e = 0; t->values[i] && e < test_trainer_count(t, i); e++) {
             uint64_t logical =
                 cadre_param_logical(param, model->tp_rank, model->tp_size, e);
-            test_trainer_set(t, t->values[i], e,
-                             center + std * cadre_rng_normal(key, logical));
+            test_trainer_set_wide(t, t->masters[i], e,
+                                  center + std * cadre_rng_normal(key, logical));
         }
     }
+    test_trainer_round(t);
 }
 
 void test_trainer_random_batch(struct test_trainer *t, uint64_t seed, int64_t B,
@@ -260,11 +293,11 @@ void test_trainer_backward(struct test_trainer *t, bool split)
     for (uint32_t i = 0; i < model->n_params; i++) {
         int32_t owner = model->params[i].tied_to;
         if (owner >= 0)
-            ck_assert_int_eq(
-                t->device->ops->tree_add(t->device, model->config.dtype,
-                                         t->grads[owner], t->grads[owner], t->grads[i],
-                                         (int64_t)test_trainer_count(t, i)),
-                CADRE_OK);
+            ck_assert_int_eq(t->device->ops->tree_add(
+                                 t->device, cadre_dtype_wide(model->config.dtype),
+                                 t->grads[owner], t->grads[owner], t->grads[i],
+                                 (int64_t)test_trainer_count(t, i)),
+                             CADRE_OK);
     }
 }
 
@@ -280,7 +313,8 @@ void test_trainer_step(struct test_trainer *t,
             continue;
         slices[n++] = (struct cadre_slice){
             .count = (int64_t)test_trainer_count(t, i),
-            .param = t->values[i],
+            .param = t->masters[i],
+            .rounded = t->masters[i] != t->values[i] ? t->values[i] : NULL,
             .grad = t->grads[i],
             .exp_avg = t->exp_avg[i],
             .exp_avg_sq = t->exp_avg_sq[i],
@@ -306,7 +340,8 @@ double test_trainer_grad_norm(struct test_trainer *t)
             continue;
         const struct cadre_squares squares = {t->grads[i], (int64_t)count, sums + done};
         ck_assert_int_eq(
-            t->device->ops->sum_squares(t->device, model->config.dtype, &squares, 1),
+            t->device->ops->sum_squares(
+                t->device, cadre_dtype_wide(model->config.dtype), &squares, 1),
             CADRE_OK);
         done += cadre_norm_chunks(count);
     }

@@ -11,9 +11,9 @@ struct test_trainer {
     struct cadre_model *model;
     struct cadre_device *device;
     int64_t B, T; /* largest micro-batch */
-    size_t element;
-    void **values, **grads, **exp_avg,
-        **exp_avg_sq; /* one per parameter, local shape */
+    size_t element, wide; /* bytes of the dtype and of its wide one */
+    void **values, **masters; /* masters: wide; values themselves where they are wide */
+    void **grads, **exp_avg, **exp_avg_sq; /* one per parameter, local shape */
     void **acts; /* output of each unit but the head */
     void **saved, **douts; /* one per unit */
     void *scratch, *dy;
@@ -60,11 +60,16 @@ double test_trainer_grad_norm(struct test_trainer *trainer);
 /* (N, V) or (B, K) of the last forward, before backward. */
 const void *test_trainer_logits(const struct test_trainer *trainer);
 uint64_t test_trainer_count(const struct test_trainer *trainer, uint32_t param);
-/* Element of a buffer of the trainer's dtype. */
+/* Element of a buffer of the trainer's dtype: values, logits, activations. */
 double test_trainer_get(const struct test_trainer *trainer, const void *buffer,
                         uint64_t element);
-void test_trainer_set(const struct test_trainer *trainer, void *buffer,
-                      uint64_t element, double value);
+/* Element of one of its wide dtype: masters, gradients, optimizer states. */
+double test_trainer_get_wide(const struct test_trainer *trainer, const void *buffer,
+                             uint64_t element);
+void test_trainer_set_wide(const struct test_trainer *trainer, void *buffer,
+                           uint64_t element, double value);
+/* Values become the masters, rounded; for who wrote masters. */
+void test_trainer_round(struct test_trainer *trainer);
 
 /* Fill every owned parameter from an F32 safetensors file; names and shapes must be
  * those of the model. */

@@ -40,7 +40,7 @@ static void load_tensor(struct test_trainer *t, const char *name, const json_t *
     for (uint64_t e = 0; e < cadre_shape_count(&param->shape); e++) {
         float value;
         memcpy(&value, data + e * sizeof value, sizeof value);
-        test_trainer_set(t, t->values[index], e, (double)value);
+        test_trainer_set_wide(t, t->masters[index], e, (double)value);
     }
 }
 
@@ -66,6 +66,7 @@ void test_trainer_load(struct test_trainer *t, const char *path)
     for (uint32_t i = 0; i < t->model->n_params; i++)
         owned += t->model->params[i].tied_to < 0;
     ck_assert_uint_eq(loaded, owned);
+    test_trainer_round(t);
     json_decref(root);
     free(data);
 }
