@@ -58,6 +58,8 @@ static const struct cadre_option_spec table[] = {
          "embedding and head share weights; auto: gpt2 yes, llama no"),
     F64("model", "rope_theta", "10000", 1, 1e12,
         "base of the rotary positions (llama)"),
+    I64("model", "head_rows", "0", 0, 1e9,
+        "rows the head scores at once; 0: all, while that takes at most 1 GiB"),
     F64("model", "norm_eps", "1e-5", 1e-12, 0.1, "epsilon of LayerNorm and RMSNorm"),
     ENUM("data", "format", "text", "text, tokens, wfdb", "kind of data"),
     STR("data", "path", "", "file or folder of the data"),

@@ -183,12 +183,17 @@ fail:
     return rc;
 }
 
-const void *cadre_head_logits(const struct cadre_model *model,
-                              const struct cadre_pass *pass)
+cadre_status cadre_head_logits(const struct cadre_model *model,
+                               const struct cadre_pass *pass, int64_t begin,
+                               int64_t *rows, const void **out)
 {
-    struct cadre_unit unit =
+    struct cadre_unit u =
         cadre_unit_of(model, model->n_units - 1, pass->batch, pass->time, pass);
-    return buffers_of(&unit).logits;
+    if (cadre_head_is_chunked(model))
+        return cadre_head_chunk_logits(&u, begin, rows, out);
+    *rows = rows_of(&u) - begin;
+    *out = cadre_unit_at(&u, buffers_of(&u).logits, begin * width_of(&u));
+    return CADRE_OK;
 }
 
 const struct cadre_unit_kind cadre_head_unit = {

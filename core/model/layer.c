@@ -62,12 +62,10 @@ cadre_status cadre_linear_bwd_input(const struct cadre_unit *unit,
     return unit->ops->gemm(unit->device, &gemm);
 }
 
-static cadre_status weight_gradient(const struct cadre_unit *unit,
-                                    const struct cadre_linear *linear, const void *x,
-                                    const void *dy)
+cadre_status cadre_linear_add_weight(const struct cadre_unit *unit,
+                                     const struct cadre_linear *linear, const void *x,
+                                     const void *dy, void *dst, int beta)
 {
-    const struct cadre_pass *pass = unit->pass;
-    uint32_t param = unit->first + linear->weight;
     struct cadre_gemm gemm = {
         .dtype = unit->dtype,
         .wide = true,
@@ -79,11 +77,24 @@ static cadre_status weight_gradient(const struct cadre_unit *unit,
         .ta = true,
         .b = linear->conv1d ? dy : x,
         .ldb = linear->conv1d ? linear->ldy : linear->ldx,
+        .c = dst,
+        .beta = beta,
     };
-    cadre_status rc;
     gemm.ldc = gemm.n;
-    CADRE_TRY(pass->grad_begin(pass->hook_arg, param, &gemm.c, &gemm.beta));
-    CADRE_TRY(unit->ops->gemm(unit->device, &gemm));
+    return unit->ops->gemm(unit->device, &gemm);
+}
+
+static cadre_status weight_gradient(const struct cadre_unit *unit,
+                                    const struct cadre_linear *linear, const void *x,
+                                    const void *dy)
+{
+    const struct cadre_pass *pass = unit->pass;
+    uint32_t param = unit->first + linear->weight;
+    void *dst;
+    int beta;
+    cadre_status rc;
+    CADRE_TRY(pass->grad_begin(pass->hook_arg, param, &dst, &beta));
+    CADRE_TRY(cadre_linear_add_weight(unit, linear, x, dy, dst, beta));
     CADRE_TRY(pass->grad_end(pass->hook_arg, param));
 fail:
     return rc;

@@ -31,6 +31,7 @@ struct cadre_model_config {
                         token */
     bool tied; /* the LM head is the embedding (ignored for a classification head) */
     double norm_eps, rope_theta;
+    int64_t head_rows; /* rows that the LM head scores at once; 0: all */
     uint32_t dtype; /* of parameters and activations; gradients: the wide one */
 };
 
@@ -148,6 +149,7 @@ struct cadre_pass {
                     kept to the end of INPUT alone */
     void *douts; /* cadre_unit_douts_bytes: kept from INPUT to WEIGHT */
     void *scratch; /* cadre_unit_scratch_bytes: contents last one call */
+    bool both; /* WEIGHT follows INPUT at once, with the same buffers */
     void *hook_arg;
     /* Where a gradient goes: *dst (local shape, wide dtype) and *beta 0 or 1; then it
      * exists. NULL dst is not allowed. Called in unit order of computation, once per
@@ -190,9 +192,18 @@ cadre_status cadre_unit_backward_input(const struct cadre_model *, uint32_t unit
 cadre_status cadre_unit_backward_weight(const struct cadre_model *, uint32_t unit,
                                         const struct cadre_pass *, const void *x);
 
-/* After the head's forward: its logits (N, V) or (B, K), inside `saved`, before
- * backward overwrites them. */
-const void *cadre_head_logits(const struct cadre_model *, const struct cadre_pass *);
+/* After the head's forward and before backward: logits of its rows (N, V) or (B, K)
+ * from `begin` on. *rows of them lie at *out, in `saved` or, computed anew, in
+ * `scratch`: all that follow, or as many as the head has at once. [stream] */
+cadre_status cadre_head_logits(const struct cadre_model *, const struct cadre_pass *,
+                               int64_t begin, int64_t *rows, const void **out);
+
+/* head_rows for micro-batches of `rows` rows, where config->head_rows is what was asked
+ * for and its 0 means all rows, unless their logits take more than 1 GiB. 0 where
+ * nothing is to be cut. Tensor ranks score all rows of their part of the vocabulary
+ * each: there create refuses what was asked for. */
+int64_t cadre_model_head_rows(const struct cadre_model_config *config, int64_t rows,
+                              int tp_size);
 
 /* FLOPs of forward plus backward per token, counted from the products of the model with
  * causal attention at context T (6 per weight of a product, 6 L C T for attention). */

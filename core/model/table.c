@@ -276,6 +276,11 @@ static cadre_status check_split(const struct cadre_model_config *config, int tp_
     CADRE_TRY(check_multiple("hidden", config->hidden, of, tp_size, err));
     if (config->classes == 0)
         CADRE_TRY(check_multiple("vocab", config->vocab, of, tp_size, err));
+    if (tp_size > 1 && config->classes == 0 && config->head_rows > 0)
+        return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                          "model.head_rows = %lld, expected 0 where the vocabulary is "
+                          "split: every rank scores all rows of its own part",
+                          (long long)config->head_rows);
 fail:
     return rc;
 }

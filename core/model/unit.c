@@ -83,13 +83,14 @@ struct cadre_unit cadre_unit_of(const struct cadre_model *model, uint32_t index,
     return unit;
 }
 
-static const struct cadre_unit_kind *kind_of(const struct cadre_model *model,
-                                             uint32_t unit)
+static const struct cadre_unit_kind *kind_of(const struct cadre_unit *u, uint32_t unit)
 {
+    const struct cadre_model *model = u->model;
     if (unit == 0)
         return &cadre_embed_unit;
     if (unit == model->n_units - 1)
-        return &cadre_head_unit;
+        return cadre_head_is_chunked(model) ? &cadre_head_chunked_unit
+                                            : &cadre_head_unit;
     return model->config.arch == CADRE_ARCH_GPT2 ? &cadre_gpt2_unit : &cadre_llama_unit;
 }
 
@@ -98,7 +99,7 @@ static size_t buffer_bytes(const struct cadre_model *model, uint32_t unit, int64
 {
     struct cadre_unit u = cadre_unit_of(model, unit, B, T, NULL);
     size_t bytes[CADRE_UNIT_BUFFERS];
-    kind_of(model, unit)->sizes(&u, bytes);
+    kind_of(&u, unit)->sizes(&u, bytes);
     return bytes[buffer];
 }
 
@@ -152,7 +153,7 @@ cadre_status cadre_unit_forward(const struct cadre_model *model, uint32_t unit,
     if (rc != CADRE_OK)
         return rc;
     struct cadre_unit u = cadre_unit_of(model, unit, pass->batch, pass->time, pass);
-    return kind_of(model, unit)->forward(&u, x, y);
+    return kind_of(&u, unit)->forward(&u, x, y);
 }
 
 cadre_status cadre_unit_backward_input(const struct cadre_model *model, uint32_t unit,
@@ -163,7 +164,7 @@ cadre_status cadre_unit_backward_input(const struct cadre_model *model, uint32_t
     if (rc != CADRE_OK)
         return rc;
     struct cadre_unit u = cadre_unit_of(model, unit, pass->batch, pass->time, pass);
-    return kind_of(model, unit)->backward_input(&u, x, dy, dx);
+    return kind_of(&u, unit)->backward_input(&u, x, dy, dx);
 }
 
 cadre_status cadre_unit_backward_weight(const struct cadre_model *model, uint32_t unit,
@@ -173,5 +174,5 @@ cadre_status cadre_unit_backward_weight(const struct cadre_model *model, uint32_
     if (rc != CADRE_OK)
         return rc;
     struct cadre_unit u = cadre_unit_of(model, unit, pass->batch, pass->time, pass);
-    return kind_of(model, unit)->backward_weight(&u, x);
+    return kind_of(&u, unit)->backward_weight(&u, x);
 }

@@ -62,6 +62,14 @@ extern const struct cadre_unit_kind cadre_embed_unit;
 extern const struct cadre_unit_kind cadre_gpt2_unit;
 extern const struct cadre_unit_kind cadre_llama_unit;
 extern const struct cadre_unit_kind cadre_head_unit;
+extern const struct cadre_unit_kind cadre_head_chunked_unit;
+
+/* Is the head cadre_head_chunked_unit? */
+bool cadre_head_is_chunked(const struct cadre_model *model);
+/* Of a head in chunks: the logits of rows from `begin` on, computed anew; *rows of them
+ * at *out, in scratch. */
+cadre_status cadre_head_chunk_logits(const struct cadre_unit *unit, int64_t begin,
+                                     int64_t *rows, const void **out);
 
 /* Positions of parameters, counted from unit->first. */
 enum { EMBED_WTE, EMBED_WPE };
@@ -112,6 +120,10 @@ cadre_status cadre_linear_fwd(const struct cadre_unit *unit,
 cadre_status cadre_linear_bwd_input(const struct cadre_unit *unit,
                                     const struct cadre_linear *linear, const void *dy,
                                     void *dx, int beta);
+/* dst = beta * dst + the gradient of the weight, wide, of these rows; no hook. */
+cadre_status cadre_linear_add_weight(const struct cadre_unit *unit,
+                                     const struct cadre_linear *linear, const void *x,
+                                     const void *dy, void *dst, int beta);
 /* The gradients of weight and bias, through the pass's grad_begin and grad_end. */
 cadre_status cadre_linear_bwd_weight(const struct cadre_unit *unit,
                                      const struct cadre_linear *linear, const void *x,

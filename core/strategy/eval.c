@@ -57,13 +57,19 @@ static cadre_status copy_logits(struct cadre_executor *exec, struct cadre_eval *
         return CADRE_OK;
     uint32_t dtype = model->config.dtype;
     int64_t width = model->config.classes > 0 ? model->config.classes : model->vocab;
-    size_t n = (size_t)(loss_rows(exec, eval) * width);
+    int64_t all = loss_rows(exec, eval), rows = 0;
+    size_t n = (size_t)(all * width), row = (size_t)width * cadre_dtype_bytes(dtype);
     size_t wide = cadre_dtype_bytes(cadre_dtype_wide(dtype));
     /* 16-bit values come into the upper half, which widening reaches last */
     char *raw = (char *)eval->logits + n * (wide - cadre_dtype_bytes(dtype));
-    cadre_status rc =
-        device->ops->to_host(device, raw, cadre_head_logits(model, &exec->pass),
-                             n * cadre_dtype_bytes(dtype));
+    cadre_status rc = CADRE_OK;
+    for (int64_t at = 0; rc == CADRE_OK && at < all; at += rows) {
+        const void *logits;
+        rc = cadre_head_logits(model, &exec->pass, at, &rows, &logits);
+        if (rc == CADRE_OK)
+            rc = device->ops->to_host(device, raw + (size_t)at * row, logits,
+                                      (size_t)rows * row);
+    }
     if (rc == CADRE_OK && cadre_dtype_wide(dtype) != dtype)
         widen(eval->logits, raw, n, dtype);
     return rc;

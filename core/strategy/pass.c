@@ -427,6 +427,7 @@ static cadre_status backward_unit(struct cadre_executor *exec,
     if (a->what & CADRE_PASS_INPUT)
         cadre_executor_take_douts(exec, chunk, slot, unit);
     cadre_executor_set_pass(exec, chunk, slot, unit);
+    exec->pass.both = a->what == CADRE_PASS_BOTH;
     CADRE_TRY(cadre_executor_raise(exec, CADRE_BEFORE_BACKWARD, a->chunk, next, flags));
     CADRE_TRY(recompute_unit(exec, a, slot, unit));
     if (a->what & CADRE_PASS_INPUT) {

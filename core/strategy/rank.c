@@ -18,12 +18,17 @@ static cadre_status make_model(struct cadre_rank *rank, struct cadre_error *err)
     for (int i = 0; i < spec->n_plugins && !cuts; i++)
         if (spec->plugin[i]->desc.role == CADRE_ROLE_INTRA)
             cuts = spec->plugin[i];
-    if (!cuts)
-        return cadre_model_create(&spec->model, 0, 1, &rank->model, err);
+    struct cadre_model_config model = spec->model;
+    int64_t rows = spec->micro_batch * spec->time;
+    if (!cuts) {
+        model.head_rows = cadre_model_head_rows(&model, rows, 1);
+        return cadre_model_create(&model, 0, 1, &rank->model, err);
+    }
     const struct cadre_axis *tp = cadre_mesh_axis(&rank->mesh, cuts->desc.axis);
     struct cadre_error why = {0};
+    model.head_rows = cadre_model_head_rows(&model, rows, tp->size);
     cadre_status rc =
-        cadre_model_create(&spec->model, tp->index, tp->size, &rank->model, &why);
+        cadre_model_create(&model, tp->index, tp->size, &rank->model, &why);
     if (rc == CADRE_OK)
         return CADRE_OK;
     return cadre_fail(err, rc,

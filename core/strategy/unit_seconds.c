@@ -156,6 +156,7 @@ static cadre_status make_buffers(struct bench *b)
         .saved = take(b, cadre_unit_saved_bytes(b->model, b->unit, B, T)),
         .douts = take(b, cadre_unit_douts_bytes(b->model, b->unit, B, T)),
         .scratch = take(b, cadre_unit_scratch_bytes(b->model, b->unit, B, T)),
+        .both = true,
         .hook_arg = b,
         .grad_begin = grad_begin,
         .grad_end = grad_end,

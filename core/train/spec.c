@@ -210,6 +210,7 @@ static void model_from_options(struct cadre_spec *spec)
         .vocab = cadre_options_i64(o, "model.vocab"),
         .tied = strcmp(tied, "auto") == 0 ? !llama : strcmp(tied, "yes") == 0,
         .norm_eps = cadre_options_f64(o, "model.norm_eps"),
+        .head_rows = cadre_options_i64(o, "model.head_rows"),
         .rope_theta = cadre_options_f64(o, "model.rope_theta"),
         .dtype = CADRE_F32,
     };

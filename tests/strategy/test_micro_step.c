@@ -80,8 +80,15 @@ static uint64_t train(bool graphs, double *loss)
         ops.graph_launch = graph_launch;
         f.rank.device->ops = &ops;
     }
-    for (uint64_t s = 1; s <= STEPS; s++)
-        loss[s - 1] = rank_fixture_step(&f, s).loss;
+    struct cadre_step_report report = {0}; /* late where ops are queued */
+    for (uint64_t s = 1; s <= STEPS; s++) {
+        report = rank_fixture_step(&f, s);
+        if (report.step > 0)
+            loss[report.step - 1] = report.loss;
+    }
+    ck_assert_int_eq(cadre_rank_flush(&f.rank, &report), CADRE_OK);
+    loss[STEPS - 1] = report.loss;
+    ck_assert_uint_eq(report.step, STEPS);
     uint64_t hash = rank_fixture_params(&f);
     rank_fixture_stop(&f);
     return hash;

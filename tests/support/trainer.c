@@ -264,9 +264,10 @@ double test_trainer_forward(struct test_trainer *t, int64_t B, int64_t T)
     return loss * t->seed;
 }
 
-static void backward_weight(struct test_trainer *t, uint32_t u)
+static void backward_weight(struct test_trainer *t, uint32_t u, bool both)
 {
     struct cadre_pass pass = pass_of(t, u);
+    pass.both = both;
     ck_assert_int_eq(
         cadre_unit_backward_weight(t->model, u, &pass, u ? t->acts[u - 1] : NULL),
         CADRE_OK);
@@ -279,15 +280,16 @@ void test_trainer_backward(struct test_trainer *t, bool split)
     t->begun = t->ended = 0;
     for (uint32_t u = n; u-- > 0;) {
         struct cadre_pass pass = pass_of(t, u);
+        pass.both = !split;
         ck_assert_int_eq(
             cadre_unit_backward_input(model, u, &pass, u ? t->acts[u - 1] : NULL,
                                       u < n - 1 ? t->dy : NULL, u ? t->dy : NULL),
             CADRE_OK);
         if (!split)
-            backward_weight(t, u);
+            backward_weight(t, u, true);
     }
     for (uint32_t u = 0; split && u < n; u++)
-        backward_weight(t, u);
+        backward_weight(t, u, false);
     ck_assert_int_eq(t->begun, (int)model->n_params);
     ck_assert_int_eq(t->ended, (int)model->n_params);
     for (uint32_t i = 0; i < model->n_params; i++) {
@@ -353,5 +355,8 @@ double test_trainer_grad_norm(struct test_trainer *t)
 const void *test_trainer_logits(const struct test_trainer *t)
 {
     struct cadre_pass pass = pass_of(t, t->model->n_units - 1);
-    return cadre_head_logits(t->model, &pass);
+    const void *logits;
+    int64_t rows;
+    ck_assert_int_eq(cadre_head_logits(t->model, &pass, 0, &rows, &logits), CADRE_OK);
+    return logits;
 }

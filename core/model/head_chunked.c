@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The language-model head some rows at a time, so that logits of all rows never exist:
+ * of a large vocabulary they take more memory than all else of a unit. Forward keeps
+ * the statistics of each row. Backward computes a chunk's logits again, turns them into
+ * their gradient, and takes from that the rows of dx and the chunk's part of the
+ * weight's gradient, which adds up over chunks in the wide dtype. Where WEIGHT runs
+ * apart from INPUT, it computes them once more. The vocabulary is whole here. */
+#include "core/model/unit.h"
+
+#define AUTO_BYTES (INT64_C(1) << 30) /* most of logits that are not cut */
+#define AUTO_ROWS 64 /* chunks of whole tiles */
+
+struct buffers {
+    void *norm, *stats, *max, *sum; /* saved; sum: (2, N), then what was picked */
+    void *logits, *dnorm; /* scratch */
+};
+
+int64_t cadre_model_head_rows(const struct cadre_model_config *config, int64_t rows,
+                              int tp_size)
+{
+    int64_t row_bytes = config->vocab * (int64_t)cadre_dtype_bytes(config->dtype);
+    int64_t most = config->head_rows;
+    if (most == 0 && tp_size == 1) {
+        most = AUTO_BYTES / row_bytes;
+        most -= most > AUTO_ROWS ? most % AUTO_ROWS : 0;
+        most += most == 0;
+    }
+    return most < rows && config->classes == 0 ? most : 0;
+}
+
+bool cadre_head_is_chunked(const struct cadre_model *model)
+{
+    return model->config.head_rows > 0 && model->config.classes == 0;
+}
+
+/* Rows of a chunk; the last may have fewer. */
+static int64_t chunk_rows(const struct cadre_unit *u)
+{
+    int64_t rows = u->model->config.head_rows;
+    return rows < u->N ? rows : u->N;
+}
+
+static struct buffers carve(const struct cadre_unit *u,
+                            size_t bytes[CADRE_UNIT_BUFFERS])
+{
+    struct cadre_carver saved = cadre_carver_of(u, CADRE_UNIT_SAVED);
+    struct cadre_carver scratch = cadre_carver_of(u, CADRE_UNIT_SCRATCH);
+    struct buffers b = {
+        .norm = cadre_carve(&saved, u->N * u->C),
+        .stats = cadre_carve_wide(&saved, u->N * 2),
+        .max = cadre_carve_wide(&saved, u->N),
+        .sum = cadre_carve_wide(&saved, u->N * 2),
+        .logits = cadre_carve(&scratch, chunk_rows(u) * u->model->vocab),
+        .dnorm = cadre_carve(&scratch, u->N * u->C),
+    };
+    bytes[CADRE_UNIT_SAVED] = saved.used;
+    bytes[CADRE_UNIT_EARLY] = bytes[CADRE_UNIT_DOUTS] = 0;
+    bytes[CADRE_UNIT_SCRATCH] = scratch.used;
+    return b;
+}
+
+static void sizes(const struct cadre_unit *u, size_t bytes[CADRE_UNIT_BUFFERS])
+{
+    carve(u, bytes);
+}
+
+static struct buffers buffers_of(const struct cadre_unit *u)
+{
+    size_t bytes[CADRE_UNIT_BUFFERS];
+    return carve(u, bytes);
+}
+
+/* Rows [begin, begin + rows) on their way through the projection. */
+struct chunk {
+    int64_t begin, rows;
+    struct cadre_linear projection;
+};
+
+static struct chunk chunk_at(const struct cadre_unit *u, int64_t begin)
+{
+    int64_t most = chunk_rows(u), rows = u->N - begin;
+    rows = rows < most ? rows : most;
+    return (struct chunk){
+        .begin = begin,
+        .rows = rows,
+        .projection =
+            {
+                .weight = u->model->config.arch == CADRE_ARCH_GPT2 ? 2 : 1,
+                .bias = -1,
+                .rows = rows,
+                .in = u->C,
+                .out = u->model->vocab,
+                .ldx = u->C,
+                .ldy = u->model->vocab,
+            },
+    };
+}
+
+static void *row_of(const struct cadre_unit *u, const void *rows, int64_t row)
+{
+    return cadre_unit_at(u, rows, row * u->C);
+}
+
+static void *wide_at(const struct cadre_unit *u, void *buffer, int64_t count)
+{
+    return (unsigned char *)buffer + (size_t)count * u->wide;
+}
+
+static struct cadre_xent xent_of(const struct cadre_unit *u, const struct buffers *b,
+                                 int64_t begin, int64_t rows)
+{
+    return (struct cadre_xent){
+        .dtype = u->dtype,
+        .rows = rows,
+        .vocab = u->model->vocab,
+        .logits = b->logits,
+        .targets = u->pass->targets + begin,
+        .max = wide_at(u, b->max, begin),
+        .sum = wide_at(u, b->sum, begin),
+        .picked = wide_at(u, b->sum, u->N + begin),
+        .loss_rows = u->pass->loss_rows + begin,
+        .seed = u->pass->loss_seed,
+    };
+}
+
+static cadre_status score(const struct cadre_unit *u, const struct buffers *b,
+                          const struct chunk *chunk)
+{
+    return cadre_linear_fwd(u, &chunk->projection, row_of(u, b->norm, chunk->begin),
+                            b->logits, CADRE_EPILOGUE_NONE, NULL);
+}
+
+static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
+{
+    struct buffers b = buffers_of(u);
+    struct chunk chunk;
+    cadre_status rc;
+    (void)y;
+    CADRE_TRY(cadre_norm_layer_fwd(u, 0, x, b.norm, b.stats));
+    for (int64_t row = 0; row < u->N; row += chunk.rows) {
+        chunk = chunk_at(u, row);
+        struct cadre_xent xent = xent_of(u, &b, row, chunk.rows);
+        CADRE_TRY(score(u, &b, &chunk));
+        CADRE_TRY(u->ops->xent_fwd(u->device, &xent));
+        CADRE_TRY(u->ops->xent_loss(u->device, &xent));
+    }
+fail:
+    return rc;
+}
+
+/* The gradient of a chunk's logits in their place. */
+static cadre_status dlogits(const struct cadre_unit *u, const struct buffers *b,
+                            const struct chunk *chunk)
+{
+    struct cadre_xent xent = xent_of(u, b, chunk->begin, chunk->rows);
+    cadre_status rc = score(u, b, chunk);
+    return rc == CADRE_OK ? u->ops->xent_bwd(u->device, &xent) : rc;
+}
+
+/* Where the weight's gradient goes. */
+struct target {
+    uint32_t param;
+    void *dst;
+    int beta;
+};
+
+static cadre_status open_target(const struct cadre_unit *u, struct target *target)
+{
+    target->param = u->first + chunk_at(u, 0).projection.weight;
+    return u->pass->grad_begin(u->pass->hook_arg, target->param, &target->dst,
+                               &target->beta);
+}
+
+/* A chunk's part of it. */
+static cadre_status add_part(const struct cadre_unit *u, const struct buffers *b,
+                             const struct chunk *chunk, struct target *target)
+{
+    cadre_status rc =
+        cadre_linear_add_weight(u, &chunk->projection, row_of(u, b->norm, chunk->begin),
+                                b->logits, target->dst, target->beta);
+    target->beta = 1;
+    return rc;
+}
+
+static cadre_status backward_input(const struct cadre_unit *u, const void *x,
+                                   const void *dy, void *dx)
+{
+    struct buffers b = buffers_of(u);
+    struct target target = {0};
+    struct chunk chunk;
+    cadre_status rc;
+    (void)dy;
+    if (u->pass->both)
+        CADRE_TRY(open_target(u, &target));
+    for (int64_t row = 0; row < u->N; row += chunk.rows) {
+        chunk = chunk_at(u, row);
+        CADRE_TRY(dlogits(u, &b, &chunk));
+        CADRE_TRY(cadre_linear_bwd_input(u, &chunk.projection, b.logits,
+                                         row_of(u, b.dnorm, row), 0));
+        if (u->pass->both)
+            CADRE_TRY(add_part(u, &b, &chunk, &target));
+    }
+    CADRE_TRY(cadre_norm_layer_bwd(u, 0, x, b.stats, b.dnorm, NULL, dx));
+fail:
+    return rc;
+}
+
+/* Under `both` the gradient is there, and is told in its place among the others. */
+static cadre_status backward_weight(const struct cadre_unit *u, const void *x)
+{
+    struct buffers b = buffers_of(u);
+    struct target target = {.param = u->first + chunk_at(u, 0).projection.weight};
+    struct chunk chunk;
+    cadre_status rc;
+    (void)x;
+    if (!u->pass->both) {
+        CADRE_TRY(open_target(u, &target));
+        for (int64_t row = 0; row < u->N; row += chunk.rows) {
+            chunk = chunk_at(u, row);
+            CADRE_TRY(dlogits(u, &b, &chunk));
+            CADRE_TRY(add_part(u, &b, &chunk, &target));
+        }
+    }
+    CADRE_TRY(u->pass->grad_end(u->pass->hook_arg, target.param));
+fail:
+    return rc;
+}
+
+cadre_status cadre_head_chunk_logits(const struct cadre_unit *u, int64_t begin,
+                                     int64_t *rows, const void **out)
+{
+    struct buffers b = buffers_of(u);
+    struct chunk chunk = chunk_at(u, begin);
+    cadre_status rc = score(u, &b, &chunk);
+    *rows = chunk.rows;
+    *out = b.logits;
+    return rc;
+}
+
+const struct cadre_unit_kind cadre_head_chunked_unit = {
+    .sizes = sizes,
+    .forward = forward,
+    .backward_input = backward_input,
+    .backward_weight = backward_weight,
+};
