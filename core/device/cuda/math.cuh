@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Numbers, packs of 16 bytes, and sums of warps and blocks: what the kernels share.
+ * Everything has one order fixed by shapes: a pack's elements belong to the same thread
+ * whether it is moved by one access or, where memory is not aligned, by several. */
+#ifndef CADRE_DEVICE_CUDA_MATH_CUH
+#define CADRE_DEVICE_CUDA_MATH_CUH
+
+#include <math.h>
+#include <string.h>
+
+#include "core/device/cuda/launch.cuh"
+
+#ifdef __CUDACC__
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#endif
+
+#define CADRE_DEVICE __host__ __device__ static inline
+#ifdef __CUDA_ARCH__
+#define CADRE_UNROLL _Pragma("unroll")
+#else
+#define CADRE_UNROLL
+#endif
+
+/* ---- types ------------------------------------------------------------------------
+ */
+
+struct bf16 {
+    uint16_t bits;
+};
+struct f16 {
+    uint16_t bits;
+};
+
+/* wide_t<T>: the type of statistics and sums beside elements of T. */
+template <class T> struct wide_of {
+    typedef float type;
+};
+template <> struct wide_of<double> {
+    typedef double type;
+};
+template <class T> using wide_t = typename wide_of<T>::type;
+
+CADRE_DEVICE uint32_t bits_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+CADRE_DEVICE float float_of(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+CADRE_DEVICE float f32_of(bf16 x)
+{
+    return float_of((uint32_t)x.bits << 16);
+}
+
+CADRE_DEVICE float f32_of(f16 x)
+{
+#ifdef __CUDA_ARCH__
+    return __half2float(__ushort_as_half(x.bits));
+#else
+    const uint32_t size = (uint32_t)(x.bits & 0x7fffu) << 13;
+    const uint32_t exponent = size & (0x7c00u << 13);
+    const uint32_t normal = size + (112u << 23);
+    const float small = float_of(normal + (1u << 23)) - float_of(113u << 23);
+    uint32_t bits = exponent == 0 ? bits_of(small) : normal;
+    bits = exponent == (0x7c00u << 13) ? normal + (112u << 23) : bits;
+    return float_of(bits | (uint32_t)(x.bits & 0x8000u) << 16);
+#endif
+}
+
+CADRE_DEVICE bf16 bf16_of(float x)
+{
+#ifdef __CUDA_ARCH__
+    return bf16{__bfloat16_as_ushort(__float2bfloat16_rn(x))};
+#else
+    const uint32_t bits = bits_of(x);
+    const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    return bf16{(uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? 0x7fffu : rounded)};
+#endif
+}
+
+/* Subnormal results are rounded by the addition of a power of two (F. Giesen). */
+CADRE_DEVICE f16 f16_of(float x)
+{
+#ifdef __CUDA_ARCH__
+    return f16{__half_as_ushort(__float2half_rn(x))};
+#else
+    const uint32_t magic = ((127u - 15u) + (23u - 10u) + 1u) << 23;
+    const uint32_t bits = bits_of(x), sign = bits & 0x80000000u, size = bits ^ sign;
+    const uint32_t small = bits_of(float_of(size) + float_of(magic)) - magic;
+    const uint32_t normal = (size - (112u << 23) + 0xfffu + ((size >> 13) & 1u)) >> 13;
+    uint32_t half = size < (113u << 23) ? small : normal;
+    if (size >= (143u << 23))
+        half = size > 0x7f800000u ? 0x7fffu : 0x7c00u;
+    return f16{(uint16_t)(half | (sign >> 16))};
+#endif
+}
+
+/* A double to an f32 rounded to odd, which leaves nothing for a second rounding to
+ * spoil (Boldo & Melquiond 2008). */
+CADRE_DEVICE float odd_of(double x)
+{
+    const float nearest = (float)x;
+    const double back = (double)nearest;
+    uint32_t bits = bits_of(nearest);
+    if (x != x || back == x)
+        return nearest;
+    if (fabs(back) > fabs(x))
+        bits--; /* towards zero */
+    return float_of(bits | 1u);
+}
+
+/* widen: exact, to wide_t. */
+CADRE_DEVICE float widen(float x)
+{
+    return x;
+}
+CADRE_DEVICE double widen(double x)
+{
+    return x;
+}
+CADRE_DEVICE float widen(bf16 x)
+{
+    return f32_of(x);
+}
+CADRE_DEVICE float widen(f16 x)
+{
+    return f32_of(x);
+}
+
+/* narrow<T>: rounded once, to nearest even. */
+template <class T> struct narrow_to {
+};
+template <> struct narrow_to<float> {
+    CADRE_DEVICE float of(float x)
+    {
+        return x;
+    }
+    CADRE_DEVICE float of(double x)
+    {
+        return (float)x;
+    }
+};
+template <> struct narrow_to<double> {
+    CADRE_DEVICE double of(double x)
+    {
+        return x;
+    }
+};
+template <> struct narrow_to<bf16> {
+    CADRE_DEVICE bf16 of(float x)
+    {
+        return bf16_of(x);
+    }
+    CADRE_DEVICE bf16 of(double x)
+    {
+        return bf16_of(odd_of(x));
+    }
+};
+template <> struct narrow_to<f16> {
+    CADRE_DEVICE f16 of(float x)
+    {
+        return f16_of(x);
+    }
+    CADRE_DEVICE f16 of(double x)
+    {
+        return f16_of(odd_of(x));
+    }
+};
+template <class T, class X> CADRE_DEVICE T narrow(X x)
+{
+    return narrow_to<T>::of(x);
+}
+
+/* ---- packs ------------------------------------------------------------------------
+ */
+
+/* N elements that one thread works on together. */
+template <class T, int N = 16 / (int)sizeof(T)> struct pack {
+    T v[N];
+};
+template <class T> struct pack_size {
+    static constexpr int N = 16 / (int)sizeof(T);
+};
+
+/* Elements [0, left) of p, zeros after; by 16 bytes at a time where `vec` says that p
+ * is aligned and the pack is whole. */
+template <int N, class T> CADRE_DEVICE pack<T, N> load(const T *p, int64_t left, bool vec)
+{
+    pack<T, N> out;
+    if (vec && left >= N && N * sizeof(T) % 16 == 0) {
+        CADRE_UNROLL
+        for (int i = 0; i < (int)(N * sizeof(T) / 16); i++) {
+            const uint4 bits = reinterpret_cast<const uint4 *>(p)[i];
+            memcpy(reinterpret_cast<char *>(&out) + 16 * i, &bits, 16);
+        }
+    } else {
+        CADRE_UNROLL
+        for (int i = 0; i < N; i++)
+            out.v[i] = i < left ? p[i] : T{};
+    }
+    return out;
+}
+
+template <int N, class T>
+CADRE_DEVICE void store(T *p, const pack<T, N> &in, int64_t left, bool vec)
+{
+    if (vec && left >= N && N * sizeof(T) % 16 == 0) {
+        CADRE_UNROLL
+        for (int i = 0; i < (int)(N * sizeof(T) / 16); i++) {
+            uint4 bits;
+            memcpy(&bits, reinterpret_cast<const char *>(&in) + 16 * i, 16);
+            reinterpret_cast<uint4 *>(p)[i] = bits;
+        }
+    } else {
+        CADRE_UNROLL
+        for (int i = 0; i < N; i++)
+            if (i < left)
+                p[i] = in.v[i];
+    }
+}
+
+/* Is every pointer aligned to 16 bytes? NULL is. [host] */
+static inline bool aligned(const void *a, const void *b = NULL, const void *c = NULL,
+                           const void *d = NULL, const void *e = NULL)
+{
+    return (((uintptr_t)a | (uintptr_t)b | (uintptr_t)c | (uintptr_t)d | (uintptr_t)e) %
+            16) == 0;
+}
+
+/* ---- warps and blocks -------------------------------------------------------------
+ */
+
+template <class T> __device__ static inline T warp_sum(T x)
+{
+    for (int with = 16; with > 0; with /= 2)
+        x += __shfl_xor_sync(CADRE_FULL_WARP, x, with);
+    return x;
+}
+
+template <class T> __device__ static inline T warp_max(T x)
+{
+    for (int with = 16; with > 0; with /= 2) {
+        const T other = __shfl_xor_sync(CADRE_FULL_WARP, x, with);
+        x = other > x ? other : x;
+    }
+    return x;
+}
+
+/* The sum over a block of whole warps, for every thread; `room` is shared memory of 32
+ * elements, free again on return. */
+template <class T> __device__ static inline T block_sum(T x, T *room)
+{
+    const int warps = (int)blockDim.x / 32;
+    T sum = 0;
+    x = warp_sum(x);
+    if (threadIdx.x % 32 == 0)
+        room[threadIdx.x / 32] = x;
+    __syncthreads();
+    for (int w = 0; w < warps; w++)
+        sum += room[w];
+    __syncthreads();
+    return sum;
+}
+
+template <class T> __device__ static inline T block_max(T x, T *room)
+{
+    const int warps = (int)blockDim.x / 32;
+    x = warp_max(x);
+    if (threadIdx.x % 32 == 0)
+        room[threadIdx.x / 32] = x;
+    __syncthreads();
+    x = room[0];
+    for (int w = 1; w < warps; w++)
+        x = room[w] > x ? room[w] : x;
+    __syncthreads();
+    return x;
+}
+
+/* ---- functions --------------------------------------------------------------------
+ */
+
+/* exp for elements of T: the hardware's where T has no more than 11 bits. */
+template <class T, class W> __device__ static inline W exp_of(W x)
+{
+#ifdef __CUDA_ARCH__
+    if (sizeof(T) == 2)
+        return (W)__expf((float)x);
+#endif
+    return exp(x);
+}
+
+template <class W> __device__ static inline W sigmoid(W x)
+{
+    return (W)1 / ((W)1 + exp(-x));
+}
+
+#define CADRE_GELU_A 0.7978845608028653559 /* sqrt(2 / pi) */
+#define CADRE_GELU_B 0.044715
+
+/* x (1 + tanh(u)) / 2 = x sigmoid(2 u): no cancellation where x is negative. */
+template <class W> __device__ static inline W gelu_sigmoid(W x)
+{
+    return sigmoid((W)(2 * CADRE_GELU_A) * (x + (W)CADRE_GELU_B * x * x * x));
+}
+
+template <class W> __device__ static inline W gelu(W x)
+{
+    return x * gelu_sigmoid(x);
+}
+
+template <class W> __device__ static inline W gelu_slope(W x)
+{
+    const W s = gelu_sigmoid(x);
+    const W du = (W)(2 * CADRE_GELU_A) * ((W)1 + (W)(3 * CADRE_GELU_B) * x * x);
+    return s + x * s * ((W)1 - s) * du;
+}
+
+/* ---- launches ---------------------------------------------------------------------
+ */
+
+CADRE_DEVICE int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* Threads of a block that goes through a row of n packs: whole warps, 256 at most. */
+static inline unsigned row_threads(int64_t n)
+{
+    const int64_t threads = ceil_div(n, 32) * 32;
+    return (unsigned)(threads < 32 ? 32 : threads > 256 ? 256 : threads);
+}
+
+/* One line for a dtype that a kernel does not have. */
+static inline cadre_status refuse_dtype(const char *what, uint32_t dtype)
+{
+    cadre_log(CADRE_LOG_ERROR, "device", "cuda: %s has no kernel for dtype %u", what,
+              (unsigned)dtype);
+    return CADRE_E_DEVICE;
+}
+
+/* Run the rest with T the type of `dtype`, or return the refusal. */
+#define CADRE_DISPATCH(what, dtype, ...)                                               \
+    switch (dtype) {                                                                   \
+    case CADRE_F32: {                                                                  \
+        typedef float T;                                                               \
+        __VA_ARGS__;                                                                   \
+        break;                                                                         \
+    }                                                                                  \
+    case CADRE_F64: {                                                                  \
+        typedef double T;                                                              \
+        __VA_ARGS__;                                                                   \
+        break;                                                                         \
+    }                                                                                  \
+    case CADRE_BF16: {                                                                 \
+        typedef bf16 T;                                                                \
+        __VA_ARGS__;                                                                   \
+        break;                                                                         \
+    }                                                                                  \
+    case CADRE_F16: {                                                                  \
+        typedef f16 T;                                                                 \
+        __VA_ARGS__;                                                                   \
+        break;                                                                         \
+    }                                                                                  \
+    default: return refuse_dtype(what, dtype);                                         \
+    }
+
+#endif

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* AdamW, SGD and sums of squares over lists of slices. The list travels as an argument
+ * of the launch; a block has a chunk of one slice, and finds which by bisection. */
+#include "core/device/cuda/kernels.h"
+#include "core/device/cuda/math.cuh"
+
+enum { THREADS = 256, CHUNK = 4096, FEW = 16, MANY = 384 };
+
+/* Slices that share a launch; first[i] is the first chunk of slice i. */
+template <class S, int most> struct table {
+    int n;
+    unsigned first[most + 1];
+    S slice[most];
+};
+
+template <class S, int most>
+__device__ static int find(const table<S, most> &t, unsigned chunk)
+{
+    int low = 0, high = t.n;
+    while (high - low > 1) {
+        const int middle = (low + high) / 2;
+        if (t.first[middle] <= chunk)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The first slices of a list that fit; how many. */
+template <class S, int most> static int64_t fill(table<S, most> *t, const S *list, int64_t n)
+{
+    uint64_t chunks = 0;
+    t->n = 0;
+    while (t->n < n && t->n < most) {
+        const uint64_t more = (uint64_t)ceil_div(list[t->n].count, CHUNK);
+        if (chunks + more > INT32_MAX)
+            break;
+        t->slice[t->n] = list[t->n];
+        t->first[t->n++] = (unsigned)chunks;
+        chunks += more;
+    }
+    t->first[t->n] = (unsigned)chunks;
+    return t->n;
+}
+
+__device__ static inline bool is_finite(double x)
+{
+    return x - x == 0;
+}
+
+__device__ static inline bool aligned_slice(const struct cadre_slice &s)
+{
+    return (((uintptr_t)s.param | (uintptr_t)s.rounded | (uintptr_t)s.grad |
+             (uintptr_t)s.exp_avg | (uintptr_t)s.exp_avg_sq) %
+            16) == 0;
+}
+
+/* ---- optimizers -------------------------------------------------------------------
+ */
+
+/* What a step does to one element. */
+template <class R> struct adamw_step {
+    R beta1, rest1, beta2, rest2, step_size, root, eps;
+    double lr;
+    __device__ R factor(double weight_decay) const
+    {
+        return (R)(1.0 - lr * weight_decay);
+    }
+    __device__ bool has_first(const struct cadre_slice &) const
+    {
+        return true;
+    }
+    __device__ bool has_second(const struct cadre_slice &) const
+    {
+        return true;
+    }
+    __device__ void run(R *p, R g, R *m, R *v, R keep, bool) const
+    {
+        const R first = beta1 * *m + rest1 * g;
+        const R second = beta2 * *v + rest2 * g * g;
+        *m = first;
+        *v = second;
+        *p = *p * keep - step_size * first / (sqrt(second) / root + eps);
+    }
+};
+
+template <class R> struct sgd_step {
+    R lr, momentum;
+    __device__ R factor(double weight_decay) const
+    {
+        return (R)weight_decay;
+    }
+    __device__ bool has_first(const struct cadre_slice &s) const
+    {
+        return s.exp_avg != NULL;
+    }
+    __device__ bool has_second(const struct cadre_slice &) const
+    {
+        return false;
+    }
+    __device__ void run(R *p, R g, R *buf, R *, R decay, bool has_buf) const
+    {
+        const R pull = g + decay * *p;
+        const R moved = has_buf ? momentum * *buf + pull : pull;
+        *buf = moved;
+        *p -= lr * moved;
+    }
+};
+
+/* `rounded` is the only memory of dtype T, 16 bits wide; R is f32 or f64. */
+template <class R, class T, class Step, int most>
+__global__ void update(const __grid_constant__ Step step,
+                       const __grid_constant__ table<struct cadre_slice, most> t,
+                       const double *grad_scale)
+{
+    constexpr int N = 8;
+    if (!is_finite(*grad_scale))
+        return;
+    const R scale = (R)*grad_scale;
+    const int which = find(t, blockIdx.x);
+    const struct cadre_slice &s = t.slice[which];
+    const int64_t first = (int64_t)(blockIdx.x - t.first[which]) * CHUNK;
+    const int64_t end = first + CHUNK < s.count ? first + CHUNK : s.count;
+    const bool vec = aligned_slice(s), has_m = step.has_first(s);
+    const bool has_v = step.has_second(s);
+    const R factor = step.factor(s.weight_decay);
+    for (int64_t i = first + (int)threadIdx.x * N; i < end; i += THREADS * N) {
+        const int64_t left = end - i;
+        pack<R, N> p = load<N>((const R *)s.param + i, left, vec), m{}, v{};
+        const pack<R, N> g = load<N>((const R *)s.grad + i, left, vec);
+        if (has_m)
+            m = load<N>((const R *)s.exp_avg + i, left, vec);
+        if (has_v)
+            v = load<N>((const R *)s.exp_avg_sq + i, left, vec);
+        pack<T, N> rounded;
+        CADRE_UNROLL
+        for (int j = 0; j < N; j++) {
+            step.run(&p.v[j], g.v[j] * scale, &m.v[j], &v.v[j], factor, has_m);
+            rounded.v[j] = narrow<T>(p.v[j]);
+        }
+        store<N>((R *)s.param + i, p, left, vec);
+        if (has_m)
+            store<N>((R *)s.exp_avg + i, m, left, vec);
+        if (has_v)
+            store<N>((R *)s.exp_avg_sq + i, v, left, vec);
+        if (s.rounded)
+            store<N>((T *)s.rounded + i, rounded, left, vec);
+    }
+}
+
+template <class R, class T, int most, class Step>
+static void update_slices(const Step &step, const struct cadre_slice *slices, int64_t n,
+                          const double *grad_scale, void *stream)
+{
+    table<struct cadre_slice, most> t;
+    while (n > 0) {
+        const int64_t taken = fill(&t, slices, n);
+        if (t.first[t.n] > 0)
+            CADRE_LAUNCH((update<R, T, Step, most>), t.first[t.n], THREADS, 0, stream,
+                         step, t, grad_scale);
+        slices += taken;
+        n -= taken;
+    }
+}
+
+template <class R, class Step>
+static void update_all(const Step &step, uint32_t rounded,
+                       const struct cadre_slice *slices, int64_t n,
+                       const double *grad_scale, void *stream)
+{
+    const bool half = rounded == CADRE_F16;
+    if (n <= FEW && half)
+        update_slices<R, f16, FEW>(step, slices, n, grad_scale, stream);
+    else if (n <= FEW)
+        update_slices<R, bf16, FEW>(step, slices, n, grad_scale, stream);
+    else if (half)
+        update_slices<R, f16, MANY>(step, slices, n, grad_scale, stream);
+    else
+        update_slices<R, bf16, MANY>(step, slices, n, grad_scale, stream);
+}
+
+template <class R> static void adamw(const struct cadre_adamw *a, void *stream)
+{
+    const double correction1 = 1.0 - pow(a->beta1, (double)a->step);
+    const double correction2 = 1.0 - pow(a->beta2, (double)a->step);
+    const adamw_step<R> step = {(R)a->beta1,
+                                (R)(1.0 - a->beta1),
+                                (R)a->beta2,
+                                (R)(1.0 - a->beta2),
+                                (R)(a->lr / correction1),
+                                (R)sqrt(correction2),
+                                (R)a->eps,
+                                a->lr};
+    update_all<R>(step, a->rounded_dtype, a->slices, a->n, a->grad_scale, stream);
+}
+
+template <class R> static void sgd(const struct cadre_sgd *a, void *stream)
+{
+    const sgd_step<R> step = {(R)a->lr, (R)a->momentum};
+    update_all<R>(step, a->rounded_dtype, a->slices, a->n, a->grad_scale, stream);
+}
+
+static bool refused(const char *what, uint32_t dtype, uint32_t rounded)
+{
+    const bool real = dtype == CADRE_F32 || dtype == CADRE_F64;
+    const bool half = rounded == 0 || rounded == CADRE_BF16 || rounded == CADRE_F16;
+    if (real && half)
+        return false;
+    refuse_dtype(what, real ? rounded : dtype);
+    return true;
+}
+
+extern "C" cadre_status cadre_cuda_adamw(const struct cadre_adamw *a, void *stream)
+{
+    if (refused("adamw", a->dtype, a->rounded_dtype))
+        return CADRE_E_DEVICE;
+    if (a->dtype == CADRE_F64)
+        adamw<double>(a, stream);
+    else
+        adamw<float>(a, stream);
+    return cadre_launch_check("adamw");
+}
+
+extern "C" cadre_status cadre_cuda_sgd(const struct cadre_sgd *a, void *stream)
+{
+    if (refused("sgd", a->dtype, a->rounded_dtype))
+        return CADRE_E_DEVICE;
+    if (a->dtype == CADRE_F64)
+        sgd<double>(a, stream);
+    else
+        sgd<float>(a, stream);
+    return cadre_launch_check("sgd");
+}
+
+/* ---- sums of squares --------------------------------------------------------------
+ */
+
+static_assert(CHUNK == CADRE_NORM_CHUNK, "a block has a chunk of the norm");
+
+template <class T, int most>
+__global__ void sum_squares(const __grid_constant__ table<struct cadre_squares, most> t)
+{
+    constexpr int N = pack_size<T>::N;
+    __shared__ double room[32];
+    const int which = find(t, blockIdx.x);
+    const struct cadre_squares &s = t.slice[which];
+    const int64_t chunk = (int64_t)(blockIdx.x - t.first[which]), first = chunk * CHUNK;
+    const int64_t end = first + CHUNK < s.count ? first + CHUNK : s.count;
+    const bool vec = (uintptr_t)s.x % 16 == 0;
+    double sum = 0;
+    for (int64_t i = first + (int)threadIdx.x * N; i < end; i += THREADS * N) {
+        const pack<T> x = load<N>((const T *)s.x + i, end - i, vec);
+        for (int j = 0; j < N; j++)
+            sum += (double)widen(x.v[j]) * (double)widen(x.v[j]);
+    }
+    sum = block_sum(sum, room);
+    if (threadIdx.x == 0)
+        s.sums[chunk] = sum;
+}
+
+template <class T, int most>
+static void squares(const struct cadre_squares *list, int64_t n, void *stream)
+{
+    table<struct cadre_squares, most> t;
+    while (n > 0) {
+        const int64_t taken = fill(&t, list, n);
+        if (t.first[t.n] > 0)
+            CADRE_LAUNCH((sum_squares<T, most>), t.first[t.n], THREADS, 0, stream, t);
+        list += taken;
+        n -= taken;
+    }
+}
+
+extern "C" cadre_status cadre_cuda_sum_squares(uint32_t dtype,
+                                               const struct cadre_squares *list,
+                                               int64_t n, void *stream)
+{
+    if (n <= FEW)
+        CADRE_DISPATCH("sum_squares", dtype, (squares<T, FEW>(list, n, stream)))
+    else
+        CADRE_DISPATCH("sum_squares", dtype, (squares<T, MANY>(list, n, stream)))
+    return cadre_launch_check("sum_squares");
+}

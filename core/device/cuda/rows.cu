@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows of columns: sums with a bias, the epilogue of a GEMM, column sums, rotary
+ * embedding. A block has a row, a thread every so many packs of it. */
+#include "core/device/cuda/columns.cuh"
+#include "core/device/cuda/kernels.h"
+#include "core/device/cuda/math.cuh"
+
+template <class T> struct add_job {
+    int64_t channels;
+    const T *a, *bias, *b;
+    T *y;
+    bool vec;
+};
+
+template <class T> __global__ void add(const add_job<T> a)
+{
+    constexpr int N = pack_size<T>::N;
+    const int64_t C = a.channels, row = blockIdx.x;
+    for (int64_t c = (int64_t)threadIdx.x * N; c < C; c += blockDim.x * N) {
+        const int64_t at = row * C + c;
+        pack<T> x = load<N>(a.a + at, C - c, a.vec), bias{}, b{};
+        if (a.bias)
+            bias = load<N>(a.bias + c, C - c, a.vec);
+        if (a.b)
+            b = load<N>(a.b + at, C - c, a.vec);
+        for (int i = 0; i < N; i++) {
+            wide_t<T> v = widen(x.v[i]);
+            if (a.bias)
+                v += widen(bias.v[i]);
+            if (a.b)
+                v += widen(b.v[i]);
+            x.v[i] = narrow<T>(v);
+        }
+        store<N>(a.y + at, x, C - c, a.vec);
+    }
+}
+
+extern "C" cadre_status cadre_cuda_add(uint32_t dtype, const void *a, const void *bias,
+                                       const void *b, void *y, int64_t rows,
+                                       int64_t channels, void *stream)
+{
+    if (rows <= 0 || channels <= 0)
+        return CADRE_OK;
+    CADRE_DISPATCH("add", dtype, {
+        constexpr int N = pack_size<T>::N;
+        const bool vec = channels % N == 0 && aligned(a, bias, b, y);
+        const add_job<T> job = {channels,     (const T *)a, (const T *)bias,
+                                (const T *)b, (T *)y,       vec};
+        CADRE_LAUNCH(add<T>, (unsigned)rows, row_threads(ceil_div(channels, N)), 0,
+                     stream, job);
+    });
+    return cadre_launch_check("add");
+}
+
+/* ---- epilogue ---------------------------------------------------------------------
+ */
+
+template <class T> struct epilogue_job {
+    int64_t ld, columns;
+    T *c, *aux;
+    const T *bias;
+    bool gelu, vec;
+};
+
+/* What gelu is taken of is what `aux` keeps, rounded. */
+template <class T> __global__ void epilogue(const epilogue_job<T> a)
+{
+    constexpr int N = pack_size<T>::N;
+    const int64_t row = (int64_t)blockIdx.x * a.ld;
+    for (int64_t c = (int64_t)threadIdx.x * N; c < a.columns; c += blockDim.x * N) {
+        const int64_t left = a.columns - c;
+        pack<T> x = load<N>(a.c + row + c, left, a.vec), bias{};
+        if (a.bias)
+            bias = load<N>(a.bias + c, left, a.vec);
+        for (int i = 0; i < N && a.bias; i++)
+            x.v[i] = narrow<T>(widen(x.v[i]) + widen(bias.v[i]));
+        if (a.aux)
+            store<N>(a.aux + row + c, x, left, a.vec);
+        for (int i = 0; i < N && a.gelu; i++)
+            x.v[i] = narrow<T>(gelu(widen(x.v[i])));
+        store<N>(a.c + row + c, x, left, a.vec);
+    }
+}
+
+extern "C" cadre_status cadre_cuda_epilogue(const struct cadre_gemm *g, void *stream)
+{
+    const bool with_gelu = g->epilogue == CADRE_EPILOGUE_BIAS_GELU;
+    if (g->m <= 0 || g->n <= 0 || g->epilogue == CADRE_EPILOGUE_NONE)
+        return CADRE_OK;
+    CADRE_DISPATCH("the epilogue", g->dtype, {
+        constexpr int N = pack_size<T>::N;
+        const bool vec = g->ldc % N == 0 && aligned(g->c, g->aux, g->bias);
+        const epilogue_job<T> job = {g->ldc,
+                                     g->n,
+                                     (T *)g->c,
+                                     with_gelu ? (T *)g->aux : NULL,
+                                     (const T *)g->bias,
+                                     with_gelu,
+                                     vec};
+        CADRE_LAUNCH(epilogue<T>, (unsigned)g->m, row_threads(ceil_div(g->n, N)), 0,
+                     stream, job);
+    });
+    return cadre_launch_check("the epilogue");
+}
+
+/* ---- column sums ------------------------------------------------------------------
+ */
+
+/* A block has 32 packs of columns and a group of rows; its warps take rows in turn. */
+enum { BIAS_WARPS = 8, BIAS_ROWS = 128, BIAS_MOST_GROUPS = 256 };
+
+static int64_t bias_group(int64_t rows)
+{
+    const int64_t group = ceil_div(rows, BIAS_MOST_GROUPS);
+    return group < BIAS_ROWS ? (int64_t)BIAS_ROWS : group;
+}
+
+template <class T>
+__global__ void bias_bwd(const T *dy, int64_t rows, int64_t group, int64_t columns,
+                         wide_t<T> *partial, bool vec)
+{
+    typedef wide_t<T> W;
+    constexpr int N = pack_size<T>::N;
+    __shared__ W sums[BIAS_WARPS][32 * N];
+    const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    const int64_t c = ((int64_t)blockIdx.x * 32 + lane) * N;
+    const int64_t first = (int64_t)blockIdx.y * group;
+    const int64_t last = first + group < rows ? first + group : rows;
+    pack<W, N> sum{};
+    for (int64_t row = first + warp; row < last && c < columns; row += BIAS_WARPS) {
+        const pack<T> d = load<N>(dy + row * columns + c, columns - c, vec);
+        for (int i = 0; i < N; i++)
+            sum.v[i] += widen(d.v[i]);
+    }
+    for (int i = 0; i < N; i++)
+        sums[warp][lane * N + i] = sum.v[i];
+    __syncthreads();
+    for (int at = (int)threadIdx.x; at < 32 * N; at += (int)blockDim.x) {
+        const int64_t column = (int64_t)blockIdx.x * 32 * N + at;
+        W total = 0;
+        for (int w = 0; w < BIAS_WARPS; w++)
+            total += sums[w][at];
+        if (column < columns)
+            partial[(int64_t)blockIdx.y * columns + column] = total;
+    }
+}
+
+extern "C" size_t cadre_cuda_bias_bwd_scratch(uint32_t dtype, int64_t rows,
+                                              int64_t channels)
+{
+    return (size_t)(ceil_div(rows, bias_group(rows)) * channels) *
+           cadre_dtype_bytes(cadre_dtype_wide(dtype));
+}
+
+extern "C" cadre_status cadre_cuda_bias_bwd(uint32_t dtype, const void *dy,
+                                            int64_t rows, int64_t channels, void *db,
+                                            int beta, void *scratch, void *stream)
+{
+    const int64_t group = bias_group(rows), groups = ceil_div(rows, group);
+    if (channels <= 0)
+        return CADRE_OK;
+    CADRE_DISPATCH("bias_bwd", dtype, {
+        constexpr int N = pack_size<T>::N;
+        const bool vec = channels % N == 0 && aligned(dy);
+        const dim3 grid((unsigned)ceil_div(channels, 32 * N), (unsigned)groups);
+        if (groups > 0)
+            CADRE_LAUNCH(bias_bwd<T>, grid, BIAS_WARPS * 32, 0, stream, (const T *)dy,
+                         rows, group, channels, (wide_t<T> *)scratch, vec);
+        launch_column_total<wide_t<T>>((const wide_t<T> *)scratch, groups, channels,
+                                       channels, (wide_t<T> *)db, beta, stream);
+    });
+    return cadre_launch_check("bias_bwd");
+}
+
+/* ---- rotary embedding -------------------------------------------------------------
+ */
+
+template <class T> struct rope_job {
+    T *x;
+    int64_t ld, batch, time, heads, pairs, position;
+    double theta;
+    bool inverse, vec;
+};
+
+/* A block has a position of all sequences. Angles are in double and turned into cosines
+ * and sines once. */
+template <class T> __global__ void rope(const rope_job<T> a)
+{
+    typedef wide_t<T> W;
+    constexpr int N = pack_size<T>::N;
+    CADRE_DYNAMIC_SHARED(W, turn); /* (2, pairs): cosines, then sines */
+    const int64_t P = a.pairs, packs = ceil_div(P, N), row = packs * a.heads;
+    const double t = (double)(a.position + blockIdx.x);
+    for (int64_t i = threadIdx.x; i < P; i += blockDim.x) {
+        const double angle = t * pow(a.theta, -(double)i / (double)P);
+        turn[i] = (W)cos(angle);
+        turn[P + i] = (W)(a.inverse ? -sin(angle) : sin(angle));
+    }
+    __syncthreads();
+    for (int64_t k = threadIdx.x; k < row * a.batch; k += blockDim.x) {
+        const int64_t i = k % packs * N, left = P - i, head = k % row / packs;
+        T *x = a.x + (k / row * a.time + blockIdx.x) * a.ld + head * 2 * P + i;
+        pack<T> p = load<N>(x, left, a.vec), q = load<N>(x + P, left, a.vec);
+        for (int j = 0; j < N; j++) {
+            const W u = widen(p.v[j]), v = widen(q.v[j]);
+            const W cosine = j < left ? turn[i + j] : 0;
+            const W sine = j < left ? turn[P + i + j] : 0;
+            p.v[j] = narrow<T>(u * cosine - v * sine);
+            q.v[j] = narrow<T>(v * cosine + u * sine);
+        }
+        store<N>(x, p, left, a.vec);
+        store<N>(x + P, q, left, a.vec);
+    }
+}
+
+/* lint: long because it fills a slot of the table of ops */
+extern "C" cadre_status cadre_cuda_rope(uint32_t dtype, void *x, int64_t ld,
+                                        int64_t batch, int64_t time, int64_t heads,
+                                        int64_t head_size, double theta,
+                                        int64_t position, bool inverse, void *stream)
+{
+    const int64_t pairs = head_size / 2;
+    if (batch * time <= 0 || heads <= 0 || pairs <= 0)
+        return CADRE_OK;
+    CADRE_DISPATCH("rope", dtype, {
+        constexpr int N = pack_size<T>::N;
+        const bool vec = pairs % N == 0 && ld % N == 0 && aligned(x);
+        const rope_job<T> job = {(T *)x, ld,       batch, time,    heads,
+                                 pairs,  position, theta, inverse, vec};
+        CADRE_LAUNCH(rope<T>, (unsigned)time,
+                     row_threads(batch * heads * ceil_div(pairs, N)),
+                     (size_t)(2 * pairs) * sizeof(wide_t<T>), stream, job);
+    });
+    return cadre_launch_check("rope");
+}
