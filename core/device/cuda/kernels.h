@@ -11,11 +11,15 @@
 #ifndef CADRE_DEVICE_CUDA_KERNELS_H
 #define CADRE_DEVICE_CUDA_KERNELS_H
 
-#include "core/device/device.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+#include "core/device/device.h"
 
 /* norms: norm.cu. norm_bwd takes up to 29000 channels, 14500 in f64. */
 cadre_status cadre_cuda_norm_fwd(const struct cadre_norm *a, void *stream);
