@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/comm/comm_cases.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -20,10 +21,33 @@ cadre_status comm_with_world(comm_body run, void *arg, int rank,
     if (rc != CADRE_OK)
         return rc;
     w.size = w.comm->size;
-    rc = run(&w, arg);
+    w.device = comm_device();
+    rc = w.comm->ops->use_device(w.comm, w.device, &err);
+    if (rc == CADRE_OK)
+        rc = run(&w, arg);
     if (w.comm)
         w.comm->ops->destroy(w.comm);
+    if (w.device)
+        w.device->ops->destroy(w.device);
     return rc;
+}
+
+void *comm_calloc(const struct world *w, size_t n, size_t size)
+{
+    if (!w->device)
+        return calloc(n, size);
+    void *made = w->device->ops->alloc(w->device, n * size);
+    if (made)
+        memset(made, 0, n * size);
+    return made;
+}
+
+void comm_free(const struct world *w, void *ptr)
+{
+    if (w->device)
+        w->device->ops->free(w->device, ptr);
+    else
+        free(ptr);
 }
 
 cadre_rank_main comm_case(const char *name)

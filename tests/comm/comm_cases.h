@@ -16,7 +16,16 @@ cadre_rank_main comm_case(const char *name);
 struct world {
     struct cadre_comm *comm; /* NULL once the case has destroyed it */
     int rank, size;
+    struct cadre_device *device; /* of this rank; NULL: buffers are the host's */
 };
+
+/* A device whose memory tests may touch while nothing is pending, for one rank, or NULL
+ * where the program's cases run in host memory. Each program links one of these. */
+struct cadre_device *comm_device(void);
+
+/* Zeroed memory of the world's device, or of the host. */
+void *comm_calloc(const struct world *w, size_t n, size_t size);
+void comm_free(const struct world *w, void *ptr);
 
 /* Open the world, run, close it; the first status. */
 typedef cadre_status (*comm_body)(struct world *w, const char *arg);

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "core/tensor/dtype.h"
+#include "core/tensor/half.h"
 #include "tests/comm/comm_cases.h"
 
 static uint64_t mix(uint64_t x) /* splitmix64 */
@@ -26,6 +27,8 @@ static double value(uint64_t op, int rank, uint64_t i, uint32_t dtype)
         return (double)(h & 255u);
     if (dtype == CADRE_I32)
         return v;
+    if (dtype == CADRE_F16)
+        v *= 1e-5; /* what six ranks add up to is finite */
     return v * (double)(1u << (h & 15u)) / 1000.0;
 }
 
@@ -37,6 +40,12 @@ static void store(void *at, uint64_t i, uint32_t dtype, double v)
         break;
     case CADRE_F64:
         ((double *)at)[i] = v;
+        break;
+    case CADRE_BF16:
+        ((uint16_t *)at)[i] = cadre_bf16_from_f32((float)v);
+        break;
+    case CADRE_F16:
+        ((uint16_t *)at)[i] = cadre_f16_from_f32((float)v);
         break;
     case CADRE_I32:
         ((int32_t *)at)[i] = (int32_t)v;
@@ -53,6 +62,10 @@ static double load(const void *at, uint64_t i, uint32_t dtype)
         return (double)((const float *)at)[i];
     case CADRE_F64:
         return ((const double *)at)[i];
+    case CADRE_BF16:
+        return (double)cadre_bf16_to_f32(((const uint16_t *)at)[i]);
+    case CADRE_F16:
+        return (double)cadre_f16_to_f32(((const uint16_t *)at)[i]);
     case CADRE_I32:
         return ((const int32_t *)at)[i];
     default:
@@ -60,11 +73,20 @@ static double load(const void *at, uint64_t i, uint32_t dtype)
     }
 }
 
+static double rounded(double v, uint32_t dtype)
+{
+    double kept = 0;
+    if (dtype == CADRE_U8 || dtype == CADRE_I32)
+        return v;
+    store(&kept, 0, dtype, v);
+    return load(&kept, 0, dtype);
+}
+
 static double combine(double a, double b, uint32_t dtype, uint32_t red)
 {
     if (red == CADRE_MAX)
         return a >= b ? a : b;
-    return dtype == CADRE_F32 ? (double)((float)a + (float)b) : a + b;
+    return rounded(a + b, dtype);
 }
 
 /* The tree of design "exact mode", level by level: the reference of every reduction. */
@@ -73,9 +95,7 @@ static double tree(uint64_t op, const int *ranks, int n, uint64_t i, uint32_t dt
 {
     double v[MAX_RANKS] = {0};
     for (int r = 0; r < n; r++) {
-        v[r] = value(op, ranks[r], i, dtype);
-        if (dtype == CADRE_F32)
-            v[r] = (double)(float)v[r];
+        v[r] = rounded(value(op, ranks[r], i, dtype), dtype);
     }
     for (; n > 1; n = (n + 1) / 2)
         for (int j = 0; j < (n + 1) / 2; j++)
@@ -123,8 +143,8 @@ static cadre_status try_all_reduce(struct world *w, const struct shape *s)
     size_t e = cadre_dtype_bytes(s->dtype);
     int ranks[MAX_RANKS];
     everybody(ranks, w->size);
-    char *in = calloc(s->count * e + 1, 1),
-         *out = s->in_place ? in : calloc(s->count * e + 1, 1);
+    char *in = comm_calloc(w, s->count * e + 1, 1),
+         *out = s->in_place ? in : comm_calloc(w, s->count * e + 1, 1);
     cadre_event done;
     fill(in, s->count, s->op, w->rank, s->dtype);
     CHECK(w, w->comm->ops->all_reduce(w->comm, "reduce", in, out, s->count, s->dtype,
@@ -134,8 +154,8 @@ static cadre_status try_all_reduce(struct world *w, const struct shape *s)
         CHECK(w, load(out, i, s->dtype) ==
                      tree(s->op, ranks, w->size, i, s->dtype, s->red));
     if (out != in)
-        free(out);
-    free(in);
+        comm_free(w, out);
+    comm_free(w, in);
     return CADRE_OK;
 }
 
@@ -148,8 +168,9 @@ static cadre_status try_scatter_gather(struct world *w, const struct shape *s)
     everybody(ranks, w->size);
     ragged(offsets, w->size, s->count, s->op);
     uint64_t mine = offsets[w->rank + 1] - offsets[w->rank];
-    char *in = calloc(s->count * e + 1, 1), *whole = calloc(s->count * e + 1, 1);
-    char *part = calloc(mine * e + 1, 1);
+    char *in = comm_calloc(w, s->count * e + 1, 1),
+         *whole = comm_calloc(w, s->count * e + 1, 1);
+    char *part = comm_calloc(w, mine * e + 1, 1);
     char *slice = s->in_place ? in + offsets[w->rank] * e : part;
     cadre_event first, second;
     fill(in, s->count, s->op, w->rank, s->dtype);
@@ -173,9 +194,9 @@ static cadre_status try_scatter_gather(struct world *w, const struct shape *s)
     for (uint64_t i = 0; i < s->count; i++)
         CHECK(w, load(whole, i, s->dtype) ==
                      tree(s->op, ranks, w->size, i, s->dtype, s->red));
-    free(part);
-    free(whole);
-    free(in);
+    comm_free(w, part);
+    comm_free(w, whole);
+    comm_free(w, in);
     return CADRE_OK;
 }
 
@@ -184,7 +205,8 @@ static cadre_status try_moves(struct world *w, const struct shape *s)
     size_t e = cadre_dtype_bytes(s->dtype);
     uint64_t each = s->count, total = each * (uint64_t)w->size;
     int root = (int)(s->op % (uint64_t)w->size);
-    char *in = calloc(total * e + 1, 1), *out = calloc(total * e + 1, 1);
+    char *in = comm_calloc(w, total * e + 1, 1),
+         *out = comm_calloc(w, total * e + 1, 1);
     char *expected = calloc(total * e + 1, 1);
     cadre_event done;
     fill(in, each, s->op, w->rank, s->dtype);
@@ -204,8 +226,8 @@ static cadre_status try_moves(struct world *w, const struct shape *s)
                         expected + (uint64_t)w->rank * each * e, each * e) == 0);
     }
     free(expected);
-    free(out);
-    free(in);
+    comm_free(w, out);
+    comm_free(w, in);
     return CADRE_OK;
 }
 
@@ -214,8 +236,8 @@ static cadre_status try_carried(struct world *w, uint64_t count, uint32_t dtype)
 {
     const uint64_t e = cadre_dtype_bytes(dtype), size = (uint64_t)w->size;
     uint64_t offsets[MAX_RANKS + 1];
-    uint8_t *in = calloc(size * count * e + 1, 1);
-    uint8_t *out = calloc(size * count * e + 1, 1);
+    uint8_t *in = comm_calloc(w, size * count * e + 1, 1);
+    uint8_t *out = comm_calloc(w, size * count * e + 1, 1);
     cadre_event done;
     ragged(offsets, w->size, count, count + dtype);
     fill(in, count * e, 1, w->rank, CADRE_U8);
@@ -234,8 +256,8 @@ static cadre_status try_carried(struct world *w, uint64_t count, uint32_t dtype)
         const uint64_t there = (uint64_t)w->rank * count * e + at;
         CHECK(w, out[i] == (uint8_t)value(2, (int)from, there, CADRE_U8));
     }
-    free(out);
-    free(in);
+    comm_free(w, out);
+    comm_free(w, in);
     return CADRE_OK;
 }
 
@@ -244,7 +266,8 @@ static cadre_status try_ring(struct world *w, const struct shape *s)
 {
     size_t e = cadre_dtype_bytes(s->dtype);
     int next = (w->rank + 1) % w->size, before = (w->rank + w->size - 1) % w->size;
-    char *in = calloc(s->count * e + 1, 1), *out = calloc(s->count * e + 1, 1);
+    char *in = comm_calloc(w, s->count * e + 1, 1),
+         *out = comm_calloc(w, s->count * e + 1, 1);
     char *expected = calloc(s->count * e + 1, 1);
     cadre_event sent, got;
     fill(in, s->count, s->op, w->rank, s->dtype);
@@ -257,19 +280,19 @@ static cadre_status try_ring(struct world *w, const struct shape *s)
     CHECK(w, w->comm->ops->wait(w->comm, sent) == CADRE_OK);
     CHECK(w, memcmp(out, expected, s->count * e) == 0);
     free(expected);
-    free(out);
-    free(in);
+    comm_free(w, out);
+    comm_free(w, in);
     return CADRE_OK;
 }
 
 static cadre_status run_collectives(struct world *w, const char *arg)
 {
     static const uint64_t counts[] = {0, 1, 7, 4097, 100000, 1000000};
-    static const struct shape kinds[] = {{.dtype = CADRE_F32, .red = CADRE_SUM},
-                                         {.dtype = CADRE_F64, .red = CADRE_SUM},
-                                         {.dtype = CADRE_I32, .red = CADRE_SUM},
-                                         {.dtype = CADRE_U8, .red = CADRE_MAX},
-                                         {.dtype = CADRE_F32, .red = CADRE_MAX}};
+    static const struct shape kinds[] = {
+        {.dtype = CADRE_F32, .red = CADRE_SUM},  {.dtype = CADRE_F64, .red = CADRE_SUM},
+        {.dtype = CADRE_BF16, .red = CADRE_SUM}, {.dtype = CADRE_F16, .red = CADRE_SUM},
+        {.dtype = CADRE_I32, .red = CADRE_SUM},  {.dtype = CADRE_U8, .red = CADRE_MAX},
+        {.dtype = CADRE_F32, .red = CADRE_MAX}};
     static const uint32_t carried[] = {CADRE_I8, CADRE_U8, CADRE_BF16, CADRE_F16,
                                        CADRE_I32};
     uint64_t op = 1;
@@ -348,8 +371,8 @@ static cadre_status storm_check(struct world *w, struct storm_op *o)
     CHECK(w, w->comm->ops->wait(w->comm, o->sent) == CADRE_OK);
     for (uint64_t i = 0; i < count; i++)
         CHECK(w, (double)o->out[i] == storm_expected(o, i));
-    free(o->in);
-    free(o->out);
+    comm_free(w, o->in);
+    comm_free(w, o->out);
     o->in = NULL;
     return CADRE_OK;
 }
@@ -397,8 +420,8 @@ static void storm_draw(const struct world *w, struct storm_op *o, uint64_t n,
     o->op = n;
     o->count = (h >> 8) % STORM_COUNT;
     ragged(o->offsets, group->size, o->count, n);
-    o->in = calloc(o->count + 1, sizeof(float));
-    o->out = calloc(o->count + 1, sizeof(float));
+    o->in = comm_calloc(w, o->count + 1, sizeof(float));
+    o->out = comm_calloc(w, o->count + 1, sizeof(float));
     fill(o->in, o->count, n, w->rank, CADRE_F32);
 }
 

@@ -19,7 +19,7 @@ static cadre_status run_aborted(struct world *w, const char *arg)
     cadre_status rc = CADRE_OK;
     cadre_event e;
     for (int n = 0; rc == CADRE_OK; n++) {
-        float *x = calloc(N, sizeof *x);
+        float *x = comm_calloc(w, N, sizeof *x);
         CHECK(w, x);
         CHECK(w, n < 10000);
         rc = ops->all_reduce(w->comm, "beat", x, x, N, CADRE_F32, CADRE_SUM, 0, &e);
@@ -27,7 +27,7 @@ static cadre_status run_aborted(struct world *w, const char *arg)
             ops->abort(w->comm, "loss is not finite at step 5");
         if (rc == CADRE_OK)
             rc = ops->wait(w->comm, e);
-        free(x);
+        comm_free(w, x);
     }
     CHECK(w, rc == CADRE_E_ABORTED);
     CHECK(w, ops->barrier(w->comm, "later", 0, &e) == CADRE_E_ABORTED);
@@ -48,7 +48,7 @@ cadre_status case_aborted(void *arg, int rank, struct cadre_local_segment *segme
  * pending receive; the others wait for it. Nobody hangs. */
 static cadre_status run_leaver(struct world *w, const char *arg)
 {
-    float *x = calloc(64, sizeof *x), *y = calloc(64, sizeof *y);
+    float *x = comm_calloc(w, 64, sizeof *x), *y = comm_calloc(w, 64, sizeof *y);
     const struct cadre_comm_ops *ops = w->comm->ops;
     cadre_event e;
     cadre_status rc = CADRE_OK;
@@ -63,8 +63,8 @@ static cadre_status run_leaver(struct world *w, const char *arg)
     }
     ops->destroy(w->comm); /* before the buffers go */
     w->comm = NULL;
-    free(x);
-    free(y);
+    comm_free(w, x);
+    comm_free(w, y);
     return rc;
 }
 

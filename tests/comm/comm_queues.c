@@ -241,7 +241,7 @@ static cadre_status run_link(struct world *w, const char *arg)
 {
     enum { N = 500000 };
     const struct cadre_comm_ops *ops = w->comm->ops;
-    float *x = calloc(N, sizeof *x);
+    float *x = comm_calloc(w, N, sizeof *x);
     cadre_event e, got = 0;
     CHECK(w, x && w->size == 2);
     CHECK(w, ops->barrier(w->comm, "start", 0, &e) == 0 && ops->wait(w->comm, e) == 0);
@@ -259,7 +259,7 @@ static cadre_status run_link(struct world *w, const char *arg)
         CHECK(w, ops->recv(w->comm, "slow", x, N, CADRE_F32, 0, 0, &got) == 0);
     CHECK(w, ops->wait(w->comm, got) == 0);
     CHECK(w, w->rank == 1 || comm_now_ns() - began >= 25000000);
-    free(x);
+    comm_free(w, x);
     return CADRE_OK;
 }
 
