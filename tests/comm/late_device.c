@@ -249,6 +249,8 @@ static cadre_status event_sync(struct cadre_device *device, cadre_device_event e
 {
     struct work wait = {.kind = WAIT, .event = event};
     struct root *root = late_of(device)->root;
+    if (event && !stream_at(root, (int)(event >> POSITION_BITS & (MAX_STREAMS - 1))))
+        return CADRE_E_INVALID;
     if (event)
         run(root, &wait);
     return atomic_load(&root->broken) ? CADRE_E_DEVICE : CADRE_OK;
