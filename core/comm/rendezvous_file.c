@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Meeting through files: each rank writes "path.RANK", rank 0 reads them all and writes
+ * "path". A file is written under another name and renamed, so it is there whole or not
+ * at all; what an earlier job left has another job's hash. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/comm/rendezvous_impl.h"
+
+#define PATH_ROOM 4096
+
+static cadre_status write_file(const char *path, const void *data, size_t bytes,
+                               struct cadre_error *err)
+{
+    char beside[PATH_ROOM];
+    snprintf(beside, sizeof beside, "%s.%ld.new", path, (long)getpid());
+    FILE *f = fopen(beside, "wb");
+    bool ok = f && fwrite(data, 1, bytes, f) == bytes;
+    if (f)
+        ok = fclose(f) == 0 && ok;
+    if (ok && rename(beside, path) == 0)
+        return CADRE_OK;
+    int failure = errno;
+    unlink(beside);
+    return cadre_fail_errno(err, CADRE_E_IO, failure, "the ranks cannot meet at '%s'",
+                            path);
+}
+
+/* False while there is none of this job. */
+static bool read_file(const char *path, void *data, size_t bytes)
+{
+    FILE *f = fopen(path, "rb");
+    bool ok = f && fread(data, 1, bytes, f) == bytes;
+    if (f)
+        fclose(f);
+    return ok;
+}
+
+static void name_of(char *path, const char *place, int rank)
+{
+    snprintf(path, PATH_ROOM, "%s.%d", place, rank);
+}
+
+static cadre_status lead(const struct cadre_rendezvous *job, const char *place,
+                         const struct rendezvous_hello *own, void *bytes,
+                         struct cadre_error *err)
+{
+    double deadline = cadre_rendezvous_now() + job->timeout_s;
+    struct rendezvous_list list = {.failed = -1};
+    struct rendezvous_hello hello;
+    struct rendezvous_answer answer;
+    char path[PATH_ROOM];
+    cadre_rendezvous_note(&list, job, own, own->bytes);
+    for (;;) {
+        bool last = cadre_rendezvous_now() >= deadline;
+        for (int r = 1; r < job->size; r++) {
+            name_of(path, place, r);
+            if (!list.came[r] && read_file(path, &hello, sizeof hello) &&
+                cadre_rendezvous_ours(job, &hello) && (int)hello.rank == r)
+                cadre_rendezvous_note(&list, job, &hello, own->bytes);
+        }
+        if (list.here == job->size || last)
+            break;
+        cadre_rendezvous_tick();
+    }
+    cadre_rendezvous_close(&list, job, bytes, own->bytes, &answer);
+    cadre_status rc = write_file(place, &answer, sizeof answer, err);
+    return rc == CADRE_OK ? cadre_rendezvous_take(&answer, bytes, own->bytes, err) : rc;
+}
+
+/* Rank 0 may begin its time later than this rank, so that is waited for twice. */
+static cadre_status follow(const struct cadre_rendezvous *job, const char *place,
+                           const struct rendezvous_hello *own, void *bytes,
+                           struct cadre_error *err)
+{
+    double deadline = cadre_rendezvous_now() + 2 * job->timeout_s;
+    struct rendezvous_answer answer;
+    char path[PATH_ROOM];
+    name_of(path, place, job->rank);
+    cadre_status rc = write_file(path, own, sizeof *own, err);
+    if (rc != CADRE_OK)
+        return rc;
+    for (;;) {
+        bool last = cadre_rendezvous_now() >= deadline;
+        if (read_file(place, &answer, sizeof answer) &&
+            answer.magic == RENDEZVOUS_MAGIC && answer.job == own->job) {
+            rc = cadre_rendezvous_take(&answer, bytes, own->bytes, err);
+            break;
+        }
+        if (last) {
+            rc = cadre_fail(err, CADRE_E_COMM,
+                            "rank %d: rank 0 has written nothing to '%s' within %g s",
+                            job->rank, place, 2 * job->timeout_s);
+            break;
+        }
+        cadre_rendezvous_tick();
+    }
+    unlink(path);
+    return rc;
+}
+
+cadre_status cadre_rendezvous_file(const struct cadre_rendezvous *job,
+                                   const char *place, void *bytes, size_t n,
+                                   const char *failed, struct cadre_error *err)
+{
+    struct rendezvous_hello own = cadre_rendezvous_hello(job, n, failed);
+    if (strlen(place) > PATH_ROOM - 64)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "the ranks cannot meet at a path of %zu bytes",
+                          strlen(place));
+    return job->rank == 0 ? lead(job, place, &own, bytes, err)
+                          : follow(job, place, &own, bytes, err);
+}

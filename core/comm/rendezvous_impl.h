@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the two ways to meet share: the words that travel, and rank 0's list. */
+#ifndef CADRE_COMM_RENDEZVOUS_IMPL_H
+#define CADRE_COMM_RENDEZVOUS_IMPL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/comm/rendezvous.h"
+
+#define RENDEZVOUS_MAGIC 0x3154454d45524443ull /* "CDREMET1" */
+#define RENDEZVOUS_TICK_MS 20
+
+/* From each rank to rank 0, and back. One machine's byte order; another one's magic is
+ * a stranger's. */
+struct rendezvous_hello {
+    uint64_t magic, job; /* a hash */
+    uint32_t rank, size, bytes, failed;
+    char why[512];
+};
+
+struct rendezvous_answer {
+    uint64_t magic, job;
+    uint32_t bytes, failed;
+    char why[768];
+    char data[CADRE_RENDEZVOUS_MOST];
+};
+
+/* Rank 0's. */
+struct rendezvous_list {
+    int here; /* ranks that have come, 0 among them */
+    bool came[CADRE_RENDEZVOUS_RANKS];
+    int failed; /* lowest rank that failed, -1 for none */
+    char why[512];
+};
+
+uint64_t cadre_rendezvous_job(const struct cadre_rendezvous *job);
+double cadre_rendezvous_now(void);
+void cadre_rendezvous_tick(void);
+
+struct rendezvous_hello cadre_rendezvous_hello(const struct cadre_rendezvous *job,
+                                               size_t n, const char *failed);
+/* Is it of a rank of this job? */
+bool cadre_rendezvous_ours(const struct cadre_rendezvous *job,
+                           const struct rendezvous_hello *hello);
+/* Rank 0 itself first, then each as it comes. */
+void cadre_rendezvous_note(struct rendezvous_list *list,
+                           const struct cadre_rendezvous *job,
+                           const struct rendezvous_hello *hello, size_t n);
+/* Rank 0's answer when all have come or the deadline has passed. */
+void cadre_rendezvous_close(const struct rendezvous_list *list,
+                            const struct cadre_rendezvous *job, const void *bytes,
+                            size_t n, struct rendezvous_answer *answer);
+/* What the answer says, on any rank. */
+cadre_status cadre_rendezvous_take(const struct rendezvous_answer *answer, void *bytes,
+                                   size_t n, struct cadre_error *err);
+
+/* `place` is the text after the scheme. */
+cadre_status cadre_rendezvous_tcp(const struct cadre_rendezvous *job, const char *place,
+                                  void *bytes, size_t n, const char *failed,
+                                  struct cadre_error *err);
+cadre_status cadre_rendezvous_file(const struct cadre_rendezvous *job,
+                                   const char *place, void *bytes, size_t n,
+                                   const char *failed, struct cadre_error *err);
+
+#endif

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Meeting over TCP: rank 0 listens and hears everybody who connects side by side, so a
+ * stranger who says nothing holds nobody up; a rank that is too early, or was cut off,
+ * tries again. */
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/comm/rendezvous_impl.h"
+
+#define LISTENERS 8 /* addresses of one name */
+#define GUESTS (CADRE_RENDEZVOUS_RANKS + 64)
+
+struct guest {
+    int fd;
+    size_t have; /* bytes of hello */
+    struct rendezvous_hello hello;
+};
+
+struct host {
+    int listener[LISTENERS];
+    int n_listeners, n_guests;
+    struct guest *guest; /* GUESTS */
+};
+
+/* "host:port" or "[host]:port" to addresses; to be freed. */
+static cadre_status resolve(const char *place, bool listens, struct addrinfo **out,
+                            struct cadre_error *err)
+{
+    char host[256];
+    const char *colon = strrchr(place, ':');
+    size_t length = colon ? (size_t)(colon - place) : 0;
+    const char *begin = place;
+    if (length > 2 && place[0] == '[' && place[length - 1] == ']') {
+        begin++;
+        length -= 2;
+    }
+    if (length == 0 || length >= sizeof host || !colon[1])
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "the ranks cannot meet at \"tcp://%s\"; expected "
+                          "tcp://host:port or tcp://[address]:port",
+                          place);
+    memcpy(host, begin, length);
+    host[length] = '\0';
+    struct addrinfo want = {.ai_family = AF_UNSPEC,
+                            .ai_socktype = SOCK_STREAM,
+                            .ai_flags = AI_NUMERICSERV | (listens ? AI_PASSIVE : 0)};
+    int code = getaddrinfo(host, colon + 1, &want, out);
+    if (code)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "the ranks cannot meet at \"tcp://%s\": %s", place,
+                          gai_strerror(code));
+    return CADRE_OK;
+}
+
+static void set_nonblocking(int fd)
+{
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
+static int listen_at(const struct addrinfo *at)
+{
+    int on = 1;
+    int fd = socket(at->ai_family, SOCK_STREAM, 0);
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (at->ai_family == AF_INET6)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+    if (bind(fd, at->ai_addr, at->ai_addrlen) || listen(fd, 512)) {
+        int failure = errno;
+        close(fd);
+        errno = failure;
+        return -1;
+    }
+    set_nonblocking(fd);
+    return fd;
+}
+
+static cadre_status open_host(struct host *h, const char *place,
+                              struct cadre_error *err)
+{
+    struct addrinfo *all = NULL;
+    int failure = 0;
+    cadre_status rc = resolve(place, true, &all, err);
+    if (rc != CADRE_OK)
+        return rc;
+    for (struct addrinfo *at = all; at && h->n_listeners < LISTENERS;
+         at = at->ai_next) {
+        int fd = listen_at(at);
+        if (fd >= 0)
+            h->listener[h->n_listeners++] = fd;
+        else
+            failure = errno;
+    }
+    freeaddrinfo(all);
+    h->guest = calloc(GUESTS, sizeof *h->guest);
+    if (h->n_listeners == 0)
+        return cadre_fail_errno(err, CADRE_E_RESOURCE, failure,
+                                "rank 0 cannot listen at tcp://%s", place);
+    return h->guest ? CADRE_OK
+                    : cadre_fail(err, CADRE_E_RESOURCE, "no memory to meet the ranks");
+}
+
+static void close_host(struct host *h)
+{
+    for (int i = 0; i < h->n_guests; i++)
+        close(h->guest[i].fd);
+    for (int i = 0; i < h->n_listeners; i++)
+        close(h->listener[i]);
+    free(h->guest);
+}
+
+static void drop(struct host *h, int i)
+{
+    close(h->guest[i].fd);
+    h->guest[i] = h->guest[--h->n_guests];
+}
+
+static void accept_all(struct host *h)
+{
+    for (int i = 0; i < h->n_listeners; i++) {
+        int fd = accept(h->listener[i], NULL, NULL);
+        if (fd < 0)
+            continue;
+        if (h->n_guests == GUESTS) { /* strangers: those who say nothing go first */
+            int silent = 0;
+            while (silent < GUESTS - 1 &&
+                   h->guest[silent].have == sizeof h->guest[silent].hello)
+                silent++;
+            drop(h, silent);
+        }
+        set_nonblocking(fd);
+        h->guest[h->n_guests++] = (struct guest){.fd = fd};
+    }
+}
+
+/* What guest i has said so far; false where it is to be dropped. */
+static bool hear(struct host *h, int i, const struct cadre_rendezvous *job,
+                 struct rendezvous_list *list, size_t n)
+{
+    struct guest *g = &h->guest[i];
+    if (g->have == sizeof g->hello) { /* a rank that waits: has it gone? */
+        char byte;
+        ssize_t more = recv(g->fd, &byte, 1, MSG_PEEK);
+        return more < 0 && (errno == EAGAIN || errno == EINTR);
+    }
+    ssize_t got =
+        recv(g->fd, (char *)&g->hello + g->have, sizeof g->hello - g->have, 0);
+    if (got < 0)
+        return errno == EAGAIN || errno == EINTR;
+    g->have += (size_t)got;
+    if (got == 0 || (g->have >= 8 && g->hello.magic != RENDEZVOUS_MAGIC))
+        return false;
+    if (g->have < sizeof g->hello)
+        return true;
+    if (!cadre_rendezvous_ours(job, &g->hello))
+        return false;
+    cadre_rendezvous_note(list, job, &g->hello, n);
+    return true;
+}
+
+static void send_whole(int fd, const void *data, size_t bytes)
+{
+    size_t done = 0;
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+    /* it fits the socket's buffer; a rank that does not read holds nobody up for long
+     */
+    struct timeval most = {.tv_sec = 10};
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most);
+    while (done < bytes) {
+        ssize_t n = send(fd, (const char *)data + done, bytes - done, MSG_NOSIGNAL);
+        if (n < 0 && errno != EINTR)
+            return;
+        done += n > 0 ? (size_t)n : 0;
+    }
+}
+
+static cadre_status lead(const struct cadre_rendezvous *job, const char *place,
+                         const struct rendezvous_hello *own, void *bytes,
+                         struct cadre_error *err)
+{
+    double deadline = cadre_rendezvous_now() + job->timeout_s;
+    struct rendezvous_list list = {.failed = -1};
+    struct rendezvous_answer answer;
+    struct host h = {.n_listeners = 0};
+    cadre_status rc;
+    cadre_rendezvous_note(&list, job, own, own->bytes);
+    CADRE_TRY(open_host(&h, place, err));
+    for (bool last = false; list.here < job->size && !last;) {
+        last = cadre_rendezvous_now() >= deadline;
+        accept_all(&h);
+        for (int i = h.n_guests - 1; i >= 0; i--)
+            if (!hear(&h, i, job, &list, own->bytes))
+                drop(&h, i);
+        if (list.here < job->size && !last)
+            cadre_rendezvous_tick();
+    }
+    cadre_rendezvous_close(&list, job, bytes, own->bytes, &answer);
+    for (int i = 0; i < h.n_guests; i++)
+        if (h.guest[i].have == sizeof h.guest[i].hello)
+            send_whole(h.guest[i].fd, &answer, sizeof answer);
+    rc = cadre_rendezvous_take(&answer, bytes, own->bytes, err);
+fail:
+    close_host(&h);
+    return rc;
+}
+
+/* ---- the other ranks */
+
+/* Moves `bytes` through fd before the deadline; false where the other side has gone. */
+static bool move(int fd, void *data, size_t bytes, bool out, double deadline)
+{
+    size_t done = 0;
+    while (done < bytes && cadre_rendezvous_now() < deadline) {
+        struct pollfd p = {.fd = fd, .events = out ? POLLOUT : POLLIN};
+        if (poll(&p, 1, RENDEZVOUS_TICK_MS) <= 0)
+            continue;
+        char *at = (char *)data + done;
+        ssize_t n = out ? send(fd, at, bytes - done, MSG_NOSIGNAL)
+                        : recv(fd, at, bytes - done, 0);
+        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+            return false;
+        done += n > 0 ? (size_t)n : 0;
+    }
+    return done == bytes;
+}
+
+static int connect_to(const struct addrinfo *at, double deadline)
+{
+    int fd = socket(at->ai_family, SOCK_STREAM, 0), failure = 0;
+    socklen_t size = sizeof failure;
+    if (fd < 0)
+        return -1;
+    set_nonblocking(fd);
+    if (connect(fd, at->ai_addr, at->ai_addrlen) == 0)
+        return fd;
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+    if (errno == EINPROGRESS)
+        while (cadre_rendezvous_now() < deadline)
+            if (poll(&p, 1, RENDEZVOUS_TICK_MS) > 0) {
+                getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &size);
+                if (failure == 0)
+                    return fd;
+                break;
+            }
+    close(fd);
+    return -1;
+}
+
+/* One try: true where rank 0 of this job has answered. */
+static bool ask(const struct addrinfo *all, const struct rendezvous_hello *own,
+                struct rendezvous_answer *answer, double deadline)
+{
+    struct rendezvous_hello hello = *own;
+    bool good = false;
+    for (const struct addrinfo *at = all; at && !good; at = at->ai_next) {
+        int fd = connect_to(at, deadline);
+        if (fd < 0)
+            continue;
+        good = move(fd, &hello, sizeof hello, true, deadline) &&
+               move(fd, answer, sizeof *answer, false, deadline) &&
+               answer->magic == RENDEZVOUS_MAGIC && answer->job == own->job;
+        close(fd);
+    }
+    return good;
+}
+
+/* Rank 0 may begin its time later than this rank, so that is waited for twice. */
+static cadre_status follow(const struct cadre_rendezvous *job, const char *place,
+                           const struct rendezvous_hello *own, void *bytes,
+                           struct cadre_error *err)
+{
+    double deadline = cadre_rendezvous_now() + 2 * job->timeout_s;
+    struct rendezvous_answer answer;
+    struct addrinfo *all = NULL;
+    cadre_status rc = resolve(place, false, &all, err);
+    if (rc != CADRE_OK)
+        return rc;
+    bool good = ask(all, own, &answer, deadline);
+    while (!good && cadre_rendezvous_now() < deadline) {
+        cadre_rendezvous_tick();
+        good = ask(all, own, &answer, deadline);
+    }
+    freeaddrinfo(all);
+    if (!good)
+        return cadre_fail(err, CADRE_E_COMM,
+                          "rank %d: no rank 0 of this job answered at tcp://%s within "
+                          "%g s",
+                          job->rank, place, 2 * job->timeout_s);
+    return cadre_rendezvous_take(&answer, bytes, own->bytes, err);
+}
+
+cadre_status cadre_rendezvous_tcp(const struct cadre_rendezvous *job, const char *place,
+                                  void *bytes, size_t n, const char *failed,
+                                  struct cadre_error *err)
+{
+    struct rendezvous_hello own = cadre_rendezvous_hello(job, n, failed);
+    return job->rank == 0 ? lead(job, place, &own, bytes, err)
+                          : follow(job, place, &own, bytes, err);
+}
