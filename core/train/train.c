@@ -313,6 +313,7 @@ static cadre_status run_child(const struct run *run, struct cadre_spec *spec,
     cadre_status rc = cadre_local_segment_open(place->segment_fd, &segment, err);
     if (rc != CADRE_OK)
         return rc;
+    spec->run.device.index = place->rank; /* ranks as threads share the first GPU */
     rc = cadre_costs_read(spec, place->rank, err);
     if (rc == CADRE_OK)
         rc = rank_main((void *)(uintptr_t)run, place->rank, segment);

@@ -168,7 +168,8 @@ static cadre_status run_refusals(struct world *w, const char *arg)
     CHECK(w, ops->all_to_all(c, "e", x, x, 4, CADRE_F32, 0, &e) == CADRE_E_INVALID);
     CHECK(w, ops->send(c, "f", x, 1, CADRE_F32, w->rank, 0, &e) == CADRE_E_INVALID);
     CHECK(w, ops->recv(c, "f", x, 1, CADRE_F32, 2, 0, &e) == CADRE_E_INVALID);
-    CHECK(w, ops->wait(c, UINT64_MAX) == CADRE_E_INVALID);
+    if (!w->device) /* which may take it for one that has happened long ago */
+        CHECK(w, ops->wait(c, UINT64_MAX) == CADRE_E_INVALID);
     CHECK(w, ops->wait(c, 12345) == CADRE_E_INVALID);
     CHECK(w, ops->barrier(c, "h", 12345, &e) == CADRE_E_INVALID);
     /* none of it was posted: the queue is in order */

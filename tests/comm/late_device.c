@@ -173,6 +173,18 @@ static void late_free(struct cadre_device *device, void *data)
     free(found);
 }
 
+static void *pinned(struct cadre_device *device, size_t bytes)
+{
+    (void)device;
+    return malloc(bytes);
+}
+
+static void free_pinned(struct cadre_device *device, void *data)
+{
+    (void)device;
+    free(data);
+}
+
 static bool host_reaches(struct cadre_device *device, const void *ptr)
 {
     struct root *root = late_of(device)->root;
@@ -330,7 +342,10 @@ struct cadre_device *late_device_open(void)
         .alloc = late_alloc,
         .free = late_free,
         .host_reaches = host_reaches,
+        .alloc_pinned = pinned,
+        .free_pinned = free_pinned,
         .copy = copy,
+        .upload = copy,
         .to_device = copy_now,
         .to_host = copy_now,
         .zero = zero,

@@ -34,8 +34,8 @@ static cadre_status run_chain(struct world *w, const char *arg)
 {
     const struct cadre_comm_ops *ops = w->comm->ops;
     const struct cadre_device_ops *d = w->device->ops;
-    float from[N], to[N], *x = comm_calloc(w, N, sizeof *x),
-                          *y = comm_calloc(w, N, sizeof *y);
+    float *x = comm_calloc(w, N, sizeof *x), *y = comm_calloc(w, N, sizeof *y);
+    float *from = d->alloc_pinned(w->device, N * sizeof *from), to[N];
     uint64_t offsets[MAX_RANKS + 1];
     cadre_device_event ready;
     cadre_event e;
@@ -44,7 +44,7 @@ static cadre_status run_chain(struct world *w, const char *arg)
     for (int i = 0; i < N; i++)
         from[i] = (float)(i + w->rank);
     for (int turn = 1; turn <= 3; turn++) {
-        CHECK(w, d->copy(w->device, x, from, sizeof from) == 0);
+        CHECK(w, d->upload(w->device, x, from, sizeof to) == 0);
         CHECK(w, d->event_record(w->device, &ready) == 0);
         CHECK(w, ops->reduce_scatter(w->comm, "in", x, x + offsets[w->rank], offsets,
                                      CADRE_F32, CADRE_SUM, ready, &e) == 0);
@@ -67,6 +67,7 @@ static cadre_status run_chain(struct world *w, const char *arg)
     CHECK(w, to[7] == (float)(7 + w->size - 1));
     comm_free(w, x);
     comm_free(w, y);
+    d->free_pinned(w->device, from);
     return CADRE_OK;
 }
 
@@ -83,10 +84,12 @@ static cadre_status run_ring(struct world *w, const char *arg)
     const struct cadre_comm_ops *ops = w->comm->ops;
     const struct cadre_device_ops *d = w->device->ops;
     int next = (w->rank + 1) % w->size, before = (w->rank + w->size - 1) % w->size;
-    float mine = (float)w->rank, theirs = -1, *x = comm_calloc(w, 2, sizeof *x);
+    float theirs = -1, *x = comm_calloc(w, 2, sizeof *x);
+    float *mine = d->alloc_pinned(w->device, sizeof *mine);
     cadre_device_event ready;
     cadre_event sent, got;
-    CHECK(w, d->copy(w->device, x, &mine, sizeof mine) == 0);
+    *mine = (float)w->rank;
+    CHECK(w, d->upload(w->device, x, mine, sizeof *mine) == 0);
     CHECK(w, d->event_record(w->device, &ready) == 0);
     CHECK(w, ops->send(w->comm, "ring", x, 1, CADRE_F32, next, ready, &sent) == 0);
     CHECK(w, ops->recv(w->comm, "ring", x + 1, 1, CADRE_F32, before, 0, &got) == 0);
@@ -94,6 +97,7 @@ static cadre_status run_ring(struct world *w, const char *arg)
     CHECK(w, d->to_host(w->device, &theirs, x + 1, sizeof theirs) == 0);
     CHECK(w, theirs == (float)before);
     CHECK(w, ops->wait(w->comm, sent) == 0);
+    d->free_pinned(w->device, mine);
     comm_free(w, x);
     return CADRE_OK;
 }
