@@ -297,23 +297,171 @@ START_TEST(cut_anywhere)
 }
 END_TEST
 
-/* Turned and turned back; the columns beside the heads stay. */
+/* Turned as fp32 is, and turned back, at positions in the middle of a table that an
+ * earlier call left; the columns beside the heads stay. */
 START_TEST(rope_turns_back)
 {
+    enum { LONG = 21, COUNT = 2 * 9 * LONG };
     const uint32_t dtype = dtype_of(_i);
-    struct cadre_device *device = open_cpu(2);
-    struct tensor x = tensor_make(device, dtype, 2 * 9 * 21, 1);
-    struct tensor old = tensor_make(device, dtype, 2 * 9 * 21, 1);
+    struct cadre_device *device = open_cpu(2), *fresh = open_cpu(1);
+    struct tensor x = tensor_make(device, dtype, COUNT, 1);
+    struct tensor old = tensor_make(device, dtype, COUNT, 1);
+    struct tensor full = tensor_make(fresh, CADRE_F32, COUNT, 1);
     const struct cadre_device_ops *ops = device->ops;
-    ok(ops->rope(device, dtype, x.data, 21, 2, 9, 2, 10, 10000, 5, false));
+    tensor_round(&full, dtype);
+    ok(ops->rope(device, dtype, x.data, LONG, 1, 18, 2, 10, 10000, 0, false));
+    ok(ops->copy(device, x.data, old.data, COUNT * sizeof(uint16_t)));
+    ok(ops->rope(device, dtype, x.data, LONG, 2, 9, 2, 10, 10000, 5, false));
+    ok(ops->rope(fresh, CADRE_F32, full.data, LONG, 2, 9, 2, 10, 10000, 5, false));
+    for (int64_t i = 0; i < COUNT; i++)
+        ck_assert(fabs(tensor_get(&x, i) - tensor_get(&full, i)) <=
+                  unit(dtype) / 2 * fabs(tensor_get(&full, i)));
     ck_assert(fabs(tensor_get(&x, 0) - tensor_get(&old, 0)) > 1e-2);
-    for (int64_t row = 0; row < 18; row++)
-        ck_assert(tensor_get(&x, row * 21 + 20) == tensor_get(&old, row * 21 + 20));
-    ok(ops->rope(device, dtype, x.data, 21, 2, 9, 2, 10, 10000, 5, true));
-    for (int64_t i = 0; i < x.count; i++)
+    for (int64_t at = 20; at < COUNT; at += LONG)
+        ck_assert(tensor_get(&x, at) == tensor_get(&old, at));
+    ok(ops->rope(device, dtype, x.data, LONG, 2, 9, 2, 10, 10000, 5, true));
+    for (int64_t i = 0; i < COUNT; i++)
         check_close(tensor_get(&x, i), tensor_get(&old, i), 2 * unit(dtype), "x", i);
     tensor_free(&x);
     tensor_free(&old);
+    tensor_free(&full);
+    cadre_device_close(device);
+    cadre_device_close(fresh);
+}
+END_TEST
+
+/* Rows of tokens that another rank holds are zero; without positions, and from a
+ * position on, rows are the weights' and their sums. */
+START_TEST(embedding_of_a_slice)
+{
+    static const int32_t tokens[] = {3, 9, 4, 2, 3, 5};
+    const uint32_t dtype = dtype_of(_i);
+    struct cadre_device *device = open_cpu(2);
+    struct tensor wte = tensor_make(device, dtype, 3 * 70, 1);
+    struct tensor wpe = tensor_make(device, dtype, 8 * 70, 2);
+    struct tensor out = tensor_make(device, dtype, 6 * 70, 0);
+    struct tensor dwte = tensor_make(device, CADRE_F32, 3 * 70, 3);
+    struct tensor dwpe = tensor_make(device, CADRE_F32, 8 * 70, 0);
+    struct cadre_embed a = {.dtype = dtype,
+                            .batch = 2,
+                            .time = 3,
+                            .channels = 70,
+                            .tokens = tokens,
+                            .begin = 3,
+                            .count = 3,
+                            .position = 4,
+                            .positions = 8,
+                            .wte = wte.data,
+                            .out = out.data,
+                            .dwte = dwte.data,
+                            .dwpe = dwpe.data};
+    for (int with = 0; with < 2; with++) {
+        a.wpe = with ? wpe.data : NULL;
+        ok(device->ops->embed_fwd(device, &a));
+        for (int64_t i = 0; i < out.count; i++) {
+            const int64_t row = i / 70, c = i % 70, token = tokens[row] - 3;
+            const bool here = token >= 0 && token < 3;
+            double want = here ? tensor_get(&wte, token * 70 + c) : 0;
+            if (here && with)
+                want += tensor_get(&wpe, (4 + row % 3) * 70 + c);
+            ck_assert(fabs(tensor_get(&out, i) - want) <= unit(dtype) * fabs(want) / 2);
+        }
+    }
+    a.dout = out.data;
+    a.beta = 1;
+    const double before = tensor_get(&dwte, 0);
+    const double added = tensor_get(&out, 0) + tensor_get(&out, 4 * 70);
+    ok(device->ops->embed_bwd_tokens(device, &a));
+    check_close(tensor_get(&dwte, 0), before + added, 1e-6, "dwte", 0);
+    a.beta = 0;
+    ok(device->ops->embed_bwd_positions(device, &a));
+    for (int64_t p = 0; p < 8; p++) {
+        const int64_t row = p - 4;
+        double want = 0;
+        if (row >= 0 && row < 3)
+            want = tensor_get(&out, row * 70) + tensor_get(&out, (row + 3) * 70);
+        check_close(tensor_get(&dwpe, p * 70), want, 1e-6, "dwpe", p);
+    }
+    struct tensor *all[] = {&wte, &wpe, &out, &dwte, &dwpe};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        tensor_free(all[i]);
+    cadre_device_close(device);
+}
+END_TEST
+
+enum { ROWS = 5, HALF = 33 };
+
+/* What became of logits that were made from `seed`. */
+static void check_slice_gradient(const struct cadre_xent *a,
+                                 const struct tensor *logits, uint64_t seed)
+{
+    struct tensor old = tensor_make(logits->device, a->dtype, ROWS * HALF, seed);
+    const float *most = a->max, *sum = a->sum;
+    for (int64_t i = 0; i < old.count; i++) {
+        const int64_t row = i / HALF, class = a->begin + i % HALF;
+        double want = exp(tensor_get(&old, i) - most[row]) / sum[row] * a->seed;
+        want -= class == a->targets[row] ? a->seed : 0;
+        want = a->targets[row] < 0 ? 0 : want;
+        ck_assert(fabs(tensor_get(logits, i) - want) <=
+                  0.51 * unit(a->dtype) * fabs(want) + 1e-6);
+    }
+    tensor_free(&old);
+}
+
+/* The loss over two slices of the classes, brought together, is that of the whole. */
+START_TEST(loss_of_slices)
+{
+    static const int32_t targets[ROWS] = {0, 65, 32, -1, 33};
+    const uint32_t dtype = dtype_of(_i);
+    struct cadre_device *device = open_cpu(2);
+    struct tensor logits[2];
+    float max[2][ROWS], sum[2][ROWS], picked[2][ROWS], most[ROWS], all[ROWS];
+    double losses[ROWS];
+    struct cadre_xent a[2];
+    for (int s = 0; s < 2; s++) {
+        logits[s] = tensor_make(device, dtype, ROWS * HALF, (uint64_t)s + 1);
+        a[s] = (struct cadre_xent){.dtype = dtype,
+                                   .rows = ROWS,
+                                   .vocab = HALF,
+                                   .begin = s * HALF,
+                                   .logits = logits[s].data,
+                                   .targets = targets,
+                                   .max = max[s],
+                                   .sum = sum[s],
+                                   .picked = picked[s],
+                                   .loss_rows = losses,
+                                   .seed = 0.25};
+        ok(device->ops->xent_fwd(device, &a[s]));
+    }
+    for (int i = 0; i < ROWS; i++)
+        most[i] = fmaxf(max[0][i], max[1][i]);
+    for (int s = 0; s < 2; s++) {
+        a[s].old_max = max[s];
+        a[s].max = most;
+        ok(device->ops->xent_rescale(device, &a[s]));
+    }
+    for (int i = 0; i < ROWS; i++) {
+        double want = 0;
+        for (int j = 0; j < 2 * HALF; j++)
+            want += exp(tensor_get(&logits[j / HALF], i * HALF + j % HALF));
+        check_close(log(sum[0][i] + sum[1][i]) + most[i], log(want), 1e-6, "lse", i);
+        all[i] = sum[0][i] + sum[1][i];
+        picked[0][i] += picked[1][i];
+        const int t = targets[i];
+        ck_assert(picked[0][i] ==
+                  (t < 0 ? 0 : tensor_get(&logits[t / HALF], i * HALF + t % HALF)));
+    }
+    a[0].sum = a[1].sum = all;
+    ok(device->ops->xent_loss(device, &a[0]));
+    for (int s = 0; s < 2; s++) {
+        ok(device->ops->xent_bwd(device, &a[s]));
+        check_slice_gradient(&a[s], &logits[s], (uint64_t)s + 1);
+        tensor_free(&logits[s]);
+    }
+    for (int i = 0; i < ROWS; i++)
+        check_close(losses[i],
+                    targets[i] < 0 ? 0 : log(all[i]) + most[i] - picked[0][i], 1e-6,
+                    "loss", i);
     cadre_device_close(device);
 }
 END_TEST
@@ -359,6 +507,8 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, sums_are_rounded_once, 0, 2);
     tcase_add_loop_test(tc, cut_anywhere, 0, 2);
     tcase_add_loop_test(tc, rope_turns_back, 0, 2);
+    tcase_add_loop_test(tc, embedding_of_a_slice, 0, 2);
+    tcase_add_loop_test(tc, loss_of_slices, 0, 2);
     tcase_add_loop_test(tc, refusals, 0, 2);
     suite_add_tcase(suite, tc);
     return suite;

@@ -298,7 +298,7 @@ static const struct limits bf16 = {
     .first_loss = 1e-2,
     .loss = 0.1,
     .grads = 0.06,
-    .norms = 0.2,
+    .norms = 0.5,
     .params = 0.1,
     .key_bias = 2,
 };
@@ -307,7 +307,7 @@ static const struct limits f16 = {
     .first_loss = 2e-3,
     .loss = 0.02,
     .grads = 0.01,
-    .norms = 0.06,
+    .norms = 0.15,
     .params = 5e-3,
     .key_bias = 2,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/device/device.h"
+#include "core/device/cpu/gemm.h"
 
 #include <cblas.h>
 #include <oneapi/dnnl/dnnl.h>
@@ -25,6 +25,11 @@ void cadre_device_describe(struct cadre_text *out)
     cadre_text_printf(out, "kernels: %s\n", instruction_set());
     cadre_text_printf(out, "fp32 GEMM: oneDNN %d.%d.%d\n", dnnl->major, dnnl->minor,
                       dnnl->patch);
+    cadre_text_printf(out, "bf16 GEMM: %s\n",
+                      cadre_gemm_takes_bf16()
+                          ? "oneDNN"
+                          : "widened to fp32 (this CPU does not multiply bf16)");
+    cadre_text_printf(out, "fp16 GEMM: widened to fp32\n");
     cadre_text_printf(out, "fp64 GEMM: %s, running %s kernels\n", openblas_get_config(),
                       openblas_get_corename());
     if (forced)
