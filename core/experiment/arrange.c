@@ -76,16 +76,15 @@ fail:
 
 static double eps_of(const struct cadre_spec *spec)
 {
-    switch (spec->run.model.dtype) {
-    case CADRE_F64:
-        return 0x1p-52;
-    case CADRE_BF16:
-        return 0x1p-7;
-    case CADRE_F16:
-        return 0x1p-10;
-    default:
-        return 0x1p-23;
-    }
+    return spec->run.model.dtype == CADRE_F64 ? 0x1p-52 : 0x1p-23;
+}
+
+/* eps of 16-bit numbers, 0 for wider ones. */
+static double coarse_of(const struct cadre_spec *spec)
+{
+    return spec->run.model.dtype == CADRE_BF16  ? 0x1p-7
+           : spec->run.model.dtype == CADRE_F16 ? 0x1p-10
+                                                : 0;
 }
 
 static void hash_option(void *arg, const struct cadre_option_spec *spec,
@@ -121,6 +120,7 @@ static cadre_status take_spec(struct arranging *a, size_t i, const char *name,
     run->micro_batch = spec->run.micro_batch;
     run->steps = spec->steps;
     run->eps = eps_of(spec);
+    run->coarse = coarse_of(spec);
     a->global_batch[i] = spec->run.global_batch;
     a->deals[i] = cadre_options_i64(spec->options, "device.threads") == 0;
     run->options = cadre_options_clone(spec->options);

@@ -41,7 +41,8 @@
  *             may differ by twice the sum of the learning rates, since AdamW moves by
  *             about one of them a step whatever the gradient's size, also where the
  *             true gradient is zero and all of it is rounding. The optimizer's states
- *             are not judged.
+ *             are not judged. Under bf16 and fp16 it is k times their own eps: every
+ *             operation rounds so, and a loss is the mean of many.
  * Runs that promise each other the same bits, beside a baseline that does not, are
  * within limits of it, and must have the bits of the first of them.
  *
@@ -108,7 +109,8 @@ struct cadre_compared_run {
     char sums[CADRE_SUMS_CHARS]; /* what makes its sums other than single's */
     struct cadre_changes changes; /* what its strategies change by design */
     int64_t micro_batch, steps;
-    double eps; /* of the precision */
+    double eps; /* of the precision; of fp32 under bf16 and fp16 */
+    double coarse; /* eps of bf16 or fp16, 0 for a wider precision */
     uint64_t setup; /* hash of all options but run.*; 0: not known */
     uint64_t data; /* fingerprint of the data set */
     struct cadre_options *options; /* resolved; owned, may be NULL */

@@ -38,6 +38,17 @@ static double value_of(const struct cadre_record_step *step,
     return quantity == CADRE_QUANTITY_LOSS ? step->loss : step->grad_norm;
 }
 
+/* A step that overflowed under fp16 has no norm: did both runs skip it? */
+static bool both_skipped(double a, double b, enum cadre_quantity quantity)
+{
+    return quantity == CADRE_QUANTITY_GRAD_NORM && isnan(a) && isnan(b);
+}
+
+static double diff_of(double a, double b, enum cadre_quantity quantity)
+{
+    return both_skipped(a, b, quantity) ? 0 : fabs(a - b);
+}
+
 /* The largest change of a quantity at step i, counted from 0, over the perturbations;
  * infinite where one of them has none. */
 static double change_at(const struct cadre_comparison *c, enum cadre_quantity quantity,
@@ -47,9 +58,9 @@ static double change_at(const struct cadre_comparison *c, enum cadre_quantity qu
     double largest = 0;
     for (size_t p = 0; p < c->n_perturbations; p++) {
         const struct cadre_record *record = &c->perturbation[p].record;
-        double diff = i < record->n
-                          ? fabs(value_of(&record->step[i], quantity) - reference)
-                          : (double)INFINITY;
+        double diff = i < record->n ? diff_of(value_of(&record->step[i], quantity),
+                                              reference, quantity)
+                                    : (double)INFINITY;
         largest = isfinite(diff) ? fmax(largest, diff) : (double)INFINITY;
     }
     return largest;
@@ -66,6 +77,8 @@ static double allowance(const struct cadre_comparison *c,
         return 0;
     if (run->limit == CADRE_LIMIT_MEASURED)
         return c->factor * fmax(seen, size / 2);
+    if (run->coarse > 0)
+        return (double)k * run->coarse * fabs(reference);
     return STATED_EPS * (double)k * size;
 }
 
@@ -79,8 +92,10 @@ static void find_judged_steps(struct cadre_comparison *c)
     while (k < base->n) {
         loss = fmax(loss, change_at(c, CADRE_QUANTITY_LOSS, k));
         norm = fmax(norm, change_at(c, CADRE_QUANTITY_GRAD_NORM, k));
+        double size = fabs(base->step[k].grad_norm);
         if (!(c->factor * loss <= RESOLVED_LOSS * fabs(base->step[k].loss)) ||
-            !(c->factor * norm <= RESOLVED_NORM * fabs(base->step[k].grad_norm)))
+            !(c->factor * norm <= RESOLVED_NORM * size ||
+              (isnan(size) && isfinite(norm))))
             break;
         k++;
     }
@@ -89,7 +104,9 @@ static void find_judged_steps(struct cadre_comparison *c)
     if (k == 0)
         snprintf(c->note, sizeof c->note,
                  "the baseline rounded otherwise differs from the first step on, by "
-                 "more than rounding can");
+                 "more than %s",
+                 c->run[c->baseline].coarse > 0 ? "tells a mistake from rounding"
+                                                : "rounding can");
 }
 
 /* ---- quantities ------------------------------------------------------------------ */
@@ -119,6 +136,8 @@ static bool judge_series(const struct cadre_comparison *c,
     for (size_t i = 0; i < n && inside; i++) {
         double a = value_of(&run->record.step[i], quantity);
         double b = value_of(&base->step[i], quantity), diff = fabs(a - b);
+        if (both_skipped(a, b, quantity))
+            continue;
         if (run->limit == CADRE_LIMIT_MEASURED)
             seen = fmax(seen, change_at(c, quantity, i));
         double limit = allowance(c, run, seen, b, i + 1);

@@ -190,10 +190,11 @@ static void note_limits(const struct cadre_comparison *c, struct cadre_text *out
                           c->judged_steps);
     if (stated)
         cadre_text_printf(out,
-                          "Limits are stated, not measured: at step k, 64 eps k of the "
+                          "Limits are stated, not measured: at step k, %seps k of the "
                           "value, and only the first %" PRId64
                           " steps are judged%s%s.\n",
-                          c->judged_steps, *c->note ? "; " : "", c->note);
+                          c->run[c->baseline].coarse > 0 ? "" : "64 ", c->judged_steps,
+                          *c->note ? "; " : "", c->note);
 }
 
 void cadre_report_notes(const struct cadre_comparison *c, struct cadre_text *out)

@@ -114,5 +114,6 @@ for stack in "pipeline:2, localsgd:2" "tensor:2, localsgd:2"; do
 done
 
 refused "run.exact" run.exact=yes
+refused "train.precision" train.precision=bf16
 refused "grad.reduce@dp" strategy.stack=localsgd:2,ddp:2
 echo "ok: what it cannot do is refused"

@@ -56,6 +56,12 @@ smoke() {
 seq 1 20000 >data.txt
 text=(--set data.path=data.txt)
 smoke shakespeare "${text[@]}"
+smoke compare-precision "${text[@]}" --run bf16
+run precision compare "$conf/compare-precision.ini" --out precision "${small[@]}" "${few[@]}" \
+    "${text[@]}"
+for format in fp32 bf16 fp16; do
+    has precision "^$format +single .*independent"
+done
 run text-eval eval "$conf/shakespeare.ini" --out shakespeare "${small[@]}" "${few[@]}" \
     "${text[@]}" --json
 grep -q '"bigram_entropy": [0-9]' text-eval.out || fail "eval --json has no bigram entropy"

@@ -67,9 +67,12 @@ static void write_metrics(const char *dir, const struct fixture_run *run, int st
         else
             cadre_text_printf(&text, "\"loss\": %.17g, ",
                               3.0 - 0.1 * k + run->loss_shift);
-        cadre_text_printf(&text,
-                          "\"grad_norm\": %.17g, \"lr\": 0.001, \"step_s\": %.17g}\n",
-                          2.0 / k * factor, k <= 2 ? 10 * step_s : step_s);
+        if (k == run->skipped_step)
+            cadre_text_printf(&text, "\"grad_norm\": null, ");
+        else
+            cadre_text_printf(&text, "\"grad_norm\": %.17g, ", 2.0 / k * factor);
+        cadre_text_printf(&text, "\"lr\": 0.001, \"step_s\": %.17g}\n",
+                          k <= 2 ? 10 * step_s : step_s);
     }
     fixture_write(dir, "metrics.jsonl", cadre_text_str(&text));
     cadre_text_fini(&text);
@@ -152,6 +155,7 @@ void fixture_compare(const char *dir, const struct fixture_run *runs, size_t n,
         run->changes.apart = runs[i].apart;
         run->micro_batch = 4;
         run->eps = 0x1p-23;
+        run->coarse = runs[i].coarse;
         read_into(dir, &runs[i], &run->record);
     }
     if (perturbation) {

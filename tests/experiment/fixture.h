@@ -18,6 +18,8 @@ struct fixture_run {
     double param_shift; /* added to the second parameter, rounded to fp32 */
     double state_shift; /* added to its exp_avg, likewise */
     int nan_step; /* its loss is null; 0: none */
+    int skipped_step; /* its norm is null, as where fp16 overflowed; 0: none */
+    double coarse; /* eps of a 16-bit precision, 0 for none */
     bool no_checkpoint;
     bool exact;
     const char *sums; /* NULL: "" */

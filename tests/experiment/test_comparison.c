@@ -173,6 +173,48 @@ START_TEST(stated_limits_stop_mistakes)
 }
 END_TEST
 
+/* Under bf16 a loss is known to a part in 128, and more is still a mistake. */
+START_TEST(stated_limits_of_16_bits)
+{
+    const struct fixture_run runs[] = {
+        {.name = "base", .coarse = 0x1p-7},
+        {.name = "near", .coarse = 0x1p-7, .loss_shift = 0.02},
+        {.name = "far", .coarse = 0x1p-7, .loss_shift = 0.03},
+    };
+    fixture_judge(dir, runs, 3, NULL, &c);
+    ck_assert_msg(c.run[1].equal == CADRE_EQUAL_WITHIN, "%s", c.run[1].why);
+    ck_assert(c.run[2].equal == CADRE_EQUAL_DIFFERS);
+    ck_assert_msg(strstr(c.run[2].why, "the loss at step 1") != NULL, "%s",
+                  c.run[2].why);
+}
+END_TEST
+
+/* A step that overflowed has no norm: to skip the same is no difference, to skip
+ * another is one, whatever the limits. */
+START_TEST(steps_skipped_alike_are_equal)
+{
+    bool exact = _i == 0;
+    struct fixture_run others = rounding;
+    others.skipped_step = 2;
+    const struct fixture_run runs[] = {
+        {.name = "base", .exact = exact, .skipped_step = 2},
+        {.name = "alike", .exact = exact, .skipped_step = 2},
+        {.name = "never", .exact = exact},
+        {.name = "later", .exact = exact, .skipped_step = 3},
+    };
+    fixture_judge(dir, runs, 4, _i == 1 ? &others : NULL, &c);
+    ck_assert_msg(c.run[1].equal == CADRE_EQUAL_EXACT, "%s", c.run[1].why);
+    ck_assert(c.run[1].limit == (exact     ? CADRE_LIMIT_BITS
+                                 : _i == 1 ? CADRE_LIMIT_MEASURED
+                                           : CADRE_LIMIT_STATED));
+    for (int i = 2; i < 4; i++) {
+        ck_assert(c.run[i].equal == CADRE_EQUAL_DIFFERS);
+        ck_assert_msg(strstr(c.run[i].why, "norm at step 2") != NULL, "%s",
+                      c.run[i].why);
+    }
+}
+END_TEST
+
 /* The baseline is not exact, two runs are. */
 START_TEST(exact_runs_are_held_to_each_other)
 {
@@ -384,6 +426,8 @@ Suite *test_suite(void)
     tcase_add_test(tc, measured_limits_let_rounding_pass);
     tcase_add_loop_test(tc, measured_limits_stop_mistakes, 0, 6);
     tcase_add_loop_test(tc, stated_limits_stop_mistakes, 0, 6);
+    tcase_add_test(tc, stated_limits_of_16_bits);
+    tcase_add_loop_test(tc, steps_skipped_alike_are_equal, 0, 3);
     tcase_add_test(tc, exact_runs_are_held_to_each_other);
     tcase_add_test(tc, other_sums_are_held_to_each_other);
     tcase_add_test(tc, stated_limits_judge_the_first_steps);
