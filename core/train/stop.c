@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/train/stop.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -8,6 +9,8 @@
 /* A handler can reach nothing but a variable of the file. Ranks that are threads read
  * it while it is set, so it is atomic; without locks, as a handler needs it. */
 static atomic_int requested;
+static atomic_int held;
+static pthread_t holder; /* who waits for signals while they are held */
 _Static_assert(ATOMIC_INT_LOCK_FREE == 2, "a signal handler takes no locks");
 
 static void on_signal(int sig)
@@ -17,6 +20,8 @@ static void on_signal(int sig)
         raise(SIGINT);
     }
     requested = 1;
+    if (held) /* in a thread of a library, which does not know of the hold */
+        pthread_kill(holder, SIGTERM);
 }
 
 static const int signals[] = {SIGINT, SIGTERM, SIGUSR1};
@@ -42,12 +47,15 @@ void cadre_stop_install(void)
 void cadre_stop_hold(void)
 {
     change_mask(SIG_BLOCK);
+    holder = pthread_self();
+    held = 1;
     if (requested)
         raise(SIGTERM); /* stays pending; what came before is not lost */
 }
 
 void cadre_stop_release(void)
 {
+    held = 0;
     change_mask(SIG_UNBLOCK);
 }
 
