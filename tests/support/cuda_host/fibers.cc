@@ -65,7 +65,7 @@ struct fiber {
 struct warp {
     unsigned size = 0, arrived = 0;
     uint64_t slot[32];
-    uint32_t fragment[32][6];
+    float fragment[32][12];
     const void *row[32];
 };
 
@@ -297,8 +297,10 @@ void mma(float d[4], const uint32_t a[4], const uint32_t b[2], float (*real)(uin
 {
     warp &w = my_warp();
     const unsigned l = cadre_host::lane(), g = l / 4, q = l % 4;
-    memcpy(w.fragment[l], a, 4 * sizeof *a);
-    memcpy(w.fragment[l] + 4, b, 2 * sizeof *b);
+    for (unsigned i = 0; i < 12; i++) {
+        const uint32_t pair = i < 8 ? a[i / 2] : b[i / 2 - 4];
+        w.fragment[l][i] = real((uint16_t)(pair >> i % 2 * 16));
+    }
     if (w.size != 32)
         fault("mma by a warp that is not whole");
     warp_meet();
@@ -306,11 +308,10 @@ void mma(float d[4], const uint32_t a[4], const uint32_t b[2], float (*real)(uin
         const unsigned row = g + (i >= 2 ? 8 : 0), column = q * 2 + i % 2;
         float sum = 0;
         for (unsigned k = 0; k < 16; k++) {
-            const unsigned in = k % 8 / 2, high = k % 2 * 16;
+            const unsigned in = k % 8 / 2, high = k % 2;
             const unsigned ra = (k >= 8 ? 2 : 0) + (row >= 8 ? 1 : 0);
-            const uint32_t x = w.fragment[row % 8 * 4 + in][ra];
-            const uint32_t y = w.fragment[column * 4 + in][4 + (k >= 8)];
-            sum += real((uint16_t)(x >> high)) * real((uint16_t)(y >> high));
+            sum += w.fragment[row % 8 * 4 + in][2 * ra + high] *
+                   w.fragment[column * 4 + in][8 + 2 * (k >= 8) + high];
         }
         d[i] += sum;
     }
