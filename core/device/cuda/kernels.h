@@ -21,6 +21,15 @@ extern "C" {
 
 #include "core/device/device.h"
 
+/* attention: attention.cu. Heads of up to 256, sequences of up to 524280. On the tensor
+ * cores where dtype is bf16 or f16, the head size 64 or 128, and every row begins at a
+ * multiple of 16 bytes. Only bwd needs the scratch; fwd takes NULL. */
+size_t cadre_cuda_attention_scratch(const struct cadre_attention *a);
+cadre_status cadre_cuda_attention_fwd(const struct cadre_attention *a, void *scratch,
+                                      void *stream);
+cadre_status cadre_cuda_attention_bwd(const struct cadre_attention *a, void *scratch,
+                                      void *stream);
+
 /* norms: norm.cu. norm_bwd takes up to 29000 channels, 14500 in f64. */
 cadre_status cadre_cuda_norm_fwd(const struct cadre_norm *a, void *stream);
 size_t cadre_cuda_norm_bwd_scratch(const struct cadre_norm *a);

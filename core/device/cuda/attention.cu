@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Causal attention: which kernels, what they need, and the statistics of the backward
+ * pass. 16-bit types with heads of 64 or 128 and rows aligned to 16 bytes run on the
+ * tensor cores, all else on the plain kernels. */
+#include "core/device/cuda/attention.cuh"
+#include "core/device/cuda/kernels.h"
+
+enum { MOST_HEAD_SIZE = 256, MOST_TIME = 65535 * 8, WARPS = 8 };
+
+static const double LOG2_E = 1.4426950408889634074;
+
+/* stats of row t of head (b, h): a warp each, WARPS to a block. */
+template <class T>
+static __global__ void statistics(struct cadre_attention_view a)
+{
+    typedef wide_t<T> W;
+    const int64_t row = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
+    const int64_t head = row / a.padded; /* b * H + h */
+    const int t = (int)(row % a.padded), lane = (int)threadIdx.x % 32;
+    const int64_t first = (head / a.heads * a.time + t) * a.ldo;
+    const T *out = (const T *)a.out + first + head % a.heads * a.head_size;
+    const T *dout = (const T *)a.dout + first + head % a.heads * a.head_size;
+    W delta = 0;
+    if (t < a.time)
+        for (int d = lane; d < a.head_size; d += 32)
+            delta += widen(out[d]) * widen(dout[d]);
+    delta = warp_sum(delta);
+    if (lane == 0) {
+        W *to = (W *)a.stats + 2 * row;
+        to[0] = t < a.time ? ((const W *)a.lse)[head * a.time + t] * (W)a.lse_factor
+                           : (W)INFINITY;
+        to[1] = delta;
+    }
+}
+
+static int64_t padded_time(const struct cadre_attention *a)
+{
+    return ceil_div(a->time, CADRE_ATTENTION_PAD) * CADRE_ATTENTION_PAD;
+}
+
+static bool is_16_bit(uint32_t dtype)
+{
+    return dtype == CADRE_BF16 || dtype == CADRE_F16;
+}
+
+static bool for_tensor_cores(const struct cadre_attention *a, bool backward)
+{
+    if (!is_16_bit(a->dtype) || (a->head_size != 64 && a->head_size != 128))
+        return false;
+    if (a->ldq % 8 || a->ldk % 8 || a->ldv % 8 || a->ldo % 8)
+        return false;
+    if (!aligned(a->q, a->k, a->v, backward ? NULL : a->out))
+        return false;
+    return !backward || aligned(a->dout, a->dq, a->dk, a->dv);
+}
+
+static bool is_supported(const struct cadre_attention *a)
+{
+    if (a->head_size >= 1 && a->head_size <= MOST_HEAD_SIZE && a->time <= MOST_TIME &&
+        a->kv_heads >= 1 && a->heads % a->kv_heads == 0 &&
+        a->batch * a->heads <= INT32_MAX / 2)
+        return true;
+    cadre_log(CADRE_LOG_ERROR, "device",
+              "cuda: attention of %lld sequences of %lld, %lld heads over %lld of size "
+              "%lld: sizes up to %d and sequences up to %d are supported",
+              (long long)a->batch, (long long)a->time, (long long)a->heads,
+              (long long)a->kv_heads, (long long)a->head_size, MOST_HEAD_SIZE,
+              MOST_TIME);
+    return false;
+}
+
+static struct cadre_attention_view make_view(const struct cadre_attention *a,
+                                             void *scratch, bool tensor_cores)
+{
+    struct cadre_attention_view v = {};
+    v.q = a->q;
+    v.k = a->k;
+    v.v = a->v;
+    v.dout = a->dout;
+    v.out = a->out;
+    v.lse = a->lse;
+    v.dq = a->dq;
+    v.dk = a->dk;
+    v.dv = a->dv;
+    v.stats = scratch;
+    v.ldq = a->ldq;
+    v.ldk = a->ldk;
+    v.ldv = a->ldv;
+    v.ldo = a->ldo;
+    v.time = (int)a->time;
+    v.padded = (int)padded_time(a);
+    v.heads = (int)a->heads;
+    v.kv_heads = (int)a->kv_heads;
+    v.head_size = (int)a->head_size;
+    v.scale = 1.0 / sqrt((double)a->head_size);
+    v.lse_factor = tensor_cores ? LOG2_E : 1;
+    return v;
+}
+
+extern "C" size_t cadre_cuda_attention_scratch(const struct cadre_attention *a)
+{
+    const int64_t wide = a->dtype == CADRE_F64 ? 8 : 4;
+    return (size_t)(a->batch * a->heads * padded_time(a) * 2 * wide);
+}
+
+extern "C" cadre_status cadre_cuda_attention_fwd(const struct cadre_attention *a,
+                                                 void *scratch, void *stream)
+{
+    const bool tensor_cores = for_tensor_cores(a, false);
+    const struct cadre_attention_view view = make_view(a, scratch, tensor_cores);
+    if (a->batch <= 0 || a->time <= 0)
+        return CADRE_OK;
+    if (!is_supported(a))
+        return CADRE_E_DEVICE;
+    if (tensor_cores)
+        return cadre_attention_mma_fwd(a->dtype, a->batch, view, (cudaStream_t)stream);
+    return cadre_attention_plain_fwd(a->dtype, a->batch, view, (cudaStream_t)stream);
+}
+
+static cadre_status launch_statistics(const struct cadre_attention *a,
+                                      const struct cadre_attention_view &view,
+                                      void *stream)
+{
+    const unsigned blocks = (unsigned)(a->batch * a->heads * view.padded / WARPS);
+    CADRE_DISPATCH("attention", a->dtype,
+                   CADRE_LAUNCH(statistics<T>, blocks, 32 * WARPS, 0, stream, view));
+    return cadre_launch_check("attention's statistics");
+}
+
+extern "C" cadre_status cadre_cuda_attention_bwd(const struct cadre_attention *a,
+                                                 void *scratch, void *stream)
+{
+    const bool tensor_cores = for_tensor_cores(a, true);
+    const struct cadre_attention_view view = make_view(a, scratch, tensor_cores);
+    cadre_status rc;
+    if (a->batch <= 0 || a->time <= 0)
+        return CADRE_OK;
+    if (!is_supported(a))
+        return CADRE_E_DEVICE;
+    CADRE_TRY(launch_statistics(a, view, stream));
+    if (tensor_cores)
+        rc = cadre_attention_mma_bwd(a->dtype, a->batch, view, (cudaStream_t)stream);
+    else
+        rc = cadre_attention_plain_bwd(a->dtype, a->batch, view, (cudaStream_t)stream);
+fail:
+    return rc;
+}

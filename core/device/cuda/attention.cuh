@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the attention kernels share: the problem as a kernel sees it, and where a block
+ * stands in it. attention.cu chooses between the kernels on the tensor cores
+ * (attention_fwd.cu, attention_bwd.cu) and the plain ones (attention_plain.cu). */
+#ifndef CADRE_DEVICE_CUDA_ATTENTION_CUH
+#define CADRE_DEVICE_CUDA_ATTENTION_CUH
+
+#include "core/device/cuda/math.cuh"
+
+/* Rows of a head in the scratch are padded to this, a multiple of every tile. */
+#define CADRE_ATTENTION_PAD 128
+
+/* struct cadre_attention with what the kernels need beside it. `stats` is the scratch
+ * of the backward pass: for each (b, h) and t < padded a pair in the wide dtype, lse
+ * times lse_factor and delta = sum over d of out * dout; (infinity, 0) for t >= time,
+ * which makes a probability of 0. */
+struct cadre_attention_view {
+    const void *q, *k, *v, *dout;
+    void *out, *lse, *dq, *dk, *dv, *stats;
+    int64_t ldq, ldk, ldv, ldo;
+    int time, padded, heads, kv_heads, head_size;
+    double scale, lse_factor;
+};
+
+/* First element of token 0 of sequence b, head `head`. */
+template <typename T>
+__device__ __forceinline__ const T *
+cadre_attention_rows(const struct cadre_attention_view &a, const void *base, int64_t ld,
+                     int64_t b, int head)
+{
+    return (const T *)base + b * a.time * ld + (int64_t)head * a.head_size;
+}
+
+template <typename T>
+__device__ __forceinline__ T *
+cadre_attention_rows_out(const struct cadre_attention_view &a, void *base, int64_t ld,
+                         int64_t b, int head)
+{
+    return (T *)base + b * a.time * ld + (int64_t)head * a.head_size;
+}
+
+/* Launch with as much shared memory as asked for. */
+static inline cadre_status
+cadre_attention_launch(void (*kernel)(struct cadre_attention_view), dim3 grid,
+                       dim3 block, size_t shared, cudaStream_t stream,
+                       const struct cadre_attention_view &view)
+{
+    CADRE_ALLOW_SHARED(kernel, shared);
+    CADRE_LAUNCH(kernel, grid, block, shared, stream, view);
+    return cadre_launch_check("attention");
+}
+
+/* The launches. dtype, head size and alignment are those that attention.cu has
+ * checked. */
+cadre_status cadre_attention_plain_fwd(uint32_t dtype, int64_t batch,
+                                       const struct cadre_attention_view &view,
+                                       cudaStream_t stream);
+cadre_status cadre_attention_plain_bwd(uint32_t dtype, int64_t batch,
+                                       const struct cadre_attention_view &view,
+                                       cudaStream_t stream);
+cadre_status cadre_attention_mma_fwd(uint32_t dtype, int64_t batch,
+                                     const struct cadre_attention_view &view,
+                                     cudaStream_t stream);
+cadre_status cadre_attention_mma_bwd(uint32_t dtype, int64_t batch,
+                                     const struct cadre_attention_view &view,
+                                     cudaStream_t stream);
+
+#endif

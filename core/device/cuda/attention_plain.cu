@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Causal attention on the ordinary cores, for every dtype and head sizes up to 256. The
+ * same tiles and recurrences as FlashAttention-2 (Dao 2023): a block of E x E threads
+ * holds A*E rows of its matrix and walks the other one tile by tile.
+ *
+ * Thread (tx, ty) has the scores of rows ty + E*a and columns tx + E*b, and columns
+ * tx + E*c of its rows' results. The E threads of a row lie in one warp, so what they
+ * hand each other through shared memory needs no block-wide barrier. */
+#include "core/device/cuda/attention.cuh"
+
+namespace
+{
+
+__device__ __forceinline__ float real_exp(float x)
+{
+    return expf(x);
+}
+
+__device__ __forceinline__ double real_exp(double x)
+{
+    return exp(x);
+}
+
+__device__ __forceinline__ float real_log(float x)
+{
+    return logf(x);
+}
+
+__device__ __forceinline__ double real_log(double x)
+{
+    return log(x);
+}
+
+template <typename W>
+__device__ __forceinline__ W larger(W a, W b)
+{
+    return a > b ? a : b;
+}
+
+/* Elements of T, sums in W, E x E threads, A rows and C columns a thread. */
+template <typename T_, typename W_, int E_, int A_, int C_>
+struct plain {
+    typedef T_ T;
+    typedef W_ W;
+    enum { E = E_, A = A_, C = C_, ROWS = E_ * A_, LDP = ROWS + 1 };
+
+    int size, ld, tx, ty; /* of a row in global and in shared memory */
+
+    __device__ __forceinline__ plain(int head_size)
+        : size(head_size), ld(head_size + 1), tx((int)threadIdx.x % E),
+          ty((int)threadIdx.x / E)
+    {
+    }
+
+    /* tile (ROWS, size) = rows [first, first + ROWS) of src; 0 beyond `time` */
+    __device__ void load(W *tile, const T *src, int64_t lds, int first, int time) const
+    {
+        for (int a = 0; a < A; a++) {
+            const int row = ty + E * a;
+            const T *from = src + (int64_t)(first + row) * lds;
+            for (int c = tx; c < size; c += E)
+                tile[row * ld + c] =
+                    first + row < time ? widen(from[c]) : (W)0;
+        }
+    }
+
+    /* s = x (ROWS, size) times y (ROWS, size) transposed */
+    __device__ __forceinline__ void scores(W s[A][A], const W *x, const W *y) const
+    {
+#pragma unroll
+        for (int i = 0; i < A * A; i++)
+            s[i / A][i % A] = 0;
+        for (int d = 0; d < size; d++) {
+            W column[A];
+#pragma unroll
+            for (int b = 0; b < A; b++)
+                column[b] = y[(tx + E * b) * ld + d];
+#pragma unroll
+            for (int a = 0; a < A; a++) {
+                const W value = x[(ty + E * a) * ld + d];
+#pragma unroll
+                for (int b = 0; b < A; b++)
+                    s[a][b] += value * column[b];
+            }
+        }
+    }
+
+    /* acc += p (ROWS, ROWS) times y (ROWS, size) */
+    __device__ __forceinline__ void mix(W acc[A][C], const W *p, const W *y) const
+    {
+        for (int j = 0; j < ROWS; j++) {
+            W weight[A];
+#pragma unroll
+            for (int a = 0; a < A; a++)
+                weight[a] = p[(ty + E * a) * LDP + j];
+#pragma unroll
+            for (int c = 0; c < C; c++) {
+                if (tx + E * c >= size)
+                    continue;
+                const W value = y[j * ld + tx + E * c];
+#pragma unroll
+                for (int a = 0; a < A; a++)
+                    acc[a][c] += weight[a] * value;
+            }
+        }
+    }
+
+    /* p = s, for the threads of the same row to read */
+    __device__ __forceinline__ void keep(W *p, const W s[A][A]) const
+    {
+#pragma unroll
+        for (int i = 0; i < A * A; i++)
+            p[(ty + E * (i / A)) * LDP + tx + E * (i % A)] = s[i / A][i % A];
+    }
+
+    /* rows [first, ...) below `time` of dst = acc * by[a] */
+    __device__ __forceinline__ void store(T *dst, int64_t ldd, int first, int time,
+                                          const W acc[A][C], const W by[A]) const
+    {
+#pragma unroll
+        for (int a = 0; a < A; a++) {
+            const int row = first + ty + E * a;
+            if (row >= time)
+                continue;
+#pragma unroll
+            for (int c = 0; c < C; c++)
+                if (tx + E * c < size)
+                    dst[(int64_t)row * ldd + tx + E * c] =
+                        narrow<T>(acc[a][c] * by[a]);
+        }
+    }
+
+    static __device__ __forceinline__ W row_max(W x)
+    {
+#pragma unroll
+        for (int o = E / 2; o; o /= 2)
+            x = larger(x, __shfl_xor_sync(CADRE_FULL_WARP, x, o));
+        return x;
+    }
+
+    static __device__ __forceinline__ W row_sum(W x)
+    {
+#pragma unroll
+        for (int o = E / 2; o; o /= 2)
+            x += __shfl_xor_sync(CADRE_FULL_WARP, x, o);
+        return x;
+    }
+};
+
+/* One step of the online softmax: s becomes exp(s * scale - most), 0 above the
+ * diagonal; `most` and `sum` (this thread's part) go on, and acc follows. */
+template <typename P, typename W>
+__device__ __forceinline__ void softmax_step(const P &at, W s[P::A][P::A], W scale,
+                                             int row, int key, W most[P::A],
+                                             W sum[P::A], W acc[P::A][P::C])
+{
+#pragma unroll
+    for (int a = 0; a < P::A; a++) {
+        W top = most[a];
+#pragma unroll
+        for (int b = 0; b < P::A; b++) {
+            const bool seen = key + at.tx + P::E * b <= row + at.ty + P::E * a;
+            s[a][b] = seen ? s[a][b] * scale : (W)-INFINITY;
+            top = larger(s[a][b], top);
+        }
+        top = P::row_max(top);
+        const W shrink = real_exp(most[a] - top);
+        most[a] = top;
+        sum[a] *= shrink;
+#pragma unroll
+        for (int b = 0; b < P::A; b++) {
+            s[a][b] = real_exp(s[a][b] - top);
+            sum[a] += s[a][b];
+        }
+#pragma unroll
+        for (int c = 0; c < P::C; c++)
+            acc[a][c] *= shrink;
+    }
+}
+
+template <typename P>
+__global__ void __launch_bounds__(P::E *P::E) forward(struct cadre_attention_view a)
+{
+    typedef typename P::T T;
+    typedef typename P::W W;
+    CADRE_DYNAMIC_SHARED(W, q);
+    const P at(a.head_size);
+    W *k = q + P::ROWS * at.ld, *v = k + P::ROWS * at.ld, *p = v + P::ROWS * at.ld;
+    const int head = (int)blockIdx.x % a.heads;
+    const int64_t b = blockIdx.x / a.heads;
+    const int kv = head / (a.heads / a.kv_heads);
+    const T *from_k = cadre_attention_rows<T>(a, a.k, a.ldk, b, kv);
+    const T *from_v = cadre_attention_rows<T>(a, a.v, a.ldv, b, kv);
+    const int first = (int)(gridDim.y - 1 - blockIdx.y) * P::ROWS; /* long ones first */
+    W acc[P::A][P::C] = {}, most[P::A], sum[P::A] = {};
+    for (int i = 0; i < P::A; i++)
+        most[i] = (W)-INFINITY;
+    at.load(q, cadre_attention_rows<T>(a, a.q, a.ldq, b, head), a.ldq, first, a.time);
+    for (int key = 0; key <= first; key += P::ROWS) {
+        W s[P::A][P::A];
+        __syncthreads();
+        at.load(k, from_k, a.ldk, key, a.time);
+        at.load(v, from_v, a.ldv, key, a.time);
+        __syncthreads();
+        at.scores(s, q, k);
+        softmax_step<P, W>(at, s, (W)a.scale, first, key, most, sum, acc);
+        at.keep(p, s);
+        __syncwarp();
+        at.mix(acc, p, v);
+    }
+    W *lse = (W *)a.lse + (int64_t)blockIdx.x * a.time;
+    for (int i = 0; i < P::A; i++) {
+        const int row = first + at.ty + P::E * i;
+        sum[i] = P::row_sum(sum[i]);
+        if (at.tx == 0 && row < a.time)
+            lse[row] = most[i] + real_log(sum[i]);
+        sum[i] = 1 / sum[i];
+    }
+    at.store(cadre_attention_rows_out<T>(a, a.out, a.ldo, b, head), a.ldo, first,
+             a.time, acc, sum);
+}
+
+/* s becomes the probabilities and ds the gradient of the scores before scaling; `row`
+ * and `key` say the query and the key of a score. */
+template <typename W>
+__device__ __forceinline__ void score_gradient(W *s, W *ds, W scale, W lse, W delta,
+                                               bool seen)
+{
+    *s = seen ? real_exp(*s * scale - lse) : (W)0;
+    *ds = *s * (*ds - delta);
+}
+
+/* dq of a tile of queries: keys and values go by. */
+template <typename P>
+__global__ void __launch_bounds__(P::E *P::E)
+    backward_queries(struct cadre_attention_view a)
+{
+    typedef typename P::T T;
+    typedef typename P::W W;
+    CADRE_DYNAMIC_SHARED(W, q);
+    const P at(a.head_size);
+    const int tile = P::ROWS * at.ld;
+    W *dout = q + tile, *k = dout + tile, *v = k + tile, *p = v + tile;
+    const int head = (int)blockIdx.x % a.heads;
+    const int64_t b = blockIdx.x / a.heads;
+    const int kv = head / (a.heads / a.kv_heads);
+    const T *from_k = cadre_attention_rows<T>(a, a.k, a.ldk, b, kv);
+    const T *from_v = cadre_attention_rows<T>(a, a.v, a.ldv, b, kv);
+    const W *stats = (const W *)a.stats + (int64_t)blockIdx.x * a.padded * 2;
+    const int first = (int)(gridDim.y - 1 - blockIdx.y) * P::ROWS;
+    W acc[P::A][P::C] = {}, by[P::A];
+    at.load(q, cadre_attention_rows<T>(a, a.q, a.ldq, b, head), a.ldq, first, a.time);
+    at.load(dout, cadre_attention_rows<T>(a, a.dout, a.ldo, b, head), a.ldo, first,
+            a.time);
+    for (int key = 0; key <= first; key += P::ROWS) {
+        W s[P::A][P::A], ds[P::A][P::A];
+        __syncthreads();
+        at.load(k, from_k, a.ldk, key, a.time);
+        at.load(v, from_v, a.ldv, key, a.time);
+        __syncthreads();
+        at.scores(s, q, k);
+        at.scores(ds, dout, v);
+        for (int i = 0; i < P::A * P::A; i++) {
+            const int row = first + at.ty + P::E * (i / P::A);
+            score_gradient(&s[i / P::A][i % P::A], &ds[i / P::A][i % P::A], (W)a.scale,
+                           stats[2 * row], stats[2 * row + 1],
+                           key + at.tx + P::E * (i % P::A) <= row);
+        }
+        at.keep(p, ds);
+        __syncwarp();
+        at.mix(acc, p, k);
+    }
+    for (int i = 0; i < P::A; i++)
+        by[i] = (W)a.scale;
+    at.store(cadre_attention_rows_out<T>(a, a.dq, a.ldq, b, head), a.ldq, first, a.time,
+             acc, by);
+}
+
+/* dk and dv of a tile of keys: the queries that see it go by, head after head of the
+ * group, so that a sum has one order. Scores are transposed: a row is a key. */
+template <typename P>
+__global__ void __launch_bounds__(P::E *P::E)
+    backward_keys(struct cadre_attention_view a)
+{
+    typedef typename P::T T;
+    typedef typename P::W W;
+    CADRE_DYNAMIC_SHARED(W, k);
+    const P at(a.head_size);
+    const int tile = P::ROWS * at.ld, group = a.heads / a.kv_heads;
+    W *v = k + tile, *q = v + tile, *dout = q + tile, *p = dout + tile;
+    W *dp = p + P::ROWS * P::LDP;
+    const int kv = (int)blockIdx.x % a.kv_heads, first = (int)blockIdx.y * P::ROWS;
+    const int64_t b = blockIdx.x / a.kv_heads;
+    W dk[P::A][P::C] = {}, dv[P::A][P::C] = {}, by[P::A], one[P::A];
+    at.load(k, cadre_attention_rows<T>(a, a.k, a.ldk, b, kv), a.ldk, first, a.time);
+    at.load(v, cadre_attention_rows<T>(a, a.v, a.ldv, b, kv), a.ldv, first, a.time);
+    for (int head = kv * group; head < (kv + 1) * group; head++) {
+        const T *from_q = cadre_attention_rows<T>(a, a.q, a.ldq, b, head);
+        const T *from_dout = cadre_attention_rows<T>(a, a.dout, a.ldo, b, head);
+        const W *stats = (const W *)a.stats + (b * a.heads + head) * a.padded * 2;
+        for (int row = first; row < a.time; row += P::ROWS) {
+            W s[P::A][P::A], ds[P::A][P::A];
+            __syncthreads();
+            at.load(q, from_q, a.ldq, row, a.time);
+            at.load(dout, from_dout, a.ldo, row, a.time);
+            __syncthreads();
+            at.scores(s, k, q);
+            at.scores(ds, v, dout);
+            for (int i = 0; i < P::A * P::A; i++) {
+                const int at_row = row + at.tx + P::E * (i % P::A);
+                score_gradient(&s[i / P::A][i % P::A], &ds[i / P::A][i % P::A],
+                               (W)a.scale, stats[2 * at_row], stats[2 * at_row + 1],
+                               first + at.ty + P::E * (i / P::A) <= at_row);
+            }
+            at.keep(p, s);
+            at.keep(dp, ds);
+            __syncwarp();
+            at.mix(dv, p, dout);
+            at.mix(dk, dp, q);
+        }
+    }
+    for (int i = 0; i < P::A; i++) {
+        by[i] = (W)a.scale;
+        one[i] = 1;
+    }
+    at.store(cadre_attention_rows_out<T>(a, a.dk, a.ldk, b, kv), a.ldk, first, a.time,
+             dk, by);
+    at.store(cadre_attention_rows_out<T>(a, a.dv, a.ldv, b, kv), a.ldv, first, a.time,
+             dv, one);
+}
+
+template <typename P>
+cadre_status launch(bool backward, int64_t batch, const struct cadre_attention_view &a,
+                    cudaStream_t stream)
+{
+    const size_t tile = (size_t)P::ROWS * (size_t)(a.head_size + 1);
+    const size_t square = (size_t)P::ROWS * P::LDP, element = sizeof(typename P::W);
+    const unsigned tiles = (unsigned)((a.time + P::ROWS - 1) / P::ROWS);
+    const dim3 query_grid((unsigned)(batch * a.heads), tiles);
+    const dim3 key_grid((unsigned)(batch * a.kv_heads), tiles);
+    const dim3 block(P::E * P::E);
+    void (*kernel)(struct cadre_attention_view) = forward<P>;
+    if (!backward)
+        return cadre_attention_launch(kernel, query_grid, block,
+                                      (3 * tile + square) * element, stream, a);
+    kernel = backward_queries<P>;
+    cadre_status rc = cadre_attention_launch(
+        kernel, query_grid, block, (4 * tile + square) * element, stream, a);
+    if (rc != CADRE_OK)
+        return rc;
+    kernel = backward_keys<P>;
+    return cadre_attention_launch(kernel, key_grid, block,
+                                  (4 * tile + 2 * square) * element, stream, a);
+}
+
+/* Tiles such that the largest needs at most 80 KiB of shared memory. */
+template <typename T>
+cadre_status by_size(bool backward, int64_t batch, const struct cadre_attention_view &a,
+                     cudaStream_t stream)
+{
+    if (a.head_size <= 16)
+        return launch<plain<T, float, 16, 2, 1> >(backward, batch, a, stream);
+    if (a.head_size <= 64)
+        return launch<plain<T, float, 16, 2, 4> >(backward, batch, a, stream);
+    if (a.head_size <= 128)
+        return launch<plain<T, float, 16, 2, 8> >(backward, batch, a, stream);
+    return launch<plain<T, float, 16, 1, 16> >(backward, batch, a, stream);
+}
+
+template <>
+cadre_status by_size<double>(bool backward, int64_t batch,
+                             const struct cadre_attention_view &a,
+                             cudaStream_t stream)
+{
+    if (a.head_size <= 16)
+        return launch<plain<double, double, 16, 1, 1> >(backward, batch, a, stream);
+    if (a.head_size <= 64)
+        return launch<plain<double, double, 16, 1, 4> >(backward, batch, a, stream);
+    if (a.head_size <= 128)
+        return launch<plain<double, double, 16, 1, 8> >(backward, batch, a, stream);
+    return launch<plain<double, double, 8, 1, 32> >(backward, batch, a, stream);
+}
+
+cadre_status by_dtype(uint32_t dtype, bool backward, int64_t batch,
+                      const struct cadre_attention_view &a, cudaStream_t stream)
+{
+    CADRE_DISPATCH("attention", dtype,
+                   return by_size<T>(backward, batch, a, stream));
+    return CADRE_OK;
+}
+
+} // namespace
+
+cadre_status cadre_attention_plain_fwd(uint32_t dtype, int64_t batch,
+                                       const struct cadre_attention_view &view,
+                                       cudaStream_t stream)
+{
+    return by_dtype(dtype, false, batch, view, stream);
+}
+
+cadre_status cadre_attention_plain_bwd(uint32_t dtype, int64_t batch,
+                                       const struct cadre_attention_view &view,
+                                       cudaStream_t stream)
+{
+    return by_dtype(dtype, true, batch, view, stream);
+}
