@@ -444,7 +444,8 @@ START_TEST(loss_of_slices)
         double want = 0;
         for (int j = 0; j < 2 * HALF; j++)
             want += exp(tensor_get(&logits[j / HALF], i * HALF + j % HALF));
-        check_close(log(sum[0][i] + sum[1][i]) + most[i], log(want), 1e-6, "lse", i);
+        check_close(log((double)sum[0][i] + (double)sum[1][i]) + most[i], log(want),
+                    1e-6, "lse", i);
         all[i] = sum[0][i] + sum[1][i];
         picked[0][i] += picked[1][i];
         const int t = targets[i];
@@ -460,8 +461,8 @@ START_TEST(loss_of_slices)
     }
     for (int i = 0; i < ROWS; i++)
         check_close(losses[i],
-                    targets[i] < 0 ? 0 : log(all[i]) + most[i] - picked[0][i], 1e-6,
-                    "loss", i);
+                    targets[i] < 0 ? 0 : log((double)all[i]) + most[i] - picked[0][i],
+                    1e-6, "loss", i);
     cadre_device_close(device);
 }
 END_TEST
