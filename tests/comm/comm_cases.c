@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/comm/comm_cases.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -37,8 +38,9 @@ void *comm_calloc(const struct world *w, size_t n, size_t size)
     if (!w->device)
         return calloc(n, size);
     void *made = w->device->ops->alloc(w->device, n * size);
-    if (made)
-        memset(made, 0, n * size);
+    if (made && (w->device->ops->zero(w->device, made, n * size) != CADRE_OK ||
+                 w->device->ops->synchronize(w->device) != CADRE_OK))
+        fprintf(stderr, "rank %d: the device cannot zero memory\n", w->rank);
     return made;
 }
 
@@ -56,6 +58,7 @@ cadre_rank_main comm_case(const char *name)
         const char *name;
         cadre_rank_main run;
     } cases[] = {{"collectives", case_collectives},
+                 {"device", case_device},
                  {"storm", case_storm},
                  {"independence", case_independence},
                  {"messages", case_messages},

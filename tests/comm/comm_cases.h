@@ -19,8 +19,9 @@ struct world {
     struct cadre_device *device; /* of this rank; NULL: buffers are the host's */
 };
 
-/* A device whose memory tests may touch while nothing is pending, for one rank, or NULL
- * where the program's cases run in host memory. Each program links one of these. */
+/* A device for one rank, or NULL where the program's cases run in host memory. Cases
+ * that fill buffers in place ask that its memory is the host's in truth. Each program
+ * links one of these. */
 struct cadre_device *comm_device(void);
 
 /* Zeroed memory of the world's device, or of the host. */
@@ -44,6 +45,7 @@ uint64_t comm_now_ns(void);
     } while (0)
 
 cadre_status case_collectives(void *arg, int rank, struct cadre_local_segment *segment);
+cadre_status case_device(void *arg, int rank, struct cadre_local_segment *segment);
 cadre_status case_storm(void *arg, int rank, struct cadre_local_segment *segment);
 cadre_status case_independence(void *arg, int rank,
                                struct cadre_local_segment *segment);

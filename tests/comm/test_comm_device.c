@@ -9,8 +9,6 @@
 #include "tests/comm/late_device.h"
 #include "tests/support/check_main.h"
 
-#define N 5000
-
 struct body {
     comm_body run;
 };
@@ -28,84 +26,13 @@ static cadre_status launch(comm_body run, int size, struct cadre_error *err)
     return cadre_launch_threads(&config, NULL, rank_main, &body, err);
 }
 
-/* Data comes by the compute stream, goes through three collectives, each after the one
- * before, and back by the compute stream: nobody but `join` waits. */
-static cadre_status run_chain(struct world *w, const char *arg)
-{
-    const struct cadre_comm_ops *ops = w->comm->ops;
-    const struct cadre_device_ops *d = w->device->ops;
-    float *x = comm_calloc(w, N, sizeof *x), *y = comm_calloc(w, N, sizeof *y);
-    float *from = d->alloc_pinned(w->device, N * sizeof *from), to[N];
-    uint64_t offsets[MAX_RANKS + 1];
-    cadre_device_event ready;
-    cadre_event e;
-    for (int m = 0; m <= w->size; m++)
-        offsets[m] = (uint64_t)m * N / (uint64_t)w->size;
-    for (int i = 0; i < N; i++)
-        from[i] = (float)(i + w->rank);
-    for (int turn = 1; turn <= 3; turn++) {
-        CHECK(w, d->upload(w->device, x, from, sizeof to) == 0);
-        CHECK(w, d->event_record(w->device, &ready) == 0);
-        CHECK(w, ops->reduce_scatter(w->comm, "in", x, x + offsets[w->rank], offsets,
-                                     CADRE_F32, CADRE_SUM, ready, &e) == 0);
-        CHECK(w, ops->all_gather(w->comm, "all", x + offsets[w->rank], y, offsets,
-                                 CADRE_F32, e, &e) == 0);
-        CHECK(w, ops->all_reduce(w->comm, "most", y, y, N, CADRE_F32, CADRE_MAX, e,
-                                 &e) == 0);
-        CHECK(w, ops->join(w->comm, w->device, e) == 0);
-        CHECK(w, ops->join(w->comm, w->device, ready) == 0);
-        CHECK(w, d->to_host(w->device, to, y, sizeof to) == 0);
-        for (int i = 0; i < N; i++)
-            CHECK(w, to[i] == (float)(w->size * i + w->size * (w->size - 1) / 2));
-    }
-    CHECK(w, ops->wait(w->comm, ready) == 0);
-    CHECK(w, ops->use_device(w->comm, NULL, NULL) == 0);
-    CHECK(w, ops->wait(w->comm, ready) == CADRE_E_INVALID);
-    CHECK(w, ops->all_reduce(w->comm, "host", from, to, N, CADRE_F32, CADRE_MAX, 0,
-                             &e) == 0);
-    CHECK(w, ops->wait(w->comm, e) == 0);
-    CHECK(w, to[7] == (float)(7 + w->size - 1));
-    comm_free(w, x);
-    comm_free(w, y);
-    d->free_pinned(w->device, from);
-    return CADRE_OK;
-}
-
 START_TEST(events_order_streams_and_queues)
 {
-    struct cadre_error err;
-    ck_assert_msg(launch(run_chain, _i, &err) == CADRE_OK, "%s", err.text);
-}
-END_TEST
-
-/* A send of what the compute stream has not written yet. */
-static cadre_status run_ring(struct world *w, const char *arg)
-{
-    const struct cadre_comm_ops *ops = w->comm->ops;
-    const struct cadre_device_ops *d = w->device->ops;
-    int next = (w->rank + 1) % w->size, before = (w->rank + w->size - 1) % w->size;
-    float theirs = -1, *x = comm_calloc(w, 2, sizeof *x);
-    float *mine = d->alloc_pinned(w->device, sizeof *mine);
-    cadre_device_event ready;
-    cadre_event sent, got;
-    *mine = (float)w->rank;
-    CHECK(w, d->upload(w->device, x, mine, sizeof *mine) == 0);
-    CHECK(w, d->event_record(w->device, &ready) == 0);
-    CHECK(w, ops->send(w->comm, "ring", x, 1, CADRE_F32, next, ready, &sent) == 0);
-    CHECK(w, ops->recv(w->comm, "ring", x + 1, 1, CADRE_F32, before, 0, &got) == 0);
-    CHECK(w, ops->join(w->comm, w->device, got) == 0);
-    CHECK(w, d->to_host(w->device, &theirs, x + 1, sizeof theirs) == 0);
-    CHECK(w, theirs == (float)before);
-    CHECK(w, ops->wait(w->comm, sent) == 0);
-    d->free_pinned(w->device, mine);
-    comm_free(w, x);
-    return CADRE_OK;
-}
-
-START_TEST(messages_wait_for_the_stream)
-{
-    struct cadre_error err;
-    ck_assert_msg(launch(run_ring, _i, &err) == CADRE_OK, "%s", err.text);
+    struct cadre_local_config config = {.size = _i, .timeout_s = 120};
+    struct cadre_error err = {.code = CADRE_OK};
+    cadre_status rc =
+        cadre_launch_threads(&config, NULL, comm_case("device"), NULL, &err);
+    ck_assert_msg(rc == CADRE_OK, "%s", err.text);
 }
 END_TEST
 
@@ -216,7 +143,6 @@ Suite *test_suite(void)
     TCase *t = tcase_create("late");
     tcase_set_timeout(t, 240);
     tcase_add_loop_test(t, events_order_streams_and_queues, 1, 6);
-    tcase_add_loop_test(t, messages_wait_for_the_stream, 2, 5);
     tcase_add_test(t, memories_that_do_not_fit);
     tcase_add_test(t, a_device_that_fails);
     tcase_add_loop_test(t, processes_stage_through_the_host, 0, 4);
