@@ -14,6 +14,7 @@
 #include "core/base/json.h"
 #include "core/base/memory.h"
 #include "core/device/device.h"
+#include "core/device/module.h"
 #include "core/strategy/plugin.h"
 
 /* A finding: `state` is "yes", "no" or "warning". */
@@ -89,16 +90,25 @@ static void look_at_cpu(struct findings *f)
     cadre_text_fini(&text);
 }
 
+/* A finding for each line; one that begins with "no: " was not found. */
+static void look_at_cuda(struct findings *f)
+{
+    struct cadre_text text = {0};
+    cadre_device_describe_cuda(&text);
+    char *copy = cadre_strdup(cadre_text_str(&text)), *rest = copy;
+    for (char *line = copy ? strsep(&rest, "\n") : NULL; line;
+         line = strsep(&rest, "\n")) {
+        bool no = strncmp(line, "no: ", 4) == 0;
+        if (*line)
+            note(f, "cuda", no ? "no" : "yes", "%s", no ? line + 4 : line);
+    }
+    free(copy);
+    cadre_text_fini(&text);
+}
+
 static void look_at_modules(struct findings *f)
 {
-    struct cadre_device_config config = {.kind = "cuda", .threads = 1};
-    struct cadre_device *device = NULL;
-    struct cadre_error err = {0};
-    if (cadre_device_open(&config, &device, &err) == CADRE_OK)
-        note(f, "cuda", "yes", "%s", device->ops->name);
-    else
-        note(f, "cuda", "no", "%s", err.text);
-    cadre_device_close(device);
+    look_at_cuda(f);
     note(f, "nccl", "no", "the module comm_nccl.so is not built yet");
     note(f, "mpi", "no", "the module comm_mpi.so is not built yet");
     note(f, "mig", "no", "the mig strategy is not built yet");

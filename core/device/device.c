@@ -3,23 +3,57 @@
 
 #include <string.h>
 
+#include "core/base/log.h"
+#include "core/base/module.h"
 #include "core/device/cpu/cpu.h"
+#include "core/device/module.h"
+
+static cadre_status open_module(const struct cadre_device_module **module,
+                                struct cadre_error *err)
+{
+    const void *table = NULL;
+    cadre_status rc = cadre_module_open(
+        "device_cuda", "device", sizeof(struct cadre_device_module), &table, err);
+    *module = table;
+    if (rc == CADRE_OK && (*module)->ops_bytes != sizeof(struct cadre_device_ops))
+        rc = cadre_fail(err, CADRE_E_UNSUPPORTED,
+                        "the module device_cuda.so is of another build: expected a "
+                        "table of %zu bytes, found %u; install it with the program",
+                        sizeof(struct cadre_device_ops), (*module)->ops_bytes);
+    return rc;
+}
+
+static cadre_status open_cuda(const struct cadre_device_config *config,
+                              struct cadre_device **out, struct cadre_error *err)
+{
+    const struct cadre_device_module *module = NULL;
+    cadre_status rc = open_module(&module, err);
+    if (rc != CADRE_OK) {
+        cadre_error_prefix(err, "device.kind = cuda");
+        return rc;
+    }
+    return module->open(config, out, err);
+}
 
 cadre_status cadre_device_open(const struct cadre_device_config *config,
                                struct cadre_device **out, struct cadre_error *err)
 {
     const char *kind = config->kind;
+    struct cadre_error why = {0};
     if (config->threads < 1)
         return cadre_fail(err, CADRE_E_INVALID,
                           "device.threads: expected 1 or more, found %d",
                           config->threads);
-    if (strcmp(kind, "cpu") == 0 || strcmp(kind, "auto") == 0)
-        return cadre_cpu_open(config->threads, out, err);
     if (strcmp(kind, "cuda") == 0)
-        return cadre_fail(
-            err, CADRE_E_UNSUPPORTED,
-            "device.kind = cuda: this build has no module device_cuda.so; "
-            "use device.kind = cpu or auto");
+        return open_cuda(config, out, err);
+    if (strcmp(kind, "auto") == 0) {
+        if (open_cuda(config, out, &why) == CADRE_OK)
+            return CADRE_OK;
+        cadre_log(CADRE_LOG_DEBUG, "device", "auto: the CPU, because %s", why.text);
+        return cadre_cpu_open(config->threads, out, err);
+    }
+    if (strcmp(kind, "cpu") == 0)
+        return cadre_cpu_open(config->threads, out, err);
     return cadre_fail(err, CADRE_E_INVALID,
                       "device.kind: expected auto, cpu or cuda, found \"%s\"", kind);
 }
@@ -28,4 +62,14 @@ void cadre_device_close(struct cadre_device *device)
 {
     if (device)
         device->ops->destroy(device);
+}
+
+void cadre_device_describe_cuda(struct cadre_text *out)
+{
+    const struct cadre_device_module *module = NULL;
+    struct cadre_error err = {0};
+    if (open_module(&module, &err) == CADRE_OK)
+        module->describe(out);
+    else
+        cadre_text_printf(out, "no: %s\n", err.text);
 }

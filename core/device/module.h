@@ -17,4 +17,8 @@ struct cadre_device_module {
     void (*describe)(struct cadre_text *out);
 };
 
+/* The lines of the CUDA module, or one "no: " line that says why it does not open.
+ * [any thread] */
+void cadre_device_describe_cuda(struct cadre_text *out);
+
 #endif

@@ -1,28 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The module's one exported symbol. */
-#include <cuda_runtime_api.h>
-
 #include "config.h"
 #include "core/base/module.h"
+#include "core/device/cuda/cuda.h"
 #include "core/device/module.h"
-
-static cadre_status open_device(const struct cadre_device_config *config,
-                                struct cadre_device **out, struct cadre_error *err)
-{
-    return cadre_fail(err, CADRE_E_UNSUPPORTED, "device.kind = cuda: no kernels yet");
-}
-
-static void describe(struct cadre_text *out)
-{
-    int version = 0;
-    cudaRuntimeGetVersion(&version);
-    cadre_text_printf(out, "CUDA runtime %d.%d\n", version / 1000, version / 10 % 100);
-}
 
 static const struct cadre_device_module device_module = {
     .ops_bytes = sizeof(struct cadre_device_ops),
-    .open = open_device,
-    .describe = describe,
+    .open = cadre_cuda_open,
+    .describe = cadre_cuda_describe,
 };
 
 static const struct cadre_module this_module = {

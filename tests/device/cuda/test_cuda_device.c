@@ -1,45 +1,257 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CUDA device on the stand-in of the runtime. */
+/* The CUDA device on the stand-in of the runtime, whose streams run as late as they
+ * may: opening, memory, streams, events, sides, graphs. */
 #include "core/device/device.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/memory.h"
-#include "core/base/module.h"
-#include "core/base/path.h"
 #include "core/device/module.h"
+#include "tests/device/cuda/standin.h"
 #include "tests/support/check_main.h"
 
-/* The stand-in's module, or NULL where there is no C++ compiler. */
-static const struct cadre_device_module *standin(void)
+static void refused(const char *says)
 {
-    const char *build = getenv("CADRE_BUILD");
-    char *dir = cadre_format("%s/tests/support/cuda_host/.libs", build ? build : ".");
-    char *path = cadre_path_join(dir, "device_cuda.so");
-    const void *table = NULL;
+    const struct cadre_device_config config = {"cuda", 1, 0, true};
+    struct cadre_device *device = NULL;
     struct cadre_error err = {0};
-    setenv("CADRE_MODULE_PATH", dir, 1);
-    if (cadre_path_exists(path))
-        ck_assert_msg(cadre_module_open("device_cuda", "device",
-                                        sizeof(struct cadre_device_module), &table,
-                                        &err) == CADRE_OK,
-                      "%s", err.text);
-    free(path);
-    free(dir);
-    return table;
+    ck_assert_int_eq(cadre_device_open(&config, &device, &err), CADRE_E_UNSUPPORTED);
+    ck_assert_ptr_null(device);
+    ck_assert_msg(strstr(err.text, says) != NULL, "'%s' not in: %s", says, err.text);
+    ck_assert_ptr_nonnull(strstr(err.text, "device.kind = cuda"));
 }
+
+START_TEST(says_why_not)
+{
+    const struct cadre_device_config any = {"auto", 1, 0, true};
+    struct cadre_device *device = NULL;
+    struct cadre_error err = {0};
+    if (!standin_prepare(NULL))
+        return;
+    setenv("CADRE_STANDIN_DRIVER", "0", 1);
+    refused("no NVIDIA driver");
+    setenv("CADRE_STANDIN_DRIVER", "12040", 1);
+    refused("for CUDA 12.4, this build needs 13.0");
+    ck_assert_int_eq(cadre_device_open(&any, &device, &err), CADRE_OK);
+    ck_assert_str_eq(device->ops->name, "cpu");
+    cadre_device_close(device);
+    unsetenv("CADRE_STANDIN_DRIVER");
+    setenv("CADRE_STANDIN_DEVICES", "0", 1);
+    refused("no GPU is visible");
+    unsetenv("CADRE_STANDIN_DEVICES");
+    setenv("CADRE_STANDIN_MAJOR", "7", 1);
+    refused("compute capability 7.0");
+    unsetenv("CADRE_STANDIN_MAJOR");
+    setenv("CADRE_MODULE_PATH", "/nowhere", 1);
+}
+END_TEST
 
 START_TEST(describes_itself)
 {
-    const struct cadre_device_module *module = standin();
     struct cadre_text text = {0};
-    if (!module)
-        test_skip("no stand-in (no C++ compiler)");
-    ck_assert_uint_eq(module->ops_bytes, sizeof(struct cadre_device_ops));
-    module->describe(&text);
+    if (!standin_prepare(NULL))
+        return;
+    cadre_device_describe_cuda(&text);
     ck_assert_ptr_nonnull(strstr(cadre_text_str(&text), "runtime 13.0"));
+    ck_assert_ptr_nonnull(strstr(cadre_text_str(&text), "GPU 0: stand-in"));
     cadre_text_fini(&text);
+}
+END_TEST
+
+START_TEST(table_is_full)
+{
+    if (!standin_prepare(NULL))
+        return;
+    struct cadre_device *device = standin_open(true);
+    void *const *entry = (void *const *)(const void *)device->ops;
+    for (size_t i = 0; i < sizeof *device->ops / sizeof *entry; i++)
+        ck_assert_msg(entry[i] != NULL, "entry %zu is empty", i);
+    ck_assert(device->ops->queued);
+    cadre_device_close(device);
+}
+END_TEST
+
+START_TEST(memory)
+{
+    static const size_t sizes[] = {0, 1, 63, 64, 65, 100000};
+    if (!standin_prepare(NULL))
+        return;
+    struct cadre_device *device = standin_open(true);
+    const struct cadre_device_ops *ops = device->ops;
+    unsigned char *host = calloc(100000, 1);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const size_t n = sizes[i];
+        void *a = ops->alloc(device, n), *b = ops->alloc(device, n);
+        ck_assert_ptr_nonnull(a);
+        ck_assert_uint_eq((uintptr_t)a % 64, 0);
+        ck_assert(!ops->host_reaches(device, a));
+        memset(host, 7, n);
+        ck_assert_int_eq(ops->to_device(device, a, host, n), CADRE_OK);
+        ck_assert_int_eq(ops->copy(device, b, a, n), CADRE_OK);
+        ck_assert_int_eq(ops->zero(device, a, n), CADRE_OK);
+        memset(host, 1, n);
+        ck_assert_int_eq(ops->to_host(device, host, b, n), CADRE_OK);
+        ck_assert(n == 0 || (host[0] == 7 && host[n - 1] == 7));
+        ck_assert_int_eq(ops->to_host(device, host, a, n), CADRE_OK);
+        ck_assert(n == 0 || (host[0] == 0 && host[n - 1] == 0));
+        ops->free(device, a);
+        ops->free(device, b);
+    }
+    ck_assert(ops->host_reaches(device, host));
+    ck_assert_ptr_null(ops->alloc(device, SIZE_MAX));
+    ck_assert_ptr_null(ops->alloc(device, (size_t)1 << 40));
+    /* a pointer of the wrong kind is an error, not a crash */
+    ck_assert_int_eq(ops->zero(device, host, 8), CADRE_E_DEVICE);
+    ck_assert_int_eq(ops->copy(device, host, host + 8, 8), CADRE_E_DEVICE);
+    ops->free(device, NULL);
+    free(host);
+    cadre_device_close(device);
+}
+END_TEST
+
+/* What is uploaded is read when the stream comes to it, so the memory stays as it is
+ * until an event; a stream that does not wait for another sees nothing of it. */
+START_TEST(streams_and_events)
+{
+    if (!standin_prepare(NULL))
+        return;
+    struct cadre_device *device = standin_open(true);
+    const struct cadre_device_ops *ops = device->ops;
+    int *pinned = ops->alloc_pinned(device, 2 * sizeof *pinned);
+    int *data = ops->alloc(device, sizeof *data);
+    cadre_stream_id other;
+    cadre_device_event uploaded, read;
+    ck_assert(ops->host_reaches(device, pinned));
+    ck_assert_int_eq(ops->stream_create(device, &other), CADRE_OK);
+    ck_assert_int_eq(ops->zero(device, data, sizeof *data), CADRE_OK);
+    ck_assert_int_eq(ops->synchronize(device), CADRE_OK);
+    pinned[0] = 42;
+    ck_assert_int_eq(ops->upload(device, data, &pinned[0], sizeof *data), CADRE_OK);
+    ck_assert_int_eq(ops->event_record(device, &uploaded), CADRE_OK);
+    ck_assert_uint_ne(uploaded & CADRE_DEVICE_EVENT, 0);
+    ck_assert_int_eq(ops->set_stream(device, other), CADRE_OK);
+    ck_assert_int_eq(ops->download(device, &pinned[1], data, sizeof *data), CADRE_OK);
+    ck_assert_int_eq(ops->event_record(device, &read), CADRE_OK);
+    ck_assert_int_eq(ops->event_sync(device, read), CADRE_OK);
+    ck_assert_int_eq(pinned[1], 0); /* no wait: too early */
+    ck_assert_int_eq(ops->event_wait(device, uploaded), CADRE_OK);
+    ck_assert_int_eq(ops->download(device, &pinned[1], data, sizeof *data), CADRE_OK);
+    ck_assert_int_eq(ops->event_record(device, &read), CADRE_OK);
+    ck_assert_int_eq(ops->event_sync(device, read), CADRE_OK);
+    ck_assert_int_eq(pinned[1], 42);
+    ck_assert_int_eq(ops->event_wait(device, 0), CADRE_OK);
+    ck_assert_int_eq(ops->event_sync(device, 0), CADRE_OK);
+    ops->stream_destroy(device, other);
+    ck_assert_int_eq(ops->set_stream(device, other), CADRE_E_INVALID);
+    ops->free(device, data);
+    ops->free_pinned(device, pinned);
+    ops->free_pinned(device, NULL);
+    cadre_device_close(device);
+}
+END_TEST
+
+/* An id that the ring has forgotten has happened. */
+START_TEST(old_events)
+{
+    if (!standin_prepare(NULL))
+        return;
+    struct cadre_device *device = standin_open(true);
+    const struct cadre_device_ops *ops = device->ops;
+    int *pinned = ops->alloc_pinned(device, sizeof *pinned);
+    int *data = ops->alloc(device, sizeof *data);
+    cadre_device_event first, event, last = 0;
+    ck_assert_int_eq(ops->zero(device, data, sizeof *data), CADRE_OK);
+    ck_assert_int_eq(ops->download(device, pinned, data, sizeof *data), CADRE_OK);
+    *pinned = 5;
+    ck_assert_int_eq(ops->event_record(device, &first), CADRE_OK);
+    for (int i = 0; i < 5000; i++) {
+        ck_assert_int_eq(ops->event_record(device, &event), CADRE_OK);
+        ck_assert_uint_gt(event, last);
+        last = event;
+    }
+    ck_assert_int_eq(*pinned, 0);
+    ck_assert_int_eq(ops->event_sync(device, first), CADRE_OK);
+    ck_assert_int_eq(ops->event_wait(device, first), CADRE_OK);
+    ops->free(device, data);
+    ops->free_pinned(device, pinned);
+    cadre_device_close(device);
+}
+END_TEST
+
+struct side_job {
+    struct cadre_device *side;
+    float *data;
+    cadre_device_event before, after;
+};
+
+static void *on_the_side(void *at)
+{
+    struct side_job *job = at;
+    const struct cadre_device_ops *ops = job->side->ops;
+    for (int i = 0; i < 3; i++) {
+        ops->event_wait(job->side, job->before);
+        ops->tree_add(job->side, CADRE_F32, job->data, job->data, job->data, 4);
+        ops->event_record(job->side, &job->after);
+    }
+    return NULL;
+}
+
+START_TEST(sides)
+{
+    float values[4] = {1, -2, 0.5f, 3};
+    struct side_job job = {0};
+    pthread_t thread;
+    if (!standin_prepare(NULL))
+        return;
+    struct cadre_device *device = standin_open(true);
+    const struct cadre_device_ops *ops = device->ops;
+    job.data = ops->alloc(device, sizeof values);
+    float *pinned = ops->alloc_pinned(device, sizeof values);
+    memcpy(pinned, values, sizeof values);
+    ck_assert_int_eq(ops->side_open(device, &job.side), CADRE_OK);
+    ck_assert_int_eq(ops->upload(device, job.data, pinned, sizeof values), CADRE_OK);
+    ck_assert_int_eq(ops->event_record(device, &job.before), CADRE_OK);
+    ck_assert_int_eq(pthread_create(&thread, NULL, on_the_side, &job), 0);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_int_eq(ops->event_wait(device, job.after), CADRE_OK);
+    ck_assert_int_eq(ops->to_host(device, values, job.data, sizeof values), CADRE_OK);
+    ck_assert(values[0] == 8 && values[1] == -16 && values[3] == 24);
+    ops->side_close(job.side);
+    ops->side_close(NULL);
+    ops->free(device, job.data);
+    ops->free_pinned(device, pinned);
+    cadre_device_close(device);
+}
+END_TEST
+
+/* A recording runs nothing; each launch runs it with what memory holds then. */
+START_TEST(graphs)
+{
+    float values[4] = {1, 2, 3, 4};
+    if (!standin_prepare(NULL))
+        return;
+    struct cadre_device *device = standin_open(true);
+    const struct cadre_device_ops *ops = device->ops;
+    float *x = ops->alloc(device, sizeof values);
+    ck_assert_int_eq(ops->to_device(device, x, values, sizeof values), CADRE_OK);
+    ck_assert_int_eq(ops->graph_launch(device, 7), CADRE_E_UNSUPPORTED);
+    for (int factor = 2; factor <= 3; factor++) { /* the second replaces the first */
+        ck_assert_int_eq(ops->graph_begin(device, 7), CADRE_OK);
+        ck_assert_int_eq(ops->scale(device, CADRE_F32, x, 4, factor), CADRE_OK);
+        ck_assert_int_eq(ops->graph_end(device, 7), CADRE_OK);
+    }
+    ck_assert_int_eq(ops->to_host(device, values, x, sizeof values), CADRE_OK);
+    ck_assert(values[0] == 1 && values[3] == 4);
+    ck_assert_int_eq(ops->graph_launch(device, 7), CADRE_OK);
+    ck_assert_int_eq(ops->graph_launch(device, 7), CADRE_OK);
+    ck_assert_int_eq(ops->to_host(device, values, x, sizeof values), CADRE_OK);
+    ck_assert(values[0] == 9 && values[3] == 36);
+    ops->range_begin(device, "step");
+    ops->range_end(device);
+    ops->free(device, x);
+    cadre_device_close(device);
 }
 END_TEST
 
@@ -47,7 +259,14 @@ Suite *test_suite(void)
 {
     Suite *s = suite_create("cuda_device");
     TCase *tc = tcase_create("cuda_device");
+    tcase_add_test(tc, says_why_not);
     tcase_add_test(tc, describes_itself);
+    tcase_add_test(tc, table_is_full);
+    tcase_add_test(tc, memory);
+    tcase_add_test(tc, streams_and_events);
+    tcase_add_test(tc, old_events);
+    tcase_add_test(tc, sides);
+    tcase_add_test(tc, graphs);
     suite_add_tcase(s, tc);
     return s;
 }

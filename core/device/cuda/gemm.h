@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GEMM over cublasLt: plans by problem, and the choice of an algorithm for each. */
+#ifndef CADRE_DEVICE_CUDA_GEMM_H
+#define CADRE_DEVICE_CUDA_GEMM_H
+
+#include <cublasLt.h>
+
+#include "core/device/cuda/cuda.h"
+
+/* What a choice rests on; also its name in files and between ranks. */
+struct cadre_cuda_problem {
+    int64_t m, n, k, lda, ldb, ldc;
+    uint32_t dtype;
+    int32_t wide, ta, tb, beta, epilogue;
+    int32_t align[4]; /* of a, b, c, aux: the largest power of two up to 64 */
+};
+
+/* An algorithm for a problem; by timing or taken over. */
+struct cadre_cuda_choice {
+    struct cadre_cuda_problem problem;
+    cublasLtMatmulAlgo_t algo;
+};
+
+/* The choices that are known, in no order. Zero-initialised is empty. */
+struct cadre_cuda_choices {
+    struct cadre_cuda_choice *list;
+    size_t n;
+};
+
+/* A problem made ready for cublasLt. */
+struct cadre_cuda_plan {
+    struct cadre_cuda_problem problem;
+    bool usable; /* else cublasLt has no algorithm for it */
+    cublasLtMatmulDesc_t desc;
+    cublasLtMatrixLayout_t left, right, out;
+    cublasLtMatmulAlgo_t algo;
+};
+
+struct cadre_cuda_gemms {
+    cublasLtHandle_t lt;
+    void *workspace[CADRE_CUDA_STREAMS]; /* two streams' work may overlap */
+    struct cadre_cuda_plan *plans;
+    size_t n_plans;
+    struct cadre_cuda_choices choices;
+    bool timing; /* choose by timing where there is no choice */
+    bool dirty; /* there are choices that the file has not */
+    char *path; /* of the file; NULL for none */
+};
+
+/* Open cublasLt for the device; name is that of the GPU. With !cuda->exact the choices
+ * of earlier runs are read. Errors: CADRE_E_DEVICE, CADRE_E_RESOURCE. */
+cadre_status cadre_cuda_gemms_open(struct cadre_cuda *cuda, const char *name,
+                                   struct cadre_error *err);
+/* After the work in flight; writes the file where there are new choices. */
+void cadre_cuda_gemms_close(struct cadre_cuda *cuda);
+
+/* The choice for a problem, NULL where there is none. */
+const struct cadre_cuda_choice *
+cadre_cuda_choice_find(const struct cadre_cuda_choices *choices,
+                       const struct cadre_cuda_problem *problem);
+
+/* Put a choice in, or in place of that for the same problem. false: no memory. */
+bool cadre_cuda_choice_put(struct cadre_cuda_choices *choices,
+                           const struct cadre_cuda_choice *choice);
+
+/* One line a choice, and a last line with a checksum. */
+void cadre_cuda_choices_write(const struct cadre_cuda_choices *choices,
+                              struct cadre_text *out);
+
+/* Add the choices of a text. false: it is damaged, and nothing was added. */
+bool cadre_cuda_choices_read(struct cadre_cuda_choices *choices, const char *text);
+
+/* The file of choices. Reading warns where it is damaged; writing keeps the choices of
+ * others that it holds. Neither fails: without a file there is only more timing. */
+char *cadre_cuda_choices_path(const char *device_name);
+void cadre_cuda_choices_load(struct cadre_cuda_gemms *gemms);
+void cadre_cuda_choices_save(struct cadre_cuda_gemms *gemms);
+
+cadre_status cadre_cuda_op_gemm(struct cadre_device *, const struct cadre_gemm *);
+cadre_status cadre_cuda_op_tuning_export(struct cadre_device *, struct cadre_text *);
+cadre_status cadre_cuda_op_tuning_import(struct cadre_device *, const char *text);
+
+/* plan.c: the plan for a problem, made at first use; out is where the result goes, for
+ * timing without touching it. NULL: logged. */
+struct cadre_cuda_plan *cadre_cuda_plan_of(struct cadre_cuda *cuda,
+                                           const struct cadre_gemm *g,
+                                           const struct cadre_cuda_problem *problem);
+void cadre_cuda_plans_drop(struct cadre_cuda_gemms *gemms);
+
+/* Run the plan for these operands into `out` (c itself, or a place for timing). */
+cublasStatus_t cadre_cuda_plan_run(struct cadre_cuda *cuda,
+                                   const struct cadre_cuda_plan *plan,
+                                   const struct cadre_gemm *g, void *out,
+                                   const cublasLtMatmulAlgo_t *algo);
+
+/* CADRE_OK, or one log line and CADRE_E_DEVICE. */
+cadre_status cadre_cuda_lt_check(cublasStatus_t code, const char *what);
+
+#endif

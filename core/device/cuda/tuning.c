@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Choices of algorithms as text: a line is a problem and cublasLt's description of the
+ * algorithm, which one version of the library writes and the same version reads. */
+#include "core/base/hash.h"
+#include "core/base/memory.h"
+#include "core/base/path.h"
+#include "core/device/cuda/gemm.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WORDS (sizeof(cublasLtMatmulAlgo_t) / sizeof(uint64_t))
+
+const struct cadre_cuda_choice *
+cadre_cuda_choice_find(const struct cadre_cuda_choices *choices,
+                       const struct cadre_cuda_problem *problem)
+{
+    for (size_t i = 0; i < choices->n; i++)
+        if (memcmp(&choices->list[i].problem, problem, sizeof *problem) == 0)
+            return &choices->list[i];
+    return NULL;
+}
+
+bool cadre_cuda_choice_put(struct cadre_cuda_choices *choices,
+                           const struct cadre_cuda_choice *choice)
+{
+    const struct cadre_cuda_choice *old =
+        cadre_cuda_choice_find(choices, &choice->problem);
+    if (old) {
+        choices->list[old - choices->list] = *choice;
+        return true;
+    }
+    struct cadre_cuda_choice *grown =
+        cadre_realloc(choices->list, choices->n + 1, sizeof *grown);
+    if (!grown)
+        return false;
+    choices->list = grown;
+    grown[choices->n++] = *choice;
+    return true;
+}
+
+void cadre_cuda_choices_write(const struct cadre_cuda_choices *choices,
+                              struct cadre_text *out)
+{
+    const size_t begin = out->len;
+    for (size_t i = 0; i < choices->n; i++) {
+        const struct cadre_cuda_problem *p = &choices->list[i].problem;
+        cadre_text_printf(out,
+                          "gemm %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
+                          " %" PRId64 " %" PRId64 " %" PRIu32 " %d %d %d %d %d %d %d "
+                          "%d %d",
+                          p->m, p->n, p->k, p->lda, p->ldb, p->ldc, p->dtype, p->wide,
+                          p->ta, p->tb, p->beta, p->epilogue, p->align[0], p->align[1],
+                          p->align[2], p->align[3]);
+        for (size_t w = 0; w < WORDS; w++)
+            cadre_text_printf(out, " %016" PRIx64, choices->list[i].algo.data[w]);
+        cadre_text_append(out, "\n", 1);
+    }
+    if (out->failed)
+        return;
+    const uint64_t sum =
+        cadre_hash_of(out->data ? out->data + begin : NULL, out->len - begin, 0);
+    cadre_text_printf(out, "sum %016" PRIx64 "\n", sum);
+}
+
+static bool read_line(const char *line, struct cadre_cuda_choice *choice)
+{
+    struct cadre_cuda_problem *p = &choice->problem;
+    int used = 0;
+    memset(choice, 0, sizeof *choice);
+    if (sscanf(line,
+               "gemm %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64
+               " %" SCNd64 " %" SCNu32 " %d %d %d %d %d %d %d %d %d%n",
+               &p->m, &p->n, &p->k, &p->lda, &p->ldb, &p->ldc, &p->dtype, &p->wide,
+               &p->ta, &p->tb, &p->beta, &p->epilogue, &p->align[0], &p->align[1],
+               &p->align[2], &p->align[3], &used) != 16)
+        return false;
+    for (size_t w = 0; w < WORDS; w++) {
+        char *end;
+        line += used;
+        if (*line != ' ' || !isxdigit((unsigned char)line[1]))
+            return false;
+        choice->algo.data[w] = strtoull(line, &end, 16);
+        used = (int)(end - line);
+    }
+    return line[used] == '\n';
+}
+
+/* Are the lines whole: does the last one hold the sum of those before it? */
+static const char *end_of_lines(const char *text)
+{
+    uint64_t sum;
+    const char *last = strncmp(text, "sum ", 4) == 0 ? text : strstr(text, "\nsum ");
+    if (!last)
+        return NULL;
+    last += *last == '\n';
+    if (sscanf(last, "sum %" SCNx64, &sum) != 1 ||
+        cadre_hash_of(text, (size_t)(last - text), 0) != sum)
+        return NULL;
+    return last;
+}
+
+bool cadre_cuda_choices_read(struct cadre_cuda_choices *choices, const char *text)
+{
+    struct cadre_cuda_choices read = {0};
+    struct cadre_cuda_choice choice;
+    const char *end = end_of_lines(text);
+    bool good = end != NULL;
+    for (const char *line = text; good && line < end; line = strchr(line, '\n') + 1)
+        good = read_line(line, &choice) && cadre_cuda_choice_put(&read, &choice);
+    for (size_t i = 0; good && i < read.n; i++)
+        good = cadre_cuda_choice_put(choices, &read.list[i]);
+    free(read.list);
+    return good;
+}
+
+/* ---- the file ------------------------------------------------------------------ */
+
+#define MAX_FILE ((size_t)16 << 20)
+
+static void name_file(char *out, size_t bytes, const char *device)
+{
+    char plain[128];
+    size_t n = 0;
+    for (; *device && n + 1 < sizeof plain; device++)
+        plain[n++] = isalnum((unsigned char)*device) ? *device : '-';
+    plain[n] = 0;
+    snprintf(out, bytes, "gemm-%s-%zu.txt", plain, cublasLtGetVersion());
+}
+
+char *cadre_cuda_choices_path(const char *device_name)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    char name[256];
+    name_file(name, sizeof name, device_name);
+    if (cache && cache[0] == '/')
+        return cadre_format("%s/cadre/%s", cache, name);
+    if (home && home[0] == '/')
+        return cadre_format("%s/.cache/cadre/%s", home, name);
+    return NULL;
+}
+
+static void load(const char *path, struct cadre_cuda_choices *choices)
+{
+    struct cadre_error err = {0};
+    char *text = NULL;
+    size_t bytes;
+    if (!cadre_path_exists(path))
+        return;
+    if (cadre_path_read_file(path, MAX_FILE, &text, &bytes, &err) != CADRE_OK)
+        cadre_log(CADRE_LOG_WARN, "device", "cuda: chosen algorithms: %s", err.text);
+    else if (!cadre_cuda_choices_read(choices, text))
+        cadre_log(CADRE_LOG_WARN, "device",
+                  "cuda: the chosen algorithms in '%s' are damaged and not used; they "
+                  "are timed again",
+                  path);
+    free(text);
+}
+
+void cadre_cuda_choices_load(struct cadre_cuda_gemms *gemms)
+{
+    if (gemms->path)
+        load(gemms->path, &gemms->choices);
+}
+
+void cadre_cuda_choices_save(struct cadre_cuda_gemms *gemms)
+{
+    struct cadre_cuda_choices all = {0};
+    struct cadre_text text = {0};
+    struct cadre_error err = {0};
+    char *dir = gemms->path ? cadre_path_dirname(gemms->path) : NULL;
+    if (!gemms->dirty || !dir) {
+        free(dir);
+        return;
+    }
+    gemms->dirty = false;
+    if (cadre_path_exists(gemms->path))
+        load(gemms->path, &all);
+    for (size_t i = 0; i < gemms->choices.n; i++)
+        cadre_cuda_choice_put(&all, &gemms->choices.list[i]);
+    cadre_cuda_choices_write(&all, &text);
+    if (cadre_path_make_dirs(dir, &err) != CADRE_OK || text.failed ||
+        cadre_path_write_file(gemms->path, text.data, text.len, &err) != CADRE_OK)
+        cadre_log(CADRE_LOG_DEBUG, "device", "cuda: chosen algorithms are not kept: %s",
+                  err.text);
+    cadre_text_fini(&text);
+    free(all.list);
+    free(dir);
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The GEMM of the CUDA device on the stand-in of cublasLt: against the CPU device, and
+ * the choice of algorithms as text and file. */
+#include "core/device/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/memory.h"
+#include "core/base/path.h"
+#include "tests/device/cuda/standin.h"
+#include "tests/device/op_testing.h"
+#include "tests/support/check_main.h"
+
+/* ---- against the CPU ----------------------------------------------------------- */
+
+#define COUNT 700 /* elements of every operand: enough for the largest shape */
+
+static void *on_gpu(struct cadre_device *gpu, const struct tensor *t)
+{
+    const size_t bytes = (size_t)t->count * cadre_dtype_bytes(t->dtype);
+    void *copy = gpu->ops->alloc(gpu, bytes);
+    ck_assert_ptr_nonnull(copy);
+    ck_assert_int_eq(gpu->ops->to_device(gpu, copy, t->data, bytes), CADRE_OK);
+    return copy;
+}
+
+static void compare(struct cadre_device *gpu, const struct tensor *t, const void *at,
+                    double limit, const char *what)
+{
+    struct tensor back = tensor_make(t->device, t->dtype, t->count, 1);
+    const size_t bytes = (size_t)t->count * cadre_dtype_bytes(t->dtype);
+    ck_assert_int_eq(gpu->ops->to_host(gpu, back.data, at, bytes), CADRE_OK);
+    for (int64_t i = 0; i < t->count; i++)
+        check_close(tensor_get(&back, i), tensor_get(t, i), limit, what, i);
+    tensor_free(&back);
+}
+
+static void check_product(struct cadre_device *cpu, struct cadre_device *gpu,
+                          struct cadre_gemm g)
+{
+    const uint32_t out = g.wide ? cadre_dtype_wide(g.dtype) : g.dtype;
+    const bool half = g.dtype == CADRE_BF16 || g.dtype == CADRE_F16;
+    const double limit = half ? 0.02 : g.dtype == CADRE_F64 ? 1e-12 : 1e-4;
+    struct tensor t[5] = {
+        tensor_make(cpu, g.dtype, COUNT, 11), tensor_make(cpu, g.dtype, COUNT, 12),
+        tensor_make(cpu, out, COUNT, 13),     tensor_make(cpu, g.dtype, COUNT, 14),
+        tensor_make(cpu, g.dtype, COUNT, 15),
+    };
+    void *at[5];
+    for (int i = 0; i < 5; i++)
+        at[i] = on_gpu(gpu, &t[i]);
+    g.a = t[0].data;
+    g.b = t[1].data;
+    g.c = t[2].data;
+    g.bias = g.epilogue ? t[3].data : NULL;
+    g.aux = g.epilogue == CADRE_EPILOGUE_BIAS_GELU ? t[4].data : NULL;
+    ck_assert_int_eq(cpu->ops->gemm(cpu, &g), CADRE_OK);
+    g.a = at[0];
+    g.b = at[1];
+    g.c = at[2];
+    g.bias = g.epilogue ? at[3] : NULL;
+    g.aux = g.epilogue == CADRE_EPILOGUE_BIAS_GELU ? at[4] : NULL;
+    ck_assert_int_eq(gpu->ops->gemm(gpu, &g), CADRE_OK);
+    compare(gpu, &t[2], at[2], limit, "c");
+    compare(gpu, &t[4], at[4], limit, "aux");
+    for (int i = 0; i < 5; i++) {
+        gpu->ops->free(gpu, at[i]);
+        tensor_free(&t[i]);
+    }
+}
+
+/* Every dtype, transpose, beta and epilogue, with ragged shapes and rows that are
+ * longer than what is used of them. */
+START_TEST(equals_the_cpu)
+{
+    static const uint32_t dtypes[] = {CADRE_F32, CADRE_F64, CADRE_BF16, CADRE_F16};
+    static const int64_t shapes[][4] = {
+        {1, 1, 1, 0}, {3, 5, 7, 1}, {8, 16, 24, 0}, {17, 9, 4, 3}, {2, 24, 17, 8}};
+    if (!standin_prepare(NULL))
+        return;
+    struct cadre_device *gpu = standin_open(true), *cpu = open_cpu(1);
+    for (size_t d = 0; d < 4; d++)
+        for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+            for (int bits = 0; bits < 32; bits++) {
+                const int64_t *m = shapes[s];
+                struct cadre_gemm g = {.dtype = dtypes[d],
+                                       .m = m[0],
+                                       .n = m[1],
+                                       .k = m[2],
+                                       .ta = bits & 1,
+                                       .tb = bits >> 1 & 1,
+                                       .beta = bits >> 2 & 1};
+                g.lda = (g.ta ? g.m : g.k) + m[3];
+                g.ldb = (g.tb ? g.k : g.n) + m[3];
+                g.ldc = g.n + m[3];
+                g.wide = bits >> 3 == 3;
+                g.epilogue = g.wide ? CADRE_EPILOGUE_NONE : (bits >> 3);
+                check_product(cpu, gpu, g);
+            }
+    cadre_device_close(cpu);
+    cadre_device_close(gpu);
+}
+END_TEST
+
+/* ---- choosing ------------------------------------------------------------------ */
+
+static cadre_status multiply(struct cadre_device *device, float *x)
+{
+    const struct cadre_gemm g = {.dtype = CADRE_F32,
+                                 .m = 8,
+                                 .n = 8,
+                                 .k = 8,
+                                 .a = x,
+                                 .b = x + 64,
+                                 .c = x + 128,
+                                 .lda = 8,
+                                 .ldb = 8,
+                                 .ldc = 8};
+    return device->ops->gemm(device, &g);
+}
+
+static void run_one(struct cadre_device *device, const char *import,
+                    struct cadre_text *out)
+{
+    const struct cadre_device_ops *ops = device->ops;
+    float *x = ops->alloc(device, 192 * sizeof *x);
+    ck_assert_int_eq(ops->zero(device, x, 192 * sizeof *x), CADRE_OK);
+    if (import)
+        ck_assert_int_eq(ops->tuning_import(device, import), CADRE_OK);
+    ck_assert_int_eq(multiply(device, x), CADRE_OK);
+    ck_assert_int_eq(multiply(device, x), CADRE_OK);
+    ck_assert_int_eq(ops->synchronize(device), CADRE_OK);
+    ck_assert_int_eq(ops->tuning_export(device, out), CADRE_OK);
+    ops->free(device, x);
+    cadre_device_close(device);
+}
+
+/* Exact: no choice by timing, so nothing to export. Timed: a line, which another takes
+ * over and gives on unchanged. */
+START_TEST(exported_and_imported)
+{
+    struct cadre_text exact = {0}, timed = {0}, taken = {0};
+    if (!standin_prepare(NULL))
+        return;
+    run_one(standin_open(true), NULL, &exact);
+    ck_assert_str_eq(cadre_text_str(&exact), "");
+    run_one(standin_open(false), NULL, &timed);
+    ck_assert_int_eq(strncmp(cadre_text_str(&timed), "gemm 8 8 8 ", 11), 0);
+    run_one(standin_open(true), cadre_text_str(&timed), &taken);
+    ck_assert_str_eq(cadre_text_str(&taken), cadre_text_str(&timed));
+    struct cadre_device *device = standin_open(false);
+    ck_assert_int_eq(device->ops->tuning_import(device, "gemm 8 8"), CADRE_E_INVALID);
+    cadre_device_close(device);
+    cadre_text_fini(&exact);
+    cadre_text_fini(&timed);
+    cadre_text_fini(&taken);
+}
+END_TEST
+
+static char *only_file(const char *cache)
+{
+    return cadre_format("%s/cadre/gemm-stand-in-on-the-host-130000.txt", cache);
+}
+
+/* The file holds the choices; a damaged one is not used, and is written anew. */
+START_TEST(kept_in_a_file)
+{
+    char *cache = test_tmpdir(), *file = only_file(cache), *text = NULL;
+    struct cadre_text first = {0}, second = {0};
+    struct cadre_error err = {0};
+    size_t bytes = 0;
+    if (standin_prepare(cache)) {
+        run_one(standin_open(false), NULL, &first);
+        ck_assert_int_eq(cadre_path_read_file(file, 1 << 20, &text, &bytes, &err),
+                         CADRE_OK);
+        ck_assert_str_eq(text, cadre_text_str(&first));
+        text[5] = '9'; /* m */
+        ck_assert_int_eq(cadre_path_write_file(file, text, bytes, &err), CADRE_OK);
+        run_one(standin_open(false), NULL, &second);
+        ck_assert_int_eq(strncmp(cadre_text_str(&second), "gemm 8 8 8 ", 11), 0);
+        free(text);
+        ck_assert_int_eq(cadre_path_read_file(file, 1 << 20, &text, &bytes, &err),
+                         CADRE_OK);
+        ck_assert_str_eq(text, cadre_text_str(&second));
+        free(text);
+    }
+    cadre_text_fini(&first);
+    cadre_text_fini(&second);
+    test_tmpdir_remove(cache);
+    free(file);
+    free(cache);
+}
+END_TEST
+
+Suite *test_suite(void)
+{
+    Suite *s = suite_create("cuda_gemm");
+    TCase *tc = tcase_create("cuda_gemm");
+    tcase_add_test(tc, equals_the_cpu);
+    tcase_add_test(tc, exported_and_imported);
+    tcase_add_test(tc, kept_in_a_file);
+    suite_add_tcase(s, tc);
+    return s;
+}

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products of the stand-in. Pointers are checked when the product is asked for; the
+ * sums run with the stream. */
+#include "tests/support/cuda_host/cublasLt.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "tests/support/cuda_host/runtime.h"
+
+struct cublasLtContext {
+    int live;
+};
+struct cublasLtMatmulDescOpaque_t {
+    cublasComputeType_t compute;
+    cudaDataType_t scale;
+    cublasOperation_t transa = CUBLAS_OP_N, transb = CUBLAS_OP_N;
+    cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+    const void *bias = nullptr;
+    void *aux = nullptr;
+    int64_t aux_ld = 0;
+};
+struct cublasLtMatrixLayoutOpaque_t {
+    cudaDataType_t type;
+    uint64_t rows, cols;
+    int64_t ld;
+};
+struct cublasLtMatmulPreferenceOpaque_t {
+    uint64_t workspace = 0;
+    uint32_t align[4] = {256, 256, 256, 256};
+};
+
+namespace
+{
+
+constexpr uint64_t magic = 0x63616472655f6c74;
+
+size_t bytes_of(cudaDataType_t type)
+{
+    return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : 2;
+}
+
+double half_value(uint16_t h)
+{
+    const int e = h >> 10 & 31, f = h & 1023;
+    double v = e == 31  ? (f ? NAN : INFINITY)
+               : e == 0 ? std::ldexp(f, -24)
+                        : std::ldexp(1024 + f, e - 25);
+    return h & 0x8000 ? -v : v;
+}
+
+double load(const void *at, cudaDataType_t type, int64_t i)
+{
+    switch (type) {
+    case CUDA_R_64F:
+        return ((const double *)at)[i];
+    case CUDA_R_32F:
+        return (double)((const float *)at)[i];
+    case CUDA_R_16F:
+        return half_value(((const uint16_t *)at)[i]);
+    default: {
+        const uint32_t bits = (uint32_t)((const uint16_t *)at)[i] << 16;
+        float f;
+        memcpy(&f, &bits, sizeof f);
+        return (double)f;
+    }
+    }
+}
+
+/* To nearest even, through the 53 bits of a double: one rounding. */
+uint16_t to_half(double v)
+{
+    const uint16_t sign = std::signbit(v) ? 0x8000 : 0;
+    v = std::fabs(v);
+    if (std::isnan(v))
+        return 0x7fff;
+    if (v >= 65520)
+        return sign | 0x7c00;
+    int e;
+    std::frexp(v, &e);
+    if (v == 0 || e < -13)
+        return sign | (uint16_t)std::nearbyint(std::ldexp(v, 24));
+    const unsigned f = (unsigned)std::nearbyint(std::ldexp(v, 11 - e)); /* 1024..2048 */
+    return (uint16_t)(sign + ((unsigned)(e + 13) << 10) + f);
+}
+
+uint16_t to_bf16(float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    if (std::isnan(f))
+        return 0x7fff;
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+void store(void *at, cudaDataType_t type, int64_t i, double v)
+{
+    switch (type) {
+    case CUDA_R_64F:
+        ((double *)at)[i] = v;
+        break;
+    case CUDA_R_32F:
+        ((float *)at)[i] = (float)v;
+        break;
+    case CUDA_R_16F:
+        ((uint16_t *)at)[i] = to_half((double)(float)v);
+        break;
+    default:
+        ((uint16_t *)at)[i] = to_bf16((float)v);
+    }
+}
+
+double gelu(double x)
+{
+    return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+}
+
+/* One product, whole: descriptors may be gone when it runs. */
+struct product {
+    cublasLtMatmulDescOpaque_t desc;
+    cublasLtMatrixLayoutOpaque_t la, lb, lc;
+    const void *a, *b, *c;
+    void *d;
+    double alpha, beta;
+    bool backwards;
+
+    double left(int64_t i, int64_t k) const
+    {
+        return load(a, la.type, desc.transa ? i * la.ld + k : k * la.ld + i);
+    }
+    double right(int64_t k, int64_t j) const
+    {
+        return load(b, lb.type, desc.transb ? k * lb.ld + j : j * lb.ld + k);
+    }
+    template <typename real> double dot(int64_t i, int64_t j, int64_t depth) const
+    {
+        real sum = 0;
+        for (int64_t k = 0; k < depth; k++) {
+            const int64_t at = backwards ? depth - 1 - k : k;
+            sum += (real)left(i, at) * (real)right(at, j);
+        }
+        return (double)sum;
+    }
+    void run() const
+    {
+        const int64_t depth = (int64_t)(desc.transa ? la.rows : la.cols);
+        for (int64_t j = 0; j < (int64_t)lc.cols; j++)
+            for (int64_t i = 0; i < (int64_t)lc.rows; i++) {
+                const int64_t at = j * lc.ld + i;
+                double v = alpha * (desc.compute == CUBLAS_COMPUTE_64F
+                                        ? dot<double>(i, j, depth)
+                                        : dot<float>(i, j, depth));
+                if (beta != 0)
+                    v += beta * load(c, lc.type, at);
+                if (desc.epilogue != CUBLASLT_EPILOGUE_DEFAULT)
+                    v += load(desc.bias, lc.type, i);
+                if (desc.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS) {
+                    store(desc.aux, lc.type, j * desc.aux_ld + i, v);
+                    v = gelu(load(desc.aux, lc.type, j * desc.aux_ld + i));
+                }
+                store(d, lc.type, at, v);
+            }
+    }
+};
+
+size_t extent(const cublasLtMatrixLayoutOpaque_t *l)
+{
+    if (l->rows == 0 || l->cols == 0)
+        return 0;
+    return ((size_t)(l->ld * (int64_t)(l->cols - 1)) + l->rows) * bytes_of(l->type);
+}
+
+/* What the real one refuses, as far as it is written down. */
+bool supported(cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
+               cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t d)
+{
+    const uint64_t m = desc->transa ? a->cols : a->rows;
+    const uint64_t k = desc->transa ? a->rows : a->cols;
+    const uint64_t n = desc->transb ? b->rows : b->cols;
+    const uint64_t bk = desc->transb ? b->cols : b->rows;
+    const bool f64 = a->type == CUDA_R_64F;
+    return m == d->rows && n == d->cols && k == bk && m && n && k &&
+           a->ld >= (int64_t)a->rows && b->ld >= (int64_t)b->rows &&
+           d->ld >= (int64_t)d->rows && a->type == b->type &&
+           f64 == (desc->compute == CUBLAS_COMPUTE_64F) &&
+           (d->type == a->type || (d->type == CUDA_R_32F && !f64)) &&
+           (desc->epilogue != CUBLASLT_EPILOGUE_GELU_AUX_BIAS ||
+            (desc->aux_ld % 8 == 0 && bytes_of(a->type) == 2));
+}
+
+cublasLtMatmulAlgo_t algorithm(uint64_t number)
+{
+    cublasLtMatmulAlgo_t algo = {{magic, number, 0, 0, 0, 0, 0, ~number}};
+    return algo;
+}
+
+bool known(const cublasLtMatmulAlgo_t *algo)
+{
+    return algo && algo->data[0] == magic && algo->data[1] < 2 &&
+           algo->data[7] == ~algo->data[1];
+}
+
+} // namespace
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle)
+{
+    *handle = new cublasLtContext{1};
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle)
+{
+    delete handle;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+size_t cublasLtGetVersion(void)
+{
+    return 130000;
+}
+
+const char *cublasLtGetStatusString(cublasStatus_t status)
+{
+    return status == CUBLAS_STATUS_NOT_SUPPORTED ? "not supported" : "stand-in";
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *desc,
+                                        cublasComputeType_t compute,
+                                        cudaDataType_t scale)
+{
+    *desc = new cublasLtMatmulDescOpaque_t{compute, scale};
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc)
+{
+    delete desc;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+template <typename T> static cublasStatus_t take(T *to, const void *from, size_t bytes)
+{
+    if (bytes != sizeof *to)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    memcpy(to, from, bytes);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t
+cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
+                               cublasLtMatmulDescAttributes_t attribute,
+                               const void *value, size_t bytes)
+{
+    switch (attribute) {
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+        return take(&desc->transa, value, bytes);
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+        return take(&desc->transb, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+        return take(&desc->epilogue, value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+        return take(&desc->bias, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+        return take(&desc->aux, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+        return take(&desc->aux_ld, value, bytes);
+    }
+    return CUBLAS_STATUS_INVALID_VALUE;
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout,
+                                          cudaDataType_t type, uint64_t rows,
+                                          uint64_t cols, int64_t ld)
+{
+    *layout = new cublasLtMatrixLayoutOpaque_t{type, rows, cols, ld};
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout)
+{
+    delete layout;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *preference)
+{
+    *preference = new cublasLtMatmulPreferenceOpaque_t;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference)
+{
+    delete preference;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(
+    cublasLtMatmulPreference_t preference,
+    cublasLtMatmulPreferenceAttributes_t attribute, const void *value, size_t bytes)
+{
+    if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES)
+        return take(&preference->workspace, value, bytes);
+    return take(&preference->align[attribute -
+                                   CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES],
+                value, bytes);
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
+    cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
+    cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+    cublasLtMatmulPreference_t preference, int wanted,
+    cublasLtMatmulHeuristicResult_t *results, int *found)
+{
+    *found = 0;
+    if (!supported(desc, a, b, d))
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    for (int i = 0; i < wanted && i < 2; i++) {
+        memset(&results[i], 0, sizeof results[i]);
+        results[i].algo = algorithm((uint64_t)i);
+        *found = i + 1;
+    }
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle,
+                                       cublasLtMatmulDesc_t desc,
+                                       cublasLtMatrixLayout_t a,
+                                       cublasLtMatrixLayout_t b,
+                                       cublasLtMatrixLayout_t c,
+                                       cublasLtMatrixLayout_t d,
+                                       const cublasLtMatmulAlgo_t *algo,
+                                       cublasLtMatmulHeuristicResult_t *result)
+{
+    memset(result, 0, sizeof *result);
+    return known(algo) && supported(desc, a, b, d) ? CUBLAS_STATUS_SUCCESS
+                                                   : CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
+                              const void *alpha, const void *a,
+                              cublasLtMatrixLayout_t la, const void *b,
+                              cublasLtMatrixLayout_t lb, const void *beta,
+                              const void *c, cublasLtMatrixLayout_t lc, void *d,
+                              cublasLtMatrixLayout_t ld,
+                              const cublasLtMatmulAlgo_t *algo, void *workspace,
+                              size_t workspace_bytes, cudaStream_t stream)
+{
+    using cadre_host::is_device;
+    const bool f64 = desc->scale == CUDA_R_64F;
+    product p = {*desc, *la, *lb, *ld, a, b, c, d, 0, 0, false};
+    p.alpha = f64 ? *(const double *)alpha : (double)*(const float *)alpha;
+    p.beta = f64 ? *(const double *)beta : (double)*(const float *)beta;
+    const bool epilogue = desc->epilogue != CUBLASLT_EPILOGUE_DEFAULT;
+    if (!known(algo) || !supported(desc, la, lb, ld))
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    p.backwards = algo->data[1] == 1;
+    if (!is_device(a, extent(la)) || !is_device(b, extent(lb)) ||
+        !is_device(d, extent(ld)) || (p.beta != 0 && !is_device(c, extent(lc))) ||
+        !is_device(workspace, workspace_bytes) ||
+        (epilogue && !is_device(desc->bias, ld->rows * bytes_of(ld->type))))
+        return CUBLAS_STATUS_INVALID_VALUE;
+    cadre_host_enqueue(stream, [p] { p.run(); });
+    return CUBLAS_STATUS_SUCCESS;
+}
