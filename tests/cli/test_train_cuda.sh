@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Training on the CUDA device, whose runtime the tests' stand-in plays: a few steps of both
+# model forms end near the CPU's, and what runs late is waited for. Where the stand-in was
+# not built, this skips.
+# shellcheck source-path=SCRIPTDIR disable=SC2086
+. "$(dirname "$0")/train_lib.sh"
+
+standin=$CADRE_BUILD/tests/support/cuda_host/.libs
+if [ ! -e "$standin/device_cuda.so" ]; then
+    echo "SKIP: the stand-in of CUDA was not built (no C++ compiler)"
+    exit 77
+fi
+export CADRE_MODULE_PATH=$standin XDG_CACHE_HOME=$tmp/xdg
+
+last_loss() {
+    tail -n1 "$tmp/$1/metrics.jsonl" | sed -E 's/.*"loss": ?([^,]+),.*/\1/'
+}
+
+# near A B LIMIT: the last losses differ by less than LIMIT of themselves.
+near() {
+    awk -v a="$(last_loss "$1")" -v b="$(last_loss "$2")" -v limit="$3" 'BEGIN {
+        d = a > b ? a - b : b - a
+        print "last losses", a, "and", b
+        exit !(d <= limit * b)
+    }' || fail "$1 does not train as $2 does"
+}
+
+small="train.steps=3 train.global_batch=2 train.micro_batch=1 train.eval_batches=1 \
+    model.context=16 model.layers=1"
+train text cpu 0 device.kind=cpu $small
+train text cuda 0 device.kind=cuda $small
+near cuda cpu 1e-4
+train text llama-cpu 0 device.kind=cpu model.arch=llama $small
+train text llama-cuda 0 device.kind=cuda model.arch=llama $small
+near llama-cuda llama-cpu 1e-4
+train text bf16-cpu 0 device.kind=cpu train.precision=bf16 $small
+train text bf16-cuda 0 device.kind=cuda train.precision=bf16 $small
+near bf16-cuda bf16-cpu 1e-2
