@@ -41,10 +41,9 @@ extern "C" cadre_status cadre_cuda_embed_fwd(const struct cadre_embed *a, void *
         return CADRE_OK;
     CADRE_DISPATCH("embed_fwd", a->dtype, {
         constexpr int N = pack_size<T>::N;
-        embed_job<T> job = {a->time,       a->channels,        a->begin,
-                            a->count,      a->position,        a->tokens,
-                            (const T *)a->wte, (const T *)a->wpe, (T *)a->out,
-                            false};
+        embed_job<T> job = {
+            a->time,   a->channels,       a->begin,          a->count,    a->position,
+            a->tokens, (const T *)a->wte, (const T *)a->wpe, (T *)a->out, false};
         job.vec = a->channels % N == 0 && aligned(a->wte, a->wpe, a->out);
         CADRE_LAUNCH(embed_fwd<T>, (unsigned)rows,
                      row_threads(ceil_div(a->channels, N)), 0, stream, job);
@@ -63,8 +62,8 @@ __global__ static void make_keys(const int32_t *tokens, int64_t rows, int64_t be
     if (i >= n)
         return;
     const int64_t token = i < rows ? (int64_t)tokens[i] - begin : -1;
-    keys[i] = token >= 0 && token < count ? (uint64_t)token << 32 | (uint64_t)i
-                                          : UINT64_MAX;
+    keys[i] =
+        token >= 0 && token < count ? (uint64_t)token << 32 | (uint64_t)i : UINT64_MAX;
 }
 
 __device__ static inline void order(uint64_t *a, uint64_t *b, bool up)
@@ -152,7 +151,8 @@ __global__ void add_rows(const uint64_t *keys, int64_t rows, const T *dout,
             pack<T> d[AHEAD];
             CADRE_UNROLL
             for (int k = 0; k < AHEAD; k++) {
-                const int64_t row = (int64_t)(uint32_t)keys[at + k < last ? at + k : at];
+                const int64_t row =
+                    (int64_t)(uint32_t)keys[at + k < last ? at + k : at];
                 d[k] = load<N>(dout + row * C + c, C - c, vec);
             }
             CADRE_UNROLL
@@ -244,10 +244,14 @@ extern "C" cadre_status cadre_cuda_embed_bwd_positions(const struct cadre_embed 
     CADRE_DISPATCH("embed_bwd_positions", a->dtype, {
         constexpr int N = pack_size<T>::N;
         const bool vec = a->channels % N == 0 && aligned(a->dout, a->dwpe);
-        const positions_job<T> job = {a->batch,    a->time,
-                                      a->channels, a->position,
-                                      (const T *)a->dout, (wide_t<T> *)a->dwpe,
-                                      a->beta,     vec};
+        const positions_job<T> job = {a->batch,
+                                      a->time,
+                                      a->channels,
+                                      a->position,
+                                      (const T *)a->dout,
+                                      (wide_t<T> *)a->dwpe,
+                                      a->beta,
+                                      vec};
         CADRE_LAUNCH(bwd_positions<T>, (unsigned)a->positions,
                      row_threads(ceil_div(a->channels, N)), 0, stream, job);
     });

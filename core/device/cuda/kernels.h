@@ -64,8 +64,8 @@ cadre_status cadre_cuda_scale(uint32_t dtype, void *x, int64_t count, double by,
                               void *stream);
 cadre_status cadre_cuda_tree_add(uint32_t dtype, void *out, const void *a,
                                  const void *b, int64_t count, void *stream);
-cadre_status cadre_cuda_maximum(uint32_t dtype, void *out, const void *a,
-                                const void *b, int64_t count, void *stream);
+cadre_status cadre_cuda_maximum(uint32_t dtype, void *out, const void *a, const void *b,
+                                int64_t count, void *stream);
 cadre_status cadre_cuda_cast(uint32_t to, void *dst, uint32_t from, const void *src,
                              int64_t count, void *stream);
 

@@ -96,8 +96,7 @@ __device__ static inline void cadre_copy_commit(void)
 }
 
 /* Until all but the newest `left` groups of this thread are there. */
-template <int left>
-__device__ static inline void cadre_copy_wait(void)
+template <int left> __device__ static inline void cadre_copy_wait(void)
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory");
 }

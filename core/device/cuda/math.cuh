@@ -192,7 +192,8 @@ template <class T> struct pack_size {
 
 /* Elements [0, left) of p, zeros after; by 16 bytes at a time where `vec` says that p
  * is aligned and the pack is whole. */
-template <int N, class T> CADRE_DEVICE pack<T, N> load(const T *p, int64_t left, bool vec)
+template <int N, class T>
+CADRE_DEVICE pack<T, N> load(const T *p, int64_t left, bool vec)
 {
     pack<T, N> out;
     if (vec && left >= N && N * sizeof(T) % 16 == 0) {
@@ -369,7 +370,8 @@ static inline cadre_status refuse_dtype(const char *what, uint32_t dtype)
         __VA_ARGS__;                                                                   \
         break;                                                                         \
     }                                                                                  \
-    default: return refuse_dtype(what, dtype);                                         \
+    default:                                                                           \
+        return refuse_dtype(what, dtype);                                              \
     }
 
 #endif

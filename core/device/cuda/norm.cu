@@ -247,7 +247,8 @@ extern "C" size_t cadre_cuda_norm_bwd_scratch(const struct cadre_norm *a)
            cadre_dtype_bytes(cadre_dtype_wide(a->dtype));
 }
 
-template <class T> static void bwd(const struct cadre_norm *a, void *scratch, void *stream)
+template <class T>
+static void bwd(const struct cadre_norm *a, void *scratch, void *stream)
 {
     typedef wide_t<T> W;
     const int64_t groups = bwd_groups(a), C = a->channels;
@@ -263,8 +264,8 @@ template <class T> static void bwd(const struct cadre_norm *a, void *scratch, vo
                            (W *)scratch,
                            a->layer,
                            false};
-    job.vec = C % pack_size<T>::N == 0 &&
-              aligned(a->x, a->w, a->dy, a->residual, a->dx);
+    job.vec =
+        C % pack_size<T>::N == 0 && aligned(a->x, a->w, a->dy, a->residual, a->dx);
     CADRE_ALLOW_SHARED(norm_bwd<T>, bytes);
     CADRE_LAUNCH(norm_bwd<T>, (unsigned)groups, (unsigned)bwd_warps(a) * 32, bytes,
                  stream, job);

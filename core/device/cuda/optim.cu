@@ -28,7 +28,8 @@ __device__ static int find(const table<S, most> &t, unsigned chunk)
 }
 
 /* The first slices of a list that fit; how many. */
-template <class S, int most> static int64_t fill(table<S, most> *t, const S *list, int64_t n)
+template <class S, int most>
+static int64_t fill(table<S, most> *t, const S *list, int64_t n)
 {
     uint64_t chunks = 0;
     t->n = 0;

@@ -193,9 +193,8 @@ template <class T>
 static void add_two(void *out, const void *a, const void *b, int64_t count,
                     void *stream)
 {
-    launch_each(
-        tree_add<T>{(const T *)a, (const T *)b, (T *)out, aligned(a, b, out)}, count,
-        stream);
+    launch_each(tree_add<T>{(const T *)a, (const T *)b, (T *)out, aligned(a, b, out)},
+                count, stream);
 }
 
 template <class T>

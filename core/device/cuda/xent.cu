@@ -146,9 +146,9 @@ extern "C" cadre_status cadre_cuda_xent_fwd(const struct cadre_xent *a, void *st
 {
     if (a->rows <= 0)
         return CADRE_OK;
-    CADRE_DISPATCH("xent_fwd", a->dtype,
-                   CADRE_LAUNCH(xent_fwd<T>, (unsigned)a->rows, THREADS, 0, stream,
-                                job_of<T>(a)));
+    CADRE_DISPATCH(
+        "xent_fwd", a->dtype,
+        CADRE_LAUNCH(xent_fwd<T>, (unsigned)a->rows, THREADS, 0, stream, job_of<T>(a)));
     return cadre_launch_check("xent_fwd");
 }
 
@@ -156,9 +156,9 @@ extern "C" cadre_status cadre_cuda_xent_bwd(const struct cadre_xent *a, void *st
 {
     if (a->rows <= 0)
         return CADRE_OK;
-    CADRE_DISPATCH("xent_bwd", a->dtype,
-                   CADRE_LAUNCH(xent_bwd<T>, (unsigned)a->rows, THREADS, 0, stream,
-                                job_of<T>(a)));
+    CADRE_DISPATCH(
+        "xent_bwd", a->dtype,
+        CADRE_LAUNCH(xent_bwd<T>, (unsigned)a->rows, THREADS, 0, stream, job_of<T>(a)));
     return cadre_launch_check("xent_bwd");
 }
 
@@ -180,8 +180,7 @@ __global__ void xent_loss(int64_t rows, const int32_t *targets, const W *max,
     const int64_t row = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= rows)
         return;
-    const double l =
-        log((double)sum[row]) + ((double)max[row] - (double)picked[row]);
+    const double l = log((double)sum[row]) + ((double)max[row] - (double)picked[row]);
     loss[row] = targets[row] < 0 ? 0.0 : l;
 }
 
