@@ -104,6 +104,7 @@ cadre_status cadre_cuda_dequantize(const int8_t *q, const float *scales, int64_t
                                    void *stream);
 /* *bad (device memory) becomes 1 where an index lies outside, and then x stays as it
  * is; else 0. */
+/* lint: long because it fills a slot of the table of ops */
 cadre_status cadre_cuda_scatter_add(uint32_t dtype, void *x, int64_t count,
                                     const void *values, const int32_t *indices,
                                     int64_t k, double by, int32_t *bad, void *stream);

@@ -247,6 +247,7 @@ __global__ void scatter_add(T *x, const T *values, const int32_t *indices, int64
     *at = narrow<T>(widen(*at) + by * widen(values[i]));
 }
 
+/* lint: long because it fills a slot of the table of ops */
 extern "C" cadre_status cadre_cuda_scatter_add(uint32_t dtype, void *x, int64_t count,
                                                const void *values,
                                                const int32_t *indices, int64_t k,

@@ -14,6 +14,7 @@ struct kernel_arg {
     uint32_t dtype;
     int64_t count;
     uint64_t seed;
+    double loose; /* in place of the case's, where not 0 */
 };
 
 struct kernel_case {
