@@ -37,8 +37,7 @@ static double best(const struct work *w, cadre_status (*call)(const struct work 
     double fastest = 0;
     for (int i = -1; i < REPEATS; i++) {
         double begin = cadre_now_s();
-        if (call(w) != CADRE_OK ||
-            w->device->ops->synchronize(w->device) != CADRE_OK) {
+        if (call(w) != CADRE_OK || w->device->ops->synchronize(w->device) != CADRE_OK) {
             fprintf(stderr, "bench_rates: an op of the device failed\n");
             exit(1);
         }
@@ -75,8 +74,7 @@ int main(int argc, char **argv)
     const int64_t n = argc > 3 ? atoll(argv[3]) : 8192;
     struct work w = {.bytes = (size_t)(argc > 4 ? atoll(argv[4]) : 1024) << 20};
     const struct cadre_device_config config = {.kind = argc > 1 ? argv[1] : "cuda",
-                                               .threads =
-                                                   argc > 5 ? atoi(argv[5]) : 1};
+                                               .threads = argc > 5 ? atoi(argv[5]) : 1};
     struct cadre_error err = {0};
     if (n < 1 || w.bytes < 1 ||
         cadre_device_open(&config, &w.device, &err) != CADRE_OK) {
@@ -98,11 +96,12 @@ int main(int argc, char **argv)
     w.from = take(w.device, w.bytes);
     w.to = take(w.device, w.bytes);
     const double gemm_s = best(&w, multiply), copy_s = best(&w, copy);
-    printf("{\"device\": \"%s\", \"dtype\": \"%s\", \"n\": %lld, \"gemm_tflops\": %.4g, "
-           "\"copy_gbytes_s\": %.4g}\n",
-           w.device->ops->name, cadre_dtype_name(dtype), (long long)n,
-           2e-12 * (double)n * (double)n * (double)n / gemm_s,
-           2e-9 * (double)w.bytes / copy_s);
+    printf(
+        "{\"device\": \"%s\", \"dtype\": \"%s\", \"n\": %lld, \"gemm_tflops\": %.4g, "
+        "\"copy_gbytes_s\": %.4g}\n",
+        w.device->ops->name, cadre_dtype_name(dtype), (long long)n,
+        2e-12 * (double)n * (double)n * (double)n / gemm_s,
+        2e-9 * (double)w.bytes / copy_s);
     void *const taken[] = {(void *)(uintptr_t)w.gemm.a, (void *)(uintptr_t)w.gemm.b,
                            w.gemm.c, (void *)(uintptr_t)w.from, w.to};
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)

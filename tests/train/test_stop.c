@@ -16,7 +16,8 @@ static void *sleep_on(void *arg)
     return NULL;
 }
 
-/* A library's thread blocks nothing, so the system may give it what main has blocked. */
+/* A library's thread blocks nothing, so the system may give it what main has blocked.
+ */
 START_TEST(what_another_thread_gets_reaches_the_holder)
 {
     const struct timespec guard = {.tv_sec = 30};

@@ -10,8 +10,7 @@ enum { MOST_HEAD_SIZE = 256, MOST_TIME = 65535 * 8, WARPS = 8 };
 static const double LOG2_E = 1.4426950408889634074;
 
 /* stats of row t of head (b, h): a warp each, WARPS to a block. */
-template <class T>
-static __global__ void statistics(struct cadre_attention_view a)
+template <class T> static __global__ void statistics(struct cadre_attention_view a)
 {
     typedef wide_t<T> W;
     const int64_t row = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;

@@ -16,14 +16,12 @@ const float LOG2_E = 1.44269504088896341f;
 enum { MT = 1, OWN = 16 * MT * CADRE_MMA_WARPS, PASSING = 64 };
 
 /* Rows that go by at a time: registers allow 64 for dq; dk and dv have two sums. */
-template <int D>
-struct shape {
+template <int D> struct shape {
     enum { KEYS = D == 64 ? 64 : 32, QUERIES = KEYS };
 };
 
 /* A stage of dk, dv's buffers, in words: q, dout and a pair of floats per query. */
-template <int D>
-struct stage {
+template <int D> struct stage {
     enum {
         QUERIES = shape<D>::QUERIES,
         TILE = QUERIES * D / 2,
@@ -31,8 +29,7 @@ struct stage {
     };
 };
 
-template <int D>
-__device__ __forceinline__ void clear(float acc[MT][D / 8][4])
+template <int D> __device__ __forceinline__ void clear(float acc[MT][D / 8][4])
 {
 #pragma unroll
     for (int i = 0; i < MT * D / 2; i++)
@@ -48,8 +45,8 @@ __device__ __forceinline__ void load_queries(uint32_t *to,
     enum { QUERIES = stage<D>::QUERIES, TILE = stage<D>::TILE };
     const float *stats =
         (const float *)a.stats + ((b * a.heads + head) * a.padded + row) * 2;
-    cadre_mma_load<T, D, QUERIES>(
-        to, cadre_attention_rows<T>(a, a.q, a.ldq, b, head), a.ldq, row, a.time);
+    cadre_mma_load<T, D, QUERIES>(to, cadre_attention_rows<T>(a, a.q, a.ldq, b, head),
+                                  a.ldq, row, a.time);
     cadre_mma_load<T, D, QUERIES>(to + TILE,
                                   cadre_attention_rows<T>(a, a.dout, a.ldo, b, head),
                                   a.ldo, row, a.time);
@@ -61,10 +58,9 @@ __device__ __forceinline__ void load_queries(uint32_t *to,
 /* s becomes the transposed probabilities, ds their gradient before scaling. `key` is
  * the token of this lane's first row, `query` that of its first column. */
 template <int NT>
-__device__ __forceinline__ void transposed_gradient(float s[MT][NT][4],
-                                                    float ds[MT][NT][4],
-                                                    const float *stats, float scale,
-                                                    int key, int query, bool masked)
+__device__ __forceinline__ void
+transposed_gradient(float s[MT][NT][4], float ds[MT][NT][4], const float *stats,
+                    float scale, int key, int query, bool masked)
 {
 #pragma unroll
     for (int n = 0; n < NT; n++) {

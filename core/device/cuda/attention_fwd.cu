@@ -12,14 +12,12 @@ const float LOG2_E = 1.44269504088896341f, LN_2 = 0.69314718055994531f;
 enum { MT = 2, ROWS = 16 * MT * CADRE_MMA_WARPS };
 
 /* Keys that go by at a time, as registers allow. */
-template <int D>
-struct shape {
+template <int D> struct shape {
     enum { KEYS = D == 64 ? 64 : 32, NT = KEYS / 8 };
 };
 
 /* What a warp carries from tile to tile; sums are this lane's part. */
-template <int D>
-struct state {
+template <int D> struct state {
     float acc[MT][D / 8][4];
     float most[MT][2], sum[MT][2];
 };
@@ -80,8 +78,7 @@ __device__ __forceinline__ void finish(struct state<D> &w, float *lse, float sca
     }
 }
 
-template <int D>
-__device__ __forceinline__ void begin(struct state<D> &w)
+template <int D> __device__ __forceinline__ void begin(struct state<D> &w)
 {
 #pragma unroll
     for (int i = 0; i < MT * D / 2; i++)

@@ -17,8 +17,7 @@
 template <typename T>
 __device__ __forceinline__ uint32_t cadre_pack2(float low, float high);
 
-template <>
-__device__ __forceinline__ uint32_t cadre_pack2<bf16>(float low, float high)
+template <> __device__ __forceinline__ uint32_t cadre_pack2<bf16>(float low, float high)
 {
 #ifdef __CUDA_ARCH__
     uint32_t bits;
@@ -29,8 +28,7 @@ __device__ __forceinline__ uint32_t cadre_pack2<bf16>(float low, float high)
 #endif
 }
 
-template <>
-__device__ __forceinline__ uint32_t cadre_pack2<f16>(float low, float high)
+template <> __device__ __forceinline__ uint32_t cadre_pack2<f16>(float low, float high)
 {
 #ifdef __CUDA_ARCH__
     uint32_t bits;
@@ -72,14 +70,14 @@ __device__ __forceinline__ void cadre_mma(float d[4], const uint32_t a[4],
 
 template <>
 __device__ __forceinline__ void cadre_mma<bf16>(float d[4], const uint32_t a[4],
-                                                      const uint32_t b[2])
+                                                const uint32_t b[2])
 {
     cadre_mma_bf16(d, a, b);
 }
 
 template <>
 __device__ __forceinline__ void cadre_mma<f16>(float d[4], const uint32_t a[4],
-                                                     const uint32_t b[2])
+                                               const uint32_t b[2])
 {
     cadre_mma_f16(d, a, b);
 }

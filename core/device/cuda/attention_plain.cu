@@ -31,15 +31,13 @@ __device__ __forceinline__ double real_log(double x)
     return log(x);
 }
 
-template <typename W>
-__device__ __forceinline__ W larger(W a, W b)
+template <typename W> __device__ __forceinline__ W larger(W a, W b)
 {
     return a > b ? a : b;
 }
 
 /* Elements of T, sums in W, E x E threads, A rows and C columns a thread. */
-template <typename T_, typename W_, int E_, int A_, int C_>
-struct plain {
+template <typename T_, typename W_, int E_, int A_, int C_> struct plain {
     typedef T_ T;
     typedef W_ W;
     enum { E = E_, A = A_, C = C_, ROWS = E_ * A_, LDP = ROWS + 1 };
@@ -59,8 +57,7 @@ struct plain {
             const int row = ty + E * a;
             const T *from = src + (int64_t)(first + row) * lds;
             for (int c = tx; c < size; c += E)
-                tile[row * ld + c] =
-                    first + row < time ? widen(from[c]) : (W)0;
+                tile[row * ld + c] = first + row < time ? widen(from[c]) : (W)0;
         }
     }
 
@@ -125,8 +122,7 @@ struct plain {
 #pragma unroll
             for (int c = 0; c < C; c++)
                 if (tx + E * c < size)
-                    dst[(int64_t)row * ldd + tx + E * c] =
-                        narrow<T>(acc[a][c] * by[a]);
+                    dst[(int64_t)row * ldd + tx + E * c] = narrow<T>(acc[a][c] * by[a]);
         }
     }
 
@@ -344,8 +340,8 @@ cadre_status launch(bool backward, int64_t batch, const struct cadre_attention_v
         return cadre_attention_launch(kernel, query_grid, block,
                                       (3 * tile + square) * element, stream, a);
     kernel = backward_queries<P>;
-    cadre_status rc = cadre_attention_launch(
-        kernel, query_grid, block, (4 * tile + square) * element, stream, a);
+    cadre_status rc = cadre_attention_launch(kernel, query_grid, block,
+                                             (4 * tile + square) * element, stream, a);
     if (rc != CADRE_OK)
         return rc;
     kernel = backward_keys<P>;
@@ -359,33 +355,31 @@ cadre_status by_size(bool backward, int64_t batch, const struct cadre_attention_
                      cudaStream_t stream)
 {
     if (a.head_size <= 16)
-        return launch<plain<T, float, 16, 2, 1> >(backward, batch, a, stream);
+        return launch<plain<T, float, 16, 2, 1>>(backward, batch, a, stream);
     if (a.head_size <= 64)
-        return launch<plain<T, float, 16, 2, 4> >(backward, batch, a, stream);
+        return launch<plain<T, float, 16, 2, 4>>(backward, batch, a, stream);
     if (a.head_size <= 128)
-        return launch<plain<T, float, 16, 2, 8> >(backward, batch, a, stream);
-    return launch<plain<T, float, 16, 1, 16> >(backward, batch, a, stream);
+        return launch<plain<T, float, 16, 2, 8>>(backward, batch, a, stream);
+    return launch<plain<T, float, 16, 1, 16>>(backward, batch, a, stream);
 }
 
 template <>
 cadre_status by_size<double>(bool backward, int64_t batch,
-                             const struct cadre_attention_view &a,
-                             cudaStream_t stream)
+                             const struct cadre_attention_view &a, cudaStream_t stream)
 {
     if (a.head_size <= 16)
-        return launch<plain<double, double, 16, 1, 1> >(backward, batch, a, stream);
+        return launch<plain<double, double, 16, 1, 1>>(backward, batch, a, stream);
     if (a.head_size <= 64)
-        return launch<plain<double, double, 16, 1, 4> >(backward, batch, a, stream);
+        return launch<plain<double, double, 16, 1, 4>>(backward, batch, a, stream);
     if (a.head_size <= 128)
-        return launch<plain<double, double, 16, 1, 8> >(backward, batch, a, stream);
-    return launch<plain<double, double, 8, 1, 32> >(backward, batch, a, stream);
+        return launch<plain<double, double, 16, 1, 8>>(backward, batch, a, stream);
+    return launch<plain<double, double, 8, 1, 32>>(backward, batch, a, stream);
 }
 
 cadre_status by_dtype(uint32_t dtype, bool backward, int64_t batch,
                       const struct cadre_attention_view &a, cudaStream_t stream)
 {
-    CADRE_DISPATCH("attention", dtype,
-                   return by_size<T>(backward, batch, a, stream));
+    CADRE_DISPATCH("attention", dtype, return by_size<T>(backward, batch, a, stream));
     return CADRE_OK;
 }
 
