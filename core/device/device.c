@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/device/device.h"
 
+#include <dlfcn.h>
 #include <string.h>
 
 #include "core/base/log.h"
@@ -35,6 +36,18 @@ static cadre_status open_cuda(const struct cadre_device_config *config,
     return module->open(config, out, err);
 }
 
+/* The module brings libraries of half a gigabyte, so without a driver it stays shut. */
+static bool has_driver(struct cadre_error *why)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+    if (driver)
+        dlclose(driver);
+    else
+        cadre_fail(why, CADRE_E_UNSUPPORTED,
+                   "there is no NVIDIA driver (libcuda.so.1)");
+    return driver != NULL;
+}
+
 cadre_status cadre_device_open(const struct cadre_device_config *config,
                                struct cadre_device **out, struct cadre_error *err)
 {
@@ -47,7 +60,7 @@ cadre_status cadre_device_open(const struct cadre_device_config *config,
     if (strcmp(kind, "cuda") == 0)
         return open_cuda(config, out, err);
     if (strcmp(kind, "auto") == 0) {
-        if (open_cuda(config, out, &why) == CADRE_OK)
+        if (has_driver(&why) && open_cuda(config, out, &why) == CADRE_OK)
             return CADRE_OK;
         cadre_log(CADRE_LOG_DEBUG, "device", "auto: the CPU, because %s", why.text);
         return cadre_cpu_open(config->threads, out, err);

@@ -246,10 +246,9 @@ template <typename T> static cublasStatus_t take(T *to, const void *from, size_t
     return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t
-cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
-                               cublasLtMatmulDescAttributes_t attribute,
-                               const void *value, size_t bytes)
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
+                                              cublasLtMatmulDescAttributes_t attribute,
+                                              const void *value, size_t bytes)
 {
     switch (attribute) {
     case CUBLASLT_MATMUL_DESC_TRANSA:
@@ -294,22 +293,24 @@ cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t prefer
     return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmulPreferenceSetAttribute(
-    cublasLtMatmulPreference_t preference,
-    cublasLtMatmulPreferenceAttributes_t attribute, const void *value, size_t bytes)
+cublasStatus_t
+cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                     cublasLtMatmulPreferenceAttributes_t attribute,
+                                     const void *value, size_t bytes)
 {
     if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES)
         return take(&preference->workspace, value, bytes);
-    return take(&preference->align[attribute -
-                                   CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES],
-                value, bytes);
+    return take(
+        &preference->align[attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES],
+        value, bytes);
 }
 
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
-    cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
-    cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
-    cublasLtMatmulPreference_t preference, int wanted,
-    cublasLtMatmulHeuristicResult_t *results, int *found)
+cublasStatus_t
+cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
+                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                               cublasLtMatmulPreference_t preference, int wanted,
+                               cublasLtMatmulHeuristicResult_t *results, int *found)
 {
     *found = 0;
     if (!supported(desc, a, b, d))
@@ -322,14 +323,10 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle,
-                                       cublasLtMatmulDesc_t desc,
-                                       cublasLtMatrixLayout_t a,
-                                       cublasLtMatrixLayout_t b,
-                                       cublasLtMatrixLayout_t c,
-                                       cublasLtMatrixLayout_t d,
-                                       const cublasLtMatmulAlgo_t *algo,
-                                       cublasLtMatmulHeuristicResult_t *result)
+cublasStatus_t cublasLtMatmulAlgoCheck(
+    cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
+    cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+    const cublasLtMatmulAlgo_t *algo, cublasLtMatmulHeuristicResult_t *result)
 {
     memset(result, 0, sizeof *result);
     return known(algo) && supported(desc, a, b, d) ? CUBLAS_STATUS_SUCCESS

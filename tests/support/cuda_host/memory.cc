@@ -276,7 +276,8 @@ cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes,
         return fail(cudaErrorStreamCaptureUnsupported);
     if (staged) { /* pageable memory is read before the call returns */
         std::vector<char> kept((const char *)src, (const char *)src + bytes);
-        cadre_host_enqueue(stream, [dst, kept] { memcpy(dst, kept.data(), kept.size()); });
+        cadre_host_enqueue(stream,
+                           [dst, kept] { memcpy(dst, kept.data(), kept.size()); });
     } else
         cadre_host_enqueue(stream, [dst, src, bytes] { memmove(dst, src, bytes); });
     return waits ? cudaStreamSynchronize(stream) : cudaSuccess;

@@ -196,8 +196,8 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *status)
 {
     locked hold;
-    *status = capturing(stream) ? cudaStreamCaptureStatusActive
-                                : cudaStreamCaptureStatusNone;
+    *status =
+        capturing(stream) ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
     return cudaSuccess;
 }
 
