@@ -289,7 +289,7 @@ static cadre_status run_total(struct cadre_device *cpu, void **p, const void *ct
 START_TEST(totals)
 {
     const uint64_t counts[] = {1, 2, 3, 511, 512, 513, 1500, 4097};
-    double *out = scratch_of(3 * sizeof *out), bad = NAN;
+    double *out = scratch_of(3 * sizeof *out), bad = NAN, rows[3] = {1, 2, 4};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         const struct kernel_case c = {
             .name = "norm_total",
@@ -299,8 +299,7 @@ START_TEST(totals)
         hold_to_cpu(&c);
     }
     ck_assert_int_eq(cadre_cuda_norm_total(&bad, 1, 1, 1, out, NULL), CADRE_OK);
-    ck_assert_int_eq(cadre_cuda_sum_rows((double[]){1, 2, 4}, 3, out + 2, NULL),
-                     CADRE_OK);
+    ck_assert_int_eq(cadre_cuda_sum_rows(rows, 3, out + 2, NULL), CADRE_OK);
     finish(CADRE_OK, NULL);
     ck_assert(isnan(out[0]) && isnan(out[1]));
     ck_assert(out[2] == 7);
