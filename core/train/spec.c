@@ -402,6 +402,7 @@ static cadre_status make_ranks(struct cadre_spec *spec, struct cadre_error *err)
     spec->run.device = (struct cadre_device_config){
         .kind = cadre_options_str(o, "device.kind"),
         .threads = (int)threads,
+        .exact = cadre_options_bool(o, "run.exact"),
     };
     /* found out here, before anything is left behind */
     struct cadre_device *device = NULL;
