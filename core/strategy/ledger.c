@@ -53,7 +53,9 @@ static void *zeroed(struct cadre_device *device, bool host, size_t bytes)
         return NULL;
     if (host) {
         memset(pointer, 0, bytes);
-    } else if (device->ops->zero(device, pointer, bytes) != CADRE_OK) {
+    } else if (device->ops->zero(device, pointer, bytes) != CADRE_OK ||
+               (device->ops->queued && device->ops->synchronize(device) != CADRE_OK)) {
+        /* waited for: a collective may write here after an event that is older */
         device->ops->free(device, pointer);
         return NULL;
     }

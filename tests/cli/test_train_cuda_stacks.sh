@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Strategies on the CUDA device, whose runtime the tests' stand-in plays and which runs
+# everything as late as it may: they train as the CPU does. Where the stand-in was not
+# built, this skips.
+# shellcheck source-path=SCRIPTDIR disable=SC2086
+. "$(dirname "$0")/train_lib.sh"
+
+standin=$CADRE_BUILD/tests/support/cuda_host/.libs
+if [ ! -e "$standin/device_cuda.so" ]; then
+    echo "SKIP: the stand-in of CUDA was not built (no C++ compiler)"
+    exit 77
+fi
+export CADRE_MODULE_PATH=$standin XDG_CACHE_HOME=$tmp/xdg
+
+# SGD: where a gradient is near zero, AdamW would make a step of its rounding
+small="model.channels=16 model.context=16 train.steps=2 train.global_batch=12 \
+    train.eval_batches=1 optim.name=sgd optim.lr=0.1"
+
+# cuda NAME [s.k=v]...: a run on the device ends where the CPU's does.
+cuda() {
+    train text "$1" 0 device.kind=cuda $small "${@:2}"
+    grep -q '"device": *"cuda"' "$tmp/$1/summary.json" || fail "$1 ran elsewhere"
+    close_to cpu "$1" 1e-5 1e-5
+}
+
+train text cpu 0 device.kind=cpu $small
+cuda single # six micro-batches a step: both graphs
+cuda zero strategy.stack=zero:2 zero.stage=2 zero.reduce=microbatch
+cuda pipeline strategy.stack=pipeline:2 pipeline.schedule=zb-h1
+if [ "$lean" != 1 ]; then
+    cuda chunked model.head_rows=10 data.pinned=no train.recompute=block
+    cuda ddp strategy.stack=ddp:2 ddp.bucket_mb=0.01
+    cuda gathered strategy.stack=zero:2 zero.stage=3 zero.bucket_mb=0.01
+    cuda offload strategy.stack=zero:2 zero.offload=optimizer
+    cuda tensor strategy.stack=tensor:2
+    cuda rows strategy.stack=tensor:2 tensor.sequence_parallel=yes
+fi
