@@ -21,6 +21,8 @@ static void on_signal(int sig)
     }
     requested = 1;
     if (held) /* in a thread of a library, which does not know of the hold */
+        /* blocked there: it stays pending until the holder asks for it
+         * NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread,cert-pos44-c) */
         pthread_kill(holder, SIGTERM);
 }
 

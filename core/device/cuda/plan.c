@@ -175,7 +175,7 @@ static float time_of(struct cadre_cuda *cuda, const struct cadre_cuda_plan *plan
                      const struct cadre_gemm *g, void *out,
                      const cublasLtMatmulAlgo_t *algo, cudaEvent_t mark[2])
 {
-    const cudaStream_t stream = cadre_cuda_current(cuda);
+    cudaStream_t stream = cadre_cuda_current(cuda);
     float best = -1, ms;
     if (cadre_cuda_plan_run(cuda, plan, g, out, algo))
         return -1;

@@ -7,6 +7,7 @@
 #include "core/device/cuda/gemm.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,39 +67,62 @@ void cadre_cuda_choices_write(const struct cadre_cuda_choices *choices,
     cadre_text_printf(out, "sum %016" PRIx64 "\n", sum);
 }
 
+/* The next decimal number of a line; false where none that fits follows. */
+static bool next_number(const char **at, int64_t *out)
+{
+    char *end;
+    if (**at != ' ')
+        return false;
+    errno = 0;
+    *out = strtoll(*at + 1, &end, 10);
+    bool good = errno == 0 && end != *at + 1;
+    *at = end;
+    return good;
+}
+
 static bool read_line(const char *line, struct cadre_cuda_choice *choice)
 {
     struct cadre_cuda_problem *p = &choice->problem;
-    int used = 0;
+    int64_t *const sizes[] = {&p->m, &p->n, &p->k, &p->lda, &p->ldb, &p->ldc};
+    int *const rest[] = {&p->wide,     &p->ta,       &p->tb,
+                         &p->beta,     &p->epilogue, &p->align[0],
+                         &p->align[1], &p->align[2], &p->align[3]};
+    int64_t number;
     memset(choice, 0, sizeof *choice);
-    if (sscanf(line,
-               "gemm %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64
-               " %" SCNd64 " %" SCNu32 " %d %d %d %d %d %d %d %d %d%n",
-               &p->m, &p->n, &p->k, &p->lda, &p->ldb, &p->ldc, &p->dtype, &p->wide,
-               &p->ta, &p->tb, &p->beta, &p->epilogue, &p->align[0], &p->align[1],
-               &p->align[2], &p->align[3], &used) != 16)
+    if (strncmp(line, "gemm", 4) != 0)
         return false;
+    line += 4;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (!next_number(&line, sizes[i]))
+            return false;
+    if (!next_number(&line, &number))
+        return false;
+    p->dtype = (uint32_t)number;
+    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) {
+        if (!next_number(&line, &number))
+            return false;
+        *rest[i] = (int)number;
+    }
     for (size_t w = 0; w < WORDS; w++) {
         char *end;
-        line += used;
         if (*line != ' ' || !isxdigit((unsigned char)line[1]))
             return false;
         choice->algo.data[w] = strtoull(line, &end, 16);
-        used = (int)(end - line);
+        line = end;
     }
-    return line[used] == '\n';
+    return *line == '\n';
 }
 
 /* Are the lines whole: does the last one hold the sum of those before it? */
 static const char *end_of_lines(const char *text)
 {
-    uint64_t sum;
+    char *end;
     const char *last = strncmp(text, "sum ", 4) == 0 ? text : strstr(text, "\nsum ");
     if (!last)
         return NULL;
     last += *last == '\n';
-    if (sscanf(last, "sum %" SCNx64, &sum) != 1 ||
-        cadre_hash_of(text, (size_t)(last - text), 0) != sum)
+    const uint64_t sum = strtoull(last + 4, &end, 16);
+    if (end == last + 4 || cadre_hash_of(text, (size_t)(last - text), 0) != sum)
         return NULL;
     return last;
 }
