@@ -30,7 +30,7 @@ static cadre_status open_cuda(const struct cadre_device_config *config,
     const struct cadre_device_module *module = NULL;
     cadre_status rc = open_module(&module, err);
     if (rc != CADRE_OK) {
-        cadre_error_prefix(err, "device.kind = cuda");
+        cadre_error_prefix(err, "device.kind = cuda cannot be had (cpu and auto can)");
         return rc;
     }
     return module->open(config, out, err);

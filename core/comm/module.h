@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a communicator's module gives the program (kind "comm" of core/base/module.h):
+ * worlds over a library of its own, as comm_nccl.so does. */
+#ifndef CADRE_COMM_MODULE_H
+#define CADRE_COMM_MODULE_H
+
+#include "core/base/memory.h"
+#include "core/comm/comm.h"
+
+#define CADRE_COMM_ID_BYTES 256 /* most of what `make_id` writes */
+
+/* How a rank enters a world. */
+struct cadre_comm_world {
+    int rank, size;
+    double timeout_s; /* comm.timeout */
+    bool
+        exact; /* reductions add in the tree over ranks, never in the library's order */
+    struct cadre_device
+        *device; /* buffers lie in its memory or the host's; outlives the
+                                    world */
+};
+
+struct cadre_comm_module {
+    uint32_t ops_bytes; /* sizeof(struct cadre_comm_ops) of its compilation */
+    /* What has to be equal on all ranks of a world: the library and its version, as one
+     * line of text ("NCCL 2.28.9"). [any thread] */
+    cadre_status (*version)(struct cadre_text *out, struct cadre_error *err);
+    /* [rank 0 of a world] Bytes by which the ranks of one world find each other; given
+     * to all of them by the caller. [any thread] */
+    cadre_status (*make_id)(unsigned char id[CADRE_COMM_ID_BYTES],
+                            struct cadre_error *err);
+    /* [collective: all ranks] The world communicator of this rank. Fails after
+     * timeout_s where ranks are missing. Errors: CADRE_E_COMM, CADRE_E_UNSUPPORTED (the
+     * device is none that the library can reach), CADRE_E_RESOURCE. */
+    cadre_status (*open)(const struct cadre_comm_world *world,
+                         const unsigned char id[CADRE_COMM_ID_BYTES],
+                         struct cadre_comm **out, struct cadre_error *err);
+    /* Append lines about the library, for `cadre doctor`; one that begins with "no: "
+     * says why it cannot be used. [any thread] */
+    void (*describe)(struct cadre_text *out);
+};
+
+#endif
