@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A device's ceilings: the rate of one large product and of one large copy, each the
- * best of some repeats. Prints one line of JSON.
+/* A device's ceilings: the rate of one large product of random numbers (zeros would be
+ * faster than any training) and of one large copy, read and written, each the best of
+ * some repeats. Prints one line of JSON.
  *
  * Usage: bench_rates [cpu|cuda [f32|bf16|f16|f64 [n [MiB [threads]]]]]: products of (n,
  * n, n), copies of that many MiB. */
@@ -10,8 +11,9 @@
 
 #include "core/base/clock.h"
 #include "core/device/device.h"
+#include "core/tensor/half.h"
 
-enum { REPEATS = 5 };
+enum { REPEATS = 5, PIECE = 65536 };
 
 struct work {
     struct cadre_device *device;
@@ -68,6 +70,48 @@ static void *take(struct cadre_device *device, size_t bytes)
     return p;
 }
 
+static void put(void *at, uint32_t dtype, int64_t i, float x)
+{
+    switch (dtype) {
+    case CADRE_F32:
+        ((float *)at)[i] = x;
+        break;
+    case CADRE_F64:
+        ((double *)at)[i] = (double)x;
+        break;
+    case CADRE_BF16:
+        ((uint16_t *)at)[i] = cadre_bf16_from_f32(x);
+        break;
+    default:
+        ((uint16_t *)at)[i] = cadre_f16_from_f32(x);
+        break;
+    }
+}
+
+/* Memory for `count` numbers from -1 to 1. */
+static void *take_random(struct cadre_device *device, uint32_t dtype, int64_t count)
+{
+    const size_t each = cadre_dtype_bytes(dtype);
+    unsigned char *to = take(device, (size_t)count * each), *piece = calloc(PIECE, 8);
+    uint32_t x = 2463534242u;
+    for (int64_t begin = 0, n; piece && begin < count; begin += n) {
+        n = count - begin < PIECE ? count - begin : PIECE;
+        for (int64_t i = 0; i < n; i++) {
+            x ^= x << 13;
+            x ^= x >> 17;
+            x ^= x << 5;
+            put(piece, dtype, i, (float)(int32_t)x * 0x1p-31f);
+        }
+        if (device->ops->to_device(device, to + (size_t)begin * each, piece,
+                                   (size_t)n * each) != CADRE_OK) {
+            fprintf(stderr, "bench_rates: numbers do not reach the device\n");
+            exit(1);
+        }
+    }
+    free(piece);
+    return to;
+}
+
 int main(int argc, char **argv)
 {
     const uint32_t dtype = dtype_of(argc > 2 ? argv[2] : "bf16");
@@ -87,8 +131,8 @@ int main(int argc, char **argv)
                                  .m = n,
                                  .n = n,
                                  .k = n,
-                                 .a = take(w.device, square),
-                                 .b = take(w.device, square),
+                                 .a = take_random(w.device, dtype, n * n),
+                                 .b = take_random(w.device, dtype, n * n),
                                  .c = take(w.device, square),
                                  .lda = n,
                                  .ldb = n,
