@@ -222,11 +222,17 @@ struct cadre_device_ops {
     cadre_status (*stream_create)(struct cadre_device *, cadre_stream_id *out);
     void (*stream_destroy)(struct cadre_device *, cadre_stream_id);
     cadre_status (*set_stream)(struct cadre_device *, cadre_stream_id);
+    /* The current stream of the device or side as another library takes it: CUDA's
+     * cudaStream_t. NULL where there is none to take. */
+    void *(*native_stream)(struct cadre_device *);
     cadre_status (*event_record)(struct cadre_device *, cadre_device_event *event);
     /* the current stream waits */
     cadre_status (*event_wait)(struct cadre_device *, cadre_device_event event);
     /* the calling thread waits [any thread] */
     cadre_status (*event_sync)(struct cadre_device *, cadre_device_event event);
+    /* *happened: has it? Does not wait. [any thread] */
+    cadre_status (*event_query)(struct cadre_device *, cadre_device_event event,
+                                bool *happened);
     cadre_status (*synchronize)(struct cadre_device *);
 
     /* A view of the device for one other thread, with a stream and scratch of its own:

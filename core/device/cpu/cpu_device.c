@@ -138,6 +138,12 @@ static cadre_status set_stream(struct cadre_device *device, cadre_stream_id stre
     return CADRE_OK;
 }
 
+static void *native_stream(struct cadre_device *device)
+{
+    (void)device;
+    return NULL;
+}
+
 static cadre_status event_record(struct cadre_device *device, cadre_device_event *event)
 {
     (void)device;
@@ -150,6 +156,15 @@ static cadre_status event_pass(struct cadre_device *device, cadre_device_event e
 {
     (void)device;
     (void)event;
+    return CADRE_OK;
+}
+
+static cadre_status event_query(struct cadre_device *device, cadre_device_event event,
+                                bool *happened)
+{
+    (void)device;
+    (void)event;
+    *happened = true;
     return CADRE_OK;
 }
 
@@ -276,9 +291,11 @@ static void fill_ops(struct cadre_device_ops *ops)
         .stream_create = stream_create,
         .stream_destroy = stream_destroy,
         .set_stream = set_stream,
+        .native_stream = native_stream,
         .event_record = event_record,
         .event_wait = event_pass,
         .event_sync = event_pass,
+        .event_query = event_query,
         .synchronize = synchronize,
         .side_open = side_open,
         .side_close = side_close,

@@ -117,10 +117,13 @@ cadre_status cadre_cuda_op_download(struct cadre_device *, void *, const void *,
 cadre_status cadre_cuda_op_stream_create(struct cadre_device *, cadre_stream_id *);
 void cadre_cuda_op_stream_destroy(struct cadre_device *, cadre_stream_id);
 cadre_status cadre_cuda_op_set_stream(struct cadre_device *, cadre_stream_id);
+void *cadre_cuda_op_native_stream(struct cadre_device *);
 cadre_status cadre_cuda_op_synchronize(struct cadre_device *);
 cadre_status cadre_cuda_op_event_record(struct cadre_device *, cadre_device_event *);
 cadre_status cadre_cuda_op_event_wait(struct cadre_device *, cadre_device_event);
 cadre_status cadre_cuda_op_event_sync(struct cadre_device *, cadre_device_event);
+cadre_status cadre_cuda_op_event_query(struct cadre_device *, cadre_device_event,
+                                       bool *happened);
 cadre_status cadre_cuda_events_create(struct cadre_cuda_events **out);
 void cadre_cuda_events_destroy(struct cadre_cuda_events *events);
 /* Make slot 0; undo all slots, after the work in them. */

@@ -83,6 +83,11 @@ cadre_status cadre_cuda_op_set_stream(struct cadre_device *device, cadre_stream_
     return CADRE_OK;
 }
 
+void *cadre_cuda_op_native_stream(struct cadre_device *device)
+{
+    return cadre_cuda_current(cadre_cuda_of(device));
+}
+
 /* The streams of this device or side only: others on the same GPU go on. */
 cadre_status cadre_cuda_op_synchronize(struct cadre_device *device)
 {
@@ -260,4 +265,23 @@ cadre_status cadre_cuda_op_event_sync(struct cadre_device *device,
     slot->pins--;
     pthread_mutex_unlock(&cuda->events->lock);
     return rc;
+}
+
+/* Under the lock, so that the slot is not taken again in between. */
+cadre_status cadre_cuda_op_event_query(struct cadre_device *device,
+                                       cadre_device_event event, bool *happened)
+{
+    struct cadre_cuda *cuda = cadre_cuda_of(device);
+    cadre_status rc = cadre_cuda_use(cuda);
+    if (rc != CADRE_OK)
+        return rc;
+    pthread_mutex_lock(&cuda->events->lock);
+    const struct cadre_cuda_slot *slot = event ? find_slot(cuda->events, event) : NULL;
+    cudaError_t code = slot ? cudaEventQuery(slot->event) : cudaSuccess;
+    pthread_mutex_unlock(&cuda->events->lock);
+    *happened = code == cudaSuccess;
+    if (code != cudaErrorNotReady)
+        return cadre_cuda_check(code, "cudaEventQuery");
+    cudaGetLastError();
+    return CADRE_OK;
 }

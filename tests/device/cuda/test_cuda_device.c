@@ -111,6 +111,13 @@ START_TEST(memory)
 }
 END_TEST
 
+static bool happened(struct cadre_device *device, cadre_device_event event)
+{
+    bool yes = false;
+    ck_assert_int_eq(device->ops->event_query(device, event, &yes), CADRE_OK);
+    return yes;
+}
+
 /* What is uploaded is read when the stream comes to it, so the memory stays as it is
  * until an event; a stream that does not wait for another sees nothing of it. */
 START_TEST(streams_and_events)
@@ -143,6 +150,12 @@ START_TEST(streams_and_events)
     ck_assert_int_eq(pinned[1], 42);
     ck_assert_int_eq(ops->event_wait(device, 0), CADRE_OK);
     ck_assert_int_eq(ops->event_sync(device, 0), CADRE_OK);
+    ck_assert_ptr_nonnull(ops->native_stream(device));
+    ck_assert(happened(device, read) && happened(device, 0));
+    ck_assert_int_eq(ops->event_record(device, &read), CADRE_OK);
+    ck_assert(!happened(device, read)); /* the stand-in's work runs late */
+    ck_assert_int_eq(ops->event_sync(device, read), CADRE_OK);
+    ck_assert(happened(device, read));
     ops->stream_destroy(device, other);
     ck_assert_int_eq(ops->set_stream(device, other), CADRE_E_INVALID);
     ops->free(device, data);

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One communicator of NCCL with a side of the device. NCCL is asked without blocking,
+ * so that everything has a time limit. */
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/base/clock.h"
+#include "core/base/log.h"
+#include "core/comm/nccl/internal.h"
+
+#define FINALIZE_S 20.0 /* then what is left is aborted */
+
+void cadre_nccl_pause(unsigned turns)
+{
+    unsigned doublings = turns < 64 ? 0 : (turns - 64) / 16;
+    long us = 20L << (doublings < 5 ? doublings : 5);
+    if (turns < 64)
+        sched_yield();
+    else
+        nanosleep(&(struct timespec){.tv_nsec = us * 1000}, NULL);
+}
+
+ncclResult_t cadre_nccl_settle(const struct nccl_world *world, ncclComm_t comm,
+                               ncclResult_t result)
+{
+    double until = cadre_now_s() + world->timeout_s;
+    for (unsigned turns = 0; result == ncclInProgress; turns++) {
+        if (atomic_load(&world->has_failed) || cadre_now_s() > until)
+            return ncclInProgress;
+        cadre_nccl_pause(turns);
+        ncclResult_t call = ncclCommGetAsyncError(comm, &result);
+        if (call != ncclSuccess)
+            return call;
+    }
+    return result;
+}
+
+/* Without a communicator yet. */
+static struct nccl_channel *make(struct nccl_world *world)
+{
+    struct nccl_channel *c = calloc(1, sizeof *c);
+    if (!c)
+        return NULL;
+    c->world = world;
+    pthread_mutex_init(&c->posting, NULL);
+    if (world->device->ops->side_open(world->device, &c->side) != CADRE_OK) {
+        pthread_mutex_destroy(&c->posting);
+        free(c);
+        return NULL;
+    }
+    c->stream = c->side->ops->native_stream(c->side);
+    /* before NCCL's kernels run: memory taken later may have to wait for them */
+    if (!cadre_nccl_scratch(c, 1)) {
+        cadre_nccl_channel_close(c);
+        return NULL;
+    }
+    return c;
+}
+
+/* The rank and size; the world watches it from now on. */
+static ncclResult_t enter(struct nccl_channel *c)
+{
+    ncclResult_t result = ncclCommUserRank(c->comm, &c->rank);
+    if (result == ncclSuccess)
+        result = ncclCommCount(c->comm, &c->size);
+    pthread_mutex_lock(&c->world->lock);
+    c->next = c->world->channels;
+    c->world->channels = c;
+    pthread_mutex_unlock(&c->world->lock);
+    return result;
+}
+
+/* The reason on one line; what was begun stays where it is, because NCCL's thread may
+ * still write there. */
+static cadre_status fail(struct nccl_channel *c, ncclResult_t result, const char *what,
+                         struct cadre_error *err)
+{
+    const struct nccl_world *w = c->world;
+    char text[512];
+    if (result == ncclInProgress && atomic_load(&w->has_failed))
+        return cadre_fail(err, CADRE_E_ABORTED, "rank %d: %s: the run was aborted",
+                          w->rank, what);
+    if (result == ncclInProgress)
+        return cadre_fail(
+            err, CADRE_E_COMM,
+            "rank %d of %d waited %g s for NCCL to %s: not all ranks came; "
+            "look at their logs, at the network (NCCL_DEBUG=INFO), or "
+            "raise comm.timeout",
+            w->rank, w->size, w->timeout_s, what);
+    cadre_nccl_text(result, c->comm, text, sizeof text);
+    return cadre_fail(err, CADRE_E_COMM, "rank %d: NCCL failed to %s: %s; %s", w->rank,
+                      what, text, cadre_nccl_advice(text));
+}
+
+static const char no_memory[] = "rank %d: no memory for a communicator on the GPU";
+
+cadre_status cadre_nccl_channel_open(struct nccl_world *world, const ncclUniqueId *id,
+                                     struct nccl_channel **out, struct cadre_error *err)
+{
+    static const char what[] = "connect the ranks";
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    struct nccl_channel *c = make(world);
+    if (!c)
+        return cadre_fail(err, CADRE_E_RESOURCE, no_memory, world->rank);
+    config.blocking = 0;
+    ncclResult_t result =
+        ncclCommInitRankConfig(&c->comm, world->size, *id, world->rank, &config);
+    if (c->comm)
+        result = cadre_nccl_settle(world, c->comm, result);
+    if (result == ncclSuccess) {
+        result = enter(c);
+        *out = c;
+    }
+    if (result == ncclSuccess)
+        return CADRE_OK;
+    cadre_status rc = fail(c, result, what, err);
+    *out = NULL;
+    if (c->comm)
+        ncclCommAbort(c->comm);
+    c->comm = NULL;
+    cadre_nccl_channel_close(c);
+    return rc;
+}
+
+cadre_status cadre_nccl_channel_split(struct nccl_channel *parent, int color, int key,
+                                      bool narrow, struct nccl_channel **out,
+                                      struct cadre_error *err)
+{
+    struct nccl_world *world = parent->world;
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    struct nccl_channel *c = make(world);
+    if (!c)
+        return cadre_fail(err, CADRE_E_RESOURCE, no_memory, world->rank);
+    config.blocking = 0;
+    if (narrow)
+        config.maxCTAs = 1;
+    pthread_mutex_lock(&parent->posting);
+    ncclResult_t result = ncclInProgress;
+    if (parent->comm)
+        result = cadre_nccl_settle(world, parent->comm,
+                                   ncclCommSplit(parent->comm,
+                                                 color < 0 ? NCCL_SPLIT_NOCOLOR : color,
+                                                 key, &c->comm, &config));
+    if (result == ncclSuccess && c->comm) {
+        ncclResult_t state;
+        result = ncclCommGetAsyncError(c->comm, &state);
+        if (result == ncclSuccess)
+            result = cadre_nccl_settle(world, c->comm, state);
+    }
+    pthread_mutex_unlock(&parent->posting);
+    *out = NULL;
+    if (result == ncclSuccess && !c->comm) { /* in no group */
+        cadre_nccl_channel_close(c);
+        return CADRE_OK;
+    }
+    if (result == ncclSuccess)
+        result = enter(c);
+    if (result == ncclSuccess) {
+        *out = c;
+        return CADRE_OK;
+    }
+    return fail(c, result, "split a communicator", err);
+}
+
+void *cadre_nccl_scratch(struct nccl_channel *c, size_t bytes)
+{
+    const struct cadre_device_ops *ops = c->side->ops;
+    size_t size = 4096;
+    while (size < bytes)
+        size *= 2;
+    if (c->scratch && bytes <= c->scratch_bytes)
+        return c->scratch;
+    /* the old one stays: freeing it may wait for what other ranks have yet to post */
+    void *made = ops->alloc(c->side, size);
+    if (!made) {
+        cadre_log(CADRE_LOG_ERROR, "comm",
+                  "rank %d: the GPU has no %zu bytes left for communication",
+                  c->world->rank, size);
+        return NULL;
+    }
+    if (c->scratch)
+        c->outgrown[c->n_outgrown++] = c->scratch;
+    c->scratch = made;
+    c->scratch_bytes = size;
+    return made;
+}
+
+/* Let what was sent arrive, then give it back; what does not end is aborted. */
+static void release(struct nccl_channel *c)
+{
+    double until = cadre_now_s() + FINALIZE_S;
+    ncclResult_t result = ncclCommFinalize(c->comm);
+    for (unsigned turns = 0; result == ncclInProgress && cadre_now_s() < until;
+         turns++) {
+        cadre_nccl_pause(turns);
+        if (ncclCommGetAsyncError(c->comm, &result) != ncclSuccess)
+            break;
+    }
+    if (result == ncclSuccess)
+        ncclCommDestroy(c->comm);
+    else
+        ncclCommAbort(c->comm);
+}
+
+void cadre_nccl_channel_close(struct nccl_channel *c)
+{
+    if (!c)
+        return;
+    struct nccl_world *w = c->world;
+    pthread_mutex_lock(&w->lock);
+    for (struct nccl_channel **at = &w->channels; *at; at = &(*at)->next)
+        if (*at == c) {
+            *at = c->next;
+            break;
+        }
+    pthread_mutex_unlock(&w->lock);
+    if (c->comm)
+        release(c);
+    while (c->stages) {
+        struct nccl_stage *stage = c->stages;
+        c->stages = stage->next;
+        cadre_nccl_stage_free(w, stage);
+    }
+    for (int i = 0; i < c->n_outgrown; i++)
+        c->side->ops->free(c->side, c->outgrown[i]);
+    c->side->ops->free(c->side, c->scratch);
+    c->side->ops->side_close(c->side);
+    pthread_mutex_destroy(&c->posting);
+    free(c);
+}

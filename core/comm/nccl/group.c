@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Groups: the channel of their collectives, and those of the directions in their ring.
+ * NCCL connects two ranks when they first have to do with each other, and the one that
+ * comes first waits; so each channel is used once while it is made, when all are there,
+ * and posting never waits for another rank. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/comm/nccl/internal.h"
+
+/* Groups of pairs that share no rank: edge i joins i and i + 1, the last one and 0. */
+static int phase_of(int edge, int size)
+{
+    return edge == size - 1 && size % 2 == 1 ? 2 : edge % 2;
+}
+
+/* One byte from rank 0 to rank 1 of the channel, or all_reduced by all of them. */
+static cadre_status greet(struct nccl_channel *c, bool pair, struct cadre_error *err)
+{
+    ncclResult_t result;
+    char text[512];
+    if (c->size == 1)
+        return CADRE_OK;
+    pthread_mutex_lock(&c->posting);
+    if (!pair)
+        result = ncclAllReduce(c->scratch, c->scratch, 1, ncclUint8, ncclMax, c->comm,
+                               c->stream);
+    else if (c->rank == 0)
+        result = ncclSend(c->scratch, 1, ncclUint8, 1, c->comm, c->stream);
+    else
+        result = ncclRecv(c->scratch, 1, ncclUint8, 0, c->comm, c->stream);
+    result = cadre_nccl_settle(c->world, c->comm, result);
+    cadre_nccl_text(result, c->comm, text, sizeof text);
+    pthread_mutex_unlock(&c->posting);
+    if (result == ncclSuccess)
+        return CADRE_OK;
+    return cadre_fail(err, CADRE_E_COMM,
+                      "rank %d: a first message over NCCL failed: %s; %s",
+                      c->world->rank, text, cadre_nccl_advice(text));
+}
+
+/* The channels of the pairs of one phase. Sender and receiver of an edge are its first
+ * and second rank, or the other way round where `back` is set. */
+static cadre_status open_phase(struct nccl_group *g, int phase, bool back,
+                               struct cadre_error *err)
+{
+    int rank = g->base.rank, size = g->base.size;
+    int before = (rank + size - 1) % size;
+    bool first = phase_of(rank, size) == phase;
+    bool second = !first && phase_of(before, size) == phase;
+    int edge = first ? rank : second ? before : -1;
+    bool sends = first != back;
+    struct nccl_channel *c = NULL;
+    cadre_status rc =
+        cadre_nccl_channel_split(g->all, edge, sends ? 0 : 1, true, &c, err);
+    if (rc != CADRE_OK || !c)
+        return rc;
+    /* with two ranks both edges are the same pair, and [1] stays empty */
+    int at = first || size == 2 ? 0 : 1;
+    if (sends)
+        g->send[at] = c;
+    else
+        g->recv[at] = c;
+    return greet(c, true, err);
+}
+
+static cadre_status open_ring(struct nccl_group *g, struct cadre_error *err)
+{
+    int size = g->base.size, phases = size % 2 == 1 ? 3 : 2;
+    cadre_status rc = CADRE_OK;
+    for (int back = 0; back < (size > 2 ? 2 : 1); back++)
+        for (int phase = 0; size > 1 && phase < phases && rc == CADRE_OK; phase++)
+            rc = open_phase(g, phase, back != 0, err);
+    return rc;
+}
+
+static void close_group(struct nccl_group *g)
+{
+    for (int i = 0; i < 2; i++) {
+        cadre_nccl_channel_close(g->send[i]);
+        cadre_nccl_channel_close(g->recv[i]);
+    }
+    cadre_nccl_channel_close(g->all);
+    free(g);
+}
+
+/* The world has failed: until NCCL's work has ended, by the watcher. */
+static void await_abort(struct nccl_world *w)
+{
+    pthread_mutex_lock(&w->lock);
+    while (w->code != CADRE_OK && !w->aborted)
+        pthread_cond_wait(&w->changed, &w->lock);
+    pthread_mutex_unlock(&w->lock);
+}
+
+cadre_status cadre_nccl_group_open(struct nccl_world *world, struct nccl_channel *all,
+                                   struct nccl_group **out, struct cadre_error *err)
+{
+    struct nccl_group *g = calloc(1, sizeof *g);
+    struct cadre_error why = {0};
+    cadre_status rc;
+    if (g) {
+        g->base.ops = &cadre_nccl_ops;
+        g->base.rank = all->rank;
+        g->base.size = all->size;
+        g->world = world;
+        g->all = all;
+        rc = greet(all, false, &why);
+        if (rc == CADRE_OK)
+            rc = open_ring(g, &why);
+        if (rc == CADRE_OK) {
+            *out = g;
+            return CADRE_OK;
+        }
+    } else
+        rc = cadre_fail(&why, CADRE_E_RESOURCE, "rank %d: no memory", world->rank);
+    cadre_nccl_fail(world, NULL, CADRE_E_COMM, "%s", why.text);
+    await_abort(world);
+    if (g)
+        close_group(g);
+    else
+        cadre_nccl_channel_close(all);
+    return cadre_fail(err, rc, "%s", why.text);
+}
+
+cadre_status cadre_nccl_split(struct cadre_comm *comm, int color, int key,
+                              struct cadre_comm **out, struct cadre_error *err)
+{
+    const struct nccl_group *parent = (const struct nccl_group *)comm;
+    struct nccl_world *w = parent->world;
+    struct nccl_channel *all = NULL;
+    struct nccl_group *g = NULL;
+    struct cadre_error why = {0};
+    cadre_nccl_drain(w); /* NCCL splits a communicator that is at rest */
+    cadre_status rc =
+        cadre_nccl_channel_split(parent->all, color, key, false, &all, &why);
+    if (rc != CADRE_OK) {
+        cadre_nccl_fail(w, NULL, CADRE_E_COMM, "%s", why.text);
+        return cadre_fail(err, rc, "%s", why.text);
+    }
+    if (all)
+        rc = cadre_nccl_group_open(w, all, &g, err);
+    if (rc == CADRE_OK)
+        *out = g ? &g->base : NULL;
+    return rc;
+}
+
+/* Is anything of the group pending? Under the lock. */
+static const struct nccl_op *pending(const struct nccl_group *g)
+{
+    const struct nccl_channel *each[] = {g->all, g->send[0], g->send[1], g->recv[0],
+                                         g->recv[1]};
+    for (size_t i = 0; i < sizeof each / sizeof *each; i++)
+        if (each[i] && each[i]->head)
+            return each[i]->head;
+    return NULL;
+}
+
+void cadre_nccl_destroy(struct cadre_comm *comm)
+{
+    struct nccl_group *g = (struct nccl_group *)comm;
+    struct nccl_world *w = g->world;
+    bool is_world = g->is_world;
+    char text[256], why[512];
+    pthread_mutex_lock(&w->lock);
+    cadre_nccl_reap(w);
+    const struct nccl_op *left = pending(g);
+    if (left) {
+        cadre_nccl_op_text(left, text, sizeof text);
+        snprintf(why, sizeof why, "%s was pending when its communicator ended", text);
+        cadre_nccl_fail_locked(w, left, CADRE_E_COMM, why);
+    }
+    pthread_mutex_unlock(&w->lock);
+    await_abort(w);
+    close_group(g);
+    if (!is_world)
+        return;
+    cadre_nccl_watch_stop(w);
+    cadre_nccl_world_destroy(w);
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A rank's side of communicators over NCCL, between the files of the module.
+ *
+ * NCCL carries the operations of one communicator out one after the other, so what
+ * must not hold up anything else has a communicator of its own: a channel, with a side
+ * of the device, whose stream it owns. A group has one channel for its collectives and
+ * one for each direction between neighbours in its ring.
+ *
+ * Posting gives the channel's stream everything that the operation needs, and records
+ * an event of the device, which is the operation's: nothing waits on the host. Posts
+ * come from whatever thread of the rank, since a side belongs to its channel and is
+ * used under the channel's lock; training posts from the rank's own thread alone.
+ *
+ * Locks, in the order in which they may be taken: a channel's `posting`, the world's
+ * `lock`, the world's `gate`. CUDA runs host functions with locks of its own, so these
+ * take the gate alone, and no call of CUDA is made under it. */
+#ifndef CADRE_COMM_NCCL_INTERNAL_H
+#define CADRE_COMM_NCCL_INTERNAL_H
+
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "core/comm/module.h"
+
+enum nccl_kind {
+    NCCL_KIND_ALL_REDUCE,
+    NCCL_KIND_REDUCE_SCATTER,
+    NCCL_KIND_ALL_GATHER,
+    NCCL_KIND_BROADCAST,
+    NCCL_KIND_ALL_TO_ALL,
+    NCCL_KIND_BARRIER,
+    NCCL_KIND_SEND,
+    NCCL_KIND_RECV,
+};
+
+struct nccl_world;
+struct nccl_channel;
+struct nccl_group;
+
+/* Pinned memory and as much of the device's, for buffers of the host. */
+struct nccl_stage {
+    struct nccl_stage *next;
+    size_t bytes;
+    char *pinned, *device;
+};
+
+/* What a host function copies, unless the world has failed: then the caller may have
+ * taken its buffer back. */
+struct nccl_copy {
+    struct nccl_world *world;
+    void *to;
+    const void *from;
+    size_t bytes;
+};
+
+struct nccl_op {
+    struct nccl_op *next;
+    struct nccl_group *group; /* not looked at after its end */
+    struct nccl_channel *channel; /* nor this */
+    enum nccl_kind kind;
+    cadre_comm_label label;
+    const void *in;
+    void *out;
+    uint64_t count;
+    uint64_t *offsets; /* size + 1, owned; NULL where the kind has none */
+    uint32_t dtype, red;
+    int root; /* broadcast: root; send, recv: peer in the group */
+    cadre_event after;
+    uint64_t sequence, step;
+    cadre_device_event done;
+    double posted_s;
+    double began_s; /* first seen with nothing before it; 0 until then */
+    cadre_status status; /* of a dead one */
+    bool host; /* its buffers are the host's */
+    struct nccl_stage *stage;
+    struct nccl_copy before, behind;
+};
+
+struct nccl_channel {
+    struct nccl_channel *next;
+    struct nccl_world *world;
+    pthread_mutex_t posting; /* held while operations are given to NCCL */
+    ncclComm_t comm; /* NULL once aborted; a split lets NCCL's thread write it */
+    int rank, size; /* in comm */
+    struct cadre_device *side;
+    cudaStream_t stream; /* the side's */
+    void *scratch, *outgrown[32]; /* of the device; under `posting` */
+    size_t scratch_bytes;
+    int n_outgrown;
+    uint64_t posted; /* under `posting` */
+    /* under the world's lock */
+    struct nccl_op *head, *tail; /* not yet seen to be done */
+    struct nccl_stage *stages; /* free ones */
+    double ended_s;
+    bool aborting;
+};
+
+struct nccl_world {
+    int rank, size;
+    double timeout_s;
+    bool exact;
+    struct cadre_device *device;
+    _Atomic bool device_seen; /* use_device: buffers may lie in its memory */
+    _Atomic uint64_t step;
+    _Atomic bool has_failed; /* `code` is set */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    /* under the lock */
+    struct nccl_channel *channels;
+    struct nccl_op *dead; /* neither done nor pending; freed with the world */
+    cadre_status code;
+    char why[1024];
+    bool stop, aborted;
+    cadre_comm_observer tell;
+    void *tell_arg;
+    pthread_t watcher;
+    pthread_mutex_t gate; /* host functions copy under it */
+    bool closed; /* under the gate: they copy no more */
+};
+
+struct nccl_group {
+    struct cadre_comm base;
+    struct nccl_world *world;
+    bool is_world;
+    struct nccl_channel *all; /* collectives */
+    /* to and from the next rank in the ring [0] and the one before [1], which are one
+     * where there are two ranks: then [0] alone. NULL where there is one rank. */
+    struct nccl_channel *send[2], *recv[2];
+    struct cadre_comm_stats stats; /* under the world's lock */
+};
+
+/* ---- library.c */
+
+/* core/comm/module.h */
+cadre_status cadre_nccl_version(struct cadre_text *out, struct cadre_error *err);
+cadre_status cadre_nccl_make_id(unsigned char id[CADRE_COMM_ID_BYTES],
+                                struct cadre_error *err);
+void cadre_nccl_describe(struct cadre_text *out);
+/* CADRE_OK, or UNSUPPORTED where the library that is loaded is not for this build. */
+cadre_status cadre_nccl_check_library(struct cadre_error *err);
+/* What NCCL says of `result`, and what it said last (comm may be NULL). */
+void cadre_nccl_text(ncclResult_t result, ncclComm_t comm, char *text, size_t size);
+/* What to do about it, where that is known; else where to look. */
+const char *cadre_nccl_advice(const char *text);
+/* ncclNumTypes where NCCL has no such type. */
+ncclDataType_t cadre_nccl_type(uint32_t dtype);
+
+/* ---- channel.c */
+
+/* [collective] The channel of all ranks of the world, found by the id. */
+cadre_status cadre_nccl_channel_open(struct nccl_world *world, const ncclUniqueId *id,
+                                     struct nccl_channel **out,
+                                     struct cadre_error *err);
+/* [collective over the parent, which has nothing pending] As ncclCommSplit. *out is
+ * NULL for color < 0. `narrow`: for messages, of one block of threads. */
+cadre_status cadre_nccl_channel_split(struct nccl_channel *parent, int color, int key,
+                                      bool narrow, struct nccl_channel **out,
+                                      struct cadre_error *err);
+/* At least `bytes` of the device's memory for the channel's stream. Under `posting`.
+ * NULL (logged) where there is none. */
+void *cadre_nccl_scratch(struct nccl_channel *channel, size_t bytes);
+/* End it and free it; nothing is pending, or the world has failed and was aborted. */
+void cadre_nccl_channel_close(struct nccl_channel *channel);
+/* Wait until NCCL has taken what it was asked, which returned `result`: ncclSuccess,
+ * its error, or ncclInProgress where the world has failed or the time is over. */
+ncclResult_t cadre_nccl_settle(const struct nccl_world *world, ncclComm_t comm,
+                               ncclResult_t result);
+
+/* ---- group.c */
+
+cadre_status cadre_nccl_group_open(struct nccl_world *world, struct nccl_channel *all,
+                                   struct nccl_group **out, struct cadre_error *err);
+cadre_status cadre_nccl_split(struct cadre_comm *, int color, int key,
+                              struct cadre_comm **out, struct cadre_error *err);
+void cadre_nccl_destroy(struct cadre_comm *);
+
+/* ---- world.c */
+
+cadre_status cadre_nccl_open(const struct cadre_comm_world *world,
+                             const unsigned char id[CADRE_COMM_ID_BYTES],
+                             struct cadre_comm **out, struct cadre_error *err);
+void cadre_nccl_world_destroy(struct nccl_world *world);
+extern const struct cadre_comm_ops cadre_nccl_ops;
+
+/* ---- post.c: entries of the table */
+
+/* lint: long because the table of operations has this signature */
+cadre_status cadre_nccl_all_reduce(struct cadre_comm *, cadre_comm_label,
+                                   const void *in, void *out, uint64_t count,
+                                   uint32_t dtype, uint32_t red, cadre_event after,
+                                   cadre_event *done);
+/* lint: long because the table of operations has this signature */
+cadre_status cadre_nccl_reduce_scatter(struct cadre_comm *, cadre_comm_label,
+                                       const void *in, void *out,
+                                       const uint64_t *offsets, uint32_t dtype,
+                                       uint32_t red, cadre_event after,
+                                       cadre_event *done);
+cadre_status cadre_nccl_all_gather(struct cadre_comm *, cadre_comm_label,
+                                   const void *in, void *out, const uint64_t *offsets,
+                                   uint32_t dtype, cadre_event after,
+                                   cadre_event *done);
+cadre_status cadre_nccl_broadcast(struct cadre_comm *, cadre_comm_label, void *buf,
+                                  uint64_t count, uint32_t dtype, int root,
+                                  cadre_event after, cadre_event *done);
+cadre_status cadre_nccl_all_to_all(struct cadre_comm *, cadre_comm_label,
+                                   const void *in, void *out, uint64_t count,
+                                   uint32_t dtype, cadre_event after,
+                                   cadre_event *done);
+cadre_status cadre_nccl_send(struct cadre_comm *, cadre_comm_label, const void *buf,
+                             uint64_t count, uint32_t dtype, int to, cadre_event after,
+                             cadre_event *done);
+cadre_status cadre_nccl_recv(struct cadre_comm *, cadre_comm_label, void *buf,
+                             uint64_t count, uint32_t dtype, int from,
+                             cadre_event after, cadre_event *done);
+cadre_status cadre_nccl_barrier(struct cadre_comm *, cadre_comm_label,
+                                cadre_event after, cadre_event *done);
+
+/* ---- move.c, exact.c, stage.c: what a post gives the stream, under `posting` */
+
+/* The data, from `in` to `out` in the device's memory. A failure is the world's already.
+ */
+cadre_status cadre_nccl_move(struct nccl_op *op, const void *in, void *out);
+/* all_reduce and reduce_scatter in the tree over ranks of core/base/tree.h: the slices
+ * are exchanged and added by the device, with the bits of `local`. */
+cadre_status cadre_nccl_move_tree(struct nccl_op *op, const void *in, void *out);
+/* Take what a call of NCCL for `op` returned. */
+cadre_status cadre_nccl_took(struct nccl_op *op, ncclResult_t result);
+/* The same of the device: `what` it failed to do. */
+cadre_status cadre_nccl_device_took(struct nccl_op *op, cadre_status rc,
+                                    const char *what);
+/* Elements of the operation's input or output buffer on this rank. */
+uint64_t cadre_nccl_extent(const struct nccl_op *op, bool in);
+/* The host's buffer into the device's memory, in the stream's order; *in and *out are
+ * then where the operation works. */
+cadre_status cadre_nccl_stage_in(struct nccl_op *op, const void **in, void **out);
+cadre_status cadre_nccl_stage_out(struct nccl_op *op);
+/* Under the world's lock: the stage is free again. */
+void cadre_nccl_stage_release(struct nccl_op *op);
+void cadre_nccl_stage_free(struct nccl_world *world, struct nccl_stage *stage);
+
+/* ---- watch.c */
+
+/* CLOCK_MONOTONIC conditions, the thread. */
+cadre_status cadre_nccl_watch_start(struct nccl_world *world);
+void cadre_nccl_watch_stop(struct nccl_world *world);
+/* Sleep until the event has happened. */
+cadre_status cadre_nccl_event_wait(struct nccl_world *world, cadre_event event);
+/* Until nothing is pending, or the world has failed. */
+void cadre_nccl_drain(struct nccl_world *world);
+/* Under the lock: take out of the queues what is done, and tell the observer. */
+void cadre_nccl_reap(struct nccl_world *world);
+/* The first failure of the world: everything pending is dead, `blamed` (may be NULL)
+ * with `code`, and the thread aborts NCCL. Later ones change nothing. */
+void cadre_nccl_fail(struct nccl_world *world, const struct nccl_op *blamed,
+                     cadre_status code, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+/* Under the lock. */
+void cadre_nccl_fail_locked(struct nccl_world *world, const struct nccl_op *blamed,
+                            cadre_status code, const char *why);
+/* The failure of an operation that did not end in time. */
+void cadre_nccl_late_text(const struct nccl_op *op, char *text, size_t size);
+/* "rank 1: all_reduce #12 'ddp bucket 3' (f32, 4096 elements, step 40)" */
+void cadre_nccl_op_text(const struct nccl_op *op, char *text, size_t size);
+const char *cadre_nccl_kind_name(enum nccl_kind kind);
+void cadre_nccl_op_free(struct nccl_op *op);
+/* Sleep a while, longer the more `turns` there were. */
+void cadre_nccl_pause(unsigned turns);
+
+#endif

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is pending, seen from the host: queues of operations whose events are looked at
+ * by those who wait and by one thread a world, which also holds the time limit, asks
+ * NCCL for errors and aborts when the world has failed. */
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/base/clock.h"
+#include "core/base/log.h"
+#include "core/comm/nccl/internal.h"
+#include "core/tensor/dtype.h"
+
+#define STACK_BYTES (1u << 20)
+#define LOOK_NS 100000000L
+#define LOOK_WATCHED_NS 2000000L /* while there is an observer, who wants the times */
+#define POSTER_S 5 /* an abort waits so long for a post that is inside NCCL */
+
+const char *cadre_nccl_kind_name(enum nccl_kind kind)
+{
+    static const char *const names[] = {
+        "all_reduce", "reduce_scatter", "all_gather", "broadcast",
+        "all_to_all", "barrier",        "send",       "recv",
+    };
+    return names[kind];
+}
+
+void cadre_nccl_op_free(struct nccl_op *op)
+{
+    if (op)
+        free(op->offsets);
+    free(op);
+}
+
+/* ---- texts */
+
+void cadre_nccl_op_text(const struct nccl_op *op, char *text, size_t size)
+{
+    char peer[32] = "", members[32] = "";
+    if (op->kind == NCCL_KIND_SEND || op->kind == NCCL_KIND_RECV)
+        snprintf(peer, sizeof peer, " %s member %d",
+                 op->kind == NCCL_KIND_SEND ? "to" : "from", op->root);
+    if (!op->group->is_world)
+        snprintf(members, sizeof members, ", group of %d", op->group->base.size);
+    snprintf(text, size, "rank %d: %s%s #%llu '%s' (%s, %llu elements, step %llu%s)",
+             op->group->world->rank, cadre_nccl_kind_name(op->kind), peer,
+             (unsigned long long)op->sequence, op->label ? op->label : "",
+             cadre_dtype_name(op->dtype), (unsigned long long)op->count,
+             (unsigned long long)op->step, members);
+}
+
+void cadre_nccl_late_text(const struct nccl_op *op, char *text, size_t size)
+{
+    char name[256];
+    cadre_nccl_op_text(op, name, sizeof name);
+    snprintf(text, size,
+             "%s did not end within %g s, and NCCL reports no error: another rank has "
+             "not posted the same, or is gone; look at the other ranks' logs, or raise "
+             "comm.timeout",
+             name, op->group->world->timeout_s);
+}
+
+/* ---- what is done */
+
+static void finish(struct nccl_channel *c, struct nccl_op *op)
+{
+    struct nccl_world *w = c->world;
+    struct cadre_comm_stats *stats = &op->group->stats;
+    double now = cadre_now_s();
+    double began = op->posted_s > c->ended_s ? op->posted_s : c->ended_s;
+    uint64_t n = op->count * cadre_dtype_bytes(op->dtype);
+    uint64_t size = (uint64_t)op->group->base.size;
+    uint64_t most = n * (size - 1) / size;
+    switch (op->kind) {
+    case NCCL_KIND_ALL_REDUCE:
+        stats->bytes += 2 * most;
+        break;
+    case NCCL_KIND_REDUCE_SCATTER:
+    case NCCL_KIND_ALL_GATHER:
+    case NCCL_KIND_ALL_TO_ALL:
+        stats->bytes += most;
+        break;
+    case NCCL_KIND_BROADCAST:
+    case NCCL_KIND_SEND:
+        stats->bytes += size > 1 ? n : 0;
+        break;
+    default:
+        break;
+    }
+    stats->operations++;
+    stats->busy_s += now - began;
+    c->ended_s = now;
+    cadre_nccl_stage_release(op);
+    if (w->tell) {
+        const struct cadre_comm_done done = {
+            .kind = cadre_nccl_kind_name(op->kind),
+            .label = op->label ? op->label : "",
+            .posted_s = op->posted_s,
+            .ended_s = now,
+        };
+        w->tell(w->tell_arg, &done);
+    }
+    cadre_nccl_op_free(op);
+}
+
+static bool happened(const struct nccl_world *w, cadre_device_event event)
+{
+    bool yes = false;
+    return w->device->ops->event_query(w->device, event, &yes) != CADRE_OK || yes;
+}
+
+void cadre_nccl_reap(struct nccl_world *w)
+{
+    for (struct nccl_channel *c = w->channels; c && w->code == CADRE_OK; c = c->next)
+        while (c->head && happened(w, c->head->done)) {
+            struct nccl_op *op = c->head;
+            c->head = op->next;
+            finish(c, op);
+        }
+}
+
+/* ---- failures */
+
+void cadre_nccl_fail_locked(struct nccl_world *w, const struct nccl_op *blamed,
+                            cadre_status code, const char *why)
+{
+    if (w->code != CADRE_OK)
+        return;
+    cadre_nccl_reap(w);
+    w->code = code;
+    snprintf(w->why, sizeof w->why, "%s", why);
+    atomic_store(&w->has_failed, true);
+    pthread_mutex_lock(&w->gate);
+    w->closed = true;
+    pthread_mutex_unlock(&w->gate);
+    for (struct nccl_channel *c = w->channels; c; c = c->next)
+        while (c->head) {
+            struct nccl_op *op = c->head;
+            c->head = op->next;
+            op->status = op == blamed ? code : CADRE_E_ABORTED;
+            op->next = w->dead;
+            w->dead = op;
+        }
+    pthread_cond_broadcast(&w->changed);
+}
+
+void cadre_nccl_fail(struct nccl_world *w, const struct nccl_op *blamed,
+                     cadre_status code, const char *fmt, ...)
+{
+    char why[sizeof w->why];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
+    pthread_mutex_lock(&w->lock);
+    cadre_nccl_fail_locked(w, blamed, code, why);
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* Under the lock: has the oldest operation of the channel had its time? That runs from
+ * where nothing of this rank was before it any more. */
+static void look_at_head(struct nccl_channel *c)
+{
+    struct nccl_world *w = c->world;
+    struct nccl_op *op = c->head;
+    char why[sizeof w->why];
+    if (op->began_s == 0 && (op->after == 0 || happened(w, op->after)))
+        op->began_s = cadre_now_s();
+    if (op->began_s == 0 || cadre_now_s() - op->began_s <= w->timeout_s)
+        return;
+    cadre_nccl_late_text(op, why, sizeof why);
+    cadre_nccl_fail_locked(w, op, CADRE_E_COMM, why);
+}
+
+/* Under the lock. */
+static void look_at_error(struct nccl_channel *c)
+{
+    struct nccl_world *w = c->world;
+    ncclResult_t result = ncclSuccess;
+    char text[512], name[256], why[sizeof w->why];
+    if (!c->comm || ncclCommGetAsyncError(c->comm, &result) != ncclSuccess ||
+        result == ncclSuccess || result == ncclInProgress)
+        return;
+    cadre_nccl_text(result, c->comm, text, sizeof text);
+    if (c->head)
+        cadre_nccl_op_text(c->head, name, sizeof name);
+    else
+        snprintf(name, sizeof name, "rank %d: nothing pending (step %llu)", w->rank,
+                 (unsigned long long)atomic_load(&w->step));
+    snprintf(why, sizeof why, "%s: NCCL reports %s; %s", name, text,
+             cadre_nccl_advice(text));
+    cadre_nccl_fail_locked(w, c->head, CADRE_E_COMM, why);
+}
+
+static void look(struct nccl_world *w)
+{
+    cadre_nccl_reap(w);
+    for (struct nccl_channel *c = w->channels; c && w->code == CADRE_OK; c = c->next) {
+        look_at_error(c);
+        if (w->code == CADRE_OK && c->head)
+            look_at_head(c);
+    }
+}
+
+/* ---- aborting: all at once, since an operation may wait for another channel's */
+
+static void *abort_main(void *arg)
+{
+    struct nccl_channel *c = arg;
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += POSTER_S;
+    bool held = pthread_mutex_timedlock(&c->posting, &until) == 0;
+    pthread_mutex_lock(&c->world->lock);
+    ncclComm_t comm = c->comm;
+    c->comm = NULL;
+    pthread_mutex_unlock(&c->world->lock);
+    if (comm)
+        ncclCommAbort(comm);
+    if (held)
+        pthread_mutex_unlock(&c->posting);
+    return NULL;
+}
+
+static bool start(pthread_t *thread, void *(*run)(void *), void *arg)
+{
+    sigset_t all, before;
+    pthread_attr_t attr;
+    sigfillset(&all);
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK_BYTES);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = pthread_create(thread, &attr, run, arg) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attr);
+    return started;
+}
+
+/* Under the lock, which is given up meanwhile: channels end after `aborted` alone. */
+static void abort_all(struct nccl_world *w)
+{
+    size_t n = 0, i = 0;
+    for (struct nccl_channel *c = w->channels; c; c = c->next)
+        n++;
+    struct {
+        pthread_t thread;
+        struct nccl_channel *channel;
+        bool started;
+    } *each = calloc(n + 1, sizeof *each);
+    for (struct nccl_channel *c = w->channels; each && c; c = c->next)
+        each[i++].channel = c;
+    pthread_mutex_unlock(&w->lock);
+    for (i = 0; each && i < n; i++)
+        each[i].started = start(&each[i].thread, abort_main, each[i].channel);
+    for (i = 0; each && i < n; i++)
+        if (each[i].started)
+            pthread_join(each[i].thread, NULL);
+        else
+            abort_main(each[i].channel);
+    free(each);
+    pthread_mutex_lock(&w->lock);
+    w->aborted = true;
+    pthread_cond_broadcast(&w->changed);
+}
+
+static void *watch_main(void *arg)
+{
+    struct nccl_world *w = arg;
+    pthread_mutex_lock(&w->lock);
+    while (!w->stop) {
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += w->tell ? LOOK_WATCHED_NS : LOOK_NS;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        if (w->code == CADRE_OK)
+            pthread_cond_timedwait(&w->changed, &w->lock, &until);
+        else if (w->aborted)
+            pthread_cond_wait(&w->changed, &w->lock);
+        if (w->code != CADRE_OK && !w->aborted)
+            abort_all(w);
+        else if (w->code == CADRE_OK)
+            look(w);
+    }
+    pthread_mutex_unlock(&w->lock);
+    return NULL;
+}
+
+cadre_status cadre_nccl_watch_start(struct nccl_world *w)
+{
+    return start(&w->watcher, watch_main, w) ? CADRE_OK : CADRE_E_RESOURCE;
+}
+
+void cadre_nccl_watch_stop(struct nccl_world *w)
+{
+    pthread_mutex_lock(&w->lock);
+    w->stop = true;
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+    pthread_join(w->watcher, NULL);
+}
+
+/* ---- waiting */
+
+/* Under the lock: is it pending or dead? */
+static const struct nccl_op *find(const struct nccl_world *w, cadre_event event)
+{
+    for (const struct nccl_op *op = w->dead; op; op = op->next)
+        if (op->done == event)
+            return op;
+    for (const struct nccl_channel *c = w->channels; c; c = c->next)
+        for (const struct nccl_op *op = c->head; op; op = op->next)
+            if (op->done == event)
+                return op;
+    return NULL;
+}
+
+cadre_status cadre_nccl_event_wait(struct nccl_world *w, cadre_event event)
+{
+    if (event == 0)
+        return CADRE_OK;
+    if (!(event & CADRE_DEVICE_EVENT))
+        return CADRE_E_INVALID;
+    for (unsigned turns = 0;; turns++) {
+        pthread_mutex_lock(&w->lock);
+        cadre_nccl_reap(w);
+        const struct nccl_op *op = find(w, event);
+        cadre_status code = w->code, dead = op ? op->status : CADRE_OK;
+        pthread_mutex_unlock(&w->lock);
+        if (dead != CADRE_OK)
+            return dead;
+        if (!op && happened(w, event))
+            return CADRE_OK;
+        if (code != CADRE_OK)
+            return CADRE_E_ABORTED;
+        cadre_nccl_pause(turns);
+    }
+}
+
+void cadre_nccl_drain(struct nccl_world *w)
+{
+    for (unsigned turns = 0;; turns++) {
+        bool pending = false;
+        pthread_mutex_lock(&w->lock);
+        cadre_nccl_reap(w);
+        for (const struct nccl_channel *c = w->channels; c; c = c->next)
+            pending = pending || c->head;
+        pending = pending && w->code == CADRE_OK;
+        pthread_mutex_unlock(&w->lock);
+        if (!pending)
+            return;
+        cadre_nccl_pause(turns);
+    }
+}
