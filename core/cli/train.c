@@ -27,6 +27,7 @@ cadre_status cadre_cli_train(const struct cadre_cli_args *args, struct cadre_err
     cadre_status rc;
     CADRE_TRY(
         cadre_launch_child(&place.child, &place.rank, &size, &place.segment_fd, err));
+    CADRE_TRY(cadre_launch_outside(&place.outside, err));
     CADRE_TRY(cadre_cli_load(args, &options, err));
     if (cadre_log_parse_level(cadre_options_raw(options, "log.level"), &level))
         cadre_log_set_level(level);
@@ -36,6 +37,8 @@ cadre_status cadre_cli_train(const struct cadre_cli_args *args, struct cadre_err
     struct cadre_spec_request request = {
         .out = args->out,
         .name = name,
+        .given_ranks = place.outside.size,
+        .device_index = place.child ? place.rank : place.outside.local_rank,
         .need_data = true,
     };
     CADRE_TRY(cadre_spec_create(options, &request, &spec, err));
@@ -43,7 +46,7 @@ cadre_status cadre_cli_train(const struct cadre_cli_args *args, struct cadre_err
         rc = cadre_train_dry_run(spec, stdout, err);
     else
         rc = cadre_train(spec, &place, err);
-    if (rc == CADRE_OK && !args->dry_run && !place.child)
+    if (rc == CADRE_OK && !args->dry_run && !place.child && place.outside.rank == 0)
         rc = finish_line(spec, err);
 fail:
     cadre_spec_destroy(spec);

@@ -56,4 +56,19 @@ cadre_status cadre_launch_processes(const struct cadre_local_config *config,
 cadre_status cadre_launch_child(bool *is_child, int *rank, int *size, int *fd,
                                 struct cadre_error *err);
 
+/* A process that somebody else started as one rank: a script or a batch system has set
+ * CADRE_INIT to tcp:// or file://, CADRE_RANK, CADRE_WORLD_SIZE and CADRE_LOCAL_RANK.
+ */
+struct cadre_launch_outside {
+    const char *where; /* CADRE_INIT, for cadre_rendezvous; NULL: nobody did */
+    int rank, size;
+    int local_rank; /* on its machine, counted from 0 */
+};
+
+/* Fill `out` from the environment; `where` is NULL where CADRE_INIT is unset or a
+ * launcher's of ours. Errors: CADRE_E_INVALID for nonsense, and for a part of the
+ * variables without the others; then `where` is NULL. [main] */
+cadre_status cadre_launch_outside(struct cadre_launch_outside *out,
+                                  struct cadre_error *err);
+
 #endif

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "core/base/clock.h"
 #include "core/base/hash.h"
@@ -141,4 +142,10 @@ cadre_status cadre_rendezvous_meet(const struct cadre_rendezvous *job, void *byt
                       "the ranks cannot meet at \"%s\"; expected tcp://host:port or "
                       "file:///path",
                       job->where);
+}
+
+void cadre_rendezvous_forget(const struct cadre_rendezvous *job)
+{
+    if (job->rank == 0 && strncmp(job->where, "file:///", 8) == 0 && job->where[8])
+        unlink(job->where + 7);
 }

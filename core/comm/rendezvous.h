@@ -15,7 +15,7 @@
 struct cadre_rendezvous {
     /* "tcp://host:port", where rank 0 listens ("tcp://[::1]:port" for IPv6), or
      * "file:///path", beside which the ranks write "path.RANK"; all are gone again when
-     * the last rank has read, but `path`, which a later job writes anew */
+     * the last rank has read, but `path`, see cadre_rendezvous_forget */
     const char *where;
     const char *job; /* the same text on all ranks, another for each job */
     int rank, size;
@@ -35,5 +35,9 @@ struct cadre_rendezvous {
 cadre_status cadre_rendezvous_meet(const struct cadre_rendezvous *job, void *bytes,
                                    size_t n, const char *failed,
                                    struct cadre_error *err);
+
+/* Remove what rank 0 left for the others to read, once all are known to have read it.
+ * Nothing is done without a file. [any thread] */
+void cadre_rendezvous_forget(const struct cadre_rendezvous *job);
 
 #endif

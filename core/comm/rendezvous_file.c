@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Meeting through files: each rank writes "path.RANK", rank 0 reads them all and writes
  * "path". A file is written under another name and renamed, so it is there whole or not
- * at all; what an earlier job left has another job's hash. */
+ * at all. What an earlier job left has another job's hash; but a job that is started
+ * again may have the same, so rank 0 begins by removing "path.RANK", which a rank that
+ * is there writes again, and no rank hears a "path" that was there before it came. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/comm/rendezvous_impl.h"
@@ -54,6 +57,10 @@ static cadre_status lead(const struct cadre_rendezvous *job, const char *place,
     struct rendezvous_answer answer;
     char path[PATH_ROOM];
     cadre_rendezvous_note(&list, job, own, own->bytes);
+    for (int r = 1; r < job->size; r++) {
+        name_of(path, place, r);
+        unlink(path);
+    }
     for (;;) {
         bool last = cadre_rendezvous_now() >= deadline;
         for (int r = 1; r < job->size; r++) {
@@ -71,6 +78,27 @@ static cadre_status lead(const struct cadre_rendezvous *job, const char *place,
     return rc == CADRE_OK ? cadre_rendezvous_take(&answer, bytes, own->bytes, err) : rc;
 }
 
+/* Which file lies at a path; zero for none. A file that takes another's place is new
+ * while the old one is still there, or has another time. */
+struct identity {
+    ino_t inode;
+    struct timespec changed;
+};
+
+static struct identity identity_of(const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) != 0)
+        return (struct identity){0};
+    return (struct identity){st.st_ino, st.st_mtim};
+}
+
+static bool is_same(const struct identity *a, const struct identity *b)
+{
+    return a->inode == b->inode && a->changed.tv_sec == b->changed.tv_sec &&
+           a->changed.tv_nsec == b->changed.tv_nsec;
+}
+
 /* Rank 0 may begin its time later than this rank, so that is waited for twice. */
 static cadre_status follow(const struct cadre_rendezvous *job, const char *place,
                            const struct rendezvous_hello *own, void *bytes,
@@ -78,14 +106,14 @@ static cadre_status follow(const struct cadre_rendezvous *job, const char *place
 {
     double deadline = cadre_rendezvous_now() + 2 * job->timeout_s;
     struct rendezvous_answer answer;
+    const struct identity before = identity_of(place);
     char path[PATH_ROOM];
     name_of(path, place, job->rank);
     cadre_status rc = write_file(path, own, sizeof *own, err);
-    if (rc != CADRE_OK)
-        return rc;
-    for (;;) {
+    while (rc == CADRE_OK) {
         bool last = cadre_rendezvous_now() >= deadline;
-        if (read_file(place, &answer, sizeof answer) &&
+        struct identity now = identity_of(place);
+        if (!is_same(&before, &now) && read_file(place, &answer, sizeof answer) &&
             answer.magic == RENDEZVOUS_MAGIC && answer.job == own->job) {
             rc = cadre_rendezvous_take(&answer, bytes, own->bytes, err);
             break;
@@ -97,6 +125,8 @@ static cadre_status follow(const struct cadre_rendezvous *job, const char *place
             break;
         }
         cadre_rendezvous_tick();
+        if (access(path, F_OK) != 0)
+            rc = write_file(path, own, sizeof *own, err);
     }
     unlink(path);
     return rc;

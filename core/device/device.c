@@ -86,3 +86,14 @@ void cadre_device_describe_cuda(struct cadre_text *out)
     else
         cadre_text_printf(out, "no: %s\n", err.text);
 }
+
+int cadre_device_count_cuda(void)
+{
+    const struct cadre_device_module *module = NULL;
+    struct cadre_error err = {0};
+    int count = 0;
+    if (open_module(&module, &err) != CADRE_OK ||
+        module->count(&count, &err) != CADRE_OK)
+        return 0;
+    return count;
+}

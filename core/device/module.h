@@ -12,6 +12,9 @@ struct cadre_device_module {
      * driver too old, no device, no kernels for its architecture. */
     cadre_status (*open)(const struct cadre_device_config *config,
                          struct cadre_device **out, struct cadre_error *err);
+    /* How many devices there are; at least 1 on success. Errors: as `open`. [any
+     * thread] */
+    cadre_status (*count)(int *count, struct cadre_error *err);
     /* Append a line about each device and library, for `cadre doctor`; a line that
      * begins with "no: " says what cannot be used and why. [any thread] */
     void (*describe)(struct cadre_text *out);
@@ -20,5 +23,9 @@ struct cadre_device_module {
 /* The lines of the CUDA module, or one "no: " line that says why it does not open.
  * [any thread] */
 void cadre_device_describe_cuda(struct cadre_text *out);
+
+/* How many GPUs this process sees, 0 where the CUDA module does not open or finds none.
+ * [any thread] */
+int cadre_device_count_cuda(void);
 
 #endif

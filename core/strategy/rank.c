@@ -218,7 +218,8 @@ cadre_status cadre_rank_bind(struct cadre_rank *rank, struct cadre_comm *world,
     cadre_status rc;
     rank->world = world;
     CADRE_TRY(agree(rank, err));
-    CADRE_TRY(cadre_device_open(&spec->device, &rank->device, err));
+    if (!rank->device_lent)
+        CADRE_TRY(cadre_device_open(&spec->device, &rank->device, err));
     rank->ledger.device = rank->device;
     if (world) {
         CADRE_TRY(world->ops->use_device(world, rank->device, err));
@@ -265,7 +266,8 @@ void cadre_rank_fini(struct cadre_rank *rank)
     cadre_ledger_fini(&rank->ledger);
     cadre_rank_plan_fini(&rank->plan);
     cadre_model_destroy(rank->model);
-    cadre_device_close(rank->device);
+    if (!rank->device_lent)
+        cadre_device_close(rank->device);
     free(rank->slices);
     free(rank->updates);
     free(rank->squares);

@@ -83,6 +83,7 @@ struct cadre_rank {
     int index;
     struct cadre_comm *world; /* NULL: one rank, or plan only */
     struct cadre_device *device;
+    bool device_lent; /* it is the caller's, set between plan and bind */
     struct cadre_mesh mesh;
     struct cadre_model *model;
     struct cadre_ledger ledger;

@@ -371,7 +371,6 @@ static cadre_status refuse_unbuilt(const struct cadre_options *o,
         const char *key, *value;
     } unbuilt[] = {
         {"comm.backend", "mpi"},
-        {"comm.backend", "nccl"},
         {"run.elastic", "yes"},
     };
     for (size_t i = 0; i < sizeof unbuilt / sizeof unbuilt[0]; i++) {
@@ -387,7 +386,8 @@ static cadre_status refuse_unbuilt(const struct cadre_options *o,
     return CADRE_OK;
 }
 
-static cadre_status make_ranks(struct cadre_spec *spec, struct cadre_error *err)
+static cadre_status make_ranks(struct cadre_spec *spec, int device_index,
+                               struct cadre_error *err)
 {
     const struct cadre_options *o = spec->options;
     int64_t threads = cadre_options_i64(o, "device.threads");
@@ -402,6 +402,7 @@ static cadre_status make_ranks(struct cadre_spec *spec, struct cadre_error *err)
     spec->run.device = (struct cadre_device_config){
         .kind = cadre_options_str(o, "device.kind"),
         .threads = (int)threads,
+        .index = device_index,
         .exact = cadre_options_bool(o, "run.exact"),
     };
     /* found out here, before anything is left behind */
@@ -409,6 +410,7 @@ static cadre_status make_ranks(struct cadre_spec *spec, struct cadre_error *err)
     cadre_status rc = cadre_device_open(&spec->run.device, &device, err);
     if (rc != CADRE_OK)
         return rc;
+    spec->gpu = device->ops->queued;
     cadre_device_close(device);
     return cadre_link_parse(cadre_options_str(o, "comm.link"),
                             &spec->local.link_gbytes_s, &spec->local.link_latency_s,
@@ -501,7 +503,7 @@ cadre_status cadre_spec_create(struct cadre_options *options_take,
     CADRE_TRY(make_model(spec, err));
     CADRE_TRY(make_training(spec, err));
     CADRE_TRY(check_sizes(spec, err));
-    CADRE_TRY(make_ranks(spec, err));
+    CADRE_TRY(make_ranks(spec, request->device_index, err));
     CADRE_TRY(fingerprint(spec, err));
     *out = spec;
     return CADRE_OK;

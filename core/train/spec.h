@@ -22,6 +22,7 @@ struct cadre_spec {
     int64_t steps; /* optimizer steps of the whole run */
     double *unit_seconds; /* owned; run's, NULL while not measured: see costs.h */
     uint32_t n_unit_seconds;
+    bool gpu; /* the device is one */
 };
 
 /* What a command wants of a spec. */
@@ -29,6 +30,7 @@ struct cadre_spec_request {
     const char *out; /* --out, or NULL: run.out/NAME */
     const char *name; /* of the run where run.name is empty: the file's */
     int given_ranks; /* ranks that a launcher outside started, 0: none */
+    int device_index; /* the device that this process takes, counted round */
     bool need_data; /* open the data set */
 };
 

@@ -23,12 +23,14 @@
 #include "core/train/snapshot.h"
 #include "core/train/stop.h"
 #include "core/train/trace.h"
+#include "core/train/world.h"
 
 /* A run as its ranks see it; read only. */
 struct run {
     const struct cadre_spec *spec;
     const char *checkpoint; /* to resume from, or NULL */
     int64_t first_step; /* steps done before */
+    const struct cadre_launch_outside *outside; /* NULL: cadre starts its ranks */
 };
 
 /* What rank 0 keeps beside its rank. */
@@ -67,6 +69,7 @@ struct loop {
     struct cadre_saver *saver;
     const struct run *run;
     struct recorder *recorder; /* NULL but on rank 0 */
+    struct cadre_world *world;
     struct cadre_trace trace;
     struct cadre_valid_result valid; /* of the last evaluation */
     bool stop;
@@ -114,6 +117,7 @@ static cadre_status one_step(struct loop *loop, int64_t step, struct cadre_error
     rank->wants_stop = cadre_stop_requested();
     cadre_saver_vote(loop->saver);
     cadre_trace_begin(&loop->trace, step);
+    cadre_world_step(loop->world, step);
     double begin = cadre_now_s();
     rc = cadre_rank_step(rank, (uint64_t)step, &report);
     if (rc != CADRE_OK)
@@ -180,10 +184,11 @@ static cadre_status summarise(struct cadre_rank *rank, const struct run *run,
 }
 
 static cadre_status train_loop(struct cadre_rank *rank, struct cadre_saver *saver,
-                               const struct run *run, struct recorder *recorder,
-                               struct cadre_error *err)
+                               const struct run *run, struct cadre_world *world,
+                               struct recorder *recorder, struct cadre_error *err)
 {
-    struct loop loop = {.rank = rank, .saver = saver, .run = run, .recorder = recorder};
+    struct loop loop = {
+        .rank = rank, .saver = saver, .run = run, .world = world, .recorder = recorder};
     cadre_status rc = CADRE_OK;
     cadre_trace_init(&loop.trace, rank, run->spec, run->first_step);
     for (int64_t step = run->first_step + 1; step <= run->spec->steps && !loop.stop;
@@ -224,84 +229,58 @@ static cadre_status fill(struct cadre_rank *rank, const struct run *run,
 }
 
 static cadre_status record(struct cadre_rank *rank, struct cadre_saver *saver,
-                           const struct run *run, struct cadre_error *err)
+                           const struct run *run, struct cadre_world *world,
+                           struct cadre_error *err)
 {
     struct recorder recorder = {0};
     cadre_status rc = cadre_metrics_open(run->spec, &recorder.metrics, err);
     if (rc != CADRE_OK)
         return rc;
     cadre_progress_init(&recorder.progress, run->spec, run->first_step);
-    rc = train_loop(rank, saver, run, &recorder, err);
+    rc = train_loop(rank, saver, run, world, &recorder, err);
     cadre_progress_fini(&recorder.progress);
     cadre_metrics_close(recorder.metrics);
     return rc;
 }
 
-/* A rank that ends because another told it so lets that one speak first: its abort is
- * what ends the wait. */
-static void await_reason(struct cadre_comm *world)
-{
-    struct cadre_error reason = {0};
-    cadre_event done;
-    if (cadre_comm_failure(world, &reason) == CADRE_OK &&
-        world->ops->barrier(world, "end of a failed run", 0, &done) == CADRE_OK)
-        world->ops->wait(world, done);
-}
-
-/* The first failure of the world is the one worth telling. */
-static cadre_status tell_failure(struct cadre_comm *world, int rank, cadre_status rc,
-                                 struct cadre_error *err)
-{
-    if (!world || rc == CADRE_OK || rc == CADRE_E_STOPPED)
-        return rc;
-    if (rc != CADRE_E_ABORTED && rc != CADRE_E_COMM) {
-        cadre_error_prefix(err, "rank %d", rank);
-        world->ops->abort(world, err->text);
-    } else {
-        await_reason(world);
-    }
-    cadre_comm_failure(world, err);
-    return rc;
-}
-
-static cadre_status run_rank(const struct run *run, int index, struct cadre_comm *world,
-                             struct cadre_error *err)
+static cadre_status run_rank(const struct run *run, int index,
+                             struct cadre_world *world, struct cadre_error *err)
 {
     struct cadre_saver *saver = NULL;
     struct cadre_rank rank;
     cadre_status rc = cadre_rank_plan(&rank, &run->spec->run, index, err);
     if (rc == CADRE_OK) {
-        rc = cadre_rank_bind(&rank, world, (uint64_t)run->first_step, err);
+        rank.device = world->device;
+        rank.device_lent = world->device != NULL;
+        rc = cadre_rank_bind(&rank, world->comm, (uint64_t)run->first_step, err);
         if (rc == CADRE_OK)
             rc = fill(&rank, run, err);
         if (rc == CADRE_OK)
             rc = cadre_saver_create(&rank, run->spec, &saver, err);
         if (rc == CADRE_OK)
-            rc = index == 0 ? record(&rank, saver, run, err)
-                            : train_loop(&rank, saver, run, NULL, err);
-        rc = tell_failure(world, index, rc, err);
+            rc = index == 0 ? record(&rank, saver, run, world, err)
+                            : train_loop(&rank, saver, run, world, NULL, err);
+        rc = cadre_world_tell(world, index, rc, err);
         cadre_saver_destroy(saver);
         if (rc != CADRE_OK)
             cadre_chain_abort(&rank.chain);
         cadre_rank_fini(&rank);
         return rc;
     }
-    return tell_failure(world, index, rc, err);
+    return cadre_world_tell(world, index, rc, err);
 }
 
 static cadre_status rank_main(void *arg, int index, struct cadre_local_segment *segment)
 {
     const struct run *run = arg;
-    struct cadre_comm *world = NULL;
+    struct cadre_world world;
     struct cadre_error err = {0};
     cadre_log_set_rank(index, run->spec->run.ranks);
-    cadre_status rc = cadre_local_open(segment, index, &world, &err);
-    if (rc == CADRE_OK) {
-        rc = run_rank(run, index, world, &err);
-        world->ops->destroy(world);
-    } else {
-        cadre_local_segment_fail(segment, index, err.text);
-    }
+    cadre_status rc = cadre_world_open(&world, run->spec, segment, index, &err);
+    if (rc != CADRE_OK)
+        return rc;
+    rc = run_rank(run, index, &world, &err);
+    cadre_world_close(&world);
     return rc;
 }
 
@@ -313,7 +292,6 @@ static cadre_status run_child(const struct run *run, struct cadre_spec *spec,
     cadre_status rc = cadre_local_segment_open(place->segment_fd, &segment, err);
     if (rc != CADRE_OK)
         return rc;
-    spec->run.device.index = place->rank; /* ranks as threads share the first GPU */
     rc = cadre_costs_read(spec, place->rank, err);
     if (rc == CADRE_OK)
         rc = rank_main((void *)(uintptr_t)run, place->rank, segment);
@@ -329,9 +307,10 @@ static cadre_status run_ranks(const struct run *run,
                               struct cadre_error *err)
 {
     const struct cadre_spec *spec = run->spec;
+    struct cadre_world alone = {0};
     cadre_status rc;
     if (spec->run.ranks == 1 && !places->rank)
-        return run_rank(run, 0, NULL, err);
+        return run_rank(run, 0, &alone, err);
     if (spec->local.processes) {
         cadre_stop_hold();
         rc = cadre_launch_processes(&spec->local, places->rank, place->argv, err);
@@ -366,18 +345,39 @@ static cadre_status check(const struct run *run, struct cadre_error *err)
     return rc == CADRE_E_IO ? CADRE_E_INVALID : rc;
 }
 
+/* Environment and CPUs are given before a rank starts. */
+static cadre_status refuse_places(const struct cadre_places *places,
+                                  struct cadre_error *err)
+{
+    for (int r = 0; places->rank && r < places->ranks; r++)
+        if (places->rank[r].pinned || places->rank[r].variable[0])
+            return cadre_fail(
+                err, CADRE_E_INVALID,
+                "a plugin of strategy.stack wishes an environment or CPUs "
+                "for rank %d, which ranks that cadre starts alone can "
+                "have; unset CADRE_INIT, or leave the plugin out",
+                r);
+    return CADRE_OK;
+}
+
 static cadre_status prepare(const struct run *run, struct cadre_spec *spec,
                             struct cadre_places *places, struct cadre_error *err)
 {
     bool resuming =
         strcmp(cadre_options_str(spec->options, "checkpoint.resume"), "no") != 0;
-    cadre_status rc = cadre_costs_find(spec, err);
+    cadre_status rc = cadre_world_check(spec, run->outside, err);
+    if (rc != CADRE_OK)
+        return rc;
+    rc = cadre_costs_find(spec, err);
     if (rc != CADRE_OK)
         return CADRE_E_INVALID;
     rc = check(run, err);
     if (rc != CADRE_OK)
         return rc;
-    rc = cadre_places_collect(places, &spec->run, spec->local.processes, err);
+    rc = cadre_places_collect(places, &spec->run, spec->local.processes || run->outside,
+                              err);
+    if (rc == CADRE_OK && run->outside)
+        rc = refuse_places(places, err);
     if (rc != CADRE_OK)
         return CADRE_E_INVALID;
     if (run->first_step >= spec->steps)
@@ -398,10 +398,48 @@ static cadre_status prepare(const struct run *run, struct cadre_spec *spec,
     return rc;
 }
 
+/* This process is one rank, started by somebody else. What is wrong with rank 0's
+ * files is told to all; what every rank finds by itself is not waited with. */
+static cadre_status run_outside(const struct run *run, struct cadre_spec *spec,
+                                struct cadre_error *err)
+{
+    const struct cadre_launch_outside *outside = run->outside;
+    struct cadre_places places = {0};
+    struct cadre_world world = {0};
+    struct cadre_error own = {0};
+    cadre_status rc = cadre_world_check(spec, outside, err);
+    if (rc != CADRE_OK)
+        return rc;
+    cadre_log_set_rank(outside->rank, outside->size);
+    if (outside->rank == 0)
+        own.code = prepare(run, spec, &places, &own);
+    if (outside->size > 1)
+        rc = cadre_world_meet(&world, spec, outside, run->first_step,
+                              own.code == CADRE_OK ? NULL : own.text, err);
+    if (rc == CADRE_OK && outside->rank > 0)
+        own.code = cadre_costs_read(spec, outside->rank, &own);
+    if (rc == CADRE_OK && outside->size > 1)
+        rc = cadre_world_enter(&world, spec, outside,
+                               own.code == CADRE_OK ? NULL : own.text, err);
+    if (own.code != CADRE_OK) {
+        *err = own;
+        rc = own.code;
+    }
+    if (rc == CADRE_OK)
+        rc = run_rank(run, outside->rank, &world, err);
+    if (rc == CADRE_E_STOPPED && outside->rank > 0)
+        err->text[0] = '\0'; /* rank 0 says it */
+    cadre_world_close(&world);
+    cadre_places_fini(&places);
+    return rc;
+}
+
 cadre_status cadre_train(struct cadre_spec *spec, const struct cadre_train_place *place,
                          struct cadre_error *err)
 {
-    struct run run = {.spec = spec};
+    const struct cadre_launch_outside *outside =
+        place->outside.where ? &place->outside : NULL;
+    struct run run = {.spec = spec, .outside = outside};
     char *checkpoint = NULL;
     cadre_status rc = cadre_snapshot_find(spec, &checkpoint, &run.first_step, err);
     if (rc != CADRE_OK)
@@ -410,6 +448,8 @@ cadre_status cadre_train(struct cadre_spec *spec, const struct cadre_train_place
     cadre_stop_install();
     if (place->child) {
         rc = run_child(&run, spec, place, err);
+    } else if (outside) {
+        rc = run_outside(&run, spec, err);
     } else {
         struct cadre_places places = {0};
         rc = prepare(&run, spec, &places, err);

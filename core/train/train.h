@@ -3,6 +3,7 @@
 #ifndef CADRE_TRAIN_TRAIN_H
 #define CADRE_TRAIN_TRAIN_H
 
+#include "core/comm/launch.h"
 #include "core/train/spec.h"
 
 /* Where this process stands among the ranks. */
@@ -11,6 +12,7 @@ struct cadre_train_place {
     bool child; /* started by a launcher of ours */
     int rank;
     int segment_fd;
+    struct cadre_launch_outside outside; /* started as one rank by somebody else */
 };
 
 /* Train. Leaves the files of a run in spec->out (design: config.ini, metrics.jsonl,

@@ -8,7 +8,8 @@ data=${CADRE_TEST_DATA:-/nonexistent}
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 cd "$tmp"
-unset CADRE_MITDB CADRE_PLUGIN_PATH CADRE_MODULE_PATH
+unset CADRE_MITDB CADRE_PLUGIN_PATH CADRE_MODULE_PATH CADRE_INIT CADRE_RANK \
+    CADRE_WORLD_SIZE CADRE_LOCAL_RANK
 count=0
 
 # wrong PATTERN ARGUMENT...: `cadre ARGUMENT...` is refused with a line that has PATTERN.
@@ -181,9 +182,27 @@ train "none.so" strategy.stack=./none.so:2
 
 # ---- what this build does not have ----
 train "train.loss_scale = 3.*power of two" train.loss_scale=3
-train "comm.backend = nccl.*not yet" comm.backend=nccl
+train "comm.backend = mpi.*not yet" comm.backend=mpi
+train "comm.backend = nccl needs a GPU.*device.kind = cpu" comm.backend=nccl device.kind=cpu
 train "cuda.*(cpu|auto)" device.kind=cuda
 train "comm.link" comm.link=fast
+
+# ---- ranks that somebody else starts ----
+export CADRE_RANK=0
+train "CADRE_RANK is set, but CADRE_INIT is not"
+export CADRE_INIT=tcp://localhost:1
+train "CADRE_WORLD_SIZE is not set.*CADRE_INIT is .tcp://localhost:1.*a number from 1"
+export CADRE_WORLD_SIZE=2
+train "CADRE_LOCAL_RANK is not set"
+export CADRE_LOCAL_RANK=0
+train "makes 1 ranks.*launcher started 2"
+train "CADRE_INIT = tcp://localhost:1.*NCCL.*device.kind = cpu" strategy.stack=ddp:2 device.kind=cpu
+train "comm.backend = local.*CADRE_INIT is" strategy.stack=ddp:2 comm.backend=local
+export CADRE_RANK=2
+train "CADRE_RANK is .2.*from 0 to 1"
+export CADRE_INIT=localhost:1
+train "CADRE_INIT is .localhost:1.*tcp://host:port or file:///path"
+unset CADRE_RANK CADRE_INIT CADRE_WORLD_SIZE CADRE_LOCAL_RANK
 
 # ---- text and tokens ----
 train "data.path" data.path=

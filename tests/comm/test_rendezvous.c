@@ -143,6 +143,41 @@ START_TEST(everybody_gets_the_bytes)
 }
 END_TEST
 
+/* A job that was started again has the name of the one before, which left its answer
+ * and, where it was killed, words of a rank: neither is heard. */
+START_TEST(what_was_left_is_not_heard)
+{
+    struct rank ranks[SIZE];
+    char path[128], kept[128];
+    place(0);
+    snprintf(path, sizeof path, "%s/here.4", folder);
+    snprintf(kept, sizeof kept, "%s/kept", folder);
+    prepare(ranks, "job", PATIENT);
+    start(ranks, -1);
+    join(ranks, -1);
+    prepare(ranks, "job", 0.5); /* rank 4 alone, and its words stay behind */
+    pthread_create(&ranks[4].thread, NULL, rank_main, &ranks[4]);
+    for (int i = 0; i < 10000 && link(path, kept) != 0; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    pthread_join(ranks[4].thread, NULL);
+    ck_assert_int_eq(ranks[4].rc, CADRE_E_COMM); /* not the answer of before */
+    ck_assert_int_eq(rename(kept, path), 0);
+    prepare(ranks, "job", PATIENT);
+    ranks[0].bytes[0] ^= 1;
+    ranks[0].delay_ms = 50; /* some come before, some after */
+    ranks[4].delay_ms = 200;
+    start(ranks, -1);
+    join(ranks, -1);
+    all_have(ranks);
+    cadre_rendezvous_forget(&ranks[1].job);
+    snprintf(path, sizeof path, "%s/here", folder);
+    ck_assert_int_eq(access(path, F_OK), 0);
+    cadre_rendezvous_forget(&ranks[0].job);
+    ck_assert_int_ne(access(path, F_OK), 0);
+    tidy(0);
+}
+END_TEST
+
 /* The others come after it has said so, and hear of it all the same. */
 START_TEST(a_failure_reaches_the_late)
 {
@@ -272,6 +307,7 @@ Suite *test_suite(void)
     TCase *t = tcase_create("meet");
     tcase_set_timeout(t, 240);
     tcase_add_loop_test(t, everybody_gets_the_bytes, 0, 3);
+    tcase_add_test(t, what_was_left_is_not_heard);
     tcase_add_loop_test(t, a_failure_reaches_the_late, 0, 6);
     tcase_add_loop_test(t, missing_ranks_are_named, 0, 2);
     tcase_add_test(t, strangers_are_not_heard);

@@ -8,6 +8,7 @@
 static const struct cadre_device_module device_module = {
     .ops_bytes = sizeof(struct cadre_device_ops),
     .open = cadre_cuda_open,
+    .count = cadre_cuda_find,
     .describe = cadre_cuda_describe,
 };
 

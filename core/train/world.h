@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a rank reaches the others (comm.backend): through the machine's segment alone, or
+ * through NCCL, whose world is made in two ways:
+ *   - ranks that cadre started meet over the segment, which stays the channel of
+ *     failures: a thread of each rank carries a failure of one world to the other;
+ *   - ranks that somebody else started, one process each, meet where CADRE_INIT says.
+ */
+#ifndef CADRE_TRAIN_WORLD_H
+#define CADRE_TRAIN_WORLD_H
+
+#include "core/comm/launch.h"
+#include "core/comm/module.h"
+#include "core/train/spec.h"
+
+/* Of one rank. Zeroed: of a rank that is alone. */
+struct cadre_world {
+    struct cadre_comm *comm; /* what it trains through; NULL: alone, or not open yet */
+    struct cadre_comm *beside; /* of the segment, where `comm` is NCCL's; else NULL */
+    struct cadre_device *device; /* that `comm` was opened with; NULL: it needs none */
+    const struct cadre_comm_module *module; /* NULL: none is used */
+    struct cadre_world_watch *watch; /* between comm and beside */
+};
+
+/* Can the ranks reach each other as comm.backend says? Asked in the launching process,
+ * or in each rank that was started from outside (`outside`, else NULL), before anything
+ * is made. Errors: CADRE_E_INVALID, CADRE_E_UNSUPPORTED: the device is no GPU, ranks
+ * are threads, there are fewer GPUs than ranks, or there is no module. [main] */
+cadre_status cadre_world_check(const struct cadre_spec *spec,
+                               const struct cadre_launch_outside *outside,
+                               struct cadre_error *err);
+
+/* [collective: all ranks of the segment] The world of rank `index`, which cadre
+ * started. After an error the segment knows it, and `world` is closed. Errors: what the
+ * communicators give; CADRE_E_INVALID where the ranks have different versions. */
+cadre_status cadre_world_open(struct cadre_world *world, const struct cadre_spec *spec,
+                              struct cadre_local_segment *segment, int index,
+                              struct cadre_error *err);
+
+/* [collective: all ranks] The ranks that were started from outside find each other, and
+ * compare library, options and `first_step`. A rank that cannot go on says why in
+ * `failed`, else NULL: then the call fails on all ranks, with that line. Rank 0's files
+ * are there for the others on return. Errors: as cadre_rendezvous_meet;
+ * CADRE_E_INVALID for a difference. `world` is zeroed before, and closed by the caller
+ * in any case. */
+cadre_status cadre_world_meet(struct cadre_world *world, const struct cadre_spec *spec,
+                              const struct cadre_launch_outside *outside,
+                              int64_t first_step, const char *failed,
+                              struct cadre_error *err);
+
+/* [collective: all ranks, after cadre_world_meet] Open the world; `failed` as there. */
+cadre_status cadre_world_enter(struct cadre_world *world, const struct cadre_spec *spec,
+                               const struct cadre_launch_outside *outside,
+                               const char *failed, struct cadre_error *err);
+
+/* A rank ends with `rc` and the text in err: the others learn it where it is their
+ * first, and err gets the first failure of all. Returns rc. A rank that ends because
+ * another told it so waits for that one to speak. CADRE_OK and CADRE_E_STOPPED are not
+ * failures. */
+cadre_status cadre_world_tell(struct cadre_world *world, int rank, cadre_status rc,
+                              struct cadre_error *err);
+
+/* The rank is in optimizer step `step`: told to `beside`, for messages. */
+void cadre_world_step(struct cadre_world *world, int64_t step);
+
+/* Accepts a zeroed world and leaves one. */
+void cadre_world_close(struct cadre_world *world);
+
+#endif

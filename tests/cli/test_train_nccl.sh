@@ -1,0 +1,157 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# comm.backend = nccl, one process a GPU, on the stand-ins of CUDA and NCCL: the same bits as
+# over the segment in exact mode, whoever starts the ranks; a rank that dies ends the others;
+# what cannot work is one line. Where the stand-ins were not built, this skips.
+# shellcheck source-path=SCRIPTDIR disable=SC2086
+. "$(dirname "$0")/train_lib.sh"
+
+standin=${CADRE_TEST_NCCL:-$CADRE_BUILD/tests/support/cuda_host/.libs}
+cuda=$CADRE_BUILD/tests/support/cuda_host/.libs
+if [ ! -e "$cuda/device_cuda.so" ] || [ ! -e "$standin/comm_nccl.so" ]; then
+    echo "SKIP: the stand-ins of CUDA and NCCL were not built (no C++ compiler)"
+    exit 77
+fi
+export CADRE_MODULE_PATH=$standin:$cuda XDG_CACHE_HOME=$tmp/xdg CADRE_STANDIN_DEVICES=2
+unset CADRE_INIT CADRE_RANK CADRE_WORLD_SIZE CADRE_LOCAL_RANK CADRE_JOB NCCL_HOSTID \
+    NCCL_MULTI_RANK_GPU_ENABLE CUDA_VISIBLE_DEVICES
+
+small="device.kind=cuda train.steps=3 train.global_batch=4 train.micro_batch=1 \
+    train.eval_batches=1 model.context=16 model.channels=16"
+nccl="$small comm.backend=nccl comm.ranks=processes"
+
+# outside WHERE NAME STATUS [s.k=v]...: two ranks, started here, meet at WHERE and end with
+# STATUS; the log of rank 1 is NAME.1.log.
+outside() {
+    local where=$1 name=$2 want=$3 set args=() pids=() rank status
+    shift 3
+    for set in "$@"; do
+        args+=(--set "$set")
+    done
+    for rank in 0 1; do
+        CADRE_INIT=$where CADRE_WORLD_SIZE=2 CADRE_RANK=$rank CADRE_LOCAL_RANK=$rank \
+            CADRE_HOST_NCCL_VERSION=${version[rank]:-} \
+            "$cadre" train "$tmp/text.ini" --out "$tmp/$name" "${args[@]}" \
+            >"$tmp/$name.$rank.out" 2>"$tmp/$name.$rank.log" &
+        pids[rank]=$!
+        started+=("${pids[rank]}")
+    done
+    for rank in 0 1; do
+        pid=${pids[rank]}
+        ends "$name.$rank" "$want"
+    done
+}
+version=()
+
+# wrong NAME STATUS PATTERN [s.k=v]...: training ends so, in one line with PATTERN.
+wrong() {
+    local name=$1 status=$2 pattern=$3
+    shift 3
+    train text "$name" "$status" "$@"
+    says "$name" "$pattern"
+    [ ! -e "$tmp/$name" ] || fail "$name left a run folder"
+}
+
+# A port of this machine that nobody listens at.
+free_port() {
+    local port
+    while :; do
+        port=$((20000 + RANDOM % 12000))
+        (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || break
+    done
+    echo "$port"
+}
+
+# ---- the same bits, whoever starts the ranks ----
+train text single 0 $small run.exact=yes
+train text ddp 0 $nccl strategy.stack=ddp:2 run.exact=yes
+same ddp single
+outside "file://$tmp/meet" by-file 0 $small strategy.stack=ddp:2 run.exact=yes
+same by-file single
+for file in "$tmp"/meet*; do
+    [ ! -e "$file" ] || fail "the ranks left $file"
+done
+grep -q "3 steps with ddp:2 done" "$tmp/by-file.0.out" || fail "rank 0 has no last line"
+[ ! -s "$tmp/by-file.1.out" ] || fail "rank 1 has a last line too"
+stacks="zero:2 tensor:2"
+[ "$lean" = 1 ] || stacks="zero:2 pipeline:2 tensor:2"
+for stack in $stacks; do
+    train text "$stack" 0 $nccl "strategy.stack=$stack" run.exact=yes
+    if [ "$stack" = tensor:2 ]; then # sums of its own, the same over the segment
+        train text local 0 $small comm.ranks=processes strategy.stack=tensor:2 \
+            run.exact=yes
+        same "$stack" local
+    else
+        same "$stack" single
+    fi
+done
+
+# ---- by TCP, and going on where a run ended: rank 0 finds the folder, all its checkpoint ----
+outside "tcp://127.0.0.1:$(free_port)" by-tcp 0 $small strategy.stack=ddp:2 run.exact=yes \
+    train.steps=2
+outside "tcp://127.0.0.1:$(free_port)" by-tcp 0 $small strategy.stack=ddp:2 run.exact=yes \
+    checkpoint.resume=auto
+same by-tcp single
+
+# ---- what is wrong with rank 0's folder, all say; what differs, too ----
+outside "file://$tmp/meet" by-file "1|2" $small strategy.stack=ddp:2
+says by-file.0 "by-file' holds a run already"
+says by-file.1 "rank 0: .*by-file' holds a run already"
+version=(22809 22808)
+outside "file://$tmp/meet" versions "1|2" $small strategy.stack=ddp:2
+says versions.0 "rank 1 has NCCL .*, rank 0 has NCCL .*one version"
+says versions.1 "rank 1 has NCCL .*, rank 0 has NCCL .*one version"
+version=()
+
+# ---- what cannot work ----
+wrong threads 2 "needs a process for each rank.*comm.ranks = processes" $small \
+    comm.backend=nccl strategy.stack=ddp:2
+wrong cpu 2 "needs a GPU for each rank.*device.kind = cuda" $nccl device.kind=cpu \
+    strategy.stack=ddp:2
+wrong crowded 2 "4 ranks, but this machine shows 2 GPUs" $nccl strategy.stack=ddp:4
+mkdir "$tmp/modules"
+ln -s "$cuda/device_cuda.so" "$tmp/modules"
+: >"$tmp/modules/comm_nccl.so"
+CADRE_MODULE_PATH=$tmp/modules wrong bare 2 "NCCL cannot be had.*comm_nccl.so' cannot be opened" \
+    $nccl strategy.stack=ddp:2
+
+# ---- a rank dies ----
+# child RANK: process id of a rank of the run in $pid.
+child() {
+    local one
+    for one in $(pgrep -P "$pid"); do
+        if { tr '\0' '\n' <"/proc/$one/environ"; } 2>/dev/null |
+            grep -x "CADRE_RANK=$1" >/dev/null; then # -q would cut tr off: pipefail
+            echo "$one"
+        fi
+    done
+}
+
+start text dies $nccl strategy.stack=ddp:2 train.steps=1000000
+wait_steps dies 2
+kill -KILL "$(child 1)"
+ends dies 1
+says dies "rank 1 was killed by signal 9"
+no_orphan dies
+
+limit=$((5 * patience))
+outside_dies() {
+    local rank pids=() set args=()
+    for set in $small strategy.stack=ddp:2 train.steps=1000000 comm.timeout=$limit; do
+        args+=(--set "$set")
+    done
+    for rank in 0 1; do
+        CADRE_INIT=file://$tmp/meet CADRE_WORLD_SIZE=2 CADRE_RANK=$rank \
+            CADRE_LOCAL_RANK=$rank "$cadre" train "$tmp/text.ini" --out "$tmp/alone" \
+            "${args[@]}" >"$tmp/alone.$rank.out" 2>"$tmp/alone.$rank.log" &
+        pids[rank]=$!
+        started+=("${pids[rank]}")
+    done
+    pid=${pids[0]}
+    until_so alone.0 "step 2" has_steps alone 2
+    kill -KILL "${pids[1]}"
+    wait "${pids[1]}" 2>/dev/null || true
+    ends alone.0 1
+    says alone.0 "(did not end within $limit s|rank 1)"
+}
+outside_dies
