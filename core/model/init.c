@@ -3,7 +3,12 @@
  * parameter holds the same bits. Scales: GPT-2's (Radford et al. 2019, section 2.3). */
 #include "core/model/model.h"
 
+#include <pthread.h>
+
+#include "core/base/cores.h"
 #include "core/base/rng.h"
+
+enum { MAX_THREADS = 32, WORTH_A_THREAD = 1 << 18 /* elements */ };
 
 /* Index along the split dimension, local to logical. Packed q, k, v: each third is cut.
  */
@@ -49,21 +54,60 @@ static double initial_value(const struct cadre_param *param, uint64_t key,
     return 0.0;
 }
 
+/* Elements [begin, begin + count) of a parameter, made by one thread. */
+struct part {
+    const struct cadre_model *model;
+    const struct cadre_param *param;
+    uint64_t key, begin, count;
+    void *out;
+    pthread_t thread;
+    bool started;
+};
+
+static void *fill(void *arg)
+{
+    const struct part *p = arg;
+    const struct cadre_model *model = p->model;
+    bool wide = model->config.dtype == CADRE_F64;
+    for (uint64_t i = 0; i < p->count; i++) {
+        uint64_t logical =
+            cadre_param_logical(p->param, model->tp_rank, model->tp_size, p->begin + i);
+        double value = initial_value(p->param, p->key, logical);
+        if (wide)
+            ((double *)p->out)[i] = value;
+        else
+            ((float *)p->out)[i] = (float)value;
+    }
+    return NULL;
+}
+
+/* A normal number takes 50 ns: a billion of them want every core. */
 void cadre_model_init_range(const struct cadre_model *model, uint32_t index,
                             uint64_t seed, uint64_t begin, uint64_t count, void *out)
 {
     const struct cadre_param *param = &model->params[index];
+    struct part parts[MAX_THREADS];
     if (param->tied_to >= 0)
         param = &model->params[param->tied_to];
-    uint64_t key = cadre_rng_key(seed, param->name);
-    bool wide = model->config.dtype == CADRE_F64;
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t logical =
-            cadre_param_logical(param, model->tp_rank, model->tp_size, begin + i);
-        double value = initial_value(param, key, logical);
-        if (wide)
-            ((double *)out)[i] = value;
-        else
-            ((float *)out)[i] = (float)value;
+    const size_t bytes =
+        model->config.dtype == CADRE_F64 ? sizeof(double) : sizeof(float);
+    const uint64_t cores = (uint64_t)cadre_cores(), worth = count / WORTH_A_THREAD + 1;
+    uint64_t n = cores < MAX_THREADS ? cores : MAX_THREADS, done = 0;
+    n = worth < n ? worth : n;
+    for (uint64_t i = 0; i < n; i++) {
+        struct part *p = &parts[i];
+        *p = (struct part){.model = model,
+                           .param = param,
+                           .key = cadre_rng_key(seed, param->name),
+                           .begin = begin + done,
+                           .count = count / n + (i < count % n),
+                           .out = (char *)out + done * bytes};
+        done += p->count;
+        p->started = i + 1 < n && !pthread_create(&p->thread, NULL, fill, p);
+        if (!p->started) /* the last part is this thread's own */
+            fill(p);
     }
+    for (uint64_t i = 0; i < n; i++)
+        if (parts[i].started)
+            pthread_join(parts[i].thread, NULL);
 }

@@ -47,6 +47,27 @@ START_TEST(any_cut_gives_the_same_bits)
 }
 END_TEST
 
+/* Many elements are shared out over threads; few, one after the other, are not. */
+START_TEST(threads_change_no_bit)
+{
+    struct cadre_model_config config = test_small_model(CADRE_ARCH_GPT2);
+    config.vocab = 24000;
+    config.dtype = CADRE_F32;
+    struct cadre_model *model = create(&config, 0, 1);
+    const uint64_t count = cadre_shape_count(&model->params[0].local), piece = 50000;
+    ck_assert_uint_gt(count, 1 << 19);
+    float *whole = values(model, 0), *part = malloc(piece * sizeof *part);
+    for (uint64_t at = 0; at < count; at += piece) {
+        const uint64_t n = count - at < piece ? count - at : piece;
+        cadre_model_init_range(model, 0, 42, at, n, part);
+        ck_assert_mem_eq(part, whole + at, n * sizeof *part);
+    }
+    free(part);
+    free(whole);
+    cadre_model_destroy(model);
+}
+END_TEST
+
 /* Every logical element is held by one rank (split) or by all (replicated), with the
  * bits that a single rank has. */
 static void check_tensor_split(struct cadre_model_config config, int tp_size)
@@ -152,6 +173,7 @@ Suite *test_suite(void)
     Suite *s = suite_create("init");
     TCase *tc = tcase_create("init");
     tcase_add_test(tc, any_cut_gives_the_same_bits);
+    tcase_add_test(tc, threads_change_no_bit);
     tcase_add_test(tc, tensor_parallel_holds_the_same_bits);
     tcase_add_test(tc, packed_thirds_are_cut_apart);
     tcase_add_test(tc, values_have_their_scale);
