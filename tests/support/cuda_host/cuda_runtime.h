@@ -8,9 +8,9 @@
 #ifdef __cplusplus
 #include <functional>
 
-/* Append work to a stream (NULL: the default stream). It runs on the host thread that
- * first waits for it, with device memory reachable; one closure runs at a time in the
- * whole process. A closure that throws nothing, always. [any thread] */
+/* Append work to a stream (NULL: the default stream). It runs on a host thread that
+ * waits for it (or one of NCCL's), with device memory reachable; one closure runs at a
+ * time in the whole process. A closure that throws nothing, always. [any thread] */
 void cadre_host_enqueue(cudaStream_t stream, std::function<void()> work);
 
 template <typename F>

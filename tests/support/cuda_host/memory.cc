@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <sys/mman.h>
+#include <time.h>
 #include <vector>
 
 #include "tests/support/cuda_host/runtime.h"
@@ -33,10 +34,12 @@ constexpr size_t most_filled = (size_t)16 << 20;
 
 struct region {
     std::recursive_mutex lock;
+    int held = 0; /* how often the thread that holds the lock took it */
     char *base = nullptr;
     int opened = 0;
     std::map<char *, size_t> used, free; /* by address; free ones are never adjacent */
     std::map<char *, size_t> pinned;
+    std::map<char *, int> device; /* of used ones */
 };
 
 region &all()
@@ -105,11 +108,27 @@ thread_local int current_device = 0;
 locked::locked()
 {
     all().lock.lock();
+    all().held++;
 }
 
 locked::~locked()
 {
+    all().held--;
     all().lock.unlock();
+}
+
+void cadre_host::relax(unsigned turn)
+{
+    region &r = all();
+    const int held = r.held;
+    const timespec moment = {0, 20000L << (turn < 6 ? turn : 6)};
+    r.held = 0;
+    for (int i = 0; i < held; i++)
+        r.lock.unlock();
+    nanosleep(&moment, nullptr);
+    for (int i = 0; i < held; i++)
+        r.lock.lock();
+    r.held = held;
 }
 
 open_memory::open_memory()
@@ -135,6 +154,12 @@ bool cadre_host::is_device(const void *ptr, size_t bytes)
 {
     locked hold;
     return within(all().used, ptr, bytes);
+}
+
+bool cadre_host::is_reachable(const void *ptr, size_t bytes)
+{
+    locked hold;
+    return within(all().used, ptr, bytes) || within(all().pinned, ptr, bytes);
 }
 
 cudaError_t cudaGetLastError(void)
@@ -166,6 +191,7 @@ cudaError_t cudaMalloc(void **ptr, size_t bytes)
             if (rest)
                 r.free[at + need] = rest;
             r.used[at] = bytes;
+            r.device[at] = current_device;
             open_memory open;
             ASAN_UNPOISON_MEMORY_REGION(at, bytes);
             memset(at, 0xff, bytes <= most_filled ? bytes : 0);
@@ -176,19 +202,19 @@ cudaError_t cudaMalloc(void **ptr, size_t bytes)
     return fail(cudaErrorMemoryAllocation);
 }
 
-/* As CUDA's, it waits for the whole device. */
+/* As CUDA's, it waits for the whole device, but not for others. */
 cudaError_t cudaFree(void *ptr)
 {
     locked hold;
     region &r = all();
     if (!ptr)
         return cudaSuccess;
-    auto block = r.used.find((char *)ptr);
-    if (block == r.used.end())
+    if (!r.used.count((char *)ptr))
         return fail(cudaErrorInvalidValue);
     if (cadre_host::any_capture())
         return fail(cudaErrorStreamCaptureUnsupported);
-    cadre_host::run_all();
+    cadre_host::run_all(r.device[(char *)ptr]);
+    auto block = r.used.find((char *)ptr);
     size_t bytes = padded(block->second);
     {
         open_memory open;
@@ -196,6 +222,7 @@ cudaError_t cudaFree(void *ptr)
     }
     ASAN_POISON_MEMORY_REGION(block->first, bytes);
     r.used.erase(block);
+    r.device.erase((char *)ptr);
     give_back(r, (char *)ptr, bytes);
     return cudaSuccess;
 }
@@ -219,9 +246,10 @@ cudaError_t cudaFreeHost(void *ptr)
     locked hold;
     if (!ptr)
         return cudaSuccess;
-    if (!all().pinned.erase((char *)ptr))
+    if (!all().pinned.count((char *)ptr))
         return fail(cudaErrorInvalidValue);
-    cadre_host::run_all();
+    cadre_host::run_all(current_device);
+    all().pinned.erase((char *)ptr);
     free(ptr);
     return cudaSuccess;
 }

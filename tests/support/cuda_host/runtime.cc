@@ -3,8 +3,10 @@
  * holds everything: correctness is what is wanted here, not speed. */
 #include "tests/support/cuda_host/runtime.h"
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <memory>
 #include <time.h>
 #include <utility>
@@ -18,19 +20,21 @@ using cadre_host::open_memory;
 /* What an event stands for once recorded; a later recording makes another one. */
 struct mark {
     cudaStream_t stream;
-    bool done = false;
+    bool done = false, asked = false;
     double at = 0; /* ms */
 };
 
+/* One of them. */
 struct item {
-    std::function<void()> work; /* or */
+    std::function<void()> work;
+    std::function<bool()> steps;
     std::shared_ptr<mark> record, wait;
 };
 
 struct CUstream_st {
     std::deque<item> queue;
     CUgraph_st *capture = nullptr;
-    bool running = false;
+    int device = 0;
 };
 struct CUevent_st {
     std::shared_ptr<mark> now; /* none: never recorded */
@@ -48,7 +52,7 @@ namespace
 /* Every stream, for those who wait for all. */
 struct all_streams {
     std::vector<cudaStream_t> list;
-    CUstream_st legacy;
+    std::map<int, CUstream_st> legacy; /* by device */
 };
 all_streams &streams()
 {
@@ -58,7 +62,13 @@ all_streams &streams()
 
 cudaStream_t real(cudaStream_t stream)
 {
-    return stream ? stream : &streams().legacy;
+    int device = 0;
+    if (stream)
+        return stream;
+    cudaGetDevice(&device);
+    CUstream_st *legacy = &streams().legacy[device];
+    legacy->device = device;
+    return legacy;
 }
 
 double now_ms()
@@ -68,15 +78,24 @@ double now_ms()
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-/* Run the stream until it is empty, or until `until` has happened. */
-void run(cudaStream_t stream, const mark *until = nullptr)
+/* Go on with the stream until it is empty or `until` has happened, and return true; or
+ * until work of it has to wait for somebody else. */
+bool advance(cudaStream_t stream, const mark *until)
 {
-    open_memory open;
+    std::unique_ptr<open_memory> open; /* while there is work for it */
     while (!stream->queue.empty() && !(until && until->done)) {
-        item next = std::move(stream->queue.front());
+        item &first = stream->queue.front();
+        if (first.wait && !first.wait->done) {
+            std::shared_ptr<mark> wait = first.wait;
+            if (!advance(wait->stream, wait.get()))
+                return false;
+        }
+        if (first.steps && !first.steps())
+            return false;
+        item next = std::move(first);
         stream->queue.pop_front();
-        if (next.wait && !next.wait->done)
-            run(next.wait->stream, next.wait.get());
+        if (next.work && !open)
+            open = std::make_unique<open_memory>();
         if (next.work)
             next.work();
         if (next.record) {
@@ -84,6 +103,35 @@ void run(cudaStream_t stream, const mark *until = nullptr)
             next.record->at = now_ms();
         }
     }
+    return true;
+}
+
+std::shared_ptr<mark> record(cudaStream_t stream)
+{
+    auto end = std::make_shared<mark>();
+    end->stream = stream;
+    stream->queue.push_back({nullptr, nullptr, end, nullptr});
+    return end;
+}
+
+/* Until all of them have happened; others get the lock meanwhile. */
+void wait_for(const std::vector<std::shared_ptr<mark>> &ends)
+{
+    for (unsigned turn = 0;; turn++) {
+        bool all = true;
+        for (const auto &end : ends)
+            if (!end->done && !advance(end->stream, end.get()))
+                all = false;
+        if (all)
+            return;
+        cadre_host::relax(turn);
+    }
+}
+
+void run(cudaStream_t stream)
+{
+    if (!stream->queue.empty())
+        wait_for({record(stream)});
 }
 
 void push(cudaStream_t stream, item next)
@@ -96,11 +144,16 @@ void push(cudaStream_t stream, item next)
 
 } // namespace
 
-void cadre_host::run_all()
+void cadre_host::run_all(int device)
 {
-    run(&streams().legacy);
+    std::vector<std::shared_ptr<mark>> ends;
+    for (auto &legacy : streams().legacy)
+        if (legacy.first == device)
+            ends.push_back(record(&legacy.second));
     for (cudaStream_t stream : streams().list)
-        run(stream);
+        if (stream->device == device)
+            ends.push_back(record(stream));
+    wait_for(ends);
 }
 
 bool cadre_host::any_capture()
@@ -119,15 +172,31 @@ bool cadre_host::capturing(cudaStream_t stream)
 void cadre_host_enqueue(cudaStream_t stream, std::function<void()> work)
 {
     locked hold;
-    push(real(stream), {std::move(work), nullptr, nullptr});
+    push(real(stream), {std::move(work), nullptr, nullptr, nullptr});
+}
+
+void cadre_host::enqueue_steps(cudaStream_t stream, std::function<bool()> steps)
+{
+    locked hold;
+    push(real(stream), {nullptr, std::move(steps), nullptr, nullptr});
+}
+
+void cadre_host::advance_to(cudaEvent_t event)
+{
+    locked hold;
+    std::shared_ptr<mark> now = event->now;
+    if (now && !now->done)
+        advance(now->stream, now.get());
 }
 
 cudaError_t cudaDeviceSynchronize(void)
 {
     locked hold;
+    int device;
     if (cadre_host::any_capture())
         return fail(cudaErrorStreamCaptureUnsupported);
-    cadre_host::run_all();
+    cudaGetDevice(&device);
+    cadre_host::run_all(device);
     return cudaSuccess;
 }
 
@@ -135,6 +204,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 {
     locked hold;
     *stream = new CUstream_st;
+    cudaGetDevice(&(*stream)->device);
     streams().list.push_back(*stream);
     return cudaSuccess;
 }
@@ -143,15 +213,13 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
     locked hold;
     auto &list = streams().list;
-    for (size_t i = 0; i < list.size(); i++)
-        if (list[i] == stream) {
-            run(stream);
-            delete stream->capture;
-            list.erase(list.begin() + (long)i);
-            delete stream;
-            return cudaSuccess;
-        }
-    return fail(cudaErrorInvalidResourceHandle);
+    if (std::find(list.begin(), list.end(), stream) == list.end())
+        return fail(cudaErrorInvalidResourceHandle);
+    run(stream);
+    list.erase(std::find(list.begin(), list.end(), stream));
+    delete stream->capture;
+    delete stream;
+    return cudaSuccess;
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
@@ -171,7 +239,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     if (capturing(stream))
         return fail(cudaErrorStreamCaptureIsolation);
     if (event->now && !event->now->done)
-        push(real(stream), {nullptr, nullptr, event->now});
+        push(real(stream), {nullptr, nullptr, nullptr, event->now});
     return cudaSuccess;
 }
 
@@ -234,16 +302,20 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
         return fail(cudaErrorInvalidResourceHandle);
     if (capturing(stream))
         return fail(cudaErrorStreamCaptureUnsupported);
-    event->now = std::make_shared<mark>();
-    event->now->stream = real(stream);
-    push(real(stream), {nullptr, event->now, nullptr});
+    event->now = record(real(stream));
     return cudaSuccess;
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
     locked hold;
-    return event->now && !event->now->done ? cudaErrorNotReady : cudaSuccess;
+    std::shared_ptr<mark> now = event->now;
+    if (!now || now->done)
+        return cudaSuccess;
+    if (now->asked)
+        advance(now->stream, now.get());
+    now->asked = true;
+    return now->done ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
@@ -251,8 +323,8 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
     locked hold;
     if (!event)
         return fail(cudaErrorInvalidResourceHandle);
-    if (event->now && !event->now->done)
-        run(event->now->stream, event->now.get());
+    if (event->now)
+        wait_for({event->now});
     return cudaSuccess;
 }
 
@@ -276,7 +348,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 {
     locked hold;
     for (const auto &work : exec->work)
-        push(real(stream), {work, nullptr, nullptr});
+        push(real(stream), {work, nullptr, nullptr, nullptr});
     return cudaSuccess;
 }
 

@@ -25,15 +25,28 @@ struct open_memory {
 /* Remember the error for cudaGetLastError, and return it. */
 cudaError_t fail(cudaError_t error);
 
-/* Under the lock: run what every stream has been given. */
-void run_all();
+/* Under the lock, however often it was taken: let others have it for a moment, a longer
+ * one the more turns went before. No memory is open. */
+void relax(unsigned turn);
+
+/* Under the lock: run what every stream of the device has been given. */
+void run_all(int device);
+
+/* Append work that may have to wait for somebody else. `steps` is called again and
+ * again once its turn in the stream has come, until it returns true; it never blocks,
+ * and opens memory itself. Not in a capture. [any thread] */
+void enqueue_steps(cudaStream_t stream, std::function<bool()> steps);
+
+/* Go on with the event's stream as far as it goes at once, but not beyond the event. */
+void advance_to(cudaEvent_t event);
 
 /* Is a capture under way, in any stream; in this one? Under the lock. */
 bool any_capture();
 bool capturing(cudaStream_t stream);
 
-/* May the device read and write ptr[0..bytes)? */
+/* Is ptr[0..bytes) memory of the device; that, or pinned memory of the host? */
 bool is_device(const void *ptr, size_t bytes);
+bool is_reachable(const void *ptr, size_t bytes);
 
 } // namespace cadre_host
 
