@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products: every transpose, beta, epilogue and wide result, with rows that are longer
+ * than what is used of them. */
+#include <math.h>
+#include <stdio.h>
+
+#include "tests/device/cuda/parity.h"
+
+enum { A, B, C, BIAS, AUX };
+
+struct shape {
+    int64_t m, n, k, pad;
+};
+
+/* bits: transposes 1 and 2, beta 4, then epilogue 0, 1, 2 or a wide result */
+enum { FORMS = 32 };
+
+static const struct shape shapes[] = {
+    {1, 1, 1, 0},     {2, 3, 7, 1},      {17, 33, 63, 0},
+    {65, 127, 33, 3}, {129, 17, 257, 8}, {7, 255, 3, 0},
+    {8, 64, 128, 0},  {3, 5, 0, 2},      {33, 2, 129, 0},
+};
+static const struct shape large[] = {
+    {1024, 1024, 1024, 0}, {257, 1023, 511, 1}, {1, 50257, 64, 0}, {4096, 33, 129, 0},
+    {63, 768, 3072, 8},    {768, 768, 4096, 0}, {127, 50257, 8, 0}};
+
+static cadre_status run(struct cadre_device *device, uint32_t dtype, void **p,
+                        const void *ctx)
+{
+    struct cadre_gemm g = *(const struct cadre_gemm *)ctx;
+    g.dtype = dtype;
+    g.a = p[A];
+    g.b = p[B];
+    g.c = p[C];
+    g.bias = p[BIAS];
+    g.aux = p[AUX];
+    return device->ops->gemm(device, &g);
+}
+
+/* Where the epilogue is a kernel of its own, the product is rounded before it, and what
+ * gelu is taken of once more. The magnitude of a result of gelu is at least half of
+ * that of what it is taken of. */
+static void hold(struct parity *p, uint32_t dtype, struct shape s, int form,
+                 bool with_aux)
+{
+    struct cadre_gemm g = {.m = s.m,
+                           .n = s.n,
+                           .k = s.k,
+                           .ta = form & 1,
+                           .tb = form >> 1 & 1,
+                           .beta = form >> 2 & 1,
+                           .wide = form >> 3 == 3};
+    g.lda = (g.ta ? g.m : g.k) + s.pad;
+    g.ldb = (g.tb ? g.k : g.n) + s.pad;
+    g.ldc = g.n + s.pad;
+    g.epilogue = g.wide ? CADRE_EPILOGUE_NONE : (enum cadre_epilogue)(form >> 3);
+    const bool gelu = g.epilogue == CADRE_EPILOGUE_BIAS_GELU;
+    const bool bias = g.epilogue != CADRE_EPILOGUE_NONE;
+    const double along = 4 + 2 * sqrt((double)s.k);
+    char name[96];
+    snprintf(name, sizeof name, "gemm of %lld x %lld x %lld, ld %+lld, form %d",
+             (long long)s.m, (long long)s.n, (long long)s.k, (long long)s.pad, form);
+    const struct parity_case c = {
+        .name = name,
+        .calls = {PARITY_ENTRY(gemm)},
+        .dtype = dtype,
+        .args =
+            {[A] = {PARITY_OP, g.ta ? s.k : s.m, g.ta ? s.m : s.k, g.lda, .seed = 1},
+             [B] = {PARITY_OP, g.tb ? s.n : s.k, g.tb ? s.k : s.n, g.ldb, .seed = 2},
+             [C] = {g.wide ? PARITY_WIDE : PARITY_OP, s.m, s.n, g.ldc,
+                    .seed = g.beta ? 3 : 0, .out = true,
+                    .sum = gelu ? 3 * along + 8 : along,
+                    .narrow = gelu   ? 5
+                              : bias ? 1
+                                     : 0,
+                    .magnitude = PARITY_ABS},
+             [BIAS] = {PARITY_OP, bias, s.n, .seed = 4},
+             [AUX] = {PARITY_OP, gelu && with_aux ? s.m : 0, s.n, g.ldc, .out = true,
+                      .sum = along, .narrow = 1, .magnitude = PARITY_ABS}},
+        .run = run,
+        .ctx = &g,
+    };
+    parity_hold(p, &c);
+}
+
+void parity_gemms(struct parity *p)
+{
+    enum {
+        SHAPES = sizeof shapes / sizeof *shapes,
+        MORE = sizeof large / sizeof *large
+    };
+    for (int d = 0; d < 4; d++) {
+        for (int i = 0; i < SHAPES; i++) /* coprime to 32: all forms come */
+            for (int form = i % 5; form < FORMS; form += p->lean ? 9 : i < 2 ? 1 : 5)
+                hold(p, parity_dtypes[d], shapes[i], form, true);
+        for (int i = 0; i < MORE && p->real; i++)
+            for (int form = (i + d) % 5; form < FORMS; form += 5)
+                hold(p, parity_dtypes[d], large[i], form, true);
+        hold(p, parity_dtypes[d], shapes[2], 2 * 8, false);
+    }
+}

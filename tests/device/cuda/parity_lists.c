@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Optimizers over lists of slices, sums of squares of lists, and what makes a norm and
+ * a loss of them. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/device/cuda/parity.h"
+
+/* ---- optimizers ---------------------------------------------------------------- */
+
+enum { PARAM, GRAD, AVG, SQUARE, ROUNDED, SCALE };
+
+struct update {
+    bool sgd;
+    double momentum;
+    uint32_t rounded;
+    int64_t n, each; /* slices, elements of each but that every third is empty */
+    double scale;
+};
+
+static void *at(void *p, int64_t i, uint32_t dtype)
+{
+    return p ? (char *)p + (size_t)i * cadre_dtype_bytes(dtype) : NULL;
+}
+
+static cadre_status run_update(struct cadre_device *device, uint32_t dtype, void **p,
+                               const void *ctx)
+{
+    const struct update *u = ctx;
+    struct cadre_slice *slices = calloc((size_t)u->n, sizeof *slices);
+    cadre_status rc;
+    for (int64_t i = 0; slices && i < u->n; i++)
+        slices[i] = (struct cadre_slice){
+            .count = i % 3 == 1 ? 0 : u->each,
+            .param = at(p[PARAM], i * u->each, dtype),
+            .rounded = at(p[ROUNDED], i * u->each, u->rounded),
+            .grad = at(p[GRAD], i * u->each, dtype),
+            .exp_avg = at(p[AVG], i * u->each, dtype),
+            .exp_avg_sq = at(p[SQUARE], i * u->each, dtype),
+            .weight_decay = i % 2 ? 0 : 0.1,
+        };
+    const struct cadre_adamw a = {dtype, u->rounded, 1e-2,     0.9,    0.95,
+                                  1e-8,  3,          p[SCALE], slices, u->n};
+    const struct cadre_sgd g = {dtype, u->rounded, 1e-2,   u->momentum,
+                                3,     p[SCALE],   slices, u->n};
+    rc = u->sgd ? device->ops->sgd(device, &g) : device->ops->adamw(device, &a);
+    if (slices)
+        memset(slices, 0xff, (size_t)u->n * sizeof *slices); /* the caller's again */
+    free(slices);
+    return rc;
+}
+
+static void fill_update(const void *ctx, int arg, double *x, int64_t count)
+{
+    const struct update *u = ctx;
+    for (int64_t i = 0; i < count; i++)
+        x[i] = arg == SQUARE ? fabs(x[i]) + 1e-3 : arg == SCALE ? u->scale : x[i];
+}
+
+/* The arithmetic is the CPU's, and so are the bits; against f64, a step is lr times a
+ * quotient of at most 30. */
+static void hold_update(struct parity *p, uint32_t dtype, struct update u)
+{
+    const int64_t n = u.n * u.each;
+    char name[96];
+    snprintf(name, sizeof name, "%s of %lld x %lld, %s, grad_scale %g",
+             u.sgd ? "sgd" : "adamw", (long long)u.n, (long long)u.each,
+             u.rounded ? cadre_dtype_name(u.rounded) : "not rounded", u.scale);
+    const bool momentum = !u.sgd || u.momentum > 0;
+    const struct parity_case c = {
+        .name = name,
+        .calls = {u.sgd ? PARITY_ENTRY(sgd) : PARITY_ENTRY(adamw)},
+        .dtype = dtype,
+        .args = {[PARAM] = {PARITY_OP, 1, n, .seed = 1, .out = true, .bits = true,
+                            .sum = 8, .floor = 1},
+                 [GRAD] = {PARITY_OP, 1, n, .seed = 2},
+                 [AVG] = {PARITY_OP, momentum, n, .seed = 3, .out = true, .bits = true,
+                          .sum = 4, .floor = 1},
+                 [SQUARE] = {PARITY_OP, !u.sgd, n, .seed = 4, .out = true, .bits = true,
+                             .sum = 4, .floor = 1},
+                 [ROUNDED] = {u.rounded, u.rounded ? 1 : 0, n, .seed = 5, .out = true,
+                              .bits = true, .round = 2, .sum = 8, .floor = 1},
+                 [SCALE] = {CADRE_F64, 1, 1, .seed = 6}},
+        .run = run_update,
+        .ctx = &u,
+        .fill = fill_update,
+    };
+    parity_hold(p, &c);
+}
+
+static void updates(struct parity *p, uint32_t dtype)
+{
+    static const struct update cases[] = {
+        {false, 0, 0, 2, 1027, 0.5},
+        {false, 0, CADRE_BF16, 4, 257, 0.5},
+        {false, 0, CADRE_F16, 17, 3, 1},
+        {false, 0, CADRE_BF16, 2, 65, (double)NAN},
+        {false, 0, 0, 1, 1, (double)INFINITY},
+        {true, 0.9, 0, 2, 1027, 0.5},
+        {true, 0, CADRE_F16, 3, 129, 0.5},
+        {true, 0.9, CADRE_BF16, 17, 3, 1},
+        {true, 0.9, CADRE_F16, 2, 65, (double)-INFINITY},
+    };
+    static const struct update large[] = {
+        {false, 0, 0, 2, 4101, 0.5},
+        {false, 0, CADRE_BF16, 5, 1000003, 0.125},
+        {true, 0.9, CADRE_F16, 3, 1000003, 0.125},
+        {false, 0, 0, 4000, 17, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (!p->lean || i % 2)
+            hold_update(p, dtype, cases[i]);
+    for (size_t i = 0; i < sizeof large / sizeof *large && p->real; i++)
+        hold_update(p, dtype, large[i]);
+}
+
+/* ---- sums of squares ----------------------------------------------------------- */
+
+struct squares {
+    int64_t n, each;
+    bool bad; /* some chunks have what is not finite */
+};
+
+static int64_t chunks_of(int64_t count)
+{
+    return (count + CADRE_NORM_CHUNK - 1) / CADRE_NORM_CHUNK;
+}
+
+static cadre_status run_squares(struct cadre_device *device, uint32_t dtype, void **p,
+                                const void *ctx)
+{
+    const struct squares *s = ctx;
+    struct cadre_squares *list = calloc((size_t)s->n, sizeof *list);
+    double *sums = p[1];
+    for (int64_t i = 0; list && i < s->n; i++)
+        list[i] = (struct cadre_squares){at(p[0], i * s->each, dtype), s->each,
+                                         sums + i * chunks_of(s->each)};
+    const cadre_status rc = device->ops->sum_squares(device, dtype, list, s->n);
+    if (list)
+        memset(list, 0xff, (size_t)s->n * sizeof *list);
+    free(list);
+    return rc;
+}
+
+static void fill_squares(const void *ctx, int arg, double *x, int64_t count)
+{
+    const struct squares *s = ctx;
+    for (int64_t i = 0; s->bad && arg == 0 && i < count; i += CADRE_NORM_CHUNK / 2 * 3)
+        x[i] = i % 2 ? (double)NAN : (double)INFINITY;
+}
+
+/* In double whatever the dtype: of 4096 squares, none of which is negative. */
+static void hold_squares(struct parity *p, uint32_t dtype, struct squares s)
+{
+    char name[96];
+    snprintf(name, sizeof name, "sum_squares of %lld x %lld", (long long)s.n,
+             (long long)s.each);
+    const struct parity_case c = {
+        .name = name,
+        .calls = {PARITY_ENTRY(sum_squares)},
+        .dtype = dtype,
+        .args = {{PARITY_OP, 1, s.n * s.each, .seed = 1},
+                 {CADRE_F64, 1, s.n * chunks_of(s.each), .out = true,
+                  .round = 4 + 2 * 64}},
+        .run = run_squares,
+        .ctx = &s,
+        .fill = fill_squares,
+    };
+    parity_hold(p, &c);
+}
+
+/* ---- totals -------------------------------------------------------------------- */
+
+struct total {
+    int64_t n;
+    double clip, unscale;
+    bool bad;
+};
+
+static cadre_status run_total(struct cadre_device *device, uint32_t dtype, void **p,
+                              const void *ctx)
+{
+    const struct total *t = ctx;
+    (void)dtype;
+    return device->ops->norm_total(device, p[0], (uint64_t)t->n, t->clip, t->unscale,
+                                   p[1]);
+}
+
+static cadre_status run_sum(struct cadre_device *device, uint32_t dtype, void **p,
+                            const void *ctx)
+{
+    const struct total *t = ctx;
+    (void)dtype;
+    return device->ops->sum_rows(device, p[0], t->n, p[1]);
+}
+
+static void fill_total(const void *ctx, int arg, double *x, int64_t count)
+{
+    const struct total *t = ctx;
+    for (int64_t i = 0; i < count && arg == 0; i++)
+        x[i] = t->bad && i == count / 2 ? (double)NAN : fabs(x[i]);
+}
+
+/* The norm has the tree's order on every device; sum_rows one of its own. */
+static void hold_totals(struct parity *p, struct total t)
+{
+    char name[96];
+    snprintf(name, sizeof name, "norm_total of %lld, clip %g", (long long)t.n, t.clip);
+    struct parity_case c = {
+        .name = name,
+        .calls = {PARITY_ENTRY(norm_total)},
+        .dtype = CADRE_F64,
+        .args = {{CADRE_F64, 1, t.n, .seed = 1},
+                 {CADRE_F64, 1, 2, .out = true, .bits = true}},
+        .run = run_total,
+        .ctx = &t,
+        .fill = fill_total,
+    };
+    parity_hold(p, &c);
+    c.name = "sum_rows";
+    c.calls[0] = PARITY_ENTRY(sum_rows);
+    c.run = run_sum;
+    c.fill = NULL;
+    c.args[1] = (struct parity_arg){CADRE_F64,
+                                    1,
+                                    1,
+                                    .out = true,
+                                    .sum = 4 + 2 * sqrt((double)t.n),
+                                    .magnitude = PARITY_ABS};
+    parity_hold(p, &c);
+}
+
+void parity_lists(struct parity *p)
+{
+    static const int64_t counts[] = {1, 2, 3, 7, 33, 129, 511, 512, 513, 1500, 4097};
+    for (int d = 0; d < 2; d++)
+        updates(p, parity_dtypes[d]);
+    /* more than one launch takes */
+    hold_update(p, CADRE_F32, (struct update){false, 0, CADRE_BF16, 385, 1, 1});
+    for (int d = 0; d < 4; d++) {
+        hold_squares(p, parity_dtypes[d], (struct squares){2, 2 * 4096 + 3, false});
+        hold_squares(p, parity_dtypes[d], (struct squares){2, 2 * 4096 + 3, true});
+        hold_squares(p, parity_dtypes[d], (struct squares){d ? 17 : 385, 5, false});
+        if (p->real)
+            hold_squares(p, parity_dtypes[d], (struct squares){3, 1000003, false});
+    }
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        hold_totals(p, (struct total){counts[i], i % 2 ? 0.5 : 0, 0.25, i == 6});
+    if (p->real)
+        hold_totals(p, (struct total){300007, 1, 1, false});
+}
