@@ -117,6 +117,8 @@ static const struct cadre_option_spec table[] = {
     ENUM("device", "kind", "auto", "auto, cpu, cuda", "what computes"),
     I64("device", "threads", "1", 0, 4096,
         "CPU cores of one rank; 0 means all of them, shared among the ranks"),
+    BOOL("device", "epilogues", "yes",
+         "biases and GELU inside of cublasLt's products where that pays (GPU)"),
     ENUM("comm", "backend", "auto", "auto, local, mpi, nccl",
          "how ranks reach each other"),
     ENUM("comm", "ranks", "threads", "threads, processes",

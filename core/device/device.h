@@ -33,12 +33,18 @@ enum cadre_epilogue {
     CADRE_EPILOGUE_NONE,
     CADRE_EPILOGUE_BIAS, /* c += bias */
     CADRE_EPILOGUE_BIAS_GELU, /* aux = c + bias; c = gelu_tanh(aux) */
+    CADRE_EPILOGUE_GELU_BWD, /* c *= gelu_tanh'(aux); aux is read */
+    CADRE_EPILOGUE_SUM_A, /* sums (M) = beta * sums + column sums of a (K, M) */
+    CADRE_EPILOGUE_SUM_B, /* sums (N) = beta * sums + column sums of b (K, N) */
 };
 
 /* c (M, N) = op(a) (M, K) * op(b) (K, N) + beta * c, then the epilogue.
  * ta: a is stored (K, M); tb: b is stored (N, K). beta is 0 or 1; with 0, c is not
  * read. bias (N) or NULL; aux (M, N) with leading dimension ldc or NULL. c has `dtype`,
- * or the wide dtype where `wide` is set, and then no epilogue. */
+ * or the wide dtype where `wide` is set, and then the epilogue is SUM_A, SUM_B or none.
+ * The sums are wide, and those of bias_bwd over a (where ta, lda = M) or b (where !tb,
+ * ldb = N): its bits on a device that was opened `exact`, else in an order that the
+ * shapes fix. GELU_BWD may round c before it multiplies, as gelu_bwd after it would. */
 struct cadre_gemm {
     uint32_t dtype;
     bool wide;
@@ -52,6 +58,7 @@ struct cadre_gemm {
     enum cadre_epilogue epilogue;
     const void *bias;
     void *aux;
+    void *sums;
 };
 
 /* Causal attention. Rows are tokens b*T + t. q (N, H, D) with leading dimension ldq, k
@@ -370,6 +377,7 @@ struct cadre_device_config {
     int index; /* of the GPU: this rank's place on its machine; taken modulo their
                   number */
     bool exact; /* algorithms by rule or by tuning_import, never by timing */
+    bool separate; /* an epilogue is an op of its own, never a library's; to compare */
 };
 
 /* Open a device. kind "cuda" is refused with the reason where no module can be opened;

@@ -147,9 +147,7 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
     att.dv = cadre_unit_at(u, b.dqkv, 2 * u->A);
 
     CADRE_TRY(cadre_gather_copy(u, CADRE_JOINT_MLP_OUT, dy, b.dy));
-    CADRE_TRY(cadre_linear_bwd_input(u, &out, b.dy, b.dpre, 0));
-    CADRE_TRY(
-        u->ops->gelu_bwd(u->device, u->dtype, b.pre, b.dpre, b.dpre, u->N * u->F));
+    CADRE_TRY(cadre_linear_bwd_gelu(u, &out, b.dy, b.pre, b.dpre));
     CADRE_TRY(cadre_linear_bwd_input(u, &fc, b.dpre, partial, 0));
     CADRE_TRY(cadre_complete(u, CADRE_JOINT_MLP_IN, true, partial, b.whole, u->C));
     CADRE_TRY(cadre_norm_layer_bwd(u, GPT2_LN2_W, b.x1, b.stats2, b.whole,

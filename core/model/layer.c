@@ -41,11 +41,11 @@ cadre_status cadre_linear_fwd(const struct cadre_unit *unit,
     return unit->ops->gemm(unit->device, &gemm);
 }
 
-cadre_status cadre_linear_bwd_input(const struct cadre_unit *unit,
-                                    const struct cadre_linear *linear, const void *dy,
-                                    void *dx, int beta)
+static struct cadre_gemm input_product(const struct cadre_unit *unit,
+                                       const struct cadre_linear *linear,
+                                       const void *dy, void *dx)
 {
-    struct cadre_gemm gemm = {
+    return (struct cadre_gemm){
         .dtype = unit->dtype,
         .m = linear->rows,
         .n = linear->in,
@@ -57,16 +57,33 @@ cadre_status cadre_linear_bwd_input(const struct cadre_unit *unit,
         .tb = linear->conv1d,
         .c = dx,
         .ldc = linear->ldx,
-        .beta = beta,
     };
+}
+
+cadre_status cadre_linear_bwd_input(const struct cadre_unit *unit,
+                                    const struct cadre_linear *linear, const void *dy,
+                                    void *dx, int beta)
+{
+    struct cadre_gemm gemm = input_product(unit, linear, dy, dx);
+    gemm.beta = beta;
     return unit->ops->gemm(unit->device, &gemm);
 }
 
-cadre_status cadre_linear_add_weight(const struct cadre_unit *unit,
-                                     const struct cadre_linear *linear, const void *x,
-                                     const void *dy, void *dst, int beta)
+cadre_status cadre_linear_bwd_gelu(const struct cadre_unit *unit,
+                                   const struct cadre_linear *linear, const void *dy,
+                                   const void *pre, void *dpre)
 {
-    struct cadre_gemm gemm = {
+    struct cadre_gemm gemm = input_product(unit, linear, dy, dpre);
+    gemm.epilogue = CADRE_EPILOGUE_GELU_BWD;
+    gemm.aux = (void *)(uintptr_t)pre; /* only read */
+    return unit->ops->gemm(unit->device, &gemm);
+}
+
+static struct cadre_gemm weight_product(const struct cadre_unit *unit,
+                                        const struct cadre_linear *linear,
+                                        const void *x, const void *dy)
+{
+    return (struct cadre_gemm){
         .dtype = unit->dtype,
         .wide = true,
         .m = linear->conv1d ? linear->in : linear->out,
@@ -77,54 +94,43 @@ cadre_status cadre_linear_add_weight(const struct cadre_unit *unit,
         .ta = true,
         .b = linear->conv1d ? dy : x,
         .ldb = linear->conv1d ? linear->ldy : linear->ldx,
-        .c = dst,
-        .beta = beta,
+        .ldc = linear->conv1d ? linear->out : linear->in,
     };
-    gemm.ldc = gemm.n;
+}
+
+cadre_status cadre_linear_add_weight(const struct cadre_unit *unit,
+                                     const struct cadre_linear *linear, const void *x,
+                                     const void *dy, void *dst, int beta)
+{
+    struct cadre_gemm gemm = weight_product(unit, linear, x, dy);
+    gemm.c = dst;
+    gemm.beta = beta;
     return unit->ops->gemm(unit->device, &gemm);
-}
-
-static cadre_status weight_gradient(const struct cadre_unit *unit,
-                                    const struct cadre_linear *linear, const void *x,
-                                    const void *dy)
-{
-    const struct cadre_pass *pass = unit->pass;
-    uint32_t param = unit->first + linear->weight;
-    void *dst;
-    int beta;
-    cadre_status rc;
-    CADRE_TRY(pass->grad_begin(pass->hook_arg, param, &dst, &beta));
-    CADRE_TRY(cadre_linear_add_weight(unit, linear, x, dy, dst, beta));
-    CADRE_TRY(pass->grad_end(pass->hook_arg, param));
-fail:
-    return rc;
-}
-
-static cadre_status bias_gradient(const struct cadre_unit *unit,
-                                  const struct cadre_linear *linear, const void *dy)
-{
-    const struct cadre_pass *pass = unit->pass;
-    uint32_t param = unit->first + (uint32_t)linear->bias;
-    void *db;
-    int beta;
-    cadre_status rc;
-    assert(linear->ldy == linear->out);
-    CADRE_TRY(pass->grad_begin(pass->hook_arg, param, &db, &beta));
-    CADRE_TRY(unit->ops->bias_bwd(unit->device, unit->dtype, dy, linear->rows,
-                                  linear->out, db, beta));
-    CADRE_TRY(pass->grad_end(pass->hook_arg, param));
-fail:
-    return rc;
 }
 
 cadre_status cadre_linear_bwd_weight(const struct cadre_unit *unit,
                                      const struct cadre_linear *linear, const void *x,
                                      const void *dy)
 {
-    cadre_status rc = weight_gradient(unit, linear, x, dy);
-    if (rc != CADRE_OK || linear->bias < 0)
-        return rc;
-    return bias_gradient(unit, linear, dy);
+    const struct cadre_pass *pass = unit->pass;
+    const uint32_t weight = unit->first + linear->weight;
+    const uint32_t bias = unit->first + (uint32_t)linear->bias;
+    struct cadre_gemm gemm = weight_product(unit, linear, x, dy);
+    cadre_status rc;
+    CADRE_TRY(pass->grad_begin(pass->hook_arg, weight, &gemm.c, &gemm.beta));
+    if (linear->bias >= 0) {
+        int beta;
+        assert(linear->ldy == linear->out);
+        CADRE_TRY(pass->grad_begin(pass->hook_arg, bias, &gemm.sums, &beta));
+        assert(beta == gemm.beta);
+        gemm.epilogue = linear->conv1d ? CADRE_EPILOGUE_SUM_B : CADRE_EPILOGUE_SUM_A;
+    }
+    CADRE_TRY(unit->ops->gemm(unit->device, &gemm));
+    CADRE_TRY(pass->grad_end(pass->hook_arg, weight));
+    if (linear->bias >= 0)
+        CADRE_TRY(pass->grad_end(pass->hook_arg, bias));
+fail:
+    return rc;
 }
 
 static struct cadre_norm norm_of(const struct cadre_unit *unit, uint32_t weight)

@@ -153,7 +153,7 @@ struct cadre_pass {
     void *hook_arg;
     /* Where a gradient goes: *dst (local shape, wide dtype) and *beta 0 or 1; then it
      * exists. NULL dst is not allowed. Called in unit order of computation, once per
-     * parameter and pass. Weight and bias of one norm get the same beta. */
+     * parameter and pass. A weight and its bias get the same beta. */
     cadre_status (*grad_begin)(void *arg, uint32_t param, void **dst, int *beta);
     cadre_status (*grad_end)(void *arg, uint32_t param);
     /* NULL: no joint is split. Fills out from in for the joints that need it in this

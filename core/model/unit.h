@@ -120,11 +120,16 @@ cadre_status cadre_linear_fwd(const struct cadre_unit *unit,
 cadre_status cadre_linear_bwd_input(const struct cadre_unit *unit,
                                     const struct cadre_linear *linear, const void *dy,
                                     void *dx, int beta);
+/* dpre = (dy W^T) * gelu'(pre); pre and dpre have the leading dimension of x */
+cadre_status cadre_linear_bwd_gelu(const struct cadre_unit *unit,
+                                   const struct cadre_linear *linear, const void *dy,
+                                   const void *pre, void *dpre);
 /* dst = beta * dst + the gradient of the weight, wide, of these rows; no hook. */
 cadre_status cadre_linear_add_weight(const struct cadre_unit *unit,
                                      const struct cadre_linear *linear, const void *x,
                                      const void *dy, void *dst, int beta);
-/* The gradients of weight and bias, through the pass's grad_begin and grad_end. */
+/* The gradients of weight and bias, through the pass's grad_begin and grad_end. With a
+ * bias ldy is `out`. */
 cadre_status cadre_linear_bwd_weight(const struct cadre_unit *unit,
                                      const struct cadre_linear *linear, const void *x,
                                      const void *dy);

@@ -404,6 +404,7 @@ static cadre_status make_ranks(struct cadre_spec *spec, int device_index,
         .threads = (int)threads,
         .index = device_index,
         .exact = cadre_options_bool(o, "run.exact"),
+        .separate = !cadre_options_bool(o, "device.epilogues"),
     };
     /* found out here, before anything is left behind */
     struct cadre_device *device = NULL;

@@ -44,8 +44,10 @@ END_TEST
 /* A GPU, or one line that says why not; "auto" then takes the CPU. */
 START_TEST(cuda_or_why_not)
 {
-    const struct cadre_device_config cuda = {"cuda", 1, 0, true};
-    const struct cadre_device_config any = {"auto", 1, 0, true};
+    const struct cadre_device_config cuda = {
+        .kind = "cuda", .threads = 1, .exact = true};
+    const struct cadre_device_config any = {
+        .kind = "auto", .threads = 1, .exact = true};
     struct cadre_device *device = NULL, *second = NULL;
     struct cadre_error err = {0};
     const cadre_status rc = cadre_device_open(&cuda, &device, &err);

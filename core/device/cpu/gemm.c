@@ -380,7 +380,28 @@ static void gemm_tile(void *arg, int64_t index, int worker)
         cadre_gemm_epilogue(job->kernels, &tile);
 }
 
-cadre_status cadre_cpu_gemm(struct cadre_device *device, const struct cadre_gemm *g)
+/* The backward epilogues are the ops of their name, after the product: their bits. */
+static cadre_status backward_epilogue(struct cadre_device *device,
+                                      const struct cadre_gemm *g)
+{
+    const struct cadre_device_ops *ops = device->ops;
+    const size_t row = (size_t)g->ldc * cadre_dtype_bytes(g->dtype);
+    cadre_status rc = CADRE_OK;
+    if (g->epilogue == CADRE_EPILOGUE_SUM_A)
+        return ops->bias_bwd(device, g->dtype, g->a, g->k, g->m, g->sums, g->beta);
+    if (g->epilogue == CADRE_EPILOGUE_SUM_B)
+        return ops->bias_bwd(device, g->dtype, g->b, g->k, g->n, g->sums, g->beta);
+    if (g->ldc == g->n)
+        return ops->gelu_bwd(device, g->dtype, g->aux, g->c, g->c, g->m * g->n);
+    for (int64_t i = 0; i < g->m && rc == CADRE_OK; i++) {
+        char *c = (char *)g->c + (size_t)i * row;
+        rc = ops->gelu_bwd(device, g->dtype, (const char *)g->aux + (size_t)i * row, c,
+                           c, g->n);
+    }
+    return rc;
+}
+
+static cadre_status product(struct cadre_device *device, const struct cadre_gemm *g)
 {
     struct cadre_cpu *cpu = (struct cadre_cpu *)device;
     const uint32_t wide = cadre_dtype_wide(g->dtype);
@@ -399,4 +420,15 @@ cadre_status cadre_cpu_gemm(struct cadre_device *device, const struct cadre_gemm
     cadre_pool_run(cpu->pool, job.tiling.row_tiles * job.tiling.column_tiles, gemm_tile,
                    &job);
     return atomic_load(&job.status);
+}
+
+cadre_status cadre_cpu_gemm(struct cadre_device *device, const struct cadre_gemm *g)
+{
+    struct cadre_gemm plain = *g;
+    if (g->epilogue <= CADRE_EPILOGUE_BIAS_GELU)
+        return product(device, g);
+    plain.epilogue = CADRE_EPILOGUE_NONE;
+    plain.aux = NULL;
+    cadre_status rc = product(device, &plain);
+    return rc == CADRE_OK ? backward_epilogue(device, g) : rc;
 }

@@ -46,7 +46,7 @@ struct cadre_cuda {
     struct cadre_device base; /* first */
     struct cadre_cuda *root; /* of a side: the device; else itself */
     int index;
-    bool exact;
+    bool exact, separate; /* of struct cadre_device_config */
     size_t current; /* slot of the current stream */
     struct cadre_cuda_stream streams[CADRE_CUDA_STREAMS];
     struct cadre_cuda_events *events;

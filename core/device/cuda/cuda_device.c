@@ -164,6 +164,7 @@ cadre_status cadre_cuda_open(const struct cadre_device_config *config,
     cuda->root = cuda;
     cuda->index = (config->index % count + count) % count;
     cuda->exact = config->exact;
+    cuda->separate = config->separate;
     rc = finish_open(cuda, err);
     if (rc != CADRE_OK)
         cadre_cuda_op_destroy(&cuda->base);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The GEMM of the table: cublasLt with the epilogue where it has that for the shape,
- * else without and a kernel after it. */
+/* The GEMM of the table: cublasLt with the epilogue where it has that for the shape and
+ * where it pays (gemm.h), else without and a kernel after it. */
 #include "core/base/memory.h"
 #include "core/device/cuda/gemm.h"
 #include "core/device/cuda/kernels.h"
@@ -9,45 +9,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int32_t alignment(const void *ptr)
+static bool is_sum(const struct cadre_gemm *g)
 {
-    const uintptr_t bits = (uintptr_t)ptr | 64;
-    return (int32_t)(bits & -bits);
+    return g->epilogue == CADRE_EPILOGUE_SUM_A || g->epilogue == CADRE_EPILOGUE_SUM_B;
 }
 
-/* Every byte is set: problems are compared as bytes. */
-static struct cadre_cuda_problem problem_of(const struct cadre_gemm *g, int epilogue)
+static int64_t sums_of(const struct cadre_gemm *g)
 {
-    struct cadre_cuda_problem p;
-    memset(&p, 0, sizeof p);
-    p.m = g->m;
-    p.n = g->n;
-    p.k = g->k;
-    p.lda = g->lda;
-    p.ldb = g->ldb;
-    p.ldc = g->ldc;
-    p.dtype = g->dtype;
-    p.wide = g->wide;
-    p.ta = g->ta;
-    p.tb = g->tb;
-    p.beta = g->beta;
-    p.epilogue = epilogue;
-    p.align[0] = alignment(g->a);
-    p.align[1] = alignment(g->b);
-    p.align[2] = alignment(g->c);
-    p.align[3] = epilogue == CADRE_EPILOGUE_BIAS_GELU ? alignment(g->aux) : 0;
-    return p;
+    return g->epilogue == CADRE_EPILOGUE_SUM_A ? g->m : g->n;
 }
 
-/* What cublasLt.h asks of the epilogue's operands. */
-static bool epilogue_fits(const struct cadre_gemm *g)
+/* What cublasLt.h asks of the epilogue's operands, and what the device was opened for:
+ * an exact one owes sums the order of bias_bwd, which cublasLt's is not. */
+static bool epilogue_fits(const struct cadre_cuda *cuda, const struct cadre_gemm *g)
 {
-    if (g->epilogue == CADRE_EPILOGUE_NONE)
-        return true;
-    if (!g->bias || alignment(g->bias) < 16)
+    if (cuda->separate || g->epilogue == CADRE_EPILOGUE_NONE)
+        return false;
+    if (is_sum(g))
+        return !cuda->exact;
+    if (g->epilogue != CADRE_EPILOGUE_GELU_BWD &&
+        (!g->bias || cadre_cuda_alignment(g->bias) < 16))
         return false;
     return g->epilogue == CADRE_EPILOGUE_BIAS ||
-           (g->aux && g->ldc % 8 == 0 && alignment(g->aux) >= 16);
+           (g->aux && g->ldc % 8 == 0 && cadre_cuda_alignment(g->aux) >= 16);
 }
 
 /* c = 0 or as it was, where K is 0. */
@@ -62,40 +46,82 @@ static cadre_status clear(struct cadre_device *device, const struct cadre_gemm *
     return rc;
 }
 
+static cadre_status product(struct cadre_cuda *cuda, const struct cadre_gemm *g)
+{
+    if (g->k <= 0)
+        return clear(&cuda->base, g);
+    const struct cadre_cuda_plan *plan =
+        cadre_cuda_plan_of(cuda, g, CADRE_EPILOGUE_NONE);
+    if (!plan)
+        return CADRE_E_RESOURCE;
+    if (!plan->usable) {
+        cadre_log(CADRE_LOG_ERROR, "device",
+                  "cuda: cublasLt has no algorithm for a %s GEMM of m %lld, n %lld, k "
+                  "%lld, lda %lld, ldb %lld, ldc %lld",
+                  cadre_dtype_name(g->dtype), (long long)g->m, (long long)g->n,
+                  (long long)g->k, (long long)g->lda, (long long)g->ldb,
+                  (long long)g->ldc);
+        return CADRE_E_DEVICE;
+    }
+    return cadre_cuda_lt_check(cadre_cuda_plan_run(cuda, plan, g, g->c, &plan->algo),
+                               "cublasLtMatmul");
+}
+
+cadre_status cadre_cuda_gemm_after(struct cadre_cuda *cuda, const struct cadre_gemm *g)
+{
+    const void *of = g->epilogue == CADRE_EPILOGUE_SUM_A ? g->a : g->b;
+    if (g->epilogue == CADRE_EPILOGUE_NONE)
+        return CADRE_OK;
+    if (is_sum(g))
+        return cuda->base.ops->bias_bwd(&cuda->base, g->dtype, of, g->k, sums_of(g),
+                                        g->sums, g->beta);
+    return cadre_cuda_epilogue(g, cadre_cuda_current(cuda));
+}
+
+static cadre_status separate(struct cadre_cuda *cuda, const struct cadre_gemm *g)
+{
+    cadre_status rc = product(cuda, g);
+    return rc == CADRE_OK ? cadre_cuda_gemm_after(cuda, g) : rc;
+}
+
+/* cublasLt overwrites sums and wants them aligned: where they are added to, or are not
+ * so aligned, they are made aside. A plan that the heuristics gave and the call refuses
+ * is not asked again. */
+static cadre_status fused(struct cadre_cuda *cuda, struct cadre_cuda_plan *plan,
+                          const struct cadre_gemm *g)
+{
+    const uint32_t wide = cadre_dtype_wide(g->dtype);
+    const size_t bytes = (size_t)sums_of(g) * cadre_dtype_bytes(wide);
+    const bool aside = is_sum(g) && (g->beta || cadre_cuda_alignment(g->sums) < 16);
+    struct cadre_gemm h = *g;
+    if (aside && !(h.sums = cadre_cuda_scratch(cuda, bytes)))
+        return CADRE_E_RESOURCE;
+    cublasStatus_t code = cadre_cuda_plan_run(cuda, plan, &h, g->c, &plan->algo);
+    if (code == CUBLAS_STATUS_NOT_SUPPORTED || code == CUBLAS_STATUS_INVALID_VALUE) {
+        plan->usable = false;
+        return separate(cuda, g);
+    }
+    cadre_status rc = cadre_cuda_lt_check(code, "cublasLtMatmul");
+    if (rc != CADRE_OK || !aside)
+        return rc;
+    if (!g->beta)
+        return cadre_cuda_op_copy(&cuda->base, g->sums, h.sums, bytes);
+    return cadre_cuda_tree_add(wide, g->sums, g->sums, h.sums, sums_of(g),
+                               cadre_cuda_current(cuda));
+}
+
 cadre_status cadre_cuda_op_gemm(struct cadre_device *device, const struct cadre_gemm *g)
 {
     struct cadre_cuda *cuda = cadre_cuda_of(device);
-    const struct cadre_cuda_plan *plan = NULL;
     cadre_status rc = cadre_cuda_use(cuda);
     if (rc != CADRE_OK || g->m <= 0 || g->n <= 0)
         return rc;
-    if (g->k <= 0) {
-        rc = clear(device, g);
-    } else {
-        struct cadre_cuda_problem problem = problem_of(g, (int)g->epilogue);
-        if (epilogue_fits(g) && !(plan = cadre_cuda_plan_of(cuda, g, &problem)))
-            return CADRE_E_RESOURCE;
-        if (!plan || !plan->usable) {
-            problem = problem_of(g, CADRE_EPILOGUE_NONE);
-            if (!(plan = cadre_cuda_plan_of(cuda, g, &problem)))
-                return CADRE_E_RESOURCE;
-        }
-        if (!plan->usable) {
-            cadre_log(CADRE_LOG_ERROR, "device",
-                      "cuda: cublasLt has no algorithm for a %s GEMM of m %lld, n "
-                      "%lld, k %lld, lda %lld, ldb %lld, ldc %lld",
-                      cadre_dtype_name(g->dtype), (long long)g->m, (long long)g->n,
-                      (long long)g->k, (long long)g->lda, (long long)g->ldb,
-                      (long long)g->ldc);
-            return CADRE_E_DEVICE;
-        }
-        rc = cadre_cuda_lt_check(cadre_cuda_plan_run(cuda, plan, g, g->c, &plan->algo),
-                                 "cublasLtMatmul");
-    }
-    if (rc != CADRE_OK || g->epilogue == CADRE_EPILOGUE_NONE ||
-        (plan && plan->problem.epilogue == (int)g->epilogue))
-        return rc;
-    return cadre_cuda_epilogue(g, cadre_cuda_current(cuda));
+    if (g->k <= 0 || !epilogue_fits(cuda, g))
+        return separate(cuda, g);
+    struct cadre_cuda_plan *plan = cadre_cuda_plan_of(cuda, g, g->epilogue);
+    if (!plan)
+        return CADRE_E_RESOURCE;
+    return plan->usable ? fused(cuda, plan, g) : separate(cuda, g);
 }
 
 /* ---- opening ------------------------------------------------------------------- */

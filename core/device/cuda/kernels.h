@@ -37,7 +37,7 @@ cadre_status cadre_cuda_norm_bwd(const struct cadre_norm *a, void *scratch,
                                  void *stream);
 
 /* rows: rows.cu. The epilogue of a GEMM that has written c (m, n), ldc, as the last
- * lines of struct cadre_gemm say; c is read in its dtype. */
+ * lines of struct cadre_gemm say; c is read in its dtype. Sums are bias_bwd's. */
 cadre_status cadre_cuda_add(uint32_t dtype, const void *a, const void *bias,
                             const void *b, void *y, int64_t rows, int64_t channels,
                             void *stream);

@@ -4,7 +4,8 @@
  * cublasLt's matrices are column-major. A row-major (R, C) of leading dimension ld is a
  * column-major (C, R) of the same ld, so c = a b is asked for as c' = b' a': b is the
  * left operand and a the right one. A bias along the columns of c then runs along the
- * rows of c', where cublasLt wants it. */
+ * rows of c', where cublasLt wants it. Gradients of weights have 16-bit operands and
+ * an f32 c, which is read too where they are added to: no sum is rounded to 16 bits. */
 #include "core/base/memory.h"
 #include "core/device/cuda/gemm.h"
 #include "core/tensor/dtype.h"
@@ -42,14 +43,46 @@ static cublasLtEpilogue_t epilogue_of(int epilogue)
         return CUBLASLT_EPILOGUE_BIAS;
     case CADRE_EPILOGUE_BIAS_GELU:
         return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    case CADRE_EPILOGUE_GELU_BWD:
+        return CUBLASLT_EPILOGUE_DGELU;
+    case CADRE_EPILOGUE_SUM_A: /* the right operand */
+        return CUBLASLT_EPILOGUE_BGRADB;
+    case CADRE_EPILOGUE_SUM_B:
+        return CUBLASLT_EPILOGUE_BGRADA;
     default:
         return CUBLASLT_EPILOGUE_DEFAULT;
     }
 }
 
+static bool has_aux(int epilogue)
+{
+    return epilogue == CADRE_EPILOGUE_BIAS_GELU || epilogue == CADRE_EPILOGUE_GELU_BWD;
+}
+
+/* What cublasLt calls the bias. */
+static bool has_vector(int epilogue)
+{
+    return epilogue != CADRE_EPILOGUE_NONE && epilogue != CADRE_EPILOGUE_GELU_BWD;
+}
+
 #define SET(desc, attribute, value)                                                    \
     cublasLtMatmulDescSetAttribute(desc, attribute, &(value), sizeof(value))
 
+/* The operands of the epilogue. */
+static cublasStatus_t point(const struct cadre_cuda_plan *plan, const void *vector,
+                            const void *aux)
+{
+    cublasStatus_t rc = CUBLAS_STATUS_SUCCESS;
+    if (has_vector(plan->problem.epilogue))
+        rc = SET(plan->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
+    if (!rc && has_aux(plan->problem.epilogue))
+        rc = SET(plan->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aux);
+    return rc;
+}
+
+/* The heuristics take the alignment of the epilogue's operands from their addresses,
+ * without reading there: they get one with no more than every problem of the kind has.
+ */
 static cublasStatus_t describe(struct cadre_cuda_plan *plan)
 {
     const struct cadre_cuda_problem *p = &plan->problem;
@@ -76,9 +109,9 @@ static cublasStatus_t describe(struct cadre_cuda_plan *plan)
         (rc = cublasLtMatrixLayoutCreate(&plan->out, out, (uint64_t)p->n,
                                          (uint64_t)p->m, p->ldc)))
         return rc;
-    if (p->epilogue == CADRE_EPILOGUE_BIAS_GELU)
+    if (has_aux(p->epilogue))
         rc = SET(plan->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p->ldc);
-    return rc;
+    return rc ? rc : point(plan, (void *)16, (void *)(uintptr_t)p->align[3]);
 }
 
 static void undo(struct cadre_cuda_plan *plan)
@@ -124,15 +157,13 @@ cublasStatus_t cadre_cuda_plan_run(struct cadre_cuda *cuda,
     const bool f64 = g->dtype == CADRE_F64;
     const void *alpha = f64 ? (const void *)&one64 : &one;
     const void *beta = g->beta ? alpha : f64 ? (const void *)&zero64 : &zero;
+    const bool sums = plan->problem.epilogue == CADRE_EPILOGUE_SUM_A ||
+                      plan->problem.epilogue == CADRE_EPILOGUE_SUM_B;
     void *space = workspace(cuda);
-    cublasStatus_t rc = CUBLAS_STATUS_SUCCESS;
+    cublasStatus_t rc;
     if (!space)
         return CUBLAS_STATUS_ALLOC_FAILED;
-    if (plan->problem.epilogue != CADRE_EPILOGUE_NONE)
-        rc = SET(plan->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, g->bias);
-    if (!rc && plan->problem.epilogue == CADRE_EPILOGUE_BIAS_GELU)
-        rc = SET(plan->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, g->aux);
-    if (rc)
+    if ((rc = point(plan, sums ? g->sums : g->bias, g->aux)))
         return rc;
     return cublasLtMatmul(cuda->gemms->lt, plan->desc, alpha, g->b, plan->left, g->a,
                           plan->right, beta, g->c, plan->out, out, plan->out, algo,
@@ -170,63 +201,115 @@ static int heuristics(struct cadre_cuda_gemms *gemms,
     return n;
 }
 
-/* The shortest of some runs, in ms; negative where it does not run. */
-static float time_of(struct cadre_cuda *cuda, const struct cadre_cuda_plan *plan,
-                     const struct cadre_gemm *g, void *out,
-                     const cublasLtMatmulAlgo_t *algo, cudaEvent_t mark[2])
+/* A place to time in: the result and sums go to memory of their own, for c may be an
+ * input and sums be added to. aux is written as the run itself will write it. */
+struct trial {
+    struct cadre_cuda *cuda;
+    struct cadre_gemm gemm;
+    void *out;
+    cudaEvent_t mark[2];
+};
+
+static size_t bytes_of(const struct cadre_gemm *g)
 {
-    cudaStream_t stream = cadre_cuda_current(cuda);
+    const uint32_t dtype = g->wide ? cadre_dtype_wide(g->dtype) : g->dtype;
+    return ((size_t)(g->m * g->ldc) * cadre_dtype_bytes(dtype) + 63) / 64 * 64;
+}
+
+static bool trial_begin(struct trial *t, struct cadre_cuda *cuda,
+                        const struct cadre_gemm *g)
+{
+    const size_t bytes = bytes_of(g), room = (size_t)(g->m > g->n ? g->m : g->n) * 8;
+    *t = (struct trial){.cuda = cuda, .gemm = *g};
+    if (cudaEventCreate(&t->mark[0]) || cudaEventCreate(&t->mark[1]) ||
+        cudaMalloc(&t->out, bytes + room))
+        return false;
+    t->gemm.sums = (char *)t->out + bytes;
+    return true;
+}
+
+/* After candidates that do not run, which are passed over. */
+static void trial_end(struct trial *t)
+{
+    cudaGetLastError();
+    cudaFree(t->out);
+    for (int i = 0; i < 2; i++)
+        if (t->mark[i])
+            cudaEventDestroy(t->mark[i]);
+}
+
+/* The plan once, and where `whole` what its epilogue lacks of the problem's. */
+static bool once(struct trial *t, const struct cadre_cuda_plan *plan,
+                 const cublasLtMatmulAlgo_t *algo, bool whole)
+{
+    struct cadre_gemm after = t->gemm;
+    after.c = t->out;
+    return cadre_cuda_plan_run(t->cuda, plan, &t->gemm, t->out, algo) ==
+               CUBLAS_STATUS_SUCCESS &&
+           (!whole || cadre_cuda_gemm_after(t->cuda, &after) == CADRE_OK);
+}
+
+/* The shortest of some runs, in ms; negative where it does not run. */
+static float time_of(struct trial *t, const struct cadre_cuda_plan *plan,
+                     const cublasLtMatmulAlgo_t *algo, bool whole)
+{
+    cudaStream_t stream = cadre_cuda_current(t->cuda);
     float best = -1, ms;
-    if (cadre_cuda_plan_run(cuda, plan, g, out, algo))
+    if (!once(t, plan, algo, whole))
         return -1;
     for (int i = 0; i < TIMINGS; i++) {
-        if (cudaEventRecord(mark[0], stream) ||
-            cadre_cuda_plan_run(cuda, plan, g, out, algo) ||
-            cudaEventRecord(mark[1], stream) || cudaEventSynchronize(mark[1]) ||
-            cudaEventElapsedTime(&ms, mark[0], mark[1]))
+        if (cudaEventRecord(t->mark[0], stream) || !once(t, plan, algo, whole) ||
+            cudaEventRecord(t->mark[1], stream) || cudaEventSynchronize(t->mark[1]) ||
+            cudaEventElapsedTime(&ms, t->mark[0], t->mark[1]))
             return -1;
         best = best < 0 || ms < best ? ms : best;
     }
     return best;
 }
 
-/* Time the candidates, with the result in memory of its own: c may be an input. */
+/* The fastest candidate; *pays: and it is faster than `plain` and the kernel after it.
+ */
 static int fastest(struct cadre_cuda *cuda, const struct cadre_cuda_plan *plan,
-                   const struct cadre_gemm *g,
-                   const cublasLtMatmulHeuristicResult_t *found, int n)
+                   const struct cadre_cuda_plan *plain, const struct cadre_gemm *g,
+                   const cublasLtMatmulHeuristicResult_t *found, int n, bool *pays)
 {
-    const uint32_t dtype = g->wide ? cadre_dtype_wide(g->dtype) : g->dtype;
-    const size_t bytes = (size_t)(g->m * g->ldc) * cadre_dtype_bytes(dtype);
-    cudaEvent_t mark[2] = {NULL, NULL};
-    void *out = NULL;
-    float least = -1;
+    struct trial t;
+    float least = -1, ms;
     int best = 0;
-    if (cudaEventCreate(&mark[0]) == cudaSuccess &&
-        cudaEventCreate(&mark[1]) == cudaSuccess &&
-        cudaMalloc(&out, bytes) == cudaSuccess)
+    *pays = true;
+    if (trial_begin(&t, cuda, g)) {
         for (int i = 0; i < n; i++) {
-            float ms = time_of(cuda, plan, g, out, &found[i].algo, mark);
+            ms = time_of(&t, plan, &found[i].algo, false);
             if (ms >= 0 && (least < 0 || ms < least)) {
                 least = ms;
                 best = i;
             }
         }
-    cudaGetLastError(); /* a candidate that does not run is passed over */
-    cudaFree(out);
-    for (int i = 0; i < 2; i++)
-        if (mark[i])
-            cudaEventDestroy(mark[i]);
+        ms = plain ? time_of(&t, plain, &plain->algo, true) : -1;
+        *pays = ms < 0 || (least >= 0 && least <= ms);
+    }
+    trial_end(&t);
     return best;
 }
 
-/* Set the plan's algorithm; false where cublasLt has none. */
+static bool is_separate(const cublasLtMatmulAlgo_t *algo)
+{
+    cublasLtMatmulAlgo_t none;
+    memset(&none, 0xff, sizeof none);
+    return memcmp(algo, &none, sizeof none) == 0;
+}
+
+/* Set the plan's algorithm; false where cublasLt has none, or one that does not pay. */
 static bool choose(struct cadre_cuda *cuda, struct cadre_cuda_plan *plan,
-                   const struct cadre_gemm *g)
+                   const struct cadre_cuda_plan *plain, const struct cadre_gemm *g)
 {
     struct cadre_cuda_gemms *gemms = cuda->gemms;
     cublasLtMatmulHeuristicResult_t found[CANDIDATES], check;
     const struct cadre_cuda_choice *known =
         cadre_cuda_choice_find(&gemms->choices, &plan->problem);
+    bool pays = true;
+    if (known && is_separate(&known->algo))
+        return false;
     if (known &&
         cublasLtMatmulAlgoCheck(gemms->lt, plan->desc, plan->left, plan->right,
                                 plan->out, plan->out, &known->algo,
@@ -238,25 +321,65 @@ static bool choose(struct cadre_cuda *cuda, struct cadre_cuda_plan *plan,
     int n = heuristics(gemms, plan, found), best = 0;
     if (n == 0)
         return false;
-    if (gemms->timing && n > 1 && !cadre_cuda_is_recording(cuda)) {
+    if (gemms->timing && (n > 1 || plain) && !cadre_cuda_is_recording(cuda)) {
         struct cadre_cuda_choice choice = {.problem = plan->problem};
-        best = fastest(cuda, plan, g, found, n);
+        best = fastest(cuda, plan, plain, g, found, n, &pays);
         choice.algo = found[best].algo;
+        if (!pays)
+            memset(&choice.algo, 0xff, sizeof choice.algo);
         gemms->dirty = cadre_cuda_choice_put(&gemms->choices, &choice) || gemms->dirty;
     }
     plan->algo = found[best].algo;
-    return true;
+    return pays;
 }
 
-struct cadre_cuda_plan *cadre_cuda_plan_of(struct cadre_cuda *cuda,
-                                           const struct cadre_gemm *g,
-                                           const struct cadre_cuda_problem *problem)
+int32_t cadre_cuda_alignment(const void *ptr)
 {
-    struct cadre_cuda_gemms *gemms = cuda->gemms;
-    struct cadre_cuda_plan plan = {.problem = *problem};
+    const uintptr_t bits = (uintptr_t)ptr | 64;
+    return (int32_t)(bits & -bits);
+}
+
+/* Every byte is set: problems are compared as bytes. */
+static struct cadre_cuda_problem problem_of(const struct cadre_gemm *g,
+                                            enum cadre_epilogue epilogue)
+{
+    struct cadre_cuda_problem p;
+    memset(&p, 0, sizeof p);
+    p.m = g->m;
+    p.n = g->n;
+    p.k = g->k;
+    p.lda = g->lda;
+    p.ldb = g->ldb;
+    p.ldc = g->ldc;
+    p.dtype = g->dtype;
+    p.wide = g->wide;
+    p.ta = g->ta;
+    p.tb = g->tb;
+    p.beta = g->beta;
+    p.epilogue = (int32_t)epilogue;
+    p.align[0] = cadre_cuda_alignment(g->a);
+    p.align[1] = cadre_cuda_alignment(g->b);
+    p.align[2] = cadre_cuda_alignment(g->c);
+    p.align[3] = has_aux(p.epilogue) ? cadre_cuda_alignment(g->aux) : 0;
+    return p;
+}
+
+static struct cadre_cuda_plan *find(const struct cadre_cuda_gemms *gemms,
+                                    const struct cadre_cuda_problem *problem)
+{
     for (size_t i = 0; i < gemms->n_plans; i++)
         if (memcmp(&gemms->plans[i].problem, problem, sizeof *problem) == 0)
             return &gemms->plans[i];
+    return NULL;
+}
+
+/* NULL: logged. */
+static struct cadre_cuda_plan *make(struct cadre_cuda *cuda, const struct cadre_gemm *g,
+                                    const struct cadre_cuda_problem *problem,
+                                    const struct cadre_cuda_plan *plain)
+{
+    struct cadre_cuda_gemms *gemms = cuda->gemms;
+    struct cadre_cuda_plan plan = {.problem = *problem};
     struct cadre_cuda_plan *grown =
         cadre_realloc(gemms->plans, gemms->n_plans + 1, sizeof *grown);
     if (!grown) {
@@ -265,7 +388,26 @@ struct cadre_cuda_plan *cadre_cuda_plan_of(struct cadre_cuda *cuda,
     }
     gemms->plans = grown;
     /* Shapes that cublasLt has no form for are refused by describe or choose alike. */
-    plan.usable = describe(&plan) == CUBLAS_STATUS_SUCCESS && choose(cuda, &plan, g);
+    plan.usable =
+        describe(&plan) == CUBLAS_STATUS_SUCCESS && choose(cuda, &plan, plain, g);
     grown[gemms->n_plans] = plan;
     return &grown[gemms->n_plans++];
+}
+
+struct cadre_cuda_plan *cadre_cuda_plan_of(struct cadre_cuda *cuda,
+                                           const struct cadre_gemm *g,
+                                           enum cadre_epilogue epilogue)
+{
+    const struct cadre_cuda_problem problem = problem_of(g, epilogue);
+    const struct cadre_cuda_problem alone = problem_of(g, CADRE_EPILOGUE_NONE);
+    struct cadre_cuda_plan rival, *plain, *plan = find(cuda->gemms, &problem);
+    if (plan)
+        return plan;
+    if (epilogue == CADRE_EPILOGUE_NONE || !cuda->gemms->timing)
+        return make(cuda, g, &problem, NULL);
+    plain = find(cuda->gemms, &alone);
+    if (!plain && !(plain = make(cuda, g, &alone, NULL)))
+        return NULL;
+    rival = *plain; /* plans move */
+    return make(cuda, g, &problem, rival.usable ? &rival : NULL);
 }

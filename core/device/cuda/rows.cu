@@ -82,23 +82,42 @@ template <class T> __global__ void epilogue(const epilogue_job<T> a)
     }
 }
 
+/* The element of gelu_bwd, where rows may be longer than what is used of them. */
+template <class T> __global__ void gelu_rows_bwd(const epilogue_job<T> a)
+{
+    constexpr int N = pack_size<T>::N;
+    const int64_t row = (int64_t)blockIdx.x * a.ld;
+    for (int64_t c = (int64_t)threadIdx.x * N; c < a.columns; c += blockDim.x * N) {
+        const int64_t left = a.columns - c;
+        const pack<T> x = load<N>(a.aux + row + c, left, a.vec);
+        pack<T> d = load<N>(a.c + row + c, left, a.vec);
+        for (int i = 0; i < N; i++)
+            d.v[i] = narrow<T>(widen(d.v[i]) * gelu_slope(widen(x.v[i])));
+        store<N>(a.c + row + c, d, left, a.vec);
+    }
+}
+
 extern "C" cadre_status cadre_cuda_epilogue(const struct cadre_gemm *g, void *stream)
 {
     const bool with_gelu = g->epilogue == CADRE_EPILOGUE_BIAS_GELU;
+    const bool backward = g->epilogue == CADRE_EPILOGUE_GELU_BWD;
     if (g->m <= 0 || g->n <= 0 || g->epilogue == CADRE_EPILOGUE_NONE)
         return CADRE_OK;
     CADRE_DISPATCH("the epilogue", g->dtype, {
         constexpr int N = pack_size<T>::N;
+        const unsigned threads = row_threads(ceil_div(g->n, N));
         const bool vec = g->ldc % N == 0 && aligned(g->c, g->aux, g->bias);
         const epilogue_job<T> job = {g->ldc,
                                      g->n,
                                      (T *)g->c,
-                                     with_gelu ? (T *)g->aux : NULL,
+                                     with_gelu || backward ? (T *)g->aux : NULL,
                                      (const T *)g->bias,
                                      with_gelu,
                                      vec};
-        CADRE_LAUNCH(epilogue<T>, (unsigned)g->m, row_threads(ceil_div(g->n, N)), 0,
-                     stream, job);
+        if (backward)
+            CADRE_LAUNCH(gelu_rows_bwd<T>, (unsigned)g->m, threads, 0, stream, job);
+        else
+            CADRE_LAUNCH(epilogue<T>, (unsigned)g->m, threads, 0, stream, job);
     });
     return cadre_launch_check("the epilogue");
 }

@@ -39,7 +39,8 @@ bool standin_or_cuda(void)
 
 struct cadre_device *standin_open(bool exact)
 {
-    const struct cadre_device_config config = {"cuda", 1, 0, exact};
+    const struct cadre_device_config config = {
+        .kind = "cuda", .threads = 1, .exact = exact};
     struct cadre_device *device = NULL;
     struct cadre_error err = {0};
     ck_assert_msg(cadre_device_open(&config, &device, &err) == CADRE_OK, "%s",

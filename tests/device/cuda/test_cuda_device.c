@@ -14,7 +14,8 @@
 
 static void refused(const char *says)
 {
-    const struct cadre_device_config config = {"cuda", 1, 0, true};
+    const struct cadre_device_config config = {
+        .kind = "cuda", .threads = 1, .exact = true};
     struct cadre_device *device = NULL;
     struct cadre_error err = {0};
     ck_assert_int_eq(cadre_device_open(&config, &device, &err), CADRE_E_UNSUPPORTED);
@@ -25,7 +26,8 @@ static void refused(const char *says)
 
 START_TEST(says_why_not)
 {
-    const struct cadre_device_config any = {"auto", 1, 0, true};
+    const struct cadre_device_config any = {
+        .kind = "auto", .threads = 1, .exact = true};
     struct cadre_device *device = NULL;
     struct cadre_error err = {0};
     if (!standin_prepare(NULL))

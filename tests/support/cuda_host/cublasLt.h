@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The stand-in for cublasLt: what Cadre uses of it, with CUDA's names and values. A
  * product is a plain loop in the compute type. Every shape has two algorithms, which
- * differ in the order of their sums; others are refused. */
+ * differ in the order of their sums; others are refused, and so are operands that are
+ * less aligned than the heuristics were told. With CADRE_STANDIN_EPILOGUES =
+ * none no epilogue has an algorithm, with `late` the product itself refuses it; with
+ * `slow` events tell of a product with one as taking 1000 s, with `fast` of one
+ * without. */
 #ifndef CADRE_TESTS_CUBLASLT_H
 #define CADRE_TESTS_CUBLASLT_H
 
@@ -31,6 +35,9 @@ typedef enum {
     CUBLASLT_EPILOGUE_DEFAULT = 1,
     CUBLASLT_EPILOGUE_BIAS = 4,
     CUBLASLT_EPILOGUE_GELU_AUX_BIAS = 164,
+    CUBLASLT_EPILOGUE_DGELU = 192,
+    CUBLASLT_EPILOGUE_BGRADA = 256,
+    CUBLASLT_EPILOGUE_BGRADB = 512,
 } cublasLtEpilogue_t;
 typedef enum {
     CUBLASLT_MATMUL_DESC_TRANSA = 3,

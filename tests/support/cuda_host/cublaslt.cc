@@ -4,6 +4,7 @@
 #include "tests/support/cuda_host/cublasLt.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 
 #include "tests/support/cuda_host/runtime.h"
@@ -115,6 +116,37 @@ double gelu(double x)
     return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
 }
 
+double gelu_slope(double x)
+{
+    const double u = 0.7978845608028654 * (x + 0.044715 * x * x * x);
+    const double du = 0.7978845608028654 * (1 + 3 * 0.044715 * x * x), t = std::tanh(u);
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * du;
+}
+
+/* How a test wants epilogues to be: cublasLt.h. */
+bool epilogues_are(const char *how)
+{
+    const char *wanted = getenv("CADRE_STANDIN_EPILOGUES");
+    return wanted && strcmp(wanted, how) == 0;
+}
+
+bool has_bias(cublasLtEpilogue_t epilogue)
+{
+    return epilogue == CUBLASLT_EPILOGUE_BIAS ||
+           epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+}
+
+bool has_aux(cublasLtEpilogue_t epilogue)
+{
+    return epilogue == CUBLASLT_EPILOGUE_DGELU ||
+           epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+}
+
+bool has_sums(cublasLtEpilogue_t epilogue)
+{
+    return epilogue == CUBLASLT_EPILOGUE_BGRADA || epilogue == CUBLASLT_EPILOGUE_BGRADB;
+}
+
 /* One product, whole: descriptors may be gone when it runs. */
 struct product {
     cublasLtMatmulDescOpaque_t desc;
@@ -141,9 +173,28 @@ struct product {
         }
         return (double)sum;
     }
+    /* BGRADA: of the rows of the left operand; BGRADB: of the right one's columns. */
+    void sum(int64_t depth) const
+    {
+        const bool of_left = desc.epilogue == CUBLASLT_EPILOGUE_BGRADA;
+        const int64_t n = (int64_t)(of_left ? lc.rows : lc.cols);
+        for (int64_t i = 0; i < n; i++) {
+            float total = 0;
+            for (int64_t k = 0; k < depth; k++) {
+                const int64_t at = backwards ? depth - 1 - k : k;
+                total += (float)(of_left ? left(i, at) : right(at, i));
+            }
+            store((void *)(uintptr_t)desc.bias, lc.type, i, (double)total);
+        }
+    }
     void run() const
     {
         const int64_t depth = (int64_t)(desc.transa ? la.rows : la.cols);
+        const bool plain = desc.epilogue == CUBLASLT_EPILOGUE_DEFAULT;
+        if (epilogues_are(plain ? "fast" : "slow"))
+            cadre_host::take_longer(1e6);
+        if (has_sums(desc.epilogue))
+            sum(depth);
         for (int64_t j = 0; j < (int64_t)lc.cols; j++)
             for (int64_t i = 0; i < (int64_t)lc.rows; i++) {
                 const int64_t at = j * lc.ld + i;
@@ -152,8 +203,10 @@ struct product {
                                         : dot<float>(i, j, depth));
                 if (beta != 0)
                     v += beta * load(c, lc.type, at);
-                if (desc.epilogue != CUBLASLT_EPILOGUE_DEFAULT)
+                if (has_bias(desc.epilogue))
                     v += load(desc.bias, lc.type, i);
+                if (desc.epilogue == CUBLASLT_EPILOGUE_DGELU)
+                    v *= gelu_slope(load(desc.aux, lc.type, j * desc.aux_ld + i));
                 if (desc.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS) {
                     store(desc.aux, lc.type, j * desc.aux_ld + i, v);
                     v = gelu(load(desc.aux, lc.type, j * desc.aux_ld + i));
@@ -162,6 +215,11 @@ struct product {
             }
     }
 };
+
+bool aligned(const void *ptr)
+{
+    return ptr && (uintptr_t)ptr % 16 == 0;
+}
 
 size_t extent(const cublasLtMatrixLayoutOpaque_t *l)
 {
@@ -184,13 +242,18 @@ bool supported(cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
            d->ld >= (int64_t)d->rows && a->type == b->type &&
            f64 == (desc->compute == CUBLAS_COMPUTE_64F) &&
            (d->type == a->type || (d->type == CUDA_R_32F && !f64)) &&
-           (desc->epilogue != CUBLASLT_EPILOGUE_GELU_AUX_BIAS ||
-            (desc->aux_ld % 8 == 0 && bytes_of(a->type) == 2));
+           (!has_aux(desc->epilogue) ||
+            (desc->aux_ld % 8 == 0 && bytes_of(d->type) == 2 &&
+             desc->aux_ld >= (int64_t)d->rows && aligned(desc->aux))) &&
+           (!has_sums(desc->epilogue) || (!f64 && aligned(desc->bias))) &&
+           (desc->epilogue == CUBLASLT_EPILOGUE_DEFAULT || !epilogues_are("none"));
 }
 
-cublasLtMatmulAlgo_t algorithm(uint64_t number)
+/* Its number, and the alignments of A, B, C and D that were promised for it. */
+cublasLtMatmulAlgo_t algorithm(uint64_t number, const uint32_t align[4])
 {
-    cublasLtMatmulAlgo_t algo = {{magic, number, 0, 0, 0, 0, 0, ~number}};
+    cublasLtMatmulAlgo_t algo = {
+        {magic, number, align[0], align[1], align[2], align[3], 0, ~number}};
     return algo;
 }
 
@@ -198,6 +261,14 @@ bool known(const cublasLtMatmulAlgo_t *algo)
 {
     return algo && algo->data[0] == magic && algo->data[1] < 2 &&
            algo->data[7] == ~algo->data[1];
+}
+
+bool promised(const cublasLtMatmulAlgo_t *algo, const void *const at[4])
+{
+    for (int i = 0; i < 4; i++)
+        if ((uintptr_t)at[i] % algo->data[2 + i] != 0)
+            return false;
+    return true;
 }
 
 } // namespace
@@ -317,7 +388,7 @@ cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t des
         return CUBLAS_STATUS_NOT_SUPPORTED;
     for (int i = 0; i < wanted && i < 2; i++) {
         memset(&results[i], 0, sizeof results[i]);
-        results[i].algo = algorithm((uint64_t)i);
+        results[i].algo = algorithm((uint64_t)i, preference->align);
         *found = i + 1;
     }
     return CUBLAS_STATUS_SUCCESS;
@@ -348,13 +419,22 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     p.alpha = f64 ? *(const double *)alpha : (double)*(const float *)alpha;
     p.beta = f64 ? *(const double *)beta : (double)*(const float *)beta;
     const bool epilogue = desc->epilogue != CUBLASLT_EPILOGUE_DEFAULT;
-    if (!known(algo) || !supported(desc, la, lb, ld))
+    if (!known(algo) || !supported(desc, la, lb, ld) ||
+        (epilogue && epilogues_are("late")))
         return CUBLAS_STATUS_NOT_SUPPORTED;
+    const uint64_t along =
+        desc->epilogue == CUBLASLT_EPILOGUE_BGRADB ? ld->cols : ld->rows;
+    const size_t vector = along * bytes_of(ld->type);
+    const size_t aux =
+        ((size_t)desc->aux_ld * (ld->cols - 1) + ld->rows) * bytes_of(ld->type);
     p.backwards = algo->data[1] == 1;
-    if (!is_device(a, extent(la)) || !is_device(b, extent(lb)) ||
+    const void *const at[] = {a, b, c, d};
+    if (!promised(algo, at) || !is_device(a, extent(la)) || !is_device(b, extent(lb)) ||
         !is_device(d, extent(ld)) || (p.beta != 0 && !is_device(c, extent(lc))) ||
         !is_device(workspace, workspace_bytes) ||
-        (epilogue && !is_device(desc->bias, ld->rows * bytes_of(ld->type))))
+        (has_aux(desc->epilogue) && !is_device(desc->aux, aux)) ||
+        ((has_bias(desc->epilogue) || has_sums(desc->epilogue)) &&
+         !is_device(desc->bias, vector)))
         return CUBLAS_STATUS_INVALID_VALUE;
     cadre_host_enqueue(stream, [p] { p.run(); });
     return CUBLAS_STATUS_SUCCESS;

@@ -44,6 +44,9 @@ void advance_to(cudaEvent_t event);
 bool any_capture();
 bool capturing(cudaStream_t stream);
 
+/* To be called by work of a stream: for the stream's events it took `ms` more. */
+void take_longer(double ms);
+
 /* Is ptr[0..bytes) memory of the device; that, or pinned memory of the host? */
 bool is_device(const void *ptr, size_t bytes);
 bool is_reachable(const void *ptr, size_t bytes);
