@@ -3,9 +3,10 @@
 #ifndef CADRE_TESTS_DEVICE_CUDA_NCCL_TESTING_H
 #define CADRE_TESTS_DEVICE_CUDA_NCCL_TESTING_H
 
-#include <nccl.h>
 #include <pthread.h>
 #include <stdbool.h>
+
+#include "tests/support/cuda_host/nccl.h"
 
 #define NCCL_TEST_RANKS 4
 

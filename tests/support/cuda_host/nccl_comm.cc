@@ -108,11 +108,12 @@ ncclResult_t first_error(ncclComm_t *comm, int nranks, const ncclUniqueId &id, i
         return ncclInvalidArgument;
     *comm = nullptr;
     if (nranks < 1 || nranks > most_ranks || rank < 0 || rank >= nranks) {
-        say("Invalid rank requested : %d/%d (the stand-in has at most %d)", rank, nranks,
-            most_ranks);
+        say("Invalid rank requested : %d/%d (the stand-in has at most %d)", rank,
+            nranks, most_ranks);
         return ncclInvalidArgument;
     }
-    if (cudaGetDeviceCount(&count) != cudaSuccess || cudaGetDevice(&device) != cudaSuccess)
+    if (cudaGetDeviceCount(&count) != cudaSuccess ||
+        cudaGetDevice(&device) != cudaSuccess)
         return ncclUnhandledCudaError;
     if (strncmp(id.internal, id_begins, sizeof id_begins - 1) != 0 ||
         !memchr(id.internal, 0, sizeof id.internal)) {
@@ -148,8 +149,8 @@ ncclResult_t make_child(splitting &s)
         if (key < s.key || (key == s.key && r < p.rank))
             child->rank++;
     }
-    const std::string path = p.map->path + "." + std::to_string(s.number) + "." +
-                             std::to_string(s.color);
+    const std::string path =
+        p.map->path + "." + std::to_string(s.number) + "." + std::to_string(s.color);
     child->map = map_segment(path, true);
     if (!child->map) {
         say("%s: %s", path.c_str(), strerror(errno));

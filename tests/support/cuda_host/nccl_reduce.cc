@@ -29,7 +29,10 @@ uint32_t to_bits(float x)
 
 struct bf16 {
     uint16_t bits;
-    operator float() const { return from_bits((uint32_t)bits << 16); }
+    operator float() const
+    {
+        return from_bits((uint32_t)bits << 16);
+    }
     static bf16 of(float x)
     {
         const uint32_t b = to_bits(x);
@@ -47,8 +50,9 @@ struct f16 {
         const uint32_t exponent = bits >> 10 & 31, fraction = bits & 1023;
         if (exponent == 31)
             return from_bits(sign | 0x7f800000u | fraction << 13);
-        const float x = exponent ? std::ldexp((float)(fraction | 1024), (int)exponent - 25)
-                                 : std::ldexp((float)fraction, -24);
+        const float x = exponent
+                            ? std::ldexp((float)(fraction | 1024), (int)exponent - 25)
+                            : std::ldexp((float)fraction, -24);
         return sign ? -x : x;
     }
     static f16 of(float x)

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <fcntl.h>
+#include <glob.h>
 #include <random>
 #include <set>
 #include <sys/mman.h>
@@ -35,8 +36,14 @@ void remove_own()
 {
     if (own().pid != getpid()) /* a child's end is not the parent's */
         return;
-    for (const std::string &path : own().paths)
-        unlink(path.c_str());
+    for (const std::string &path : own().paths) {
+        glob_t found; /* those of splits too */
+        if (glob((path + "*").c_str(), GLOB_NOSORT, nullptr, &found) != 0)
+            continue;
+        for (size_t i = 0; i < found.gl_pathc; i++)
+            unlink(found.gl_pathv[i]);
+        globfree(&found);
+    }
 }
 
 std::string folder()
@@ -61,19 +68,21 @@ std::string cadre_nccl::new_path()
     }
     std::random_device device;
     std::string path = folder() + "/cadre-nccl-" + std::to_string(getpid()) + "-" +
-                       std::to_string(device());
+                       std::to_string(device()) + ".";
     mine.paths.insert(path);
     return path;
 }
 
 std::shared_ptr<mapping> cadre_nccl::map_segment(const std::string &path, bool make)
 {
-    const int file = open(path.c_str(), O_RDWR | O_CLOEXEC | (make ? O_CREAT : 0), 0600);
+    const int file =
+        open(path.c_str(), O_RDWR | O_CLOEXEC | (make ? O_CREAT : 0), 0600);
     if (file < 0)
         return nullptr;
     void *at = MAP_FAILED;
     if (!make || ftruncate(file, sizeof(segment)) == 0)
-        at = mmap(nullptr, sizeof(segment), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        at =
+            mmap(nullptr, sizeof(segment), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     const int error = errno;
     close(file);
     errno = error;

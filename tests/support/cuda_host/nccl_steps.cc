@@ -103,8 +103,8 @@ void take_parts(ncclComm &c, const part &p, size_t n)
     for (size_t done = 0; done < n;) {
         const uint64_t each = (p.count + size - 1) / size;
         const uint64_t of = (p.at + done) / each;
-        const size_t m = (size_t)std::min<uint64_t>(n - done,
-                                                    (of + 1) * each - p.at - done);
+        const size_t m =
+            (size_t)std::min<uint64_t>(n - done, (of + 1) * each - p.at - done);
         std::vector<const void *> rows;
         for (int r = 0; r < c.size; r++)
             rows.push_back(c.shared().ranks[r].data + done * bytes);
@@ -261,8 +261,9 @@ bool step_letters(ncclComm &c, batch &b)
 
 const char *cadre_nccl::kind_name(int kind)
 {
-    static const char *const names[] = {"all_reduce", "reduce", "reduce_scatter",
-                                        "all_gather", "broadcast", "send", "recv"};
+    static const char *const names[] = {"all_reduce", "reduce",    "reduce_scatter",
+                                        "all_gather", "broadcast", "send",
+                                        "recv"};
     return kind >= 0 && kind <= recv ? names[kind] : "?";
 }
 
