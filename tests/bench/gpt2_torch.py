@@ -141,13 +141,13 @@ def arguments():
     p.add_argument(
         "--compile", default="auto", choices=("auto", "model", "blocks", "no"),
         help="all at once, or each block and the loss alone (a block is compiled once, for "
-        "deep models); auto: all at once up to 24 layers",
+        "deep models); auto: all at once up to 12 layers",
     )
     a = p.parse_args()
     a.kv_heads = a.kv_heads or a.heads
     a.hidden = a.hidden or 4 * a.channels
     if a.compile == "auto":
-        a.compile = "model" if a.layers <= 24 else "blocks"
+        a.compile = "model" if a.layers <= 12 else "blocks"
     return a
 
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The CUDA device on the stand-in of the runtime, whose streams run as late as they
- * may: opening, memory, streams, events, sides, graphs. */
+ * may: opening, memory, streams, events, sides, graphs. With CADRE_TEST_DEVICE=cuda, on
+ * a GPU what does not rest on that. */
 #include "core/device/device.h"
 
 #include <pthread.h>
@@ -64,7 +65,7 @@ END_TEST
 
 START_TEST(table_is_full)
 {
-    if (!standin_prepare(NULL))
+    if (!standin_or_cuda())
         return;
     struct cadre_device *device = standin_open(true);
     void *const *entry = (void *const *)(const void *)device->ops;
@@ -78,7 +79,7 @@ END_TEST
 START_TEST(memory)
 {
     static const size_t sizes[] = {0, 1, 63, 64, 65, 100000};
-    if (!standin_prepare(NULL))
+    if (!standin_or_cuda())
         return;
     struct cadre_device *device = standin_open(true);
     const struct cadre_device_ops *ops = device->ops;
@@ -104,9 +105,11 @@ START_TEST(memory)
     ck_assert(ops->host_reaches(device, host));
     ck_assert_ptr_null(ops->alloc(device, SIZE_MAX));
     ck_assert_ptr_null(ops->alloc(device, (size_t)1 << 40));
-    /* a pointer of the wrong kind is an error, not a crash */
-    ck_assert_int_eq(ops->zero(device, host, 8), CADRE_E_DEVICE);
-    ck_assert_int_eq(ops->copy(device, host, host + 8, 8), CADRE_E_DEVICE);
+    if (!standin_is_real()) { /* some drivers let a GPU reach all of the host's memory */
+        /* a pointer of the wrong kind is an error, not a crash */
+        ck_assert_int_eq(ops->zero(device, host, 8), CADRE_E_DEVICE);
+        ck_assert_int_eq(ops->copy(device, host, host + 8, 8), CADRE_E_DEVICE);
+    }
     ops->free(device, NULL);
     free(host);
     cadre_device_close(device);
@@ -218,7 +221,7 @@ START_TEST(sides)
     float values[4] = {1, -2, 0.5f, 3};
     struct side_job job = {0};
     pthread_t thread;
-    if (!standin_prepare(NULL))
+    if (!standin_or_cuda())
         return;
     struct cadre_device *device = standin_open(true);
     const struct cadre_device_ops *ops = device->ops;
@@ -245,7 +248,7 @@ END_TEST
 START_TEST(graphs)
 {
     float values[4] = {1, 2, 3, 4};
-    if (!standin_prepare(NULL))
+    if (!standin_or_cuda())
         return;
     struct cadre_device *device = standin_open(true);
     const struct cadre_device_ops *ops = device->ops;

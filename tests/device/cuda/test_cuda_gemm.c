@@ -77,7 +77,7 @@ START_TEST(equals_the_cpu)
     static const uint32_t dtypes[] = {CADRE_F32, CADRE_F64, CADRE_BF16, CADRE_F16};
     static const int64_t shapes[][4] = {
         {1, 1, 1, 0}, {3, 5, 7, 1}, {8, 16, 24, 0}, {17, 9, 4, 3}, {2, 24, 17, 8}};
-    if (!standin_prepare(NULL))
+    if (!standin_or_cuda())
         return;
     struct cadre_device *gpu = standin_open(true), *cpu = open_cpu(1);
     for (size_t d = 0; d < 4; d++)
