@@ -13,6 +13,7 @@
 #include "config.h"
 #include "core/base/json.h"
 #include "core/base/memory.h"
+#include "core/comm/module.h"
 #include "core/device/device.h"
 #include "core/device/module.h"
 #include "core/strategy/plugin.h"
@@ -91,16 +92,17 @@ static void look_at_cpu(struct findings *f)
 }
 
 /* A finding for each line; one that begins with "no: " was not found. */
-static void look_at_cuda(struct findings *f)
+static void look_at_module(struct findings *f, const char *area,
+                           void (*describe)(struct cadre_text *))
 {
     struct cadre_text text = {0};
-    cadre_device_describe_cuda(&text);
+    describe(&text);
     char *copy = cadre_strdup(cadre_text_str(&text)), *rest = copy;
     for (char *line = copy ? strsep(&rest, "\n") : NULL; line;
          line = strsep(&rest, "\n")) {
         bool no = strncmp(line, "no: ", 4) == 0;
         if (*line)
-            note(f, "cuda", no ? "no" : "yes", "%s", no ? line + 4 : line);
+            note(f, area, no ? "no" : "yes", "%s", no ? line + 4 : line);
     }
     free(copy);
     cadre_text_fini(&text);
@@ -108,8 +110,8 @@ static void look_at_cuda(struct findings *f)
 
 static void look_at_modules(struct findings *f)
 {
-    look_at_cuda(f);
-    note(f, "nccl", "no", "the module comm_nccl.so is not built yet");
+    look_at_module(f, "cuda", cadre_device_describe_cuda);
+    look_at_module(f, "nccl", cadre_comm_describe_nccl);
     note(f, "mpi", "no", "the module comm_mpi.so is not built yet");
     note(f, "mig", "no", "the mig strategy is not built yet");
 }
@@ -148,7 +150,8 @@ static void look_at_launcher(struct findings *f)
     for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++)
         if (getenv(launchers[i].variable)) {
             note(f, "launcher", "warning",
-                 "%s has set %s; ranks started from outside are not used yet",
+                 "%s has set %s; for ranks that it starts, set CADRE_INIT, CADRE_RANK, "
+                 "CADRE_WORLD_SIZE and CADRE_LOCAL_RANK in each",
                  launchers[i].name, launchers[i].variable);
             found = true;
         }

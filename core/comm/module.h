@@ -40,4 +40,13 @@ struct cadre_comm_module {
     void (*describe)(struct cadre_text *out);
 };
 
+/* The table of comm_nccl.so, opened once per process. Errors: CADRE_E_UNSUPPORTED:
+ * there is no such module, or it or its library cannot be used. [any thread] */
+cadre_status cadre_comm_module_nccl(const struct cadre_comm_module **out,
+                                    struct cadre_error *err);
+
+/* The lines of the NCCL module, or one "no: " line that says why it does not open. [any
+ * thread] */
+void cadre_comm_describe_nccl(struct cadre_text *out);
+
 #endif

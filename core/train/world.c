@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/log.h"
 #include "core/base/memory.h"
-#include "core/base/module.h"
 #include "core/comm/rendezvous.h"
 #include "core/device/module.h"
 #include "core/train/world_watch.h"
@@ -29,23 +29,8 @@ static bool uses_nccl(const struct cadre_spec *spec,
 static cadre_status open_module(const struct cadre_comm_module **out,
                                 struct cadre_error *err)
 {
-    const struct cadre_comm_module *module;
-    const void *table = NULL;
-    struct cadre_text version = {0};
-    cadre_status rc = cadre_module_open("comm_nccl", "comm",
-                                        sizeof(struct cadre_comm_module), &table, err);
-    module = table;
-    if (rc == CADRE_OK && module->ops_bytes != sizeof(struct cadre_comm_ops))
-        rc = cadre_fail(err, CADRE_E_UNSUPPORTED,
-                        "the module comm_nccl.so is of another build: expected a table "
-                        "of %zu bytes, found %u; install it with the program",
-                        sizeof(struct cadre_comm_ops), module->ops_bytes);
-    if (rc == CADRE_OK)
-        rc = module->version(&version, err);
-    cadre_text_fini(&version);
-    if (rc == CADRE_OK)
-        *out = module;
-    else
+    cadre_status rc = cadre_comm_module_nccl(out, err);
+    if (rc != CADRE_OK)
         cadre_error_prefix(err, "NCCL cannot be had (comm.backend = local can, for "
                                 "ranks that cadre starts)");
     return rc;
@@ -106,6 +91,11 @@ cadre_status cadre_world_check(const struct cadre_spec *spec,
                           "comm.backend = nccl needs a process for each rank, and "
                           "comm.ranks = threads; set comm.ranks = processes, or "
                           "comm.backend = local");
+    if (*cadre_options_str(spec->options, "comm.link"))
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "comm.link = %s delays the local transport alone; leave it "
+                          "out where ranks reach each other by NCCL",
+                          cadre_options_str(spec->options, "comm.link"));
     cadre_status rc = check_gpus(spec, outside, err);
     return rc == CADRE_OK ? open_module(&module, err) : rc;
 }
@@ -164,7 +154,11 @@ static cadre_status open_nccl(struct cadre_world *world, const struct cadre_spec
     };
     cadre_status rc = cadre_device_open(&spec->run.device, &world->device, err);
     request.device = world->device;
-    return rc == CADRE_OK ? world->module->open(&request, id, &world->comm, err) : rc;
+    if (rc == CADRE_OK)
+        rc = world->module->open(&request, id, &world->comm, err);
+    if (rc == CADRE_OK && index == 0)
+        cadre_log(CADRE_LOG_INFO, "comm", "%d ranks over NCCL", spec->run.ranks);
+    return rc;
 }
 
 /* ---- ranks that cadre started ---- */

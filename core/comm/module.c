@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/comm/module.h"
+
+#include "core/base/module.h"
+
+cadre_status cadre_comm_module_nccl(const struct cadre_comm_module **out,
+                                    struct cadre_error *err)
+{
+    const struct cadre_comm_module *module;
+    struct cadre_text version = {0};
+    const void *table = NULL;
+    cadre_status rc = cadre_module_open("comm_nccl", "comm",
+                                        sizeof(struct cadre_comm_module), &table, err);
+    module = table;
+    if (rc == CADRE_OK && module->ops_bytes != sizeof(struct cadre_comm_ops))
+        rc = cadre_fail(err, CADRE_E_UNSUPPORTED,
+                        "the module comm_nccl.so is of another build: expected a table "
+                        "of %zu bytes, found %u; install it with the program",
+                        sizeof(struct cadre_comm_ops), module->ops_bytes);
+    if (rc == CADRE_OK)
+        rc = module->version(&version, err);
+    cadre_text_fini(&version);
+    if (rc == CADRE_OK)
+        *out = module;
+    return rc;
+}
+
+void cadre_comm_describe_nccl(struct cadre_text *out)
+{
+    const struct cadre_comm_module *module;
+    struct cadre_error err = {0};
+    if (cadre_comm_module_nccl(&module, &err) == CADRE_OK)
+        module->describe(out);
+    else
+        cadre_text_printf(out, "no: %s\n", err.text);
+}
