@@ -191,7 +191,7 @@ echo "6 * layers * channels * T for causal attention; P: the product's rate meas
 echo "the data sheet's. Tokens/s: median of $steps steps after $warmup."
 echo
 echo "| model | B x T | GFLOP a token | tokens/s | MFU | MFU of the data sheet's" \
-    "$([ "$listed" = 0 ] || echo "$listed TFLOP/s") | PyTorch tokens/s | by | against PyTorch |"
+    "$([ "$listed" = 0 ] && echo rate || echo "$listed TFLOP/s") | PyTorch tokens/s | by | against PyTorch |"
 echo "|---|---|---|---|---|---|---|---|---|"
 for size in "${sizes[@]}"; do
     train "$size"

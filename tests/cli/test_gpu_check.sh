@@ -130,9 +130,23 @@ has '^the end of what train said'
 [ "$(tail -n 1 "$tmp/log")" = "1 passed, 1 failed, 1 skipped" ] || fail "other last line"
 
 # a part that runs out of its time, and one that there is no time for
-printf '#!/bin/sh\nexec sleep 600\n' >"$tmp/broken/cadre"
+cat >"$tmp/broken/cadre" <<SH
+#!/bin/sh
+trap '' TERM
+echo \$\$ >"$tmp/pid"
+sleep 600
+SH
 cp "$tmp/broken/cadre" "$tmp/broken/bench_rates"
 budget=3
 standin 1 --build "$tmp/broken" --only bench --only doctor
 has '^\| doctor \| FAIL .*(ran out of its [0-9] s|the budget of 3 s is used up)'
 has '^\| bench \| FAIL '
+alive() {
+    ps -o stat= -p "$(cat "$tmp/pid")" | grep -q '^[^Z]'
+}
+i=0
+while [ -e "$tmp/pid" ] && alive && [ $i -lt 600 ]; do
+    sleep 0.1
+    i=$((i + 1))
+done
+[ $i -lt 600 ] || fail "what ran out of its time still runs"
