@@ -22,10 +22,10 @@
  *   CADRE_STANDIN_DEVICES=N        devices of a process, 1 otherwise
  *   CADRE_HOST_NCCL_VERSION=NNNNN  what ncclGetVersion says
  *   CADRE_HOST_NCCL_FAIL=init      communicators cannot be made (ncclSystemError)
- *   CADRE_HOST_NCCL_FAIL=async     the CADRE_HOST_NCCL_FAIL_AT-th operation (or group) of
- *                                  a communicator, counted from 1 and the first where
- *                                  that is not set, hangs as ncclRemoteError; on rank
- *                                  CADRE_HOST_NCCL_FAIL_RANK alone where that is set */
+ *   CADRE_HOST_NCCL_FAIL=async     an operation (or group) of a communicator hangs and
+ *                                  is told as ncclRemoteError: the first, or that of
+ *                                  the number CADRE_HOST_NCCL_FAIL_AT, from 1; on all
+ *                                  ranks, or on CADRE_HOST_NCCL_FAIL_RANK alone */
 #ifndef CADRE_TESTS_NCCL_H
 #define CADRE_TESTS_NCCL_H
 

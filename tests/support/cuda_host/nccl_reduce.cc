@@ -68,7 +68,7 @@ struct f16 {
         /* Of the last bit. */
         const int step = a == 0 || exponent - 11 < -24 ? -24 : exponent - 11;
         const long units = std::lrint(std::ldexp(a, -step));
-        /* Rounded up to the next power of two, the sum below carries into the exponent. */
+        /* Rounded up to the next power of two, it carries into the exponent. */
         const long base = (long)(step + 24) << 10;
         return {(uint16_t)(sign | (base + units))};
     }

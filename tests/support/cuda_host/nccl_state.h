@@ -19,7 +19,7 @@ namespace cadre_nccl
 constexpr int most_ranks = 16;
 constexpr size_t chunk_bytes = (size_t)64 << 10, letter_bytes = (size_t)16 << 10;
 
-/* ---- what ranks share: zero at first ------------------------------------------- */
+/* ---- what ranks share: zero at first --------------------------------------------- */
 
 typedef std::atomic<uint64_t> counter;
 

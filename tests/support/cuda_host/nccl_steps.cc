@@ -14,7 +14,7 @@ using cadre_host::open_memory;
 namespace
 {
 
-/* ---- collectives ------------------------------------------------------------------ */
+/* ---- collectives ----------------------------------------------------------------- */
 
 bool same(const call &a, const call &b)
 {
@@ -170,7 +170,7 @@ bool step_collective(ncclComm &c, part &p)
     return p.finished = true;
 }
 
-/* ---- sends and receives --------------------------------------------------------------- */
+/* ---- sends and receives ---------------------------------------------------------- */
 
 mailbox &box_of(const ncclComm &c, const part &p)
 {
@@ -196,7 +196,7 @@ bool meet(ncclComm &c, part &p)
     if (theirs == p.count)
         return p.agreed = true;
     if (!p.told)
-        say("rank %d and rank %d differ in %s %llu, which hangs: %llu bytes, %llu bytes",
+        say("rank %d and rank %d differ in %s %llu, which hangs: %llu bytes, and %llu",
             c.rank, p.root, kind_name(p.kind), (unsigned long long)p.number,
             (unsigned long long)p.count, (unsigned long long)theirs);
     p.told = true;
@@ -257,7 +257,7 @@ bool step_letters(ncclComm &c, batch &b)
 
 } // namespace
 
-/* ---- a batch ------------------------------------------------------------------------------ */
+/* ---- a batch --------------------------------------------------------------------- */
 
 const char *cadre_nccl::kind_name(int kind)
 {
