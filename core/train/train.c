@@ -407,6 +407,8 @@ static cadre_status run_outside(const struct run *run, struct cadre_spec *spec,
     struct cadre_places places = {0};
     struct cadre_world world = {0};
     struct cadre_error own = {0};
+    const struct cadre_world_terms terms = {.fingerprint = spec->run.fingerprint,
+                                            .first_step = run->first_step};
     cadre_status rc = cadre_world_check(spec, outside, err);
     if (rc != CADRE_OK)
         return rc;
@@ -414,7 +416,7 @@ static cadre_status run_outside(const struct run *run, struct cadre_spec *spec,
     if (outside->rank == 0)
         own.code = prepare(run, spec, &places, &own);
     if (outside->size > 1)
-        rc = cadre_world_meet(&world, spec, outside, run->first_step,
+        rc = cadre_world_meet(&world, spec, outside, &terms,
                               own.code == CADRE_OK ? NULL : own.text, err);
     if (rc == CADRE_OK && outside->rank > 0)
         own.code = cadre_costs_read(spec, outside->rank, &own);

@@ -102,16 +102,13 @@ cadre_status cadre_world_check(const struct cadre_spec *spec,
 
 /* ---- what both ways share ---- */
 
-static cadre_status fill_card(const struct cadre_world *world,
-                              const struct cadre_spec *spec, int64_t first_step,
-                              struct card *card, struct cadre_error *err)
+static cadre_status fill_card(const struct cadre_world *world, struct card *card,
+                              struct cadre_error *err)
 {
     struct cadre_text version = {0};
     cadre_status rc = world->module->version(&version, err);
     memset(card, 0, sizeof *card);
     snprintf(card->version, sizeof card->version, "%s", cadre_text_str(&version));
-    card->fingerprint = spec->run.fingerprint;
-    card->first_step = first_step;
     cadre_text_fini(&version);
     return rc;
 }
@@ -120,25 +117,26 @@ static cadre_status fill_card(const struct cadre_world *world,
 static cadre_status compare(const struct card *zero, const struct card *card, int rank,
                             struct cadre_error *err)
 {
+    cadre_status rc = CADRE_OK;
     if (strncmp(zero->version, card->version, sizeof zero->version) != 0)
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "rank %d has %.*s, rank 0 has %.*s: they cannot talk to each "
-                          "other; install one version for all ranks",
-                          rank, (int)sizeof card->version - 1, card->version,
-                          (int)sizeof zero->version - 1, zero->version);
-    if (zero->fingerprint != card->fingerprint)
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "rank %d does not run what rank 0 runs: build, plugins, "
-                          "options or data differ; start all ranks from one "
-                          "installation and one ini file",
-                          rank);
-    if (zero->first_step != card->first_step)
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "rank %d goes on after step %lld, rank 0 after step %lld: "
-                          "the run's folder must be the same for all ranks",
-                          rank, (long long)card->first_step,
-                          (long long)zero->first_step);
-    return CADRE_OK;
+        rc = cadre_fail(err, CADRE_E_INVALID,
+                        "it has %.*s, rank 0 has %.*s: they cannot talk to each other; "
+                        "install one version for all ranks",
+                        (int)sizeof card->version - 1, card->version,
+                        (int)sizeof zero->version - 1, zero->version);
+    else if (zero->fingerprint != card->fingerprint)
+        rc = cadre_fail(err, CADRE_E_INVALID,
+                        "it does not run what rank 0 runs: build, plugins, options or "
+                        "data differ; start all ranks from one installation and one "
+                        "ini file");
+    else if (zero->first_step != card->first_step)
+        rc = cadre_fail(err, CADRE_E_INVALID,
+                        "it goes on after step %lld, rank 0 after step %lld: the run's "
+                        "folder must be the same for all ranks",
+                        (long long)card->first_step, (long long)zero->first_step);
+    if (rc != CADRE_OK)
+        cadre_error_prefix(err, "rank %d", rank);
+    return rc;
 }
 
 /* The device, and with it the world of all ranks. */
@@ -197,8 +195,7 @@ static cadre_status compare_all(struct cadre_comm *comm, const struct card *mine
 }
 
 /* Over the segment: compare, then everybody gets rank 0's id. */
-static cadre_status meet_beside(struct cadre_world *world,
-                                const struct cadre_spec *spec, unsigned char *id,
+static cadre_status meet_beside(struct cadre_world *world, unsigned char *id,
                                 struct cadre_error *err)
 {
     struct cadre_comm *comm = world->beside;
@@ -206,7 +203,7 @@ static cadre_status meet_beside(struct cadre_world *world,
     cadre_event done = 0;
     cadre_status rc;
     CADRE_TRY(open_module(&world->module, err));
-    CADRE_TRY(fill_card(world, spec, 0, &card, err));
+    CADRE_TRY(fill_card(world, &card, err)); /* the rest is of one launcher */
     CADRE_TRY(compare_all(comm, &card, err));
     if (comm->rank == 0)
         CADRE_TRY(world->module->make_id(id, err));
@@ -234,7 +231,7 @@ cadre_status cadre_world_open(struct cadre_world *world, const struct cadre_spec
         return CADRE_OK;
     }
     world->beside = local;
-    CADRE_TRY(meet_beside(world, spec, id, err));
+    CADRE_TRY(meet_beside(world, id, err));
     CADRE_TRY(open_nccl(world, spec, index, id, err));
     CADRE_TRY(cadre_world_watch_open(local, world->comm, &world->watch, err));
     return CADRE_OK;
@@ -273,20 +270,23 @@ static cadre_status meet(const struct cadre_spec *spec,
 
 cadre_status cadre_world_meet(struct cadre_world *world, const struct cadre_spec *spec,
                               const struct cadre_launch_outside *outside,
-                              int64_t first_step, const char *failed,
+                              const struct cadre_world_terms *terms, const char *failed,
                               struct cadre_error *err)
 {
     struct card mine, zero;
     struct cadre_error why = {0};
     cadre_status rc;
     CADRE_TRY(open_module(&world->module, err));
-    CADRE_TRY(fill_card(world, spec, first_step, &mine, err));
+    CADRE_TRY(fill_card(world, &mine, err));
+    mine.fingerprint = terms->fingerprint;
+    mine.first_step = terms->first_step;
     zero = mine;
     CADRE_TRY(meet(spec, outside, "versions", &zero, sizeof zero, failed, err));
-    /* rank 0 learns of a difference when all meet again */
+    /* rank 0 learns of a difference when all meet again, and says whose it is */
     if (compare(&zero, &mine, outside->rank, &why) != CADRE_OK) {
         unsigned char nothing[CADRE_COMM_ID_BYTES] = {0};
-        meet(spec, outside, "id", nothing, sizeof nothing, why.text, NULL);
+        const char *text = strchr(why.text, ':') + 2;
+        meet(spec, outside, "id", nothing, sizeof nothing, text, NULL);
         *err = why;
         rc = why.code;
     }

@@ -36,15 +36,21 @@ cadre_status cadre_world_open(struct cadre_world *world, const struct cadre_spec
                               struct cadre_local_segment *segment, int index,
                               struct cadre_error *err);
 
+/* What ranks from outside compare beside the library. */
+struct cadre_world_terms {
+    uint64_t fingerprint; /* of the spec as it was made, without measured costs */
+    int64_t first_step; /* steps done before */
+};
+
 /* [collective: all ranks] The ranks that were started from outside find each other, and
- * compare library, options and `first_step`. A rank that cannot go on says why in
+ * compare the library's version and `terms`. A rank that cannot go on says why in
  * `failed`, else NULL: then the call fails on all ranks, with that line. Rank 0's files
  * are there for the others on return. Errors: as cadre_rendezvous_meet;
  * CADRE_E_INVALID for a difference. `world` is zeroed before, and closed by the caller
  * in any case. */
 cadre_status cadre_world_meet(struct cadre_world *world, const struct cadre_spec *spec,
                               const struct cadre_launch_outside *outside,
-                              int64_t first_step, const char *failed,
+                              const struct cadre_world_terms *terms, const char *failed,
                               struct cadre_error *err);
 
 /* [collective: all ranks, after cadre_world_meet] Open the world; `failed` as there. */

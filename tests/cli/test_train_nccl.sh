@@ -16,7 +16,7 @@ export CADRE_MODULE_PATH=$standin:$cuda XDG_CACHE_HOME=$tmp/xdg CADRE_STANDIN_DE
 unset CADRE_INIT CADRE_RANK CADRE_WORLD_SIZE CADRE_LOCAL_RANK CADRE_JOB NCCL_HOSTID \
     NCCL_MULTI_RANK_GPU_ENABLE CUDA_VISIBLE_DEVICES
 
-small="device.kind=cuda train.steps=2 train.global_batch=2 train.micro_batch=1 \
+small="device.kind=cuda run.seed=1 train.steps=2 train.global_batch=2 train.micro_batch=1 \
     train.eval_batches=1 model.layers=1 model.context=8 model.channels=16"
 nccl="$small comm.backend=nccl comm.ranks=processes"
 
@@ -33,12 +33,13 @@ start_ranks() {
         CADRE_INIT=$where CADRE_WORLD_SIZE=2 CADRE_RANK=$rank CADRE_LOCAL_RANK=$rank \
             CADRE_HOST_NCCL_VERSION=${version[rank]:-} \
             "$cadre" train "$tmp/text.ini" --out "$tmp/$name" "${args[@]}" \
-            >"$tmp/$name.$rank.out" 2>"$tmp/$name.$rank.log" &
+            --set "run.seed=${seed[rank]:-1}" >"$tmp/$name.$rank.out" \
+            2>"$tmp/$name.$rank.log" &
         pids[rank]=$!
         started+=("${pids[rank]}")
     done
 }
-version=()
+version=() seed=()
 
 # outside WHERE NAME STATUS [s.k=v]...: they end with STATUS.
 outside() {
@@ -92,6 +93,8 @@ for file in "$tmp"/meet*; do
 done
 grep -q "2 steps with ddp:2 done" "$tmp/by-file.0.out" || fail "rank 0 has no last line"
 [ ! -s "$tmp/by-file.1.out" ] || fail "rank 1 has a last line too"
+outside "file://$tmp/meet" measured 0 $small strategy.stack=pipeline:2 \
+    pipeline.balance=measured
 stacks="zero:2 pipeline:2 tensor:2"
 [ "$lean" = 0 ] || stacks="pipeline:2"
 for stack in $stacks; do
@@ -118,9 +121,13 @@ says by-file.0 "by-file' holds a run already"
 says by-file.1 "rank 0: .*by-file' holds a run already"
 version=(22809 22808)
 outside "file://$tmp/meet" versions "1|2" $small strategy.stack=ddp:2
-says versions.0 "rank 1 has NCCL .*, rank 0 has NCCL .*one version"
-says versions.1 "rank 1 has NCCL .*, rank 0 has NCCL .*one version"
-version=()
+says versions.0 ": rank 1: it has NCCL .*, rank 0 has NCCL .*one version"
+says versions.1 ": rank 1: it has NCCL .*, rank 0 has NCCL .*one version"
+version=() seed=(1 2)
+outside "file://$tmp/meet" seeds "1|2" $small strategy.stack=ddp:2
+says seeds.0 ": rank 1: it does not run what rank 0 runs"
+says seeds.1 ": rank 1: it does not run what rank 0 runs"
+seed=()
 
 # ---- what cannot work ----
 wrong threads 2 "needs a process for each rank.*comm.ranks = processes" $small \
