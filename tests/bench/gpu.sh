@@ -177,7 +177,8 @@ n=${RATES_N:-8192} mib=${RATES_MIB:-1024}
 rate=$("$rates" "$device" "$dtype" "$n" "$mib") || rate=
 peak=$(field gemm_tflops <<<"$rate") copy=$(field copy_gbytes_s <<<"$rate")
 have_torch=no
-if "$python" -c 'from importlib.metadata import version; version("torch")' 2>/dev/null; then
+if [[ $precision =~ ^(bf16|fp32)$ ]] &&
+    "$python" -c 'from importlib.metadata import version; version("torch")' 2>/dev/null; then
     have_torch=yes
 fi
 name=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1 || true)

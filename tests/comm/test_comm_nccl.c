@@ -114,7 +114,8 @@ static void check_sum(struct cadre_comm *comm, struct cadre_device *device, bool
 START_TEST(one_rank)
 {
     MODULE(module);
-    const struct cadre_device_config config = {"cuda", 1, 0, true};
+    const struct cadre_device_config config = {
+        .kind = "cuda", .threads = 1, .exact = true};
     struct cadre_device *device = NULL;
     struct cadre_error err = {0};
     ck_assert_msg(cadre_device_open(&config, &device, &err) == CADRE_OK, "%s",
@@ -122,8 +123,11 @@ START_TEST(one_rank)
     for (int exact = 0; exact < 2; exact++) {
         unsigned char id[CADRE_COMM_ID_BYTES];
         struct cadre_comm *comm = NULL;
-        const struct cadre_comm_world world = {0, 1, 30 * test_patience(), exact,
-                                               device};
+        const struct cadre_comm_world world = {.rank = 0,
+                                               .size = 1,
+                                               .timeout_s = 30 * test_patience(),
+                                               .exact = exact,
+                                               .device = device};
         ck_assert_msg(module->make_id(id, &err) == CADRE_OK, "%s", err.text);
         ck_assert_msg(module->open(&world, id, &comm, &err) == CADRE_OK, "%s",
                       err.text);
