@@ -17,6 +17,7 @@ struct world {
     struct cadre_comm *comm; /* NULL once the case has destroyed it */
     int rank, size;
     struct cadre_device *device; /* of this rank; NULL: buffers are the host's */
+    bool native; /* the communicator's events are the device's */
 };
 
 /* A device for one rank, or NULL where the program's cases run in host memory. Cases
@@ -28,7 +29,7 @@ struct cadre_device *comm_device(void);
 void *comm_calloc(const struct world *w, size_t n, size_t size);
 void comm_free(const struct world *w, void *ptr);
 
-/* Open the world, run, close it; the first status. */
+/* Open the world, run, close it; the first status. Each program links one of these. */
 typedef cadre_status (*comm_body)(struct world *w, const char *arg);
 cadre_status comm_with_world(comm_body run, void *arg, int rank,
                              struct cadre_local_segment *segment);

@@ -295,6 +295,7 @@ static uint64_t largest(size_t kind)
     return kind <= 1 ? 1000000 : 100000;
 }
 
+/* `arg` "few" leaves out the large counts. */
 static cadre_status run_collectives(struct world *w, const char *arg)
 {
     static const uint64_t counts[] = {0, 1, 7, 4097, 100000, 1000000};

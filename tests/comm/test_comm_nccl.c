@@ -1,49 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The communicator over NCCL, on the stand-in of it: ranks are threads of this process,
- * each with a device of its own. With CADRE_TEST_DEVICE=cuda, what one rank and one GPU
- * can show of the real one. */
+ * each with a GPU of its own. */
 #include "core/comm/module.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/base/memory.h"
-#include "core/base/module.h"
+#include "tests/comm/nccl_world.h"
 #include "tests/support/check_main.h"
 
-static bool is_real(void)
-{
-    const char *device = getenv("CADRE_TEST_DEVICE");
-    return device && strcmp(device, "cuda") == 0;
-}
-
-/* The stand-in's module, NULL where it was not built; or the real one. */
-static const struct cadre_comm_module *open_module(void)
-{
-    const char *build = getenv("CADRE_BUILD");
-    char *folder =
-        cadre_format("%s/tests/support/cuda_host/.libs", build ? build : ".");
-    char *path = cadre_format("%s/comm_nccl.so", folder);
-    const void *module = NULL;
-    struct cadre_error err = {0};
-    if (!is_real())
-        setenv("CADRE_MODULE_PATH", folder, 1);
-    if (is_real() || access(path, R_OK) == 0)
-        ck_assert_msg(cadre_module_open("comm_nccl", "comm",
-                                        sizeof(struct cadre_comm_module), &module,
-                                        &err) == CADRE_OK,
-                      "%s", err.text);
-    free(path);
-    free(folder);
-    return module;
-}
-
 #define MODULE(name)                                                                   \
-    const struct cadre_comm_module *name = open_module();                              \
+    const struct cadre_comm_module *name = nccl_module();                              \
     if (!name)                                                                         \
     test_skip("the stand-in was not built (no C++ compiler)")
+
+static double patience(double seconds)
+{
+    const char *text = getenv("CADRE_TEST_PATIENCE");
+    double times = text ? atof(text) : 1;
+    return seconds * (times > 1 ? times : 1);
+}
 
 START_TEST(library)
 {
@@ -52,12 +30,10 @@ START_TEST(library)
     struct cadre_error err = {0};
     ck_assert_uint_eq(module->ops_bytes, sizeof(struct cadre_comm_ops));
     ck_assert_int_eq(module->version(&text, &err), CADRE_OK);
-    const char *version = is_real() ? "NCCL 2." : "NCCL 2.28.9";
-    ck_assert_int_eq(strncmp(cadre_text_str(&text), version, strlen(version)), 0);
+    ck_assert_str_eq(cadre_text_str(&text), "NCCL 2.28.9");
     cadre_text_reset(&text);
     module->describe(&text);
-    ck_assert_ptr_nonnull(strstr(cadre_text_str(&text), version));
-    ck_assert_ptr_nonnull(strstr(cadre_text_str(&text), ", built with "));
+    ck_assert_ptr_nonnull(strstr(cadre_text_str(&text), "NCCL 2.28.9, built with "));
     cadre_text_fini(&text);
 }
 END_TEST
@@ -66,8 +42,6 @@ END_TEST
 START_TEST(old_library)
 {
     MODULE(module);
-    if (is_real())
-        test_skip("only the stand-in can be old");
     unsigned char id[CADRE_COMM_ID_BYTES];
     struct cadre_text text = {0};
     struct cadre_error err = {0};
@@ -81,62 +55,121 @@ START_TEST(old_library)
 }
 END_TEST
 
-static void check_sum(struct cadre_comm *comm, struct cadre_device *device, bool split)
-{
-    enum { N = 1000 };
-    float values[N], back[N];
-    struct cadre_comm *group = comm;
-    cadre_event done;
-    for (int i = 0; i < N; i++)
-        values[i] = (float)i;
-    if (split)
-        ck_assert_int_eq(comm->ops->split(comm, 3, 0, &group, NULL), CADRE_OK);
-    float *in = device->ops->alloc(device, sizeof values);
-    float *out = device->ops->alloc(device, sizeof values);
-    ck_assert_int_eq(device->ops->to_device(device, in, values, sizeof values),
-                     CADRE_OK);
-    ck_assert_int_eq(device->ops->zero(device, out, sizeof values), CADRE_OK);
-    ck_assert_int_eq(group->ops->all_reduce(group, "sum", in, out, N, CADRE_F32,
-                                            CADRE_SUM, 0, &done),
-                     CADRE_OK);
-    ck_assert_int_eq(group->ops->join(group, device, done), CADRE_OK);
-    ck_assert_int_eq(device->ops->to_host(device, back, out, sizeof back), CADRE_OK);
-    ck_assert_mem_eq(back, values, sizeof back);
-    ck_assert_int_eq(group->ops->barrier(group, "end", 0, &done), CADRE_OK);
-    ck_assert_int_eq(group->ops->wait(group, done), CADRE_OK);
-    device->ops->free(device, in);
-    device->ops->free(device, out);
-    if (split)
-        group->ops->destroy(group);
-}
-
-/* A world of one: opened, used on device memory, split, closed; twice in a process. */
-START_TEST(one_rank)
+START_TEST(other_devices)
 {
     MODULE(module);
-    const struct cadre_device_config config = {
-        .kind = "cuda", .threads = 1, .exact = true};
-    struct cadre_device *device = NULL;
+    const struct cadre_device_config cpu = {.kind = "cpu", .threads = 1};
+    struct cadre_comm_world world = {.size = 1, .timeout_s = 60};
+    unsigned char id[CADRE_COMM_ID_BYTES] = {0};
+    struct cadre_comm *comm = NULL;
     struct cadre_error err = {0};
-    ck_assert_msg(cadre_device_open(&config, &device, &err) == CADRE_OK, "%s",
-                  err.text);
-    for (int exact = 0; exact < 2; exact++) {
-        unsigned char id[CADRE_COMM_ID_BYTES];
-        struct cadre_comm *comm = NULL;
-        const struct cadre_comm_world world = {.rank = 0,
-                                               .size = 1,
-                                               .timeout_s = 30 * test_patience(),
-                                               .exact = exact,
-                                               .device = device};
-        ck_assert_msg(module->make_id(id, &err) == CADRE_OK, "%s", err.text);
-        ck_assert_msg(module->open(&world, id, &comm, &err) == CADRE_OK, "%s",
-                      err.text);
-        ck_assert_int_eq(comm->ops->use_device(comm, device, &err), CADRE_OK);
-        check_sum(comm, device, false);
-        check_sum(comm, device, true);
-        comm->ops->destroy(comm);
+    ck_assert_int_eq(module->open(&world, id, &comm, &err), CADRE_E_UNSUPPORTED);
+    ck_assert_int_eq(cadre_device_open(&cpu, &world.device, &err), CADRE_OK);
+    ck_assert_int_eq(module->open(&world, id, &comm, &err), CADRE_E_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(err.text, "found cpu"));
+    ck_assert_ptr_null(comm);
+    cadre_device_close(world.device);
+}
+END_TEST
+
+static const struct {
+    comm_body body; /* or */
+    const char *name;
+    int size;
+    bool exact, host;
+} right[] = {
+    {nccl_nothing, "", 1, false, false},
+    {nccl_sums, "", 1, false, false},
+    {nccl_sums, "", 2, false, false},
+    {nccl_sums, "", 3, false, false},
+    {nccl_sums_exact, "", 2, true, false},
+    {nccl_sums_exact, "", 5, true, false},
+    {nccl_ring, "", 2, false, false},
+    {nccl_ring, "", 3, false, false},
+    {nccl_ring, "", 4, false, false},
+    {nccl_host, "", 2, false, false},
+    {nccl_refusals, "", 4, false, false},
+    {NULL, "collectives", 3, true, true},
+    {NULL, "device", 1, false, false},
+    {NULL, "device", 2, false, false},
+    {NULL, "device", 3, true, false},
+    {NULL, "independence", 2, false, false},
+    {NULL, "messages", 3, false, false},
+    {NULL, "groups", 5, false, false},
+    {NULL, "refusals", 2, false, false},
+    {NULL, "counts", 3, false, false},
+};
+
+START_TEST(what_is_right)
+{
+    MODULE(module);
+    const struct nccl_world_config config = {.timeout_s = 120,
+                                             .exact = right[_i].exact,
+                                             .host = right[_i].host,
+                                             .absent = -1};
+    char why[1024];
+    cadre_status rc =
+        right[_i].body
+            ? nccl_run(&config, right[_i].size, right[_i].body, why)
+            : nccl_run_case(&config, right[_i].size, right[_i].name, "few", why);
+    ck_assert_msg(rc == CADRE_OK, "%d %s at %d ranks: %d %s", _i, right[_i].name,
+                  right[_i].size, rc, why);
+    ck_assert_str_eq(why, "");
+    ck_assert_ptr_nonnull(module);
+}
+END_TEST
+
+static const struct {
+    comm_body body;
+    int size;
+    cadre_status expected;
+    const char *variable; /* "NAME=value" of the stand-in */
+    double timeout_s;
+    int absent;
+    bool one_gpu;
+    const char *says[4];
+} wrong[] = {
+    {nccl_late, 2, CADRE_E_COMM, NULL, 2, -1, false,
+     {"rank 0: all_reduce #2 'bucket 3' (f32, 8 elements, step 41)", "comm.timeout"}},
+    {nccl_late_alone, 2, CADRE_E_COMM, NULL, 2, -1, false,
+     {"rank 0: all_reduce #1 'bucket 7'"}},
+    {nccl_remote_error, 2, CADRE_E_COMM, "CADRE_HOST_NCCL_FAIL=async", 120, -1, false,
+     {"all_reduce #", "remote process exited"}},
+    {nccl_aborted, 2, CADRE_E_ABORTED, NULL, 120, -1, false,
+     {"loss is not finite at step 5"}},
+    {nccl_aborted, 3, CADRE_E_ABORTED, NULL, 120, -1, false,
+     {"loss is not finite at step 5"}},
+    {nccl_left, 2, CADRE_E_ABORTED, NULL, 120, -1, false,
+     {"recv from member 1 #1 'a'", "was pending when its communicator ended"}},
+    {nccl_nothing, 2, CADRE_E_COMM, NULL, 1, 1, false,
+     {"rank 0 of 2 waited ", "not all ranks came"}},
+    {nccl_nothing, 2, CADRE_E_COMM, "CADRE_HOST_NCCL_FAIL=init", 120, -1, false,
+     {"NCCL failed to connect the ranks", "unhandled system error"}},
+    {nccl_nothing, 2, CADRE_E_COMM, NULL, 120, -1, true,
+     {"start one rank per GPU", "comm.backend = local"}},
+    {nccl_nothing, 2, CADRE_E_COMM, "CADRE_HOST_NCCL_VERSION=23007", 120, -1, true,
+     {"start one rank per GPU", "NCCL_MULTI_RANK_GPU_ENABLE=1"}},
+};
+
+START_TEST(what_is_wrong)
+{
+    MODULE(module);
+    const struct nccl_world_config config = {.timeout_s =
+                                                 patience(wrong[_i].timeout_s),
+                                             .absent = wrong[_i].absent,
+                                             .one_gpu = wrong[_i].one_gpu};
+    char why[1024];
+    if (wrong[_i].variable) {
+        char *name = cadre_strdup(wrong[_i].variable), *value = strchr(name, '=');
+        *value = 0;
+        setenv(name, value + 1, 1);
+        free(name);
     }
-    cadre_device_close(device);
+    cadre_status rc = nccl_run(&config, wrong[_i].size, wrong[_i].body, why);
+    ck_assert_msg(rc == wrong[_i].expected, "%d: %d '%s'", _i, rc, why);
+    for (int k = 0; k < 4 && wrong[_i].says[k]; k++)
+        ck_assert_msg(strstr(why, wrong[_i].says[k]), "%d: %s", _i, why);
+    ck_assert_ptr_nonnull(module);
 }
 END_TEST
 
@@ -146,7 +179,15 @@ Suite *test_suite(void)
     TCase *t = tcase_create("library");
     tcase_add_test(t, library);
     tcase_add_test(t, old_library);
-    tcase_add_test(t, one_rank);
+    tcase_add_test(t, other_devices);
+    suite_add_tcase(s, t);
+    t = tcase_create("right");
+    tcase_set_timeout(t, 120);
+    tcase_add_loop_test(t, what_is_right, 0, (int)(sizeof right / sizeof *right));
+    suite_add_tcase(s, t);
+    t = tcase_create("wrong");
+    tcase_set_timeout(t, 120);
+    tcase_add_loop_test(t, what_is_wrong, 0, (int)(sizeof wrong / sizeof *wrong));
     suite_add_tcase(s, t);
     return s;
 }
