@@ -109,8 +109,8 @@ static cadre_status try_sums(struct world *w, const struct shape *s)
             CHECK(w, ops->all_gather(w->comm, "gather", slice, out, offsets, s->dtype,
                                      done, &done) == 0);
         } else
-            CHECK(w, ops->all_reduce(w->comm, "sum", x, out, s->count, s->dtype,
-                                     s->red, ready, &done) == 0);
+            CHECK(w, ops->all_reduce(w->comm, "sum", x, out, s->count, s->dtype, s->red,
+                                     ready, &done) == 0);
         CHECK(w, done & CADRE_DEVICE_EVENT);
         CHECK(w, ops->join(w->comm, w->device, done) == 0);
         CHECK(w, d->to_host(w->device, host, out, bytes) == 0);
@@ -171,9 +171,8 @@ cadre_status nccl_ring(struct world *w, const char *arg)
     if (both)
         CHECK(w,
               ops->recv(w->comm, "r", &from_next, 1, CADRE_I32, next, 0, &other) == 0);
-    CHECK(w,
-          ops->all_reduce(w->comm, "s", &sum, &sum, 1, CADRE_I32, CADRE_SUM, 0, &e) ==
-              0);
+    CHECK(w, ops->all_reduce(w->comm, "s", &sum, &sum, 1, CADRE_I32, CADRE_SUM, 0,
+                             &e) == 0);
     CHECK(w, ops->wait(w->comm, e) == 0 && sum == w->size);
     if (both)
         CHECK(w, ops->send(w->comm, "b", &mine, 1, CADRE_I32, before, 0, &e) == 0);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/base/clock.h"
 #include "core/comm/nccl/internal.h"
 
 /* Groups of pairs that share no rank: edge i joins i and i + 1, the last one and 0. */
@@ -14,7 +15,25 @@ static int phase_of(int edge, int size)
     return edge == size - 1 && size % 2 == 1 ? 2 : edge % 2;
 }
 
-/* One byte from rank 0 to rank 1 of the channel, or all_reduced by all of them. */
+/* Until the channel's stream has done what it was given; as cadre_nccl_settle. */
+static ncclResult_t finish(struct nccl_channel *c)
+{
+    struct cadre_device *side = c->side;
+    double until = cadre_now_s() + c->world->timeout_s;
+    cadre_device_event event = 0;
+    bool happened = false;
+    cadre_status rc = side->ops->event_record(side, &event);
+    for (unsigned turns = 0; rc == CADRE_OK && !happened; turns++) {
+        if (atomic_load(&c->world->has_failed) || cadre_now_s() > until)
+            return ncclInProgress;
+        cadre_nccl_pause(turns);
+        rc = side->ops->event_query(side, event, &happened);
+    }
+    return rc == CADRE_OK ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+/* One byte from rank 0 to rank 1 of the channel, or all_reduced by all of them; done on
+ * return, so that what is left behind are operations alone. */
 static cadre_status greet(struct nccl_channel *c, bool pair, struct cadre_error *err)
 {
     ncclResult_t result;
@@ -30,10 +49,17 @@ static cadre_status greet(struct nccl_channel *c, bool pair, struct cadre_error 
     else
         result = ncclRecv(c->scratch, 1, ncclUint8, 0, c->comm, c->stream);
     result = cadre_nccl_settle(c->world, c->comm, result);
+    if (result == ncclSuccess)
+        result = finish(c);
     cadre_nccl_text(result, c->comm, text, sizeof text);
     pthread_mutex_unlock(&c->posting);
     if (result == ncclSuccess)
         return CADRE_OK;
+    if (result == ncclInProgress)
+        return cadre_fail(err, CADRE_E_COMM,
+                          "rank %d: a first message over NCCL did not arrive within "
+                          "%g s; look at the other ranks' logs, or raise comm.timeout",
+                          c->world->rank, c->world->timeout_s);
     return cadre_fail(err, CADRE_E_COMM,
                       "rank %d: a first message over NCCL failed: %s; %s",
                       c->world->rank, text, cadre_nccl_advice(text));
@@ -84,13 +110,25 @@ static void close_group(struct nccl_group *g)
     free(g);
 }
 
-/* The world has failed: until NCCL's work has ended, by the watcher. */
+/* If the world has failed, until NCCL's work has ended, by the watcher. */
 static void await_abort(struct nccl_world *w)
 {
     pthread_mutex_lock(&w->lock);
     while (w->code != CADRE_OK && !w->aborted)
         pthread_cond_wait(&w->changed, &w->lock);
     pthread_mutex_unlock(&w->lock);
+}
+
+/* The world fails with `why`, unless it has; err says what it failed with first. */
+static cadre_status fail(struct nccl_world *w, const struct cadre_error *why,
+                         struct cadre_error *err)
+{
+    cadre_nccl_fail(w, NULL, CADRE_E_COMM, "%s", why->text);
+    await_abort(w);
+    pthread_mutex_lock(&w->lock);
+    cadre_fail(err, why->code, "%s", w->why);
+    pthread_mutex_unlock(&w->lock);
+    return why->code;
 }
 
 cadre_status cadre_nccl_group_open(struct nccl_world *world, struct nccl_channel *all,
@@ -114,13 +152,12 @@ cadre_status cadre_nccl_group_open(struct nccl_world *world, struct nccl_channel
         }
     } else
         rc = cadre_fail(&why, CADRE_E_RESOURCE, "rank %d: no memory", world->rank);
-    cadre_nccl_fail(world, NULL, CADRE_E_COMM, "%s", why.text);
-    await_abort(world);
+    fail(world, &why, err);
     if (g)
         close_group(g);
     else
         cadre_nccl_channel_close(all);
-    return cadre_fail(err, rc, "%s", why.text);
+    return rc;
 }
 
 cadre_status cadre_nccl_split(struct cadre_comm *comm, int color, int key,
@@ -134,10 +171,8 @@ cadre_status cadre_nccl_split(struct cadre_comm *comm, int color, int key,
     cadre_nccl_drain(w); /* NCCL splits a communicator that is at rest */
     cadre_status rc =
         cadre_nccl_channel_split(parent->all, color, key, false, &all, &why);
-    if (rc != CADRE_OK) {
-        cadre_nccl_fail(w, NULL, CADRE_E_COMM, "%s", why.text);
-        return cadre_fail(err, rc, "%s", why.text);
-    }
+    if (rc != CADRE_OK)
+        return fail(w, &why, err);
     if (all)
         rc = cadre_nccl_group_open(w, all, &g, err);
     if (rc == CADRE_OK)
