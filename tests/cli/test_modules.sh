@@ -16,3 +16,14 @@ needs=$(find "$CADRE_BUILD/cadre" "$CADRE_BUILD/plugins" -type f \
 
 "$cadre" doctor >"$tmp/doctor" || fail "doctor"
 grep -qE '^(yes|no) +cuda ' "$tmp/doctor" || fail "doctor says nothing of cuda"
+grep -qE '^(yes|no) +nccl ' "$tmp/doctor" || fail "doctor says nothing of nccl"
+
+# The module over NCCL needs libnccl and the runtime, and nothing of CUDA beside.
+nccl=$CADRE_BUILD/.libs/comm_nccl.so
+if [ -e "$nccl" ]; then
+    readelf -d "$nccl" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' >"$tmp/needed"
+    grep -q '^libnccl\.so' "$tmp/needed" || fail "comm_nccl.so without libnccl"
+    other=$(grep -vE '^(libnccl|libcudart|libc|libpthread|ld-linux[^.]*)\.so' \
+        "$tmp/needed" || true)
+    [ -z "$other" ] || fail "comm_nccl.so needs: $other"
+fi

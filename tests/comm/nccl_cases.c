@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is right over NCCL: buffers in the GPU's memory, both ways between neighbours. */
+/* What is right over NCCL: buffers in the GPU's memory, messages to both neighbours. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -21,8 +21,8 @@ static cadre_status await_failure(struct world *w)
     return rc;
 }
 
-/* Rank 0 alone posts the second one, and waits for it; what it posted after it, and what
- * it posts later, ends too. The others see nothing of it, as with NCCL. */
+/* Rank 0 alone posts the second one, and waits for it; what it posted after it, and
+ * what it posts later, ends too. The others see nothing of it, as with NCCL. */
 cadre_status nccl_late(struct world *w, const char *arg)
 {
     const struct cadre_comm_ops *ops = w->comm->ops;

@@ -21,6 +21,12 @@ static struct {
     char why[1024];
 } run = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+bool nccl_is_real(void)
+{
+    const char *device = getenv("CADRE_TEST_DEVICE");
+    return device && strcmp(device, "cuda") == 0;
+}
+
 const struct cadre_comm_module *nccl_module(void)
 {
     const char *build = getenv("CADRE_BUILD");
@@ -29,8 +35,9 @@ const struct cadre_comm_module *nccl_module(void)
     char *path = cadre_format("%s/comm_nccl.so", folder);
     const void *module = NULL;
     struct cadre_error err = {0};
-    setenv("CADRE_MODULE_PATH", folder, 1);
-    if (access(path, R_OK) == 0 &&
+    if (!nccl_is_real())
+        setenv("CADRE_MODULE_PATH", folder, 1);
+    if ((nccl_is_real() || access(path, R_OK) == 0) &&
         cadre_module_open("comm_nccl", "comm", sizeof(struct cadre_comm_module),
                           &module, &err) != CADRE_OK) {
         fprintf(stderr, "%s\n", err.text);

@@ -15,7 +15,10 @@ struct nccl_world_config {
     int absent; /* this rank does not come; -1: none */
 };
 
-/* NULL where the stand-in was not built. */
+/* CADRE_TEST_DEVICE=cuda: the real module and a GPU are asked for. */
+bool nccl_is_real(void);
+
+/* The stand-in's module, NULL where it was not built; or the real one. */
 const struct cadre_comm_module *nccl_module(void);
 
 /* Run `body` on `size` threads, each with a GPU. `why` is the first failure that a
@@ -26,8 +29,8 @@ cadre_status nccl_run(const struct nccl_world_config *config, int size, comm_bod
 cadre_status nccl_run_case(const struct nccl_world_config *config, int size,
                            const char *name, const char *arg, char why[1024]);
 
-/* nccl_cases.c: every collective on the device's buffers, with the bits of `local` where
- * the world is exact. */
+/* nccl_cases.c: every collective on the device's buffers, with the bits of `local`
+ * where the world is exact. */
 cadre_status nccl_sums(struct world *w, const char *arg);
 cadre_status nccl_sums_exact(struct world *w, const char *arg);
 cadre_status nccl_ring(struct world *w, const char *arg);

@@ -220,8 +220,7 @@ cadre_status cadre_nccl_barrier(struct cadre_comm *, cadre_comm_label,
 
 /* ---- move.c, exact.c, stage.c: what a post gives the stream, under `posting` */
 
-/* The data, from `in` to `out` in the device's memory. A failure is the world's already.
- */
+/* The data, from `in` to `out` in the device's memory. A failure is the world's. */
 cadre_status cadre_nccl_move(struct nccl_op *op, const void *in, void *out);
 /* all_reduce and reduce_scatter in the tree over ranks of core/base/tree.h: the slices
  * are exchanged and added by the device, with the bits of `local`. */
