@@ -285,8 +285,8 @@ static cadre_status try_ring(struct world *w, const struct shape *s)
     return CADRE_OK;
 }
 
-/* The largest counts are for f32 and f64 alone, and not for instrumented code, where the
- * references take minutes. */
+/* The largest counts are for f32 and f64 alone, and not for instrumented code, where
+ * the references take minutes. */
 static uint64_t largest(size_t kind)
 {
     const char *lean = getenv("CADRE_TEST_LEAN");

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Logits, loss, gradients and ten AdamW steps against PyTorch's values in fp64. */
+/* Logits, loss, gradients and ten AdamW steps against PyTorch's values in fp64: on the
+ * CPU, and on the CUDA device, which is the stand-in (fewer steps), or a GPU with
+ * CADRE_TEST_DEVICE=cuda. */
+#include "tests/device/cuda/standin.h"
+#include "tests/device/op_testing.h"
 #include "tests/support/check_main.h"
 #include "tests/support/trainer.h"
 
@@ -21,6 +25,7 @@ struct limits {
 struct golden {
     json_t *root;
     struct test_trainer trainer;
+    int64_t steps;
     struct limits reached;
 };
 
@@ -88,9 +93,10 @@ static double element_of(const struct test_trainer *t, const struct cadre_param 
 /* Largest error of a digest, relative to the tensor's norm. A sum may lose as much as
  * its terms, so it is held relative to the sum of magnitudes. */
 static double digest_error(const struct test_trainer *t,
-                           const struct cadre_param *param, const void *data,
+                           const struct cadre_param *param, const void *buffer,
                            uint64_t count, const json_t *digest)
 {
+    void *data = test_trainer_fetch(t, buffer, count * (param ? t->wide : t->element));
     double square = 0, sum = 0, magnitude = 0;
     for (uint64_t e = 0; e < count; e++) {
         double value = element_of(t, param, data, e);
@@ -112,6 +118,7 @@ static double digest_error(const struct test_trainer *t,
             fmax(worst, fabs(ours - json_number_value(json_array_get(value, i))) / l2);
     }
     ck_assert(isfinite(worst));
+    free(data);
     return worst;
 }
 
@@ -173,7 +180,7 @@ static double relative(double got, const json_t *list, size_t index)
     return fabs(got / expected - 1);
 }
 
-/* The first forward and backward, then ten steps; g->reached is what was off. */
+/* The first forward and backward, then the steps; g->reached is what was off. */
 static void train(struct golden *g)
 {
     struct test_trainer *t = &g->trainer;
@@ -190,7 +197,7 @@ static void train(struct golden *g)
             g->reached.logits = digest_error(t, NULL, test_trainer_logits(t),
                                              (uint64_t)(t->B * t->T * t->model->vocab),
                                              get(g->root, "logits"));
-        if (step == STEPS)
+        if (step == g->steps)
             return;
         test_trainer_backward(t, false);
         if (step == 0)
@@ -206,25 +213,28 @@ static void train(struct golden *g)
     }
 }
 
-static void check(const char *golden, const char *weights,
-                  struct cadre_model_config config, const struct limits *limits)
+static void check_on(struct cadre_device *(*open)(void), int64_t steps,
+                     const char *golden, const char *weights,
+                     struct cadre_model_config config, const struct limits *limits)
 {
     const char *golden_path = test_data(golden), *weights_path = test_data(weights);
-    struct golden g = {0};
+    struct golden g = {.steps = steps};
     if (!golden_path || !weights_path)
         test_skip("no shared golden data");
     g.root = json_load_file(golden_path, 0, NULL);
     ck_assert_ptr_nonnull(g.root);
-    test_trainer_open(&g.trainer, &config, 0, 1, json_integer_value(get(g.root, "B")),
-                      json_integer_value(get(g.root, "T")));
+    test_trainer_open_on(&g.trainer, open(), &config, 0, 1,
+                         json_integer_value(get(g.root, "B")),
+                         json_integer_value(get(g.root, "T")));
     test_trainer_load(&g.trainer, weights_path);
     load_tokens(&g);
     train(&g);
-    printf("%s %s: logits %.2g, losses %.2g and %.2g, gradients %.2g, norms %.2g, "
-           "parameters %.2g, with key bias %.2g\n",
-           golden, cadre_dtype_name(config.dtype), g.reached.logits,
-           g.reached.first_loss, g.reached.loss, g.reached.grads, g.reached.norms,
-           g.reached.params, g.reached.key_bias);
+    printf(
+        "%s %s on %s: logits %.2g, losses %.2g and %.2g, gradients %.2g, norms %.2g, "
+        "parameters %.2g, with key bias %.2g\n",
+        golden, cadre_dtype_name(config.dtype), g.trainer.device->ops->name,
+        g.reached.logits, g.reached.first_loss, g.reached.loss, g.reached.grads,
+        g.reached.norms, g.reached.params, g.reached.key_bias);
     fflush(stdout); /* the child ends at a failed assertion */
     ck_assert_double_le(g.reached.logits, limits->logits);
     ck_assert_double_le(g.reached.first_loss, limits->first_loss);
@@ -235,6 +245,22 @@ static void check(const char *golden, const char *weights,
     ck_assert_double_le(g.reached.key_bias, limits->key_bias);
     test_trainer_close(&g.trainer);
     json_decref(g.root);
+}
+
+static struct cadre_device *cpu(void)
+{
+    return open_cpu(1);
+}
+
+static struct cadre_device *gpu(void)
+{
+    return standin_open(true);
+}
+
+static void check(const char *golden, const char *weights,
+                  struct cadre_model_config config, const struct limits *limits)
+{
+    check_on(cpu, STEPS, golden, weights, config, limits);
 }
 
 static struct cadre_model_config gpt2_config(uint32_t dtype)
@@ -354,6 +380,36 @@ START_TEST(llama_f32)
 }
 END_TEST
 
+/* Kernels on the host's fibers are slow: a sample of what a GPU runs, and a step of it.
+ * Even numbers are GPT-2, odd ones Llama, in f64, f32, bf16 and f16. */
+static bool on_this_device(int i)
+{
+    const char *slow = getenv("CADRE_TEST_SLOW");
+    if (standin_is_real() || (slow && strcmp(slow, "1") == 0))
+        return true;
+    return i == 3 || (!test_lean() && (i == 0 || i == 4));
+}
+
+/* The same limits as on the CPU. */
+START_TEST(cuda)
+{
+    static const struct limits *const limits[] = {&f64, &f32, &bf16, &f16};
+    static const uint32_t dtypes[] = {CADRE_F64, CADRE_F32, CADRE_BF16, CADRE_F16};
+    const int64_t steps = standin_is_real() ? STEPS : 1;
+    const int i = _i / 2;
+    if (!standin_or_cuda())
+        return;
+    if (_i % 2)
+        check_on(gpu, steps, "golden/llama_stories260K_a.json",
+                 "weights/stories260K-hf/model.safetensors", llama_config(dtypes[i]),
+                 limits[i]);
+    else
+        check_on(gpu, steps, "golden/gpt2_tiny_a.json",
+                 "weights/tiny_gpt2/model.safetensors", gpt2_config(dtypes[i]),
+                 limits[i]);
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *s = suite_create("golden");
@@ -365,6 +421,9 @@ Suite *test_suite(void)
     tcase_add_test(tc, llama_f32);
     tcase_add_loop_test(tc, gpt2_half, 0, 2);
     tcase_add_loop_test(tc, llama_half, 0, 2);
+    for (int i = 0; i < 8; i++)
+        if (on_this_device(i))
+            tcase_add_loop_test(tc, cuda, i, i + 1);
     suite_add_tcase(s, tc);
     return s;
 }

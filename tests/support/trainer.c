@@ -68,23 +68,47 @@ static void open_buffers(struct test_trainer *t)
     }
     t->scratch = allocate(t, scratch);
     t->dy = allocate(t, rows);
-    t->tokens = allocate(t, (size_t)(t->B * t->T) * sizeof *t->tokens);
-    t->targets = allocate(t, (size_t)(t->B * t->T) * sizeof *t->targets);
-    t->loss_rows = allocate(t, (size_t)(t->B * t->T) * sizeof *t->loss_rows);
+    t->device_tokens = allocate(t, (size_t)(t->B * t->T) * sizeof *t->tokens);
+    t->device_targets = allocate(t, (size_t)(t->B * t->T) * sizeof *t->targets);
+    t->device_rows = allocate(t, (size_t)(t->B * t->T) * sizeof *t->loss_rows);
+    t->tokens = t->device_tokens;
+    t->targets = t->device_targets;
+    t->loss_rows = t->device_rows;
+    if (t->cpu != t->device) {
+        t->tokens = calloc((size_t)(t->B * t->T), sizeof *t->tokens);
+        t->targets = calloc((size_t)(t->B * t->T), sizeof *t->targets);
+        t->loss_rows = calloc((size_t)(t->B * t->T), sizeof *t->loss_rows);
+    }
+}
+
+static struct cadre_device *open_cpu(void)
+{
+    const struct cadre_device_config config = {.kind = "cpu", .threads = 1};
+    struct cadre_device *device = NULL;
+    struct cadre_error err = {0};
+    ck_assert_msg(cadre_device_open(&config, &device, &err) == CADRE_OK, "%s",
+                  err.text);
+    return device;
 }
 
 void test_trainer_open(struct test_trainer *t, const struct cadre_model_config *config,
                        int tp_rank, int tp_size, int64_t B, int64_t T)
 {
-    struct cadre_device_config device = {.kind = "cpu", .threads = 1};
+    test_trainer_open_on(t, open_cpu(), config, tp_rank, tp_size, B, T);
+}
+
+void test_trainer_open_on(struct test_trainer *t, struct cadre_device *device,
+                          const struct cadre_model_config *config, int tp_rank,
+                          int tp_size, int64_t B, int64_t T)
+{
     struct cadre_error err = {0};
     memset(t, 0, sizeof *t);
+    t->device = device;
+    t->cpu = device->ops->queued ? open_cpu() : device;
     t->B = B;
     t->T = T;
     t->element = cadre_dtype_bytes(config->dtype);
     t->wide = cadre_dtype_bytes(cadre_dtype_wide(config->dtype));
-    ck_assert_msg(cadre_device_open(&device, &t->device, &err) == CADRE_OK, "%s",
-                  err.text);
     ck_assert_msg(cadre_model_create(config, tp_rank, tp_size, &t->model, &err) ==
                       CADRE_OK,
                   "%s", err.text);
@@ -94,7 +118,8 @@ void test_trainer_open(struct test_trainer *t, const struct cadre_model_config *
 
 void test_trainer_close(struct test_trainer *t)
 {
-    void *single[] = {t->scratch, t->dy, t->tokens, t->targets, t->loss_rows};
+    void *single[] = {t->scratch, t->dy, t->device_tokens, t->device_targets,
+                      t->device_rows};
     if (t->wide == t->element)
         free(t->masters);
     else
@@ -108,9 +133,23 @@ void test_trainer_close(struct test_trainer *t)
     release(t, t->douts, t->model->n_units);
     for (size_t i = 0; i < sizeof single / sizeof single[0]; i++)
         t->device->ops->free(t->device, single[i]);
+    if (t->cpu != t->device) {
+        free(t->tokens);
+        free(t->targets);
+        free(t->loss_rows);
+        cadre_device_close(t->cpu);
+    }
     cadre_model_destroy(t->model);
     cadre_device_close(t->device);
     memset(t, 0, sizeof *t);
+}
+
+void *test_trainer_fetch(const struct test_trainer *t, const void *buffer, size_t bytes)
+{
+    void *copy = malloc(bytes ? bytes : 1);
+    ck_assert_ptr_nonnull(copy);
+    ck_assert_int_eq(t->device->ops->to_host(t->device, copy, buffer, bytes), CADRE_OK);
+    return copy;
 }
 
 double test_trainer_get(const struct test_trainer *t, const void *buffer,
@@ -118,9 +157,8 @@ double test_trainer_get(const struct test_trainer *t, const void *buffer,
 {
     uint32_t dtype = t->model->config.dtype;
     double value = NAN;
-    ck_assert_int_eq(t->device->ops->cast(t->device, CADRE_F64, &value, dtype,
-                                          (const char *)buffer + element * t->element,
-                                          1),
+    ck_assert_int_eq(t->cpu->ops->cast(t->cpu, CADRE_F64, &value, dtype,
+                                       (const char *)buffer + element * t->element, 1),
                      CADRE_OK);
     return value;
 }
@@ -226,10 +264,10 @@ static struct cadre_pass pass_of(const struct test_trainer *t, uint32_t unit)
         .device = t->device,
         .batch = t->batch,
         .time = t->time,
-        .tokens = t->tokens,
-        .targets = t->targets,
+        .tokens = t->device_tokens,
+        .targets = t->device_targets,
         .loss_seed = t->seed,
-        .loss_rows = t->loss_rows,
+        .loss_rows = t->device_rows,
         .saved = t->saved[unit],
         .douts = t->douts[unit],
         .scratch = t->scratch,
@@ -240,6 +278,11 @@ static struct cadre_pass pass_of(const struct test_trainer *t, uint32_t unit)
     };
 }
 
+static void put(struct test_trainer *t, void *dst, const void *host, size_t bytes)
+{
+    ck_assert_int_eq(t->device->ops->to_device(t->device, dst, host, bytes), CADRE_OK);
+}
+
 double test_trainer_forward(struct test_trainer *t, int64_t B, int64_t T)
 {
     uint32_t n = t->model->n_units;
@@ -247,6 +290,10 @@ double test_trainer_forward(struct test_trainer *t, int64_t B, int64_t T)
     int64_t count = 0;
     double loss = 0;
     ck_assert(B * T <= t->B * t->T);
+    if (t->cpu != t->device) {
+        put(t, t->device_tokens, t->tokens, (size_t)(B * T) * sizeof *t->tokens);
+        put(t, t->device_targets, t->targets, (size_t)rows * sizeof *t->targets);
+    }
     t->batch = B;
     t->time = T;
     for (int64_t i = 0; i < rows; i++)
@@ -259,6 +306,11 @@ double test_trainer_forward(struct test_trainer *t, int64_t B, int64_t T)
                                             u < n - 1 ? t->acts[u] : NULL),
                          CADRE_OK);
     }
+    if (t->cpu != t->device)
+        ck_assert_int_eq(t->device->ops->to_host(t->device, t->loss_rows,
+                                                 t->device_rows,
+                                                 (size_t)rows * sizeof *t->loss_rows),
+                         CADRE_OK);
     for (int64_t i = 0; i < rows; i++)
         loss += t->loss_rows[i];
     return loss * t->seed;
@@ -309,7 +361,9 @@ void test_trainer_step(struct test_trainer *t,
 {
     const struct cadre_model *model = t->model;
     struct cadre_slice *slices = calloc(model->n_params, sizeof *slices);
+    double *scale = allocate(t, sizeof *scale);
     size_t n = 0;
+    put(t, scale, &grad_scale, sizeof grad_scale);
     for (uint32_t i = 0; i < model->n_params; i++) {
         if (model->params[i].tied_to >= 0)
             continue;
@@ -324,8 +378,9 @@ void test_trainer_step(struct test_trainer *t,
         };
     }
     ck_assert_int_eq(cadre_optimizer_step(config, t->device, model->config.dtype,
-                                          slices, n, step, &grad_scale),
+                                          slices, n, step, scale),
                      CADRE_OK);
+    t->device->ops->free(t->device, scale);
     free(slices);
 }
 
@@ -335,7 +390,7 @@ double test_trainer_grad_norm(struct test_trainer *t)
     uint64_t total = 0, done = 0;
     for (uint32_t i = 0; i < model->n_params; i++)
         total += cadre_norm_chunks(test_trainer_count(t, i));
-    double *sums = calloc(total + 1, sizeof *sums);
+    double *sums = allocate(t, (total + 1) * sizeof *sums);
     for (uint32_t i = 0; i < model->n_params; i++) {
         uint64_t count = test_trainer_count(t, i);
         if (model->params[i].tied_to >= 0)
@@ -347,8 +402,10 @@ double test_trainer_grad_norm(struct test_trainer *t)
             CADRE_OK);
         done += cadre_norm_chunks(count);
     }
-    double norm = sqrt(cadre_tree_sum(sums, done));
-    free(sums);
+    double *host = test_trainer_fetch(t, sums, done * sizeof *host);
+    double norm = sqrt(cadre_tree_sum(host, done));
+    free(host);
+    t->device->ops->free(t->device, sums);
     return norm;
 }
 

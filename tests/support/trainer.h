@@ -10,6 +10,8 @@
 struct test_trainer {
     struct cadre_model *model;
     struct cadre_device *device;
+    struct cadre_device
+        *cpu; /* for numbers on the host; `device` itself if it is one */
     int64_t B, T; /* largest micro-batch */
     size_t element, wide; /* bytes of the dtype and of its wide one */
     void **values, **masters; /* masters: wide; values themselves where they are wide */
@@ -17,8 +19,10 @@ struct test_trainer {
     void **acts; /* output of each unit but the head */
     void **saved, **douts; /* one per unit */
     void *scratch, *dy;
-    int32_t *tokens, *targets;
+    int32_t *tokens, *targets; /* of the host; on another device copies are used: */
     double *loss_rows;
+    int32_t *device_tokens, *device_targets;
+    double *device_rows;
     int64_t batch, time; /* of the last forward */
     double seed; /* 1 / count of its targets */
     int beta; /* 1: gradients are added to those that are there */
@@ -35,7 +39,17 @@ struct test_trainer {
 void test_trainer_open(struct test_trainer *trainer,
                        const struct cadre_model_config *config, int tp_rank,
                        int tp_size, int64_t B, int64_t T);
+/* The same on `device`, which becomes the trainer's. Where the host does not reach its
+ * memory, values are brought by test_trainer_load and fetched; what else writes or
+ * reads them (init, scramble, round, set_wide) is for the CPU. */
+void test_trainer_open_on(struct test_trainer *trainer, struct cadre_device *device,
+                          const struct cadre_model_config *config, int tp_rank,
+                          int tp_size, int64_t B, int64_t T);
 void test_trainer_close(struct test_trainer *trainer);
+
+/* A copy on the host of `bytes` of a buffer; the caller frees it. */
+void *test_trainer_fetch(const struct test_trainer *trainer, const void *buffer,
+                         size_t bytes);
 
 /* Initial values of the model. */
 void test_trainer_init(struct test_trainer *trainer, uint64_t seed);
@@ -60,7 +74,9 @@ double test_trainer_grad_norm(struct test_trainer *trainer);
 /* (N, V) or (B, K) of the last forward, before backward. */
 const void *test_trainer_logits(const struct test_trainer *trainer);
 uint64_t test_trainer_count(const struct test_trainer *trainer, uint32_t param);
-/* Element of a buffer of the trainer's dtype: values, logits, activations. */
+/* Element of a buffer, on the host, of the trainer's dtype: values, logits,
+ * activations.
+ */
 double test_trainer_get(const struct test_trainer *trainer, const void *buffer,
                         uint64_t element);
 /* Element of one of its wide dtype: masters, gradients, optimizer states. */

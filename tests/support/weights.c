@@ -37,11 +37,17 @@ static void load_tensor(struct test_trainer *t, const char *name, const json_t *
                           param->shape.dim[d]);
     const json_t *offsets = json_object_get(entry, "data_offsets");
     data += json_integer_value(json_array_get(offsets, 0));
-    for (uint64_t e = 0; e < cadre_shape_count(&param->shape); e++) {
+    const uint64_t count = cadre_shape_count(&param->shape);
+    void *masters = calloc(count, t->wide);
+    for (uint64_t e = 0; e < count; e++) {
         float value;
         memcpy(&value, data + e * sizeof value, sizeof value);
-        test_trainer_set_wide(t, t->masters[index], e, (double)value);
+        test_trainer_set_wide(t, masters, e, (double)value);
     }
+    ck_assert_int_eq(t->device->ops->to_device(t->device, t->masters[index], masters,
+                                               count * t->wide),
+                     CADRE_OK);
+    free(masters);
 }
 
 void test_trainer_load(struct test_trainer *t, const char *path)
