@@ -146,6 +146,27 @@ START_TEST(runs_in_the_background)
 }
 END_TEST
 
+/* Rank 0 asks for nothing: its part gets into its stream all the same, once a peer has
+ * waited for long. */
+static void never_asked(const struct nccl_rank *r)
+{
+    ncclComm_t comm = nccl_world(r, 0);
+    cudaStream_t stream = nccl_stream();
+    int32_t *at = ints(1);
+    must(sum(at, some, comm, stream) == ncclInProgress);
+    must(r->rank == 0 || (nccl_settle(comm) == ncclSuccess && are(stream, at, 2)));
+    pthread_barrier_wait(r->gate);
+    must(nccl_settle(comm) == ncclSuccess && are(stream, at, 2));
+    must(ncclCommDestroy(comm) == ncclSuccess);
+    end(stream, NULL, at);
+}
+
+START_TEST(runs_unasked)
+{
+    nccl_run(2, false, never_asked, NULL);
+}
+END_TEST
+
 /* ---- aborts and deaths ----------------------------------------------------------- */
 
 static void *abort_soon(void *comm)
@@ -414,6 +435,7 @@ Suite *test_suite(void)
     tcase_add_test(t, runs_late);
     tcase_add_test(t, runs_in_order);
     tcase_add_loop_test(t, runs_in_the_background, 0, 2);
+    tcase_add_test(t, runs_unasked);
     tcase_add_test(t, abort_of_one);
     tcase_add_test(t, death_of_one);
     tcase_add_loop_test(t, unequal_hangs, 0, 2);
