@@ -105,7 +105,7 @@ START_TEST(memory)
     ck_assert(ops->host_reaches(device, host));
     ck_assert_ptr_null(ops->alloc(device, SIZE_MAX));
     ck_assert_ptr_null(ops->alloc(device, (size_t)1 << 40));
-    if (!standin_is_real()) { /* some drivers let a GPU reach all of the host's memory */
+    if (!standin_is_real()) { /* some drivers let a GPU reach the host's memory */
         /* a pointer of the wrong kind is an error, not a crash */
         ck_assert_int_eq(ops->zero(device, host, 8), CADRE_E_DEVICE);
         ck_assert_int_eq(ops->copy(device, host, host + 8, 8), CADRE_E_DEVICE);
