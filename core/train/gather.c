@@ -12,21 +12,24 @@ static void append(struct cadre_text *all, const char *bytes, size_t n)
     cadre_text_append(all, bytes, n);
 }
 
-static cadre_status take_from(struct cadre_comm *world, const char *label, int from,
-                              size_t bytes, struct cadre_text *all)
+/* Rank `from` gives its text to all: over NCCL a rank sends to its neighbours alone. */
+static cadre_status pass_on(struct cadre_comm *world, const char *label, int from,
+                            const struct cadre_text *mine, size_t bytes,
+                            struct cadre_text *all)
 {
     cadre_event done;
-    char *text = bytes ? malloc(bytes) : NULL;
     if (bytes == 0)
         return CADRE_OK;
-    cadre_status rc =
-        text ? world->ops->recv(world, label, text, bytes, CADRE_U8, from, 0, &done)
-             : CADRE_E_RESOURCE;
+    char *text = world->rank == from ? mine->data : malloc(bytes);
+    cadre_status rc = text ? world->ops->broadcast(world, label, text, bytes, CADRE_U8,
+                                                   from, 0, &done)
+                           : CADRE_E_RESOURCE;
     if (rc == CADRE_OK)
         rc = world->ops->wait(world, done);
-    if (rc == CADRE_OK)
+    if (rc == CADRE_OK && world->rank == 0)
         append(all, text, bytes);
-    free(text);
+    if (world->rank != from)
+        free(text);
     return rc;
 }
 
@@ -35,13 +38,9 @@ static cadre_status exchange(struct cadre_comm *world, const char *label,
                              struct cadre_text *all)
 {
     cadre_status rc = CADRE_OK;
-    cadre_event done;
-    for (int r = 1; world->rank == 0 && rc == CADRE_OK && r < world->size; r++)
-        rc = take_from(world, label, r, (size_t)bytes[r], all);
-    if (world->rank == 0 || mine->len == 0)
-        return rc;
-    rc = world->ops->send(world, label, mine->data, mine->len, CADRE_U8, 0, 0, &done);
-    return rc == CADRE_OK ? world->ops->wait(world, done) : rc;
+    for (int r = 1; rc == CADRE_OK && r < world->size; r++)
+        rc = pass_on(world, label, r, mine, (size_t)bytes[r], all);
+    return rc;
 }
 
 cadre_status cadre_gather_text(struct cadre_rank *rank, const char *label,
