@@ -256,11 +256,16 @@ struct cadre_device_ops {
     cadre_status (*graph_end)(struct cadre_device *, uint64_t key);
     cadre_status (*graph_launch)(struct cadre_device *, uint64_t key);
 
-    /* Which algorithms of libraries were chosen by timing, as lines of text ("" for
-     * none), and the choice of another rank taken over; what is unknown there is then
-     * chosen by rule, never by timing. Equal texts, equal bits. */
+    /* Which algorithms of libraries are chosen by what was timed once, as lines of text
+     * ("" for none), and the choice of another rank taken over in place of what was
+     * known. What is unknown there is chosen by the library's own rule on a device that
+     * was opened exact, else by timing. tuning_library appends what choices and rule
+     * rest on as one line without its end: the library, its version, the processor.
+     * Equal lines, equal texts: equal algorithms. Import: CADRE_E_INVALID (logged)
+     * where the text is damaged. */
     cadre_status (*tuning_export)(struct cadre_device *, struct cadre_text *out);
     cadre_status (*tuning_import)(struct cadre_device *, const char *text);
+    void (*tuning_library)(struct cadre_device *, struct cadre_text *out);
 
     /* A named range in a profiler's view, until the matching end. [any thread] */
     void (*range_begin)(struct cadre_device *, const char *name);
@@ -376,7 +381,7 @@ struct cadre_device_config {
     int threads; /* CPU cores of this rank, >= 1 */
     int index; /* of the GPU: this rank's place on its machine; taken modulo their
                   number */
-    bool exact; /* algorithms by rule or by tuning_import, never by timing */
+    bool exact; /* algorithms by rule or from a file, never by timing */
     bool separate; /* an epilogue is an op of its own, never a library's; to compare */
 };
 

@@ -71,6 +71,8 @@ void cadre_cpu_ranges(struct cadre_cpu *cpu, cadre_cpu_range *kernel, const void
 
 /* The entries of the table that are not in cpu_device.c. */
 cadre_status cadre_cpu_gemm(struct cadre_device *, const struct cadre_gemm *);
+void cadre_cpu_tuning_library(struct cadre_device *,
+                              struct cadre_text *); /* describe.c */
 cadre_status cadre_cpu_attention_fwd(struct cadre_device *,
                                      const struct cadre_attention *);
 cadre_status cadre_cpu_attention_bwd(struct cadre_device *,

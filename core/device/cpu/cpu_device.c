@@ -304,6 +304,7 @@ static void fill_ops(struct cadre_device_ops *ops)
         .graph_launch = no_graph,
         .tuning_export = tuning_export,
         .tuning_import = tuning_import,
+        .tuning_library = cadre_cpu_tuning_library,
         .range_begin = range_begin,
         .range_end = range_end,
         .gemm = cadre_cpu_gemm,

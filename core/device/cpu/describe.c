@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "core/device/cpu/cpu.h"
 #include "core/device/cpu/gemm.h"
 
 #include <cblas.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const char *instruction_set(void)
 {
@@ -37,4 +39,16 @@ void cadre_device_describe(struct cadre_text *out)
                           "warning: OPENBLAS_CORETYPE=%s is set and decides the fp64 "
                           "kernels; unset it to let OpenBLAS choose the fastest\n",
                           forced);
+}
+
+void cadre_cpu_tuning_library(struct cadre_device *device, struct cadre_text *out)
+{
+    const dnnl_version_t *dnnl = dnnl_version();
+    const char *blas = openblas_get_config(); /* "OpenBLAS 0.3.21 NO_LAPACKE ..." */
+    size_t name = strcspn(blas, " ");
+    size_t version = blas[name] ? 1 + strcspn(blas + name + 1, " ") : 0;
+    (void)device;
+    cadre_text_printf(out, "oneDNN %d.%d.%d (%s), %.*s (%s)", dnnl->major, dnnl->minor,
+                      dnnl->patch, instruction_set(), (int)(name + version), blas,
+                      openblas_get_corename());
 }

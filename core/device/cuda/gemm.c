@@ -6,6 +6,7 @@
 #include "core/device/cuda/kernels.h"
 #include "core/tensor/dtype.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -141,10 +142,10 @@ cadre_status cadre_cuda_gemms_open(struct cadre_cuda *cuda, const char *name,
     }
     cuda->gemms = gemms;
     gemms->timing = !cuda->exact;
-    if (gemms->timing) {
-        gemms->path = cadre_cuda_choices_path(name);
-        cadre_cuda_choices_load(gemms);
-    }
+    gemms->path = cadre_cuda_choices_path(name);
+    const size_t lt = cublasLtGetVersion();
+    snprintf(gemms->library, sizeof gemms->library, "cublasLt %zu.%zu.%zu on %s",
+             lt / 10000, lt / 100 % 100, lt % 100, name);
     return CADRE_OK;
 }
 
@@ -170,6 +171,8 @@ cadre_status cadre_cuda_op_tuning_export(struct cadre_device *device,
                                          struct cadre_text *out)
 {
     struct cadre_cuda *cuda = cadre_cuda_of(device);
+    if (cuda->gemms)
+        cadre_cuda_choices_load(cuda->gemms);
     if (cuda->gemms && cuda->gemms->choices.n > 0)
         cadre_cuda_choices_write(&cuda->gemms->choices, out);
     return out->failed ? CADRE_E_RESOURCE : CADRE_OK;
@@ -191,7 +194,13 @@ cadre_status cadre_cuda_op_tuning_import(struct cadre_device *device, const char
     cadre_cuda_plans_drop(cuda->gemms);
     free(cuda->gemms->choices.list);
     cuda->gemms->choices = taken;
-    cuda->gemms->timing = false;
+    cuda->gemms->loaded = true;
     cuda->gemms->dirty = false;
     return CADRE_OK;
+}
+
+void cadre_cuda_op_tuning_library(struct cadre_device *device, struct cadre_text *out)
+{
+    const struct cadre_cuda *cuda = cadre_cuda_of(device);
+    cadre_text_printf(out, "%s", cuda->gemms ? cuda->gemms->library : "");
 }

@@ -56,11 +56,13 @@ struct cadre_cuda_gemms {
     struct cadre_cuda_choices choices;
     bool timing; /* choose by timing where there is no choice */
     bool dirty; /* there are choices that the file has not */
+    bool loaded; /* the file was looked into, or another's choices came in its place */
     char *path; /* of the file; NULL for none */
+    char library[320]; /* tuning_library */
 };
 
-/* Open cublasLt for the device; name is that of the GPU. With !cuda->exact the choices
- * of earlier runs are read. Errors: CADRE_E_DEVICE, CADRE_E_RESOURCE. */
+/* Open cublasLt for the device; name is that of the GPU. Errors: CADRE_E_DEVICE,
+ * CADRE_E_RESOURCE. */
 cadre_status cadre_cuda_gemms_open(struct cadre_cuda *cuda, const char *name,
                                    struct cadre_error *err);
 /* After the work in flight; writes the file where there are new choices. */
@@ -75,15 +77,17 @@ cadre_cuda_choice_find(const struct cadre_cuda_choices *choices,
 bool cadre_cuda_choice_put(struct cadre_cuda_choices *choices,
                            const struct cadre_cuda_choice *choice);
 
-/* One line a choice, and a last line with a checksum. */
-void cadre_cuda_choices_write(const struct cadre_cuda_choices *choices,
+/* One line a choice, sorted, and a last line with a checksum. */
+void cadre_cuda_choices_write(struct cadre_cuda_choices *choices,
                               struct cadre_text *out);
 
 /* Add the choices of a text. false: it is damaged, and nothing was added. */
 bool cadre_cuda_choices_read(struct cadre_cuda_choices *choices, const char *text);
 
-/* The file of choices. Reading warns where it is damaged; writing keeps the choices of
- * others that it holds. Neither fails: without a file there is only more timing. */
+/* The file of choices, of one GPU's name and one version of the library. Reading, which
+ * happens once, at the first need, warns where it is damaged; writing keeps the choices
+ * of others that it holds, and replaces the file at once. Neither fails: without a file
+ * there is only more timing. With CADRE_TUNING=keep nothing is written. */
 char *cadre_cuda_choices_path(const char *device_name);
 void cadre_cuda_choices_load(struct cadre_cuda_gemms *gemms);
 void cadre_cuda_choices_save(struct cadre_cuda_gemms *gemms);
@@ -91,6 +95,7 @@ void cadre_cuda_choices_save(struct cadre_cuda_gemms *gemms);
 cadre_status cadre_cuda_op_gemm(struct cadre_device *, const struct cadre_gemm *);
 cadre_status cadre_cuda_op_tuning_export(struct cadre_device *, struct cadre_text *);
 cadre_status cadre_cuda_op_tuning_import(struct cadre_device *, const char *text);
+void cadre_cuda_op_tuning_library(struct cadre_device *, struct cadre_text *);
 
 /* The epilogue of a product that is done, by kernels. */
 cadre_status cadre_cuda_gemm_after(struct cadre_cuda *cuda, const struct cadre_gemm *g);

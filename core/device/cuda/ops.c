@@ -263,6 +263,7 @@ const struct cadre_device_ops cadre_cuda_ops = {
     .graph_launch = cadre_cuda_op_graph_launch,
     .tuning_export = cadre_cuda_op_tuning_export,
     .tuning_import = cadre_cuda_op_tuning_import,
+    .tuning_library = cadre_cuda_op_tuning_library,
     .range_begin = cadre_cuda_op_range_begin,
     .range_end = cadre_cuda_op_range_end,
     .gemm = cadre_cuda_op_gemm,

@@ -305,6 +305,7 @@ static bool choose(struct cadre_cuda *cuda, struct cadre_cuda_plan *plan,
 {
     struct cadre_cuda_gemms *gemms = cuda->gemms;
     cublasLtMatmulHeuristicResult_t found[CANDIDATES], check;
+    cadre_cuda_choices_load(gemms);
     const struct cadre_cuda_choice *known =
         cadre_cuda_choice_find(&gemms->choices, &plan->problem);
     bool pays = true;

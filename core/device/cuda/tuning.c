@@ -43,10 +43,20 @@ bool cadre_cuda_choice_put(struct cadre_cuda_choices *choices,
     return true;
 }
 
-void cadre_cuda_choices_write(const struct cadre_cuda_choices *choices,
+static int by_problem(const void *a, const void *b)
+{
+    return memcmp(&((const struct cadre_cuda_choice *)a)->problem,
+                  &((const struct cadre_cuda_choice *)b)->problem,
+                  sizeof(struct cadre_cuda_problem));
+}
+
+/* In an order of their own: equal choices, equal texts, whoever made them when. */
+void cadre_cuda_choices_write(struct cadre_cuda_choices *choices,
                               struct cadre_text *out)
 {
     const size_t begin = out->len;
+    if (choices->n > 1)
+        qsort(choices->list, choices->n, sizeof *choices->list, by_problem);
     for (size_t i = 0; i < choices->n; i++) {
         const struct cadre_cuda_problem *p = &choices->list[i].problem;
         cadre_text_printf(out,
@@ -167,27 +177,29 @@ char *cadre_cuda_choices_path(const char *device_name)
     return NULL;
 }
 
-static void load(const char *path, struct cadre_cuda_choices *choices)
+static void load(const char *path, struct cadre_cuda_choices *choices, bool tell)
 {
     struct cadre_error err = {0};
     char *text = NULL;
     size_t bytes;
     if (!cadre_path_exists(path))
         return;
+    const enum cadre_log_level level = tell ? CADRE_LOG_WARN : CADRE_LOG_DEBUG;
     if (cadre_path_read_file(path, MAX_FILE, &text, &bytes, &err) != CADRE_OK)
-        cadre_log(CADRE_LOG_WARN, "device", "cuda: chosen algorithms: %s", err.text);
-    else if (!cadre_cuda_choices_read(choices, text))
-        cadre_log(CADRE_LOG_WARN, "device",
-                  "cuda: the chosen algorithms in '%s' are damaged and not used; they "
-                  "are timed again",
+        cadre_log(level, "device", "cuda: chosen algorithms: %s", err.text);
+    else if (strlen(text) != bytes || !cadre_cuda_choices_read(choices, text))
+        cadre_log(level, "device",
+                  "cuda: the chosen algorithms in '%s' are damaged and not used; a run "
+                  "without run.exact times them again",
                   path);
     free(text);
 }
 
 void cadre_cuda_choices_load(struct cadre_cuda_gemms *gemms)
 {
-    if (gemms->path)
-        load(gemms->path, &gemms->choices);
+    if (gemms->path && !gemms->loaded)
+        load(gemms->path, &gemms->choices, true);
+    gemms->loaded = true;
 }
 
 void cadre_cuda_choices_save(struct cadre_cuda_gemms *gemms)
@@ -195,14 +207,15 @@ void cadre_cuda_choices_save(struct cadre_cuda_gemms *gemms)
     struct cadre_cuda_choices all = {0};
     struct cadre_text text = {0};
     struct cadre_error err = {0};
+    const char *keep = getenv("CADRE_TUNING");
     char *dir = gemms->path ? cadre_path_dirname(gemms->path) : NULL;
-    if (!gemms->dirty || !dir) {
+    if (!gemms->dirty || !dir || (keep && strcmp(keep, "keep") == 0)) {
         free(dir);
         return;
     }
     gemms->dirty = false;
     if (cadre_path_exists(gemms->path))
-        load(gemms->path, &all);
+        load(gemms->path, &all, false);
     for (size_t i = 0; i < gemms->choices.n; i++)
         cadre_cuda_choice_put(&all, &gemms->choices.list[i]);
     cadre_cuda_choices_write(&all, &text);

@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "core/base/memory.h"
 #include "core/base/path.h"
@@ -136,6 +138,25 @@ static void run_one(struct cadre_device *device, const char *import,
     cadre_device_close(device);
 }
 
+/* A device with a product of its own is opened, used and closed. */
+static void use(bool exact, int64_t n, struct cadre_text *out)
+{
+    struct cadre_device *device = standin_open(exact);
+    const struct cadre_device_ops *ops = device->ops;
+    float *x = ops->alloc(device, 192 * sizeof *x);
+    struct cadre_gemm g = {.dtype = CADRE_F32, .m = n, .n = n, .k = n};
+    g.a = x;
+    g.b = x + 64;
+    g.c = x + 128;
+    g.lda = g.ldb = g.ldc = n;
+    ck_assert_int_eq(ops->zero(device, x, 192 * sizeof *x), CADRE_OK);
+    ck_assert_int_eq(ops->gemm(device, &g), CADRE_OK);
+    if (out)
+        ck_assert_int_eq(ops->tuning_export(device, out), CADRE_OK);
+    ops->free(device, x);
+    cadre_device_close(device);
+}
+
 /* Exact: no choice by timing, so nothing to export. Timed: a line, which another takes
  * over and gives on unchanged. */
 START_TEST(exported_and_imported)
@@ -193,6 +214,134 @@ START_TEST(kept_in_a_file)
 }
 END_TEST
 
+static void check_exact(const char *expected)
+{
+    struct cadre_text text = {0};
+    use(true, 4, &text);
+    ck_assert_str_eq(cadre_text_str(&text), expected);
+    cadre_text_fini(&text);
+}
+
+/* An exact run takes what the file holds, adds nothing to it, and takes nothing from a
+ * file that is damaged or of another version. */
+START_TEST(exact_reads_the_file_alone)
+{
+    char *cache = test_tmpdir(), *file = only_file(cache), *text = NULL;
+    struct cadre_text timed = {0};
+    struct cadre_error err = {0};
+    size_t bytes = 0;
+    if (standin_prepare(cache)) {
+        check_exact("");
+        ck_assert(!cadre_path_exists(file));
+        use(false, 8, NULL);
+        use(false, 6, &timed); /* what was there stays */
+        ck_assert_ptr_nonnull(strstr(timed.data, "gemm 6 6 6 "));
+        ck_assert_ptr_nonnull(strstr(timed.data, "gemm 8 8 8 "));
+        check_exact(timed.data);
+        setenv("CADRE_STANDIN_LT", "130100", 1);
+        check_exact("");
+        unsetenv("CADRE_STANDIN_LT");
+        check_exact(timed.data);
+        ck_assert_int_eq(cadre_path_read_file(file, 1 << 20, &text, &bytes, &err),
+                         CADRE_OK);
+        for (size_t cut = 0; cut < bytes; cut += bytes / 8 + 1) {
+            ck_assert_int_eq(cadre_path_write_file(file, text, cut, &err), CADRE_OK);
+            check_exact("");
+        }
+        text[bytes / 2] = 0;
+        ck_assert_int_eq(cadre_path_write_file(file, text, bytes, &err), CADRE_OK);
+        check_exact("");
+        free(text);
+    }
+    cadre_text_fini(&timed);
+    test_tmpdir_remove(cache);
+    free(file);
+    free(cache);
+}
+END_TEST
+
+/* With CADRE_TUNING=keep the file stays as it is. */
+START_TEST(a_kept_file_is_not_written)
+{
+    char *cache = test_tmpdir(), *file = only_file(cache);
+    struct cadre_text kept = {0};
+    if (standin_prepare(cache)) {
+        setenv("CADRE_TUNING", "keep", 1);
+        use(false, 8, NULL);
+        ck_assert(!cadre_path_exists(file));
+        unsetenv("CADRE_TUNING");
+        use(false, 8, &kept);
+        setenv("CADRE_TUNING", "keep", 1);
+        use(false, 6, NULL);
+        unsetenv("CADRE_TUNING");
+        check_exact(kept.data);
+    }
+    cadre_text_fini(&kept);
+    test_tmpdir_remove(cache);
+    free(file);
+    free(cache);
+}
+END_TEST
+
+/* Whoever writes last, the file is whole at every instant and nothing lies beside it.
+ */
+START_TEST(processes_write_at_once)
+{
+    enum { WRITERS = 4 };
+    char *cache = test_tmpdir(), *file = only_file(cache), *text = NULL;
+    struct cadre_error err = {0};
+    size_t bytes = 0;
+    pid_t child[WRITERS];
+    if (standin_prepare(cache)) {
+        for (int i = 0; i < WRITERS; i++)
+            if ((child[i] = fork()) == 0) {
+                for (int64_t n = 1; n < 6; n++)
+                    use(false, n + i % 2, NULL);
+                _exit(0);
+            }
+        for (int i = 0, how; i < WRITERS; i++) {
+            ck_assert_int_eq(waitpid(child[i], &how, 0), child[i]);
+            ck_assert_int_eq(how, 0);
+        }
+        ck_assert_int_eq(cadre_path_read_file(file, 1 << 20, &text, &bytes, &err),
+                         CADRE_OK);
+        check_exact(text);
+        ck_assert_int_eq(unlink(file), 0);
+        *strrchr(file, '/') = 0;
+        ck_assert_msg(rmdir(file) == 0, "something lies in %s", file);
+        free(text);
+    }
+    test_tmpdir_remove(cache);
+    free(file);
+    free(cache);
+}
+END_TEST
+
+/* What is not in the text of another rank: by rule on an exact device, else timed. */
+START_TEST(what_was_not_imported)
+{
+    for (int exact = 0; exact < 2 && standin_prepare(NULL); exact++) {
+        struct cadre_text text = {0};
+        run_one(standin_open(exact), "", &text);
+        ck_assert_int_eq(text.len == 0, exact);
+        cadre_text_fini(&text);
+    }
+}
+END_TEST
+
+START_TEST(the_library_is_named)
+{
+    struct cadre_text text = {0};
+    if (!standin_prepare(NULL))
+        return;
+    struct cadre_device *device = standin_open(true);
+    device->ops->tuning_library(device, &text);
+    ck_assert_str_eq(cadre_text_str(&text), "cublasLt 13.0.0 on stand-in on the host");
+    cadre_device_close(device);
+    cadre_text_fini(&text);
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *s = suite_create("cuda_gemm");
@@ -200,6 +349,11 @@ Suite *test_suite(void)
     tcase_add_test(tc, equals_the_cpu);
     tcase_add_test(tc, exported_and_imported);
     tcase_add_test(tc, kept_in_a_file);
+    tcase_add_test(tc, exact_reads_the_file_alone);
+    tcase_add_test(tc, a_kept_file_is_not_written);
+    tcase_add_test(tc, processes_write_at_once);
+    tcase_add_test(tc, what_was_not_imported);
+    tcase_add_test(tc, the_library_is_named);
     suite_add_tcase(s, tc);
     return s;
 }
