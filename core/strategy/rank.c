@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "core/base/clock.h"
-#include "core/base/hash.h"
 #include "core/base/memory.h"
 #include "core/strategy/results.h"
 
@@ -117,39 +116,6 @@ fail:
     return rc;
 }
 
-/* Every rank shows the hash of what it is about to do; the odd one is named. */
-static cadre_status agree(struct cadre_rank *rank, struct cadre_error *err)
-{
-    struct cadre_comm *world = rank->world;
-    if (!world || world->size == 1)
-        return CADRE_OK;
-    uint64_t mine = rank->spec->fingerprint;
-    uint64_t *all = cadre_calloc((size_t)world->size, sizeof *all);
-    uint64_t *offsets = cadre_calloc((size_t)world->size + 1, sizeof *offsets);
-    cadre_status rc = all && offsets ? CADRE_OK : CADRE_E_RESOURCE;
-    cadre_event done = 0;
-    for (int r = 0; rc == CADRE_OK && r <= world->size; r++)
-        offsets[r] = (uint64_t)r * sizeof *all;
-    if (rc == CADRE_OK)
-        rc = world->ops->all_gather(world, "agreement", &mine, all, offsets, CADRE_U8,
-                                    0, &done);
-    if (rc == CADRE_OK)
-        rc = world->ops->wait(world, done);
-    if (rc != CADRE_OK && cadre_comm_failure(world, err) == CADRE_OK)
-        cadre_fail(err, rc, "the ranks could not agree: %s", cadre_strerror(rc));
-    for (int r = 1; rc == CADRE_OK && r < world->size; r++)
-        if (all[r] != all[0])
-            rc = cadre_fail(
-                err, CADRE_E_INVALID,
-                "rank %d does not run what rank 0 runs: build, plugins, options "
-                "or data differ; start all ranks from one installation and one "
-                "ini file",
-                r);
-    free(all);
-    free(offsets);
-    return rc;
-}
-
 static cadre_status make_loader(struct cadre_rank *rank, uint64_t first_step,
                                 struct cadre_error *err)
 {
@@ -217,10 +183,11 @@ cadre_status cadre_rank_bind(struct cadre_rank *rank, struct cadre_comm *world,
     const struct cadre_run_spec *spec = rank->spec;
     cadre_status rc;
     rank->world = world;
-    CADRE_TRY(agree(rank, err));
+    CADRE_TRY(cadre_agree_run(rank, err));
     if (!rank->device_lent)
         CADRE_TRY(cadre_device_open(&spec->device, &rank->device, err));
     rank->ledger.device = rank->device;
+    CADRE_TRY(cadre_agree_tuning(rank, err));
     if (world) {
         CADRE_TRY(world->ops->use_device(world, rank->device, err));
         CADRE_TRY(cadre_mesh_connect(&rank->mesh, world, err));

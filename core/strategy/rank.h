@@ -9,6 +9,7 @@
 #include "core/data/loader.h"
 #include "core/optim/loss_scale.h"
 #include "core/optim/optimizer.h"
+#include "core/strategy/agree.h"
 #include "core/strategy/chain.h"
 #include "core/strategy/executor.h"
 #include "core/strategy/stages.h"
@@ -84,6 +85,7 @@ struct cadre_rank {
     struct cadre_comm *world; /* NULL: one rank, or plan only */
     struct cadre_device *device;
     bool device_lent; /* it is the caller's, set between plan and bind */
+    struct cadre_tuning tuning; /* of the device, as agreed at the start */
     struct cadre_mesh mesh;
     struct cadre_model *model;
     struct cadre_ledger ledger;

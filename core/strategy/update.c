@@ -234,8 +234,8 @@ static cadre_status tell(struct cadre_rank *rank, cadre_status rc)
     return rc;
 }
 
-cadre_status cadre_rank_step(struct cadre_rank *rank, uint64_t step,
-                             struct cadre_step_report *report)
+static cadre_status make_step(struct cadre_rank *rank, uint64_t step,
+                              struct cadre_step_report *report)
 {
     struct cadre_comm_stats before, after;
     struct cadre_result *result = cadre_result_of(rank, step);
@@ -264,6 +264,21 @@ cadre_status cadre_rank_step(struct cadre_rank *rank, uint64_t step,
         report->times = result->times;
 fail:
     return tell(rank, rc);
+}
+
+/* Named for a profiler; a device that computes inline has none. */
+cadre_status cadre_rank_step(struct cadre_rank *rank, uint64_t step,
+                             struct cadre_step_report *report)
+{
+    struct cadre_device *device = rank->device;
+    char name[32];
+    snprintf(name, sizeof name, "step %llu", (unsigned long long)step);
+    if (device->ops->queued)
+        device->ops->range_begin(device, name);
+    cadre_status rc = make_step(rank, step, report);
+    if (device->ops->queued)
+        device->ops->range_end(device);
+    return rc;
 }
 
 cadre_status cadre_rank_flush(struct cadre_rank *rank, struct cadre_step_report *report)
