@@ -54,6 +54,19 @@ static void put_machine(struct cadre_json *json)
     cadre_text_fini(&libraries);
 }
 
+/* Keys of "gemm". */
+static const char *const gemm_keys[] = {"library", "algorithms"};
+
+static void put_gemm(struct cadre_json *json, const struct cadre_record *record)
+{
+    cadre_json_key(json, "gemm");
+    cadre_json_begin_object(json);
+    for (size_t i = 0; i < sizeof gemm_keys / sizeof gemm_keys[0]; i++)
+        cadre_json_put_string(json, gemm_keys[i],
+                              cadre_record_gemm(record, gemm_keys[i]));
+    cadre_json_end_object(json);
+}
+
 /* Sections that do not touch training, and the texts that name things. */
 static void put_option(void *arg, const struct cadre_option_spec *spec,
                        const char *value)
@@ -174,6 +187,7 @@ void cadre_certificate_put(struct cadre_json *json, const struct cadre_compariso
                           *run->other_training ? run->other_training : NULL);
     put_limits(json, c, run);
     put_machine(json);
+    put_gemm(json, &run->record);
     cadre_json_key(json, "options");
     cadre_json_begin_object(json);
     if (run->options)
@@ -227,6 +241,7 @@ static void describe(const json_t *certificate, struct cadre_text *out)
 {
     const json_t *base = json_object_get(certificate, "baseline");
     const json_t *limits = json_object_get(certificate, "limits");
+    const json_t *gemm = json_object_get(certificate, "gemm");
     bool by_design = json_is_true(json_object_get(certificate, "by_design"));
     cadre_text_printf(
         out,
@@ -239,6 +254,10 @@ static void describe(const json_t *certificate, struct cadre_text *out)
         text_of(base, "name"), text_of(base, "strategy"));
     if (json_is_string(json_object_get(certificate, "why")))
         cadre_text_printf(out, "  because %s\n", text_of(certificate, "why"));
+    if (json_is_string(json_object_get(gemm, "library")))
+        cadre_text_printf(out, "  multiplied with %s%s%s\n", text_of(gemm, "library"),
+                          *text_of(gemm, "algorithms") ? ", algorithms " : "",
+                          text_of(gemm, "algorithms"));
     for (int q = 0; q < CADRE_QUANTITIES; q++) {
         const char *name = cadre_quantity_name((enum cadre_quantity)q);
         const json_t *margin = json_object_get(limits, name);
@@ -266,6 +285,25 @@ static cadre_status expect(const json_t *certificate, const char *key, uint64_t 
                       key, text_of(certificate, "run"), hex, stated);
 }
 
+/* Certificates and folders of earlier builds do not say. */
+static cadre_status expect_gemm(const json_t *certificate,
+                                const struct cadre_record *record,
+                                struct cadre_error *err)
+{
+    const json_t *gemm = json_object_get(certificate, "gemm");
+    for (size_t i = 0; i < sizeof gemm_keys / sizeof gemm_keys[0]; i++) {
+        const char *stated = json_string_value(json_object_get(gemm, gemm_keys[i]));
+        const char *found = cadre_record_gemm(record, gemm_keys[i]);
+        if (stated && (!found || strcmp(stated, found) != 0))
+            return cadre_fail(err, CADRE_E_DIFFERS,
+                              "gemm.%s of run %s is '%s' in its folder, and '%s' in "
+                              "the certificate",
+                              gemm_keys[i], text_of(certificate, "run"),
+                              found ? found : "-", stated);
+    }
+    return CADRE_OK;
+}
+
 static cadre_status check_folder(const json_t *certificate, const char *folder,
                                  struct cadre_error *err)
 {
@@ -279,7 +317,8 @@ static cadre_status check_folder(const json_t *certificate, const char *folder,
     for (size_t s = 0; s < CADRE_STATES; s++)
         if (states.of[s].elements > 0)
             CADRE_TRY(expect(certificate, state_keys[s], states.of[s].hash, err));
-    rc = expect(certificate, "seal", cadre_judge_seal(chain, &states), err);
+    CADRE_TRY(expect(certificate, "seal", cadre_judge_seal(chain, &states), err));
+    rc = expect_gemm(certificate, &record, err);
 fail:
     cadre_record_fini(&record);
     return rc;

@@ -193,6 +193,30 @@ fail:
     return rc;
 }
 
+/* Algorithms that one run timed are no surprise to an exact run after it. */
+static void keep_tuning(const struct cadre_comparison *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (c->run[i].exact)
+            setenv("CADRE_TUNING", "keep", 1);
+}
+
+/* Runs that promise the same bits, and chose algorithms otherwise all the same. */
+static void tell_algorithms(const struct cadre_comparison *c)
+{
+    for (size_t i = 1; i < c->n; i++) {
+        size_t first = 0;
+        while (first < i && (!cadre_compared_same_bits(&c->run[first], &c->run[i]) ||
+                             cadre_compared_same_gemm(&c->run[first], &c->run[i])))
+            first++;
+        if (first < i)
+            cadre_log(CADRE_LOG_WARN, "compare",
+                      "%s and %s ask for run.exact and multiplied by other algorithms: "
+                      "their bits may differ; see gemm in their certificates",
+                      c->run[first].name, c->run[i].name);
+    }
+}
+
 /* ---- the whole ------------------------------------------------------------------- */
 
 /* A folder of data or plans alone may stay; a run that has trained may not. */
@@ -221,6 +245,7 @@ static cadre_status report(struct comparing *x, struct cadre_error *err)
     cadre_status rc;
     struct cadre_text table = {0};
     const char *out = x->request.out;
+    tell_algorithms(&x->c);
     CADRE_TRY(cadre_comparison_judge(&x->c, err));
     CADRE_TRY(cadre_report_write(&x->c, out, err));
     cadre_report_table(&x->c, &table);
@@ -267,6 +292,7 @@ cadre_status cadre_compare(const struct cadre_options *options, const char *conf
         rc = CADRE_E_INVALID; /* the user named it */
         goto fail;
     }
+    keep_tuning(&x.c);
     cadre_child_watch_open(&x.watch);
     rc = train_all(&x, err);
     cadre_child_watch_close(&x.watch);

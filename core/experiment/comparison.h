@@ -170,6 +170,11 @@ cadre_status cadre_comparison_judge(struct cadre_comparison *comparison,
 bool cadre_compared_same_bits(const struct cadre_compared_run *a,
                               const struct cadre_compared_run *b);
 
+/* Did both multiply with one library and the same chosen algorithms, as far as they
+ * say? Runs that did not may have other bits, run.exact or not. */
+bool cadre_compared_same_gemm(const struct cadre_compared_run *a,
+                              const struct cadre_compared_run *b);
+
 /* Frees what it owns and zeroes it; accepts a zeroed one. */
 void cadre_comparison_fini(struct cadre_comparison *comparison);
 

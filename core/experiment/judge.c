@@ -242,6 +242,32 @@ bool cadre_compared_same_bits(const struct cadre_compared_run *a,
            strcmp(a->sums, b->sums) == 0;
 }
 
+static bool same_text(const char *a, const char *b)
+{
+    return !a || !b || strcmp(a, b) == 0;
+}
+
+bool cadre_compared_same_gemm(const struct cadre_compared_run *a,
+                              const struct cadre_compared_run *b)
+{
+    return same_text(cadre_record_gemm(&a->record, "library"),
+                     cadre_record_gemm(&b->record, "library")) &&
+           same_text(cadre_record_gemm(&a->record, "algorithms"),
+                     cadre_record_gemm(&b->record, "algorithms"));
+}
+
+/* Where two runs of run.exact differ and chose algorithms otherwise, that is why. */
+static void explain_gemm(struct cadre_compared_run *run,
+                         const struct cadre_compared_run *other)
+{
+    size_t used = strlen(run->why);
+    if (!cadre_compared_same_gemm(run, other))
+        snprintf(
+            run->why + used, sizeof run->why - used,
+            "; its GEMMs took another library or other algorithms than those of %.64s",
+            other->name);
+}
+
 /* The first quantity to leave its limits says why: of those of one step the loss. */
 static void judge_run(const struct cadre_comparison *c, struct cadre_compared_run *run)
 {
@@ -264,6 +290,8 @@ static void judge_run(const struct cadre_comparison *c, struct cadre_compared_ru
                  run->record.n, base->record.n);
     } else if (first >= 0) {
         explain(run, (enum cadre_quantity)first);
+        if (run->limit == CADRE_LIMIT_BITS)
+            explain_gemm(run, base);
     }
     run->by_design =
         run->equal == CADRE_EQUAL_DIFFERS && (*run->changes.by || *base->changes.by);
@@ -290,6 +318,7 @@ static void judge_twins(const struct cadre_comparison *c,
         snprintf(run->why, sizeof run->why,
                  "it has other bits than %s, though both ask for run.exact",
                  twin->name);
+        explain_gemm(run, twin);
     }
 }
 

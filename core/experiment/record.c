@@ -146,6 +146,12 @@ double cadre_record_largest(const struct cadre_record *record, const char *key)
     return largest;
 }
 
+const char *cadre_record_gemm(const struct cadre_record *record, const char *key)
+{
+    return json_string_value(
+        json_object_get(json_object_get(record->summary, "gemm"), key));
+}
+
 char *cadre_record_checkpoint(const struct cadre_record *record, const char *file)
 {
     int64_t last = record->n ? record->step[record->n - 1].step : 0;

@@ -40,6 +40,10 @@ double cadre_record_number(const struct cadre_record *record, const char *key);
  * none. */
 double cadre_record_largest(const struct cadre_record *record, const char *key);
 
+/* How it multiplied: the "library" or the "algorithms" of the summary's "gemm". NULL
+ * where the summary has none, as those of earlier builds; the record's. */
+const char *cadre_record_gemm(const struct cadre_record *record, const char *key);
+
 /* DIR/checkpoints/step-NNNNNNNN/FILE of the last step; the caller frees it, NULL where
  * there is no memory. The file may be absent. */
 char *cadre_record_checkpoint(const struct cadre_record *record, const char *file);

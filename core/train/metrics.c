@@ -173,6 +173,11 @@ static void write_summary(struct cadre_json *json, const struct cadre_metrics *m
     cadre_json_put_f64(json, "bubble_fraction", median_of(metrics, metrics->bubble));
     cadre_json_put_i64(json, "params", (int64_t)totals->params);
     cadre_json_put_bool(json, "exact", spec->run.exact);
+    cadre_json_key(json, "gemm");
+    cadre_json_begin_object(json);
+    cadre_json_put_string(json, "library", totals->tuning.library);
+    cadre_json_put_string(json, "algorithms", totals->tuning.algorithms);
+    cadre_json_end_object(json);
     cadre_json_put_bool(json, "simulated_link", spec->local.link_gbytes_s > 0);
     cadre_json_end_object(json);
 }

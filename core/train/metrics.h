@@ -33,6 +33,7 @@ struct cadre_run_totals {
     double comm_exposed_s; /* of rank 0 */
     uint64_t params;
     const char *device;
+    struct cadre_tuning tuning; /* of rank 0's device */
     struct cadre_valid_result valid;
 };
 

@@ -76,8 +76,8 @@ static cadre_status do_phase(const struct cadre_saver *saver, struct cadre_error
     if (saver->phase == BEGIN)
         return cadre_snapshot_begin(saver->rank, saver->states, saver->root,
                                     saver->step, err);
-    return cadre_snapshot_commit(saver->spec, &saver->scale, saver->root, saver->step,
-                                 err);
+    return cadre_snapshot_commit(saver->rank, saver->spec, &saver->scale, saver->root,
+                                 saver->step, err);
 }
 
 static void *thread_main(void *arg)

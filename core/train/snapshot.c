@@ -115,7 +115,14 @@ static cadre_status write_model_config(const struct cadre_run_spec *run,
     return cadre_hf_config_write(dir, &config, err);
 }
 
-cadre_status cadre_snapshot_commit(const struct cadre_spec *spec,
+void cadre_snapshot_gemm(const struct cadre_tuning *tuning, char out[CADRE_GEMM_CHARS])
+{
+    snprintf(out, CADRE_GEMM_CHARS, "%s%s%s", tuning->library,
+             *tuning->algorithms ? ", algorithms " : "", tuning->algorithms);
+}
+
+cadre_status cadre_snapshot_commit(const struct cadre_rank *rank,
+                                   const struct cadre_spec *spec,
                                    const struct cadre_loss_scale *scale,
                                    const char *root, int64_t step,
                                    struct cadre_error *err)
@@ -124,6 +131,7 @@ cadre_status cadre_snapshot_commit(const struct cadre_spec *spec,
      * was */
     size_t absent = spec->run.model.dtype == CADRE_F16 ? 0 : scale->skipped > 0 ? 2 : 3;
     char *text = NULL, data[17], batch[32], factor[32], good[32], skipped[32];
+    char gemm[CADRE_GEMM_CHARS];
     size_t size = 0;
     FILE *memory = open_memstream(&text, &size);
     if (!memory)
@@ -131,6 +139,7 @@ cadre_status cadre_snapshot_commit(const struct cadre_spec *spec,
     cadre_status rc = cadre_options_write(spec->options, memory, err);
     fclose(memory);
     cadre_hash_hex(spec->data_info.fingerprint, data);
+    cadre_snapshot_gemm(&rank->tuning, gemm);
     snprintf(batch, sizeof batch, "%lld", (long long)spec->run.global_batch);
     snprintf(factor, sizeof factor, "%.17g", scale->scale);
     snprintf(good, sizeof good, "%llu", (unsigned long long)scale->good);
@@ -140,6 +149,7 @@ cadre_status cadre_snapshot_commit(const struct cadre_spec *spec,
         {"global_batch", batch},
         {"optimizer", cadre_options_str(spec->options, "optim.name")},
         {"stack", spec->stack},
+        {"gemm", gemm},
         {"skipped", skipped},
         {"loss_scale", factor},
         {"loss_scale_good", good},
@@ -294,7 +304,7 @@ cadre_status cadre_snapshot_save(struct cadre_rank *rank, const struct cadre_spe
         rc = write_own(rank, states, root, step, err);
         rc = cadre_snapshot_agree(rank, rc, err);
         if (rc == CADRE_OK && first)
-            rc = cadre_snapshot_commit(spec, &rank->loss_scale, root, step, err);
+            rc = cadre_snapshot_commit(rank, spec, &rank->loss_scale, root, step, err);
         rc = cadre_snapshot_agree(rank, rc, err);
     }
     if (rc != CADRE_OK && first)

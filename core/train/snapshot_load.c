@@ -232,6 +232,20 @@ static cadre_status read_scale(struct cadre_rank *rank,
     return CADRE_OK;
 }
 
+/* What an exact run rests on beside its options. A checkpoint of before has none. */
+static void compare_gemm(const struct cadre_rank *rank,
+                         const struct cadre_checkpoint *checkpoint, const char *path)
+{
+    const char *before = cadre_checkpoint_value(checkpoint, "gemm");
+    char now[CADRE_GEMM_CHARS];
+    cadre_snapshot_gemm(&rank->tuning, now);
+    if (rank->index == 0 && rank->spec->exact && before && strcmp(before, now) != 0)
+        cadre_log(CADRE_LOG_WARN, "train",
+                  "run.exact: '%s' was trained with %s, and goes on with %s: its bits "
+                  "may be others than those of a run that never stopped",
+                  path, before, now);
+}
+
 cadre_status cadre_snapshot_load(struct cadre_rank *rank, const struct cadre_spec *spec,
                                  const char *path, struct cadre_error *err)
 {
@@ -249,6 +263,7 @@ cadre_status cadre_snapshot_load(struct cadre_rank *rank, const struct cadre_spe
     CADRE_TRY(read_params(rank, &from, err));
     CADRE_TRY(read_states(rank, &from, err));
     CADRE_TRY(cadre_states_load(rank, checkpoint, path, err));
+    compare_gemm(rank, checkpoint, path);
 fail:
     cadre_arena_fini(&staging);
     cadre_checkpoint_close(checkpoint);

@@ -82,10 +82,16 @@ cadre_status cadre_snapshot_seal(const struct cadre_rank *rank,
                                  const char *root, int64_t step,
                                  struct cadre_error *err);
 
+/* How a rank's device multiplies, as a checkpoint keeps it: the library, and the hash
+ * of its chosen algorithms where there are any. */
+#define CADRE_GEMM_CHARS (sizeof(struct cadre_tuning) + 16)
+void cadre_snapshot_gemm(const struct cadre_tuning *tuning, char out[CADRE_GEMM_CHARS]);
+
 /* The checkpoint published, with the loss scale of its moment, once all ranks have
  * sealed theirs. [one rank, any thread]
  */
-cadre_status cadre_snapshot_commit(const struct cadre_spec *spec,
+cadre_status cadre_snapshot_commit(const struct cadre_rank *rank,
+                                   const struct cadre_spec *spec,
                                    const struct cadre_loss_scale *scale,
                                    const char *root, int64_t step,
                                    struct cadre_error *err);

@@ -176,6 +176,8 @@ static cadre_status summarise(struct cadre_rank *rank, const struct run *run,
     };
     if (rc == CADRE_OK)
         rc = cadre_usage_gather(rank, &usage, err);
+    if (rc == CADRE_OK && recorder && cadre_rank_tuning(rank, &totals.tuning))
+        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for the summary");
     if (rc == CADRE_OK && recorder)
         rc = cadre_metrics_summary(recorder->metrics, &totals, err);
     cadre_usage_fini(&usage);

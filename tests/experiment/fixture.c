@@ -110,7 +110,13 @@ char *fixture_make(const char *dir, const struct fixture_run *run)
     for (int r = 0; r < ranks; r++)
         cadre_text_printf(&text, "%s%d", r ? ", " : "", 1000 + r);
     cadre_text_printf(&text, "], \"comm_bytes\": 12, \"comm_exposed_s\": 0.25, "
-                             "\"bubble_fraction\": 0, \"params\": 6}\n");
+                             "\"bubble_fraction\": 0, \"params\": 6");
+    if (run->algorithms)
+        cadre_text_printf(&text,
+                          ", \"gemm\": {\"library\": \"lib 1\", "
+                          "\"algorithms\": \"%s\"}",
+                          run->algorithms);
+    cadre_text_printf(&text, "}\n");
     fixture_write(folder, "summary.json", cadre_text_str(&text));
     cadre_text_fini(&text);
     write_metrics(folder, run, steps, step_s);

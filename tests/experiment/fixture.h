@@ -25,6 +25,7 @@ struct fixture_run {
     const char *sums; /* NULL: "" */
     const char *changed_by; /* NULL: "" */
     bool apart;
+    const char *algorithms; /* of its GEMMs, by "lib 1"; NULL: it does not say */
     bool passes; /* leaves FIXTURE_PASSES */
 };
 

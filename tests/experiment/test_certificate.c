@@ -137,6 +137,43 @@ START_TEST(a_changed_run_is_told)
 }
 END_TEST
 
+/* The library and the algorithms are told and held against the folder's; a run of an
+ * earlier build says neither. */
+START_TEST(algorithms_are_told_and_checked)
+{
+    certify((struct fixture_run){.name = "run", .algorithms = "0123456789abcdef"});
+    json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
+    const json_t *gemm = at(root, "gemm");
+    ck_assert_str_eq(json_string_value(at(gemm, "library")), "lib 1");
+    ck_assert_str_eq(json_string_value(at(gemm, "algorithms")), "0123456789abcdef");
+    json_decref(root);
+    cadre_status rc = cadre_certificate_check(path, &text, &err);
+    ck_assert_msg(rc == CADRE_OK, "%s", err.text);
+    ck_assert_ptr_nonnull(
+        strstr(text.data, "  multiplied with lib 1, algorithms 0123456789abcdef\n"));
+    char *summary = cadre_format("%s/runs/run", dir);
+    fixture_write(summary, "summary.json", "{\"gemm\": {\"library\": \"lib 2\"}}");
+    ck_assert_int_eq(cadre_certificate_check(path, &text, &err), CADRE_E_DIFFERS);
+    ck_assert_msg(strstr(err.text, "gemm.library of run run is 'lib 2'"), "%s",
+                  err.text);
+    free(summary);
+}
+END_TEST
+
+START_TEST(an_earlier_certificate_is_read)
+{
+    certify((struct fixture_run){.name = "run"});
+    json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
+    ck_assert(json_is_null(at(at(root, "gemm"), "library")));
+    json_object_del(root, "gemm");
+    ck_assert_int_eq(json_dump_file(root, path, 0), 0);
+    json_decref(root);
+    cadre_status rc = cadre_certificate_check(path, &text, &err);
+    ck_assert_msg(rc == CADRE_OK, "%s", err.text);
+    ck_assert_ptr_null(strstr(text.data, "multiplied with"));
+}
+END_TEST
+
 START_TEST(a_folder_that_is_gone_is_no_error)
 {
     certify((struct fixture_run){.name = "run"});
@@ -170,6 +207,8 @@ Suite *test_suite(void)
     tcase_add_test(tc, is_checked_again);
     tcase_add_test(tc, a_change_by_design_is_named);
     tcase_add_test(tc, a_changed_run_is_told);
+    tcase_add_test(tc, algorithms_are_told_and_checked);
+    tcase_add_test(tc, an_earlier_certificate_is_read);
     tcase_add_test(tc, a_folder_that_is_gone_is_no_error);
     tcase_add_loop_test(tc, anything_else_is_refused, 0, 5);
     suite_add_tcase(suite, tc);

@@ -234,6 +234,32 @@ START_TEST(exact_runs_are_held_to_each_other)
 }
 END_TEST
 
+/* Where algorithms differ, that is said beside the bits that do; else nothing is. */
+START_TEST(other_algorithms_explain_other_bits)
+{
+    static const char reason[] = "took another library or other algorithms than those "
+                                 "of one";
+    const struct fixture_run runs[] = {
+        {.name = "base", .exact = _i, .loss_shift = 1e-9, .algorithms = "0a"},
+        {.name = "one", .exact = true, .loss_shift = 1e-9, .algorithms = "0a"},
+        {.name = "two", .exact = true, .loss_shift = 2e-9, .algorithms = "0a"},
+        {.name = "three", .exact = true, .loss_shift = 2e-9, .algorithms = "0b"},
+        {.name = "four", .exact = true, .loss_shift = 1e-9, .algorithms = "0b"},
+        {.name = "five", .exact = true, .loss_shift = 2e-9},
+    };
+    fixture_judge(dir, runs, 6, NULL, &c);
+    ck_assert(!cadre_compared_same_gemm(&c.run[1], &c.run[3]));
+    ck_assert(cadre_compared_same_gemm(&c.run[1], &c.run[2]));
+    ck_assert(cadre_compared_same_gemm(&c.run[1], &c.run[5]));
+    const char *said = _i ? "than those of base" : reason;
+    for (size_t i = 2; i < 6; i++) {
+        bool other = i != 4;
+        ck_assert_int_eq(c.run[i].equal == CADRE_EQUAL_DIFFERS, other);
+        ck_assert_msg(!strstr(c.run[i].why, said) == (i != 3), "%s", c.run[i].why);
+    }
+}
+END_TEST
+
 /* A strategy that sums otherwise is held to limits, and to its like. */
 START_TEST(other_sums_are_held_to_each_other)
 {
@@ -429,6 +455,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, stated_limits_of_16_bits);
     tcase_add_loop_test(tc, steps_skipped_alike_are_equal, 0, 3);
     tcase_add_test(tc, exact_runs_are_held_to_each_other);
+    tcase_add_loop_test(tc, other_algorithms_explain_other_bits, 0, 2);
     tcase_add_test(tc, other_sums_are_held_to_each_other);
     tcase_add_test(tc, stated_limits_judge_the_first_steps);
     tcase_add_test(tc, chaos_ends_the_judging);

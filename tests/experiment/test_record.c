@@ -23,7 +23,8 @@ static void teardown(void)
 
 START_TEST(reads_what_train_leaves)
 {
-    const struct fixture_run made = {.name = "a", .ranks = 3, .nan_step = 5};
+    const struct fixture_run made = {
+        .name = "a", .ranks = 3, .nan_step = 5, .algorithms = "0a"};
     struct cadre_record record = {0};
     struct cadre_error err = {0};
     char *folder = fixture_make(dir, &made);
@@ -35,6 +36,8 @@ START_TEST(reads_what_train_leaves)
     ck_assert(isnan(cadre_record_number(&record, "valid_loss")));
     ck_assert(cadre_record_largest(&record, "peak_bytes") == 1002);
     ck_assert(isnan(cadre_record_largest(&record, "nothing")));
+    ck_assert_str_eq(cadre_record_gemm(&record, "algorithms"), "0a");
+    ck_assert_ptr_null(cadre_record_gemm(&record, "nothing"));
     char *model = cadre_record_checkpoint(&record, "model.safetensors");
     ck_assert_ptr_nonnull(
         strstr(model, "/checkpoints/step-00000006/model.safetensors"));

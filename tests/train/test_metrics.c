@@ -90,6 +90,7 @@ static json_t *summary(bool valid)
                                             .comm_exposed_s = 0.125,
                                             .params = 77,
                                             .device = "cpu",
+                                            .tuning = {"lib 1", "0123"},
                                             .valid = {valid, 2.25, 9}};
     ck_assert_int_eq(cadre_metrics_summary(metrics, &totals, &f.err), CADRE_OK);
     char *text = spec_fixture_read(&f, "run/summary.json");
@@ -130,6 +131,9 @@ START_TEST(the_summary_has_every_field)
     ck_assert_double_eq(number(object, "comm_exposed_s"), 0.125);
     ck_assert_double_eq(number(object, "bubble_fraction"), 0);
     ck_assert_double_eq(number(object, "params"), 77);
+    const json_t *gemm = json_object_get(object, "gemm");
+    ck_assert_str_eq(json_string_value(json_object_get(gemm, "library")), "lib 1");
+    ck_assert_str_eq(json_string_value(json_object_get(gemm, "algorithms")), "0123");
     json_decref(object);
 }
 END_TEST
