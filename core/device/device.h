@@ -259,7 +259,8 @@ struct cadre_device_ops {
     /* Which algorithms of libraries are chosen by what was timed once, as lines of text
      * ("" for none), and the choice of another rank taken over in place of what was
      * known. What is unknown there is chosen by the library's own rule on a device that
-     * was opened exact, else by timing. tuning_library appends what choices and rule
+     * was opened exact, else by timing; after the import of NULL, which changes no
+     * choice, by rule in any case. tuning_library appends what choices and rule
      * rest on as one line without its end: the library, its version, the processor.
      * Equal lines, equal texts: equal algorithms. Import: CADRE_E_INVALID (logged)
      * where the text is damaged. */

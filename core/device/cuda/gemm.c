@@ -185,6 +185,10 @@ cadre_status cadre_cuda_op_tuning_import(struct cadre_device *device, const char
     struct cadre_cuda_choices taken = {0};
     if (!cuda->gemms)
         return CADRE_E_INVALID;
+    if (!text) {
+        cuda->gemms->timing = false;
+        return CADRE_OK;
+    }
     if (*text && !cadre_cuda_choices_read(&taken, text)) {
         cadre_log(CADRE_LOG_ERROR, "device",
                   "cuda: another rank's choice of algorithms is damaged");

@@ -209,7 +209,7 @@ static struct cadre_device *open_way(const struct way *way)
     ck_assert_msg(cadre_device_open(&config, &device, &err) == CADRE_OK, "%s",
                   err.text);
     if (!way->timed)
-        ck_assert_int_eq(device->ops->tuning_import(device, ""), CADRE_OK);
+        ck_assert_int_eq(device->ops->tuning_import(device, NULL), CADRE_OK);
     return device;
 }
 
