@@ -11,6 +11,7 @@
 #include "core/base/path.h"
 #include "core/checkpoint/checkpoint.h"
 #include "core/comm/launch.h"
+#include "core/device/module.h"
 #include "core/strategy/place.h"
 #include "core/train/costs.h"
 #include "core/train/evaluate.h"
@@ -303,6 +304,17 @@ static cadre_status run_child(const struct run *run, struct cadre_spec *spec,
     return rc; /* the text is in the segment, the launcher tells it once */
 }
 
+/* The local transport adds what lies in one device's memory. */
+static void tell_sharing(const struct cadre_spec *spec)
+{
+    int gpus = spec->gpu ? cadre_device_count_cuda() : 0;
+    if (gpus > 1)
+        cadre_log(CADRE_LOG_INFO, "train",
+                  "the ranks are threads and share GPU %d of %d; comm.ranks = "
+                  "processes gives each one of its own",
+                  spec->run.device.index % gpus, gpus);
+}
+
 static cadre_status run_ranks(const struct run *run,
                               const struct cadre_train_place *place,
                               const struct cadre_places *places,
@@ -318,6 +330,7 @@ static cadre_status run_ranks(const struct run *run,
         rc = cadre_launch_processes(&spec->local, places->rank, place->argv, err);
         cadre_stop_release();
     } else {
+        tell_sharing(spec);
         rc = cadre_launch_threads(&spec->local, places->rank, rank_main,
                                   (void *)(uintptr_t)run, err);
     }

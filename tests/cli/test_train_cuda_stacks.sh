@@ -27,6 +27,14 @@ cuda() {
 train text cpu 0 device.kind=cpu $small
 cuda single # six micro-batches a step: both graphs
 cuda zero strategy.stack=zero:2 zero.stage=2 zero.reduce=microbatch
+if grep -q 'share GPU' "$tmp/zero.log"; then
+    fail "zero: threads are told of GPUs that are not there"
+fi
+export CADRE_STANDIN_DEVICES=3 # threads take the first, and say so
+cuda shared strategy.stack=ddp:2
+[ "$(grep -c 'share GPU 0 of 3; comm.ranks = processes' "$tmp/shared.log")" -eq 1 ] ||
+    fail "shared: threads do not say that they share a GPU"
+unset CADRE_STANDIN_DEVICES
 cuda pipeline strategy.stack=pipeline:2 pipeline.schedule=zb-h1
 if [ "$lean" != 1 ]; then
     cuda chunked model.head_rows=10 data.pinned=no train.recompute=block
