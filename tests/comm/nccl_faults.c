@@ -61,6 +61,23 @@ cadre_status nccl_late_alone(struct world *w, const char *arg)
     return w->rank == 0 ? CADRE_E_COMM : CADRE_OK;
 }
 
+/* Events are recorded until the device has to wait for one that cannot happen: the
+ * limit ends that too. */
+cadre_status nccl_late_events(struct world *w, const char *arg)
+{
+    float *x = comm_calloc(w, 8, sizeof *x);
+    cadre_device_event event;
+    (void)arg;
+    if (w->rank == 0) {
+        CHECK(w, w->comm->ops->recv(w->comm, "act", x, 8, CADRE_F32, 1, 0, NULL) == 0);
+        for (int i = 0; i < 5000; i++)
+            CHECK(w, w->device->ops->event_record(w->device, &event) == 0);
+        CHECK(w, await_failure(w) == CADRE_E_COMM);
+    }
+    comm_free(w, x);
+    return w->rank == 0 ? CADRE_E_COMM : CADRE_OK;
+}
+
 /* The stand-in reports an error at an operation (CADRE_HOST_NCCL_FAIL). */
 cadre_status nccl_remote_error(struct world *w, const char *arg)
 {

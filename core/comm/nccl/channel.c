@@ -210,6 +210,8 @@ void cadre_nccl_channel_close(struct nccl_channel *c)
         return;
     struct nccl_world *w = c->world;
     pthread_mutex_lock(&w->lock);
+    while (w->code != CADRE_OK && !w->aborted) /* the watcher has it in hand */
+        pthread_cond_wait(&w->changed, &w->lock);
     for (struct nccl_channel **at = &w->channels; *at; at = &(*at)->next)
         if (*at == c) {
             *at = c->next;

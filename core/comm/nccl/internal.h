@@ -95,7 +95,6 @@ struct nccl_channel {
     struct nccl_op *head, *tail; /* not yet seen to be done */
     struct nccl_stage *stages; /* free ones */
     double ended_s;
-    bool aborting;
 };
 
 struct nccl_world {

@@ -178,21 +178,36 @@ void cadre_cuda_events_destroy(struct cadre_cuda_events *events)
 }
 
 /* Under the lock: the next id whose slot no thread waits for; the slot's old event has
- * happened on return. */
+ * happened on return. It is waited for without the lock: what it comes after may be for
+ * another thread to end. */
 static cadre_status take_slot(struct cadre_cuda_events *events,
                               struct cadre_cuda_slot **out, uint64_t *id)
 {
-    struct cadre_cuda_slot *slot;
-    do {
+    for (;;) {
         *id = ++events->next;
-        slot = &events->ring[*id % CADRE_CUDA_RING];
-    } while (slot->pins > 0);
-    *out = slot;
-    if (!slot->event)
-        return cadre_cuda_check(
-            cudaEventCreateWithFlags(&slot->event, cudaEventDisableTiming),
-            "cudaEventCreateWithFlags");
-    return cadre_cuda_check(cudaEventSynchronize(slot->event), "cudaEventSynchronize");
+        struct cadre_cuda_slot *slot = *out = &events->ring[*id % CADRE_CUDA_RING];
+        if (slot->pins > 0)
+            continue;
+        if (!slot->event)
+            return cadre_cuda_check(
+                cudaEventCreateWithFlags(&slot->event, cudaEventDisableTiming),
+                "cudaEventCreateWithFlags");
+        cudaError_t code = cudaEventQuery(slot->event);
+        if (code == cudaSuccess)
+            return CADRE_OK;
+        if (code != cudaErrorNotReady)
+            return cadre_cuda_check(code, "cudaEventQuery");
+        cudaGetLastError();
+        slot->pins++;
+        pthread_mutex_unlock(&events->lock);
+        code = cudaEventSynchronize(slot->event);
+        pthread_mutex_lock(&events->lock);
+        slot->pins--;
+        if (code != cudaSuccess)
+            return cadre_cuda_check(code, "cudaEventSynchronize");
+        if (slot->pins == 0 && slot->id + CADRE_CUDA_RING <= *id)
+            return CADRE_OK;
+    }
 }
 
 cadre_status cadre_cuda_op_event_record(struct cadre_device *device,
