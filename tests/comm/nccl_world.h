@@ -40,7 +40,6 @@ cadre_status nccl_refusals(struct world *w, const char *arg);
 /* nccl_faults.c */
 cadre_status nccl_late(struct world *w, const char *arg);
 cadre_status nccl_late_alone(struct world *w, const char *arg);
-cadre_status nccl_late_events(struct world *w, const char *arg);
 cadre_status nccl_remote_error(struct world *w, const char *arg);
 cadre_status nccl_aborted(struct world *w, const char *arg);
 cadre_status nccl_left(struct world *w, const char *arg);
