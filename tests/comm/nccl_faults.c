@@ -44,8 +44,8 @@ cadre_status nccl_late(struct world *w, const char *arg)
     return CADRE_E_COMM;
 }
 
-/* Nobody waits, and events are recorded until the device has to wait for one that cannot
- * happen: the failure is there all the same, and the streams end. */
+/* Nobody waits, and events are recorded until the device has to wait for one that
+ * cannot happen: the failure is there all the same, and the streams end. */
 cadre_status nccl_late_alone(struct world *w, const char *arg)
 {
     float *x = comm_calloc(w, 8, sizeof *x);
