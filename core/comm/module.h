@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a communicator's module gives the program (kind "comm" of core/base/module.h):
- * worlds over a library of its own, as comm_nccl.so does. */
+ * worlds over a library of its own, as comm_nccl.so does.
+ *
+ * What of comm.h a world over NCCL has otherwise: its events are the device's. A rank
+ * sends to its neighbours in the group's ring alone (CADRE_E_UNSUPPORTED). Calls are
+ * not compared between the ranks: one that differs hangs until the time limit. A
+ * failure and its text are the rank's own; others end at their limit, or by who started
+ * them.
+ * Sums are in NCCL's order, and MAX may drop a NaN, unless the world is exact. `busy_s`
+ * and an observer's times are as a thread of the host sees them. */
 #ifndef CADRE_COMM_MODULE_H
 #define CADRE_COMM_MODULE_H
 
