@@ -6,14 +6,21 @@
 
 #include "tests/device/cuda/parity.h"
 
-enum { A, B, C, BIAS, AUX };
+enum { A, B, C, BIAS, AUX, SUMS };
 
 struct shape {
     int64_t m, n, k, pad;
 };
 
-/* bits: transposes 1 and 2, beta 4, then epilogue 0, 1, 2 or a wide result */
-enum { FORMS = 32 };
+/* bits: transposes 1 and 2, beta 4, then what a product is */
+enum { FORMS = 56 };
+enum { PLAIN, WITH_BIAS, WITH_GELU, WIDE, GELU_BWD, SUM_A, SUM_B };
+static const enum cadre_epilogue epilogues[] = {
+    [PLAIN] = CADRE_EPILOGUE_NONE,          [WITH_BIAS] = CADRE_EPILOGUE_BIAS,
+    [WITH_GELU] = CADRE_EPILOGUE_BIAS_GELU, [WIDE] = CADRE_EPILOGUE_NONE,
+    [GELU_BWD] = CADRE_EPILOGUE_GELU_BWD,   [SUM_A] = CADRE_EPILOGUE_SUM_A,
+    [SUM_B] = CADRE_EPILOGUE_SUM_B,
+};
 
 static const struct shape shapes[] = {
     {1, 1, 1, 0},     {2, 3, 7, 1},      {17, 33, 63, 0},
@@ -34,28 +41,31 @@ static cadre_status run(struct cadre_device *device, uint32_t dtype, void **p,
     g.c = p[C];
     g.bias = p[BIAS];
     g.aux = p[AUX];
+    g.sums = p[SUMS];
     return device->ops->gemm(device, &g);
 }
 
 /* Where the epilogue is a kernel of its own, the product is rounded before it, and what
- * gelu is taken of once more. The magnitude of a result of gelu is at least half of
- * that of what it is taken of. */
+ * gelu is taken of once more. The magnitude of a result of gelu, or of its gradient, is
+ * at least half of that of what it is taken of. */
 static void hold(struct parity *p, uint32_t dtype, struct shape s, int form,
                  bool with_aux)
 {
+    const int what = form >> 3;
     struct cadre_gemm g = {.m = s.m,
                            .n = s.n,
                            .k = s.k,
-                           .ta = form & 1,
-                           .tb = form >> 1 & 1,
+                           .ta = (form & 1) || what == SUM_A,
+                           .tb = (form >> 1 & 1) && what != SUM_B,
                            .beta = form >> 2 & 1,
-                           .wide = form >> 3 == 3};
-    g.lda = (g.ta ? g.m : g.k) + s.pad;
-    g.ldb = (g.tb ? g.k : g.n) + s.pad;
+                           .wide = what == WIDE || what >= SUM_A,
+                           .epilogue = epilogues[what]};
+    g.lda = (g.ta ? g.m : g.k) + (what == SUM_A ? 0 : s.pad);
+    g.ldb = (g.tb ? g.k : g.n) + (what == SUM_B ? 0 : s.pad);
     g.ldc = g.n + s.pad;
-    g.epilogue = g.wide ? CADRE_EPILOGUE_NONE : (enum cadre_epilogue)(form >> 3);
-    const bool gelu = g.epilogue == CADRE_EPILOGUE_BIAS_GELU;
-    const bool bias = g.epilogue != CADRE_EPILOGUE_NONE;
+    const bool gelu = what == WITH_GELU || what == GELU_BWD;
+    const bool bias = what == WITH_BIAS || what == WITH_GELU;
+    const int64_t sums = what == SUM_A ? s.m : what == SUM_B ? s.n : 0;
     const double along = 4 + 2 * sqrt((double)s.k);
     char name[96];
     snprintf(name, sizeof name, "gemm of %lld x %lld x %lld, ld %+lld, form %d",
@@ -64,19 +74,23 @@ static void hold(struct parity *p, uint32_t dtype, struct shape s, int form,
         .name = name,
         .calls = {PARITY_ENTRY(gemm)},
         .dtype = dtype,
-        .args =
-            {[A] = {PARITY_OP, g.ta ? s.k : s.m, g.ta ? s.m : s.k, g.lda, .seed = 1},
-             [B] = {PARITY_OP, g.tb ? s.n : s.k, g.tb ? s.k : s.n, g.ldb, .seed = 2},
-             [C] = {g.wide ? PARITY_WIDE : PARITY_OP, s.m, s.n, g.ldc,
-                    .seed = g.beta ? 3 : 0, .out = true,
-                    .sum = gelu ? 3 * along + 8 : along,
-                    .narrow = gelu   ? 5
-                              : bias ? 1
-                                     : 0,
-                    .magnitude = PARITY_ABS},
-             [BIAS] = {PARITY_OP, bias, s.n, .seed = 4},
-             [AUX] = {PARITY_OP, gelu && with_aux ? s.m : 0, s.n, g.ldc, .out = true,
-                      .sum = along, .narrow = 1, .magnitude = PARITY_ABS}},
+        .args = {[A] = {PARITY_OP, g.ta ? s.k : s.m, g.ta ? s.m : s.k, g.lda,
+                        .seed = 1},
+                 [B] = {PARITY_OP, g.tb ? s.n : s.k, g.tb ? s.k : s.n, g.ldb,
+                        .seed = 2},
+                 [C] = {g.wide ? PARITY_WIDE : PARITY_OP, s.m, s.n, g.ldc,
+                        .seed = g.beta ? 3 : 0, .out = true,
+                        .sum = gelu ? 3 * along + 8 : along,
+                        .narrow = gelu   ? 5
+                                  : bias ? 1
+                                         : 0,
+                        .magnitude = PARITY_ABS},
+                 [BIAS] = {PARITY_OP, bias, s.n, .seed = 4},
+                 [AUX] = {PARITY_OP, gelu && with_aux ? s.m : 0, s.n, g.ldc,
+                          .seed = what == GELU_BWD ? 5 : 0, .out = what == WITH_GELU,
+                          .sum = along, .narrow = 1, .magnitude = PARITY_ABS},
+                 [SUMS] = {PARITY_WIDE, sums > 0, sums, .seed = g.beta ? 6 : 0,
+                           .out = true, .sum = along, .magnitude = PARITY_ABS}},
         .run = run,
         .ctx = &g,
     };
@@ -90,8 +104,8 @@ void parity_gemms(struct parity *p)
         MORE = sizeof large / sizeof *large
     };
     for (int d = 0; d < 4; d++) {
-        for (int i = 0; i < SHAPES; i++) /* coprime to 32: all forms come */
-            for (int form = i % 5; form < FORMS; form += p->lean ? 9 : i < 2 ? 1 : 5)
+        for (int i = 0; i < SHAPES; i++) /* from every form modulo 5: all come */
+            for (int form = i % 5; form < FORMS; form += p->lean ? 9 : i < 2 ? 3 : 5)
                 hold(p, parity_dtypes[d], shapes[i], form, true);
         for (int i = 0; i < MORE && p->real; i++)
             for (int form = (i + d) % 5; form < FORMS; form += 5)

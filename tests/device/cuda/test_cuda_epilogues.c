@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Epilogues of the CUDA device's GEMM on the stand-in of cublasLt: near the CPU's, with
  * the bits of an op of their own where they are not fused, and fused where they are
- * said to be. */
+ * said to be. On a GPU what cublasLt fuses is told, not asked for. */
 #include "core/device/device.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -221,7 +222,7 @@ START_TEST(near_the_cpu)
     const size_t n_dtypes = _i < 2 && !test_lean() ? 4 : 1;
     const struct way *way = &ways[_i];
     int gelu_differs = 0, sums_differ = 0;
-    if (!standin_prepare(NULL))
+    if (!standin_or_cuda() || (standin_is_real() && way->standin))
         return;
     struct cadre_device *gpu = open_way(way), *cpu = open_cpu(1);
     for (size_t d = 0; d < n_dtypes; d++)
@@ -238,10 +239,13 @@ START_TEST(near_the_cpu)
                     sums_differ += !same;
                 problem_free(&p);
             }
-    ck_assert_msg((gelu_differs > 0) == way->gelu, "%s: GELU_BWD differs %d times",
-                  way->name, gelu_differs);
-    ck_assert_msg((sums_differ > 0) == way->sums, "%s: sums differ %d times", way->name,
-                  sums_differ);
+    if (standin_is_real())
+        printf("%s: GELU_BWD is fused in %d, sums are in %d\n", way->name, gelu_differs,
+               sums_differ);
+    ck_assert_msg(standin_is_real() || (gelu_differs > 0) == way->gelu,
+                  "%s: GELU_BWD differs %d times", way->name, gelu_differs);
+    ck_assert_msg(standin_is_real() || (sums_differ > 0) == way->sums,
+                  "%s: sums differ %d times", way->name, sums_differ);
     cadre_device_close(cpu);
     cadre_device_close(gpu);
 }
@@ -251,7 +255,7 @@ END_TEST
 START_TEST(forward_too)
 {
     const struct way *way = &ways[_i];
-    if (!standin_prepare(NULL))
+    if (!standin_or_cuda() || (standin_is_real() && way->standin))
         return;
     struct cadre_device *gpu = open_way(way), *cpu = open_cpu(1);
     for (size_t s = 0; s < SHAPES; s++)
@@ -316,7 +320,7 @@ START_TEST(weights_sum_in_f32)
     enum { M = 3, N = 5, K = 513 };
     const uint32_t dtype = _i ? CADRE_F16 : CADRE_BF16;
     static const struct way by_rule = {.name = "by rule"};
-    if (!standin_prepare(NULL))
+    if (!standin_or_cuda())
         return;
     struct cadre_device *cpu = open_cpu(1), *gpu = open_way(&by_rule);
     const struct cadre_device_ops *ops = gpu->ops;
