@@ -52,7 +52,7 @@ struct cadre_cuda {
     struct cadre_cuda_events *events;
     struct cadre_cuda_graph *graphs;
     size_t n_graphs;
-    void **retired; /* scratch that was outgrown, and that graphs may still name */
+    void **retired; /* scratch that was outgrown, and that work may still name */
     size_t n_retired;
     struct cadre_cuda_gemms *gemms; /* NULL in a side */
 };

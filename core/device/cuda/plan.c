@@ -202,7 +202,9 @@ static int heuristics(struct cadre_cuda_gemms *gemms,
 }
 
 /* A place to time in: the result and sums go to memory of their own, for c may be an
- * input and sums be added to. aux is written as the run itself will write it. */
+ * input and sums be added to. aux is written as the run itself will write it. The
+ * memory comes and goes in the order of the stream: cudaFree would wait for the whole
+ * device, and with it for what other ranks may send only after this one has gone on. */
 struct trial {
     struct cadre_cuda *cuda;
     struct cadre_gemm gemm;
@@ -222,7 +224,7 @@ static bool trial_begin(struct trial *t, struct cadre_cuda *cuda,
     const size_t bytes = bytes_of(g), room = (size_t)(g->m > g->n ? g->m : g->n) * 8;
     *t = (struct trial){.cuda = cuda, .gemm = *g};
     if (cudaEventCreate(&t->mark[0]) || cudaEventCreate(&t->mark[1]) ||
-        cudaMalloc(&t->out, bytes + room))
+        cudaMallocAsync(&t->out, bytes + room, cadre_cuda_current(cuda)))
         return false;
     t->gemm.sums = (char *)t->out + bytes;
     return true;
@@ -232,7 +234,8 @@ static bool trial_begin(struct trial *t, struct cadre_cuda *cuda,
 static void trial_end(struct trial *t)
 {
     cudaGetLastError();
-    cudaFree(t->out);
+    if (t->out && cudaFreeAsync(t->out, cadre_cuda_current(t->cuda)) != cudaSuccess)
+        cudaGetLastError();
     for (int i = 0; i < 2; i++)
         if (t->mark[i])
             cudaEventDestroy(t->mark[i]);

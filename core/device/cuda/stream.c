@@ -110,15 +110,16 @@ bool cadre_cuda_is_recording(const struct cadre_cuda *cuda)
     return status != cudaStreamCaptureStatusNone;
 }
 
-/* Take the slot's memory away: at once, which waits for what still uses it, or, where
- * there are graphs, when the device is closed. */
+/* Take the slot's memory away, when the device is closed: graphs may name it, and
+ * cudaFree would wait for the whole device, and with it for what other ranks may send
+ * only after this one has gone on. */
 static cadre_status retire(struct cadre_cuda *cuda, struct cadre_cuda_stream *slot)
 {
     void *old = slot->scratch;
     slot->scratch = NULL;
     slot->scratch_bytes = 0;
-    if (!old || cuda->n_graphs == 0)
-        return cadre_cuda_check(cudaFree(old), "cudaFree");
+    if (!old)
+        return CADRE_OK;
     void **grown = cadre_realloc(cuda->retired, cuda->n_retired + 1, sizeof *grown);
     if (!grown) {
         cadre_log(CADRE_LOG_ERROR, "device", "cuda: no memory to note scratch");
@@ -141,7 +142,7 @@ void *cadre_cuda_scratch(struct cadre_cuda *cuda, size_t bytes)
                   bytes);
         return NULL;
     }
-    /* Growing by halves keeps the waits few. */
+    /* Growing by halves keeps few of them. */
     size_t grown = slot->scratch_bytes + slot->scratch_bytes / 2;
     bytes = bytes > grown ? bytes : grown;
     bytes = (bytes + 65536) / 65536 * 65536; /* never none */

@@ -202,6 +202,21 @@ cudaError_t cudaMalloc(void **ptr, size_t bytes)
     return fail(cudaErrorMemoryAllocation);
 }
 
+/* Under the lock. */
+static void release(region &r, void *ptr)
+{
+    auto block = r.used.find((char *)ptr);
+    size_t bytes = padded(block->second);
+    {
+        open_memory open;
+        memset(block->first, 0xff, block->second <= most_filled ? block->second : 0);
+    }
+    ASAN_POISON_MEMORY_REGION(block->first, bytes);
+    r.used.erase(block);
+    r.device.erase((char *)ptr);
+    give_back(r, (char *)ptr, bytes);
+}
+
 /* As CUDA's, it waits for the whole device, but not for others. */
 cudaError_t cudaFree(void *ptr)
 {
@@ -214,16 +229,25 @@ cudaError_t cudaFree(void *ptr)
     if (cadre_host::any_capture())
         return fail(cudaErrorStreamCaptureUnsupported);
     cadre_host::run_all(r.device[(char *)ptr]);
-    auto block = r.used.find((char *)ptr);
-    size_t bytes = padded(block->second);
-    {
-        open_memory open;
-        memset(block->first, 0xff, block->second <= most_filled ? block->second : 0);
-    }
-    ASAN_POISON_MEMORY_REGION(block->first, bytes);
-    r.used.erase(block);
-    r.device.erase((char *)ptr);
-    give_back(r, (char *)ptr, bytes);
+    release(r, ptr);
+    return cudaSuccess;
+}
+
+/* Of the device's pool: no wait, and gone when the stream comes to it. */
+cudaError_t cudaMallocAsync(void **ptr, size_t bytes, cudaStream_t stream)
+{
+    return cudaMalloc(ptr, bytes);
+}
+
+cudaError_t cudaFreeAsync(void *ptr, cudaStream_t stream)
+{
+    locked hold;
+    if (!ptr || !all().used.count((char *)ptr))
+        return fail(cudaErrorInvalidValue);
+    cadre_host_enqueue(stream, [ptr] {
+        locked inner;
+        release(all(), ptr);
+    });
     return cudaSuccess;
 }
 
