@@ -101,7 +101,7 @@ static void put_doubles(struct cadre_device *cpu, uint32_t dtype, void *dst,
         if (dtype == CADRE_I32)
             ((int32_t *)dst)[i] = (int32_t)x[i];
         else if (dtype == CADRE_U8)
-            ((uint8_t *)dst)[i] = (uint8_t)x[i];
+            ((uint8_t *)dst)[i] = (uint8_t)fabs(x[i]);
         else
             ((int8_t *)dst)[i] = (int8_t)x[i];
     }

@@ -133,8 +133,6 @@ static void pairs(struct parity *p, uint32_t t, int64_t n, int call)
         .ctx = &e,
         .bits_only = !real,
     };
-    if (t == CADRE_U8) /* random numbers have a sign */
-        c.args[0].range = c.args[1].range = 0.5;
     parity_hold(p, &c);
     c.args[2].in = 1;
     parity_hold(p, &c);
