@@ -20,6 +20,7 @@ struct cadre_attention_view {
     int64_t ldq, ldk, ldv, ldo;
     int time, padded, heads, kv_heads, head_size;
     double scale, lse_factor;
+    uint32_t dtype; /* for kernels that are not made for one */
 };
 
 /* First element of token 0 of sequence b, head `head`. */

@@ -5,7 +5,11 @@
  *
  * Thread (tx, ty) has the scores of rows ty + E*a and columns tx + E*b, and columns
  * tx + E*c of its rows' results. The E threads of a row lie in one warp, so what they
- * hand each other through shared memory needs no block-wide barrier. */
+ * hand each other through shared memory needs no block-wide barrier.
+ *
+ * A kernel is made for the dtype of its sums: what it is given is widened as it is read
+ * and rounded as it is written, by a dtype that all threads have alike. nvcc takes long
+ * over each. */
 #include "core/device/cuda/attention.cuh"
 
 namespace
@@ -36,23 +40,58 @@ template <typename W> __device__ __forceinline__ W larger(W a, W b)
     return a > b ? a : b;
 }
 
-/* Elements of T, sums in W, E x E threads, A rows and C columns a thread. */
-template <typename T_, typename W_, int E_, int A_, int C_> struct plain {
-    typedef T_ T;
+template <typename P> struct pointed_by;
+template <typename T> struct pointed_by<T *> {
+    typedef T type;
+};
+template <typename P> using pointed = typename pointed_by<P>::type;
+
+/* f of a T *, with T the type of the view's dtype; sums are in W. */
+template <typename W, typename F>
+__device__ __forceinline__ void with_type(const struct cadre_attention_view &a,
+                                          const F &f)
+{
+    if constexpr (sizeof(W) == sizeof(double))
+        f((double *)NULL);
+    else if (a.dtype == CADRE_F32)
+        f((float *)NULL);
+    else if (a.dtype == CADRE_BF16)
+        f((bf16 *)NULL);
+    else
+        f((f16 *)NULL);
+}
+
+/* Sums in W, E x E threads, A rows and C columns a thread. */
+template <typename W_, int E_, int A_, int C_> struct plain {
     typedef W_ W;
     enum { E = E_, A = A_, C = C_, ROWS = E_ * A_, LDP = ROWS + 1 };
 
+    const struct cadre_attention_view &view;
     int size, ld, tx, ty; /* of a row in global and in shared memory */
 
-    __device__ __forceinline__ plain(int head_size)
-        : size(head_size), ld(head_size + 1), tx((int)threadIdx.x % E),
+    __device__ __forceinline__ plain(const struct cadre_attention_view &a)
+        : view(a), size(a.head_size), ld(a.head_size + 1), tx((int)threadIdx.x % E),
           ty((int)threadIdx.x / E)
     {
     }
 
-    /* tile (ROWS, size) = rows [first, first + ROWS) of src; 0 beyond `time` */
-    __device__ void load(W *tile, const T *src, int64_t lds, int first, int time) const
+    /* tile (ROWS, size) = rows [first, first + ROWS) of a head; 0 beyond its end */
+    __device__ __forceinline__ void load(W *tile, const void *base, int64_t lds,
+                                         int64_t b, int head, int first) const
     {
+        with_type<W>(view, [&](auto *type) {
+            load_rows(
+                tile,
+                cadre_attention_rows<pointed<decltype(type)>>(view, base, lds, b, head),
+                lds, first, view.time);
+        });
+    }
+
+    template <typename T>
+    __device__ __forceinline__ void load_rows(W *tile, const T *src, int64_t lds,
+                                              int first, int time) const
+    {
+#pragma unroll 1
         for (int a = 0; a < A; a++) {
             const int row = ty + E * a;
             const T *from = src + (int64_t)(first + row) * lds;
@@ -110,9 +149,21 @@ template <typename T_, typename W_, int E_, int A_, int C_> struct plain {
             p[(ty + E * (i / A)) * LDP + tx + E * (i % A)] = s[i / A][i % A];
     }
 
-    /* rows [first, ...) below `time` of dst = acc * by[a] */
-    __device__ __forceinline__ void store(T *dst, int64_t ldd, int first, int time,
-                                          const W acc[A][C], const W by[A]) const
+    /* rows [first, ...) of a head, as far as it goes, = acc * by[a] */
+    __device__ __forceinline__ void store(void *base, int64_t ldd, int64_t b, int head,
+                                          int first, const W acc[A][C],
+                                          const W by[A]) const
+    {
+        with_type<W>(view, [&](auto *type) {
+            store_rows(cadre_attention_rows_out<pointed<decltype(type)>>(view, base,
+                                                                         ldd, b, head),
+                       ldd, first, view.time, acc, by);
+        });
+    }
+
+    template <typename T>
+    __device__ __forceinline__ void store_rows(T *dst, int64_t ldd, int first, int time,
+                                               const W acc[A][C], const W by[A]) const
     {
 #pragma unroll
         for (int a = 0; a < A; a++) {
@@ -177,26 +228,23 @@ __device__ __forceinline__ void softmax_step(const P &at, W s[P::A][P::A], W sca
 template <typename P>
 __global__ void __launch_bounds__(P::E *P::E) forward(struct cadre_attention_view a)
 {
-    typedef typename P::T T;
     typedef typename P::W W;
     CADRE_DYNAMIC_SHARED(W, q);
-    const P at(a.head_size);
+    const P at(a);
     W *k = q + P::ROWS * at.ld, *v = k + P::ROWS * at.ld, *p = v + P::ROWS * at.ld;
     const int head = (int)blockIdx.x % a.heads;
     const int64_t b = blockIdx.x / a.heads;
     const int kv = head / (a.heads / a.kv_heads);
-    const T *from_k = cadre_attention_rows<T>(a, a.k, a.ldk, b, kv);
-    const T *from_v = cadre_attention_rows<T>(a, a.v, a.ldv, b, kv);
     const int first = (int)(gridDim.y - 1 - blockIdx.y) * P::ROWS; /* long ones first */
     W acc[P::A][P::C] = {}, most[P::A], sum[P::A] = {};
     for (int i = 0; i < P::A; i++)
         most[i] = (W)-INFINITY;
-    at.load(q, cadre_attention_rows<T>(a, a.q, a.ldq, b, head), a.ldq, first, a.time);
+    at.load(q, a.q, a.ldq, b, head, first);
     for (int key = 0; key <= first; key += P::ROWS) {
         W s[P::A][P::A];
         __syncthreads();
-        at.load(k, from_k, a.ldk, key, a.time);
-        at.load(v, from_v, a.ldv, key, a.time);
+        at.load(k, a.k, a.ldk, b, kv, key);
+        at.load(v, a.v, a.ldv, b, kv, key);
         __syncthreads();
         at.scores(s, q, k);
         softmax_step<P, W>(at, s, (W)a.scale, first, key, most, sum, acc);
@@ -212,8 +260,7 @@ __global__ void __launch_bounds__(P::E *P::E) forward(struct cadre_attention_vie
             lse[row] = most[i] + real_log(sum[i]);
         sum[i] = 1 / sum[i];
     }
-    at.store(cadre_attention_rows_out<T>(a, a.out, a.ldo, b, head), a.ldo, first,
-             a.time, acc, sum);
+    at.store(a.out, a.ldo, b, head, first, acc, sum);
 }
 
 /* s becomes the probabilities and ds the gradient of the scores before scaling; `row`
@@ -231,28 +278,24 @@ template <typename P>
 __global__ void __launch_bounds__(P::E *P::E)
     backward_queries(struct cadre_attention_view a)
 {
-    typedef typename P::T T;
     typedef typename P::W W;
     CADRE_DYNAMIC_SHARED(W, q);
-    const P at(a.head_size);
+    const P at(a);
     const int tile = P::ROWS * at.ld;
     W *dout = q + tile, *k = dout + tile, *v = k + tile, *p = v + tile;
     const int head = (int)blockIdx.x % a.heads;
     const int64_t b = blockIdx.x / a.heads;
     const int kv = head / (a.heads / a.kv_heads);
-    const T *from_k = cadre_attention_rows<T>(a, a.k, a.ldk, b, kv);
-    const T *from_v = cadre_attention_rows<T>(a, a.v, a.ldv, b, kv);
     const W *stats = (const W *)a.stats + (int64_t)blockIdx.x * a.padded * 2;
     const int first = (int)(gridDim.y - 1 - blockIdx.y) * P::ROWS;
     W acc[P::A][P::C] = {}, by[P::A];
-    at.load(q, cadre_attention_rows<T>(a, a.q, a.ldq, b, head), a.ldq, first, a.time);
-    at.load(dout, cadre_attention_rows<T>(a, a.dout, a.ldo, b, head), a.ldo, first,
-            a.time);
+    at.load(q, a.q, a.ldq, b, head, first);
+    at.load(dout, a.dout, a.ldo, b, head, first);
     for (int key = 0; key <= first; key += P::ROWS) {
         W s[P::A][P::A], ds[P::A][P::A];
         __syncthreads();
-        at.load(k, from_k, a.ldk, key, a.time);
-        at.load(v, from_v, a.ldv, key, a.time);
+        at.load(k, a.k, a.ldk, b, kv, key);
+        at.load(v, a.v, a.ldv, b, kv, key);
         __syncthreads();
         at.scores(s, q, k);
         at.scores(ds, dout, v);
@@ -268,8 +311,7 @@ __global__ void __launch_bounds__(P::E *P::E)
     }
     for (int i = 0; i < P::A; i++)
         by[i] = (W)a.scale;
-    at.store(cadre_attention_rows_out<T>(a, a.dq, a.ldq, b, head), a.ldq, first, a.time,
-             acc, by);
+    at.store(a.dq, a.ldq, b, head, first, acc, by);
 }
 
 /* dk and dv of a tile of keys: the queries that see it go by, head after head of the
@@ -278,27 +320,24 @@ template <typename P>
 __global__ void __launch_bounds__(P::E *P::E)
     backward_keys(struct cadre_attention_view a)
 {
-    typedef typename P::T T;
     typedef typename P::W W;
     CADRE_DYNAMIC_SHARED(W, k);
-    const P at(a.head_size);
+    const P at(a);
     const int tile = P::ROWS * at.ld, group = a.heads / a.kv_heads;
     W *v = k + tile, *q = v + tile, *dout = q + tile, *p = dout + tile;
     W *dp = p + P::ROWS * P::LDP;
     const int kv = (int)blockIdx.x % a.kv_heads, first = (int)blockIdx.y * P::ROWS;
     const int64_t b = blockIdx.x / a.kv_heads;
     W dk[P::A][P::C] = {}, dv[P::A][P::C] = {}, by[P::A], one[P::A];
-    at.load(k, cadre_attention_rows<T>(a, a.k, a.ldk, b, kv), a.ldk, first, a.time);
-    at.load(v, cadre_attention_rows<T>(a, a.v, a.ldv, b, kv), a.ldv, first, a.time);
+    at.load(k, a.k, a.ldk, b, kv, first);
+    at.load(v, a.v, a.ldv, b, kv, first);
     for (int head = kv * group; head < (kv + 1) * group; head++) {
-        const T *from_q = cadre_attention_rows<T>(a, a.q, a.ldq, b, head);
-        const T *from_dout = cadre_attention_rows<T>(a, a.dout, a.ldo, b, head);
         const W *stats = (const W *)a.stats + (b * a.heads + head) * a.padded * 2;
         for (int row = first; row < a.time; row += P::ROWS) {
             W s[P::A][P::A], ds[P::A][P::A];
             __syncthreads();
-            at.load(q, from_q, a.ldq, row, a.time);
-            at.load(dout, from_dout, a.ldo, row, a.time);
+            at.load(q, a.q, a.ldq, b, head, row);
+            at.load(dout, a.dout, a.ldo, b, head, row);
             __syncthreads();
             at.scores(s, k, q);
             at.scores(ds, v, dout);
@@ -319,10 +358,8 @@ __global__ void __launch_bounds__(P::E *P::E)
         by[i] = (W)a.scale;
         one[i] = 1;
     }
-    at.store(cadre_attention_rows_out<T>(a, a.dk, a.ldk, b, kv), a.ldk, first, a.time,
-             dk, by);
-    at.store(cadre_attention_rows_out<T>(a, a.dv, a.ldv, b, kv), a.ldv, first, a.time,
-             dv, one);
+    at.store(a.dk, a.ldk, b, kv, first, dk, by);
+    at.store(a.dv, a.ldv, b, kv, first, dv, one);
 }
 
 template <typename P>
@@ -350,37 +387,42 @@ cadre_status launch(bool backward, int64_t batch, const struct cadre_attention_v
 }
 
 /* Tiles such that the largest needs at most 80 KiB of shared memory. */
-template <typename T>
 cadre_status by_size(bool backward, int64_t batch, const struct cadre_attention_view &a,
                      cudaStream_t stream)
 {
     if (a.head_size <= 16)
-        return launch<plain<T, float, 16, 2, 1>>(backward, batch, a, stream);
+        return launch<plain<float, 16, 2, 1>>(backward, batch, a, stream);
     if (a.head_size <= 64)
-        return launch<plain<T, float, 16, 2, 4>>(backward, batch, a, stream);
+        return launch<plain<float, 16, 2, 4>>(backward, batch, a, stream);
     if (a.head_size <= 128)
-        return launch<plain<T, float, 16, 2, 8>>(backward, batch, a, stream);
-    return launch<plain<T, float, 16, 1, 16>>(backward, batch, a, stream);
+        return launch<plain<float, 16, 2, 8>>(backward, batch, a, stream);
+    return launch<plain<float, 16, 1, 16>>(backward, batch, a, stream);
 }
 
-template <>
-cadre_status by_size<double>(bool backward, int64_t batch,
-                             const struct cadre_attention_view &a, cudaStream_t stream)
+cadre_status by_size_f64(bool backward, int64_t batch,
+                         const struct cadre_attention_view &a, cudaStream_t stream)
 {
-    if (a.head_size <= 16)
-        return launch<plain<double, double, 16, 1, 1>>(backward, batch, a, stream);
     if (a.head_size <= 64)
-        return launch<plain<double, double, 16, 1, 4>>(backward, batch, a, stream);
+        return launch<plain<double, 16, 1, 4>>(backward, batch, a, stream);
     if (a.head_size <= 128)
-        return launch<plain<double, double, 16, 1, 8>>(backward, batch, a, stream);
-    return launch<plain<double, double, 8, 1, 32>>(backward, batch, a, stream);
+        return launch<plain<double, 16, 1, 8>>(backward, batch, a, stream);
+    return launch<plain<double, 8, 1, 32>>(backward, batch, a, stream);
 }
 
 cadre_status by_dtype(uint32_t dtype, bool backward, int64_t batch,
-                      const struct cadre_attention_view &a, cudaStream_t stream)
+                      struct cadre_attention_view a, cudaStream_t stream)
 {
-    CADRE_DISPATCH("attention", dtype, return by_size<T>(backward, batch, a, stream));
-    return CADRE_OK;
+    a.dtype = dtype;
+    switch (dtype) {
+    case CADRE_F32:
+    case CADRE_BF16:
+    case CADRE_F16:
+        return by_size(backward, batch, a, stream);
+    case CADRE_F64:
+        return by_size_f64(backward, batch, a, stream);
+    default:
+        return refuse_dtype("attention", dtype);
+    }
 }
 
 } // namespace
