@@ -145,7 +145,7 @@ cadre_status cadre_agree_tuning(struct cadre_rank *rank, struct cadre_error *err
 {
     char *text = NULL;
     cadre_status rc = share(rank, &text, err);
-    if (rc != CADRE_OK)
+    if (rc != CADRE_OK || !text)
         return rc;
     char *end = text + strcspn(text, "\n"); /* of the library's line */
     const char *choices = *end ? end + 1 : end;

@@ -20,16 +20,17 @@ static cadre_status pass_on(struct cadre_comm *world, const char *label, int fro
     cadre_event done;
     if (bytes == 0)
         return CADRE_OK;
-    char *text = world->rank == from ? mine->data : malloc(bytes);
-    cadre_status rc = text ? world->ops->broadcast(world, label, text, bytes, CADRE_U8,
-                                                   from, 0, &done)
-                           : CADRE_E_RESOURCE;
+    char *received = NULL;
+    if (world->rank != from && !(received = malloc(bytes)))
+        return CADRE_E_RESOURCE;
+    char *text = received ? received : mine->data;
+    cadre_status rc =
+        world->ops->broadcast(world, label, text, bytes, CADRE_U8, from, 0, &done);
     if (rc == CADRE_OK)
         rc = world->ops->wait(world, done);
     if (rc == CADRE_OK && world->rank == 0)
         append(all, text, bytes);
-    if (world->rank != from)
-        free(text);
+    free(received);
     return rc;
 }
 
