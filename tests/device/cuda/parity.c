@@ -15,7 +15,8 @@ const uint32_t parity_dtypes[4] = {CADRE_F32, CADRE_F64, CADRE_BF16, CADRE_F16};
 /* Elements around a buffer, which nothing may touch. */
 enum { AROUND = 16 };
 
-enum { MOST_LINES = 60 };
+/* Of what is wrong, for each entry of the table. */
+enum { MOST_LINES = 8 };
 
 /* An argument's memory, or a whole buffer of several. */
 struct image {
@@ -33,11 +34,19 @@ struct run {
     struct image got[PARITY_ARGS]; /* after the device's first run */
 };
 
+/* The worst of an entry and dtype. */
+static void note(struct parity *p, int entry, uint32_t dtype, double ratio)
+{
+    if (!(ratio <= p->worst[entry][dtype % 8]))
+        p->worst[entry][dtype % 8] = ratio;
+}
+
 static void complain(struct parity *p, const struct parity_case *c, const char *format,
                      ...)
 {
     va_list list;
-    if (p->failures++ >= MOST_LINES)
+    p->failures++;
+    if (p->lines[c->calls[0]]++ >= MOST_LINES)
         return;
     printf("parity: %s, %s: ", c->name, cadre_dtype_name(c->dtype));
     va_start(list, format);
@@ -241,8 +250,10 @@ static bool run_gpu(struct parity *p, struct run *r, int64_t shift, struct image
                 CADRE_OK);
             ops->free(p->gpu, memory[i]);
         }
-    if (rc != CADRE_OK)
+    if (rc != CADRE_OK) {
         complain(p, c, "the device's op gives status %d", (int)rc);
+        note(p, c->calls[0], c->dtype, INFINITY);
+    }
     return rc == CADRE_OK;
 }
 
@@ -361,12 +372,6 @@ static void view_free(struct parity_view *view)
     }
 }
 
-static void note(struct parity *p, int entry, uint32_t dtype, double ratio)
-{
-    if (!(ratio <= p->worst[entry][dtype % 8]))
-        p->worst[entry][dtype % 8] = ratio;
-}
-
 /* An argument of the device against the f64 result. */
 static void compare_values(struct parity *p, const struct run *r, int arg,
                            const double *got, const struct parity_view *view)
@@ -469,6 +474,7 @@ static void compare_rest(struct parity *p, const struct run *r, const struct ima
                          "byte %zu of argument %d was written, which is no output "
                          "(it has %lld elements from byte %zu)",
                          b, owner, (long long)s->count, (size_t)shift * element);
+                note(p, r->c->calls[0], r->c->dtype, INFINITY);
                 break;
             }
         free(as_before);
@@ -499,8 +505,10 @@ static void compare_runs(struct parity *p, const struct run *r,
     for (int i = 0; i < PARITY_ARGS; i++)
         if (again[i].data &&
             memcmp(again[i].data, r->got[i].data,
-                   (size_t)again[i].count * cadre_dtype_bytes(again[i].dtype)) != 0)
+                   (size_t)again[i].count * cadre_dtype_bytes(again[i].dtype)) != 0) {
             complain(p, r->c, "argument %d differs from run to run", i);
+            note(p, r->c->calls[0], r->c->dtype, INFINITY);
+        }
 }
 
 /* ---- a case -------------------------------------------------------------------- */

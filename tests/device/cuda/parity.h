@@ -81,6 +81,7 @@ struct parity {
     bool real; /* a GPU, so larger shapes */
     bool lean; /* CADRE_TEST_LEAN */
     int failures;
+    int lines[PARITY_ENTRIES]; /* of what is wrong, by the first call of a case */
     /* by entry and dtype: the worst error over its limit, and how many cases */
     double worst[PARITY_ENTRIES][8];
     int cases[PARITY_ENTRIES][8];

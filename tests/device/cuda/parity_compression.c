@@ -231,9 +231,9 @@ static void of_dtype(struct parity *p, uint32_t t)
     static const struct cut bases[] = {
         {1, 1, false}, {17, 3, false}, {129, 4, false}, {33, 4, true}};
     static const struct cut large[] = {{9001, 777, true},
-                                       {1000003, 1000, true},
-                                       {1 << 20, 1 << 19, false},
-                                       {50257 * 33, 4096, false}};
+                                       {100003, 1000, true},
+                                       {1 << 18, 1 << 17, false},
+                                       {50257 * 9, 4096, false}};
     for (size_t i = 0; i < sizeof top / sizeof *top; i += p->lean ? 2 : 1) {
         hold_topk(p, t, top[i]);
         hold_scatter(p, t, top[i]);

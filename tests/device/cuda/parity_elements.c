@@ -7,7 +7,7 @@
 #include "tests/device/op_testing.h"
 
 static const int64_t counts[] = {1, 2, 3, 7, 17, 33, 63, 65, 127, 129, 255, 257, 2051};
-enum { COUNTS = sizeof counts / sizeof *counts, LARGE = (1 << 20) + 3 };
+enum { COUNTS = sizeof counts / sizeof *counts, LARGE = (1 << 18) + 3 };
 
 struct elements {
     int64_t count;

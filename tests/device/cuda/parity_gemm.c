@@ -29,7 +29,7 @@ static const struct shape shapes[] = {
 };
 static const struct shape large[] = {
     {1024, 1024, 1024, 0}, {257, 1023, 511, 1}, {1, 50257, 64, 0}, {4096, 33, 129, 0},
-    {63, 768, 3072, 8},    {768, 768, 4096, 0}, {127, 50257, 8, 0}};
+    {63, 256, 3072, 8},    {128, 256, 4096, 0}, {17, 50257, 8, 0}};
 
 static cadre_status run(struct cadre_device *device, uint32_t dtype, void **p,
                         const void *ctx)
@@ -107,9 +107,10 @@ void parity_gemms(struct parity *p)
         for (int i = 0; i < SHAPES; i++) /* from every form modulo 5: all come */
             for (int form = i % 5; form < FORMS; form += p->lean ? 9 : i < 2 ? 3 : 5)
                 hold(p, parity_dtypes[d], shapes[i], form, true);
-        for (int i = 0; i < MORE && p->real; i++)
-            for (int form = (i + d) % 5; form < FORMS; form += 5)
-                hold(p, parity_dtypes[d], large[i], form, true);
+        for (int i = 0; i < MORE && p->real; i++) /* two each: 5 is prime to 56 */
+            for (int form = 5 * (4 * i + d); form <= 5 * (4 * i + d + 28);
+                 form += 5 * 28)
+                hold(p, parity_dtypes[d], large[i], form % FORMS, true);
         hold(p, parity_dtypes[d], shapes[2], 2 * 8, false);
     }
 }

@@ -77,7 +77,7 @@ static void hold_update(struct parity *p, uint32_t dtype, struct update u)
                             .sum = 8, .floor = 1},
                  [GRAD] = {PARITY_OP, 1, n, .seed = 2},
                  [AVG] = {PARITY_OP, momentum, n, .seed = 3, .out = true, .bits = true,
-                          .sum = 4, .floor = 1},
+                          .sum = 8, .floor = 1},
                  [SQUARE] = {PARITY_OP, !u.sgd, n, .seed = 4, .out = true, .bits = true,
                              .sum = 4, .floor = 1},
                  [ROUNDED] = {u.rounded, u.rounded ? 1 : 0, n, .seed = 5, .out = true,
@@ -105,9 +105,9 @@ static void updates(struct parity *p, uint32_t dtype)
     };
     static const struct update large[] = {
         {false, 0, 0, 2, 4101, 0.5},
-        {false, 0, CADRE_BF16, 5, 1000003, 0.125},
-        {true, 0.9, CADRE_F16, 3, 1000003, 0.125},
-        {false, 0, 0, 4000, 17, 1},
+        {false, 0, CADRE_BF16, 5, 50003, 0.125},
+        {true, 0.9, CADRE_F16, 3, 50003, 0.125},
+        {false, 0, 0, 2000, 17, 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (!p->lean || i % 2)
@@ -244,7 +244,7 @@ void parity_lists(struct parity *p)
         hold_squares(p, parity_dtypes[d], (struct squares){2, 2 * 4096 + 3, true});
         hold_squares(p, parity_dtypes[d], (struct squares){d ? 17 : 385, 5, false});
         if (p->real)
-            hold_squares(p, parity_dtypes[d], (struct squares){3, 1000003, false});
+            hold_squares(p, parity_dtypes[d], (struct squares){3, 100003, false});
     }
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         hold_totals(p, (struct total){counts[i], i % 2 ? 0.5 : 0, 0.25, i == 6});

@@ -96,8 +96,9 @@ static void embeddings(struct parity *p, uint32_t dtype)
         {7, 2, 255, 9, 33, 1, 3, true, 1},
     };
     static const struct embed large[] = {
-        {4, 1024, 768, 0, 50257, 0, 1024, true, 0},
-        {3, 1023, 127, 25000, 25257, 0, 1024, true, 1},
+        {1, 1024, 768, 0, 257, 0, 1024, true, 0},
+        {4, 1024, 8, 0, 50257, 0, 1024, true, 0},
+        {3, 1023, 17, 25000, 25257, 0, 1024, true, 1},
         {1, 4096, 64, 0, 2, 0, 0, false, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -207,10 +208,10 @@ static void losses(struct parity *p, uint32_t dtype)
         {3, 1023, 0, 1, 4}, {2, 5027, 5027, 1, 8},
     };
     static const struct loss large[] = {
-        {63, 50257, 0, 1.0 / 63, 8},
-        {255, 25129, 25128, 1.0 / 255, 1},
-        {4096, 257, 0, 1.0 / 4096, 8},
-        {1025, 1000, 7, 1, 4},
+        {7, 50257, 0, 1.0 / 63, 8},
+        {9, 25129, 25128, 1.0 / 255, 1},
+        {4096, 129, 0, 1.0 / 4096, 8},
+        {257, 1000, 7, 1, 4},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (!p->lean || i % 3 == 1)
