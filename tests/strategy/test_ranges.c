@@ -43,11 +43,12 @@ static void range_begin(struct cadre_device *device, const char *name)
         return;
     }
     snprintf(view->open[view->depth++], 48, "%.47s", name);
-    char *path = view->seen[view->n++];
-    for (int i = 0; i < view->depth; i++) {
-        strcat(path, i ? "/" : "");
-        strcat(path, view->open[i]);
-    }
+    char path[sizeof view->seen[0]];
+    size_t len = 0;
+    for (int i = 0; i < view->depth; i++)
+        len += (size_t)snprintf(path + len, sizeof path - len, "%s%s", i ? "/" : "",
+                                view->open[i]);
+    memcpy(view->seen[view->n++], path, len + 1);
 }
 
 static void range_end(struct cadre_device *device)
