@@ -16,7 +16,6 @@
 /* The ranges of a rank in the order they began, with those around them: "step 1/forward
  * of micro-batch 0". */
 struct view {
-    struct cadre_device *device;
     struct cadre_device_ops ops;
     char open[DEEP][48];
     int depth;
@@ -32,7 +31,7 @@ static bool fail_step;
 
 static struct view *view_of(const struct cadre_device *device)
 {
-    return &views[views[1].device == device];
+    return &views[device->ops == &views[1].ops];
 }
 
 static void range_begin(struct cadre_device *device, const char *name)
@@ -62,7 +61,7 @@ static void range_end(struct cadre_device *device)
  */
 static void watch(struct view *view, struct cadre_device *device)
 {
-    *view = (struct view){.device = device, .ops = *device->ops};
+    *view = (struct view){.ops = *device->ops};
     view->ops.queued = true;
     view->ops.range_begin = range_begin;
     view->ops.range_end = range_end;
