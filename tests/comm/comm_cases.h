@@ -36,6 +36,9 @@ cadre_status comm_with_world(comm_body run, void *arg, int rank,
 
 uint64_t comm_now_ns(void);
 
+/* Element i of `at` becomes v, rounded to the dtype. */
+void comm_store(void *at, uint64_t i, uint32_t dtype, double v);
+
 #define CHECK(w, cond)                                                                 \
     do {                                                                               \
         if (!(cond)) {                                                                 \

@@ -32,7 +32,7 @@ static double value(uint64_t op, int rank, uint64_t i, uint32_t dtype)
     return v * (double)(1u << (h & 15u)) / 1000.0;
 }
 
-static void store(void *at, uint64_t i, uint32_t dtype, double v)
+void comm_store(void *at, uint64_t i, uint32_t dtype, double v)
 {
     switch (dtype) {
     case CADRE_F32:
@@ -78,7 +78,7 @@ static double rounded(double v, uint32_t dtype)
     double kept = 0;
     if (dtype == CADRE_U8 || dtype == CADRE_I32)
         return v;
-    store(&kept, 0, dtype, v);
+    comm_store(&kept, 0, dtype, v);
     return load(&kept, 0, dtype);
 }
 
@@ -107,7 +107,7 @@ static double tree(uint64_t op, const int *ranks, int n, uint64_t i, uint32_t dt
 static void fill(void *at, uint64_t count, uint64_t op, int rank, uint32_t dtype)
 {
     for (uint64_t i = 0; i < count; i++)
-        store(at, i, dtype, value(op, rank, i, dtype));
+        comm_store(at, i, dtype, value(op, rank, i, dtype));
 }
 
 static void everybody(int *ranks, int n)

@@ -6,7 +6,6 @@
 
 #include "core/comm/local/reduce.h"
 #include "core/tensor/dtype.h"
-#include "core/tensor/half.h"
 #include "tests/comm/nccl_world.h"
 
 #define MOST 1500
@@ -27,25 +26,9 @@ static void fill(void *at, uint64_t count, uint32_t dtype, int rank, bool rough)
         double v = (double)(h % 17u) - 8;
         if (rough && dtype != CADRE_I32 && dtype != CADRE_U8)
             v = ((double)h / 4294967296.0 - 0.5) * (double)(1u << (h & 7u));
-        switch (dtype) {
-        case CADRE_F32:
-            ((float *)at)[i] = (float)v;
-            break;
-        case CADRE_F64:
-            ((double *)at)[i] = v;
-            break;
-        case CADRE_BF16:
-            ((uint16_t *)at)[i] = cadre_bf16_from_f32((float)v);
-            break;
-        case CADRE_F16:
-            ((uint16_t *)at)[i] = cadre_f16_from_f32((float)v);
-            break;
-        case CADRE_I32:
-            ((int32_t *)at)[i] = (int32_t)v;
-            break;
-        default:
-            ((uint8_t *)at)[i] = (uint8_t)h;
-        }
+        if (dtype == CADRE_U8)
+            v = (uint8_t)h;
+        comm_store(at, i, dtype, v);
     }
 }
 
