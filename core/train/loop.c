@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/train/loop.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "core/base/log.h"
+#include "core/base/memory.h"
+#include "core/train/evaluate.h"
+#include "core/train/metrics.h"
+#include "core/train/passes.h"
+#include "core/train/perturb.h"
+#include "core/train/progress.h"
+#include "core/train/saver.h"
+#include "core/train/snapshot.h"
+#include "core/train/stop.h"
+#include "core/train/trace.h"
+
+/* What rank 0 keeps beside its rank. */
+struct recorder {
+    struct cadre_metrics *metrics;
+    struct cadre_progress progress;
+};
+
+static cadre_status evaluate(struct cadre_rank *rank, const struct cadre_train_run *run,
+                             struct cadre_valid_result *valid, struct cadre_error *err)
+{
+    struct cadre_evaluation result;
+    int64_t batches = cadre_options_i64(run->spec->options, "train.eval_batches");
+    cadre_status rc =
+        cadre_evaluate(rank, run->spec, batches, &result, &valid->has, err);
+    valid->loss = result.loss;
+    valid->targets = result.targets;
+    return rc;
+}
+
+static cadre_status quiesce(struct cadre_rank *rank, struct cadre_error *err)
+{
+    cadre_status rc = cadre_rank_quiesce(rank);
+    return rc == CADRE_OK ? rc : cadre_fail(err, rc, "%s", rank->failure.text);
+}
+
+/* Is something due after `step`, when it happens every `every` steps and at the end? */
+static bool due(int64_t step, int64_t every, bool last)
+{
+    return last || (every > 0 && step % every == 0);
+}
+
+/* A rank in its loop. */
+struct loop {
+    struct cadre_rank *rank;
+    struct cadre_saver *saver;
+    const struct cadre_train_run *run;
+    struct recorder *recorder; /* NULL but on rank 0 */
+    struct cadre_world *world;
+    struct cadre_trace trace;
+    struct cadre_valid_result valid; /* of the last evaluation */
+    bool stop;
+};
+
+/* The line of a report; one that is of no step yet has none. */
+static cadre_status tell_step(struct loop *loop, const struct cadre_step_report *report,
+                              const struct cadre_valid_result *valid,
+                              struct cadre_error *err)
+{
+    struct recorder *recorder = loop->recorder;
+    int64_t step = (int64_t)report->step;
+    if (!recorder || step == 0)
+        return CADRE_OK;
+    cadre_status rc = cadre_metrics_step(recorder->metrics, step, report, valid, err);
+    if (rc == CADRE_OK)
+        cadre_progress_step(&recorder->progress, step, report, valid);
+    return rc;
+}
+
+/* Before anything that rests on `step`: `report` is of it, and the one before told. */
+static cadre_status catch_up(struct loop *loop, int64_t step,
+                             struct cadre_step_report *report, struct cadre_error *err)
+{
+    static const struct cadre_valid_result none = {0};
+    if ((int64_t)report->step == step)
+        return CADRE_OK;
+    cadre_status rc = tell_step(loop, report, &none, err);
+    if (rc != CADRE_OK)
+        return rc;
+    rc = cadre_rank_flush(loop->rank, report);
+    return rc == CADRE_OK ? rc : cadre_fail(err, rc, "%s", loop->rank->failure.text);
+}
+
+static cadre_status one_step(struct loop *loop, int64_t step, struct cadre_error *err)
+{
+    struct cadre_rank *rank = loop->rank;
+    const struct cadre_train_run *run = loop->run;
+    struct cadre_valid_result *valid = &loop->valid;
+    const struct cadre_options *o = run->spec->options;
+    struct cadre_step_report report = {0};
+    bool evaluates, saves;
+    cadre_status rc;
+    bool last = step == run->spec->steps;
+    rank->wants_stop = cadre_stop_requested();
+    cadre_saver_vote(loop->saver);
+    cadre_trace_begin(&loop->trace, step);
+    cadre_world_step(loop->world, step);
+    double begin = cadre_now_s();
+    rc = cadre_rank_step(rank, (uint64_t)step, &report);
+    if (rc != CADRE_OK)
+        return cadre_fail(err, rc, "%s", rank->failure.text);
+    cadre_trace_step(&loop->trace, step, begin);
+    if (step == run->first_step + cadre_options_i64(o, "compare.warmup") && !last)
+        cadre_timeline_warm(&rank->timeline);
+    CADRE_TRY(cadre_saver_turn(loop->saver, &report, err));
+    valid->has = false;
+    loop->stop = report.stop && !last; /* after the last there is nothing to stop */
+    evaluates = due(step, cadre_options_i64(o, "train.eval_every"), last);
+    saves = due(step, cadre_options_i64(o, "checkpoint.every"), last || loop->stop);
+    if (evaluates || saves)
+        CADRE_TRY(catch_up(loop, step, &report, err));
+    if (evaluates) {
+        begin = cadre_now_s();
+        CADRE_TRY(quiesce(rank, err));
+        CADRE_TRY(evaluate(rank, run, valid, err));
+        cadre_trace_other(&loop->trace, step, "evaluation", begin);
+    }
+    CADRE_TRY(tell_step(loop, &report, valid, err));
+    if (saves) {
+        begin = cadre_now_s();
+        CADRE_TRY(quiesce(rank, err));
+        CADRE_TRY(cadre_saver_save(loop->saver, step, last || loop->stop, err));
+        cadre_trace_other(&loop->trace, step, "checkpoint", begin);
+    }
+fail:
+    return rc;
+}
+
+/* [collective] Counters of all ranks, then rank 0 writes the summary. */
+static cadre_status summarise(struct cadre_rank *rank,
+                              const struct cadre_train_run *run,
+                              struct recorder *recorder,
+                              const struct cadre_valid_result *valid,
+                              struct cadre_error *err)
+{
+    size_t ranks = (size_t)run->spec->run.ranks;
+    struct cadre_comm_stats comm;
+    struct cadre_usage usage = {0};
+    double *table = cadre_calloc(ranks + 1, sizeof *table);
+    if (!table)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the summary");
+    cadre_rank_comm(rank, &comm);
+    table[rank->index] = (double)rank->ledger.peak_bytes;
+    table[ranks] = (double)comm.bytes;
+    cadre_status rc = cadre_rank_sum(rank, "summary", table, ranks + 1);
+    struct cadre_run_totals totals = {
+        .peak_bytes = table,
+        .usage = &usage,
+        .comm_bytes = table[ranks],
+        .comm_exposed_s = fmax(comm.waited_s, 0),
+        .params = cadre_model_count(rank->model),
+        .device = rank->device->ops->name,
+        .valid = *valid,
+    };
+    if (rc == CADRE_OK)
+        rc = cadre_usage_gather(rank, &usage, err);
+    if (rc == CADRE_OK && recorder && cadre_rank_tuning(rank, &totals.tuning))
+        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for the summary");
+    if (rc == CADRE_OK && recorder)
+        rc = cadre_metrics_summary(recorder->metrics, &totals, err);
+    cadre_usage_fini(&usage);
+    free(table);
+    return rc;
+}
+
+static cadre_status train_loop(struct cadre_rank *rank, struct cadre_saver *saver,
+                               const struct cadre_train_run *run,
+                               struct cadre_world *world, struct recorder *recorder,
+                               struct cadre_error *err)
+{
+    struct loop loop = {
+        .rank = rank, .saver = saver, .run = run, .world = world, .recorder = recorder};
+    cadre_status rc = CADRE_OK;
+    cadre_trace_init(&loop.trace, rank, run->spec, run->first_step);
+    for (int64_t step = run->first_step + 1; step <= run->spec->steps && !loop.stop;
+         step++)
+        CADRE_TRY(one_step(&loop, step, err));
+    CADRE_TRY(quiesce(rank, err));
+    CADRE_TRY(cadre_trace_write(&loop.trace, err));
+    CADRE_TRY(cadre_passes_write(rank, run->spec, err));
+    CADRE_TRY(summarise(rank, run, recorder, &loop.valid, err));
+    if (loop.stop)
+        rc = cadre_fail(err, CADRE_E_STOPPED,
+                        "stopped by a signal after step %llu; a checkpoint is in "
+                        "'%s/checkpoints'; go on with --set checkpoint.resume=auto",
+                        (unsigned long long)rank->step, run->spec->out);
+fail:
+    cadre_trace_fini(&loop.trace);
+    return rc;
+}
+
+static cadre_status fill(struct cadre_rank *rank, const struct cadre_train_run *run,
+                         struct cadre_error *err)
+{
+    const char *init = cadre_options_str(run->spec->options, "model.init");
+    int64_t perturb = cadre_options_i64(run->spec->options, "run.perturb");
+    cadre_status rc = CADRE_OK;
+    if (!run->checkpoint) {
+        if (*init)
+            rc = cadre_snapshot_init(rank, init, err);
+        if (rc == CADRE_OK && perturb > 0)
+            rc = cadre_perturb(rank, (uint64_t)perturb, err);
+        return rc;
+    }
+    rc = cadre_snapshot_load(rank, run->spec, run->checkpoint, err);
+    if (rc == CADRE_OK && rank->index == 0)
+        cadre_log(CADRE_LOG_INFO, "train", "resuming from '%s' after step %lld",
+                  run->checkpoint, (long long)run->first_step);
+    return rc;
+}
+
+static cadre_status record(struct cadre_rank *rank, struct cadre_saver *saver,
+                           const struct cadre_train_run *run, struct cadre_world *world,
+                           struct cadre_error *err)
+{
+    struct recorder recorder = {0};
+    cadre_status rc = cadre_metrics_open(run->spec, &recorder.metrics, err);
+    if (rc != CADRE_OK)
+        return rc;
+    cadre_progress_init(&recorder.progress, run->spec, run->first_step);
+    rc = train_loop(rank, saver, run, world, &recorder, err);
+    cadre_progress_fini(&recorder.progress);
+    cadre_metrics_close(recorder.metrics);
+    return rc;
+}
+
+cadre_status cadre_train_rank(const struct cadre_train_run *run, int index,
+                              struct cadre_world *world, struct cadre_error *err)
+{
+    struct cadre_saver *saver = NULL;
+    struct cadre_rank rank;
+    cadre_status rc = cadre_rank_plan(&rank, &run->spec->run, index, err);
+    if (rc == CADRE_OK) {
+        rank.device = world->device;
+        rank.device_lent = world->device != NULL;
+        rc = cadre_rank_bind(&rank, world->comm, (uint64_t)run->first_step, err);
+        if (rc == CADRE_OK)
+            rc = fill(&rank, run, err);
+        if (rc == CADRE_OK)
+            rc = cadre_saver_create(&rank, run->spec, &saver, err);
+        if (rc == CADRE_OK)
+            rc = index == 0 ? record(&rank, saver, run, world, err)
+                            : train_loop(&rank, saver, run, world, NULL, err);
+        rc = cadre_world_tell(world, index, rc, err);
+        cadre_saver_destroy(saver);
+        if (rc != CADRE_OK)
+            cadre_chain_abort(&rank.chain);
+        cadre_rank_fini(&rank);
+        return rc;
+    }
+    return cadre_world_tell(world, index, rc, err);
+}

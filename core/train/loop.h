@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One rank of a run, from its plan to the summary: resume, steps, evaluations,
+ * checkpoints. */
+#ifndef CADRE_TRAIN_LOOP_H
+#define CADRE_TRAIN_LOOP_H
+
+#include "core/comm/launch.h"
+#include "core/train/spec.h"
+#include "core/train/world.h"
+
+/* A run as its ranks see it; read only. */
+struct cadre_train_run {
+    const struct cadre_spec *spec;
+    const char *checkpoint; /* to resume from, or NULL */
+    int64_t first_step; /* steps done before */
+    const struct cadre_launch_outside *outside; /* NULL: cadre starts its ranks */
+};
+
+/* [collective: all ranks of the run] Train as rank `index` of an open world, which is
+ * told of a failure; rank 0 writes metrics and summary. [the rank's thread] Errors: as
+ * cadre_train; err has the first failure of all ranks. */
+cadre_status cadre_train_rank(const struct cadre_train_run *run, int index,
+                              struct cadre_world *world, struct cadre_error *err);
+
+#endif
