@@ -112,7 +112,7 @@ static void look_at_modules(struct findings *f)
 {
     look_at_module(f, "cuda", cadre_device_describe_cuda);
     look_at_module(f, "nccl", cadre_comm_describe_nccl);
-    note(f, "mpi", "no", "the module comm_mpi.so is not built yet");
+    look_at_module(f, "mpi", cadre_comm_describe_mpi);
     note(f, "mig", "no", "the mig strategy is not built yet");
 }
 

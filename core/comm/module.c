@@ -3,20 +3,20 @@
 
 #include "core/base/module.h"
 
-cadre_status cadre_comm_module_nccl(const struct cadre_comm_module **out,
-                                    struct cadre_error *err)
+static cadre_status open_module(const char *name, const struct cadre_comm_module **out,
+                                struct cadre_error *err)
 {
     const struct cadre_comm_module *module;
     struct cadre_text version = {0};
     const void *table = NULL;
-    cadre_status rc = cadre_module_open("comm_nccl", "comm",
-                                        sizeof(struct cadre_comm_module), &table, err);
+    cadre_status rc =
+        cadre_module_open(name, "comm", sizeof(struct cadre_comm_module), &table, err);
     module = table;
     if (rc == CADRE_OK && module->ops_bytes != sizeof(struct cadre_comm_ops))
         rc = cadre_fail(err, CADRE_E_UNSUPPORTED,
-                        "the module comm_nccl.so is of another build: expected a table "
-                        "of %zu bytes, found %u; install it with the program",
-                        sizeof(struct cadre_comm_ops), module->ops_bytes);
+                        "the module %s.so is of another build: expected a table of %zu "
+                        "bytes, found %u; install it with the program",
+                        name, sizeof(struct cadre_comm_ops), module->ops_bytes);
     if (rc == CADRE_OK)
         rc = module->version(&version, err);
     cadre_text_fini(&version);
@@ -25,12 +25,34 @@ cadre_status cadre_comm_module_nccl(const struct cadre_comm_module **out,
     return rc;
 }
 
-void cadre_comm_describe_nccl(struct cadre_text *out)
+static void describe(const char *name, struct cadre_text *out)
 {
     const struct cadre_comm_module *module;
     struct cadre_error err = {0};
-    if (cadre_comm_module_nccl(&module, &err) == CADRE_OK)
+    if (open_module(name, &module, &err) == CADRE_OK)
         module->describe(out);
     else
         cadre_text_printf(out, "no: %s\n", err.text);
+}
+
+cadre_status cadre_comm_module_nccl(const struct cadre_comm_module **out,
+                                    struct cadre_error *err)
+{
+    return open_module("comm_nccl", out, err);
+}
+
+void cadre_comm_describe_nccl(struct cadre_text *out)
+{
+    describe("comm_nccl", out);
+}
+
+cadre_status cadre_comm_module_mpi(const struct cadre_comm_module **out,
+                                   struct cadre_error *err)
+{
+    return open_module("comm_mpi", out, err);
+}
+
+void cadre_comm_describe_mpi(struct cadre_text *out)
+{
+    describe("comm_mpi", out);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a communicator's module gives the program (kind "comm" of core/base/module.h):
- * worlds over a library of its own, as comm_nccl.so does.
+ * worlds over a library of its own, as comm_nccl.so and comm_mpi.so do.
  *
  * What of comm.h a world over NCCL has otherwise: its events are the device's. A rank
  * sends to its neighbours in the group's ring alone (CADRE_E_UNSUPPORTED). Calls are
@@ -25,7 +25,7 @@ struct cadre_comm_world {
         exact; /* reductions add in the tree over ranks, never in the library's order */
     struct cadre_device
         *device; /* buffers lie in its memory or the host's; outlives the
-                                    world */
+                                    world; NULL over MPI */
 };
 
 struct cadre_comm_module {
@@ -34,7 +34,8 @@ struct cadre_comm_module {
      * line of text ("NCCL 2.28.9"). [any thread] */
     cadre_status (*version)(struct cadre_text *out, struct cadre_error *err);
     /* [rank 0 of a world] Bytes by which the ranks of one world find each other; given
-     * to all of them by the caller. [any thread] */
+     * to all of them by the caller. MPI's ranks know each other: it writes zeros, and
+     * `open` looks at none of them. [any thread] */
     cadre_status (*make_id)(unsigned char id[CADRE_COMM_ID_BYTES],
                             struct cadre_error *err);
     /* [collective: all ranks] The world communicator of this rank. Fails after
@@ -56,5 +57,11 @@ cadre_status cadre_comm_module_nccl(const struct cadre_comm_module **out,
 /* The lines of the NCCL module, or one "no: " line that says why it does not open. [any
  * thread] */
 void cadre_comm_describe_nccl(struct cadre_text *out);
+
+/* The same of comm_mpi.so. Its `open` fails with CADRE_E_INVALID where MPI's ranks are
+ * not those of `world`: another MPI than the launcher's. */
+cadre_status cadre_comm_module_mpi(const struct cadre_comm_module **out,
+                                   struct cadre_error *err);
+void cadre_comm_describe_mpi(struct cadre_text *out);
 
 #endif
