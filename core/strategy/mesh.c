@@ -146,6 +146,14 @@ struct cadre_axis *cadre_mesh_axis(struct cadre_mesh *mesh, const char *name)
     return NULL;
 }
 
+const struct cadre_axis *cadre_mesh_own_runs(const struct cadre_mesh *mesh)
+{
+    for (int i = 0; i < mesh->n; i++)
+        if (mesh->axis[i].own_runs)
+            return &mesh->axis[i];
+    return NULL;
+}
+
 int cadre_mesh_data_size(const struct cadre_mesh *mesh)
 {
     int size = 1;

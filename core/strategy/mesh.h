@@ -19,6 +19,7 @@ struct cadre_axis {
     int size;
     int index; /* this rank's coordinate */
     bool split_batch; /* ranks along it see different samples */
+    bool own_runs; /* ranks along it are runs of their own: CADRE_BATCH_APART */
     struct cadre_comm *comm; /* NULL while not connected, and for size 1 */
     struct cadre_timeline *timeline; /* of the rank, for waits; NULL until bound */
     struct cadre_device *device; /* of the rank; NULL until bound */
@@ -56,6 +57,9 @@ void cadre_mesh_fini(struct cadre_mesh *mesh);
 
 /* NULL when the mesh has no such axis. */
 struct cadre_axis *cadre_mesh_axis(struct cadre_mesh *mesh, const char *name);
+
+/* The axis whose ranks are runs of their own, NULL where there is none. */
+const struct cadre_axis *cadre_mesh_own_runs(const struct cadre_mesh *mesh);
 
 /* Ranks along the batch-splitting axes, and this rank's index among them. */
 int cadre_mesh_data_size(const struct cadre_mesh *mesh);

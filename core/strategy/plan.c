@@ -21,13 +21,21 @@ static cadre_status use_axis(void *h, const char *axis, uint32_t batch)
             s->err, CADRE_E_UNSUPPORTED,
             "plugin '%s' uses the axis '%s', which this run does not have", s->plugin,
             axis);
-    if (batch != CADRE_BATCH_SPLIT && batch != CADRE_BATCH_SAME)
+    if (batch < CADRE_BATCH_SPLIT || batch > CADRE_BATCH_APART)
         return cadre_fail(
             s->err, CADRE_E_UNSUPPORTED,
-            "plugin '%s': use_axis('%s', %u): expected CADRE_BATCH_SPLIT or "
-            "CADRE_BATCH_SAME",
+            "plugin '%s': use_axis('%s', %u): expected CADRE_BATCH_SPLIT, "
+            "CADRE_BATCH_SAME or CADRE_BATCH_APART",
             s->plugin, axis, batch);
+    const struct cadre_axis *other = cadre_mesh_own_runs(s->request->mesh);
+    if (batch == CADRE_BATCH_APART && other && other != at)
+        return cadre_fail(
+            s->err, CADRE_E_UNSUPPORTED,
+            "strategy.stack: '%s' makes runs of their own along the axis '%s', and "
+            "another plugin along '%s'; only one of them can be in the stack",
+            s->plugin, axis, other->name);
     at->split_batch = batch == CADRE_BATCH_SPLIT;
+    at->own_runs = batch == CADRE_BATCH_APART;
     return CADRE_OK;
 }
 
@@ -206,8 +214,10 @@ cadre_status cadre_rank_plan_init(struct cadre_rank_plan *plan,
     plan->param = cadre_calloc(plan->n_params, sizeof *plan->param);
     if (!plan->param)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the plan");
-    for (int i = 0; i < request->mesh->n; i++)
+    for (int i = 0; i < request->mesh->n; i++) {
         request->mesh->axis[i].split_batch = false;
+        request->mesh->axis[i].own_runs = false;
+    }
     return CADRE_OK;
 }
 

@@ -177,12 +177,25 @@ static cadre_status make_timeline(struct cadre_rank *rank, struct cadre_error *e
     return rc;
 }
 
+/* Ranks of other runs are no part of a world. */
+static cadre_status check_world(const struct cadre_rank *rank, struct cadre_error *err)
+{
+    const struct cadre_axis *axis = cadre_mesh_own_runs(&rank->mesh);
+    if (!axis || axis->size == 1)
+        return CADRE_OK;
+    return cadre_fail(err, CADRE_E_INVALID,
+                      "strategy.stack = %s: the %d places along its axis '%s' are runs "
+                      "of their own, which `cadre train` starts; leave it out here",
+                      rank->spec->stack_text, axis->size, axis->name);
+}
+
 cadre_status cadre_rank_bind(struct cadre_rank *rank, struct cadre_comm *world,
                              uint64_t first_step, struct cadre_error *err)
 {
     const struct cadre_run_spec *spec = rank->spec;
     cadre_status rc;
     rank->world = world;
+    CADRE_TRY(check_world(rank, err));
     CADRE_TRY(cadre_agree_run(rank, err));
     if (!rank->device_lent)
         CADRE_TRY(cadre_device_open(&spec->device, &rank->device, err));

@@ -85,6 +85,13 @@ struct cadre_values {
 /* ---- plan: pure, repeatable, no device memory and no communication --------------- */
 #define CADRE_BATCH_SPLIT 1u /* ranks along the axis see different samples */
 #define CADRE_BATCH_SAME 2u
+/* Ranks along the axis are runs of their own, which never meet: `cadre train` starts
+ * one run for each place along it, with the stack without this axis and the CPUs and
+ * the environment that `place` wished for the ranks of that place. Such an instance is
+ * planned and placed, and never bound. One axis of a run alone; the plugin's option
+ * `sweep`, where it has one, says what differs between the runs:
+ * "optim.lr: 1e-3 3e-4, optim.beta2: 0.95 0.99", the k-th value to the k-th run. */
+#define CADRE_BATCH_APART 3u
 
 #define CADRE_LEAVES_BLOCK 1u /* rank r holds M/N consecutive micro-batches */
 #define CADRE_LEAVES_CYCLIC 2u /* micro-batch i is on rank i % N */

@@ -128,6 +128,19 @@ START_TEST(data_ranks_are_those_that_split_the_batch)
 }
 END_TEST
 
+START_TEST(one_axis_may_be_of_runs_of_their_own)
+{
+    const struct cadre_axis_request requests[] = {{"mig", 2, "mig"}, {"dp", 2, "ddp"}};
+    struct cadre_mesh mesh;
+    ck_assert_int_eq(cadre_mesh_init(&mesh, requests, 2, 3, &err), CADRE_OK);
+    ck_assert_ptr_null(cadre_mesh_own_runs(&mesh));
+    cadre_mesh_axis(&mesh, "mig")->own_runs = true;
+    cadre_mesh_axis(&mesh, "dp")->split_batch = true;
+    ck_assert_ptr_eq(cadre_mesh_own_runs(&mesh), cadre_mesh_axis(&mesh, "mig"));
+    ck_assert_int_eq(cadre_mesh_data_size(&mesh), 2);
+}
+END_TEST
+
 START_TEST(more_axes_than_there_is_room_for)
 {
     struct cadre_axis_request many[CADRE_MAX_AXES + 1];
@@ -154,6 +167,7 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, refuses, 0, (int)(sizeof wrong / sizeof *wrong));
     tcase_add_test(tc, coordinates);
     tcase_add_test(tc, data_ranks_are_those_that_split_the_batch);
+    tcase_add_test(tc, one_axis_may_be_of_runs_of_their_own);
     tcase_add_test(tc, more_axes_than_there_is_room_for);
     suite_add_tcase(s, tc);
     return s;

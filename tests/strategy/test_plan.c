@@ -107,6 +107,21 @@ START_TEST(axes_are_those_of_the_run)
 }
 END_TEST
 
+START_TEST(runs_of_their_own_see_the_whole_batch)
+{
+    const struct cadre_axis_request axes[] = {{"dp", 4, "ddp"}, {"mig", 2, "mig"}};
+    ck_assert_int_eq(cadre_mesh_init(&mesh, axes, 2, 5, &err), CADRE_OK);
+    ck_assert_int_eq(one.abi.use_axis(&one, "mig", CADRE_BATCH_APART), CADRE_OK);
+    ck_assert_ptr_eq(cadre_mesh_own_runs(&mesh), cadre_mesh_axis(&mesh, "mig"));
+    ck_assert_int_eq(cadre_mesh_data_size(&mesh), 1);
+    refused(two.abi.use_axis(&two, "dp", CADRE_BATCH_APART), &said,
+            "'zero' makes runs of their own along the axis 'dp', and another plugin "
+            "along 'mig'");
+    ck_assert_int_eq(one.abi.use_axis(&one, "mig", CADRE_BATCH_SAME), CADRE_OK);
+    ck_assert_ptr_null(cadre_mesh_own_runs(&mesh));
+}
+END_TEST
+
 START_TEST(block_and_cyclic_leaves)
 {
     ck_assert_int_eq(one.abi.use_axis(&one, "dp", CADRE_BATCH_SPLIT), CADRE_OK);
@@ -277,6 +292,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, shared_claims_need_both_to_share);
     tcase_add_test(tc, claims_run_out);
     tcase_add_test(tc, axes_are_those_of_the_run);
+    tcase_add_test(tc, runs_of_their_own_see_the_whole_batch);
     tcase_add_loop_test(tc, block_and_cyclic_leaves, 0, 2);
     tcase_add_test(tc, without_a_split_every_rank_has_all_leaves);
     tcase_add_test(tc, two_maps_of_leaves_conflict);

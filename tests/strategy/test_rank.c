@@ -296,6 +296,22 @@ START_TEST(ranks_that_differ_are_found)
 }
 END_TEST
 
+static cadre_status run_apart(struct cadre_self *self, const struct cadre_plan *plan)
+{
+    (void)self;
+    return plan->use_axis(plan->h, "data", CADRE_BATCH_APART);
+}
+
+START_TEST(runs_of_their_own_make_no_world)
+{
+    struct cadre_error err = {0};
+    ck_assert_int_eq(run_two(run_apart, &err), CADRE_E_INVALID);
+    for (int r = 0; r < 2; r++)
+        ck_assert_msg(strstr(said[r], "the 2 places along its axis 'data' are runs"),
+                      "%s", said[r]);
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *s = suite_create("rank");
@@ -313,6 +329,7 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, replicas_apart_have_their_own_norm, 0, 2);
     tcase_add_test(tc, changes_of_training_are_told);
     tcase_add_test(tc, ranks_that_differ_are_found);
+    tcase_add_test(tc, runs_of_their_own_make_no_world);
     suite_add_tcase(s, tc);
     return s;
 }
