@@ -2,7 +2,19 @@
 #ifndef CADRE_BASE_CORES_H
 #define CADRE_BASE_CORES_H
 
+#include <sched.h>
+#include <stdbool.h>
+
 /* Cores that this process may run on, at least 1. [any thread] */
 int cadre_cores(void);
+
+/* Cores of all processes that were started together with this one on the machine: its
+ * cgroup's, or where that does not say, all that are online. At least this process's
+ * own. [any thread] */
+void cadre_cores_job(cpu_set_t *out);
+
+/* "0-3,8" into a set; false for anything else, and for a core beyond CPU_SETSIZE.
+ * [any thread] */
+bool cadre_cores_parse(const char *text, cpu_set_t *out);
 
 #endif

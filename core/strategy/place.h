@@ -11,19 +11,34 @@
 
 struct cadre_run_spec;
 
+/* What is asked for. Borrowed. */
+struct cadre_places_request {
+    const struct cadre_run_spec *spec;
+    bool processes; /* what the ranks will be */
+    bool gpu; /* the device is one */
+    bool nccl; /* ranks reach each other by it */
+    const struct cadre_launch_outside *outside; /* who started this rank; NULL: nobody,
+                                                   cadre starts all ranks */
+};
+
 struct cadre_places {
     int ranks;
     struct cadre_launch_place *rank; /* (ranks), NULL where no plugin has wishes */
 };
 
 /* Make the plan of every rank in turn and ask its plugins; nothing is made where none
- * of them has `place`. `processes` says what the ranks will be. cadre_places_fini ends
- * it, also after an error. [main]
+ * of them has `place`. cadre_places_fini ends it, also after an error. [main]
  * Errors: CADRE_E_INVALID a wish that cannot be had, or two that differ, with the
  * plugins' names; what planning gives. */
 cadre_status cadre_places_collect(struct cadre_places *places,
-                                  const struct cadre_run_spec *spec, bool processes,
+                                  const struct cadre_places_request *request,
                                   struct cadre_error *err);
+
+/* In a rank that request->outside started: has this process what its plugins wish for
+ * it? [main] Errors: CADRE_E_INVALID for what differs, with the plugin's name; what
+ * planning gives. */
+cadre_status cadre_places_check(const struct cadre_places_request *request,
+                                struct cadre_error *err);
 
 /* Accepts a zeroed one. */
 void cadre_places_fini(struct cadre_places *places);
@@ -32,17 +47,21 @@ void cadre_places_fini(struct cadre_places *places);
 struct cadre_place_session {
     struct cadre_place abi;
     const char *plugin; /* who is asked now; outlives the session */
-    bool processes;
+    bool processes, outside;
     cpu_set_t own; /* CPUs of this process */
+    cpu_set_t may; /* CPUs that may be wished */
+    uint32_t cpu[CPU_SETSIZE]; /* the same, for the plugin */
     struct cadre_launch_place *place; /* filled; its variables are the caller's */
     const char *cpus_by; /* the plugin that chose them, NULL: nobody */
     const char *variable_by[CADRE_LAUNCH_VARIABLES];
     struct cadre_error said; /* the first refusal */
 };
 
-/* `place` starts out zeroed; the session must not move. */
-void cadre_place_session_init(struct cadre_place_session *session, int rank,
-                              bool processes, const cpu_set_t *own,
+/* `own` are the CPUs of this process, `may` those that may be wished. `place` starts
+ * out zeroed; the session must not move. */
+void cadre_place_session_init(struct cadre_place_session *session,
+                              const struct cadre_places_request *request, int rank,
+                              const cpu_set_t *own, const cpu_set_t *may,
                               struct cadre_launch_place *place);
 
 #endif

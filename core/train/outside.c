@@ -20,6 +20,8 @@ cadre_status cadre_train_outside(const struct cadre_train_run *run,
     cadre_log_set_rank(outside->rank, outside->size);
     if (outside->rank == 0)
         own.code = cadre_train_prepare(run, spec, &places, &own);
+    else
+        own.code = cadre_train_check_place(run, &own);
     if (outside->size > 1)
         rc = cadre_world_meet(&world, spec, outside, &terms,
                               own.code == CADRE_OK ? NULL : own.text, err);

@@ -24,19 +24,36 @@ static cadre_status check(const struct cadre_train_run *run, struct cadre_error 
     return rc == CADRE_E_IO ? CADRE_E_INVALID : rc;
 }
 
-/* Environment and CPUs are given before a rank starts. */
-static cadre_status refuse_places(const struct cadre_places *places,
-                                  struct cadre_error *err)
+static struct cadre_places_request places_of(const struct cadre_train_run *run)
 {
-    for (int r = 0; places->rank && r < places->ranks; r++)
-        if (places->rank[r].pinned || places->rank[r].variable[0])
-            return cadre_fail(
-                err, CADRE_E_INVALID,
-                "a plugin of strategy.stack wishes an environment or CPUs "
-                "for rank %d, which ranks that cadre starts alone can "
-                "have; unset CADRE_INIT, or leave the plugin out",
-                r);
-    return CADRE_OK;
+    const struct cadre_spec *spec = run->spec;
+    const char *backend = cadre_options_str(spec->options, "comm.backend");
+    return (struct cadre_places_request){
+        .spec = &spec->run,
+        .processes = spec->local.processes,
+        .gpu = spec->gpu,
+        .nccl = strcmp(backend, "nccl") == 0 ||
+                (run->outside && spec->gpu && strcmp(backend, "auto") == 0),
+        .outside = run->outside,
+    };
+}
+
+cadre_status cadre_train_check_place(const struct cadre_train_run *run,
+                                     struct cadre_error *err)
+{
+    const struct cadre_places_request request = places_of(run);
+    return cadre_places_check(&request, err) == CADRE_OK ? CADRE_OK : CADRE_E_INVALID;
+}
+
+/* Environment and CPUs are given before a rank starts. */
+static cadre_status place(const struct cadre_train_run *run,
+                          struct cadre_places *places, struct cadre_error *err)
+{
+    const struct cadre_places_request request = places_of(run);
+    if (run->outside)
+        return cadre_train_check_place(run, err);
+    return cadre_places_collect(places, &request, err) == CADRE_OK ? CADRE_OK
+                                                                   : CADRE_E_INVALID;
 }
 
 cadre_status cadre_train_prepare(const struct cadre_train_run *run,
@@ -54,12 +71,9 @@ cadre_status cadre_train_prepare(const struct cadre_train_run *run,
     rc = check(run, err);
     if (rc != CADRE_OK)
         return rc;
-    rc = cadre_places_collect(places, &spec->run, spec->local.processes || run->outside,
-                              err);
-    if (rc == CADRE_OK && run->outside)
-        rc = refuse_places(places, err);
+    rc = place(run, places, err);
     if (rc != CADRE_OK)
-        return CADRE_E_INVALID;
+        return rc;
     if (run->first_step >= spec->steps)
         return cadre_fail(
             err, CADRE_E_INVALID,

@@ -16,6 +16,21 @@ struct cadre_place {
     cadre_status (*env)(void *h, const char *name, const char *value);
     /* The CPUs the rank and its threads run on, n > 0 of those this process may use. */
     cadre_status (*cpus)(void *h, const uint32_t *cpu, uint32_t n);
+    uint32_t gpu; /* the device is one */
+    /* Ranks were started by somebody else, who has given this process its environment
+     * and CPUs: a wish is then compared with them, and refused where they differ (the
+     * variable has another value, or the CPUs are not among those wished). */
+    uint32_t outside;
+    uint32_t ranks; /* world */
+    uint32_t local_ranks; /* of it on this machine, 0: not known */
+    /* CPUs that may be wished, ascending: those of this process, by its mask and its
+     * cgroup; from outside those of the job on this machine. Live as long as the call.
+     */
+    const uint32_t *cpu;
+    uint32_t n_cpus;
+    uint32_t threads; /* of a rank (device.threads) */
+    uint32_t nccl; /* ranks reach each other by NCCL, so each needs a whole GPU */
+    uint32_t pad_;
 };
 
 #endif

@@ -11,18 +11,37 @@
 static struct cadre_launch_place place;
 static struct cadre_place_session session;
 
-/* A session of rank 3, as `plugin`, in a process that may use CPUs 2, 4, 5 and 6. */
-static const struct cadre_place *begin(bool processes)
+/* A session of rank 3, as `plugin`, in a process that may use CPUs 2, 4, 5 and 6; one
+ * that was started from outside has 2 and 4 of them. */
+static const struct cadre_place *begin_as(bool processes, bool from_outside)
 {
+    static const struct cadre_launch_outside outside = {.rank = 3, .size = 4};
+    const struct cadre_run_spec spec = {.ranks = 4, .device = {.threads = 5}};
+    const struct cadre_places_request request = {
+        .spec = &spec,
+        .processes = processes,
+        .gpu = true,
+        .outside = from_outside ? &outside : NULL,
+    };
+    cpu_set_t two;
     cpu_set_t own;
     CPU_ZERO(&own);
     CPU_SET(2, &own);
     for (int cpu = 4; cpu < 7; cpu++)
         CPU_SET(cpu, &own);
+    CPU_ZERO(&two);
+    CPU_SET(2, &two);
+    CPU_SET(4, &two);
     memset(&place, 0, sizeof place);
-    cadre_place_session_init(&session, 3, processes, &own, &place);
+    cadre_place_session_init(&session, &request, 3, from_outside ? &two : &own, &own,
+                             &place);
     session.plugin = "alpha";
     return &session.abi;
+}
+
+static const struct cadre_place *begin(bool processes)
+{
+    return begin_as(processes, false);
 }
 
 static void end(void)
@@ -139,13 +158,53 @@ START_TEST(cpus_that_are_not_there)
 }
 END_TEST
 
+/* What the plugin is told. */
+START_TEST(places_are_described)
+{
+    static const uint32_t cpus[] = {2, 4, 5, 6};
+    const struct cadre_place *p = begin_as(false, _i == 1);
+    ck_assert_uint_eq(p->struct_size, sizeof *p);
+    ck_assert_uint_eq(p->ranks, 4);
+    ck_assert_uint_eq(p->local_ranks, _i == 1 ? 0 : 4);
+    ck_assert_uint_eq(p->gpu, 1);
+    ck_assert_uint_eq(p->outside, _i == 1);
+    ck_assert_uint_eq(p->threads, 5);
+    ck_assert_uint_eq(p->n_cpus, 4);
+    for (int i = 0; i < 4; i++)
+        ck_assert_uint_eq(p->cpu[i], cpus[i]);
+}
+END_TEST
+
+/* Whoever started the rank has given it all that it has. */
+START_TEST(wishes_from_outside_are_compared)
+{
+    const uint32_t cpus[] = {4, 5, 2}, others[] = {4, 5};
+    const struct cadre_place *p = begin_as(false, true);
+    setenv("PLACE_TEST", "1", 1);
+    unsetenv("PLACE_OTHER");
+    ck_assert_int_eq(p->env(p->h, "PLACE_TEST", "1"), CADRE_OK);
+    ck_assert_int_eq(p->cpus(p->h, cpus, 3), CADRE_OK);
+    ck_assert(!place.pinned && !place.variable[0]);
+    refused(p->env(p->h, "PLACE_TEST", "2"),
+            "plugin 'alpha' wants PLACE_TEST=2 for rank 3, which was started from "
+            "outside with 1;");
+    p = begin_as(false, true);
+    refused(p->env(p->h, "PLACE_OTHER", "2"), "from outside with none;");
+    p = begin_as(false, true);
+    refused(p->cpus(p->h, others, 2), "wants rank 3 on CPUs 4-5, but it was started "
+                                      "from outside on CPUs 2,4;");
+}
+END_TEST
+
 /* Without a plugin that asks, no plan is made. */
 START_TEST(no_wishes_cost_nothing)
 {
     struct cadre_run_spec spec = {.ranks = 4};
     struct cadre_places places;
-    ck_assert_int_eq(cadre_places_collect(&places, &spec, false, NULL), CADRE_OK);
+    const struct cadre_places_request request = {.spec = &spec};
+    ck_assert_int_eq(cadre_places_collect(&places, &request, NULL), CADRE_OK);
     ck_assert_ptr_null(places.rank);
+    ck_assert_int_eq(cadre_places_check(&request, NULL), CADRE_OK);
     cadre_places_fini(&places);
 }
 END_TEST
@@ -185,7 +244,8 @@ START_TEST(every_rank_is_asked)
     rank_fixture_open(&f);
     rank_fixture_plug(&f, "first", CADRE_ROLE_PLACEMENT, 2, &first);
     rank_fixture_plug(&f, "second", CADRE_ROLE_OBSERVER, 1, &second);
-    cadre_status rc = cadre_places_collect(&places, &f.spec, true, &err);
+    const struct cadre_places_request request = {.spec = &f.spec, .processes = true};
+    cadre_status rc = cadre_places_collect(&places, &request, &err);
     ck_assert_int_eq(rc, _i == 0   ? CADRE_OK
                          : _i == 1 ? CADRE_E_INVALID
                                    : CADRE_E_RESOURCE);
@@ -214,6 +274,8 @@ Suite *test_suite(void)
     tcase_add_test(tc, variables_that_cannot_be);
     tcase_add_test(tc, more_variables_than_are_kept);
     tcase_add_test(tc, cpus_that_are_not_there);
+    tcase_add_loop_test(tc, places_are_described, 0, 2);
+    tcase_add_test(tc, wishes_from_outside_are_compared);
     tcase_add_test(tc, no_wishes_cost_nothing);
     tcase_add_loop_test(tc, every_rank_is_asked, 0, 3);
     suite_add_tcase(suite, tc);
