@@ -26,6 +26,7 @@ static cadre_status not_yet(const struct cadre_cli_args *args, struct cadre_erro
 #define TAKES_FROM "f"
 #define TAKES_PROMPT "p"
 #define TAKES_JSON "j"
+#define TAKES_STEP "t"
 
 struct command {
     const char *name, *usage, *summary, *takes;
@@ -36,9 +37,9 @@ static const struct command commands[] = {
     {"train", "CONF [--set s.k=v]... [--out DIR] [--run NAME] [--dry-run]",
      "train; --dry-run prints placement and memory instead",
      TAKES_CONF TAKES_SET TAKES_OUT TAKES_RUN TAKES_DRY, cadre_cli_train},
-    {"compare", "CONF [--set s.k=v]... [--out DIR]",
+    {"compare", "CONF [--set s.k=v]... [--out DIR] [--list | --run NAME | --collect]",
      "train every run of [compare], check equality, write the report",
-     TAKES_CONF TAKES_SET TAKES_OUT, cadre_cli_compare},
+     TAKES_CONF TAKES_SET TAKES_OUT TAKES_STEP, cadre_cli_compare},
     {"plan", "CONF [--set s.k=v]...", "predict memory and time (not yet)",
      TAKES_CONF TAKES_SET, not_yet},
     {"eval", "CONF [--from DIR] [--set s.k=v]... [--json]",
@@ -88,6 +89,10 @@ static void print_flags(const struct command *command)
         {TAKES_PROMPT,
          "--prompt TEXT  --tokens N (200)  --greedy: the likeliest token"},
         {TAKES_JSON, "--json       for programs"},
+        {TAKES_STEP,
+         "--list       print the trainings of the comparison and their ranks\n"
+         "      --run NAME   make one of them, as a rank where a launcher says so\n"
+         "      --collect    report on those that are there, train nothing"},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         if (strstr(command->takes, flags[i][0]))
@@ -155,6 +160,9 @@ static cadre_status take_flag(struct cadre_cli_args *args, int *i,
         {"--set", TAKES_SET, &set, NULL},
         {"--out", TAKES_OUT, &args->out, NULL},
         {"--run", TAKES_RUN, &args->run, NULL},
+        {"--run", TAKES_STEP, &args->run, NULL},
+        {"--list", TAKES_STEP, NULL, &args->list},
+        {"--collect", TAKES_STEP, NULL, &args->collect},
         {"--from", TAKES_FROM, &args->from, NULL},
         {"--prompt", TAKES_PROMPT, &args->prompt, NULL},
         {"--tokens", TAKES_PROMPT, &args->tokens, NULL},

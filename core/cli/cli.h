@@ -25,6 +25,7 @@ struct cadre_cli_args {
     const char *from; /* --from: parameters to use */
     const char *tokens; /* --tokens: how many to generate */
     bool dry_run, json, greedy;
+    bool list, collect; /* of a comparison */
     int n_set;
     char **set; /* --set texts, NULL-terminated */
 };

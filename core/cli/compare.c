@@ -5,25 +5,57 @@
 #include "core/cli/cli.h"
 #include "core/comm/launch.h"
 
+/* All steps but one training are one process's work. */
+static cadre_status refuse_ranks(const struct cadre_cli_args *args,
+                                 const struct cadre_launch_outside *outside,
+                                 struct cadre_error *err)
+{
+    if (!outside->where || args->run)
+        return CADRE_OK;
+    return cadre_fail(err, CADRE_E_INVALID,
+                      "cadre compare starts all ranks of its runs itself, and "
+                      "CADRE_INIT is \"%s\"; unset CADRE_INIT and CADRE_RANK, or train "
+                      "one run by --run NAME",
+                      outside->where);
+}
+
+static cadre_status step_of(const struct cadre_cli_args *args,
+                            enum cadre_compare_step *step, struct cadre_error *err)
+{
+    if ((args->run != NULL) + args->list + args->collect > 1)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "--list, --run and --collect are steps of a comparison: give "
+                          "one of them");
+    *step = args->list      ? CADRE_COMPARE_LIST
+            : args->run     ? CADRE_COMPARE_ONE
+            : args->collect ? CADRE_COMPARE_COLLECT
+                            : CADRE_COMPARE_ALL;
+    return CADRE_OK;
+}
+
 cadre_status cadre_cli_compare(const struct cadre_cli_args *args,
                                struct cadre_error *err)
 {
     struct cadre_options *options = NULL;
     enum cadre_log_level level;
     struct cadre_launch_outside outside;
-    cadre_status rc = cadre_launch_outside(&outside, err);
-    if (rc == CADRE_OK && outside.where) /* its runs would each be that rank */
-        rc = cadre_fail(err, CADRE_E_INVALID,
-                        "cadre compare starts all ranks of its runs itself, and "
-                        "CADRE_INIT is \"%s\"; unset CADRE_INIT and CADRE_RANK",
-                        outside.where);
-    if (rc == CADRE_OK)
-        rc = cadre_cli_load(args, &options, err);
-    if (rc != CADRE_OK)
-        return rc;
+    struct cadre_cli_args plain = *args;
+    struct cadre_compare_request request = {
+        .conf = args->conf, .sets = args->set, .out = args->out, .task = args->run};
+    cadre_status rc;
+    plain.run = NULL; /* the comparison takes every run's section by itself */
+    CADRE_TRY(step_of(args, &request.step, err));
+    CADRE_TRY(cadre_launch_outside(&outside, err));
+    CADRE_TRY(refuse_ranks(args, &outside, err));
+    if (outside.where)
+        cadre_log_set_rank(outside.rank, outside.size);
+    CADRE_TRY(cadre_cli_load(&plain, &options, err));
     if (cadre_log_parse_level(cadre_options_raw(options, "log.level"), &level))
         cadre_log_set_level(level);
-    rc = cadre_compare(options, args->conf, args->set, args->out, err);
+    request.options = options;
+    request.launched = outside.where != NULL;
+    rc = cadre_compare(&request, err);
+fail:
     cadre_options_destroy(options);
     return rc;
 }

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/experiment/compare.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/log.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
-#include "core/experiment/arrange.h"
 #include "core/experiment/child.h"
 #include "core/experiment/report.h"
+#include "core/experiment/task.h"
 
 static const char PROGRAM[] = "/proc/self/exe";
 
@@ -19,6 +21,9 @@ struct comparing {
     struct cadre_arrange_request request;
     struct cadre_comparison c;
     struct cadre_arrangement arrangement;
+    struct cadre_task *task;
+    size_t n_tasks;
+    bool launched;
     struct cadre_child_watch watch;
 };
 
@@ -26,9 +31,9 @@ struct comparing {
 
 /* What a child is asked for. */
 struct job {
+    const struct cadre_task *task;
     const struct cadre_compared_run *run;
-    const char *folder;
-    const struct cadre_perturbation *perturbation; /* NULL: the run as it is */
+    char *folder; /* owned */
 };
 
 static cadre_status ended(const struct job *job, const struct cadre_child_end *end,
@@ -51,63 +56,44 @@ static cadre_status ended(const struct job *job, const struct cadre_child_end *e
                       name, end->status, job->folder);
 }
 
-/* device.threads, 0: as the run says. Perturbations are not timed and take all cores,
- * which changes no bit. */
-static int threads_of(const struct comparing *x, const struct job *job)
+static cadre_status arguments(const struct comparing *x, const struct job *job,
+                              char ***argv, struct cadre_error *err)
 {
-    int share = x->c.cores / job->run->ranks;
-    return job->perturbation && share > job->run->threads ? share
-                                                          : x->arrangement.threads;
+    const struct cadre_task_request request = {
+        .request = &x->request,
+        .comparison = &x->c,
+        .arrangement = &x->arrangement,
+        .launched = x->launched,
+    };
+    return cadre_task_arguments(&request, job->task, job->folder, argv, err);
 }
 
 static cadre_status run_child(const struct comparing *x, const struct job *job,
                               struct cadre_error *err)
 {
-    char threads[64], otherwise[64], name[160];
-    size_t n_sets = 0, n = 0;
+    char **argv = NULL;
     struct cadre_child_end end;
-    while (x->request.sets && x->request.sets[n_sets])
-        n_sets++;
-    const char **argv = cadre_calloc(2 * n_sets + 16, sizeof *argv);
-    if (!argv)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for arguments");
-    argv[n++] = "cadre"; /* what ps shows */
-    argv[n++] = "train";
-    argv[n++] = x->request.conf;
-    argv[n++] = "--run";
-    argv[n++] = job->run->name;
-    argv[n++] = "--out";
-    argv[n++] = job->folder;
-    for (size_t i = 0; i < n_sets; i++) {
-        argv[n++] = "--set";
-        argv[n++] = x->request.sets[i];
-    }
-    snprintf(name, sizeof name, "run.name=%s", cadre_path_basename(job->folder));
-    argv[n++] = "--set";
-    argv[n++] = name;
-    if (threads_of(x, job)) {
-        snprintf(threads, sizeof threads, "device.threads=%d", threads_of(x, job));
-        argv[n++] = "--set";
-        argv[n++] = threads;
-    }
-    if (job->perturbation) {
-        if (job->perturbation->micro_batch)
-            snprintf(otherwise, sizeof otherwise, "train.micro_batch=%" PRId64,
-                     job->perturbation->micro_batch);
-        else
-            snprintf(otherwise, sizeof otherwise, "run.perturb=%" PRId64,
-                     job->perturbation->seed);
-        argv[n++] = "--set";
-        argv[n++] = otherwise;
-    }
-    /* exec wants pointers to char and changes nothing */
-    cadre_status rc =
-        cadre_child_run(&x->watch, PROGRAM, (char *const *)argv, &end, err);
+    cadre_status rc = arguments(x, job, &argv, err);
+    if (rc == CADRE_OK)
+        rc = cadre_child_run(&x->watch, PROGRAM, argv, &end, err);
     free(argv);
     return rc == CADRE_OK ? ended(job, &end, err) : rc;
 }
 
 /* ---- runs ------------------------------------------------------------------------ */
+
+static cadre_status job_init(const struct comparing *x, const struct cadre_task *task,
+                             struct job *job, struct cadre_error *err)
+{
+    *job = (struct job){
+        .task = task,
+        .run = &x->c.run[task->run],
+        .folder = cadre_task_folder(task, x->request.out),
+    };
+    if (!job->folder)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+    return CADRE_OK;
+}
 
 /* Take the record of a run that made all its steps before; false where there is
  * none. */
@@ -120,76 +106,56 @@ static bool take_finished(const struct job *job, struct cadre_record *record)
     return false;
 }
 
+static void tell(const struct job *job, bool done)
+{
+    cadre_log(CADRE_LOG_INFO, "compare", "%s: %s, %s%s", job->task->name,
+              job->run->strategy, job->run->layout, done ? " [done before]" : "");
+}
+
 /* Train into the folder unless a resumed comparison finds it done, and read what it
  * left. */
 static cadre_status train(const struct comparing *x, const struct job *job,
                           struct cadre_record *record, struct cadre_error *err)
 {
     bool done = x->arrangement.resume && take_finished(job, record);
-    cadre_log(CADRE_LOG_INFO, "compare", "%s: %s, %s%s",
-              cadre_path_basename(job->folder), job->run->strategy, job->run->layout,
-              done ? " [done before]" : "");
+    tell(job, done);
     if (done)
         return CADRE_OK;
     cadre_status rc = run_child(x, job, err);
     return rc == CADRE_OK ? cadre_record_read(job->folder, record, err) : rc;
 }
 
-static cadre_status train_repeat(struct comparing *x, size_t i, int64_t repeat,
-                                 struct cadre_error *err)
+/* Where the record of a task belongs; that of a repeat is not kept, but its median. */
+static struct cadre_record *record_of(struct comparing *x,
+                                      const struct cadre_task *task)
 {
-    struct cadre_compared_run *run = &x->c.run[i];
-    struct cadre_record again = {0};
-    char *folder = cadre_arrange_folder(x->request.out, run->name, repeat);
-    struct job job = {.run = run, .folder = folder};
-    cadre_status rc = CADRE_E_RESOURCE;
-    if (!folder)
-        cadre_fail(err, rc, "no memory for a path");
-    else
-        rc = train(x, &job, repeat ? &again : &run->record, err);
-    if (rc == CADRE_OK && repeat)
+    if (task->perturbation >= 0)
+        return &x->c.perturbation[task->perturbation].record;
+    return task->repeat == 0 ? &x->c.run[task->run].record : NULL;
+}
+
+static cadre_status train_task(struct comparing *x, const struct cadre_task *task,
+                               struct cadre_error *err)
+{
+    struct job job;
+    struct cadre_record again = {0}, *kept = record_of(x, task);
+    struct cadre_compared_run *run = &x->c.run[task->run];
+    cadre_status rc = job_init(x, task, &job, err);
+    if (rc == CADRE_OK)
+        rc = train(x, &job, kept ? kept : &again, err);
+    if (rc == CADRE_OK && !kept)
         run->repeat_s[run->repeats++] =
             cadre_record_median_s(&again, x->c.warmup, (int64_t)again.n);
     cadre_record_fini(&again);
-    free(folder);
-    return rc;
-}
-
-static cadre_status train_perturbation(struct comparing *x,
-                                       struct cadre_perturbation *one,
-                                       struct cadre_error *err)
-{
-    const struct cadre_compared_run *base = &x->c.run[x->c.baseline];
-    char *folder =
-        one->micro_batch
-            ? cadre_format("%s/runs/%s:reordered", x->request.out, base->name)
-            : cadre_format("%s/runs/%s:moved-%" PRId64, x->request.out, base->name,
-                           one->seed);
-    struct job job = {.run = base, .folder = folder, .perturbation = one};
-    cadre_status rc = CADRE_E_RESOURCE;
-    if (!folder)
-        cadre_fail(err, rc, "no memory for a path");
-    else
-        rc = train(x, &job, &one->record, err);
-    free(folder);
+    free(job.folder);
     return rc;
 }
 
 static cadre_status train_all(struct comparing *x, struct cadre_error *err)
 {
     cadre_status rc = CADRE_OK;
-    for (size_t i = 0; i < x->c.n; i++) {
-        size_t more = (size_t)x->arrangement.repeats - 1;
-        x->c.run[i].repeat_s = cadre_calloc(more, sizeof(double));
-        if (!x->c.run[i].repeat_s)
-            return cadre_fail(err, CADRE_E_RESOURCE, "no memory for repeats");
-    }
-    for (int64_t repeat = 0; repeat < x->arrangement.repeats; repeat++)
-        for (size_t i = 0; i < x->c.n; i++)
-            CADRE_TRY(train_repeat(x, i, repeat, err));
-    for (size_t p = 0; p < x->c.n_perturbations; p++)
-        CADRE_TRY(train_perturbation(x, &x->c.perturbation[p], err));
-fail:
+    for (size_t i = 0; rc == CADRE_OK && i < x->n_tasks; i++)
+        rc = train_task(x, &x->task[i], err);
     return rc;
 }
 
@@ -266,6 +232,103 @@ fail:
     return rc;
 }
 
+/* ---- steps of it, for a batch system --------------------------------------------- */
+
+static cadre_status list(const struct comparing *x, struct cadre_error *err)
+{
+    for (size_t i = 0; i < x->n_tasks; i++)
+        if (printf("%s\t%d\n", x->task[i].name, x->c.run[x->task[i].run].ranks) < 0)
+            return cadre_fail(err, CADRE_E_IO, "cannot print the list to stdout");
+    return CADRE_OK;
+}
+
+/* What of a comparison is not there: "two, three:2 (3 of 20 steps)". */
+static cadre_status find_missing(const struct comparing *x, struct cadre_text *missing,
+                                 struct cadre_error *err)
+{
+    cadre_status rc = CADRE_OK;
+    for (size_t i = 0; rc == CADRE_OK && i < x->n_tasks; i++) {
+        struct job job;
+        struct cadre_record record = {0};
+        rc = job_init(x, &x->task[i], &job, err);
+        char *summary =
+            cadre_path_join(rc == CADRE_OK ? job.folder : "", "summary.json");
+        if (rc == CADRE_OK && summary && cadre_path_exists(summary))
+            rc = cadre_record_read(job.folder, &record, err);
+        if ((int64_t)record.n < job.run->steps)
+            cadre_text_printf(missing, "%s%s", missing->len ? ", " : "",
+                              job.task->name);
+        if (record.n > 0 && (int64_t)record.n < job.run->steps)
+            cadre_text_printf(missing, " (%zu of %" PRId64 " steps)", record.n,
+                              job.run->steps);
+        cadre_record_fini(&record);
+        free(job.folder);
+        free(summary);
+    }
+    return rc;
+}
+
+/* The report of what other processes trained. */
+static cadre_status collect(struct comparing *x, struct cadre_error *err)
+{
+    struct cadre_text missing = {0};
+    cadre_status rc = find_missing(x, &missing, err);
+    if (rc == CADRE_OK && missing.failed)
+        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for names");
+    else if (rc == CADRE_OK && missing.len)
+        rc = cadre_fail(err, CADRE_E_INVALID,
+                        "'%s' lacks trainings of this comparison: %s; make each by "
+                        "--run NAME, then collect again",
+                        x->request.out, cadre_text_str(&missing));
+    cadre_text_fini(&missing);
+    x->arrangement.resume = true; /* all are there, so none is trained */
+    if (rc == CADRE_OK)
+        rc = train_all(x, err);
+    return rc == CADRE_OK ? report(x, err) : rc;
+}
+
+/* Cores are dealt out among the ranks of a run by who starts them; a rank that a
+ * launcher started knows only its own. */
+static cadre_status refuse_deal(const struct comparing *x, struct cadre_error *err)
+{
+    if (!x->launched || x->arrangement.threads == 0)
+        return CADRE_OK;
+    return cadre_fail(err, CADRE_E_INVALID,
+                      "device.threads = 0 (%s): a launcher started this rank, and runs "
+                      "of a comparison use the same cores per rank: set it to that "
+                      "number",
+                      cadre_options_source(x->c.run[0].options, "device.threads"));
+}
+
+/* Returns where the run was done before, or on failure. */
+static cadre_status become(const struct comparing *x, const char *name,
+                           struct cadre_error *err)
+{
+    cadre_status rc;
+    const struct cadre_task *task;
+    struct job job = {0};
+    struct cadre_record record = {0};
+    char **argv = NULL;
+    CADRE_TRY(refuse_deal(x, err));
+    CADRE_TRY(cadre_tasks_find(x->task, x->n_tasks, name, &task, err));
+    CADRE_TRY(job_init(x, task, &job, err));
+    bool done = x->arrangement.resume && take_finished(&job, &record);
+    tell(&job, done);
+    cadre_record_fini(&record);
+    if (done)
+        goto fail;
+    CADRE_TRY(arguments(x, &job, &argv, err));
+    fflush(NULL);
+    execv(PROGRAM, argv);
+    rc = cadre_fail_errno(err, CADRE_E_RESOURCE, errno, "cannot become '%s'", PROGRAM);
+fail:
+    free(job.folder);
+    free(argv);
+    return rc;
+}
+
+/* ---- the command ----------------------------------------------------------------- */
+
 static char *default_out(const struct cadre_options *options, const char *conf)
 {
     const char *base = cadre_path_basename(conf);
@@ -274,31 +337,71 @@ static char *default_out(const struct cadre_options *options, const char *conf)
     return cadre_format("%s/%.*s", cadre_options_raw(options, "run.out"), length, base);
 }
 
-cadre_status cadre_compare(const struct cadre_options *options, const char *conf_path,
-                           char *const *sets, const char *out, struct cadre_error *err)
+static cadre_status compare_all(struct comparing *x, struct cadre_error *err)
+{
+    cadre_status rc = CADRE_OK;
+    if (!x->arrangement.resume)
+        CADRE_TRY(refuse_old(x, err));
+    if (cadre_path_make_dirs(x->request.out, err) != CADRE_OK) {
+        cadre_error_prefix(err, "--out");
+        return CADRE_E_INVALID; /* the user named it */
+    }
+    cadre_child_watch_open(&x->watch);
+    rc = train_all(x, err);
+    cadre_child_watch_close(&x->watch);
+    if (rc == CADRE_OK)
+        rc = report(x, err);
+fail:
+    return rc;
+}
+
+static cadre_status arrange(struct comparing *x, struct cadre_error *err)
 {
     cadre_status rc;
-    char *made = out ? NULL : default_out(options, conf_path);
+    CADRE_TRY(cadre_arrange(&x->request, &x->c, &x->arrangement, err));
+    for (size_t i = 0; i < x->c.n; i++) {
+        size_t more = (size_t)x->arrangement.repeats - 1;
+        x->c.run[i].repeat_s = cadre_calloc(more, sizeof(double));
+        if (!x->c.run[i].repeat_s)
+            return cadre_fail(err, CADRE_E_RESOURCE, "no memory for repeats");
+    }
+    keep_tuning(&x->c);
+    rc = cadre_tasks_create(&x->c, &x->arrangement, &x->task, &x->n_tasks, err);
+fail:
+    return rc;
+}
+
+static cadre_status do_step(struct comparing *x,
+                            const struct cadre_compare_request *request,
+                            struct cadre_error *err)
+{
+    switch (request->step) {
+    case CADRE_COMPARE_LIST:
+        return list(x, err);
+    case CADRE_COMPARE_ONE:
+        return become(x, request->task, err);
+    case CADRE_COMPARE_COLLECT:
+        return collect(x, err);
+    default:
+        return compare_all(x, err);
+    }
+}
+
+cadre_status cadre_compare(const struct cadre_compare_request *request,
+                           struct cadre_error *err)
+{
+    char *made = request->out ? NULL : default_out(request->options, request->conf);
     struct comparing x = {
-        .request = {options, conf_path, sets, out ? out : made},
+        .request = {request->options, request->conf, request->sets,
+                    request->out ? request->out : made},
+        .launched = request->launched,
     };
     if (!x.request.out)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
-    CADRE_TRY(cadre_arrange(&x.request, &x.c, &x.arrangement, err));
-    if (!x.arrangement.resume)
-        CADRE_TRY(refuse_old(&x, err));
-    if (cadre_path_make_dirs(x.request.out, err) != CADRE_OK) {
-        cadre_error_prefix(err, "--out");
-        rc = CADRE_E_INVALID; /* the user named it */
-        goto fail;
-    }
-    keep_tuning(&x.c);
-    cadre_child_watch_open(&x.watch);
-    rc = train_all(&x, err);
-    cadre_child_watch_close(&x.watch);
+    cadre_status rc = arrange(&x, err);
     if (rc == CADRE_OK)
-        rc = report(&x, err);
-fail:
+        rc = do_step(&x, request, err);
+    cadre_tasks_destroy(x.task, x.n_tasks);
     cadre_comparison_fini(&x.c);
     free(made);
     return rc;

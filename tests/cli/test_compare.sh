@@ -78,6 +78,29 @@ cp "$tmp/plain.ini" "$tmp/text.ini"
 compare near 2
 says near 'holds a comparison already'
 
+# its trainings one by one, as a batch system makes them, also from ranks that it starts
+steps() { # ARGUMENT...: a step of the comparison "apart"
+    "$cadre" compare "$tmp/text.ini" --out "$tmp/apart" --set compare.perturb=no \
+        --set device.threads=1 "$@"
+}
+steps --list >"$tmp/list"
+printf 'one\t1\ntwo\t2\n' | cmp - "$tmp/list" || fail "apart: --list prints other runs"
+[ ! -e "$tmp/apart/runs/one" ] || fail "apart: --list leaves a run"
+steps --run one >"$tmp/apart.out" 2>&1
+status=0
+steps --collect >"$tmp/apart.out" 2>"$tmp/apart.log" || status=$?
+[ "$status" -eq 2 ] || fail "apart: without two, --collect ends with $status"
+says apart "lacks trainings of this comparison: two;"
+[ ! -e "$tmp/apart/report.json" ] || fail "apart: a report without two"
+status=0
+steps --collect --list >"$tmp/apart.out" 2>"$tmp/apart.log" || status=$?
+[ "$status" -eq 2 ] || fail "apart: --collect --list ends with $status"
+says apart 'give one of them'
+steps --run two >"$tmp/apart.out" 2>&1
+steps --collect >"$tmp/apart.out" 2>"$tmp/apart.log"
+has apart '^two .* (within|exact)$'
+grep -q '"run": "two"' "$tmp/apart/certificate-two.json" || fail "apart: no certificate of two"
+
 mapfile -t sets < <(for i in {1..80}; do echo compare.perturb=no; done)
 compare stated 0 "${sets[@]}"
 has stated 'Limits are stated'

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/base/memory.h"
@@ -17,6 +18,7 @@
 
 static char *dir, *conf, *out;
 static struct cadre_error err;
+static bool launched;
 
 /* ---- the fake -------------------------------------------------------------------- */
 
@@ -102,7 +104,8 @@ static void teardown(void)
     free(dir);
 }
 
-static cadre_status compare(char *const *sets)
+static cadre_status step(enum cadre_compare_step what, const char *task,
+                         char *const *sets)
 {
     struct cadre_options *options;
     ck_assert_int_eq(cadre_options_create(&options, &err), CADRE_OK);
@@ -110,9 +113,23 @@ static cadre_status compare(char *const *sets)
     for (char *const *set = sets; set && *set; set++)
         ck_assert_int_eq(cadre_options_set(options, *set, "command line", &err),
                          CADRE_OK);
-    cadre_status rc = cadre_compare(options, conf, sets, out, &err);
+    const struct cadre_compare_request request = {
+        .options = options,
+        .conf = conf,
+        .sets = sets,
+        .out = out,
+        .step = what,
+        .task = task,
+        .launched = launched,
+    };
+    cadre_status rc = cadre_compare(&request, &err);
     cadre_options_destroy(options);
     return rc;
+}
+
+static cadre_status compare(char *const *sets)
+{
+    return step(CADRE_COMPARE_ALL, NULL, sets);
 }
 
 static bool exists(const char *name)
@@ -204,6 +221,88 @@ START_TEST(without_out_the_file_names_the_folder)
 }
 END_TEST
 
+/* As a batch system would: whoever makes a run becomes another program. */
+static int end_of_one(const char *task, char *const *sets)
+{
+    int how = 0;
+    pid_t pid = fork();
+    if (pid == 0) {
+        cadre_status rc = step(CADRE_COMPARE_ONE, task, sets);
+        fprintf(stderr, "%s\n", err.text);
+        _exit(rc == CADRE_OK ? 0 : 100 + (rc == CADRE_E_INVALID));
+    }
+    ck_assert_int_eq(waitpid(pid, &how, 0), pid);
+    ck_assert(WIFEXITED(how));
+    return WEXITSTATUS(how);
+}
+
+static const char *const tasks[] = {
+    "one", "two", "one:2", "two:2", "one:reordered", "one:moved-2", "one:moved-3"};
+enum { TASKS = sizeof tasks / sizeof tasks[0] };
+
+START_TEST(runs_made_one_by_one_are_collected)
+{
+    for (size_t i = 0; i < TASKS; i++) {
+        ck_assert_int_eq(step(CADRE_COMPARE_COLLECT, NULL, NULL), CADRE_E_INVALID);
+        ck_assert_msg(strstr(err.text, tasks[i]), "%s", err.text);
+        ck_assert(!exists("report.json"));
+        ck_assert_int_eq(end_of_one(tasks[i], NULL), 0);
+    }
+    cadre_status rc = step(CADRE_COMPARE_COLLECT, NULL, NULL);
+    ck_assert_msg(rc == CADRE_OK, "%s", err.text);
+    ck_assert(exists("report.json") && exists("certificate-two.json"));
+    ck_assert_int_eq(step(CADRE_COMPARE_COLLECT, NULL, NULL), CADRE_OK);
+}
+END_TEST
+
+START_TEST(one_run_ends_as_its_training_does)
+{
+    char set[] = "checkpoint.resume=auto";
+    char *const sets[] = {set, NULL};
+    setenv("FAKE_TRAIN", "stop", 1);
+    ck_assert_int_eq(end_of_one("Two:2", sets), 4);
+    unsetenv("FAKE_TRAIN");
+    ck_assert_int_eq(end_of_one("two:2", sets), 0);
+    ck_assert_int_eq(end_of_one("two:2", sets), 0); /* done: not made again */
+    ck_assert_int_eq(end_of_one("two:2", NULL), 1); /* the fake's own refusal */
+    ck_assert_int_eq(end_of_one("two:3", NULL), 101);
+}
+END_TEST
+
+START_TEST(a_run_that_stopped_is_missing)
+{
+    for (size_t i = 0; i < TASKS; i++)
+        ck_assert_int_eq(end_of_one(tasks[i], NULL), 0);
+    char more[] = "train.steps=20";
+    char *const sets[] = {more, NULL};
+    ck_assert_int_eq(step(CADRE_COMPARE_COLLECT, NULL, sets), CADRE_E_INVALID);
+    ck_assert_msg(strstr(err.text, "two:2 (3 of 20 steps)"), "%s", err.text);
+    ck_assert(!exists("report.json"));
+}
+END_TEST
+
+START_TEST(a_damaged_run_is_named)
+{
+    for (size_t i = 0; i < TASKS; i++)
+        ck_assert_int_eq(end_of_one(tasks[i], NULL), 0);
+    fixture_write(out, "runs/two/summary.json", "{");
+    ck_assert_int_eq(step(CADRE_COMPARE_COLLECT, NULL, NULL), CADRE_E_INVALID);
+    ck_assert_msg(strstr(err.text, "runs/two/summary.json' line 1"), "%s", err.text);
+}
+END_TEST
+
+START_TEST(a_launched_rank_is_told_its_cores)
+{
+    char set[] = "device.threads=1";
+    char *const sets[] = {set, NULL};
+    launched = true;
+    ck_assert_int_eq(step(CADRE_COMPARE_ONE, "two", NULL), CADRE_E_INVALID);
+    ck_assert_msg(strstr(err.text, "device.threads = 0"), "%s", err.text);
+    ck_assert_int_eq(end_of_one("two", sets), 0);
+    launched = false;
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *suite = suite_create("compare");
@@ -216,6 +315,11 @@ Suite *test_suite(void)
     tcase_add_test(tc, a_folder_that_cannot_be_made_is_named);
     tcase_add_test(tc, resuming_keeps_finished_runs);
     tcase_add_test(tc, without_out_the_file_names_the_folder);
+    tcase_add_test(tc, runs_made_one_by_one_are_collected);
+    tcase_add_test(tc, one_run_ends_as_its_training_does);
+    tcase_add_test(tc, a_run_that_stopped_is_missing);
+    tcase_add_test(tc, a_damaged_run_is_named);
+    tcase_add_test(tc, a_launched_rank_is_told_its_cores);
     suite_add_tcase(suite, tc);
     return suite;
 }
