@@ -70,6 +70,13 @@ static void print_usage(void)
            PACKAGE_STRING);
     for (size_t i = 0; i < N_COMMANDS; i++)
         print_command(&commands[i]);
+    char **plugins = cadre_cli_plugin_commands();
+    for (char **name = plugins; name && *name; name++) {
+        printf("  cadre %s ARGS...\n      of the plugin %s: `cadre %s --help`\n", *name,
+               *name, *name);
+        free(*name);
+    }
+    free(plugins);
     printf(
         "\nCONF is an ini file; `cadre options` lists its keys. Exit status: 0 done,\n"
         "1 the run failed, 2 wrong input, 3 runs differ, 4 stopped by a signal.\n");
@@ -128,10 +135,28 @@ static cadre_status unknown_command(const char *name, struct cadre_error *err)
     struct cadre_nearest nearest = {0};
     for (size_t i = 0; i < N_COMMANDS; i++)
         cadre_nearest_offer(&nearest, name, commands[i].name);
+    char **plugins = cadre_cli_plugin_commands();
+    for (char **plugin = plugins; plugin && *plugin; plugin++)
+        cadre_nearest_offer(&nearest, name, *plugin);
     const char *best = nearest.name;
-    return cadre_fail(
+    cadre_status rc = cadre_fail(
         err, CADRE_E_INVALID, "no command '%s'%s%s%s; `cadre help` lists them", name,
         best ? ", did you mean '" : "", best ? best : "", best ? "'" : "");
+    for (char **plugin = plugins; plugin && *plugin; plugin++)
+        free(*plugin);
+    free(plugins);
+    return rc;
+}
+
+/* A name that is none of the core's may be a plugin's. */
+static cadre_status run_plugin(const struct cadre_cli_args *args,
+                               struct cadre_error *err)
+{
+    bool found = false;
+    cadre_status rc = cadre_cli_plugin(args, &found, err);
+    if (found || rc != CADRE_OK)
+        return flush(rc, err);
+    return unknown_command(args->argv[1], err);
 }
 
 /* A flag with its value in the next argument, where the command takes it. */
@@ -227,7 +252,7 @@ cadre_status cadre_cli(int argc, char **argv, struct cadre_error *err)
     }
     const struct command *command = find_command(argv[1]);
     if (!command)
-        return unknown_command(argv[1], err);
+        return run_plugin(&args, err);
     if (asks_for_help(&args)) {
         print_command(command);
         print_flags(command);

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "core/base/memory.h"
 #include "core/base/options.h"
 #include "core/train/spec.h"
 
@@ -45,6 +46,21 @@ void cadre_cli_run_name(const struct cadre_cli_args *args, char *out,
 cadre_status cadre_cli_load_model(const struct cadre_cli_args *args, bool need_data,
                                   struct cadre_spec **spec, struct cadre_rank *rank,
                                   struct cadre_error *err);
+
+/* What `cadre NAME ARGS` does where NAME is no command of the core: run the command of
+ * the plugin NAME, argv[1] being NAME, and set *found. *found is false, and nothing was
+ * done, where no such plugin lies in the search folders. Errors: those of loading it,
+ * CADRE_E_INVALID where it has no command, and its command's own. */
+cadre_status cadre_cli_plugin(const struct cadre_cli_args *args, bool *found,
+                              struct cadre_error *err);
+
+/* Names of plugins that have a command, sorted; as cadre_plugin_list. Files that cannot
+ * be loaded are left out. */
+char **cadre_cli_plugin_commands(void);
+
+/* What the command of the plugin prints for argv {"doctor"}, or one line "no: reason".
+ */
+void cadre_cli_plugin_describe(const char *name, struct cadre_text *out);
 
 /* The commands. */
 cadre_status cadre_cli_train(const struct cadre_cli_args *args,

@@ -108,12 +108,17 @@ static void look_at_module(struct findings *f, const char *area,
     cadre_text_fini(&text);
 }
 
+static void describe_mig(struct cadre_text *text)
+{
+    cadre_cli_plugin_describe("mig", text);
+}
+
 static void look_at_modules(struct findings *f)
 {
     look_at_module(f, "cuda", cadre_device_describe_cuda);
     look_at_module(f, "nccl", cadre_comm_describe_nccl);
     look_at_module(f, "mpi", cadre_comm_describe_mpi);
-    note(f, "mig", "no", "the mig strategy is not built yet");
+    look_at_module(f, "mig", describe_mig);
 }
 
 static void look_at_plugins(struct findings *f)

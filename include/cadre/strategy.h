@@ -34,6 +34,7 @@
 #ifndef CADRE_STRATEGY_H
 #define CADRE_STRATEGY_H
 
+#include <cadre/command.h>
 #include <cadre/place.h>
 #include <cadre/services.h>
 
@@ -338,6 +339,9 @@ struct cadre_plugin {
                                     without one refuses the plugin before create, which
                                     need not ask again */
     const struct cadre_strategy_ops *ops;
+    /* [main] opt.: what `cadre NAME ARGS` does, NAME being the plugin's short name; it
+     * may look at the environment and at devices, as no rank runs. */
+    cadre_status (*command)(const struct cadre_command *);
 };
 
 #define CADRE_EXPORT __attribute__((visibility("default")))
@@ -353,6 +357,8 @@ CADRE_EXPORT const struct cadre_plugin *CADRE_ENTRY(void);
 #endif
 #if UINTPTR_MAX == UINT64_MAX
 CADRE_FROZEN(offsetof(struct cadre_plugin, ops) == 88);
+CADRE_FROZEN(offsetof(struct cadre_plugin, command) == 96);
+CADRE_FROZEN(offsetof(struct cadre_command, refuse) == 40);
 CADRE_FROZEN(offsetof(struct cadre_strategy_ops, destroy) == 96);
 CADRE_FROZEN(sizeof(struct cadre_buf) == 32);
 #endif

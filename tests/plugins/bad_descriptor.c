@@ -52,6 +52,25 @@ static void destroy(struct cadre_self *self)
 {
 }
 
+/* Says what it was called with, then refuses as its first word asks. */
+static cadre_status command(const struct cadre_command *c)
+{
+    for (uint32_t i = 0; i < c->argc; i++) {
+        c->print(c->h, i ? " " : "sample ");
+        c->print(c->h, c->argv[i]);
+    }
+    c->print(c->h, "\n");
+    if (c->argc && !strcmp(c->argv[0], "ask")) {
+        int answer = c->ask(c->h, "Really?");
+        return c->print(c->h, answer > 0    ? "answer: yes\n"
+                              : answer == 0 ? "answer: no\n"
+                                            : "answer: nobody there\n");
+    }
+    if (c->argc && !strcmp(c->argv[0], "refuse"))
+        return c->refuse(c->h, CADRE_E_DEVICE, "as was asked");
+    return c->argc && !strcmp(c->argv[0], "fail") ? CADRE_E_IO : CADRE_OK;
+}
+
 static struct later_option options[3];
 static struct later_ops ops = {.later = {poison, poison, poison, poison}};
 static struct later_plugin me = {.later = {1, 2, 3, 4, 5, 6, 7, 8}};
@@ -109,6 +128,7 @@ static void make_good(void)
         .option_stride = sizeof options[0],
         .services = services,
         .ops = &ops.now,
+        .command = command,
     };
 }
 
@@ -121,6 +141,8 @@ static void spoil_head(const char *bad)
         for (int i = 0; i < 3; i++)
             options[i].now.struct_size = sizeof options[i];
     }
+    if (!strcmp(bad, "older"))
+        me.now.struct_size = offsetof(struct cadre_plugin, command);
     if (!strcmp(bad, "magic"))
         me.now.magic = 42;
     if (!strcmp(bad, "major"))

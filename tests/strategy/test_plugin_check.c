@@ -82,6 +82,20 @@ START_TEST(a_newer_plugin_loads)
 }
 END_TEST
 
+/* What lies behind an older plugin's descriptor is not its own. */
+START_TEST(a_plugin_from_before_commands_has_none)
+{
+    struct cadre_error err = {0};
+    const struct cadre_plugin_handle *plugin = NULL;
+    setenv("CADRE_TEST_BAD", "older", 1);
+    cadre_status rc =
+        cadre_plugin_load(test_module("bad_descriptor"), NULL, &plugin, &err);
+    ck_assert_msg(rc == CADRE_OK, "%s", err.text);
+    ck_assert(!plugin->desc.command);
+    ck_assert(plugin->ops.create);
+}
+END_TEST
+
 /* What a host of a later minor does with a plugin of this one. */
 START_TEST(an_older_struct_is_copied_and_the_rest_is_zero)
 {
@@ -117,6 +131,7 @@ Suite *test_suite(void)
     TCase *tc = tcase_create("plugin_check");
     tcase_add_loop_test(tc, refuses, 0, (int)(sizeof cases / sizeof *cases));
     tcase_add_test(tc, a_newer_plugin_loads);
+    tcase_add_test(tc, a_plugin_from_before_commands_has_none);
     tcase_add_test(tc, an_older_struct_is_copied_and_the_rest_is_zero);
     tcase_add_test(tc, names);
     suite_add_tcase(s, tc);
