@@ -10,13 +10,14 @@ static cadre_status refuse_ranks(const struct cadre_cli_args *args,
                                  const struct cadre_launch_outside *outside,
                                  struct cadre_error *err)
 {
-    if (!outside->where || args->run)
+    if (!outside->launcher || args->run)
         return CADRE_OK;
     return cadre_fail(err, CADRE_E_INVALID,
                       "cadre compare starts all ranks of its runs itself, and "
-                      "CADRE_INIT is \"%s\"; unset CADRE_INIT and CADRE_RANK, or train "
-                      "one run by --run NAME",
-                      outside->where);
+                      "this process is rank %d of %d by %s; start it once, without "
+                      "%s, or train one run by --run NAME",
+                      outside->rank, outside->size, outside->launcher,
+                      outside->launcher);
 }
 
 static cadre_status step_of(const struct cadre_cli_args *args,
@@ -47,13 +48,13 @@ cadre_status cadre_cli_compare(const struct cadre_cli_args *args,
     CADRE_TRY(step_of(args, &request.step, err));
     CADRE_TRY(cadre_launch_outside(&outside, err));
     CADRE_TRY(refuse_ranks(args, &outside, err));
-    if (outside.where)
+    if (outside.launcher)
         cadre_log_set_rank(outside.rank, outside.size);
     CADRE_TRY(cadre_cli_load(&plain, &options, err));
     if (cadre_log_parse_level(cadre_options_raw(options, "log.level"), &level))
         cadre_log_set_level(level);
     request.options = options;
-    request.launched = outside.where != NULL;
+    request.launched = outside.launcher != NULL;
     rc = cadre_compare(&request, err);
 fail:
     cadre_options_destroy(options);

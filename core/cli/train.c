@@ -38,7 +38,9 @@ cadre_status cadre_cli_train(const struct cadre_cli_args *args, struct cadre_err
         .out = args->out,
         .name = name,
         .given_ranks = place.outside.size,
-        .device_index = place.child ? place.rank : place.outside.local_rank,
+        .device_index = place.child                    ? place.rank
+                        : place.outside.local_rank > 0 ? place.outside.local_rank
+                                                       : 0,
         .need_data = true,
     };
     CADRE_TRY(cadre_spec_create(options, &request, &spec, err));

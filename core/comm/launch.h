@@ -56,18 +56,28 @@ cadre_status cadre_launch_processes(const struct cadre_local_config *config,
 cadre_status cadre_launch_child(bool *is_child, int *rank, int *size, int *fd,
                                 struct cadre_error *err);
 
-/* A process that somebody else started as one rank: a script or a batch system has set
- * CADRE_INIT to tcp:// or file://, CADRE_RANK, CADRE_WORLD_SIZE and CADRE_LOCAL_RANK.
- */
+/* A process that somebody else started as one of several ranks: srun, mpirun, torchrun
+ * and their like, or a script that has set CADRE_INIT, CADRE_RANK, CADRE_WORLD_SIZE and
+ * CADRE_LOCAL_RANK. Copied freely. */
 struct cadre_launch_outside {
-    const char *where; /* CADRE_INIT, for cadre_rendezvous; NULL: nobody did */
+    /* "CADRE_INIT", "torchrun", "srun", "Open MPI", "MVAPICH2", "PALS", "Flux",
+     * "jsrun", "MPICH", "PMIx"; NULL: nobody did */
+    const char *launcher;
+    char where[512]; /* for cadre_rendezvous; "" where the launcher gives no place */
+    char job[128]; /* the same text on all ranks, another for each job and its restarts;
+                      may be "" where there is a place */
     int rank, size;
-    int local_rank; /* on its machine, counted from 0 */
+    int local_rank; /* on its machine, counted from 0; -1: unknown */
+    int local_size; /* ranks on its machine; 0: unknown */
+    int node, nodes; /* -1, 0: unknown */
+    bool mpi; /* the launcher can start MPI */
 };
 
-/* Fill `out` from the environment; `where` is NULL where CADRE_INIT is unset or a
- * launcher's of ours. Errors: CADRE_E_INVALID for nonsense, and for a part of the
- * variables without the others; then `where` is NULL. [main] */
+/* Fill `out` from the environment (core/comm/launcher.h); `launcher` is NULL where
+ * nobody did, or a launcher of ours, or one that started this process alone. Ranks of
+ * one machine whose launcher gives no place meet at a file in TMPDIR. Errors:
+ * CADRE_E_INVALID for nonsense, and for a part of the variables without the others;
+ * then `launcher` is NULL. [main] */
 cadre_status cadre_launch_outside(struct cadre_launch_outside *out,
                                   struct cadre_error *err);
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who this process is among the ranks, by its environment. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "core/comm/launch.h"
+#include "core/comm/launcher.h"
 #include "core/comm/local/shared.h"
-#include "core/comm/rendezvous.h"
 
 /* A decimal number from low to high and nothing else. */
 static bool parse_number(const char *text, long low, long high, int *out)
@@ -53,64 +54,77 @@ cadre_status cadre_launch_child(bool *is_child, int *rank, int *size, int *fd,
     return CADRE_OK;
 }
 
-static bool is_set(const char *name)
+/* ---- ranks of one machine whose launcher gives no place ---- */
+
+/* The parent of a process, 0 for none. */
+static long parent_of(long pid)
 {
-    const char *value = getenv(name);
-    return value && *value;
+    char path[64], line[512];
+    long parent = 0;
+    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    FILE *f = fopen(path, "r");
+    if (f && fgets(line, sizeof line, f)) {
+        const char *end = strrchr(line, ')'); /* the name may have any character */
+        if (!end || sscanf(end + 1, " %*c %ld", &parent) != 1)
+            parent = 0;
+    }
+    if (f)
+        fclose(f);
+    return parent;
 }
 
-/* One of our numbers, which a rank that is started from outside must have. */
-static cadre_status read_number(const char *name, int low, int high, const char *init,
-                                int *out, struct cadre_error *err)
+/* Is the variable in the environment that the process began with? */
+static bool began_with(long pid, const char *name)
 {
-    const char *text = getenv(name);
-    if (parse_number(text, low, high, out))
-        return CADRE_OK;
-    return cadre_fail(err, CADRE_E_INVALID,
-                      "%s %s%s%s, but CADRE_INIT is \"%s\": expected a number from %d "
-                      "to %d; set CADRE_RANK, CADRE_WORLD_SIZE and CADRE_LOCAL_RANK in "
-                      "each process, or unset CADRE_INIT",
-                      name, text ? "is \"" : "is not set", text ? text : "",
-                      text ? "\"" : "", init, low, high);
+    char path[64];
+    char *one = NULL;
+    size_t room = 0, length = strlen(name);
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%ld/environ", pid);
+    FILE *f = fopen(path, "r");
+    while (f && !found && getdelim(&one, &room, '\0', f) > 0)
+        found = strncmp(one, name, length) == 0 && one[length] == '=';
+    free(one);
+    if (f)
+        fclose(f);
+    return found;
 }
 
-/* Without a place to meet each of many processes would train alone, in one folder. */
-static cadre_status refuse_halves(struct cadre_error *err)
+/* The ranks of one machine have the launcher's daemon above them, and scripts of their
+ * own between: the nearest process that is no rank itself. Its number is the job's. */
+static void name_job(const char *variable, char *job, size_t size)
 {
-    static const char *const names[] = {"CADRE_RANK", "CADRE_WORLD_SIZE",
-                                        "CADRE_LOCAL_RANK"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (is_set(names[i]))
-            return cadre_fail(err, CADRE_E_INVALID,
-                              "%s is set, but CADRE_INIT is not: expected "
-                              "tcp://host:port or file:///path, where the ranks meet; "
-                              "set it, or unset %s",
-                              names[i], names[i]);
-    return CADRE_OK;
+    long pid = (long)getpid();
+    do
+        pid = parent_of(pid);
+    while (pid > 1 && began_with(pid, variable));
+    snprintf(job, size, "by-%ld", pid);
+}
+
+static void name_place(struct cadre_launch_outside *out)
+{
+    const char *dir = getenv("TMPDIR");
+    char job[sizeof out->job];
+    if (!dir || *dir != '/' || strlen(dir) > sizeof out->where / 2)
+        dir = "/tmp";
+    snprintf(job, sizeof job, "%s", out->job);
+    for (char *c = job; *c; c++)
+        if (*c == '/')
+            *c = '-';
+    snprintf(out->where, sizeof out->where, "file://%s/cadre-%ld-%s", dir,
+             (long)getuid(), job);
 }
 
 cadre_status cadre_launch_outside(struct cadre_launch_outside *out,
                                   struct cadre_error *err)
 {
-    const char *init = getenv("CADRE_INIT");
-    struct cadre_launch_outside found = {.where = init};
-    cadre_status rc;
-    *out = (struct cadre_launch_outside){0};
-    if (!init || !*init)
-        return refuse_halves(err);
-    if (strncmp(init, "fd:", 3) == 0)
-        return CADRE_OK;
-    if (strncmp(init, "tcp://", 6) != 0 && strncmp(init, "file:///", 8) != 0)
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "CADRE_INIT is \"%s\"; expected tcp://host:port or "
-                          "file:///path, where the ranks meet, or nothing",
-                          init);
-    CADRE_TRY(read_number("CADRE_WORLD_SIZE", 1, CADRE_RENDEZVOUS_RANKS, init,
-                          &found.size, err));
-    CADRE_TRY(read_number("CADRE_RANK", 0, found.size - 1, init, &found.rank, err));
-    CADRE_TRY(read_number("CADRE_LOCAL_RANK", 0, found.size - 1, init,
-                          &found.local_rank, err));
-    *out = found;
-fail:
+    const struct cadre_launcher_env env = cadre_launcher_environment();
+    cadre_status rc = cadre_launcher_find(&env, out, NULL, err);
+    if (rc != CADRE_OK || !out->launcher || out->where[0] ||
+        out->local_size != out->size)
+        return rc;
+    if (!out->job[0])
+        name_job(cadre_launcher_variable(out->launcher), out->job, sizeof out->job);
+    name_place(out);
     return rc;
 }

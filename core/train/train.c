@@ -92,7 +92,7 @@ cadre_status cadre_train(struct cadre_spec *spec, const struct cadre_train_place
                          struct cadre_error *err)
 {
     const struct cadre_launch_outside *outside =
-        place->outside.where ? &place->outside : NULL;
+        place->outside.launcher ? &place->outside : NULL;
     struct cadre_train_run run = {.spec = spec, .outside = outside};
     char *checkpoint = NULL;
     cadre_status rc = cadre_snapshot_find(spec, &checkpoint, &run.first_step, err);

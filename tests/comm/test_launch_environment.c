@@ -74,10 +74,11 @@ START_TEST(ranks_from_outside_say_all_of_it)
     if (row[4]) {
         ck_assert_int_eq(rc, CADRE_E_INVALID);
         ck_assert_msg(strstr(err.text, row[4]), "'%s' lacks '%s'", err.text, row[4]);
-        ck_assert_ptr_null(found.where);
+        ck_assert_ptr_null(found.launcher);
         return;
     }
     ck_assert_int_eq(rc, CADRE_OK);
+    ck_assert_str_eq(found.launcher, "CADRE_INIT");
     ck_assert_str_eq(found.where, row[0]);
     ck_assert_int_eq(found.rank, atoi(row[1]));
     ck_assert_int_eq(found.size, atoi(row[2]));
@@ -91,11 +92,11 @@ START_TEST(nobody_started_this_one)
     struct cadre_error err;
     clear();
     ck_assert_int_eq(cadre_launch_outside(&found, &err), CADRE_OK);
-    ck_assert(!found.where && found.size == 0);
+    ck_assert(!found.launcher && found.size == 0);
     setenv("CADRE_INIT", "fd:3", 1); /* one of our own */
     setenv("CADRE_RANK", "0", 1);
     ck_assert_int_eq(cadre_launch_outside(&found, &err), CADRE_OK);
-    ck_assert(!found.where && found.size == 0);
+    ck_assert(!found.launcher && found.size == 0);
 }
 END_TEST
 

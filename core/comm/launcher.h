@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who started this process as one rank of many, by the environment: CADRE_* first, then
+ * torchrun, srun, Open MPI, MVAPICH2, PALS, Flux, jsrun, MPICH (and Intel MPI), PMIx.
+ * The variables and the traps are those of docs/launchers.md. */
+#ifndef CADRE_COMM_LAUNCHER_H
+#define CADRE_COMM_LAUNCHER_H
+
+#include "core/base/memory.h"
+#include "core/comm/launch.h"
+
+/* Where variables are looked up. */
+struct cadre_launcher_env {
+    /* NULL where it is not set; an empty one counts as not set */
+    const char *(*get)(void *h, const char *name);
+    void *h;
+};
+
+/* The process's own environment. [main] */
+struct cadre_launcher_env cadre_launcher_environment(void);
+
+/* Fill `out`: `launcher` is NULL where nobody started this process as one rank of
+ * several. `where` is empty where the launcher gives no place. `why` (or NULL) gets a
+ * line for the one that is believed, and a line that begins with "no: " for each that
+ * was seen and passed over. Errors: CADRE_E_INVALID: a variable is missing beside
+ * others, is no number, or contradicts another; then out->launcher is NULL. */
+cadre_status cadre_launcher_find(const struct cadre_launcher_env *env,
+                                 struct cadre_launch_outside *out,
+                                 struct cadre_text *why, struct cadre_error *err);
+
+/* The variable that a launcher, named as in cadre_launch_outside, gives a rank's number
+ * by; NULL for none of them. [any thread] */
+const char *cadre_launcher_variable(const char *launcher);
+
+#endif
