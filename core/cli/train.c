@@ -47,7 +47,7 @@ cadre_status cadre_cli_train(const struct cadre_cli_args *args, struct cadre_err
     if (args->dry_run)
         rc = cadre_train_dry_run(spec, stdout, err);
     else
-        rc = cadre_train(spec, &place, err);
+        rc = cadre_train(&spec, &place, err);
     if (rc == CADRE_OK && !args->dry_run && !place.child && place.outside.rank == 0)
         rc = finish_line(spec, err);
 fail:

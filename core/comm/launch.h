@@ -40,15 +40,25 @@ cadre_status cadre_launch_threads(const struct cadre_local_config *config,
                                   cadre_rank_main main, void *arg,
                                   struct cadre_error *err);
 
+/* How processes ended, beside the status. */
+struct cadre_launch_end {
+    /* ranks that are gone by no fault that they told of: a signal killed them before
+     * the launcher did, or others waited for them in vain, and they had to be killed */
+    int lost;
+    bool asked; /* SIGINT, SIGTERM or SIGUSR1 was passed on: somebody wants an end */
+};
+
 /* Run argv (argv[0] is for show, /proc/self/exe is executed) config->size times and
  * wait. config->processes is taken as true. Exit codes of the children map back: 0 OK,
  * 2 INVALID, 4 STOPPED, others COMM; a child killed by a signal gives CADRE_E_COMM
  * naming the rank and the signal. err has the world's first failure. place
- * (config->size) may be NULL. [main; no other threads yet]
+ * (config->size) may be NULL, as may `end`, which is filled in any case. [main; no
+ * other threads yet]
  */
 cadre_status cadre_launch_processes(const struct cadre_local_config *config,
                                     const struct cadre_launch_place *place,
-                                    char *const argv[], struct cadre_error *err);
+                                    char *const argv[], struct cadre_launch_end *end,
+                                    struct cadre_error *err);
 
 /* In a child: true and the rank, size and segment fd from the environment; false when
  * this process was not started by cadre_launch_processes (CADRE_INIT is unset or not

@@ -34,7 +34,10 @@ struct launch {
     char **environment; /* of the next child: ours, its place's, then what was there */
     sigset_t mask_before;
     struct sigaction sigchld_before;
-    bool lost, invalid, failed, stopped; /* how children ended */
+    bool invalid, failed, stopped; /* how children ended */
+    int lost; /* killed, not by the launcher */
+    int unheard; /* killed by the launcher when the grace was over */
+    bool asked; /* a signal was passed on */
     uint64_t deadline_ns; /* of the grace, 0 while all is well */
     bool killing; /* the grace is over */
 };
@@ -149,11 +152,12 @@ static void note_end(struct launch *l, int rank, int status)
     char why[96] = "";
     if (WIFSIGNALED(status) && l->killing) {
         l->failed = true;
+        l->unheard++;
     } else if (WIFSIGNALED(status)) {
         int signal = WTERMSIG(status);
         const char *name = strsignal(signal);
         snprintf(why, sizeof why, "was killed by signal %d (%s)", signal, name);
-        l->lost = true;
+        l->lost++;
     } else if (WEXITSTATUS(status) == 4) {
         l->stopped = true;
     } else if (WEXITSTATUS(status) != 0) {
@@ -197,8 +201,10 @@ static void watch(struct launch *l, const sigset_t *signals)
     const struct timespec tick = {.tv_nsec = TICK_NS};
     while (l->running) {
         int signal = sigtimedwait(signals, NULL, &tick);
-        if (signal > 0 && signal != SIGCHLD)
+        if (signal > 0 && signal != SIGCHLD) {
+            l->asked = true;
             signal_children(l, signal);
+        }
         reap(l);
         keep_deadline(l);
     }
@@ -207,7 +213,7 @@ static void watch(struct launch *l, const sigset_t *signals)
 static cadre_status outcome(const struct launch *l, struct cadre_error *err)
 {
     char text[1024];
-    cadre_status rc = l->lost      ? CADRE_E_COMM
+    cadre_status rc = l->lost > 0  ? CADRE_E_COMM
                       : l->invalid ? CADRE_E_INVALID
                       : l->failed  ? CADRE_E_COMM
                       : l->stopped ? CADRE_E_STOPPED
@@ -218,6 +224,14 @@ static cadre_status outcome(const struct launch *l, struct cadre_error *err)
         return CADRE_OK;
     cadre_local_segment_failure(l->segment, text, sizeof text);
     return cadre_fail(err, rc, "%s", text);
+}
+
+/* Whoever does not end after the others waited for it in vain does not answer at all;
+ * after another failure it may only have been busy. */
+static int count_lost(const struct launch *l)
+{
+    bool awaited = l->lost == 0 && atomic_load(&l->segment->shared->in_vain);
+    return awaited ? l->unheard : l->lost;
 }
 
 static void signals_begin(struct launch *l, sigset_t *signals)
@@ -241,12 +255,15 @@ static void signals_end(const struct launch *l)
 
 cadre_status cadre_launch_processes(const struct cadre_local_config *config,
                                     const struct cadre_launch_place *place,
-                                    char *const argv[], struct cadre_error *err)
+                                    char *const argv[], struct cadre_launch_end *end,
+                                    struct cadre_error *err)
 {
     struct launch l = {.size = config->size, .place = place};
     struct cadre_local_config processes = *config;
     sigset_t signals;
     cadre_status rc;
+    if (end)
+        *end = (struct cadre_launch_end){0};
     processes.processes = true;
     CADRE_TRY(cadre_local_segment_create(&processes, &l.segment, err));
     l.children = calloc((size_t)l.size, sizeof *l.children);
@@ -262,6 +279,8 @@ cadre_status cadre_launch_processes(const struct cadre_local_config *config,
     } else {
         watch(&l, &signals);
         rc = outcome(&l, err);
+        if (end)
+            *end = (struct cadre_launch_end){count_lost(&l), l.asked};
     }
     signals_end(&l);
 fail:

@@ -9,6 +9,7 @@
 #include "core/base/median.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
+#include "core/train/restarts.h"
 
 struct cadre_metrics {
     const struct cadre_spec *spec;
@@ -179,6 +180,7 @@ static void write_summary(struct cadre_json *json, const struct cadre_metrics *m
     cadre_json_put_string(json, "algorithms", totals->tuning.algorithms);
     cadre_json_end_object(json);
     cadre_json_put_bool(json, "simulated_link", spec->local.link_gbytes_s > 0);
+    cadre_restarts_put(spec->out, json);
     cadre_json_end_object(json);
 }
 

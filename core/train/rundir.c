@@ -49,7 +49,8 @@ static cadre_status make_folder(const char *path, struct cadre_error *err)
 cadre_status cadre_rundir_prepare(const struct cadre_spec *spec, bool resuming,
                                   struct cadre_error *err)
 {
-    static const char *const marks[] = {"metrics.jsonl", "summary.json", "checkpoints"};
+    static const char *const marks[] = {"metrics.jsonl", "summary.json", "checkpoints",
+                                        "restarts.json"};
     cadre_status rc = make_folder(spec->out, err);
     if (rc != CADRE_OK)
         return rc;

@@ -18,6 +18,10 @@ cadre_status cadre_snapshot_save(struct cadre_rank *rank, const struct cadre_spe
 cadre_status cadre_snapshot_find(const struct cadre_spec *spec, char **path,
                                  int64_t *step, struct cadre_error *err);
 
+/* The same for the newest in the run's own folder, whatever checkpoint.resume is. */
+cadre_status cadre_snapshot_find_own(const struct cadre_spec *spec, char **path,
+                                     int64_t *step, struct cadre_error *err);
+
 /* Would cadre_snapshot_load work on a rank that is only planned? Reads every byte once.
  * [one rank, before ranks start] Errors: as cadre_snapshot_load. */
 cadre_status cadre_snapshot_check(const struct cadre_rank *rank,

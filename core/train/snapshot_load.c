@@ -309,14 +309,27 @@ static cadre_status find_own(const struct cadre_spec *spec, char **path,
     return rc;
 }
 
+cadre_status cadre_snapshot_find_own(const struct cadre_spec *spec, char **path,
+                                     int64_t *step, struct cadre_error *err)
+{
+    cadre_status rc = find_own(spec, path, err);
+    *step = 0;
+    if (rc != CADRE_OK || !*path)
+        return rc;
+    rc = steps_of(*path, step, err);
+    if (rc != CADRE_OK) {
+        free(*path);
+        *path = NULL;
+    }
+    return rc;
+}
+
 cadre_status cadre_snapshot_refuse_older(const struct cadre_spec *spec, int64_t step,
                                          struct cadre_error *err)
 {
     char *own = NULL;
     int64_t newest = 0;
-    cadre_status rc = find_own(spec, &own, err);
-    if (rc == CADRE_OK && own)
-        rc = steps_of(own, &newest, err);
+    cadre_status rc = cadre_snapshot_find_own(spec, &own, &newest, err);
     if (rc == CADRE_OK && newest > step)
         rc = cadre_fail(
             err, CADRE_E_INVALID,

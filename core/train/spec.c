@@ -371,7 +371,6 @@ static cadre_status refuse_unbuilt(const struct cadre_options *o,
         const char *key, *value;
     } unbuilt[] = {
         {"comm.backend", "mpi"},
-        {"run.elastic", "yes"},
     };
     for (size_t i = 0; i < sizeof unbuilt / sizeof unbuilt[0]; i++) {
         const char *raw = cadre_options_raw(o, unbuilt[i].key);
@@ -416,6 +415,20 @@ static cadre_status make_ranks(struct cadre_spec *spec, int device_index,
     return cadre_link_parse(cadre_options_str(o, "comm.link"),
                             &spec->local.link_gbytes_s, &spec->local.link_latency_s,
                             err);
+}
+
+/* Threads are lost all at once. */
+static cadre_status check_elastic(const struct cadre_spec *spec,
+                                  const struct cadre_spec_request *request,
+                                  struct cadre_error *err)
+{
+    if (!cadre_options_bool(spec->options, "run.elastic") || spec->local.processes ||
+        spec->run.ranks == 1 || request->given_ranks > 0)
+        return CADRE_OK;
+    return cadre_fail(err, CADRE_E_INVALID,
+                      "run.elastic goes on when the process of a rank is lost, and "
+                      "comm.ranks = threads puts all of them into one; set comm.ranks "
+                      "= processes, or leave run.elastic out");
 }
 
 static cadre_status name_run(struct cadre_spec *spec,
@@ -505,6 +518,7 @@ cadre_status cadre_spec_create(struct cadre_options *options_take,
     CADRE_TRY(make_training(spec, err));
     CADRE_TRY(check_sizes(spec, err));
     CADRE_TRY(make_ranks(spec, request->device_index, err));
+    CADRE_TRY(check_elastic(spec, request, err));
     CADRE_TRY(fingerprint(spec, err));
     *out = spec;
     return CADRE_OK;

@@ -10,6 +10,7 @@
 #include "core/checkpoint/checkpoint.h"
 #include "core/device/module.h"
 #include "core/train/costs.h"
+#include "core/train/elastic.h"
 #include "core/train/loop.h"
 #include "core/train/outside.h"
 #include "core/train/prepare.h"
@@ -63,7 +64,7 @@ static void tell_sharing(const struct cadre_spec *spec)
 static cadre_status run_ranks(const struct cadre_train_run *run,
                               const struct cadre_train_place *place,
                               const struct cadre_places *places,
-                              struct cadre_error *err)
+                              struct cadre_launch_end *end, struct cadre_error *err)
 {
     const struct cadre_spec *spec = run->spec;
     struct cadre_world alone = {0};
@@ -72,7 +73,7 @@ static cadre_status run_ranks(const struct cadre_train_run *run,
         return cadre_train_rank(run, 0, &alone, err);
     if (spec->local.processes) {
         cadre_stop_hold();
-        rc = cadre_launch_processes(&spec->local, places->rank, place->argv, err);
+        rc = cadre_launch_processes(&spec->local, places->rank, place->argv, end, err);
         cadre_stop_release();
     } else {
         tell_sharing(spec);
@@ -88,31 +89,84 @@ static cadre_status run_ranks(const struct cadre_train_run *run,
     return rc;
 }
 
-cadre_status cadre_train(struct cadre_spec *spec, const struct cadre_train_place *place,
-                         struct cadre_error *err)
+/* The ranks, once: prepared, started and seen to their end. */
+static cadre_status start(struct cadre_spec *spec,
+                          const struct cadre_train_place *place,
+                          struct cadre_launch_end *end, struct cadre_error *err)
 {
-    const struct cadre_launch_outside *outside =
-        place->outside.launcher ? &place->outside : NULL;
-    struct cadre_train_run run = {.spec = spec, .outside = outside};
+    struct cadre_train_run run = {.spec = spec};
+    struct cadre_places places = {0};
+    char *checkpoint = NULL;
+    *end = (struct cadre_launch_end){0};
+    cadre_status rc = cadre_snapshot_find(spec, &checkpoint, &run.first_step, err);
+    run.checkpoint = checkpoint;
+    if (rc == CADRE_OK)
+        rc = cadre_train_prepare(&run, spec, &places, err);
+    if (rc == CADRE_OK)
+        rc = run_ranks(&run, place, &places, end, err);
+    cadre_places_fini(&places);
+    free(checkpoint);
+    return rc;
+}
+
+/* The ranks as often as run.elastic starts them. */
+static cadre_status start_all(struct cadre_spec **spec,
+                              const struct cadre_train_place *place,
+                              struct cadre_error *err)
+{
+    struct cadre_train_place again = *place;
+    struct cadre_elastic elastic = {0};
+    struct cadre_launch_end end;
+    cadre_elastic_begin(&elastic, *spec);
+    cadre_status rc = start(*spec, place, &end, err);
+    while (rc != CADRE_OK && end.lost > 0 && elastic.on) {
+        struct cadre_spec *next = NULL;
+        rc = cadre_elastic_next(&elastic, *spec, &end, &next, err);
+        if (rc != CADRE_OK)
+            break;
+        cadre_spec_destroy(*spec);
+        *spec = next;
+        end.lost = 0;
+        char **argv = cadre_elastic_argv(next, place->argv);
+        again.argv = argv;
+        rc = argv ? start(next, &again, &end, err)
+                  : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a restart");
+        free(argv);
+        if (rc == CADRE_E_INVALID) /* it was good before */
+            rc = cadre_elastic_cannot(&elastic, err);
+    }
+    return rc;
+}
+
+static cadre_status train_one(struct cadre_spec *spec,
+                              const struct cadre_train_place *place,
+                              struct cadre_error *err)
+{
+    struct cadre_train_run run = {.spec = spec};
     char *checkpoint = NULL;
     cadre_status rc = cadre_snapshot_find(spec, &checkpoint, &run.first_step, err);
     if (rc != CADRE_OK)
         return rc;
     run.checkpoint = checkpoint;
-    cadre_stop_install();
     if (place->child) {
         rc = run_child(&run, spec, place, err);
-    } else if (outside) {
-        rc = cadre_train_outside(&run, spec, err);
     } else {
-        struct cadre_places places = {0};
-        rc = cadre_train_prepare(&run, spec, &places, err);
-        if (rc == CADRE_OK)
-            rc = run_ranks(&run, place, &places, err);
-        cadre_places_fini(&places);
+        run.outside = &place->outside;
+        if (place->outside.rank == 0)
+            cadre_elastic_decline(spec);
+        rc = cadre_train_outside(&run, spec, err);
     }
     free(checkpoint);
     return rc;
+}
+
+cadre_status cadre_train(struct cadre_spec **spec,
+                         const struct cadre_train_place *place, struct cadre_error *err)
+{
+    cadre_stop_install();
+    if (place->child || place->outside.launcher)
+        return train_one(*spec, place, err);
+    return start_all(spec, place, err);
 }
 
 cadre_status cadre_train_dry_run(struct cadre_spec *spec, FILE *out,

@@ -17,8 +17,10 @@ struct cadre_train_place {
 
 /* Train. Leaves the files of a run in spec->out (design: config.ini, metrics.jsonl,
  * summary.json, checkpoints/). [main] Errors: what the parts give; CADRE_E_STOPPED
- * after a signal, once a checkpoint is written; CADRE_E_NUMERIC. */
-cadre_status cadre_train(struct cadre_spec *spec, const struct cadre_train_place *place,
+ * after a signal, once a checkpoint is written; CADRE_E_NUMERIC. Where run.elastic
+ * restarts ranks, *spec is replaced by what the last of them ran. */
+cadre_status cadre_train(struct cadre_spec **spec,
+                         const struct cadre_train_place *place,
                          struct cadre_error *err);
 
 /* Print what every rank would do and take, without training (--dry-run). A plan that

@@ -115,7 +115,7 @@ int main(int argc, char **argv)
     if (rc == CADRE_OK) {
         printf("%d ranks as processes, all_reduce f32\n", config.size);
         fflush(stdout);
-        rc = cadre_launch_processes(&config, NULL, argv, &err);
+        rc = cadre_launch_processes(&config, NULL, argv, NULL, &err);
     }
     if (rc == CADRE_OK) {
         printf("%d ranks as threads, all_reduce f32\n", config.size);

@@ -39,7 +39,7 @@ int main(int argc, char **argv)
         return run_rank(rank, fd, argv);
     struct cadre_local_config config = {.size = atoi(argv[2]),
                                         .timeout_s = atof(argv[3])};
-    cadre_status rc = cadre_launch_processes(&config, NULL, argv, &err);
+    cadre_status rc = cadre_launch_processes(&config, NULL, argv, NULL, &err);
     printf("%d %s\n", rc, err.text);
     return 0;
 }

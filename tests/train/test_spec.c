@@ -132,7 +132,7 @@ static const struct {
     {"model.head=classify", {"model.head = classify", "data.task"}},
     {"model.vocab=200", {"model.vocab = 200", "256"}},
     {"comm.backend=mpi", {"comm.backend = mpi is not yet supported", "command line"}},
-    {"run.elastic=yes", {"run.elastic = yes is not yet supported", ""}},
+    {"run.elastic=yes strategy.stack=ddp:2", {"run.elastic", "comm.ranks = processes"}},
     {"comm.link=fast", {"comm.link", "fast"}},
     {"comm.timeout=0", {"comm.timeout", "0"}},
     {"data.path=/nonexistent/file", {"/nonexistent/file", ""}},

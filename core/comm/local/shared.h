@@ -115,6 +115,7 @@ struct shared_segment {
     _Atomic uint64_t groups; /* newest */
     uint64_t world;
     _Atomic uint32_t state;
+    _Atomic uint32_t in_vain; /* the failure: a rank did not come within comm.timeout */
     cadre_status failure_code;
     char failure[1024];
     struct shared_rank ranks[];

@@ -146,15 +146,20 @@ static cadre_status fail_missing(const struct local_await *a, int member, bool g
     const char *label = a->op->label ? a->op->label : "";
     const char *kind = cadre_local_kind_name(a->op->kind);
     unsigned long long sequence = a->op->sequence;
+    cadre_status rc;
     if (!a->phase)
-        return cadre_local_fail(
+        rc = cadre_local_fail(
             me, "rank %d has not met %s #%llu '%s' of rank %d (step %llu)%s; %s %s",
             rank, kind, sequence, label, me->rank, step, time,
             gone ? "it is gone and" : "it", seen);
-    return cadre_local_fail(
-        me, "rank %d%s has not entered %s #%llu '%s'%s (step %llu)%s; %s %s", rank,
-        others, kind, sequence, label, group, step, time,
-        gone ? "it is gone and" : "it", seen);
+    else
+        rc = cadre_local_fail(
+            me, "rank %d%s has not entered %s #%llu '%s'%s (step %llu)%s; %s %s", rank,
+            others, kind, sequence, label, group, step, time,
+            gone ? "it is gone and" : "it", seen);
+    if (rc == CADRE_E_COMM && !gone) /* the first failure; the launcher asks later */
+        atomic_store(&me->segment->shared->in_vain, 1);
+    return rc;
 }
 
 static bool reached(const struct local_await *a)
