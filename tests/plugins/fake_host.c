@@ -62,7 +62,7 @@ static const void *host_service(struct cadre_ctx *ctx, const char *id)
 
 static struct cadre_axis *mesh_axis(struct cadre_ctx *ctx, const char *name)
 {
-    bool has = ctx->fake->ranks > 0 && !strcmp(name, "dp");
+    bool has = ctx->fake->ranks > 0 && !strcmp(name, ctx->fake->axis);
     return has ? &objects_of(ctx)->axis : NULL;
 }
 
@@ -73,7 +73,7 @@ static int32_t mesh_size(const struct cadre_axis *axis)
 
 static int32_t mesh_rank(const struct cadre_axis *axis)
 {
-    return 0;
+    return axis ? axis->fake->index : 0;
 }
 
 static cadre_status comm_all_reduce(struct cadre_axis *axis, const char *label,
@@ -170,9 +170,21 @@ static cadre_status param_grad_span(struct cadre_ctx *ctx, cadre_param_id first,
 
 /* ---- values, plan, step ---- */
 
+/* NULL: not given. */
+static const char *find_option(const struct fake_host *fake, const char *key)
+{
+    for (const char *const *o = fake->option; o && *o; o += 2)
+        if (!strcmp(o[0], key))
+            return o[1];
+    return NULL;
+}
+
 static int64_t value_i64(const void *h, const char *key)
 {
     const struct fake_host *fake = h;
+    const char *given = find_option(fake, key);
+    if (given)
+        return !strcmp(given, "yes");
     return !strcmp(key, "overlap") && fake->overlap;
 }
 
@@ -185,13 +197,15 @@ static double value_f64(const void *h, const char *key)
 static const char *value_str(const void *h, const char *key)
 {
     const struct fake_host *fake = h;
-    return !strcmp(key, "compress") ? fake->compress : "";
+    const char *given = find_option(fake, key);
+    return given ? given : !strcmp(key, "compress") ? fake->compress : "";
 }
 
 static cadre_status plan_use_axis(void *h, const char *axis, uint32_t batch)
 {
     struct fake_host *fake = h;
-    bool bad = strcmp(axis, "dp") != 0 || batch != CADRE_BATCH_SPLIT;
+    bool bad = strcmp(axis, fake->axis) != 0 || batch == CADRE_BATCH_SAME;
+    fake->batch = batch;
     return nth(&fake->plans, fake->fail_plan) || bad ? CADRE_E_UNSUPPORTED : CADRE_OK;
 }
 
@@ -295,6 +309,7 @@ void fake_init(struct fake_host *fake, const struct cadre_strategy_ops *ops,
     init_tables(fake, calloc(1, sizeof(struct fake_objects)));
     fake->ops = ops;
     fake->ranks = 2;
+    fake->axis = "dp";
     fake->bucket_mb = 0.004;
     fake->overlap = true;
     fake->compress = "none";

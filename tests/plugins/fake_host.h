@@ -28,7 +28,9 @@ struct fake_host {
     struct cadre_next next;
 
     /* set before create */
-    int ranks;
+    int ranks, index; /* along `axis` */
+    const char *axis;
+    const char *const *option; /* key, value, ..., NULL: come before those below */
     double bucket_mb;
     bool overlap;
     const char *compress;
@@ -55,6 +57,7 @@ struct fake_host {
     int early; /* posts over a gradient that was still to come */
     bool to_come[FAKE_ENTRIES];
     char claim[64];
+    uint32_t batch; /* of use_axis */
     char failure[512];
 
     float *grad; /* all entries, each padded to 16 elements */
@@ -64,7 +67,7 @@ struct fake_host {
     struct cadre_self *self;
 };
 
-/* n entries of uneven sizes on two ranks, 1 micro-batch, backward from the last entry
+/* n entries of uneven sizes on rank 0 of two along "dp", 1 micro-batch, backward from the last entry
  * to the first. fake_fini frees; it does not destroy the instance. */
 void fake_init(struct fake_host *fake, const struct cadre_strategy_ops *ops,
                uint32_t n_entries);

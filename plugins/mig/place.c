@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where ranks run: the instance or core set of their coordinate along "mig". */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "plugins/mig/coresets.h"
+#include "plugins/mig/mig.h"
+
+#define SYS_CPU "/sys/devices/system/cpu"
+
+__attribute__((format(printf, 2, 3))) static void say(struct cadre_self *self,
+                                                      const char *format, ...)
+{
+    char text[384];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    self->host->log(self->ctx, 3, text);
+}
+
+/* Instances are of one machine: of those along the axis, this many are on it. */
+static uint32_t count_here(const struct cadre_self *self,
+                           const struct cadre_place *place)
+{
+    if (place->local_ranks == 0 || place->local_ranks >= place->ranks)
+        return self->size;
+    const uint64_t here = (uint64_t)self->size * place->local_ranks / place->ranks;
+    return here ? (uint32_t)here : 1;
+}
+
+static cadre_status place_on_cores(struct cadre_self *self,
+                                   const struct cadre_place *place, uint32_t sets)
+{
+    char text[256];
+    uint32_t *set = calloc(place->n_cpus + 1u, sizeof *set);
+    uint64_t *core = calloc(place->n_cpus + 1u, sizeof *core);
+    uint32_t n = 0;
+    cadre_status rc = CADRE_OK;
+    if (!set || !core) {
+        rc = cadre_refuse(self->host, CADRE_E_RESOURCE, "no memory for %u CPUs",
+                          place->n_cpus);
+        goto out;
+    }
+    mig_coresets_read(SYS_CPU, place->cpu, place->n_cpus, core);
+    n = mig_coresets_cut(place->cpu, core, place->n_cpus, sets, self->index % sets,
+                         set);
+    if (n == 0) {
+        rc = cadre_refuse(self->host, CADRE_E_INVALID,
+                          "strategy.stack asks for %u core sets, but there are %u CPUs "
+                          "to cut; take mig:%u, or mig.pin = no to share all CPUs",
+                          sets, place->n_cpus, place->n_cpus);
+        goto out;
+    }
+    mig_coresets_print(set, n, text, sizeof text);
+    say(self, "rank %u on core set %u of %u: CPU%s %s", place->rank, self->index % sets,
+        sets, n > 1 ? "s" : "", text);
+    rc = place->cpus(place->h, set, n);
+out:
+    free(set);
+    free(core);
+    return rc;
+}
+
+cadre_status mig_place_on_gpu(struct cadre_self *self, const struct cadre_place *place,
+                              uint32_t here)
+{
+    (void)place;
+    return cadre_refuse(
+        self->host, CADRE_E_UNSUPPORTED,
+        "%u MIG instances of a GPU cannot be had yet: set mig.pin = no, "
+        "or device.kind = cpu",
+        here);
+}
+
+cadre_status mig_place(struct cadre_self *self, const struct cadre_place *place)
+{
+    if (!CADRE_HAS(place, n_cpus))
+        return cadre_refuse(self->host, CADRE_E_UNSUPPORTED,
+                            "the host does not say which CPUs there are");
+    if (self->averages && self->size > 1 && place->nccl)
+        return cadre_refuse(self->host, CADRE_E_INVALID,
+                            "NCCL does not reach from one MIG instance to another: "
+                            "set comm.backend = local, which sums gradients through "
+                            "host memory");
+    if (!self->pin)
+        return CADRE_OK;
+    if (place->gpu)
+        return mig_place_on_gpu(self, place, count_here(self, place));
+    return place_on_cores(self, place, count_here(self, place));
+}

@@ -1,0 +1,117 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# mig on the CPU: replicas on core sets of their own, whose gradients are averaged. The bits
+# of `single` in exact mode, whatever a rank is and whatever else is in the stack; every
+# thread of a rank on its set, and no CPU in two sets; what cannot be is one line.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/train_lib.sh"
+
+# allowed PROC_STATUS: the CPUs in it, one a line.
+allowed() {
+    sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' "$1" | tr ',' '\n' |
+        while IFS=- read -r a b; do seq "$a" "${b:-$a}"; done
+}
+mapfile -t own < <(allowed /proc/self/status)
+n=${#own[@]}
+pin=yes
+[ "$n" -ge 2 ] || pin=no
+
+# ---- the same training ----
+exact() { # NAME [s.k=v]...
+    local name=$1
+    shift
+    train text "$name" 0 run.exact=yes train.steps=6 device.threads=1 mig.pin=$pin "$@"
+}
+exact single
+exact threads strategy.stack=mig:2
+exact processes strategy.stack=mig:2 comm.ranks=processes train.recompute=block
+exact staged "strategy.stack=mig:2, pipeline:2" pipeline.schedule=zb-h1
+same single threads
+same single processes
+same single staged
+if [ "$lean" != 1 ]; then
+    exact turned "strategy.stack=pipeline:2, mig:2" mig.pin=no
+    exact four strategy.stack=mig:4 mig.pin=no comm.ranks=processes
+    same single turned
+    same single four
+    exact split strategy.stack=tensor:2
+    exact both "strategy.stack=mig:2, tensor:2" comm.ranks=processes
+    same split both
+    exact rows strategy.stack=tensor:2 tensor.sequence_parallel=yes
+    exact both-rows "strategy.stack=tensor:2, mig:2" tensor.sequence_parallel=yes
+    same rows both-rows
+fi
+train text plain 0 train.steps=6
+train text plain-mig 0 train.steps=6 strategy.stack=mig:2 mig.pin=$pin
+close_to plain-mig plain 1e-6 2e-2
+
+# ---- refused ----
+# wrong NAME PATTERN [s.k=v]...
+wrong() {
+    local name=$1 pattern=$2
+    shift 2
+    train text "$name" 2 "$@"
+    says "$name" "$pattern"
+    [ ! -e "$tmp/$name" ] || fail "$name left a run folder"
+}
+wrong ddp "'mig' and 'ddp' both claim grad.reduce@dp" "strategy.stack=mig:2, ddp:2"
+wrong zero "'zero' and 'mig' both claim grad.reduce@dp" "strategy.stack=zero:2, mig:2"
+wrong many "$((n + 1)) core sets, but there are $n CPUs to cut; take mig:$n, or mig.pin = no" \
+    "strategy.stack=mig:$((n + 1))" train.global_batch=$((n + 1)) train.micro_batch=1
+wrong sweep "mig.sweep = optim.lr: 1e-3 3e-4 .*set mig.mode = independent" \
+    strategy.stack=mig:2 "mig.sweep=optim.lr: 1e-3 3e-4"
+wrong backend "comm.backend = nccl needs a GPU" strategy.stack=mig:2 comm.backend=nccl
+wrong mode "mig.mode" strategy.stack=mig:2 mig.mode=avrage
+
+# ---- where ranks are ----
+if [ "$pin" = no ]; then
+    echo "SKIP: core sets; there is one CPU"
+    exit 0
+fi
+size=$((n / 2))
+trains="train.steps=1000000 train.eval_batches=1"
+
+# is_cut NAME FILE FILE: both have whole sets of ours, and nothing of each other.
+is_cut() {
+    local file
+    for file in "$2" "$3"; do
+        [ "$(wc -l <"$file")" -ge 1 ] && [ "$(wc -l <"$file")" -le "$size" ] ||
+            fail "$1: a set of $(wc -l <"$file") of $n CPUs"
+        [ -z "$(sort "$file" | comm -23 - <(printf '%s\n' "${own[@]}" | sort))" ] ||
+            fail "$1: a CPU that this process may not use"
+    done
+    [ "$(wc -l <"$2")" -eq "$(wc -l <"$3")" ] || fail "$1: sets of different size"
+    [ -z "$(comm -12 <(sort "$2") <(sort "$3"))" ] || fail "$1: a CPU in both sets"
+}
+
+# shellcheck disable=SC2086 # words
+start text apart $trains strategy.stack=mig:2 comm.ranks=processes
+wait_steps apart 1
+ranks=0
+for child in $(pgrep -P "$pid" | sort -n); do
+    for task in /proc/"$child"/task/*/status; do
+        allowed "$task" >"$tmp/set.task"
+        [ -e "$tmp/set.$ranks" ] || cp "$tmp/set.task" "$tmp/set.$ranks"
+        cmp "$tmp/set.$ranks" "$tmp/set.task" || fail "a thread of rank $ranks is elsewhere"
+    done
+    ranks=$((ranks + 1))
+done
+[ "$ranks" -eq 2 ] || fail "$ranks processes of ranks, expected 2"
+is_cut processes "$tmp/set.0" "$tmp/set.1"
+kill -INT "$pid"
+ends apart 4
+
+# Threads: those of a rank share its set, the program's own have all CPUs.
+# shellcheck disable=SC2086 # words
+start text within $trains strategy.stack=mig:2
+wait_steps within 1
+for task in /proc/"$pid"/task/*/status; do
+    allowed "$task" 2>/dev/null | tr '\n' ' ' || true # a thread may end meanwhile
+    echo
+done | sort -u | awk -v n="$n" 'NF > 0 && NF < n' >"$tmp/sets"
+[ "$(wc -l <"$tmp/sets")" -eq 2 ] || fail "threads: $(wc -l <"$tmp/sets") sets, expected 2"
+is_cut threads <(sed -n 1p "$tmp/sets" | tr -s ' ' '\n' | grep .) \
+    <(sed -n 2p "$tmp/sets" | tr -s ' ' '\n' | grep .)
+kill -INT "$pid"
+ends within 4
+no_orphan "both runs"
