@@ -67,8 +67,8 @@ struct fake_host {
     struct cadre_self *self;
 };
 
-/* n entries of uneven sizes on rank 0 of two along "dp", 1 micro-batch, backward from the last entry
- * to the first. fake_fini frees; it does not destroy the instance. */
+/* n entries of uneven sizes on rank 0 of two along "dp", 1 micro-batch, backward from
+ * the last entry to the first. fake_fini frees; it does not destroy the instance. */
 void fake_init(struct fake_host *fake, const struct cadre_strategy_ops *ops,
                uint32_t n_entries);
 void fake_fini(struct fake_host *fake);
