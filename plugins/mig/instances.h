@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The MIG instances that this machine has, as NVML lists them. */
+#ifndef MIG_INSTANCES_H
+#define MIG_INSTANCES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "plugins/mig/nvml.h"
+
+#define MIG_MAX_INSTANCES 128u
+
+/* One that a process can be given: a compute instance within a GPU instance. */
+struct mig_instance {
+    char uuid[NVML_TEXT_BYTES]; /* "MIG-...", for CUDA_VISIBLE_DEVICES */
+    char profile[64]; /* "1g.18gb"; "1c.3g.71gb" where it is a part of a GPU instance */
+    uint32_t gpu; /* NVML's index of the GPU */
+    uint32_t index; /* of the instance on its GPU, from 0 without holes */
+    uint32_t gi, ci; /* ids of the GPU instance and of the compute instance */
+    uint32_t sms; /* multiprocessors, 0: the driver does not say */
+    uint32_t slices; /* of compute, 0: the driver does not say */
+    uint64_t memory; /* bytes, 0: the driver does not say */
+};
+
+struct mig_list {
+    uint32_t n;
+    struct mig_instance item[MIG_MAX_INSTANCES];
+    /* Where n is 0, why: no driver, no GPU, a driver or GPU without MIG, MIG is off,
+     * nothing made yet, no permission. One line. */
+    char reason[512];
+};
+
+/* All instances, by GPU and then by NVML's order on it. Nothing is changed. Sizes are
+ * those that NVML gives. A library that is not open gives its reason. [main] */
+void mig_instances(const struct mig_library *library, struct mig_list *out);
+
+/* What is after "MIG " in a name of NVML's, else all of it. Points into name. */
+const char *mig_profile_name(const char *name);
+
+/* Is MIG mode on? Else *why (static text) says what is: off, no MIG, an error. */
+bool mig_is_on(const struct mig_library *library, nvml_device gpu, const char **why);
+
+#endif
