@@ -17,6 +17,7 @@ static _Thread_local int my_size = 1;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char bar[256]; /* "": there is none */
+static char process[32]; /* "": it has no name */
 
 void cadre_log_set_level(enum cadre_log_level level)
 {
@@ -37,6 +38,11 @@ void cadre_log_set_rank(int rank, int size)
 {
     my_rank = rank;
     my_size = size;
+}
+
+void cadre_log_set_process(const char *name)
+{
+    snprintf(process, sizeof process, "%s", name ? name : "");
 }
 
 int cadre_log_rank(void)
@@ -85,6 +91,8 @@ void cadre_log(enum cadre_log_level level, const char *subsystem, const char *fm
     struct tm tm;
     localtime_r(&now, &tm);
     size_t n = strftime(line, sizeof line, "%H:%M:%S ", &tm);
+    if (process[0])
+        n += (size_t)snprintf(line + n, sizeof line - n, "%s: ", process);
     if (my_size > 1)
         n += (size_t)snprintf(line + n, sizeof line - n, "r%d/%d ", my_rank, my_size);
     if (level <= CADRE_LOG_WARN)

@@ -25,6 +25,11 @@ bool cadre_log_parse_level(const char *name, enum cadre_log_level *level);
 /* Name the calling thread's rank in its lines; size <= 1 prints none. [any thread] */
 void cadre_log_set_rank(int rank, int size);
 
+/* Name the process in all its lines, before the rank: "12:00:01 instance 1: r0/2 ...".
+ * At most 31 bytes, copied; "" or NULL names none, as at the start. [main, before
+ * threads] */
+void cadre_log_set_process(const char *name);
+
 /* The calling thread's rank as set above, 0 by default. */
 int cadre_log_rank(void);
 

@@ -2,10 +2,12 @@
 #include "core/cli/cli.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/log.h"
 #include "core/comm/launch.h"
+#include "core/experiment/apart.h"
 #include "core/train/train.h"
 
 static cadre_status finish_line(const struct cadre_spec *spec, struct cadre_error *err)
@@ -16,15 +18,70 @@ static cadre_status finish_line(const struct cadre_spec *spec, struct cadre_erro
     return CADRE_OK;
 }
 
+/* One of several instances says which in all that it says. */
+static void name_instance(char *out, size_t size)
+{
+    const char *instance = getenv("CADRE_INSTANCE");
+    out[0] = '\0';
+    if (!instance || !*instance || strspn(instance, "0123456789") != strlen(instance))
+        return;
+    snprintf(out, size, "instance %.9s", instance);
+    cadre_log_set_process(out);
+}
+
+/* The ranks of one world. */
+static cadre_status train_one(struct cadre_spec **spec,
+                              const struct cadre_train_place *place, bool dry,
+                              struct cadre_error *err)
+{
+    cadre_status rc =
+        dry ? cadre_train_dry_run(*spec, stdout, err) : cadre_train(spec, place, err);
+    if (rc == CADRE_OK && !dry && !place->child && place->outside.rank == 0)
+        rc = finish_line(*spec, err);
+    return rc;
+}
+
+/* Several worlds, at the same time. */
+static cadre_status train_apart(const struct cadre_spec *spec,
+                                struct cadre_apart *apart,
+                                const struct cadre_train_place *place, bool dry,
+                                struct cadre_error *err)
+{
+    if (place->outside.launcher)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "strategy.stack = %s makes %zu runs of their own, which "
+                          "ranks that somebody else started cannot be; let `cadre "
+                          "train` start them, or use a job array of single runs",
+                          spec->stack, apart->n);
+    cadre_status rc = dry ? cadre_apart_dry_run(apart, stdout, err)
+                          : cadre_apart_train(apart, stdout, err);
+    return rc == CADRE_OK && !dry ? finish_line(spec, err) : rc;
+}
+
+/* The options as they were loaded are what instances begin with. */
+static cadre_status find_apart(const struct cadre_cli_args *args,
+                               const struct cadre_options *loaded,
+                               const struct cadre_spec *spec,
+                               const struct cadre_train_place *place,
+                               struct cadre_apart **out, struct cadre_error *err)
+{
+    const struct cadre_apart_request request = {
+        .options = loaded, .conf = args->conf, .run = args->run, .sets = args->set};
+    *out = NULL;
+    return place->child ? CADRE_OK : cadre_apart_create(&request, spec, out, err);
+}
+
 cadre_status cadre_cli_train(const struct cadre_cli_args *args, struct cadre_error *err)
 {
     struct cadre_train_place place = {.argv = args->argv};
-    struct cadre_options *options = NULL;
+    struct cadre_options *options = NULL, *loaded = NULL;
+    struct cadre_apart *apart = NULL;
     struct cadre_spec *spec = NULL;
     enum cadre_log_level level;
-    char name[64];
+    char name[64], instance[32];
     int size = 0;
     cadre_status rc;
+    name_instance(instance, sizeof instance);
     CADRE_TRY(
         cadre_launch_child(&place.child, &place.rank, &size, &place.segment_fd, err));
     CADRE_TRY(cadre_launch_outside(&place.outside, err));
@@ -43,14 +100,21 @@ cadre_status cadre_cli_train(const struct cadre_cli_args *args, struct cadre_err
                                                        : 0,
         .need_data = true,
     };
+    loaded = cadre_options_clone(options);
+    if (!loaded) {
+        cadre_options_destroy(options);
+        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for the options");
+        goto fail;
+    }
     CADRE_TRY(cadre_spec_create(options, &request, &spec, err));
-    if (args->dry_run)
-        rc = cadre_train_dry_run(spec, stdout, err);
-    else
-        rc = cadre_train(&spec, &place, err);
-    if (rc == CADRE_OK && !args->dry_run && !place.child && place.outside.rank == 0)
-        rc = finish_line(spec, err);
+    CADRE_TRY(find_apart(args, loaded, spec, &place, &apart, err));
+    rc = apart ? train_apart(spec, apart, &place, args->dry_run, err)
+               : train_one(&spec, &place, args->dry_run, err);
 fail:
+    if (rc != CADRE_OK && instance[0] && err->text[0])
+        cadre_error_prefix(err, "%s", instance);
+    cadre_apart_destroy(apart);
     cadre_spec_destroy(spec);
+    cadre_options_destroy(loaded);
     return rc;
 }

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run of a comparison as a process of its own, so that each is alone on the machine
- * with its own pools and pages.
+/* Runs as processes of their own, with their own pools and pages: one after another for
+ * a comparison, at the same time for instances that train apart.
  *
  * While a watch is open the signals INT, TERM and USR1 are taken from it and passed to
- * the running child, which then checkpoints and stops; none of them ends the comparison
- * by itself. The child is the leader of a process group of its own, so that a
- * terminal's Ctrl-C reaches it once. Where the comparison itself is killed the child
- * gets SIGTERM, and stops after a checkpoint. */
+ * the running children, which then checkpoint and stop; none of them ends this process
+ * by itself. Each child is the leader of a process group of its own, so that a
+ * terminal's Ctrl-C reaches it once. Where this process itself is killed its children
+ * get SIGTERM, and stop after a checkpoint. */
 #ifndef CADRE_EXPERIMENT_CHILD_H
 #define CADRE_EXPERIMENT_CHILD_H
 
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
 
 #include "core/base/error.h"
 
@@ -32,9 +35,30 @@ struct cadre_child_end {
     bool asked; /* a signal was passed to it */
 };
 
-/* Run `program` with the NULL-terminated arguments (argv[0] among them) and wait for
- * its end. Its stdin and stdout are /dev/null, its stderr is ours. [main, watch open]
- * Errors: CADRE_E_RESOURCE, CADRE_E_IO where it cannot be started. */
+/* A child and how it starts; zeroed but for argv: as cadre_child_run. Borrowed. */
+struct cadre_child {
+    char *const *argv; /* NULL-terminated, argv[0] among them */
+    char *const
+        *variables; /* "NAME=value", in place of ours; NULL-terminated, or NULL */
+    const cpu_set_t *cpus; /* that it begins on; NULL: ours */
+    bool keeps_stdout; /* else its stdout is /dev/null */
+    bool
+        held; /* the signals stay blocked until it unblocks them, so that one that comes
+                  before it has a handler waits instead of ending it */
+    pid_t pid; /* while it runs, 0 after */
+    struct cadre_child_end end; /* filled */
+};
+
+/* Run `program` as the n children at once and wait until all have ended; what becomes
+ * of one touches no other. They begin with the signals blocked that were blocked before
+ * the watch (see cadre_stop_hold). Their stdin is /dev/null, their stderr is ours.
+ * [main, watch open] Errors: CADRE_E_RESOURCE where one cannot be started; those that
+ * run by then are stopped by SIGTERM, and waited for. */
+cadre_status cadre_child_run_all(const struct cadre_child_watch *watch,
+                                 const char *program, struct cadre_child *children,
+                                 size_t n, struct cadre_error *err);
+
+/* The same for one child that is given arguments alone. */
 cadre_status cadre_child_run(const struct cadre_child_watch *watch, const char *program,
                              char *const *argv, struct cadre_child_end *end,
                              struct cadre_error *err);

@@ -50,7 +50,7 @@ cadre_status cadre_rundir_prepare(const struct cadre_spec *spec, bool resuming,
                                   struct cadre_error *err)
 {
     static const char *const marks[] = {"metrics.jsonl", "summary.json", "checkpoints",
-                                        "restarts.json"};
+                                        "restarts.json", "instances.json"};
     cadre_status rc = make_folder(spec->out, err);
     if (rc != CADRE_OK)
         return rc;

@@ -58,6 +58,21 @@ START_TEST(below_warn_only_rank_0_speaks)
 }
 END_TEST
 
+START_TEST(a_process_may_have_a_name)
+{
+    capture_begin();
+    cadre_log_set_process("instance 1");
+    cadre_log_set_rank(0, 2);
+    cadre_log(CADRE_LOG_INFO, "comm", "named");
+    cadre_log_set_process(NULL);
+    cadre_log(CADRE_LOG_INFO, "comm", "again");
+    capture_end();
+    ck_assert_ptr_nonnull(strstr(got, " instance 1: r0/2 comm: named\n"));
+    ck_assert_int_eq(strncmp(strchr(strchr(got, '\n'), ' '), " r0/2 comm: again", 17),
+                     0);
+}
+END_TEST
+
 START_TEST(the_level_is_a_threshold)
 {
     capture_begin();
@@ -120,6 +135,7 @@ Suite *test_suite(void)
     TCase *tc = tcase_create("log");
     tcase_add_test(tc, a_line_has_time_subsystem_and_message);
     tcase_add_test(tc, below_warn_only_rank_0_speaks);
+    tcase_add_test(tc, a_process_may_have_a_name);
     tcase_add_test(tc, the_level_is_a_threshold);
     tcase_add_test(tc, a_long_message_is_cut_and_still_a_line);
     tcase_add_test(tc, lines_are_printed_above_a_bar);

@@ -60,8 +60,8 @@ START_TEST(they_are_kept_in_their_order)
 }
 END_TEST
 
-/* A file that is no list is refused by who would write it, and passed over at the end of
- * a run. */
+/* A file that is no list is refused by who would write it, and passed over at the end
+ * of a run. */
 static const char *const damaged[] = {"", "{}", "[1", "3"};
 
 START_TEST(a_damaged_file)

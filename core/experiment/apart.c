@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a stack with an axis of runs of their own to these runs. */
+#include "core/experiment/apart.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/cores.h"
+#include "core/base/memory.h"
+#include "core/base/path.h"
+#include "core/strategy/place.h"
+
+struct making {
+    const struct cadre_apart_request *request;
+    struct cadre_apart *apart;
+    char axis[16];
+};
+
+static cadre_status no_memory(struct cadre_error *err)
+{
+    return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the instances");
+}
+
+/* ---- the axis -------------------------------------------------------------------- */
+
+/* The name of the axis and its size, 0 for none. */
+static int find_axis(const struct cadre_spec *spec, char name[16])
+{
+    struct cadre_rank rank;
+    if (spec->run.n_plugins == 0 ||
+        cadre_rank_plan(&rank, &spec->run, 0, NULL) != CADRE_OK)
+        return 0;
+    const struct cadre_axis *axis = cadre_mesh_own_runs(&rank.mesh);
+    const int size = axis ? axis->size : 0;
+    if (axis)
+        snprintf(name, 16, "%s", axis->name);
+    cadre_rank_fini(&rank);
+    return size;
+}
+
+/* Whose sweep is read: the plugin whose descriptor names the axis. */
+static const char *owner_of(const struct cadre_spec *spec, const char *axis)
+{
+    for (int i = 0; i < spec->run.n_plugins; i++)
+        if (strcmp(spec->run.plugin[i]->desc.axis, axis) == 0)
+            return spec->run.plugin[i]->name;
+    return "";
+}
+
+/* The stack without the plugins of the axis; plugins stand there as the user wrote
+ * them, by name or by path. */
+static cadre_status make_stack(const struct making *m, struct cadre_error *err)
+{
+    const struct cadre_spec *spec = m->apart->spec;
+    struct cadre_stack stack;
+    char *out = m->apart->stack;
+    size_t used = 0, room = sizeof m->apart->stack;
+    cadre_status rc = cadre_stack_parse(
+        cadre_options_raw(spec->options, "strategy.stack"), &stack, err);
+    if (rc != CADRE_OK)
+        return rc;
+    for (int i = 0; i < stack.n && used < room; i++) {
+        const struct cadre_stack_entry *entry = &stack.entry[i];
+        if (strcmp(spec->run.plugin[i]->desc.axis, m->axis) != 0)
+            used += (size_t)snprintf(
+                out + used, room - used, "%s%s:%d", used ? ", " : "",
+                *entry->path ? entry->path : entry->name, spec->run.axis[i].size);
+    }
+    if (used >= room)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "strategy.stack of an instance takes more than %zu "
+                          "characters; name plugins instead of paths",
+                          room - 1);
+    if (used == 0)
+        snprintf(out, room, "single");
+    return CADRE_OK;
+}
+
+static cadre_status make_sweep(const struct making *m, struct cadre_error *err)
+{
+    struct cadre_apart *apart = m->apart;
+    const struct cadre_spec *spec = apart->spec;
+    const char *more[CADRE_MAX_STACK + 1] = {NULL};
+    size_t n = 0;
+    char name[48];
+    for (int i = 0; i < spec->run.n_plugins; i++)
+        if (strcmp(spec->run.plugin[i]->desc.axis, m->axis) != 0)
+            more[n++] = spec->run.plugin[i]->name;
+    snprintf(name, sizeof name, "%s.sweep", apart->plugin);
+    const char *text = cadre_options_raw(spec->options, name);
+    return cadre_apart_sweep_parse(name, text ? text : "", apart->n, more,
+                                   &apart->sweep, err);
+}
+
+/* ---- where an instance runs ------------------------------------------------------ */
+
+static cadre_status add_variable(struct cadre_apart_instance *instance,
+                                 const char *variable, const char *plugin, size_t k,
+                                 struct cadre_error *err)
+{
+    const size_t name = strcspn(variable, "=") + 1;
+    for (size_t i = 0; i < instance->n_variables; i++) {
+        const char *other = instance->variable[i];
+        if (strncmp(other, variable, name) != 0)
+            continue;
+        if (strcmp(other, variable) == 0)
+            return CADRE_OK;
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "plugin '%s' wishes %s and %s for ranks of instance %zu, "
+                          "whose ranks begin in one process with one environment",
+                          plugin, other, variable, k);
+    }
+    void *grown = cadre_realloc(instance->variable, instance->n_variables + 2,
+                                sizeof *instance->variable);
+    if (!grown)
+        return no_memory(err);
+    instance->variable = grown;
+    char *copy = cadre_strdup(variable);
+    instance->variable[instance->n_variables] = copy;
+    if (!copy)
+        return no_memory(err);
+    instance->variable[++instance->n_variables] = NULL;
+    return CADRE_OK;
+}
+
+static cadre_status take_place(struct cadre_apart *apart, size_t k,
+                               const struct cadre_launch_place *place,
+                               struct cadre_error *err)
+{
+    struct cadre_apart_instance *instance = &apart->instance[k];
+    cadre_status rc = CADRE_OK;
+    if (place->pinned) {
+        if (!instance->pinned)
+            CPU_ZERO(&instance->cpus);
+        instance->pinned = true;
+        CPU_OR(&instance->cpus, &instance->cpus, &place->cpus);
+    }
+    for (int i = 0; rc == CADRE_OK && place->variable[i]; i++)
+        rc = add_variable(instance, place->variable[i], apart->plugin, k, err);
+    return rc;
+}
+
+/* The instance of each rank is its place along the axis. */
+static size_t instance_of(const struct making *m, int rank)
+{
+    const struct cadre_run_spec *run = &m->apart->spec->run;
+    struct cadre_mesh mesh;
+    if (cadre_mesh_init(&mesh, run->axis, run->n_plugins, rank, NULL) != CADRE_OK)
+        return 0;
+    const struct cadre_axis *axis = cadre_mesh_axis(&mesh, m->axis);
+    return axis ? (size_t)axis->index : 0;
+}
+
+static cadre_status find_places(const struct making *m, struct cadre_error *err)
+{
+    struct cadre_apart *apart = m->apart;
+    const struct cadre_run_spec *run = &apart->spec->run;
+    struct cadre_places places;
+    const struct cadre_places_request request = {
+        .spec = run, .processes = true, .gpu = apart->spec->gpu};
+    cadre_status rc = cadre_places_collect(&places, &request, err);
+    for (int r = 0; rc == CADRE_OK && r < run->ranks && places.rank; r++)
+        rc = take_place(apart, instance_of(m, r), &places.rank[r], err);
+    cadre_places_fini(&places);
+    for (size_t k = 0; rc == CADRE_OK && k < apart->n; k++) {
+        char name[48];
+        snprintf(name, sizeof name, "CADRE_INSTANCE=%zu", k);
+        rc = add_variable(&apart->instance[k], name, apart->plugin, k, err);
+    }
+    return rc;
+}
+
+/* ---- what an instance is told ---------------------------------------------------- */
+
+static cadre_status add_argument(struct cadre_apart_instance *instance, char *text,
+                                 struct cadre_error *err)
+{
+    void *grown =
+        text ? cadre_realloc(instance->argv, instance->argc + 2, sizeof *instance->argv)
+             : NULL;
+    if (!grown) {
+        free(text);
+        return no_memory(err);
+    }
+    instance->argv = grown;
+    instance->argv[instance->argc++] = text;
+    instance->argv[instance->argc] = NULL;
+    return CADRE_OK;
+}
+
+static cadre_status add_pair(struct cadre_apart_instance *instance, const char *flag,
+                             char *value, struct cadre_error *err)
+{
+    cadre_status rc = add_argument(instance, cadre_strdup(flag), err);
+    if (rc == CADRE_OK)
+        return add_argument(instance, value, err);
+    free(value);
+    return rc;
+}
+
+/* Where the whole keeps its cache of data, which its instances share. */
+static char *shared_cache(const struct cadre_spec *spec)
+{
+    const char *cache = cadre_options_str(spec->options, "data.cache");
+    if (strcmp(cache, "auto") != 0)
+        return cadre_format("data.cache=%s", cache);
+    char *parent = cadre_path_dirname(spec->out);
+    char *text = parent ? cadre_format("data.cache=%s/cache", parent) : NULL;
+    free(parent);
+    return text;
+}
+
+/* --set of the plugin's own section mean nothing to an instance. */
+static bool is_own(const struct making *m, const char *set)
+{
+    const size_t length = strlen(m->apart->plugin);
+    return strncasecmp(set, m->apart->plugin, length) == 0 && set[length] == '.';
+}
+
+static cadre_status make_arguments(const struct making *m, size_t k,
+                                   struct cadre_error *err)
+{
+    const struct cadre_apart *apart = m->apart;
+    const struct cadre_apart_sweep *sweep = &apart->sweep;
+    struct cadre_apart_instance *instance = &apart->instance[k];
+    cadre_status rc;
+    CADRE_TRY(add_argument(instance, cadre_strdup("cadre"), err)); /* what ps shows */
+    CADRE_TRY(add_argument(instance, cadre_strdup("train"), err));
+    CADRE_TRY(add_argument(instance, cadre_strdup(m->request->conf), err));
+    CADRE_TRY(add_pair(instance, "--out", cadre_strdup(instance->folder), err));
+    if (m->request->run)
+        CADRE_TRY(add_pair(instance, "--run", cadre_strdup(m->request->run), err));
+    for (char *const *set = m->request->sets; set && *set; set++)
+        if (!is_own(m, *set))
+            CADRE_TRY(add_pair(instance, "--set", cadre_strdup(*set), err));
+    CADRE_TRY(add_pair(instance, "--set",
+                       cadre_format("strategy.stack=%s", apart->stack), err));
+    CADRE_TRY(add_pair(instance, "--set",
+                       cadre_format("run.name=%s-%zu", apart->spec->name, k), err));
+    CADRE_TRY(add_pair(instance, "--set", shared_cache(apart->spec), err));
+    CADRE_TRY(add_pair(instance, "--set", cadre_strdup("log.progress=no"),
+                       err)); /* one bar */
+    for (size_t i = 0; i < sweep->n; i++)
+        CADRE_TRY(add_pair(instance, "--set",
+                           cadre_format("%s=%s", sweep->key[i],
+                                        sweep->value[i * sweep->instances + k]),
+                           err));
+fail:
+    return rc;
+}
+
+static cadre_status describe(const struct cadre_apart *apart, size_t k,
+                             struct cadre_error *err)
+{
+    const struct cadre_apart_sweep *sweep = &apart->sweep;
+    struct cadre_text text = {0};
+    for (size_t i = 0; i < sweep->n; i++)
+        cadre_text_printf(&text, "%s%s = %s", i ? ", " : "", sweep->key[i],
+                          sweep->value[i * sweep->instances + k]);
+    apart->instance[k].options = cadre_strdup(cadre_text_str(&text));
+    bool failed = text.failed || !apart->instance[k].options;
+    cadre_text_fini(&text);
+    return failed ? no_memory(err) : CADRE_OK;
+}
+
+/* ---- is it right? ---------------------------------------------------------------- */
+
+/* Cores that an instance's ranks get, as they will count them. */
+static int threads_of(const struct cadre_apart_instance *instance,
+                      const struct cadre_spec *spec)
+{
+    const int64_t wanted = cadre_options_i64(spec->options, "device.threads");
+    const int cores = instance->pinned ? CPU_COUNT(&instance->cpus) : cadre_cores();
+    const int share = cores / spec->run.ranks;
+    return wanted ? (int)wanted : share > 1 ? share : 1;
+}
+
+static cadre_status take_spec(struct cadre_apart_instance *instance,
+                              const struct cadre_spec *spec, struct cadre_error *err)
+{
+    struct cadre_rank rank;
+    cadre_status rc = cadre_rank_plan(&rank, &spec->run, 0, err);
+    if (rc != CADRE_OK)
+        return CADRE_E_INVALID;
+    cadre_rank_fini(&rank);
+    instance->ranks = spec->run.ranks;
+    instance->threads = threads_of(instance, spec);
+    instance->steps = spec->steps;
+    return CADRE_OK;
+}
+
+/* The options of an instance as its process will have them. */
+static cadre_status check_instance(const struct making *m, size_t k,
+                                   struct cadre_error *err)
+{
+    struct cadre_apart_instance *instance = &m->apart->instance[k];
+    struct cadre_options *options = cadre_options_clone(m->request->options);
+    struct cadre_spec *spec = NULL;
+    char *name = cadre_format("%s-%zu", m->apart->spec->name, k);
+    const struct cadre_spec_request request = {
+        .out = instance->folder, .name = name, .need_data = true};
+    cadre_status rc = options && name ? CADRE_OK : no_memory(err);
+    for (size_t i = 0; rc == CADRE_OK && i + 1 < instance->argc; i++)
+        if (strcmp(instance->argv[i], "--set") == 0)
+            rc = cadre_options_set(options, instance->argv[++i], "command line", err);
+    if (rc == CADRE_OK)
+        rc = cadre_apart_sweep_apply(&m->apart->sweep, k, options, err);
+    if (rc == CADRE_OK)
+        rc = cadre_options_allow_section(options, m->apart->plugin, err);
+    if (rc == CADRE_OK) {
+        rc = cadre_spec_create(options, &request, &spec, err);
+        options = NULL;
+    }
+    if (rc == CADRE_OK)
+        rc = take_spec(instance, spec, err);
+    if (rc != CADRE_OK)
+        cadre_error_prefix(err, "instance %zu", k);
+    cadre_spec_destroy(spec);
+    cadre_options_destroy(options);
+    free(name);
+    return rc;
+}
+
+static cadre_status make_instance(const struct making *m, size_t k,
+                                  struct cadre_error *err)
+{
+    struct cadre_apart_instance *instance = &m->apart->instance[k];
+    cadre_status rc;
+    instance->folder = cadre_format("%s/instance-%zu", m->apart->spec->out, k);
+    if (!instance->folder)
+        return no_memory(err);
+    CADRE_TRY(describe(m->apart, k, err));
+    CADRE_TRY(make_arguments(m, k, err));
+    CADRE_TRY(check_instance(m, k, err));
+fail:
+    return rc;
+}
+
+cadre_status cadre_apart_create(const struct cadre_apart_request *request,
+                                const struct cadre_spec *spec, struct cadre_apart **out,
+                                struct cadre_error *err)
+{
+    struct making m = {.request = request};
+    const int size = find_axis(spec, m.axis);
+    cadre_status rc = CADRE_OK;
+    *out = NULL;
+    if (size == 0)
+        return CADRE_OK;
+    struct cadre_apart *apart = cadre_calloc(1, sizeof *apart);
+    if (!apart)
+        return no_memory(err);
+    m.apart = apart;
+    apart->spec = spec;
+    apart->plugin = owner_of(spec, m.axis);
+    apart->instance = cadre_calloc((size_t)size, sizeof *apart->instance);
+    if (!apart->instance) {
+        rc = no_memory(err);
+        goto fail;
+    }
+    apart->n = (size_t)size;
+    CADRE_TRY(make_stack(&m, err));
+    CADRE_TRY(make_sweep(&m, err));
+    CADRE_TRY(find_places(&m, err));
+    for (size_t k = 0; k < apart->n; k++)
+        CADRE_TRY(make_instance(&m, k, err));
+    *out = apart;
+    return CADRE_OK;
+fail:
+    cadre_apart_destroy(apart);
+    return rc;
+}
+
+static void free_texts(char **texts, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free(texts[i]);
+    free(texts);
+}
+
+void cadre_apart_destroy(struct cadre_apart *apart)
+{
+    if (!apart)
+        return;
+    for (size_t k = 0; k < apart->n; k++) {
+        struct cadre_apart_instance *instance = &apart->instance[k];
+        free(instance->folder);
+        free(instance->options);
+        free_texts(instance->argv, instance->argc);
+        free_texts(instance->variable, instance->n_variables);
+        json_decref(instance->summary);
+    }
+    cadre_apart_sweep_fini(&apart->sweep);
+    free(apart->instance);
+    free(apart);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/experiment/apart_sweep.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/memory.h"
+
+static const char BLANKS[] = " \t";
+
+static cadre_status no_memory(struct cadre_error *err)
+{
+    return cadre_fail(err, CADRE_E_RESOURCE, "no memory for a sweep");
+}
+
+/* What instances share is what makes their figures comparable and their folders their
+ * own; the rest may differ. */
+static bool may_differ(const char *key, const char *const *more)
+{
+    static const char *const sections[] = {"model", "train", "optim"};
+    const size_t length = strcspn(key, ".");
+    if (strcmp(key, "run.seed") == 0)
+        return true;
+    for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++)
+        if (strlen(sections[i]) == length && strncmp(key, sections[i], length) == 0)
+            return true;
+    for (; more && *more; more++)
+        if (strlen(*more) == length && strncmp(key, *more, length) == 0)
+            return true;
+    return false;
+}
+
+static cadre_status check_key(const struct cadre_apart_sweep *sweep, const char *key,
+                              const char *const *more, struct cadre_error *err)
+{
+    for (size_t i = 0; i < sweep->n; i++)
+        if (strcasecmp(sweep->key[i], key) == 0)
+            return cadre_fail(err, CADRE_E_INVALID,
+                              "%s: %s stands there twice; take one out", sweep->name,
+                              key);
+    if (!may_differ(key, more))
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "%s: %.60s cannot differ between instances: expected keys of "
+                          "[model], [train] or [optim], of another plugin of the "
+                          "stack, or run.seed",
+                          sweep->name, key);
+    return CADRE_OK;
+}
+
+/* "1e-3 3e-4" to the values of the newest key. */
+static cadre_status take_values(struct cadre_apart_sweep *sweep, char *text,
+                                struct cadre_error *err)
+{
+    const char *key = sweep->key[sweep->n - 1];
+    char **value = sweep->value + (sweep->n - 1) * sweep->instances, *rest = NULL;
+    size_t found = 0;
+    for (char *word = strtok_r(text, BLANKS, &rest); word;
+         word = strtok_r(NULL, BLANKS, &rest)) {
+        if (found < sweep->instances && !(value[found] = cadre_strdup(word)))
+            return no_memory(err);
+        found++;
+    }
+    if (found != sweep->instances)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "%s: %s has %zu value%s, expected %zu, one for each instance",
+                          sweep->name, key, found, found == 1 ? "" : "s",
+                          sweep->instances);
+    return CADRE_OK;
+}
+
+/* "optim.lr: 1e-3 3e-4" */
+static cadre_status take_part(struct cadre_apart_sweep *sweep, char *part,
+                              const char *const *more, struct cadre_error *err)
+{
+    char *colon = strchr(part, ':');
+    if (!colon || !strchr(part, '.') || strchr(part, '.') > colon)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "%s: found '%.100s', expected section.key: and a value for "
+                          "each instance, as in \"optim.lr: 1e-3 3e-4\"",
+                          sweep->name, cadre_strip(part));
+    *colon = '\0';
+    const char *key = cadre_strip(part);
+    cadre_status rc = check_key(sweep, key, more, err);
+    if (rc != CADRE_OK)
+        return rc;
+    const size_t n = sweep->n + 1, cells = n * sweep->instances;
+    void *keys = cadre_realloc(sweep->key, n, sizeof *sweep->key);
+    if (keys)
+        sweep->key = keys;
+    void *values = cadre_realloc(sweep->value, cells, sizeof *sweep->value);
+    if (values)
+        sweep->value = values;
+    char *copy = cadre_strdup(key);
+    if (!keys || !values || !copy) {
+        free(copy);
+        return no_memory(err);
+    }
+    memset(sweep->value + sweep->n * sweep->instances, 0,
+           sweep->instances * sizeof *sweep->value);
+    sweep->key[sweep->n++] = copy;
+    return take_values(sweep, colon + 1, err);
+}
+
+cadre_status cadre_apart_sweep_parse(const char *name, const char *text,
+                                     size_t instances, const char *const *more,
+                                     struct cadre_apart_sweep *out,
+                                     struct cadre_error *err)
+{
+    *out = (struct cadre_apart_sweep){.instances = instances};
+    out->name = cadre_strdup(name);
+    char *copy = cadre_strdup(text);
+    cadre_status rc = out->name && copy ? CADRE_OK : no_memory(err);
+    char *at = rc == CADRE_OK && *cadre_strip(copy) ? copy : NULL;
+    while (rc == CADRE_OK && at) {
+        char *end = strchr(at, ',');
+        if (end)
+            *end = '\0';
+        rc = take_part(out, at, more, err);
+        at = end ? end + 1 : NULL;
+    }
+    free(copy);
+    return rc;
+}
+
+void cadre_apart_sweep_fini(struct cadre_apart_sweep *sweep)
+{
+    for (size_t i = 0; i < sweep->n; i++)
+        free(sweep->key[i]);
+    for (size_t i = 0; i < sweep->n * sweep->instances; i++)
+        free(sweep->value[i]);
+    free(sweep->key);
+    free(sweep->value);
+    free(sweep->name);
+    *sweep = (struct cadre_apart_sweep){0};
+}
+
+cadre_status cadre_apart_sweep_apply(const struct cadre_apart_sweep *sweep, size_t k,
+                                     struct cadre_options *options,
+                                     struct cadre_error *err)
+{
+    cadre_status rc = CADRE_OK;
+    for (size_t i = 0; rc == CADRE_OK && i < sweep->n; i++) {
+        char *text = cadre_format("%s=%s", sweep->key[i],
+                                  sweep->value[i * sweep->instances + k]);
+        rc = text ? cadre_options_set(options, text, sweep->name, err) : no_memory(err);
+        free(text);
+    }
+    return rc;
+}

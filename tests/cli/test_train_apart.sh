@@ -1,0 +1,162 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A stack with an axis of runs of their own: each instance trains as if it were alone, where
+# the plugin wished and with its values of the sweep; one that is killed leaves the other
+# going; a signal stops both with checkpoints, from which they go on.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/train_lib.sh"
+
+both=("strategy.plugin_path=$CADRE_BUILD/tests/plugins/.libs" strategy.stack=apart:2)
+# The CPUs this process may use, one a line.
+mapfile -t cpus < <(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status |
+    tr ',' '\n' | while IFS=- read -r a b; do seq "$a" "${b:-$a}"; done)
+
+# shows FILE PATTERN: a file below $tmp has such a line.
+shows() {
+    if ! grep -qE -- "$2" "$tmp/$1"; then
+        cat "$tmp/$1"
+        fail "$1: no line with '$2'"
+    fi
+}
+
+# statuses NAME A B: what instances.json says of each instance.
+statuses() {
+    local found
+    found=$(sed -nE 's/^    "status": "(.*)",/\1/p' "$tmp/$1/instances.json" | tr '\n' ' ')
+    [ "$found" = "$2 $3 " ] || fail "$1: instances are '$found', expected '$2 $3'"
+}
+
+# worker NAME K: the process of instance K of the run in $pid, nothing before it is there.
+worker() {
+    pgrep -P "$pid" -f -- "--out $tmp/$1/instance-$2( |\$)" || true
+}
+has_worker() {
+    [ -n "$(worker "$1" "$2")" ]
+}
+
+# ---- each as if it were alone ----
+train text two 0 "${both[@]}" "apart.sweep=optim.lr: 3e-3 1e-3, run.seed: 1 2"
+train text one-0 0 optim.lr=3e-3 run.seed=1
+train text one-1 0 optim.lr=1e-3 run.seed=2
+same two/instance-0 one-0
+same two/instance-1 one-1
+statuses two "done" "done"
+shows two.out '^0 +done .* optim.lr = 3e-3, run.seed = 1$'
+shows two.out '^1 +done .* optim.lr = 1e-3, run.seed = 2$'
+shows two.out '^all .*best: instance 0$'
+shows two.out '^text: 20 steps with apart:2 done'
+shows two.log 'instance 1: train: text-1: step 20/20'
+shows two/summary.json '^  "ranks": 2,'
+shows two/summary.json '^  "tokens": 20480,'
+shows two/summary.json '^  "best": 0,'
+shows two/config.ini '^sweep = '
+[ ! -e "$tmp/two/cache" ] || fail "two: the instances share no cache of data"
+# what was done is not done again
+train text two 0 "${both[@]}" "apart.sweep=optim.lr: 3e-3 1e-3, run.seed: 1 2" \
+    checkpoint.resume=auto
+shows two.log 'instance 1: single, .* \[done before\]'
+! grep -q 'step ' "$tmp/two.log" || fail "two: trained again"
+
+# worlds of several ranks
+train text pair 0 run.exact=yes
+for ranks in threads processes; do
+    train text "ranks-$ranks" 0 "${both[0]}" "strategy.stack=apart:2, ddp:2" run.exact=yes \
+        "comm.ranks=$ranks"
+    same "ranks-$ranks/instance-0" pair
+    same "ranks-$ranks/instance-1" pair
+    shows "ranks-$ranks/summary.json" '^  "ranks": 4,'
+    shows "ranks-$ranks/instance-1/summary.json" '"stack": "ddp:2"'
+done
+
+# ---- plans and refusals, which leave nothing ----
+"$cadre" train "$tmp/text.ini" --out "$tmp/dry" --dry-run --set "${both[0]}" \
+    --set "${both[1]}" --set "apart.sweep=model.layers: 1 2" >"$tmp/dry.out"
+shows dry.out '^instance 0 of 2: model.layers = 1$'
+shows dry.out '^text-1: single, .* 20 steps of 16 x 32 tokens'
+[ "$(grep -c '^fullest rank' "$tmp/dry.out")" -eq 2 ] || fail "dry: not two plans"
+refused() { # PATTERN [s.k=v]...
+    local pattern=$1
+    shift
+    train text refused 2 "${both[@]}" "$@"
+    says refused "$pattern"
+    [ ! -e "$tmp/refused" ] || fail "a refused run left a folder ($*)"
+}
+refused "apart.sweep: unknown option optim.lx, the nearest is optim.lr" \
+    "apart.sweep=optim.lx: 1 2"
+refused "apart.sweep: optim.lr has 3 values, expected 2, one for each instance" \
+    "apart.sweep=optim.lr: 1 2 3"
+refused "apart.sweep: optim.lr: expected a number" "apart.sweep=optim.lr: 1e-3 fast"
+refused "apart.sweep: data.path cannot differ between instances" \
+    "apart.sweep=data.path: /a /b"
+refused "instance 1: optim.min_lr = 1 is more than optim.lr" optim.schedule=cosine \
+    "apart.sweep=optim.min_lr: 0 1"
+refused "wishes TEST_CLASH=0 and TEST_CLASH=1 for ranks of instance 0" \
+    "strategy.stack=apart:2, ddp:2" apart.clash=yes
+CADRE_INIT=tcp://127.0.0.1:9 CADRE_RANK=0 CADRE_WORLD_SIZE=2 CADRE_LOCAL_RANK=0 \
+    refused "strategy.stack = apart:2 makes 2 runs of their own, .*job array"
+train text two 2 "${both[@]}"
+says two "holds a run already"
+
+# ---- where they run ----
+begin() { # NAME [s.k=v]...
+    local name=$1
+    shift
+    start text "$name" "${both[@]}" train.steps=1000000 "$@"
+    until_so "$name" "instance 0" has_worker "$name" 0
+    until_so "$name" "instance 1" has_worker "$name" 1
+    wait_steps "$name/instance-0" 2
+    wait_steps "$name/instance-1" 2
+}
+touch "$tmp/stop.log"
+mkdir -p "$tmp/stop" "$tmp/killed" "$tmp/orphaned"
+for name in stop killed orphaned; do # until_so shows them
+    for k in 0 1; do mkdir -p "$tmp/$name" && touch "$tmp/$name/instance-$k.log"; done
+done
+begin stop
+for k in 0 1; do
+    seen=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' "/proc/$(worker stop $k)/status")
+    [ "$seen" = "${cpus[$((k % ${#cpus[@]}))]}" ] || fail "instance $k is on CPUs $seen"
+    tr '\0' '\n' <"/proc/$(worker stop $k)/environ" | grep -qx "TEST_APART=$k" ||
+        fail "instance $k has another TEST_APART"
+done
+
+# ---- Ctrl-C: both stop after a checkpoint, and go on ----
+kill -INT "$pid"
+ends stop 4
+no_orphan stop
+statuses stop stopped stopped
+grep -q "^cadre: stopped by a signal; checkpoints are in '$tmp/stop/instance-\*'" \
+    "$tmp/stop.log" || fail "stop: not said"
+most=0
+for k in 0 1; do
+    done_before[k]=$(wc -l <"$tmp/stop/instance-$k/metrics.jsonl")
+    [ "${done_before[k]}" -gt "$most" ] && most=${done_before[k]}
+done
+train text stop 0 "${both[@]}" checkpoint.resume=auto "train.steps=$((most + 2))"
+for k in 0 1; do
+    shows stop.log "instance $k: train: resuming from .*instance-$k/.* after step ${done_before[k]}$"
+    has_steps "stop/instance-$k" $((most + 2)) || fail "stop: instance $k is not whole"
+done
+statuses stop "done" "done"
+
+# ---- one that is killed leaves the other going ----
+begin killed "apart.sweep=train.steps: 300 1000000"
+other=$(worker killed 0)
+kill -STOP "$other" || true # it likely has steps to make after the end of instance 1
+kill -KILL "$(worker killed 1)"
+until_so killed "end of instance 1" eval '! has_worker killed 1'
+kill -CONT "$other" || true
+ends killed 1
+has_steps killed/instance-0 300 || fail "killed: instance 0 did not finish"
+statuses killed "done" failed
+shows killed.log 'apart: instance 1 was ended by signal 9'
+says killed '1 of 2 instances failed \(1\)'
+shows killed/summary.json '^  "ranks": 1,'
+shows killed.out '^1 +failed '
+no_orphan killed
+
+# ---- none outlives the one that started it ----
+begin orphaned
+kill -KILL "$pid"
+ends orphaned 137
+no_orphan orphaned
