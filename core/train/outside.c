@@ -1,9 +1,62 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/train/outside.h"
 
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
 #include "core/base/log.h"
+#include "core/base/path.h"
 #include "core/train/costs.h"
 #include "core/train/prepare.h"
+
+/* A folder on a network may show what another machine has just written late. */
+#define SHARED_WAIT_S 10
+
+/* Rank 0 leaves a file in the run's folder while the others come: they must see it. */
+static cadre_status leave_mark(const struct cadre_spec *spec,
+                               struct cadre_world_terms *terms, struct cadre_error *err)
+{
+    snprintf(terms->mark, sizeof terms->mark, ".ranks-%ld-%llx", (long)getpid(),
+             (unsigned long long)(cadre_now_s() * 1e6));
+    char *path = cadre_path_join(spec->out, terms->mark);
+    cadre_status rc = path ? cadre_path_write_file(path, "", 0, err)
+                           : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+    free(path);
+    return rc;
+}
+
+static void remove_mark(const struct cadre_spec *spec,
+                        const struct cadre_world_terms *terms)
+{
+    char *path = terms->mark[0] ? cadre_path_join(spec->out, terms->mark) : NULL;
+    if (path)
+        unlink(path);
+    free(path);
+}
+
+static cadre_status look_for_mark(const struct cadre_spec *spec,
+                                  const struct cadre_world_terms *terms,
+                                  struct cadre_error *err)
+{
+    double deadline = cadre_now_s() + SHARED_WAIT_S;
+    char host[64] = "";
+    char *path = cadre_path_join(spec->out, terms->mark);
+    bool seen = false;
+    while (path && !(seen = cadre_path_exists(path)) && cadre_now_s() < deadline)
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    free(path);
+    gethostname(host, sizeof host - 1);
+    return seen ? CADRE_OK
+                : cadre_fail(err, CADRE_E_INVALID,
+                             "the folder '%s' on %s is not the one that rank 0 sees: "
+                             "expected a folder that all machines share; choose one by "
+                             "run.out or --out",
+                             spec->out, host);
+}
 
 cadre_status cadre_train_outside(const struct cadre_train_run *run,
                                  struct cadre_spec *spec, struct cadre_error *err)
@@ -12,8 +65,8 @@ cadre_status cadre_train_outside(const struct cadre_train_run *run,
     struct cadre_places places = {0};
     struct cadre_world world = {0};
     struct cadre_error own = {0};
-    const struct cadre_world_terms terms = {.fingerprint = spec->run.fingerprint,
-                                            .first_step = run->first_step};
+    struct cadre_world_terms terms = {.fingerprint = spec->run.fingerprint,
+                                      .first_step = run->first_step};
     cadre_status rc = cadre_world_check(spec, outside, err);
     if (rc != CADRE_OK)
         return rc;
@@ -22,14 +75,20 @@ cadre_status cadre_train_outside(const struct cadre_train_run *run,
         own.code = cadre_train_prepare(run, spec, &places, &own);
     else
         own.code = cadre_train_check_place(run, &own);
+    if (outside->rank == 0 && outside->size > 1 && own.code == CADRE_OK)
+        own.code = leave_mark(spec, &terms, &own);
     if (outside->size > 1)
         rc = cadre_world_meet(&world, spec, outside, &terms,
                               own.code == CADRE_OK ? NULL : own.text, err);
     if (rc == CADRE_OK && outside->rank > 0)
+        own.code = look_for_mark(spec, &terms, &own);
+    if (rc == CADRE_OK && outside->rank > 0 && own.code == CADRE_OK)
         own.code = cadre_costs_read(spec, outside->rank, &own);
     if (rc == CADRE_OK && outside->size > 1)
         rc = cadre_world_enter(&world, spec, outside,
                                own.code == CADRE_OK ? NULL : own.text, err);
+    if (outside->rank == 0)
+        remove_mark(spec, &terms);
     if (own.code != CADRE_OK) {
         *err = own;
         rc = own.code;

@@ -363,28 +363,6 @@ static cadre_status make_training(struct cadre_spec *spec, struct cadre_error *e
     return check_training(spec, err);
 }
 
-/* What this build does not do yet is refused here, key by key. */
-static cadre_status refuse_unbuilt(const struct cadre_options *o,
-                                   struct cadre_error *err)
-{
-    static const struct {
-        const char *key, *value;
-    } unbuilt[] = {
-        {"comm.backend", "mpi"},
-    };
-    for (size_t i = 0; i < sizeof unbuilt / sizeof unbuilt[0]; i++) {
-        const char *raw = cadre_options_raw(o, unbuilt[i].key);
-        bool on = strcmp(unbuilt[i].value, "yes") == 0
-                      ? cadre_options_bool(o, unbuilt[i].key)
-                      : strcmp(raw, unbuilt[i].value) == 0;
-        if (on)
-            return cadre_fail(err, CADRE_E_INVALID, "%s = %s is not yet supported (%s)",
-                              unbuilt[i].key, raw,
-                              cadre_options_source(o, unbuilt[i].key));
-    }
-    return CADRE_OK;
-}
-
 static cadre_status make_ranks(struct cadre_spec *spec, int device_index,
                                struct cadre_error *err)
 {
@@ -510,7 +488,6 @@ cadre_status cadre_spec_create(struct cadre_options *options_take,
     spec->run.options = options_take;
     spec->local.size = request->given_ranks;
     CADRE_TRY(load_stack(spec, err));
-    CADRE_TRY(refuse_unbuilt(spec->options, err));
     CADRE_TRY(name_run(spec, request, err));
     if (request->need_data)
         CADRE_TRY(open_data(spec, err));

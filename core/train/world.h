@@ -1,30 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a rank reaches the others (comm.backend): through the machine's segment alone, or
- * through NCCL, whose world is made in two ways:
- *   - ranks that cadre started meet over the segment, which stays the channel of
- *     failures: a thread of each rank carries a failure of one world to the other;
- *   - ranks that somebody else started, one process each, meet where CADRE_INIT says.
- */
+/* How a rank reaches the others (comm.backend): through the machine's segment, NCCL or
+ * MPI. Ranks that cadre started meet over the segment, which beside NCCL stays the
+ * channel of failures: a thread of each rank carries a failure of one world to the
+ * other. Ranks that somebody else started, one process each, meet where the launcher or
+ * CADRE_INIT says, and then
+ *   - on GPUs take NCCL,
+ *   - on the CPUs of one machine open a segment of rank 0's and watch each other,
+ *   - on the CPUs of several machines take MPI; MPI is also the place to meet where the
+ *     launcher gives none. */
 #ifndef CADRE_TRAIN_WORLD_H
 #define CADRE_TRAIN_WORLD_H
 
 #include "core/comm/launch.h"
+#include "core/comm/local_outside.h"
 #include "core/comm/module.h"
 #include "core/train/spec.h"
 
 /* Of one rank. Zeroed: of a rank that is alone. */
 struct cadre_world {
     struct cadre_comm *comm; /* what it trains through; NULL: alone, or not open yet */
-    struct cadre_comm *beside; /* of the segment, where `comm` is NCCL's; else NULL */
+    struct cadre_comm *beside; /* of the segment, or MPI's, where `comm` is NCCL's */
     struct cadre_device *device; /* that `comm` was opened with; NULL: it needs none */
     const struct cadre_comm_module *module; /* NULL: none is used */
     struct cadre_world_watch *watch; /* between comm and beside */
+    struct cadre_local_segment *segment; /* of ranks from outside */
+    struct cadre_local_guard *guard; /* over the processes of `segment` */
 };
 
 /* Can the ranks reach each other as comm.backend says? Asked in the launching process,
  * or in each rank that was started from outside (`outside`, else NULL), before anything
  * is made. Errors: CADRE_E_INVALID, CADRE_E_UNSUPPORTED: the device is no GPU, ranks
- * are threads, there are fewer GPUs than ranks, or there is no module. [main] */
+ * are threads, there are fewer GPUs than ranks, there is no module, or ranks of several
+ * machines have nothing between them. [main] */
 cadre_status cadre_world_check(const struct cadre_spec *spec,
                                const struct cadre_launch_outside *outside,
                                struct cadre_error *err);
@@ -40,6 +47,7 @@ cadre_status cadre_world_open(struct cadre_world *world, const struct cadre_spec
 struct cadre_world_terms {
     uint64_t fingerprint; /* of the spec as it was made, without measured costs */
     int64_t first_step; /* steps done before */
+    char mark[48]; /* rank 0's, given to all: a file in the run's folder */
 };
 
 /* [collective: all ranks] The ranks that were started from outside find each other, and
@@ -50,7 +58,7 @@ struct cadre_world_terms {
  * in any case. */
 cadre_status cadre_world_meet(struct cadre_world *world, const struct cadre_spec *spec,
                               const struct cadre_launch_outside *outside,
-                              const struct cadre_world_terms *terms, const char *failed,
+                              struct cadre_world_terms *terms, const char *failed,
                               struct cadre_error *err);
 
 /* [collective: all ranks, after cadre_world_meet] Open the world; `failed` as there. */

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/comm/local_outside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "core/base/memory.h"
+#include "core/comm/local/shared.h"
+
+#define LOOK_MS 100 /* where the kernel does not tell of a process's end */
+
+/* ---- into rank 0's segment ---- */
+
+static void read_line(const char *path, char *out, size_t size)
+{
+    FILE *f = fopen(path, "re");
+    out[0] = '\0';
+    if (f && fgets(out, (int)size, f))
+        out[strcspn(out, "\n")] = '\0';
+    if (f)
+        fclose(f);
+}
+
+static void who_am_i(struct cadre_local_door *door)
+{
+    memset(door, 0, sizeof *door);
+    gethostname(door->host, sizeof door->host - 1);
+    read_line("/proc/sys/kernel/random/boot_id", door->boot, sizeof door->boot);
+    if (readlink("/proc/self/ns/pid", door->pids, sizeof door->pids - 1) < 0)
+        door->pids[0] = '\0';
+    door->pid = (int64_t)getpid();
+}
+
+cadre_status cadre_local_door_make(const struct cadre_local_segment *segment,
+                                   struct cadre_local_door *out,
+                                   struct cadre_error *err)
+{
+    struct stat st;
+    who_am_i(out);
+    if (fstat(segment->fd, &st) != 0)
+        return cadre_fail_errno(err, CADRE_E_RESOURCE, errno,
+                                "local communicator: the segment is gone");
+    out->fd = segment->fd;
+    out->device = (uint64_t)st.st_dev;
+    out->inode = (uint64_t)st.st_ino;
+    return CADRE_OK;
+}
+
+cadre_status cadre_local_door_enter(const struct cadre_local_door *door,
+                                    struct cadre_local_segment **out,
+                                    struct cadre_error *err)
+{
+    struct cadre_local_door own;
+    struct stat st;
+    char path[64];
+    who_am_i(&own);
+    if (strncmp(own.boot, door->boot, sizeof own.boot) != 0)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "it is on %s, rank 0 on %.63s, and comm.backend = local is "
+                          "for ranks of one machine: start them by mpirun, or by srun "
+                          "--mpi=pmix, with comm.backend = mpi",
+                          own.host, door->host);
+    if (strncmp(own.pids, door->pids, sizeof own.pids) != 0)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "it does not see the processes of rank 0 on %s: expected "
+                          "the ranks of one machine in one container",
+                          own.host);
+    snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)door->pid,
+             (long long)door->fd);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        return cadre_fail_errno(err, CADRE_E_INVALID, errno,
+                                "it cannot open the shared memory of rank 0 on %s (%s)",
+                                own.host, path);
+    cadre_status rc = CADRE_OK;
+    if (fstat(fd, &st) != 0 || (uint64_t)st.st_dev != door->device ||
+        (uint64_t)st.st_ino != door->inode)
+        rc = cadre_fail(err, CADRE_E_INVALID,
+                        "%s on %s is not what rank 0 has said: has it ended?", path,
+                        own.host);
+    if (rc == CADRE_OK)
+        rc = cadre_local_segment_open(fd, out, err);
+    if (rc != CADRE_OK)
+        close(fd);
+    return rc;
+}
+
+/* ---- the others' processes ---- */
+
+struct cadre_local_guard {
+    struct cadre_local_segment *segment;
+    int rank, size, wake;
+    pthread_t thread;
+    struct pollfd *end; /* of each rank, and `wake`; fd -1: not told, or nobody */
+    bool *over; /* of each rank: it needs no look any more */
+};
+
+void cadre_local_guard_join(struct cadre_local_segment *segment, int rank)
+{
+    atomic_store(&segment->shared->ranks[rank].pid, (int32_t)getpid());
+}
+
+/* A process that waits for its parent's look counts as ended. */
+static bool is_gone(int32_t pid)
+{
+    char path[64], line[512];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    read_line(path, line, sizeof line);
+    const char *name_end = strrchr(line, ')');
+    return kill(pid, 0) != 0 && errno == ESRCH
+               ? true
+               : name_end && (name_end[2] == 'Z' || name_end[2] == 'X');
+}
+
+/* Rank r's process has ended: is that all right? */
+static bool note_end(struct cadre_local_guard *guard, int r)
+{
+    struct shared_rank *its = &guard->segment->shared->ranks[r];
+    char why[96];
+    guard->over[r] = true;
+    if (guard->end[r].fd >= 0)
+        close(guard->end[r].fd);
+    guard->end[r].fd = -1;
+    if (atomic_load(&its->ended))
+        return true;
+    snprintf(why, sizeof why, "ended without a word (process %d): killed, or crashed",
+             atomic_load(&its->pid));
+    cadre_local_segment_fail(guard->segment, r, why);
+    return false;
+}
+
+static void *guard_main(void *arg)
+{
+    struct cadre_local_guard *guard = arg;
+    bool well = true;
+    while (well) {
+        bool looks = false; /* is there one that has to be looked at? */
+        for (int r = 0; r < guard->size; r++)
+            looks |= !guard->over[r] && guard->end[r].fd < 0;
+        int n = poll(guard->end, (nfds_t)guard->size + 1, looks ? LOOK_MS : -1);
+        if (n < 0 && errno != EINTR && errno != EAGAIN)
+            break;
+        if (n > 0 && guard->end[guard->size].revents)
+            break;
+        for (int r = 0; well && r < guard->size; r++) {
+            struct pollfd *end = &guard->end[r];
+            if (!guard->over[r] &&
+                (end->fd < 0 ? is_gone(atomic_load(
+                                   &guard->segment->shared->ranks[r].pid))
+                             : n > 0 && end->revents))
+                well = note_end(guard, r);
+        }
+    }
+    return NULL;
+}
+
+static void free_guard(struct cadre_local_guard *guard)
+{
+    for (int r = 0; guard->end && r < guard->size; r++)
+        if (guard->end[r].fd >= 0)
+            close(guard->end[r].fd);
+    if (guard->wake >= 0)
+        close(guard->wake);
+    free(guard->end);
+    free(guard->over);
+    free(guard);
+}
+
+/* What the thread waits for. A rank that is gone already has no descriptor, and is
+ * found by the first look. */
+static bool prepare(struct cadre_local_guard *guard)
+{
+    guard->end = cadre_calloc((size_t)guard->size + 1, sizeof *guard->end);
+    guard->over = cadre_calloc((size_t)guard->size, sizeof *guard->over);
+    guard->wake = eventfd(0, EFD_CLOEXEC);
+    for (int r = 0; guard->end && r < guard->size; r++)
+        guard->end[r] = (struct pollfd){.fd = -1, .events = POLLIN};
+    if (!guard->end || !guard->over || guard->wake < 0)
+        return false;
+    guard->end[guard->size] = (struct pollfd){.fd = guard->wake, .events = POLLIN};
+    for (int r = 0; r < guard->size; r++) {
+        int32_t pid = atomic_load(&guard->segment->shared->ranks[r].pid);
+        guard->over[r] = r == guard->rank || pid <= 0;
+        if (!guard->over[r])
+            guard->end[r].fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    }
+    return true;
+}
+
+cadre_status cadre_local_guard_open(struct cadre_local_segment *segment, int rank,
+                                    struct cadre_local_guard **out,
+                                    struct cadre_error *err)
+{
+    struct cadre_local_guard *guard = cadre_calloc(1, sizeof *guard);
+    if (!guard)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory to watch the ranks");
+    *guard = (struct cadre_local_guard){.segment = segment,
+                                        .rank = rank,
+                                        .size = segment->shared->config.size,
+                                        .wake = -1};
+    int failed = prepare(guard) ? 0 : ENOMEM;
+    if (!failed)
+        failed = pthread_create(&guard->thread, NULL, guard_main, guard);
+    if (failed) {
+        free_guard(guard);
+        return cadre_fail_errno(err, CADRE_E_RESOURCE, failed,
+                                "cannot watch the other ranks");
+    }
+    *out = guard;
+    return CADRE_OK;
+}
+
+void cadre_local_guard_close(struct cadre_local_guard *guard)
+{
+    const uint64_t one = 1;
+    if (!guard)
+        return;
+    cadre_local_segment_ended(guard->segment, guard->rank);
+    while (write(guard->wake, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+    pthread_join(guard->thread, NULL);
+    free_guard(guard);
+}

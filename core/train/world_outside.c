@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks that somebody else started find each other: over TCP or a file, or where the
+ * launcher gives no such place over MPI itself. They come together twice: to compare
+ * what they are, and when each has done what only it can do wrong. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/base/memory.h"
+#include "core/comm/rendezvous.h"
+#include "core/train/world_parts.h"
+#include "core/train/world_watch.h"
+
+/* What rank 0 gives to the others the first time, and over MPI each to all. */
+struct greeting {
+    struct cadre_world_card card;
+    char mark[48];
+    struct cadre_local_door door; /* of a segment; else zero */
+    uint32_t failed; /* over MPI */
+    char why[512];
+};
+
+/* The communicator over which the ranks meet, NULL where there is a place. */
+static struct cadre_comm *between(const struct cadre_world *world,
+                                  const struct cadre_launch_outside *outside,
+                                  enum cadre_world_way way)
+{
+    return way == CADRE_WORLD_MPI ? world->comm
+           : outside->where[0]    ? NULL
+                                  : world->beside;
+}
+
+/* ---- by a place ---- */
+
+/* Both meetings of a job at one place are told apart by the nonce. */
+static cadre_status meet(const struct cadre_spec *spec,
+                         const struct cadre_launch_outside *outside, const char *what,
+                         void *bytes, size_t n, const char *failed,
+                         struct cadre_error *err)
+{
+    char *name =
+        cadre_format("%s/%s/%d/%s", outside->job, spec->name, outside->size, what);
+    struct cadre_rendezvous job = {
+        .where = outside->where,
+        .job = name,
+        .rank = outside->rank,
+        .size = outside->size,
+        .timeout_s = spec->local.timeout_s,
+    };
+    if (!name)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the job's name");
+    cadre_status rc = cadre_rendezvous_meet(&job, bytes, n, failed, err);
+    free(name);
+    return rc;
+}
+
+/* What this rank finds wrong with rank 0's greeting; rank 0 finds nothing. */
+static cadre_status judge(struct cadre_world *world, const struct greeting *zero,
+                          const struct greeting *mine, int rank,
+                          struct cadre_error *err)
+{
+    cadre_status rc = cadre_world_card_compare(&zero->card, &mine->card, rank, err);
+    if (rc == CADRE_OK && rank > 0 && zero->door.pid) {
+        rc = cadre_local_door_enter(&zero->door, &world->segment, err);
+        if (rc == CADRE_OK)
+            cadre_local_guard_join(world->segment, rank);
+        else
+            cadre_error_prefix(err, "rank %d", rank);
+    }
+    return rc;
+}
+
+static cadre_status meet_at_place(struct cadre_world *world,
+                                  const struct cadre_spec *spec,
+                                  const struct cadre_launch_outside *outside,
+                                  const struct greeting *mine, struct greeting *zero,
+                                  const char *failed, struct cadre_error *err)
+{
+    struct cadre_error why = {0};
+    *zero = *mine;
+    cadre_status rc = meet(spec, outside, "versions", zero, sizeof *zero, failed, err);
+    if (rc != CADRE_OK)
+        return rc;
+    rc = judge(world, zero, mine, outside->rank, &why);
+    if (rc != CADRE_OK) { /* rank 0 learns of it when all meet again, and says whose */
+        unsigned char nothing[CADRE_COMM_ID_BYTES] = {0};
+        const char *text = strchr(why.text, ':') + 2;
+        meet(spec, outside, "id", nothing, sizeof nothing, text, NULL);
+        *err = why;
+    }
+    return rc;
+}
+
+/* ---- over MPI ---- */
+
+static cadre_status open_mpi(const struct cadre_spec *spec,
+                             const struct cadre_launch_outside *outside,
+                             const struct cadre_comm_module *mpi,
+                             struct cadre_comm **out, struct cadre_error *err)
+{
+    const unsigned char id[CADRE_COMM_ID_BYTES] = {0};
+    const struct cadre_comm_world request = {
+        .rank = outside->rank,
+        .size = outside->size,
+        .timeout_s = spec->local.timeout_s,
+        .exact = spec->run.exact,
+    };
+    cadre_status rc = mpi->open(&request, id, out, err);
+    if (rc == CADRE_OK && outside->rank == 0)
+        cadre_log(CADRE_LOG_INFO, "comm", "%d ranks over MPI", outside->size);
+    return rc;
+}
+
+/* Everybody hears everybody, and all find the same. */
+static cadre_status meet_over(struct cadre_comm *comm, const char *what,
+                              struct greeting *mine, struct greeting *zero,
+                              const char *failed, struct cadre_error *err)
+{
+    size_t size = (size_t)comm->size;
+    struct greeting *all = cadre_calloc(size, sizeof *all);
+    uint64_t *offsets = cadre_calloc(size + 1, sizeof *offsets);
+    cadre_event done = 0;
+    cadre_status rc = CADRE_E_RESOURCE;
+    mine->failed = failed != NULL;
+    snprintf(mine->why, sizeof mine->why, "%s", failed ? failed : "");
+    if (all && offsets) {
+        for (size_t r = 0; r <= size; r++)
+            offsets[r] = r * sizeof *all;
+        rc = comm->ops->all_gather(comm, what, mine, all, offsets, CADRE_U8, 0, &done);
+    }
+    rc = cadre_world_finish(comm, rc, done, err);
+    for (int r = 0; rc == CADRE_OK && r < comm->size; r++)
+        if (all[r].failed)
+            rc = cadre_fail(err, CADRE_E_COMM, "rank %d: %.*s", r,
+                            (int)sizeof all[r].why - 1, all[r].why);
+    for (int r = 1; rc == CADRE_OK && r < comm->size; r++)
+        rc = cadre_world_card_compare(&all[0].card, &all[r].card, r, err);
+    if (rc == CADRE_OK)
+        *zero = all[0];
+    free(offsets);
+    free(all);
+    return rc;
+}
+
+/* ---- the two meetings ---- */
+
+/* What only rank 0 has to give. */
+static cadre_status make_segment(struct cadre_world *world,
+                                 const struct cadre_spec *spec, struct greeting *mine,
+                                 struct cadre_error *err)
+{
+    struct cadre_local_config config = spec->local;
+    config.processes = true;
+    cadre_status rc = cadre_local_segment_create(&config, &world->segment, err);
+    if (rc == CADRE_OK)
+        rc = cadre_local_door_make(world->segment, &mine->door, err);
+    if (rc == CADRE_OK)
+        cadre_local_guard_join(world->segment, 0);
+    return rc;
+}
+
+cadre_status cadre_world_meet(struct cadre_world *world, const struct cadre_spec *spec,
+                              const struct cadre_launch_outside *outside,
+                              struct cadre_world_terms *terms, const char *failed,
+                              struct cadre_error *err)
+{
+    enum cadre_world_way way = cadre_world_way(spec, outside);
+    const struct cadre_comm_module *mpi;
+    struct greeting mine = {0}, zero;
+    struct cadre_error why = {0};
+    cadre_status rc;
+    CADRE_TRY(cadre_world_module(way, &world->module, err));
+    if (way == CADRE_WORLD_MPI)
+        CADRE_TRY(open_mpi(spec, outside, world->module, &world->comm, err));
+    else if (!outside->where[0]) {
+        CADRE_TRY(cadre_world_module(CADRE_WORLD_MPI, &mpi, err));
+        CADRE_TRY(open_mpi(spec, outside, mpi, &world->beside, err));
+    }
+    CADRE_TRY(cadre_world_card(world->module, &mine.card, err));
+    mine.card.fingerprint = terms->fingerprint;
+    mine.card.first_step = terms->first_step;
+    snprintf(mine.mark, sizeof mine.mark, "%s", terms->mark);
+    if (way == CADRE_WORLD_LOCAL && outside->rank == 0 && !failed &&
+        make_segment(world, spec, &mine, &why) != CADRE_OK)
+        failed = why.text;
+    struct cadre_comm *comm = between(world, outside, way);
+    if (comm)
+        CADRE_TRY(meet_over(comm, "versions", &mine, &zero, failed, err));
+    else
+        CADRE_TRY(meet_at_place(world, spec, outside, &mine, &zero, failed, err));
+    snprintf(terms->mark, sizeof terms->mark, "%.*s", (int)sizeof zero.mark - 1,
+             zero.mark);
+fail:
+    return rc;
+}
+
+/* All have opened the segment, and say so by coming here. */
+static cadre_status enter_segment(struct cadre_world *world, int rank,
+                                  struct cadre_error *err)
+{
+    cadre_status rc = cadre_local_guard_open(world->segment, rank, &world->guard, err);
+    if (rc == CADRE_OK)
+        rc = cadre_local_open(world->segment, rank, &world->comm, err);
+    if (rc == CADRE_OK) { /* nobody needs the place any more */
+        cadre_event done = 0;
+        rc = world->comm->ops->barrier(world->comm, "begin", 0, &done);
+        rc = cadre_world_finish(world->comm, rc, done, err);
+    }
+    if (rc == CADRE_OK && rank == 0)
+        cadre_log(CADRE_LOG_INFO, "comm", "the ranks share a segment of memory");
+    return rc;
+}
+
+static cadre_status enter_over_mpi(struct cadre_world *world,
+                                   const struct cadre_spec *spec,
+                                   const struct cadre_launch_outside *outside,
+                                   const char *failed, struct cadre_error *err)
+{
+    bool nccl = cadre_world_way(spec, outside) == CADRE_WORLD_NCCL;
+    struct cadre_comm *comm = nccl ? world->beside : world->comm;
+    unsigned char id[CADRE_COMM_ID_BYTES] = {0};
+    struct greeting mine = {0}, zero;
+    struct cadre_error why = {0};
+    cadre_event done = 0;
+    cadre_status rc = CADRE_OK;
+    if (nccl && outside->rank == 0 && !failed)
+        rc = world->module->make_id(id, &why);
+    CADRE_TRY(
+        meet_over(comm, "id", &mine, &zero, rc == CADRE_OK ? failed : why.text, err));
+    if (nccl) {
+        rc = comm->ops->broadcast(comm, "id", id, sizeof id, CADRE_U8, 0, 0, &done);
+        CADRE_TRY(cadre_world_finish(comm, rc, done, err));
+        CADRE_TRY(cadre_world_open_nccl(world, spec, outside->rank, id, err));
+        CADRE_TRY(cadre_world_watch_open(comm, world->comm, &world->watch, err));
+    }
+fail:
+    return rc;
+}
+
+cadre_status cadre_world_enter(struct cadre_world *world, const struct cadre_spec *spec,
+                               const struct cadre_launch_outside *outside,
+                               const char *failed, struct cadre_error *err)
+{
+    enum cadre_world_way way = cadre_world_way(spec, outside);
+    unsigned char id[CADRE_COMM_ID_BYTES] = {0};
+    struct cadre_error why = {0};
+    cadre_status rc = CADRE_OK;
+    if (between(world, outside, way))
+        return enter_over_mpi(world, spec, outside, failed, err);
+    if (way == CADRE_WORLD_NCCL && outside->rank == 0 && !failed)
+        rc = world->module->make_id(id, &why);
+    rc = meet(spec, outside, "id", id, sizeof id, rc == CADRE_OK ? failed : why.text,
+              err);
+    if (rc == CADRE_OK)
+        rc = way == CADRE_WORLD_LOCAL
+                 ? enter_segment(world, outside->rank, err)
+                 : cadre_world_open_nccl(world, spec, outside->rank, id, err);
+    const struct cadre_rendezvous job = {.where = outside->where,
+                                         .rank = outside->rank};
+    if (rc == CADRE_OK) /* a world is open where all have come, by the id */
+        cadre_rendezvous_forget(&job);
+    return rc;
+}

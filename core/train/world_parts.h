@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of world.h share. */
+#ifndef CADRE_TRAIN_WORLD_PARTS_H
+#define CADRE_TRAIN_WORLD_PARTS_H
+
+#include "core/train/world.h"
+
+enum cadre_world_way {
+    CADRE_WORLD_ALONE, /* one rank that somebody started */
+    CADRE_WORLD_LOCAL, /* the segment */
+    CADRE_WORLD_NCCL,
+    CADRE_WORLD_MPI,
+    CADRE_WORLD_NONE, /* CPUs of several machines, and no MPI */
+};
+
+/* By comm.backend, the device, and where the ranks are. [any thread] */
+enum cadre_world_way cadre_world_way(const struct cadre_spec *spec,
+                                     const struct cadre_launch_outside *outside);
+
+/* The module of a way that has one; NULL for the others. Errors: CADRE_E_UNSUPPORTED.
+ */
+cadre_status cadre_world_module(enum cadre_world_way way,
+                                const struct cadre_comm_module **out,
+                                struct cadre_error *err);
+
+/* What the ranks of one world compare. */
+struct cadre_world_card {
+    char version[128];
+    uint64_t fingerprint;
+    int64_t first_step;
+};
+
+/* This rank's, with the version alone; `module` may be NULL. */
+cadre_status cadre_world_card(const struct cadre_comm_module *module,
+                              struct cadre_world_card *card, struct cadre_error *err);
+
+/* The card of rank 0 against that of `rank`: CADRE_E_INVALID, "rank N: ...". */
+cadre_status cadre_world_card_compare(const struct cadre_world_card *zero,
+                                      const struct cadre_world_card *card, int rank,
+                                      struct cadre_error *err);
+
+/* [collective: all ranks] The device, and with it NCCL's world. */
+cadre_status cadre_world_open_nccl(struct cadre_world *world,
+                                   const struct cadre_spec *spec, int index,
+                                   const unsigned char *id, struct cadre_error *err);
+
+/* Wait for a collective that was posted with `rc`; a failure's text is the
+ * communicator's. */
+cadre_status cadre_world_finish(struct cadre_comm *comm, cadre_status rc,
+                                cadre_event done, struct cadre_error *err);
+
+#endif

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which way the ranks take, and whether they can. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/device/module.h"
+#include "core/train/world_parts.h"
+
+enum cadre_world_way cadre_world_way(const struct cadre_spec *spec,
+                                     const struct cadre_launch_outside *outside)
+{
+    const char *backend = cadre_options_str(spec->options, "comm.backend");
+    if (outside && outside->size == 1)
+        return CADRE_WORLD_ALONE;
+    if (strcmp(backend, "nccl") == 0)
+        return CADRE_WORLD_NCCL;
+    if (strcmp(backend, "mpi") == 0)
+        return CADRE_WORLD_MPI;
+    if (strcmp(backend, "local") == 0 || !outside)
+        return CADRE_WORLD_LOCAL;
+    if (spec->gpu)
+        return CADRE_WORLD_NCCL;
+    /* ranks that count no machines may be on one: those that are not will say so */
+    bool unknown = outside->local_size == 0 && outside->nodes <= 1;
+    if (outside->local_size == outside->size || (unknown && outside->where[0]))
+        return CADRE_WORLD_LOCAL;
+    return outside->mpi ? CADRE_WORLD_MPI : CADRE_WORLD_NONE;
+}
+
+cadre_status cadre_world_module(enum cadre_world_way way,
+                                const struct cadre_comm_module **out,
+                                struct cadre_error *err)
+{
+    cadre_status rc = CADRE_OK;
+    *out = NULL;
+    if (way == CADRE_WORLD_NCCL) {
+        rc = cadre_comm_module_nccl(out, err);
+        if (rc != CADRE_OK)
+            cadre_error_prefix(err, "NCCL cannot be had (comm.backend = local can, for "
+                                    "ranks that cadre starts)");
+    } else if (way == CADRE_WORLD_MPI) {
+        rc = cadre_comm_module_mpi(out, err);
+        if (rc != CADRE_OK)
+            cadre_error_prefix(err, "MPI cannot be had (comm.backend = local can, for "
+                                    "ranks of one machine)");
+    }
+    return rc;
+}
+
+/* Somebody who sets these has told NCCL to let ranks share a GPU. */
+static bool may_share(void)
+{
+    return getenv("NCCL_HOSTID") || getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+}
+
+static cadre_status check_gpus(const struct cadre_spec *spec,
+                               const struct cadre_launch_outside *outside,
+                               struct cadre_error *err)
+{
+    int gpus = cadre_device_count_cuda();
+    if (may_share())
+        return CADRE_OK;
+    if (!outside && spec->run.ranks > gpus)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "comm.backend = nccl with %d ranks, but this machine shows "
+                          "%d GPU%s, and NCCL needs one for each rank; take fewer "
+                          "ranks, or comm.backend = local, whose ranks share them",
+                          spec->run.ranks, gpus, gpus == 1 ? "" : "s");
+    /* a rank that is shown its own GPU alone counts them otherwise; NCCL looks itself
+     */
+    if (outside && outside->local_rank >= gpus && !getenv("CUDA_VISIBLE_DEVICES"))
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "the local rank is %d by %s, but this machine shows %d "
+                          "GPU%s, and NCCL needs one for each rank; start fewer ranks "
+                          "here",
+                          outside->local_rank, outside->launcher, gpus,
+                          gpus == 1 ? "" : "s");
+    return CADRE_OK;
+}
+
+static cadre_status check_nccl(const struct cadre_spec *spec,
+                               const struct cadre_launch_outside *outside,
+                               struct cadre_error *err)
+{
+    if (!spec->gpu)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "comm.backend = nccl needs a GPU for each rank, and the "
+                          "device is the CPU (device.kind = %s); set device.kind = "
+                          "cuda, or leave comm.backend out",
+                          cadre_options_str(spec->options, "device.kind"));
+    if (!outside && spec->run.ranks > 1 && !spec->local.processes)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "comm.backend = nccl needs a process for each rank, and "
+                          "comm.ranks = threads; set comm.ranks = processes, or "
+                          "comm.backend = local");
+    return check_gpus(spec, outside, err);
+}
+
+static cadre_status check_mpi(const struct cadre_spec *spec,
+                              const struct cadre_launch_outside *outside,
+                              struct cadre_error *err)
+{
+    if (spec->run.ranks == 1 && !outside)
+        return CADRE_OK;
+    if (!outside)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "comm.backend = mpi is for ranks that mpirun, or srun "
+                          "--mpi=pmix, starts, and nobody started this one; start "
+                          "cadre by one of them, or leave comm.backend out");
+    if (spec->gpu)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "comm.backend = mpi is for ranks on CPUs, and the device is "
+                          "a GPU (device.kind = %s); leave comm.backend out, or set "
+                          "device.kind = cpu",
+                          cadre_options_str(spec->options, "device.kind"));
+    return CADRE_OK;
+}
+
+/* Ranks from outside over a segment. */
+static cadre_status check_local(const struct cadre_launch_outside *outside,
+                                struct cadre_error *err)
+{
+    if (outside->local_size && outside->local_size != outside->size &&
+        outside->nodes != 1 && !outside->where[0])
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "comm.backend = local is for ranks of one machine, and %s "
+                          "has started %d of %d here; leave comm.backend out",
+                          outside->launcher, outside->local_size, outside->size);
+    if (!outside->where[0])
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "comm.backend = local, but %s does not say where the ranks "
+                          "meet: set CADRE_INIT to tcp://host:port or file:///path",
+                          outside->launcher);
+    return CADRE_OK;
+}
+
+cadre_status cadre_world_check(const struct cadre_spec *spec,
+                               const struct cadre_launch_outside *outside,
+                               struct cadre_error *err)
+{
+    const struct cadre_comm_module *module;
+    const char *link = cadre_options_str(spec->options, "comm.link");
+    enum cadre_world_way way = cadre_world_way(spec, outside);
+    cadre_status rc = CADRE_OK;
+    if (way == CADRE_WORLD_NCCL)
+        rc = check_nccl(spec, outside, err);
+    else if (way == CADRE_WORLD_MPI)
+        rc = check_mpi(spec, outside, err);
+    else if (way == CADRE_WORLD_LOCAL && outside)
+        rc = check_local(outside, err);
+    else if (way == CADRE_WORLD_NONE)
+        rc = cadre_fail(err, CADRE_E_INVALID,
+                        "the ranks are on the CPUs of several machines, which reach "
+                        "each other by MPI, and %s has not started MPI; start them by "
+                        "mpirun, or srun --mpi=pmix",
+                        outside->launcher);
+    if (rc == CADRE_OK && *link && (way == CADRE_WORLD_NCCL || way == CADRE_WORLD_MPI))
+        rc = cadre_fail(err, CADRE_E_INVALID,
+                        "comm.link = %s delays the local transport alone; leave it "
+                        "out where ranks reach each other by %s",
+                        link, way == CADRE_WORLD_NCCL ? "NCCL" : "MPI");
+    if (rc == CADRE_OK && (outside || way == CADRE_WORLD_NCCL))
+        rc = cadre_world_module(way, &module, err);
+    return rc;
+}
