@@ -13,6 +13,7 @@
 #include "config.h"
 #include "core/base/json.h"
 #include "core/base/memory.h"
+#include "core/comm/launcher.h"
 #include "core/comm/module.h"
 #include "core/device/device.h"
 #include "core/device/module.h"
@@ -92,12 +93,9 @@ static void look_at_cpu(struct findings *f)
 }
 
 /* A finding for each line; one that begins with "no: " was not found. */
-static void look_at_module(struct findings *f, const char *area,
-                           void (*describe)(struct cadre_text *))
+static void look_at_lines(struct findings *f, const char *area, const char *text)
 {
-    struct cadre_text text = {0};
-    describe(&text);
-    char *copy = cadre_strdup(cadre_text_str(&text)), *rest = copy;
+    char *copy = cadre_strdup(text), *rest = copy;
     for (char *line = copy ? strsep(&rest, "\n") : NULL; line;
          line = strsep(&rest, "\n")) {
         bool no = strncmp(line, "no: ", 4) == 0;
@@ -105,6 +103,14 @@ static void look_at_module(struct findings *f, const char *area,
             note(f, area, no ? "no" : "yes", "%s", no ? line + 4 : line);
     }
     free(copy);
+}
+
+static void look_at_module(struct findings *f, const char *area,
+                           void (*describe)(struct cadre_text *))
+{
+    struct cadre_text text = {0};
+    describe(&text);
+    look_at_lines(f, area, cadre_text_str(&text));
     cadre_text_fini(&text);
 }
 
@@ -141,28 +147,30 @@ static void look_at_plugins(struct findings *f)
         note(f, "plugin", "warning", "no plugin file found; set CADRE_PLUGIN_PATH");
 }
 
+/* Who is believed to have started this process as one rank, and who not, and why. */
 static void look_at_launcher(struct findings *f)
 {
-    static const struct {
-        const char *variable, *name;
-    } launchers[] = {
-        {"SLURM_PROCID", "SLURM (srun)"},
-        {"OMPI_COMM_WORLD_RANK", "Open MPI (mpirun)"},
-        {"PMI_RANK", "PMI (mpiexec)"},
-        {"TORCHELASTIC_RUN_ID", "torchrun"},
-    };
-    bool found = false;
-    for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++)
-        if (getenv(launchers[i].variable)) {
-            note(f, "launcher", "warning",
-                 "%s has set %s; for ranks that it starts, set CADRE_INIT, CADRE_RANK, "
-                 "CADRE_WORLD_SIZE and CADRE_LOCAL_RANK in each",
-                 launchers[i].name, launchers[i].variable);
-            found = true;
-        }
-    if (!found)
+    const struct cadre_launcher_env env = cadre_launcher_environment();
+    struct cadre_launch_outside outside;
+    struct cadre_error err = {0};
+    struct cadre_text why = {0};
+    cadre_status rc = cadre_launcher_find(&env, &outside, &why, &err);
+    if (rc == CADRE_OK)
+        rc = cadre_launch_outside(&outside, &err);
+    if (rc != CADRE_OK)
+        note(f, "launcher", "warning", "%s", err.text);
+    else if (!outside.launcher)
         note(f, "launcher", "no",
              "none: Cadre starts its ranks itself on this machine");
+    look_at_lines(f, "launcher", cadre_text_str(&why));
+    if (rc == CADRE_OK && outside.where[0])
+        note(f, "launcher", "yes", "the ranks meet at %s%s%s", outside.where,
+             outside.job[0] ? ", job " : "", outside.job);
+    else if (rc == CADRE_OK && outside.launcher)
+        note(f, "launcher", outside.mpi ? "yes" : "warning",
+             outside.mpi ? "the ranks meet over MPI"
+                         : "nobody says where the ranks meet; set CADRE_INIT");
+    cadre_text_fini(&why);
 }
 
 static void look_at_data(struct findings *f)

@@ -14,7 +14,7 @@
 #include "core/train/prepare.h"
 
 /* A folder on a network may show what another machine has just written late. */
-#define SHARED_WAIT_S 10
+#define SHARED_WAIT_S 3
 
 /* Rank 0 leaves a file in the run's folder while the others come: they must see it. */
 static cadre_status leave_mark(const struct cadre_spec *spec,
