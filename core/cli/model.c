@@ -8,6 +8,7 @@
 
 #include "core/base/memory.h"
 #include "core/base/path.h"
+#include "core/comm/launch.h"
 #include "core/train/train.h"
 
 /* Where the parameters are: --from, else model.init, else the run's own folder. */
@@ -53,6 +54,19 @@ static cadre_status set(struct cadre_options *options, const char *key,
     return rc;
 }
 
+/* Every rank of a launcher would do the same again. */
+static cadre_status refuse_ranks(struct cadre_error *err)
+{
+    struct cadre_launch_outside outside;
+    cadre_status rc = cadre_launch_outside(&outside, err);
+    if (rc == CADRE_OK && outside.launcher)
+        rc = cadre_fail(err, CADRE_E_INVALID,
+                        "this command is one process's work, and this process is rank "
+                        "%d of %d by %s; start it once, without %s",
+                        outside.rank, outside.size, outside.launcher, outside.launcher);
+    return rc;
+}
+
 cadre_status cadre_cli_load_model(const struct cadre_cli_args *args, bool need_data,
                                   struct cadre_spec **spec, struct cadre_rank *rank,
                                   struct cadre_error *err)
@@ -61,6 +75,7 @@ cadre_status cadre_cli_load_model(const struct cadre_cli_args *args, bool need_d
     char name[64], *source = NULL;
     cadre_status rc;
     cadre_cli_run_name(args, name, sizeof name);
+    CADRE_TRY(refuse_ranks(err));
     CADRE_TRY(cadre_cli_load(args, &options, err));
     CADRE_TRY(find_source(args, options, name, &source, err));
     CADRE_TRY(set(options, "model.init", source, err));

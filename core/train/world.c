@@ -81,7 +81,8 @@ cadre_status cadre_world_finish(struct cadre_comm *comm, cadre_status rc,
     return rc;
 }
 
-static cadre_status compare_all(struct cadre_comm *comm, const struct cadre_world_card *mine,
+static cadre_status compare_all(struct cadre_comm *comm,
+                                const struct cadre_world_card *mine,
                                 struct cadre_error *err)
 {
     size_t size = (size_t)comm->size;
@@ -112,7 +113,8 @@ static cadre_status meet_beside(struct cadre_world *world, unsigned char *id,
     cadre_event done = 0;
     cadre_status rc;
     CADRE_TRY(cadre_world_module(CADRE_WORLD_NCCL, &world->module, err));
-    CADRE_TRY(cadre_world_card(world->module, &card, err)); /* the rest is of one launcher */
+    CADRE_TRY(
+        cadre_world_card(world->module, &card, err)); /* the rest is of one launcher */
     CADRE_TRY(compare_all(comm, &card, err));
     if (comm->rank == 0)
         CADRE_TRY(world->module->make_id(id, err));

@@ -155,9 +155,9 @@ static void *guard_main(void *arg)
         for (int r = 0; well && r < guard->size; r++) {
             struct pollfd *end = &guard->end[r];
             if (!guard->over[r] &&
-                (end->fd < 0 ? is_gone(atomic_load(
-                                   &guard->segment->shared->ranks[r].pid))
-                             : n > 0 && end->revents))
+                (end->fd < 0
+                     ? is_gone(atomic_load(&guard->segment->shared->ranks[r].pid))
+                     : n > 0 && end->revents))
                 well = note_end(guard, r);
         }
     }

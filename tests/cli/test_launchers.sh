@@ -1,0 +1,258 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# cadre train under launchers, two CPU ranks on this machine: mpirun of Open MPI and of MPICH,
+# and the environments of torchrun and srun set by hand, train to the bits of local ranks; a
+# killed rank ends the other; what is half set or cannot work is one line, and no wait. Where
+# there is no mpirun, that part is skipped and says so.
+# shellcheck source-path=SCRIPTDIR disable=SC2086
+. "$(dirname "$0")/train_lib.sh"
+
+# What a launcher around this test has set is not of its runs.
+while read -r name; do
+    unset "$name"
+done < <(env | sed -nE 's/^((CADRE_(INIT|RANK|JOB|[A-Z_]*RANK|[A-Z_]*SIZE)|SLURM|PMI|PMIX|OMPI|MPI|MV2|PALS|FLUX|JSM|TORCHELASTIC|MASTER)[A-Z0-9_]*|RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE)=.*/\1/p')
+export TMPDIR=$tmp/tmp
+mkdir "$TMPDIR"
+
+small="device.kind=cpu device.threads=1 run.seed=1 run.exact=yes train.steps=3 \
+    train.global_batch=4 train.micro_batch=1 train.eval_batches=1 model.layers=1 \
+    model.context=8 model.channels=16"
+
+# args NAME [s.k=v]...: the command's arguments, in args.
+args() {
+    local name=$1 set
+    shift
+    args=(train "$tmp/text.ini" --out "$tmp/$name")
+    for set in "$@"; do
+        args+=(--set "$set")
+    done
+}
+
+# free_port STEP: a port P of this machine that nobody listens at, nor at P + STEP.
+free_port() {
+    local port
+    while :; do
+        port=$((20000 + RANDOM % 12000))
+        (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null && continue
+        (exec 3<>"/dev/tcp/127.0.0.1/$((port + $1))") 2>/dev/null && continue
+        break
+    done
+    echo "$port"
+}
+
+# A job whose step 1 meets at a port that is free.
+free_job() {
+    local job
+    while :; do
+        job=$((RANDOM + 4096))
+        (exec 3<>"/dev/tcp/127.0.0.1/$((61440 + (job + 1) % 4096))") 2>/dev/null || break
+    done
+    echo "$job"
+}
+
+# environment LAUNCHER RANK: the variables that it sets in rank RANK of two.
+environment() {
+    local rank=$2
+    case $1 in
+    torchrun)
+        echo "RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 GROUP_RANK=0 \
+            GROUP_WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port \
+            TORCHELASTIC_RUN_ID=none TORCHELASTIC_RESTART_COUNT=0"
+        ;;
+    srun)
+        echo "SLURM_JOB_ID=$job SLURM_STEP_ID=1 SLURM_PROCID=$rank SLURM_STEP_NUM_TASKS=2 \
+            SLURM_NTASKS=2 SLURM_LOCALID=$rank SLURM_NODEID=0 SLURM_STEP_NUM_NODES=1 \
+            SLURM_STEP_TASKS_PER_NODE=2 SLURM_STEP_NODELIST=no-such-host"
+        ;;
+    srun-two) # two machines that are one
+        echo "SLURM_JOB_ID=$job SLURM_STEP_ID=1 SLURM_PROCID=$rank SLURM_STEP_NUM_TASKS=2 \
+            SLURM_NTASKS=2 SLURM_LOCALID=0 SLURM_NODEID=$rank SLURM_STEP_NUM_NODES=2 \
+            SLURM_STEP_TASKS_PER_NODE=1(x2) SLURM_STEP_NODELIST=no-such-host[1-2]"
+        ;;
+    flux)
+        echo "FLUX_TASK_RANK=$rank FLUX_JOB_SIZE=2 FLUX_TASK_LOCAL_ID=$rank \
+            FLUX_JOB_NNODES=1 FLUX_JOB_ID=fJ2x PMI_RANK=$rank PMI_SIZE=2"
+        ;;
+    esac
+}
+
+# begin LAUNCHER NAME [s.k=v]...: both ranks in the background; process ids in pids, logs
+# are NAME.0.log and NAME.1.log. extra[RANK] are more variables, other[RANK] another --out.
+extra=() other=()
+begin() {
+    local launcher=$1 name=$2 rank
+    shift 2
+    port=$(free_port 1) job=$(free_job)
+    pids=()
+    for rank in 0 1; do
+        args "${other[rank]:-$name}" $small strategy.stack=ddp:2 "$@"
+        env $(environment "$launcher" "$rank") ${extra[rank]:-} "$cadre" "${args[@]}" \
+            >"$tmp/$name.$rank.out" 2>"$tmp/$name.$rank.log" &
+        pids[rank]=$!
+        started+=("${pids[rank]}")
+    done
+}
+
+# both LAUNCHER NAME STATUS [s.k=v]...: they end with STATUS.
+both() {
+    local rank
+    begin "$1" "$2" "${@:4}"
+    for rank in 0 1; do
+        pid=${pids[rank]}
+        ends "$2.$rank" "$3"
+    done
+}
+
+# tidy NAME: nothing is left where the ranks met, nor in the run's folder.
+tidy() {
+    [ -z "$(ls -A "$TMPDIR")" ] || fail "$1: left in TMPDIR: $(ls -A "$TMPDIR")"
+    [ -z "$(find "$tmp/$1" -maxdepth 1 -name '.ranks*')" ] || fail "$1: left a mark"
+}
+
+train text own 0 $small strategy.stack=ddp:2
+
+# ---- real launchers ----
+skipped=
+# launch NAME COMMAND...: one mpirun with both ranks.
+launch() {
+    local name=$1 status=0
+    shift
+    timeout -k 5 $((hang + 10)) "$@" >"$tmp/$name.out" 2>"$tmp/$name.log" </dev/null ||
+        status=$?
+    if [ $status -ne 0 ]; then
+        cat "$tmp/$name.log"
+        fail "$name: $1 ended with $status"
+    fi
+    [ "$(grep -c "3 steps with ddp:2 done" "$tmp/$name.out")" -eq 1 ] ||
+        fail "$name: not one last line"
+    same "$name" own
+    tidy "$name"
+}
+
+openmpi=(mpirun.openmpi --oversubscribe -n 2)
+[ "$(id -u)" -ne 0 ] || openmpi+=(--allow-run-as-root)
+mpich=(mpirun.mpich -n 2)
+for kind in openmpi mpich; do
+    declare -n command=$kind
+    if ! command -v "${command[0]}" >"$tmp/where"; then
+        skipped+=" ${command[0]}"
+        continue
+    fi
+    args "$kind" $small strategy.stack=ddp:2
+    launch "$kind" "${command[@]}" "$cadre" "${args[@]}"
+    # a script around each rank; `*` takes the launcher's ranks
+    args "$kind-script" $small "strategy.stack=ddp:*"
+    launch "$kind-script" "${command[@]}" sh -c '"$@"; exit $?' sh "$cadre" "${args[@]}"
+    # one that says what it believes
+    "${command[@]}" "$cadre" doctor >"$tmp/doctor" 2>&1
+    grep -E "^yes +launcher +(Open MPI|MPICH): rank 1 of 2, 1 of 2 on its machine" \
+        "$tmp/doctor" >"$tmp/line" || { cat "$tmp/doctor"; fail "$kind: doctor"; }
+    grep -E "^yes +launcher +the ranks meet at file://$TMPDIR/cadre-" "$tmp/doctor" \
+        >"$tmp/line" || { cat "$tmp/doctor"; fail "$kind: doctor says no place"; }
+done
+[ -z "$skipped" ] || echo "SKIP: no$skipped"
+
+# ---- the environments of others ----
+for launcher in torchrun srun flux; do
+    both $launcher $launcher 0
+    same $launcher own
+    tidy $launcher
+done
+grep -q "3 steps with ddp:2 done" "$tmp/srun.0.out" || fail "rank 0 has no last line"
+[ ! -s "$tmp/srun.1.out" ] || fail "rank 1 has a last line too"
+# several machines by the launcher's word, which are one: asked for, and a place given
+extra=("CADRE_INIT=file://$tmp/meet" "CADRE_INIT=file://$tmp/meet")
+both srun-two two 0 comm.backend=local
+same two own
+extra=()
+
+# ---- a batch script's shell starts its own ranks; so does a task alone ----
+SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_NODEID=0 \
+    train text batch 0 $small strategy.stack=ddp:2
+same batch own
+SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 \
+    train text single-task 0 $small strategy.stack=ddp:2
+same single-task own
+
+# ---- what is half set, or cannot work: one line, at once ----
+# wrong PATTERN VARIABLE=VALUE... -- COMMAND...
+wrong() {
+    local pattern=$1 status=0 set=()
+    shift
+    while [ "$1" != -- ]; do
+        set+=("$1")
+        shift
+    done
+    shift
+    timeout "$hang" env "${set[@]}" "$cadre" "$@" >"$tmp/wrong.out" 2>"$tmp/wrong.log" ||
+        status=$?
+    [ $status -eq 2 ] || { cat "$tmp/wrong.log"; fail "'$pattern': status $status"; }
+    says wrong "$pattern"
+}
+args nothing $small strategy.stack=ddp:2
+wrong "OMPI_COMM_WORLD_SIZE is not set" OMPI_COMM_WORLD_RANK=0 -- "${args[@]}"
+wrong "PMI_RANK is not" PMI_SIZE=2 -- "${args[@]}"
+wrong "MASTER_ADDR is not set" RANK=0 WORLD_SIZE=2 -- "${args[@]}"
+wrong "SLURM_PROCID is .2." SLURM_STEP_ID=0 SLURM_PROCID=2 SLURM_NTASKS=2 -- "${args[@]}"
+wrong "PMIX_RANK is set.*CADRE_WORLD_SIZE" PMIX_RANK=0 -- "${args[@]}"
+wrong "CADRE_RANK is set, but CADRE_INIT is not" CADRE_RANK=0 -- "${args[@]}"
+job=8
+wrong "CPUs of several machines.*MPI" $(environment srun-two 0) -- "${args[@]}"
+wrong "makes 4 ranks.*started 2" $(environment srun 0) -- "${args[@]}" --set strategy.stack=ddp:4
+wrong "starts all ranks.*rank 1 of 2 by srun" $(environment srun 1) -- compare "$tmp/text.ini" \
+    --out "$tmp/nothing"
+wrong "one process's work.*rank 1 of 2 by srun" $(environment srun 1) -- eval "$tmp/text.ini" \
+    --out "$tmp/own"
+[ ! -e "$tmp/nothing" ] || fail "a refused run left a folder"
+wrong "cannot meet at .tcp://no-such-host1:61449.: " $(environment srun-two 0) -- "${args[@]}" \
+    --set comm.backend=local
+
+# what only one rank can see, all say
+other=(here there)
+both srun folders "1|2"
+says folders.1 "folder '$tmp/there' on $(uname -n) is not the one that rank 0 sees"
+says folders.0 "rank 1: the folder '$tmp/there' on $(uname -n)"
+other=()
+both srun srun "1|2" # holds a run already
+says srun.0 "srun' holds a run already"
+says srun.1 "rank 0: .*srun' holds a run already"
+
+# ---- a rank is killed: the other one ends, and names it ----
+begin srun killed train.steps=1000000 comm.timeout=100000
+pid=${pids[0]}
+until_so killed.0 "step 2" has_steps killed 2
+kill -KILL "${pids[1]}"
+wait "${pids[1]}" 2>/dev/null || true
+ends killed.0 1
+says killed.0 "rank 1 ended without a word \(process ${pids[1]}\)"
+begin torchrun killed0 train.steps=1000000 comm.timeout=100000
+pid=${pids[1]}
+until_so killed0.1 "step 2" has_steps killed0 2
+kill -KILL "${pids[0]}"
+wait "${pids[0]}" 2>/dev/null || true
+ends killed0.1 1
+says killed0.1 "rank 0 ended without a word"
+
+# ---- a signal to all stops them at one step, and another launcher goes on ----
+begin srun stopped train.steps=1000000
+pid=${pids[0]}
+until_so stopped.0 "step 1" has_steps stopped 1
+kill -TERM "${pids[@]}"
+ends stopped.0 4
+says stopped.0 "stopped by a signal after step"
+pid=${pids[1]}
+ends stopped.1 4
+! grep '^cadre: ' "$tmp/stopped.1.log" || fail "rank 1 speaks too"
+steps=$(wc -l <"$tmp/stopped/metrics.jsonl")
+both torchrun stopped 0 train.steps=$((steps + 1)) checkpoint.resume=auto
+[ "$(wc -l <"$tmp/stopped/metrics.jsonl")" -eq $((steps + 1)) ] || fail "did not go on"
+
+# ---- who is believed, and who is not ----
+env $(environment torchrun 0) $(environment srun 1) "$cadre" doctor >"$tmp/doctor"
+grep -E "^yes +launcher +torchrun: rank 0 of 2" "$tmp/doctor" >"$tmp/line" ||
+    fail "doctor does not believe torchrun"
+grep -E "^no +launcher +SLURM_PROCID is set as by srun, but torchrun is believed first" \
+    "$tmp/doctor" >"$tmp/line" || fail "doctor does not say why not srun"
+if [ "$skipped" = " mpirun.openmpi mpirun.mpich" ]; then
+    exit 77
+fi
