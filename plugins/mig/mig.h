@@ -46,10 +46,6 @@ struct cadre_self {
  * words, CADRE_E_UNSUPPORTED where there are no instances. */
 cadre_status mig_place(struct cadre_self *self, const struct cadre_place *place);
 
-/* The same for a GPU of which `here` instances are wanted on this machine. */
-cadre_status mig_place_on_gpu(struct cadre_self *self, const struct cadre_place *place,
-                              uint32_t here);
-
 /* ---- average.c: gradients summed over the instances, through the host's comm */
 
 /* Group the gradients of this rank; nothing for one instance. */

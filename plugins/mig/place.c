@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "plugins/mig/choose.h"
 #include "plugins/mig/coresets.h"
 #include "plugins/mig/mig.h"
 
@@ -63,15 +64,49 @@ out:
     return rc;
 }
 
-cadre_status mig_place_on_gpu(struct cadre_self *self, const struct cadre_place *place,
-                              uint32_t here)
+/* Instances are found by NVML, which CUDA_VISIBLE_DEVICES does not concern, and which
+ * opens nothing of CUDA. */
+static cadre_status choose(struct cadre_self *self, const struct cadre_place *place,
+                           uint32_t here, char uuid[NVML_TEXT_BYTES])
 {
-    (void)place;
-    return cadre_refuse(
-        self->host, CADRE_E_UNSUPPORTED,
-        "%u MIG instances of a GPU cannot be had yet: set mig.pin = no, "
-        "or device.kind = cpu",
-        here);
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    const struct mig_wants wants = {
+        .profile = self->profile,
+        .instances = self->instances,
+        .visible = visible ? visible : "",
+        .given = place->outside != 0,
+        .share = self->share != 0,
+        .n = here,
+    };
+    char why[1024];
+    struct mig_library library;
+    struct mig_list *list = calloc(1, sizeof *list);
+    if (!list)
+        return cadre_refuse(self->host, CADRE_E_RESOURCE, "no memory for a list");
+    mig_library_open(&library);
+    mig_instances(&library, list);
+    mig_library_close(&library);
+    const bool chosen =
+        mig_choose(list, &wants, self->index % here, uuid, why, sizeof why);
+    free(list);
+    return chosen ? CADRE_OK : self->host->fail(self->ctx, CADRE_E_INVALID, why);
+}
+
+static cadre_status place_on_gpu(struct cadre_self *self,
+                                 const struct cadre_place *place, uint32_t here)
+{
+    char uuid[NVML_TEXT_BYTES] = "";
+    const uint32_t together = place->ranks / self->size;
+    if (together > 1 && !self->share)
+        return cadre_refuse(self->host, CADRE_E_INVALID,
+                            "strategy.stack puts %u ranks on each of %u MIG instances: "
+                            "set mig.share = yes if they fit, or take mig:%u alone",
+                            together, self->size, place->ranks);
+    cadre_status rc = choose(self, place, here, uuid);
+    if (rc != CADRE_OK)
+        return rc;
+    say(self, "rank %u on MIG instance %s", place->rank, uuid);
+    return place->env(place->h, "CUDA_VISIBLE_DEVICES", uuid);
 }
 
 cadre_status mig_place(struct cadre_self *self, const struct cadre_place *place)
@@ -87,6 +122,6 @@ cadre_status mig_place(struct cadre_self *self, const struct cadre_place *place)
     if (!self->pin)
         return CADRE_OK;
     if (place->gpu)
-        return mig_place_on_gpu(self, place, count_here(self, place));
+        return place_on_gpu(self, place, count_here(self, place));
     return place_on_cores(self, place, count_here(self, place));
 }
