@@ -159,18 +159,20 @@ static bool refuse_few(const struct mig_list *list, const struct mig_wants *want
 {
     const char *s = wants->n == 1 ? "" : "s";
     if (list->n == 0)
-        snprintf(why, size,
-                 "strategy.stack needs %u MIG instance%s, and there is none: %s; `cadre "
-                 "mig plan` says how to make them, mig.pin = no shares the GPU as it is",
-                 wants->n, s, list->reason);
+        snprintf(
+            why, size,
+            "strategy.stack needs %u MIG instance%s, and there is none: %s; `cadre "
+            "mig plan` says how to make them, mig.pin = no shares the GPU as it is",
+            wants->n, s, list->reason);
     else
-        snprintf(why, size,
-                 "strategy.stack needs %u MIG instance%s, found %u%s%s%s%s; take fewer, "
-                 "make more (`cadre mig plan`), or let ranks share them (mig.share = "
-                 "yes)",
-                 wants->n, s, found, *wants->instances ? " in mig.instances" : "",
-                 *wants->profile ? " of mig.profile = " : "", wants->profile,
-                 *wants->visible ? " under CUDA_VISIBLE_DEVICES" : "");
+        snprintf(
+            why, size,
+            "strategy.stack needs %u MIG instance%s, found %u%s%s%s%s; take fewer, "
+            "make more (`cadre mig plan`), or let ranks share them (mig.share = "
+            "yes)",
+            wants->n, s, found, *wants->instances ? " in mig.instances" : "",
+            *wants->profile ? " of mig.profile = " : "", wants->profile,
+            *wants->visible ? " under CUDA_VISIBLE_DEVICES" : "");
     return false;
 }
 

@@ -73,6 +73,8 @@ static void list_gpu(const struct mig_nvml *nvml, uint32_t gpu, nvml_device devi
             failed = code == NVML_NOT_FOUND ? failed : code;
             continue;
         }
+        if (nvml->uuid(device, item->gpu_uuid, sizeof item->gpu_uuid) != NVML_OK)
+            item->gpu_uuid[0] = '\0';
         item->gpu = gpu;
         item->index = found++;
         describe(nvml, mig, item);

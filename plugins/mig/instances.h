@@ -14,6 +14,7 @@
 struct mig_instance {
     char uuid[NVML_TEXT_BYTES]; /* "MIG-...", for CUDA_VISIBLE_DEVICES */
     char profile[64]; /* "1g.18gb"; "1c.3g.71gb" where it is a part of a GPU instance */
+    char gpu_uuid[NVML_TEXT_BYTES]; /* "GPU-...", "" where unknown */
     uint32_t gpu; /* NVML's index of the GPU */
     uint32_t index; /* of the instance on its GPU, from 0 without holes */
     uint32_t gi, ci; /* ids of the GPU instance and of the compute instance */

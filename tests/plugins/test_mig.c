@@ -2,6 +2,7 @@
 /* The built plugin against a fake host and a fake place. Training with it is in
  * tests/cli/test_train_mig.sh. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/strategy/plugin.h"
@@ -192,6 +193,84 @@ START_TEST(each_machine_has_its_share)
 }
 END_TEST
 
+/* ---- MIG instances ---- */
+
+/* The machine has GPUs that these words describe (tests/support/fake_nvml). */
+static void show_gpus(const char *words)
+{
+    char path[1024];
+    const char *build = getenv("CADRE_BUILD");
+    snprintf(path, sizeof path, "%s/tests/support/fake_nvml/.libs/fake_nvml.so",
+             build ? build : ".");
+    setenv("CADRE_NVML", path, 1);
+    setenv("CADRE_FAKE_NVML", words, 1);
+    unsetenv("CADRE_FAKE_NVML_STATE");
+    unsetenv("CUDA_VISIBLE_DEVICES");
+    place.gpu = 1;
+}
+
+START_TEST(instances_follow_the_axis)
+{
+    char first[256];
+    show_gpus("h200 0@0 0@2 2@4");
+    ck_assert_int_eq(ask(0, 2), CADRE_OK);
+    ck_assert_msg(strncmp(wish.env, "CUDA_VISIBLE_DEVICES=MIG-", 25) == 0, "%s",
+                  wish.env);
+    memcpy(first, wish.env, sizeof first);
+    ck_assert_int_eq(ask(1, 2), CADRE_OK);
+    ck_assert_str_ne(wish.env, first);
+    ck_assert_int_eq(ask(0, 2), CADRE_OK);
+    ck_assert_str_eq(wish.env, first);
+    ck_assert_uint_eq(wish.n, 0);
+    place.ranks = place.local_ranks = 4;
+    refused(ask(0, 4), "needs 4 MIG instances, found 3");
+}
+END_TEST
+
+START_TEST(options_choose_instances)
+{
+    static const char *const options[] = {
+        "mode", "average", "profile", "1g", "instances", "0:1 0:0", "pin", "yes", NULL};
+    show_gpus("h200 0@0 0@2 2@4");
+    fake.option = options;
+    ck_assert_int_eq(ask(0, 2), CADRE_OK);
+    const char end = wish.env[strlen(wish.env) - 1];
+    ck_assert_int_eq(ask(1, 2), CADRE_OK);
+    ck_assert_int_ne(wish.env[strlen(wish.env) - 1], end);
+    place.ranks = place.local_ranks = 3;
+    refused(ask(0, 3), "found 2 in mig.instances of mig.profile = 1g");
+}
+END_TEST
+
+START_TEST(gpus_without_instances_say_why)
+{
+    show_gpus("h200 off");
+    refused(ask(0, 2), "MIG is off");
+    ck_assert_ptr_nonnull(strstr(fake.failure, "`cadre mig plan`"));
+    ck_assert_ptr_nonnull(strstr(fake.failure, "mig.pin = no"));
+    show_gpus("h200 nomig");
+    refused(ask(0, 2), "MIG");
+    show_gpus("h200");
+    refused(ask(0, 2), "no instances yet");
+    setenv("CADRE_NVML", "/nowhere/libnvidia-ml.so.1", 1);
+    refused(ask(0, 2), "/nowhere/libnvidia-ml.so.1");
+}
+END_TEST
+
+START_TEST(ranks_share_an_instance_only_where_asked)
+{
+    static const char *const options[] = {"mode",  "average", "pin", "yes",
+                                          "share", "yes",     NULL};
+    show_gpus("h200 0@0 0@2");
+    place.ranks = place.local_ranks = 4;
+    refused(ask(1, 2), "puts 2 ranks on each of 2 MIG instances: set mig.share = yes");
+    fake.option = options;
+    ck_assert_int_eq(ask(1, 2), CADRE_OK);
+    ck_assert_int_eq(ask(3, 4),
+                     CADRE_OK); /* more ranks along the axis than instances */
+}
+END_TEST
+
 START_TEST(nccl_does_not_reach_instances)
 {
     place.gpu = place.nccl = 1;
@@ -311,6 +390,10 @@ Suite *test_suite(void)
     tcase_add_test(tc, more_sets_than_cpus_are_refused);
     tcase_add_test(tc, without_pin_nothing_is_wished);
     tcase_add_test(tc, each_machine_has_its_share);
+    tcase_add_test(tc, instances_follow_the_axis);
+    tcase_add_test(tc, options_choose_instances);
+    tcase_add_test(tc, gpus_without_instances_say_why);
+    tcase_add_test(tc, ranks_share_an_instance_only_where_asked);
     tcase_add_test(tc, nccl_does_not_reach_instances);
     tcase_add_test(tc, an_older_host_is_refused);
     tcase_add_test(tc, every_gradient_is_summed_once);
