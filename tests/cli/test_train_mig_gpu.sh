@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# mig on a GPU: NVML's stand-in shows instances, CUDA's stand-in computes. Each rank is a
+# process that was started with its instance in CUDA_VISIBLE_DEVICES, and trains to the bits
+# of one rank; what cannot be is one line. Where the stand-ins were not built, this skips.
+# shellcheck source-path=SCRIPTDIR disable=SC2086
+. "$(dirname "$0")/train_lib.sh"
+
+cuda=$CADRE_BUILD/tests/support/cuda_host/.libs
+nvml=$CADRE_BUILD/tests/support/fake_nvml/.libs/fake_nvml.so
+if [ ! -e "$cuda/device_cuda.so" ] || [ ! -e "$nvml" ]; then
+    echo "SKIP: the stand-ins of CUDA and NVML were not built (no C++ compiler)"
+    exit 77
+fi
+export CADRE_MODULE_PATH=$cuda CADRE_NVML=$nvml XDG_CACHE_HOME=$tmp/xdg
+unset CUDA_VISIBLE_DEVICES CADRE_FAKE_NVML_STATE CADRE_FAKE_NVML_FAULT \
+    NCCL_HOSTID NCCL_MULTI_RANK_GPU_ENABLE
+# two instances of one slice and one of three, numbered with holes
+export CADRE_FAKE_NVML="h200 holes 0@0 0@2 2@4"
+
+small="device.kind=cuda run.exact=yes run.seed=1 train.steps=2 train.global_batch=4 \
+    train.micro_batch=1 train.eval_batches=1 model.layers=1 model.context=8 \
+    model.channels=16"
+mig="$small comm.ranks=processes strategy.stack=mig:2"
+
+# ---- the same training ----
+train text single 0 $small
+train text two 0 $mig
+same single two
+if [ "$lean" != 1 ]; then
+    train text staged 0 $mig "strategy.stack=mig:2, pipeline:2" mig.share=yes
+    same single staged
+    train text free 0 $mig mig.pin=no # as threads: there is nothing to be set
+    train text threads 0 $small strategy.stack=mig:2 mig.pin=no
+    same single free
+    same single threads
+fi
+
+# ---- every rank on its own ----
+train text all 0 $mig strategy.stack=mig:3 train.global_batch=3 log.level=debug
+mapfile -t uuids < <(sed -nE 's/.* mig: rank . on MIG instance (MIG-.*)/\1/p' "$tmp/all.log")
+[ "${#uuids[@]}" -eq 3 ] || fail "three ranks are on ${#uuids[@]} instances"
+
+# runs_on NAME UUID UUID [s.k=v]...: the processes of ranks 0 and 1 have these.
+runs_on() {
+    local name=$1 child
+    shift
+    start text "$name" $mig train.steps=1000000 "${@:3}"
+    wait_steps "$name" 1
+    for child in $(pgrep -P "$pid"); do
+        tr '\0' '\n' <"/proc/$child/environ" |
+            sed -nE 's/^(CADRE_RANK|CUDA_VISIBLE_DEVICES)=//p' | sort | xargs
+    done | sort >"$tmp/ranks"
+    printf '0 %s\n1 %s\n' "$1" "$2" | diff - "$tmp/ranks" || fail "$name: other instances"
+    kill -INT "$pid"
+    ends "$name" 4
+}
+runs_on first "${uuids[0]}" "${uuids[1]}"
+runs_on chosen "${uuids[2]}" "${uuids[0]}" "mig.instances=${uuids[2]} 0:0"
+CUDA_VISIBLE_DEVICES=${uuids[1]},${uuids[2]} runs_on limited "${uuids[1]}" "${uuids[2]}"
+no_orphan "all runs"
+
+# ---- refused ----
+# wrong NAME PATTERN [s.k=v]...
+wrong() {
+    local name=$1 pattern=$2
+    shift 2
+    train text "$name" 2 $mig "$@"
+    says "$name" "$pattern"
+    [ ! -e "$tmp/$name" ] || fail "$name left a run folder"
+}
+wrong as-threads "CUDA_VISIBLE_DEVICES of rank 0, .*needs comm.ranks = processes" \
+    comm.ranks=threads
+wrong many "needs 4 MIG instances, found 3; take fewer, make more .*mig.share = yes" \
+    strategy.stack=mig:4
+wrong wide "needs 2 MIG instances, found 1 of mig.profile = 3g" mig.profile=3g
+wrong unknown "mig.instances: '0:9' is none of the 3 MIG instances" "mig.instances=0:9 0:0"
+wrong stacked "puts 2 ranks on each of 2 MIG instances: set mig.share = yes" \
+    "strategy.stack=mig:2, pipeline:2"
+wrong nccl "comm.backend = nccl with 2 ranks, but this machine shows 1 GPU" \
+    comm.backend=nccl
+CADRE_FAKE_NVML="h200 off" wrong off \
+    "there is none: GPU 0 .*MIG is off; .cadre mig plan. says how .*mig.pin = no"
+CADRE_FAKE_NVML=h200 wrong empty "no instances yet"
+CADRE_FAKE_NVML="h200 nomig" wrong none "there is none: GPU 0 .*MIG"
+CADRE_NVML=$tmp/no.so wrong driver "there is none: .*$tmp/no.so"
