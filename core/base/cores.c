@@ -87,3 +87,20 @@ void cadre_cores_job(cpu_set_t *out)
     if (sched_getaffinity(0, sizeof own, &own) == 0)
         CPU_OR(out, out, &own);
 }
+
+void cadre_cores_name(char *out, size_t size)
+{
+    char line[512];
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    snprintf(out, size, "unknown");
+    while (file && fgets(line, sizeof line, file)) {
+        const char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", strlen("model name")) == 0 && colon) {
+            line[strcspn(line, "\n")] = 0;
+            snprintf(out, size, "%s", colon + 1 + strspn(colon + 1, " "));
+            break;
+        }
+    }
+    if (file)
+        fclose(file);
+}

@@ -17,4 +17,8 @@ void cadre_cores_job(cpu_set_t *out);
  * [any thread] */
 bool cadre_cores_parse(const char *text, cpu_set_t *out);
 
+/* Their name as the kernel gives it, "unknown" where it gives none; cut to fit. [any
+ * thread] */
+void cadre_cores_name(char *out, size_t size);
+
 #endif

@@ -36,7 +36,8 @@ static void put_states(struct cadre_json *json, const struct cadre_state_diffs *
             put_hash(json, state_keys[s], diff->of[s].hash);
 }
 
-static void put_machine(struct cadre_json *json)
+/* The processor is the run's own, where it tells; the libraries are this program's. */
+static void put_machine(struct cadre_json *json, const struct cadre_record *record)
 {
     struct cadre_text libraries = {0};
     struct utsname system;
@@ -46,7 +47,9 @@ static void put_machine(struct cadre_json *json)
     cadre_machine_libraries(&libraries);
     cadre_json_key(json, "machine");
     cadre_json_begin_object(json);
-    cadre_json_put_string(json, "cpu", cadre_machine_cpu(cpu, sizeof cpu));
+    const char *told = cadre_record_cpu(record);
+    cadre_json_put_string(json, "cpu",
+                          told ? told : cadre_machine_cpu(cpu, sizeof cpu));
     cadre_json_put_string(json, "architecture", system.machine);
     cadre_json_put_string(json, "libraries", cadre_text_str(&libraries));
     cadre_json_put_string(json, "build", PACKAGE_STRING);
@@ -186,7 +189,7 @@ void cadre_certificate_put(struct cadre_json *json, const struct cadre_compariso
     cadre_json_put_string(json, "other_training",
                           *run->other_training ? run->other_training : NULL);
     put_limits(json, c, run);
-    put_machine(json);
+    put_machine(json, &run->record);
     put_gemm(json, &run->record);
     cadre_json_key(json, "options");
     cadre_json_begin_object(json);

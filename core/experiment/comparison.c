@@ -2,6 +2,7 @@
 #include "core/experiment/comparison.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,8 +95,38 @@ static cadre_status time_run(const struct cadre_comparison *c,
     double tokens = cadre_record_number(&run->record, "tokens") /
                     cadre_record_number(&run->record, "steps");
     run->tokens_per_s = tokens / run->step_s;
-    run->fair = (int64_t)run->ranks * run->threads <= c->cores;
     return CADRE_OK;
+}
+
+/* What a run says of its own machine wins over this one, where somebody else may have
+ * started it. */
+static void judge_fairness(const struct cadre_comparison *c,
+                           struct cadre_compared_run *run)
+{
+    const struct cadre_record *base = &c->run[c->baseline].record;
+    double threads = cadre_record_number(&run->record, "threads");
+    double of_base = cadre_record_number(base, "threads");
+    double cores = cadre_record_machine(&run->record, "cores");
+    double kinds = cadre_record_machine(&run->record, "kinds");
+    const char *cpu = cadre_record_cpu(&run->record), *other = cadre_record_cpu(base);
+    threads = isfinite(threads) ? threads : run->threads;
+    cores = isfinite(cores) ? cores : c->cores;
+    run->unfair[0] = 0;
+    if (run->ranks * threads > cores)
+        snprintf(run->unfair, sizeof run->unfair,
+                 "%d rank%s of %.0f core%s each, but there are %.0f cores", run->ranks,
+                 run->ranks == 1 ? "" : "s", threads, threads == 1 ? "" : "s", cores);
+    else if (isfinite(of_base) && threads != of_base)
+        snprintf(run->unfair, sizeof run->unfair,
+                 "its ranks have %.0f cores each, those of the baseline %.0f", threads,
+                 of_base);
+    else if (kinds > 1)
+        snprintf(run->unfair, sizeof run->unfair,
+                 "its ranks ran on %.0f kinds of processors", kinds);
+    else if (cpu && other && strcmp(cpu, other) != 0)
+        snprintf(run->unfair, sizeof run->unfair, "it ran on %s, the baseline on %s",
+                 cpu, other);
+    run->fair = run->unfair[0] == 0;
 }
 
 /* What of the bubble is the schedule's own. */
@@ -168,6 +199,7 @@ cadre_status cadre_comparison_judge(struct cadre_comparison *c, struct cadre_err
     cadre_status rc = CADRE_OK;
     for (size_t i = 0; i < c->n; i++) {
         CADRE_TRY(time_run(c, &c->run[i], err));
+        judge_fairness(c, &c->run[i]);
         CADRE_TRY(replay_run(&c->run[i], err));
     }
     for (size_t i = 0; i < c->n; i++)

@@ -130,7 +130,8 @@ struct cadre_compared_run {
     struct cadre_replay schedule; /* its passes; owned, n is 0 without a schedule */
     double bubble_replayed; /* bubble fraction of the schedule alone; NaN without one */
     ptrdiff_t twin; /* an earlier exact run with the same bits, -1: none */
-    bool fair; /* ranks x threads fit the cores */
+    bool fair; /* its time compares with the baseline's */
+    char unfair[256]; /* why not, "" where it does */
     bool by_design; /* it differs, and it or the baseline says it may */
     char why[256]; /* one sentence where equal is differs, else "" */
 };

@@ -6,23 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/cores.h"
 #include "core/device/device.h"
 
 const char *cadre_machine_cpu(char *out, size_t size)
 {
-    char line[512];
-    FILE *file = fopen("/proc/cpuinfo", "r");
-    snprintf(out, size, "unknown");
-    while (file && fgets(line, sizeof line, file)) {
-        const char *colon = strchr(line, ':');
-        if (strncmp(line, "model name", strlen("model name")) == 0 && colon) {
-            line[strcspn(line, "\n")] = 0;
-            snprintf(out, size, "%s", colon + 1 + strspn(colon + 1, " "));
-            break;
-        }
-    }
-    if (file)
-        fclose(file);
+    cadre_cores_name(out, size);
     return out;
 }
 

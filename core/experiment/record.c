@@ -152,6 +152,24 @@ const char *cadre_record_gemm(const struct cadre_record *record, const char *key
         json_object_get(json_object_get(record->summary, "gemm"), key));
 }
 
+const char *cadre_record_cpu(const struct cadre_record *record)
+{
+    return json_string_value(
+        json_object_get(json_object_get(record->summary, "machine"), "cpu"));
+}
+
+const json_t *cadre_record_hosts(const struct cadre_record *record)
+{
+    return json_object_get(json_object_get(record->summary, "machine"), "hosts");
+}
+
+double cadre_record_machine(const struct cadre_record *record, const char *key)
+{
+    double value;
+    take_number(json_object_get(record->summary, "machine"), key, &value);
+    return value;
+}
+
 char *cadre_record_checkpoint(const struct cadre_record *record, const char *file)
 {
     int64_t last = record->n ? record->step[record->n - 1].step : 0;

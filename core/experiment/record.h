@@ -44,6 +44,11 @@ double cadre_record_largest(const struct cadre_record *record, const char *key);
  * where the summary has none, as those of earlier builds; the record's. */
 const char *cadre_record_gemm(const struct cadre_record *record, const char *key);
 
+/* Where it ran: the summary's "machine". Of earlier builds there is none: NULL, NaN. */
+const char *cadre_record_cpu(const struct cadre_record *record);
+const struct json_t *cadre_record_hosts(const struct cadre_record *record);
+double cadre_record_machine(const struct cadre_record *record, const char *key);
+
 /* DIR/checkpoints/step-NNNNNNNN/FILE of the last step; the caller frees it, NULL where
  * there is no memory. The file may be absent. */
 char *cadre_record_checkpoint(const struct cadre_record *record, const char *file);

@@ -3,6 +3,7 @@
 #include "core/experiment/report.h"
 
 #include <inttypes.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,7 +69,7 @@ static void say_who_was_faster(const struct cadre_comparison *c, struct cadre_te
         put_run(out, base);
         cadre_text_printf(out, ", efficiency %.0f %% on %d rank%s%s.\n",
                           100 * run->efficiency, run->ranks, run->ranks == 1 ? "" : "s",
-                          run->fair ? "" : " (unfair, on more ranks than cores)");
+                          run->fair ? "" : " (unfair)");
     } else {
         cadre_text_printf(out, " was fastest: the next, ");
         put_run(out, run);
@@ -197,17 +198,45 @@ static void note_limits(const struct cadre_comparison *c, struct cadre_text *out
                           *c->note ? "; " : "", c->note);
 }
 
+/* Hosts of a run as one text. */
+static void put_hosts(const struct cadre_compared_run *run, struct cadre_text *out)
+{
+    const json_t *hosts = cadre_record_hosts(&run->record);
+    size_t n = json_array_size(hosts), shown = n > 4 ? 3 : n;
+    for (size_t i = 0; i < shown; i++)
+        cadre_text_printf(out, "%s%s", i ? ", " : "",
+                          json_string_value(json_array_get(hosts, i)));
+    if (shown < n)
+        cadre_text_printf(out, " and %zu more", n - shown);
+}
+
+/* Runs that others started may have been elsewhere: one of a kind is no fault, but
+ * said. */
+static void note_hosts(const struct cadre_comparison *c, struct cadre_text *out)
+{
+    const json_t *first = cadre_record_hosts(&c->run[c->baseline].record);
+    bool elsewhere = false;
+    for (size_t i = 0; i < c->n; i++) {
+        const json_t *hosts = cadre_record_hosts(&c->run[i].record);
+        elsewhere = elsewhere || (first && hosts && !json_equal(first, hosts));
+    }
+    for (size_t i = 0; elsewhere && i < c->n; i++) {
+        cadre_text_printf(out, "%s%s on ",
+                          i ? "; " : "The runs had other hosts: ", c->run[i].name);
+        put_hosts(&c->run[i], out);
+    }
+    if (elsewhere)
+        cadre_text_printf(out, ".\n");
+}
+
 void cadre_report_notes(const struct cadre_comparison *c, struct cadre_text *out)
 {
     note_limits(c, out);
+    note_hosts(c, out);
     for (size_t i = 0; i < c->n; i++) {
         const struct cadre_compared_run *run = &c->run[i];
         if (!run->fair)
-            cadre_text_printf(out,
-                              "fair: false for %s: %d rank%s of %d core%s each, but "
-                              "there are %d cores.\n",
-                              run->name, run->ranks, run->ranks == 1 ? "" : "s",
-                              run->threads, run->threads == 1 ? "" : "s", c->cores);
+            cadre_text_printf(out, "fair: false for %s: %s.\n", run->name, run->unfair);
         if (run->schedule.n > 0)
             cadre_text_printf(
                 out,

@@ -51,12 +51,27 @@ static void put_summary(struct cadre_json *json, json_t *summary)
     }
 }
 
+/* Where it ran. */
+static void put_site(struct cadre_json *json, const struct cadre_record *record)
+{
+    const json_t *hosts = cadre_record_hosts(record);
+    if (!hosts)
+        return;
+    cadre_json_key(json, "hosts");
+    cadre_json_begin_array(json);
+    for (size_t i = 0; i < json_array_size(hosts); i++)
+        put_value(json, json_array_get(hosts, i));
+    cadre_json_end_array(json);
+    cadre_json_put_string(json, "cpu", cadre_record_cpu(record));
+}
+
 static void put_run(struct cadre_json *json, const struct cadre_comparison *c, size_t i)
 {
     const struct cadre_compared_run *run = &c->run[i];
     cadre_json_begin_object(json);
     cadre_json_put_string(json, "name", run->name);
     put_summary(json, run->record.summary);
+    put_site(json, &run->record);
     cadre_json_put_string(json, "folder", run->record.dir);
     cadre_json_put_i64(json, "repeats", (int64_t)run->repeats + 1);
     cadre_json_put_f64(json, "step_s", run->step_s);
@@ -66,6 +81,7 @@ static void put_run(struct cadre_json *json, const struct cadre_comparison *c, s
     cadre_json_put_f64(json, "overhead_s", run->overhead_s);
     cadre_json_put_f64(json, "bubble_replayed", run->bubble_replayed);
     cadre_json_put_bool(json, "fair", run->fair);
+    cadre_json_put_string(json, "unfair", *run->unfair ? run->unfair : NULL);
     cadre_json_put_f64(json, "loss_max_diff", run->loss_max_diff);
     cadre_json_put_f64(json, "param_max_diff", run->diff.of[0].max);
     cadre_json_put_string(json, "equal", cadre_equal_name(run->equal));

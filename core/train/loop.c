@@ -144,6 +144,7 @@ static cadre_status summarise(struct cadre_rank *rank,
     size_t ranks = (size_t)run->spec->run.ranks;
     struct cadre_comm_stats comm;
     struct cadre_usage usage = {0};
+    struct cadre_site site = {0};
     double *table = cadre_calloc(ranks + 1, sizeof *table);
     if (!table)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the summary");
@@ -154,6 +155,7 @@ static cadre_status summarise(struct cadre_rank *rank,
     struct cadre_run_totals totals = {
         .peak_bytes = table,
         .usage = &usage,
+        .site = &site,
         .comm_bytes = table[ranks],
         .comm_exposed_s = fmax(comm.waited_s, 0),
         .params = cadre_model_count(rank->model),
@@ -162,11 +164,14 @@ static cadre_status summarise(struct cadre_rank *rank,
     };
     if (rc == CADRE_OK)
         rc = cadre_usage_gather(rank, &usage, err);
+    if (rc == CADRE_OK)
+        rc = cadre_site_gather(rank, &site, err);
     if (rc == CADRE_OK && recorder && cadre_rank_tuning(rank, &totals.tuning))
         rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for the summary");
     if (rc == CADRE_OK && recorder)
         rc = cadre_metrics_summary(recorder->metrics, &totals, err);
     cadre_usage_fini(&usage);
+    cadre_site_fini(&site);
     free(table);
     return rc;
 }

@@ -169,6 +169,10 @@ static void write_summary(struct cadre_json *json, const struct cadre_metrics *m
         cadre_json_key(json, "memory");
         cadre_usage_write(totals->usage, json);
     }
+    if (totals->site) {
+        cadre_json_key(json, "machine");
+        cadre_site_write(totals->site, json);
+    }
     cadre_json_put_i64(json, "comm_bytes", (int64_t)totals->comm_bytes);
     cadre_json_put_f64(json, "comm_exposed_s", totals->comm_exposed_s);
     cadre_json_put_f64(json, "bubble_fraction", median_of(metrics, metrics->bubble));

@@ -3,6 +3,7 @@
 #ifndef CADRE_TRAIN_METRICS_H
 #define CADRE_TRAIN_METRICS_H
 
+#include "core/train/site.h"
 #include "core/train/spec.h"
 #include "core/train/usage.h"
 
@@ -29,6 +30,7 @@ cadre_status cadre_metrics_step(struct cadre_metrics *metrics, int64_t step,
 struct cadre_run_totals {
     const double *peak_bytes;
     const struct cadre_usage *usage; /* NULL: not told */
+    const struct cadre_site *site; /* NULL: not told */
     double comm_bytes;
     double comm_exposed_s; /* of rank 0 */
     uint64_t params;

@@ -116,7 +116,8 @@ char *fixture_make(const char *dir, const struct fixture_run *run)
                           ", \"gemm\": {\"library\": \"lib 1\", "
                           "\"algorithms\": \"%s\"}",
                           run->algorithms);
-    cadre_text_printf(&text, "}\n");
+    cadre_text_printf(&text, "%s%s}\n", run->site ? ", " : "",
+                      run->site ? run->site : "");
     fixture_write(folder, "summary.json", cadre_text_str(&text));
     cadre_text_fini(&text);
     write_metrics(folder, run, steps, step_s);

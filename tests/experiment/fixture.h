@@ -27,6 +27,7 @@ struct fixture_run {
     bool apart;
     const char *algorithms; /* of its GEMMs, by "lib 1"; NULL: it does not say */
     bool passes; /* leaves FIXTURE_PASSES */
+    const char *site; /* more of its summary: where it ran; NULL: it does not say */
 };
 
 /* passes.json of two pipelines of two stages, GPipe with two micro-batches, forward 1 s

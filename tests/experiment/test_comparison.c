@@ -7,6 +7,7 @@
 
 #include "core/base/memory.h"
 #include "core/base/rng.h"
+#include "core/experiment/report.h"
 #include "tests/experiment/fixture.h"
 #include "tests/support/check_main.h"
 
@@ -53,6 +54,50 @@ START_TEST(figures_follow_the_formulas)
     ck_assert(c.run[1].fair && !c.run[2].fair && !cadre_comparison_is_fair(&c));
     ck_assert_int_eq(cadre_comparison_first_step(&c), 3);
     ck_assert_int_eq(cadre_comparison_last_step(&c), 6);
+}
+END_TEST
+
+#define SITE(hosts, cpu, kinds, cores, threads)                                        \
+    "\"machine\": {\"hosts\": [" hosts "], \"cpu\": \"" cpu "\", \"kinds\": " #kinds   \
+    ", \"cores\": " #cores "}, \"threads\": " #threads
+
+/* What a run says of its own machine decides, wherever the comparison is judged. */
+START_TEST(times_compare_on_machines_of_one_kind)
+{
+    const struct fixture_run runs[] = {
+        {.name = "base", .site = SITE("\"n1\"", "fast", 1, 8, 2)},
+        {.name = "wide", .ranks = 8, .site = SITE("\"n1\", \"n2\"", "fast", 1, 16, 2)},
+        {.name = "narrow", .ranks = 8, .site = SITE("\"n1\"", "fast", 1, 8, 2)},
+        {.name = "more", .site = SITE("\"n1\"", "fast", 1, 8, 4)},
+        {.name = "mixed", .site = SITE("\"n1\", \"n3\"", "fast", 2, 16, 2)},
+        {.name = "slow", .site = SITE("\"n3\"", "slow", 1, 8, 2)},
+    };
+    static const char *const why[] = {
+        "",
+        "",
+        "8 ranks of 2 cores each, but there are 8 cores",
+        "its ranks have 4 cores each, those of the baseline 2",
+        "its ranks ran on 2 kinds of processors",
+        "it ran on slow, the baseline on fast",
+    };
+    fixture_judge(dir, runs, 6, NULL, &c);
+    for (size_t i = 0; i < 6; i++) {
+        ck_assert_str_eq(c.run[i].unfair, why[i]);
+        ck_assert(c.run[i].fair == (why[i][0] == 0));
+    }
+    struct cadre_text text = {0};
+    cadre_report_notes(&c, &text);
+    ck_assert_msg(strstr(cadre_text_str(&text),
+                         "The runs had other hosts: base on n1; wide on n1, n2; "),
+                  "%s", cadre_text_str(&text));
+    ck_assert_ptr_nonnull(strstr(cadre_text_str(&text),
+                                 "fair: false for slow: it ran on slow, the baseline "
+                                 "on fast."));
+    cadre_text_reset(&text);
+    cadre_report_json(&c, &text);
+    ck_assert_ptr_nonnull(strstr(cadre_text_str(&text), "\"hosts\""));
+    ck_assert_ptr_nonnull(strstr(cadre_text_str(&text), "\"cpu\": \"slow\""));
+    cadre_text_fini(&text);
 }
 END_TEST
 
@@ -445,6 +490,7 @@ Suite *test_suite(void)
     TCase *tc = tcase_create("comparison");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, figures_follow_the_formulas);
+    tcase_add_test(tc, times_compare_on_machines_of_one_kind);
     tcase_add_test(tc, repeats_count_by_their_median);
     tcase_add_test(tc, same_bits_are_exact);
     tcase_add_loop_test(tc, exact_mode_allows_no_other_bit, 0, 4);
