@@ -34,6 +34,8 @@ static cadre_status train_one(struct cadre_spec **spec,
                               const struct cadre_train_place *place, bool dry,
                               struct cadre_error *err)
 {
+    if (dry && place->outside.rank > 0)
+        return CADRE_OK; /* rank 0 says it of all */
     cadre_status rc =
         dry ? cadre_train_dry_run(*spec, stdout, err) : cadre_train(spec, place, err);
     if (rc == CADRE_OK && !dry && !place->child && place->outside.rank == 0)
@@ -95,6 +97,7 @@ cadre_status cadre_cli_train(const struct cadre_cli_args *args, struct cadre_err
         .out = args->out,
         .name = name,
         .given_ranks = place.outside.size,
+        .local_ranks = place.outside.local_size,
         .device_index = place.child                    ? place.rank
                         : place.outside.local_rank > 0 ? place.outside.local_rank
                                                        : 0,

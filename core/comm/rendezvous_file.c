@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/path.h"
 #include "core/comm/rendezvous_impl.h"
 
 #define PATH_ROOM 4096
@@ -32,11 +33,21 @@ static cadre_status write_file(const char *path, const void *data, size_t bytes,
                             path);
 }
 
+/* In a folder that all can write, as /tmp, what another user has put is not heard. */
+static bool is_ours(const char *path, FILE *f)
+{
+    struct stat st, folder;
+    char *dir = cadre_path_dirname(path);
+    bool shared = dir && stat(dir, &folder) == 0 && (folder.st_mode & S_ISVTX);
+    free(dir);
+    return !shared || (fstat(fileno(f), &st) == 0 && st.st_uid == geteuid());
+}
+
 /* False while there is none of this job. */
 static bool read_file(const char *path, void *data, size_t bytes)
 {
     FILE *f = fopen(path, "rb");
-    bool ok = f && fread(data, 1, bytes, f) == bytes;
+    bool ok = f && is_ours(path, f) && fread(data, 1, bytes, f) == bytes;
     if (f)
         fclose(f);
     return ok;

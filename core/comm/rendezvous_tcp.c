@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 
 #define LISTENERS 8 /* addresses of one name */
 #define GUESTS (CADRE_RENDEZVOUS_RANKS + 64)
+#define NAME_WAIT_S 5 /* for a name server that does not answer at once */
 
 struct guest {
     int fd;
@@ -51,7 +53,12 @@ static cadre_status resolve(const char *place, bool listens, struct addrinfo **o
     struct addrinfo want = {.ai_family = AF_UNSPEC,
                             .ai_socktype = SOCK_STREAM,
                             .ai_flags = AI_NUMERICSERV | (listens ? AI_PASSIVE : 0)};
+    double deadline = cadre_rendezvous_now() + NAME_WAIT_S;
     int code = getaddrinfo(host, colon + 1, &want, out);
+    while (code == EAI_AGAIN && cadre_rendezvous_now() < deadline) {
+        cadre_rendezvous_tick();
+        code = getaddrinfo(host, colon + 1, &want, out);
+    }
     if (code)
         return cadre_fail(err, CADRE_E_INVALID,
                           "the ranks cannot meet at \"tcp://%s\": %s", place,
@@ -84,6 +91,50 @@ static int listen_at(const struct addrinfo *at)
     return fd;
 }
 
+static bool is_loopback(const struct addrinfo *at)
+{
+    if (at->ai_family == AF_INET) {
+        const struct sockaddr_in *v4 = (const void *)at->ai_addr;
+        return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
+    }
+    const struct sockaddr_in6 *v6 = (const void *)at->ai_addr;
+    return at->ai_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+}
+
+/* A machine's own name often means the loopback to itself (127.0.1.1), and something
+ * else to all others: then rank 0 listens at every address it has. */
+static void widen(const char *place, struct addrinfo **all)
+{
+    struct addrinfo *wide = NULL;
+    struct addrinfo want = {.ai_family = AF_UNSPEC,
+                            .ai_socktype = SOCK_STREAM,
+                            .ai_flags = AI_NUMERICSERV | AI_PASSIVE};
+    bool loops = false;
+    for (struct addrinfo *at = *all; at; at = at->ai_next)
+        loops |= is_loopback(at);
+    bool meant = strncmp(place, "localhost", 9) == 0 ||
+                 strncmp(place, "ip6-", 4) == 0 || strncmp(place, "127.", 4) == 0 ||
+                 place[0] == '[';
+    if (!loops || meant || getaddrinfo(NULL, strrchr(place, ':') + 1, &want, &wide))
+        return;
+    freeaddrinfo(*all);
+    *all = wide;
+}
+
+static cadre_status refuse_place(const char *place, int failure,
+                                 struct cadre_error *err)
+{
+    char host[64] = "";
+    gethostname(host, sizeof host - 1);
+    return cadre_fail_errno(
+        err, CADRE_E_RESOURCE, failure, "rank 0 cannot listen at tcp://%s on %s%s",
+        place, host,
+        failure == EADDRINUSE      ? " (another job may have the port: set CADRE_INIT "
+                                     "to tcp://host:port)"
+        : failure == EADDRNOTAVAIL ? " (expected one of this machine's addresses)"
+                                   : "");
+}
+
 static cadre_status open_host(struct host *h, const char *place,
                               struct cadre_error *err)
 {
@@ -92,6 +143,7 @@ static cadre_status open_host(struct host *h, const char *place,
     cadre_status rc = resolve(place, true, &all, err);
     if (rc != CADRE_OK)
         return rc;
+    widen(place, &all);
     for (struct addrinfo *at = all; at && h->n_listeners < LISTENERS;
          at = at->ai_next) {
         int fd = listen_at(at);
@@ -103,8 +155,7 @@ static cadre_status open_host(struct host *h, const char *place,
     freeaddrinfo(all);
     h->guest = calloc(GUESTS, sizeof *h->guest);
     if (h->n_listeners == 0)
-        return cadre_fail_errno(err, CADRE_E_RESOURCE, failure,
-                                "rank 0 cannot listen at tcp://%s", place);
+        return refuse_place(place, failure, err);
     return h->guest ? CADRE_OK
                     : cadre_fail(err, CADRE_E_RESOURCE, "no memory to meet the ranks");
 }

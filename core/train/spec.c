@@ -363,7 +363,8 @@ static cadre_status make_training(struct cadre_spec *spec, struct cadre_error *e
     return check_training(spec, err);
 }
 
-static cadre_status make_ranks(struct cadre_spec *spec, int device_index,
+static cadre_status make_ranks(struct cadre_spec *spec,
+                               const struct cadre_spec_request *request,
                                struct cadre_error *err)
 {
     const struct cadre_options *o = spec->options;
@@ -374,12 +375,13 @@ static cadre_status make_ranks(struct cadre_spec *spec, int device_index,
     if (threads == 0) {
         /* the cores dealt out to the ranks, at least one each */
         int cores = cadre_cores();
-        threads = cores / spec->run.ranks > 1 ? cores / spec->run.ranks : 1;
+        int ranks = request->local_ranks > 0 ? request->local_ranks : spec->run.ranks;
+        threads = cores / ranks > 1 ? cores / ranks : 1;
     }
     spec->run.device = (struct cadre_device_config){
         .kind = cadre_options_str(o, "device.kind"),
         .threads = (int)threads,
-        .index = device_index,
+        .index = request->device_index,
         .exact = cadre_options_bool(o, "run.exact"),
         .separate = !cadre_options_bool(o, "device.epilogues"),
     };
@@ -494,7 +496,7 @@ cadre_status cadre_spec_create(struct cadre_options *options_take,
     CADRE_TRY(make_model(spec, err));
     CADRE_TRY(make_training(spec, err));
     CADRE_TRY(check_sizes(spec, err));
-    CADRE_TRY(make_ranks(spec, request->device_index, err));
+    CADRE_TRY(make_ranks(spec, request, err));
     CADRE_TRY(check_elastic(spec, request, err));
     CADRE_TRY(fingerprint(spec, err));
     *out = spec;

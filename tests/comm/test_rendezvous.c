@@ -276,6 +276,28 @@ START_TEST(unlike_ranks_are_told)
 }
 END_TEST
 
+START_TEST(a_taken_port_is_told)
+{
+    int fd = -1, port = free_port(AF_INET, &fd);
+    struct cadre_error err = {0};
+    char byte = 0;
+    ck_assert_int_eq(listen(fd, 1), 0);
+    snprintf(where, sizeof where, "tcp://127.0.0.1:%d", port);
+    struct cadre_rendezvous job = {
+        .where = where, .job = "taken", .size = 2, .timeout_s = PATIENT};
+    ck_assert_int_eq(cadre_rendezvous_meet(&job, &byte, 1, NULL, &err),
+                     CADRE_E_RESOURCE);
+    ck_assert_msg(strstr(err.text, "another job may have the port"), "%s", err.text);
+    close(fd);
+    /* TEST-NET-3: nobody has it */
+    job.where = "tcp://203.0.113.77:1";
+    cadre_status rc = cadre_rendezvous_meet(&job, &byte, 1, NULL, &err);
+    ck_assert_int_eq(rc, CADRE_E_RESOURCE);
+    ck_assert_ptr_nonnull(
+        strstr(err.text, "cannot listen at tcp://203.0.113.77:1 on "));
+}
+END_TEST
+
 START_TEST(nonsense)
 {
     static const char *const wrong[] = {
@@ -312,6 +334,7 @@ Suite *test_suite(void)
     tcase_add_loop_test(t, missing_ranks_are_named, 0, 2);
     tcase_add_test(t, strangers_are_not_heard);
     tcase_add_loop_test(t, unlike_ranks_are_told, 0, 2);
+    tcase_add_test(t, a_taken_port_is_told);
     tcase_add_test(t, nonsense);
     suite_add_tcase(s, t);
     return s;
