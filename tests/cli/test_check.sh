@@ -91,4 +91,9 @@ ends 1 BUILT=false
 [ ! -e "$dir/runs" ] || fail "a build that failed was tried again"
 ends 1 TESTS="sub/unsteady lost"
 [ "$(counted FLAKY)" -eq 0 ] || fail "lost: a test that has no result was overlooked"
+
+# temporary files go into memory where there is room, and nowhere else
+[ -z "$(scratch_of "$top/missing")$(scratch_of /proc)" ] || fail "no place for temporary files"
+made=$(scratch_of /dev/shm)
+[ -z "$made" ] || { [ -w "$made" ] && rm -r "$made"; } || fail "'$made' cannot be used"
 echo "what fails once is named, what fails twice fails"

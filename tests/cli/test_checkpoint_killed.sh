@@ -7,7 +7,8 @@
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
 kills=12
-[ "$slow" = 1 ] && kills=200
+[ "$slow" = 1 ] && kills=60
+[ "$full" = 1 ] && kills=200
 RANDOM=${CADRE_TEST_SEED:-20}
 
 common=(run.exact=yes model.channels=64 model.context=16 checkpoint.every=1

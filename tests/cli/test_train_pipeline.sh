@@ -70,14 +70,20 @@ if [ "$slow" = 1 ]; then
     run odd 0 train.global_batch=14
     run few 0 train.global_batch=4 model.layers=6
     run llama64 0 model.arch=llama model.layers=6 train.precision=fp64
+    count=0
     for schedule in gpipe 1f1b interleaved zb-h1; do
         for stages in 1 2 3 4; do
-            for recompute in none block; do
-                piped four "$schedule" "pipeline:$stages" model.layers=6 \
-                    "train.recompute=$recompute"
-                piped llama64 "$schedule" "pipeline:$stages" model.arch=llama \
-                    model.layers=6 train.precision=fp64 comm.ranks=processes \
-                    "train.recompute=$recompute"
+            for recompute in none block; do # the two models take turns, or both run
+                if [ "$full" = 1 ] || [ $(((count + count / 2 + count / 8) % 2)) -eq 0 ]; then
+                    piped four "$schedule" "pipeline:$stages" model.layers=6 \
+                        "train.recompute=$recompute"
+                fi
+                if [ "$full" = 1 ] || [ $(((count + count / 2 + count / 8) % 2)) -eq 1 ]; then
+                    piped llama64 "$schedule" "pipeline:$stages" model.arch=llama \
+                        model.layers=6 train.precision=fp64 comm.ranks=processes \
+                        "train.recompute=$recompute"
+                fi
+                count=$((count + 1))
             done
         done
         piped odd "$schedule" pipeline:2 train.global_batch=14

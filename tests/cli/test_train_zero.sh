@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # zero against single: the same bits in exact mode for every stage, size, way of reducing,
-# prefetch and offload; close to it otherwise.
+# prefetch and offload; close to it otherwise. CADRE_TEST_SLOW=1 takes every pair of these and
+# of three models, =2 every combination.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
 
@@ -21,9 +22,17 @@ held() {
     rm -r "${tmp:?}/zero"
 }
 
-# Every stage, size and way of reducing of one model.
+# Every stage, size and way of reducing of one model, in one of three ways to fetch and to
+# compute; in all of them where every combination is asked for.
+models=0
+cells=0
 every() { # BASE [s.k=v]...
-    local base=$1 ranks stage reduce
+    local base=$1 ranks stage reduce way
+    local ways=(
+        ""
+        "zero.prefetch=0 zero.overlap=no train.recompute=block device.threads=2"
+        "zero.prefetch=3 zero.bucket_mb=0.01 zero.offload=optimizer comm.ranks=processes"
+    )
     shift
     for ranks in 1 2 4; do
         for stage in 1 2 3; do
@@ -31,17 +40,17 @@ every() { # BASE [s.k=v]...
                 if [ "$stage-$reduce" = 1-microbatch ]; then
                     continue
                 fi
-                held "$base" "$@" "strategy.stack=zero:$ranks" "zero.stage=$stage" \
-                    "zero.reduce=$reduce"
-                held "$base" "$@" "strategy.stack=zero:$ranks" "zero.stage=$stage" \
-                    "zero.reduce=$reduce" zero.prefetch=0 zero.overlap=no \
-                    train.recompute=block device.threads=2
-                held "$base" "$@" "strategy.stack=zero:$ranks" "zero.stage=$stage" \
-                    "zero.reduce=$reduce" zero.prefetch=3 zero.bucket_mb=0.01 \
-                    zero.offload=optimizer comm.ranks=processes
+                for way in 0 1 2; do
+                    [ "$full" = 1 ] || [ $(((way + cells + models) % 3)) -eq 0 ] || continue
+                    # shellcheck disable=SC2086 # words
+                    held "$base" "$@" "strategy.stack=zero:$ranks" "zero.stage=$stage" \
+                        "zero.reduce=$reduce" ${ways[way]}
+                done
+                cells=$((cells + 1))
             done
         done
     done
+    models=$((models + 1))
 }
 
 llama="model.arch=llama model.kv_heads=1"

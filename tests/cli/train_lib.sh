@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # Sourced by the tests that drive the built program. CADRE_BUILD is the build folder,
-# CADRE_TEST_SLOW=1 asks for every combination, CADRE_TEST_LEAN=1 (instrumented builds) for
-# the fewest. Nothing is asserted about speed: what must happen is waited for, and whoever
+# CADRE_TEST_SLOW=1 asks for every pair of what can be combined ($slow is 1), =2 for every
+# combination ($full is 1 too), CADRE_TEST_LEAN=1 (instrumented builds) for the fewest. Nothing is asserted about speed: what must happen is waited for, and whoever
 # waits gives up after $hang seconds, 60 times CADRE_TEST_PATIENCE.
 set -euo pipefail
 cadre=$CADRE_BUILD/cadre
 differ=$CADRE_BUILD/train_diff
 export slow=${CADRE_TEST_SLOW:-0} lean=${CADRE_TEST_LEAN:-0}
+export full=0
+[ "$slow" != 2 ] || slow=1 full=1
 patience=${CADRE_TEST_PATIENCE:-1}
 hang=$((60 * patience))
 tmp=$(mktemp -d)
