@@ -155,14 +155,9 @@ AC_DEFUN([CADRE_HOST_CXX], [
   AM_CONDITIONAL([HAVE_HOST_CXX], [test "x$cadre_have_host_cxx" = xyes])
 ])
 
-dnl CADRE_GPU_SWITCHES: all of them. The MPI module does not exist yet.
+dnl CADRE_GPU_SWITCHES: all of them.
 AC_DEFUN([CADRE_GPU_SWITCHES], [
   CADRE_CUDA
   CADRE_NCCL
   CADRE_HOST_CXX
-  CADRE_WITH([mpi])
-  AS_CASE([$with_mpi],
-    [no], [cadre_mpi_summary="no"],
-    [auto], [cadre_mpi_summary="no (the mpi module is not built yet)"],
-    [AC_MSG_ERROR([--with-mpi: the mpi module is not built yet; use --without-mpi])])
 ])

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What engines tell each other beside the data: a failure, and where they are. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/base/clock.h"
+#include "core/comm/mpi/internal.h"
+
+enum { NOTE_FAILURE, NOTE_QUESTION, NOTE_ANSWER };
+enum { TAG_NOTE = 1, TAG_BEAT = 2 };
+
+#define LOOK_S 1e-3 /* between looks while there is other work */
+#define TELL_S 2.0 /* the others are given so long to hear of a failure */
+#define ASK_AT 0.75 /* of the time limit: then all are asked where they are */
+#define BEAT_S 1.0
+#define LOST_S 30.0 /* without a beat, where the time limit is longer */
+
+/* ---- notes */
+
+static void take_in(struct mpi_world *w)
+{
+    struct mpi_control *c = &w->control;
+    cadre_mpi_took(w, NULL,
+                   MPI_Irecv(&c->incoming, (int)sizeof c->incoming, MPI_BYTE,
+                             MPI_ANY_SOURCE, TAG_NOTE, c->comm, &c->request));
+}
+
+/* `wait`: until it is received, so that it has left this process. */
+static void send(struct mpi_world *w, int to, const struct mpi_note *note, bool wait)
+{
+    struct mpi_sent *sent = malloc(sizeof *sent);
+    if (!sent)
+        return;
+    sent->note = *note;
+    int result =
+        (wait ? MPI_Issend : MPI_Isend)(&sent->note, (int)sizeof sent->note, MPI_BYTE,
+                                        to, TAG_NOTE, w->control.comm, &sent->request);
+    if (result != MPI_SUCCESS) {
+        free(sent);
+        return;
+    }
+    sent->next = w->control.sent;
+    w->control.sent = sent;
+}
+
+static void send_all(struct mpi_world *w, const struct mpi_note *note)
+{
+    for (int r = 0; r < w->size; r++)
+        if (r != w->rank)
+            send(w, r, note, false);
+}
+
+/* Those who did not answer are not waited for. */
+static void send_failure(struct mpi_world *w, const struct mpi_note *note)
+{
+    const struct mpi_inquiry *q = &w->control.inquiry;
+    for (int r = 0; r < w->size; r++)
+        if (r != w->rank && (q->id == 0 || q->answered[r]))
+            send(w, r, note, true);
+}
+
+/* Forget what has arrived; true where nothing is left. */
+static bool all_sent(struct mpi_world *w)
+{
+    for (struct mpi_sent **at = &w->control.sent; *at;) {
+        struct mpi_sent *sent = *at;
+        int over = 0;
+        if (MPI_Test(&sent->request, &over, MPI_STATUS_IGNORE) != MPI_SUCCESS || over) {
+            *at = sent->next;
+            free(sent);
+        } else
+            at = &sent->next;
+    }
+    return !w->control.sent;
+}
+
+/* ---- questions */
+
+/* Under the lock. */
+static const struct mpi_group *find(const struct mpi_world *w, uint64_t id)
+{
+    const struct mpi_group *g = w->groups;
+    while (g && g->id != id)
+        g = g->next;
+    return g;
+}
+
+static void say_where(const struct mpi_world *w, struct mpi_note *note)
+{
+    if (w->active)
+        cadre_mpi_op_text(w->active, note->text, sizeof note->text);
+    else
+        snprintf(note->text, sizeof note->text, "step %llu, with nothing to wait for",
+                 (unsigned long long)atomic_load(&w->step));
+}
+
+static void answer(struct mpi_world *w, const struct mpi_note *question)
+{
+    struct mpi_note note = *question;
+    int k = question->member;
+    const struct mpi_queue *queue = NULL;
+    note.type = NOTE_ANSWER;
+    note.from = w->rank;
+    note.sequence = 0;
+    pthread_mutex_lock(&w->lock);
+    const struct mpi_group *g = find(w, question->group);
+    if (g && k < 0)
+        queue = &g->all;
+    else if (g && k < g->base.size)
+        queue = question->sends ? &g->recv[k] : &g->send[k];
+    if (queue)
+        note.sequence = queue->began;
+    pthread_mutex_unlock(&w->lock);
+    say_where(w, &note);
+    for (const struct mpi_op *op = w->active; op; op = op->next_active)
+        if (op->queue == queue && op->sequence == question->sequence) {
+            note.kind = (uint32_t)op->kind;
+            note.dtype = op->dtype;
+            note.count = op->count;
+            cadre_mpi_op_text(op, note.text, sizeof note.text);
+        }
+    send(w, question->from, &note, false);
+}
+
+static void ask(struct mpi_world *w, const struct mpi_op *op)
+{
+    struct mpi_inquiry *q = &w->control.inquiry;
+    bool message = op->kind == OP_SEND || op->kind == OP_RECV;
+    const struct mpi_note note = {
+        .type = NOTE_QUESTION,
+        .from = w->rank,
+        .member = message ? op->group->base.rank : -1,
+        .kind = (uint32_t)op->kind,
+        .dtype = op->dtype,
+        .sends = op->kind == OP_SEND,
+        .group = op->group->id,
+        .sequence = op->sequence,
+        .count = op->count,
+        .nonce = ++q->nonce,
+    };
+    q->id = op->id;
+    memset(q->answered, 0, (size_t)w->size * sizeof *q->answered);
+    send_all(w, &note);
+}
+
+static void take_answer(struct mpi_world *w, const struct mpi_note *note)
+{
+    struct mpi_inquiry *q = &w->control.inquiry;
+    if (note->nonce != q->nonce || note->from < 0 || note->from >= w->size)
+        return;
+    q->answered[note->from] = true;
+    q->answers[note->from] = *note;
+}
+
+static void take_failure(struct mpi_world *w, const struct mpi_note *note)
+{
+    pthread_mutex_lock(&w->lock);
+    if (w->code == CADRE_OK) {
+        cadre_mpi_fail_locked(w, NULL, (cadre_status)note->code, note->text);
+        w->tell_all = false;
+    }
+    pthread_mutex_unlock(&w->lock);
+}
+
+static bool take_notes(struct mpi_world *w)
+{
+    struct mpi_control *c = &w->control;
+    int come = 0;
+    if (c->request == MPI_REQUEST_NULL ||
+        cadre_mpi_took(w, NULL, MPI_Test(&c->request, &come, MPI_STATUS_IGNORE)) !=
+            CADRE_OK ||
+        !come)
+        return false;
+    struct mpi_note note = c->incoming;
+    note.text[sizeof note.text - 1] = '\0';
+    take_in(w);
+    if (note.type == NOTE_FAILURE)
+        take_failure(w, &note);
+    else if (note.type == NOTE_QUESTION)
+        answer(w, &note);
+    else
+        take_answer(w, &note);
+    return true;
+}
+
+/* ---- limits */
+
+/* Of what has begun, the oldest waits the longest. */
+static void look_at_oldest(struct mpi_world *w)
+{
+    const struct mpi_op *op = w->active;
+    struct mpi_inquiry *q = &w->control.inquiry;
+    char why[TEXT_BYTES];
+    if (!op || q->id != op->id)
+        q->id = 0;
+    if (!op)
+        return;
+    double waited_s = cadre_now_s() - op->began_s;
+    if (waited_s >= ASK_AT * w->timeout_s && q->id != op->id)
+        ask(w, op);
+    if (waited_s < w->timeout_s)
+        return;
+    cadre_mpi_late_text(w, op, q, why, sizeof why);
+    cadre_mpi_fail(w, op, CADRE_E_COMM, "%s", why);
+}
+
+static void fail_lost(struct mpi_world *w, int rank, double silent_s)
+{
+    char who[96], where[TEXT_BYTES / 2], me[96];
+    struct mpi_note here = {0};
+    cadre_mpi_rank_text(w, rank, who, sizeof who);
+    cadre_mpi_rank_text(w, w->rank, me, sizeof me);
+    say_where(w, &here);
+    snprintf(where, sizeof where, "%.*s", (int)sizeof where - 1, here.text);
+    cadre_mpi_fail(w, w->active, CADRE_E_COMM,
+                   "%s has not been heard of for %.0f s: its process has ended or its "
+                   "host is cut off; %s is in %s",
+                   who, silent_s, me, where);
+}
+
+/* Each rank hears the one before it, so that a lost one is known before what waits for
+ * it has had all its time. */
+static void look_at_beats(struct mpi_world *w)
+{
+    struct mpi_control *c = &w->control;
+    int before = (w->rank + w->size - 1) % w->size, over = 1;
+    double now = cadre_now_s();
+    if (w->size == 1)
+        return;
+    if (c->beat_in != MPI_REQUEST_NULL)
+        MPI_Test(&c->beat_in, &over, MPI_STATUS_IGNORE);
+    if (over) {
+        c->heard_s = now;
+        MPI_Irecv(&c->beat[0], 1, MPI_CHAR, before, TAG_BEAT, c->comm, &c->beat_in);
+    }
+    over = 1;
+    if (c->beat_out != MPI_REQUEST_NULL)
+        MPI_Test(&c->beat_out, &over, MPI_STATUS_IGNORE);
+    if (over && now - c->beat_s >= BEAT_S) {
+        c->beat_s = now;
+        MPI_Isend(&c->beat[1], 1, MPI_CHAR, (w->rank + 1) % w->size, TAG_BEAT, c->comm,
+                  &c->beat_out);
+    }
+    if (now - c->heard_s > LOST_S && w->timeout_s > LOST_S)
+        fail_lost(w, before, now - c->heard_s);
+}
+
+/* ---- what the engine calls */
+
+cadre_status cadre_mpi_control_open(struct mpi_world *w)
+{
+    struct mpi_control *c = &w->control;
+    size_t size = (size_t)w->size;
+    c->inquiry.answered = calloc(size, sizeof *c->inquiry.answered);
+    c->inquiry.answers = calloc(size, sizeof *c->inquiry.answers);
+    c->heard_s = cadre_now_s();
+    if (!c->inquiry.answered || !c->inquiry.answers)
+        return CADRE_E_RESOURCE;
+    take_in(w);
+    return CADRE_OK;
+}
+
+bool cadre_mpi_control_turn(struct mpi_world *w)
+{
+    double now = cadre_now_s();
+    if (w->idle == 0 && now - w->control.looked_s < LOOK_S)
+        return false;
+    w->control.looked_s = now;
+    bool moved = take_notes(w);
+    all_sent(w);
+    look_at_beats(w);
+    look_at_oldest(w);
+    return moved;
+}
+
+static void nap(void)
+{
+    const struct timespec time = {.tv_nsec = 200000};
+    nanosleep(&time, NULL);
+}
+
+void cadre_mpi_control_tell(struct mpi_world *w)
+{
+    struct mpi_note note = {.type = NOTE_FAILURE, .from = w->rank};
+    double until = cadre_now_s() + TELL_S;
+    pthread_mutex_lock(&w->lock);
+    note.code = (int32_t)w->code;
+    snprintf(note.text, sizeof note.text, "%s", w->why);
+    pthread_mutex_unlock(&w->lock);
+    send_failure(w, &note);
+    while (!all_sent(w) && cadre_now_s() < until) {
+        take_notes(w);
+        nap();
+    }
+}
+
+/* Requests that nobody will answer any more. */
+static void cancel(MPI_Request *request)
+{
+    if (*request == MPI_REQUEST_NULL)
+        return;
+    MPI_Cancel(request);
+    MPI_Wait(request, MPI_STATUS_IGNORE);
+}
+
+bool cadre_mpi_control_leave(struct mpi_world *w)
+{
+    struct mpi_control *c = &w->control;
+    MPI_Request all = MPI_REQUEST_NULL;
+    double until = cadre_now_s() + w->timeout_s;
+    bool failed = false;
+    int here = 0;
+    if (MPI_Ibarrier(c->comm, &all) != MPI_SUCCESS)
+        return false;
+    while (!failed && cadre_now_s() < until) {
+        if (MPI_Test(&all, &here, MPI_STATUS_IGNORE) != MPI_SUCCESS || here)
+            break;
+        cadre_mpi_control_turn(w);
+        nap();
+        pthread_mutex_lock(&w->lock);
+        w->turned_s = cadre_now_s();
+        failed = w->code != CADRE_OK;
+        pthread_mutex_unlock(&w->lock);
+    }
+    if (!here || failed)
+        return false;
+    cancel(&c->request);
+    cancel(&c->beat_in);
+    while (!all_sent(w) && cadre_now_s() < until)
+        nap();
+    return c->sent == NULL;
+}
+
+void cadre_mpi_control_free(struct mpi_world *w)
+{
+    struct mpi_control *c = &w->control;
+    while (c->sent) {
+        struct mpi_sent *sent = c->sent;
+        c->sent = sent->next;
+        free(sent);
+    }
+    free(c->inquiry.answered);
+    free(c->inquiry.answers);
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages: a header, which both sides compare, and the data in pieces. Data is sent so
+ * that the send ends when the receiver takes it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/comm/mpi/internal.h"
+#include "core/tensor/dtype.h"
+
+enum { TAG_HEADER = 1, TAG_DATA = 2 };
+
+static cadre_status took(struct mpi_op *op, int result)
+{
+    return cadre_mpi_took(op->group->world, op, result);
+}
+
+static cadre_status begin(struct mpi_op *op)
+{
+    struct mpi_move *m = &op->move;
+    MPI_Comm comm = op->group->comm;
+    int n = (int)sizeof m->header;
+    if (op->kind == OP_RECV)
+        return took(op, MPI_Irecv(&m->header, n, MPI_BYTE, op->root, TAG_HEADER, comm,
+                                  &m->header_request));
+    m->header = (struct mpi_header){.sequence = op->sequence,
+                                    .step = op->step,
+                                    .count = op->count,
+                                    .dtype = op->dtype};
+    snprintf(m->header.label, sizeof m->header.label, "%s", op->label ? op->label : "");
+    int (*send)(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *) =
+        op->count > 0 ? MPI_Isend
+                      : MPI_Issend; /* the last one waits for the receiver */
+    return took(op, send(&m->header, n, MPI_BYTE, op->root, TAG_HEADER, comm,
+                         &m->header_request));
+}
+
+cadre_status cadre_mpi_step_message(struct mpi_op *op)
+{
+    struct mpi_move *m = &op->move;
+    struct mpi_group *g = op->group;
+    size_t e = cadre_dtype_bytes(op->dtype);
+    MPI_Datatype type = cadre_mpi_type(op->dtype);
+    cadre_status rc = m->phase++ == 0 ? begin(op) : CADRE_OK;
+    m->at += m->part;
+    m->part = op->count - m->at < g->world->limit ? op->count - m->at : g->world->limit;
+    if (rc != CADRE_OK || m->part == 0) {
+        m->ended = m->header_request == MPI_REQUEST_NULL;
+        return rc;
+    }
+    if (op->kind == OP_RECV)
+        return took(op, MPI_Irecv((char *)op->out + m->at * e, (int)m->part, type,
+                                  op->root, TAG_DATA, g->comm, &m->request));
+    return took(op, MPI_Issend((const char *)op->in + m->at * e, (int)m->part, type,
+                               op->root, TAG_DATA, g->comm, &m->request));
+}
+
+cadre_status cadre_mpi_compare_message(struct mpi_op *op)
+{
+    struct mpi_group *g = op->group;
+    const struct mpi_header *h = &op->move.header;
+    char theirs[128], ours[128], mine[256];
+    if (op->kind == OP_SEND || (h->dtype == op->dtype && h->count == op->count))
+        return CADRE_OK;
+    cadre_mpi_rank_text(g->world, g->world_ranks[op->root], theirs, sizeof theirs);
+    cadre_mpi_rank_text(g->world, g->world->rank, ours, sizeof ours);
+    cadre_mpi_op_text(op, mine, sizeof mine);
+    cadre_mpi_fail(g->world, op, CADRE_E_COMM,
+                   "%s posted send #%llu '%.64s' (%s, %llu elements, step %llu) to %s, "
+                   "which posted %s; both must state the same dtype and count",
+                   theirs, (unsigned long long)h->sequence, h->label,
+                   cadre_dtype_name(h->dtype), (unsigned long long)h->count,
+                   (unsigned long long)h->step, ours, mine);
+    return CADRE_E_COMM;
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A rank's world: opening it, and what concerns all its communicators. */
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "core/comm/mpi/internal.h"
+#include "core/comm/mpi/post.h"
+
+#define STACK_BYTES ((size_t)8 << 20) /* of MPI's own making */
+#define LIMIT (UINT64_C(1) << 30)
+#define TREE_RANKS 256 /* cadre_reduce_block */
+
+static struct mpi_world *world_of(const struct cadre_comm *comm)
+{
+    return ((const struct mpi_group *)comm)->world;
+}
+
+static cadre_status mpi_wait(struct cadre_comm *comm, cadre_event event)
+{
+    struct mpi_group *g = (struct mpi_group *)comm;
+    double began = cadre_now_s();
+    if (event == 0)
+        return CADRE_OK;
+    cadre_status rc = cadre_mpi_event_wait(g->world, event);
+    pthread_mutex_lock(&g->world->lock);
+    g->stats.waited_s += cadre_now_s() - began;
+    pthread_mutex_unlock(&g->world->lock);
+    return rc;
+}
+
+static cadre_status mpi_join(struct cadre_comm *comm, struct cadre_device *device,
+                             cadre_event event)
+{
+    return mpi_wait(comm, event);
+}
+
+static cadre_status mpi_use_device(struct cadre_comm *comm, struct cadre_device *device,
+                                   struct cadre_error *err)
+{
+    struct mpi_world *w = world_of(comm);
+    if (device && device->ops->queued)
+        return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                          "rank %d: comm.backend = mpi works in the host's memory, and "
+                          "the device is %s; use comm.backend = nccl",
+                          w->rank, device->ops->name);
+    cadre_mpi_drain(w);
+    return CADRE_OK;
+}
+
+static void mpi_abort(struct cadre_comm *comm, const char *why)
+{
+    cadre_mpi_fail(world_of(comm), NULL, CADRE_E_ABORTED, "%s", why);
+}
+
+static void mpi_stats(const struct cadre_comm *comm, struct cadre_comm_stats *out)
+{
+    struct mpi_world *w = world_of(comm);
+    pthread_mutex_lock(&w->lock);
+    *out = ((const struct mpi_group *)comm)->stats;
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void mpi_set_step(struct cadre_comm *comm, uint64_t step)
+{
+    atomic_store(&world_of(comm)->step, step);
+}
+
+static cadre_status mpi_failure(const struct cadre_comm *comm, struct cadre_error *err)
+{
+    struct mpi_world *w = world_of(comm);
+    cadre_status rc = CADRE_OK;
+    pthread_mutex_lock(&w->lock);
+    if (w->code != CADRE_OK)
+        rc = cadre_fail(err, w->code, "%s", w->why);
+    pthread_mutex_unlock(&w->lock);
+    return rc;
+}
+
+static void mpi_observe(struct cadre_comm *comm, cadre_comm_observer tell, void *arg)
+{
+    struct mpi_world *w = world_of(comm);
+    pthread_mutex_lock(&w->lock);
+    w->tell = tell;
+    w->tell_arg = arg;
+    pthread_mutex_unlock(&w->lock);
+}
+
+const struct cadre_comm_ops cadre_mpi_ops = {
+    .all_reduce = cadre_mpi_all_reduce,
+    .reduce_scatter = cadre_mpi_reduce_scatter,
+    .all_gather = cadre_mpi_all_gather,
+    .broadcast = cadre_mpi_broadcast,
+    .all_to_all = cadre_mpi_all_to_all,
+    .send = cadre_mpi_send,
+    .recv = cadre_mpi_recv,
+    .barrier = cadre_mpi_barrier,
+    .wait = mpi_wait,
+    .join = mpi_join,
+    .use_device = mpi_use_device,
+    .split = cadre_mpi_split,
+    .abort = mpi_abort,
+    .stats = mpi_stats,
+    .set_step = mpi_set_step,
+    .failure = mpi_failure,
+    .observe = mpi_observe,
+    .destroy = cadre_mpi_destroy,
+};
+
+/* ---- opening ------------------------------------------------------------------- */
+
+void cadre_mpi_world_free(struct mpi_world *w)
+{
+    while (w->dead) {
+        struct mpi_op *op = w->dead;
+        w->dead = op->next;
+        cadre_mpi_op_free(op);
+    }
+    while (w->rooms) {
+        struct mpi_room *room = w->rooms;
+        w->rooms = room->next;
+        free(room);
+    }
+    cadre_mpi_control_free(w);
+    pthread_cond_destroy(&w->changed);
+    pthread_cond_destroy(&w->work);
+    pthread_mutex_destroy(&w->lock);
+    free(w->hosts);
+    free(w);
+}
+
+/* Tests lower the number of elements that one call of MPI spans, to see what is done
+ * with those that are more than an int can count. */
+static uint64_t limit(void)
+{
+    const char *text = getenv("CADRE_MPI_LIMIT");
+    unsigned long long n = text ? strtoull(text, NULL, 10) : 0;
+    return n > 0 && n < LIMIT ? n : LIMIT;
+}
+
+static struct mpi_world *make(const struct cadre_comm_world *from)
+{
+    struct mpi_world *w = calloc(1, sizeof *w);
+    pthread_condattr_t attr;
+    if (!w)
+        return NULL;
+    w->rank = from->rank;
+    w->size = from->size;
+    w->timeout_s = from->timeout_s;
+    w->exact = from->exact;
+    w->limit = limit();
+    w->hosts = calloc((size_t)from->size, sizeof *w->hosts);
+    w->control.request = w->control.beat_in = w->control.beat_out = MPI_REQUEST_NULL;
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&w->changed, &attr);
+    pthread_cond_init(&w->work, &attr);
+    pthread_condattr_destroy(&attr);
+    if (w->hosts)
+        return w;
+    cadre_mpi_world_free(w);
+    return NULL;
+}
+
+static cadre_status check(const struct cadre_comm_world *world, struct cadre_error *err)
+{
+    struct cadre_device *device = world->device;
+    if (world->size < 1 || world->rank < 0 || world->rank >= world->size)
+        return cadre_fail(err, CADRE_E_INVALID, "rank is %d of %d; expected 0 to %d",
+                          world->rank, world->size, world->size - 1);
+    if (!(world->timeout_s > 0) || isinf(world->timeout_s))
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "comm.timeout is %g; expected seconds above 0",
+                          world->timeout_s);
+    if (world->exact && world->size > TREE_RANKS)
+        return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                          "run.exact = yes over MPI is for %d ranks at most, found %d",
+                          TREE_RANKS, world->size);
+    if (device && device->ops->queued)
+        return cadre_fail(
+            err, CADRE_E_UNSUPPORTED,
+            "comm.backend = mpi works in the host's memory, and the device "
+            "is %s; use comm.backend = nccl",
+            device->ops->name);
+    return CADRE_OK;
+}
+
+/* Signals are the program's. */
+static bool start(struct mpi_world *w)
+{
+    sigset_t all, before;
+    pthread_attr_t attr;
+    sigfillset(&all);
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK_BYTES);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = pthread_create(&w->engine, &attr, cadre_mpi_engine, w) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attr);
+    return started;
+}
+
+/* MPI_Init waits for all ranks, and for ever. */
+static cadre_status await_opening(struct mpi_world *w, struct cadre_error *err)
+{
+    double until = cadre_now_s() + w->timeout_s;
+    pthread_mutex_lock(&w->lock);
+    w->turned_s = until;
+    while (!w->opened && cadre_now_s() < until)
+        cadre_mpi_sleep(w);
+    bool opened = w->opened;
+    if (opened && w->opening.code != CADRE_OK)
+        *err = w->opening;
+    pthread_mutex_unlock(&w->lock);
+    if (opened && w->opening.code != CADRE_OK) {
+        cadre_status rc = w->opening.code;
+        pthread_join(w->engine, NULL);
+        cadre_mpi_world_free(w);
+        return rc;
+    }
+    if (opened)
+        return CADRE_OK;
+    pthread_detach(w->engine); /* which is inside MPI: the world is left to it */
+    return cadre_fail(
+        err, CADRE_E_COMM,
+        "rank %d: MPI did not start within %g s: some of the %d ranks have "
+        "not come, or their hosts do not reach each other",
+        w->rank, w->timeout_s, w->size);
+}
+
+cadre_status cadre_mpi_open(const struct cadre_comm_world *world,
+                            const unsigned char id[CADRE_COMM_ID_BYTES],
+                            struct cadre_comm **out, struct cadre_error *err)
+{
+    struct cadre_error why = {0};
+    cadre_status rc = check(world, err);
+    if (rc != CADRE_OK)
+        return rc;
+    struct mpi_world *w = make(world);
+    if (!w)
+        return cadre_fail(err, CADRE_E_RESOURCE, "rank %d: no memory", world->rank);
+    if (!start(w)) {
+        cadre_mpi_world_free(w);
+        return cadre_fail(err, CADRE_E_RESOURCE, "rank %d: cannot start a thread",
+                          world->rank);
+    }
+    rc = await_opening(w, &why);
+    if (rc != CADRE_OK)
+        return cadre_fail(err, rc, "%s", why.text);
+    struct mpi_group *g = cadre_mpi_group_make(w, 1, NULL);
+    if (!g)
+        return cadre_fail(err, CADRE_E_RESOURCE, "rank %d: no memory", world->rank);
+    *out = &g->base;
+    return CADRE_OK;
+}
