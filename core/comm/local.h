@@ -14,6 +14,8 @@ struct cadre_local_config {
     double timeout_s; /* comm.timeout */
     double link_gbytes_s; /* comm.link; 0: as fast as memory */
     double link_latency_s;
+    int threads; /* of each rank's device, told to processes: one that starts on a part of
+                    the cores would deal those out once more; 0: nothing is told */
 };
 
 struct cadre_local_segment; /* shared by all ranks of a world */
@@ -27,6 +29,10 @@ int cadre_local_segment_fd(const struct cadre_local_segment *segment);
 cadre_status cadre_local_segment_open(int fd, struct cadre_local_segment **out,
                                       struct cadre_error *err);
 void cadre_local_segment_close(struct cadre_local_segment *segment);
+
+/* What it was made with; lives as long as the segment. [any thread] */
+const struct cadre_local_config *
+cadre_local_segment_config(const struct cadre_local_segment *segment);
 
 /* Say that a rank is dead (killed, crashed): the run ends on all others. [any thread]
  */

@@ -385,6 +385,7 @@ static cadre_status make_ranks(struct cadre_spec *spec,
         .exact = cadre_options_bool(o, "run.exact"),
         .separate = !cadre_options_bool(o, "device.epilogues"),
     };
+    spec->local.threads = (int)threads;
     /* found out here, before anything is left behind */
     struct cadre_device *device = NULL;
     cadre_status rc = cadre_device_open(&spec->run.device, &device, err);

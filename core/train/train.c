@@ -41,6 +41,8 @@ static cadre_status run_child(const struct cadre_train_run *run,
     cadre_status rc = cadre_local_segment_open(place->segment_fd, &segment, err);
     if (rc != CADRE_OK)
         return rc;
+    if (cadre_local_segment_config(segment)->threads > 0)
+        spec->run.device.threads = cadre_local_segment_config(segment)->threads;
     rc = cadre_costs_read(spec, place->rank, err);
     if (rc == CADRE_OK)
         rc = rank_main((void *)(uintptr_t)run, place->rank, segment);

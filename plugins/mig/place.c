@@ -57,6 +57,10 @@ static cadre_status place_on_cores(struct cadre_self *self,
     mig_coresets_print(set, n, text, sizeof text);
     say(self, "rank %u on core set %u of %u: CPU%s %s", place->rank, self->index % sets,
         sets, n > 1 ? "s" : "", text);
+    if (place->threads > n && self->index == 0)
+        self->host->log(self->ctx, 1,
+                        "ranks have more threads (device.threads) than their core sets "
+                        "have CPUs; they will wait for each other");
     rc = place->cpus(place->h, set, n);
 out:
     free(set);

@@ -41,6 +41,11 @@ for ranks in 1 "$n"; do
     done
 done
 
+# A process on one CPU has the threads that its launcher, on all, has dealt out.
+run dealt 0 "strategy.stack=$plugin:1" comm.ranks=processes place.env=no device.threads=0
+grep -E "\"threads\": ?${#cpus[@]}[,}]" "$tmp/dealt/summary.json" >/dev/null ||
+    fail "a process dealt the CPU it has out once more: not ${#cpus[@]} threads"
+
 run threads 2 "strategy.stack=$plugin:$n"
 says threads "plugin 'place' sets the variable TEST_PLACE of rank 0, .*needs comm.ranks"
 run far 2 "strategy.stack=$plugin:1" place.far=yes place.env=no

@@ -162,6 +162,12 @@ fail:
     return rc;
 }
 
+const struct cadre_local_config *
+cadre_local_segment_config(const struct cadre_local_segment *segment)
+{
+    return &segment->shared->config;
+}
+
 int cadre_local_segment_fd(const struct cadre_local_segment *segment)
 {
     return segment->fd;
