@@ -36,6 +36,7 @@ pipeline:2, zero:2 zero.stage=1 pipeline.schedule=gpipe
 pipeline:2, zero:2 zero.stage=2 pipeline.schedule=zb-h1
 pipeline:2, zero:2 zero.stage=3 pipeline.schedule=interleaved
 pipeline:2, zero:2 zero.stage=3 pipeline.schedule=1f1b zero.reduce=microbatch
+pipeline:2, mig:2  pipeline.schedule=interleaved mig.pin=no
 '
 # These have the bits of tensor:2.
 split='
