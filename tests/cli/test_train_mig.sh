@@ -69,6 +69,7 @@ if [ "$pin" = no ]; then
     exit 0
 fi
 size=$((n / 2))
+sets=()
 trains="train.steps=1000000 train.eval_batches=1"
 
 # is_cut NAME FILE FILE: both have whole sets of ours, and nothing of each other.
@@ -115,3 +116,41 @@ is_cut threads <(sed -n 1p "$tmp/sets" | tr -s ' ' '\n' | grep .) \
 kill -INT "$pid"
 ends within 4
 no_orphan "both runs"
+
+# ---- ranks that somebody else started ----
+# outside NAME STATUS CPUS CPUS [s.k=v]...: ranks 0 and 1 on these CPUs, which meet at a file.
+outside() {
+    local name=$1 want=$2 cpus=("$3" "$4") args=() rank set pids=()
+    shift 4
+    for set in run.exact=yes train.steps=6 strategy.stack=mig:2 device.threads=1 "$@"; do
+        args+=(--set "$set")
+    done
+    for rank in 0 1; do
+        CADRE_INIT=file://$tmp/meet-$name CADRE_WORLD_SIZE=2 CADRE_RANK=$rank \
+            CADRE_LOCAL_RANK=$rank taskset -c "${cpus[rank]}" "$cadre" train \
+            "$tmp/text.ini" --out "$tmp/$name" "${args[@]}" >"$tmp/$name.$rank.out" \
+            2>"$tmp/$name.$rank.log" &
+        pids[rank]=$!
+        started+=("$!")
+    done
+    for rank in 0 1; do
+        pid=${pids[rank]}
+        ends "$name.$rank" "$want"
+    done
+}
+if ! command -v taskset >/dev/null || [ "$n" -lt "$(getconf _NPROCESSORS_ONLN)" ]; then
+    echo "SKIP: ranks from outside; no taskset, or this test may use a part of the CPUs alone"
+    exit 0
+fi
+all=$(IFS=, && echo "${own[*]}")
+outside anywhere 2 "$all" "$all"
+for rank in 0 1; do
+    says anywhere.$rank "wants rank $rank on CPUs [0-9,-]+, but it was started from outside"
+    sets[rank]=$(sed -nE 's/.*wants rank . on CPUs ([0-9,-]+), but.*/\1/p' \
+        "$tmp/anywhere.$rank.log")
+done
+outside placed 0 "${sets[0]}" "${sets[1]}"
+same single placed
+outside swapped 2 "${sets[1]}" "${sets[0]}"
+outside unpinned 0 "$all" "$all" mig.pin=no
+same single unpinned
