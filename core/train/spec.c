@@ -363,6 +363,22 @@ static cadre_status make_training(struct cadre_spec *spec, struct cadre_error *e
     return check_training(spec, err);
 }
 
+/* The cores that this process may use, dealt out to the ranks beside it, at least one
+ * each. A launcher that binds has done it already: what it gave to this rank is as much
+ * as its share of the machine, or less. */
+static int deal_threads(const struct cadre_spec *spec,
+                        const struct cadre_spec_request *request)
+{
+    int own = cadre_cores(), ranks = spec->run.ranks, share = own / ranks;
+    if (request->local_ranks > 0) {
+        cpu_set_t job;
+        cadre_cores_job(&job);
+        share = CPU_COUNT(&job) / request->local_ranks;
+    }
+    share = share < own ? share : own;
+    return share > 1 ? share : 1;
+}
+
 static cadre_status make_ranks(struct cadre_spec *spec,
                                const struct cadre_spec_request *request,
                                struct cadre_error *err)
@@ -372,12 +388,8 @@ static cadre_status make_ranks(struct cadre_spec *spec,
     spec->local.processes =
         strcmp(cadre_options_str(o, "comm.ranks"), "processes") == 0;
     spec->local.timeout_s = cadre_options_f64(o, "comm.timeout");
-    if (threads == 0) {
-        /* the cores dealt out to the ranks, at least one each */
-        int cores = cadre_cores();
-        int ranks = request->local_ranks > 0 ? request->local_ranks : spec->run.ranks;
-        threads = cores / ranks > 1 ? cores / ranks : 1;
-    }
+    if (threads == 0)
+        threads = deal_threads(spec, request);
     spec->run.device = (struct cadre_device_config){
         .kind = cadre_options_str(o, "device.kind"),
         .threads = (int)threads,

@@ -72,8 +72,11 @@ static cadre_status set_all(struct spec_fixture *f, struct cadre_options *option
 cadre_status spec_fixture_try(struct spec_fixture *f, const char *sets,
                               struct cadre_spec **out)
 {
-    const struct cadre_spec_request request = {
-        .out = f->out, .name = "test", .need_data = true};
+    const struct cadre_spec_request request = {.out = f->out,
+                                               .name = "test",
+                                               .given_ranks = f->given_ranks,
+                                               .local_ranks = f->local_ranks,
+                                               .need_data = true};
     struct cadre_options *options = NULL;
     memset(&f->err, 0, sizeof f->err);
     ck_assert_int_eq(cadre_options_create(&options, &f->err), CADRE_OK);

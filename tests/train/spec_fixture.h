@@ -6,6 +6,7 @@
 #include "core/train/spec.h"
 
 struct spec_fixture {
+    int given_ranks, local_ranks; /* of a launcher outside; 0: none */
     char *dir;
     char out[1100]; /* the run's folder, dir/run */
     struct cadre_error err;

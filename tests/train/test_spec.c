@@ -110,6 +110,17 @@ START_TEST(threads_are_dealt_out)
     spec = spec_fixture_make(&f, "device.threads=0 strategy.stack=ddp:4");
     ck_assert_int_eq(spec->run.device.threads, all / 4 > 1 ? all / 4 : 1);
     cadre_spec_destroy(spec);
+    /* one of four on each machine has it for itself; many share what there is */
+    f.given_ranks = 4;
+    f.local_ranks = 1;
+    spec = spec_fixture_make(&f, "device.threads=0 strategy.stack=ddp:4");
+    ck_assert_int_eq(spec->run.device.threads, all);
+    cadre_spec_destroy(spec);
+    f.local_ranks = 1 << 20;
+    spec = spec_fixture_make(&f, "device.threads=0 strategy.stack=ddp:4");
+    ck_assert_int_eq(spec->run.device.threads, 1);
+    cadre_spec_destroy(spec);
+    f.given_ranks = f.local_ranks = 0;
 }
 END_TEST
 
@@ -131,7 +142,6 @@ static const struct {
     {"train.precision=fp8", {"train.precision", "fp8"}},
     {"model.head=classify", {"model.head = classify", "data.task"}},
     {"model.vocab=200", {"model.vocab = 200", "256"}},
-    {"comm.backend=mpi", {"comm.backend = mpi is not yet supported", "command line"}},
     {"run.elastic=yes strategy.stack=ddp:2", {"run.elastic", "comm.ranks = processes"}},
     {"comm.link=fast", {"comm.link", "fast"}},
     {"comm.timeout=0", {"comm.timeout", "0"}},
