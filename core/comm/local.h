@@ -14,8 +14,9 @@ struct cadre_local_config {
     double timeout_s; /* comm.timeout */
     double link_gbytes_s; /* comm.link; 0: as fast as memory */
     double link_latency_s;
-    int threads; /* of each rank's device, told to processes: one that starts on a part of
-                    the cores would deal those out once more; 0: nothing is told */
+    /* Of each rank's device, told to processes: one that starts on a part of the cores
+     * would deal those out once more. 0: nothing is told. */
+    int threads;
 };
 
 struct cadre_local_segment; /* shared by all ranks of a world */
