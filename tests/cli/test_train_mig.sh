@@ -74,10 +74,12 @@ trains="train.steps=1000000 train.eval_batches=1"
 
 # is_cut NAME FILE FILE: both have whole sets of ours, and nothing of each other.
 is_cut() {
-    local file
+    local file in
     for file in "$2" "$3"; do
-        [ "$(wc -l <"$file")" -ge 1 ] && [ "$(wc -l <"$file")" -le "$size" ] ||
-            fail "$1: a set of $(wc -l <"$file") of $n CPUs"
+        in=$(wc -l <"$file")
+        if [ "$in" -lt 1 ] || [ "$in" -gt "$size" ]; then
+            fail "$1: a set of $in of $n CPUs"
+        fi
         [ -z "$(sort "$file" | comm -23 - <(printf '%s\n' "${own[@]}" | sort))" ] ||
             fail "$1: a CPU that this process may not use"
     done
@@ -111,8 +113,10 @@ for task in /proc/"$pid"/task/*/status; do
     echo
 done | sort -u | awk -v n="$n" 'NF > 0 && NF < n' >"$tmp/sets"
 [ "$(wc -l <"$tmp/sets")" -eq 2 ] || fail "threads: $(wc -l <"$tmp/sets") sets, expected 2"
-is_cut threads <(sed -n 1p "$tmp/sets" | tr -s ' ' '\n' | grep .) \
-    <(sed -n 2p "$tmp/sets" | tr -s ' ' '\n' | grep .)
+for rank in 0 1; do
+    sed -n "$((rank + 1))p" "$tmp/sets" | tr -s ' ' '\n' | grep . >"$tmp/set.$rank"
+done
+is_cut threads "$tmp/set.0" "$tmp/set.1"
 kill -INT "$pid"
 ends within 4
 no_orphan "both runs"
@@ -142,8 +146,8 @@ if ! command -v taskset >/dev/null || [ "$n" -lt "$(getconf _NPROCESSORS_ONLN)" 
     echo "SKIP: ranks from outside; no taskset, or this test may use a part of the CPUs alone"
     exit 0
 fi
-all=$(IFS=, && echo "${own[*]}")
-outside anywhere 2 "$all" "$all"
+every=$(IFS=, && echo "${own[*]}")
+outside anywhere 2 "$every" "$every"
 for rank in 0 1; do
     says anywhere.$rank "wants rank $rank on CPUs [0-9,-]+, but it was started from outside"
     sets[rank]=$(sed -nE 's/.*wants rank . on CPUs ([0-9,-]+), but.*/\1/p' \
@@ -152,5 +156,5 @@ done
 outside placed 0 "${sets[0]}" "${sets[1]}"
 same single placed
 outside swapped 2 "${sets[1]}" "${sets[0]}"
-outside unpinned 0 "$all" "$all" mig.pin=no
+outside unpinned 0 "$every" "$every" mig.pin=no
 same single unpinned
