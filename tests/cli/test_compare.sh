@@ -115,7 +115,7 @@ cp "$tmp/plain.ini" "$tmp/text.ini"
 
 # long enough to be met at work, also where instrumented code is slow
 many=1500
-[ "$patience" -ge 10 ] && many=300
+[ "$patience" -ge 10 ] && many=150
 # a signal to the comparison stops the run at hand, and what was done is kept
 begin() { # NAME
     "$cadre" compare "$tmp/text.ini" --out "$tmp/$1" --set "train.steps=$many" \

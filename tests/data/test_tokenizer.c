@@ -294,7 +294,8 @@ START_TEST(survives_mutated_vocabularies)
     static const char merges[] = "#version: 0.2\na b\na b\n\nab c\n";
     char *dir = test_tmpdir();
     unsigned state = 17;
-    for (int round = 0; round < 2000; round++) {
+    const int rounds = test_lean() ? 300 : 2000;
+    for (int round = 0; round < rounds; round++) {
         char text[2][64];
         struct cadre_tokenizer *tok = NULL;
         memcpy(text[0], json, sizeof json);
@@ -362,7 +363,8 @@ START_TEST(refuses_wrong_llama2c_files)
     write_text(dir, "tok.bin", bytes, 0);
     expect_refused(file, CADRE_E_INVALID, "pieces");
     unsigned state = 5;
-    for (int round = 0; round < 300; round++) {
+    const int rounds = test_lean() ? 60 : 300;
+    for (int round = 0; round < rounds; round++) {
         struct cadre_tokenizer *tok = NULL;
         for (int k = 0; k < 8; k++) {
             state = state * 1664525u + 1013904223u;

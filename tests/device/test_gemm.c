@@ -95,7 +95,9 @@ START_TEST(products)
 {
     struct cadre_device *device = open_cpu(2);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        for (int form = 0; form < 24; form++)
+        /* all 24 forms, or five of them, other ones of each shape */
+        const int step = test_lean() ? 5 : 1;
+        for (int form = (int)i % step; form < 24; form += step)
             check_product(device, _i ? CADRE_F64 : CADRE_F32, shapes[i], form);
     }
     cadre_device_close(device);
