@@ -105,7 +105,7 @@ both() {
 
 # tidy NAME: nothing is left where the ranks met, nor in the run's folder.
 tidy() {
-    [ -z "$(ls -A "$TMPDIR")" ] || fail "$1: left in TMPDIR: $(ls -A "$TMPDIR")"
+    [ -z "$(find "$TMPDIR" -name "cadre-*")" ] || fail "$1: left in TMPDIR: $(ls "$TMPDIR")"
     [ -z "$(find "$tmp/$1" -maxdepth 1 -name '.ranks*')" ] || fail "$1: left a mark"
 }
 
@@ -151,6 +151,60 @@ for kind in openmpi mpich; do
         >"$tmp/line" || { cat "$tmp/doctor"; fail "$kind: doctor says no place"; }
 done
 [ -z "$skipped" ] || echo "SKIP: no$skipped"
+
+# ---- over MPI, by the mpirun of the MPI that Cadre was built with, and by another ----
+mpi_is=$("$cadre" doctor | sed -n 's/^yes  *mpi  *//p')
+case $mpi_is in
+"Open MPI"*) mine=openmpi other_mpi=mpich ;;
+?*) mine=mpich other_mpi=openmpi ;;
+*) mine= ;;
+esac
+standin=$CADRE_BUILD/tests/support/cuda_host/.libs
+if [ -z "$mine" ] || [[ "$skipped" == *$mine* ]]; then
+    echo "SKIP: ranks over MPI: comm_mpi.so was not built, or has no mpirun"
+else
+    declare -n command=$mine
+    args mpi $small strategy.stack=ddp:2 comm.backend=mpi
+    launch mpi "${command[@]}" "$cadre" "${args[@]}"
+    # what differs, or is wrong with rank 0's folder, all say, and MPI ends in order
+    status=0
+    args differs $small strategy.stack=ddp:2 comm.backend=mpi
+    "${command[@]}" sh -c '"$@" --set run.seed=$((${OMPI_COMM_WORLD_RANK:-$PMI_RANK} + 1))' \
+        sh "$cadre" "${args[@]}" >"$tmp/differs.out" 2>"$tmp/differs.log" || status=$?
+    [ $status -ne 0 ] || fail "ranks with two seeds train"
+    grep "^cadre: rank 1: it does not run what rank 0 runs" "$tmp/differs.log" \
+        >"$tmp/line" || { cat "$tmp/differs.log"; fail "two seeds: not said"; }
+    if [[ "$skipped" != *$other_mpi* ]]; then
+        declare -n command=$other_mpi
+        status=0
+        args strange $small strategy.stack=ddp:2 comm.backend=mpi
+        timeout "$hang" "${command[@]}" "$cadre" "${args[@]}" >"$tmp/strange.out" \
+            2>"$tmp/strange.log" || status=$?
+        [[ $status -ne 0 && $status -ne 124 ]] || fail "another MPI's mpirun: $status"
+        grep -E "^cadre: .*the launcher is of another MPI" "$tmp/strange.log" \
+            >"$tmp/line" || { cat "$tmp/strange.log"; fail "another MPI: not said"; }
+    fi
+fi
+# GPUs of several machines, where the launcher gives no place: NCCL's world is made over MPI
+if [ "$mine" = openmpi ] && [ -e "$standin/comm_nccl.so" ] && [ -e "$standin/device_cuda.so" ]
+then
+    export CADRE_MODULE_PATH=$standin:$CADRE_BUILD/.libs CADRE_STANDIN_DEVICES=2 \
+        XDG_CACHE_HOME=$tmp/xdg
+    train text gpu-own 0 $small device.kind=cuda strategy.stack=ddp:2
+    args gpu $small device.kind=cuda strategy.stack=ddp:2
+    "${openmpi[@]}" env -u OMPI_COMM_WORLD_LOCAL_SIZE -u OMPI_MCA_orte_num_nodes \
+        "$cadre" "${args[@]}" >"$tmp/gpu.out" 2>"$tmp/gpu.log" || {
+        cat "$tmp/gpu.log"
+        fail "NCCL over MPI"
+    }
+    for line in "2 ranks over MPI" "2 ranks over NCCL"; do
+        grep "$line" "$tmp/gpu.log" >"$tmp/line" || fail "not '$line'"
+    done
+    same gpu gpu-own
+    unset CADRE_MODULE_PATH CADRE_STANDIN_DEVICES XDG_CACHE_HOME
+else
+    echo "SKIP: NCCL's world over MPI: comm_mpi.so of Open MPI or the stand-ins were not built"
+fi
 
 # ---- the environments of others ----
 for launcher in torchrun srun flux; do
