@@ -117,7 +117,7 @@ static bool asks_for_help(const struct cadre_cli_args *args)
 /* A full disk or a closed pipe shows when the results are flushed. */
 static cadre_status flush(cadre_status rc, struct cadre_error *err)
 {
-    if (fflush(stdout) != 0 && rc == CADRE_OK)
+    if ((fflush(stdout) != 0 || ferror(stdout)) && rc == CADRE_OK)
         rc = cadre_fail(err, CADRE_E_IO, "cannot write the results to stdout");
     return rc;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/cores.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
 #include "core/experiment/apart.h"
@@ -152,6 +153,16 @@ static void put_copy(const json_t *from, const char *key, json_t *out)
         json_object_set(out, key, value);
 }
 
+/* The machine of the best; its cores are those that all instances have together. */
+static void put_machine(const json_t *first, json_t *out)
+{
+    json_t *machine = json_deep_copy(json_object_get(first, "machine"));
+    if (!machine)
+        return;
+    json_object_set_new(machine, "cores", json_integer(cadre_cores()));
+    json_object_set_new(out, "machine", machine);
+}
+
 static void put_instances(const struct cadre_apart *apart, json_t *out)
 {
     static const char *const keys[] = {"steps",        "tokens",    "time_s",
@@ -194,6 +205,7 @@ static json_t *make_summary(const struct cadre_apart *apart, size_t best)
     for (size_t i = 0; i < sizeof trained / sizeof trained[0]; i++)
         put_copy(first, trained[i], out);
     put_all_ranks(apart, "peak_bytes", out);
+    put_machine(first, out);
     json_object_set_new(out, "comm_bytes",
                         json_integer(whole(over_all(apart, "comm_bytes", SUM))));
     json_object_set_new(out, "comm_exposed_s",

@@ -12,6 +12,7 @@
 #include "core/base/memory.h"
 #include "core/base/option_set.h"
 #include "core/base/path.h"
+#include "core/experiment/apart.h"
 #include "core/experiment/machine.h"
 #include "core/train/train.h"
 
@@ -52,26 +53,52 @@ static cadre_status check_name(const char *name, struct cadre_error *err)
     return CADRE_OK;
 }
 
+/* The options of a run as they are loaded, and the run that they make. */
 static cadre_status make_spec(const struct arranging *a, const char *name,
-                              struct cadre_spec **spec, struct cadre_error *err)
+                              struct cadre_options *loaded, struct cadre_spec **spec,
+                              struct cadre_error *err)
 {
     cadre_status rc;
     char *out = cadre_arrange_folder(a->request->out, name, 0);
-    struct cadre_options *options = cadre_options_clone(a->request->options);
-    if (!options || !out) {
-        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for run %s", name);
-        goto fail;
-    }
-    CADRE_TRY(cadre_options_apply_run(options, name, err));
-    for (char *const *set = a->request->sets; set && *set; set++)
-        CADRE_TRY(cadre_options_set(options, *set, "command line", err));
     struct cadre_spec_request request = {.out = out, .name = name, .need_data = true};
-    rc = cadre_spec_create(options, &request, spec, err);
-    options = NULL;
+    CADRE_TRY(cadre_options_apply_run(loaded, name, err));
+    for (char *const *set = a->request->sets; set && *set; set++)
+        CADRE_TRY(cadre_options_set(loaded, *set, "command line", err));
+    struct cadre_options *options = cadre_options_clone(loaded);
+    if (options && out) {
+        rc = cadre_spec_create(options, &request, spec, err);
+    } else {
+        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for run %s", name);
+        cadre_options_destroy(options);
+    }
 fail:
-    cadre_options_destroy(options);
     free(out);
     return rc;
+}
+
+/* Is it made of runs of their own? */
+static cadre_status take_instances(struct arranging *a, size_t i, const char *name,
+                                   const struct cadre_options *loaded,
+                                   const struct cadre_spec *spec,
+                                   struct cadre_error *err)
+{
+    struct cadre_compared_run *run = &a->c->run[i];
+    const struct cadre_apart_request request = {
+        .options = loaded,
+        .conf = a->request->conf,
+        .run = name,
+        .sets = a->request->sets,
+    };
+    struct cadre_apart *apart = NULL;
+    cadre_status rc = cadre_apart_create(&request, spec, &apart, err);
+    if (rc != CADRE_OK || !apart)
+        return rc;
+    run->instances = (int)apart->n;
+    for (size_t k = 0; k < apart->n; k++)
+        if (apart->instance[k].threads > run->threads || k == 0)
+            run->threads = apart->instance[k].threads;
+    cadre_apart_destroy(apart);
+    return CADRE_OK;
 }
 
 static double eps_of(const struct cadre_spec *spec)
@@ -114,6 +141,7 @@ static cadre_status take_spec(struct arranging *a, size_t i, const char *name,
     run->other_training = cadre_strdup("");
     run->ranks = spec->run.ranks;
     run->threads = spec->run.device.threads;
+    run->gpu = spec->gpu;
     run->exact = spec->run.exact;
     run->processes = spec->local.processes;
     run->simulated_link = spec->local.link_gbytes_s > 0;
@@ -149,17 +177,23 @@ static cadre_status arrange_run(struct arranging *a, size_t i, const char *name,
                                 struct cadre_error *err)
 {
     struct cadre_spec *spec = NULL;
-    cadre_status rc;
-    CADRE_TRY(check_name(name, err));
-    rc = make_spec(a, name, &spec, err);
+    cadre_status rc = check_name(name, err);
+    if (rc != CADRE_OK)
+        return rc;
+    struct cadre_options *loaded = cadre_options_clone(a->request->options);
+    if (!loaded)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for run %s", name);
+    rc = make_spec(a, name, loaded, &spec, err);
     if (rc == CADRE_OK)
         rc = plan_run(spec, err);
+    if (rc == CADRE_OK)
+        rc = take_spec(a, i, name, spec, err);
+    if (rc == CADRE_OK)
+        rc = take_instances(a, i, name, loaded, spec, err);
     if (rc != CADRE_OK)
         cadre_error_prefix(err, "run %s", name);
-    else
-        rc = take_spec(a, i, name, spec, err);
+    cadre_options_destroy(loaded);
     cadre_spec_destroy(spec);
-fail:
     return rc;
 }
 
@@ -175,7 +209,12 @@ static cadre_status same_threads(struct arranging *a, struct cadre_arrangement *
     for (size_t i = 0; i < c->n; i++) {
         most = c->run[i].ranks > most ? c->run[i].ranks : most;
         deal = deal || a->deals[i];
+        c->whole = c->whole || (c->run[i].instances && !c->run[i].gpu);
     }
+    /* one that takes all of the machine beside several that share it */
+    c->whole = c->whole && deal;
+    if (c->whole)
+        return CADRE_OK;
     int share = c->cores / most > 1 ? c->cores / most : 1;
     for (size_t i = 0; i < c->n; i++) {
         if (a->deals[i])
@@ -278,9 +317,11 @@ static cadre_status describe_layout(struct cadre_compared_run *run,
                                     struct cadre_error *err)
 {
     struct layout layout = {.stack = run->strategy};
-    const char *as = run->ranks == 1  ? ""
-                     : run->processes ? "s as processes"
-                                      : "s as threads";
+    const char *as = run->ranks == 1                                  ? ""
+                     : run->processes || run->instances == run->ranks ? "s as processes"
+                                                                      : "s as threads";
+    if (run->instances)
+        cadre_text_printf(&layout.text, "%d runs of their own, ", run->instances);
     cadre_text_printf(&layout.text,
                       "%d rank%s, %d core%s each, micro_batch %" PRId64 "%s",
                       run->ranks, as, run->threads, run->threads == 1 ? "" : "s",
@@ -320,7 +361,7 @@ static bool needs_limits(const struct cadre_comparison *c)
     const struct cadre_compared_run *base = &c->run[c->baseline];
     for (size_t i = 0; i < c->n; i++) {
         const struct cadre_compared_run *run = &c->run[i];
-        if (i != c->baseline && !*run->other_training &&
+        if (i != c->baseline && !*run->other_training && !run->instances &&
             !cadre_compared_same_bits(base, run))
             return true;
     }
@@ -334,7 +375,7 @@ static cadre_status choose_perturbations(const struct arranging *a,
 {
     struct cadre_comparison *c = a->c;
     const struct cadre_compared_run *base = &c->run[c->baseline];
-    if (!needs_limits(c))
+    if (base->instances || !needs_limits(c))
         return CADRE_OK;
     if (!cadre_options_bool(base->options, "compare.perturb")) {
         snprintf(c->note, sizeof c->note, "compare.perturb = yes measures them");

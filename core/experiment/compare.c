@@ -191,7 +191,8 @@ static cadre_status refuse_old(const struct comparing *x, struct cadre_error *er
     cadre_status rc = CADRE_OK;
     for (size_t i = 0; rc == CADRE_OK && i < x->c.n; i++) {
         char *folder = cadre_arrange_folder(x->request.out, x->c.run[i].name, 0);
-        char *path = folder ? cadre_path_join(folder, "metrics.jsonl") : NULL;
+        const char *mark = x->c.run[i].instances ? "instances.json" : "metrics.jsonl";
+        char *path = folder ? cadre_path_join(folder, mark) : NULL;
         if (!path)
             rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
         else if (cadre_path_exists(path))

@@ -92,9 +92,11 @@ static cadre_status time_run(const struct cadre_comparison *c,
         medians[i] = run->repeat_s[i - 1];
     run->step_s = cadre_median(medians, n);
     free(medians);
-    double tokens = cadre_record_number(&run->record, "tokens") /
-                    cadre_record_number(&run->record, "steps");
+    /* instances apart may have other batches than the baseline */
+    double tokens = cadre_record_step_tokens(&run->record);
     run->tokens_per_s = tokens / run->step_s;
+    if (run->record.n_instances)
+        run->step_s *= cadre_record_step_tokens(&c->run[c->baseline].record) / tokens;
     return CADRE_OK;
 }
 
@@ -116,7 +118,7 @@ static void judge_fairness(const struct cadre_comparison *c,
         snprintf(run->unfair, sizeof run->unfair,
                  "%d rank%s of %.0f core%s each, but there are %.0f cores", run->ranks,
                  run->ranks == 1 ? "" : "s", threads, threads == 1 ? "" : "s", cores);
-    else if (isfinite(of_base) && threads != of_base)
+    else if (!c->whole && isfinite(of_base) && threads != of_base)
         snprintf(run->unfair, sizeof run->unfair,
                  "its ranks have %.0f cores each, those of the baseline %.0f", threads,
                  of_base);
@@ -145,10 +147,11 @@ static cadre_status replay_run(struct cadre_compared_run *run, struct cadre_erro
     return rc;
 }
 
-static void figure(const struct cadre_compared_run *base,
-                   struct cadre_compared_run *run)
+static void figure(const struct cadre_comparison *c, struct cadre_compared_run *run)
 {
-    double N = (double)run->ranks / base->ranks;
+    const struct cadre_compared_run *base = &c->run[c->baseline];
+    double N = c->whole ? 1 : (double)run->ranks / base->ranks;
+    run->N = N;
     run->speedup = base->step_s / run->step_s;
     run->efficiency = run->speedup / N;
     run->overhead_s = run->step_s - base->step_s / N;
@@ -186,6 +189,14 @@ ptrdiff_t cadre_comparison_price(const struct cadre_comparison *c, size_t i,
     return -1;
 }
 
+bool cadre_comparison_has_instances(const struct cadre_comparison *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (c->run[i].instances)
+            return true;
+    return false;
+}
+
 double cadre_comparison_perturbed_s(const struct cadre_comparison *c)
 {
     double seconds = 0;
@@ -203,7 +214,7 @@ cadre_status cadre_comparison_judge(struct cadre_comparison *c, struct cadre_err
         CADRE_TRY(replay_run(&c->run[i], err));
     }
     for (size_t i = 0; i < c->n; i++)
-        figure(&c->run[c->baseline], &c->run[i]);
+        figure(c, &c->run[i]);
     rc = cadre_judge(c, err);
 fail:
     return rc;

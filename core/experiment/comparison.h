@@ -50,6 +50,13 @@
  * every run beside such a baseline, is judged like others, but to differ is then no
  * fault. Norms are not judged where replicas train apart, each with its own.
  *
+ * A run of instances that train apart (see apart.h) is independent: it is several
+ * trainings and none of them is held against anything. Its T is what all instances
+ * together take for the tokens of the baseline's step, so that its speedup is the ratio
+ * of tokens per second, and its losses are those of its best instance. Beside one, and
+ * on CPUs, what is compared is what one machine does: where device.threads is 0 every
+ * run then takes all cores, as it does alone, and N is 1.
+ *
  * The price of exact mode is T of a run with it over T of the run that is set up alike
  * but for it, less 1. */
 #ifndef CADRE_EXPERIMENT_COMPARISON_H
@@ -105,6 +112,8 @@ struct cadre_compared_run {
     char *name, *strategy, *layout;
     char *other_training; /* keys that make it another training, "" for none */
     int ranks, threads;
+    int instances; /* runs of their own that it is made of, 0: it is one */
+    bool gpu; /* the device is one */
     bool exact, processes, simulated_link;
     char sums[CADRE_SUMS_CHARS]; /* what makes its sums other than single's */
     struct cadre_changes changes; /* what its strategies change by design */
@@ -120,6 +129,7 @@ struct cadre_compared_run {
     size_t repeats; /* in repeat_s */
     /* what follows; filled by cadre_comparison_judge */
     double step_s, tokens_per_s, speedup, efficiency, overhead_s;
+    double N; /* that ideal speedup is */
     double loss_max_diff; /* over all steps, against the baseline */
     struct cadre_margin margin[CADRE_QUANTITIES];
     struct cadre_state_diffs diff;
@@ -149,6 +159,7 @@ struct cadre_comparison {
     struct cadre_compared_run *run; /* owned */
     size_t n, baseline;
     int cores; /* that this process may use */
+    bool whole; /* every run takes all cores: N is 1 */
     int64_t warmup;
     /* arranged and filled by the caller, owned */
     struct cadre_perturbation *perturbation;
@@ -216,6 +227,9 @@ int64_t cadre_comparison_last_step(const struct cadre_comparison *comparison);
 
 /* Are limits measured, and does rounding alone take over before the last step? */
 bool cadre_comparison_is_chaotic(const struct cadre_comparison *comparison);
+
+/* Is any run one of instances that train apart? */
+bool cadre_comparison_has_instances(const struct cadre_comparison *comparison);
 
 /* All runs fair? Any that differs, and not by design? */
 bool cadre_comparison_is_fair(const struct cadre_comparison *comparison);

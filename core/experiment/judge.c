@@ -366,7 +366,8 @@ static cadre_status judge_equality(struct cadre_comparison *c,
                                    struct cadre_error *err)
 {
     const struct cadre_record *base = &c->run[c->baseline].record;
-    bool other = *run->other_training != 0;
+    bool other =
+        *run->other_training || run->instances || c->run[c->baseline].instances;
     cadre_status rc =
         cadre_judge_states(&run->record, other ? &run->record : base, &run->diff, err);
     if (rc != CADRE_OK)

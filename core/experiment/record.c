@@ -112,18 +112,85 @@ static cadre_status read_metrics(struct cadre_record *record, struct cadre_error
     return rc;
 }
 
-cadre_status cadre_record_read(const char *dir, struct cadre_record *record,
-                               struct cadre_error *err)
+/* ---- instances that trained apart ------------------------------------------------ */
+
+static cadre_status read_run(const char *dir, struct cadre_record *record,
+                             struct cadre_error *err)
 {
     record->dir = cadre_strdup(dir);
     if (!record->dir)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
     cadre_status rc = read_summary(record, err);
-    return rc == CADRE_OK ? read_metrics(record, err) : rc;
+    if (rc == CADRE_OK && !json_object_get(record->summary, "instances"))
+        rc = read_metrics(record, err);
+    return rc;
+}
+
+static cadre_status read_instance(struct cadre_record *record, const json_t *one,
+                                  struct cadre_error *err)
+{
+    const char *folder = json_string_value(json_object_get(one, "folder"));
+    const char *status = json_string_value(json_object_get(one, "status"));
+    if (!folder || !status || strcmp(status, "done") != 0)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "'%s/summary.json': instance %zu is '%s', expected 'done'",
+                          record->dir, record->n_instances, status ? status : "-");
+    char *path = cadre_path_join(record->dir, folder);
+    if (!path)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+    struct cadre_record *instance = &record->instance[record->n_instances++];
+    cadre_status rc = read_run(path, instance, err);
+    if (rc == CADRE_OK && instance->n == 0)
+        rc = cadre_fail(err, CADRE_E_INVALID, "'%s' is no run of one instance", path);
+    free(path);
+    return rc;
+}
+
+/* The steps of the best one are the run's. */
+static cadre_status read_instances(struct cadre_record *record, const json_t *list,
+                                   struct cadre_error *err)
+{
+    cadre_status rc = CADRE_OK;
+    const size_t n = json_array_size(list);
+    const json_t *best = json_object_get(record->summary, "best");
+    record->instance = cadre_calloc(n, sizeof *record->instance);
+    if (!record->instance)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for %zu instances", n);
+    for (size_t k = 0; rc == CADRE_OK && k < n; k++)
+        rc = read_instance(record, json_array_get(list, k), err);
+    if (rc != CADRE_OK)
+        return rc;
+    record->best = (size_t)json_integer_value(best);
+    if (!json_is_integer(best) || record->best >= n)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "'%s/summary.json': best is none of the %zu instances",
+                          record->dir, n);
+    const struct cadre_record *from = &record->instance[record->best];
+    record->step = cadre_calloc(from->n, sizeof *record->step);
+    if (!record->step)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for %zu steps", from->n);
+    memcpy(record->step, from->step, from->n * sizeof *record->step);
+    record->n = from->n;
+    return CADRE_OK;
+}
+
+cadre_status cadre_record_read(const char *dir, struct cadre_record *record,
+                               struct cadre_error *err)
+{
+    cadre_status rc = read_run(dir, record, err);
+    const json_t *list =
+        rc == CADRE_OK ? json_object_get(record->summary, "instances") : NULL;
+    return list ? read_instances(record, list, err) : rc;
 }
 
 void cadre_record_fini(struct cadre_record *record)
 {
+    for (size_t k = 0; k < record->n_instances; k++) {
+        json_decref(record->instance[k].summary);
+        free(record->instance[k].step);
+        free(record->instance[k].dir);
+    }
+    free(record->instance);
     json_decref(record->summary);
     free(record->step);
     free(record->dir);
@@ -173,8 +240,9 @@ double cadre_record_machine(const struct cadre_record *record, const char *key)
 char *cadre_record_checkpoint(const struct cadre_record *record, const char *file)
 {
     int64_t last = record->n ? record->step[record->n - 1].step : 0;
-    return cadre_format("%s/checkpoints/step-%08" PRId64 "/%s", record->dir, last,
-                        file);
+    const char *dir =
+        record->n_instances ? record->instance[record->best].dir : record->dir;
+    return cadre_format("%s/checkpoints/step-%08" PRId64 "/%s", dir, last, file);
 }
 
 uint64_t cadre_record_chain(const struct cadre_record *record, int64_t last)
@@ -203,18 +271,44 @@ static double median_from(const struct cadre_record *record, int64_t warmup,
     return median;
 }
 
-double cadre_record_median_s(const struct cadre_record *record, int64_t warmup,
-                             int64_t last)
+static double median_of_one(const struct cadre_record *record, int64_t warmup,
+                            int64_t last)
 {
     size_t n;
     return median_from(record, warmup, last, 0, &n);
+}
+
+static double step_tokens(const struct cadre_record *record)
+{
+    return cadre_record_number(record, "tokens") / cadre_record_number(record, "steps");
+}
+
+double cadre_record_median_s(const struct cadre_record *record, int64_t warmup,
+                             int64_t last)
+{
+    double rate = 0;
+    if (record->n_instances == 0)
+        return median_of_one(record, warmup, last);
+    for (size_t k = 0; k < record->n_instances; k++) {
+        const struct cadre_record *one = &record->instance[k];
+        rate += step_tokens(one) / median_of_one(one, warmup, last);
+    }
+    return step_tokens(&record->instance[record->best]) / rate;
+}
+
+double cadre_record_step_tokens(const struct cadre_record *record)
+{
+    return step_tokens(record->n_instances ? &record->instance[record->best] : record);
 }
 
 double cadre_record_error_s(const struct cadre_record *record, int64_t warmup,
                             int64_t last)
 {
     size_t n;
-    double median = cadre_record_median_s(record, warmup, last);
+    double median = median_of_one(record, warmup, last);
     double distance = median_from(record, warmup, last, median, &n);
-    return n < 2 ? 0 : 1.2533 * 1.4826 * distance / sqrt((double)n);
+    double error = n < 2 ? 0 : 1.2533 * 1.4826 * distance / sqrt((double)n);
+    if (record->n_instances)
+        error *= cadre_record_median_s(record, warmup, last) / median;
+    return error;
 }

@@ -22,11 +22,16 @@ struct cadre_record {
     struct json_t *summary; /* owned; an object */
     struct cadre_record_step *step; /* owned; steps 1, 2, ... n in order */
     size_t n;
+    struct cadre_record *instance; /* of instances that trained apart; owned */
+    size_t n_instances; /* 0: it is one run */
+    size_t best; /* the instance whose steps and checkpoint stand for the run's */
 };
 
 /* Read DIR of a finished run into *record, which the caller gives zeroed and ends with
- * fini, also on failure. Errors: CADRE_E_INVALID for a file that is missing or not what
- * train writes (file and line named), CADRE_E_IO, CADRE_E_RESOURCE. */
+ * fini, also on failure. Where it is of instances that trained apart (see apart.h)
+ * theirs are read too, and the best one's steps are the record's. Errors:
+ * CADRE_E_INVALID for a file that is missing or not what train writes (file and line
+ * named), CADRE_E_IO, CADRE_E_RESOURCE. */
 cadre_status cadre_record_read(const char *dir, struct cadre_record *record,
                                struct cadre_error *err);
 
@@ -49,7 +54,8 @@ const char *cadre_record_cpu(const struct cadre_record *record);
 const struct json_t *cadre_record_hosts(const struct cadre_record *record);
 double cadre_record_machine(const struct cadre_record *record, const char *key);
 
-/* DIR/checkpoints/step-NNNNNNNN/FILE of the last step; the caller frees it, NULL where
+/* DIR/checkpoints/step-NNNNNNNN/FILE of the last step, in the folder of the best
+ * instance where there are several; the caller frees it, NULL where
  * there is no memory. The file may be absent. */
 char *cadre_record_checkpoint(const struct cadre_record *record, const char *file);
 
@@ -58,13 +64,20 @@ char *cadre_record_checkpoint(const struct cadre_record *record, const char *fil
 uint64_t cadre_record_chain(const struct cadre_record *record, int64_t last);
 
 /* Median of step_s over steps (warmup, last]; over all of (0, last] where there are no
- * more than warmup. 0 for no step, NaN where there is no memory. */
+ * more than warmup. 0 for no step, NaN where there is no memory. For instances that
+ * trained apart it is what all of them together take for the tokens of one step: those
+ * of the best one's step over the sum of the instances' tokens per second, each from
+ * its own median. */
 double cadre_record_median_s(const struct cadre_record *record, int64_t warmup,
                              int64_t last);
 
-/* The standard error of that median, from the median distance of the steps to it (1.48
- * of which are a normal distribution's deviation, and 1.25 of that over sqrt(n) the
- * error); 0 for fewer than two steps, NaN where there is no memory. */
+/* Tokens of a step; of the best instance's where there are several. */
+double cadre_record_step_tokens(const struct cadre_record *record);
+
+/* The standard error of that median (of the best instance's, in the same proportion),
+ * from the median distance of the steps to it (1.48 of which are a normal
+ * distribution's deviation, and 1.25 of that over sqrt(n) the error); 0 for fewer than
+ * two steps, NaN where there is no memory. */
 double cadre_record_error_s(const struct cadre_record *record, int64_t warmup,
                             int64_t last);
 

@@ -14,6 +14,11 @@
 
 static const double SAME_TIME = 0.01; /* a part that no timing here resolves */
 
+const char *cadre_report_where(const struct cadre_comparison *c)
+{
+    return c->whole ? CADRE_FORMULA_WHOLE : CADRE_FORMULA_WHERE;
+}
+
 void cadre_report_equality(const struct cadre_comparison *c, size_t i, char *out,
                            size_t size)
 {
@@ -141,9 +146,28 @@ static void say_what_exact_costs(const struct cadre_comparison *c,
     }
 }
 
+static void say_what_instances_did(const struct cadre_comparison *c,
+                                   struct cadre_text *out)
+{
+    const struct cadre_compared_run *base = &c->run[c->baseline];
+    for (size_t i = 0; i < c->n; i++) {
+        const struct cadre_compared_run *run = &c->run[i];
+        if (!run->instances || run == base)
+            continue;
+        cadre_text_printf(out,
+                          "%s: %d runs of their own, together %.2f times the tokens "
+                          "per second of ",
+                          run->name, run->instances,
+                          run->tokens_per_s / base->tokens_per_s);
+        put_run(out, base);
+        cadre_text_printf(out, ".\n");
+    }
+}
+
 void cadre_report_sentences(const struct cadre_comparison *c, struct cadre_text *out)
 {
     say_who_was_faster(c, out);
+    say_what_instances_did(c, out);
     say_who_was_equal(c, out);
     say_who_has_the_same_bits(c, out);
     say_what_exact_costs(c, out);
@@ -231,6 +255,8 @@ static void note_hosts(const struct cadre_comparison *c, struct cadre_text *out)
 
 void cadre_report_notes(const struct cadre_comparison *c, struct cadre_text *out)
 {
+    if (cadre_comparison_has_instances(c))
+        cadre_text_printf(out, "%s.\n", CADRE_FORMULA_APART);
     note_limits(c, out);
     note_hosts(c, out);
     for (size_t i = 0; i < c->n; i++) {
@@ -247,7 +273,12 @@ void cadre_report_notes(const struct cadre_comparison *c, struct cadre_text *out
         if (run->simulated_link)
             cadre_text_printf(out, "%s ran over a simulated link (comm.link).\n",
                               run->name);
-        if (run->equal == CADRE_EQUAL_INDEPENDENT)
+        if (run->instances)
+            cadre_text_printf(out,
+                              "%s is %d trainings, which are held against nothing; its "
+                              "losses are those of the best, instance %zu.\n",
+                              run->name, run->instances, run->record.best);
+        if (run->equal == CADRE_EQUAL_INDEPENDENT && *run->other_training)
             cadre_text_printf(out,
                               "%s is another training and is not held against the "
                               "baseline; it differs in %s.\n",

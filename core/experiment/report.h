@@ -14,6 +14,16 @@
     "T: median wall time of the same steps, warm-up left out; "                        \
     "N: ranks of the run / ranks of the baseline"
 
+#define CADRE_FORMULA_WHOLE                                                            \
+    "T: median wall time of the same steps, warm-up left out; "                        \
+    "N: 1, as every run has all cores of the machine"
+#define CADRE_FORMULA_APART                                                            \
+    "T of runs of their own: tokens of the baseline's step / sum of the instances' "   \
+    "tokens/s, so that speedup = their tokens/s together / those of the baseline"
+
+/* What T and N are in this comparison. Static. */
+const char *cadre_report_where(const struct cadre_comparison *comparison);
+
 /* report.json. */
 void cadre_report_json(const struct cadre_comparison *comparison,
                        struct cadre_text *out);
@@ -33,6 +43,11 @@ void cadre_report_html(const struct cadre_comparison *comparison,
 /* Part of report.html: bubbles of the runs with a schedule, and a step of each drawn.
  * Nothing where no run has one. */
 void cadre_report_schedules(const struct cadre_comparison *comparison,
+                            struct cadre_text *out);
+
+/* Part of report.html: the instances of runs that are made of some. Nothing where none
+ * is. */
+void cadre_report_instances(const struct cadre_comparison *comparison,
                             struct cadre_text *out);
 
 /* Sentences for the end of a report: who was faster, by how much, and whether the

@@ -28,8 +28,31 @@ static void put_value(struct cadre_json *json, const json_t *value)
         cadre_json_null(json);
 }
 
+/* The same for lists and objects of them; summaries are a few levels deep. */
+static void put_any(struct cadre_json *json, json_t *value)
+{
+    const char *key;
+    json_t *one;
+    if (json_is_array(value)) {
+        cadre_json_begin_array(json);
+        for (size_t i = 0; i < json_array_size(value); i++)
+            put_any(json, json_array_get(value, i));
+        cadre_json_end_array(json);
+    } else if (json_is_object(value)) {
+        cadre_json_begin_object(json);
+        json_object_foreach(value, key, one)
+        {
+            cadre_json_key(json, key);
+            put_any(json, one);
+        }
+        cadre_json_end_object(json);
+    } else {
+        put_value(json, value);
+    }
+}
+
 /* What the run's summary says, but for figures that the comparison takes over all
- * repeats, and but for what is nested deeper than a list. */
+ * repeats, and but for objects. */
 static void put_summary(struct cadre_json *json, json_t *summary)
 {
     const char *key;
@@ -40,14 +63,7 @@ static void put_summary(struct cadre_json *json, json_t *summary)
             strcmp(key, "tokens_per_s") == 0 || json_is_object(value))
             continue;
         cadre_json_key(json, key);
-        if (!json_is_array(value)) {
-            put_value(json, value);
-            continue;
-        }
-        cadre_json_begin_array(json);
-        for (size_t i = 0; i < json_array_size(value); i++)
-            put_value(json, json_array_get(value, i));
-        cadre_json_end_array(json);
+        put_any(json, value);
     }
 }
 
@@ -80,6 +96,7 @@ static void put_run(struct cadre_json *json, const struct cadre_comparison *c, s
     cadre_json_put_f64(json, "efficiency", run->efficiency);
     cadre_json_put_f64(json, "overhead_s", run->overhead_s);
     cadre_json_put_f64(json, "bubble_replayed", run->bubble_replayed);
+    cadre_json_put_f64(json, "N", run->N);
     cadre_json_put_bool(json, "fair", run->fair);
     cadre_json_put_string(json, "unfair", *run->unfair ? run->unfair : NULL);
     cadre_json_put_f64(json, "loss_max_diff", run->loss_max_diff);
@@ -100,14 +117,16 @@ static void put_run(struct cadre_json *json, const struct cadre_comparison *c, s
     cadre_json_end_object(json);
 }
 
-static void put_formulas(struct cadre_json *json)
+static void put_formulas(struct cadre_json *json, const struct cadre_comparison *c)
 {
     cadre_json_key(json, "formulas");
     cadre_json_begin_object(json);
     cadre_json_put_string(json, "speedup", CADRE_FORMULA_SPEEDUP);
     cadre_json_put_string(json, "efficiency", CADRE_FORMULA_EFFICIENCY);
     cadre_json_put_string(json, "overhead", CADRE_FORMULA_OVERHEAD);
-    cadre_json_put_string(json, "where", CADRE_FORMULA_WHERE);
+    cadre_json_put_string(json, "where", cadre_report_where(c));
+    if (cadre_comparison_has_instances(c))
+        cadre_json_put_string(json, "apart", CADRE_FORMULA_APART);
     cadre_json_end_object(json);
 }
 
@@ -177,7 +196,7 @@ void cadre_report_json(const struct cadre_comparison *c, struct cadre_text *out)
     cadre_json_put_string(&json, "baseline", c->run[c->baseline].name);
     cadre_json_put_bool(&json, "fair", cadre_comparison_is_fair(c));
     cadre_json_put_bool(&json, "equal", !cadre_comparison_differing(c));
-    put_formulas(&json);
+    put_formulas(&json, c);
     cadre_json_put_i64(&json, "warmup", c->warmup);
     cadre_json_put_i64(&json, "first_step", cadre_comparison_first_step(c));
     cadre_json_put_i64(&json, "last_step", cadre_comparison_last_step(c));
@@ -261,7 +280,8 @@ static void put_csv_run(struct cadre_text *out, const struct cadre_compared_run 
     cadre_text_printf(out, ",%s,%s,%s", cadre_equal_name(run->equal),
                       cadre_limit_name(run->limit), run->fair ? "true" : "false");
     cadre_text_printf(out, ",%s", cadre_hash_hex(run->chain, hex));
-    cadre_text_printf(out, ",%s\r\n", cadre_hash_hex(run->diff.of[0].hash, hex));
+    cadre_text_printf(out, ",%s", cadre_hash_hex(run->diff.of[0].hash, hex));
+    cadre_text_printf(out, ",%d\r\n", run->instances ? run->instances : 1);
 }
 
 void cadre_report_csv(const struct cadre_comparison *c, struct cadre_text *out)
@@ -271,7 +291,7 @@ void cadre_report_csv(const struct cadre_comparison *c, struct cadre_text *out)
              "tokens_per_s,speedup,efficiency,overhead_s,loss_first,loss_last,"
              "valid_loss,loss_max_diff,param_max_diff,peak_bytes,comm_bytes,"
              "comm_exposed_s,bubble_fraction,bubble_replayed,params,equal,limit,fair,"
-             "loss_chain,param_hash\r\n");
+             "loss_chain,param_hash,instances\r\n");
     for (size_t i = 0; i < c->n; i++)
         put_csv_run(out, &c->run[i]);
 }

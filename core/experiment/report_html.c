@@ -194,7 +194,8 @@ static void bar_speedup(const struct cadre_comparison *c, size_t i,
 {
     const struct cadre_compared_run *run = &c->run[i];
     bar->value = run->speedup;
-    bar->mark = (double)run->ranks / c->run[c->baseline].ranks;
+    (void)c;
+    bar->mark = run->N;
     snprintf(bar->label, sizeof bar->label, "%.2f of %.3g", run->speedup, bar->mark);
 }
 
@@ -229,8 +230,7 @@ static void put_bars(struct cadre_text *out, const struct cadre_comparison *c)
         const char *title, *mark;
         void (*fill)(const struct cadre_comparison *, size_t, struct cadre_chart_bar *);
     } charts[] = {
-        {"Speedup against the baseline", "ideal: N (ranks over the baseline's)",
-         bar_speedup},
+        {"Speedup against the baseline", "ideal: N", bar_speedup},
         {"Efficiency", "ideal: 100 %", bar_efficiency},
         {"Time of a step", "ideal: the baseline's / N; beyond it is overhead",
          bar_time},
@@ -259,7 +259,7 @@ static void put_foot(struct cadre_text *out, const struct cadre_comparison *c)
     char cpu[128];
     cadre_text_printf(out, "<h2>How to read it</h2>\n<p>%s; %s; %s. %s",
                       CADRE_FORMULA_SPEEDUP, CADRE_FORMULA_EFFICIENCY,
-                      CADRE_FORMULA_OVERHEAD, CADRE_FORMULA_WHERE);
+                      CADRE_FORMULA_OVERHEAD, cadre_report_where(c));
     cadre_text_printf(out, " (steps %" PRId64 " to %" PRId64 ").</p>\n",
                       cadre_comparison_first_step(c), cadre_comparison_last_step(c));
     cadre_text_printf(out, "<p>Equal hashes: the same bits. ULP: the largest distance "
@@ -296,6 +296,7 @@ void cadre_report_html(const struct cadre_comparison *c, struct cadre_text *out)
     put_losses(out, c);
     put_bars(out, c);
     cadre_text_printf(out, "</div>\n");
+    cadre_report_instances(c, out);
     cadre_report_schedules(c, out);
     put_certificates(out, c);
     put_foot(out, c);

@@ -123,7 +123,7 @@ void cadre_report_table(const struct cadre_comparison *c, struct cadre_text *out
     struct cadre_text words = {0};
     cadre_text_printf(&words, "%s; %s\n%s\n%s (steps %" PRId64 " to %" PRId64 ")\n",
                       CADRE_FORMULA_SPEEDUP, CADRE_FORMULA_EFFICIENCY,
-                      CADRE_FORMULA_OVERHEAD, CADRE_FORMULA_WHERE,
+                      CADRE_FORMULA_OVERHEAD, cadre_report_where(c),
                       cadre_comparison_first_step(c), cadre_comparison_last_step(c));
     cadre_report_notes(c, &words);
     cadre_text_append(out, "\n", 1);

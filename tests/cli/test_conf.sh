@@ -83,6 +83,14 @@ if [ -e "$data/mitdb/119.hea" ]; then
     smoke ecg-vbd "${vbd[@]}"
     smoke compare-ecg --run ddp
     smoke compare-compress --run topk-1g
+    smoke compare-mig --run average
+    run mig compare "$conf/compare-mig.ini" --out mig "${small[@]}" "${few[@]}" \
+        --set compare.perturb=no
+    for independent in sliced instances; do
+        has mig "^$independent.* mig:2 .* independent$"
+        has mig "^$independent: 2 runs of their own, together "
+    done
+    has mig "^average +mig:2 .* (within|exact)$"
     smoke quickstart --run ddp-exact
     if [ "${CADRE_TEST_LEAN:-0}" = 0 ]; then # all windows of two records
         run ecg-eval eval "$conf/ecg-foundation.ini" --from ecg-foundation "${small[@]}" \

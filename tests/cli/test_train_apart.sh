@@ -97,6 +97,42 @@ CADRE_INIT=tcp://127.0.0.1:9 CADRE_RANK=0 CADRE_WORLD_SIZE=2 CADRE_LOCAL_RANK=0 
 train text two 2 "${both[@]}"
 says two "holds a run already"
 
+# ---- beside other runs: independent, by what all do together ----
+cp "$tmp/text.ini" "$tmp/beside.ini"
+cat >>"$tmp/beside.ini" <<EOF
+[device]
+threads = 0
+[strategy]
+plugin_path = $CADRE_BUILD/tests/plugins/.libs
+[run:whole]
+strategy.stack = single
+[run:parts]
+strategy.stack = apart:2
+apart.sweep = optim.lr: 3e-3 1e-3
+EOF
+"$cadre" compare "$tmp/beside.ini" --out "$tmp/beside" --set train.steps=6 \
+    >"$tmp/beside.out" 2>"$tmp/beside.log" || fail "beside: status $?"
+shows beside.out '^parts +apart:2 .* independent$'
+shows beside.out '^parts: 2 runs of their own, together [0-9.]+ times the tokens per second'
+shows beside.out 'N: 1, as every run'
+shows beside/report.json '"options": \{|"optim.lr": "1e-3"'
+shows beside/report.csv '^parts,apart:2,2,.*,independent,none,.*,2.$'
+shows beside/report.html '<h2>Instances</h2>'
+"$cadre" inspect "$tmp/beside" >"$tmp/beside.seen"
+[ "$(grep -c 'has the hashes that it states' "$tmp/beside.seen")" -eq 2 ] ||
+    fail "beside: inspect does not check both certificates"
+rm "$tmp/beside/runs/whole/metrics.jsonl" # parts is known by its instances
+if "$cadre" compare "$tmp/beside.ini" --out "$tmp/beside" --set train.steps=6 \
+    >"$tmp/beside.out" 2>"$tmp/beside.log"; then
+    fail "beside: trained over an old comparison"
+fi
+says beside 'holds a comparison already'
+rm -r "$tmp/beside/runs/whole"
+"$cadre" compare "$tmp/beside.ini" --out "$tmp/beside" --set train.steps=6 \
+    --set checkpoint.resume=auto >"$tmp/beside.out" 2>"$tmp/beside.log" ||
+    fail "beside, again: status $?"
+grep -q 'parts: .*done before' "$tmp/beside.log" || fail "beside: parts was trained again"
+
 # ---- where they run ----
 begin() { # NAME [s.k=v]...
     local name=$1

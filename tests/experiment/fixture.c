@@ -94,12 +94,10 @@ static void write_checkpoint(const char *dir, const struct fixture_run *run, int
     free(folder);
 }
 
-char *fixture_make(const char *dir, const struct fixture_run *run)
+static void make_one(const char *folder, const struct fixture_run *run)
 {
     int steps = run->steps ? run->steps : 6, ranks = run->ranks ? run->ranks : 1;
     double step_s = run->step_s > 0 ? run->step_s : 0.1;
-    static int made; /* names may be hostile, so folders are numbered */
-    char *folder = cadre_format("%s/run-%d", dir, made++);
     struct cadre_text text = {0};
     cadre_text_printf(&text,
                       "{\"name\": \"x\", \"stack\": \"ddp\", \"ranks\": %d, "
@@ -125,6 +123,40 @@ char *fixture_make(const char *dir, const struct fixture_run *run)
         fixture_write(folder, "passes.json", FIXTURE_PASSES);
     if (!run->no_checkpoint)
         write_checkpoint(folder, run, steps);
+}
+
+static void make_instances(const char *folder, const struct fixture_run *run)
+{
+    struct cadre_text text = {0};
+    cadre_text_printf(&text,
+                      "{\"name\": \"x\", \"ranks\": %d, \"steps\": 6, \"tokens\": %d, "
+                      "\"peak_bytes\": [5], \"best\": %d, \"instances\": [",
+                      run->instances, 600 * run->instances, run->instances - 1);
+    for (int k = 0; k < run->instances; k++) {
+        struct fixture_run one = *run;
+        char *path = cadre_format("%s/instance-%d", folder, k);
+        one.instances = 0;
+        one.loss_shift -= k;
+        make_one(path, &one);
+        free(path);
+        cadre_text_printf(&text,
+                          "%s{\"instance\": %d, \"folder\": \"instance-%d\", "
+                          "\"status\": \"done\", \"options\": {\"optim.lr\": \"%d\"}}",
+                          k ? ", " : "", k, k, k);
+    }
+    cadre_text_printf(&text, "]}\n");
+    fixture_write(folder, "summary.json", cadre_text_str(&text));
+    cadre_text_fini(&text);
+}
+
+char *fixture_make(const char *dir, const struct fixture_run *run)
+{
+    static int made; /* names may be hostile, so folders are numbered */
+    char *folder = cadre_format("%s/run-%d", dir, made++);
+    if (run->instances)
+        make_instances(folder, run);
+    else
+        make_one(folder, run);
     return folder;
 }
 
@@ -150,6 +182,7 @@ void fixture_compare(const char *dir, const struct fixture_run *runs, size_t n,
         struct cadre_compared_run *run = &c->run[i];
         run->name = cadre_strdup(runs[i].name);
         run->ranks = runs[i].ranks ? runs[i].ranks : 1;
+        run->instances = runs[i].instances;
         run->strategy = run->ranks == 1 ? cadre_strdup("single")
                                         : cadre_format("ddp:%d", run->ranks);
         run->layout = cadre_strdup("as made");

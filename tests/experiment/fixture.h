@@ -28,6 +28,8 @@ struct fixture_run {
     const char *algorithms; /* of its GEMMs, by "lib 1"; NULL: it does not say */
     bool passes; /* leaves FIXTURE_PASSES */
     const char *site; /* more of its summary: where it ran; NULL: it does not say */
+    int instances; /* each as the rest says, but that losses of instance k are k lower;
+                      the last is the best; 0: it is one run */
 };
 
 /* passes.json of two pipelines of two stages, GPipe with two micro-batches, forward 1 s

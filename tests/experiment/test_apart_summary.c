@@ -97,11 +97,25 @@ START_TEST(the_summary_is_of_all)
     ck_assert_double_eq(number(all, "tokens_per_s"), 500);
     ck_assert_double_eq(number(all, "time_s"), 0.5);
     ck_assert_double_eq(number(all, "comm_bytes"), 200);
+    ck_assert_ptr_null(json_object_get(all, "machine"));
     ck_assert_uint_eq(json_array_size(json_object_get(all, "peak_bytes")), 4);
     const json_t *list = json_object_get(all, "instances");
     ck_assert_uint_eq(json_array_size(list), N);
     ck_assert_double_eq(number(json_array_get(list, 1), "tokens_per_s"), 200);
     ck_assert_str_eq(text(json_array_get(list, 2), "status"), "failed");
+    json_decref(all);
+}
+END_TEST
+
+START_TEST(its_cores_are_those_of_all)
+{
+    json_object_set_new(instance[1].summary, "machine",
+                        json_pack("{s:s, s:i}", "cpu", "a", "cores", 100000));
+    ck_assert_int_eq(cadre_apart_write_summary(&apart, &err), CADRE_OK);
+    json_t *all = load("summary.json"), *machine = json_object_get(all, "machine");
+    ck_assert_str_eq(text(machine, "cpu"), "a");
+    ck_assert_double_lt(number(machine, "cores"), 100000);
+    ck_assert_double_ge(number(machine, "cores"), 1);
     json_decref(all);
 }
 END_TEST
@@ -176,6 +190,7 @@ Suite *test_suite(void)
     TCase *tc = tcase_create("summary");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, the_summary_is_of_all);
+    tcase_add_test(tc, its_cores_are_those_of_all);
     tcase_add_loop_test(tc, losses_are_those_of_the_best, 0, 2);
     tcase_add_test(tc, instances_are_listed);
     tcase_add_test(tc, nothing_is_summed_where_all_failed);

@@ -158,6 +158,48 @@ START_TEST(perturbation_divides_the_batch)
 }
 END_TEST
 
+static const char *plugins(void)
+{
+    static char text[1200];
+    const char *build = getenv("CADRE_BUILD");
+    snprintf(text, sizeof text, "[strategy]\nplugin_path = %s/tests/plugins/.libs\n",
+             build ? build : ".");
+    return text;
+}
+
+/* Beside runs of their own each run takes the machine where it may. */
+START_TEST(instances_are_found_and_the_machine_is_compared)
+{
+    char *text = cadre_format("%s[device]\nthreads = %d\n[run:one]\n[run:two]\n"
+                              "strategy.stack = apart:2\napart.pin = no\n"
+                              "apart.sweep = optim.lr: 1 2\n",
+                              plugins(), _i);
+    must_arrange(text);
+    free(text);
+    ck_assert_int_eq(c.run[0].instances, 0);
+    ck_assert_int_eq(c.run[1].instances, 2);
+    ck_assert_int_eq(c.run[1].ranks, 2);
+    ck_assert_int_eq(c.whole, _i == 0);
+    ck_assert_int_eq(arrangement.threads, 0);
+    ck_assert_int_eq(c.run[0].threads, _i ? 1 : c.cores);
+    ck_assert_int_eq(c.run[1].threads, _i ? 1 : c.cores);
+    ck_assert_uint_eq(c.n_perturbations, 0);
+    ck_assert_ptr_nonnull(strstr(c.run[1].layout, "2 runs of their own, 2 ranks"));
+}
+END_TEST
+
+START_TEST(a_sweep_is_checked_before_anything_trains)
+{
+    char *text = cadre_format("%s[run:one]\n[run:two]\nstrategy.stack = apart:2\n"
+                              "apart.sweep = optim.lr: 1 2 3\n",
+                              plugins());
+    ck_assert_int_eq(arrange(text, NULL), CADRE_E_INVALID);
+    ck_assert_msg(strstr(err.text, "run two: apart.sweep: optim.lr has 3 values"), "%s",
+                  err.text);
+    free(text);
+}
+END_TEST
+
 START_TEST(threads_left_open_are_dealt_out)
 {
     must_arrange("[device]\nthreads = 0\n[run:one]\n[run:two]\n");
@@ -222,6 +264,8 @@ Suite *test_suite(void)
     tcase_add_test(tc, perturbation_can_be_left_out);
     tcase_add_test(tc, parameters_move_where_no_other_micro_batch_is);
     tcase_add_test(tc, perturbation_divides_the_batch);
+    tcase_add_loop_test(tc, instances_are_found_and_the_machine_is_compared, 0, 2);
+    tcase_add_test(tc, a_sweep_is_checked_before_anything_trains);
     tcase_add_test(tc, threads_left_open_are_dealt_out);
     tcase_add_test(tc, command_line_wins_over_a_run);
     tcase_add_loop_test(tc, wrong_input_is_named, 0, sizeof wrong / sizeof wrong[0]);

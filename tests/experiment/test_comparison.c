@@ -383,6 +383,46 @@ START_TEST(another_training_is_independent)
 END_TEST
 
 /* Judged like others; to differ is no fault, and equal is equal. */
+/* Two trainings at the baseline's speed each are twice its tokens per second. */
+START_TEST(instances_count_together_and_are_held_against_nothing)
+{
+    const struct fixture_run runs[] = {
+        {.name = "base", .step_s = 0.5},
+        {.name = "two", .ranks = 2, .step_s = 0.5, .instances = 2},
+        {.name = "slow", .ranks = 2, .step_s = 2, .instances = 2},
+    };
+    fixture_compare(dir, runs, 3, NULL, &c);
+    c.whole = _i == 1;
+    struct cadre_error err = {0};
+    ck_assert_int_eq(cadre_comparison_judge(&c, &err), CADRE_OK);
+    ck_assert(cadre_comparison_has_instances(&c));
+    for (int i = 1; i < 3; i++) {
+        const double times = i == 1 ? 2 : 0.5;
+        const struct cadre_compared_run *run = &c.run[i];
+        ck_assert(run->equal == CADRE_EQUAL_INDEPENDENT && !*run->why);
+        ck_assert(run->limit == CADRE_LIMIT_NONE);
+        ck_assert_double_eq(run->speedup, times);
+        ck_assert_double_eq(run->tokens_per_s, 100 / 0.5 * times);
+        ck_assert_double_eq(run->N, _i ? 1 : 2);
+        ck_assert_double_eq(run->efficiency, _i ? times : times / 2);
+    }
+    ck_assert_ptr_null(cadre_comparison_differing(&c));
+}
+END_TEST
+
+START_TEST(a_baseline_of_instances_judges_nobody)
+{
+    const struct fixture_run runs[] = {
+        {.name = "two", .ranks = 2, .step_s = 0.5, .instances = 2},
+        {.name = "one", .step_s = 0.5, .loss_shift = 1},
+    };
+    fixture_judge(dir, runs, 2, NULL, &c);
+    ck_assert(c.run[1].equal == CADRE_EQUAL_INDEPENDENT);
+    ck_assert_double_eq(c.run[1].speedup, 0.5);
+    ck_assert_ptr_null(cadre_comparison_differing(&c));
+}
+END_TEST
+
 START_TEST(a_change_by_design_is_no_fault)
 {
     const struct cadre_compared_run *run =
@@ -507,6 +547,9 @@ Suite *test_suite(void)
     tcase_add_test(tc, chaos_ends_the_judging);
     tcase_add_test(tc, a_reordered_run_that_is_wrong_sets_no_limit);
     tcase_add_test(tc, another_training_is_independent);
+    tcase_add_loop_test(tc, instances_count_together_and_are_held_against_nothing, 0,
+                        2);
+    tcase_add_test(tc, a_baseline_of_instances_judges_nobody);
     tcase_add_test(tc, a_change_by_design_is_no_fault);
     tcase_add_test(tc, norms_of_replicas_apart_are_not_judged);
     tcase_add_test(tc, the_factor_is_the_stated_one);

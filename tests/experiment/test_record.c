@@ -47,6 +47,59 @@ START_TEST(reads_what_train_leaves)
 }
 END_TEST
 
+START_TEST(instances_are_read_with_it)
+{
+    const struct fixture_run made = {.name = "a", .instances = 2};
+    struct cadre_record record = {0};
+    struct cadre_error err = {0};
+    char *folder = fixture_make(dir, &made);
+    ck_assert_int_eq(cadre_record_read(folder, &record, &err), CADRE_OK);
+    ck_assert_uint_eq(record.n_instances, 2);
+    ck_assert_uint_eq(record.best, 1);
+    ck_assert_uint_eq(record.n, 6);
+    ck_assert(record.step[1].loss == record.instance[1].step[1].loss);
+    ck_assert(record.step[1].loss < record.instance[0].step[1].loss);
+    /* each takes 0.1 s for 100 tokens, so that both together take half of it */
+    ck_assert_double_eq(cadre_record_step_tokens(&record), 100);
+    ck_assert_double_eq_tol(cadre_record_median_s(&record, 2, 6), 0.05, 1e-15);
+    ck_assert_double_eq(cadre_record_error_s(&record, 2, 6), 0);
+    char *model = cadre_record_checkpoint(&record, "x");
+    ck_assert_ptr_nonnull(strstr(model, "/instance-1/checkpoints/step-00000006/x"));
+    free(model);
+    free(folder);
+    cadre_record_fini(&record);
+}
+END_TEST
+
+static const struct {
+    const char *summary, *why;
+} wrong_instances[] = {
+    {"{\"best\": 0, \"instances\": [{\"folder\": \"instance-0\", \"status\": "
+     "\"failed\"}]}",
+     "instance 0 is 'failed', expected 'done'"},
+    {"{\"best\": 0, \"instances\": [{\"status\": \"done\"}]}", "instance 0 is 'done'"},
+    {"{\"best\": 1, \"instances\": [{\"folder\": \"instance-0\", \"status\": "
+     "\"done\"}]}",
+     "best is none of the 1 instances"},
+    {"{\"instances\": []}", "best is none of the 0 instances"},
+    {"{\"best\": 0, \"instances\": [{\"folder\": \"gone\", \"status\": \"done\"}]}",
+     "is missing"},
+};
+
+START_TEST(refuses_instances_that_are_not_done)
+{
+    const struct fixture_run made = {.name = "a", .instances = 1};
+    struct cadre_record record = {0};
+    struct cadre_error err = {0};
+    char *folder = fixture_make(dir, &made);
+    fixture_write(folder, "summary.json", wrong_instances[_i].summary);
+    ck_assert_int_eq(cadre_record_read(folder, &record, &err), CADRE_E_INVALID);
+    ck_assert_msg(strstr(err.text, wrong_instances[_i].why) != NULL, "%s", err.text);
+    cadre_record_fini(&record);
+    free(folder);
+}
+END_TEST
+
 START_TEST(median_leaves_warm_up_out)
 {
     struct cadre_record_step steps[] = {{1, 0, 0, 0, 9},
@@ -135,6 +188,9 @@ Suite *test_suite(void)
     TCase *tc = tcase_create("record");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, reads_what_train_leaves);
+    tcase_add_test(tc, instances_are_read_with_it);
+    tcase_add_loop_test(tc, refuses_instances_that_are_not_done, 0,
+                        (int)(sizeof wrong_instances / sizeof *wrong_instances));
     tcase_add_test(tc, median_leaves_warm_up_out);
     tcase_add_test(tc, links_depend_on_all_before);
     tcase_add_loop_test(tc, refuses_damage, 0, sizeof bad / sizeof bad[0]);
