@@ -58,16 +58,6 @@ const char *mig_json_text(const char *text, char *out, size_t bytes)
     return out;
 }
 
-const char *mig_span_text(struct mig_span span, char *out, size_t bytes)
-{
-    if (span.size == 1)
-        snprintf(out, bytes, "memory slice %u", span.start);
-    else
-        snprintf(out, bytes, "memory slices %u-%u", span.start,
-                 span.start + span.size - 1);
-    return out;
-}
-
 static cadre_status take_gpu(struct mig_call *call, const char *text)
 {
     char *end = NULL;

@@ -36,9 +36,6 @@ cadre_status mig_refuse(const struct mig_call *call, cadre_status status,
 /* text with what JSON must have escaped, into out; returns out. */
 const char *mig_json_text(const char *text, char *out, size_t bytes);
 
-/* "memory slice 6", "memory slices 0-3" into out; returns out. */
-const char *mig_span_text(struct mig_span span, char *out, size_t bytes);
-
 /* Look at the GPU that was named, else at the only one whose MIG mode is on, or the
  * only one there is. Errors: CADRE_E_INVALID where none was named of several,
  * CADRE_E_UNSUPPORTED where there is none. */

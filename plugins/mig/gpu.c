@@ -12,6 +12,16 @@ uint64_t mig_span_bits(struct mig_span span)
     return span.start >= 64 ? 0 : bits << span.start;
 }
 
+const char *mig_span_text(struct mig_span span, char *out, size_t bytes)
+{
+    if (span.size == 1)
+        snprintf(out, bytes, "memory slice %u", span.start);
+    else
+        snprintf(out, bytes, "memory slices %u-%u", span.start,
+                 span.start + span.size - 1);
+    return out;
+}
+
 uint64_t mig_gpu_taken(const struct mig_gpu *gpu)
 {
     uint64_t taken = 0;
@@ -134,6 +144,13 @@ static void look_at_taken(const struct mig_nvml *nvml, struct mig_gpu *gpu,
     }
 }
 
+static bool may_turn_on(const struct mig_nvml *nvml, nvml_device gpu)
+{
+    unsigned now = 1, pending = 1;
+    return NVML_CALL(nvml, mig_mode, gpu, &now, &pending) == NVML_OK && !now &&
+           !pending;
+}
+
 void mig_gpu_look(const struct mig_library *library, uint32_t index,
                   struct mig_gpu *out)
 {
@@ -154,6 +171,7 @@ void mig_gpu_look(const struct mig_library *library, uint32_t index,
         out->memory = memory.total;
     out->on = mig_is_on(library, out->device, &why);
     snprintf(out->mode, sizeof out->mode, "%s", why);
+    out->may_turn_on = !out->on && may_turn_on(nvml, out->device);
     for (unsigned i = 0; out->on && i < NVML_GI_PROFILES; i++)
         if (look_at_profile(nvml, out, i, &out->profile[out->n_profiles])) {
             struct mig_profile *p = &out->profile[out->n_profiles++];

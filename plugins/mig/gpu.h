@@ -5,6 +5,7 @@
 #define MIG_GPU_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "plugins/mig/nvml.h"
@@ -45,6 +46,7 @@ struct mig_gpu {
     char name[NVML_TEXT_BYTES], uuid[NVML_TEXT_BYTES];
     uint64_t memory; /* bytes, 0: unknown */
     bool on; /* MIG mode */
+    bool may_turn_on; /* it has MIG, which is off, and no reset is due */
     char mode[64]; /* where it is not on, what it is instead */
     uint32_t n_profiles;
     struct mig_profile profile[MIG_MAX_PROFILES];
@@ -68,5 +70,8 @@ void mig_gpu_look(const struct mig_library *library, uint32_t index,
 /* Bits of the memory slices of a span, and of all that is taken. */
 uint64_t mig_span_bits(struct mig_span span);
 uint64_t mig_gpu_taken(const struct mig_gpu *gpu);
+
+/* "memory slice 6", "memory slices 0-3" into out; returns out. */
+const char *mig_span_text(struct mig_span span, char *out, size_t bytes);
 
 #endif

@@ -48,11 +48,12 @@ cadre_status mig_fit_wanted(const struct mig_call *call, const struct mig_gpu *g
     struct mig_wanted nearest;
     char why[400], asked[200], near[200];
     if (!gpu->on)
-        return mig_refuse(call, CADRE_E_UNSUPPORTED,
-                          "GPU %u (%s): %s; only with MIG on does the driver say how "
-                          "it can be cut (`cadre mig apply --admin --enable` turns it "
-                          "on)",
-                          gpu->index, gpu->name, gpu->mode);
+        return mig_refuse(
+            call, CADRE_E_UNSUPPORTED,
+            "GPU %u (%s): %s, and only with MIG on does the driver say "
+            "how it can be cut%s",
+            gpu->index, gpu->name, gpu->mode,
+            gpu->may_turn_on ? "; `cadre mig apply --admin --enable` turns it on" : "");
     if (gpu->reason[0])
         return mig_refuse(call, CADRE_E_UNSUPPORTED,
                           "GPU %u (%s): the driver does not say how it can be cut, "
