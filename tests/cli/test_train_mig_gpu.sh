@@ -71,6 +71,35 @@ kill -INT "$pid"
 ends apart 4
 no_orphan "all runs"
 
+# ---- ranks that somebody else started, over host memory ----
+# outside NAME STATUS DEVICES DEVICES [s.k=v]...: ranks 0 and 1 with these visible.
+outside() {
+    local name=$1 want=$2 visible=("$3" "$4") args=() pids=() rank set
+    for set in $small strategy.stack=mig:2 comm.backend=local "${@:5}"; do
+        args+=(--set "$set")
+    done
+    for rank in 0 1; do
+        CUDA_VISIBLE_DEVICES=${visible[rank]} CADRE_INIT=file://$tmp/meet-$name \
+            CADRE_WORLD_SIZE=2 CADRE_RANK=$rank CADRE_LOCAL_RANK=$rank \
+            "$cadre" train "$tmp/text.ini" --out "$tmp/$name" "${args[@]}" \
+            >"$tmp/$name.$rank.out" 2>"$tmp/$name.$rank.log" &
+        pids[rank]=$!
+        started+=("$!")
+    done
+    for rank in 0 1; do
+        pid=${pids[rank]}
+        ends "$name.$rank" "$want"
+    done
+}
+outside given 0 "${uuids[1]}" "${uuids[2]}"
+same single given
+outside listed 2 "${uuids[0]},${uuids[1]}" "${uuids[0]},${uuids[1]}"
+says listed.1 "wants CUDA_VISIBLE_DEVICES=${uuids[1]} for rank 1, which was started from"
+outside other 2 "${uuids[1]}" "${uuids[0]}" "mig.instances=${uuids[0]} ${uuids[1]}"
+says other.0 "wants CUDA_VISIBLE_DEVICES=${uuids[0]} for rank 0, .*with ${uuids[1]};"
+outside thick 2 "${uuids[0]}" "${uuids[1]}" mig.profile=3g
+says thick.0 "started on ${uuids[0]}, which is a 1g.18gb, but mig.profile = 3g"
+
 # ---- refused ----
 # wrong NAME PATTERN [s.k=v]...
 wrong() {
