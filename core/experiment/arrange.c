@@ -14,6 +14,7 @@
 #include "core/base/path.h"
 #include "core/experiment/apart.h"
 #include "core/experiment/machine.h"
+#include "core/experiment/settings.h"
 #include "core/train/train.h"
 
 struct arranging {
@@ -249,17 +250,6 @@ static bool is_layout(const struct cadre_option_spec *spec)
     return true;
 }
 
-/* 0.001 and 1e-3 are the same value; so are yes and on, but those two are rare enough
- * to be spelt alike. */
-static bool same_value(const char *a, const char *b)
-{
-    char *end_a, *end_b;
-    if (strcmp(a, b) == 0)
-        return true;
-    double x = strtod(a, &end_a), y = strtod(b, &end_b);
-    return *a && *b && !*end_a && !*end_b && x == y;
-}
-
 static cadre_status find_other_training(const struct arranging *a, size_t i,
                                         struct cadre_error *err)
 {
@@ -273,7 +263,7 @@ static cadre_status find_other_training(const struct arranging *a, size_t i,
         snprintf(name, sizeof name, "%s.%s", table[k].section, table[k].key);
         const char *base = cadre_options_raw(a->c->run[a->c->baseline].options, name);
         const char *mine = cadre_options_raw(a->c->run[i].options, name);
-        if (!same_value(base, mine))
+        if (!cadre_settings_same(base, mine))
             cadre_text_printf(&keys, "%s%s (%s, baseline %s)", keys.len ? ", " : "",
                               name, mine, base);
     }

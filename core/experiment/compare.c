@@ -13,6 +13,7 @@
 #include "core/base/path.h"
 #include "core/experiment/child.h"
 #include "core/experiment/report.h"
+#include "core/experiment/settings.h"
 #include "core/experiment/task.h"
 
 static const char PROGRAM[] = "/proc/self/exe";
@@ -106,6 +107,13 @@ static bool take_finished(const struct job *job, struct cadre_record *record)
     return false;
 }
 
+/* A run that was made before must be the one that is asked for now. */
+static cadre_status check_settings(const struct job *job, struct cadre_error *err)
+{
+    return cadre_settings_check(job->folder, job->run->options,
+                                job->task->perturbation >= 0, err);
+}
+
 static void tell(const struct job *job, bool done)
 {
     cadre_log(CADRE_LOG_INFO, "compare", "%s: %s, %s%s", job->task->name,
@@ -120,7 +128,7 @@ static cadre_status train(const struct comparing *x, const struct job *job,
     bool done = x->arrangement.resume && take_finished(job, record);
     tell(job, done);
     if (done)
-        return CADRE_OK;
+        return check_settings(job, err);
     cadre_status rc = run_child(x, job, err);
     return rc == CADRE_OK ? cadre_record_read(job->folder, record, err) : rc;
 }
@@ -316,8 +324,10 @@ static cadre_status become(const struct comparing *x, const char *name,
     bool done = x->arrangement.resume && take_finished(&job, &record);
     tell(&job, done);
     cadre_record_fini(&record);
-    if (done)
+    if (done) {
+        rc = check_settings(&job, err);
         goto fail;
+    }
     CADRE_TRY(arguments(x, &job, &argv, err));
     fflush(NULL);
     execv(PROGRAM, argv);

@@ -99,6 +99,10 @@ says apart 'give one of them'
 steps --run two >"$tmp/apart.out" 2>&1
 steps --collect >"$tmp/apart.out" 2>"$tmp/apart.log"
 has apart '^two .* (within|exact)$'
+status=0
+steps --collect --set optim.beta1=0.8 >"$tmp/apart.out" 2>"$tmp/apart.log" || status=$?
+[ "$status" -eq 2 ] || fail "apart: collected with other settings, status $status"
+says apart "runs/one' was trained with optim.beta1 = 0.9, and the comparison has 0.8"
 grep -q '"run": "two"' "$tmp/apart/certificate-two.json" || fail "apart: no certificate of two"
 
 mapfile -t sets < <(for i in {1..80}; do echo compare.perturb=no; done)
