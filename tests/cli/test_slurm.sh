@@ -113,7 +113,7 @@ cat >"$page/bin/small" <<'END'
 #!/bin/bash
 case ${1:-} in
 train | compare)
-    if [ "${SLURM_STEP_NUM_NODES:-1}" -gt 1 ]; then
+    if [ "${SLURM_STEP_NUM_NODES:-1}" -gt 1 ] && [ -z "${OMPI_COMM_WORLD_RANK:-}" ]; then
         export CADRE_INIT=file://$PAGE/meet-$SLURM_JOB_ID-$SLURM_STEP_ID-${SLURM_RESTART_COUNT:-0}
         set -- "$@" --set comm.backend=local
     fi
@@ -163,6 +163,9 @@ run_blocks() {
         # shellcheck disable=SC1090
         . "$page/block.$k" >"$page/log" 2>&1
         slurm_until "end of what block $k submitted" queue_is_empty
+        if grep -q mpirun "$page/block.$k"; then
+            grep -q '4 ranks over MPI' "$page/log" || fail "block $k: not over MPI"
+        fi
         echo "ok: docs/clusters.md, block $k"
     done
 }
