@@ -65,8 +65,8 @@ static long parent_of(long pid)
     FILE *f = fopen(path, "r");
     if (f && fgets(line, sizeof line, f)) {
         const char *end = strrchr(line, ')'); /* the name may have any character */
-        if (!end || sscanf(end + 1, " %*c %ld", &parent) != 1)
-            parent = 0;
+        if (end && strlen(end) > 4)
+            parent = strtol(end + 4, NULL, 10); /* ") S 123": behind the state */
     }
     if (f)
         fclose(f);

@@ -353,7 +353,8 @@ static const struct row *nearer_than_srun(const struct cadre_launcher_env *env)
         const char *its = look(env, row->rank), *all = look(env, row->size[0]);
         if (row == &rows[MPICH] && !look(env, "MPI_LOCALRANKID"))
             continue; /* PMI_RANK alone may be srun's own, too */
-        if (its && all && rank && size && (strcmp(its, rank) || strcmp(all, size)))
+        if (its && all && rank && size &&
+            (strcmp(its, rank) != 0 || strcmp(all, size) != 0))
             return row;
     }
     return NULL;
