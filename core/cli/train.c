@@ -29,6 +29,16 @@ static void name_instance(char *out, size_t size)
     cadre_log_set_process(out);
 }
 
+/* Ranks whose launcher does not count them on their machine are mostly started machine
+ * by machine. */
+static int device_of(const struct cadre_train_place *place)
+{
+    const struct cadre_launch_outside *outside = &place->outside;
+    if (!outside->launcher)
+        return place->child ? place->rank : 0;
+    return outside->local_rank >= 0 ? outside->local_rank : outside->rank;
+}
+
 /* The ranks of one world. */
 static cadre_status train_one(struct cadre_spec **spec,
                               const struct cadre_train_place *place, bool dry,
@@ -98,9 +108,7 @@ cadre_status cadre_cli_train(const struct cadre_cli_args *args, struct cadre_err
         .name = name,
         .given_ranks = place.outside.size,
         .local_ranks = place.outside.local_size,
-        .device_index = place.child                    ? place.rank
-                        : place.outside.local_rank > 0 ? place.outside.local_rank
-                                                       : 0,
+        .device_index = device_of(&place),
         .need_data = true,
     };
     loaded = cadre_options_clone(options);

@@ -38,7 +38,7 @@ static const char *from_list(void *h, const char *name)
 static cadre_status find(const char *text, struct cadre_launch_outside *out,
                          struct cadre_text *why, struct cadre_error *err)
 {
-    struct list list;
+    struct list list = {.n = 0};
     const struct cadre_launcher_env env = {.get = from_list, .h = &list};
     split(&list, text);
     return cadre_launcher_find(&env, out, why, err);
