@@ -237,6 +237,14 @@ double cadre_record_machine(const struct cadre_record *record, const char *key)
     return value;
 }
 
+const char *cadre_record_restarted(const struct cadre_record *record)
+{
+    const json_t *list = json_object_get(record->summary, "restarts");
+    size_t n = json_array_size(list);
+    const json_t *last = n > 0 ? json_array_get(list, n - 1) : NULL;
+    return json_string_value(json_object_get(last, "stack"));
+}
+
 char *cadre_record_checkpoint(const struct cadre_record *record, const char *file)
 {
     int64_t last = record->n ? record->step[record->n - 1].step : 0;

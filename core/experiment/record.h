@@ -54,6 +54,10 @@ const char *cadre_record_cpu(const struct cadre_record *record);
 const struct json_t *cadre_record_hosts(const struct cadre_record *record);
 double cadre_record_machine(const struct cadre_record *record, const char *key);
 
+/* The stack that run.elastic went on with last, NULL where no rank was lost; the
+ * record's. */
+const char *cadre_record_restarted(const struct cadre_record *record);
+
 /* DIR/checkpoints/step-NNNNNNNN/FILE of the last step, in the folder of the best
  * instance where there are several; the caller frees it, NULL where
  * there is no memory. The file may be absent. */

@@ -270,6 +270,12 @@ void cadre_report_notes(const struct cadre_comparison *c, struct cadre_text *out
                 "are replayed without delays.\n",
                 run->name, 100 * cadre_record_number(&run->record, "bubble_fraction"),
                 100 * run->bubble_replayed);
+        const char *restarted = cadre_record_restarted(&run->record);
+        if (restarted)
+            cadre_text_printf(out,
+                              "%s lost ranks and went on with %s, so its times are not "
+                              "those of %s alone.\n",
+                              run->name, restarted, run->strategy);
         if (run->simulated_link)
             cadre_text_printf(out, "%s ran over a simulated link (comm.link).\n",
                               run->name);

@@ -38,7 +38,7 @@ lose() {
 
 # A link that is slow gives time to find and kill ranks, whatever the machine.
 common=(run.exact=yes train.steps=30 train.eval_batches=1)
-elastic=("${common[@]}" run.elastic=yes comm.ranks=processes comm.link=1:8000
+elastic=("${common[@]}" run.elastic=yes comm.ranks=processes comm.link=1:3000
     checkpoint.every=3 log.every=1000)
 train text single 0 "${common[@]}"
 
@@ -58,5 +58,103 @@ survives() {
         fail "$name: summary.json has no restarts"
     echo "$name: $(grep -o 'run.elastic goes on.*' "$tmp/$name.log")"
 }
-survives ddp 2 ddp:4 ddp:2
-survives stages 0 "pipeline:2, ddp:2" "pipeline:2, ddp:1"
+survives ddp 2 ddp:4 ddp:2 checkpoint.keep=0
+if [ "$lean" = 0 ]; then
+    survives stages 0 "pipeline:2, ddp:2" "pipeline:2, ddp:1"
+    survives shards 0 zero:4 zero:2 zero.stage=3 checkpoint.async=yes
+fi
+if [ "$slow" = 1 ]; then
+    state=$CADRE_BUILD/tests/plugins/.libs/state_plugin.so
+    survives keeper 1 "ddp:4, $state:4" "ddp:2, .*state.*:2"
+    survives measured 1 "pipeline:2, zero:2" "pipeline:2, zero:1" \
+        pipeline.balance=measured pipeline.schedule=zb-h1
+    survives wide 3 ddp:4 ddp:2 device.threads=0 run.name=other
+fi
+
+# Two losses in a row: what is left of the second goes on in the launcher itself. A signal
+# then stops it as any other run, and what resumes it ends as single.
+start text twice "${elastic[@]}" strategy.stack=ddp:4
+lose twice 1 KILL 1 ddp:2
+lose twice 0 SEGV 2 ddp:1
+until_so twice "checkpoint" saved twice "$(last twice)"
+kill -TERM "$pid"
+ends twice "0|4" # it may have done the few steps that were left
+[ "$status" = 0 ] || says twice "stopped by a signal.*checkpoint.resume=auto"
+[ "$(grep -c '"lost": 1' "$tmp/twice/restarts.json")" -eq 2 ] || fail "twice: not both told"
+[ "$status" = 0 ] || train text twice 0 "${common[@]}" checkpoint.resume=auto
+same single twice
+
+# A rank that does not answer is lost as well, once it was waited for.
+start text hangs "${elastic[@]}" strategy.stack=ddp:2 comm.timeout=$((2 * patience))
+lose hangs 1 STOP 1 ddp:1
+ends hangs 0
+no_orphan hangs
+same single hangs
+
+# Before there is a checkpoint, the run begins again: from its first step, or from what it
+# resumed itself.
+start text early "${elastic[@]}" strategy.stack=ddp:2 checkpoint.every=0
+wait_steps early 2
+kill -KILL "$(child "$pid" 1)"
+ends early 0
+grep -q "run.elastic without checkpoint.every" "$tmp/early.log" || fail "early: no warning"
+grep -q "goes on with ddp:1, from the beginning" "$tmp/early.log" || fail "early: not anew"
+same single early
+start text later "${elastic[@]}" strategy.stack=ddp:2 checkpoint.every=0 \
+    checkpoint.resume="$tmp/ddp/checkpoints/step-00000006"
+wait_steps later 1
+kill -KILL "$(child "$pid" 0)"
+ends later 0
+grep -q "goes on with ddp:1, after step 6" "$tmp/later.log" || fail "later: not from there"
+
+# A signal to the run and a rank that goes: somebody wants it to end.
+start text asked "${elastic[@]}" strategy.stack=ddp:2
+until_so asked "checkpoint" saved asked ""
+victim=$(child "$pid" 1)
+kill -STOP "$victim" # the others wait for it, whatever they are asked
+kill -STOP "$victim"
+kill -TERM "$pid"
+sleep 0.2 # passed on before the rank is gone; where it is not, the run stops all the same
+kill -KILL "$victim"
+ends asked 4
+says asked "stopped by a signal.*checkpoint.resume=auto"
+no_orphan asked
+train text asked 0 "${common[@]}" checkpoint.resume=auto
+same single asked
+
+# What a rank does wrong by itself would come again.
+train text wrong 1 "${elastic[@]}" strategy.stack=ddp:2 optim.name=sgd optim.lr=1000 \
+    optim.clip=0 train.steps=300 comm.link=
+says wrong "the loss is not finite"
+[ ! -e "$tmp/wrong/restarts.json" ] || fail "wrong: was restarted"
+
+# A comparison does not notice: its certificate is that of a run that lost nobody.
+cat >>"$tmp/text.ini" <<EOF
+[run:one]
+strategy.stack = single
+[run:two]
+strategy.stack = ddp:4
+run.elastic = yes
+comm.ranks = processes
+comm.link = 1:3000
+checkpoint.every = 3
+EOF
+"$cadre" compare "$tmp/text.ini" --out "$tmp/compared" --set run.exact=yes \
+    --set train.steps=30 >"$tmp/compared.out" 2>"$tmp/compared.log" &
+pid=$!
+started+=("$pid")
+until_so compared "checkpoint" saved compared/runs/two ""
+kill -KILL "$(child "$(pgrep -P "$pid")" 3)"
+ends compared 0
+no_orphan compared
+grep -q '"lost": 1' "$tmp/compared/runs/two/summary.json" || fail "compared: lost nobody"
+grep -qE '^two .*ddp:4 .* exact$' "$tmp/compared.out" || fail "compared: not exact"
+grep -q 'two lost ranks and went on with ddp:2' "$tmp/compared.out" || fail "compared: no note"
+"$cadre" inspect "$tmp/compared/certificate-two.json" >"$tmp/compared.seen"
+grep -q 'verdict: exact, held against one' "$tmp/compared.seen" || fail "compared: no verdict"
+grep -q 'has the hashes that it states' "$tmp/compared.seen" || fail "compared: not checked"
+
+# Threads are lost all at once.
+train text threads 2 strategy.stack=ddp:2 run.elastic=yes
+says threads "run.elastic.*comm.ranks = processes"
+train text alone 0 run.elastic=yes train.steps=2 # nothing to lose

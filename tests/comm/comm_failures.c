@@ -187,8 +187,8 @@ cadre_status case_orphaned(void *arg, int rank, struct cadre_local_segment *segm
     return comm_with_world(run_orphaned, arg, rank, segment);
 }
 
-/* Collectives for ever; the last rank kills itself unless arg says "for ever"; "deaf":
- * the others compute for an hour and look at nothing. */
+/* Collectives for ever; the last rank kills itself unless arg says "for ever", or
+ * "stops" its process; "deaf": the others compute for an hour and look at nothing. */
 static cadre_status run_killed(struct world *w, const char *arg)
 {
     float x[64] = {0};
@@ -197,7 +197,7 @@ static cadre_status run_killed(struct world *w, const char *arg)
     for (uint64_t n = 0; rc == CADRE_OK; n++) {
         cadre_comm_set_step(w->comm, n);
         if (n == 50 && w->rank == w->size - 1 && strcmp(arg, "for ever") != 0)
-            raise(SIGKILL);
+            kill(getpid(), strcmp(arg, "stops") == 0 ? SIGSTOP : SIGKILL);
         if (n == 50 && strcmp(arg, "deaf") == 0)
             sleep_s(3600);
         rc = w->comm->ops->all_reduce(w->comm, "beat", x, x, 64, CADRE_F32, CADRE_SUM,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A program whose ranks are processes: comm_rank CASE SIZE TIMEOUT_S ARG. It launches
- * itself, prints the outcome as "STATUS TEXT" and exits 0; as a rank it runs the case.
- */
+ * itself, prints the outcome as "STATUS TEXT" and "lost N, asked B" below it, and exits
+ * 0; as a rank it runs the case. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +39,8 @@ int main(int argc, char **argv)
         return run_rank(rank, fd, argv);
     struct cadre_local_config config = {.size = atoi(argv[2]),
                                         .timeout_s = atof(argv[3])};
-    cadre_status rc = cadre_launch_processes(&config, NULL, argv, NULL, &err);
-    printf("%d %s\n", rc, err.text);
+    struct cadre_launch_end end;
+    cadre_status rc = cadre_launch_processes(&config, NULL, argv, &end, &err);
+    printf("%d %s\nlost %d, asked %d\n", rc, err.text, end.lost, end.asked);
     return 0;
 }

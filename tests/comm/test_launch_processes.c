@@ -132,6 +132,8 @@ START_TEST(timeout_names_the_missing_rank)
     ck_assert_int_eq(run("hang", 3, timeout, timeout, text, sizeof text), CADRE_E_COMM);
     ck_assert_msg(strstr(text, "rank 2 has not entered all_reduce #2 'bucket 3'"), "%s",
                   text);
+    /* it answers when all is over: what it waits for was never sent */
+    ck_assert_msg(strstr(text, "\nlost 0, asked 0\n"), "%s", text);
 }
 END_TEST
 
@@ -142,6 +144,7 @@ START_TEST(killed_rank_ends_the_run)
                      CADRE_E_COMM);
     snprintf(expected, sizeof expected, "rank %d was killed by signal 9", _i - 1);
     ck_assert_msg(strstr(text, expected) && strstr(text, "all_reduce"), "%s", text);
+    ck_assert_msg(strstr(text, "\nlost 1, asked 0\n"), "%s", text);
 }
 END_TEST
 
@@ -152,6 +155,19 @@ START_TEST(deaf_ranks_are_killed)
     ck_assert_int_eq(run("killed", 3, FOR_EVER, "deaf", text, sizeof text),
                      CADRE_E_COMM);
     ck_assert_msg(strstr(text, "rank 2 was killed by signal 9"), "%s", text);
+    ck_assert_msg(strstr(text, "\nlost 1, asked 0\n"), "%s", text);
+}
+END_TEST
+
+/* Stopped, it neither comes nor answers. */
+START_TEST(rank_that_others_wait_for_in_vain_is_lost)
+{
+    char text[2048], timeout[32];
+    snprintf(timeout, sizeof timeout, "%g", test_patience());
+    ck_assert_int_eq(run("killed", 3, timeout, "stops", text, sizeof text),
+                     CADRE_E_COMM);
+    ck_assert_msg(strstr(text, "rank 2 has not entered all_reduce"), "%s", text);
+    ck_assert_msg(strstr(text, "\nlost 1, asked 0\n"), "%s", text);
 }
 END_TEST
 
@@ -178,6 +194,7 @@ START_TEST(signals_reach_every_rank_once)
         ck_assert_int_eq((int)read(out, text, 1), 1);
     ck_assert_int_eq(kill(pid, SIGTERM), 0);
     ck_assert_int_eq(finish(pid, out, text, sizeof text), CADRE_E_STOPPED);
+    ck_assert_msg(strstr(text, "\nlost 0, asked 1\n"), "%s", text);
 }
 END_TEST
 
@@ -189,6 +206,7 @@ START_TEST(exit_codes_map_back)
     ck_assert_msg(strstr(text, "rank 1 "), "%s", text);
     ck_assert_int_eq(run("exits", 2, FOR_EVER, "1", text, sizeof text), CADRE_E_COMM);
     ck_assert_msg(strstr(text, "rank 1 "), "%s", text);
+    ck_assert_msg(strstr(text, "\nlost 0, asked 0\n"), "%s", text);
     ck_assert_int_eq(run("exits", 2, FOR_EVER, "0", text, sizeof text), CADRE_E_COMM);
     ck_assert_msg(strstr(text, "rank 1 has not entered all_reduce") &&
                       strstr(text, "it is gone"),
@@ -208,6 +226,7 @@ Suite *test_suite(void)
     tcase_add_test(t, timeout_names_the_missing_rank);
     tcase_add_loop_test(t, killed_rank_ends_the_run, 1, 5);
     tcase_add_test(t, deaf_ranks_are_killed);
+    tcase_add_test(t, rank_that_others_wait_for_in_vain_is_lost);
     tcase_add_test(t, killed_launcher_leaves_no_orphan);
     tcase_add_test(t, signals_reach_every_rank_once);
     tcase_add_test(t, exit_codes_map_back);

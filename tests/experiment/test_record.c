@@ -38,6 +38,7 @@ START_TEST(reads_what_train_leaves)
     ck_assert(isnan(cadre_record_largest(&record, "nothing")));
     ck_assert_str_eq(cadre_record_gemm(&record, "algorithms"), "0a");
     ck_assert_ptr_null(cadre_record_gemm(&record, "nothing"));
+    ck_assert_ptr_null(cadre_record_restarted(&record));
     char *model = cadre_record_checkpoint(&record, "model.safetensors");
     ck_assert_ptr_nonnull(
         strstr(model, "/checkpoints/step-00000006/model.safetensors"));
