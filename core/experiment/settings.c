@@ -7,6 +7,7 @@
 #include "core/base/ini.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
+#include "core/train/restarts.h"
 
 bool cadre_settings_same(const char *a, const char *b)
 {
@@ -44,6 +45,7 @@ static bool decides(const char *name, bool perturbed)
 struct checking {
     const char *dir;
     const struct cadre_ini *ini;
+    const char *stack; /* it began with, where run.elastic chose another; or NULL */
     bool perturbed;
     cadre_status rc;
     struct cadre_error *err;
@@ -67,6 +69,8 @@ static void check(void *arg, const struct cadre_option_spec *spec, const char *v
     char name[128];
     snprintf(name, sizeof name, "%s.%s", spec->section, spec->key);
     const char *made = value_of(c->ini, spec->section, spec->key);
+    if (c->stack && strcmp(name, "strategy.stack") == 0)
+        made = c->stack;
     if (c->rc != CADRE_OK || !decides(name, c->perturbed) || !made ||
         cadre_settings_same(made, value))
         return;
@@ -87,10 +91,12 @@ cadre_status cadre_settings_check(const char *dir, const struct cadre_options *o
     cadre_status rc = CADRE_OK;
     if (cadre_path_exists(path))
         rc = cadre_ini_load(&ini, path, err);
-    struct checking c = {dir, &ini, perturbed, rc, err};
+    char *stack = cadre_restarts_first(dir);
+    struct checking c = {dir, &ini, stack, perturbed, rc, err};
     if (rc == CADRE_OK)
         cadre_options_each(options, check, &c);
     cadre_ini_fini(&ini);
+    free(stack);
     free(path);
     return c.rc;
 }

@@ -287,8 +287,8 @@ static cadre_status restart(struct cadre_elastic *elastic,
     struct cadre_restart record = {
         .step = step,
         .lost = lost,
-        .from = spec->stack,
-        .stack = (*next)->stack,
+        .from = cadre_options_str(spec->options, "strategy.stack"),
+        .stack = stack,
         .why = elastic->why,
     };
     rc = cadre_restarts_add(spec->out, &record, err);

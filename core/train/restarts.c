@@ -4,6 +4,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 
+#include "core/base/memory.h"
 #include "core/base/path.h"
 
 static const char FILE_NAME[] = "restarts.json";
@@ -98,4 +99,15 @@ void cadre_restarts_put(const char *dir, struct cadre_json *json)
     put_list(json, list);
     cadre_json_end_array(json);
     json_decref(list);
+}
+
+char *cadre_restarts_first(const char *dir)
+{
+    json_t *list;
+    if (read_list(dir, &list, NULL) != CADRE_OK)
+        return NULL;
+    char *from = cadre_strdup(
+        json_string_value(json_object_get(json_array_get(list, 0), "from")));
+    json_decref(list);
+    return from;
 }

@@ -12,7 +12,7 @@
 struct cadre_restart {
     int64_t step; /* training goes on after it; 0: from the beginning */
     int lost; /* ranks */
-    const char *from, *stack; /* before and after */
+    const char *from, *stack; /* strategy.stack before and after */
     const char *why; /* one line */
 };
 
@@ -25,5 +25,8 @@ cadre_status cadre_restarts_add(const char *dir, const struct cadre_restart *res
 /* Put "restarts": [...] into the object being written; nothing where the run had none,
  * or the file is damaged. */
 void cadre_restarts_put(const char *dir, struct cadre_json *json);
+
+/* strategy.stack before the first of them, which the caller frees; NULL as above. */
+char *cadre_restarts_first(const char *dir);
 
 #endif

@@ -154,6 +154,11 @@ grep -q 'two lost ranks and went on with ddp:2' "$tmp/compared.out" || fail "com
 grep -q 'verdict: exact, held against one' "$tmp/compared.seen" || fail "compared: no verdict"
 grep -q 'has the hashes that it states' "$tmp/compared.seen" || fail "compared: not checked"
 
+# what was trained is kept, as it was asked for with the stack that it began with
+"$cadre" compare "$tmp/text.ini" --out "$tmp/compared" --set run.exact=yes \
+    --set train.steps=30 --set checkpoint.resume=auto >"$tmp/again.out" 2>"$tmp/again.log"
+grep -qE '^two .*ddp:4 .* exact$' "$tmp/again.out" || fail "compared again: not exact"
+
 # Threads are lost all at once.
 train text threads 2 strategy.stack=ddp:2 run.elastic=yes
 says threads "run.elastic.*comm.ranks = processes"

@@ -72,7 +72,7 @@ END_TEST
 
 static const char killed[] = "rank 1 was killed by signal 9 (Killed)";
 
-/* A start of *spec ended with the loss of a rank: *spec becomes what is started next. */
+/* A start of *spec ended with the loss of a rank: *spec becomes what is next. */
 static cadre_status lose(struct cadre_elastic *elastic, struct cadre_spec **spec,
                          bool asked)
 {

@@ -43,6 +43,7 @@ START_TEST(they_are_kept_in_their_order)
     struct cadre_restart second = restart;
     char *none = summary();
     ck_assert_str_eq(none, "{}\n");
+    ck_assert_ptr_null(cadre_restarts_first(f.dir));
     ck_assert_int_eq(cadre_restarts_add(f.dir, &restart, &f.err), CADRE_OK);
     second.step = 12;
     second.lost = 2;
@@ -55,6 +56,9 @@ START_TEST(they_are_kept_in_their_order)
               "\"stack\": \"ddp:2\", \"why\": \"rank 2 was killed \\\"so\\\"\"}, "
               "{\"step\": 12, \"lost\": 2, \"from\": \"ddp:2\", \"stack\": \"ddp:1\", "
               "\"why\": \"rank 2 was killed \\\"so\\\"\"}]}\n");
+    char *first = cadre_restarts_first(f.dir);
+    ck_assert_str_eq(first, "ddp:4");
+    free(first);
     free(none);
     free(both);
 }
@@ -69,6 +73,7 @@ START_TEST(a_damaged_file)
     spec_fixture_write(&f, "restarts.json", damaged[_i]);
     ck_assert_int_eq(cadre_restarts_add(f.dir, &restart, &f.err), CADRE_E_INVALID);
     ck_assert_ptr_nonnull(strstr(f.err.text, "restarts.json' was changed"));
+    ck_assert_ptr_null(cadre_restarts_first(f.dir));
     char *text = summary();
     ck_assert_str_eq(text, "{}\n");
     free(text);
