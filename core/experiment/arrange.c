@@ -303,7 +303,7 @@ static void add_choice(void *arg, const struct cadre_option_spec *spec,
                           value);
 }
 
-static cadre_status describe_layout(struct cadre_compared_run *run,
+cadre_status cadre_arrange_describe(struct cadre_compared_run *run,
                                     struct cadre_error *err)
 {
     struct layout layout = {.stack = run->strategy};
@@ -317,6 +317,7 @@ static cadre_status describe_layout(struct cadre_compared_run *run,
                       run->ranks, as, run->threads, run->threads == 1 ? "" : "s",
                       run->micro_batch, run->exact ? ", exact" : "");
     cadre_options_each(run->options, add_choice, &layout);
+    free(run->layout);
     run->layout =
         layout.text.failed ? NULL : cadre_strdup(cadre_text_str(&layout.text));
     cadre_text_fini(&layout.text);
@@ -394,7 +395,7 @@ static cadre_status relate(struct arranging *a, struct cadre_arrangement *out,
     CADRE_TRY(same_threads(a, out, err));
     for (size_t i = 0; i < c->n; i++) {
         CADRE_TRY(find_other_training(a, i, err));
-        CADRE_TRY(describe_layout(&c->run[i], err));
+        CADRE_TRY(cadre_arrange_describe(&c->run[i], err));
     }
     c->warmup = cadre_options_i64(o, "compare.warmup");
     out->repeats = cadre_options_i64(o, "compare.repeats");

@@ -31,6 +31,11 @@ cadre_status cadre_arrange(const struct cadre_arrange_request *request,
                            struct cadre_arrangement *arrangement,
                            struct cadre_error *err);
 
+/* Put into words how `run` is laid out; its `layout` is made anew. Errors:
+ * CADRE_E_RESOURCE. */
+cadre_status cadre_arrange_describe(struct cadre_compared_run *run,
+                                    struct cadre_error *err);
+
 /* OUT/runs/NAME, OUT/runs/NAME:2 for the second repeat and so on. A run's name holds no
  * colon. The caller frees it; NULL: no memory. */
 char *cadre_arrange_folder(const char *out, const char *run, int64_t repeat);

@@ -277,6 +277,20 @@ static cadre_status find_missing(const struct comparing *x, struct cadre_text *m
     return rc;
 }
 
+/* Ranks that somebody else started are processes, whatever comm.ranks says. */
+static cadre_status correct_layouts(struct comparing *x, struct cadre_error *err)
+{
+    cadre_status rc = CADRE_OK;
+    for (size_t i = 0; rc == CADRE_OK && i < x->c.n; i++) {
+        struct cadre_compared_run *run = &x->c.run[i];
+        if (run->processes || !(cadre_record_machine(&run->record, "processes") > 1))
+            continue;
+        run->processes = true;
+        rc = cadre_arrange_describe(run, err);
+    }
+    return rc;
+}
+
 /* The report of what other processes trained. */
 static cadre_status collect(struct comparing *x, struct cadre_error *err)
 {
@@ -293,6 +307,8 @@ static cadre_status collect(struct comparing *x, struct cadre_error *err)
     x->arrangement.resume = true; /* all are there, so none is trained */
     if (rc == CADRE_OK)
         rc = train_all(x, err);
+    if (rc == CADRE_OK)
+        rc = correct_layouts(x, err);
     return rc == CADRE_OK ? report(x, err) : rc;
 }
 

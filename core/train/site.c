@@ -27,7 +27,7 @@ void cadre_site_here(struct cadre_site_rank *out)
 {
     struct cadre_hash hash;
     cpu_set_t set;
-    *out = (struct cadre_site_rank){.cores = cadre_cores()};
+    *out = (struct cadre_site_rank){.cores = cadre_cores(), .process = getpid()};
     if (gethostname(out->host, sizeof out->host) != 0)
         snprintf(out->host, sizeof out->host, "unknown");
     out->host[sizeof out->host - 1] = 0;
@@ -48,15 +48,18 @@ cadre_status cadre_site_of(const struct cadre_site_rank *seen, int ranks,
         return CADRE_E_RESOURCE;
     memcpy(site->cpu, seen[0].cpu, sizeof site->cpu);
     for (int r = 0; r < ranks; r++) {
-        bool host = true, cpu = true, cores = true;
+        bool host = true, cpu = true, cores = true, process = true;
         for (int k = 0; k < r; k++) {
             host = host && strcmp(seen[k].host, seen[r].host) != 0;
             cpu = cpu && strcmp(seen[k].cpu, seen[r].cpu) != 0;
             cores = cores && seen[k].cores_key != seen[r].cores_key;
+            process = process && (seen[k].process != seen[r].process ||
+                                  strcmp(seen[k].host, seen[r].host) != 0);
         }
         if (host)
             memcpy(site->host[site->n_hosts++], seen[r].host, sizeof *site->host);
         site->kinds += cpu;
+        site->processes += process;
         site->cores += cores ? seen[r].cores : 0;
     }
     return CADRE_OK;
@@ -111,6 +114,7 @@ void cadre_site_write(const struct cadre_site *site, struct cadre_json *json)
     cadre_json_put_string(json, "cpu", site->cpu);
     cadre_json_put_i64(json, "kinds", site->kinds);
     cadre_json_put_i64(json, "cores", site->cores);
+    cadre_json_put_i64(json, "processes", site->processes);
     cadre_json_end_object(json);
 }
 

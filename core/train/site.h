@@ -15,6 +15,7 @@ struct cadre_site_rank {
     char cpu[CADRE_SITE_NAME]; /* the processor's name, cut to fit */
     uint64_t cores_key; /* of the kernel and the cores it gives: alike where shared */
     int64_t cores; /* that the rank may use */
+    int64_t process; /* its id; several ranks may be threads of one */
 };
 
 struct cadre_site {
@@ -23,6 +24,7 @@ struct cadre_site {
     char cpu[CADRE_SITE_NAME]; /* of rank 0 */
     int kinds; /* different processors among the ranks */
     int64_t cores; /* that the ranks may use together, none counted twice */
+    int processes; /* of all ranks */
 };
 
 /* What this thread may use. [any thread] */
@@ -38,7 +40,8 @@ cadre_status cadre_site_of(const struct cadre_site_rank *seen, int ranks,
 cadre_status cadre_site_gather(struct cadre_rank *rank, struct cadre_site *site,
                                struct cadre_error *err);
 
-/* {"hosts": [...], "cpu": "...", "kinds": N, "cores": N} as the value that is due. */
+/* {"hosts": [...], "cpu": "...", "kinds": N, "cores": N,
+ * "processes": N} as the value that is due. */
 void cadre_site_write(const struct cadre_site *site, struct cadre_json *json);
 
 /* Accepts a zeroed one. */

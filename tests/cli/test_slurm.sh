@@ -46,8 +46,8 @@ job_ends "$job" COMPLETED
 same many four
 
 # ---- a signal before the time is over: a checkpoint, status 4, queued again ----
-many=1500
-[ "$patience" -ge 10 ] && many=300
+many=600
+[ "$patience" -ge 10 ] && many=200
 submit again --ntasks-per-node=2 --cpus-per-task=1 "$templates/one-node.sbatch" text.ini again \
     --set "train.steps=$many" --set device.threads=1 --set 'strategy.stack=ddp:*'
 slurm_until "step 2" has_steps again 2
@@ -194,6 +194,8 @@ for name in ddp-2 ddp-4 zero-4; do
         fail "page: $name is not in the report as it should be"
     }
 done
+grep -q '"layout": "4 ranks as processes' "$page/runs/speedup/certificate-zero-4.json" ||
+    fail "page: the ranks of srun are not said to be processes"
 "$cadre" inspect "$page/runs/speedup" >"$page/log"
 [ "$(grep -c 'has the hashes that it states' "$page/log")" -eq 4 ] ||
     fail "page: the certificates do not hold"

@@ -11,8 +11,8 @@
 START_TEST(nothing_is_counted_twice)
 {
     const struct cadre_site_rank seen[] = {
-        {"n1", "fast", 11, 4}, {"n1", "fast", 11, 4}, {"n1", "fast", 12, 2},
-        {"n2", "fast", 21, 4}, {"n3", "slow", 31, 8},
+        {"n1", "fast", 11, 4, 7}, {"n1", "fast", 11, 4, 7}, {"n1", "fast", 12, 2, 8},
+        {"n2", "fast", 21, 4, 7}, {"n3", "slow", 31, 8, 9},
     };
     struct cadre_site site = {0};
     ck_assert_int_eq(cadre_site_of(seen, 5, &site), CADRE_OK);
@@ -20,6 +20,7 @@ START_TEST(nothing_is_counted_twice)
     ck_assert_str_eq(site.host[2], "n3");
     ck_assert_str_eq(site.cpu, "fast");
     ck_assert_int_eq(site.kinds, 2);
+    ck_assert_int_eq(site.processes, 4);
     ck_assert_int_eq(site.cores, 4 + 2 + 4 + 8);
 
     struct cadre_text text = {0};
@@ -64,6 +65,7 @@ START_TEST(threads_share_their_cores)
     for (int i = 0; i < RANKS; i++) {
         ck_assert_int_eq(found[i].n_hosts, 1);
         ck_assert_int_eq(found[i].kinds, 1);
+        ck_assert_int_eq(found[i].processes, 1);
         ck_assert_int_eq(found[i].cores, cadre_cores());
         ck_assert_uint_gt(strlen(found[i].host[0]), 0);
         cadre_site_fini(&found[i]);
