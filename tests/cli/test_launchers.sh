@@ -159,11 +159,12 @@ case $mpi_is in
 ?*) mine=mpich other_mpi=openmpi ;;
 *) mine= ;;
 esac
-standin=$CADRE_BUILD/tests/support/cuda_host/.libs
+standin=$CADRE_BUILD/tests/support/cuda_host/.libs leaks=${ASAN_OPTIONS:-}
 if [ -z "$mine" ] || [[ "$skipped" == *$mine* ]]; then
     echo "SKIP: ranks over MPI: comm_mpi.so was not built, or has no mpirun"
 else
     declare -n command=$mine
+    export ASAN_OPTIONS=$leaks:detect_leaks=0 # MPI's own
     args mpi $small strategy.stack=ddp:2 comm.backend=mpi
     launch mpi "${command[@]}" "$cadre" "${args[@]}"
     # what differs, or is wrong with rank 0's folder, all say, and MPI ends in order
@@ -184,12 +185,13 @@ else
         grep -E "^cadre: .*the launcher is of another MPI" "$tmp/strange.log" \
             >"$tmp/line" || { cat "$tmp/strange.log"; fail "another MPI: not said"; }
     fi
+    export ASAN_OPTIONS=$leaks
 fi
 # GPUs of several machines, where the launcher gives no place: NCCL's world is made over MPI
-if [ "$mine" = openmpi ] && [ -e "$standin/comm_nccl.so" ] && [ -e "$standin/device_cuda.so" ]
-then
+if [[ "$mine" = openmpi && "$skipped" != *openmpi* && -e $standin/comm_nccl.so &&
+    -e $standin/device_cuda.so ]]; then
     export CADRE_MODULE_PATH=$standin:$CADRE_BUILD/.libs CADRE_STANDIN_DEVICES=2 \
-        XDG_CACHE_HOME=$tmp/xdg
+        XDG_CACHE_HOME=$tmp/xdg ASAN_OPTIONS=$leaks:detect_leaks=0
     train text gpu-own 0 $small device.kind=cuda strategy.stack=ddp:2
     args gpu $small device.kind=cuda strategy.stack=ddp:2
     "${openmpi[@]}" env -u OMPI_COMM_WORLD_LOCAL_SIZE -u OMPI_MCA_orte_num_nodes \
@@ -202,6 +204,7 @@ then
     done
     same gpu gpu-own
     unset CADRE_MODULE_PATH CADRE_STANDIN_DEVICES XDG_CACHE_HOME
+    export ASAN_OPTIONS=$leaks
 else
     echo "SKIP: NCCL's world over MPI: comm_mpi.so of Open MPI or the stand-ins were not built"
 fi
