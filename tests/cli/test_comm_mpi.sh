@@ -90,7 +90,7 @@ says "rank 0 \(host [^)]+\) posted send #1 'act' \(f32, 8 elements.*recv from ra
 fails 2 $limit loose orphaned
 says "rank 0 \(host .*recv from rank 1 #1 'a' .*was pending when its communicator ended"
 fails 3 $limit loose leaver
-short=$((3 * patience))
+short=$((2 + patience))
 fails 3 $short loose mismatch
 says "posted broadcast #1 'params' .*posted all_reduce #1 'bucket 3'"
 fails 3 $short loose hang=$short

@@ -12,10 +12,12 @@ enum { NOTE_FAILURE, NOTE_QUESTION, NOTE_ANSWER };
 enum { TAG_NOTE = 1, TAG_BEAT = 2 };
 
 #define LOOK_S 1e-3 /* between looks while there is other work */
-#define TELL_S 2.0 /* the others are given so long to hear of a failure */
+#define TELL_S 1.0 /* the others are given so long to hear of a failure */
+#define LINGER_S 0.1 /* who has heard of it hears others so long, who told it too */
 #define ASK_AT 0.75 /* of the time limit: then all are asked where they are */
 #define BEAT_S 1.0
-#define LOST_S 30.0 /* without a beat, where the time limit is longer */
+#define LOST_AT 0.25 /* of the time limit, without a beat, but */
+#define LOST_S 15.0 /* not before */
 
 /* ---- notes */
 
@@ -57,7 +59,7 @@ static void send_failure(struct mpi_world *w, const struct mpi_note *note)
 {
     const struct mpi_inquiry *q = &w->control.inquiry;
     for (int r = 0; r < w->size; r++)
-        if (r != w->rank && (q->id == 0 || q->answered[r]))
+        if (r != w->rank && r != w->control.lost && (q->id == 0 || q->answered[r]))
             send(w, r, note, true);
 }
 
@@ -214,10 +216,11 @@ static void fail_lost(struct mpi_world *w, int rank, double silent_s)
     cadre_mpi_rank_text(w, w->rank, me, sizeof me);
     say_where(w, &here);
     snprintf(where, sizeof where, "%.*s", (int)sizeof where - 1, here.text);
+    w->control.lost = rank;
     cadre_mpi_fail(w, w->active, CADRE_E_COMM,
-                   "%s has not been heard of for %.0f s: its process has ended or its "
-                   "host is cut off; %s is in %s",
-                   who, silent_s, me, where);
+                   "%s does not answer: its process has ended or its host is cut off; "
+                   "%s has not heard of it for %.0f s, and waited in %s",
+                   who, me, silent_s, where);
 }
 
 /* Each rank hears the one before it, so that a lost one is known before what waits for
@@ -243,7 +246,8 @@ static void look_at_beats(struct mpi_world *w)
         MPI_Isend(&c->beat[1], 1, MPI_CHAR, (w->rank + 1) % w->size, TAG_BEAT, c->comm,
                   &c->beat_out);
     }
-    if (now - c->heard_s > LOST_S && w->timeout_s > LOST_S)
+    double limit = LOST_AT * w->timeout_s > LOST_S ? LOST_AT * w->timeout_s : LOST_S;
+    if (now - c->heard_s > limit && w->timeout_s > limit)
         fail_lost(w, before, now - c->heard_s);
 }
 
@@ -256,6 +260,7 @@ cadre_status cadre_mpi_control_open(struct mpi_world *w)
     c->inquiry.answered = calloc(size, sizeof *c->inquiry.answered);
     c->inquiry.answers = calloc(size, sizeof *c->inquiry.answers);
     c->heard_s = cadre_now_s();
+    c->lost = -1;
     if (!c->inquiry.answered || !c->inquiry.answers)
         return CADRE_E_RESOURCE;
     take_in(w);
@@ -284,13 +289,16 @@ static void nap(void)
 void cadre_mpi_control_tell(struct mpi_world *w)
 {
     struct mpi_note note = {.type = NOTE_FAILURE, .from = w->rank};
-    double until = cadre_now_s() + TELL_S;
+    double now = cadre_now_s();
     pthread_mutex_lock(&w->lock);
+    bool ours = w->tell_all;
     note.code = (int32_t)w->code;
     snprintf(note.text, sizeof note.text, "%s", w->why);
     pthread_mutex_unlock(&w->lock);
-    send_failure(w, &note);
-    while (!all_sent(w) && cadre_now_s() < until) {
+    if (ours)
+        send_failure(w, &note);
+    while ((!all_sent(w) && cadre_now_s() < now + TELL_S) ||
+           cadre_now_s() < now + LINGER_S) {
         take_notes(w);
         nap();
     }

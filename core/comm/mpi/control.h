@@ -55,12 +55,13 @@ struct mpi_control {
     double beat_s, heard_s; /* of the next and the one before in the ring of all */
     MPI_Request beat_out, beat_in;
     char beat[2];
+    int lost; /* world rank that was not heard of; -1 for none */
 };
 
 cadre_status cadre_mpi_control_open(struct mpi_world *world);
 /* Take what has come, answer, look at the limits; true where there was something. */
 bool cadre_mpi_control_turn(struct mpi_world *world);
-/* Tell all others of the failure, for a short while. */
+/* Tell all others of the failure where it is ours, for a short while. */
 void cadre_mpi_control_tell(struct mpi_world *world);
 /* Wait until all ranks have come to the end of the world; false where one has not
  * within the time limit, or has failed: MPI_Finalize would wait for it. */

@@ -137,9 +137,9 @@ static void rest(struct mpi_world *w, uint64_t seen)
 static void end_without(struct mpi_world *w)
 {
     pthread_mutex_lock(&w->lock);
-    bool tell = w->tell_all;
+    bool failed = w->code != CADRE_OK;
     pthread_mutex_unlock(&w->lock);
-    if (tell)
+    if (failed)
         cadre_mpi_control_tell(w);
     cadre_mpi_hush(w);
     pthread_mutex_lock(&w->lock);
