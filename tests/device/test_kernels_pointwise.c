@@ -383,17 +383,18 @@ END_TEST
 
 Suite *test_suite(void)
 {
+    const int sizes_tried = test_lean() ? SIZES - 1 : SIZES; /* the last is most of all */
     Suite *suite = suite_create("kernels_pointwise");
     TCase *tc = tcase_create("pointwise");
     tcase_set_timeout(tc, 120);
-    tcase_add_loop_test(tc, activations, 0, SIZES * 2);
+    tcase_add_loop_test(tc, activations, 0, sizes_tried * 2);
     tcase_add_test(tc, gelu_everywhere);
     tcase_add_test(tc, swiglu_gradient);
-    tcase_add_loop_test(tc, additions, 0, SIZES * 2);
-    tcase_add_loop_test(tc, adamw_reference, 0, SIZES * 2);
+    tcase_add_loop_test(tc, additions, 0, sizes_tried * 2);
+    tcase_add_loop_test(tc, adamw_reference, 0, sizes_tried * 2);
     tcase_add_loop_test(tc, adamw_cut_anywhere, 0, 2);
-    tcase_add_loop_test(tc, sgd_reference, 0, SIZES * 2);
-    tcase_add_loop_test(tc, squares, 0, SIZES * 2);
+    tcase_add_loop_test(tc, sgd_reference, 0, sizes_tried * 2);
+    tcase_add_loop_test(tc, squares, 0, sizes_tried * 2);
     suite_add_tcase(suite, tc);
     return suite;
 }
