@@ -383,7 +383,8 @@ END_TEST
 
 Suite *test_suite(void)
 {
-    const int sizes_tried = test_lean() ? SIZES - 1 : SIZES; /* the last is most of all */
+    const int sizes_tried =
+        test_lean() ? SIZES - 1 : SIZES; /* the last is most of all */
     Suite *suite = suite_create("kernels_pointwise");
     TCase *tc = tcase_create("pointwise");
     tcase_set_timeout(tc, 120);
