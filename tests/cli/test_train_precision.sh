@@ -44,7 +44,9 @@ head -c 1000 "$(last text-bf16)/model.safetensors" | grep -aq '"dtype": *"F32"' 
 
 # ---- one rank or several, one placement or another: the same bits ----
 four="model.layers=4"
-for precision in bf16 fp16; do
+precisions="bf16 fp16"
+[ "$lean" != 1 ] || precisions=bf16
+for precision in $precisions; do
     exact="run.exact=yes train.steps=6 train.precision=$precision $four"
     train text "$precision" 0 $exact
     train text "$precision-ddp" 0 $exact strategy.stack=ddp:2
@@ -63,7 +65,7 @@ train text bf16-zero-offload 0 run.exact=yes train.steps=6 train.precision=bf16 
 same bf16 bf16-zero-offload
 
 # ---- a checkpoint's masters go on under any strategy ----
-for precision in bf16 fp16; do
+for precision in $precisions; do
     exact="run.exact=yes train.precision=$precision $four"
     go="$exact checkpoint.resume=auto"
     train text "$precision-parts" 0 $exact train.steps=2 strategy.stack=zero:2 zero.stage=3
