@@ -382,7 +382,7 @@ void cadre_apart_destroy(struct cadre_apart *apart)
 {
     if (!apart)
         return;
-    for (size_t k = 0; k < apart->n; k++) {
+    for (size_t k = 0; apart->instance && k < apart->n; k++) {
         struct cadre_apart_instance *instance = &apart->instance[k];
         free(instance->folder);
         free(instance->options);

@@ -30,8 +30,11 @@ static void put_options(struct cadre_text *out, const json_t *one)
     struct cadre_text text = {0};
     json_t *options = json_object_get(one, "options"), *value;
     const char *key;
-    json_object_foreach(options, key, value) cadre_text_printf(
-        &text, "%s%s = %s", text.len ? ", " : "", key, json_string_value(value));
+    json_object_foreach(options, key, value)
+    {
+        cadre_text_printf(&text, "%s%s = %s", text.len ? ", " : "", key,
+                          json_string_value(value));
+    }
     put_cell(out, "l w", text.len ? cadre_text_str(&text) : "the same");
     cadre_text_fini(&text);
 }

@@ -165,27 +165,43 @@ static void put_certificates(struct cadre_text *out, const struct cadre_comparis
 
 /* ---- charts ---------------------------------------------------------------------- */
 
+/* A curve; its name and values are freed by put_losses. */
+static bool draw_losses(const struct cadre_record *record, char *name,
+                        struct cadre_chart_series *series)
+{
+    double *losses = cadre_calloc(record->n, sizeof *losses);
+    for (size_t k = 0; losses && k < record->n; k++)
+        losses[k] = record->step[k].loss;
+    *series = (struct cadre_chart_series){name, losses, record->n};
+    return name && losses;
+}
+
+/* A curve for each run, or for each of its instances. */
 static void put_losses(struct cadre_text *out, const struct cadre_comparison *c)
 {
-    struct cadre_chart_series *series = cadre_calloc(c->n, sizeof *series);
-    double **losses = cadre_calloc(c->n, sizeof *losses);
-    bool good = series && losses;
+    size_t most = c->n, n = 0;
+    for (size_t i = 0; i < c->n; i++)
+        most += c->run[i].record.n_instances;
+    struct cadre_chart_series *series = cadre_calloc(most, sizeof *series);
+    bool good = series != NULL;
     for (size_t i = 0; good && i < c->n; i++) {
         const struct cadre_record *record = &c->run[i].record;
-        losses[i] = cadre_calloc(record->n, sizeof **losses);
-        good = losses[i] != NULL;
-        for (size_t k = 0; good && k < record->n; k++)
-            losses[i][k] = record->step[k].loss;
-        series[i] = (struct cadre_chart_series){c->run[i].name, losses[i], record->n};
+        for (size_t k = 0; good && k < record->n_instances; k++)
+            good = draw_losses(&record->instance[k],
+                               cadre_format("%s, instance %zu", c->run[i].name, k),
+                               &series[n++]);
+        if (good && record->n_instances == 0)
+            good = draw_losses(record, cadre_strdup(c->run[i].name), &series[n++]);
     }
     if (good)
         cadre_chart_lines(out, "Training loss: the same training draws one curve",
-                          "nats", series, c->n);
+                          "nats", series, n);
     else
         out->failed = true;
-    for (size_t i = 0; losses && i < c->n; i++)
-        free(losses[i]);
-    free(losses);
+    for (size_t i = 0; i < n; i++) {
+        free((void *)(uintptr_t)series[i].name);
+        free((void *)(uintptr_t)series[i].y);
+    }
     free(series);
 }
 

@@ -43,6 +43,8 @@ START_TEST(html_has_a_line_an_instance)
     ck_assert(has("<h2>Instances</h2>") && has("&lt;two&gt;") && !has("<two>"));
     ck_assert(has(">1 (best)<") && has(">0<"));
     ck_assert(has("optim.lr = 0") && has("optim.lr = 1"));
+    cadre_report_html(&c, &text);
+    ck_assert(has("&lt;two&gt;, instance 0") && has("&lt;two&gt;, instance 1"));
     cadre_text_fini(&text);
     c.run[1].instances = 0;
     cadre_report_instances(&c, &text);
