@@ -119,8 +119,8 @@ static cadre_status print_json(const struct mig_call *call, const struct mig_gpu
 cadre_status mig_command_plan(const struct mig_call *call)
 {
     struct mig_gpu *gpu = calloc(1, sizeof *gpu);
-    struct mig_wanted wanted;
-    struct mig_layout layout;
+    struct mig_wanted wanted = {0};
+    struct mig_layout layout = {0};
     if (!gpu)
         return mig_refuse(call, CADRE_E_RESOURCE, "no memory");
     cadre_status rc = mig_choose_gpu(call, gpu);

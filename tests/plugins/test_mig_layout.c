@@ -147,6 +147,59 @@ START_TEST(as_trying_everything)
 }
 END_TEST
 
+static uint32_t draw(uint64_t *state, uint32_t below)
+{
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(*state >> 33) % below;
+}
+
+/* A board that nobody makes: its places are such that the search must go back. */
+static void make_strange_gpu(struct mig_gpu *gpu, uint64_t *state)
+{
+    memset(gpu, 0, sizeof *gpu);
+    gpu->on = true;
+    gpu->end = 8;
+    gpu->slices = 4 + draw(state, 5);
+    gpu->n_profiles = 2 + draw(state, 3);
+    for (uint32_t i = 0; i < gpu->n_profiles; i++) {
+        struct mig_profile *p = &gpu->profile[i];
+        uint32_t size = 1 + draw(state, 3), starts = draw(state, 256);
+        snprintf(p->name, sizeof p->name, "p%u", i);
+        p->slices = 1 + draw(state, 2);
+        p->instances = 1 + draw(state, 3);
+        for (uint32_t s = 0; s + size <= 8; s++)
+            if (starts >> s & 1)
+                p->place[p->n_places++] = (struct mig_span){s, size};
+    }
+    if (draw(state, 2) && gpu->profile[0].n_places) {
+        gpu->n_taken = 1;
+        gpu->taken[0].at = gpu->profile[0].place[0];
+    }
+}
+
+START_TEST(strange_boards)
+{
+    struct mig_gpu gpu;
+    struct mig_layout layout;
+    uint64_t state = (uint64_t)_i;
+    unsigned fitting = 0, not_fitting = 0;
+    for (int board = 0; board < (test_lean() ? 40 : 400); board++) {
+        struct mig_wanted wanted = {{0}};
+        make_strange_gpu(&gpu, &state);
+        do {
+            bool expected = fits_at_all(&gpu, &wanted);
+            ck_assert_int_eq(mig_layout_fit(&gpu, &wanted, &layout), expected);
+            if (expected)
+                check_layout(&gpu, &wanted, &layout);
+            fitting += expected;
+            not_fitting += !expected;
+        } while (next_set(&gpu, &wanted));
+    }
+    ck_assert_uint_gt(fitting, 100);
+    ck_assert_uint_gt(not_fitting, 100);
+}
+END_TEST
+
 /* The nearest fits, and no part of what was wanted that fits has more slices. */
 START_TEST(the_nearest_is_near)
 {
@@ -313,6 +366,7 @@ Suite *test_suite(void)
     Suite *s = suite_create("mig_layout");
     TCase *tc = tcase_create("mig_layout");
     tcase_add_loop_test(tc, as_trying_everything, 0, 3 * (int)FAKE_LAYOUTS);
+    tcase_add_loop_test(tc, strange_boards, 0, 2);
     tcase_add_loop_test(tc, the_nearest_is_near, 0, 3);
     tcase_add_loop_test(tc, what_is_known_of_boards, 0, COUNT(known));
     tcase_add_loop_test(tc, readings_of_wanted, 0, COUNT(readings));

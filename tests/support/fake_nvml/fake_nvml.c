@@ -354,7 +354,7 @@ int nvmlDeviceGetGraphicsRunningProcesses_v3(nvml_device d, unsigned *n,
 int nvmlDeviceGetGpuInstanceProfileInfoV(nvml_device d, unsigned index,
                                          struct nvml_gi_profile_named *out)
 {
-    struct nvml_gi_profile p;
+    struct nvml_gi_profile p = {0};
     if (out->version != NVML_GI_PROFILE_NAMED)
         return 25; /* NVML_ERROR_ARGUMENT_VERSION_MISMATCH */
     int code = nvmlDeviceGetGpuInstanceProfileInfo(d, index, &p);
