@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/base/log.h"
 #include "core/comm/rendezvous_impl.h"
 
 #define LISTENERS 8 /* addresses of one name */
@@ -135,22 +136,40 @@ static cadre_status refuse_place(const char *place, int failure,
                                    : "");
 }
 
-static cadre_status open_host(struct host *h, const char *place,
-                              struct cadre_error *err)
+/* What the last address failed with, where none could be listened at. */
+static int listen_at_all(struct host *h, const struct addrinfo *all)
 {
-    struct addrinfo *all = NULL;
     int failure = 0;
-    cadre_status rc = resolve(place, true, &all, err);
-    if (rc != CADRE_OK)
-        return rc;
-    widen(place, &all);
-    for (struct addrinfo *at = all; at && h->n_listeners < LISTENERS;
+    for (const struct addrinfo *at = all; at && h->n_listeners < LISTENERS;
          at = at->ai_next) {
         int fd = listen_at(at);
         if (fd >= 0)
             h->listener[h->n_listeners++] = fd;
         else
             failure = errno;
+    }
+    return failure;
+}
+
+/* Another job needs a port for as long as its ranks meet, so it is waited for until
+ * `deadline`. */
+static cadre_status open_host(struct host *h, const char *place, double deadline,
+                              struct cadre_error *err)
+{
+    struct addrinfo *all = NULL;
+    cadre_status rc = resolve(place, true, &all, err);
+    if (rc != CADRE_OK)
+        return rc;
+    widen(place, &all);
+    int failure = listen_at_all(h, all);
+    if (failure == EADDRINUSE && h->n_listeners == 0)
+        cadre_log(CADRE_LOG_WARN, "comm",
+                  "another program listens at tcp://%s, where the ranks meet; waiting",
+                  place);
+    while (failure == EADDRINUSE && h->n_listeners == 0 &&
+           cadre_rendezvous_now() < deadline) {
+        cadre_rendezvous_tick();
+        failure = listen_at_all(h, all);
     }
     freeaddrinfo(all);
     h->guest = calloc(GUESTS, sizeof *h->guest);
@@ -244,7 +263,7 @@ static cadre_status lead(const struct cadre_rendezvous *job, const char *place,
     struct host h = {.n_listeners = 0};
     cadre_status rc;
     cadre_rendezvous_note(&list, job, own, own->bytes);
-    CADRE_TRY(open_host(&h, place, err));
+    CADRE_TRY(open_host(&h, place, deadline - job->timeout_s / 2, err));
     for (bool last = false; list.here < job->size && !last;) {
         last = cadre_rendezvous_now() >= deadline;
         accept_all(&h);

@@ -284,7 +284,7 @@ START_TEST(a_taken_port_is_told)
     ck_assert_int_eq(listen(fd, 1), 0);
     snprintf(where, sizeof where, "tcp://127.0.0.1:%d", port);
     struct cadre_rendezvous job = {
-        .where = where, .job = "taken", .size = 2, .timeout_s = PATIENT};
+        .where = where, .job = "taken", .size = 2, .timeout_s = 0.2};
     ck_assert_int_eq(cadre_rendezvous_meet(&job, &byte, 1, NULL, &err),
                      CADRE_E_RESOURCE);
     ck_assert_msg(strstr(err.text, "another job may have the port"), "%s", err.text);
@@ -295,6 +295,30 @@ START_TEST(a_taken_port_is_told)
     ck_assert_int_eq(rc, CADRE_E_RESOURCE);
     ck_assert_ptr_nonnull(
         strstr(err.text, "cannot listen at tcp://203.0.113.77:1 on "));
+}
+END_TEST
+
+static void *leave_port(void *fd)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    close(*(int *)fd);
+    return NULL;
+}
+
+/* As two jobs that were given one port: the second waits for the first. */
+START_TEST(a_port_that_comes_free_is_taken)
+{
+    int fd = -1, port = free_port(AF_INET, &fd);
+    struct rank ranks[SIZE];
+    pthread_t other;
+    ck_assert_int_eq(listen(fd, 1), 0);
+    snprintf(where, sizeof where, "tcp://127.0.0.1:%d", port);
+    ck_assert_int_eq(pthread_create(&other, NULL, leave_port, &fd), 0);
+    prepare(ranks, "second", PATIENT);
+    start(ranks, -1);
+    join(ranks, -1);
+    pthread_join(other, NULL);
+    all_have(ranks);
 }
 END_TEST
 
@@ -335,6 +359,7 @@ Suite *test_suite(void)
     tcase_add_test(t, strangers_are_not_heard);
     tcase_add_loop_test(t, unlike_ranks_are_told, 0, 2);
     tcase_add_test(t, a_taken_port_is_told);
+    tcase_add_test(t, a_port_that_comes_free_is_taken);
     tcase_add_test(t, nonsense);
     suite_add_tcase(s, t);
     return s;
