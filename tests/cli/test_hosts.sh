@@ -149,7 +149,7 @@ if [ "$lean" = 0 ]; then
     ip -n "$(host_space 0)" link set h2 down
     in_time cut "word of the lost host" said cut h2 3
     in_time cut "end of the ranks" survivors_gone "1 3 4"
-    kill -KILL "$pid" $(process_on 2) 2>/dev/null || true
+    kill -KILL "$pid" "$(process_on 2)" 2>/dev/null || true
     wait "$pid" 2>/dev/null || true
     goes_on cut "1 3 4" ddp:3 $loose
     train text near 0 train.steps=$steps $loose

@@ -103,7 +103,11 @@ cadre_status cadre_mpi_step_exact(struct mpi_op *op)
     uint64_t longest = cadre_mpi_slice_longest(op), e = cadre_dtype_bytes(op->dtype);
     uint64_t mine = cadre_mpi_slice_turn(op, op->group->base.rank);
     cadre_status rc = CADRE_OK;
-    if (!m->ints && longest > 0)
+    if (longest == 0) {
+        m->ended = true;
+        return CADRE_OK;
+    }
+    if (!m->ints)
         CADRE_TRY(prepare(op, longest));
     if (m->phase == ADD) {
         CADRE_TRY(add_rows(op));
