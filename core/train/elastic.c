@@ -319,27 +319,33 @@ cadre_status cadre_elastic_next(struct cadre_elastic *elastic,
     return rc;
 }
 
+/* "section.key=value" of the spec; returns the place after its end. */
+static char *put_set(char *at, size_t room, const struct cadre_spec *spec,
+                     const char *name)
+{
+    int n = snprintf(at, room, "%s=%s", name, cadre_options_str(spec->options, name));
+    return at + n + 1;
+}
+
 char **cadre_elastic_argv(const struct cadre_spec *spec, char *const *argv)
 {
     static const char *const names[] = {"strategy.stack", "checkpoint.resume"};
-    const char *value[2];
+    static const char set[] = "--set";
     size_t n = 0, room = 0;
     while (argv[n])
         n++;
-    for (int i = 0; i < 2; i++) {
-        value[i] = cadre_options_str(spec->options, names[i]);
-        room += strlen(names[i]) + strlen(value[i]) + sizeof "--set" + 2;
-    }
+    for (int i = 0; i < 2; i++)
+        room += strlen(names[i]) + strlen(cadre_options_str(spec->options, names[i])) +
+                sizeof "=";
     char **out = malloc((n + 5) * sizeof *out + room);
     if (!out)
         return NULL;
     memcpy(out, argv, n * sizeof *out);
-    char *text = (char *)(out + n + 5);
+    char *text = (char *)(out + n + 5), *end = text + room;
     for (int i = 0; i < 2; i++) {
-        out[n++] = strcpy(text, "--set");
-        text += sizeof "--set";
+        out[n++] = (char *)(uintptr_t)set; /* nobody writes to it */
         out[n++] = text;
-        text += sprintf(text, "%s=%s", names[i], value[i]) + 1;
+        text = put_set(text, (size_t)(end - text), spec, names[i]);
     }
     out[n] = NULL;
     return out;
