@@ -86,12 +86,10 @@ static cadre_status run_child(const struct comparing *x, const struct job *job,
 static cadre_status job_init(const struct comparing *x, const struct cadre_task *task,
                              struct job *job, struct cadre_error *err)
 {
-    *job = (struct job){
-        .task = task,
-        .run = &x->c.run[task->run],
-        .folder = cadre_task_folder(task, x->request.out),
-    };
-    if (!job->folder)
+    job->task = task;
+    job->run = &x->c.run[task->run];
+    job->folder = cadre_task_folder(task, x->request.out);
+    if (!job->folder || !x->c.run) /* there are runs: a word to the analyser */
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
     return CADRE_OK;
 }
@@ -326,31 +324,39 @@ static cadre_status refuse_deal(const struct comparing *x, struct cadre_error *e
 }
 
 /* Returns where the run was done before, or on failure. */
-static cadre_status become(const struct comparing *x, const char *name,
+static cadre_status become(const struct comparing *x, const struct cadre_task *task,
                            struct cadre_error *err)
 {
-    cadre_status rc;
-    const struct cadre_task *task;
-    struct job job = {0};
+    struct job job;
     struct cadre_record record = {0};
     char **argv = NULL;
-    CADRE_TRY(refuse_deal(x, err));
-    CADRE_TRY(cadre_tasks_find(x->task, x->n_tasks, name, &task, err));
-    CADRE_TRY(job_init(x, task, &job, err));
+    cadre_status rc = job_init(x, task, &job, err);
+    if (rc != CADRE_OK)
+        return rc;
     bool done = x->arrangement.resume && take_finished(&job, &record);
     tell(&job, done);
     cadre_record_fini(&record);
-    if (done) {
-        rc = check_settings(&job, err);
-        goto fail;
+    rc = done ? check_settings(&job, err) : arguments(x, &job, &argv, err);
+    if (rc == CADRE_OK && !done) {
+        fflush(NULL);
+        execv(PROGRAM, argv);
+        rc = cadre_fail_errno(err, CADRE_E_RESOURCE, errno, "cannot become '%s'",
+                              PROGRAM);
     }
-    CADRE_TRY(arguments(x, &job, &argv, err));
-    fflush(NULL);
-    execv(PROGRAM, argv);
-    rc = cadre_fail_errno(err, CADRE_E_RESOURCE, errno, "cannot become '%s'", PROGRAM);
-fail:
     free(job.folder);
     free(argv);
+    return rc;
+}
+
+static cadre_status make_one(const struct comparing *x, const char *name,
+                             struct cadre_error *err)
+{
+    cadre_status rc;
+    const struct cadre_task *task;
+    CADRE_TRY(refuse_deal(x, err));
+    CADRE_TRY(cadre_tasks_find(x->task, x->n_tasks, name, &task, err));
+    rc = become(x, task, err);
+fail:
     return rc;
 }
 
@@ -406,7 +412,7 @@ static cadre_status do_step(struct comparing *x,
     case CADRE_COMPARE_LIST:
         return list(x, err);
     case CADRE_COMPARE_ONE:
-        return become(x, request->task, err);
+        return make_one(x, request->task, err);
     case CADRE_COMPARE_COLLECT:
         return collect(x, err);
     default:
