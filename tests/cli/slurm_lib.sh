@@ -24,12 +24,16 @@ slurm_processes() {
 }
 
 slurm_stop() {
-    local pid
+    local pids begin=$SECONDS
     trap - EXIT
-    for pid in $(slurm_processes); do
-        kill -9 "$pid" 2>/dev/null || true
+    pids=$(slurm_processes)
+    while [ -n "$pids" ] && [ $((SECONDS - begin)) -lt 20 ]; do
+        # shellcheck disable=SC2086 # a list of numbers
+        kill -9 $pids 2>/dev/null || true
+        sleep 0.05
+        pids=$(slurm_processes)
     done
-    clean_up
+    clean_up || true
 }
 
 # A test that is killed runs no trap: somebody outlives it and ends what it left.
