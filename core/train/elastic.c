@@ -24,15 +24,6 @@ void cadre_elastic_begin(struct cadre_elastic *elastic, const struct cadre_spec 
                   "back to where it began");
 }
 
-void cadre_elastic_decline(const struct cadre_spec *spec)
-{
-    if (cadre_options_bool(spec->options, "run.elastic"))
-        cadre_log(CADRE_LOG_INFO, "train",
-                  "run.elastic restarts ranks that cadre starts itself, which these "
-                  "are not: a lost one ends the run; start it again with "
-                  "checkpoint.resume=auto");
-}
-
 /* ---- the choice of a stack ---- */
 
 /* Sizes of the axes, by entry of the stack. */

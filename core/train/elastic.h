@@ -21,10 +21,6 @@ struct cadre_elastic {
 /* Before the first start. Says it where nothing will be saved on the way. */
 void cadre_elastic_begin(struct cadre_elastic *elastic, const struct cadre_spec *spec);
 
-/* In rank 0 of ranks that somebody else started: say that run.elastic is not for them.
- */
-void cadre_elastic_decline(const struct cadre_spec *spec);
-
 /* The stack of the largest world of at most `ranks` ranks that does the same work, as
  * strategy.stack would have it: axes that split the batch shrink first, the others only
  * where that is not enough, and the plan of every rank must hold. *text is the

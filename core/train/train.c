@@ -154,8 +154,6 @@ static cadre_status train_one(struct cadre_spec *spec,
         rc = run_child(&run, spec, place, err);
     } else {
         run.outside = &place->outside;
-        if (place->outside.rank == 0)
-            cadre_elastic_decline(spec);
         rc = cadre_train_outside(&run, spec, err);
     }
     free(checkpoint);
