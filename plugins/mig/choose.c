@@ -2,7 +2,6 @@
 #include "plugins/mig/choose.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define SEPARATORS ", \t"
