@@ -2,6 +2,7 @@
 #include "core/device/cpu/pool.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
@@ -66,6 +67,34 @@ START_TEST(every_tile_once)
 }
 END_TEST
 
+static bool is_held(int signal)
+{
+    sigset_t now;
+    pthread_sigmask(SIG_SETMASK, NULL, &now);
+    return sigismember(&now, signal);
+}
+
+static void look_at_signals(void *arg, int64_t tile, int worker)
+{
+    struct job *job = arg;
+    (void)tile, (void)worker;
+    if (!is_held(SIGTERM) || !is_held(SIGPROF) || is_held(SIGSEGV))
+        atomic_fetch_add(&job->wrong, 1);
+}
+
+/* A handler in the middle of the GEMM library's code would damage its memory. */
+START_TEST(no_handler_during_tiles)
+{
+    static struct job job;
+    struct cadre_pool *pool = create(_i, NULL);
+    for (int64_t tiles = 1; tiles < 100; tiles++)
+        cadre_pool_run(pool, tiles, look_at_signals, &job);
+    ck_assert_int_eq(atomic_load(&job.wrong), 0);
+    ck_assert(!is_held(SIGTERM));
+    cadre_pool_destroy(pool);
+}
+END_TEST
+
 static void *rank_main(void *arg)
 {
     struct cadre_pool *pool = create(3, NULL);
@@ -109,6 +138,7 @@ Suite *test_suite(void)
     TCase *tc = tcase_create("pool");
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, every_tile_once, 1, MAX_THREADS + 1);
+    tcase_add_loop_test(tc, no_handler_during_tiles, 1, 4);
     tcase_add_test(tc, several_pools);
     tcase_add_test(tc, start_and_stop);
     suite_add_tcase(suite, tc);

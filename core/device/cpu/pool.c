@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -77,11 +78,24 @@ static void spin_for_job(struct cadre_pool *pool, unsigned seen)
     }
 }
 
+/* Generated code of the GEMM library (oneDNN 2.6.3, gemm:jit) leaves its heap blocks
+ * damaged when a signal handler runs in the middle of it. Faults still come. */
+static void hold_signals(sigset_t *before)
+{
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
+    sigset_t all;
+    sigfillset(&all);
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
+        sigdelset(&all, faults[i]);
+    pthread_sigmask(SIG_BLOCK, &all, before);
+}
+
 static void *worker_main(void *arg)
 {
     struct worker *self = arg;
     struct cadre_pool *pool = self->pool;
     unsigned seen = 0;
+    hold_signals(NULL);
     if (pool->start)
         pool->start();
     for (;;) {
@@ -192,7 +206,7 @@ static void wait_for_joined(struct cadre_pool *pool)
     pthread_mutex_unlock(&pool->lock);
 }
 
-void cadre_pool_run(struct cadre_pool *pool, int64_t tiles, cadre_pool_fn *fn,
+static void run_job(struct cadre_pool *pool, int64_t tiles, cadre_pool_fn *fn,
                     void *arg)
 {
     if (pool->threads == 1 || tiles <= 1) {
@@ -211,4 +225,13 @@ void cadre_pool_run(struct cadre_pool *pool, int64_t tiles, cadre_pool_fn *fn,
     pthread_mutex_unlock(&pool->lock);
     run_tiles(pool, 0);
     wait_for_joined(pool);
+}
+
+void cadre_pool_run(struct cadre_pool *pool, int64_t tiles, cadre_pool_fn *fn,
+                    void *arg)
+{
+    sigset_t before;
+    hold_signals(&before);
+    run_job(pool, tiles, fn, arg);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }

@@ -28,7 +28,8 @@ void cadre_pool_destroy(struct cadre_pool *pool);
 int cadre_pool_threads(const struct cadre_pool *pool);
 
 /* Call fn(arg, tile, worker) once for each tile in [0, tiles), worker in [0, threads);
- * one worker runs one tile at a time. Returns when all have run. */
+ * one worker runs one tile at a time. Returns when all have run. Signals wait until
+ * then: no handler runs on any of the threads meanwhile. */
 void cadre_pool_run(struct cadre_pool *pool, int64_t tiles, cadre_pool_fn *fn,
                     void *arg);
 
