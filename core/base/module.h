@@ -55,4 +55,26 @@ cadre_status cadre_module_open(const char *name, const char *kind, uint32_t tabl
  * module then arrive there. */
 void cadre_module_attach(const struct cadre_module_host *host);
 
+/* In one file of a module, after config.h: the exported symbol, which gives the object
+ * `table_` as a module of `kind_` once the program is one that fits. */
+#define CADRE_MODULE_DEFINE(kind_, table_)                                             \
+    static const struct cadre_module this_module = {                                   \
+        .struct_size = sizeof this_module,                                             \
+        .abi = CADRE_MODULE_ABI,                                                       \
+        .build = CADRE_MODULE_BUILD,                                                   \
+        .kind = (kind_),                                                               \
+        .table_size = sizeof(table_),                                                  \
+        .table = &(table_),                                                            \
+    };                                                                                 \
+    CADRE_MODULE_EXPORT const struct cadre_module *CADRE_MODULE_ENTRY(                 \
+        const struct cadre_module_host *host);                                         \
+    CADRE_MODULE_EXPORT const struct cadre_module *CADRE_MODULE_ENTRY(                 \
+        const struct cadre_module_host *host)                                          \
+    {                                                                                  \
+        if (host->struct_size == sizeof *host && host->abi == CADRE_MODULE_ABI)        \
+            cadre_module_attach(host);                                                 \
+        return &this_module;                                                           \
+    }                                                                                  \
+    _Static_assert(sizeof(table_) > 0, "a module gives a table")
+
 #endif

@@ -97,7 +97,7 @@ static void print_flags(const struct command *command)
          "--prompt TEXT  --tokens N (200)  --greedy: the likeliest token"},
         {TAKES_JSON, "--json       for programs"},
         {TAKES_STEP,
-         "--list       print the trainings of the comparison and their ranks\n"
+         "--list       print the trainings, their ranks, the processes to start\n"
          "      --run NAME   make one of them, as a rank where a launcher says so\n"
          "      --collect    report on those that are there, train nothing"},
     };

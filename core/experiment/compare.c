@@ -243,9 +243,13 @@ fail:
 
 static cadre_status list(const struct comparing *x, struct cadre_error *err)
 {
-    for (size_t i = 0; i < x->n_tasks; i++)
-        if (printf("%s\t%d\n", x->task[i].name, x->c.run[x->task[i].run].ranks) < 0)
+    for (size_t i = 0; i < x->n_tasks; i++) {
+        const struct cadre_compared_run *run = &x->c.run[x->task[i].run];
+        /* instances are runs that cadre starts, whoever starts cadre */
+        const int processes = run->instances > 0 ? 1 : run->ranks;
+        if (printf("%s\t%d\t%d\n", x->task[i].name, run->ranks, processes) < 0)
             return cadre_fail(err, CADRE_E_IO, "cannot print the list to stdout");
+    }
     return CADRE_OK;
 }
 

@@ -84,7 +84,7 @@ steps() { # ARGUMENT...: a step of the comparison "apart"
         --set device.threads=1 "$@"
 }
 steps --list >"$tmp/list"
-printf 'one\t1\ntwo\t2\n' | cmp - "$tmp/list" || fail "apart: --list prints other runs"
+printf 'one\t1\t1\ntwo\t2\t2\n' | cmp - "$tmp/list" || fail "apart: --list prints other runs"
 [ ! -e "$tmp/apart/runs/one" ] || fail "apart: --list leaves a run"
 steps --run one >"$tmp/apart.out" 2>&1
 status=0

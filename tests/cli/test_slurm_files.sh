@@ -19,7 +19,7 @@ END
 cat >"$tmp/bin/cadre" <<'END'
 #!/bin/bash
 echo "cadre $*" >>"$SEEN"
-[[ " $* " != *" --list "* ]] || printf 'one\t1\ntwo:2\t6\n'
+[[ " $* " != *" --list "* ]] || printf 'one\t1\t1\ntwo:2\t6\t6\nparts\t3\t1\n'
 END
 chmod +x "$tmp/bin"/*
 export SEEN=$tmp/seen PATH=$tmp/bin:$PATH
@@ -95,8 +95,10 @@ called "srun --nodes=2 --ntasks=6 --cpus-per-task=2 cadre compare c.ini --out ou
 not_called scontrol
 job compare-array.sbatch 4 "${array[@]}" SRUN_ENDS=4 -- c.ini out
 called "scontrol requeue 5_1"
-job compare-array.sbatch 2 "${array[@]}" SLURM_ARRAY_TASK_ID=2 -- c.ini out
-grep -q 'has 2 trainings, none with number 2' "$tmp/job.log" || fail "a task too many is not named"
+job compare-array.sbatch 0 "${array[@]}" SLURM_ARRAY_TASK_ID=2 -- c.ini out
+called "srun --nodes=1 --ntasks=1 --cpus-per-task=6 cadre compare c.ini --out out $resumed=2 --run parts"
+job compare-array.sbatch 2 "${array[@]}" SLURM_ARRAY_TASK_ID=3 -- c.ini out
+grep -q 'has 3 trainings, none with number 3' "$tmp/job.log" || fail "a task too many is not named"
 not_called srun
 job compare-array.sbatch 0 -- c.ini out
 called "cadre compare c.ini --out out $resumed=1 --collect"

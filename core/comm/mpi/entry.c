@@ -12,22 +12,4 @@ static const struct cadre_comm_module comm_module = {
     .describe = cadre_mpi_describe,
 };
 
-static const struct cadre_module this_module = {
-    .struct_size = sizeof this_module,
-    .abi = CADRE_MODULE_ABI,
-    .build = CADRE_MODULE_BUILD,
-    .kind = "comm",
-    .table_size = sizeof comm_module,
-    .table = &comm_module,
-};
-
-CADRE_MODULE_EXPORT const struct cadre_module *
-CADRE_MODULE_ENTRY(const struct cadre_module_host *host);
-
-CADRE_MODULE_EXPORT const struct cadre_module *
-CADRE_MODULE_ENTRY(const struct cadre_module_host *host)
-{
-    if (host->struct_size == sizeof *host && host->abi == CADRE_MODULE_ABI)
-        cadre_module_attach(host);
-    return &this_module;
-}
+CADRE_MODULE_DEFINE("comm", comm_module);
