@@ -73,7 +73,7 @@ if [ "${CADRE_TEST_LEAN:-0}" = 0 ]; then
     world 1 $limit exact collectives=few
 fi
 if [ "${CADRE_TEST_SLOW:-0}" = 1 ]; then
-    for n in 2 3 5 6; do
+    for n in 3 5; do
         world $n $limit exact collectives groups storm=$n
     done
 fi
