@@ -17,7 +17,7 @@ slurm_processes() {
     for file in /proc/[0-9]*/environ; do
         pid=${file#/proc/}
         pid=${pid%/environ}
-        if { tr '\0' '\n' <"$file" | grep -qxF "SLURM_CONF=$slurm/slurm.conf"; } 2>/dev/null; then
+        if grep -zqxF "SLURM_CONF=$slurm/slurm.conf" "$file" 2>/dev/null; then
             [ "$pid" = "$$" ] || [ "$pid" = "$BASHPID" ] || echo "$pid"
         fi
     done

@@ -152,7 +152,7 @@ begin stop
 for k in 0 1; do
     seen=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' "/proc/$(worker stop $k)/status")
     [ "$seen" = "${cpus[$((k % ${#cpus[@]}))]}" ] || fail "instance $k is on CPUs $seen"
-    tr '\0' '\n' <"/proc/$(worker stop $k)/environ" | grep -qx "TEST_APART=$k" ||
+    grep -zqx "TEST_APART=$k" "/proc/$(worker stop $k)/environ" ||
         fail "instance $k has another TEST_APART"
 done
 
