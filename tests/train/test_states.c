@@ -9,6 +9,7 @@
 #include "core/comm/launch.h"
 #include "core/train/rundir.h"
 #include "core/train/snapshot.h"
+#include "core/train/world.h"
 #include "tests/plugins/state_plugin.h"
 #include "tests/support/check_main.h"
 #include "tests/train/spec_fixture.h"
@@ -152,8 +153,7 @@ static cadre_status rank_main(void *arg, int index, struct cadre_local_segment *
         rc = cadre_rank_bind(&rank, world, 0, &err);
         if (rc == CADRE_OK)
             rc = work(&rank, round, &err);
-        if (rc != CADRE_OK)
-            world->ops->abort(world, err.text);
+        rc = cadre_world_tell(&(struct cadre_world){.comm = world}, index, rc, &err);
         cadre_rank_fini(&rank);
     }
     world->ops->destroy(world);
