@@ -5,8 +5,7 @@
  * holds more than two tiles of scores.
  *
  * fwd: one task per (sequence, head, tile). bwd: one per (sequence, key/value head),
- * which adds its query heads and tiles in order. In 16 bits a task is a key/value head
- * with its query heads either way: it is widened, done in f32, and rounded. */
+ * which adds its query heads and tiles in order. half_attention.c does 16 bits. */
 #include "core/device/cpu/half.h"
 
 #include <math.h>
@@ -236,115 +235,26 @@ static void backward_task(void *arg, int64_t index, int worker)
     }
 }
 
-/* ---- 16 bits --------------------------------------------------------------------- */
-
-struct half_job {
-    struct cadre_half half;
-    const struct cadre_attention *a;
-    bool backward;
-    atomic_int status;
-};
-
-/* Columns of one key/value head, and of its query heads, in rows of one sequence. */
-struct slab {
-    int64_t row, time, width, column;
-};
-
-static void slab_widen(const struct cadre_half *half, const struct slab *s,
-                       const void *src, int64_t ld, float *dst)
+static struct attention_job make_job(struct cadre_cpu *cpu,
+                                     const struct cadre_attention *a)
 {
-    const uint16_t *from = (const uint16_t *)src + s->row * ld + s->column;
-    cadre_half_widen_rows(half, dst, from, s->time, s->width, ld);
+    return (struct attention_job){.cpu = cpu,
+                                  .a = a,
+                                  .kernels = cadre_cpu_kernels(cpu, a->dtype),
+                                  .tiles = (a->time + QUERY_TILE - 1) / QUERY_TILE,
+                                  .element = cadre_dtype_bytes(a->dtype),
+                                  .scale = 1.0 / sqrt((double)a->head_size)};
 }
 
-static void slab_narrow(const struct cadre_half *half, const struct slab *s, void *dst,
-                        int64_t ld, const float *src)
+cadre_status cadre_cpu_attention_alone(struct cadre_cpu *cpu, int worker,
+                                       const struct cadre_attention *a, bool backward)
 {
-    uint16_t *to = (uint16_t *)dst + s->row * ld + s->column;
-    cadre_half_narrow_rows(half, to, ld, src, s->time, s->width);
-}
-
-/* The f32 problem of one key/value head, its tensors in `room`: q, out, dout and dq,
- * then k, v, dk and dv. */
-static struct cadre_attention widened(const struct cadre_attention *a, int64_t index,
-                                      float *room)
-{
-    const int64_t b = index / a->kv_heads, kv_head = index % a->kv_heads;
-    const int64_t group = a->heads / a->kv_heads, D = a->head_size;
-    const int64_t wide = a->time * group * D, narrow = a->time * D;
-    float *k = room + 4 * wide;
-    return (struct cadre_attention){.dtype = CADRE_F32,
-                                    .batch = 1,
-                                    .time = a->time,
-                                    .heads = group,
-                                    .kv_heads = 1,
-                                    .head_size = D,
-                                    .q = room,
-                                    .k = k,
-                                    .v = k + narrow,
-                                    .ldq = group * D,
-                                    .ldk = D,
-                                    .ldv = D,
-                                    .ldo = group * D,
-                                    .out = room + wide,
-                                    .lse = (float *)a->lse +
-                                           (b * a->heads + kv_head * group) * a->time,
-                                    .dout = room + 2 * wide,
-                                    .dq = room + 3 * wide,
-                                    .dk = k + 2 * narrow,
-                                    .dv = k + 3 * narrow};
-}
-
-static void half_task(void *arg, int64_t index, int worker)
-{
-    struct half_job *half_job = arg;
-    const struct cadre_half *half = &half_job->half;
-    const struct cadre_attention *a = half_job->a;
-    const int64_t kv_head = index % a->kv_heads, D = a->head_size;
-    const int64_t width = a->heads / a->kv_heads * D,
-                  row = index / a->kv_heads * a->time;
-    const struct slab heads = {row, a->time, width, kv_head * width};
-    const struct slab kv = {row, a->time, D, kv_head * D};
-    const size_t bytes = (size_t)(a->time * (width + D) * 4) * sizeof(float);
-    float *room =
-        cadre_cpu_scratch(&half->cpu->workers[worker], CADRE_SCRATCH_HALF, bytes);
-    if (!room) {
-        atomic_store(&half_job->status, CADRE_E_RESOURCE);
-        return;
-    }
-    const struct cadre_attention f = widened(a, index, room);
-    struct attention_job job = {.cpu = half->cpu,
-                                .a = &f,
-                                .kernels = half->kernels,
-                                .tiles = (a->time + QUERY_TILE - 1) / QUERY_TILE,
-                                .element = sizeof(float),
-                                .scale = 1.0 / sqrt((double)D)};
-    slab_widen(half, &heads, a->q, a->ldq, (float *)(uintptr_t)f.q);
-    slab_widen(half, &kv, a->k, a->ldk, (float *)(uintptr_t)f.k);
-    slab_widen(half, &kv, a->v, a->ldv, (float *)(uintptr_t)f.v);
-    if (!half_job->backward) {
-        for (int64_t i = 0; i < f.heads * job.tiles; i++)
-            forward_task(&job, i, worker);
-        slab_narrow(half, &heads, a->out, a->ldo, f.out);
-    } else {
-        slab_widen(half, &heads, a->out, a->ldo, f.out);
-        slab_widen(half, &heads, a->dout, a->ldo, (float *)(uintptr_t)f.dout);
-        backward_task(&job, 0, worker);
-        slab_narrow(half, &heads, a->dq, a->ldq, f.dq);
-        slab_narrow(half, &kv, a->dk, a->ldk, f.dk);
-        slab_narrow(half, &kv, a->dv, a->ldv, f.dv);
-    }
-    if (atomic_load(&job.status) != CADRE_OK)
-        atomic_store(&half_job->status, atomic_load(&job.status));
-}
-
-static cadre_status run_half(struct cadre_device *device,
-                             const struct cadre_attention *a, bool backward)
-{
-    struct half_job job = {
-        .half = cadre_half_of(device, a->dtype), .a = a, .backward = backward};
-    cadre_gemm_thread_init();
-    cadre_pool_run(job.half.cpu->pool, a->batch * a->kv_heads, half_task, &job);
+    struct attention_job job = make_job(cpu, a);
+    if (!job.kernels)
+        return CADRE_E_DEVICE;
+    const int64_t tasks = a->batch * (backward ? a->kv_heads : a->heads * job.tiles);
+    for (int64_t i = 0; i < tasks; i++)
+        (backward ? backward_task : forward_task)(&job, i, worker);
     return atomic_load(&job.status);
 }
 
@@ -353,13 +263,8 @@ static cadre_status run(struct cadre_device *device, const struct cadre_attentio
 {
     struct cadre_cpu *cpu = (struct cadre_cpu *)device;
     if (cadre_dtype_is_half(a->dtype))
-        return run_half(device, a, backward);
-    struct attention_job job = {.cpu = cpu,
-                                .a = a,
-                                .kernels = cadre_cpu_kernels(cpu, a->dtype),
-                                .tiles = (a->time + QUERY_TILE - 1) / QUERY_TILE,
-                                .element = cadre_dtype_bytes(a->dtype),
-                                .scale = 1.0 / sqrt((double)a->head_size)};
+        return cadre_half_attention(device, a, backward);
+    struct attention_job job = make_job(cpu, a);
     if (!job.kernels)
         return CADRE_E_DEVICE;
     cadre_gemm_thread_init();

@@ -85,6 +85,13 @@ cadre_status cadre_half_xent_bwd(struct cadre_device *, const struct cadre_xent 
 cadre_status cadre_half_squares(struct cadre_device *, uint32_t dtype,
                                 const struct cadre_squares_args *, int64_t chunks);
 
+cadre_status cadre_half_attention(struct cadre_device *, const struct cadre_attention *,
+                                  bool backward);
+/* attention.c: the whole of an f32 or f64 problem on the calling thread, which is
+ * `worker` and has called cadre_gemm_thread_init. Errors: as cadre_gemm_product. */
+cadre_status cadre_cpu_attention_alone(struct cadre_cpu *cpu, int worker,
+                                       const struct cadre_attention *a, bool backward);
+
 /* One tile of a product on the calling thread, which is `worker`, with its epilogue. */
 cadre_status cadre_half_product(const struct cadre_half *half,
                                 struct cadre_cpu_worker *worker,
