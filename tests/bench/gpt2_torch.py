@@ -132,7 +132,7 @@ def arguments():
     for name, default in (
         ("layers", 12), ("channels", 768), ("heads", 12), ("kv-heads", 0), ("hidden", 0),
         ("vocab", 50304), ("batch", 8), ("time", 1024), ("micro", 1), ("steps", 12),
-        ("warmup", 4), ("threads", 0),
+        ("warmup", 4), ("threads", 0), ("seconds", 0),
     ):
         p.add_argument("--" + name, type=int, default=default)
     p.add_argument("--arch", default="gpt2", choices=("gpt2", "llama"))
@@ -190,14 +190,19 @@ def best_attention(a):
 
 
 def measure(a, step):
+    """Median of a.steps steps, or of three and as many as fit into a.seconds."""
     times = []
-    for i in range(a.warmup + a.steps):
+    for _ in range(a.warmup):
+        step()
+    start = time.perf_counter()
+    while len(times) < (3 if a.seconds else a.steps) or (
+        time.perf_counter() - start < a.seconds
+    ):
         begin = time.perf_counter()
         step()
         if a.device == "cuda":
             torch.cuda.synchronize()
-        if i >= a.warmup:
-            times.append(time.perf_counter() - begin)
+        times.append(time.perf_counter() - begin)
     return statistics.median(times)
 
 
@@ -205,6 +210,7 @@ def main():
     a = arguments()
     if a.threads:
         torch.set_num_threads(a.threads)
+        torch.set_num_interop_threads(1)
     if a.device == "cuda" and not torch.cuda.is_available():
         sys.exit("gpt2_torch.py: PyTorch sees no GPU")
     torch.manual_seed(1)
