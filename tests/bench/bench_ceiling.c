@@ -239,6 +239,8 @@ static const char *isa_name(void)
                  {dnnl_cpu_isa_avx512_core, "AVX-512"},
                  {dnnl_cpu_isa_avx2, "AVX2"}};
     const int isa = (int)dnnl_get_effective_cpu_isa();
+    if (isa == (int)dnnl_cpu_isa_all) /* not an x86-64 */
+        return "its default";
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if ((isa & (int)names[i].isa) == (int)names[i].isa)
             return names[i].name;
@@ -249,11 +251,12 @@ static void print_rates(int threads, int64_t n, size_t bytes)
 {
     const dnnl_version_t *v = dnnl_version();
     const double f32 = gemm_rate(threads, n, false), bf16 = gemm_rate(threads, n, true);
-    printf(
-        "{\"onednn\": \"%d.%d.%d\", \"isa\": \"%s\", \"openblas\": \"%s\", \"threads\": %d, "
-        "\"f32_gflops\": %.4g, \"bf16_gflops\": %.4g, \"copy_gbytes_s\": %.4g}\n",
-        v->major, v->minor, v->patch, isa_name(), openblas_get_corename(), threads,
-        f32 * 1e-9, bf16 * 1e-9, copy_rate(threads, bytes) * 1e-9);
+    printf("{\"onednn\": \"%d.%d.%d\", \"isa\": \"%s\", "
+           "\"openblas\": \"%s\", \"threads\": %d, "
+           "\"f32_gflops\": %.4g, \"bf16_gflops\": %.4g, "
+           "\"copy_gbytes_s\": %.4g}\n",
+           v->major, v->minor, v->patch, isa_name(), openblas_get_corename(), threads,
+           f32 * 1e-9, bf16 * 1e-9, copy_rate(threads, bytes) * 1e-9);
 }
 
 /* ---- a step's products --------------------------------------------------------- */
@@ -365,7 +368,7 @@ static double measure(const struct step *step, double seconds)
     static double times[MAX_TIMES];
     int count = -1;
     double begin = cadre_now_s(), start = begin;
-    while (count < 3 || (begin - start < seconds && count < MAX_TIMES)) {
+    while (count < 2 || (begin - start < seconds && count < MAX_TIMES)) {
         for (int i = 0; i < step->count; i++)
             product_run(&step->products[i], &step->lib);
         const double now = cadre_now_s();

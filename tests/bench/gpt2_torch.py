@@ -190,12 +190,12 @@ def best_attention(a):
 
 
 def measure(a, step):
-    """Median of a.steps steps, or of three and as many as fit into a.seconds."""
+    """Median of a.steps steps, or of two and as many as fit into a.seconds."""
     times = []
     for _ in range(a.warmup):
         step()
     start = time.perf_counter()
-    while len(times) < (3 if a.seconds else a.steps) or (
+    while len(times) < (2 if a.seconds else a.steps) or (
         time.perf_counter() - start < a.seconds
     ):
         begin = time.perf_counter()
