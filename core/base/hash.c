@@ -2,6 +2,7 @@
 /* XXH64: four lanes over 32-byte stripes, merged, then the tail and an avalanche. */
 #include "core/base/hash.h"
 
+#include <endian.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,13 +21,16 @@ static uint64_t rotl(uint64_t x, int n)
 
 static uint64_t load32(const unsigned char *p)
 {
-    return (uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 |
-           (uint64_t)p[3] << 24;
+    uint32_t word;
+    memcpy(&word, p, sizeof word);
+    return le32toh(word);
 }
 
 static uint64_t load64(const unsigned char *p)
 {
-    return load32(p) | load32(p + 4) << 32;
+    uint64_t word;
+    memcpy(&word, p, sizeof word);
+    return le64toh(word);
 }
 
 static uint64_t round64(uint64_t lane, uint64_t word)
@@ -34,10 +38,21 @@ static uint64_t round64(uint64_t lane, uint64_t word)
     return rotl(lane + word * PRIME2, 31) * PRIME1;
 }
 
-static void stripe(uint64_t lane[4], const unsigned char *p)
+/* Whole stripes from p on. The lanes are kept in registers over the loop: each waits
+ * for its own product only. */
+static void stripes(uint64_t lane[4], const unsigned char *p, size_t count)
 {
-    for (int i = 0; i < 4; i++)
-        lane[i] = round64(lane[i], load64(p + 8 * i));
+    uint64_t a = lane[0], b = lane[1], c = lane[2], d = lane[3];
+    for (; count > 0; count--, p += STRIPE) {
+        a = round64(a, load64(p));
+        b = round64(b, load64(p + 8));
+        c = round64(c, load64(p + 16));
+        d = round64(d, load64(p + 24));
+    }
+    lane[0] = a;
+    lane[1] = b;
+    lane[2] = c;
+    lane[3] = d;
 }
 
 void cadre_hash_init(struct cadre_hash *hash, uint64_t seed)
@@ -63,14 +78,13 @@ void cadre_hash_update(struct cadre_hash *hash, const void *data, size_t bytes)
     if (held > 0) {
         size_t missing = STRIPE - held;
         memcpy(hash->pending + held, p, missing);
-        stripe(hash->lane, hash->pending);
+        stripes(hash->lane, hash->pending, 1);
         p += missing;
         bytes -= missing;
     }
-    for (; bytes >= STRIPE; p += STRIPE, bytes -= STRIPE)
-        stripe(hash->lane, p);
-    if (bytes > 0)
-        memcpy(hash->pending, p, bytes);
+    stripes(hash->lane, p, bytes / STRIPE);
+    if (bytes % STRIPE > 0)
+        memcpy(hash->pending, p + bytes / STRIPE * STRIPE, bytes % STRIPE);
 }
 
 void cadre_hash_update_string(struct cadre_hash *hash, const char *text)

@@ -21,9 +21,6 @@
 
 enum { PATH_BYTES = 4096 };
 
-/* Above this size the data's hash is not recomputed at each start, only the index's. */
-#define HASHED_BYTES_MAX (UINT64_C(1) << 30)
-
 static bool is_within(uint64_t offset, uint64_t count, uint64_t size, uint64_t limit)
 {
     return offset >= CADRE_CACHE_DATA_OFFSET && offset <= limit &&
@@ -50,7 +47,7 @@ static bool is_data_good(const struct cadre_cache_header *head, const uint8_t *b
     if (cadre_hash_of(bytes + head->index_offset, head->file_bytes - head->index_offset,
                       0) != head->index_hash)
         return false;
-    return data_bytes > HASHED_BYTES_MAX ||
+    return data_bytes > CADRE_CACHE_HASHED_BYTES_MAX ||
            cadre_hash_of(bytes + CADRE_CACHE_DATA_OFFSET, data_bytes, 0) ==
                head->data_hash;
 }

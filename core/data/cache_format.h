@@ -11,6 +11,9 @@
 
 enum { CADRE_CACHE_DATA_OFFSET = 4096 };
 
+/* Above this size the data's hash is not recomputed at each start, only the index's. */
+#define CADRE_CACHE_HASHED_BYTES_MAX (UINT64_C(1) << 30)
+
 struct cadre_cache_header {
     char magic[8];
     uint64_t version;
@@ -42,7 +45,9 @@ cadre_status cadre_cache_writer_create(int fd, const char *path,
                                        struct cadre_cache_writer **out,
                                        struct cadre_error *err);
 
-/* Write what is left, sync to disk. The writer must still be destroyed. */
+/* Write what is left. Synced to disk only where later starts do not verify the data:
+ * what a crash leaves of a smaller file is found out and made anew. The writer must
+ * still be destroyed. */
 cadre_status cadre_cache_writer_finish(struct cadre_cache_writer *writer, uint64_t key,
                                        struct cadre_error *err);
 

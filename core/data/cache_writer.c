@@ -75,8 +75,10 @@ static void write_at(struct cadre_cache_writer *writer, const void *bytes, size_
     }
 }
 
+/* What goes out is hashed by whole buffers, while they are near. */
 static void flush(struct cadre_cache_writer *writer)
 {
+    cadre_hash_update(&writer->hash, writer->buffer, writer->used);
     write_at(writer, writer->buffer, writer->used, writer->offset - writer->used);
     writer->used = 0;
 }
@@ -85,7 +87,6 @@ static cadre_status put(struct cadre_cache_writer *writer, const void *bytes,
                         size_t size)
 {
     const uint8_t *at = bytes;
-    cadre_hash_update(&writer->hash, bytes, size);
     while (size > 0) {
         size_t room = BUFFER_BYTES - writer->used;
         size_t n = size < room ? size : room;
@@ -150,6 +151,7 @@ cadre_status cadre_cache_writer_finish(struct cadre_cache_writer *writer, uint64
     struct cadre_cache_header header = {.version = CADRE_CACHE_VERSION, .key = key};
     memcpy(header.magic, cadre_cache_magic, sizeof header.magic);
     pad(writer);
+    flush(writer);
     header.index_offset = writer->offset;
     header.data_hash = cadre_hash_final(&writer->hash);
     cadre_hash_init(&writer->hash, 0);
@@ -162,7 +164,8 @@ cadre_status cadre_cache_writer_finish(struct cadre_cache_writer *writer, uint64
     header.file_bytes = writer->offset;
     header.header_hash = cadre_cache_header_hash(&header);
     write_at(writer, &header, sizeof header, 0);
-    if (writer->errnum == 0 && fsync(writer->fd) != 0)
+    if (writer->errnum == 0 && header.file_bytes > CADRE_CACHE_HASHED_BYTES_MAX &&
+        fsync(writer->fd) != 0)
         writer->errnum = errno;
     if (writer->errnum)
         return cadre_fail_errno(err, CADRE_E_IO, writer->errnum,

@@ -22,20 +22,13 @@ struct cadre_ecg_config {
 /* Tokenise every record that has the lead, or map what was tokenised before. One cache
  * record each, in the order of their names (path below the folder, without .hea):
  * tokens (windows * window), labels (windows) = annotation codes of the beats. A record
- * without the lead is skipped with a log line. One record's signal is in memory at a
- * time. On success the caller frees with cadre_cache_fini. [any thread] Errors:
- * CADRE_E_INVALID (options; no record; no record with the lead; a record's files;
- * records of different sampling rates), CADRE_E_UNSUPPORTED, CADRE_E_IO,
- * CADRE_E_RESOURCE. */
+ * without the lead is skipped with a log line. A few
+ * records a core are in memory at a time. On success the caller frees with
+ * cadre_cache_fini. [any thread] Errors: CADRE_E_INVALID (options; no record; no record
+ * with the lead; a record's files; records of different sampling rates),
+ * CADRE_E_UNSUPPORTED, CADRE_E_IO, CADRE_E_RESOURCE. */
 cadre_status cadre_ecg_open(const struct cadre_ecg_config *config,
                             const char *cache_dir, struct cadre_cache *cache,
                             struct cadre_error *err);
-
-/* The median of values[0, count), the mean of the middle two where count is even;
- * values are reordered. count > 0. */
-double cadre_ecg_median(int32_t *values, int64_t count);
-
-/* The token of a value in millivolts. */
-uint16_t cadre_ecg_token(double mv, double range_mv, int64_t levels);
 
 #endif

@@ -19,7 +19,10 @@ struct packing {
     int32_t unit_samples;
     int32_t unit_bytes;
     int32_t missing; /* the value that means no sample; INT32_MAX: none does */
-    int32_t (*decode)(const uint8_t *unit, int32_t k);
+    int32_t bits; /* of a stored value */
+    /* Of n frames of `step` samples each, packed from `bytes` on, those at `place`. */
+    void (*pick)(const uint8_t *bytes, int64_t step, int64_t place, int64_t n,
+                 int32_t *out);
 };
 
 /* Sign-extend the low `bits` of value. */
@@ -30,25 +33,25 @@ static int32_t extend(uint32_t value, int bits)
     return (int32_t)((int64_t)(low ^ sign) - (int64_t)sign);
 }
 
-static int32_t decode_8(const uint8_t *u, int32_t k)
+static inline int32_t decode_8(const uint8_t *u, int32_t k)
 {
     (void)k;
     return extend(u[0], 8);
 }
 
-static int32_t decode_16(const uint8_t *u, int32_t k)
+static inline int32_t decode_16(const uint8_t *u, int32_t k)
 {
     (void)k;
     return extend((uint32_t)u[0] | (uint32_t)u[1] << 8, 16);
 }
 
-static int32_t decode_24(const uint8_t *u, int32_t k)
+static inline int32_t decode_24(const uint8_t *u, int32_t k)
 {
     (void)k;
     return extend((uint32_t)u[0] | (uint32_t)u[1] << 8 | (uint32_t)u[2] << 16, 24);
 }
 
-static int32_t decode_32(const uint8_t *u, int32_t k)
+static inline int32_t decode_32(const uint8_t *u, int32_t k)
 {
     (void)k;
     return extend((uint32_t)u[0] | (uint32_t)u[1] << 8 | (uint32_t)u[2] << 16 |
@@ -56,34 +59,34 @@ static int32_t decode_32(const uint8_t *u, int32_t k)
                   32);
 }
 
-static int32_t decode_61(const uint8_t *u, int32_t k)
+static inline int32_t decode_61(const uint8_t *u, int32_t k)
 {
     (void)k;
     return extend((uint32_t)u[1] | (uint32_t)u[0] << 8, 16);
 }
 
-static int32_t decode_80(const uint8_t *u, int32_t k)
+static inline int32_t decode_80(const uint8_t *u, int32_t k)
 {
     (void)k;
     return (int32_t)u[0] - 128;
 }
 
-static int32_t decode_160(const uint8_t *u, int32_t k)
+static inline int32_t decode_160(const uint8_t *u, int32_t k)
 {
     (void)k;
     return (int32_t)((uint32_t)u[0] | (uint32_t)u[1] << 8) - 32768;
 }
 
-static int32_t decode_212(const uint8_t *u, int32_t k)
+static inline int32_t decode_212(const uint8_t *u, int32_t k)
 {
-    uint32_t value = k == 0 ? (uint32_t)u[0] | (uint32_t)(u[1] & 0x0f) << 8
-                            : (uint32_t)u[2] | (uint32_t)(u[1] & 0xf0) << 4;
-    return extend(value, 12);
+    uint32_t first = (uint32_t)u[0] | (uint32_t)u[1] << 8;
+    uint32_t second = (uint32_t)u[2] | (uint32_t)(u[1] & 0xf0) << 4;
+    return extend(k == 0 ? first : second, 12);
 }
 
 /* Two samples in bits 1 to 10 of the two 16-bit words; the third in their top 5 bits.
  */
-static int32_t decode_310(const uint8_t *u, int32_t k)
+static inline int32_t decode_310(const uint8_t *u, int32_t k)
 {
     uint32_t first = (uint32_t)u[0] | (uint32_t)u[1] << 8;
     uint32_t second = (uint32_t)u[2] | (uint32_t)u[3] << 8;
@@ -92,19 +95,61 @@ static int32_t decode_310(const uint8_t *u, int32_t k)
     return extend(first >> 11 | (second >> 11) << 5, 10);
 }
 
-static int32_t decode_311(const uint8_t *u, int32_t k)
+static inline int32_t decode_311(const uint8_t *u, int32_t k)
 {
     uint32_t unit = (uint32_t)u[0] | (uint32_t)u[1] << 8 | (uint32_t)u[2] << 16 |
                     (uint32_t)u[3] << 24;
     return extend(unit >> (10 * k), 10);
 }
 
+/* A loop a format, so that the compiler sees its units: nothing is called by sample. */
+#define PICK(format, unit_samples, unit_bytes)                                         \
+    static void pick_##format(const uint8_t *bytes, int64_t step, int64_t place,       \
+                              int64_t n, int32_t *out)                                 \
+    {                                                                                  \
+        for (int64_t f = 0; f < n; f++) {                                              \
+            int64_t i = f * step + place;                                              \
+            out[f] = decode_##format(bytes + i / (unit_samples) * (unit_bytes),        \
+                                     (int32_t)(i % (unit_samples)));                   \
+        }                                                                              \
+    }
+PICK(8, 1, 1)
+PICK(16, 1, 2)
+PICK(24, 1, 3)
+PICK(32, 1, 4)
+PICK(61, 1, 2)
+PICK(80, 1, 1)
+PICK(160, 1, 2)
+PICK(310, 3, 4)
+PICK(311, 3, 4)
+
+/* Where frames are whole units, as with the two leads of MIT-BIH, every sample of the
+ * signal has the same place in its unit. */
+static void pick_212(const uint8_t *bytes, int64_t step, int64_t place, int64_t n,
+                     int32_t *out)
+{
+    int64_t stride = step / 2 * 3;
+    const uint8_t *unit = bytes + place / 2 * 3;
+    if (step % 2 != 0)
+        for (int64_t f = 0; f < n; f++) {
+            int64_t i = f * step + place;
+            out[f] = decode_212(bytes + i / 2 * 3, (int32_t)(i % 2));
+        }
+    else if (place % 2 == 0)
+        for (int64_t f = 0; f < n; f++)
+            out[f] = decode_212(unit + f * stride, 0);
+    else
+        for (int64_t f = 0; f < n; f++)
+            out[f] = decode_212(unit + f * stride, 1);
+}
+
 static const struct packing packings[] = {
-    {8, 1, 1, INT32_MAX, decode_8},  {16, 1, 2, -32768, decode_16},
-    {24, 1, 3, -8388608, decode_24}, {32, 1, 4, INT32_MIN, decode_32},
-    {61, 1, 2, -32768, decode_61},   {80, 1, 1, -128, decode_80},
-    {160, 1, 2, -32768, decode_160}, {212, 2, 3, -2048, decode_212},
-    {310, 3, 4, -512, decode_310},   {311, 3, 4, -512, decode_311},
+    {8, 1, 1, INT32_MAX, 32, pick_8}, /* of differences: any sum of them */
+    {16, 1, 2, -32768, 16, pick_16},    {24, 1, 3, -8388608, 24, pick_24},
+    {32, 1, 4, INT32_MIN, 32, pick_32}, {61, 1, 2, -32768, 16, pick_61},
+    {80, 1, 1, -128, 8, pick_80},       {160, 1, 2, -32768, 16, pick_160},
+    {212, 2, 3, -2048, 12, pick_212},   {310, 3, 4, -512, 10, pick_310},
+    {311, 3, 4, -512, 10, pick_311},
 };
 
 static const struct packing *find_packing(int32_t format)
@@ -119,6 +164,18 @@ bool cadre_wfdb_is_missing(int32_t format, int32_t sample)
 {
     const struct packing *packing = find_packing(format);
     return packing && packing->missing != INT32_MAX && sample == packing->missing;
+}
+
+void cadre_wfdb_range(int32_t format, struct cadre_wfdb_range *range)
+{
+    const struct packing *packing = find_packing(format);
+    int32_t bits = packing ? packing->bits : 32;
+    *range = (struct cadre_wfdb_range){
+        .low = -(INT64_C(1) << (bits - 1)),
+        .high = (INT64_C(1) << (bits - 1)) - 1,
+        .missing =
+            packing && packing->missing != INT32_MAX ? packing->missing : INT64_MAX,
+    };
 }
 
 /* Bytes that hold the first n samples: a last unit that is not full is cut short, to
@@ -237,31 +294,26 @@ static cadre_status read_piece(struct stream *st, int64_t first, int64_t n)
     return CADRE_OK;
 }
 
-/* Decode every stored sample of the signal into out (frames - skew). */
+/* Decode every stored sample of the signal into out (frames). */
 static cadre_status decode(struct stream *st, int32_t *out, uint16_t *checksum)
 {
     const struct packing *packing = st->packing;
     uint32_t running = (uint32_t)st->sig->initial;
     uint32_t sum = 0;
     for (int64_t first = 0; first < st->frames; first += PIECE_FRAMES) {
+        int32_t *piece = out + first;
         int64_t n = st->frames - first;
         n = n < PIECE_FRAMES ? n : PIECE_FRAMES;
         cadre_status rc = read_piece(st, first, n);
         if (rc != CADRE_OK)
             return rc;
-        for (int64_t f = 0; f < n; f++) {
-            int64_t i = f * st->frame_samples + st->place;
-            const uint8_t *unit =
-                st->buffer + i / packing->unit_samples * packing->unit_bytes;
-            int32_t value = packing->decode(unit, (int32_t)(i % packing->unit_samples));
-            if (packing->format == 8) {
-                running += (uint32_t)value;
-                value = (int32_t)running;
-            }
-            sum += (uint32_t)value;
-            if (first + f >= st->sig->skew)
-                out[first + f - st->sig->skew] = value;
+        packing->pick(st->buffer, st->frame_samples, st->place, n, piece);
+        for (int64_t f = 0; packing->format == 8 && f < n; f++) {
+            running += (uint32_t)piece[f];
+            piece[f] = (int32_t)running;
         }
+        for (int64_t f = 0; f < n; f++)
+            sum += (uint32_t)piece[f];
     }
     *checksum = (uint16_t)sum;
     return CADRE_OK;
@@ -296,7 +348,7 @@ static cadre_status read_stream(struct stream *st,
     cadre_status rc;
     CADRE_TRY(open_stream(st, header));
     st->buffer = malloc((size_t)(PIECE_FRAMES * st->frame_samples + 4) * 4);
-    found = malloc((size_t)(st->frames - st->sig->skew) * sizeof *found);
+    found = malloc((size_t)st->frames * sizeof *found);
     if (!found || !st->buffer) {
         rc = cadre_fail(st->err, CADRE_E_RESOURCE,
                         "signal file \"%s\": no memory for %lld samples", st->path,
@@ -304,6 +356,9 @@ static cadre_status read_stream(struct stream *st,
         goto fail;
     }
     CADRE_TRY(decode(st, found, &checksum));
+    if (st->sig->skew > 0)
+        memmove(found, found + st->sig->skew,
+                (size_t)(st->frames - st->sig->skew) * sizeof *found);
     CADRE_TRY(verify(st, index, found, checksum));
     *samples = found;
     return CADRE_OK;

@@ -25,6 +25,13 @@ cadre_status cadre_wfdb_signal_read(const char *header_path,
                                     int32_t index, int32_t **samples, int64_t *count,
                                     struct cadre_error *err);
 
+/* What a sample of a format can be: within [low, high]; `missing` means "no sample
+ * here", INT64_MAX where no value does. Of a format that is not read, all 32 bits. */
+struct cadre_wfdb_range {
+    int64_t low, high, missing;
+};
+void cadre_wfdb_range(int32_t format, struct cadre_wfdb_range *range);
+
 /* Whether a stored value means "no sample here" in this format. */
 bool cadre_wfdb_is_missing(int32_t format, int32_t sample);
 

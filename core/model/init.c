@@ -8,7 +8,9 @@
 #include "core/base/cores.h"
 #include "core/base/rng.h"
 
-enum { MAX_THREADS = 32, WORTH_A_THREAD = 1 << 18 /* elements */ };
+/* Elements that are worth a thread: a normal number takes 60 ns, a constant next to
+ * nothing. */
+enum { MAX_THREADS = 32, WORTH_NORMAL = 1 << 13, WORTH_CONSTANT = 1 << 20 };
 
 /* Index along the split dimension, local to logical. Packed q, k, v: each third is cut.
  */
@@ -81,7 +83,7 @@ static void *fill(void *arg)
     return NULL;
 }
 
-/* A normal number takes 50 ns: a billion of them want every core. */
+/* A billion normal numbers want every core, and a small model's start too. */
 void cadre_model_init_range(const struct cadre_model *model, uint32_t index,
                             uint64_t seed, uint64_t begin, uint64_t count, void *out)
 {
@@ -91,7 +93,10 @@ void cadre_model_init_range(const struct cadre_model *model, uint32_t index,
         param = &model->params[param->tied_to];
     const size_t bytes =
         model->config.dtype == CADRE_F64 ? sizeof(double) : sizeof(float);
-    const uint64_t cores = (uint64_t)cadre_cores(), worth = count / WORTH_A_THREAD + 1;
+    const uint64_t cores = (uint64_t)cadre_cores();
+    const uint64_t each =
+        param->init == CADRE_INIT_NORMAL ? WORTH_NORMAL : WORTH_CONSTANT;
+    const uint64_t worth = count / each + 1;
     uint64_t n = cores < MAX_THREADS ? cores : MAX_THREADS, done = 0;
     n = worth < n ? worth : n;
     for (uint64_t i = 0; i < n; i++) {

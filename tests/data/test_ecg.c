@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <jansson.h>
 #include <math.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,38 +32,6 @@ static int compare_ints(const void *a, const void *b)
 {
     return *(const int32_t *)a - *(const int32_t *)b;
 }
-
-START_TEST(median_equals_sorting)
-{
-    unsigned state = 3;
-    for (int round = 0; round < 2000; round++) {
-        int32_t values[60] = {0}, sorted[60] = {0};
-        int64_t n = 1 + round % 60;
-        for (int64_t i = 0; i < n; i++) {
-            state = state * 1664525u + 1013904223u;
-            values[i] = sorted[i] = (int32_t)((state >> 16) % (round % 7 + 2)) - 2;
-        }
-        qsort(sorted, (size_t)n, sizeof sorted[0], compare_ints);
-        double want = (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0;
-        ck_assert(cadre_ecg_median(values, n) == want);
-    }
-}
-END_TEST
-
-START_TEST(tokens_are_uniform_and_clipped)
-{
-    ck_assert_uint_eq(cadre_ecg_token(-9, 2.5, 64), 0);
-    ck_assert_uint_eq(cadre_ecg_token(-2.5, 2.5, 64), 0);
-    ck_assert_uint_eq(cadre_ecg_token(0, 2.5, 64), 32);
-    ck_assert_uint_eq(cadre_ecg_token(-0.0001, 2.5, 64), 31);
-    ck_assert_uint_eq(cadre_ecg_token(2.5, 2.5, 64), 63);
-    ck_assert_uint_eq(cadre_ecg_token(1e300, 2.5, 64), 63);
-    ck_assert_uint_eq(cadre_ecg_token(1, 1, 65536), 65535);
-    for (int level = 0; level < 10; level++)
-        ck_assert_uint_eq(cadre_ecg_token(-1 + 0.2 * level + 0.1, 1, 10),
-                          (unsigned)level);
-}
-END_TEST
 
 /* Against the definition, from the readers: windows around every beat that has one. */
 START_TEST(mitdb_windows_equal_the_definition)
@@ -214,6 +183,52 @@ START_TEST(missing_samples_drop_their_windows)
 }
 END_TEST
 
+static uint64_t hash_with(const struct cadre_ecg_config *config, int cores)
+{
+    struct cadre_cache cache = {0};
+    struct cadre_error err = {0};
+    cpu_set_t own, some;
+    ck_assert_int_eq(sched_getaffinity(0, sizeof own, &own), 0);
+    CPU_ZERO(&some);
+    for (size_t c = 0; c < CPU_SETSIZE && CPU_COUNT(&some) < cores; c++)
+        if (CPU_ISSET(c, &own))
+            CPU_SET(c, &some);
+    ck_assert_int_eq(sched_setaffinity(0, sizeof some, &some), 0);
+    ck_assert_msg(cadre_ecg_open(config, NULL, &cache, &err) == CADRE_OK, "%s",
+                  err.text);
+    ck_assert_int_eq(sched_setaffinity(0, sizeof own, &own), 0);
+    uint64_t hash = cache.content_hash;
+    ck_assert_uint_eq(cache.count, 37);
+    for (uint64_t r = 1; r < cache.count; r++)
+        ck_assert_int_lt(strcmp(cache.records[r - 1].name, cache.records[r].name), 0);
+    cadre_cache_fini(&cache);
+    return hash;
+}
+
+START_TEST(cores_share_the_records_and_change_nothing)
+{
+    struct cadre_ecg_config config = {dir, "A", 4, 4096, 8};
+    struct cadre_error err = {0};
+    char name[16], path[1300];
+    for (int r = 0; r < 40; r++) {
+        snprintf(name, sizeof name, "r%02d", r);
+        test_write_record(dir, name, r % 13 == 5 ? "B" : "A", 100 + 7 * r, 11 * r);
+    }
+    uint64_t hash = hash_with(&config, 1);
+    for (int cores = 2; cores <= 4; cores++)
+        ck_assert_uint_eq(hash_with(&config, cores), hash);
+    for (int r = 37; r > 6; r -= 15) { /* the first fault in the list is told */
+        snprintf(path, sizeof path, "%s/r%02d.atr", dir, r);
+        remove(path);
+        snprintf(path, sizeof path, "r%02d.atr", r);
+        struct cadre_cache cache = {0};
+        err = (struct cadre_error){0};
+        ck_assert_int_eq(cadre_ecg_open(&config, NULL, &cache, &err), CADRE_E_IO);
+        ck_assert_msg(strstr(err.text, path), "%s", err.text);
+    }
+}
+END_TEST
+
 static cadre_status open_with(struct cadre_ecg_config config, struct cadre_error *err)
 {
     struct cadre_cache cache = {0};
@@ -270,13 +285,12 @@ Suite *test_suite(void)
     TCase *tc = tcase_create("ecg");
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_test(tc, median_equals_sorting);
-    tcase_add_test(tc, tokens_are_uniform_and_clipped);
     tcase_add_loop_test(tc, mitdb_windows_equal_the_definition, 0, 4);
     tcase_add_test(tc, tokens_of_one_record_equal_the_definition);
     tcase_add_test(tc, records_without_the_lead_are_skipped);
     tcase_add_test(tc, cache_follows_files_and_options);
     tcase_add_test(tc, missing_samples_drop_their_windows);
+    tcase_add_test(tc, cores_share_the_records_and_change_nothing);
     tcase_add_test(tc, refuses_wrong_options_and_files);
     suite_add_tcase(suite, tc);
     return suite;
