@@ -49,29 +49,43 @@ static void widen(float *out, const char *in, size_t n, uint32_t dtype)
     }
 }
 
+/* `count` values of the model's dtype to `to`, wide. */
+static cadre_status fetch(struct cadre_executor *exec, char *to, const char *from,
+                          size_t count)
+{
+    struct cadre_device *device = exec->config.device;
+    uint32_t dtype = exec->config.model->config.dtype;
+    size_t narrow = cadre_dtype_bytes(dtype);
+    size_t wide = cadre_dtype_bytes(cadre_dtype_wide(dtype));
+    /* 16-bit values come into the upper half, which widening reaches last */
+    char *raw = to + count * (wide - narrow);
+    cadre_status rc = device->ops->to_host(device, raw, from, count * narrow);
+    if (rc == CADRE_OK && wide != narrow)
+        widen((float *)(void *)to, raw, count, dtype);
+    return rc;
+}
+
 static cadre_status copy_logits(struct cadre_executor *exec, struct cadre_eval *eval)
 {
     const struct cadre_model *model = exec->config.model;
-    struct cadre_device *device = exec->config.device;
-    if (!eval->logits)
-        return CADRE_OK;
     uint32_t dtype = model->config.dtype;
     int64_t width = model->config.classes > 0 ? model->config.classes : model->vocab;
-    int64_t all = loss_rows(exec, eval), rows = 0;
-    size_t n = (size_t)(all * width), row = (size_t)width * cadre_dtype_bytes(dtype);
-    size_t wide = cadre_dtype_bytes(cadre_dtype_wide(dtype));
-    /* 16-bit values come into the upper half, which widening reaches last */
-    char *raw = (char *)eval->logits + n * (wide - cadre_dtype_bytes(dtype));
+    int64_t all = loss_rows(exec, eval), rows = 0, most = eval->some_rows;
+    size_t narrow = (size_t)width * cadre_dtype_bytes(dtype);
+    size_t wide = (size_t)width * cadre_dtype_bytes(cadre_dtype_wide(dtype));
     cadre_status rc = CADRE_OK;
-    for (int64_t at = 0; rc == CADRE_OK && at < all; at += rows) {
+    for (int64_t at = 0; eval->logits && rc == CADRE_OK && at < all; at += rows) {
         const void *logits;
         rc = cadre_head_logits(model, &exec->pass, at, &rows, &logits);
-        if (rc == CADRE_OK)
-            rc = device->ops->to_host(device, raw + (size_t)at * row, logits,
-                                      (size_t)rows * row);
+        for (int64_t r = 0, n; rc == CADRE_OK && r < rows; r += n) {
+            char *to = (char *)eval->logits + (most ? 0 : (size_t)(at + r) * wide);
+            n = most && rows - r > most ? most : rows - r;
+            rc = fetch(exec, to, (const char *)logits + (size_t)r * narrow,
+                       (size_t)(n * width));
+            if (rc == CADRE_OK && most)
+                eval->each_rows(eval->arg, at + r, n);
+        }
     }
-    if (rc == CADRE_OK && cadre_dtype_wide(dtype) != dtype)
-        widen(eval->logits, raw, n, dtype);
     return rc;
 }
 

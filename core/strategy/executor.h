@@ -80,14 +80,18 @@ cadre_status cadre_executor_add_leaf(struct cadre_executor *exec, uint32_t param
  * samples without gradients. inputs (B, T), targets (B, T) or (B), host memory; T up to
  * config.time. loss_sum and n_targets are added up over targets that are not ignored;
  * logits (host, the model's wide dtype) of all rows (B*T, V) or (B, K) when not NULL, V
- * this rank's part of the vocabulary. Results come to the ranks that run the head,
- * which has_head tells. */
+ * this rank's part of the vocabulary. With some_rows set, logits has room for so many
+ * rows, and each_rows is called with rows [first, first + n) in it until all were
+ * there. Results come to the ranks that run the head, which has_head tells. */
 struct cadre_eval {
     const int32_t *inputs, *targets;
     int64_t batch, time;
     double loss_sum;
     int64_t n_targets;
     void *logits;
+    int64_t some_rows;
+    void (*each_rows)(void *arg, int64_t first, int64_t n);
+    void *arg;
     bool has_head;
 };
 cadre_status cadre_executor_eval(struct cadre_executor *exec, struct cadre_eval *eval,

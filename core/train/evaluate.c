@@ -11,13 +11,15 @@
 
 /* Per batch: loss sum, targets, correct, samples, then TP, FP, FN of each class. */
 #define HEAD 4
+#define LOGITS_BYTES ((size_t)1 << 20) /* looked at together, one row at least */
 
 struct work {
     struct cadre_rank *rank;
     const struct cadre_spec *spec;
     int32_t *inputs, *targets;
     void *logits;
-    double *sums;
+    int64_t rows; /* that logits holds */
+    double *sums, *now; /* now: of the batch that runs, NULL: it counts for nothing */
     size_t width; /* doubles per batch */
 };
 
@@ -66,6 +68,19 @@ static cadre_status read_batch(struct work *w, uint64_t first, int64_t n,
     return CADRE_OK;
 }
 
+static void count_rows(void *arg, int64_t first, int64_t n)
+{
+    struct work *w = arg;
+    const struct cadre_model_config *model = &w->spec->run.model;
+    int64_t cols = model->classes > 0 ? model->classes : model->vocab;
+    for (int64_t r = 0; w->now && r < n; r++) {
+        int64_t guess = argmax(w, r, cols), truth = w->targets[first + r];
+        w->now[2] += guess == truth;
+        if (model->classes > 0)
+            count_class(w->now, guess, truth);
+    }
+}
+
 /* `count`: add it to this rank's sums. Strategies may exchange data while a batch runs,
  * so every rank runs equally many, also those that count for nothing. */
 static cadre_status one_batch(struct work *w, int64_t batch, bool count,
@@ -74,7 +89,6 @@ static cadre_status one_batch(struct work *w, int64_t batch, bool count,
     const struct cadre_run_spec *run = &w->spec->run;
     uint64_t first = (uint64_t)(batch * run->micro_batch);
     int64_t n = run->micro_batch;
-    bool classify = run->model.classes > 0;
     if (first + (uint64_t)n > samples)
         n = (int64_t)(samples - first);
     cadre_status rc = read_batch(w, first, n, err);
@@ -84,23 +98,19 @@ static cadre_status one_batch(struct work *w, int64_t batch, bool count,
         .batch = n,
         .time = run->time,
         .logits = w->logits,
+        .some_rows = w->rows,
+        .each_rows = count_rows,
+        .arg = w,
     };
+    double *sums = w->sums + (size_t)batch * w->width;
+    w->now = count ? sums : NULL;
     if (rc == CADRE_OK)
         rc = cadre_executor_eval(w->rank->exec, &eval, err);
     if (rc != CADRE_OK || !count || !eval.has_head)
         return rc;
-    double *sums = w->sums + (size_t)batch * w->width;
-    int64_t rows = classify ? n : n * run->time;
-    int64_t cols = classify ? run->model.classes : run->model.vocab;
     sums[0] = eval.loss_sum;
     sums[1] = (double)eval.n_targets;
     sums[3] = (double)n;
-    for (int64_t r = 0; w->logits && r < rows; r++) {
-        int64_t guess = argmax(w, r, cols);
-        sums[2] += guess == w->targets[r];
-        if (classify)
-            count_class(sums, guess, w->targets[r]);
-    }
     return CADRE_OK;
 }
 
@@ -126,17 +136,17 @@ static cadre_status make_work(struct work *w, int64_t batches, struct cadre_erro
 {
     const struct cadre_run_spec *run = &w->spec->run;
     size_t tokens = (size_t)(run->micro_batch * run->time);
-    size_t rows = run->model.classes > 0 ? (size_t)run->micro_batch : tokens;
+    size_t all = run->model.classes > 0 ? (size_t)run->micro_batch : tokens;
     size_t cols =
         (size_t)(run->model.classes > 0 ? run->model.classes : run->model.vocab);
+    size_t row = cols * cadre_dtype_bytes(cadre_dtype_wide(run->model.dtype));
+    size_t rows = LOGITS_BYTES / row ? LOGITS_BYTES / row : 1;
     bool whole = w->rank->model->vocab == run->model.vocab || run->model.classes > 0;
     w->width = HEAD + 3 * (size_t)run->model.classes;
     w->inputs = cadre_calloc(tokens, sizeof *w->inputs);
     w->targets = cadre_calloc(tokens, sizeof *w->targets);
-    w->logits =
-        whole ? cadre_calloc(rows * cols,
-                             cadre_dtype_bytes(cadre_dtype_wide(run->model.dtype)))
-              : NULL;
+    w->rows = (int64_t)(rows < all ? rows : all);
+    w->logits = whole ? cadre_calloc((size_t)w->rows, row) : NULL;
     w->sums = cadre_calloc((size_t)batches * w->width, sizeof *w->sums);
     if (!w->inputs || !w->targets || (whole && !w->logits) || !w->sums)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for evaluation");

@@ -57,6 +57,37 @@ static void count_class(int64_t guess, int64_t truth)
     }
 }
 
+/* Logits that come some rows at a time, held against all of them. */
+struct pieces {
+    const float *all;
+    float some[3 * 64];
+    int64_t cols, next;
+};
+
+static void same_rows(void *arg, int64_t first, int64_t n)
+{
+    struct pieces *p = arg;
+    ck_assert_int_eq(first, p->next);
+    ck_assert(n >= 1 && n <= 3);
+    ck_assert_mem_eq(p->some, p->all + first * p->cols,
+                     (size_t)(n * p->cols) * sizeof *p->some);
+    p->next += n;
+}
+
+static void in_pieces(const struct cadre_eval *whole, int64_t rows, int64_t cols)
+{
+    struct pieces p = {.all = whole->logits, .cols = cols};
+    struct cadre_eval eval = *whole;
+    if (cols > 64)
+        return;
+    eval.logits = p.some;
+    eval.some_rows = 3;
+    eval.each_rows = same_rows;
+    eval.arg = &p;
+    ck_assert_int_eq(cadre_executor_eval(rank.exec, &eval, &f.err), CADRE_OK);
+    ck_assert_int_eq(p.next, rows);
+}
+
 /* Validation samples [0, n) one by one. */
 static void by_hand(uint64_t n)
 {
@@ -76,6 +107,7 @@ static void by_hand(uint64_t n)
                                               classes ? targets : NULL),
                          CADRE_OK);
         ck_assert_int_eq(cadre_executor_eval(rank.exec, &eval, &f.err), CADRE_OK);
+        in_pieces(&eval, rows, cols);
         hand.loss += eval.loss_sum;
         hand.targets += eval.n_targets;
         for (int64_t r = 0; r < rows; r++) {
