@@ -38,8 +38,18 @@ class Attention(nn.Module):
             q, k = rotated(q, *turn), rotated(k, *turn)
         if self.heads != self.kv_heads:
             k, v = (p.repeat_interleave(self.heads // self.kv_heads, dim=1) for p in (k, v))
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        y = attended(q, k, v)
         return self.proj(y.transpose(1, 2).reshape(b, t, c))
+
+
+def attended(q, k, v):
+    if hasattr(F, "scaled_dot_product_attention"):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    # PyTorch 1, which Debian 12 has
+    t = q.shape[2]
+    later = torch.ones(t, t, dtype=torch.bool, device=q.device).triu(1)
+    scores = (q @ k.transpose(2, 3)) * q.shape[3] ** -0.5
+    return scores.masked_fill(later, float("-inf")).softmax(-1).to(v.dtype) @ v
 
 
 def rotated(x, cos, sin):
@@ -206,6 +216,14 @@ def measure(a, step):
     return statistics.median(times)
 
 
+def adamw(groups):
+    options = {"lr": 1e-4, "betas": (0.9, 0.95)}
+    try:
+        return torch.optim.AdamW(groups, fused=True, **options)
+    except (RuntimeError, TypeError, ValueError):  # before 2.4 there is none for a CPU
+        return torch.optim.AdamW(groups, foreach=False, **options)
+
+
 def main():
     a = arguments()
     if a.threads:
@@ -214,7 +232,8 @@ def main():
     if a.device == "cuda" and not torch.cuda.is_available():
         sys.exit("gpt2_torch.py: PyTorch sees no GPU")
     torch.manual_seed(1)
-    with torch.device(a.device):
+    # PyTorch 1 makes no context of a device, and nothing but a CPU is asked of it
+    with contextlib.nullcontext() if a.device == "cpu" else torch.device(a.device):
         model = Transformer(a)
     step_model = model
     if a.compile == "model":
@@ -225,9 +244,8 @@ def main():
         model.loss = torch.compile(model.loss)
     decay = [p for p in model.parameters() if p.dim() >= 2]
     rest = [p for p in model.parameters() if p.dim() < 2]
-    optim = torch.optim.AdamW(
-        [{"params": decay, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}],
-        lr=1e-4, betas=(0.9, 0.95), fused=True,
+    optim = adamw(
+        [{"params": decay, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}]
     )
     tokens = torch.randint(a.vocab, (a.batch, a.time + 1), device=a.device)
     inputs, targets = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
