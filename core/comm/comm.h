@@ -51,6 +51,7 @@ struct cadre_comm_done {
     const char *kind; /* "all_reduce", "send", ... */
     cadre_comm_label label; /* "" for none */
     double posted_s, ended_s;
+    uint64_t bytes; /* sent by this rank, as in cadre_comm_stats */
 };
 typedef void (*cadre_comm_observer)(void *arg, const struct cadre_comm_done *done);
 

@@ -125,10 +125,10 @@ static void put_done(struct cadre_trace *trace, int64_t step,
         cadre_text_printf(&trace->text,
                           "\",\"cat\":\"comm\",\"ph\":\"%s\",\"id\":\"%d.%" PRIu64
                           "\",\"ts\":%.3f,\"pid\":0,\"tid\":%d,\"args\":{\"rank\":%d,"
-                          "\"step\":%" PRId64 "}}",
+                          "\"bytes\":%" PRIu64 ",\"step\":%" PRId64 "}}",
                           end ? "e" : "b", rank, trace->n_written,
                           1e6 * (end ? done->ended_s : done->posted_s), rank, rank,
-                          step);
+                          done->bytes, step);
     }
     trace->n_written++;
 }

@@ -189,6 +189,7 @@ cadre_status case_refusals(void *arg, int rank, struct cadre_local_segment *segm
 struct told {
     int n, named;
     bool good;
+    uint64_t bytes;
 };
 
 static void tell(void *arg, const struct cadre_comm_done *done)
@@ -198,6 +199,7 @@ static void tell(void *arg, const struct cadre_comm_done *done)
     bool good = done->posted_s > 0 && done->ended_s >= done->posted_s;
     told->good = (told->n == 0 || told->good) && good;
     told->named += named;
+    told->bytes += done->bytes;
     told->n++;
 }
 
@@ -226,6 +228,7 @@ static cadre_status run_counts(struct world *w, const char *arg)
     CHECK(w, stats.operations == 6);
     cadre_comm_observe(w->comm, NULL, NULL);
     CHECK(w, told.n == 6 && told.named == 1 && told.good);
+    CHECK(w, told.bytes == stats.bytes && told.bytes > 0);
     CHECK(w, ops->barrier(w->comm, NULL, 0, &e) == 0 && ops->wait(w->comm, e) == 0);
     CHECK(w, told.n == 6); /* nobody is told any more */
     CHECK(w, stats.bytes == 2 * (240 * 2 / 3) + 160 * 2 / 3 + 240 + 20);

@@ -108,6 +108,7 @@ cadre_status cadre_local_run_collective(struct local_queue *queue, struct local_
     CADRE_TRY(move(queue, op));
     CADRE_TRY(cadre_local_barrier(queue, op));
     CADRE_TRY(cadre_local_sleep_until(queue, arrives));
+    op->bytes = bytes;
     cadre_local_note_done(c->me, op);
     cadre_local_count(c, bytes, began);
     return CADRE_OK;

@@ -27,6 +27,7 @@ struct local_op {
     cadre_event after;
     uint64_t sequence;
     uint64_t posted_ns;
+    uint64_t bytes; /* sent by this rank, once it is done */
     struct cadre_device *device; /* the rank's when it was posted, or NULL */
     enum local_memory memory;
     struct local_split *split; /* of a split alone */

@@ -85,6 +85,7 @@ cadre_status cadre_local_run_send(struct local_queue *queue, struct local_op *op
     if (!c->me->direct)
         CADRE_TRY(send_chunks(queue, op, ch, bytes));
     CADRE_TRY(await_word(queue, op, &ch->taken, (uint32_t)op->sequence));
+    op->bytes = bytes;
     cadre_local_note_done(c->me, op);
     cadre_local_count(c, bytes, began);
     return CADRE_OK;

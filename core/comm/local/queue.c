@@ -84,6 +84,7 @@ static void tell_done(struct local_queue *q, const struct local_op *op)
             .label = op->label ? op->label : "",
             .posted_s = 1e-9 * (double)op->posted_ns,
             .ended_s = 1e-9 * (double)cadre_local_now_ns(),
+            .bytes = op->bytes,
         };
         me->tell(me->tell_arg, &done);
     }

@@ -71,15 +71,16 @@ static void count(const struct mpi_op *op, double now)
     struct cadre_comm_stats *stats = &op->group->stats;
     uint64_t n = op->count * cadre_dtype_bytes(op->dtype);
     uint64_t size = (uint64_t)op->group->base.size;
-    uint64_t most = n * (size - 1) / size;
+    uint64_t most = n * (size - 1) / size, bytes = 0;
     if (op->kind == OP_SPLIT)
         return;
     if (op->kind == OP_ALL_REDUCE)
-        stats->bytes += 2 * most;
+        bytes = 2 * most;
     else if (op->kind == OP_BROADCAST || op->kind == OP_SEND)
-        stats->bytes += size > 1 ? n : 0;
+        bytes = size > 1 ? n : 0;
     else if (op->kind != OP_RECV && op->kind != OP_BARRIER)
-        stats->bytes += most;
+        bytes = most;
+    stats->bytes += bytes;
     stats->operations++;
     stats->busy_s += now - op->began_s;
     if (w->tell) {
@@ -88,6 +89,7 @@ static void count(const struct mpi_op *op, double now)
             .label = op->label ? op->label : "",
             .posted_s = op->posted_s,
             .ended_s = now,
+            .bytes = bytes,
         };
         w->tell(w->tell_arg, &done);
     }

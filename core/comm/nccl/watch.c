@@ -73,23 +73,24 @@ static void finish(struct nccl_channel *c, struct nccl_op *op)
     double began = op->posted_s > c->ended_s ? op->posted_s : c->ended_s;
     uint64_t n = op->count * cadre_dtype_bytes(op->dtype);
     uint64_t size = (uint64_t)op->group->base.size;
-    uint64_t most = n * (size - 1) / size;
+    uint64_t most = n * (size - 1) / size, bytes = 0;
     switch (op->kind) {
     case NCCL_KIND_ALL_REDUCE:
-        stats->bytes += 2 * most;
+        bytes = 2 * most;
         break;
     case NCCL_KIND_REDUCE_SCATTER:
     case NCCL_KIND_ALL_GATHER:
     case NCCL_KIND_ALL_TO_ALL:
-        stats->bytes += most;
+        bytes = most;
         break;
     case NCCL_KIND_BROADCAST:
     case NCCL_KIND_SEND:
-        stats->bytes += size > 1 ? n : 0;
+        bytes = size > 1 ? n : 0;
         break;
     default:
         break;
     }
+    stats->bytes += bytes;
     stats->operations++;
     stats->busy_s += now - began;
     c->ended_s = now;
@@ -100,6 +101,7 @@ static void finish(struct nccl_channel *c, struct nccl_op *op)
             .label = op->label ? op->label : "",
             .posted_s = op->posted_s,
             .ended_s = now,
+            .bytes = bytes,
         };
         w->tell(w->tell_arg, &done);
     }
