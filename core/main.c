@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "core/device/device.h"
+
 /* A standard stream that the caller closed must not become a file of the run. Writing
  * to what stands in for it fails, as it should. */
 static void fill_standard_streams(void)
@@ -23,6 +25,7 @@ int main(int argc, char **argv)
 {
     struct cadre_error err = {0};
     fill_standard_streams();
+    cadre_device_quiet();
     /* a file that reaches `ulimit -f` is an error of its write, told like a full disk
      */
     signal(SIGXFSZ, SIG_IGN);

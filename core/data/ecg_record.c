@@ -77,7 +77,7 @@ static cadre_status quantise(struct lead *lead, struct cadre_ecg_windows *window
     cadre_status rc = unit_scale(lead, &scale.unit_mv);
     if (rc != CADRE_OK)
         return rc;
-    windows->tokens = cadre_calloc((size_t)lead->count, sizeof *windows->tokens);
+    windows->tokens = cadre_realloc(NULL, (size_t)lead->count, sizeof *windows->tokens);
     if (!windows->tokens)
         return CADRE_E_RESOURCE;
     return cadre_ecg_quantise(lead->samples, lead->count, &lead->range, &scale,

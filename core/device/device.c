@@ -48,6 +48,11 @@ static bool has_driver(struct cadre_error *why)
     return driver != NULL;
 }
 
+void cadre_device_quiet(void)
+{
+    cadre_cpu_quiet_blas();
+}
+
 cadre_status cadre_device_open(const struct cadre_device_config *config,
                                struct cadre_device **out, struct cadre_error *err)
 {

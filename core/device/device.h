@@ -386,6 +386,10 @@ struct cadre_device_config {
     bool separate; /* an epilogue is an op of its own, never a library's; to compare */
 };
 
+/* First in a program, before its threads: send home those that a library of the CPU
+ * started by itself. Opening a device does it too, later. [any thread] */
+void cadre_device_quiet(void);
+
 /* Open a device. kind "cuda" is refused with the reason where no module can be opened;
  * "auto" then falls back to the CPU. On success *out is owned by the caller.
  * Errors: CADRE_E_INVALID unknown kind or threads < 1; CADRE_E_UNSUPPORTED no such

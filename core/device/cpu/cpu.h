@@ -98,4 +98,7 @@ cadre_status cadre_cpu_orthonormalize(struct cadre_device *, uint32_t dtype, voi
 /* Fill the norm, pointwise, embedding, loss, optimizer and reduction entries. */
 void cadre_cpu_fill_row_ops(struct cadre_device_ops *ops);
 
+/* As cadre_device_quiet. */
+void cadre_cpu_quiet_blas(void);
+
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The CPU device: opening, memory, scratch, and streams that are one queue. */
-#include <cblas.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -331,7 +330,7 @@ cadre_status cadre_cpu_open(int threads, struct cadre_device **out,
     cpu->device.ops = &cpu->table;
     choose_kernels(cpu);
     cpu->multiplies_bf16 = cadre_gemm_takes_bf16();
-    openblas_set_num_threads(1);
+    cadre_cpu_quiet_blas();
     const size_t bytes = (size_t)threads * sizeof *cpu->workers;
     CADRE_TRY(cadre_pool_create(threads, cadre_gemm_thread_init, &cpu->pool, err));
     cpu->workers = cadre_cpu_alloc(bytes);
