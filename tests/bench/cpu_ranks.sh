@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # tests/bench/cpu_ranks.sh [BUILD]: what several ranks on the CPU cost, as markdown tables.
 # Needs a built tree (BUILD, default build) and two cores that nobody else uses. RANKS chooses
-# tables (ddp floor zero exact pipeline link; default all of them), ROUNDS the turns
+# tables (ddp floor zero exact pipeline link executor; default all of them), ROUNDS the turns
 # of each (5).
 #
 # What is compared runs in turns: all runs of a table are started, stopped, and then let go one
@@ -14,7 +14,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 build=${1:-build}
 cadre=$build/cadre
-read -ra tables <<<"${RANKS:-ddp floor zero exact pipeline link}"
+read -ra tables <<<"${RANKS:-ddp floor zero exact pipeline link executor}"
 rounds=${ROUNDS:-5}
 tmp=$(mktemp -d)
 declare -A pids dirs # of a group of runs that have their turn together
@@ -403,6 +403,20 @@ table_link() {
             link_row small 4 4 "1 Gb/s" 0.125
         fi
     done
+}
+
+# ---- the executor
+
+table_executor() {
+    [ -x "$build/bench_executor" ] ||
+        fail "no $build/bench_executor: make -C $build bench_executor"
+    echo "A step of the ECG model, batch 8, one thread, with a plugin that hears every event."
+    echo
+    echo "| what | a step | one takes | of the step | target |"
+    echo "|---|---|---|---|---|"
+    taskset -c "${cpu[0]}" "$build/bench_executor" >"$tmp/log" 2>&1 ||
+        fail "$(tail -n 3 "$tmp/log")"
+    grep '^|' "$tmp/log"
 }
 
 # ---- main
