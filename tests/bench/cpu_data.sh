@@ -189,6 +189,7 @@ table_start() {
 
 mkdir -p "$tmp/records" "$tmp/cache"
 if [ -n "${CADRE_MITDB:-}" ]; then copy_records; else make_records; fi
+sync -f "$tmp" # nothing of this is still on its way to the disk when time counts
 table_tokens
 table_wait
 table_start
