@@ -109,12 +109,12 @@ static void check_element(const struct product *p, int64_t i, int64_t j)
 START_TEST(products)
 {
     static const int64_t sizes[][3] = {
-        {1, 1, 1}, {5, 7, 3}, {33, 65, 130}, {2, 3, 4100}};
+        {1, 1, 1}, {5, 7, 3}, {33, 65, 130}, {2, 3, 4100}, {70, 401, 804}};
     const uint32_t dtype = dtype_of(_i);
     struct cadre_device *device = open_cpu(2);
     if (_i >= 2)
         ((struct cadre_cpu *)device)->multiplies_bf16 = false;
-    for (int s = 0; s < 4; s++) {
+    for (int s = 0; s < 5; s++) {
         for (int form = 0; form < 48; form++) {
             struct product p;
             product_init(&p, device, dtype, sizes[s], form % 16, form / 16);
@@ -200,26 +200,32 @@ static void attention_run(struct attention *s, struct cadre_device *device,
 }
 
 static void check_unit(const struct tensor *got, const struct tensor *want,
-                       double limit, const char *what)
+                       double limit, double slip, const char *what)
 {
     for (int64_t i = 0; i < got->count; i++) {
         const double x = tensor_get(got, i), y = tensor_get(want, i);
-        ck_assert_msg((isnan(x) && isnan(y)) || fabs(x - y) <= limit * fabs(y) + 1e-6,
+        ck_assert_msg((isnan(x) && isnan(y)) || fabs(x - y) <= limit * fabs(y) + slip,
                       "%s[%ld]: %g, expected %g", what, (long)i, x, y);
     }
 }
 
-/* NaN stays in the columns that belong to nobody. */
+/* NaN stays in the columns that belong to nobody. Where the CPU multiplies bf16 the
+ * probabilities are rounded too, so that an error is one of what the sum is made of. */
 START_TEST(attention_of_one_buffer)
 {
     const uint32_t dtype = dtype_of(_i);
     struct cadre_device *device = open_cpu(3);
+    struct cadre_cpu *cpu = (struct cadre_cpu *)device;
+    if (_i >= 2)
+        cpu->multiplies_bf16 = false;
+    const bool native = dtype == CADRE_BF16 && cpu->multiplies_bf16;
+    const double slip = native ? 2 * unit(dtype) : 1e-6;
     struct attention half, full;
     attention_run(&half, device, dtype, 0);
     attention_run(&full, device, CADRE_F32, dtype);
-    check_unit(&half.lse, &full.lse, 1e-6, "lse");
-    check_unit(&half.out, &full.out, unit(dtype), "out");
-    check_unit(&half.dqkv, &full.dqkv, unit(dtype), "dqkv");
+    check_unit(&half.lse, &full.lse, 1e-6, 1e-6, "lse");
+    check_unit(&half.out, &full.out, unit(dtype), slip, "out");
+    check_unit(&half.dqkv, &full.dqkv, unit(dtype), slip, "dqkv");
     ck_assert(isnan(tensor_get(&half.dqkv, LD - 1)));
     struct tensor *all[] = {&half.qkv, &half.dqkv, &half.out, &half.dout, &half.lse,
                             &full.qkv, &full.dqkv, &full.out, &full.dout, &full.lse};
@@ -504,7 +510,7 @@ Suite *test_suite(void)
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, products, 0, 4);
     tcase_add_loop_test(tc, empty_products, 0, 2);
-    tcase_add_loop_test(tc, attention_of_one_buffer, 0, 2);
+    tcase_add_loop_test(tc, attention_of_one_buffer, 0, 4);
     tcase_add_loop_test(tc, sums_are_rounded_once, 0, 2);
     tcase_add_loop_test(tc, cut_anywhere, 0, 2);
     tcase_add_loop_test(tc, rope_turns_back, 0, 2);

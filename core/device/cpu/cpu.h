@@ -13,7 +13,8 @@
 
 /* Scratch buffers of a worker: for the GEMM library, three for attention (top-k counts
  * in the last), sums by column or tile (the first worker's, shared by all while such an
- * op runs), and what half.h widens. */
+ * op runs), what half.h widens, and a product's panels
+ * and blocks. */
 enum cadre_cpu_scratch {
     CADRE_SCRATCH_GEMM,
     CADRE_SCRATCH_SCORES,
@@ -21,6 +22,8 @@ enum cadre_cpu_scratch {
     CADRE_SCRATCH_ROWS,
     CADRE_SCRATCH_COLUMNS,
     CADRE_SCRATCH_HALF,
+    CADRE_SCRATCH_PANELS,
+    CADRE_SCRATCH_HALF_PRODUCT,
     CADRE_SCRATCH_COUNT,
 };
 
@@ -28,6 +31,8 @@ struct cadre_cpu_worker {
     struct cadre_gemm_cache *gemm;
     void *scratch[CADRE_SCRATCH_COUNT];
     size_t scratch_bytes[CADRE_SCRATCH_COUNT];
+    const void *panels_of; /* the b whose panels CADRE_SCRATCH_PANELS holds */
+    uint64_t panels_serial; /* in this product */
 } __attribute__((aligned(64)));
 
 struct cadre_cpu {
@@ -37,8 +42,11 @@ struct cadre_cpu {
     struct cadre_cpu_worker *workers;
     const struct cadre_cpu_kernels *f32, *f64;
     const struct cadre_cpu_casts *casts;
+    const struct cadre_cpu_packs *packs;
+    const struct cadre_cpu_bf16 *bf16;
     bool multiplies_bf16; /* bf16 products go to the library as they are */
     cadre_stream_id next_stream;
+    uint64_t products; /* begun so far */
 
     /* cos and sin of every (position, pair), kept for the next call */
     void *rope_table;

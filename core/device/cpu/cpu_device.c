@@ -238,18 +238,24 @@ static void choose_kernels(struct cadre_cpu *cpu)
     cpu->f32 = &cadre_kernels_f32_base;
     cpu->f64 = &cadre_kernels_f64_base;
     cpu->casts = &cadre_casts_base;
+    cpu->packs = &cadre_packs_base;
+    cpu->bf16 = &cadre_bf16_base;
 #if defined(__x86_64__)
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx2")) {
         cpu->f32 = &cadre_kernels_f32_avx2;
         cpu->f64 = &cadre_kernels_f64_avx2;
         cpu->casts = &cadre_casts_avx2;
+        cpu->packs = &cadre_packs_avx2;
+        cpu->bf16 = &cadre_bf16_avx2;
     }
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
         cpu->f32 = &cadre_kernels_f32_avx512;
         cpu->f64 = &cadre_kernels_f64_avx512;
         cpu->casts = &cadre_casts_avx512;
+        cpu->packs = &cadre_packs_avx512;
+        cpu->bf16 = &cadre_bf16_avx512;
     }
 #endif
 }

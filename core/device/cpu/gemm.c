@@ -27,7 +27,7 @@ enum { TABLE_SIZE = 1024, TABLE_LIMIT = 768 };
 
 struct key {
     int64_t m, n, k, lda, ldb, ldc;
-    int64_t flags; /* ta, tb, beta, bf16 */
+    int64_t flags; /* ta, tb, beta, bf16, packed */
 };
 
 struct entry {
@@ -35,6 +35,7 @@ struct entry {
     dnnl_primitive_t primitive; /* NULL: the slot is free */
     dnnl_memory_t a, b, c, scratch;
     size_t scratch_bytes;
+    int64_t width; /* of the panels of b, 0 where it does not lie in them */
 };
 
 struct cadre_gemm_cache {
@@ -173,8 +174,26 @@ static dnnl_status_t make_memories(struct cadre_gemm_cache *cache, struct entry 
     return status;
 }
 
+/* The width of panels (k, n), 0 where the library wants something else. */
+static int64_t panel_width(const dnnl_memory_desc_t *b)
+{
+    const dnnl_blocking_desc_t *blocks = &b->format_desc.blocking;
+    const dnnl_dim_t width = blocks->inner_blks[1];
+    if (b->format_kind != dnnl_blocked || blocks->inner_nblks != 3 || b->offset0 ||
+        b->extra.flags || blocks->inner_idxs[0] != 0 || blocks->inner_idxs[1] != 1 ||
+        blocks->inner_idxs[2] != 0 || blocks->inner_blks[0] != 16 ||
+        blocks->inner_blks[2] != 2 || width % 16)
+        return 0;
+    const dnnl_dim_t depth = (b->dims[0] + 31) / 32 * 32;
+    const bool dense =
+        b->padded_dims[0] == depth && blocks->strides[0] == 32 * width &&
+        b->padded_dims[1] == (b->dims[1] + width - 1) / width * width &&
+        (b->padded_dims[1] == width || blocks->strides[1] == depth * width);
+    return dense ? width : 0;
+}
+
 static dnnl_status_t entry_init(struct cadre_gemm_cache *cache, struct entry *entry,
-                                const struct cadre_gemm *g)
+                                const struct cadre_gemm *g, bool packed)
 {
     dnnl_memory_desc_t desc[3];
     dnnl_matmul_desc_t matmul;
@@ -183,6 +202,9 @@ static dnnl_status_t entry_init(struct cadre_gemm_cache *cache, struct entry *en
     dnnl_status_t status = describe(&desc[0], g->m, g->k, g->lda, g->ta, g->dtype);
     if (status == dnnl_success)
         status = describe(&desc[1], g->k, g->n, g->ldb, g->tb, g->dtype);
+    if (status == dnnl_success && packed)
+        status = dnnl_memory_desc_init_by_tag(&desc[1], 2, desc[1].dims, dnnl_bf16,
+                                              dnnl_format_tag_any);
     if (status == dnnl_success)
         status = describe(&desc[2], g->m, g->n, g->ldc, false, CADRE_F32);
     if (status == dnnl_success)
@@ -192,6 +214,10 @@ static dnnl_status_t entry_init(struct cadre_gemm_cache *cache, struct entry *en
     if (status == dnnl_success)
         status =
             dnnl_primitive_desc_create(&primitive, &matmul, attr, cache->engine, NULL);
+    if (status == dnnl_success && packed) {
+        desc[1] = *dnnl_primitive_desc_query_md(primitive, dnnl_query_weights_md, 0);
+        entry->width = panel_width(&desc[1]);
+    }
     if (status == dnnl_success)
         status = make_memories(cache, entry, desc, primitive);
     if (status == dnnl_success)
@@ -206,7 +232,8 @@ static dnnl_status_t entry_init(struct cadre_gemm_cache *cache, struct entry *en
 /* The entry of g's shape, made at the first meeting. A full table is emptied: the
  * library keeps the compiled code in a cache of its own. */
 static cadre_status find_entry(struct cadre_gemm_cache *cache,
-                               const struct cadre_gemm *g, struct entry **out)
+                               const struct cadre_gemm *g, bool packed,
+                               struct entry **out)
 {
     const struct key key = {.m = g->m,
                             .n = g->n,
@@ -215,7 +242,8 @@ static cadre_status find_entry(struct cadre_gemm_cache *cache,
                             .ldb = g->ldb,
                             .ldc = g->ldc,
                             .flags = g->ta | g->tb << 1 | (g->beta ? 4 : 0) |
-                                     (g->dtype == CADRE_BF16 ? 8 : 0)};
+                                     (g->dtype == CADRE_BF16 ? 8 : 0) |
+                                     (packed ? 16 : 0)};
     const uint64_t hash = hash_key(&key);
     size_t slot = hash % TABLE_SIZE;
     for (; cache->table[slot].primitive; slot = (slot + 1) % TABLE_SIZE) {
@@ -229,7 +257,7 @@ static cadre_status find_entry(struct cadre_gemm_cache *cache,
         slot = hash % TABLE_SIZE;
     }
     struct entry *entry = &cache->table[slot];
-    dnnl_status_t status = entry_init(cache, entry, g);
+    dnnl_status_t status = entry_init(cache, entry, g, packed);
     if (status != dnnl_success) {
         entry_fini(entry);
         return refused(status, "make a matrix product");
@@ -241,11 +269,11 @@ static cadre_status find_entry(struct cadre_gemm_cache *cache,
 }
 
 static cadre_status product_dnnl(struct cadre_cpu_worker *worker,
-                                 const struct cadre_gemm *g)
+                                 const struct cadre_gemm *g, bool packed)
 {
     struct cadre_gemm_cache *cache = worker->gemm;
     struct entry *entry = NULL;
-    cadre_status rc = find_entry(cache, g, &entry);
+    cadre_status rc = find_entry(cache, g, packed, &entry);
     if (rc != CADRE_OK)
         return rc;
     dnnl_exec_arg_t args[4] = {{DNNL_ARG_SRC, entry->a},
@@ -278,11 +306,24 @@ bool cadre_gemm_takes_bf16(void)
     return (isa & bf16) == bf16;
 }
 
+int64_t cadre_gemm_panel_width(struct cadre_cpu_worker *worker,
+                               const struct cadre_gemm *g)
+{
+    struct entry *entry = NULL;
+    return find_entry(worker->gemm, g, true, &entry) == CADRE_OK ? entry->width : 0;
+}
+
+cadre_status cadre_gemm_panel_product(struct cadre_cpu_worker *worker,
+                                      const struct cadre_gemm *g)
+{
+    return product_dnnl(worker, g, true);
+}
+
 cadre_status cadre_gemm_product(struct cadre_cpu_worker *worker,
                                 const struct cadre_gemm *g)
 {
     if (g->dtype != CADRE_F64)
-        return product_dnnl(worker, g);
+        return product_dnnl(worker, g, false);
     cblas_dgemm(CblasRowMajor, g->ta ? CblasTrans : CblasNoTrans,
                 g->tb ? CblasTrans : CblasNoTrans, (blasint)g->m, (blasint)g->n,
                 (blasint)g->k, 1.0, g->a, (blasint)g->lda, g->b, (blasint)g->ldb,
@@ -401,6 +442,14 @@ static cadre_status backward_epilogue(struct cadre_device *device,
     return rc;
 }
 
+static struct cadre_gemm_tiling tiling_of(const struct cadre_cpu *cpu,
+                                          const struct cadre_gemm *g)
+{
+    if (g->dtype == CADRE_BF16 && cpu->multiplies_bf16)
+        return cadre_half_tiling(g->m, g->n, g->k);
+    return cadre_gemm_tiling(g->m, g->n, g->k);
+}
+
 static cadre_status product(struct cadre_device *device, const struct cadre_gemm *g)
 {
     struct cadre_cpu *cpu = (struct cadre_cpu *)device;
@@ -408,14 +457,16 @@ static cadre_status product(struct cadre_device *device, const struct cadre_gemm
     struct gemm_job job = {.cpu = cpu,
                            .gemm = g,
                            .kernels = cadre_cpu_kernels(cpu, wide),
-                           .tiling = cadre_gemm_tiling(g->m, g->n, g->k),
+                           .tiling = tiling_of(cpu, g),
                            .element = cadre_dtype_bytes(g->dtype),
                            .element_c = cadre_dtype_bytes(g->wide ? wide : g->dtype),
                            .narrow = wide != g->dtype};
     if (!job.kernels)
         return CADRE_E_DEVICE;
-    if (job.narrow)
+    if (job.narrow) {
         job.half = cadre_half_of(device, g->dtype);
+        job.half.serial = ++cpu->products;
+    }
     cadre_gemm_thread_init();
     cadre_pool_run(cpu->pool, job.tiling.row_tiles * job.tiling.column_tiles, gemm_tile,
                    &job);

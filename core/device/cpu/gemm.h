@@ -28,6 +28,13 @@ bool cadre_gemm_takes_bf16(void);
 cadre_status cadre_gemm_product(struct cadre_cpu_worker *worker,
                                 const struct cadre_gemm *gemm);
 
+/* The same where a (m, k) and the f32 c are dense, and b lies in panels (kernels.h) of
+ * the width that the library asks for; 0: it wants no panels. bf16 alone. */
+int64_t cadre_gemm_panel_width(struct cadre_cpu_worker *worker,
+                               const struct cadre_gemm *gemm);
+cadre_status cadre_gemm_panel_product(struct cadre_cpu_worker *worker,
+                                      const struct cadre_gemm *gemm);
+
 /* The epilogue of a product that is done; g has the dtype of kernels. */
 void cadre_gemm_epilogue(const struct cadre_cpu_kernels *kernels,
                          const struct cadre_gemm *g);

@@ -13,7 +13,8 @@ struct cadre_half cadre_half_of(struct cadre_device *device, uint32_t dtype)
     return (struct cadre_half){.cpu = cpu,
                                .kernels = cpu->f32,
                                .widen = cpu->casts->to[CADRE_F32][dtype],
-                               .narrow = cpu->casts->to[dtype][CADRE_F32]};
+                               .narrow = cpu->casts->to[dtype][CADRE_F32],
+                               .bf16 = dtype == CADRE_BF16 ? cpu->bf16 : NULL};
 }
 
 void cadre_half_widen(const struct cadre_half *half, float *dst, const void *src,
@@ -120,7 +121,11 @@ cadre_status cadre_half_gelu_bwd(struct cadre_device *device, uint32_t dtype,
                                  const struct cadre_pointwise_args *args, int64_t count)
 {
     const struct cadre_half half = cadre_half_of(device, dtype);
-    return pointwise(&half, half.kernels->gelu_bwd, args, count);
+    if (half.bf16)
+        cadre_cpu_ranges(half.cpu, half.bf16->gelu_bwd, args, count, 4 * ELEMENTS);
+    else
+        return pointwise(&half, half.kernels->gelu_bwd, args, count);
+    return CADRE_OK;
 }
 
 cadre_status cadre_half_swiglu_fwd(struct cadre_device *device, uint32_t dtype,
@@ -128,7 +133,11 @@ cadre_status cadre_half_swiglu_fwd(struct cadre_device *device, uint32_t dtype,
                                    int64_t count)
 {
     const struct cadre_half half = cadre_half_of(device, dtype);
-    return pointwise(&half, half.kernels->swiglu_fwd, args, count);
+    if (half.bf16)
+        cadre_cpu_ranges(half.cpu, half.bf16->swiglu_fwd, args, count, 4 * ELEMENTS);
+    else
+        return pointwise(&half, half.kernels->swiglu_fwd, args, count);
+    return CADRE_OK;
 }
 
 cadre_status cadre_half_swiglu_bwd(struct cadre_device *device, uint32_t dtype,
@@ -136,7 +145,11 @@ cadre_status cadre_half_swiglu_bwd(struct cadre_device *device, uint32_t dtype,
                                    int64_t count)
 {
     const struct cadre_half half = cadre_half_of(device, dtype);
-    return pointwise(&half, half.kernels->swiglu_bwd, args, count);
+    if (half.bf16)
+        cadre_cpu_ranges(half.cpu, half.bf16->swiglu_bwd, args, count, 4 * ELEMENTS);
+    else
+        return pointwise(&half, half.kernels->swiglu_bwd, args, count);
+    return CADRE_OK;
 }
 
 /* ---- additions ------------------------------------------------------------------- */
@@ -167,6 +180,10 @@ cadre_status cadre_half_add(struct cadre_device *device, uint32_t dtype,
     const struct cadre_half half = cadre_half_of(device, dtype);
     const int64_t C = args->channels, fit = C > 0 ? ELEMENTS / C : 0;
     const int64_t grain = fit > 0 ? fit : 1;
+    if (half.bf16) {
+        cadre_cpu_ranges(half.cpu, half.bf16->add, args, rows, 4 * grain);
+        return CADRE_OK;
+    }
     return cadre_half_run(&half, add_tile, args, rows, grain, (2 * grain + 1) * C);
 }
 

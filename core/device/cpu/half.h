@@ -13,6 +13,8 @@ struct cadre_half {
     struct cadre_cpu *cpu;
     const struct cadre_cpu_kernels *kernels;
     cadre_cpu_range *widen, *narrow;
+    const struct cadre_cpu_bf16 *bf16; /* kernels in registers; NULL for f16 */
+    uint64_t serial; /* of the product that half_gemm.c is at */
 };
 
 static inline bool cadre_dtype_is_half(uint32_t dtype)
@@ -91,6 +93,9 @@ cadre_status cadre_half_attention(struct cadre_device *, const struct cadre_atte
  * `worker` and has called cadre_gemm_thread_init. Errors: as cadre_gemm_product. */
 cadre_status cadre_cpu_attention_alone(struct cadre_cpu *cpu, int worker,
                                        const struct cadre_attention *a, bool backward);
+
+/* The tiles of a product that the CPU's own bf16 instructions make. */
+struct cadre_gemm_tiling cadre_half_tiling(int64_t m, int64_t n, int64_t k);
 
 /* One tile of a product on the calling thread, which is `worker`, with its epilogue. */
 cadre_status cadre_half_product(const struct cadre_half *half,

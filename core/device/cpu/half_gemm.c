@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A tile of a product in 16 bits: sums run in an f32 tile, which takes the epilogue and
- * is rounded once. Where the library does not take the inputs they are widened, in
- * blocks of k that the shape alone fixes. */
+ * is rounded once. Where the CPU multiplies bf16, blocks of k are laid out as its
+ * instructions want them (the library's own layout costs more than its product); where
+ * it does not, they are widened. The shape alone fixes the blocks. */
 #include <string.h>
 
 #include "core/device/cpu/half.h"
 
-#define BLOCK_K 2048
+#define BLOCK_K 2048 /* widened */
+#define PANELS_KEPT ((int64_t)1 << 20) /* elements of b for the next tile */
+#define PANEL_K 768 /* in panels: A's rows, B's panels and c stay in the cache */
 
 /* Scratch of a tile; what is not needed is NULL. */
 struct parts {
@@ -71,6 +74,187 @@ static cadre_status widened_product(const struct cadre_half *half,
     return rc;
 }
 
+/* ---- in panels ------------------------------------------------------------------- */
+
+/* n cut into `parts` nearly equal pieces, each a multiple of `unit` but the last. */
+static int64_t piece(int64_t n, int64_t parts, int64_t unit)
+{
+    return ((n + parts - 1) / parts + unit - 1) / unit * unit;
+}
+
+struct cadre_gemm_tiling cadre_half_tiling(int64_t m, int64_t n, int64_t k)
+{
+    enum { ROWS = 512, COLUMNS = 384, ROW_UNIT = 32, COLUMN_UNIT = 64, WANTED = 12 };
+    const int64_t worth = (int64_t)16 << 20; /* products of a tile */
+    if (m <= 0 || n <= 0)
+        return (struct cadre_gemm_tiling){0};
+    int64_t row_parts = (m + ROWS - 1) / ROWS;
+    int64_t column_parts = (n + COLUMNS - 1) / COLUMNS;
+    int64_t rows = piece(m, row_parts, ROW_UNIT);
+    int64_t columns = piece(n, column_parts, COLUMN_UNIT);
+    while (row_parts * column_parts < WANTED && rows * columns * k >= 2 * worth) {
+        if (columns >= rows && columns > 2 * COLUMN_UNIT)
+            columns = piece(n, column_parts *= 2, COLUMN_UNIT);
+        else if (rows > 4 * ROW_UNIT)
+            rows = piece(m, row_parts *= 2, ROW_UNIT);
+        else
+            break;
+    }
+    return (struct cadre_gemm_tiling){.rows = rows,
+                                      .columns = columns,
+                                      .row_tiles = (m + rows - 1) / rows,
+                                      .column_tiles = (n + columns - 1) / columns};
+}
+
+struct panel_room {
+    uint16_t *a, *b;
+    float *c;
+    int64_t block; /* of k */
+    bool keeps; /* b has room for all of k, and is left for the next tile */
+};
+
+static bool take_panels(struct cadre_cpu_worker *worker, const struct cadre_gemm *g,
+                        struct panel_room *out)
+{
+    const int64_t columns = (g->n + 63) / 64 * 64, depth = (g->k + 31) / 32 * 32;
+    out->block = piece(g->k, (g->k + PANEL_K - 1) / PANEL_K, 32);
+    out->keeps = columns * depth <= PANELS_KEPT;
+    const int64_t a = (g->m * out->block + 31) / 32 * 32;
+    const int64_t b = columns * (out->keeps ? depth : out->block);
+    const size_t bytes = (size_t)(a + 2 * g->m * g->n) * sizeof *out->a;
+    const size_t kept = (size_t)b * sizeof *out->b;
+    const void *before = worker->scratch[CADRE_SCRATCH_PANELS];
+    out->b = cadre_cpu_scratch(worker, CADRE_SCRATCH_PANELS, kept);
+    out->a = cadre_cpu_scratch(worker, CADRE_SCRATCH_HALF_PRODUCT, bytes);
+    if (!out->b || !out->a)
+        return false;
+    if (out->b != before)
+        worker->panels_of = NULL;
+    out->c = (float *)(void *)(out->a + a);
+    return true;
+}
+
+/* Rows of a for [first, first + p->k) of k: where they lie, or a copy. */
+static const uint16_t *dense_a(const struct cadre_half *half,
+                               const struct cadre_gemm *g, int64_t first,
+                               const struct cadre_gemm *p, uint16_t *room)
+{
+    const uint16_t *a = g->a;
+    if (g->ta) {
+        half->cpu->packs->columns(room, a + first * g->lda, g->lda, g->m, p->k);
+        return room;
+    }
+    if (g->lda == p->k)
+        return a;
+    for (int64_t i = 0; i < g->m; i++)
+        memcpy(room + i * p->k, a + i * g->lda + first, (size_t)p->k * sizeof *room);
+    return room;
+}
+
+/* The library's call for rows [first, first + block) of k. */
+static struct cadre_gemm block_product(const struct cadre_gemm *g, int64_t first,
+                                       int64_t block)
+{
+    const int64_t k = g->k - first < block ? g->k - first : block;
+    return (struct cadre_gemm){.dtype = CADRE_BF16,
+                               .wide = true,
+                               .m = g->m,
+                               .n = g->n,
+                               .k = k,
+                               .lda = k,
+                               .ldb = g->n,
+                               .c = g->c,
+                               .ldc = g->n,
+                               .beta = first > 0 || g->beta};
+}
+
+/* Do the panels of every block fit? Their width is that of the first. */
+static int64_t common_width(struct cadre_cpu_worker *worker, const struct cadre_gemm *g,
+                            int64_t block)
+{
+    int64_t width = 0;
+    for (int64_t first = 0; first < g->k; first += block) {
+        const struct cadre_gemm p = block_product(g, first, block);
+        const int64_t here = cadre_gemm_panel_width(worker, &p);
+        if (here <= 0 || here > 64 || (first > 0 && here != width))
+            return 0;
+        width = here;
+    }
+    return (g->n + width - 1) / width * width <= (g->n + 63) / 64 * 64 ? width : 0;
+}
+
+/* c (dense) = a b + beta c in panels of that width */
+static cadre_status panel_product(const struct cadre_half *half,
+                                  struct cadre_cpu_worker *worker,
+                                  const struct cadre_gemm *g,
+                                  const struct panel_room *room, int64_t width)
+{
+    const bool there = room->keeps && worker->panels_of == g->b &&
+                       worker->panels_serial == half->serial;
+    const int64_t columns = (g->n + 63) / 64 * 64;
+    cadre_status rc = CADRE_OK;
+    for (int64_t first = 0; rc == CADRE_OK && first < g->k; first += room->block) {
+        struct cadre_gemm p = block_product(g, first, room->block);
+        const struct cadre_panels panels = {
+            .k = p.k, .n = g->n, .width = width, .rows = g->tb, .ld = g->ldb};
+        const int64_t at = g->tb ? first : first * g->ldb;
+        uint16_t *b = room->keeps ? room->b + first * columns : room->b;
+        if (!there)
+            half->cpu->packs->panels(&panels, b, (const uint16_t *)g->b + at);
+        p.a = dense_a(half, g, first, &p, room->a);
+        p.b = b;
+        rc = cadre_gemm_panel_product(worker, &p);
+    }
+    worker->panels_of = room->keeps ? g->b : NULL;
+    worker->panels_serial = half->serial;
+    return rc;
+}
+
+/* The product of f, whose c is f32. */
+static cadre_status native_product(const struct cadre_half *half,
+                                   struct cadre_cpu_worker *worker,
+                                   const struct cadre_gemm *f)
+{
+    const bool dense = f->ldc == f->n;
+    struct cadre_gemm g = *f;
+    struct panel_room room;
+    if (!take_panels(worker, f, &room))
+        return CADRE_E_RESOURCE;
+    if (!dense) {
+        g.c = room.c;
+        g.ldc = g.n;
+        g.beta = 0;
+    }
+    const int64_t width = common_width(worker, &g, room.block);
+    if (!width)
+        return cadre_gemm_product(worker, f);
+    cadre_status rc = panel_product(half, worker, &g, &room, width);
+    for (int64_t i = 0; i < f->m && !dense && rc == CADRE_OK; i++) {
+        float *to = (float *)f->c + i * f->ldc, *from = room.c + i * f->n;
+        const struct cadre_add_args sum = {.a = to, .b = from, .y = to};
+        if (f->beta)
+            half->kernels->tree_add(&sum, 0, f->n);
+        else
+            memcpy(to, from, (size_t)f->n * sizeof *to);
+    }
+    return rc;
+}
+
+static void finish(const struct cadre_half *half, const struct cadre_gemm *g,
+                   const float *c)
+{
+    const bool gelu = g->epilogue == CADRE_EPILOGUE_BIAS_GELU;
+    const struct cadre_finish_args args = {
+        .c = c,
+        .bias = g->epilogue == CADRE_EPILOGUE_NONE ? NULL : g->bias,
+        .aux = gelu ? g->aux : NULL,
+        .out = g->c,
+        .ld = g->ldc,
+        .columns = g->n,
+        .gelu = gelu};
+    half->bf16->finish(&args, 0, g->m);
+}
+
 cadre_status cadre_half_product(const struct cadre_half *half,
                                 struct cadre_cpu_worker *worker,
                                 const struct cadre_gemm *g)
@@ -91,9 +275,13 @@ cadre_status cadre_half_product(const struct cadre_half *half,
         memset((float *)f.c + i * f.ldc, 0, (size_t)g->n * sizeof(float));
     if (g->k > 0) {
         rc = widened ? widened_product(half, worker, &f, &parts)
-                     : cadre_gemm_product(worker, &f);
+                     : native_product(half, worker, &f);
         if (rc != CADRE_OK)
             return rc;
+    }
+    if (half->bf16 && !g->wide) {
+        finish(half, g, parts.c);
+        return CADRE_OK;
     }
     f.bias = parts.bias;
     f.aux = parts.aux;

@@ -131,6 +131,10 @@ cadre_status cadre_half_bias_bwd(struct cadre_device *device, uint32_t dtype,
                                  const struct cadre_columns_args *args, int64_t groups)
 {
     const struct cadre_half half = cadre_half_of(device, dtype);
+    if (half.bf16) {
+        cadre_cpu_ranges(half.cpu, half.bf16->bias_bwd, args, groups, 1);
+        return CADRE_OK;
+    }
     return cadre_half_run(&half, bias_tile, args, groups, 1,
                           CADRE_ROW_GROUP * args->columns);
 }

@@ -125,14 +125,53 @@ struct cadre_cpu_casts {
     cadre_cpu_range *to[CADRE_CAST_DTYPES][CADRE_CAST_DTYPES];
 };
 
+/* bf16 in, f32 between, bf16 out. Arguments as those of the f32 kernels of the name. */
+struct cadre_finish_args { /* rows of c (rows, columns): out = round(c + bias), ... */
+    const float *c;
+    const uint16_t *bias; /* NULL: none */
+    uint16_t *aux; /* c + bias where it is not NULL */
+    uint16_t *out;
+    int64_t ld, columns; /* ld: of aux and out */
+    bool gelu; /* ... or its gelu */
+};
+struct cadre_cpu_bf16 {
+    cadre_cpu_range *finish; /* rows */
+    cadre_cpu_range *gelu_bwd, *swiglu_fwd, *swiglu_bwd; /* elements */
+    cadre_cpu_range *add; /* rows */
+    cadre_cpu_range *bias_bwd; /* groups of rows */
+};
+
+/* 16-bit matrices in the order in which a product of AMX or AVX512-BF16 reads them. A
+ * panel holds `width` columns: pairs of rows (0 and 1, 2 and 3, ...), of each pair all
+ * columns, of each column its two elements; k is filled up with zeros to a multiple of
+ * 32, n to one of width. */
+struct cadre_panels {
+    int64_t k, n, width; /* width: a multiple of 16 */
+    bool rows; /* the source is (n, k), else (k, n) */
+    int64_t ld; /* of the source */
+};
+struct cadre_cpu_packs {
+    /* dst (m, k) = src (k, m), whose leading dimension is ld */
+    void (*columns)(uint16_t *dst, const uint16_t *src, int64_t ld, int64_t m,
+                    int64_t k);
+    void (*panels)(const struct cadre_panels *panels, uint16_t *dst,
+                   const uint16_t *src);
+};
+
 extern const struct cadre_cpu_kernels cadre_kernels_f32_base, cadre_kernels_f64_base;
 extern const struct cadre_cpu_casts cadre_casts_base;
+extern const struct cadre_cpu_packs cadre_packs_base;
+extern const struct cadre_cpu_bf16 cadre_bf16_base;
 #if defined(__x86_64__)
 extern const struct cadre_cpu_kernels cadre_kernels_f32_avx2, cadre_kernels_f64_avx2;
 extern const struct cadre_cpu_casts cadre_casts_avx2;
+extern const struct cadre_cpu_packs cadre_packs_avx2;
+extern const struct cadre_cpu_bf16 cadre_bf16_avx2;
 extern const struct cadre_cpu_kernels cadre_kernels_f32_avx512,
     cadre_kernels_f64_avx512;
 extern const struct cadre_cpu_casts cadre_casts_avx512;
+extern const struct cadre_cpu_packs cadre_packs_avx512;
+extern const struct cadre_cpu_bf16 cadre_bf16_avx512;
 #endif
 
 #endif

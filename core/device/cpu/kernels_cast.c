@@ -6,23 +6,10 @@
 #include <string.h>
 
 #include "core/device/cpu/kernels.h"
+#include "core/device/cpu/kernels_bf16.h"
 #include "core/tensor/dtype.h"
 
 #define INLINE static inline __attribute__((always_inline))
-
-INLINE uint32_t bits_of(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-INLINE float float_of(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
 
 INLINE float odd_from_f64(double x)
 {
@@ -33,19 +20,6 @@ INLINE float odd_from_f64(double x)
     uint32_t inexact = (uint32_t)(back_size != size) & (uint32_t)(x == x);
     bits -= inexact & (uint32_t)(back_size > size); /* towards zero */
     return float_of(bits | inexact);
-}
-
-INLINE uint16_t bf16_from_f32(float x)
-{
-    uint32_t bits = bits_of(x);
-    uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-    uint32_t quiet = (bits >> 16) | 0x40u;
-    return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
-}
-
-INLINE float f32_from_bf16(uint16_t x)
-{
-    return float_of((uint32_t)x << 16);
 }
 
 /* Subnormal results are rounded by the addition of a power of two (F. Giesen). */

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels that read and write bf16 and compute in f32 between, in registers: the bits
+ * of half.c's way through scratch, without its passes. */
+#define CADRE_REAL_BITS 32
+#include "core/device/cpu/kernels_bf16.h"
+#include "core/device/cpu/kernels_real.h"
+
+#define W f32_from_bf16
+#define R bf16_from_f32
+
+static void finish(const void *args, int64_t begin, int64_t end)
+{
+    const struct cadre_finish_args *a = args;
+    const uint16_t *bias = a->bias;
+    const int64_t n = a->columns;
+    for (int64_t row = begin; row < end; row++) {
+        const float *c = a->c + row * n;
+        uint16_t *out = a->out + row * a->ld;
+        uint16_t *aux = a->aux ? a->aux + row * a->ld : NULL;
+        if (a->gelu && bias && aux) {
+            SIMD
+            for (int64_t j = 0; j < n; j++) {
+                const float x = c[j] + W(bias[j]);
+                aux[j] = R(x);
+                out[j] = R(gelu(x));
+            }
+        } else if (a->gelu) {
+            for (int64_t j = 0; j < n; j++) {
+                const float x = bias ? c[j] + W(bias[j]) : c[j];
+                if (aux)
+                    aux[j] = R(x);
+                out[j] = R(gelu(x));
+            }
+        } else if (bias) {
+            SIMD
+            for (int64_t j = 0; j < n; j++)
+                out[j] = R(c[j] + W(bias[j]));
+        } else {
+            SIMD
+            for (int64_t j = 0; j < n; j++)
+                out[j] = R(c[j]);
+        }
+    }
+}
+
+static void gelu_bwd(const void *args, int64_t begin, int64_t end)
+{
+    const struct cadre_pointwise_args *a = args;
+    const uint16_t *x = a->x, *dy = a->dy;
+    uint16_t *dx = a->y;
+    SIMD
+    for (int64_t i = begin; i < end; i++)
+        dx[i] = R(W(dy[i]) * gelu_slope(W(x[i])));
+}
+
+static void swiglu_fwd(const void *args, int64_t begin, int64_t end)
+{
+    const struct cadre_pointwise_args *a = args;
+    const uint16_t *gate = a->x, *up = a->up;
+    uint16_t *y = a->y;
+    SIMD
+    for (int64_t i = begin; i < end; i++) {
+        const float g = W(gate[i]);
+        y[i] = R(g * sigmoid(g) * W(up[i]));
+    }
+}
+
+static void swiglu_bwd(const void *args, int64_t begin, int64_t end)
+{
+    const struct cadre_pointwise_args *a = args;
+    const uint16_t *gate = a->x, *up = a->up, *dy = a->dy;
+    uint16_t *dgate = a->y, *dup = a->dup;
+    SIMD
+    for (int64_t i = begin; i < end; i++) {
+        const float g = W(gate[i]), u = W(up[i]), d = W(dy[i]);
+        const float s = sigmoid(g);
+        dup[i] = R(d * (g * s));
+        dgate[i] = R(d * u * (s + g * s * (REAL(1.0) - s)));
+    }
+}
+
+static void add(const void *args, int64_t begin, int64_t end)
+{
+    const struct cadre_add_args *a = args;
+    const int64_t C = a->channels;
+    const uint16_t *bias = a->bias;
+    for (int64_t row = begin; row < end; row++) {
+        const uint16_t *x = (const uint16_t *)a->a + row * C;
+        const uint16_t *b = a->b ? (const uint16_t *)a->b + row * C : NULL;
+        const uint16_t *other = bias ? bias : b;
+        uint16_t *y = (uint16_t *)a->y + row * C;
+        if (bias && b) {
+            SIMD
+            for (int64_t c = 0; c < C; c++)
+                y[c] = R(W(x[c]) + W(bias[c]) + W(b[c]));
+        } else if (other) {
+            SIMD
+            for (int64_t c = 0; c < C; c++)
+                y[c] = R(W(x[c]) + W(other[c]));
+        } else if (y != x) {
+            memmove(y, x, (size_t)C * sizeof *y);
+        }
+    }
+}
+
+static void bias_bwd(const void *args, int64_t begin, int64_t end)
+{
+    const struct cadre_columns_args *a = args;
+    const int64_t C = a->columns;
+    for (int64_t group = begin; group < end; group++) {
+        float *db = (float *)a->partial + group * C;
+        const int64_t first = group * CADRE_ROW_GROUP, left = a->rows - first;
+        const int64_t last = first + (left < CADRE_ROW_GROUP ? left : CADRE_ROW_GROUP);
+        memset(db, 0, (size_t)C * sizeof *db);
+        for (int64_t row = first; row < last; row++) {
+            const uint16_t *dy = (const uint16_t *)a->dy + row * C;
+            SIMD
+            for (int64_t c = 0; c < C; c++)
+                db[c] += W(dy[c]);
+        }
+    }
+}
+
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+
+const struct cadre_cpu_bf16 JOIN(cadre_bf16_, CADRE_ISA) = {.finish = finish,
+                                                            .gelu_bwd = gelu_bwd,
+                                                            .swiglu_fwd = swiglu_fwd,
+                                                            .swiglu_bwd = swiglu_bwd,
+                                                            .add = add,
+                                                            .bias_bwd = bias_bwd};
