@@ -11,12 +11,13 @@
 #include "core/device/cpu/pool.h"
 #include "core/device/device.h"
 
-/* Scratch buffers of a worker: for the GEMM library, three for attention (top-k counts
- * in the last), sums by column or tile (the first worker's, shared by all while such an
- * op runs), what half.h widens, and a product's panels
- * and blocks. */
+/* Scratch buffers of a worker: for the GEMM library, for what is packed for it, three
+ * for attention (top-k counts in the last), sums by column or tile (the first worker's,
+ * shared by all while such an op runs), what half.h widens, and a product's panels and
+ * blocks. */
 enum cadre_cpu_scratch {
     CADRE_SCRATCH_GEMM,
+    CADRE_SCRATCH_PACK,
     CADRE_SCRATCH_SCORES,
     CADRE_SCRATCH_DSCORES,
     CADRE_SCRATCH_ROWS,

@@ -39,11 +39,12 @@ cadre_status cadre_gemm_panel_product(struct cadre_cpu_worker *worker,
 void cadre_gemm_epilogue(const struct cadre_cpu_kernels *kernels,
                          const struct cadre_gemm *g);
 
-/* The tile of a product: fixed by its shape. */
+/* The tile of a product, whose first factor is transposed or not: fixed by its shape.
+ */
 struct cadre_gemm_tiling {
     int64_t rows, columns; /* of a tile */
     int64_t row_tiles, column_tiles; /* how many */
 };
-struct cadre_gemm_tiling cadre_gemm_tiling(int64_t m, int64_t n, int64_t k);
+struct cadre_gemm_tiling cadre_gemm_tiling(int64_t m, int64_t n, int64_t k, bool ta);
 
 #endif
