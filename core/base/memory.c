@@ -59,6 +59,24 @@ char *cadre_format(const char *fmt, ...)
     return n < 0 ? NULL : text;
 }
 
+void cadre_memory_resident(uint64_t *now, uint64_t *peak)
+{
+    char line[128];
+    unsigned long long kib;
+    FILE *file = fopen("/proc/self/status", "re");
+    *now = 0;
+    if (peak)
+        *peak = 0;
+    while (file && fgets(line, sizeof line, file)) {
+        if (sscanf(line, "VmRSS: %llu", &kib) == 1)
+            *now = 1024 * (uint64_t)kib;
+        if (peak && sscanf(line, "VmHWM: %llu", &kib) == 1)
+            *peak = 1024 * (uint64_t)kib;
+    }
+    if (file)
+        fclose(file);
+}
+
 /* Room for n more bytes and the final zero. */
 static bool reserve(struct cadre_text *text, size_t n)
 {

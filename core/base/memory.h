@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* n zeroed elements; NULL where there is no memory or n * size overflows. Zero elements
  * give a pointer that is not NULL, so NULL always means failure. */
@@ -26,6 +27,10 @@ char *cadre_strip(char *text);
 
 /* The formatted text; NULL where there is no memory. */
 char *cadre_format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Bytes of this process in memory: now, and (peak may be NULL) the most ever, both of
+ * all its threads; zeros where the system does not tell. */
+void cadre_memory_resident(uint64_t *now, uint64_t *peak);
 
 /* A text that grows. Zero-initialised is empty; data is NULL or ends with a zero. Once
  * an append failed for memory, `failed` stays set and later appends do nothing. */

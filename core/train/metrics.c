@@ -166,6 +166,11 @@ static void write_summary(struct cadre_json *json, const struct cadre_metrics *m
         cadre_json_i64(json, (int64_t)totals->peak_bytes[r]);
     cadre_json_end_array(json);
     if (totals->usage) {
+        cadre_json_key(json, "resident_bytes");
+        cadre_json_begin_array(json);
+        for (int r = 0; totals->usage->resident && r < totals->usage->ranks; r++)
+            cadre_json_u64(json, totals->usage->resident[r]);
+        cadre_json_end_array(json);
         cadre_json_key(json, "memory");
         cadre_usage_write(totals->usage, json);
     }

@@ -9,6 +9,7 @@
 #include "core/base/path.h"
 #include "core/checkpoint/checkpoint.h"
 #include "core/device/module.h"
+#include "core/tensor/dtype.h"
 #include "core/train/costs.h"
 #include "core/train/elastic.h"
 #include "core/train/loop.h"
@@ -169,12 +170,60 @@ cadre_status cadre_train(struct cadre_spec **spec,
     return start_all(spec, place, err);
 }
 
+/* What the local transport's two pieces of a rank hold at most: 1 MiB, or a unit's
+ * parameters where these travel by unit; a send's where no data rank has a peer. */
+static double staged_mib(const struct cadre_rank *rank)
+{
+    const struct cadre_model *model = rank->model;
+    uint64_t unit_elements = 0, most = 0;
+    bool apart = false;
+    for (uint32_t i = 0; i < model->n_params; i++) {
+        if (i > 0 && model->params[i].unit != model->params[i - 1].unit)
+            unit_elements = 0;
+        unit_elements += cadre_shape_count(&model->params[i].local);
+        most = unit_elements > most ? unit_elements : most;
+        apart = apart || rank->plan.param[i].share[CADRE_KIND_PARAM].placed;
+    }
+    double mib = (double)(most * cadre_dtype_bytes(model->config.dtype)) / 1048576.0;
+    if (cadre_mesh_data_size(&rank->mesh) == 1)
+        return 0.5;
+    return 2 * (apart && mib < 1 ? mib : 1);
+}
+
+/* Beside what the ranks ask for, on the CPU: this process as it is now, in which
+ * nothing ran yet, and about what the libraries take once they work: their code (5 MiB
+ * were seen), a rank's packed copies of operands (a MiB for each byte of an element),
+ * some for each further worker; in processes the staged pieces of all ranks. */
+static void print_resident(const struct cadre_spec *spec, uint64_t bytes, double staged,
+                           FILE *out)
+{
+    const bool apart = spec->local.processes && spec->run.ranks > 1;
+    const int ranks = apart ? 1 : spec->run.ranks, threads = spec->run.device.threads;
+    uint64_t now;
+    cadre_memory_resident(&now, NULL);
+    if (now == 0 || spec->gpu)
+        return;
+    double work = 5 + ranks * ((double)cadre_dtype_bytes(spec->run.model.dtype) +
+                               (threads > 1 ? threads - 1 : 0));
+    if (apart)
+        work += spec->run.ranks * staged;
+    fprintf(out,
+            "in memory: about %.1f MiB in %s; of it %.1f MiB for the program and its "
+            "libraries, %.1f MiB for these at work\n",
+            (double)(bytes + now) / 1048576.0 + work,
+            apart                 ? "the fullest rank's process"
+            : spec->run.ranks > 1 ? "the process of all ranks"
+                                  : "the process",
+            (double)now / 1048576.0, work);
+}
+
 cadre_status cadre_train_dry_run(struct cadre_spec *spec, FILE *out,
                                  struct cadre_error *err)
 {
     if (cadre_costs_find(spec, err) != CADRE_OK)
         return CADRE_E_INVALID;
     uint64_t most = 0, sum = 0;
+    double staged = 0;
     int fullest = 0;
     for (int r = 0; r < spec->run.ranks; r++) {
         struct cadre_rank rank;
@@ -194,10 +243,12 @@ cadre_status cadre_train_dry_run(struct cadre_spec *spec, FILE *out,
         fullest = bytes > most ? r : fullest;
         most = bytes > most ? bytes : most;
         sum += bytes;
+        staged = staged_mib(&rank);
         cadre_rank_fini(&rank);
     }
     fprintf(out, "fullest rank: %d, with %.3f MiB; all together %.3f MiB\n", fullest,
             (double)most / 1048576.0, (double)sum / 1048576.0);
+    print_resident(spec, spec->local.processes ? most : sum, staged, out);
     return CADRE_OK;
 }
 

@@ -8,6 +8,7 @@
 
 /* What one rank tells of itself. Entries that it does not have are empty. */
 struct report {
+    uint64_t resident;
     struct cadre_ledger_entry entry[CADRE_LEDGER_TAGS];
 };
 
@@ -52,8 +53,11 @@ static cadre_status tabulate(struct cadre_usage *usage, const struct report *all
     size_t most = (size_t)usage->ranks * CADRE_LEDGER_TAGS;
     usage->row = cadre_calloc(most, sizeof *usage->row);
     usage->bytes = cadre_calloc(most * (size_t)usage->ranks, sizeof *usage->bytes);
-    if (!usage->row || !usage->bytes)
+    usage->resident = cadre_calloc((size_t)usage->ranks, sizeof *usage->resident);
+    if (!usage->row || !usage->bytes || !usage->resident)
         return CADRE_E_RESOURCE;
+    for (int r = 0; r < usage->ranks; r++)
+        usage->resident[r] = all[r].resident;
     for (int r = 0; r < usage->ranks; r++)
         for (int i = 0; i < CADRE_LEDGER_TAGS; i++) {
             const struct cadre_ledger_entry *entry = &all[r].entry[i];
@@ -70,6 +74,8 @@ cadre_status cadre_usage_gather(struct cadre_rank *rank, struct cadre_usage *usa
     struct report *all = cadre_calloc((size_t)usage->ranks, sizeof *all);
     cadre_status rc = all ? CADRE_OK : CADRE_E_RESOURCE;
     if (rc == CADRE_OK) {
+        uint64_t now;
+        cadre_memory_resident(&now, &all[rank->index].resident);
         memcpy(all[rank->index].entry, rank->ledger.entry, sizeof all->entry);
         rc = exchange(rank, all);
     }
@@ -86,6 +92,7 @@ void cadre_usage_fini(struct cadre_usage *usage)
 {
     free(usage->row);
     free(usage->bytes);
+    free(usage->resident);
     *usage = (struct cadre_usage){0};
 }
 

@@ -16,6 +16,7 @@ struct cadre_usage {
     int ranks, n;
     struct cadre_usage_row *row;
     uint64_t *bytes; /* of all rows */
+    uint64_t *resident; /* (ranks) the most that a rank's process had in memory */
 };
 
 /* [collective: world] The ledgers of all ranks, in the order of rank 0's tags. The

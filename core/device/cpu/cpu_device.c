@@ -19,7 +19,8 @@ struct header {
 };
 
 /* Large blocks come in huge pages: the first touch of small ones runs at a sixth of the
- * speed. */
+ * speed. What the last of them would leave unused is real memory too: where it is more
+ * than a little of the block, the end lies in small pages. */
 static void *map_huge(size_t bytes, struct header *header)
 {
     header->mapped_bytes = (bytes + 2 * HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
@@ -29,7 +30,12 @@ static void *map_huge(size_t bytes, struct header *header)
         return NULL;
     const uintptr_t skip = -(uintptr_t)header->base % HUGE_PAGE;
     char *aligned = (char *)header->base + skip;
-    madvise(aligned, header->mapped_bytes - skip, MADV_HUGEPAGE); /* a wish */
+    const size_t rest = bytes % HUGE_PAGE;
+    size_t huge = bytes - rest;
+    if (rest > 0 && HUGE_PAGE - rest <= bytes / 128)
+        huge += HUGE_PAGE;
+    madvise(aligned, huge, MADV_HUGEPAGE); /* wishes */
+    madvise(aligned + huge, header->mapped_bytes - skip - huge, MADV_NOHUGEPAGE);
     return aligned;
 }
 

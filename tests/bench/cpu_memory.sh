@@ -1,0 +1,204 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# tests/bench/cpu_memory.sh [BUILD]: memory of training on the CPU, as Markdown tables: what
+# --dry-run says against what the processes had in memory (VmHWM, by summary.json's
+# resident_bytes), activations beside those that PyTorch keeps (where PYTHON has it), and what
+# train.recompute = block saves and costs. Two steps a run; bytes do not depend on the load of
+# the machine, the times of the last table do.
+#
+# environment: PYTHON (python3), SHAPES (small ecg llama 124M-64 124M-256; "tiny" for a trial),
+#   SECTIONS (plan torch recompute), STACKS (those of the first table; "single" alone for less)
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+build=${1:-build}
+if [ ! -x "$build/cadre" ]; then
+    echo "cpu_memory.sh: there is no program '$build/cadre'; name a built tree" >&2
+    exit 2
+fi
+cadre=$(cd "$build" && pwd)/cadre
+python=${PYTHON:-python3}
+read -ra shapes <<<"${SHAPES:-small ecg llama 124M-64 124M-256}"
+read -ra sections <<<"${SECTIONS:-plan torch recompute}"
+read -ra stacks <<<"${STACKS:-single ddp:2 zero:2/1 zero:2/2 zero:2/3 pipeline:2}"
+unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+fail() {
+    echo "cpu_memory.sh: $*" >&2
+    exit 1
+}
+
+# arch layers channels heads kv_heads hidden vocab T micro_batch
+shape() {
+    case $1 in
+    small) echo gpt2 6 384 6 6 1536 256 256 16 ;;
+    124M-64) echo gpt2 12 768 12 12 3072 50257 64 4 ;;
+    124M-256) echo gpt2 12 768 12 12 3072 50257 256 4 ;;
+    ecg) echo gpt2 4 128 4 4 512 64 256 8 ;; # conf/ecg-foundation.ini
+    llama) echo llama 4 512 8 2 1376 32000 256 8 ;;
+    tiny) echo gpt2 2 64 2 2 256 64 64 2 ;;
+    *) return 1 ;;
+    esac
+}
+
+take() { # SHAPE: its numbers, and its ini file
+    read -r arch layers channels heads kv hidden vocab time micro <<<"$(shape "$1")" ||
+        fail "no shape '$1'"
+    cat >"$tmp/run.ini" <<EOT
+[model]
+arch = $arch
+layers = $layers
+channels = $channels
+heads = $heads
+kv_heads = $kv
+hidden = $hidden
+context = $time
+vocab = $vocab
+[data]
+format = tokens
+path = $tmp/tokens
+[train]
+steps = 2
+global_batch = $micro
+micro_batch = $micro
+eval_batches = 1
+[device]
+kind = cpu
+[comm]
+ranks = processes
+[checkpoint]
+every = 0
+EOT
+}
+
+# train [SECTION.KEY=VALUE]...: plan and summary of a run.
+train() {
+    local args=() set
+    for set in "$@"; do
+        args+=(--set "$set")
+    done
+    rm -rf "$tmp/out"
+    "$cadre" train "$tmp/run.ini" --dry-run "${args[@]}" >"$tmp/plan"
+    "$cadre" train "$tmp/run.ini" --out "$tmp/out" "${args[@]}" >/dev/null 2>"$tmp/log" ||
+        fail "$*: $(tail -n 1 "$tmp/log")"
+}
+
+# The largest of an array of the summary, in MiB.
+most() {
+    awk -v key="\"$1\":" '
+        $1 == key { inside = 1; next }
+        inside && /\]/ { exit }
+        inside && $1 + 0 > top { top = $1 + 0 }
+        END { printf "%.3f", top / 1048576 }' "$tmp/out/summary.json"
+}
+
+planned() { sed -n 's/^in memory: about \([0-9.]*\) MiB.*/\1/p' "$tmp/plan"; }
+
+row_of_plan() { # SHAPE DTYPE THREADS STACK
+    local stack=${4%/*} set=()
+    [[ $4 != */* ]] || set=("zero.stage=${4#*/}")
+    [ "$stack" = single ] || set+=("train.micro_batch=$((micro / 2))")
+    train "train.precision=$2" "device.threads=$3" "strategy.stack=$stack" "${set[@]}"
+    awk -v name="| $1 | $2 | $3 | $4" -v p="$(planned)" -v m="$(most resident_bytes)" \
+        'BEGIN { printf "%s | %.1f | %.1f | %.3f |\n", name, p, m, p / m }'
+}
+
+against_the_plan() {
+    local name dtype threads stack
+    echo
+    echo "Peak memory of the fullest rank's process, MiB:"
+    echo
+    echo "| shape | precision | threads | stack | --dry-run | measured | ratio |"
+    echo "|---|---|---|---|---|---|---|"
+    for name in "${shapes[@]}"; do
+        take "$name"
+        for dtype in fp32 bf16; do
+            for stack in "${stacks[@]}"; do
+                for threads in 1 2; do
+                    [ "$stack" = single ] || [ "$threads" = 1 ] || continue
+                    row_of_plan "$name" $dtype $threads "$stack"
+                done
+            done
+        done
+    done
+}
+
+beside_pytorch() {
+    local name dtype how args line
+    if ! "$python" -c 'import torch' 2>/dev/null; then
+        echo
+        echo "PyTorch: $python has none."
+        return 0
+    fi
+    echo
+    echo "Activations kept for the backward, KiB a token:"
+    echo
+    echo "| shape | precision | recompute | Cadre | PyTorch | ratio |"
+    echo "|---|---|---|---|---|---|"
+    for name in "${shapes[@]}"; do
+        take "$name"
+        for dtype in fp32 bf16; do
+            for how in none block; do
+                args=(--arch "$arch" --layers "$layers" --channels "$channels"
+                    --heads "$heads" --kv-heads "$kv" --hidden "$hidden" --vocab "$vocab"
+                    --batch "$micro" --time "$time" --precision "$dtype")
+                [ $how = none ] || args+=(--recompute)
+                line=$("$python" "$here/activations_torch.py" "${args[@]}")
+                "$cadre" train "$tmp/run.ini" --dry-run --set train.precision=$dtype \
+                    --set train.recompute=$how >"$tmp/plan"
+                awk -v name="| $name | $dtype | $how" -v n=$((micro * time)) \
+                    -v theirs="$(sed 's/.*"bytes": \([0-9]*\).*/\1/' <<<"$line")" '
+                    $1 == "activations" { ours = $3 * 1048576 }
+                    END { printf "%s | %.1f | %.1f | %.2f |\n", name, ours / n / 1024,
+                        theirs / n / 1024, ours / theirs }' "$tmp/plan"
+            done
+        done
+    done
+}
+
+recompute() {
+    local name dtype how at
+    echo
+    echo "train.recompute = block against none, 2 threads; a forward of all blocks more is a"
+    echo "third more products:"
+    echo
+    echo "| shape | precision | less memory, planned MiB | measured MiB | time of a step |"
+    echo "|---|---|---|---|---|"
+    for name in "${shapes[@]}"; do
+        take "$name"
+        for dtype in fp32 bf16; do
+            at=()
+            for how in none block; do
+                train train.precision=$dtype train.recompute=$how train.steps=6 \
+                    device.threads=2 compare.warmup=2
+                at+=("$(planned)" "$(most resident_bytes)"
+                    "$(sed -n 's/.*"step_s_median": \([0-9.e+-]*\).*/\1/p' \
+                        "$tmp/out/summary.json")")
+            done
+            awk -v name="| $name | $dtype" -v a="${at[*]}" 'BEGIN {
+                split(a, v, " ")
+                printf "%s | %.1f | %.1f | x %.2f |\n", name, v[1] - v[4], v[2] - v[5],
+                    v[6] / v[3]
+            }'
+        done
+    done
+}
+
+# Tokens below every vocabulary: they may all be the same few, bytes do not depend on them.
+LC_ALL=C awk 'BEGIN {
+    x = 1
+    for (i = 0; i < 200000; i++) {
+        x = (x * 69069 + 12345) % 4294967296
+        printf "%c%c", int(x / 65536) % 64, 0
+    }
+}' >"$tmp/tokens"
+echo "## Memory on the CPU"
+for section in "${sections[@]}"; do
+    case $section in
+    plan) against_the_plan ;;
+    torch) beside_pytorch ;;
+    recompute) recompute ;;
+    *) fail "no section '$section'; there are plan torch recompute" ;;
+    esac
+done
