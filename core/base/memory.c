@@ -59,19 +59,26 @@ char *cadre_format(const char *fmt, ...)
     return n < 0 ? NULL : text;
 }
 
+/* The bytes of a line "NAME:   1234 kB", else what there was. */
+static uint64_t bytes_of_line(const char *line, const char *name, uint64_t before)
+{
+    const size_t length = strlen(name);
+    if (strncmp(line, name, length) != 0)
+        return before;
+    return 1024 * (uint64_t)strtoull(line + length, NULL, 10);
+}
+
 void cadre_memory_resident(uint64_t *now, uint64_t *peak)
 {
     char line[128];
-    unsigned long long kib;
     FILE *file = fopen("/proc/self/status", "re");
     *now = 0;
     if (peak)
         *peak = 0;
     while (file && fgets(line, sizeof line, file)) {
-        if (sscanf(line, "VmRSS: %llu", &kib) == 1)
-            *now = 1024 * (uint64_t)kib;
-        if (peak && sscanf(line, "VmHWM: %llu", &kib) == 1)
-            *peak = 1024 * (uint64_t)kib;
+        *now = bytes_of_line(line, "VmRSS:", *now);
+        if (peak)
+            *peak = bytes_of_line(line, "VmHWM:", *peak);
     }
     if (file)
         fclose(file);

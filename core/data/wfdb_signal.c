@@ -347,6 +347,7 @@ static cadre_status read_stream(struct stream *st,
     int32_t *found = NULL;
     cadre_status rc;
     CADRE_TRY(open_stream(st, header));
+    assert(st->frames > 0); /* more than the skew */
     st->buffer = malloc((size_t)(PIECE_FRAMES * st->frame_samples + 4) * 4);
     found = malloc((size_t)st->frames * sizeof *found);
     if (!found || !st->buffer) {

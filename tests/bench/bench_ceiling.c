@@ -366,14 +366,16 @@ static void step_init(struct step *step, const struct shape *s)
 static double measure(const struct step *step, double seconds)
 {
     static double times[MAX_TIMES];
-    int count = -1;
+    bool first = true;
+    int count = 0;
     double begin = cadre_now_s(), start = begin;
     while (count < 2 || (begin - start < seconds && count < MAX_TIMES)) {
         for (int i = 0; i < step->count; i++)
             product_run(&step->products[i], &step->lib);
         const double now = cadre_now_s();
-        if (count++ >= 0)
-            times[count - 1] = now - begin;
+        if (!first)
+            times[count++] = now - begin;
+        first = false;
         begin = now;
     }
     return cadre_median(times, (size_t)count);

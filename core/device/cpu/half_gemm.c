@@ -180,6 +180,8 @@ static int64_t common_width(struct cadre_cpu_worker *worker, const struct cadre_
             return 0;
         width = here;
     }
+    if (width == 0)
+        return 0;
     return (g->n + width - 1) / width * width <= (g->n + 63) / 64 * 64 ? width : 0;
 }
 

@@ -8,6 +8,26 @@
 #define W f32_from_bf16
 #define R bf16_from_f32
 
+INLINE void gelu_row(const float *c, const uint16_t *bias, uint16_t *aux, uint16_t *out,
+                     int64_t n)
+{
+    if (bias && aux) {
+        SIMD
+        for (int64_t j = 0; j < n; j++) {
+            const float x = c[j] + W(bias[j]);
+            aux[j] = R(x);
+            out[j] = R(gelu(x));
+        }
+        return;
+    }
+    for (int64_t j = 0; j < n; j++) {
+        const float x = bias ? c[j] + W(bias[j]) : c[j];
+        if (aux)
+            aux[j] = R(x);
+        out[j] = R(gelu(x));
+    }
+}
+
 static void finish(const void *args, int64_t begin, int64_t end)
 {
     const struct cadre_finish_args *a = args;
@@ -16,21 +36,8 @@ static void finish(const void *args, int64_t begin, int64_t end)
     for (int64_t row = begin; row < end; row++) {
         const float *c = a->c + row * n;
         uint16_t *out = a->out + row * a->ld;
-        uint16_t *aux = a->aux ? a->aux + row * a->ld : NULL;
-        if (a->gelu && bias && aux) {
-            SIMD
-            for (int64_t j = 0; j < n; j++) {
-                const float x = c[j] + W(bias[j]);
-                aux[j] = R(x);
-                out[j] = R(gelu(x));
-            }
-        } else if (a->gelu) {
-            for (int64_t j = 0; j < n; j++) {
-                const float x = bias ? c[j] + W(bias[j]) : c[j];
-                if (aux)
-                    aux[j] = R(x);
-                out[j] = R(gelu(x));
-            }
+        if (a->gelu) {
+            gelu_row(c, bias, a->aux ? a->aux + row * a->ld : NULL, out, n);
         } else if (bias) {
             SIMD
             for (int64_t j = 0; j < n; j++)
