@@ -8,66 +8,60 @@
 
 #include "core/device/cpu/half.h"
 
-/* A tile is at most this large, and is halved while there are fewer than TILES_WANTED
- * and the halves are worth a call (some 60 microseconds). */
-#define TILE_ROWS 512
-#define TILE_COLUMNS 384
-#define TILES_WANTED 16
-#define TILE_PRODUCTS ((int64_t)8 << 20)
+/* A tile is at most this large, and is halved while there are fewer than `wanted` and
+ * the halves are worth a call. */
+struct limits {
+    int64_t rows, columns;
+    int64_t wanted;
+    int64_t products; /* of a half that is worth a call */
+    int64_t least_rows, least_columns; /* more is halved */
+};
 
-/* The same where the first factor is transposed, whose tiles are packed: what a tile
- * reads of each 512 steps of the inner dimension stays in a cache of a core, and the
- * factors are read again for few other tiles. */
-#define PACKED_ROWS 192
-#define PACKED_COLUMNS 512
-#define PACKED_WANTED 4
-#define PACKED_PRODUCTS ((int64_t)16 << 20)
+static const struct limits plain_tiles = {512, 384, 16, (int64_t)8 << 20, 32, 64};
 
-/* n cut into `parts` nearly equal pieces, each a multiple of `unit` but the last. */
-static int64_t piece(int64_t n, int64_t parts, int64_t unit)
-{
-    const int64_t size = (n + parts - 1) / parts;
-    return (size + unit - 1) / unit * unit;
-}
+/* Where the first factor is transposed, tiles are packed: what one reads of each 512
+ * steps of the inner dimension stays in a cache of a core, and the factors are read
+ * again for few other tiles. */
+static const struct limits packed_tiles = {192, 512, 4, (int64_t)16 << 20, 32, 64};
 
-static struct cadre_gemm_tiling tiling(int64_t m, int64_t n, int64_t rows,
-                                       int64_t columns)
-{
-    return (struct cadre_gemm_tiling){.rows = rows,
-                                      .columns = columns,
-                                      .row_tiles = (m + rows - 1) / rows,
-                                      .column_tiles = (n + columns - 1) / columns};
-}
+/* bf16 where the CPU multiplies it (half_gemm.c). */
+static const struct limits panel_tiles = {512, 384, 12, (int64_t)16 << 20, 128, 128};
 
-struct cadre_gemm_tiling cadre_gemm_tiling(int64_t m, int64_t n, int64_t k, bool ta)
+/* The tiles of a product: fixed by its shape. */
+struct tiling {
+    int64_t rows, columns; /* of a tile */
+    int64_t row_tiles, column_tiles; /* how many */
+};
+
+static struct tiling cut(int64_t m, int64_t n, int64_t k, const struct limits *most)
 {
     enum { ROW_UNIT = 32, COLUMN_UNIT = 64 };
     if (m <= 0 || n <= 0)
-        return (struct cadre_gemm_tiling){0};
-    const int64_t most_rows = ta ? PACKED_ROWS : TILE_ROWS;
-    const int64_t most_columns = ta ? PACKED_COLUMNS : TILE_COLUMNS;
-    const int64_t wanted = ta ? PACKED_WANTED : TILES_WANTED;
-    const int64_t products = ta ? PACKED_PRODUCTS : TILE_PRODUCTS;
-    int64_t row_parts = (m + most_rows - 1) / most_rows;
-    int64_t column_parts = (n + most_columns - 1) / most_columns;
-    int64_t rows = piece(m, row_parts, ROW_UNIT);
-    int64_t columns = piece(n, column_parts, COLUMN_UNIT);
-    while (row_parts * column_parts < wanted && rows * columns * k >= 2 * products) {
-        if (columns >= rows && columns > COLUMN_UNIT)
-            columns = piece(n, column_parts *= 2, COLUMN_UNIT);
-        else if (rows > ROW_UNIT)
-            rows = piece(m, row_parts *= 2, ROW_UNIT);
+        return (struct tiling){0};
+    int64_t row_parts = (m + most->rows - 1) / most->rows;
+    int64_t column_parts = (n + most->columns - 1) / most->columns;
+    int64_t rows = cadre_gemm_piece(m, row_parts, ROW_UNIT);
+    int64_t columns = cadre_gemm_piece(n, column_parts, COLUMN_UNIT);
+    while (row_parts * column_parts < most->wanted &&
+           rows * columns * k >= 2 * most->products) {
+        if (columns >= rows && columns > most->least_columns)
+            columns = cadre_gemm_piece(n, column_parts *= 2, COLUMN_UNIT);
+        else if (rows > most->least_rows)
+            rows = cadre_gemm_piece(m, row_parts *= 2, ROW_UNIT);
         else
             break;
     }
-    return tiling(m, n, rows, columns);
+    return (struct tiling){.rows = rows,
+                           .columns = columns,
+                           .row_tiles = (m + rows - 1) / rows,
+                           .column_tiles = (n + columns - 1) / columns};
 }
 
 struct gemm_job {
     struct cadre_cpu *cpu;
     const struct cadre_gemm *gemm;
     const struct cadre_cpu_kernels *kernels;
-    struct cadre_gemm_tiling tiling;
+    struct tiling tiling;
     size_t element, element_c;
     bool narrow; /* 16 bits: `half` does a tile */
     struct cadre_half half;
@@ -106,7 +100,7 @@ static void gemm_tile(void *arg, int64_t index, int worker)
 {
     struct gemm_job *job = arg;
     const struct cadre_gemm *g = job->gemm;
-    const struct cadre_gemm_tiling *t = &job->tiling;
+    const struct tiling *t = &job->tiling;
     const int64_t row = index % t->row_tiles * t->rows;
     const int64_t column = index / t->row_tiles * t->columns;
     struct cadre_gemm tile = *g;
@@ -158,12 +152,13 @@ static cadre_status backward_epilogue(struct cadre_device *device,
     return rc;
 }
 
-static struct cadre_gemm_tiling tiling_of(const struct cadre_cpu *cpu,
-                                          const struct cadre_gemm *g)
+static struct tiling tiling_of(const struct cadre_cpu *cpu, const struct cadre_gemm *g)
 {
-    if (g->dtype == CADRE_BF16 && cpu->multiplies_bf16)
-        return cadre_half_tiling(g->m, g->n, g->k);
-    return cadre_gemm_tiling(g->m, g->n, g->k, g->ta);
+    const bool native = g->dtype == CADRE_BF16 && cpu->multiplies_bf16;
+    return cut(g->m, g->n, g->k,
+               native  ? &panel_tiles
+               : g->ta ? &packed_tiles
+                       : &plain_tiles);
 }
 
 static cadre_status product(struct cadre_device *device, const struct cadre_gemm *g)

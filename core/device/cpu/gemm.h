@@ -39,12 +39,11 @@ cadre_status cadre_gemm_panel_product(struct cadre_cpu_worker *worker,
 void cadre_gemm_epilogue(const struct cadre_cpu_kernels *kernels,
                          const struct cadre_gemm *g);
 
-/* The tile of a product, whose first factor is transposed or not: fixed by its shape.
- */
-struct cadre_gemm_tiling {
-    int64_t rows, columns; /* of a tile */
-    int64_t row_tiles, column_tiles; /* how many */
-};
-struct cadre_gemm_tiling cadre_gemm_tiling(int64_t m, int64_t n, int64_t k, bool ta);
+/* The size of a piece where n is cut into `parts` nearly equal ones, each a multiple of
+ * `unit` but the last. */
+static inline int64_t cadre_gemm_piece(int64_t n, int64_t parts, int64_t unit)
+{
+    return ((n + parts - 1) / parts + unit - 1) / unit * unit;
+}
 
 #endif

@@ -94,9 +94,6 @@ cadre_status cadre_half_attention(struct cadre_device *, const struct cadre_atte
 cadre_status cadre_cpu_attention_alone(struct cadre_cpu *cpu, int worker,
                                        const struct cadre_attention *a, bool backward);
 
-/* The tiles of a product that the CPU's own bf16 instructions make. */
-struct cadre_gemm_tiling cadre_half_tiling(int64_t m, int64_t n, int64_t k);
-
 /* One tile of a product on the calling thread, which is `worker`, with its epilogue. */
 cadre_status cadre_half_product(const struct cadre_half *half,
                                 struct cadre_cpu_worker *worker,

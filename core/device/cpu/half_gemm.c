@@ -29,7 +29,7 @@ static bool take_parts(struct cadre_cpu_worker *worker, const struct cadre_gemm 
                        bool widened, struct parts *out)
 {
     const int64_t k = g->k < BLOCK_K ? g->k : BLOCK_K;
-    const int64_t floats = (g->m + g->n) * k + 2 * g->m * g->n + g->n;
+    const int64_t floats = (widened ? (g->m + g->n) * k : 0) + 2 * g->m * g->n + g->n;
     float *next =
         cadre_cpu_scratch(worker, CADRE_SCRATCH_HALF, (size_t)floats * sizeof *next);
     if (!next)
@@ -76,36 +76,6 @@ static cadre_status widened_product(const struct cadre_half *half,
 
 /* ---- in panels ------------------------------------------------------------------- */
 
-/* n cut into `parts` nearly equal pieces, each a multiple of `unit` but the last. */
-static int64_t piece(int64_t n, int64_t parts, int64_t unit)
-{
-    return ((n + parts - 1) / parts + unit - 1) / unit * unit;
-}
-
-struct cadre_gemm_tiling cadre_half_tiling(int64_t m, int64_t n, int64_t k)
-{
-    enum { ROWS = 512, COLUMNS = 384, ROW_UNIT = 32, COLUMN_UNIT = 64, WANTED = 12 };
-    const int64_t worth = (int64_t)16 << 20; /* products of a tile */
-    if (m <= 0 || n <= 0)
-        return (struct cadre_gemm_tiling){0};
-    int64_t row_parts = (m + ROWS - 1) / ROWS;
-    int64_t column_parts = (n + COLUMNS - 1) / COLUMNS;
-    int64_t rows = piece(m, row_parts, ROW_UNIT);
-    int64_t columns = piece(n, column_parts, COLUMN_UNIT);
-    while (row_parts * column_parts < WANTED && rows * columns * k >= 2 * worth) {
-        if (columns >= rows && columns > 2 * COLUMN_UNIT)
-            columns = piece(n, column_parts *= 2, COLUMN_UNIT);
-        else if (rows > 4 * ROW_UNIT)
-            rows = piece(m, row_parts *= 2, ROW_UNIT);
-        else
-            break;
-    }
-    return (struct cadre_gemm_tiling){.rows = rows,
-                                      .columns = columns,
-                                      .row_tiles = (m + rows - 1) / rows,
-                                      .column_tiles = (n + columns - 1) / columns};
-}
-
 struct panel_room {
     uint16_t *a, *b;
     float *c;
@@ -117,7 +87,7 @@ static bool take_panels(struct cadre_cpu_worker *worker, const struct cadre_gemm
                         struct panel_room *out)
 {
     const int64_t columns = (g->n + 63) / 64 * 64, depth = (g->k + 31) / 32 * 32;
-    out->block = piece(g->k, (g->k + PANEL_K - 1) / PANEL_K, 32);
+    out->block = cadre_gemm_piece(g->k, (g->k + PANEL_K - 1) / PANEL_K, 32);
     out->keeps = columns * depth <= PANELS_KEPT;
     const int64_t a = (g->m * out->block + 31) / 32 * 32;
     const int64_t b = columns * (out->keeps ? depth : out->block);
