@@ -19,10 +19,10 @@ struct limits {
 
 static const struct limits plain_tiles = {512, 384, 16, (int64_t)8 << 20, 32, 64};
 
-/* Where the first factor is transposed, tiles are packed: what one reads of each 512
+/* Where the first factor is transposed, tiles are packed: what one reads of each 256
  * steps of the inner dimension stays in a cache of a core, and the factors are read
  * again for few other tiles. */
-static const struct limits packed_tiles = {192, 512, 4, (int64_t)16 << 20, 32, 64};
+static const struct limits packed_tiles = {192, 768, 4, (int64_t)16 << 20, 32, 64};
 
 /* bf16 where the CPU multiplies it (half_gemm.c). */
 static const struct limits panel_tiles = {512, 384, 12, (int64_t)16 << 20, 128, 128};
@@ -44,7 +44,8 @@ static struct tiling cut(int64_t m, int64_t n, int64_t k, const struct limits *m
     int64_t columns = cadre_gemm_piece(n, column_parts, COLUMN_UNIT);
     while (row_parts * column_parts < most->wanted &&
            rows * columns * k >= 2 * most->products) {
-        if (columns >= rows && columns > most->least_columns)
+        const bool alone = row_parts * column_parts == 1;
+        if (columns >= rows && columns > (alone ? COLUMN_UNIT : most->least_columns))
             columns = cadre_gemm_piece(n, column_parts *= 2, COLUMN_UNIT);
         else if (rows > most->least_rows)
             rows = cadre_gemm_piece(m, row_parts *= 2, ROW_UNIT);

@@ -17,7 +17,7 @@ void omp_set_num_threads(int threads);
 
 /* Of a product whose first factor is transposed: steps of the inner dimension that are
  * packed at a time, and the size from which the copies pay. */
-#define PACKED_STEPS 512
+#define PACKED_STEPS 256
 #define PACKED_LEAST ((int64_t)2 << 20)
 
 enum { TABLE_SIZE = 1024, TABLE_LIMIT = 768 };
