@@ -199,16 +199,14 @@ static void sum_squares(const void *args, int64_t begin, int64_t end)
         double lane[LANES] = {0};
         int64_t i = 0;
         for (; i + LANES <= n; i += LANES) {
+            __builtin_prefetch(x + i + 1024); /* the hardware stops at each page */
             SIMD
             for (int l = 0; l < LANES; l++)
                 lane[l] += (double)x[i + l] * (double)x[i + l];
         }
         for (int l = 0; i + l < n; l++)
             lane[l] += (double)x[i + l] * (double)x[i + l];
-        for (int half = LANES / 2; half >= 1; half /= 2) {
-            for (int l = 0; l < half; l++)
-                lane[l] += lane[l + half];
-        }
+        TREE(lane, SUM)
         a->sums[chunk] = lane[0];
     }
 }

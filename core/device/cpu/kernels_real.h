@@ -29,35 +29,30 @@ typedef float real;
 #define real_sqrt sqrtf
 #define real_log logf
 
-/* exp to 1.5 ulp, vectorisable: x = n ln 2 + r, a polynomial in r, and 2^n in two
- * factors so that the ends of the range and subnormal results come out right. NaN stays
- * NaN. */
+/* exp to 1.5 ulp, vectorisable: x = n ln 2 + r, a polynomial in r (by the Remez
+ * algorithm, its error 3e-9), and 2^n. Below -87.6 it is 0, beyond 88 at least 1e38: of
+ * such the kernels only ask that they are large. NaN stays NaN, and infinity gives it. */
 INLINE float real_exp(float x)
 {
-    x = x > 89.0f ? 89.0f : x;
-    x = x < -104.0f ? -104.0f : x;
+    x = x < -88.0f ? -88.0f : x;
     const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
     float shifted = x * 1.44269504f + magic;
     float n = shifted - magic;
-    int32_t bits;
-    memcpy(&bits, &shifted, sizeof bits);
-    int32_t whole = bits - 0x4b400000;
     float r = x - n * 0.693359375f;
     r = r + n * 2.12194440e-4f;
-    float p = 1.9875691500e-4f;
-    p = p * r + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
+    float p = 1.3813161e-3f;
+    p = p * r + 8.36941e-3f;
+    p = p * r + 4.1668456e-2f;
+    p = p * r + 1.6666515e-1f;
+    p = p * r + 4.9999994e-1f;
     float y = p * (r * r) + r + 1.0f;
-    int32_t half = whole >> 1, rest = whole - half;
-    int32_t bits1 = (int32_t)((uint32_t)(half + 127) << 23);
-    int32_t bits2 = (int32_t)((uint32_t)(rest + 127) << 23);
-    float scale1, scale2;
-    memcpy(&scale1, &bits1, sizeof scale1);
-    memcpy(&scale2, &bits2, sizeof scale2);
-    return y * scale1 * scale2;
+    int32_t bits; /* n is in the low ones; of n = -127 the factor is 0 */
+    memcpy(&bits, &shifted, sizeof bits);
+    bits = bits < 0x4b400000 + 127 ? bits : 0x4b400000 + 127;
+    bits = (int32_t)((uint32_t)(bits + 127) << 23);
+    float factor;
+    memcpy(&factor, &bits, sizeof factor);
+    return y * factor;
 }
 #endif
 
@@ -77,13 +72,23 @@ INLINE float real_exp(float x)
 typedef real real_vector
     __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(real)), may_alias));
 
+#define HALVE(lane, half, JOIN)                                                        \
+    SIMD                                                                               \
+    for (int l = 0; l < (half); l++)                                                   \
+        (lane)[l] = JOIN((lane)[l], (lane)[l + (half)]);
+/* A tree over 16 lanes; the first gets the whole. */
+#define TREE(lane, JOIN)                                                               \
+    HALVE(lane, 8, JOIN)                                                               \
+    HALVE(lane, 4, JOIN)                                                               \
+    HALVE(lane, 2, JOIN)                                                               \
+    (lane)[0] = JOIN((lane)[0], (lane)[1]);
+#define SUM(a, b) ((a) + (b))
+#define LARGER(a, b) ((a) > (b) ? (a) : (b))
+
 /* Lane l holds what its elements gave; the first `rest` lanes one element more. */
 INLINE real lanes_total(real *lane)
 {
-    for (int half = LANES / 2; half >= 1; half /= 2) {
-        for (int l = 0; l < half; l++)
-            lane[l] += lane[l + half];
-    }
+    TREE(lane, SUM)
     return lane[0];
 }
 
@@ -111,13 +116,35 @@ union lanes {
         lanes_.lane[l] += TERM(AT_SCALAR);                                             \
     const real total = lanes_total(lanes_.lane)
 
+#if CADRE_REAL_BITS == 64
+typedef int64_t bits_vector __attribute__((vector_size(VECTOR_BYTES)));
+#else
+typedef int32_t bits_vector __attribute__((vector_size(VECTOR_BYTES)));
+#endif
+
+INLINE real_vector larger(real_vector a, real_vector b)
+{
+    const bits_vector first = a > b;
+    return (real_vector)(((bits_vector)a & first) | ((bits_vector)b & ~first));
+}
+
 /* The largest of n >= 1 values; a NaN may be passed over. */
 INLINE real row_max(const real *x, int64_t n)
 {
     real best = x[0];
-    PRAGMA(omp simd reduction(max : best))
-    for (int64_t i = 1; i < n; i++)
-        best = x[i] > best ? x[i] : best;
+    int64_t i = 0;
+    if (n >= LANES) {
+        union lanes most;
+        for (int v = 0; v < VECTORS; v++)
+            most.vector[v] = AT_VECTOR(x);
+        for (; i + LANES <= n; i += LANES)
+            for (int v = 0; v < VECTORS; v++)
+                most.vector[v] = larger(AT_VECTOR(x), most.vector[v]);
+        TREE(most.lane, LARGER)
+        best = most.lane[0];
+    }
+    for (; i < n; i++)
+        best = LARGER(x[i], best);
     return best;
 }
 
@@ -126,20 +153,28 @@ INLINE real sigmoid(real x)
     return REAL(1.0) / (REAL(1.0) + real_exp(-x));
 }
 
-#define GELU_A REAL(0.7978845608028653559) /* sqrt(2 / pi) */
-#define GELU_B REAL(0.044715)
+/* 2 u of gelu(x) = x (1 + tanh(u)) / 2 is x (A + B x^2). */
+#define GELU_A REAL(1.5957691216057307117) /* 2 sqrt(2 / pi) */
+#define GELU_B REAL(0.0713548162726009135) /* 0.044715 of it */
 
-/* x * (1 + tanh(u)) / 2 = x * sigmoid(2 u): no cancellation where x is negative. */
+/* x^2, as far as it makes a difference: the exponent is finite up to |x| of 1e35. */
+INLINE real gelu_square(real x)
+{
+    const real square = x * x;
+    return square < REAL(1e4) ? square : REAL(1e4);
+}
+
+/* x (1 + tanh(u)) / 2 = x sigmoid(2 u): no cancellation where x is negative. */
 INLINE real gelu(real x)
 {
-    return x * sigmoid(REAL(2.0) * GELU_A * (x + GELU_B * x * x * x));
+    return x / (REAL(1.0) + real_exp(x * (-GELU_A - GELU_B * gelu_square(x))));
 }
 
 INLINE real gelu_slope(real x)
 {
-    real s = sigmoid(REAL(2.0) * GELU_A * (x + GELU_B * x * x * x));
-    real du = REAL(2.0) * GELU_A * (REAL(1.0) + REAL(3.0) * GELU_B * x * x);
-    return s + x * s * (REAL(1.0) - s) * du;
+    const real square = gelu_square(x);
+    const real s = sigmoid(x * (GELU_A + GELU_B * square));
+    return s + x * (s * (REAL(1.0) - s)) * (GELU_A + REAL(3.0) * GELU_B * square);
 }
 
 #endif

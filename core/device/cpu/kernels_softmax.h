@@ -16,16 +16,44 @@ INLINE real exp_row(const real *x, real *y, int64_t n, real most, real by)
     return row_sum(y, n);
 }
 
+/* How far a row that is seen up to `seen` is worked on: whole vectors. */
+INLINE int64_t whole_lanes(int64_t seen, int64_t columns)
+{
+    const int64_t whole = (seen + LANES - 1) / LANES * LANES;
+    return whole < columns ? whole : columns;
+}
+
+/* s[j] = value for j in [seen, whole), without a branch that depends on `seen`. */
+INLINE void close_row(real *s, int64_t seen, int64_t whole, real value)
+{
+    const int64_t last = (seen - 1) / LANES * LANES;
+    const int rest = (int)(seen - last);
+    if (whole - last == LANES) {
+        SIMD
+        for (int l = 0; l < LANES; l++)
+            s[last + l] = l < rest ? s[last + l] : value;
+        return;
+    }
+    for (int64_t j = seen; j < whole; j++)
+        s[j] = value;
+}
+
 static void softmax_fwd(const void *args, int64_t begin, int64_t end)
 {
     const struct cadre_softmax_args *a = args;
     const real by = (real)a->scale;
     for (int64_t row = begin; row < end; row++) {
         real *s = (real *)a->scores + row * a->columns;
-        const int64_t seen = a->first + row + 1;
-        const real most = row_max(s, seen);
-        const real sum = exp_row(s, s, seen, most, by);
-        memset(s + seen, 0, (size_t)(a->columns - seen) * sizeof *s);
+        const int64_t seen = a->first + row + 1, whole = whole_lanes(seen, a->columns);
+        const size_t unseen = (size_t)(a->columns - whole) * sizeof *s;
+        close_row(s, seen, whole, s[0]);
+        const real most = row_max(s, whole);
+        SIMD
+        for (int64_t j = 0; j < whole; j++)
+            s[j] = real_exp((s[j] - most) * by);
+        close_row(s, seen, whole, 0);
+        memset(s + whole, 0, unseen);
+        const real sum = row_sum(s, whole);
         ((real *)a->inverse_sum)[row] = REAL(1.0) / sum;
         ((real *)a->lse)[row] = most * by + real_log(sum);
     }
@@ -38,18 +66,20 @@ static void softmax_bwd(const void *args, int64_t begin, int64_t end)
     for (int64_t row = begin; row < end; row++) {
         real *p = (real *)a->scores + row * a->columns;
         real *d = (real *)a->dscores + row * a->columns;
-        const int64_t seen = a->first + row + 1;
+        const int64_t seen = a->first + row + 1, whole = whole_lanes(seen, a->columns);
         const real lse = ((const real *)a->lse)[row];
         const real delta = ((const real *)a->delta)[row];
-        const size_t unseen = (size_t)(a->columns - seen) * sizeof *p;
+        const size_t unseen = (size_t)(a->columns - whole) * sizeof *p;
         SIMD
-        for (int64_t j = 0; j < seen; j++) {
+        for (int64_t j = 0; j < whole; j++) {
             real probability = real_exp(p[j] * by - lse);
             p[j] = probability;
             d[j] = probability * (d[j] - delta) * by;
         }
-        memset(p + seen, 0, unseen);
-        memset(d + seen, 0, unseen);
+        close_row(p, seen, whole, 0);
+        close_row(d, seen, whole, 0);
+        memset(p + whole, 0, unseen);
+        memset(d + whole, 0, unseen);
     }
 }
 
