@@ -41,6 +41,12 @@ void cadre_half_widen_rows(const struct cadre_half *half, float *dst, const void
 void cadre_half_narrow_rows(const struct cadre_half *half, void *dst, int64_t ld,
                             const float *src, int64_t rows, int64_t n)
 {
+    if (half->bf16) {
+        const struct cadre_finish_args args = {
+            .c = src, .out = dst, .ld = ld, .columns = n};
+        half->bf16->finish(&args, 0, rows);
+        return;
+    }
     for (int64_t r = 0; r < rows; r++)
         cadre_half_narrow(half, dst, r * ld, src + r * n, n);
 }

@@ -157,8 +157,10 @@ static void copy_rows(uint16_t *dst, const void *x, int64_t at, int64_t ld,
                       int64_t rows, int64_t n)
 {
     const uint16_t *src = (const uint16_t *)x + at;
-    for (int64_t r = 0; r < rows; r++)
+    for (int64_t r = 0; r < rows; r++) {
+        __builtin_prefetch(src + (r + 8) * ld); /* strides hide it from the hardware */
         memcpy(dst + r * n, src + r * ld, (size_t)n * sizeof *dst);
+    }
 }
 
 enum form { OUTER, MIX, GATHER };

@@ -8,23 +8,48 @@
 #define W f32_from_bf16
 #define R bf16_from_f32
 
-INLINE void gelu_row(const float *c, const uint16_t *bias, uint16_t *aux, uint16_t *out,
-                     int64_t n)
+/* Where much is computed between, it is done in f32 rows of this length: loops over two
+ * widths at once run out of registers. */
+enum { BLOCK = 256 };
+
+INLINE int64_t block_at(int64_t at, int64_t end)
 {
-    if (bias && aux) {
-        SIMD
-        for (int64_t j = 0; j < n; j++) {
-            const float x = c[j] + W(bias[j]);
-            aux[j] = R(x);
-            out[j] = R(gelu(x));
+    return end - at < BLOCK ? end - at : BLOCK;
+}
+
+INLINE void widen(float *dst, const uint16_t *src, int64_t n)
+{
+    SIMD
+    for (int64_t i = 0; i < n; i++)
+        dst[i] = W(src[i]);
+}
+
+INLINE void narrow(uint16_t *dst, const float *src, int64_t n)
+{
+    SIMD
+    for (int64_t i = 0; i < n; i++)
+        dst[i] = R(src[i]);
+}
+
+INLINE void gelu_row(const float *c, const uint16_t *bias, uint16_t *aux, uint16_t *out,
+                     int64_t columns)
+{
+    float x[BLOCK];
+    for (int64_t at = 0; at < columns; at += BLOCK) {
+        const int64_t n = block_at(at, columns);
+        if (bias) {
+            SIMD
+            for (int64_t j = 0; j < n; j++)
+                x[j] = c[at + j] + W(bias[at + j]);
+        } else {
+            memcpy(x, c + at, (size_t)n * sizeof *x);
         }
-        return;
-    }
-    for (int64_t j = 0; j < n; j++) {
-        const float x = bias ? c[j] + W(bias[j]) : c[j];
         if (aux)
-            aux[j] = R(x);
-        out[j] = R(gelu(x));
+            narrow(aux + at, x, n);
+        SIMD
+        for (int64_t j = 0; j < n; j++)
+            x[j] = gelu(x[j]);
+        narrow(out + at, x, n);
     }
 }
 
@@ -53,36 +78,50 @@ static void finish(const void *args, int64_t begin, int64_t end)
 static void gelu_bwd(const void *args, int64_t begin, int64_t end)
 {
     const struct cadre_pointwise_args *a = args;
-    const uint16_t *x = a->x, *dy = a->dy;
-    uint16_t *dx = a->y;
-    SIMD
-    for (int64_t i = begin; i < end; i++)
-        dx[i] = R(W(dy[i]) * gelu_slope(W(x[i])));
+    float x[BLOCK], dy[BLOCK];
+    for (int64_t at = begin; at < end; at += BLOCK) {
+        const int64_t n = block_at(at, end);
+        widen(x, (const uint16_t *)a->x + at, n);
+        widen(dy, (const uint16_t *)a->dy + at, n);
+        SIMD
+        for (int64_t i = 0; i < n; i++)
+            x[i] = dy[i] * gelu_slope(x[i]);
+        narrow((uint16_t *)a->y + at, x, n);
+    }
 }
 
 static void swiglu_fwd(const void *args, int64_t begin, int64_t end)
 {
     const struct cadre_pointwise_args *a = args;
-    const uint16_t *gate = a->x, *up = a->up;
-    uint16_t *y = a->y;
-    SIMD
-    for (int64_t i = begin; i < end; i++) {
-        const float g = W(gate[i]);
-        y[i] = R(g * sigmoid(g) * W(up[i]));
+    float gate[BLOCK], up[BLOCK];
+    for (int64_t at = begin; at < end; at += BLOCK) {
+        const int64_t n = block_at(at, end);
+        widen(gate, (const uint16_t *)a->x + at, n);
+        widen(up, (const uint16_t *)a->up + at, n);
+        SIMD
+        for (int64_t i = 0; i < n; i++)
+            gate[i] = gate[i] * sigmoid(gate[i]) * up[i];
+        narrow((uint16_t *)a->y + at, gate, n);
     }
 }
 
 static void swiglu_bwd(const void *args, int64_t begin, int64_t end)
 {
     const struct cadre_pointwise_args *a = args;
-    const uint16_t *gate = a->x, *up = a->up, *dy = a->dy;
-    uint16_t *dgate = a->y, *dup = a->dup;
-    SIMD
-    for (int64_t i = begin; i < end; i++) {
-        const float g = W(gate[i]), u = W(up[i]), d = W(dy[i]);
-        const float s = sigmoid(g);
-        dup[i] = R(d * (g * s));
-        dgate[i] = R(d * u * (s + g * s * (REAL(1.0) - s)));
+    float gate[BLOCK], up[BLOCK], dy[BLOCK];
+    for (int64_t at = begin; at < end; at += BLOCK) {
+        const int64_t n = block_at(at, end);
+        widen(gate, (const uint16_t *)a->x + at, n);
+        widen(up, (const uint16_t *)a->up + at, n);
+        widen(dy, (const uint16_t *)a->dy + at, n);
+        SIMD
+        for (int64_t i = 0; i < n; i++) {
+            const float g = gate[i], u = up[i], d = dy[i], s = sigmoid(g);
+            up[i] = d * (g * s);
+            gate[i] = d * u * (s + g * s * (REAL(1.0) - s));
+        }
+        narrow((uint16_t *)a->dup + at, up, n);
+        narrow((uint16_t *)a->y + at, gate, n);
     }
 }
 

@@ -10,6 +10,7 @@
 #define UNROLL _Pragma("GCC unroll 16")
 
 enum { PAIRS = 16, DEPTH = 2 * PAIRS }; /* of a block: 16 by 16 pairs */
+enum { LINE = 32, AHEAD = 16 }; /* elements of a line of the cache; rows */
 
 #if defined(__has_builtin)
 #if __has_builtin(__builtin_shufflevector)
@@ -82,14 +83,25 @@ INLINE void join(uint16_t *dst, const uint16_t *src, int64_t ld)
 #define WHOLE(n, unit) ((int64_t)0)
 #endif
 
+/* Rows that come next, on their way already: they lie too far apart for the hardware to
+ * foresee. What is behind the matrix is harmless. */
+INLINE void fetch_rows(const uint16_t *src, int64_t ld, int rows)
+{
+    for (int i = 0; i < rows; i++)
+        __builtin_prefetch(src + i * ld);
+}
+
 /* dst (m, k) = src (k, m) with leading dimension ld */
 static void columns(uint16_t *dst, const uint16_t *src, int64_t ld, int64_t m,
                     int64_t k)
 {
     const int64_t whole_m = WHOLE(m, PAIRS), whole_k = WHOLE(k, DEPTH);
     for (int64_t l = 0; l < whole_k; l += DEPTH)
-        for (int64_t i = 0; i < whole_m; i += PAIRS)
+        for (int64_t i = 0; i < whole_m; i += PAIRS) {
+            if (i % LINE == 0)
+                fetch_rows(src + (l + DEPTH) * ld + i, ld, DEPTH);
             turn_columns(dst + i * k + l, k, src + l * ld + i, ld);
+        }
     for (int64_t l = 0; l < k; l++)
         for (int64_t i = l < whole_k ? whole_m : 0; i < m; i++)
             dst[i * k + l] = src[l * ld + i];
@@ -127,8 +139,11 @@ static void fill_panel(const struct cadre_panels *p, uint16_t *dst, const uint16
         return;
     }
     for (int64_t l = 0; l < whole_k; l += 2)
-        for (int64_t j = 0; j < n; j += PAIRS)
+        for (int64_t j = 0; j < n; j += PAIRS) {
+            if (j % LINE == 0)
+                fetch_rows(src + (l + AHEAD) * p->ld + j, p->ld, 2);
             join(dst + l * p->width + 2 * j, src + l * p->ld + j, p->ld);
+        }
     (void)to;
 }
 

@@ -277,39 +277,59 @@ static cadre_status xent_bwd(struct cadre_device *device, const struct cadre_xen
     return CADRE_OK;
 }
 
-/* The rounded copy of slices that were just updated. */
-static cadre_status round_slices(struct cadre_device *device, uint32_t dtype,
-                                 uint32_t rounded, const struct cadre_slice *slices,
-                                 int64_t n)
+/* A slice's update, and the rounded copy of what it left in the cache. */
+struct update {
+    cadre_cpu_range *kernel, *round; /* round: NULL where there is no copy */
+    const void *args;
+    struct cadre_cast_args copy;
+};
+
+static void update_range(const void *args, int64_t begin, int64_t end)
 {
-    cadre_status rc = CADRE_OK;
-    for (int64_t i = 0; i < n && rc == CADRE_OK; i++)
-        if (slices[i].rounded)
-            rc = device->ops->cast(device, rounded, slices[i].rounded, dtype,
-                                   slices[i].param, slices[i].count);
-    return rc;
+    const struct update *u = args;
+    u->kernel(u->args, begin, end);
+    if (u->round)
+        u->round(&u->copy, begin, end);
+}
+
+static void update_slice(struct cadre_device *device, cadre_cpu_range *kernel,
+                         const void *args, const struct cadre_slice *slice,
+                         cadre_cpu_range *round)
+{
+    const struct update u = {.kernel = kernel,
+                             .round = slice->rounded ? round : NULL,
+                             .args = args,
+                             .copy = {.dst = slice->rounded, .src = slice->param}};
+    cadre_cpu_ranges((struct cadre_cpu *)device, update_range, &u, slice->count,
+                     ELEMENTS);
 }
 
 static cadre_status adamw(struct cadre_device *device, const struct cadre_adamw *a)
 {
-    if (!isfinite(*a->grad_scale))
-        return CADRE_OK;
-    for (int64_t i = 0; i < a->n; i++) {
+    struct cadre_cpu *cpu = (struct cadre_cpu *)device;
+    const struct cadre_cpu_kernels *kernels = cadre_cpu_kernels(cpu, a->dtype);
+    if (!kernels)
+        return CADRE_E_DEVICE;
+    for (int64_t i = 0; i < a->n && isfinite(*a->grad_scale); i++) {
         const struct cadre_adamw_args args = {a, &a->slices[i]};
-        RUN(device, a->dtype, adamw, &args, a->slices[i].count, ELEMENTS);
+        update_slice(device, kernels->adamw, &args, args.slice,
+                     cpu->casts->to[a->rounded_dtype][a->dtype]);
     }
-    return round_slices(device, a->dtype, a->rounded_dtype, a->slices, a->n);
+    return CADRE_OK;
 }
 
 static cadre_status sgd(struct cadre_device *device, const struct cadre_sgd *a)
 {
-    if (!isfinite(*a->grad_scale))
-        return CADRE_OK;
-    for (int64_t i = 0; i < a->n; i++) {
+    struct cadre_cpu *cpu = (struct cadre_cpu *)device;
+    const struct cadre_cpu_kernels *kernels = cadre_cpu_kernels(cpu, a->dtype);
+    if (!kernels)
+        return CADRE_E_DEVICE;
+    for (int64_t i = 0; i < a->n && isfinite(*a->grad_scale); i++) {
         const struct cadre_sgd_args args = {a, &a->slices[i]};
-        RUN(device, a->dtype, sgd, &args, a->slices[i].count, ELEMENTS);
+        update_slice(device, kernels->sgd, &args, args.slice,
+                     cpu->casts->to[a->rounded_dtype][a->dtype]);
     }
-    return round_slices(device, a->dtype, a->rounded_dtype, a->slices, a->n);
+    return CADRE_OK;
 }
 
 static cadre_status sum_squares(struct cadre_device *device, uint32_t dtype,
