@@ -190,10 +190,17 @@ static double staged_mib(const struct cadre_rank *rank)
     return 2 * (apart && mib < 1 ? mib : 1);
 }
 
+/* What a rank's products were seen to take besides, by the format: their packed copies
+ * of operands and what the libraries keep. */
+static double products_mib(uint32_t dtype)
+{
+    return dtype == CADRE_F64 ? 8 : dtype == CADRE_F32 ? 6 : 1;
+}
+
 /* Beside what the ranks ask for, on the CPU: this process as it is now, in which
  * nothing ran yet, and about what the libraries take once they work: their code (5 MiB
- * were seen), a rank's packed copies of operands (a MiB for each byte of an element),
- * some for each further worker; in processes the staged pieces of all ranks. */
+ * were seen), a rank's products, some for each further worker; in processes the staged
+ * pieces of all ranks. */
 static void print_resident(const struct cadre_spec *spec, uint64_t bytes, double staged,
                            FILE *out)
 {
@@ -203,7 +210,7 @@ static void print_resident(const struct cadre_spec *spec, uint64_t bytes, double
     cadre_memory_resident(&now, NULL);
     if (now == 0 || spec->gpu)
         return;
-    double work = 5 + ranks * ((double)cadre_dtype_bytes(spec->run.model.dtype) +
+    double work = 5 + ranks * (products_mib(spec->run.model.dtype) +
                                (threads > 1 ? threads - 1 : 0));
     if (apart)
         work += spec->run.ranks * staged;

@@ -31,7 +31,7 @@ typedef float real;
 
 /* exp to 1.5 ulp, vectorisable: x = n ln 2 + r, a polynomial in r (by the Remez
  * algorithm, its error 3e-9), and 2^n. Below -87.6 it is 0, beyond 88 at least 1e38: of
- * such the kernels only ask that they are large. NaN stays NaN, and infinity gives it. */
+ * such the kernels only ask that they are large. NaN stays NaN, infinity becomes it. */
 INLINE float real_exp(float x)
 {
     x = x < -88.0f ? -88.0f : x;
