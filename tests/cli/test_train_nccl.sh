@@ -72,7 +72,8 @@ free_port() {
 
 # ---- a rank dies that nobody watches: the other one ends at its limit, looked at below ----
 limit=$((10 + 3 * patience))
-start_ranks "file://$tmp/meet-alone" alone $small strategy.stack=ddp:2 \
+# (the exact runs must not find what it timed)
+CADRE_TUNING=keep start_ranks "file://$tmp/meet-alone" alone $small strategy.stack=ddp:2 \
     train.steps=1000000 comm.timeout=$limit
 alone=${pids[0]}
 pid=$alone
