@@ -29,9 +29,9 @@ typedef float real;
 #define real_sqrt sqrtf
 #define real_log logf
 
-/* exp to 1.5 ulp, vectorisable: x = n ln 2 + r, a polynomial in r (by the Remez
- * algorithm, its error 3e-9), and 2^n. Below -87.6 it is 0, beyond 88 at least 1e38: of
- * such the kernels only ask that they are large. NaN stays NaN, infinity becomes it. */
+/* exp to 1.5 ulp, vectorisable: x = n ln 2 + r, a polynomial in r (minimax, its
+ * error 3e-9), and 2^n. Below -87.6 it is 0, beyond 88 at least 1e38: such need only
+ * be large. NaN stays NaN, infinity becomes it. */
 INLINE float real_exp(float x)
 {
     x = x < -88.0f ? -88.0f : x;
