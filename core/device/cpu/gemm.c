@@ -14,7 +14,7 @@ struct limits {
     int64_t rows, columns;
     int64_t wanted;
     int64_t products; /* of a half that is worth a call */
-    int64_t least_rows, least_columns; /* more is halved */
+    int64_t least_rows, least_columns; /* more is halved; so is a tile without others */
 };
 
 static const struct limits plain_tiles = {512, 384, 16, (int64_t)8 << 20, 32, 64};
