@@ -3,7 +3,7 @@
 
 #include "core/base/log.h"
 #include "core/cli/cli.h"
-#include "core/comm/launch.h"
+#include "core/launch/launch.h"
 
 /* All steps but one training are one process's work. */
 static cadre_status refuse_ranks(const struct cadre_cli_args *args,

@@ -13,7 +13,7 @@
 #include "config.h"
 #include "core/base/json.h"
 #include "core/base/memory.h"
-#include "core/comm/launcher.h"
+#include "core/launch/launcher.h"
 #include "core/comm/module.h"
 #include "core/device/device.h"
 #include "core/device/module.h"

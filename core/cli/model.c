@@ -8,7 +8,7 @@
 
 #include "core/base/memory.h"
 #include "core/base/path.h"
-#include "core/comm/launch.h"
+#include "core/launch/launch.h"
 #include "core/train/train.h"
 
 /* Where the parameters are: --from, else model.init, else the run's own folder. */

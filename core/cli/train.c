@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base/log.h"
-#include "core/comm/launch.h"
+#include "core/launch/launch.h"
 #include "core/experiment/apart.h"
 #include "core/train/train.h"
 

@@ -7,7 +7,7 @@
 #include <cadre/strategy.h>
 
 #include "core/base/error.h"
-#include "core/comm/launch.h"
+#include "core/launch/launch.h"
 
 struct cadre_run_spec;
 

@@ -4,7 +4,7 @@
 #ifndef CADRE_TRAIN_ELASTIC_H
 #define CADRE_TRAIN_ELASTIC_H
 
-#include "core/comm/launch.h"
+#include "core/launch/launch.h"
 #include "core/train/spec.h"
 
 /* Restarts from one step, before the run is given up. */

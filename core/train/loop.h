@@ -4,7 +4,7 @@
 #ifndef CADRE_TRAIN_LOOP_H
 #define CADRE_TRAIN_LOOP_H
 
-#include "core/comm/launch.h"
+#include "core/launch/launch.h"
 #include "core/train/spec.h"
 #include "core/train/world.h"
 

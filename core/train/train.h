@@ -3,7 +3,7 @@
 #ifndef CADRE_TRAIN_TRAIN_H
 #define CADRE_TRAIN_TRAIN_H
 
-#include "core/comm/launch.h"
+#include "core/launch/launch.h"
 #include "core/train/spec.h"
 
 /* Where this process stands among the ranks. */

@@ -11,7 +11,7 @@
 #ifndef CADRE_TRAIN_WORLD_H
 #define CADRE_TRAIN_WORLD_H
 
-#include "core/comm/launch.h"
+#include "core/launch/launch.h"
 #include "core/comm/local_outside.h"
 #include "core/comm/module.h"
 #include "core/train/spec.h"

@@ -7,7 +7,7 @@
 
 #include "core/base/log.h"
 #include "core/base/memory.h"
-#include "core/comm/rendezvous.h"
+#include "core/launch/rendezvous.h"
 #include "core/train/world_parts.h"
 #include "core/train/world_watch.h"
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/comm/launch.h"
+#include "core/launch/launch.h"
 
 #define MOST (64u << 20)
 #define MAX_REPEATS 1000

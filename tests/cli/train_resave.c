@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/comm/launch.h"
+#include "core/launch/launch.h"
 #include "core/train/rundir.h"
 #include "core/train/snapshot.h"
 

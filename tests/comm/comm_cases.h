@@ -5,7 +5,7 @@
 #ifndef CADRE_TESTS_COMM_CASES_H
 #define CADRE_TESTS_COMM_CASES_H
 
-#include "core/comm/launch.h"
+#include "core/launch/launch.h"
 
 #define MAX_RANKS 8 /* of a case */
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base/hash.h"
-#include "core/comm/launch.h"
+#include "core/launch/launch.h"
 #include "core/strategy/rank.h"
 #include "tests/support/check_main.h"
 

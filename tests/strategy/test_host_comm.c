@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/comm/launch.h"
+#include "core/launch/launch.h"
 #include "core/strategy/host.h"
 #include "tests/strategy/rank_fixture.h"
 #include "tests/support/check_main.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/comm/launch.h"
+#include "core/launch/launch.h"
 #include "tests/strategy/rank_fixture.h"
 #include "tests/support/check_main.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/base/cores.h"
-#include "core/comm/launch.h"
+#include "core/launch/launch.h"
 #include "tests/support/check_main.h"
 
 START_TEST(nothing_is_counted_twice)

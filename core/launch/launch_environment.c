@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/comm/launcher.h"
+#include "core/launch/launcher.h"
 #include "core/comm/local/shared.h"
 
 /* A decimal number from low to high and nothing else. */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/comm/launch.h"
+#include "core/launch/launch.h"
 #include "tests/support/check_main.h"
 
 static void clear(void)
@@ -102,7 +102,7 @@ END_TEST
 
 Suite *test_suite(void)
 {
-    Suite *s = suite_create("comm/launch_environment");
+    Suite *s = suite_create("launch/launch_environment");
     TCase *t = tcase_create("environment");
     tcase_add_test(t, child_environment_is_checked);
     tcase_add_loop_test(t, ranks_from_outside_say_all_of_it, 0,

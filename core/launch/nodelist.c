@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/comm/nodelist.h"
+#include "core/launch/nodelist.h"
 
 #include <stdio.h>
 #include <string.h>

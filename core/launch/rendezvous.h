@@ -2,8 +2,8 @@
 /* Before there is a communicator: rank 0 gives every rank of a job some bytes, over TCP
  * or through a file that all can see. Every rank also learns that another has failed
  * before it could take part. */
-#ifndef CADRE_COMM_RENDEZVOUS_H
-#define CADRE_COMM_RENDEZVOUS_H
+#ifndef CADRE_LAUNCH_RENDEZVOUS_H
+#define CADRE_LAUNCH_RENDEZVOUS_H
 
 #include <stddef.h>
 

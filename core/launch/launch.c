@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks as threads of this process. */
-#include "core/comm/launch.h"
+#include "core/launch/launch.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "core/base/path.h"
-#include "core/comm/rendezvous_impl.h"
+#include "core/launch/rendezvous_impl.h"
 
 #define PATH_ROOM 4096
 

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/comm/rendezvous.h"
+#include "core/launch/rendezvous.h"
 #include "tests/support/check_main.h"
 
 #define SIZE 6
@@ -349,7 +349,7 @@ END_TEST
 
 Suite *test_suite(void)
 {
-    Suite *s = suite_create("comm/rendezvous");
+    Suite *s = suite_create("launch/rendezvous");
     TCase *t = tcase_create("meet");
     tcase_set_timeout(t, 240);
     tcase_add_loop_test(t, everybody_gets_the_bytes, 0, 3);

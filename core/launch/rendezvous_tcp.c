@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "core/base/log.h"
-#include "core/comm/rendezvous_impl.h"
+#include "core/launch/rendezvous_impl.h"
 
 #define LISTENERS 8 /* addresses of one name */
 #define GUESTS (CADRE_RENDEZVOUS_RANKS + 64)

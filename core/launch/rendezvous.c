@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/comm/rendezvous.h"
+#include "core/launch/rendezvous.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/hash.h"
-#include "core/comm/rendezvous_impl.h"
+#include "core/launch/rendezvous_impl.h"
 
 uint64_t cadre_rendezvous_job(const struct cadre_rendezvous *job)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the two ways to meet share: the words that travel, and rank 0's list. */
-#ifndef CADRE_COMM_RENDEZVOUS_IMPL_H
-#define CADRE_COMM_RENDEZVOUS_IMPL_H
+#ifndef CADRE_LAUNCH_RENDEZVOUS_IMPL_H
+#define CADRE_LAUNCH_RENDEZVOUS_IMPL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/comm/rendezvous.h"
+#include "core/launch/rendezvous.h"
 
 #define RENDEZVOUS_MAGIC 0x3154454d45524443ull /* "CDREMET1" */
 #define RENDEZVOUS_TICK_MS 20

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/base/log.h"
-#include "core/comm/launch.h"
+#include "core/launch/launch.h"
 #include "tests/support/check_main.h"
 
 struct seen {
@@ -133,7 +133,7 @@ END_TEST
 
 Suite *test_suite(void)
 {
-    Suite *s = suite_create("comm/launch");
+    Suite *s = suite_create("launch/launch");
     TCase *t = tcase_create("threads");
     tcase_set_timeout(t, 60);
     tcase_add_test(t, every_rank_runs_once);

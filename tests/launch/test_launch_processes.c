@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/comm/launch.h"
+#include "core/launch/launch.h"
 #include "tests/support/check_main.h"
 
 /* comm.timeout of cases that must not end by it: who would wait so long is ended by the
@@ -216,7 +216,7 @@ END_TEST
 
 Suite *test_suite(void)
 {
-    Suite *s = suite_create("comm/launch_processes");
+    Suite *s = suite_create("launch/launch_processes");
     TCase *t = tcase_create("processes");
     tcase_set_timeout(t, 120);
     tcase_add_loop_test(t, collectives_match_references, 1, 6);

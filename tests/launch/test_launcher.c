@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/comm/launcher.h"
+#include "core/launch/launcher.h"
 #include "tests/support/check_main.h"
 
 #define MOST 24
@@ -245,7 +245,7 @@ END_TEST
 
 Suite *test_suite(void)
 {
-    Suite *s = suite_create("comm/launcher");
+    Suite *s = suite_create("launch/launcher");
     TCase *t = tcase_create("launcher");
     tcase_add_loop_test(t, launchers_are_known, 0, (int)(sizeof good / sizeof good[0]));
     tcase_add_loop_test(t, nobody_is_known, 0, (int)(sizeof nobody / sizeof nobody[0]));

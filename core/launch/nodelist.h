@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SLURM's short forms: lists of hosts, as "node[001,007-015],x[1-2]-ib", and of tasks a
  * node, as "2(x3),1". Read on the spot; nothing is expanded. */
-#ifndef CADRE_COMM_NODELIST_H
-#define CADRE_COMM_NODELIST_H
+#ifndef CADRE_LAUNCH_NODELIST_H
+#define CADRE_LAUNCH_NODELIST_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/comm/launcher.h"
+#include "core/launch/launcher.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/comm/nodelist.h"
-#include "core/comm/rendezvous.h"
+#include "core/launch/nodelist.h"
+#include "core/launch/rendezvous.h"
 
 #define NAMES 2
 

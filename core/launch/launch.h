@@ -9,8 +9,8 @@
  * ties to the launching thread). Each child is a process group of its own, so a
  * terminal's Ctrl-C reaches the launcher alone; SIGINT, SIGTERM and SIGUSR1 sent to the
  * launcher are passed on to every process once. */
-#ifndef CADRE_COMM_LAUNCH_H
-#define CADRE_COMM_LAUNCH_H
+#ifndef CADRE_LAUNCH_LAUNCH_H
+#define CADRE_LAUNCH_LAUNCH_H
 
 #include <sched.h>
 
@@ -83,7 +83,7 @@ struct cadre_launch_outside {
     bool mpi; /* the launcher can start MPI */
 };
 
-/* Fill `out` from the environment (core/comm/launcher.h); `launcher` is NULL where
+/* Fill `out` from the environment (core/launch/launcher.h); `launcher` is NULL where
  * nobody did, or a launcher of ours, or one that started this process alone. Ranks of
  * one machine whose launcher gives no place meet at a file in TMPDIR. Errors:
  * CADRE_E_INVALID for nonsense, and for a part of the variables without the others;

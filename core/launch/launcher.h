@@ -2,11 +2,11 @@
 /* Who started this process as one rank of many, by the environment: CADRE_* first, then
  * torchrun, srun, Open MPI, MVAPICH2, PALS, Flux, jsrun, MPICH (and Intel MPI), PMIx.
  * The variables and the traps are those of docs/launchers.md. */
-#ifndef CADRE_COMM_LAUNCHER_H
-#define CADRE_COMM_LAUNCHER_H
+#ifndef CADRE_LAUNCH_LAUNCHER_H
+#define CADRE_LAUNCH_LAUNCHER_H
 
 #include "core/base/memory.h"
-#include "core/comm/launch.h"
+#include "core/launch/launch.h"
 
 /* Where variables are looked up. */
 struct cadre_launcher_env {

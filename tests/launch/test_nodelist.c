@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "core/comm/nodelist.h"
+#include "core/launch/nodelist.h"
 #include "tests/support/check_main.h"
 
 /* Lists, how many hosts they have, and one of them. */
@@ -95,7 +95,7 @@ END_TEST
 
 Suite *test_suite(void)
 {
-    Suite *s = suite_create("comm/nodelist");
+    Suite *s = suite_create("launch/nodelist");
     TCase *t = tcase_create("nodelist");
     tcase_add_loop_test(t, lists_are_read, 0, (int)(sizeof lists / sizeof lists[0]));
     tcase_add_loop_test(t, nonsense_is_no_list, 0,

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/comm/launch.h"
+#include "core/launch/launch.h"
 #include "core/comm/local/shared.h"
 
 /* From the first failure to SIGKILL: time for the others to say so, and for the run to
