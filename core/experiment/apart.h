@@ -17,8 +17,8 @@
 #define CADRE_EXPERIMENT_APART_H
 
 #include "core/experiment/apart_sweep.h"
-#include "core/experiment/child.h"
 #include "core/experiment/record.h"
+#include "core/launch/supervise.h"
 #include "core/train/spec.h"
 
 struct json_t;
@@ -45,7 +45,7 @@ struct cadre_apart_instance {
     int64_t steps;
     enum cadre_apart_status status;
     bool before; /* it was done before */
-    struct cadre_child_end end;
+    struct cadre_process_end end;
     struct json_t *summary; /* that it left; NULL: none */
 };
 

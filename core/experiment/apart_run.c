@@ -58,12 +58,14 @@ static void tell_begin(const struct cadre_apart *apart)
 
 /* ---- at work --------------------------------------------------------------------- */
 
-static struct cadre_child child_of(const struct cadre_apart_instance *instance)
+static struct cadre_process child_of(const struct cadre_apart_instance *instance)
 {
-    return (struct cadre_child){
+    return (struct cadre_process){
         .argv = instance->argv,
         .variables = instance->variable,
         .cpus = instance->pinned ? &instance->cpus : NULL,
+        .no_stdin = true,
+        .no_stdout = true,
     };
 }
 
@@ -71,8 +73,8 @@ static struct cadre_child child_of(const struct cadre_apart_instance *instance)
  * them yet: its process begins with them held. */
 static cadre_status run_children(struct cadre_apart *apart, struct cadre_error *err)
 {
-    struct cadre_child *children = cadre_calloc(apart->n, sizeof *children);
-    struct cadre_child_watch watch;
+    struct cadre_process *children = cadre_calloc(apart->n, sizeof *children);
+    struct cadre_supervise_watch watch;
     size_t n = 0, i = 0;
     if (!children)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the instances");
@@ -81,9 +83,10 @@ static cadre_status run_children(struct cadre_apart *apart, struct cadre_error *
             children[n++] = child_of(&apart->instance[k]);
     cadre_stop_install();
     cadre_stop_hold();
-    cadre_child_watch_open(&watch);
-    cadre_status rc = cadre_child_run_all(&watch, PROGRAM, children, n, err);
-    cadre_child_watch_close(&watch);
+    cadre_supervise_open(&watch);
+    cadre_status rc = cadre_supervise_run(&watch, &cadre_supervise_independent, PROGRAM,
+                                          children, n, err);
+    cadre_supervise_close(&watch);
     cadre_stop_release();
     for (size_t k = 0; k < apart->n; k++)
         if (apart->instance[k].status == CADRE_APART_WAITING)
@@ -94,7 +97,7 @@ static cadre_status run_children(struct cadre_apart *apart, struct cadre_error *
 
 /* ---- after ----------------------------------------------------------------------- */
 
-static enum cadre_apart_status status_of(const struct cadre_child_end *end)
+static enum cadre_apart_status status_of(const struct cadre_process_end *end)
 {
     return end->status == 0   ? CADRE_APART_DONE
            : end->status == 4 ? CADRE_APART_STOPPED
@@ -205,23 +208,24 @@ cadre_status cadre_apart_dry_run(struct cadre_apart *apart, FILE *out,
     cadre_status rc = CADRE_OK;
     for (size_t k = 0; rc == CADRE_OK && k < apart->n; k++) {
         const struct cadre_apart_instance *instance = &apart->instance[k];
-        struct cadre_child child = child_of(instance);
-        struct cadre_child_watch watch;
+        struct cadre_process child = child_of(instance);
+        struct cadre_supervise_watch watch;
         char **argv = cadre_calloc(instance->argc + 2, sizeof *argv);
         if (!argv)
             return cadre_fail(err, CADRE_E_RESOURCE, "no memory for arguments");
         memcpy(argv, instance->argv, instance->argc * sizeof *argv);
         argv[instance->argc] = dry;
         child.argv = argv;
-        child.keeps_stdout = true;
+        child.no_stdout = false;
         fprintf(out, "%sinstance %zu of %zu%s%s\n", k ? "\n" : "", k, apart->n,
                 *instance->options ? ": " : "", instance->options);
         if (fflush(out) != 0)
             rc = cadre_fail(err, CADRE_E_IO, "cannot write to stdout");
-        cadre_child_watch_open(&watch);
+        cadre_supervise_open(&watch);
         if (rc == CADRE_OK)
-            rc = cadre_child_run_all(&watch, PROGRAM, &child, 1, err);
-        cadre_child_watch_close(&watch);
+            rc = cadre_supervise_run(&watch, &cadre_supervise_independent, PROGRAM,
+                                     &child, 1, err);
+        cadre_supervise_close(&watch);
         if (rc == CADRE_OK && child.end.status != 0)
             rc = cadre_fail(err, CADRE_E_INVALID,
                             "instance %zu cannot be planned, for the reason above", k);

@@ -11,10 +11,10 @@
 #include "core/base/log.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
-#include "core/experiment/child.h"
 #include "core/experiment/report.h"
 #include "core/experiment/settings.h"
 #include "core/experiment/task.h"
+#include "core/launch/supervise.h"
 
 static const char PROGRAM[] = "/proc/self/exe";
 
@@ -25,7 +25,7 @@ struct comparing {
     struct cadre_task *task;
     size_t n_tasks;
     bool launched;
-    struct cadre_child_watch watch;
+    struct cadre_supervise_watch watch;
 };
 
 /* ---- children -------------------------------------------------------------------- */
@@ -37,7 +37,7 @@ struct job {
     char *folder; /* owned */
 };
 
-static cadre_status ended(const struct job *job, const struct cadre_child_end *end,
+static cadre_status ended(const struct job *job, const struct cadre_process_end *end,
                           struct cadre_error *err)
 {
     const char *name = job->run->name;
@@ -73,12 +73,13 @@ static cadre_status run_child(const struct comparing *x, const struct job *job,
                               struct cadre_error *err)
 {
     char **argv = NULL;
-    struct cadre_child_end end;
     cadre_status rc = arguments(x, job, &argv, err);
+    struct cadre_process child = {.argv = argv, .no_stdin = true, .no_stdout = true};
     if (rc == CADRE_OK)
-        rc = cadre_child_run(&x->watch, PROGRAM, argv, &end, err);
+        rc = cadre_supervise_run(&x->watch, &cadre_supervise_independent, PROGRAM,
+                                 &child, 1, err);
     free(argv);
-    return rc == CADRE_OK ? ended(job, &end, err) : rc;
+    return rc == CADRE_OK ? ended(job, &child.end, err) : rc;
 }
 
 /* ---- runs ------------------------------------------------------------------------ */
@@ -383,9 +384,9 @@ static cadre_status compare_all(struct comparing *x, struct cadre_error *err)
         cadre_error_prefix(err, "--out");
         return CADRE_E_INVALID; /* the user named it */
     }
-    cadre_child_watch_open(&x->watch);
+    cadre_supervise_open(&x->watch);
     rc = train_all(x, err);
-    cadre_child_watch_close(&x->watch);
+    cadre_supervise_close(&x->watch);
     if (rc == CADRE_OK)
         rc = report(x, err);
 fail:
