@@ -13,10 +13,10 @@
 #include "config.h"
 #include "core/base/json.h"
 #include "core/base/memory.h"
-#include "core/launch/launcher.h"
 #include "core/comm/module.h"
 #include "core/device/device.h"
 #include "core/device/module.h"
+#include "core/launch/launcher.h"
 #include "core/strategy/plugin.h"
 
 /* A finding: `state` is "yes", "no" or "warning". */

@@ -1,27 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who this process is among the ranks, by its environment. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "core/launch/launcher.h"
 #include "core/comm/local/shared.h"
-
-/* A decimal number from low to high and nothing else. */
-static bool parse_number(const char *text, long low, long high, int *out)
-{
-    char *end;
-    if (!text || *text < '0' || *text > '9')
-        return false;
-    errno = 0;
-    long n = strtol(text, &end, 10);
-    if (*end || errno || n < low || n > high)
-        return false;
-    *out = (int)n;
-    return true;
-}
+#include "core/launch/launcher.h"
+#include "core/launch/launcher_table.h"
 
 cadre_status cadre_launch_child(bool *is_child, int *rank, int *size, int *fd,
                                 struct cadre_error *err)
@@ -31,18 +17,18 @@ cadre_status cadre_launch_child(bool *is_child, int *rank, int *size, int *fd,
     *is_child = false;
     if (!init || strncmp(init, "fd:", 3) != 0)
         return CADRE_OK;
-    if (!parse_number(init + 3, 0, INT32_MAX, &d))
+    if (!cadre_launcher_number(init + 3, 0, INT32_MAX, &d))
         return cadre_fail(err, CADRE_E_INVALID,
                           "CADRE_INIT is \"%s\"; expected fd:N, which a cadre launcher "
                           "sets: unset it to start a run",
                           init);
-    if (!parse_number(getenv("CADRE_WORLD_SIZE"), 1, LOCAL_MAX_RANKS, &n))
+    if (!cadre_launcher_number(getenv("CADRE_WORLD_SIZE"), 1, LOCAL_MAX_RANKS, &n))
         return cadre_fail(
             err, CADRE_E_INVALID,
             "CADRE_WORLD_SIZE is not a number from 1 to %d, but CADRE_INIT "
             "is \"%s\": unset CADRE_INIT to start a run",
             LOCAL_MAX_RANKS, init);
-    if (!parse_number(getenv("CADRE_RANK"), 0, n - 1, &r))
+    if (!cadre_launcher_number(getenv("CADRE_RANK"), 0, n - 1, &r))
         return cadre_fail(err, CADRE_E_INVALID,
                           "CADRE_RANK is not a number from 0 to %d, but CADRE_INIT is "
                           "\"%s\": unset CADRE_INIT to start a run",

@@ -1,112 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/launch/launcher.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/launch/launcher_table.h"
 #include "core/launch/nodelist.h"
 #include "core/launch/rendezvous.h"
-
-#define NAMES 2
-
-/* The variables of one launcher. Of several names the first that is set counts. */
-struct row {
-    const char *name;
-    const char *rank; /* is set where this launcher has started the process */
-    const char *size[NAMES], *local_rank[NAMES], *local_size[NAMES];
-    const char *node, *nodes, *job[NAMES];
-    bool mpi;
-};
-
-enum { TORCHRUN, SRUN, FIRST_INNER, MPICH = 7, PMIX, ROWS };
-
-/* In the order in which they are believed. Flux, PALS and jsrun set variables of PMI or
- * PMIx, too, so they stand before those. */
-static const struct row rows[ROWS] = {
-    [TORCHRUN] = {"torchrun",
-                  "RANK",
-                  {"WORLD_SIZE"},
-                  {"LOCAL_RANK"},
-                  {"LOCAL_WORLD_SIZE"},
-                  "GROUP_RANK",
-                  "GROUP_WORLD_SIZE",
-                  {"TORCHELASTIC_RUN_ID"},
-                  false},
-    [SRUN] = {"srun",
-              "SLURM_PROCID",
-              {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
-              {"SLURM_LOCALID"},
-              {NULL},
-              "SLURM_NODEID",
-              "SLURM_STEP_NUM_NODES",
-              {"SLURM_JOB_ID"},
-              false},
-    {"Open MPI",
-     "OMPI_COMM_WORLD_RANK",
-     {"OMPI_COMM_WORLD_SIZE"},
-     {"OMPI_COMM_WORLD_LOCAL_RANK"},
-     {"OMPI_COMM_WORLD_LOCAL_SIZE"},
-     NULL,
-     "OMPI_MCA_orte_num_nodes",
-     {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"},
-     true},
-    {"MVAPICH2",
-     "MV2_COMM_WORLD_RANK",
-     {"MV2_COMM_WORLD_SIZE"},
-     {"MV2_COMM_WORLD_LOCAL_RANK"},
-     {"MV2_COMM_WORLD_LOCAL_SIZE"},
-     NULL,
-     NULL,
-     {NULL},
-     true},
-    {"PALS",
-     "PALS_RANKID",
-     {"PMI_SIZE"},
-     {"PALS_LOCAL_RANKID", "PMI_LOCAL_RANK"},
-     {"PALS_LOCAL_SIZE", "PMI_LOCAL_SIZE"},
-     "PALS_NODEID",
-     NULL,
-     {"PALS_APID"},
-     true},
-    {"Flux",
-     "FLUX_TASK_RANK",
-     {"FLUX_JOB_SIZE"},
-     {"FLUX_TASK_LOCAL_ID"},
-     {NULL},
-     NULL,
-     "FLUX_JOB_NNODES",
-     {"FLUX_JOB_ID"},
-     true},
-    {"jsrun",
-     "JSM_NAMESPACE_RANK",
-     {"JSM_NAMESPACE_SIZE"},
-     {"JSM_NAMESPACE_LOCAL_RANK"},
-     {"JSM_NAMESPACE_LOCAL_SIZE"},
-     NULL,
-     NULL,
-     {"PMIX_NAMESPACE"},
-     true},
-    [MPICH] = {"MPICH",
-               "PMI_RANK",
-               {"PMI_SIZE"},
-               {"MPI_LOCALRANKID"},
-               {"MPI_LOCALNRANKS"},
-               NULL,
-               NULL,
-               {NULL},
-               true},
-    [PMIX] = {"PMIx", /* its environment has no size */
-              "PMIX_RANK",
-              {"CADRE_WORLD_SIZE"},
-              {"CADRE_LOCAL_RANK"},
-              {"CADRE_LOCAL_WORLD_SIZE"},
-              NULL,
-              NULL,
-              {"PMIX_NAMESPACE"},
-              true},
-};
 
 /* ---- variables ---- */
 
@@ -129,37 +30,23 @@ static const char *look(const struct cadre_launcher_env *env, const char *name)
 
 /* The first name of the two that is set, else the first. */
 static const char *which(const struct cadre_launcher_env *env,
-                         const char *const name[NAMES])
+                         const char *const name[LAUNCHER_NAMES])
 {
     return !look(env, name[0]) && look(env, name[1]) ? name[1] : name[0];
 }
 
-/* A decimal number from low to high and nothing else. */
-static bool parse(const char *text, long low, long high, int *out)
-{
-    char *end;
-    if (!text || *text < '0' || *text > '9')
-        return false;
-    errno = 0;
-    long n = strtol(text, &end, 10);
-    if (*end || errno || n < low || n > high)
-        return false;
-    *out = (int)n;
-    return true;
-}
-
-static bool has(const struct cadre_launcher_env *env, const struct row *row)
+static bool has(const struct cadre_launcher_env *env, const struct cadre_launcher *row)
 {
     return look(env, row->rank) != NULL;
 }
 
 /* A number that must be there: `row` has started the process. */
-static cadre_status need(const struct cadre_launcher_env *env, const struct row *row,
-                         const char *name, int low, int high, int *out,
-                         struct cadre_error *err)
+static cadre_status need(const struct cadre_launcher_env *env,
+                         const struct cadre_launcher *row, const char *name, int low,
+                         int high, int *out, struct cadre_error *err)
 {
     const char *text = look(env, name);
-    if (parse(text, low, high, out))
+    if (cadre_launcher_number(text, low, high, out))
         return CADRE_OK;
     return cadre_fail(err, CADRE_E_INVALID,
                       "%s %s%s%s, but %s is set as by %s: expected a number from %d to "
@@ -170,17 +57,17 @@ static cadre_status need(const struct cadre_launcher_env *env, const struct row 
 }
 
 /* One that may be missing: `out` stays as it is. */
-static cadre_status may(const struct cadre_launcher_env *env, const struct row *row,
-                        const char *name, int low, int high, int *out,
-                        struct cadre_error *err)
+static cadre_status may(const struct cadre_launcher_env *env,
+                        const struct cadre_launcher *row, const char *name, int low,
+                        int high, int *out, struct cadre_error *err)
 {
     return look(env, name) ? need(env, row, name, low, high, out, err) : CADRE_OK;
 }
 
 /* ---- what a launcher says ---- */
 
-static cadre_status contradiction(const struct row *row, const char *a, int x,
-                                  const char *b, int y, struct cadre_error *err)
+static cadre_status contradiction(const struct cadre_launcher *row, const char *a,
+                                  int x, const char *b, int y, struct cadre_error *err)
 {
     return cadre_fail(err, CADRE_E_INVALID,
                       "the environment of %s contradicts itself: %s = %d, %s = %d; "
@@ -189,7 +76,8 @@ static cadre_status contradiction(const struct row *row, const char *a, int x,
 }
 
 static cadre_status read_ranks(const struct cadre_launcher_env *env,
-                               const struct row *row, struct cadre_launch_outside *out,
+                               const struct cadre_launcher *row,
+                               struct cadre_launch_outside *out,
                                struct cadre_error *err)
 {
     const char *size = which(env, row->size);
@@ -198,7 +86,7 @@ static cadre_status read_ranks(const struct cadre_launcher_env *env,
     cadre_status rc;
     *out = (struct cadre_launch_outside){
         .launcher = row->name, .local_rank = -1, .node = -1, .mpi = row->mpi};
-    if (row == &rows[PMIX] && !look(env, size))
+    if (row == &cadre_launchers[LAUNCHER_PMIX] && !look(env, size))
         return cadre_fail(err, CADRE_E_INVALID,
                           "PMIX_RANK is set, but PMIx leaves no number of ranks in the "
                           "environment: set CADRE_WORLD_SIZE, or unset PMIX_RANK");
@@ -221,7 +109,7 @@ static cadre_status read_torchrun(const struct cadre_launcher_env *env,
                                   struct cadre_launch_outside *out,
                                   struct cadre_error *err)
 {
-    const struct row *row = &rows[TORCHRUN];
+    const struct cadre_launcher *row = &cadre_launchers[LAUNCHER_TORCHRUN];
     const char *host = look(env, "MASTER_ADDR");
     const char *run = look(env, "TORCHELASTIC_RUN_ID");
     const char *restarts = look(env, "TORCHELASTIC_RESTART_COUNT");
@@ -249,7 +137,7 @@ fail:
 static bool is_real_step(const char *step)
 {
     int n;
-    return parse(step, 0, 0x7fffffff, &n);
+    return cadre_launcher_number(step, 0, 0x7fffffff, &n);
 }
 
 static cadre_status place_of_srun(const struct cadre_launcher_env *env,
@@ -284,7 +172,7 @@ static cadre_status place_of_srun(const struct cadre_launcher_env *env,
 static cadre_status read_srun(const struct cadre_launcher_env *env,
                               struct cadre_launch_outside *out, struct cadre_error *err)
 {
-    const struct row *row = &rows[SRUN];
+    const struct cadre_launcher *row = &cadre_launchers[LAUNCHER_SRUN];
     const char *tasks = look(env, "SLURM_STEP_TASKS_PER_NODE");
     const char *list = look(env, "SLURM_STEP_NODELIST");
     int local;
@@ -309,13 +197,13 @@ fail:
 }
 
 static cadre_status read_launcher(const struct cadre_launcher_env *env,
-                                  const struct row *row,
+                                  const struct cadre_launcher *row,
                                   struct cadre_launch_outside *out,
                                   struct cadre_error *err)
 {
-    if (row == &rows[TORCHRUN])
+    if (row == &cadre_launchers[LAUNCHER_TORCHRUN])
         return read_torchrun(env, out, err);
-    if (row == &rows[SRUN])
+    if (row == &cadre_launchers[LAUNCHER_SRUN])
         return read_srun(env, out, err);
     cadre_status rc = read_ranks(env, row, out, err);
     const char *job = look(env, which(env, row->job));
@@ -345,13 +233,15 @@ static void say(struct cadre_text *why, const char *fmt, ...)
 
 /* Launchers' daemons are often started by srun, whose variables their ranks inherit.
  * Such a launcher is the nearer one where it counts otherwise. */
-static const struct row *nearer_than_srun(const struct cadre_launcher_env *env)
+static const struct cadre_launcher *
+nearer_than_srun(const struct cadre_launcher_env *env)
 {
-    const char *rank = look(env, rows[SRUN].rank);
-    const char *size = look(env, which(env, rows[SRUN].size));
-    for (const struct row *row = &rows[FIRST_INNER]; row <= &rows[MPICH]; row++) {
+    const char *rank = look(env, cadre_launchers[LAUNCHER_SRUN].rank);
+    const char *size = look(env, which(env, cadre_launchers[LAUNCHER_SRUN].size));
+    for (const struct cadre_launcher *row = &cadre_launchers[LAUNCHER_OPEN_MPI];
+         row <= &cadre_launchers[LAUNCHER_MPICH]; row++) {
         const char *its = look(env, row->rank), *all = look(env, row->size[0]);
-        if (row == &rows[MPICH] && !look(env, "MPI_LOCALRANKID"))
+        if (row == &cadre_launchers[LAUNCHER_MPICH] && !look(env, "MPI_LOCALRANKID"))
             continue; /* PMI_RANK alone may be srun's own, too */
         if (its && all && rank && size &&
             (strcmp(its, rank) != 0 || strcmp(all, size) != 0))
@@ -361,22 +251,23 @@ static const struct row *nearer_than_srun(const struct cadre_launcher_env *env)
 }
 
 /* Is what `row` left behind to be passed over? Says why. */
-static bool is_trap(const struct cadre_launcher_env *env, const struct row *row,
-                    struct cadre_text *why)
+static bool is_trap(const struct cadre_launcher_env *env,
+                    const struct cadre_launcher *row, struct cadre_text *why)
 {
     const char *step = look(env, "SLURM_STEP_ID");
-    if (row == &rows[TORCHRUN] && !look(env, "WORLD_SIZE") &&
+    if (row == &cadre_launchers[LAUNCHER_TORCHRUN] && !look(env, "WORLD_SIZE") &&
         !look(env, "TORCHELASTIC_RUN_ID")) {
-        for (const struct row *other = &rows[SRUN]; other < &rows[ROWS]; other++)
+        for (const struct cadre_launcher *other = &cadre_launchers[LAUNCHER_SRUN];
+             other < &cadre_launchers[LAUNCHERS]; other++)
             if (has(env, other)) {
                 say(why, "no: RANK is set, but WORLD_SIZE is not: not torchrun's\n");
                 return true;
             }
         return false; /* one of two, and nobody else: reading it says so */
     }
-    if (row != &rows[SRUN])
+    if (row != &cadre_launchers[LAUNCHER_SRUN])
         return false;
-    const struct row *nearer = nearer_than_srun(env);
+    const struct cadre_launcher *nearer = nearer_than_srun(env);
     if (step && is_real_step(step) && !nearer)
         return false;
     if (!step)
@@ -391,11 +282,12 @@ static bool is_trap(const struct cadre_launcher_env *env, const struct row *row,
 }
 
 /* The launcher to believe, or NULL. */
-static const struct row *choose(const struct cadre_launcher_env *env,
-                                struct cadre_text *why)
+static const struct cadre_launcher *choose(const struct cadre_launcher_env *env,
+                                           struct cadre_text *why)
 {
-    const struct row *chosen = NULL;
-    for (const struct row *row = rows; row < &rows[ROWS]; row++) {
+    const struct cadre_launcher *chosen = NULL;
+    for (const struct cadre_launcher *row = cadre_launchers;
+         row < &cadre_launchers[LAUNCHERS]; row++) {
         if (!has(env, row))
             continue;
         if (chosen)
@@ -412,7 +304,8 @@ static cadre_status refuse_halves(const struct cadre_launcher_env *env,
                                   struct cadre_error *err)
 {
     /* the size of PMI is other launchers', too, and others' are set by scripts */
-    for (const struct row *row = &rows[FIRST_INNER]; row <= &rows[MPICH]; row++) {
+    for (const struct cadre_launcher *row = &cadre_launchers[LAUNCHER_OPEN_MPI];
+         row <= &cadre_launchers[LAUNCHER_MPICH]; row++) {
         const char *left = look(env, row->size[0]) ? row->size[0] : row->local_rank[0];
         if (look(env, left) && strcmp(row->name, "PALS") != 0)
             return cadre_fail(err, CADRE_E_INVALID,
@@ -429,21 +322,11 @@ static cadre_status refuse_halves(const struct cadre_launcher_env *env,
 
 /* ---- our own variables ---- */
 
-static const struct row own = {"CADRE_INIT",
-                               "CADRE_RANK",
-                               {"CADRE_WORLD_SIZE"},
-                               {"CADRE_LOCAL_RANK"},
-                               {"CADRE_LOCAL_WORLD_SIZE"},
-                               "CADRE_NODE_RANK",
-                               NULL,
-                               {"CADRE_JOB"},
-                               false};
-
 static cadre_status own_number(const struct cadre_launcher_env *env, const char *name,
                                int low, int high, int *out, struct cadre_error *err)
 {
     const char *text = look(env, name), *init = look(env, "CADRE_INIT");
-    if (parse(text, low, high, out))
+    if (cadre_launcher_number(text, low, high, out))
         return CADRE_OK;
     return cadre_fail(err, CADRE_E_INVALID,
                       "%s %s%s%s, but CADRE_INIT is \"%s\": expected a number from %d "
@@ -457,7 +340,8 @@ static cadre_status read_own(const struct cadre_launcher_env *env,
                              struct cadre_launch_outside *out, struct cadre_error *err)
 {
     cadre_status rc;
-    *out = (struct cadre_launch_outside){.launcher = own.name, .node = -1};
+    *out =
+        (struct cadre_launch_outside){.launcher = cadre_launcher_own.name, .node = -1};
     CADRE_TRY(own_number(env, "CADRE_WORLD_SIZE", 1, CADRE_RENDEZVOUS_RANKS, &out->size,
                          err));
     CADRE_TRY(own_number(env, "CADRE_RANK", 0, out->size - 1, &out->rank, err));
@@ -476,11 +360,12 @@ fail:
 
 /* Without a place to meet each of many processes would train alone, in one folder. */
 static cadre_status refuse_own_halves(const struct cadre_launcher_env *env,
-                                      const struct row *chosen, struct cadre_error *err)
+                                      const struct cadre_launcher *chosen,
+                                      struct cadre_error *err)
 {
     static const char *const names[] = {"CADRE_RANK", "CADRE_WORLD_SIZE",
                                         "CADRE_LOCAL_RANK"};
-    for (int i = chosen == &rows[PMIX] ? 3 : 0; i < 3; i++)
+    for (int i = chosen == &cadre_launchers[LAUNCHER_PMIX] ? 3 : 0; i < 3; i++)
         if (look(env, names[i]))
             return cadre_fail(err, CADRE_E_INVALID,
                               "%s is set, but CADRE_INIT is not: expected "
@@ -502,15 +387,17 @@ static cadre_status check_init(const char *init, struct cadre_error *err)
 }
 
 /* Or does it only say where the launcher's ranks meet? */
-static bool names_itself(const struct cadre_launcher_env *env, const struct row *row)
+static bool names_itself(const struct cadre_launcher_env *env,
+                         const struct cadre_launcher *row)
 {
     return look(env, "CADRE_RANK") ||
-           (row != &rows[PMIX] &&
+           (row != &cadre_launchers[LAUNCHER_PMIX] &&
             (look(env, "CADRE_WORLD_SIZE") || look(env, "CADRE_LOCAL_RANK")));
 }
 
 /* What the launcher knows beside our own variables, where it counts alike. */
-static void add_launcher(const struct cadre_launcher_env *env, const struct row *row,
+static void add_launcher(const struct cadre_launcher_env *env,
+                         const struct cadre_launcher *row,
                          struct cadre_launch_outside *found)
 {
     struct cadre_launch_outside its;
@@ -523,8 +410,8 @@ static void add_launcher(const struct cadre_launcher_env *env, const struct row 
         found->local_size = its.local_size;
 }
 
-static void explain(const struct row *row, const struct cadre_launch_outside *found,
-                    struct cadre_text *why)
+static void explain(const struct cadre_launcher *row,
+                    const struct cadre_launch_outside *found, struct cadre_text *why)
 {
     say(why, "%s: rank %d of %d", row->name, found->rank, found->size);
     if (found->local_rank >= 0 && found->local_size)
@@ -543,13 +430,13 @@ static cadre_status find(const struct cadre_launcher_env *env,
 {
     const char *init = look(env, "CADRE_INIT"), *job = look(env, "CADRE_JOB");
     struct cadre_text passed = {0};
-    const struct row *row = choose(env, why ? &passed : NULL);
+    const struct cadre_launcher *row = choose(env, why ? &passed : NULL);
     cadre_status rc = init ? check_init(init, err) : refuse_own_halves(env, row, err);
     if (rc == CADRE_OK && init && (!row || names_itself(env, row))) {
         rc = read_own(env, found, err);
         if (row && rc == CADRE_OK)
             add_launcher(env, row, found);
-        row = &own;
+        row = &cadre_launcher_own;
     } else if (rc == CADRE_OK && row) {
         rc = read_launcher(env, row, found, err);
     } else if (rc == CADRE_OK) {
@@ -559,7 +446,7 @@ static cadre_status find(const struct cadre_launcher_env *env,
         snprintf(found->where, sizeof found->where, "%s", init);
     if (rc == CADRE_OK && job)
         snprintf(found->job, sizeof found->job, "%.120s", job);
-    if (rc == CADRE_OK && row && row != &own && found->size == 1) {
+    if (rc == CADRE_OK && row && row != &cadre_launcher_own && found->size == 1) {
         say(why, "no: %s started this process alone: it is no rank of several\n",
             row->name);
         *found = (struct cadre_launch_outside){0};
@@ -589,8 +476,10 @@ cadre_status cadre_launcher_find(const struct cadre_launcher_env *env,
 
 const char *cadre_launcher_variable(const char *launcher)
 {
-    for (const struct row *row = rows; row < &rows[ROWS]; row++)
+    for (const struct cadre_launcher *row = cadre_launchers;
+         row < &cadre_launchers[LAUNCHERS]; row++)
         if (strcmp(row->name, launcher) == 0)
             return row->rank;
-    return strcmp(launcher, own.name) == 0 ? own.rank : NULL;
+    return strcmp(launcher, cadre_launcher_own.name) == 0 ? cadre_launcher_own.rank
+                                                          : NULL;
 }

@@ -11,9 +11,9 @@
 #ifndef CADRE_TRAIN_WORLD_H
 #define CADRE_TRAIN_WORLD_H
 
-#include "core/launch/launch.h"
 #include "core/comm/local_outside.h"
 #include "core/comm/module.h"
+#include "core/launch/launch.h"
 #include "core/train/spec.h"
 
 /* Of one rank. Zeroed: of a rank that is alone. */
