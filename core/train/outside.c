@@ -62,12 +62,13 @@ cadre_status cadre_train_outside(const struct cadre_train_run *run,
                                  struct cadre_spec *spec, struct cadre_error *err)
 {
     const struct cadre_launch_outside *outside = run->outside;
+    const struct cadre_world_run ranks = cadre_train_world(spec);
     struct cadre_places places = {0};
     struct cadre_world world = {0};
     struct cadre_error own = {0};
     struct cadre_world_terms terms = {.fingerprint = spec->run.fingerprint,
                                       .first_step = run->first_step};
-    cadre_status rc = cadre_world_check(spec, outside, err);
+    cadre_status rc = cadre_world_check(&ranks, outside, err);
     if (rc != CADRE_OK)
         return rc;
     cadre_log_set_rank(outside->rank, outside->size);
@@ -83,14 +84,14 @@ cadre_status cadre_train_outside(const struct cadre_train_run *run,
     if (outside->rank == 0 && outside->size > 1 && own.code == CADRE_OK)
         own.code = leave_mark(spec, &terms, &own);
     if (outside->size > 1)
-        rc = cadre_world_meet(&world, spec, outside, &terms,
+        rc = cadre_world_meet(&world, &ranks, outside, &terms,
                               own.code == CADRE_OK ? NULL : own.text, err);
     if (rc == CADRE_OK && outside->rank > 0)
         own.code = look_for_mark(spec, &terms, &own);
     if (rc == CADRE_OK && outside->rank > 0 && own.code == CADRE_OK)
         own.code = cadre_costs_read(spec, outside->rank, &own);
     if (rc == CADRE_OK && outside->size > 1)
-        rc = cadre_world_enter(&world, spec, outside,
+        rc = cadre_world_enter(&world, &ranks, outside,
                                own.code == CADRE_OK ? NULL : own.text, err);
     if (outside->rank == 0)
         remove_mark(spec, &terms);

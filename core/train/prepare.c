@@ -38,6 +38,19 @@ static struct cadre_places_request places_of(const struct cadre_train_run *run)
     };
 }
 
+struct cadre_world_run cadre_train_world(const struct cadre_spec *spec)
+{
+    return (struct cadre_world_run){
+        .name = spec->name,
+        .backend = cadre_options_str(spec->options, "comm.backend"),
+        .link = cadre_options_str(spec->options, "comm.link"),
+        .device = &spec->run.device,
+        .local = &spec->local,
+        .gpu = spec->gpu,
+        .exact = spec->run.exact,
+    };
+}
+
 cadre_status cadre_train_check_place(const struct cadre_train_run *run,
                                      struct cadre_error *err)
 {
@@ -62,7 +75,8 @@ cadre_status cadre_train_prepare(const struct cadre_train_run *run,
 {
     bool resuming =
         strcmp(cadre_options_str(spec->options, "checkpoint.resume"), "no") != 0;
-    cadre_status rc = cadre_world_check(spec, run->outside, err);
+    const struct cadre_world_run ranks = cadre_train_world(spec);
+    cadre_status rc = cadre_world_check(&ranks, run->outside, err);
     if (rc != CADRE_OK)
         return rc;
     rc = cadre_costs_find(spec, err);

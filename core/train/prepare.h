@@ -15,6 +15,9 @@ cadre_status cadre_train_prepare(const struct cadre_train_run *run,
                                  struct cadre_spec *spec, struct cadre_places *places,
                                  struct cadre_error *err);
 
+/* What the ranks' meeting rests on; borrows of the spec. [any thread] */
+struct cadre_world_run cadre_train_world(const struct cadre_spec *spec);
+
 /* In a rank that run->outside started: was it put where its plugins want it? [main]
  * Errors: CADRE_E_INVALID. */
 cadre_status cadre_train_check_place(const struct cadre_train_run *run,

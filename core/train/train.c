@@ -22,10 +22,11 @@
 static cadre_status rank_main(void *arg, int index, struct cadre_local_segment *segment)
 {
     const struct cadre_train_run *run = arg;
+    const struct cadre_world_run ranks = cadre_train_world(run->spec);
     struct cadre_world world;
     struct cadre_error err = {0};
     cadre_log_set_rank(index, run->spec->run.ranks);
-    cadre_status rc = cadre_world_open(&world, run->spec, segment, index, &err);
+    cadre_status rc = cadre_world_open(&world, &ranks, segment, index, &err);
     if (rc != CADRE_OK)
         return rc;
     rc = cadre_train_rank(run, index, &world, &err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/train/world.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,21 +52,21 @@ cadre_status cadre_world_card_compare(const struct cadre_world_card *zero,
 }
 
 cadre_status cadre_world_open_nccl(struct cadre_world *world,
-                                   const struct cadre_spec *spec, int index,
+                                   const struct cadre_world_run *run, int index,
                                    const unsigned char *id, struct cadre_error *err)
 {
     struct cadre_comm_world request = {
         .rank = index,
-        .size = spec->run.ranks,
-        .timeout_s = spec->local.timeout_s,
-        .exact = spec->run.exact,
+        .size = run->local->size,
+        .timeout_s = run->local->timeout_s,
+        .exact = run->exact,
     };
-    cadre_status rc = cadre_device_open(&spec->run.device, &world->device, err);
+    cadre_status rc = cadre_device_open(run->device, &world->device, err);
     request.device = world->device;
     if (rc == CADRE_OK)
         rc = world->module->open(&request, id, &world->comm, err);
     if (rc == CADRE_OK && index == 0)
-        cadre_log(CADRE_LOG_INFO, "comm", "%d ranks over NCCL", spec->run.ranks);
+        cadre_log(CADRE_LOG_INFO, "comm", "%d ranks over NCCL", run->local->size);
     return rc;
 }
 
@@ -125,7 +126,8 @@ fail:
     return rc;
 }
 
-cadre_status cadre_world_open(struct cadre_world *world, const struct cadre_spec *spec,
+cadre_status cadre_world_open(struct cadre_world *world,
+                              const struct cadre_world_run *run,
                               struct cadre_local_segment *segment, int index,
                               struct cadre_error *err)
 {
@@ -137,13 +139,13 @@ cadre_status cadre_world_open(struct cadre_world *world, const struct cadre_spec
         cadre_local_segment_fail(segment, index, err->text);
         return rc;
     }
-    if (cadre_world_way(spec, NULL) != CADRE_WORLD_NCCL) {
+    if (cadre_world_way(run, NULL) != CADRE_WORLD_NCCL) {
         world->comm = local;
         return CADRE_OK;
     }
     world->beside = local;
     CADRE_TRY(meet_beside(world, id, err));
-    CADRE_TRY(cadre_world_open_nccl(world, spec, index, id, err));
+    CADRE_TRY(cadre_world_open_nccl(world, run, index, id, err));
     CADRE_TRY(cadre_world_watch_open(local, world->comm, &world->watch, err));
     return CADRE_OK;
 fail:

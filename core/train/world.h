@@ -14,7 +14,16 @@
 #include "core/comm/local_outside.h"
 #include "core/comm/module.h"
 #include "core/launch/launch.h"
-#include "core/train/spec.h"
+
+/* What of a run its ranks have to know to meet. Borrowed. */
+struct cadre_world_run {
+    const char *name; /* the same on all ranks */
+    const char *backend, *link; /* comm.backend, comm.link */
+    const struct cadre_device_config *device;
+    const struct cadre_local_config *local; /* how many, of what kind, time limit */
+    bool gpu; /* the device is one */
+    bool exact;
+};
 
 /* Of one rank. Zeroed: of a rank that is alone. */
 struct cadre_world {
@@ -32,20 +41,21 @@ struct cadre_world {
  * is made. Errors: CADRE_E_INVALID, CADRE_E_UNSUPPORTED: the device is no GPU, ranks
  * are threads, there are fewer GPUs than ranks, there is no module, or ranks of several
  * machines have nothing between them. [main] */
-cadre_status cadre_world_check(const struct cadre_spec *spec,
+cadre_status cadre_world_check(const struct cadre_world_run *run,
                                const struct cadre_launch_outside *outside,
                                struct cadre_error *err);
 
 /* [collective: all ranks of the segment] The world of rank `index`, which cadre
  * started. After an error the segment knows it, and `world` is closed. Errors: what the
  * communicators give; CADRE_E_INVALID where the ranks have different versions. */
-cadre_status cadre_world_open(struct cadre_world *world, const struct cadre_spec *spec,
+cadre_status cadre_world_open(struct cadre_world *world,
+                              const struct cadre_world_run *run,
                               struct cadre_local_segment *segment, int index,
                               struct cadre_error *err);
 
 /* What ranks from outside compare beside the library. */
 struct cadre_world_terms {
-    uint64_t fingerprint; /* of the spec as it was made, without measured costs */
+    uint64_t fingerprint; /* of the run as it was planned, without measured costs */
     int64_t first_step; /* steps done before */
     char mark[48]; /* rank 0's, given to all: a file in the run's folder */
 };
@@ -56,13 +66,15 @@ struct cadre_world_terms {
  * are there for the others on return. Errors: as cadre_rendezvous_meet;
  * CADRE_E_INVALID for a difference. `world` is zeroed before, and closed by the caller
  * in any case. */
-cadre_status cadre_world_meet(struct cadre_world *world, const struct cadre_spec *spec,
+cadre_status cadre_world_meet(struct cadre_world *world,
+                              const struct cadre_world_run *run,
                               const struct cadre_launch_outside *outside,
                               struct cadre_world_terms *terms, const char *failed,
                               struct cadre_error *err);
 
 /* [collective: all ranks, after cadre_world_meet] Open the world; `failed` as there. */
-cadre_status cadre_world_enter(struct cadre_world *world, const struct cadre_spec *spec,
+cadre_status cadre_world_enter(struct cadre_world *world,
+                               const struct cadre_world_run *run,
                                const struct cadre_launch_outside *outside,
                                const char *failed, struct cadre_error *err);
 

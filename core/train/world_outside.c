@@ -2,6 +2,7 @@
 /* Ranks that somebody else started find each other: over TCP or a file, or where the
  * launcher gives no such place over MPI itself. They come together twice: to compare
  * what they are, and when each has done what only it can do wrong. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,19 +34,19 @@ static struct cadre_comm *between(const struct cadre_world *world,
 /* ---- by a place ---- */
 
 /* Both meetings of a job at one place are told apart by the nonce. */
-static cadre_status meet(const struct cadre_spec *spec,
+static cadre_status meet(const struct cadre_world_run *run,
                          const struct cadre_launch_outside *outside, const char *what,
                          void *bytes, size_t n, const char *failed,
                          struct cadre_error *err)
 {
     char *name =
-        cadre_format("%s/%s/%d/%s", outside->job, spec->name, outside->size, what);
+        cadre_format("%s/%s/%d/%s", outside->job, run->name, outside->size, what);
     struct cadre_rendezvous job = {
         .where = outside->where,
         .job = name,
         .rank = outside->rank,
         .size = outside->size,
-        .timeout_s = spec->local.timeout_s,
+        .timeout_s = run->local->timeout_s,
     };
     if (!name)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the job's name");
@@ -71,21 +72,21 @@ static cadre_status judge(struct cadre_world *world, const struct greeting *zero
 }
 
 static cadre_status meet_at_place(struct cadre_world *world,
-                                  const struct cadre_spec *spec,
+                                  const struct cadre_world_run *run,
                                   const struct cadre_launch_outside *outside,
                                   const struct greeting *mine, struct greeting *zero,
                                   const char *failed, struct cadre_error *err)
 {
     struct cadre_error why = {0};
     *zero = *mine;
-    cadre_status rc = meet(spec, outside, "versions", zero, sizeof *zero, failed, err);
+    cadre_status rc = meet(run, outside, "versions", zero, sizeof *zero, failed, err);
     if (rc != CADRE_OK)
         return rc;
     rc = judge(world, zero, mine, outside->rank, &why);
     if (rc != CADRE_OK) { /* rank 0 learns of it when all meet again, and says whose */
         unsigned char nothing[CADRE_COMM_ID_BYTES] = {0};
         const char *text = strchr(why.text, ':') + 2;
-        meet(spec, outside, "id", nothing, sizeof nothing, text, NULL);
+        meet(run, outside, "id", nothing, sizeof nothing, text, NULL);
         *err = why;
     }
     return rc;
@@ -93,7 +94,7 @@ static cadre_status meet_at_place(struct cadre_world *world,
 
 /* ---- over MPI ---- */
 
-static cadre_status open_mpi(const struct cadre_spec *spec,
+static cadre_status open_mpi(const struct cadre_world_run *run,
                              const struct cadre_launch_outside *outside,
                              const struct cadre_comm_module *mpi,
                              struct cadre_comm **out, struct cadre_error *err)
@@ -102,8 +103,8 @@ static cadre_status open_mpi(const struct cadre_spec *spec,
     const struct cadre_comm_world request = {
         .rank = outside->rank,
         .size = outside->size,
-        .timeout_s = spec->local.timeout_s,
-        .exact = spec->run.exact,
+        .timeout_s = run->local->timeout_s,
+        .exact = run->exact,
     };
     cadre_status rc = mpi->open(&request, id, out, err);
     if (rc == CADRE_OK && outside->rank == 0)
@@ -149,10 +150,10 @@ fail:
 
 /* What only rank 0 has to give. */
 static cadre_status make_segment(struct cadre_world *world,
-                                 const struct cadre_spec *spec, struct greeting *mine,
-                                 struct cadre_error *err)
+                                 const struct cadre_world_run *run,
+                                 struct greeting *mine, struct cadre_error *err)
 {
-    struct cadre_local_config config = spec->local;
+    struct cadre_local_config config = *run->local;
     config.processes = true;
     cadre_status rc = cadre_local_segment_create(&config, &world->segment, err);
     if (rc == CADRE_OK)
@@ -162,35 +163,36 @@ static cadre_status make_segment(struct cadre_world *world,
     return rc;
 }
 
-cadre_status cadre_world_meet(struct cadre_world *world, const struct cadre_spec *spec,
+cadre_status cadre_world_meet(struct cadre_world *world,
+                              const struct cadre_world_run *run,
                               const struct cadre_launch_outside *outside,
                               struct cadre_world_terms *terms, const char *failed,
                               struct cadre_error *err)
 {
-    enum cadre_world_way way = cadre_world_way(spec, outside);
+    enum cadre_world_way way = cadre_world_way(run, outside);
     const struct cadre_comm_module *mpi;
     struct greeting mine = {0}, zero;
     struct cadre_error why = {0};
     cadre_status rc;
     CADRE_TRY(cadre_world_module(way, &world->module, err));
     if (way == CADRE_WORLD_MPI)
-        CADRE_TRY(open_mpi(spec, outside, world->module, &world->comm, err));
+        CADRE_TRY(open_mpi(run, outside, world->module, &world->comm, err));
     else if (!outside->where[0]) {
         CADRE_TRY(cadre_world_module(CADRE_WORLD_MPI, &mpi, err));
-        CADRE_TRY(open_mpi(spec, outside, mpi, &world->beside, err));
+        CADRE_TRY(open_mpi(run, outside, mpi, &world->beside, err));
     }
     CADRE_TRY(cadre_world_card(world->module, &mine.card, err));
     mine.card.fingerprint = terms->fingerprint;
     mine.card.first_step = terms->first_step;
     snprintf(mine.mark, sizeof mine.mark, "%s", terms->mark);
     if (way == CADRE_WORLD_LOCAL && outside->rank == 0 && !failed &&
-        make_segment(world, spec, &mine, &why) != CADRE_OK)
+        make_segment(world, run, &mine, &why) != CADRE_OK)
         failed = why.text;
     struct cadre_comm *comm = between(world, outside, way);
     if (comm)
         CADRE_TRY(meet_over(comm, "versions", &mine, &zero, failed, err));
     else
-        CADRE_TRY(meet_at_place(world, spec, outside, &mine, &zero, failed, err));
+        CADRE_TRY(meet_at_place(world, run, outside, &mine, &zero, failed, err));
     snprintf(terms->mark, sizeof terms->mark, "%.*s", (int)sizeof zero.mark - 1,
              zero.mark);
 fail:
@@ -215,11 +217,11 @@ static cadre_status enter_segment(struct cadre_world *world, int rank,
 }
 
 static cadre_status enter_over_mpi(struct cadre_world *world,
-                                   const struct cadre_spec *spec,
+                                   const struct cadre_world_run *run,
                                    const struct cadre_launch_outside *outside,
                                    const char *failed, struct cadre_error *err)
 {
-    bool nccl = cadre_world_way(spec, outside) == CADRE_WORLD_NCCL;
+    bool nccl = cadre_world_way(run, outside) == CADRE_WORLD_NCCL;
     struct cadre_comm *comm = nccl ? world->beside : world->comm;
     unsigned char id[CADRE_COMM_ID_BYTES] = {0};
     struct greeting mine = {0}, zero;
@@ -233,31 +235,32 @@ static cadre_status enter_over_mpi(struct cadre_world *world,
     if (nccl) {
         rc = comm->ops->broadcast(comm, "id", id, sizeof id, CADRE_U8, 0, 0, &done);
         CADRE_TRY(cadre_world_finish(comm, rc, done, err));
-        CADRE_TRY(cadre_world_open_nccl(world, spec, outside->rank, id, err));
+        CADRE_TRY(cadre_world_open_nccl(world, run, outside->rank, id, err));
         CADRE_TRY(cadre_world_watch_open(comm, world->comm, &world->watch, err));
     }
 fail:
     return rc;
 }
 
-cadre_status cadre_world_enter(struct cadre_world *world, const struct cadre_spec *spec,
+cadre_status cadre_world_enter(struct cadre_world *world,
+                               const struct cadre_world_run *run,
                                const struct cadre_launch_outside *outside,
                                const char *failed, struct cadre_error *err)
 {
-    enum cadre_world_way way = cadre_world_way(spec, outside);
+    enum cadre_world_way way = cadre_world_way(run, outside);
     unsigned char id[CADRE_COMM_ID_BYTES] = {0};
     struct cadre_error why = {0};
     cadre_status rc = CADRE_OK;
     if (between(world, outside, way))
-        return enter_over_mpi(world, spec, outside, failed, err);
+        return enter_over_mpi(world, run, outside, failed, err);
     if (way == CADRE_WORLD_NCCL && outside->rank == 0 && !failed)
         rc = world->module->make_id(id, &why);
-    rc = meet(spec, outside, "id", id, sizeof id, rc == CADRE_OK ? failed : why.text,
+    rc = meet(run, outside, "id", id, sizeof id, rc == CADRE_OK ? failed : why.text,
               err);
     if (rc == CADRE_OK)
         rc = way == CADRE_WORLD_LOCAL
                  ? enter_segment(world, outside->rank, err)
-                 : cadre_world_open_nccl(world, spec, outside->rank, id, err);
+                 : cadre_world_open_nccl(world, run, outside->rank, id, err);
     const struct cadre_rendezvous job = {.where = outside->where,
                                          .rank = outside->rank};
     if (rc == CADRE_OK) /* a world is open where all have come, by the id */

@@ -14,7 +14,7 @@ enum cadre_world_way {
 };
 
 /* By comm.backend, the device, and where the ranks are. [any thread] */
-enum cadre_world_way cadre_world_way(const struct cadre_spec *spec,
+enum cadre_world_way cadre_world_way(const struct cadre_world_run *run,
                                      const struct cadre_launch_outside *outside);
 
 /* The module of a way that has one; NULL for the others. Errors: CADRE_E_UNSUPPORTED.
@@ -41,7 +41,7 @@ cadre_status cadre_world_card_compare(const struct cadre_world_card *zero,
 
 /* [collective: all ranks] The device, and with it NCCL's world. */
 cadre_status cadre_world_open_nccl(struct cadre_world *world,
-                                   const struct cadre_spec *spec, int index,
+                                   const struct cadre_world_run *run, int index,
                                    const unsigned char *id, struct cadre_error *err);
 
 /* Wait for a collective that was posted with `rc`; a failure's text is the

@@ -6,10 +6,10 @@
 #include "core/device/module.h"
 #include "core/train/world_parts.h"
 
-enum cadre_world_way cadre_world_way(const struct cadre_spec *spec,
+enum cadre_world_way cadre_world_way(const struct cadre_world_run *run,
                                      const struct cadre_launch_outside *outside)
 {
-    const char *backend = cadre_options_str(spec->options, "comm.backend");
+    const char *backend = run->backend;
     if (outside && outside->size == 1)
         return CADRE_WORLD_ALONE;
     if (strcmp(backend, "nccl") == 0)
@@ -18,7 +18,7 @@ enum cadre_world_way cadre_world_way(const struct cadre_spec *spec,
         return CADRE_WORLD_MPI;
     if (strcmp(backend, "local") == 0 || !outside)
         return CADRE_WORLD_LOCAL;
-    if (spec->gpu)
+    if (run->gpu)
         return CADRE_WORLD_NCCL;
     /* ranks that count no machines may be on one: those that are not will say so */
     bool unknown = outside->local_size == 0 && outside->nodes <= 1;
@@ -53,19 +53,19 @@ static bool may_share(void)
     return getenv("NCCL_HOSTID") || getenv("NCCL_MULTI_RANK_GPU_ENABLE");
 }
 
-static cadre_status check_gpus(const struct cadre_spec *spec,
+static cadre_status check_gpus(const struct cadre_world_run *run,
                                const struct cadre_launch_outside *outside,
                                struct cadre_error *err)
 {
     int gpus = cadre_device_count_cuda();
     if (may_share())
         return CADRE_OK;
-    if (!outside && spec->run.ranks > gpus)
+    if (!outside && run->local->size > gpus)
         return cadre_fail(err, CADRE_E_INVALID,
                           "comm.backend = nccl with %d ranks, but this machine shows "
                           "%d GPU%s, and NCCL needs one for each rank; take fewer "
                           "ranks, or comm.backend = local, whose ranks share them",
-                          spec->run.ranks, gpus, gpus == 1 ? "" : "s");
+                          run->local->size, gpus, gpus == 1 ? "" : "s");
     /* a rank that is shown its own GPU alone counts them otherwise; NCCL looks itself
      */
     if (outside && outside->local_rank >= gpus && !getenv("CUDA_VISIBLE_DEVICES"))
@@ -78,41 +78,41 @@ static cadre_status check_gpus(const struct cadre_spec *spec,
     return CADRE_OK;
 }
 
-static cadre_status check_nccl(const struct cadre_spec *spec,
+static cadre_status check_nccl(const struct cadre_world_run *run,
                                const struct cadre_launch_outside *outside,
                                struct cadre_error *err)
 {
-    if (!spec->gpu)
+    if (!run->gpu)
         return cadre_fail(err, CADRE_E_INVALID,
                           "comm.backend = nccl needs a GPU for each rank, and the "
                           "device is the CPU (device.kind = %s); set device.kind = "
                           "cuda, or leave comm.backend out",
-                          cadre_options_str(spec->options, "device.kind"));
-    if (!outside && spec->run.ranks > 1 && !spec->local.processes)
+                          run->device->kind);
+    if (!outside && run->local->size > 1 && !run->local->processes)
         return cadre_fail(err, CADRE_E_INVALID,
                           "comm.backend = nccl needs a process for each rank, and "
                           "comm.ranks = threads; set comm.ranks = processes, or "
                           "comm.backend = local");
-    return check_gpus(spec, outside, err);
+    return check_gpus(run, outside, err);
 }
 
-static cadre_status check_mpi(const struct cadre_spec *spec,
+static cadre_status check_mpi(const struct cadre_world_run *run,
                               const struct cadre_launch_outside *outside,
                               struct cadre_error *err)
 {
-    if (spec->run.ranks == 1 && !outside)
+    if (run->local->size == 1 && !outside)
         return CADRE_OK;
     if (!outside)
         return cadre_fail(err, CADRE_E_INVALID,
                           "comm.backend = mpi is for ranks that mpirun, or srun "
                           "--mpi=pmix, starts, and nobody started this one; start "
                           "cadre by one of them, or leave comm.backend out");
-    if (spec->gpu)
+    if (run->gpu)
         return cadre_fail(err, CADRE_E_INVALID,
                           "comm.backend = mpi is for ranks on CPUs, and the device is "
                           "a GPU (device.kind = %s); leave comm.backend out, or set "
                           "device.kind = cpu",
-                          cadre_options_str(spec->options, "device.kind"));
+                          run->device->kind);
     return CADRE_OK;
 }
 
@@ -134,18 +134,18 @@ static cadre_status check_local(const struct cadre_launch_outside *outside,
     return CADRE_OK;
 }
 
-cadre_status cadre_world_check(const struct cadre_spec *spec,
+cadre_status cadre_world_check(const struct cadre_world_run *run,
                                const struct cadre_launch_outside *outside,
                                struct cadre_error *err)
 {
     const struct cadre_comm_module *module;
-    const char *link = cadre_options_str(spec->options, "comm.link");
-    enum cadre_world_way way = cadre_world_way(spec, outside);
+    const char *link = run->link;
+    enum cadre_world_way way = cadre_world_way(run, outside);
     cadre_status rc = CADRE_OK;
     if (way == CADRE_WORLD_NCCL)
-        rc = check_nccl(spec, outside, err);
+        rc = check_nccl(run, outside, err);
     else if (way == CADRE_WORLD_MPI)
-        rc = check_mpi(spec, outside, err);
+        rc = check_mpi(run, outside, err);
     else if (way == CADRE_WORLD_LOCAL && outside)
         rc = check_local(outside, err);
     else if (way == CADRE_WORLD_NONE)
