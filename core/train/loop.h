@@ -5,8 +5,8 @@
 #define CADRE_TRAIN_LOOP_H
 
 #include "core/launch/launch.h"
+#include "core/launch/world.h"
 #include "core/train/spec.h"
-#include "core/train/world.h"
 
 /* A run as its ranks see it; read only. */
 struct cadre_train_run {

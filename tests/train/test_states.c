@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "core/launch/launch.h"
+#include "core/launch/world.h"
 #include "core/train/rundir.h"
 #include "core/train/snapshot.h"
-#include "core/train/world.h"
 #include "tests/plugins/state_plugin.h"
 #include "tests/support/check_main.h"
 #include "tests/train/spec_fixture.h"

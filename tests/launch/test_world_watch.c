@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "core/comm/local.h"
-#include "core/train/world_watch.h"
+#include "core/launch/world_watch.h"
 #include "tests/support/check_main.h"
 
 static struct cadre_local_segment *segment[2];
@@ -73,7 +73,7 @@ END_TEST
 
 Suite *test_suite(void)
 {
-    Suite *s = suite_create("train/world_watch");
+    Suite *s = suite_create("launch/world_watch");
     TCase *t = tcase_create("watch");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_loop_test(t, a_failure_is_carried_over, 0, 2);

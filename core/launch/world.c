@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/train/world.h"
+#include "core/launch/world.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 
 #include "core/base/log.h"
 #include "core/base/memory.h"
-#include "core/train/world_parts.h"
-#include "core/train/world_watch.h"
+#include "core/launch/world_parts.h"
+#include "core/launch/world_watch.h"
 
 /* ---- what both ways share ---- */
 

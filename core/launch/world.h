@@ -8,8 +8,8 @@
  *   - on the CPUs of one machine open a segment of rank 0's and watch each other,
  *   - on the CPUs of several machines take MPI; MPI is also the place to meet where the
  *     launcher gives none. */
-#ifndef CADRE_TRAIN_WORLD_H
-#define CADRE_TRAIN_WORLD_H
+#ifndef CADRE_LAUNCH_WORLD_H
+#define CADRE_LAUNCH_WORLD_H
 
 #include "core/comm/local_outside.h"
 #include "core/comm/module.h"

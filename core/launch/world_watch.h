@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two worlds of the same ranks fail together: a thread carries the first failure of one
  * to the other. */
-#ifndef CADRE_TRAIN_WORLD_WATCH_H
-#define CADRE_TRAIN_WORLD_WATCH_H
+#ifndef CADRE_LAUNCH_WORLD_WATCH_H
+#define CADRE_LAUNCH_WORLD_WATCH_H
 
 #include "core/comm/comm.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of world.h share. */
-#ifndef CADRE_TRAIN_WORLD_PARTS_H
-#define CADRE_TRAIN_WORLD_PARTS_H
+#ifndef CADRE_LAUNCH_WORLD_PARTS_H
+#define CADRE_LAUNCH_WORLD_PARTS_H
 
-#include "core/train/world.h"
+#include "core/launch/world.h"
 
 enum cadre_world_way {
     CADRE_WORLD_ALONE, /* one rank that somebody started */

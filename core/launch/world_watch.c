@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/train/world_watch.h"
+#include "core/launch/world_watch.h"
 
 #include <pthread.h>
 #include <stdlib.h>
