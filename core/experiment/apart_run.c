@@ -11,8 +11,6 @@
 #include "core/train/rundir.h"
 #include "core/train/stop.h"
 
-static const char PROGRAM[] = "/proc/self/exe";
-
 const char *cadre_apart_status_name(enum cadre_apart_status status)
 {
     static const char *const names[] = {"waiting", "done", "stopped", "failed"};
@@ -84,8 +82,8 @@ static cadre_status run_children(struct cadre_apart *apart, struct cadre_error *
     cadre_stop_install();
     cadre_stop_hold();
     cadre_supervise_open(&watch);
-    cadre_status rc = cadre_supervise_run(&watch, &cadre_supervise_independent, PROGRAM,
-                                          children, n, err);
+    cadre_status rc = cadre_supervise_run(&watch, &cadre_supervise_independent,
+                                          CADRE_THIS_PROGRAM, children, n, err);
     cadre_supervise_close(&watch);
     cadre_stop_release();
     for (size_t k = 0; k < apart->n; k++)
@@ -223,8 +221,8 @@ cadre_status cadre_apart_dry_run(struct cadre_apart *apart, FILE *out,
             rc = cadre_fail(err, CADRE_E_IO, "cannot write to stdout");
         cadre_supervise_open(&watch);
         if (rc == CADRE_OK)
-            rc = cadre_supervise_run(&watch, &cadre_supervise_independent, PROGRAM,
-                                     &child, 1, err);
+            rc = cadre_supervise_run(&watch, &cadre_supervise_independent,
+                                     CADRE_THIS_PROGRAM, &child, 1, err);
         cadre_supervise_close(&watch);
         if (rc == CADRE_OK && child.end.status != 0)
             rc = cadre_fail(err, CADRE_E_INVALID,

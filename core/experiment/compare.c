@@ -16,8 +16,6 @@
 #include "core/experiment/task.h"
 #include "core/launch/supervise.h"
 
-static const char PROGRAM[] = "/proc/self/exe";
-
 struct comparing {
     struct cadre_arrange_request request;
     struct cadre_comparison c;
@@ -76,8 +74,8 @@ static cadre_status run_child(const struct comparing *x, const struct job *job,
     cadre_status rc = arguments(x, job, &argv, err);
     struct cadre_process child = {.argv = argv, .no_stdin = true, .no_stdout = true};
     if (rc == CADRE_OK)
-        rc = cadre_supervise_run(&x->watch, &cadre_supervise_independent, PROGRAM,
-                                 &child, 1, err);
+        rc = cadre_supervise_run(&x->watch, &cadre_supervise_independent,
+                                 CADRE_THIS_PROGRAM, &child, 1, err);
     free(argv);
     return rc == CADRE_OK ? ended(job, &child.end, err) : rc;
 }
@@ -344,9 +342,9 @@ static cadre_status become(const struct comparing *x, const struct cadre_task *t
     rc = done ? check_settings(&job, err) : arguments(x, &job, &argv, err);
     if (rc == CADRE_OK && !done) {
         fflush(NULL);
-        execv(PROGRAM, argv);
+        execv(CADRE_THIS_PROGRAM, argv);
         rc = cadre_fail_errno(err, CADRE_E_RESOURCE, errno, "cannot become '%s'",
-                              PROGRAM);
+                              CADRE_THIS_PROGRAM);
     }
     free(job.folder);
     free(argv);

@@ -132,7 +132,7 @@ static cadre_status run(struct launch *l, struct cadre_launch_end *end,
     struct cadre_supervise_watch watch;
     fcntl(cadre_local_segment_fd(l->segment), F_SETFD, 0); /* the ranks open it */
     cadre_supervise_open(&watch);
-    cadre_status rc = cadre_supervise_run(&watch, &policy, "/proc/self/exe",
+    cadre_status rc = cadre_supervise_run(&watch, &policy, CADRE_THIS_PROGRAM,
                                           l->processes, (size_t)l->size, err);
     if (rc == CADRE_OK) {
         rc = outcome(l, err);

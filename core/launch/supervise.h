@@ -18,6 +18,8 @@
 
 #include "core/base/error.h"
 
+#define CADRE_THIS_PROGRAM "/proc/self/exe"
+
 struct cadre_supervise_watch {
     sigset_t watched, before;
     struct sigaction sigchld_before;

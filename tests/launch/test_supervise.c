@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/support/check_main.h"
@@ -196,6 +197,34 @@ START_TEST(names_a_program_that_cannot_start)
 }
 END_TEST
 
+/* The supervisor is a process of its own here, and is killed. */
+START_TEST(the_policy_s_signal_comes_where_the_parent_is_gone)
+{
+    char *path = test_tmpdir();
+    char waits[512], said[256];
+    snprintf(waits, sizeof waits,
+             "trap '>%s/told; exit' TERM; >%s/ready; while :; do sleep 0.02; done",
+             path, path);
+    char *const argv[][4] = {{sh, flag, waits, NULL}};
+    pid_t pid = fork();
+    if (pid == 0) {
+        run_all(&(struct cadre_process){0}, argv, 1);
+        _exit(0);
+    }
+    ck_assert_int_gt(pid, 0);
+    snprintf(said, sizeof said, "%s/ready", path);
+    while (access(said, F_OK) != 0)
+        usleep(10000);
+    ck_assert_int_eq(kill(pid, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+    snprintf(said, sizeof said, "%s/told", path);
+    while (access(said, F_OK) != 0)
+        usleep(10000);
+    test_tmpdir_remove(path);
+    free(path);
+}
+END_TEST
+
 /* Children that fail as one, as soon as one has a status that is none of success. */
 struct crew {
     int ended;
@@ -296,6 +325,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, names_a_program_that_cannot_start);
     tcase_add_test(tc, others_are_killed_after_the_grace);
     tcase_add_test(tc, the_grace_is_kept);
+    tcase_add_test(tc, the_policy_s_signal_comes_where_the_parent_is_gone);
     tcase_add_test(tc, ends_are_seen_where_they_were_ignored);
     tcase_add_test(tc, leaves_signals_as_they_were);
     suite_add_tcase(suite, tc);
