@@ -6,18 +6,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/base/clock.h"
 #include "core/base/hash.h"
 #include "core/launch/rendezvous_impl.h"
 
 uint64_t cadre_rendezvous_job(const struct cadre_rendezvous *job)
 {
     return cadre_hash_of(job->job, strlen(job->job), RENDEZVOUS_MAGIC);
-}
-
-double cadre_rendezvous_now(void)
-{
-    return cadre_now_s();
 }
 
 void cadre_rendezvous_tick(void)

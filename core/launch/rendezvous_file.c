@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/path.h"
 #include "core/launch/rendezvous_impl.h"
 
@@ -62,7 +63,7 @@ static cadre_status lead(const struct cadre_rendezvous *job, const char *place,
                          const struct rendezvous_hello *own, void *bytes,
                          struct cadre_error *err)
 {
-    double deadline = cadre_rendezvous_now() + job->timeout_s;
+    double deadline = cadre_now_s() + job->timeout_s;
     struct rendezvous_list list = {.failed = -1};
     struct rendezvous_hello hello;
     struct rendezvous_answer answer;
@@ -73,7 +74,7 @@ static cadre_status lead(const struct cadre_rendezvous *job, const char *place,
         unlink(path);
     }
     for (;;) {
-        bool last = cadre_rendezvous_now() >= deadline;
+        bool last = cadre_now_s() >= deadline;
         for (int r = 1; r < job->size; r++) {
             name_of(path, place, r);
             if (!list.came[r] && read_file(path, &hello, sizeof hello) &&
@@ -115,14 +116,14 @@ static cadre_status follow(const struct cadre_rendezvous *job, const char *place
                            const struct rendezvous_hello *own, void *bytes,
                            struct cadre_error *err)
 {
-    double deadline = cadre_rendezvous_now() + 2 * job->timeout_s;
+    double deadline = cadre_now_s() + 2 * job->timeout_s;
     struct rendezvous_answer answer;
     const struct identity before = identity_of(place);
     char path[PATH_ROOM];
     name_of(path, place, job->rank);
     cadre_status rc = write_file(path, own, sizeof *own, err);
     while (rc == CADRE_OK) {
-        bool last = cadre_rendezvous_now() >= deadline;
+        bool last = cadre_now_s() >= deadline;
         struct identity now = identity_of(place);
         if (!is_same(&before, &now) && read_file(place, &answer, sizeof answer) &&
             answer.magic == RENDEZVOUS_MAGIC && answer.job == own->job) {

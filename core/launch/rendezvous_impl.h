@@ -35,7 +35,6 @@ struct rendezvous_list {
 };
 
 uint64_t cadre_rendezvous_job(const struct cadre_rendezvous *job);
-double cadre_rendezvous_now(void);
 void cadre_rendezvous_tick(void);
 
 struct rendezvous_hello cadre_rendezvous_hello(const struct cadre_rendezvous *job,

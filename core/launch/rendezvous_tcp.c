@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/launch/rendezvous_impl.h"
 
@@ -54,9 +55,9 @@ static cadre_status resolve(const char *place, bool listens, struct addrinfo **o
     struct addrinfo want = {.ai_family = AF_UNSPEC,
                             .ai_socktype = SOCK_STREAM,
                             .ai_flags = AI_NUMERICSERV | (listens ? AI_PASSIVE : 0)};
-    double deadline = cadre_rendezvous_now() + NAME_WAIT_S;
+    double deadline = cadre_now_s() + NAME_WAIT_S;
     int code = getaddrinfo(host, colon + 1, &want, out);
-    while (code == EAI_AGAIN && cadre_rendezvous_now() < deadline) {
+    while (code == EAI_AGAIN && cadre_now_s() < deadline) {
         cadre_rendezvous_tick();
         code = getaddrinfo(host, colon + 1, &want, out);
     }
@@ -166,8 +167,7 @@ static cadre_status open_host(struct host *h, const char *place, double deadline
         cadre_log(CADRE_LOG_WARN, "comm",
                   "another program listens at tcp://%s, where the ranks meet; waiting",
                   place);
-    while (failure == EADDRINUSE && h->n_listeners == 0 &&
-           cadre_rendezvous_now() < deadline) {
+    while (failure == EADDRINUSE && h->n_listeners == 0 && cadre_now_s() < deadline) {
         cadre_rendezvous_tick();
         failure = listen_at_all(h, all);
     }
@@ -257,7 +257,7 @@ static cadre_status lead(const struct cadre_rendezvous *job, const char *place,
                          const struct rendezvous_hello *own, void *bytes,
                          struct cadre_error *err)
 {
-    double deadline = cadre_rendezvous_now() + job->timeout_s;
+    double deadline = cadre_now_s() + job->timeout_s;
     struct rendezvous_list list = {.failed = -1};
     struct rendezvous_answer answer;
     struct host h = {.n_listeners = 0};
@@ -265,7 +265,7 @@ static cadre_status lead(const struct cadre_rendezvous *job, const char *place,
     cadre_rendezvous_note(&list, job, own, own->bytes);
     CADRE_TRY(open_host(&h, place, deadline - job->timeout_s / 2, err));
     for (bool last = false; list.here < job->size && !last;) {
-        last = cadre_rendezvous_now() >= deadline;
+        last = cadre_now_s() >= deadline;
         accept_all(&h);
         for (int i = h.n_guests - 1; i >= 0; i--)
             if (!hear(&h, i, job, &list, own->bytes))
@@ -289,7 +289,7 @@ fail:
 static bool move(int fd, void *data, size_t bytes, bool out, double deadline)
 {
     size_t done = 0;
-    while (done < bytes && cadre_rendezvous_now() < deadline) {
+    while (done < bytes && cadre_now_s() < deadline) {
         struct pollfd p = {.fd = fd, .events = out ? POLLOUT : POLLIN};
         if (poll(&p, 1, RENDEZVOUS_TICK_MS) <= 0)
             continue;
@@ -314,7 +314,7 @@ static int connect_to(const struct addrinfo *at, double deadline)
         return fd;
     struct pollfd p = {.fd = fd, .events = POLLOUT};
     if (errno == EINPROGRESS)
-        while (cadre_rendezvous_now() < deadline)
+        while (cadre_now_s() < deadline)
             if (poll(&p, 1, RENDEZVOUS_TICK_MS) > 0) {
                 getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &size);
                 if (failure == 0)
@@ -348,14 +348,14 @@ static cadre_status follow(const struct cadre_rendezvous *job, const char *place
                            const struct rendezvous_hello *own, void *bytes,
                            struct cadre_error *err)
 {
-    double deadline = cadre_rendezvous_now() + 2 * job->timeout_s;
+    double deadline = cadre_now_s() + 2 * job->timeout_s;
     struct rendezvous_answer answer;
     struct addrinfo *all = NULL;
     cadre_status rc = resolve(place, false, &all, err);
     if (rc != CADRE_OK)
         return rc;
     bool good = ask(all, own, &answer, deadline);
-    while (!good && cadre_rendezvous_now() < deadline) {
+    while (!good && cadre_now_s() < deadline) {
         cadre_rendezvous_tick();
         good = ask(all, own, &answer, deadline);
     }
