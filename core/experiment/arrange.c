@@ -10,7 +10,7 @@
 #include "core/base/cores.h"
 #include "core/base/hash.h"
 #include "core/base/memory.h"
-#include "core/base/option_set.h"
+#include "core/config/option_set.h"
 #include "core/base/path.h"
 #include "core/experiment/apart.h"
 #include "core/experiment/machine.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/ini.h"
+#include "core/config/ini.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
 #include "core/train/restarts.h"

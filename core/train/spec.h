@@ -5,7 +5,7 @@
 #ifndef CADRE_TRAIN_SPEC_H
 #define CADRE_TRAIN_SPEC_H
 
-#include "core/base/options.h"
+#include "core/config/options.h"
 #include "core/comm/local.h"
 #include "core/strategy/rank.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The inside of struct cadre_options, for the options_*.c files alone. */
-#ifndef CADRE_BASE_OPTION_SET_H
-#define CADRE_BASE_OPTION_SET_H
+#ifndef CADRE_CONFIG_OPTION_SET_H
+#define CADRE_CONFIG_OPTION_SET_H
 
-#include "core/base/option_value.h"
+#include "core/config/option_value.h"
 
 /* The core table (option_table.c), *n entries of static storage. */
 const struct cadre_option_spec *cadre_option_table(size_t *n);

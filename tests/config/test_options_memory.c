@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/options.h"
+#include "core/config/options.h"
 #include "core/base/path.h"
 #include "tests/support/check_main.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/base/options.h"
+#include "core/config/options.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/base/options_fixture.h"
+#include "tests/config/options_fixture.h"
 
 struct wrong {
     const char *text, *expected;

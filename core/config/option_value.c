@@ -2,7 +2,7 @@
 /* Strictness in one place: no trailing text, no octal, no hexadecimal, no overflow, no
  * NaN, no locale. A grammar check comes first, so strtoll and strtod see decimal
  * numbers only. */
-#include "core/base/option_value.h"
+#include "core/config/option_value.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/base/options.h"
+#include "core/config/options.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/option_set.h"
-#include "tests/base/options_fixture.h"
+#include "core/config/option_set.h"
+#include "tests/config/options_fixture.h"
 
 static char *written(const struct cadre_options *o)
 {

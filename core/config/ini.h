@@ -2,8 +2,8 @@
 /* Strict ini files: iniparser reads the values, a pass of ours over the text refuses
  * what iniparser would silently change and keeps the line numbers. [main]: iniparser's
  * error callback is process-wide. */
-#ifndef CADRE_BASE_INI_H
-#define CADRE_BASE_INI_H
+#ifndef CADRE_CONFIG_INI_H
+#define CADRE_CONFIG_INI_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/ini.h"
-#include "core/base/option_set.h"
+#include "core/config/ini.h"
+#include "core/config/option_set.h"
 #include "core/base/path.h"
 
 /* The chain of files being read, innermost first. */

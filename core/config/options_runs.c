@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/base/nearest.h"
-#include "core/base/option_set.h"
+#include "core/config/option_set.h"
 
 struct run *cadre_run_find(const struct cadre_options *options, const char *name)
 {

@@ -6,8 +6,8 @@
  * add_specs of each -> resolve -> the typed getters. Later assignments win. Anything
  * that changes the set after resolve asks for another resolve. Names are "section.key",
  * in lower case. Building a set: [one thread]. Reading a resolved one: [any thread]. */
-#ifndef CADRE_BASE_OPTIONS_H
-#define CADRE_BASE_OPTIONS_H
+#ifndef CADRE_CONFIG_OPTIONS_H
+#define CADRE_CONFIG_OPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The set of options: what is known, what was assigned, and how the two meet in
  * resolve. */
-#include "core/base/options.h"
+#include "core/config/options.h"
 
 #include <assert.h>
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/ini.h"
+#include "core/config/ini.h"
 #include "core/base/nearest.h"
-#include "core/base/option_set.h"
+#include "core/config/option_set.h"
 
 cadre_status cadre_options_no_memory(struct cadre_error *err)
 {

@@ -2,7 +2,7 @@
 /* The pass over the text accepts less than iniparser does: exactly those lines whose
  * meaning a reader cannot mistake. What it accepts it then compares with iniparser's
  * own reading, so a difference between the two is an error and never a silent value. */
-#include "core/base/ini.h"
+#include "core/config/ini.h"
 
 #include <ctype.h>
 #include <stdlib.h>

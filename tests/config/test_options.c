@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/base/options.h"
+#include "core/config/options.h"
 
 #include <string.h>
 
-#include "tests/base/options_fixture.h"
+#include "tests/config/options_fixture.h"
 
 START_TEST(defaults_resolve)
 {

@@ -3,7 +3,7 @@
  * keeps a key on a line or two. */
 #include <math.h>
 
-#include "core/base/option_set.h"
+#include "core/config/option_set.h"
 
 #define NO_LIMITS 0, 0
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/base/ini.h"
+#include "core/config/ini.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef CADRE_TESTS_OPTIONS_FIXTURE_H
 #define CADRE_TESTS_OPTIONS_FIXTURE_H
 
-#include "core/base/options.h"
+#include "core/config/options.h"
 #include "tests/support/check_main.h"
 
 /* Three keys of a plugin: zero.stage, zero.bucket, zero.offload. */

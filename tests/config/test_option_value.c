@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/base/option_value.h"
+#include "core/config/option_value.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/memory.h"
 
-#include "tests/base/options_fixture.h"
+#include "tests/config/options_fixture.h"
 
 struct wrong {
     const char *text, *expected;

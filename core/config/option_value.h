@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One option's text, read strictly. */
-#ifndef CADRE_BASE_OPTION_VALUE_H
-#define CADRE_BASE_OPTION_VALUE_H
+#ifndef CADRE_CONFIG_OPTION_VALUE_H
+#define CADRE_CONFIG_OPTION_VALUE_H
 
 #include "core/base/memory.h"
-#include "core/base/options.h"
+#include "core/config/options.h"
 
 union cadre_option_parsed {
     bool b;

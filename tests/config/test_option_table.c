@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/base/option_set.h"
+#include "core/config/option_set.h"
 
 #include <string.h>
 
-#include "tests/base/options_fixture.h"
+#include "tests/config/options_fixture.h"
 
 /* The keys that the documentation promises, section by section. */
 static const char *const contract[][2] = {

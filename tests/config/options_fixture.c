@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/base/options_fixture.h"
+#include "tests/config/options_fixture.h"
 
 #include <stdlib.h>
 #include <string.h>
