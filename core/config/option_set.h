@@ -5,13 +5,32 @@
 
 #include "core/config/option_value.h"
 
-/* The core table (option_table.c), *n entries of static storage. */
-const struct cadre_option_spec *cadre_option_table(size_t *n);
+/* What a key of the core is in struct cadre_config. */
+enum cadre_config_field {
+    CADRE_FIELD_BOOL,
+    CADRE_FIELD_I64,
+    CADRE_FIELD_F64,
+    CADRE_FIELD_TEXT, /* STR, and an ENUM that is handed on by name */
+    CADRE_FIELD_CHOICE, /* ENUM: an enum in the order of the option's choices */
+};
 
+struct cadre_config_key {
+    const char *section;
+    struct cadre_option option;
+    size_t offset; /* in struct cadre_config */
+    enum cadre_config_field field;
+};
+
+/* The core table (option_table.c), *n entries of static storage. A set begins with
+ * them, in this order. */
+const struct cadre_config_key *cadre_option_table(size_t *n);
+
+/* A known key; owns its texts. */
 struct option {
-    struct cadre_option_spec spec; /* owns its texts */
+    char *section;
+    struct cadre_option decl;
     char *name; /* "section.key" */
-    union cadre_option_parsed parsed;
+    struct cadre_option_value value;
 };
 
 /* A value that somebody set, known key or not; owns its texts. */
@@ -74,7 +93,7 @@ cadre_status cadre_option_unknown(const struct cadre_options *options, const cha
 /* Check one assignment against its spec; a key of an allowed section passes. */
 cadre_status cadre_option_check(const struct cadre_options *options,
                                 const struct assignment *a,
-                                union cadre_option_parsed *out,
+                                struct cadre_option_value *out,
                                 struct cadre_error *err);
 
 /* Check the overrides of every [run:NAME] whose section is known by now. */

@@ -12,44 +12,43 @@
 
 #include "core/base/nearest.h"
 
-static bool has_limits(const struct cadre_option_spec *spec)
+static bool has_limits(const struct cadre_option *option)
 {
-    return spec->min < spec->max;
+    return option->min < option->max;
 }
 
-static void describe_limits(const struct cadre_option_spec *spec,
-                            struct cadre_text *out)
+static void describe_limits(const struct cadre_option *option, struct cadre_text *out)
 {
-    if (!has_limits(spec))
+    if (!has_limits(option))
         return;
-    if (isinf(spec->max))
-        cadre_text_printf(out, " of at least %.12g", spec->min);
-    else if (isinf(spec->min))
-        cadre_text_printf(out, " of at most %.12g", spec->max);
+    if (isinf(option->max))
+        cadre_text_printf(out, " of at least %.12g", option->min);
+    else if (isinf(option->min))
+        cadre_text_printf(out, " of at most %.12g", option->max);
     else
-        cadre_text_printf(out, " from %.12g to %.12g", spec->min, spec->max);
+        cadre_text_printf(out, " from %.12g to %.12g", option->min, option->max);
 }
 
-void cadre_option_describe(const struct cadre_option_spec *spec, struct cadre_text *out)
+void cadre_option_describe(const struct cadre_option *option, struct cadre_text *out)
 {
-    switch (spec->type) {
-    case CADRE_OPT_BOOL:
+    switch (option->type) {
+    case CADRE_OPTION_BOOL:
         cadre_text_printf(out, "yes or no");
         break;
-    case CADRE_OPT_I64:
+    case CADRE_OPTION_I64:
         cadre_text_printf(out, "a whole number");
-        describe_limits(spec, out);
+        describe_limits(option, out);
         break;
-    case CADRE_OPT_F64:
+    case CADRE_OPTION_F64:
         cadre_text_printf(out, "a number");
-        describe_limits(spec, out);
+        describe_limits(option, out);
         break;
-    case CADRE_OPT_BYTES:
+    case CADRE_OPTION_BYTES:
         cadre_text_printf(out, "a size such as 4096, 64k, 25M or 1G");
-        describe_limits(spec, out);
+        describe_limits(option, out);
         break;
-    case CADRE_OPT_ENUM:
-        cadre_text_printf(out, "one of %s", spec->choices);
+    case CADRE_OPTION_ENUM:
+        cadre_text_printf(out, "one of %s", option->choices);
         break;
     default:
         cadre_text_printf(out, "text");
@@ -57,13 +56,20 @@ void cadre_option_describe(const struct cadre_option_spec *spec, struct cadre_te
     }
 }
 
-static cadre_status refuse(const struct cadre_option_spec *spec, const char *text,
-                           const char *hint, struct cadre_error *err)
+/* One text as it is read. */
+struct reading {
+    const char *section;
+    const struct cadre_option *option;
+    const char *text;
+    struct cadre_error *err;
+};
+
+static cadre_status refuse(const struct reading *r, const char *hint)
 {
     struct cadre_text expected = {0};
-    cadre_option_describe(spec, &expected);
-    cadre_fail(err, CADRE_E_INVALID, "%s.%s: expected %s, found '%.100s'%s%s%s",
-               spec->section, spec->key, cadre_text_str(&expected), text,
+    cadre_option_describe(r->option, &expected);
+    cadre_fail(r->err, CADRE_E_INVALID, "%s.%s: expected %s, found '%.100s'%s%s%s",
+               r->section, r->option->key, cadre_text_str(&expected), r->text,
                hint ? " (" : "", hint ? hint : "", hint ? ")" : "");
     cadre_text_fini(&expected);
     return CADRE_E_INVALID;
@@ -108,120 +114,132 @@ static const char *number_end(const char *text)
     return end;
 }
 
-static bool in_limits(const struct cadre_option_spec *spec, double value)
+static cadre_status check_limits(const struct reading *r, double value)
 {
-    return !has_limits(spec) || (value >= spec->min && value <= spec->max);
-}
-
-static cadre_status parse_whole(const struct cadre_option_spec *spec, const char *text,
-                                int64_t *out, struct cadre_error *err)
-{
-    const char *end = whole_end(text);
-    if (!end || *end)
-        return refuse(spec, text, NULL, err);
-    errno = 0;
-    long long value = strtoll(text, NULL, 10);
-    if (errno == ERANGE)
-        return refuse(spec, text, "it does not fit in 64 bits", err);
-    if (!in_limits(spec, (double)value))
-        return refuse(spec, text, "out of range", err);
-    *out = value;
+    const struct cadre_option *option = r->option;
+    if (has_limits(option) && (value < option->min || value > option->max))
+        return refuse(r, "out of range");
     return CADRE_OK;
 }
 
-static cadre_status parse_number(const struct cadre_option_spec *spec, const char *text,
-                                 double *out, struct cadre_error *err)
+static cadre_status parse_whole(const struct reading *r, int64_t *out)
 {
-    const char *end = number_end(text);
+    const char *end = whole_end(r->text);
     if (!end || *end)
-        return refuse(spec, text, NULL, err);
+        return refuse(r, NULL);
     errno = 0;
-    double value = strtod(text, NULL);
+    *out = strtoll(r->text, NULL, 10);
     if (errno == ERANGE)
-        return refuse(spec, text, "it does not fit in a double", err);
-    if (!in_limits(spec, value))
-        return refuse(spec, text, "out of range", err);
-    *out = value;
-    return CADRE_OK;
+        return refuse(r, "it does not fit in 64 bits");
+    return check_limits(r, (double)*out);
 }
 
-static cadre_status parse_bytes(const struct cadre_option_spec *spec, const char *text,
-                                int64_t *out, struct cadre_error *err)
+static cadre_status parse_number(const struct reading *r, double *out)
+{
+    const char *end = number_end(r->text);
+    if (!end || *end)
+        return refuse(r, NULL);
+    errno = 0;
+    *out = strtod(r->text, NULL);
+    if (errno == ERANGE)
+        return refuse(r, "it does not fit in a double");
+    return check_limits(r, *out);
+}
+
+static cadre_status parse_bytes(const struct reading *r, int64_t *out)
 {
     static const char units[] = "kmgt";
-    const char *end = whole_end(text);
-    if (!end || *text == '-')
-        return refuse(spec, text, NULL, err);
+    const char *end = whole_end(r->text);
+    if (!end || *r->text == '-')
+        return refuse(r, NULL);
     int shift = 0;
     if (*end) {
         const char *unit = strchr(units, tolower((unsigned char)*end));
         if (!unit || end[1])
-            return refuse(spec, text, NULL, err);
+            return refuse(r, NULL);
         shift = 10 * (int)(unit - units + 1);
     }
     errno = 0;
-    long long value = strtoll(text, NULL, 10);
+    long long value = strtoll(r->text, NULL, 10);
     if (errno == ERANGE || value > INT64_MAX >> shift)
-        return refuse(spec, text, "it does not fit in 64 bits", err);
-    value <<= shift;
-    if (!in_limits(spec, (double)value))
-        return refuse(spec, text, "out of range", err);
-    *out = value;
-    return CADRE_OK;
+        return refuse(r, "it does not fit in 64 bits");
+    *out = value << shift;
+    return check_limits(r, (double)*out);
 }
 
-static cadre_status parse_bool(const struct cadre_option_spec *spec, const char *text,
-                               bool *out, struct cadre_error *err)
+static cadre_status parse_bool(const struct reading *r, int64_t *out)
 {
     static const char *const words[] = {"no",  "yes", "false", "true",
                                         "off", "on",  "0",     "1"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (strcasecmp(text, words[i]) == 0) {
-            *out = i % 2 == 1;
+        if (strcasecmp(r->text, words[i]) == 0) {
+            *out = i % 2;
             return CADRE_OK;
         }
-    return refuse(spec, text, NULL, err);
+    return refuse(r, NULL);
 }
 
-static cadre_status parse_choice(const struct cadre_option_spec *spec, const char *text,
-                                 struct cadre_error *err)
+static cadre_status parse_choice(const struct reading *r, int64_t *out)
 {
     char choice[64], nearest_name[64] = "", hint[96];
     struct cadre_nearest nearest = {0};
-    for (const char *p = spec->choices; *p;) {
+    int64_t index = 0;
+    for (const char *p = r->option->choices; *p; index++) {
         size_t n = strcspn(p, ", ");
         snprintf(choice, sizeof choice, "%.*s", (int)n, p);
-        if (n > 0 && strcmp(choice, text) == 0)
+        if (n > 0 && strcmp(choice, r->text) == 0) {
+            *out = index;
             return CADRE_OK;
+        }
         const size_t before = nearest.name ? nearest.distance : SIZE_MAX;
-        cadre_nearest_offer(&nearest, text, choice);
+        cadre_nearest_offer(&nearest, r->text, choice);
         if (nearest.name && nearest.distance < before)
             memcpy(nearest_name, choice, sizeof nearest_name);
         p += n;
         p += strspn(p, ", ");
     }
     snprintf(hint, sizeof hint, "nearest: %s", nearest_name);
-    return refuse(spec, text, nearest.name ? hint : NULL, err);
+    return refuse(r, nearest.name ? hint : NULL);
 }
 
-cadre_status cadre_option_parse(const struct cadre_option_spec *spec, const char *text,
-                                union cadre_option_parsed *out, struct cadre_error *err)
+struct cadre_option cadre_option_at(const struct cadre_option *table, size_t i,
+                                    size_t stride)
 {
-    switch (spec->type) {
-    case CADRE_OPT_BOOL:
-        return parse_bool(spec, text, &out->b, err);
-    case CADRE_OPT_I64:
-        return parse_whole(spec, text, &out->i, err);
-    case CADRE_OPT_F64:
-        return parse_number(spec, text, &out->f, err);
-    case CADRE_OPT_BYTES:
-        return parse_bytes(spec, text, &out->i, err);
-    case CADRE_OPT_ENUM:
-        return parse_choice(spec, text, err);
-    case CADRE_OPT_STR:
+    struct cadre_option option = {0};
+    memcpy(&option, (const char *)table + i * stride,
+           stride < sizeof option ? stride : sizeof option);
+    return option;
+}
+
+static cadre_status parse(const struct reading *r, struct cadre_option_value *out)
+{
+    switch (r->option->type) {
+    case CADRE_OPTION_BOOL:
+        return parse_bool(r, &out->i);
+    case CADRE_OPTION_I64:
+        return parse_whole(r, &out->i);
+    case CADRE_OPTION_F64:
+        return parse_number(r, &out->f);
+    case CADRE_OPTION_BYTES:
+        return parse_bytes(r, &out->i);
+    case CADRE_OPTION_ENUM:
+        return parse_choice(r, &out->i);
+    case CADRE_OPTION_STR:
         return CADRE_OK;
     default:
-        return cadre_fail(err, CADRE_E_INVALID, "%s.%s: %d is not an option type",
-                          spec->section, spec->key, spec->type);
+        return cadre_fail(r->err, CADRE_E_INVALID, "%s.%s: %u is not an option type",
+                          r->section, r->option->key, r->option->type);
     }
+}
+
+cadre_status cadre_option_parse(const char *section, const struct cadre_option *option,
+                                const char *text, struct cadre_option_value *out,
+                                struct cadre_error *err)
+{
+    const struct reading r = {section, option, text, err};
+    struct cadre_option_value value = {.type = option->type, .text = text};
+    cadre_status rc = parse(&r, &value);
+    if (rc == CADRE_OK)
+        *out = value;
+    return rc;
 }

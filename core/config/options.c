@@ -47,7 +47,7 @@ bool cadre_section_allowed(const struct cadre_options *options, const char *sect
 static bool section_known(const struct cadre_options *options, const char *section)
 {
     for (size_t i = 0; i < options->known_n; i++)
-        if (strcmp(options->known[i].spec.section, section) == 0)
+        if (strcmp(options->known[i].section, section) == 0)
             return true;
     return cadre_section_allowed(options, section);
 }
@@ -95,26 +95,27 @@ void cadre_assignments_fini(struct assignments *set)
 
 static void option_fini(struct option *option)
 {
-    free((char *)option->spec.section);
-    free((char *)option->spec.key);
-    free((char *)option->spec.def);
-    free((char *)option->spec.choices);
-    free((char *)option->spec.help);
+    free(option->section);
+    free((char *)option->decl.key);
+    free((char *)option->decl.def);
+    free((char *)option->decl.choices);
+    free((char *)option->decl.help);
     free(option->name);
 }
 
-static bool option_init(struct option *option, const struct cadre_option_spec *spec)
+static bool option_init(struct option *option, const char *section,
+                        const struct cadre_option *decl)
 {
     memset(option, 0, sizeof *option);
-    option->spec = *spec;
-    option->spec.section = cadre_strdup(spec->section);
-    option->spec.key = cadre_strdup(spec->key);
-    option->spec.def = cadre_strdup(spec->def ? spec->def : "");
-    option->spec.choices = cadre_strdup(spec->choices ? spec->choices : "");
-    option->spec.help = cadre_strdup(spec->help ? spec->help : "");
-    option->name = cadre_format("%s.%s", spec->section, spec->key);
-    if (option->spec.section && option->spec.key && option->spec.def &&
-        option->spec.choices && option->spec.help && option->name)
+    option->decl = *decl;
+    option->section = cadre_strdup(section);
+    option->decl.key = cadre_strdup(decl->key);
+    option->decl.def = cadre_strdup(decl->def);
+    option->decl.choices = cadre_strdup(decl->choices ? decl->choices : "");
+    option->decl.help = cadre_strdup(decl->help);
+    option->name = cadre_format("%s.%s", section, decl->key);
+    if (option->section && option->decl.key && option->decl.def &&
+        option->decl.choices && option->decl.help && option->name)
         return true;
     option_fini(option);
     return false;
@@ -122,11 +123,9 @@ static bool option_init(struct option *option, const struct cadre_option_spec *s
 
 /* A key that is there already: the same again is fine, another meaning is not. */
 static cadre_status check_same(const struct option *old,
-                               const struct cadre_option_spec *spec,
-                               struct cadre_error *err)
+                               const struct cadre_option *decl, struct cadre_error *err)
 {
-    const char *def = spec->def ? spec->def : "";
-    if (old->spec.type == spec->type && strcmp(old->spec.def, def) == 0)
+    if (old->decl.type == decl->type && strcmp(old->decl.def, decl->def) == 0)
         return CADRE_OK;
     return cadre_fail(err, CADRE_E_INVALID,
                       "option %s is declared twice with different types or defaults: "
@@ -134,24 +133,22 @@ static cadre_status check_same(const struct option *old,
                       old->name);
 }
 
-static cadre_status add_spec(struct cadre_options *options,
-                             const struct cadre_option_spec *spec,
-                             struct cadre_error *err)
+static cadre_status add_option(struct cadre_options *options, const char *section,
+                               const struct cadre_option *decl, struct cadre_error *err)
 {
-    union cadre_option_parsed ignored;
+    struct cadre_option_value ignored;
     struct option option;
-    cadre_status rc =
-        cadre_option_parse(spec, spec->def ? spec->def : "", &ignored, err);
+    cadre_status rc = cadre_option_parse(section, decl, decl->def, &ignored, err);
     if (rc != CADRE_OK) {
         cadre_error_prefix(err, "the default of an option");
         return rc;
     }
-    if (!option_init(&option, spec))
+    if (!option_init(&option, section, decl))
         return cadre_options_no_memory(err);
     const struct option *old = cadre_option_find(options, option.name);
     if (old) {
         option_fini(&option);
-        return check_same(old, spec, err);
+        return check_same(old, decl, err);
     }
     void *grown =
         cadre_realloc(options->known, options->known_n + 1, sizeof *options->known);
@@ -164,17 +161,17 @@ static cadre_status add_spec(struct cadre_options *options,
     return CADRE_OK;
 }
 
-cadre_status cadre_options_add_specs(struct cadre_options *options,
-                                     const struct cadre_option_spec *specs, size_t n,
-                                     struct cadre_error *err)
+cadre_status cadre_options_add(struct cadre_options *options, const char *section,
+                               const struct cadre_option *table, size_t n,
+                               size_t stride, struct cadre_error *err)
 {
+    cadre_status rc = CADRE_OK;
     options->resolved = false;
-    for (size_t i = 0; i < n; i++) {
-        cadre_status rc = add_spec(options, &specs[i], err);
-        if (rc != CADRE_OK)
-            return rc;
+    for (size_t i = 0; i < n && rc == CADRE_OK; i++) {
+        const struct cadre_option decl = cadre_option_at(table, i, stride);
+        rc = add_option(options, section, &decl, err);
     }
-    return CADRE_OK;
+    return rc;
 }
 
 cadre_status cadre_options_allow_section(struct cadre_options *options,
@@ -197,11 +194,13 @@ cadre_status cadre_options_allow_section(struct cadre_options *options,
 cadre_status cadre_options_create(struct cadre_options **out, struct cadre_error *err)
 {
     size_t n;
-    const struct cadre_option_spec *table = cadre_option_table(&n);
+    const struct cadre_config_key *table = cadre_option_table(&n);
     struct cadre_options *options = cadre_calloc(1, sizeof *options);
     if (!options)
         return cadre_options_no_memory(err);
-    cadre_status rc = cadre_options_add_specs(options, table, n, err);
+    cadre_status rc = CADRE_OK;
+    for (size_t i = 0; i < n && rc == CADRE_OK; i++)
+        rc = add_option(options, table[i].section, &table[i].option, err);
     if (rc != CADRE_OK) {
         cadre_options_destroy(options);
         return rc;
@@ -228,9 +227,9 @@ static bool copy_sections(struct cadre_options *to, const struct cadre_options *
 static bool copy_all(struct cadre_options *to, const struct cadre_options *from)
 {
     for (size_t i = 0; i < from->known_n; i++) {
-        if (add_spec(to, &from->known[i].spec, NULL) != CADRE_OK)
+        const struct option *o = &from->known[i];
+        if (add_option(to, o->section, &o->decl, NULL) != CADRE_OK)
             return false;
-        to->known[i].parsed = from->known[i].parsed;
     }
     for (size_t i = 0; i < from->set.n; i++) {
         const struct assignment *a = &from->set.items[i];
@@ -250,7 +249,9 @@ static bool copy_all(struct cadre_options *to, const struct cadre_options *from)
     for (size_t i = 0; i < from->allowed_n; i++)
         if (cadre_options_allow_section(to, from->allowed[i], NULL) != CADRE_OK)
             return false;
-    return copy_sections(to, from);
+    if (!copy_sections(to, from))
+        return false;
+    return !from->resolved || cadre_options_resolve(to, NULL) == CADRE_OK;
 }
 
 struct cadre_options *cadre_options_clone(const struct cadre_options *options)
@@ -260,8 +261,6 @@ struct cadre_options *cadre_options_clone(const struct cadre_options *options)
         cadre_options_destroy(copy);
         return NULL;
     }
-    if (copy)
-        copy->resolved = options->resolved;
     return copy;
 }
 
@@ -295,7 +294,7 @@ static cadre_status unknown_section(const struct cadre_options *options,
 {
     struct cadre_nearest nearest = {0};
     for (size_t i = 0; i < options->known_n; i++)
-        cadre_nearest_offer(&nearest, section, options->known[i].spec.section);
+        cadre_nearest_offer(&nearest, section, options->known[i].section);
     for (size_t i = 0; i < options->allowed_n; i++)
         cadre_nearest_offer(&nearest, section, options->allowed[i]);
     return cadre_fail(err, CADRE_E_INVALID,
@@ -313,7 +312,7 @@ static void offer_all(const struct cadre_options *options, const char *name,
     for (size_t i = 0; i < options->known_n; i++) {
         const struct option *o = &options->known[i];
         cadre_nearest_offer(nearest, name, o->name);
-        bool moved = strcmp(o->spec.key, key) == 0;
+        bool moved = strcmp(o->decl.key, key) == 0;
         if (moved && (!nearest->name || nearest->distance > 2)) {
             nearest->name = o->name;
             nearest->distance = 2;
@@ -343,7 +342,7 @@ cadre_status cadre_option_unknown(const struct cadre_options *options, const cha
 
 cadre_status cadre_option_check(const struct cadre_options *options,
                                 const struct assignment *a,
-                                union cadre_option_parsed *out, struct cadre_error *err)
+                                struct cadre_option_value *out, struct cadre_error *err)
 {
     char section[128];
     const struct option *option = cadre_option_find(options, a->name);
@@ -352,7 +351,8 @@ cadre_status cadre_option_check(const struct cadre_options *options,
         return CADRE_OK;
     if (!option)
         return cadre_option_unknown(options, a->name, a->source, err);
-    cadre_status rc = cadre_option_parse(&option->spec, a->value, out, err);
+    cadre_status rc =
+        cadre_option_parse(option->section, &option->decl, a->value, out, err);
     if (rc != CADRE_OK)
         cadre_error_prefix(err, "%s", a->source);
     return rc;
@@ -363,7 +363,7 @@ cadre_status cadre_options_resolve(struct cadre_options *options,
 {
     cadre_status rc = CADRE_OK;
     for (size_t i = 0; i < options->set.n; i++) {
-        union cadre_option_parsed ignored;
+        struct cadre_option_value ignored;
         CADRE_TRY(cadre_option_check(options, &options->set.items[i], &ignored, err));
     }
     for (size_t i = 0; i < options->sections_n; i++) {
@@ -374,8 +374,8 @@ cadre_status cadre_options_resolve(struct cadre_options *options,
     CADRE_TRY(cadre_runs_check(options, err));
     for (size_t i = 0; i < options->known_n; i++) {
         struct option *o = &options->known[i];
-        CADRE_TRY(cadre_option_parse(&o->spec, cadre_options_raw(options, o->name),
-                                     &o->parsed, err));
+        CADRE_TRY(cadre_option_parse(
+            o->section, &o->decl, cadre_options_raw(options, o->name), &o->value, err));
     }
     options->resolved = true;
 fail:
@@ -430,7 +430,7 @@ const char *cadre_options_raw(const struct cadre_options *options, const char *n
     if (a)
         return a->value;
     const struct option *option = cadre_option_find(options, name);
-    return option ? option->spec.def : NULL;
+    return option ? option->decl.def : NULL;
 }
 
 const char *cadre_options_source(const struct cadre_options *options, const char *name)
@@ -441,40 +441,10 @@ const char *cadre_options_source(const struct cadre_options *options, const char
     return cadre_option_find(options, name) ? "default" : NULL;
 }
 
-static const struct option *resolved(const struct cadre_options *options,
-                                     const char *name)
+const struct cadre_option_value *
+cadre_options_value(const struct cadre_options *options, const char *name)
 {
     const struct option *option = cadre_option_find(options, name);
     assert(options->resolved && "options are read before resolve");
-    assert(option && "no such option");
-    return option;
-}
-
-bool cadre_options_bool(const struct cadre_options *options, const char *name)
-{
-    const struct option *option = resolved(options, name);
-    assert(option->spec.type == CADRE_OPT_BOOL);
-    return option->parsed.b;
-}
-
-int64_t cadre_options_i64(const struct cadre_options *options, const char *name)
-{
-    const struct option *option = resolved(options, name);
-    assert(option->spec.type == CADRE_OPT_I64 || option->spec.type == CADRE_OPT_BYTES);
-    return option->parsed.i;
-}
-
-double cadre_options_f64(const struct cadre_options *options, const char *name)
-{
-    const struct option *option = resolved(options, name);
-    assert(option->spec.type == CADRE_OPT_F64);
-    return option->parsed.f;
-}
-
-const char *cadre_options_str(const struct cadre_options *options, const char *name)
-{
-    const struct option *option = resolved(options, name);
-    assert(option->spec.type == CADRE_OPT_STR || option->spec.type == CADRE_OPT_ENUM);
-    (void)option;
-    return cadre_options_raw(options, name);
+    return option ? &option->value : NULL;
 }

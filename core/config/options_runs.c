@@ -69,14 +69,14 @@ static cadre_status check_override(const struct cadre_options *options, const ch
                                    const struct assignment *a, struct cadre_error *err)
 {
     char section[128];
-    union cadre_option_parsed ignored;
+    struct cadre_option_value ignored;
     snprintf(section, sizeof section, "%.*s", (int)strcspn(a->name, "."), a->name);
     if (strcmp(section, "compare") == 0 || strcmp(a->name, "run.extends") == 0)
         return cadre_fail(err, CADRE_E_INVALID,
                           "%s: %s cannot differ between runs: take it out of [run:%s]",
                           a->source, a->name, run);
     for (size_t i = 0; i < options->known_n; i++)
-        if (strcmp(options->known[i].spec.section, section) == 0)
+        if (strcmp(options->known[i].section, section) == 0)
             return cadre_option_check(options, a, &ignored, err);
     /* A plugin's section; that plugin may not be loaded in this run. */
     return CADRE_OK;

@@ -9,14 +9,14 @@
 enum cadre_world_way cadre_world_way(const struct cadre_spec *spec,
                                      const struct cadre_launch_outside *outside)
 {
-    const char *backend = cadre_options_str(spec->options, "comm.backend");
+    const enum cadre_config_backend backend = spec->config.comm.backend;
     if (outside && outside->size == 1)
         return CADRE_WORLD_ALONE;
-    if (strcmp(backend, "nccl") == 0)
+    if (backend == CADRE_CONFIG_BACKEND_NCCL)
         return CADRE_WORLD_NCCL;
-    if (strcmp(backend, "mpi") == 0)
+    if (backend == CADRE_CONFIG_BACKEND_MPI)
         return CADRE_WORLD_MPI;
-    if (strcmp(backend, "local") == 0 || !outside)
+    if (backend == CADRE_CONFIG_BACKEND_LOCAL || !outside)
         return CADRE_WORLD_LOCAL;
     if (spec->gpu)
         return CADRE_WORLD_NCCL;
@@ -87,7 +87,7 @@ static cadre_status check_nccl(const struct cadre_spec *spec,
                           "comm.backend = nccl needs a GPU for each rank, and the "
                           "device is the CPU (device.kind = %s); set device.kind = "
                           "cuda, or leave comm.backend out",
-                          cadre_options_str(spec->options, "device.kind"));
+                          spec->config.device.kind);
     if (!outside && spec->run.ranks > 1 && !spec->local.processes)
         return cadre_fail(err, CADRE_E_INVALID,
                           "comm.backend = nccl needs a process for each rank, and "
@@ -112,7 +112,7 @@ static cadre_status check_mpi(const struct cadre_spec *spec,
                           "comm.backend = mpi is for ranks on CPUs, and the device is "
                           "a GPU (device.kind = %s); leave comm.backend out, or set "
                           "device.kind = cpu",
-                          cadre_options_str(spec->options, "device.kind"));
+                          spec->config.device.kind);
     return CADRE_OK;
 }
 
@@ -139,7 +139,7 @@ cadre_status cadre_world_check(const struct cadre_spec *spec,
                                struct cadre_error *err)
 {
     const struct cadre_comm_module *module;
-    const char *link = cadre_options_str(spec->options, "comm.link");
+    const char *link = spec->config.comm.link;
     enum cadre_world_way way = cadre_world_way(spec, outside);
     cadre_status rc = CADRE_OK;
     if (way == CADRE_WORLD_NCCL)
