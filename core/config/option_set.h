@@ -25,9 +25,9 @@ struct cadre_config_key {
  * them, in this order. */
 const struct cadre_config_key *cadre_option_table(size_t *n);
 
-/* A known key; owns its texts. */
+/* A known key. What was declared is borrowed: the core's table and plugins stay. */
 struct option {
-    char *section;
+    const char *section;
     struct cadre_option decl;
     char *name; /* "section.key" */
     struct cadre_option_value value;
@@ -50,21 +50,14 @@ struct run {
     struct assignments set;
 };
 
-/* A section that was opened in a file. */
-struct section {
-    char *name, *source;
-};
-
 struct cadre_options {
     struct option *known;
     size_t known_n;
     struct assignments set;
     struct run *runs;
     size_t runs_n;
-    struct section *sections;
-    size_t sections_n;
-    char **allowed; /* sections whose keys are not checked */
-    size_t allowed_n;
+    struct assignments sections; /* that files open: their names and first sources */
+    struct assignments allowed; /* sections whose keys are not checked: their names */
     bool resolved;
 };
 
@@ -73,7 +66,8 @@ struct option *cadre_option_find(const struct cadre_options *options, const char
 const struct assignment *cadre_assignment_find(const struct assignments *set,
                                                const char *name);
 struct run *cadre_run_find(const struct cadre_options *options, const char *name);
-bool cadre_section_allowed(const struct cadre_options *options, const char *section);
+/* Is there a known key in the section? */
+bool cadre_section_declared(const struct cadre_options *options, const char *section);
 
 /* Set or replace; false where there is no memory. */
 bool cadre_assignments_set(struct assignments *set, const char *name, const char *value,

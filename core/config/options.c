@@ -36,20 +36,18 @@ const struct assignment *cadre_assignment_find(const struct assignments *set,
     return NULL;
 }
 
-bool cadre_section_allowed(const struct cadre_options *options, const char *section)
+bool cadre_section_declared(const struct cadre_options *options, const char *section)
 {
-    for (size_t i = 0; i < options->allowed_n; i++)
-        if (strcmp(options->allowed[i], section) == 0)
+    for (size_t i = 0; i < options->known_n; i++)
+        if (strcmp(options->known[i].section, section) == 0)
             return true;
     return false;
 }
 
 static bool section_known(const struct cadre_options *options, const char *section)
 {
-    for (size_t i = 0; i < options->known_n; i++)
-        if (strcmp(options->known[i].section, section) == 0)
-            return true;
-    return cadre_section_allowed(options, section);
+    return cadre_section_declared(options, section) ||
+           cadre_assignment_find(&options->allowed, section);
 }
 
 /* ---- building -------------------------------------------------------------------- */
@@ -93,34 +91,6 @@ void cadre_assignments_fini(struct assignments *set)
     memset(set, 0, sizeof *set);
 }
 
-static void option_fini(struct option *option)
-{
-    free(option->section);
-    free((char *)option->decl.key);
-    free((char *)option->decl.def);
-    free((char *)option->decl.choices);
-    free((char *)option->decl.help);
-    free(option->name);
-}
-
-static bool option_init(struct option *option, const char *section,
-                        const struct cadre_option *decl)
-{
-    memset(option, 0, sizeof *option);
-    option->decl = *decl;
-    option->section = cadre_strdup(section);
-    option->decl.key = cadre_strdup(decl->key);
-    option->decl.def = cadre_strdup(decl->def);
-    option->decl.choices = cadre_strdup(decl->choices ? decl->choices : "");
-    option->decl.help = cadre_strdup(decl->help);
-    option->name = cadre_format("%s.%s", section, decl->key);
-    if (option->section && option->decl.key && option->decl.def &&
-        option->decl.choices && option->decl.help && option->name)
-        return true;
-    option_fini(option);
-    return false;
-}
-
 /* A key that is there already: the same again is fine, another meaning is not. */
 static cadre_status check_same(const struct option *old,
                                const struct cadre_option *decl, struct cadre_error *err)
@@ -137,27 +107,25 @@ static cadre_status add_option(struct cadre_options *options, const char *sectio
                                const struct cadre_option *decl, struct cadre_error *err)
 {
     struct cadre_option_value ignored;
-    struct option option;
     cadre_status rc = cadre_option_parse(section, decl, decl->def, &ignored, err);
     if (rc != CADRE_OK) {
         cadre_error_prefix(err, "the default of an option");
         return rc;
     }
-    if (!option_init(&option, section, decl))
+    char *name = cadre_format("%s.%s", section, decl->key);
+    if (!name)
         return cadre_options_no_memory(err);
-    const struct option *old = cadre_option_find(options, option.name);
-    if (old) {
-        option_fini(&option);
-        return check_same(old, decl, err);
-    }
-    void *grown =
-        cadre_realloc(options->known, options->known_n + 1, sizeof *options->known);
+    const struct option *old = cadre_option_find(options, name);
+    void *grown = old ? NULL
+                      : cadre_realloc(options->known, options->known_n + 1,
+                                      sizeof *options->known);
     if (!grown) {
-        option_fini(&option);
-        return cadre_options_no_memory(err);
+        free(name);
+        return old ? check_same(old, decl, err) : cadre_options_no_memory(err);
     }
     options->known = grown;
-    options->known[options->known_n++] = option;
+    options->known[options->known_n++] =
+        (struct option){.section = section, .decl = *decl, .name = name};
     return CADRE_OK;
 }
 
@@ -177,18 +145,9 @@ cadre_status cadre_options_add(struct cadre_options *options, const char *sectio
 cadre_status cadre_options_allow_section(struct cadre_options *options,
                                          const char *section, struct cadre_error *err)
 {
-    if (cadre_section_allowed(options, section))
-        return CADRE_OK;
-    void *grown = cadre_realloc(options->allowed, options->allowed_n + 1,
-                                sizeof *options->allowed);
-    if (!grown)
-        return cadre_options_no_memory(err);
-    options->allowed = grown;
-    options->allowed[options->allowed_n] = cadre_strdup(section);
-    if (!options->allowed[options->allowed_n])
-        return cadre_options_no_memory(err);
-    options->allowed_n++;
-    return CADRE_OK;
+    return cadre_assignments_set(&options->allowed, section, "", "")
+               ? CADRE_OK
+               : cadre_options_no_memory(err);
 }
 
 cadre_status cadre_options_create(struct cadre_options **out, struct cadre_error *err)
@@ -209,16 +168,11 @@ cadre_status cadre_options_create(struct cadre_options **out, struct cadre_error
     return CADRE_OK;
 }
 
-static bool copy_sections(struct cadre_options *to, const struct cadre_options *from)
+static bool copy_assignments(struct assignments *to, const struct assignments *from)
 {
-    to->sections = cadre_calloc(from->sections_n, sizeof *to->sections);
-    if (!to->sections)
-        return false;
-    for (size_t i = 0; i < from->sections_n; i++) {
-        struct section *s = &to->sections[to->sections_n++];
-        s->name = cadre_strdup(from->sections[i].name);
-        s->source = cadre_strdup(from->sections[i].source);
-        if (!s->name || !s->source)
+    for (size_t i = 0; i < from->n; i++) {
+        const struct assignment *a = &from->items[i];
+        if (!cadre_assignments_set(to, a->name, a->value, a->source))
             return false;
     }
     return true;
@@ -231,27 +185,16 @@ static bool copy_all(struct cadre_options *to, const struct cadre_options *from)
         if (add_option(to, o->section, &o->decl, NULL) != CADRE_OK)
             return false;
     }
-    for (size_t i = 0; i < from->set.n; i++) {
-        const struct assignment *a = &from->set.items[i];
-        if (!cadre_assignments_set(&to->set, a->name, a->value, a->source))
-            return false;
-    }
     for (size_t i = 0; i < from->runs_n; i++) {
-        const struct run *run = &from->runs[i];
-        if (!cadre_run_set(to, run->name, NULL, NULL, NULL))
+        const char *name = from->runs[i].name;
+        if (!cadre_run_set(to, name, NULL, NULL, NULL) ||
+            !copy_assignments(&cadre_run_find(to, name)->set, &from->runs[i].set))
             return false;
-        for (size_t k = 0; k < run->set.n; k++) {
-            const struct assignment *a = &run->set.items[k];
-            if (!cadre_run_set(to, run->name, a->name, a->value, a->source))
-                return false;
-        }
     }
-    for (size_t i = 0; i < from->allowed_n; i++)
-        if (cadre_options_allow_section(to, from->allowed[i], NULL) != CADRE_OK)
-            return false;
-    if (!copy_sections(to, from))
-        return false;
-    return !from->resolved || cadre_options_resolve(to, NULL) == CADRE_OK;
+    return copy_assignments(&to->set, &from->set) &&
+           copy_assignments(&to->sections, &from->sections) &&
+           copy_assignments(&to->allowed, &from->allowed) &&
+           (!from->resolved || cadre_options_resolve(to, NULL) == CADRE_OK);
 }
 
 struct cadre_options *cadre_options_clone(const struct cadre_options *options)
@@ -269,20 +212,14 @@ void cadre_options_destroy(struct cadre_options *options)
     if (!options)
         return;
     for (size_t i = 0; i < options->known_n; i++)
-        option_fini(&options->known[i]);
+        free(options->known[i].name);
     for (size_t i = 0; i < options->runs_n; i++)
         cadre_run_fini(&options->runs[i]);
-    for (size_t i = 0; i < options->sections_n; i++) {
-        free(options->sections[i].name);
-        free(options->sections[i].source);
-    }
-    for (size_t i = 0; i < options->allowed_n; i++)
-        free(options->allowed[i]);
     cadre_assignments_fini(&options->set);
+    cadre_assignments_fini(&options->sections);
+    cadre_assignments_fini(&options->allowed);
     free(options->known);
     free(options->runs);
-    free(options->sections);
-    free(options->allowed);
     free(options);
 }
 
@@ -295,8 +232,8 @@ static cadre_status unknown_section(const struct cadre_options *options,
     struct cadre_nearest nearest = {0};
     for (size_t i = 0; i < options->known_n; i++)
         cadre_nearest_offer(&nearest, section, options->known[i].section);
-    for (size_t i = 0; i < options->allowed_n; i++)
-        cadre_nearest_offer(&nearest, section, options->allowed[i]);
+    for (size_t i = 0; i < options->allowed.n; i++)
+        cadre_nearest_offer(&nearest, section, options->allowed.items[i].name);
     return cadre_fail(err, CADRE_E_INVALID,
                       "%s: unknown section [%s]%s%s%s: correct it, or name the plugin "
                       "that it belongs to in strategy.stack",
@@ -347,7 +284,7 @@ cadre_status cadre_option_check(const struct cadre_options *options,
     char section[128];
     const struct option *option = cadre_option_find(options, a->name);
     snprintf(section, sizeof section, "%.*s", (int)strcspn(a->name, "."), a->name);
-    if (!option && cadre_section_allowed(options, section))
+    if (!option && cadre_assignment_find(&options->allowed, section))
         return CADRE_OK;
     if (!option)
         return cadre_option_unknown(options, a->name, a->source, err);
@@ -366,8 +303,8 @@ cadre_status cadre_options_resolve(struct cadre_options *options,
         struct cadre_option_value ignored;
         CADRE_TRY(cadre_option_check(options, &options->set.items[i], &ignored, err));
     }
-    for (size_t i = 0; i < options->sections_n; i++) {
-        const struct section *s = &options->sections[i];
+    for (size_t i = 0; i < options->sections.n; i++) {
+        const struct assignment *s = &options->sections.items[i];
         if (!section_known(options, s->name))
             return unknown_section(options, s->name, s->source, err);
     }

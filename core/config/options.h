@@ -37,7 +37,7 @@ struct cadre_options *cadre_options_clone(const struct cadre_options *options);
 void cadre_options_destroy(struct cadre_options *options);
 
 /* Add a table of n options, `stride` bytes apart, under a section; a plugin's is its
- * name. Strings are copied. A key that exists already with the same type and default is
+ * name. Texts are borrowed for as long as there are copies of the set. A key that exists already with the same type and default is
  * left alone. Errors: CADRE_E_INVALID for a key that exists otherwise or a default that
  * its own rules refuse. */
 cadre_status cadre_options_add(struct cadre_options *options, const char *section,

@@ -75,11 +75,10 @@ static cadre_status check_override(const struct cadre_options *options, const ch
         return cadre_fail(err, CADRE_E_INVALID,
                           "%s: %s cannot differ between runs: take it out of [run:%s]",
                           a->source, a->name, run);
-    for (size_t i = 0; i < options->known_n; i++)
-        if (strcmp(options->known[i].section, section) == 0)
-            return cadre_option_check(options, a, &ignored, err);
-    /* A plugin's section; that plugin may not be loaded in this run. */
-    return CADRE_OK;
+    /* Else a plugin's section; that plugin may not be loaded in this run. */
+    return cadre_section_declared(options, section)
+               ? cadre_option_check(options, a, &ignored, err)
+               : CADRE_OK;
 }
 
 cadre_status cadre_runs_check(const struct cadre_options *options,

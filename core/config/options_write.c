@@ -57,14 +57,6 @@ static bool is_first(const struct cadre_options *options, size_t at)
     return true;
 }
 
-static bool is_declared(const struct cadre_options *options, const char *section)
-{
-    for (size_t i = 0; i < options->known_n; i++)
-        if (strcmp(options->known[i].section, section) == 0)
-            return true;
-    return false;
-}
-
 /* run.extends means nothing outside of its file. */
 static void put_section(const struct cadre_options *options, const char *section,
                         FILE *file)
@@ -101,9 +93,9 @@ cadre_status cadre_options_write(const struct cadre_options *options, FILE *file
     for (size_t i = 0; i < options->known_n; i++)
         if (is_first(options, i))
             put_section(options, options->known[i].section, file);
-    for (size_t i = 0; i < options->allowed_n; i++)
-        if (!is_declared(options, options->allowed[i]))
-            put_section(options, options->allowed[i], file);
+    for (size_t i = 0; i < options->allowed.n; i++)
+        if (!cadre_section_declared(options, options->allowed.items[i].name))
+            put_section(options, options->allowed.items[i].name, file);
     for (size_t i = 0; i < options->runs_n; i++) {
         const struct run *run = &options->runs[i];
         fprintf(file, "\n[run:%s]\n", run->name);
