@@ -11,6 +11,7 @@
 #include "core/base/memory.h"
 #include "core/base/path.h"
 #include "core/train/model_setup.h"
+#include "core/train/spec_check.h"
 
 /* ---- options, plugins, configuration ---- */
 
@@ -113,7 +114,7 @@ static cadre_status name_run(struct cadre_spec *spec,
     return CADRE_OK;
 }
 
-/* ---- data ---- */
+/* ---- data, model, training ---- */
 
 /* data.cache as a folder, to be freed; NULL for none. */
 static cadre_status find_cache(const struct cadre_spec *spec, char **out,
@@ -166,72 +167,21 @@ static cadre_status open_data(struct cadre_spec *spec, struct cadre_error *err)
     return CADRE_OK;
 }
 
-/* ---- model ---- */
-
-static cadre_status check_task(const struct cadre_spec *spec, struct cadre_error *err)
-{
-    const struct cadre_config_data *d = &spec->config.data;
-    const bool classify = spec->config.model.head == CADRE_CONFIG_CLASSIFY;
-    if (strcmp(d->format, "wfdb") != 0 && strcmp(d->task, "foundation") != 0)
-        return cadre_fail(
-            err, CADRE_E_INVALID,
-            "data.task = %s is for ECG records (data.format = wfdb), found "
-            "data.format = %s; leave data.task out",
-            d->task, d->format);
-    if (classify != (spec->data_info.task == CADRE_TASK_CLASSIFY))
-        return cadre_fail(
-            err, CADRE_E_INVALID,
-            "model.head = %s does not fit data.task = %s: foundation and text "
-            "go with lm, beats and vbd with classify",
-            classify ? "classify" : "lm", d->task);
-    return CADRE_OK;
-}
-
-/* The data's vocabulary, classes and sample length against the model's. */
-static cadre_status match_data(struct cadre_spec *spec, struct cadre_error *err)
-{
-    struct cadre_model_config *m = &spec->run.model;
-    const struct cadre_config_data *d = &spec->config.data;
-    const struct cadre_dataset_info *info = &spec->data_info;
-    cadre_status rc = check_task(spec, err);
-    if (rc != CADRE_OK)
-        return rc;
-    if (m->vocab == 0)
-        m->vocab = info->vocab;
-    if (m->vocab < info->vocab)
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "model.vocab = %lld is less than the data's %lld tokens; "
-                          "leave it out or raise it",
-                          (long long)m->vocab, (long long)info->vocab);
-    if (info->seq_len > m->context)
-        return cadre_fail(
-            err, CADRE_E_INVALID,
-            "data.window = %lld gives samples of %lld tokens, longer than "
-            "model.context = %lld; change one of them",
-            (long long)d->window, (long long)info->seq_len, (long long)m->context);
-    if (info->train_samples == 0)
-        return cadre_fail(
-            err, CADRE_E_INVALID,
-            "data.path = %s: expected training samples, found none: beside validation "
-            "less than one sequence of %lld tokens is left (model.context, "
-            "data.window, data.valid_fraction)",
-            d->path, (long long)info->seq_len);
-    m->classes = info->task == CADRE_TASK_CLASSIFY ? info->classes : 0;
-    spec->run.time = info->seq_len;
-    return CADRE_OK;
-}
-
+/* The model, and what the data says about it. */
 static cadre_status make_model(struct cadre_spec *spec, struct cadre_error *err)
 {
-    struct cadre_run_spec *run = &spec->run;
-    cadre_status rc = cadre_model_setup(&spec->config, spec->options, &run->model, err);
-    run->time = run->model.context;
-    if (rc == CADRE_OK && spec->data)
-        rc = match_data(spec, err);
-    return rc;
+    const struct cadre_dataset_info *info = &spec->data_info;
+    struct cadre_model_config *m = &spec->run.model;
+    cadre_status rc = cadre_model_setup(&spec->config, spec->options, m, err);
+    if (rc != CADRE_OK)
+        return rc;
+    spec->run.time = spec->data ? info->seq_len : m->context;
+    if (spec->data && m->vocab == 0)
+        m->vocab = info->vocab;
+    if (spec->data && info->task == CADRE_TASK_CLASSIFY)
+        m->classes = info->classes;
+    return CADRE_OK;
 }
-
-/* ---- training ---- */
 
 static enum cadre_lr_schedule schedule_of(enum cadre_config_schedule schedule)
 {
@@ -240,34 +190,7 @@ static enum cadre_lr_schedule schedule_of(enum cadre_config_schedule schedule)
                                              : CADRE_LR_CONSTANT;
 }
 
-static cadre_status check_training(const struct cadre_spec *spec,
-                                   struct cadre_error *err)
-{
-    const struct cadre_run_spec *run = &spec->run;
-    if (!cadre_loss_scale_valid(run->loss_scale))
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "train.loss_scale = %lld, expected a power of two from 1 to "
-                          "2^32, as 65536",
-                          (long long)run->loss_scale);
-    if (spec->data && spec->steps == 0)
-        return cadre_fail(
-            err, CADRE_E_INVALID,
-            "there is nothing to train: train.steps = 0 and train.epochs = "
-            "0; set one of them");
-    if (run->global_batch % run->micro_batch != 0)
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "train.global_batch = %lld is not a multiple of "
-                          "train.micro_batch = %lld; change one of them",
-                          (long long)run->global_batch, (long long)run->micro_batch);
-    if (run->optim.schedule != CADRE_LR_CONSTANT && run->optim.min_lr > run->optim.lr)
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "optim.min_lr = %g is more than optim.lr = %g, where the "
-                          "schedule begins; change one of them",
-                          run->optim.min_lr, run->optim.lr);
-    return CADRE_OK;
-}
-
-/* train.epochs counts where train.steps is 0; what has no data to count has no steps.
+/* train.epochs counts where train.steps is 0; without data there is nothing to count.
  */
 static int64_t steps_of(const struct cadre_spec *spec)
 {
@@ -278,7 +201,7 @@ static int64_t steps_of(const struct cadre_spec *spec)
     return (int64_t)ceil(samples / (double)train->global_batch);
 }
 
-static cadre_status make_training(struct cadre_spec *spec, struct cadre_error *err)
+static void make_training(struct cadre_spec *spec)
 {
     const struct cadre_config *c = &spec->config;
     const struct cadre_config_optim *o = &c->optim;
@@ -307,23 +230,6 @@ static cadre_status make_training(struct cadre_spec *spec, struct cadre_error *e
         .eps = o->eps,
         .clip = o->clip,
     };
-    return check_training(spec, err);
-}
-
-/* Sizes whose products would not fit any memory, nor 64 bits. */
-static cadre_status check_sizes(const struct cadre_spec *spec, struct cadre_error *err)
-{
-    const struct cadre_model_config *m = &spec->run.model;
-    int64_t width = m->vocab > m->hidden ? m->vocab : m->hidden;
-    double cells = (double)spec->run.micro_batch * (double)spec->run.time *
-                   (double)(width > 4 * m->channels ? width : 4 * m->channels);
-    if (cells < 0x1p48)
-        return CADRE_OK;
-    return cadre_fail(
-        err, CADRE_E_INVALID,
-        "train.micro_batch = %lld samples of %lld tokens, %lld wide, fit no "
-        "memory; lower one of them",
-        (long long)spec->run.micro_batch, (long long)spec->run.time, (long long)width);
 }
 
 /* ---- ranks ---- */
@@ -369,20 +275,6 @@ static cadre_status make_ranks(struct cadre_spec *spec,
     cadre_device_close(device);
     return cadre_link_parse(c->comm.link, &spec->local.link_gbytes_s,
                             &spec->local.link_latency_s, err);
-}
-
-/* Threads are lost all at once. */
-static cadre_status check_elastic(const struct cadre_spec *spec,
-                                  const struct cadre_spec_request *request,
-                                  struct cadre_error *err)
-{
-    if (!spec->config.run.elastic || spec->local.processes || spec->run.ranks == 1 ||
-        request->given_ranks > 0)
-        return CADRE_OK;
-    return cadre_fail(err, CADRE_E_INVALID,
-                      "run.elastic goes on when the process of a rank is lost, and "
-                      "comm.ranks = threads puts all of them into one; set comm.ranks "
-                      "= processes, or leave run.elastic out");
 }
 
 /* Hash of all that the ranks must share. config.ini holds every option; sources are
@@ -433,10 +325,9 @@ cadre_status cadre_spec_create(struct cadre_options *options_take,
     if (request->need_data)
         CADRE_TRY(open_data(spec, err));
     CADRE_TRY(make_model(spec, err));
-    CADRE_TRY(make_training(spec, err));
-    CADRE_TRY(check_sizes(spec, err));
+    make_training(spec);
+    CADRE_TRY(cadre_spec_check(spec, request, err));
     CADRE_TRY(make_ranks(spec, request, err));
-    CADRE_TRY(check_elastic(spec, request, err));
     CADRE_TRY(fingerprint(spec, err));
     *out = spec;
     return CADRE_OK;
