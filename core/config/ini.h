@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Strict ini files: iniparser reads them; a pass of ours over the text keeps the order
- * and the line numbers, which iniparser drops, and refuses what iniparser would silently
- * change. [main]: iniparser's error callback is process-wide. */
+ * and the line numbers, which iniparser drops, and refuses what iniparser would change
+ * in silence. [main]: iniparser's error callback is process-wide. */
 #ifndef CADRE_CONFIG_INI_H
 #define CADRE_CONFIG_INI_H
 

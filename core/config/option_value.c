@@ -60,7 +60,7 @@ void cadre_option_describe(const struct cadre_option *option, struct cadre_text 
 struct reading {
     const char *section;
     const struct cadre_option *option;
-    const char *text;
+    struct cadre_option_value value;
     struct cadre_error *err;
 };
 
@@ -69,7 +69,7 @@ static cadre_status refuse(const struct reading *r, const char *hint)
     struct cadre_text expected = {0};
     cadre_option_describe(r->option, &expected);
     cadre_fail(r->err, CADRE_E_INVALID, "%s.%s: expected %s, found '%.100s'%s%s%s",
-               r->section, r->option->key, cadre_text_str(&expected), r->text,
+               r->section, r->option->key, cadre_text_str(&expected), r->value.text,
                hint ? " (" : "", hint ? hint : "", hint ? ")" : "");
     cadre_text_fini(&expected);
     return CADRE_E_INVALID;
@@ -122,35 +122,35 @@ static cadre_status check_limits(const struct reading *r, double value)
     return CADRE_OK;
 }
 
-static cadre_status parse_whole(const struct reading *r, int64_t *out)
+static cadre_status parse_whole(struct reading *r)
 {
-    const char *end = whole_end(r->text);
+    const char *end = whole_end(r->value.text);
     if (!end || *end)
         return refuse(r, NULL);
     errno = 0;
-    *out = strtoll(r->text, NULL, 10);
+    r->value.i = strtoll(r->value.text, NULL, 10);
     if (errno == ERANGE)
         return refuse(r, "it does not fit in 64 bits");
-    return check_limits(r, (double)*out);
+    return check_limits(r, (double)r->value.i);
 }
 
-static cadre_status parse_number(const struct reading *r, double *out)
+static cadre_status parse_number(struct reading *r)
 {
-    const char *end = number_end(r->text);
+    const char *end = number_end(r->value.text);
     if (!end || *end)
         return refuse(r, NULL);
     errno = 0;
-    *out = strtod(r->text, NULL);
+    r->value.f = strtod(r->value.text, NULL);
     if (errno == ERANGE)
         return refuse(r, "it does not fit in a double");
-    return check_limits(r, *out);
+    return check_limits(r, r->value.f);
 }
 
-static cadre_status parse_bytes(const struct reading *r, int64_t *out)
+static cadre_status parse_bytes(struct reading *r)
 {
     static const char units[] = "kmgt";
-    const char *end = whole_end(r->text);
-    if (!end || *r->text == '-')
+    const char *end = whole_end(r->value.text);
+    if (!end || *r->value.text == '-')
         return refuse(r, NULL);
     int shift = 0;
     if (*end) {
@@ -160,26 +160,26 @@ static cadre_status parse_bytes(const struct reading *r, int64_t *out)
         shift = 10 * (int)(unit - units + 1);
     }
     errno = 0;
-    long long value = strtoll(r->text, NULL, 10);
+    long long value = strtoll(r->value.text, NULL, 10);
     if (errno == ERANGE || value > INT64_MAX >> shift)
         return refuse(r, "it does not fit in 64 bits");
-    *out = value << shift;
-    return check_limits(r, (double)*out);
+    r->value.i = value << shift;
+    return check_limits(r, (double)r->value.i);
 }
 
-static cadre_status parse_bool(const struct reading *r, int64_t *out)
+static cadre_status parse_bool(struct reading *r)
 {
     static const char *const words[] = {"no",  "yes", "false", "true",
                                         "off", "on",  "0",     "1"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (strcasecmp(r->text, words[i]) == 0) {
-            *out = i % 2;
+        if (strcasecmp(r->value.text, words[i]) == 0) {
+            r->value.i = i % 2;
             return CADRE_OK;
         }
     return refuse(r, NULL);
 }
 
-static cadre_status parse_choice(const struct reading *r, int64_t *out)
+static cadre_status parse_choice(struct reading *r)
 {
     char choice[64], nearest_name[64] = "", hint[96];
     struct cadre_nearest nearest = {0};
@@ -187,12 +187,12 @@ static cadre_status parse_choice(const struct reading *r, int64_t *out)
     for (const char *p = r->option->choices; *p; index++) {
         size_t n = strcspn(p, ", ");
         snprintf(choice, sizeof choice, "%.*s", (int)n, p);
-        if (n > 0 && strcmp(choice, r->text) == 0) {
-            *out = index;
+        if (n > 0 && strcmp(choice, r->value.text) == 0) {
+            r->value.i = index;
             return CADRE_OK;
         }
         const size_t before = nearest.name ? nearest.distance : SIZE_MAX;
-        cadre_nearest_offer(&nearest, r->text, choice);
+        cadre_nearest_offer(&nearest, r->value.text, choice);
         if (nearest.name && nearest.distance < before)
             memcpy(nearest_name, choice, sizeof nearest_name);
         p += n;
@@ -211,19 +211,19 @@ struct cadre_option cadre_option_at(const struct cadre_option *table, size_t i,
     return option;
 }
 
-static cadre_status parse(const struct reading *r, struct cadre_option_value *out)
+static cadre_status parse(struct reading *r)
 {
     switch (r->option->type) {
     case CADRE_OPTION_BOOL:
-        return parse_bool(r, &out->i);
+        return parse_bool(r);
     case CADRE_OPTION_I64:
-        return parse_whole(r, &out->i);
+        return parse_whole(r);
     case CADRE_OPTION_F64:
-        return parse_number(r, &out->f);
+        return parse_number(r);
     case CADRE_OPTION_BYTES:
-        return parse_bytes(r, &out->i);
+        return parse_bytes(r);
     case CADRE_OPTION_ENUM:
-        return parse_choice(r, &out->i);
+        return parse_choice(r);
     case CADRE_OPTION_STR:
         return CADRE_OK;
     default:
@@ -236,10 +236,9 @@ cadre_status cadre_option_parse(const char *section, const struct cadre_option *
                                 const char *text, struct cadre_option_value *out,
                                 struct cadre_error *err)
 {
-    const struct reading r = {section, option, text, err};
-    struct cadre_option_value value = {.type = option->type, .text = text};
-    cadre_status rc = parse(&r, &value);
+    struct reading r = {section, option, {.type = option->type, .text = text}, err};
+    cadre_status rc = parse(&r);
     if (rc == CADRE_OK)
-        *out = value;
+        *out = r.value;
     return rc;
 }

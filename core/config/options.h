@@ -37,9 +37,9 @@ struct cadre_options *cadre_options_clone(const struct cadre_options *options);
 void cadre_options_destroy(struct cadre_options *options);
 
 /* Add a table of n options, `stride` bytes apart, under a section; a plugin's is its
- * name. Texts are borrowed for as long as there are copies of the set. A key that exists already with the same type and default is
- * left alone. Errors: CADRE_E_INVALID for a key that exists otherwise or a default that
- * its own rules refuse. */
+ * name. Texts are borrowed for as long as the set or a copy of it lives. A key that
+ * exists already with the same type and default is left alone. Errors: CADRE_E_INVALID
+ * for a key that exists otherwise or a default that its own rules refuse. */
 cadre_status cadre_options_add(struct cadre_options *options, const char *section,
                                const struct cadre_option *table, size_t n,
                                size_t stride, struct cadre_error *err);
