@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "core/base/memory.h"
-#include "core/base/options.h"
+#include "core/config/options.h"
 #include "core/train/spec.h"
 
 /* Run the command in argv. On failure err holds the one line for the user. [main] */

@@ -188,13 +188,12 @@ cadre_status cadre_cli_generate(const struct cadre_cli_args *args,
         return rc;
     g.spec = spec;
     g.rank = &rank;
-    if (strcmp(cadre_options_str(spec->options, "data.format"), "wfdb") == 0) {
+    if (strcmp(spec->config.data.format, "wfdb") == 0) {
         rc = cadre_fail(err, CADRE_E_INVALID,
                         "generate writes text; data.format = wfdb has no text tokens");
         goto fail;
     }
-    CADRE_TRY(cadre_tokenizer_open(cadre_options_str(spec->options, "data.tokenizer"),
-                                   &g.tokenizer, err));
+    CADRE_TRY(cadre_tokenizer_open(spec->config.data.tokenizer, &g.tokenizer, err));
     CADRE_TRY(check_model(&g, err));
     CADRE_TRY(encode_prompt(&g, more, err));
     rc = generate(&g, more, err);

@@ -56,8 +56,7 @@ static cadre_status make_stack(const struct making *m, struct cadre_error *err)
     struct cadre_stack stack;
     char *out = m->apart->stack;
     size_t used = 0, room = sizeof m->apart->stack;
-    cadre_status rc = cadre_stack_parse(
-        cadre_options_raw(spec->options, "strategy.stack"), &stack, err);
+    cadre_status rc = cadre_stack_parse(spec->config.strategy.stack, &stack, err);
     if (rc != CADRE_OK)
         return rc;
     for (int i = 0; i < stack.n && used < room; i++) {
@@ -202,7 +201,7 @@ static cadre_status add_pair(struct cadre_apart_instance *instance, const char *
 /* Where the whole keeps its cache of data, which its instances share. */
 static char *shared_cache(const struct cadre_spec *spec)
 {
-    const char *cache = cadre_options_str(spec->options, "data.cache");
+    const char *cache = spec->config.data.cache;
     if (strcmp(cache, "auto") != 0)
         return cadre_format("data.cache=%s", cache);
     char *parent = cadre_path_dirname(spec->out);
@@ -270,7 +269,7 @@ static cadre_status describe(const struct cadre_apart *apart, size_t k,
 static int threads_of(const struct cadre_apart_instance *instance,
                       const struct cadre_spec *spec)
 {
-    const int64_t wanted = cadre_options_i64(spec->options, "device.threads");
+    const int64_t wanted = spec->config.device.threads;
     const int cores = instance->pinned ? CPU_COUNT(&instance->cpus) : cadre_cores();
     const int share = cores / spec->run.ranks;
     return wanted ? (int)wanted : share > 1 ? share : 1;

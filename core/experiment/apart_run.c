@@ -182,8 +182,7 @@ static cadre_status report(const struct cadre_apart *apart, FILE *out,
 cadre_status cadre_apart_train(struct cadre_apart *apart, FILE *out,
                                struct cadre_error *err)
 {
-    const bool resuming =
-        strcmp(cadre_options_str(apart->spec->options, "checkpoint.resume"), "no") != 0;
+    const bool resuming = strcmp(apart->spec->config.checkpoint.resume, "no") != 0;
     cadre_status rc;
     CADRE_TRY(cadre_rundir_prepare(apart->spec, resuming, err));
     if (resuming)

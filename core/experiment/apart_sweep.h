@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-#include "core/base/options.h"
+#include "core/config/options.h"
 
 struct cadre_apart_sweep {
     char *name; /* of the option it comes from, "mig.sweep"; owned as all texts */

@@ -10,7 +10,6 @@
 #include "core/base/cores.h"
 #include "core/base/hash.h"
 #include "core/base/memory.h"
-#include "core/base/option_set.h"
 #include "core/base/path.h"
 #include "core/experiment/apart.h"
 #include "core/experiment/machine.h"
@@ -20,8 +19,7 @@
 struct arranging {
     const struct cadre_arrange_request *request;
     struct cadre_comparison *c;
-    int64_t *global_batch;
-    bool *deals; /* device.threads = 0 */
+    struct cadre_config *config; /* of each run; texts are its options' */
 };
 
 char *cadre_arrange_folder(const char *out, const char *run, int64_t repeat)
@@ -115,13 +113,13 @@ static double coarse_of(const struct cadre_spec *spec)
                                                 : 0;
 }
 
-static void hash_option(void *arg, const struct cadre_option_spec *spec,
-                        const char *value)
+static void hash_option(void *arg, const char *section,
+                        const struct cadre_option *option, const char *value)
 {
-    if (strcmp(spec->section, "run") == 0)
+    if (strcmp(section, "run") == 0)
         return;
-    cadre_hash_update_string(arg, spec->section);
-    cadre_hash_update_string(arg, spec->key);
+    cadre_hash_update_string(arg, section);
+    cadre_hash_update_string(arg, option->key);
     cadre_hash_update_string(arg, value);
 }
 
@@ -150,8 +148,6 @@ static cadre_status take_spec(struct arranging *a, size_t i, const char *name,
     run->steps = spec->steps;
     run->eps = eps_of(spec);
     run->coarse = coarse_of(spec);
-    a->global_batch[i] = spec->run.global_batch;
-    a->deals[i] = cadre_options_i64(spec->options, "device.threads") == 0;
     run->options = cadre_options_clone(spec->options);
     run->setup = setup_of(spec->options);
     run->data = spec->data_info.fingerprint;
@@ -160,6 +156,7 @@ static cadre_status take_spec(struct arranging *a, size_t i, const char *name,
         return rc;
     if (!run->name || !run->strategy || !run->other_training || !run->options)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for run %s", name);
+    cadre_config_fill(&a->config[i], run->options);
     return CADRE_OK;
 }
 
@@ -209,7 +206,7 @@ static cadre_status same_threads(struct arranging *a, struct cadre_arrangement *
     bool deal = false;
     for (size_t i = 0; i < c->n; i++) {
         most = c->run[i].ranks > most ? c->run[i].ranks : most;
-        deal = deal || a->deals[i];
+        deal = deal || a->config[i].device.threads == 0;
         c->whole = c->whole || (c->run[i].instances && !c->run[i].gpu);
     }
     /* one that takes all of the machine beside several that share it */
@@ -218,7 +215,7 @@ static cadre_status same_threads(struct arranging *a, struct cadre_arrangement *
         return CADRE_OK;
     int share = c->cores / most > 1 ? c->cores / most : 1;
     for (size_t i = 0; i < c->n; i++) {
-        if (a->deals[i])
+        if (a->config[i].device.threads == 0)
             c->run[i].threads = share;
         if (c->run[i].threads != c->run[0].threads)
             return cadre_fail(
@@ -233,44 +230,52 @@ static cadre_status same_threads(struct arranging *a, struct cadre_arrangement *
 }
 
 /* Keys that say how training is laid out, not what is trained. */
-static bool is_layout(const struct cadre_option_spec *spec)
+static bool is_layout(const char *section, const char *key)
 {
     static const char *const sections[] = {"model", "data", "train", "optim"};
     static const char *const keys[] = {"prefetch",   "pinned",     "cache",
                                        "recompute",  "eval_every", "eval_batches",
                                        "micro_batch"};
-    if (strcmp(spec->section, "run") == 0)
-        return strcmp(spec->key, "seed") != 0;
+    if (strcmp(section, "run") == 0)
+        return strcmp(key, "seed") != 0;
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        if (strcmp(spec->key, keys[i]) == 0)
+        if (strcmp(key, keys[i]) == 0)
             return true;
     for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++)
-        if (strcmp(spec->section, sections[i]) == 0)
+        if (strcmp(section, sections[i]) == 0)
             return false;
     return true;
+}
+
+struct differing {
+    const struct cadre_options *baseline;
+    struct cadre_text keys;
+};
+
+static void add_difference(void *arg, const char *section,
+                           const struct cadre_option *option, const char *mine)
+{
+    struct differing *d = arg;
+    char name[128];
+    if (is_layout(section, option->key))
+        return;
+    snprintf(name, sizeof name, "%s.%s", section, option->key);
+    const char *base = cadre_options_raw(d->baseline, name);
+    if (!cadre_settings_same(base, mine))
+        cadre_text_printf(&d->keys, "%s%s (%s, baseline %s)", d->keys.len ? ", " : "",
+                          name, mine, base);
 }
 
 static cadre_status find_other_training(const struct arranging *a, size_t i,
                                         struct cadre_error *err)
 {
-    struct cadre_text keys = {0};
-    size_t n;
-    const struct cadre_option_spec *table = cadre_option_table(&n);
-    for (size_t k = 0; k < n; k++) {
-        char name[128];
-        if (is_layout(&table[k]))
-            continue;
-        snprintf(name, sizeof name, "%s.%s", table[k].section, table[k].key);
-        const char *base = cadre_options_raw(a->c->run[a->c->baseline].options, name);
-        const char *mine = cadre_options_raw(a->c->run[i].options, name);
-        if (!cadre_settings_same(base, mine))
-            cadre_text_printf(&keys, "%s%s (%s, baseline %s)", keys.len ? ", " : "",
-                              name, mine, base);
-    }
-    free(a->c->run[i].other_training);
-    a->c->run[i].other_training = cadre_strdup(cadre_text_str(&keys));
-    bool failed = keys.failed || !a->c->run[i].other_training;
-    cadre_text_fini(&keys);
+    struct cadre_compared_run *run = &a->c->run[i];
+    struct differing d = {.baseline = a->c->run[a->c->baseline].options};
+    cadre_options_each(run->options, add_difference, &d);
+    free(run->other_training);
+    run->other_training = cadre_strdup(cadre_text_str(&d.keys));
+    bool failed = d.keys.failed || !run->other_training;
+    cadre_text_fini(&d.keys);
     if (failed)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the options");
     return CADRE_OK;
@@ -294,13 +299,12 @@ struct layout {
 };
 
 /* What a plugin of the stack was told beside its size. */
-static void add_choice(void *arg, const struct cadre_option_spec *spec,
-                       const char *value)
+static void add_choice(void *arg, const char *section,
+                       const struct cadre_option *option, const char *value)
 {
     struct layout *layout = arg;
-    if (in_stack(layout->stack, spec->section) && strcmp(value, spec->def) != 0)
-        cadre_text_printf(&layout->text, ", %s.%s = %s", spec->section, spec->key,
-                          value);
+    if (in_stack(layout->stack, section) && strcmp(value, option->def) != 0)
+        cadre_text_printf(&layout->text, ", %s.%s = %s", section, option->key, value);
 }
 
 cadre_status cadre_arrange_describe(struct cadre_compared_run *run,
@@ -329,8 +333,7 @@ cadre_status cadre_arrange_describe(struct cadre_compared_run *run,
 static cadre_status find_baseline(const struct arranging *a, struct cadre_error *err)
 {
     struct cadre_comparison *c = a->c;
-    const struct cadre_options *o = c->run[0].options;
-    const char *wanted = cadre_options_str(o, "compare.baseline");
+    const char *wanted = a->config[0].compare.baseline;
     for (size_t i = 0; i < c->n && *wanted; i++) {
         if (strcasecmp(c->run[i].name, wanted) == 0) {
             c->baseline = i;
@@ -341,8 +344,8 @@ static cadre_status find_baseline(const struct arranging *a, struct cadre_error 
         return cadre_fail(err, CADRE_E_INVALID,
                           "%s: compare.baseline = %s is none of the runs compared: "
                           "expected one of them, such as %s",
-                          cadre_options_source(o, "compare.baseline"), wanted,
-                          c->run[0].name);
+                          cadre_options_source(c->run[0].options, "compare.baseline"),
+                          wanted, c->run[0].name);
     return CADRE_OK;
 }
 
@@ -366,20 +369,21 @@ static cadre_status choose_perturbations(const struct arranging *a,
 {
     struct cadre_comparison *c = a->c;
     const struct cadre_compared_run *base = &c->run[c->baseline];
+    const struct cadre_config *config = &a->config[c->baseline];
     if (base->instances || !needs_limits(c))
         return CADRE_OK;
-    if (!cadre_options_bool(base->options, "compare.perturb")) {
+    if (!config->compare.perturb) {
         snprintf(c->note, sizeof c->note, "compare.perturb = yes measures them");
         return CADRE_OK;
     }
-    size_t n = (size_t)cadre_options_i64(base->options, "compare.perturbations");
+    size_t n = (size_t)config->compare.perturbations;
     c->perturbation = cadre_calloc(n, sizeof *c->perturbation);
     if (!c->perturbation)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for perturbations");
     c->n_perturbations = n;
     if (base->ranks == 1)
         c->perturbation[0].micro_batch =
-            cadre_arrange_perturbation(a->global_batch[c->baseline], base->micro_batch);
+            cadre_arrange_perturbation(config->train.global_batch, base->micro_batch);
     for (size_t i = c->perturbation[0].micro_batch ? 1 : 0; i < n; i++)
         c->perturbation[i].seed = (int64_t)i + 1;
     return CADRE_OK;
@@ -390,16 +394,16 @@ static cadre_status relate(struct arranging *a, struct cadre_arrangement *out,
 {
     cadre_status rc;
     struct cadre_comparison *c = a->c;
-    const struct cadre_options *o = c->run[0].options;
+    const struct cadre_config *config = &a->config[0];
     CADRE_TRY(find_baseline(a, err));
     CADRE_TRY(same_threads(a, out, err));
     for (size_t i = 0; i < c->n; i++) {
         CADRE_TRY(find_other_training(a, i, err));
         CADRE_TRY(cadre_arrange_describe(&c->run[i], err));
     }
-    c->warmup = cadre_options_i64(o, "compare.warmup");
-    out->repeats = cadre_options_i64(o, "compare.repeats");
-    out->resume = strcmp(cadre_options_str(o, "checkpoint.resume"), "auto") == 0;
+    c->warmup = config->compare.warmup;
+    out->repeats = config->compare.repeats;
+    out->resume = strcmp(config->checkpoint.resume, "auto") == 0;
     rc = choose_perturbations(a, err);
 fail:
     return rc;
@@ -419,9 +423,8 @@ cadre_status cadre_arrange(const struct cadre_arrange_request *request,
     c->title = cadre_strdup(cadre_path_basename(request->conf));
     c->run = cadre_calloc(n, sizeof *c->run);
     c->cores = cadre_cores();
-    a.global_batch = cadre_calloc(n, sizeof *a.global_batch);
-    a.deals = cadre_calloc(n, sizeof *a.deals);
-    if (!c->title || !c->run || !a.global_batch || !a.deals) {
+    a.config = cadre_calloc(n, sizeof *a.config);
+    if (!c->title || !c->run || !a.config) {
         rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for %zu runs", n);
         goto fail;
     }
@@ -430,8 +433,7 @@ cadre_status cadre_arrange(const struct cadre_arrange_request *request,
         CADRE_TRY(arrange_run(&a, i, names[i], err));
     rc = relate(&a, arrangement, err);
 fail:
-    free(a.global_batch);
-    free(a.deals);
+    free(a.config);
     free(names);
     return rc;
 }

@@ -4,7 +4,7 @@
 #ifndef CADRE_EXPERIMENT_ARRANGE_H
 #define CADRE_EXPERIMENT_ARRANGE_H
 
-#include "core/base/options.h"
+#include "core/config/options.h"
 #include "core/experiment/comparison.h"
 
 struct cadre_arrange_request {

@@ -71,19 +71,19 @@ static void put_gemm(struct cadre_json *json, const struct cadre_record *record)
 }
 
 /* Sections that do not touch training, and the texts that name things. */
-static void put_option(void *arg, const struct cadre_option_spec *spec,
-                       const char *value)
+static void put_option(void *arg, const char *section,
+                       const struct cadre_option *option, const char *value)
 {
     static const char *const left_out[] = {"compare", "log", "checkpoint"};
     struct cadre_json *json = arg;
     char name[128];
     for (size_t i = 0; i < sizeof left_out / sizeof left_out[0]; i++)
-        if (strcmp(spec->section, left_out[i]) == 0)
+        if (strcmp(section, left_out[i]) == 0)
             return;
-    if (strcmp(spec->section, "run") == 0 && strcmp(spec->key, "seed") != 0 &&
-        strcmp(spec->key, "exact") != 0)
+    if (strcmp(section, "run") == 0 && strcmp(option->key, "seed") != 0 &&
+        strcmp(option->key, "exact") != 0)
         return;
-    snprintf(name, sizeof name, "%s.%s", spec->section, spec->key);
+    snprintf(name, sizeof name, "%s.%s", section, option->key);
     cadre_json_put_string(json, name, value);
 }
 

@@ -5,7 +5,7 @@
 #ifndef CADRE_EXPERIMENT_COMPARE_H
 #define CADRE_EXPERIMENT_COMPARE_H
 
-#include "core/base/options.h"
+#include "core/config/options.h"
 
 enum cadre_compare_step {
     CADRE_COMPARE_ALL,

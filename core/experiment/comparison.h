@@ -65,7 +65,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/base/options.h"
+#include "core/config/options.h"
 #include "core/experiment/param_diff.h"
 #include "core/experiment/record.h"
 #include "core/experiment/replay.h"

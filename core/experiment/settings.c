@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/ini.h"
+#include "core/config/ini.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
 #include "core/train/restarts.h"
@@ -63,12 +63,13 @@ static const char *value_of(const struct cadre_ini *ini, const char *section,
     return NULL;
 }
 
-static void check(void *arg, const struct cadre_option_spec *spec, const char *value)
+static void check(void *arg, const char *section, const struct cadre_option *option,
+                  const char *value)
 {
     struct checking *c = arg;
     char name[128];
-    snprintf(name, sizeof name, "%s.%s", spec->section, spec->key);
-    const char *made = value_of(c->ini, spec->section, spec->key);
+    snprintf(name, sizeof name, "%s.%s", section, option->key);
+    const char *made = value_of(c->ini, section, option->key);
     if (c->stack && strcmp(name, "strategy.stack") == 0)
         made = c->stack;
     if (c->rc != CADRE_OK || !decides(name, c->perturbed) || !made ||

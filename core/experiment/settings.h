@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "core/base/options.h"
+#include "core/config/options.h"
 
 /* The same text, or the same number: 0.001 and 1e-3 are; so are yes and on, but those
  * two are rare enough to be spelt alike. */

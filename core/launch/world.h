@@ -18,7 +18,8 @@
 /* What of a run its ranks have to know to meet. Borrowed. */
 struct cadre_world_run {
     const char *name; /* the same on all ranks */
-    const char *backend, *link; /* comm.backend, comm.link */
+    enum cadre_config_backend backend;
+    const char *link; /* comm.link */
     const struct cadre_device_config *device;
     const struct cadre_local_config *local; /* how many, of what kind, time limit */
     bool gpu; /* the device is one */

@@ -9,14 +9,14 @@
 enum cadre_world_way cadre_world_way(const struct cadre_world_run *run,
                                      const struct cadre_launch_outside *outside)
 {
-    const char *backend = run->backend;
+    const enum cadre_config_backend backend = run->backend;
     if (outside && outside->size == 1)
         return CADRE_WORLD_ALONE;
-    if (strcmp(backend, "nccl") == 0)
+    if (backend == CADRE_CONFIG_BACKEND_NCCL)
         return CADRE_WORLD_NCCL;
-    if (strcmp(backend, "mpi") == 0)
+    if (backend == CADRE_CONFIG_BACKEND_MPI)
         return CADRE_WORLD_MPI;
-    if (strcmp(backend, "local") == 0 || !outside)
+    if (backend == CADRE_CONFIG_BACKEND_LOCAL || !outside)
         return CADRE_WORLD_LOCAL;
     if (run->gpu)
         return CADRE_WORLD_NCCL;

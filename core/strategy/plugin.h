@@ -8,7 +8,7 @@
 #include <cadre/strategy.h>
 
 #include "core/base/error.h"
-#include "core/base/options.h"
+#include "core/config/options.h"
 
 /* A loaded plugin; process-wide, never freed. `desc` and `ops` are copies made with the
  * smaller of both sides' sizes, the rest zero. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A plugin's option table: checked at load, added to the run's options under the
  * plugin's short name, and read back by the plugin through cadre_values. */
-#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,22 +8,17 @@
 
 #include "core/base/log.h"
 #include "core/base/memory.h"
+#include "core/config/option_value.h"
 #include "core/strategy/plugin_parts.h"
 
 #define MIN_OPTION_BYTES 64u /* in ABI 0.1 */
 #define MAX_OPTIONS 256u
 #define MAX_KEY 63
 
-_Static_assert((int)CADRE_OPTION_BOOL == (int)CADRE_OPT_BOOL, "same numbers");
-_Static_assert((int)CADRE_OPTION_BYTES == (int)CADRE_OPT_BYTES, "same numbers");
-
 /* A copy of entry i, whatever minor the plugin was built for. */
 static struct cadre_option option_at(const struct cadre_plugin *desc, uint32_t i)
 {
-    struct cadre_option option;
-    const char *at = (const char *)desc->options + (size_t)i * desc->option_stride;
-    cadre_struct_copy(&option, sizeof option, at, desc->option_stride);
-    return option;
+    return cadre_option_at(desc->options, i, desc->option_stride);
 }
 
 static cadre_status check_table(const struct cadre_plugin_handle *handle,
@@ -98,26 +92,9 @@ cadre_status cadre_plugin_add_options(const struct cadre_plugin_handle *plugin,
                                       struct cadre_options *options,
                                       struct cadre_error *err)
 {
-    uint32_t n = plugin->desc.n_options;
-    struct cadre_option_spec *specs = cadre_calloc(n, sizeof *specs);
-    if (!specs)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for %u options", n);
-    for (uint32_t i = 0; i < n; i++) {
-        struct cadre_option option = option_at(&plugin->desc, i);
-        specs[i] = (struct cadre_option_spec){
-            .section = plugin->name,
-            .key = option.key,
-            .type = (int)option.type,
-            .def = option.def,
-            .choices = option.choices,
-            .min = option.min,
-            .max = option.max,
-            .help = option.help,
-        };
-    }
-    cadre_status rc = cadre_options_add_specs(options, specs, n, err);
-    free(specs);
-    return rc;
+    const struct cadre_plugin *desc = &plugin->desc;
+    return cadre_options_add(options, plugin->name, desc->options, desc->n_options,
+                             desc->option_stride, err);
 }
 
 /* Defaults are checked by the options themselves, in a set that is thrown away. */
@@ -146,59 +123,46 @@ struct section {
     const struct cadre_options *options;
 };
 
-/* Write "section.key" to name where the plugin has such an option of one of the types
- * (a set of bits). A plugin that asks for anything else has a bug of its own, which
- * must not become ours: it is logged and answered with nothing. */
-static bool section_name(const struct section *section, const char *key, uint32_t types,
-                         char name[128])
+/* The plugin's value of one of the types (a set of bits), or NULL. A plugin that asks
+ * for anything else has a bug of its own, which must not become ours: it is logged and
+ * answered with nothing. */
+static const struct cadre_option_value *find(const void *h, const char *key,
+                                             uint32_t types)
 {
-    const struct cadre_plugin *desc = &section->plugin->desc;
-    for (uint32_t i = 0; key && i < desc->n_options; i++) {
-        struct cadre_option option = option_at(desc, i);
-        if (!strcmp(option.key, key) && (types & 1u << option.type)) {
-            snprintf(name, 128, "%s.%s", section->plugin->name, key);
-            return true;
-        }
-    }
+    const struct section *section = h;
+    const struct cadre_option_value *value = NULL;
+    char name[128];
+    int n = key ? snprintf(name, sizeof name, "%s.%s", section->plugin->name, key) : 0;
+    if (n > 0 && (size_t)n < sizeof name)
+        value = cadre_options_value(section->options, name);
+    if (value && (types & 1u << value->type))
+        return value;
     cadre_log(CADRE_LOG_ERROR, "plugin",
               "'%s' asks for its option '%s', which it does not have in that type "
               "(the plugin's bug)",
               section->plugin->name, key ? key : "(none)");
-    return false;
+    return NULL;
 }
 
 static int64_t value_i64(const void *h, const char *key)
 {
-    const struct section *section = h;
-    const uint32_t numbers = 1u << CADRE_OPTION_I64 | 1u << CADRE_OPTION_BYTES;
-    char name[128];
-    if (!section_name(section, key, numbers | 1u << CADRE_OPTION_BOOL, name))
-        return 0;
-    for (uint32_t i = 0; i < section->plugin->desc.n_options; i++) {
-        struct cadre_option option = option_at(&section->plugin->desc, i);
-        if (!strcmp(option.key, key) && option.type == CADRE_OPTION_BOOL)
-            return cadre_options_bool(section->options, name);
-    }
-    return cadre_options_i64(section->options, name);
+    const struct cadre_option_value *value = find(
+        h, key,
+        1u << CADRE_OPTION_I64 | 1u << CADRE_OPTION_BYTES | 1u << CADRE_OPTION_BOOL);
+    return value ? value->i : 0;
 }
 
 static double value_f64(const void *h, const char *key)
 {
-    const struct section *section = h;
-    char name[128];
-    if (!section_name(section, key, 1u << CADRE_OPTION_F64, name))
-        return 0;
-    return cadre_options_f64(section->options, name);
+    const struct cadre_option_value *value = find(h, key, 1u << CADRE_OPTION_F64);
+    return value ? value->f : 0;
 }
 
 static const char *value_str(const void *h, const char *key)
 {
-    const struct section *section = h;
-    const uint32_t texts = 1u << CADRE_OPTION_STR | 1u << CADRE_OPTION_ENUM;
-    char name[128];
-    if (!section_name(section, key, texts, name))
-        return "";
-    return cadre_options_str(section->options, name);
+    const struct cadre_option_value *value =
+        find(h, key, 1u << CADRE_OPTION_STR | 1u << CADRE_OPTION_ENUM);
+    return value ? value->text : "";
 }
 
 cadre_status cadre_plugin_values_init(const struct cadre_plugin_handle *plugin,

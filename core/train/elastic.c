@@ -15,10 +15,8 @@
 
 void cadre_elastic_begin(struct cadre_elastic *elastic, const struct cadre_spec *spec)
 {
-    *elastic =
-        (struct cadre_elastic){.on = cadre_options_bool(spec->options, "run.elastic")};
-    if (elastic->on && spec->run.ranks > 1 &&
-        cadre_options_i64(spec->options, "checkpoint.every") == 0)
+    *elastic = (struct cadre_elastic){.on = spec->config.run.elastic};
+    if (elastic->on && spec->run.ranks > 1 && spec->config.checkpoint.every == 0)
         cadre_log(CADRE_LOG_WARN, "train",
                   "run.elastic without checkpoint.every: a run that loses a rank goes "
                   "back to where it began");
@@ -141,8 +139,7 @@ static char *write_stack(const struct cadre_spec *spec, const struct candidate *
 {
     struct cadre_text text = {0};
     struct cadre_stack stack;
-    if (cadre_stack_parse(cadre_options_str(spec->options, "strategy.stack"), &stack,
-                          NULL) != CADRE_OK)
+    if (cadre_stack_parse(spec->config.strategy.stack, &stack, NULL) != CADRE_OK)
         return NULL;
     for (int i = 0; i < stack.n; i++) {
         const struct cadre_stack_entry *entry = &stack.entry[i];
@@ -185,7 +182,7 @@ cadre_status cadre_elastic_choose(const struct cadre_spec *spec, int ranks, char
 static cadre_status find_start(const struct cadre_spec *spec, const char **resume,
                                int64_t *step, struct cadre_error *err)
 {
-    const char *asked = cadre_options_str(spec->options, "checkpoint.resume");
+    const char *asked = spec->config.checkpoint.resume;
     char *path = NULL;
     cadre_status rc = cadre_snapshot_find_own(spec, &path, step, err);
     *resume = "auto";
@@ -278,7 +275,7 @@ static cadre_status restart(struct cadre_elastic *elastic,
     struct cadre_restart record = {
         .step = step,
         .lost = lost,
-        .from = cadre_options_str(spec->options, "strategy.stack"),
+        .from = spec->config.strategy.stack,
         .stack = stack,
         .why = elastic->why,
     };
@@ -310,33 +307,27 @@ cadre_status cadre_elastic_next(struct cadre_elastic *elastic,
     return rc;
 }
 
-/* "section.key=value" of the spec; returns the place after its end. */
-static char *put_set(char *at, size_t room, const struct cadre_spec *spec,
-                     const char *name)
-{
-    int n = snprintf(at, room, "%s=%s", name, cadre_options_str(spec->options, name));
-    return at + n + 1;
-}
-
 char **cadre_elastic_argv(const struct cadre_spec *spec, char *const *argv)
 {
-    static const char *const names[] = {"strategy.stack", "checkpoint.resume"};
     static const char set[] = "--set";
+    const char *const last[][2] = {
+        {"strategy.stack=", spec->config.strategy.stack},
+        {"checkpoint.resume=", spec->config.checkpoint.resume},
+    };
     size_t n = 0, room = 0;
     while (argv[n])
         n++;
     for (int i = 0; i < 2; i++)
-        room += strlen(names[i]) + strlen(cadre_options_str(spec->options, names[i])) +
-                sizeof "=";
+        room += strlen(last[i][0]) + strlen(last[i][1]) + 1;
     char **out = malloc((n + 5) * sizeof *out + room);
     if (!out)
         return NULL;
     memcpy(out, argv, n * sizeof *out);
-    char *text = (char *)(out + n + 5), *end = text + room;
+    char *text = (char *)(out + n + 5);
     for (int i = 0; i < 2; i++) {
         out[n++] = (char *)(uintptr_t)set; /* nobody writes to it */
         out[n++] = text;
-        text = put_set(text, (size_t)(end - text), spec, names[i]);
+        text = stpcpy(stpcpy(text, last[i][0]), last[i][1]) + 1;
     }
     out[n] = NULL;
     return out;

@@ -28,9 +28,9 @@ static cadre_status evaluate(struct cadre_rank *rank, const struct cadre_train_r
                              struct cadre_valid_result *valid, struct cadre_error *err)
 {
     struct cadre_evaluation result;
-    int64_t batches = cadre_options_i64(run->spec->options, "train.eval_batches");
     cadre_status rc =
-        cadre_evaluate(rank, run->spec, batches, &result, &valid->has, err);
+        cadre_evaluate(rank, run->spec, run->spec->config.train.eval_batches, &result,
+                       &valid->has, err);
     valid->loss = result.loss;
     valid->targets = result.targets;
     return rc;
@@ -94,7 +94,7 @@ static cadre_status one_step(struct loop *loop, int64_t step, struct cadre_error
     struct cadre_rank *rank = loop->rank;
     const struct cadre_train_run *run = loop->run;
     struct cadre_valid_result *valid = &loop->valid;
-    const struct cadre_options *o = run->spec->options;
+    const struct cadre_config *c = &run->spec->config;
     struct cadre_step_report report = {0};
     bool evaluates, saves;
     cadre_status rc;
@@ -108,13 +108,13 @@ static cadre_status one_step(struct loop *loop, int64_t step, struct cadre_error
     if (rc != CADRE_OK)
         return cadre_fail(err, rc, "%s", rank->failure.text);
     cadre_trace_step(&loop->trace, step, begin);
-    if (step == run->first_step + cadre_options_i64(o, "compare.warmup") && !last)
+    if (step == run->first_step + c->compare.warmup && !last)
         cadre_timeline_warm(&rank->timeline);
     CADRE_TRY(cadre_saver_turn(loop->saver, &report, err));
     valid->has = false;
     loop->stop = report.stop && !last; /* after the last there is nothing to stop */
-    evaluates = due(step, cadre_options_i64(o, "train.eval_every"), last);
-    saves = due(step, cadre_options_i64(o, "checkpoint.every"), last || loop->stop);
+    evaluates = due(step, c->train.eval_every, last);
+    saves = due(step, c->checkpoint.every, last || loop->stop);
     if (evaluates || saves)
         CADRE_TRY(catch_up(loop, step, &report, err));
     if (evaluates) {
@@ -205,8 +205,8 @@ fail:
 static cadre_status fill(struct cadre_rank *rank, const struct cadre_train_run *run,
                          struct cadre_error *err)
 {
-    const char *init = cadre_options_str(run->spec->options, "model.init");
-    int64_t perturb = cadre_options_i64(run->spec->options, "run.perturb");
+    const char *init = run->spec->config.model.init;
+    int64_t perturb = run->spec->config.run.perturb;
     cadre_status rc = CADRE_OK;
     if (!run->checkpoint) {
         if (*init)

@@ -125,7 +125,7 @@ cadre_status cadre_metrics_step(struct cadre_metrics *metrics, int64_t step,
 /* Median of the steps after compare.warmup, or of all where there are no more. */
 static double median_of(const struct cadre_metrics *metrics, const double *values)
 {
-    size_t skip = (size_t)cadre_options_i64(metrics->spec->options, "compare.warmup");
+    size_t skip = (size_t)metrics->spec->config.compare.warmup;
     skip = skip < metrics->n ? skip : 0;
     size_t n = metrics->n - skip;
     double *sorted = cadre_calloc(n, sizeof *sorted);

@@ -72,7 +72,7 @@ cadre_status cadre_train_outside(const struct cadre_train_run *run,
     if (rc != CADRE_OK)
         return rc;
     cadre_log_set_rank(outside->rank, outside->size);
-    if (outside->rank == 0 && cadre_options_bool(spec->options, "run.elastic"))
+    if (outside->rank == 0 && spec->config.run.elastic)
         cadre_log(CADRE_LOG_WARN, "train",
                   "run.elastic = yes restarts ranks that cadre starts, and these are "
                   "of %s: where one is lost the run ends, for its job to begin again",

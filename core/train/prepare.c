@@ -11,7 +11,7 @@
 static cadre_status check(const struct cadre_train_run *run, struct cadre_error *err)
 {
     const struct cadre_spec *spec = run->spec;
-    const char *init = cadre_options_str(spec->options, "model.init");
+    const char *init = spec->config.model.init;
     struct cadre_rank rank;
     cadre_status rc = cadre_rank_plan(&rank, &spec->run, 0, err);
     if (rc != CADRE_OK)
@@ -27,13 +27,13 @@ static cadre_status check(const struct cadre_train_run *run, struct cadre_error 
 static struct cadre_places_request places_of(const struct cadre_train_run *run)
 {
     const struct cadre_spec *spec = run->spec;
-    const char *backend = cadre_options_str(spec->options, "comm.backend");
+    const enum cadre_config_backend backend = spec->config.comm.backend;
     return (struct cadre_places_request){
         .spec = &spec->run,
         .processes = spec->local.processes,
         .gpu = spec->gpu,
-        .nccl = strcmp(backend, "nccl") == 0 ||
-                (run->outside && spec->gpu && strcmp(backend, "auto") == 0),
+        .nccl = backend == CADRE_CONFIG_BACKEND_NCCL ||
+                (run->outside && spec->gpu && backend == CADRE_CONFIG_BACKEND_AUTO),
         .outside = run->outside,
     };
 }
@@ -42,8 +42,8 @@ struct cadre_world_run cadre_train_world(const struct cadre_spec *spec)
 {
     return (struct cadre_world_run){
         .name = spec->name,
-        .backend = cadre_options_str(spec->options, "comm.backend"),
-        .link = cadre_options_str(spec->options, "comm.link"),
+        .backend = spec->config.comm.backend,
+        .link = spec->config.comm.link,
         .device = &spec->run.device,
         .local = &spec->local,
         .gpu = spec->gpu,
@@ -73,8 +73,7 @@ cadre_status cadre_train_prepare(const struct cadre_train_run *run,
                                  struct cadre_spec *spec, struct cadre_places *places,
                                  struct cadre_error *err)
 {
-    bool resuming =
-        strcmp(cadre_options_str(spec->options, "checkpoint.resume"), "no") != 0;
+    bool resuming = strcmp(spec->config.checkpoint.resume, "no") != 0;
     const struct cadre_world_run ranks = cadre_train_world(spec);
     cadre_status rc = cadre_world_check(&ranks, run->outside, err);
     if (rc != CADRE_OK)

@@ -13,13 +13,13 @@
 void cadre_progress_init(struct cadre_progress *progress, const struct cadre_spec *spec,
                          int64_t first_step)
 {
-    const char *wish = cadre_options_str(spec->options, "log.progress");
+    const enum cadre_config_switch bar = spec->config.log.progress;
     bool terminal = isatty(STDERR_FILENO) == 1;
     memset(progress, 0, sizeof *progress);
     progress->spec = spec;
-    progress->bar = strcmp(wish, "yes") == 0 || (strcmp(wish, "auto") == 0 && terminal);
+    progress->bar = bar == CADRE_CONFIG_YES || (bar == CADRE_CONFIG_AUTO && terminal);
     progress->first_step = first_step;
-    progress->every = cadre_options_i64(spec->options, "log.every");
+    progress->every = spec->config.log.every;
     progress->start_s = cadre_now_s();
 }
 

@@ -147,7 +147,7 @@ cadre_status cadre_snapshot_commit(const struct cadre_rank *rank,
     const struct cadre_checkpoint_value values[] = {
         {"data_fingerprint", data},
         {"global_batch", batch},
-        {"optimizer", cadre_options_str(spec->options, "optim.name")},
+        {"optimizer", spec->config.optim.name},
         {"stack", spec->stack},
         {"gemm", gemm},
         {"skipped", skipped},
@@ -163,9 +163,8 @@ cadre_status cadre_snapshot_commit(const struct cadre_rank *rank,
         .values = values,
     };
     if (rc == CADRE_OK)
-        rc = cadre_checkpoint_commit(
-            root, spec->run.ranks, &state,
-            (size_t)cadre_options_i64(spec->options, "checkpoint.keep"), err);
+        rc = cadre_checkpoint_commit(root, spec->run.ranks, &state,
+                                     (size_t)spec->config.checkpoint.keep, err);
     free(text);
     return rc;
 }

@@ -102,7 +102,7 @@ static cadre_status check_state(const struct cadre_spec *spec,
     const struct cadre_checkpoint_state *state = cadre_checkpoint_state(checkpoint);
     const char *optimizer = cadre_checkpoint_value(checkpoint, "optimizer");
     const char *data = cadre_checkpoint_value(checkpoint, "data_fingerprint");
-    const char *mine = cadre_options_str(spec->options, "optim.name");
+    const char *mine = spec->config.optim.name;
     char hex[17];
     if (state->samples != state->step * (uint64_t)spec->run.global_batch)
         return cadre_fail(err, CADRE_E_INVALID,
@@ -343,7 +343,7 @@ cadre_status cadre_snapshot_refuse_older(const struct cadre_spec *spec, int64_t 
 cadre_status cadre_snapshot_find(const struct cadre_spec *spec, char **path,
                                  int64_t *step, struct cadre_error *err)
 {
-    const char *resume = cadre_options_str(spec->options, "checkpoint.resume");
+    const char *resume = spec->config.checkpoint.resume;
     cadre_status rc = CADRE_OK;
     *path = NULL;
     *step = 0;

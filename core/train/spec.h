@@ -5,14 +5,15 @@
 #ifndef CADRE_TRAIN_SPEC_H
 #define CADRE_TRAIN_SPEC_H
 
-#include "core/base/options.h"
 #include "core/comm/local.h"
+#include "core/config/config.h"
 #include "core/strategy/rank.h"
 
 /* The run of one command; owns what `run` borrows. */
 struct cadre_spec {
     struct cadre_run_spec run;
     struct cadre_options *options; /* resolved; owned */
+    struct cadre_config config; /* what they say; borrows their texts */
     struct cadre_dataset *data; /* NULL when not asked for */
     struct cadre_dataset_info data_info;
     struct cadre_local_config local; /* ranks, threads or processes, link, time limit */

@@ -34,14 +34,14 @@ static void observe(struct cadre_trace *trace)
 void cadre_trace_init(struct cadre_trace *trace, struct cadre_rank *rank,
                       const struct cadre_spec *spec, int64_t first_step)
 {
-    int64_t steps = cadre_options_i64(spec->options, "log.trace_steps");
-    int64_t first = first_step + cadre_options_i64(spec->options, "compare.warmup") + 1;
+    int64_t steps = spec->config.log.trace_steps;
+    int64_t first = first_step + spec->config.compare.warmup + 1;
     if (first > spec->steps - steps + 1) /* a short run: its last steps */
         first = spec->steps - steps + 1;
     *trace = (struct cadre_trace){
         .rank = rank,
         .spec = spec,
-        .on = cadre_options_bool(spec->options, "log.trace"),
+        .on = spec->config.log.trace,
         .first = first,
         .last = first + steps - 1,
     };

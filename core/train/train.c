@@ -244,7 +244,7 @@ cadre_status cadre_train_dry_run(struct cadre_spec *spec, FILE *out,
                     (unsigned long long)cadre_model_count(rank.model),
                     (long long)spec->steps, (long long)spec->run.global_batch,
                     (long long)spec->run.time);
-        if (cadre_options_bool(spec->options, "checkpoint.async"))
+        if (spec->config.checkpoint.async)
             cadre_ledger_note(&rank.plan.planned, CADRE_SPACE_HOST,
                               cadre_saver_bytes(&rank), CADRE_SAVER_TAG);
         uint64_t bytes = cadre_rank_print(&rank, out);
@@ -293,7 +293,7 @@ cadre_status cadre_train_find_params(const char *from, char **out,
 cadre_status cadre_train_load_rank(const struct cadre_spec *spec,
                                    struct cadre_rank *rank, struct cadre_error *err)
 {
-    const char *init = cadre_options_str(spec->options, "model.init");
+    const char *init = spec->config.model.init;
     cadre_status rc;
     memset(rank, 0, sizeof *rank);
     if (spec->run.ranks != 1)

@@ -30,8 +30,8 @@ START_TEST(the_kth_value_goes_to_instance_k)
     ck_assert_int_eq(cadre_options_create(&options, &err), CADRE_OK);
     ck_assert_int_eq(cadre_apart_sweep_apply(&sweep, 1, options, &err), CADRE_OK);
     ck_assert_int_eq(cadre_options_resolve(options, &err), CADRE_OK);
-    ck_assert_double_eq(cadre_options_f64(options, "optim.lr"), 3e-4);
-    ck_assert_double_eq(cadre_options_f64(options, "optim.beta2"), 0.99);
+    ck_assert_double_eq(cadre_options_value(options, "optim.lr")->f, 3e-4);
+    ck_assert_double_eq(cadre_options_value(options, "optim.beta2")->f, 0.99);
     ck_assert_str_eq(cadre_options_source(options, "optim.lr"), "mig.sweep");
     cadre_options_destroy(options);
 }

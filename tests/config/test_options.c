@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/base/options.h"
+#include "core/config/options.h"
 
 #include <string.h>
 
-#include "tests/base/options_fixture.h"
+#include "tests/config/options_fixture.h"
 
 START_TEST(defaults_resolve)
 {
     struct cadre_error err = {0};
     struct cadre_options *o = options_create();
     must(cadre_options_resolve(o, &err), &err);
-    ck_assert_int_eq(cadre_options_i64(o, "run.seed"), 1337);
-    ck_assert_str_eq(cadre_options_str(o, "strategy.stack"), "single");
-    ck_assert_double_eq(cadre_options_f64(o, "optim.beta2"), 0.95);
-    ck_assert(!cadre_options_bool(o, "run.exact"));
+    ck_assert_int_eq(cadre_options_value(o, "run.seed")->i, 1337);
+    ck_assert_str_eq(cadre_options_value(o, "strategy.stack")->text, "single");
+    ck_assert_double_eq(cadre_options_value(o, "optim.beta2")->f, 0.95);
+    ck_assert(!cadre_options_value(o, "run.exact")->i);
     ck_assert_str_eq(cadre_options_source(o, "run.seed"), "default");
     ck_assert_ptr_null(cadre_options_source(o, "run.sed"));
     ck_assert_ptr_null(cadre_options_raw(o, "run.sed"));
@@ -32,7 +32,7 @@ START_TEST(later_sources_win)
     must(cadre_options_set(o, "Train.Steps = 11 ", "command line", &err), &err);
     ck_assert_str_eq(cadre_options_raw(o, "optim.lr"), "3e-4");
     must(cadre_options_resolve(o, &err), &err);
-    ck_assert_int_eq(cadre_options_i64(o, "train.steps"), 11);
+    ck_assert_int_eq(cadre_options_value(o, "train.steps")->i, 11);
     ck_assert_str_eq(cadre_options_source(o, "train.steps"), "command line");
     const char *source = cadre_options_source(o, "optim.lr");
     ck_assert_str_eq(source + strlen(source) - strlen("x.ini:5"), "x.ini:5");
@@ -49,22 +49,26 @@ START_TEST(plugin_sections_wait_for_their_specs)
          &err);
     ck_assert_str_eq(cadre_options_raw(o, "zero.stage"), "3");
     ck_assert_int_eq(cadre_options_resolve(o, &err), CADRE_E_INVALID);
-    must(cadre_options_add_specs(o, zero_specs, 3, &err), &err);
-    must(cadre_options_add_specs(o, zero_specs, 3, &err), &err);
+    must(cadre_options_add(o, "zero", zero_options, 3, sizeof *zero_options, &err),
+         &err);
+    must(cadre_options_add(o, "zero", zero_options, 3, sizeof *zero_options, &err),
+         &err);
     ck_assert_int_eq(cadre_options_resolve(o, &err), CADRE_E_INVALID);
     ck_assert_ptr_nonnull(strstr(err.text, "mig"));
     must(cadre_options_allow_section(o, "mig", &err), &err);
     must(cadre_options_resolve(o, &err), &err);
-    ck_assert_int_eq(cadre_options_i64(o, "zero.stage"), 3);
-    ck_assert_int_eq(cadre_options_i64(o, "zero.bucket"), 65536);
-    ck_assert(!cadre_options_bool(o, "zero.offload"));
+    ck_assert_int_eq(cadre_options_value(o, "zero.stage")->i, 3);
+    ck_assert_int_eq(cadre_options_value(o, "zero.bucket")->i, 65536);
+    ck_assert(!cadre_options_value(o, "zero.offload")->i);
 
-    struct cadre_option_spec other = zero_specs[0];
+    struct cadre_option other = zero_options[0];
     other.def = "2";
-    ck_assert_int_eq(cadre_options_add_specs(o, &other, 1, &err), CADRE_E_INVALID);
+    ck_assert_int_eq(cadre_options_add(o, "zero", &other, 1, sizeof other, &err),
+                     CADRE_E_INVALID);
     other.key = "broken";
     other.def = "9";
-    ck_assert_int_eq(cadre_options_add_specs(o, &other, 1, &err), CADRE_E_INVALID);
+    ck_assert_int_eq(cadre_options_add(o, "zero", &other, 1, sizeof other, &err),
+                     CADRE_E_INVALID);
     cadre_options_destroy(o);
 }
 END_TEST
@@ -77,11 +81,11 @@ START_TEST(clone_is_independent)
          &err);
     must(cadre_options_resolve(o, &err), &err);
     struct cadre_options *copy = cadre_options_clone(o);
-    ck_assert_int_eq(cadre_options_i64(copy, "train.steps"), 7);
+    ck_assert_int_eq(cadre_options_value(copy, "train.steps")->i, 7);
     must(cadre_options_apply_run(copy, "a", &err), &err);
     cadre_options_destroy(o);
     must(cadre_options_resolve(copy, &err), &err);
-    ck_assert_int_eq(cadre_options_i64(copy, "train.steps"), 8);
+    ck_assert_int_eq(cadre_options_value(copy, "train.steps")->i, 8);
     cadre_options_destroy(copy);
 }
 END_TEST

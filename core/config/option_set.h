@@ -1,17 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The inside of struct cadre_options, for the options_*.c files alone. */
-#ifndef CADRE_BASE_OPTION_SET_H
-#define CADRE_BASE_OPTION_SET_H
+#ifndef CADRE_CONFIG_OPTION_SET_H
+#define CADRE_CONFIG_OPTION_SET_H
 
-#include "core/base/option_value.h"
+#include "core/config/option_value.h"
 
-/* The core table (option_table.c), *n entries of static storage. */
-const struct cadre_option_spec *cadre_option_table(size_t *n);
+/* What a key of the core is in struct cadre_config. */
+enum cadre_config_field {
+    CADRE_FIELD_BOOL,
+    CADRE_FIELD_I64,
+    CADRE_FIELD_F64,
+    CADRE_FIELD_TEXT, /* STR, and an ENUM that is handed on by name */
+    CADRE_FIELD_CHOICE, /* ENUM: an enum in the order of the option's choices */
+};
 
+struct cadre_config_key {
+    const char *section;
+    struct cadre_option option;
+    size_t offset; /* in struct cadre_config */
+    enum cadre_config_field field;
+};
+
+/* The core table (option_table.c), *n entries of static storage. A set begins with
+ * them, in this order. */
+const struct cadre_config_key *cadre_option_table(size_t *n);
+
+/* A known key. What was declared is borrowed: the core's table and plugins stay. */
 struct option {
-    struct cadre_option_spec spec; /* owns its texts */
+    const char *section;
+    struct cadre_option decl;
     char *name; /* "section.key" */
-    union cadre_option_parsed parsed;
+    struct cadre_option_value value;
 };
 
 /* A value that somebody set, known key or not; owns its texts. */
@@ -31,21 +50,14 @@ struct run {
     struct assignments set;
 };
 
-/* A section that was opened in a file. */
-struct section {
-    char *name, *source;
-};
-
 struct cadre_options {
     struct option *known;
     size_t known_n;
     struct assignments set;
     struct run *runs;
     size_t runs_n;
-    struct section *sections;
-    size_t sections_n;
-    char **allowed; /* sections whose keys are not checked */
-    size_t allowed_n;
+    struct assignments sections; /* that files open: their names and first sources */
+    struct assignments allowed; /* sections whose keys are not checked: their names */
     bool resolved;
 };
 
@@ -54,7 +66,8 @@ struct option *cadre_option_find(const struct cadre_options *options, const char
 const struct assignment *cadre_assignment_find(const struct assignments *set,
                                                const char *name);
 struct run *cadre_run_find(const struct cadre_options *options, const char *name);
-bool cadre_section_allowed(const struct cadre_options *options, const char *section);
+/* Is there a known key in the section? */
+bool cadre_section_declared(const struct cadre_options *options, const char *section);
 
 /* Set or replace; false where there is no memory. */
 bool cadre_assignments_set(struct assignments *set, const char *name, const char *value,
@@ -74,7 +87,7 @@ cadre_status cadre_option_unknown(const struct cadre_options *options, const cha
 /* Check one assignment against its spec; a key of an allowed section passes. */
 cadre_status cadre_option_check(const struct cadre_options *options,
                                 const struct assignment *a,
-                                union cadre_option_parsed *out,
+                                struct cadre_option_value *out,
                                 struct cadre_error *err);
 
 /* Check the overrides of every [run:NAME] whose section is known by now. */

@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/base/ini.h"
-#include "core/base/option_set.h"
+#include "core/config/ini.h"
+#include "core/config/option_set.h"
 #include "core/base/utf8.h"
 
 /* A source in a comment: cut short, and nothing in it that the reader would refuse. */
@@ -52,41 +52,35 @@ static void put_undeclared(const struct cadre_options *options, const char *sect
 static bool is_first(const struct cadre_options *options, size_t at)
 {
     for (size_t i = 0; i < at; i++)
-        if (strcmp(options->known[i].spec.section, options->known[at].spec.section) ==
-            0)
+        if (strcmp(options->known[i].section, options->known[at].section) == 0)
             return false;
     return true;
 }
 
-static bool is_declared(const struct cadre_options *options, const char *section)
-{
-    for (size_t i = 0; i < options->known_n; i++)
-        if (strcmp(options->known[i].spec.section, section) == 0)
-            return true;
-    return false;
-}
-
+/* run.extends means nothing outside of its file. */
 static void put_section(const struct cadre_options *options, const char *section,
                         FILE *file)
 {
     fprintf(file, "\n[%s]\n", section);
     for (size_t i = 0; i < options->known_n; i++) {
         const struct option *o = &options->known[i];
-        if (strcmp(o->spec.section, section) == 0 && !(o->spec.flags & CADRE_OPT_LOCAL))
-            put_value(file, o->spec.key, cadre_options_raw(options, o->name),
+        if (strcmp(o->section, section) == 0 && strcmp(o->name, "run.extends") != 0)
+            put_value(file, o->decl.key, cadre_options_raw(options, o->name),
                       cadre_options_source(options, o->name));
     }
     put_undeclared(options, section, file);
 }
 
 void cadre_options_each(const struct cadre_options *options,
-                        void (*each)(void *arg, const struct cadre_option_spec *spec,
+                        void (*each)(void *arg, const char *section,
+                                     const struct cadre_option *option,
                                      const char *value),
                         void *arg)
 {
-    for (size_t i = 0; i < options->known_n; i++)
-        each(arg, &options->known[i].spec,
-             cadre_options_raw(options, options->known[i].name));
+    for (size_t i = 0; i < options->known_n; i++) {
+        const struct option *o = &options->known[i];
+        each(arg, o->section, &o->decl, cadre_options_raw(options, o->name));
+    }
 }
 
 cadre_status cadre_options_write(const struct cadre_options *options, FILE *file,
@@ -98,10 +92,10 @@ cadre_status cadre_options_write(const struct cadre_options *options, FILE *file
         file);
     for (size_t i = 0; i < options->known_n; i++)
         if (is_first(options, i))
-            put_section(options, options->known[i].spec.section, file);
-    for (size_t i = 0; i < options->allowed_n; i++)
-        if (!is_declared(options, options->allowed[i]))
-            put_section(options, options->allowed[i], file);
+            put_section(options, options->known[i].section, file);
+    for (size_t i = 0; i < options->allowed.n; i++)
+        if (!cadre_section_declared(options, options->allowed.items[i].name))
+            put_section(options, options->allowed.items[i].name, file);
     for (size_t i = 0; i < options->runs_n; i++) {
         const struct run *run = &options->runs[i];
         fprintf(file, "\n[run:%s]\n", run->name);
@@ -117,10 +111,10 @@ cadre_status cadre_options_write(const struct cadre_options *options, FILE *file
 static void print_option(const struct option *o, FILE *file)
 {
     struct cadre_text kind = {0};
-    cadre_option_describe(&o->spec, &kind);
-    fprintf(file, "  %-18s %s\n", o->spec.key, o->spec.help);
+    cadre_option_describe(&o->decl, &kind);
+    fprintf(file, "  %-18s %s\n", o->decl.key, o->decl.help);
     fprintf(file, "  %-18s %s; default %s\n", "", cadre_text_str(&kind),
-            o->spec.def[0] ? o->spec.def : "is empty");
+            o->decl.def[0] ? o->decl.def : "is empty");
     cadre_text_fini(&kind);
 }
 
@@ -129,10 +123,10 @@ void cadre_options_print_reference(const struct cadre_options *options, FILE *fi
     for (size_t i = 0; i < options->known_n; i++) {
         if (!is_first(options, i))
             continue;
-        const char *section = options->known[i].spec.section;
+        const char *section = options->known[i].section;
         fprintf(file, "%s[%s]\n", i > 0 ? "\n" : "", section);
         for (size_t k = i; k < options->known_n; k++)
-            if (strcmp(options->known[k].spec.section, section) == 0)
+            if (strcmp(options->known[k].section, section) == 0)
                 print_option(&options->known[k], file);
     }
     fputs("\n[run:NAME]\n", file);

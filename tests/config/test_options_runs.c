@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/base/options.h"
+#include "core/config/options.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/base/options_fixture.h"
+#include "tests/config/options_fixture.h"
 
 static const char three_runs[] = "[run:one]\nstrategy.stack = single\n"
                                  "[run:Two]\nstrategy.stack = \"ddp:2\"\n"

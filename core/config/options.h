@@ -3,43 +3,30 @@
  *
  * Life: create (core table) -> load -> set (environment, command line) -> apply_run,
  * where a comparison has one -> raw("strategy.stack") says which plugins to open ->
- * add_specs of each -> resolve -> the typed getters. Later assignments win. Anything
- * that changes the set after resolve asks for another resolve. Names are "section.key",
- * in lower case. Building a set: [one thread]. Reading a resolved one: [any thread]. */
-#ifndef CADRE_BASE_OPTIONS_H
-#define CADRE_BASE_OPTIONS_H
+ * add of each -> resolve -> struct cadre_config (config.h). Later assignments win.
+ * Anything that changes the set after resolve asks for another resolve. Names are
+ * "section.key", in lower case. Building a set: [one thread]. Reading a resolved one:
+ * [any thread]. */
+#ifndef CADRE_CONFIG_OPTIONS_H
+#define CADRE_CONFIG_OPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <cadre/strategy.h>
 
 #include "core/base/error.h"
 
-enum cadre_option_type {
-    CADRE_OPT_BOOL = 1, /* yes, no, true, false, on, off, 1, 0 */
-    CADRE_OPT_I64, /* decimal, no leading zeros */
-    CADRE_OPT_F64, /* decimal, finite */
-    CADRE_OPT_STR,
-    CADRE_OPT_ENUM, /* one of `choices` */
-    CADRE_OPT_BYTES, /* 4096, 64k, 25M, 1G, 2T: powers of 1024; read with _i64 */
-};
-
-/* flags */
-#define CADRE_OPT_LOCAL                                                                \
-    1u /* has no meaning outside its file: config.ini leaves it out */
-
-struct cadre_option_spec {
-    const char *section, *key;
-    int type; /* enum cadre_option_type */
-    const char *def; /* default, as it would be written in a file */
-    const char *choices; /* "a, b" for ENUM, else NULL */
-    double min, max; /* for I64, F64, BYTES; min == max means no limits */
-    const char *help; /* one line */
-    unsigned flags;
-};
-
 struct cadre_options;
+
+/* A value that was checked. */
+struct cadre_option_value {
+    uint32_t type; /* CADRE_OPTION_* */
+    const char *text; /* as it was written; borrowed until the set changes */
+    int64_t i; /* I64, BYTES; BOOL: 0 or 1; ENUM: the index into `choices` */
+    double f; /* F64 */
+};
 
 /* A set that holds the core table, everything at its default. *out is owned by the
  * caller (destroy; NULL is allowed there). Errors: CADRE_E_RESOURCE. */
@@ -49,12 +36,13 @@ cadre_status cadre_options_create(struct cadre_options **out, struct cadre_error
 struct cadre_options *cadre_options_clone(const struct cadre_options *options);
 void cadre_options_destroy(struct cadre_options *options);
 
-/* Add keys, usually a plugin's section. Strings are copied. A key that exists already
- * with the same type and default is left alone. Errors: CADRE_E_INVALID for a key that
- * exists otherwise or a default that its own rules refuse. */
-cadre_status cadre_options_add_specs(struct cadre_options *options,
-                                     const struct cadre_option_spec *specs, size_t n,
-                                     struct cadre_error *err);
+/* Add a table of n options, `stride` bytes apart, under a section; a plugin's is its
+ * name. Texts are borrowed for as long as the set or a copy of it lives. A key that
+ * exists already with the same type and default is left alone. Errors: CADRE_E_INVALID
+ * for a key that exists otherwise or a default that its own rules refuse. */
+cadre_status cadre_options_add(struct cadre_options *options, const char *section,
+                               const struct cadre_option *table, size_t n,
+                               size_t stride, struct cadre_error *err);
 
 /* Accept [section] without checking its keys: it belongs to a plugin that exists but is
  * not part of this run. */
@@ -82,12 +70,11 @@ const char *cadre_options_raw(const struct cadre_options *options, const char *n
 cadre_status cadre_options_resolve(struct cadre_options *options,
                                    struct cadre_error *err);
 
-/* Typed values, after resolve. An unknown name or a wrong type is a bug (assert). Text
- * is borrowed until the set changes. */
-bool cadre_options_bool(const struct cadre_options *options, const char *name);
-int64_t cadre_options_i64(const struct cadre_options *options, const char *name);
-double cadre_options_f64(const struct cadre_options *options, const char *name);
-const char *cadre_options_str(const struct cadre_options *options, const char *name);
+/* The value of a key whose name is not known before the run, such as a plugin's; after
+ * resolve. NULL for an unknown name. The core's own keys are fields of struct
+ * cadre_config. Borrowed until the set changes. */
+const struct cadre_option_value *
+cadre_options_value(const struct cadre_options *options, const char *name);
 
 /* Who set it: "default", "conf/x.ini:12", "command line", ...; NULL for an unknown
  * name. */
@@ -96,7 +83,8 @@ const char *cadre_options_source(const struct cadre_options *options, const char
 /* Call `each` with every known option and the text of its value, in the order of their
  * declaration. */
 void cadre_options_each(const struct cadre_options *options,
-                        void (*each)(void *arg, const struct cadre_option_spec *spec,
+                        void (*each)(void *arg, const char *section,
+                                     const struct cadre_option *option,
                                      const char *value),
                         void *arg);
 

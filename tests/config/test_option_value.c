@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/base/option_value.h"
+#include "core/config/option_value.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/memory.h"
 
-#include "tests/base/options_fixture.h"
+#include "tests/config/options_fixture.h"
 
 struct wrong {
     const char *text, *expected;
@@ -52,7 +52,8 @@ START_TEST(wrong_inputs_are_one_useful_line)
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct cadre_error err = {0};
         struct cadre_options *o = options_create();
-        must(cadre_options_add_specs(o, zero_specs, 3, &err), &err);
+        must(cadre_options_add(o, "zero", zero_options, 3, sizeof *zero_options, &err),
+             &err);
         cadre_status rc = options_load_text(o, wrong[i].text, &err);
         if (rc == CADRE_OK)
             rc = cadre_options_resolve(o, &err);
@@ -79,19 +80,19 @@ START_TEST(good_values_of_every_type)
         char *text = cadre_format("optim.lr=%s", numbers[i].text);
         must(cadre_options_set(o, text, "test", &err), &err);
         must(cadre_options_resolve(o, &err), &err);
-        ck_assert_double_eq(cadre_options_f64(o, "optim.lr"), numbers[i].value);
+        ck_assert_double_eq(cadre_options_value(o, "optim.lr")->f, numbers[i].value);
         free(text);
     }
     for (size_t i = 0; i < sizeof yes / sizeof yes[0]; i++) {
         char *text = cadre_format("run.exact=%s", yes[i]);
         must(cadre_options_set(o, text, "test", &err), &err);
         must(cadre_options_resolve(o, &err), &err);
-        ck_assert(cadre_options_bool(o, "run.exact"));
+        ck_assert(cadre_options_value(o, "run.exact")->i);
         free(text);
     }
     must(cadre_options_set(o, "run.seed=9223372036854775807", "test", &err), &err);
     must(cadre_options_resolve(o, &err), &err);
-    ck_assert_int_eq(cadre_options_i64(o, "run.seed"), INT64_MAX);
+    ck_assert_int_eq(cadre_options_value(o, "run.seed")->i, INT64_MAX);
     cadre_options_destroy(o);
 }
 END_TEST

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/base/options.h"
+#include "core/config/options.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/option_set.h"
-#include "tests/base/options_fixture.h"
+#include "core/config/option_set.h"
+#include "tests/config/options_fixture.h"
 
 static char *written(const struct cadre_options *o)
 {
@@ -46,7 +46,8 @@ START_TEST(written_set_loads_back)
              &err),
          &err);
     must(cadre_options_set(o, "data.path= it's", "weird\\\n\xffsource\\", &err), &err);
-    must(cadre_options_add_specs(o, zero_specs, 3, &err), &err);
+    must(cadre_options_add(o, "zero", zero_options, 3, sizeof *zero_options, &err),
+         &err);
     must(cadre_options_allow_section(o, "mig", &err), &err);
     must(cadre_options_allow_section(o, "zero", &err), &err);
     must(cadre_options_resolve(o, &err), &err);
@@ -55,7 +56,8 @@ START_TEST(written_set_loads_back)
     ck_assert_ptr_null(strstr(text, "extends"));
 
     struct cadre_options *back = options_create();
-    must(cadre_options_add_specs(back, zero_specs, 3, &err), &err);
+    must(cadre_options_add(back, "zero", zero_options, 3, sizeof *zero_options, &err),
+         &err);
     must(cadre_options_allow_section(back, "mig", &err), &err);
     char *path = options_file("config.ini", text);
     must(cadre_options_load(back, path, &err), &err);
@@ -64,11 +66,11 @@ START_TEST(written_set_loads_back)
     drop_comments(text);
     drop_comments(again);
     ck_assert_str_eq(text, again);
-    ck_assert_str_eq(cadre_options_str(back, "run.name"), "a; b # c");
-    ck_assert_str_eq(cadre_options_str(back, "data.path"), "it's");
-    ck_assert_int_eq(cadre_options_i64(back, "train.steps"), 12);
-    double a = cadre_options_f64(o, "optim.lr"),
-           b = cadre_options_f64(back, "optim.lr");
+    ck_assert_str_eq(cadre_options_value(back, "run.name")->text, "a; b # c");
+    ck_assert_str_eq(cadre_options_value(back, "data.path")->text, "it's");
+    ck_assert_int_eq(cadre_options_value(back, "train.steps")->i, 12);
+    double a = cadre_options_value(o, "optim.lr")->f,
+           b = cadre_options_value(back, "optim.lr")->f;
     ck_assert_mem_eq(&a, &b, sizeof a);
     free(path);
     free(text);
@@ -114,11 +116,12 @@ struct seen {
     char steps[32];
 };
 
-static void look(void *arg, const struct cadre_option_spec *spec, const char *value)
+static void look(void *arg, const char *section, const struct cadre_option *option,
+                 const char *value)
 {
     struct seen *seen = arg;
     seen->n++;
-    if (strcmp(spec->section, "train") == 0 && strcmp(spec->key, "steps") == 0)
+    if (strcmp(section, "train") == 0 && strcmp(option->key, "steps") == 0)
         snprintf(seen->steps, sizeof seen->steps, "%s", value);
 }
 

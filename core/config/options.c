@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The set of options: what is known, what was assigned, and how the two meet in
  * resolve. */
-#include "core/base/options.h"
+#include "core/config/options.h"
 
 #include <assert.h>
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/ini.h"
+#include "core/config/ini.h"
 #include "core/base/nearest.h"
-#include "core/base/option_set.h"
+#include "core/config/option_set.h"
 
 cadre_status cadre_options_no_memory(struct cadre_error *err)
 {
@@ -36,20 +36,18 @@ const struct assignment *cadre_assignment_find(const struct assignments *set,
     return NULL;
 }
 
-bool cadre_section_allowed(const struct cadre_options *options, const char *section)
+bool cadre_section_declared(const struct cadre_options *options, const char *section)
 {
-    for (size_t i = 0; i < options->allowed_n; i++)
-        if (strcmp(options->allowed[i], section) == 0)
+    for (size_t i = 0; i < options->known_n; i++)
+        if (strcmp(options->known[i].section, section) == 0)
             return true;
     return false;
 }
 
 static bool section_known(const struct cadre_options *options, const char *section)
 {
-    for (size_t i = 0; i < options->known_n; i++)
-        if (strcmp(options->known[i].spec.section, section) == 0)
-            return true;
-    return cadre_section_allowed(options, section);
+    return cadre_section_declared(options, section) ||
+           cadre_assignment_find(&options->allowed, section);
 }
 
 /* ---- building -------------------------------------------------------------------- */
@@ -93,40 +91,11 @@ void cadre_assignments_fini(struct assignments *set)
     memset(set, 0, sizeof *set);
 }
 
-static void option_fini(struct option *option)
-{
-    free((char *)option->spec.section);
-    free((char *)option->spec.key);
-    free((char *)option->spec.def);
-    free((char *)option->spec.choices);
-    free((char *)option->spec.help);
-    free(option->name);
-}
-
-static bool option_init(struct option *option, const struct cadre_option_spec *spec)
-{
-    memset(option, 0, sizeof *option);
-    option->spec = *spec;
-    option->spec.section = cadre_strdup(spec->section);
-    option->spec.key = cadre_strdup(spec->key);
-    option->spec.def = cadre_strdup(spec->def ? spec->def : "");
-    option->spec.choices = cadre_strdup(spec->choices ? spec->choices : "");
-    option->spec.help = cadre_strdup(spec->help ? spec->help : "");
-    option->name = cadre_format("%s.%s", spec->section, spec->key);
-    if (option->spec.section && option->spec.key && option->spec.def &&
-        option->spec.choices && option->spec.help && option->name)
-        return true;
-    option_fini(option);
-    return false;
-}
-
 /* A key that is there already: the same again is fine, another meaning is not. */
 static cadre_status check_same(const struct option *old,
-                               const struct cadre_option_spec *spec,
-                               struct cadre_error *err)
+                               const struct cadre_option *decl, struct cadre_error *err)
 {
-    const char *def = spec->def ? spec->def : "";
-    if (old->spec.type == spec->type && strcmp(old->spec.def, def) == 0)
+    if (old->decl.type == decl->type && strcmp(old->decl.def, decl->def) == 0)
         return CADRE_OK;
     return cadre_fail(err, CADRE_E_INVALID,
                       "option %s is declared twice with different types or defaults: "
@@ -134,74 +103,63 @@ static cadre_status check_same(const struct option *old,
                       old->name);
 }
 
-static cadre_status add_spec(struct cadre_options *options,
-                             const struct cadre_option_spec *spec,
-                             struct cadre_error *err)
+static cadre_status add_option(struct cadre_options *options, const char *section,
+                               const struct cadre_option *decl, struct cadre_error *err)
 {
-    union cadre_option_parsed ignored;
-    struct option option;
-    cadre_status rc =
-        cadre_option_parse(spec, spec->def ? spec->def : "", &ignored, err);
+    struct cadre_option_value ignored;
+    cadre_status rc = cadre_option_parse(section, decl, decl->def, &ignored, err);
     if (rc != CADRE_OK) {
         cadre_error_prefix(err, "the default of an option");
         return rc;
     }
-    if (!option_init(&option, spec))
+    char *name = cadre_format("%s.%s", section, decl->key);
+    if (!name)
         return cadre_options_no_memory(err);
-    const struct option *old = cadre_option_find(options, option.name);
-    if (old) {
-        option_fini(&option);
-        return check_same(old, spec, err);
-    }
-    void *grown =
-        cadre_realloc(options->known, options->known_n + 1, sizeof *options->known);
+    const struct option *old = cadre_option_find(options, name);
+    void *grown = old ? NULL
+                      : cadre_realloc(options->known, options->known_n + 1,
+                                      sizeof *options->known);
     if (!grown) {
-        option_fini(&option);
-        return cadre_options_no_memory(err);
+        free(name);
+        return old ? check_same(old, decl, err) : cadre_options_no_memory(err);
     }
     options->known = grown;
-    options->known[options->known_n++] = option;
+    options->known[options->known_n++] =
+        (struct option){.section = section, .decl = *decl, .name = name};
     return CADRE_OK;
 }
 
-cadre_status cadre_options_add_specs(struct cadre_options *options,
-                                     const struct cadre_option_spec *specs, size_t n,
-                                     struct cadre_error *err)
+cadre_status cadre_options_add(struct cadre_options *options, const char *section,
+                               const struct cadre_option *table, size_t n,
+                               size_t stride, struct cadre_error *err)
 {
+    cadre_status rc = CADRE_OK;
     options->resolved = false;
-    for (size_t i = 0; i < n; i++) {
-        cadre_status rc = add_spec(options, &specs[i], err);
-        if (rc != CADRE_OK)
-            return rc;
+    for (size_t i = 0; i < n && rc == CADRE_OK; i++) {
+        const struct cadre_option decl = cadre_option_at(table, i, stride);
+        rc = add_option(options, section, &decl, err);
     }
-    return CADRE_OK;
+    return rc;
 }
 
 cadre_status cadre_options_allow_section(struct cadre_options *options,
                                          const char *section, struct cadre_error *err)
 {
-    if (cadre_section_allowed(options, section))
-        return CADRE_OK;
-    void *grown = cadre_realloc(options->allowed, options->allowed_n + 1,
-                                sizeof *options->allowed);
-    if (!grown)
-        return cadre_options_no_memory(err);
-    options->allowed = grown;
-    options->allowed[options->allowed_n] = cadre_strdup(section);
-    if (!options->allowed[options->allowed_n])
-        return cadre_options_no_memory(err);
-    options->allowed_n++;
-    return CADRE_OK;
+    return cadre_assignments_set(&options->allowed, section, "", "")
+               ? CADRE_OK
+               : cadre_options_no_memory(err);
 }
 
 cadre_status cadre_options_create(struct cadre_options **out, struct cadre_error *err)
 {
     size_t n;
-    const struct cadre_option_spec *table = cadre_option_table(&n);
+    const struct cadre_config_key *table = cadre_option_table(&n);
     struct cadre_options *options = cadre_calloc(1, sizeof *options);
     if (!options)
         return cadre_options_no_memory(err);
-    cadre_status rc = cadre_options_add_specs(options, table, n, err);
+    cadre_status rc = CADRE_OK;
+    for (size_t i = 0; i < n && rc == CADRE_OK; i++)
+        rc = add_option(options, table[i].section, &table[i].option, err);
     if (rc != CADRE_OK) {
         cadre_options_destroy(options);
         return rc;
@@ -210,16 +168,11 @@ cadre_status cadre_options_create(struct cadre_options **out, struct cadre_error
     return CADRE_OK;
 }
 
-static bool copy_sections(struct cadre_options *to, const struct cadre_options *from)
+static bool copy_assignments(struct assignments *to, const struct assignments *from)
 {
-    to->sections = cadre_calloc(from->sections_n, sizeof *to->sections);
-    if (!to->sections)
-        return false;
-    for (size_t i = 0; i < from->sections_n; i++) {
-        struct section *s = &to->sections[to->sections_n++];
-        s->name = cadre_strdup(from->sections[i].name);
-        s->source = cadre_strdup(from->sections[i].source);
-        if (!s->name || !s->source)
+    for (size_t i = 0; i < from->n; i++) {
+        const struct assignment *a = &from->items[i];
+        if (!cadre_assignments_set(to, a->name, a->value, a->source))
             return false;
     }
     return true;
@@ -228,29 +181,20 @@ static bool copy_sections(struct cadre_options *to, const struct cadre_options *
 static bool copy_all(struct cadre_options *to, const struct cadre_options *from)
 {
     for (size_t i = 0; i < from->known_n; i++) {
-        if (add_spec(to, &from->known[i].spec, NULL) != CADRE_OK)
-            return false;
-        to->known[i].parsed = from->known[i].parsed;
-    }
-    for (size_t i = 0; i < from->set.n; i++) {
-        const struct assignment *a = &from->set.items[i];
-        if (!cadre_assignments_set(&to->set, a->name, a->value, a->source))
+        const struct option *o = &from->known[i];
+        if (add_option(to, o->section, &o->decl, NULL) != CADRE_OK)
             return false;
     }
     for (size_t i = 0; i < from->runs_n; i++) {
-        const struct run *run = &from->runs[i];
-        if (!cadre_run_set(to, run->name, NULL, NULL, NULL))
+        const char *name = from->runs[i].name;
+        if (!cadre_run_set(to, name, NULL, NULL, NULL) ||
+            !copy_assignments(&cadre_run_find(to, name)->set, &from->runs[i].set))
             return false;
-        for (size_t k = 0; k < run->set.n; k++) {
-            const struct assignment *a = &run->set.items[k];
-            if (!cadre_run_set(to, run->name, a->name, a->value, a->source))
-                return false;
-        }
     }
-    for (size_t i = 0; i < from->allowed_n; i++)
-        if (cadre_options_allow_section(to, from->allowed[i], NULL) != CADRE_OK)
-            return false;
-    return copy_sections(to, from);
+    return copy_assignments(&to->set, &from->set) &&
+           copy_assignments(&to->sections, &from->sections) &&
+           copy_assignments(&to->allowed, &from->allowed) &&
+           (!from->resolved || cadre_options_resolve(to, NULL) == CADRE_OK);
 }
 
 struct cadre_options *cadre_options_clone(const struct cadre_options *options)
@@ -260,8 +204,6 @@ struct cadre_options *cadre_options_clone(const struct cadre_options *options)
         cadre_options_destroy(copy);
         return NULL;
     }
-    if (copy)
-        copy->resolved = options->resolved;
     return copy;
 }
 
@@ -270,20 +212,14 @@ void cadre_options_destroy(struct cadre_options *options)
     if (!options)
         return;
     for (size_t i = 0; i < options->known_n; i++)
-        option_fini(&options->known[i]);
+        free(options->known[i].name);
     for (size_t i = 0; i < options->runs_n; i++)
         cadre_run_fini(&options->runs[i]);
-    for (size_t i = 0; i < options->sections_n; i++) {
-        free(options->sections[i].name);
-        free(options->sections[i].source);
-    }
-    for (size_t i = 0; i < options->allowed_n; i++)
-        free(options->allowed[i]);
     cadre_assignments_fini(&options->set);
+    cadre_assignments_fini(&options->sections);
+    cadre_assignments_fini(&options->allowed);
     free(options->known);
     free(options->runs);
-    free(options->sections);
-    free(options->allowed);
     free(options);
 }
 
@@ -295,9 +231,9 @@ static cadre_status unknown_section(const struct cadre_options *options,
 {
     struct cadre_nearest nearest = {0};
     for (size_t i = 0; i < options->known_n; i++)
-        cadre_nearest_offer(&nearest, section, options->known[i].spec.section);
-    for (size_t i = 0; i < options->allowed_n; i++)
-        cadre_nearest_offer(&nearest, section, options->allowed[i]);
+        cadre_nearest_offer(&nearest, section, options->known[i].section);
+    for (size_t i = 0; i < options->allowed.n; i++)
+        cadre_nearest_offer(&nearest, section, options->allowed.items[i].name);
     return cadre_fail(err, CADRE_E_INVALID,
                       "%s: unknown section [%s]%s%s%s: correct it, or name the plugin "
                       "that it belongs to in strategy.stack",
@@ -313,7 +249,7 @@ static void offer_all(const struct cadre_options *options, const char *name,
     for (size_t i = 0; i < options->known_n; i++) {
         const struct option *o = &options->known[i];
         cadre_nearest_offer(nearest, name, o->name);
-        bool moved = strcmp(o->spec.key, key) == 0;
+        bool moved = strcmp(o->decl.key, key) == 0;
         if (moved && (!nearest->name || nearest->distance > 2)) {
             nearest->name = o->name;
             nearest->distance = 2;
@@ -343,16 +279,17 @@ cadre_status cadre_option_unknown(const struct cadre_options *options, const cha
 
 cadre_status cadre_option_check(const struct cadre_options *options,
                                 const struct assignment *a,
-                                union cadre_option_parsed *out, struct cadre_error *err)
+                                struct cadre_option_value *out, struct cadre_error *err)
 {
     char section[128];
     const struct option *option = cadre_option_find(options, a->name);
     snprintf(section, sizeof section, "%.*s", (int)strcspn(a->name, "."), a->name);
-    if (!option && cadre_section_allowed(options, section))
+    if (!option && cadre_assignment_find(&options->allowed, section))
         return CADRE_OK;
     if (!option)
         return cadre_option_unknown(options, a->name, a->source, err);
-    cadre_status rc = cadre_option_parse(&option->spec, a->value, out, err);
+    cadre_status rc =
+        cadre_option_parse(option->section, &option->decl, a->value, out, err);
     if (rc != CADRE_OK)
         cadre_error_prefix(err, "%s", a->source);
     return rc;
@@ -363,19 +300,19 @@ cadre_status cadre_options_resolve(struct cadre_options *options,
 {
     cadre_status rc = CADRE_OK;
     for (size_t i = 0; i < options->set.n; i++) {
-        union cadre_option_parsed ignored;
+        struct cadre_option_value ignored;
         CADRE_TRY(cadre_option_check(options, &options->set.items[i], &ignored, err));
     }
-    for (size_t i = 0; i < options->sections_n; i++) {
-        const struct section *s = &options->sections[i];
+    for (size_t i = 0; i < options->sections.n; i++) {
+        const struct assignment *s = &options->sections.items[i];
         if (!section_known(options, s->name))
             return unknown_section(options, s->name, s->source, err);
     }
     CADRE_TRY(cadre_runs_check(options, err));
     for (size_t i = 0; i < options->known_n; i++) {
         struct option *o = &options->known[i];
-        CADRE_TRY(cadre_option_parse(&o->spec, cadre_options_raw(options, o->name),
-                                     &o->parsed, err));
+        CADRE_TRY(cadre_option_parse(
+            o->section, &o->decl, cadre_options_raw(options, o->name), &o->value, err));
     }
     options->resolved = true;
 fail:
@@ -430,7 +367,7 @@ const char *cadre_options_raw(const struct cadre_options *options, const char *n
     if (a)
         return a->value;
     const struct option *option = cadre_option_find(options, name);
-    return option ? option->spec.def : NULL;
+    return option ? option->decl.def : NULL;
 }
 
 const char *cadre_options_source(const struct cadre_options *options, const char *name)
@@ -441,40 +378,10 @@ const char *cadre_options_source(const struct cadre_options *options, const char
     return cadre_option_find(options, name) ? "default" : NULL;
 }
 
-static const struct option *resolved(const struct cadre_options *options,
-                                     const char *name)
+const struct cadre_option_value *
+cadre_options_value(const struct cadre_options *options, const char *name)
 {
     const struct option *option = cadre_option_find(options, name);
     assert(options->resolved && "options are read before resolve");
-    assert(option && "no such option");
-    return option;
-}
-
-bool cadre_options_bool(const struct cadre_options *options, const char *name)
-{
-    const struct option *option = resolved(options, name);
-    assert(option->spec.type == CADRE_OPT_BOOL);
-    return option->parsed.b;
-}
-
-int64_t cadre_options_i64(const struct cadre_options *options, const char *name)
-{
-    const struct option *option = resolved(options, name);
-    assert(option->spec.type == CADRE_OPT_I64 || option->spec.type == CADRE_OPT_BYTES);
-    return option->parsed.i;
-}
-
-double cadre_options_f64(const struct cadre_options *options, const char *name)
-{
-    const struct option *option = resolved(options, name);
-    assert(option->spec.type == CADRE_OPT_F64);
-    return option->parsed.f;
-}
-
-const char *cadre_options_str(const struct cadre_options *options, const char *name)
-{
-    const struct option *option = resolved(options, name);
-    assert(option->spec.type == CADRE_OPT_STR || option->spec.type == CADRE_OPT_ENUM);
-    (void)option;
-    return cadre_options_raw(options, name);
+    return option ? &option->value : NULL;
 }

@@ -3,11 +3,11 @@
 #ifndef CADRE_TESTS_OPTIONS_FIXTURE_H
 #define CADRE_TESTS_OPTIONS_FIXTURE_H
 
-#include "core/base/options.h"
+#include "core/config/options.h"
 #include "tests/support/check_main.h"
 
 /* Three keys of a plugin: zero.stage, zero.bucket, zero.offload. */
-extern const struct cadre_option_spec zero_specs[3];
+extern const struct cadre_option zero_options[3];
 
 /* A case that makes and removes the folder around each test. */
 TCase *options_case(const char *name);

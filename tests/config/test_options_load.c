@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/base/options.h"
+#include "core/config/options.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/base/options_fixture.h"
+#include "tests/config/options_fixture.h"
 
 struct wrong {
     const char *text, *expected;
@@ -32,7 +32,8 @@ START_TEST(wrong_inputs_are_one_useful_line)
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct cadre_error err = {0};
         struct cadre_options *o = options_create();
-        must(cadre_options_add_specs(o, zero_specs, 3, &err), &err);
+        must(cadre_options_add(o, "zero", zero_options, 3, sizeof *zero_options, &err),
+             &err);
         cadre_status rc = options_load_text(o, wrong[i].text, &err);
         if (rc == CADRE_OK)
             rc = cadre_options_resolve(o, &err);
@@ -56,9 +57,9 @@ START_TEST(extends_reads_the_base_first)
              o, "[train]\nmicro_batch = 2\n[run]\nextends = sub/mid.ini\n", &err),
          &err);
     must(cadre_options_resolve(o, &err), &err);
-    ck_assert_int_eq(cadre_options_i64(o, "train.steps"), 3);
-    ck_assert_int_eq(cadre_options_i64(o, "train.epochs"), 2);
-    ck_assert_int_eq(cadre_options_i64(o, "train.micro_batch"), 2);
+    ck_assert_int_eq(cadre_options_value(o, "train.steps")->i, 3);
+    ck_assert_int_eq(cadre_options_value(o, "train.epochs")->i, 2);
+    ck_assert_int_eq(cadre_options_value(o, "train.micro_batch")->i, 2);
     ck_assert_ptr_nonnull(
         strstr(cadre_options_source(o, "train.epochs"), "base.ini:3"));
     cadre_options_destroy(o);

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/base/options_fixture.h"
+#include "tests/config/options_fixture.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/path.h"
 
-const struct cadre_option_spec zero_specs[3] = {
-    {"zero", "stage", CADRE_OPT_I64, "1", NULL, 1, 3, "what is sharded", 0},
-    {"zero", "bucket", CADRE_OPT_BYTES, "25M", NULL, 0, 0x1p40, "bucket size", 0},
-    {"zero", "offload", CADRE_OPT_BOOL, "no", NULL, 0, 0, "to the host", 0},
+#define HEAD(type) sizeof(struct cadre_option), CADRE_OPTION_##type
+
+const struct cadre_option zero_options[3] = {
+    {HEAD(I64), "stage", "1", NULL, "what is sharded", 1, 3, 0, 0},
+    {HEAD(BYTES), "bucket", "25M", NULL, "bucket size", 0, 0x1p40, 0, 0},
+    {HEAD(BOOL), "offload", "no", NULL, "to the host", 0, 0, 0, 0},
 };
 
 static char *dir;

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/ini.h"
-#include "core/base/option_set.h"
+#include "core/config/ini.h"
+#include "core/config/option_set.h"
 #include "core/base/path.h"
 
 /* The chain of files being read, innermost first. */
@@ -15,20 +15,6 @@ struct reading {
     const char *real; /* canonical, to see a cycle through links */
     const struct reading *by;
 };
-
-static bool add_section(struct cadre_options *options, const char *name,
-                        const char *source)
-{
-    void *grown = cadre_realloc(options->sections, options->sections_n + 1,
-                                sizeof *options->sections);
-    if (!grown)
-        return false;
-    options->sections = grown;
-    struct section *s = &options->sections[options->sections_n++];
-    s->name = cadre_strdup(name);
-    s->source = cadre_strdup(source);
-    return s->name && s->source;
-}
 
 /* One entry of [run:NAME]; key NULL is the section line itself. */
 static cadre_status take_run_entry(struct cadre_options *options,
@@ -69,7 +55,8 @@ static cadre_status take_entry(struct cadre_options *options,
         name = cadre_format("%s.%s", e->section, e->key);
         done = name && cadre_assignments_set(&options->set, name, e->value, source);
     } else {
-        done = add_section(options, e->section, source);
+        done = cadre_assignment_find(&options->sections, e->section) ||
+               cadre_assignments_set(&options->sections, e->section, "", source);
     }
     if (!done)
         rc = cadre_options_no_memory(err);

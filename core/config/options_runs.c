@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/base/nearest.h"
-#include "core/base/option_set.h"
+#include "core/config/option_set.h"
 
 struct run *cadre_run_find(const struct cadre_options *options, const char *name)
 {
@@ -69,17 +69,16 @@ static cadre_status check_override(const struct cadre_options *options, const ch
                                    const struct assignment *a, struct cadre_error *err)
 {
     char section[128];
-    union cadre_option_parsed ignored;
+    struct cadre_option_value ignored;
     snprintf(section, sizeof section, "%.*s", (int)strcspn(a->name, "."), a->name);
     if (strcmp(section, "compare") == 0 || strcmp(a->name, "run.extends") == 0)
         return cadre_fail(err, CADRE_E_INVALID,
                           "%s: %s cannot differ between runs: take it out of [run:%s]",
                           a->source, a->name, run);
-    for (size_t i = 0; i < options->known_n; i++)
-        if (strcmp(options->known[i].spec.section, section) == 0)
-            return cadre_option_check(options, a, &ignored, err);
-    /* A plugin's section; that plugin may not be loaded in this run. */
-    return CADRE_OK;
+    /* Else a plugin's section; that plugin may not be loaded in this run. */
+    return cadre_section_declared(options, section)
+               ? cadre_option_check(options, a, &ignored, err)
+               : CADRE_OK;
 }
 
 cadre_status cadre_runs_check(const struct cadre_options *options,

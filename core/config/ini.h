@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strict ini files: iniparser reads the values, a pass of ours over the text refuses
- * what iniparser would silently change and keeps the line numbers. [main]: iniparser's
- * error callback is process-wide. */
-#ifndef CADRE_BASE_INI_H
-#define CADRE_BASE_INI_H
+/* Strict ini files: iniparser reads them; a pass of ours over the text keeps the order
+ * and the line numbers, which iniparser drops, and refuses what iniparser would change
+ * in silence. [main]: iniparser's error callback is process-wide. */
+#ifndef CADRE_CONFIG_INI_H
+#define CADRE_CONFIG_INI_H
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <iniparser/iniparser.h>
 
 #include "core/base/error.h"
 
@@ -26,12 +25,6 @@ struct cadre_ini {
 /* Longest line of a file and longest value, in bytes; iniparser's own limit for a line
  * is a little above. */
 enum { CADRE_INI_LINE_BYTES = 1000, CADRE_INI_VALUE_BYTES = 900 };
-
-/* What iniparser alone makes of a file; *values is the caller's (iniparser_freedict).
- * Errors: CADRE_E_IO for a file that cannot be opened, CADRE_E_INVALID for a folder or
- * text that iniparser refuses. */
-cadre_status cadre_ini_read(const char *path, dictionary **values,
-                            struct cadre_error *err);
 
 /* Read a file strictly. Refused, each with "file:line: ...": a key outside a section, a
  * key set twice, `key: value`, a value cut by an unquoted ; or #, text after a closing

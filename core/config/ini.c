@@ -2,9 +2,10 @@
 /* The pass over the text accepts less than iniparser does: exactly those lines whose
  * meaning a reader cannot mistake. What it accepts it then compares with iniparser's
  * own reading, so a difference between the two is an error and never a silent value. */
-#include "core/base/ini.h"
+#include "core/config/ini.h"
 
 #include <ctype.h>
+#include <iniparser/iniparser.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,36 +22,6 @@ struct scan {
     const char *section; /* borrowed from the entries' texts; NULL before the first */
     struct cadre_error *err;
 };
-
-static int silent(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-static int silent(const char *fmt, ...)
-{
-    (void)fmt;
-    return 0;
-}
-
-cadre_status cadre_ini_read(const char *path, dictionary **values,
-                            struct cadre_error *err)
-{
-    if (cadre_path_is_dir(path))
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "'%s' is a folder, expected an ini file: name the file in it",
-                          path);
-    if (!cadre_path_exists(path))
-        return cadre_fail(err, CADRE_E_IO,
-                          "'%s' does not exist, expected an ini file: check the path",
-                          path);
-    iniparser_set_error_callback(silent);
-    dictionary *read = iniparser_load(path);
-    iniparser_set_error_callback(NULL);
-    if (!read)
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "'%s' is not an ini file: expected [section] and key = value "
-                          "lines",
-                          path);
-    *values = read;
-    return CADRE_OK;
-}
 
 __attribute__((format(printf, 2, 3))) static cadre_status refuse(struct scan *scan,
                                                                  const char *fmt, ...)
@@ -272,46 +243,64 @@ static cadre_status scan_text(struct scan *scan, char *text, size_t bytes)
     return rc;
 }
 
-/* iniparser's reading must be ours, value by value. */
-static cadre_status compare_values(const struct cadre_ini *ini, const char *path,
-                                   const dictionary *values, struct cadre_error *err)
+/* ---- iniparser's reading ---- */
+
+static int silent(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static int silent(const char *fmt, ...)
 {
-    for (size_t i = 0; i < ini->n; i++) {
-        const struct cadre_ini_entry *e = &ini->entries[i];
-        if (!e->key)
-            continue;
-        char *name = cadre_format("%s:%s", e->section, e->key);
-        if (!name)
-            return no_memory(err, path);
-        const char *value = iniparser_getstring(values, name, NULL);
-        free(name);
-        if (!value || strcmp(value, e->value) != 0)
-            return cadre_fail(
-                err, CADRE_E_INVALID,
-                "%s:%d: %s is ambiguous, '%.80s' or '%.80s': put the value "
-                "in double quotes",
-                path, e->line, e->key, e->value, value ? value : "nothing");
-    }
-    return CADRE_OK;
+    (void)fmt;
+    return 0;
+}
+
+/* The value that iniparser has for an entry must be ours. */
+static cadre_status compare_value(const struct cadre_ini_entry *e, const char *path,
+                                  const dictionary *values, struct cadre_error *err)
+{
+    char *name = cadre_format("%s:%s", e->section, e->key);
+    if (!name)
+        return no_memory(err, path);
+    const char *value = iniparser_getstring(values, name, NULL);
+    free(name);
+    if (value && strcmp(value, e->value) == 0)
+        return CADRE_OK;
+    return cadre_fail(err, CADRE_E_INVALID,
+                      "%s:%d: %s is ambiguous, '%.80s' or '%.80s': put the value "
+                      "in double quotes",
+                      path, e->line, e->key, e->value, value ? value : "nothing");
+}
+
+static cadre_status compare(const struct cadre_ini *ini, const char *path,
+                            struct cadre_error *err)
+{
+    cadre_status rc = CADRE_OK;
+    iniparser_set_error_callback(silent);
+    dictionary *values = iniparser_load(path);
+    iniparser_set_error_callback(NULL);
+    if (!values)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "'%s' is not an ini file: expected [section] and key = value "
+                          "lines",
+                          path);
+    for (size_t i = 0; i < ini->n && rc == CADRE_OK; i++)
+        if (ini->entries[i].key)
+            rc = compare_value(&ini->entries[i], path, values, err);
+    iniparser_freedict(values);
+    return rc;
 }
 
 cadre_status cadre_ini_load(struct cadre_ini *ini, const char *path,
                             struct cadre_error *err)
 {
-    cadre_status rc;
     char *text = NULL;
     size_t bytes = 0;
-    dictionary *values = NULL;
     struct scan scan = {.ini = ini, .path = path, .err = err};
     memset(ini, 0, sizeof *ini);
-    CADRE_TRY(cadre_path_read_file(path, FILE_BYTES, &text, &bytes, err));
-    CADRE_TRY(scan_text(&scan, text, bytes));
-    CADRE_TRY(cadre_ini_read(path, &values, err));
-    rc = compare_values(ini, path, values, err);
-fail:
+    cadre_status rc = cadre_path_read_file(path, FILE_BYTES, &text, &bytes, err);
+    if (rc == CADRE_OK)
+        rc = scan_text(&scan, text, bytes);
+    if (rc == CADRE_OK)
+        rc = compare(ini, path, err);
     free(text);
-    if (values)
-        iniparser_freedict(values);
     if (rc != CADRE_OK)
         cadre_ini_fini(ini);
     return rc;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/base/option_set.h"
+#include "core/config/option_set.h"
 
 #include <string.h>
 
-#include "tests/base/options_fixture.h"
+#include "tests/config/options_fixture.h"
 
 /* The keys that the documentation promises, section by section. */
 static const char *const contract[][2] = {
@@ -41,17 +41,19 @@ END_TEST
 START_TEST(every_entry_is_whole)
 {
     size_t n;
-    const struct cadre_option_spec *table = cadre_option_table(&n);
+    const struct cadre_config_key *table = cadre_option_table(&n);
     ck_assert_uint_gt(n, 60);
     for (size_t i = 0; i < n; i++) {
         struct cadre_error err = {0};
-        union cadre_option_parsed ignored;
-        must(cadre_option_parse(&table[i], table[i].def, &ignored, &err), &err);
-        ck_assert_str_ne(table[i].help, "");
-        ck_assert(table[i].type != CADRE_OPT_ENUM || table[i].choices);
+        const struct cadre_option *option = &table[i].option;
+        struct cadre_option_value ignored;
+        must(cadre_option_parse(table[i].section, option, option->def, &ignored, &err),
+             &err);
+        ck_assert_str_ne(option->help, "");
+        ck_assert((option->type == CADRE_OPTION_ENUM) == (option->choices != NULL));
         for (size_t k = 0; k < i; k++)
             ck_assert(strcmp(table[i].section, table[k].section) != 0 ||
-                      strcmp(table[i].key, table[k].key) != 0);
+                      strcmp(option->key, table[k].option.key) != 0);
     }
 }
 END_TEST

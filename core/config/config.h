@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The core's configuration of a run, typed. It is filled once, from resolved options;
+ * what trains reads its fields and asks for no key by name. `cadre options` says what
+ * each key means; option_table.c binds keys to fields. A new key is a line there and a
+ * field here. */
+#ifndef CADRE_CONFIG_CONFIG_H
+#define CADRE_CONFIG_CONFIG_H
+
+#include "core/config/options.h"
+
+/* Of keys that choose: in the order of their choices. */
+enum cadre_config_arch { CADRE_CONFIG_GPT2, CADRE_CONFIG_LLAMA };
+enum cadre_config_head { CADRE_CONFIG_LM, CADRE_CONFIG_CLASSIFY };
+enum cadre_config_switch { CADRE_CONFIG_AUTO, CADRE_CONFIG_YES, CADRE_CONFIG_NO };
+enum cadre_config_precision {
+    CADRE_CONFIG_FP32,
+    CADRE_CONFIG_FP64,
+    CADRE_CONFIG_BF16,
+    CADRE_CONFIG_FP16,
+};
+enum cadre_config_recompute { CADRE_CONFIG_NONE, CADRE_CONFIG_BLOCK };
+enum cadre_config_schedule {
+    CADRE_CONFIG_CONSTANT,
+    CADRE_CONFIG_COSINE,
+    CADRE_CONFIG_LINEAR,
+};
+enum cadre_config_backend {
+    CADRE_CONFIG_BACKEND_AUTO,
+    CADRE_CONFIG_BACKEND_LOCAL,
+    CADRE_CONFIG_BACKEND_MPI,
+    CADRE_CONFIG_BACKEND_NCCL,
+};
+enum cadre_config_ranks { CADRE_CONFIG_THREADS, CADRE_CONFIG_PROCESSES };
+
+struct cadre_config_run {
+    const char *name, *out, *extends;
+    int64_t seed, perturb;
+    bool exact, elastic;
+};
+
+struct cadre_config_model {
+    enum cadre_config_arch arch;
+    enum cadre_config_head head;
+    enum cadre_config_switch tied;
+    int64_t layers, channels, heads, kv_heads, hidden, context, vocab, head_rows;
+    double rope_theta, norm_eps;
+    const char *init;
+};
+
+struct cadre_config_data {
+    const char *format, *path, *tokenizer, *lead, *task, *valid_records, *cache;
+    int64_t window, levels, prefetch;
+    double range_mv, valid_fraction;
+    bool shuffle, pinned;
+};
+
+struct cadre_config_train {
+    int64_t steps, epochs, global_batch, micro_batch, loss_scale;
+    int64_t eval_every, eval_batches;
+    enum cadre_config_precision precision;
+    enum cadre_config_recompute recompute;
+};
+
+struct cadre_config_optim {
+    const char *name;
+    double lr, min_lr, momentum, weight_decay, beta1, beta2, eps, clip;
+    int64_t warmup;
+    enum cadre_config_schedule schedule;
+};
+
+struct cadre_config_device {
+    const char *kind;
+    int64_t threads;
+    bool epilogues;
+};
+
+struct cadre_config_comm {
+    enum cadre_config_backend backend;
+    enum cadre_config_ranks ranks;
+    const char *link;
+    double timeout;
+};
+
+struct cadre_config_strategy {
+    const char *stack, *plugin_path;
+};
+
+struct cadre_config_checkpoint {
+    const char *resume;
+    int64_t every, keep;
+    bool async;
+};
+
+struct cadre_config_log {
+    const char *level;
+    int64_t every, trace_steps;
+    bool trace;
+    enum cadre_config_switch progress;
+};
+
+struct cadre_config_compare {
+    const char *baseline, *runs;
+    int64_t repeats, perturbations, warmup;
+    bool perturb;
+};
+
+struct cadre_config {
+    struct cadre_config_run run;
+    struct cadre_config_model model;
+    struct cadre_config_data data;
+    struct cadre_config_train train;
+    struct cadre_config_optim optim;
+    struct cadre_config_device device;
+    struct cadre_config_comm comm;
+    struct cadre_config_strategy strategy;
+    struct cadre_config_checkpoint checkpoint;
+    struct cadre_config_log log;
+    struct cadre_config_compare compare;
+};
+
+/* Fill every field. The options are resolved; texts are borrowed from them until they
+ * change. [any thread] */
+void cadre_config_fill(struct cadre_config *config,
+                       const struct cadre_options *options);
+
+#endif

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every key of the core, and the field of struct cadre_config that it fills. docs and
+ * `cadre options` come from here. One macro a type keeps a key on a line or two. */
+#include <math.h>
+
+#include "core/config/config.h"
+#include "core/config/option_set.h"
+
+/* The field's own type says how it is filled. */
+#define FIELD(sec, name)                                                               \
+    _Generic(((struct cadre_config *)0)->sec.name,                                     \
+        bool: CADRE_FIELD_BOOL,                                                        \
+        int64_t: CADRE_FIELD_I64,                                                      \
+        double: CADRE_FIELD_F64,                                                       \
+        const char *: CADRE_FIELD_TEXT,                                                \
+        unsigned: CADRE_FIELD_CHOICE)
+
+#define KEY(sec, name, kind, ...)                                                      \
+    {                                                                                  \
+        .section = #sec,                                                               \
+        .option = {.struct_size = sizeof(struct cadre_option),                         \
+                   .type = CADRE_OPTION_##kind,                                        \
+                   .key = #name,                                                       \
+                   __VA_ARGS__},                                                       \
+        .offset = offsetof(struct cadre_config, sec.name), .field = FIELD(sec, name),  \
+    }
+#define BOOL(sec, name, value, text) KEY(sec, name, BOOL, .def = value, .help = text)
+#define STR(sec, name, value, text) KEY(sec, name, STR, .def = value, .help = text)
+#define I64(sec, name, value, least, most, text)                                       \
+    KEY(sec, name, I64, .def = value, .help = text, .min = least, .max = most)
+#define F64(sec, name, value, least, most, text)                                       \
+    KEY(sec, name, F64, .def = value, .help = text, .min = least, .max = most)
+#define ENUM(sec, name, value, words, text)                                            \
+    KEY(sec, name, ENUM, .def = value, .help = text, .choices = words)
+
+static const struct cadre_config_key table[] = {
+    STR(run, name, "", "name of the run in reports; empty means run"),
+    I64(run, seed, "1337", 0, INFINITY, "seed of every random number"),
+    STR(run, out, "runs",
+        "folder that run folders go into; --out names the run's own folder"),
+    BOOL(run, exact, "no",
+         "bit-identical training whatever the strategy and rank count"),
+    STR(run, extends, "", "ini file to read first, relative to this one"),
+    I64(run, perturb, "0", 0, 1e9,
+        "N > 0 moves initial parameters by one unit in the last place, as N says"),
+    BOOL(run, elastic, "no", "go on with fewer ranks when one is lost"),
+    ENUM(model, arch, "gpt2", "gpt2, llama", "form of the transformer"),
+    I64(model, layers, "4", 1, 4096, "transformer blocks"),
+    I64(model, channels, "128", 1, 1048576, "width of the residual stream"),
+    I64(model, heads, "4", 1, 65536, "attention heads; they divide channels"),
+    I64(model, kv_heads, "0", 0, 65536,
+        "key and value heads (llama); 0 means as many as heads"),
+    I64(model, hidden, "0", 0, 16777216,
+        "width of the MLP; 0 means 4 x channels (gpt2), 8/3 x (llama)"),
+    I64(model, context, "256", 1, 16777216, "longest sequence in tokens"),
+    I64(model, vocab, "0", 0, 16777216,
+        "vocabulary; 0 means what the data or the tokenizer has"),
+    ENUM(model, head, "lm", "lm, classify", "what the model predicts"),
+    STR(model, init, "", "folder to start from: a checkpoint or a Hugging Face model"),
+    ENUM(model, tied, "auto", "auto, yes, no",
+         "embedding and head share weights; auto: gpt2 yes, llama no"),
+    F64(model, rope_theta, "10000", 1, 1e12, "base of the rotary positions (llama)"),
+    I64(model, head_rows, "0", 0, 1e9,
+        "rows the head scores at once; 0: all, while that takes at most 1 GiB"),
+    F64(model, norm_eps, "1e-5", 1e-12, 0.1, "epsilon of LayerNorm and RMSNorm"),
+    ENUM(data, format, "text", "text, tokens, wfdb", "kind of data"),
+    STR(data, path, "", "file or folder of the data"),
+    STR(data, tokenizer, "byte",
+        "byte, a folder with GPT-2's vocabulary, or a tokenizer file of llama2.c"),
+    I64(data, window, "256", 2, 16777216,
+        "ECG samples of the window around a beat; text uses model.context"),
+    I64(data, levels, "64", 2, 65536, "tokens that an ECG sample is quantised to"),
+    F64(data, range_mv, "2.5", 1e-3, 1000,
+        "ECG samples are clipped to plus or minus this many millivolts"),
+    STR(data, lead, "MLII", "ECG lead; records without it are skipped"),
+    ENUM(data, task, "foundation", "foundation, beats, vbd",
+         "what is learnt from the ECG: next sample, AAMI class, ventricular or not"),
+    F64(data, valid_fraction, "0.1", 0, 0.9, "part of the data kept for validation"),
+    STR(data, valid_records, "",
+        "ECG records kept for validation, such as 119, 209; empty: by valid_fraction"),
+    BOOL(data, shuffle, "yes", "new order of the samples in each epoch"),
+    I64(data, prefetch, "2", 0, 1024, "batches read ahead; 0 reads in the step"),
+    BOOL(data, pinned, "yes", "batches in page-locked memory (GPU)"),
+    STR(data, cache, "auto",
+        "folder of the tokenised cache; auto: beside the runs, no: none kept"),
+    I64(train, steps, "100", 0, 1e15, "optimizer steps; 0 means as train.epochs says"),
+    I64(train, epochs, "0", 0, 1e9, "passes over the data where train.steps is 0"),
+    I64(train, global_batch, "8", 1, 1e9,
+        "sequences of one optimizer step, over all ranks"),
+    I64(train, micro_batch, "4", 1, 1e9,
+        "sequences of one forward and backward; divides global_batch"),
+    ENUM(train, precision, "fp32", "fp32, fp64, bf16, fp16",
+         "number format of compute; the 16-bit ones train fp32 master values"),
+    I64(train, loss_scale, "65536", 1, 4294967296.0,
+        "fp16: first factor of the loss, a power of two"),
+    ENUM(train, recompute, "none", "none, block",
+         "compute activations again in backward to save memory"),
+    I64(train, eval_every, "0", 0, 1e15,
+        "steps between evaluations; 0 means at the end only"),
+    I64(train, eval_batches, "20", 0, 1e9,
+        "validation batches of an evaluation; 0 means all"),
+    ENUM(optim, name, "adamw", "adamw, sgd", "optimizer"),
+    F64(optim, lr, "1e-3", 0, 1000, "learning rate, the largest of the schedule"),
+    F64(optim, min_lr, "0", 0, 1000, "learning rate at the end of cosine and linear"),
+    ENUM(optim, schedule, "constant", "constant, cosine, linear",
+         "learning rate over the steps"),
+    I64(optim, warmup, "0", 0, 1e15, "steps of linear rise from 0 to lr"),
+    F64(optim, momentum, "0", 0, 1, "momentum of sgd"),
+    F64(optim, weight_decay, "0.1", 0, 1000,
+        "decoupled decay of tensors of 2 or more dimensions"),
+    F64(optim, beta1, "0.9", 0, 1, "decay of adamw's first moment"),
+    F64(optim, beta2, "0.95", 0, 1, "decay of adamw's second moment"),
+    F64(optim, eps, "1e-8", 0, 1, "epsilon of adamw"),
+    F64(optim, clip, "0", 0, 1e9, "largest global norm of the gradient; 0 means off"),
+    ENUM(device, kind, "auto", "auto, cpu, cuda", "what computes"),
+    I64(device, threads, "1", 0, 4096,
+        "CPU cores of one rank; 0 means all of them, shared among the ranks"),
+    BOOL(device, epilogues, "yes",
+         "biases and GELU inside of cublasLt's products where that pays (GPU)"),
+    ENUM(comm, backend, "auto", "auto, local, mpi, nccl", "how ranks reach each other"),
+    ENUM(comm, ranks, "threads", "threads, processes",
+         "what a rank on this machine is"),
+    STR(comm, link, "",
+        "delay local transport to this link: GBps:latency_us; empty means off"),
+    F64(comm, timeout, "60", 0.1, 1e6, "seconds without progress before the run ends"),
+    STR(strategy, stack, "single",
+        "strategies and mesh, slowest axis first: pipeline:2, zero:2"),
+    STR(strategy, plugin_path, "",
+        "folders with plugins, separated by colons, searched first"),
+    I64(checkpoint, every, "0", 0, 1e15,
+        "steps between checkpoints; 0 means at the end only"),
+    I64(checkpoint, keep, "2", 0, 1e9, "latest checkpoints kept; 0 means all"),
+    BOOL(checkpoint, async, "no", "write while training goes on"),
+    STR(checkpoint, resume, "no",
+        "no, auto (the run's latest checkpoint) or a checkpoint's folder"),
+    ENUM(log, level, "info", "error, warn, info, debug, trace",
+         "least important line shown"),
+    I64(log, every, "10", 1, 1e9,
+        "steps between progress lines where there is no terminal"),
+    BOOL(log, trace, "no", "write trace.json (Perfetto)"),
+    I64(log, trace_steps, "3", 1, 1000,
+        "steps in trace.json, the first after compare.warmup"),
+    ENUM(log, progress, "auto", "auto, yes, no", "progress bar; auto: on a terminal"),
+    STR(compare, baseline, "",
+        "run that others are held against; empty means the first"),
+    STR(compare, runs, "",
+        "runs to compare, such as one, two; empty means every [run:NAME]"),
+    I64(compare, repeats, "1", 1, 1000,
+        "times that each run is trained; the median counts"),
+    BOOL(compare, perturb, "yes",
+         "train the baseline again, rounded otherwise, to measure limits"),
+    I64(compare, perturbations, "3", 2, 16,
+        "how often; fewer cost less, and give wider limits"),
+    I64(compare, warmup, "2", 0, 1e9, "first steps left out of the times"),
+};
+
+const struct cadre_config_key *cadre_option_table(size_t *n)
+{
+    *n = sizeof table / sizeof table[0];
+    return table;
+}
