@@ -89,7 +89,7 @@ standin() { # STATUS ARGUMENT...
 
 only=(--only doctor --only train --only memcheck --only racecheck)
 if [ "$lean" = 1 ]; then
-    echo "SKIP: the parts strategies, nccl and bench of gpu-check (lean)"
+    echo "a lean run leaves out the parts strategies, nccl and bench"
 else
     only+=(--only strategies --only nccl-one --only nccl-two --only bench)
 fi
