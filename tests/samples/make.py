@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """tests/samples/make.py DATA [TO]: makes the files of this folder anew, here or in TO.
 
-DATA holds the sources that README.md names, whole and in the same layout. Most files are copies.
-What is cut is read here by code of its own, not by Cadre: the annotations, format 212, the
-quantiser and GPT-2's merges. Before anything is written this code must give the figures
-that are known of the whole data; those of the samples then go into EXPECTED.json and
-cases.json, and those that the tests state themselves are printed. Needs the Python
-module `regex`, for the pattern of GPT-2.
+DATA holds the sources that README.md names, whole and in the same layout. Most files are
+copies. What is cut is read here by code of its own, not by Cadre: the annotations, format
+212, the quantiser and GPT-2's merges. It stops where this code does not give the figures
+that are known of the whole data. Those of the samples go into EXPECTED.json and cases.json,
+and those that the tests state themselves are printed. Needs the Python module `regex`, for
+the pattern of GPT-2.
 """
 import collections
 import hashlib
