@@ -13,6 +13,7 @@
 
 #include "core/comm/local_outside.h"
 #include "core/comm/module.h"
+#include "core/config/config.h"
 #include "core/launch/launch.h"
 
 /* What of a run its ranks have to know to meet. Borrowed. */

@@ -34,9 +34,7 @@ static cadre_status read_text(const char *text, struct cadre_hf_config *config)
 START_TEST(tiny_gpt2_is_read)
 {
     struct cadre_hf_config config;
-    const char *path = test_data("weights/tiny_gpt2");
-    if (!path)
-        test_skip("no weights/tiny_gpt2");
+    const char *path = test_sample("weights/tiny_gpt2");
     ck_assert_int_eq(cadre_hf_config_read(path, &config, &err), CADRE_OK);
     ck_assert_int_eq(config.arch, CADRE_HF_GPT2);
     ck_assert_int_eq(config.layers, 4);
@@ -54,9 +52,7 @@ END_TEST
 START_TEST(stories_llama_is_read)
 {
     struct cadre_hf_config config;
-    const char *path = test_data("weights/stories260K-hf");
-    if (!path)
-        test_skip("no weights/stories260K-hf");
+    const char *path = test_sample("weights/stories260K-hf");
     ck_assert_int_eq(cadre_hf_config_read(path, &config, &err), CADRE_OK);
     ck_assert_int_eq(config.arch, CADRE_HF_LLAMA);
     ck_assert_int_eq(config.layers, 5);

@@ -55,22 +55,19 @@ static cadre_status open_status(void)
 
 START_TEST(the_reference_cases_are_judged_alike)
 {
-    const char *list = test_data("safetensors_cases/EXPECTED.tsv");
+    const char *list = test_sample("safetensors_cases/EXPECTED.tsv");
     char line[512];
     char name[256];
     char verdict[64];
     int n = 0;
-    if (!list)
-        test_skip("no safetensors_cases");
     FILE *file = fopen(list, "r");
     while (fgets(line, sizeof line, file)) {
         if (sscanf(line, "%255[^\t]\t%*[^\t]\t%*[^\t]\t%63s", name, verdict) != 2 ||
             strcmp(name, "file") == 0)
             continue;
         char *folder = cadre_format("safetensors_cases/%s", name);
-        const char *found = test_data(folder);
+        const char *found = test_sample(folder);
         struct cadre_safetensors *opened = NULL;
-        ck_assert_ptr_nonnull(found);
         err.text[0] = '\0';
         cadre_status rc = cadre_safetensors_open(found, false, &opened, &err);
         printf("%s: %s %s\n", name, rc == CADRE_OK ? "accepted" : "rejected", err.text);

@@ -1,19 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # conf/compare-all.ini, with a smaller model: at least 12 layouts in one command, each with
-# a certificate, and none that differs. On heartbeats where they are, else on text.
+# a certificate, and none that differs.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
 
 small="model.channels=32 train.steps=4 train.eval_batches=1 compare.warmup=1"
 [ "$lean" = 1 ] && small+=" train.global_batch=8 train.micro_batch=1 data.window=32 model.context=32"
-data="data.path=$mitdb"
-if [ ! -e "$mitdb/100.hea" ]; then
-    echo "SKIP: no ECG records; on text"
-    data="data.format=text data.path=$tmp/text.txt"
-fi
 args=()
-for set in $small $data "data.cache=$tmp/cache"; do
+for set in $small "data.path=$mitdb" "data.cache=$tmp/cache"; do
     args+=(--set "$set")
 done
 "$cadre" compare "$CADRE_SRC/conf/compare-all.ini" --out "$tmp/all" "${args[@]}" \

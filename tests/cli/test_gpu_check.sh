@@ -34,11 +34,11 @@ ends 2 --standin --build "$tmp/nowhere" "$tmp/results.md"
 grep -q "no program at '$tmp/nowhere/cadre'" "$tmp/log" || fail "no line on a program"
 
 # ---- packing, with a make and an apt-get that leave small files ---------------------
-mkdir -p "$tmp/bin" "$tmp/build" "$tmp/data/golden"
+mkdir -p "$tmp/bin" "$tmp/build" "$tmp/data/text"
 # shellcheck disable=SC2016 # make expands it
 echo 'bench_rates$(EXEEXT):' >"$tmp/build/Makefile"
 cp /bin/true "$tmp/build/bench_rates"
-echo '{}' >"$tmp/data/golden/model.json"
+echo "a text" >"$tmp/data/text/tinyshakespeare.txt"
 cat >"$tmp/bin/make" <<'SH'
 #!/bin/sh
 for word in "$@"; do
@@ -57,7 +57,8 @@ pack() { # STATUS
 if command -v dpkg-query >/dev/null; then
     pack 0
     for file in tests/bench_rates tests/bench/gpu.sh tools/gpu-check tools/gpu-check.d/parts \
-        conf/shakespeare.ini data/golden/model.json packed; do
+        conf/shakespeare.ini data/text/tinyshakespeare.txt \
+        tests/samples/golden/gpt2_tiny_a.json packed; do
         [ -e "$tmp/dev/$file" ] || fail "--pack leaves no $file"
     done
     grep -q 'SKIP: no mitdb/100' "$tmp/log" || fail "--pack is silent about data that is absent"
@@ -88,7 +89,7 @@ standin() { # STATUS ARGUMENT...
 
 only=(--only doctor --only train --only memcheck --only racecheck)
 if [ "$lean" = 1 ]; then
-    echo "SKIP: the parts strategies, nccl and bench of gpu-check (lean)"
+    echo "a lean run leaves out the parts strategies, nccl and bench"
 else
     only+=(--only strategies --only nccl-one --only nccl-two --only bench)
 fi

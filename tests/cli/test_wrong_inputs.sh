@@ -4,7 +4,6 @@
 # is wrong, and leaves no run folder. CADRE_TEST_SHOW=1 prints every line.
 set -euo pipefail
 cadre=$CADRE_BUILD/cadre
-data=${CADRE_TEST_DATA:-/nonexistent}
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 cd "$tmp"
@@ -281,30 +280,27 @@ INI
 wrong "run b: two.ini:.*zero.stage.*found '4'" compare two.ini --out run
 
 # ---- ECG ----
-if [ -e "$data/mitdb/100.hea" ]; then
-    sed -i 's/^path.*/format = wfdb\npath = ecg\nwindow = 32/' first.ini
-    mkdir ecg
-    cp "$data"/mitdb/1[01]*.{hea,dat,atr} ecg
-    train "data.lead.*\"V9\".*MLII, V1" data.lead=V9 log.level=error
-    train "valid_records.*999" data.valid_records=999
-    train "window|context" data.window=512
-    train "head = lm.*classify" data.task=vbd
-    train "data.path|CADRE_MITDB" data.path=
-    rm -rf bad && cp -r ecg bad && truncate -s 100000 bad/100.dat
-    train "100.dat" data.path=bad
-    rm -rf bad && cp -r ecg bad && printf 'x' |
-        dd of=bad/100.dat bs=1 seek=1000 conv=notrunc 2>/dev/null
-    train "100.*checksum" data.path=bad
-    rm -rf bad && cp -r ecg bad && rm bad/100.dat
-    train "100.dat" data.path=bad
-    rm -rf bad && cp -r ecg bad && sed -i 's/100.dat/..\/..\/100.dat/' bad/100.hea
-    train "100.hea" data.path=bad
-    rm -rf bad && cp -r ecg bad && echo "nonsense" >bad/100.hea
-    train "100.hea" data.path=bad
-    rm -rf bad && cp -r ecg bad && truncate -s 101 bad/100.atr
-    train "100.atr" data.path=bad
-else
-    echo "SKIP: no ECG records in CADRE_TEST_DATA"
-fi
+sed -i 's/^path.*/format = wfdb\npath = ecg\nwindow = 32/' first.ini
+mkdir ecg
+cp "$CADRE_SRC"/tests/samples/mitdb/1[01]*.{hea,dat,atr} ecg
+chmod u+w ecg/*
+train "data.lead.*\"V9\".*MLII, V1" data.lead=V9 log.level=error
+train "valid_records.*999" data.valid_records=999
+train "window|context" data.window=512
+train "head = lm.*classify" data.task=vbd
+train "data.path|CADRE_MITDB" data.path=
+rm -rf bad && cp -r ecg bad && truncate -s 10000 bad/100.dat
+train "100.dat" data.path=bad
+rm -rf bad && cp -r ecg bad && printf 'x' |
+    dd of=bad/100.dat bs=1 seek=1000 conv=notrunc 2>/dev/null
+train "100.*checksum" data.path=bad
+rm -rf bad && cp -r ecg bad && rm bad/100.dat
+train "100.dat" data.path=bad
+rm -rf bad && cp -r ecg bad && sed -i 's/100.dat/..\/..\/100.dat/' bad/100.hea
+train "100.hea" data.path=bad
+rm -rf bad && cp -r ecg bad && echo "nonsense" >bad/100.hea
+train "100.hea" data.path=bad
+rm -rf bad && cp -r ecg bad && truncate -s 101 bad/100.atr
+train "100.atr" data.path=bad
 echo "$count wrong inputs"
 exit $failed

@@ -63,7 +63,7 @@ lr = 3e-3
 clip = 1
 EOF
 
-mitdb=${CADRE_TEST_DATA:-none}/mitdb
+mitdb=$CADRE_SRC/tests/samples/mitdb
 cat >"$tmp/ecg.ini" <<EOF
 [model]
 layers = 1

@@ -230,9 +230,7 @@ START_TEST(good_files_load_as_published)
                                         "quotes.ini",           "utf8.ini"};
     char *expected = NULL, *dump = NULL;
     size_t expected_n, dump_n;
-    const char *expected_path = test_data("ini/EXPECTED_dump.txt");
-    if (!expected_path)
-        test_skip("no shared ini files");
+    const char *expected_path = test_sample("ini/EXPECTED_dump.txt");
     ck_assert_int_eq(
         cadre_path_read_file(expected_path, 1 << 20, &expected, &expected_n, NULL),
         CADRE_OK);
@@ -240,7 +238,7 @@ START_TEST(good_files_load_as_published)
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         char *name = cadre_format("ini/%s", files[i]);
         fprintf(out, "== %s: LOADED\n", files[i]);
-        dictionary *values = iniparser_load(test_data(name));
+        dictionary *values = iniparser_load(test_sample(name));
         ck_assert_ptr_nonnull(values);
         iniparser_dump(values, out);
         iniparser_freedict(values);
@@ -265,15 +263,13 @@ END_TEST
 START_TEST(plain_good_files_are_strict)
 {
     struct cadre_ini ini;
-    const char *path = test_data("ini/good_ini/empty.ini");
-    if (!path)
-        test_skip("no shared ini files");
+    const char *path = test_sample("ini/good_ini/empty.ini");
     ck_assert_int_eq(cadre_ini_load(&ini, path, NULL), CADRE_OK);
     ck_assert_uint_eq(ini.n, 0);
-    path = test_data("ini/good_ini/spaced.ini");
+    path = test_sample("ini/good_ini/spaced.ini");
     ck_assert_int_eq(cadre_ini_load(&ini, path, NULL), CADRE_OK);
     struct cadre_error err = {0};
-    path = test_data("ini/old.ini");
+    path = test_sample("ini/old.ini");
     ck_assert_int_eq(cadre_ini_load(&ini, path, &err), CADRE_E_INVALID);
     ck_assert_ptr_nonnull(
         strstr(err.text, "old.ini:2: key_01: an unquoted ; would cut"));

@@ -37,11 +37,10 @@ static int compare_ints(const void *a, const void *b)
 START_TEST(mitdb_windows_equal_the_definition)
 {
     static const int windows[] = {128, 256, 512, 1024};
-    const char *folder = test_data("mitdb");
-    const char *expected = test_data("mitdb/EXPECTED.json");
-    if (!folder || !expected)
-        test_skip("no MIT-BIH records");
-    struct cadre_ecg_config config = {folder, "MLII", windows[_i], 64, 2.5};
+    const char *folder = test_data(_i / 4, "mitdb");
+    const char *expected = test_data(_i / 4, "mitdb/EXPECTED.json");
+    const int window = windows[_i % 4];
+    struct cadre_ecg_config config = {folder, "MLII", window, 64, 2.5};
     struct cadre_cache cache = {0};
     struct cadre_error err = {0};
     char key[24];
@@ -49,14 +48,14 @@ START_TEST(mitdb_windows_equal_the_definition)
     ck_assert_msg(cadre_ecg_open(&config, dir, &cache, &err) == CADRE_OK, "%s",
                   err.text);
     ck_assert_uint_eq(cache.count, 7);
-    snprintf(key, sizeof key, "%d", windows[_i]);
+    snprintf(key, sizeof key, "%d", window);
     for (uint64_t r = 0; r < cache.count; r++) {
         json_t *want = json_object_get(json_object_get(all, cache.records[r].name),
                                        "beats_with_full_window");
         ck_assert_uint_eq(cache.records[r].label_count,
                           (uint64_t)json_integer_value(json_object_get(want, key)));
         ck_assert_uint_eq(cache.records[r].token_count,
-                          cache.records[r].label_count * (uint64_t)windows[_i]);
+                          cache.records[r].label_count * (uint64_t)window);
     }
     cadre_cache_fini(&cache);
     json_decref(all);
@@ -66,9 +65,7 @@ END_TEST
 START_TEST(tokens_of_one_record_equal_the_definition)
 {
     char path[1200];
-    const char *folder = test_data("mitdb");
-    if (!folder)
-        test_skip("no MIT-BIH records");
+    const char *folder = test_data(_i, "mitdb");
     snprintf(path, sizeof path, "%s/208.hea", folder);
     struct cadre_ecg_config config = {path, "V1", 256, 100, 1.5};
     struct cadre_cache cache = {0};
@@ -117,9 +114,7 @@ END_TEST
 
 START_TEST(records_without_the_lead_are_skipped)
 {
-    const char *folder = test_data("mitdb");
-    if (!folder)
-        test_skip("no MIT-BIH records");
+    const char *folder = test_sample("mitdb");
     struct cadre_ecg_config config = {folder, "V5", 256, 64, 2.5};
     struct cadre_cache cache = {0};
     struct cadre_error err = {0};
@@ -283,10 +278,11 @@ Suite *test_suite(void)
 {
     Suite *suite = suite_create("ecg");
     TCase *tc = tcase_create("ecg");
+    const int sets = test_data_sets("mitdb");
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_loop_test(tc, mitdb_windows_equal_the_definition, 0, 4);
-    tcase_add_test(tc, tokens_of_one_record_equal_the_definition);
+    tcase_add_loop_test(tc, mitdb_windows_equal_the_definition, 0, 4 * sets);
+    tcase_add_loop_test(tc, tokens_of_one_record_equal_the_definition, 0, sets);
     tcase_add_test(tc, records_without_the_lead_are_skipped);
     tcase_add_test(tc, cache_follows_files_and_options);
     tcase_add_test(tc, missing_samples_drop_their_windows);

@@ -19,25 +19,24 @@ START_TEST(split_falls_on_a_character)
 }
 END_TEST
 
-/* A text of several pieces gives the ids of the parts encoded whole. */
+/* A text of several pieces, of 1 MiB each, gives the ids of the parts encoded whole. */
 START_TEST(pieces_give_the_ids_of_the_whole)
 {
-    const char *folder = test_data("gpt2_bpe");
-    const char *path = test_data("text/tinyshakespeare.txt");
+    const char *folder = test_data(_i, "gpt2_bpe");
+    const char *path = test_data(_i, "text/tinyshakespeare.txt");
     struct cadre_mapping once = {0}, text = {0};
     struct cadre_tokenizer *tok = NULL;
     struct cadre_cache cache = {0};
     struct cadre_error err = {0};
-    if (!folder || !path)
-        test_skip("no GPT-2 vocabulary or text");
     ck_assert_int_eq(cadre_tokenizer_open(folder, &tok, NULL), CADRE_OK);
     ck_assert_int_eq(cadre_mapping_init(path, &once, NULL), CADRE_OK);
-    uint8_t *twice = malloc(2 * once.size);
-    memcpy(twice, once.bytes, once.size);
-    memcpy(twice + once.size, once.bytes, once.size);
-    text.bytes = twice;
-    text.size = 2 * once.size;
-    ck_assert_msg(cadre_text_open(&text, "twice", tok, 0.1, NULL, &cache, &err) ==
+    const size_t times = 1 + (2 << 20) / once.size;
+    uint8_t *again = malloc(times * once.size);
+    for (size_t i = 0; i < times; i++)
+        memcpy(again + i * once.size, once.bytes, once.size);
+    text.bytes = again;
+    text.size = times * once.size;
+    ck_assert_msg(cadre_text_open(&text, "again", tok, 0.1, NULL, &cache, &err) ==
                       CADRE_OK,
                   "%s", err.text);
     ck_assert_uint_eq(cache.count, 2);
@@ -45,7 +44,7 @@ START_TEST(pieces_give_the_ids_of_the_whole)
     for (int part = 0; part < 2; part++) {
         int32_t *ids = NULL;
         size_t count = 0;
-        const char *begin = (const char *)twice + (part ? at : 0);
+        const char *begin = (const char *)again + (part ? at : 0);
         ck_assert_int_eq(cadre_tokenizer_encode(tok, begin, part ? text.size - at : at,
                                                 &ids, &count, NULL),
                          CADRE_OK);
@@ -55,7 +54,7 @@ START_TEST(pieces_give_the_ids_of_the_whole)
         free(ids);
     }
     cadre_cache_fini(&cache);
-    free(twice);
+    free(again);
     cadre_mapping_fini(&once);
     cadre_tokenizer_close(tok);
 }
@@ -63,13 +62,11 @@ END_TEST
 
 START_TEST(names_the_place_that_is_no_text)
 {
-    const char *folder = test_data("gpt2_bpe");
+    const char *folder = test_sample("gpt2_bpe");
     struct cadre_mapping text = {.bytes = (const uint8_t *)"fine \xff", .size = 6};
     struct cadre_tokenizer *tok = NULL;
     struct cadre_cache cache = {0};
     struct cadre_error err = {0};
-    if (!folder)
-        test_skip("no GPT-2 vocabulary");
     ck_assert_int_eq(cadre_tokenizer_open(folder, &tok, NULL), CADRE_OK);
     ck_assert_int_eq(cadre_text_open(&text, "bad.txt", tok, 0, NULL, &cache, &err),
                      CADRE_E_INVALID);
@@ -85,7 +82,8 @@ Suite *test_suite(void)
     TCase *tc = tcase_create("text");
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, split_falls_on_a_character);
-    tcase_add_test(tc, pieces_give_the_ids_of_the_whole);
+    tcase_add_loop_test(tc, pieces_give_the_ids_of_the_whole, 0,
+                        test_data_sets("gpt2_bpe"));
     tcase_add_test(tc, names_the_place_that_is_no_text);
     suite_add_tcase(suite, tc);
     return suite;

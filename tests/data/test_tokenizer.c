@@ -48,6 +48,13 @@ static size_t encode(const struct cadre_tokenizer *tok, const char *text, size_t
     return count;
 }
 
+/* GPT-2's vocabulary and its counts of the text's first nine tenths and rest: as cut
+ * for tests/samples, and whole, as nanoGPT counts. */
+static const struct {
+    int vocab;
+    size_t head, tail;
+} gpt2[] = {{4835, 13505, 1401}, {50257, 301966, 36059}};
+
 /* Decode and compare with text. */
 static void check_round_trip(const struct cadre_tokenizer *tok, const char *text,
                              size_t size)
@@ -90,15 +97,13 @@ END_TEST
 
 START_TEST(gpt2_equals_cases)
 {
-    const char *folder = test_data("gpt2_bpe");
-    const char *cases = test_data("gpt2_bpe/cases.json");
+    const char *folder = test_data(_i, "gpt2_bpe");
+    const char *cases = test_data(_i, "gpt2_bpe/cases.json");
     size_t i = 0;
     json_t *one = NULL;
-    if (!folder || !cases)
-        test_skip("no GPT-2 vocabulary");
     struct cadre_tokenizer *tok = open_or_fail(folder);
-    ck_assert_int_eq(cadre_tokenizer_vocab(tok), 50257);
-    ck_assert_int_eq(cadre_tokenizer_bos(tok), 50256);
+    ck_assert_int_eq(cadre_tokenizer_vocab(tok), gpt2[_i].vocab);
+    ck_assert_int_eq(cadre_tokenizer_bos(tok), gpt2[_i].vocab - 1);
     json_t *root = json_load_file(cases, JSON_REJECT_DUPLICATES, NULL);
     ck_assert_uint_ge(json_array_size(json_object_get(root, "cases")), 7);
     json_array_foreach(json_object_get(root, "cases"), i, one)
@@ -120,18 +125,16 @@ END_TEST
 
 START_TEST(gpt2_counts_tinyshakespeare)
 {
-    const char *folder = test_data("gpt2_bpe");
-    const char *path = test_data("text/tinyshakespeare.txt");
+    const char *folder = test_data(_i, "gpt2_bpe");
+    const char *path = test_data(_i, "text/tinyshakespeare.txt");
     size_t size = 0;
     int32_t *ids = NULL;
-    if (!folder || !path)
-        test_skip("no GPT-2 vocabulary or text");
     struct cadre_tokenizer *tok = open_or_fail(folder);
     char *text = read_bytes(path, &size);
     size_t head = size * 9 / 10;
-    ck_assert_uint_eq(encode(tok, text, head, &ids), 301966);
+    ck_assert_uint_eq(encode(tok, text, head, &ids), gpt2[_i].head);
     free(ids);
-    ck_assert_uint_eq(encode(tok, text + head, size - head, &ids), 36059);
+    ck_assert_uint_eq(encode(tok, text + head, size - head, &ids), gpt2[_i].tail);
     free(ids);
     check_round_trip(tok, text, size);
     free(text);
@@ -141,12 +144,10 @@ END_TEST
 
 START_TEST(gpt2_cut_does_not_change_ids)
 {
-    const char *folder = test_data("gpt2_bpe");
-    const char *path = test_data("text/alice29.txt");
+    const char *folder = test_data(_i, "gpt2_bpe");
+    const char *path = test_data(_i, "text/alice29.txt");
     size_t size = 0, at = 0, total = 0;
     int32_t *whole = NULL;
-    if (!folder || !path)
-        test_skip("no GPT-2 vocabulary or text");
     struct cadre_tokenizer *tok = open_or_fail(folder);
     char *text = read_bytes(path, &size);
     check_round_trip(tok, text, size);
@@ -173,12 +174,10 @@ END_TEST
 
 START_TEST(gpt2_refuses_bytes_that_are_no_text)
 {
-    const char *folder = test_data("gpt2_bpe");
+    const char *folder = test_data(_i, "gpt2_bpe");
     struct cadre_error err = {0};
     int32_t *ids = NULL;
     size_t count = 0;
-    if (!folder)
-        test_skip("no GPT-2 vocabulary");
     struct cadre_tokenizer *tok = open_or_fail(folder);
     ck_assert_int_eq(cadre_tokenizer_encode(tok, "ok \xff", 4, &ids, &count, &err),
                      CADRE_E_INVALID);
@@ -201,15 +200,14 @@ END_TEST
 
 START_TEST(llama2c_decodes_and_encodes_stories)
 {
-    const char *path = test_data("weights/stories260K/tok512.bin");
-    const char *ids_path = test_data("weights/stories260K/stories260K_greedy_ids.json");
-    const char *text_path = test_data("weights/stories260K/expected_greedy_200.txt");
+    const char *path = test_sample("weights/stories260K/tok512.bin");
+    const char *ids_path =
+        test_sample("weights/stories260K/stories260K_greedy_ids.json");
+    const char *text_path = test_sample("weights/stories260K/expected_greedy_200.txt");
     char got[4096];
     size_t size = 0, at = 0, i = 0;
     int32_t previous = -1, *ids = NULL;
     json_t *id = NULL;
-    if (!path || !ids_path || !text_path)
-        test_skip("no stories260K");
     struct cadre_tokenizer *tok = open_or_fail(path);
     ck_assert_int_eq(cadre_tokenizer_vocab(tok), 512);
     ck_assert_int_eq(cadre_tokenizer_bos(tok), 1);
@@ -348,11 +346,9 @@ END_TEST
 
 START_TEST(refuses_wrong_llama2c_files)
 {
-    const char *path = test_data("weights/stories260K/tok512.bin");
+    const char *path = test_sample("weights/stories260K/tok512.bin");
     char *dir = test_tmpdir(), file[1200];
     size_t size = 0;
-    if (!path)
-        test_skip("no stories260K");
     char *bytes = read_bytes(path, &size);
     snprintf(file, sizeof file, "%s/tok.bin", dir);
     write_text(dir, "tok.bin", bytes, size - 1);
@@ -384,12 +380,13 @@ Suite *test_suite(void)
 {
     Suite *suite = suite_create("tokenizer");
     TCase *tc = tcase_create("tokenizer");
+    const int sets = test_data_sets("gpt2_bpe");
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, bytes_are_ids);
-    tcase_add_test(tc, gpt2_equals_cases);
-    tcase_add_test(tc, gpt2_counts_tinyshakespeare);
-    tcase_add_test(tc, gpt2_cut_does_not_change_ids);
-    tcase_add_test(tc, gpt2_refuses_bytes_that_are_no_text);
+    tcase_add_loop_test(tc, gpt2_equals_cases, 0, sets);
+    tcase_add_loop_test(tc, gpt2_counts_tinyshakespeare, 0, sets);
+    tcase_add_loop_test(tc, gpt2_cut_does_not_change_ids, 0, sets);
+    tcase_add_loop_test(tc, gpt2_refuses_bytes_that_are_no_text, 0, sets);
     tcase_add_test(tc, llama2c_decodes_and_encodes_stories);
     tcase_add_loop_test(tc, refuses_wrong_vocabularies, 0,
                         sizeof wrong / sizeof wrong[0]);

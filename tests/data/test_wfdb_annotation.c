@@ -31,15 +31,13 @@ static void format_line(const struct cadre_wfdb_annotation *item, char *line,
 START_TEST(mitdb_equals_listing)
 {
     char file[64], want[1024], got[1024];
-    snprintf(file, sizeof file, "mitdb/%s.atr", names[_i]);
-    const char *atr = test_data(file);
-    snprintf(file, sizeof file, "mitdb/%s.ann.tsv", names[_i]);
-    const char *tsv = test_data(file);
+    snprintf(file, sizeof file, "mitdb/%s.atr", names[_i % 7]);
+    const char *atr = test_data(_i / 7, file);
+    snprintf(file, sizeof file, "mitdb/%s.ann.tsv", names[_i % 7]);
+    const char *tsv = test_data(_i / 7, file);
     struct cadre_wfdb_annotations list = {0};
     struct cadre_error err = {0};
     size_t line = 0;
-    if (!atr || !tsv)
-        test_skip("no MIT-BIH records");
     ck_assert_msg(cadre_wfdb_annotations_read(atr, &list, &err) == CADRE_OK, "%s",
                   err.text);
     FILE *f = fopen(tsv, "r");
@@ -58,15 +56,13 @@ END_TEST
 START_TEST(mitdb_counts_equal_expected)
 {
     char file[64];
-    const char *expected = test_data("mitdb/EXPECTED.json");
-    snprintf(file, sizeof file, "mitdb/%s.atr", names[_i]);
-    const char *atr = test_data(file);
+    const char *expected = test_data(_i / 7, "mitdb/EXPECTED.json");
+    snprintf(file, sizeof file, "mitdb/%s.atr", names[_i % 7]);
+    const char *atr = test_data(_i / 7, file);
     struct cadre_wfdb_annotations list = {0};
     long counts[50] = {0}, beats = 0;
-    if (!atr || !expected)
-        test_skip("no MIT-BIH records");
     json_t *all = json_load_file(expected, JSON_REJECT_DUPLICATES, NULL);
-    json_t *want = json_object_get(all, names[_i]);
+    json_t *want = json_object_get(all, names[_i % 7]);
     ck_assert_int_eq(cadre_wfdb_annotations_read(atr, &list, NULL), CADRE_OK);
     for (size_t i = 0; i < list.count; i++) {
         counts[list.items[i].code]++;
@@ -80,13 +76,14 @@ START_TEST(mitdb_counts_equal_expected)
                                            json_object_get(want, "counts"),
                                            cadre_wfdb_symbol(code))));
     static const int windows[] = {128, 256, 512, 1024};
+    const json_int_t samples = json_integer_value(json_object_get(want, "nsamp"));
     for (int k = 0; k < 4; k++) {
         long full = 0, w = windows[k];
         char key[24];
         for (size_t i = 0; i < list.count; i++)
             full += cadre_wfdb_aami_class(list.items[i].code) >= 0 &&
                     list.items[i].time >= w / 2 &&
-                    list.items[i].time - w / 2 + w <= 650000;
+                    list.items[i].time - w / 2 + w <= samples;
         snprintf(key, sizeof key, "%ld", w);
         ck_assert_int_eq(full,
                          json_integer_value(json_object_get(
@@ -216,9 +213,10 @@ Suite *test_suite(void)
 {
     Suite *suite = suite_create("wfdb_annotation");
     TCase *tc = tcase_create("annotation");
+    const int sets = test_data_sets("mitdb");
     tcase_set_timeout(tc, 60);
-    tcase_add_loop_test(tc, mitdb_equals_listing, 0, 7);
-    tcase_add_loop_test(tc, mitdb_counts_equal_expected, 0, 7);
+    tcase_add_loop_test(tc, mitdb_equals_listing, 0, 7 * sets);
+    tcase_add_loop_test(tc, mitdb_counts_equal_expected, 0, 7 * sets);
     tcase_add_test(tc, skip_sub_num_chn_aux);
     tcase_add_test(tc, time_resolution_is_not_an_annotation);
     tcase_add_loop_test(tc, refuses_wrong_files, 0, sizeof wrong / sizeof wrong[0]);

@@ -102,14 +102,12 @@ static void check_text(const char *text, const char *path)
 
 static void check_dtype(uint32_t dtype)
 {
-    const char *weights = test_data("weights/stories260K-hf/model.safetensors");
-    const char *tokenizer = test_data("weights/stories260K/tok512.bin");
-    const char *published = test_data("weights/stories260K/expected_greedy_200.txt");
-    const char *list = test_data("weights/stories260K/stories260K_greedy_ids.json");
+    const char *weights = test_sample("weights/stories260K-hf/model.safetensors");
+    const char *tokenizer = test_sample("weights/stories260K/tok512.bin");
+    const char *published = test_sample("weights/stories260K/expected_greedy_200.txt");
+    const char *list = test_sample("weights/stories260K/stories260K_greedy_ids.json");
     int32_t ids[STEPS + 1];
     char text[2048] = {0};
-    if (!weights || !tokenizer || !published || !list)
-        test_skip("no shared stories260K");
     decode_greedily(dtype, weights, ids);
     json_t *expected = json_load_file(list, 0, NULL);
     ck_assert_uint_eq(json_array_size(expected), STEPS + 1);

@@ -217,10 +217,8 @@ static void check_on(struct cadre_device *(*open)(void), int64_t steps,
                      const char *golden, const char *weights,
                      struct cadre_model_config config, const struct limits *limits)
 {
-    const char *golden_path = test_data(golden), *weights_path = test_data(weights);
+    const char *golden_path = test_sample(golden), *weights_path = test_sample(weights);
     struct golden g = {.steps = steps};
-    if (!golden_path || !weights_path)
-        test_skip("no shared golden data");
     g.root = json_load_file(golden_path, 0, NULL);
     ck_assert_ptr_nonnull(g.root);
     test_trainer_open_on(&g.trainer, open(), &config, 0, 1,

@@ -10,16 +10,34 @@
 /* Check runs each test in a child: a skip is told to the parent through a file. */
 static char skip_file[64];
 
-const char *test_data(const char *name)
+int test_data_sets(const char *folder)
+{
+    const char *root = getenv("CADRE_TEST_DATA");
+    char path[1024];
+    if (!root)
+        return 1;
+    snprintf(path, sizeof path, "%s/%s", root, folder);
+    return access(path, R_OK) == 0 ? 2 : 1;
+}
+
+const char *test_data(int set, const char *name)
 {
     static char paths[8][1024];
     static int next;
-    const char *root = getenv("CADRE_TEST_DATA");
+    const char *tree = getenv("CADRE_SRC");
     char *path = paths[next++ % 8];
-    if (!root)
-        root = "../shared/data";
-    snprintf(path, sizeof paths[0], "%s/%s", root, name);
-    return access(path, R_OK) == 0 ? path : NULL;
+    if (set == 0)
+        snprintf(path, sizeof paths[0], "%s/tests/samples/%s", tree ? tree : "..",
+                 name);
+    else
+        snprintf(path, sizeof paths[0], "%s/%s", getenv("CADRE_TEST_DATA"), name);
+    ck_assert_msg(access(path, R_OK) == 0, "there is no %s", path);
+    return path;
+}
+
+const char *test_sample(const char *name)
+{
+    return test_data(0, name);
 }
 
 char *test_tmpdir(void)

@@ -9,10 +9,17 @@
 /* Defined by each test file. */
 Suite *test_suite(void);
 
-/* Path of `name` under the shared test data, or NULL where it is absent: the test then
- * calls test_skip, and the program exits 77 when every test was skipped. Static
- * storage, valid until the eighth following call. */
-const char *test_data(const char *name);
+/* Path of `name` in tests/samples, below CADRE_SRC or else beside the build folder; the
+ * test fails where it is absent. Static storage, valid until the eighth following call.
+ */
+const char *test_sample(const char *name);
+
+/* What is cut for tests/samples is tested once more on the whole, where CADRE_TEST_DATA
+ * has it: 2 data sets, else 1. */
+int test_data_sets(const char *folder);
+
+/* As test_sample, of data set 0, the samples, or 1, the whole. */
+const char *test_data(int set, const char *name);
 
 /* A fresh empty folder for this test, removed by test_tmpdir_remove. Caller frees. */
 char *test_tmpdir(void);
@@ -27,7 +34,8 @@ bool test_lean(void);
  */
 double test_patience(void);
 
-/* Say why on stdout and end the running test as skipped. */
+/* Say why on stdout and end the running test as skipped; the program exits 77 when
+ * every test was skipped. */
 #define test_skip(why)                                                                 \
     do {                                                                               \
         test_note_skip(why);                                                           \
