@@ -313,10 +313,10 @@ struct cadre_strategy_ops {
     void (*destroy)(struct cadre_self *); /* [main] */
 };
 
-#define CADRE_ROLE_PLACEMENT 1u /* where ranks run, and nothing of the step */
+#define CADRE_ROLE_PLACEMENT 1u /* mig: where ranks run, and nothing of the step */
 #define CADRE_ROLE_SCHEDULE 2u /* pipeline; at most one, the core has its own */
 #define CADRE_ROLE_INTRA 3u /* tensor */
-#define CADRE_ROLE_DATA 4u /* ddp, zero, mig */
+#define CADRE_ROLE_DATA 4u /* ddp, zero */
 #define CADRE_ROLE_OBSERVER 5u
 
 /* What a plugin needs of the host, and where in its instance the table goes. */

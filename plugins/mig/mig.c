@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mig: replicas on parts of a machine that do not disturb each other, the MIG instances
- * of GPUs or sets of CPU cores. The plugin says where a rank runs before it starts, and
- * in mode average sums the gradients of the replicas. In mode independent the core runs
- * each instance as a run of its own, and nothing is left to do here. */
+/* mig: ranks on parts of a machine that do not disturb each other, the MIG instances of
+ * GPUs or sets of CPU cores. The plugin says where a rank runs before it starts, and
+ * nothing of the step. In mode average the core lays ddp over the instances, which sums
+ * the gradients of the replicas on them; in mode independent it runs each instance as a
+ * run of its own. */
 #include "plugins/mig/mig.h"
 
 #include <stdlib.h>
@@ -12,9 +13,6 @@
 
 static const struct cadre_service services[] = {
     CADRE_SERVICE(mesh, MESH, size),
-    CADRE_SERVICE(comm, COMM, join),
-    CADRE_SERVICE(model, MODEL, param),
-    CADRE_SERVICE(param, PARAM, grad_span),
     {NULL, 0, 0},
 };
 
@@ -38,7 +36,6 @@ static cadre_status read_options(struct cadre_self *self,
 
 static void destroy(struct cadre_self *self)
 {
-    mig_average_release(self);
     free(self);
 }
 
@@ -57,31 +54,26 @@ static cadre_status create(const struct cadre_host *host,
     return rc;
 }
 
-/* Who sums gradients over replicas claims it for "dp", whatever the axis: ddp and zero
- * would sum those of one instance alone, and not the same way. */
+/* Replicas that are averaged split the batch, but that is ddp's to say. */
 static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
 {
-    self->axis = self->mesh->axis(self->ctx, "mig");
-    self->size = (uint32_t)self->mesh->size(self->axis);
-    self->index = (uint32_t)self->mesh->rank(self->axis);
-    if (!self->averages)
-        return plan->use_axis(plan->h, "mig", CADRE_BATCH_APART);
-    cadre_status rc = plan->use_axis(plan->h, "mig", CADRE_BATCH_SPLIT);
-    if (!rc)
-        rc = plan->claim(plan->h, "grad.reduce", "dp", 0);
-    if (!rc)
-        rc = plan->leaves(plan->h, CADRE_LEAVES_BLOCK);
-    return rc;
-}
-
-static cadre_status place(struct cadre_self *self, const struct cadre_place *place)
-{
-    return mig_place(self, place);
+    const struct cadre_axis *axis = self->mesh->axis(self->ctx, "mig");
+    self->size = (uint32_t)self->mesh->size(axis);
+    self->index = (uint32_t)self->mesh->rank(axis);
+    return self->averages ? CADRE_OK
+                          : plan->use_axis(plan->h, "mig", CADRE_BATCH_APART);
 }
 
 static cadre_status bind(struct cadre_self *self)
 {
-    return mig_average_bind(self);
+    (void)self;
+    return CADRE_OK;
+}
+
+static cadre_status sync(struct cadre_self *self, uint32_t what)
+{
+    (void)self, (void)what;
+    return CADRE_OK;
 }
 
 /* ---- descriptor ---- */
@@ -109,15 +101,13 @@ static const struct cadre_strategy_ops ops = {
     .struct_size = sizeof ops,
     .create = create,
     .plan = plan,
-    .place = place,
+    .place = mig_place,
     .bind = bind,
-    .step = mig_average_step,
-    .sync = mig_average_sync,
-    .on_grad = mig_average_on_grad,
+    .sync = sync,
     .destroy = destroy,
 };
 
-CADRE_PLUGIN(.role = CADRE_ROLE_DATA, .id = "org.cadre.mig", .version = "0.1.0",
+CADRE_PLUGIN(.role = CADRE_ROLE_PLACEMENT, .id = "org.cadre.mig", .version = "0.1.0",
              .summary =
                  "replicas on MIG instances or core sets, averaged or each a run",
              .axis = "mig", CADRE_OPTIONS(options), .services = services, .ops = &ops,
