@@ -49,8 +49,8 @@ static cadre_status show_plugin(const char *name, struct cadre_error *err)
     printf("strategy plugin %s %s: %s\n", d->id, d->version, d->summary);
     printf("  ABI %u.%u, role %s, axis %s\n", d->abi_major, d->abi_minor,
            d->role < 6 ? roles[d->role] : "?", d->axis);
-    for (const char *const *s = d->services; s && *s; s++)
-        printf("  needs %s\n", *s);
+    for (const struct cadre_service *s = d->services; s && s->id; s++)
+        printf("  needs %s\n", s->id);
     for (uint32_t i = 0; i < d->n_options; i++) {
         const struct cadre_option *o =
             (const void *)((const char *)d->options + (size_t)i * d->option_stride);

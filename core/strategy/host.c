@@ -389,13 +389,3 @@ void cadre_host_init(struct cadre_host *host, struct cadre_ctx *ctx)
         .log = host_log,
     };
 }
-
-const char *const *cadre_host_services(void)
-{
-    static const char *const ids[] = {
-        CADRE_SERVICE_MESH,  CADRE_SERVICE_COMM, CADRE_SERVICE_MODEL,
-        CADRE_SERVICE_PARAM, CADRE_SERVICE_MEM,  CADRE_SERVICE_STREAM,
-        CADRE_SERVICE_OPS,   CADRE_SERVICE_RNG,  NULL,
-    };
-    return ids;
-}

@@ -8,9 +8,6 @@
 /* Fill the host table that `ctx`'s plugin gets. It lives as long as ctx. */
 void cadre_host_init(struct cadre_host *host, struct cadre_ctx *ctx);
 
-/* Ids of all services this host has, NULL-terminated, for the loader and `doctor`. */
-const char *const *cadre_host_services(void);
-
 /* Tables of host_comm.c. */
 extern const struct cadre_comm_svc cadre_comm_service;
 extern const struct cadre_stream_svc cadre_stream_service;

@@ -99,6 +99,8 @@ cadre_status cadre_mesh_init(struct cadre_mesh *mesh,
                               CADRE_MAX_AXES);
         struct cadre_axis *axis = &mesh->axis[mesh->n++];
         snprintf(axis->name, sizeof axis->name, "%s", requests[i].name);
+        if (requests[i].alias)
+            snprintf(axis->alias, sizeof axis->alias, "%s", requests[i].alias);
         axis->size = requests[i].size;
         mesh->ranks *= axis->size;
     }
@@ -141,7 +143,8 @@ void cadre_mesh_fini(struct cadre_mesh *mesh)
 struct cadre_axis *cadre_mesh_axis(struct cadre_mesh *mesh, const char *name)
 {
     for (int i = 0; i < mesh->n; i++)
-        if (strcmp(mesh->axis[i].name, name) == 0)
+        if (strcmp(mesh->axis[i].name, name) == 0 ||
+            (*mesh->axis[i].alias && strcmp(mesh->axis[i].alias, name) == 0))
             return &mesh->axis[i];
     return NULL;
 }

@@ -16,6 +16,7 @@
 /* The ABI's opaque axis. */
 struct cadre_axis {
     char name[16];
+    char alias[16]; /* answers to this name too; empty: to none */
     int size;
     int index; /* this rank's coordinate */
     bool split_batch; /* ranks along it see different samples */
@@ -36,6 +37,7 @@ struct cadre_axis_request {
     const char *name;
     int size;
     const char *plugin; /* for messages */
+    const char *alias; /* the name of it that a plugin laid over it has, or NULL */
 };
 
 /* Number of ranks that the requests make; `given` is what a launcher provides, 0 when
@@ -55,7 +57,7 @@ cadre_status cadre_mesh_connect(struct cadre_mesh *mesh, struct cadre_comm *worl
 /* Destroy the groups. */
 void cadre_mesh_fini(struct cadre_mesh *mesh);
 
-/* NULL when the mesh has no such axis. */
+/* By name or alias; NULL when the mesh has no such axis. */
 struct cadre_axis *cadre_mesh_axis(struct cadre_mesh *mesh, const char *name);
 
 /* The axis whose ranks are runs of their own, NULL where there is none. */

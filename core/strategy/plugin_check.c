@@ -13,10 +13,15 @@
 #define MIN_OPS_BYTES 104u
 #define MAX_SERVICES 64
 
-/* Every service of <cadre/services.h>. */
-static const char *const known_services[] = {
-    CADRE_SERVICE_MESH, CADRE_SERVICE_COMM,   CADRE_SERVICE_MODEL, CADRE_SERVICE_PARAM,
-    CADRE_SERVICE_MEM,  CADRE_SERVICE_STREAM, CADRE_SERVICE_OPS,   CADRE_SERVICE_RNG,
+const struct cadre_known_service cadre_known_services[CADRE_KNOWN_SERVICES] = {
+    {CADRE_SERVICE_MESH, sizeof(struct cadre_mesh_svc)},
+    {CADRE_SERVICE_COMM, sizeof(struct cadre_comm_svc)},
+    {CADRE_SERVICE_MODEL, sizeof(struct cadre_model_svc)},
+    {CADRE_SERVICE_PARAM, sizeof(struct cadre_param_svc)},
+    {CADRE_SERVICE_MEM, sizeof(struct cadre_mem_svc)},
+    {CADRE_SERVICE_STREAM, sizeof(struct cadre_stream_svc)},
+    {CADRE_SERVICE_OPS, sizeof(struct cadre_ops_svc)},
+    {CADRE_SERVICE_RNG, sizeof(struct cadre_rng_svc)},
 };
 
 /* Short names that would collide with the core's ini sections or strategy.stack. */
@@ -110,13 +115,11 @@ static cadre_status check_texts(const struct cadre_plugin_handle *handle,
                                 struct cadre_error *err)
 {
     const struct cadre_plugin *desc = &handle->desc;
-    if (!one_line(desc->version) || !one_line(desc->summary) || !desc->build)
+    if (!one_line(desc->version) || !one_line(desc->summary))
         return cadre_fail(err, CADRE_E_INVALID,
                           "the plugin '%s' has no %s: expected one line of text",
                           handle->path,
-                          !one_line(desc->version)   ? "version"
-                          : !one_line(desc->summary) ? "summary"
-                                                     : "build (may be empty)");
+                          one_line(desc->version) ? "summary" : "version");
     if (desc->role < CADRE_ROLE_PLACEMENT || desc->role > CADRE_ROLE_OBSERVER)
         return cadre_fail(
             err, CADRE_E_INVALID, "the plugin '%s' has the role %u, expected %u to %u",
@@ -134,22 +137,27 @@ static cadre_status check_texts(const struct cadre_plugin_handle *handle,
 static cadre_status check_services(const struct cadre_plugin_handle *handle,
                                    struct cadre_error *err)
 {
-    const size_t known = sizeof known_services / sizeof *known_services;
-    const char *const *wanted = handle->desc.services;
-    for (size_t i = 0; wanted && wanted[i]; i++) {
-        size_t k = 0;
+    const struct cadre_service *wanted = handle->desc.services;
+    for (size_t i = 0; wanted && wanted[i].id; i++) {
+        const struct cadre_known_service *known = cadre_known_services;
+        const struct cadre_known_service *end = known + CADRE_KNOWN_SERVICES;
         if (i == MAX_SERVICES)
             return cadre_fail(err, CADRE_E_INVALID,
                               "the plugin '%s' lists more than %d services: end the "
-                              "list with NULL",
+                              "list with an id of NULL",
                               handle->path, MAX_SERVICES);
-        while (k < known && strcmp(wanted[i], known_services[k]) != 0)
-            k++;
-        if (k == known)
+        while (known < end && strcmp(wanted[i].id, known->id) != 0)
+            known++;
+        if (known == end)
             return cadre_fail(err, CADRE_E_INVALID,
                               "the plugin '%s' needs the service '%.128s', which this "
                               "program does not have: install a newer Cadre",
-                              handle->path, wanted[i]);
+                              handle->path, wanted[i].id);
+        if (wanted[i].bytes > known->bytes)
+            return cadre_fail(err, CADRE_E_INVALID,
+                              "the plugin '%s' needs %u bytes of the service '%s', of "
+                              "which this program has %u: install a newer Cadre",
+                              handle->path, wanted[i].bytes, known->id, known->bytes);
     }
     return CADRE_OK;
 }

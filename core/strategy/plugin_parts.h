@@ -20,6 +20,14 @@ cadre_status cadre_plugin_file_check(const char *path, uint64_t *digest,
  * `to` is zero. */
 void cadre_struct_copy(void *to, size_t to_bytes, const void *from, size_t from_bytes);
 
+/* Every service of <cadre/services.h>, and the size of its table. */
+#define CADRE_KNOWN_SERVICES 8
+struct cadre_known_service {
+    const char *id;
+    uint32_t bytes;
+};
+extern const struct cadre_known_service cadre_known_services[CADRE_KNOWN_SERVICES];
+
 /* Check a descriptor and fill handle's name, desc and ops, with struct_size set to our
  * own sizes; handle->path names the file in refusals. The strings and the option table
  * stay the plugin's. Errors: CADRE_E_INVALID. [any thread] */

@@ -54,24 +54,27 @@ struct cadre_self {
     uint32_t shown; /* the mean is in place, the replicas' own values in `own` */
 };
 
+/* A host without one of these refuses the plugin before it comes to `create`. */
+static const struct cadre_service services[] = {
+    CADRE_SERVICE(mesh, MESH, size),
+    CADRE_SERVICE(comm, COMM, join),
+    CADRE_SERVICE(model, MODEL, param),
+    CADRE_SERVICE(param, PARAM, grad),
+    CADRE_SERVICE(mem, MEM, free),
+    CADRE_SERVICE(ops, OPS, scale),
+    {NULL, 0, 0},
+};
+
 static cadre_status create(const struct cadre_host *host,
                            const struct cadre_values *values, struct cadre_self **out)
 {
-    struct cadre_self *s = calloc(1, sizeof *s);
-    if (!s)
-        return cadre_refuse(host, CADRE_E_RESOURCE, "no memory for the instance");
+    struct cadre_self *s;
+    CADRE_CHECK(cadre_self_create(host, services, sizeof *s, &s));
     s->host = host;
     s->period = (uint64_t)values->i64(values->h, "period");
     s->momentum = values->f64(values->h, "momentum");
     s->lr = values->f64(values->h, "lr");
     s->keeps_anchor = s->momentum != 0 || s->lr != 1;
-    /* all are there: a host without one of `services` refuses the plugin */
-    s->mesh = host->service(host->ctx, CADRE_SERVICE_MESH);
-    s->comm = host->service(host->ctx, CADRE_SERVICE_COMM);
-    s->model = host->service(host->ctx, CADRE_SERVICE_MODEL);
-    s->param = host->service(host->ctx, CADRE_SERVICE_PARAM);
-    s->mem = host->service(host->ctx, CADRE_SERVICE_MEM);
-    s->ops = host->service(host->ctx, CADRE_SERVICE_OPS);
     s->axis = s->mesh->axis(host->ctx, "dp");
     s->ranks = s->mesh->size(s->axis);
     *out = s;
@@ -94,9 +97,7 @@ static cadre_status list_entries(struct cadre_self *s)
     s->count = 0;
     for (cadre_param_id id = 0; id < n; id++) {
         struct cadre_param_info info = {.struct_size = sizeof info};
-        cadre_status status = s->model->param(s->host->ctx, id, &info);
-        if (status)
-            return status;
+        CADRE_CHECK(s->model->param(s->host->ctx, id, &info));
         if (info.present)
             s->grads[s->n_grads++] = id;
         if ((!info.present && !info.copied) || info.tied_to >= 0)
@@ -118,27 +119,23 @@ static cadre_status plan(struct cadre_self *s, const struct cadre_plan *p)
                             "train.precision = bf16 or fp16: local SGD averages "
                             "parameters, and their masters would not follow; set "
                             "train.precision = fp32");
-    cadre_status status = p->use_axis(p->h, "dp", CADRE_BATCH_SPLIT);
-    if (status || s->ranks == 1)
-        return status;
+    CADRE_CHECK(p->use_axis(p->h, "dp", CADRE_BATCH_SPLIT));
+    if (s->ranks == 1)
+        return CADRE_OK;
     /* The sum over "dp" is this plugin's: of parameters, late. Another that sums
      * gradients there leaves it nothing to do. */
-    status = p->claim(p->h, "grad.reduce", "dp", 0);
-    if (!status)
-        status = p->claim(p->h, "param.apart", "dp", 0);
-    if (!status)
-        status = p->claim(p->h, "train.changed", NULL, CADRE_CLAIM_SHARED);
-    if (!status)
-        status = list_entries(s);
+    CADRE_CHECK(p->claim(p->h, "grad.reduce", "dp", 0));
+    CADRE_CHECK(p->claim(p->h, "param.apart", "dp", 0));
+    CADRE_CHECK(p->claim(p->h, "train.changed", NULL, CADRE_CLAIM_SHARED));
+    CADRE_CHECK(list_entries(s));
     s->dtype = p->dtype;
     uint64_t bytes = s->count * cadre_dtype_size(p->dtype);
-    if (!status && s->period > 1)
-        status = p->memory(p->h, CADRE_SPACE_DEVICE, bytes, "own");
-    if (!status && s->keeps_anchor)
-        status = p->memory(p->h, CADRE_SPACE_DEVICE, bytes, "anchor");
-    if (!status && s->keeps_anchor)
-        status = p->memory(p->h, CADRE_SPACE_DEVICE, bytes, "outer");
-    return status;
+    if (s->period > 1)
+        CADRE_CHECK(p->memory(p->h, CADRE_SPACE_DEVICE, bytes, "own"));
+    if (!s->keeps_anchor)
+        return CADRE_OK;
+    CADRE_CHECK(p->memory(p->h, CADRE_SPACE_DEVICE, bytes, "anchor"));
+    return p->memory(p->h, CADRE_SPACE_DEVICE, bytes, "outer");
 }
 
 static cadre_status take(struct cadre_self *s, void **out, const char *tag)
@@ -169,22 +166,21 @@ static cadre_status bind(struct cadre_self *s)
 {
     if (s->ranks == 1)
         return CADRE_OK;
-    cadre_status status = CADRE_OK;
     if (s->period > 1)
-        status = take(s, &s->own, "own");
-    if (!status && s->keeps_anchor)
-        status = take(s, &s->anchor, "anchor");
-    if (!status && s->keeps_anchor)
-        status = take(s, &s->outer, "outer");
-    for (uint32_t i = 0; !status && i < s->n_weights; i++) {
+        CADRE_CHECK(take(s, &s->own, "own"));
+    if (s->keeps_anchor) {
+        CADRE_CHECK(take(s, &s->anchor, "anchor"));
+        CADRE_CHECK(take(s, &s->outer, "outer"));
+    }
+    for (uint32_t i = 0; i < s->n_weights; i++) {
         struct weight *w = &s->weights[i];
         struct cadre_param_info info = {.struct_size = sizeof info};
-        status = s->model->param(s->host->ctx, w->id, &info);
+        CADRE_CHECK(s->model->param(s->host->ctx, w->id, &info));
         w->own = part_of(s, s->own, w, info.count);
         w->anchor = part_of(s, s->anchor, w, info.count);
         w->outer = part_of(s, s->outer, w, info.count);
     }
-    return status;
+    return CADRE_OK;
 }
 
 static cadre_status copy(const struct cadre_self *s, const struct cadre_buf *to,
@@ -207,11 +203,8 @@ static cadre_status keep_own(struct cadre_self *s, uint32_t back)
     for (uint32_t i = 0; i < s->n_weights; i++) {
         struct weight *w = &s->weights[i];
         struct cadre_buf x;
-        cadre_status status = value_of(s, w, &x);
-        if (!status)
-            status = back ? copy(s, &x, &w->own) : copy(s, &w->own, &x);
-        if (status)
-            return status;
+        CADRE_CHECK(value_of(s, w, &x));
+        CADRE_CHECK(back ? copy(s, &x, &w->own) : copy(s, &w->own, &x));
     }
     return CADRE_OK;
 }
@@ -223,14 +216,10 @@ static cadre_status set_anchor(struct cadre_self *s)
     for (uint32_t i = 0; i < s->n_weights; i++) {
         struct weight *w = &s->weights[i];
         struct cadre_buf x;
-        cadre_status status = value_of(s, w, &x);
-        if (!status)
-            status = copy(s, &w->anchor, &x);
-        if (!status)
-            status = s->ops->zero(s->host->ctx, w->outer.data,
-                                  x.count * cadre_dtype_size(x.dtype));
-        if (status)
-            return status;
+        CADRE_CHECK(value_of(s, w, &x));
+        CADRE_CHECK(copy(s, &w->anchor, &x));
+        CADRE_CHECK(s->ops->zero(s->host->ctx, w->outer.data,
+                                 x.count * cadre_dtype_size(x.dtype)));
     }
     s->anchored = 1;
     return CADRE_OK;
@@ -241,22 +230,15 @@ static cadre_status average(struct cadre_self *s)
 {
     for (uint32_t i = 0; i < s->n_weights; i++) {
         struct cadre_buf x;
-        cadre_status status = value_of(s, &s->weights[i], &x);
-        if (!status)
-            status = s->comm->all_reduce(s->axis, "localsgd.average", &x, &x, CADRE_SUM,
-                                         0, &s->done[i]);
-        if (status)
-            return status;
+        CADRE_CHECK(value_of(s, &s->weights[i], &x));
+        CADRE_CHECK(s->comm->all_reduce(s->axis, "localsgd.average", &x, &x, CADRE_SUM,
+                                        0, &s->done[i]));
     }
     for (uint32_t i = 0; i < s->n_weights; i++) {
         struct cadre_buf x;
-        cadre_status status = s->comm->join(s->axis, s->done[i]);
-        if (!status)
-            status = value_of(s, &s->weights[i], &x);
-        if (!status)
-            status = s->ops->scale(s->host->ctx, &x, 1.0 / s->ranks);
-        if (status)
-            return status;
+        CADRE_CHECK(s->comm->join(s->axis, s->done[i]));
+        CADRE_CHECK(value_of(s, &s->weights[i], &x));
+        CADRE_CHECK(s->ops->scale(s->host->ctx, &x, 1.0 / s->ranks));
     }
     return CADRE_OK;
 }
@@ -267,35 +249,27 @@ static cadre_status outer_step(const struct cadre_self *s, const struct weight *
 {
     struct cadre_ctx *ctx = s->host->ctx;
     struct cadre_buf x;
-    cadre_status status = value_of(s, w, &x);
-    if (!status)
-        status = s->ops->scale(ctx, &w->anchor, -1);
-    if (!status)
-        status = s->ops->add(ctx, &x, &x, &w->anchor);
-    if (!status)
-        status = s->ops->scale(ctx, &w->outer, s->momentum);
-    if (!status)
-        status = s->ops->add(ctx, &w->outer, &w->outer, &x);
-    if (!status)
-        status = copy(s, &x, &w->outer);
-    if (!status)
-        status = s->ops->scale(ctx, &x, s->lr);
-    if (!status)
-        status = s->ops->scale(ctx, &w->anchor, -1);
-    if (!status)
-        status = s->ops->add(ctx, &x, &x, &w->anchor);
-    return status ? status : copy(s, &w->anchor, &x);
+    CADRE_CHECK(value_of(s, w, &x));
+    CADRE_CHECK(s->ops->scale(ctx, &w->anchor, -1));
+    CADRE_CHECK(s->ops->add(ctx, &x, &x, &w->anchor));
+    CADRE_CHECK(s->ops->scale(ctx, &w->outer, s->momentum));
+    CADRE_CHECK(s->ops->add(ctx, &w->outer, &w->outer, &x));
+    CADRE_CHECK(copy(s, &x, &w->outer));
+    CADRE_CHECK(s->ops->scale(ctx, &x, s->lr));
+    CADRE_CHECK(s->ops->scale(ctx, &w->anchor, -1));
+    CADRE_CHECK(s->ops->add(ctx, &x, &x, &w->anchor));
+    return copy(s, &w->anchor, &x);
 }
 
 static cadre_status sync_params(struct cadre_self *s)
 {
     if (!s->due)
         return CADRE_OK;
-    cadre_status status = average(s);
-    for (uint32_t i = 0; !status && s->keeps_anchor && i < s->n_weights; i++)
-        status = outer_step(s, &s->weights[i]);
     s->due = s->apart = 0;
-    return status;
+    CADRE_CHECK(average(s));
+    for (uint32_t i = 0; s->keeps_anchor && i < s->n_weights; i++)
+        CADRE_CHECK(outer_step(s, &s->weights[i]));
+    return CADRE_OK;
 }
 
 /* The core divides a loss by the tokens of all ranks; a replica that trains by itself
@@ -307,11 +281,8 @@ static cadre_status scale_grads(struct cadre_self *s)
     s->unscaled = 0;
     for (uint32_t i = 0; i < s->n_grads; i++) {
         struct cadre_buf g = {.struct_size = sizeof g};
-        cadre_status status = s->param->grad(s->host->ctx, s->grads[i], &g);
-        if (!status)
-            status = s->ops->scale(s->host->ctx, &g, s->ranks);
-        if (status)
-            return status;
+        CADRE_CHECK(s->param->grad(s->host->ctx, s->grads[i], &g));
+        CADRE_CHECK(s->ops->scale(s->host->ctx, &g, s->ranks));
     }
     return CADRE_OK;
 }
@@ -321,11 +292,9 @@ static cadre_status show_mean(struct cadre_self *s)
 {
     if (!s->apart || s->shown)
         return CADRE_OK;
-    cadre_status status = keep_own(s, 0);
-    if (!status)
-        status = average(s);
+    CADRE_CHECK(keep_own(s, 0));
     s->shown = 1;
-    return status;
+    return average(s);
 }
 
 static cadre_status step(struct cadre_self *s, const struct cadre_step *at,
@@ -333,13 +302,10 @@ static cadre_status step(struct cadre_self *s, const struct cadre_step *at,
 {
     if (s->ranks == 1)
         return next->run(next->h, at);
-    cadre_status status = CADRE_OK;
     if (s->shown)
-        status = keep_own(s, 1);
+        CADRE_CHECK(keep_own(s, 1));
     else if (s->keeps_anchor && !s->anchored)
-        status = set_anchor(s);
-    if (status)
-        return status;
+        CADRE_CHECK(set_anchor(s));
     s->shown = 0;
     s->unscaled = s->apart = 1;
     s->due = at->step % s->period == 0;
@@ -365,17 +331,16 @@ static cadre_status state(struct cadre_self *s, const struct cadre_state_sink *s
 {
     if (s->ranks == 1 || !s->keeps_anchor)
         return CADRE_OK;
-    cadre_status status =
-        sink->blob(sink->h, "anchored", 1, CADRE_BLOB_REPLICATED, &s->anchored, 1);
-    for (uint32_t i = 0; !status && i < s->n_weights; i++) {
+    CADRE_CHECK(
+        sink->blob(sink->h, "anchored", 1, CADRE_BLOB_REPLICATED, &s->anchored, 1));
+    for (uint32_t i = 0; i < s->n_weights; i++) {
         struct weight *w = &s->weights[i];
-        status =
-            sink->tensor(sink->h, "anchor", w->id, CADRE_STATE_SAME, 0, &w->anchor);
-        if (!status)
-            status =
-                sink->tensor(sink->h, "outer", w->id, CADRE_STATE_SAME, 0, &w->outer);
+        CADRE_CHECK(
+            sink->tensor(sink->h, "anchor", w->id, CADRE_STATE_SAME, 0, &w->anchor));
+        CADRE_CHECK(
+            sink->tensor(sink->h, "outer", w->id, CADRE_STATE_SAME, 0, &w->outer));
     }
-    return status;
+    return CADRE_OK;
 }
 
 static void destroy(struct cadre_self *s)
@@ -390,34 +355,14 @@ static void destroy(struct cadre_self *s)
 }
 
 static const struct cadre_option options[] = {
-    {.struct_size = sizeof(struct cadre_option),
-     .type = CADRE_OPTION_I64,
-     .key = "period",
-     .def = "8",
-     .help = "optimizer steps of each replica between two averages",
-     .min = 1,
-     .max = 1e9},
-    {.struct_size = sizeof(struct cadre_option),
-     .type = CADRE_OPTION_F64,
-     .key = "momentum",
-     .def = "0",
-     .help = "outer momentum of the averaged change",
-     .max = 1},
-    {.struct_size = sizeof(struct cadre_option),
-     .type = CADRE_OPTION_F64,
-     .key = "lr",
-     .def = "1",
-     .help = "outer learning rate: how far to go along it",
-     .max = 1000},
+    CADRE_OPTION(.type = CADRE_OPTION_I64, .key = "period", .def = "8", .min = 1,
+                 .max = 1e9,
+                 .help = "optimizer steps of each replica between two averages"),
+    CADRE_OPTION(.type = CADRE_OPTION_F64, .key = "momentum", .def = "0", .max = 1,
+                 .help = "outer momentum of the averaged change"),
+    CADRE_OPTION(.type = CADRE_OPTION_F64, .key = "lr", .def = "1", .max = 1000,
+                 .help = "outer learning rate: how far to go along it"),
 };
-
-static const char *const services[] = {CADRE_SERVICE_MESH,
-                                       CADRE_SERVICE_COMM,
-                                       CADRE_SERVICE_MODEL,
-                                       CADRE_SERVICE_PARAM,
-                                       CADRE_SERVICE_MEM,
-                                       CADRE_SERVICE_OPS,
-                                       NULL};
 
 static const struct cadre_strategy_ops strategy = {
     .struct_size = sizeof strategy,
@@ -430,26 +375,9 @@ static const struct cadre_strategy_ops strategy = {
     .destroy = destroy,
 };
 
-static const struct cadre_plugin plugin = {
-    .magic = CADRE_MAGIC,
-    .struct_size = sizeof plugin,
-    .abi_major = CADRE_ABI_MAJOR,
-    .abi_minor = CADRE_ABI_MINOR,
-    .min_host_minor = 1,
-    .role = CADRE_ROLE_DATA,
-    .id = "org.example.localsgd",
-    .version = "0.1.0",
-    .summary = "replicas that train by themselves, parameters averaged now and then",
-    .build = "",
-    .axis = "dp",
-    .options = options,
-    .n_options = sizeof options / sizeof options[0],
-    .option_stride = sizeof options[0],
-    .services = services,
-    .ops = &strategy,
-};
-
-CADRE_EXPORT const struct cadre_plugin *CADRE_ENTRY(void)
-{
-    return &plugin;
-}
+CADRE_PLUGIN(.role = CADRE_ROLE_DATA, .id = "org.example.localsgd", .version = "0.1.0",
+             .summary =
+                 "replicas that train by themselves, parameters averaged now and "
+                 "then",
+             .axis = "dp", CADRE_OPTIONS(options), .services = services,
+             .ops = &strategy)

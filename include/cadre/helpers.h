@@ -5,6 +5,8 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <cadre/strategy.h>
 
@@ -20,26 +22,87 @@ cadre_refuse(const struct cadre_host *host, cadre_status status, const char *fmt
     return host->fail(host->ctx, status, text);
 }
 
-/* Fetch a required service table; records the refusal where the host has none. */
-static inline cadre_status cadre_need(const struct cadre_host *host, const char *id,
-                                      const void **table)
+/* ---- services -------------------------------------------------------------------- */
+
+/* A row of the plugin's table of services: `member` of struct cadre_self points to
+ * CADRE_SERVICE_<name>, of which `last` is the last function that is called. */
+#define CADRE_SERVICE(member, name, last)                                              \
+    {                                                                                  \
+        CADRE_SERVICE_##name, offsetof(struct cadre_self, member),                     \
+            offsetof(__typeof__(*((struct cadre_self *)0)->member), last) +            \
+                sizeof(((struct cadre_self *)0)->member->last)                         \
+    }
+
+/* Set every member that the table (or NULL) names. Refused, and said, where the host
+ * has no such service or an older one without the functions that are called. [main] */
+static inline cadre_status cadre_services_take(const struct cadre_host *host,
+                                               const struct cadre_service *service,
+                                               struct cadre_self *self)
 {
-    *table = host->service(host->ctx, id);
-    if (*table)
-        return CADRE_OK;
-    return cadre_refuse(host, CADRE_E_UNSUPPORTED, "the host has no service %s", id);
+    for (; service && service->id; service++) {
+        const void *table = host->service(host->ctx, service->id);
+        if (!table)
+            return cadre_refuse(host, CADRE_E_UNSUPPORTED, "the host has no service %s",
+                                service->id);
+        if (*(const uint32_t *)table < service->bytes)
+            return cadre_refuse(host, CADRE_E_UNSUPPORTED,
+                                "the host's %s service lacks a function that this "
+                                "plugin needs (%u bytes, expected %u): install a newer "
+                                "Cadre",
+                                service->id, *(const uint32_t *)table, service->bytes);
+        memcpy((char *)self + service->offset, &table, sizeof table);
+    }
+    return CADRE_OK;
 }
 
-/* The same for one of several: *rc is the first refusal so far, and NULL is returned
- * from it on. */
-static inline const void *cadre_fetch(const struct cadre_host *host, const char *id,
-                                      cadre_status *rc)
+/* How `create` begins: an instance of `bytes` zeros, its services set. Nothing is left
+ * on failure; on success `destroy` frees it with free(). */
+static inline cadre_status cadre_self_create(const struct cadre_host *host,
+                                             const struct cadre_service *services,
+                                             uint64_t bytes, struct cadre_self **out)
 {
-    const void *table = NULL;
-    if (*rc == CADRE_OK)
-        *rc = cadre_need(host, id, &table);
-    return table;
+    struct cadre_self *self = (struct cadre_self *)calloc(1, bytes);
+    *out = NULL;
+    if (!self)
+        return cadre_refuse(host, CADRE_E_RESOURCE, "no memory for the instance");
+    cadre_status rc = cadre_services_take(host, services, self);
+    if (rc == CADRE_OK)
+        *out = self;
+    else
+        free(self);
+    return rc;
 }
+
+/* ---- the descriptor -------------------------------------------------------------- */
+
+/* An entry of the table of options, by its fields. */
+#define CADRE_OPTION(...)                                                              \
+    {                                                                                  \
+        .struct_size = sizeof(struct cadre_option), __VA_ARGS__                        \
+    }
+
+/* The table, as fields of the descriptor. */
+#define CADRE_OPTIONS(table)                                                           \
+    .options = (table), .n_options = sizeof(table) / sizeof *(table),                  \
+    .option_stride = sizeof *(table)
+
+/* The plugin's entry, once, at file scope and without a semicolon: the fields of struct
+ * cadre_plugin from `role` on, in their order. */
+#define CADRE_PLUGIN(...)                                                              \
+    CADRE_EXPORT const struct cadre_plugin *CADRE_ENTRY(void)                          \
+    {                                                                                  \
+        static const struct cadre_plugin plugin = {                                    \
+            .magic = CADRE_MAGIC,                                                      \
+            .struct_size = sizeof plugin,                                              \
+            .abi_major = CADRE_ABI_MAJOR,                                              \
+            .abi_minor = CADRE_ABI_MINOR,                                              \
+            .min_host_minor = CADRE_ABI_MINOR,                                         \
+            __VA_ARGS__,                                                               \
+        };                                                                             \
+        return &plugin;                                                                \
+    }
+
+/* ---- buffers --------------------------------------------------------------------- */
 
 static inline uint64_t cadre_dtype_size(uint32_t dtype)
 {

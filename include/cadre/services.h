@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Services of the host: tables fetched once by id in `create` and kept by the plugin. A
- * table a host does not have is NULL. Thread tags are those of <cadre/strategy.h>. */
+/* Services of the host: tables that a plugin takes by id, once, in `create`, and keeps.
+ * A table a host does not have is NULL. Thread tags are those of <cadre/strategy.h>. */
 #ifndef CADRE_SERVICES_H
 #define CADRE_SERVICES_H
 

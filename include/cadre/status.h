@@ -21,4 +21,20 @@ typedef int32_t cadre_status;
 #define CADRE_E_DIFFERS (-10) /* a comparison's equality check failed */
 #define CADRE_E_STOPPED (-11) /* stopped by a signal, after a checkpoint */
 
+/* Hand a failure up: return the status of a call that is not CADRE_OK, */
+#define CADRE_CHECK(call)                                                              \
+    do {                                                                               \
+        cadre_status rc_ = (call);                                                     \
+        if (rc_ != CADRE_OK)                                                           \
+            return rc_;                                                                \
+    } while (0)
+
+/* or keep it in the function's `rc` and go to where things are released. */
+#define CADRE_CHECK_GOTO(call, label)                                                  \
+    do {                                                                               \
+        rc = (call);                                                                   \
+        if (rc != CADRE_OK)                                                            \
+            goto label;                                                                \
+    } while (0)
+
 #endif

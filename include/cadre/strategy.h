@@ -313,13 +313,21 @@ struct cadre_strategy_ops {
     void (*destroy)(struct cadre_self *); /* [main] */
 };
 
-#define CADRE_ROLE_PLACEMENT 1u /* where ranks run, and nothing of the step */
+#define CADRE_ROLE_PLACEMENT 1u /* mig: where ranks run, and nothing of the step */
 #define CADRE_ROLE_SCHEDULE 2u /* pipeline; at most one, the core has its own */
 #define CADRE_ROLE_INTRA 3u /* tensor */
-#define CADRE_ROLE_DATA 4u /* ddp, zero, mig */
+#define CADRE_ROLE_DATA 4u /* ddp, zero */
 #define CADRE_ROLE_OBSERVER 5u
 
-/* A static const object of the plugin. */
+/* What a plugin needs of the host, and where in its instance the table goes. */
+struct cadre_service {
+    const char *id; /* NULL ends the list */
+    uint32_t offset; /* in struct cadre_self, of the pointer to the table */
+    uint32_t
+        bytes; /* least size of the table: up to the last function that is called */
+};
+
+/* A static const object of the plugin; CADRE_PLUGIN of <cadre/helpers.h> makes it. */
 struct cadre_plugin {
     uint64_t magic;
     uint32_t struct_size;
@@ -330,14 +338,14 @@ struct cadre_plugin {
     const char *id; /* "org.cadre.ddp": unique; the last part is its short name */
     const char *version; /* of the plugin */
     const char *summary; /* one line */
-    const char *build; /* compiler and the like, may be "" */
+    const char *build; /* compiler and the like, or NULL */
     const char *axis; /* the mesh axis it owns: "dp", "pp", "tp", "mig" */
     const struct cadre_option *options;
     uint32_t n_options;
     uint32_t option_stride; /* sizeof(struct cadre_option) of the plugin */
-    const char *const *services; /* required ids, NULL-terminated; may be NULL. A host
-                                    without one refuses the plugin before create, which
-                                    need not ask again */
+    /* Required; may be NULL. A host that lacks one, or has an older one, refuses the
+     * plugin before create. */
+    const struct cadre_service *services;
     const struct cadre_strategy_ops *ops;
     /* [main] opt.: what `cadre NAME ARGS` does, NAME being the plugin's short name; it
      * may look at the environment and at devices, as no rank runs. */
@@ -360,6 +368,7 @@ CADRE_FROZEN(offsetof(struct cadre_plugin, ops) == 88);
 CADRE_FROZEN(offsetof(struct cadre_plugin, command) == 96);
 CADRE_FROZEN(offsetof(struct cadre_command, refuse) == 40);
 CADRE_FROZEN(offsetof(struct cadre_strategy_ops, destroy) == 96);
+CADRE_FROZEN(sizeof(struct cadre_service) == 16);
 CADRE_FROZEN(sizeof(struct cadre_buf) == 32);
 #endif
 

@@ -35,9 +35,9 @@ static const char *const labels[N_LABELS + 1] = {
 static cadre_status is_present(struct cadre_self *self, cadre_param_id id, int *present)
 {
     struct cadre_param_info info = {.struct_size = sizeof info};
-    cadre_status rc = self->model->param(self->ctx, id, &info);
-    *present = !rc && info.present;
-    return rc;
+    CADRE_CHECK(self->model->param(self->ctx, id, &info));
+    *present = info.present != 0;
+    return CADRE_OK;
 }
 
 /* The gradient of one entry; it must have storage. */
@@ -45,11 +45,11 @@ static cadre_status find_grad(struct cadre_self *self, cadre_param_id id,
                               struct cadre_buf *grad)
 {
     *grad = (struct cadre_buf){.struct_size = sizeof *grad};
-    cadre_status rc = self->param->grad(self->ctx, id, grad);
-    if (!rc && !grad->data)
-        rc = cadre_refuse(self->host, CADRE_E_UNSUPPORTED,
-                          "gradient entry %u has no storage of its own", id);
-    return rc;
+    CADRE_CHECK(self->param->grad(self->ctx, id, grad));
+    if (grad->data)
+        return CADRE_OK;
+    return cadre_refuse(self->host, CADRE_E_UNSUPPORTED,
+                        "gradient entry %u has no storage of its own", id);
 }
 
 /* A bucket that ends with entry `last`, grown downwards while its gradients lie in one
@@ -59,32 +59,32 @@ static cadre_status fill_bucket(struct cadre_self *self, struct ddp_bucket *buck
 {
     int present = 1;
     *bucket = (struct ddp_bucket){.first = last, .last = last};
-    cadre_status rc = find_grad(self, last, &bucket->grad);
-    while (!rc && bucket->first > 0) {
+    CADRE_CHECK(find_grad(self, last, &bucket->grad));
+    while (bucket->first > 0) {
         struct cadre_buf wider = {.struct_size = sizeof wider};
-        rc = is_present(self, bucket->first - 1, &present);
-        if (rc || !present ||
+        CADRE_CHECK(is_present(self, bucket->first - 1, &present));
+        if (!present ||
             self->param->grad_span(self->ctx, bucket->first - 1, last, &wider) ||
             ddp_bytes(&wider) > self->bucket_bytes)
             break;
         bucket->grad = wider;
         bucket->first--;
     }
-    return rc;
+    return CADRE_OK;
 }
 
 static cadre_status add_bucket(struct cadre_self *self, cadre_param_id last)
 {
     uint32_t number = self->n_buckets;
     struct ddp_bucket *bucket = &self->bucket[number];
-    cadre_status rc = fill_bucket(self, bucket, last);
+    CADRE_CHECK(fill_bucket(self, bucket, last));
     bucket->label = labels[number < N_LABELS ? number : N_LABELS];
-    for (cadre_param_id id = bucket->first; !rc && id <= last; id++) {
+    for (cadre_param_id id = bucket->first; id <= last; id++) {
         self->entry[id].bucket = number;
-        rc = find_grad(self, id, &self->entry[id].grad);
+        CADRE_CHECK(find_grad(self, id, &self->entry[id].grad));
     }
-    self->n_buckets += rc == CADRE_OK;
-    return rc;
+    self->n_buckets++;
+    return CADRE_OK;
 }
 
 cadre_status ddp_buckets_make(struct cadre_self *self)
@@ -97,15 +97,13 @@ cadre_status ddp_buckets_make(struct cadre_self *self)
                             self->n_entries);
     cadre_param_id id = self->n_entries;
     while (id > 0) {
-        int present = 0;
-        cadre_status rc = is_present(self, --id, &present);
+        int present;
+        CADRE_CHECK(is_present(self, --id, &present));
         self->entry[id].bucket = DDP_NO_BUCKET;
-        if (!rc && present) {
-            rc = add_bucket(self, id);
-            id = self->bucket[self->n_buckets - (rc == CADRE_OK)].first;
-        }
-        if (rc)
-            return rc;
+        if (!present)
+            continue;
+        CADRE_CHECK(add_bucket(self, id));
+        id = self->bucket[self->n_buckets - 1].first;
     }
     return CADRE_OK;
 }
@@ -115,18 +113,19 @@ cadre_status ddp_buckets_make(struct cadre_self *self)
 static cadre_status relay_next(struct cadre_self *self)
 {
     struct ddp_bucket *bucket = &self->bucket[self->relayed];
-    cadre_status rc = self->mode->relay ? self->mode->relay(self, bucket) : CADRE_OK;
-    self->relayed += rc == CADRE_OK;
-    return rc;
+    if (self->mode->relay)
+        CADRE_CHECK(self->mode->relay(self, bucket));
+    self->relayed++;
+    return CADRE_OK;
 }
 
 static cadre_status send_next(struct cadre_self *self)
 {
-    cadre_status rc = self->mode->send(self, &self->bucket[self->sent]);
-    self->sent += rc == CADRE_OK;
-    while (!rc && self->relayed + 1 < self->sent)
-        rc = relay_next(self);
-    return rc;
+    CADRE_CHECK(self->mode->send(self, &self->bucket[self->sent]));
+    self->sent++;
+    while (self->relayed + 1 < self->sent)
+        CADRE_CHECK(relay_next(self));
+    return CADRE_OK;
 }
 
 cadre_status ddp_step(struct cadre_self *self, const struct cadre_step *step,
@@ -147,7 +146,6 @@ cadre_status ddp_step(struct cadre_self *self, const struct cadre_step *step,
  * travels. */
 cadre_status ddp_on_grad(struct cadre_self *self, struct cadre_grad_ev *ev)
 {
-    cadre_status rc = CADRE_OK;
     if (self->n_buckets == 0)
         return CADRE_OK;
     if (ev->param >= self->n_entries ||
@@ -166,36 +164,32 @@ cadre_status ddp_on_grad(struct cadre_self *self, struct cadre_grad_ev *ev)
     bucket->waiting--;
     if (ev->ready)
         bucket->ready = ev->ready;
-    while (!rc && self->overlap && self->sent < self->n_buckets &&
+    while (self->overlap && self->sent < self->n_buckets &&
            self->bucket[self->sent].waiting == 0)
-        rc = send_next(self);
-    if (!rc && self->sent > entry->bucket)
+        CADRE_CHECK(send_next(self));
+    if (self->sent > entry->bucket)
         ev->ready = bucket->done;
-    return rc;
+    return CADRE_OK;
 }
 
 /* What was sent arrives. */
 static cadre_status finish_sent(struct cadre_self *self)
 {
-    cadre_status rc = CADRE_OK;
-    while (!rc && self->relayed < self->sent)
-        rc = relay_next(self);
-    while (!rc && self->finished < self->relayed)
-        rc = self->mode->finish(self, &self->bucket[self->finished++]);
-    return rc;
+    while (self->relayed < self->sent)
+        CADRE_CHECK(relay_next(self));
+    while (self->finished < self->relayed)
+        CADRE_CHECK(self->mode->finish(self, &self->bucket[self->finished++]));
+    return CADRE_OK;
 }
 
 cadre_status ddp_sync(struct cadre_self *self, uint32_t what)
 {
-    cadre_status rc = CADRE_OK;
     if (what == CADRE_SYNC_QUIESCE)
         return finish_sent(self);
     if (what != CADRE_SYNC_GRADS || !self->open)
         return CADRE_OK;
-    while (!rc && self->sent < self->n_buckets)
-        rc = send_next(self);
-    if (!rc)
-        rc = finish_sent(self);
     self->open = 0;
-    return rc;
+    while (self->sent < self->n_buckets)
+        CADRE_CHECK(send_next(self));
+    return finish_sent(self);
 }

@@ -68,38 +68,36 @@ cadre_status ddp_mode_parse(struct cadre_self *self, const char *text)
 cadre_status ddp_mode_plan(struct cadre_self *self, const struct cadre_plan *plan)
 {
     struct ddp_need need = {0};
-    cadre_status rc = CADRE_OK;
     self->ranks = (uint32_t)self->mesh->size(self->mesh->axis(self->ctx, "dp"));
     if (!self->mode->need || self->ranks <= 1)
         return CADRE_OK;
     cadre_param_id id = self->model->n_params(self->ctx);
-    while (!rc && id > 0) {
+    while (id > 0) {
         struct cadre_param_info info = {.struct_size = sizeof info};
-        rc = self->model->param(self->ctx, --id, &info);
-        if (!rc && info.present)
+        CADRE_CHECK(self->model->param(self->ctx, --id, &info));
+        if (info.present)
             self->mode->need(self, &info, &need);
         else
             need.bucket = 0;
     }
-    if (!rc && need.residuals)
-        rc = plan->memory(plan->h, CADRE_SPACE_DEVICE, need.residuals, "residuals");
-    if (!rc)
-        rc = plan->memory(plan->h, CADRE_SPACE_DEVICE, need.payloads, "payloads");
-    if (!rc && need.scratch)
-        rc = plan->memory(plan->h, CADRE_SPACE_DEVICE, need.scratch, "scratch");
-    return rc;
+    if (need.residuals)
+        CADRE_CHECK(
+            plan->memory(plan->h, CADRE_SPACE_DEVICE, need.residuals, "residuals"));
+    CADRE_CHECK(plan->memory(plan->h, CADRE_SPACE_DEVICE, need.payloads, "payloads"));
+    if (need.scratch)
+        CADRE_CHECK(plan->memory(plan->h, CADRE_SPACE_DEVICE, need.scratch, "scratch"));
+    return CADRE_OK;
 }
 
 cadre_status ddp_mode_bind(struct cadre_self *self)
 {
-    cadre_status rc = CADRE_OK;
     self->offsets = calloc(self->ranks + 1u, sizeof *self->offsets);
     if (!self->offsets)
         return cadre_refuse(self->host, CADRE_E_RESOURCE, "no memory for %u ranks",
                             self->ranks);
-    for (uint32_t i = 0; !rc && self->mode->bind && i < self->n_buckets; i++)
-        rc = self->mode->bind(self, &self->bucket[i]);
-    return rc;
+    for (uint32_t i = 0; self->mode->bind && i < self->n_buckets; i++)
+        CADRE_CHECK(self->mode->bind(self, &self->bucket[i]));
+    return CADRE_OK;
 }
 
 static void give_back(struct cadre_self *self, struct cadre_buf *buf)
@@ -167,8 +165,8 @@ struct cadre_buf ddp_scratch(const struct cadre_self *self, uint32_t dtype,
 cadre_status ddp_subtract(struct cadre_self *self, const struct cadre_buf *x,
                           const struct cadre_buf *y)
 {
-    cadre_status rc = self->ops->scale(self->ctx, y, -1);
-    return rc ? rc : self->ops->add(self->ctx, x, x, y);
+    CADRE_CHECK(self->ops->scale(self->ctx, y, -1));
+    return self->ops->add(self->ctx, x, x, y);
 }
 
 cadre_status ddp_copy(struct cadre_self *self, const struct cadre_buf *dst,
@@ -190,11 +188,9 @@ cadre_status ddp_gather(struct cadre_self *self, struct ddp_bucket *bucket)
     cadre_event after = 0;
     for (uint32_t r = 0; r <= self->ranks; r++)
         self->offsets[r] = r * bucket->slice_bytes;
-    cadre_status rc = ddp_computed(self, &after);
-    if (!rc)
-        rc = self->comm->all_gather(self->axis, bucket->label, &mine, &bucket->left,
-                                    self->offsets, after, &bucket->done);
-    return rc;
+    CADRE_CHECK(ddp_computed(self, &after));
+    return self->comm->all_gather(self->axis, bucket->label, &mine, &bucket->left,
+                                  self->offsets, after, &bucket->done);
 }
 
 /* ---- the mode that compresses nothing: gradients are summed in place ---- */

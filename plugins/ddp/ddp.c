@@ -9,33 +9,22 @@
 
 #include "plugins/ddp/ddp.h"
 
-/* ---- set-up ---- */
+static const struct cadre_service services[] = {
+    CADRE_SERVICE(mesh, MESH, size),
+    CADRE_SERVICE(comm, COMM, join),
+    CADRE_SERVICE(model, MODEL, param),
+    CADRE_SERVICE(param, PARAM, grad_span),
+    {NULL, 0, 0},
+};
 
-static cadre_status fetch_services(struct cadre_self *self)
-{
-    const struct cadre_host *host = self->host;
-    cadre_status rc = CADRE_OK;
-    self->mesh = cadre_fetch(host, CADRE_SERVICE_MESH, &rc);
-    self->comm = cadre_fetch(host, CADRE_SERVICE_COMM, &rc);
-    self->model = cadre_fetch(host, CADRE_SERVICE_MODEL, &rc);
-    self->param = cadre_fetch(host, CADRE_SERVICE_PARAM, &rc);
-    if (self->mode != &ddp_mode_none) {
-        self->mem = cadre_fetch(host, CADRE_SERVICE_MEM, &rc);
-        self->stream = cadre_fetch(host, CADRE_SERVICE_STREAM, &rc);
-        self->ops = cadre_fetch(host, CADRE_SERVICE_OPS, &rc);
-        self->rng = cadre_fetch(host, CADRE_SERVICE_RNG, &rc);
-    }
-    if (rc)
-        return rc;
-    if (!CADRE_HAS(self->mesh, size) || !CADRE_HAS(self->comm, join) ||
-        !CADRE_HAS(self->comm, all_reduce) || !CADRE_HAS(self->model, param) ||
-        !CADRE_HAS(self->param, grad_span) || !CADRE_HAS(self->param, grad) ||
-        (self->ops && !CADRE_HAS(self->ops, to_host)))
-        return cadre_refuse(host, CADRE_E_UNSUPPORTED,
-                            "the host's mesh, comm, model, param or ops service lacks "
-                            "a function that ddp needs");
-    return CADRE_OK;
-}
+/* What compression takes beyond. */
+static const struct cadre_service services_to_compress[] = {
+    CADRE_SERVICE(mem, MEM, free),
+    CADRE_SERVICE(stream, STREAM, wait),
+    CADRE_SERVICE(ops, OPS, to_host),
+    CADRE_SERVICE(rng, RNG, normal),
+    {NULL, 0, 0},
+};
 
 static void destroy(struct cadre_self *self)
 {
@@ -48,23 +37,22 @@ static void destroy(struct cadre_self *self)
 static cadre_status create(const struct cadre_host *host,
                            const struct cadre_values *values, struct cadre_self **out)
 {
-    struct cadre_self *self = calloc(1, sizeof *self);
-    if (!self)
-        return cadre_refuse(host, CADRE_E_RESOURCE, "no memory for the instance");
+    struct cadre_self *self;
+    cadre_status rc;
+    CADRE_CHECK(cadre_self_create(host, services, sizeof *self, &self));
     self->host = host;
     self->ctx = host->ctx;
     self->bucket_bytes =
         (uint64_t)(values->f64(values->h, "bucket_mb") * 1024.0 * 1024.0);
     self->overlap = values->i64(values->h, "overlap") != 0;
-    cadre_status rc = ddp_mode_parse(self, values->str(values->h, "compress"));
-    if (!rc)
-        rc = fetch_services(self);
-    if (rc) {
-        destroy(self);
-        return rc;
-    }
+    CADRE_CHECK_GOTO(ddp_mode_parse(self, values->str(values->h, "compress")), fail);
+    if (self->mode != &ddp_mode_none)
+        CADRE_CHECK_GOTO(cadre_services_take(host, services_to_compress, self), fail);
     *out = self;
     return CADRE_OK;
+fail:
+    destroy(self);
+    return rc;
 }
 
 static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
@@ -80,16 +68,12 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
                             "the next step, whose loss scale is another under "
                             "train.precision = fp16: use ddp.compress = bf16, fp16 or "
                             "none, or train.precision = bf16");
-    cadre_status rc = plan->use_axis(plan->h, "dp", CADRE_BATCH_SPLIT);
-    if (!rc)
-        rc = plan->claim(plan->h, "grad.reduce", "dp", 0);
-    if (!rc)
-        rc = plan->leaves(plan->h, CADRE_LEAVES_BLOCK);
-    if (!rc && self->mode != &ddp_mode_none)
-        rc = plan->claim(plan->h, "train.changed", NULL, CADRE_CLAIM_SHARED);
-    if (!rc)
-        rc = ddp_mode_plan(self, plan);
-    return rc;
+    CADRE_CHECK(plan->use_axis(plan->h, "dp", CADRE_BATCH_SPLIT));
+    CADRE_CHECK(plan->claim(plan->h, "grad.reduce", "dp", 0));
+    CADRE_CHECK(plan->leaves(plan->h, CADRE_LEAVES_BLOCK));
+    if (self->mode != &ddp_mode_none)
+        CADRE_CHECK(plan->claim(plan->h, "train.changed", NULL, CADRE_CLAIM_SHARED));
+    return ddp_mode_plan(self, plan);
 }
 
 static cadre_status bind(struct cadre_self *self)
@@ -99,44 +83,21 @@ static cadre_status bind(struct cadre_self *self)
     self->index = (uint32_t)self->mesh->rank(self->axis);
     if (self->ranks <= 1)
         return CADRE_OK;
-    cadre_status rc = ddp_buckets_make(self);
-    return rc ? rc : ddp_mode_bind(self);
+    CADRE_CHECK(ddp_buckets_make(self));
+    return ddp_mode_bind(self);
 }
 
 /* ---- descriptor ---- */
 
 static const struct cadre_option options[] = {
-    {
-        .struct_size = sizeof(struct cadre_option),
-        .type = CADRE_OPTION_F64,
-        .key = "bucket_mb",
-        .def = "25",
-        .help = "MiB of gradients that travel together",
-        .min = 0.001,
-        .max = 65536,
-    },
-    {
-        .struct_size = sizeof(struct cadre_option),
-        .type = CADRE_OPTION_BOOL,
-        .key = "overlap",
-        .def = "yes",
-        .help = "sum gradients while backward runs",
-    },
-    {
-        .struct_size = sizeof(struct cadre_option),
-        .type = CADRE_OPTION_STR,
-        .key = "compress",
-        .def = "none",
-        .help = "gradients on the wire: none, bf16, fp16, int8, topk:R, powersgd:K",
-    },
-};
-
-static const char *const services[] = {
-    CADRE_SERVICE_MESH,
-    CADRE_SERVICE_COMM,
-    CADRE_SERVICE_MODEL,
-    CADRE_SERVICE_PARAM,
-    NULL,
+    CADRE_OPTION(.type = CADRE_OPTION_F64, .key = "bucket_mb", .def = "25",
+                 .min = 0.001, .max = 65536,
+                 .help = "MiB of gradients that travel together"),
+    CADRE_OPTION(.type = CADRE_OPTION_BOOL, .key = "overlap", .def = "yes",
+                 .help = "sum gradients while backward runs"),
+    CADRE_OPTION(.type = CADRE_OPTION_STR, .key = "compress", .def = "none",
+                 .help = "gradients on the wire: none, bf16, fp16, int8, topk:R, "
+                         "powersgd:K"),
 };
 
 static const struct cadre_strategy_ops ops = {
@@ -151,26 +112,7 @@ static const struct cadre_strategy_ops ops = {
     .destroy = destroy,
 };
 
-static const struct cadre_plugin descriptor = {
-    .magic = CADRE_MAGIC,
-    .struct_size = sizeof descriptor,
-    .abi_major = CADRE_ABI_MAJOR,
-    .abi_minor = CADRE_ABI_MINOR,
-    .min_host_minor = 1,
-    .role = CADRE_ROLE_DATA,
-    .id = "org.cadre.ddp",
-    .version = "0.1.0",
-    .summary = "data-parallel replicas, gradients summed in buckets during backward",
-    .build = "",
-    .axis = "dp",
-    .options = options,
-    .n_options = sizeof options / sizeof *options,
-    .option_stride = sizeof *options,
-    .services = services,
-    .ops = &ops,
-};
-
-const struct cadre_plugin *CADRE_ENTRY(void)
-{
-    return &descriptor;
-}
+CADRE_PLUGIN(.role = CADRE_ROLE_DATA, .id = "org.cadre.ddp", .version = "0.1.0",
+             .summary = "data-parallel replicas, gradients summed in buckets during "
+                        "backward",
+             .axis = "dp", CADRE_OPTIONS(options), .services = services, .ops = &ops)

@@ -95,23 +95,18 @@ static void need(const struct cadre_self *self, const struct cadre_param_info *i
 
 static cadre_status bind(struct cadre_self *self, struct ddp_bucket *bucket)
 {
-    cadre_status rc = CADRE_OK;
     for (cadre_param_id id = bucket->first; id <= bucket->last; id++)
         self->entry[id].k = self->entry[id].grad.count;
     if (self->mode->keeps)
-        rc = ddp_residual_bind(self, bucket);
+        CADRE_CHECK(ddp_residual_bind(self, bucket));
     uint64_t n = whole_of(bucket)->count;
     bucket->slice = ddp_round_up((n + self->ranks - 1) / self->ranks, DDP_BLOCK);
     bucket->slice_bytes = code_bytes(self->mode->wire, bucket->slice);
     uint64_t bytes = bucket->slice_bytes * self->ranks;
-    if (!rc)
-        rc = ddp_take(self, CADRE_U8, bytes, "payloads", &bucket->left);
-    if (!rc)
-        rc = ddp_take(self, CADRE_U8, bytes, "payloads", &bucket->right);
-    if (!rc)
-        rc = ddp_scratch_reserve(self, bucket->slice * self->ranks *
-                                           cadre_dtype_size(bucket->grad.dtype));
-    return rc;
+    CADRE_CHECK(ddp_take(self, CADRE_U8, bytes, "payloads", &bucket->left));
+    CADRE_CHECK(ddp_take(self, CADRE_U8, bytes, "payloads", &bucket->right));
+    return ddp_scratch_reserve(self, bucket->slice * self->ranks *
+                                         cadre_dtype_size(bucket->grad.dtype));
 }
 
 /* ---- one step ---- */
@@ -121,24 +116,20 @@ static cadre_status send(struct cadre_self *self, struct ddp_bucket *bucket)
     const struct cadre_buf *whole = whole_of(bucket);
     struct cadre_buf sent = ddp_scratch(self, whole->dtype, 0, whole->count);
     cadre_event after = 0;
-    cadre_status rc = self->stream->wait(self->ctx, bucket->ready);
-    if (!rc)
-        rc = ddp_residual_add(self, bucket);
-    for (uint32_t r = 0; !rc && r < self->ranks; r++) {
+    CADRE_CHECK(self->stream->wait(self->ctx, bucket->ready));
+    CADRE_CHECK(ddp_residual_add(self, bucket));
+    for (uint32_t r = 0; r < self->ranks; r++) {
         struct cadre_buf x = slice_of(bucket, whole, r);
-        rc = encode(self, bucket, &x, r);
+        CADRE_CHECK(encode(self, bucket, &x, r));
         x = slice_of(bucket, &sent, r);
-        if (!rc && self->mode->keeps)
-            rc = decode(self, bucket, &bucket->left, r, &x);
+        if (self->mode->keeps)
+            CADRE_CHECK(decode(self, bucket, &bucket->left, r, &x));
     }
-    if (!rc && self->mode->keeps)
-        rc = ddp_subtract(self, whole, &sent);
-    if (!rc)
-        rc = ddp_computed(self, &after);
-    if (!rc)
-        rc = self->comm->all_to_all(self->axis, bucket->label, &bucket->left,
-                                    &bucket->right, after, &bucket->done);
-    return rc;
+    if (self->mode->keeps)
+        CADRE_CHECK(ddp_subtract(self, whole, &sent));
+    CADRE_CHECK(ddp_computed(self, &after));
+    return self->comm->all_to_all(self->axis, bucket->label, &bucket->left,
+                                  &bucket->right, after, &bucket->done);
 }
 
 /* Add this rank's slice of all ranks. Its own sum, encoded, then replaces what it gave;
@@ -149,30 +140,24 @@ static cadre_status add_up(struct cadre_self *self, struct ddp_bucket *bucket)
     struct cadre_buf mine = slice_of(bucket, whole, self->index);
     struct cadre_buf sum = ddp_scratch(self, whole->dtype, 0, mine.count);
     struct cadre_buf next = ddp_scratch(self, whole->dtype, bucket->slice, mine.count);
-    cadre_status rc = decode(self, bucket, &bucket->right, 0, &sum);
-    for (uint32_t r = 1; !rc && r < self->ranks; r++) {
-        rc = decode(self, bucket, &bucket->right, r, &next);
-        if (!rc)
-            rc = self->ops->add(self->ctx, &sum, &sum, &next);
+    CADRE_CHECK(decode(self, bucket, &bucket->right, 0, &sum));
+    for (uint32_t r = 1; r < self->ranks; r++) {
+        CADRE_CHECK(decode(self, bucket, &bucket->right, r, &next));
+        CADRE_CHECK(self->ops->add(self->ctx, &sum, &sum, &next));
     }
-    if (!rc)
-        rc = encode(self, bucket, &sum, self->index);
-    if (rc || !self->mode->keeps)
-        return rc;
-    rc = decode(self, bucket, &bucket->left, self->index, &next);
-    if (!rc)
-        rc = ddp_subtract(self, &sum, &next);
-    if (!rc)
-        rc = self->ops->add(self->ctx, &mine, &mine, &sum);
-    return rc;
+    CADRE_CHECK(encode(self, bucket, &sum, self->index));
+    if (!self->mode->keeps)
+        return CADRE_OK;
+    CADRE_CHECK(decode(self, bucket, &bucket->left, self->index, &next));
+    CADRE_CHECK(ddp_subtract(self, &sum, &next));
+    return self->ops->add(self->ctx, &mine, &mine, &sum);
 }
 
 static cadre_status relay(struct cadre_self *self, struct ddp_bucket *bucket)
 {
-    cadre_status rc = self->comm->join(self->axis, bucket->done);
-    if (!rc)
-        rc = add_up(self, bucket);
-    return rc ? rc : ddp_gather(self, bucket);
+    CADRE_CHECK(self->comm->join(self->axis, bucket->done));
+    CADRE_CHECK(add_up(self, bucket));
+    return ddp_gather(self, bucket);
 }
 
 static cadre_status finish(struct cadre_self *self, struct ddp_bucket *bucket)
@@ -180,18 +165,18 @@ static cadre_status finish(struct cadre_self *self, struct ddp_bucket *bucket)
     struct cadre_buf sum = bucket->grad;
     if (self->mode->keeps)
         sum = ddp_scratch(self, sum.dtype, 0, bucket->residual.count);
-    cadre_status rc = self->comm->join(self->axis, bucket->done);
-    for (uint32_t r = 0; !rc && r < self->ranks; r++) {
+    CADRE_CHECK(self->comm->join(self->axis, bucket->done));
+    for (uint32_t r = 0; r < self->ranks; r++) {
         struct cadre_buf x = slice_of(bucket, &sum, r);
-        rc = decode(self, bucket, &bucket->left, r, &x);
+        CADRE_CHECK(decode(self, bucket, &bucket->left, r, &x));
     }
-    for (cadre_param_id id = bucket->first;
-         !rc && self->mode->keeps && id <= bucket->last; id++) {
+    for (cadre_param_id id = bucket->first; self->mode->keeps && id <= bucket->last;
+         id++) {
         const struct ddp_entry *entry = &self->entry[id];
         struct cadre_buf x = cadre_buf_slice(&sum, entry->at, entry->grad.count);
-        rc = ddp_copy(self, &entry->grad, &x);
+        CADRE_CHECK(ddp_copy(self, &entry->grad, &x));
     }
-    return rc;
+    return CADRE_OK;
 }
 
 #define DENSE(mode_name, mode_wire, mode_keeps)                                        \

@@ -78,9 +78,7 @@ static cadre_status fill_right(struct cadre_self *self, const struct ddp_bucket 
     char name[192];
     if (q.count == 0)
         return CADRE_OK;
-    cadre_status rc = self->model->param(self->ctx, id, &info);
-    if (rc)
-        return rc;
+    CADRE_CHECK(self->model->param(self->ctx, id, &info));
     snprintf(name, sizeof name, "powersgd %s", info.name);
     void *host = malloc(ddp_bytes(&q));
     if (!host)
@@ -92,7 +90,7 @@ static cadre_status fill_right(struct cadre_self *self, const struct ddp_bucket 
         else
             ((float *)host)[i] = (float)value;
     }
-    rc = self->ops->to_device(self->ctx, q.data, host, ddp_bytes(&q));
+    cadre_status rc = self->ops->to_device(self->ctx, q.data, host, ddp_bytes(&q));
     free(host);
     return rc;
 }
@@ -100,11 +98,10 @@ static cadre_status fill_right(struct cadre_self *self, const struct ddp_bucket 
 static cadre_status bind(struct cadre_self *self, struct ddp_bucket *bucket)
 {
     uint64_t left = 0, right = 0, most = 0;
-    cadre_status rc = CADRE_OK;
-    for (cadre_param_id id = bucket->first; !rc && id <= bucket->last; id++) {
+    for (cadre_param_id id = bucket->first; id <= bucket->last; id++) {
         struct ddp_entry *entry = &self->entry[id];
         struct cadre_param_info info = {.struct_size = sizeof info};
-        rc = self->model->param(self->ctx, id, &info);
+        CADRE_CHECK(self->model->param(self->ctx, id, &info));
         shape_of(self, &info, entry);
         entry->left_at = left;
         entry->right_at = right;
@@ -113,17 +110,13 @@ static cadre_status bind(struct cadre_self *self, struct ddp_bucket *bucket)
         most = right_count(entry) > most ? right_count(entry) : most;
     }
     uint32_t dtype = bucket->grad.dtype;
-    if (!rc)
-        rc = ddp_residual_bind(self, bucket);
-    if (!rc)
-        rc = ddp_take(self, dtype, left, "payloads", &bucket->left);
-    if (!rc)
-        rc = ddp_take(self, dtype, right, "payloads", &bucket->right);
-    if (!rc)
-        rc = ddp_scratch_reserve(self, most * cadre_dtype_size(dtype));
-    for (cadre_param_id id = bucket->first; !rc && id <= bucket->last; id++)
-        rc = fill_right(self, bucket, id);
-    return rc;
+    CADRE_CHECK(ddp_residual_bind(self, bucket));
+    CADRE_CHECK(ddp_take(self, dtype, left, "payloads", &bucket->left));
+    CADRE_CHECK(ddp_take(self, dtype, right, "payloads", &bucket->right));
+    CADRE_CHECK(ddp_scratch_reserve(self, most * cadre_dtype_size(dtype)));
+    for (cadre_param_id id = bucket->first; id <= bucket->last; id++)
+        CADRE_CHECK(fill_right(self, bucket, id));
+    return CADRE_OK;
 }
 
 /* ---- one step ---- */
@@ -195,20 +188,17 @@ static cadre_status expand(struct cadre_self *self, const struct ddp_entry *entr
 static cadre_status send(struct cadre_self *self, struct ddp_bucket *bucket)
 {
     cadre_event after = 0;
-    cadre_status rc = self->stream->wait(self->ctx, bucket->ready);
-    if (!rc)
-        rc = ddp_residual_add(self, bucket);
-    for (cadre_param_id id = bucket->first; !rc && id <= bucket->last; id++) {
+    CADRE_CHECK(self->stream->wait(self->ctx, bucket->ready));
+    CADRE_CHECK(ddp_residual_add(self, bucket));
+    for (cadre_param_id id = bucket->first; id <= bucket->last; id++) {
         const struct ddp_entry *entry = &self->entry[id];
         struct cadre_buf p = left_of(bucket, entry), q = right_of(bucket, entry);
-        rc = entry->k ? project(self, entry, &p, &q) : ddp_copy(self, &p, &entry->grad);
+        CADRE_CHECK(entry->k ? project(self, entry, &p, &q)
+                             : ddp_copy(self, &p, &entry->grad));
     }
-    if (!rc)
-        rc = ddp_computed(self, &after);
-    if (!rc)
-        rc = self->comm->all_reduce(self->axis, bucket->label, &bucket->left,
-                                    &bucket->left, CADRE_SUM, after, &bucket->done);
-    return rc;
+    CADRE_CHECK(ddp_computed(self, &after));
+    return self->comm->all_reduce(self->axis, bucket->label, &bucket->left,
+                                  &bucket->left, CADRE_SUM, after, &bucket->done);
 }
 
 /* The rank's own factor, and what M has beyond it. */
@@ -217,46 +207,40 @@ static cadre_status factor(struct cadre_self *self, const struct ddp_bucket *buc
 {
     struct cadre_buf p = left_of(bucket, entry), q = right_of(bucket, entry);
     struct cadre_buf minus = ddp_scratch(self, q.dtype, 0, q.count);
-    cadre_status rc = self->ops->orthonormalize(self->ctx, &p, entry->k);
-    if (!rc)
-        rc = project_back(self, entry, &p, &q);
-    if (!rc)
-        rc = ddp_copy(self, &minus, &q);
-    if (!rc)
-        rc = self->ops->scale(self->ctx, &minus, -1);
-    if (!rc)
-        rc = expand(self, entry, &p, &minus, &entry->residual, 1);
-    return rc;
+    CADRE_CHECK(self->ops->orthonormalize(self->ctx, &p, entry->k));
+    CADRE_CHECK(project_back(self, entry, &p, &q));
+    CADRE_CHECK(ddp_copy(self, &minus, &q));
+    CADRE_CHECK(self->ops->scale(self->ctx, &minus, -1));
+    return expand(self, entry, &p, &minus, &entry->residual, 1);
 }
 
 static cadre_status relay(struct cadre_self *self, struct ddp_bucket *bucket)
 {
     cadre_event after = 0;
-    cadre_status rc = self->comm->join(self->axis, bucket->done);
-    for (cadre_param_id id = bucket->first; !rc && id <= bucket->last; id++) {
+    CADRE_CHECK(self->comm->join(self->axis, bucket->done));
+    for (cadre_param_id id = bucket->first; id <= bucket->last; id++) {
         const struct ddp_entry *entry = &self->entry[id];
         struct cadre_buf p = left_of(bucket, entry);
-        rc = entry->k ? factor(self, bucket, entry) : ddp_copy(self, &entry->grad, &p);
+        CADRE_CHECK(entry->k ? factor(self, bucket, entry)
+                             : ddp_copy(self, &entry->grad, &p));
     }
-    if (rc || bucket->right.count == 0)
-        return rc;
-    rc = ddp_computed(self, &after);
-    if (!rc)
-        rc = self->comm->all_reduce(self->axis, bucket->label, &bucket->right,
-                                    &bucket->right, CADRE_SUM, after, &bucket->done);
-    return rc;
+    if (bucket->right.count == 0)
+        return CADRE_OK;
+    CADRE_CHECK(ddp_computed(self, &after));
+    return self->comm->all_reduce(self->axis, bucket->label, &bucket->right,
+                                  &bucket->right, CADRE_SUM, after, &bucket->done);
 }
 
 static cadre_status finish(struct cadre_self *self, struct ddp_bucket *bucket)
 {
-    cadre_status rc = self->comm->join(self->axis, bucket->done);
-    for (cadre_param_id id = bucket->first; !rc && id <= bucket->last; id++) {
+    CADRE_CHECK(self->comm->join(self->axis, bucket->done));
+    for (cadre_param_id id = bucket->first; id <= bucket->last; id++) {
         const struct ddp_entry *entry = &self->entry[id];
         struct cadre_buf p = left_of(bucket, entry), q = right_of(bucket, entry);
         if (entry->k)
-            rc = expand(self, entry, &p, &q, &entry->grad, 0);
+            CADRE_CHECK(expand(self, entry, &p, &q, &entry->grad, 0));
     }
-    return rc;
+    return CADRE_OK;
 }
 
 const struct ddp_mode ddp_mode_powersgd = {

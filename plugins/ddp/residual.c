@@ -18,27 +18,25 @@ cadre_status ddp_residual_bind(struct cadre_self *self, struct ddp_bucket *bucke
         if (entry->k > 0)
             n += ddp_round_up(entry->grad.count, DDP_BLOCK);
     }
-    cadre_status rc =
-        ddp_take(self, bucket->grad.dtype, n, "residuals", &bucket->residual);
-    for (cadre_param_id id = bucket->first; !rc && id <= bucket->last; id++) {
+    CADRE_CHECK(ddp_take(self, bucket->grad.dtype, n, "residuals", &bucket->residual));
+    for (cadre_param_id id = bucket->first; id <= bucket->last; id++) {
         struct ddp_entry *entry = &self->entry[id];
         if (entry->k > 0)
             entry->residual =
                 cadre_buf_slice(&bucket->residual, entry->at, entry->grad.count);
     }
-    return rc;
+    return CADRE_OK;
 }
 
 cadre_status ddp_residual_add(struct cadre_self *self, const struct ddp_bucket *bucket)
 {
-    cadre_status rc = CADRE_OK;
-    for (cadre_param_id id = bucket->first; !rc && id <= bucket->last; id++) {
+    for (cadre_param_id id = bucket->first; id <= bucket->last; id++) {
         const struct ddp_entry *entry = &self->entry[id];
         if (entry->residual.count > 0)
-            rc = self->ops->add(self->ctx, &entry->residual, &entry->residual,
-                                &entry->grad);
+            CADRE_CHECK(self->ops->add(self->ctx, &entry->residual, &entry->residual,
+                                       &entry->grad));
     }
-    return rc;
+    return CADRE_OK;
 }
 
 /* ---- checkpoints ----
@@ -56,15 +54,14 @@ static cadre_status give_tensor(struct cadre_self *self,
     const struct ddp_entry *entry = &self->entry[id];
     if (entry->residual.count == 0)
         return CADRE_OK;
-    cadre_status rc = self->model->param(self->ctx, id, &info);
-    if (rc || info.tied_to < 0)
-        return rc ? rc
-                  : sink->tensor(sink->h, "residual", id, CADRE_STATE_SUM, 0,
-                                 &entry->residual);
+    CADRE_CHECK(self->model->param(self->ctx, id, &info));
+    if (info.tied_to < 0)
+        return sink->tensor(sink->h, "residual", id, CADRE_STATE_SUM, 0,
+                            &entry->residual);
     cadre_param_id owner = (cadre_param_id)info.tied_to;
-    rc = self->model->param(self->ctx, owner, &info);
-    if (rc || !info.present)
-        return rc;
+    CADRE_CHECK(self->model->param(self->ctx, owner, &info));
+    if (!info.present)
+        return CADRE_OK;
     return sink->tensor(sink->h, "residual_tied", owner, CADRE_STATE_SUM, 0,
                         &entry->residual);
 }
@@ -99,15 +96,15 @@ struct parcel {
 static cadre_status carry(struct cadre_self *self, struct parcel *p, int saving)
 {
     char *at = p->host + sizeof p->layout;
-    cadre_status rc = CADRE_OK;
-    for (int i = 0; !rc && i < 2; i++) {
+    for (int i = 0; i < 2; i++) {
+        void *data = p->kept[i].data;
         uint64_t bytes = ddp_bytes(&p->kept[i]);
         if (bytes)
-            rc = saving ? self->ops->to_host(self->ctx, at, p->kept[i].data, bytes)
-                        : self->ops->to_device(self->ctx, p->kept[i].data, at, bytes);
+            CADRE_CHECK(saving ? self->ops->to_host(self->ctx, at, data, bytes)
+                               : self->ops->to_device(self->ctx, data, at, bytes));
         at += bytes;
     }
-    return rc;
+    return CADRE_OK;
 }
 
 static cadre_status give_blob(struct cadre_self *self,
@@ -126,28 +123,28 @@ static cadre_status give_blob(struct cadre_self *self,
     if (!p.host)
         return cadre_refuse(self->host, CADRE_E_RESOURCE,
                             "no memory for the residuals of %s", bucket->label);
-    cadre_status rc = CADRE_OK;
+    cadre_status rc;
     if (sink->saving) {
         memcpy(p.host, &p.layout, sizeof p.layout);
-        rc = carry(self, &p, 1);
+        CADRE_CHECK_GOTO(carry(self, &p, 1), out);
     }
-    if (!rc)
-        rc = sink->blob(sink->h, key, 1, CADRE_BLOB_DROPPABLE, p.host, bytes);
+    CADRE_CHECK_GOTO(sink->blob(sink->h, key, 1, CADRE_BLOB_DROPPABLE, p.host, bytes),
+                     out);
     memcpy(&p.found, p.host, sizeof p.found);
-    if (!rc && !sink->saving && p.found == p.layout)
+    if (!sink->saving && p.found == p.layout)
         rc = carry(self, &p, 0);
+out:
     free(p.host);
     return rc;
 }
 
 cadre_status ddp_state(struct cadre_self *self, const struct cadre_state_sink *sink)
 {
-    cadre_status rc = CADRE_OK;
     if (self->n_buckets == 0 || !self->mode->keeps)
         return CADRE_OK;
-    for (cadre_param_id id = 0; !rc && id < self->n_entries; id++)
-        rc = give_tensor(self, sink, id);
-    for (uint32_t i = 0; !rc && i < self->n_buckets; i++)
-        rc = give_blob(self, sink, i);
-    return rc;
+    for (cadre_param_id id = 0; id < self->n_entries; id++)
+        CADRE_CHECK(give_tensor(self, sink, id));
+    for (uint32_t i = 0; i < self->n_buckets; i++)
+        CADRE_CHECK(give_blob(self, sink, i));
+    return CADRE_OK;
 }

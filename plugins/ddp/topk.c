@@ -39,11 +39,9 @@ static cadre_status bind(struct cadre_self *self, struct ddp_bucket *bucket)
     }
     bucket->slice = k;
     bucket->slice_bytes = ddp_round_up(k * (element + 4), 8);
-    cadre_status rc = ddp_residual_bind(self, bucket);
-    if (!rc)
-        rc = ddp_take(self, CADRE_U8, self->ranks * bucket->slice_bytes, "payloads",
-                      &bucket->left);
-    return rc;
+    CADRE_CHECK(ddp_residual_bind(self, bucket));
+    return ddp_take(self, CADRE_U8, self->ranks * bucket->slice_bytes, "payloads",
+                    &bucket->left);
 }
 
 static struct cadre_buf values_of(const struct ddp_bucket *bucket,
@@ -65,34 +63,34 @@ static struct cadre_buf places_of(const struct ddp_bucket *bucket,
 
 static cadre_status send(struct cadre_self *self, struct ddp_bucket *bucket)
 {
-    cadre_status rc = self->stream->wait(self->ctx, bucket->ready);
-    if (!rc)
-        rc = ddp_residual_add(self, bucket);
-    for (cadre_param_id id = bucket->first; !rc && id <= bucket->last; id++) {
+    CADRE_CHECK(self->stream->wait(self->ctx, bucket->ready));
+    CADRE_CHECK(ddp_residual_add(self, bucket));
+    for (cadre_param_id id = bucket->first; id <= bucket->last; id++) {
         const struct ddp_entry *entry = &self->entry[id];
         struct cadre_buf values = values_of(bucket, entry, self->index);
         struct cadre_buf places = places_of(bucket, entry, self->index);
-        rc = self->ops->topk(self->ctx, &entry->residual, &values, &places);
-        if (!rc)
-            rc = self->ops->scatter_add(self->ctx, &entry->residual, &values, &places,
-                                        -1);
+        CADRE_CHECK(self->ops->topk(self->ctx, &entry->residual, &values, &places));
+        CADRE_CHECK(
+            self->ops->scatter_add(self->ctx, &entry->residual, &values, &places, -1));
     }
-    return rc ? rc : ddp_gather(self, bucket);
+    return ddp_gather(self, bucket);
 }
 
 static cadre_status finish(struct cadre_self *self, struct ddp_bucket *bucket)
 {
-    cadre_status rc = self->comm->join(self->axis, bucket->done);
-    for (cadre_param_id id = bucket->first; !rc && id <= bucket->last; id++) {
+    CADRE_CHECK(self->comm->join(self->axis, bucket->done));
+    for (cadre_param_id id = bucket->first; id <= bucket->last; id++) {
         const struct ddp_entry *entry = &self->entry[id];
-        rc = self->ops->zero(self->ctx, entry->grad.data, ddp_bytes(&entry->grad));
-        for (uint32_t r = 0; !rc && r < self->ranks; r++) {
+        CADRE_CHECK(
+            self->ops->zero(self->ctx, entry->grad.data, ddp_bytes(&entry->grad)));
+        for (uint32_t r = 0; r < self->ranks; r++) {
             struct cadre_buf values = values_of(bucket, entry, r);
             struct cadre_buf places = places_of(bucket, entry, r);
-            rc = self->ops->scatter_add(self->ctx, &entry->grad, &values, &places, 1);
+            CADRE_CHECK(
+                self->ops->scatter_add(self->ctx, &entry->grad, &values, &places, 1));
         }
     }
-    return rc;
+    return CADRE_OK;
 }
 
 const struct ddp_mode ddp_mode_topk = {

@@ -122,8 +122,7 @@ static cadre_status parse(struct mig_call *call, const struct known *known)
                             "'%.40s' is nothing that `cadre mig %s` takes; `cadre mig "
                             "--help` says what is",
                             word, known->name);
-        if (rc != CADRE_OK)
-            return rc;
+        CADRE_CHECK(rc);
     }
     if (known->wants && !*call->wanted)
         return mig_refuse(call, CADRE_E_INVALID,
@@ -149,24 +148,24 @@ cadre_status mig_command(const struct cadre_command *command)
     struct mig_call *call = calloc(1, sizeof *call);
     if (!call)
         return command->refuse(command->h, CADRE_E_RESOURCE, "no memory");
-    cadre_status rc = CADRE_OK;
+    cadre_status rc;
     const struct known *found = NULL;
     call->command = command;
     call->gpu = -1;
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strcmp(command->argv[0], commands[i].name) == 0)
             found = &commands[i];
-    if (!found)
+    if (!found) {
         rc = mig_refuse(call, CADRE_E_INVALID,
                         "no command '%.40s': `cadre mig` has list, plan and apply",
                         command->argv[0]);
-    if (rc == CADRE_OK)
-        rc = parse(call, found);
-    if (rc == CADRE_OK) {
-        mig_library_open(&call->library);
-        rc = found->run(call);
-        mig_library_close(&call->library);
+        goto out;
     }
+    CADRE_CHECK_GOTO(parse(call, found), out);
+    mig_library_open(&call->library);
+    rc = found->run(call);
+    mig_library_close(&call->library);
+out:
     free(call);
     return rc;
 }

@@ -85,35 +85,36 @@ static cadre_status print_plan(const struct mig_call *call, const struct mig_gpu
                                const struct mig_layout *layout)
 {
     char text[400], where[64];
-    cadre_status rc = mig_say(call, "GPU %u (%s): %s fits\n", gpu->index, gpu->name,
-                              mig_wanted_text(gpu, wanted, text, sizeof text));
-    if (rc == CADRE_OK && call->replace && gpu->n_taken)
-        rc = mig_say(call, "  in place of the %u that are there\n", gpu->n_taken);
-    for (uint32_t i = 0; i < layout->n && rc == CADRE_OK; i++) {
+    CADRE_CHECK(mig_say(call, "GPU %u (%s): %s fits\n", gpu->index, gpu->name,
+                        mig_wanted_text(gpu, wanted, text, sizeof text)));
+    if (call->replace && gpu->n_taken)
+        CADRE_CHECK(
+            mig_say(call, "  in place of the %u that are there\n", gpu->n_taken));
+    for (uint32_t i = 0; i < layout->n; i++) {
         const struct mig_profile *p = &gpu->profile[layout->item[i].profile];
-        rc = mig_say(call, "  %-14s %6.2f GiB  %3u SMs  %s\n", p->name,
-                     (double)p->memory / 1073741824.0, p->sms,
-                     mig_span_text(layout->item[i].at, where, sizeof where));
+        CADRE_CHECK(mig_say(call, "  %-14s %6.2f GiB  %3u SMs  %s\n", p->name,
+                            (double)p->memory / 1073741824.0, p->sms,
+                            mig_span_text(layout->item[i].at, where, sizeof where)));
     }
-    return rc;
+    return CADRE_OK;
 }
 
 static cadre_status print_json(const struct mig_call *call, const struct mig_gpu *gpu,
                                const struct mig_layout *layout)
 {
     char name[256];
-    cadre_status rc = mig_say(call, "{\"gpu\": %u, \"name\": \"%s\", \"instances\": [",
-                              gpu->index, mig_json_text(gpu->name, name, sizeof name));
-    for (uint32_t i = 0; i < layout->n && rc == CADRE_OK; i++) {
+    CADRE_CHECK(mig_say(call, "{\"gpu\": %u, \"name\": \"%s\", \"instances\": [",
+                        gpu->index, mig_json_text(gpu->name, name, sizeof name)));
+    for (uint32_t i = 0; i < layout->n; i++) {
         const struct mig_profile *p = &gpu->profile[layout->item[i].profile];
-        rc = mig_say(call,
-                     "%s\n  {\"profile\": \"%s\", \"start\": %u, \"size\": %u, "
-                     "\"memory\": %llu, \"sms\": %u}",
-                     i ? "," : "", mig_json_text(p->name, name, sizeof name),
-                     layout->item[i].at.start, layout->item[i].at.size,
-                     (unsigned long long)p->memory, p->sms);
+        CADRE_CHECK(mig_say(call,
+                            "%s\n  {\"profile\": \"%s\", \"start\": %u, \"size\": %u, "
+                            "\"memory\": %llu, \"sms\": %u}",
+                            i ? "," : "", mig_json_text(p->name, name, sizeof name),
+                            layout->item[i].at.start, layout->item[i].at.size,
+                            (unsigned long long)p->memory, p->sms));
     }
-    return rc == CADRE_OK ? mig_say(call, "]}\n") : rc;
+    return mig_say(call, "]}\n");
 }
 
 cadre_status mig_command_plan(const struct mig_call *call)
@@ -123,12 +124,12 @@ cadre_status mig_command_plan(const struct mig_call *call)
     struct mig_layout layout = {0};
     if (!gpu)
         return mig_refuse(call, CADRE_E_RESOURCE, "no memory");
-    cadre_status rc = mig_choose_gpu(call, gpu);
-    if (rc == CADRE_OK)
-        rc = mig_fit_wanted(call, gpu, &wanted, &layout);
-    if (rc == CADRE_OK)
-        rc = call->json ? print_json(call, gpu, &layout)
-                        : print_plan(call, gpu, &wanted, &layout);
+    cadre_status rc;
+    CADRE_CHECK_GOTO(mig_choose_gpu(call, gpu), out);
+    CADRE_CHECK_GOTO(mig_fit_wanted(call, gpu, &wanted, &layout), out);
+    rc = call->json ? print_json(call, gpu, &layout)
+                    : print_plan(call, gpu, &wanted, &layout);
+out:
     free(gpu);
     return rc;
 }

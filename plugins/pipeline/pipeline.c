@@ -12,13 +12,6 @@
 #include "plugins/pipeline/schedule.h"
 #include "plugins/pipeline/wire.h"
 
-#define TRY(call)                                                                      \
-    do {                                                                               \
-        cadre_status rc_ = (call);                                                     \
-        if (rc_)                                                                       \
-            return rc_;                                                                \
-    } while (0)
-
 #define MAX_CHUNKS 64
 
 struct cadre_self {
@@ -40,28 +33,14 @@ static const char *const names[] = {"gpipe", "1f1b", "interleaved", "zb-h1"};
 
 /* ---- set-up ---- */
 
-static cadre_status fetch_services(struct cadre_self *self)
-{
-    const struct cadre_host *host = self->host;
-    struct pipeline_wire *wire = &self->wire;
-    cadre_status rc = CADRE_OK;
-    wire->host = host;
-    self->mesh = cadre_fetch(host, CADRE_SERVICE_MESH, &rc);
-    self->model = cadre_fetch(host, CADRE_SERVICE_MODEL, &rc);
-    wire->comm = cadre_fetch(host, CADRE_SERVICE_COMM, &rc);
-    wire->mem = cadre_fetch(host, CADRE_SERVICE_MEM, &rc);
-    wire->stream = cadre_fetch(host, CADRE_SERVICE_STREAM, &rc);
-    if (rc)
-        return rc;
-    if (!CADRE_HAS(self->mesh, size) || !CADRE_HAS(self->model, backward) ||
-        !CADRE_HAS(self->model, unit_cost) || !CADRE_HAS(self->model, unit_seconds) ||
-        !CADRE_HAS(wire->comm, join) || !CADRE_HAS(wire->comm, recv) ||
-        !CADRE_HAS(wire->mem, alloc) || !CADRE_HAS(wire->stream, record))
-        return cadre_refuse(host, CADRE_E_UNSUPPORTED,
-                            "the host's mesh, model, comm, mem or stream service lacks "
-                            "a function that pipeline needs");
-    return CADRE_OK;
-}
+static const struct cadre_service services[] = {
+    CADRE_SERVICE(mesh, MESH, size),
+    CADRE_SERVICE(model, MODEL, unit_seconds),
+    CADRE_SERVICE(wire.comm, COMM, join),
+    CADRE_SERVICE(wire.mem, MEM, alloc),
+    CADRE_SERVICE(wire.stream, STREAM, record),
+    {NULL, 0, 0},
+};
 
 static void destroy(struct cadre_self *self)
 {
@@ -101,19 +80,15 @@ static cadre_status read_options(struct cadre_self *self,
 static cadre_status create(const struct cadre_host *host,
                            const struct cadre_values *values, struct cadre_self **out)
 {
-    struct cadre_self *self = calloc(1, sizeof *self);
-    if (!self)
-        return cadre_refuse(host, CADRE_E_RESOURCE, "no memory for the instance");
-    self->host = host;
+    struct cadre_self *self;
+    CADRE_CHECK(cadre_self_create(host, services, sizeof *self, &self));
+    self->host = self->wire.host = host;
     cadre_status rc = read_options(self, values);
-    if (!rc)
-        rc = fetch_services(self);
-    if (rc) {
+    if (rc == CADRE_OK)
+        *out = self;
+    else
         destroy(self);
-        return rc;
-    }
-    *out = self;
-    return CADRE_OK;
+    return rc;
 }
 
 /* ---- plan ---- */
@@ -216,8 +191,8 @@ static cadre_status plan_chunks(struct cadre_self *self, const struct cadre_plan
     uint32_t flags = shape->schedule == PIPELINE_ZB_H1 ? CADRE_LIVE_SPLIT : 0;
     for (uint32_t c = 0; c < shape->chunks; c++) {
         uint32_t piece = c * shape->stages + self->wire.rank;
-        TRY(plan->chunk(plan->h, self->first[piece], self->first[piece + 1],
-                        pipeline_list_live(&self->list, c), flags));
+        CADRE_CHECK(plan->chunk(plan->h, self->first[piece], self->first[piece + 1],
+                                pipeline_list_live(&self->list, c), flags));
     }
     if (shape->chunks > 1 &&
         plan->struct_size > offsetof(struct cadre_plan, live_blocks))
@@ -245,21 +220,21 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
     self->count = CADRE_HAS(self->model, edge)
                       ? self->model->edge(self->host->ctx)
                       : plan->batch * plan->time * plan->channels;
-    TRY(plan->use_axis(plan->h, "pp", CADRE_BATCH_SAME));
-    TRY(plan->claim(plan->h, "schedule.order", "pp", 0));
+    CADRE_CHECK(plan->use_axis(plan->h, "pp", CADRE_BATCH_SAME));
+    CADRE_CHECK(plan->claim(plan->h, "schedule.order", "pp", 0));
     if (microbatches > UINT32_MAX / 256)
         return cadre_refuse(self->host, CADRE_E_UNSUPPORTED,
                             "train.global_batch / train.micro_batch makes %llu "
                             "micro-batches on each rank, expected at most %u",
                             (unsigned long long)microbatches, UINT32_MAX / 256);
-    TRY(cut(self, plan->n_units));
+    CADRE_CHECK(cut(self, plan->n_units));
     pipeline_list_fini(&self->list);
     if (pipeline_list_init(&self->list, &wire->shape, wire->rank))
         return cadre_refuse(self->host, CADRE_E_RESOURCE,
                             "no memory for the schedule of %llu micro-batches",
                             (unsigned long long)microbatches);
-    TRY(pipeline_wire_init(wire, &self->list));
-    TRY(plan_chunks(self, plan));
+    CADRE_CHECK(pipeline_wire_init(wire, &self->list));
+    CADRE_CHECK(plan_chunks(self, plan));
     uint32_t buffers = pipeline_wire_buffers(wire);
     if (buffers == 0)
         return CADRE_OK;
@@ -316,11 +291,11 @@ static cadre_status run_action(struct cadre_self *self, uint32_t i)
         .what = parts[action->kind],
         .next_unit = starts_with(self, i + 1),
     };
-    TRY(pipeline_wire_take(&self->wire, action, &args.in));
-    TRY(pipeline_wire_room(&self->wire, action, &args.out));
-    TRY(action->kind == PIPELINE_FORWARD ? self->model->forward(ctx, &args)
-                                         : self->model->backward(ctx, &args));
-    TRY(pipeline_wire_give(&self->wire, action));
+    CADRE_CHECK(pipeline_wire_take(&self->wire, action, &args.in));
+    CADRE_CHECK(pipeline_wire_room(&self->wire, action, &args.out));
+    CADRE_CHECK(action->kind == PIPELINE_FORWARD ? self->model->forward(ctx, &args)
+                                                 : self->model->backward(ctx, &args));
+    CADRE_CHECK(pipeline_wire_give(&self->wire, action));
     return pipeline_wire_release(&self->wire, action);
 }
 
@@ -332,9 +307,9 @@ static cadre_status step(struct cadre_self *self, const struct cadre_step *step,
         return cadre_refuse(self->host, CADRE_E_INTERNAL,
                             "a step of %u micro-batches, planned were %u",
                             step->n_microbatches, self->wire.shape.microbatches);
-    TRY(pipeline_wire_begin(&self->wire));
+    CADRE_CHECK(pipeline_wire_begin(&self->wire));
     for (uint32_t i = 0; i < self->list.n; i++)
-        TRY(run_action(self, i));
+        CADRE_CHECK(run_action(self, i));
     return CADRE_OK;
 }
 
@@ -349,35 +324,17 @@ static cadre_status sync(struct cadre_self *self, uint32_t what)
 /* ---- descriptor ---- */
 
 static const struct cadre_option options[] = {
-    {
-        .struct_size = sizeof(struct cadre_option),
-        .type = CADRE_OPTION_ENUM,
-        .key = "schedule",
-        .def = "1f1b",
-        .choices = schedules,
-        .help = "order of the passes",
-    },
-    {
-        .struct_size = sizeof(struct cadre_option),
-        .type = CADRE_OPTION_I64,
-        .key = "chunks",
-        .def = "0",
-        .help = "pieces of the model on each rank; 0: 2 with interleaved, else 1",
-        .min = 0,
-        .max = MAX_CHUNKS,
-    },
-    {
-        .struct_size = sizeof(struct cadre_option),
-        .type = CADRE_OPTION_STR,
-        .key = "balance",
-        .def = "counted",
-        .help = "where to cut: counted, measured, or units of each piece: 3 2 2 3",
-    },
-};
-
-static const char *const services[] = {
-    CADRE_SERVICE_MESH, CADRE_SERVICE_COMM,   CADRE_SERVICE_MODEL,
-    CADRE_SERVICE_MEM,  CADRE_SERVICE_STREAM, NULL,
+    CADRE_OPTION(.type = CADRE_OPTION_ENUM, .key = "schedule", .def = "1f1b",
+                 .choices = schedules, .help = "order of the passes"),
+    CADRE_OPTION(.type = CADRE_OPTION_I64, .key = "chunks", .def = "0",
+                 .max = MAX_CHUNKS,
+                 .help =
+                     "pieces of the model on each rank; 0: 2 with interleaved, else "
+                     "1"),
+    CADRE_OPTION(.type = CADRE_OPTION_STR, .key = "balance", .def = "counted",
+                 .help =
+                     "where to cut: counted, measured, or units of each piece: 3 2 2 "
+                     "3"),
 };
 
 static const struct cadre_strategy_ops ops = {
@@ -390,26 +347,8 @@ static const struct cadre_strategy_ops ops = {
     .destroy = destroy,
 };
 
-static const struct cadre_plugin descriptor = {
-    .magic = CADRE_MAGIC,
-    .struct_size = sizeof descriptor,
-    .abi_major = CADRE_ABI_MAJOR,
-    .abi_minor = CADRE_ABI_MINOR,
-    .min_host_minor = 1,
-    .role = CADRE_ROLE_SCHEDULE,
-    .id = "org.cadre.pipeline",
-    .version = "0.1.0",
-    .summary = "layers over stages: gpipe, 1f1b, interleaved and zero-bubble schedules",
-    .build = "",
-    .axis = "pp",
-    .options = options,
-    .n_options = sizeof options / sizeof *options,
-    .option_stride = sizeof *options,
-    .services = services,
-    .ops = &ops,
-};
-
-const struct cadre_plugin *CADRE_ENTRY(void)
-{
-    return &descriptor;
-}
+CADRE_PLUGIN(.role = CADRE_ROLE_SCHEDULE, .id = "org.cadre.pipeline",
+             .version = "0.1.0",
+             .summary = "layers over stages: gpipe, 1f1b, interleaved and zero-bubble "
+                        "schedules",
+             .axis = "pp", CADRE_OPTIONS(options), .services = services, .ops = &ops)

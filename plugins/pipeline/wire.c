@@ -3,13 +3,6 @@
 
 #include <stdlib.h>
 
-#define TRY(call)                                                                      \
-    do {                                                                               \
-        cadre_status rc_ = (call);                                                     \
-        if (rc_)                                                                       \
-            return rc_;                                                                \
-    } while (0)
-
 static const char *const label[2] = {"pipeline activation", "pipeline gradient"};
 
 static uint32_t key_of(const struct pipeline_shape *shape,
@@ -160,9 +153,9 @@ cadre_status pipeline_wire_bind(struct pipeline_wire *wire, uint32_t dtype,
 {
     for (uint32_t i = 0; i < wire->n_peers; i++) {
         for (uint32_t b = 0; b < wire->inbox[i].depth; b++)
-            TRY(make(wire, dtype, count, &wire->inbox[i].buffer[b]));
+            CADRE_CHECK(make(wire, dtype, count, &wire->inbox[i].buffer[b]));
         for (uint32_t b = 0; b < out_buffers(&wire->outbox[i]); b++)
-            TRY(make(wire, dtype, count, &wire->outbox[i].buffer[b]));
+            CADRE_CHECK(make(wire, dtype, count, &wire->outbox[i].buffer[b]));
     }
     return CADRE_OK;
 }
@@ -176,9 +169,10 @@ static cadre_status post_ahead(struct pipeline_wire *wire, struct pipeline_inbox
         cadre_event after;
         if (inbox->holds[b] != PIPELINE_FREE)
             continue;
-        TRY(wire->stream->record(wire->host->ctx, &after));
-        TRY(wire->comm->recv(wire->axis, label[inbox->gradient[inbox->posted]],
-                             &inbox->buffer[b], inbox->peer, after, &inbox->done[b]));
+        CADRE_CHECK(wire->stream->record(wire->host->ctx, &after));
+        CADRE_CHECK(wire->comm->recv(wire->axis, label[inbox->gradient[inbox->posted]],
+                                     &inbox->buffer[b], inbox->peer, after,
+                                     &inbox->done[b]));
         inbox->holds[b] = inbox->posted++;
     }
     return CADRE_OK;
@@ -192,7 +186,7 @@ cadre_status pipeline_wire_begin(struct pipeline_wire *wire)
         wire->outbox[i].sent = 0;
         for (uint32_t b = 0; b < inbox->depth; b++)
             inbox->holds[b] = PIPELINE_FREE;
-        TRY(post_ahead(wire, inbox));
+        CADRE_CHECK(post_ahead(wire, inbox));
     }
     return CADRE_OK;
 }
@@ -223,7 +217,7 @@ cadre_status pipeline_wire_take(struct pipeline_wire *wire,
         return cadre_refuse(wire->host, CADRE_E_INTERNAL,
                             "micro-batch %u of chunk %u was not asked for",
                             message.microbatch, message.chunk);
-    TRY(wire->comm->join(wire->axis, inbox->done[b]));
+    CADRE_CHECK(wire->comm->join(wire->axis, inbox->done[b]));
     *in = &inbox->buffer[b];
     return CADRE_OK;
 }
@@ -249,7 +243,7 @@ cadre_status pipeline_wire_room(struct pipeline_wire *wire,
         return CADRE_OK;
     struct pipeline_outbox *outbox = outbox_of(wire, message.rank);
     uint32_t b = outbox->sent % PIPELINE_OUT_BUFFERS;
-    TRY(wire->comm->join(wire->axis, outbox->done[b]));
+    CADRE_CHECK(wire->comm->join(wire->axis, outbox->done[b]));
     *out = &outbox->buffer[b];
     return CADRE_OK;
 }
@@ -263,7 +257,7 @@ cadre_status pipeline_wire_give(struct pipeline_wire *wire,
         return CADRE_OK;
     struct pipeline_outbox *outbox = outbox_of(wire, message.rank);
     uint32_t b = outbox->sent++ % PIPELINE_OUT_BUFFERS;
-    TRY(wire->stream->record(wire->host->ctx, &after));
+    CADRE_CHECK(wire->stream->record(wire->host->ctx, &after));
     return wire->comm->send(wire->axis, label[message.gradient], &outbox->buffer[b],
                             outbox->peer, after, &outbox->done[b]);
 }
@@ -272,7 +266,7 @@ cadre_status pipeline_wire_flush(struct pipeline_wire *wire)
 {
     for (uint32_t i = 0; i < wire->n_peers; i++)
         for (uint32_t b = 0; b < PIPELINE_OUT_BUFFERS; b++) {
-            TRY(wire->comm->join(wire->axis, wire->outbox[i].done[b]));
+            CADRE_CHECK(wire->comm->join(wire->axis, wire->outbox[i].done[b]));
             wire->outbox[i].done[b] = 0;
         }
     return CADRE_OK;

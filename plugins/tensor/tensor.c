@@ -44,45 +44,21 @@ static void destroy(struct cadre_self *self)
     free(self);
 }
 
-static cadre_status fetch_services(struct cadre_self *self)
-{
-    const struct cadre_host *host = self->host;
-    const void *mesh, *comm, *model, *param;
-    cadre_status rc = cadre_need(host, CADRE_SERVICE_MESH, &mesh);
-    if (!rc)
-        rc = cadre_need(host, CADRE_SERVICE_COMM, &comm);
-    if (!rc)
-        rc = cadre_need(host, CADRE_SERVICE_MODEL, &model);
-    if (!rc)
-        rc = cadre_need(host, CADRE_SERVICE_PARAM, &param);
-    if (rc)
-        return rc;
-    self->mesh = mesh;
-    self->comm = comm;
-    self->model = model;
-    self->param = param;
-    if (!CADRE_HAS(self->mesh, size) || !CADRE_HAS(self->comm, all_gather) ||
-        !CADRE_HAS(self->comm, join) || !CADRE_HAS(self->model, param) ||
-        !CADRE_HAS(self->param, shard))
-        return cadre_refuse(host, CADRE_E_UNSUPPORTED,
-                            "the host's mesh, comm, model or param service lacks a "
-                            "function that tensor needs");
-    return CADRE_OK;
-}
+static const struct cadre_service services[] = {
+    CADRE_SERVICE(mesh, MESH, size),
+    CADRE_SERVICE(comm, COMM, join),
+    CADRE_SERVICE(model, MODEL, param),
+    CADRE_SERVICE(param, PARAM, shard),
+    {NULL, 0, 0},
+};
 
 static cadre_status create(const struct cadre_host *host,
                            const struct cadre_values *values, struct cadre_self **out)
 {
-    struct cadre_self *self = calloc(1, sizeof *self);
-    if (!self)
-        return cadre_refuse(host, CADRE_E_RESOURCE, "no memory for the instance");
+    struct cadre_self *self;
+    CADRE_CHECK(cadre_self_create(host, services, sizeof *self, &self));
     self->host = host;
     self->cut_rows = values->i64(values->h, "sequence_parallel") != 0;
-    cadre_status rc = fetch_services(self);
-    if (rc) {
-        destroy(self);
-        return rc;
-    }
     *out = self;
     return CADRE_OK;
 }
@@ -91,11 +67,10 @@ static cadre_status create(const struct cadre_host *host,
 static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
 {
     int32_t ranks = self->mesh->size(self->mesh->axis(self->host->ctx, "tp"));
-    cadre_status rc = plan->use_axis(plan->h, "tp", CADRE_BATCH_SAME);
-    if (!rc)
-        rc = plan->claim(plan->h, "act.complete", "tp", 0);
-    if (rc || !self->cut_rows)
-        return rc;
+    CADRE_CHECK(plan->use_axis(plan->h, "tp", CADRE_BATCH_SAME));
+    CADRE_CHECK(plan->claim(plan->h, "act.complete", "tp", 0));
+    if (!self->cut_rows)
+        return CADRE_OK;
     uint64_t tokens = plan->batch * plan->time;
     if (tokens < (uint64_t)ranks)
         return cadre_refuse(self->host, CADRE_E_INVALID,
@@ -120,9 +95,7 @@ static cadre_status bind(struct cadre_self *self)
                             n);
     for (uint32_t i = 0; i < n; i++) {
         struct cadre_param_info info = {.struct_size = sizeof info};
-        cadre_status rc = self->model->param(ctx, i, &info);
-        if (rc)
-            return rc;
+        CADRE_CHECK(self->model->param(ctx, i, &info));
         if (info.present && info.partial)
             self->partial[self->n_partial++] = i;
     }
@@ -139,15 +112,15 @@ static cadre_status on_joint(struct cadre_self *self, const struct cadre_joint_e
     uint32_t red = ev->joint == CADRE_AT_LOSS_MAX ? CADRE_MAX : CADRE_SUM;
     const struct cadre_comm_svc *comm = self->comm;
     const char *label = labels[ev->joint];
-    cadre_status rc =
+    CADRE_CHECK(
         ev->form == CADRE_JOIN_SCATTER
             ? comm->reduce_scatter(self->axis, label, ev->in, ev->out, ev->offsets, red,
                                    0, &done)
         : ev->form == CADRE_JOIN_GATHER
             ? comm->all_gather(self->axis, label, ev->in, ev->out, ev->offsets, 0,
                                &done)
-            : comm->all_reduce(self->axis, label, ev->in, ev->out, red, 0, &done);
-    return rc ? rc : comm->join(self->axis, done);
+            : comm->all_reduce(self->axis, label, ev->in, ev->out, red, 0, &done));
+    return comm->join(self->axis, done);
 }
 
 static cadre_status step(struct cadre_self *self, const struct cadre_step *step,
@@ -165,15 +138,12 @@ static cadre_status sum_partial(struct cadre_self *self)
     cadre_event last = 0;
     for (uint32_t i = 0; i < self->n_partial; i++) {
         struct cadre_buf grad = {.struct_size = sizeof grad};
-        cadre_status rc =
-            self->param->shard(ctx, self->partial[i], CADRE_KIND_GRAD, &grad);
-        if (!rc && grad.count > 0 && !grad.data)
-            rc = self->param->grad(ctx, self->partial[i], &grad);
-        if (!rc && grad.count > 0)
-            rc = self->comm->all_reduce(self->axis, "tensor norm gradient", &grad,
-                                        &grad, CADRE_SUM, 0, &last);
-        if (rc)
-            return rc;
+        CADRE_CHECK(self->param->shard(ctx, self->partial[i], CADRE_KIND_GRAD, &grad));
+        if (grad.count > 0 && !grad.data)
+            CADRE_CHECK(self->param->grad(ctx, self->partial[i], &grad));
+        if (grad.count > 0)
+            CADRE_CHECK(self->comm->all_reduce(self->axis, "tensor norm gradient",
+                                               &grad, &grad, CADRE_SUM, 0, &last));
     }
     return last ? self->comm->join(self->axis, last) : CADRE_OK;
 }
@@ -189,21 +159,8 @@ static cadre_status sync(struct cadre_self *self, uint32_t what)
 }
 
 static const struct cadre_option options[] = {
-    {
-        .struct_size = sizeof(struct cadre_option),
-        .type = CADRE_OPTION_BOOL,
-        .key = "sequence_parallel",
-        .def = "no",
-        .help = "cut the rows of activations between attention and MLP too",
-    },
-};
-
-static const char *const services[] = {
-    CADRE_SERVICE_MESH,
-    CADRE_SERVICE_COMM,
-    CADRE_SERVICE_MODEL,
-    CADRE_SERVICE_PARAM,
-    NULL,
+    CADRE_OPTION(.type = CADRE_OPTION_BOOL, .key = "sequence_parallel", .def = "no",
+                 .help = "cut the rows of activations between attention and MLP too"),
 };
 
 static const struct cadre_strategy_ops ops = {
@@ -217,26 +174,7 @@ static const struct cadre_strategy_ops ops = {
     .destroy = destroy,
 };
 
-static const struct cadre_plugin descriptor = {
-    .magic = CADRE_MAGIC,
-    .struct_size = sizeof descriptor,
-    .abi_major = CADRE_ABI_MAJOR,
-    .abi_minor = CADRE_ABI_MINOR,
-    .min_host_minor = 1,
-    .role = CADRE_ROLE_INTRA,
-    .id = "org.cadre.tensor",
-    .version = "0.1.0",
-    .summary = "products cut by columns and rows, attention by heads, vocabulary split",
-    .build = "",
-    .axis = "tp",
-    .options = options,
-    .n_options = sizeof options / sizeof *options,
-    .option_stride = sizeof *options,
-    .services = services,
-    .ops = &ops,
-};
-
-const struct cadre_plugin *CADRE_ENTRY(void)
-{
-    return &descriptor;
-}
+CADRE_PLUGIN(.role = CADRE_ROLE_INTRA, .id = "org.cadre.tensor", .version = "0.1.0",
+             .summary = "products cut by columns and rows, attention by heads, "
+                        "vocabulary split",
+             .axis = "tp", CADRE_OPTIONS(options), .services = services, .ops = &ops)

@@ -62,3 +62,50 @@ void cadre_zero_buffer_give(struct cadre_self *self, struct zero_pool *pool,
     }
     buf->data = NULL;
 }
+
+/* As the core keeps an entry of the run: whole, or this rank's part. */
+static cadre_status get(struct cadre_self *self, const struct zero_run *run,
+                        cadre_param_id id, struct cadre_buf *buf)
+{
+    struct cadre_ctx *ctx = self->host->ctx;
+    *buf = (struct cadre_buf){.struct_size = sizeof *buf};
+    if (run->part)
+        return self->param->shard(ctx, id, run->kind, buf);
+    return run->kind == CADRE_KIND_GRAD ? self->param->grad(ctx, id, buf)
+                                        : self->param->data(ctx, id, buf);
+}
+
+cadre_status cadre_zero_find(struct cadre_self *self, const struct zero_run *run,
+                             struct cadre_buf *whole, struct cadre_buf *mine)
+{
+    const uint64_t begin = run->off[self->me];
+    struct cadre_buf kept = {
+        .struct_size = sizeof kept,
+        .dtype = run->dtype,
+        .count = run->count,
+    };
+    for (cadre_param_id i = run->first; i <= run->last; i++) {
+        struct cadre_buf buf;
+        uint64_t at = self->entry[i].at - run->at;
+        CADRE_CHECK(get(self, run, i, &buf));
+        if (buf.count == 0)
+            continue;
+        if (run->part)
+            at += cadre_zero_begin(self, i, self->me) - begin;
+        if (!kept.data)
+            kept.data = buf.data;
+        if (!buf.data ||
+            (char *)buf.data != (char *)kept.data + at * cadre_dtype_size(buf.dtype))
+            return cadre_refuse(
+                self->host, CADRE_E_UNSUPPORTED,
+                "the %s of '%s' do not follow those of the entry before "
+                "it",
+                run->what, self->entry[i].info.name);
+    }
+    *whole = kept;
+    *mine =
+        cadre_buf_slice(&kept, run->part ? 0 : begin, run->off[self->me + 1] - begin);
+    if (run->part)
+        whole->data = NULL;
+    return CADRE_OK;
+}

@@ -35,9 +35,7 @@ static cadre_status read_entries(struct cadre_self *self)
         struct zero_entry *entry = &self->entry[i];
         entry->info.struct_size = sizeof entry->info;
         entry->bucket = ZERO_NONE;
-        cadre_status rc = self->model->param(ctx, i, &entry->info);
-        if (rc)
-            return rc;
+        CADRE_CHECK(self->model->param(ctx, i, &entry->info));
         if (entry->info.present)
             self->entry[owner_of(self, i)].held = 1;
     }
@@ -226,20 +224,17 @@ static cadre_status make_room(struct cadre_self *self)
 
 cadre_status cadre_zero_cut(struct cadre_self *self, uint64_t range_unit)
 {
+    cadre_status rc;
     cadre_zero_uncut(self);
     self->n_entries = self->model->n_params(self->host->ctx);
-    cadre_status rc = make_room(self);
-    if (!rc)
-        rc = read_entries(self);
-    if (!rc) {
-        make_blocks(self);
-        rc = cut_blocks(self, range_unit);
-    }
-    if (!rc) {
-        make_buckets(self);
-        mark_lasting(self);
-        rc = note_needs(self);
-    }
+    CADRE_CHECK_GOTO(make_room(self), out);
+    CADRE_CHECK_GOTO(read_entries(self), out);
+    make_blocks(self);
+    CADRE_CHECK_GOTO(cut_blocks(self, range_unit), out);
+    make_buckets(self);
+    mark_lasting(self);
+    rc = note_needs(self);
+out:
     if (rc == CADRE_E_RESOURCE)
         cadre_refuse(self->host, rc, "no memory for the cut of %u entries",
                      self->n_entries);

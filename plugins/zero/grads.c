@@ -44,58 +44,29 @@ uint64_t cadre_zero_grads_bytes(const struct cadre_self *self, uint64_t n, int p
     return most;
 }
 
-static cadre_status get(struct cadre_self *self, cadre_param_id id,
-                        struct cadre_buf *buf)
-{
-    *buf = (struct cadre_buf){.struct_size = sizeof *buf};
-    return self->stage == 1
-               ? self->param->grad(self->host->ctx, id, buf)
-               : self->param->shard(self->host->ctx, id, CADRE_KIND_GRAD, buf);
-}
-
 /* Where the core keeps the bucket: whole in stage 1, this rank's part later. */
 static cadre_status find_grads(struct cadre_self *self, struct zero_bucket *bucket)
 {
-    uint64_t start = self->stage == 1 ? 0 : bucket->off[self->me];
-    struct cadre_buf whole = {
-        .struct_size = sizeof whole,
-        .dtype = self->entry[bucket->first].info.grad_dtype,
+    const struct zero_entry *first = &self->entry[bucket->first];
+    const struct zero_run run = {
+        .first = bucket->first,
+        .last = bucket->last,
+        .at = first->at,
+        .count = bucket->count,
+        .off = bucket->off,
+        .dtype = first->info.grad_dtype,
+        .kind = CADRE_KIND_GRAD,
+        .part = self->stage > 1,
+        .what = "gradients",
     };
-    for (cadre_param_id i = bucket->first; i <= bucket->last; i++) {
-        struct cadre_buf buf;
-        uint64_t at = self->entry[i].at - self->entry[bucket->first].at - start;
-        cadre_status rc = get(self, i, &buf);
-        if (rc)
-            return rc;
-        if (buf.count == 0)
-            continue;
-        if (self->stage > 1)
-            at += cadre_zero_begin(self, i, self->me);
-        if (!whole.data)
-            whole.data = buf.data;
-        if (!buf.data ||
-            (char *)buf.data != (char *)whole.data + at * cadre_dtype_size(buf.dtype))
-            return cadre_refuse(self->host, CADRE_E_UNSUPPORTED,
-                                "the gradient of '%s' does not follow that of the "
-                                "entry before it",
-                                self->entry[i].info.name);
-    }
-    uint64_t begin = bucket->off[self->me];
-    whole.count = bucket->count;
-    bucket->grad = whole;
-    bucket->mine = cadre_buf_slice(&whole, self->stage == 1 ? begin : 0,
-                                   bucket->off[self->me + 1] - begin);
-    if (self->stage > 1)
-        bucket->grad.data = NULL;
-    return CADRE_OK;
+    return cadre_zero_find(self, &run, &bucket->grad, &bucket->mine);
 }
 
 cadre_status cadre_zero_grads_bind(struct cadre_self *self)
 {
-    cadre_status rc = CADRE_OK;
-    for (uint32_t b = 0; !rc && b < self->n_buckets; b++)
-        rc = find_grads(self, &self->bucket[b]);
-    return rc;
+    for (uint32_t b = 0; b < self->n_buckets; b++)
+        CADRE_CHECK(find_grads(self, &self->bucket[b]));
+    return CADRE_OK;
 }
 
 static void expect(struct zero_bucket *bucket)
@@ -117,15 +88,14 @@ void cadre_zero_grads_begin_step(struct cadre_self *self)
 /* Storage of the bucket becomes that of its gradients, or stops being it. */
 static cadre_status attach(struct cadre_self *self, struct zero_bucket *bucket, int on)
 {
-    cadre_status rc = CADRE_OK;
-    for (cadre_param_id i = bucket->first; !rc && i <= bucket->last; i++) {
+    for (cadre_param_id i = bucket->first; i <= bucket->last; i++) {
         const struct zero_entry *entry = &self->entry[i];
         struct cadre_buf part =
             cadre_buf_slice(&bucket->grad, entry->at - self->entry[bucket->first].at,
                             entry->info.count);
-        rc = self->param->attach_grad(self->host->ctx, i, on ? &part : NULL);
+        CADRE_CHECK(self->param->attach_grad(self->host->ctx, i, on ? &part : NULL));
     }
-    return rc;
+    return CADRE_OK;
 }
 
 /* The bucket that was posted first is reduced: its buffers are free. */
@@ -133,24 +103,23 @@ static cadre_status finish_first(struct cadre_self *self)
 {
     struct zero_bucket *bucket =
         &self->bucket[self->flight[self->n_joined++ % (self->n_buckets + 1u)]];
-    cadre_status rc = self->comm->join(self->axis, bucket->done);
     bucket->posted = 0;
-    if (rc || self->stage == 1)
-        return rc;
+    CADRE_CHECK(self->comm->join(self->axis, bucket->done));
+    if (self->stage == 1)
+        return CADRE_OK;
     cadre_zero_buffer_give(self, &self->grads, &bucket->grad, bucket->lasting);
-    if (self->each) {
-        rc = self->param->add_leaf(self->host->ctx, bucket->first, &bucket->mine);
-        cadre_zero_buffer_give(self, &self->parts, &bucket->mine, bucket->lasting);
-    }
-    return rc;
+    if (!self->each)
+        return CADRE_OK;
+    CADRE_CHECK(self->param->add_leaf(self->host->ctx, bucket->first, &bucket->mine));
+    cadre_zero_buffer_give(self, &self->parts, &bucket->mine, bucket->lasting);
+    return CADRE_OK;
 }
 
 static cadre_status join_until(struct cadre_self *self, uint64_t n)
 {
-    cadre_status rc = CADRE_OK;
-    while (!rc && self->n_joined < n)
-        rc = finish_first(self);
-    return rc;
+    while (self->n_joined < n)
+        CADRE_CHECK(finish_first(self));
+    return CADRE_OK;
 }
 
 cadre_status cadre_zero_grads_join(struct cadre_self *self)
@@ -160,22 +129,18 @@ cadre_status cadre_zero_grads_join(struct cadre_self *self)
 
 static cadre_status post(struct cadre_self *self, struct zero_bucket *bucket)
 {
-    cadre_status rc = CADRE_OK;
     if (self->each)
-        rc = cadre_zero_buffer_take(self, &self->parts, bucket->mine.count,
-                                    bucket->mine.dtype, &bucket->mine);
-    if (!rc)
-        rc = self->comm->reduce_scatter(self->axis, "zero gradients", &bucket->grad,
-                                        &bucket->mine, bucket->off, CADRE_SUM,
-                                        bucket->ready, &bucket->done);
-    if (rc)
-        return rc;
+        CADRE_CHECK(cadre_zero_buffer_take(self, &self->parts, bucket->mine.count,
+                                           bucket->mine.dtype, &bucket->mine));
+    CADRE_CHECK(self->comm->reduce_scatter(self->axis, "zero gradients", &bucket->grad,
+                                           &bucket->mine, bucket->off, CADRE_SUM,
+                                           bucket->ready, &bucket->done));
     self->flight[self->n_posted++ % (self->n_buckets + 1u)] =
         (uint32_t)(bucket - self->bucket);
     bucket->posted = bucket->sent = 1;
     if (self->stage > 1)
-        rc = attach(self, bucket, 0);
-    return rc || self->overlap ? rc : cadre_zero_grads_join(self);
+        CADRE_CHECK(attach(self, bucket, 0));
+    return self->overlap ? CADRE_OK : cadre_zero_grads_join(self);
 }
 
 cadre_status cadre_zero_grads_open(struct cadre_self *self, uint32_t unit)
@@ -183,23 +148,22 @@ cadre_status cadre_zero_grads_open(struct cadre_self *self, uint32_t unit)
     /* what the unit above posted may still travel; what another micro-batch's backward
      * did, had all of a forward to */
     int above = unit <= self->last_unit;
-    cadre_status rc = join_until(self, above ? self->last_pass : self->n_posted);
+    CADRE_CHECK(join_until(self, above ? self->last_pass : self->n_posted));
     self->last_pass = self->n_posted;
     self->last_unit = unit;
-    for (uint32_t b = 0; !rc && b < self->n_buckets; b++) {
+    for (uint32_t b = 0; b < self->n_buckets; b++) {
         struct zero_bucket *bucket = &self->bucket[b];
         if (!touches(self, bucket, unit) || (bucket->sent && !self->each))
             continue;
         if (bucket->posted)
-            rc = cadre_zero_grads_join(self);
-        if (rc || bucket->grad.data)
+            CADRE_CHECK(cadre_zero_grads_join(self));
+        if (bucket->grad.data)
             continue;
-        rc = cadre_zero_buffer_take(self, &self->grads, bucket->count,
-                                    bucket->grad.dtype, &bucket->grad);
-        if (!rc)
-            rc = attach(self, bucket, 1);
+        CADRE_CHECK(cadre_zero_buffer_take(self, &self->grads, bucket->count,
+                                           bucket->grad.dtype, &bucket->grad));
+        CADRE_CHECK(attach(self, bucket, 1));
     }
-    return rc;
+    return CADRE_OK;
 }
 
 cadre_status cadre_zero_grads_take(struct cadre_self *self, struct cadre_grad_ev *ev)
@@ -219,31 +183,29 @@ cadre_status cadre_zero_grads_take(struct cadre_self *self, struct cadre_grad_ev
         bucket->ready = ev->ready;
     if (--bucket->waiting > 0 || (self->stage == 1 && !self->overlap))
         return CADRE_OK;
-    cadre_status rc = post(self, bucket);
+    CADRE_CHECK(post(self, bucket));
     ev->ready = bucket->done;
     if (self->each && !(ev->flags & CADRE_GRAD_FINAL))
         expect(bucket);
-    return rc;
+    return CADRE_OK;
 }
 
 cadre_status cadre_zero_grads_settle(struct cadre_self *self)
 {
-    cadre_status rc = CADRE_OK;
     if (!self->open)
         return CADRE_OK;
     self->open = 0;
-    for (uint32_t b = 0; !rc && b < self->n_buckets; b++) {
+    for (uint32_t b = 0; b < self->n_buckets; b++) {
         struct zero_bucket *bucket = &self->bucket[b];
         if (bucket->waiting > 0)
-            rc = cadre_refuse(self->host, CADRE_E_INTERNAL,
-                              "the gradient of '%s' or of what travels with it did "
-                              "not come",
-                              self->entry[bucket->first].info.name);
-        else if (!bucket->sent)
-            rc = post(self, bucket);
+            return cadre_refuse(self->host, CADRE_E_INTERNAL,
+                                "the gradient of '%s' or of what travels with it did "
+                                "not come",
+                                self->entry[bucket->first].info.name);
+        if (!bucket->sent)
+            CADRE_CHECK(post(self, bucket));
     }
-    if (!rc)
-        rc = cadre_zero_grads_join(self);
+    CADRE_CHECK(cadre_zero_grads_join(self));
     self->n_posted = self->n_joined = self->last_pass = 0;
-    return rc;
+    return CADRE_OK;
 }

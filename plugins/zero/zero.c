@@ -9,25 +9,11 @@
 
 #include "plugins/zero/zero.h"
 
-static cadre_status fetch_services(struct cadre_self *self)
-{
-    const struct cadre_host *host = self->host;
-    cadre_status rc = CADRE_OK;
-    self->mesh = cadre_fetch(host, CADRE_SERVICE_MESH, &rc);
-    self->comm = cadre_fetch(host, CADRE_SERVICE_COMM, &rc);
-    self->model = cadre_fetch(host, CADRE_SERVICE_MODEL, &rc);
-    self->param = cadre_fetch(host, CADRE_SERVICE_PARAM, &rc);
-    self->mem = cadre_fetch(host, CADRE_SERVICE_MEM, &rc);
-    if (rc)
-        return rc;
-    if (!CADRE_HAS(self->mesh, size) || !CADRE_HAS(self->comm, join) ||
-        !CADRE_HAS(self->model, param) || !CADRE_HAS(self->param, add_leaf) ||
-        !CADRE_HAS(self->mem, free))
-        return cadre_refuse(host, CADRE_E_UNSUPPORTED,
-                            "the host's mesh, comm, model, param or mem service lacks "
-                            "a function that zero needs");
-    return CADRE_OK;
-}
+static const struct cadre_service services[] = {
+    CADRE_SERVICE(mesh, MESH, size),    CADRE_SERVICE(comm, COMM, join),
+    CADRE_SERVICE(model, MODEL, param), CADRE_SERVICE(param, PARAM, add_leaf),
+    CADRE_SERVICE(mem, MEM, free),      {NULL, 0, 0},
+};
 
 static cadre_status read_options(struct cadre_self *self,
                                  const struct cadre_values *values)
@@ -61,39 +47,31 @@ static void destroy(struct cadre_self *self)
 static cadre_status create(const struct cadre_host *host,
                            const struct cadre_values *values, struct cadre_self **out)
 {
-    struct cadre_self *self = calloc(1, sizeof *self);
-    if (!self)
-        return cadre_refuse(host, CADRE_E_RESOURCE, "no memory for the instance");
+    struct cadre_self *self;
+    CADRE_CHECK(cadre_self_create(host, services, sizeof *self, &self));
     self->host = host;
     self->values.tag = "gathered parameters";
     self->grads.tag = "gradient buckets";
     self->parts.tag = "reduced gradients";
-    cadre_status rc = fetch_services(self);
-    if (!rc)
-        rc = read_options(self, values);
-    if (rc) {
+    cadre_status rc = read_options(self, values);
+    if (rc == CADRE_OK)
+        *out = self;
+    else
         destroy(self);
-        return rc;
-    }
-    *out = self;
-    return CADRE_OK;
+    return rc;
 }
 
 /* ---- plan ---- */
 
 static cadre_status claim(struct cadre_self *self, const struct cadre_plan *plan)
 {
-    cadre_status rc = plan->use_axis(plan->h, "dp", CADRE_BATCH_SPLIT);
-    if (!rc)
-        rc = plan->claim(plan->h, "grad.reduce", "dp", 0);
-    if (!rc)
-        rc = plan->claim(plan->h, "opt.shard", "dp", 0);
-    if (!rc && self->stage == 3)
-        rc = plan->claim(plan->h, "param.place", "dp", 0);
-    if (!rc)
-        rc = plan->leaves(plan->h, self->each && self->ranks > 1 ? CADRE_LEAVES_CYCLIC
-                                                                 : CADRE_LEAVES_BLOCK);
-    return rc;
+    CADRE_CHECK(plan->use_axis(plan->h, "dp", CADRE_BATCH_SPLIT));
+    CADRE_CHECK(plan->claim(plan->h, "grad.reduce", "dp", 0));
+    CADRE_CHECK(plan->claim(plan->h, "opt.shard", "dp", 0));
+    if (self->stage == 3)
+        CADRE_CHECK(plan->claim(plan->h, "param.place", "dp", 0));
+    return plan->leaves(plan->h, self->each && self->ranks > 1 ? CADRE_LEAVES_CYCLIC
+                                                               : CADRE_LEAVES_BLOCK);
 }
 
 static cadre_status place(struct cadre_self *self, const struct cadre_plan *plan,
@@ -102,31 +80,29 @@ static cadre_status place(struct cadre_self *self, const struct cadre_plan *plan
     const struct zero_entry *entry = &self->entry[id];
     uint64_t begin = cadre_zero_begin(self, id, self->me);
     uint64_t count = cadre_zero_begin(self, id, self->me + 1) - begin;
-    cadre_status rc = CADRE_OK;
     if (self->stage >= 2 && self->ranks > 1)
-        rc = plan->place_range(plan->h, id, CADRE_KIND_GRAD, begin, count,
-                               CADRE_SPACE_DEVICE);
-    if (!rc && self->stage == 3 && self->ranks > 1 && entry->info.tied_to < 0)
-        rc = plan->place_range(plan->h, id, CADRE_KIND_PARAM, begin, count,
-                               CADRE_SPACE_DEVICE);
-    if (!rc && entry->info.tied_to < 0)
-        rc = plan->place_range(plan->h, id, CADRE_KIND_OPT, begin, count, self->space);
-    return rc;
+        CADRE_CHECK(plan->place_range(plan->h, id, CADRE_KIND_GRAD, begin, count,
+                                      CADRE_SPACE_DEVICE));
+    if (entry->info.tied_to >= 0)
+        return CADRE_OK;
+    if (self->stage == 3 && self->ranks > 1)
+        CADRE_CHECK(plan->place_range(plan->h, id, CADRE_KIND_PARAM, begin, count,
+                                      CADRE_SPACE_DEVICE));
+    return plan->place_range(plan->h, id, CADRE_KIND_OPT, begin, count, self->space);
 }
 
 static cadre_status tell_memory(struct cadre_self *self, const struct cadre_plan *plan)
 {
     uint64_t n = plan->microbatches / self->ranks;
     struct zero_pool *const pools[] = {&self->values, &self->grads, &self->parts};
-    cadre_status rc = CADRE_OK;
     self->values.budget = self->stage == 3 ? cadre_zero_values_bytes(self) : 0;
     self->grads.budget = self->stage >= 2 ? cadre_zero_grads_bytes(self, n, 0) : 0;
     self->parts.budget = self->each ? cadre_zero_grads_bytes(self, n, 1) : 0;
-    for (size_t i = 0; !rc && i < sizeof pools / sizeof *pools; i++)
+    for (size_t i = 0; i < sizeof pools / sizeof *pools; i++)
         if (pools[i]->budget > 0)
-            rc = plan->memory(plan->h, CADRE_SPACE_DEVICE, pools[i]->budget,
-                              pools[i]->tag);
-    return rc;
+            CADRE_CHECK(plan->memory(plan->h, CADRE_SPACE_DEVICE, pools[i]->budget,
+                                     pools[i]->tag));
+    return CADRE_OK;
 }
 
 static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
@@ -135,22 +111,19 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
     self->ranks = (uint32_t)self->mesh->size(self->axis);
     self->me = (uint32_t)self->mesh->rank(self->axis);
     self->n_units = plan->n_units;
-    cadre_status rc = claim(self, plan);
-    if (!rc)
-        rc = cadre_zero_cut(self, plan->range_unit);
-    for (cadre_param_id i = 0; !rc && i < self->n_entries; i++)
-        rc = place(self, plan, i);
-    if (!rc && self->ranks > 1)
-        rc = tell_memory(self, plan);
-    return rc;
+    CADRE_CHECK(claim(self, plan));
+    CADRE_CHECK(cadre_zero_cut(self, plan->range_unit));
+    for (cadre_param_id i = 0; i < self->n_entries; i++)
+        CADRE_CHECK(place(self, plan, i));
+    return self->ranks > 1 ? tell_memory(self, plan) : CADRE_OK;
 }
 
 static cadre_status bind(struct cadre_self *self)
 {
     if (self->ranks <= 1)
         return CADRE_OK;
-    cadre_status rc = cadre_zero_values_bind(self);
-    return rc ? rc : cadre_zero_grads_bind(self);
+    CADRE_CHECK(cadre_zero_values_bind(self));
+    return cadre_zero_grads_bind(self);
 }
 
 /* ---- at work ---- */
@@ -165,16 +138,15 @@ static cadre_status step(struct cadre_self *self, const struct cadre_step *step,
 
 static cadre_status on_block(struct cadre_self *self, const struct cadre_block_ev *ev)
 {
-    cadre_status rc = CADRE_OK;
     if (self->ranks <= 1 || (ev->flags & CADRE_EV_RECOMPUTE))
         return CADRE_OK;
     if (ev->kind == CADRE_BEFORE_FORWARD || ev->kind == CADRE_BEFORE_BACKWARD)
-        rc = cadre_zero_values_use(self, ev->unit, ev->next_unit);
+        CADRE_CHECK(cadre_zero_values_use(self, ev->unit, ev->next_unit));
     else if (self->stage == 3)
-        rc = cadre_zero_values_release(self, ev->unit, ev->next_unit);
-    if (!rc && ev->kind == CADRE_BEFORE_BACKWARD && self->stage >= 2)
-        rc = cadre_zero_grads_open(self, ev->unit);
-    return rc;
+        CADRE_CHECK(cadre_zero_values_release(self, ev->unit, ev->next_unit));
+    if (ev->kind == CADRE_BEFORE_BACKWARD && self->stage >= 2)
+        return cadre_zero_grads_open(self, ev->unit);
+    return CADRE_OK;
 }
 
 static cadre_status on_grad(struct cadre_self *self, struct cadre_grad_ev *ev)
@@ -184,79 +156,38 @@ static cadre_status on_grad(struct cadre_self *self, struct cadre_grad_ev *ev)
 
 static cadre_status sync(struct cadre_self *self, uint32_t what)
 {
-    cadre_status rc = CADRE_OK;
     if (self->ranks <= 1)
         return CADRE_OK;
-    if (what == CADRE_SYNC_GRADS)
-        rc = cadre_zero_grads_settle(self);
     if (what == CADRE_SYNC_PARAMS && self->stage < 3)
         return cadre_zero_values_spread(self);
-    if (what == CADRE_SYNC_QUIESCE)
-        rc = cadre_zero_grads_join(self);
+    if (what != CADRE_SYNC_GRADS && what != CADRE_SYNC_QUIESCE)
+        return CADRE_OK;
+    CADRE_CHECK(what == CADRE_SYNC_GRADS ? cadre_zero_grads_settle(self)
+                                         : cadre_zero_grads_join(self));
     /* what was gathered ahead is old once the update has been made */
-    if (!rc && (what == CADRE_SYNC_GRADS || what == CADRE_SYNC_QUIESCE))
-        rc = cadre_zero_values_settle(self);
-    return rc;
+    return cadre_zero_values_settle(self);
 }
 
 /* ---- descriptor ---- */
 
 static const struct cadre_option options[] = {
-    {
-        .struct_size = sizeof(struct cadre_option),
-        .type = CADRE_OPTION_I64,
-        .key = "stage",
-        .def = "1",
-        .help = "what is shared out: 1 optimizer states, 2 gradients too, 3 all",
-        .min = 1,
-        .max = 3,
-    },
-    {
-        .struct_size = sizeof(struct cadre_option),
-        .type = CADRE_OPTION_F64,
-        .key = "bucket_mb",
-        .def = "25",
-        .help = "MiB of gradients or parameters that travel together",
-        .min = 0.001,
-        .max = 65536,
-    },
-    {
-        .struct_size = sizeof(struct cadre_option),
-        .type = CADRE_OPTION_BOOL,
-        .key = "overlap",
-        .def = "yes",
-        .help = "let gradients and updated parameters travel while units run",
-    },
-    {
-        .struct_size = sizeof(struct cadre_option),
-        .type = CADRE_OPTION_I64,
-        .key = "prefetch",
-        .def = "1",
-        .help = "stage 3: units whose parameters are gathered ahead",
-        .min = 0,
-        .max = 1024,
-    },
-    {
-        .struct_size = sizeof(struct cadre_option),
-        .type = CADRE_OPTION_ENUM,
-        .key = "reduce",
-        .def = "step",
-        .choices = "step, microbatch",
-        .help = "stages 2, 3: gradients travel once a step or every micro-batch",
-    },
-    {
-        .struct_size = sizeof(struct cadre_option),
-        .type = CADRE_OPTION_ENUM,
-        .key = "offload",
-        .def = "none",
-        .choices = "none, optimizer",
-        .help = "what is kept in host memory",
-    },
-};
-
-static const char *const services[] = {
-    CADRE_SERVICE_MESH,  CADRE_SERVICE_COMM, CADRE_SERVICE_MODEL,
-    CADRE_SERVICE_PARAM, CADRE_SERVICE_MEM,  NULL,
+    CADRE_OPTION(.type = CADRE_OPTION_I64, .key = "stage", .def = "1", .min = 1,
+                 .max = 3,
+                 .help = "what is shared out: 1 optimizer states, 2 gradients too, 3 "
+                         "all"),
+    CADRE_OPTION(.type = CADRE_OPTION_F64, .key = "bucket_mb", .def = "25",
+                 .min = 0.001, .max = 65536,
+                 .help = "MiB of gradients or parameters that travel together"),
+    CADRE_OPTION(.type = CADRE_OPTION_BOOL, .key = "overlap", .def = "yes",
+                 .help = "let gradients and updated parameters travel while units run"),
+    CADRE_OPTION(.type = CADRE_OPTION_I64, .key = "prefetch", .def = "1", .max = 1024,
+                 .help = "stage 3: units whose parameters are gathered ahead"),
+    CADRE_OPTION(.type = CADRE_OPTION_ENUM, .key = "reduce", .def = "step",
+                 .choices = "step, microbatch",
+                 .help = "stages 2, 3: gradients travel once a step or every "
+                         "micro-batch"),
+    CADRE_OPTION(.type = CADRE_OPTION_ENUM, .key = "offload", .def = "none",
+                 .choices = "none, optimizer", .help = "what is kept in host memory"),
 };
 
 static const struct cadre_strategy_ops ops = {
@@ -271,26 +202,7 @@ static const struct cadre_strategy_ops ops = {
     .destroy = destroy,
 };
 
-static const struct cadre_plugin descriptor = {
-    .magic = CADRE_MAGIC,
-    .struct_size = sizeof descriptor,
-    .abi_major = CADRE_ABI_MAJOR,
-    .abi_minor = CADRE_ABI_MINOR,
-    .min_host_minor = 1,
-    .role = CADRE_ROLE_DATA,
-    .id = "org.cadre.zero",
-    .version = "0.1.0",
-    .summary = "data-parallel ranks that share out states, gradients and parameters",
-    .build = "",
-    .axis = "dp",
-    .options = options,
-    .n_options = sizeof options / sizeof *options,
-    .option_stride = sizeof *options,
-    .services = services,
-    .ops = &ops,
-};
-
-const struct cadre_plugin *CADRE_ENTRY(void)
-{
-    return &descriptor;
-}
+CADRE_PLUGIN(.role = CADRE_ROLE_DATA, .id = "org.cadre.zero", .version = "0.1.0",
+             .summary = "data-parallel ranks that share out states, gradients and "
+                        "parameters",
+             .axis = "dp", CADRE_OPTIONS(options), .services = services, .ops = &ops)

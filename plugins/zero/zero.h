@@ -140,6 +140,22 @@ cadre_status cadre_zero_grads_join(struct cadre_self *self);
 
 /* ---- buffers.c ---- */
 
+/* Consecutive entries that travel with one operation, as they lie in the core. */
+struct zero_run {
+    cadre_param_id first, last;
+    uint64_t at; /* of the first, in its block */
+    uint64_t count; /* elements, with padding */
+    const uint64_t *off; /* (R + 1) rank r owns [off[r], off[r + 1]) */
+    uint32_t dtype, kind; /* CADRE_KIND_PARAM or _GRAD */
+    int part; /* this rank keeps its part alone */
+    const char *what; /* for messages */
+};
+
+/* Find the run's storage: *whole, with .data NULL where only the part is kept, and in
+ * *mine this rank's part. Refused where the entries do not follow each other. */
+cadre_status cadre_zero_find(struct cadre_self *self, const struct zero_run *run,
+                             struct cadre_buf *whole, struct cadre_buf *mine);
+
 /* `count` elements in *buf. */
 cadre_status cadre_zero_buffer_take(struct cadre_self *self, struct zero_pool *pool,
                                     uint64_t count, uint32_t dtype,

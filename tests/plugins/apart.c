@@ -14,22 +14,21 @@ struct cadre_self {
     int pin, clash;
 };
 
+static const struct cadre_service services[] = {
+    CADRE_SERVICE(mesh, MESH, size),
+    {NULL, 0, 0},
+};
+
 static cadre_status create(const struct cadre_host *host,
                            const struct cadre_values *values, struct cadre_self **out)
 {
-    cadre_status rc = CADRE_OK;
-    struct cadre_self *self = calloc(1, sizeof *self);
-    if (!self)
-        return CADRE_E_RESOURCE;
+    struct cadre_self *self;
+    CADRE_CHECK(cadre_self_create(host, services, sizeof *self, &self));
     self->host = host;
-    self->mesh = cadre_fetch(host, CADRE_SERVICE_MESH, &rc);
     self->pin = values->i64(values->h, "pin") != 0;
     self->clash = values->i64(values->h, "clash") != 0;
-    if (rc == CADRE_OK)
-        *out = self;
-    else
-        free(self);
-    return rc;
+    *out = self;
+    return CADRE_OK;
 }
 
 static cadre_status plan(struct cadre_self *self, const struct cadre_plan *p)
@@ -55,14 +54,12 @@ static cadre_status place(struct cadre_self *self, const struct cadre_place *p)
     const struct cadre_axis *axis = self->mesh->axis(self->host->ctx, "apart");
     const uint32_t k = (uint32_t)self->mesh->rank(axis), cpu = find_cpu(k);
     char value[32];
-    cadre_status rc = self->pin ? p->cpus(p->h, &cpu, 1) : CADRE_OK;
+    if (self->pin)
+        CADRE_CHECK(p->cpus(p->h, &cpu, 1));
     snprintf(value, sizeof value, "%u", k);
-    if (rc == CADRE_OK)
-        rc = p->env(p->h, "TEST_APART", value);
+    CADRE_CHECK(p->env(p->h, "TEST_APART", value));
     snprintf(value, sizeof value, "%u", p->rank);
-    if (rc == CADRE_OK && self->clash)
-        rc = p->env(p->h, "TEST_CLASH", value);
-    return rc;
+    return self->clash ? p->env(p->h, "TEST_CLASH", value) : CADRE_OK;
 }
 
 static cadre_status bind(struct cadre_self *self)
@@ -83,27 +80,12 @@ static void destroy(struct cadre_self *self)
 }
 
 static const struct cadre_option options[] = {
-    {
-        .struct_size = sizeof(struct cadre_option),
-        .type = CADRE_OPTION_STR,
-        .key = "sweep",
-        .def = "",
-        .help = "what differs between the runs",
-    },
-    {
-        .struct_size = sizeof(struct cadre_option),
-        .type = CADRE_OPTION_BOOL,
-        .key = "pin",
-        .def = "yes",
-        .help = "wish a CPU for each run",
-    },
-    {
-        .struct_size = sizeof(struct cadre_option),
-        .type = CADRE_OPTION_BOOL,
-        .key = "clash",
-        .def = "no",
-        .help = "wish another environment for each rank",
-    },
+    CADRE_OPTION(.type = CADRE_OPTION_STR, .key = "sweep", .def = "",
+                 .help = "what differs between the runs"),
+    CADRE_OPTION(.type = CADRE_OPTION_BOOL, .key = "pin", .def = "yes",
+                 .help = "wish a CPU for each run"),
+    CADRE_OPTION(.type = CADRE_OPTION_BOOL, .key = "clash", .def = "no",
+                 .help = "wish another environment for each rank"),
 };
 
 static const struct cadre_strategy_ops ops = {
@@ -116,24 +98,6 @@ static const struct cadre_strategy_ops ops = {
     .destroy = destroy,
 };
 
-static const struct cadre_plugin descriptor = {
-    .magic = CADRE_MAGIC,
-    .struct_size = sizeof descriptor,
-    .abi_major = CADRE_ABI_MAJOR,
-    .abi_minor = CADRE_ABI_MINOR,
-    .role = CADRE_ROLE_PLACEMENT,
-    .id = "org.example.apart",
-    .version = "1.0",
-    .summary = "runs of their own",
-    .build = "",
-    .axis = "apart",
-    .options = options,
-    .n_options = sizeof options / sizeof *options,
-    .option_stride = sizeof *options,
-    .ops = &ops,
-};
-
-const struct cadre_plugin *CADRE_ENTRY(void)
-{
-    return &descriptor;
-}
+CADRE_PLUGIN(.role = CADRE_ROLE_PLACEMENT, .id = "org.example.apart", .version = "1.0",
+             .summary = "runs of their own", .axis = "apart", CADRE_OPTIONS(options),
+             .services = services, .ops = &ops)

@@ -74,7 +74,7 @@ static cadre_status command(const struct cadre_command *c)
 static struct later_option options[3];
 static struct later_ops ops = {.later = {poison, poison, poison, poison}};
 static struct later_plugin me = {.later = {1, 2, 3, 4, 5, 6, 7, 8}};
-static const char *services[80];
+static struct cadre_service services[80];
 
 static void make_good(void)
 {
@@ -111,7 +111,11 @@ static void make_good(void)
         .destroy = destroy,
     };
     memset(services, 0, sizeof services);
-    services[0] = CADRE_SERVICE_COMM;
+    services[0] = (struct cadre_service){
+        CADRE_SERVICE_COMM,
+        0,
+        sizeof(struct cadre_comm_svc),
+    };
     me.now = (struct cadre_plugin){
         .magic = CADRE_MAGIC,
         .struct_size = sizeof me.now,
@@ -121,7 +125,6 @@ static void make_good(void)
         .id = "org.example.sample",
         .version = "1.0",
         .summary = "does nothing",
-        .build = "",
         .axis = "dp",
         .options = &options[0].now,
         .n_options = 3,
@@ -172,9 +175,11 @@ static void spoil_head(const char *bad)
     if (!strcmp(bad, "axis"))
         me.now.axis = "D P";
     if (!strcmp(bad, "service"))
-        services[1] = "com.vendor.turbo/3";
+        services[1].id = "com.vendor.turbo/3";
+    if (!strcmp(bad, "service_bytes"))
+        services[0].bytes += 8;
     for (int i = 1; i < 80 && !strcmp(bad, "services_endless"); i++)
-        services[i] = CADRE_SERVICE_MESH;
+        services[i].id = CADRE_SERVICE_MESH;
 }
 
 static void spoil_ops(const char *bad)

@@ -9,12 +9,6 @@
 #include <cadre/helpers.h>
 
 #define MAX_RANKS 8
-#define TRY(call)                                                                      \
-    do {                                                                               \
-        cadre_status rc_ = (call);                                                     \
-        if (rc_)                                                                       \
-            return rc_;                                                                \
-    } while (0)
 
 struct cadre_self {
     const struct cadre_host *host;
@@ -31,23 +25,21 @@ static void destroy(struct cadre_self *self)
     free(self);
 }
 
+static const struct cadre_service services[] = {
+    CADRE_SERVICE(mesh, MESH, size),
+    CADRE_SERVICE(comm, COMM, join),
+    CADRE_SERVICE(model, MODEL, param),
+    CADRE_SERVICE(param, PARAM, shard),
+    {NULL, 0, 0},
+};
+
 static cadre_status create(const struct cadre_host *host,
                            const struct cadre_values *values, struct cadre_self **out)
 {
-    const void *mesh, *comm, *model, *param;
-    TRY(cadre_need(host, CADRE_SERVICE_MESH, &mesh));
-    TRY(cadre_need(host, CADRE_SERVICE_COMM, &comm));
-    TRY(cadre_need(host, CADRE_SERVICE_MODEL, &model));
-    TRY(cadre_need(host, CADRE_SERVICE_PARAM, &param));
-    struct cadre_self *self = calloc(1, sizeof *self);
-    if (!self)
-        return cadre_refuse(host, CADRE_E_RESOURCE, "no memory for the instance");
-    *self = (struct cadre_self){.host = host,
-                                .mesh = mesh,
-                                .comm = comm,
-                                .model = model,
-                                .param = param,
-                                .fault = values->str(values->h, "fault")};
+    struct cadre_self *self;
+    CADRE_CHECK(cadre_self_create(host, services, sizeof *self, &self));
+    self->host = host;
+    self->fault = values->str(values->h, "fault");
     *out = self;
     return CADRE_OK;
 }
@@ -69,16 +61,16 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
     if (self->mesh->size(self->axis) > MAX_RANKS || plan->dtype != CADRE_F32)
         return cadre_refuse(self->host, CADRE_E_UNSUPPORTED,
                             "expected fp32 and %d ranks at most", MAX_RANKS);
-    TRY(plan->use_axis(plan->h, "dp", CADRE_BATCH_SPLIT));
-    TRY(plan->claim(plan->h, "grad.reduce", "dp", 0));
-    TRY(plan->claim(plan->h, "opt.shard", "dp", 0));
+    CADRE_CHECK(plan->use_axis(plan->h, "dp", CADRE_BATCH_SPLIT));
+    CADRE_CHECK(plan->claim(plan->h, "grad.reduce", "dp", 0));
+    CADRE_CHECK(plan->claim(plan->h, "opt.shard", "dp", 0));
     for (cadre_param_id i = 0; i < self->model->n_params(self->host->ctx); i++) {
         struct cadre_param_info info = {.struct_size = sizeof info};
-        TRY(self->model->param(self->host->ctx, i, &info));
+        CADRE_CHECK(self->model->param(self->host->ctx, i, &info));
         int mine = owner_of(self, i) == self->mesh->rank(self->axis);
         if (info.tied_to < 0 && info.present)
-            TRY(plan->place_range(plan->h, i, CADRE_KIND_OPT, 0, mine ? info.count : 0,
-                                  CADRE_SPACE_DEVICE));
+            CADRE_CHECK(plan->place_range(plan->h, i, CADRE_KIND_OPT, 0,
+                                          mine ? info.count : 0, CADRE_SPACE_DEVICE));
     }
     return CADRE_OK;
 }
@@ -126,13 +118,13 @@ static cadre_status reduce(struct cadre_self *self)
     for (cadre_param_id i = self->model->n_params(self->host->ctx); i-- > 0;) {
         struct cadre_buf grad = {.struct_size = sizeof grad};
         cadre_event done;
-        TRY(self->param->grad(self->host->ctx, i, &grad));
+        CADRE_CHECK(self->param->grad(self->host->ctx, i, &grad));
         if (in_turn && grad.data)
-            TRY(reduce_in_turn(self, &grad));
+            CADRE_CHECK(reduce_in_turn(self, &grad));
         for (int t = 0; !in_turn && grad.data && t < times; t++) {
-            TRY(self->comm->all_reduce(self->axis, "gradient", &grad, &grad, CADRE_SUM,
-                                       0, &done));
-            TRY(self->comm->join(self->axis, done));
+            CADRE_CHECK(self->comm->all_reduce(self->axis, "gradient", &grad, &grad,
+                                               CADRE_SUM, 0, &done));
+            CADRE_CHECK(self->comm->join(self->axis, done));
         }
     }
     return CADRE_OK;
@@ -144,13 +136,13 @@ static cadre_status gather(struct cadre_self *self)
         struct cadre_param_info info = {.struct_size = sizeof info};
         struct cadre_buf data = {.struct_size = sizeof data};
         cadre_event done;
-        TRY(self->model->param(self->host->ctx, i, &info));
+        CADRE_CHECK(self->model->param(self->host->ctx, i, &info));
         if (info.tied_to >= 0 || !info.present)
             continue;
-        TRY(self->param->data(self->host->ctx, i, &data));
-        TRY(self->comm->broadcast(self->axis, "parameter", &data, owner_of(self, i), 0,
-                                  &done));
-        TRY(self->comm->join(self->axis, done));
+        CADRE_CHECK(self->param->data(self->host->ctx, i, &data));
+        CADRE_CHECK(self->comm->broadcast(self->axis, "parameter", &data,
+                                          owner_of(self, i), 0, &done));
+        CADRE_CHECK(self->comm->join(self->axis, done));
     }
     return CADRE_OK;
 }
@@ -159,7 +151,7 @@ static cadre_status gather(struct cadre_self *self)
 static cadre_status sync(struct cadre_self *self, uint32_t what)
 {
     if (what == CADRE_SYNC_GRADS) {
-        TRY(reduce(self));
+        CADRE_CHECK(reduce(self));
         if (is(self, "stale"))
             return gather(self);
     }
@@ -168,14 +160,10 @@ static cadre_status sync(struct cadre_self *self, uint32_t what)
     return CADRE_OK;
 }
 
-static const struct cadre_option options[] = {{
-    .struct_size = sizeof(struct cadre_option),
-    .type = CADRE_OPTION_ENUM,
-    .key = "fault",
-    .def = "none",
-    .choices = "none, factor, order, stale",
-    .help = "mistake to make",
-}};
+static const struct cadre_option options[] = {
+    CADRE_OPTION(.type = CADRE_OPTION_ENUM, .key = "fault", .def = "none",
+                 .choices = "none, factor, order, stale", .help = "mistake to make"),
+};
 
 static const struct cadre_strategy_ops ops = {
     .struct_size = sizeof ops,
@@ -186,25 +174,7 @@ static const struct cadre_strategy_ops ops = {
     .destroy = destroy,
 };
 
-static const struct cadre_plugin descriptor = {
-    .magic = CADRE_MAGIC,
-    .struct_size = sizeof descriptor,
-    .abi_major = CADRE_ABI_MAJOR,
-    .abi_minor = CADRE_ABI_MINOR,
-    .min_host_minor = 1,
-    .role = CADRE_ROLE_DATA,
-    .id = "org.cadre.test.fault_data",
-    .version = "0.1.0",
-    .summary = "sharded optimizer states, with mistakes on demand",
-    .build = "",
-    .axis = "dp",
-    .options = options,
-    .n_options = 1,
-    .option_stride = sizeof *options,
-    .ops = &ops,
-};
-
-const struct cadre_plugin *CADRE_ENTRY(void)
-{
-    return &descriptor;
-}
+CADRE_PLUGIN(.role = CADRE_ROLE_DATA, .id = "org.cadre.test.fault_data",
+             .version = "0.1.0",
+             .summary = "sharded optimizer states, with mistakes on demand",
+             .axis = "dp", CADRE_OPTIONS(options), .services = services, .ops = &ops)

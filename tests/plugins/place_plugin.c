@@ -21,13 +21,13 @@ struct cadre_self {
 static cadre_status create(const struct cadre_host *host,
                            const struct cadre_values *values, struct cadre_self **out)
 {
-    *out = calloc(1, sizeof **out);
-    if (!*out)
-        return CADRE_E_RESOURCE;
-    (*out)->host = host;
-    (*out)->report = values->str(values->h, "report");
-    (*out)->env = values->i64(values->h, "env") != 0;
-    (*out)->far = values->i64(values->h, "far") != 0;
+    struct cadre_self *self;
+    CADRE_CHECK(cadre_self_create(host, NULL, sizeof *self, &self));
+    self->host = host;
+    self->report = values->str(values->h, "report");
+    self->env = values->i64(values->h, "env") != 0;
+    self->far = values->i64(values->h, "far") != 0;
+    *out = self;
     return CADRE_OK;
 }
 
@@ -49,9 +49,9 @@ static cadre_status place(struct cadre_self *self, const struct cadre_place *p)
     for (; cpu < CPU_SETSIZE; cpu++)
         if (CPU_ISSET(cpu, &own) && nth++ == p->rank)
             break;
-    cadre_status rc = p->cpus(p->h, &cpu, 1);
-    if (rc != CADRE_OK || !self->env)
-        return rc;
+    CADRE_CHECK(p->cpus(p->h, &cpu, 1));
+    if (!self->env)
+        return CADRE_OK;
     snprintf(value, sizeof value, "rank %u", p->rank);
     return p->env(p->h, "TEST_PLACE", value);
 }
@@ -104,27 +104,12 @@ static void destroy(struct cadre_self *self)
 }
 
 static const struct cadre_option options[] = {
-    {
-        .struct_size = sizeof(struct cadre_option),
-        .type = CADRE_OPTION_STR,
-        .key = "report",
-        .def = "",
-        .help = "what ranks see goes to this path and .RANK",
-    },
-    {
-        .struct_size = sizeof(struct cadre_option),
-        .type = CADRE_OPTION_BOOL,
-        .key = "env",
-        .def = "yes",
-        .help = "set TEST_PLACE",
-    },
-    {
-        .struct_size = sizeof(struct cadre_option),
-        .type = CADRE_OPTION_BOOL,
-        .key = "far",
-        .def = "no",
-        .help = "take a CPU that is not there",
-    },
+    CADRE_OPTION(.type = CADRE_OPTION_STR, .key = "report", .def = "",
+                 .help = "what ranks see goes to this path and .RANK"),
+    CADRE_OPTION(.type = CADRE_OPTION_BOOL, .key = "env", .def = "yes",
+                 .help = "set TEST_PLACE"),
+    CADRE_OPTION(.type = CADRE_OPTION_BOOL, .key = "far", .def = "no",
+                 .help = "take a CPU that is not there"),
 };
 
 static const struct cadre_strategy_ops ops = {
@@ -137,24 +122,6 @@ static const struct cadre_strategy_ops ops = {
     .destroy = destroy,
 };
 
-static const struct cadre_plugin descriptor = {
-    .magic = CADRE_MAGIC,
-    .struct_size = sizeof descriptor,
-    .abi_major = CADRE_ABI_MAJOR,
-    .abi_minor = CADRE_ABI_MINOR,
-    .role = CADRE_ROLE_PLACEMENT,
-    .id = "org.example.place",
-    .version = "1.0",
-    .summary = "a CPU and a variable for each rank",
-    .build = "",
-    .axis = "place",
-    .options = options,
-    .n_options = sizeof options / sizeof *options,
-    .option_stride = sizeof *options,
-    .ops = &ops,
-};
-
-const struct cadre_plugin *CADRE_ENTRY(void)
-{
-    return &descriptor;
-}
+CADRE_PLUGIN(.role = CADRE_ROLE_PLACEMENT, .id = "org.example.place", .version = "1.0",
+             .summary = "a CPU and a variable for each rank", .axis = "place",
+             CADRE_OPTIONS(options), .ops = &ops)

@@ -9,12 +9,6 @@
 
 #define CHUNKS 2
 #define MAX_MICROBATCHES 64
-#define TRY(call)                                                                      \
-    do {                                                                               \
-        cadre_status rc_ = (call);                                                     \
-        if (rc_)                                                                       \
-            return rc_;                                                                \
-    } while (0)
 
 struct cadre_self {
     const struct cadre_host *host;
@@ -39,25 +33,24 @@ static void destroy(struct cadre_self *self)
     free(self);
 }
 
+static const struct cadre_service services[] = {
+    CADRE_SERVICE(mesh, MESH, size),
+    CADRE_SERVICE(comm, COMM, join),
+    CADRE_SERVICE(model, MODEL, unit_seconds),
+    CADRE_SERVICE(mem, MEM, alloc),
+    {NULL, 0, 0},
+};
+
 static cadre_status create(const struct cadre_host *host,
                            const struct cadre_values *values, struct cadre_self **out)
 {
-    struct cadre_self *self = calloc(1, sizeof *self);
-    if (!self)
-        return CADRE_E_RESOURCE;
-    cadre_status rc = CADRE_OK;
+    struct cadre_self *self;
+    CADRE_CHECK(cadre_self_create(host, services, sizeof *self, &self));
     self->host = host;
     self->fault = values->str(values->h, "fault");
     self->measured = values->i64(values->h, "measured") != 0;
-    self->mesh = cadre_fetch(host, CADRE_SERVICE_MESH, &rc);
-    self->comm = cadre_fetch(host, CADRE_SERVICE_COMM, &rc);
-    self->model = cadre_fetch(host, CADRE_SERVICE_MODEL, &rc);
-    self->mem = cadre_fetch(host, CADRE_SERVICE_MEM, &rc);
-    if (rc)
-        destroy(self);
-    else
-        *out = self;
-    return rc;
+    *out = self;
+    return CADRE_OK;
 }
 
 static int is(const struct cadre_self *self, const char *fault)
@@ -97,8 +90,8 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
     self->microbatches = (uint32_t)plan->microbatches;
     self->dtype = plan->dtype;
     self->count = plan->batch * plan->time * plan->channels;
-    TRY(plan->use_axis(plan->h, "pp", CADRE_BATCH_SAME));
-    TRY(plan->claim(plan->h, "schedule.order", "pp", 0));
+    CADRE_CHECK(plan->use_axis(plan->h, "pp", CADRE_BATCH_SAME));
+    CADRE_CHECK(plan->claim(plan->h, "schedule.order", "pp", 0));
     uint32_t pieces = (uint32_t)self->ranks * CHUNKS;
     if (plan->n_units < pieces || self->microbatches > MAX_MICROBATCHES)
         return cadre_refuse(self->host, CADRE_E_UNSUPPORTED, "too small a model");
@@ -108,7 +101,8 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
         uint32_t end = border(self, plan->n_units, piece + 1, pieces);
         if (is(self, "overlap") && piece == 0)
             end++;
-        TRY(plan->chunk(plan->h, begin, end, self->microbatches, CADRE_LIVE_SPLIT));
+        CADRE_CHECK(
+            plan->chunk(plan->h, begin, end, self->microbatches, CADRE_LIVE_SPLIT));
     }
     return CADRE_OK;
 }
@@ -124,10 +118,10 @@ static cadre_status make(struct cadre_self *self, struct cadre_buf *buf)
 
 static cadre_status bind(struct cadre_self *self)
 {
-    TRY(make(self, &self->in));
+    CADRE_CHECK(make(self, &self->in));
     for (uint32_t c = 0; c < CHUNKS; c++)
         for (uint32_t m = 0; m < self->microbatches; m++)
-            TRY(make(self, &self->out[c][m]));
+            CADRE_CHECK(make(self, &self->out[c][m]));
     return CADRE_OK;
 }
 
@@ -148,7 +142,7 @@ static cadre_status take(struct cadre_self *self, uint32_t chunk, uint32_t m, in
         return CADRE_OK;
     }
     from = (from + self->ranks) % self->ranks;
-    TRY(self->comm->recv(self->axis, "edge", &self->in, from, 0, &done));
+    CADRE_CHECK(self->comm->recv(self->axis, "edge", &self->in, from, 0, &done));
     return self->comm->join(self->axis, done);
 }
 
@@ -174,14 +168,14 @@ static cadre_status pass(struct cadre_self *self, uint32_t chunk, uint32_t m, in
         .next_unit = -1,
         .out = edge ? NULL : &self->out[chunk][m],
     };
-    TRY(take(self, chunk, m, dir, &args.in));
+    CADRE_CHECK(take(self, chunk, m, dir, &args.in));
     if (is(self, "edge"))
         args.in = args.out = NULL;
-    TRY(self->comm->join(self->axis, self->sent[chunk][m]));
+    CADRE_CHECK(self->comm->join(self->axis, self->sent[chunk][m]));
     if (dir > 0)
-        TRY(self->model->forward(self->host->ctx, &args));
+        CADRE_CHECK(self->model->forward(self->host->ctx, &args));
     else
-        TRY(self->model->backward(self->host->ctx, &args));
+        CADRE_CHECK(self->model->backward(self->host->ctx, &args));
     return edge ? CADRE_OK : give(self, chunk, m, dir);
 }
 
@@ -204,15 +198,15 @@ static cadre_status step(struct cadre_self *self, const struct cadre_step *step,
     uint32_t n = step->n_microbatches;
     for (uint32_t c = 0; c < CHUNKS; c++)
         for (uint32_t m = 0; m < n; m++)
-            TRY(pass(self, c, m, 1));
+            CADRE_CHECK(pass(self, c, m, 1));
     for (uint32_t c = CHUNKS; c-- > 0;)
         for (uint32_t m = 0; m < n; m++)
-            TRY(pass(self, c, is(self, "order") ? n - 1 - m : m, -1));
+            CADRE_CHECK(pass(self, c, is(self, "order") ? n - 1 - m : m, -1));
     if (is(self, "skip"))
         n--;
     for (uint32_t c = 0; c < CHUNKS; c++)
         for (uint32_t m = 0; m < n; m++)
-            TRY(weights(self, c, m));
+            CADRE_CHECK(weights(self, c, m));
     return CADRE_OK;
 }
 
@@ -220,28 +214,18 @@ static cadre_status sync(struct cadre_self *self, uint32_t what)
 {
     for (uint32_t c = 0; what == CADRE_SYNC_GRADS && c < CHUNKS; c++)
         for (uint32_t m = 0; m < self->microbatches; m++) {
-            TRY(self->comm->join(self->axis, self->sent[c][m]));
+            CADRE_CHECK(self->comm->join(self->axis, self->sent[c][m]));
             self->sent[c][m] = 0;
         }
     return CADRE_OK;
 }
 
 static const struct cadre_option options[] = {
-    {
-        .struct_size = sizeof(struct cadre_option),
-        .type = CADRE_OPTION_ENUM,
-        .key = "fault",
-        .def = "none",
-        .choices = "none, overlap, edge, order, skip",
-        .help = "rule to break",
-    },
-    {
-        .struct_size = sizeof(struct cadre_option),
-        .type = CADRE_OPTION_BOOL,
-        .key = "measured",
-        .def = "no",
-        .help = "cut by measured costs",
-    },
+    CADRE_OPTION(.type = CADRE_OPTION_ENUM, .key = "fault", .def = "none",
+                 .choices = "none, overlap, edge, order, skip",
+                 .help = "rule to break"),
+    CADRE_OPTION(.type = CADRE_OPTION_BOOL, .key = "measured", .def = "no",
+                 .help = "cut by measured costs"),
 };
 
 static const struct cadre_strategy_ops ops = {
@@ -254,25 +238,6 @@ static const struct cadre_strategy_ops ops = {
     .destroy = destroy,
 };
 
-static const struct cadre_plugin descriptor = {
-    .magic = CADRE_MAGIC,
-    .struct_size = sizeof descriptor,
-    .abi_major = CADRE_ABI_MAJOR,
-    .abi_minor = CADRE_ABI_MINOR,
-    .min_host_minor = 1,
-    .role = CADRE_ROLE_SCHEDULE,
-    .id = "org.cadre.test.split_schedule",
-    .version = "0.1.0",
-    .summary = "two chunks a rank, backward in two parts",
-    .build = "",
-    .axis = "pp",
-    .options = options,
-    .n_options = 2,
-    .option_stride = sizeof *options,
-    .ops = &ops,
-};
-
-const struct cadre_plugin *CADRE_ENTRY(void)
-{
-    return &descriptor;
-}
+CADRE_PLUGIN(.role = CADRE_ROLE_SCHEDULE, .id = "org.cadre.test.split_schedule",
+             .version = "0.1.0", .summary = "two chunks a rank, backward in two parts",
+             .axis = "pp", CADRE_OPTIONS(options), .services = services, .ops = &ops)

@@ -19,27 +19,23 @@ static void destroy(struct cadre_self *self)
     free(self);
 }
 
+static const struct cadre_service services[] = {
+    CADRE_SERVICE(mesh, MESH, size),
+    CADRE_SERVICE(model, MODEL, param),
+    {NULL, 0, 0},
+};
+
 static cadre_status create(const struct cadre_host *host,
                            const struct cadre_values *values, struct cadre_self **out)
 {
-    const void *mesh = NULL, *model = NULL;
-    struct cadre_self *self = calloc(1, sizeof *self);
-    if (!self)
-        return CADRE_E_RESOURCE;
-    cadre_status rc = cadre_need(host, CADRE_SERVICE_MESH, &mesh);
-    if (rc == CADRE_OK)
-        rc = cadre_need(host, CADRE_SERVICE_MODEL, &model);
+    struct cadre_self *self;
+    CADRE_CHECK(cadre_self_create(host, services, sizeof *self, &self));
     self->host = host;
-    self->mesh = mesh;
-    self->model = model;
     self->fault = values->str(values->h, "fault");
     self->split = values->i64(values->h, "split") != 0;
     self->version = 1;
-    if (rc != CADRE_OK)
-        destroy(self);
-    else
-        *out = self;
-    return rc;
+    *out = self;
+    return CADRE_OK;
 }
 
 static cadre_status plan(struct cadre_self *self, const struct cadre_plan *p)
@@ -133,20 +129,10 @@ static cadre_status state(struct cadre_self *self, const struct cadre_state_sink
 }
 
 static const struct cadre_option options[] = {
-    {
-        .struct_size = sizeof(struct cadre_option),
-        .type = CADRE_OPTION_STR,
-        .key = "fault",
-        .def = "none",
-        .help = "rule to break, or per_rank, apart",
-    },
-    {
-        .struct_size = sizeof(struct cadre_option),
-        .type = CADRE_OPTION_BOOL,
-        .key = "split",
-        .def = "no",
-        .help = "ranks hold parts of what is the same on all",
-    },
+    CADRE_OPTION(.type = CADRE_OPTION_STR, .key = "fault", .def = "none",
+                 .help = "rule to break, or per_rank, apart"),
+    CADRE_OPTION(.type = CADRE_OPTION_BOOL, .key = "split", .def = "no",
+                 .help = "ranks hold parts of what is the same on all"),
 };
 
 static const struct cadre_strategy_ops ops = {
@@ -159,24 +145,6 @@ static const struct cadre_strategy_ops ops = {
     .destroy = destroy,
 };
 
-static const struct cadre_plugin descriptor = {
-    .magic = CADRE_MAGIC,
-    .struct_size = sizeof descriptor,
-    .abi_major = CADRE_ABI_MAJOR,
-    .abi_minor = CADRE_ABI_MINOR,
-    .role = CADRE_ROLE_OBSERVER,
-    .id = "org.cadre.test.state_plugin",
-    .version = "0.1.0",
-    .summary = "keeps tensors and blobs in checkpoints",
-    .build = "",
-    .axis = "dp",
-    .options = options,
-    .n_options = sizeof options / sizeof *options,
-    .option_stride = sizeof *options,
-    .ops = &ops,
-};
-
-const struct cadre_plugin *CADRE_ENTRY(void)
-{
-    return &descriptor;
-}
+CADRE_PLUGIN(.role = CADRE_ROLE_OBSERVER, .id = "org.cadre.test.state_plugin",
+             .version = "0.1.0", .summary = "keeps tensors and blobs in checkpoints",
+             .axis = "dp", CADRE_OPTIONS(options), .services = services, .ops = &ops)

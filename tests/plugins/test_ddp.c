@@ -126,7 +126,8 @@ START_TEST(an_older_host_is_refused)
     struct cadre_param_svc *param = (struct cadre_param_svc *)(uintptr_t)found;
     param->struct_size = offsetof(struct cadre_param_svc, grad_span);
     ck_assert_int_eq(fake_start(&fake), CADRE_E_UNSUPPORTED);
-    ck_assert_ptr_nonnull(strstr(fake.failure, "lacks a function that ddp needs"));
+    ck_assert_ptr_nonnull(
+        strstr(fake.failure, "lacks a function that this plugin needs"));
     param->struct_size = sizeof *param + 64; /* a newer one is not */
     start();
     ddp->ops.destroy(fake.self);

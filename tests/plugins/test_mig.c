@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The built plugin against a fake host and a fake place. Training with it is in
+/* The built plugin against a fake host and a fake place. That averaging is ddp over the
+ * instances is in tests/train/test_spec.c, training with it in
  * tests/cli/test_train_mig.sh. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,11 +93,17 @@ static void refused(cadre_status rc, const char *text)
 
 /* ---- what it says in plan ---- */
 
-START_TEST(average_splits_the_batch_and_owns_the_sum)
+/* The batch is split and gradients are summed by ddp, which the core lays over it. */
+START_TEST(average_places_and_nothing_else)
 {
     ck_assert_int_eq(fake_start(&fake), CADRE_OK);
-    ck_assert_uint_eq(fake.batch, CADRE_BATCH_SPLIT);
-    ck_assert_str_eq(fake.claim, "grad.reduce@dp/0"); /* so ddp and zero are refused */
+    ck_assert_int_eq(fake.plans, 0);
+    ck_assert_str_eq(fake.claim, "");
+    for (uint32_t what = CADRE_SYNC_GRADS; what <= CADRE_SYNC_QUIESCE; what++)
+        ck_assert_int_eq(mig->ops.sync(fake.self, what), CADRE_OK);
+    ck_assert_int_eq(fake.posts, 0);
+    ck_assert(!mig->ops.step && !mig->ops.on_grad && !mig->ops.on_block);
+    ck_assert_uint_eq(mig->desc.role, CADRE_ROLE_PLACEMENT);
     mig->ops.destroy(fake.self);
 }
 END_TEST
@@ -109,7 +116,6 @@ START_TEST(independent_runs_claim_and_sum_nothing)
     ck_assert_int_eq(fake_start(&fake), CADRE_OK);
     ck_assert_uint_eq(fake.batch, CADRE_BATCH_APART);
     ck_assert_str_eq(fake.claim, "");
-    ck_assert_int_eq(fake_step(&fake), CADRE_OK);
     ck_assert_int_eq(mig->ops.sync(fake.self, CADRE_SYNC_GRADS), CADRE_OK);
     ck_assert_int_eq(fake.posts, 0);
     mig->ops.destroy(fake.self);
@@ -128,18 +134,14 @@ END_TEST
 
 START_TEST(refusals_of_the_host_are_passed_on)
 {
-    for (int i = 1; i <= 3; i++) {
-        fake.plans = 0;
-        fake.fail_plan = i;
-        ck_assert_int_eq(fake_start(&fake), CADRE_E_UNSUPPORTED);
-    }
+    static const char *const options[] = {"mode", "independent", NULL};
+    fake.option = options;
+    fake.fail_plan = 1;
+    ck_assert_int_eq(fake_start(&fake), CADRE_E_UNSUPPORTED);
     fake.fail_plan = 0;
-    for (int i = 1; i <= 4; i++) {
-        fake.services = 0;
-        fake.fail_service = i;
-        ck_assert_int_eq(fake_start(&fake), CADRE_E_UNSUPPORTED);
-        ck_assert_ptr_nonnull(strstr(fake.failure, "the host has no service"));
-    }
+    fake.fail_service = fake.services + 1;
+    ck_assert_int_eq(fake_start(&fake), CADRE_E_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(fake.failure, "the host has no service"));
 }
 END_TEST
 
@@ -285,104 +287,12 @@ START_TEST(an_older_host_is_refused)
 }
 END_TEST
 
-/* ---- sums ---- */
-
-static void run_step(void)
-{
-    ck_assert_msg(fake_step(&fake) == CADRE_OK, "%s", fake.failure);
-    ck_assert_int_eq(mig->ops.sync(fake.self, CADRE_SYNC_GRADS), CADRE_OK);
-    ck_assert_int_eq(fake.early, 0);
-}
-
-START_TEST(every_gradient_is_summed_once)
-{
-    fake.absent[7] = fake.absent[8] = true;
-    fake.silent[3] = true; /* no gradient comes: it is zero, and travels */
-    fake.apart[20] = true;
-    fake.micro_batches = 3;
-    ck_assert_int_eq(fake_start(&fake), CADRE_OK);
-    for (int step = 0; step < 2; step++) {
-        run_step();
-        for (uint32_t i = 0; i < fake.n_entries; i++)
-            ck_assert_msg(fake_wrong(&fake, i, fake.absent[i] ? 1.0f : 2.0f) == 0,
-                          "entry %u", i);
-    }
-    mig->ops.destroy(fake.self);
-}
-END_TEST
-
-/* Two buckets or more, the first of them on its way while backward goes on. */
-START_TEST(sums_begin_during_backward)
-{
-    fake.apart[20] = true;
-    ck_assert_int_eq(fake_start(&fake), CADRE_OK);
-    run_step();
-    ck_assert_int_ge(fake.posts, 2);
-    ck_assert_int_ge(fake.posts_at_grad[0], fake.posts - 1);
-    ck_assert_int_ge(fake.posts_at_grad[20], 1);
-    for (int i = 1; i < fake.posts; i++)
-        ck_assert(fake.post[i].data < fake.post[i - 1].data); /* one order */
-    mig->ops.destroy(fake.self);
-}
-END_TEST
-
-START_TEST(one_instance_sums_nothing)
-{
-    fake.ranks = 1;
-    ck_assert_int_eq(fake_start(&fake), CADRE_OK);
-    run_step();
-    ck_assert_int_eq(fake.posts, 0);
-    mig->ops.destroy(fake.self);
-}
-END_TEST
-
-START_TEST(failures_are_passed_on)
-{
-    fake.fail_post = 1;
-    ck_assert_int_eq(fake_start(&fake), CADRE_OK);
-    cadre_status rc = fake_step(&fake);
-    if (rc == CADRE_OK)
-        rc = mig->ops.sync(fake.self, CADRE_SYNC_GRADS);
-    ck_assert_int_eq(rc, CADRE_E_COMM);
-    mig->ops.destroy(fake.self);
-    fake.fail_post = 0;
-    fake.fail_join = 1;
-    ck_assert_int_eq(fake_start(&fake), CADRE_OK);
-    ck_assert_int_eq(fake_step(&fake), CADRE_OK);
-    ck_assert_int_eq(mig->ops.sync(fake.self, CADRE_SYNC_GRADS), CADRE_E_ABORTED);
-    mig->ops.destroy(fake.self);
-}
-END_TEST
-
-START_TEST(a_stray_gradient_is_refused)
-{
-    struct cadre_grad_ev ev = {.struct_size = sizeof ev, .param = 1};
-    ck_assert_int_eq(fake_start(&fake), CADRE_OK);
-    ck_assert_int_eq(mig->ops.on_grad(fake.self, &ev), CADRE_E_INTERNAL);
-    run_step();
-    ev.param = 4000;
-    ck_assert_int_eq(mig->ops.on_grad(fake.self, &ev), CADRE_E_INTERNAL);
-    mig->ops.destroy(fake.self);
-}
-END_TEST
-
-START_TEST(a_bind_that_fails_is_passed_on)
-{
-    fake.detached[5] = true;
-    refused(fake_start(&fake), "gradient entry 5 has no storage of its own");
-    fake.detached[5] = false;
-    fake.params = 0;
-    fake.fail_param = 3;
-    ck_assert_int_eq(fake_start(&fake), CADRE_E_INTERNAL);
-}
-END_TEST
-
 Suite *test_suite(void)
 {
     Suite *suite = suite_create("mig");
     TCase *tc = tcase_create("mig");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_test(tc, average_splits_the_batch_and_owns_the_sum);
+    tcase_add_test(tc, average_places_and_nothing_else);
     tcase_add_test(tc, independent_runs_claim_and_sum_nothing);
     tcase_add_test(tc, a_sweep_needs_independent_runs);
     tcase_add_test(tc, refusals_of_the_host_are_passed_on);
@@ -396,12 +306,6 @@ Suite *test_suite(void)
     tcase_add_test(tc, ranks_share_an_instance_only_where_asked);
     tcase_add_test(tc, nccl_does_not_reach_instances);
     tcase_add_test(tc, an_older_host_is_refused);
-    tcase_add_test(tc, every_gradient_is_summed_once);
-    tcase_add_test(tc, sums_begin_during_backward);
-    tcase_add_test(tc, one_instance_sums_nothing);
-    tcase_add_test(tc, failures_are_passed_on);
-    tcase_add_test(tc, a_stray_gradient_is_refused);
-    tcase_add_test(tc, a_bind_that_fails_is_passed_on);
     suite_add_tcase(suite, tc);
     return suite;
 }

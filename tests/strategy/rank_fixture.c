@@ -129,7 +129,7 @@ void rank_fixture_plug(struct rank_fixture *f, const char *name, uint32_t role,
         handle->ops.destroy = destroy_nothing;
     f->spec.plugin[f->n_handles] = handle;
     f->spec.axis[f->n_handles] =
-        (struct cadre_axis_request){handle->name, size, handle->name};
+        (struct cadre_axis_request){handle->name, size, handle->name, NULL};
     f->spec.n_plugins = ++f->n_handles;
     f->spec.ranks *= size;
 }

@@ -16,7 +16,8 @@ static int resolves(struct cadre_axis_request *requests, int n, int given)
 
 START_TEST(sizes_as_asked)
 {
-    struct cadre_axis_request two[] = {{"pp", 2, "pipeline"}, {"dp", 3, "ddp"}};
+    struct cadre_axis_request two[] = {{"pp", 2, "pipeline", NULL},
+                                       {"dp", 3, "ddp", NULL}};
     ck_assert_int_eq(resolves(two, 2, 0), 6);
     ck_assert_int_eq(resolves(two, 2, 6), 6);
     ck_assert_int_eq(resolves(NULL, 0, 0), 1);
@@ -26,10 +27,11 @@ END_TEST
 
 START_TEST(an_open_size_takes_the_rest)
 {
-    struct cadre_axis_request two[] = {{"pp", 2, "pipeline"}, {"dp", 0, "ddp"}};
+    struct cadre_axis_request two[] = {{"pp", 2, "pipeline", NULL},
+                                       {"dp", 0, "ddp", NULL}};
     ck_assert_int_eq(resolves(two, 2, 8), 8);
     ck_assert_int_eq(two[1].size, 4);
-    struct cadre_axis_request alone[] = {{"dp", 0, "ddp"}};
+    struct cadre_axis_request alone[] = {{"dp", 0, "ddp", NULL}};
     ck_assert_int_eq(resolves(alone, 1, 0), 1);
     ck_assert_int_eq(alone[0].size, 1);
 }
@@ -37,10 +39,12 @@ END_TEST
 
 START_TEST(an_axis_named_twice_is_one)
 {
-    struct cadre_axis_request both[] = {{"dp", 4, "ddp"}, {"dp", 0, "zero"}};
+    struct cadre_axis_request both[] = {{"dp", 4, "ddp", NULL},
+                                        {"dp", 0, "zero", NULL}};
     ck_assert_int_eq(resolves(both, 2, 0), 4);
     ck_assert_int_eq(both[1].size, 4);
-    struct cadre_axis_request late[] = {{"dp", 0, "ddp"}, {"dp", 4, "zero"}};
+    struct cadre_axis_request late[] = {{"dp", 0, "ddp", NULL},
+                                        {"dp", 4, "zero", NULL}};
     ck_assert_int_eq(resolves(late, 2, 4), 4);
     ck_assert_int_eq(late[0].size, 4);
     struct cadre_mesh mesh;
@@ -55,23 +59,23 @@ static const struct {
     int n, given;
     const char *why;
 } wrong[] = {
-    {{{"dp", 2, "ddp"}, {"dp", 4, "zero"}},
+    {{{"dp", 2, "ddp", NULL}, {"dp", 4, "zero", NULL}},
      2,
      0,
      "'ddp:2' and 'zero:4' share the axis"},
-    {{{"pp", 0, "pipeline"}, {"dp", 0, "ddp"}},
+    {{{"pp", 0, "pipeline", NULL}, {"dp", 0, "ddp", NULL}},
      2,
      0,
      "'pipeline' and 'ddp' both leave"},
-    {{{"dp", 3, "ddp"}}, 1, 4, "makes 3 ranks, but the launcher started 4"},
-    {{{"dp", 2, "ddp"}}, 1, 4, "makes 2 ranks, but the launcher started 4"},
-    {{{"dp", 4, "ddp"}}, 1, 2, "makes 4 ranks, but the launcher started 2"},
-    {{{"dp", 0, "ddp"}, {"pp", 3, "pipeline"}}, 2, 4, "makes 3 ranks"},
-    {{{"dp", 65536, "ddp"}, {"pp", 65536, "pipeline"}},
+    {{{"dp", 3, "ddp", NULL}}, 1, 4, "makes 3 ranks, but the launcher started 4"},
+    {{{"dp", 2, "ddp", NULL}}, 1, 4, "makes 2 ranks, but the launcher started 4"},
+    {{{"dp", 4, "ddp", NULL}}, 1, 2, "makes 4 ranks, but the launcher started 2"},
+    {{{"dp", 0, "ddp", NULL}, {"pp", 3, "pipeline", NULL}}, 2, 4, "makes 3 ranks"},
+    {{{"dp", 65536, "ddp", NULL}, {"pp", 65536, "pipeline", NULL}},
      2,
      0,
      "ranks, expected at most"},
-    {{{"dp", 1, "none"}}, 0, 2, "makes 1 ranks, but the launcher started 2"},
+    {{{"dp", 1, "none", NULL}}, 0, 2, "makes 1 ranks, but the launcher started 2"},
 };
 
 START_TEST(refuses)
@@ -93,7 +97,7 @@ END_TEST
 START_TEST(coordinates)
 {
     const struct cadre_axis_request requests[] = {
-        {"pp", 2, "pipeline"}, {"dp", 3, "ddp"}, {"tp", 4, "tensor"}};
+        {"pp", 2, "pipeline", NULL}, {"dp", 3, "ddp", NULL}, {"tp", 4, "tensor", NULL}};
     for (int rank = 0; rank < 24; rank++) {
         struct cadre_mesh mesh;
         ck_assert_int_eq(cadre_mesh_init(&mesh, requests, 3, rank, &err), CADRE_OK);
@@ -111,7 +115,7 @@ END_TEST
 START_TEST(data_ranks_are_those_that_split_the_batch)
 {
     const struct cadre_axis_request requests[] = {
-        {"dp", 2, "ddp"}, {"pp", 3, "pipeline"}, {"mig", 2, "mig"}};
+        {"dp", 2, "ddp", NULL}, {"pp", 3, "pipeline", NULL}, {"mig", 2, "mig", NULL}};
     struct cadre_mesh mesh;
     for (int rank = 0; rank < 12; rank++) {
         ck_assert_int_eq(cadre_mesh_init(&mesh, requests, 3, rank, &err), CADRE_OK);
@@ -130,7 +134,8 @@ END_TEST
 
 START_TEST(one_axis_may_be_of_runs_of_their_own)
 {
-    const struct cadre_axis_request requests[] = {{"mig", 2, "mig"}, {"dp", 2, "ddp"}};
+    const struct cadre_axis_request requests[] = {{"mig", 2, "mig", NULL},
+                                                  {"dp", 2, "ddp", NULL}};
     struct cadre_mesh mesh;
     ck_assert_int_eq(cadre_mesh_init(&mesh, requests, 2, 3, &err), CADRE_OK);
     ck_assert_ptr_null(cadre_mesh_own_runs(&mesh));
@@ -141,6 +146,24 @@ START_TEST(one_axis_may_be_of_runs_of_their_own)
 }
 END_TEST
 
+/* A plugin laid over another's axis asks for its own. */
+START_TEST(an_axis_answers_to_its_alias)
+{
+    const struct cadre_axis_request requests[] = {
+        {"pp", 3, "pipeline", NULL}, {"mig", 2, "mig", "dp"}, {"mig", 2, "ddp", NULL}};
+    struct cadre_mesh mesh;
+    ck_assert_int_eq(cadre_mesh_init(&mesh, requests, 3, 3, &err), CADRE_OK);
+    ck_assert_int_eq(mesh.n, 2);
+    ck_assert_int_eq(mesh.ranks, 6);
+    struct cadre_axis *mig = cadre_mesh_axis(&mesh, "mig");
+    ck_assert_str_eq(mig->name, "mig");
+    ck_assert_int_eq(mig->index, 1);
+    ck_assert_ptr_eq(cadre_mesh_axis(&mesh, "dp"), mig);
+    ck_assert_ptr_ne(cadre_mesh_axis(&mesh, "pp"), mig);
+    ck_assert_ptr_null(cadre_mesh_axis(&mesh, ""));
+}
+END_TEST
+
 START_TEST(more_axes_than_there_is_room_for)
 {
     struct cadre_axis_request many[CADRE_MAX_AXES + 1];
@@ -148,7 +171,7 @@ START_TEST(more_axes_than_there_is_room_for)
     for (int i = 0; i <= CADRE_MAX_AXES; i++) {
         names[i][0] = (char)('a' + i);
         names[i][1] = 0;
-        many[i] = (struct cadre_axis_request){names[i], 1, "x"};
+        many[i] = (struct cadre_axis_request){names[i], 1, "x", NULL};
     }
     struct cadre_mesh mesh;
     ck_assert_int_eq(cadre_mesh_init(&mesh, many, CADRE_MAX_AXES, 0, &err), CADRE_OK);
@@ -168,6 +191,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, coordinates);
     tcase_add_test(tc, data_ranks_are_those_that_split_the_batch);
     tcase_add_test(tc, one_axis_may_be_of_runs_of_their_own);
+    tcase_add_test(tc, an_axis_answers_to_its_alias);
     tcase_add_test(tc, more_axes_than_there_is_room_for);
     suite_add_tcase(s, tc);
     return s;

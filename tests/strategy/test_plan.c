@@ -26,7 +26,7 @@ static void setup(void)
                                               .tied = true,
                                               .norm_eps = 1e-5,
                                               .dtype = CADRE_F32};
-    const struct cadre_axis_request axes[] = {{"dp", 4, "ddp"}};
+    const struct cadre_axis_request axes[] = {{"dp", 4, "ddp", NULL}};
     memset(&err, 0, sizeof err);
     memset(&said, 0, sizeof said);
     ck_assert_int_eq(cadre_model_create(&config, 0, 1, &model, &err), CADRE_OK);
@@ -109,7 +109,8 @@ END_TEST
 
 START_TEST(runs_of_their_own_see_the_whole_batch)
 {
-    const struct cadre_axis_request axes[] = {{"dp", 4, "ddp"}, {"mig", 2, "mig"}};
+    const struct cadre_axis_request axes[] = {{"dp", 4, "ddp", NULL},
+                                              {"mig", 2, "mig", NULL}};
     ck_assert_int_eq(cadre_mesh_init(&mesh, axes, 2, 5, &err), CADRE_OK);
     ck_assert_int_eq(one.abi.use_axis(&one, "mig", CADRE_BATCH_APART), CADRE_OK);
     ck_assert_ptr_eq(cadre_mesh_own_runs(&mesh), cadre_mesh_axis(&mesh, "mig"));

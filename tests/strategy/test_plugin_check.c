@@ -27,6 +27,9 @@ static const struct {
     {"role", "has the role 77, expected 1 to 5"},
     {"axis", "has the mesh axis 'D P'"},
     {"service", "needs the service 'com.vendor.turbo/3'"},
+    {"service_bytes",
+     "needs 88 bytes of the service 'cadre.comm/1', of which this program "
+     "has 80: install a newer Cadre"},
     {"services_endless", "lists more than 64 services"},
     {"ops", "has no table of ops"},
     {"ops_size", "has a table of ops of 40 bytes, expected at least 104"},
