@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/comm/local/internal.h"
-#include "core/comm/local/reduce.h"
+#include "core/comm/reduce.h"
 #include "core/tensor/dtype.h"
 
 static void copy(char *to, const char *from, uint64_t bytes)

@@ -7,7 +7,7 @@
 
 #include "core/base/log.h"
 #include "core/comm/local/internal.h"
-#include "core/comm/local/reduce.h"
+#include "core/comm/reduce.h"
 #include "core/tensor/dtype.h"
 
 static const struct cadre_comm_ops local_ops;

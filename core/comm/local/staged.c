@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/comm/local/internal.h"
-#include "core/comm/local/reduce.h"
+#include "core/comm/reduce.h"
 #include "core/tensor/dtype.h"
 
 struct turn {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/comm/local/reduce.h"
+#include "core/comm/reduce.h"
 #include "core/comm/mpi/internal.h"
 
 /* The first line of what the library says of itself, up to the first comma:

@@ -5,7 +5,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/log.h"
-#include "core/comm/local/reduce.h"
+#include "core/comm/reduce.h"
 #include "core/comm/mpi/internal.h"
 #include "core/comm/mpi/post.h"
 #include "core/tensor/dtype.h"
