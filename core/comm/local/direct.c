@@ -15,7 +15,7 @@ static void copy(char *to, const char *from, uint64_t bytes)
 }
 
 /* Reduce slice r block by block; each result goes to member r, or to all of them. */
-static void reduce(struct local_comm *c, const struct local_op *op, size_t element)
+static void reduce(struct local_comm *c, const struct cadre_comm_op *op, size_t element)
 {
     const struct shared_slot *slots = c->group->slots;
     const void *srcs[LOCAL_MAX_RANKS];
@@ -28,7 +28,7 @@ static void reduce(struct local_comm *c, const struct local_op *op, size_t eleme
         for (int m = 0; m < size; m++)
             srcs[m] = (const char *)slots[m].call.in + at * element;
         cadre_reduce_block(block, srcs, size, n, op->dtype, op->red);
-        if (op->kind == LOCAL_REDUCE_SCATTER) {
+        if (op->kind == CADRE_COMM_REDUCE_SCATTER) {
             memcpy((char *)op->out + (at - begin) * element, block, n * element);
             continue;
         }
@@ -37,7 +37,7 @@ static void reduce(struct local_comm *c, const struct local_op *op, size_t eleme
     }
 }
 
-static void gather(struct local_comm *c, const struct local_op *op, size_t element)
+static void gather(struct local_comm *c, const struct cadre_comm_op *op, size_t element)
 {
     for (int i = 0; i < c->base.size; i++) {
         int m = (c->base.rank + i) % c->base.size; /* not all from one member at once */
@@ -46,7 +46,8 @@ static void gather(struct local_comm *c, const struct local_op *op, size_t eleme
     }
 }
 
-static void exchange(struct local_comm *c, const struct local_op *op, size_t element)
+static void exchange(struct local_comm *c, const struct cadre_comm_op *op,
+                     size_t element)
 {
     uint64_t bytes = op->count / (uint64_t)c->base.size * element;
     for (int i = 0; i < c->base.size; i++) {
@@ -57,21 +58,22 @@ static void exchange(struct local_comm *c, const struct local_op *op, size_t ele
     }
 }
 
-cadre_status cadre_local_move_direct(struct local_comm *comm, const struct local_op *op)
+cadre_status cadre_local_move_direct(struct local_comm *comm,
+                                     const struct cadre_comm_op *op)
 {
     size_t element = cadre_dtype_bytes(op->dtype);
     switch (op->kind) {
-    case LOCAL_ALL_REDUCE:
-    case LOCAL_REDUCE_SCATTER:
+    case CADRE_COMM_ALL_REDUCE:
+    case CADRE_COMM_REDUCE_SCATTER:
         reduce(comm, op, element);
         return CADRE_OK;
-    case LOCAL_ALL_GATHER:
+    case CADRE_COMM_ALL_GATHER:
         gather(comm, op, element);
         return CADRE_OK;
-    case LOCAL_BROADCAST:
+    case CADRE_COMM_BROADCAST:
         copy(op->out, comm->group->slots[op->root].call.in, op->count * element);
         return CADRE_OK;
-    case LOCAL_ALL_TO_ALL:
+    case CADRE_COMM_ALL_TO_ALL:
         exchange(comm, op, element);
         return CADRE_OK;
     default:

@@ -12,7 +12,7 @@
 struct turn {
     struct local_queue *queue;
     struct local_comm *c;
-    const struct local_op *op;
+    const struct cadre_comm_op *op;
     size_t element;
     uint64_t part; /* elements of one slice in one turn */
     uint64_t at; /* first element of the turn in each slice */
@@ -74,7 +74,7 @@ static char *part_of(const struct turn *t, int member, int slice)
 /* Does the CPU read and write the caller's buffers where they are? */
 static bool in_place(const struct turn *t)
 {
-    return t->op->memory != LOCAL_DEVICE_MEMORY;
+    return t->op->memory != CADRE_COMM_DEVICE_MEMORY;
 }
 
 /* My slice of this turn, from my own buffer and the others' stages, into `to`; and into
@@ -123,7 +123,7 @@ static cadre_status reduce(struct turn *t)
     for (; t->at < longest; t->at += t->part, t->parity ^= 1) {
         CADRE_TRY(stage_parts(t));
         CADRE_TRY(cadre_local_barrier(t->queue, t->op));
-        if (t->op->kind == LOCAL_REDUCE_SCATTER) {
+        if (t->op->kind == CADRE_COMM_REDUCE_SCATTER) {
             char *to = (char *)t->op->out + t->at * t->element;
             CADRE_TRY(reduce_part(t, to, false));
             continue;
@@ -203,21 +203,21 @@ fail:
 }
 
 cadre_status cadre_local_move_staged(struct local_queue *queue,
-                                     const struct local_op *op)
+                                     const struct cadre_comm_op *op)
 {
     struct turn t = {.queue = queue,
                      .c = queue->comm,
                      .op = op,
                      .element = cadre_dtype_bytes(op->dtype)};
     switch (op->kind) {
-    case LOCAL_ALL_REDUCE:
-    case LOCAL_REDUCE_SCATTER:
+    case CADRE_COMM_ALL_REDUCE:
+    case CADRE_COMM_REDUCE_SCATTER:
         return reduce(&t);
-    case LOCAL_ALL_GATHER:
+    case CADRE_COMM_ALL_GATHER:
         return gather(&t);
-    case LOCAL_BROADCAST:
+    case CADRE_COMM_BROADCAST:
         return broadcast(&t);
-    case LOCAL_ALL_TO_ALL:
+    case CADRE_COMM_ALL_TO_ALL:
         return exchange(&t);
     default:
         return CADRE_E_INTERNAL;

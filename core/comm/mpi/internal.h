@@ -21,22 +21,11 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "core/comm/backend.h"
 #include "core/comm/module.h"
 #include "core/comm/mpi/control.h"
 
 #define HOST_BYTES 64
-
-enum op_kind {
-    OP_ALL_REDUCE,
-    OP_REDUCE_SCATTER,
-    OP_ALL_GATHER,
-    OP_BROADCAST,
-    OP_ALL_TO_ALL,
-    OP_BARRIER,
-    OP_SEND,
-    OP_RECV,
-    OP_SPLIT,
-};
 
 struct mpi_world;
 struct mpi_group;
@@ -61,7 +50,7 @@ struct mpi_header {
     char label[64];
 };
 
-/* What a split brings; filled by the engine. */
+/* What a split brings: `out` of its operation; filled by the engine. */
 struct mpi_split {
     int color, key;
     MPI_Comm comm;
@@ -82,33 +71,24 @@ struct mpi_move {
 };
 
 struct mpi_op {
+    struct cadre_comm_op base;
     struct mpi_op *next, *next_active; /* pending or dead; of those begun */
     struct mpi_group *group; /* not looked at after its end */
     struct mpi_queue *queue; /* nor this */
-    enum op_kind kind;
-    cadre_comm_label label;
-    const void *in;
-    void *out;
-    uint64_t count;
-    uint64_t *offsets; /* size + 1, owned; NULL where the kind has none */
-    uint32_t dtype, red;
-    int root; /* broadcast: root; send, recv: peer in the group */
-    cadre_event after, id;
+    cadre_event id;
     const struct mpi_op *before, *follows; /* pending: in its queue, and `after` */
-    uint64_t sequence, step;
-    double posted_s;
     double began_s; /* by the engine; 0 until then */
     cadre_status status; /* of a dead one */
-    struct mpi_split *split; /* the caller's */
     struct mpi_move move; /* engine's */
 };
 
 struct mpi_world {
-    int rank, size;
+    struct cadre_comm_context context;
     double timeout_s;
     bool exact;
     uint64_t limit; /* elements that one call of MPI may span */
     _Atomic uint64_t step;
+    struct cadre_failure failure; /* set under the lock */
     pthread_t engine;
     pthread_mutex_t lock;
     pthread_cond_t changed, work; /* for callers; for the engine */
@@ -117,16 +97,12 @@ struct mpi_world {
     struct mpi_op *pending, *last; /* in order of their ids */
     struct mpi_op *dead; /* failed; freed with the world */
     uint64_t ids, news; /* given; changes that the engine has to look at */
-    cadre_status code;
-    char why[TEXT_BYTES];
     const struct mpi_op *blamed;
     bool tell_all; /* the failure is ours: the others have to hear of it */
     bool quiet; /* after a failure: MPI touches no buffer of the callers' any more */
     bool opened, stop, ended, stuck;
     double turned_s; /* when the engine was last seen at work */
     struct cadre_error opening; /* why it did not open */
-    cadre_comm_observer tell;
-    void *tell_arg;
     /* engine's */
     struct mpi_op *active; /* begun, oldest first */
     unsigned idle; /* turns without anything */
@@ -148,7 +124,6 @@ struct mpi_group {
     int *world_ranks;
     struct mpi_queue all; /* collectives */
     struct mpi_queue *send, *recv; /* (size) by member */
-    struct cadre_comm_stats stats; /* under the world's lock */
 };
 
 /* ---- library.c */
@@ -172,7 +147,7 @@ cadre_status cadre_mpi_open(const struct cadre_comm_world *world,
                             struct cadre_comm **out, struct cadre_error *err);
 /* Its engine has ended. */
 void cadre_mpi_world_free(struct mpi_world *world);
-extern const struct cadre_comm_ops cadre_mpi_ops;
+extern const struct cadre_comm_backend cadre_mpi_backend;
 
 /* ---- group.c */
 
@@ -185,8 +160,8 @@ void cadre_mpi_destroy(struct cadre_comm *);
 
 /* ---- pending.c: operations from the post to their end */
 
-/* Under the lock: its place in the queues and its id; ops before it are looked up. */
-void cadre_mpi_enqueue(struct mpi_op *op);
+cadre_status cadre_mpi_enqueue(struct cadre_comm *, struct cadre_comm_op *op,
+                               cadre_event *done);
 /* [engine] Under the lock: begin what nothing stands before. */
 void cadre_mpi_begin(struct mpi_world *world);
 /* [engine] The operation is done. */
@@ -213,7 +188,6 @@ void cadre_mpi_op_free(struct mpi_op *op);
 
 /* ---- text.c */
 
-const char *cadre_mpi_kind_name(enum op_kind kind);
 /* "all_reduce #12 'ddp bucket 3' (f32, 4096 elements, step 40) of ranks 0,2" */
 void cadre_mpi_op_text(const struct mpi_op *op, char *text, size_t size);
 /* "rank 2 (host n7)" */

@@ -8,18 +8,10 @@
 #include "core/comm/mpi/internal.h"
 #include "core/tensor/dtype.h"
 
-#define LINE 64 /* elements */
-
 uint64_t cadre_mpi_slice_begin(const struct mpi_op *op, int m)
 {
-    uint64_t size = (uint64_t)op->group->base.size;
-    uint64_t each = op->count / size;
-    if (op->offsets)
-        return op->offsets[m];
-    if (op->kind == OP_ALL_REDUCE)
-        each = ((op->count + size - 1) / size + LINE - 1) / LINE * LINE;
-    uint64_t at = (uint64_t)m * each;
-    return at < op->count ? at : op->count;
+    uint64_t each = op->base.count / (uint64_t)op->group->base.size;
+    return op->base.offsets ? op->base.offsets[m] : (uint64_t)m * each;
 }
 
 static uint64_t length_of(const struct mpi_op *op, int m)
@@ -58,7 +50,7 @@ void cadre_mpi_slice_places(const struct mpi_op *op, bool packed, int *counts,
 /* From the whole vector into the room, or back. */
 static void copy_parts(const struct mpi_op *op, char *room, char *whole, bool back)
 {
-    size_t e = cadre_dtype_bytes(op->dtype);
+    size_t e = cadre_dtype_bytes(op->base.dtype);
     for (int m = 0; m < op->group->base.size; m++) {
         size_t n = cadre_mpi_slice_turn(op, m) * e;
         char *part = whole + (cadre_mpi_slice_begin(op, m) + op->move.at) * e;
@@ -93,8 +85,8 @@ struct mpi_room *cadre_mpi_room_take(struct mpi_world *w, size_t bytes)
         room->bytes = bytes;
     else
         cadre_mpi_fail(w, NULL, CADRE_E_RESOURCE,
-                       "rank %d: no memory for %zu bytes of a collective", w->rank,
-                       bytes);
+                       "rank %d: no memory for %zu bytes of a collective",
+                       w->context.rank, bytes);
     return room;
 }
 

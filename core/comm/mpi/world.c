@@ -8,7 +8,6 @@
 
 #include "core/base/clock.h"
 #include "core/comm/mpi/internal.h"
-#include "core/comm/mpi/post.h"
 
 #define STACK_BYTES ((size_t)8 << 20) /* of MPI's own making */
 #define LIMIT (UINT64_C(1) << 30)
@@ -21,32 +20,18 @@ static struct mpi_world *world_of(const struct cadre_comm *comm)
 
 static cadre_status mpi_wait(struct cadre_comm *comm, cadre_event event)
 {
-    struct mpi_group *g = (struct mpi_group *)comm;
-    double began = cadre_now_s();
-    if (event == 0)
-        return CADRE_OK;
-    cadre_status rc = cadre_mpi_event_wait(g->world, event);
-    pthread_mutex_lock(&g->world->lock);
-    g->stats.waited_s += cadre_now_s() - began;
-    pthread_mutex_unlock(&g->world->lock);
-    return rc;
-}
-
-static cadre_status mpi_join(struct cadre_comm *comm, struct cadre_device *device,
-                             cadre_event event)
-{
-    return mpi_wait(comm, event);
+    return cadre_mpi_event_wait(world_of(comm), event);
 }
 
 static cadre_status mpi_use_device(struct cadre_comm *comm, struct cadre_device *device,
                                    struct cadre_error *err)
 {
     struct mpi_world *w = world_of(comm);
-    if (device && device->ops->queued)
+    if (device)
         return cadre_fail(err, CADRE_E_UNSUPPORTED,
                           "rank %d: comm.backend = mpi works in the host's memory, and "
                           "the device is %s; use comm.backend = nccl",
-                          w->rank, device->ops->name);
+                          w->context.rank, device->ops->name);
     cadre_mpi_drain(w);
     return CADRE_OK;
 }
@@ -56,57 +41,13 @@ static void mpi_abort(struct cadre_comm *comm, const char *why)
     cadre_mpi_fail(world_of(comm), NULL, CADRE_E_ABORTED, "%s", why);
 }
 
-static void mpi_stats(const struct cadre_comm *comm, struct cadre_comm_stats *out)
-{
-    struct mpi_world *w = world_of(comm);
-    pthread_mutex_lock(&w->lock);
-    *out = ((const struct mpi_group *)comm)->stats;
-    pthread_mutex_unlock(&w->lock);
-}
-
-static void mpi_set_step(struct cadre_comm *comm, uint64_t step)
-{
-    atomic_store(&world_of(comm)->step, step);
-}
-
-static cadre_status mpi_failure(const struct cadre_comm *comm, struct cadre_error *err)
-{
-    struct mpi_world *w = world_of(comm);
-    cadre_status rc = CADRE_OK;
-    pthread_mutex_lock(&w->lock);
-    if (w->code != CADRE_OK)
-        rc = cadre_fail(err, w->code, "%s", w->why);
-    pthread_mutex_unlock(&w->lock);
-    return rc;
-}
-
-static void mpi_observe(struct cadre_comm *comm, cadre_comm_observer tell, void *arg)
-{
-    struct mpi_world *w = world_of(comm);
-    pthread_mutex_lock(&w->lock);
-    w->tell = tell;
-    w->tell_arg = arg;
-    pthread_mutex_unlock(&w->lock);
-}
-
-const struct cadre_comm_ops cadre_mpi_ops = {
-    .all_reduce = cadre_mpi_all_reduce,
-    .reduce_scatter = cadre_mpi_reduce_scatter,
-    .all_gather = cadre_mpi_all_gather,
-    .broadcast = cadre_mpi_broadcast,
-    .all_to_all = cadre_mpi_all_to_all,
-    .send = cadre_mpi_send,
-    .recv = cadre_mpi_recv,
-    .barrier = cadre_mpi_barrier,
+const struct cadre_comm_backend cadre_mpi_backend = {
+    .op_bytes = sizeof(struct mpi_op),
+    .enqueue = cadre_mpi_enqueue,
     .wait = mpi_wait,
-    .join = mpi_join,
     .use_device = mpi_use_device,
     .split = cadre_mpi_split,
     .abort = mpi_abort,
-    .stats = mpi_stats,
-    .set_step = mpi_set_step,
-    .failure = mpi_failure,
-    .observe = mpi_observe,
     .destroy = cadre_mpi_destroy,
 };
 
@@ -125,6 +66,7 @@ void cadre_mpi_world_free(struct mpi_world *w)
         free(room);
     }
     cadre_mpi_control_free(w);
+    cadre_comm_context_fini(&w->context);
     pthread_cond_destroy(&w->changed);
     pthread_cond_destroy(&w->work);
     pthread_mutex_destroy(&w->lock);
@@ -147,8 +89,7 @@ static struct mpi_world *make(const struct cadre_comm_world *from)
     pthread_condattr_t attr;
     if (!w)
         return NULL;
-    w->rank = from->rank;
-    w->size = from->size;
+    cadre_comm_context_init(&w->context, from->rank, from->size, &w->step, &w->failure);
     w->timeout_s = from->timeout_s;
     w->exact = from->exact;
     w->limit = limit();
@@ -229,7 +170,7 @@ static cadre_status await_opening(struct mpi_world *w, struct cadre_error *err)
         err, CADRE_E_COMM,
         "rank %d: MPI did not start within %g s: some of the %d ranks have "
         "not come, or their hosts do not reach each other",
-        w->rank, w->timeout_s, w->size);
+        w->context.rank, w->timeout_s, w->context.size);
 }
 
 cadre_status cadre_mpi_open(const struct cadre_comm_world *world,

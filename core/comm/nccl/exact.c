@@ -19,20 +19,9 @@ struct turn {
     size_t element;
 };
 
-static uint64_t begin_of(const struct turn *t, int m)
-{
-    const struct nccl_op *op = t->op;
-    if (op->kind == NCCL_KIND_REDUCE_SCATTER)
-        return op->offsets[m];
-    uint64_t each =
-        (op->count + (uint64_t)t->channel->size - 1) / (uint64_t)t->channel->size;
-    uint64_t at = (uint64_t)m * WHOLE_LINES(each);
-    return at < op->count ? at : op->count;
-}
-
 static uint64_t length_of(const struct turn *t, int m)
 {
-    return begin_of(t, m + 1) - begin_of(t, m);
+    return t->op->base.offsets[m + 1] - t->op->base.offsets[m];
 }
 
 /* Elements of slice m in this turn. */
@@ -46,7 +35,7 @@ static uint64_t in_turn(const struct turn *t, int m)
 
 static size_t place(const struct turn *t, int m)
 {
-    return (begin_of(t, m) + t->at) * t->element;
+    return (t->op->base.offsets[m] + t->at) * t->element;
 }
 
 static char *row(const struct turn *t, int m)
@@ -59,7 +48,7 @@ static char *row(const struct turn *t, int m)
 static ncclResult_t exchange(const struct turn *t, bool back)
 {
     const struct nccl_channel *c = t->channel;
-    ncclDataType_t type = cadre_nccl_type(t->op->dtype);
+    ncclDataType_t type = cadre_nccl_type(t->op->base.dtype);
     uint64_t mine = in_turn(t, c->rank);
     ncclResult_t result = ncclGroupStart();
     for (int m = 0; m < c->size && result == ncclSuccess; m++) {
@@ -88,10 +77,11 @@ static cadre_status add_rows(const struct turn *t)
     cadre_status rc = CADRE_OK;
     for (int half = 1; half < t->channel->size; half *= 2)
         for (int m = 0; m + half < t->channel->size && rc == CADRE_OK; m += 2 * half)
-            rc = t->op->red == CADRE_SUM ? ops->tree_add(side, t->op->dtype, row(t, m),
-                                                         row(t, m), row(t, m + half), n)
-                                         : ops->maximum(side, t->op->dtype, row(t, m),
-                                                        row(t, m), row(t, m + half), n);
+            rc = t->op->base.red == CADRE_SUM
+                     ? ops->tree_add(side, t->op->base.dtype, row(t, m), row(t, m),
+                                     row(t, m + half), n)
+                     : ops->maximum(side, t->op->base.dtype, row(t, m), row(t, m),
+                                    row(t, m + half), n);
     return rc;
 }
 
@@ -112,7 +102,7 @@ static cadre_status take_turn(const struct turn *t)
     CADRE_TRY(cadre_nccl_took(t->op, exchange(t, false)));
     if (in_turn(t, rank) > 0)
         CADRE_TRY(cadre_nccl_device_took(t->op, add_rows(t), "add slices"));
-    if (t->op->kind == NCCL_KIND_REDUCE_SCATTER)
+    if (t->op->base.kind == CADRE_COMM_REDUCE_SCATTER)
         return copy(t, t->out + t->at * t->element, t->rows);
     CADRE_TRY(cadre_nccl_took(t->op, exchange(t, true)));
     return copy(t, t->out + place(t, rank), t->rows);
@@ -126,7 +116,7 @@ cadre_status cadre_nccl_move_tree(struct nccl_op *op, const void *in, void *out)
                      .channel = op->channel,
                      .in = in,
                      .out = out,
-                     .element = cadre_dtype_bytes(op->dtype)};
+                     .element = cadre_dtype_bytes(op->base.dtype)};
     size_t size = (size_t)op->channel->size;
     uint64_t longest = 0;
     for (int m = 0; m < op->channel->size; m++)
