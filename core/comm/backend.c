@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/comm/backend.h"
 
+#include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/base/clock.h"
 #include "core/base/log.h"
+#include "core/comm/module.h"
 #include "core/tensor/dtype.h"
 
 #define LINE 64 /* elements: a cache line of the smallest dtype */
@@ -44,10 +48,9 @@ static uint64_t bytes_sent(const struct cadre_comm_op *op, uint64_t size)
     }
 }
 
-/* Slices of an all_reduce. */
-static void even_slices(uint64_t *offsets, uint64_t size, uint64_t count)
+static void even_slices(uint64_t *offsets, uint64_t size, uint64_t count, uint64_t line)
 {
-    uint64_t each = ((count + size - 1) / size + LINE - 1) / LINE * LINE;
+    uint64_t each = ((count + size - 1) / size + line - 1) / line * line;
     for (uint64_t m = 0; m <= size; m++)
         offsets[m] = m * each < count ? m * each : count;
 }
@@ -56,16 +59,17 @@ struct cadre_comm_op *cadre_comm_op_create(const struct cadre_comm *comm,
                                            const struct cadre_comm_op *from)
 {
     size_t size = (size_t)comm->size, own = comm->backend->op_bytes;
-    bool even = from->kind == CADRE_COMM_ALL_REDUCE, sliced = even || from->offsets;
-    size_t slices = sliced ? (size + 1) * sizeof *from->offsets : 0;
+    bool reduces = from->kind == CADRE_COMM_ALL_REDUCE;
+    bool even = reduces || from->kind == CADRE_COMM_ALL_TO_ALL;
+    size_t slices = even || from->offsets ? (size + 1) * sizeof *from->offsets : 0;
     struct cadre_comm_op *op = calloc(1, own + slices);
     if (!op)
         return NULL;
     *op = *from;
-    if (sliced) {
+    if (slices > 0) {
         uint64_t *offsets = (uint64_t *)(void *)((char *)op + own);
         if (even)
-            even_slices(offsets, size, op->count);
+            even_slices(offsets, size, op->count, reduces ? LINE : 1);
         else
             memcpy(offsets, from->offsets, slices);
         op->offsets = offsets;
@@ -95,6 +99,24 @@ uint64_t cadre_comm_op_extent(const struct cadre_comm_op *op, int rank, bool in)
     default:
         return op->count;
     }
+}
+
+uint64_t cadre_comm_slice_part(const struct cadre_comm_op *op, int m, uint64_t at,
+                               uint64_t part)
+{
+    uint64_t length = op->offsets[m + 1] - op->offsets[m];
+    uint64_t left = length > at ? length - at : 0;
+    return left < part ? left : part;
+}
+
+uint64_t cadre_comm_slice_longest(const struct cadre_comm_op *op, int size)
+{
+    uint64_t longest = 0;
+    for (int m = 0; m < size; m++) {
+        uint64_t length = op->offsets[m + 1] - op->offsets[m];
+        longest = length > longest ? length : longest;
+    }
+    return longest;
 }
 
 cadre_status cadre_comm_refuse(const struct cadre_comm *comm,
@@ -140,4 +162,41 @@ void cadre_comm_context_init(struct cadre_comm_context *context, int rank, int s
 void cadre_comm_context_fini(struct cadre_comm_context *context)
 {
     pthread_mutex_destroy(&context->lock);
+}
+
+cadre_status cadre_comm_world_check(const struct cadre_comm_world *world,
+                                    struct cadre_error *err)
+{
+    if (world->size < 1 || world->rank < 0 || world->rank >= world->size)
+        return cadre_fail(err, CADRE_E_INVALID, "rank is %d of %d; expected 0 to %d",
+                          world->rank, world->size, world->size - 1);
+    if (!(world->timeout_s > 0) || isinf(world->timeout_s))
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "comm.timeout is %g; expected seconds above 0",
+                          world->timeout_s);
+    return CADRE_OK;
+}
+
+bool cadre_comm_thread_start(pthread_t *thread, size_t stack_bytes,
+                             void *(*run)(void *), void *arg)
+{
+    sigset_t all, before;
+    pthread_attr_t attr;
+    sigfillset(&all);
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, stack_bytes);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = pthread_create(thread, &attr, run, arg) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attr);
+    return started;
+}
+
+void cadre_comm_cond_init(pthread_cond_t *condition)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(condition, &attr);
+    pthread_condattr_destroy(&attr);
 }

@@ -40,9 +40,9 @@ struct cadre_comm_op {
     const void *in;
     void *out;
     uint64_t count; /* of the whole vector */
-    /* (size + 1), of all_reduce, where slices are equal and end at whole cache lines,
-     * of reduce_scatter and all_gather; NULL for other kinds. Freed with the operation.
-     */
+    /* (size + 1) where each slice begins: as posted, of reduce_scatter and all_gather;
+     * equal ones, of all_to_all; equal and ending at whole cache lines, of all_reduce.
+     * NULL for other kinds. Freed with the operation. */
     const uint64_t *offsets;
     uint32_t dtype, red;
     int root; /* broadcast: root; send, recv: peer in the group */
@@ -102,6 +102,12 @@ struct cadre_comm_op *cadre_comm_op_create(const struct cadre_comm *comm,
  * broadcast's root has the input alone. */
 uint64_t cadre_comm_op_extent(const struct cadre_comm_op *op, int rank, bool in);
 
+/* Elements of slice m in [at, at + part) of it, and of the longest slice: backends work
+ * in turns, each on one part of every slice. */
+uint64_t cadre_comm_slice_part(const struct cadre_comm_op *op, int m, uint64_t at,
+                               uint64_t part);
+uint64_t cadre_comm_slice_longest(const struct cadre_comm_op *op, int size);
+
 /* Log why the operation is not posted; returns rc. */
 cadre_status cadre_comm_refuse(const struct cadre_comm *comm,
                                const struct cadre_comm_op *op, cadre_status rc,
@@ -116,5 +122,17 @@ void cadre_comm_account(struct cadre_comm *comm, const struct cadre_comm_op *op,
 void cadre_comm_context_init(struct cadre_comm_context *context, int rank, int size,
                              _Atomic uint64_t *step, struct cadre_failure *failure);
 void cadre_comm_context_fini(struct cadre_comm_context *context);
+
+/* CADRE_OK where its ranks and its time limit can be. */
+struct cadre_comm_world;
+cadre_status cadre_comm_world_check(const struct cadre_comm_world *world,
+                                    struct cadre_error *err);
+
+/* A thread of a backend, with all signals blocked, which are the program's. False where
+ * there is none to be had. */
+bool cadre_comm_thread_start(pthread_t *thread, size_t stack_bytes,
+                             void *(*run)(void *), void *arg);
+/* A condition whose limits are times of CLOCK_MONOTONIC. */
+void cadre_comm_cond_init(pthread_cond_t *condition);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A queue: operations of one kind of traffic carried out in order by one thread. Its
  * lock and condition are of the rank's own process; other ranks never see it. */
-#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -20,12 +19,7 @@ struct local_queue *cadre_local_queue_create(struct local_comm *comm, local_run 
     q->comm = comm;
     q->run = run;
     pthread_mutex_init(&q->lock, NULL);
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&q->changed, &attr);
-    pthread_condattr_destroy(&attr);
-
+    cadre_comm_cond_init(&q->changed);
     pthread_mutex_lock(&me->lock);
     bool room = me->queue_count < LOCAL_MAX_QUEUES;
     if (room) {
@@ -97,16 +91,7 @@ static void *queue_main(void *arg)
 
 static cadre_status queue_start(struct local_queue *q)
 {
-    sigset_t all, before;
-    pthread_attr_t attr;
-    sigfillset(&all);
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&q->thread, &attr, queue_main, q);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
-    if (failed) {
+    if (!cadre_comm_thread_start(&q->thread, STACK_BYTES, queue_main, q)) {
         cadre_log(CADRE_LOG_ERROR, "comm", "cannot start a thread for a queue");
         return CADRE_E_RESOURCE;
     }

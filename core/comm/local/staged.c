@@ -40,20 +40,7 @@ static char *stage(const struct turn *t, int member)
 /* Elements of slice m in this turn. */
 static uint64_t in_turn(const struct turn *t, int m)
 {
-    uint64_t size = t->op->offsets[m + 1] - t->op->offsets[m];
-    if (size <= t->at)
-        return 0;
-    return size - t->at < t->part ? size - t->at : t->part;
-}
-
-static uint64_t longest_slice(const struct turn *t)
-{
-    uint64_t longest = 0;
-    for (int m = 0; m < t->c->base.size; m++) {
-        uint64_t size = t->op->offsets[m + 1] - t->op->offsets[m];
-        longest = size > longest ? size : longest;
-    }
-    return longest;
+    return cadre_comm_slice_part(t->op, m, t->at, t->part);
 }
 
 static const char *input(const struct turn *t, int slice)
@@ -117,7 +104,7 @@ static cadre_status stage_parts(const struct turn *t)
 static cadre_status reduce(struct turn *t)
 {
     int size = t->c->base.size, rank = t->c->base.rank;
-    uint64_t longest = longest_slice(t);
+    uint64_t longest = cadre_comm_slice_longest(t->op, t->c->base.size);
     cadre_status rc;
     t->part = LOCAL_CHUNK / (unsigned)size / t->element;
     for (; t->at < longest; t->at += t->part, t->parity ^= 1) {
@@ -143,7 +130,7 @@ fail:
 static cadre_status gather(struct turn *t)
 {
     int rank = t->c->base.rank;
-    uint64_t longest = longest_slice(t);
+    uint64_t longest = cadre_comm_slice_longest(t->op, t->c->base.size);
     cadre_status rc;
     t->part = LOCAL_CHUNK / t->element;
     for (; t->at < longest; t->at += t->part, t->parity ^= 1) {

@@ -15,13 +15,14 @@ void cadre_local_call_fill(struct local_queue *queue, const struct cadre_comm_op
     struct local_rank *me = queue->comm->me;
     int size = queue->comm->base.size;
     const struct local_split *split = op->kind == CADRE_COMM_SPLIT ? op->out : NULL;
+    bool slices = op->offsets && op->kind != CADRE_COMM_ALL_TO_ALL;
     call->kind = op->kind;
     call->dtype = op->dtype;
     call->red = op->red;
     call->root = op->root;
     call->count = op->count;
     call->offsets_hash = 14695981039346656037u; /* FNV-1a */
-    for (int i = 0; op->offsets && i <= size; i++)
+    for (int i = 0; slices && i <= size; i++)
         call->offsets_hash = (call->offsets_hash ^ op->offsets[i]) * 1099511628211u;
     call->sequence = op->sequence;
     call->step = atomic_load(&me->shared->step);

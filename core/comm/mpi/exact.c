@@ -104,7 +104,7 @@ static cadre_status give_back(struct mpi_op *op)
 cadre_status cadre_mpi_step_exact(struct mpi_op *op)
 {
     struct mpi_move *m = &op->move;
-    uint64_t longest = cadre_mpi_slice_longest(op),
+    uint64_t longest = cadre_comm_slice_longest(&op->base, op->group->base.size),
              e = cadre_dtype_bytes(op->base.dtype);
     uint64_t mine = cadre_mpi_slice_turn(op, op->group->base.rank);
     cadre_status rc = CADRE_OK;

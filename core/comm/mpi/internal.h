@@ -210,11 +210,8 @@ cadre_status cadre_mpi_step_message(struct mpi_op *op);
 /* Begin a message; the header is compared when it is there, the data may come later. */
 cadre_status cadre_mpi_compare_message(struct mpi_op *op);
 
-/* slices.c: slice m of an operation, in elements */
-uint64_t cadre_mpi_slice_begin(const struct mpi_op *op, int m);
-/* Of slice m in this turn. */
+/* slices.c: elements of slice m in this turn */
 uint64_t cadre_mpi_slice_turn(const struct mpi_op *op, int m);
-uint64_t cadre_mpi_slice_longest(const struct mpi_op *op);
 /* Counts and places (size each) of the turn's parts: in the whole vector, or one after
  * the other in a room. */
 void cadre_mpi_slice_places(const struct mpi_op *op, bool packed, int *counts,

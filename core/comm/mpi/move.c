@@ -128,7 +128,7 @@ static void deliver(struct mpi_op *op)
 static cadre_status step_slices(struct mpi_op *op)
 {
     struct mpi_move *m = &op->move;
-    uint64_t longest = cadre_mpi_slice_longest(op);
+    uint64_t longest = cadre_comm_slice_longest(&op->base, op->group->base.size);
     if (m->phase == 1) {
         deliver(op);
         m->at += m->part;

@@ -8,30 +8,9 @@
 #include "core/comm/mpi/internal.h"
 #include "core/tensor/dtype.h"
 
-uint64_t cadre_mpi_slice_begin(const struct mpi_op *op, int m)
-{
-    uint64_t each = op->base.count / (uint64_t)op->group->base.size;
-    return op->base.offsets ? op->base.offsets[m] : (uint64_t)m * each;
-}
-
-static uint64_t length_of(const struct mpi_op *op, int m)
-{
-    return cadre_mpi_slice_begin(op, m + 1) - cadre_mpi_slice_begin(op, m);
-}
-
 uint64_t cadre_mpi_slice_turn(const struct mpi_op *op, int m)
 {
-    uint64_t length = length_of(op, m), at = op->move.at;
-    uint64_t left = length > at ? length - at : 0;
-    return left < op->move.part ? left : op->move.part;
-}
-
-uint64_t cadre_mpi_slice_longest(const struct mpi_op *op)
-{
-    uint64_t longest = 0;
-    for (int m = 0; m < op->group->base.size; m++)
-        longest = length_of(op, m) > longest ? length_of(op, m) : longest;
-    return longest;
+    return cadre_comm_slice_part(&op->base, m, op->move.at, op->move.part);
 }
 
 void cadre_mpi_slice_places(const struct mpi_op *op, bool packed, int *counts,
@@ -40,7 +19,7 @@ void cadre_mpi_slice_places(const struct mpi_op *op, bool packed, int *counts,
     uint64_t before = 0;
     for (int m = 0; m < op->group->base.size; m++) {
         uint64_t n = cadre_mpi_slice_turn(op, m);
-        uint64_t at = packed ? before : cadre_mpi_slice_begin(op, m) + op->move.at;
+        uint64_t at = packed ? before : op->base.offsets[m] + op->move.at;
         counts[m] = (int)n;
         places[m] = n > 0 ? (int)at : 0;
         before += n;
@@ -53,7 +32,7 @@ static void copy_parts(const struct mpi_op *op, char *room, char *whole, bool ba
     size_t e = cadre_dtype_bytes(op->base.dtype);
     for (int m = 0; m < op->group->base.size; m++) {
         size_t n = cadre_mpi_slice_turn(op, m) * e;
-        char *part = whole + (cadre_mpi_slice_begin(op, m) + op->move.at) * e;
+        char *part = whole + (op->base.offsets[m] + op->move.at) * e;
         if (n > 0)
             memcpy(back ? part : room, back ? room : part, n);
         room += n;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A rank's world: opening it, and what concerns all its communicators. */
-#include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,7 +84,6 @@ static uint64_t limit(void)
 static struct mpi_world *make(const struct cadre_comm_world *from)
 {
     struct mpi_world *w = calloc(1, sizeof *w);
-    pthread_condattr_t attr;
     if (!w)
         return NULL;
     cadre_comm_context_init(&w->context, from->rank, from->size, &w->step, &w->failure);
@@ -96,11 +93,8 @@ static struct mpi_world *make(const struct cadre_comm_world *from)
     w->hosts = calloc((size_t)from->size, sizeof *w->hosts);
     w->control.request = w->control.beat_in = w->control.beat_out = MPI_REQUEST_NULL;
     pthread_mutex_init(&w->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&w->changed, &attr);
-    pthread_cond_init(&w->work, &attr);
-    pthread_condattr_destroy(&attr);
+    cadre_comm_cond_init(&w->changed);
+    cadre_comm_cond_init(&w->work);
     if (w->hosts)
         return w;
     cadre_mpi_world_free(w);
@@ -110,13 +104,9 @@ static struct mpi_world *make(const struct cadre_comm_world *from)
 static cadre_status check(const struct cadre_comm_world *world, struct cadre_error *err)
 {
     struct cadre_device *device = world->device;
-    if (world->size < 1 || world->rank < 0 || world->rank >= world->size)
-        return cadre_fail(err, CADRE_E_INVALID, "rank is %d of %d; expected 0 to %d",
-                          world->rank, world->size, world->size - 1);
-    if (!(world->timeout_s > 0) || isinf(world->timeout_s))
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "comm.timeout is %g; expected seconds above 0",
-                          world->timeout_s);
+    cadre_status rc = cadre_comm_world_check(world, err);
+    if (rc != CADRE_OK)
+        return rc;
     if (world->exact && world->size > TREE_RANKS)
         return cadre_fail(err, CADRE_E_UNSUPPORTED,
                           "run.exact = yes over MPI is for %d ranks at most, found %d",
@@ -128,21 +118,6 @@ static cadre_status check(const struct cadre_comm_world *world, struct cadre_err
             "is %s; use comm.backend = nccl",
             device->ops->name);
     return CADRE_OK;
-}
-
-/* Signals are the program's. */
-static bool start(struct mpi_world *w)
-{
-    sigset_t all, before;
-    pthread_attr_t attr;
-    sigfillset(&all);
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(&w->engine, &attr, cadre_mpi_engine, w) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
-    return started;
 }
 
 /* MPI_Init waits for all ranks, and for ever. */
@@ -184,7 +159,7 @@ cadre_status cadre_mpi_open(const struct cadre_comm_world *world,
     struct mpi_world *w = make(world);
     if (!w)
         return cadre_fail(err, CADRE_E_RESOURCE, "rank %d: no memory", world->rank);
-    if (!start(w)) {
+    if (!cadre_comm_thread_start(&w->engine, STACK_BYTES, cadre_mpi_engine, w)) {
         cadre_mpi_world_free(w);
         return cadre_fail(err, CADRE_E_RESOURCE, "rank %d: cannot start a thread",
                           world->rank);

@@ -19,18 +19,10 @@ struct turn {
     size_t element;
 };
 
-static uint64_t length_of(const struct turn *t, int m)
-{
-    return t->op->base.offsets[m + 1] - t->op->base.offsets[m];
-}
-
 /* Elements of slice m in this turn. */
 static uint64_t in_turn(const struct turn *t, int m)
 {
-    uint64_t length = length_of(t, m);
-    if (length <= t->at)
-        return 0;
-    return length - t->at < t->part ? length - t->at : t->part;
+    return cadre_comm_slice_part(&t->op->base, m, t->at, t->part);
 }
 
 static size_t place(const struct turn *t, int m)
@@ -118,9 +110,7 @@ cadre_status cadre_nccl_move_tree(struct nccl_op *op, const void *in, void *out)
                      .out = out,
                      .element = cadre_dtype_bytes(op->base.dtype)};
     size_t size = (size_t)op->channel->size;
-    uint64_t longest = 0;
-    for (int m = 0; m < op->channel->size; m++)
-        longest = length_of(&t, m) > longest ? length_of(&t, m) : longest;
+    uint64_t longest = cadre_comm_slice_longest(&op->base, op->channel->size);
     t.part = ROOM / size / t.element / 64 * 64;
     t.part = WHOLE_LINES(longest) < t.part ? WHOLE_LINES(longest) : t.part;
     t.rows = cadre_nccl_scratch(op->channel, (size_t)t.part * size * t.element);

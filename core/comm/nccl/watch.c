@@ -2,7 +2,6 @@
 /* What is pending, seen from the host: queues of operations whose events are looked at
  * by those who wait and by one thread a world, which also holds the time limit, asks
  * NCCL for errors and aborts when the world has failed. */
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -177,20 +176,6 @@ static void *abort_main(void *arg)
     return NULL;
 }
 
-static bool start(pthread_t *thread, void *(*run)(void *), void *arg)
-{
-    sigset_t all, before;
-    pthread_attr_t attr;
-    sigfillset(&all);
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(thread, &attr, run, arg) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
-    return started;
-}
-
 /* Under the lock, which is given up meanwhile: channels end after `aborted` alone. */
 static void abort_all(struct nccl_world *w)
 {
@@ -206,7 +191,8 @@ static void abort_all(struct nccl_world *w)
         each[i++].channel = c;
     pthread_mutex_unlock(&w->lock);
     for (i = 0; each && i < n; i++)
-        each[i].started = start(&each[i].thread, abort_main, each[i].channel);
+        each[i].started = cadre_comm_thread_start(&each[i].thread, STACK_BYTES,
+                                                  abort_main, each[i].channel);
     for (i = 0; each && i < n; i++)
         if (each[i].started)
             pthread_join(each[i].thread, NULL);
@@ -251,7 +237,9 @@ static void *watch_main(void *arg)
 
 cadre_status cadre_nccl_watch_start(struct nccl_world *w)
 {
-    return start(&w->watcher, watch_main, w) ? CADRE_OK : CADRE_E_RESOURCE;
+    return cadre_comm_thread_start(&w->watcher, STACK_BYTES, watch_main, w)
+               ? CADRE_OK
+               : CADRE_E_RESOURCE;
 }
 
 void cadre_nccl_watch_stop(struct nccl_world *w)

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A rank's world: opening it, and what concerns all its communicators. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/clock.h"
 #include "core/comm/nccl/internal.h"
 
 static struct nccl_world *world_of(const struct cadre_comm *comm)
@@ -77,7 +75,6 @@ void cadre_nccl_world_destroy(struct nccl_world *w)
 static struct nccl_world *make(const struct cadre_comm_world *from)
 {
     struct nccl_world *w = calloc(1, sizeof *w);
-    pthread_condattr_t attr;
     if (!w)
         return NULL;
     cadre_comm_context_init(&w->context, from->rank, from->size, &w->step, &w->failure);
@@ -87,23 +84,16 @@ static struct nccl_world *make(const struct cadre_comm_world *from)
     w->device = from->device;
     pthread_mutex_init(&w->lock, NULL);
     pthread_mutex_init(&w->gate, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&w->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    cadre_comm_cond_init(&w->changed);
     return w;
 }
 
 static cadre_status check(const struct cadre_comm_world *world, struct cadre_error *err)
 {
     struct cadre_device *device = world->device;
-    if (world->size < 1 || world->rank < 0 || world->rank >= world->size)
-        return cadre_fail(err, CADRE_E_INVALID, "rank is %d of %d; expected 0 to %d",
-                          world->rank, world->size, world->size - 1);
-    if (!(world->timeout_s > 0) || isinf(world->timeout_s))
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "comm.timeout is %g; expected seconds above 0",
-                          world->timeout_s);
+    cadre_status rc = cadre_comm_world_check(world, err);
+    if (rc != CADRE_OK)
+        return rc;
     if (!device || strcmp(device->ops->name, "cuda") != 0)
         return cadre_fail(err, CADRE_E_UNSUPPORTED,
                           "comm.backend = nccl works with device.kind = cuda; found "
