@@ -21,13 +21,13 @@ struct local_queue *cadre_local_queue_create(struct local_comm *comm, local_run 
     pthread_mutex_init(&q->lock, NULL);
     cadre_comm_cond_init(&q->changed);
     pthread_mutex_lock(&me->lock);
-    bool room = me->queue_count < LOCAL_MAX_QUEUES;
-    if (room) {
+    bool fits = me->queue_count < LOCAL_MAX_QUEUES;
+    if (fits) {
         q->id = me->queue_count;
         atomic_store(&me->queues[me->queue_count++], q);
     }
     pthread_mutex_unlock(&me->lock);
-    if (!room) {
+    if (!fits) {
         cadre_log(CADRE_LOG_ERROR, "comm", "rank %d has %d queues, no room for another",
                   me->context.rank, LOCAL_MAX_QUEUES);
         pthread_cond_destroy(&q->changed);

@@ -24,9 +24,9 @@ enum { TAG_NOTE = 1, TAG_BEAT = 2 };
 static void take_in(struct mpi_world *w)
 {
     struct mpi_control *c = &w->control;
-    cadre_mpi_took(w, NULL,
-                   MPI_Irecv(&c->incoming, (int)sizeof c->incoming, MPI_BYTE,
-                             MPI_ANY_SOURCE, TAG_NOTE, c->comm, &c->request));
+    cadre_mpi_check(w, NULL,
+                    MPI_Irecv(&c->incoming, (int)sizeof c->incoming, MPI_BYTE,
+                              MPI_ANY_SOURCE, TAG_NOTE, c->comm, &c->request));
 }
 
 /* `wait`: until it is received, so that it has left this process. */
@@ -172,7 +172,7 @@ static bool take_notes(struct mpi_world *w)
     struct mpi_control *c = &w->control;
     int come = 0;
     if (c->request == MPI_REQUEST_NULL ||
-        cadre_mpi_took(w, NULL, MPI_Test(&c->request, &come, MPI_STATUS_IGNORE)) !=
+        cadre_mpi_check(w, NULL, MPI_Test(&c->request, &come, MPI_STATUS_IGNORE)) !=
             CADRE_OK ||
         !come)
         return false;

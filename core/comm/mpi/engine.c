@@ -13,7 +13,7 @@
 #define NAP_NS 50000L /* while something is under way */
 #define SLEEP_NS 20000000L /* while nothing is, but messages of the others */
 
-cadre_status cadre_mpi_took(struct mpi_world *w, const struct mpi_op *op, int result)
+cadre_status cadre_mpi_check(struct mpi_world *w, const struct mpi_op *op, int result)
 {
     char text[MPI_MAX_ERROR_STRING] = "", name[256] = "nothing pending";
     int n = 0;
@@ -30,13 +30,13 @@ cadre_status cadre_mpi_took(struct mpi_world *w, const struct mpi_op *op, int re
     return CADRE_E_COMM;
 }
 
-static void return_rooms(struct mpi_op *op)
+static void return_scratch(struct mpi_op *op)
 {
     struct mpi_world *w = op->group->world;
-    cadre_mpi_room_give(w, op->move.room);
-    cadre_mpi_room_give(w, op->move.rows);
+    cadre_mpi_scratch_give(w, op->move.scratch);
+    cadre_mpi_scratch_give(w, op->move.rows);
     free(op->move.ints);
-    op->move.room = op->move.rows = NULL;
+    op->move.scratch = op->move.rows = NULL;
     op->move.ints = NULL;
 }
 
@@ -47,7 +47,7 @@ static cadre_status test(struct mpi_op *op, MPI_Request *request, bool *over)
     int result = flag ? MPI_SUCCESS : MPI_Test(request, &flag, MPI_STATUS_IGNORE);
     *over = flag != 0;
     return result == MPI_SUCCESS ? CADRE_OK
-                                 : cadre_mpi_took(op->group->world, op, result);
+                                 : cadre_mpi_check(op->group->world, op, result);
 }
 
 /* A header that has come is compared at once: what the data then does is a consequence.
@@ -75,7 +75,7 @@ static bool advance(struct mpi_op *op)
             result = MPI_Test(&op->move.request, &flag, MPI_STATUS_IGNORE);
         if (look_at_header(op) != CADRE_OK)
             return true;
-        if (cadre_mpi_took(op->group->world, op, result) != CADRE_OK)
+        if (cadre_mpi_check(op->group->world, op, result) != CADRE_OK)
             return true;
         if (!flag)
             return moved;
@@ -88,7 +88,7 @@ static bool advance(struct mpi_op *op)
     }
     if (!over)
         return moved;
-    return_rooms(op);
+    return_scratch(op);
     return true;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reductions whose order is the tree's: every rank gets all ranks' values of its slice,
- * adds them, and gives the result back where it is wanted. Part by part, so that the
- * room does not grow with the buffer; a turn works on one part of every slice, and
+ * adds them, and gives the result back where it is wanted. Part by part, so that
+ * scratch does not grow with the buffer; a turn works on one part of every slice, and
  * nothing outside it, so that in may be out. */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "core/comm/mpi/internal.h"
 #include "core/tensor/dtype.h"
 
-#define ROOM ((uint64_t)16 << 20)
+#define SCRATCH_BYTES ((uint64_t)16 << 20)
 
 enum { BEGIN, ADD, RETURN }; /* phases of a turn */
 
@@ -20,16 +20,16 @@ static cadre_status prepare(struct mpi_op *op, uint64_t longest)
     struct mpi_world *w = op->group->world;
     uint64_t size = (uint64_t)op->group->base.size,
              e = cadre_dtype_bytes(op->base.dtype);
-    uint64_t room = ROOM / e < w->limit ? ROOM / e : w->limit;
+    uint64_t most = SCRATCH_BYTES / e < w->limit ? SCRATCH_BYTES / e : w->limit;
     m->packed = op->base.count > w->limit;
-    m->part = room / size > 0 ? room / size : 1;
+    m->part = most / size > 0 ? most / size : 1;
     m->part = longest < m->part ? longest : m->part;
     m->ints = calloc(4 * size, sizeof *m->ints);
     /* a row from each, and one for the sum */
-    m->rows = cadre_mpi_room_take(w, m->part * (size + 1) * e);
+    m->rows = cadre_mpi_scratch_take(w, m->part * (size + 1) * e);
     if (m->packed)
-        m->room = cadre_mpi_room_take(w, m->part * size * e);
-    if (m->ints && m->rows && (!m->packed || m->room))
+        m->scratch = cadre_mpi_scratch_take(w, m->part * size * e);
+    if (m->ints && m->rows && (!m->packed || m->scratch))
         return CADRE_OK;
     cadre_mpi_fail(w, op, CADRE_E_RESOURCE, "rank %d: no memory", w->context.rank);
     return CADRE_E_RESOURCE;
@@ -49,12 +49,12 @@ static cadre_status exchange(struct mpi_op *op)
         from[size + r] = r * mine;
     }
     if (m->packed)
-        cadre_mpi_slice_pack(op, m->room->data, op->base.in);
-    return cadre_mpi_took(g->world, op,
-                          MPI_Ialltoallv(m->packed ? m->room->data : op->base.in,
-                                         m->ints, m->ints + size, type, m->rows->data,
-                                         from, from + size, type, g->comm,
-                                         &m->request));
+        cadre_mpi_slice_pack(op, m->scratch->data, op->base.in);
+    return cadre_mpi_check(g->world, op,
+                           MPI_Ialltoallv(m->packed ? m->scratch->data : op->base.in,
+                                          m->ints, m->ints + size, type, m->rows->data,
+                                          from, from + size, type, g->comm,
+                                          &m->request));
 }
 
 /* Where the sum of this turn lies: behind the rows. */
@@ -94,11 +94,11 @@ static cadre_status give_back(struct mpi_op *op)
     struct mpi_move *m = &op->move;
     struct mpi_group *g = op->group;
     MPI_Datatype type = cadre_mpi_type(op->base.dtype);
-    return cadre_mpi_took(g->world, op,
-                          MPI_Iallgatherv(sum_of(op), m->ints[g->base.rank], type,
-                                          m->packed ? m->room->data : op->base.out,
-                                          m->ints, m->ints + g->base.size, type,
-                                          g->comm, &m->request));
+    return cadre_mpi_check(g->world, op,
+                           MPI_Iallgatherv(sum_of(op), m->ints[g->base.rank], type,
+                                           m->packed ? m->scratch->data : op->base.out,
+                                           m->ints, m->ints + g->base.size, type,
+                                           g->comm, &m->request));
 }
 
 cadre_status cadre_mpi_step_exact(struct mpi_op *op)
@@ -122,7 +122,7 @@ cadre_status cadre_mpi_step_exact(struct mpi_op *op)
         if (mine > 0)
             memcpy((char *)op->base.out + m->at * e, sum_of(op), mine * e);
     } else if (m->phase == RETURN && m->packed)
-        cadre_mpi_slice_unpack(op, op->base.out, m->room->data);
+        cadre_mpi_slice_unpack(op, op->base.out, m->scratch->data);
     if (m->phase == RETURN)
         m->at += m->part;
     m->phase = ADD;

@@ -32,8 +32,8 @@ struct mpi_group;
 struct mpi_op;
 
 /* Memory of the engine's for one operation at a time. */
-struct mpi_room {
-    struct mpi_room *next;
+struct mpi_scratch {
+    struct mpi_scratch *next;
     size_t bytes;
     char data[];
 };
@@ -62,11 +62,12 @@ struct mpi_split {
 struct mpi_move {
     MPI_Request request, header_request; /* MPI_REQUEST_NULL: none */
     int phase;
-    bool packed; /* slices go through a room, since int cannot reach them */
+    bool packed; /* slices go through scratch, since int cannot reach them */
     bool ended;
     uint64_t at, part; /* elements of a slice before this turn; in one, at most */
     int *ints; /* counts and places, 4 for each rank */
-    struct mpi_room *room, *rows; /* what goes out; what comes in, or what is added */
+    struct mpi_scratch *scratch,
+        *rows; /* what goes out; what comes in, or what is added */
     struct mpi_header header;
 };
 
@@ -109,7 +110,7 @@ struct mpi_world {
     MPI_Comm comm;
     char (*hosts)[HOST_BYTES]; /* (size), by world rank; read by all once open */
     struct mpi_control control;
-    struct mpi_room *rooms; /* free ones */
+    struct mpi_scratch *free_scratch;
     MPI_Op sum_bf16, max_bf16, sum_f16, max_f16;
 };
 
@@ -198,8 +199,8 @@ void cadre_mpi_rank_text(const struct mpi_world *world, int rank, char *text,
 /* [its thread] From MPI_Init_thread to MPI_Finalize. */
 void *cadre_mpi_engine(void *world);
 /* Take what a call of MPI for `op` (may be NULL) returned: a failure is the world's. */
-cadre_status cadre_mpi_took(struct mpi_world *world, const struct mpi_op *op,
-                            int result);
+cadre_status cadre_mpi_check(struct mpi_world *world, const struct mpi_op *op,
+                             int result);
 
 /* ---- move.c, exact.c, message.c: [engine] one step of an operation: called where no
  * request of it is pending; makes one, or sets move.ended. A failure is the world's. */
@@ -213,13 +214,13 @@ cadre_status cadre_mpi_compare_message(struct mpi_op *op);
 /* slices.c: elements of slice m in this turn */
 uint64_t cadre_mpi_slice_turn(const struct mpi_op *op, int m);
 /* Counts and places (size each) of the turn's parts: in the whole vector, or one after
- * the other in a room. */
+ * the other in scratch. */
 void cadre_mpi_slice_places(const struct mpi_op *op, bool packed, int *counts,
                             int *places);
-/* Between the whole vector and a room. */
-void cadre_mpi_slice_pack(const struct mpi_op *op, char *room, const void *whole);
-void cadre_mpi_slice_unpack(const struct mpi_op *op, void *whole, char *room);
-struct mpi_room *cadre_mpi_room_take(struct mpi_world *world, size_t bytes);
-void cadre_mpi_room_give(struct mpi_world *world, struct mpi_room *room);
+/* Between the whole vector and scratch. */
+void cadre_mpi_slice_pack(const struct mpi_op *op, char *scratch, const void *whole);
+void cadre_mpi_slice_unpack(const struct mpi_op *op, void *whole, char *scratch);
+struct mpi_scratch *cadre_mpi_scratch_take(struct mpi_world *world, size_t bytes);
+void cadre_mpi_scratch_give(struct mpi_world *world, struct mpi_scratch *scratch);
 
 #endif

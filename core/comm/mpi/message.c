@@ -9,9 +9,9 @@
 
 enum { TAG_HEADER = 1, TAG_DATA = 2 };
 
-static cadre_status took(struct mpi_op *op, int result)
+static cadre_status check_mpi(struct mpi_op *op, int result)
 {
-    return cadre_mpi_took(op->group->world, op, result);
+    return cadre_mpi_check(op->group->world, op, result);
 }
 
 static cadre_status begin(struct mpi_op *op)
@@ -20,8 +20,8 @@ static cadre_status begin(struct mpi_op *op)
     MPI_Comm comm = op->group->comm;
     int n = (int)sizeof m->header;
     if (op->base.kind == CADRE_COMM_RECV)
-        return took(op, MPI_Irecv(&m->header, n, MPI_BYTE, op->base.root, TAG_HEADER,
-                                  comm, &m->header_request));
+        return check_mpi(op, MPI_Irecv(&m->header, n, MPI_BYTE, op->base.root,
+                                       TAG_HEADER, comm, &m->header_request));
     m->header = (struct mpi_header){.sequence = op->base.sequence,
                                     .step = op->base.step,
                                     .count = op->base.count,
@@ -31,8 +31,8 @@ static cadre_status begin(struct mpi_op *op)
     int (*send)(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *) =
         op->base.count > 0 ? MPI_Isend
                            : MPI_Issend; /* the last one waits for the receiver */
-    return took(op, send(&m->header, n, MPI_BYTE, op->base.root, TAG_HEADER, comm,
-                         &m->header_request));
+    return check_mpi(op, send(&m->header, n, MPI_BYTE, op->base.root, TAG_HEADER, comm,
+                              &m->header_request));
 }
 
 cadre_status cadre_mpi_step_message(struct mpi_op *op)
@@ -50,10 +50,12 @@ cadre_status cadre_mpi_step_message(struct mpi_op *op)
         return rc;
     }
     if (op->base.kind == CADRE_COMM_RECV)
-        return took(op, MPI_Irecv((char *)op->base.out + m->at * e, (int)m->part, type,
-                                  op->base.root, TAG_DATA, g->comm, &m->request));
-    return took(op, MPI_Issend((const char *)op->base.in + m->at * e, (int)m->part,
-                               type, op->base.root, TAG_DATA, g->comm, &m->request));
+        return check_mpi(op,
+                         MPI_Irecv((char *)op->base.out + m->at * e, (int)m->part, type,
+                                   op->base.root, TAG_DATA, g->comm, &m->request));
+    return check_mpi(op,
+                     MPI_Issend((const char *)op->base.in + m->at * e, (int)m->part,
+                                type, op->base.root, TAG_DATA, g->comm, &m->request));
 }
 
 cadre_status cadre_mpi_compare_message(struct mpi_op *op)

@@ -6,16 +6,16 @@
 #include "core/comm/mpi/internal.h"
 #include "core/tensor/dtype.h"
 
-#define ROOM ((uint64_t)16 << 20)
+#define SCRATCH_BYTES ((uint64_t)16 << 20)
 
 static uint64_t min64(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
-static cadre_status took(struct mpi_op *op, int result)
+static cadre_status check_mpi(struct mpi_op *op, int result)
 {
-    return cadre_mpi_took(op->group->world, op, result);
+    return cadre_mpi_check(op->group->world, op, result);
 }
 
 /* ---- whole vectors: piece by piece */
@@ -37,16 +37,17 @@ static cadre_status step_pieces(struct mpi_op *op)
                          ? MPI_IN_PLACE
                          : (const char *)op->base.in + m->at * e;
     if (op->base.kind == CADRE_COMM_BROADCAST)
-        return took(op, MPI_Ibcast(out, (int)m->part, type, op->base.root,
-                                   op->group->comm, &m->request));
-    return took(op, MPI_Iallreduce(in, out, (int)m->part, type,
-                                   cadre_mpi_reduction(w, op->base.dtype, op->base.red),
-                                   op->group->comm, &m->request));
+        return check_mpi(op, MPI_Ibcast(out, (int)m->part, type, op->base.root,
+                                        op->group->comm, &m->request));
+    return check_mpi(
+        op, MPI_Iallreduce(in, out, (int)m->part, type,
+                           cadre_mpi_reduction(w, op->base.dtype, op->base.red),
+                           op->group->comm, &m->request));
 }
 
-/* ---- slices: in one call where that reaches them, else in turns through rooms */
+/* ---- slices: in one call where that reaches them, else in turns through scratch */
 
-/* The parts of a turn, and the room for them; false where there is no memory. */
+/* The parts of a turn, and scratch for them; false where there is no memory. */
 static bool prepare(struct mpi_op *op, uint64_t longest)
 {
     struct mpi_move *m = &op->move;
@@ -56,7 +57,7 @@ static bool prepare(struct mpi_op *op, uint64_t longest)
     m->packed = op->base.count > w->limit;
     m->part = longest;
     if (m->packed) {
-        uint64_t most = min64(ROOM / e, w->limit) / size;
+        uint64_t most = min64(SCRATCH_BYTES / e, w->limit) / size;
         m->part = min64(longest, most > 0 ? most : 1);
     }
     m->ints = calloc(4 * size, sizeof *m->ints);
@@ -65,11 +66,11 @@ static bool prepare(struct mpi_op *op, uint64_t longest)
         return false;
     }
     if (m->packed)
-        m->room = cadre_mpi_room_take(w, m->part * size * e);
+        m->scratch = cadre_mpi_scratch_take(w, m->part * size * e);
     if (m->packed || op->base.kind == CADRE_COMM_REDUCE_SCATTER)
-        m->rows = cadre_mpi_room_take(
+        m->rows = cadre_mpi_scratch_take(
             w, m->part * e * (op->base.kind == CADRE_COMM_REDUCE_SCATTER ? 1 : size));
-    return (!m->packed || m->room) &&
+    return (!m->packed || m->scratch) &&
            ((!m->packed && op->base.kind != CADRE_COMM_REDUCE_SCATTER) || m->rows);
 }
 
@@ -78,12 +79,13 @@ static cadre_status scatter(struct mpi_op *op)
     struct mpi_move *m = &op->move;
     struct mpi_group *g = op->group;
     if (m->packed)
-        cadre_mpi_slice_pack(op, m->room->data, op->base.in);
-    return took(op, MPI_Ireduce_scatter(
-                        m->packed ? m->room->data : op->base.in, m->rows->data, m->ints,
-                        cadre_mpi_type(op->base.dtype),
-                        cadre_mpi_reduction(g->world, op->base.dtype, op->base.red),
-                        g->comm, &m->request));
+        cadre_mpi_slice_pack(op, m->scratch->data, op->base.in);
+    return check_mpi(
+        op,
+        MPI_Ireduce_scatter(m->packed ? m->scratch->data : op->base.in, m->rows->data,
+                            m->ints, cadre_mpi_type(op->base.dtype),
+                            cadre_mpi_reduction(g->world, op->base.dtype, op->base.red),
+                            g->comm, &m->request));
 }
 
 static cadre_status gather(struct mpi_op *op)
@@ -96,10 +98,10 @@ static cadre_status gather(struct mpi_op *op)
     bool in_place =
         !m->packed && op->base.in == (char *)op->base.out + op->base.offsets[me] * e;
     MPI_Datatype type = cadre_mpi_type(op->base.dtype);
-    return took(op,
-                MPI_Iallgatherv(in_place ? MPI_IN_PLACE : in, mine, type,
-                                m->packed ? m->rows->data : op->base.out, m->ints,
-                                m->ints + g->base.size, type, g->comm, &m->request));
+    return check_mpi(op, MPI_Iallgatherv(in_place ? MPI_IN_PLACE : in, mine, type,
+                                         m->packed ? m->rows->data : op->base.out,
+                                         m->ints, m->ints + g->base.size, type, g->comm,
+                                         &m->request));
 }
 
 static cadre_status exchange(struct mpi_op *op)
@@ -107,10 +109,11 @@ static cadre_status exchange(struct mpi_op *op)
     struct mpi_move *m = &op->move;
     MPI_Datatype type = cadre_mpi_type(op->base.dtype);
     if (m->packed)
-        cadre_mpi_slice_pack(op, m->room->data, op->base.in);
-    return took(op, MPI_Ialltoall(m->packed ? m->room->data : op->base.in, m->ints[0],
-                                  type, m->packed ? m->rows->data : op->base.out,
-                                  m->ints[0], type, op->group->comm, &m->request));
+        cadre_mpi_slice_pack(op, m->scratch->data, op->base.in);
+    return check_mpi(op, MPI_Ialltoall(m->packed ? m->scratch->data : op->base.in,
+                                       m->ints[0], type,
+                                       m->packed ? m->rows->data : op->base.out,
+                                       m->ints[0], type, op->group->comm, &m->request));
 }
 
 /* What a turn has brought, to where it is wanted. */
@@ -150,8 +153,9 @@ static cadre_status step_slices(struct mpi_op *op)
 static cadre_status step_barrier(struct mpi_op *op)
 {
     op->move.ended = op->move.phase++ == 1;
-    return op->move.ended ? CADRE_OK
-                          : took(op, MPI_Ibarrier(op->group->comm, &op->move.request));
+    return op->move.ended
+               ? CADRE_OK
+               : check_mpi(op, MPI_Ibarrier(op->group->comm, &op->move.request));
 }
 
 /* World ranks of the new communicator's members. */
@@ -182,16 +186,16 @@ static cadre_status step_split(struct mpi_op *op)
 {
     struct mpi_split *s = op->base.out;
     if (op->move.phase++ == 0)
-        return took(op, MPI_Ibarrier(op->group->comm, &op->move.request));
+        return check_mpi(op, MPI_Ibarrier(op->group->comm, &op->move.request));
     op->move.ended = true;
     int result = MPI_Comm_split(
         op->group->comm, s->color < 0 ? MPI_UNDEFINED : s->color, s->key, &s->comm);
     if (result != MPI_SUCCESS || s->comm == MPI_COMM_NULL)
-        return took(op, result);
+        return check_mpi(op, result);
     MPI_Comm_set_errhandler(s->comm, MPI_ERRORS_RETURN);
     MPI_Comm_rank(s->comm, &s->rank);
     MPI_Comm_size(s->comm, &s->size);
-    return took(op, name_members(op->group->world, s));
+    return check_mpi(op, name_members(op->group->world, s));
 }
 
 cadre_status cadre_mpi_step(struct mpi_op *op)

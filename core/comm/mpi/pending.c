@@ -15,7 +15,7 @@ void cadre_mpi_op_free(struct mpi_op *op)
 {
     if (!op)
         return;
-    free(op->move.room);
+    free(op->move.scratch);
     free(op->move.rows);
     free(op->move.ints);
     free(op);

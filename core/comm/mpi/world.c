@@ -58,10 +58,10 @@ void cadre_mpi_world_free(struct mpi_world *w)
         w->dead = op->next;
         cadre_mpi_op_free(op);
     }
-    while (w->rooms) {
-        struct mpi_room *room = w->rooms;
-        w->rooms = room->next;
-        free(room);
+    while (w->free_scratch) {
+        struct mpi_scratch *scratch = w->free_scratch;
+        w->free_scratch = scratch->next;
+        free(scratch);
     }
     cadre_mpi_control_free(w);
     cadre_comm_context_fini(&w->context);

@@ -13,17 +13,17 @@ static cadre_status give(struct nccl_op *op)
     const void *in = op->base.in;
     void *out = op->base.out;
     cadre_status rc;
-    CADRE_TRY(cadre_nccl_device_took(op, side->ops->event_wait(side, op->base.after),
-                                     "wait for what comes before"));
+    CADRE_TRY(cadre_nccl_check_device(op, side->ops->event_wait(side, op->base.after),
+                                      "wait for what comes before"));
     if (host)
-        CADRE_TRY(cadre_nccl_device_took(op, cadre_nccl_stage_in(op, &in, &out),
-                                         "take a buffer of the host"));
+        CADRE_TRY(cadre_nccl_check_device(op, cadre_nccl_stage_in(op, &in, &out),
+                                          "take a buffer of the host"));
     CADRE_TRY(cadre_nccl_move(op, in, out));
     if (host)
-        CADRE_TRY(cadre_nccl_device_took(op, cadre_nccl_stage_out(op),
-                                         "give a buffer of the host"));
-    CADRE_TRY(cadre_nccl_device_took(op, side->ops->event_record(side, &op->done),
-                                     "record an event"));
+        CADRE_TRY(cadre_nccl_check_device(op, cadre_nccl_stage_out(op),
+                                          "give a buffer of the host"));
+    CADRE_TRY(cadre_nccl_check_device(op, side->ops->event_record(side, &op->done),
+                                      "record an event"));
 fail:
     return rc;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reductions whose order is the tree's: every rank gets all ranks' values of its slice,
  * adds them by its device, and gives the result back where it is wanted. Part by part,
- * so that the room does not grow with the buffer; a turn works on one part of every
+ * so that scratch does not grow with the buffer; a turn works on one part of every
  * slice, and nothing outside it, so that in may be out. */
 #include "core/comm/nccl/internal.h"
 #include "core/tensor/dtype.h"
 
-#define ROOM ((size_t)16 << 20)
+#define SCRATCH_BYTES ((size_t)16 << 20)
 #define WHOLE_LINES(n) (((n) + 63) / 64 * 64)
 
 struct turn {
@@ -83,7 +83,7 @@ static cadre_status copy(const struct turn *t, void *to, const void *from)
     uint64_t n = in_turn(t, t->channel->rank);
     cadre_status rc =
         n > 0 ? side->ops->copy(side, to, from, n * t->element) : CADRE_OK;
-    return cadre_nccl_device_took(t->op, rc, "copy a slice");
+    return cadre_nccl_check_device(t->op, rc, "copy a slice");
 }
 
 static cadre_status take_turn(const struct turn *t)
@@ -91,12 +91,12 @@ static cadre_status take_turn(const struct turn *t)
     int rank = t->channel->rank;
     cadre_status rc;
     CADRE_TRY(copy(t, row(t, rank), t->in + place(t, rank)));
-    CADRE_TRY(cadre_nccl_took(t->op, exchange(t, false)));
+    CADRE_TRY(cadre_nccl_check(t->op, exchange(t, false)));
     if (in_turn(t, rank) > 0)
-        CADRE_TRY(cadre_nccl_device_took(t->op, add_rows(t), "add slices"));
+        CADRE_TRY(cadre_nccl_check_device(t->op, add_rows(t), "add slices"));
     if (t->op->base.kind == CADRE_COMM_REDUCE_SCATTER)
         return copy(t, t->out + t->at * t->element, t->rows);
-    CADRE_TRY(cadre_nccl_took(t->op, exchange(t, true)));
+    CADRE_TRY(cadre_nccl_check(t->op, exchange(t, true)));
     return copy(t, t->out + place(t, rank), t->rows);
 fail:
     return rc;
@@ -111,11 +111,11 @@ cadre_status cadre_nccl_move_tree(struct nccl_op *op, const void *in, void *out)
                      .element = cadre_dtype_bytes(op->base.dtype)};
     size_t size = (size_t)op->channel->size;
     uint64_t longest = cadre_comm_slice_longest(&op->base, op->channel->size);
-    t.part = ROOM / size / t.element / 64 * 64;
+    t.part = SCRATCH_BYTES / size / t.element / 64 * 64;
     t.part = WHOLE_LINES(longest) < t.part ? WHOLE_LINES(longest) : t.part;
     t.rows = cadre_nccl_scratch(op->channel, (size_t)t.part * size * t.element);
     cadre_status rc = t.rows ? CADRE_OK : CADRE_E_RESOURCE;
-    rc = cadre_nccl_device_took(op, rc, "give room for slices");
+    rc = cadre_nccl_check_device(op, rc, "give room for slices");
     for (; t.at < longest && rc == CADRE_OK; t.at += t.part)
         rc = take_turn(&t);
     return rc;

@@ -170,10 +170,10 @@ cadre_status cadre_nccl_move(struct nccl_op *op, const void *in, void *out);
  * are exchanged and added by the device, with the bits of `local`. */
 cadre_status cadre_nccl_move_tree(struct nccl_op *op, const void *in, void *out);
 /* Take what a call of NCCL for `op` returned. */
-cadre_status cadre_nccl_took(struct nccl_op *op, ncclResult_t result);
+cadre_status cadre_nccl_check(struct nccl_op *op, ncclResult_t result);
 /* The same of the device: `what` it failed to do. */
-cadre_status cadre_nccl_device_took(struct nccl_op *op, cadre_status rc,
-                                    const char *what);
+cadre_status cadre_nccl_check_device(struct nccl_op *op, cadre_status rc,
+                                     const char *what);
 /* The host's buffer into the device's memory, in the stream's order; *in and *out are
  * then where the operation works. */
 cadre_status cadre_nccl_stage_in(struct nccl_op *op, const void **in, void **out);

@@ -6,7 +6,7 @@
 #include "core/comm/nccl/internal.h"
 #include "core/tensor/dtype.h"
 
-cadre_status cadre_nccl_took(struct nccl_op *op, ncclResult_t result)
+cadre_status cadre_nccl_check(struct nccl_op *op, ncclResult_t result)
 {
     struct nccl_world *w = op->channel->world;
     char text[512], name[256];
@@ -27,8 +27,8 @@ cadre_status cadre_nccl_took(struct nccl_op *op, ncclResult_t result)
     return CADRE_E_COMM;
 }
 
-cadre_status cadre_nccl_device_took(struct nccl_op *op, cadre_status rc,
-                                    const char *what)
+cadre_status cadre_nccl_check_device(struct nccl_op *op, cadre_status rc,
+                                     const char *what)
 {
     char name[256];
     if (rc == CADRE_OK)
@@ -125,7 +125,7 @@ static cadre_status move_alone(struct nccl_op *op, const void *in, void *out)
                    cadre_dtype_bytes(op->base.dtype);
     if (op->base.kind == CADRE_COMM_BROADCAST || in == out || bytes == 0)
         return CADRE_OK;
-    return cadre_nccl_device_took(op, side->ops->copy(side, out, in, bytes), "copy");
+    return cadre_nccl_check_device(op, side->ops->copy(side, out, in, bytes), "copy");
 }
 
 static ncclResult_t call(struct nccl_op *op, const void *in, void *out)
@@ -166,5 +166,5 @@ cadre_status cadre_nccl_move(struct nccl_op *op, const void *in, void *out)
         return CADRE_OK;
     if (reduces && op->channel->world->exact)
         return cadre_nccl_move_tree(op, in, out);
-    return cadre_nccl_took(op, call(op, in, out));
+    return cadre_nccl_check(op, call(op, in, out));
 }
