@@ -68,9 +68,7 @@ static cadre_status move(struct local_queue *queue, const struct cadre_comm_op *
         return cadre_local_move_staged(queue, op);
     if (!cadre_local_copy_begin(c))
         return CADRE_E_ABORTED;
-    cadre_status rc = op->memory == CADRE_COMM_DEVICE_MEMORY
-                          ? cadre_local_move_device(queue, op)
-                          : cadre_local_move_direct(c, op);
+    cadre_status rc = cadre_local_move_direct(queue, op);
     cadre_local_copy_end(c);
     return rc;
 }

@@ -45,26 +45,44 @@ void cadre_local_side_close(struct local_queue *queue)
     queue->side = NULL;
 }
 
-/* Wait for what the side was given; `rc` is that of giving it. */
-static cadre_status finish(struct cadre_device *side, cadre_status rc)
+cadre_status cadre_local_device_begin(struct local_queue *queue,
+                                      const struct cadre_comm_op *op)
 {
+    if (op->memory != CADRE_COMM_DEVICE_MEMORY || side_of(queue, op))
+        return CADRE_OK;
+    return fail(queue, op, "open another stream");
+}
+
+cadre_status cadre_local_device_end(struct local_queue *queue,
+                                    const struct cadre_comm_op *op, cadre_status rc)
+{
+    struct cadre_device *side = queue->side;
     cadre_device_event event = 0;
+    if (op->memory != CADRE_COMM_DEVICE_MEMORY)
+        return rc;
     cadre_status end = side->ops->event_record(side, &event);
     if (end == CADRE_OK)
         end = side->ops->event_sync(side, event);
-    return rc == CADRE_OK ? end : rc;
+    if (rc == CADRE_E_RESOURCE)
+        return fail(queue, op, "give memory");
+    return rc == CADRE_OK && end == CADRE_OK ? CADRE_OK : fail(queue, op, "move data");
 }
 
-static cadre_status copy(struct cadre_device *side, void *to, const void *from,
-                         uint64_t bytes)
+cadre_status cadre_local_copy(struct local_queue *queue, const struct cadre_comm_op *op,
+                              void *to, const void *from, uint64_t bytes)
 {
-    return bytes && to != from ? side->ops->copy(side, to, from, bytes) : CADRE_OK;
+    if (bytes == 0 || to == from)
+        return CADRE_OK;
+    if (op->memory == CADRE_COMM_DEVICE_MEMORY)
+        return queue->side->ops->copy(queue->side, to, from, bytes);
+    memcpy(to, from, bytes);
+    return CADRE_OK;
 }
 
 /* ---- reduction: the tree of reduce.c, with blocks in the device's memory */
 
 struct tree {
-    struct cadre_device *side;
+    struct local_queue *queue;
     const struct cadre_comm_op *op;
     const void *srcs[LOCAL_MAX_RANKS];
     int size;
@@ -79,10 +97,11 @@ static char *block(const struct tree *t, int level)
 
 static cadre_status pair(const struct tree *t, void *dst, const void *a, const void *b)
 {
-    const struct cadre_device_ops *ops = t->side->ops;
+    struct cadre_device *side = t->queue->side;
+    const struct cadre_device_ops *ops = side->ops;
     return t->op->red == CADRE_SUM
-               ? ops->tree_add(t->side, t->op->dtype, dst, a, b, t->count)
-               : ops->maximum(t->side, t->op->dtype, dst, a, b, t->count);
+               ? ops->tree_add(side, t->op->dtype, dst, a, b, t->count)
+               : ops->maximum(side, t->op->dtype, dst, a, b, t->count);
 }
 
 /* The node over ranks [first, first + 2^level) is at *at: dst, or the leaf itself. */
@@ -114,8 +133,9 @@ static int levels_of(int size)
 }
 
 /* Elements [at, at + t->count) of all members, to those who want them. */
-static cadre_status reduce_block(struct local_comm *c, struct tree *t, uint64_t at)
+static cadre_status reduce_block(struct tree *t, uint64_t at)
 {
+    struct local_comm *c = t->queue->comm;
     const struct shared_slot *slots = c->group->slots;
     const struct cadre_comm_op *op = t->op;
     size_t element = cadre_dtype_bytes(op->dtype);
@@ -126,16 +146,19 @@ static cadre_status reduce_block(struct local_comm *c, struct tree *t, uint64_t 
         t->srcs[m] = (const char *)slots[m].call.in + at * element;
     cadre_status rc = node(t, levels_of(t->size), 0, t->scratch, &from);
     if (rc == CADRE_OK && op->kind == CADRE_COMM_REDUCE_SCATTER)
-        return copy(t->side, (char *)op->out + (at - begin) * element, from, bytes);
+        return cadre_local_copy(t->queue, op, (char *)op->out + (at - begin) * element,
+                                from, bytes);
     for (int m = 0; m < t->size && rc == CADRE_OK; m++)
-        rc = copy(t->side, (char *)slots[m].call.out + at * element, from, bytes);
+        rc = cadre_local_copy(t->queue, op, (char *)slots[m].call.out + at * element,
+                              from, bytes);
     return rc;
 }
 
-static cadre_status reduce(struct local_queue *q, const struct cadre_comm_op *op)
+cadre_status cadre_local_device_reduce(struct local_queue *q,
+                                       const struct cadre_comm_op *op)
 {
     struct local_comm *c = q->comm;
-    struct tree t = {.side = q->side, .op = op, .size = c->base.size};
+    struct tree t = {.queue = q, .op = op, .size = c->base.size};
     uint64_t end = op->offsets[c->base.rank + 1];
     uint64_t most = BLOCK_BYTES / cadre_dtype_bytes(op->dtype);
     cadre_status rc = CADRE_OK;
@@ -148,80 +171,9 @@ static cadre_status reduce(struct local_queue *q, const struct cadre_comm_op *op
     for (uint64_t at = op->offsets[c->base.rank]; at < end && rc == CADRE_OK;
          at += most) {
         t.count = (int64_t)(end - at < most ? end - at : most);
-        rc = reduce_block(c, &t, at);
+        rc = reduce_block(&t, at);
     }
     return rc;
-}
-
-/* ---- the others move data alone */
-
-static cadre_status gather(struct local_queue *q, const struct cadre_comm_op *op)
-{
-    struct local_comm *c = q->comm;
-    size_t element = cadre_dtype_bytes(op->dtype);
-    cadre_status rc = CADRE_OK;
-    for (int i = 0; i < c->base.size && rc == CADRE_OK; i++) {
-        int m = (c->base.rank + i) % c->base.size;
-        rc = copy(q->side, (char *)op->out + op->offsets[m] * element,
-                  c->group->slots[m].call.in,
-                  (op->offsets[m + 1] - op->offsets[m]) * element);
-    }
-    return rc;
-}
-
-static cadre_status exchange(struct local_queue *q, const struct cadre_comm_op *op)
-{
-    struct local_comm *c = q->comm;
-    uint64_t bytes = op->count / (uint64_t)c->base.size * cadre_dtype_bytes(op->dtype);
-    cadre_status rc = CADRE_OK;
-    for (int i = 0; i < c->base.size && rc == CADRE_OK; i++) {
-        int m = (c->base.rank + i) % c->base.size;
-        const char *in = c->group->slots[m].call.in;
-        rc = copy(q->side, (char *)op->out + (uint64_t)m * bytes,
-                  in + (uint64_t)c->base.rank * bytes, bytes);
-    }
-    return rc;
-}
-
-static cadre_status give(struct local_queue *q, const struct cadre_comm_op *op)
-{
-    switch (op->kind) {
-    case CADRE_COMM_ALL_REDUCE:
-    case CADRE_COMM_REDUCE_SCATTER:
-        return reduce(q, op);
-    case CADRE_COMM_ALL_GATHER:
-        return gather(q, op);
-    case CADRE_COMM_BROADCAST:
-        return copy(q->side, op->out, q->comm->group->slots[op->root].call.in,
-                    op->count * cadre_dtype_bytes(op->dtype));
-    case CADRE_COMM_ALL_TO_ALL:
-        return exchange(q, op);
-    default:
-        return CADRE_E_INTERNAL;
-    }
-}
-
-cadre_status cadre_local_move_device(struct local_queue *queue,
-                                     const struct cadre_comm_op *op)
-{
-    struct cadre_device *side = side_of(queue, op);
-    if (!side)
-        return fail(queue, op, "open another stream");
-    cadre_status rc = finish(side, give(queue, op));
-    if (rc == CADRE_E_RESOURCE)
-        return fail(queue, op, "give memory");
-    return rc == CADRE_OK ? rc : fail(queue, op, "move data");
-}
-
-cadre_status cadre_local_device_copy(struct local_queue *queue,
-                                     const struct cadre_comm_op *op, void *to,
-                                     const void *from, uint64_t bytes)
-{
-    struct cadre_device *side = side_of(queue, op);
-    if (!side)
-        return fail(queue, op, "open another stream");
-    cadre_status rc = finish(side, copy(side, to, from, bytes));
-    return rc == CADRE_OK ? rc : fail(queue, op, "move data");
 }
 
 /* ---- among processes */

@@ -144,7 +144,7 @@ cadre_status cadre_local_run_send(struct local_queue *queue,
 cadre_status cadre_local_run_recv(struct local_queue *queue,
                                   const struct cadre_comm_op *op);
 /* The data of a collective: by pointers among threads, staged among processes. */
-cadre_status cadre_local_move_direct(struct local_comm *comm,
+cadre_status cadre_local_move_direct(struct local_queue *queue,
                                      const struct cadre_comm_op *op);
 cadre_status cadre_local_move_staged(struct local_queue *queue,
                                      const struct cadre_comm_op *op);
@@ -157,14 +157,18 @@ cadre_status cadre_local_run_split(struct local_queue *queue,
 /* Sleep until a device event has happened. */
 cadre_status cadre_local_device_wait(struct local_queue *queue,
                                      const struct cadre_comm_op *op);
-/* A collective among threads, by the device, in the order of cadre_reduce_block; done
- * on return. */
-cadre_status cadre_local_move_device(struct local_queue *queue,
-                                     const struct cadre_comm_op *op);
-/* to[bytes] = from[bytes], both the device's. Done on return. */
-cadre_status cadre_local_device_copy(struct local_queue *queue,
-                                     const struct cadre_comm_op *op, void *to,
-                                     const void *from, uint64_t bytes);
+/* Around what an operation gives the device; nothing where its buffers are the host's.
+ * `end` waits for it, and takes the status of giving it. */
+cadre_status cadre_local_device_begin(struct local_queue *queue,
+                                      const struct cadre_comm_op *op);
+cadre_status cadre_local_device_end(struct local_queue *queue,
+                                    const struct cadre_comm_op *op, cadre_status rc);
+/* Between them: to[bytes] = from[bytes] in the operation's memory, and this rank's
+ * slice of a reduction among threads, in the order of cadre_reduce_block. */
+cadre_status cadre_local_copy(struct local_queue *queue, const struct cadre_comm_op *op,
+                              void *to, const void *from, uint64_t bytes);
+cadre_status cadre_local_device_reduce(struct local_queue *queue,
+                                       const struct cadre_comm_op *op);
 /* host[bytes] = from[bytes], and to[bytes] = host[bytes]: the caller's buffers, in
  * either memory. Done on return. */
 cadre_status cadre_local_fetch(struct local_queue *queue,

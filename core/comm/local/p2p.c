@@ -139,10 +139,10 @@ cadre_status cadre_local_run_recv(struct local_queue *queue,
     } else {
         if (!cadre_local_copy_begin(c))
             return CADRE_E_ABORTED;
-        if (op->memory == CADRE_COMM_DEVICE_MEMORY)
-            rc = cadre_local_device_copy(queue, op, op->out, ch->call.in, bytes);
-        else if (bytes)
-            memcpy(op->out, ch->call.in, bytes);
+        rc = cadre_local_device_begin(queue, op);
+        if (rc == CADRE_OK)
+            rc = cadre_local_device_end(
+                queue, op, cadre_local_copy(queue, op, op->out, ch->call.in, bytes));
         cadre_local_copy_end(c);
         CADRE_TRY(rc);
     }
