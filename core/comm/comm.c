@@ -1,17 +1,88 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/comm/comm.h"
+/* What of comm.h is not posting: counted and checked here, done by the backend. */
+#include "core/base/clock.h"
+#include "core/comm/backend.h"
+
+cadre_status cadre_comm_wait(struct cadre_comm *comm, cadre_event event)
+{
+    double began = cadre_now_s();
+    if (event == 0)
+        return CADRE_OK;
+    cadre_status rc = comm->backend->wait(comm, event);
+    pthread_mutex_lock(&comm->context->lock);
+    comm->stats.waited_s += cadre_now_s() - began;
+    pthread_mutex_unlock(&comm->context->lock);
+    return rc;
+}
+
+/* An event of the device may never happen once the world has failed. */
+cadre_status cadre_comm_stream_wait(struct cadre_comm *comm,
+                                    struct cadre_device *device, cadre_event event)
+{
+    if (!(event & CADRE_DEVICE_EVENT) || !device || !device->ops->queued)
+        return cadre_comm_wait(comm, event);
+    if (cadre_failure_is_set(comm->context->failure))
+        return CADRE_E_ABORTED;
+    return device->ops->event_wait(device, event);
+}
+
+cadre_status cadre_comm_use_device(struct cadre_comm *comm, struct cadre_device *device,
+                                   struct cadre_error *err)
+{
+    struct cadre_device *queued = device && device->ops->queued ? device : NULL;
+    cadre_status rc = comm->backend->use_device(comm, queued, err);
+    if (rc == CADRE_OK)
+        atomic_store(&comm->context->device, queued);
+    return rc;
+}
+
+cadre_status cadre_comm_split(struct cadre_comm *comm, int color, int key,
+                              struct cadre_comm **out, struct cadre_error *err)
+{
+    return comm->backend->split(comm, color, key, out, err);
+}
+
+void cadre_comm_abort(struct cadre_comm *comm, const char *why)
+{
+    comm->backend->abort(comm, why);
+}
+
+void cadre_comm_destroy(struct cadre_comm *comm)
+{
+    comm->backend->destroy(comm);
+}
+
+/* Have the backend look at what is done, where no thread of its own does at once. */
+static void progress(const struct cadre_comm *comm)
+{
+    if (comm->backend->progress)
+        comm->backend->progress(comm);
+}
+
+void cadre_comm_read_stats(const struct cadre_comm *comm, struct cadre_comm_stats *out)
+{
+    progress(comm);
+    pthread_mutex_lock(&comm->context->lock);
+    *out = comm->stats;
+    pthread_mutex_unlock(&comm->context->lock);
+}
 
 void cadre_comm_set_step(struct cadre_comm *comm, uint64_t step)
 {
-    comm->ops->set_step(comm, step);
+    atomic_store(comm->context->step, step);
 }
 
 void cadre_comm_observe(struct cadre_comm *comm, cadre_comm_observer tell, void *arg)
 {
-    comm->ops->observe(comm, tell, arg);
+    struct cadre_comm_context *context = comm->context;
+    pthread_mutex_lock(&context->lock);
+    context->tell = tell;
+    context->tell_arg = arg;
+    pthread_mutex_unlock(&context->lock);
+    progress(comm);
 }
 
 cadre_status cadre_comm_failure(const struct cadre_comm *comm, struct cadre_error *err)
 {
-    return comm->ops->failure(comm, err);
+    return cadre_failure_get(comm->context->failure, err);
 }

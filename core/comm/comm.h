@@ -28,8 +28,6 @@
 #include "core/base/error.h"
 #include "core/device/device.h"
 
-struct cadre_comm; /* `ops` is its first member */
-
 /* What one collective is called in messages and traces: "ddp bucket 3". Static storage
  * or at least as long-lived as the operation. NULL is allowed. */
 typedef const char *cadre_comm_label;
@@ -55,7 +53,20 @@ struct cadre_comm_done {
 };
 typedef void (*cadre_comm_observer)(void *arg, const struct cadre_comm_done *done);
 
-/* All post functions: [any thread of the rank, one at a time per communicator].
+struct cadre_comm_backend;
+struct cadre_comm_context;
+
+/* A backend (core/comm/backend.h) makes it, and has more behind it. */
+struct cadre_comm {
+    const struct cadre_comm_backend *backend;
+    struct cadre_comm_context *context; /* of all communicators of the rank's world */
+    int rank, size;
+    struct cadre_comm_stats stats; /* under the context's lock */
+};
+
+/* ---- posting (post.c)
+ *
+ * [any thread of the rank, one at a time per communicator]
  * `done` may be NULL. An `after` may be an event of any communicator of the rank's
  * world, or a cadre_device_event of the device given to use_device. With a device, all
  * buffers of an operation lie in its memory or all in the host's, alike on all ranks.
@@ -65,78 +76,83 @@ typedef void (*cadre_comm_observer)(void *arg, const struct cadre_comm_done *don
  * every node of the tree), a rank outside the group, offsets that do not ascend from 0,
  * an all_to_all count that R does not divide, buffers on both sides, or an `after` that
  * was never posted. `done` is written on success alone. */
-struct cadre_comm_ops {
-    /* out (count) = reduction over ranks of in (count); in == out is allowed */
-    cadre_status (*all_reduce)(struct cadre_comm *, cadre_comm_label, const void *in,
-                               void *out, uint64_t count, uint32_t dtype, uint32_t red,
-                               cadre_event after, cadre_event *done);
-    /* in (offsets[R]); rank r receives the reduced in[offsets[r] .. offsets[r+1]) in
-     * out. offsets has R + 1 entries, ascending from 0, the same on all ranks, copied.
-     * out may be in + offsets[r]. */
-    cadre_status (*reduce_scatter)(struct cadre_comm *, cadre_comm_label,
-                                   const void *in, void *out, const uint64_t *offsets,
+
+/* out (count) = reduction over ranks of in (count); in == out is allowed
+ * lint: long because a reduction has that many operands */
+cadre_status cadre_comm_all_reduce(struct cadre_comm *comm, cadre_comm_label label,
+                                   const void *in, void *out, uint64_t count,
                                    uint32_t dtype, uint32_t red, cadre_event after,
                                    cadre_event *done);
-    /* out (offsets[R]): rank r contributes in (offsets[r+1] - offsets[r]); in may be
-     * out + offsets[r] */
-    cadre_status (*all_gather)(struct cadre_comm *, cadre_comm_label, const void *in,
-                               void *out, const uint64_t *offsets, uint32_t dtype,
-                               cadre_event after, cadre_event *done);
-    cadre_status (*broadcast)(struct cadre_comm *, cadre_comm_label, void *buf,
-                              uint64_t count, uint32_t dtype, int root,
-                              cadre_event after, cadre_event *done);
-    /* in and out (count each): slice r of in goes to rank r, slice r of out came from
-     * r; count is a multiple of R */
-    cadre_status (*all_to_all)(struct cadre_comm *, cadre_comm_label, const void *in,
-                               void *out, uint64_t count, uint32_t dtype,
-                               cadre_event after, cadre_event *done);
-    /* Matched in order per (from, to), with equal dtype and count. A send has happened
-     * when the receiver has the data: two ranks that exchange post both before they
-     * wait. */
-    cadre_status (*send)(struct cadre_comm *, cadre_comm_label, const void *buf,
-                         uint64_t count, uint32_t dtype, int to, cadre_event after,
-                         cadre_event *done);
-    cadre_status (*recv)(struct cadre_comm *, cadre_comm_label, void *buf,
-                         uint64_t count, uint32_t dtype, int from, cadre_event after,
-                         cadre_event *done);
-    cadre_status (*barrier)(struct cadre_comm *, cadre_comm_label, cadre_event after,
-                            cadre_event *done);
-    /* Sleep until the event has happened; its operation's status. Event 0 returns OK.
-     * Device events too. */
-    cadre_status (*wait)(struct cadre_comm *, cadre_event event);
-    /* What `device`'s current stream is given from now on runs after the event, of a
-     * communicator or of the device; the host waits only where the transport cannot do
-     * better (`local` waits). Status as `wait`. [thread that drives the device] */
-    cadre_status (*join)(struct cadre_comm *, struct cadre_device *device,
-                         cadre_event event);
-    /* The device whose memory buffers may lie in, for all communicators of the rank's
-     * world, from the next post on. NULL, or a device whose ops are not queued: host
-     * memory alone. Waits for what the rank has pending, and nothing of the device
-     * before is used on return: do it before that is closed. [no other thread posts] */
-    cadre_status (*use_device)(struct cadre_comm *, struct cadre_device *device,
-                               struct cadre_error *err);
-    /* [collective over the parent] Ranks of equal `color` form a group ordered by
-     * `key`, then by rank in the parent. color < 0: this rank is in none, *out is NULL.
-     */
-    cadre_status (*split)(struct cadre_comm *, int color, int key,
-                          struct cadre_comm **out, struct cadre_error *err);
-    /* [any thread, does not block] End everything pending on every rank of the world
-     * with `why` as the first failure, unless there was one. */
-    void (*abort)(struct cadre_comm *, const char *why);
-    void (*stats)(const struct cadre_comm *, struct cadre_comm_stats *out);
-    void (*set_step)(struct cadre_comm *, uint64_t step);
-    cadre_status (*failure)(const struct cadre_comm *, struct cadre_error *err);
-    void (*observe)(struct cadre_comm *, cadre_comm_observer tell, void *arg);
-    /* Waits for no other rank: what is still pending here is aborted, and a collective
-     * already begun with others ends the world's run. Destroy splits before parents.
-     * NULL is not allowed. */
-    void (*destroy)(struct cadre_comm *);
-};
+/* in (offsets[R]); rank r receives the reduced in[offsets[r] .. offsets[r+1]) in
+ * out. offsets has R + 1 entries, ascending from 0, the same on all ranks, copied.
+ * out may be in + offsets[r].
+ * lint: long because a reduction has that many operands */
+cadre_status cadre_comm_reduce_scatter(struct cadre_comm *comm, cadre_comm_label label,
+                                       const void *in, void *out,
+                                       const uint64_t *offsets, uint32_t dtype,
+                                       uint32_t red, cadre_event after,
+                                       cadre_event *done);
+/* out (offsets[R]): rank r contributes in (offsets[r+1] - offsets[r]); in may be
+ * out + offsets[r] */
+cadre_status cadre_comm_all_gather(struct cadre_comm *comm, cadre_comm_label label,
+                                   const void *in, void *out, const uint64_t *offsets,
+                                   uint32_t dtype, cadre_event after,
+                                   cadre_event *done);
+cadre_status cadre_comm_broadcast(struct cadre_comm *comm, cadre_comm_label label,
+                                  void *buf, uint64_t count, uint32_t dtype, int root,
+                                  cadre_event after, cadre_event *done);
+/* in and out (count each): slice r of in goes to rank r, slice r of out came from
+ * r; count is a multiple of R */
+cadre_status cadre_comm_all_to_all(struct cadre_comm *comm, cadre_comm_label label,
+                                   const void *in, void *out, uint64_t count,
+                                   uint32_t dtype, cadre_event after,
+                                   cadre_event *done);
+/* Matched in order per (from, to), with equal dtype and count. A send has happened
+ * when the receiver has the data: two ranks that exchange post both before they
+ * wait. */
+cadre_status cadre_comm_send(struct cadre_comm *comm, cadre_comm_label label,
+                             const void *buf, uint64_t count, uint32_t dtype, int to,
+                             cadre_event after, cadre_event *done);
+cadre_status cadre_comm_recv(struct cadre_comm *comm, cadre_comm_label label, void *buf,
+                             uint64_t count, uint32_t dtype, int from,
+                             cadre_event after, cadre_event *done);
+cadre_status cadre_comm_barrier(struct cadre_comm *comm, cadre_comm_label label,
+                                cadre_event after, cadre_event *done);
 
-struct cadre_comm {
-    const struct cadre_comm_ops *ops;
-    int rank, size;
-};
+/* ---- waiting, and what concerns a communicator as a whole (comm.c) */
+
+/* Sleep until the event has happened; its operation's status. Event 0 returns OK.
+ * Device events too. */
+cadre_status cadre_comm_wait(struct cadre_comm *comm, cadre_event event);
+
+/* What `device`'s current stream is given from now on runs after the event, of a
+ * communicator or of the device; the host waits only where the transport cannot do
+ * better (`local` waits). Status as cadre_comm_wait. [thread that drives the device] */
+cadre_status cadre_comm_stream_wait(struct cadre_comm *comm,
+                                    struct cadre_device *device, cadre_event event);
+
+/* The device whose memory buffers may lie in, for all communicators of the rank's
+ * world, from the next post on. NULL, or a device whose ops are not queued: host
+ * memory alone. Waits for what the rank has pending, and nothing of the device
+ * before is used on return: do it before that is closed. [no other thread posts] */
+cadre_status cadre_comm_use_device(struct cadre_comm *comm, struct cadre_device *device,
+                                   struct cadre_error *err);
+
+/* [collective over the parent] Ranks of equal `color` form a group ordered by
+ * `key`, then by rank in the parent. color < 0: this rank is in none, *out is NULL. */
+cadre_status cadre_comm_split(struct cadre_comm *comm, int color, int key,
+                              struct cadre_comm **out, struct cadre_error *err);
+
+/* End everything pending on every rank of the world with `why` as the first failure,
+ * unless there was one. [any thread, does not block] */
+void cadre_comm_abort(struct cadre_comm *comm, const char *why);
+
+/* Waits for no other rank: what is still pending here is aborted, and a collective
+ * already begun with others ends the world's run. Destroy splits before parents.
+ * NULL is not allowed. */
+void cadre_comm_destroy(struct cadre_comm *comm);
+
+void cadre_comm_read_stats(const struct cadre_comm *comm, struct cadre_comm_stats *out);
 
 /* Tell the world which optimizer step the rank is in, for messages. [any thread] */
 void cadre_comm_set_step(struct cadre_comm *comm, uint64_t step);

@@ -2,6 +2,7 @@
 #include "core/comm/module.h"
 
 #include "core/base/module.h"
+#include "core/comm/backend.h"
 
 static cadre_status open_module(const char *name, const struct cadre_comm_module **out,
                                 struct cadre_error *err)
@@ -12,11 +13,11 @@ static cadre_status open_module(const char *name, const struct cadre_comm_module
     cadre_status rc =
         cadre_module_open(name, "comm", sizeof(struct cadre_comm_module), &table, err);
     module = table;
-    if (rc == CADRE_OK && module->ops_bytes != sizeof(struct cadre_comm_ops))
+    if (rc == CADRE_OK && module->backend_bytes != sizeof(struct cadre_comm_backend))
         rc = cadre_fail(err, CADRE_E_UNSUPPORTED,
                         "the module %s.so is of another build: expected a table of %zu "
                         "bytes, found %u; install it with the program",
-                        name, sizeof(struct cadre_comm_ops), module->ops_bytes);
+                        name, sizeof(struct cadre_comm_backend), module->backend_bytes);
     if (rc == CADRE_OK)
         rc = module->version(&version, err);
     cadre_text_fini(&version);

@@ -29,7 +29,7 @@ struct cadre_comm_world {
 };
 
 struct cadre_comm_module {
-    uint32_t ops_bytes; /* sizeof(struct cadre_comm_ops) of its compilation */
+    uint32_t backend_bytes; /* sizeof(struct cadre_comm_backend) of its compilation */
     /* What has to be equal on all ranks of a world: the library and its version, as one
      * line of text ("NCCL 2.28.9"). [any thread] */
     cadre_status (*version)(struct cadre_text *out, struct cadre_error *err);

@@ -70,7 +70,7 @@ static cadre_status outcome(const struct crew *crew, bool not_started)
         return CADRE_E_RESOURCE;
     if (crew->first != CADRE_OK || crew->any == CADRE_OK)
         return crew->first;
-    return crew->segment->shared->failure_code;
+    return cadre_failure_code(&crew->segment->shared->failure);
 }
 
 cadre_status cadre_launch_threads(const struct cadre_local_config *config,

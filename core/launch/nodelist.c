@@ -22,7 +22,7 @@ static int64_t take_number(const char **at, int *digits)
 
 /* "[001,007-015]" from its bracket on. Hosts in it; `*at` is then behind it. With
  * wanted >= 0 the text of that one goes to `out`. -1: none. */
-static int64_t take_ranges(const char **at, int64_t wanted, char *out, size_t room)
+static int64_t take_ranges(const char **at, int64_t wanted, char *out, size_t capacity)
 {
     int64_t count = 0;
     do {
@@ -36,7 +36,8 @@ static int64_t take_ranges(const char **at, int64_t wanted, char *out, size_t ro
         if (low < 0 || high < low || high - low >= MOST_HOSTS - count)
             return -1;
         if (wanted >= count && wanted <= count + (high - low))
-            snprintf(out, room, "%0*lld", digits, (long long)(low + wanted - count));
+            snprintf(out, capacity, "%0*lld", digits,
+                     (long long)(low + wanted - count));
         count += high - low + 1;
     } while (**at == ',');
     if (**at != ']')

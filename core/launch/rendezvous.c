@@ -65,7 +65,7 @@ void cadre_rendezvous_note(struct rendezvous_list *list,
 
 /* "2, 5 and 7 more" of those that have not come. */
 static void missing_text(const struct rendezvous_list *list, int size, char *text,
-                         size_t room)
+                         size_t capacity)
 {
     size_t used = 0;
     int left = size - list->here;
@@ -73,11 +73,12 @@ static void missing_text(const struct rendezvous_list *list, int size, char *tex
     for (int r = 0; r < size; r++) {
         if (list->came[r])
             continue;
-        if (used + 32 > room) {
-            snprintf(text + used, room - used, " and %d more", left);
+        if (used + 32 > capacity) {
+            snprintf(text + used, capacity - used, " and %d more", left);
             return;
         }
-        used += (size_t)snprintf(text + used, room - used, "%s%d", used ? ", " : "", r);
+        used +=
+            (size_t)snprintf(text + used, capacity - used, "%s%d", used ? ", " : "", r);
         left--;
     }
 }

@@ -20,16 +20,16 @@
 static cadre_status write_file(const char *path, const void *data, size_t bytes,
                                struct cadre_error *err)
 {
-    char beside[PATH_ROOM];
-    snprintf(beside, sizeof beside, "%s.%ld.new", path, (long)getpid());
-    FILE *f = fopen(beside, "wb");
+    char temporary[PATH_ROOM];
+    snprintf(temporary, sizeof temporary, "%s.%ld.new", path, (long)getpid());
+    FILE *f = fopen(temporary, "wb");
     bool ok = f && fwrite(data, 1, bytes, f) == bytes;
     if (f)
         ok = fclose(f) == 0 && ok;
-    if (ok && rename(beside, path) == 0)
+    if (ok && rename(temporary, path) == 0)
         return CADRE_OK;
     int failure = errno;
-    unlink(beside);
+    unlink(temporary);
     return cadre_fail_errno(err, CADRE_E_IO, failure, "the ranks cannot meet at '%s'",
                             path);
 }

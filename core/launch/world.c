@@ -76,7 +76,7 @@ cadre_status cadre_world_finish(struct cadre_comm *comm, cadre_status rc,
                                 cadre_event done, struct cadre_error *err)
 {
     if (rc == CADRE_OK)
-        rc = comm->ops->wait(comm, done);
+        rc = cadre_comm_wait(comm, done);
     if (rc != CADRE_OK && cadre_comm_failure(comm, err) == CADRE_OK)
         cadre_fail(err, rc, "the ranks could not meet: %s", cadre_strerror(rc));
     return rc;
@@ -94,7 +94,7 @@ static cadre_status compare_all(struct cadre_comm *comm,
     if (all && offsets) {
         for (size_t r = 0; r <= size; r++)
             offsets[r] = r * sizeof *all;
-        rc = comm->ops->all_gather(comm, "versions", mine, all, offsets, CADRE_U8, 0,
+        rc = cadre_comm_all_gather(comm, "versions", mine, all, offsets, CADRE_U8, 0,
                                    &done);
     }
     rc = cadre_world_finish(comm, rc, done, err);
@@ -119,7 +119,7 @@ static cadre_status meet_beside(struct cadre_world *world, unsigned char *id,
     CADRE_TRY(compare_all(comm, &card, err));
     if (comm->rank == 0)
         CADRE_TRY(world->module->make_id(id, err));
-    rc = comm->ops->broadcast(comm, "id", id, CADRE_COMM_ID_BYTES, CADRE_U8, 0, 0,
+    rc = cadre_comm_broadcast(comm, "id", id, CADRE_COMM_ID_BYTES, CADRE_U8, 0, 0,
                               &done);
     rc = cadre_world_finish(comm, rc, done, err);
 fail:
@@ -151,7 +151,7 @@ cadre_status cadre_world_open(struct cadre_world *world,
 fail:
     if (rc == CADRE_E_UNSUPPORTED || rc == CADRE_E_RESOURCE || rc == CADRE_E_DEVICE)
         cadre_error_prefix(err, "rank %d", index);
-    local->ops->abort(local, err->text); /* nothing new where that is why it failed */
+    cadre_comm_abort(local, err->text); /* nothing new where that is why it failed */
     cadre_world_close(world);
     return rc;
 }
@@ -165,8 +165,8 @@ static void await_reason(struct cadre_comm *comm)
     struct cadre_error reason = {0};
     cadre_event done;
     if (cadre_comm_failure(comm, &reason) == CADRE_OK &&
-        comm->ops->barrier(comm, "end of a failed run", 0, &done) == CADRE_OK)
-        comm->ops->wait(comm, done);
+        cadre_comm_barrier(comm, "end of a failed run", 0, &done) == CADRE_OK)
+        cadre_comm_wait(comm, done);
 }
 
 cadre_status cadre_world_tell(struct cadre_world *world, int rank, cadre_status rc,
@@ -178,8 +178,8 @@ cadre_status cadre_world_tell(struct cadre_world *world, int rank, cadre_status 
     if (rc != CADRE_E_ABORTED && rc != CADRE_E_COMM) {
         cadre_error_prefix(err, "rank %d", rank);
         if (world->beside)
-            world->beside->ops->abort(world->beside, err->text);
-        comm->ops->abort(comm, err->text);
+            cadre_comm_abort(world->beside, err->text);
+        cadre_comm_abort(comm, err->text);
     } else {
         await_reason(comm);
     }
@@ -200,10 +200,10 @@ void cadre_world_close(struct cadre_world *world)
 {
     cadre_world_watch_close(world->watch);
     if (world->comm)
-        world->comm->ops->destroy(world->comm);
+        cadre_comm_destroy(world->comm);
     cadre_device_close(world->device);
     if (world->beside)
-        world->beside->ops->destroy(world->beside);
+        cadre_comm_destroy(world->beside);
     cadre_local_guard_close(world->guard);
     cadre_local_segment_close(world->segment);
     *world = (struct cadre_world){0};

@@ -130,7 +130,7 @@ static cadre_status meet_over(struct cadre_comm *comm, const char *what,
     }
     for (size_t r = 0; r <= size; r++)
         offsets[r] = r * sizeof *all;
-    rc = comm->ops->all_gather(comm, what, mine, all, offsets, CADRE_U8, 0, &done);
+    rc = cadre_comm_all_gather(comm, what, mine, all, offsets, CADRE_U8, 0, &done);
     rc = cadre_world_finish(comm, rc, done, err);
     for (int r = 0; rc == CADRE_OK && r < comm->size; r++)
         if (all[r].failed)
@@ -208,7 +208,7 @@ static cadre_status enter_segment(struct cadre_world *world, int rank,
         rc = cadre_local_open(world->segment, rank, &world->comm, err);
     if (rc == CADRE_OK) { /* nobody needs the place any more */
         cadre_event done = 0;
-        rc = world->comm->ops->barrier(world->comm, "begin", 0, &done);
+        rc = cadre_comm_barrier(world->comm, "begin", 0, &done);
         rc = cadre_world_finish(world->comm, rc, done, err);
     }
     if (rc == CADRE_OK && rank == 0)
@@ -233,7 +233,7 @@ static cadre_status enter_over_mpi(struct cadre_world *world,
     CADRE_TRY(
         meet_over(comm, "id", &mine, &zero, rc == CADRE_OK ? failed : why.text, err));
     if (nccl) {
-        rc = comm->ops->broadcast(comm, "id", id, sizeof id, CADRE_U8, 0, 0, &done);
+        rc = cadre_comm_broadcast(comm, "id", id, sizeof id, CADRE_U8, 0, 0, &done);
         CADRE_TRY(cadre_world_finish(comm, rc, done, err));
         CADRE_TRY(cadre_world_open_nccl(world, run, outside->rank, id, err));
         CADRE_TRY(cadre_world_watch_open(comm, world->comm, &world->watch, err));

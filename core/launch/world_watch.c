@@ -37,11 +37,11 @@ cadre_status cadre_world_watch_failure(struct cadre_world_watch *watch,
              i++)
             tick();
         /* where the first has failed by now, this changes nothing */
-        watch->first->ops->abort(watch->first, other.text);
+        cadre_comm_abort(watch->first, other.text);
         if (cadre_comm_failure(watch->first, &seen) == CADRE_OK)
             seen = other;
     }
-    watch->second->ops->abort(watch->second, seen.text);
+    cadre_comm_abort(watch->second, seen.text);
     if (err)
         *err = seen;
     return seen.code;

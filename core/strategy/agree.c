@@ -32,10 +32,10 @@ cadre_status cadre_agree_run(struct cadre_rank *rank, struct cadre_error *err)
     for (int r = 0; rc == CADRE_OK && r <= world->size; r++)
         offsets[r] = (uint64_t)r * sizeof *all;
     if (rc == CADRE_OK)
-        rc = world->ops->all_gather(world, "agreement", &mine, all, offsets, CADRE_U8,
-                                    0, &done);
+        rc = cadre_comm_all_gather(world, "agreement", &mine, all, offsets, CADRE_U8, 0,
+                                   &done);
     if (rc == CADRE_OK)
-        rc = world->ops->wait(world, done);
+        rc = cadre_comm_wait(world, done);
     failed(world, rc, err);
     for (int r = 1; rc == CADRE_OK && r < world->size; r++)
         if (all[r] != all[0])
@@ -55,9 +55,9 @@ cadre_status cadre_agree_run(struct cadre_rank *rank, struct cadre_error *err)
 static cadre_status from_first(struct cadre_comm *world, void *data, uint64_t bytes)
 {
     cadre_event done = 0;
-    cadre_status rc = world->ops->broadcast(world, "agreement on algorithms", data,
-                                            bytes, CADRE_U8, 0, 0, &done);
-    return rc == CADRE_OK ? world->ops->wait(world, done) : rc;
+    cadre_status rc = cadre_comm_broadcast(world, "agreement on algorithms", data,
+                                           bytes, CADRE_U8, 0, 0, &done);
+    return rc == CADRE_OK ? cadre_comm_wait(world, done) : rc;
 }
 
 /* The library's line and the choices, of rank 0; owned by the caller. */

@@ -146,12 +146,12 @@ static cadre_status hand_on(struct cadre_executor *exec, const struct cadre_eval
     cadre_event done, after;
     cadre_status rc = device->ops->event_record(device, &after);
     if (rc == CADRE_OK && from >= 0)
-        rc = comm->ops->send(comm, "evaluation", exec->g, count, dtype,
+        rc = cadre_comm_send(comm, "evaluation", exec->g, count, dtype,
                              cadre_stages_home(stages, unit + 1), after, &done);
     else if (rc == CADRE_OK)
-        rc = comm->ops->recv(comm, "evaluation", x, count, dtype,
+        rc = cadre_comm_recv(comm, "evaluation", x, count, dtype,
                              cadre_stages_home(stages, unit), after, &done);
-    return rc == CADRE_OK ? comm->ops->join(comm, device, done) : rc;
+    return rc == CADRE_OK ? cadre_comm_stream_wait(comm, device, done) : rc;
 }
 
 static cadre_status run_units(struct cadre_executor *exec, struct cadre_eval *eval)

@@ -59,8 +59,8 @@ static cadre_status all_reduce(struct cadre_axis *axis, const char *label,
         return copy_own(axis, in, out, done);
     cadre_status rc = enter(axis, label, &after);
     if (rc == CADRE_OK)
-        rc = axis->comm->ops->all_reduce(axis->comm, label, in->data, out->data,
-                                         in->count, in->dtype, red, after, done);
+        rc = cadre_comm_all_reduce(axis->comm, label, in->data, out->data, in->count,
+                                   in->dtype, red, after, done);
     return leave(axis, rc);
 }
 
@@ -73,8 +73,8 @@ static cadre_status reduce_scatter(struct cadre_axis *axis, const char *label,
         return copy_own(axis, in, out, done);
     cadre_status rc = enter(axis, label, &after);
     if (rc == CADRE_OK)
-        rc = axis->comm->ops->reduce_scatter(axis->comm, label, in->data, out->data,
-                                             offsets, in->dtype, red, after, done);
+        rc = cadre_comm_reduce_scatter(axis->comm, label, in->data, out->data, offsets,
+                                       in->dtype, red, after, done);
     return leave(axis, rc);
 }
 
@@ -87,8 +87,8 @@ static cadre_status all_gather(struct cadre_axis *axis, const char *label,
         return copy_own(axis, in, out, done);
     cadre_status rc = enter(axis, label, &after);
     if (rc == CADRE_OK)
-        rc = axis->comm->ops->all_gather(axis->comm, label, in->data, out->data,
-                                         offsets, in->dtype, after, done);
+        rc = cadre_comm_all_gather(axis->comm, label, in->data, out->data, offsets,
+                                   in->dtype, after, done);
     return leave(axis, rc);
 }
 
@@ -100,8 +100,8 @@ static cadre_status broadcast(struct cadre_axis *axis, const char *label,
         return copy_own(axis, buf, buf, done);
     cadre_status rc = enter(axis, label, &after);
     if (rc == CADRE_OK)
-        rc = axis->comm->ops->broadcast(axis->comm, label, buf->data, buf->count,
-                                        buf->dtype, root, after, done);
+        rc = cadre_comm_broadcast(axis->comm, label, buf->data, buf->count, buf->dtype,
+                                  root, after, done);
     return leave(axis, rc);
 }
 
@@ -113,8 +113,8 @@ static cadre_status all_to_all(struct cadre_axis *axis, const char *label,
         return copy_own(axis, in, out, done);
     cadre_status rc = enter(axis, label, &after);
     if (rc == CADRE_OK)
-        rc = axis->comm->ops->all_to_all(axis->comm, label, in->data, out->data,
-                                         in->count, in->dtype, after, done);
+        rc = cadre_comm_all_to_all(axis->comm, label, in->data, out->data, in->count,
+                                   in->dtype, after, done);
     return leave(axis, rc);
 }
 
@@ -126,8 +126,8 @@ static cadre_status post_send(struct cadre_axis *axis, const char *label,
         return CADRE_E_INVALID;
     cadre_status rc = enter(axis, label, &after);
     if (rc == CADRE_OK)
-        rc = axis->comm->ops->send(axis->comm, label, buf->data, buf->count, buf->dtype,
-                                   to, after, done);
+        rc = cadre_comm_send(axis->comm, label, buf->data, buf->count, buf->dtype, to,
+                             after, done);
     return leave(axis, rc);
 }
 
@@ -139,8 +139,8 @@ static cadre_status post_recv(struct cadre_axis *axis, const char *label,
         return CADRE_E_INVALID;
     cadre_status rc = enter(axis, label, &after);
     if (rc == CADRE_OK)
-        rc = axis->comm->ops->recv(axis->comm, label, buf->data, buf->count, buf->dtype,
-                                   from, after, done);
+        rc = cadre_comm_recv(axis->comm, label, buf->data, buf->count, buf->dtype, from,
+                             after, done);
     return leave(axis, rc);
 }
 
@@ -153,7 +153,7 @@ static cadre_status barrier(struct cadre_axis *axis, const char *label,
         return CADRE_OK;
     cadre_status rc = enter(axis, label, &after);
     if (rc == CADRE_OK)
-        rc = axis->comm->ops->barrier(axis->comm, label, after, done);
+        rc = cadre_comm_barrier(axis->comm, label, after, done);
     return leave(axis, rc);
 }
 
@@ -161,7 +161,8 @@ static cadre_status barrier(struct cadre_axis *axis, const char *label,
 static cadre_status await(struct cadre_device *device, struct cadre_comm *comm,
                           cadre_event event)
 {
-    return device ? comm->ops->join(comm, device, event) : comm->ops->wait(comm, event);
+    return device ? cadre_comm_stream_wait(comm, device, event)
+                  : cadre_comm_wait(comm, event);
 }
 
 static cadre_status join(struct cadre_axis *axis, cadre_event event)

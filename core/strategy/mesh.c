@@ -121,7 +121,7 @@ cadre_status cadre_mesh_connect(struct cadre_mesh *mesh, struct cadre_comm *worl
         if (axis->size > 1) {
             int color = mesh->rank - axis->index * stride;
             cadre_status rc =
-                world->ops->split(world, color, axis->index, &axis->comm, err);
+                cadre_comm_split(world, color, axis->index, &axis->comm, err);
             if (rc != CADRE_OK)
                 return rc;
         }
@@ -135,7 +135,7 @@ void cadre_mesh_fini(struct cadre_mesh *mesh)
     for (int i = 0; i < mesh->n; i++) {
         struct cadre_comm *comm = mesh->axis[i].comm;
         if (comm)
-            comm->ops->destroy(comm);
+            cadre_comm_destroy(comm);
         mesh->axis[i].comm = NULL;
     }
 }

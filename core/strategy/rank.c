@@ -202,7 +202,7 @@ cadre_status cadre_rank_bind(struct cadre_rank *rank, struct cadre_comm *world,
     rank->ledger.device = rank->device;
     CADRE_TRY(cadre_agree_tuning(rank, err));
     if (world) {
-        CADRE_TRY(world->ops->use_device(world, rank->device, err));
+        CADRE_TRY(cadre_comm_use_device(world, rank->device, err));
         CADRE_TRY(cadre_mesh_connect(&rank->mesh, world, err));
     }
     CADRE_TRY(
@@ -237,7 +237,7 @@ void cadre_rank_fini(struct cadre_rank *rank)
     cadre_chain_destroy(&rank->chain);
     cadre_mesh_fini(&rank->mesh);
     if (rank->world)
-        rank->world->ops->use_device(rank->world, NULL, NULL);
+        cadre_comm_use_device(rank->world, NULL, NULL);
     cadre_executor_destroy(rank->exec);
     cadre_loader_destroy(rank->loader);
     cadre_stages_fini(&rank->stages);
@@ -342,10 +342,10 @@ cadre_status cadre_rank_sum(struct cadre_rank *rank, const char *label, double *
         return CADRE_OK;
     cadre_event done;
     double begin = cadre_now_s();
-    cadre_status rc = rank->world->ops->all_reduce(rank->world, label, values, values,
-                                                   n, CADRE_F64, CADRE_SUM, 0, &done);
+    cadre_status rc = cadre_comm_all_reduce(rank->world, label, values, values, n,
+                                            CADRE_F64, CADRE_SUM, 0, &done);
     if (rc == CADRE_OK)
-        rc = rank->world->ops->wait(rank->world, done);
+        rc = cadre_comm_wait(rank->world, done);
     cadre_timeline_add(&rank->timeline, CADRE_SPAN_WAIT, label, begin);
     return rc;
 }
@@ -358,7 +358,7 @@ void cadre_rank_comm(const struct cadre_rank *rank, struct cadre_comm_stats *out
         struct cadre_comm_stats one;
         if (!comm)
             continue;
-        comm->ops->stats(comm, &one);
+        cadre_comm_read_stats(comm, &one);
         out->operations += one.operations;
         out->bytes += one.bytes;
         out->busy_s += one.busy_s;

@@ -26,10 +26,10 @@ static cadre_status fill(const struct cadre_rank_plan *plan, uint32_t n_units,
         }
     if (!axis || !axis->comm)
         return CADRE_OK;
-    cadre_status rc = axis->comm->ops->all_reduce(axis->comm, "stages", table, table,
-                                                  2 * (uint64_t)n_units, CADRE_F64,
-                                                  CADRE_SUM, 0, &done);
-    return rc == CADRE_OK ? axis->comm->ops->wait(axis->comm, done) : rc;
+    cadre_status rc =
+        cadre_comm_all_reduce(axis->comm, "stages", table, table, 2 * (uint64_t)n_units,
+                              CADRE_F64, CADRE_SUM, 0, &done);
+    return rc == CADRE_OK ? cadre_comm_wait(axis->comm, done) : rc;
 }
 
 cadre_status cadre_stages_init(struct cadre_stages *stages,

@@ -32,12 +32,12 @@ static cadre_status move(struct cadre_rank *rank, const struct part *part,
     double begin = cadre_now_s();
     cadre_status rc = rank->device->ops->synchronize(rank->device);
     if (rc == CADRE_OK)
-        rc = send ? comm->ops->send(comm, "tied weights", part->data, part->count,
+        rc = send ? cadre_comm_send(comm, "tied weights", part->data, part->count,
                                     dtype, peer, 0, &done)
-                  : comm->ops->recv(comm, "tied weights", part->data, part->count,
+                  : cadre_comm_recv(comm, "tied weights", part->data, part->count,
                                     dtype, peer, 0, &done);
     if (rc == CADRE_OK)
-        rc = comm->ops->wait(comm, done);
+        rc = cadre_comm_wait(comm, done);
     cadre_timeline_add(&rank->timeline, CADRE_SPAN_WAIT, "tied weights", begin);
     return rc;
 }

@@ -25,9 +25,9 @@ static cadre_status pass_on(struct cadre_comm *world, const char *label, int fro
         return CADRE_E_RESOURCE;
     char *text = received ? received : mine->data;
     cadre_status rc =
-        world->ops->broadcast(world, label, text, bytes, CADRE_U8, from, 0, &done);
+        cadre_comm_broadcast(world, label, text, bytes, CADRE_U8, from, 0, &done);
     if (rc == CADRE_OK)
-        rc = world->ops->wait(world, done);
+        rc = cadre_comm_wait(world, done);
     if (rc == CADRE_OK && world->rank == 0)
         append(all, text, bytes);
     free(received);

@@ -77,10 +77,10 @@ static cadre_status exchange(struct cadre_rank *rank, struct cadre_site_rank *al
     for (int r = 0; r <= world->size; r++)
         offsets[r] = (uint64_t)r * sizeof *all;
     cadre_event done = 0;
-    cadre_status rc = world->ops->all_gather(world, "hosts", &all[rank->index], all,
-                                             offsets, CADRE_U8, 0, &done);
+    cadre_status rc = cadre_comm_all_gather(world, "hosts", &all[rank->index], all,
+                                            offsets, CADRE_U8, 0, &done);
     if (rc == CADRE_OK)
-        rc = world->ops->wait(world, done);
+        rc = cadre_comm_wait(world, done);
     free(offsets);
     return rc;
 }

@@ -27,10 +27,10 @@ static cadre_status mean_of(struct meaning *m, const struct cadre_snapshot_piece
     cadre_status rc = device->ops->to_host(device, m->buffer, chunk->data,
                                            chunk->count * store->wide_bytes);
     if (rc == CADRE_OK)
-        rc = comm->ops->all_reduce(comm, "mean of optimizer states", m->buffer,
+        rc = cadre_comm_all_reduce(comm, "mean of optimizer states", m->buffer,
                                    m->buffer, chunk->count, dtype, CADRE_SUM, 0, &done);
     if (rc == CADRE_OK)
-        rc = comm->ops->wait(comm, done);
+        rc = cadre_comm_wait(comm, done);
     if (rc != CADRE_OK)
         return cadre_fail(err, rc, "cannot average the optimizer states of '%s'",
                           chunk->name);

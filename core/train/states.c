@@ -263,11 +263,11 @@ static cadre_status gather_keys(struct cadre_states *s, struct cadre_states_key 
         counts[r + 1] = counts[r] + (uint64_t)n[r] * sizeof **all;
     if (rc == CADRE_OK && counts[ranks] > 0) {
         *all = malloc(counts[ranks]);
-        rc = *all ? world->ops->all_gather(world, "states of strategies", s->keys, *all,
-                                           counts, CADRE_U8, 0, &done)
+        rc = *all ? cadre_comm_all_gather(world, "states of strategies", s->keys, *all,
+                                          counts, CADRE_U8, 0, &done)
                   : CADRE_E_RESOURCE;
         if (rc == CADRE_OK)
-            rc = world->ops->wait(world, done);
+            rc = cadre_comm_wait(world, done);
     }
     free(n);
     if (rc != CADRE_OK)

@@ -122,10 +122,10 @@ static cadre_status sum_chunk(struct giver *g, const char *label, uint64_t n)
         cadre_event done;
         if (!comm || !rank->mesh.axis[a].split_batch)
             continue;
-        rc = comm->ops->all_reduce(comm, label, g->buffer, g->buffer, n,
+        rc = cadre_comm_all_reduce(comm, label, g->buffer, g->buffer, n,
                                    rank->store.wide, CADRE_SUM, 0, &done);
         if (rc == CADRE_OK)
-            rc = comm->ops->wait(comm, done);
+            rc = cadre_comm_wait(comm, done);
     }
     return rc;
 }

@@ -39,9 +39,9 @@ static cadre_status run_once(struct cadre_comm *c, const void *in, void *out,
                              uint64_t count)
 {
     cadre_event done;
-    cadre_status rc =
-        c->ops->all_reduce(c, "bench", in, out, count, CADRE_F32, CADRE_SUM, 0, &done);
-    return rc == CADRE_OK ? c->ops->wait(c, done) : rc;
+    cadre_status rc = cadre_comm_all_reduce(c, "bench", in, out, count, CADRE_F32,
+                                            CADRE_SUM, 0, &done);
+    return rc == CADRE_OK ? cadre_comm_wait(c, done) : rc;
 }
 
 static cadre_status bench_size(struct cadre_comm *c, void *in, void *out,
@@ -86,7 +86,7 @@ static cadre_status bench_rank(void *arg, int rank, struct cadre_local_segment *
         rc = bench_size(c, in, out, bytes);
     fflush(stdout);
     if (c)
-        c->ops->destroy(c);
+        cadre_comm_destroy(c);
     free(in);
     free(out);
     return rc;

@@ -40,8 +40,8 @@ static cadre_status rank_main(void *arg, int index, struct cadre_local_segment *
         return rc;
     rc = reload(arg, index, world, &err);
     if (rc != CADRE_OK)
-        world->ops->abort(world, err.text);
-    world->ops->destroy(world);
+        cadre_comm_abort(world, err.text);
+    cadre_comm_destroy(world);
     return rc;
 }
 

@@ -147,9 +147,9 @@ static cadre_status try_all_reduce(struct world *w, const struct shape *s)
          *out = s->in_place ? in : comm_calloc(w, s->count * e + 1, 1);
     cadre_event done;
     fill(in, s->count, s->op, w->rank, s->dtype);
-    CHECK(w, w->comm->ops->all_reduce(w->comm, "reduce", in, out, s->count, s->dtype,
-                                      s->red, 0, &done) == CADRE_OK);
-    CHECK(w, w->comm->ops->wait(w->comm, done) == CADRE_OK);
+    CHECK(w, cadre_comm_all_reduce(w->comm, "reduce", in, out, s->count, s->dtype,
+                                   s->red, 0, &done) == CADRE_OK);
+    CHECK(w, cadre_comm_wait(w->comm, done) == CADRE_OK);
     for (uint64_t i = 0; i < s->count; i++)
         CHECK(w, load(out, i, s->dtype) ==
                      tree(s->op, ranks, w->size, i, s->dtype, s->red));
@@ -174,12 +174,12 @@ static cadre_status try_scatter_gather(struct world *w, const struct shape *s)
     char *slice = s->in_place ? in + offsets[w->rank] * e : part;
     cadre_event first, second;
     fill(in, s->count, s->op, w->rank, s->dtype);
-    CHECK(w, w->comm->ops->reduce_scatter(w->comm, "scatter", in, slice, offsets,
-                                          s->dtype, s->red, 0, &first) == CADRE_OK);
-    CHECK(w, w->comm->ops->all_gather(w->comm, "gather", slice, whole, offsets,
-                                      s->dtype, first, &second) == CADRE_OK);
-    CHECK(w, w->comm->ops->wait(w->comm, second) == CADRE_OK);
-    CHECK(w, w->comm->ops->wait(w->comm, first) == CADRE_OK);
+    CHECK(w, cadre_comm_reduce_scatter(w->comm, "scatter", in, slice, offsets, s->dtype,
+                                       s->red, 0, &first) == CADRE_OK);
+    CHECK(w, cadre_comm_all_gather(w->comm, "gather", slice, whole, offsets, s->dtype,
+                                   first, &second) == CADRE_OK);
+    CHECK(w, cadre_comm_wait(w->comm, second) == CADRE_OK);
+    CHECK(w, cadre_comm_wait(w->comm, first) == CADRE_OK);
     for (uint64_t i = 0; i < mine; i++)
         CHECK(w,
               load(slice, i, s->dtype) ==
@@ -188,9 +188,9 @@ static cadre_status try_scatter_gather(struct world *w, const struct shape *s)
         CHECK(w, load(whole, i, s->dtype) ==
                      tree(s->op, ranks, w->size, i, s->dtype, s->red));
     memcpy(whole + offsets[w->rank] * e, slice, mine * e);
-    CHECK(w, w->comm->ops->all_gather(w->comm, "in place", whole + offsets[w->rank] * e,
-                                      whole, offsets, s->dtype, 0, &first) == CADRE_OK);
-    CHECK(w, w->comm->ops->wait(w->comm, first) == CADRE_OK);
+    CHECK(w, cadre_comm_all_gather(w->comm, "in place", whole + offsets[w->rank] * e,
+                                   whole, offsets, s->dtype, 0, &first) == CADRE_OK);
+    CHECK(w, cadre_comm_wait(w->comm, first) == CADRE_OK);
     for (uint64_t i = 0; i < s->count; i++)
         CHECK(w, load(whole, i, s->dtype) ==
                      tree(s->op, ranks, w->size, i, s->dtype, s->red));
@@ -211,15 +211,15 @@ static cadre_status try_moves(struct world *w, const struct shape *s)
     cadre_event done;
     fill(in, each, s->op, w->rank, s->dtype);
     fill(expected, each, s->op, root, s->dtype);
-    CHECK(w, w->comm->ops->broadcast(w->comm, "params", in, each, s->dtype, root, 0,
-                                     &done) == CADRE_OK);
-    CHECK(w, w->comm->ops->wait(w->comm, done) == CADRE_OK);
+    CHECK(w, cadre_comm_broadcast(w->comm, "params", in, each, s->dtype, root, 0,
+                                  &done) == CADRE_OK);
+    CHECK(w, cadre_comm_wait(w->comm, done) == CADRE_OK);
     CHECK(w, memcmp(in, expected, each * e) == 0);
 
     fill(in, total, s->op + 1, w->rank, s->dtype);
-    CHECK(w, w->comm->ops->all_to_all(w->comm, "turn", in, out, total, s->dtype, 0,
-                                      &done) == CADRE_OK);
-    CHECK(w, w->comm->ops->wait(w->comm, done) == CADRE_OK);
+    CHECK(w, cadre_comm_all_to_all(w->comm, "turn", in, out, total, s->dtype, 0,
+                                   &done) == CADRE_OK);
+    CHECK(w, cadre_comm_wait(w->comm, done) == CADRE_OK);
     for (int m = 0; m < w->size; m++) {
         fill(expected, total, s->op + 1, m, s->dtype);
         CHECK(w, memcmp(out + (uint64_t)m * each * e,
@@ -241,16 +241,16 @@ static cadre_status try_carried(struct world *w, uint64_t count, uint32_t dtype)
     cadre_event done;
     ragged(offsets, w->size, count, count + dtype);
     fill(in, count * e, 1, w->rank, CADRE_U8);
-    CHECK(w, w->comm->ops->all_gather(w->comm, "codes", in, out, offsets, dtype, 0,
-                                      &done) == CADRE_OK);
-    CHECK(w, w->comm->ops->wait(w->comm, done) == CADRE_OK);
+    CHECK(w, cadre_comm_all_gather(w->comm, "codes", in, out, offsets, dtype, 0,
+                                   &done) == CADRE_OK);
+    CHECK(w, cadre_comm_wait(w->comm, done) == CADRE_OK);
     for (int m = 0; m < w->size; m++)
         for (uint64_t i = offsets[m] * e; i < offsets[m + 1] * e; i++)
             CHECK(w, out[i] == (uint8_t)value(1, m, i - offsets[m] * e, CADRE_U8));
     fill(in, size * count * e, 2, w->rank, CADRE_U8);
-    CHECK(w, w->comm->ops->all_to_all(w->comm, "codes", in, out, size * count, dtype, 0,
-                                      &done) == CADRE_OK);
-    CHECK(w, w->comm->ops->wait(w->comm, done) == CADRE_OK);
+    CHECK(w, cadre_comm_all_to_all(w->comm, "codes", in, out, size * count, dtype, 0,
+                                   &done) == CADRE_OK);
+    CHECK(w, cadre_comm_wait(w->comm, done) == CADRE_OK);
     for (uint64_t i = 0; i < size * count * e; i++) {
         const uint64_t from = i / (count * e), at = i % (count * e);
         const uint64_t there = (uint64_t)w->rank * count * e + at;
@@ -272,12 +272,12 @@ static cadre_status try_ring(struct world *w, const struct shape *s)
     cadre_event sent, got;
     fill(in, s->count, s->op, w->rank, s->dtype);
     fill(expected, s->count, s->op, before, s->dtype);
-    CHECK(w, w->comm->ops->recv(w->comm, "act", out, s->count, s->dtype, before, 0,
-                                &got) == CADRE_OK);
-    CHECK(w, w->comm->ops->send(w->comm, "act", in, s->count, s->dtype, next, 0,
-                                &sent) == CADRE_OK);
-    CHECK(w, w->comm->ops->wait(w->comm, got) == CADRE_OK);
-    CHECK(w, w->comm->ops->wait(w->comm, sent) == CADRE_OK);
+    CHECK(w, cadre_comm_recv(w->comm, "act", out, s->count, s->dtype, before, 0,
+                             &got) == CADRE_OK);
+    CHECK(w, cadre_comm_send(w->comm, "act", in, s->count, s->dtype, next, 0, &sent) ==
+                 CADRE_OK);
+    CHECK(w, cadre_comm_wait(w->comm, got) == CADRE_OK);
+    CHECK(w, cadre_comm_wait(w->comm, sent) == CADRE_OK);
     CHECK(w, memcmp(out, expected, s->count * e) == 0);
     free(expected);
     comm_free(w, out);
@@ -378,8 +378,8 @@ static cadre_status storm_check(struct world *w, struct storm_op *o)
     int me = o->comm->rank;
     uint64_t count =
         o->kind == SCATTER ? o->offsets[me + 1] - o->offsets[me] : o->count;
-    CHECK(w, w->comm->ops->wait(w->comm, o->done) == CADRE_OK);
-    CHECK(w, w->comm->ops->wait(w->comm, o->sent) == CADRE_OK);
+    CHECK(w, cadre_comm_wait(w->comm, o->done) == CADRE_OK);
+    CHECK(w, cadre_comm_wait(w->comm, o->sent) == CADRE_OK);
     for (uint64_t i = 0; i < count; i++)
         CHECK(w, (double)o->out[i] == storm_expected(o, i));
     comm_free(w, o->in);
@@ -395,20 +395,21 @@ static cadre_status storm_post(struct storm_op *o, cadre_event after)
     o->sent = 0;
     switch (o->kind) {
     case REDUCE:
-        return c->ops->all_reduce(c, "reduce", o->in, o->out, o->count, CADRE_F32,
-                                  CADRE_SUM, after, &o->done);
+        return cadre_comm_all_reduce(c, "reduce", o->in, o->out, o->count, CADRE_F32,
+                                     CADRE_SUM, after, &o->done);
     case SCATTER:
-        return c->ops->reduce_scatter(c, "scatter", o->in, o->out, o->offsets,
-                                      CADRE_F32, CADRE_SUM, after, &o->done);
+        return cadre_comm_reduce_scatter(c, "scatter", o->in, o->out, o->offsets,
+                                         CADRE_F32, CADRE_SUM, after, &o->done);
     case BROADCAST:
         memcpy(o->out, o->in, o->count * sizeof *o->in);
-        return c->ops->broadcast(c, "params", o->out, o->count, CADRE_F32,
-                                 (int)(o->op % (uint64_t)c->size), after, &o->done);
+        return cadre_comm_broadcast(c, "params", o->out, o->count, CADRE_F32,
+                                    (int)(o->op % (uint64_t)c->size), after, &o->done);
     default:
-        if (c->ops->send(c, "ring", o->in, o->count, CADRE_F32, next, after, &o->sent))
+        if (cadre_comm_send(c, "ring", o->in, o->count, CADRE_F32, next, after,
+                            &o->sent))
             return CADRE_E_DIFFERS;
-        return c->ops->recv(c, "ring", o->out, o->count, CADRE_F32, before, 0,
-                            &o->done);
+        return cadre_comm_recv(c, "ring", o->out, o->count, CADRE_F32, before, 0,
+                               &o->done);
     }
 }
 
@@ -445,9 +446,8 @@ static cadre_status run_storm(struct world *w, const char *arg)
     struct storm_op flight[IN_FLIGHT];
     struct cadre_error err;
     memset(flight, 0, sizeof flight);
-    CHECK(w,
-          w->comm->ops->split(w->comm, w->rank % 2, 0, &groups[1], &err) == CADRE_OK);
-    CHECK(w, w->comm->ops->split(w->comm, 0, -w->rank, &groups[2], &err) == CADRE_OK);
+    CHECK(w, cadre_comm_split(w->comm, w->rank % 2, 0, &groups[1], &err) == CADRE_OK);
+    CHECK(w, cadre_comm_split(w->comm, 0, -w->rank, &groups[2], &err) == CADRE_OK);
     for (uint64_t n = 0; n < STORM_OPS; n++) {
         uint64_t h = mix(seed + n);
         struct storm_op *o = &flight[n % IN_FLIGHT];
@@ -461,8 +461,8 @@ static cadre_status run_storm(struct world *w, const char *arg)
     for (int i = 0; i < IN_FLIGHT; i++)
         if (flight[i].in && storm_check(w, &flight[i]) != CADRE_OK)
             return CADRE_E_DIFFERS;
-    groups[1]->ops->destroy(groups[1]);
-    groups[2]->ops->destroy(groups[2]);
+    cadre_comm_destroy(groups[1]);
+    cadre_comm_destroy(groups[2]);
     return CADRE_OK;
 }
 

@@ -14,7 +14,6 @@
 static cadre_status run_aborted(struct world *w, const char *arg)
 {
     enum { N = 300000 };
-    const struct cadre_comm_ops *ops = w->comm->ops;
     struct cadre_error err = {.code = CADRE_OK};
     cadre_status rc = CADRE_OK;
     cadre_event e;
@@ -22,18 +21,19 @@ static cadre_status run_aborted(struct world *w, const char *arg)
         float *x = comm_calloc(w, N, sizeof *x);
         CHECK(w, x);
         CHECK(w, n < 10000);
-        rc = ops->all_reduce(w->comm, "beat", x, x, N, CADRE_F32, CADRE_SUM, 0, &e);
+        rc = cadre_comm_all_reduce(w->comm, "beat", x, x, N, CADRE_F32, CADRE_SUM, 0,
+                                   &e);
         if (n == 5 && w->rank == 0)
-            ops->abort(w->comm, "loss is not finite at step 5");
+            cadre_comm_abort(w->comm, "loss is not finite at step 5");
         if (rc == CADRE_OK)
-            rc = ops->wait(w->comm, e);
+            rc = cadre_comm_wait(w->comm, e);
         comm_free(w, x);
     }
     CHECK(w, rc == CADRE_E_ABORTED);
-    CHECK(w, ops->barrier(w->comm, "later", 0, &e) == CADRE_E_ABORTED);
+    CHECK(w, cadre_comm_barrier(w->comm, "later", 0, &e) == CADRE_E_ABORTED);
     CHECK(w, cadre_comm_failure(w->comm, &err) == CADRE_E_ABORTED);
     CHECK(w, strcmp(err.text, "loss is not finite at step 5") == 0);
-    ops->abort(w->comm, "a second failure");
+    cadre_comm_abort(w->comm, "a second failure");
     cadre_comm_failure(w->comm, &err);
     CHECK(w, strcmp(err.text, "loss is not finite at step 5") == 0);
     return rc;
@@ -49,19 +49,18 @@ cadre_status case_aborted(void *arg, int rank, struct cadre_local_segment *segme
 static cadre_status run_leaver(struct world *w, const char *arg)
 {
     float *x = comm_calloc(w, 64, sizeof *x), *y = comm_calloc(w, 64, sizeof *y);
-    const struct cadre_comm_ops *ops = w->comm->ops;
     cadre_event e;
     cadre_status rc = CADRE_OK;
     CHECK(w, x && y);
     if (w->rank == w->size - 1) {
-        ops->recv(w->comm, "never", y, 64, CADRE_F32, 0, 0, NULL);
-        ops->all_reduce(w->comm, "half", x, x, 64, CADRE_F32, CADRE_SUM, 0, &e);
+        cadre_comm_recv(w->comm, "never", y, 64, CADRE_F32, 0, 0, NULL);
+        cadre_comm_all_reduce(w->comm, "half", x, x, 64, CADRE_F32, CADRE_SUM, 0, &e);
     } else {
-        rc = ops->recv(w->comm, "act", x, 64, CADRE_F32, w->size - 1, 0, &e);
-        rc = rc == CADRE_OK ? ops->wait(w->comm, e) : rc;
+        rc = cadre_comm_recv(w->comm, "act", x, 64, CADRE_F32, w->size - 1, 0, &e);
+        rc = rc == CADRE_OK ? cadre_comm_wait(w->comm, e) : rc;
         CHECK(w, rc != CADRE_OK);
     }
-    ops->destroy(w->comm); /* before the buffers go */
+    cadre_comm_destroy(w->comm); /* before the buffers go */
     w->comm = NULL;
     comm_free(w, x);
     comm_free(w, y);
@@ -79,10 +78,10 @@ static cadre_status run_unequal(struct world *w, const char *arg)
     cadre_event e;
     cadre_status rc;
     if (w->rank == 0)
-        rc = w->comm->ops->send(w->comm, "act", x, 8, CADRE_F32, 1, 0, &e);
+        rc = cadre_comm_send(w->comm, "act", x, 8, CADRE_F32, 1, 0, &e);
     else
-        rc = w->comm->ops->recv(w->comm, "grad", x, 7, CADRE_F32, 0, 0, &e);
-    return rc == CADRE_OK ? w->comm->ops->wait(w->comm, e) : rc;
+        rc = cadre_comm_recv(w->comm, "grad", x, 7, CADRE_F32, 0, 0, &e);
+    return rc == CADRE_OK ? cadre_comm_wait(w->comm, e) : rc;
 }
 
 cadre_status case_unequal(void *arg, int rank, struct cadre_local_segment *segment)
@@ -97,11 +96,11 @@ static cadre_status run_mismatch(struct world *w, const char *arg)
     cadre_status rc;
     cadre_comm_set_step(w->comm, 40);
     if (w->rank == w->size - 1)
-        rc = w->comm->ops->broadcast(w->comm, "params", x, 8, CADRE_F32, 0, 0, &done);
+        rc = cadre_comm_broadcast(w->comm, "params", x, 8, CADRE_F32, 0, 0, &done);
     else
-        rc = w->comm->ops->all_reduce(w->comm, "bucket 3", x, x, 8, CADRE_F32,
-                                      CADRE_SUM, 0, &done);
-    return rc == CADRE_OK ? w->comm->ops->wait(w->comm, done) : rc;
+        rc = cadre_comm_all_reduce(w->comm, "bucket 3", x, x, 8, CADRE_F32, CADRE_SUM,
+                                   0, &done);
+    return rc == CADRE_OK ? cadre_comm_wait(w->comm, done) : rc;
 }
 
 cadre_status case_mismatch(void *arg, int rank, struct cadre_local_segment *segment)
@@ -123,17 +122,17 @@ static cadre_status run_hang(struct world *w, const char *arg)
 {
     float x[8] = {0};
     cadre_event done;
-    cadre_status rc = w->comm->ops->barrier(w->comm, "all are here", 0, &done);
-    CHECK(w, rc == CADRE_OK && w->comm->ops->wait(w->comm, done) == CADRE_OK);
+    cadre_status rc = cadre_comm_barrier(w->comm, "all are here", 0, &done);
+    CHECK(w, rc == CADRE_OK && cadre_comm_wait(w->comm, done) == CADRE_OK);
     cadre_comm_set_step(w->comm, 41);
     if (w->rank == w->size - 1)
         sleep_s(0.4 * atof(arg));
     if (w->rank == w->size - 1)
-        rc = w->comm->ops->recv(w->comm, "act", x, 8, CADRE_F32, 0, 0, &done);
+        rc = cadre_comm_recv(w->comm, "act", x, 8, CADRE_F32, 0, 0, &done);
     else
-        rc = w->comm->ops->all_reduce(w->comm, "bucket 3", x, x, 8, CADRE_F32,
-                                      CADRE_SUM, 0, &done);
-    return rc == CADRE_OK ? w->comm->ops->wait(w->comm, done) : rc;
+        rc = cadre_comm_all_reduce(w->comm, "bucket 3", x, x, 8, CADRE_F32, CADRE_SUM,
+                                   0, &done);
+    return rc == CADRE_OK ? cadre_comm_wait(w->comm, done) : rc;
 }
 
 cadre_status case_hang(void *arg, int rank, struct cadre_local_segment *segment)
@@ -148,16 +147,16 @@ static cadre_status run_absent(struct world *w, const char *arg)
     struct cadre_error err;
     cadre_event e;
     CHECK(w, w->size == 4);
-    CHECK(w, w->comm->ops->split(w->comm, w->rank % 2, 0, &half, &err) == CADRE_OK);
+    CHECK(w, cadre_comm_split(w->comm, w->rank % 2, 0, &half, &err) == CADRE_OK);
     cadre_status rc = CADRE_OK;
     if (w->rank == 2)
         while (cadre_comm_failure(w->comm, &err) == CADRE_OK) /* the others' */
             sleep_s(0.01);
     else
-        rc = half->ops->barrier(half, "half", 0, &e);
+        rc = cadre_comm_barrier(half, "half", 0, &e);
     if (rc == CADRE_OK && w->rank != 2)
-        rc = half->ops->wait(half, e);
-    half->ops->destroy(half);
+        rc = cadre_comm_wait(half, e);
+    cadre_comm_destroy(half);
     return rc;
 }
 
@@ -173,13 +172,13 @@ static cadre_status run_orphaned(struct world *w, const char *arg)
     struct cadre_error err;
     float x = 0;
     cadre_event never = 0, e;
-    CHECK(w, w->comm->ops->split(w->comm, 0, 0, &pair, &err) == CADRE_OK);
+    CHECK(w, cadre_comm_split(w->comm, 0, 0, &pair, &err) == CADRE_OK);
     if (w->rank == 0)
         CHECK(w,
-              pair->ops->recv(pair, "a", &x, 1, CADRE_F32, 1, 0, &never) == CADRE_OK);
-    pair->ops->destroy(pair);
-    cadre_status rc = w->comm->ops->barrier(w->comm, "b", never, &e);
-    return rc == CADRE_OK ? w->comm->ops->wait(w->comm, e) : rc;
+              cadre_comm_recv(pair, "a", &x, 1, CADRE_F32, 1, 0, &never) == CADRE_OK);
+    cadre_comm_destroy(pair);
+    cadre_status rc = cadre_comm_barrier(w->comm, "b", never, &e);
+    return rc == CADRE_OK ? cadre_comm_wait(w->comm, e) : rc;
 }
 
 cadre_status case_orphaned(void *arg, int rank, struct cadre_local_segment *segment)
@@ -200,10 +199,10 @@ static cadre_status run_killed(struct world *w, const char *arg)
             kill(getpid(), strcmp(arg, "stops") == 0 ? SIGSTOP : SIGKILL);
         if (n == 50 && strcmp(arg, "deaf") == 0)
             sleep_s(3600);
-        rc = w->comm->ops->all_reduce(w->comm, "beat", x, x, 64, CADRE_F32, CADRE_SUM,
-                                      0, &done);
+        rc = cadre_comm_all_reduce(w->comm, "beat", x, x, 64, CADRE_F32, CADRE_SUM, 0,
+                                   &done);
         if (rc == CADRE_OK)
-            rc = w->comm->ops->wait(w->comm, done);
+            rc = cadre_comm_wait(w->comm, done);
     }
     return rc;
 }
@@ -242,9 +241,9 @@ static cadre_status run_exits(struct world *w, const char *arg)
     cadre_status rc;
     if (w->rank == w->size - 1)
         return arg[0] == '0' ? CADRE_OK : arg[0] == '2' ? CADRE_E_INVALID : CADRE_E_IO;
-    rc = w->comm->ops->all_reduce(w->comm, "alone", x, x, 4, CADRE_F32, CADRE_SUM, 0,
-                                  &done);
-    return rc == CADRE_OK ? w->comm->ops->wait(w->comm, done) : rc;
+    rc = cadre_comm_all_reduce(w->comm, "alone", x, x, 4, CADRE_F32, CADRE_SUM, 0,
+                               &done);
+    return rc == CADRE_OK ? cadre_comm_wait(w->comm, done) : rc;
 }
 
 cadre_status case_exits(void *arg, int rank, struct cadre_local_segment *segment)

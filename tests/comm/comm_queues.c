@@ -12,29 +12,31 @@
  * an operation ordered after them go on. */
 static cadre_status run_independence(struct world *w, const char *arg)
 {
-    const struct cadre_comm_ops *ops = w->comm->ops;
     int other = 1 - w->rank;
     float x = 1, y = 0, held = 0, seven = 7, sum = 0;
     cadre_event got, sent, reduced, late;
     CHECK(w, w->size == 2);
     if (w->rank == 0)
-        CHECK(w, ops->recv(w->comm, "held", &held, 1, CADRE_F32, other, 0, &got) == 0);
-    CHECK(w, ops->all_reduce(w->comm, "bucket", &x, &sum, 1, CADRE_F32, CADRE_SUM, 0,
-                             &reduced) == 0);
-    CHECK(w, ops->wait(w->comm, reduced) == 0 && sum == 2);
+        CHECK(w, cadre_comm_recv(w->comm, "held", &held, 1, CADRE_F32, other, 0,
+                                 &got) == 0);
+    CHECK(w, cadre_comm_all_reduce(w->comm, "bucket", &x, &sum, 1, CADRE_F32, CADRE_SUM,
+                                   0, &reduced) == 0);
+    CHECK(w, cadre_comm_wait(w->comm, reduced) == 0 && sum == 2);
     if (w->rank == 0) {
-        CHECK(w,
-              ops->send(w->comm, "back", &seven, 1, CADRE_F32, other, 0, &sent) == 0);
-        CHECK(w, ops->wait(w->comm, sent) == 0);
+        CHECK(w, cadre_comm_send(w->comm, "back", &seven, 1, CADRE_F32, other, 0,
+                                 &sent) == 0);
+        CHECK(w, cadre_comm_wait(w->comm, sent) == 0);
     } else {
-        CHECK(w, ops->recv(w->comm, "back", &y, 1, CADRE_F32, other, 0, &got) == 0);
-        CHECK(w, ops->wait(w->comm, got) == 0 && y == 7);
-        CHECK(w, ops->send(w->comm, "held", &seven, 1, CADRE_F32, other, 0, NULL) == 0);
+        CHECK(w,
+              cadre_comm_recv(w->comm, "back", &y, 1, CADRE_F32, other, 0, &got) == 0);
+        CHECK(w, cadre_comm_wait(w->comm, got) == 0 && y == 7);
+        CHECK(w, cadre_comm_send(w->comm, "held", &seven, 1, CADRE_F32, other, 0,
+                                 NULL) == 0);
     }
     late = w->rank == 0 ? got : 0; /* the broadcast takes what the receive brings */
-    CHECK(w, ops->broadcast(w->comm, "chain", &held, 1, CADRE_F32, 0, late, &reduced) ==
-                 0);
-    CHECK(w, ops->wait(w->comm, reduced) == 0 && held == 7);
+    CHECK(w, cadre_comm_broadcast(w->comm, "chain", &held, 1, CADRE_F32, 0, late,
+                                  &reduced) == 0);
+    CHECK(w, cadre_comm_wait(w->comm, reduced) == 0 && held == 7);
     return CADRE_OK;
 }
 
@@ -49,28 +51,27 @@ static cadre_status run_messages(struct world *w, const char *arg)
 {
     enum { N = 200 };
     const int n = strcmp(arg, "few") == 0 ? 12 : N;
-    const struct cadre_comm_ops *ops = w->comm->ops;
     int32_t out[N], in[N];
     cadre_event last = 0;
     for (int i = 0; i < n; i++) {
         out[i] = w->rank * 1000 + i;
         for (int peer = 0; peer < w->size; peer++)
             if (peer != w->rank)
-                CHECK(w, ops->send(w->comm, "m", &out[i], 1, CADRE_I32, peer, 0,
-                                   NULL) == 0);
+                CHECK(w, cadre_comm_send(w->comm, "m", &out[i], 1, CADRE_I32, peer, 0,
+                                         NULL) == 0);
     }
     for (int peer = 0; peer < w->size; peer++) {
         if (peer == w->rank)
             continue;
         for (int i = 0; i < n; i++)
-            CHECK(w,
-                  ops->recv(w->comm, "m", &in[i], 1, CADRE_I32, peer, 0, &last) == 0);
-        CHECK(w, ops->wait(w->comm, last) == 0);
+            CHECK(w, cadre_comm_recv(w->comm, "m", &in[i], 1, CADRE_I32, peer, 0,
+                                     &last) == 0);
+        CHECK(w, cadre_comm_wait(w->comm, last) == 0);
         for (int i = 0; i < n; i++)
             CHECK(w, in[i] == peer * 1000 + i);
     }
-    CHECK(w, ops->barrier(w->comm, "end", 0, &last) == 0);
-    return ops->wait(w->comm, last);
+    CHECK(w, cadre_comm_barrier(w->comm, "end", 0, &last) == 0);
+    return cadre_comm_wait(w->comm, last);
 }
 
 cadre_status case_messages(void *arg, int rank, struct cadre_local_segment *segment)
@@ -84,7 +85,6 @@ cadre_status case_messages(void *arg, int rank, struct cadre_local_segment *segm
  */
 static cadre_status run_groups(struct world *w, const char *arg)
 {
-    const struct cadre_comm_ops *ops = w->comm->ops;
     struct cadre_comm *reversed, *some, *pair;
     struct cadre_error err;
     int32_t mine = w->rank, all[MAX_RANKS];
@@ -92,27 +92,28 @@ static cadre_status run_groups(struct world *w, const char *arg)
     cadre_event done;
     for (int m = 0; m <= w->size; m++)
         offsets[m] = (uint64_t)m;
-    CHECK(w, ops->split(w->comm, 5, -w->rank, &reversed, &err) == 0);
+    CHECK(w, cadre_comm_split(w->comm, 5, -w->rank, &reversed, &err) == 0);
     CHECK(w, reversed->size == w->size && reversed->rank == w->size - 1 - w->rank);
-    CHECK(w, ops->all_gather(reversed, "ids", &mine, all, offsets, CADRE_I32, 0,
-                             &done) == 0);
-    CHECK(w, ops->wait(w->comm, done) == 0); /* an event of any group of the world */
+    CHECK(w, cadre_comm_all_gather(reversed, "ids", &mine, all, offsets, CADRE_I32, 0,
+                                   &done) == 0);
+    CHECK(w,
+          cadre_comm_wait(w->comm, done) == 0); /* an event of any group of the world */
     for (int m = 0; m < w->size; m++)
         CHECK(w, all[m] == w->size - 1 - m);
-    CHECK(w, ops->split(w->comm, w->rank == 0 ? -1 : 0, 0, &some, &err) == 0);
+    CHECK(w, cadre_comm_split(w->comm, w->rank == 0 ? -1 : 0, 0, &some, &err) == 0);
     CHECK(w, (some == NULL) == (w->rank == 0));
     CHECK(w, !some || (some->size == w->size - 1 && some->rank == w->rank - 1));
     if (some) {
-        CHECK(w, some->ops->split(some, some->rank / 2, 0, &pair, &err) == 0);
+        CHECK(w, cadre_comm_split(some, some->rank / 2, 0, &pair, &err) == 0);
         CHECK(w, pair->rank == some->rank % 2);
-        pair->ops->destroy(pair);
-        some->ops->destroy(some);
+        cadre_comm_destroy(pair);
+        cadre_comm_destroy(some);
     }
-    CHECK(w, ops->all_gather(reversed, "ids", &mine, all, offsets, CADRE_I32, 0,
-                             &done) == 0);
-    CHECK(w, ops->wait(reversed, done) == 0);
-    reversed->ops->destroy(reversed);
-    return ops->wait(w->comm, done); /* events outlive their communicator */
+    CHECK(w, cadre_comm_all_gather(reversed, "ids", &mine, all, offsets, CADRE_I32, 0,
+                                   &done) == 0);
+    CHECK(w, cadre_comm_wait(reversed, done) == 0);
+    cadre_comm_destroy(reversed);
+    return cadre_comm_wait(w->comm, done); /* events outlive their communicator */
 }
 
 cadre_status case_groups(void *arg, int rank, struct cadre_local_segment *segment)
@@ -128,13 +129,13 @@ static cadre_status run_exhaust(struct world *w, const char *arg)
     int n = 0;
     cadre_status rc = CADRE_OK;
     while (n < 200 && rc == CADRE_OK) {
-        rc = w->comm->ops->split(w->comm, 0, 0, &made[n], &err);
+        rc = cadre_comm_split(w->comm, 0, 0, &made[n], &err);
         n += rc == CADRE_OK;
     }
     CHECK(w, n > 8 && n < 200 && strstr(err.text, "no room for another communicator"));
     while (n > 0) {
         n--;
-        made[n]->ops->destroy(made[n]);
+        cadre_comm_destroy(made[n]);
     }
     return rc;
 }
@@ -148,35 +149,43 @@ cadre_status case_exhaust(void *arg, int rank, struct cadre_local_segment *segme
 
 static cadre_status run_refusals(struct world *w, const char *arg)
 {
-    const struct cadre_comm_ops *ops = w->comm->ops;
     struct cadre_comm *c = w->comm;
     uint64_t down[] = {0, 3, 2}, late[] = {1, 2, 3}, good[] = {0, 1, 2};
     float x[4] = {0}, y[4];
     cadre_event e;
     CHECK(w, w->size == 2);
-    CHECK(w, ops->all_reduce(c, "a", x, x, 4, 99, CADRE_SUM, 0, &e) == CADRE_E_INVALID);
-    CHECK(w, ops->all_reduce(c, "a", x, x, 4, CADRE_F32, 7, 0, &e) == CADRE_E_INVALID);
-    CHECK(w, ops->all_reduce(c, "a", x, x, 4, CADRE_U8, CADRE_SUM, 0, &e) ==
+    CHECK(w, cadre_comm_all_reduce(c, "a", x, x, 4, 99, CADRE_SUM, 0, &e) ==
                  CADRE_E_INVALID);
-    CHECK(w, ops->all_reduce(c, "a", x, x, UINT64_MAX / 2, CADRE_F32, CADRE_SUM, 0,
-                             &e) == CADRE_E_INVALID);
-    CHECK(w, ops->reduce_scatter(c, "b", x, y, down, CADRE_F32, CADRE_SUM, 0, &e) ==
+    CHECK(w, cadre_comm_all_reduce(c, "a", x, x, 4, CADRE_F32, 7, 0, &e) ==
                  CADRE_E_INVALID);
-    CHECK(w, ops->all_gather(c, "c", x, y, late, CADRE_F32, 0, &e) == CADRE_E_INVALID);
-    CHECK(w, ops->all_gather(c, "c", x, y, NULL, CADRE_F32, 0, &e) == CADRE_E_INVALID);
-    CHECK(w, ops->broadcast(c, "d", x, 4, CADRE_F32, 2, 0, &e) == CADRE_E_INVALID);
-    CHECK(w, ops->broadcast(c, "d", x, 4, CADRE_F32, -1, 0, &e) == CADRE_E_INVALID);
-    CHECK(w, ops->all_to_all(c, "e", x, y, 3, CADRE_F32, 0, &e) == CADRE_E_INVALID);
-    CHECK(w, ops->all_to_all(c, "e", x, x, 4, CADRE_F32, 0, &e) == CADRE_E_INVALID);
-    CHECK(w, ops->send(c, "f", x, 1, CADRE_F32, w->rank, 0, &e) == CADRE_E_INVALID);
-    CHECK(w, ops->recv(c, "f", x, 1, CADRE_F32, 2, 0, &e) == CADRE_E_INVALID);
+    CHECK(w, cadre_comm_all_reduce(c, "a", x, x, 4, CADRE_U8, CADRE_SUM, 0, &e) ==
+                 CADRE_E_INVALID);
+    CHECK(w, cadre_comm_all_reduce(c, "a", x, x, UINT64_MAX / 2, CADRE_F32, CADRE_SUM,
+                                   0, &e) == CADRE_E_INVALID);
+    CHECK(w, cadre_comm_reduce_scatter(c, "b", x, y, down, CADRE_F32, CADRE_SUM, 0,
+                                       &e) == CADRE_E_INVALID);
+    CHECK(w, cadre_comm_all_gather(c, "c", x, y, late, CADRE_F32, 0, &e) ==
+                 CADRE_E_INVALID);
+    CHECK(w, cadre_comm_all_gather(c, "c", x, y, NULL, CADRE_F32, 0, &e) ==
+                 CADRE_E_INVALID);
+    CHECK(w,
+          cadre_comm_broadcast(c, "d", x, 4, CADRE_F32, 2, 0, &e) == CADRE_E_INVALID);
+    CHECK(w,
+          cadre_comm_broadcast(c, "d", x, 4, CADRE_F32, -1, 0, &e) == CADRE_E_INVALID);
+    CHECK(w,
+          cadre_comm_all_to_all(c, "e", x, y, 3, CADRE_F32, 0, &e) == CADRE_E_INVALID);
+    CHECK(w,
+          cadre_comm_all_to_all(c, "e", x, x, 4, CADRE_F32, 0, &e) == CADRE_E_INVALID);
+    CHECK(w,
+          cadre_comm_send(c, "f", x, 1, CADRE_F32, w->rank, 0, &e) == CADRE_E_INVALID);
+    CHECK(w, cadre_comm_recv(c, "f", x, 1, CADRE_F32, 2, 0, &e) == CADRE_E_INVALID);
     if (!w->device) /* which may take it for one that has happened long ago */
-        CHECK(w, ops->wait(c, UINT64_MAX) == CADRE_E_INVALID);
-    CHECK(w, ops->wait(c, 12345) == CADRE_E_INVALID);
-    CHECK(w, ops->barrier(c, "h", 12345, &e) == CADRE_E_INVALID);
+        CHECK(w, cadre_comm_wait(c, UINT64_MAX) == CADRE_E_INVALID);
+    CHECK(w, cadre_comm_wait(c, 12345) == CADRE_E_INVALID);
+    CHECK(w, cadre_comm_barrier(c, "h", 12345, &e) == CADRE_E_INVALID);
     /* none of it was posted: the queue is in order */
-    CHECK(w, ops->all_gather(c, "g", x, y, good, CADRE_F32, 0, &e) == CADRE_OK);
-    CHECK(w, ops->wait(c, e) == CADRE_OK && ops->wait(c, 0) == CADRE_OK);
+    CHECK(w, cadre_comm_all_gather(c, "g", x, y, good, CADRE_F32, 0, &e) == CADRE_OK);
+    CHECK(w, cadre_comm_wait(c, e) == CADRE_OK && cadre_comm_wait(c, 0) == CADRE_OK);
     return CADRE_OK;
 }
 
@@ -205,7 +214,6 @@ static void tell(void *arg, const struct cadre_comm_done *done)
 
 static cadre_status run_counts(struct world *w, const char *arg)
 {
-    const struct cadre_comm_ops *ops = w->comm->ops;
     uint64_t offsets[] = {0, 10, 10, 40};
     float x[60] = {0}, y[60];
     struct cadre_comm_stats stats;
@@ -214,22 +222,23 @@ static cadre_status run_counts(struct world *w, const char *arg)
     struct told told = {0};
     CHECK(w, w->size == 3);
     cadre_comm_observe(w->comm, tell, &told);
-    CHECK(w,
-          ops->all_reduce(w->comm, NULL, x, y, 60, CADRE_F32, CADRE_SUM, 0, &e) == 0);
-    CHECK(w, ops->reduce_scatter(w->comm, NULL, x, y, offsets, CADRE_F32, CADRE_SUM, 0,
-                                 &e) == 0);
-    CHECK(w, ops->broadcast(w->comm, NULL, x, 60, CADRE_F32, 1, 0, &e) == 0);
-    CHECK(w, ops->barrier(w->comm, NULL, 0, &e) == 0);
-    CHECK(w, ops->wait(w->comm, e) == 0);
-    CHECK(w, ops->send(w->comm, "edge", x, 5, CADRE_F32, next, 0, &e) == 0);
-    CHECK(w, ops->recv(w->comm, NULL, y, 5, CADRE_F32, before, 0, &got) == 0);
-    CHECK(w, ops->wait(w->comm, e) == 0 && ops->wait(w->comm, got) == 0);
-    ops->stats(w->comm, &stats);
+    CHECK(w, cadre_comm_all_reduce(w->comm, NULL, x, y, 60, CADRE_F32, CADRE_SUM, 0,
+                                   &e) == 0);
+    CHECK(w, cadre_comm_reduce_scatter(w->comm, NULL, x, y, offsets, CADRE_F32,
+                                       CADRE_SUM, 0, &e) == 0);
+    CHECK(w, cadre_comm_broadcast(w->comm, NULL, x, 60, CADRE_F32, 1, 0, &e) == 0);
+    CHECK(w, cadre_comm_barrier(w->comm, NULL, 0, &e) == 0);
+    CHECK(w, cadre_comm_wait(w->comm, e) == 0);
+    CHECK(w, cadre_comm_send(w->comm, "edge", x, 5, CADRE_F32, next, 0, &e) == 0);
+    CHECK(w, cadre_comm_recv(w->comm, NULL, y, 5, CADRE_F32, before, 0, &got) == 0);
+    CHECK(w, cadre_comm_wait(w->comm, e) == 0 && cadre_comm_wait(w->comm, got) == 0);
+    cadre_comm_read_stats(w->comm, &stats);
     CHECK(w, stats.operations == 6);
     cadre_comm_observe(w->comm, NULL, NULL);
     CHECK(w, told.n == 6 && told.named == 1 && told.good);
     CHECK(w, told.bytes == stats.bytes && told.bytes > 0);
-    CHECK(w, ops->barrier(w->comm, NULL, 0, &e) == 0 && ops->wait(w->comm, e) == 0);
+    CHECK(w, cadre_comm_barrier(w->comm, NULL, 0, &e) == 0 &&
+                 cadre_comm_wait(w->comm, e) == 0);
     CHECK(w, told.n == 6); /* nobody is told any more */
     CHECK(w, stats.bytes == 2 * (240 * 2 / 3) + 160 * 2 / 3 + 240 + 20);
     CHECK(w, stats.busy_s > 0 && stats.waited_s > 0);
@@ -246,24 +255,24 @@ cadre_status case_counts(void *arg, int rank, struct cadre_local_segment *segmen
 static cadre_status run_link(struct world *w, const char *arg)
 {
     enum { N = 500000 };
-    const struct cadre_comm_ops *ops = w->comm->ops;
     float *x = comm_calloc(w, N, sizeof *x);
     cadre_event e, got = 0;
     CHECK(w, x && w->size == 2);
-    CHECK(w, ops->barrier(w->comm, "start", 0, &e) == 0 && ops->wait(w->comm, e) == 0);
+    CHECK(w, cadre_comm_barrier(w->comm, "start", 0, &e) == 0 &&
+                 cadre_comm_wait(w->comm, e) == 0);
     uint64_t began = comm_now_ns();
     for (int i = 0; i < 2; i++)
-        CHECK(w, ops->all_reduce(w->comm, "slow", x, x, N, CADRE_F32, CADRE_SUM, 0,
-                                 &e) == 0);
-    CHECK(w, ops->wait(w->comm, e) == 0);
+        CHECK(w, cadre_comm_all_reduce(w->comm, "slow", x, x, N, CADRE_F32, CADRE_SUM,
+                                       0, &e) == 0);
+    CHECK(w, cadre_comm_wait(w->comm, e) == 0);
     CHECK(w, comm_now_ns() - began >=
                  45000000); /* at the least, however loaded the machine */
     began = comm_now_ns();
     if (w->rank == 0)
-        CHECK(w, ops->send(w->comm, "slow", x, N, CADRE_F32, 1, 0, &got) == 0);
+        CHECK(w, cadre_comm_send(w->comm, "slow", x, N, CADRE_F32, 1, 0, &got) == 0);
     else
-        CHECK(w, ops->recv(w->comm, "slow", x, N, CADRE_F32, 0, 0, &got) == 0);
-    CHECK(w, ops->wait(w->comm, got) == 0);
+        CHECK(w, cadre_comm_recv(w->comm, "slow", x, N, CADRE_F32, 0, 0, &got) == 0);
+    CHECK(w, cadre_comm_wait(w->comm, got) == 0);
     CHECK(w, w->rank == 1 || comm_now_ns() - began >= 25000000);
     comm_free(w, x);
     return CADRE_OK;

@@ -30,16 +30,16 @@ cadre_status comm_with_world(comm_body run, void *arg, int rank,
     struct cadre_error err = {.code = CADRE_OK};
     cadre_status rc = CADRE_OK;
     if (opened.shared)
-        rc = opened.comm->ops->split(opened.comm, 0, 0, &w.comm, &err);
+        rc = cadre_comm_split(opened.comm, 0, 0, &w.comm, &err);
     if (rc == CADRE_OK)
-        rc = w.comm->ops->use_device(w.comm, NULL, &err);
+        rc = cadre_comm_use_device(w.comm, NULL, &err);
     if (rc != CADRE_OK) {
         fprintf(stderr, "rank %d: split: %d %s\n", rank, rc, err.text);
         return rc;
     }
     rc = run(&w, arg);
     if (opened.shared && w.comm)
-        w.comm->ops->destroy(w.comm);
+        cadre_comm_destroy(w.comm);
     else if (!opened.shared)
         opened.comm = w.comm;
     return rc;
@@ -79,7 +79,6 @@ static cadre_status is_reduced(struct world *w, const char *got, uint64_t from,
 static cadre_status try_sum(struct world *w, uint64_t count, uint32_t dtype,
                             uint32_t red, bool in_place)
 {
-    const struct cadre_comm_ops *ops = w->comm->ops;
     size_t e = cadre_dtype_bytes(dtype);
     double in[SUMMED], out[SUMMED];
     uint64_t offsets[MAX_RANKS + 1] = {0};
@@ -91,20 +90,20 @@ static cadre_status try_sum(struct world *w, uint64_t count, uint32_t dtype,
     uint64_t at = offsets[w->rank], mine = offsets[w->rank + 1] - at;
     for (uint64_t i = 0; i < count; i++)
         comm_store(in, i, dtype, given(w->rank, i));
-    CHECK(w, ops->all_reduce(w->comm, "sum", in, out, count, dtype, red, 0, &done) ==
-                     CADRE_OK &&
-                 ops->wait(w->comm, done) == CADRE_OK);
+    CHECK(w, cadre_comm_all_reduce(w->comm, "sum", in, out, count, dtype, red, 0,
+                                   &done) == CADRE_OK &&
+                 cadre_comm_wait(w->comm, done) == CADRE_OK);
     CADRE_TRY(is_reduced(w, (char *)out, 0, count, dtype, red));
     char *part = in_place ? (char *)in + at * e : (char *)out;
-    CHECK(w, ops->reduce_scatter(w->comm, "sum", in, part, offsets, dtype, red, 0,
-                                 &done) == CADRE_OK &&
-                 ops->wait(w->comm, done) == CADRE_OK);
+    CHECK(w, cadre_comm_reduce_scatter(w->comm, "sum", in, part, offsets, dtype, red, 0,
+                                       &done) == CADRE_OK &&
+                 cadre_comm_wait(w->comm, done) == CADRE_OK);
     CADRE_TRY(is_reduced(w, part, at, mine, dtype, red));
     for (uint64_t i = 0; i < count; i++)
         comm_store(in, i, dtype, given(w->rank, i));
-    CHECK(w, ops->all_reduce(w->comm, "sum", in, in, count, dtype, red, 0, &done) ==
-                     CADRE_OK &&
-                 ops->wait(w->comm, done) == CADRE_OK);
+    CHECK(w, cadre_comm_all_reduce(w->comm, "sum", in, in, count, dtype, red, 0,
+                                   &done) == CADRE_OK &&
+                 cadre_comm_wait(w->comm, done) == CADRE_OK);
     CADRE_TRY(is_reduced(w, (char *)in, 0, count, dtype, red));
 fail:
     return rc;
@@ -185,6 +184,6 @@ int main(int argc, char **argv)
     for (int i = 3; i < argc && rc == CADRE_OK; i++)
         rc = run_case(argv[i], world.rank);
     if (opened.comm)
-        opened.comm->ops->destroy(opened.comm);
+        cadre_comm_destroy(opened.comm);
     return rc == CADRE_OK ? 0 : 1;
 }

@@ -12,11 +12,11 @@ cadre_status comm_with_world(comm_body run, void *arg, int rank,
         return rc;
     w.size = w.comm->size;
     w.device = comm_device();
-    rc = w.comm->ops->use_device(w.comm, w.device, &err);
+    rc = cadre_comm_use_device(w.comm, w.device, &err);
     if (rc == CADRE_OK)
         rc = run(&w, arg);
     if (w.comm)
-        w.comm->ops->destroy(w.comm);
+        cadre_comm_destroy(w.comm);
     if (w.device)
         w.device->ops->destroy(w.device);
     return rc;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/comm/local/reduce.h"
+#include "core/comm/reduce.h"
 #include "core/tensor/dtype.h"
 #include "tests/comm/nccl_world.h"
 
@@ -70,7 +70,6 @@ static void cut(uint64_t *offsets, int size, uint64_t count)
 /* all_reduce, and reduce_scatter with all_gather after it: the same numbers. */
 static cadre_status try_sums(struct world *w, const struct shape *s)
 {
-    const struct cadre_comm_ops *ops = w->comm->ops;
     const struct cadre_device_ops *d = w->device->ops;
     size_t e = cadre_dtype_bytes(s->dtype), bytes = s->count * e;
     char *host = malloc(MOST * e), *expected = malloc(MOST * e);
@@ -87,15 +86,15 @@ static cadre_status try_sums(struct world *w, const struct shape *s)
         CHECK(w, d->to_device(w->device, x, host, bytes) == 0);
         CHECK(w, d->event_record(w->device, &ready) == 0);
         if (split) {
-            CHECK(w, ops->reduce_scatter(w->comm, "scatter", x, slice, offsets,
-                                         s->dtype, s->red, ready, &done) == 0);
-            CHECK(w, ops->all_gather(w->comm, "gather", slice, out, offsets, s->dtype,
-                                     done, &done) == 0);
+            CHECK(w, cadre_comm_reduce_scatter(w->comm, "scatter", x, slice, offsets,
+                                               s->dtype, s->red, ready, &done) == 0);
+            CHECK(w, cadre_comm_all_gather(w->comm, "gather", slice, out, offsets,
+                                           s->dtype, done, &done) == 0);
         } else
-            CHECK(w, ops->all_reduce(w->comm, "sum", x, out, s->count, s->dtype, s->red,
-                                     ready, &done) == 0);
+            CHECK(w, cadre_comm_all_reduce(w->comm, "sum", x, out, s->count, s->dtype,
+                                           s->red, ready, &done) == 0);
         CHECK(w, done & CADRE_DEVICE_EVENT);
-        CHECK(w, ops->join(w->comm, w->device, done) == 0);
+        CHECK(w, cadre_comm_stream_wait(w->comm, w->device, done) == 0);
         CHECK(w, d->to_host(w->device, host, out, bytes) == 0);
         CHECK(w, memcmp(host, expected, bytes) == 0);
     }
@@ -144,26 +143,27 @@ cadre_status nccl_sums_exact(struct world *w, const char *arg)
  * both ways are posted after it; none waits before the end. */
 cadre_status nccl_ring(struct world *w, const char *arg)
 {
-    const struct cadre_comm_ops *ops = w->comm->ops;
     int next = (w->rank + 1) % w->size, before = (w->rank + w->size - 1) % w->size;
     int32_t mine = 100 + w->rank, from_next = 0, from_before = 0, sum = 1;
     int both = w->size > 2;
     cadre_event e, got, other = 0;
     (void)arg;
-    CHECK(w, ops->recv(w->comm, "r", &from_before, 1, CADRE_I32, before, 0, &got) == 0);
+    CHECK(w, cadre_comm_recv(w->comm, "r", &from_before, 1, CADRE_I32, before, 0,
+                             &got) == 0);
+    if (both)
+        CHECK(w, cadre_comm_recv(w->comm, "r", &from_next, 1, CADRE_I32, next, 0,
+                                 &other) == 0);
+    CHECK(w, cadre_comm_all_reduce(w->comm, "s", &sum, &sum, 1, CADRE_I32, CADRE_SUM, 0,
+                                   &e) == 0);
+    CHECK(w, cadre_comm_wait(w->comm, e) == 0 && sum == w->size);
     if (both)
         CHECK(w,
-              ops->recv(w->comm, "r", &from_next, 1, CADRE_I32, next, 0, &other) == 0);
-    CHECK(w, ops->all_reduce(w->comm, "s", &sum, &sum, 1, CADRE_I32, CADRE_SUM, 0,
-                             &e) == 0);
-    CHECK(w, ops->wait(w->comm, e) == 0 && sum == w->size);
-    if (both)
-        CHECK(w, ops->send(w->comm, "b", &mine, 1, CADRE_I32, before, 0, &e) == 0);
-    CHECK(w, ops->send(w->comm, "f", &mine, 1, CADRE_I32, next, 0, &e) == 0);
-    CHECK(w, ops->wait(w->comm, got) == 0 && from_before == 100 + before);
-    CHECK(w, ops->wait(w->comm, other) == 0);
+              cadre_comm_send(w->comm, "b", &mine, 1, CADRE_I32, before, 0, &e) == 0);
+    CHECK(w, cadre_comm_send(w->comm, "f", &mine, 1, CADRE_I32, next, 0, &e) == 0);
+    CHECK(w, cadre_comm_wait(w->comm, got) == 0 && from_before == 100 + before);
+    CHECK(w, cadre_comm_wait(w->comm, other) == 0);
     CHECK(w, !both || from_next == 100 + next);
-    return ops->wait(w->comm, e);
+    return cadre_comm_wait(w->comm, e);
 }
 
 /* Buffers of the host are read and written in the order of the stream: what the compute
@@ -171,7 +171,6 @@ cadre_status nccl_ring(struct world *w, const char *arg)
 cadre_status nccl_host(struct world *w, const char *arg)
 {
     enum { N = 3000 };
-    const struct cadre_comm_ops *ops = w->comm->ops;
     const struct cadre_device_ops *d = w->device->ops;
     int next = (w->rank + 1) % w->size, before = (w->rank + w->size - 1) % w->size;
     float *pinned = d->alloc_pinned(w->device, N * sizeof *pinned), sum[N], got[N];
@@ -184,17 +183,18 @@ cadre_status nccl_host(struct world *w, const char *arg)
     CHECK(w, d->to_device(w->device, x, got, sizeof got) == 0);
     CHECK(w, d->download(w->device, pinned, x, sizeof got) == 0);
     CHECK(w, d->event_record(w->device, &ready) == 0);
-    CHECK(w, ops->all_reduce(w->comm, "host", pinned, sum, N, CADRE_F32, CADRE_SUM,
-                             ready, &e) == 0);
-    CHECK(w, ops->wait(w->comm, e) == 0);
+    CHECK(w, cadre_comm_all_reduce(w->comm, "host", pinned, sum, N, CADRE_F32,
+                                   CADRE_SUM, ready, &e) == 0);
+    CHECK(w, cadre_comm_wait(w->comm, e) == 0);
     for (int i = 0; i < N; i++)
         CHECK(w, sum[i] == (float)(w->size * i + w->size * (w->size - 1) / 2));
-    CHECK(w, ops->send(w->comm, "x", sum, N, CADRE_F32, next, 0, NULL) == 0);
-    CHECK(w, ops->recv(w->comm, "x", got, N, CADRE_F32, before, 0, &e) == 0);
-    CHECK(w, ops->wait(w->comm, e) == 0 && memcmp(got, sum, sizeof got) == 0);
-    CHECK(w, ops->all_reduce(w->comm, "both", x, sum, N, CADRE_F32, CADRE_SUM, 0, &e) ==
-                 CADRE_E_INVALID);
-    CHECK(w, ops->barrier(w->comm, "end", 0, &e) == 0 && ops->wait(w->comm, e) == 0);
+    CHECK(w, cadre_comm_send(w->comm, "x", sum, N, CADRE_F32, next, 0, NULL) == 0);
+    CHECK(w, cadre_comm_recv(w->comm, "x", got, N, CADRE_F32, before, 0, &e) == 0);
+    CHECK(w, cadre_comm_wait(w->comm, e) == 0 && memcmp(got, sum, sizeof got) == 0);
+    CHECK(w, cadre_comm_all_reduce(w->comm, "both", x, sum, N, CADRE_F32, CADRE_SUM, 0,
+                                   &e) == CADRE_E_INVALID);
+    CHECK(w, cadre_comm_barrier(w->comm, "end", 0, &e) == 0 &&
+                 cadre_comm_wait(w->comm, e) == 0);
     d->free_pinned(w->device, pinned);
     comm_free(w, x);
     return CADRE_OK;
@@ -203,18 +203,17 @@ cadre_status nccl_host(struct world *w, const char *arg)
 /* Four ranks: the one across is no neighbour. A device that is not the world's. */
 cadre_status nccl_refusals(struct world *w, const char *arg)
 {
-    const struct cadre_comm_ops *ops = w->comm->ops;
     struct cadre_device other = *w->device;
     struct cadre_error err = {0};
     float x = 0;
     cadre_event e;
     (void)arg;
     CHECK(w, w->size == 4);
-    CHECK(w, ops->send(w->comm, "across", &x, 1, CADRE_F32, (w->rank + 2) % 4, 0, &e) ==
-                 CADRE_E_UNSUPPORTED);
-    CHECK(w, ops->recv(w->comm, "across", &x, 1, CADRE_F32, (w->rank + 2) % 4, 0, &e) ==
-                 CADRE_E_UNSUPPORTED);
-    CHECK(w, ops->use_device(w->comm, &other, &err) == CADRE_E_UNSUPPORTED);
-    CHECK(w, ops->barrier(w->comm, "end", 0, &e) == 0);
-    return ops->wait(w->comm, e);
+    CHECK(w, cadre_comm_send(w->comm, "across", &x, 1, CADRE_F32, (w->rank + 2) % 4, 0,
+                             &e) == CADRE_E_UNSUPPORTED);
+    CHECK(w, cadre_comm_recv(w->comm, "across", &x, 1, CADRE_F32, (w->rank + 2) % 4, 0,
+                             &e) == CADRE_E_UNSUPPORTED);
+    CHECK(w, cadre_comm_use_device(w->comm, &other, &err) == CADRE_E_UNSUPPORTED);
+    CHECK(w, cadre_comm_barrier(w->comm, "end", 0, &e) == 0);
+    return cadre_comm_wait(w->comm, e);
 }

@@ -106,7 +106,7 @@ cadre_status comm_with_world(comm_body body, void *arg, int rank,
         rc = open_world(&w, device, &err);
     if (rc == CADRE_OK) {
         w.device = run.config.host ? NULL : device;
-        rc = w.comm->ops->use_device(w.comm, w.device, &err);
+        rc = cadre_comm_use_device(w.comm, w.device, &err);
     }
     if (rc == CADRE_OK)
         rc = body(&w, arg);
@@ -115,7 +115,7 @@ cadre_status comm_with_world(comm_body body, void *arg, int rank,
     if (err.code != CADRE_OK)
         note_failure(&err);
     if (w.comm)
-        w.comm->ops->destroy(w.comm);
+        cadre_comm_destroy(w.comm);
     cadre_device_close(device);
     return rc;
 }

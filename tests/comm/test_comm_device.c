@@ -38,14 +38,14 @@ END_TEST
 
 static cadre_status run_both_sides(struct world *w, const char *arg)
 {
-    const struct cadre_comm_ops *ops = w->comm->ops;
     float host[4] = {0}, *x = comm_calloc(w, 4, sizeof *x);
     cadre_event e;
-    CHECK(w, ops->all_reduce(w->comm, "a", x, host, 4, CADRE_F32, CADRE_SUM, 0, &e) ==
-                 CADRE_E_INVALID);
-    CHECK(w, ops->all_reduce(w->comm, "a", host, x, 4, CADRE_F32, CADRE_SUM, 0, &e) ==
-                 CADRE_E_INVALID);
-    CHECK(w, ops->barrier(w->comm, "b", 0, &e) == 0 && ops->wait(w->comm, e) == 0);
+    CHECK(w, cadre_comm_all_reduce(w->comm, "a", x, host, 4, CADRE_F32, CADRE_SUM, 0,
+                                   &e) == CADRE_E_INVALID);
+    CHECK(w, cadre_comm_all_reduce(w->comm, "a", host, x, 4, CADRE_F32, CADRE_SUM, 0,
+                                   &e) == CADRE_E_INVALID);
+    CHECK(w, cadre_comm_barrier(w->comm, "b", 0, &e) == 0 &&
+                 cadre_comm_wait(w->comm, e) == 0);
     comm_free(w, x);
     return CADRE_OK;
 }
@@ -53,27 +53,25 @@ static cadre_status run_both_sides(struct world *w, const char *arg)
 /* Rank 1 has it in host memory. */
 static cadre_status run_unlike(struct world *w, const char *arg)
 {
-    const struct cadre_comm_ops *ops = w->comm->ops;
     float host[4] = {0}, *x = comm_calloc(w, 4, sizeof *x);
     float *mine = w->rank == 1 ? host : x;
     cadre_event e;
-    CHECK(w, ops->all_reduce(w->comm, "sum", mine, mine, 4, CADRE_F32, CADRE_SUM, 0,
-                             &e) == 0);
-    cadre_status rc = ops->wait(w->comm, e);
+    CHECK(w, cadre_comm_all_reduce(w->comm, "sum", mine, mine, 4, CADRE_F32, CADRE_SUM,
+                                   0, &e) == 0);
+    cadre_status rc = cadre_comm_wait(w->comm, e);
     comm_free(w, x);
     return rc;
 }
 
 static cadre_status run_unlike_send(struct world *w, const char *arg)
 {
-    const struct cadre_comm_ops *ops = w->comm->ops;
     float host[4] = {0}, *x = comm_calloc(w, 4, sizeof *x);
     cadre_event e;
     if (w->rank == 0)
-        CHECK(w, ops->send(w->comm, "act", x, 4, CADRE_F32, 1, 0, &e) == 0);
+        CHECK(w, cadre_comm_send(w->comm, "act", x, 4, CADRE_F32, 1, 0, &e) == 0);
     else
-        CHECK(w, ops->recv(w->comm, "act", host, 4, CADRE_F32, 0, 0, &e) == 0);
-    cadre_status rc = ops->wait(w->comm, e);
+        CHECK(w, cadre_comm_recv(w->comm, "act", host, 4, CADRE_F32, 0, 0, &e) == 0);
+    cadre_status rc = cadre_comm_wait(w->comm, e);
     comm_free(w, x);
     return rc;
 }
@@ -96,14 +94,13 @@ END_TEST
 /* Rank 0's device fails: the others hear of it. */
 static cadre_status run_broken(struct world *w, const char *arg)
 {
-    const struct cadre_comm_ops *ops = w->comm->ops;
     float *x = comm_calloc(w, 4, sizeof *x);
     cadre_event e;
     if (w->rank == 0)
         late_device_break(w->device);
-    CHECK(w,
-          ops->all_reduce(w->comm, "sum", x, x, 4, CADRE_F32, CADRE_SUM, 0, &e) == 0);
-    cadre_status rc = ops->wait(w->comm, e);
+    CHECK(w, cadre_comm_all_reduce(w->comm, "sum", x, x, 4, CADRE_F32, CADRE_SUM, 0,
+                                   &e) == 0);
+    cadre_status rc = cadre_comm_wait(w->comm, e);
     comm_free(w, x);
     return rc;
 }

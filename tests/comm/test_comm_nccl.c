@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/base/memory.h"
+#include "core/comm/backend.h"
 #include "tests/comm/nccl_world.h"
 #include "tests/support/check_main.h"
 
@@ -22,7 +23,7 @@ START_TEST(library)
     MODULE(module);
     struct cadre_text text = {0};
     struct cadre_error err = {0};
-    ck_assert_uint_eq(module->ops_bytes, sizeof(struct cadre_comm_ops));
+    ck_assert_uint_eq(module->backend_bytes, sizeof(struct cadre_comm_backend));
     ck_assert_int_eq(module->version(&text, &err), CADRE_OK);
     const char *version = nccl_is_real() ? "NCCL 2." : "NCCL 2.28.9";
     ck_assert_ptr_eq(strstr(cadre_text_str(&text), version), text.data);
@@ -79,25 +80,25 @@ static void check_sum(struct cadre_comm *comm, struct cadre_device *device, bool
     for (int i = 0; i < N; i++)
         values[i] = (float)i;
     if (split)
-        ck_assert_int_eq(comm->ops->split(comm, 3, 0, &group, NULL), CADRE_OK);
+        ck_assert_int_eq(cadre_comm_split(comm, 3, 0, &group, NULL), CADRE_OK);
     float *in = device->ops->alloc(device, sizeof values);
     float *out = device->ops->alloc(device, sizeof values);
     ck_assert_int_eq(device->ops->to_device(device, in, values, sizeof values),
                      CADRE_OK);
     ck_assert_int_eq(device->ops->zero(device, out, sizeof values), CADRE_OK);
     ck_assert_int_eq(device->ops->synchronize(device), CADRE_OK);
-    ck_assert_int_eq(group->ops->all_reduce(group, "sum", in, out, N, CADRE_F32,
-                                            CADRE_SUM, 0, &done),
-                     CADRE_OK);
-    ck_assert_int_eq(group->ops->join(group, device, done), CADRE_OK);
+    ck_assert_int_eq(
+        cadre_comm_all_reduce(group, "sum", in, out, N, CADRE_F32, CADRE_SUM, 0, &done),
+        CADRE_OK);
+    ck_assert_int_eq(cadre_comm_stream_wait(group, device, done), CADRE_OK);
     ck_assert_int_eq(device->ops->to_host(device, back, out, sizeof back), CADRE_OK);
     ck_assert_mem_eq(back, values, sizeof back);
-    ck_assert_int_eq(group->ops->barrier(group, "end", 0, &done), CADRE_OK);
-    ck_assert_int_eq(group->ops->wait(group, done), CADRE_OK);
+    ck_assert_int_eq(cadre_comm_barrier(group, "end", 0, &done), CADRE_OK);
+    ck_assert_int_eq(cadre_comm_wait(group, done), CADRE_OK);
     device->ops->free(device, in);
     device->ops->free(device, out);
     if (split)
-        group->ops->destroy(group);
+        cadre_comm_destroy(group);
 }
 
 /* A world of one: opened, used on device memory, split, closed; twice in a process. */
@@ -118,10 +119,10 @@ START_TEST(one_rank)
         ck_assert_msg(module->make_id(id, &err) == CADRE_OK, "%s", err.text);
         ck_assert_msg(module->open(&world, id, &comm, &err) == CADRE_OK, "%s",
                       err.text);
-        ck_assert_int_eq(comm->ops->use_device(comm, device, &err), CADRE_OK);
+        ck_assert_int_eq(cadre_comm_use_device(comm, device, &err), CADRE_OK);
         check_sum(comm, device, false);
         check_sum(comm, device, true);
-        comm->ops->destroy(comm);
+        cadre_comm_destroy(comm);
     }
     cadre_device_close(device);
 }

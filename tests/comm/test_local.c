@@ -135,7 +135,7 @@ START_TEST(ranks_open_once)
     ck_assert_int_eq(cadre_local_open(segment, 1, &comm, &err), CADRE_OK);
     ck_assert_int_eq(cadre_local_open(segment, 1, &again, &err), CADRE_E_INVALID);
     ck_assert_ptr_nonnull(strstr(err.text, "rank 1"));
-    comm->ops->destroy(comm);
+    cadre_comm_destroy(comm);
     cadre_local_segment_close(segment);
 }
 END_TEST

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/comm/local/reduce.h"
+#include "core/comm/reduce.h"
 #include "core/tensor/half.h"
 #include "tests/support/check_main.h"
 

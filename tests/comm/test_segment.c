@@ -66,7 +66,7 @@ START_TEST(notes_tell_what_a_rank_did)
 {
     struct cadre_local_segment *segment = create(3, false);
     struct local_note note = {
-        .sequence = 812, .kind = LOCAL_ALL_REDUCE, .label = "ddp bucket 3"};
+        .sequence = 812, .kind = CADRE_COMM_ALL_REDUCE, .label = "ddp bucket 3"};
     char text[256];
     cadre_local_note_text(segment, 1, text, sizeof text);
     ck_assert_str_eq(text, "never opened its communicator");

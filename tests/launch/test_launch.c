@@ -31,14 +31,14 @@ static cadre_status fail_alone(void *arg, int rank, struct cadre_local_segment *
         return rc;
     if (rank == 1) {
         if (seen->why)
-            comm->ops->abort(comm, seen->why);
+            cadre_comm_abort(comm, seen->why);
         rc = seen->fails;
     } else {
-        rc = comm->ops->barrier(comm, "all", 0, &done);
+        rc = cadre_comm_barrier(comm, "all", 0, &done);
         if (rc == CADRE_OK)
-            rc = comm->ops->wait(comm, done);
+            rc = cadre_comm_wait(comm, done);
     }
-    comm->ops->destroy(comm);
+    cadre_comm_destroy(comm);
     return rc;
 }
 

@@ -27,7 +27,7 @@ static void teardown(void)
 {
     cadre_world_watch_close(watch);
     for (int i = 0; i < 2; i++) {
-        comm[i]->ops->destroy(comm[i]);
+        cadre_comm_destroy(comm[i]);
         cadre_local_segment_close(segment[i]);
     }
 }
@@ -40,7 +40,7 @@ START_TEST(a_failure_is_carried_over)
     if (_i == 0)
         cadre_local_segment_fail(segment[0], 0, "was killed");
     else
-        comm[1]->ops->abort(comm[1], "the other side is gone");
+        cadre_comm_abort(comm[1], "the other side is gone");
     while (cadre_comm_failure(comm[!_i], &err) == CADRE_OK)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     const char *says = _i == 0 ? "rank 0 was killed" : "the other side is gone";
@@ -56,7 +56,7 @@ START_TEST(the_first_one_has_the_word)
 {
     struct cadre_error err = {0};
     cadre_local_segment_fail(segment[0], 0, "was killed");
-    comm[1]->ops->abort(comm[1], "connection reset");
+    cadre_comm_abort(comm[1], "connection reset");
     ck_assert_int_ne(cadre_world_watch_failure(watch, &err), CADRE_OK);
     ck_assert_msg(strstr(err.text, "was killed"), "%s", err.text);
 }

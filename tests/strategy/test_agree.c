@@ -103,10 +103,10 @@ static cadre_status rank_main(void *arg, int index, struct cadre_local_segment *
         return rc;
     agree(index, world);
     /* who is refused leaves only when all have what they wait for */
-    rc = world->ops->barrier(world, "end", 0, &done);
+    rc = cadre_comm_barrier(world, "end", 0, &done);
     if (rc == CADRE_OK)
-        rc = world->ops->wait(world, done);
-    world->ops->destroy(world);
+        rc = cadre_comm_wait(world, done);
+    cadre_comm_destroy(world);
     return rc;
 }
 

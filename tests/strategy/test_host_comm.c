@@ -96,7 +96,7 @@ static cadre_status two_ranks(void *arg, int rank, struct cadre_local_segment *s
     good &= rc == CADRE_OK && comm->join(&axis, done) == CADRE_OK && a[0] == 2;
     rc = comm->barrier(&axis, "end", 0, &done);
     good &= rc == CADRE_OK && comm->join(&axis, done) == CADRE_OK;
-    world->ops->destroy(world);
+    cadre_comm_destroy(world);
     return good ? CADRE_OK : CADRE_E_INTERNAL;
 }
 

@@ -188,7 +188,7 @@ static cadre_status rank_main(void *arg, int index, struct cadre_local_segment *
         }
         cadre_rank_fini(&rank);
     }
-    world->ops->destroy(world);
+    cadre_comm_destroy(world);
     return rc;
 }
 

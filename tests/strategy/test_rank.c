@@ -213,7 +213,7 @@ static cadre_status rank_main(void *arg, int index, struct cadre_local_segment *
         cadre_rank_fini(&rank);
     }
     snprintf(said[index], sizeof said[index], "%s", err.text);
-    world->ops->destroy(world);
+    cadre_comm_destroy(world);
     return rc;
 }
 

@@ -156,7 +156,7 @@ static cadre_status rank_main(void *arg, int index, struct cadre_local_segment *
         rc = cadre_world_tell(&(struct cadre_world){.comm = world}, index, rc, &err);
         cadre_rank_fini(&rank);
     }
-    world->ops->destroy(world);
+    cadre_comm_destroy(world);
     return rc;
 }
 

@@ -34,7 +34,7 @@ static cadre_status one_rank(void *arg, int index, struct cadre_local_segment *s
     cadre_status rc = cadre_local_open(segment, index, &rank->world, &err);
     if (rc == CADRE_OK) {
         rc = cadre_usage_gather(rank, &mine, &err);
-        rank->world->ops->destroy(rank->world);
+        cadre_comm_destroy(rank->world);
     }
     if (index == 0)
         usage = mine;

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/clock.h"
 #include "core/comm/local/internal.h"
-#include "core/tensor/dtype.h"
 
 static bool same_call(const struct shared_call *a, const struct shared_call *b)
 {
@@ -57,60 +57,39 @@ static cadre_status check_calls(struct local_comm *c)
     return check_memory(c);
 }
 
-/* Bytes one member sends by the formulas in comm.h. */
-static uint64_t textbook_bytes(const struct local_op *op, int size, uint64_t element)
-{
-    uint64_t others = (uint64_t)size - 1;
-    uint64_t bytes = op->count * element;
-    switch (op->kind) {
-    case LOCAL_ALL_REDUCE:
-        return 2 * (bytes * others / (uint64_t)size);
-    case LOCAL_REDUCE_SCATTER:
-    case LOCAL_ALL_GATHER:
-    case LOCAL_ALL_TO_ALL:
-        return bytes * others / (uint64_t)size;
-    case LOCAL_BROADCAST:
-        return size > 1 ? bytes : 0;
-    default:
-        return 0;
-    }
-}
-
-static cadre_status move(struct local_queue *queue, struct local_op *op)
+static cadre_status move(struct local_queue *queue, const struct cadre_comm_op *op)
 {
     struct local_comm *c = queue->comm;
-    if (op->kind == LOCAL_BARRIER)
+    if (op->kind == CADRE_COMM_BARRIER)
         return CADRE_OK;
-    if (op->kind == LOCAL_SPLIT)
+    if (op->kind == CADRE_COMM_SPLIT)
         return cadre_local_run_split(queue, op);
     if (!c->me->direct)
         return cadre_local_move_staged(queue, op);
     if (!cadre_local_copy_begin(c))
         return CADRE_E_ABORTED;
-    cadre_status rc = op->memory == LOCAL_DEVICE_MEMORY
-                          ? cadre_local_move_device(queue, op)
-                          : cadre_local_move_direct(c, op);
+    cadre_status rc = cadre_local_move_direct(queue, op);
     cadre_local_copy_end(c);
     return rc;
 }
 
-cadre_status cadre_local_run_collective(struct local_queue *queue, struct local_op *op)
+cadre_status cadre_local_run_collective(struct local_queue *queue,
+                                        const struct cadre_comm_op *op)
 {
     struct local_comm *c = queue->comm;
     struct shared_group *g = c->group;
     cadre_status rc;
     cadre_local_call_fill(queue, op, &g->slots[c->base.rank].call);
     CADRE_TRY(cadre_local_barrier(queue, op));
-    uint64_t began = cadre_local_now_ns();
-    uint64_t bytes = textbook_bytes(op, c->base.size, cadre_dtype_bytes(op->dtype));
-    uint64_t arrives = cadre_local_link_book(c->me, atomic_load(&g->last_ns), bytes);
+    double began_s = cadre_now_s();
+    uint64_t arrives =
+        cadre_local_link_book(c->me, atomic_load(&g->last_ns), op->bytes);
     CADRE_TRY(check_calls(c));
     CADRE_TRY(move(queue, op));
     CADRE_TRY(cadre_local_barrier(queue, op));
     CADRE_TRY(cadre_local_sleep_until(queue, arrives));
-    op->bytes = bytes;
     cadre_local_note_done(c->me, op);
-    cadre_local_count(c, bytes, began);
+    cadre_comm_account(&c->base, op, began_s);
     return CADRE_OK;
 fail:
     cadre_local_drain(c);

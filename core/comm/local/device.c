@@ -9,53 +9,25 @@
 
 #define BLOCK_BYTES (1u << 22) /* reduced at a time; a node of the tree each level */
 
-static cadre_status fail(struct local_queue *q, const struct local_op *op,
+static cadre_status fail(struct local_queue *q, const struct cadre_comm_op *op,
                          const char *what)
 {
     return cadre_local_fail(
         q->comm->me, "rank %d: the device failed to %s for %s #%llu '%s' (step %llu)",
-        q->comm->me->rank, what, cadre_local_kind_name(op->kind),
-        (unsigned long long)op->sequence, op->label ? op->label : "",
+        q->comm->me->context.rank, what, cadre_comm_kind_name(op->kind),
+        (unsigned long long)op->sequence, cadre_comm_op_label(op),
         (unsigned long long)atomic_load(&q->comm->me->shared->step));
 }
 
-/* Elements of a member's input or output buffer. */
-static uint64_t extent(const struct local_comm *c, const struct local_op *op, bool in)
-{
-    bool slice = op->kind == (in ? LOCAL_ALL_GATHER : LOCAL_REDUCE_SCATTER);
-    int rank = c->base.rank;
-    if (op->kind == (in ? LOCAL_RECV : LOCAL_SEND) || op->kind == LOCAL_BARRIER ||
-        op->kind == LOCAL_SPLIT)
-        return 0;
-    return slice ? op->offsets[rank + 1] - op->offsets[rank] : op->count;
-}
-
-bool cadre_local_memory_find(const struct local_comm *comm, struct local_op *op)
-{
-    bool in = extent(comm, op, true) > 0, out = extent(comm, op, false) > 0;
-    op->device = atomic_load(&comm->me->device);
-    op->memory = in || out ? LOCAL_HOST_MEMORY : LOCAL_NO_MEMORY;
-    if (!op->device || op->memory == LOCAL_NO_MEMORY)
-        return true;
-    bool (*reaches)(struct cadre_device *, const void *) =
-        op->device->ops->host_reaches;
-    bool host_in = in && reaches(op->device, op->in);
-    bool host_out = out && reaches(op->device, op->out);
-    if (in && out && host_in != host_out)
-        return false;
-    if (!host_in && !host_out)
-        op->memory = LOCAL_DEVICE_MEMORY;
-    return true;
-}
-
 cadre_status cadre_local_device_wait(struct local_queue *queue,
-                                     const struct local_op *op)
+                                     const struct cadre_comm_op *op)
 {
     cadre_status rc = op->device->ops->event_sync(op->device, op->after);
     return rc == CADRE_OK ? rc : fail(queue, op, "finish what comes before");
 }
 
-static struct cadre_device *side_of(struct local_queue *q, const struct local_op *op)
+static struct cadre_device *side_of(struct local_queue *q,
+                                    const struct cadre_comm_op *op)
 {
     if (!q->side && op->device->ops->side_open(op->device, &q->side) != CADRE_OK)
         q->side = NULL;
@@ -73,27 +45,45 @@ void cadre_local_side_close(struct local_queue *queue)
     queue->side = NULL;
 }
 
-/* Wait for what the side was given; `rc` is that of giving it. */
-static cadre_status finish(struct cadre_device *side, cadre_status rc)
+cadre_status cadre_local_device_begin(struct local_queue *queue,
+                                      const struct cadre_comm_op *op)
 {
+    if (op->memory != CADRE_COMM_DEVICE_MEMORY || side_of(queue, op))
+        return CADRE_OK;
+    return fail(queue, op, "open another stream");
+}
+
+cadre_status cadre_local_device_end(struct local_queue *queue,
+                                    const struct cadre_comm_op *op, cadre_status rc)
+{
+    struct cadre_device *side = queue->side;
     cadre_device_event event = 0;
+    if (op->memory != CADRE_COMM_DEVICE_MEMORY)
+        return rc;
     cadre_status end = side->ops->event_record(side, &event);
     if (end == CADRE_OK)
         end = side->ops->event_sync(side, event);
-    return rc == CADRE_OK ? end : rc;
+    if (rc == CADRE_E_RESOURCE)
+        return fail(queue, op, "give memory");
+    return rc == CADRE_OK && end == CADRE_OK ? CADRE_OK : fail(queue, op, "move data");
 }
 
-static cadre_status copy(struct cadre_device *side, void *to, const void *from,
-                         uint64_t bytes)
+cadre_status cadre_local_copy(struct local_queue *queue, const struct cadre_comm_op *op,
+                              void *to, const void *from, uint64_t bytes)
 {
-    return bytes && to != from ? side->ops->copy(side, to, from, bytes) : CADRE_OK;
+    if (bytes == 0 || to == from)
+        return CADRE_OK;
+    if (op->memory == CADRE_COMM_DEVICE_MEMORY)
+        return queue->side->ops->copy(queue->side, to, from, bytes);
+    memcpy(to, from, bytes);
+    return CADRE_OK;
 }
 
 /* ---- reduction: the tree of reduce.c, with blocks in the device's memory */
 
 struct tree {
-    struct cadre_device *side;
-    const struct local_op *op;
+    struct local_queue *queue;
+    const struct cadre_comm_op *op;
     const void *srcs[LOCAL_MAX_RANKS];
     int size;
     int64_t count;
@@ -107,10 +97,11 @@ static char *block(const struct tree *t, int level)
 
 static cadre_status pair(const struct tree *t, void *dst, const void *a, const void *b)
 {
-    const struct cadre_device_ops *ops = t->side->ops;
+    struct cadre_device *side = t->queue->side;
+    const struct cadre_device_ops *ops = side->ops;
     return t->op->red == CADRE_SUM
-               ? ops->tree_add(t->side, t->op->dtype, dst, a, b, t->count)
-               : ops->maximum(t->side, t->op->dtype, dst, a, b, t->count);
+               ? ops->tree_add(side, t->op->dtype, dst, a, b, t->count)
+               : ops->maximum(side, t->op->dtype, dst, a, b, t->count);
 }
 
 /* The node over ranks [first, first + 2^level) is at *at: dst, or the leaf itself. */
@@ -142,10 +133,11 @@ static int levels_of(int size)
 }
 
 /* Elements [at, at + t->count) of all members, to those who want them. */
-static cadre_status reduce_block(struct local_comm *c, struct tree *t, uint64_t at)
+static cadre_status reduce_block(struct tree *t, uint64_t at)
 {
+    struct local_comm *c = t->queue->comm;
     const struct shared_slot *slots = c->group->slots;
-    const struct local_op *op = t->op;
+    const struct cadre_comm_op *op = t->op;
     size_t element = cadre_dtype_bytes(op->dtype);
     uint64_t bytes = (uint64_t)t->count * element;
     uint64_t begin = op->offsets[c->base.rank];
@@ -153,17 +145,20 @@ static cadre_status reduce_block(struct local_comm *c, struct tree *t, uint64_t 
     for (int m = 0; m < t->size; m++)
         t->srcs[m] = (const char *)slots[m].call.in + at * element;
     cadre_status rc = node(t, levels_of(t->size), 0, t->scratch, &from);
-    if (rc == CADRE_OK && op->kind == LOCAL_REDUCE_SCATTER)
-        return copy(t->side, (char *)op->out + (at - begin) * element, from, bytes);
+    if (rc == CADRE_OK && op->kind == CADRE_COMM_REDUCE_SCATTER)
+        return cadre_local_copy(t->queue, op, (char *)op->out + (at - begin) * element,
+                                from, bytes);
     for (int m = 0; m < t->size && rc == CADRE_OK; m++)
-        rc = copy(t->side, (char *)slots[m].call.out + at * element, from, bytes);
+        rc = cadre_local_copy(t->queue, op, (char *)slots[m].call.out + at * element,
+                              from, bytes);
     return rc;
 }
 
-static cadre_status reduce(struct local_queue *q, const struct local_op *op)
+cadre_status cadre_local_device_reduce(struct local_queue *q,
+                                       const struct cadre_comm_op *op)
 {
     struct local_comm *c = q->comm;
-    struct tree t = {.side = q->side, .op = op, .size = c->base.size};
+    struct tree t = {.queue = q, .op = op, .size = c->base.size};
     uint64_t end = op->offsets[c->base.rank + 1];
     uint64_t most = BLOCK_BYTES / cadre_dtype_bytes(op->dtype);
     cadre_status rc = CADRE_OK;
@@ -176,90 +171,20 @@ static cadre_status reduce(struct local_queue *q, const struct local_op *op)
     for (uint64_t at = op->offsets[c->base.rank]; at < end && rc == CADRE_OK;
          at += most) {
         t.count = (int64_t)(end - at < most ? end - at : most);
-        rc = reduce_block(c, &t, at);
+        rc = reduce_block(&t, at);
     }
     return rc;
-}
-
-/* ---- the others move data alone */
-
-static cadre_status gather(struct local_queue *q, const struct local_op *op)
-{
-    struct local_comm *c = q->comm;
-    size_t element = cadre_dtype_bytes(op->dtype);
-    cadre_status rc = CADRE_OK;
-    for (int i = 0; i < c->base.size && rc == CADRE_OK; i++) {
-        int m = (c->base.rank + i) % c->base.size;
-        rc = copy(q->side, (char *)op->out + op->offsets[m] * element,
-                  c->group->slots[m].call.in,
-                  (op->offsets[m + 1] - op->offsets[m]) * element);
-    }
-    return rc;
-}
-
-static cadre_status exchange(struct local_queue *q, const struct local_op *op)
-{
-    struct local_comm *c = q->comm;
-    uint64_t bytes = op->count / (uint64_t)c->base.size * cadre_dtype_bytes(op->dtype);
-    cadre_status rc = CADRE_OK;
-    for (int i = 0; i < c->base.size && rc == CADRE_OK; i++) {
-        int m = (c->base.rank + i) % c->base.size;
-        const char *in = c->group->slots[m].call.in;
-        rc = copy(q->side, (char *)op->out + (uint64_t)m * bytes,
-                  in + (uint64_t)c->base.rank * bytes, bytes);
-    }
-    return rc;
-}
-
-static cadre_status give(struct local_queue *q, const struct local_op *op)
-{
-    switch (op->kind) {
-    case LOCAL_ALL_REDUCE:
-    case LOCAL_REDUCE_SCATTER:
-        return reduce(q, op);
-    case LOCAL_ALL_GATHER:
-        return gather(q, op);
-    case LOCAL_BROADCAST:
-        return copy(q->side, op->out, q->comm->group->slots[op->root].call.in,
-                    op->count * cadre_dtype_bytes(op->dtype));
-    case LOCAL_ALL_TO_ALL:
-        return exchange(q, op);
-    default:
-        return CADRE_E_INTERNAL;
-    }
-}
-
-cadre_status cadre_local_move_device(struct local_queue *queue,
-                                     const struct local_op *op)
-{
-    struct cadre_device *side = side_of(queue, op);
-    if (!side)
-        return fail(queue, op, "open another stream");
-    cadre_status rc = finish(side, give(queue, op));
-    if (rc == CADRE_E_RESOURCE)
-        return fail(queue, op, "give memory");
-    return rc == CADRE_OK ? rc : fail(queue, op, "move data");
-}
-
-cadre_status cadre_local_device_copy(struct local_queue *queue,
-                                     const struct local_op *op, void *to,
-                                     const void *from, uint64_t bytes)
-{
-    struct cadre_device *side = side_of(queue, op);
-    if (!side)
-        return fail(queue, op, "open another stream");
-    cadre_status rc = finish(side, copy(side, to, from, bytes));
-    return rc == CADRE_OK ? rc : fail(queue, op, "move data");
 }
 
 /* ---- among processes */
 
-cadre_status cadre_local_fetch(struct local_queue *queue, const struct local_op *op,
-                               void *host, const void *from, uint64_t bytes)
+cadre_status cadre_local_fetch(struct local_queue *queue,
+                               const struct cadre_comm_op *op, void *host,
+                               const void *from, uint64_t bytes)
 {
     if (bytes == 0)
         return CADRE_OK;
-    if (op->memory != LOCAL_DEVICE_MEMORY) {
+    if (op->memory != CADRE_COMM_DEVICE_MEMORY) {
         memcpy(host, from, bytes);
         return CADRE_OK;
     }
@@ -269,12 +194,12 @@ cadre_status cadre_local_fetch(struct local_queue *queue, const struct local_op 
     return CADRE_OK;
 }
 
-cadre_status cadre_local_put(struct local_queue *queue, const struct local_op *op,
+cadre_status cadre_local_put(struct local_queue *queue, const struct cadre_comm_op *op,
                              void *to, const void *host, uint64_t bytes)
 {
     if (bytes == 0)
         return CADRE_OK;
-    if (op->memory != LOCAL_DEVICE_MEMORY) {
+    if (op->memory != CADRE_COMM_DEVICE_MEMORY) {
         memcpy(to, host, bytes);
         return CADRE_OK;
     }

@@ -5,17 +5,11 @@
 #include <string.h>
 
 #include "core/comm/local/internal.h"
-#include "core/comm/local/reduce.h"
+#include "core/comm/reduce.h"
 #include "core/tensor/dtype.h"
 
-static void copy(char *to, const char *from, uint64_t bytes)
-{
-    if (bytes && to != from)
-        memcpy(to, from, bytes);
-}
-
 /* Reduce slice r block by block; each result goes to member r, or to all of them. */
-static void reduce(struct local_comm *c, const struct local_op *op, size_t element)
+static void reduce(struct local_comm *c, const struct cadre_comm_op *op, size_t element)
 {
     const struct shared_slot *slots = c->group->slots;
     const void *srcs[LOCAL_MAX_RANKS];
@@ -28,7 +22,7 @@ static void reduce(struct local_comm *c, const struct local_op *op, size_t eleme
         for (int m = 0; m < size; m++)
             srcs[m] = (const char *)slots[m].call.in + at * element;
         cadre_reduce_block(block, srcs, size, n, op->dtype, op->red);
-        if (op->kind == LOCAL_REDUCE_SCATTER) {
+        if (op->kind == CADRE_COMM_REDUCE_SCATTER) {
             memcpy((char *)op->out + (at - begin) * element, block, n * element);
             continue;
         }
@@ -37,44 +31,49 @@ static void reduce(struct local_comm *c, const struct local_op *op, size_t eleme
     }
 }
 
-static void gather(struct local_comm *c, const struct local_op *op, size_t element)
+/* Slice m of out comes from member m: all that it has, or its slice for this rank. */
+static cadre_status collect(struct local_queue *queue, const struct cadre_comm_op *op,
+                            size_t element)
 {
-    for (int i = 0; i < c->base.size; i++) {
-        int m = (c->base.rank + i) % c->base.size; /* not all from one member at once */
-        copy((char *)op->out + op->offsets[m] * element, c->group->slots[m].call.in,
-             (op->offsets[m + 1] - op->offsets[m]) * element);
-    }
-}
-
-static void exchange(struct local_comm *c, const struct local_op *op, size_t element)
-{
-    uint64_t bytes = op->count / (uint64_t)c->base.size * element;
-    for (int i = 0; i < c->base.size; i++) {
-        int m = (c->base.rank + i) % c->base.size;
+    struct local_comm *c = queue->comm;
+    int rank = c->base.rank, size = c->base.size;
+    uint64_t begin = op->kind == CADRE_COMM_ALL_TO_ALL ? op->offsets[rank] : 0;
+    cadre_status rc = CADRE_OK;
+    for (int i = 0; i < size && rc == CADRE_OK; i++) {
+        int m = (rank + i) % size; /* not all from one member at once */
         const char *in = c->group->slots[m].call.in;
-        copy((char *)op->out + (uint64_t)m * bytes, in + (uint64_t)c->base.rank * bytes,
-             bytes);
+        rc = cadre_local_copy(queue, op, (char *)op->out + op->offsets[m] * element,
+                              in + begin * element,
+                              (op->offsets[m + 1] - op->offsets[m]) * element);
     }
+    return rc;
 }
 
-cadre_status cadre_local_move_direct(struct local_comm *comm, const struct local_op *op)
+static cadre_status move(struct local_queue *queue, const struct cadre_comm_op *op)
 {
     size_t element = cadre_dtype_bytes(op->dtype);
     switch (op->kind) {
-    case LOCAL_ALL_REDUCE:
-    case LOCAL_REDUCE_SCATTER:
-        reduce(comm, op, element);
+    case CADRE_COMM_ALL_REDUCE:
+    case CADRE_COMM_REDUCE_SCATTER:
+        if (op->memory == CADRE_COMM_DEVICE_MEMORY)
+            return cadre_local_device_reduce(queue, op);
+        reduce(queue->comm, op, element);
         return CADRE_OK;
-    case LOCAL_ALL_GATHER:
-        gather(comm, op, element);
-        return CADRE_OK;
-    case LOCAL_BROADCAST:
-        copy(op->out, comm->group->slots[op->root].call.in, op->count * element);
-        return CADRE_OK;
-    case LOCAL_ALL_TO_ALL:
-        exchange(comm, op, element);
-        return CADRE_OK;
+    case CADRE_COMM_ALL_GATHER:
+    case CADRE_COMM_ALL_TO_ALL:
+        return collect(queue, op, element);
+    case CADRE_COMM_BROADCAST:
+        return cadre_local_copy(queue, op, op->out,
+                                queue->comm->group->slots[op->root].call.in,
+                                op->count * element);
     default:
         return CADRE_E_INTERNAL;
     }
+}
+
+cadre_status cadre_local_move_direct(struct local_queue *queue,
+                                     const struct cadre_comm_op *op)
+{
+    cadre_status rc = cadre_local_device_begin(queue, op);
+    return rc == CADRE_OK ? cadre_local_device_end(queue, op, move(queue, op)) : rc;
 }

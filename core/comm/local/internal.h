@@ -15,32 +15,19 @@ struct local_queue;
 struct local_split;
 
 struct local_op {
+    struct cadre_comm_op base;
     struct local_op *next;
-    enum local_op_kind kind;
-    cadre_comm_label label;
-    const void *in;
-    void *out;
-    uint64_t count;
-    uint64_t *offsets; /* size + 1, owned, NULL where the kind has none */
-    uint32_t dtype, red;
-    int root; /* broadcast: root; send, recv: peer */
-    cadre_event after;
-    uint64_t sequence;
-    uint64_t posted_ns;
-    uint64_t bytes; /* sent by this rank, once it is done */
-    struct cadre_device *device; /* the rank's when it was posted, or NULL */
-    enum local_memory memory;
-    struct local_split *split; /* of a split alone */
 };
 
-/* What split is asked and what it found; the caller's. */
+/* What split is asked and what it found: `out` of its operation, the caller's. */
 struct local_split {
     int color, key;
     uint64_t group; /* 0: in none */
     int rank;
 };
 
-typedef cadre_status (*local_run)(struct local_queue *queue, struct local_op *op);
+typedef cadre_status (*local_run)(struct local_queue *queue,
+                                  const struct cadre_comm_op *op);
 
 /* One ordered queue and its thread, which starts with the first operation. */
 struct local_queue {
@@ -63,18 +50,14 @@ struct local_queue {
 
 /* One rank of the world. */
 struct local_rank {
+    struct cadre_comm_context context;
     struct cadre_local_segment *segment;
     struct shared_rank *shared;
-    int rank;
     bool direct; /* ranks share an address space */
-    _Atomic(struct cadre_device *) device; /* NULL: buffers are the host's */
     pthread_mutex_t lock; /* queues, note */
     struct local_note note;
     _Atomic(struct local_queue *) queues[LOCAL_MAX_QUEUES];
     uint64_t queue_count;
-    pthread_mutex_t watched; /* the observer, and while it is told */
-    cadre_comm_observer tell; /* NULL: nobody */
-    void *tell_arg;
 };
 
 struct local_peer {
@@ -89,8 +72,7 @@ struct local_comm {
     uint64_t phase; /* of the collective queue's thread */
     struct local_queue *collective;
     struct local_peer *peers; /* size */
-    pthread_mutex_t lock; /* stats, queues made lazily */
-    struct cadre_comm_stats stats;
+    pthread_mutex_t lock; /* queues made lazily */
 };
 
 /* ---- queue.c */
@@ -116,7 +98,7 @@ void cadre_local_queue_destroy(struct local_queue *queue);
 /* Somebody a waiter needs: `late` says what is wrong when it does not come. */
 struct local_await {
     struct local_queue *queue;
-    const struct local_op *op;
+    const struct cadre_comm_op *op;
     _Atomic uint32_t *word;
     uint32_t target; /* until *word reaches it, counting with wrap-around */
     uint64_t phase; /* a barrier's phase; 0: only `peer` is waited for */
@@ -125,7 +107,8 @@ struct local_await {
 cadre_status cadre_local_await(const struct local_await *a);
 
 /* All members of the group enter. Collective queue's thread only. */
-cadre_status cadre_local_barrier(struct local_queue *queue, const struct local_op *op);
+cadre_status cadre_local_barrier(struct local_queue *queue,
+                                 const struct cadre_comm_op *op);
 
 /* Touching other members' buffers, among threads: false when the run has failed, and
  * then nothing may be touched. After a failure `drain` waits until nobody is inside, so
@@ -135,10 +118,10 @@ void cadre_local_copy_end(struct local_comm *comm);
 void cadre_local_drain(struct local_comm *comm);
 
 /* Fill in this rank's side of an operation. */
-void cadre_local_call_fill(struct local_queue *queue, const struct local_op *op,
+void cadre_local_call_fill(struct local_queue *queue, const struct cadre_comm_op *op,
                            struct shared_call *call);
 /* The rank's note says that this operation is over. */
-void cadre_local_note_done(struct local_rank *me, const struct local_op *op);
+void cadre_local_note_done(struct local_rank *me, const struct cadre_comm_op *op);
 /* The world has failed through this rank: CADRE_E_COMM, or ABORTED where it was not the
  * first. */
 cadre_status cadre_local_fail(struct local_rank *me, const char *fmt, ...)
@@ -151,41 +134,47 @@ void cadre_local_call_text(const struct shared_call *call, char *text, size_t si
 /* When `bytes` sent by this rank from `from_ns` on have arrived; 0 without a link. */
 uint64_t cadre_local_link_book(struct local_rank *me, uint64_t from_ns, uint64_t bytes);
 cadre_status cadre_local_sleep_until(struct local_queue *queue, uint64_t ns);
-void cadre_local_count(struct local_comm *comm, uint64_t bytes, uint64_t began_ns);
 
 /* ---- what queues run */
 
-cadre_status cadre_local_run_collective(struct local_queue *queue, struct local_op *op);
-cadre_status cadre_local_run_send(struct local_queue *queue, struct local_op *op);
-cadre_status cadre_local_run_recv(struct local_queue *queue, struct local_op *op);
+cadre_status cadre_local_run_collective(struct local_queue *queue,
+                                        const struct cadre_comm_op *op);
+cadre_status cadre_local_run_send(struct local_queue *queue,
+                                  const struct cadre_comm_op *op);
+cadre_status cadre_local_run_recv(struct local_queue *queue,
+                                  const struct cadre_comm_op *op);
 /* The data of a collective: by pointers among threads, staged among processes. */
-cadre_status cadre_local_move_direct(struct local_comm *comm,
-                                     const struct local_op *op);
+cadre_status cadre_local_move_direct(struct local_queue *queue,
+                                     const struct cadre_comm_op *op);
 cadre_status cadre_local_move_staged(struct local_queue *queue,
-                                     const struct local_op *op);
-cadre_status cadre_local_run_split(struct local_queue *queue, struct local_op *op);
+                                     const struct cadre_comm_op *op);
+cadre_status cadre_local_run_split(struct local_queue *queue,
+                                   const struct cadre_comm_op *op);
 
 /* ---- device.c: buffers that lie in a device's memory. On a queue's thread; a failure
  * of the device is one of the world. */
 
-/* Where the buffers of `op` lie, false where that is on both sides. [any thread] */
-bool cadre_local_memory_find(const struct local_comm *comm, struct local_op *op);
 /* Sleep until a device event has happened. */
 cadre_status cadre_local_device_wait(struct local_queue *queue,
-                                     const struct local_op *op);
-/* A collective among threads, by the device, in the order of cadre_reduce_block; done
- * on return. */
-cadre_status cadre_local_move_device(struct local_queue *queue,
-                                     const struct local_op *op);
-/* to[bytes] = from[bytes], both the device's. Done on return. */
-cadre_status cadre_local_device_copy(struct local_queue *queue,
-                                     const struct local_op *op, void *to,
-                                     const void *from, uint64_t bytes);
+                                     const struct cadre_comm_op *op);
+/* Around what an operation gives the device; nothing where its buffers are the host's.
+ * `end` waits for it, and takes the status of giving it. */
+cadre_status cadre_local_device_begin(struct local_queue *queue,
+                                      const struct cadre_comm_op *op);
+cadre_status cadre_local_device_end(struct local_queue *queue,
+                                    const struct cadre_comm_op *op, cadre_status rc);
+/* Between them: to[bytes] = from[bytes] in the operation's memory, and this rank's
+ * slice of a reduction among threads, in the order of cadre_reduce_block. */
+cadre_status cadre_local_copy(struct local_queue *queue, const struct cadre_comm_op *op,
+                              void *to, const void *from, uint64_t bytes);
+cadre_status cadre_local_device_reduce(struct local_queue *queue,
+                                       const struct cadre_comm_op *op);
 /* host[bytes] = from[bytes], and to[bytes] = host[bytes]: the caller's buffers, in
  * either memory. Done on return. */
-cadre_status cadre_local_fetch(struct local_queue *queue, const struct local_op *op,
-                               void *host, const void *from, uint64_t bytes);
-cadre_status cadre_local_put(struct local_queue *queue, const struct local_op *op,
+cadre_status cadre_local_fetch(struct local_queue *queue,
+                               const struct cadre_comm_op *op, void *host,
+                               const void *from, uint64_t bytes);
+cadre_status cadre_local_put(struct local_queue *queue, const struct cadre_comm_op *op,
                              void *to, const void *host, uint64_t bytes);
 /* Close the side and free the scratch. */
 void cadre_local_side_close(struct local_queue *queue);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/clock.h"
 #include "core/comm/local/internal.h"
 #include "core/tensor/dtype.h"
 
@@ -22,8 +23,9 @@ static char *chunk(struct local_comm *c, int from, int to, uint32_t turn)
     return base + (index * LOCAL_P2P_TURNS + turn % LOCAL_P2P_TURNS) * LOCAL_P2P_CHUNK;
 }
 
-static cadre_status await_word(struct local_queue *queue, const struct local_op *op,
-                               _Atomic uint32_t *word, uint32_t target)
+static cadre_status await_word(struct local_queue *queue,
+                               const struct cadre_comm_op *op, _Atomic uint32_t *word,
+                               uint32_t target)
 {
     struct local_await a = {
         .queue = queue, .op = op, .word = word, .target = target, .peer = op->root};
@@ -36,7 +38,8 @@ static void advance(_Atomic uint32_t *word)
     cadre_local_futex_wake(word);
 }
 
-static cadre_status send_chunks(struct local_queue *queue, const struct local_op *op,
+static cadre_status send_chunks(struct local_queue *queue,
+                                const struct cadre_comm_op *op,
                                 struct shared_channel *ch, uint64_t bytes)
 {
     struct local_comm *c = queue->comm;
@@ -54,7 +57,8 @@ fail:
     return rc;
 }
 
-static cadre_status recv_chunks(struct local_queue *queue, const struct local_op *op,
+static cadre_status recv_chunks(struct local_queue *queue,
+                                const struct cadre_comm_op *op,
                                 struct shared_channel *ch, uint64_t bytes)
 {
     struct local_comm *c = queue->comm;
@@ -72,22 +76,22 @@ fail:
     return rc;
 }
 
-cadre_status cadre_local_run_send(struct local_queue *queue, struct local_op *op)
+cadre_status cadre_local_run_send(struct local_queue *queue,
+                                  const struct cadre_comm_op *op)
 {
     struct local_comm *c = queue->comm;
     struct shared_channel *ch = channel(c, c->base.rank, op->root);
     uint64_t bytes = op->count * cadre_dtype_bytes(op->dtype);
-    uint64_t began = cadre_local_now_ns();
+    double began_s = cadre_now_s();
     cadre_status rc;
     cadre_local_call_fill(queue, op, &ch->call);
-    ch->done_ns = cadre_local_link_book(c->me, began, bytes);
+    ch->done_ns = cadre_local_link_book(c->me, cadre_local_now_ns(), bytes);
     advance(&ch->sent);
     if (!c->me->direct)
         CADRE_TRY(send_chunks(queue, op, ch, bytes));
     CADRE_TRY(await_word(queue, op, &ch->taken, (uint32_t)op->sequence));
-    op->bytes = bytes;
     cadre_local_note_done(c->me, op);
-    cadre_local_count(c, bytes, began);
+    cadre_comm_account(&c->base, op, began_s);
     return CADRE_OK;
 fail:
     cadre_local_drain(c);
@@ -108,15 +112,17 @@ static cadre_status check_match(struct local_comm *c, const struct shared_channe
             c->me,
             "rank %d posted %s to rank %d, which posted %s; one of the buffers lies in "
             "device memory, the other does not",
-            c->group->slots[from].world_rank, theirs_text, c->me->rank, mine_text);
+            c->group->slots[from].world_rank, theirs_text, c->me->context.rank,
+            mine_text);
     return cadre_local_fail(c->me,
                             "rank %d posted %s to rank %d, which posted %s; both must "
                             "state the same dtype and count",
-                            c->group->slots[from].world_rank, theirs_text, c->me->rank,
-                            mine_text);
+                            c->group->slots[from].world_rank, theirs_text,
+                            c->me->context.rank, mine_text);
 }
 
-cadre_status cadre_local_run_recv(struct local_queue *queue, struct local_op *op)
+cadre_status cadre_local_run_recv(struct local_queue *queue,
+                                  const struct cadre_comm_op *op)
 {
     struct local_comm *c = queue->comm;
     struct shared_channel *ch = channel(c, op->root, c->base.rank);
@@ -125,7 +131,7 @@ cadre_status cadre_local_run_recv(struct local_queue *queue, struct local_op *op
     cadre_status rc = CADRE_OK;
     cadre_local_call_fill(queue, op, &mine);
     CADRE_TRY(await_word(queue, op, &ch->sent, (uint32_t)op->sequence));
-    uint64_t began = cadre_local_now_ns();
+    double began_s = cadre_now_s();
     CADRE_TRY(check_match(c, ch, &mine, op->root));
     uint64_t arrives = ch->done_ns;
     if (!c->me->direct) {
@@ -133,17 +139,17 @@ cadre_status cadre_local_run_recv(struct local_queue *queue, struct local_op *op
     } else {
         if (!cadre_local_copy_begin(c))
             return CADRE_E_ABORTED;
-        if (op->memory == LOCAL_DEVICE_MEMORY)
-            rc = cadre_local_device_copy(queue, op, op->out, ch->call.in, bytes);
-        else if (bytes)
-            memcpy(op->out, ch->call.in, bytes);
+        rc = cadre_local_device_begin(queue, op);
+        if (rc == CADRE_OK)
+            rc = cadre_local_device_end(
+                queue, op, cadre_local_copy(queue, op, op->out, ch->call.in, bytes));
         cadre_local_copy_end(c);
         CADRE_TRY(rc);
     }
     CADRE_TRY(cadre_local_sleep_until(queue, arrives));
     cadre_local_note_done(c->me, op);
     advance(&ch->taken);
-    cadre_local_count(c, 0, began);
+    cadre_comm_account(&c->base, op, began_s);
     return CADRE_OK;
 fail:
     return rc;

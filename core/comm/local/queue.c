@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A queue: operations of one kind of traffic carried out in order by one thread. Its
  * lock and condition are of the rank's own process; other ranks never see it. */
-#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -10,13 +9,6 @@
 
 #define STACK_BYTES (1u << 20)
 #define EVENT_SEQUENCE_BITS 48
-
-static void op_free(struct local_op *op)
-{
-    if (op)
-        free(op->offsets);
-    free(op);
-}
 
 struct local_queue *cadre_local_queue_create(struct local_comm *comm, local_run run)
 {
@@ -27,22 +19,17 @@ struct local_queue *cadre_local_queue_create(struct local_comm *comm, local_run 
     q->comm = comm;
     q->run = run;
     pthread_mutex_init(&q->lock, NULL);
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&q->changed, &attr);
-    pthread_condattr_destroy(&attr);
-
+    cadre_comm_cond_init(&q->changed);
     pthread_mutex_lock(&me->lock);
-    bool room = me->queue_count < LOCAL_MAX_QUEUES;
-    if (room) {
+    bool fits = me->queue_count < LOCAL_MAX_QUEUES;
+    if (fits) {
         q->id = me->queue_count;
         atomic_store(&me->queues[me->queue_count++], q);
     }
     pthread_mutex_unlock(&me->lock);
-    if (!room) {
+    if (!fits) {
         cadre_log(CADRE_LOG_ERROR, "comm", "rank %d has %d queues, no room for another",
-                  me->rank, LOCAL_MAX_QUEUES);
+                  me->context.rank, LOCAL_MAX_QUEUES);
         pthread_cond_destroy(&q->changed);
         pthread_mutex_destroy(&q->lock);
         free(q);
@@ -54,7 +41,7 @@ struct local_queue *cadre_local_queue_create(struct local_comm *comm, local_run 
 /* Runs the first operation, which stays at the head until it is over. */
 static cadre_status run_head(struct local_queue *q)
 {
-    struct local_op *op = q->head;
+    const struct cadre_comm_op *op = &q->head->base;
     struct local_rank *me = q->comm->me;
     cadre_status rc = CADRE_OK;
     if (op->after & CADRE_DEVICE_EVENT)
@@ -69,32 +56,15 @@ static cadre_status run_head(struct local_queue *q)
         me,
         "rank %d cannot run %s #%llu '%s': the operation it comes after "
         "was abandoned with its communicator",
-        me->rank, cadre_local_kind_name(op->kind), (unsigned long long)op->sequence,
-        op->label ? op->label : "");
-}
-
-/* Tell the observer, if there is one, before any waiter hears of it. */
-static void tell_done(struct local_queue *q, const struct local_op *op)
-{
-    struct local_rank *me = q->comm->me;
-    pthread_mutex_lock(&me->watched);
-    if (me->tell) {
-        struct cadre_comm_done done = {
-            .kind = cadre_local_kind_name(op->kind),
-            .label = op->label ? op->label : "",
-            .posted_s = 1e-9 * (double)op->posted_ns,
-            .ended_s = 1e-9 * (double)cadre_local_now_ns(),
-            .bytes = op->bytes,
-        };
-        me->tell(me->tell_arg, &done);
-    }
-    pthread_mutex_unlock(&me->watched);
+        me->context.rank, cadre_comm_kind_name(op->kind),
+        (unsigned long long)op->sequence, cadre_comm_op_label(op));
 }
 
 static void *queue_main(void *arg)
 {
     struct local_queue *q = arg;
-    cadre_log_set_rank(q->comm->me->rank, q->comm->me->segment->shared->config.size);
+    cadre_log_set_rank(q->comm->me->context.rank,
+                       q->comm->me->segment->shared->config.size);
     pthread_mutex_lock(&q->lock);
     while (!q->failed_from) {
         while (!q->head && !atomic_load(&q->stop))
@@ -103,18 +73,16 @@ static void *queue_main(void *arg)
             break;
         pthread_mutex_unlock(&q->lock);
         cadre_status rc = run_head(q);
-        if (rc == CADRE_OK)
-            tell_done(q, q->head);
         pthread_mutex_lock(&q->lock);
         struct local_op *op = q->head;
         q->head = op->next;
         if (rc == CADRE_OK) {
-            q->completed = op->sequence;
+            q->completed = op->base.sequence;
         } else {
-            q->failed_from = op->sequence;
+            q->failed_from = op->base.sequence;
             q->status = rc;
         }
-        op_free(op);
+        free(op);
         pthread_cond_broadcast(&q->changed);
     }
     pthread_mutex_unlock(&q->lock);
@@ -123,16 +91,7 @@ static void *queue_main(void *arg)
 
 static cadre_status queue_start(struct local_queue *q)
 {
-    sigset_t all, before;
-    pthread_attr_t attr;
-    sigfillset(&all);
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&q->thread, &attr, queue_main, q);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
-    if (failed) {
+    if (!cadre_comm_thread_start(&q->thread, STACK_BYTES, queue_main, q)) {
         cadre_log(CADRE_LOG_ERROR, "comm", "cannot start a thread for a queue");
         return CADRE_E_RESOURCE;
     }
@@ -151,19 +110,17 @@ cadre_status cadre_local_queue_post(struct local_queue *q, struct local_op *op,
         rc = queue_start(q);
     if (rc != CADRE_OK) {
         pthread_mutex_unlock(&q->lock);
-        op_free(op);
+        free(op);
         return rc;
     }
-    op->sequence = ++q->posted;
-    op->posted_ns = cadre_local_now_ns();
-    op->next = NULL;
+    op->base.sequence = ++q->posted;
     if (q->head)
         q->tail->next = op;
     else
         q->head = op;
     q->tail = op;
     if (done)
-        *done = q->id << EVENT_SEQUENCE_BITS | op->sequence;
+        *done = q->id << EVENT_SEQUENCE_BITS | op->base.sequence;
     pthread_cond_broadcast(&q->changed);
     pthread_mutex_unlock(&q->lock);
     return CADRE_OK;
@@ -196,7 +153,7 @@ bool cadre_local_event_exists(struct local_rank *me, cadre_event event)
 {
     struct local_queue *q = queue_of(me, event);
     if (event & CADRE_DEVICE_EVENT)
-        return atomic_load(&me->device) != NULL;
+        return atomic_load(&me->context.device) != NULL;
     if (event == 0 || !q)
         return event == 0;
     pthread_mutex_lock(&q->lock);
@@ -213,7 +170,7 @@ cadre_status cadre_local_event_wait(struct local_rank *me, cadre_event event,
     if (!cadre_local_event_exists(me, event))
         return CADRE_E_INVALID;
     if (event & CADRE_DEVICE_EVENT) {
-        struct cadre_device *device = atomic_load(&me->device);
+        struct cadre_device *device = atomic_load(&me->context.device);
         return device->ops->event_sync(device, event);
     }
     struct local_queue *q = queue_of(me, event);
@@ -256,7 +213,7 @@ void cadre_local_queue_stop(struct local_queue *q)
     while (q->head) {
         struct local_op *op = q->head;
         q->head = op->next;
-        op_free(op);
+        free(op);
     }
 }
 

@@ -223,13 +223,8 @@ static void wake_everybody(struct cadre_local_segment *segment)
 bool cadre_local_segment_store_failure(struct cadre_local_segment *segment,
                                        cadre_status code, const char *text)
 {
-    struct shared_segment *s = segment->shared;
-    uint32_t running = LOCAL_RUNNING;
-    if (!atomic_compare_exchange_strong(&s->state, &running, LOCAL_FAILING))
+    if (!cadre_failure_set(&segment->shared->failure, code, text))
         return false;
-    s->failure_code = code;
-    snprintf(s->failure, sizeof s->failure, "%s", text);
-    atomic_store(&s->state, LOCAL_FAILED);
     wake_everybody(segment);
     return true;
 }
@@ -252,14 +247,5 @@ void cadre_local_segment_ended(struct cadre_local_segment *segment, int rank)
 void cadre_local_segment_failure(const struct cadre_local_segment *segment, char *text,
                                  size_t size)
 {
-    struct shared_segment *s = segment->shared;
-    /* Between the states lies one copy; a writer killed inside it leaves no text. */
-    for (int i = 0; i < 100 && atomic_load(&s->state) == LOCAL_FAILING; i++)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    const char *from = "";
-    if (atomic_load(&s->state) == LOCAL_FAILED)
-        from = s->failure;
-    else if (atomic_load(&s->state) == LOCAL_FAILING)
-        from = "a rank died while it reported a failure";
-    snprintf(text, size, "%s", from);
+    snprintf(text, size, "%s", cadre_failure_text(&segment->shared->failure));
 }

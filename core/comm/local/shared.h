@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/comm/backend.h"
 #include "core/comm/local.h"
 
 #define LOCAL_MAGIC 0x3147455345524443ull /* "CDRESEG1" */
@@ -17,26 +18,6 @@
 #define LOCAL_CHUNK (1u << 20) /* staged bytes of one rank and turn of a collective */
 #define LOCAL_P2P_CHUNK (1u << 17) /* staged bytes of one turn of a send */
 #define LOCAL_P2P_TURNS 2
-
-enum local_op_kind {
-    LOCAL_IDLE,
-    LOCAL_ALL_REDUCE,
-    LOCAL_REDUCE_SCATTER,
-    LOCAL_ALL_GATHER,
-    LOCAL_BROADCAST,
-    LOCAL_ALL_TO_ALL,
-    LOCAL_BARRIER,
-    LOCAL_SPLIT,
-    LOCAL_SEND,
-    LOCAL_RECV,
-};
-
-/* Where the buffers of an operation lie. */
-enum local_memory {
-    LOCAL_NO_MEMORY, /* nothing moves */
-    LOCAL_HOST_MEMORY,
-    LOCAL_DEVICE_MEMORY,
-};
 
 /* One rank's side of an operation; in and out have a meaning among threads only. */
 struct shared_call {
@@ -48,7 +29,7 @@ struct shared_call {
     uint64_t step;
     const void *in;
     void *out;
-    uint32_t memory; /* enum local_memory */
+    uint32_t memory; /* enum cadre_comm_memory */
     int64_t color, key; /* split */
     uint64_t group; /* split: where the leader of a color put the new group */
     char label[LOCAL_LABEL];
@@ -107,18 +88,14 @@ struct shared_group {
     struct shared_slot slots[];
 };
 
-enum { LOCAL_RUNNING, LOCAL_FAILING, LOCAL_FAILED };
-
 struct shared_segment {
     uint64_t magic, bytes;
     struct cadre_local_config config;
     _Atomic uint64_t used;
     _Atomic uint64_t groups; /* newest */
     uint64_t world;
-    _Atomic uint32_t state;
     _Atomic uint32_t in_vain; /* the failure: a rank did not come within comm.timeout */
-    cadre_status failure_code;
-    char failure[1024];
+    struct cadre_failure failure;
     struct shared_rank ranks[];
 };
 
@@ -134,7 +111,7 @@ static inline void *local_at(const struct cadre_local_segment *segment, uint64_t
 
 static inline bool local_failed(const struct cadre_local_segment *segment)
 {
-    return atomic_load(&segment->shared->state) != LOCAL_RUNNING;
+    return cadre_failure_is_set(&segment->shared->failure);
 }
 
 /* Room for a group of `size` members; NULL where the segment is full. The caller fills
@@ -160,6 +137,5 @@ void cadre_local_note_write(struct shared_note *note, const struct local_note *f
 /* "was last seen in all_reduce #812 'ddp bucket 3' (step 40)" */
 void cadre_local_note_text(const struct cadre_local_segment *segment, int rank,
                            char *text, size_t size);
-const char *cadre_local_kind_name(uint32_t kind);
 
 #endif

@@ -19,29 +19,31 @@ static int members_of(const struct local_comm *c, int64_t color, int *members)
     return n;
 }
 
-cadre_status cadre_local_run_split(struct local_queue *queue, struct local_op *op)
+cadre_status cadre_local_run_split(struct local_queue *queue,
+                                   const struct cadre_comm_op *op)
 {
     struct local_comm *c = queue->comm;
+    struct local_split *split = op->out;
     struct shared_slot *slots = c->group->slots;
     struct shared_call *mine = &slots[c->base.rank].call;
     int members[LOCAL_MAX_RANKS];
-    int n = op->split->color < 0 ? 0 : members_of(c, op->split->color, members);
+    int n = split->color < 0 ? 0 : members_of(c, split->color, members);
     if (n > 0 && members[0] == c->base.rank) {
         struct shared_group *g =
             cadre_local_group_create(c->me->segment, n, &mine->group);
         if (!g)
             return cadre_local_fail(
                 c->me, "rank %d: no room for another communicator of %d ranks",
-                c->me->rank, n);
+                c->me->context.rank, n);
         for (int i = 0; i < n; i++)
             g->slots[i].world_rank = slots[members[i]].world_rank;
     }
     cadre_status rc = cadre_local_barrier(queue, op);
     if (rc != CADRE_OK || n == 0)
         return rc;
-    op->split->group = slots[members[0]].call.group;
+    split->group = slots[members[0]].call.group;
     for (int i = 0; i < n; i++)
         if (members[i] == c->base.rank)
-            op->split->rank = i;
+            split->rank = i;
     return CADRE_OK;
 }

@@ -6,13 +6,13 @@
 #include <string.h>
 
 #include "core/comm/local/internal.h"
-#include "core/comm/local/reduce.h"
+#include "core/comm/reduce.h"
 #include "core/tensor/dtype.h"
 
 struct turn {
     struct local_queue *queue;
     struct local_comm *c;
-    const struct local_op *op;
+    const struct cadre_comm_op *op;
     size_t element;
     uint64_t part; /* elements of one slice in one turn */
     uint64_t at; /* first element of the turn in each slice */
@@ -40,20 +40,7 @@ static char *stage(const struct turn *t, int member)
 /* Elements of slice m in this turn. */
 static uint64_t in_turn(const struct turn *t, int m)
 {
-    uint64_t size = t->op->offsets[m + 1] - t->op->offsets[m];
-    if (size <= t->at)
-        return 0;
-    return size - t->at < t->part ? size - t->at : t->part;
-}
-
-static uint64_t longest_slice(const struct turn *t)
-{
-    uint64_t longest = 0;
-    for (int m = 0; m < t->c->base.size; m++) {
-        uint64_t size = t->op->offsets[m + 1] - t->op->offsets[m];
-        longest = size > longest ? size : longest;
-    }
-    return longest;
+    return cadre_comm_slice_part(t->op, m, t->at, t->part);
 }
 
 static const char *input(const struct turn *t, int slice)
@@ -74,7 +61,7 @@ static char *part_of(const struct turn *t, int member, int slice)
 /* Does the CPU read and write the caller's buffers where they are? */
 static bool in_place(const struct turn *t)
 {
-    return t->op->memory != LOCAL_DEVICE_MEMORY;
+    return t->op->memory != CADRE_COMM_DEVICE_MEMORY;
 }
 
 /* My slice of this turn, from my own buffer and the others' stages, into `to`; and into
@@ -117,13 +104,13 @@ static cadre_status stage_parts(const struct turn *t)
 static cadre_status reduce(struct turn *t)
 {
     int size = t->c->base.size, rank = t->c->base.rank;
-    uint64_t longest = longest_slice(t);
+    uint64_t longest = cadre_comm_slice_longest(t->op, t->c->base.size);
     cadre_status rc;
     t->part = LOCAL_CHUNK / (unsigned)size / t->element;
     for (; t->at < longest; t->at += t->part, t->parity ^= 1) {
         CADRE_TRY(stage_parts(t));
         CADRE_TRY(cadre_local_barrier(t->queue, t->op));
-        if (t->op->kind == LOCAL_REDUCE_SCATTER) {
+        if (t->op->kind == CADRE_COMM_REDUCE_SCATTER) {
             char *to = (char *)t->op->out + t->at * t->element;
             CADRE_TRY(reduce_part(t, to, false));
             continue;
@@ -143,7 +130,7 @@ fail:
 static cadre_status gather(struct turn *t)
 {
     int rank = t->c->base.rank;
-    uint64_t longest = longest_slice(t);
+    uint64_t longest = cadre_comm_slice_longest(t->op, t->c->base.size);
     cadre_status rc;
     t->part = LOCAL_CHUNK / t->element;
     for (; t->at < longest; t->at += t->part, t->parity ^= 1) {
@@ -203,21 +190,21 @@ fail:
 }
 
 cadre_status cadre_local_move_staged(struct local_queue *queue,
-                                     const struct local_op *op)
+                                     const struct cadre_comm_op *op)
 {
     struct turn t = {.queue = queue,
                      .c = queue->comm,
                      .op = op,
                      .element = cadre_dtype_bytes(op->dtype)};
     switch (op->kind) {
-    case LOCAL_ALL_REDUCE:
-    case LOCAL_REDUCE_SCATTER:
+    case CADRE_COMM_ALL_REDUCE:
+    case CADRE_COMM_REDUCE_SCATTER:
         return reduce(&t);
-    case LOCAL_ALL_GATHER:
+    case CADRE_COMM_ALL_GATHER:
         return gather(&t);
-    case LOCAL_BROADCAST:
+    case CADRE_COMM_BROADCAST:
         return broadcast(&t);
-    case LOCAL_ALL_TO_ALL:
+    case CADRE_COMM_ALL_TO_ALL:
         return exchange(&t);
     default:
         return CADRE_E_INTERNAL;

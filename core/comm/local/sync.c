@@ -9,28 +9,30 @@
 #include "core/comm/local/internal.h"
 #include "core/tensor/dtype.h"
 
-void cadre_local_call_fill(struct local_queue *queue, const struct local_op *op,
+void cadre_local_call_fill(struct local_queue *queue, const struct cadre_comm_op *op,
                            struct shared_call *call)
 {
     struct local_rank *me = queue->comm->me;
     int size = queue->comm->base.size;
+    const struct local_split *split = op->kind == CADRE_COMM_SPLIT ? op->out : NULL;
+    bool slices = op->offsets && op->kind != CADRE_COMM_ALL_TO_ALL;
     call->kind = op->kind;
     call->dtype = op->dtype;
     call->red = op->red;
     call->root = op->root;
     call->count = op->count;
     call->offsets_hash = 14695981039346656037u; /* FNV-1a */
-    for (int i = 0; op->offsets && i <= size; i++)
+    for (int i = 0; slices && i <= size; i++)
         call->offsets_hash = (call->offsets_hash ^ op->offsets[i]) * 1099511628211u;
     call->sequence = op->sequence;
     call->step = atomic_load(&me->shared->step);
     call->in = op->in;
     call->out = op->out;
     call->memory = op->memory;
-    call->color = op->split ? op->split->color : 0;
-    call->key = op->split ? op->split->key : 0;
+    call->color = split ? split->color : 0;
+    call->key = split ? split->key : 0;
     call->group = 0;
-    snprintf(call->label, sizeof call->label, "%s", op->label ? op->label : "");
+    snprintf(call->label, sizeof call->label, "%s", cadre_comm_op_label(op));
 
     pthread_mutex_lock(&me->lock);
     struct local_note *note = &me->note;
@@ -43,7 +45,7 @@ void cadre_local_call_fill(struct local_queue *queue, const struct local_op *op,
     pthread_mutex_unlock(&me->lock);
 }
 
-void cadre_local_note_done(struct local_rank *me, const struct local_op *op)
+void cadre_local_note_done(struct local_rank *me, const struct cadre_comm_op *op)
 {
     pthread_mutex_lock(&me->lock);
     if (me->note.kind == (uint32_t)op->kind && me->note.sequence == op->sequence) {
@@ -57,15 +59,15 @@ void cadre_local_call_text(const struct shared_call *call, char *text, size_t si
 {
     const char *red = call->red == CADRE_MAX ? "max " : "";
     char more[64] = "";
-    if (call->kind == LOCAL_BROADCAST)
+    if (call->kind == CADRE_COMM_BROADCAST)
         snprintf(more, sizeof more, "from member %d, ", call->root);
-    if (call->kind == LOCAL_BARRIER || call->kind == LOCAL_SPLIT)
+    if (call->kind == CADRE_COMM_BARRIER || call->kind == CADRE_COMM_SPLIT)
         snprintf(text, size, "%s #%llu '%s' (step %llu)",
-                 cadre_local_kind_name(call->kind), (unsigned long long)call->sequence,
+                 cadre_comm_kind_name(call->kind), (unsigned long long)call->sequence,
                  call->label, (unsigned long long)call->step);
     else
         snprintf(text, size, "%s #%llu '%s' (%s%s, %llu elements, %sstep %llu)",
-                 cadre_local_kind_name(call->kind), (unsigned long long)call->sequence,
+                 cadre_comm_kind_name(call->kind), (unsigned long long)call->sequence,
                  call->label, red, cadre_dtype_name(call->dtype),
                  (unsigned long long)call->count, more, (unsigned long long)call->step);
 }
@@ -143,14 +145,14 @@ static cadre_status fail_missing(const struct local_await *a, int member, bool g
         snprintf(others, sizeof others, " (and %d more)", missing - 1);
     if (!gone)
         snprintf(time, sizeof time, " for %g s", me->segment->shared->config.timeout_s);
-    const char *label = a->op->label ? a->op->label : "";
-    const char *kind = cadre_local_kind_name(a->op->kind);
+    const char *label = cadre_comm_op_label(a->op);
+    const char *kind = cadre_comm_kind_name(a->op->kind);
     unsigned long long sequence = a->op->sequence;
     cadre_status rc;
     if (!a->phase)
         rc = cadre_local_fail(
             me, "rank %d has not met %s #%llu '%s' of rank %d (step %llu)%s; %s %s",
-            rank, kind, sequence, label, me->rank, step, time,
+            rank, kind, sequence, label, me->context.rank, step, time,
             gone ? "it is gone and" : "it", seen);
     else
         rc = cadre_local_fail(
@@ -180,9 +182,9 @@ cadre_status cadre_local_await(const struct local_await *a)
             return CADRE_E_ABORTED;
         if (atomic_load(&a->queue->stop))
             return cadre_local_fail(
-                me, "rank %d destroyed a communicator inside %s #%llu '%s'", me->rank,
-                cadre_local_kind_name(a->op->kind), (unsigned long long)a->op->sequence,
-                a->op->label ? a->op->label : "");
+                me, "rank %d destroyed a communicator inside %s #%llu '%s'",
+                me->context.rank, cadre_comm_kind_name(a->op->kind),
+                (unsigned long long)a->op->sequence, cadre_comm_op_label(a->op));
         int member = find_missing(a, &gone, &missing);
         if (member >= 0 && gone && !reached(a))
             return fail_missing(a, member, true, missing);
@@ -197,7 +199,8 @@ cadre_status cadre_local_await(const struct local_await *a)
     return CADRE_OK;
 }
 
-cadre_status cadre_local_barrier(struct local_queue *queue, const struct local_op *op)
+cadre_status cadre_local_barrier(struct local_queue *queue,
+                                 const struct cadre_comm_op *op)
 {
     struct local_comm *c = queue->comm;
     struct shared_group *g = c->group;
@@ -269,13 +272,4 @@ cadre_status cadre_local_sleep_until(struct local_queue *queue, uint64_t ns)
         uint64_t left = ns - now < LOCAL_SLICE_NS ? ns - now : LOCAL_SLICE_NS;
         nanosleep(&(struct timespec){.tv_nsec = (long)left}, NULL);
     }
-}
-
-void cadre_local_count(struct local_comm *comm, uint64_t bytes, uint64_t began_ns)
-{
-    pthread_mutex_lock(&comm->lock);
-    comm->stats.operations++;
-    comm->stats.bytes += bytes;
-    comm->stats.busy_s += (double)(cadre_local_now_ns() - began_ns) * 1e-9;
-    pthread_mutex_unlock(&comm->lock);
 }

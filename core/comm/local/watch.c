@@ -5,15 +5,6 @@
 
 #include "core/comm/local/shared.h"
 
-const char *cadre_local_kind_name(uint32_t kind)
-{
-    static const char *const names[] = {
-        "nothing",    "all_reduce", "reduce_scatter", "all_gather", "broadcast",
-        "all_to_all", "barrier",    "split",          "send",       "recv",
-    };
-    return kind < sizeof names / sizeof names[0] ? names[kind] : "?";
-}
-
 void cadre_local_note_write(struct shared_note *note, const struct local_note *from)
 {
     uint64_t words[LOCAL_NOTE_WORDS] = {0};
@@ -51,16 +42,16 @@ void cadre_local_note_text(const struct cadre_local_segment *segment, int rank,
         snprintf(text, size, "never opened its communicator");
         return;
     }
-    if (n.kind == LOCAL_IDLE) {
+    if (n.kind == CADRE_COMM_IDLE) {
         snprintf(text, size, "has posted nothing yet (step %llu)", step);
         return;
     }
-    if (n.kind == LOCAL_SEND)
+    if (n.kind == CADRE_COMM_SEND)
         snprintf(peer, sizeof peer, " to rank %d", n.peer);
-    if (n.kind == LOCAL_RECV)
+    if (n.kind == CADRE_COMM_RECV)
         snprintf(peer, sizeof peer, " from rank %d", n.peer);
     snprintf(text, size, "%s %s%s #%llu '%s' (step %llu)",
              n.done ? "last completed" : "was last seen in",
-             cadre_local_kind_name(n.kind), peer, (unsigned long long)n.sequence,
+             cadre_comm_kind_name(n.kind), peer, (unsigned long long)n.sequence,
              n.label, step);
 }

@@ -24,9 +24,9 @@ enum { TAG_NOTE = 1, TAG_BEAT = 2 };
 static void take_in(struct mpi_world *w)
 {
     struct mpi_control *c = &w->control;
-    cadre_mpi_took(w, NULL,
-                   MPI_Irecv(&c->incoming, (int)sizeof c->incoming, MPI_BYTE,
-                             MPI_ANY_SOURCE, TAG_NOTE, c->comm, &c->request));
+    cadre_mpi_check(w, NULL,
+                    MPI_Irecv(&c->incoming, (int)sizeof c->incoming, MPI_BYTE,
+                              MPI_ANY_SOURCE, TAG_NOTE, c->comm, &c->request));
 }
 
 /* `wait`: until it is received, so that it has left this process. */
@@ -49,8 +49,8 @@ static void send(struct mpi_world *w, int to, const struct mpi_note *note, bool 
 
 static void send_all(struct mpi_world *w, const struct mpi_note *note)
 {
-    for (int r = 0; r < w->size; r++)
-        if (r != w->rank)
+    for (int r = 0; r < w->context.size; r++)
+        if (r != w->context.rank)
             send(w, r, note, false);
 }
 
@@ -58,8 +58,9 @@ static void send_all(struct mpi_world *w, const struct mpi_note *note)
 static void send_failure(struct mpi_world *w, const struct mpi_note *note)
 {
     const struct mpi_inquiry *q = &w->control.inquiry;
-    for (int r = 0; r < w->size; r++)
-        if (r != w->rank && r != w->control.lost && (q->id == 0 || q->answered[r]))
+    for (int r = 0; r < w->context.size; r++)
+        if (r != w->context.rank && r != w->control.lost &&
+            (q->id == 0 || q->answered[r]))
             send(w, r, note, true);
 }
 
@@ -104,7 +105,7 @@ static void answer(struct mpi_world *w, const struct mpi_note *question)
     int k = question->member;
     const struct mpi_queue *queue = NULL;
     note.type = NOTE_ANSWER;
-    note.from = w->rank;
+    note.from = w->context.rank;
     note.sequence = 0;
     pthread_mutex_lock(&w->lock);
     const struct mpi_group *g = find(w, question->group);
@@ -117,10 +118,10 @@ static void answer(struct mpi_world *w, const struct mpi_note *question)
     pthread_mutex_unlock(&w->lock);
     say_where(w, &note);
     for (const struct mpi_op *op = w->active; op; op = op->next_active)
-        if (op->queue == queue && op->sequence == question->sequence) {
-            note.kind = (uint32_t)op->kind;
-            note.dtype = op->dtype;
-            note.count = op->count;
+        if (op->queue == queue && op->base.sequence == question->sequence) {
+            note.kind = (uint32_t)op->base.kind;
+            note.dtype = op->base.dtype;
+            note.count = op->base.count;
             cadre_mpi_op_text(op, note.text, sizeof note.text);
         }
     send(w, question->from, &note, false);
@@ -129,28 +130,28 @@ static void answer(struct mpi_world *w, const struct mpi_note *question)
 static void ask(struct mpi_world *w, const struct mpi_op *op)
 {
     struct mpi_inquiry *q = &w->control.inquiry;
-    bool message = op->kind == OP_SEND || op->kind == OP_RECV;
+    bool message = op->base.kind == CADRE_COMM_SEND || op->base.kind == CADRE_COMM_RECV;
     const struct mpi_note note = {
         .type = NOTE_QUESTION,
-        .from = w->rank,
+        .from = w->context.rank,
         .member = message ? op->group->base.rank : -1,
-        .kind = (uint32_t)op->kind,
-        .dtype = op->dtype,
-        .sends = op->kind == OP_SEND,
+        .kind = (uint32_t)op->base.kind,
+        .dtype = op->base.dtype,
+        .sends = op->base.kind == CADRE_COMM_SEND,
         .group = op->group->id,
-        .sequence = op->sequence,
-        .count = op->count,
+        .sequence = op->base.sequence,
+        .count = op->base.count,
         .nonce = ++q->nonce,
     };
     q->id = op->id;
-    memset(q->answered, 0, (size_t)w->size * sizeof *q->answered);
+    memset(q->answered, 0, (size_t)w->context.size * sizeof *q->answered);
     send_all(w, &note);
 }
 
 static void take_answer(struct mpi_world *w, const struct mpi_note *note)
 {
     struct mpi_inquiry *q = &w->control.inquiry;
-    if (note->nonce != q->nonce || note->from < 0 || note->from >= w->size)
+    if (note->nonce != q->nonce || note->from < 0 || note->from >= w->context.size)
         return;
     q->answered[note->from] = true;
     q->answers[note->from] = *note;
@@ -159,7 +160,7 @@ static void take_answer(struct mpi_world *w, const struct mpi_note *note)
 static void take_failure(struct mpi_world *w, const struct mpi_note *note)
 {
     pthread_mutex_lock(&w->lock);
-    if (w->code == CADRE_OK) {
+    if (!cadre_failure_is_set(&w->failure)) {
         cadre_mpi_fail_locked(w, NULL, (cadre_status)note->code, note->text);
         w->tell_all = false;
     }
@@ -171,7 +172,7 @@ static bool take_notes(struct mpi_world *w)
     struct mpi_control *c = &w->control;
     int come = 0;
     if (c->request == MPI_REQUEST_NULL ||
-        cadre_mpi_took(w, NULL, MPI_Test(&c->request, &come, MPI_STATUS_IGNORE)) !=
+        cadre_mpi_check(w, NULL, MPI_Test(&c->request, &come, MPI_STATUS_IGNORE)) !=
             CADRE_OK ||
         !come)
         return false;
@@ -213,7 +214,7 @@ static void fail_lost(struct mpi_world *w, int rank, double silent_s)
     char who[96], where[TEXT_BYTES / 2], me[96];
     struct mpi_note here = {0};
     cadre_mpi_rank_text(w, rank, who, sizeof who);
-    cadre_mpi_rank_text(w, w->rank, me, sizeof me);
+    cadre_mpi_rank_text(w, w->context.rank, me, sizeof me);
     say_where(w, &here);
     snprintf(where, sizeof where, "%.*s", (int)sizeof where - 1, here.text);
     w->control.lost = rank;
@@ -228,9 +229,9 @@ static void fail_lost(struct mpi_world *w, int rank, double silent_s)
 static void look_at_beats(struct mpi_world *w)
 {
     struct mpi_control *c = &w->control;
-    int before = (w->rank + w->size - 1) % w->size, over = 1;
+    int before = (w->context.rank + w->context.size - 1) % w->context.size, over = 1;
     double now = cadre_now_s();
-    if (w->size == 1)
+    if (w->context.size == 1)
         return;
     if (c->beat_in != MPI_REQUEST_NULL)
         MPI_Test(&c->beat_in, &over, MPI_STATUS_IGNORE);
@@ -243,8 +244,8 @@ static void look_at_beats(struct mpi_world *w)
         MPI_Test(&c->beat_out, &over, MPI_STATUS_IGNORE);
     if (over && now - c->beat_s >= BEAT_S) {
         c->beat_s = now;
-        MPI_Isend(&c->beat[1], 1, MPI_CHAR, (w->rank + 1) % w->size, TAG_BEAT, c->comm,
-                  &c->beat_out);
+        MPI_Isend(&c->beat[1], 1, MPI_CHAR, (w->context.rank + 1) % w->context.size,
+                  TAG_BEAT, c->comm, &c->beat_out);
     }
     double limit = LOST_AT * w->timeout_s > LOST_S ? LOST_AT * w->timeout_s : LOST_S;
     if (now - c->heard_s > limit && w->timeout_s > limit)
@@ -256,7 +257,7 @@ static void look_at_beats(struct mpi_world *w)
 cadre_status cadre_mpi_control_open(struct mpi_world *w)
 {
     struct mpi_control *c = &w->control;
-    size_t size = (size_t)w->size;
+    size_t size = (size_t)w->context.size;
     c->inquiry.answered = calloc(size, sizeof *c->inquiry.answered);
     c->inquiry.answers = calloc(size, sizeof *c->inquiry.answers);
     c->heard_s = cadre_now_s();
@@ -288,12 +289,12 @@ static void nap(void)
 
 void cadre_mpi_control_tell(struct mpi_world *w)
 {
-    struct mpi_note note = {.type = NOTE_FAILURE, .from = w->rank};
+    struct mpi_note note = {.type = NOTE_FAILURE, .from = w->context.rank};
     double now = cadre_now_s();
     pthread_mutex_lock(&w->lock);
     bool ours = w->tell_all;
-    note.code = (int32_t)w->code;
-    snprintf(note.text, sizeof note.text, "%s", w->why);
+    note.code = (int32_t)cadre_failure_code(&w->failure);
+    snprintf(note.text, sizeof note.text, "%s", cadre_failure_text(&w->failure));
     pthread_mutex_unlock(&w->lock);
     if (ours)
         send_failure(w, &note);
@@ -329,7 +330,7 @@ bool cadre_mpi_control_leave(struct mpi_world *w)
         nap();
         pthread_mutex_lock(&w->lock);
         w->turned_s = cadre_now_s();
-        failed = w->code != CADRE_OK;
+        failed = cadre_failure_is_set(&w->failure);
         pthread_mutex_unlock(&w->lock);
     }
     if (!here || failed)

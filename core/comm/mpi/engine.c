@@ -13,7 +13,7 @@
 #define NAP_NS 50000L /* while something is under way */
 #define SLEEP_NS 20000000L /* while nothing is, but messages of the others */
 
-cadre_status cadre_mpi_took(struct mpi_world *w, const struct mpi_op *op, int result)
+cadre_status cadre_mpi_check(struct mpi_world *w, const struct mpi_op *op, int result)
 {
     char text[MPI_MAX_ERROR_STRING] = "", name[256] = "nothing pending";
     int n = 0;
@@ -26,17 +26,17 @@ cadre_status cadre_mpi_took(struct mpi_world *w, const struct mpi_op *op, int re
         w, op, CADRE_E_COMM,
         "rank %d (host %s): %s: MPI reports %.300s; another rank may be gone, "
         "look at their logs",
-        w->rank, w->hosts[w->rank], name, text);
+        w->context.rank, w->hosts[w->context.rank], name, text);
     return CADRE_E_COMM;
 }
 
-static void return_rooms(struct mpi_op *op)
+static void return_scratch(struct mpi_op *op)
 {
     struct mpi_world *w = op->group->world;
-    cadre_mpi_room_give(w, op->move.room);
-    cadre_mpi_room_give(w, op->move.rows);
+    cadre_mpi_scratch_give(w, op->move.scratch);
+    cadre_mpi_scratch_give(w, op->move.rows);
     free(op->move.ints);
-    op->move.room = op->move.rows = NULL;
+    op->move.scratch = op->move.rows = NULL;
     op->move.ints = NULL;
 }
 
@@ -47,7 +47,7 @@ static cadre_status test(struct mpi_op *op, MPI_Request *request, bool *over)
     int result = flag ? MPI_SUCCESS : MPI_Test(request, &flag, MPI_STATUS_IGNORE);
     *over = flag != 0;
     return result == MPI_SUCCESS ? CADRE_OK
-                                 : cadre_mpi_took(op->group->world, op, result);
+                                 : cadre_mpi_check(op->group->world, op, result);
 }
 
 /* A header that has come is compared at once: what the data then does is a consequence.
@@ -75,7 +75,7 @@ static bool advance(struct mpi_op *op)
             result = MPI_Test(&op->move.request, &flag, MPI_STATUS_IGNORE);
         if (look_at_header(op) != CADRE_OK)
             return true;
-        if (cadre_mpi_took(op->group->world, op, result) != CADRE_OK)
+        if (cadre_mpi_check(op->group->world, op, result) != CADRE_OK)
             return true;
         if (!flag)
             return moved;
@@ -88,7 +88,7 @@ static bool advance(struct mpi_op *op)
     }
     if (!over)
         return moved;
-    return_rooms(op);
+    return_scratch(op);
     return true;
 }
 
@@ -137,7 +137,7 @@ static void rest(struct mpi_world *w, uint64_t seen)
 static void end_without(struct mpi_world *w)
 {
     pthread_mutex_lock(&w->lock);
-    bool failed = w->code != CADRE_OK;
+    bool failed = cadre_failure_is_set(&w->failure);
     pthread_mutex_unlock(&w->lock);
     if (failed)
         cadre_mpi_control_tell(w);
@@ -148,20 +148,20 @@ static void end_without(struct mpi_world *w)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* Until the world ends or has failed. */
-static cadre_status run(struct mpi_world *w)
+/* Until the world ends; false where it has failed. */
+static bool run(struct mpi_world *w)
 {
     for (;;) {
         pthread_mutex_lock(&w->lock);
-        cadre_status code = w->code;
+        bool failed = cadre_failure_is_set(&w->failure);
         bool stop = w->stop;
         uint64_t seen = w->news;
         w->turned_s = cadre_now_s();
-        if (code == CADRE_OK)
+        if (!failed)
             cadre_mpi_begin(w);
         pthread_mutex_unlock(&w->lock);
-        if (code != CADRE_OK || stop)
-            return code;
+        if (failed || stop)
+            return !failed;
         bool moved = work(w);
         if (cadre_mpi_control_turn(w) || moved)
             w->idle = 0;
@@ -175,7 +175,7 @@ static cadre_status start(struct mpi_world *w)
     struct cadre_error err = {0};
     cadre_status rc = cadre_mpi_start(w, &err);
     if (rc == CADRE_OK && cadre_mpi_control_open(w) != CADRE_OK)
-        rc = cadre_fail(&err, CADRE_E_RESOURCE, "rank %d: no memory", w->rank);
+        rc = cadre_fail(&err, CADRE_E_RESOURCE, "rank %d: no memory", w->context.rank);
     pthread_mutex_lock(&w->lock);
     w->opening = err;
     w->opened = true;
@@ -190,7 +190,7 @@ void *cadre_mpi_engine(void *arg)
     struct mpi_world *w = arg;
     prctl(PR_SET_TIMERSLACK, 1000UL); /* its naps are short */
     cadre_status rc = start(w);
-    if (rc == CADRE_OK && run(w) == CADRE_OK && cadre_mpi_control_leave(w))
+    if (rc == CADRE_OK && run(w) && cadre_mpi_control_leave(w))
         MPI_Finalize();
     else if (rc == CADRE_OK)
         end_without(w);

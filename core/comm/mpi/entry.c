@@ -5,7 +5,7 @@
 #include "core/comm/mpi/internal.h"
 
 static const struct cadre_comm_module comm_module = {
-    .ops_bytes = sizeof(struct cadre_comm_ops),
+    .backend_bytes = sizeof(struct cadre_comm_backend),
     .version = cadre_mpi_version,
     .make_id = cadre_mpi_make_id,
     .open = cadre_mpi_open,

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reductions whose order is the tree's: every rank gets all ranks' values of its slice,
- * adds them, and gives the result back where it is wanted. Part by part, so that the
- * room does not grow with the buffer; a turn works on one part of every slice, and
+ * adds them, and gives the result back where it is wanted. Part by part, so that
+ * scratch does not grow with the buffer; a turn works on one part of every slice, and
  * nothing outside it, so that in may be out. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/comm/local/reduce.h"
+#include "core/comm/reduce.h"
 #include "core/comm/mpi/internal.h"
 #include "core/tensor/dtype.h"
 
-#define ROOM ((uint64_t)16 << 20)
+#define SCRATCH_BYTES ((uint64_t)16 << 20)
 
 enum { BEGIN, ADD, RETURN }; /* phases of a turn */
 
@@ -18,19 +18,20 @@ static cadre_status prepare(struct mpi_op *op, uint64_t longest)
 {
     struct mpi_move *m = &op->move;
     struct mpi_world *w = op->group->world;
-    uint64_t size = (uint64_t)op->group->base.size, e = cadre_dtype_bytes(op->dtype);
-    uint64_t room = ROOM / e < w->limit ? ROOM / e : w->limit;
-    m->packed = op->count > w->limit;
-    m->part = room / size > 0 ? room / size : 1;
+    uint64_t size = (uint64_t)op->group->base.size,
+             e = cadre_dtype_bytes(op->base.dtype);
+    uint64_t most = SCRATCH_BYTES / e < w->limit ? SCRATCH_BYTES / e : w->limit;
+    m->packed = op->base.count > w->limit;
+    m->part = most / size > 0 ? most / size : 1;
     m->part = longest < m->part ? longest : m->part;
     m->ints = calloc(4 * size, sizeof *m->ints);
     /* a row from each, and one for the sum */
-    m->rows = cadre_mpi_room_take(w, m->part * (size + 1) * e);
+    m->rows = cadre_mpi_scratch_take(w, m->part * (size + 1) * e);
     if (m->packed)
-        m->room = cadre_mpi_room_take(w, m->part * size * e);
-    if (m->ints && m->rows && (!m->packed || m->room))
+        m->scratch = cadre_mpi_scratch_take(w, m->part * size * e);
+    if (m->ints && m->rows && (!m->packed || m->scratch))
         return CADRE_OK;
-    cadre_mpi_fail(w, op, CADRE_E_RESOURCE, "rank %d: no memory", w->rank);
+    cadre_mpi_fail(w, op, CADRE_E_RESOURCE, "rank %d: no memory", w->context.rank);
     return CADRE_E_RESOURCE;
 }
 
@@ -41,18 +42,19 @@ static cadre_status exchange(struct mpi_op *op)
     struct mpi_group *g = op->group;
     int size = g->base.size, mine = (int)cadre_mpi_slice_turn(op, g->base.rank);
     int *from = m->ints + 2 * size;
-    MPI_Datatype type = cadre_mpi_type(op->dtype);
+    MPI_Datatype type = cadre_mpi_type(op->base.dtype);
     cadre_mpi_slice_places(op, m->packed, m->ints, m->ints + size);
     for (int r = 0; r < size; r++) {
         from[r] = mine;
         from[size + r] = r * mine;
     }
     if (m->packed)
-        cadre_mpi_slice_pack(op, m->room->data, op->in);
-    return cadre_mpi_took(g->world, op,
-                          MPI_Ialltoallv(m->packed ? m->room->data : op->in, m->ints,
-                                         m->ints + size, type, m->rows->data, from,
-                                         from + size, type, g->comm, &m->request));
+        cadre_mpi_slice_pack(op, m->scratch->data, op->base.in);
+    return cadre_mpi_check(g->world, op,
+                           MPI_Ialltoallv(m->packed ? m->scratch->data : op->base.in,
+                                          m->ints, m->ints + size, type, m->rows->data,
+                                          from, from + size, type, g->comm,
+                                          &m->request));
 }
 
 /* Where the sum of this turn lies: behind the rows. */
@@ -60,26 +62,28 @@ static char *sum_of(const struct mpi_op *op)
 {
     const struct mpi_move *m = &op->move;
     return m->rows->data +
-           m->part * (uint64_t)op->group->base.size * cadre_dtype_bytes(op->dtype);
+           m->part * (uint64_t)op->group->base.size * cadre_dtype_bytes(op->base.dtype);
 }
 
 static cadre_status add_rows(struct mpi_op *op)
 {
     const struct mpi_move *m = &op->move;
     int size = op->group->base.size;
-    uint64_t e = cadre_dtype_bytes(op->dtype), block = CADRE_REDUCE_BLOCK_BYTES / e;
+    uint64_t e = cadre_dtype_bytes(op->base.dtype),
+             block = CADRE_REDUCE_BLOCK_BYTES / e;
     uint64_t mine = cadre_mpi_slice_turn(op, op->group->base.rank);
     const void **rows = malloc((size_t)size * sizeof *rows);
     if (!rows) {
         cadre_mpi_fail(op->group->world, op, CADRE_E_RESOURCE, "rank %d: no memory",
-                       op->group->world->rank);
+                       op->group->world->context.rank);
         return CADRE_E_RESOURCE;
     }
     for (uint64_t at = 0; at < mine; at += block) {
         uint64_t n = mine - at < block ? mine - at : block;
         for (int r = 0; r < size; r++)
             rows[r] = m->rows->data + ((uint64_t)r * mine + at) * e;
-        cadre_reduce_block(sum_of(op) + at * e, rows, size, n, op->dtype, op->red);
+        cadre_reduce_block(sum_of(op) + at * e, rows, size, n, op->base.dtype,
+                           op->base.red);
     }
     free(rows);
     return CADRE_OK;
@@ -89,18 +93,19 @@ static cadre_status give_back(struct mpi_op *op)
 {
     struct mpi_move *m = &op->move;
     struct mpi_group *g = op->group;
-    MPI_Datatype type = cadre_mpi_type(op->dtype);
-    return cadre_mpi_took(g->world, op,
-                          MPI_Iallgatherv(sum_of(op), m->ints[g->base.rank], type,
-                                          m->packed ? m->room->data : op->out, m->ints,
-                                          m->ints + g->base.size, type, g->comm,
-                                          &m->request));
+    MPI_Datatype type = cadre_mpi_type(op->base.dtype);
+    return cadre_mpi_check(g->world, op,
+                           MPI_Iallgatherv(sum_of(op), m->ints[g->base.rank], type,
+                                           m->packed ? m->scratch->data : op->base.out,
+                                           m->ints, m->ints + g->base.size, type,
+                                           g->comm, &m->request));
 }
 
 cadre_status cadre_mpi_step_exact(struct mpi_op *op)
 {
     struct mpi_move *m = &op->move;
-    uint64_t longest = cadre_mpi_slice_longest(op), e = cadre_dtype_bytes(op->dtype);
+    uint64_t longest = cadre_comm_slice_longest(&op->base, op->group->base.size),
+             e = cadre_dtype_bytes(op->base.dtype);
     uint64_t mine = cadre_mpi_slice_turn(op, op->group->base.rank);
     cadre_status rc = CADRE_OK;
     if (longest == 0) {
@@ -112,12 +117,12 @@ cadre_status cadre_mpi_step_exact(struct mpi_op *op)
     if (m->phase == ADD) {
         CADRE_TRY(add_rows(op));
         m->phase = RETURN;
-        if (op->kind == OP_ALL_REDUCE)
+        if (op->base.kind == CADRE_COMM_ALL_REDUCE)
             return give_back(op);
         if (mine > 0)
-            memcpy((char *)op->out + m->at * e, sum_of(op), mine * e);
+            memcpy((char *)op->base.out + m->at * e, sum_of(op), mine * e);
     } else if (m->phase == RETURN && m->packed)
-        cadre_mpi_slice_unpack(op, op->out, m->room->data);
+        cadre_mpi_slice_unpack(op, op->base.out, m->scratch->data);
     if (m->phase == RETURN)
         m->at += m->part;
     m->phase = ADD;

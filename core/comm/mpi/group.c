@@ -6,7 +6,6 @@
 
 #include "core/base/clock.h"
 #include "core/comm/mpi/internal.h"
-#include "core/comm/mpi/post.h"
 
 #define SENT_S 5.0 /* the news of a message's arrival is given so long */
 
@@ -31,14 +30,15 @@ struct mpi_group *cadre_mpi_group_make(struct mpi_world *w, uint64_t id,
                                        const struct mpi_split *from)
 {
     struct mpi_group *g = calloc(1, sizeof *g);
-    size_t size = (size_t)(from ? from->size : w->size);
-    int *ranks = from ? from->world_ranks : everybody(w->size);
+    size_t size = (size_t)(from ? from->size : w->context.size);
+    int *ranks = from ? from->world_ranks : everybody(w->context.size);
     if (!g) {
         free(ranks);
         return NULL;
     }
-    g->base.ops = &cadre_mpi_ops;
-    g->base.rank = from ? from->rank : w->rank;
+    g->base.backend = &cadre_mpi_backend;
+    g->base.context = &w->context;
+    g->base.rank = from ? from->rank : w->context.rank;
     g->base.size = (int)size;
     g->world = w;
     g->is_world = !from;
@@ -76,27 +76,33 @@ cadre_status cadre_mpi_split(struct cadre_comm *comm, int color, int key,
     struct mpi_group *parent = (struct mpi_group *)comm, *g = NULL;
     struct mpi_world *w = parent->world;
     struct mpi_split *split = calloc(1, sizeof *split);
+    const struct cadre_comm_op from = {
+        .kind = CADRE_COMM_SPLIT, .dtype = CADRE_U8, .out = split};
+    struct cadre_comm_op *op = split ? cadre_comm_op_create(comm, &from) : NULL;
     cadre_event done = 0;
-    if (!split)
-        return cadre_fail(err, CADRE_E_RESOURCE, "rank %d: no memory", w->rank);
+    if (!op) {
+        free(split);
+        return cadre_fail(err, CADRE_E_RESOURCE, "rank %d: no memory", w->context.rank);
+    }
     split->color = color;
     split->key = key;
     split->comm = MPI_COMM_NULL;
     parent->splits++;
-    cadre_status rc = cadre_mpi_post_split(parent, split, &done);
+    cadre_status rc = cadre_mpi_enqueue(comm, op, &done);
     if (rc == CADRE_OK)
         rc = cadre_mpi_event_wait(w, done);
     if (rc != CADRE_OK) {
         /* `split` is left: the engine may be inside it */
-        if (comm->ops->failure(comm, err) == CADRE_OK)
-            cadre_fail(err, rc, "rank %d cannot split: %s", w->rank,
+        if (cadre_failure_get(&w->failure, err) == CADRE_OK)
+            cadre_fail(err, rc, "rank %d cannot split: %s", w->context.rank,
                        cadre_strerror(rc));
         return rc;
     }
     if (split->comm != MPI_COMM_NULL) {
         g = cadre_mpi_group_make(w, id_of(parent, color), split);
         if (!g)
-            rc = cadre_fail(err, CADRE_E_RESOURCE, "rank %d: no memory", w->rank);
+            rc = cadre_fail(err, CADRE_E_RESOURCE, "rank %d: no memory",
+                            w->context.rank);
     }
     free(split);
     if (rc == CADRE_OK)
@@ -110,7 +116,7 @@ static const struct mpi_op *pending(const struct mpi_group *g)
 {
     const struct mpi_op *found = NULL;
     for (const struct mpi_op *op = g->world->pending; op; op = op->next)
-        if (op->group == g && (!found || found->kind == OP_SEND))
+        if (op->group == g && (!found || found->base.kind == CADRE_COMM_SEND))
             found = op;
     return found;
 }
@@ -122,8 +128,8 @@ static const struct mpi_op *left_over(const struct mpi_group *g)
     struct mpi_world *w = g->world;
     double until = cadre_now_s() + SENT_S;
     const struct mpi_op *left = pending(g);
-    while (left && left->kind == OP_SEND && w->code == CADRE_OK &&
-           cadre_now_s() < until) {
+    while (left && left->base.kind == CADRE_COMM_SEND &&
+           !cadre_failure_is_set(&w->failure) && cadre_now_s() < until) {
         cadre_mpi_sleep(w);
         left = pending(g);
     }
@@ -164,14 +170,14 @@ void cadre_mpi_destroy(struct cadre_comm *comm)
     char text[256], who[96], why[512];
     pthread_mutex_lock(&w->lock);
     const struct mpi_op *left = left_over(g);
-    if (left && w->code == CADRE_OK) {
+    if (left && !cadre_failure_is_set(&w->failure)) {
         cadre_mpi_op_text(left, text, sizeof text);
-        cadre_mpi_rank_text(w, w->rank, who, sizeof who);
+        cadre_mpi_rank_text(w, w->context.rank, who, sizeof who);
         snprintf(why, sizeof why, "%s: %s was pending when its communicator ended", who,
                  text);
         cadre_mpi_fail_locked(w, left, CADRE_E_COMM, why);
     }
-    if (w->code != CADRE_OK)
+    if (cadre_failure_is_set(&w->failure))
         cadre_mpi_await_quiet(w);
     forget(g);
     pthread_mutex_unlock(&w->lock);

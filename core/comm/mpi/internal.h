@@ -21,30 +21,19 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "core/comm/backend.h"
 #include "core/comm/module.h"
 #include "core/comm/mpi/control.h"
 
 #define HOST_BYTES 64
-
-enum op_kind {
-    OP_ALL_REDUCE,
-    OP_REDUCE_SCATTER,
-    OP_ALL_GATHER,
-    OP_BROADCAST,
-    OP_ALL_TO_ALL,
-    OP_BARRIER,
-    OP_SEND,
-    OP_RECV,
-    OP_SPLIT,
-};
 
 struct mpi_world;
 struct mpi_group;
 struct mpi_op;
 
 /* Memory of the engine's for one operation at a time. */
-struct mpi_room {
-    struct mpi_room *next;
+struct mpi_scratch {
+    struct mpi_scratch *next;
     size_t bytes;
     char data[];
 };
@@ -61,7 +50,7 @@ struct mpi_header {
     char label[64];
 };
 
-/* What a split brings; filled by the engine. */
+/* What a split brings: `out` of its operation; filled by the engine. */
 struct mpi_split {
     int color, key;
     MPI_Comm comm;
@@ -73,42 +62,34 @@ struct mpi_split {
 struct mpi_move {
     MPI_Request request, header_request; /* MPI_REQUEST_NULL: none */
     int phase;
-    bool packed; /* slices go through a room, since int cannot reach them */
+    bool packed; /* slices go through scratch, since int cannot reach them */
     bool ended;
     uint64_t at, part; /* elements of a slice before this turn; in one, at most */
     int *ints; /* counts and places, 4 for each rank */
-    struct mpi_room *room, *rows; /* what goes out; what comes in, or what is added */
+    struct mpi_scratch *scratch,
+        *rows; /* what goes out; what comes in, or what is added */
     struct mpi_header header;
 };
 
 struct mpi_op {
+    struct cadre_comm_op base;
     struct mpi_op *next, *next_active; /* pending or dead; of those begun */
     struct mpi_group *group; /* not looked at after its end */
     struct mpi_queue *queue; /* nor this */
-    enum op_kind kind;
-    cadre_comm_label label;
-    const void *in;
-    void *out;
-    uint64_t count;
-    uint64_t *offsets; /* size + 1, owned; NULL where the kind has none */
-    uint32_t dtype, red;
-    int root; /* broadcast: root; send, recv: peer in the group */
-    cadre_event after, id;
+    cadre_event id;
     const struct mpi_op *before, *follows; /* pending: in its queue, and `after` */
-    uint64_t sequence, step;
-    double posted_s;
     double began_s; /* by the engine; 0 until then */
     cadre_status status; /* of a dead one */
-    struct mpi_split *split; /* the caller's */
     struct mpi_move move; /* engine's */
 };
 
 struct mpi_world {
-    int rank, size;
+    struct cadre_comm_context context;
     double timeout_s;
     bool exact;
     uint64_t limit; /* elements that one call of MPI may span */
     _Atomic uint64_t step;
+    struct cadre_failure failure; /* set under the lock */
     pthread_t engine;
     pthread_mutex_t lock;
     pthread_cond_t changed, work; /* for callers; for the engine */
@@ -117,23 +98,19 @@ struct mpi_world {
     struct mpi_op *pending, *last; /* in order of their ids */
     struct mpi_op *dead; /* failed; freed with the world */
     uint64_t ids, news; /* given; changes that the engine has to look at */
-    cadre_status code;
-    char why[TEXT_BYTES];
     const struct mpi_op *blamed;
     bool tell_all; /* the failure is ours: the others have to hear of it */
     bool quiet; /* after a failure: MPI touches no buffer of the callers' any more */
     bool opened, stop, ended, stuck;
     double turned_s; /* when the engine was last seen at work */
     struct cadre_error opening; /* why it did not open */
-    cadre_comm_observer tell;
-    void *tell_arg;
     /* engine's */
     struct mpi_op *active; /* begun, oldest first */
     unsigned idle; /* turns without anything */
     MPI_Comm comm;
     char (*hosts)[HOST_BYTES]; /* (size), by world rank; read by all once open */
     struct mpi_control control;
-    struct mpi_room *rooms; /* free ones */
+    struct mpi_scratch *free_scratch;
     MPI_Op sum_bf16, max_bf16, sum_f16, max_f16;
 };
 
@@ -148,7 +125,6 @@ struct mpi_group {
     int *world_ranks;
     struct mpi_queue all; /* collectives */
     struct mpi_queue *send, *recv; /* (size) by member */
-    struct cadre_comm_stats stats; /* under the world's lock */
 };
 
 /* ---- library.c */
@@ -172,7 +148,7 @@ cadre_status cadre_mpi_open(const struct cadre_comm_world *world,
                             struct cadre_comm **out, struct cadre_error *err);
 /* Its engine has ended. */
 void cadre_mpi_world_free(struct mpi_world *world);
-extern const struct cadre_comm_ops cadre_mpi_ops;
+extern const struct cadre_comm_backend cadre_mpi_backend;
 
 /* ---- group.c */
 
@@ -185,8 +161,8 @@ void cadre_mpi_destroy(struct cadre_comm *);
 
 /* ---- pending.c: operations from the post to their end */
 
-/* Under the lock: its place in the queues and its id; ops before it are looked up. */
-void cadre_mpi_enqueue(struct mpi_op *op);
+cadre_status cadre_mpi_enqueue(struct cadre_comm *, struct cadre_comm_op *op,
+                               cadre_event *done);
 /* [engine] Under the lock: begin what nothing stands before. */
 void cadre_mpi_begin(struct mpi_world *world);
 /* [engine] The operation is done. */
@@ -213,7 +189,6 @@ void cadre_mpi_op_free(struct mpi_op *op);
 
 /* ---- text.c */
 
-const char *cadre_mpi_kind_name(enum op_kind kind);
 /* "all_reduce #12 'ddp bucket 3' (f32, 4096 elements, step 40) of ranks 0,2" */
 void cadre_mpi_op_text(const struct mpi_op *op, char *text, size_t size);
 /* "rank 2 (host n7)" */
@@ -224,8 +199,8 @@ void cadre_mpi_rank_text(const struct mpi_world *world, int rank, char *text,
 /* [its thread] From MPI_Init_thread to MPI_Finalize. */
 void *cadre_mpi_engine(void *world);
 /* Take what a call of MPI for `op` (may be NULL) returned: a failure is the world's. */
-cadre_status cadre_mpi_took(struct mpi_world *world, const struct mpi_op *op,
-                            int result);
+cadre_status cadre_mpi_check(struct mpi_world *world, const struct mpi_op *op,
+                             int result);
 
 /* ---- move.c, exact.c, message.c: [engine] one step of an operation: called where no
  * request of it is pending; makes one, or sets move.ended. A failure is the world's. */
@@ -236,19 +211,16 @@ cadre_status cadre_mpi_step_message(struct mpi_op *op);
 /* Begin a message; the header is compared when it is there, the data may come later. */
 cadre_status cadre_mpi_compare_message(struct mpi_op *op);
 
-/* slices.c: slice m of an operation, in elements */
-uint64_t cadre_mpi_slice_begin(const struct mpi_op *op, int m);
-/* Of slice m in this turn. */
+/* slices.c: elements of slice m in this turn */
 uint64_t cadre_mpi_slice_turn(const struct mpi_op *op, int m);
-uint64_t cadre_mpi_slice_longest(const struct mpi_op *op);
 /* Counts and places (size each) of the turn's parts: in the whole vector, or one after
- * the other in a room. */
+ * the other in scratch. */
 void cadre_mpi_slice_places(const struct mpi_op *op, bool packed, int *counts,
                             int *places);
-/* Between the whole vector and a room. */
-void cadre_mpi_slice_pack(const struct mpi_op *op, char *room, const void *whole);
-void cadre_mpi_slice_unpack(const struct mpi_op *op, void *whole, char *room);
-struct mpi_room *cadre_mpi_room_take(struct mpi_world *world, size_t bytes);
-void cadre_mpi_room_give(struct mpi_world *world, struct mpi_room *room);
+/* Between the whole vector and scratch. */
+void cadre_mpi_slice_pack(const struct mpi_op *op, char *scratch, const void *whole);
+void cadre_mpi_slice_unpack(const struct mpi_op *op, void *whole, char *scratch);
+struct mpi_scratch *cadre_mpi_scratch_take(struct mpi_world *world, size_t bytes);
+void cadre_mpi_scratch_give(struct mpi_world *world, struct mpi_scratch *scratch);
 
 #endif

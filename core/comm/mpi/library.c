@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/comm/local/reduce.h"
+#include "core/comm/reduce.h"
 #include "core/comm/mpi/internal.h"
 
 /* The first line of what the library says of itself, up to the first comma:
@@ -144,8 +144,8 @@ static cadre_status failed(const struct mpi_world *w, int result, const char *wh
     char text[MPI_MAX_ERROR_STRING] = "";
     int n = 0;
     MPI_Error_string(result, text, &n);
-    return cadre_fail(err, CADRE_E_COMM, "comm.backend = mpi: rank %d: %s: %s", w->rank,
-                      what, text);
+    return cadre_fail(err, CADRE_E_COMM, "comm.backend = mpi: rank %d: %s: %s",
+                      w->context.rank, what, text);
 }
 
 static cadre_status init(const struct mpi_world *w, struct cadre_error *err)
@@ -157,7 +157,7 @@ static cadre_status init(const struct mpi_world *w, struct cadre_error *err)
         return cadre_fail(err, CADRE_E_UNSUPPORTED,
                           "rank %d: MPI was started in this process before; it has one "
                           "world a process",
-                          w->rank);
+                          w->context.rank);
     show_symbols();
     int result = MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level);
     if (result != MPI_SUCCESS)
@@ -179,14 +179,14 @@ cadre_status cadre_mpi_start(struct mpi_world *w, struct cadre_error *err)
         return rc;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (rank != w->rank || size != w->size) {
+    if (rank != w->context.rank || size != w->context.size) {
         library_name(name, sizeof name);
         return cadre_fail(err, CADRE_E_INVALID,
                           "comm.backend = mpi: the launcher says that this is rank %d "
                           "of %d, MPI says rank %d of %d: Cadre was built with %s, and "
                           "the launcher is of another MPI; start the ranks with its "
                           "own mpirun",
-                          w->rank, w->size, rank, size, name);
+                          w->context.rank, w->context.size, rank, size, name);
     }
     int result = take_world(w, &rank, &size);
     if (result == MPI_SUCCESS)

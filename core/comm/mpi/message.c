@@ -9,9 +9,9 @@
 
 enum { TAG_HEADER = 1, TAG_DATA = 2 };
 
-static cadre_status took(struct mpi_op *op, int result)
+static cadre_status check_mpi(struct mpi_op *op, int result)
 {
-    return cadre_mpi_took(op->group->world, op, result);
+    return cadre_mpi_check(op->group->world, op, result);
 }
 
 static cadre_status begin(struct mpi_op *op)
@@ -19,39 +19,43 @@ static cadre_status begin(struct mpi_op *op)
     struct mpi_move *m = &op->move;
     MPI_Comm comm = op->group->comm;
     int n = (int)sizeof m->header;
-    if (op->kind == OP_RECV)
-        return took(op, MPI_Irecv(&m->header, n, MPI_BYTE, op->root, TAG_HEADER, comm,
-                                  &m->header_request));
-    m->header = (struct mpi_header){.sequence = op->sequence,
-                                    .step = op->step,
-                                    .count = op->count,
-                                    .dtype = op->dtype};
-    snprintf(m->header.label, sizeof m->header.label, "%s", op->label ? op->label : "");
+    if (op->base.kind == CADRE_COMM_RECV)
+        return check_mpi(op, MPI_Irecv(&m->header, n, MPI_BYTE, op->base.root,
+                                       TAG_HEADER, comm, &m->header_request));
+    m->header = (struct mpi_header){.sequence = op->base.sequence,
+                                    .step = op->base.step,
+                                    .count = op->base.count,
+                                    .dtype = op->base.dtype};
+    snprintf(m->header.label, sizeof m->header.label, "%s",
+             cadre_comm_op_label(&op->base));
     int (*send)(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *) =
-        op->count > 0 ? MPI_Isend
-                      : MPI_Issend; /* the last one waits for the receiver */
-    return took(op, send(&m->header, n, MPI_BYTE, op->root, TAG_HEADER, comm,
-                         &m->header_request));
+        op->base.count > 0 ? MPI_Isend
+                           : MPI_Issend; /* the last one waits for the receiver */
+    return check_mpi(op, send(&m->header, n, MPI_BYTE, op->base.root, TAG_HEADER, comm,
+                              &m->header_request));
 }
 
 cadre_status cadre_mpi_step_message(struct mpi_op *op)
 {
     struct mpi_move *m = &op->move;
     struct mpi_group *g = op->group;
-    size_t e = cadre_dtype_bytes(op->dtype);
-    MPI_Datatype type = cadre_mpi_type(op->dtype);
+    size_t e = cadre_dtype_bytes(op->base.dtype);
+    MPI_Datatype type = cadre_mpi_type(op->base.dtype);
     cadre_status rc = m->phase++ == 0 ? begin(op) : CADRE_OK;
     m->at += m->part;
-    m->part = op->count - m->at < g->world->limit ? op->count - m->at : g->world->limit;
+    m->part = op->base.count - m->at < g->world->limit ? op->base.count - m->at
+                                                       : g->world->limit;
     if (rc != CADRE_OK || m->part == 0) {
         m->ended = m->header_request == MPI_REQUEST_NULL;
         return rc;
     }
-    if (op->kind == OP_RECV)
-        return took(op, MPI_Irecv((char *)op->out + m->at * e, (int)m->part, type,
-                                  op->root, TAG_DATA, g->comm, &m->request));
-    return took(op, MPI_Issend((const char *)op->in + m->at * e, (int)m->part, type,
-                               op->root, TAG_DATA, g->comm, &m->request));
+    if (op->base.kind == CADRE_COMM_RECV)
+        return check_mpi(op,
+                         MPI_Irecv((char *)op->base.out + m->at * e, (int)m->part, type,
+                                   op->base.root, TAG_DATA, g->comm, &m->request));
+    return check_mpi(op,
+                     MPI_Issend((const char *)op->base.in + m->at * e, (int)m->part,
+                                type, op->base.root, TAG_DATA, g->comm, &m->request));
 }
 
 cadre_status cadre_mpi_compare_message(struct mpi_op *op)
@@ -59,10 +63,11 @@ cadre_status cadre_mpi_compare_message(struct mpi_op *op)
     struct mpi_group *g = op->group;
     const struct mpi_header *h = &op->move.header;
     char theirs[128], ours[128], mine[256];
-    if (op->kind == OP_SEND || (h->dtype == op->dtype && h->count == op->count))
+    if (op->base.kind == CADRE_COMM_SEND ||
+        (h->dtype == op->base.dtype && h->count == op->base.count))
         return CADRE_OK;
-    cadre_mpi_rank_text(g->world, g->world_ranks[op->root], theirs, sizeof theirs);
-    cadre_mpi_rank_text(g->world, g->world->rank, ours, sizeof ours);
+    cadre_mpi_rank_text(g->world, g->world_ranks[op->base.root], theirs, sizeof theirs);
+    cadre_mpi_rank_text(g->world, g->world->context.rank, ours, sizeof ours);
     cadre_mpi_op_text(op, mine, sizeof mine);
     cadre_mpi_fail(g->world, op, CADRE_E_COMM,
                    "%s posted send #%llu '%.64s' (%s, %llu elements, step %llu) to %s, "

@@ -6,16 +6,16 @@
 #include "core/comm/mpi/internal.h"
 #include "core/tensor/dtype.h"
 
-#define ROOM ((uint64_t)16 << 20)
+#define SCRATCH_BYTES ((uint64_t)16 << 20)
 
 static uint64_t min64(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
-static cadre_status took(struct mpi_op *op, int result)
+static cadre_status check_mpi(struct mpi_op *op, int result)
 {
-    return cadre_mpi_took(op->group->world, op, result);
+    return cadre_mpi_check(op->group->world, op, result);
 }
 
 /* ---- whole vectors: piece by piece */
@@ -24,51 +24,54 @@ static cadre_status step_pieces(struct mpi_op *op)
 {
     struct mpi_move *m = &op->move;
     struct mpi_world *w = op->group->world;
-    size_t e = cadre_dtype_bytes(op->dtype);
-    MPI_Datatype type = cadre_mpi_type(op->dtype);
+    size_t e = cadre_dtype_bytes(op->base.dtype);
+    MPI_Datatype type = cadre_mpi_type(op->base.dtype);
     m->at += m->part;
-    m->part = min64(op->count - m->at, w->limit);
+    m->part = min64(op->base.count - m->at, w->limit);
     if (m->part == 0) {
         m->ended = true;
         return CADRE_OK;
     }
-    char *out = (char *)op->out + m->at * e;
-    const void *in =
-        op->in == op->out ? MPI_IN_PLACE : (const char *)op->in + m->at * e;
-    if (op->kind == OP_BROADCAST)
-        return took(op, MPI_Ibcast(out, (int)m->part, type, op->root, op->group->comm,
-                                   &m->request));
-    return took(op, MPI_Iallreduce(in, out, (int)m->part, type,
-                                   cadre_mpi_reduction(w, op->dtype, op->red),
-                                   op->group->comm, &m->request));
+    char *out = (char *)op->base.out + m->at * e;
+    const void *in = op->base.in == op->base.out
+                         ? MPI_IN_PLACE
+                         : (const char *)op->base.in + m->at * e;
+    if (op->base.kind == CADRE_COMM_BROADCAST)
+        return check_mpi(op, MPI_Ibcast(out, (int)m->part, type, op->base.root,
+                                        op->group->comm, &m->request));
+    return check_mpi(
+        op, MPI_Iallreduce(in, out, (int)m->part, type,
+                           cadre_mpi_reduction(w, op->base.dtype, op->base.red),
+                           op->group->comm, &m->request));
 }
 
-/* ---- slices: in one call where that reaches them, else in turns through rooms */
+/* ---- slices: in one call where that reaches them, else in turns through scratch */
 
-/* The parts of a turn, and the room for them; false where there is no memory. */
+/* The parts of a turn, and scratch for them; false where there is no memory. */
 static bool prepare(struct mpi_op *op, uint64_t longest)
 {
     struct mpi_move *m = &op->move;
     struct mpi_world *w = op->group->world;
-    uint64_t size = (uint64_t)op->group->base.size, e = cadre_dtype_bytes(op->dtype);
-    m->packed = op->count > w->limit;
+    uint64_t size = (uint64_t)op->group->base.size,
+             e = cadre_dtype_bytes(op->base.dtype);
+    m->packed = op->base.count > w->limit;
     m->part = longest;
     if (m->packed) {
-        uint64_t most = min64(ROOM / e, w->limit) / size;
+        uint64_t most = min64(SCRATCH_BYTES / e, w->limit) / size;
         m->part = min64(longest, most > 0 ? most : 1);
     }
     m->ints = calloc(4 * size, sizeof *m->ints);
     if (!m->ints) {
-        cadre_mpi_fail(w, op, CADRE_E_RESOURCE, "rank %d: no memory", w->rank);
+        cadre_mpi_fail(w, op, CADRE_E_RESOURCE, "rank %d: no memory", w->context.rank);
         return false;
     }
     if (m->packed)
-        m->room = cadre_mpi_room_take(w, m->part * size * e);
-    if (m->packed || op->kind == OP_REDUCE_SCATTER)
-        m->rows = cadre_mpi_room_take(
-            w, m->part * e * (op->kind == OP_REDUCE_SCATTER ? 1 : size));
-    return (!m->packed || m->room) &&
-           ((!m->packed && op->kind != OP_REDUCE_SCATTER) || m->rows);
+        m->scratch = cadre_mpi_scratch_take(w, m->part * size * e);
+    if (m->packed || op->base.kind == CADRE_COMM_REDUCE_SCATTER)
+        m->rows = cadre_mpi_scratch_take(
+            w, m->part * e * (op->base.kind == CADRE_COMM_REDUCE_SCATTER ? 1 : size));
+    return (!m->packed || m->scratch) &&
+           ((!m->packed && op->base.kind != CADRE_COMM_REDUCE_SCATTER) || m->rows);
 }
 
 static cadre_status scatter(struct mpi_op *op)
@@ -76,56 +79,59 @@ static cadre_status scatter(struct mpi_op *op)
     struct mpi_move *m = &op->move;
     struct mpi_group *g = op->group;
     if (m->packed)
-        cadre_mpi_slice_pack(op, m->room->data, op->in);
-    return took(op,
-                MPI_Ireduce_scatter(m->packed ? m->room->data : op->in, m->rows->data,
-                                    m->ints, cadre_mpi_type(op->dtype),
-                                    cadre_mpi_reduction(g->world, op->dtype, op->red),
-                                    g->comm, &m->request));
+        cadre_mpi_slice_pack(op, m->scratch->data, op->base.in);
+    return check_mpi(
+        op,
+        MPI_Ireduce_scatter(m->packed ? m->scratch->data : op->base.in, m->rows->data,
+                            m->ints, cadre_mpi_type(op->base.dtype),
+                            cadre_mpi_reduction(g->world, op->base.dtype, op->base.red),
+                            g->comm, &m->request));
 }
 
 static cadre_status gather(struct mpi_op *op)
 {
     struct mpi_move *m = &op->move;
     struct mpi_group *g = op->group;
-    size_t e = cadre_dtype_bytes(op->dtype);
+    size_t e = cadre_dtype_bytes(op->base.dtype);
     int me = g->base.rank, mine = m->ints[me];
-    const char *in = (const char *)op->in + m->at * e;
-    bool in_place = !m->packed && op->in == (char *)op->out + op->offsets[me] * e;
-    MPI_Datatype type = cadre_mpi_type(op->dtype);
-    return took(op,
-                MPI_Iallgatherv(in_place ? MPI_IN_PLACE : in, mine, type,
-                                m->packed ? m->rows->data : op->out, m->ints,
-                                m->ints + g->base.size, type, g->comm, &m->request));
+    const char *in = (const char *)op->base.in + m->at * e;
+    bool in_place =
+        !m->packed && op->base.in == (char *)op->base.out + op->base.offsets[me] * e;
+    MPI_Datatype type = cadre_mpi_type(op->base.dtype);
+    return check_mpi(op, MPI_Iallgatherv(in_place ? MPI_IN_PLACE : in, mine, type,
+                                         m->packed ? m->rows->data : op->base.out,
+                                         m->ints, m->ints + g->base.size, type, g->comm,
+                                         &m->request));
 }
 
 static cadre_status exchange(struct mpi_op *op)
 {
     struct mpi_move *m = &op->move;
-    MPI_Datatype type = cadre_mpi_type(op->dtype);
+    MPI_Datatype type = cadre_mpi_type(op->base.dtype);
     if (m->packed)
-        cadre_mpi_slice_pack(op, m->room->data, op->in);
-    return took(op, MPI_Ialltoall(m->packed ? m->room->data : op->in, m->ints[0], type,
-                                  m->packed ? m->rows->data : op->out, m->ints[0], type,
-                                  op->group->comm, &m->request));
+        cadre_mpi_slice_pack(op, m->scratch->data, op->base.in);
+    return check_mpi(op, MPI_Ialltoall(m->packed ? m->scratch->data : op->base.in,
+                                       m->ints[0], type,
+                                       m->packed ? m->rows->data : op->base.out,
+                                       m->ints[0], type, op->group->comm, &m->request));
 }
 
 /* What a turn has brought, to where it is wanted. */
 static void deliver(struct mpi_op *op)
 {
     struct mpi_move *m = &op->move;
-    size_t e = cadre_dtype_bytes(op->dtype);
+    size_t e = cadre_dtype_bytes(op->base.dtype);
     uint64_t n = cadre_mpi_slice_turn(op, op->group->base.rank);
-    if (op->kind == OP_REDUCE_SCATTER && n > 0)
-        memcpy((char *)op->out + m->at * e, m->rows->data, n * e);
-    else if (op->kind != OP_REDUCE_SCATTER && m->packed)
-        cadre_mpi_slice_unpack(op, op->out, m->rows->data);
+    if (op->base.kind == CADRE_COMM_REDUCE_SCATTER && n > 0)
+        memcpy((char *)op->base.out + m->at * e, m->rows->data, n * e);
+    else if (op->base.kind != CADRE_COMM_REDUCE_SCATTER && m->packed)
+        cadre_mpi_slice_unpack(op, op->base.out, m->rows->data);
 }
 
 static cadre_status step_slices(struct mpi_op *op)
 {
     struct mpi_move *m = &op->move;
-    uint64_t longest = cadre_mpi_slice_longest(op);
+    uint64_t longest = cadre_comm_slice_longest(&op->base, op->group->base.size);
     if (m->phase == 1) {
         deliver(op);
         m->at += m->part;
@@ -137,9 +143,9 @@ static cadre_status step_slices(struct mpi_op *op)
         return CADRE_OK;
     }
     cadre_mpi_slice_places(op, m->packed, m->ints, m->ints + op->group->base.size);
-    if (op->kind == OP_REDUCE_SCATTER)
+    if (op->base.kind == CADRE_COMM_REDUCE_SCATTER)
         return scatter(op);
-    return op->kind == OP_ALL_GATHER ? gather(op) : exchange(op);
+    return op->base.kind == CADRE_COMM_ALL_GATHER ? gather(op) : exchange(op);
 }
 
 /* ---- without data */
@@ -147,8 +153,9 @@ static cadre_status step_slices(struct mpi_op *op)
 static cadre_status step_barrier(struct mpi_op *op)
 {
     op->move.ended = op->move.phase++ == 1;
-    return op->move.ended ? CADRE_OK
-                          : took(op, MPI_Ibarrier(op->group->comm, &op->move.request));
+    return op->move.ended
+               ? CADRE_OK
+               : check_mpi(op, MPI_Ibarrier(op->group->comm, &op->move.request));
 }
 
 /* World ranks of the new communicator's members. */
@@ -177,35 +184,35 @@ static int name_members(struct mpi_world *w, struct mpi_split *split)
  * has still something else to do. */
 static cadre_status step_split(struct mpi_op *op)
 {
-    struct mpi_split *s = op->split;
+    struct mpi_split *s = op->base.out;
     if (op->move.phase++ == 0)
-        return took(op, MPI_Ibarrier(op->group->comm, &op->move.request));
+        return check_mpi(op, MPI_Ibarrier(op->group->comm, &op->move.request));
     op->move.ended = true;
     int result = MPI_Comm_split(
         op->group->comm, s->color < 0 ? MPI_UNDEFINED : s->color, s->key, &s->comm);
     if (result != MPI_SUCCESS || s->comm == MPI_COMM_NULL)
-        return took(op, result);
+        return check_mpi(op, result);
     MPI_Comm_set_errhandler(s->comm, MPI_ERRORS_RETURN);
     MPI_Comm_rank(s->comm, &s->rank);
     MPI_Comm_size(s->comm, &s->size);
-    return took(op, name_members(op->group->world, s));
+    return check_mpi(op, name_members(op->group->world, s));
 }
 
 cadre_status cadre_mpi_step(struct mpi_op *op)
 {
-    switch (op->kind) {
-    case OP_SEND:
-    case OP_RECV:
+    switch (op->base.kind) {
+    case CADRE_COMM_SEND:
+    case CADRE_COMM_RECV:
         return cadre_mpi_step_message(op);
-    case OP_BARRIER:
+    case CADRE_COMM_BARRIER:
         return step_barrier(op);
-    case OP_SPLIT:
+    case CADRE_COMM_SPLIT:
         return step_split(op);
-    case OP_BROADCAST:
+    case CADRE_COMM_BROADCAST:
         return step_pieces(op);
-    case OP_ALL_REDUCE:
+    case CADRE_COMM_ALL_REDUCE:
         return op->group->world->exact ? cadre_mpi_step_exact(op) : step_pieces(op);
-    case OP_REDUCE_SCATTER:
+    case CADRE_COMM_REDUCE_SCATTER:
         return op->group->world->exact ? cadre_mpi_step_exact(op) : step_slices(op);
     default:
         return step_slices(op);

@@ -4,13 +4,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "core/base/clock.h"
-#include "core/base/log.h"
 #include "core/comm/mpi/internal.h"
-#include "core/tensor/dtype.h"
 
 #define STUCK_S 20 /* beyond the time limit, without a turn of the engine */
 
@@ -18,8 +15,7 @@ void cadre_mpi_op_free(struct mpi_op *op)
 {
     if (!op)
         return;
-    free(op->offsets);
-    free(op->move.room);
+    free(op->move.scratch);
     free(op->move.rows);
     free(op->move.ints);
     free(op);
@@ -32,13 +28,22 @@ static const struct mpi_op *find(const struct mpi_op *list, cadre_event id)
     return list;
 }
 
-void cadre_mpi_enqueue(struct mpi_op *op)
+static struct mpi_queue *queue_of(const struct mpi_op *op)
+{
+    struct mpi_group *g = op->group;
+    return op->base.kind == CADRE_COMM_SEND   ? &g->send[op->base.root]
+           : op->base.kind == CADRE_COMM_RECV ? &g->recv[op->base.root]
+                                              : &g->all;
+}
+
+/* Under the lock: its place in the queues and its id; ops before it are looked up. */
+static void append(struct mpi_op *op)
 {
     struct mpi_world *w = op->group->world;
     op->id = ++w->ids;
-    op->sequence = ++op->queue->posted;
+    op->base.sequence = ++op->queue->posted;
     op->before = op->queue->tail;
-    op->follows = op->after ? find(w->pending, op->after) : NULL;
+    op->follows = op->base.after ? find(w->pending, op->base.after) : NULL;
     op->queue->tail = op;
     if (w->last)
         w->last->next = op;
@@ -47,6 +52,34 @@ void cadre_mpi_enqueue(struct mpi_op *op)
     w->last = op;
     w->news++;
     pthread_cond_signal(&w->work);
+}
+
+cadre_status cadre_mpi_enqueue(struct cadre_comm *comm, struct cadre_comm_op *base,
+                               cadre_event *done)
+{
+    struct mpi_op *op = (struct mpi_op *)base;
+    op->group = (struct mpi_group *)comm;
+    op->queue = queue_of(op);
+    op->move.request = op->move.header_request = MPI_REQUEST_NULL;
+    struct mpi_world *w = op->group->world;
+    cadre_status rc = CADRE_OK;
+    pthread_mutex_lock(&w->lock);
+    if (cadre_failure_is_set(&w->failure)) {
+        cadre_mpi_await_quiet(w);
+        rc = CADRE_E_ABORTED;
+    } else if (base->after > w->ids)
+        rc = CADRE_E_INVALID;
+    else {
+        append(op);
+        if (done)
+            *done = op->id;
+    }
+    pthread_mutex_unlock(&w->lock);
+    if (rc == CADRE_E_INVALID)
+        cadre_comm_refuse(comm, base, rc, "the event it comes after was never posted");
+    if (rc != CADRE_OK)
+        cadre_mpi_op_free(op);
+    return rc;
 }
 
 void cadre_mpi_begin(struct mpi_world *w)
@@ -58,40 +91,9 @@ void cadre_mpi_begin(struct mpi_world *w)
         if (op->began_s > 0 || op->before || op->follows)
             continue;
         op->began_s = cadre_now_s();
-        op->queue->began = op->sequence;
+        op->queue->began = op->base.sequence;
         *end = op;
         end = &op->next_active;
-    }
-}
-
-/* Under the lock. */
-static void count(const struct mpi_op *op, double now)
-{
-    struct mpi_world *w = op->group->world;
-    struct cadre_comm_stats *stats = &op->group->stats;
-    uint64_t n = op->count * cadre_dtype_bytes(op->dtype);
-    uint64_t size = (uint64_t)op->group->base.size;
-    uint64_t most = n * (size - 1) / size, bytes = 0;
-    if (op->kind == OP_SPLIT)
-        return;
-    if (op->kind == OP_ALL_REDUCE)
-        bytes = 2 * most;
-    else if (op->kind == OP_BROADCAST || op->kind == OP_SEND)
-        bytes = size > 1 ? n : 0;
-    else if (op->kind != OP_RECV && op->kind != OP_BARRIER)
-        bytes = most;
-    stats->bytes += bytes;
-    stats->operations++;
-    stats->busy_s += now - op->began_s;
-    if (w->tell) {
-        const struct cadre_comm_done done = {
-            .kind = cadre_mpi_kind_name(op->kind),
-            .label = op->label ? op->label : "",
-            .posted_s = op->posted_s,
-            .ended_s = now,
-            .bytes = bytes,
-        };
-        w->tell(w->tell_arg, &done);
     }
 }
 
@@ -99,7 +101,8 @@ void cadre_mpi_finish(struct mpi_op *op)
 {
     struct mpi_world *w = op->group->world;
     pthread_mutex_lock(&w->lock);
-    count(op, cadre_now_s());
+    if (op->base.kind != CADRE_COMM_SPLIT)
+        cadre_comm_account(&op->group->base, &op->base, op->began_s);
     struct mpi_op *last = NULL;
     for (struct mpi_op **at = &w->pending; *at;) {
         if (*at == op) {
@@ -124,12 +127,10 @@ void cadre_mpi_finish(struct mpi_op *op)
 void cadre_mpi_fail_locked(struct mpi_world *w, const struct mpi_op *blamed,
                            cadre_status code, const char *why)
 {
-    if (w->code != CADRE_OK)
+    if (!cadre_failure_set(&w->failure, code, why))
         return;
-    w->code = code;
     w->blamed = blamed;
     w->tell_all = true;
-    snprintf(w->why, sizeof w->why, "%s", why);
     w->news++;
     pthread_cond_signal(&w->work);
     pthread_cond_broadcast(&w->changed);
@@ -154,7 +155,8 @@ static void bury(struct mpi_world *w)
     while (w->pending) {
         struct mpi_op *op = w->pending;
         w->pending = op->next;
-        op->status = op == w->blamed ? w->code : CADRE_E_ABORTED;
+        op->status =
+            op == w->blamed ? cadre_failure_code(&w->failure) : CADRE_E_ABORTED;
         op->next = w->dead;
         w->dead = op;
     }
@@ -185,8 +187,8 @@ void cadre_mpi_sleep(struct mpi_world *w)
     if (silent_s < w->timeout_s + STUCK_S || w->quiet)
         return;
     snprintf(why, sizeof why,
-             "rank %d (host %s): a call of MPI has not come back for %.0f s", w->rank,
-             w->hosts[w->rank], silent_s);
+             "rank %d (host %s): a call of MPI has not come back for %.0f s",
+             w->context.rank, w->hosts[w->context.rank], silent_s);
     cadre_mpi_fail_locked(w, NULL, CADRE_E_COMM, why);
     w->stuck = true;
     bury(w);

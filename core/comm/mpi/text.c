@@ -7,18 +7,9 @@
 
 #define NAMED 4 /* ranks in a list, and then how many more */
 
-const char *cadre_mpi_kind_name(enum op_kind kind)
-{
-    static const char *const names[] = {
-        "all_reduce", "reduce_scatter", "all_gather", "broadcast", "all_to_all",
-        "barrier",    "send",           "recv",       "split",
-    };
-    return kind <= OP_SPLIT ? names[kind] : "?";
-}
-
 static bool is_message(const struct mpi_op *op)
 {
-    return op->kind == OP_SEND || op->kind == OP_RECV;
+    return op->base.kind == CADRE_COMM_SEND || op->base.kind == CADRE_COMM_RECV;
 }
 
 /* " of ranks 0,2" where that is not the world. */
@@ -37,17 +28,19 @@ void cadre_mpi_op_text(const struct mpi_op *op, char *text, size_t size)
 {
     char peer[32] = "", members[80], label[96] = "", what[96] = "";
     if (is_message(op))
-        snprintf(peer, sizeof peer, " %s rank %d", op->kind == OP_SEND ? "to" : "from",
-                 op->group->world_ranks[op->root]);
-    if (op->label)
-        snprintf(label, sizeof label, " '%s'", op->label);
-    if (op->kind != OP_BARRIER && op->kind != OP_SPLIT)
-        snprintf(what, sizeof what, "%s, %llu elements, ", cadre_dtype_name(op->dtype),
-                 (unsigned long long)op->count);
+        snprintf(peer, sizeof peer, " %s rank %d",
+                 op->base.kind == CADRE_COMM_SEND ? "to" : "from",
+                 op->group->world_ranks[op->base.root]);
+    if (op->base.label)
+        snprintf(label, sizeof label, " '%s'", op->base.label);
+    if (op->base.kind != CADRE_COMM_BARRIER && op->base.kind != CADRE_COMM_SPLIT)
+        snprintf(what, sizeof what, "%s, %llu elements, ",
+                 cadre_dtype_name(op->base.dtype), (unsigned long long)op->base.count);
     members_text(op->group, members, sizeof members);
-    snprintf(text, size, "%s%s #%llu%s (%sstep %llu)%s", cadre_mpi_kind_name(op->kind),
-             peer, (unsigned long long)op->sequence, label, what,
-             (unsigned long long)op->step, members);
+    snprintf(text, size, "%s%s #%llu%s (%sstep %llu)%s",
+             cadre_comm_kind_name(op->base.kind), peer,
+             (unsigned long long)op->base.sequence, label, what,
+             (unsigned long long)op->base.step, members);
 }
 
 void cadre_mpi_rank_text(const struct mpi_world *w, int rank, char *text, size_t size)
@@ -64,7 +57,7 @@ static bool takes_part(const struct mpi_op *op, int r)
 {
     const struct mpi_group *g = op->group;
     if (is_message(op))
-        return g->world_ranks[op->root] == r;
+        return g->world_ranks[op->base.root] == r;
     for (int m = 0; m < g->base.size; m++)
         if (g->world_ranks[m] == r)
             return true;
@@ -74,18 +67,18 @@ static bool takes_part(const struct mpi_op *op, int r)
 static enum verdict judge(const struct mpi_op *op, const struct mpi_inquiry *q, int r)
 {
     const struct mpi_note *answer = &q->answers[r];
-    if (r == op->group->world->rank)
+    if (r == op->group->world->context.rank)
         return HERE;
     if (!q->answered[r])
         return SILENT;
     if (!takes_part(op, r))
         return HERE;
-    if (answer->sequence < op->sequence)
+    if (answer->sequence < op->base.sequence)
         return ABSENT;
-    if (answer->sequence > op->sequence || is_message(op))
+    if (answer->sequence > op->base.sequence || is_message(op))
         return HERE;
-    return answer->kind == (uint32_t)op->kind && answer->count == op->count &&
-                   answer->dtype == op->dtype
+    return answer->kind == (uint32_t)op->base.kind && answer->count == op->base.count &&
+                   answer->dtype == op->base.dtype
                ? HERE
                : OTHER;
 }
@@ -99,7 +92,7 @@ static int list(const struct mpi_op *op, const struct mpi_inquiry *q,
     int first = -1, n = 0;
     size_t at = 0;
     text[0] = '\0';
-    for (int r = 0; r < w->size; r++) {
+    for (int r = 0; r < w->context.size; r++) {
         char one[96];
         if (judge(op, q, r) != verdict)
             continue;
@@ -121,7 +114,7 @@ void cadre_mpi_late_text(const struct mpi_world *w, const struct mpi_op *op,
     double limit = w->timeout_s;
     int first = list(op, q, SILENT, who, sizeof who);
     cadre_mpi_op_text(op, name, sizeof name);
-    cadre_mpi_rank_text(w, w->rank, me, sizeof me);
+    cadre_mpi_rank_text(w, w->context.rank, me, sizeof me);
     if (first >= 0) {
         snprintf(text, size,
                  "%s does not answer: its process has ended or its host is cut off; %s "

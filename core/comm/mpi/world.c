@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A rank's world: opening it, and what concerns all its communicators. */
-#include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/clock.h"
 #include "core/comm/mpi/internal.h"
-#include "core/comm/mpi/post.h"
 
 #define STACK_BYTES ((size_t)8 << 20) /* of MPI's own making */
 #define LIMIT (UINT64_C(1) << 30)
@@ -21,32 +18,18 @@ static struct mpi_world *world_of(const struct cadre_comm *comm)
 
 static cadre_status mpi_wait(struct cadre_comm *comm, cadre_event event)
 {
-    struct mpi_group *g = (struct mpi_group *)comm;
-    double began = cadre_now_s();
-    if (event == 0)
-        return CADRE_OK;
-    cadre_status rc = cadre_mpi_event_wait(g->world, event);
-    pthread_mutex_lock(&g->world->lock);
-    g->stats.waited_s += cadre_now_s() - began;
-    pthread_mutex_unlock(&g->world->lock);
-    return rc;
-}
-
-static cadre_status mpi_join(struct cadre_comm *comm, struct cadre_device *device,
-                             cadre_event event)
-{
-    return mpi_wait(comm, event);
+    return cadre_mpi_event_wait(world_of(comm), event);
 }
 
 static cadre_status mpi_use_device(struct cadre_comm *comm, struct cadre_device *device,
                                    struct cadre_error *err)
 {
     struct mpi_world *w = world_of(comm);
-    if (device && device->ops->queued)
+    if (device)
         return cadre_fail(err, CADRE_E_UNSUPPORTED,
                           "rank %d: comm.backend = mpi works in the host's memory, and "
                           "the device is %s; use comm.backend = nccl",
-                          w->rank, device->ops->name);
+                          w->context.rank, device->ops->name);
     cadre_mpi_drain(w);
     return CADRE_OK;
 }
@@ -56,57 +39,13 @@ static void mpi_abort(struct cadre_comm *comm, const char *why)
     cadre_mpi_fail(world_of(comm), NULL, CADRE_E_ABORTED, "%s", why);
 }
 
-static void mpi_stats(const struct cadre_comm *comm, struct cadre_comm_stats *out)
-{
-    struct mpi_world *w = world_of(comm);
-    pthread_mutex_lock(&w->lock);
-    *out = ((const struct mpi_group *)comm)->stats;
-    pthread_mutex_unlock(&w->lock);
-}
-
-static void mpi_set_step(struct cadre_comm *comm, uint64_t step)
-{
-    atomic_store(&world_of(comm)->step, step);
-}
-
-static cadre_status mpi_failure(const struct cadre_comm *comm, struct cadre_error *err)
-{
-    struct mpi_world *w = world_of(comm);
-    cadre_status rc = CADRE_OK;
-    pthread_mutex_lock(&w->lock);
-    if (w->code != CADRE_OK)
-        rc = cadre_fail(err, w->code, "%s", w->why);
-    pthread_mutex_unlock(&w->lock);
-    return rc;
-}
-
-static void mpi_observe(struct cadre_comm *comm, cadre_comm_observer tell, void *arg)
-{
-    struct mpi_world *w = world_of(comm);
-    pthread_mutex_lock(&w->lock);
-    w->tell = tell;
-    w->tell_arg = arg;
-    pthread_mutex_unlock(&w->lock);
-}
-
-const struct cadre_comm_ops cadre_mpi_ops = {
-    .all_reduce = cadre_mpi_all_reduce,
-    .reduce_scatter = cadre_mpi_reduce_scatter,
-    .all_gather = cadre_mpi_all_gather,
-    .broadcast = cadre_mpi_broadcast,
-    .all_to_all = cadre_mpi_all_to_all,
-    .send = cadre_mpi_send,
-    .recv = cadre_mpi_recv,
-    .barrier = cadre_mpi_barrier,
+const struct cadre_comm_backend cadre_mpi_backend = {
+    .op_bytes = sizeof(struct mpi_op),
+    .enqueue = cadre_mpi_enqueue,
     .wait = mpi_wait,
-    .join = mpi_join,
     .use_device = mpi_use_device,
     .split = cadre_mpi_split,
     .abort = mpi_abort,
-    .stats = mpi_stats,
-    .set_step = mpi_set_step,
-    .failure = mpi_failure,
-    .observe = mpi_observe,
     .destroy = cadre_mpi_destroy,
 };
 
@@ -119,12 +58,13 @@ void cadre_mpi_world_free(struct mpi_world *w)
         w->dead = op->next;
         cadre_mpi_op_free(op);
     }
-    while (w->rooms) {
-        struct mpi_room *room = w->rooms;
-        w->rooms = room->next;
-        free(room);
+    while (w->free_scratch) {
+        struct mpi_scratch *scratch = w->free_scratch;
+        w->free_scratch = scratch->next;
+        free(scratch);
     }
     cadre_mpi_control_free(w);
+    cadre_comm_context_fini(&w->context);
     pthread_cond_destroy(&w->changed);
     pthread_cond_destroy(&w->work);
     pthread_mutex_destroy(&w->lock);
@@ -144,22 +84,17 @@ static uint64_t limit(void)
 static struct mpi_world *make(const struct cadre_comm_world *from)
 {
     struct mpi_world *w = calloc(1, sizeof *w);
-    pthread_condattr_t attr;
     if (!w)
         return NULL;
-    w->rank = from->rank;
-    w->size = from->size;
+    cadre_comm_context_init(&w->context, from->rank, from->size, &w->step, &w->failure);
     w->timeout_s = from->timeout_s;
     w->exact = from->exact;
     w->limit = limit();
     w->hosts = calloc((size_t)from->size, sizeof *w->hosts);
     w->control.request = w->control.beat_in = w->control.beat_out = MPI_REQUEST_NULL;
     pthread_mutex_init(&w->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&w->changed, &attr);
-    pthread_cond_init(&w->work, &attr);
-    pthread_condattr_destroy(&attr);
+    cadre_comm_cond_init(&w->changed);
+    cadre_comm_cond_init(&w->work);
     if (w->hosts)
         return w;
     cadre_mpi_world_free(w);
@@ -169,13 +104,9 @@ static struct mpi_world *make(const struct cadre_comm_world *from)
 static cadre_status check(const struct cadre_comm_world *world, struct cadre_error *err)
 {
     struct cadre_device *device = world->device;
-    if (world->size < 1 || world->rank < 0 || world->rank >= world->size)
-        return cadre_fail(err, CADRE_E_INVALID, "rank is %d of %d; expected 0 to %d",
-                          world->rank, world->size, world->size - 1);
-    if (!(world->timeout_s > 0) || isinf(world->timeout_s))
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "comm.timeout is %g; expected seconds above 0",
-                          world->timeout_s);
+    cadre_status rc = cadre_comm_world_check(world, err);
+    if (rc != CADRE_OK)
+        return rc;
     if (world->exact && world->size > TREE_RANKS)
         return cadre_fail(err, CADRE_E_UNSUPPORTED,
                           "run.exact = yes over MPI is for %d ranks at most, found %d",
@@ -187,21 +118,6 @@ static cadre_status check(const struct cadre_comm_world *world, struct cadre_err
             "is %s; use comm.backend = nccl",
             device->ops->name);
     return CADRE_OK;
-}
-
-/* Signals are the program's. */
-static bool start(struct mpi_world *w)
-{
-    sigset_t all, before;
-    pthread_attr_t attr;
-    sigfillset(&all);
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(&w->engine, &attr, cadre_mpi_engine, w) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
-    return started;
 }
 
 /* MPI_Init waits for all ranks, and for ever. */
@@ -229,7 +145,7 @@ static cadre_status await_opening(struct mpi_world *w, struct cadre_error *err)
         err, CADRE_E_COMM,
         "rank %d: MPI did not start within %g s: some of the %d ranks have "
         "not come, or their hosts do not reach each other",
-        w->rank, w->timeout_s, w->size);
+        w->context.rank, w->timeout_s, w->context.size);
 }
 
 cadre_status cadre_mpi_open(const struct cadre_comm_world *world,
@@ -243,7 +159,7 @@ cadre_status cadre_mpi_open(const struct cadre_comm_world *world,
     struct mpi_world *w = make(world);
     if (!w)
         return cadre_fail(err, CADRE_E_RESOURCE, "rank %d: no memory", world->rank);
-    if (!start(w)) {
+    if (!cadre_comm_thread_start(&w->engine, STACK_BYTES, cadre_mpi_engine, w)) {
         cadre_mpi_world_free(w);
         return cadre_fail(err, CADRE_E_RESOURCE, "rank %d: cannot start a thread",
                           world->rank);

@@ -27,7 +27,7 @@ ncclResult_t cadre_nccl_settle(const struct nccl_world *world, ncclComm_t comm,
 {
     double until = cadre_now_s() + world->timeout_s;
     for (unsigned turns = 0; result == ncclInProgress; turns++) {
-        if (atomic_load(&world->has_failed) || cadre_now_s() > until)
+        if (cadre_failure_is_set(&world->failure) || cadre_now_s() > until)
             return ncclInProgress;
         cadre_nccl_pause(turns);
         ncclResult_t call = ncclCommGetAsyncError(comm, &result);
@@ -79,19 +79,19 @@ static cadre_status fail(struct nccl_channel *c, ncclResult_t result, const char
 {
     const struct nccl_world *w = c->world;
     char text[512];
-    if (result == ncclInProgress && atomic_load(&w->has_failed))
+    if (result == ncclInProgress && cadre_failure_is_set(&w->failure))
         return cadre_fail(err, CADRE_E_ABORTED, "rank %d: %s: the run was aborted",
-                          w->rank, what);
+                          w->context.rank, what);
     if (result == ncclInProgress)
         return cadre_fail(
             err, CADRE_E_COMM,
             "rank %d of %d waited %g s for NCCL to %s: not all ranks came; "
             "look at their logs, at the network (NCCL_DEBUG=INFO), or "
             "raise comm.timeout",
-            w->rank, w->size, w->timeout_s, what);
+            w->context.rank, w->context.size, w->timeout_s, what);
     cadre_nccl_text(result, c->comm, text, sizeof text);
-    return cadre_fail(err, CADRE_E_COMM, "rank %d: NCCL failed to %s: %s; %s", w->rank,
-                      what, text, cadre_nccl_advice(text));
+    return cadre_fail(err, CADRE_E_COMM, "rank %d: NCCL failed to %s: %s; %s",
+                      w->context.rank, what, text, cadre_nccl_advice(text));
 }
 
 static const char no_memory[] = "rank %d: no memory for a communicator on the GPU";
@@ -103,10 +103,10 @@ cadre_status cadre_nccl_channel_open(struct nccl_world *world, const ncclUniqueI
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     struct nccl_channel *c = make(world);
     if (!c)
-        return cadre_fail(err, CADRE_E_RESOURCE, no_memory, world->rank);
+        return cadre_fail(err, CADRE_E_RESOURCE, no_memory, world->context.rank);
     config.blocking = 0;
-    ncclResult_t result =
-        ncclCommInitRankConfig(&c->comm, world->size, *id, world->rank, &config);
+    ncclResult_t result = ncclCommInitRankConfig(&c->comm, world->context.size, *id,
+                                                 world->context.rank, &config);
     if (c->comm)
         result = cadre_nccl_settle(world, c->comm, result);
     if (result == ncclSuccess) {
@@ -132,7 +132,7 @@ cadre_status cadre_nccl_channel_split(struct nccl_channel *parent, int color, in
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     struct nccl_channel *c = make(world);
     if (!c)
-        return cadre_fail(err, CADRE_E_RESOURCE, no_memory, world->rank);
+        return cadre_fail(err, CADRE_E_RESOURCE, no_memory, world->context.rank);
     config.blocking = 0;
     if (narrow)
         config.maxCTAs = 1;
@@ -177,7 +177,7 @@ void *cadre_nccl_scratch(struct nccl_channel *c, size_t bytes)
     if (!made) {
         cadre_log(CADRE_LOG_ERROR, "comm",
                   "rank %d: the GPU has no %zu bytes left for communication",
-                  c->world->rank, size);
+                  c->world->context.rank, size);
         return NULL;
     }
     if (c->scratch)
@@ -210,7 +210,8 @@ void cadre_nccl_channel_close(struct nccl_channel *c)
         return;
     struct nccl_world *w = c->world;
     pthread_mutex_lock(&w->lock);
-    while (w->code != CADRE_OK && !w->aborted) /* the watcher has it in hand */
+    while (cadre_failure_is_set(&w->failure) &&
+           !w->aborted) /* the watcher has it in hand */
         pthread_cond_wait(&w->changed, &w->lock);
     for (struct nccl_channel **at = &w->channels; *at; at = &(*at)->next)
         if (*at == c) {

@@ -5,7 +5,7 @@
 #include "core/comm/nccl/internal.h"
 
 static const struct cadre_comm_module comm_module = {
-    .ops_bytes = sizeof(struct cadre_comm_ops),
+    .backend_bytes = sizeof(struct cadre_comm_backend),
     .version = cadre_nccl_version,
     .make_id = cadre_nccl_make_id,
     .open = cadre_nccl_open,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reductions whose order is the tree's: every rank gets all ranks' values of its slice,
  * adds them by its device, and gives the result back where it is wanted. Part by part,
- * so that the room does not grow with the buffer; a turn works on one part of every
+ * so that scratch does not grow with the buffer; a turn works on one part of every
  * slice, and nothing outside it, so that in may be out. */
 #include "core/comm/nccl/internal.h"
 #include "core/tensor/dtype.h"
 
-#define ROOM ((size_t)16 << 20)
+#define SCRATCH_BYTES ((size_t)16 << 20)
 #define WHOLE_LINES(n) (((n) + 63) / 64 * 64)
 
 struct turn {
@@ -19,34 +19,15 @@ struct turn {
     size_t element;
 };
 
-static uint64_t begin_of(const struct turn *t, int m)
-{
-    const struct nccl_op *op = t->op;
-    if (op->kind == NCCL_KIND_REDUCE_SCATTER)
-        return op->offsets[m];
-    uint64_t each =
-        (op->count + (uint64_t)t->channel->size - 1) / (uint64_t)t->channel->size;
-    uint64_t at = (uint64_t)m * WHOLE_LINES(each);
-    return at < op->count ? at : op->count;
-}
-
-static uint64_t length_of(const struct turn *t, int m)
-{
-    return begin_of(t, m + 1) - begin_of(t, m);
-}
-
 /* Elements of slice m in this turn. */
 static uint64_t in_turn(const struct turn *t, int m)
 {
-    uint64_t length = length_of(t, m);
-    if (length <= t->at)
-        return 0;
-    return length - t->at < t->part ? length - t->at : t->part;
+    return cadre_comm_slice_part(&t->op->base, m, t->at, t->part);
 }
 
 static size_t place(const struct turn *t, int m)
 {
-    return (begin_of(t, m) + t->at) * t->element;
+    return (t->op->base.offsets[m] + t->at) * t->element;
 }
 
 static char *row(const struct turn *t, int m)
@@ -59,7 +40,7 @@ static char *row(const struct turn *t, int m)
 static ncclResult_t exchange(const struct turn *t, bool back)
 {
     const struct nccl_channel *c = t->channel;
-    ncclDataType_t type = cadre_nccl_type(t->op->dtype);
+    ncclDataType_t type = cadre_nccl_type(t->op->base.dtype);
     uint64_t mine = in_turn(t, c->rank);
     ncclResult_t result = ncclGroupStart();
     for (int m = 0; m < c->size && result == ncclSuccess; m++) {
@@ -88,10 +69,11 @@ static cadre_status add_rows(const struct turn *t)
     cadre_status rc = CADRE_OK;
     for (int half = 1; half < t->channel->size; half *= 2)
         for (int m = 0; m + half < t->channel->size && rc == CADRE_OK; m += 2 * half)
-            rc = t->op->red == CADRE_SUM ? ops->tree_add(side, t->op->dtype, row(t, m),
-                                                         row(t, m), row(t, m + half), n)
-                                         : ops->maximum(side, t->op->dtype, row(t, m),
-                                                        row(t, m), row(t, m + half), n);
+            rc = t->op->base.red == CADRE_SUM
+                     ? ops->tree_add(side, t->op->base.dtype, row(t, m), row(t, m),
+                                     row(t, m + half), n)
+                     : ops->maximum(side, t->op->base.dtype, row(t, m), row(t, m),
+                                    row(t, m + half), n);
     return rc;
 }
 
@@ -101,7 +83,7 @@ static cadre_status copy(const struct turn *t, void *to, const void *from)
     uint64_t n = in_turn(t, t->channel->rank);
     cadre_status rc =
         n > 0 ? side->ops->copy(side, to, from, n * t->element) : CADRE_OK;
-    return cadre_nccl_device_took(t->op, rc, "copy a slice");
+    return cadre_nccl_check_device(t->op, rc, "copy a slice");
 }
 
 static cadre_status take_turn(const struct turn *t)
@@ -109,12 +91,12 @@ static cadre_status take_turn(const struct turn *t)
     int rank = t->channel->rank;
     cadre_status rc;
     CADRE_TRY(copy(t, row(t, rank), t->in + place(t, rank)));
-    CADRE_TRY(cadre_nccl_took(t->op, exchange(t, false)));
+    CADRE_TRY(cadre_nccl_check(t->op, exchange(t, false)));
     if (in_turn(t, rank) > 0)
-        CADRE_TRY(cadre_nccl_device_took(t->op, add_rows(t), "add slices"));
-    if (t->op->kind == NCCL_KIND_REDUCE_SCATTER)
+        CADRE_TRY(cadre_nccl_check_device(t->op, add_rows(t), "add slices"));
+    if (t->op->base.kind == CADRE_COMM_REDUCE_SCATTER)
         return copy(t, t->out + t->at * t->element, t->rows);
-    CADRE_TRY(cadre_nccl_took(t->op, exchange(t, true)));
+    CADRE_TRY(cadre_nccl_check(t->op, exchange(t, true)));
     return copy(t, t->out + place(t, rank), t->rows);
 fail:
     return rc;
@@ -126,16 +108,14 @@ cadre_status cadre_nccl_move_tree(struct nccl_op *op, const void *in, void *out)
                      .channel = op->channel,
                      .in = in,
                      .out = out,
-                     .element = cadre_dtype_bytes(op->dtype)};
+                     .element = cadre_dtype_bytes(op->base.dtype)};
     size_t size = (size_t)op->channel->size;
-    uint64_t longest = 0;
-    for (int m = 0; m < op->channel->size; m++)
-        longest = length_of(&t, m) > longest ? length_of(&t, m) : longest;
-    t.part = ROOM / size / t.element / 64 * 64;
+    uint64_t longest = cadre_comm_slice_longest(&op->base, op->channel->size);
+    t.part = SCRATCH_BYTES / size / t.element / 64 * 64;
     t.part = WHOLE_LINES(longest) < t.part ? WHOLE_LINES(longest) : t.part;
     t.rows = cadre_nccl_scratch(op->channel, (size_t)t.part * size * t.element);
     cadre_status rc = t.rows ? CADRE_OK : CADRE_E_RESOURCE;
-    rc = cadre_nccl_device_took(op, rc, "give room for slices");
+    rc = cadre_nccl_check_device(op, rc, "give room for slices");
     for (; t.at < longest && rc == CADRE_OK; t.at += t.part)
         rc = take_turn(&t);
     return rc;

@@ -24,7 +24,7 @@ static ncclResult_t finish(struct nccl_channel *c)
     bool happened = false;
     cadre_status rc = side->ops->event_record(side, &event);
     for (unsigned turns = 0; rc == CADRE_OK && !happened; turns++) {
-        if (atomic_load(&c->world->has_failed) || cadre_now_s() > until)
+        if (cadre_failure_is_set(&c->world->failure) || cadre_now_s() > until)
             return ncclInProgress;
         cadre_nccl_pause(turns);
         rc = side->ops->event_query(side, event, &happened);
@@ -59,10 +59,10 @@ static cadre_status greet(struct nccl_channel *c, bool pair, struct cadre_error 
         return cadre_fail(err, CADRE_E_COMM,
                           "rank %d: a first message over NCCL did not arrive within "
                           "%g s; look at the other ranks' logs, or raise comm.timeout",
-                          c->world->rank, c->world->timeout_s);
+                          c->world->context.rank, c->world->timeout_s);
     return cadre_fail(err, CADRE_E_COMM,
                       "rank %d: a first message over NCCL failed: %s; %s",
-                      c->world->rank, text, cadre_nccl_advice(text));
+                      c->world->context.rank, text, cadre_nccl_advice(text));
 }
 
 /* The channels of the pairs of one phase. Sender and receiver of an edge are its first
@@ -114,7 +114,7 @@ static void close_group(struct nccl_group *g)
 static void await_abort(struct nccl_world *w)
 {
     pthread_mutex_lock(&w->lock);
-    while (w->code != CADRE_OK && !w->aborted)
+    while (cadre_failure_is_set(&w->failure) && !w->aborted)
         pthread_cond_wait(&w->changed, &w->lock);
     pthread_mutex_unlock(&w->lock);
 }
@@ -125,9 +125,7 @@ static cadre_status fail(struct nccl_world *w, const struct cadre_error *why,
 {
     cadre_nccl_fail(w, NULL, CADRE_E_COMM, "%s", why->text);
     await_abort(w);
-    pthread_mutex_lock(&w->lock);
-    cadre_fail(err, why->code, "%s", w->why);
-    pthread_mutex_unlock(&w->lock);
+    cadre_fail(err, why->code, "%s", cadre_failure_text(&w->failure));
     return why->code;
 }
 
@@ -138,7 +136,8 @@ cadre_status cadre_nccl_group_open(struct nccl_world *world, struct nccl_channel
     struct cadre_error why = {0};
     cadre_status rc;
     if (g) {
-        g->base.ops = &cadre_nccl_ops;
+        g->base.backend = &cadre_nccl_backend;
+        g->base.context = &world->context;
         g->base.rank = all->rank;
         g->base.size = all->size;
         g->world = world;
@@ -151,7 +150,8 @@ cadre_status cadre_nccl_group_open(struct nccl_world *world, struct nccl_channel
             return CADRE_OK;
         }
     } else
-        rc = cadre_fail(&why, CADRE_E_RESOURCE, "rank %d: no memory", world->rank);
+        rc = cadre_fail(&why, CADRE_E_RESOURCE, "rank %d: no memory",
+                        world->context.rank);
     fail(world, &why, err);
     if (g)
         close_group(g);

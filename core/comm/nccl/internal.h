@@ -23,18 +23,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "core/comm/backend.h"
 #include "core/comm/module.h"
-
-enum nccl_kind {
-    NCCL_KIND_ALL_REDUCE,
-    NCCL_KIND_REDUCE_SCATTER,
-    NCCL_KIND_ALL_GATHER,
-    NCCL_KIND_BROADCAST,
-    NCCL_KIND_ALL_TO_ALL,
-    NCCL_KIND_BARRIER,
-    NCCL_KIND_SEND,
-    NCCL_KIND_RECV,
-};
 
 struct nccl_world;
 struct nccl_channel;
@@ -57,24 +47,13 @@ struct nccl_copy {
 };
 
 struct nccl_op {
+    struct cadre_comm_op base;
     struct nccl_op *next;
     struct nccl_group *group; /* not looked at after its end */
     struct nccl_channel *channel; /* nor this */
-    enum nccl_kind kind;
-    cadre_comm_label label;
-    const void *in;
-    void *out;
-    uint64_t count;
-    uint64_t *offsets; /* size + 1, owned; NULL where the kind has none */
-    uint32_t dtype, red;
-    int root; /* broadcast: root; send, recv: peer in the group */
-    cadre_event after;
-    uint64_t sequence, step;
     cadre_device_event done;
-    double posted_s;
     double began_s; /* first seen with nothing before it; 0 until then */
     cadre_status status; /* of a dead one */
-    bool host; /* its buffers are the host's */
     struct nccl_stage *stage;
     struct nccl_copy before, behind;
 };
@@ -98,23 +77,18 @@ struct nccl_channel {
 };
 
 struct nccl_world {
-    int rank, size;
+    struct cadre_comm_context context;
     double timeout_s;
     bool exact;
     struct cadre_device *device;
-    _Atomic bool device_seen; /* use_device: buffers may lie in its memory */
     _Atomic uint64_t step;
-    _Atomic bool has_failed; /* `code` is set */
+    struct cadre_failure failure; /* set under the lock */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     /* under the lock */
     struct nccl_channel *channels;
     struct nccl_op *dead; /* neither done nor pending; freed with the world */
-    cadre_status code;
-    char why[1024];
     bool stop, aborted;
-    cadre_comm_observer tell;
-    void *tell_arg;
     pthread_t watcher;
     pthread_mutex_t gate; /* host functions copy under it */
     bool closed; /* under the gate: they copy no more */
@@ -128,7 +102,6 @@ struct nccl_group {
     /* to and from the next rank in the ring [0] and the one before [1], which are one
      * where there are two ranks: then [0] alone. NULL where there is one rank. */
     struct nccl_channel *send[2], *recv[2];
-    struct cadre_comm_stats stats; /* under the world's lock */
 };
 
 /* ---- library.c */
@@ -182,40 +155,12 @@ cadre_status cadre_nccl_open(const struct cadre_comm_world *world,
                              const unsigned char id[CADRE_COMM_ID_BYTES],
                              struct cadre_comm **out, struct cadre_error *err);
 void cadre_nccl_world_destroy(struct nccl_world *world);
-extern const struct cadre_comm_ops cadre_nccl_ops;
+extern const struct cadre_comm_backend cadre_nccl_backend;
 
-/* ---- post.c: entries of the table */
+/* ---- enqueue.c */
 
-/* lint: long because the table of operations has this signature */
-cadre_status cadre_nccl_all_reduce(struct cadre_comm *, cadre_comm_label,
-                                   const void *in, void *out, uint64_t count,
-                                   uint32_t dtype, uint32_t red, cadre_event after,
-                                   cadre_event *done);
-/* lint: long because the table of operations has this signature */
-cadre_status cadre_nccl_reduce_scatter(struct cadre_comm *, cadre_comm_label,
-                                       const void *in, void *out,
-                                       const uint64_t *offsets, uint32_t dtype,
-                                       uint32_t red, cadre_event after,
-                                       cadre_event *done);
-cadre_status cadre_nccl_all_gather(struct cadre_comm *, cadre_comm_label,
-                                   const void *in, void *out, const uint64_t *offsets,
-                                   uint32_t dtype, cadre_event after,
-                                   cadre_event *done);
-cadre_status cadre_nccl_broadcast(struct cadre_comm *, cadre_comm_label, void *buf,
-                                  uint64_t count, uint32_t dtype, int root,
-                                  cadre_event after, cadre_event *done);
-cadre_status cadre_nccl_all_to_all(struct cadre_comm *, cadre_comm_label,
-                                   const void *in, void *out, uint64_t count,
-                                   uint32_t dtype, cadre_event after,
-                                   cadre_event *done);
-cadre_status cadre_nccl_send(struct cadre_comm *, cadre_comm_label, const void *buf,
-                             uint64_t count, uint32_t dtype, int to, cadre_event after,
-                             cadre_event *done);
-cadre_status cadre_nccl_recv(struct cadre_comm *, cadre_comm_label, void *buf,
-                             uint64_t count, uint32_t dtype, int from,
-                             cadre_event after, cadre_event *done);
-cadre_status cadre_nccl_barrier(struct cadre_comm *, cadre_comm_label,
-                                cadre_event after, cadre_event *done);
+cadre_status cadre_nccl_enqueue(struct cadre_comm *, struct cadre_comm_op *op,
+                                cadre_event *done);
 
 /* ---- move.c, exact.c, stage.c: what a post gives the stream, under `posting` */
 
@@ -225,12 +170,10 @@ cadre_status cadre_nccl_move(struct nccl_op *op, const void *in, void *out);
  * are exchanged and added by the device, with the bits of `local`. */
 cadre_status cadre_nccl_move_tree(struct nccl_op *op, const void *in, void *out);
 /* Take what a call of NCCL for `op` returned. */
-cadre_status cadre_nccl_took(struct nccl_op *op, ncclResult_t result);
+cadre_status cadre_nccl_check(struct nccl_op *op, ncclResult_t result);
 /* The same of the device: `what` it failed to do. */
-cadre_status cadre_nccl_device_took(struct nccl_op *op, cadre_status rc,
-                                    const char *what);
-/* Elements of the operation's input or output buffer on this rank. */
-uint64_t cadre_nccl_extent(const struct nccl_op *op, bool in);
+cadre_status cadre_nccl_check_device(struct nccl_op *op, cadre_status rc,
+                                     const char *what);
 /* The host's buffer into the device's memory, in the stream's order; *in and *out are
  * then where the operation works. */
 cadre_status cadre_nccl_stage_in(struct nccl_op *op, const void **in, void **out);
@@ -262,8 +205,6 @@ void cadre_nccl_fail_locked(struct nccl_world *world, const struct nccl_op *blam
 void cadre_nccl_late_text(const struct nccl_op *op, char *text, size_t size);
 /* "rank 1: all_reduce #12 'ddp bucket 3' (f32, 4096 elements, step 40)" */
 void cadre_nccl_op_text(const struct nccl_op *op, char *text, size_t size);
-const char *cadre_nccl_kind_name(enum nccl_kind kind);
-void cadre_nccl_op_free(struct nccl_op *op);
 /* Sleep a while, longer the more `turns` there were. */
 void cadre_nccl_pause(unsigned turns);
 

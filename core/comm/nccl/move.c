@@ -6,14 +6,14 @@
 #include "core/comm/nccl/internal.h"
 #include "core/tensor/dtype.h"
 
-cadre_status cadre_nccl_took(struct nccl_op *op, ncclResult_t result)
+cadre_status cadre_nccl_check(struct nccl_op *op, ncclResult_t result)
 {
     struct nccl_world *w = op->channel->world;
     char text[512], name[256];
     result = cadre_nccl_settle(w, op->channel->comm, result);
     if (result == ncclSuccess)
         return CADRE_OK;
-    if (atomic_load(&w->has_failed))
+    if (cadre_failure_is_set(&w->failure))
         return CADRE_E_ABORTED;
     if (result == ncclInProgress) {
         cadre_nccl_late_text(op, text, sizeof text);
@@ -27,8 +27,8 @@ cadre_status cadre_nccl_took(struct nccl_op *op, ncclResult_t result)
     return CADRE_E_COMM;
 }
 
-cadre_status cadre_nccl_device_took(struct nccl_op *op, cadre_status rc,
-                                    const char *what)
+cadre_status cadre_nccl_check_device(struct nccl_op *op, cadre_status rc,
+                                     const char *what)
 {
     char name[256];
     if (rc == CADRE_OK)
@@ -40,38 +40,17 @@ cadre_status cadre_nccl_device_took(struct nccl_op *op, cadre_status rc,
     return CADRE_E_COMM;
 }
 
-uint64_t cadre_nccl_extent(const struct nccl_op *op, bool in)
-{
-    int rank = op->group->base.rank;
-    switch (op->kind) {
-    case NCCL_KIND_BARRIER:
-        return 0;
-    case NCCL_KIND_SEND:
-        return in ? op->count : 0;
-    case NCCL_KIND_RECV:
-        return in ? 0 : op->count;
-    case NCCL_KIND_BROADCAST:
-        return (rank == op->root) == in ? op->count : 0;
-    case NCCL_KIND_REDUCE_SCATTER:
-        return in ? op->count : op->offsets[rank + 1] - op->offsets[rank];
-    case NCCL_KIND_ALL_GATHER:
-        return in ? op->offsets[rank + 1] - op->offsets[rank] : op->count;
-    default:
-        return op->count;
-    }
-}
-
 static ncclRedOp_t reduction(const struct nccl_op *op)
 {
-    return op->red == CADRE_SUM ? ncclSum : ncclMax;
+    return op->base.red == CADRE_SUM ? ncclSum : ncclMax;
 }
 
 /* All slices alike, so that one call of NCCL's does it? */
 static bool even(const struct nccl_op *op)
 {
-    uint64_t each = op->offsets[1];
+    uint64_t each = op->base.offsets[1];
     for (int m = 0; m < op->channel->size; m++)
-        if (op->offsets[m + 1] - op->offsets[m] != each)
+        if (op->base.offsets[m + 1] - op->base.offsets[m] != each)
             return false;
     return true;
 }
@@ -85,19 +64,19 @@ static ncclResult_t end_group(ncclResult_t result)
 static ncclResult_t reduce_scatter(const struct nccl_op *op, const char *in, void *out)
 {
     const struct nccl_channel *c = op->channel;
-    ncclDataType_t type = cadre_nccl_type(op->dtype);
-    size_t element = cadre_dtype_bytes(op->dtype);
+    ncclDataType_t type = cadre_nccl_type(op->base.dtype);
+    size_t element = cadre_dtype_bytes(op->base.dtype);
     ncclResult_t result = ncclSuccess;
     if (even(op))
-        return ncclReduceScatter(in, out, op->offsets[1], type, reduction(op), c->comm,
-                                 c->stream);
+        return ncclReduceScatter(in, out, op->base.offsets[1], type, reduction(op),
+                                 c->comm, c->stream);
     ncclGroupStart();
     for (int m = 0; m < c->size; m++) {
-        uint64_t n = op->offsets[m + 1] - op->offsets[m];
+        uint64_t n = op->base.offsets[m + 1] - op->base.offsets[m];
         if (n > 0 && (result == ncclSuccess || result == ncclInProgress))
-            result =
-                ncclReduce(in + op->offsets[m] * element, m == c->rank ? out : NULL, n,
-                           type, reduction(op), m, c->comm, c->stream);
+            result = ncclReduce(in + op->base.offsets[m] * element,
+                                m == c->rank ? out : NULL, n, type, reduction(op), m,
+                                c->comm, c->stream);
     }
     return end_group(result);
 }
@@ -105,15 +84,15 @@ static ncclResult_t reduce_scatter(const struct nccl_op *op, const char *in, voi
 static ncclResult_t all_gather(const struct nccl_op *op, const void *in, char *out)
 {
     const struct nccl_channel *c = op->channel;
-    ncclDataType_t type = cadre_nccl_type(op->dtype);
-    size_t element = cadre_dtype_bytes(op->dtype);
+    ncclDataType_t type = cadre_nccl_type(op->base.dtype);
+    size_t element = cadre_dtype_bytes(op->base.dtype);
     ncclResult_t result = ncclSuccess;
     if (even(op))
-        return ncclAllGather(in, out, op->offsets[1], type, c->comm, c->stream);
+        return ncclAllGather(in, out, op->base.offsets[1], type, c->comm, c->stream);
     ncclGroupStart();
     for (int m = 0; m < c->size; m++) {
-        uint64_t n = op->offsets[m + 1] - op->offsets[m];
-        char *slice = out + op->offsets[m] * element;
+        uint64_t n = op->base.offsets[m + 1] - op->base.offsets[m];
+        char *slice = out + op->base.offsets[m] * element;
         if (n > 0 && (result == ncclSuccess || result == ncclInProgress))
             result = ncclBroadcast(m == c->rank ? in : slice, slice, n, type, m,
                                    c->comm, c->stream);
@@ -124,9 +103,9 @@ static ncclResult_t all_gather(const struct nccl_op *op, const void *in, char *o
 static ncclResult_t all_to_all(const struct nccl_op *op, const char *in, char *out)
 {
     const struct nccl_channel *c = op->channel;
-    uint64_t n = op->count / (uint64_t)c->size;
-    size_t bytes = n * cadre_dtype_bytes(op->dtype);
-    ncclDataType_t type = cadre_nccl_type(op->dtype);
+    uint64_t n = op->base.count / (uint64_t)c->size;
+    size_t bytes = n * cadre_dtype_bytes(op->base.dtype);
+    ncclDataType_t type = cadre_nccl_type(op->base.dtype);
     ncclResult_t result = ncclSuccess;
     ncclGroupStart();
     for (int m = 0; m < c->size; m++) {
@@ -142,33 +121,35 @@ static ncclResult_t all_to_all(const struct nccl_op *op, const char *in, char *o
 static cadre_status move_alone(struct nccl_op *op, const void *in, void *out)
 {
     struct cadre_device *side = op->channel->side;
-    size_t bytes = cadre_nccl_extent(op, true) * cadre_dtype_bytes(op->dtype);
-    if (op->kind == NCCL_KIND_BROADCAST || in == out || bytes == 0)
+    size_t bytes = cadre_comm_op_extent(&op->base, op->group->base.rank, true) *
+                   cadre_dtype_bytes(op->base.dtype);
+    if (op->base.kind == CADRE_COMM_BROADCAST || in == out || bytes == 0)
         return CADRE_OK;
-    return cadre_nccl_device_took(op, side->ops->copy(side, out, in, bytes), "copy");
+    return cadre_nccl_check_device(op, side->ops->copy(side, out, in, bytes), "copy");
 }
 
 static ncclResult_t call(struct nccl_op *op, const void *in, void *out)
 {
     struct nccl_channel *c = op->channel;
-    ncclDataType_t type = cadre_nccl_type(op->dtype);
-    void *own = c->rank == op->root ? (void *)in : out; /* of a broadcast */
-    switch (op->kind) {
-    case NCCL_KIND_ALL_REDUCE:
-        return ncclAllReduce(in, out, op->count, type, reduction(op), c->comm,
+    ncclDataType_t type = cadre_nccl_type(op->base.dtype);
+    void *own = c->rank == op->base.root ? (void *)in : out; /* of a broadcast */
+    switch (op->base.kind) {
+    case CADRE_COMM_ALL_REDUCE:
+        return ncclAllReduce(in, out, op->base.count, type, reduction(op), c->comm,
                              c->stream);
-    case NCCL_KIND_REDUCE_SCATTER:
+    case CADRE_COMM_REDUCE_SCATTER:
         return reduce_scatter(op, in, out);
-    case NCCL_KIND_ALL_GATHER:
+    case CADRE_COMM_ALL_GATHER:
         return all_gather(op, in, out);
-    case NCCL_KIND_BROADCAST:
-        return ncclBroadcast(own, own, op->count, type, op->root, c->comm, c->stream);
-    case NCCL_KIND_ALL_TO_ALL:
+    case CADRE_COMM_BROADCAST:
+        return ncclBroadcast(own, own, op->base.count, type, op->base.root, c->comm,
+                             c->stream);
+    case CADRE_COMM_ALL_TO_ALL:
         return all_to_all(op, in, out);
-    case NCCL_KIND_SEND: /* a direction's sender is rank 0 of its channel */
-        return ncclSend(in, op->count, type, 1, c->comm, c->stream);
-    case NCCL_KIND_RECV:
-        return ncclRecv(out, op->count, type, 0, c->comm, c->stream);
+    case CADRE_COMM_SEND: /* a direction's sender is rank 0 of its channel */
+        return ncclSend(in, op->base.count, type, 1, c->comm, c->stream);
+    case CADRE_COMM_RECV:
+        return ncclRecv(out, op->base.count, type, 0, c->comm, c->stream);
     default:
         return ncclAllReduce(c->scratch, c->scratch, 1, ncclUint8, ncclMax, c->comm,
                              c->stream);
@@ -177,13 +158,13 @@ static ncclResult_t call(struct nccl_op *op, const void *in, void *out)
 
 cadre_status cadre_nccl_move(struct nccl_op *op, const void *in, void *out)
 {
-    bool reduces =
-        op->kind == NCCL_KIND_ALL_REDUCE || op->kind == NCCL_KIND_REDUCE_SCATTER;
+    bool reduces = op->base.kind == CADRE_COMM_ALL_REDUCE ||
+                   op->base.kind == CADRE_COMM_REDUCE_SCATTER;
     if (op->channel->size == 1)
         return move_alone(op, in, out);
-    if (op->count == 0 && op->kind != NCCL_KIND_BARRIER)
+    if (op->base.count == 0 && op->base.kind != CADRE_COMM_BARRIER)
         return CADRE_OK;
     if (reduces && op->channel->world->exact)
         return cadre_nccl_move_tree(op, in, out);
-    return cadre_nccl_took(op, call(op, in, out));
+    return cadre_nccl_check(op, call(op, in, out));
 }

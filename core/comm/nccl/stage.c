@@ -82,7 +82,8 @@ void cadre_nccl_stage_release(struct nccl_op *op)
 
 static size_t bytes_of(const struct nccl_op *op, bool in)
 {
-    return cadre_nccl_extent(op, in) * cadre_dtype_bytes(op->dtype);
+    return cadre_comm_op_extent(&op->base, op->group->base.rank, in) *
+           cadre_dtype_bytes(op->base.dtype);
 }
 
 cadre_status cadre_nccl_stage_in(struct nccl_op *op, const void **in, void **out)
@@ -95,14 +96,14 @@ cadre_status cadre_nccl_stage_in(struct nccl_op *op, const void **in, void **out
         return CADRE_E_RESOURCE;
     *in = op->stage->device;
     *out = op->stage->device + ALIGNED(bytes);
-    if (op->kind == NCCL_KIND_BROADCAST && bytes > 0)
+    if (op->base.kind == CADRE_COMM_BROADCAST && bytes > 0)
         *out = op->stage->device; /* the root's buffer is both */
     if (bytes == 0)
         return CADRE_OK;
-    if (op->after == 0) /* it is there already */
-        memcpy(op->stage->pinned, op->in, bytes);
+    if (op->base.after == 0) /* it is there already */
+        memcpy(op->stage->pinned, op->base.in, bytes);
     else
-        rc = copy_later(op, &op->before, op->stage->pinned, op->in, bytes);
+        rc = copy_later(op, &op->before, op->stage->pinned, op->base.in, bytes);
     return rc == CADRE_OK
                ? side->ops->upload(side, op->stage->device, op->stage->pinned, bytes)
                : rc;
@@ -116,7 +117,7 @@ cadre_status cadre_nccl_stage_out(struct nccl_op *op)
         return CADRE_OK;
     cadre_status rc = side->ops->download(side, op->stage->pinned + at,
                                           op->stage->device + at, bytes);
-    return rc == CADRE_OK
-               ? copy_later(op, &op->behind, op->out, op->stage->pinned + at, bytes)
-               : rc;
+    return rc == CADRE_OK ? copy_later(op, &op->behind, op->base.out,
+                                       op->stage->pinned + at, bytes)
+                          : rc;
 }

@@ -2,7 +2,6 @@
 /* What is pending, seen from the host: queues of operations whose events are looked at
  * by those who wait and by one thread a world, which also holds the time limit, asks
  * NCCL for errors and aborts when the world has failed. */
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,37 +18,21 @@
 #define LOOK_WATCHED_NS 2000000L /* while there is an observer, who wants the times */
 #define POSTER_S 5 /* an abort waits so long for a post that is inside NCCL */
 
-const char *cadre_nccl_kind_name(enum nccl_kind kind)
-{
-    static const char *const names[] = {
-        "all_reduce", "reduce_scatter", "all_gather", "broadcast",
-        "all_to_all", "barrier",        "send",       "recv",
-    };
-    return names[kind];
-}
-
-void cadre_nccl_op_free(struct nccl_op *op)
-{
-    if (op)
-        free(op->offsets);
-    free(op);
-}
-
 /* ---- texts */
 
 void cadre_nccl_op_text(const struct nccl_op *op, char *text, size_t size)
 {
     char peer[32] = "", members[32] = "";
-    if (op->kind == NCCL_KIND_SEND || op->kind == NCCL_KIND_RECV)
+    if (op->base.kind == CADRE_COMM_SEND || op->base.kind == CADRE_COMM_RECV)
         snprintf(peer, sizeof peer, " %s member %d",
-                 op->kind == NCCL_KIND_SEND ? "to" : "from", op->root);
+                 op->base.kind == CADRE_COMM_SEND ? "to" : "from", op->base.root);
     if (!op->group->is_world)
         snprintf(members, sizeof members, ", group of %d", op->group->base.size);
     snprintf(text, size, "rank %d: %s%s #%llu '%s' (%s, %llu elements, step %llu%s)",
-             op->group->world->rank, cadre_nccl_kind_name(op->kind), peer,
-             (unsigned long long)op->sequence, op->label ? op->label : "",
-             cadre_dtype_name(op->dtype), (unsigned long long)op->count,
-             (unsigned long long)op->step, members);
+             op->group->world->context.rank, cadre_comm_kind_name(op->base.kind), peer,
+             (unsigned long long)op->base.sequence, cadre_comm_op_label(&op->base),
+             cadre_dtype_name(op->base.dtype), (unsigned long long)op->base.count,
+             (unsigned long long)op->base.step, members);
 }
 
 void cadre_nccl_late_text(const struct nccl_op *op, char *text, size_t size)
@@ -67,45 +50,11 @@ void cadre_nccl_late_text(const struct nccl_op *op, char *text, size_t size)
 
 static void finish(struct nccl_channel *c, struct nccl_op *op)
 {
-    struct nccl_world *w = c->world;
-    struct cadre_comm_stats *stats = &op->group->stats;
-    double now = cadre_now_s();
-    double began = op->posted_s > c->ended_s ? op->posted_s : c->ended_s;
-    uint64_t n = op->count * cadre_dtype_bytes(op->dtype);
-    uint64_t size = (uint64_t)op->group->base.size;
-    uint64_t most = n * (size - 1) / size, bytes = 0;
-    switch (op->kind) {
-    case NCCL_KIND_ALL_REDUCE:
-        bytes = 2 * most;
-        break;
-    case NCCL_KIND_REDUCE_SCATTER:
-    case NCCL_KIND_ALL_GATHER:
-    case NCCL_KIND_ALL_TO_ALL:
-        bytes = most;
-        break;
-    case NCCL_KIND_BROADCAST:
-    case NCCL_KIND_SEND:
-        bytes = size > 1 ? n : 0;
-        break;
-    default:
-        break;
-    }
-    stats->bytes += bytes;
-    stats->operations++;
-    stats->busy_s += now - began;
-    c->ended_s = now;
+    double began = op->base.posted_s > c->ended_s ? op->base.posted_s : c->ended_s;
     cadre_nccl_stage_release(op);
-    if (w->tell) {
-        const struct cadre_comm_done done = {
-            .kind = cadre_nccl_kind_name(op->kind),
-            .label = op->label ? op->label : "",
-            .posted_s = op->posted_s,
-            .ended_s = now,
-            .bytes = bytes,
-        };
-        w->tell(w->tell_arg, &done);
-    }
-    cadre_nccl_op_free(op);
+    cadre_comm_account(&op->group->base, &op->base, began);
+    c->ended_s = cadre_now_s();
+    free(op);
 }
 
 static bool happened(const struct nccl_world *w, cadre_device_event event)
@@ -116,7 +65,8 @@ static bool happened(const struct nccl_world *w, cadre_device_event event)
 
 void cadre_nccl_reap(struct nccl_world *w)
 {
-    for (struct nccl_channel *c = w->channels; c && w->code == CADRE_OK; c = c->next)
+    for (struct nccl_channel *c = w->channels; c && !cadre_failure_is_set(&w->failure);
+         c = c->next)
         while (c->head && happened(w, c->head->done)) {
             struct nccl_op *op = c->head;
             c->head = op->next;
@@ -129,12 +79,10 @@ void cadre_nccl_reap(struct nccl_world *w)
 void cadre_nccl_fail_locked(struct nccl_world *w, const struct nccl_op *blamed,
                             cadre_status code, const char *why)
 {
-    if (w->code != CADRE_OK)
+    if (cadre_failure_is_set(&w->failure))
         return;
     cadre_nccl_reap(w);
-    w->code = code;
-    snprintf(w->why, sizeof w->why, "%s", why);
-    atomic_store(&w->has_failed, true);
+    cadre_failure_set(&w->failure, code, why);
     pthread_mutex_lock(&w->gate);
     w->closed = true;
     pthread_mutex_unlock(&w->gate);
@@ -152,7 +100,7 @@ void cadre_nccl_fail_locked(struct nccl_world *w, const struct nccl_op *blamed,
 void cadre_nccl_fail(struct nccl_world *w, const struct nccl_op *blamed,
                      cadre_status code, const char *fmt, ...)
 {
-    char why[sizeof w->why];
+    char why[sizeof w->failure.text];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(why, sizeof why, fmt, ap);
@@ -168,8 +116,8 @@ static void look_at_head(struct nccl_channel *c)
 {
     struct nccl_world *w = c->world;
     struct nccl_op *op = c->head;
-    char why[sizeof w->why];
-    if (op->began_s == 0 && (op->after == 0 || happened(w, op->after)))
+    char why[sizeof w->failure.text];
+    if (op->began_s == 0 && (op->base.after == 0 || happened(w, op->base.after)))
         op->began_s = cadre_now_s();
     if (op->began_s == 0 || cadre_now_s() - op->began_s <= w->timeout_s)
         return;
@@ -182,7 +130,7 @@ static void look_at_error(struct nccl_channel *c)
 {
     struct nccl_world *w = c->world;
     ncclResult_t result = ncclSuccess;
-    char text[512], name[256], why[sizeof w->why];
+    char text[512], name[256], why[sizeof w->failure.text];
     if (!c->comm || ncclCommGetAsyncError(c->comm, &result) != ncclSuccess ||
         result == ncclSuccess || result == ncclInProgress)
         return;
@@ -190,8 +138,8 @@ static void look_at_error(struct nccl_channel *c)
     if (c->head)
         cadre_nccl_op_text(c->head, name, sizeof name);
     else
-        snprintf(name, sizeof name, "rank %d: nothing pending (step %llu)", w->rank,
-                 (unsigned long long)atomic_load(&w->step));
+        snprintf(name, sizeof name, "rank %d: nothing pending (step %llu)",
+                 w->context.rank, (unsigned long long)atomic_load(&w->step));
     snprintf(why, sizeof why, "%s: NCCL reports %s; %s", name, text,
              cadre_nccl_advice(text));
     cadre_nccl_fail_locked(w, c->head, CADRE_E_COMM, why);
@@ -200,9 +148,10 @@ static void look_at_error(struct nccl_channel *c)
 static void look(struct nccl_world *w)
 {
     cadre_nccl_reap(w);
-    for (struct nccl_channel *c = w->channels; c && w->code == CADRE_OK; c = c->next) {
+    for (struct nccl_channel *c = w->channels; c && !cadre_failure_is_set(&w->failure);
+         c = c->next) {
         look_at_error(c);
-        if (w->code == CADRE_OK && c->head)
+        if (!cadre_failure_is_set(&w->failure) && c->head)
             look_at_head(c);
     }
 }
@@ -227,20 +176,6 @@ static void *abort_main(void *arg)
     return NULL;
 }
 
-static bool start(pthread_t *thread, void *(*run)(void *), void *arg)
-{
-    sigset_t all, before;
-    pthread_attr_t attr;
-    sigfillset(&all);
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(thread, &attr, run, arg) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
-    return started;
-}
-
 /* Under the lock, which is given up meanwhile: channels end after `aborted` alone. */
 static void abort_all(struct nccl_world *w)
 {
@@ -256,7 +191,8 @@ static void abort_all(struct nccl_world *w)
         each[i++].channel = c;
     pthread_mutex_unlock(&w->lock);
     for (i = 0; each && i < n; i++)
-        each[i].started = start(&each[i].thread, abort_main, each[i].channel);
+        each[i].started = cadre_comm_thread_start(&each[i].thread, STACK_BYTES,
+                                                  abort_main, each[i].channel);
     for (i = 0; each && i < n; i++)
         if (each[i].started)
             pthread_join(each[i].thread, NULL);
@@ -268,6 +204,14 @@ static void abort_all(struct nccl_world *w)
     pthread_cond_broadcast(&w->changed);
 }
 
+static bool is_observed(struct nccl_world *w)
+{
+    pthread_mutex_lock(&w->context.lock);
+    bool observed = w->context.tell != NULL;
+    pthread_mutex_unlock(&w->context.lock);
+    return observed;
+}
+
 static void *watch_main(void *arg)
 {
     struct nccl_world *w = arg;
@@ -275,16 +219,16 @@ static void *watch_main(void *arg)
     while (!w->stop) {
         struct timespec until;
         clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += w->tell ? LOOK_WATCHED_NS : LOOK_NS;
+        until.tv_nsec += is_observed(w) ? LOOK_WATCHED_NS : LOOK_NS;
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
-        if (w->code == CADRE_OK)
+        if (!cadre_failure_is_set(&w->failure))
             pthread_cond_timedwait(&w->changed, &w->lock, &until);
         else if (w->aborted)
             pthread_cond_wait(&w->changed, &w->lock);
-        if (w->code != CADRE_OK && !w->aborted)
+        if (cadre_failure_is_set(&w->failure) && !w->aborted)
             abort_all(w);
-        else if (w->code == CADRE_OK)
+        else if (!cadre_failure_is_set(&w->failure))
             look(w);
     }
     pthread_mutex_unlock(&w->lock);
@@ -293,7 +237,9 @@ static void *watch_main(void *arg)
 
 cadre_status cadre_nccl_watch_start(struct nccl_world *w)
 {
-    return start(&w->watcher, watch_main, w) ? CADRE_OK : CADRE_E_RESOURCE;
+    return cadre_comm_thread_start(&w->watcher, STACK_BYTES, watch_main, w)
+               ? CADRE_OK
+               : CADRE_E_RESOURCE;
 }
 
 void cadre_nccl_watch_stop(struct nccl_world *w)
@@ -330,13 +276,14 @@ cadre_status cadre_nccl_event_wait(struct nccl_world *w, cadre_event event)
         pthread_mutex_lock(&w->lock);
         cadre_nccl_reap(w);
         const struct nccl_op *op = find(w, event);
-        cadre_status code = w->code, dead = op ? op->status : CADRE_OK;
+        bool failed = cadre_failure_is_set(&w->failure);
+        cadre_status dead = op ? op->status : CADRE_OK;
         pthread_mutex_unlock(&w->lock);
         if (dead != CADRE_OK)
             return dead;
         if (!op && happened(w, event))
             return CADRE_OK;
-        if (code != CADRE_OK)
+        if (failed)
             return CADRE_E_ABORTED;
         cadre_nccl_pause(turns);
     }
@@ -350,7 +297,7 @@ void cadre_nccl_drain(struct nccl_world *w)
         cadre_nccl_reap(w);
         for (const struct nccl_channel *c = w->channels; c; c = c->next)
             pending = pending || c->head;
-        pending = pending && w->code == CADRE_OK;
+        pending = pending && !cadre_failure_is_set(&w->failure);
         pthread_mutex_unlock(&w->lock);
         if (!pending)
             return;

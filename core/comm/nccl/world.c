@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A rank's world: opening it, and what concerns all its communicators. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/clock.h"
 #include "core/comm/nccl/internal.h"
 
 static struct nccl_world *world_of(const struct cadre_comm *comm)
@@ -14,30 +12,7 @@ static struct nccl_world *world_of(const struct cadre_comm *comm)
 
 static cadre_status nccl_wait(struct cadre_comm *comm, cadre_event event)
 {
-    struct nccl_group *g = (struct nccl_group *)comm;
-    double began = cadre_now_s();
-    if (event == 0)
-        return CADRE_OK;
-    cadre_status rc = cadre_nccl_event_wait(g->world, event);
-    pthread_mutex_lock(&g->world->lock);
-    g->stats.waited_s += cadre_now_s() - began;
-    pthread_mutex_unlock(&g->world->lock);
-    return rc;
-}
-
-/* Events are the device's, so its stream waits by itself. */
-static cadre_status nccl_join(struct cadre_comm *comm, struct cadre_device *device,
-                              cadre_event event)
-{
-    if (event == 0)
-        return CADRE_OK;
-    if (!(event & CADRE_DEVICE_EVENT))
-        return CADRE_E_INVALID;
-    if (atomic_load(&world_of(comm)->has_failed))
-        return CADRE_E_ABORTED;
-    if (!device || !device->ops->queued)
-        return nccl_wait(comm, event);
-    return device->ops->event_wait(device, event);
+    return cadre_nccl_event_wait(world_of(comm), event);
 }
 
 static cadre_status nccl_use_device(struct cadre_comm *comm,
@@ -45,14 +20,12 @@ static cadre_status nccl_use_device(struct cadre_comm *comm,
                                     struct cadre_error *err)
 {
     struct nccl_world *w = world_of(comm);
-    bool queued = device && device->ops->queued;
-    if (queued && device != w->device)
+    if (device && device != w->device)
         return cadre_fail(err, CADRE_E_UNSUPPORTED,
                           "rank %d: over NCCL buffers lie in the memory of the device "
                           "that the world was opened with, not of another",
-                          w->rank);
+                          w->context.rank);
     cadre_nccl_drain(w);
-    atomic_store(&w->device_seen, queued);
     return CADRE_OK;
 }
 
@@ -61,60 +34,25 @@ static void nccl_abort(struct cadre_comm *comm, const char *why)
     cadre_nccl_fail(world_of(comm), NULL, CADRE_E_ABORTED, "%s", why);
 }
 
-static void nccl_stats(const struct cadre_comm *comm, struct cadre_comm_stats *out)
+/* The watcher then looks as often as an observer wants it. */
+static void nccl_progress(const struct cadre_comm *comm)
 {
     struct nccl_world *w = world_of(comm);
     pthread_mutex_lock(&w->lock);
     cadre_nccl_reap(w);
-    *out = ((const struct nccl_group *)comm)->stats;
-    pthread_mutex_unlock(&w->lock);
-}
-
-static void nccl_set_step(struct cadre_comm *comm, uint64_t step)
-{
-    atomic_store(&world_of(comm)->step, step);
-}
-
-static cadre_status nccl_failure(const struct cadre_comm *comm, struct cadre_error *err)
-{
-    struct nccl_world *w = world_of(comm);
-    cadre_status rc = CADRE_OK;
-    pthread_mutex_lock(&w->lock);
-    if (w->code != CADRE_OK)
-        rc = cadre_fail(err, w->code, "%s", w->why);
-    pthread_mutex_unlock(&w->lock);
-    return rc;
-}
-
-static void nccl_observe(struct cadre_comm *comm, cadre_comm_observer tell, void *arg)
-{
-    struct nccl_world *w = world_of(comm);
-    pthread_mutex_lock(&w->lock);
-    w->tell = tell;
-    w->tell_arg = arg;
     pthread_cond_broadcast(&w->changed);
     pthread_mutex_unlock(&w->lock);
 }
 
-const struct cadre_comm_ops cadre_nccl_ops = {
-    .all_reduce = cadre_nccl_all_reduce,
-    .reduce_scatter = cadre_nccl_reduce_scatter,
-    .all_gather = cadre_nccl_all_gather,
-    .broadcast = cadre_nccl_broadcast,
-    .all_to_all = cadre_nccl_all_to_all,
-    .send = cadre_nccl_send,
-    .recv = cadre_nccl_recv,
-    .barrier = cadre_nccl_barrier,
+const struct cadre_comm_backend cadre_nccl_backend = {
+    .op_bytes = sizeof(struct nccl_op),
+    .enqueue = cadre_nccl_enqueue,
     .wait = nccl_wait,
-    .join = nccl_join,
     .use_device = nccl_use_device,
     .split = cadre_nccl_split,
     .abort = nccl_abort,
-    .stats = nccl_stats,
-    .set_step = nccl_set_step,
-    .failure = nccl_failure,
-    .observe = nccl_observe,
     .destroy = cadre_nccl_destroy,
+    .progress = nccl_progress,
 };
 
 /* ---- opening ------------------------------------------------------------------- */
@@ -125,8 +63,9 @@ void cadre_nccl_world_destroy(struct nccl_world *w)
         struct nccl_op *op = w->dead;
         w->dead = op->next;
         cadre_nccl_stage_free(w, op->stage);
-        cadre_nccl_op_free(op);
+        free(op);
     }
+    cadre_comm_context_fini(&w->context);
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->lock);
     pthread_mutex_destroy(&w->gate);
@@ -136,34 +75,25 @@ void cadre_nccl_world_destroy(struct nccl_world *w)
 static struct nccl_world *make(const struct cadre_comm_world *from)
 {
     struct nccl_world *w = calloc(1, sizeof *w);
-    pthread_condattr_t attr;
     if (!w)
         return NULL;
-    w->rank = from->rank;
-    w->size = from->size;
+    cadre_comm_context_init(&w->context, from->rank, from->size, &w->step, &w->failure);
+    atomic_store(&w->context.device, from->device);
     w->timeout_s = from->timeout_s;
     w->exact = from->exact;
     w->device = from->device;
-    w->device_seen = true;
     pthread_mutex_init(&w->lock, NULL);
     pthread_mutex_init(&w->gate, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&w->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    cadre_comm_cond_init(&w->changed);
     return w;
 }
 
 static cadre_status check(const struct cadre_comm_world *world, struct cadre_error *err)
 {
     struct cadre_device *device = world->device;
-    if (world->size < 1 || world->rank < 0 || world->rank >= world->size)
-        return cadre_fail(err, CADRE_E_INVALID, "rank is %d of %d; expected 0 to %d",
-                          world->rank, world->size, world->size - 1);
-    if (!(world->timeout_s > 0) || isinf(world->timeout_s))
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "comm.timeout is %g; expected seconds above 0",
-                          world->timeout_s);
+    cadre_status rc = cadre_comm_world_check(world, err);
+    if (rc != CADRE_OK)
+        return rc;
     if (!device || strcmp(device->ops->name, "cuda") != 0)
         return cadre_fail(err, CADRE_E_UNSUPPORTED,
                           "comm.backend = nccl works with device.kind = cuda; found "

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nodes of the tree in bf16 and f16: added in f32, which holds the sum of two of them
  * to more bits than a second rounding could spoil, and rounded once. */
-#include "core/comm/local/reduce.h"
+#include "core/comm/reduce.h"
 #include "core/tensor/half.h"
 
 /* NOLINTBEGIN(bugprone-macro-parentheses): names are pasted together */

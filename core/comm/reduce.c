@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/comm/local/reduce.h"
+#include "core/comm/reduce.h"
 
 #include <string.h>
 

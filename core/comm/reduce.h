@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reduction of a block over ranks in the tree order of exact mode. */
-#ifndef CADRE_COMM_LOCAL_REDUCE_H
-#define CADRE_COMM_LOCAL_REDUCE_H
+#ifndef CADRE_COMM_REDUCE_H
+#define CADRE_COMM_REDUCE_H
 
 #include <stdbool.h>
 #include <stdint.h>
