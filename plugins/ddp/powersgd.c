@@ -121,45 +121,45 @@ static cadre_status bind(struct cadre_self *self, struct ddp_bucket *bucket)
 
 /* ---- one step ---- */
 
+/* c (m, n) = op(a) op(b) + beta c, all dense: the strides follow from the shapes. */
+static cadre_status multiply(struct cadre_self *self, struct cadre_gemm_args gemm)
+{
+    gemm.struct_size = sizeof gemm;
+    gemm.lda = gemm.ta ? gemm.m : gemm.k;
+    gemm.ldb = gemm.tb ? gemm.k : gemm.n;
+    gemm.ldc = gemm.n;
+    return self->ops->gemm(self->ctx, &gemm);
+}
+
 /* P = M Q */
 static cadre_status project(struct cadre_self *self, const struct ddp_entry *entry,
                             const struct cadre_buf *p, const struct cadre_buf *q)
 {
-    const struct cadre_gemm_args gemm = {
-        .struct_size = sizeof gemm,
-        .dtype = p->dtype,
-        .m = (int64_t)entry->rows,
-        .n = (int64_t)entry->k,
-        .k = (int64_t)entry->columns,
-        .lda = (int64_t)entry->columns,
-        .ldb = (int64_t)entry->k,
-        .ldc = (int64_t)entry->k,
-        .a = entry->residual.data,
-        .b = q->data,
-        .c = p->data,
-    };
-    return self->ops->gemm(self->ctx, &gemm);
+    return multiply(self, (struct cadre_gemm_args){
+                              .dtype = p->dtype,
+                              .m = (int64_t)entry->rows,
+                              .n = (int64_t)entry->k,
+                              .k = (int64_t)entry->columns,
+                              .a = entry->residual.data,
+                              .b = q->data,
+                              .c = p->data,
+                          });
 }
 
 /* Q = M^T P */
 static cadre_status project_back(struct cadre_self *self, const struct ddp_entry *entry,
                                  const struct cadre_buf *p, const struct cadre_buf *q)
 {
-    const struct cadre_gemm_args gemm = {
-        .struct_size = sizeof gemm,
-        .dtype = p->dtype,
-        .m = (int64_t)entry->columns,
-        .n = (int64_t)entry->k,
-        .k = (int64_t)entry->rows,
-        .lda = (int64_t)entry->columns,
-        .ldb = (int64_t)entry->k,
-        .ldc = (int64_t)entry->k,
-        .a = entry->residual.data,
-        .b = p->data,
-        .c = q->data,
-        .ta = 1,
-    };
-    return self->ops->gemm(self->ctx, &gemm);
+    return multiply(self, (struct cadre_gemm_args){
+                              .dtype = p->dtype,
+                              .m = (int64_t)entry->columns,
+                              .n = (int64_t)entry->k,
+                              .k = (int64_t)entry->rows,
+                              .a = entry->residual.data,
+                              .b = p->data,
+                              .c = q->data,
+                              .ta = 1,
+                          });
 }
 
 /* out = beta * out + P Q^T */
@@ -167,22 +167,17 @@ static cadre_status expand(struct cadre_self *self, const struct ddp_entry *entr
                            const struct cadre_buf *p, const struct cadre_buf *q,
                            const struct cadre_buf *out, uint32_t beta)
 {
-    const struct cadre_gemm_args gemm = {
-        .struct_size = sizeof gemm,
-        .dtype = p->dtype,
-        .m = (int64_t)entry->rows,
-        .n = (int64_t)entry->columns,
-        .k = (int64_t)entry->k,
-        .lda = (int64_t)entry->k,
-        .ldb = (int64_t)entry->k,
-        .ldc = (int64_t)entry->columns,
-        .a = p->data,
-        .b = q->data,
-        .c = out->data,
-        .tb = 1,
-        .beta = beta,
-    };
-    return self->ops->gemm(self->ctx, &gemm);
+    return multiply(self, (struct cadre_gemm_args){
+                              .dtype = p->dtype,
+                              .m = (int64_t)entry->rows,
+                              .n = (int64_t)entry->columns,
+                              .k = (int64_t)entry->k,
+                              .a = p->data,
+                              .b = q->data,
+                              .c = out->data,
+                              .tb = 1,
+                              .beta = beta,
+                          });
 }
 
 static cadre_status send(struct cadre_self *self, struct ddp_bucket *bucket)
