@@ -80,15 +80,10 @@ bool cadre_run_set(struct cadre_options *options, const char *run_name,
                    const char *name, const char *value, const char *source);
 void cadre_run_fini(struct run *run);
 
-/* Refuse a key that nobody knows, naming the nearest. */
-cadre_status cadre_option_unknown(const struct cadre_options *options, const char *name,
-                                  const char *source, struct cadre_error *err);
-
-/* Check one assignment against its spec; a key of an allowed section passes. */
+/* Check one assignment against what was declared, naming the nearest key of one that
+ * nobody knows; a key of an allowed section passes. */
 cadre_status cadre_option_check(const struct cadre_options *options,
-                                const struct assignment *a,
-                                struct cadre_option_value *out,
-                                struct cadre_error *err);
+                                const struct assignment *a, struct cadre_error *err);
 
 /* Check the overrides of every [run:NAME] whose section is known by now. */
 cadre_status cadre_runs_check(const struct cadre_options *options,

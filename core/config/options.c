@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/config/ini.h"
 #include "core/base/nearest.h"
+#include "core/config/ini.h"
 #include "core/config/option_set.h"
 
 cadre_status cadre_options_no_memory(struct cadre_error *err)
@@ -257,12 +257,11 @@ static void offer_all(const struct cadre_options *options, const char *name,
     }
 }
 
-cadre_status cadre_option_unknown(const struct cadre_options *options, const char *name,
-                                  const char *source, struct cadre_error *err)
+static cadre_status unknown_option(const struct cadre_options *options,
+                                   const char *section, const char *name,
+                                   const char *source, struct cadre_error *err)
 {
     struct cadre_nearest nearest = {0};
-    char section[128];
-    snprintf(section, sizeof section, "%.*s", (int)strcspn(name, "."), name);
     offer_all(options, name, &nearest);
     if (!section_known(options, section) && !nearest.name)
         return unknown_section(options, section, source, err);
@@ -278,18 +277,18 @@ cadre_status cadre_option_unknown(const struct cadre_options *options, const cha
 }
 
 cadre_status cadre_option_check(const struct cadre_options *options,
-                                const struct assignment *a,
-                                struct cadre_option_value *out, struct cadre_error *err)
+                                const struct assignment *a, struct cadre_error *err)
 {
+    struct cadre_option_value ignored;
     char section[128];
     const struct option *option = cadre_option_find(options, a->name);
     snprintf(section, sizeof section, "%.*s", (int)strcspn(a->name, "."), a->name);
     if (!option && cadre_assignment_find(&options->allowed, section))
         return CADRE_OK;
     if (!option)
-        return cadre_option_unknown(options, a->name, a->source, err);
+        return unknown_option(options, section, a->name, a->source, err);
     cadre_status rc =
-        cadre_option_parse(option->section, &option->decl, a->value, out, err);
+        cadre_option_parse(option->section, &option->decl, a->value, &ignored, err);
     if (rc != CADRE_OK)
         cadre_error_prefix(err, "%s", a->source);
     return rc;
@@ -299,10 +298,8 @@ cadre_status cadre_options_resolve(struct cadre_options *options,
                                    struct cadre_error *err)
 {
     cadre_status rc = CADRE_OK;
-    for (size_t i = 0; i < options->set.n; i++) {
-        struct cadre_option_value ignored;
-        CADRE_TRY(cadre_option_check(options, &options->set.items[i], &ignored, err));
-    }
+    for (size_t i = 0; i < options->set.n; i++)
+        CADRE_TRY(cadre_option_check(options, &options->set.items[i], err));
     for (size_t i = 0; i < options->sections.n; i++) {
         const struct assignment *s = &options->sections.items[i];
         if (!section_known(options, s->name))

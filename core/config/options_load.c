@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/path.h"
 #include "core/config/ini.h"
 #include "core/config/option_set.h"
-#include "core/base/path.h"
 
 /* The chain of files being read, innermost first. */
 struct reading {

@@ -69,7 +69,6 @@ static cadre_status check_override(const struct cadre_options *options, const ch
                                    const struct assignment *a, struct cadre_error *err)
 {
     char section[128];
-    struct cadre_option_value ignored;
     snprintf(section, sizeof section, "%.*s", (int)strcspn(a->name, "."), a->name);
     if (strcmp(section, "compare") == 0 || strcmp(a->name, "run.extends") == 0)
         return cadre_fail(err, CADRE_E_INVALID,
@@ -77,7 +76,7 @@ static cadre_status check_override(const struct cadre_options *options, const ch
                           a->source, a->name, run);
     /* Else a plugin's section; that plugin may not be loaded in this run. */
     return cadre_section_declared(options, section)
-               ? cadre_option_check(options, a, &ignored, err)
+               ? cadre_option_check(options, a, err)
                : CADRE_OK;
 }
 

@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/base/utf8.h"
 #include "core/config/ini.h"
 #include "core/config/option_set.h"
-#include "core/base/utf8.h"
 
 /* A source in a comment: cut short, and nothing in it that the reader would refuse. */
 static void put_source(FILE *file, const char *source)

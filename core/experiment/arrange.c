@@ -261,7 +261,7 @@ static void add_difference(void *arg, const char *section,
         return;
     snprintf(name, sizeof name, "%s.%s", section, option->key);
     const char *base = cadre_options_raw(d->baseline, name);
-    if (!cadre_settings_same(base, mine))
+    if (base && !cadre_settings_same(base, mine)) /* NULL: another's plugin has it */
         cadre_text_printf(&d->keys, "%s%s (%s, baseline %s)", d->keys.len ? ", " : "",
                           name, mine, base);
 }

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/config/ini.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
+#include "core/config/ini.h"
 #include "core/train/restarts.h"
 
 bool cadre_settings_same(const char *a, const char *b)

@@ -5,6 +5,7 @@
 #ifndef CADRE_STRATEGY_RANK_H
 #define CADRE_STRATEGY_RANK_H
 
+#include "core/config/config.h"
 #include "core/data/dataset.h"
 #include "core/data/loader.h"
 #include "core/optim/loss_scale.h"
@@ -18,6 +19,7 @@
 /* What a run is: the same on every rank. Borrowed by its ranks. */
 struct cadre_run_spec {
     const struct cadre_options *options; /* resolved */
+    const struct cadre_config *config; /* what they say */
     const char *stack_text;
     int n_plugins; /* in the order of strategy.stack */
     const struct cadre_plugin_handle *plugin[CADRE_MAX_STACK];

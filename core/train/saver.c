@@ -45,7 +45,7 @@ cadre_status cadre_saver_create(struct cadre_rank *rank, const struct cadre_spec
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory to save checkpoints");
     saver->rank = rank;
     saver->spec = spec;
-    saver->async = spec->config.checkpoint.async;
+    saver->async = rank->spec->config->checkpoint.async;
     *out = saver;
     return CADRE_OK;
 }

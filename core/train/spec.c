@@ -368,6 +368,7 @@ cadre_status cadre_spec_create(struct cadre_options *options_take,
     cadre_status rc;
     spec->options = options_take;
     spec->run.options = options_take;
+    spec->run.config = &spec->config;
     spec->local.size = request->given_ranks;
     CADRE_TRY(configure(spec, err));
     CADRE_TRY(make_mesh(spec, err));

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/config/options.h"
 #include "core/base/path.h"
+#include "core/config/options.h"
 #include "tests/support/check_main.h"
 
 static long left = -1; /* allocations that still succeed; -1 is no limit */

@@ -31,11 +31,13 @@ void rank_fixture_open(struct rank_fixture *f)
     write_text(path);
     must(f, cadre_options_create(&f->options, &f->err));
     must(f, cadre_options_resolve(f->options, &f->err));
+    cadre_config_fill(&f->config, f->options);
     const struct cadre_dataset_config data = {
         .format = "text", .path = path, .context = 16, .shuffle = true, .seed = 3};
     must(f, cadre_dataset_open(&data, &f->data, &f->err));
     f->spec = (struct cadre_run_spec){
         .options = f->options,
+        .config = &f->config,
         .stack_text = "test",
         .ranks = 1,
         .model = {.arch = CADRE_ARCH_GPT2,

@@ -9,6 +9,7 @@
 struct rank_fixture {
     char *dir; /* of the data */
     struct cadre_options *options; /* all defaults */
+    struct cadre_config config; /* of these */
     struct cadre_dataset *data;
     struct cadre_run_spec spec;
     struct cadre_rank rank; /* zero until planned */
