@@ -75,8 +75,6 @@ static cadre_status create(const struct cadre_host *host,
     s->momentum = values->f64(values->h, "momentum");
     s->lr = values->f64(values->h, "lr");
     s->keeps_anchor = s->momentum != 0 || s->lr != 1;
-    s->axis = s->mesh->axis(host->ctx, "dp");
-    s->ranks = s->mesh->size(s->axis);
     *out = s;
     return CADRE_OK;
 }
@@ -110,6 +108,8 @@ static cadre_status list_entries(struct cadre_self *s)
 
 static cadre_status plan(struct cadre_self *s, const struct cadre_plan *p)
 {
+    s->axis = s->mesh->axis(s->host->ctx, "dp");
+    s->ranks = s->mesh->size(s->axis);
     if (p->exact)
         return cadre_refuse(s->host, CADRE_E_UNSUPPORTED,
                             "run.exact = yes: local SGD is another training at each "

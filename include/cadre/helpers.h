@@ -41,16 +41,20 @@ static inline cadre_status cadre_services_take(const struct cadre_host *host,
 {
     for (; service && service->id; service++) {
         const void *table = host->service(host->ctx, service->id);
-        if (!table)
-            return cadre_refuse(host, CADRE_E_UNSUPPORTED, "the host has no service %s",
-                                service->id);
-        if (*(const uint32_t *)table < service->bytes)
-            return cadre_refuse(host, CADRE_E_UNSUPPORTED,
-                                "the host's %s service lacks a function that this "
-                                "plugin needs (%u bytes, expected %u): install a newer "
-                                "Cadre",
-                                service->id, *(const uint32_t *)table, service->bytes);
-        memcpy((char *)self + service->offset, &table, sizeof table);
+        uint32_t bytes = table ? *(const uint32_t *)table : 0;
+        if (table && bytes >= service->bytes) {
+            memcpy((char *)self + service->offset, &table, sizeof table);
+            continue;
+        }
+        if (table)
+            cadre_refuse(host, CADRE_E_UNSUPPORTED,
+                         "the host's %s service lacks a function that this plugin "
+                         "needs (%u bytes, expected %u): install a newer Cadre",
+                         service->id, bytes, service->bytes);
+        else
+            cadre_refuse(host, CADRE_E_UNSUPPORTED, "the host has no service %s",
+                         service->id);
+        return CADRE_E_UNSUPPORTED;
     }
     return CADRE_OK;
 }
@@ -62,9 +66,10 @@ static inline cadre_status cadre_self_create(const struct cadre_host *host,
                                              uint64_t bytes, struct cadre_self **out)
 {
     struct cadre_self *self = (struct cadre_self *)calloc(1, bytes);
-    *out = NULL;
-    if (!self)
-        return cadre_refuse(host, CADRE_E_RESOURCE, "no memory for the instance");
+    if (!self) {
+        cadre_refuse(host, CADRE_E_RESOURCE, "no memory for the instance");
+        return CADRE_E_RESOURCE;
+    }
     cadre_status rc = cadre_services_take(host, services, self);
     if (rc == CADRE_OK)
         *out = self;
