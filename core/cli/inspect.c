@@ -12,8 +12,8 @@
 
 #include "core/base/memory.h"
 #include "core/base/path.h"
-#include "core/checkpoint/checkpoint.h"
-#include "core/checkpoint/hf.h"
+#include "core/checkpoint/format/checkpoint.h"
+#include "core/checkpoint/format/hf.h"
 #include "core/data/cache_format.h"
 #include "core/data/record_list.h"
 #include "core/data/token_file.h"

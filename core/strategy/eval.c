@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "core/checkpoint/float.h"
+#include "core/checkpoint/format/float.h"
 #include "core/tensor/dtype.h"
 
 /* The chunk of this rank that holds a unit, -1 when another rank runs it. */

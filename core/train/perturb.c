@@ -6,7 +6,7 @@
 
 #include "core/base/memory.h"
 #include "core/base/rng.h"
-#include "core/checkpoint/float.h"
+#include "core/checkpoint/format/float.h"
 
 /* The values of a parameter on their way. */
 struct moving {

@@ -5,7 +5,7 @@
 
 #include "core/base/hash.h"
 #include "core/base/memory.h"
-#include "core/checkpoint/hf.h"
+#include "core/checkpoint/format/hf.h"
 #include "core/train/snapshot_parts.h"
 #include "core/train/states.h"
 

@@ -4,7 +4,7 @@
 #define CADRE_TRAIN_SNAPSHOT_PARTS_H
 
 #include "core/base/arena.h"
-#include "core/checkpoint/checkpoint.h"
+#include "core/checkpoint/format/checkpoint.h"
 #include "core/train/spec.h"
 
 /* The owned parameters in canonical layout; names are the model's. The caller frees it,

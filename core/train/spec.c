@@ -11,7 +11,7 @@
 #include "core/base/hash.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
-#include "core/checkpoint/hf.h"
+#include "core/checkpoint/format/hf.h"
 
 /* ---- strategies ---- */
 

@@ -11,7 +11,7 @@
 #ifndef CADRE_TRAIN_STATES_H
 #define CADRE_TRAIN_STATES_H
 
-#include "core/checkpoint/checkpoint.h"
+#include "core/checkpoint/format/checkpoint.h"
 #include "core/train/snapshot_parts.h"
 
 #define CADRE_STATES_CHUNK ((uint64_t)1 << 18)

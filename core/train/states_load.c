@@ -5,7 +5,7 @@
 
 #include "core/base/log.h"
 #include "core/base/memory.h"
-#include "core/checkpoint/file.h"
+#include "core/checkpoint/format/file.h"
 #include "core/tensor/dtype.h"
 #include "core/train/snapshot_parts.h"
 #include "core/train/states_parts.h"

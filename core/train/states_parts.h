@@ -3,7 +3,7 @@
 #ifndef CADRE_TRAIN_STATES_PARTS_H
 #define CADRE_TRAIN_STATES_PARTS_H
 
-#include "core/checkpoint/names.h"
+#include "core/checkpoint/format/names.h"
 #include "core/train/states.h"
 
 enum { CADRE_STATES_KEY = 32 };

@@ -7,7 +7,7 @@
 #include "core/base/log.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
-#include "core/checkpoint/checkpoint.h"
+#include "core/checkpoint/format/checkpoint.h"
 #include "core/device/module.h"
 #include "core/tensor/dtype.h"
 #include "core/train/costs.h"

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/checkpoint/checkpoint.h"
+#include "core/checkpoint/format/checkpoint.h"
 #include "core/train/rundir.h"
 #include "core/train/saver.h"
 #include "core/train/snapshot.h"

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/checkpoint/format/names.h"
+
+#include <stdio.h>
+
+const char *const cadre_checkpoint_files[CADRE_CHECKPOINT_FILES] = {
+    "model.safetensors",
+    "optimizer.safetensors",
+    "strategy.safetensors",
+};
+
+int cadre_checkpoint_file_of(enum cadre_checkpoint_part part)
+{
+    return part == CADRE_CHECKPOINT_PARAM ? 0 : part == CADRE_CHECKPOINT_STATE ? 2 : 1;
+}
+
+cadre_status cadre_checkpoint_name(enum cadre_checkpoint_part part, const char *tensor,
+                                   char out[CADRE_CHECKPOINT_NAME],
+                                   struct cadre_error *err)
+{
+    static const char *const endings[] = {"", ".exp_avg", ".exp_avg_sq", ""};
+    int n = snprintf(out, CADRE_CHECKPOINT_NAME, "%s%s", tensor, endings[part]);
+    if (n < 0 || n >= CADRE_CHECKPOINT_NAME)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "tensor '%.200s': expected a name of fewer than %d bytes, "
+                          "found %d",
+                          tensor, CADRE_CHECKPOINT_NAME, n);
+    return CADRE_OK;
+}
