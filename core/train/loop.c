@@ -215,7 +215,7 @@ static cadre_status fill(struct cadre_rank *rank, const struct cadre_train_run *
             rc = cadre_perturb(rank, (uint64_t)perturb, err);
         return rc;
     }
-    rc = cadre_snapshot_load(rank, run->spec, run->checkpoint, err);
+    rc = cadre_snapshot_load(rank, run->checkpoint, err);
     if (rc == CADRE_OK && rank->index == 0)
         cadre_log(CADRE_LOG_INFO, "train", "resuming from '%s' after step %lld",
                   run->checkpoint, (long long)run->first_step);
@@ -250,7 +250,7 @@ cadre_status cadre_train_rank(const struct cadre_train_run *run, int index,
         if (rc == CADRE_OK)
             rc = fill(&rank, run, err);
         if (rc == CADRE_OK)
-            rc = cadre_saver_create(&rank, run->spec, &saver, err);
+            rc = cadre_saver_create(&rank, run->spec->out, &saver, err);
         if (rc == CADRE_OK)
             rc = index == 0 ? record(&rank, saver, run, world, err)
                             : train_loop(&rank, saver, run, world, NULL, err);

@@ -17,7 +17,7 @@ static cadre_status check(const struct cadre_train_run *run, struct cadre_error 
     if (rc != CADRE_OK)
         return CADRE_E_INVALID;
     if (run->checkpoint)
-        rc = cadre_snapshot_check(&rank, spec, run->checkpoint, err);
+        rc = cadre_snapshot_check(&rank, run->checkpoint, err);
     else if (*init)
         rc = cadre_snapshot_check_init(&rank, init, err);
     cadre_rank_fini(&rank);
@@ -82,7 +82,7 @@ cadre_status cadre_train_prepare(const struct cadre_train_run *run,
             run->checkpoint ? run->checkpoint : spec->out, (long long)run->first_step,
             (long long)spec->steps);
     if (resuming)
-        rc = cadre_snapshot_refuse_older(spec, run->first_step, err);
+        rc = cadre_snapshot_refuse_older(spec->out, run->first_step, err);
     if (rc == CADRE_OK)
         rc = cadre_rundir_prepare(spec, resuming, err);
     if (rc == CADRE_OK)

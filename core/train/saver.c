@@ -17,7 +17,7 @@ enum phase { IDLE, BEGIN, WRITE, PUBLISH };
 
 struct cadre_saver {
     struct cadre_rank *rank;
-    const struct cadre_spec *spec;
+    const char *folder; /* the run's */
     bool async;
     /* what is being saved; read by the thread, changed while there is none */
     enum phase phase;
@@ -37,15 +37,15 @@ struct cadre_saver {
     struct cadre_error err;
 };
 
-cadre_status cadre_saver_create(struct cadre_rank *rank, const struct cadre_spec *spec,
+cadre_status cadre_saver_create(struct cadre_rank *rank, const char *folder,
                                 struct cadre_saver **out, struct cadre_error *err)
 {
     struct cadre_saver *saver = cadre_calloc(1, sizeof *saver);
     if (!saver)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory to save checkpoints");
     saver->rank = rank;
-    saver->spec = spec;
-    saver->async = cadre_options_bool(spec->options, "checkpoint.async");
+    saver->folder = folder;
+    saver->async = cadre_options_bool(rank->spec->options, "checkpoint.async");
     *out = saver;
     return CADRE_OK;
 }
@@ -76,14 +76,14 @@ static cadre_status do_phase(const struct cadre_saver *saver, struct cadre_error
     if (saver->phase == BEGIN)
         return cadre_snapshot_begin(saver->rank, saver->states, saver->root,
                                     saver->step, err);
-    return cadre_snapshot_commit(saver->rank, saver->spec, &saver->scale, saver->root,
-                                 saver->step, err);
+    return cadre_snapshot_commit(saver->rank, &saver->scale, saver->root, saver->step,
+                                 err);
 }
 
 static void *thread_main(void *arg)
 {
     struct cadre_saver *saver = arg;
-    cadre_log_set_rank(saver->rank->index, saver->spec->run.ranks);
+    cadre_log_set_rank(saver->rank->index, saver->rank->spec->ranks);
     saver->rc = do_phase(saver, &saver->err);
     atomic_store(&saver->done, true);
     return NULL;
@@ -273,11 +273,11 @@ cadre_status cadre_saver_save(struct cadre_saver *saver, int64_t step, bool now,
     if (rc != CADRE_OK)
         return rc;
     if (now || !saver->async)
-        return as_failure(cadre_snapshot_save(saver->rank, saver->spec, step, err),
+        return as_failure(cadre_snapshot_save(saver->rank, saver->folder, step, err),
                           err);
     saver->step = step;
     saver->scale = saver->rank->loss_scale;
-    saver->root = cadre_snapshot_root(saver->spec);
+    saver->root = cadre_snapshot_root(saver->folder);
     rc = saver->root ? cadre_states_collect(saver->rank, &saver->states, err)
                      : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
     if (rc == CADRE_OK)

@@ -10,12 +10,13 @@
 #ifndef CADRE_TRAIN_SAVER_H
 #define CADRE_TRAIN_SAVER_H
 
-#include "core/train/spec.h"
+#include "core/strategy/rank.h"
 
 struct cadre_saver; /* of one rank; [exec] unless said otherwise */
 
-/* A saver of a bound rank, which outlives it. Errors: CADRE_E_RESOURCE. */
-cadre_status cadre_saver_create(struct cadre_rank *rank, const struct cadre_spec *spec,
+/* A saver of a bound rank, which outlives it, as does `folder`, the run's. Errors:
+ * CADRE_E_RESOURCE. */
+cadre_status cadre_saver_create(struct cadre_rank *rank, const char *folder,
                                 struct cadre_saver **out, struct cadre_error *err);
 
 /* Waits for this rank's own thread; a checkpoint that is not yet published is given up,

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "core/base/hash.h"
 #include "core/base/memory.h"
 #include "core/checkpoint/format/hf.h"
 #include "core/train/snapshot_parts.h"
@@ -122,33 +121,33 @@ void cadre_snapshot_gemm(const struct cadre_tuning *tuning, char out[CADRE_GEMM_
 }
 
 cadre_status cadre_snapshot_commit(const struct cadre_rank *rank,
-                                   const struct cadre_spec *spec,
                                    const struct cadre_loss_scale *scale,
                                    const char *root, int64_t step,
                                    struct cadre_error *err)
 {
+    const struct cadre_run_spec *run = rank->spec;
     /* of the last three, a run that is not of fp16 has at most the first, from one that
      * was */
-    size_t absent = spec->run.model.dtype == CADRE_F16 ? 0 : scale->skipped > 0 ? 2 : 3;
+    size_t absent = run->model.dtype == CADRE_F16 ? 0 : scale->skipped > 0 ? 2 : 3;
     char *text = NULL, data[17], batch[32], factor[32], good[32], skipped[32];
     char gemm[CADRE_GEMM_CHARS];
     size_t size = 0;
     FILE *memory = open_memstream(&text, &size);
     if (!memory)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the options' text");
-    cadre_status rc = cadre_options_write(spec->options, memory, err);
+    cadre_status rc = cadre_options_write(run->options, memory, err);
     fclose(memory);
-    cadre_hash_hex(spec->data_info.fingerprint, data);
+    cadre_snapshot_data(rank, data);
     cadre_snapshot_gemm(&rank->tuning, gemm);
-    snprintf(batch, sizeof batch, "%lld", (long long)spec->run.global_batch);
+    snprintf(batch, sizeof batch, "%lld", (long long)run->global_batch);
     snprintf(factor, sizeof factor, "%.17g", scale->scale);
     snprintf(good, sizeof good, "%llu", (unsigned long long)scale->good);
     snprintf(skipped, sizeof skipped, "%llu", (unsigned long long)scale->skipped);
     const struct cadre_checkpoint_value values[] = {
         {"data_fingerprint", data},
         {"global_batch", batch},
-        {"optimizer", cadre_options_str(spec->options, "optim.name")},
-        {"stack", spec->stack},
+        {"optimizer", cadre_options_str(run->options, "optim.name")},
+        {"stack", run->stack_text},
         {"gemm", gemm},
         {"skipped", skipped},
         {"loss_scale", factor},
@@ -156,16 +155,16 @@ cadre_status cadre_snapshot_commit(const struct cadre_rank *rank,
     };
     struct cadre_checkpoint_state state = {
         .step = (uint64_t)step,
-        .samples = (uint64_t)(step * spec->run.global_batch),
-        .seed = spec->run.seed,
+        .samples = (uint64_t)(step * run->global_batch),
+        .seed = run->seed,
         .options = text,
         .n_values = sizeof values / sizeof values[0] - absent,
         .values = values,
     };
     if (rc == CADRE_OK)
         rc = cadre_checkpoint_commit(
-            root, spec->run.ranks, &state,
-            (size_t)cadre_options_i64(spec->options, "checkpoint.keep"), err);
+            root, run->ranks, &state,
+            (size_t)cadre_options_i64(run->options, "checkpoint.keep"), err);
     free(text);
     return rc;
 }
@@ -285,12 +284,12 @@ static cadre_status write_own(struct cadre_rank *rank, struct cadre_states *stat
     return rc;
 }
 
-cadre_status cadre_snapshot_save(struct cadre_rank *rank, const struct cadre_spec *spec,
-                                 int64_t step, struct cadre_error *err)
+cadre_status cadre_snapshot_save(struct cadre_rank *rank, const char *out, int64_t step,
+                                 struct cadre_error *err)
 {
     bool first = rank->index == 0;
     struct cadre_states *states = NULL;
-    char *root = cadre_snapshot_root(spec);
+    char *root = cadre_snapshot_root(out);
     cadre_status rc = root ? cadre_states_collect(rank, &states, err)
                            : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
     if (rc != CADRE_OK) { /* others may still be collecting: no vote comes next there */
@@ -304,7 +303,7 @@ cadre_status cadre_snapshot_save(struct cadre_rank *rank, const struct cadre_spe
         rc = write_own(rank, states, root, step, err);
         rc = cadre_snapshot_agree(rank, rc, err);
         if (rc == CADRE_OK && first)
-            rc = cadre_snapshot_commit(rank, spec, &rank->loss_scale, root, step, err);
+            rc = cadre_snapshot_commit(rank, &rank->loss_scale, root, step, err);
         rc = cadre_snapshot_agree(rank, rc, err);
     }
     if (rc != CADRE_OK && first)

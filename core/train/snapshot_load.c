@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "core/base/arena.h"
-#include "core/base/hash.h"
 #include "core/base/log.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
@@ -95,34 +94,35 @@ static cadre_status read_states(struct cadre_rank *rank, const struct source *fr
 
 /* The run must go on as the checkpoint's did: what the data cursor and the states rest
  * on has to be the same. */
-static cadre_status check_state(const struct cadre_spec *spec,
+static cadre_status check_state(const struct cadre_rank *rank,
                                 const struct cadre_checkpoint *checkpoint,
                                 const char *path, struct cadre_error *err)
 {
     const struct cadre_checkpoint_state *state = cadre_checkpoint_state(checkpoint);
     const char *optimizer = cadre_checkpoint_value(checkpoint, "optimizer");
     const char *data = cadre_checkpoint_value(checkpoint, "data_fingerprint");
-    const char *mine = cadre_options_str(spec->options, "optim.name");
+    const struct cadre_run_spec *run = rank->spec;
+    const char *mine = cadre_options_str(run->options, "optim.name");
     char hex[17];
-    if (state->samples != state->step * (uint64_t)spec->run.global_batch)
+    if (state->samples != state->step * (uint64_t)run->global_batch)
         return cadre_fail(err, CADRE_E_INVALID,
                           "'%s' stands at sample %llu after %llu steps, this run has "
                           "train.global_batch = %lld; use the one it was trained with",
                           path, (unsigned long long)state->samples,
                           (unsigned long long)state->step,
-                          (long long)spec->run.global_batch);
-    if (state->seed != spec->run.seed)
+                          (long long)run->global_batch);
+    if (state->seed != run->seed)
         return cadre_fail(err, CADRE_E_INVALID,
                           "'%s' was trained with run.seed = %llu, this run has %llu; "
                           "use the same",
                           path, (unsigned long long)state->seed,
-                          (unsigned long long)spec->run.seed);
+                          (unsigned long long)run->seed);
     if (optimizer && strcmp(optimizer, mine) != 0)
         return cadre_fail(err, CADRE_E_INVALID,
                           "'%s' was trained with optim.name = %s, this run has %s; use "
                           "the same",
                           path, optimizer, mine);
-    cadre_hash_hex(spec->data_info.fingerprint, hex);
+    cadre_snapshot_data(rank, hex);
     if (data && strcmp(data, hex) != 0)
         return cadre_fail(
             err, CADRE_E_INVALID,
@@ -133,8 +133,7 @@ static cadre_status check_state(const struct cadre_spec *spec,
 }
 
 /* The checkpoint, once it is known to fit this rank's model and this run. */
-static cadre_status open_fitting(const struct cadre_rank *rank,
-                                 const struct cadre_spec *spec, const char *path,
+static cadre_status open_fitting(const struct cadre_rank *rank, const char *path,
                                  struct cadre_checkpoint **out, struct cadre_error *err)
 {
     size_t n = 0;
@@ -145,7 +144,7 @@ static cadre_status open_fitting(const struct cadre_rank *rank,
     if (rc == CADRE_OK)
         rc = cadre_checkpoint_check(*out, table, n, err);
     if (rc == CADRE_OK)
-        rc = check_state(spec, *out, path, err);
+        rc = check_state(rank, *out, path, err);
     if (rc == CADRE_OK)
         rc = cadre_states_check(rank, *out, path, err);
     free(table);
@@ -167,12 +166,11 @@ static cadre_status open_folder(const struct cadre_rank *rank, const char *dir,
     return rc;
 }
 
-cadre_status cadre_snapshot_check(const struct cadre_rank *rank,
-                                  const struct cadre_spec *spec, const char *path,
+cadre_status cadre_snapshot_check(const struct cadre_rank *rank, const char *path,
                                   struct cadre_error *err)
 {
     struct cadre_checkpoint *checkpoint = NULL;
-    cadre_status rc = open_fitting(rank, spec, path, &checkpoint, err);
+    cadre_status rc = open_fitting(rank, path, &checkpoint, err);
     if (rc == CADRE_OK)
         rc = cadre_checkpoint_verify(checkpoint, err);
     cadre_checkpoint_close(checkpoint);
@@ -246,13 +244,13 @@ static void compare_gemm(const struct cadre_rank *rank,
                   path, before, now);
 }
 
-cadre_status cadre_snapshot_load(struct cadre_rank *rank, const struct cadre_spec *spec,
-                                 const char *path, struct cadre_error *err)
+cadre_status cadre_snapshot_load(struct cadre_rank *rank, const char *path,
+                                 struct cadre_error *err)
 {
     struct cadre_checkpoint *checkpoint = NULL;
     struct cadre_arena staging = {0};
     cadre_status rc;
-    CADRE_TRY(open_fitting(rank, spec, path, &checkpoint, err));
+    CADRE_TRY(open_fitting(rank, path, &checkpoint, err));
     struct source from = {
         .checkpoint = checkpoint,
         .part = CADRE_CHECKPOINT_PARAM,
@@ -297,10 +295,9 @@ static cadre_status steps_of(const char *path, int64_t *step, struct cadre_error
 }
 
 /* The run's own newest checkpoint; *path is NULL where there is none. */
-static cadre_status find_own(const struct cadre_spec *spec, char **path,
-                             struct cadre_error *err)
+static cadre_status find_own(const char *out, char **path, struct cadre_error *err)
 {
-    char *root = cadre_snapshot_root(spec);
+    char *root = cadre_snapshot_root(out);
     cadre_status rc = CADRE_OK;
     *path = NULL;
     if (root && cadre_path_is_dir(root))
@@ -309,10 +306,10 @@ static cadre_status find_own(const struct cadre_spec *spec, char **path,
     return rc;
 }
 
-cadre_status cadre_snapshot_find_own(const struct cadre_spec *spec, char **path,
-                                     int64_t *step, struct cadre_error *err)
+cadre_status cadre_snapshot_find_own(const char *out, char **path, int64_t *step,
+                                     struct cadre_error *err)
 {
-    cadre_status rc = find_own(spec, path, err);
+    cadre_status rc = find_own(out, path, err);
     *step = 0;
     if (rc != CADRE_OK || !*path)
         return rc;
@@ -324,12 +321,12 @@ cadre_status cadre_snapshot_find_own(const struct cadre_spec *spec, char **path,
     return rc;
 }
 
-cadre_status cadre_snapshot_refuse_older(const struct cadre_spec *spec, int64_t step,
+cadre_status cadre_snapshot_refuse_older(const char *out, int64_t step,
                                          struct cadre_error *err)
 {
     char *own = NULL;
     int64_t newest = 0;
-    cadre_status rc = cadre_snapshot_find_own(spec, &own, &newest, err);
+    cadre_status rc = cadre_snapshot_find_own(out, &own, &newest, err);
     if (rc == CADRE_OK && newest > step)
         rc = cadre_fail(
             err, CADRE_E_INVALID,
@@ -340,17 +337,16 @@ cadre_status cadre_snapshot_refuse_older(const struct cadre_spec *spec, int64_t 
     return rc;
 }
 
-cadre_status cadre_snapshot_find(const struct cadre_spec *spec, char **path,
+cadre_status cadre_snapshot_find(const char *resume, const char *out, char **path,
                                  int64_t *step, struct cadre_error *err)
 {
-    const char *resume = cadre_options_str(spec->options, "checkpoint.resume");
     cadre_status rc = CADRE_OK;
     *path = NULL;
     *step = 0;
     if (strcmp(resume, "no") == 0)
         return CADRE_OK;
     if (strcmp(resume, "auto") == 0) {
-        rc = find_own(spec, path, err);
+        rc = find_own(out, path, err);
     } else if (cadre_path_is_dir(resume)) {
         *path = cadre_strdup(resume);
     } else {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/train/snapshot_parts.h"
 
+#include "core/base/hash.h"
 #include "core/base/path.h"
 
 struct cadre_safetensors_spec *cadre_snapshot_table(const struct cadre_model *model,
@@ -29,9 +30,9 @@ int cadre_snapshot_moments(const struct cadre_run_spec *run)
     return run->optim.momentum != 0 ? 1 : 0;
 }
 
-char *cadre_snapshot_root(const struct cadre_spec *spec)
+char *cadre_snapshot_root(const char *out)
 {
-    return cadre_path_join(spec->out, "checkpoints");
+    return cadre_path_join(out, "checkpoints");
 }
 
 uint64_t cadre_snapshot_run(const struct cadre_model *model, uint32_t param,
@@ -62,6 +63,14 @@ cadre_status cadre_snapshot_staging(struct cadre_arena *staging,
         most = bytes > most ? bytes : most;
     }
     return cadre_arena_init(staging, most ? most : CADRE_ARENA_ALIGN, err);
+}
+
+void cadre_snapshot_data(const struct cadre_rank *rank, char out[17])
+{
+    struct cadre_dataset_info info = {0};
+    if (rank->spec->dataset)
+        cadre_dataset_info(rank->spec->dataset, &info);
+    cadre_hash_hex(info.fingerprint, out);
 }
 
 void cadre_snapshot_scale(void *data, uint32_t dtype, uint64_t n, double factor)

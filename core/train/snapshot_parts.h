@@ -5,7 +5,7 @@
 
 #include "core/base/arena.h"
 #include "core/checkpoint/format/checkpoint.h"
-#include "core/train/spec.h"
+#include "core/strategy/rank.h"
 
 /* The owned parameters in canonical layout; names are the model's. The caller frees it,
  * NULL: no memory. */
@@ -16,7 +16,7 @@ struct cadre_safetensors_spec *cadre_snapshot_table(const struct cadre_model *mo
 int cadre_snapshot_moments(const struct cadre_run_spec *run);
 
 /* The folder of the run's checkpoints; the caller frees it, NULL: no memory. */
-char *cadre_snapshot_root(const struct cadre_spec *spec);
+char *cadre_snapshot_root(const char *out);
 
 /* A parameter cut by tensor parallelism is not a flat range of its logical self: from
  * local element `begin`, how many of at most `limit` elements are neighbours in the
@@ -82,6 +82,9 @@ cadre_status cadre_snapshot_seal(const struct cadre_rank *rank,
                                  const char *root, int64_t step,
                                  struct cadre_error *err);
 
+/* The hash of the run's data, in hexadecimal. */
+void cadre_snapshot_data(const struct cadre_rank *rank, char out[17]);
+
 /* How a rank's device multiplies, as a checkpoint keeps it: the library, and the hash
  * of its chosen algorithms where there are any. */
 #define CADRE_GEMM_CHARS (sizeof(struct cadre_tuning) + 16)
@@ -91,7 +94,6 @@ void cadre_snapshot_gemm(const struct cadre_tuning *tuning, char out[CADRE_GEMM_
  * sealed theirs. [one rank, any thread]
  */
 cadre_status cadre_snapshot_commit(const struct cadre_rank *rank,
-                                   const struct cadre_spec *spec,
                                    const struct cadre_loss_scale *scale,
                                    const char *root, int64_t step,
                                    struct cadre_error *err);

@@ -101,7 +101,9 @@ static cadre_status start(struct cadre_spec *spec,
     struct cadre_places places = {0};
     char *checkpoint = NULL;
     *end = (struct cadre_launch_end){0};
-    cadre_status rc = cadre_snapshot_find(spec, &checkpoint, &run.first_step, err);
+    cadre_status rc =
+        cadre_snapshot_find(cadre_options_str(spec->options, "checkpoint.resume"),
+                            spec->out, &checkpoint, &run.first_step, err);
     run.checkpoint = checkpoint;
     if (rc == CADRE_OK)
         rc = cadre_train_prepare(&run, spec, &places, err);
@@ -147,7 +149,9 @@ static cadre_status train_one(struct cadre_spec *spec,
 {
     struct cadre_train_run run = {.spec = spec};
     char *checkpoint = NULL;
-    cadre_status rc = cadre_snapshot_find(spec, &checkpoint, &run.first_step, err);
+    cadre_status rc =
+        cadre_snapshot_find(cadre_options_str(spec->options, "checkpoint.resume"),
+                            spec->out, &checkpoint, &run.first_step, err);
     if (rc != CADRE_OK)
         return rc;
     run.checkpoint = checkpoint;

@@ -25,7 +25,7 @@ static void begin(const char *sets)
     spec = spec_fixture_make(&f, sets);
     ck_assert_int_eq(cadre_rundir_prepare(spec, true, &f.err), CADRE_OK);
     spec_fixture_rank(&f, spec, &rank);
-    ck_assert_int_eq(cadre_saver_create(&rank, spec, &saver, &f.err), CADRE_OK);
+    ck_assert_int_eq(cadre_saver_create(&rank, spec->out, &saver, &f.err), CADRE_OK);
 }
 
 static void end(void)

@@ -50,7 +50,7 @@ static void steps(int64_t first, int64_t last, double *loss)
 
 static void save(int64_t step)
 {
-    cadre_status rc = cadre_snapshot_save(&rank, spec, step, &f.err);
+    cadre_status rc = cadre_snapshot_save(&rank, spec->out, step, &f.err);
     ck_assert_msg(rc == CADRE_OK, "%s", f.err.text);
 }
 
@@ -69,7 +69,7 @@ START_TEST(a_loaded_rank_goes_on_alike)
     steps(4, 6, more);
     end();
     begin(kinds[_i]);
-    cadre_status rc = cadre_snapshot_load(&rank, spec, path, &f.err);
+    cadre_status rc = cadre_snapshot_load(&rank, path, &f.err);
     ck_assert_msg(rc == CADRE_OK, "%s", f.err.text);
     steps(4, 6, again);
     ck_assert_mem_eq(more, again, sizeof more);
@@ -77,20 +77,26 @@ START_TEST(a_loaded_rank_goes_on_alike)
 }
 END_TEST
 
+static cadre_status find(char **found, int64_t *step)
+{
+    const char *resume = cadre_options_str(spec->options, "checkpoint.resume");
+    return cadre_snapshot_find(resume, spec->out, found, step, &f.err);
+}
+
 START_TEST(find_gives_path_and_step)
 {
     double losses[5];
     char *found = NULL;
     int64_t step = -1;
     begin("checkpoint.resume=auto");
-    ck_assert_int_eq(cadre_snapshot_find(spec, &found, &step, &f.err), CADRE_OK);
+    ck_assert_int_eq(find(&found, &step), CADRE_OK);
     ck_assert_ptr_null(found);
     ck_assert_int_eq(step, 0);
     steps(1, 3, losses);
     save(3);
     steps(4, 5, losses);
     save(5);
-    ck_assert_int_eq(cadre_snapshot_find(spec, &found, &step, &f.err), CADRE_OK);
+    ck_assert_int_eq(find(&found, &step), CADRE_OK);
     ck_assert_int_eq(step, 5);
     ck_assert_ptr_nonnull(strstr(found, "step-00000005"));
     free(found);
@@ -98,12 +104,12 @@ START_TEST(find_gives_path_and_step)
     char sets[1500];
     snprintf(sets, sizeof sets, "checkpoint.resume=%s", path);
     begin(sets);
-    ck_assert_int_eq(cadre_snapshot_find(spec, &found, &step, &f.err), CADRE_OK);
+    ck_assert_int_eq(find(&found, &step), CADRE_OK);
     ck_assert_int_eq(step, 3);
     free(found);
     end();
     begin("checkpoint.resume=/nonexistent");
-    ck_assert_int_eq(cadre_snapshot_find(spec, &found, &step, &f.err), CADRE_E_INVALID);
+    ck_assert_int_eq(find(&found, &step), CADRE_E_INVALID);
     ck_assert_ptr_null(found);
     ck_assert_ptr_nonnull(strstr(f.err.text, "/nonexistent"));
     end();
@@ -131,7 +137,7 @@ START_TEST(what_does_not_fit_is_refused_in_words)
     save(3);
     end();
     begin(others[_i].sets);
-    ck_assert_int_eq(cadre_snapshot_load(&rank, spec, path, &f.err), CADRE_E_INVALID);
+    ck_assert_int_eq(cadre_snapshot_load(&rank, path, &f.err), CADRE_E_INVALID);
     ck_assert_msg(strstr(f.err.text, others[_i].why) != NULL, "%s", f.err.text);
     ck_assert_msg(strstr(f.err.text, "step-00000003") != NULL, "%s", f.err.text);
     end();
@@ -149,7 +155,7 @@ START_TEST(damage_is_found)
     save(3);
     snprintf(file, sizeof file, "%s/%s", path, files[_i]);
     ck_assert_int_eq(truncate(file, 100), 0);
-    ck_assert_int_ne(cadre_snapshot_load(&rank, spec, path, &f.err), CADRE_OK);
+    ck_assert_int_ne(cadre_snapshot_load(&rank, path, &f.err), CADRE_OK);
     ck_assert_msg(strstr(f.err.text, files[_i]) != NULL, "%s", f.err.text);
     end();
 }
@@ -185,7 +191,7 @@ START_TEST(a_place_that_cannot_be_written)
     begin("");
     snprintf(root, sizeof root, "run/checkpoints");
     spec_fixture_write(&f, root, "a file");
-    ck_assert_int_ne(cadre_snapshot_save(&rank, spec, 3, &f.err), CADRE_OK);
+    ck_assert_int_ne(cadre_snapshot_save(&rank, spec->out, 3, &f.err), CADRE_OK);
     ck_assert_ptr_nonnull(strstr(f.err.text, "checkpoints"));
     end();
 }
