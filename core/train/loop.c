@@ -13,8 +13,8 @@
 #include "core/train/passes.h"
 #include "core/train/perturb.h"
 #include "core/train/progress.h"
-#include "core/train/saver.h"
-#include "core/train/snapshot.h"
+#include "core/checkpoint/saver.h"
+#include "core/checkpoint/snapshot.h"
 #include "core/train/stop.h"
 #include "core/train/trace.h"
 

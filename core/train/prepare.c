@@ -5,7 +5,7 @@
 
 #include "core/train/costs.h"
 #include "core/train/rundir.h"
-#include "core/train/snapshot.h"
+#include "core/checkpoint/snapshot.h"
 
 /* What the user has to mend is found before anything is started or left behind. */
 static cadre_status check(const struct cadre_train_run *run, struct cadre_error *err)

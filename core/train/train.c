@@ -15,8 +15,8 @@
 #include "core/train/loop.h"
 #include "core/train/outside.h"
 #include "core/train/prepare.h"
-#include "core/train/saver.h"
-#include "core/train/snapshot.h"
+#include "core/checkpoint/saver.h"
+#include "core/checkpoint/snapshot.h"
 #include "core/train/stop.h"
 
 static cadre_status rank_main(void *arg, int index, struct cadre_local_segment *segment)

@@ -7,7 +7,7 @@
 
 #include "core/comm/launch.h"
 #include "core/train/rundir.h"
-#include "core/train/snapshot.h"
+#include "core/checkpoint/snapshot.h"
 
 struct resave {
     const struct cadre_spec *spec;

@@ -6,7 +6,7 @@
 
 #include "core/base/path.h"
 #include "core/train/elastic.h"
-#include "core/train/snapshot.h"
+#include "core/checkpoint/snapshot.h"
 #include "tests/support/check_main.h"
 #include "tests/train/spec_fixture.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/train/snapshot_parts.h"
+#include "core/checkpoint/snapshot_parts.h"
 
 #include "core/base/hash.h"
 #include "core/base/path.h"

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "core/train/rundir.h"
-#include "core/train/snapshot.h"
+#include "core/checkpoint/snapshot.h"
 #include "tests/support/check_main.h"
 #include "tests/train/spec_fixture.h"
 

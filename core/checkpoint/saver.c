@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/train/saver.h"
+#include "core/checkpoint/saver.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -9,9 +9,9 @@
 #include "core/base/log.h"
 #include "core/base/memory.h"
 #include "core/tensor/dtype.h"
-#include "core/train/snapshot.h"
-#include "core/train/snapshot_parts.h"
-#include "core/train/states.h"
+#include "core/checkpoint/snapshot.h"
+#include "core/checkpoint/snapshot_parts.h"
+#include "core/checkpoint/states.h"
 
 enum phase { IDLE, BEGIN, WRITE, PUBLISH };
 

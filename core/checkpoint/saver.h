@@ -7,8 +7,8 @@
  * every rank writes its part; rank 0 publishes. The ranks go on to the next phase
  * together, at the first step boundary where all are ready; the votes ride on the
  * exchange of losses, so no step waits. */
-#ifndef CADRE_TRAIN_SAVER_H
-#define CADRE_TRAIN_SAVER_H
+#ifndef CADRE_CHECKPOINT_SAVER_H
+#define CADRE_CHECKPOINT_SAVER_H
 
 #include "core/strategy/rank.h"
 

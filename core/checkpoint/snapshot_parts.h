@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What saving and loading of snapshots share. Private to core/train. */
-#ifndef CADRE_TRAIN_SNAPSHOT_PARTS_H
-#define CADRE_TRAIN_SNAPSHOT_PARTS_H
+/* What saving and loading of snapshots share. Private to core/checkpoint. */
+#ifndef CADRE_CHECKPOINT_SNAPSHOT_PARTS_H
+#define CADRE_CHECKPOINT_SNAPSHOT_PARTS_H
 
 #include "core/base/arena.h"
 #include "core/checkpoint/format/checkpoint.h"

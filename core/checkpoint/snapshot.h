@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A rank's parameters and optimizer states to and from checkpoints, in the layout of
  * one rank: each rank writes what it speaks for and reads what it holds. */
-#ifndef CADRE_TRAIN_SNAPSHOT_H
-#define CADRE_TRAIN_SNAPSHOT_H
+#ifndef CADRE_CHECKPOINT_SNAPSHOT_H
+#define CADRE_CHECKPOINT_SNAPSHOT_H
 
 #include "core/strategy/rank.h"
 

@@ -10,8 +10,8 @@
 
 #include "core/checkpoint/format/checkpoint.h"
 #include "core/train/rundir.h"
-#include "core/train/saver.h"
-#include "core/train/snapshot.h"
+#include "core/checkpoint/saver.h"
+#include "core/checkpoint/snapshot.h"
 #include "tests/support/check_main.h"
 #include "tests/train/spec_fixture.h"
 

@@ -8,11 +8,11 @@
  * size of the tensor.
  *
  * Blobs go to `<plugin>.<key>.blob`, or one a rank `<plugin>.<key>.NNNNNN.blob`. */
-#ifndef CADRE_TRAIN_STATES_H
-#define CADRE_TRAIN_STATES_H
+#ifndef CADRE_CHECKPOINT_STATES_H
+#define CADRE_CHECKPOINT_STATES_H
 
 #include "core/checkpoint/format/checkpoint.h"
-#include "core/train/snapshot_parts.h"
+#include "core/checkpoint/snapshot_parts.h"
 
 #define CADRE_STATES_CHUNK ((uint64_t)1 << 18)
 #define CADRE_STATES_BLOB_BYTES ((uint64_t)64000000)

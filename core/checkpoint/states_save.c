@@ -6,8 +6,8 @@
 #include "core/base/memory.h"
 #include "core/checkpoint/format/file.h"
 #include "core/tensor/dtype.h"
-#include "core/train/snapshot_parts.h"
-#include "core/train/states_parts.h"
+#include "core/checkpoint/snapshot_parts.h"
+#include "core/checkpoint/states_parts.h"
 
 struct giver {
     struct cadre_states *states;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finding out what there is to keep, and agreeing on it. */
-#include "core/train/states.h"
+#include "core/checkpoint/states.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "core/base/memory.h"
 #include "core/strategy/plugin_parts.h"
 #include "core/tensor/dtype.h"
-#include "core/train/states_parts.h"
+#include "core/checkpoint/states_parts.h"
 
 /* ---- what is shared with saving and loading ---- */
 

@@ -8,7 +8,7 @@
 
 #include "core/comm/launch.h"
 #include "core/train/rundir.h"
-#include "core/train/snapshot.h"
+#include "core/checkpoint/snapshot.h"
 #include "core/train/world.h"
 #include "tests/plugins/state_plugin.h"
 #include "tests/support/check_main.h"

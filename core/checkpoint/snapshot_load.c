@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loading snapshots, and finding the one to resume from. */
-#include "core/train/snapshot.h"
+#include "core/checkpoint/snapshot.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 #include "core/base/path.h"
 #include "core/checkpoint/format/checkpoint.h"
 #include "core/checkpoint/format/hf.h"
-#include "core/train/snapshot_parts.h"
-#include "core/train/states.h"
+#include "core/checkpoint/snapshot_parts.h"
+#include "core/checkpoint/states.h"
 #include "core/tensor/dtype.h"
 
 /* Where values come from: a checkpoint part, or a Hugging Face folder. */

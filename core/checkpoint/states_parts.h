@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What saving and loading of strategies' states share. Private to core/train. */
-#ifndef CADRE_TRAIN_STATES_PARTS_H
-#define CADRE_TRAIN_STATES_PARTS_H
+/* What saving and loading of strategies' states share. Private to core/checkpoint. */
+#ifndef CADRE_CHECKPOINT_STATES_PARTS_H
+#define CADRE_CHECKPOINT_STATES_PARTS_H
 
 #include "core/checkpoint/format/names.h"
-#include "core/train/states.h"
+#include "core/checkpoint/states.h"
 
 enum { CADRE_STATES_KEY = 32 };
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/train/snapshot.h"
+#include "core/checkpoint/snapshot.h"
 
 #include <stdlib.h>
 
 #include "core/base/memory.h"
 #include "core/checkpoint/format/hf.h"
-#include "core/train/snapshot_parts.h"
-#include "core/train/states.h"
+#include "core/checkpoint/snapshot_parts.h"
+#include "core/checkpoint/states.h"
 
 /* ---- what a rank writes ---- */
 

@@ -3,8 +3,8 @@
  * any number of replicas can go on from it. */
 #include <stdlib.h>
 
-#include "core/train/snapshot_parts.h"
-#include "core/train/states.h"
+#include "core/checkpoint/snapshot_parts.h"
+#include "core/checkpoint/states.h"
 
 struct meaning {
     struct cadre_rank *rank;
