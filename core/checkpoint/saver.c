@@ -55,15 +55,15 @@ cadre_status cadre_saver_create(struct cadre_rank *rank, const char *folder,
 static cadre_status write_pieces(const struct cadre_saver *saver,
                                  struct cadre_error *err)
 {
-    struct cadre_checkpoint_writer *writer = NULL;
-    cadre_status rc = cadre_checkpoint_writer_open(saver->root, (uint64_t)saver->step,
-                                                   saver->rank->index, &writer, err);
+    struct cadre_draft *writer = NULL;
+    cadre_status rc = cadre_draft_open(saver->root, (uint64_t)saver->step,
+                                       saver->rank->index, &writer, err);
     for (size_t i = 0; rc == CADRE_OK && i < saver->n_pieces; i++)
         rc = cadre_snapshot_write(saver->rank, writer, &saver->pieces[i], err);
     if (rc == CADRE_OK)
         rc = cadre_snapshot_seal(saver->rank, saver->states, writer, saver->root,
                                  saver->step, err);
-    cadre_checkpoint_writer_close(writer);
+    cadre_draft_close(writer);
     return rc;
 }
 
@@ -161,7 +161,7 @@ static cadre_status give_up(struct cadre_saver *saver, struct cadre_error *err)
         cadre_fail(err, saver->rc, "%s", saver->err.text);
     cadre_status rc = cadre_snapshot_agree(saver->rank, saver->rc, err);
     if (saver->rank->index == 0)
-        cadre_checkpoint_abandon(saver->root, (uint64_t)saver->step, NULL);
+        cadre_draft_abandon(saver->root, (uint64_t)saver->step, NULL);
     release(saver);
     return as_failure(rc, err);
 }

@@ -74,7 +74,7 @@ cadre_status cadre_snapshot_each(struct cadre_rank *rank, struct cadre_states *s
 }
 
 cadre_status cadre_snapshot_write(const struct cadre_rank *rank,
-                                  struct cadre_checkpoint_writer *writer,
+                                  struct cadre_draft *writer,
                                   const struct cadre_snapshot_piece *piece,
                                   struct cadre_error *err)
 {
@@ -83,8 +83,8 @@ cadre_status cadre_snapshot_write(const struct cadre_rank *rank,
     for (uint64_t done = 0, n, at; rc == CADRE_OK && done < piece->count; done += n) {
         n = cadre_snapshot_run(rank->model, piece->param, piece->begin + done,
                                piece->count - done, &at);
-        rc = cadre_checkpoint_write(writer, piece->part, piece->name, at, n,
-                                    data + done * rank->store.wide_bytes, err);
+        rc = cadre_draft_write(writer, piece->part, piece->name, at, n,
+                               data + done * rank->store.wide_bytes, err);
     }
     return rc;
 }
@@ -143,7 +143,7 @@ cadre_status cadre_snapshot_commit(const struct cadre_rank *rank,
     snprintf(factor, sizeof factor, "%.17g", scale->scale);
     snprintf(good, sizeof good, "%llu", (unsigned long long)scale->good);
     snprintf(skipped, sizeof skipped, "%llu", (unsigned long long)scale->skipped);
-    const struct cadre_checkpoint_value values[] = {
+    const struct cadre_manifest_value values[] = {
         {"data_fingerprint", data},
         {"global_batch", batch},
         {"optimizer", cadre_options_str(run->options, "optim.name")},
@@ -153,7 +153,7 @@ cadre_status cadre_snapshot_commit(const struct cadre_rank *rank,
         {"loss_scale", factor},
         {"loss_scale_good", good},
     };
-    struct cadre_checkpoint_state state = {
+    struct cadre_manifest manifest = {
         .step = (uint64_t)step,
         .samples = (uint64_t)(step * run->global_batch),
         .seed = run->seed,
@@ -162,8 +162,8 @@ cadre_status cadre_snapshot_commit(const struct cadre_rank *rank,
         .values = values,
     };
     if (rc == CADRE_OK)
-        rc = cadre_checkpoint_commit(
-            root, run->ranks, &state,
+        rc = cadre_draft_commit(
+            root, run->ranks, &manifest,
             (size_t)cadre_options_i64(run->options, "checkpoint.keep"), err);
     free(text);
     return rc;
@@ -192,12 +192,12 @@ cadre_status cadre_snapshot_begin(const struct cadre_rank *rank,
     struct cadre_safetensors_spec *table = cadre_snapshot_table(rank->model, &n);
     if (!table)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the tensor table");
-    cadre_status rc = cadre_checkpoint_begin(root, (uint64_t)step, table, n,
-                                             cadre_snapshot_moments(rank->spec), err);
+    cadre_status rc = cadre_draft_begin(root, (uint64_t)step, table, n,
+                                        cadre_snapshot_moments(rank->spec), err);
     if (rc == CADRE_OK && n_states > 0) {
-        rc = cadre_checkpoint_begin_states(root, (uint64_t)step, kept, n_states, err);
+        rc = cadre_draft_begin_plugin_state(root, (uint64_t)step, kept, n_states, err);
         if (rc != CADRE_OK)
-            cadre_checkpoint_abandon(root, (uint64_t)step, NULL);
+            cadre_draft_abandon(root, (uint64_t)step, NULL);
     }
     free(table);
     return rc;
@@ -205,17 +205,16 @@ cadre_status cadre_snapshot_begin(const struct cadre_rank *rank,
 
 cadre_status cadre_snapshot_seal(const struct cadre_rank *rank,
                                  const struct cadre_states *states,
-                                 struct cadre_checkpoint_writer *writer,
-                                 const char *root, int64_t step,
-                                 struct cadre_error *err)
+                                 struct cadre_draft *writer, const char *root,
+                                 int64_t step, struct cadre_error *err)
 {
-    char *dir = cadre_checkpoint_partial(root, (uint64_t)step);
+    char *dir = cadre_draft_path(root, (uint64_t)step);
     cadre_status rc = dir ? cadre_states_write_blobs(states, dir, err)
                           : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
     if (rc == CADRE_OK && rank->index == 0)
         rc = write_model_config(rank->spec, dir, err);
     if (rc == CADRE_OK)
-        rc = cadre_checkpoint_sync(writer, err);
+        rc = cadre_draft_sync(writer, err);
     free(dir);
     return rc;
 }
@@ -224,7 +223,7 @@ cadre_status cadre_snapshot_seal(const struct cadre_rank *rank,
 
 struct direct {
     const struct cadre_rank *rank;
-    struct cadre_checkpoint_writer *writer;
+    struct cadre_draft *writer;
     char *buffer; /* of a chunk, for what is on the device */
 };
 
@@ -271,15 +270,14 @@ static cadre_status write_own(struct cadre_rank *rank, struct cadre_states *stat
                                     : cadre_fail(err, CADRE_E_RESOURCE,
                                                  "no memory to write a checkpoint");
     if (rc == CADRE_OK)
-        rc = cadre_checkpoint_writer_open(root, (uint64_t)step, rank->index,
-                                          &direct.writer, err);
+        rc = cadre_draft_open(root, (uint64_t)step, rank->index, &direct.writer, err);
     if (rc == CADRE_OK)
         rc = cadre_snapshot_each(rank, states, write_direct, &direct, err);
     else /* the others still combine their states with this rank's */
         cadre_snapshot_each(rank, states, refuse_visit, &rc, NULL);
     if (rc == CADRE_OK)
         rc = cadre_snapshot_seal(rank, states, direct.writer, root, step, err);
-    cadre_checkpoint_writer_close(direct.writer);
+    cadre_draft_close(direct.writer);
     free(direct.buffer);
     return rc;
 }
@@ -307,7 +305,7 @@ cadre_status cadre_snapshot_save(struct cadre_rank *rank, const char *out, int64
         rc = cadre_snapshot_agree(rank, rc, err);
     }
     if (rc != CADRE_OK && first)
-        cadre_checkpoint_abandon(root, (uint64_t)step, NULL);
+        cadre_draft_abandon(root, (uint64_t)step, NULL);
     cadre_states_destroy(states);
     free(root);
     return rc;

@@ -7,8 +7,9 @@
 #include "core/strategy/rank.h"
 
 /* [collective: world, quiesced] Save after `step` optimizer steps into
- * OUT/checkpoints/step-N, OUT the run's folder. On failure on any rank nothing is left of it and every rank
- * returns an error. Errors: CADRE_E_RESOURCE (disk full), CADRE_E_IO. */
+ * OUT/checkpoints/step-N, OUT the run's folder. On failure on any rank nothing is left
+ * of it and every rank returns an error. Errors: CADRE_E_RESOURCE (disk full),
+ * CADRE_E_IO. */
 cadre_status cadre_snapshot_save(struct cadre_rank *rank, const char *out, int64_t step,
                                  struct cadre_error *err);
 

@@ -98,24 +98,24 @@ static cadre_status check_state(const struct cadre_rank *rank,
                                 const struct cadre_checkpoint *checkpoint,
                                 const char *path, struct cadre_error *err)
 {
-    const struct cadre_checkpoint_state *state = cadre_checkpoint_state(checkpoint);
+    const struct cadre_manifest *manifest = cadre_checkpoint_manifest(checkpoint);
     const char *optimizer = cadre_checkpoint_value(checkpoint, "optimizer");
     const char *data = cadre_checkpoint_value(checkpoint, "data_fingerprint");
     const struct cadre_run_spec *run = rank->spec;
     const char *mine = cadre_options_str(run->options, "optim.name");
     char hex[17];
-    if (state->samples != state->step * (uint64_t)run->global_batch)
+    if (manifest->samples != manifest->step * (uint64_t)run->global_batch)
         return cadre_fail(err, CADRE_E_INVALID,
                           "'%s' stands at sample %llu after %llu steps, this run has "
                           "train.global_batch = %lld; use the one it was trained with",
-                          path, (unsigned long long)state->samples,
-                          (unsigned long long)state->step,
+                          path, (unsigned long long)manifest->samples,
+                          (unsigned long long)manifest->step,
                           (long long)run->global_batch);
-    if (state->seed != run->seed)
+    if (manifest->seed != run->seed)
         return cadre_fail(err, CADRE_E_INVALID,
                           "'%s' was trained with run.seed = %llu, this run has %llu; "
                           "use the same",
-                          path, (unsigned long long)state->seed,
+                          path, (unsigned long long)manifest->seed,
                           (unsigned long long)run->seed);
     if (optimizer && strcmp(optimizer, mine) != 0)
         return cadre_fail(err, CADRE_E_INVALID,
@@ -213,7 +213,7 @@ static cadre_status read_scale(struct cadre_rank *rank,
     const char *good = cadre_checkpoint_value(checkpoint, "loss_scale_good");
     const char *skipped = cadre_checkpoint_value(checkpoint, "skipped");
     struct cadre_loss_scale kept = rank->loss_scale;
-    uint64_t steps = cadre_checkpoint_state(checkpoint)->step;
+    uint64_t steps = cadre_checkpoint_manifest(checkpoint)->step;
     kept.skipped = skipped ? strtoull(skipped, NULL, 10) : 0;
     if (scale && good && rank->model->config.dtype == CADRE_F16) {
         kept.scale = strtod(scale, NULL);
@@ -289,7 +289,7 @@ static cadre_status steps_of(const char *path, int64_t *step, struct cadre_error
     struct cadre_checkpoint *checkpoint = NULL;
     cadre_status rc = cadre_checkpoint_open(path, &checkpoint, err);
     if (rc == CADRE_OK)
-        *step = (int64_t)cadre_checkpoint_state(checkpoint)->step;
+        *step = (int64_t)cadre_checkpoint_manifest(checkpoint)->step;
     cadre_checkpoint_close(checkpoint);
     return rc;
 }

@@ -5,6 +5,7 @@
 
 #include "core/base/arena.h"
 #include "core/checkpoint/format/checkpoint.h"
+#include "core/checkpoint/format/draft.h"
 #include "core/strategy/rank.h"
 
 /* The owned parameters in canonical layout; names are the model's. The caller frees it,
@@ -65,7 +66,7 @@ cadre_status cadre_snapshot_means(struct cadre_rank *rank, cadre_snapshot_visit 
 
 /* Write a piece that is in host memory to its logical places. [any thread] */
 cadre_status cadre_snapshot_write(const struct cadre_rank *rank,
-                                  struct cadre_checkpoint_writer *writer,
+                                  struct cadre_draft *writer,
                                   const struct cadre_snapshot_piece *piece,
                                   struct cadre_error *err);
 
@@ -78,9 +79,8 @@ cadre_status cadre_snapshot_begin(const struct cadre_rank *rank,
  * Then all of the rank's is brought to the disk. [any thread] */
 cadre_status cadre_snapshot_seal(const struct cadre_rank *rank,
                                  const struct cadre_states *states,
-                                 struct cadre_checkpoint_writer *writer,
-                                 const char *root, int64_t step,
-                                 struct cadre_error *err);
+                                 struct cadre_draft *writer, const char *root,
+                                 int64_t step, struct cadre_error *err);
 
 /* The hash of the run's data, in hexadecimal. */
 void cadre_snapshot_data(const struct cadre_rank *rank, char out[17]);

@@ -56,8 +56,9 @@ static cadre_status read_chunk(struct loader *l, uint32_t param, const char *nam
     while (rc == CADRE_OK && n > 0) {
         uint64_t logical;
         uint64_t run = cadre_snapshot_run(model, param, at, n, &logical);
-        rc = cadre_checkpoint_read(l->checkpoint, CADRE_CHECKPOINT_STATE, name, logical,
-                                   run, l->rank->store.wide, to, &l->rank->failure);
+        rc = cadre_checkpoint_read(l->checkpoint, CADRE_CHECKPOINT_PLUGIN_STATE, name,
+                                   logical, run, l->rank->store.wide, to,
+                                   &l->rank->failure);
         to += run * l->rank->store.wide_bytes;
         at += run;
         n -= run;
@@ -97,7 +98,7 @@ static cadre_status check_shape(const struct loader *l, uint32_t param, ptrdiff_
     struct cadre_safetensors_spec spec = {.ndim = p->shape.ndim};
     for (uint32_t d = 0; d < p->shape.ndim; d++)
         spec.dim[d] = p->shape.dim[d];
-    return cadre_safetensors_expect(cadre_checkpoint_states(l->checkpoint),
+    return cadre_safetensors_expect(cadre_checkpoint_plugin_state(l->checkpoint),
                                     (size_t)index, &spec, &l->rank->failure);
 }
 
@@ -106,7 +107,7 @@ static cadre_status load_tensor(void *h, const char *key, cadre_param_id param,
                                 const struct cadre_buf *data)
 {
     struct loader *l = h;
-    const struct cadre_safetensors *file = cadre_checkpoint_states(l->checkpoint);
+    const struct cadre_safetensors *file = cadre_checkpoint_plugin_state(l->checkpoint);
     struct cadre_states_call call = {
         .param = param,
         .combine = combine,
@@ -220,7 +221,7 @@ static const char *plugin_of(const char *tensor, size_t *n)
 /* One line for each plugin whose tensors nobody here can use. */
 static void tell_foreign(const struct loader *l)
 {
-    const struct cadre_safetensors *file = cadre_checkpoint_states(l->checkpoint);
+    const struct cadre_safetensors *file = cadre_checkpoint_plugin_state(l->checkpoint);
     char told[256] = ",";
     for (size_t i = 0; file && i < cadre_safetensors_count(file); i++) {
         size_t n, used = strlen(told);

@@ -41,7 +41,7 @@ static void give(struct giver *g, const struct cadre_states_call *call, uint64_t
     const struct cadre_rank *rank = g->states->rank;
     char name[CADRE_CHECKPOINT_NAME];
     struct cadre_snapshot_piece piece = {
-        .part = CADRE_CHECKPOINT_STATE,
+        .part = CADRE_CHECKPOINT_PLUGIN_STATE,
         .param = call->param,
         .begin = at,
         .count = n,

@@ -93,7 +93,7 @@ static cadre_status show_checkpoint(const char *path, struct cadre_error *err)
     if (rc == CADRE_OK)
         rc = cadre_checkpoint_verify(checkpoint, err);
     if (rc == CADRE_OK) {
-        const struct cadre_checkpoint_state *state = cadre_checkpoint_state(checkpoint);
+        const struct cadre_manifest *state = cadre_checkpoint_manifest(checkpoint);
         printf("checkpoint: %llu steps, %llu samples, seed %llu; "
                "every checksum is right\n",
                (unsigned long long)state->step, (unsigned long long)state->samples,

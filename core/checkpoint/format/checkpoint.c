@@ -13,9 +13,9 @@
 #include "core/tensor/dtype.h"
 
 struct cadre_checkpoint {
-    struct cadre_state *state;
+    struct cadre_manifest_reader *manifest;
     struct cadre_safetensors *files[CADRE_CHECKPOINT_FILES]; /* NULL: not in it */
-    struct cadre_pieces pieces[CADRE_CHECKPOINT_FILES]; /* bytes > 0: checked */
+    struct cadre_checksums pieces[CADRE_CHECKPOINT_FILES]; /* bytes > 0: checked */
     unsigned char *buffer; /* one piece */
 };
 
@@ -28,10 +28,10 @@ static cadre_status open_file(struct cadre_checkpoint *checkpoint, const char *d
     if (!path)
         return cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory", dir);
     CADRE_TRY(cadre_safetensors_open(path, false, &checkpoint->files[which], err));
-    CADRE_TRY(
-        cadre_pieces_init(&checkpoint->pieces[which], checkpoint->files[which], err));
-    CADRE_TRY(cadre_state_sums(checkpoint->state, name, checkpoint->files[which],
-                               &checkpoint->pieces[which], err));
+    CADRE_TRY(cadre_checksums_init(&checkpoint->pieces[which], checkpoint->files[which],
+                                   err));
+    CADRE_TRY(cadre_manifest_sums(checkpoint->manifest, name, checkpoint->files[which],
+                                  &checkpoint->pieces[which], err));
 fail:
     free(path);
     return rc;
@@ -43,15 +43,15 @@ cadre_status cadre_checkpoint_open(const char *dir, struct cadre_checkpoint **ou
     cadre_status rc;
     struct cadre_checkpoint *checkpoint = cadre_calloc(1, sizeof *checkpoint);
     if (checkpoint)
-        checkpoint->buffer = malloc(CADRE_PIECE_BYTES);
+        checkpoint->buffer = malloc(CADRE_CHECKSUM_BYTES);
     if (!checkpoint || !checkpoint->buffer) {
         rc = cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory", dir);
         goto fail;
     }
-    CADRE_TRY(cadre_state_open(dir, &checkpoint->state, err));
+    CADRE_TRY(cadre_manifest_open(dir, &checkpoint->manifest, err));
     CADRE_TRY(open_file(checkpoint, dir, 0, err));
     for (int f = 1; f < CADRE_CHECKPOINT_FILES; f++)
-        if (cadre_state_lists(checkpoint->state, cadre_checkpoint_files[f]))
+        if (cadre_manifest_lists(checkpoint->manifest, cadre_checkpoint_files[f]))
             CADRE_TRY(open_file(checkpoint, dir, f, err));
     *out = checkpoint;
     return CADRE_OK;
@@ -66,33 +66,33 @@ void cadre_checkpoint_close(struct cadre_checkpoint *checkpoint)
         return;
     for (int i = 0; i < CADRE_CHECKPOINT_FILES; i++) {
         cadre_safetensors_close(checkpoint->files[i]);
-        cadre_pieces_fini(&checkpoint->pieces[i]);
+        cadre_checksums_fini(&checkpoint->pieces[i]);
     }
-    cadre_state_close(checkpoint->state);
+    cadre_manifest_close(checkpoint->manifest);
     free(checkpoint->buffer);
     free(checkpoint);
 }
 
-const struct cadre_checkpoint_state *
-cadre_checkpoint_state(const struct cadre_checkpoint *checkpoint)
+const struct cadre_manifest *
+cadre_checkpoint_manifest(const struct cadre_checkpoint *checkpoint)
 {
-    return cadre_state_get(checkpoint->state);
+    return cadre_manifest_get(checkpoint->manifest);
 }
 
 const char *cadre_checkpoint_value(const struct cadre_checkpoint *checkpoint,
                                    const char *key)
 {
-    const struct cadre_checkpoint_state *state = cadre_checkpoint_state(checkpoint);
-    for (size_t i = 0; i < state->n_values; i++)
-        if (strcmp(state->values[i].key, key) == 0)
-            return state->values[i].value;
+    const struct cadre_manifest *manifest = cadre_checkpoint_manifest(checkpoint);
+    for (size_t i = 0; i < manifest->n_values; i++)
+        if (strcmp(manifest->values[i].key, key) == 0)
+            return manifest->values[i].value;
     return NULL;
 }
 
 const char *cadre_checkpoint_small(const struct cadre_checkpoint *checkpoint,
                                    size_t index)
 {
-    return cadre_state_small(checkpoint->state, index);
+    return cadre_manifest_small(checkpoint->manifest, index);
 }
 
 const struct cadre_safetensors *
@@ -102,9 +102,9 @@ cadre_checkpoint_model(const struct cadre_checkpoint *checkpoint)
 }
 
 const struct cadre_safetensors *
-cadre_checkpoint_states(const struct cadre_checkpoint *checkpoint)
+cadre_checkpoint_plugin_state(const struct cadre_checkpoint *checkpoint)
 {
-    return checkpoint->files[cadre_checkpoint_file_of(CADRE_CHECKPOINT_STATE)];
+    return checkpoint->files[cadre_checkpoint_file_of(CADRE_CHECKPOINT_PLUGIN_STATE)];
 }
 
 cadre_status cadre_checkpoint_check(const struct cadre_checkpoint *checkpoint,
@@ -138,17 +138,17 @@ static cadre_status check_piece(struct cadre_checkpoint *checkpoint, int which,
 {
     const struct cadre_safetensors *file = checkpoint->files[which];
     const struct cadre_safetensors_tensor *tensor = cadre_safetensors_at(file, index);
-    struct cadre_pieces *pieces = &checkpoint->pieces[which];
+    struct cadre_checksums *pieces = &checkpoint->pieces[which];
     size_t at = pieces->first[index] + piece;
-    uint64_t begin = piece * CADRE_PIECE_BYTES;
-    uint64_t size = cadre_piece_size(tensor->bytes, piece);
+    uint64_t begin = piece * CADRE_CHECKSUM_BYTES;
+    uint64_t size = cadre_checksum_bytes(tensor->bytes, piece);
     if (pieces->bytes[at] > 0)
         return CADRE_OK;
     cadre_status rc =
         cadre_safetensors_read_bytes(file, index, begin, size, checkpoint->buffer, err);
     if (rc != CADRE_OK)
         return rc;
-    if (cadre_piece_sum(checkpoint->buffer, size / 4, begin / 4) != pieces->sum[at])
+    if (cadre_checksum_of(checkpoint->buffer, size / 4, begin / 4) != pieces->sum[at])
         return cadre_fail(err, CADRE_E_INVALID,
                           "%s: tensor '%.200s': the checksum of its bytes [%" PRIu64
                           ", %" PRIu64 "), in the file [%" PRIu64 ", %" PRIu64
@@ -180,8 +180,8 @@ cadre_status cadre_checkpoint_read(struct cadre_checkpoint *checkpoint,
         cadre_safetensors_at(file, (size_t)index);
     if (begin <= found->count && count <= found->count - begin && count > 0) {
         uint64_t size = cadre_dtype_bytes(found->dtype);
-        uint64_t last = ((begin + count) * size - 1) / CADRE_PIECE_BYTES;
-        for (uint64_t p = begin * size / CADRE_PIECE_BYTES; p <= last; p++)
+        uint64_t last = ((begin + count) * size - 1) / CADRE_CHECKSUM_BYTES;
+        for (uint64_t p = begin * size / CADRE_CHECKSUM_BYTES; p <= last; p++)
             CADRE_TRY(check_piece(checkpoint, which, (size_t)index, p, err));
     }
     return cadre_safetensors_read(file, (size_t)index, begin, count, dtype, out, err);
@@ -194,7 +194,7 @@ cadre_status cadre_checkpoint_verify(struct cadre_checkpoint *checkpoint,
 {
     cadre_status rc = CADRE_OK;
     for (int f = 0; f < CADRE_CHECKPOINT_FILES; f++) {
-        const struct cadre_pieces *pieces = &checkpoint->pieces[f];
+        const struct cadre_checksums *pieces = &checkpoint->pieces[f];
         for (size_t i = 0; i < pieces->n_tensors; i++)
             for (size_t p = 0; p < pieces->first[i + 1] - pieces->first[i]; p++)
                 CADRE_TRY(check_piece(checkpoint, f, i, p, err));

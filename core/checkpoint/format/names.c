@@ -11,7 +11,9 @@ const char *const cadre_checkpoint_files[CADRE_CHECKPOINT_FILES] = {
 
 int cadre_checkpoint_file_of(enum cadre_checkpoint_part part)
 {
-    return part == CADRE_CHECKPOINT_PARAM ? 0 : part == CADRE_CHECKPOINT_STATE ? 2 : 1;
+    return part == CADRE_CHECKPOINT_PARAM          ? 0
+           : part == CADRE_CHECKPOINT_PLUGIN_STATE ? 2
+                                                   : 1;
 }
 
 cadre_status cadre_checkpoint_name(enum cadre_checkpoint_part part, const char *tensor,

@@ -4,7 +4,13 @@
 #define CADRE_CHECKPOINT_FORMAT_NAMES_H
 
 #include "core/base/error.h"
-#include "core/checkpoint/format/checkpoint.h"
+
+enum cadre_checkpoint_part {
+    CADRE_CHECKPOINT_PARAM,
+    CADRE_CHECKPOINT_EXP_AVG,
+    CADRE_CHECKPOINT_EXP_AVG_SQ,
+    CADRE_CHECKPOINT_PLUGIN_STATE, /* of a strategy; its tensors have whole names */
+};
 
 enum { CADRE_CHECKPOINT_FILES = 3, CADRE_CHECKPOINT_NAME = 256 };
 

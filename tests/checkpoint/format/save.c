@@ -15,7 +15,7 @@ const struct cadre_safetensors_spec save_tensors[SAVE_TENSORS] = {
     {"model.empty", CADRE_F32, 1, {0}},
 };
 
-static const struct cadre_checkpoint_value values[] = {
+static const struct cadre_manifest_value values[] = {
     {"build", "0123456789abcdef"},
     {"note", "quotes \" and \\ and \xc3\xa9"},
 };
@@ -43,7 +43,7 @@ void save_values(uint64_t step, int part, size_t tensor, uint64_t begin, uint64_
 }
 
 /* `first` and `stride` are in elements. */
-static cadre_status write_tensor(struct cadre_checkpoint_writer *writer, uint64_t step,
+static cadre_status write_tensor(struct cadre_draft *writer, uint64_t step,
                                  size_t tensor, uint64_t first, uint64_t stride,
                                  uint64_t run, struct cadre_error *err)
 {
@@ -54,8 +54,8 @@ static cadre_status write_tensor(struct cadre_checkpoint_writer *writer, uint64_
         for (uint64_t at = first; at < count && rc == CADRE_OK; at += stride) {
             uint64_t n = count - at < run ? count - at : run;
             save_values(step, part, tensor, at, n, data);
-            rc = cadre_checkpoint_write(writer, (enum cadre_checkpoint_part)part,
-                                        save_tensors[tensor].name, at, n, data, err);
+            rc = cadre_draft_write(writer, (enum cadre_checkpoint_part)part,
+                                   save_tensors[tensor].name, at, n, data, err);
         }
     free(data);
     return rc;
@@ -64,20 +64,20 @@ static cadre_status write_tensor(struct cadre_checkpoint_writer *writer, uint64_
 cadre_status save_share(const char *root, uint64_t step, int rank, int n_ranks,
                         uint64_t run, struct cadre_error *err)
 {
-    struct cadre_checkpoint_writer *writer = NULL;
-    cadre_status rc = cadre_checkpoint_writer_open(root, step, rank, &writer, err);
+    struct cadre_draft *writer = NULL;
+    cadre_status rc = cadre_draft_open(root, step, rank, &writer, err);
     for (size_t t = 0; t < SAVE_TENSORS && rc == CADRE_OK; t++)
         rc = write_tensor(writer, step, t, (uint64_t)rank * run,
                           (uint64_t)n_ranks * run, run, err);
     if (rc == CADRE_OK)
-        rc = cadre_checkpoint_sync(writer, err);
-    cadre_checkpoint_writer_close(writer);
+        rc = cadre_draft_sync(writer, err);
+    cadre_draft_close(writer);
     return rc;
 }
 
-struct cadre_checkpoint_state save_state(uint64_t step)
+struct cadre_manifest save_manifest(uint64_t step)
 {
-    return (struct cadre_checkpoint_state){
+    return (struct cadre_manifest){
         .step = step,
         .samples = step * 32,
         .seed = UINT64_MAX - step,
@@ -90,12 +90,12 @@ struct cadre_checkpoint_state save_state(uint64_t step)
 cadre_status save_checkpoint(const char *root, uint64_t step, int n_ranks, uint64_t run,
                              size_t keep, struct cadre_error *err)
 {
-    struct cadre_checkpoint_state state = save_state(step);
+    struct cadre_manifest manifest = save_manifest(step);
     cadre_status rc;
-    CADRE_TRY(cadre_checkpoint_begin(root, step, save_tensors, SAVE_TENSORS, 2, err));
+    CADRE_TRY(cadre_draft_begin(root, step, save_tensors, SAVE_TENSORS, 2, err));
     for (int rank = 0; rank < n_ranks; rank++)
         CADRE_TRY(save_share(root, step, rank, n_ranks, run, err));
-    CADRE_TRY(cadre_checkpoint_commit(root, n_ranks, &state, keep, err));
+    CADRE_TRY(cadre_draft_commit(root, n_ranks, &manifest, keep, err));
 fail:
     return rc;
 }
@@ -128,11 +128,11 @@ void save_compare(const char *dir, uint64_t step, uint64_t run)
     struct cadre_error err = {0};
     ck_assert_msg(cadre_checkpoint_open(dir, &checkpoint, &err) == CADRE_OK, "%s",
                   err.text);
-    const struct cadre_checkpoint_state *state = cadre_checkpoint_state(checkpoint);
-    ck_assert_uint_eq(state->step, step);
-    ck_assert_uint_eq(state->samples, step * 32);
-    ck_assert_uint_eq(state->seed, UINT64_MAX - step);
-    ck_assert_str_eq(state->options, "[model]\narch = gpt2\n");
+    const struct cadre_manifest *manifest = cadre_checkpoint_manifest(checkpoint);
+    ck_assert_uint_eq(manifest->step, step);
+    ck_assert_uint_eq(manifest->samples, step * 32);
+    ck_assert_uint_eq(manifest->seed, UINT64_MAX - step);
+    ck_assert_str_eq(manifest->options, "[model]\narch = gpt2\n");
     ck_assert_str_eq(cadre_checkpoint_value(checkpoint, "note"), values[1].value);
     ck_assert_ptr_null(cadre_checkpoint_value(checkpoint, "none"));
     for (int part = 0; part < 3; part++)

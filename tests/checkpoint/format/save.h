@@ -5,6 +5,7 @@
 #define CADRE_TESTS_CHECKPOINT_SAVE_H
 
 #include "core/checkpoint/format/checkpoint.h"
+#include "core/checkpoint/format/draft.h"
 
 enum { SAVE_TENSORS = 4 };
 extern const struct cadre_safetensors_spec save_tensors[SAVE_TENSORS];
@@ -23,8 +24,8 @@ cadre_status save_share(const char *root, uint64_t step, int rank, int n_ranks,
 cadre_status save_checkpoint(const char *root, uint64_t step, int n_ranks, uint64_t run,
                              size_t keep, struct cadre_error *err);
 
-/* The commit's state of a step. */
-struct cadre_checkpoint_state save_state(uint64_t step);
+/* The manifest of a step. */
+struct cadre_manifest save_manifest(uint64_t step);
 
 /* Assert that the checkpoint holds what save_checkpoint wrote, read in runs of `run`.
  */

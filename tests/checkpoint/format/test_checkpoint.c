@@ -225,8 +225,8 @@ START_TEST(a_partial_one_is_passed_over)
 {
     char *path = NULL;
     struct cadre_checkpoint *checkpoint = NULL;
-    char *partial = cadre_checkpoint_partial(root, 30);
-    OK(cadre_checkpoint_begin(root, 30, save_tensors, SAVE_TENSORS, 2, &err));
+    char *partial = cadre_draft_path(root, 30);
+    OK(cadre_draft_begin(root, 30, save_tensors, SAVE_TENSORS, 2, &err));
     OK(cadre_checkpoint_find_latest(root, &path, &err));
     ck_assert_str_eq(path, dir);
     ck_assert_int_eq(cadre_checkpoint_open(partial, &checkpoint, &err),
@@ -271,22 +271,22 @@ static void save_with_config(void)
 {
     static const struct cadre_hf_config config = {
         CADRE_HF_LLAMA, 1, 64, 2, 2, 128, 32, 300, 0, true, 1e-5, 10000.0};
-    struct cadre_checkpoint_state state = save_state(20);
-    struct cadre_checkpoint_writer *writer = NULL;
-    char *partial = cadre_checkpoint_partial(root, 20);
-    OK(cadre_checkpoint_begin(root, 20, save_tensors, SAVE_TENSORS, 0, &err));
+    struct cadre_manifest manifest = save_manifest(20);
+    struct cadre_draft *writer = NULL;
+    char *partial = cadre_draft_path(root, 20);
+    OK(cadre_draft_begin(root, 20, save_tensors, SAVE_TENSORS, 0, &err));
     OK(cadre_hf_config_write(partial, &config, &err));
-    OK(cadre_checkpoint_writer_open(root, 20, 0, &writer, &err));
+    OK(cadre_draft_open(root, 20, 0, &writer, &err));
     for (size_t t = 0; t < SAVE_TENSORS; t++) {
         double *data = cadre_calloc(save_count(t), sizeof *data);
         save_values(20, 0, t, 0, save_count(t), data);
-        OK(cadre_checkpoint_write(writer, CADRE_CHECKPOINT_PARAM, save_tensors[t].name,
-                                  0, save_count(t), data, &err));
+        OK(cadre_draft_write(writer, CADRE_CHECKPOINT_PARAM, save_tensors[t].name, 0,
+                             save_count(t), data, &err));
         free(data);
     }
-    OK(cadre_checkpoint_sync(writer, &err));
-    cadre_checkpoint_writer_close(writer);
-    OK(cadre_checkpoint_commit(root, 1, &state, 0, &err));
+    OK(cadre_draft_sync(writer, &err));
+    cadre_draft_close(writer);
+    OK(cadre_draft_commit(root, 1, &manifest, 0, &err));
     free(partial);
 }
 

@@ -15,6 +15,7 @@
 
 #include "core/base/memory.h"
 #include "core/checkpoint/format/checkpoint.h"
+#include "core/checkpoint/format/draft.h"
 
 enum { N = 6 };
 static const struct cadre_safetensors_spec tensors[] = {{"w", CADRE_F32, 1, {N}}};
@@ -40,21 +41,21 @@ static void teardown(void)
 /* All values of the checkpoint are `value`, and so is its seed. */
 static cadre_status save(uint64_t step, float value, size_t keep)
 {
-    struct cadre_checkpoint_state state = {.step = step, .seed = (uint64_t)value};
-    struct cadre_checkpoint_writer *writer = NULL;
+    struct cadre_manifest manifest = {.step = step, .seed = (uint64_t)value};
+    struct cadre_draft *writer = NULL;
     float data[N];
     cadre_status rc;
     for (int i = 0; i < N; i++)
         data[i] = value;
-    CADRE_TRY(cadre_checkpoint_begin(root, step, tensors, 1, 2, NULL));
-    CADRE_TRY(cadre_checkpoint_writer_open(root, step, 0, &writer, NULL));
+    CADRE_TRY(cadre_draft_begin(root, step, tensors, 1, 2, NULL));
+    CADRE_TRY(cadre_draft_open(root, step, 0, &writer, NULL));
     for (int part = 0; part < 3; part++)
-        CADRE_TRY(cadre_checkpoint_write(writer, (enum cadre_checkpoint_part)part, "w",
-                                         0, N, data, NULL));
-    CADRE_TRY(cadre_checkpoint_sync(writer, NULL));
-    CADRE_TRY(cadre_checkpoint_commit(root, 1, &state, keep, NULL));
+        CADRE_TRY(cadre_draft_write(writer, (enum cadre_checkpoint_part)part, "w", 0, N,
+                                    data, NULL));
+    CADRE_TRY(cadre_draft_sync(writer, NULL));
+    CADRE_TRY(cadre_draft_commit(root, 1, &manifest, keep, NULL));
 fail:
-    cadre_checkpoint_writer_close(writer);
+    cadre_draft_close(writer);
     return rc;
 }
 
@@ -68,9 +69,9 @@ static uint64_t newest(float *value)
     ck_assert_int_eq(cadre_checkpoint_find_latest(root, &path, &err), CADRE_OK);
     ck_assert_ptr_nonnull(path);
     ck_assert_int_eq(cadre_checkpoint_open(path, &checkpoint, &err), CADRE_OK);
-    const struct cadre_checkpoint_state *state = cadre_checkpoint_state(checkpoint);
-    uint64_t step = state->step;
-    *value = (float)state->seed;
+    const struct cadre_manifest *manifest = cadre_checkpoint_manifest(checkpoint);
+    uint64_t step = manifest->step;
+    *value = (float)manifest->seed;
     for (int part = 0; part < 3; part++) {
         ck_assert_int_eq(cadre_checkpoint_read(checkpoint,
                                                (enum cadre_checkpoint_part)part, "w", 0,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/checkpoint/format/piece.h"
+#include "core/checkpoint/format/checksum.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-uint64_t cadre_piece_sum(const void *data, size_t words, uint64_t first)
+uint64_t cadre_checksum_of(const void *data, size_t words, uint64_t first)
 {
     const unsigned char *in = data;
     uint64_t sum = 0;
@@ -28,45 +28,45 @@ uint64_t cadre_piece_sum(const void *data, size_t words, uint64_t first)
     return sum;
 }
 
-cadre_status cadre_pieces_init(struct cadre_pieces *pieces,
-                               const struct cadre_safetensors *file,
-                               struct cadre_error *err)
+cadre_status cadre_checksums_init(struct cadre_checksums *pieces,
+                                  const struct cadre_safetensors *file,
+                                  struct cadre_error *err)
 {
-    *pieces = (struct cadre_pieces){.n_tensors = cadre_safetensors_count(file)};
+    *pieces = (struct cadre_checksums){.n_tensors = cadre_safetensors_count(file)};
     pieces->first = cadre_calloc(pieces->n_tensors + 1, sizeof *pieces->first);
     for (size_t i = 0; pieces->first && i < pieces->n_tensors; i++) {
         uint64_t bytes = cadre_safetensors_at(file, i)->bytes;
         pieces->first[i] = pieces->n;
-        pieces->n += bytes / CADRE_PIECE_BYTES + (bytes % CADRE_PIECE_BYTES != 0);
+        pieces->n += bytes / CADRE_CHECKSUM_BYTES + (bytes % CADRE_CHECKSUM_BYTES != 0);
         pieces->first[i + 1] = pieces->n;
     }
     pieces->sum = cadre_calloc(pieces->n, sizeof *pieces->sum);
     pieces->bytes = cadre_calloc(pieces->n, sizeof *pieces->bytes);
     if (pieces->first && pieces->sum && pieces->bytes)
         return CADRE_OK;
-    cadre_pieces_fini(pieces);
+    cadre_checksums_fini(pieces);
     return cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory for its checksums",
                       cadre_safetensors_path(file));
 }
 
-void cadre_pieces_fini(struct cadre_pieces *pieces)
+void cadre_checksums_fini(struct cadre_checksums *pieces)
 {
     free(pieces->first);
     free(pieces->sum);
     free(pieces->bytes);
-    *pieces = (struct cadre_pieces){0};
+    *pieces = (struct cadre_checksums){0};
 }
 
-void cadre_pieces_add(struct cadre_pieces *pieces, size_t tensor, uint64_t begin,
-                      const void *data, uint64_t bytes)
+void cadre_checksums_add(struct cadre_checksums *pieces, size_t tensor, uint64_t begin,
+                         const void *data, uint64_t bytes)
 {
     const unsigned char *in = data;
     while (bytes > 0) {
-        size_t piece = pieces->first[tensor] + begin / CADRE_PIECE_BYTES;
-        uint64_t n = CADRE_PIECE_BYTES - begin % CADRE_PIECE_BYTES;
+        size_t piece = pieces->first[tensor] + begin / CADRE_CHECKSUM_BYTES;
+        uint64_t n = CADRE_CHECKSUM_BYTES - begin % CADRE_CHECKSUM_BYTES;
         if (n > bytes)
             n = bytes;
-        pieces->sum[piece] += cadre_piece_sum(in, n / WORD, begin / WORD);
+        pieces->sum[piece] += cadre_checksum_of(in, n / WORD, begin / WORD);
         pieces->bytes[piece] += n;
         in += n;
         begin += n;
@@ -74,8 +74,8 @@ void cadre_pieces_add(struct cadre_pieces *pieces, size_t tensor, uint64_t begin
     }
 }
 
-uint64_t cadre_piece_size(uint64_t tensor_bytes, size_t index)
+uint64_t cadre_checksum_bytes(uint64_t tensor_bytes, size_t index)
 {
-    uint64_t left = tensor_bytes - index * CADRE_PIECE_BYTES;
-    return left < CADRE_PIECE_BYTES ? left : CADRE_PIECE_BYTES;
+    uint64_t left = tensor_bytes - index * CADRE_CHECKSUM_BYTES;
+    return left < CADRE_CHECKSUM_BYTES ? left : CADRE_CHECKSUM_BYTES;
 }

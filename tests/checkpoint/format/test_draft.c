@@ -117,11 +117,11 @@ static void *thread_share(void *arg)
 
 START_TEST(ranks_write_at_the_same_time)
 {
-    struct cadre_checkpoint_state state = save_state(1);
+    struct cadre_manifest manifest = save_manifest(1);
     pthread_t threads[THREADS];
     int ranks[THREADS];
     void *failed = NULL;
-    OK(cadre_checkpoint_begin(root, 1, save_tensors, SAVE_TENSORS, 2, &err));
+    OK(cadre_draft_begin(root, 1, save_tensors, SAVE_TENSORS, 2, &err));
     for (int i = 0; i < THREADS; i++) {
         ranks[i] = i;
         pthread_create(&threads[i], NULL, thread_share, &ranks[i]);
@@ -130,7 +130,7 @@ START_TEST(ranks_write_at_the_same_time)
         pthread_join(threads[i], &failed);
         ck_assert_ptr_null(failed);
     }
-    OK(cadre_checkpoint_commit(root, THREADS, &state, 0, &err));
+    OK(cadre_draft_commit(root, THREADS, &manifest, 0, &err));
     compare(1, 777);
 }
 END_TEST
@@ -168,11 +168,11 @@ START_TEST(leftovers_of_a_crash_are_removed)
 {
     char *away = cadre_folder_path(root, 2, ".removing");
     OK(save_checkpoint(root, 1, 1, 1000000, 0, &err));
-    OK(cadre_checkpoint_begin(root, 3, save_tensors, SAVE_TENSORS, 2, &err));
+    OK(cadre_draft_begin(root, 3, save_tensors, SAVE_TENSORS, 2, &err));
     ck_assert_int_eq(mkdir(away, 0700), 0);
-    OK(cadre_checkpoint_begin(root, 4, save_tensors, SAVE_TENSORS, 2, &err));
+    OK(cadre_draft_begin(root, 4, save_tensors, SAVE_TENSORS, 2, &err));
     ck_assert(!exists(3, ".partial") && !exists(2, ".removing"));
-    OK(cadre_checkpoint_abandon(root, 4, &err));
+    OK(cadre_draft_abandon(root, 4, &err));
     ck_assert(!exists(4, ".partial"));
     expect_latest(1);
     free(away);
@@ -182,50 +182,47 @@ END_TEST
 /* Open, write some, sync and close as rank 0 of step 2. */
 static void write_some(uint64_t begin, uint64_t count)
 {
-    struct cadre_checkpoint_writer *writer = NULL;
+    struct cadre_draft *writer = NULL;
     float *data = cadre_calloc(count, sizeof *data);
-    OK(cadre_checkpoint_writer_open(root, 2, 0, &writer, &err));
-    OK(cadre_checkpoint_write(writer, CADRE_CHECKPOINT_PARAM, "model.embed.weight",
-                              begin, count, data, &err));
-    OK(cadre_checkpoint_sync(writer, &err));
-    cadre_checkpoint_writer_close(writer);
+    OK(cadre_draft_open(root, 2, 0, &writer, &err));
+    OK(cadre_draft_write(writer, CADRE_CHECKPOINT_PARAM, "model.embed.weight", begin,
+                         count, data, &err));
+    OK(cadre_draft_sync(writer, &err));
+    cadre_draft_close(writer);
     free(data);
 }
 
 START_TEST(a_part_not_written_is_named)
 {
-    struct cadre_checkpoint_state state = save_state(2);
+    struct cadre_manifest manifest = save_manifest(2);
     OK(save_checkpoint(root, 1, 1, 1000000, 0, &err));
-    OK(cadre_checkpoint_begin(root, 2, save_tensors, 1, 0, &err));
+    OK(cadre_draft_begin(root, 2, save_tensors, 1, 0, &err));
     write_some(0, 299999);
-    ck_assert_int_eq(cadre_checkpoint_commit(root, 2, &state, 1, &err),
-                     CADRE_E_INVALID);
+    ck_assert_int_eq(cadre_draft_commit(root, 2, &manifest, 1, &err), CADRE_E_INVALID);
     ck_assert_ptr_nonnull(strstr(err.text, "rank 1"));
     write_some(0, 299999);
-    ck_assert_int_eq(cadre_checkpoint_commit(root, 1, &state, 1, &err),
-                     CADRE_E_INTERNAL);
+    ck_assert_int_eq(cadre_draft_commit(root, 1, &manifest, 1, &err), CADRE_E_INTERNAL);
     ck_assert_ptr_nonnull(strstr(err.text, "model.embed.weight"));
     ck_assert_ptr_nonnull(strstr(err.text, "[1048576, 1200000)"));
-    OK(cadre_checkpoint_abandon(root, 2, &err));
+    OK(cadre_draft_abandon(root, 2, &err));
     expect_latest(1);
 }
 END_TEST
 
 START_TEST(a_part_written_twice_is_named)
 {
-    struct cadre_checkpoint_state state = save_state(2);
-    struct cadre_checkpoint_writer *writer = NULL;
+    struct cadre_manifest manifest = save_manifest(2);
+    struct cadre_draft *writer = NULL;
     float *data = cadre_calloc(300000, sizeof *data);
-    OK(cadre_checkpoint_begin(root, 2, save_tensors, 1, 0, &err));
-    OK(cadre_checkpoint_writer_open(root, 2, 0, &writer, &err));
-    OK(cadre_checkpoint_write(writer, CADRE_CHECKPOINT_PARAM, "model.embed.weight", 0,
-                              300000, data, &err));
-    OK(cadre_checkpoint_write(writer, CADRE_CHECKPOINT_PARAM, "model.embed.weight", 10,
-                              1, data, &err));
-    OK(cadre_checkpoint_sync(writer, &err));
-    cadre_checkpoint_writer_close(writer);
-    ck_assert_int_eq(cadre_checkpoint_commit(root, 1, &state, 1, &err),
-                     CADRE_E_INTERNAL);
+    OK(cadre_draft_begin(root, 2, save_tensors, 1, 0, &err));
+    OK(cadre_draft_open(root, 2, 0, &writer, &err));
+    OK(cadre_draft_write(writer, CADRE_CHECKPOINT_PARAM, "model.embed.weight", 0,
+                         300000, data, &err));
+    OK(cadre_draft_write(writer, CADRE_CHECKPOINT_PARAM, "model.embed.weight", 10, 1,
+                         data, &err));
+    OK(cadre_draft_sync(writer, &err));
+    cadre_draft_close(writer);
+    ck_assert_int_eq(cadre_draft_commit(root, 1, &manifest, 1, &err), CADRE_E_INTERNAL);
     ck_assert_ptr_nonnull(strstr(err.text, "[0, 1048576)"));
     ck_assert(!exists(2, ""));
     free(data);
@@ -234,34 +231,31 @@ END_TEST
 
 START_TEST(a_writer_refuses_what_does_not_fit)
 {
-    struct cadre_checkpoint_writer *writer = NULL;
+    struct cadre_draft *writer = NULL;
     struct cadre_safetensors_spec half = {"x", CADRE_BF16, 1, {4}};
     char name[400];
     float value = 0.0f;
     memset(name, 'n', sizeof name - 1);
     name[sizeof name - 1] = '\0';
-    ck_assert_int_eq(cadre_checkpoint_begin(root, 2, &half, 1, 2, &err),
-                     CADRE_E_INVALID);
+    ck_assert_int_eq(cadre_draft_begin(root, 2, &half, 1, 2, &err), CADRE_E_INVALID);
     ck_assert(!exists(2, ".partial"));
     half = (struct cadre_safetensors_spec){name, CADRE_F32, 1, {4}};
-    ck_assert_int_eq(cadre_checkpoint_begin(root, 2, &half, 1, 2, &err),
+    ck_assert_int_eq(cadre_draft_begin(root, 2, &half, 1, 2, &err), CADRE_E_INVALID);
+    ck_assert_int_eq(cadre_draft_open(root, 2, 0, &writer, &err), CADRE_E_INVALID);
+    OK(cadre_draft_begin(root, 2, save_tensors, SAVE_TENSORS, 1, &err));
+    OK(cadre_draft_open(root, 2, 0, &writer, &err));
+    ck_assert_int_eq(
+        cadre_draft_write(writer, CADRE_CHECKPOINT_PARAM, "none", 0, 1, &value, &err),
+        CADRE_E_INVALID);
+    ck_assert_int_eq(cadre_draft_write(writer, CADRE_CHECKPOINT_EXP_AVG_SQ,
+                                       "model.norm.weight", 0, 1, &value, &err),
                      CADRE_E_INVALID);
-    ck_assert_int_eq(cadre_checkpoint_writer_open(root, 2, 0, &writer, &err),
+    ck_assert_int_eq(cadre_draft_write(writer, CADRE_CHECKPOINT_EXP_AVG,
+                                       "model.norm.weight", 64, 1, &value, &err),
                      CADRE_E_INVALID);
-    OK(cadre_checkpoint_begin(root, 2, save_tensors, SAVE_TENSORS, 1, &err));
-    OK(cadre_checkpoint_writer_open(root, 2, 0, &writer, &err));
-    ck_assert_int_eq(cadre_checkpoint_write(writer, CADRE_CHECKPOINT_PARAM, "none", 0,
-                                            1, &value, &err),
-                     CADRE_E_INVALID);
-    ck_assert_int_eq(cadre_checkpoint_write(writer, CADRE_CHECKPOINT_EXP_AVG_SQ,
-                                            "model.norm.weight", 0, 1, &value, &err),
-                     CADRE_E_INVALID);
-    ck_assert_int_eq(cadre_checkpoint_write(writer, CADRE_CHECKPOINT_EXP_AVG,
-                                            "model.norm.weight", 64, 1, &value, &err),
-                     CADRE_E_INVALID);
-    OK(cadre_checkpoint_write(writer, CADRE_CHECKPOINT_EXP_AVG, "model.norm.weight", 63,
-                              1, &value, &err));
-    cadre_checkpoint_writer_close(writer);
+    OK(cadre_draft_write(writer, CADRE_CHECKPOINT_EXP_AVG, "model.norm.weight", 63, 1,
+                         &value, &err));
+    cadre_draft_close(writer);
 }
 END_TEST
 
@@ -270,11 +264,9 @@ START_TEST(a_root_that_cannot_be_is_one_line)
 {
     char *below = cadre_format("%s/none/checkpoints", dir);
     OK(cadre_file_write_whole(root, "x", 1, &err));
-    ck_assert_int_eq(cadre_checkpoint_begin(below, 1, save_tensors, 1, 0, &err),
-                     CADRE_E_IO);
+    ck_assert_int_eq(cadre_draft_begin(below, 1, save_tensors, 1, 0, &err), CADRE_E_IO);
     ck_assert_ptr_nonnull(strstr(err.text, below));
-    ck_assert_int_eq(cadre_checkpoint_begin(root, 1, save_tensors, 1, 0, &err),
-                     CADRE_E_IO);
+    ck_assert_int_eq(cadre_draft_begin(root, 1, save_tensors, 1, 0, &err), CADRE_E_IO);
     ck_assert_ptr_nonnull(strstr(err.text, root));
     free(below);
 }
@@ -290,29 +282,28 @@ static void limit_files(rlim_t bytes)
 
 START_TEST(a_full_disk_leaves_the_one_before)
 {
-    struct cadre_checkpoint_state state = save_state(2);
+    struct cadre_manifest manifest = save_manifest(2);
     struct rlimit old;
     signal(SIGXFSZ, SIG_IGN);
     getrlimit(RLIMIT_FSIZE, &old);
     OK(save_checkpoint(root, 1, 1, 1000000, 1, &err));
     limit_files(1 << 20);
-    ck_assert_int_eq(cadre_checkpoint_begin(root, 2, save_tensors, 4, 2, &err),
+    ck_assert_int_eq(cadre_draft_begin(root, 2, save_tensors, 4, 2, &err),
                      CADRE_E_RESOURCE);
     ck_assert_ptr_nonnull(strstr(err.text, "model.safetensors"));
     ck_assert(!exists(2, ".partial"));
     limit_files(old.rlim_cur);
-    OK(cadre_checkpoint_begin(root, 2, save_tensors, 4, 2, &err));
+    OK(cadre_draft_begin(root, 2, save_tensors, 4, 2, &err));
     limit_files(1 << 20);
     ck_assert_int_eq(save_share(root, 2, 0, 1, 1000000, &err), CADRE_E_RESOURCE);
     ck_assert_ptr_nonnull(strstr(err.text, "model.embed.weight"));
     limit_files(old.rlim_cur);
     OK(save_share(root, 2, 0, 1, 1000000, &err));
     limit_files(100);
-    ck_assert_int_eq(cadre_checkpoint_commit(root, 1, &state, 1, &err),
-                     CADRE_E_RESOURCE);
+    ck_assert_int_eq(cadre_draft_commit(root, 1, &manifest, 1, &err), CADRE_E_RESOURCE);
     ck_assert_ptr_nonnull(strstr(err.text, "state.json"));
     limit_files(old.rlim_cur);
-    OK(cadre_checkpoint_abandon(root, 2, &err));
+    OK(cadre_draft_abandon(root, 2, &err));
     expect_latest(1);
 }
 END_TEST
@@ -401,8 +392,8 @@ END_TEST
 
 Suite *test_suite(void)
 {
-    Suite *suite = suite_create("checkpoint_write");
-    TCase *tc = tcase_create("checkpoint_write");
+    Suite *suite = suite_create("draft");
+    TCase *tc = tcase_create("draft");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, what_is_saved_is_read_in_any_cut);

@@ -11,17 +11,17 @@
 #include "core/base/hash.h"
 #include "core/base/memory.h"
 #include "core/checkpoint/format/file.h"
-#include "core/checkpoint/format/state.h"
+#include "core/checkpoint/format/manifest.h"
 
 static struct cadre_error err;
 static char *dir;
 static char *path;
 static char *small;
 static struct cadre_safetensors *file;
-static struct cadre_pieces pieces;
+static struct cadre_checksums pieces;
 
-static const struct cadre_checkpoint_value values[] = {{"a", "1"}, {"b", "\ttwo\n"}};
-static const struct cadre_checkpoint_state example = {
+static const struct cadre_manifest_value values[] = {{"a", "1"}, {"b", "\ttwo\n"}};
+static const struct cadre_manifest example = {
     .step = 100,
     .samples = (uint64_t)INT64_MAX,
     .seed = UINT64_MAX,
@@ -44,19 +44,19 @@ static void setup(void)
     char *weights = cadre_format("%s/w.safetensors", dir);
     OK(cadre_safetensors_create(weights, specs, 2, &err));
     OK(cadre_safetensors_open(weights, false, &file, &err));
-    OK(cadre_pieces_init(&pieces, file, &err));
+    OK(cadre_checksums_init(&pieces, file, &err));
     for (size_t i = 0; i < pieces.n; i++)
         pieces.sum[i] = 0xfedcba9876543210u + i;
     OK(cadre_file_write_whole(small, "{}", 2, &err));
-    const struct cadre_state_tensors tensors = {"w.safetensors", file, &pieces};
-    OK(cadre_state_write(dir, &example, &tensors, 1, &err));
+    const struct cadre_manifest_tensors tensors = {"w.safetensors", file, &pieces};
+    OK(cadre_manifest_write(dir, &example, &tensors, 1, &err));
     free(weights);
 }
 
 static void teardown(void)
 {
     cadre_safetensors_close(file);
-    cadre_pieces_fini(&pieces);
+    cadre_checksums_fini(&pieces);
     test_tmpdir_remove(dir);
     free(path);
     free(small);
@@ -65,18 +65,18 @@ static void teardown(void)
 
 static cadre_status open_status(void)
 {
-    struct cadre_state *state = NULL;
-    cadre_status rc = cadre_state_open(dir, &state, &err);
-    cadre_state_close(state);
+    struct cadre_manifest_reader *reader = NULL;
+    cadre_status rc = cadre_manifest_open(dir, &reader, &err);
+    cadre_manifest_close(reader);
     return rc;
 }
 
 START_TEST(a_state_comes_back)
 {
-    struct cadre_state *state = NULL;
-    struct cadre_pieces read;
-    OK(cadre_state_open(dir, &state, &err));
-    const struct cadre_checkpoint_state *got = cadre_state_get(state);
+    struct cadre_manifest_reader *reader = NULL;
+    struct cadre_checksums read;
+    OK(cadre_manifest_open(dir, &reader, &err));
+    const struct cadre_manifest *got = cadre_manifest_get(reader);
     ck_assert_uint_eq(got->step, example.step);
     ck_assert_uint_eq(got->samples, example.samples);
     ck_assert_uint_eq(got->seed, example.seed);
@@ -84,16 +84,16 @@ START_TEST(a_state_comes_back)
     ck_assert_uint_eq(got->n_values, 2);
     ck_assert_str_eq(got->values[1].key, "b");
     ck_assert_str_eq(got->values[1].value, "\ttwo\n");
-    ck_assert(cadre_state_lists(state, "w.safetensors"));
-    ck_assert(!cadre_state_lists(state, "config.json"));
-    ck_assert(!cadre_state_lists(state, "other"));
-    OK(cadre_pieces_init(&read, file, &err));
-    OK(cadre_state_sums(state, "w.safetensors", file, &read, &err));
+    ck_assert(cadre_manifest_lists(reader, "w.safetensors"));
+    ck_assert(!cadre_manifest_lists(reader, "config.json"));
+    ck_assert(!cadre_manifest_lists(reader, "other"));
+    OK(cadre_checksums_init(&read, file, &err));
+    OK(cadre_manifest_sums(reader, "w.safetensors", file, &read, &err));
     ck_assert_mem_eq(read.sum, pieces.sum, read.n * sizeof *read.sum);
-    ck_assert_int_eq(cadre_state_sums(state, "other", file, &read, &err),
+    ck_assert_int_eq(cadre_manifest_sums(reader, "other", file, &read, &err),
                      CADRE_E_INVALID);
-    cadre_pieces_fini(&read);
-    cadre_state_close(state);
+    cadre_checksums_fini(&read);
+    cadre_manifest_close(reader);
 }
 END_TEST
 
@@ -175,14 +175,15 @@ START_TEST(sums_must_fit_the_file)
         "{\"w.safetensors\": {\"bytes\": 1200168, \"pieces\": {}}}",
         "{\"w.safetensors\": {\"pieces\": []}}",
     };
-    struct cadre_state *state = NULL;
+    struct cadre_manifest_reader *reader = NULL;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         char *text = cadre_format(BODY ", \"files\": %s", texts[i]);
         write_sealed(text);
-        OK(cadre_state_open(dir, &state, &err));
-        ck_assert_int_eq(cadre_state_sums(state, "w.safetensors", file, &pieces, &err),
-                         CADRE_E_INVALID);
-        cadre_state_close(state);
+        OK(cadre_manifest_open(dir, &reader, &err));
+        ck_assert_int_eq(
+            cadre_manifest_sums(reader, "w.safetensors", file, &pieces, &err),
+            CADRE_E_INVALID);
+        cadre_manifest_close(reader);
         free(text);
     }
 }
@@ -190,8 +191,8 @@ END_TEST
 
 Suite *test_suite(void)
 {
-    Suite *suite = suite_create("state");
-    TCase *tc = tcase_create("state");
+    Suite *suite = suite_create("manifest");
+    TCase *tc = tcase_create("manifest");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, a_state_comes_back);

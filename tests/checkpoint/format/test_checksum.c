@@ -7,7 +7,7 @@
 #include <cadre/types.h>
 
 #include "core/base/memory.h"
-#include "core/checkpoint/format/piece.h"
+#include "core/checkpoint/format/checksum.h"
 
 static struct cadre_error err;
 
@@ -16,8 +16,8 @@ static struct cadre_error err;
 START_TEST(the_mix_is_splitmix64)
 {
     const uint32_t zero = 0;
-    ck_assert_uint_eq(cadre_piece_sum(&zero, 1, 0), 0xe220a8397b1dcdafu);
-    ck_assert_uint_eq(cadre_piece_sum(&zero, 0, 0), 0);
+    ck_assert_uint_eq(cadre_checksum_of(&zero, 1, 0), 0xe220a8397b1dcdafu);
+    ck_assert_uint_eq(cadre_checksum_of(&zero, 0, 0), 0);
 }
 END_TEST
 
@@ -27,21 +27,21 @@ START_TEST(every_bit_and_every_place_counts)
     unsigned char data[4 * WORDS + 1];
     for (size_t i = 0; i < sizeof data; i++)
         data[i] = (unsigned char)(i * 37);
-    uint64_t sum = cadre_piece_sum(data + 1, WORDS, 5);
-    ck_assert_uint_eq(cadre_piece_sum(data + 1, WORDS, 5), sum);
-    ck_assert_uint_ne(cadre_piece_sum(data + 1, WORDS, 6), sum);
+    uint64_t sum = cadre_checksum_of(data + 1, WORDS, 5);
+    ck_assert_uint_eq(cadre_checksum_of(data + 1, WORDS, 5), sum);
+    ck_assert_uint_ne(cadre_checksum_of(data + 1, WORDS, 6), sum);
     for (size_t bit = 8; bit < 8 * sizeof data; bit++) {
         data[bit / 8] ^= (unsigned char)(1 << bit % 8);
-        ck_assert_uint_ne(cadre_piece_sum(data + 1, WORDS, 5), sum);
+        ck_assert_uint_ne(cadre_checksum_of(data + 1, WORDS, 5), sum);
         data[bit / 8] ^= (unsigned char)(1 << bit % 8);
     }
     uint32_t words[2] = {1, 2};
-    uint64_t forth = cadre_piece_sum(words, 2, 0);
+    uint64_t forth = cadre_checksum_of(words, 2, 0);
     words[0] = 2;
     words[1] = 1;
-    ck_assert_uint_ne(cadre_piece_sum(words, 2, 0), forth);
+    ck_assert_uint_ne(cadre_checksum_of(words, 2, 0), forth);
     memset(words, 0, sizeof words);
-    ck_assert_uint_ne(cadre_piece_sum(words, 2, 0), cadre_piece_sum(words, 1, 0));
+    ck_assert_uint_ne(cadre_checksum_of(words, 2, 0), cadre_checksum_of(words, 1, 0));
 }
 END_TEST
 
@@ -54,8 +54,8 @@ START_TEST(parts_add_up)
         {"b", CADRE_F64, 1, {5}},
     };
     struct cadre_safetensors *file = NULL;
-    struct cadre_pieces whole;
-    struct cadre_pieces parts;
+    struct cadre_checksums whole;
+    struct cadre_checksums parts;
     size_t count = specs[0].dim[0];
     char *dir = test_tmpdir();
     char *path = cadre_format("%s/x", dir);
@@ -64,25 +64,25 @@ START_TEST(parts_add_up)
         data[i] = (float)(i * i % 1009);
     ck_assert_int_eq(cadre_safetensors_create(path, specs, 3, &err), CADRE_OK);
     ck_assert_int_eq(cadre_safetensors_open(path, false, &file, &err), CADRE_OK);
-    ck_assert_int_eq(cadre_pieces_init(&whole, file, &err), CADRE_OK);
-    ck_assert_int_eq(cadre_pieces_init(&parts, file, &err), CADRE_OK);
+    ck_assert_int_eq(cadre_checksums_init(&whole, file, &err), CADRE_OK);
+    ck_assert_int_eq(cadre_checksums_init(&parts, file, &err), CADRE_OK);
     size_t b = (size_t)cadre_safetensors_find(file, "b");
     ck_assert_uint_eq(whole.n, 4);
     ck_assert_uint_eq(whole.first[b + 1] - whole.first[b], 1);
-    ck_assert_uint_eq(cadre_piece_size(4 * count, 1), 1 << 20);
-    ck_assert_uint_eq(cadre_piece_size(4 * count, 2), 12);
-    cadre_pieces_add(&whole, 0, 0, data, 4 * count);
+    ck_assert_uint_eq(cadre_checksum_bytes(4 * count, 1), 1 << 20);
+    ck_assert_uint_eq(cadre_checksum_bytes(4 * count, 2), 12);
+    cadre_checksums_add(&whole, 0, 0, data, 4 * count);
     for (size_t first = 3; first-- > 0;)
         for (size_t at = first * 1001; at < count; at += 3 * 1001) {
             size_t n = count - at < 1001 ? count - at : 1001;
-            cadre_pieces_add(&parts, 0, 4 * at, data + at, 4 * n);
+            cadre_checksums_add(&parts, 0, 4 * at, data + at, 4 * n);
         }
     ck_assert_mem_eq(whole.sum, parts.sum, 4 * sizeof *whole.sum);
     ck_assert_mem_eq(whole.bytes, parts.bytes, 4 * sizeof *whole.bytes);
     ck_assert_uint_eq(parts.bytes[2], 12);
     ck_assert_uint_eq(parts.bytes[3], 0);
-    cadre_pieces_fini(&whole);
-    cadre_pieces_fini(&parts);
+    cadre_checksums_fini(&whole);
+    cadre_checksums_fini(&parts);
     cadre_safetensors_close(file);
     free(data);
     free(path);
@@ -93,8 +93,8 @@ END_TEST
 
 Suite *test_suite(void)
 {
-    Suite *suite = suite_create("piece");
-    TCase *tc = tcase_create("piece");
+    Suite *suite = suite_create("checksum");
+    TCase *tc = tcase_create("checksum");
     tcase_add_test(tc, the_mix_is_splitmix64);
     tcase_add_test(tc, every_bit_and_every_place_counts);
     tcase_add_test(tc, parts_add_up);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Saving. Each rank sums what it writes and leaves the sums in a file of its own beside
  * the data; the commit adds them up, which also shows that nothing is missing. */
-#include "core/checkpoint/format/checkpoint.h"
+#include "core/checkpoint/format/draft.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -12,16 +12,17 @@
 #include <unistd.h>
 
 #include "core/base/log.h"
+#include "core/checkpoint/format/checkpoint.h"
 #include "core/checkpoint/format/file.h"
 #include "core/checkpoint/format/folder.h"
 #include "core/checkpoint/format/names.h"
 #include "core/tensor/dtype.h"
 
-struct cadre_checkpoint_writer {
+struct cadre_draft {
     char *dir;
     int rank;
     struct cadre_safetensors *files[CADRE_CHECKPOINT_FILES]; /* NULL: not in it */
-    struct cadre_pieces pieces[CADRE_CHECKPOINT_FILES];
+    struct cadre_checksums pieces[CADRE_CHECKPOINT_FILES];
 };
 
 /* What a rank leaves for the commit: one for each piece that it wrote to. */
@@ -29,7 +30,7 @@ struct record {
     uint64_t file, piece, sum, bytes;
 };
 
-char *cadre_checkpoint_partial(const char *root, uint64_t step)
+char *cadre_draft_path(const char *root, uint64_t step)
 {
     return cadre_folder_path(root, step, ".partial");
 }
@@ -104,12 +105,12 @@ static cadre_status make_root(const char *root, struct cadre_error *err)
     return rc;
 }
 
-cadre_status cadre_checkpoint_begin(const char *root, uint64_t step,
-                                    const struct cadre_safetensors_spec *tensors,
-                                    size_t n, int moments, struct cadre_error *err)
+cadre_status cadre_draft_begin(const char *root, uint64_t step,
+                               const struct cadre_safetensors_spec *tensors, size_t n,
+                               int moments, struct cadre_error *err)
 {
     cadre_status rc;
-    char *dir = cadre_checkpoint_partial(root, step);
+    char *dir = cadre_draft_path(root, step);
     if (!dir)
         return cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory", root);
     CADRE_TRY(make_root(root, err));
@@ -126,12 +127,13 @@ fail:
     return rc;
 }
 
-cadre_status cadre_checkpoint_begin_states(const char *root, uint64_t step,
-                                           const struct cadre_safetensors_spec *tensors,
-                                           size_t n, struct cadre_error *err)
+cadre_status
+cadre_draft_begin_plugin_state(const char *root, uint64_t step,
+                               const struct cadre_safetensors_spec *tensors, size_t n,
+                               struct cadre_error *err)
 {
-    int which = cadre_checkpoint_file_of(CADRE_CHECKPOINT_STATE);
-    char *dir = cadre_checkpoint_partial(root, step);
+    int which = cadre_checkpoint_file_of(CADRE_CHECKPOINT_PLUGIN_STATE);
+    char *dir = cadre_draft_path(root, step);
     char *path = dir ? cadre_format("%s/%s", dir, cadre_checkpoint_files[which]) : NULL;
     cadre_status rc = path ? cadre_safetensors_create(path, tensors, n, err)
                            : cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory", root);
@@ -140,63 +142,62 @@ cadre_status cadre_checkpoint_begin_states(const char *root, uint64_t step,
     return rc;
 }
 
-static cadre_status open_file(struct cadre_checkpoint_writer *writer, int which,
-                              bool optional, struct cadre_error *err)
+static cadre_status open_file(struct cadre_draft *draft, int which, bool optional,
+                              struct cadre_error *err)
 {
     cadre_status rc = CADRE_OK;
-    char *path = cadre_format("%s/%s", writer->dir, cadre_checkpoint_files[which]);
+    char *path = cadre_format("%s/%s", draft->dir, cadre_checkpoint_files[which]);
     if (!path)
-        return cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory", writer->dir);
+        return cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory", draft->dir);
     if (optional && access(path, F_OK) != 0 && errno == ENOENT)
         goto fail;
-    CADRE_TRY(cadre_safetensors_open(path, true, &writer->files[which], err));
-    CADRE_TRY(cadre_pieces_init(&writer->pieces[which], writer->files[which], err));
+    CADRE_TRY(cadre_safetensors_open(path, true, &draft->files[which], err));
+    CADRE_TRY(cadre_checksums_init(&draft->pieces[which], draft->files[which], err));
 fail:
     free(path);
     return rc;
 }
 
-cadre_status cadre_checkpoint_writer_open(const char *root, uint64_t step, int rank,
-                                          struct cadre_checkpoint_writer **out,
-                                          struct cadre_error *err)
+cadre_status cadre_draft_open(const char *root, uint64_t step, int rank,
+                              struct cadre_draft **out, struct cadre_error *err)
 {
     cadre_status rc;
-    struct cadre_checkpoint_writer *writer = cadre_calloc(1, sizeof *writer);
-    if (writer)
-        writer->dir = cadre_checkpoint_partial(root, step);
-    if (!writer || !writer->dir) {
+    struct cadre_draft *draft = cadre_calloc(1, sizeof *draft);
+    if (draft)
+        draft->dir = cadre_draft_path(root, step);
+    if (!draft || !draft->dir) {
         rc = cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory", root);
         goto fail;
     }
-    writer->rank = rank;
+    draft->rank = rank;
     for (int f = 0; f < CADRE_CHECKPOINT_FILES; f++)
-        CADRE_TRY(open_file(writer, f, f > 0, err));
-    *out = writer;
+        CADRE_TRY(open_file(draft, f, f > 0, err));
+    *out = draft;
     return CADRE_OK;
 fail:
-    cadre_checkpoint_writer_close(writer);
+    cadre_draft_close(draft);
     return rc;
 }
 
-void cadre_checkpoint_writer_close(struct cadre_checkpoint_writer *writer)
+void cadre_draft_close(struct cadre_draft *draft)
 {
-    if (!writer)
+    if (!draft)
         return;
     for (int i = 0; i < CADRE_CHECKPOINT_FILES; i++) {
-        cadre_safetensors_close(writer->files[i]);
-        cadre_pieces_fini(&writer->pieces[i]);
+        cadre_safetensors_close(draft->files[i]);
+        cadre_checksums_fini(&draft->pieces[i]);
     }
-    free(writer->dir);
-    free(writer);
+    free(draft->dir);
+    free(draft);
 }
 
-cadre_status cadre_checkpoint_write(struct cadre_checkpoint_writer *writer,
-                                    enum cadre_checkpoint_part part, const char *tensor,
-                                    uint64_t begin, uint64_t count, const void *data,
-                                    struct cadre_error *err)
+cadre_status cadre_draft_write(struct cadre_draft *draft,
+                               enum cadre_checkpoint_part part, const char *tensor,
+                               uint64_t begin, uint64_t count, const void *data,
+                               struct cadre_error *err)
 {
     int which = cadre_checkpoint_file_of(part);
-    const struct cadre_safetensors *file = writer->files[which];
+    const struct cadre_safetensors *file = draft->files[which];
     char name[CADRE_CHECKPOINT_NAME];
     cadre_status rc;
     CADRE_TRY(cadre_checkpoint_name(part, tensor, name, err));
@@ -206,34 +207,33 @@ cadre_status cadre_checkpoint_write(struct cadre_checkpoint_writer *writer,
             err, CADRE_E_INVALID,
             "%s: tensor '%.200s': not among those the checkpoint was begun "
             "with",
-            writer->dir, name);
+            draft->dir, name);
     CADRE_TRY(
         cadre_safetensors_write_range(file, (size_t)index, begin, count, data, err));
     size_t size = cadre_dtype_bytes(cadre_safetensors_at(file, (size_t)index)->dtype);
-    cadre_pieces_add(&writer->pieces[which], (size_t)index, begin * size, data,
-                     count * size);
+    cadre_checksums_add(&draft->pieces[which], (size_t)index, begin * size, data,
+                        count * size);
 fail:
     return rc;
 }
 
-static cadre_status write_sums(const struct cadre_checkpoint_writer *writer,
-                               struct cadre_error *err)
+static cadre_status write_sums(const struct cadre_draft *draft, struct cadre_error *err)
 {
     struct record *records = NULL;
     size_t n = 0, most = 0;
     cadre_status rc;
-    char *path = sums_path(writer->dir, writer->rank);
+    char *path = sums_path(draft->dir, draft->rank);
     for (int f = 0; f < CADRE_CHECKPOINT_FILES; f++)
-        most += writer->pieces[f].n;
+        most += draft->pieces[f].n;
     records = cadre_calloc(most, sizeof *records);
     for (uint64_t f = 0; records && f < CADRE_CHECKPOINT_FILES; f++) {
-        const struct cadre_pieces *pieces = &writer->pieces[f];
+        const struct cadre_checksums *pieces = &draft->pieces[f];
         for (size_t p = 0; p < pieces->n; p++)
             if (pieces->bytes[p] > 0)
                 records[n++] = (struct record){f, p, pieces->sum[p], pieces->bytes[p]};
     }
     if (!path || !records)
-        rc = cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory", writer->dir);
+        rc = cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory", draft->dir);
     else
         rc = cadre_file_write_whole(path, records, n * sizeof *records, err);
     free(records);
@@ -241,20 +241,19 @@ static cadre_status write_sums(const struct cadre_checkpoint_writer *writer,
     return rc;
 }
 
-cadre_status cadre_checkpoint_sync(struct cadre_checkpoint_writer *writer,
-                                   struct cadre_error *err)
+cadre_status cadre_draft_sync(struct cadre_draft *draft, struct cadre_error *err)
 {
     cadre_status rc = CADRE_OK;
     for (int i = 0; i < CADRE_CHECKPOINT_FILES; i++)
-        if (writer->files[i])
-            CADRE_TRY(cadre_safetensors_sync(writer->files[i], err));
-    return write_sums(writer, err);
+        if (draft->files[i])
+            CADRE_TRY(cadre_safetensors_sync(draft->files[i], err));
+    return write_sums(draft, err);
 fail:
     return rc;
 }
 
 /* Add the sums that a rank left, and remove its file. */
-static cadre_status take_sums(struct cadre_checkpoint_writer *all, int rank,
+static cadre_status take_sums(struct cadre_draft *all, int rank,
                               struct cadre_error *err)
 {
     struct record record;
@@ -271,7 +270,7 @@ static cadre_status take_sums(struct cadre_checkpoint_writer *all, int rank,
     }
     for (size_t at = 0; at + sizeof record <= bytes; at += sizeof record) {
         memcpy(&record, data + at, sizeof record);
-        struct cadre_pieces *pieces =
+        struct cadre_checksums *pieces =
             record.file < CADRE_CHECKPOINT_FILES ? &all->pieces[record.file] : NULL;
         if (!pieces || record.piece >= pieces->n) {
             rc = cadre_fail(err, CADRE_E_INTERNAL, "%s: a record out of place", path);
@@ -289,14 +288,14 @@ fail:
 }
 
 static cadre_status check_whole(const struct cadre_safetensors *file,
-                                const struct cadre_pieces *pieces,
+                                const struct cadre_checksums *pieces,
                                 struct cadre_error *err)
 {
     for (size_t i = 0; i < pieces->n_tensors; i++) {
         const struct cadre_safetensors_tensor *tensor = cadre_safetensors_at(file, i);
         for (size_t p = pieces->first[i]; p < pieces->first[i + 1]; p++) {
-            uint64_t begin = (p - pieces->first[i]) * CADRE_PIECE_BYTES;
-            uint64_t size = cadre_piece_size(tensor->bytes, p - pieces->first[i]);
+            uint64_t begin = (p - pieces->first[i]) * CADRE_CHECKSUM_BYTES;
+            uint64_t size = cadre_checksum_bytes(tensor->bytes, p - pieces->first[i]);
             if (pieces->bytes[p] != size)
                 return cadre_fail(err, CADRE_E_INTERNAL,
                                   "%s: tensor '%.200s': expected bytes [%" PRIu64
@@ -309,11 +308,10 @@ static cadre_status check_whole(const struct cadre_safetensors *file,
     return CADRE_OK;
 }
 
-static cadre_status seal(struct cadre_checkpoint_writer *all, int n_ranks,
-                         const struct cadre_checkpoint_state *state,
-                         struct cadre_error *err)
+static cadre_status seal(struct cadre_draft *all, int n_ranks,
+                         const struct cadre_manifest *manifest, struct cadre_error *err)
 {
-    struct cadre_state_tensors tensors[CADRE_CHECKPOINT_FILES];
+    struct cadre_manifest_tensors tensors[CADRE_CHECKPOINT_FILES];
     struct cadre_checkpoint *again = NULL;
     size_t n = 0;
     cadre_status rc = CADRE_OK;
@@ -323,10 +321,10 @@ static cadre_status seal(struct cadre_checkpoint_writer *all, int n_ranks,
         if (!all->files[f])
             continue;
         CADRE_TRY(check_whole(all->files[f], &all->pieces[f], err));
-        tensors[n++] = (struct cadre_state_tensors){cadre_checkpoint_files[f],
-                                                    all->files[f], &all->pieces[f]};
+        tensors[n++] = (struct cadre_manifest_tensors){cadre_checkpoint_files[f],
+                                                       all->files[f], &all->pieces[f]};
     }
-    CADRE_TRY(cadre_state_write(all->dir, state, tensors, n, err));
+    CADRE_TRY(cadre_manifest_write(all->dir, manifest, tensors, n, err));
     CADRE_TRY(cadre_file_sync_folder(all->dir, err));
     /* What cannot be read back must not take the place of what can. */
     CADRE_TRY(cadre_checkpoint_open(all->dir, &again, err));
@@ -335,28 +333,28 @@ fail:
     return rc;
 }
 
-cadre_status cadre_checkpoint_commit(const char *root, int n_ranks,
-                                     const struct cadre_checkpoint_state *state,
-                                     size_t keep, struct cadre_error *err)
+cadre_status cadre_draft_commit(const char *root, int n_ranks,
+                                const struct cadre_manifest *manifest, size_t keep,
+                                struct cadre_error *err)
 {
-    struct cadre_checkpoint_writer *all = NULL;
+    struct cadre_draft *all = NULL;
     struct cadre_error warning = {0};
     cadre_status rc;
-    CADRE_TRY(cadre_checkpoint_writer_open(root, state->step, -1, &all, err));
-    CADRE_TRY(seal(all, n_ranks, state, err));
-    CADRE_TRY(cadre_folder_publish(root, state->step, err));
-    if (cadre_folder_prune(root, state->step, keep, &warning) != CADRE_OK)
+    CADRE_TRY(cadre_draft_open(root, manifest->step, -1, &all, err));
+    CADRE_TRY(seal(all, n_ranks, manifest, err));
+    CADRE_TRY(cadre_folder_publish(root, manifest->step, err));
+    if (cadre_folder_prune(root, manifest->step, keep, &warning) != CADRE_OK)
         cadre_log(CADRE_LOG_WARN, "checkpoint", "old checkpoints stay: %s",
                   warning.text);
 fail:
-    cadre_checkpoint_writer_close(all);
+    cadre_draft_close(all);
     return rc;
 }
 
-cadre_status cadre_checkpoint_abandon(const char *root, uint64_t step,
-                                      struct cadre_error *err)
+cadre_status cadre_draft_abandon(const char *root, uint64_t step,
+                                 struct cadre_error *err)
 {
-    char *dir = cadre_checkpoint_partial(root, step);
+    char *dir = cadre_draft_path(root, step);
     if (!dir)
         return cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory", root);
     cadre_status rc = cadre_file_remove_tree(dir, err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The text ends with the hash of all before it, so any change of the file shows. */
-#include "core/checkpoint/format/state.h"
+#include "core/checkpoint/format/manifest.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -24,11 +24,11 @@ enum {
     SMALL_LIMIT = 64 << 20,
 };
 
-struct cadre_state {
+struct cadre_manifest_reader {
     json_t *root;
     char *path;
-    struct cadre_checkpoint_state state;
-    struct cadre_checkpoint_value *values;
+    struct cadre_manifest manifest;
+    struct cadre_manifest_value *values;
 };
 
 static void put_text(struct cadre_json *json, const char *key, const char *value)
@@ -49,35 +49,34 @@ static void put_hex(struct cadre_json *json, const char *key, uint64_t value)
     put_text(json, key, cadre_hash_hex(value, hex));
 }
 
-static void put_state(struct cadre_json *json,
-                      const struct cadre_checkpoint_state *state)
+static void put_manifest(struct cadre_json *json, const struct cadre_manifest *manifest)
 {
     char seed[32];
     put_text(json, "format", "cadre checkpoint");
-    put_u64(json, "version", CADRE_STATE_VERSION);
-    put_u64(json, "step", state->step);
-    put_u64(json, "samples", state->samples);
+    put_u64(json, "version", CADRE_MANIFEST_VERSION);
+    put_u64(json, "step", manifest->step);
+    put_u64(json, "samples", manifest->samples);
     /* A text: JSON readers keep 63 bits of an integer at most. */
-    snprintf(seed, sizeof seed, "%" PRIu64, state->seed);
+    snprintf(seed, sizeof seed, "%" PRIu64, manifest->seed);
     put_text(json, "seed", seed);
-    put_text(json, "options", state->options ? state->options : "");
+    put_text(json, "options", manifest->options ? manifest->options : "");
     cadre_json_key(json, "values");
     cadre_json_begin_object(json);
-    for (size_t i = 0; i < state->n_values; i++)
-        put_text(json, state->values[i].key, state->values[i].value);
+    for (size_t i = 0; i < manifest->n_values; i++)
+        put_text(json, manifest->values[i].key, manifest->values[i].value);
     cadre_json_end_object(json);
 }
 
 static void put_tensors(struct cadre_json *json,
-                        const struct cadre_state_tensors *tensors)
+                        const struct cadre_manifest_tensors *tensors)
 {
-    const struct cadre_pieces *pieces = tensors->pieces;
+    const struct cadre_checksums *pieces = tensors->pieces;
     char hex[17];
     cadre_json_key(json, tensors->name);
     cadre_json_begin_object(json);
     put_u64(json, "bytes", cadre_safetensors_bytes(tensors->file));
     put_hex(json, "header_xxh64", cadre_safetensors_header_hash(tensors->file));
-    put_u64(json, "piece_bytes", CADRE_PIECE_BYTES);
+    put_u64(json, "piece_bytes", CADRE_CHECKSUM_BYTES);
     cadre_json_key(json, "pieces");
     cadre_json_begin_object(json);
     for (size_t i = 0; i < pieces->n_tensors; i++) {
@@ -112,7 +111,7 @@ fail:
     return rc;
 }
 
-static bool is_other(const char *name, const struct cadre_state_tensors *tensors,
+static bool is_other(const char *name, const struct cadre_manifest_tensors *tensors,
                      size_t n)
 {
     bool other = strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
@@ -128,7 +127,7 @@ static int by_name(const struct dirent **a, const struct dirent **b)
 }
 
 static cadre_status put_files(struct cadre_json *json, const char *dir,
-                              const struct cadre_state_tensors *tensors, size_t n,
+                              const struct cadre_manifest_tensors *tensors, size_t n,
                               struct cadre_error *err)
 {
     struct dirent **entries = NULL;
@@ -150,10 +149,10 @@ static cadre_status put_files(struct cadre_json *json, const char *dir,
     return rc;
 }
 
-cadre_status cadre_state_write(const char *dir,
-                               const struct cadre_checkpoint_state *state,
-                               const struct cadre_state_tensors *tensors,
-                               size_t n_tensors, struct cadre_error *err)
+cadre_status cadre_manifest_write(const char *dir,
+                                  const struct cadre_manifest *manifest,
+                                  const struct cadre_manifest_tensors *tensors,
+                                  size_t n_tensors, struct cadre_error *err)
 {
     static const char end[] = "\n}\n";
     struct cadre_text text = {0};
@@ -163,7 +162,7 @@ cadre_status cadre_state_write(const char *dir,
     char *path = cadre_format("%s/" STATE_NAME, dir);
     cadre_json_init_text(&json, &text, true);
     cadre_json_begin_object(&json);
-    put_state(&json, state);
+    put_manifest(&json, manifest);
     CADRE_TRY(put_files(&json, dir, tensors, n_tensors, err));
     cadre_json_end_object(&json);
     if (cadre_json_finish(&json) == CADRE_OK && path && text.len > sizeof end) {
@@ -226,7 +225,8 @@ static bool get_hex(const json_t *value, uint64_t *out)
     return *end == '\0';
 }
 
-static cadre_status get_values(struct cadre_state *out, struct cadre_error *err)
+static cadre_status get_values(struct cadre_manifest_reader *out,
+                               struct cadre_error *err)
 {
     json_t *values = json_object_get(out->root, "values");
     const char *key;
@@ -239,15 +239,15 @@ static cadre_status get_values(struct cadre_state *out, struct cadre_error *err)
     {
         if (!json_is_string(value))
             return damaged(out->path, "expected texts in \"values\"", err);
-        out->values[n++] =
-            (struct cadre_checkpoint_value){key, json_string_value(value)};
+        out->values[n++] = (struct cadre_manifest_value){key, json_string_value(value)};
     }
-    out->state.n_values = n;
-    out->state.values = out->values;
+    out->manifest.n_values = n;
+    out->manifest.values = out->values;
     return CADRE_OK;
 }
 
-static cadre_status get_state(struct cadre_state *out, struct cadre_error *err)
+static cadre_status get_manifest(struct cadre_manifest_reader *out,
+                                 struct cadre_error *err)
 {
     const char *format = json_string_value(json_object_get(out->root, "format"));
     const char *seed = json_string_value(json_object_get(out->root, "seed"));
@@ -255,18 +255,18 @@ static cadre_status get_state(struct cadre_state *out, struct cadre_error *err)
     if (!format || strcmp(format, "cadre checkpoint") != 0 ||
         !get_u64(out->root, "version", &version))
         return damaged(out->path, "expected \"format\": \"cadre checkpoint\"", err);
-    if (version != CADRE_STATE_VERSION)
+    if (version != CADRE_MANIFEST_VERSION)
         return cadre_fail(err, CADRE_E_INVALID,
                           "%s: expected version %d, found %" PRIu64
                           "; read it with the Cadre that wrote it",
-                          out->path, CADRE_STATE_VERSION, version);
-    out->state.options = json_string_value(json_object_get(out->root, "options"));
-    if (!get_u64(out->root, "step", &out->state.step) ||
-        !get_u64(out->root, "samples", &out->state.samples) || !seed ||
-        !out->state.options || !json_object_get(out->root, "files"))
+                          out->path, CADRE_MANIFEST_VERSION, version);
+    out->manifest.options = json_string_value(json_object_get(out->root, "options"));
+    if (!get_u64(out->root, "step", &out->manifest.step) ||
+        !get_u64(out->root, "samples", &out->manifest.samples) || !seed ||
+        !out->manifest.options || !json_object_get(out->root, "files"))
         return damaged(out->path, "expected step, samples, seed, options and files",
                        err);
-    out->state.seed = strtoull(seed, NULL, 10);
+    out->manifest.seed = strtoull(seed, NULL, 10);
     return get_values(out, err);
 }
 
@@ -290,71 +290,74 @@ fail:
     return rc;
 }
 
-cadre_status cadre_state_open(const char *dir, struct cadre_state **out,
-                              struct cadre_error *err)
+cadre_status cadre_manifest_open(const char *dir, struct cadre_manifest_reader **out,
+                                 struct cadre_error *err)
 {
-    struct cadre_state *state = cadre_calloc(1, sizeof *state);
+    struct cadre_manifest_reader *reader = cadre_calloc(1, sizeof *reader);
     const char *name;
     json_t *info;
     char *text = NULL;
     size_t bytes = 0;
     cadre_status rc;
-    if (state)
-        state->path = cadre_format("%s/" STATE_NAME, dir);
-    if (!state || !state->path) {
+    if (reader)
+        reader->path = cadre_format("%s/" STATE_NAME, dir);
+    if (!reader || !reader->path) {
         rc = cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory", dir);
         goto fail;
     }
-    CADRE_TRY(cadre_file_read_whole(state->path, STATE_LIMIT, &text, &bytes, err));
-    CADRE_TRY(check_seal(state->path, text, bytes, err));
-    state->root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
-    if (!state->root) {
-        rc = damaged(state->path, "expected JSON without duplicate keys", err);
+    CADRE_TRY(cadre_file_read_whole(reader->path, STATE_LIMIT, &text, &bytes, err));
+    CADRE_TRY(check_seal(reader->path, text, bytes, err));
+    reader->root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
+    if (!reader->root) {
+        rc = damaged(reader->path, "expected JSON without duplicate keys", err);
         goto fail;
     }
-    CADRE_TRY(get_state(state, err));
-    json_object_foreach(json_object_get(state->root, "files"), name,
+    CADRE_TRY(get_manifest(reader, err));
+    json_object_foreach(json_object_get(reader->root, "files"), name,
                         info) if (!json_object_get(info, "pieces"))
         CADRE_TRY(check_small(dir, name, info, err));
     free(text);
-    *out = state;
+    *out = reader;
     return CADRE_OK;
 fail:
     free(text);
-    cadre_state_close(state);
+    cadre_manifest_close(reader);
     return rc;
 }
 
-void cadre_state_close(struct cadre_state *state)
+void cadre_manifest_close(struct cadre_manifest_reader *reader)
 {
-    if (!state)
+    if (!reader)
         return;
-    json_decref(state->root);
-    free(state->path);
-    free(state->values);
-    free(state);
+    json_decref(reader->root);
+    free(reader->path);
+    free(reader->values);
+    free(reader);
 }
 
-const struct cadre_checkpoint_state *cadre_state_get(const struct cadre_state *state)
+const struct cadre_manifest *
+cadre_manifest_get(const struct cadre_manifest_reader *reader)
 {
-    return &state->state;
+    return &reader->manifest;
 }
 
-static const json_t *file_info(const struct cadre_state *state, const char *name)
+static const json_t *file_info(const struct cadre_manifest_reader *reader,
+                               const char *name)
 {
-    return json_object_get(json_object_get(state->root, "files"), name);
+    return json_object_get(json_object_get(reader->root, "files"), name);
 }
 
-bool cadre_state_lists(const struct cadre_state *state, const char *name)
+bool cadre_manifest_lists(const struct cadre_manifest_reader *reader, const char *name)
 {
-    return json_object_get(file_info(state, name), "pieces") != NULL;
+    return json_object_get(file_info(reader, name), "pieces") != NULL;
 }
 
-const char *cadre_state_small(const struct cadre_state *state, size_t index)
+const char *cadre_manifest_small(const struct cadre_manifest_reader *reader,
+                                 size_t index)
 {
     const char *name;
     json_t *info;
-    json_object_foreach(json_object_get(state->root, "files"), name, info)
+    json_object_foreach(json_object_get(reader->root, "files"), name, info)
     {
         if (!json_object_get(info, "pieces") && index-- == 0)
             return name;
@@ -368,11 +371,12 @@ static uint64_t header_end(const struct cadre_safetensors *file)
                                              : cadre_safetensors_bytes(file);
 }
 
-cadre_status cadre_state_sums(const struct cadre_state *state, const char *name,
-                              const struct cadre_safetensors *file,
-                              struct cadre_pieces *pieces, struct cadre_error *err)
+cadre_status cadre_manifest_sums(const struct cadre_manifest_reader *reader,
+                                 const char *name, const struct cadre_safetensors *file,
+                                 struct cadre_checksums *pieces,
+                                 struct cadre_error *err)
 {
-    const json_t *info = file_info(state, name);
+    const json_t *info = file_info(reader, name);
     const json_t *sums = json_object_get(info, "pieces");
     const char *path = cadre_safetensors_path(file);
     uint64_t bytes = 0;
@@ -390,8 +394,9 @@ cadre_status cadre_state_sums(const struct cadre_state *state, const char *name,
                           "), does not match: the checkpoint is damaged; use another "
                           "one",
                           path, header_end(file));
-    if (!get_u64(info, "piece_bytes", &piece_bytes) || piece_bytes != CADRE_PIECE_BYTES)
-        return damaged(state->path, "expected \"piece_bytes\": 1048576", err);
+    if (!get_u64(info, "piece_bytes", &piece_bytes) ||
+        piece_bytes != CADRE_CHECKSUM_BYTES)
+        return damaged(reader->path, "expected \"piece_bytes\": 1048576", err);
     for (size_t i = 0; i < pieces->n_tensors; i++) {
         const json_t *list = json_object_get(sums, cadre_safetensors_at(file, i)->name);
         size_t n = pieces->first[i + 1] - pieces->first[i];
@@ -399,7 +404,7 @@ cadre_status cadre_state_sums(const struct cadre_state *state, const char *name,
         for (size_t p = 0; good && p < n; p++)
             good = get_hex(json_array_get(list, p), &pieces->sum[pieces->first[i] + p]);
         if (!good)
-            return damaged(state->path, "expected a checksum for every piece", err);
+            return damaged(reader->path, "expected a checksum for every piece", err);
     }
     return CADRE_OK;
 }
