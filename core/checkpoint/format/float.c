@@ -6,31 +6,7 @@
 
 #include <cadre/types.h>
 
-static float from_bits(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-float cadre_float_from_bf16(uint16_t bits)
-{
-    return from_bits((uint32_t)bits << 16);
-}
-
-float cadre_float_from_f16(uint16_t bits)
-{
-    uint32_t sign = (uint32_t)(bits & 0x8000u) << 16;
-    uint32_t exponent = bits >> 10 & 0x1fu;
-    uint32_t mantissa = bits & 0x3ffu;
-    if (exponent == 0x1f)
-        return from_bits(sign | 0x7f800000u | mantissa << 13);
-    if (exponent != 0)
-        return from_bits(sign | (exponent + 112) << 23 | mantissa << 13);
-    /* Subnormal: mantissa * 2^-24, which f32 holds exactly. */
-    float value = (float)mantissa * 0x1p-24f;
-    return sign ? -value : value;
-}
+#include "core/tensor/half.h"
 
 static float f32_at(const unsigned char *in, size_t i)
 {
@@ -61,9 +37,9 @@ static double wide_at(const unsigned char *in, uint32_t dtype, size_t i)
     case CADRE_F32:
         return f32_at(in, i);
     case CADRE_BF16:
-        return cadre_float_from_bf16(u16_at(in, i));
+        return cadre_bf16_to_f32(u16_at(in, i));
     case CADRE_F16:
-        return cadre_float_from_f16(u16_at(in, i));
+        return cadre_f16_to_f32(u16_at(in, i));
     default:
         assert(!"a floating-point dtype");
         return 0.0;

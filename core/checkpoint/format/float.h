@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Floating-point formats of weight files, widened bit by bit: the result is the same on
- * every machine and every value of a narrower format is kept, subnormals, infinities
- * and NaNs included. [any thread] */
+/* Floating-point formats of weight files: every value of a narrower format is kept,
+ * subnormals, infinities and NaNs included. [any thread] */
 #ifndef CADRE_CHECKPOINT_FORMAT_FLOAT_H
 #define CADRE_CHECKPOINT_FORMAT_FLOAT_H
 
 #include <stddef.h>
 #include <stdint.h>
-
-float cadre_float_from_bf16(uint16_t bits);
-float cadre_float_from_f16(uint16_t bits);
 
 /* Convert n elements of from_dtype (CADRE_F32, F64, BF16, F16) to to_dtype (CADRE_F32
  * or F64). F64 to F32 rounds to nearest even; all else is exact. in may be unaligned
