@@ -8,7 +8,7 @@
 #include "core/base/log.h"
 #include "core/base/memory.h"
 #include "core/train/restarts.h"
-#include "core/checkpoint/snapshot.h"
+#include "core/checkpoint/resume.h"
 #include "core/train/stop.h"
 
 /* ---- before the first loss ---- */
@@ -187,11 +187,11 @@ static cadre_status find_start(const struct cadre_spec *spec, const char **resum
 {
     const char *asked = cadre_options_str(spec->options, "checkpoint.resume");
     char *path = NULL;
-    cadre_status rc = cadre_snapshot_find_own(spec->out, &path, step, err);
+    cadre_status rc = cadre_resume_find_own(spec->out, &path, step, err);
     *resume = "auto";
     if (rc == CADRE_OK && !path && strcmp(asked, "no") != 0) {
         *resume = asked;
-        rc = cadre_snapshot_find(asked, spec->out, &path, step, err);
+        rc = cadre_resume_find(asked, spec->out, &path, step, err);
     }
     free(path);
     return rc;

@@ -7,46 +7,46 @@
  * every rank writes its part; rank 0 publishes. The ranks go on to the next phase
  * together, at the first step boundary where all are ready; the votes ride on the
  * exchange of losses, so no step waits. */
-#ifndef CADRE_CHECKPOINT_SAVER_H
-#define CADRE_CHECKPOINT_SAVER_H
+#ifndef CADRE_CHECKPOINT_WRITER_H
+#define CADRE_CHECKPOINT_WRITER_H
 
 #include "core/strategy/rank.h"
 
-struct cadre_saver; /* of one rank; [exec] unless said otherwise */
+struct cadre_writer; /* of one rank; [exec] unless said otherwise */
 
-/* A saver of a bound rank, which outlives it, as does `folder`, the run's. Errors:
+/* A writer of a bound rank, which outlives it, as does `folder`, the run's. Errors:
  * CADRE_E_RESOURCE. */
-cadre_status cadre_saver_create(struct cadre_rank *rank, const char *folder,
-                                struct cadre_saver **out, struct cadre_error *err);
+cadre_status cadre_writer_create(struct cadre_rank *rank, const char *folder,
+                                 struct cadre_writer **out, struct cadre_error *err);
 
 /* Waits for this rank's own thread; a checkpoint that is not yet published is given up,
  * and removed by the next that is made. NULL is allowed. */
-void cadre_saver_destroy(struct cadre_saver *saver);
+void cadre_writer_destroy(struct cadre_writer *writer);
 
 /* [collective: world, quiesced] Save the state after `step`, once what is still being
  * saved is done. `now`: it is published on return, whatever checkpoint.async says.
- * Errors: as cadre_snapshot_save, also of the one before. */
-cadre_status cadre_saver_save(struct cadre_saver *saver, int64_t step, bool now,
-                              struct cadre_error *err);
+ * Errors: as cadre_save, also of the one before. */
+cadre_status cadre_writer_save(struct cadre_writer *writer, int64_t step, bool now,
+                               struct cadre_error *err);
 
 /* Set the rank's votes for the step to come (struct cadre_rank: saving, save_failed).
  */
-void cadre_saver_vote(const struct cadre_saver *saver);
+void cadre_writer_vote(const struct cadre_writer *writer);
 
 /* [every rank, after the step] Go on as the votes of all say. Errors: some rank could
  * not write; nothing is left of that checkpoint. */
-cadre_status cadre_saver_turn(struct cadre_saver *saver,
-                              const struct cadre_step_report *report,
-                              struct cadre_error *err);
+cadre_status cadre_writer_turn(struct cadre_writer *writer,
+                               const struct cadre_step_report *report,
+                               struct cadre_error *err);
 
 /* [collective: world] Until nothing is being saved any more. Errors: as turn. */
-cadre_status cadre_saver_finish(struct cadre_saver *saver, struct cadre_error *err);
+cadre_status cadre_writer_finish(struct cadre_writer *writer, struct cadre_error *err);
 
 /* What a save beside training is called in the ledger. */
-#define CADRE_SAVER_TAG "checkpoint staging"
+#define CADRE_WRITER_TAG "checkpoint staging"
 
-/* Host memory that a planned rank's saver takes beside training, without the states of
+/* Host memory that a planned rank's writer takes beside training, without the states of
  * strategies. */
-uint64_t cadre_saver_bytes(const struct cadre_rank *rank);
+uint64_t cadre_writer_bytes(const struct cadre_rank *rank);
 
 #endif

@@ -10,27 +10,27 @@
 
 #include "core/checkpoint/format/checkpoint.h"
 #include "core/train/rundir.h"
-#include "core/checkpoint/saver.h"
-#include "core/checkpoint/snapshot.h"
+#include "core/checkpoint/writer.h"
+#include "core/checkpoint/save.h"
 #include "tests/support/check_main.h"
 #include "tests/train/spec_fixture.h"
 
 static struct spec_fixture f;
 static struct cadre_spec *spec;
 static struct cadre_rank rank;
-static struct cadre_saver *saver;
+static struct cadre_writer *writer;
 
 static void begin(const char *sets)
 {
     spec = spec_fixture_make(&f, sets);
     ck_assert_int_eq(cadre_rundir_prepare(spec, true, &f.err), CADRE_OK);
     spec_fixture_rank(&f, spec, &rank);
-    ck_assert_int_eq(cadre_saver_create(&rank, spec->out, &saver, &f.err), CADRE_OK);
+    ck_assert_int_eq(cadre_writer_create(&rank, spec->out, &writer, &f.err), CADRE_OK);
 }
 
 static void end(void)
 {
-    cadre_saver_destroy(saver);
+    cadre_writer_destroy(writer);
     cadre_rank_fini(&rank);
     cadre_spec_destroy(spec);
 }
@@ -48,7 +48,7 @@ static void teardown(void)
 static struct cadre_step_report step(int64_t number)
 {
     struct cadre_step_report report = {0};
-    cadre_saver_vote(saver);
+    cadre_writer_vote(writer);
     cadre_status rc = cadre_rank_step(&rank, (uint64_t)number, &report);
     ck_assert_msg(rc == CADRE_OK, "%s", rank.failure.text);
     return report;
@@ -56,7 +56,7 @@ static struct cadre_step_report step(int64_t number)
 
 static void save(int64_t number, bool now)
 {
-    cadre_status rc = cadre_saver_save(saver, number, now, &f.err);
+    cadre_status rc = cadre_writer_save(writer, number, now, &f.err);
     ck_assert_msg(rc == CADRE_OK, "%s", f.err.text);
 }
 
@@ -105,7 +105,7 @@ START_TEST(the_file_holds_the_state_of_its_step)
     save(3, false);
     for (int64_t i = 4; i <= 6; i++)
         step(i);
-    ck_assert_int_eq(cadre_saver_finish(saver, &f.err), CADRE_OK);
+    ck_assert_int_eq(cadre_writer_finish(writer, &f.err), CADRE_OK);
     for (int i = 0; i < 2; i++) {
         void *found = whole_file(path_of(3, files[i]), &again);
         ck_assert_uint_eq(again, bytes[i]);
@@ -127,7 +127,7 @@ START_TEST(turns_lead_to_a_checkpoint)
     save(3, false);
     for (; !published(3); i++) {
         struct cadre_step_report report = step(i);
-        ck_assert_int_eq(cadre_saver_turn(saver, &report, &f.err), CADRE_OK);
+        ck_assert_int_eq(cadre_writer_turn(writer, &report, &f.err), CADRE_OK);
         nanosleep(&pause, NULL);
     }
     ck_assert_int_ge(i, 6); /* three phases, a boundary each */
@@ -159,13 +159,13 @@ START_TEST(staging_is_in_the_ledger)
     step(1);
     save(1, false);
     ck_assert_uint_eq(rank.ledger.now_bytes - before, 2 * model);
-    ck_assert_uint_eq(cadre_saver_bytes(&rank), 2 * model);
-    ck_assert_int_eq(cadre_saver_finish(saver, &f.err), CADRE_OK);
+    ck_assert_uint_eq(cadre_writer_bytes(&rank), 2 * model);
+    ck_assert_int_eq(cadre_writer_finish(writer, &f.err), CADRE_OK);
     step(2);
     save(2, false);
     ck_assert_uint_eq(rank.ledger.now_bytes - before, 2 * model);
-    cadre_saver_destroy(saver);
-    saver = NULL;
+    cadre_writer_destroy(writer);
+    writer = NULL;
     ck_assert_uint_eq(rank.ledger.now_bytes, before);
     end();
     begin("");
@@ -188,18 +188,18 @@ START_TEST(errors_come_out)
     step(1);
     save(1, false);
     if (_i == 0) {
-        ck_assert_int_eq(cadre_saver_finish(saver, &f.err), CADRE_E_IO);
+        ck_assert_int_eq(cadre_writer_finish(writer, &f.err), CADRE_E_IO);
     } else {
         struct cadre_step_report report = {0};
         for (int64_t k = 2; !report.save_failed && k < 2000; k++)
             report = step(k);
-        ck_assert_int_eq(cadre_saver_turn(saver, &report, &f.err), CADRE_E_IO);
+        ck_assert_int_eq(cadre_writer_turn(writer, &report, &f.err), CADRE_E_IO);
     }
     ck_assert_msg(strstr(f.err.text, "checkpoints") != NULL, "%s", f.err.text);
     ck_assert_int_eq(unlink(root), 0);
-    ck_assert_int_eq(cadre_saver_finish(saver, &f.err), CADRE_OK);
+    ck_assert_int_eq(cadre_writer_finish(writer, &f.err), CADRE_OK);
     save(2, false);
-    ck_assert_int_eq(cadre_saver_finish(saver, &f.err), CADRE_OK);
+    ck_assert_int_eq(cadre_writer_finish(writer, &f.err), CADRE_OK);
     ck_assert(published(2));
     end();
 }
@@ -224,8 +224,8 @@ END_TEST
 
 Suite *test_suite(void)
 {
-    Suite *s = suite_create("saver");
-    TCase *tc = tcase_create("saver");
+    Suite *s = suite_create("writer");
+    TCase *tc = tcase_create("writer");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, the_file_holds_the_state_of_its_step);

@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include "core/train/rundir.h"
-#include "core/checkpoint/snapshot.h"
+#include "core/checkpoint/load.h"
+#include "core/checkpoint/resume.h"
+#include "core/checkpoint/save.h"
 #include "tests/support/check_main.h"
 #include "tests/train/spec_fixture.h"
 
@@ -50,7 +52,7 @@ static void steps(int64_t first, int64_t last, double *loss)
 
 static void save(int64_t step)
 {
-    cadre_status rc = cadre_snapshot_save(&rank, spec->out, step, &f.err);
+    cadre_status rc = cadre_save(&rank, spec->out, step, &f.err);
     ck_assert_msg(rc == CADRE_OK, "%s", f.err.text);
 }
 
@@ -69,7 +71,7 @@ START_TEST(a_loaded_rank_goes_on_alike)
     steps(4, 6, more);
     end();
     begin(kinds[_i]);
-    cadre_status rc = cadre_snapshot_load(&rank, path, &f.err);
+    cadre_status rc = cadre_load(&rank, path, &f.err);
     ck_assert_msg(rc == CADRE_OK, "%s", f.err.text);
     steps(4, 6, again);
     ck_assert_mem_eq(more, again, sizeof more);
@@ -80,7 +82,7 @@ END_TEST
 static cadre_status find(char **found, int64_t *step)
 {
     const char *resume = cadre_options_str(spec->options, "checkpoint.resume");
-    return cadre_snapshot_find(resume, spec->out, found, step, &f.err);
+    return cadre_resume_find(resume, spec->out, found, step, &f.err);
 }
 
 START_TEST(find_gives_path_and_step)
@@ -137,7 +139,7 @@ START_TEST(what_does_not_fit_is_refused_in_words)
     save(3);
     end();
     begin(others[_i].sets);
-    ck_assert_int_eq(cadre_snapshot_load(&rank, path, &f.err), CADRE_E_INVALID);
+    ck_assert_int_eq(cadre_load(&rank, path, &f.err), CADRE_E_INVALID);
     ck_assert_msg(strstr(f.err.text, others[_i].why) != NULL, "%s", f.err.text);
     ck_assert_msg(strstr(f.err.text, "step-00000003") != NULL, "%s", f.err.text);
     end();
@@ -155,7 +157,7 @@ START_TEST(damage_is_found)
     save(3);
     snprintf(file, sizeof file, "%s/%s", path, files[_i]);
     ck_assert_int_eq(truncate(file, 100), 0);
-    ck_assert_int_ne(cadre_snapshot_load(&rank, path, &f.err), CADRE_OK);
+    ck_assert_int_ne(cadre_load(&rank, path, &f.err), CADRE_OK);
     ck_assert_msg(strstr(f.err.text, files[_i]) != NULL, "%s", f.err.text);
     end();
 }
@@ -173,14 +175,14 @@ START_TEST(a_checkpoint_is_a_model_folder)
     end();
     begin("run.seed=77");
     ck_assert_mem_ne(rank.store.param[0].data, values, bytes);
-    cadre_status rc = cadre_snapshot_init(&rank, path, &f.err);
+    cadre_status rc = cadre_load_model(&rank, path, &f.err);
     ck_assert_msg(rc == CADRE_OK, "%s", f.err.text);
     ck_assert_mem_eq(rank.store.param[0].data, values, bytes);
     end();
     free(values);
     begin("model.layers=3");
-    ck_assert_int_eq(cadre_snapshot_init(&rank, path, &f.err), CADRE_E_INVALID);
-    ck_assert_int_eq(cadre_snapshot_init(&rank, "/nonexistent", NULL), CADRE_E_INVALID);
+    ck_assert_int_eq(cadre_load_model(&rank, path, &f.err), CADRE_E_INVALID);
+    ck_assert_int_eq(cadre_load_model(&rank, "/nonexistent", NULL), CADRE_E_INVALID);
     end();
 }
 END_TEST
@@ -191,7 +193,7 @@ START_TEST(a_place_that_cannot_be_written)
     begin("");
     snprintf(root, sizeof root, "run/checkpoints");
     spec_fixture_write(&f, root, "a file");
-    ck_assert_int_ne(cadre_snapshot_save(&rank, spec->out, 3, &f.err), CADRE_OK);
+    ck_assert_int_ne(cadre_save(&rank, spec->out, 3, &f.err), CADRE_OK);
     ck_assert_ptr_nonnull(strstr(f.err.text, "checkpoints"));
     end();
 }
@@ -199,8 +201,8 @@ END_TEST
 
 Suite *test_suite(void)
 {
-    Suite *s = suite_create("snapshot");
-    TCase *tc = tcase_create("snapshot");
+    Suite *s = suite_create("load");
+    TCase *tc = tcase_create("load");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, a_loaded_rank_goes_on_alike, 0, 5);

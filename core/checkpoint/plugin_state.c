@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finding out what there is to keep, and agreeing on it. */
-#include "core/checkpoint/states.h"
+#include "core/checkpoint/plugin_state.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,29 +9,30 @@
 #include "core/base/memory.h"
 #include "core/strategy/plugin_parts.h"
 #include "core/tensor/dtype.h"
-#include "core/checkpoint/states_parts.h"
+#include "core/checkpoint/plugin_state_impl.h"
 
 /* ---- what is shared with saving and loading ---- */
 
-const double *cadre_states_range(const struct cadre_states *states, int rank,
-                                 size_t key, uint32_t param)
+const double *cadre_plugin_state_range(const struct cadre_plugin_state *kept, int rank,
+                                       size_t key, uint32_t param)
 {
-    size_t row = (size_t)rank * states->n_keys + key;
-    return states->ranges + (row * states->rank->model->n_params + param) * 2;
+    size_t row = (size_t)rank * kept->n_keys + key;
+    return kept->ranges + (row * kept->rank->model->n_params + param) * 2;
 }
 
-size_t cadre_states_find(const struct cadre_states *states, const char *plugin,
-                         const char *name)
+size_t cadre_plugin_state_find(const struct cadre_plugin_state *kept,
+                               const char *plugin, const char *name)
 {
-    for (size_t k = 0; k < states->n_keys; k++)
-        if (strcmp(states->keys[k].plugin, plugin) == 0 &&
-            strcmp(states->keys[k].name, name) == 0)
+    for (size_t k = 0; k < kept->n_keys; k++)
+        if (strcmp(kept->keys[k].plugin, plugin) == 0 &&
+            strcmp(kept->keys[k].name, name) == 0)
             return k;
     return SIZE_MAX;
 }
 
-cadre_status cadre_states_name(const char *param, const char *plugin, const char *key,
-                               char out[CADRE_CHECKPOINT_NAME], struct cadre_error *err)
+cadre_status cadre_plugin_state_name(const char *param, const char *plugin,
+                                     const char *key, char out[CADRE_CHECKPOINT_NAME],
+                                     struct cadre_error *err)
 {
     int n = snprintf(out, CADRE_CHECKPOINT_NAME, "%s.%s.%s", param, plugin, key);
     if (n >= 0 && n < CADRE_CHECKPOINT_NAME)
@@ -42,16 +43,17 @@ cadre_status cadre_states_name(const char *param, const char *plugin, const char
                       plugin, key, param, CADRE_CHECKPOINT_NAME - 1);
 }
 
-char *cadre_states_blob_file(const char *plugin, const char *key, int rank)
+char *cadre_plugin_state_blob_file(const char *plugin, const char *key, int rank)
 {
     return rank < 0 ? cadre_format("%s.%s.blob", plugin, key)
                     : cadre_format("%s.%s.%06d.blob", plugin, key, rank);
 }
 
-cadre_status cadre_states_check_call(const struct cadre_rank *rank, const char *plugin,
-                                     const struct cadre_states_call *call,
-                                     const struct cadre_buf *data,
-                                     struct cadre_error *err)
+cadre_status cadre_plugin_state_check_call(const struct cadre_rank *rank,
+                                           const char *plugin,
+                                           const struct cadre_plugin_state_call *call,
+                                           const struct cadre_buf *data,
+                                           struct cadre_error *err)
 {
     const struct cadre_model *model = rank->model;
     if (call->param >= model->n_params)
@@ -93,42 +95,43 @@ cadre_status cadre_states_check_call(const struct cadre_rank *rank, const char *
 /* ---- the first round of calls ---- */
 
 struct collector {
-    struct cadre_states *states;
+    struct cadre_plugin_state *kept;
     int link;
     const char *plugin;
 };
 
 static cadre_status refuse(const struct collector *c, const char *key, const char *why)
 {
-    return cadre_fail(&c->states->rank->failure, CADRE_E_INVALID,
+    return cadre_fail(&c->kept->rank->failure, CADRE_E_INVALID,
                       "plugin '%s': state '%.60s': %s", c->plugin, key, why);
 }
 
 static cadre_status no_memory(const struct collector *c)
 {
-    return cadre_fail(&c->states->rank->failure, CADRE_E_RESOURCE,
+    return cadre_fail(&c->kept->rank->failure, CADRE_E_RESOURCE,
                       "no memory to describe the states of plugin '%s'", c->plugin);
 }
 
 static cadre_status check_name(const struct collector *c, const char *key)
 {
-    if (!key || !cadre_plugin_is_name(key) || strlen(key) >= CADRE_STATES_KEY)
+    if (!key || !cadre_plugin_is_name(key) || strlen(key) >= CADRE_PLUGIN_STATE_KEY)
         return refuse(c, key ? key : "",
                       "expected a key of [a-z0-9_], at most 31 characters");
     return CADRE_OK;
 }
 
 /* Note a key of this rank. */
-static cadre_status add_key(struct collector *c, const struct cadre_states_key *key)
+static cadre_status add_key(struct collector *c,
+                            const struct cadre_plugin_state_key *key)
 {
-    struct cadre_states *s = c->states;
-    size_t at = cadre_states_find(s, key->plugin, key->name);
+    struct cadre_plugin_state *s = c->kept;
+    size_t at = cadre_plugin_state_find(s, key->plugin, key->name);
     if (at != SIZE_MAX) {
         if (!key->tensor || memcmp(&s->keys[at], key, sizeof *key) != 0)
             return refuse(c, key->name, "described twice, in two ways");
         return CADRE_OK;
     }
-    struct cadre_states_key *more =
+    struct cadre_plugin_state_key *more =
         cadre_realloc(s->keys, s->n_keys + 1, sizeof *s->keys);
     if (!more)
         return no_memory(c);
@@ -137,10 +140,10 @@ static cadre_status add_key(struct collector *c, const struct cadre_states_key *
     return CADRE_OK;
 }
 
-static struct cadre_states_key key_of(const struct collector *c, const char *name,
-                                      uint32_t policy)
+static struct cadre_plugin_state_key key_of(const struct collector *c, const char *name,
+                                            uint32_t policy)
 {
-    struct cadre_states_key key;
+    struct cadre_plugin_state_key key;
     memset(&key, 0, sizeof key);
     snprintf(key.plugin, sizeof key.plugin, "%s", c->plugin);
     snprintf(key.name, sizeof key.name, "%s", name);
@@ -153,8 +156,8 @@ static cadre_status collect_tensor(void *h, const char *name, cadre_param_id par
                                    const struct cadre_buf *data)
 {
     struct collector *c = h;
-    struct cadre_states *s = c->states;
-    struct cadre_states_call call = {
+    struct cadre_plugin_state *s = c->kept;
+    struct cadre_plugin_state_call call = {
         .link = c->link,
         .param = param,
         .combine = combine,
@@ -165,7 +168,8 @@ static cadre_status collect_tensor(void *h, const char *name, cadre_param_id par
     if (rc != CADRE_OK)
         return rc;
     snprintf(call.key, sizeof call.key, "%s", name);
-    rc = cadre_states_check_call(s->rank, c->plugin, &call, data, &s->rank->failure);
+    rc = cadre_plugin_state_check_call(s->rank, c->plugin, &call, data,
+                                       &s->rank->failure);
     if (rc != CADRE_OK)
         return rc;
     if (s->rank->plan.param[param].copied)
@@ -174,12 +178,12 @@ static cadre_status collect_tensor(void *h, const char *name, cadre_param_id par
         if (s->calls[i].link == c->link && s->calls[i].param == param &&
             strcmp(s->calls[i].key, name) == 0)
             return refuse(c, name, "one parameter described twice");
-    struct cadre_states_key key = key_of(c, name, combine);
+    struct cadre_plugin_state_key key = key_of(c, name, combine);
     key.tensor = 1;
     rc = add_key(c, &key);
     if (rc != CADRE_OK)
         return rc;
-    struct cadre_states_call *more =
+    struct cadre_plugin_state_call *more =
         cadre_realloc(s->calls, s->n_calls + 1, sizeof *s->calls);
     if (!more)
         return no_memory(c);
@@ -192,15 +196,15 @@ static cadre_status collect_blob(void *h, const char *name, uint32_t version,
                                  uint32_t policy, void *data, uint64_t bytes)
 {
     struct collector *c = h;
-    struct cadre_states *s = c->states;
+    struct cadre_plugin_state *s = c->kept;
     cadre_status rc = check_name(c, name);
     if (rc != CADRE_OK)
         return rc;
     if (policy < CADRE_BLOB_DROPPABLE || policy > CADRE_BLOB_PER_RANK)
         return refuse(c, name, "expected DROPPABLE, REPLICATED or PER_RANK");
-    if (bytes > CADRE_STATES_BLOB_BYTES || (bytes && !data))
+    if (bytes > CADRE_PLUGIN_STATE_BLOB_BYTES || (bytes && !data))
         return refuse(c, name, "expected at most 64 MB; keep more as a tensor");
-    struct cadre_states_key key = key_of(c, name, policy);
+    struct cadre_plugin_state_key key = key_of(c, name, policy);
     key.version = version;
     if (policy == CADRE_BLOB_REPLICATED) {
         key.bytes = bytes;
@@ -209,13 +213,13 @@ static cadre_status collect_blob(void *h, const char *name, uint32_t version,
     rc = add_key(c, &key);
     if (rc != CADRE_OK)
         return rc;
-    struct cadre_states_blob *more =
+    struct cadre_plugin_state_blob *more =
         cadre_realloc(s->blobs, s->n_blobs + 1, sizeof *s->blobs);
     if (!more)
         return no_memory(c);
     s->blobs = more;
-    struct cadre_states_blob *blob = &s->blobs[s->n_blobs];
-    *blob = (struct cadre_states_blob){.key = key, .bytes = bytes};
+    struct cadre_plugin_state_blob *blob = &s->blobs[s->n_blobs];
+    *blob = (struct cadre_plugin_state_blob){.key = key, .bytes = bytes};
     blob->data = malloc(bytes ? bytes : 1);
     if (!blob->data)
         return no_memory(c);
@@ -225,12 +229,12 @@ static cadre_status collect_blob(void *h, const char *name, uint32_t version,
     return CADRE_OK;
 }
 
-static cadre_status describe(struct cadre_states *states, struct cadre_error *err)
+static cadre_status describe(struct cadre_plugin_state *kept, struct cadre_error *err)
 {
-    struct cadre_chain *chain = &states->rank->chain;
+    struct cadre_chain *chain = &kept->rank->chain;
     cadre_status rc = CADRE_OK;
     for (int i = 0; rc == CADRE_OK && i < chain->n; i++) {
-        struct collector c = {states, i, chain->link[i].plugin->name};
+        struct collector c = {kept, i, chain->link[i].plugin->name};
         const struct cadre_state_sink sink = {
             .struct_size = sizeof sink,
             .saving = 1,
@@ -246,8 +250,9 @@ static cadre_status describe(struct cadre_states *states, struct cadre_error *er
 /* ---- agreement ---- */
 
 /* All ranks' keys, those of rank 0 first; *n of them in all. */
-static cadre_status gather_keys(struct cadre_states *s, struct cadre_states_key **all,
-                                uint64_t *counts, struct cadre_error *err)
+static cadre_status gather_keys(struct cadre_plugin_state *s,
+                                struct cadre_plugin_state_key **all, uint64_t *counts,
+                                struct cadre_error *err)
 {
     struct cadre_comm *world = s->rank->world;
     size_t ranks = (size_t)world->size;
@@ -276,16 +281,17 @@ static cadre_status gather_keys(struct cadre_states *s, struct cadre_states_key 
 }
 
 /* Add another rank's key to the common list. */
-static cadre_status unite(struct cadre_states *s, const struct cadre_states_key *key,
-                          int rank, struct cadre_error *err)
+static cadre_status unite(struct cadre_plugin_state *s,
+                          const struct cadre_plugin_state_key *key, int rank,
+                          struct cadre_error *err)
 {
-    size_t at = cadre_states_find(s, key->plugin, key->name);
+    size_t at = cadre_plugin_state_find(s, key->plugin, key->name);
     if (at == SIZE_MAX) {
         s->keys[s->n_keys] = *key;
         s->keys[s->n_keys++].owner = rank;
         return CADRE_OK;
     }
-    struct cadre_states_key same = *key;
+    struct cadre_plugin_state_key same = *key;
     same.owner = s->keys[at].owner;
     if (memcmp(&same, &s->keys[at], sizeof same) == 0)
         return CADRE_OK;
@@ -295,12 +301,12 @@ static cadre_status unite(struct cadre_states *s, const struct cadre_states_key 
                       key->tensor ? "" : "; a replicated one must be the same on all");
 }
 
-static cadre_status agree_keys(struct cadre_states *s, struct cadre_error *err)
+static cadre_status agree_keys(struct cadre_plugin_state *s, struct cadre_error *err)
 {
     if (!s->rank->world || s->rank->world->size == 1)
         return CADRE_OK;
     int ranks = s->rank->world->size;
-    struct cadre_states_key *all = NULL;
+    struct cadre_plugin_state_key *all = NULL;
     uint64_t *counts = cadre_calloc((size_t)ranks + 1, sizeof *counts);
     if (!counts)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the states' table");
@@ -321,7 +327,7 @@ static cadre_status agree_keys(struct cadre_states *s, struct cadre_error *err)
     return rc;
 }
 
-static cadre_status agree_ranges(struct cadre_states *s, struct cadre_error *err)
+static cadre_status agree_ranges(struct cadre_plugin_state *s, struct cadre_error *err)
 {
     const struct cadre_rank *rank = s->rank;
     size_t n = (size_t)rank->mesh.ranks * s->n_keys * rank->model->n_params * 2;
@@ -329,10 +335,11 @@ static cadre_status agree_ranges(struct cadre_states *s, struct cadre_error *err
     if (!s->ranges)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the states' table");
     for (size_t i = 0; i < s->n_calls; i++) {
-        const struct cadre_states_call *call = &s->calls[i];
-        size_t key =
-            cadre_states_find(s, rank->chain.link[call->link].plugin->name, call->key);
-        double *range = (double *)cadre_states_range(s, rank->index, key, call->param);
+        const struct cadre_plugin_state_call *call = &s->calls[i];
+        size_t key = cadre_plugin_state_find(
+            s, rank->chain.link[call->link].plugin->name, call->key);
+        double *range =
+            (double *)cadre_plugin_state_range(s, rank->index, key, call->param);
         range[0] = (double)call->begin;
         range[1] = (double)call->count;
     }
@@ -344,7 +351,7 @@ static cadre_status agree_ranges(struct cadre_states *s, struct cadre_error *err
 
 /* Do this rank's data ranks hold all of a tensor, each the whole where they are to be
  * combined? */
-static cadre_status check_cover(const struct cadre_states *s, size_t key,
+static cadre_status check_cover(const struct cadre_plugin_state *s, size_t key,
                                 uint32_t param, struct cadre_error *err)
 {
     const struct cadre_mesh *mesh = &s->rank->mesh;
@@ -353,7 +360,7 @@ static cadre_status check_cover(const struct cadre_states *s, size_t key,
     bool some = false, whole = true;
     for (int d = 0; d < cadre_mesh_data_size(mesh); d++) {
         const double *range =
-            cadre_states_range(s, cadre_mesh_data_rank(mesh, d), key, param);
+            cadre_plugin_state_range(s, cadre_mesh_data_rank(mesh, d), key, param);
         some |= range[1] > 0;
         whole &= range[0] == 0 && range[1] == local;
     }
@@ -368,7 +375,7 @@ static cadre_status check_cover(const struct cadre_states *s, size_t key,
         most = upto;
         for (int d = 0; d < cadre_mesh_data_size(mesh); d++) {
             const double *range =
-                cadre_states_range(s, cadre_mesh_data_rank(mesh, d), key, param);
+                cadre_plugin_state_range(s, cadre_mesh_data_rank(mesh, d), key, param);
             if (range[0] <= upto && range[0] + range[1] > upto)
                 upto = range[0] + range[1];
         }
@@ -380,28 +387,24 @@ static cadre_status check_cover(const struct cadre_states *s, size_t key,
                       s->keys[key].plugin, upto, s->keys[key].name, p->name);
 }
 
-static cadre_status add_entry(struct cadre_states *s, size_t key, uint32_t param,
+static cadre_status add_entry(struct cadre_plugin_state *s, size_t key, uint32_t param,
                               struct cadre_error *err)
 {
     const struct cadre_model *model = s->rank->model;
     const struct cadre_param *p = &model->params[param];
-    struct cadre_safetensors_spec *spec = &s->table[s->n_table];
     bool some = false;
     for (int r = 0; r < s->rank->mesh.ranks; r++)
-        some |= cadre_states_range(s, r, key, param)[1] > 0;
+        some |= cadre_plugin_state_range(s, r, key, param)[1] > 0;
     if (!some)
         return CADRE_OK;
-    cadre_status rc = cadre_states_name(p->name, s->keys[key].plugin, s->keys[key].name,
-                                        s->names[s->n_table], err);
-    spec->name = s->names[s->n_table++];
-    spec->dtype = cadre_dtype_wide(model->config.dtype);
-    spec->ndim = p->shape.ndim;
-    for (uint32_t d = 0; d < p->shape.ndim; d++)
-        spec->dim[d] = p->shape.dim[d];
+    cadre_status rc = cadre_plugin_state_name(
+        p->name, s->keys[key].plugin, s->keys[key].name, s->names[s->n_table], err);
+    s->table[s->n_table] = cadre_range_tensor(model, param, s->names[s->n_table]);
+    s->n_table++;
     return rc == CADRE_OK ? check_cover(s, key, param, err) : rc;
 }
 
-static cadre_status make_table(struct cadre_states *s, struct cadre_error *err)
+static cadre_status make_table(struct cadre_plugin_state *s, struct cadre_error *err)
 {
     uint32_t n_params = s->rank->model->n_params;
     cadre_status rc = CADRE_OK;
@@ -424,10 +427,11 @@ static bool any_keeps(const struct cadre_chain *chain)
     return false;
 }
 
-cadre_status cadre_states_collect(struct cadre_rank *rank, struct cadre_states **out,
-                                  struct cadre_error *err)
+cadre_status cadre_plugin_state_collect(struct cadre_rank *rank,
+                                        struct cadre_plugin_state **out,
+                                        struct cadre_error *err)
 {
-    struct cadre_states *s = calloc(1, sizeof *s);
+    struct cadre_plugin_state *s = calloc(1, sizeof *s);
     cadre_status rc;
     if (!s)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the states' table");
@@ -441,28 +445,28 @@ cadre_status cadre_states_collect(struct cadre_rank *rank, struct cadre_states *
     *out = s;
     return CADRE_OK;
 fail:
-    cadre_states_destroy(s);
+    cadre_plugin_state_destroy(s);
     return rc;
 }
 
-void cadre_states_destroy(struct cadre_states *states)
+void cadre_plugin_state_destroy(struct cadre_plugin_state *kept)
 {
-    if (!states)
+    if (!kept)
         return;
-    for (size_t i = 0; i < states->n_blobs; i++)
-        free(states->blobs[i].data);
-    free(states->blobs);
-    free(states->keys);
-    free(states->calls);
-    free(states->ranges);
-    free(states->table);
-    free(states->names);
-    free(states);
+    for (size_t i = 0; i < kept->n_blobs; i++)
+        free(kept->blobs[i].data);
+    free(kept->blobs);
+    free(kept->keys);
+    free(kept->calls);
+    free(kept->ranges);
+    free(kept->table);
+    free(kept->names);
+    free(kept);
 }
 
 const struct cadre_safetensors_spec *
-cadre_states_table(const struct cadre_states *states, size_t *n)
+cadre_plugin_state_table(const struct cadre_plugin_state *kept, size_t *n)
 {
-    *n = states->n_table;
-    return states->table;
+    *n = kept->n_table;
+    return kept->table;
 }

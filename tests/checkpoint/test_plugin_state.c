@@ -8,7 +8,8 @@
 
 #include "core/comm/launch.h"
 #include "core/train/rundir.h"
-#include "core/checkpoint/snapshot.h"
+#include "core/checkpoint/load.h"
+#include "core/checkpoint/save.h"
 #include "core/train/world.h"
 #include "tests/plugins/state_plugin.h"
 #include "tests/support/check_main.h"
@@ -115,17 +116,17 @@ static cadre_status work(struct cadre_rank *rank, struct round *round,
 {
     struct cadre_self *self = self_of(rank);
     if (round->lost)
-        return cadre_snapshot_save(
-            rank, rank->index == 1 ? "/nowhere" : round->spec->out, 3, err);
+        return cadre_save(rank, rank->index == 1 ? "/nowhere" : round->spec->out, 3,
+                          err);
     if (round->saving) {
         visit(rank, round);
         if (round->apart)
             visit_moments(rank, round);
         self->common = 77;
         self->own = self->spare = self->rank + 5;
-        return cadre_snapshot_save(rank, round->spec->out, 3, err);
+        return cadre_save(rank, round->spec->out, 3, err);
     }
-    cadre_status rc = cadre_snapshot_load(rank, path, err);
+    cadre_status rc = cadre_load(rank, path, err);
     pthread_mutex_lock(&round->mutex);
     round->wrong += rc == CADRE_OK ? visit(rank, round) : 0;
     if (round->apart)
@@ -292,10 +293,10 @@ START_TEST(other_plugins_do_not_matter)
     save_as("ddp:2,@:2", "state_plugin.fault=per_rank");
     struct cadre_spec *spec = spec_fixture_make(&f, "");
     spec_fixture_rank(&f, spec, &rank);
-    cadre_status rc = cadre_snapshot_load(&rank, path, &f.err);
+    cadre_status rc = cadre_load(&rank, path, &f.err);
     ck_assert_msg(rc == CADRE_OK, "%s", f.err.text);
     ck_assert_int_eq(cadre_rundir_prepare(spec, true, &f.err), CADRE_OK);
-    ck_assert_int_eq(cadre_snapshot_save(&rank, spec->out, 3, &f.err), CADRE_OK);
+    ck_assert_int_eq(cadre_save(&rank, spec->out, 3, &f.err), CADRE_OK);
     cadre_rank_fini(&rank);
     cadre_spec_destroy(spec);
     struct round round = {0};

@@ -6,9 +6,7 @@
 #include "core/base/log.h"
 #include "core/base/memory.h"
 #include "core/checkpoint/format/file.h"
-#include "core/tensor/dtype.h"
-#include "core/checkpoint/snapshot_parts.h"
-#include "core/checkpoint/states_parts.h"
+#include "core/checkpoint/plugin_state_impl.h"
 
 struct loader {
     struct cadre_rank *rank;
@@ -17,7 +15,8 @@ struct loader {
     bool same_stack; /* it was saved under this very stack */
     const char *plugin;
     void *buffer; /* one chunk */
-    char missing[CADRE_STATES_KEY]; /* the first key that it does not hold, or "" */
+    char missing
+        [CADRE_PLUGIN_STATE_KEY]; /* the first key that it does not hold, or "" */
 };
 
 static bool holds(const struct cadre_checkpoint *checkpoint, const char *file)
@@ -37,56 +36,33 @@ static void note_missing(struct loader *l, const char *key)
 
 /* ---- tensors ---- */
 
-static void divide(void *data, uint32_t dtype, uint64_t n, double by)
-{
-    for (uint64_t i = 0; i < n; i++)
-        if (dtype == CADRE_F64)
-            ((double *)data)[i] /= by;
-        else
-            ((float *)data)[i] = (float)(((float *)data)[i] / by);
-}
-
-/* Elements [at, at + n) of the local part into the buffer. */
-static cadre_status read_chunk(struct loader *l, uint32_t param, const char *name,
-                               uint64_t at, uint64_t n)
-{
-    const struct cadre_model *model = l->rank->model;
-    char *to = l->buffer;
-    cadre_status rc = CADRE_OK;
-    while (rc == CADRE_OK && n > 0) {
-        uint64_t logical;
-        uint64_t run = cadre_snapshot_run(model, param, at, n, &logical);
-        rc = cadre_checkpoint_read(l->checkpoint, CADRE_CHECKPOINT_PLUGIN_STATE, name,
-                                   logical, run, l->rank->store.wide, to,
-                                   &l->rank->failure);
-        to += run * l->rank->store.wide_bytes;
-        at += run;
-        n -= run;
-    }
-    return rc;
-}
-
-static cadre_status fill(struct loader *l, const struct cadre_states_call *call,
+static cadre_status fill(struct loader *l, const struct cadre_plugin_state_call *call,
                          const char *name, const struct cadre_buf *data)
 {
     struct cadre_device *device = l->rank->device;
-    uint32_t dtype = l->rank->store.wide;
     size_t size = l->rank->store.wide_bytes;
-    double ranks = cadre_mesh_data_size(&l->rank->mesh);
+    struct cadre_range chunk = {
+        .part = CADRE_CHECKPOINT_PLUGIN_STATE,
+        .name = name,
+        .param = call->param,
+    };
     cadre_status rc = CADRE_OK;
-    for (uint64_t done = 0, n; rc == CADRE_OK && done < call->count; done += n) {
-        n = call->count - done;
-        n = n < CADRE_STATES_CHUNK ? n : CADRE_STATES_CHUNK;
-        rc = read_chunk(l, call->param, name, call->begin + done, n);
+    for (uint64_t done = 0; rc == CADRE_OK && done < call->count; done += chunk.count) {
+        uint64_t left = call->count - done;
+        char *to = (char *)data->data + done * size;
+        chunk.begin = call->begin + done;
+        chunk.count = left < CADRE_RANGE_CHUNK ? left : CADRE_RANGE_CHUNK;
+        rc = cadre_range_read(l->rank, l->checkpoint, NULL, &chunk, l->buffer,
+                              &l->rank->failure);
         if (rc != CADRE_OK)
             break;
         if (call->combine == CADRE_STATE_SUM)
-            divide(l->buffer, dtype, n, ranks);
-        char *to = (char *)data->data + done * size;
+            cadre_range_scale(l->buffer, l->rank->store.wide, chunk.count, 1,
+                              cadre_mesh_data_size(&l->rank->mesh));
         if (data->space == CADRE_SPACE_DEVICE)
-            rc = device->ops->to_device(device, to, l->buffer, n * size);
+            rc = device->ops->to_device(device, to, l->buffer, chunk.count * size);
         else
-            memcpy(to, l->buffer, n * size);
+            memcpy(to, l->buffer, chunk.count * size);
     }
     return rc;
 }
@@ -94,10 +70,8 @@ static cadre_status fill(struct loader *l, const struct cadre_states_call *call,
 /* A state of other sizes than its parameter is not one of ours. */
 static cadre_status check_shape(const struct loader *l, uint32_t param, ptrdiff_t index)
 {
-    const struct cadre_param *p = &l->rank->model->params[param];
-    struct cadre_safetensors_spec spec = {.ndim = p->shape.ndim};
-    for (uint32_t d = 0; d < p->shape.ndim; d++)
-        spec.dim[d] = p->shape.dim[d];
+    const struct cadre_safetensors_spec spec =
+        cadre_range_tensor(l->rank->model, param, NULL);
     return cadre_safetensors_expect(cadre_checkpoint_plugin_state(l->checkpoint),
                                     (size_t)index, &spec, &l->rank->failure);
 }
@@ -108,7 +82,7 @@ static cadre_status load_tensor(void *h, const char *key, cadre_param_id param,
 {
     struct loader *l = h;
     const struct cadre_safetensors *file = cadre_checkpoint_plugin_state(l->checkpoint);
-    struct cadre_states_call call = {
+    struct cadre_plugin_state_call call = {
         .param = param,
         .combine = combine,
         .begin = begin,
@@ -117,10 +91,10 @@ static cadre_status load_tensor(void *h, const char *key, cadre_param_id param,
     char name[CADRE_CHECKPOINT_NAME];
     cadre_status rc;
     snprintf(call.key, sizeof call.key, "%s", key ? key : "");
-    CADRE_TRY(
-        cadre_states_check_call(l->rank, l->plugin, &call, data, &l->rank->failure));
-    CADRE_TRY(cadre_states_name(l->rank->model->params[param].name, l->plugin, call.key,
-                                name, &l->rank->failure));
+    CADRE_TRY(cadre_plugin_state_check_call(l->rank, l->plugin, &call, data,
+                                            &l->rank->failure));
+    CADRE_TRY(cadre_plugin_state_name(l->rank->model->params[param].name, l->plugin,
+                                      call.key, name, &l->rank->failure));
     ptrdiff_t index = file ? cadre_safetensors_find(file, name) : -1;
     if (index < 0 || !data) {
         note_missing(l, call.key);
@@ -135,19 +109,20 @@ fail:
 /* ---- blobs ---- */
 
 static cadre_status read_blob(const struct loader *l, const char *file, char **data,
-                              struct cadre_states_head *head, struct cadre_error *err)
+                              struct cadre_plugin_state_head *head,
+                              struct cadre_error *err)
 {
     size_t bytes = 0;
     char *path = cadre_format("%s/%s", l->dir, file);
     if (!path)
         return cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory", l->dir);
     cadre_status rc = cadre_file_read_whole(
-        path, CADRE_STATES_BLOB_BYTES + sizeof *head, data, &bytes, err);
+        path, CADRE_PLUGIN_STATE_BLOB_BYTES + sizeof *head, data, &bytes, err);
     if (rc == CADRE_OK && bytes >= sizeof *head)
         memcpy(head, *data, sizeof *head);
     if (rc == CADRE_OK &&
         (bytes < sizeof *head || bytes - sizeof *head != head->bytes ||
-         memcmp(head->magic, CADRE_STATES_MAGIC, sizeof head->magic) != 0))
+         memcmp(head->magic, CADRE_PLUGIN_STATE_MAGIC, sizeof head->magic) != 0))
         rc = cadre_fail(err, CADRE_E_INVALID,
                         "%s: not a strategy's state: the checkpoint is damaged; use "
                         "another one",
@@ -157,9 +132,9 @@ static cadre_status read_blob(const struct loader *l, const char *file, char **d
 }
 
 static cadre_status take_blob(struct loader *l, const char *file, const char *key,
-                              const struct cadre_states_head *wanted, void *to)
+                              const struct cadre_plugin_state_head *wanted, void *to)
 {
-    struct cadre_states_head head = {0};
+    struct cadre_plugin_state_head head = {0};
     char *data = NULL;
     cadre_status rc = read_blob(l, file, &data, &head, &l->rank->failure);
     bool fits = head.version == wanted->version && head.bytes == wanted->bytes;
@@ -182,11 +157,12 @@ static cadre_status load_blob(void *h, const char *key, uint32_t version,
                               uint32_t policy, void *data, uint64_t bytes)
 {
     struct loader *l = h;
-    const struct cadre_states_head wanted = {
+    const struct cadre_plugin_state_head wanted = {
         .version = version, .policy = policy, .bytes = bytes};
     bool common = policy == CADRE_BLOB_REPLICATED;
     cadre_status rc = CADRE_OK;
-    char *file = cadre_states_blob_file(l->plugin, key, common ? -1 : l->rank->index);
+    char *file =
+        cadre_plugin_state_blob_file(l->plugin, key, common ? -1 : l->rank->index);
     if ((common || l->same_stack) && holds(l->checkpoint, file))
         rc = take_blob(l, file, key, &wanted, data);
     else
@@ -245,9 +221,9 @@ static bool same_stack(const struct cadre_rank *rank,
     return stack && strcmp(stack, rank->spec->stack_text) == 0;
 }
 
-cadre_status cadre_states_check(const struct cadre_rank *rank,
-                                const struct cadre_checkpoint *checkpoint,
-                                const char *dir, struct cadre_error *err)
+cadre_status cadre_plugin_state_check(const struct cadre_rank *rank,
+                                      const struct cadre_checkpoint *checkpoint,
+                                      const char *dir, struct cadre_error *err)
 {
     struct loader l = {.dir = dir};
     const char *file;
@@ -255,7 +231,7 @@ cadre_status cadre_states_check(const struct cadre_rank *rank,
     if (same_stack(rank, checkpoint))
         return CADRE_OK;
     for (size_t i = 0; (file = cadre_checkpoint_small(checkpoint, i)) != NULL; i++) {
-        struct cadre_states_head head = {0};
+        struct cadre_plugin_state_head head = {0};
         const char *dot = strchr(file, '.'), *end = strstr(file, ".000000.blob");
         char *data = NULL;
         if (!end || !dot || !in_stack(rank, file, (size_t)(dot - file)))
@@ -295,9 +271,9 @@ static cadre_status load_link(struct loader *l, int i, struct cadre_error *err)
     return rc;
 }
 
-cadre_status cadre_states_load(struct cadre_rank *rank,
-                               struct cadre_checkpoint *checkpoint, const char *dir,
-                               struct cadre_error *err)
+cadre_status cadre_plugin_state_load(struct cadre_rank *rank,
+                                     struct cadre_checkpoint *checkpoint,
+                                     const char *dir, struct cadre_error *err)
 {
     struct loader l = {
         .rank = rank,
@@ -305,10 +281,10 @@ cadre_status cadre_states_load(struct cadre_rank *rank,
         .dir = dir,
         .same_stack = same_stack(rank, checkpoint),
     };
-    cadre_status rc = cadre_states_check(rank, checkpoint, dir, err);
+    cadre_status rc = cadre_plugin_state_check(rank, checkpoint, dir, err);
     if (rc != CADRE_OK)
         return rc;
-    l.buffer = malloc(CADRE_STATES_CHUNK * rank->store.wide_bytes);
+    l.buffer = malloc(CADRE_RANGE_CHUNK * rank->store.wide_bytes);
     if (!l.buffer)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for strategies' states");
     for (int i = 0; rc == CADRE_OK && i < rank->chain.n; i++)
