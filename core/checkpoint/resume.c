@@ -7,7 +7,7 @@
 #include "core/base/memory.h"
 #include "core/base/path.h"
 #include "core/checkpoint/format/checkpoint.h"
-#include "core/checkpoint/save.h"
+#include "core/checkpoint/format/folder.h"
 
 /* The steps of the checkpoint *path; where it cannot be opened, *path is gone. */
 static cadre_status steps_of(char **path, int64_t *step, struct cadre_error *err)
@@ -28,7 +28,7 @@ static cadre_status steps_of(char **path, int64_t *step, struct cadre_error *err
 cadre_status cadre_resume_find_own(const char *out, char **path, int64_t *step,
                                    struct cadre_error *err)
 {
-    char *root = cadre_save_root(out);
+    char *root = cadre_folder_root(out);
     cadre_status rc = CADRE_OK;
     *path = NULL;
     *step = 0;

@@ -3,13 +3,8 @@
 
 #include <stdlib.h>
 
-#include "core/base/path.h"
+#include "core/checkpoint/format/folder.h"
 #include "core/checkpoint/run_values.h"
-
-char *cadre_save_root(const char *out)
-{
-    return cadre_path_join(out, "checkpoints");
-}
 
 /* ---- what a rank writes ---- */
 
@@ -187,7 +182,7 @@ cadre_status cadre_save(struct cadre_rank *rank, const char *out, int64_t step,
 {
     bool first = rank->index == 0;
     struct cadre_plugin_state *kept = NULL;
-    char *root = cadre_save_root(out);
+    char *root = cadre_folder_root(out);
     cadre_status rc = root ? cadre_plugin_state_collect(rank, &kept, err)
                            : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
     if (rc != CADRE_OK) { /* others may still be collecting: no vote comes next there */

@@ -15,9 +15,6 @@
 cadre_status cadre_save(struct cadre_rank *rank, const char *out, int64_t step,
                         struct cadre_error *err);
 
-/* The folder of the run's checkpoints; the caller frees it, NULL: no memory. */
-char *cadre_save_root(const char *out);
-
 /* The draft made. [one rank, any thread] */
 cadre_status cadre_save_begin(const struct cadre_rank *rank,
                               const struct cadre_plugin_state *kept, const char *root,

@@ -8,6 +8,7 @@
 
 #include "core/base/log.h"
 #include "core/base/memory.h"
+#include "core/checkpoint/format/folder.h"
 #include "core/checkpoint/run_values.h"
 #include "core/checkpoint/save.h"
 
@@ -268,7 +269,7 @@ cadre_status cadre_writer_save(struct cadre_writer *writer, int64_t step, bool n
         return as_failure(cadre_save(writer->rank, writer->folder, step, err), err);
     writer->step = step;
     writer->scale = writer->rank->loss_scale;
-    writer->root = cadre_save_root(writer->folder);
+    writer->root = cadre_folder_root(writer->folder);
     rc = writer->root ? cadre_plugin_state_collect(writer->rank, &writer->kept, err)
                       : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
     if (rc == CADRE_OK) {

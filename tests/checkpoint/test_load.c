@@ -6,7 +6,6 @@
 
 #include "core/train/rundir.h"
 #include "core/checkpoint/load.h"
-#include "core/checkpoint/resume.h"
 #include "core/checkpoint/save.h"
 #include "tests/support/check_main.h"
 #include "tests/train/spec_fixture.h"
@@ -75,45 +74,6 @@ START_TEST(a_loaded_rank_goes_on_alike)
     ck_assert_msg(rc == CADRE_OK, "%s", f.err.text);
     steps(4, 6, again);
     ck_assert_mem_eq(more, again, sizeof more);
-    end();
-}
-END_TEST
-
-static cadre_status find(char **found, int64_t *step)
-{
-    const char *resume = cadre_options_str(spec->options, "checkpoint.resume");
-    return cadre_resume_find(resume, spec->out, found, step, &f.err);
-}
-
-START_TEST(find_gives_path_and_step)
-{
-    double losses[5];
-    char *found = NULL;
-    int64_t step = -1;
-    begin("checkpoint.resume=auto");
-    ck_assert_int_eq(find(&found, &step), CADRE_OK);
-    ck_assert_ptr_null(found);
-    ck_assert_int_eq(step, 0);
-    steps(1, 3, losses);
-    save(3);
-    steps(4, 5, losses);
-    save(5);
-    ck_assert_int_eq(find(&found, &step), CADRE_OK);
-    ck_assert_int_eq(step, 5);
-    ck_assert_ptr_nonnull(strstr(found, "step-00000005"));
-    free(found);
-    end();
-    char sets[1500];
-    snprintf(sets, sizeof sets, "checkpoint.resume=%s", path);
-    begin(sets);
-    ck_assert_int_eq(find(&found, &step), CADRE_OK);
-    ck_assert_int_eq(step, 3);
-    free(found);
-    end();
-    begin("checkpoint.resume=/nonexistent");
-    ck_assert_int_eq(find(&found, &step), CADRE_E_INVALID);
-    ck_assert_ptr_null(found);
-    ck_assert_ptr_nonnull(strstr(f.err.text, "/nonexistent"));
     end();
 }
 END_TEST
@@ -206,7 +166,6 @@ Suite *test_suite(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, a_loaded_rank_goes_on_alike, 0, 5);
-    tcase_add_test(tc, find_gives_path_and_step);
     tcase_add_loop_test(tc, what_does_not_fit_is_refused_in_words, 0,
                         (int)(sizeof others / sizeof *others));
     tcase_add_loop_test(tc, damage_is_found, 0, 3);

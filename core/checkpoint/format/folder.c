@@ -12,10 +12,16 @@
 #include <unistd.h>
 
 #include "core/base/memory.h"
+#include "core/base/path.h"
 #include "core/checkpoint/format/file.h"
 
 static const char removing[] = ".removing";
 static const char partial[] = ".partial";
+
+char *cadre_folder_root(const char *run)
+{
+    return cadre_path_join(run, "checkpoints");
+}
 
 char *cadre_folder_path(const char *root, uint64_t step, const char *ending)
 {

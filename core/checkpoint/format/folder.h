@@ -11,6 +11,9 @@
 
 #include "core/base/error.h"
 
+/* RUN/checkpoints, the root of a run's; the caller frees it. NULL: no memory. */
+char *cadre_folder_root(const char *run);
+
 /* root/step-<step><ending>; the caller frees it. NULL: no memory. */
 char *cadre_folder_path(const char *root, uint64_t step, const char *ending);
 
