@@ -3,7 +3,7 @@
 #ifndef CADRE_CHECKPOINT_PLUGIN_STATE_IMPL_H
 #define CADRE_CHECKPOINT_PLUGIN_STATE_IMPL_H
 
-#include "core/checkpoint/format/names.h"
+#include "core/checkpoint/format/tensor_file.h"
 #include "core/checkpoint/plugin_state.h"
 
 enum { CADRE_PLUGIN_STATE_KEY = 32 };

@@ -7,8 +7,8 @@
 
 #include "core/base/log.h"
 #include "core/base/memory.h"
-#include "core/train/restarts.h"
 #include "core/checkpoint/resume.h"
+#include "core/train/restarts.h"
 #include "core/train/stop.h"
 
 /* ---- before the first loss ---- */

@@ -8,6 +8,9 @@
 #include "core/base/memory.h"
 #include "core/base/path.h"
 #include "core/checkpoint/format/checkpoint.h"
+#include "core/checkpoint/load.h"
+#include "core/checkpoint/resume.h"
+#include "core/checkpoint/writer.h"
 #include "core/device/module.h"
 #include "core/tensor/dtype.h"
 #include "core/train/costs.h"
@@ -15,9 +18,6 @@
 #include "core/train/loop.h"
 #include "core/train/outside.h"
 #include "core/train/prepare.h"
-#include "core/checkpoint/writer.h"
-#include "core/checkpoint/load.h"
-#include "core/checkpoint/resume.h"
 #include "core/train/stop.h"
 
 static cadre_status rank_main(void *arg, int index, struct cadre_local_segment *segment)

@@ -4,9 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/train/rundir.h"
 #include "core/checkpoint/load.h"
 #include "core/checkpoint/save.h"
+#include "core/train/rundir.h"
 #include "tests/support/check_main.h"
 #include "tests/train/spec_fixture.h"
 

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/comm/launch.h"
-#include "core/train/rundir.h"
 #include "core/checkpoint/load.h"
 #include "core/checkpoint/save.h"
+#include "core/comm/launch.h"
+#include "core/train/rundir.h"
 #include "core/train/world.h"
 #include "tests/plugins/state_plugin.h"
 #include "tests/support/check_main.h"

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "core/checkpoint/format/checkpoint.h"
-#include "core/train/rundir.h"
-#include "core/checkpoint/writer.h"
 #include "core/checkpoint/save.h"
+#include "core/checkpoint/writer.h"
+#include "core/train/rundir.h"
 #include "tests/support/check_main.h"
 #include "tests/train/spec_fixture.h"
 

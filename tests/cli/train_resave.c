@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/comm/launch.h"
-#include "core/train/rundir.h"
 #include "core/checkpoint/load.h"
 #include "core/checkpoint/resume.h"
 #include "core/checkpoint/save.h"
+#include "core/comm/launch.h"
+#include "core/train/rundir.h"
 
 struct resave {
     const struct cadre_spec *spec;

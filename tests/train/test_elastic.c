@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "core/base/path.h"
-#include "core/train/elastic.h"
 #include "core/checkpoint/save.h"
+#include "core/train/elastic.h"
 #include "tests/support/check_main.h"
 #include "tests/train/spec_fixture.h"
 

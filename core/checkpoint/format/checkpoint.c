@@ -9,32 +9,23 @@
 
 #include "core/base/log.h"
 #include "core/checkpoint/format/folder.h"
-#include "core/checkpoint/format/names.h"
+#include "core/checkpoint/format/tensor_file.h"
 #include "core/tensor/dtype.h"
 
 struct cadre_checkpoint {
     struct cadre_manifest_reader *manifest;
-    struct cadre_safetensors *files[CADRE_CHECKPOINT_FILES]; /* NULL: not in it */
-    struct cadre_checksums pieces[CADRE_CHECKPOINT_FILES]; /* bytes > 0: checked */
+    struct cadre_tensor_file
+        files[CADRE_CHECKPOINT_FILES]; /* sums.bytes > 0: checked */
     unsigned char *buffer; /* one piece */
 };
 
 static cadre_status open_file(struct cadre_checkpoint *checkpoint, const char *dir,
                               int which, struct cadre_error *err)
 {
-    const char *name = cadre_checkpoint_files[which];
-    cadre_status rc;
-    char *path = cadre_format("%s/%s", dir, name);
-    if (!path)
-        return cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory", dir);
-    CADRE_TRY(cadre_safetensors_open(path, false, &checkpoint->files[which], err));
-    CADRE_TRY(cadre_checksums_init(&checkpoint->pieces[which], checkpoint->files[which],
-                                   err));
-    CADRE_TRY(cadre_manifest_sums(checkpoint->manifest, name, checkpoint->files[which],
-                                  &checkpoint->pieces[which], err));
-fail:
-    free(path);
-    return rc;
+    struct cadre_tensor_file *file = &checkpoint->files[which];
+    cadre_status rc =
+        cadre_tensor_file_open(file, dir, cadre_checkpoint_files[which], false, err);
+    return rc == CADRE_OK ? cadre_manifest_sums(checkpoint->manifest, file, err) : rc;
 }
 
 cadre_status cadre_checkpoint_open(const char *dir, struct cadre_checkpoint **out,
@@ -64,10 +55,8 @@ void cadre_checkpoint_close(struct cadre_checkpoint *checkpoint)
 {
     if (!checkpoint)
         return;
-    for (int i = 0; i < CADRE_CHECKPOINT_FILES; i++) {
-        cadre_safetensors_close(checkpoint->files[i]);
-        cadre_checksums_fini(&checkpoint->pieces[i]);
-    }
+    for (int i = 0; i < CADRE_CHECKPOINT_FILES; i++)
+        cadre_tensor_file_close(&checkpoint->files[i]);
     cadre_manifest_close(checkpoint->manifest);
     free(checkpoint->buffer);
     free(checkpoint);
@@ -98,20 +87,21 @@ const char *cadre_checkpoint_small(const struct cadre_checkpoint *checkpoint,
 const struct cadre_safetensors *
 cadre_checkpoint_model(const struct cadre_checkpoint *checkpoint)
 {
-    return checkpoint->files[0];
+    return checkpoint->files[0].file;
 }
 
 const struct cadre_safetensors *
 cadre_checkpoint_plugin_state(const struct cadre_checkpoint *checkpoint)
 {
-    return checkpoint->files[cadre_checkpoint_file_of(CADRE_CHECKPOINT_PLUGIN_STATE)];
+    return checkpoint->files[cadre_checkpoint_file_of(CADRE_CHECKPOINT_PLUGIN_STATE)]
+        .file;
 }
 
 cadre_status cadre_checkpoint_check(const struct cadre_checkpoint *checkpoint,
                                     const struct cadre_safetensors_spec *tensors,
                                     size_t n, struct cadre_error *err)
 {
-    const struct cadre_safetensors *model = checkpoint->files[0];
+    const struct cadre_safetensors *model = checkpoint->files[0].file;
     cadre_status rc = CADRE_OK;
     for (size_t i = 0; i < n; i++) {
         ptrdiff_t index = cadre_safetensors_find(model, tensors[i].name);
@@ -136,9 +126,9 @@ fail:
 static cadre_status check_piece(struct cadre_checkpoint *checkpoint, int which,
                                 size_t index, size_t piece, struct cadre_error *err)
 {
-    const struct cadre_safetensors *file = checkpoint->files[which];
+    const struct cadre_safetensors *file = checkpoint->files[which].file;
     const struct cadre_safetensors_tensor *tensor = cadre_safetensors_at(file, index);
-    struct cadre_checksums *pieces = &checkpoint->pieces[which];
+    struct cadre_checksums *pieces = &checkpoint->files[which].sums;
     size_t at = pieces->first[index] + piece;
     uint64_t begin = piece * CADRE_CHECKSUM_BYTES;
     uint64_t size = cadre_checksum_bytes(tensor->bytes, piece);
@@ -167,7 +157,7 @@ cadre_status cadre_checkpoint_read(struct cadre_checkpoint *checkpoint,
                                    void *out, struct cadre_error *err)
 {
     int which = cadre_checkpoint_file_of(part);
-    const struct cadre_safetensors *file = checkpoint->files[which];
+    const struct cadre_safetensors *file = checkpoint->files[which].file;
     char name[CADRE_CHECKPOINT_NAME];
     cadre_status rc;
     CADRE_TRY(cadre_checkpoint_name(part, tensor, name, err));
@@ -175,7 +165,7 @@ cadre_status cadre_checkpoint_read(struct cadre_checkpoint *checkpoint,
     if (index < 0)
         return cadre_fail(err, CADRE_E_INVALID,
                           "%s: tensor '%.200s': the checkpoint holds none",
-                          cadre_safetensors_path(checkpoint->files[0]), name);
+                          cadre_safetensors_path(checkpoint->files[0].file), name);
     const struct cadre_safetensors_tensor *found =
         cadre_safetensors_at(file, (size_t)index);
     if (begin <= found->count && count <= found->count - begin && count > 0) {
@@ -194,7 +184,7 @@ cadre_status cadre_checkpoint_verify(struct cadre_checkpoint *checkpoint,
 {
     cadre_status rc = CADRE_OK;
     for (int f = 0; f < CADRE_CHECKPOINT_FILES; f++) {
-        const struct cadre_checksums *pieces = &checkpoint->pieces[f];
+        const struct cadre_checksums *pieces = &checkpoint->files[f].sums;
         for (size_t i = 0; i < pieces->n_tensors; i++)
             for (size_t p = 0; p < pieces->first[i + 1] - pieces->first[i]; p++)
                 CADRE_TRY(check_piece(checkpoint, f, i, p, err));

@@ -12,8 +12,8 @@
 
 #include "core/base/error.h"
 #include "core/checkpoint/format/manifest.h"
-#include "core/checkpoint/format/names.h"
 #include "core/checkpoint/format/safetensors.h"
+#include "core/checkpoint/format/tensor_file.h"
 
 struct cadre_checkpoint;
 

@@ -15,14 +15,13 @@
 #include "core/checkpoint/format/checkpoint.h"
 #include "core/checkpoint/format/file.h"
 #include "core/checkpoint/format/folder.h"
-#include "core/checkpoint/format/names.h"
+#include "core/checkpoint/format/tensor_file.h"
 #include "core/tensor/dtype.h"
 
 struct cadre_draft {
     char *dir;
     int rank;
-    struct cadre_safetensors *files[CADRE_CHECKPOINT_FILES]; /* NULL: not in it */
-    struct cadre_checksums pieces[CADRE_CHECKPOINT_FILES];
+    struct cadre_tensor_file files[CADRE_CHECKPOINT_FILES];
 };
 
 /* What a rank leaves for the commit: one for each piece that it wrote to. */
@@ -142,20 +141,19 @@ cadre_draft_begin_plugin_state(const char *root, uint64_t step,
     return rc;
 }
 
-static cadre_status open_file(struct cadre_draft *draft, int which, bool optional,
+static cadre_status open_file(struct cadre_draft *draft, int which,
                               struct cadre_error *err)
 {
-    cadre_status rc = CADRE_OK;
-    char *path = cadre_format("%s/%s", draft->dir, cadre_checkpoint_files[which]);
+    const char *name = cadre_checkpoint_files[which];
+    char *path = cadre_format("%s/%s", draft->dir, name);
     if (!path)
         return cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory", draft->dir);
-    if (optional && access(path, F_OK) != 0 && errno == ENOENT)
-        goto fail;
-    CADRE_TRY(cadre_safetensors_open(path, true, &draft->files[which], err));
-    CADRE_TRY(cadre_checksums_init(&draft->pieces[which], draft->files[which], err));
-fail:
+    bool absent = access(path, F_OK) != 0 && errno == ENOENT;
     free(path);
-    return rc;
+    draft->files[which].name = name;
+    if (which > 0 && absent) /* all but the parameters may be */
+        return CADRE_OK;
+    return cadre_tensor_file_open(&draft->files[which], draft->dir, name, true, err);
 }
 
 cadre_status cadre_draft_open(const char *root, uint64_t step, int rank,
@@ -171,7 +169,7 @@ cadre_status cadre_draft_open(const char *root, uint64_t step, int rank,
     }
     draft->rank = rank;
     for (int f = 0; f < CADRE_CHECKPOINT_FILES; f++)
-        CADRE_TRY(open_file(draft, f, f > 0, err));
+        CADRE_TRY(open_file(draft, f, err));
     *out = draft;
     return CADRE_OK;
 fail:
@@ -183,10 +181,8 @@ void cadre_draft_close(struct cadre_draft *draft)
 {
     if (!draft)
         return;
-    for (int i = 0; i < CADRE_CHECKPOINT_FILES; i++) {
-        cadre_safetensors_close(draft->files[i]);
-        cadre_checksums_fini(&draft->pieces[i]);
-    }
+    for (int i = 0; i < CADRE_CHECKPOINT_FILES; i++)
+        cadre_tensor_file_close(&draft->files[i]);
     free(draft->dir);
     free(draft);
 }
@@ -197,7 +193,7 @@ cadre_status cadre_draft_write(struct cadre_draft *draft,
                                struct cadre_error *err)
 {
     int which = cadre_checkpoint_file_of(part);
-    const struct cadre_safetensors *file = draft->files[which];
+    const struct cadre_safetensors *file = draft->files[which].file;
     char name[CADRE_CHECKPOINT_NAME];
     cadre_status rc;
     CADRE_TRY(cadre_checkpoint_name(part, tensor, name, err));
@@ -211,7 +207,7 @@ cadre_status cadre_draft_write(struct cadre_draft *draft,
     CADRE_TRY(
         cadre_safetensors_write_range(file, (size_t)index, begin, count, data, err));
     size_t size = cadre_dtype_bytes(cadre_safetensors_at(file, (size_t)index)->dtype);
-    cadre_checksums_add(&draft->pieces[which], (size_t)index, begin * size, data,
+    cadre_checksums_add(&draft->files[which].sums, (size_t)index, begin * size, data,
                         count * size);
 fail:
     return rc;
@@ -224,10 +220,10 @@ static cadre_status write_sums(const struct cadre_draft *draft, struct cadre_err
     cadre_status rc;
     char *path = sums_path(draft->dir, draft->rank);
     for (int f = 0; f < CADRE_CHECKPOINT_FILES; f++)
-        most += draft->pieces[f].n;
+        most += draft->files[f].sums.n;
     records = cadre_calloc(most, sizeof *records);
     for (uint64_t f = 0; records && f < CADRE_CHECKPOINT_FILES; f++) {
-        const struct cadre_checksums *pieces = &draft->pieces[f];
+        const struct cadre_checksums *pieces = &draft->files[f].sums;
         for (size_t p = 0; p < pieces->n; p++)
             if (pieces->bytes[p] > 0)
                 records[n++] = (struct record){f, p, pieces->sum[p], pieces->bytes[p]};
@@ -245,8 +241,8 @@ cadre_status cadre_draft_sync(struct cadre_draft *draft, struct cadre_error *err
 {
     cadre_status rc = CADRE_OK;
     for (int i = 0; i < CADRE_CHECKPOINT_FILES; i++)
-        if (draft->files[i])
-            CADRE_TRY(cadre_safetensors_sync(draft->files[i], err));
+        if (draft->files[i].file)
+            CADRE_TRY(cadre_safetensors_sync(draft->files[i].file, err));
     return write_sums(draft, err);
 fail:
     return rc;
@@ -271,7 +267,7 @@ static cadre_status take_sums(struct cadre_draft *all, int rank,
     for (size_t at = 0; at + sizeof record <= bytes; at += sizeof record) {
         memcpy(&record, data + at, sizeof record);
         struct cadre_checksums *pieces =
-            record.file < CADRE_CHECKPOINT_FILES ? &all->pieces[record.file] : NULL;
+            record.file < CADRE_CHECKPOINT_FILES ? &all->files[record.file].sums : NULL;
         if (!pieces || record.piece >= pieces->n) {
             rc = cadre_fail(err, CADRE_E_INTERNAL, "%s: a record out of place", path);
             goto fail;
@@ -287,10 +283,11 @@ fail:
     return rc;
 }
 
-static cadre_status check_whole(const struct cadre_safetensors *file,
-                                const struct cadre_checksums *pieces,
+static cadre_status check_whole(const struct cadre_tensor_file *tensors,
                                 struct cadre_error *err)
 {
+    const struct cadre_safetensors *file = tensors->file;
+    const struct cadre_checksums *pieces = &tensors->sums;
     for (size_t i = 0; i < pieces->n_tensors; i++) {
         const struct cadre_safetensors_tensor *tensor = cadre_safetensors_at(file, i);
         for (size_t p = pieces->first[i]; p < pieces->first[i + 1]; p++) {
@@ -311,20 +308,15 @@ static cadre_status check_whole(const struct cadre_safetensors *file,
 static cadre_status seal(struct cadre_draft *all, int n_ranks,
                          const struct cadre_manifest *manifest, struct cadre_error *err)
 {
-    struct cadre_manifest_tensors tensors[CADRE_CHECKPOINT_FILES];
     struct cadre_checkpoint *again = NULL;
-    size_t n = 0;
     cadre_status rc = CADRE_OK;
     for (int rank = 0; rank < n_ranks; rank++)
         CADRE_TRY(take_sums(all, rank, err));
-    for (int f = 0; f < CADRE_CHECKPOINT_FILES; f++) {
-        if (!all->files[f])
-            continue;
-        CADRE_TRY(check_whole(all->files[f], &all->pieces[f], err));
-        tensors[n++] = (struct cadre_manifest_tensors){cadre_checkpoint_files[f],
-                                                       all->files[f], &all->pieces[f]};
-    }
-    CADRE_TRY(cadre_manifest_write(all->dir, manifest, tensors, n, err));
+    for (int f = 0; f < CADRE_CHECKPOINT_FILES; f++)
+        if (all->files[f].file)
+            CADRE_TRY(check_whole(&all->files[f], err));
+    CADRE_TRY(cadre_manifest_write(all->dir, manifest, all->files,
+                                   CADRE_CHECKPOINT_FILES, err));
     CADRE_TRY(cadre_file_sync_folder(all->dir, err));
     /* What cannot be read back must not take the place of what can. */
     CADRE_TRY(cadre_checkpoint_open(all->dir, &again, err));

@@ -22,8 +22,8 @@
 
 #include "core/base/error.h"
 #include "core/checkpoint/format/manifest.h"
-#include "core/checkpoint/format/names.h"
 #include "core/checkpoint/format/safetensors.h"
+#include "core/checkpoint/format/tensor_file.h"
 
 /* Make root (one level) and root/step-N.partial with its files for `n` tensors
  * (CADRE_F32 or CADRE_F64, Hugging Face names), and remove what a crash left under

@@ -67,20 +67,19 @@ static void put_manifest(struct cadre_json *json, const struct cadre_manifest *m
     cadre_json_end_object(json);
 }
 
-static void put_tensors(struct cadre_json *json,
-                        const struct cadre_manifest_tensors *tensors)
+static void put_tensors(struct cadre_json *json, const struct cadre_tensor_file *file)
 {
-    const struct cadre_checksums *pieces = tensors->pieces;
+    const struct cadre_checksums *pieces = &file->sums;
     char hex[17];
-    cadre_json_key(json, tensors->name);
+    cadre_json_key(json, file->name);
     cadre_json_begin_object(json);
-    put_u64(json, "bytes", cadre_safetensors_bytes(tensors->file));
-    put_hex(json, "header_xxh64", cadre_safetensors_header_hash(tensors->file));
+    put_u64(json, "bytes", cadre_safetensors_bytes(file->file));
+    put_hex(json, "header_xxh64", cadre_safetensors_header_hash(file->file));
     put_u64(json, "piece_bytes", CADRE_CHECKSUM_BYTES);
     cadre_json_key(json, "pieces");
     cadre_json_begin_object(json);
     for (size_t i = 0; i < pieces->n_tensors; i++) {
-        cadre_json_key(json, cadre_safetensors_at(tensors->file, i)->name);
+        cadre_json_key(json, cadre_safetensors_at(file->file, i)->name);
         cadre_json_begin_array(json);
         for (size_t p = pieces->first[i]; p < pieces->first[i + 1]; p++)
             cadre_json_string(json, cadre_hash_hex(pieces->sum[p], hex));
@@ -111,13 +110,12 @@ fail:
     return rc;
 }
 
-static bool is_other(const char *name, const struct cadre_manifest_tensors *tensors,
-                     size_t n)
+static bool is_other(const char *name, const struct cadre_tensor_file *files, size_t n)
 {
     bool other = strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
                  strcmp(name, STATE_NAME) != 0;
     for (size_t i = 0; i < n; i++)
-        other = other && strcmp(name, tensors[i].name) != 0;
+        other = other && strcmp(name, files[i].name) != 0;
     return other;
 }
 
@@ -127,7 +125,7 @@ static int by_name(const struct dirent **a, const struct dirent **b)
 }
 
 static cadre_status put_files(struct cadre_json *json, const char *dir,
-                              const struct cadre_manifest_tensors *tensors, size_t n,
+                              const struct cadre_tensor_file *files, size_t n,
                               struct cadre_error *err)
 {
     struct dirent **entries = NULL;
@@ -138,9 +136,10 @@ static cadre_status put_files(struct cadre_json *json, const char *dir,
     cadre_json_key(json, "files");
     cadre_json_begin_object(json);
     for (size_t i = 0; i < n; i++)
-        put_tensors(json, &tensors[i]);
+        if (files[i].file)
+            put_tensors(json, &files[i]);
     for (int i = 0; i < count; i++) {
-        if (rc == CADRE_OK && is_other(entries[i]->d_name, tensors, n))
+        if (rc == CADRE_OK && is_other(entries[i]->d_name, files, n))
             rc = put_small(json, dir, entries[i]->d_name, err);
         free(entries[i]);
     }
@@ -151,8 +150,8 @@ static cadre_status put_files(struct cadre_json *json, const char *dir,
 
 cadre_status cadre_manifest_write(const char *dir,
                                   const struct cadre_manifest *manifest,
-                                  const struct cadre_manifest_tensors *tensors,
-                                  size_t n_tensors, struct cadre_error *err)
+                                  const struct cadre_tensor_file *files, size_t n,
+                                  struct cadre_error *err)
 {
     static const char end[] = "\n}\n";
     struct cadre_text text = {0};
@@ -163,7 +162,7 @@ cadre_status cadre_manifest_write(const char *dir,
     cadre_json_init_text(&json, &text, true);
     cadre_json_begin_object(&json);
     put_manifest(&json, manifest);
-    CADRE_TRY(put_files(&json, dir, tensors, n_tensors, err));
+    CADRE_TRY(put_files(&json, dir, files, n, err));
     cadre_json_end_object(&json);
     if (cadre_json_finish(&json) == CADRE_OK && path && text.len > sizeof end) {
         text.len -= sizeof end - 1; /* the seal goes before the last brace */
@@ -372,11 +371,12 @@ static uint64_t header_end(const struct cadre_safetensors *file)
 }
 
 cadre_status cadre_manifest_sums(const struct cadre_manifest_reader *reader,
-                                 const char *name, const struct cadre_safetensors *file,
-                                 struct cadre_checksums *pieces,
+                                 struct cadre_tensor_file *tensors,
                                  struct cadre_error *err)
 {
-    const json_t *info = file_info(reader, name);
+    const struct cadre_safetensors *file = tensors->file;
+    struct cadre_checksums *pieces = &tensors->sums;
+    const json_t *info = file_info(reader, tensors->name);
     const json_t *sums = json_object_get(info, "pieces");
     const char *path = cadre_safetensors_path(file);
     uint64_t bytes = 0;

@@ -9,8 +9,7 @@
 #include <stdint.h>
 
 #include "core/base/error.h"
-#include "core/checkpoint/format/checksum.h"
-#include "core/checkpoint/format/safetensors.h"
+#include "core/checkpoint/format/tensor_file.h"
 
 enum { CADRE_MANIFEST_VERSION = 1 };
 
@@ -28,19 +27,13 @@ struct cadre_manifest {
     const struct cadre_manifest_value *values; /* fingerprints and the like */
 };
 
-/* A safetensors file of the folder with the sums of its pieces. */
-struct cadre_manifest_tensors {
-    const char *name; /* within the folder */
-    const struct cadre_safetensors *file;
-    const struct cadre_checksums *pieces;
-};
-
-/* Write DIR/state.json and fsync it, with the sums of `tensors` and the hash of every
- * other file in the folder. Errors: CADRE_E_RESOURCE, CADRE_E_IO. */
+/* Write DIR/state.json and fsync it, with the sums of `files`, those that are there,
+ * and the hash of every other file in the folder. Errors: CADRE_E_RESOURCE, CADRE_E_IO.
+ */
 cadre_status cadre_manifest_write(const char *dir,
                                   const struct cadre_manifest *manifest,
-                                  const struct cadre_manifest_tensors *tensors,
-                                  size_t n_tensors, struct cadre_error *err);
+                                  const struct cadre_tensor_file *files, size_t n,
+                                  struct cadre_error *err);
 
 struct cadre_manifest_reader;
 
@@ -64,10 +57,9 @@ const char *cadre_manifest_small(const struct cadre_manifest_reader *reader,
                                  size_t index);
 
 /* Compare an open file with what the manifest says of it (size, header, pieces) and
- * fill the sums of `pieces`, which init has made for it. Errors: CADRE_E_INVALID. */
+ * fill its sums. Errors: CADRE_E_INVALID. */
 cadre_status cadre_manifest_sums(const struct cadre_manifest_reader *reader,
-                                 const char *name, const struct cadre_safetensors *file,
-                                 struct cadre_checksums *pieces,
+                                 struct cadre_tensor_file *file,
                                  struct cadre_error *err);
 
 #endif

@@ -17,8 +17,7 @@ static struct cadre_error err;
 static char *dir;
 static char *path;
 static char *small;
-static struct cadre_safetensors *file;
-static struct cadre_checksums pieces;
+static struct cadre_tensor_file file;
 
 static const struct cadre_manifest_value values[] = {{"a", "1"}, {"b", "\ttwo\n"}};
 static const struct cadre_manifest example = {
@@ -43,20 +42,19 @@ static void setup(void)
     small = cadre_format("%s/config.json", dir);
     char *weights = cadre_format("%s/w.safetensors", dir);
     OK(cadre_safetensors_create(weights, specs, 2, &err));
-    OK(cadre_safetensors_open(weights, false, &file, &err));
-    OK(cadre_checksums_init(&pieces, file, &err));
-    for (size_t i = 0; i < pieces.n; i++)
-        pieces.sum[i] = 0xfedcba9876543210u + i;
+    file = (struct cadre_tensor_file){0};
+    OK(cadre_tensor_file_open(&file, dir, "w.safetensors", false, &err));
+    for (size_t i = 0; i < file.sums.n; i++)
+        file.sums.sum[i] = 0xfedcba9876543210u + i;
     OK(cadre_file_write_whole(small, "{}", 2, &err));
-    const struct cadre_manifest_tensors tensors = {"w.safetensors", file, &pieces};
-    OK(cadre_manifest_write(dir, &example, &tensors, 1, &err));
+    const struct cadre_tensor_file files[] = {file, {.name = "absent"}};
+    OK(cadre_manifest_write(dir, &example, files, 2, &err));
     free(weights);
 }
 
 static void teardown(void)
 {
-    cadre_safetensors_close(file);
-    cadre_checksums_fini(&pieces);
+    cadre_tensor_file_close(&file);
     test_tmpdir_remove(dir);
     free(path);
     free(small);
@@ -71,10 +69,10 @@ static cadre_status open_status(void)
     return rc;
 }
 
-START_TEST(a_state_comes_back)
+START_TEST(a_manifest_comes_back)
 {
     struct cadre_manifest_reader *reader = NULL;
-    struct cadre_checksums read;
+    struct cadre_tensor_file read = {0};
     OK(cadre_manifest_open(dir, &reader, &err));
     const struct cadre_manifest *got = cadre_manifest_get(reader);
     ck_assert_uint_eq(got->step, example.step);
@@ -87,17 +85,18 @@ START_TEST(a_state_comes_back)
     ck_assert(cadre_manifest_lists(reader, "w.safetensors"));
     ck_assert(!cadre_manifest_lists(reader, "config.json"));
     ck_assert(!cadre_manifest_lists(reader, "other"));
-    OK(cadre_checksums_init(&read, file, &err));
-    OK(cadre_manifest_sums(reader, "w.safetensors", file, &read, &err));
-    ck_assert_mem_eq(read.sum, pieces.sum, read.n * sizeof *read.sum);
-    ck_assert_int_eq(cadre_manifest_sums(reader, "other", file, &read, &err),
-                     CADRE_E_INVALID);
-    cadre_checksums_fini(&read);
+    ck_assert(!cadre_manifest_lists(reader, "absent"));
+    OK(cadre_tensor_file_open(&read, dir, "w.safetensors", false, &err));
+    OK(cadre_manifest_sums(reader, &read, &err));
+    ck_assert_mem_eq(read.sums.sum, file.sums.sum, read.sums.n * sizeof *read.sums.sum);
+    read.name = "other";
+    ck_assert_int_eq(cadre_manifest_sums(reader, &read, &err), CADRE_E_INVALID);
+    cadre_tensor_file_close(&read);
     cadre_manifest_close(reader);
 }
 END_TEST
 
-START_TEST(every_bit_of_the_state_is_guarded)
+START_TEST(every_bit_of_the_manifest_is_guarded)
 {
     char *text = NULL;
     size_t bytes = 0;
@@ -180,9 +179,7 @@ START_TEST(sums_must_fit_the_file)
         char *text = cadre_format(BODY ", \"files\": %s", texts[i]);
         write_sealed(text);
         OK(cadre_manifest_open(dir, &reader, &err));
-        ck_assert_int_eq(
-            cadre_manifest_sums(reader, "w.safetensors", file, &pieces, &err),
-            CADRE_E_INVALID);
+        ck_assert_int_eq(cadre_manifest_sums(reader, &file, &err), CADRE_E_INVALID);
         cadre_manifest_close(reader);
         free(text);
     }
@@ -195,8 +192,8 @@ Suite *test_suite(void)
     TCase *tc = tcase_create("manifest");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, a_state_comes_back);
-    tcase_add_test(tc, every_bit_of_the_state_is_guarded);
+    tcase_add_test(tc, a_manifest_comes_back);
+    tcase_add_test(tc, every_bit_of_the_manifest_is_guarded);
     tcase_add_test(tc, small_files_are_guarded);
     tcase_add_loop_test(tc, sealed_nonsense_is_refused_too, 0, 10);
     tcase_add_test(tc, sums_must_fit_the_file);

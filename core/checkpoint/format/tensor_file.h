@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names inside a checkpoint, shared by its writer and its reader. */
-#ifndef CADRE_CHECKPOINT_FORMAT_NAMES_H
-#define CADRE_CHECKPOINT_FORMAT_NAMES_H
+/* The safetensors files of a checkpoint: what is in which under what name, and one of
+ * them with the checksums of its tensors. */
+#ifndef CADRE_CHECKPOINT_FORMAT_TENSOR_FILE_H
+#define CADRE_CHECKPOINT_FORMAT_TENSOR_FILE_H
 
 #include "core/base/error.h"
+#include "core/checkpoint/format/checksum.h"
+#include "core/checkpoint/format/safetensors.h"
 
 enum cadre_checkpoint_part {
     CADRE_CHECKPOINT_PARAM,
@@ -26,5 +29,20 @@ int cadre_checkpoint_file_of(enum cadre_checkpoint_part part);
 cadre_status cadre_checkpoint_name(enum cadre_checkpoint_part part, const char *tensor,
                                    char out[CADRE_CHECKPOINT_NAME],
                                    struct cadre_error *err);
+
+struct cadre_tensor_file {
+    const char *name; /* within the folder; borrowed */
+    struct cadre_safetensors *file; /* NULL: the folder has none */
+    struct cadre_checksums sums;
+};
+
+/* Open DIR/name; the sums are empty. On failure close is harmless. Errors: as
+ * cadre_safetensors_open. */
+cadre_status cadre_tensor_file_open(struct cadre_tensor_file *file, const char *dir,
+                                    const char *name, bool writable,
+                                    struct cadre_error *err);
+
+/* Also of one that is zero. */
+void cadre_tensor_file_close(struct cadre_tensor_file *file);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "core/checkpoint/format/names.h"
+#include "core/checkpoint/format/tensor_file.h"
 
 START_TEST(parts_have_their_endings)
 {
@@ -35,8 +35,8 @@ END_TEST
 
 Suite *test_suite(void)
 {
-    Suite *suite = suite_create("names");
-    TCase *tc = tcase_create("names");
+    Suite *suite = suite_create("tensor_file");
+    TCase *tc = tcase_create("tensor_file");
     tcase_add_test(tc, parts_have_their_endings);
     tcase_add_test(tc, long_names_are_refused_not_cut);
     suite_add_tcase(suite, tc);
