@@ -12,8 +12,8 @@
 
 #include "core/base/memory.h"
 #include "core/base/path.h"
-#include "core/checkpoint/checkpoint.h"
-#include "core/checkpoint/hf.h"
+#include "core/checkpoint/format/checkpoint.h"
+#include "core/checkpoint/format/hf.h"
 #include "core/data/cache_format.h"
 #include "core/data/record_list.h"
 #include "core/data/token_file.h"
@@ -93,7 +93,7 @@ static cadre_status show_checkpoint(const char *path, struct cadre_error *err)
     if (rc == CADRE_OK)
         rc = cadre_checkpoint_verify(checkpoint, err);
     if (rc == CADRE_OK) {
-        const struct cadre_checkpoint_state *state = cadre_checkpoint_state(checkpoint);
+        const struct cadre_manifest *state = cadre_checkpoint_manifest(checkpoint);
         printf("checkpoint: %llu steps, %llu samples, seed %llu; "
                "every checksum is right\n",
                (unsigned long long)state->step, (unsigned long long)state->samples,

@@ -11,7 +11,7 @@
 #include "core/base/hash.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
-#include "core/checkpoint/safetensors.h"
+#include "core/checkpoint/format/safetensors.h"
 
 enum { PIECE = 1 << 18 }; /* elements compared at a time */
 

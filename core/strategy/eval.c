@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-#include "core/checkpoint/float.h"
 #include "core/tensor/dtype.h"
+#include "core/tensor/half.h"
 
 /* The chunk of this rank that holds a unit, -1 when another rank runs it. */
 static int chunk_of(const struct cadre_executor *exec, uint32_t unit)
@@ -43,8 +43,8 @@ static void widen(float *out, const char *in, size_t n, uint32_t dtype)
     for (size_t i = 0; i < n; i++) {
         uint16_t bits;
         memcpy(&bits, in + i * sizeof bits, sizeof bits);
-        float value = dtype == CADRE_BF16 ? cadre_float_from_bf16(bits)
-                                          : cadre_float_from_f16(bits);
+        float value =
+            dtype == CADRE_BF16 ? cadre_bf16_to_f32(bits) : cadre_f16_to_f32(bits);
         memcpy(out + i, &value, sizeof value);
     }
 }

@@ -204,7 +204,7 @@ static cadre_status make_slots(struct cadre_executor *exec,
     return CADRE_OK;
 }
 
-static cadre_status deal(struct cadre_pieces *pieces, char *memory, uint32_t n,
+static cadre_status deal(struct cadre_checksums *pieces, char *memory, uint32_t n,
                          size_t bytes)
 {
     pieces->free = cadre_calloc(n, sizeof *pieces->free);
@@ -213,12 +213,12 @@ static cadre_status deal(struct cadre_pieces *pieces, char *memory, uint32_t n,
     return pieces->free ? CADRE_OK : CADRE_E_RESOURCE;
 }
 
-static char *take(struct cadre_pieces *pieces)
+static char *take(struct cadre_checksums *pieces)
 {
     return pieces->free[--pieces->n_free];
 }
 
-static void give(struct cadre_pieces *pieces, char *piece)
+static void give(struct cadre_checksums *pieces, char *piece)
 {
     pieces->free[pieces->n_free++] = piece;
 }

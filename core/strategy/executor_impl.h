@@ -22,7 +22,7 @@ struct cadre_slot {
 };
 
 /* Pieces of memory that slots lend; `free` are those that no slot has. */
-struct cadre_pieces {
+struct cadre_checksums {
     char **free;
     uint32_t n_free;
 };
@@ -51,8 +51,8 @@ struct cadre_executor {
     struct cadre_executor_config config;
     int n_chunks;
     struct cadre_chunk_state *chunk;
-    struct cadre_pieces blocks; /* what one block of a micro-batch keeps */
-    struct cadre_pieces halves; /* where `trades`: see take_douts */
+    struct cadre_checksums blocks; /* what one block of a micro-batch keeps */
+    struct cadre_checksums halves; /* where `trades`: see take_douts */
     bool trades;
     struct cadre_leaves leaves;
     char *resaved; /* saved buffer of a recomputed block */

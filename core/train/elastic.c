@@ -7,8 +7,8 @@
 
 #include "core/base/log.h"
 #include "core/base/memory.h"
+#include "core/checkpoint/resume.h"
 #include "core/train/restarts.h"
-#include "core/train/snapshot.h"
 #include "core/train/stop.h"
 
 /* ---- before the first loss ---- */
@@ -184,11 +184,11 @@ static cadre_status find_start(const struct cadre_spec *spec, const char **resum
 {
     const char *asked = spec->config.checkpoint.resume;
     char *path = NULL;
-    cadre_status rc = cadre_snapshot_find_own(spec, &path, step, err);
+    cadre_status rc = cadre_resume_find_own(spec->out, &path, step, err);
     *resume = "auto";
     if (rc == CADRE_OK && !path && strcmp(asked, "no") != 0) {
         *resume = asked;
-        rc = cadre_snapshot_find(spec, &path, step, err);
+        rc = cadre_resume_find(asked, spec->out, &path, step, err);
     }
     free(path);
     return rc;

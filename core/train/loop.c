@@ -8,13 +8,13 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/memory.h"
+#include "core/checkpoint/load.h"
+#include "core/checkpoint/writer.h"
 #include "core/train/evaluate.h"
 #include "core/train/metrics.h"
 #include "core/train/passes.h"
 #include "core/train/perturb.h"
 #include "core/train/progress.h"
-#include "core/train/saver.h"
-#include "core/train/snapshot.h"
 #include "core/train/stop.h"
 #include "core/train/trace.h"
 
@@ -51,7 +51,7 @@ static bool due(int64_t step, int64_t every, bool last)
 /* A rank in its loop. */
 struct loop {
     struct cadre_rank *rank;
-    struct cadre_saver *saver;
+    struct cadre_writer *writer;
     const struct cadre_train_run *run;
     struct recorder *recorder; /* NULL but on rank 0 */
     struct cadre_world *world;
@@ -100,7 +100,7 @@ static cadre_status one_step(struct loop *loop, int64_t step, struct cadre_error
     cadre_status rc;
     bool last = step == run->spec->steps;
     rank->wants_stop = cadre_stop_requested();
-    cadre_saver_vote(loop->saver);
+    cadre_writer_vote(loop->writer);
     cadre_trace_begin(&loop->trace, step);
     cadre_world_step(loop->world, step);
     double begin = cadre_now_s();
@@ -110,7 +110,7 @@ static cadre_status one_step(struct loop *loop, int64_t step, struct cadre_error
     cadre_trace_step(&loop->trace, step, begin);
     if (step == run->first_step + c->compare.warmup && !last)
         cadre_timeline_warm(&rank->timeline);
-    CADRE_TRY(cadre_saver_turn(loop->saver, &report, err));
+    CADRE_TRY(cadre_writer_turn(loop->writer, &report, err));
     valid->has = false;
     loop->stop = report.stop && !last; /* after the last there is nothing to stop */
     evaluates = due(step, c->train.eval_every, last);
@@ -127,7 +127,7 @@ static cadre_status one_step(struct loop *loop, int64_t step, struct cadre_error
     if (saves) {
         begin = cadre_now_s();
         CADRE_TRY(quiesce(rank, err));
-        CADRE_TRY(cadre_saver_save(loop->saver, step, last || loop->stop, err));
+        CADRE_TRY(cadre_writer_save(loop->writer, step, last || loop->stop, err));
         cadre_trace_other(&loop->trace, step, "checkpoint", begin);
     }
 fail:
@@ -176,13 +176,16 @@ static cadre_status summarise(struct cadre_rank *rank,
     return rc;
 }
 
-static cadre_status train_loop(struct cadre_rank *rank, struct cadre_saver *saver,
+static cadre_status train_loop(struct cadre_rank *rank, struct cadre_writer *writer,
                                const struct cadre_train_run *run,
                                struct cadre_world *world, struct recorder *recorder,
                                struct cadre_error *err)
 {
-    struct loop loop = {
-        .rank = rank, .saver = saver, .run = run, .world = world, .recorder = recorder};
+    struct loop loop = {.rank = rank,
+                        .writer = writer,
+                        .run = run,
+                        .world = world,
+                        .recorder = recorder};
     cadre_status rc = CADRE_OK;
     cadre_trace_init(&loop.trace, rank, run->spec, run->first_step);
     for (int64_t step = run->first_step + 1; step <= run->spec->steps && !loop.stop;
@@ -210,19 +213,19 @@ static cadre_status fill(struct cadre_rank *rank, const struct cadre_train_run *
     cadre_status rc = CADRE_OK;
     if (!run->checkpoint) {
         if (*init)
-            rc = cadre_snapshot_init(rank, init, err);
+            rc = cadre_load_model(rank, init, err);
         if (rc == CADRE_OK && perturb > 0)
             rc = cadre_perturb(rank, (uint64_t)perturb, err);
         return rc;
     }
-    rc = cadre_snapshot_load(rank, run->spec, run->checkpoint, err);
+    rc = cadre_load(rank, run->checkpoint, err);
     if (rc == CADRE_OK && rank->index == 0)
         cadre_log(CADRE_LOG_INFO, "train", "resuming from '%s' after step %lld",
                   run->checkpoint, (long long)run->first_step);
     return rc;
 }
 
-static cadre_status record(struct cadre_rank *rank, struct cadre_saver *saver,
+static cadre_status record(struct cadre_rank *rank, struct cadre_writer *writer,
                            const struct cadre_train_run *run, struct cadre_world *world,
                            struct cadre_error *err)
 {
@@ -231,7 +234,7 @@ static cadre_status record(struct cadre_rank *rank, struct cadre_saver *saver,
     if (rc != CADRE_OK)
         return rc;
     cadre_progress_init(&recorder.progress, run->spec, run->first_step);
-    rc = train_loop(rank, saver, run, world, &recorder, err);
+    rc = train_loop(rank, writer, run, world, &recorder, err);
     cadre_progress_fini(&recorder.progress);
     cadre_metrics_close(recorder.metrics);
     return rc;
@@ -240,7 +243,7 @@ static cadre_status record(struct cadre_rank *rank, struct cadre_saver *saver,
 cadre_status cadre_train_rank(const struct cadre_train_run *run, int index,
                               struct cadre_world *world, struct cadre_error *err)
 {
-    struct cadre_saver *saver = NULL;
+    struct cadre_writer *writer = NULL;
     struct cadre_rank rank;
     cadre_status rc = cadre_rank_plan(&rank, &run->spec->run, index, err);
     if (rc == CADRE_OK) {
@@ -250,12 +253,12 @@ cadre_status cadre_train_rank(const struct cadre_train_run *run, int index,
         if (rc == CADRE_OK)
             rc = fill(&rank, run, err);
         if (rc == CADRE_OK)
-            rc = cadre_saver_create(&rank, run->spec, &saver, err);
+            rc = cadre_writer_create(&rank, run->spec->out, &writer, err);
         if (rc == CADRE_OK)
-            rc = index == 0 ? record(&rank, saver, run, world, err)
-                            : train_loop(&rank, saver, run, world, NULL, err);
+            rc = index == 0 ? record(&rank, writer, run, world, err)
+                            : train_loop(&rank, writer, run, world, NULL, err);
         rc = cadre_world_tell(world, index, rc, err);
-        cadre_saver_destroy(saver);
+        cadre_writer_destroy(writer);
         if (rc != CADRE_OK)
             cadre_chain_abort(&rank.chain);
         cadre_rank_fini(&rank);

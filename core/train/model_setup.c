@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/base/path.h"
-#include "core/checkpoint/hf.h"
+#include "core/checkpoint/format/hf.h"
 
 static bool is_set(const struct cadre_options *options, const char *name)
 {

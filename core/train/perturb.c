@@ -6,7 +6,7 @@
 
 #include "core/base/memory.h"
 #include "core/base/rng.h"
-#include "core/checkpoint/float.h"
+#include "core/tensor/half.h"
 
 /* The values of a parameter on their way. */
 struct moving {
@@ -41,8 +41,7 @@ static void widen_moved(const struct moving *m, const uint16_t *from, float *to)
     uint32_t dtype = m->rank->model->config.dtype;
     for (uint64_t i = 0; i < m->share.count; i++) {
         uint16_t bits = move_16(from[i], dtype, goes_up(m, i));
-        to[i] = dtype == CADRE_BF16 ? cadre_float_from_bf16(bits)
-                                    : cadre_float_from_f16(bits);
+        to[i] = dtype == CADRE_BF16 ? cadre_bf16_to_f32(bits) : cadre_f16_to_f32(bits);
     }
 }
 

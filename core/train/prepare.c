@@ -3,9 +3,10 @@
 
 #include <string.h>
 
+#include "core/checkpoint/load.h"
+#include "core/checkpoint/resume.h"
 #include "core/train/costs.h"
 #include "core/train/rundir.h"
-#include "core/train/snapshot.h"
 
 /* What the user has to mend is found before anything is started or left behind. */
 static cadre_status check(const struct cadre_train_run *run, struct cadre_error *err)
@@ -17,9 +18,9 @@ static cadre_status check(const struct cadre_train_run *run, struct cadre_error 
     if (rc != CADRE_OK)
         return CADRE_E_INVALID;
     if (run->checkpoint)
-        rc = cadre_snapshot_check(&rank, spec, run->checkpoint, err);
+        rc = cadre_load_check(&rank, run->checkpoint, err);
     else if (*init)
-        rc = cadre_snapshot_check_init(&rank, init, err);
+        rc = cadre_load_model_check(&rank, init, err);
     cadre_rank_fini(&rank);
     return rc == CADRE_E_IO ? CADRE_E_INVALID : rc;
 }
@@ -95,7 +96,7 @@ cadre_status cadre_train_prepare(const struct cadre_train_run *run,
             run->checkpoint ? run->checkpoint : spec->out, (long long)run->first_step,
             (long long)spec->steps);
     if (resuming)
-        rc = cadre_snapshot_refuse_older(spec, run->first_step, err);
+        rc = cadre_resume_refuse_older(spec->out, run->first_step, err);
     if (rc == CADRE_OK)
         rc = cadre_rundir_prepare(spec, resuming, err);
     if (rc == CADRE_OK)

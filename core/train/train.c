@@ -7,7 +7,10 @@
 #include "core/base/log.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
-#include "core/checkpoint/checkpoint.h"
+#include "core/checkpoint/format/checkpoint.h"
+#include "core/checkpoint/load.h"
+#include "core/checkpoint/resume.h"
+#include "core/checkpoint/writer.h"
 #include "core/device/module.h"
 #include "core/tensor/dtype.h"
 #include "core/train/costs.h"
@@ -15,8 +18,6 @@
 #include "core/train/loop.h"
 #include "core/train/outside.h"
 #include "core/train/prepare.h"
-#include "core/train/saver.h"
-#include "core/train/snapshot.h"
 #include "core/train/stop.h"
 
 static cadre_status rank_main(void *arg, int index, struct cadre_local_segment *segment)
@@ -102,7 +103,9 @@ static cadre_status start(struct cadre_spec *spec,
     struct cadre_places places = {0};
     char *checkpoint = NULL;
     *end = (struct cadre_launch_end){0};
-    cadre_status rc = cadre_snapshot_find(spec, &checkpoint, &run.first_step, err);
+    cadre_status rc =
+        cadre_resume_find(spec->config.checkpoint.resume,
+                          spec->out, &checkpoint, &run.first_step, err);
     run.checkpoint = checkpoint;
     if (rc == CADRE_OK)
         rc = cadre_train_prepare(&run, spec, &places, err);
@@ -148,7 +151,9 @@ static cadre_status train_one(struct cadre_spec *spec,
 {
     struct cadre_train_run run = {.spec = spec};
     char *checkpoint = NULL;
-    cadre_status rc = cadre_snapshot_find(spec, &checkpoint, &run.first_step, err);
+    cadre_status rc =
+        cadre_resume_find(spec->config.checkpoint.resume,
+                          spec->out, &checkpoint, &run.first_step, err);
     if (rc != CADRE_OK)
         return rc;
     run.checkpoint = checkpoint;
@@ -246,7 +251,7 @@ cadre_status cadre_train_dry_run(struct cadre_spec *spec, FILE *out,
                     (long long)spec->run.time);
         if (spec->config.checkpoint.async)
             cadre_ledger_note(&rank.plan.planned, CADRE_SPACE_HOST,
-                              cadre_saver_bytes(&rank), CADRE_SAVER_TAG);
+                              cadre_writer_bytes(&rank), CADRE_WRITER_TAG);
         uint64_t bytes = cadre_rank_print(&rank, out);
         fullest = bytes > most ? r : fullest;
         most = bytes > most ? bytes : most;
@@ -302,10 +307,10 @@ cadre_status cadre_train_load_rank(const struct cadre_spec *spec,
             "this command runs on one rank; leave strategy.stack at single");
     CADRE_TRY(cadre_rank_plan(rank, &spec->run, 0, err));
     if (*init)
-        CADRE_TRY(cadre_snapshot_check_init(rank, init, err));
+        CADRE_TRY(cadre_load_model_check(rank, init, err));
     CADRE_TRY(cadre_rank_bind(rank, NULL, 0, err));
     if (*init)
-        CADRE_TRY(cadre_snapshot_init(rank, init, err));
+        CADRE_TRY(cadre_load_model(rank, init, err));
     return CADRE_OK;
 fail:
     cadre_rank_fini(rank);

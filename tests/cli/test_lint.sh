@@ -5,7 +5,7 @@ set -euo pipefail
 lint=$CADRE_SRC/tools/lint
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
-mkdir -p "$tree"/{core/base,core/model,core/tensor,core/train,plugins/p,tests/base,tests/model,include/cadre}
+mkdir -p "$tree"/{core/base,core/checkpoint,core/model,core/strategy,core/tensor,core/train,plugins/p,tests/base,tests/model,include/cadre}
 cp "$CADRE_SRC"/.clang-format "$CADRE_SRC"/.clang-tidy "$tree"
 : >"$tree/covered"
 export LINT_COVERED=$tree/covered LINT_CACHE=$tree/cache
@@ -83,9 +83,13 @@ include() {
 include '"core/model/model.h"' | fails includes core/base/a.c ':2: core/base may not include'
 include '"core/train/loop.h"' | fails includes core/model/a.c ':2: core/model may not'
 include '"core/model/model.h"' | fails includes core/tensor/a.h 'may not include core/model'
+include '"core/train/loop.h"' | fails includes core/checkpoint/format/a.c 'core/checkpoint/format may'
+include '"core/checkpoint/a.h"' | fails includes core/checkpoint/format/a.c 'core/checkpoint \('
+include '"core/checkpoint/a.h"' | fails includes core/strategy/a.c 'may not include core/checkpoint '
 include '"core/model/model.h"' >"$tree/core/train/a.c"
+include '"core/checkpoint/format/a.h"' >"$tree/core/checkpoint/a.c"
 passes includes
-rm "$tree/core/train/a.c"
+rm "$tree"/core/{train,checkpoint}/a.c
 include '"model.h"' | fails includes core/model/a.c 'write the path from the root'
 include '"core/base/error.h"' | fails includes plugins/p/p.c 'a plugin sees'
 include '<iniparser.h>' | fails includes plugins/p/p.c 'a plugin sees'
@@ -104,6 +108,13 @@ echo 'core/base/untested.c tests/base/test_good.c' >"$tree/covered"
 echo "$spdx" >"$tree/core/base/untested.c"
 passes tests
 rm "$tree/core/base/untested.c"
+mkdir -p "$tree"/{core,tests}/base/inner
+: >"$tree/covered"
+echo "$spdx" >"$tree/core/base/inner/deep.c"
+echo "$spdx" >"$tree/tests/base/inner/test_deep.c"
+passes tests
+rm "$tree"/{core/base/inner/deep.c,tests/base/inner/test_deep.c}
+echo 'core/base/untested.c tests/base/test_good.c' >"$tree/covered"
 echo "$spdx" | fails tests core/base/other.c 'untested.c does not exist'
 : >"$tree/covered"
 

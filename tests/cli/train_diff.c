@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "core/base/memory.h"
-#include "core/checkpoint/safetensors.h"
+#include "core/checkpoint/format/safetensors.h"
 
 static double *read_all(const struct cadre_safetensors *file, size_t i, uint64_t count,
                         struct cadre_error *err)

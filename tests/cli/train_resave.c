@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/checkpoint/load.h"
+#include "core/checkpoint/resume.h"
+#include "core/checkpoint/save.h"
 #include "core/launch/launch.h"
 #include "core/train/rundir.h"
-#include "core/train/snapshot.h"
 
 struct resave {
     const struct cadre_spec *spec;
@@ -23,9 +25,9 @@ static cadre_status reload(const struct resave *r, int index, struct cadre_comm 
     if (rc != CADRE_OK)
         return rc;
     CADRE_TRY(cadre_rank_bind(&rank, world, (uint64_t)r->step, err));
-    CADRE_TRY(cadre_snapshot_load(&rank, r->spec, r->from, err));
+    CADRE_TRY(cadre_load(&rank, r->from, err));
     CADRE_TRY(cadre_rank_quiesce(&rank));
-    CADRE_TRY(cadre_snapshot_save(&rank, r->spec, r->step, err));
+    CADRE_TRY(cadre_save(&rank, r->spec->out, r->step, err));
 fail:
     cadre_rank_fini(&rank);
     return rc;
@@ -49,7 +51,8 @@ static cadre_status run(const struct cadre_spec *spec, struct cadre_error *err)
 {
     struct resave r = {.spec = spec};
     cadre_status rc;
-    CADRE_TRY(cadre_snapshot_find(spec, &r.from, &r.step, err));
+    CADRE_TRY(cadre_resume_find(spec->config.checkpoint.resume,
+                                spec->out, &r.from, &r.step, err));
     if (!r.from)
         return cadre_fail(err, CADRE_E_INVALID, "checkpoint.resume names none");
     CADRE_TRY(cadre_rundir_prepare(spec, true, err));

@@ -9,7 +9,7 @@
 
 #include "core/base/memory.h"
 #include "core/base/path.h"
-#include "core/checkpoint/safetensors.h"
+#include "core/checkpoint/format/safetensors.h"
 #include "tests/support/check_main.h"
 
 static void must(cadre_status rc, const struct cadre_error *err)

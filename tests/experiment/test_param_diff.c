@@ -8,7 +8,7 @@
 #include <cadre/types.h>
 
 #include "core/base/path.h"
-#include "core/checkpoint/safetensors.h"
+#include "core/checkpoint/format/safetensors.h"
 #include "tests/experiment/fixture.h"
 #include "tests/support/check_main.h"
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "core/base/path.h"
+#include "core/checkpoint/save.h"
 #include "core/train/elastic.h"
-#include "core/train/snapshot.h"
 #include "tests/support/check_main.h"
 #include "tests/train/spec_fixture.h"
 
@@ -97,7 +97,7 @@ static void save(int64_t step)
     struct cadre_spec *spec = spec_fixture_make(&f, "");
     struct cadre_rank rank;
     spec_fixture_rank(&f, spec, &rank);
-    ck_assert_int_eq(cadre_snapshot_save(&rank, spec, step, &f.err), CADRE_OK);
+    ck_assert_int_eq(cadre_save(&rank, spec->out, step, &f.err), CADRE_OK);
     cadre_rank_fini(&rank);
     cadre_spec_destroy(spec);
 }

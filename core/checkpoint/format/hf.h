@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Hugging Face model folders: config.json and one or several safetensors files. A
+ * checkpoint of ours is such a folder too. GPT-2 and Llama only; what Cadre would
+ * compute differently is refused in words, never ignored. Source: the configuration
+ * classes GPT2Config and LlamaConfig of huggingface/transformers, their names and
+ * defaults. */
+#ifndef CADRE_CHECKPOINT_FORMAT_HF_H
+#define CADRE_CHECKPOINT_FORMAT_HF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/error.h"
+#include "core/checkpoint/format/safetensors.h"
+
+enum cadre_hf_arch {
+    CADRE_HF_GPT2,
+    CADRE_HF_LLAMA,
+};
+
+struct cadre_hf_config {
+    enum cadre_hf_arch arch;
+    int64_t layers, channels, heads, kv_heads, hidden, context, vocab;
+    int64_t classes; /* 0: language-model head */
+    bool tied; /* the LM head is the embedding */
+    double norm_eps;
+    double rope_theta; /* Llama only, 0 for GPT-2 */
+};
+
+/* Read DIR/config.json. Errors: CADRE_E_INVALID (file, key, expected, found),
+ * CADRE_E_UNSUPPORTED (a model that Cadre would compute differently), CADRE_E_IO. */
+cadre_status cadre_hf_config_read(const char *dir, struct cadre_hf_config *config,
+                                  struct cadre_error *err);
+
+/* Write DIR/config.json and fsync it. Errors: CADRE_E_RESOURCE, CADRE_E_IO. */
+cadre_status cadre_hf_config_write(const char *dir,
+                                   const struct cadre_hf_config *config,
+                                   struct cadre_error *err);
+
+/* The tensors of a folder. */
+struct cadre_hf;
+
+/* Open DIR/model.safetensors or the files named by DIR/model.safetensors.index.json;
+ * or, where path is no folder, that one safetensors file. The caller closes *out.
+ * Errors: as cadre_safetensors_open; a shard outside the folder, missing, or not
+ * holding what the index says, and a tensor in two shards, are CADRE_E_INVALID. */
+cadre_status cadre_hf_open(const char *path, struct cadre_hf **out,
+                           struct cadre_error *err);
+void cadre_hf_close(struct cadre_hf *hf);
+
+/* A tensor by its canonical name, with or without the prefix `transformer.` or `model.`
+ * in the file. NULL where there is none. Borrowed until close. */
+const struct cadre_safetensors_tensor *cadre_hf_find(const struct cadre_hf *hf,
+                                                     const char *name);
+
+/* Check that every wanted tensor is there in its shape (dtypes may differ), and that
+ * nothing is there that the model lacks, so that no weight is dropped in silence.
+ * Buffers that old files hold (attention masks, rotary frequencies) and, where `tied`,
+ * the copy of the head are passed over. Errors: CADRE_E_INVALID names the tensor. */
+cadre_status cadre_hf_check(const struct cadre_hf *hf,
+                            const struct cadre_safetensors_spec *wanted, size_t n,
+                            bool tied, struct cadre_error *err);
+
+/* Read elements [begin, begin + count) of the tensor of canonical name `name` as f32 or
+ * f64 into host memory. Errors: as cadre_safetensors_read; CADRE_E_INVALID where there
+ * is no such tensor. [any thread] */
+cadre_status cadre_hf_read(const struct cadre_hf *hf, const char *name, uint64_t begin,
+                           uint64_t count, uint32_t dtype, void *out,
+                           struct cadre_error *err);
+
+#endif

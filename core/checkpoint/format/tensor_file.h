@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The safetensors files of a checkpoint: what is in which under what name, and one of
+ * them with the checksums of its tensors. */
+#ifndef CADRE_CHECKPOINT_FORMAT_TENSOR_FILE_H
+#define CADRE_CHECKPOINT_FORMAT_TENSOR_FILE_H
+
+#include "core/base/error.h"
+#include "core/checkpoint/format/checksum.h"
+#include "core/checkpoint/format/safetensors.h"
+
+enum cadre_checkpoint_part {
+    CADRE_CHECKPOINT_PARAM,
+    CADRE_CHECKPOINT_EXP_AVG,
+    CADRE_CHECKPOINT_EXP_AVG_SQ,
+    CADRE_CHECKPOINT_PLUGIN_STATE, /* of a strategy; its tensors have whole names */
+};
+
+enum { CADRE_CHECKPOINT_FILES = 3, CADRE_CHECKPOINT_NAME = 256 };
+
+/* Parameters, optimizer state, states of strategies. */
+extern const char *const cadre_checkpoint_files[CADRE_CHECKPOINT_FILES];
+
+/* Which of the files holds a part. */
+int cadre_checkpoint_file_of(enum cadre_checkpoint_part part);
+
+/* The name of a part of a tensor in its file: `x`, `x.exp_avg`, `x.exp_avg_sq`; a
+ * strategy's state has its whole name already. Errors: CADRE_E_INVALID where it is too
+ * long. */
+cadre_status cadre_checkpoint_name(enum cadre_checkpoint_part part, const char *tensor,
+                                   char out[CADRE_CHECKPOINT_NAME],
+                                   struct cadre_error *err);
+
+struct cadre_tensor_file {
+    const char *name; /* within the folder; borrowed */
+    struct cadre_safetensors *file; /* NULL: the folder has none */
+    struct cadre_checksums sums;
+};
+
+/* Open DIR/name; the sums are empty. On failure close is harmless. Errors: as
+ * cadre_safetensors_open. */
+cadre_status cadre_tensor_file_open(struct cadre_tensor_file *file, const char *dir,
+                                    const char *name, bool writable,
+                                    struct cadre_error *err);
+
+/* Also of one that is zero. */
+void cadre_tensor_file_close(struct cadre_tensor_file *file);
+
+#endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/checkpoint/load.h"
+
+#include <stdlib.h>
+
+#include "core/base/path.h"
+#include "core/checkpoint/plugin_state.h"
+#include "core/checkpoint/range.h"
+#include "core/checkpoint/run_values.h"
+
+/* ---- a rank's values ---- */
+
+/* Where values come from: a checkpoint, or a model folder. */
+struct source {
+    struct cadre_checkpoint *checkpoint;
+    struct cadre_hf *hf; /* NULL: the checkpoint */
+    void *buffer; /* host memory of this rank's largest range */
+};
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* One buffer, touched once however many ranges pass through. */
+static cadre_status make_buffer(const struct cadre_rank *rank, struct source *from,
+                                struct cadre_error *err)
+{
+    const struct cadre_store *store = &rank->store;
+    uint64_t most = 1;
+    for (uint32_t i = 0; i < rank->model->n_params; i++) {
+        most = larger(most, cadre_store_share(store, i, CADRE_KIND_PARAM).count);
+        most = larger(most, cadre_store_share(store, i, CADRE_KIND_OPT).count);
+    }
+    from->buffer = malloc(most * store->wide_bytes);
+    return from->buffer
+               ? CADRE_OK
+               : cadre_fail(err, CADRE_E_RESOURCE, "no memory to read a checkpoint");
+}
+
+/* A share of a parameter, or of its states, into the buffer. */
+static cadre_status read_share(const struct cadre_rank *rank, const struct source *from,
+                               enum cadre_checkpoint_part part, uint32_t param,
+                               const struct cadre_share *share, struct cadre_error *err)
+{
+    const struct cadre_range range = {
+        .part = part,
+        .name = rank->model->params[param].name,
+        .param = param,
+        .begin = share->begin,
+        .count = share->count,
+    };
+    return cadre_range_read(rank, from->checkpoint, from->hf, &range, from->buffer,
+                            err);
+}
+
+static cadre_status load_params(struct cadre_rank *rank, const struct source *from,
+                                struct cadre_error *err)
+{
+    cadre_status rc = CADRE_OK;
+    for (uint32_t i = 0; rc == CADRE_OK && i < rank->model->n_params; i++) {
+        struct cadre_share share = cadre_store_share(&rank->store, i, CADRE_KIND_PARAM);
+        if (share.count == 0)
+            continue;
+        rc = read_share(rank, from, CADRE_CHECKPOINT_PARAM, i, &share, err);
+        if (rc == CADRE_OK)
+            rc = cadre_store_put(&rank->store, i, from->buffer);
+    }
+    return rc;
+}
+
+static cadre_status load_moments(struct cadre_rank *rank, const struct source *from,
+                                 struct cadre_error *err)
+{
+    struct cadre_device *device = rank->device;
+    int moments = cadre_range_moments(rank->spec);
+    cadre_status rc = CADRE_OK;
+    for (size_t s = 0; rc == CADRE_OK && s < rank->n_slices; s++) {
+        uint32_t param = rank->slices[s].param;
+        struct cadre_store_param *own = &rank->store.param[param];
+        void *const to[] = {own->exp_avg, own->exp_avg_sq};
+        struct cadre_share share =
+            cadre_store_share(&rank->store, param, CADRE_KIND_OPT);
+        for (int i = 0; rc == CADRE_OK && i < moments; i++) {
+            rc = read_share(rank, from, CADRE_CHECKPOINT_EXP_AVG + i, param, &share,
+                            err);
+            if (rc == CADRE_OK)
+                rc = device->ops->to_device(device, to[i], from->buffer,
+                                            share.count * rank->store.wide_bytes);
+        }
+    }
+    return rc;
+}
+
+/* ---- what fits this rank's model ---- */
+
+static cadre_status open_checkpoint(const struct cadre_rank *rank, const char *path,
+                                    struct cadre_checkpoint **out,
+                                    struct cadre_error *err)
+{
+    size_t n = 0;
+    struct cadre_safetensors_spec *table = cadre_range_tensors(rank->model, &n, err);
+    if (!table)
+        return CADRE_E_RESOURCE;
+    cadre_status rc = cadre_checkpoint_open(path, out, err);
+    if (rc == CADRE_OK)
+        rc = cadre_checkpoint_check(*out, table, n, err);
+    if (rc == CADRE_OK)
+        rc = cadre_run_values_check(rank, *out, path, err);
+    if (rc == CADRE_OK)
+        rc = cadre_plugin_state_check(rank, *out, path, err);
+    free(table);
+    return rc;
+}
+
+static cadre_status open_model(const struct cadre_rank *rank, const char *dir,
+                               struct cadre_hf **out, struct cadre_error *err)
+{
+    size_t n = 0;
+    struct cadre_safetensors_spec *table = cadre_range_tensors(rank->model, &n, err);
+    if (!table)
+        return CADRE_E_RESOURCE;
+    cadre_status rc = cadre_hf_open(dir, out, err);
+    if (rc == CADRE_OK)
+        rc = cadre_hf_check(*out, table, n, rank->model->config.tied, err);
+    free(table);
+    return rc;
+}
+
+cadre_status cadre_load_check(const struct cadre_rank *rank, const char *path,
+                              struct cadre_error *err)
+{
+    struct cadre_checkpoint *checkpoint = NULL;
+    cadre_status rc = open_checkpoint(rank, path, &checkpoint, err);
+    if (rc == CADRE_OK)
+        rc = cadre_checkpoint_verify(checkpoint, err);
+    cadre_checkpoint_close(checkpoint);
+    return rc;
+}
+
+/* A model folder that is a checkpoint carries checksums. */
+static cadre_status verify_checksums(const char *dir, struct cadre_error *err)
+{
+    struct cadre_checkpoint *checkpoint = NULL;
+    char *manifest = cadre_path_join(dir, "state.json");
+    bool there = manifest && cadre_path_exists(manifest);
+    free(manifest);
+    if (!there)
+        return CADRE_OK;
+    cadre_status rc = cadre_checkpoint_open(dir, &checkpoint, err);
+    if (rc == CADRE_OK)
+        rc = cadre_checkpoint_verify(checkpoint, err);
+    cadre_checkpoint_close(checkpoint);
+    return rc;
+}
+
+cadre_status cadre_load_model_check(const struct cadre_rank *rank, const char *dir,
+                                    struct cadre_error *err)
+{
+    struct cadre_hf *hf = NULL;
+    cadre_status rc = open_model(rank, dir, &hf, err);
+    if (rc == CADRE_OK)
+        rc = verify_checksums(dir, err);
+    cadre_hf_close(hf);
+    return rc;
+}
+
+/* ---- all of it ---- */
+
+cadre_status cadre_load(struct cadre_rank *rank, const char *path,
+                        struct cadre_error *err)
+{
+    struct source from = {0};
+    cadre_status rc;
+    CADRE_TRY(open_checkpoint(rank, path, &from.checkpoint, err));
+    CADRE_TRY(cadre_run_values_resume(rank, from.checkpoint, path, err));
+    CADRE_TRY(make_buffer(rank, &from, err));
+    CADRE_TRY(load_params(rank, &from, err));
+    CADRE_TRY(load_moments(rank, &from, err));
+    CADRE_TRY(cadre_plugin_state_load(rank, from.checkpoint, path, err));
+fail:
+    free(from.buffer);
+    cadre_checkpoint_close(from.checkpoint);
+    return rc;
+}
+
+cadre_status cadre_load_model(struct cadre_rank *rank, const char *dir,
+                              struct cadre_error *err)
+{
+    struct source from = {0};
+    cadre_status rc;
+    CADRE_TRY(open_model(rank, dir, &from.hf, err));
+    CADRE_TRY(make_buffer(rank, &from, err));
+    CADRE_TRY(load_params(rank, &from, err));
+fail:
+    free(from.buffer);
+    cadre_hf_close(from.hf);
+    return rc;
+}

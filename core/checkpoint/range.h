@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a rank saves and loads: ranges of its parameters and of what has their shape, to
+ * and from their places in tensors that are not sharded. Private to core/checkpoint. */
+#ifndef CADRE_CHECKPOINT_RANGE_H
+#define CADRE_CHECKPOINT_RANGE_H
+
+#include "core/checkpoint/format/checkpoint.h"
+#include "core/checkpoint/format/draft.h"
+#include "core/checkpoint/format/hf.h"
+#include "core/strategy/rank.h"
+
+/* Elements that go through host memory at once, where a tensor need not be there. */
+#define CADRE_RANGE_CHUNK ((uint64_t)1 << 18)
+
+/* Elements [begin, begin + count) of this rank's part of a parameter, or of a state of
+ * the same shape; all are of the store's wide dtype. */
+struct cadre_range {
+    enum cadre_checkpoint_part part;
+    const char *name; /* of the tensor as a checkpoint wants it */
+    uint32_t param;
+    uint64_t begin, count;
+    const void *data; /* of element `begin` */
+    bool on_host; /* data is in host memory, else the device's */
+};
+
+typedef cadre_status (*cadre_range_visit)(void *arg, const struct cadre_range *range,
+                                          struct cadre_error *err);
+
+/* Where ranges are given to. After a failure nothing more is taken, but whoever gives
+ * goes on: other ranks combine their values with this rank's. */
+struct cadre_range_sink {
+    cadre_range_visit visit;
+    void *arg;
+    cadre_status rc; /* the first failure, of a visit or of a giver */
+    struct cadre_error *err; /* its text */
+};
+
+/* Give a range; its data may be gone afterwards, its name may not. */
+void cadre_range_give(struct cadre_range_sink *sink, const struct cadre_range *range);
+
+/* How values of several ranks become one. */
+struct cadre_range_sum {
+    const struct cadre_axis *axis; /* over whose ranks, NULL: the data ranks */
+    bool mean;
+    const char *label; /* of the operation */
+    void *buffer; /* host memory of a chunk */
+};
+
+/* [collective: the ranks of `sum`] Give the sum, or the mean, of the range that each of
+ * them has. The first of an axis gives all of it, data ranks take turns. Errors: the
+ * device's, the communicator's; without a text. */
+cadre_status cadre_range_combine(const struct cadre_rank *rank,
+                                 const struct cadre_range *range,
+                                 const struct cadre_range_sum *sum,
+                                 struct cadre_range_sink *sink);
+
+/* Copy the range to host memory (count). */
+cadre_status cadre_range_fetch(const struct cadre_rank *rank,
+                               const struct cadre_range *range, void *to,
+                               struct cadre_error *err);
+
+/* Write a range to its places in the draft; one that is on the device goes through
+ * `buffer` (a chunk). [any thread, where the range is on the host] */
+cadre_status cadre_range_write(const struct cadre_rank *rank, struct cadre_draft *draft,
+                               const struct cadre_range *range, void *buffer,
+                               struct cadre_error *err);
+
+/* Read a range, whose data is not looked at, from its places in a checkpoint, or in a
+ * model folder where `hf` is not NULL, to host memory (count). */
+cadre_status cadre_range_read(const struct cadre_rank *rank,
+                              struct cadre_checkpoint *checkpoint,
+                              const struct cadre_hf *hf,
+                              const struct cadre_range *range, void *to,
+                              struct cadre_error *err);
+
+/* data (n, fp32 or fp64, host memory) *= times / over */
+void cadre_range_scale(void *data, uint32_t dtype, uint64_t n, double times,
+                       double over);
+
+/* A tensor of a parameter's whole shape. The name is borrowed. */
+struct cadre_safetensors_spec cadre_range_tensor(const struct cadre_model *model,
+                                                 uint32_t param, const char *name);
+
+/* The model's parameters as tensors, without those that are tied to another. The caller
+ * frees it. NULL: no memory, and err says so. */
+struct cadre_safetensors_spec *cadre_range_tensors(const struct cadre_model *model,
+                                                   size_t *n, struct cadre_error *err);
+
+/* Optimizer states per parameter: 0, 1 exp_avg, 2 both. */
+int cadre_range_moments(const struct cadre_run_spec *run);
+
+#endif

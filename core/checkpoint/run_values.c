@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/checkpoint/run_values.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/hash.h"
+#include "core/base/log.h"
+#include "core/config/options.h"
+#include "core/checkpoint/format/draft.h"
+
+/* How a rank's device multiplies: the library, and the hash of its chosen algorithms
+ * where there are any. */
+#define GEMM_CHARS (sizeof(struct cadre_tuning) + 16)
+
+static void gemm_of(const struct cadre_tuning *tuning, char out[GEMM_CHARS])
+{
+    snprintf(out, GEMM_CHARS, "%s%s%s", tuning->library,
+             *tuning->algorithms ? ", algorithms " : "", tuning->algorithms);
+}
+
+static void hash_of_data(const struct cadre_rank *rank, char out[17])
+{
+    struct cadre_dataset_info info = {0};
+    if (rank->spec->dataset)
+        cadre_dataset_info(rank->spec->dataset, &info);
+    cadre_hash_hex(info.fingerprint, out);
+}
+
+static cadre_status options_text(const struct cadre_options *options, char **text,
+                                 struct cadre_error *err)
+{
+    size_t size = 0;
+    FILE *memory = open_memstream(text, &size);
+    if (!memory)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the options' text");
+    cadre_status rc = cadre_options_write(options, memory, err);
+    fclose(memory);
+    return rc;
+}
+
+cadre_status cadre_run_values_commit(const struct cadre_rank *rank,
+                                     const struct cadre_loss_scale *scale,
+                                     const char *root, int64_t step,
+                                     struct cadre_error *err)
+{
+    const struct cadre_run_spec *run = rank->spec;
+    /* of the last three, a run that is not of fp16 has at most the first, from one that
+     * was */
+    size_t absent = run->model.dtype == CADRE_F16 ? 0 : scale->skipped > 0 ? 2 : 3;
+    char *text = NULL, data[17], batch[32], factor[32], good[32], skipped[32];
+    char gemm[GEMM_CHARS];
+    cadre_status rc = options_text(run->options, &text, err);
+    hash_of_data(rank, data);
+    gemm_of(&rank->tuning, gemm);
+    snprintf(batch, sizeof batch, "%lld", (long long)run->global_batch);
+    snprintf(factor, sizeof factor, "%.17g", scale->scale);
+    snprintf(good, sizeof good, "%llu", (unsigned long long)scale->good);
+    snprintf(skipped, sizeof skipped, "%llu", (unsigned long long)scale->skipped);
+    const struct cadre_manifest_value values[] = {
+        {"data_fingerprint", data},
+        {"global_batch", batch},
+        {"optimizer", run->config->optim.name},
+        {"stack", run->stack_text},
+        {"gemm", gemm},
+        {"skipped", skipped},
+        {"loss_scale", factor},
+        {"loss_scale_good", good},
+    };
+    const struct cadre_manifest manifest = {
+        .step = (uint64_t)step,
+        .samples = (uint64_t)(step * run->global_batch),
+        .seed = run->seed,
+        .options = text,
+        .n_values = sizeof values / sizeof values[0] - absent,
+        .values = values,
+    };
+    if (rc == CADRE_OK)
+        rc = cadre_draft_commit(
+            root, run->ranks, &manifest,
+            (size_t)run->config->checkpoint.keep, err);
+    free(text);
+    return rc;
+}
+
+cadre_status cadre_run_values_check(const struct cadre_rank *rank,
+                                    const struct cadre_checkpoint *checkpoint,
+                                    const char *path, struct cadre_error *err)
+{
+    const struct cadre_manifest *manifest = cadre_checkpoint_manifest(checkpoint);
+    const struct cadre_run_spec *run = rank->spec;
+    const char *optimizer = cadre_checkpoint_value(checkpoint, "optimizer");
+    const char *data = cadre_checkpoint_value(checkpoint, "data_fingerprint");
+    const char *mine = run->config->optim.name;
+    char hex[17];
+    if (manifest->samples != manifest->step * (uint64_t)run->global_batch)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "'%s' stands at sample %llu after %llu steps, this run has "
+                          "train.global_batch = %lld; use the one it was trained with",
+                          path, (unsigned long long)manifest->samples,
+                          (unsigned long long)manifest->step,
+                          (long long)run->global_batch);
+    if (manifest->seed != run->seed)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "'%s' was trained with run.seed = %llu, this run has %llu; "
+                          "use the same",
+                          path, (unsigned long long)manifest->seed,
+                          (unsigned long long)run->seed);
+    if (optimizer && strcmp(optimizer, mine) != 0)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "'%s' was trained with optim.name = %s, this run has %s; use "
+                          "the same",
+                          path, optimizer, mine);
+    hash_of_data(rank, hex);
+    if (data && strcmp(data, hex) != 0)
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "'%s' was trained on other data (data files or data.* options "
+            "differ); use the same, or start anew from it with model.init",
+            path);
+    return CADRE_OK;
+}
+
+/* Goes on as it was; a run without losses scaled keeps the count of steps skipped. */
+static cadre_status take_scale(struct cadre_rank *rank,
+                               const struct cadre_checkpoint *checkpoint,
+                               const char *path, struct cadre_error *err)
+{
+    const char *scale = cadre_checkpoint_value(checkpoint, "loss_scale");
+    const char *good = cadre_checkpoint_value(checkpoint, "loss_scale_good");
+    const char *skipped = cadre_checkpoint_value(checkpoint, "skipped");
+    struct cadre_loss_scale kept = rank->loss_scale;
+    uint64_t steps = cadre_checkpoint_manifest(checkpoint)->step;
+    kept.skipped = skipped ? strtoull(skipped, NULL, 10) : 0;
+    if (scale && good && rank->model->config.dtype == CADRE_F16) {
+        kept.scale = strtod(scale, NULL);
+        kept.good = strtoull(good, NULL, 10);
+    }
+    if (!cadre_loss_scale_valid(kept.scale) || kept.skipped > steps)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "'%s': loss_scale = %s after %s of %llu steps skipped, "
+                          "expected a power of two from 1 to 2^32; state.json is not "
+                          "what a run wrote",
+                          path, scale ? scale : "-", skipped ? skipped : "0",
+                          (unsigned long long)steps);
+    rank->loss_scale = kept;
+    return CADRE_OK;
+}
+
+cadre_status cadre_run_values_resume(struct cadre_rank *rank,
+                                     const struct cadre_checkpoint *checkpoint,
+                                     const char *path, struct cadre_error *err)
+{
+    /* An exact run rests on it beside its options. A checkpoint of before has none. */
+    const char *before = cadre_checkpoint_value(checkpoint, "gemm");
+    char now[GEMM_CHARS];
+    gemm_of(&rank->tuning, now);
+    if (rank->index == 0 && rank->spec->exact && before && strcmp(before, now) != 0)
+        cadre_log(CADRE_LOG_WARN, "train",
+                  "run.exact: '%s' was trained with %s, and goes on with %s: its bits "
+                  "may be others than those of a run that never stopped",
+                  path, before, now);
+    return take_scale(rank, checkpoint, path, err);
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/support/check_main.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/memory.h"
+#include "core/checkpoint/format/file.h"
+#include "core/checkpoint/format/hf.h"
+
+static struct cadre_error err;
+static char *dir;
+
+static void setup(void)
+{
+    dir = test_tmpdir();
+}
+
+static void teardown(void)
+{
+    test_tmpdir_remove(dir);
+    free(dir);
+}
+
+static cadre_status read_text(const char *text, struct cadre_hf_config *config)
+{
+    char *path = cadre_format("%s/config.json", dir);
+    ck_assert_int_eq(cadre_file_write_whole(path, text, strlen(text), NULL), CADRE_OK);
+    free(path);
+    return cadre_hf_config_read(dir, config, &err);
+}
+
+START_TEST(tiny_gpt2_is_read)
+{
+    struct cadre_hf_config config;
+    const char *path = test_sample("weights/tiny_gpt2");
+    ck_assert_int_eq(cadre_hf_config_read(path, &config, &err), CADRE_OK);
+    ck_assert_int_eq(config.arch, CADRE_HF_GPT2);
+    ck_assert_int_eq(config.layers, 4);
+    ck_assert_int_eq(config.channels, 64);
+    ck_assert_int_eq(config.heads, 4);
+    ck_assert_int_eq(config.kv_heads, 4);
+    ck_assert_int_eq(config.hidden, 256);
+    ck_assert_int_eq(config.context, 128);
+    ck_assert_int_eq(config.vocab, 1000);
+    ck_assert_int_eq(config.classes, 0);
+    ck_assert(config.tied && config.norm_eps == 1e-5);
+}
+END_TEST
+
+START_TEST(stories_llama_is_read)
+{
+    struct cadre_hf_config config;
+    const char *path = test_sample("weights/stories260K-hf");
+    ck_assert_int_eq(cadre_hf_config_read(path, &config, &err), CADRE_OK);
+    ck_assert_int_eq(config.arch, CADRE_HF_LLAMA);
+    ck_assert_int_eq(config.layers, 5);
+    ck_assert_int_eq(config.heads, 8);
+    ck_assert_int_eq(config.kv_heads, 4);
+    ck_assert_int_eq(config.hidden, 172);
+    ck_assert_int_eq(config.context, 512);
+    ck_assert(config.tied && config.rope_theta == 10000.0);
+}
+END_TEST
+
+static const struct cadre_hf_config round_trips[] = {
+    {CADRE_HF_GPT2, 2, 12, 3, 3, 40, 8, 50, 0, true, 1e-5, 0.0},
+    {CADRE_HF_GPT2, 2, 12, 3, 3, 40, 8, 50, 2, false, 1e-6, 0.0},
+    {CADRE_HF_LLAMA, 3, 16, 4, 2, 44, 8, 50, 0, false, 1e-5, 500000.0},
+    {CADRE_HF_LLAMA, 3, 16, 4, 4, 44, 8, 50, 5, true, 1e-5, 1e4 / 3},
+};
+
+START_TEST(what_is_written_is_read)
+{
+    const struct cadre_hf_config *want = &round_trips[_i];
+    struct cadre_hf_config got = {0};
+    ck_assert_int_eq(cadre_hf_config_write(dir, want, &err), CADRE_OK);
+    ck_assert_msg(cadre_hf_config_read(dir, &got, &err) == CADRE_OK, "%s", err.text);
+    ck_assert(got.arch == want->arch && got.tied == want->tied);
+    ck_assert_int_eq(got.layers, want->layers);
+    ck_assert_int_eq(got.channels, want->channels);
+    ck_assert_int_eq(got.heads, want->heads);
+    ck_assert_int_eq(got.kv_heads, want->kv_heads);
+    ck_assert_int_eq(got.hidden, want->hidden);
+    ck_assert_int_eq(got.context, want->context);
+    ck_assert_int_eq(got.vocab, want->vocab);
+    ck_assert_int_eq(got.classes, want->classes);
+    ck_assert(got.norm_eps == want->norm_eps && got.rope_theta == want->rope_theta);
+}
+END_TEST
+
+#define GPT2                                                                           \
+    "\"model_type\":\"gpt2\",\"n_layer\":1,\"n_embd\":8,\"n_head\":2,"                 \
+    "\"n_positions\":4,\"vocab_size\":16"
+#define LLAMA                                                                          \
+    "\"model_type\":\"llama\",\"num_hidden_layers\":1,\"hidden_size\":8,"              \
+    "\"num_attention_heads\":2,\"intermediate_size\":16,"                              \
+    "\"max_position_embeddings\":4,\"vocab_size\":16"
+
+START_TEST(defaults_are_hugging_faces)
+{
+    struct cadre_hf_config config;
+    ck_assert_int_eq(read_text("{" GPT2 ",\"n_inner\":null}", &config), CADRE_OK);
+    ck_assert_int_eq(config.hidden, 32);
+    ck_assert(config.tied && config.norm_eps == 1e-5);
+    ck_assert_int_eq(read_text("{" LLAMA ",\"rope_scaling\":null}", &config), CADRE_OK);
+    ck_assert_int_eq(config.kv_heads, 2);
+    ck_assert(!config.tied && config.norm_eps == 1e-6 && config.rope_theta == 10000.0);
+    ck_assert_int_eq(read_text("{" LLAMA ",\"rope_parameters\":{\"rope_type\":"
+                               "\"default\",\"rope_theta\":500000}}",
+                               &config),
+                     CADRE_OK);
+    ck_assert(config.rope_theta == 500000.0);
+    ck_assert_int_eq(read_text("{" GPT2
+                               ",\"architectures\":[\"GPT2ForSequenceClassification\"],"
+                               "\"id2label\":{\"0\":\"a\",\"1\":\"b\",\"2\":\"c\"}}",
+                               &config),
+                     CADRE_OK);
+    ck_assert_int_eq(config.classes, 3);
+}
+END_TEST
+
+static const struct {
+    const char *text;
+    cadre_status status;
+    const char *word;
+} bad[] = {
+    {"{" LLAMA ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2}}",
+     CADRE_E_UNSUPPORTED, "rope_scaling"},
+    {"{" LLAMA ",\"rope_parameters\":{\"rope_type\":\"llama3\"}}", CADRE_E_UNSUPPORTED,
+     "llama3"},
+    {"{" LLAMA ",\"hidden_act\":\"gelu\"}", CADRE_E_UNSUPPORTED, "silu"},
+    {"{" LLAMA ",\"attention_bias\":true}", CADRE_E_UNSUPPORTED, "attention_bias"},
+    {"{" LLAMA ",\"mlp_bias\":true}", CADRE_E_UNSUPPORTED, "mlp_bias"},
+    {"{" LLAMA ",\"head_dim\":8}", CADRE_E_UNSUPPORTED, "head_dim"},
+    {"{" LLAMA ",\"num_key_value_heads\":3}", CADRE_E_INVALID, "num_key_value_heads"},
+    {"{" LLAMA ",\"quantization_config\":{}}", CADRE_E_UNSUPPORTED, "quantization"},
+    {"{" LLAMA ",\"rms_norm_eps\":\"small\"}", CADRE_E_INVALID, "rms_norm_eps"},
+    {"{" LLAMA ",\"rope_theta\":-1}", CADRE_E_INVALID, "rope_theta"},
+    {"{" GPT2 ",\"activation_function\":\"relu\"}", CADRE_E_UNSUPPORTED, "gelu_new"},
+    {"{" GPT2 ",\"activation_function\":3}", CADRE_E_UNSUPPORTED, "gelu_new"},
+    {"{" GPT2 ",\"scale_attn_weights\":false}", CADRE_E_UNSUPPORTED,
+     "scale_attn_weights"},
+    {"{" GPT2 ",\"scale_attn_by_inverse_layer_idx\":true}", CADRE_E_UNSUPPORTED,
+     "inverse_layer"},
+    {"{" GPT2 ",\"add_cross_attention\":true}", CADRE_E_UNSUPPORTED, "cross"},
+    {"{" GPT2 ",\"n_embd\":8}", CADRE_E_INVALID, "duplicate"},
+    {"{" GPT2 ",\"n_inner\":0}", CADRE_E_INVALID, "n_inner"},
+    {"{" GPT2 ",\"n_inner\":4294967296}", CADRE_E_INVALID, "n_inner"},
+    {"{" GPT2 ",\"tie_word_embeddings\":1}", CADRE_E_INVALID, "tie_word_embeddings"},
+    {"{\"model_type\":\"gpt2\",\"n_layer\":1,\"n_embd\":9,\"n_head\":2,"
+     "\"n_positions\":4,\"vocab_size\":16}",
+     CADRE_E_INVALID, "n_embd"},
+    {"{\"model_type\":\"gpt2\"}", CADRE_E_INVALID, "n_layer"},
+    {"{\"model_type\":\"mamba\"}", CADRE_E_UNSUPPORTED, "mamba"},
+    {"{}", CADRE_E_UNSUPPORTED, "model_type"},
+    {"[]", CADRE_E_INVALID, "object"},
+    {"{", CADRE_E_INVALID, "JSON"},
+    {"", CADRE_E_INVALID, "JSON"},
+};
+
+START_TEST(what_cannot_be_trained_is_refused_in_words)
+{
+    struct cadre_hf_config config;
+    cadre_status rc = read_text(bad[_i].text, &config);
+    ck_assert_msg(rc == bad[_i].status, "%s: %d %s", bad[_i].text, rc, err.text);
+    ck_assert_msg(strstr(err.text, bad[_i].word), "'%s' lacks '%s'", err.text,
+                  bad[_i].word);
+    ck_assert_ptr_nonnull(strstr(err.text, "config.json"));
+}
+END_TEST
+
+START_TEST(no_config_is_one_line)
+{
+    struct cadre_hf_config config;
+    ck_assert_int_eq(cadre_hf_config_read(dir, &config, &err), CADRE_E_INVALID);
+    ck_assert_ptr_nonnull(strstr(err.text, "config.json"));
+    ck_assert_int_eq(cadre_hf_config_write("/nonexistent/x", &round_trips[0], &err),
+                     CADRE_E_IO);
+}
+END_TEST
+
+Suite *test_suite(void)
+{
+    Suite *suite = suite_create("hf_config");
+    TCase *tc = tcase_create("hf_config");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, tiny_gpt2_is_read);
+    tcase_add_test(tc, stories_llama_is_read);
+    tcase_add_loop_test(tc, what_is_written_is_read, 0,
+                        sizeof round_trips / sizeof round_trips[0]);
+    tcase_add_test(tc, defaults_are_hugging_faces);
+    tcase_add_loop_test(tc, what_cannot_be_trained_is_refused_in_words, 0,
+                        sizeof bad / sizeof bad[0]);
+    tcase_add_test(tc, no_config_is_one_line);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
