@@ -11,6 +11,7 @@
 #include "core/base/memory.h"
 #include "core/base/path.h"
 #include "core/train/model_setup.h"
+#include "core/train/replicas.h"
 #include "core/train/spec_check.h"
 
 /* ---- options, plugins, configuration ---- */
@@ -36,73 +37,25 @@ static cadre_status allow_plugin_sections(struct cadre_spec *spec,
     return rc;
 }
 
-/* The next of the run's plugins, along its own axis. */
-static cadre_status add_plugin(struct cadre_spec *spec,
-                               const struct cadre_plugin_handle *plugin, int size,
-                               struct cadre_error *err)
-{
-    struct cadre_run_spec *run = &spec->run;
-    if (run->n_plugins == CADRE_MAX_STACK)
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "strategy.stack: '%s' is one more than the %d plugins that a "
-                          "run can have",
-                          plugin->name, CADRE_MAX_STACK);
-    run->plugin[run->n_plugins] = plugin;
-    run->axis[run->n_plugins++] = (struct cadre_axis_request){
-        .name = plugin->desc.axis,
-        .size = size,
-        .plugin = plugin->name,
-    };
-    return cadre_plugin_add_options(plugin, spec->options, err);
-}
-
-/* mig.mode = average makes replicas of the instances: ddp is laid over their axis,
- * which then answers to the name of ddp's own too. So no other plugin can have an axis
- * of that name. */
-static cadre_status average_instances(struct cadre_spec *spec, const char *path,
-                                      struct cadre_error *err)
-{
-    struct cadre_run_spec *run = &spec->run;
-    const struct cadre_plugin_handle *ddp;
-    const char *mode = cadre_options_raw(spec->options, "mig.mode");
-    int mig = 0;
-    while (mig < run->n_plugins && strcmp(run->plugin[mig]->name, "mig") != 0)
-        mig++;
-    if (mig == run->n_plugins || !mode || strcmp(mode, "average") != 0)
-        return CADRE_OK;
-    cadre_status rc = cadre_plugin_load("ddp", path, &ddp, err);
-    if (rc != CADRE_OK)
-        return rc;
-    for (int i = 0; i < run->n_plugins; i++)
-        if (strcmp(run->axis[i].name, ddp->desc.axis) == 0)
-            return cadre_fail(err, CADRE_E_INVALID,
-                              "strategy.stack: '%s' and '%s' both take the axis '%s' "
-                              "(mig.mode = average is ddp over the instances); only "
-                              "one of them can be in the stack",
-                              run->plugin[i < mig ? i : mig]->name,
-                              run->plugin[i < mig ? mig : i]->name, ddp->desc.axis);
-    rc = add_plugin(spec, ddp, run->axis[mig].size, err);
-    if (rc != CADRE_OK)
-        return rc;
-    run->axis[mig].alias = ddp->desc.axis;
-    run->axis[run->n_plugins - 1].name = run->axis[mig].name;
-    return CADRE_OK;
-}
-
 /* Plugins bring options and axes. */
 static cadre_status load_plugins(struct cadre_spec *spec,
                                  const struct cadre_stack *stack, const char *path,
                                  struct cadre_error *err)
 {
+    struct cadre_run_spec *run = &spec->run;
     cadre_status rc = CADRE_OK;
     for (int i = 0; i < stack->n; i++) {
         const struct cadre_stack_entry *entry = &stack->entry[i];
         const struct cadre_plugin_handle *plugin;
         CADRE_TRY(cadre_plugin_load(entry->path[0] ? entry->path : entry->name, path,
                                     &plugin, err));
-        CADRE_TRY(add_plugin(spec, plugin, entry->size, err));
+        CADRE_TRY(cadre_plugin_add_options(plugin, spec->options, err));
+        run->plugin[i] = plugin;
+        run->axis[i] = (struct cadre_axis_request){plugin->desc.axis, entry->size,
+                                                   plugin->name, NULL};
     }
-    rc = average_instances(spec, path, err);
+    run->n_plugins = stack->n;
+    rc = cadre_replicas_add(run, spec->options, path, err);
 fail:
     return rc;
 }

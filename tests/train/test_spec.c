@@ -70,41 +70,6 @@ START_TEST(stacks_make_ranks)
 }
 END_TEST
 
-/* mig.mode = average is ddp over the instances; the stack stays as it was asked for. */
-START_TEST(averaged_instances_are_replicas_of_ddp)
-{
-    struct cadre_spec *spec =
-        spec_fixture_make(&f, "strategy.stack=pipeline:2,mig:2 ddp.bucket_mb=3");
-    const struct cadre_run_spec *run = &spec->run;
-    struct cadre_rank rank;
-    ck_assert_str_eq(spec->stack, "pipeline:2, mig:2");
-    ck_assert_int_eq(run->ranks, 4);
-    ck_assert_int_eq(run->n_plugins, 3);
-    ck_assert_str_eq(run->plugin[1]->name, "mig");
-    ck_assert_str_eq(run->plugin[2]->name, "ddp");
-    ck_assert_str_eq(run->axis[2].name, "mig");
-    ck_assert_int_eq(cadre_rank_plan(&rank, run, 1, &f.err), CADRE_OK);
-    struct cadre_axis *axis = cadre_mesh_axis(&rank.mesh, "dp");
-    ck_assert_int_eq(rank.mesh.n, 2);
-    ck_assert_str_eq(axis->name, "mig");
-    ck_assert_int_eq(axis->index, 1);
-    ck_assert(axis->split_batch);
-    ck_assert_str_eq(cadre_rank_plan_claimed(&rank.plan, "grad.reduce"), "ddp");
-    ck_assert_int_eq(rank.plan.leaves, 2); /* of four micro-batches */
-    cadre_rank_fini(&rank);
-    cadre_spec_destroy(spec);
-    spec = spec_fixture_make(&f, "strategy.stack=mig:2,ddp:2 mig.mode=independent");
-    ck_assert_int_eq(spec->run.n_plugins, 2);
-    cadre_spec_destroy(spec);
-    f.given_ranks = 4;
-    spec = spec_fixture_make(&f, "strategy.stack=mig:*");
-    ck_assert_str_eq(spec->stack, "mig:4");
-    ck_assert_int_eq(spec->run.axis[1].size, 4);
-    cadre_spec_destroy(spec);
-    f.given_ranks = 0;
-}
-END_TEST
-
 START_TEST(epochs_count_samples)
 {
     struct cadre_spec *spec = spec_fixture_make(&f, "train.steps=0 train.epochs=3");
@@ -167,9 +132,6 @@ static const struct {
     {"strategy.stack=ddp:0", {"strategy.stack", "'0'"}},
     {"strategy.stack=ddp:2,ddp:2", {"'ddp' stands there twice", ""}},
     {"strategy.stack=ddp:5000", {"strategy.stack", "5000 ranks, expected at most"}},
-    {"strategy.stack=mig:2,ddp:2",
-     {"'mig' and 'ddp' both take the axis 'dp'", "mig.mode"}},
-    {"strategy.stack=zero:2,mig:2", {"'zero' and 'mig' both take the axis 'dp'", ""}},
     {"ddp.bucket=3 strategy.stack=ddp:2", {"ddp.bucket", "bucket_mb"}},
     {"ddp.bucket_mb=-1 strategy.stack=ddp:2", {"ddp.bucket_mb", "-1"}},
     {"optim.lrate=1", {"optim.lrate", "optim.lr"}},
@@ -238,7 +200,6 @@ Suite *test_suite(void)
     tcase_add_test(tc, a_run_from_options);
     tcase_add_test(tc, llama_defaults);
     tcase_add_test(tc, stacks_make_ranks);
-    tcase_add_test(tc, averaged_instances_are_replicas_of_ddp);
     tcase_add_test(tc, epochs_count_samples);
     tcase_add_test(tc, the_fingerprint_is_of_what_matters);
     tcase_add_test(tc, threads_are_dealt_out);
