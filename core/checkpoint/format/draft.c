@@ -39,7 +39,18 @@ static char *sums_path(const char *dir, int rank)
     return cadre_format("%s/sums-%06d", dir, rank);
 }
 
-static cadre_status create_optimizer(const char *path,
+static cadre_status create_file(const char *dir, int which,
+                                const struct cadre_safetensors_spec *tensors, size_t n,
+                                struct cadre_error *err)
+{
+    char *path = cadre_format("%s/%s", dir, cadre_checkpoint_files[which]);
+    cadre_status rc = path ? cadre_safetensors_create(path, tensors, n, err)
+                           : cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory", dir);
+    free(path);
+    return rc;
+}
+
+static cadre_status create_optimizer(const char *dir,
                                      const struct cadre_safetensors_spec *tensors,
                                      size_t n, int moments, struct cadre_error *err)
 {
@@ -56,9 +67,10 @@ static cadre_status create_optimizer(const char *path,
         rc = cadre_checkpoint_name(part, tensors[t].name, names[i], err);
     }
     if (!names || !specs)
-        rc = cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory", path);
+        rc = cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory", dir);
     if (rc == CADRE_OK)
-        rc = cadre_safetensors_create(path, specs, total, err);
+        rc = create_file(dir, cadre_checkpoint_file_of(CADRE_CHECKPOINT_EXP_AVG), specs,
+                         total, err);
     free(names);
     free(specs);
     return rc;
@@ -68,26 +80,16 @@ static cadre_status create_files(const char *dir,
                                  const struct cadre_safetensors_spec *tensors, size_t n,
                                  int moments, struct cadre_error *err)
 {
-    char *model = cadre_format("%s/%s", dir, cadre_checkpoint_files[0]);
-    char *optimizer = cadre_format("%s/%s", dir, cadre_checkpoint_files[1]);
-    cadre_status rc = CADRE_OK;
-    if (!model || !optimizer) {
-        rc = cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory", dir);
-        goto fail;
-    }
     for (size_t i = 0; i < n; i++)
-        if (tensors[i].dtype != CADRE_F32 && tensors[i].dtype != CADRE_F64) {
-            rc = cadre_fail(err, CADRE_E_INVALID,
-                            "tensor '%.200s': a checkpoint holds f32 or f64, found %s",
-                            tensors[i].name, cadre_dtype_name(tensors[i].dtype));
-            goto fail;
-        }
-    CADRE_TRY(cadre_safetensors_create(model, tensors, n, err));
-    if (moments > 0)
-        CADRE_TRY(create_optimizer(optimizer, tensors, n, moments, err));
-fail:
-    free(model);
-    free(optimizer);
+        if (tensors[i].dtype != CADRE_F32 && tensors[i].dtype != CADRE_F64)
+            return cadre_fail(err, CADRE_E_INVALID,
+                              "tensor '%.200s': a checkpoint holds f32 or f64, found "
+                              "%s",
+                              tensors[i].name, cadre_dtype_name(tensors[i].dtype));
+    cadre_status rc = create_file(dir, cadre_checkpoint_file_of(CADRE_CHECKPOINT_PARAM),
+                                  tensors, n, err);
+    if (rc == CADRE_OK && moments > 0)
+        rc = create_optimizer(dir, tensors, n, moments, err);
     return rc;
 }
 
@@ -133,10 +135,8 @@ cadre_draft_begin_plugin_state(const char *root, uint64_t step,
 {
     int which = cadre_checkpoint_file_of(CADRE_CHECKPOINT_PLUGIN_STATE);
     char *dir = cadre_draft_path(root, step);
-    char *path = dir ? cadre_format("%s/%s", dir, cadre_checkpoint_files[which]) : NULL;
-    cadre_status rc = path ? cadre_safetensors_create(path, tensors, n, err)
-                           : cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory", root);
-    free(path);
+    cadre_status rc = dir ? create_file(dir, which, tensors, n, err)
+                          : cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory", root);
     free(dir);
     return rc;
 }
