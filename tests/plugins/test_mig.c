@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "core/strategy/plugin.h"
-#include "tests/plugins/fake_host.h"
 #include "tests/support/check_main.h"
+#include "tests/support/fake_host.h"
 
 #define MOST 32
 
@@ -38,9 +38,17 @@ static cadre_status wish_cpus(void *h, const uint32_t *cpu, uint32_t n)
     return CADRE_OK;
 }
 
-static const char *const average[] = {"mode",  "average", "profile", "",    "instances",
-                                      "",      "sweep",   "",        "pin", "yes",
-                                      "share", "no",      NULL};
+/* Options and their values, to NULL. */
+static void set_options(const char *const *option)
+{
+    for (; *option; option += 2)
+        fake_set(&fake, option[0], "%s", option[1]);
+}
+
+static const char *const defaults[] = {
+    "mode",    "average", "profile",   "",      "instances", "",
+    "sweep",   "",        "pin",       "yes",   "share",     "no",
+    "overlap", "yes",     "bucket_mb", "0.004", NULL};
 
 static void setup(void)
 {
@@ -48,8 +56,9 @@ static void setup(void)
     cadre_status rc = cadre_plugin_load("mig", NULL, &mig, &err);
     ck_assert_msg(rc == CADRE_OK, "%s", err.text);
     fake_init(&fake, &mig->ops, 40);
-    fake.axis = "mig";
-    fake.option = average;
+    fake.singly = true;
+    snprintf(fake.axis.name, sizeof fake.axis.name, "mig");
+    set_options(defaults);
     for (uint32_t i = 0; i < MOST; i++)
         cpus[i] = 1000 + 2 * i; /* no such CPUs: their topology is unknown */
     place = (struct cadre_place){
@@ -67,18 +76,19 @@ static void setup(void)
 
 static void teardown(void)
 {
+    ck_assert_int_eq(fake.bad_sums, 0);
     fake_fini(&fake);
 }
 
 /* Make rank `index` of `size` along the axis and ask for its place. */
 static cadre_status ask(int index, int size)
 {
-    fake.ranks = size;
-    fake.index = index;
+    fake.axis.size = size;
+    fake.axis.index = index;
     memset(&wish, 0, sizeof wish);
     ck_assert_msg(fake_start(&fake) == CADRE_OK, "%s", fake.failure);
     cadre_status rc = mig->ops.place(fake.self, &place);
-    mig->ops.destroy(fake.self);
+    fake_stop(&fake);
     return rc;
 }
 
@@ -96,8 +106,9 @@ START_TEST(average_splits_the_batch_and_owns_the_sum)
 {
     ck_assert_int_eq(fake_start(&fake), CADRE_OK);
     ck_assert_uint_eq(fake.batch, CADRE_BATCH_SPLIT);
-    ck_assert_str_eq(fake.claim, "grad.reduce@dp/0"); /* so ddp and zero are refused */
-    mig->ops.destroy(fake.self);
+    ck_assert_uint_eq(fake.map, CADRE_LEAVES_BLOCK);
+    ck_assert_str_eq(fake.claims, "grad.reduce@dp/0"); /* so ddp and zero are refused */
+    fake_stop(&fake);
 }
 END_TEST
 
@@ -105,14 +116,14 @@ START_TEST(independent_runs_claim_and_sum_nothing)
 {
     static const char *const options[] = {"mode", "independent", "sweep",
                                           "optim.lr: 1e-3 3e-4", NULL};
-    fake.option = options;
+    set_options(options);
     ck_assert_int_eq(fake_start(&fake), CADRE_OK);
     ck_assert_uint_eq(fake.batch, CADRE_BATCH_APART);
-    ck_assert_str_eq(fake.claim, "");
+    ck_assert_str_eq(fake.claims, "");
     ck_assert_int_eq(fake_step(&fake), CADRE_OK);
-    ck_assert_int_eq(mig->ops.sync(fake.self, CADRE_SYNC_GRADS), CADRE_OK);
+    ck_assert_int_eq(fake_sync(&fake, CADRE_SYNC_GRADS), CADRE_OK);
     ck_assert_int_eq(fake.posts, 0);
-    mig->ops.destroy(fake.self);
+    fake_stop(&fake);
 }
 END_TEST
 
@@ -120,7 +131,7 @@ START_TEST(a_sweep_needs_independent_runs)
 {
     static const char *const options[] = {"mode", "average", "sweep",
                                           "optim.lr: 1e-3 3e-4", NULL};
-    fake.option = options;
+    set_options(options);
     refused(fake_start(&fake), "mig.sweep = optim.lr: 1e-3 3e-4 gives instances "
                                "different options, but mig.mode = average");
 }
@@ -129,13 +140,11 @@ END_TEST
 START_TEST(refusals_of_the_host_are_passed_on)
 {
     for (int i = 1; i <= 3; i++) {
-        fake.plans = 0;
         fake.fail_plan = i;
         ck_assert_int_eq(fake_start(&fake), CADRE_E_UNSUPPORTED);
     }
     fake.fail_plan = 0;
     for (int i = 1; i <= 4; i++) {
-        fake.services = 0;
         fake.fail_service = i;
         ck_assert_int_eq(fake_start(&fake), CADRE_E_UNSUPPORTED);
         ck_assert_ptr_nonnull(strstr(fake.failure, "the host has no service"));
@@ -169,7 +178,7 @@ END_TEST
 START_TEST(without_pin_nothing_is_wished)
 {
     static const char *const options[] = {"mode", "average", "pin", "no", NULL};
-    fake.option = options;
+    set_options(options);
     place.n_cpus = 3;
     ck_assert_int_eq(ask(3, 4), CADRE_OK);
     place.gpu = 1;
@@ -232,7 +241,7 @@ START_TEST(options_choose_instances)
     static const char *const options[] = {
         "mode", "average", "profile", "1g", "instances", "0:1 0:0", "pin", "yes", NULL};
     show_gpus("h200 0@0 0@2 2@4");
-    fake.option = options;
+    set_options(options);
     ck_assert_int_eq(ask(0, 2), CADRE_OK);
     const char end = wish.env[strlen(wish.env) - 1];
     ck_assert_int_eq(ask(1, 2), CADRE_OK);
@@ -264,7 +273,7 @@ START_TEST(ranks_share_an_instance_only_where_asked)
     show_gpus("h200 0@0 0@2");
     place.ranks = place.local_ranks = 4;
     refused(ask(1, 2), "puts 2 ranks on each of 2 MIG instances: set mig.share = yes");
-    fake.option = options;
+    set_options(options);
     ck_assert_int_eq(ask(1, 2), CADRE_OK);
     ck_assert_int_eq(ask(3, 4),
                      CADRE_OK); /* more ranks along the axis than instances */
@@ -290,49 +299,50 @@ END_TEST
 static void run_step(void)
 {
     ck_assert_msg(fake_step(&fake) == CADRE_OK, "%s", fake.failure);
-    ck_assert_int_eq(mig->ops.sync(fake.self, CADRE_SYNC_GRADS), CADRE_OK);
-    ck_assert_int_eq(fake.early, 0);
+    ck_assert_int_eq(fake_sync(&fake, CADRE_SYNC_GRADS), CADRE_OK);
+    ck_assert_int_eq(fake.bad_sums, 0);
 }
 
 START_TEST(every_gradient_is_summed_once)
 {
-    fake.absent[7] = fake.absent[8] = true;
-    fake.silent[3] = true; /* no gradient comes: it is zero, and travels */
-    fake.apart[20] = true;
+    fake.entry[7].absent = fake.entry[8].absent = true;
+    fake.entry[3].silent = true; /* no gradient comes: it is zero, and travels */
+    fake.entry[20].separate = true;
     fake.micro_batches = 3;
     ck_assert_int_eq(fake_start(&fake), CADRE_OK);
     for (int step = 0; step < 2; step++) {
         run_step();
-        for (uint32_t i = 0; i < fake.n_entries; i++)
-            ck_assert_msg(fake_wrong(&fake, i, fake.absent[i] ? 1.0f : 2.0f) == 0,
-                          "entry %u", i);
+        for (uint32_t i = 0; i < fake.n_entries; i++) {
+            float sum = fake.entry[i].absent ? 1 : fake.entry[i].silent ? 2 : 6;
+            ck_assert_msg(fake_wrong(&fake, i, sum) == 0, "entry %u", i);
+        }
     }
-    mig->ops.destroy(fake.self);
+    fake_stop(&fake);
 }
 END_TEST
 
 /* Two buckets or more, the first of them on its way while backward goes on. */
 START_TEST(sums_begin_during_backward)
 {
-    fake.apart[20] = true;
+    fake.entry[20].separate = true;
     ck_assert_int_eq(fake_start(&fake), CADRE_OK);
     run_step();
     ck_assert_int_ge(fake.posts, 2);
-    ck_assert_int_ge(fake.posts_at_grad[0], fake.posts - 1);
-    ck_assert_int_ge(fake.posts_at_grad[20], 1);
+    ck_assert_int_ge(fake.entry[0].posts, fake.posts - 1);
+    ck_assert_int_ge(fake.entry[20].posts, 1);
     for (int i = 1; i < fake.posts; i++)
-        ck_assert(fake.post[i].data < fake.post[i - 1].data); /* one order */
-    mig->ops.destroy(fake.self);
+        ck_assert(fake.post[i].in.data < fake.post[i - 1].in.data); /* one order */
+    fake_stop(&fake);
 }
 END_TEST
 
 START_TEST(one_instance_sums_nothing)
 {
-    fake.ranks = 1;
+    fake.axis.size = 1;
     ck_assert_int_eq(fake_start(&fake), CADRE_OK);
     run_step();
     ck_assert_int_eq(fake.posts, 0);
-    mig->ops.destroy(fake.self);
+    fake_stop(&fake);
 }
 END_TEST
 
@@ -342,15 +352,15 @@ START_TEST(failures_are_passed_on)
     ck_assert_int_eq(fake_start(&fake), CADRE_OK);
     cadre_status rc = fake_step(&fake);
     if (rc == CADRE_OK)
-        rc = mig->ops.sync(fake.self, CADRE_SYNC_GRADS);
+        rc = fake_sync(&fake, CADRE_SYNC_GRADS);
     ck_assert_int_eq(rc, CADRE_E_COMM);
-    mig->ops.destroy(fake.self);
+    fake_stop(&fake);
     fake.fail_post = 0;
     fake.fail_join = 1;
     ck_assert_int_eq(fake_start(&fake), CADRE_OK);
     ck_assert_int_eq(fake_step(&fake), CADRE_OK);
-    ck_assert_int_eq(mig->ops.sync(fake.self, CADRE_SYNC_GRADS), CADRE_E_ABORTED);
-    mig->ops.destroy(fake.self);
+    ck_assert_int_eq(fake_sync(&fake, CADRE_SYNC_GRADS), CADRE_E_ABORTED);
+    fake_stop(&fake);
 }
 END_TEST
 
@@ -362,16 +372,15 @@ START_TEST(a_stray_gradient_is_refused)
     run_step();
     ev.param = 4000;
     ck_assert_int_eq(mig->ops.on_grad(fake.self, &ev), CADRE_E_INTERNAL);
-    mig->ops.destroy(fake.self);
+    fake_stop(&fake);
 }
 END_TEST
 
 START_TEST(a_bind_that_fails_is_passed_on)
 {
-    fake.detached[5] = true;
+    fake.entry[5].detached = true;
     refused(fake_start(&fake), "gradient entry 5 has no storage of its own");
-    fake.detached[5] = false;
-    fake.params = 0;
+    fake.entry[5].detached = false;
     fake.fail_param = 3;
     ck_assert_int_eq(fake_start(&fake), CADRE_E_INTERNAL);
 }
