@@ -21,8 +21,7 @@ static void make_dir(void)
 
 static void remove_dir(void)
 {
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 
 TCase *options_case(const char *name)
