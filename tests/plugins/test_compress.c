@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/strategy/plugin.h"
+#include "tests/support/built_plugin.h"
 #include "tests/support/check_main.h"
 #include "tests/support/fake_ranks.h"
 
@@ -58,9 +58,7 @@ static void open_ranks(int n, uint32_t dtype)
 
 static void setup(void)
 {
-    struct cadre_error err = {0};
-    cadre_status rc = cadre_plugin_load("ddp", NULL, &ddp, &err);
-    ck_assert_msg(rc == CADRE_OK, "%s", err.text);
+    ddp = built_plugin_load("ddp");
     bucket_mb = "25";
     open_ranks(2, CADRE_F32);
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/strategy/plugin.h"
+#include "tests/support/built_plugin.h"
 #include "tests/support/check_main.h"
 #include "tests/support/fake_host.h"
 
@@ -22,9 +22,7 @@ static void set_up_host(struct fake_host *host, uint32_t n_entries)
 
 static void setup(void)
 {
-    struct cadre_error err = {0};
-    cadre_status rc = cadre_plugin_load("ddp", NULL, &ddp, &err);
-    ck_assert_msg(rc == CADRE_OK, "%s", err.text);
+    ddp = built_plugin_load("ddp");
     set_up_host(&fake, 40);
 }
 
@@ -68,24 +66,9 @@ static void all_summed(void)
 
 /* ---- the file ---- */
 
-static void output_is(const char *command, const char *want)
-{
-    char text[256] = "";
-    setenv("PLUGIN", ddp->path, 1);
-    FILE *pipe = popen(command, "r");
-    ck_assert_ptr_nonnull(pipe);
-    size_t n = fread(text, 1, sizeof text - 1, pipe);
-    text[n] = 0;
-    ck_assert_int_eq(pclose(pipe), 0);
-    ck_assert_str_eq(text, want);
-}
-
 START_TEST(exports_one_symbol)
 {
-    if (system("nm --version > /dev/null 2>&1"))
-        test_skip("no nm");
-    output_is("nm -D --defined-only \"$PLUGIN\" | sed 's/.* //'",
-              "cadre_plugin_entry_1\n");
+    built_plugin_exports_its_entry(ddp);
 }
 END_TEST
 
@@ -93,9 +76,11 @@ START_TEST(needs_libc_alone)
 {
     if (system("readelf --version > /dev/null 2>&1"))
         test_skip("no readelf");
-    output_is("readelf -d \"$PLUGIN\" | sed -n 's/.*(NEEDED).*\\[\\(.*\\)\\]/\\1/p' | "
-              "grep -v -e '^libasan' -e '^libubsan' -e '^libtsan'",
-              "libc.so.6\n");
+    built_plugin_says(
+        ddp,
+        "readelf -d \"$PLUGIN\" | sed -n 's/.*(NEEDED).*\\[\\(.*\\)\\]/\\1/p' | "
+        "grep -v -e '^libasan' -e '^libubsan' -e '^libtsan'",
+        "libc.so.6\n");
 }
 END_TEST
 

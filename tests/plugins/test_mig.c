@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/strategy/plugin.h"
+#include "tests/support/built_plugin.h"
 #include "tests/support/check_main.h"
 #include "tests/support/fake_host.h"
 
@@ -52,9 +52,7 @@ static const char *const defaults[] = {
 
 static void setup(void)
 {
-    struct cadre_error err = {0};
-    cadre_status rc = cadre_plugin_load("mig", NULL, &mig, &err);
-    ck_assert_msg(rc == CADRE_OK, "%s", err.text);
+    mig = built_plugin_load("mig");
     fake_init(&fake, &mig->ops, 40);
     fake.singly = true;
     snprintf(fake.axis.name, sizeof fake.axis.name, "mig");

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/strategy/plugin.h"
 #include "plugins/pipeline/schedule.h"
+#include "tests/support/built_plugin.h"
 #include "tests/support/check_main.h"
 #include "tests/support/fake_host.h"
 
@@ -220,9 +220,7 @@ static cadre_status run_step(void)
 
 static void load(void)
 {
-    struct cadre_error err = {0};
-    cadre_status rc = cadre_plugin_load("pipeline", NULL, &plugin, &err);
-    ck_assert_msg(rc == CADRE_OK, "%s", err.text);
+    plugin = built_plugin_load("pipeline");
 }
 
 /* ---- tests ---- */

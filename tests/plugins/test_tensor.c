@@ -3,7 +3,7 @@
  * tests/cli/test_train_tensor.sh. */
 #include <string.h>
 
-#include "core/strategy/plugin.h"
+#include "tests/support/built_plugin.h"
 #include "tests/support/check_main.h"
 #include "tests/support/fake_host.h"
 
@@ -15,9 +15,7 @@ static struct fake_host fake;
 /* Every entry but 0 and 3 adds over rows; 5 is another stage's. */
 static void setup(void)
 {
-    struct cadre_error err = {0};
-    cadre_status rc = cadre_plugin_load("tensor", NULL, &tensor, &err);
-    ck_assert_msg(rc == CADRE_OK, "%s", err.text);
+    tensor = built_plugin_load("tensor");
     fake_init(&fake, &tensor->ops, N_ENTRIES);
     fake.axis = (struct cadre_axis){.name = "tp", .size = 2};
     fake.plan.batch = 2;
