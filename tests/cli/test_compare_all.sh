@@ -12,16 +12,9 @@ if [ ! -e "$mitdb/100.hea" ]; then
     echo "SKIP: no ECG records; on text"
     data="data.format=text data.path=$tmp/text.txt"
 fi
-args=()
-for set in $small $data "data.cache=$tmp/cache"; do
-    args+=(--set "$set")
-done
-"$cadre" compare "$CADRE_SRC/conf/compare-all.ini" --out "$tmp/all" "${args[@]}" \
-    >"$tmp/out" 2>"$tmp/log" || {
-    status=$?
-    cat "$tmp/log" "$tmp/out"
-    fail "compare-all.ini ended with $status"
-}
+# shellcheck disable=SC2086 # words
+settings $small $data "data.cache=$tmp/cache"
+runs all 0 "$cadre" compare "$CADRE_SRC/conf/compare-all.ini" --out "$tmp/all" "${sets[@]}"
 
 count() { # PATTERN: how often the report has it
     grep -oE "$1" "$tmp/all/report.json" | wc -l
