@@ -19,8 +19,8 @@ const char *test_data(const char *name);
 char *test_tmpdir(void);
 void test_tmpdir_destroy(char *path);
 
-/* A whole file, with a 0 after it; bytes may be NULL. Caller frees. Failures to read and
- * to write end the test. */
+/* A whole file, with a 0 after it; bytes may be NULL. Caller frees. What cannot be read
+ * or written ends the test. */
 void *test_file_read(const char *path, size_t *bytes);
 void test_file_write(const char *path, const void *data, size_t bytes);
 /* The same of folder/name; returns that path, valid until the eighth following call. */
