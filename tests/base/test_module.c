@@ -40,9 +40,8 @@ START_TEST(no_library)
     err = expect_refusal("text");
     ck_assert_ptr_nonnull(strstr(err.text, "cannot be opened"));
     ck_assert_ptr_nonnull(strstr(err.text, path));
-    test_tmpdir_remove(dir);
+    test_tmpdir_destroy(dir);
     free(path);
-    free(dir);
 }
 END_TEST
 

@@ -18,8 +18,7 @@ static void make_dir(void)
 
 static void remove_dir(void)
 {
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 
 static void expect_join(const char *a, const char *b, const char *expected)

@@ -3,37 +3,15 @@
 # tests/bench/bubbles.sh: bubble fractions and peak activations of the pipeline's schedules,
 # promised and measured, as markdown tables. Needs a built tree (CADRE_BUILD, or build/) and
 # two cores that nobody else uses.
-set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-cadre=${CADRE_BUILD:-$here/../../build}/cadre
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
+. "$(dirname "$0")/lib.sh"
+cadre=${CADRE_BUILD:-$top/build}/cadre
 
-cat >"$tmp/c.ini" <<EOF
-[model]
-arch = gpt2
-layers = 8
-channels = 128
-heads = 4
-context = 128
-[data]
-path = $here/../../COPYING
-cache = $tmp/cache
-[train]
-steps = 12
-micro_batch = 4
-eval_every = 0
-[checkpoint]
-every = 0
-[device]
-threads = 1
-[compare]
-baseline = single
-perturb = no
-runs = single, gpipe, 1f1b, interleaved, zb-h1
-[run:single]
-strategy.stack = single
-EOF
+write_ini "$tmp/c.ini" model.arch=gpt2 model.layers=8 model.channels=128 model.heads=4 \
+    model.context=128 "data.path=$top/COPYING" "data.cache=$tmp/cache" train.steps=12 \
+    train.micro_batch=4 train.eval_every=0 checkpoint.every=0 device.threads=1 \
+    compare.baseline=single compare.perturb=no \
+    "compare.runs=single, gpipe, 1f1b, interleaved, zb-h1"
+printf '[run:single]\nstrategy.stack = single\n' >>"$tmp/c.ini"
 for schedule in gpipe 1f1b interleaved zb-h1; do
     printf '[run:%s]\nstrategy.stack = pipeline:2\npipeline.schedule = %s\n' \
         $schedule $schedule
@@ -41,7 +19,7 @@ done >>"$tmp/c.ini"
 
 compare() { # FOLDER M
     "$cadre" compare "$tmp/c.ini" --out "$tmp/$1" --set train.global_batch=$((4 * $2)) \
-        >/dev/null 2>"$tmp/log" || { cat "$tmp/log" >&2; exit 1; }
+        >/dev/null 2>"$tmp/log" || fail "$(cat "$tmp/log")"
 }
 
 # column FOLDER RUN NAME: a field of report.csv.

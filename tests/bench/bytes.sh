@@ -3,50 +3,19 @@
 # tests/bench/bytes.sh: bytes on the wire of one optimizer step, promised and measured, as a
 # markdown table. Needs a built tree (CADRE_BUILD, or build/). A run of 4 steps less one of 2
 # leaves two steps without what start and end cost.
-set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-cadre=${CADRE_BUILD:-$here/../../build}/cadre
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
+. "$(dirname "$0")/lib.sh"
+cadre=${CADRE_BUILD:-$top/build}/cadre
 
 layers=6 channels=192 heads=6 context=64 vocab=256 batch=2 global=16
 leaves=$((global / batch))
-cat >"$tmp/c.ini" <<EOF
-[model]
-arch = gpt2
-layers = $layers
-channels = $channels
-heads = $heads
-context = $context
-tied = no
-[data]
-path = $here/../../COPYING
-cache = $tmp/cache
-[train]
-global_batch = $global
-micro_batch = $batch
-eval_every = 0
-[checkpoint]
-every = 0
-[device]
-threads = 1
-EOF
-
-# field FOLDER NAME: a number of summary.json.
-field() {
-    sed -nE "s/.*\"$2\": *([0-9.e+]+).*/\1/p" "$tmp/$1/summary.json" | head -n 1
-}
+write_ini "$tmp/c.ini" model.arch=gpt2 model.layers=$layers model.channels=$channels \
+    model.heads=$heads model.context=$context model.tied=no "data.path=$top/COPYING" \
+    "data.cache=$tmp/cache" train.global_batch=$global train.micro_batch=$batch \
+    train.eval_every=0 checkpoint.every=0 device.threads=1
 
 sent() { # STEPS [s.k=v]...
-    local steps=$1 args=() set
-    shift
-    for set in "$@"; do
-        args+=(--set "$set")
-    done
-    rm -rf "$tmp/run"
-    "$cadre" train "$tmp/c.ini" --out "$tmp/run" --set train.steps="$steps" "${args[@]}" \
-        >/dev/null 2>"$tmp/log" || { cat "$tmp/log" >&2; exit 1; }
-    field run comm_bytes
+    train "$tmp/c.ini" run train.steps="$1" "${@:2}"
+    total run comm_bytes
 }
 
 # row NAME FORMULA PROMISED [s.k=v]...
@@ -62,7 +31,7 @@ row() {
 }
 
 sent 2 strategy.stack=single >/dev/null
-params=$(field run params)
+params=$(total run params)
 n=$((4 * params))                              # bytes of a gradient
 a=$((4 * batch * context * channels))          # of an activation
 mine2=$((leaves / 2)) mine4=$((leaves / 4))    # micro-batches a rank

@@ -6,37 +6,9 @@
 # in a step without one, beside the bytes of the whole checkpoint and of the rank's own part;
 # and the time between the step's end and the next one's, less what that one took. Fails where a rank took more than 16 MiB, or
 # with async its own part and 16 MiB.
-set -euo pipefail
+. "$(dirname "$0")/lib.sh"
 build=$(cd "${1:-build}" && pwd)
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-
-awk 'BEGIN {
-    x = 7
-    for (i = 0; i < 4000; i++) {
-        x = (x * 1103 + 12345) % 65536
-        printf "%c%s", 97 + x % 26, (x % 97 == 0) ? ".\n" : " "
-    }
-}' >"$tmp/text.txt"
-cat >"$tmp/run.ini" <<EOT
-[model]
-layers = 6
-channels = 384
-heads = 6
-context = 16
-[data]
-path = $tmp/text.txt
-cache = $tmp/cache
-[train]
-steps = 1000000
-global_batch = 4
-micro_batch = 1
-eval_batches = 1
-[checkpoint]
-every = 24
-[device]
-threads = 1
-EOT
+write_letters train.steps=1000000 checkpoint.every=24 device.threads=1
 
 kib() { awk -v field="$1:" '$1 == field { print $2 }' "/proc/$2/status"; }
 now() { date +%s%N; }

@@ -6,48 +6,30 @@
 # for a few steps over emulated links of 10 and 1 Gb/s, which change times and nothing else.
 # A step's time is the lower quartile, since what else the machine does can only add to it; its
 # processor time is of one rank, hardly touched by others, and so the price of compressing.
-set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-cadre=${CADRE_BUILD:-$here/../../build}/cadre
-conf=$here/../../conf/compare-compress.ini
+. "$(dirname "$0")/lib.sh"
+cadre=${CADRE_BUILD:-$top/build}/cadre
 steps=${1:-120}
 timed=24
 layers=4 channels=256 context=64 # of conf/compare-compress.ini
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-exec 3>&2
 
-train() { # NAME MODE STEPS LINK; processor seconds go to NAME.cpu
+measure() { # NAME MODE STEPS LINK; processor seconds go to NAME.cpu
     local TIMEFORMAT='%U %S'
-    { time train_untimed "$@"; } 2>"$tmp/$1.cpu"
-}
-
-train_untimed() {
-    "$cadre" train "$conf" --out "$tmp/$1" --set strategy.stack=ddp:2 \
-        --set "ddp.compress=$2" --set "train.steps=$3" --set "comm.link=$4" \
-        --set checkpoint.every=0 --set "data.cache=$tmp/cache" >/dev/null 2>"$tmp/log" ||
-        { cat "$tmp/log" >&3; exit 1; }
+    { time train "$top/conf/compare-compress.ini" "$1" strategy.stack=ddp:2 \
+        "ddp.compress=$2" "train.steps=$3" "comm.link=$4" checkpoint.every=0 \
+        "data.cache=$tmp/cache"; } 2>"$tmp/$1.cpu"
 }
 
 cpu() { # NAME
     awk 'NF == 2 { s += $1 + $2 } END { print s }' "$tmp/$1.cpu"
 }
 
-field() { # NAME KEY: a number of summary.json
-    sed -nE "s/.*\"$2\": *([0-9.e+]+).*/\1/p" "$tmp/$1/summary.json" | head -n 1
-}
-
-series() { # NAME KEY: a number of every step
-    sed -nE "s/.*\"$2\": *([0-9.e+-]+).*/\1/p" "$tmp/$1/metrics.jsonl"
-}
-
 quartile() { # NAME: of the steps after the first two, in ms
-    series "$1" step_s | tail -n +3 | sort -g |
+    field step_s "$tmp/$1/metrics.jsonl" | tail -n +3 | sort -g |
         awk '{ v[NR] = $1 } END { printf "%.1f", 1000 * v[int((NR + 3) / 4)] }'
 }
 
 smooth() { # NAME: the mean loss of 8 steps, from the eighth on
-    series "$1" loss | awk '{ v[NR] = $1; s += $1 - (NR > 8 ? v[NR - 8] : 0) }
+    field loss "$tmp/$1/metrics.jsonl" | awk '{ v[NR] = $1; s += $1 - (NR > 8 ? v[NR - 8] : 0) }
         NR >= 8 { print NR, s / 8 }'
 }
 
@@ -74,16 +56,16 @@ echo "| compress | promised MB a step | measured | loss after $steps steps | ste
 echo "|---|---|---|---|---|---|---|---|---|---|---|"
 for mode in none bf16 fp16 int8 topk:0.1 topk:0.01 powersgd:4 powersgd:16; do
     name=${mode/:/-}
-    train "$name" "$mode" "$steps" ""
-    train "$name-fast" "$mode" $timed 1.25:50
-    train "$name-slow" "$mode" $timed 0.125:50
+    measure "$name" "$mode" "$steps" ""
+    measure "$name-fast" "$mode" $timed 1.25:50
+    measure "$name-slow" "$mode" $timed 0.125:50
     if [ -z "$target" ]; then # what `none` has reached after two thirds of its steps
         target=$(smooth none | awk -v at=$((steps * 2 / 3)) '$1 == at { print $2 }')
     fi
     reached=$(smooth "$name" | awk -v t="$target" '$2 <= t { print $1; exit }')
     awk -v mode="$mode" -v reached="${reached:-0}" -v from=$timed -v to="$steps" \
-        -v want="$(promised "$mode" "$(field "$name" params)")" \
-        -v a="$(field "$name" comm_bytes)" -v b="$(field "$name-fast" comm_bytes)" \
+        -v want="$(promised "$mode" "$(total "$name" params)")" \
+        -v a="$(total "$name" comm_bytes)" -v b="$(total "$name-fast" comm_bytes)" \
         -v loss="$(smooth "$name" | tail -n 1 | cut -d ' ' -f 2)" \
         -v cpu="$(cpu "$name")" -v cpu_short="$(cpu "$name-fast")" \
         -v none="$(quartile "$name")" -v fast="$(quartile "$name-fast")" \

@@ -5,28 +5,13 @@
 # long `cadre train` takes to its first step. Needs a built tree with `make bench_data
 # bench_rates` (made here where make can) and about 300 MB in TMPDIR. CADRE_MITDB names
 # MIT-BIH records to copy until they are 48; without it they are a sawtooth in that format.
-set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
+. "$(dirname "$0")/lib.sh"
 build=${1:-build}
-if [ ! -x "$build/cadre" ]; then
-    echo "cpu_data.sh: there is no program '$build/cadre'; name a built tree" >&2
-    exit 2
-fi
+[ -x "$build/cadre" ] || fail "there is no program '$build/cadre'; name a built tree"
 build=$(cd "$build" && pwd)
+cadre=$build/cadre
 make -s -C "$build" bench_data bench_rates >/dev/null
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
 records=48
-
-fail() {
-    echo "cpu_data.sh: $*" >&2
-    exit 1
-}
-
-# number KEY <<<JSON
-number() {
-    sed -nE "s/.*\"$1\": *\"?([0-9a-f.e+-]+).*/\1/p" | head -n 1
-}
 
 copy_records() {
     local heads=("$CADRE_MITDB"/*.hea) i from name
@@ -65,10 +50,10 @@ make_records() {
 table_tokens() {
     local made copy in out make_s map_s
     made=$("$build/bench_data" "$tmp/records" "$tmp/cache") || fail "bench_data failed"
-    copy=$("$build/bench_rates" cpu f32 256 256 "$(nproc)" | number copy_gbytes_s)
+    copy=$("$build/bench_rates" cpu f32 256 256 "$(nproc)" | field copy_gbytes_s)
     in=$(cat "$tmp"/records/*.dat "$tmp"/records/*.atr | wc -c)
     out=$(cat "$tmp"/cache/tokens-*.cache | wc -c)
-    make_s=$(number make_s <<<"$made") map_s=$(number map_s <<<"$made")
+    make_s=$(field make_s <<<"$made") map_s=$(field map_s <<<"$made")
     echo "### $records records to tokens"
     echo
     echo "Floor: bytes read once and written once at the machine's rate of copies,"
@@ -89,24 +74,15 @@ table_tokens() {
 
 # ---- training runs ----
 
-# train NAME [s.k=v]...: one run of the ECG model into $tmp/run
-train() {
-    local args=() set
-    for set in "$@"; do
-        args+=(--set "$set")
-    done
-    rm -rf "$tmp/run"
-    "$build/cadre" train "$here/../../conf/ecg-foundation.ini" --out "$tmp/run" \
-        --set data.path="$tmp/records" --set data.cache="$tmp/cache" \
-        --set data.valid_records=r000 --set train.eval_every=0 --set train.eval_batches=1 \
-        --set checkpoint.every=0 "${args[@]}" >"$tmp/log" 2>&1 ||
-        { cat "$tmp/log" >&2; fail "a run failed"; }
+# measure [s.k=v]...: one run of the ECG model into $tmp/run
+measure() {
+    train "$top/conf/ecg-foundation.ini" run data.path="$tmp/records" \
+        data.cache="$tmp/cache" data.valid_records=r000 train.eval_every=0 \
+        train.eval_batches=1 checkpoint.every=0 "$@"
 }
 
-# median KEY: of the steps after the first two
-median() {
-    tail -n +3 "$tmp/run/metrics.jsonl" | sed -nE "s/.*\"$1\": ([0-9.e+-]+).*/\1/p" |
-        sort -g | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
+later() { # KEY: the median of the steps after the first two
+    tail -n +3 "$tmp/run/metrics.jsonl" | field "$1" | median
 }
 
 # The stack's options: "single", "ddp:2", "ddp:2 processes".
@@ -119,8 +95,8 @@ row_wait() { # MODEL STACK FORMAT STEPS [s.k=v]...
     local model=$1 stack=$2 format=$3 steps=$4 wait step
     shift 4
     mapfile -t set < <(stack_of "$stack")
-    train train.steps="$steps" "${set[@]}" "$@"
-    wait=$(median wait_data_s) step=$(median step_s)
+    measure train.steps="$steps" "${set[@]}" "$@"
+    wait=$(later wait_data_s) step=$(later step_s)
     awk -v m="$model" -v k="$stack" -v f="$format" -v w="$wait" -v s="$step" 'BEGIN {
         printf "| %s | %s | %s | %.3f | %.1f | %.3f %% |\n", m, k, f, s * 1e3, w * 1e6,
             100 * w / s }'
@@ -129,9 +105,9 @@ row_wait() { # MODEL STACK FORMAT STEPS [s.k=v]...
 table_wait() {
     local stack
     local small=(model.layers=1 model.channels=32 model.heads=2)
-    local text=(data.format=text data.path="$here/../../COPYING")
+    local text=(data.format=text data.path="$top/COPYING")
     local tokens=(data.format=tokens data.path="$tmp/tokens.bin" model.vocab=256)
-    iconv -f latin1 -t utf-16le "$here/../../COPYING" >"$tmp/tokens.bin" # 16-bit ids
+    iconv -f latin1 -t utf-16le "$top/COPYING" >"$tmp/tokens.bin" # 16-bit ids
     echo "### What a step waits for data"
     echo
     echo "Medians after two steps. The small model (1 layer of 32 channels) asks for data as"
@@ -156,14 +132,14 @@ row_start() {
     for i in 1 2 3; do
         [ "$cache" = warm ] || rm -rf "$tmp/cache"
         begin=$(date +%s.%N)
-        train train.steps=4 "${set[@]}"
+        measure train.steps=4 "${set[@]}"
         made=$(stat -c %.9X "$tmp/run/metrics.jsonl")
         begins+=("$(awk -v a="$made" -v b="$begin" 'BEGIN { print a - b }')")
-        first=$(head -n 1 "$tmp/run/metrics.jsonl" | number step_s)
+        first=$(head -n 1 "$tmp/run/metrics.jsonl" | field step_s)
         firsts+=("$first")
-        steps+=("$(median step_s)")
+        steps+=("$(later step_s)")
     done
-    middle() { printf '%s\n' "$@" | sort -g | sed -n 2p; }
+    middle() { printf '%s\n' "$@" | median; }
     awk -v k="$stack" -v c="$cache" -v b="$(middle "${begins[@]}")" \
         -v f="$(middle "${firsts[@]}")" -v s="$(middle "${steps[@]}")" 'BEGIN {
         printf "| %s | %s | %.3f | %.3f | %.3f | %.3f | %.3f |\n", k, c, b, b / 0.5, f, s,

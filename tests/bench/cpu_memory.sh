@@ -8,80 +8,24 @@
 #
 # environment: PYTHON (python3), SHAPES (small ecg llama 124M-64 124M-256; "tiny" for a trial),
 #   SECTIONS (plan torch recompute), STACKS (those of the first table; "single" alone for less)
-set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
+. "$(dirname "$0")/lib.sh"
 build=${1:-build}
-if [ ! -x "$build/cadre" ]; then
-    echo "cpu_memory.sh: there is no program '$build/cadre'; name a built tree" >&2
-    exit 2
-fi
+[ -x "$build/cadre" ] || fail "there is no program '$build/cadre'; name a built tree"
 cadre=$(cd "$build" && pwd)/cadre
 python=${PYTHON:-python3}
 read -ra shapes <<<"${SHAPES:-small ecg llama 124M-64 124M-256}"
 read -ra sections <<<"${SECTIONS:-plan torch recompute}"
 read -ra stacks <<<"${STACKS:-single ddp:2 zero:2/1 zero:2/2 zero:2/3 pipeline:2}"
-unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-
-fail() {
-    echo "cpu_memory.sh: $*" >&2
-    exit 1
+begin() { # SHAPE
+    take "$1"
+    write_shape "$tmp/run.ini" train.steps=2 comm.ranks=processes
 }
 
-# arch layers channels heads kv_heads hidden vocab T micro_batch
-shape() {
-    case $1 in
-    small) echo gpt2 6 384 6 6 1536 256 256 16 ;;
-    124M-64) echo gpt2 12 768 12 12 3072 50257 64 4 ;;
-    124M-256) echo gpt2 12 768 12 12 3072 50257 256 4 ;;
-    ecg) echo gpt2 4 128 4 4 512 64 256 8 ;; # conf/ecg-foundation.ini
-    llama) echo llama 4 512 8 2 1376 32000 256 8 ;;
-    tiny) echo gpt2 2 64 2 2 256 64 64 2 ;;
-    *) return 1 ;;
-    esac
-}
-
-take() { # SHAPE: its numbers, and its ini file
-    read -r arch layers channels heads kv hidden vocab time micro <<<"$(shape "$1")" ||
-        fail "no shape '$1'"
-    cat >"$tmp/run.ini" <<EOT
-[model]
-arch = $arch
-layers = $layers
-channels = $channels
-heads = $heads
-kv_heads = $kv
-hidden = $hidden
-context = $time
-vocab = $vocab
-[data]
-format = tokens
-path = $tmp/tokens
-[train]
-steps = 2
-global_batch = $micro
-micro_batch = $micro
-eval_batches = 1
-[device]
-kind = cpu
-[comm]
-ranks = processes
-[checkpoint]
-every = 0
-EOT
-}
-
-# train [SECTION.KEY=VALUE]...: plan and summary of a run.
-train() {
-    local args=() set
-    for set in "$@"; do
-        args+=(--set "$set")
-    done
-    rm -rf "$tmp/out"
-    "$cadre" train "$tmp/run.ini" --dry-run "${args[@]}" >"$tmp/plan"
-    "$cadre" train "$tmp/run.ini" --out "$tmp/out" "${args[@]}" >/dev/null 2>"$tmp/log" ||
-        fail "$*: $(tail -n 1 "$tmp/log")"
+# measure [SECTION.KEY=VALUE]...: plan and summary of a run.
+measure() {
+    settings "$@"
+    "$cadre" train "$tmp/run.ini" --dry-run "${sets[@]}" >"$tmp/plan"
+    train "$tmp/run.ini" out "$@"
 }
 
 # The largest of an array of the summary, in MiB.
@@ -99,7 +43,7 @@ row_of_plan() { # SHAPE DTYPE THREADS STACK
     local stack=${4%/*} set=()
     [[ $4 != */* ]] || set=("zero.stage=${4#*/}")
     [ "$stack" = single ] || set+=("train.micro_batch=$((micro / 2))")
-    train "train.precision=$2" "device.threads=$3" "strategy.stack=$stack" "${set[@]}"
+    measure "train.precision=$2" "device.threads=$3" "strategy.stack=$stack" "${set[@]}"
     awk -v name="| $1 | $2 | $3 | $4" -v p="$(planned)" -v m="$(most resident_bytes)" \
         'BEGIN { printf "%s | %.1f | %.1f | %.3f |\n", name, p, m, p / m }'
 }
@@ -112,7 +56,7 @@ against_the_plan() {
     echo "| shape | precision | threads | stack | --dry-run | measured | ratio |"
     echo "|---|---|---|---|---|---|---|"
     for name in "${shapes[@]}"; do
-        take "$name"
+        begin "$name"
         for dtype in fp32 bf16; do
             for stack in "${stacks[@]}"; do
                 for threads in 1 2; do
@@ -137,7 +81,7 @@ beside_pytorch() {
     echo "| shape | precision | recompute | Cadre | PyTorch | ratio |"
     echo "|---|---|---|---|---|---|"
     for name in "${shapes[@]}"; do
-        take "$name"
+        begin "$name"
         for dtype in fp32 bf16; do
             for how in none block; do
                 args=(--arch "$arch" --layers "$layers" --channels "$channels"
@@ -166,15 +110,14 @@ recompute() {
     echo "| shape | precision | less memory, planned MiB | measured MiB | time of a step |"
     echo "|---|---|---|---|---|"
     for name in "${shapes[@]}"; do
-        take "$name"
+        begin "$name"
         for dtype in fp32 bf16; do
             at=()
             for how in none block; do
-                train train.precision=$dtype train.recompute=$how train.steps=6 \
+                measure train.precision=$dtype train.recompute=$how train.steps=6 \
                     device.threads=2 compare.warmup=2
                 at+=("$(planned)" "$(most resident_bytes)"
-                    "$(sed -n 's/.*"step_s_median": \([0-9.e+-]*\).*/\1/p' \
-                        "$tmp/out/summary.json")")
+                    "$(total out step_s_median)")
             done
             awk -v name="| $name | $dtype" -v a="${at[*]}" 'BEGIN {
                 split(a, v, " ")
@@ -186,13 +129,7 @@ recompute() {
 }
 
 # Tokens below every vocabulary: they may all be the same few, bytes do not depend on them.
-LC_ALL=C awk 'BEGIN {
-    x = 1
-    for (i = 0; i < 200000; i++) {
-        x = (x * 69069 + 12345) % 4294967296
-        printf "%c%c", int(x / 65536) % 64, 0
-    }
-}' >"$tmp/tokens"
+write_tokens 200000 64
 echo "## Memory on the CPU"
 for section in "${sections[@]}"; do
     case $section in

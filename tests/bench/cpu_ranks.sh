@@ -10,15 +10,12 @@
 # so slows all of them. The step in which a run was stopped does not count; a turn gives the
 # median of its steps, a round the ratio of two turns, the table the median of the rounds and
 # their range.
-set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
+. "$(dirname "$0")/lib.sh"
 build=${1:-build}
 cadre=$build/cadre
 read -ra tables <<<"${RANKS:-ddp floor zero exact pipeline link executor}"
 rounds=${ROUNDS:-5}
-tmp=$(mktemp -d)
 declare -A pids dirs # of a group of runs that have their turn together
-exec 3>&2
 
 finish() {
     local p
@@ -31,54 +28,28 @@ finish() {
 trap finish EXIT
 trap 'exit 1' INT TERM
 
-fail() {
-    echo "cpu_ranks.sh: $*" >&3
-    exit 1
-}
-
 [ -x "$cadre" ] || fail "no program '$cadre': build the tree, or name its folder"
 read -ra cpu <<<"$(taskset -pc $$ | sed 's/.*: //' | tr ',' '\n' | awk -F- '
     { for (i = $1; i <= (NF > 1 ? $2 : $1); i++) printf "%d ", i }')"
 [ ${#cpu[@]} -ge 2 ] || fail "needs two cores, this process may use ${#cpu[@]}"
 
-shape() { # NAME LAYERS CHANNELS HEADS TIME VOCAB: its ini
-    cat >"$tmp/$1.ini" <<INI
-[model]
-layers = $2
-channels = $3
-heads = $4
-context = $5
-vocab = $6
-[data]
-path = $here/../../COPYING
-cache = $tmp/cache
-[train]
-steps = 1000000000
-eval_batches = 1
-[optim]
-clip = 1
-[device]
-kind = cpu
-threads = 1
-[checkpoint]
-every = 0
-[log]
-level = warn
-INI
+model() { # NAME LAYERS CHANNELS HEADS TIME VOCAB: its ini
+    write_ini "$tmp/$1.ini" "model.layers=$2" "model.channels=$3" "model.heads=$4" \
+        "model.context=$5" "model.vocab=$6" "data.path=$top/COPYING" \
+        "data.cache=$tmp/cache" train.steps=1000000000 train.eval_batches=1 optim.clip=1 \
+        device.kind=cpu device.threads=1 checkpoint.every=0 log.level=warn
 }
-shape small 6 384 6 256 256
-shape ecg 4 128 4 256 256
-shape 124m 12 768 12 64 50257
+model small 6 384 6 256 256
+model ecg 4 128 4 256 256
+model 124m 12 768 12 64 50257
 
 # ---- turns
 
 # start GROUP CPUS SHAPE [SETTING...]: one more run of a group.
 start() {
-    local group=$1 cpus=$2 shape=$3 sets=() s
+    local group=$1 cpus=$2 shape=$3 sets s
     shift 3
-    for s in "$@"; do
-        sets+=(--set "$s")
-    done
+    settings "$@"
     read -ra s <<<"${pids[$group]:-}"
     local dir=$tmp/run-$group-${#s[@]}
     taskset -c "$cpus" "$cadre" train "$tmp/$shape.ini" --out "$dir" "${sets[@]}" \
@@ -126,18 +97,14 @@ turn() {
     kill -STOP ${pids[$1]}
     local i=0
     for d in ${dirs[$1]}; do
-        tail -n +$((skip[i] + 2)) "$d/metrics.jsonl" | step_seconds >"$tmp/one"
+        tail -n +$((skip[i] + 2)) "$d/metrics.jsonl" | field step_s >"$tmp/one"
         cat "$tmp/one" >>"$tmp/$1.$i.all"
-        median <"$tmp/one"
+        middle <"$tmp/one"
         i=$((i + 1))
     done | awk '{ s += 1 / $1 } END { printf "%.6f\n", NR / s }' >>"$tmp/$1.turns"
 }
 
-step_seconds() {
-    sed -nE 's/.*"step_s": *([0-9.e+-]+).*/\1/p'
-}
-
-median() {
+middle() {
     sort -g | awk '{ v[NR] = $1 } END {
         printf "%.6f\n", (v[int((NR + 1) / 2)] + v[int((NR + 2) / 2)]) / 2 }'
 }
@@ -172,7 +139,7 @@ ratio() {
 }
 
 seconds() { # GROUP
-    median <"$tmp/$1.turns"
+    middle <"$tmp/$1.turns"
 }
 
 both=${cpu[0]},${cpu[1]}

@@ -10,38 +10,20 @@
 #   `make bench_rates`), DEVICE (cuda), PRECISION (bf16), STEPS (30), WARMUP (10: steps before,
 #   not counted), PYTHON (python3), LIMIT (240: seconds of one program), BUDGET (0, no end:
 #   seconds of the whole), RATES_N and RATES_MIB (8192 and 1024: what the rates are taken of)
-set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
+. "$(dirname "$0")/lib.sh"
 cadre=${CADRE:-cadre} rates=${BENCH_RATES:-bench_rates} python=${PYTHON:-python3}
 device=${DEVICE:-cuda} precision=${PRECISION:-bf16} steps=${STEPS:-30}
 limit=${LIMIT:-240} budget=${BUDGET:-0} warmup=${WARMUP:-10} status=0 measured=no
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
 sizes=("$@")
 # the most telling first: time may run out
 [ ${#sizes[@]} -gt 0 ] || sizes=(124M 1.5B 350M 774M llama-1B)
 
-# arch layers channels heads kv_heads hidden vocab T micro_batch
-shape() {
-    case $1 in
-    124M) echo gpt2 12 768 12 12 3072 50304 1024 16 ;;
-    350M) echo gpt2 24 1024 16 16 4096 50304 1024 16 ;;
-    774M) echo gpt2 36 1280 20 20 5120 50304 1024 8 ;;
-    1.5B) echo gpt2 48 1600 25 25 6400 50304 1024 8 ;;
-    llama-1B) echo llama 16 2048 32 8 8192 32000 1024 8 ;;
-    tiny) echo gpt2 2 64 2 2 256 512 64 2 ;;
-    *)
-        echo "gpu.sh: no size '$1'; there are 124M 350M 774M 1.5B llama-1B tiny" >&2
-        exit 2
-        ;;
-    esac
-}
 for size in "${sizes[@]}"; do
-    shape "$size" >/dev/null
+    shape "$size" >/dev/null || {
+        echo "gpu.sh: no size '$size'; there are 124M 350M 774M 1.5B llama-1B tiny" >&2
+        exit 2
+    }
 done
-
-# A number out of one line of JSON.
-field() { sed -n "s/.*\"$1\": *\([0-9.e+-]*\).*/\1/p"; }
 
 # Seconds that one program may take now; 0 where it is not worth a start.
 allowed() {
@@ -51,57 +33,17 @@ allowed() {
     }'
 }
 
-write_ini() {
-    cat >"$tmp/run.ini" <<EOT
-[model]
-arch = $arch
-layers = $layers
-channels = $channels
-heads = $heads
-kv_heads = $kv
-hidden = $hidden
-context = $time
-vocab = $vocab
-[data]
-format = tokens
-path = $tmp/tokens.bin
-[train]
-steps = 1000000
-global_batch = $micro
-micro_batch = $micro
-precision = $precision
-eval_batches = 1
-[optim]
-clip = 1
-[device]
-kind = $device
-[checkpoint]
-every = 0
-EOT
-}
-
-# Half a million tokens out of those that every vocabulary here has.
-write_tokens() {
-    LC_ALL=C awk -v most="$((vocab < 32000 ? vocab : 32000))" 'BEGIN {
-        x = 1
-        for (i = 0; i < 500000; i++) {
-            x = (x * 69069 + 12345) % 4294967296
-            t = int(x / 65536) % most
-            printf "%c%c", t % 256, int(t / 256)
-        }
-    }' >"$tmp/tokens.bin"
-}
-
 # In $ours: median tokens a second of Cadre after the warm-up, or why there is none. The run
 # is killed when it has made its steps: what follows them, an evaluation and a checkpoint of
 # up to 20 GB, is not measured here.
 train() {
     local pid seconds done=0 end alive=yes
-    read -r arch layers channels heads kv hidden vocab time micro <<<"$(shape "$1")"
+    take "$1"
     ours="no time" seconds=$(allowed)
     [ "$seconds" -gt 0 ] || return 0
-    write_ini
-    write_tokens
+    write_shape "$tmp/run.ini" "train.precision=$precision" optim.clip=1 "device.kind=$device"
+    # of those that every vocabulary here has
+    write_tokens 500000 $((vocab < 32000 ? vocab : 32000))
     rm -rf "$tmp/run"
     end=$((SECONDS + seconds))
     "$cadre" train "$tmp/run.ini" --out "$tmp/run" >"$tmp/log" 2>&1 &
@@ -126,13 +68,13 @@ train() {
     fi
     measured=yes
     ours=$(field tokens_per_s <"$tmp/run/metrics.jsonl" | tail -n +$((warmup + 1)) |
-        head -n "$steps" | sort -g | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }')
+        head -n "$steps" | median)
 }
 
 # In $theirs: the same of PyTorch, or why there is none; $how says by which means.
 torch() {
     local seconds ended=0
-    read -r arch layers channels heads kv hidden vocab time micro <<<"$(shape "$1")"
+    take "$1"
     theirs="none" how='' seconds=$(allowed)
     [ "$have_torch" = yes ] || return 0
     theirs="no time"
@@ -144,7 +86,7 @@ torch() {
         --precision "$precision" >"$tmp/torch" 2>"$tmp/log" || ended=$?
     if [ $ended -eq 0 ]; then
         theirs=$(field tokens_per_s <"$tmp/torch")
-        how=$(sed -n 's/.*"how": *"\([^"]*\)".*/\1/p' "$tmp/torch")
+        how=$(text how "$tmp/torch")
     else
         [ $ended -eq 124 ] || [ $ended -eq 137 ] || theirs=failed
         echo "gpu.sh: $1: PyTorch, given $seconds s: $(tail -n 1 "$tmp/log")" >&2
@@ -152,7 +94,7 @@ torch() {
 }
 
 flops() { # per token
-    read -r arch layers channels heads kv hidden vocab time _ <<<"$(shape "$1")"
+    take "$1"
     awk -v a="$arch" -v L="$layers" -v C="$channels" -v H="$heads" -v G="$kv" -v F="$hidden" \
         -v V="$vocab" -v T="$time" 'BEGIN {
             mlp = (a == "gpt2" ? 2 : 3) * C * F

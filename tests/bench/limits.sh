@@ -4,11 +4,9 @@
 # parameters moved by one unit in the last place and draws, 20000 times, K of these runs, one
 # more, and a step: how often is the one's change larger than F(alpha) times that of the K?
 # usage: CADRE_BUILD=build RUNS=32 tests/bench/limits.sh [section.key=value]...
-set -euo pipefail
+. "$(dirname "$0")/lib.sh"
 cadre=${CADRE_BUILD:-build}/cadre
 runs=${RUNS:-32}
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
 awk 'BEGIN {
     split("the heart beats and a model reads what the lead has written down", w, " ")
     x = 7
@@ -17,32 +15,11 @@ awk 'BEGIN {
         printf "%s%s", w[1 + x % 13], (x % 97 == 0) ? ".\n" : " "
     }
 }' >"$tmp/text.txt"
-cat >"$tmp/small.ini" <<INI
-[model]
-layers = 3
-channels = 48
-heads = 4
-context = 32
-[data]
-path = $tmp/text.txt
-cache = $tmp/cache
-[train]
-steps = 60
-global_batch = 16
-micro_batch = 1
-[optim]
-lr = 3e-3
-clip = 1
-[log]
-level = warn
-INI
-sets=()
-for set in "$@"; do
-    sets+=(--set "$set")
-done
+write_ini "$tmp/small.ini" model.layers=3 model.channels=48 model.heads=4 model.context=32 \
+    "data.path=$tmp/text.txt" "data.cache=$tmp/cache" train.steps=60 train.global_batch=16 \
+    train.micro_batch=1 optim.lr=3e-3 optim.clip=1 log.level=warn
 for k in $(seq 0 "$runs"); do
-    "$cadre" train "$tmp/small.ini" --out "$tmp/$k" "${sets[@]}" --set "run.perturb=$k" \
-        >"$tmp/log" 2>&1 || { cat "$tmp/log" >&2; exit 1; }
+    train "$tmp/small.ini" "$k" "$@" "run.perturb=$k"
     sed -E 's/.*"loss": ?([^,]+), ?"grad_norm": ?([^,]+),.*/\1 \2/' \
         "$tmp/$k/metrics.jsonl" | awk -v k="$k" '{ print k, NR, $1, $2 }'
 done >"$tmp/all"

@@ -6,35 +6,9 @@
 # gradients, AdamW states; the mean and the largest over the ranks), and apart from them, in
 # MiB on the rank that took most, what the strategy buffers and what activations take. Fails
 # where a mean or a largest is more than 3 % from the promise.
-set -euo pipefail
-build=$(cd "${1:-build}" && pwd)
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-
-awk 'BEGIN {
-    x = 7
-    for (i = 0; i < 4000; i++) {
-        x = (x * 1103 + 12345) % 65536
-        printf "%c%s", 97 + x % 26, (x % 97 == 0) ? ".\n" : " "
-    }
-}' >"$tmp/text.txt"
-cat >"$tmp/run.ini" <<EOT
-[model]
-layers = 6
-channels = 384
-heads = 6
-context = 16
-[data]
-path = $tmp/text.txt
-cache = $tmp/cache
-[train]
-steps = 2
-global_batch = 4
-micro_batch = 1
-eval_batches = 1
-[checkpoint]
-every = 0
-EOT
+. "$(dirname "$0")/lib.sh"
+cadre=$(cd "${1:-build}" && pwd)/cadre
+write_letters train.steps=2 checkpoint.every=0
 
 # Reads a pretty-printed summary.json.
 cat >"$tmp/row.awk" <<'EOT'
@@ -72,22 +46,15 @@ EOT
 
 # measure RANKS PROMISED STACK [s.k=v]...: a line of the table.
 measure() {
-    local promised=$2 name=$3 args=(--set "strategy.stack=$3") set
+    local promised=$2 stack=$3 name=$3 set
     promised=$(awk -v n="$1" "BEGIN { print $promised }")
     shift 3
     for set in "$@"; do
-        args+=(--set "$set")
         name="$name, ${set#*.}"
     done
-    if ! "$build/cadre" train "$tmp/run.ini" --out "$tmp/out" "${args[@]}" >/dev/null 2>"$tmp/log"; then
-        cat "$tmp/log" >&2
-        exit 1
-    fi
-    if ! awk -v name="$name" -v promised="$promised" -f "$tmp/row.awk" "$tmp/out/summary.json"; then
-        echo "$name takes more than 3 % more or less than it promises" >&2
-        exit 1
-    fi
-    rm -r "$tmp/out"
+    train "$tmp/run.ini" out "strategy.stack=$stack" "$@"
+    awk -v name="$name" -v promised="$promised" -f "$tmp/row.awk" "$tmp/out/summary.json" ||
+        fail "$name takes more than 3 % more or less than it promises"
 }
 
 echo "| stack | promised, B/param | mean | largest | mean / promised | of it host, MiB |" \

@@ -7,42 +7,32 @@
 # exclusive run of the same round, since what else the machine does changes from round to round.
 # Where it does much else, runs that are pinned lose most, as they cannot go to a core that is
 # free; tokens per second of processor time, start and data included, hardly change with that.
-set -euo pipefail
-here=$(cd "$(dirname "$0")" && pwd)
-cadre=${CADRE_BUILD:-$here/../../build}/cadre
-conf=$here/../../conf/compare-mig.ini
+. "$(dirname "$0")/lib.sh"
+cadre=${CADRE_BUILD:-$top/build}/cadre
 repeats=${1:-3}
 steps=${2:-40}
 runs=(exclusive sliced instances average)
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-exec 3>&2
 
-train() { # RUN ROUND; processor seconds go to RUN-ROUND.cpu
+measure() { # RUN ROUND; processor seconds go to RUN-ROUND.cpu
     local TIMEFORMAT='%U %S'
-    { time train_untimed "$@"; } 2>"$tmp/$1-$2.cpu"
+    { time measure_untimed "$@"; } 2>"$tmp/$1-$2.cpu"
 }
 
-train_untimed() {
-    "$cadre" train "$conf" --run "$1" --out "$tmp/$1-$2" --set "train.steps=$steps" \
-        --set "data.cache=$tmp/cache" --set checkpoint.every=0 >/dev/null 2>"$tmp/log" ||
-        { cat "$tmp/log" >&3; exit 1; }
-}
-
-# field RUN ROUND KEY: of all its trainings together.
-field() {
-    sed -nE "s/^  \"$3\": *([0-9.e+]+).*/\1/p" "$tmp/$1-$2/summary.json"
+measure_untimed() {
+    "$cadre" train "$top/conf/compare-mig.ini" --run "$1" --out "$tmp/$1-$2" \
+        --set "train.steps=$steps" --set "data.cache=$tmp/cache" --set checkpoint.every=0 \
+        >/dev/null 2>"$tmp/log" || fail "$(cat "$tmp/log")"
 }
 
 cpu_rate() { # RUN ROUND
-    awk -v tokens="$(field "$1" "$2" tokens)" 'NF == 2 { print tokens / ($1 + $2) }' \
+    awk -v tokens="$(total "$1-$2" tokens)" 'NF == 2 { print tokens / ($1 + $2) }' \
         "$tmp/$1-$2.cpu"
 }
 
-train exclusive 0 # fills the cache of data
+measure exclusive 0 # fills the cache of data
 for ((round = 1; round <= repeats; round++)); do
     for run in "${runs[@]}"; do
-        train "$run" "$round"
+        measure "$run" "$round"
     done
 done
 echo "| run | tokens/s, median of $repeats | against exclusive | lowest | highest |" \
@@ -50,7 +40,7 @@ echo "| run | tokens/s, median of $repeats | against exclusive | lowest | highes
 echo "|---|---|---|---|---|---|"
 for run in "${runs[@]}"; do
     for ((round = 1; round <= repeats; round++)); do
-        echo "$(field "$run" "$round" tokens_per_s) $(field exclusive "$round" tokens_per_s)" \
+        echo "$(total "$run-$round" tokens_per_s) $(total "exclusive-$round" tokens_per_s)" \
             "$(cpu_rate "$run" "$round") $(cpu_rate exclusive "$round")"
     done | awk -v run="$run" '
         function median(v, n,    i, j, t) {

@@ -26,8 +26,7 @@ static void setup(void)
 static void teardown(void)
 {
     free(found);
-    test_tmpdir_remove(run);
-    free(run);
+    test_tmpdir_destroy(run);
 }
 
 static void save(uint64_t number)

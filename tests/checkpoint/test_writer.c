@@ -75,18 +75,6 @@ static bool published(int64_t number)
     return access(path_of(number, "state.json"), F_OK) == 0;
 }
 
-static void *whole_file(const char *path, size_t *bytes)
-{
-    FILE *file = fopen(path, "rb");
-    ck_assert_msg(file != NULL, "no %s", path);
-    struct stat info;
-    fstat(fileno(file), &info);
-    void *data = malloc((size_t)info.st_size);
-    *bytes = fread(data, 1, (size_t)info.st_size, file);
-    fclose(file);
-    return data;
-}
-
 /* Steps go on before a byte is written: the file must hold what was there before. */
 START_TEST(the_file_holds_the_state_of_its_step)
 {
@@ -99,7 +87,7 @@ START_TEST(the_file_holds_the_state_of_its_step)
     save(3, true);
     ck_assert(published(3));
     for (int i = 0; i < 2; i++) {
-        wanted[i] = whole_file(path_of(3, files[i]), &bytes[i]);
+        wanted[i] = test_file_read(path_of(3, files[i]), &bytes[i]);
         ck_assert_int_eq(unlink(path_of(3, files[i])), 0);
     }
     save(3, false);
@@ -107,7 +95,7 @@ START_TEST(the_file_holds_the_state_of_its_step)
         step(i);
     ck_assert_int_eq(cadre_writer_finish(writer, &f.err), CADRE_OK);
     for (int i = 0; i < 2; i++) {
-        void *found = whole_file(path_of(3, files[i]), &again);
+        void *found = test_file_read(path_of(3, files[i]), &again);
         ck_assert_uint_eq(again, bytes[i]);
         ck_assert_mem_eq(found, wanted[i], again);
         free(found);

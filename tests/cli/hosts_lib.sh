@@ -13,11 +13,6 @@ export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
 mkdir "$hosts"
 net=10.$((64 + $$ / 256 % 64)).$(($$ % 256))
 
-skip() {
-    echo "SKIP: $*"
-    exit 77
-}
-
 host_space() { # N: the namespace of host N; 0: of the bridge, where mpirun runs
     echo "cadre-$$-$1"
 }

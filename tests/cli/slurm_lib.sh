@@ -6,11 +6,6 @@
 slurm=${tmp:?} patience=${patience:?} hang=${hang:?}
 slurm+=/slurm
 
-skip() {
-    echo "SKIP: $*"
-    exit 77
-}
-
 # Daemons and the processes of jobs: whatever was started with our configuration.
 slurm_processes() {
     local file pid

@@ -12,21 +12,6 @@ strategy.stack = single
 strategy.stack = ddp:2
 EOF
 
-# compare NAME STATUS [s.k=v]...: into the folder NAME; the table is NAME.out.
-compare() {
-    local name=$1 want=$2 status=0 args=() set
-    shift 2
-    for set in "$@"; do
-        args+=(--set "$set")
-    done
-    "$cadre" compare "$tmp/text.ini" --out "$tmp/$name" "${args[@]}" \
-        >"$tmp/$name.out" 2>"$tmp/$name.log" || status=$?
-    if [ "$status" -ne "$want" ]; then
-        cat "$tmp/$name.log"
-        fail "$name ($*): exit status $status, expected $want"
-    fi
-}
-
 has() { # NAME PATTERN
     if ! grep -qE "$2" "$tmp/$1.out"; then
         cat "$tmp/$1.out"

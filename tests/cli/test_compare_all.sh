@@ -7,16 +7,9 @@
 
 small="model.channels=32 train.steps=4 train.eval_batches=1 compare.warmup=1"
 [ "$lean" = 1 ] && small+=" train.global_batch=8 train.micro_batch=1 data.window=32 model.context=32"
-args=()
-for set in $small "data.path=$mitdb" "data.cache=$tmp/cache"; do
-    args+=(--set "$set")
-done
-"$cadre" compare "$CADRE_SRC/conf/compare-all.ini" --out "$tmp/all" "${args[@]}" \
-    >"$tmp/out" 2>"$tmp/log" || {
-    status=$?
-    cat "$tmp/log" "$tmp/out"
-    fail "compare-all.ini ended with $status"
-}
+# shellcheck disable=SC2086 # words
+settings $small "data.path=$mitdb" "data.cache=$tmp/cache"
+runs all 0 "$cadre" compare "$CADRE_SRC/conf/compare-all.ini" --out "$tmp/all" "${sets[@]}"
 
 count() { # PATTERN: how often the report has it
     grep -oE "$1" "$tmp/all/report.json" | wc -l

@@ -77,13 +77,9 @@ limit=$((3 + patience))
 
 # lost NAME HOST STACK...: the others say so, and end. Options of mpirun are in mpi_options.
 train_on() { # "N..." NAME [s.k=v]...
-    local on=$1 name=$2 args=() set
-    shift 2
-    for set in "$@"; do
-        args+=(--set "$set")
-    done
-    begin_on "$on" "$name" "$cadre" train "$tmp/text.ini" --out "$tmp/$name" \
-        "${args[@]}" --set comm.timeout=$limit
+    local sets
+    settings "${@:3}" "comm.timeout=$limit"
+    begin_on "$1" "$2" "$cadre" train "$tmp/text.ini" --out "$tmp/$2" "${sets[@]}"
 }
 
 said() { # NAME HOST N: so many ranks have named the host, and the collective

@@ -20,12 +20,9 @@ small="device.kind=cpu device.threads=1 run.seed=1 run.exact=yes train.steps=3 \
 
 # args NAME [s.k=v]...: the command's arguments, in args.
 args() {
-    local name=$1 set
-    shift
-    args=(train "$tmp/text.ini" --out "$tmp/$name")
-    for set in "$@"; do
-        args+=(--set "$set")
-    done
+    local sets
+    settings "${@:2}"
+    args=(train "$tmp/text.ini" --out "$tmp/$1" "${sets[@]}")
 }
 
 # free_port STEP: a port P of this machine that nobody listens at, nor at P + STEP.

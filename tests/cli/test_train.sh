@@ -16,13 +16,6 @@ cp "$tmp/first/config.ini" "$tmp/again.ini"
 train again again 0
 same first again
 
-# refused NAME PATTERN [s.k=v]...: the user's input is wrong.
-refused() {
-    local name=$1 pattern=$2
-    shift 2
-    train text "$name" 2 "$@"
-    says "$name" "$pattern"
-}
 cp -r "$tmp/first" "$tmp/before"
 refused first "holds a run already .*checkpoint.resume=auto"
 diff -r "$tmp/before" "$tmp/first" || fail "a refused run changed the folder"

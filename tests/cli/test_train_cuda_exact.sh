@@ -68,14 +68,8 @@ strategy.stack = single
 run.exact = yes
 strategy.stack = ddp:2
 EOF
-sets=()
-for set in train.steps=1 compare.perturbations=2 $small; do
-    sets+=(--set "$set")
-done
-if ! "$cadre" compare "$tmp/text.ini" --out "$tmp/c" "${sets[@]}" >"$tmp/c.out" 2>"$tmp/c.log"; then
-    cat "$tmp/c.log"
-    fail "the comparison failed"
-fi
+# shellcheck disable=SC2086 # words
+compare c 0 train.steps=1 compare.perturbations=2 $small
 [ ! -e "$file" ] || fail "a comparison with exact runs changed the cache"
 [ -n "$(algorithms c/runs/loose)" ] || fail "loose: nothing was timed"
 "$cadre" inspect "$tmp/c/certificate-two.json" >"$tmp/c.seen"
@@ -83,7 +77,7 @@ grep -q '  multiplied with cublasLt 13.0.0 on ' "$tmp/c.seen" || fail "inspect: 
 
 # Where something else did, the comparison says so.
 sed -i -E 's/"algorithms": *""/"algorithms": "0123456789abcdef"/' "$tmp/c/runs/two/summary.json"
-"$cadre" compare "$tmp/text.ini" --out "$tmp/c" "${sets[@]}" --set checkpoint.resume=auto \
-    >"$tmp/c.out" 2>"$tmp/c.log"
+# shellcheck disable=SC2086 # words
+compare c 0 train.steps=1 compare.perturbations=2 $small checkpoint.resume=auto
 [ "$(grep -c 'one and two ask for run.exact and multiplied by other algorithms' "$tmp/c.log")" \
     -eq 1 ] || fail "other algorithms are not told"

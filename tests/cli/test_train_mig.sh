@@ -124,23 +124,10 @@ no_orphan "both runs"
 # ---- ranks that somebody else started ----
 # outside NAME STATUS CPUS CPUS [s.k=v]...: ranks 0 and 1 on these CPUs, which meet at a file.
 outside() {
-    local name=$1 want=$2 cpus=("$3" "$4") args=() rank set pids=()
-    shift 4
-    for set in run.exact=yes train.steps=6 strategy.stack=mig:2 device.threads=1 "$@"; do
-        args+=(--set "$set")
-    done
-    for rank in 0 1; do
-        CADRE_INIT=file://$tmp/meet-$name CADRE_WORLD_SIZE=2 CADRE_RANK=$rank \
-            CADRE_LOCAL_RANK=$rank taskset -c "${cpus[rank]}" "$cadre" train \
-            "$tmp/text.ini" --out "$tmp/$name" "${args[@]}" >"$tmp/$name.$rank.out" \
-            2>"$tmp/$name.$rank.log" &
-        pids[rank]=$!
-        started+=("$!")
-    done
-    for rank in 0 1; do
-        pid=${pids[rank]}
-        ends "$name.$rank" "$want"
-    done
+    local before=("taskset -c $3" "taskset -c $4")
+    start_ranks "file://$tmp/meet-$1" "$1" run.exact=yes train.steps=6 strategy.stack=mig:2 \
+        device.threads=1 "${@:5}"
+    end_ranks "$1" "$2"
 }
 if ! command -v taskset >/dev/null || [ "$n" -lt "$(getconf _NPROCESSORS_ONLN)" ]; then
     echo "SKIP: ranks from outside; no taskset, or this test may use a part of the CPUs alone"

@@ -74,22 +74,11 @@ no_orphan "all runs"
 # ---- ranks that somebody else started, over host memory ----
 # outside NAME STATUS DEVICES DEVICES [s.k=v]...: ranks 0 and 1 with these visible.
 outside() {
-    local name=$1 want=$2 visible=("$3" "$4") args=() pids=() rank set
-    for set in $small strategy.stack=mig:2 comm.backend=local "${@:5}"; do
-        args+=(--set "$set")
-    done
-    for rank in 0 1; do
-        CUDA_VISIBLE_DEVICES=${visible[rank]} CADRE_INIT=file://$tmp/meet-$name \
-            CADRE_WORLD_SIZE=2 CADRE_RANK=$rank CADRE_LOCAL_RANK=$rank \
-            "$cadre" train "$tmp/text.ini" --out "$tmp/$name" "${args[@]}" \
-            >"$tmp/$name.$rank.out" 2>"$tmp/$name.$rank.log" &
-        pids[rank]=$!
-        started+=("$!")
-    done
-    for rank in 0 1; do
-        pid=${pids[rank]}
-        ends "$name.$rank" "$want"
-    done
+    local before=("env CUDA_VISIBLE_DEVICES=$3" "env CUDA_VISIBLE_DEVICES=$4")
+    # shellcheck disable=SC2086 # words
+    start_ranks "file://$tmp/meet-$1" "$1" $small strategy.stack=mig:2 comm.backend=local \
+        "${@:5}"
+    end_ranks "$1" "$2"
 }
 outside given 0 "${uuids[1]}" "${uuids[2]}"
 same single given

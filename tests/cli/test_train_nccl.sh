@@ -20,35 +20,10 @@ small="device.kind=cuda run.seed=1 train.steps=2 train.global_batch=2 train.micr
     train.eval_batches=1 model.layers=1 model.context=8 model.channels=16"
 nccl="$small comm.backend=nccl comm.ranks=processes"
 
-# start_ranks WHERE NAME [s.k=v]...: two ranks, started here, that meet at WHERE; their
-# process ids are in pids, the log of rank 1 is NAME.1.log.
-start_ranks() {
-    local where=$1 name=$2 set args=() rank
-    shift 2
-    for set in "$@"; do
-        args+=(--set "$set")
-    done
-    pids=()
-    for rank in 0 1; do
-        CADRE_INIT=$where CADRE_WORLD_SIZE=2 CADRE_RANK=$rank CADRE_LOCAL_RANK=$rank \
-            CADRE_HOST_NCCL_VERSION=${version[rank]:-} \
-            "$cadre" train "$tmp/text.ini" --out "$tmp/$name" "${args[@]}" \
-            --set "run.seed=${seed[rank]:-1}" >"$tmp/$name.$rank.out" \
-            2>"$tmp/$name.$rank.log" &
-        pids[rank]=$!
-        started+=("${pids[rank]}")
-    done
-}
-version=() seed=()
-
 # outside WHERE NAME STATUS [s.k=v]...: they end with STATUS.
 outside() {
-    local want=$3
     start_ranks "$1" "$2" "${@:4}"
-    for rank in 0 1; do
-        pid=${pids[rank]}
-        ends "$2.$rank" "$want"
-    done
+    end_ranks "$2" "$3"
 }
 
 # wrong NAME STATUS PATTERN [s.k=v]...: training ends so, in one line with PATTERN.
@@ -122,15 +97,15 @@ same by-tcp single
 outside "file://$tmp/meet" by-file "1|2" $small strategy.stack=ddp:2
 says by-file.0 "by-file' holds a run already"
 says by-file.1 "rank 0: .*by-file' holds a run already"
-version=(22809 22808)
+before=("env CADRE_HOST_NCCL_VERSION=22809" "env CADRE_HOST_NCCL_VERSION=22808")
 outside "file://$tmp/meet" versions "1|2" $small strategy.stack=ddp:2
 says versions.0 ": rank 1: it has NCCL .*, rank 0 has NCCL .*one version"
 says versions.1 ": rank 1: it has NCCL .*, rank 0 has NCCL .*one version"
-version=() seed=(1 2)
+before=() each=(run.seed=1 run.seed=2)
 outside "file://$tmp/meet" seeds "1|2" $small strategy.stack=ddp:2
 says seeds.0 ": rank 1: it does not run what rank 0 runs"
 says seeds.1 ": rank 1: it does not run what rank 0 runs"
-seed=()
+each=()
 
 # ---- what cannot work ----
 wrong threads 2 "needs a process for each rank.*comm.ranks = processes" $small \

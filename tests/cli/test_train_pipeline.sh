@@ -139,10 +139,6 @@ slots interleaved pipeline:2 '4 2 3 1'
 [ "$(sed -n 's/.*together: \([0-9]*\) blocks.*/\1/p' "$tmp/plan" | tr '\n' ' ')" = "7 6 " ] ||
     fail "blocks of interleaved: $(cat "$tmp/plan")"
 
-refused() { # NAME PATTERN [s.k=v]...
-    run "$1" 2 "${@:3}"
-    says "$1" "$2"
-}
 refused stages '5 stages.*4 units.*model.layers = 2' strategy.stack=pipeline:5
 refused pieces '6 pieces.*4 units' strategy.stack=pipeline:2 pipeline.chunks=3 \
     pipeline.schedule=interleaved

@@ -33,6 +33,32 @@ fail() {
     exit 1
 }
 
+skip() {
+    echo "SKIP: $*"
+    exit 77
+}
+
+# settings [s.k=v]...: as arguments of the program, in $sets.
+settings() {
+    local set
+    sets=()
+    for set in "$@"; do
+        sets+=(--set "$set")
+    done
+}
+
+# runs NAME STATUS COMMAND...: its output is NAME.out, its log NAME.log. Fails unless it ends
+# with STATUS.
+runs() {
+    local name=$1 want=$2 status=0
+    shift 2
+    "$@" >"$tmp/$name.out" 2>"$tmp/$name.log" || status=$?
+    if [ "$status" -ne "$want" ]; then
+        cat "$tmp/$name.log"
+        fail "$name (${*:3}): exit status $status, expected $want"
+    fi
+}
+
 # Text with some structure, the same everywhere.
 awk 'BEGIN {
     split("the heart beats and a model reads what the lead has written down", w, " ")
@@ -85,20 +111,18 @@ eval_batches = 2
 lr = 3e-3
 EOF
 
-# train CONF NAME STATUS [s.k=v]...: trains CONF.ini into the folder NAME; the log is
-# NAME.log. Fails unless the program ends with STATUS.
+# train CONF NAME STATUS [s.k=v]...: trains CONF.ini into the folder NAME, as `runs`.
 train() {
-    local conf=$1 name=$2 want=$3 status=0 args=() set
-    shift 3
-    for set in "$@"; do
-        args+=(--set "$set")
-    done
-    "$cadre" train "$tmp/$conf.ini" --out "$tmp/$name" "${args[@]}" \
-        >"$tmp/$name.out" 2>"$tmp/$name.log" || status=$?
-    if [ "$status" -ne "$want" ]; then
-        cat "$tmp/$name.log"
-        fail "$name ($*): exit status $status, expected $want"
-    fi
+    local sets
+    settings "${@:4}"
+    runs "$2" "$3" "$cadre" train "$tmp/$1.ini" --out "$tmp/$2" "${sets[@]}"
+}
+
+# compare NAME STATUS [s.k=v]...: the runs of text.ini, into the folder NAME, as `runs`.
+compare() {
+    local sets
+    settings "${@:3}"
+    runs "$1" "$2" "$cadre" compare "$tmp/text.ini" --out "$tmp/$1" "${sets[@]}"
 }
 
 # says NAME PATTERN: NAME's log has one line of the program, and that has PATTERN.
@@ -108,6 +132,13 @@ says() {
         fail "$1: no line 'cadre: ...' with '$2'"
     fi
     [ "$(grep -c '^cadre: ' "$tmp/$1.log")" -eq 1 ] || fail "$1: more than one error line"
+}
+
+# refused NAME PATTERN [s.k=v]...: training text.ini so is wrong input, and the one line of
+# the log says why.
+refused() {
+    train text "$1" 2 "${@:3}"
+    says "$1" "$2"
 }
 
 # The losses of a run, a line a step; %.17g, so equal text is equal bits.
@@ -151,15 +182,38 @@ close_to() {
 
 # start CONF NAME [s.k=v]...: trains in the background; its process id is in $pid.
 start() {
-    local conf=$1 name=$2 args=() set
-    shift 2
-    for set in "$@"; do
-        args+=(--set "$set")
-    done
-    "$cadre" train "$tmp/$conf.ini" --out "$tmp/$name" "${args[@]}" \
-        >"$tmp/$name.out" 2>"$tmp/$name.log" &
+    local sets
+    settings "${@:3}"
+    "$cadre" train "$tmp/$1.ini" --out "$tmp/$2" "${sets[@]}" >"$tmp/$2.out" 2>"$tmp/$2.log" &
     pid=$!
     started+=("$pid")
+}
+
+# start_ranks WHERE NAME [s.k=v]...: ranks 0 and 1 of text.ini, as a launcher would start them,
+# which meet at WHERE; their process ids are in $pids, their logs NAME.RANK.log. Words of
+# before[RANK] come before the program, each[RANK] is a setting more.
+start_ranks() {
+    local rank sets
+    settings "${@:3}"
+    pids=()
+    for rank in 0 1; do
+        # shellcheck disable=SC2086 # words
+        CADRE_INIT=$1 CADRE_WORLD_SIZE=2 CADRE_RANK=$rank CADRE_LOCAL_RANK=$rank \
+            ${before[rank]:-} "$cadre" train "$tmp/text.ini" --out "$tmp/$2" "${sets[@]}" \
+            ${each[rank]:+--set "${each[rank]}"} >"$tmp/$2.$rank.out" 2>"$tmp/$2.$rank.log" &
+        pids[rank]=$!
+        started+=("$!")
+    done
+}
+before=() each=()
+
+# end_ranks NAME STATUS: they end so.
+end_ranks() {
+    local rank
+    for rank in 0 1; do
+        pid=${pids[rank]}
+        ends "$1.$rank" "$2"
+    done
 }
 
 # until_so NAME WHAT COMMAND...: until the command succeeds while the program in $pid runs,

@@ -57,8 +57,7 @@ START_TEST(wrong_descriptors)
     ck_assert_int_eq((int)write(fd, lies, sizeof lies), (int)sizeof lies);
     ck_assert_int_eq(cadre_local_segment_open(fd, &segment, &err), CADRE_E_INVALID);
     close(fd);
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 END_TEST
 

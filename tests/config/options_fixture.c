@@ -23,8 +23,7 @@ static void make_dir(void)
 
 static void remove_dir(void)
 {
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 
 TCase *options_case(const char *name)
@@ -66,4 +65,22 @@ cadre_status options_load_text(struct cadre_options *o, const char *text,
 void must(cadre_status rc, const struct cadre_error *err)
 {
     ck_assert_msg(rc == CADRE_OK, "%s", err->text);
+}
+
+void options_refused(const struct options_wrong *wrong, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct cadre_error err = {0};
+        struct cadre_options *o = options_create();
+        must(cadre_options_add(o, "zero", zero_options, 3, sizeof *zero_options, &err),
+             &err);
+        cadre_status rc = options_load_text(o, wrong[i].text, &err);
+        if (rc == CADRE_OK)
+            rc = cadre_options_resolve(o, &err);
+        ck_assert_msg(rc == CADRE_E_INVALID, "accepted: %s", wrong[i].text);
+        ck_assert_msg(strstr(err.text, wrong[i].expected) != NULL,
+                      "expected '%s' in '%s'", wrong[i].expected, err.text);
+        ck_assert_msg(strstr(err.text, "x.ini:") != NULL, "no place in '%s'", err.text);
+        cadre_options_destroy(o);
+    }
 }

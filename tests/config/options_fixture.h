@@ -22,6 +22,14 @@ struct cadre_options *options_create(void);
 cadre_status options_load_text(struct cadre_options *o, const char *text,
                                struct cadre_error *err);
 
+/* Text of x.ini, and a part of the one line that refuses it. */
+struct options_wrong {
+    const char *text, *expected;
+};
+
+/* Each is refused so, and the line says where in x.ini. */
+void options_refused(const struct options_wrong *wrong, size_t n);
+
 /* Fail the test with the error's text unless rc is CADRE_OK. */
 void must(cadre_status rc, const struct cadre_error *err);
 

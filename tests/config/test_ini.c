@@ -19,8 +19,7 @@ static void make_dir(void)
 
 static void remove_dir(void)
 {
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 
 static char *write_bytes(const char *text, size_t n)

@@ -8,11 +8,7 @@
 
 #include "tests/config/options_fixture.h"
 
-struct wrong {
-    const char *text, *expected;
-};
-
-static const struct wrong wrong[] = {
+static const struct options_wrong wrong[] = {
     {"[train]\nsteps = 10x\n", "x.ini:2: train.steps: expected a whole number from 0"},
     {"[train]\nsteps = 010\n", "found '010'"},
     {"[train]\nsteps = 0x10\n", "found '0x10'"},
@@ -49,20 +45,7 @@ static const struct wrong wrong[] = {
  * found. */
 START_TEST(wrong_inputs_are_one_useful_line)
 {
-    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        struct cadre_error err = {0};
-        struct cadre_options *o = options_create();
-        must(cadre_options_add(o, "zero", zero_options, 3, sizeof *zero_options, &err),
-             &err);
-        cadre_status rc = options_load_text(o, wrong[i].text, &err);
-        if (rc == CADRE_OK)
-            rc = cadre_options_resolve(o, &err);
-        ck_assert_msg(rc == CADRE_E_INVALID, "accepted: %s", wrong[i].text);
-        ck_assert_msg(strstr(err.text, wrong[i].expected) != NULL,
-                      "expected '%s' in '%s'", wrong[i].expected, err.text);
-        ck_assert_msg(strstr(err.text, "x.ini:") != NULL, "no place in '%s'", err.text);
-        cadre_options_destroy(o);
-    }
+    options_refused(wrong, sizeof wrong / sizeof *wrong);
 }
 END_TEST
 

@@ -114,8 +114,7 @@ START_TEST(every_allocation_may_fail)
     ck_assert_int_gt(allowed, 450);
     free(path);
     free(base_path);
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 END_TEST
 

@@ -25,8 +25,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 
 enum { RECORDS = 20 };
@@ -176,12 +175,8 @@ END_TEST
 
 START_TEST(what_a_killed_process_left_is_overwritten)
 {
-    char path[1200];
     atomic_int builds = 0;
-    snprintf(path, sizeof path, "%s/tokens-0000000000000007.cache.tmp", dir);
-    FILE *f = fopen(path, "wb");
-    fputs("half a cache", f);
-    fclose(f);
+    test_file_put(dir, "tokens-0000000000000007.cache.tmp", "half a cache", 12);
     open_and_check(dir, 7, &builds);
     ck_assert_int_eq(count_files(), 1);
 }

@@ -21,15 +21,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-    test_tmpdir_remove(dir);
-    free(dir);
-}
-
-static void write_bytes(const void *bytes, size_t size)
-{
-    FILE *f = fopen(path, "wb");
-    ck_assert_uint_eq(fwrite(bytes, 1, size, f), size);
-    fclose(f);
+    test_tmpdir_destroy(dir);
 }
 
 static struct cadre_dataset *open_or_fail(const struct cadre_dataset_config *config)
@@ -86,11 +78,11 @@ START_TEST(bytes_and_tokens)
         tokens[i] = bytes[i] = (uint8_t)i;
     struct cadre_dataset_config config = {
         .format = "text", .path = path, .valid_fraction = 0.2, .context = 10};
-    write_bytes(bytes, sizeof bytes);
+    test_file_write(path, bytes, sizeof bytes);
     struct cadre_dataset *set = open_or_fail(&config);
     check_counting_stream(set, 256);
     cadre_dataset_close(set);
-    write_bytes(tokens, sizeof tokens);
+    test_file_write(path, tokens, sizeof tokens);
     config.format = "tokens";
     set = open_or_fail(&config);
     check_counting_stream(set, 103);
@@ -143,7 +135,7 @@ START_TEST(order_is_a_permutation_of_each_epoch)
     uint8_t bytes[1001] = {0};
     struct cadre_dataset_config config = {
         .format = "text", .path = path, .context = 10, .shuffle = true, .seed = 3};
-    write_bytes(bytes, sizeof bytes);
+    test_file_write(path, bytes, sizeof bytes);
     struct cadre_dataset *set = open_or_fail(&config);
     int moved = 0, differ = 0;
     for (uint64_t epoch = 0; epoch < 3; epoch++) {
@@ -224,7 +216,7 @@ START_TEST(fingerprint_follows_contents_and_options)
         config.seed = i == 1 ? 4 : 3;
         config.context = i == 2 ? 20 : 10;
         bytes[500] = i == 3;
-        write_bytes(bytes, sizeof bytes);
+        test_file_write(path, bytes, sizeof bytes);
         struct cadre_dataset *set = open_or_fail(&config);
         seen[i] = info_of(set).fingerprint;
         cadre_dataset_close(set);
@@ -249,9 +241,9 @@ START_TEST(refuses_wrong_options)
 {
     struct cadre_dataset_config c = {.format = "text", .path = path, .context = 10};
     refused(c, CADRE_E_IO, "cannot open");
-    write_bytes("", 0);
+    test_file_write(path, "", 0);
     refused(c, CADRE_E_INVALID, "empty");
-    write_bytes("abcdef", 6);
+    test_file_write(path, "abcdef", 6);
     c.format = "csv";
     refused(c, CADRE_E_INVALID, "data.format");
     c.format = NULL;

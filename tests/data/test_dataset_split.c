@@ -37,8 +37,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 
 /* Names of the validation records, in order, each with a blank after it. */

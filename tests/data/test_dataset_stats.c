@@ -30,9 +30,7 @@ START_TEST(entropy_of_known_streams)
     static const double want[] = {0, 0.69314718055994531};
     snprintf(path, sizeof path, "%s/t", dir);
     for (int i = 0; i < 2; i++) {
-        FILE *f = fopen(path, "wb");
-        fputs(texts[i], f);
-        fclose(f);
+        test_file_write(path, texts[i], strlen(texts[i]));
         ck_assert_double_eq_tol(entropy_of(&config, CADRE_SPLIT_TRAIN), want[i], 1e-12);
     }
     struct cadre_dataset *set = NULL;
@@ -44,8 +42,7 @@ START_TEST(entropy_of_known_streams)
     ck_assert_msg(strstr(err.text, "no pair"), "%s", err.text);
     ck_assert_str_eq(cadre_dataset_class_name(set, 0), "?");
     cadre_dataset_close(set);
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 END_TEST
 

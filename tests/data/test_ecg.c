@@ -24,8 +24,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 
 static int compare_ints(const void *a, const void *b)

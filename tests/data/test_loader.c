@@ -15,16 +15,12 @@ static struct cadre_dataset *set;
 /* 1000 tokens below 512, of which every sample is different. */
 static void setup(void)
 {
-    char path[1200];
     uint16_t tokens[1000];
     struct cadre_error err = {0};
     dir = test_tmpdir();
-    snprintf(path, sizeof path, "%s/t.bin", dir);
     for (int i = 0; i < 1000; i++)
         tokens[i] = (uint16_t)(i * 37 % 512);
-    FILE *f = fopen(path, "wb");
-    fwrite(tokens, sizeof tokens, 1, f);
-    fclose(f);
+    const char *path = test_file_put(dir, "t.bin", tokens, sizeof tokens);
     struct cadre_dataset_config config = {.format = "tokens",
                                           .path = path,
                                           .context = T,
@@ -37,8 +33,7 @@ static void setup(void)
 static void teardown(void)
 {
     cadre_dataset_close(set);
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 
 static struct cadre_loader *make(const struct cadre_loader_config *config)
@@ -171,16 +166,12 @@ END_TEST
 /* A broken token is the error of the micro-batch that holds it, prefetched or not. */
 START_TEST(errors_arrive_where_they_belong)
 {
-    char path[1200];
     uint16_t tokens[T * GLOBAL + 1] = {0};
     struct cadre_dataset *broken = NULL;
     int32_t inputs[B * T];
     struct cadre_batch batch = {.inputs = inputs};
     tokens[T * B * 2 + 5] = 999;
-    snprintf(path, sizeof path, "%s/bad.bin", dir);
-    FILE *f = fopen(path, "wb");
-    fwrite(tokens, sizeof tokens, 1, f);
-    fclose(f);
+    const char *path = test_file_put(dir, "bad.bin", tokens, sizeof tokens);
     struct cadre_dataset_config data = {
         .format = "tokens", .path = path, .context = T, .vocab = 512};
     ck_assert_int_eq(cadre_dataset_open(&data, &broken, NULL), CADRE_OK);

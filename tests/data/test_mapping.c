@@ -15,9 +15,7 @@ START_TEST(reads_and_maps)
     struct cadre_mapping map = {0};
     struct cadre_error err = {0};
     snprintf(path, sizeof path, "%s/f", dir);
-    FILE *f = fopen(path, "wb");
-    fwrite("abc", 1, 3, f);
-    fclose(f);
+    test_file_write(path, "abc", 3);
     ck_assert_int_eq(cadre_mapping_read(path, 3, &text, &size, &err), CADRE_OK);
     ck_assert_uint_eq(size, 3);
     ck_assert_str_eq(text, "abc");
@@ -30,13 +28,11 @@ START_TEST(reads_and_maps)
     ck_assert(map.mtime_ns > 0);
     cadre_mapping_fini(&map);
     cadre_mapping_fini(&map);
-    f = fopen(path, "wb");
-    fclose(f);
+    test_file_write(path, "", 0);
     ck_assert_int_eq(cadre_mapping_init(path, &map, &err), CADRE_OK);
     ck_assert(map.size == 0 && map.bytes == NULL);
     cadre_mapping_fini(&map);
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 END_TEST
 
@@ -56,8 +52,7 @@ START_TEST(refuses_what_is_no_file)
     snprintf(path, sizeof path, "%s/none", dir);
     ck_assert_int_eq(cadre_mapping_init(path, &map, &err), CADRE_E_IO);
     ck_assert_int_eq(cadre_mapping_read(path, 9, &text, &size, NULL), CADRE_E_IO);
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 END_TEST
 

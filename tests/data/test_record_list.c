@@ -12,11 +12,7 @@ static char *dir;
 
 static void touch(const char *name)
 {
-    char path[1200];
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    FILE *f = fopen(path, "wb");
-    ck_assert_ptr_nonnull(f);
-    fclose(f);
+    test_file_put(dir, name, "", 0);
 }
 
 static void make_folder(const char *name)
@@ -42,8 +38,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 
 START_TEST(walks_in_order)

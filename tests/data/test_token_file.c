@@ -17,8 +17,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 
 /* A file of llm.c: header of 256 int32, then what is told. */

@@ -8,27 +8,6 @@
 #include "core/data/tokenizer.h"
 #include "tests/support/check_main.h"
 
-static char *read_bytes(const char *path, size_t *size)
-{
-    FILE *f = fopen(path, "rb");
-    ck_assert_ptr_nonnull(f);
-    char *bytes = malloc(1 << 22);
-    *size = fread(bytes, 1, 1 << 22, f);
-    fclose(f);
-    return bytes;
-}
-
-static void write_text(const char *folder, const char *name, const char *text,
-                       size_t size)
-{
-    char path[1200];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *f = fopen(path, "wb");
-    ck_assert_ptr_nonnull(f);
-    ck_assert_uint_eq(fwrite(text, 1, size, f), size);
-    fclose(f);
-}
-
 static struct cadre_tokenizer *open_or_fail(const char *spec)
 {
     struct cadre_tokenizer *tok = NULL;
@@ -130,7 +109,7 @@ START_TEST(gpt2_counts_tinyshakespeare)
     size_t size = 0;
     int32_t *ids = NULL;
     struct cadre_tokenizer *tok = open_or_fail(folder);
-    char *text = read_bytes(path, &size);
+    char *text = test_file_read(path, &size);
     size_t head = size * 9 / 10;
     ck_assert_uint_eq(encode(tok, text, head, &ids), gpt2[_i].head);
     free(ids);
@@ -149,7 +128,7 @@ START_TEST(gpt2_cut_does_not_change_ids)
     size_t size = 0, at = 0, total = 0;
     int32_t *whole = NULL;
     struct cadre_tokenizer *tok = open_or_fail(folder);
-    char *text = read_bytes(path, &size);
+    char *text = test_file_read(path, &size);
     check_round_trip(tok, text, size);
     size_t count = encode(tok, text, size, &whole);
     for (size_t piece = 1000; at < size; piece += 37) {
@@ -211,7 +190,7 @@ START_TEST(llama2c_decodes_and_encodes_stories)
     struct cadre_tokenizer *tok = open_or_fail(path);
     ck_assert_int_eq(cadre_tokenizer_vocab(tok), 512);
     ck_assert_int_eq(cadre_tokenizer_bos(tok), 1);
-    char *want = read_bytes(text_path, &size);
+    char *want = test_file_read(text_path, &size);
     json_t *root = json_load_file(ids_path, 0, NULL);
     json_t *list = json_is_array(root) ? root : json_object_get(root, "ids");
     ck_assert_uint_gt(json_array_size(list), 100);
@@ -277,11 +256,10 @@ static const struct {
 START_TEST(refuses_wrong_vocabularies)
 {
     char *dir = test_tmpdir();
-    write_text(dir, "encoder.json", wrong[_i].json, strlen(wrong[_i].json));
-    write_text(dir, "vocab.bpe", wrong[_i].merges, strlen(wrong[_i].merges));
+    test_file_put(dir, "encoder.json", wrong[_i].json, strlen(wrong[_i].json));
+    test_file_put(dir, "vocab.bpe", wrong[_i].merges, strlen(wrong[_i].merges));
     expect_refused(dir, CADRE_E_INVALID, wrong[_i].says);
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 END_TEST
 
@@ -304,8 +282,8 @@ START_TEST(survives_mutated_vocabularies)
             text[round % 2 ? 0 : 1][(state >> 8) % size] =
                 "{}[]\":,0129ab \\u\n\xc4\xa0\xff"[(state >> 3) % 20];
         }
-        write_text(dir, "vocab.json", text[0], sizeof json - 1);
-        write_text(dir, "merges.txt", text[1], sizeof merges - 1);
+        test_file_put(dir, "vocab.json", text[0], sizeof json - 1);
+        test_file_put(dir, "merges.txt", text[1], sizeof merges - 1);
         if (cadre_tokenizer_open(dir, &tok, NULL) == CADRE_OK) {
             int32_t *ids = NULL;
             size_t count = 0;
@@ -315,8 +293,7 @@ START_TEST(survives_mutated_vocabularies)
             cadre_tokenizer_close(tok);
         }
     }
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 END_TEST
 
@@ -329,8 +306,8 @@ START_TEST(small_vocabulary_names_the_missing_byte)
     size_t count = 0;
     expect_refused("/nowhere/at/all", CADRE_E_INVALID, "nothing has this name");
     expect_refused(dir, CADRE_E_IO, "encoder.json");
-    write_text(dir, "vocab.json", json, strlen(json));
-    write_text(dir, "merges.txt", "a b\r\n", 5);
+    test_file_put(dir, "vocab.json", json, strlen(json));
+    test_file_put(dir, "merges.txt", "a b\r\n", 5);
     struct cadre_tokenizer *tok = open_or_fail(dir);
     ck_assert_uint_eq(encode(tok, "abba", 4, &ids), 3);
     ck_assert(ids[0] == 2 && ids[1] == 1 && ids[2] == 0);
@@ -339,8 +316,7 @@ START_TEST(small_vocabulary_names_the_missing_byte)
                      CADRE_E_INVALID);
     ck_assert_msg(strstr(err.text, "0x63"), "%s", err.text);
     cadre_tokenizer_close(tok);
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 END_TEST
 
@@ -349,14 +325,14 @@ START_TEST(refuses_wrong_llama2c_files)
     const char *path = test_sample("weights/stories260K/tok512.bin");
     char *dir = test_tmpdir(), file[1200];
     size_t size = 0;
-    char *bytes = read_bytes(path, &size);
+    char *bytes = test_file_read(path, &size);
     snprintf(file, sizeof file, "%s/tok.bin", dir);
-    write_text(dir, "tok.bin", bytes, size - 1);
+    test_file_put(dir, "tok.bin", bytes, size - 1);
     expect_refused(file, CADRE_E_INVALID, "cut short");
     memset(bytes + 8, 0x7f, 4); /* a piece of two thousand million bytes */
-    write_text(dir, "tok.bin", bytes, size);
+    test_file_put(dir, "tok.bin", bytes, size);
     expect_refused(file, CADRE_E_INVALID, "size");
-    write_text(dir, "tok.bin", bytes, 0);
+    test_file_put(dir, "tok.bin", bytes, 0);
     expect_refused(file, CADRE_E_INVALID, "pieces");
     unsigned state = 5;
     const int rounds = test_lean() ? 60 : 300;
@@ -366,13 +342,12 @@ START_TEST(refuses_wrong_llama2c_files)
             state = state * 1664525u + 1013904223u;
             bytes[(state >> 8) % 200] = (char)(state >> 3);
         }
-        write_text(dir, "tok.bin", bytes, 200);
+        test_file_put(dir, "tok.bin", bytes, 200);
         if (cadre_tokenizer_open(file, &tok, NULL) == CADRE_OK)
             cadre_tokenizer_close(tok);
     }
     free(bytes);
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 END_TEST
 

@@ -8,28 +8,6 @@
 #include "core/data/wfdb_signal.h"
 #include "tests/support/check_main.h"
 
-static void write_file(const char *folder, const char *name, const void *bytes,
-                       size_t size)
-{
-    char path[1200];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *f = fopen(path, "wb");
-    ck_assert_ptr_nonnull(f);
-    ck_assert_uint_eq(fwrite(bytes, 1, size, f), size);
-    fclose(f);
-}
-
-static char *read_text(const char *path)
-{
-    FILE *f = fopen(path, "rb");
-    ck_assert_ptr_nonnull(f);
-    char *text = calloc(1, 1 << 20);
-    size_t size = fread(text, 1, (1 << 20) - 1, f);
-    fclose(f);
-    text[size] = '\0';
-    return text;
-}
-
 /* What rdsamp printed for the record that holds every format with extreme values. */
 START_TEST(every_format_equals_rdsamp)
 {
@@ -73,7 +51,7 @@ static void check_sha256(const int32_t *x, int64_t n, const char *want)
     int16_t *raw = malloc((size_t)n * sizeof *raw);
     for (int64_t t = 0; t < n; t++)
         raw[t] = (int16_t)x[t];
-    write_file(dir, "raw", raw, (size_t)n * sizeof *raw);
+    test_file_put(dir, "raw", raw, (size_t)n * sizeof *raw);
     snprintf(path, sizeof path, "%s/raw", dir);
     snprintf(command, sizeof command, "sha256sum '%s'", path);
     FILE *sum = popen(command, "r");
@@ -82,8 +60,7 @@ static void check_sha256(const int32_t *x, int64_t n, const char *want)
     pclose(sum);
     ck_assert_str_eq(got, want);
     free(raw);
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 
 START_TEST(mitdb_equals_expected)
@@ -163,10 +140,10 @@ START_TEST(offset_skew_and_interleaving)
         raw[12 + 2 * t] = (int16_t)(t * 100);
         raw[13 + 2 * t] = (int16_t)(-t);
     }
-    write_file(dir, "r.dat", raw, sizeof raw);
+    test_file_put(dir, "r.dat", raw, sizeof raw);
     const char *text = "r 2 100 10\nr.dat 16+24 200 12 0 0 4500 0 A\n"
                        "r.dat 16:3+24 200 12 0 0 -45 0 B\n";
-    write_file(dir, "r.hea", text, strlen(text));
+    test_file_put(dir, "r.hea", text, strlen(text));
     snprintf(path, sizeof path, "%s/r.hea", dir);
     struct cadre_wfdb_header h = {0};
     struct cadre_error err = {0};
@@ -189,8 +166,7 @@ START_TEST(offset_skew_and_interleaving)
     ck_assert_int_eq(n, 10);
     free(x);
     cadre_wfdb_header_fini(&h);
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 END_TEST
 
@@ -225,8 +201,8 @@ START_TEST(refuses_wrong_files)
     struct cadre_error err = {0};
     int32_t *x = NULL;
     int64_t n = 0;
-    write_file(dir, "r.dat", raw, sizeof raw);
-    write_file(dir, "r.hea", wrong[_i].header, strlen(wrong[_i].header));
+    test_file_put(dir, "r.dat", raw, sizeof raw);
+    test_file_put(dir, "r.hea", wrong[_i].header, strlen(wrong[_i].header));
     snprintf(path, sizeof path, "mkdir '%s/sub'", dir);
     ck_assert_int_eq(system(path), 0);
     snprintf(path, sizeof path, "%s/r.hea", dir);
@@ -235,8 +211,7 @@ START_TEST(refuses_wrong_files)
     ck_assert_msg(strstr(err.text, wrong[_i].says), "%s", err.text);
     ck_assert_ptr_null(x);
     cadre_wfdb_header_fini(&h);
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 END_TEST
 
@@ -252,8 +227,8 @@ START_TEST(truncated_record_is_refused)
     char *dir = test_tmpdir();
     snprintf(command, sizeof command, "head -c 64799 '%s' > '%s/100.dat'", dat, dir);
     ck_assert_int_eq(system(command), 0);
-    char *text = read_text(hea);
-    write_file(dir, "100.hea", text, strlen(text));
+    char *text = test_file_read(hea, NULL);
+    test_file_put(dir, "100.hea", text, strlen(text));
     free(text);
     snprintf(path, sizeof path, "%s/100.hea", dir);
     ck_assert_int_eq(cadre_wfdb_header_read(path, &h, &err), CADRE_OK);
@@ -261,8 +236,7 @@ START_TEST(truncated_record_is_refused)
                      CADRE_E_INVALID);
     ck_assert_msg(strstr(err.text, "expected 21600 samples"), "%s", err.text);
     cadre_wfdb_header_fini(&h);
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 END_TEST
 

@@ -39,9 +39,8 @@ static void teardown(void)
     cadre_apart_destroy(apart);
     cadre_spec_destroy(spec);
     cadre_options_destroy(loaded);
-    test_tmpdir_remove(dir);
+    test_tmpdir_destroy(dir);
     free(conf);
-    free(dir);
 }
 
 /* With --set of these, NULL-terminated, the plugin's folder before them. */

@@ -60,8 +60,7 @@ static void teardown(void)
         json_decref(instance[k].summary);
     }
     cadre_apart_sweep_fini(&apart.sweep);
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 
 static json_t *load(const char *name)

@@ -30,9 +30,8 @@ static void teardown(void)
 {
     cadre_comparison_fini(&c);
     cadre_options_destroy(options);
-    test_tmpdir_remove(dir);
+    test_tmpdir_destroy(dir);
     free(conf);
-    free(dir);
 }
 
 /* Arrange a small training with these sections at its end and --set texts. */

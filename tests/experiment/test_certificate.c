@@ -49,9 +49,8 @@ static void teardown(void)
 {
     cadre_comparison_fini(&c);
     cadre_text_fini(&text);
-    test_tmpdir_remove(dir);
+    test_tmpdir_destroy(dir);
     free(path);
-    free(dir);
     path = NULL;
 }
 

@@ -98,10 +98,9 @@ static void setup(void)
 
 static void teardown(void)
 {
-    test_tmpdir_remove(dir);
+    test_tmpdir_destroy(dir);
     free(out);
     free(conf);
-    free(dir);
 }
 
 static cadre_status step(enum cadre_compare_step what, const char *task,

@@ -22,8 +22,7 @@ static void setup(void)
 static void teardown(void)
 {
     cadre_comparison_fini(&c);
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 
 /* Judge `run` against a plain baseline; the run's verdict is returned. */

@@ -26,10 +26,9 @@ static void setup(void)
 
 static void teardown(void)
 {
-    test_tmpdir_remove(dir);
+    test_tmpdir_destroy(dir);
     free(one);
     free(two);
-    free(dir);
 }
 
 /* The difference where element `index` of the second file is `value`. */

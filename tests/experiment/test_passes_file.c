@@ -19,8 +19,7 @@ static void setup(void)
 static void teardown(void)
 {
     cadre_replay_fini(&schedule);
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 
 START_TEST(no_file_is_no_schedule)

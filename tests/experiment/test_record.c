@@ -17,8 +17,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 
 START_TEST(reads_what_train_leaves)

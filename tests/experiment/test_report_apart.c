@@ -28,8 +28,7 @@ static void teardown(void)
     cadre_comparison_fini(&c);
     cadre_text_fini(&text);
     text = (struct cadre_text){0};
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 
 static bool has(const char *needle)

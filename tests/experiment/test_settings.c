@@ -23,8 +23,7 @@ static void setup(void)
 static void teardown(void)
 {
     cadre_options_destroy(options);
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 
 static cadre_status check(const char *made, bool perturbed)

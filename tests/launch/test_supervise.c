@@ -102,8 +102,7 @@ START_TEST(several_at_once_end_each_by_itself)
     ck_assert_int_eq(children[1].end.status, 3);
     ck_assert(!children[0].end.asked && !children[1].end.asked);
     ck_assert(children[0].pid == 0 && children[1].pid == 0);
-    test_tmpdir_remove(path);
-    free(path);
+    test_tmpdir_destroy(path);
 }
 END_TEST
 
@@ -123,8 +122,7 @@ START_TEST(a_signal_reaches_all)
     run_all(children, argv, 2);
     ck_assert(children[0].end.status == 5 && children[0].end.asked);
     ck_assert(children[1].end.status == 4 && children[1].end.asked);
-    test_tmpdir_remove(path);
-    free(path);
+    test_tmpdir_destroy(path);
 }
 END_TEST
 
@@ -220,8 +218,7 @@ START_TEST(the_policy_s_signal_comes_where_the_parent_is_gone)
     snprintf(said, sizeof said, "%s/told", path);
     while (access(said, F_OK) != 0)
         usleep(10000);
-    test_tmpdir_remove(path);
-    free(path);
+    test_tmpdir_destroy(path);
 }
 END_TEST
 

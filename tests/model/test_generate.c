@@ -91,13 +91,11 @@ static void write_text(const char *tokenizer, const int32_t *ids, char *text,
 
 static void check_text(const char *text, const char *path)
 {
-    char expected[1024] = {0};
-    FILE *file = fopen(path, "rb");
-    ck_assert_ptr_nonnull(file);
-    size_t bytes = fread(expected, 1, sizeof expected - 1, file);
-    fclose(file);
+    size_t bytes;
+    char *expected = test_file_read(path, &bytes);
     ck_assert_uint_gt(bytes, 400);
     ck_assert_str_eq(text, expected);
+    free(expected);
 }
 
 static void check_dtype(uint32_t dtype)

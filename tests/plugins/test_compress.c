@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/strategy/plugin.h"
-#include "core/tensor/dtype.h"
-#include "tests/plugins/fake_ranks.h"
+#include "tests/support/built_plugin.h"
 #include "tests/support/check_main.h"
+#include "tests/support/fake_ranks.h"
 
 static const struct cadre_plugin_handle *ddp;
 static struct fake_ranks all;
+static const char *bucket_mb;
 
 /* The modes with residuals come last. */
 static const char *const modes[] = {"bf16",       "fp16",      "int8",
@@ -18,28 +18,49 @@ static const char *const modes[] = {"bf16",       "fp16",      "int8",
                                     "powersgd:1", "powersgd:3"};
 enum { MODES = sizeof modes / sizeof *modes, FIRST_KEEPING = 2 };
 
+#define N_PARAMS 3
+
 /* Values of many magnitudes, others on every rank and in every step. */
-static double rough(const struct fake_ranks *a, int rank, uint32_t id, uint64_t i)
+static double rough(const struct fake_host *fake, cadre_param_id id, uint64_t i)
 {
-    uint64_t h = (i + 1) * 0x9e3779b97f4a7c15u + (uint64_t)rank * 0x632be59bd9b4e019u +
-                 id * 0xd1342543de82ef95u + a->step * 0xaf251af3b0f025b5u;
+    uint64_t h = (i + 1) * 0x9e3779b97f4a7c15u +
+                 (uint64_t)fake->axis.index * 0x632be59bd9b4e019u +
+                 id * 0xd1342543de82ef95u + (uint64_t)fake->steps * 0xaf251af3b0f025b5u;
     h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9u;
     h ^= h >> 31;
     return ((double)(h & 0xffff) / 32768 - 1) / (double)(1 + (h >> 60));
 }
 
-static double zero(const struct fake_ranks *a, int rank, uint32_t id, uint64_t i)
+static double zero(const struct fake_host *fake, cadre_param_id id, uint64_t i)
 {
     return 0;
 }
 
+static void set_entry(cadre_param_id id, uint64_t rows, uint64_t columns)
+{
+    all.rank[0].entry[id].count = rows * (columns ? columns : 1);
+    all.rank[0].entry[id].columns = columns;
+}
+
+/* Two matrices and a vector between them on n ranks. */
+static void open_ranks(int n, uint32_t dtype)
+{
+    fake_ranks_init(&all, &ddp->ops, n, N_PARAMS);
+    all.rank[0].dtype = dtype;
+    set_entry(0, 40, 30);
+    set_entry(1, 77, 0);
+    set_entry(2, 20, 33);
+    all.rank[0].gradient = rough;
+    fake_set(&all.rank[0], "overlap", "%s", "yes");
+    fake_set(&all.rank[0], "bucket_mb", "%s", bucket_mb);
+    fake_set(&all.rank[0], "compress", "%s", "none");
+}
+
 static void setup(void)
 {
-    struct cadre_error err = {0};
-    cadre_status rc = cadre_plugin_load("ddp", NULL, &ddp, &err);
-    ck_assert_msg(rc == CADRE_OK, "%s", err.text);
-    fake_ranks_init(&all, &ddp->ops, 2);
-    all.gradient = rough;
+    ddp = built_plugin_load("ddp");
+    bucket_mb = "25";
+    open_ranks(2, CADRE_F32);
 }
 
 static void teardown(void)
@@ -47,33 +68,38 @@ static void teardown(void)
     fake_ranks_fini(&all);
 }
 
-static void restart(const char *mode, int n)
+static void restart_as(const char *mode, int n, uint32_t dtype)
 {
     fake_ranks_fini(&all);
-    uint32_t dtype = all.dtype;
-    double bucket_mb = all.bucket_mb;
-    fake_ranks_init(&all, &ddp->ops, n);
-    all.gradient = rough;
-    all.dtype = dtype;
-    all.bucket_mb = bucket_mb;
-    all.compress = mode;
+    open_ranks(n, dtype);
+    fake_set(&all.rank[0], "compress", "%s", mode);
     cadre_status rc = fake_ranks_start(&all);
     ck_assert_msg(rc == CADRE_OK, "%s: %s", mode, all.rank[0].failure);
 }
 
-static double sum_of(uint32_t id, uint64_t i)
+static void restart(const char *mode, int n)
+{
+    restart_as(mode, n, CADRE_F32);
+}
+
+static uint64_t count_of(cadre_param_id id)
+{
+    return all.rank[0].entry[id].count;
+}
+
+static double sum_of(cadre_param_id id, uint64_t i)
 {
     double sum = 0;
     for (int r = 0; r < all.n; r++) {
-        double value = all.gradient(&all, r, id, i);
-        sum += all.dtype == CADRE_F64 ? value : (double)(float)value;
+        double value = all.rank[0].gradient(&all.rank[r], id, i);
+        sum += all.rank[0].dtype == CADRE_F64 ? value : (double)(float)value;
     }
     return sum;
 }
 
 /* ---- residuals, as a checkpoint sees them ---- */
 
-enum { SLOTS = 2 * FAKE_PARAMS, BLOBS = 8 };
+enum { SLOTS = 2 * N_PARAMS, BLOBS = 8 };
 
 struct residuals {
     double *sum[SLOTS]; /* over the ranks asked; then those of tied entries */
@@ -88,9 +114,9 @@ static double *slot_of(struct residuals *kept, const char *key, cadre_param_id i
 {
     bool tied = strcmp(key, "residual_tied") == 0;
     ck_assert(tied || strcmp(key, "residual") == 0);
-    double **slot = &kept->sum[id + (tied ? FAKE_PARAMS : 0)];
+    double **slot = &kept->sum[id + (tied ? N_PARAMS : 0)];
     if (!*slot)
-        *slot = calloc(fake_ranks_count(&all, id), sizeof **slot);
+        *slot = calloc(count_of(id), sizeof **slot);
     return *slot;
 }
 
@@ -101,8 +127,8 @@ static cadre_status save_tensor(void *h, const char *key, cadre_param_id id,
     struct residuals *kept = h;
     double *sum = slot_of(kept, key, id);
     ck_assert_uint_eq(combine, CADRE_STATE_SUM);
-    ck_assert_uint_eq(begin + data->count, fake_ranks_count(&all, id));
-    ck_assert_int_eq(all.tied_to[id], -1);
+    ck_assert_uint_eq(begin + data->count, count_of(id));
+    ck_assert_int_eq(all.rank[0].entry[id].tied_to, -1);
     for (uint64_t i = 0; i < data->count; i++)
         sum[i] += data->dtype == CADRE_F64 ? ((const double *)data->data)[i]
                                            : (double)((float *)data->data)[i];
@@ -178,9 +204,9 @@ static void residuals_free(struct residuals *kept)
 
 START_TEST(all_ranks_have_the_same_bits)
 {
-    for (all.dtype = CADRE_F32; all.dtype <= CADRE_F64; all.dtype++)
+    for (uint32_t dtype = CADRE_F32; dtype <= CADRE_F64; dtype++)
         for (int n = 2; n <= 5; n++) {
-            restart(modes[_i], n);
+            restart_as(modes[_i], n, dtype);
             for (int step = 0; step < 3; step++) {
                 fake_ranks_step(&all);
                 ck_assert_msg(fake_ranks_same(&all), "%s, %d ranks", modes[_i], n);
@@ -194,24 +220,24 @@ START_TEST(nothing_is_lost)
 {
     for (int n = 2; n <= 3; n++) {
         struct residuals kept = {0};
-        double *arrived[FAKE_PARAMS], *given[FAKE_PARAMS];
+        double *arrived[N_PARAMS], *given[N_PARAMS];
         restart(modes[_i], n);
-        for (uint32_t id = 0; id < all.n_params; id++) {
-            arrived[id] = calloc(fake_ranks_count(&all, id), sizeof(double));
-            given[id] = calloc(fake_ranks_count(&all, id), sizeof(double));
+        for (uint32_t id = 0; id < N_PARAMS; id++) {
+            arrived[id] = calloc(count_of(id), sizeof(double));
+            given[id] = calloc(count_of(id), sizeof(double));
         }
         for (int step = 0; step < 6; step++) {
             fake_ranks_step(&all);
-            for (uint32_t id = 0; id < all.n_params; id++)
-                for (uint64_t i = 0; i < fake_ranks_count(&all, id); i++) {
-                    arrived[id][i] += fake_ranks_get(&all, 0, id, i);
+            for (uint32_t id = 0; id < N_PARAMS; id++)
+                for (uint64_t i = 0; i < count_of(id); i++) {
+                    arrived[id][i] += fake_gradient(&all.rank[0], id, i);
                     given[id][i] += sum_of(id, i);
                 }
         }
         ask_all(&kept, true);
         ck_assert_int_ge(kept.tensors, 2 * n);
-        for (uint32_t id = 0; id < all.n_params; id++) {
-            for (uint64_t i = 0; i < fake_ranks_count(&all, id); i++)
+        for (uint32_t id = 0; id < N_PARAMS; id++) {
+            for (uint64_t i = 0; i < count_of(id); i++)
                 ck_assert_double_eq_tol(arrived[id][i] +
                                             (kept.sum[id] ? kept.sum[id][i] : 0),
                                         given[id][i], 6 * n * 4e-6);
@@ -228,17 +254,18 @@ START_TEST(dense_sums_are_near)
     static const double limit[] = {0x1p-7, 0x1p-10, 1.0 / 127};
     restart(modes[_i], 4);
     fake_ranks_step(&all);
-    for (uint32_t id = 0; id < all.n_params; id++)
-        for (uint64_t i = 0; i < fake_ranks_count(&all, id); i++)
-            ck_assert_double_eq_tol(fake_ranks_get(&all, 2, id, i), sum_of(id, i),
+    for (uint32_t id = 0; id < N_PARAMS; id++)
+        for (uint64_t i = 0; i < count_of(id); i++)
+            ck_assert_double_eq_tol(fake_gradient(&all.rank[2], id, i), sum_of(id, i),
                                     5 * limit[_i]);
 }
 END_TEST
 
 /* Two ranks of a matrix that is one product each: rank 2 finds the sum at once. */
-static double product(const struct fake_ranks *a, int rank, uint32_t id, uint64_t i)
+static double product(const struct fake_host *fake, cadre_param_id id, uint64_t i)
 {
-    uint64_t columns = a->shape[id][1] ? a->shape[id][1] : 1;
+    uint64_t columns = fake->entry[id].columns ? fake->entry[id].columns : 1;
+    int rank = fake->axis.index;
     return (1 + sin((double)(i / columns) + rank)) *
            cos((double)(i % columns) * (rank + 2));
 }
@@ -246,26 +273,27 @@ static double product(const struct fake_ranks *a, int rank, uint32_t id, uint64_
 START_TEST(low_rank_is_found)
 {
     restart("powersgd:2", 2);
-    all.gradient = product;
+    all.rank[0].gradient = product;
     fake_ranks_step(&all);
-    for (uint32_t id = 0; id < all.n_params; id++)
-        for (uint64_t i = 0; i < fake_ranks_count(&all, id); i++)
-            ck_assert_double_eq_tol(fake_ranks_get(&all, 1, id, i), sum_of(id, i),
+    for (uint32_t id = 0; id < N_PARAMS; id++)
+        for (uint64_t i = 0; i < count_of(id); i++)
+            ck_assert_double_eq_tol(fake_gradient(&all.rank[1], id, i), sum_of(id, i),
                                     2e-5);
-    ck_assert(fake_ranks_get(&all, 0, 1, 5) ==
-              (double)((float)product(&all, 0, 1, 5) + (float)product(&all, 1, 1, 5)));
+    ck_assert(fake_gradient(&all.rank[0], 1, 5) ==
+              (double)((float)product(&all.rank[0], 1, 5) +
+                       (float)product(&all.rank[1], 1, 5)));
 }
 END_TEST
 
 START_TEST(the_largest_travel_as_they_are)
 {
-    uint64_t whole = 0, n = fake_ranks_count(&all, 0);
+    uint64_t whole = 0, n = count_of(0);
     restart("topk:0.1", 2);
     fake_ranks_step(&all);
     for (uint64_t i = 0; i < n; i++) {
-        double a = (double)(float)rough(&all, 0, 0, i);
-        double b = (double)(float)rough(&all, 1, 0, i), got;
-        got = fake_ranks_get(&all, 0, 0, i);
+        double a = (double)(float)rough(&all.rank[0], 0, i);
+        double b = (double)(float)rough(&all.rank[1], 0, i), got;
+        got = fake_gradient(&all.rank[0], 0, i);
         ck_assert(got == 0 || got == a || got == b || got == (double)(float)(a + b));
         whole += got != 0;
     }
@@ -273,7 +301,7 @@ START_TEST(the_largest_travel_as_they_are)
 }
 END_TEST
 
-static double constant(const struct fake_ranks *a, int rank, uint32_t id, uint64_t i)
+static double constant(const struct fake_host *fake, cadre_param_id id, uint64_t i)
 {
     return 1 + (double)(i % 7) * 0.25;
 }
@@ -282,15 +310,15 @@ static double constant(const struct fake_ranks *a, int rank, uint32_t id, uint64
 START_TEST(feedback_brings_the_rest)
 {
     enum { STEPS = 60 };
-    double *mean = calloc(fake_ranks_count(&all, 0), sizeof *mean);
+    double *mean = calloc(count_of(0), sizeof *mean);
     restart("topk:0.1", 2);
-    all.gradient = constant;
+    all.rank[0].gradient = constant;
     for (int step = 0; step < STEPS; step++) {
         fake_ranks_step(&all);
-        for (uint64_t i = 0; i < fake_ranks_count(&all, 0); i++)
-            mean[i] += fake_ranks_get(&all, 0, 0, i) / STEPS;
+        for (uint64_t i = 0; i < count_of(0); i++)
+            mean[i] += fake_gradient(&all.rank[0], 0, i) / STEPS;
     }
-    for (uint64_t i = 0; i < fake_ranks_count(&all, 0); i++)
+    for (uint64_t i = 0; i < count_of(0); i++)
         ck_assert_double_eq_tol(mean[i], sum_of(0, i), 0.5 * sum_of(0, i));
     free(mean);
 }
@@ -299,27 +327,28 @@ END_TEST
 START_TEST(zero_stays_zero)
 {
     restart(modes[_i], 3);
-    all.gradient = zero;
+    all.rank[0].gradient = zero;
     for (int step = 0; step < 2; step++) {
         fake_ranks_step(&all);
-        for (uint32_t id = 0; id < all.n_params; id++)
-            for (uint64_t i = 0; i < fake_ranks_count(&all, id); i++)
-                ck_assert(fake_ranks_get(&all, 0, id, i) == 0);
+        for (uint32_t id = 0; id < N_PARAMS; id++)
+            for (uint64_t i = 0; i < count_of(id); i++)
+                ck_assert(fake_gradient(&all.rank[0], id, i) == 0);
     }
-    all.gradient = rough;
+    all.rank[0].gradient = rough;
     fake_ranks_step(&all);
     fake_ranks_step(&all);
-    ck_assert(fake_ranks_get(&all, 0, 0, 0) != 0 || !strncmp(modes[_i], "topk", 4));
+    ck_assert(fake_gradient(&all.rank[0], 0, 0) != 0 || !strncmp(modes[_i], "topk", 4));
 }
 END_TEST
 
 static double bad_value;
 static uint32_t bad_param;
 
-static double spoilt(const struct fake_ranks *a, int rank, uint32_t id, uint64_t i)
+static double spoilt(const struct fake_host *fake, cadre_param_id id, uint64_t i)
 {
-    bool here = rank == 1 && id == bad_param && i == fake_ranks_count(a, id) - 2;
-    return here ? bad_value : rough(a, rank, id, i);
+    bool here =
+        fake->axis.index == 1 && id == bad_param && i == fake->entry[id].count - 2;
+    return here ? bad_value : rough(fake, id, i);
 }
 
 /* A gradient that is not finite on one rank is not finite on any, in that parameter. */
@@ -331,11 +360,11 @@ START_TEST(what_is_no_number_arrives)
             uint64_t bad = 0, elsewhere = 0;
             restart(modes[_i], 3);
             bad_value = values[v];
-            all.gradient = spoilt;
+            all.rank[0].gradient = spoilt;
             fake_ranks_step(&all);
-            for (uint32_t id = 0; id < all.n_params; id++)
-                for (uint64_t i = 0; i < fake_ranks_count(&all, id); i++) {
-                    bool good = isfinite(fake_ranks_get(&all, 0, id, i));
+            for (uint32_t id = 0; id < N_PARAMS; id++)
+                for (uint64_t i = 0; i < count_of(id); i++) {
+                    bool good = isfinite(fake_gradient(&all.rank[0], id, i));
                     bad += !good && id == bad_param;
                     elsewhere += !good && id != bad_param;
                 }
@@ -351,8 +380,8 @@ static char *gradients_after(int steps)
 {
     for (int step = 0; step < steps; step++)
         fake_ranks_step(&all);
-    char *copy = malloc(all.offset[all.n_params]);
-    memcpy(copy, all.rank[0].grad, all.offset[all.n_params]);
+    char *copy = malloc(all.rank[0].grads_bytes);
+    memcpy(copy, all.rank[0].grads, all.rank[0].grads_bytes);
     return copy;
 }
 
@@ -363,19 +392,18 @@ START_TEST(buckets_change_no_bit)
     int steps = strcmp(modes[_i], "int8") == 0 ? 1 : 3;
     restart(modes[_i], 3);
     char *one = gradients_after(steps);
-    ck_assert_uint_gt(all.rank[0].posts_in_backward, 0);
-    all.bucket_mb = 0.001;
+    ck_assert_int_gt(all.rank[0].posts_in_backward, 0);
+    bucket_mb = "0.001";
     restart(modes[_i], 3);
     char *many = gradients_after(steps);
-    ck_assert_uint_ge(all.rank[0].posts, 3);
-    ck_assert(memcmp(one, many, all.offset[all.n_params]) == 0);
+    ck_assert_int_ge(all.rank[0].posts, 3);
+    ck_assert(memcmp(one, many, all.rank[0].grads_bytes) == 0);
     fake_ranks_stop(&all);
-    all.overlap = false;
-    all.step = 0;
+    fake_set(&all.rank[0], "overlap", "%s", "no");
     ck_assert_int_eq(fake_ranks_start(&all), CADRE_OK);
     char *late = gradients_after(steps);
-    ck_assert_uint_eq(all.rank[0].posts_in_backward, 0);
-    ck_assert(memcmp(one, late, all.offset[all.n_params]) == 0);
+    ck_assert_int_eq(all.rank[0].posts_in_backward, 0);
+    ck_assert(memcmp(one, late, all.rank[0].grads_bytes) == 0);
     free(one);
     free(many);
     free(late);
@@ -400,8 +428,7 @@ START_TEST(bytes_are_those_promised)
         restart(want[i].mode, 4);
         fake_ranks_step(&all);
         double slack = i < 3 ? 2.0 * 4 * 64 * 4 : 4 * 32;
-        ck_assert_double_eq_tol((double)all.rank[1].bytes, want[i].bytes * 3 / 4,
-                                slack);
+        ck_assert_double_eq_tol((double)all.bytes[1], want[i].bytes * 3 / 4, slack);
     }
 }
 END_TEST
@@ -411,12 +438,12 @@ START_TEST(memory_is_planned)
     for (int i = 0; i < 6; i++) {
         bool one = i >= 3; /* bucket, or one for each gradient */
         int n = 2 + i % 3;
-        all.bucket_mb = one ? 1 : 0.001;
+        bucket_mb = one ? "1" : "0.001";
         restart(modes[_i], n);
         double rounding = (one ? 2.0 : 3.0 * 8) * (64 * 4 + 4) * n;
-        ck_assert_double_eq_tol((double)all.planned, (double)all.rank[0].taken,
+        ck_assert_double_eq_tol((double)all.rank[0].planned, (double)all.rank[0].taken,
                                 rounding);
-        ck_assert_uint_gt(all.planned, 0);
+        ck_assert_uint_gt(all.rank[0].planned, 0);
     }
 }
 END_TEST
@@ -426,7 +453,7 @@ END_TEST
 START_TEST(a_resumed_run_has_the_same_bits)
 {
     struct residuals kept = {0};
-    all.bucket_mb = 0.004;
+    bucket_mb = "0.004";
     restart(modes[_i], 3);
     free(gradients_after(3));
     ask_all(&kept, true);
@@ -434,10 +461,10 @@ START_TEST(a_resumed_run_has_the_same_bits)
     char *want = gradients_after(2);
     fake_ranks_stop(&all);
     ck_assert_int_eq(fake_ranks_start(&all), CADRE_OK);
-    all.step = 3;
+    all.rank[0].steps = 3;
     ask_all(&kept, false);
     char *got = gradients_after(2);
-    ck_assert(memcmp(want, got, all.offset[all.n_params]) == 0);
+    ck_assert(memcmp(want, got, all.rank[0].grads_bytes) == 0);
     free(got);
     residuals_free(&kept);
     free(want);
@@ -451,15 +478,14 @@ START_TEST(another_size_keeps_the_sum)
     restart(modes[_i], 2);
     for (int n = 2; n <= 3; n++) {
         fake_ranks_stop(&all);
-        all.tied_to[2] = 0;
-        all.shape[2][0] = all.shape[0][0];
-        all.shape[2][1] = all.shape[0][1];
+        set_entry(2, 40, 30);
+        all.rank[0].entry[2].tied_to = 0;
         ck_assert_int_eq(fake_ranks_start(&all), CADRE_OK);
         if (n == 2) {
             free(gradients_after(2));
             ask_all(&before, true);
-            ck_assert_ptr_nonnull(before.sum[FAKE_PARAMS]);
-            all.bucket_mb = 0.001;
+            ck_assert_ptr_nonnull(before.sum[N_PARAMS]);
+            bucket_mb = "0.001";
             restart(modes[_i], 3);
         }
     }
@@ -468,8 +494,7 @@ START_TEST(another_size_keeps_the_sum)
     ask_all(&after, true);
     for (uint32_t slot = 0; slot < SLOTS; slot++) {
         ck_assert(!before.sum[slot] == !after.sum[slot]);
-        for (uint64_t i = 0;
-             before.sum[slot] && i < fake_ranks_count(&all, slot % FAKE_PARAMS); i++)
+        for (uint64_t i = 0; before.sum[slot] && i < count_of(slot % N_PARAMS); i++)
             ck_assert_double_eq_tol(after.sum[slot][i], before.sum[slot][i], 1e-5);
     }
     residuals_free(&before);
@@ -487,10 +512,10 @@ START_TEST(a_blob_of_another_layout_is_left)
     restart("topk:0.2", 2);
     for (uint32_t slot = 0; slot < SLOTS; slot++)
         if (kept.sum[slot])
-            memset(kept.sum[slot], 0, fake_ranks_count(&all, slot) * sizeof(double));
+            memset(kept.sum[slot], 0, count_of(slot) * sizeof(double));
     ask_all(&kept, false);
     ask_all(&now, true);
-    for (uint64_t i = 0; i < fake_ranks_count(&all, 0); i++)
+    for (uint64_t i = 0; i < count_of(0); i++)
         ck_assert(now.sum[0][i] == 0);
     residuals_free(&kept);
     residuals_free(&now);
@@ -520,7 +545,7 @@ START_TEST(wrong_values_are_refused)
         {"powersgd:", "expected a whole rank"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        all.compress = cases[i].compress;
+        fake_set(&all.rank[0], "compress", "%s", cases[i].compress);
         ck_assert_int_eq(fake_ranks_start(&all), CADRE_E_INVALID);
         ck_assert_msg(strstr(all.rank[0].failure, cases[i].text), "'%s' says '%s'",
                       cases[i].compress, all.rank[0].failure);
@@ -530,10 +555,10 @@ END_TEST
 
 START_TEST(exact_mode_is_refused)
 {
-    all.exact = true;
+    all.rank[0].plan.exact = 1;
     ck_assert_int_eq(fake_ranks_start(&all), CADRE_OK);
     fake_ranks_stop(&all);
-    all.compress = modes[_i];
+    fake_set(&all.rank[0], "compress", "%s", modes[_i]);
     ck_assert_int_eq(fake_ranks_start(&all), CADRE_E_INVALID);
     ck_assert_ptr_nonnull(strstr(all.rank[0].failure, "run.exact = yes forbids"));
 }

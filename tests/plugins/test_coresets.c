@@ -96,10 +96,7 @@ static void write_topology(const char *sys, uint32_t cpu, const char *name,
     snprintf(path, sizeof path, "%s/cpu%u/topology", sys, cpu);
     mkdir(path, 0700);
     snprintf(path, sizeof path, "%s/cpu%u/topology/%s", sys, cpu, name);
-    FILE *file = fopen(path, "w");
-    ck_assert_ptr_nonnull(file);
-    fputs(text, file);
-    fclose(file);
+    test_file_write(path, text, strlen(text));
 }
 
 START_TEST(topology_is_read)

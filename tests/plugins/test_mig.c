@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/strategy/plugin.h"
-#include "tests/plugins/fake_host.h"
+#include "tests/support/built_plugin.h"
 #include "tests/support/check_main.h"
+#include "tests/support/fake_host.h"
 
 #define MOST 32
 
@@ -39,18 +39,25 @@ static cadre_status wish_cpus(void *h, const uint32_t *cpu, uint32_t n)
     return CADRE_OK;
 }
 
-static const char *const average[] = {"mode",  "average", "profile", "",    "instances",
-                                      "",      "sweep",   "",        "pin", "yes",
-                                      "share", "no",      NULL};
+/* Options and their values, to NULL. */
+static void set_options(const char *const *option)
+{
+    for (; *option; option += 2)
+        fake_set(&fake, option[0], "%s", option[1]);
+}
+
+static const char *const defaults[] = {
+    "mode",    "average", "profile",   "",      "instances", "",
+    "sweep",   "",        "pin",       "yes",   "share",     "no",
+    "overlap", "yes",     "bucket_mb", "0.004", NULL};
 
 static void setup(void)
 {
-    struct cadre_error err = {0};
-    cadre_status rc = cadre_plugin_load("mig", NULL, &mig, &err);
-    ck_assert_msg(rc == CADRE_OK, "%s", err.text);
+    mig = built_plugin_load("mig");
     fake_init(&fake, &mig->ops, 40);
-    fake.axis = "mig";
-    fake.option = average;
+    fake.singly = true;
+    snprintf(fake.axis.name, sizeof fake.axis.name, "mig");
+    set_options(defaults);
     for (uint32_t i = 0; i < MOST; i++)
         cpus[i] = 1000 + 2 * i; /* no such CPUs: their topology is unknown */
     place = (struct cadre_place){
@@ -68,18 +75,19 @@ static void setup(void)
 
 static void teardown(void)
 {
+    ck_assert_int_eq(fake.bad_sums, 0);
     fake_fini(&fake);
 }
 
 /* Make rank `index` of `size` along the axis and ask for its place. */
 static cadre_status ask(int index, int size)
 {
-    fake.ranks = size;
-    fake.index = index;
+    fake.axis.size = size;
+    fake.axis.index = index;
     memset(&wish, 0, sizeof wish);
     ck_assert_msg(fake_start(&fake) == CADRE_OK, "%s", fake.failure);
     cadre_status rc = mig->ops.place(fake.self, &place);
-    mig->ops.destroy(fake.self);
+    fake_stop(&fake);
     return rc;
 }
 
@@ -98,13 +106,13 @@ START_TEST(average_places_and_nothing_else)
 {
     ck_assert_int_eq(fake_start(&fake), CADRE_OK);
     ck_assert_int_eq(fake.plans, 0);
-    ck_assert_str_eq(fake.claim, "");
+    ck_assert_str_eq(fake.claims, "");
     for (uint32_t what = CADRE_SYNC_GRADS; what <= CADRE_SYNC_QUIESCE; what++)
-        ck_assert_int_eq(mig->ops.sync(fake.self, what), CADRE_OK);
+        ck_assert_int_eq(fake_sync(&fake, what), CADRE_OK);
     ck_assert_int_eq(fake.posts, 0);
     ck_assert(!mig->ops.step && !mig->ops.on_grad && !mig->ops.on_block);
     ck_assert_uint_eq(mig->desc.role, CADRE_ROLE_PLACEMENT);
-    mig->ops.destroy(fake.self);
+    fake_stop(&fake);
 }
 END_TEST
 
@@ -112,13 +120,13 @@ START_TEST(independent_runs_claim_and_sum_nothing)
 {
     static const char *const options[] = {"mode", "independent", "sweep",
                                           "optim.lr: 1e-3 3e-4", NULL};
-    fake.option = options;
+    set_options(options);
     ck_assert_int_eq(fake_start(&fake), CADRE_OK);
     ck_assert_uint_eq(fake.batch, CADRE_BATCH_APART);
-    ck_assert_str_eq(fake.claim, "");
-    ck_assert_int_eq(mig->ops.sync(fake.self, CADRE_SYNC_GRADS), CADRE_OK);
+    ck_assert_str_eq(fake.claims, "");
+    ck_assert_int_eq(fake_sync(&fake, CADRE_SYNC_GRADS), CADRE_OK);
     ck_assert_int_eq(fake.posts, 0);
-    mig->ops.destroy(fake.self);
+    fake_stop(&fake);
 }
 END_TEST
 
@@ -126,7 +134,7 @@ START_TEST(a_sweep_needs_independent_runs)
 {
     static const char *const options[] = {"mode", "average", "sweep",
                                           "optim.lr: 1e-3 3e-4", NULL};
-    fake.option = options;
+    set_options(options);
     refused(fake_start(&fake), "mig.sweep = optim.lr: 1e-3 3e-4 gives instances "
                                "different options, but mig.mode = average");
 }
@@ -135,11 +143,11 @@ END_TEST
 START_TEST(refusals_of_the_host_are_passed_on)
 {
     static const char *const options[] = {"mode", "independent", NULL};
-    fake.option = options;
+    set_options(options);
     fake.fail_plan = 1;
     ck_assert_int_eq(fake_start(&fake), CADRE_E_UNSUPPORTED);
     fake.fail_plan = 0;
-    fake.fail_service = fake.services + 1;
+    fake.fail_service = 1;
     ck_assert_int_eq(fake_start(&fake), CADRE_E_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(fake.failure, "the host has no service"));
 }
@@ -171,7 +179,7 @@ END_TEST
 START_TEST(without_pin_nothing_is_wished)
 {
     static const char *const options[] = {"mode", "average", "pin", "no", NULL};
-    fake.option = options;
+    set_options(options);
     place.n_cpus = 3;
     ck_assert_int_eq(ask(3, 4), CADRE_OK);
     place.gpu = 1;
@@ -234,7 +242,7 @@ START_TEST(options_choose_instances)
     static const char *const options[] = {
         "mode", "average", "profile", "1g", "instances", "0:1 0:0", "pin", "yes", NULL};
     show_gpus("h200 0@0 0@2 2@4");
-    fake.option = options;
+    set_options(options);
     ck_assert_int_eq(ask(0, 2), CADRE_OK);
     const char end = wish.env[strlen(wish.env) - 1];
     ck_assert_int_eq(ask(1, 2), CADRE_OK);
@@ -266,7 +274,7 @@ START_TEST(ranks_share_an_instance_only_where_asked)
     show_gpus("h200 0@0 0@2");
     place.ranks = place.local_ranks = 4;
     refused(ask(1, 2), "puts 2 ranks on each of 2 MIG instances: set mig.share = yes");
-    fake.option = options;
+    set_options(options);
     ck_assert_int_eq(ask(1, 2), CADRE_OK);
     ck_assert_int_eq(ask(3, 4),
                      CADRE_OK); /* more ranks along the axis than instances */

@@ -1,55 +1,226 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The built plugin, one rank of it, against a host that plays the others. */
-#include <stdlib.h>
+/* The built plugin, one rank of it, against a host that plays the others: what arrives
+ * says who sent it and when, a buffer that travels may not be touched, and every pass
+ * must find what belongs to it. */
+#include <stdio.h>
 #include <string.h>
 
-#include "core/strategy/plugin.h"
-#include "tests/plugins/fake_stage.h"
+#include "plugins/pipeline/schedule.h"
+#include "tests/support/built_plugin.h"
 #include "tests/support/check_main.h"
+#include "tests/support/fake_host.h"
+
+#define N_UNITS 40
+#define COUNT 4 /* elements of an activation */
 
 static const struct cadre_plugin_handle *plugin;
-static struct fake_stage stage;
+static struct fake_host stage;
+static struct pipeline_shape shape;
+static struct pipeline_list list; /* expected */
+static uint32_t at; /* in it */
+static int first; /* post of this step */
+static int passes, fail_pass; /* the n-th, from 1 */
+static double seconds; /* of unit_seconds, of even units; 0: not measured */
+
+/* ---- messages ---- */
+
+/* The operation of a kind under way on a buffer of the plugin, NULL for none; kind 0:
+ * any. */
+static const struct fake_post *under_way(uint32_t kind, const struct cadre_buf *buf)
+{
+    ck_assert_uint_eq(buf->count, COUNT);
+    ck_assert(fake_took(&stage, buf->data));
+    for (int i = 0; i < stage.posts; i++) {
+        const struct fake_post *post = &stage.post[i];
+        if (post->in.data == buf->data && !post->done && (!kind || post->kind == kind))
+            return post;
+    }
+    return NULL;
+}
+
+static cadre_status on_post(struct fake_host *fake, struct fake_post *post)
+{
+    ck_assert_uint_eq(post->after, FAKE_NOW);
+    post->done = true; /* it is not what is looked for */
+    ck_assert_ptr_null(under_way(0, &post->in));
+    post->done = false;
+    return CADRE_OK;
+}
+
+/* The n-th message of a peer to this rank; false: there are fewer. */
+static bool message_of(uint32_t peer, uint32_t n, struct pipeline_message *message)
+{
+    struct pipeline_list theirs;
+    bool found = false;
+    ck_assert_int_eq(pipeline_list_init(&theirs, &shape, peer), 0);
+    for (uint32_t i = 0; i < theirs.n && !found; i++)
+        found = pipeline_gives(&shape, peer, &theirs.action[i], message) &&
+                message->rank == (uint32_t)stage.axis.index && n-- == 0;
+    pipeline_list_fini(&theirs);
+    return found;
+}
+
+/* What is received says which it is. */
+static void on_join(struct fake_host *fake, struct fake_post *post)
+{
+    struct pipeline_message m;
+    uint32_t before = 0;
+    float *data = post->in.data;
+    if (post->kind != FAKE_RECV)
+        return;
+    for (const struct fake_post *p = stage.post + first; p < post; p++)
+        before += p->kind == FAKE_RECV && p->peer == post->peer;
+    ck_assert_msg(message_of((uint32_t)post->peer, before, &m),
+                  "a receive that nobody sends for");
+    ck_assert_uint_eq(m.gradient, strstr(post->label, "gradient") != NULL);
+    data[0] = (float)m.gradient;
+    data[1] = (float)m.chunk;
+    data[2] = (float)m.microbatch;
+}
+
+/* While a pass runs, the next message of each peer has somewhere to go. */
+static void posted_ahead(void)
+{
+    for (int32_t peer = 0; peer < (int32_t)shape.stages; peer++) {
+        uint32_t posted = 0, open = 0;
+        struct pipeline_message message;
+        for (int i = first; i < stage.posts; i++) {
+            const struct fake_post *post = &stage.post[i];
+            bool theirs = post->kind == FAKE_RECV && post->peer == peer;
+            posted += theirs;
+            open += theirs && !post->done;
+        }
+        if (peer != stage.axis.index)
+            ck_assert(open > 0 || !message_of((uint32_t)peer, posted, &message));
+    }
+}
+
+/* ---- passes ---- */
+
+static double unit_cost(struct cadre_ctx *ctx, uint32_t unit)
+{
+    return unit + 1 == N_UNITS ? 10 : 1;
+}
+
+static double unit_seconds(struct cadre_ctx *ctx, uint32_t unit)
+{
+    return unit ? seconds : 100 * seconds;
+}
+
+static int32_t first_unit(uint32_t i)
+{
+    if (i >= list.n)
+        return -1;
+    const struct pipeline_action *a = &list.action[i];
+    return a->kind == PIPELINE_FORWARD ? (int32_t)stage.chunk[a->chunk].begin
+                                       : (int32_t)stage.chunk[a->chunk].end - 1;
+}
+
+static cadre_status pass(const struct cadre_pass_args *args, bool forward)
+{
+    const struct pipeline_action *a = &list.action[at];
+    struct pipeline_message in, out;
+    uint32_t rank = (uint32_t)stage.axis.index;
+    if (fake_nth(&passes, fail_pass))
+        return CADRE_E_DEVICE;
+    ck_assert_uint_lt(at, list.n);
+    posted_ahead();
+    ck_assert_int_eq(forward, a->kind == PIPELINE_FORWARD);
+    ck_assert_uint_eq(args->chunk, a->chunk);
+    ck_assert_uint_eq(args->microbatch, a->microbatch);
+    ck_assert_int_eq(args->next_unit, first_unit(at + 1));
+    if (!forward)
+        ck_assert_uint_eq(args->what, a->kind == PIPELINE_INPUT    ? CADRE_PASS_INPUT
+                                      : a->kind == PIPELINE_WEIGHT ? CADRE_PASS_WEIGHT
+                                                                   : CADRE_PASS_BOTH);
+    ck_assert_int_eq(args->in != NULL, pipeline_takes(&shape, rank, a, &in));
+    ck_assert_int_eq(args->out != NULL, pipeline_gives(&shape, rank, a, &out));
+    if (args->in) {
+        const float *data = args->in->data;
+        ck_assert_ptr_null(under_way(FAKE_RECV, args->in));
+        ck_assert(data[0] == (float)in.gradient && data[1] == (float)in.chunk &&
+                  data[2] == (float)in.microbatch);
+    }
+    if (args->out)
+        ck_assert_ptr_null(under_way(FAKE_SEND, args->out));
+    at++;
+    return CADRE_OK;
+}
+
+static cadre_status forward(struct cadre_ctx *ctx, const struct cadre_pass_args *args)
+{
+    return pass(args, true);
+}
+
+static cadre_status backward(struct cadre_ctx *ctx, const struct cadre_pass_args *args)
+{
+    return pass(args, false);
+}
+
+/* ---- life ---- */
 
 static void set_stage(uint32_t schedule, uint32_t stages, uint32_t chunks,
                       uint32_t microbatches, uint32_t rank)
 {
-    struct pipeline_shape shape = {schedule, stages, chunks, microbatches};
-    fake_stage_set(&stage, &shape, rank);
+    static const char *const names[] = {"gpipe", "1f1b", "interleaved", "zb-h1"};
+    static const struct cadre_model_svc model = {.struct_size = sizeof model,
+                                                 .unit_cost = unit_cost,
+                                                 .forward = forward,
+                                                 .backward = backward,
+                                                 .unit_seconds = unit_seconds};
+    shape = (struct pipeline_shape){schedule, stages, chunks, microbatches};
+    list = (struct pipeline_list){0};
+    passes = fail_pass = 0;
+    seconds = 0;
+    fake_init(&stage, &plugin->ops, 0);
+    fake_set_service(&stage, CADRE_SERVICE_MODEL, &model);
+    stage.axis = (struct cadre_axis){.name = "pp", .size = (int)stages};
+    stage.axis.index = (int)rank;
+    stage.singly = stage.repeated = true;
+    stage.on_post = on_post;
+    stage.on_join = on_join;
+    stage.plan.dtype = CADRE_F32;
+    stage.plan.n_units = N_UNITS;
+    stage.plan.rank_microbatches = microbatches;
+    stage.plan.microbatches = 2 * (uint64_t)microbatches;
+    stage.plan.batch = stage.plan.channels = 2;
+    stage.plan.time = 1;
+    fake_set(&stage, "schedule", "%s", names[schedule]);
+    fake_set(&stage, "balance", "counted");
+    fake_set(&stage, "chunks", "%u", chunks > 1 ? chunks : 0);
 }
 
 static cadre_status start(void)
 {
-    cadre_status rc = plugin->ops.create(&stage.host, &stage.values, &stage.self);
+    cadre_status rc = fake_start(&stage);
     if (rc)
         return rc;
-    rc = plugin->ops.plan(stage.self, &stage.plan);
-    if (!rc)
-        rc = plugin->ops.bind(stage.self);
-    return rc;
+    ck_assert_uint_eq(stage.batch, CADRE_BATCH_SAME);
+    ck_assert_str_eq(stage.claims, "schedule.order@pp/0");
+    for (int i = 0; i < stage.allocs; i++)
+        ck_assert_uint_eq(stage.block[i].space, CADRE_SPACE_DEVICE);
+    return CADRE_OK;
 }
 
 static void stop(void)
 {
-    if (stage.self)
-        plugin->ops.destroy(stage.self);
-    for (uint32_t i = 0; i < stage.n_held; i++)
-        free(stage.held[i].data);
-    pipeline_list_fini(&stage.list);
+    fake_stop(&stage);
+    fake_fini(&stage);
+    pipeline_list_fini(&list);
 }
 
 static cadre_status run_step(void)
 {
     struct cadre_step step = {.struct_size = sizeof step,
-                              .n_microbatches = stage.shape.microbatches};
-    stage.at = stage.n_recv = stage.n_send = 0;
+                              .n_microbatches = shape.microbatches};
+    at = 0;
+    first = stage.posts;
     return plugin->ops.step(stage.self, &step, NULL);
 }
 
 static void load(void)
 {
-    struct cadre_error err = {0};
-    cadre_status rc = cadre_plugin_load("pipeline", NULL, &plugin, &err);
-    ck_assert_msg(rc == CADRE_OK, "%s", err.text);
+    plugin = built_plugin_load("pipeline");
 }
 
 /* ---- tests ---- */
@@ -58,10 +229,11 @@ static void load(void)
 static uint32_t most_blocks(void)
 {
     uint32_t n = 0, most = 0;
-    for (uint32_t i = 0; i < stage.list.n; i++) {
-        const struct pipeline_action *a = &stage.list.action[i];
-        for (uint32_t u = stage.begin[a->chunk]; u < stage.end[a->chunk]; u++)
-            if (u > 0 && u + 1 < FAKE_UNITS)
+    for (uint32_t i = 0; i < list.n; i++) {
+        const struct pipeline_action *a = &list.action[i];
+        for (uint32_t u = stage.chunk[a->chunk].begin; u < stage.chunk[a->chunk].end;
+             u++)
+            if (u > 0 && u + 1 < N_UNITS)
                 n += a->kind == PIPELINE_FORWARD ? 1u : -1u;
         most = n > most ? n : most;
     }
@@ -73,20 +245,20 @@ static void check_rank(uint32_t schedule, uint32_t p, uint32_t v, uint32_t m,
 {
     set_stage(schedule, p, v, m, rank);
     ck_assert_msg(start() == CADRE_OK, "%s", stage.failure);
-    ck_assert_int_eq(pipeline_list_init(&stage.list, &stage.shape, rank), 0);
+    ck_assert_int_eq(pipeline_list_init(&list, &shape, rank), 0);
     ck_assert_uint_eq(stage.planned, stage.taken);
     for (uint32_t c = 0; c < v; c++) {
-        ck_assert_uint_eq(stage.live[c], pipeline_list_live(&stage.list, c));
-        ck_assert_uint_eq(stage.flags[c],
+        ck_assert_uint_eq(stage.chunk[c].live, pipeline_list_live(&list, c));
+        ck_assert_uint_eq(stage.chunk[c].flags,
                           schedule == PIPELINE_ZB_H1 ? CADRE_LIVE_SPLIT : 0);
     }
     ck_assert_uint_eq(stage.live_blocks, v > 1 ? most_blocks() : 0);
     for (int i = 0; i < 2; i++) {
         ck_assert_msg(run_step() == CADRE_OK, "%s", stage.failure);
-        ck_assert_uint_eq(stage.at, stage.list.n);
-        ck_assert_int_eq(plugin->ops.sync(stage.self, CADRE_SYNC_GRADS), CADRE_OK);
-        for (uint32_t b = 0; b < stage.n_held; b++)
-            ck_assert(stage.held[b].send == 0 && stage.held[b].recv == 0);
+        ck_assert_uint_eq(at, list.n);
+        ck_assert_int_eq(fake_sync(&stage, CADRE_SYNC_GRADS), CADRE_OK);
+        for (int k = 0; k < stage.posts; k++)
+            ck_assert(stage.post[k].done);
     }
     stop();
 }
@@ -118,14 +290,14 @@ START_TEST(a_second_plan_replaces_the_first)
     ck_assert_int_eq(start(), CADRE_OK);
     stage.n_chunks = 0;
     stage.plan.rank_microbatches = 9;
-    ck_assert_int_eq(plugin->ops.plan(stage.self, &stage.plan), CADRE_OK);
-    ck_assert_uint_eq(stage.live[0], 3);
+    ck_assert_int_eq(fake_plan(&stage), CADRE_OK);
+    ck_assert_uint_eq(stage.chunk[0].live, 3);
     stop();
     /* a host of before: all micro-batches of the step */
     set_stage(PIPELINE_GPIPE, 3, 1, 2, 0);
     stage.plan.struct_size = offsetof(struct cadre_plan, rank_microbatches);
     ck_assert_int_eq(start(), CADRE_OK);
-    ck_assert_uint_eq(stage.live[0], 4);
+    ck_assert_uint_eq(stage.chunk[0].live, 4);
     stop();
 }
 END_TEST
@@ -133,15 +305,15 @@ END_TEST
 START_TEST(measured_seconds_move_the_cut)
 {
     set_stage(PIPELINE_1F1B, 2, 1, 2, 0);
-    stage.balance = "measured";
+    fake_set(&stage, "balance", "measured");
     ck_assert_int_eq(start(), CADRE_OK); /* not measured yet: counted */
-    ck_assert_uint_eq(stage.end[0], 24);
+    ck_assert_uint_eq(stage.chunk[0].end, 24);
     stop();
     set_stage(PIPELINE_1F1B, 2, 1, 2, 0);
-    stage.balance = "measured";
-    stage.seconds = 0.001;
+    fake_set(&stage, "balance", "measured");
+    seconds = 0.001;
     ck_assert_int_eq(start(), CADRE_OK);
-    ck_assert_uint_eq(stage.end[0], 1);
+    ck_assert_uint_eq(stage.chunk[0].end, 1);
     stop();
 }
 END_TEST
@@ -156,13 +328,13 @@ START_TEST(failures_come_back)
     for (int i = 1; i <= 8; i++) {
         set_stage(PIPELINE_1F1B, 2, 1, 4, 0);
         ck_assert_int_eq(start(), CADRE_OK);
-        ck_assert_int_eq(pipeline_list_init(&stage.list, &stage.shape, 0), 0);
-        stage.fail_pass = i;
+        ck_assert_int_eq(pipeline_list_init(&list, &shape, 0), 0);
+        fail_pass = i;
         ck_assert_int_eq(run_step(), CADRE_E_DEVICE);
-        stage.fail_pass = 0;
+        fail_pass = 0;
         stage.fail_post = stage.posts + i;
-        for (uint32_t b = 0; b < stage.n_held; b++)
-            stage.held[b].send = stage.held[b].recv = 0;
+        for (int k = 0; k < stage.posts; k++)
+            stage.post[k].done = true;
         ck_assert_int_eq(run_step(), CADRE_E_COMM);
         stop();
     }
@@ -173,7 +345,7 @@ START_TEST(another_number_of_micro_batches_is_refused)
 {
     set_stage(PIPELINE_1F1B, 2, 1, 4, 0);
     ck_assert_int_eq(start(), CADRE_OK);
-    stage.shape.microbatches = 5;
+    shape.microbatches = 5;
     ck_assert_int_eq(run_step(), CADRE_E_INTERNAL);
     stop();
 }
@@ -210,8 +382,8 @@ START_TEST(refusals_say_why)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         set_stage(cases[i].schedule, cases[i].stages, 1, 4, 0);
-        stage.chunks = cases[i].chunks;
-        stage.balance = cases[i].balance;
+        fake_set(&stage, "chunks", "%d", (int)cases[i].chunks);
+        fake_set(&stage, "balance", "%s", cases[i].balance);
         ck_assert_int_lt(start(), 0);
         ck_assert_str_eq(stage.failure, cases[i].text);
         stop();

@@ -16,28 +16,6 @@ const char *test_module(const char *name)
     return path;
 }
 
-unsigned char *test_read(const char *path, size_t *bytes)
-{
-    FILE *file = fopen(path, "rb");
-    ck_assert_msg(file != NULL, "cannot read %s", path);
-    ck_assert_int_eq(fseek(file, 0, SEEK_END), 0);
-    long size = ftell(file);
-    rewind(file);
-    unsigned char *data = malloc((size_t)size + 1);
-    ck_assert_uint_eq(fread(data, 1, (size_t)size, file), (size_t)size);
-    fclose(file);
-    *bytes = (size_t)size;
-    return data;
-}
-
-void test_write(const char *path, const void *data, size_t bytes)
-{
-    FILE *file = fopen(path, "wb");
-    ck_assert_msg(file != NULL, "cannot write %s", path);
-    ck_assert_uint_eq(fwrite(data, 1, bytes, file), bytes);
-    ck_assert_int_eq(fclose(file), 0);
-}
-
 const char *test_path(const char *dir, const char *name)
 {
     static char paths[4][1024];
@@ -51,8 +29,8 @@ const char *test_copy_sample(const char *dir, const char *name)
 {
     size_t bytes;
     const char *path = test_path(dir, name);
-    unsigned char *data = test_read(test_module("bad_descriptor"), &bytes);
-    test_write(path, data, bytes);
+    char *data = test_file_read(test_module("bad_descriptor"), &bytes);
+    test_file_write(path, data, bytes);
     free(data);
     return path;
 }

@@ -10,10 +10,6 @@
 /* The built test module tests/plugins/NAME; static storage. */
 const char *test_module(const char *name);
 
-/* The bytes of a file; the caller frees. */
-unsigned char *test_read(const char *path, size_t *bytes);
-void test_write(const char *path, const void *data, size_t bytes);
-
 /* Copy the good sample plugin to dir/name; returns the path, static storage, valid
  * until the fourth following call. */
 const char *test_copy_sample(const char *dir, const char *name);

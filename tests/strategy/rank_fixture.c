@@ -13,22 +13,14 @@ static void must(struct rank_fixture *f, cadre_status rc)
     ck_assert_msg(rc == CADRE_OK, "%s", f->err.text);
 }
 
-static void write_text(const char *path)
-{
-    FILE *file = fopen(path, "w");
-    ck_assert_ptr_nonnull(file);
-    for (int i = 0; i < 3000; i++)
-        fputc("the quick brown fox "[i * i % 19], file);
-    fclose(file);
-}
-
 void rank_fixture_open(struct rank_fixture *f)
 {
-    char path[1100];
+    char text[3000];
     memset(f, 0, sizeof *f);
     f->dir = test_tmpdir();
-    snprintf(path, sizeof path, "%s/text", f->dir);
-    write_text(path);
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = "the quick brown fox "[i * i % 19];
+    const char *path = test_file_put(f->dir, "text", text, sizeof text);
     must(f, cadre_options_create(&f->options, &f->err));
     must(f, cadre_options_resolve(f->options, &f->err));
     cadre_config_fill(&f->config, f->options);
@@ -73,8 +65,7 @@ void rank_fixture_close(struct rank_fixture *f)
     rank_fixture_stop(f);
     cadre_dataset_close(f->data);
     cadre_options_destroy(f->options);
-    test_tmpdir_remove(f->dir);
-    free(f->dir);
+    test_tmpdir_destroy(f->dir);
 }
 
 static cadre_status create_nothing(const struct cadre_host *host,

@@ -20,15 +20,14 @@ static struct cadre_error err;
 static void setup(void)
 {
     dir = test_tmpdir();
-    good = test_read(test_module("bad_descriptor"), &good_bytes);
+    good = test_file_read(test_module("bad_descriptor"), &good_bytes);
     memset(&err, 0, sizeof err);
 }
 
 static void teardown(void)
 {
     free(good);
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 
 /* Through the loader, so that what passes the check by mistake meets dlopen. */
@@ -45,7 +44,7 @@ static void write_refused(const void *data, size_t bytes, const char *text)
     char name[32];
     snprintf(name, sizeof name, "bad%d.so", n++);
     const char *path = test_path(dir, name);
-    test_write(path, data, bytes);
+    test_file_write(path, data, bytes);
     refused(path, text);
     ck_assert_ptr_nonnull(strstr(err.text, name));
 }
@@ -82,7 +81,7 @@ END_TEST
 START_TEST(refuses_a_huge_file)
 {
     const char *path = test_path(dir, "huge.so");
-    test_write(path, good, good_bytes);
+    test_file_write(path, good, good_bytes);
     if (truncate(path, (off_t)3 << 30))
         test_skip("no sparse file of 3 GiB here");
     refused(path, "more than the 1 GiB");
@@ -127,7 +126,7 @@ START_TEST(refuses_every_truncation)
     for (size_t bytes = 4; bytes < good_bytes; bytes += bytes < 1024 ? 7 : 509) {
         snprintf(name, sizeof name, "cut%zu.so", bytes);
         const char *path = test_path(dir, name);
-        test_write(path, good, bytes);
+        test_file_write(path, good, bytes);
         refused(path, "is truncated");
     }
     write_refused(good, good_bytes - 1, "is truncated");
@@ -172,7 +171,7 @@ START_TEST(survives_damage)
     const char *path = test_path(dir, "damaged.so");
     ElfW(Ehdr) head;
     memcpy(&head, good, sizeof head);
-    test_write(path, good, good_bytes);
+    test_file_write(path, good, good_bytes);
     int fd = open(path, O_WRONLY);
     for (int round = 0; round < 1000; round++) {
         size_t at[3];

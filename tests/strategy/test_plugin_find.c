@@ -24,8 +24,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 
 static void relative_is(const char *from, const char *to, const char *want)
@@ -121,10 +120,10 @@ START_TEST(the_list_names_plugins_only)
     test_copy_sample(dir, "sample.so");
     test_copy_sample(dir, "Bad-Name.so");
     test_copy_sample(dir, "noend");
-    test_write(test_path(dir, "text.so"), "text", 4);
+    test_file_write(test_path(dir, "text.so"), "text", 4);
     size_t bytes;
-    unsigned char *data = test_read(test_module("bad_entry"), &bytes);
-    test_write(test_path(dir, "module.so"), data, bytes);
+    unsigned char *data = test_file_read(test_module("bad_entry"), &bytes);
+    test_file_write(test_path(dir, "module.so"), data, bytes);
     free(data);
     cadre_plugin_places_init(&places, dir, "/nowhere", NULL);
     char **names = cadre_plugin_list_places(&places);

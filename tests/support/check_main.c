@@ -49,11 +49,46 @@ char *test_tmpdir(void)
     return strdup(path);
 }
 
-void test_tmpdir_remove(const char *path)
+void test_tmpdir_destroy(char *path)
 {
     char command[1100];
     snprintf(command, sizeof command, "rm -rf '%s'", path);
     ck_assert_int_eq(system(command), 0);
+    free(path);
+}
+
+void *test_file_read(const char *path, size_t *bytes)
+{
+    FILE *file = fopen(path, "rb");
+    ck_assert_msg(file != NULL, "%s is not there", path);
+    ck_assert_int_eq(fseek(file, 0, SEEK_END), 0);
+    size_t size = (size_t)ftell(file);
+    char *data = calloc(1, size + 1);
+    rewind(file);
+    ck_assert_uint_eq(fread(data, 1, size, file), size);
+    fclose(file);
+    if (bytes)
+        *bytes = size;
+    return data;
+}
+
+void test_file_write(const char *path, const void *data, size_t bytes)
+{
+    FILE *file = fopen(path, "wb");
+    ck_assert_msg(file != NULL, "cannot make %s", path);
+    ck_assert_uint_eq(fwrite(data, 1, bytes, file), bytes);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+const char *test_file_put(const char *folder, const char *name, const void *data,
+                          size_t bytes)
+{
+    static char paths[8][1200];
+    static int next;
+    char *path = paths[next++ % 8];
+    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+    test_file_write(path, data, bytes);
+    return path;
 }
 
 bool test_lean(void)

@@ -21,9 +21,18 @@ int test_data_sets(const char *folder);
 /* As test_sample, of data set 0, the samples, or 1, the whole. */
 const char *test_data(int set, const char *name);
 
-/* A fresh empty folder for this test, removed by test_tmpdir_remove. Caller frees. */
+/* A fresh empty folder for this test; test_tmpdir_destroy removes it and frees its
+ * path. */
 char *test_tmpdir(void);
-void test_tmpdir_remove(const char *path);
+void test_tmpdir_destroy(char *path);
+
+/* A whole file, with a 0 after it; bytes may be NULL. Caller frees. What cannot be read
+ * or written ends the test. */
+void *test_file_read(const char *path, size_t *bytes);
+void test_file_write(const char *path, const void *data, size_t bytes);
+/* The same of folder/name; returns that path, valid until the eighth following call. */
+const char *test_file_put(const char *folder, const char *name, const void *data,
+                          size_t bytes);
 
 /* CADRE_TEST_LEAN=1, of a build that is instrumented: a sample of the cases is enough,
  * as all of them run in the optimised build. */

@@ -9,20 +9,6 @@
 #include "tests/support/check_main.h"
 #include "tests/support/trainer.h"
 
-static unsigned char *read_file(const char *path, size_t *bytes)
-{
-    FILE *file = fopen(path, "rb");
-    ck_assert_ptr_nonnull(file);
-    ck_assert_int_eq(fseek(file, 0, SEEK_END), 0);
-    *bytes = (size_t)ftell(file);
-    rewind(file);
-    unsigned char *data = malloc(*bytes);
-    ck_assert_ptr_nonnull(data);
-    ck_assert_uint_eq(fread(data, 1, *bytes, file), *bytes);
-    fclose(file);
-    return data;
-}
-
 static void load_tensor(struct test_trainer *t, const char *name, const json_t *entry,
                         const unsigned char *data)
 {
@@ -53,7 +39,7 @@ static void load_tensor(struct test_trainer *t, const char *name, const json_t *
 void test_trainer_load(struct test_trainer *t, const char *path)
 {
     size_t bytes;
-    unsigned char *data = read_file(path, &bytes);
+    unsigned char *data = test_file_read(path, &bytes);
     uint64_t header;
     memcpy(&header, data, sizeof header);
     ck_assert_uint_lt(header, bytes - 8);

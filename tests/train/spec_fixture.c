@@ -7,32 +7,17 @@
 
 #include "tests/support/check_main.h"
 
-static void path_of(const struct spec_fixture *f, const char *name, char *out)
-{
-    snprintf(out, 1200, "%s/%s", f->dir, name);
-}
-
 void spec_fixture_write(const struct spec_fixture *f, const char *name,
                         const char *text)
 {
-    char path[1200];
-    path_of(f, name, path);
-    FILE *file = fopen(path, "w");
-    ck_assert_ptr_nonnull(file);
-    fputs(text, file);
-    fclose(file);
+    test_file_put(f->dir, name, text, strlen(text));
 }
 
 char *spec_fixture_read(const struct spec_fixture *f, const char *name)
 {
-    char path[1200], *text = calloc(1, 1 << 20);
-    path_of(f, name, path);
-    FILE *file = fopen(path, "r");
-    ck_assert_msg(file != NULL, "no %s", path);
-    size_t n = fread(text, 1, (1 << 20) - 1, file);
-    text[n] = 0;
-    fclose(file);
-    return text;
+    char path[1200];
+    snprintf(path, sizeof path, "%s/%s", f->dir, name);
+    return test_file_read(path, NULL);
 }
 
 void spec_fixture_open(struct spec_fixture *f)
@@ -49,8 +34,7 @@ void spec_fixture_open(struct spec_fixture *f)
 
 void spec_fixture_close(struct spec_fixture *f)
 {
-    test_tmpdir_remove(f->dir);
-    free(f->dir);
+    test_tmpdir_destroy(f->dir);
 }
 
 static cadre_status set_all(struct spec_fixture *f, struct cadre_options *options,

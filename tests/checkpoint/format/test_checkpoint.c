@@ -33,9 +33,8 @@ static void setup(void)
 
 static void teardown(void)
 {
-    test_tmpdir_remove(root);
+    test_tmpdir_destroy(root);
     free(dir);
-    free(root);
 }
 
 static cadre_status verify(void)

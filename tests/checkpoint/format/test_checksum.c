@@ -86,8 +86,7 @@ START_TEST(parts_add_up)
     cadre_safetensors_close(file);
     free(data);
     free(path);
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 END_TEST
 

@@ -33,9 +33,8 @@ static void setup(void)
 
 static void teardown(void)
 {
-    test_tmpdir_remove(dir);
+    test_tmpdir_destroy(dir);
     free(root);
-    free(dir);
 }
 
 static bool exists(uint64_t step, const char *ending)

@@ -37,8 +37,7 @@ START_TEST(a_whole_file_comes_back)
     ck_assert_int_eq(cadre_file_sync_folder(dir, &err), CADRE_OK);
     ck_assert_int_eq(cadre_file_sync_folder(path, &err), CADRE_E_IO);
     free(path);
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 END_TEST
 
@@ -56,8 +55,7 @@ START_TEST(reading_past_the_end_is_an_error)
     ck_assert_int_eq(cadre_file_write_at(fd, path, data, 1, 0, &err), CADRE_E_IO);
     close(fd);
     free(path);
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 END_TEST
 
@@ -78,8 +76,7 @@ START_TEST(a_file_too_large_says_what_to_do)
     ck_assert_ptr_nonnull(strstr(err.text, "free space"));
     close(fd);
     free(path);
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 END_TEST
 
@@ -101,8 +98,7 @@ START_TEST(removing_a_tree_leaves_what_links_point_at)
     free(inner);
     free(tree);
     free(outside);
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 END_TEST
 

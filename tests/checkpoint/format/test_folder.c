@@ -21,8 +21,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-    test_tmpdir_remove(root);
-    free(root);
+    test_tmpdir_destroy(root);
 }
 
 /* A folder of this name, with a file in it. */

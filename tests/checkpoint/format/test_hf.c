@@ -22,8 +22,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 
 /* A one-dimensional f32 tensor per name, `first`, `first` + 1, ... as values. */

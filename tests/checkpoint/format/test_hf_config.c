@@ -19,8 +19,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-    test_tmpdir_remove(dir);
-    free(dir);
+    test_tmpdir_destroy(dir);
 }
 
 static cadre_status read_text(const char *text, struct cadre_hf_config *config)

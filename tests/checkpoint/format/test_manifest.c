@@ -55,10 +55,9 @@ static void setup(void)
 static void teardown(void)
 {
     cadre_tensor_file_close(&file);
-    test_tmpdir_remove(dir);
+    test_tmpdir_destroy(dir);
     free(path);
     free(small);
-    free(dir);
 }
 
 static cadre_status open_status(void)
@@ -102,10 +101,8 @@ START_TEST(every_bit_of_the_manifest_is_guarded)
     size_t bytes = 0;
     OK(cadre_file_read_whole(path, 1 << 20, &text, &bytes, &err));
     for (size_t bit = 0; bit < 8 * bytes; bit += 11) {
-        FILE *out = fopen(path, "wb");
         text[bit / 8] ^= (char)(1 << bit % 8);
-        fwrite(text, 1, bytes, out);
-        fclose(out);
+        test_file_write(path, text, bytes);
         text[bit / 8] ^= (char)(1 << bit % 8);
         ck_assert_int_eq(open_status(), CADRE_E_INVALID);
         ck_assert_ptr_nonnull(strstr(err.text, "state.json"));

@@ -26,9 +26,8 @@ static void setup(void)
 
 static void teardown(void)
 {
-    test_tmpdir_remove(dir);
+    test_tmpdir_destroy(dir);
     free(path);
-    free(dir);
 }
 
 /* A file of this header, `data_bytes` bytes of data follow: 0, 1, 2, ... */
@@ -266,9 +265,7 @@ START_TEST(damaged_headers_never_crash)
     for (size_t bit = 0; bit < 8 * (sizeof header + 7); bit++) {
         struct cadre_safetensors *file = NULL;
         data[bit / 8] ^= (char)(1 << bit % 8);
-        FILE *out = fopen(path, "wb");
-        fwrite(data, 1, bytes, out);
-        fclose(out);
+        test_file_write(path, data, bytes);
         refused += cadre_safetensors_open(path, false, &file, &ignored) != CADRE_OK;
         cadre_safetensors_close(file);
         data[bit / 8] ^= (char)(1 << bit % 8);

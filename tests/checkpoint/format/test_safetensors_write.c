@@ -33,9 +33,8 @@ static void setup(void)
 
 static void teardown(void)
 {
-    test_tmpdir_remove(dir);
+    test_tmpdir_destroy(dir);
     free(path);
-    free(dir);
 }
 
 START_TEST(the_header_is_aligned_and_repeats)

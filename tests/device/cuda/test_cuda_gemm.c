@@ -208,9 +208,8 @@ START_TEST(kept_in_a_file)
     }
     cadre_text_fini(&first);
     cadre_text_fini(&second);
-    test_tmpdir_remove(cache);
+    test_tmpdir_destroy(cache);
     free(file);
-    free(cache);
 }
 END_TEST
 
@@ -254,9 +253,8 @@ START_TEST(exact_reads_the_file_alone)
         free(text);
     }
     cadre_text_fini(&timed);
-    test_tmpdir_remove(cache);
+    test_tmpdir_destroy(cache);
     free(file);
-    free(cache);
 }
 END_TEST
 
@@ -277,9 +275,8 @@ START_TEST(a_kept_file_is_not_written)
         check_exact(kept.data);
     }
     cadre_text_fini(&kept);
-    test_tmpdir_remove(cache);
+    test_tmpdir_destroy(cache);
     free(file);
-    free(cache);
 }
 END_TEST
 
@@ -311,9 +308,8 @@ START_TEST(processes_write_at_once)
         ck_assert_msg(rmdir(file) == 0, "something lies in %s", file);
         free(text);
     }
-    test_tmpdir_remove(cache);
+    test_tmpdir_destroy(cache);
     free(file);
-    free(cache);
 }
 END_TEST
 
