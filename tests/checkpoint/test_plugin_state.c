@@ -339,8 +339,8 @@ END_TEST
 
 Suite *test_suite(void)
 {
-    Suite *s = suite_create("states");
-    TCase *tc = tcase_create("states");
+    Suite *s = suite_create("plugin_state");
+    TCase *tc = tcase_create("plugin_state");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, any_size_resumes, 0, 3);
