@@ -262,7 +262,8 @@ void cadre_rank_fini(struct cadre_rank *rank)
     rank->losses = NULL;
 }
 
-void cadre_rank_sums(const struct cadre_rank *rank, char out[CADRE_SUMS_CHARS])
+void cadre_rank_reduction_signature(const struct cadre_rank *rank,
+                                    char out[CADRE_SUMS_CHARS])
 {
     size_t used = 0;
     out[0] = 0;

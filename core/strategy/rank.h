@@ -142,15 +142,15 @@ cadre_status cadre_rank_flush(struct cadre_rank *rank,
 
 /* Does this rank speak for a parameter's OPT range, in the norm and in checkpoints?
  * Exactly one of the ranks that hold the same values does. */
-bool cadre_rank_speaks_for(const struct cadre_rank *rank, uint32_t param);
+bool cadre_rank_is_primary_owner(const struct cadre_rank *rank, uint32_t param);
 
 /* The same among the ranks of one place along `apart`, an axis of other replicas. */
-bool cadre_rank_speaks_within(const struct cadre_rank *rank, uint32_t param,
-                              const struct cadre_axis *apart);
+bool cadre_rank_is_primary_owner_within(const struct cadre_rank *rank, uint32_t param,
+                                        const struct cadre_axis *apart);
 
 /* Ranks that see the same samples find the same losses: does this one count? Ranks
  * along a schedule's axis all do, since only one of them runs the head. */
-bool cadre_rank_speaks_for_loss(const struct cadre_rank *rank);
+bool cadre_rank_is_primary_owner_for_loss(const struct cadre_rank *rank);
 
 /* [collective: world] values (n) become their sum over the ranks. */
 cadre_status cadre_rank_sum(struct cadre_rank *rank, const char *label, double *values,
@@ -167,7 +167,8 @@ void cadre_rank_fini(struct cadre_rank *rank);
  * nothing, else text such as "act.complete@tp:2". Runs of run.exact have the same bits
  * where their texts are the same. Any rank of the run says the same. */
 #define CADRE_SUMS_CHARS 96
-void cadre_rank_sums(const struct cadre_rank *rank, char out[CADRE_SUMS_CHARS]);
+void cadre_rank_reduction_signature(const struct cadre_rank *rank,
+                                    char out[CADRE_SUMS_CHARS]);
 
 /* The axis whose ranks train replicas that differ (param.apart), NULL for none. Each
  * replica has a norm and a clipping of its own. */

@@ -150,7 +150,7 @@ static uint64_t put_exchange(struct cadre_rank *rank, const struct cadre_result 
                              bool votes)
 {
     size_t leaves = leaves_of(rank);
-    if (result->step && cadre_rank_speaks_for_loss(rank))
+    if (result->step && cadre_rank_is_primary_owner_for_loss(rank))
         memcpy(rank->exchange, result->host, leaves * sizeof(double));
     else
         memset(rank->exchange, 0, leaves * sizeof(double));

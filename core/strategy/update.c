@@ -16,7 +16,7 @@ static cadre_status run_sequential(void *h, const struct cadre_step *step)
     return cadre_executor_sequential(rank->exec, step, &rank->failure);
 }
 
-bool cadre_rank_speaks_for_loss(const struct cadre_rank *rank)
+bool cadre_rank_is_primary_owner_for_loss(const struct cadre_rank *rank)
 {
     for (int a = 0; a < rank->mesh.n; a++) {
         const struct cadre_axis *axis = &rank->mesh.axis[a];
@@ -39,8 +39,8 @@ const struct cadre_axis *cadre_rank_apart(const struct cadre_rank *rank)
     return NULL;
 }
 
-bool cadre_rank_speaks_within(const struct cadre_rank *rank, uint32_t param,
-                              const struct cadre_axis *apart)
+bool cadre_rank_is_primary_owner_within(const struct cadre_rank *rank, uint32_t param,
+                                        const struct cadre_axis *apart)
 {
     bool sharded = rank->plan.param[param].share[CADRE_KIND_OPT].placed;
     for (int a = 0; a < rank->mesh.n; a++) {
@@ -62,9 +62,9 @@ bool cadre_rank_speaks_within(const struct cadre_rank *rank, uint32_t param,
     return true;
 }
 
-bool cadre_rank_speaks_for(const struct cadre_rank *rank, uint32_t param)
+bool cadre_rank_is_primary_owner(const struct cadre_rank *rank, uint32_t param)
 {
-    return cadre_rank_speaks_within(rank, param, NULL);
+    return cadre_rank_is_primary_owner_within(rank, param, NULL);
 }
 
 /* Does every rank hold the whole of every gradient? Then no one need ask the others. */
@@ -87,7 +87,7 @@ static cadre_status square_slices(struct cadre_rank *rank, double *chunks)
     for (uint32_t i = 0; i < rank->model->n_params; i++) {
         const struct cadre_param *p = &rank->model->params[i];
         bool mine = s < rank->n_slices && rank->slices[s].param == i;
-        if (mine && (everywhere || cadre_rank_speaks_within(rank, i, apart)))
+        if (mine && (everywhere || cadre_rank_is_primary_owner_within(rank, i, apart)))
             rank->squares[n++] = (struct cadre_squares){
                 .x = rank->updates[s].grad,
                 .count = rank->updates[s].count,

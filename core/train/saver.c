@@ -296,7 +296,7 @@ uint64_t cadre_saver_bytes(const struct cadre_rank *rank)
     const struct cadre_store store = {.model = rank->model, .plan = &rank->plan};
     uint64_t tensors = (uint64_t)cadre_snapshot_moments(rank->spec) + 1, count = 0;
     for (uint32_t i = 0; i < rank->model->n_params; i++)
-        if (cadre_rank_speaks_for(rank, i))
+        if (cadre_rank_is_primary_owner(rank, i))
             count += cadre_store_share(&store, i, CADRE_KIND_OPT).count;
     return count * tensors *
            cadre_dtype_bytes(cadre_dtype_wide(rank->model->config.dtype));

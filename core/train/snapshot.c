@@ -61,7 +61,7 @@ cadre_status cadre_snapshot_each(struct cadre_rank *rank, struct cadre_states *s
 {
     cadre_status rc = CADRE_OK;
     for (size_t s = 0; rc == CADRE_OK && s < rank->n_slices; s++)
-        if (cadre_rank_speaks_for(rank, rank->slices[s].param))
+        if (cadre_rank_is_primary_owner(rank, rank->slices[s].param))
             rc = visit_slice(rank, &rank->slices[s], visit, arg, err);
     struct gate gate = {visit, arg, rc != CADRE_OK};
     cadre_status given;

@@ -78,7 +78,7 @@ cadre_status cadre_snapshot_means(struct cadre_rank *rank, cadre_snapshot_visit 
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory to average states");
     for (size_t s = 0; rc == CADRE_OK && s < rank->n_slices; s++) {
         const struct cadre_rank_slice *slice = &rank->slices[s];
-        if (!cadre_rank_speaks_within(rank, slice->param, m.axis))
+        if (!cadre_rank_is_primary_owner_within(rank, slice->param, m.axis))
             continue;
         for (int k = 0; rc == CADRE_OK && k < moments; k++)
             rc = mean_of_moment(&m, slice, k == 1, err);

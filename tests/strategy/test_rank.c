@@ -205,7 +205,7 @@ static cadre_status rank_main(void *arg, int index, struct cadre_local_segment *
         if (rc == CADRE_OK) {
             rank.wants_stop = index == 1;
             rc = cadre_rank_step(&rank, 1, &report);
-            speaks[index] = cadre_rank_speaks_for(&rank, 0);
+            speaks[index] = cadre_rank_is_primary_owner(&rank, 0);
             norms[index] = report.grad_norm;
             own_norms[index] = norm_of_own_grads(&rank);
             sums[index] = rc == CADRE_OK && report.stop ? report.loss : -1;
