@@ -305,7 +305,7 @@ cadre_status cadre_model_create(const struct cadre_model_config *config, int tp_
     if (model)
         model->params = cadre_calloc(capacity, sizeof *model->params);
     if (!model || !model->params) {
-        cadre_fail(err, rc, "no memory for a table of %zu parameters", capacity);
+        cadre_no_memory(err, "a table of %zu parameters", capacity);
         goto fail;
     }
     model->config = *config;

@@ -153,7 +153,7 @@ cadre_status cadre_agree_tuning(struct cadre_rank *rank, struct cadre_error *err
     rc = take(rank, text, choices, err);
     free(text);
     if (rc == CADRE_OK && cadre_rank_tuning(rank, &rank->tuning) != CADRE_OK)
-        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for the chosen algorithms");
+        rc = cadre_no_memory(err, "the chosen algorithms");
     if (rc == CADRE_OK && rank->index == 0 && rank->spec->exact &&
         *rank->tuning.algorithms)
         cadre_log(CADRE_LOG_INFO, "train",

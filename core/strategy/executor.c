@@ -343,7 +343,7 @@ cadre_status cadre_executor_create(const struct cadre_executor_config *config,
 {
     struct cadre_executor *exec = calloc(1, sizeof *exec);
     if (!exec)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the executor");
+        return cadre_no_memory(err, "the executor");
     exec->config = *config;
     exec->n_chunks = config->plan->n_chunks;
     exec->chunk = cadre_calloc((size_t)exec->n_chunks, sizeof *exec->chunk);
@@ -357,9 +357,8 @@ cadre_status cadre_executor_create(const struct cadre_executor_config *config,
     if (rc == CADRE_OK)
         rc = make_blocks(exec);
     if (rc != CADRE_OK)
-        cadre_fail(err, rc,
-                   "no memory for activations; lower train.micro_batch or set "
-                   "train.recompute = block");
+        cadre_no_memory(err, "activations; lower train.micro_batch or set "
+                             "train.recompute = block");
     else
         rc = cadre_leaves_init(&exec->leaves, config->store, config->ledger,
                                config->exact, err);

@@ -63,15 +63,14 @@ cadre_status cadre_leaves_init(struct cadre_leaves *leaves, struct cadre_store *
         .added = cadre_calloc(n_params, sizeof *leaves->added),
     };
     if (!leaves->offset || !leaves->seen || !leaves->added)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the leaf table");
+        return cadre_no_memory(err, "the leaf table");
     size_t bytes = level_bytes(store->model, store->plan, leaves->offset);
     for (int l = 0; l < leaves->levels; l++) {
         leaves->level[l] =
             cadre_ledger_alloc(ledger, CADRE_SPACE_DEVICE, bytes, "exact-mode leaves");
         if (!leaves->level[l])
-            return cadre_fail(err, CADRE_E_RESOURCE,
-                              "no memory for %d leaf buffers of %zu bytes (run.exact)",
-                              leaves->levels, bytes);
+            return cadre_no_memory(err, "%d leaf buffers of %zu bytes (run.exact)",
+                                   leaves->levels, bytes);
     }
     return CADRE_OK;
 }

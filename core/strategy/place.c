@@ -49,7 +49,7 @@ static cadre_status add_variable(struct cadre_place_session *s, const char *name
                           s->plugin, name, s->abi.rank, CADRE_LAUNCH_VARIABLES);
     variable[at] = cadre_format("%s=%s", name, value);
     if (!variable[at])
-        return cadre_fail(&s->said, CADRE_E_RESOURCE, "no memory for %s", name);
+        return cadre_no_memory(&s->said, "%s", name);
     s->variable_by[at] = s->plugin;
     return CADRE_OK;
 }
@@ -256,7 +256,7 @@ cadre_status cadre_places_collect(struct cadre_places *places,
         return CADRE_OK;
     places->rank = cadre_calloc((size_t)spec->ranks, sizeof *places->rank);
     if (!places->rank)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for %d ranks", spec->ranks);
+        return cadre_no_memory(err, "%d ranks", spec->ranks);
     for (int r = 0; r < spec->ranks && rc == CADRE_OK; r++)
         rc = collect_rank(request, r, &places->rank[r], err);
     return rc;

@@ -213,7 +213,7 @@ cadre_status cadre_rank_plan_init(struct cadre_rank_plan *plan,
     plan->n_params = request->model->n_params;
     plan->param = cadre_calloc(plan->n_params, sizeof *plan->param);
     if (!plan->param)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the plan");
+        return cadre_no_memory(err, "the plan");
     for (int i = 0; i < request->mesh->n; i++) {
         request->mesh->axis[i].split_batch = false;
         request->mesh->axis[i].own_runs = false;

@@ -74,9 +74,8 @@ static cadre_status load_image(struct image *image, struct cadre_error *err)
     CADRE_TRY(check_kind(fd, image, err));
     image->data = cadre_calloc(image->bytes, 1);
     if (!image->data) {
-        rc = cadre_fail(err, CADRE_E_RESOURCE,
-                        "no memory for the %zu bytes of the plugin '%s'", image->bytes,
-                        image->path);
+        rc = cadre_no_memory(err, "the %zu bytes of the plugin '%s'", image->bytes,
+                             image->path);
         goto fail;
     }
     rc = read_all(fd, image, err);

@@ -143,8 +143,7 @@ static cadre_status make_slices(struct cadre_rank *rank, struct cadre_error *err
     rank->updates = cadre_calloc(n_params, sizeof *rank->updates);
     rank->squares = cadre_calloc(n_params, sizeof *rank->squares);
     if (!rank->slices || !rank->updates || !rank->squares)
-        return cadre_fail(err, CADRE_E_RESOURCE,
-                          "no memory for the optimizer's tables");
+        return cadre_no_memory(err, "the optimizer's tables");
     for (uint32_t i = 0; i < n_params; i++) {
         const struct cadre_param *p = &rank->model->params[i];
         struct cadre_share own = cadre_store_share(&rank->store, i, CADRE_KIND_OPT);

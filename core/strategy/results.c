@@ -58,7 +58,7 @@ cadre_status cadre_results_init(struct cadre_rank *rank, struct cadre_error *err
         some = some && result->chunks && result->host;
     }
     if (!some)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for a step's results");
+        return cadre_no_memory(err, "a step's results");
     rank->n_norm_chunks = chunks;
     if (cadre_rank_apart(rank))
         rank->n_norm_chunks /= (uint64_t)cadre_rank_apart(rank)->size;

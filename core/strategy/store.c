@@ -180,14 +180,13 @@ static cadre_status lay_out(struct cadre_store *store,
     char *data = reserve(store, CADRE_KIND_PARAM, CADRE_SPACE_DEVICE, "parameters");
     char *grad = reserve(store, CADRE_KIND_GRAD, CADRE_SPACE_DEVICE, "gradients");
     if (!data || !grad || reserve_states(store, optimizer, &states) != CADRE_OK)
-        return cadre_fail(err, CADRE_E_RESOURCE,
-                          "no memory for parameters, gradients and optimizer states");
+        return cadre_no_memory(err, "parameters, gradients and optimizer states");
     if (tied_bytes(store->model, store->plan)) {
         store->tied =
             cadre_ledger_alloc(store->ledger, CADRE_SPACE_DEVICE,
                                tied_bytes(store->model, store->plan), "tied gradients");
         if (!store->tied)
-            return cadre_fail(err, CADRE_E_RESOURCE, "no memory for tied gradients");
+            return cadre_no_memory(err, "tied gradients");
     }
     store->grad_base = grad;
     for (uint32_t i = 0; i < store->model->n_params; i++) {
@@ -271,7 +270,7 @@ static cadre_status fill_initial(struct cadre_store *store, uint64_t seed,
             continue;
         void *host = cadre_calloc(values.count, store->wide_bytes);
         if (!host)
-            return cadre_fail(err, CADRE_E_RESOURCE, "no memory for initial values");
+            return cadre_no_memory(err, "initial values");
         cadre_model_init_range(store->model, i, seed, values.begin, values.count, host);
         cadre_status rc = cadre_store_put(store, i, host);
         free(host);
@@ -298,7 +297,7 @@ cadre_status cadre_store_init(struct cadre_store *store, struct cadre_model *mod
     store->grad_offset = cadre_calloc(model->n_params, sizeof *store->grad_offset);
     if (!store->param || !store->grad_offset) {
         cadre_store_fini(store);
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the parameter table");
+        return cadre_no_memory(err, "the parameter table");
     }
     cadre_status rc = lay_out(store, optimizer, err);
     if (rc == CADRE_OK)

@@ -27,8 +27,7 @@ cadre_status cadre_timeline_init(struct cadre_timeline *timeline, int n_chunks,
     if (timeline->span && timeline->best && timeline->samples)
         return CADRE_OK;
     cadre_timeline_fini(timeline);
-    return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the times of %zu passes",
-                      passes);
+    return cadre_no_memory(err, "the times of %zu passes", passes);
 }
 
 void cadre_timeline_fini(struct cadre_timeline *timeline)

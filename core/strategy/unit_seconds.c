@@ -237,7 +237,7 @@ cadre_status cadre_unit_seconds_measure(struct cadre_rank *planned, double *seco
     if (b.grad && b.owned)
         rc = cadre_device_open(&planned->spec->device, &b.device, err);
     else
-        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for a list of parameters");
+        rc = cadre_no_memory(err, "a list of parameters");
     for (uint32_t u = 0; rc == CADRE_OK && u < n; u++) {
         if (u > 1 && u + 1 < n) {
             seconds[u] = seconds[1];
