@@ -113,6 +113,9 @@ int64_t cadre_model_row(const struct cadre_model *model, int64_t N, int rank);
 /* Of N rows, those this rank holds between units: all of them unless rows are cut. */
 int64_t cadre_model_rows(const struct cadre_model *model, int64_t N);
 
+/* Elements of an activation of N rows between units, as this rank holds it. */
+uint64_t cadre_model_activation_count(const struct cadre_model *model, int64_t N);
+
 /* Points where a partial result may have to be completed over the tensor axis. `in` and
  * `out` are distinct buffers unless no one claims the joint. Where rows are cut, the
  * forward of *_IN and the backward of *_OUT gather rows, EMBED_OUT and HEAD_IN too. */

@@ -363,6 +363,11 @@ int64_t cadre_model_rows(const struct cadre_model *model, int64_t N)
            cadre_model_row(model, N, model->tp_rank);
 }
 
+uint64_t cadre_model_activation_count(const struct cadre_model *model, int64_t N)
+{
+    return (uint64_t)(cadre_model_rows(model, N) * model->config.channels);
+}
+
 uint32_t cadre_table_first(const struct cadre_model *model, uint32_t unit)
 {
     bool gpt2 = model->config.arch == CADRE_ARCH_GPT2;

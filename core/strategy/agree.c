@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/strategy/agree.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/hash.h"
 #include "core/base/log.h"
 #include "core/base/memory.h"
-#include "core/strategy/rank.h"
 
 /* ---- what is run ----------------------------------------------------------------- */
 
@@ -19,12 +19,11 @@ static cadre_status failed(struct cadre_comm *world, cadre_status rc,
     return rc;
 }
 
-cadre_status cadre_agree_run(struct cadre_rank *rank, struct cadre_error *err)
+cadre_status cadre_agree_run(struct cadre_comm *world, uint64_t fingerprint,
+                             struct cadre_error *err)
 {
-    struct cadre_comm *world = rank->world;
     if (!world || world->size == 1)
         return CADRE_OK;
-    uint64_t mine = rank->spec->fingerprint;
     uint64_t *all = cadre_calloc((size_t)world->size, sizeof *all);
     uint64_t *offsets = cadre_calloc((size_t)world->size + 1, sizeof *offsets);
     cadre_status rc = all && offsets ? CADRE_OK : CADRE_E_RESOURCE;
@@ -32,8 +31,8 @@ cadre_status cadre_agree_run(struct cadre_rank *rank, struct cadre_error *err)
     for (int r = 0; rc == CADRE_OK && r <= world->size; r++)
         offsets[r] = (uint64_t)r * sizeof *all;
     if (rc == CADRE_OK)
-        rc = world->ops->all_gather(world, "agreement", &mine, all, offsets, CADRE_U8,
-                                    0, &done);
+        rc = world->ops->all_gather(world, "agreement", &fingerprint, all, offsets,
+                                    CADRE_U8, 0, &done);
     if (rc == CADRE_OK)
         rc = world->ops->wait(world, done);
     failed(world, rc, err);
@@ -61,14 +60,13 @@ static cadre_status from_first(struct cadre_comm *world, void *data, uint64_t by
 }
 
 /* The library's line and the choices, of rank 0; owned by the caller. */
-static cadre_status share(struct cadre_rank *rank, char **out, struct cadre_error *err)
+static cadre_status share(struct cadre_comm *world, struct cadre_device *device,
+                          int index, char **out, struct cadre_error *err)
 {
-    struct cadre_comm *world = rank->world;
-    struct cadre_device *device = rank->device;
     struct cadre_text text = {0};
     cadre_status rc = CADRE_OK;
     uint64_t bytes;
-    if (rank->index == 0) {
+    if (index == 0) {
         device->ops->tuning_library(device, &text);
         cadre_text_append(&text, "\n", 1);
         rc = device->ops->tuning_export(device, &text);
@@ -78,7 +76,7 @@ static cadre_status share(struct cadre_rank *rank, char **out, struct cadre_erro
     bytes = text.len;
     if (rc == CADRE_OK && world && world->size > 1) {
         rc = from_first(world, &bytes, sizeof bytes);
-        if (rc == CADRE_OK && rank->index != 0) {
+        if (rc == CADRE_OK && index != 0) {
             text.data = cadre_calloc(bytes + 1, 1);
             rc = text.data ? CADRE_OK : CADRE_E_RESOURCE;
         }
@@ -95,9 +93,9 @@ static cadre_status share(struct cadre_rank *rank, char **out, struct cadre_erro
     return rc;
 }
 
-cadre_status cadre_rank_tuning(const struct cadre_rank *rank, struct cadre_tuning *out)
+cadre_status cadre_agree_read_tuning(struct cadre_device *device,
+                                     struct cadre_tuning *out)
 {
-    struct cadre_device *device = rank->device;
     struct cadre_text library = {0}, text = {0};
     device->ops->tuning_library(device, &library);
     cadre_status rc = device->ops->tuning_export(device, &text);
@@ -114,50 +112,46 @@ cadre_status cadre_rank_tuning(const struct cadre_rank *rank, struct cadre_tunin
 
 /* The library of rank 0, and its choices. Two libraries choose otherwise, by rule too.
  */
-static cadre_status take(struct cadre_rank *rank, const char *library,
-                         const char *choices, struct cadre_error *err)
+static cadre_status take(struct cadre_device *device, int index, bool exact,
+                         const char *library, const char *choices,
+                         struct cadre_error *err)
 {
-    struct cadre_device *device = rank->device;
     struct cadre_text mine = {0};
     device->ops->tuning_library(device, &mine);
     bool same = strcmp(cadre_text_str(&mine), library) == 0;
     cadre_status rc = CADRE_OK;
-    if (!same && rank->spec->exact)
+    if (!same && exact)
         rc = cadre_fail(err, CADRE_E_INVALID,
                         "run.exact: rank %d multiplies with %s, rank 0 with %s: other "
                         "bits; use one kind of processor and one version, or "
                         "run.exact = no",
-                        rank->index, cadre_text_str(&mine), library);
+                        index, cadre_text_str(&mine), library);
     else if (!same)
         cadre_log(CADRE_LOG_WARN, "train",
                   "rank %d multiplies with %s, rank 0 with %s: it chooses its own "
                   "algorithms",
-                  rank->index, cadre_text_str(&mine), library);
+                  index, cadre_text_str(&mine), library);
     else if (device->ops->tuning_import(device, choices) != CADRE_OK)
         rc = cadre_fail(err, CADRE_E_INVALID,
-                        "rank %d cannot use the algorithms that rank 0 chose",
-                        rank->index);
+                        "rank %d cannot use the algorithms that rank 0 chose", index);
     cadre_text_fini(&mine);
     return rc;
 }
 
-cadre_status cadre_agree_tuning(struct cadre_rank *rank, struct cadre_error *err)
+cadre_status cadre_agree_tuning(struct cadre_comm *world, struct cadre_device *device,
+                                int index, bool exact, struct cadre_tuning *out,
+                                struct cadre_error *err)
 {
     char *text = NULL;
-    cadre_status rc = share(rank, &text, err);
+    cadre_status rc = share(world, device, index, &text, err);
     if (rc != CADRE_OK || !text)
         return rc;
     char *end = text + strcspn(text, "\n"); /* of the library's line */
     const char *choices = *end ? end + 1 : end;
     *end = 0;
-    rc = take(rank, text, choices, err);
+    rc = take(device, index, exact, text, choices, err);
     free(text);
-    if (rc == CADRE_OK && cadre_rank_tuning(rank, &rank->tuning) != CADRE_OK)
+    if (rc == CADRE_OK && cadre_agree_read_tuning(device, out) != CADRE_OK)
         rc = cadre_no_memory(err, "the chosen algorithms");
-    if (rc == CADRE_OK && rank->index == 0 && rank->spec->exact &&
-        *rank->tuning.algorithms)
-        cadre_log(CADRE_LOG_INFO, "train",
-                  "run.exact: %s, with the algorithms of the cache (%s)",
-                  rank->tuning.library, rank->tuning.algorithms);
     return rc;
 }

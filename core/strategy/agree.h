@@ -4,9 +4,8 @@
 #ifndef CADRE_STRATEGY_AGREE_H
 #define CADRE_STRATEGY_AGREE_H
 
-#include "core/base/error.h"
-
-struct cadre_rank;
+#include "core/comm/comm.h"
+#include "core/device/device.h"
 
 /* How a rank's device multiplies. */
 struct cadre_tuning {
@@ -14,19 +13,23 @@ struct cadre_tuning {
     char algorithms[17]; /* hash of what was chosen by timing, in hex; "" for nothing */
 };
 
-/* [collective: rank->world] Every rank shows the fingerprint of its spec; the first odd
- * one is named. Errors: CADRE_E_INVALID, those of the communicator. */
-cadre_status cadre_agree_run(struct cadre_rank *rank, struct cadre_error *err);
+/* [collective: world] Every rank shows its fingerprint of the run; the first odd one is
+ * named. `world` is NULL for one rank. Errors: CADRE_E_INVALID, those of the
+ * communicator. */
+cadre_status cadre_agree_run(struct cadre_comm *world, uint64_t fingerprint,
+                             struct cadre_error *err);
 
-/* [collective: rank->world, before it is given the device] Every rank takes over the
- * algorithms that rank 0 has from its file, and rank->tuning is filled. Under run.exact
- * nothing is timed afterwards, and a rank whose library, version or processor is not
- * that of rank 0 is refused; else it keeps its own, which is logged.
+/* [collective: world, before it is given the device] Every rank takes over the
+ * algorithms that rank 0 has from its file, and *out is filled. Under run.exact nothing
+ * is timed afterwards, and a rank whose library, version or processor is not that of
+ * rank 0 is refused; else it keeps its own, which is logged.
  * Errors: CADRE_E_INVALID, CADRE_E_RESOURCE, those of the communicator. */
-cadre_status cadre_agree_tuning(struct cadre_rank *rank, struct cadre_error *err);
+cadre_status cadre_agree_tuning(struct cadre_comm *world, struct cadre_device *device,
+                                int index, bool exact, struct cadre_tuning *out,
+                                struct cadre_error *err);
 
-/* How this rank's device multiplies by now: without run.exact, choices are added as
- * training goes on. Errors: CADRE_E_RESOURCE. */
-cadre_status cadre_rank_tuning(const struct cadre_rank *rank, struct cadre_tuning *out);
+/* How a device multiplies by now. Errors: CADRE_E_RESOURCE. */
+cadre_status cadre_agree_read_tuning(struct cadre_device *device,
+                                     struct cadre_tuning *out);
 
 #endif

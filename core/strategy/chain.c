@@ -3,16 +3,12 @@
 
 #include <string.h>
 
-#include "core/strategy/host.h"
-#include "core/strategy/place.h"
-#include "core/strategy/rank.h"
-
 /* Core-side code records a plugin's refusal through host->fail; a plugin that returns
  * an error without a word still gets a line. */
 static cadre_status refused(struct cadre_ctx *ctx, cadre_status rc,
                             struct cadre_error *err)
 {
-    const struct cadre_error *said = &ctx->rank->failure;
+    const struct cadre_error *said = ctx->services->failure;
     if (said->code != CADRE_OK)
         return cadre_fail(err, rc, "%s", said->text);
     if (err && err->code != CADRE_OK && err->text[0])
@@ -21,12 +17,13 @@ static cadre_status refused(struct cadre_ctx *ctx, cadre_status rc,
                       ctx->phase, cadre_strerror(rc));
 }
 
-static cadre_status create_link(struct cadre_ctx *ctx, struct cadre_rank *rank,
+static cadre_status create_link(struct cadre_ctx *ctx, struct cadre_services *services,
                                 const struct cadre_plugin_handle *plugin,
                                 const struct cadre_options *options,
                                 struct cadre_error *err)
 {
-    *ctx = (struct cadre_ctx){.rank = rank, .plugin = plugin, .phase = "create"};
+    *ctx =
+        (struct cadre_ctx){.services = services, .plugin = plugin, .phase = "create"};
     cadre_host_init(&ctx->host, ctx);
     cadre_status rc = cadre_plugin_values_init(plugin, options, &ctx->values, err);
     if (rc != CADRE_OK)
@@ -40,7 +37,8 @@ static cadre_status create_link(struct cadre_ctx *ctx, struct cadre_rank *rank,
     return rc;
 }
 
-cadre_status cadre_chain_create(struct cadre_chain *chain, struct cadre_rank *rank,
+cadre_status cadre_chain_create(struct cadre_chain *chain,
+                                struct cadre_services *services,
                                 const struct cadre_plugin_handle *const *plugins, int n,
                                 const struct cadre_options *options,
                                 struct cadre_error *err)
@@ -51,7 +49,7 @@ cadre_status cadre_chain_create(struct cadre_chain *chain, struct cadre_rank *ra
             if (plugins[i]->desc.role != role)
                 continue;
             cadre_status rc =
-                create_link(&chain->link[chain->n], rank, plugins[i], options, err);
+                create_link(&chain->link[chain->n], services, plugins[i], options, err);
             if (rc != CADRE_OK) {
                 cadre_chain_destroy(chain);
                 return rc;
@@ -262,7 +260,7 @@ cadre_status cadre_chain_state(struct cadre_chain *chain, int index,
     ctx->phase = "state";
     cadre_status rc = ctx->plugin->ops.state(ctx->self, sink);
     if (rc == CADRE_OK)
-        rc = ctx->rank->failure.code;
+        rc = ctx->services->failure->code;
     return rc == CADRE_OK ? rc : refused(ctx, rc, err);
 }
 

@@ -5,21 +5,8 @@
 #ifndef CADRE_STRATEGY_CHAIN_H
 #define CADRE_STRATEGY_CHAIN_H
 
-#include "core/strategy/plan.h"
-#include "core/strategy/plugin.h"
-
-struct cadre_rank;
-struct cadre_place_session;
-
-/* The host's view of one plugin instance. */
-struct cadre_ctx {
-    struct cadre_rank *rank;
-    const struct cadre_plugin_handle *plugin;
-    struct cadre_host host;
-    struct cadre_values values;
-    struct cadre_self *self;
-    const char *phase; /* "plan", "step", ...: for messages; "destroy" */
-};
+#include "core/strategy/host.h"
+#include "core/strategy/place_session.h"
 
 struct cadre_chain {
     int n;
@@ -27,9 +14,10 @@ struct cadre_chain {
     struct cadre_ctx *joint_owner; /* claims act.complete, NULL when nobody does */
 };
 
-/* Create the instances of `plugins` in role order. On failure everything made is gone.
- */
-cadre_status cadre_chain_create(struct cadre_chain *chain, struct cadre_rank *rank,
+/* Create the instances of `plugins` in role order. services->failure is where their
+ * refusals are kept. On failure everything made is gone. */
+cadre_status cadre_chain_create(struct cadre_chain *chain,
+                                struct cadre_services *services,
                                 const struct cadre_plugin_handle *const *plugins, int n,
                                 const struct cadre_options *options,
                                 struct cadre_error *err);

@@ -428,10 +428,32 @@ cadre_status cadre_executor_end(const struct cadre_executor *exec,
     return CADRE_OK;
 }
 
-cadre_status cadre_executor_add_leaf(struct cadre_executor *exec, uint32_t param,
-                                     const void *part)
+static cadre_status runner_forward(void *h, const struct cadre_pass_args *args,
+                                   struct cadre_error *why)
 {
+    return cadre_executor_forward(h, args, why);
+}
+
+static cadre_status runner_backward(void *h, const struct cadre_pass_args *args,
+                                    struct cadre_error *why)
+{
+    return cadre_executor_backward(h, args, why);
+}
+
+static cadre_status runner_add_leaf(void *h, uint32_t param, const void *part)
+{
+    struct cadre_executor *exec = h;
     return cadre_leaves_add(&exec->leaves, param, part);
+}
+
+struct cadre_pass_runner cadre_executor_runner(struct cadre_executor *exec)
+{
+    return (struct cadre_pass_runner){
+        .h = exec,
+        .forward = runner_forward,
+        .backward = runner_backward,
+        .add_leaf = runner_add_leaf,
+    };
 }
 
 double cadre_executor_wait_s(const struct cadre_executor *exec)

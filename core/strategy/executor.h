@@ -48,6 +48,9 @@ void cadre_executor_note(const struct cadre_executor_config *config,
 /* Start step `step` (from 1): gradients are fresh, no slot is taken. */
 void cadre_executor_begin(struct cadre_executor *exec, uint64_t step);
 
+/* What services call for a plugin; lives as long as `exec`. */
+struct cadre_pass_runner cadre_executor_runner(struct cadre_executor *exec);
+
 /* [exec] The calls of cadre.model/1. A refusal's text goes to *why. */
 cadre_status cadre_executor_forward(struct cadre_executor *exec,
                                     const struct cadre_pass_args *args,
@@ -55,9 +58,6 @@ cadre_status cadre_executor_forward(struct cadre_executor *exec,
 cadre_status cadre_executor_backward(struct cadre_executor *exec,
                                      const struct cadre_pass_args *args,
                                      struct cadre_error *why);
-
-/* Elements of an activation between chunks: (N, C) of this rank's rows, not padded. */
-uint64_t cadre_executor_edge(const struct cadre_executor_config *config);
 
 /* The sequential schedule over one chunk: each micro-batch forward, then backward. */
 cadre_status cadre_executor_sequential(struct cadre_executor *exec,
@@ -71,10 +71,6 @@ double cadre_executor_wait_s(const struct cadre_executor *exec);
  * refusal's text goes to *why. */
 cadre_status cadre_executor_end(const struct cadre_executor *exec,
                                 struct cadre_error *why);
-
-/* [exec] cadre.param/1's add_leaf: see leaves.h. */
-cadre_status cadre_executor_add_leaf(struct cadre_executor *exec, uint32_t param,
-                                     const void *part);
 
 /* [collective: the ranks that share the samples or the parameters] Forward of `batch`
  * samples without gradients. inputs (B, T), targets (B, T) or (B), host memory; T up to

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/strategy/host.h"
+#include "core/strategy/host_private.h"
 
 #include <string.h>
 
 #include "core/base/log.h"
 #include "core/base/rng.h"
-#include "core/strategy/rank.h"
 #include "core/tensor/dtype.h"
 
 /* ---- cadre.mesh/1 ---- */
 
 static struct cadre_axis *mesh_axis(struct cadre_ctx *ctx, const char *name)
 {
-    return cadre_mesh_axis(&ctx->rank->mesh, name);
+    return cadre_mesh_axis(ctx->services->mesh, name);
 }
 
 static int32_t axis_rank(const struct cadre_axis *axis)
@@ -36,19 +35,18 @@ static const struct cadre_mesh_svc mesh_service = {
 
 static uint32_t n_params(struct cadre_ctx *ctx)
 {
-    return ctx->rank->model->n_params;
+    return ctx->services->model->n_params;
 }
 
 /* Another stage owns the values and an entry tied to them is here. Plans ask before all
  * is planned, so it is found out anew. */
-static bool is_copied(const struct cadre_rank *rank, cadre_param_id id)
+static bool is_copied(const struct cadre_services *s, cadre_param_id id)
 {
-    const struct cadre_param *all = rank->model->params;
-    if (!rank->plan.param || cadre_rank_plan_runs(&rank->plan, all[id].unit))
+    const struct cadre_param *all = s->model->params;
+    if (!s->plan->param || cadre_rank_plan_runs(s->plan, all[id].unit))
         return false;
-    for (uint32_t i = 0; i < rank->model->n_params; i++)
-        if (all[i].tied_to == (int32_t)id &&
-            cadre_rank_plan_runs(&rank->plan, all[i].unit))
+    for (uint32_t i = 0; i < s->model->n_params; i++)
+        if (all[i].tied_to == (int32_t)id && cadre_rank_plan_runs(s->plan, all[i].unit))
             return true;
     return false;
 }
@@ -56,8 +54,8 @@ static bool is_copied(const struct cadre_rank *rank, cadre_param_id id)
 static cadre_status param_info(struct cadre_ctx *ctx, cadre_param_id id,
                                struct cadre_param_info *out)
 {
-    const struct cadre_rank *rank = ctx->rank;
-    const struct cadre_model *model = rank->model;
+    const struct cadre_services *s = ctx->services;
+    const struct cadre_model *model = s->model;
     if (id >= model->n_params)
         return CADRE_E_INVALID;
     const struct cadre_param *p = &model->params[id];
@@ -72,9 +70,9 @@ static cadre_status param_info(struct cadre_ctx *ctx, cadre_param_id id,
         .tied_to = p->tied_to,
         .split = (uint32_t)p->split,
         .split_dim = p->split_dim,
-        .present = rank->plan.param && cadre_rank_plan_runs(&rank->plan, p->unit),
+        .present = s->plan->param && cadre_rank_plan_runs(s->plan, p->unit),
         .partial = model->rows_cut && p->norm,
-        .copied = is_copied(rank, id),
+        .copied = is_copied(s, id),
     };
     for (uint32_t d = 0; d < p->shape.ndim; d++) {
         info.shape[d] = p->shape.dim[d];
@@ -87,51 +85,48 @@ static cadre_status param_info(struct cadre_ctx *ctx, cadre_param_id id,
 
 static double unit_cost(struct cadre_ctx *ctx, uint32_t unit)
 {
-    const struct cadre_rank *rank = ctx->rank;
-    const struct cadre_model_config *c = &rank->model->config;
-    double rows = (double)rank->spec->micro_batch * (double)rank->spec->time;
+    const struct cadre_services *s = ctx->services;
+    const struct cadre_model_config *c = &s->model->config;
+    double rows = (double)s->spec->micro_batch * (double)s->spec->time;
     double weights = 0;
-    for (uint32_t i = 0; i < rank->model->n_params; i++)
-        if (rank->model->params[i].unit == unit &&
-            rank->model->params[i].local.ndim > 1)
-            weights += (double)cadre_shape_count(&rank->model->params[i].local);
+    for (uint32_t i = 0; i < s->model->n_params; i++)
+        if (s->model->params[i].unit == unit && s->model->params[i].local.ndim > 1)
+            weights += (double)cadre_shape_count(&s->model->params[i].local);
     if (unit == 0)
         return rows * (double)c->channels; /* a copy of rows, no product */
-    bool block = unit + 1 < rank->model->n_units;
-    double attention = block ? (double)c->channels * (double)rank->spec->time : 0;
+    bool block = unit + 1 < s->model->n_units;
+    double attention = block ? (double)c->channels * (double)s->spec->time : 0;
     return rows * (weights + attention);
 }
 
 static double unit_seconds(struct cadre_ctx *ctx, uint32_t unit)
 {
-    struct cadre_rank *rank = ctx->rank;
-    rank->asked_seconds = true;
-    if (!rank->spec->unit_seconds || unit >= rank->model->n_units)
+    struct cadre_services *s = ctx->services;
+    s->asked_seconds = true;
+    if (!s->spec->unit_seconds || unit >= s->model->n_units)
         return 0;
-    return rank->spec->unit_seconds[unit];
+    return s->spec->unit_seconds[unit];
 }
 
 static cadre_status model_forward(struct cadre_ctx *ctx,
                                   const struct cadre_pass_args *args)
 {
-    return cadre_executor_forward(ctx->rank->exec, args, &ctx->rank->failure);
+    struct cadre_services *s = ctx->services;
+    return s->passes.forward(s->passes.h, args, s->failure);
 }
 
 static cadre_status model_backward(struct cadre_ctx *ctx,
                                    const struct cadre_pass_args *args)
 {
-    return cadre_executor_backward(ctx->rank->exec, args, &ctx->rank->failure);
+    struct cadre_services *s = ctx->services;
+    return s->passes.backward(s->passes.h, args, s->failure);
 }
 
 static uint64_t edge(struct cadre_ctx *ctx)
 {
-    const struct cadre_rank *rank = ctx->rank;
-    struct cadre_executor_config config = {
-        .model = rank->model,
-        .batch = rank->spec->micro_batch,
-        .time = rank->spec->time,
-    };
-    return cadre_executor_edge(&config);
+    const struct cadre_run_spec *spec = ctx->services->spec;
+    return cadre_model_activation_count(ctx->services->model,
+                                        spec->micro_batch * spec->time);
 }
 
 static const struct cadre_model_svc model_service = {
@@ -148,9 +143,9 @@ static const struct cadre_model_svc model_service = {
 /* ---- cadre.param/1 ---- */
 
 /* Dtype of what is kept of a kind. */
-static uint32_t kind_dtype(const struct cadre_rank *rank, uint32_t kind)
+static uint32_t kind_dtype(const struct cadre_services *s, uint32_t kind)
 {
-    uint32_t dtype = rank->model->config.dtype;
+    uint32_t dtype = s->model->config.dtype;
     return kind == CADRE_KIND_PARAM ? dtype : cadre_dtype_wide(dtype);
 }
 
@@ -159,7 +154,7 @@ static cadre_status give(struct cadre_ctx *ctx, uint32_t kind, void *data,
 {
     *out = (struct cadre_buf){
         .struct_size = sizeof *out,
-        .dtype = kind_dtype(ctx->rank, kind),
+        .dtype = kind_dtype(ctx->services, kind),
         .data = data,
         .count = count,
     };
@@ -168,7 +163,7 @@ static cadre_status give(struct cadre_ctx *ctx, uint32_t kind, void *data,
 
 static struct cadre_store_param *stored(struct cadre_ctx *ctx, cadre_param_id id)
 {
-    struct cadre_store *store = &ctx->rank->store;
+    struct cadre_store *store = ctx->services->store;
     return store->param && id < store->model->n_params ? &store->param[id] : NULL;
 }
 
@@ -190,21 +185,21 @@ static cadre_status param_grad(struct cadre_ctx *ctx, cadre_param_id id,
 static cadre_status check_attach(struct cadre_ctx *ctx, cadre_param_id id,
                                  uint32_t kind, const struct cadre_buf *buf)
 {
-    const struct cadre_rank *rank = ctx->rank;
+    const struct cadre_services *s = ctx->services;
     const struct cadre_store_param *p = stored(ctx, id);
     if (!p)
         return CADRE_E_INVALID;
-    if (!rank->plan.param[id].share[kind].placed)
+    if (!s->plan->param[id].share[kind].placed)
         return cadre_fail(
-            &ctx->rank->failure, CADRE_E_INVALID,
+            ctx->services->failure, CADRE_E_INVALID,
             "plugin '%s' attaches storage to '%s', which it did not place",
-            ctx->plugin->name, rank->model->params[id].name);
-    uint32_t dtype = kind_dtype(rank, kind);
+            ctx->plugin->name, s->model->params[id].name);
+    uint32_t dtype = kind_dtype(s, kind);
     if (buf && (buf->count != p->count || buf->dtype != dtype))
-        return cadre_fail(&ctx->rank->failure, CADRE_E_INVALID,
+        return cadre_fail(ctx->services->failure, CADRE_E_INVALID,
                           "plugin '%s' attaches %llu %s to '%s', expected %llu %s",
                           ctx->plugin->name, (unsigned long long)buf->count,
-                          cadre_dtype_name(buf->dtype), rank->model->params[id].name,
+                          cadre_dtype_name(buf->dtype), s->model->params[id].name,
                           (unsigned long long)p->count, cadre_dtype_name(dtype));
     return CADRE_OK;
 }
@@ -214,7 +209,7 @@ static cadre_status param_attach(struct cadre_ctx *ctx, cadre_param_id id,
 {
     cadre_status rc = check_attach(ctx, id, CADRE_KIND_PARAM, buf);
     if (rc == CADRE_OK)
-        cadre_store_attach(&ctx->rank->store, id, buf ? buf->data : NULL);
+        cadre_store_attach(ctx->services->store, id, buf ? buf->data : NULL);
     return rc;
 }
 
@@ -233,7 +228,7 @@ static cadre_status param_attach_grad(struct cadre_ctx *ctx, cadre_param_id id,
 static cadre_status param_grad_span(struct cadre_ctx *ctx, cadre_param_id first,
                                     cadre_param_id last, struct cadre_buf *out)
 {
-    const struct cadre_store *store = &ctx->rank->store;
+    const struct cadre_store *store = ctx->services->store;
     if (!stored(ctx, first) || !stored(ctx, last) || last < first)
         return CADRE_E_INVALID;
     for (uint32_t i = first; i <= last; i++)
@@ -252,7 +247,7 @@ static cadre_status param_shard(struct cadre_ctx *ctx, cadre_param_id id, uint32
     const struct cadre_store_param *p = stored(ctx, id);
     if (!p || kind < CADRE_KIND_PARAM || kind > CADRE_KIND_OPT)
         return CADRE_E_INVALID;
-    struct cadre_share share = cadre_store_share(&ctx->rank->store, id, kind);
+    struct cadre_share share = cadre_store_share(ctx->services->store, id, kind);
     void *data = kind == CADRE_KIND_PARAM  ? p->data_shard
                  : kind == CADRE_KIND_GRAD ? p->grad_shard
                                            : p->exp_avg;
@@ -262,22 +257,22 @@ static cadre_status param_shard(struct cadre_ctx *ctx, cadre_param_id id, uint32
 static cadre_status param_add_leaf(struct cadre_ctx *ctx, cadre_param_id id,
                                    const struct cadre_buf *part)
 {
-    const struct cadre_rank *rank = ctx->rank;
+    const struct cadre_services *s = ctx->services;
     if (!stored(ctx, id))
         return CADRE_E_INVALID;
-    struct cadre_share own = cadre_store_share(&rank->store, id, CADRE_KIND_GRAD);
-    if (part->count != own.count || part->dtype != rank->store.wide)
-        return cadre_fail(&ctx->rank->failure, CADRE_E_INVALID,
+    struct cadre_share own = cadre_store_share(s->store, id, CADRE_KIND_GRAD);
+    if (part->count != own.count || part->dtype != s->store->wide)
+        return cadre_fail(ctx->services->failure, CADRE_E_INVALID,
                           "plugin '%s' adds %llu elements to the gradient of '%s', "
                           "expected the %llu of its range",
                           ctx->plugin->name, (unsigned long long)part->count,
-                          rank->model->params[id].name, (unsigned long long)own.count);
-    cadre_status rc = cadre_executor_add_leaf(rank->exec, id, part->data);
+                          s->model->params[id].name, (unsigned long long)own.count);
+    cadre_status rc = s->passes.add_leaf(s->passes.h, id, part->data);
     if (rc == CADRE_E_INTERNAL)
-        cadre_fail(&ctx->rank->failure, rc,
+        cadre_fail(ctx->services->failure, rc,
                    "plugin '%s' adds a leaf of '%s' that nobody gave out; only the "
                    "CYCLIC map has leaves to give back, each once",
-                   ctx->plugin->name, rank->model->params[id].name);
+                   ctx->plugin->name, s->model->params[id].name);
     return rc;
 }
 
@@ -299,7 +294,7 @@ static void *mem_alloc(struct cadre_ctx *ctx, uint32_t space, uint64_t bytes,
 {
     char name[48];
     snprintf(name, sizeof name, "%.20s: %.24s", ctx->plugin->name, tag);
-    return cadre_ledger_alloc(&ctx->rank->ledger, space, bytes, name);
+    return cadre_ledger_alloc(ctx->services->ledger, space, bytes, name);
 }
 
 /* After a failed step an operation may still be at work in a buffer that a plugin frees
@@ -308,7 +303,7 @@ static void mem_free(struct cadre_ctx *ctx, void *pointer)
 {
     if (strcmp(ctx->phase, "destroy") == 0)
         return;
-    cadre_ledger_free(&ctx->rank->ledger, pointer);
+    cadre_ledger_free(ctx->services->ledger, pointer);
 }
 
 static const struct cadre_mem_svc mem_service = {
@@ -321,12 +316,12 @@ static const struct cadre_mem_svc mem_service = {
 
 static double rng_uniform(struct cadre_ctx *ctx, const char *name, uint64_t element)
 {
-    return cadre_rng_uniform(cadre_rng_key(ctx->rank->spec->seed, name), element);
+    return cadre_rng_uniform(cadre_rng_key(ctx->services->spec->seed, name), element);
 }
 
 static double rng_normal(struct cadre_ctx *ctx, const char *name, uint64_t element)
 {
-    return cadre_rng_normal(cadre_rng_key(ctx->rank->spec->seed, name), element);
+    return cadre_rng_normal(cadre_rng_key(ctx->services->spec->seed, name), element);
 }
 
 static const struct cadre_rng_svc rng_service = {
@@ -340,7 +335,7 @@ static const struct cadre_rng_svc rng_service = {
 static cadre_status host_fail(struct cadre_ctx *ctx, cadre_status status,
                               const char *msg)
 {
-    struct cadre_error *failure = &ctx->rank->failure;
+    struct cadre_error *failure = ctx->services->failure;
     if (failure->code == CADRE_OK)
         cadre_fail(failure, status, "plugin '%s' in %s: %s", ctx->plugin->name,
                    ctx->phase, msg);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cadre.comm/1, cadre.stream/1 and cadre.ops/1: thin views of the communicator and
  * device tables. An axis of one rank is served here: its collectives are copies. */
-#include "core/strategy/host.h"
+#include "core/strategy/host_private.h"
 
 #include <string.h>
 
 #include "core/base/clock.h"
-#include "core/strategy/rank.h"
 #include "core/tensor/dtype.h"
 
 static bool alone(const struct cadre_axis *axis)
@@ -189,22 +188,22 @@ const struct cadre_comm_svc cadre_comm_service = {
 
 static cadre_status stream_record(struct cadre_ctx *ctx, cadre_event *out)
 {
-    struct cadre_device *device = ctx->rank->device;
+    struct cadre_device *device = ctx->services->device;
     return device->ops->event_record(device, out);
 }
 
 static cadre_status stream_wait(struct cadre_ctx *ctx, cadre_event event)
 {
-    struct cadre_rank *rank = ctx->rank;
+    struct cadre_services *s = ctx->services;
     const struct cadre_plugin *desc = &ctx->plugin->desc;
     const char *axis = desc->axis ? desc->axis : "event";
-    if (!event || !rank->world)
-        return rank->device->ops->event_wait(rank->device, event);
+    if (!event || !s->world)
+        return s->device->ops->event_wait(s->device, event);
     double begin = cadre_now_s();
-    cadre_status rc = await(rank->device, rank->world, event);
-    if (desc->role == CADRE_ROLE_SCHEDULE && rank->timeline.axis)
-        axis = rank->timeline.axis;
-    cadre_timeline_add(&rank->timeline, CADRE_SPAN_WAIT, axis, begin);
+    cadre_status rc = await(s->device, s->world, event);
+    if (desc->role == CADRE_ROLE_SCHEDULE && s->timeline->axis)
+        axis = s->timeline->axis;
+    cadre_timeline_add(s->timeline, CADRE_SPAN_WAIT, axis, begin);
     return rc;
 }
 
@@ -217,12 +216,12 @@ const struct cadre_stream_svc cadre_stream_service = {
 static cadre_status op_copy(struct cadre_ctx *ctx, void *dst, const void *src,
                             uint64_t bytes)
 {
-    return ctx->rank->device->ops->copy(ctx->rank->device, dst, src, bytes);
+    return ctx->services->device->ops->copy(ctx->services->device, dst, src, bytes);
 }
 
 static cadre_status op_zero(struct cadre_ctx *ctx, void *dst, uint64_t bytes)
 {
-    return ctx->rank->device->ops->zero(ctx->rank->device, dst, bytes);
+    return ctx->services->device->ops->zero(ctx->services->device, dst, bytes);
 }
 
 static cadre_status op_add(struct cadre_ctx *ctx, const struct cadre_buf *out,
@@ -231,15 +230,16 @@ static cadre_status op_add(struct cadre_ctx *ctx, const struct cadre_buf *out,
     if (a->count != out->count || b->count != out->count || a->dtype != out->dtype ||
         b->dtype != out->dtype)
         return CADRE_E_INVALID;
-    return ctx->rank->device->ops->tree_add(ctx->rank->device, out->dtype, out->data,
-                                            a->data, b->data, (int64_t)out->count);
+    return ctx->services->device->ops->tree_add(ctx->services->device, out->dtype,
+                                                out->data, a->data, b->data,
+                                                (int64_t)out->count);
 }
 
 static cadre_status op_scale(struct cadre_ctx *ctx, const struct cadre_buf *x,
                              double by)
 {
-    return ctx->rank->device->ops->scale(ctx->rank->device, x->dtype, x->data,
-                                         (int64_t)x->count, by);
+    return ctx->services->device->ops->scale(ctx->services->device, x->dtype, x->data,
+                                             (int64_t)x->count, by);
 }
 
 static cadre_status op_cast(struct cadre_ctx *ctx, const struct cadre_buf *dst,
@@ -247,8 +247,9 @@ static cadre_status op_cast(struct cadre_ctx *ctx, const struct cadre_buf *dst,
 {
     if (dst->count != src->count)
         return CADRE_E_INVALID;
-    return ctx->rank->device->ops->cast(ctx->rank->device, dst->dtype, dst->data,
-                                        src->dtype, src->data, (int64_t)src->count);
+    return ctx->services->device->ops->cast(ctx->services->device, dst->dtype,
+                                            dst->data, src->dtype, src->data,
+                                            (int64_t)src->count);
 }
 
 static cadre_status op_gemm(struct cadre_ctx *ctx, const struct cadre_gemm_args *args)
@@ -268,7 +269,7 @@ static cadre_status op_gemm(struct cadre_ctx *ctx, const struct cadre_gemm_args 
         .ldc = args->ldc,
         .beta = args->beta != 0,
     };
-    return ctx->rank->device->ops->gemm(ctx->rank->device, &gemm);
+    return ctx->services->device->ops->gemm(ctx->services->device, &gemm);
 }
 
 static cadre_status op_topk(struct cadre_ctx *ctx, const struct cadre_buf *x,
@@ -278,9 +279,9 @@ static cadre_status op_topk(struct cadre_ctx *ctx, const struct cadre_buf *x,
     if (values->count > x->count || x->count > INT32_MAX || values->dtype != x->dtype ||
         indices->count != values->count || indices->dtype != CADRE_I32)
         return CADRE_E_INVALID;
-    return ctx->rank->device->ops->topk(ctx->rank->device, x->dtype, x->data,
-                                        (int64_t)x->count, (int64_t)values->count,
-                                        values->data, indices->data);
+    return ctx->services->device->ops->topk(ctx->services->device, x->dtype, x->data,
+                                            (int64_t)x->count, (int64_t)values->count,
+                                            values->data, indices->data);
 }
 
 /* Do codes and scales fit x? */
@@ -298,9 +299,9 @@ static cadre_status op_quantize(struct cadre_ctx *ctx, const struct cadre_buf *x
 {
     if (!quantized_fits(x, q, scales, block))
         return CADRE_E_INVALID;
-    return ctx->rank->device->ops->quantize(ctx->rank->device, x->dtype, x->data,
-                                            (int64_t)x->count, (int64_t)block, q->data,
-                                            scales->data);
+    return ctx->services->device->ops->quantize(ctx->services->device, x->dtype,
+                                                x->data, (int64_t)x->count,
+                                                (int64_t)block, q->data, scales->data);
 }
 
 static cadre_status op_dequantize(struct cadre_ctx *ctx, const struct cadre_buf *q,
@@ -309,9 +310,9 @@ static cadre_status op_dequantize(struct cadre_ctx *ctx, const struct cadre_buf 
 {
     if (!quantized_fits(x, q, scales, block))
         return CADRE_E_INVALID;
-    return ctx->rank->device->ops->dequantize(ctx->rank->device, q->data, scales->data,
-                                              (int64_t)block, x->dtype, x->data,
-                                              (int64_t)x->count);
+    return ctx->services->device->ops->dequantize(ctx->services->device, q->data,
+                                                  scales->data, (int64_t)block,
+                                                  x->dtype, x->data, (int64_t)x->count);
 }
 
 static cadre_status op_scatter_add(struct cadre_ctx *ctx, const struct cadre_buf *x,
@@ -321,8 +322,8 @@ static cadre_status op_scatter_add(struct cadre_ctx *ctx, const struct cadre_buf
     if (values->dtype != x->dtype || indices->dtype != CADRE_I32 ||
         values->count != indices->count || x->count > INT64_MAX)
         return CADRE_E_INVALID;
-    return ctx->rank->device->ops->scatter_add(
-        ctx->rank->device, x->dtype, x->data, (int64_t)x->count, values->data,
+    return ctx->services->device->ops->scatter_add(
+        ctx->services->device, x->dtype, x->data, (int64_t)x->count, values->data,
         indices->data, (int64_t)values->count, by);
 }
 
@@ -331,21 +332,22 @@ static cadre_status op_orthonormalize(struct cadre_ctx *ctx, const struct cadre_
 {
     if (columns == 0 || x->count % columns || x->count / columns < columns)
         return CADRE_E_INVALID;
-    return ctx->rank->device->ops->orthonormalize(ctx->rank->device, x->dtype, x->data,
-                                                  (int64_t)(x->count / columns),
-                                                  (int64_t)columns);
+    return ctx->services->device->ops->orthonormalize(
+        ctx->services->device, x->dtype, x->data, (int64_t)(x->count / columns),
+        (int64_t)columns);
 }
 
 static cadre_status op_to_device(struct cadre_ctx *ctx, void *dst, const void *host,
                                  uint64_t bytes)
 {
-    return ctx->rank->device->ops->to_device(ctx->rank->device, dst, host, bytes);
+    return ctx->services->device->ops->to_device(ctx->services->device, dst, host,
+                                                 bytes);
 }
 
 static cadre_status op_to_host(struct cadre_ctx *ctx, void *host, const void *src,
                                uint64_t bytes)
 {
-    return ctx->rank->device->ops->to_host(ctx->rank->device, host, src, bytes);
+    return ctx->services->device->ops->to_host(ctx->services->device, host, src, bytes);
 }
 
 const struct cadre_ops_svc cadre_ops_service = {

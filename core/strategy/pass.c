@@ -150,16 +150,11 @@ static struct cadre_slot *find_slot(struct cadre_executor *exec, uint32_t chunk,
     return NULL;
 }
 
-uint64_t cadre_executor_edge(const struct cadre_executor_config *config)
-{
-    int64_t rows = cadre_model_rows(config->model, config->batch * config->time);
-    return (uint64_t)(rows * config->model->config.channels);
-}
-
 static size_t edge_bytes(const struct cadre_executor *exec)
 {
-    return cadre_executor_edge(&exec->config) *
-           cadre_dtype_bytes(exec->config.model->config.dtype);
+    const struct cadre_executor_config *config = &exec->config;
+    return cadre_model_activation_count(config->model, config->batch * config->time) *
+           cadre_dtype_bytes(config->model->config.dtype);
 }
 
 /* A pass over a chunk that does not begin or end the model hands an activation on. */

@@ -4,12 +4,8 @@
 #ifndef CADRE_STRATEGY_PLACE_H
 #define CADRE_STRATEGY_PLACE_H
 
-#include <cadre/strategy.h>
-
-#include "core/base/error.h"
 #include "core/comm/launch.h"
-
-struct cadre_run_spec;
+#include "core/strategy/run_spec.h"
 
 /* What is asked for. Borrowed. */
 struct cadre_places_request {
@@ -42,26 +38,5 @@ cadre_status cadre_places_check(const struct cadre_places_request *request,
 
 /* Accepts a zeroed one. */
 void cadre_places_fini(struct cadre_places *places);
-
-/* The wishes for one rank being collected: `abi` goes to the place of `plugin`. */
-struct cadre_place_session {
-    struct cadre_place abi;
-    const char *plugin; /* who is asked now; outlives the session */
-    bool processes, outside;
-    cpu_set_t own; /* CPUs of this process */
-    cpu_set_t may; /* CPUs that may be wished */
-    uint32_t cpu[CPU_SETSIZE]; /* the same, for the plugin */
-    struct cadre_launch_place *place; /* filled; its variables are the caller's */
-    const char *cpus_by; /* the plugin that chose them, NULL: nobody */
-    const char *variable_by[CADRE_LAUNCH_VARIABLES];
-    struct cadre_error said; /* the first refusal */
-};
-
-/* `own` are the CPUs of this process, `may` those that may be wished. `place` starts
- * out zeroed; the session must not move. */
-void cadre_place_session_init(struct cadre_place_session *session,
-                              const struct cadre_places_request *request, int rank,
-                              const cpu_set_t *own, const cpu_set_t *may,
-                              struct cadre_launch_place *place);
 
 #endif

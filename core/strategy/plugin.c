@@ -15,7 +15,7 @@
 
 #include "core/base/memory.h"
 #include "core/base/path.h"
-#include "core/strategy/plugin_parts.h"
+#include "core/strategy/plugin_private.h"
 
 /* One loaded file. */
 struct loaded {

@@ -50,23 +50,4 @@ void cadre_plugin_values_fini(struct cadre_values *values);
  * a heap array ended by NULL. */
 char **cadre_plugin_list(const char *plugin_path);
 
-/* One plugin of strategy.stack, in the order of the text. */
-struct cadre_stack_entry {
-    char name[32]; /* or a path */
-    char path[1024];
-    int size; /* 0: '*' or no number */
-};
-
-#define CADRE_MAX_STACK 8
-struct cadre_stack {
-    int n; /* 0: single */
-    struct cadre_stack_entry entry[CADRE_MAX_STACK];
-};
-
-/* Parse "pipeline:2, zero:2", "ddp:*", "single", "./my.so:4". "single" stands alone and
- * takes no number above 1. Errors: CADRE_E_INVALID naming strategy.stack and the part.
- */
-cadre_status cadre_stack_parse(const char *text, struct cadre_stack *out,
-                               struct cadre_error *err);
-
 #endif

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Life of a rank: plan, agreement, bind, end. The optimizer step is in update.c. */
+/* Life of a rank: plan, agreement, bind, end. */
 #include "core/strategy/rank.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "core/base/clock.h"
-#include "core/base/memory.h"
-#include "core/strategy/results.h"
+#include "core/base/log.h"
 
 /* The axis of the plugin with the INTRA role cuts the model. */
 static cadre_status make_model(struct cadre_rank *rank, struct cadre_error *err)
@@ -82,7 +79,7 @@ static struct cadre_executor_config executor_config(struct cadre_rank *rank)
         .recompute = spec->recompute,
         .exact = spec->exact,
         .pinned = spec->pinned,
-        .losses = rank->losses,
+        .losses = rank->results.losses,
         .loss_scale = &rank->loss_scale.scale,
         .stages = &rank->stages,
         .timeline = &rank->timeline,
@@ -107,8 +104,18 @@ cadre_status cadre_rank_plan(struct cadre_rank *rank, const struct cadre_run_spe
                           (long long)spec->global_batch, (long long)spec->micro_batch);
     CADRE_TRY(cadre_mesh_init(&rank->mesh, spec->axis, spec->n_plugins, index, err));
     CADRE_TRY(make_model(rank, err));
-    CADRE_TRY(cadre_chain_create(&rank->chain, rank, spec->plugin, spec->n_plugins,
-                                 spec->options, err));
+    rank->services = (struct cadre_services){
+        .spec = spec,
+        .failure = &rank->failure,
+        .model = rank->model,
+        .mesh = &rank->mesh,
+        .plan = &rank->plan,
+        .store = &rank->store,
+        .ledger = &rank->ledger,
+        .timeline = &rank->timeline,
+    };
+    CADRE_TRY(cadre_chain_create(&rank->chain, &rank->services, spec->plugin,
+                                 spec->n_plugins, spec->options, err));
     CADRE_TRY(make_plan(rank, err));
     return CADRE_OK;
 fail:
@@ -135,29 +142,26 @@ static cadre_status make_loader(struct cadre_rank *rank, uint64_t first_step,
     return cadre_loader_create(&config, &rank->loader, err);
 }
 
-/* The slices that this rank updates. */
-static cadre_status make_slices(struct cadre_rank *rank, struct cadre_error *err)
+static size_t step_microbatches(const struct cadre_rank *rank)
 {
-    uint32_t n_params = rank->model->n_params;
-    rank->slices = cadre_calloc(n_params, sizeof *rank->slices);
-    rank->updates = cadre_calloc(n_params, sizeof *rank->updates);
-    rank->squares = cadre_calloc(n_params, sizeof *rank->squares);
-    if (!rank->slices || !rank->updates || !rank->squares)
-        return cadre_no_memory(err, "the optimizer's tables");
-    for (uint32_t i = 0; i < n_params; i++) {
-        const struct cadre_param *p = &rank->model->params[i];
-        struct cadre_share own = cadre_store_share(&rank->store, i, CADRE_KIND_OPT);
-        if (own.count == 0)
-            continue;
-        rank->updates[rank->n_slices] = (struct cadre_slice){
-            .count = (int64_t)own.count,
-            .exp_avg = rank->store.param[i].exp_avg,
-            .exp_avg_sq = rank->store.param[i].exp_avg_sq,
-            .weight_decay = p->decay ? rank->spec->optim.weight_decay : 0.0,
-        };
-        rank->slices[rank->n_slices++] = (struct cadre_rank_slice){
-            .param = i, .begin = own.begin, .count = own.count};
-    }
+    return (size_t)(rank->spec->global_batch / rank->spec->micro_batch);
+}
+
+/* What a step leaves, and what the ranks make of it together. */
+static cadre_status make_results(struct cadre_rank *rank, struct cadre_error *err)
+{
+    size_t n_losses = step_microbatches(rank);
+    rank->exchange.mesh = &rank->mesh;
+    rank->exchange.schedule = rank->stages.axis;
+    rank->exchange.n_losses = n_losses;
+    cadre_status rc = cadre_update_init(&rank->update, &rank->spec->optim, &rank->store,
+                                        &rank->exchange, err);
+    if (rc != CADRE_OK)
+        return rc;
+    if (cadre_exchange_init(&rank->exchange) != CADRE_OK ||
+        cadre_results_init(&rank->results, &rank->ledger, n_losses,
+                           cadre_update_chunks(&rank->plan)) != CADRE_OK)
+        return cadre_no_memory(err, "a step's results");
     return CADRE_OK;
 }
 
@@ -188,18 +192,31 @@ static cadre_status check_world(const struct cadre_rank *rank, struct cadre_erro
                       rank->spec->stack_text, axis->size, axis->name);
 }
 
+static cadre_status agree_tuning(struct cadre_rank *rank, struct cadre_error *err)
+{
+    const bool exact = rank->spec->exact;
+    cadre_status rc = cadre_agree_tuning(rank->world, rank->device, rank->index, exact,
+                                         &rank->tuning, err);
+    if (rc == CADRE_OK && rank->index == 0 && exact && *rank->tuning.algorithms)
+        cadre_log(CADRE_LOG_INFO, "train",
+                  "run.exact: %s, with the algorithms of the cache (%s)",
+                  rank->tuning.library, rank->tuning.algorithms);
+    return rc;
+}
+
 cadre_status cadre_rank_bind(struct cadre_rank *rank, struct cadre_comm *world,
                              uint64_t first_step, struct cadre_error *err)
 {
     const struct cadre_run_spec *spec = rank->spec;
     cadre_status rc;
-    rank->world = world;
+    rank->world = rank->services.world = rank->exchange.world = world;
+    rank->exchange.timeline = &rank->timeline;
     CADRE_TRY(check_world(rank, err));
-    CADRE_TRY(cadre_agree_run(rank, err));
+    CADRE_TRY(cadre_agree_run(world, spec->fingerprint, err));
     if (!rank->device_lent)
         CADRE_TRY(cadre_device_open(&spec->device, &rank->device, err));
-    rank->ledger.device = rank->device;
-    CADRE_TRY(cadre_agree_tuning(rank, err));
+    rank->ledger.device = rank->services.device = rank->device;
+    CADRE_TRY(agree_tuning(rank, err));
     if (world) {
         CADRE_TRY(world->ops->use_device(world, rank->device, err));
         CADRE_TRY(cadre_mesh_connect(&rank->mesh, world, err));
@@ -208,12 +225,12 @@ cadre_status cadre_rank_bind(struct cadre_rank *rank, struct cadre_comm *world,
         cadre_stages_init(&rank->stages, &rank->plan, rank->model, &rank->mesh, err));
     CADRE_TRY(cadre_store_init(&rank->store, rank->model, &rank->plan, &rank->ledger,
                                spec->optim.kind, spec->seed, err));
-    CADRE_TRY(make_slices(rank, err));
-    CADRE_TRY(cadre_results_init(rank, err));
+    CADRE_TRY(make_results(rank, err));
     CADRE_TRY(make_loader(rank, first_step, err));
     CADRE_TRY(make_timeline(rank, err));
     struct cadre_executor_config config = executor_config(rank);
     CADRE_TRY(cadre_executor_create(&config, &rank->exec, err));
+    rank->services.passes = cadre_executor_runner(rank->exec);
     CADRE_TRY(cadre_chain_bind(&rank->chain, err));
     rank->step = first_step;
 fail:
@@ -247,18 +264,13 @@ void cadre_rank_fini(struct cadre_rank *rank)
     cadre_model_destroy(rank->model);
     if (!rank->device_lent)
         cadre_device_close(rank->device);
-    free(rank->slices);
-    free(rank->updates);
-    free(rank->squares);
-    cadre_results_fini(rank);
+    cadre_update_fini(&rank->update);
+    cadre_exchange_fini(&rank->exchange);
     rank->exec = NULL;
     rank->loader = NULL;
     rank->model = NULL;
     rank->device = NULL;
-    rank->slices = NULL;
-    rank->updates = NULL;
-    rank->squares = NULL;
-    rank->losses = NULL;
+    rank->results = (struct cadre_results){0};
 }
 
 void cadre_rank_reduction_signature(const struct cadre_rank *rank,
@@ -324,7 +336,8 @@ uint64_t cadre_rank_print(const struct cadre_rank *rank, FILE *out)
     struct cadre_executor_config config = executor_config((struct cadre_rank *)rank);
     cadre_store_note(rank->model, &rank->plan, rank->spec->optim.kind, &table);
     cadre_executor_note(&config, &table);
-    cadre_results_note(rank, &table);
+    cadre_results_note(&table, step_microbatches(rank),
+                       cadre_update_chunks(&rank->plan));
     print_claims(rank, out);
     for (int i = 0; i < table.n; i++)
         fprintf(out, "  %-32s %-6s %12.3f MiB\n", table.entry[i].tag,
@@ -338,16 +351,33 @@ uint64_t cadre_rank_print(const struct cadre_rank *rank, FILE *out)
 cadre_status cadre_rank_sum(struct cadre_rank *rank, const char *label, double *values,
                             uint64_t n)
 {
-    if (!rank->world || rank->world->size == 1)
-        return CADRE_OK;
-    cadre_event done;
-    double begin = cadre_now_s();
-    cadre_status rc = rank->world->ops->all_reduce(rank->world, label, values, values,
-                                                   n, CADRE_F64, CADRE_SUM, 0, &done);
-    if (rc == CADRE_OK)
-        rc = rank->world->ops->wait(rank->world, done);
-    cadre_timeline_add(&rank->timeline, CADRE_SPAN_WAIT, label, begin);
-    return rc;
+    return cadre_exchange_sum(&rank->exchange, label, values, n);
+}
+
+bool cadre_rank_is_primary_owner(const struct cadre_rank *rank, uint32_t param)
+{
+    return cadre_rank_plan_is_primary_owner(&rank->plan, param, NULL);
+}
+
+bool cadre_rank_is_primary_owner_within(const struct cadre_rank *rank, uint32_t param,
+                                        const struct cadre_axis *apart)
+{
+    return cadre_rank_plan_is_primary_owner(&rank->plan, param, apart);
+}
+
+bool cadre_rank_is_primary_owner_for_loss(const struct cadre_rank *rank)
+{
+    return cadre_rank_plan_is_loss_owner(&rank->plan);
+}
+
+const struct cadre_axis *cadre_rank_apart(const struct cadre_rank *rank)
+{
+    return cadre_rank_plan_diverging_axis(&rank->plan);
+}
+
+cadre_status cadre_rank_tuning(const struct cadre_rank *rank, struct cadre_tuning *out)
+{
+    return cadre_agree_read_tuning(rank->device, out);
 }
 
 void cadre_rank_comm(const struct cadre_rank *rank, struct cadre_comm_stats *out)
@@ -364,5 +394,5 @@ void cadre_rank_comm(const struct cadre_rank *rank, struct cadre_comm_stats *out
         out->busy_s += one.busy_s;
         out->waited_s += one.waited_s;
     }
-    out->waited_s -= rank->hidden_s;
+    out->waited_s -= rank->exchange.hidden_s;
 }

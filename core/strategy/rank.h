@@ -1,87 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One rank of a run: its device, model, storage, strategies and executor, and the
  * optimizer step over them. A rank is a thread or a process; nothing here is shared
- * between ranks but the spec and the data set. */
+ * between ranks but the spec and the data set. rank.c is its life, rank_step.c a step.
+ */
 #ifndef CADRE_STRATEGY_RANK_H
 #define CADRE_STRATEGY_RANK_H
 
-#include "core/data/dataset.h"
 #include "core/data/loader.h"
 #include "core/optim/loss_scale.h"
-#include "core/optim/optimizer.h"
 #include "core/strategy/agree.h"
 #include "core/strategy/chain.h"
 #include "core/strategy/executor.h"
+#include "core/strategy/results.h"
 #include "core/strategy/stages.h"
-#include "core/strategy/store.h"
-
-/* What a run is: the same on every rank. Borrowed by its ranks. */
-struct cadre_run_spec {
-    const struct cadre_options *options; /* resolved */
-    const char *stack_text;
-    int n_plugins; /* in the order of strategy.stack */
-    const struct cadre_plugin_handle *plugin[CADRE_MAX_STACK];
-    struct cadre_axis_request axis[CADRE_MAX_STACK];
-    int ranks;
-    struct cadre_model_config model;
-    struct cadre_optimizer_config optim;
-    struct cadre_device_config device;
-    const struct cadre_dataset *dataset; /* NULL: plan only */
-    int64_t global_batch, micro_batch, time, prefetch;
-    uint64_t seed;
-    bool exact, recompute;
-    double loss_scale; /* the first, under fp16; 0: CADRE_LOSS_SCALE_FIRST */
-    bool pinned; /* batches go through page-locked memory */
-    const double *unit_seconds; /* measured, by unit; NULL: not measured */
-    uint64_t
-        fingerprint; /* of build, plugins, options and data: must agree on all ranks */
-};
-
-/* Seconds of one step, of this rank. Waits that lie in its bubble are not exposed. */
-struct cadre_step_times {
-    double step_s, wait_data_s, comm_s, comm_exposed_s, optim_s;
-    /* of the schedule, means over all ranks; 0 without one: see timeline.h */
-    double span_s, bubble_s;
-};
-
-struct cadre_step_report {
-    uint64_t step; /* that loss, grad_norm, lr and times are of; 0: of none yet */
-    double loss; /* mean over the targets of the whole step, equal on all ranks */
-    double grad_norm; /* global, before clipping; of this rank's replica where they
-                         train apart */
-    double lr;
-    double loss_scale; /* under fp16, that of the step; else 0 */
-    bool skipped; /* under fp16: it overflowed and updated nothing; grad_norm is NaN */
-    /* some rank's vote in the step just made: equal on all ranks */
-    bool stop, saving, save_failed;
-    struct cadre_step_times times;
-};
-
-enum { CADRE_RANK_VOTES = 3 };
-
-/* Elements [begin, begin + count) of an entry's flat local part, whose OPT range it is.
- */
-struct cadre_rank_slice {
-    uint32_t param;
-    uint64_t begin, count;
-};
-
-/* What a step left, on its way to the host: see results.h. */
-struct cadre_result {
-    uint64_t step; /* 0: nothing waits here */
-    double *chunks; /* device memory: sums of squares, all chunks of all owned
-                       parameters; a block for each replica that trains apart */
-    double *host; /* pinned: losses (M), norm, factor of the gradients */
-    cadre_device_event done;
-    double lr;
-    struct cadre_step_times times;
-};
-
-enum { CADRE_RESULTS = 2 };
+#include "core/strategy/update.h"
 
 struct cadre_rank {
     const struct cadre_run_spec *spec;
     int index;
+    uint64_t step;
+    struct cadre_error failure; /* the first text recorded by host->fail or the core */
     struct cadre_comm *world; /* NULL: one rank, or plan only */
     struct cadre_device *device;
     bool device_lent; /* it is the caller's, set between plan and bind */
@@ -90,30 +28,17 @@ struct cadre_rank {
     struct cadre_model *model;
     struct cadre_ledger ledger;
     struct cadre_rank_plan plan;
+    struct cadre_services services; /* of the chain's plugins */
     struct cadre_chain chain;
     struct cadre_store store;
     struct cadre_stages stages;
-    struct cadre_executor *exec;
     struct cadre_loader *loader;
-    double *losses; /* device memory: (M) sums of the step's micro-batches, then {norm,
-                       factor of the gradients} */
-    double *exchange; /* (M) losses, votes, times: what ranks tell each other */
-    double *sums; /* a place's chunks on the host */
-    struct cadre_result result[CADRE_RESULTS]; /* by step */
-    struct cadre_loss_scale loss_scale;
     struct cadre_timeline timeline;
-    double hidden_s; /* waits that lay in this rank's bubbles so far */
-    bool asked_seconds; /* a plugin asked for unit_seconds */
-    /* this rank's votes, set by the caller before a step: to stop; its checkpoint is
-     * still being written; it could not be written */
-    bool wants_stop, saving, save_failed;
-    uint64_t n_norm_chunks;
-    struct cadre_rank_slice *slices; /* what this rank updates, by entry */
-    struct cadre_slice *updates; /* the same for the device, (n_slices) */
-    struct cadre_squares *squares; /* room for those that count for the norm */
-    size_t n_slices;
-    struct cadre_error failure; /* the first text recorded by host->fail or the core */
-    uint64_t step;
+    struct cadre_executor *exec;
+    struct cadre_exchange exchange; /* its votes are the caller's to set */
+    struct cadre_results results;
+    struct cadre_update update;
+    struct cadre_loss_scale loss_scale;
 };
 
 /* Make rank `index` up to its plan: no storage, no communication. On failure it is
@@ -162,6 +87,10 @@ cadre_status cadre_rank_quiesce(struct cadre_rank *rank);
 
 /* Accepts a zeroed or half-made rank. */
 void cadre_rank_fini(struct cadre_rank *rank);
+
+/* How this rank's device multiplies by now: without run.exact, choices are added as
+ * training goes on. Errors: CADRE_E_RESOURCE. */
+cadre_status cadre_rank_tuning(const struct cadre_rank *rank, struct cadre_tuning *out);
 
 /* What makes this rank's sums other than those of `single` under run.exact: "" for
  * nothing, else text such as "act.complete@tp:2". Runs of run.exact have the same bits

@@ -5,49 +5,54 @@
 #ifndef CADRE_STRATEGY_RESULTS_H
 #define CADRE_STRATEGY_RESULTS_H
 
-#include "core/strategy/rank.h"
+#include "core/strategy/ledger.h"
+#include "core/strategy/step_report.h"
 
-/* Allocate, after the slices are known. Errors: CADRE_E_RESOURCE, said. */
-cadre_status cadre_results_init(struct cadre_rank *rank, struct cadre_error *err);
-void cadre_results_fini(struct cadre_rank *rank);
+/* One step's, on its way to the host. */
+struct cadre_result {
+    uint64_t step; /* 0: nothing waits here */
+    double *chunks; /* device memory: of the gradient's norm, see update.h */
+    double *host; /* pinned: losses (M), norm, factor of the gradients */
+    cadre_device_event done;
+    double lr;
+    struct cadre_step_times times;
+};
+
+enum { CADRE_RESULTS = 2 };
+
+struct cadre_results {
+    struct cadre_device *device;
+    size_t n_losses; /* M: micro-batches of a step */
+    /* device memory: losses (M), sums over the step's micro-batches; then {norm, factor
+     * of the gradients} */
+    double *losses;
+    struct cadre_result result[CADRE_RESULTS]; /* by step */
+};
+
+/* Allocate for n_losses micro-batches and n_chunks chunks of the norm. All memory is
+ * the ledger's. Errors: CADRE_E_RESOURCE, without a text. */
+cadre_status cadre_results_init(struct cadre_results *results,
+                                struct cadre_ledger *ledger, size_t n_losses,
+                                uint64_t n_chunks);
 
 /* Planned bytes of the same, noted in `ledger`. */
-void cadre_results_note(const struct cadre_rank *rank, struct cadre_ledger *ledger);
+void cadre_results_note(struct cadre_ledger *ledger, size_t n_losses,
+                        uint64_t n_chunks);
 
-/* Is a step's report given by the next? Not under fp16, whose next step needs to know
- * whether this one overflowed. */
-bool cadre_results_late(const struct cadre_rank *rank);
+/* {norm, factor of the gradients} behind the losses, device memory. */
+double *cadre_results_norm(const struct cadre_results *results);
 
 /* The place of a step. */
-struct cadre_result *cadre_result_of(struct cadre_rank *rank, uint64_t step);
-
-/* The chunks of this rank's replica in a place: where it trains apart, its own block.
- */
-double *cadre_result_chunks(const struct cadre_rank *rank,
-                            const struct cadre_result *result);
+struct cadre_result *cadre_results_of(struct cadre_results *results, uint64_t step);
 
 /* Bring a step's losses, or its norm, into the place, and wait. */
-cadre_status cadre_result_read_losses(struct cadre_rank *rank,
-                                      struct cadre_result *result);
-cadre_status cadre_result_read_norm(struct cadre_rank *rank,
-                                    struct cadre_result *result);
+cadre_status cadre_results_read_losses(const struct cadre_results *results,
+                                       struct cadre_result *result);
+cadre_status cadre_results_read_norm(const struct cadre_results *results,
+                                     struct cadre_result *result);
 
 /* [stream] Let both come into the place; result->done is when they have. */
-cadre_status cadre_result_download(struct cadre_rank *rank,
-                                   struct cadre_result *result);
-
-/* [collective: world] The mean loss of a place's step over every rank's micro-batches;
- * of a place that nothing waits in, none. With `votes` also those of this step, and
- * when the ranks were at work in it: one exchange for all. Errors: CADRE_E_NUMERIC
- * names step and micro-batch. */
-cadre_status cadre_result_losses(struct cadre_rank *rank,
-                                 const struct cadre_result *result, bool votes,
-                                 struct cadre_step_report *report);
-
-/* The norm of a place's step is finite, and its report complete. Under fp16 a norm that
- * is not finite is an overflow, and the loss scale changes. Errors: CADRE_E_NUMERIC
- * names step and parameter. */
-cadre_status cadre_result_finish(struct cadre_rank *rank, struct cadre_result *result,
-                                 struct cadre_step_report *report);
+cadre_status cadre_results_download(const struct cadre_results *results,
+                                    struct cadre_result *result);
 
 #endif

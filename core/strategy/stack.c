@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/strategy/plugin_parts.h"
+#include "core/strategy/plugin_private.h"
+#include "core/strategy/stack.h"
 
 #define MAX_RANKS 65536
 

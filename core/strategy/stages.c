@@ -6,14 +6,6 @@
 
 #include "core/base/memory.h"
 
-static const struct cadre_claim *schedule_claim(const struct cadre_rank_plan *plan)
-{
-    for (int i = 0; i < plan->n_claims; i++)
-        if (strcmp(plan->claim[i].effect, "schedule.order") == 0)
-            return &plan->claim[i];
-    return NULL;
-}
-
 /* table: how often each unit is run, then the sum of the ranks that do. */
 static cadre_status fill(const struct cadre_rank_plan *plan, uint32_t n_units,
                          const struct cadre_axis *axis, double *table)
@@ -37,7 +29,7 @@ cadre_status cadre_stages_init(struct cadre_stages *stages,
                                const struct cadre_model *model, struct cadre_mesh *mesh,
                                struct cadre_error *err)
 {
-    const struct cadre_claim *claim = schedule_claim(plan);
+    const struct cadre_claim *claim = cadre_rank_plan_claim(plan, "schedule.order");
     double *table = cadre_calloc(2 * (size_t)model->n_units, sizeof *table);
     *stages = (struct cadre_stages){
         .axis = claim ? cadre_mesh_axis(mesh, claim->axis) : NULL,

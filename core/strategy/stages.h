@@ -4,7 +4,7 @@
 #ifndef CADRE_STRATEGY_STAGES_H
 #define CADRE_STRATEGY_STAGES_H
 
-#include "core/strategy/plan.h"
+#include "core/strategy/rank_plan.h"
 
 struct cadre_stages {
     struct cadre_axis *axis; /* of schedule.order; NULL: every unit is on this rank */

@@ -16,7 +16,7 @@
 
 #include "core/model/model.h"
 #include "core/optim/optimizer.h"
-#include "core/strategy/plan.h"
+#include "core/strategy/rank_plan.h"
 
 struct cadre_store_param {
     uint64_t count; /* elements of the local part */

@@ -7,14 +7,17 @@
 #ifndef CADRE_STRATEGY_TIED_H
 #define CADRE_STRATEGY_TIED_H
 
-#include "core/strategy/rank.h"
+#include "core/strategy/stages.h"
+#include "core/strategy/store.h"
 
 /* [collective: the schedule's axis] After sync(GRADS): owners' gradients become the
  * sums over uses. Errors: those of the device and the communicator; CADRE_E_INTERNAL,
- * said, uses placed differently. */
-cadre_status cadre_tied_add(struct cadre_rank *rank);
+ * with a text, uses placed differently. */
+cadre_status cadre_tied_add(const struct cadre_store *store,
+                            const struct cadre_stages *stages, struct cadre_error *why);
 
 /* [collective: the schedule's axis] After the update: copies get the owners' values. */
-cadre_status cadre_tied_copy(struct cadre_rank *rank);
+cadre_status cadre_tied_copy(const struct cadre_store *store,
+                             const struct cadre_stages *stages);
 
 #endif

@@ -13,7 +13,7 @@ enum { REPEATS = 5 };
 
 /* One unit with storage of its own. */
 struct bench {
-    struct cadre_rank *rank;
+    const struct cadre_run_spec *spec;
     struct cadre_device *device;
     struct cadre_model *model;
     uint32_t unit;
@@ -81,7 +81,7 @@ static cadre_status fill(struct bench *b, void *buffer, const char *name, int64_
     char *host = cadre_calloc((size_t)count, b->wide_bytes);
     void *staged = narrow ? b->device->ops->alloc(b->device, bytes) : buffer;
     cadre_status rc = host && staged ? CADRE_OK : CADRE_E_RESOURCE;
-    uint64_t key = cadre_rng_key(b->rank->spec->seed, name);
+    uint64_t key = cadre_rng_key(b->spec->seed, name);
     for (int64_t i = 0; rc == CADRE_OK && i < count; i++) {
         double value = cadre_rng_uniform(key, (uint64_t)i) - 0.5;
         if (b->wide == CADRE_F64)
@@ -108,7 +108,7 @@ static cadre_status fill_tokens(struct bench *b, int32_t *buffer, int64_t below)
     int32_t *host = cadre_calloc((size_t)n, sizeof *host);
     if (!host)
         return CADRE_E_RESOURCE;
-    uint64_t key = cadre_rng_key(b->rank->spec->seed, "unit_seconds.tokens");
+    uint64_t key = cadre_rng_key(b->spec->seed, "unit_seconds.tokens");
     for (int64_t i = 0; i < n; i++)
         host[i] = (int32_t)cadre_rng_below(key, (uint64_t)i, (uint64_t)below);
     cadre_status rc =
@@ -135,7 +135,7 @@ static cadre_status make_params(struct bench *b)
 
 static cadre_status make_buffers(struct bench *b)
 {
-    const struct cadre_run_spec *spec = b->rank->spec;
+    const struct cadre_run_spec *spec = b->spec;
     const struct cadre_model_config *config = &b->model->config;
     int64_t B = spec->micro_batch, T = spec->time;
     size_t rows = (size_t)(B * T), edge = rows * (size_t)config->channels * b->element;
@@ -180,7 +180,7 @@ static cadre_status run_once(struct bench *b)
     bool first = b->unit == 0, head = b->unit + 1 == b->model->n_units;
     const void *x = first ? NULL : b->x, *dy = head ? NULL : b->dy;
     void *y = head ? NULL : b->y, *dx = first ? NULL : b->dx;
-    bool again = b->rank->spec->recompute && !first && !head;
+    bool again = b->spec->recompute && !first && !head;
     cadre_status rc;
     CADRE_TRY(cadre_unit_forward(b->model, b->unit, &b->pass, x, y));
     if (again)
@@ -219,23 +219,23 @@ static void let_go(struct bench *b)
     }
 }
 
-cadre_status cadre_unit_seconds_measure(struct cadre_rank *planned, double *seconds,
+cadre_status cadre_unit_seconds_measure(const struct cadre_run_spec *spec,
+                                        struct cadre_model *model, double *seconds,
                                         struct cadre_error *err)
 {
-    uint32_t n = planned->model->n_units;
+    uint32_t n = model->n_units;
     struct bench b = {
-        .rank = planned,
-        .model = planned->model,
-        .element = cadre_dtype_bytes(planned->model->config.dtype),
-        .wide = cadre_dtype_wide(planned->model->config.dtype),
-        .wide_bytes = cadre_dtype_bytes(cadre_dtype_wide(planned->model->config.dtype)),
-        .grad = cadre_calloc(planned->model->n_params, sizeof *b.grad),
-        .owned =
-            cadre_calloc(2 * (size_t)planned->model->n_params + 16, sizeof(void *)),
+        .spec = spec,
+        .model = model,
+        .element = cadre_dtype_bytes(model->config.dtype),
+        .wide = cadre_dtype_wide(model->config.dtype),
+        .wide_bytes = cadre_dtype_bytes(cadre_dtype_wide(model->config.dtype)),
+        .grad = cadre_calloc(model->n_params, sizeof *b.grad),
+        .owned = cadre_calloc(2 * (size_t)model->n_params + 16, sizeof(void *)),
     };
     cadre_status rc = CADRE_OK;
     if (b.grad && b.owned)
-        rc = cadre_device_open(&planned->spec->device, &b.device, err);
+        rc = cadre_device_open(&spec->device, &b.device, err);
     else
         rc = cadre_no_memory(err, "a list of parameters");
     for (uint32_t u = 0; rc == CADRE_OK && u < n; u++) {

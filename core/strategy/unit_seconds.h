@@ -3,15 +3,15 @@
 #ifndef CADRE_STRATEGY_UNIT_SECONDS_H
 #define CADRE_STRATEGY_UNIT_SECONDS_H
 
-#include "core/strategy/rank.h"
+#include "core/strategy/run_spec.h"
 
 /* seconds (n_units): forward, input and weight backward of each unit on one micro-batch
  * of the run, with the forward that train.recompute repeats; the median of a few after
- * a warm-up. Blocks are alike, so one is measured for all. The rank is planned, not
- * bound, and stays so; its model has no storage before and after. Opens the run's
- * device and takes the memory of one unit at a time. [main] Errors: those of the
- * device, CADRE_E_RESOURCE. */
-cadre_status cadre_unit_seconds_measure(struct cadre_rank *planned, double *seconds,
+ * a warm-up. Blocks are alike, so one is measured for all. `model` is a planned rank's;
+ * it has no storage before and after. Opens the run's device and takes the memory of
+ * one unit at a time. [main] Errors: those of the device, CADRE_E_RESOURCE. */
+cadre_status cadre_unit_seconds_measure(const struct cadre_run_spec *spec,
+                                        struct cadre_model *model, double *seconds,
                                         struct cadre_error *err);
 
 #endif

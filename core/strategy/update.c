@@ -1,295 +1,181 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One optimizer step over a rank: the strategies' step, then what the core owns: tied
- * gradients, losses, the global norm, clipping, the update. */
-#include "core/strategy/rank.h"
+#include "core/strategy/update.h"
 
 #include <math.h>
-#include <string.h>
+#include <stdlib.h>
 
-#include "core/base/clock.h"
-#include "core/strategy/results.h"
-#include "core/strategy/tied.h"
+#include "core/base/memory.h"
 
-static cadre_status run_sequential(void *h, const struct cadre_step *step)
+static uint64_t replica_chunks(const struct cadre_model *model)
 {
-    struct cadre_rank *rank = h;
-    return cadre_executor_sequential(rank->exec, step, &rank->failure);
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < model->n_params; i++)
+        if (model->params[i].tied_to < 0)
+            n += cadre_norm_chunks(cadre_shape_count(&model->params[i].local));
+    return n;
 }
 
-bool cadre_rank_is_primary_owner_for_loss(const struct cadre_rank *rank)
+uint64_t cadre_update_chunks(const struct cadre_rank_plan *plan)
 {
-    for (int a = 0; a < rank->mesh.n; a++) {
-        const struct cadre_axis *axis = &rank->mesh.axis[a];
-        if (!axis->split_batch && axis != rank->stages.axis && axis->index != 0)
-            return false;
+    const struct cadre_axis *replicas = cadre_rank_plan_diverging_axis(plan);
+    return replica_chunks(plan->model) * (replicas ? (uint64_t)replicas->size : 1);
+}
+
+/* The chunks of this rank's replica. */
+static double *own_chunks(const struct cadre_update *update, const double *chunks)
+{
+    const struct cadre_axis *replicas =
+        cadre_rank_plan_diverging_axis(update->store->plan);
+    size_t replica = replicas ? (size_t)replicas->index : 0;
+    return (double *)(uintptr_t)chunks + replica * update->n_chunks;
+}
+
+static void find_slices(struct cadre_update *update)
+{
+    const struct cadre_store *store = update->store;
+    for (uint32_t i = 0; i < store->model->n_params; i++) {
+        struct cadre_share own = cadre_store_share(store, i, CADRE_KIND_OPT);
+        if (own.count == 0)
+            continue;
+        update->operands[update->n_slices] = (struct cadre_slice){
+            .count = (int64_t)own.count,
+            .exp_avg = store->param[i].exp_avg,
+            .exp_avg_sq = store->param[i].exp_avg_sq,
+            .weight_decay =
+                store->model->params[i].decay ? update->config->weight_decay : 0.0,
+        };
+        update->slices[update->n_slices++] = (struct cadre_rank_slice){
+            .param = i, .begin = own.begin, .count = own.count};
     }
-    return true;
 }
 
-const struct cadre_axis *cadre_rank_apart(const struct cadre_rank *rank)
+cadre_status cadre_update_init(struct cadre_update *update,
+                               const struct cadre_optimizer_config *config,
+                               struct cadre_store *store,
+                               const struct cadre_exchange *exchange,
+                               struct cadre_error *err)
 {
-    for (int c = 0; c < rank->plan.n_claims; c++) {
-        const struct cadre_claim *claim = &rank->plan.claim[c];
-        for (int a = 0; a < rank->mesh.n; a++)
-            if (strcmp(claim->effect, "param.apart") == 0 &&
-                rank->mesh.axis[a].size > 1 &&
-                strcmp(claim->axis, rank->mesh.axis[a].name) == 0)
-                return &rank->mesh.axis[a];
-    }
-    return NULL;
+    uint32_t n_params = store->model->n_params;
+    *update = (struct cadre_update){
+        .config = config,
+        .store = store,
+        .exchange = exchange,
+        .slices = cadre_calloc(n_params, sizeof *update->slices),
+        .operands = cadre_calloc(n_params, sizeof *update->operands),
+        .squares = cadre_calloc(n_params, sizeof *update->squares),
+        .n_chunks = replica_chunks(store->model),
+        .host = cadre_calloc(cadre_update_chunks(store->plan), sizeof *update->host),
+    };
+    if (!update->slices || !update->operands || !update->squares || !update->host)
+        return cadre_no_memory(err, "the optimizer's tables");
+    find_slices(update);
+    return CADRE_OK;
 }
 
-bool cadre_rank_is_primary_owner_within(const struct cadre_rank *rank, uint32_t param,
-                                        const struct cadre_axis *apart)
+void cadre_update_fini(struct cadre_update *update)
 {
-    bool sharded = rank->plan.param[param].share[CADRE_KIND_OPT].placed;
-    for (int a = 0; a < rank->mesh.n; a++) {
-        const struct cadre_axis *axis = &rank->mesh.axis[a];
-        bool distinct =
-            axis == apart || (rank->model->tp_size > 1 &&
-                              rank->model->params[param].split != CADRE_SPLIT_NONE &&
-                              rank->model->tp_size == axis->size && !axis->split_batch);
-        for (int c = 0; c < rank->plan.n_claims; c++) {
-            const struct cadre_claim *claim = &rank->plan.claim[c];
-            if (strcmp(claim->axis, axis->name) == 0 &&
-                ((strcmp(claim->effect, "opt.shard") == 0 && sharded) ||
-                 strcmp(claim->effect, "schedule.order") == 0))
-                distinct = true;
-        }
-        if (!distinct && axis->index != 0)
-            return false;
-    }
-    return true;
+    free(update->slices);
+    free(update->operands);
+    free(update->squares);
+    free(update->host);
+    *update = (struct cadre_update){0};
 }
 
-bool cadre_rank_is_primary_owner(const struct cadre_rank *rank, uint32_t param)
+/* The sums of squares of what this rank owns, of all slices in one call. */
+static cadre_status square_slices(struct cadre_update *update, double *chunks)
 {
-    return cadre_rank_is_primary_owner_within(rank, param, NULL);
-}
-
-/* Does every rank hold the whole of every gradient? Then no one need ask the others. */
-static bool replicated(const struct cadre_rank *rank)
-{
-    if (rank->model->tp_size > 1 || cadre_rank_plan_claimed(&rank->plan, "opt.shard") ||
-        cadre_rank_plan_claimed(&rank->plan, "schedule.order"))
-        return false;
-    return true;
-}
-
-/* The sums of squares of what this rank speaks for, of all slices in one call. */
-static cadre_status square_slices(struct cadre_rank *rank, double *chunks)
-{
-    const struct cadre_axis *apart = cadre_rank_apart(rank);
-    bool everywhere = replicated(rank);
+    const struct cadre_store *store = update->store;
+    const struct cadre_axis *replicas = cadre_rank_plan_diverging_axis(store->plan);
+    struct cadre_device *device = store->ledger->device;
+    bool everywhere = cadre_rank_plan_replicated(store->plan);
     uint64_t first = 0;
     size_t s = 0;
     int64_t n = 0;
-    for (uint32_t i = 0; i < rank->model->n_params; i++) {
-        const struct cadre_param *p = &rank->model->params[i];
-        bool mine = s < rank->n_slices && rank->slices[s].param == i;
-        if (mine && (everywhere || cadre_rank_is_primary_owner_within(rank, i, apart)))
-            rank->squares[n++] = (struct cadre_squares){
-                .x = rank->updates[s].grad,
-                .count = rank->updates[s].count,
-                .sums = chunks + first + rank->slices[s].begin / CADRE_NORM_CHUNK,
+    for (uint32_t i = 0; i < store->model->n_params; i++) {
+        const struct cadre_param *p = &store->model->params[i];
+        bool mine = s < update->n_slices && update->slices[s].param == i;
+        if (mine &&
+            (everywhere || cadre_rank_plan_is_primary_owner(store->plan, i, replicas)))
+            update->squares[n++] = (struct cadre_squares){
+                .x = update->operands[s].grad,
+                .count = update->operands[s].count,
+                .sums = chunks + first + update->slices[s].begin / CADRE_NORM_CHUNK,
             };
         s += mine;
         if (p->tied_to < 0)
             first += cadre_norm_chunks(cadre_shape_count(&p->local));
     }
-    return rank->device->ops->sum_squares(rank->device, rank->store.wide, rank->squares,
-                                          n);
+    return device->ops->sum_squares(device, store->wide, update->squares, n);
 }
 
 /* Chunks (n) of all ranks together. They meet on the host: where gradients are cut over
  * ranks a step waits for the device once, here. */
-static cadre_status exchange_chunks(struct cadre_rank *rank, double *chunks, uint64_t n)
+static cadre_status exchange_chunks(struct cadre_update *update, double *chunks,
+                                    uint64_t n)
 {
-    const struct cadre_device_ops *ops = rank->device->ops;
+    struct cadre_device *device = update->store->ledger->device;
     size_t bytes = n * sizeof(double);
-    cadre_status rc = ops->to_host(rank->device, rank->sums, chunks, bytes);
+    cadre_status rc = device->ops->to_host(device, update->host, chunks, bytes);
     if (rc == CADRE_OK)
-        rc = cadre_rank_sum(rank, "gradient norm", rank->sums, n);
-    if (rc == CADRE_OK)
-        rc = ops->to_device(rank->device, chunks, rank->sums, bytes);
-    return rc;
+        rc = cadre_exchange_sum(update->exchange, "gradient norm", update->host, n);
+    return rc == CADRE_OK ? device->ops->to_device(device, chunks, update->host, bytes)
+                          : rc;
 }
 
-/* {norm, factor of the gradients} behind the losses. */
-static double *norm_of(const struct cadre_rank *rank)
+static cadre_status global_norm(struct cadre_update *update, double loss_scale,
+                                double *chunks, double *norm)
 {
-    return rank->losses + rank->spec->global_batch / rank->spec->micro_batch;
-}
-
-static cadre_status global_norm(struct cadre_rank *rank,
-                                const struct cadre_result *result)
-{
-    const struct cadre_axis *apart = cadre_rank_apart(rank);
-    const struct cadre_device_ops *ops = rank->device->ops;
-    uint64_t n = rank->n_norm_chunks * (apart ? (uint64_t)apart->size : 1);
-    double *own = cadre_result_chunks(rank, result);
+    const struct cadre_rank_plan *plan = update->store->plan;
+    struct cadre_device *device = update->store->ledger->device;
+    const struct cadre_axis *replicas = cadre_rank_plan_diverging_axis(plan);
+    uint64_t n = update->n_chunks * (replicas ? (uint64_t)replicas->size : 1);
+    double *own = own_chunks(update, chunks);
     cadre_status rc;
-    CADRE_TRY(ops->zero(rank->device, result->chunks, n * sizeof(double)));
-    CADRE_TRY(square_slices(rank, own));
-    if (!replicated(rank))
-        CADRE_TRY(exchange_chunks(rank, result->chunks, n));
-    rc = ops->norm_total(rank->device, own, rank->n_norm_chunks, rank->spec->optim.clip,
-                         1.0 / rank->loss_scale.scale, norm_of(rank));
+    CADRE_TRY(device->ops->zero(device, chunks, n * sizeof(double)));
+    CADRE_TRY(square_slices(update, own));
+    if (!cadre_rank_plan_replicated(plan))
+        CADRE_TRY(exchange_chunks(update, chunks, n));
+    rc = device->ops->norm_total(device, own, update->n_chunks, update->config->clip,
+                                 1.0 / loss_scale, norm);
 fail:
     return rc;
 }
 
-/* Where the norm is not finite, neither is the factor, and nothing changes. */
-static cadre_status update(struct cadre_rank *rank, struct cadre_result *result)
+cadre_status cadre_update_apply(struct cadre_update *update, int64_t step,
+                                double loss_scale, double *chunks, double *norm)
 {
-    const struct cadre_optimizer_config *optim = &rank->spec->optim;
-    int64_t step = (int64_t)(rank->step - rank->loss_scale.skipped);
-    cadre_status rc;
-    for (size_t s = 0; s < rank->n_slices; s++) {
-        uint32_t param = rank->slices[s].param;
-        rank->updates[s].param = cadre_store_opt_data(&rank->store, param);
-        rank->updates[s].rounded = cadre_store_opt_rounded(&rank->store, param);
-        rank->updates[s].grad = cadre_store_opt_grad(&rank->store, param);
+    const struct cadre_store *store = update->store;
+    for (size_t s = 0; s < update->n_slices; s++) {
+        uint32_t param = update->slices[s].param;
+        update->operands[s].param = cadre_store_opt_data(store, param);
+        update->operands[s].rounded = cadre_store_opt_rounded(store, param);
+        update->operands[s].grad = cadre_store_opt_grad(store, param);
     }
-    CADRE_TRY(global_norm(rank, result));
-    result->lr = cadre_lr_at(optim, step);
-    rc = cadre_optimizer_step(optim, rank->device, rank->model->config.dtype,
-                              rank->updates, rank->n_slices, step, norm_of(rank) + 1);
-fail:
-    return rc;
-}
-
-/* What the strategies do of a step: passes and reductions. */
-static cadre_status run_chain(struct cadre_rank *rank, uint64_t step)
-{
-    const struct cadre_run_spec *spec = rank->spec;
-    size_t leaves = (size_t)(spec->global_batch / spec->micro_batch);
-    struct cadre_step work = {
-        .struct_size = sizeof work,
-        .n_microbatches = (uint32_t)rank->plan.leaves,
-        .step = step,
-        .tokens_global = (uint64_t)(spec->global_batch * spec->time),
-    };
-    struct cadre_next run = {
-        .struct_size = sizeof run, .h = rank, .run = run_sequential};
-    cadre_status rc;
-    CADRE_TRY(rank->device->ops->zero(rank->device, rank->losses,
-                                      leaves * sizeof *rank->losses));
-    cadre_timeline_begin_step(&rank->timeline);
-    cadre_executor_begin(rank->exec, step);
-    CADRE_TRY(cadre_chain_step(&rank->chain, &work, &run));
-    CADRE_TRY(cadre_chain_sync(&rank->chain, CADRE_SYNC_GRADS));
-    rc = cadre_executor_end(rank->exec, &rank->failure);
-fail:
-    return rc;
-}
-
-/* The core's part. A report that is not late is complete on return, and its losses are
- * looked at before anything changes. */
-static cadre_status apply(struct cadre_rank *rank, struct cadre_result *result,
-                          struct cadre_step_report *report)
-{
-    bool late = cadre_results_late(rank);
-    double begin;
-    cadre_status rc;
-    if (!late) {
-        CADRE_TRY(cadre_result_read_losses(rank, result));
-        CADRE_TRY(cadre_result_losses(rank, result, true, report));
-    }
-    begin = cadre_now_s();
-    CADRE_TRY(cadre_tied_add(rank));
-    CADRE_TRY(update(rank, result));
-    if (late) {
-        CADRE_TRY(cadre_result_download(rank, result));
-    } else {
-        CADRE_TRY(cadre_result_read_norm(rank, result));
-        CADRE_TRY(cadre_result_finish(rank, result, report));
-    }
-    CADRE_TRY(cadre_tied_copy(rank));
-    result->times.optim_s = cadre_now_s() - begin;
-    cadre_timeline_add(&rank->timeline, CADRE_SPAN_WORK, "optimizer", begin);
-fail:
-    return rc;
-}
-
-/* The report of the step before, with this step's votes. */
-static cadre_status report_before(struct cadre_rank *rank,
-                                  struct cadre_step_report *report)
-{
-    struct cadre_result *before = cadre_result_of(rank, rank->step - 1);
-    cadre_status rc = cadre_result_losses(rank, before, true, report);
-    if (rc != CADRE_OK || !before->step)
+    cadre_status rc = global_norm(update, loss_scale, chunks, norm);
+    if (rc != CADRE_OK)
         return rc;
-    report->times = before->times;
-    return cadre_result_finish(rank, before, report);
+    return cadre_optimizer_step(update->config, store->ledger->device,
+                                store->model->config.dtype, update->operands,
+                                update->n_slices, step, norm + 1);
 }
 
-/* Every failure has a text. */
-static cadre_status tell(struct cadre_rank *rank, cadre_status rc)
+const char *cadre_update_culprit(const struct cadre_update *update,
+                                 const double *chunks)
 {
-    if (rc != CADRE_OK && rank->failure.code == CADRE_OK &&
-        (!rank->world || cadre_comm_failure(rank->world, &rank->failure) == CADRE_OK))
-        cadre_fail(&rank->failure, rc, "step %llu failed: %s",
-                   (unsigned long long)rank->step, cadre_strerror(rc));
-    return rc;
-}
-
-static cadre_status make_step(struct cadre_rank *rank, uint64_t step,
-                              struct cadre_step_report *report)
-{
-    struct cadre_comm_stats before, after;
-    struct cadre_result *result = cadre_result_of(rank, step);
-    double start = cadre_now_s(), waited = cadre_executor_wait_s(rank->exec);
-    bool late = cadre_results_late(rank);
-    cadre_status rc;
-    *report = (struct cadre_step_report){0};
-    rank->step = step;
-    result->step = step;
-    result->times = (struct cadre_step_times){0};
-    if (rank->world)
-        cadre_comm_set_step(rank->world, step);
-    cadre_rank_comm(rank, &before);
-    CADRE_TRY(run_chain(rank, step));
-    CADRE_TRY(apply(rank, result, report));
-    CADRE_TRY(cadre_chain_sync(&rank->chain, CADRE_SYNC_PARAMS));
-    CADRE_TRY(cadre_chain_sync(&rank->chain, CADRE_SYNC_METRICS));
-    if (late)
-        CADRE_TRY(report_before(rank, report));
-    cadre_rank_comm(rank, &after);
-    result->times.step_s = cadre_now_s() - start;
-    result->times.wait_data_s = cadre_executor_wait_s(rank->exec) - waited;
-    result->times.comm_s = after.busy_s - before.busy_s;
-    result->times.comm_exposed_s = fmax(after.waited_s - before.waited_s, 0);
-    if (!late)
-        report->times = result->times;
-fail:
-    return tell(rank, rc);
-}
-
-/* Named for a profiler; a device that computes inline has none. */
-cadre_status cadre_rank_step(struct cadre_rank *rank, uint64_t step,
-                             struct cadre_step_report *report)
-{
-    struct cadre_device *device = rank->device;
-    char name[32];
-    snprintf(name, sizeof name, "step %llu", (unsigned long long)step);
-    if (device->ops->queued)
-        device->ops->range_begin(device, name);
-    cadre_status rc = make_step(rank, step, report);
-    if (device->ops->queued)
-        device->ops->range_end(device);
-    return rc;
-}
-
-cadre_status cadre_rank_flush(struct cadre_rank *rank, struct cadre_step_report *report)
-{
-    struct cadre_result *last = cadre_result_of(rank, rank->step);
-    cadre_status rc;
-    if (!last->step)
-        return CADRE_OK;
-    CADRE_TRY(cadre_result_losses(rank, last, false, report));
-    report->times = last->times;
-    rc = cadre_result_finish(rank, last, report);
-fail:
-    return tell(rank, rc);
+    const struct cadre_model *model = update->store->model;
+    struct cadre_device *device = update->store->ledger->device;
+    uint64_t at = 0;
+    if (device->ops->to_host(device, update->host, own_chunks(update, chunks),
+                             update->n_chunks * sizeof(double)) != CADRE_OK)
+        return "?";
+    for (uint32_t i = 0; i < model->n_params; i++) {
+        const struct cadre_param *p = &model->params[i];
+        if (p->tied_to >= 0)
+            continue;
+        uint64_t end = at + cadre_norm_chunks(cadre_shape_count(&p->local));
+        for (; at < end; at++)
+            if (!isfinite(update->host[at]))
+                return p->name;
+    }
+    return "?";
 }

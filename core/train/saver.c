@@ -178,8 +178,9 @@ static void advance(struct cadre_saver *saver)
 void cadre_saver_vote(const struct cadre_saver *saver)
 {
     bool done = atomic_load(&saver->done);
-    saver->rank->saving = saver->phase != IDLE && !done;
-    saver->rank->save_failed = saver->phase != IDLE && done && saver->rc != CADRE_OK;
+    saver->rank->exchange.votes.saving = saver->phase != IDLE && !done;
+    saver->rank->exchange.votes.save_failed =
+        saver->phase != IDLE && done && saver->rc != CADRE_OK;
 }
 
 cadre_status cadre_saver_turn(struct cadre_saver *saver,

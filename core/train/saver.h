@@ -28,7 +28,7 @@ void cadre_saver_destroy(struct cadre_saver *saver);
 cadre_status cadre_saver_save(struct cadre_saver *saver, int64_t step, bool now,
                               struct cadre_error *err);
 
-/* Set the rank's votes for the step to come (struct cadre_rank: saving, save_failed).
+/* Set the rank's votes for the step to come (struct cadre_votes: saving, save_failed).
  */
 void cadre_saver_vote(const struct cadre_saver *saver);
 

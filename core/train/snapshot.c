@@ -60,9 +60,9 @@ cadre_status cadre_snapshot_each(struct cadre_rank *rank, struct cadre_states *s
                                  struct cadre_error *err)
 {
     cadre_status rc = CADRE_OK;
-    for (size_t s = 0; rc == CADRE_OK && s < rank->n_slices; s++)
-        if (cadre_rank_is_primary_owner(rank, rank->slices[s].param))
-            rc = visit_slice(rank, &rank->slices[s], visit, arg, err);
+    for (size_t s = 0; rc == CADRE_OK && s < rank->update.n_slices; s++)
+        if (cadre_rank_is_primary_owner(rank, rank->update.slices[s].param))
+            rc = visit_slice(rank, &rank->update.slices[s], visit, arg, err);
     struct gate gate = {visit, arg, rc != CADRE_OK};
     cadre_status given;
     if (cadre_rank_apart(rank)) {

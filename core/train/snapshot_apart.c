@@ -76,8 +76,8 @@ cadre_status cadre_snapshot_means(struct cadre_rank *rank, cadre_snapshot_visit 
     m.buffer = malloc(CADRE_STATES_CHUNK * rank->store.wide_bytes);
     if (!m.buffer)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory to average states");
-    for (size_t s = 0; rc == CADRE_OK && s < rank->n_slices; s++) {
-        const struct cadre_rank_slice *slice = &rank->slices[s];
+    for (size_t s = 0; rc == CADRE_OK && s < rank->update.n_slices; s++) {
+        const struct cadre_rank_slice *slice = &rank->update.slices[s];
         if (!cadre_rank_is_primary_owner_within(rank, slice->param, m.axis))
             continue;
         for (int k = 0; rc == CADRE_OK && k < moments; k++)

@@ -79,8 +79,8 @@ static cadre_status read_states(struct cadre_rank *rank, const struct source *fr
     avg.part = CADRE_CHECKPOINT_EXP_AVG;
     sq.part = CADRE_CHECKPOINT_EXP_AVG_SQ;
     cadre_status rc = CADRE_OK;
-    for (size_t s = 0; rc == CADRE_OK && s < rank->n_slices; s++) {
-        const struct cadre_rank_slice *slice = &rank->slices[s];
+    for (size_t s = 0; rc == CADRE_OK && s < rank->update.n_slices; s++) {
+        const struct cadre_rank_slice *slice = &rank->update.slices[s];
         struct cadre_share own =
             cadre_store_share(&rank->store, slice->param, CADRE_KIND_OPT);
         if (moments > 0)

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "core/base/rng.h"
-#include "core/strategy/host.h"
 #include "core/tensor/dtype.h"
 #include "tests/support/check_main.h"
 
@@ -380,11 +379,11 @@ cadre_status fake_ranks_start(struct fake_ranks *all)
         r->all = all;
         r->index = i;
         r->axis = (struct cadre_axis){.name = "dp", .size = all->n, .index = i};
-        r->ctx.rank = &r->rank;
+        r->ctx.services = &r->services;
         r->ctx.plugin = &handle;
         r->taken = 0;
-        if (!r->rank.device)
-            ck_assert_int_eq(cadre_device_open(&config, &r->rank.device, NULL), 0);
+        if (!r->services.device)
+            ck_assert_int_eq(cadre_device_open(&config, &r->services.device, NULL), 0);
         free(r->grad);
         r->grad = aligned_alloc(64, all->offset[all->n_params]);
         cadre_status rc = start_rank(r);
@@ -408,7 +407,7 @@ void fake_ranks_fini(struct fake_ranks *all)
     fake_ranks_stop(all);
     for (int i = 0; i < all->n; i++) {
         free(all->rank[i].grad);
-        cadre_device_close(all->rank[i].rank.device);
+        cadre_device_close(all->rank[i].services.device);
     }
     pthread_barrier_destroy(&all->barrier);
 }

@@ -9,8 +9,7 @@
 
 #include <pthread.h>
 
-#include "core/strategy/chain.h"
-#include "core/strategy/rank.h"
+#include "core/strategy/host_private.h"
 
 #define FAKE_RANKS 8
 #define FAKE_PARAMS 16
@@ -32,7 +31,7 @@ struct fake_rank {
     struct cadre_axis axis;
     struct fake_ranks *all;
     int index;
-    struct cadre_rank rank; /* its device alone */
+    struct cadre_services services; /* its device alone */
     struct cadre_self *self;
     char *grad; /* all entries, each padded to 64 bytes */
     struct fake_flight flight[FAKE_EVENTS];

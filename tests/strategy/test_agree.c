@@ -7,7 +7,7 @@
 
 #include "core/base/hash.h"
 #include "core/comm/launch.h"
-#include "core/strategy/rank.h"
+#include "core/strategy/agree.h"
 #include "tests/support/check_main.h"
 
 #define RANKS 3
@@ -20,11 +20,12 @@ struct fake {
     char taken[64]; /* "-": nothing was imported */
     struct cadre_tuning tuning;
     struct cadre_error err;
+    uint64_t fingerprint; /* of what it runs */
+    bool exact;
     cadre_status rc;
 };
 
 static struct fake fakes[RANKS];
-static struct cadre_run_spec specs[RANKS];
 
 static struct fake *fake_of(const struct cadre_device *device)
 {
@@ -58,7 +59,6 @@ static cadre_status import(struct cadre_device *device, const char *text)
 static void setup(void)
 {
     const struct cadre_device_config config = {.kind = "cpu", .threads = 1};
-    memset(specs, 0, sizeof specs);
     for (int r = 0; r < RANKS; r++) {
         struct fake *fake = &fakes[r];
         *fake = (struct fake){.library = "lib 1", .text = "", .taken = "-"};
@@ -69,8 +69,8 @@ static void setup(void)
         fake->ops.tuning_export = export;
         fake->ops.tuning_import = import;
         fake->device->ops = &fake->ops;
-        specs[r].exact = true;
-        specs[r].fingerprint = 7;
+        fake->exact = true;
+        fake->fingerprint = 7;
     }
 }
 
@@ -83,12 +83,10 @@ static void teardown(void)
 static cadre_status agree(int index, struct cadre_comm *world)
 {
     struct fake *fake = &fakes[index];
-    struct cadre_rank rank = {
-        .spec = &specs[index], .index = index, .world = world, .device = fake->device};
-    fake->rc = cadre_agree_run(&rank, &fake->err);
+    fake->rc = cadre_agree_run(world, fake->fingerprint, &fake->err);
     if (fake->rc == CADRE_OK)
-        fake->rc = cadre_agree_tuning(&rank, &fake->err);
-    fake->tuning = rank.tuning;
+        fake->rc = cadre_agree_tuning(world, fake->device, index, fake->exact,
+                                      &fake->tuning, &fake->err);
     return fake->rc;
 }
 
@@ -136,7 +134,7 @@ START_TEST(all_take_over_what_rank_0_has)
     fakes[0].text = texts[_i & 1];
     fakes[1].text = "gemm mine\n";
     for (int r = 0; r < RANKS; r++)
-        specs[r].exact = _i & 2;
+        fakes[r].exact = _i & 2;
     run_all();
     for (int r = 0; r < RANKS; r++)
         check_taken(r, texts[_i & 1], "lib 1");
@@ -170,7 +168,7 @@ START_TEST(another_library_chooses_for_itself_otherwise)
     fakes[0].text = "gemm a\n";
     fakes[2].library = "lib 2";
     for (int r = 0; r < RANKS; r++)
-        specs[r].exact = false;
+        fakes[r].exact = false;
     run_all();
     check_taken(1, "gemm a\n", "lib 1");
     ck_assert_int_eq(fakes[2].rc, CADRE_OK);
@@ -189,7 +187,7 @@ END_TEST
 
 START_TEST(another_run_is_refused_by_all)
 {
-    specs[1].fingerprint = 8;
+    fakes[1].fingerprint = 8;
     run_all();
     for (int r = 0; r < RANKS; r++) {
         ck_assert_int_eq(fakes[r].rc, CADRE_E_INVALID);
@@ -202,15 +200,17 @@ END_TEST
 START_TEST(the_cpu_has_a_library_and_no_choices)
 {
     const struct cadre_device_config config = {.kind = "cpu", .threads = 1};
-    struct cadre_rank rank = {.spec = specs};
+    struct cadre_device *device;
+    struct cadre_tuning tuning;
     struct cadre_error err = {0};
-    ck_assert_int_eq(cadre_device_open(&config, &rank.device, &err), CADRE_OK);
-    ck_assert_int_eq(cadre_agree_tuning(&rank, &err), CADRE_OK);
-    ck_assert_str_eq(rank.tuning.algorithms, "");
-    ck_assert_ptr_nonnull(strstr(rank.tuning.library, "oneDNN"));
-    ck_assert_ptr_nonnull(strstr(rank.tuning.library, "OpenBLAS"));
-    ck_assert_ptr_null(strchr(rank.tuning.library, '\n'));
-    cadre_device_close(rank.device);
+    ck_assert_int_eq(cadre_device_open(&config, &device, &err), CADRE_OK);
+    ck_assert_int_eq(cadre_agree_tuning(NULL, device, 0, false, &tuning, &err),
+                     CADRE_OK);
+    ck_assert_str_eq(tuning.algorithms, "");
+    ck_assert_ptr_nonnull(strstr(tuning.library, "oneDNN"));
+    ck_assert_ptr_nonnull(strstr(tuning.library, "OpenBLAS"));
+    ck_assert_ptr_null(strchr(tuning.library, '\n'));
+    cadre_device_close(device);
 }
 END_TEST
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every refusal of a descriptor, through real modules. */
-#include "core/strategy/plugin_parts.h"
+#include "core/strategy/plugin_private.h"
 
 #include <stdlib.h>
 #include <string.h>

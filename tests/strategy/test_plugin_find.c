@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/strategy/plugin_parts.h"
+#include "core/strategy/plugin_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/comm/launch.h"
-#include "core/strategy/host.h"
+#include "core/strategy/host_private.h"
 #include "tests/strategy/rank_fixture.h"
 #include "tests/support/check_main.h"
 

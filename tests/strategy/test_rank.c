@@ -203,7 +203,7 @@ static cadre_status rank_main(void *arg, int index, struct cadre_local_segment *
     if (rc == CADRE_OK) {
         rc = cadre_rank_bind(&rank, world, 0, &err);
         if (rc == CADRE_OK) {
-            rank.wants_stop = index == 1;
+            rank.exchange.votes.stop = index == 1;
             rc = cadre_rank_step(&rank, 1, &report);
             speaks[index] = cadre_rank_is_primary_owner(&rank, 0);
             norms[index] = report.grad_norm;

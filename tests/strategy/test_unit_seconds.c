@@ -22,7 +22,7 @@ static void measure(double seconds[4])
 {
     cadre_status rc = cadre_rank_plan(&f.rank, &f.spec, 0, &f.err);
     if (rc == CADRE_OK)
-        rc = cadre_unit_seconds_measure(&f.rank, seconds, &f.err);
+        rc = cadre_unit_seconds_measure(&f.spec, f.rank.model, seconds, &f.err);
     ck_assert_msg(rc == CADRE_OK, "%s", f.err.text);
     for (int u = 0; u < 4; u++)
         ck_assert_double_gt(seconds[u], 0);
@@ -52,7 +52,7 @@ START_TEST(no_device)
     double seconds[4];
     ck_assert_int_eq(cadre_rank_plan(&f.rank, &f.spec, 0, &f.err), CADRE_OK);
     f.spec.device.kind = "none";
-    ck_assert_int_eq(cadre_unit_seconds_measure(&f.rank, seconds, &f.err),
+    ck_assert_int_eq(cadre_unit_seconds_measure(&f.spec, f.rank.model, seconds, &f.err),
                      CADRE_E_INVALID);
     ck_assert_ptr_ne(strstr(f.err.text, "none"), NULL);
 }
@@ -84,11 +84,11 @@ START_TEST(plugins_hear_what_was_measured)
     static const double seconds[4] = {1, 2, 2, 7};
     const struct cadre_strategy_ops ops = {.create = create, .plan = plan};
     ck_assert_int_eq(cadre_rank_plan(&f.rank, &f.spec, 0, &f.err), CADRE_OK);
-    ck_assert(!f.rank.asked_seconds);
+    ck_assert(!f.rank.services.asked_seconds);
     rank_fixture_stop(&f);
     rank_fixture_plug(&f, "asks", CADRE_ROLE_DATA, 1, &ops);
     ck_assert_int_eq(cadre_rank_plan(&f.rank, &f.spec, 0, &f.err), CADRE_OK);
-    ck_assert(f.rank.asked_seconds);
+    ck_assert(f.rank.services.asked_seconds);
     ck_assert_double_eq(heard, 0);
     rank_fixture_stop(&f);
     f.spec.unit_seconds = seconds;

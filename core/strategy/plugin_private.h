@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The loader's parts, each usable without dlopen. Private to core/strategy and its
  * tests. */
-#ifndef CADRE_STRATEGY_PLUGIN_PARTS_H
-#define CADRE_STRATEGY_PLUGIN_PARTS_H
+#ifndef CADRE_STRATEGY_PLUGIN_PRIVATE_H
+#define CADRE_STRATEGY_PLUGIN_PRIVATE_H
 
 #include <stdbool.h>
 #include <stddef.h>

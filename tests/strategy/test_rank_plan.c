@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/strategy/plan.h"
+#include "core/strategy/rank_plan.h"
 #include "tests/support/check_main.h"
 
 static struct cadre_error err, said;
@@ -284,7 +284,7 @@ END_TEST
 
 Suite *test_suite(void)
 {
-    Suite *s = suite_create("plan");
+    Suite *s = suite_create("rank_plan");
     TCase *tc = tcase_create("plan");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, the_abi_says_what_the_run_is);

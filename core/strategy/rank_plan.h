@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The plan of one rank: what the strategies claim, where they put things, and what that
  * takes. Pure: made without devices or communication, for any rank of the world. */
-#ifndef CADRE_STRATEGY_PLAN_H
-#define CADRE_STRATEGY_PLAN_H
+#ifndef CADRE_STRATEGY_RANK_PLAN_H
+#define CADRE_STRATEGY_RANK_PLAN_H
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -44,6 +44,8 @@ struct cadre_plan_param {
 };
 
 struct cadre_rank_plan {
+    const struct cadre_model *model; /* what it was made for; borrowed */
+    const struct cadre_mesh *mesh;
     int n_claims;
     struct cadre_claim claim[CADRE_MAX_CLAIMS];
     int n_chunks;
@@ -103,8 +105,28 @@ bool cadre_rank_plan_runs(const struct cadre_rank_plan *plan, uint32_t unit);
  * partial sums of `leaves` leaves. */
 int cadre_leaf_levels(int64_t leaves);
 
-/* The plugin that claims `effect` on any axis, NULL when none does. */
+/* The first claim of `effect` on any axis, or the plugin that makes it; NULL when none
+ * does. */
+const struct cadre_claim *cadre_rank_plan_claim(const struct cadre_rank_plan *plan,
+                                                const char *effect);
 const char *cadre_rank_plan_claimed(const struct cadre_rank_plan *plan,
                                     const char *effect);
+
+/* Of the ranks that hold the same OPT range of a parameter, exactly one owns it: in the
+ * norm and in checkpoints. Is it this one? `within` (may be NULL) is an axis of other
+ * replicas: then one of each replica does. */
+bool cadre_rank_plan_is_primary_owner(const struct cadre_rank_plan *plan,
+                                      uint32_t param, const struct cadre_axis *within);
+
+/* Ranks that see the same samples find the same losses: does this one count? Ranks
+ * along a schedule's axis all do, since only one of them runs the head. */
+bool cadre_rank_plan_is_loss_owner(const struct cadre_rank_plan *plan);
+
+/* Does every rank hold the whole of every gradient? Then no one need ask the others. */
+bool cadre_rank_plan_replicated(const struct cadre_rank_plan *plan);
+
+/* The axis whose ranks train replicas that differ (param.apart), NULL for none. */
+const struct cadre_axis *
+cadre_rank_plan_diverging_axis(const struct cadre_rank_plan *plan);
 
 #endif

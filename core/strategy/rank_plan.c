@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/strategy/plan.h"
+#include "core/strategy/rank_plan.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -210,6 +210,8 @@ cadre_status cadre_rank_plan_init(struct cadre_rank_plan *plan,
                                   struct cadre_error *err)
 {
     memset(plan, 0, sizeof *plan);
+    plan->model = request->model;
+    plan->mesh = request->mesh;
     plan->n_params = request->model->n_params;
     plan->param = cadre_calloc(plan->n_params, sizeof *plan->param);
     if (!plan->param)
@@ -243,12 +245,75 @@ int cadre_leaf_levels(int64_t leaves)
     return levels;
 }
 
-const char *cadre_rank_plan_claimed(const struct cadre_rank_plan *plan,
-                                    const char *effect)
+const struct cadre_claim *cadre_rank_plan_claim(const struct cadre_rank_plan *plan,
+                                                const char *effect)
 {
     for (int i = 0; i < plan->n_claims; i++)
         if (strcmp(plan->claim[i].effect, effect) == 0)
-            return plan->claim[i].plugin;
+            return &plan->claim[i];
+    return NULL;
+}
+
+const char *cadre_rank_plan_claimed(const struct cadre_rank_plan *plan,
+                                    const char *effect)
+{
+    const struct cadre_claim *found = cadre_rank_plan_claim(plan, effect);
+    return found ? found->plugin : NULL;
+}
+
+bool cadre_rank_plan_is_primary_owner(const struct cadre_rank_plan *plan,
+                                      uint32_t param, const struct cadre_axis *within)
+{
+    const struct cadre_model *model = plan->model;
+    bool sharded = plan->param[param].share[CADRE_KIND_OPT].placed;
+    for (int a = 0; a < plan->mesh->n; a++) {
+        const struct cadre_axis *axis = &plan->mesh->axis[a];
+        bool distinct =
+            axis == within ||
+            (model->tp_size > 1 && model->params[param].split != CADRE_SPLIT_NONE &&
+             model->tp_size == axis->size && !axis->split_batch);
+        for (int c = 0; c < plan->n_claims; c++) {
+            const struct cadre_claim *claim = &plan->claim[c];
+            if (strcmp(claim->axis, axis->name) == 0 &&
+                ((strcmp(claim->effect, "opt.shard") == 0 && sharded) ||
+                 strcmp(claim->effect, "schedule.order") == 0))
+                distinct = true;
+        }
+        if (!distinct && axis->index != 0)
+            return false;
+    }
+    return true;
+}
+
+bool cadre_rank_plan_is_loss_owner(const struct cadre_rank_plan *plan)
+{
+    const struct cadre_claim *schedule = cadre_rank_plan_claim(plan, "schedule.order");
+    for (int a = 0; a < plan->mesh->n; a++) {
+        const struct cadre_axis *axis = &plan->mesh->axis[a];
+        bool staged = schedule && strcmp(schedule->axis, axis->name) == 0;
+        if (!axis->split_batch && !staged && axis->index != 0)
+            return false;
+    }
+    return true;
+}
+
+bool cadre_rank_plan_replicated(const struct cadre_rank_plan *plan)
+{
+    return plan->model->tp_size == 1 && !cadre_rank_plan_claimed(plan, "opt.shard") &&
+           !cadre_rank_plan_claimed(plan, "schedule.order");
+}
+
+const struct cadre_axis *
+cadre_rank_plan_diverging_axis(const struct cadre_rank_plan *plan)
+{
+    for (int c = 0; c < plan->n_claims; c++) {
+        const struct cadre_claim *claim = &plan->claim[c];
+        for (int a = 0; a < plan->mesh->n; a++)
+            if (strcmp(claim->effect, "param.apart") == 0 &&
+                plan->mesh->axis[a].size > 1 &&
+                strcmp(claim->axis, plan->mesh->axis[a].name) == 0)
+                return &plan->mesh->axis[a];
+    }
     return NULL;
 }
 

@@ -158,9 +158,9 @@ START_TEST(a_wish_to_stop_is_reported_once)
 {
     rank_fixture_start(&f);
     ck_assert(!rank_fixture_step(&f, 1).stop);
-    f.rank.wants_stop = true;
+    f.rank.exchange.votes.stop = true;
     ck_assert(rank_fixture_step(&f, 2).stop);
-    f.rank.wants_stop = false;
+    f.rank.exchange.votes.stop = false;
     ck_assert(!rank_fixture_step(&f, 3).stop);
 }
 END_TEST
@@ -202,7 +202,7 @@ START_TEST(reports_come_a_step_late)
     rank_fixture_start(&f);
     queue();
     for (uint64_t step = 1; step < 5; step++) {
-        f.rank.wants_stop = step == 3;
+        f.rank.exchange.votes.stop = step == 3;
         report = rank_fixture_step(&f, step);
         ck_assert_uint_eq(report.step, step - 1);
         ck_assert_int_eq(report.stop, step == 3);
@@ -371,8 +371,8 @@ END_TEST
 
 Suite *test_suite(void)
 {
-    Suite *s = suite_create("update");
-    TCase *tc = tcase_create("update");
+    Suite *s = suite_create("rank_step");
+    TCase *tc = tcase_create("rank_step");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, the_loss_is_the_mean_over_all_targets);
     tcase_add_loop_test(tc, the_norm_is_its_definition, 0, 2);
