@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The executor's memory: slots, shared buffers, and what they will take. */
-#include "core/strategy/executor_impl.h"
+#include "core/strategy/executor_private.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -69,10 +69,11 @@ static uint32_t live_blocks(const struct cadre_executor_config *config)
     return n > sum ? sum : n < once ? once : n;
 }
 
-/* What is kept for one block of a micro-batch: its input, what it saves, its douts. */
+/* What is kept for one block of a micro-batch: its input, what it saves, its
+ * grad_outputs. */
 struct block_sizes {
-    size_t saved; /* in the block's piece, after its input unless that is in a half */
-    size_t block, half; /* of the pieces; half 0: none */
+    size_t saved; /* in the block buffer, after its input unless that is split off */
+    size_t block, split; /* of the buffers; split 0: none */
 };
 
 static struct block_sizes block_sizes(const struct cadre_executor_config *config)
@@ -80,28 +81,29 @@ static struct block_sizes block_sizes(const struct cadre_executor_config *config
     bool split = false;
     for (int c = 0; c < config->plan->n_chunks; c++)
         split = split || config->plan->chunk[c].split;
-    size_t douts = split ? largest(config, cadre_unit_douts_bytes, true) : 0;
-    size_t early = activation_bytes(config);
+    size_t grad_outputs =
+        split ? largest(config, cadre_unit_grad_outputs_bytes, true) : 0;
+    size_t for_input = activation_bytes(config);
     struct block_sizes size = {0};
     if (!config->recompute)
         size.saved = largest(config, cadre_unit_saved_bytes, true);
     if (split && !config->recompute) {
-        size.saved -= largest(config, cadre_unit_early_bytes, true);
-        early += largest(config, cadre_unit_early_bytes, true);
-        size.half = early > douts ? early : douts;
+        size.saved -= largest(config, cadre_unit_saved_for_input_bytes, true);
+        for_input += largest(config, cadre_unit_saved_for_input_bytes, true);
+        size.split = for_input > grad_outputs ? for_input : grad_outputs;
         size.block = size.saved;
     } else {
-        size.block = early + size.saved + douts;
+        size.block = for_input + size.saved + grad_outputs;
     }
     return size;
 }
 
-/* Bytes of all pieces. */
+/* Bytes of all of them. */
 static size_t blocks_bytes(const struct cadre_executor_config *config)
 {
     struct block_sizes size = block_sizes(config);
     size_t n = live_blocks(config);
-    return n == 0 ? 0 : n * size.block + (n + 1) * size.half;
+    return n == 0 ? 0 : n * size.block + (n + 1) * size.split;
 }
 
 /* Bytes of one slot without its blocks; with `fill`, also deals the parts of `at` out
@@ -125,9 +127,9 @@ static size_t slot_layout(const struct cadre_executor_config *config,
         used += cadre_unit_saved_bytes(config->model, u, config->batch, config->time);
         if (chunk->split) {
             if (fill)
-                fill->douts[i] = at + used;
-            used +=
-                cadre_unit_douts_bytes(config->model, u, config->batch, config->time);
+                fill->grad_outputs[i] = at + used;
+            used += cadre_unit_grad_outputs_bytes(config->model, u, config->batch,
+                                                  config->time);
         }
     }
     if (chunk->begin == 0) {
@@ -145,7 +147,7 @@ static size_t slot_layout(const struct cadre_executor_config *config,
 
 static size_t shared_bytes(const struct cadre_executor_config *config)
 {
-    size_t bytes = largest(config, cadre_unit_douts_bytes, false) +
+    size_t bytes = largest(config, cadre_unit_grad_outputs_bytes, false) +
                    largest(config, cadre_unit_scratch_bytes, false) +
                    activation_bytes(config);
     if (config->recompute)
@@ -190,8 +192,8 @@ static cadre_status make_slots(struct cadre_executor *exec,
         if (!slot->x)
             return CADRE_E_RESOURCE;
         slot->saved = slot->x + units;
-        slot->early = slot->x + 2 * (size_t)units;
-        slot->douts = slot->x + 3 * (size_t)units;
+        slot->saved_for_input = slot->x + 2 * (size_t)units;
+        slot->grad_outputs = slot->x + 3 * (size_t)units;
         size_t bytes = slot_layout(config, &chunk->plan, NULL, NULL);
         if (bytes == 0)
             continue;
@@ -204,23 +206,23 @@ static cadre_status make_slots(struct cadre_executor *exec,
     return CADRE_OK;
 }
 
-static cadre_status deal(struct cadre_pieces *pieces, char *memory, uint32_t n,
-                         size_t bytes)
+static cadre_status pool_init(struct cadre_buffer_pool *pool, char *memory, uint32_t n,
+                              size_t bytes)
 {
-    pieces->free = cadre_calloc(n, sizeof *pieces->free);
-    for (uint32_t i = 0; pieces->free && i < n; i++)
-        pieces->free[pieces->n_free++] = memory + i * bytes;
-    return pieces->free ? CADRE_OK : CADRE_E_RESOURCE;
+    pool->free = cadre_calloc(n, sizeof *pool->free);
+    for (uint32_t i = 0; pool->free && i < n; i++)
+        pool->free[pool->n_free++] = memory + i * bytes;
+    return pool->free ? CADRE_OK : CADRE_E_RESOURCE;
 }
 
-static char *take(struct cadre_pieces *pieces)
+static char *pool_take(struct cadre_buffer_pool *pool)
 {
-    return pieces->free[--pieces->n_free];
+    return pool->free[--pool->n_free];
 }
 
-static void give(struct cadre_pieces *pieces, char *piece)
+static void pool_give(struct cadre_buffer_pool *pool, char *buffer)
 {
-    pieces->free[pieces->n_free++] = piece;
+    pool->free[pool->n_free++] = buffer;
 }
 
 static cadre_status make_blocks(struct cadre_executor *exec)
@@ -228,16 +230,17 @@ static cadre_status make_blocks(struct cadre_executor *exec)
     const struct cadre_executor_config *config = &exec->config;
     struct block_sizes size = block_sizes(config);
     uint32_t n = live_blocks(config);
-    exec->trades = size.half > 0;
+    exec->splits_backward = size.split > 0;
     if (n == 0)
         return CADRE_OK;
     char *memory = cadre_ledger_alloc(config->ledger, CADRE_SPACE_DEVICE,
                                       blocks_bytes(config), "activations");
     if (!memory)
         return CADRE_E_RESOURCE;
-    cadre_status rc = deal(&exec->blocks, memory, n, size.block);
-    if (rc == CADRE_OK && exec->trades)
-        rc = deal(&exec->halves, memory + n * size.block, n + 1, size.half);
+    cadre_status rc = pool_init(&exec->block_buffers, memory, n, size.block);
+    if (rc == CADRE_OK && exec->splits_backward)
+        rc =
+            pool_init(&exec->split_buffers, memory + n * size.block, n + 1, size.split);
     return rc;
 }
 
@@ -246,17 +249,18 @@ bool cadre_executor_lend(struct cadre_executor *exec,
 {
     const struct cadre_executor_config *config = &exec->config;
     size_t saved = block_sizes(config).saved;
-    if (blocks_of(config, &chunk->plan) > exec->blocks.n_free)
+    if (blocks_of(config, &chunk->plan) > exec->block_buffers.n_free)
         return false;
     for (uint32_t u = chunk->plan.begin; u < chunk->plan.end; u++) {
         uint32_t i = u - chunk->plan.begin;
         if (!is_block(config, u))
             continue;
-        char *block = take(&exec->blocks);
-        slot->x[i] = exec->trades ? take(&exec->halves) : block;
-        slot->early[i] = exec->trades ? slot->x[i] + exec->act_bytes : NULL;
-        slot->saved[i] = exec->trades ? block : block + exec->act_bytes;
-        slot->douts[i] = exec->trades ? NULL : slot->saved[i] + saved;
+        char *block = pool_take(&exec->block_buffers);
+        slot->x[i] = exec->splits_backward ? pool_take(&exec->split_buffers) : block;
+        slot->saved_for_input[i] =
+            exec->splits_backward ? slot->x[i] + exec->act_bytes : NULL;
+        slot->saved[i] = exec->splits_backward ? block : block + exec->act_bytes;
+        slot->grad_outputs[i] = exec->splits_backward ? NULL : slot->saved[i] + saved;
     }
     return true;
 }
@@ -269,32 +273,34 @@ void cadre_executor_return(struct cadre_executor *exec,
         uint32_t i = u - chunk->plan.begin;
         if (!is_block(&exec->config, u))
             continue;
-        give(&exec->blocks, exec->trades ? slot->saved[i] : slot->x[i]);
-        if (exec->trades)
-            give(&exec->halves, slot->douts[i] ? slot->douts[i] : slot->x[i]);
+        pool_give(&exec->block_buffers,
+                  exec->splits_backward ? slot->saved[i] : slot->x[i]);
+        if (exec->splits_backward)
+            pool_give(&exec->split_buffers,
+                      slot->grad_outputs[i] ? slot->grad_outputs[i] : slot->x[i]);
     }
 }
 
-static bool trades(const struct cadre_executor *exec,
-                   const struct cadre_chunk_state *chunk, uint32_t unit)
+static bool alternates(const struct cadre_executor *exec,
+                       const struct cadre_chunk_state *chunk, uint32_t unit)
 {
-    return exec->trades && chunk->plan.split && is_block(&exec->config, unit);
+    return exec->splits_backward && chunk->plan.split && is_block(&exec->config, unit);
 }
 
-void cadre_executor_take_douts(struct cadre_executor *exec,
-                               const struct cadre_chunk_state *chunk,
-                               struct cadre_slot *slot, uint32_t unit)
+void cadre_executor_take_grad_outputs(struct cadre_executor *exec,
+                                      const struct cadre_chunk_state *chunk,
+                                      struct cadre_slot *slot, uint32_t unit)
 {
-    if (trades(exec, chunk, unit))
-        slot->douts[unit - chunk->plan.begin] = take(&exec->halves);
+    if (alternates(exec, chunk, unit))
+        slot->grad_outputs[unit - chunk->plan.begin] = pool_take(&exec->split_buffers);
 }
 
-void cadre_executor_drop_early(struct cadre_executor *exec,
-                               const struct cadre_chunk_state *chunk,
-                               struct cadre_slot *slot, uint32_t unit)
+void cadre_executor_drop_saved_for_input(struct cadre_executor *exec,
+                                         const struct cadre_chunk_state *chunk,
+                                         struct cadre_slot *slot, uint32_t unit)
 {
-    if (trades(exec, chunk, unit))
-        give(&exec->halves, slot->x[unit - chunk->plan.begin]);
+    if (alternates(exec, chunk, unit))
+        pool_give(&exec->split_buffers, slot->x[unit - chunk->plan.begin]);
 }
 
 static cadre_status make_staging(struct cadre_executor *exec)
@@ -324,16 +330,19 @@ static cadre_status make_shared(struct cadre_executor *exec)
     exec->loss_rows = cadre_ledger_alloc(config->ledger, CADRE_SPACE_DEVICE,
                                          tokens * sizeof(double), "loss");
     exec->loss_host = cadre_calloc(tokens, sizeof(double));
-    exec->cuts = cadre_calloc((size_t)config->model->tp_size + 1, sizeof *exec->cuts);
-    if (!memory || !exec->loss_rows || !exec->loss_host || !exec->cuts)
+    exec->shard_offsets =
+        cadre_calloc((size_t)config->model->tp_size + 1, sizeof *exec->shard_offsets);
+    if (!memory || !exec->loss_rows || !exec->loss_host || !exec->shard_offsets)
         return CADRE_E_RESOURCE;
     exec->act_bytes = activation_bytes(config);
-    exec->g = memory;
-    exec->douts = exec->g + exec->act_bytes;
-    exec->scratch = exec->douts + largest(config, cadre_unit_douts_bytes, false);
+    exec->boundary_grad = memory;
+    exec->grad_outputs = exec->boundary_grad + exec->act_bytes;
+    exec->scratch =
+        exec->grad_outputs + largest(config, cadre_unit_grad_outputs_bytes, false);
     if (config->recompute) {
-        exec->spare = exec->scratch + largest(config, cadre_unit_scratch_bytes, false);
-        exec->resaved = exec->spare + exec->act_bytes;
+        exec->recompute_out =
+            exec->scratch + largest(config, cadre_unit_scratch_bytes, false);
+        exec->resaved = exec->recompute_out + exec->act_bytes;
     }
     return CADRE_OK;
 }
@@ -381,11 +390,11 @@ void cadre_executor_destroy(struct cadre_executor *exec)
         free(exec->chunk[c].slot);
     cadre_leaves_fini(&exec->leaves);
     free(exec->chunk);
-    free(exec->blocks.free);
-    free(exec->halves.free);
+    free(exec->block_buffers.free);
+    free(exec->split_buffers.free);
     free(exec->loss_host);
     free(exec->pageable);
-    free(exec->cuts);
+    free(exec->shard_offsets);
     free(exec);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Life of a rank: plan, agreement, bind, end. */
 #include "core/strategy/rank.h"
+#include "core/model/head.h"
 
 #include <string.h>
 

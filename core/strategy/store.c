@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/strategy/store.h"
+#include "core/model/init.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/strategy/unit_seconds.h"
+#include "core/model/unit.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -154,7 +155,7 @@ static cadre_status make_buffers(struct bench *b)
         .loss_seed = 1.0 / (double)rows,
         .loss_rows = take(b, rows * sizeof(double)),
         .saved = take(b, cadre_unit_saved_bytes(b->model, b->unit, B, T)),
-        .douts = take(b, cadre_unit_douts_bytes(b->model, b->unit, B, T)),
+        .grad_outputs = take(b, cadre_unit_grad_outputs_bytes(b->model, b->unit, B, T)),
         .scratch = take(b, cadre_unit_scratch_bytes(b->model, b->unit, B, T)),
         .both = true,
         .hook_arg = b,
@@ -163,7 +164,8 @@ static cadre_status make_buffers(struct bench *b)
         .joint = b->model->tp_size > 1 ? joint : NULL,
     };
     if (!b->x || !b->y || !b->dy || !b->dx || !b->tokens || !b->targets ||
-        !b->pass.loss_rows || !b->pass.saved || !b->pass.douts || !b->pass.scratch)
+        !b->pass.loss_rows || !b->pass.saved || !b->pass.grad_outputs ||
+        !b->pass.scratch)
         return CADRE_E_RESOURCE;
     cadre_status rc;
     CADRE_TRY(fill(b, b->x, "unit_seconds.x", B * T * config->channels));

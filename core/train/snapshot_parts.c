@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/train/snapshot_parts.h"
+#include "core/model/init.h"
 
 #include "core/base/path.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/strategy/executor_impl.h"
+#include "core/strategy/executor_private.h"
 #include "tests/strategy/rank_fixture.h"
 #include "tests/support/check_main.h"
 
@@ -83,7 +83,7 @@ START_TEST(slots_are_counted_and_apart)
             for (int c = 0; c < 2; c++)
                 ck_assert(cadre_executor_lend(exec, &exec->chunk[c],
                                               &exec->chunk[c].slot[s]));
-        ck_assert_uint_eq(exec->blocks.n_free, 0);
+        ck_assert_uint_eq(exec->block_buffers.n_free, 0);
         before[live] = bytes;
         if (live > 1 && !_i)
             ck_assert_uint_eq(bytes, live * before[1]);
@@ -94,7 +94,7 @@ START_TEST(slots_are_counted_and_apart)
             const struct cadre_slot *last = &exec->chunk[1].slot[s];
             ck_assert(first->tokens && !first->targets && !first->x[0] && first->x[1]);
             ck_assert(!last->tokens && last->targets && last->x[0]);
-            ck_assert_int_eq(last->early[0] != NULL, _i);
+            ck_assert_int_eq(last->saved_for_input[0] != NULL, _i);
             ck_assert_ptr_ne(first->x[1], last->x[0]);
             if (s)
                 ck_assert(first->tokens != exec->chunk[0].slot[s - 1].tokens &&
@@ -121,13 +121,13 @@ START_TEST(a_split_backward_keeps_little_more)
         struct cadre_slot *slot = &chunk->slot[0];
         ck_assert(cadre_executor_lend(exec, chunk, slot));
         char *input = slot->x[1];
-        cadre_executor_take_douts(exec, chunk, slot, 1);
-        ck_assert(slot->douts[1] != input || !split);
-        cadre_executor_drop_early(exec, chunk, slot, 1);
-        ck_assert_uint_eq(exec->halves.n_free, split ? 8 : 0);
+        cadre_executor_take_grad_outputs(exec, chunk, slot, 1);
+        ck_assert(slot->grad_outputs[1] != input || !split);
+        cadre_executor_drop_saved_for_input(exec, chunk, slot, 1);
+        ck_assert_uint_eq(exec->split_buffers.n_free, split ? 8 : 0);
         cadre_executor_return(exec, chunk, slot);
-        ck_assert_uint_eq(exec->halves.n_free, split ? 9 : 0);
-        ck_assert_uint_eq(exec->blocks.n_free, 8);
+        ck_assert_uint_eq(exec->split_buffers.n_free, split ? 9 : 0);
+        ck_assert_uint_eq(exec->block_buffers.n_free, 8);
         rank_fixture_stop(&f);
     }
     ck_assert_uint_lt(bytes[1], bytes[0] + bytes[0] / live / 2);

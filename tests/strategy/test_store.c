@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/strategy/store.h"
+#include "core/model/init.h"
 #include "tests/support/check_main.h"
 
 static struct cadre_error err;

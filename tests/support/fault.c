@@ -9,8 +9,10 @@
 #include <string.h>
 
 #include "core/data/loader.h"
+#include "core/model/init.h"
+#include "core/model/unit.h"
 #include "core/strategy/exchange.h"
-#include "core/strategy/executor_impl.h"
+#include "core/strategy/executor_private.h"
 #include "core/strategy/tied.h"
 
 /* Runs before main. The environment is where threads and children find it. */

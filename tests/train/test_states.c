@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/comm/launch.h"
+#include "core/model/init.h"
 #include "core/train/rundir.h"
 #include "core/train/snapshot.h"
 #include "core/train/world.h"

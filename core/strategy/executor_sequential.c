@@ -8,7 +8,7 @@
  * same place before, its loss is collected from the same place after. The first run of
  * each makes what the device makes once (workspaces, choices of algorithms), the second
  * is kept. */
-#include "core/strategy/executor_impl.h"
+#include "core/strategy/executor_private.h"
 
 #define KEY UINT64_C(0x6d6963726f737400) /* of graphs; no one else keeps any */
 
@@ -95,10 +95,10 @@ static cadre_status micro_step(struct cadre_executor *exec,
     struct cadre_slot *slot = &exec->chunk[0].slot[0];
     cadre_executor_assign(exec, slot, args->microbatch);
     cadre_status rc = cadre_executor_load(exec, slot, why);
-    exec->apart = true;
+    exec->batch_by_caller = true;
     if (rc == CADRE_OK)
         rc = run_kept(exec, args->microbatch > 0, args, why);
-    exec->apart = false;
+    exec->batch_by_caller = false;
     return rc == CADRE_OK ? cadre_executor_collect(exec, slot) : rc;
 }
 

@@ -2,7 +2,7 @@
 /* Micro-steps kept as graphs, on a CPU device that says it queues and keeps graphs. It
  * runs what it keeps at once, so the first launch is done; later ones run the passes
  * again, with the bookkeeping as it was before. */
-#include "core/strategy/executor_impl.h"
+#include "core/strategy/executor_private.h"
 #include "tests/strategy/rank_fixture.h"
 #include "tests/support/check_main.h"
 
@@ -166,8 +166,8 @@ END_TEST
 
 Suite *test_suite(void)
 {
-    Suite *suite = suite_create("micro_step");
-    TCase *tc = tcase_create("micro_step");
+    Suite *suite = suite_create("executor_sequential");
+    TCase *tc = tcase_create("executor_sequential");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_loop_test(tc, two_graphs_serve_all_steps, 0, 4);
     tcase_add_test(tc, a_device_without_graphs_is_asked_once);

@@ -2,7 +2,7 @@
 /* The parameter table: names, shapes, splits and initial values, from a configuration.
  * Rows of two small tables say what a block holds; sizes are given by letters that are
  * looked up, so the GPT-2 and Llama forms are data, not code. */
-#include "core/model/unit.h"
+#include "core/model/unit_private.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -252,8 +252,8 @@ END_TEST
 
 Suite *test_suite(void)
 {
-    Suite *s = suite_create("table");
-    TCase *tc = tcase_create("table");
+    Suite *s = suite_create("model");
+    TCase *tc = tcase_create("model");
     tcase_add_test(tc, gpt2_small_has_its_count);
     tcase_add_test(tc, tinyllama_has_its_count);
     tcase_add_test(tc, units_are_in_order);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside of the executor, shared by executor.c (memory), pass.c (running units) and
- * micro_step.c (the sequential schedule). */
-#ifndef CADRE_STRATEGY_EXECUTOR_IMPL_H
-#define CADRE_STRATEGY_EXECUTOR_IMPL_H
+/* Inside of the executor: executor.c is its memory, executor_pass.c runs units,
+ * executor_sequential.c is the sequential schedule, executor_eval.c evaluates. */
+#ifndef CADRE_STRATEGY_EXECUTOR_PRIVATE_H
+#define CADRE_STRATEGY_EXECUTOR_PRIVATE_H
 
 #include "core/strategy/executor.h"
+#include "core/model/unit.h"
 #include "core/strategy/leaves.h"
 
 /* One micro-batch of one chunk. */
@@ -17,12 +18,12 @@ struct cadre_slot {
         *x; /* per unit of the chunk: its input (N, C), NULL for the embedding; those of
                  blocks are lent while the slot is busy, like the next two */
     char **saved; /* per unit; recomputed blocks share exec->resaved */
-    char **early; /* per unit; NULL: in saved */
-    char **douts; /* per unit; shared unless backward is split */
+    char **saved_for_input; /* per unit; NULL: in saved */
+    char **grad_outputs; /* per unit; shared unless backward is split */
 };
 
-/* Pieces of memory that slots lend; `free` are those that no slot has. */
-struct cadre_pieces {
+/* Buffers of one size that slots are lent; `free` are those that no slot has. */
+struct cadre_buffer_pool {
     char **free;
     uint32_t n_free;
 };
@@ -51,24 +52,27 @@ struct cadre_executor {
     struct cadre_executor_config config;
     int n_chunks;
     struct cadre_chunk_state *chunk;
-    struct cadre_pieces blocks; /* what one block of a micro-batch keeps */
-    struct cadre_pieces halves; /* where `trades`: see take_douts */
-    bool trades;
+    struct cadre_buffer_pool block_buffers; /* what one block of a micro-batch keeps */
+    struct cadre_buffer_pool
+        split_buffers; /* where splits_backward: see take_grad_outputs */
+    bool splits_backward;
     struct cadre_leaves leaves;
     char *resaved; /* saved buffer of a recomputed block */
-    char *douts; /* douts buffer when backward is not split */
+    char *grad_outputs; /* grad_outputs buffer when backward is not split */
     char *scratch;
-    char *spare; /* output of a recomputed last block, read by nobody */
-    char *g; /* gradient of the activation between units (N, C) */
+    char *recompute_out; /* output of a recomputed last block, read by nobody */
+    char *boundary_grad; /* gradient of the activation between units (N, C) */
     double *loss_rows; /* device */
     double *loss_host; /* evaluation */
     struct cadre_staging staging[CADRE_STAGINGS]; /* the first alone unless pinned */
     int32_t *pageable; /* of staging, unless pinned */
     uint32_t staged; /* batches so far */
-    uint64_t *cuts; /* offsets of the joint being made, one a tensor rank and the end */
+    uint64_t *shard_offsets; /* offsets of the joint being made, one a tensor rank and
+                                the end */
     size_t act_bytes; /* (N, C) of this rank's rows, padded */
     uint64_t step;
-    bool apart; /* the caller of a pass loads its batch and collects its loss */
+    bool batch_by_caller; /* the caller of a pass loads its batch and collects its loss
+                           */
     bool no_graphs;
     struct cadre_micro_graph graph[2]; /* gradients begin with it; are added to */
     /* of the unit call being made, for the hooks */
@@ -86,16 +90,16 @@ void cadre_executor_return(struct cadre_executor *exec,
                            struct cadre_slot *slot);
 
 /* Where backward is split, half of what a block keeps is for INPUT alone (its input and
- * the early part), and INPUT makes about as much for WEIGHT (douts). So they take
- * turns: before INPUT of a block the slot gets a half for its douts, after it the other
- * goes back, and one more half than blocks is enough. Recomputed blocks keep their
- * input. */
-void cadre_executor_take_douts(struct cadre_executor *exec,
-                               const struct cadre_chunk_state *chunk,
-                               struct cadre_slot *slot, uint32_t unit);
-void cadre_executor_drop_early(struct cadre_executor *exec,
-                               const struct cadre_chunk_state *chunk,
-                               struct cadre_slot *slot, uint32_t unit);
+ * saved_for_input), and INPUT makes about as much for WEIGHT (grad_outputs). So they
+ * take turns in the split buffers: before INPUT of a block the slot gets one for its
+ * grad_outputs, after it the other goes back, and one more than blocks is enough.
+ * Recomputed blocks keep their input. */
+void cadre_executor_take_grad_outputs(struct cadre_executor *exec,
+                                      const struct cadre_chunk_state *chunk,
+                                      struct cadre_slot *slot, uint32_t unit);
+void cadre_executor_drop_saved_for_input(struct cadre_executor *exec,
+                                         const struct cadre_chunk_state *chunk,
+                                         struct cadre_slot *slot, uint32_t unit);
 
 /* The slot takes micro-batch `microbatch` of this rank. */
 void cadre_executor_assign(const struct cadre_executor *exec, struct cadre_slot *slot,

@@ -126,8 +126,8 @@ END_TEST
 
 Suite *test_suite(void)
 {
-    Suite *s = suite_create("eval");
-    TCase *tc = tcase_create("eval");
+    Suite *s = suite_create("executor_eval");
+    TCase *tc = tcase_create("executor_eval");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, loss_and_logits_agree);
     tcase_add_test(tc, results_add_up_and_nothing_is_trained);

@@ -301,8 +301,8 @@ END_TEST
 
 Suite *test_suite(void)
 {
-    Suite *s = suite_create("pass");
-    TCase *tc = tcase_create("pass");
+    Suite *s = suite_create("executor_pass");
+    TCase *tc = tcase_create("executor_pass");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, events_of_the_sequential_schedule);
     tcase_add_test(tc, recomputed_blocks_say_so);

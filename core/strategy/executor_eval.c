@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Forward without gradients: evaluation and generation. Where a schedule lays the model
  * over ranks, each runs its units in their order and hands the activation on. */
-#include "core/strategy/executor_impl.h"
+#include "core/strategy/executor_private.h"
+#include "core/model/head.h"
 
 #include <string.h>
 
@@ -100,7 +101,7 @@ static cadre_status run_unit(struct cadre_executor *exec, struct cadre_eval *eva
     bool end = unit + 1 == chunk->plan.end, head = unit + 1 == model->n_units;
     int32_t next =
         !end || (!head && chunk_of(exec, unit + 1) >= 0) ? (int32_t)unit + 1 : -1;
-    void *y = head ? NULL : end ? exec->g : slot->x[i + 1];
+    void *y = head ? NULL : end ? exec->boundary_grad : slot->x[i + 1];
     cadre_status rc = CADRE_OK;
     slot->microbatch = 0;
     if (unit == 0)
@@ -140,13 +141,14 @@ static cadre_status hand_on(struct cadre_executor *exec, const struct cadre_eval
     uint32_t dtype = model->config.dtype;
     void *x = to >= 0 ? exec->chunk[to].slot[0].x[0] : NULL;
     if (from >= 0 && to >= 0)
-        return device->ops->copy(device, x, exec->g, count * cadre_dtype_bytes(dtype));
+        return device->ops->copy(device, x, exec->boundary_grad,
+                                 count * cadre_dtype_bytes(dtype));
     const struct cadre_stages *stages = exec->config.stages;
     struct cadre_comm *comm = stages->axis->comm;
     cadre_event done, after;
     cadre_status rc = device->ops->event_record(device, &after);
     if (rc == CADRE_OK && from >= 0)
-        rc = comm->ops->send(comm, "evaluation", exec->g, count, dtype,
+        rc = comm->ops->send(comm, "evaluation", exec->boundary_grad, count, dtype,
                              cadre_stages_home(stages, unit + 1), after, &done);
     else if (rc == CADRE_OK)
         rc = comm->ops->recv(comm, "evaluation", x, count, dtype,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The executor at work: forward and backward of a chunk, with every event. */
-#include "core/strategy/executor_impl.h"
+#include "core/strategy/executor_private.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -80,7 +80,7 @@ static cadre_status joint(void *arg, enum cadre_joint at, bool backward,
     struct cadre_buf from = {sizeof from, dtype, (void *)(uintptr_t)in, n_in, 0, 0};
     struct cadre_buf to = {sizeof to, dtype, out, n_out, 0, 0};
     for (int r = 0; r <= model->tp_size && form != CADRE_JOINT_WHOLE; r++)
-        exec->cuts[r] = (uint64_t)(cadre_model_row(model, rows, r) * channels);
+        exec->shard_offsets[r] = (uint64_t)(cadre_model_row(model, rows, r) * channels);
     struct cadre_joint_ev ev = {
         .struct_size = sizeof ev,
         .joint = (uint32_t)at,
@@ -90,7 +90,7 @@ static cadre_status joint(void *arg, enum cadre_joint at, bool backward,
         .form = (uint32_t)form,
         .in = &from,
         .out = &to,
-        .offsets = form == CADRE_JOINT_WHOLE ? NULL : exec->cuts,
+        .offsets = form == CADRE_JOINT_WHOLE ? NULL : exec->shard_offsets,
     };
     return cadre_chain_joint(exec->config.chain, &ev);
 }
@@ -150,7 +150,7 @@ static struct cadre_slot *find_slot(struct cadre_executor *exec, uint32_t chunk,
     return NULL;
 }
 
-static size_t edge_bytes(const struct cadre_executor *exec)
+static size_t boundary_bytes(const struct cadre_executor *exec)
 {
     const struct cadre_executor_config *config = &exec->config;
     return cadre_model_activation_count(config->model, config->batch * config->time) *
@@ -158,20 +158,20 @@ static size_t edge_bytes(const struct cadre_executor *exec)
 }
 
 /* A pass over a chunk that does not begin or end the model hands an activation on. */
-static cadre_status check_edge(const struct cadre_executor *exec, bool needed,
-                               const struct cadre_buf *buf, const char *what,
-                               struct cadre_error *why)
+static cadre_status check_boundary(const struct cadre_executor *exec, bool needed,
+                                   const struct cadre_buf *buf, const char *what,
+                                   struct cadre_error *why)
 {
     uint32_t dtype = exec->config.model->config.dtype;
     if (!needed)
         return CADRE_OK;
     if (buf && buf->data && buf->dtype == dtype &&
-        buf->count * cadre_dtype_bytes(dtype) == edge_bytes(exec))
+        buf->count * cadre_dtype_bytes(dtype) == boundary_bytes(exec))
         return CADRE_OK;
     return cadre_fail(why, CADRE_E_INTERNAL,
                       "%s of a chunk inside the model needs a buffer of %zu bytes of "
                       "%s (batch, time, channels; less where seq.shard cuts rows)",
-                      what, edge_bytes(exec), cadre_dtype_name(dtype));
+                      what, boundary_bytes(exec), cadre_dtype_name(dtype));
 }
 
 /* Leaves of a gradient are added in the order of micro-batches, so backward keeps it.
@@ -183,8 +183,8 @@ static cadre_status check_order(const struct cadre_chunk_state *chunk,
     bool input = (args->what & CADRE_PASS_INPUT) != 0;
     bool weight = (args->what & CADRE_PASS_WEIGHT) != 0;
     uint32_t due = input ? chunk->inputs : chunk->weights;
-    bool early = weight && !input && args->microbatch >= chunk->inputs;
-    if ((input || weight) && args->microbatch == due && !early &&
+    bool too_soon = weight && !input && args->microbatch >= chunk->inputs;
+    if ((input || weight) && args->microbatch == due && !too_soon &&
         !(input && weight && chunk->inputs != chunk->weights))
         return CADRE_OK;
     return cadre_fail(
@@ -289,8 +289,8 @@ void cadre_executor_set_pass(struct cadre_executor *exec,
         .loss_seed = cadre_executor_seed(exec),
         .loss_rows = exec->loss_rows,
         .saved = recomputed(exec, unit) ? exec->resaved : slot->saved[i],
-        .early = recomputed(exec, unit) ? NULL : slot->early[i],
-        .douts = chunk->plan.split ? slot->douts[i] : exec->douts,
+        .saved_for_input = recomputed(exec, unit) ? NULL : slot->saved_for_input[i],
+        .grad_outputs = chunk->plan.split ? slot->grad_outputs[i] : exec->grad_outputs,
         .scratch = exec->scratch,
         .hook_arg = exec,
         .grad_begin = grad_begin,
@@ -341,9 +341,10 @@ static cadre_status forward(struct cadre_executor *exec,
                           "micro-batches that its plan allows",
                           args->microbatch, args->chunk, chunk->plan.live);
     const struct cadre_rank_plan *plan = exec->config.plan;
-    CADRE_TRY(check_edge(exec, chunk->plan.begin > 0, args->in, "forward's in", why));
-    CADRE_TRY(check_edge(exec, chunk->plan.end < exec->config.model->n_units, args->out,
-                         "forward's out", why));
+    CADRE_TRY(
+        check_boundary(exec, chunk->plan.begin > 0, args->in, "forward's in", why));
+    CADRE_TRY(check_boundary(exec, chunk->plan.end < exec->config.model->n_units,
+                             args->out, "forward's out", why));
     if (!cadre_executor_lend(exec, chunk, slot))
         return cadre_fail(
             why, CADRE_E_INTERNAL,
@@ -352,18 +353,18 @@ static cadre_status forward(struct cadre_executor *exec,
             args->microbatch, args->chunk, plan->live_blocks);
     slot->busy = true;
     cadre_executor_assign(exec, slot, args->microbatch);
-    if (!exec->apart)
+    if (!exec->batch_by_caller)
         CADRE_TRY(cadre_executor_load(exec, slot, why));
     if (chunk->plan.begin > 0)
         CADRE_TRY(exec->config.device->ops->copy(exec->config.device, slot->x[0],
-                                                 args->in->data, edge_bytes(exec)));
+                                                 args->in->data, boundary_bytes(exec)));
     for (uint32_t u = chunk->plan.begin; rc == CADRE_OK && u < chunk->plan.end; u++) {
         range_begin(exec, "forward of unit", u);
         rc = forward_unit(exec, args, slot, u);
         range_end(exec);
     }
     if (rc == CADRE_OK && chunk->plan.end == exec->config.model->n_units &&
-        !exec->apart)
+        !exec->batch_by_caller)
         rc = cadre_executor_collect(exec, slot);
 fail:
     return rc;
@@ -394,7 +395,7 @@ static cadre_status recompute_unit(struct cadre_executor *exec,
     uint32_t i = unit - chunk->plan.begin;
     if (!recomputed(exec, unit))
         return CADRE_OK;
-    void *y = unit + 1 < chunk->plan.end ? slot->x[i + 1] : exec->spare;
+    void *y = unit + 1 < chunk->plan.end ? slot->x[i + 1] : exec->recompute_out;
     cadre_status rc;
     CADRE_TRY(cadre_executor_raise(exec, CADRE_BEFORE_FORWARD, a->chunk, (int32_t)unit,
                                    CADRE_EV_RECOMPUTE));
@@ -416,11 +417,11 @@ static cadre_status backward_unit(struct cadre_executor *exec,
     int32_t next = first ? a->next_unit : (int32_t)unit - 1;
     uint32_t flags = (a->what & CADRE_PASS_INPUT ? CADRE_EV_INPUT : 0) |
                      (a->what & CADRE_PASS_WEIGHT ? CADRE_EV_WEIGHT : 0);
-    const void *dy = unit + 1 == model->n_units ? NULL : exec->g;
-    void *dx = unit == 0 ? NULL : exec->g;
+    const void *dy = unit + 1 == model->n_units ? NULL : exec->boundary_grad;
+    void *dx = unit == 0 ? NULL : exec->boundary_grad;
     cadre_status rc;
     if (a->what & CADRE_PASS_INPUT)
-        cadre_executor_take_douts(exec, chunk, slot, unit);
+        cadre_executor_take_grad_outputs(exec, chunk, slot, unit);
     cadre_executor_set_pass(exec, chunk, slot, unit);
     exec->pass.both = a->what == CADRE_PASS_BOTH;
     CADRE_TRY(cadre_executor_raise(exec, CADRE_BEFORE_BACKWARD, a->chunk, next, flags));
@@ -428,7 +429,7 @@ static cadre_status backward_unit(struct cadre_executor *exec,
     if (a->what & CADRE_PASS_INPUT) {
         CADRE_TRY(
             cadre_unit_backward_input(model, unit, &exec->pass, slot->x[i], dy, dx));
-        cadre_executor_drop_early(exec, chunk, slot, unit);
+        cadre_executor_drop_saved_for_input(exec, chunk, slot, unit);
     }
     if (a->what & CADRE_PASS_WEIGHT)
         CADRE_TRY(cadre_unit_backward_weight(model, unit, &exec->pass, slot->x[i]));
@@ -461,10 +462,11 @@ static cadre_status backward(struct cadre_executor *exec,
     bool takes = input && chunk->plan.end < exec->config.model->n_units;
     bool gives = input && chunk->plan.begin > 0;
     CADRE_TRY(check_order(chunk, args, why));
-    CADRE_TRY(check_edge(exec, takes, args->in, "backward's in", why));
-    CADRE_TRY(check_edge(exec, gives, args->out, "backward's out", why));
+    CADRE_TRY(check_boundary(exec, takes, args->in, "backward's in", why));
+    CADRE_TRY(check_boundary(exec, gives, args->out, "backward's out", why));
     if (takes)
-        CADRE_TRY(device->ops->copy(device, exec->g, args->in->data, edge_bytes(exec)));
+        CADRE_TRY(device->ops->copy(device, exec->boundary_grad, args->in->data,
+                                    boundary_bytes(exec)));
     for (uint32_t u = chunk->plan.end; rc == CADRE_OK && u-- > chunk->plan.begin;) {
         range_begin(exec, "backward of unit", u);
         rc = backward_unit(exec, args, slot, u);
@@ -473,8 +475,8 @@ static cadre_status backward(struct cadre_executor *exec,
     if (rc != CADRE_OK)
         goto fail;
     if (gives)
-        CADRE_TRY(
-            device->ops->copy(device, args->out->data, exec->g, edge_bytes(exec)));
+        CADRE_TRY(device->ops->copy(device, args->out->data, exec->boundary_grad,
+                                    boundary_bytes(exec)));
     chunk->inputs += input;
     if (args->what & CADRE_PASS_WEIGHT) {
         chunk->weights++;
