@@ -6,6 +6,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/tree.h"
+#include "core/optim/lr.h"
 #include "core/strategy/rank.h"
 #include "core/strategy/tied.h"
 

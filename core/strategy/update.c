@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "core/base/memory.h"
+#include "core/optim/norm_chunks.h"
 
 static uint64_t replica_chunks(const struct cadre_model *model)
 {

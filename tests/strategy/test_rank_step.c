@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/optim/lr.h"
 #include "tests/strategy/rank_fixture.h"
 #include "tests/support/check_main.h"
 

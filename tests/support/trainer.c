@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/trainer.h"
-#include "core/model/head.h"
-#include "core/model/unit.h"
-#include "core/model/init.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/tree.h"
 #include "core/base/rng.h"
+#include "core/base/tree.h"
+#include "core/model/head.h"
+#include "core/model/init.h"
+#include "core/optim/norm_chunks.h"
 #include "tests/support/check_main.h"
 
 static void *allocate(struct test_trainer *t, size_t bytes)

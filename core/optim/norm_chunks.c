@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The global norm's chunks. */
-#include "core/optim/optimizer.h"
+#include "core/optim/norm_chunks.h"
+
+#include "core/device/device.h"
 
 uint64_t cadre_norm_chunks(uint64_t count)
 {

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "core/optim/optimizer.h"
+#include "core/optim/lr.h"
 
 static struct cadre_optimizer_config config_of(enum cadre_lr_schedule schedule)
 {
@@ -74,8 +74,8 @@ END_TEST
 
 Suite *test_suite(void)
 {
-    Suite *s = suite_create("schedule");
-    TCase *tc = tcase_create("schedule");
+    Suite *s = suite_create("lr");
+    TCase *tc = tcase_create("lr");
     tcase_add_test(tc, warm_up_is_linear);
     tcase_add_test(tc, constant_stays);
     tcase_add_test(tc, cosine_falls_to_its_floor);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/check_main.h"
 
-#include "core/optim/optimizer.h"
+#include "core/device/device.h"
+#include "core/optim/norm_chunks.h"
 
 START_TEST(chunks_restart_at_each_parameter)
 {
@@ -15,8 +16,8 @@ END_TEST
 
 Suite *test_suite(void)
 {
-    Suite *s = suite_create("clip");
-    TCase *tc = tcase_create("clip");
+    Suite *s = suite_create("norm_chunks");
+    TCase *tc = tcase_create("norm_chunks");
     tcase_add_test(tc, chunks_restart_at_each_parameter);
     suite_add_tcase(s, tc);
     return s;

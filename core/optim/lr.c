@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The learning rate as a function of the step, so that a resumed run needs no state. */
-#include "core/optim/optimizer.h"
+#include "core/optim/lr.h"
 
 #include <math.h>
 
