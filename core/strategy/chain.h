@@ -6,7 +6,7 @@
 #define CADRE_STRATEGY_CHAIN_H
 
 #include "core/strategy/host.h"
-#include "core/strategy/place_session.h"
+#include "core/plugin/place_session.h"
 
 struct cadre_chain {
     int n;

@@ -7,8 +7,8 @@
 #include "core/model/model.h"
 #include "core/optim/optimizer.h"
 #include "core/strategy/mesh.h"
-#include "core/strategy/plugin.h"
-#include "core/strategy/stack.h"
+#include "core/plugin/plugin.h"
+#include "core/plugin/stack.h"
 
 struct cadre_run_spec {
     const struct cadre_options *options; /* resolved */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/strategy/plugin.h"
+#include "core/plugin/plugin.h"
 #include "tests/plugins/fake_host.h"
 #include "tests/support/check_main.h"
 

@@ -6,7 +6,7 @@
 
 #include <cadre/strategy.h>
 
-#include "core/strategy/plugin.h"
+#include "core/plugin/plugin.h"
 #include "tests/support/check_main.h"
 
 #define EVENT 42u

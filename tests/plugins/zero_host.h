@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#include "core/strategy/plugin.h"
+#include "core/plugin/plugin.h"
 
 #define LAYERS 4
 #define UNITS (LAYERS + 2u)

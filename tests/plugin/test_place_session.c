@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/strategy/place_session.h"
+#include "core/plugin/place_session.h"
 
 #include <stdio.h>
 #include <stdlib.h>

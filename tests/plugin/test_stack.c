@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/strategy/stack.h"
+#include "core/plugin/stack.h"
 #include "tests/support/check_main.h"
 
 static struct cadre_error err;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/strategy/plugin_private.h"
+#include "core/plugin/plugin_private.h"
 
 /* sizes in ABI 0.1: the least that any plugin has */
 #define MIN_PLUGIN_BYTES 96u

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the plugins ask for one rank's process before it starts: variables of its
  * environment, and CPUs. Two that ask for different things are refused. */
-#ifndef CADRE_STRATEGY_PLACE_SESSION_H
-#define CADRE_STRATEGY_PLACE_SESSION_H
+#ifndef CADRE_PLUGIN_PLACE_SESSION_H
+#define CADRE_PLUGIN_PLACE_SESSION_H
 
 #include <sched.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/strategy/plugin_fixture.h"
+#include "tests/plugin/plugin_fixture.h"
 
 #include <stdio.h>
 #include <stdlib.h>

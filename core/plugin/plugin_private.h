@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The loader's parts, each usable without dlopen. Private to core/strategy and its
  * tests. */
-#ifndef CADRE_STRATEGY_PLUGIN_PRIVATE_H
-#define CADRE_STRATEGY_PLUGIN_PRIVATE_H
+#ifndef CADRE_PLUGIN_PLUGIN_PRIVATE_H
+#define CADRE_PLUGIN_PLUGIN_PRIVATE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/strategy/plugin.h"
+#include "core/plugin/plugin.h"
 
 /* Is the file a complete shared object for this machine? Nothing of it runs. *digest
  * (may be NULL) is the hash of its bytes; *has_entry (may be NULL) says whether the

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/strategy/plugin_private.h"
+#include "core/plugin/plugin_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #include "core/base/memory.h"
 #include "core/base/path.h"
-#include "tests/strategy/plugin_fixture.h"
+#include "tests/plugin/plugin_fixture.h"
 #include "tests/support/check_main.h"
 
 static char *dir;

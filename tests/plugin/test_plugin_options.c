@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/strategy/plugin_private.h"
+#include "core/plugin/plugin_private.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /* Loading: find the file, check it as a file, dlopen it, check that the entry symbol is
  * the file's own, check the descriptor, remember it. Plugins are never unloaded: code
  * that has run may have left pointers anywhere. */
-#include "core/strategy/plugin.h"
+#include "core/plugin/plugin.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -15,7 +15,7 @@
 
 #include "core/base/memory.h"
 #include "core/base/path.h"
-#include "core/strategy/plugin_private.h"
+#include "core/plugin/plugin_private.h"
 
 /* One loaded file. */
 struct loaded {

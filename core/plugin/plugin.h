@@ -2,8 +2,8 @@
 /* Strategy plugins as files: find, check, load. A plugin is checked as a file before
  * dlopen (a truncated object is a SIGBUS inside dlopen), then as a descriptor; every
  * refusal says what was expected, what was found and what to do. Never unloaded. */
-#ifndef CADRE_STRATEGY_PLUGIN_H
-#define CADRE_STRATEGY_PLUGIN_H
+#ifndef CADRE_PLUGIN_PLUGIN_H
+#define CADRE_PLUGIN_PLUGIN_H
 
 #include <cadre/strategy.h>
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every refusal of a descriptor, through real modules. */
-#include "core/strategy/plugin_private.h"
+#include "core/plugin/plugin_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/strategy/plugin_fixture.h"
+#include "tests/plugin/plugin_fixture.h"
 #include "tests/support/check_main.h"
 
 static const struct {

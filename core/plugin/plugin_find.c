@@ -10,7 +10,7 @@
 #include "core/base/memory.h"
 #include "core/base/nearest.h"
 #include "core/base/path.h"
-#include "core/strategy/plugin_private.h"
+#include "core/plugin/plugin_private.h"
 
 static void add_place(struct cadre_plugin_places *places, bool tree, const char *dir,
                       size_t len)

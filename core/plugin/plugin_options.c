@@ -9,7 +9,7 @@
 
 #include "core/base/log.h"
 #include "core/base/memory.h"
-#include "core/strategy/plugin_private.h"
+#include "core/plugin/plugin_private.h"
 
 #define MIN_OPTION_BYTES 64u /* in ABI 0.1 */
 #define MAX_OPTIONS 256u

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/strategy/plugin.h"
+#include "core/plugin/plugin.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/strategy/plugin_fixture.h"
+#include "tests/plugin/plugin_fixture.h"
 #include "tests/support/check_main.h"
 
 static char *dir;

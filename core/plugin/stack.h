@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* strategy.stack: which plugins, in which order, over how many ranks each. */
-#ifndef CADRE_STRATEGY_STACK_H
-#define CADRE_STRATEGY_STACK_H
+#ifndef CADRE_PLUGIN_STACK_H
+#define CADRE_PLUGIN_STACK_H
 
 #include "core/base/error.h"
 

@@ -13,7 +13,7 @@
 
 #include "core/base/hash.h"
 #include "core/base/memory.h"
-#include "core/strategy/plugin_private.h"
+#include "core/plugin/plugin_private.h"
 
 #define MAX_FILE_BYTES ((off_t)1 << 30)
 

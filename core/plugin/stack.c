@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/strategy/plugin_private.h"
-#include "core/strategy/stack.h"
+#include "core/plugin/plugin_private.h"
+#include "core/plugin/stack.h"
 
 #define MAX_RANKS 65536
 
