@@ -5,6 +5,9 @@
 #ifndef CADRE_PLUGIN_PLUGIN_H
 #define CADRE_PLUGIN_PLUGIN_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include <cadre/strategy.h>
 
 #include "core/base/error.h"
@@ -19,6 +22,13 @@ struct cadre_plugin_handle {
     struct cadre_plugin desc;
     struct cadre_strategy_ops ops;
 };
+
+/* Is text one or more of [a-z0-9_], not starting with a digit? */
+bool cadre_plugin_is_name(const char *text);
+
+/* Copy a struct that may be of another minor: the smaller of both sizes, the rest of
+ * `to` is zero. */
+void cadre_struct_copy(void *to, size_t to_bytes, const void *from, size_t from_bytes);
 
 /* Load by path (contains '/') or by short name, searched in strategy.plugin_path,
  * CADRE_PLUGIN_PATH (both colon-separated), the build tree's or the install prefix's

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loader's parts, each usable without dlopen. Private to core/strategy and its
+/* The loader's parts, each usable without dlopen. Private to core/plugin and its
  * tests. */
 #ifndef CADRE_PLUGIN_PLUGIN_PRIVATE_H
 #define CADRE_PLUGIN_PLUGIN_PRIVATE_H
@@ -16,10 +16,6 @@
 cadre_status cadre_plugin_file_check(const char *path, uint64_t *digest,
                                      bool *has_entry, struct cadre_error *err);
 
-/* Copy a struct that may be of another minor: the smaller of both sizes, the rest of
- * `to` is zero. */
-void cadre_struct_copy(void *to, size_t to_bytes, const void *from, size_t from_bytes);
-
 /* Check a descriptor and fill handle's name, desc and ops, with struct_size set to our
  * own sizes; handle->path names the file in refusals. The strings and the option table
  * stay the plugin's. Errors: CADRE_E_INVALID. [any thread] */
@@ -31,9 +27,6 @@ cadre_status cadre_plugin_check(const struct cadre_plugin *found,
  * CADRE_E_RESOURCE. [any thread] */
 cadre_status cadre_plugin_check_options(const struct cadre_plugin_handle *handle,
                                         struct cadre_error *err);
-
-/* Is text one or more of [a-z0-9_], not starting with a digit? */
-bool cadre_plugin_is_name(const char *text);
 
 /* The folders of a search, in order. */
 #define CADRE_PLUGIN_PLACES 64

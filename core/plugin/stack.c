@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/plugin/plugin_private.h"
+#include "core/plugin/plugin.h"
 #include "core/plugin/stack.h"
 
 #define MAX_RANKS 65536

@@ -9,7 +9,7 @@
 #include "core/base/json.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
-#include "core/strategy/unit_seconds.h"
+#include "core/engine/unit_seconds.h"
 
 static const char FILE_NAME[] = "unit_seconds.json";
 enum { FILE_LIMIT = 1 << 20 };

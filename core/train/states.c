@@ -7,7 +7,7 @@
 
 #include "core/base/hash.h"
 #include "core/base/memory.h"
-#include "core/plugin/plugin_private.h"
+#include "core/plugin/plugin.h"
 #include "core/tensor/dtype.h"
 #include "core/train/states_parts.h"
 

@@ -9,7 +9,7 @@
 
 #include <pthread.h>
 
-#include "core/strategy/host_private.h"
+#include "core/engine/host_private.h"
 
 #define FAKE_RANKS 8
 #define FAKE_PARAMS 16

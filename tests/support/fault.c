@@ -11,9 +11,9 @@
 #include "core/data/loader.h"
 #include "core/model/init.h"
 #include "core/model/unit.h"
-#include "core/strategy/exchange.h"
-#include "core/strategy/executor_private.h"
-#include "core/strategy/tied.h"
+#include "core/engine/exchange.h"
+#include "core/engine/executor_private.h"
+#include "core/engine/tied.h"
 
 /* Runs before main. The environment is where threads and children find it. */
 __attribute__((constructor)) static void choose_fault(int argc, char **argv)
