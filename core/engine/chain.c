@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "core/engine/plan_session.h"
+
 /* Core-side code records a plugin's refusal through host->fail; a plugin that returns
  * an error without a word still gets a line. */
 static cadre_status refused(struct cadre_ctx *ctx, cadre_status rc,

@@ -38,12 +38,20 @@ static size_t level_bytes(const struct cadre_model *model,
     return bytes;
 }
 
+int cadre_leaves_levels(int64_t leaves)
+{
+    int levels = 0;
+    while (((int64_t)1 << levels) < leaves)
+        levels++;
+    return levels;
+}
+
 uint64_t cadre_leaves_bytes(const struct cadre_model *model,
                             const struct cadre_rank_plan *plan, bool exact)
 {
     if (!exact)
         return 0;
-    return (uint64_t)cadre_leaf_levels(plan->leaves) * level_bytes(model, plan, NULL);
+    return (uint64_t)cadre_leaves_levels(plan->leaves) * level_bytes(model, plan, NULL);
 }
 
 cadre_status cadre_leaves_init(struct cadre_leaves *leaves, struct cadre_store *store,
@@ -57,7 +65,7 @@ cadre_status cadre_leaves_init(struct cadre_leaves *leaves, struct cadre_store *
         .n = store->plan->leaves,
         .exact = exact,
         .alone = store->plan->cyclic,
-        .levels = exact ? cadre_leaf_levels(store->plan->leaves) : 0,
+        .levels = exact ? cadre_leaves_levels(store->plan->leaves) : 0,
         .offset = cadre_calloc(n_params, sizeof *leaves->offset),
         .seen = cadre_calloc(n_params, sizeof *leaves->seen),
         .added = cadre_calloc(n_params, sizeof *leaves->added),

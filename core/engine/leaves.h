@@ -22,6 +22,10 @@ struct cadre_leaves {
     uint32_t *added; /* under CYCLIC: of them, those that came back */
 };
 
+/* Depth of the exact-mode leaf stack besides the gradient itself: buffers that hold
+ * partial sums of `leaves` leaves. */
+int cadre_leaves_levels(int64_t leaves);
+
 cadre_status cadre_leaves_init(struct cadre_leaves *leaves, struct cadre_store *store,
                                struct cadre_ledger *ledger, bool exact,
                                struct cadre_error *err);

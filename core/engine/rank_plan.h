@@ -75,19 +75,6 @@ cadre_status cadre_rank_plan_init(struct cadre_rank_plan *plan,
                                   struct cadre_error *err);
 void cadre_rank_plan_fini(struct cadre_rank_plan *plan);
 
-/* One plugin's view of a plan being made: `abi` goes to its plan function. */
-struct cadre_plan_session {
-    struct cadre_plan abi;
-    struct cadre_rank_plan *plan;
-    const struct cadre_plan_request *request;
-    const char *plugin;
-    struct cadre_error *err; /* the first refusal's text */
-};
-void cadre_plan_session_init(struct cadre_plan_session *session,
-                             struct cadre_rank_plan *plan,
-                             const struct cadre_plan_request *request,
-                             const char *plugin, struct cadre_error *err);
-
 /* After all plugins: default chunk, presence, leaf map, and the checks across plugins.
  * Errors name both keys or both plugins. */
 cadre_status cadre_rank_plan_finish(struct cadre_rank_plan *plan,
@@ -100,10 +87,6 @@ bool cadre_rank_plan_settled(struct cadre_plan_request *request);
 
 /* Does this rank run the unit, as far as chunks are planned? */
 bool cadre_rank_plan_runs(const struct cadre_rank_plan *plan, uint32_t unit);
-
-/* Depth of the exact-mode leaf stack besides the gradient itself: buffers that hold
- * partial sums of `leaves` leaves. */
-int cadre_leaf_levels(int64_t leaves);
 
 /* The first claim of `effect` on any axis, or the plugin that makes it; NULL when none
  * does. */

@@ -368,7 +368,7 @@ uint64_t cadre_model_activation_count(const struct cadre_model *model, int64_t N
     return (uint64_t)(cadre_model_rows(model, N) * model->config.channels);
 }
 
-uint32_t cadre_table_first(const struct cadre_model *model, uint32_t unit)
+uint32_t cadre_model_first_param(const struct cadre_model *model, uint32_t unit)
 {
     bool gpt2 = model->config.arch == CADRE_ARCH_GPT2;
     uint32_t embed = gpt2 ? 2 : 1;

@@ -87,6 +87,9 @@ void cadre_model_destroy(struct cadre_model *model);
 /* Index of a parameter by name, -1 when there is none. */
 int32_t cadre_model_find(const struct cadre_model *model, const char *name);
 
+/* Index of the first parameter of a unit. */
+uint32_t cadre_model_first_param(const struct cadre_model *model, uint32_t unit);
+
 /* Elements of all owned parameters (logical): the "number of parameters". */
 uint64_t cadre_model_count(const struct cadre_model *model);
 

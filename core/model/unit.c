@@ -79,7 +79,7 @@ struct cadre_unit cadre_unit_of(const struct cadre_model *model, uint32_t index,
         unit.R = (unit.N + model->tp_size - 1) / model->tp_size;
     unit.A = unit.H * unit.D;
     unit.Q = (unit.H + 2 * unit.G) * unit.D;
-    unit.first = cadre_table_first(model, index);
+    unit.first = cadre_model_first_param(model, index);
     if (pass) {
         unit.device = pass->device;
         unit.ops = pass->device->ops;

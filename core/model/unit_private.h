@@ -98,9 +98,6 @@ enum {
     LLAMA_BLOCK_PARAMS,
 };
 
-/* Index of the first parameter of a unit. */
-uint32_t cadre_table_first(const struct cadre_model *model, uint32_t unit);
-
 /* Data of parameter `position` of the unit. */
 const void *cadre_unit_param(const struct cadre_unit *unit, uint32_t position);
 /* Address of element `count` of a buffer of the unit's dtype. */

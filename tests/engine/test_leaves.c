@@ -181,7 +181,7 @@ START_TEST(blocks_over_ranks_are_the_same_tree)
         for (uint64_t ranks = 1; ranks * per <= 16; ranks++) {
             float sums[16] = {0}, one = tree(2, 1, ranks * per);
             for (uint64_t r = 0; r < ranks; r++) {
-                int level = cadre_leaf_levels((int64_t)per);
+                int level = cadre_leaves_levels((int64_t)per);
                 sums[r] = node(2, 1, level, r, ranks * per);
             }
             for (uint64_t width = 1; width < ranks; width *= 2)

@@ -2,7 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/engine/rank_plan.h"
+#include "core/engine/leaves.h"
+#include "core/engine/plan_session.h"
 #include "tests/support/check_main.h"
 
 static struct cadre_error err, said;
@@ -278,7 +279,7 @@ START_TEST(levels_of_the_leaf_stack)
 {
     static const int levels[] = {0, 0, 1, 2, 2, 3, 3, 3, 3, 4};
     for (int n = 1; n < 10; n++)
-        ck_assert_int_eq(cadre_leaf_levels(n), levels[n]);
+        ck_assert_int_eq(cadre_leaves_levels(n), levels[n]);
 }
 END_TEST
 
