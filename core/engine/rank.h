@@ -65,16 +65,15 @@ cadre_status cadre_rank_step(struct cadre_rank *rank, uint64_t step,
 cadre_status cadre_rank_flush(struct cadre_rank *rank,
                               struct cadre_step_report *report);
 
-/* Does this rank speak for a parameter's OPT range, in the norm and in checkpoints?
- * Exactly one of the ranks that hold the same values does. */
+/* Does this rank own a parameter's OPT range, in the norm and in checkpoints? Exactly
+ * one of the ranks that hold the same values does: see rank_plan.h. */
 bool cadre_rank_is_primary_owner(const struct cadre_rank *rank, uint32_t param);
 
-/* The same among the ranks of one place along `apart`, an axis of other replicas. */
+/* The same within each replica along `apart`, an axis of replicas that differ. */
 bool cadre_rank_is_primary_owner_within(const struct cadre_rank *rank, uint32_t param,
                                         const struct cadre_axis *apart);
 
-/* Ranks that see the same samples find the same losses: does this one count? Ranks
- * along a schedule's axis all do, since only one of them runs the head. */
+/* The same for the losses of its samples. */
 bool cadre_rank_is_primary_owner_for_loss(const struct cadre_rank *rank);
 
 /* [collective: world] values (n) become their sum over the ranks. */
