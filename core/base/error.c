@@ -32,6 +32,16 @@ cadre_status cadre_fail(struct cadre_error *err, cadre_status code, const char *
     return code;
 }
 
+cadre_status cadre_no_memory(struct cadre_error *err, const char *fmt, ...)
+{
+    char what[sizeof err->text];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    return cadre_fail(err, CADRE_E_RESOURCE, "no memory for %s", what);
+}
+
 cadre_status cadre_fail_errno(struct cadre_error *err, cadre_status code, int errnum,
                               const char *fmt, ...)
 {

@@ -75,8 +75,8 @@ static cadre_status load_moments(struct cadre_rank *rank, const struct source *f
     struct cadre_device *device = rank->device;
     int moments = cadre_range_moments(rank->spec);
     cadre_status rc = CADRE_OK;
-    for (size_t s = 0; rc == CADRE_OK && s < rank->n_slices; s++) {
-        uint32_t param = rank->slices[s].param;
+    for (size_t s = 0; rc == CADRE_OK && s < rank->update.n_slices; s++) {
+        uint32_t param = rank->update.slices[s].param;
         struct cadre_store_param *own = &rank->store.param[param];
         void *const to[] = {own->exp_avg, own->exp_avg_sq};
         struct cadre_share share =

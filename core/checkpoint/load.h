@@ -4,7 +4,7 @@
 #ifndef CADRE_CHECKPOINT_LOAD_H
 #define CADRE_CHECKPOINT_LOAD_H
 
-#include "core/strategy/rank.h"
+#include "core/engine/rank.h"
 
 /* Would cadre_load work on a rank that is only planned? Reads every byte once. [one
  * rank, before ranks start] Errors: as cadre_load. */

@@ -8,7 +8,7 @@
 #include "core/base/hash.h"
 #include "core/base/memory.h"
 #include "core/checkpoint/plugin_state_impl.h"
-#include "core/strategy/plugin_parts.h"
+#include "core/plugin/plugin.h"
 #include "core/tensor/dtype.h"
 
 /* ---- what is shared with saving and loading ---- */

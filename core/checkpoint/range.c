@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/memory.h"
+#include "core/model/init.h"
 
 void cadre_range_give(struct cadre_range_sink *sink, const struct cadre_range *range)
 {

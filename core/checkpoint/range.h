@@ -7,7 +7,7 @@
 #include "core/checkpoint/format/checkpoint.h"
 #include "core/checkpoint/format/draft.h"
 #include "core/checkpoint/format/hf.h"
-#include "core/strategy/rank.h"
+#include "core/engine/rank.h"
 
 /* Elements that go through host memory at once, where a tensor need not be there. */
 #define CADRE_RANGE_CHUNK ((uint64_t)1 << 18)

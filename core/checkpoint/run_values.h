@@ -5,7 +5,7 @@
 #define CADRE_CHECKPOINT_RUN_VALUES_H
 
 #include "core/checkpoint/format/checkpoint.h"
-#include "core/strategy/rank.h"
+#include "core/engine/rank.h"
 
 /* The draft published with the values of this moment, `scale` among them, once all
  * ranks have sealed theirs. [one rank, any thread] Errors: as cadre_draft_commit. */

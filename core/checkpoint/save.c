@@ -12,7 +12,7 @@ static cadre_status give_mean(struct cadre_rank *rank, const struct cadre_range 
                               const struct cadre_range_sum *mean,
                               struct cadre_range_sink *sink)
 {
-    if (!cadre_rank_speaks_within(rank, range->param, mean->axis))
+    if (!cadre_rank_is_primary_owner_within(rank, range->param, mean->axis))
         return CADRE_OK;
     cadre_status rc = cadre_range_combine(rank, range, mean, sink);
     if (rc != CADRE_OK && sink->rc == CADRE_OK)
@@ -42,7 +42,7 @@ static cadre_status give_slice(struct cadre_rank *rank,
         };
         if (i > 0 && mean->axis)
             rc = give_mean(rank, &range, mean, sink);
-        else if (cadre_rank_speaks_for(rank, slice->param))
+        else if (cadre_rank_is_primary_owner(rank, slice->param))
             cadre_range_give(sink, &range);
     }
     return rc;
@@ -62,8 +62,8 @@ cadre_status cadre_save_each(struct cadre_rank *rank, struct cadre_plugin_state 
     if (mean.axis && !mean.buffer)
         rc = sink->rc = cadre_fail(sink->err, CADRE_E_RESOURCE,
                                    "no memory to average optimizer states");
-    for (size_t s = 0; rc == CADRE_OK && s < rank->n_slices; s++)
-        rc = give_slice(rank, &rank->slices[s], &mean, sink);
+    for (size_t s = 0; rc == CADRE_OK && s < rank->update.n_slices; s++)
+        rc = give_slice(rank, &rank->update.slices[s], &mean, sink);
     free(mean.buffer);
     cadre_plugin_state_give(kept, sink);
     return sink->rc;

@@ -178,8 +178,8 @@ static void advance(struct cadre_writer *writer)
 void cadre_writer_vote(const struct cadre_writer *writer)
 {
     bool done = atomic_load(&writer->done);
-    writer->rank->saving = writer->phase != IDLE && !done;
-    writer->rank->save_failed = writer->phase != IDLE && done && writer->rc != CADRE_OK;
+    writer->rank->exchange.votes.saving = writer->phase != IDLE && !done;
+    writer->rank->exchange.votes.save_failed = writer->phase != IDLE && done && writer->rc != CADRE_OK;
 }
 
 cadre_status cadre_writer_turn(struct cadre_writer *writer,
@@ -289,7 +289,7 @@ uint64_t cadre_writer_bytes(const struct cadre_rank *rank)
     const struct cadre_store store = {.model = rank->model, .plan = &rank->plan};
     uint64_t tensors = (uint64_t)cadre_range_moments(rank->spec) + 1, count = 0;
     for (uint32_t i = 0; i < rank->model->n_params; i++)
-        if (cadre_rank_speaks_for(rank, i))
+        if (cadre_rank_is_primary_owner(rank, i))
             count += cadre_store_share(&store, i, CADRE_KIND_OPT).count;
     return count * tensors *
            cadre_dtype_bytes(cadre_dtype_wide(rank->model->config.dtype));

@@ -10,7 +10,7 @@
 #ifndef CADRE_CHECKPOINT_WRITER_H
 #define CADRE_CHECKPOINT_WRITER_H
 
-#include "core/strategy/rank.h"
+#include "core/engine/rank.h"
 
 struct cadre_writer; /* of one rank; [exec] unless said otherwise */
 
@@ -29,7 +29,7 @@ void cadre_writer_destroy(struct cadre_writer *writer);
 cadre_status cadre_writer_save(struct cadre_writer *writer, int64_t step, bool now,
                                struct cadre_error *err);
 
-/* Set the rank's votes for the step to come (struct cadre_rank: saving, save_failed).
+/* Set the rank's votes for the step to come (struct cadre_votes: saving, save_failed).
  */
 void cadre_writer_vote(const struct cadre_writer *writer);
 

@@ -17,7 +17,7 @@
 #include "core/device/device.h"
 #include "core/device/module.h"
 #include "core/launch/launcher.h"
-#include "core/strategy/plugin.h"
+#include "core/plugin/plugin.h"
 
 /* A finding: `state` is "yes", "no" or "warning". */
 struct finding {

@@ -20,7 +20,7 @@
 #include "core/data/wfdb_annotation.h"
 #include "core/data/wfdb_header.h"
 #include "core/experiment/certificate.h"
-#include "core/strategy/plugin.h"
+#include "core/plugin/plugin.h"
 #include "core/tensor/dtype.h"
 
 static bool has(const char *dir, const char *name)

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/strategy/plugin.h"
+#include "core/plugin/plugin.h"
 
 /* The core's options, then those of every plugin that can be found. */
 cadre_status cadre_cli_options(const struct cadre_cli_args *args,

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "core/cli/cli.h"
-#include "core/strategy/plugin.h"
+#include "core/plugin/plugin.h"
 
 /* One call: what it prints goes to stdout, or into `capture`. */
 struct call {

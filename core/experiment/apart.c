@@ -9,7 +9,7 @@
 #include "core/base/cores.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
-#include "core/strategy/place.h"
+#include "core/engine/place.h"
 
 struct making {
     const struct cadre_apart_request *request;

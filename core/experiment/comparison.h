@@ -69,7 +69,7 @@
 #include "core/experiment/param_diff.h"
 #include "core/experiment/record.h"
 #include "core/experiment/replay.h"
-#include "core/strategy/rank.h"
+#include "core/engine/rank.h"
 
 enum cadre_equal {
     CADRE_EQUAL_EXACT,

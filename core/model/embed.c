@@ -3,31 +3,32 @@
  * parallelism the vocabulary is split; the rank that holds a row's token adds its
  * position too and the others give zero, so the joint's sum holds both once. Where rows
  * are cut, a rank keeps its own, and gathers all gradients. */
-#include "core/model/unit.h"
+#include "core/model/layer.h"
 
 struct buffers {
-    void *dy; /* douts */
+    void *dy; /* grad_outputs */
     void *partial; /* scratch */
 };
 
-static struct buffers carve(const struct cadre_unit *u,
-                            size_t bytes[CADRE_UNIT_BUFFERS])
+static struct buffers carve_buffers(struct cadre_carver *carver)
 {
-    struct cadre_carver douts = cadre_carver_of(u, CADRE_UNIT_DOUTS);
-    struct cadre_carver scratch = cadre_carver_of(u, CADRE_UNIT_SCRATCH);
+    const struct cadre_unit *u = carver->unit;
     struct buffers b = {
-        .dy = cadre_carve(&douts, u->N * u->C),
-        .partial = cadre_carve(&scratch, u->N * u->C),
+        .dy = cadre_carve(carver, CADRE_UNIT_GRAD_OUTPUTS, u->N * u->C),
+        .partial = cadre_carve(carver, CADRE_UNIT_SCRATCH, u->N * u->C),
     };
-    bytes[CADRE_UNIT_SAVED] = bytes[CADRE_UNIT_EARLY] = 0;
-    bytes[CADRE_UNIT_DOUTS] = douts.used;
-    bytes[CADRE_UNIT_SCRATCH] = scratch.used;
     return b;
 }
 
-static void sizes(const struct cadre_unit *u, size_t bytes[CADRE_UNIT_BUFFERS])
+static void carve(struct cadre_carver *carver)
 {
-    carve(u, bytes);
+    carve_buffers(carver);
+}
+
+static struct buffers buffers_of(const struct cadre_unit *u)
+{
+    struct cadre_carver carver = {.unit = u};
+    return carve_buffers(&carver);
 }
 
 static bool has_positions(const struct cadre_unit *u)
@@ -57,8 +58,7 @@ static struct cadre_embed embed_of(const struct cadre_unit *u)
 
 static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
 {
-    size_t bytes[CADRE_UNIT_BUFFERS];
-    struct buffers b = carve(u, bytes);
+    struct buffers b = buffers_of(u);
     struct cadre_embed embed = embed_of(u);
     cadre_status rc;
     (void)x;
@@ -80,8 +80,7 @@ fail:
 static cadre_status backward_input(const struct cadre_unit *u, const void *x,
                                    const void *dy, void *dx)
 {
-    size_t bytes[CADRE_UNIT_BUFFERS];
-    struct buffers b = carve(u, bytes);
+    struct buffers b = buffers_of(u);
     (void)x;
     (void)dx;
     return cadre_gather_copy(u, CADRE_JOINT_EMBED_OUT, dy, b.dy);
@@ -90,8 +89,7 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
 static cadre_status backward_weight(const struct cadre_unit *u, const void *x)
 {
     const struct cadre_pass *pass = u->pass;
-    size_t bytes[CADRE_UNIT_BUFFERS];
-    struct buffers b = carve(u, bytes);
+    struct buffers b = buffers_of(u);
     struct cadre_embed embed = embed_of(u);
     cadre_status rc;
     (void)x;
@@ -111,7 +109,7 @@ fail:
 }
 
 const struct cadre_unit_kind cadre_embed_unit = {
-    .sizes = sizes,
+    .carve = carve,
     .forward = forward,
     .backward_input = backward_input,
     .backward_weight = backward_weight,

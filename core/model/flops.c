@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Floating-point operations per token, forward and backward. Source: Chowdhery et al.
  * 2022, appendix B, with attention halved for the causal mask. */
-#include "core/model/model.h"
+#include "core/model/flops.h"
 
 double cadre_model_flops_per_token(const struct cadre_model *model, int64_t T)
 {

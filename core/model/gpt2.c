@@ -6,57 +6,22 @@
  * cut, norms and sums work on the own rows, the norms' outputs are gathered before qkv
  * and fc, and again for their weight gradients, and those of proj's and out's inputs in
  * backward (Korthikanti et al. 2022). */
-#include "core/model/unit.h"
+#include "core/model/block.h"
 
-struct buffers {
-    void *ln1, *attn, *ln2, *act; /* saved */
-    void *stats1, *qkv, *lse, *x1, *stats2, *pre; /* saved, early */
-    void *dy, *dpre, *dx1, *dqkv; /* douts */
-    void *partial, *whole, *dattn; /* scratch */
-};
-
-static void carve(const struct cadre_unit *u, struct buffers *b,
-                  size_t bytes[CADRE_UNIT_BUFFERS])
+static struct cadre_block block_of(struct cadre_carver *carver)
 {
-    struct cadre_carver saved = cadre_carver_of(u, CADRE_UNIT_SAVED);
-    struct cadre_carver douts = cadre_carver_of(u, CADRE_UNIT_DOUTS);
-    struct cadre_carver scratch = cadre_carver_of(u, CADRE_UNIT_SCRATCH);
-    b->ln1 = cadre_carve(&saved, u->R * u->C);
-    b->attn = cadre_carve(&saved, u->N * u->A);
-    b->ln2 = cadre_carve(&saved, u->R * u->C);
-    b->act = cadre_carve(&saved, u->N * u->F);
-    struct cadre_carver early = cadre_carver_early(u, &saved);
-    b->stats1 = cadre_carve_wide(&early, u->R * 2);
-    b->qkv = cadre_carve(&early, u->N * u->Q);
-    b->lse = cadre_carve_wide(&early, u->N * u->H);
-    b->x1 = cadre_carve(&early, u->R * u->C);
-    b->stats2 = cadre_carve_wide(&early, u->R * 2);
-    b->pre = cadre_carve(&early, u->N * u->F);
-    b->dy = cadre_carve(&douts, u->N * u->C);
-    b->dpre = cadre_carve(&douts, u->N * u->F);
-    b->dx1 = cadre_carve(&douts, u->N * u->C);
-    b->dqkv = cadre_carve(&douts, u->N * u->Q);
-    b->partial = cadre_carve(&scratch, u->N * u->C);
-    b->whole = cadre_carve(&scratch, u->N * u->C);
-    b->dattn = cadre_carve(&scratch, u->N * u->A);
-    bytes[CADRE_UNIT_SAVED] = saved.used + early.used;
-    bytes[CADRE_UNIT_EARLY] = early.used;
-    bytes[CADRE_UNIT_DOUTS] = douts.used;
-    bytes[CADRE_UNIT_SCRATCH] = scratch.used;
+    return cadre_block_carve(carver, false, carver->unit->A);
 }
 
-static void sizes(const struct cadre_unit *u, size_t bytes[CADRE_UNIT_BUFFERS])
+static void carve(struct cadre_carver *carver)
 {
-    struct buffers b;
-    carve(u, &b, bytes);
+    block_of(carver);
 }
 
-static struct buffers buffers_of(const struct cadre_unit *u)
+static struct cadre_block buffers_of(const struct cadre_unit *u)
 {
-    struct buffers b;
-    size_t bytes[CADRE_UNIT_BUFFERS];
-    carve(u, &b, bytes);
-    return b;
+    struct cadre_carver carver = {.unit = u};
+    return block_of(&carver);
 }
 
 static struct cadre_linear linear(const struct cadre_unit *u, uint32_t weight,
@@ -94,35 +59,27 @@ static struct cadre_linear out_of(const struct cadre_unit *u)
     return linear(u, GPT2_OUT_W, u->F, u->C);
 }
 
-/* sum = joint(in W): the end of both halves of the block, before bias and residual */
-static cadre_status row_split(const struct cadre_unit *u,
-                              const struct cadre_linear *lin, enum cadre_joint joint,
-                              const void *in, void *spare, void *sum)
-{
-    void *partial = cadre_partial(u, spare, sum);
-    cadre_status rc = cadre_linear_fwd(u, lin, in, partial, CADRE_EPILOGUE_NONE, NULL);
-    return rc == CADRE_OK ? cadre_complete(u, joint, false, partial, sum, u->C) : rc;
-}
-
 static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
 {
-    struct buffers b = buffers_of(u);
+    struct cadre_block b = buffers_of(u);
     struct cadre_linear qkv = qkv_of(u), proj = proj_of(u), fc = fc_of(u),
                         out = out_of(u);
     struct cadre_attention att = cadre_packed_attention(u, b.qkv, b.attn, b.lse);
     const void *in;
     cadre_status rc;
 
-    CADRE_TRY(cadre_norm_layer_fwd(u, GPT2_LN1_W, x, b.ln1, b.stats1));
-    CADRE_TRY(cadre_gather(u, CADRE_JOINT_ATTN_IN, false, b.ln1, b.whole, &in));
+    CADRE_TRY(cadre_norm_layer_fwd(u, GPT2_LN1_W, x, b.norm1, b.stats1));
+    CADRE_TRY(cadre_gather(u, CADRE_JOINT_ATTN_IN, false, b.norm1, b.whole, &in));
     CADRE_TRY(cadre_linear_fwd(u, &qkv, in, b.qkv, CADRE_EPILOGUE_BIAS, NULL));
     CADRE_TRY(u->ops->attention_fwd(u->device, &att));
-    CADRE_TRY(row_split(u, &proj, CADRE_JOINT_ATTN_OUT, b.attn, b.partial, b.x1));
+    CADRE_TRY(
+        cadre_block_row_split(u, &proj, CADRE_JOINT_ATTN_OUT, b.attn, b.partial, b.x1));
 
-    CADRE_TRY(cadre_norm_layer_add(u, GPT2_LN2_W, proj.bias, x, b.x1, b.ln2, b.stats2));
-    CADRE_TRY(cadre_gather(u, CADRE_JOINT_MLP_IN, false, b.ln2, b.whole, &in));
-    CADRE_TRY(cadre_linear_fwd(u, &fc, in, b.act, CADRE_EPILOGUE_BIAS_GELU, b.pre));
-    CADRE_TRY(row_split(u, &out, CADRE_JOINT_MLP_OUT, b.act, b.partial, y));
+    CADRE_TRY(
+        cadre_norm_layer_add(u, GPT2_LN2_W, proj.bias, x, b.x1, b.norm2, b.stats2));
+    CADRE_TRY(cadre_gather(u, CADRE_JOINT_MLP_IN, false, b.norm2, b.whole, &in));
+    CADRE_TRY(cadre_linear_fwd(u, &fc, in, b.act, CADRE_EPILOGUE_BIAS_GELU, b.gate));
+    CADRE_TRY(cadre_block_row_split(u, &out, CADRE_JOINT_MLP_OUT, b.act, b.partial, y));
     CADRE_TRY(u->ops->add(u->device, u->dtype, y,
                           cadre_unit_param(u, (uint32_t)out.bias), b.x1, y, u->R,
                           u->C));
@@ -133,7 +90,7 @@ fail:
 static cadre_status backward_input(const struct cadre_unit *u, const void *x,
                                    const void *dy, void *dx)
 {
-    struct buffers b = buffers_of(u);
+    struct cadre_block b = buffers_of(u);
     struct cadre_linear qkv = qkv_of(u), proj = proj_of(u), fc = fc_of(u),
                         out = out_of(u);
     struct cadre_attention att = cadre_packed_attention(u, b.qkv, b.attn, b.lse);
@@ -141,20 +98,20 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
     void *dx1 = u->model->rows_cut ? dx : b.dx1;
     const void *all;
     cadre_status rc;
-    att.dout = b.dattn;
+    att.dout = b.wide;
     att.dq = b.dqkv;
     att.dk = cadre_unit_at(u, b.dqkv, u->A);
     att.dv = cadre_unit_at(u, b.dqkv, 2 * u->A);
 
     CADRE_TRY(cadre_gather_copy(u, CADRE_JOINT_MLP_OUT, dy, b.dy));
-    CADRE_TRY(cadre_linear_bwd_gelu(u, &out, b.dy, b.pre, b.dpre));
-    CADRE_TRY(cadre_linear_bwd_input(u, &fc, b.dpre, partial, 0));
+    CADRE_TRY(cadre_linear_bwd_gelu(u, &out, b.dy, b.gate, b.dgate));
+    CADRE_TRY(cadre_linear_bwd_input(u, &fc, b.dgate, partial, 0));
     CADRE_TRY(cadre_complete(u, CADRE_JOINT_MLP_IN, true, partial, b.whole, u->C));
     CADRE_TRY(cadre_norm_layer_bwd(u, GPT2_LN2_W, b.x1, b.stats2, b.whole,
                                    cadre_own_rows(u, b.dy), dx1));
     CADRE_TRY(cadre_gather(u, CADRE_JOINT_ATTN_OUT, true, dx1, b.dx1, &all));
 
-    CADRE_TRY(cadre_linear_bwd_input(u, &proj, b.dx1, b.dattn, 0));
+    CADRE_TRY(cadre_linear_bwd_input(u, &proj, b.dx1, b.wide, 0));
     CADRE_TRY(u->ops->attention_bwd(u->device, &att));
     CADRE_TRY(cadre_linear_bwd_input(u, &qkv, b.dqkv, partial, 0));
     CADRE_TRY(cadre_complete(u, CADRE_JOINT_ATTN_IN, true, partial, b.whole, u->C));
@@ -166,24 +123,24 @@ fail:
 
 static cadre_status backward_weight(const struct cadre_unit *u, const void *x)
 {
-    struct buffers b = buffers_of(u);
+    struct cadre_block b = buffers_of(u);
     struct cadre_linear qkv = qkv_of(u), proj = proj_of(u), fc = fc_of(u),
                         out = out_of(u);
     cadre_status rc;
     const void *in;
     (void)x;
     CADRE_TRY(cadre_linear_bwd_weight(u, &out, b.act, b.dy));
-    CADRE_TRY(cadre_gather(u, CADRE_JOINT_MLP_IN, true, b.ln2, b.whole, &in));
-    CADRE_TRY(cadre_linear_bwd_weight(u, &fc, in, b.dpre));
+    CADRE_TRY(cadre_gather(u, CADRE_JOINT_MLP_IN, true, b.norm2, b.whole, &in));
+    CADRE_TRY(cadre_linear_bwd_weight(u, &fc, in, b.dgate));
     CADRE_TRY(cadre_linear_bwd_weight(u, &proj, b.attn, b.dx1));
-    CADRE_TRY(cadre_gather(u, CADRE_JOINT_ATTN_IN, true, b.ln1, b.whole, &in));
+    CADRE_TRY(cadre_gather(u, CADRE_JOINT_ATTN_IN, true, b.norm1, b.whole, &in));
     CADRE_TRY(cadre_linear_bwd_weight(u, &qkv, in, b.dqkv));
 fail:
     return rc;
 }
 
 const struct cadre_unit_kind cadre_gpt2_unit = {
-    .sizes = sizes,
+    .carve = carve,
     .forward = forward,
     .backward_input = backward_input,
     .backward_weight = backward_weight,

@@ -5,7 +5,8 @@
  * are cut, the norm works on the own rows, and the projection gathers them. Backward
  * overwrites the logits with their gradient, so no second buffer of that size exists.
  */
-#include "core/model/unit.h"
+#include "core/model/head.h"
+#include "core/model/layer.h"
 
 struct buffers {
     void *norm, *stats, *logits; /* saved */
@@ -35,40 +36,35 @@ static void *second_plane(const struct cadre_unit *u, const void *sum, int64_t r
     return (unsigned char *)sum + (size_t)rows * u->wide;
 }
 
-static struct buffers carve(const struct cadre_unit *u,
-                            size_t bytes[CADRE_UNIT_BUFFERS])
+static struct buffers carve_buffers(struct cadre_carver *carver)
 {
-    struct cadre_carver saved = cadre_carver_of(u, CADRE_UNIT_SAVED);
-    struct cadre_carver scratch = cadre_carver_of(u, CADRE_UNIT_SCRATCH);
+    const struct cadre_unit *u = carver->unit;
     int64_t rows = rows_of(u);
     struct buffers b = {
-        .norm = cadre_carve(&saved, u->R * u->C),
-        .stats = cadre_carve_wide(&saved, u->R * 2),
-        .logits = cadre_carve(&saved, rows * width_of(u)),
-        .max = cadre_carve_wide(&saved, rows),
-        .sum = cadre_carve_wide(&saved, rows * 2),
-        .partial = cadre_carve(&scratch, u->N * u->C),
-        .whole = cadre_carve(&scratch, u->N * u->C),
-        .local_max = cadre_carve_wide(&scratch, rows),
-        .local_sum = cadre_carve_wide(&scratch, rows * 2),
+        .norm = cadre_carve(carver, CADRE_UNIT_SAVED, u->R * u->C),
+        .stats = cadre_carve_wide(carver, CADRE_UNIT_SAVED, u->R * 2),
+        .logits = cadre_carve(carver, CADRE_UNIT_SAVED, rows * width_of(u)),
+        .max = cadre_carve_wide(carver, CADRE_UNIT_SAVED, rows),
+        .sum = cadre_carve_wide(carver, CADRE_UNIT_SAVED, rows * 2),
+        .partial = cadre_carve(carver, CADRE_UNIT_SCRATCH, u->N * u->C),
+        .whole = cadre_carve(carver, CADRE_UNIT_SCRATCH, u->N * u->C),
+        .local_max = cadre_carve_wide(carver, CADRE_UNIT_SCRATCH, rows),
+        .local_sum = cadre_carve_wide(carver, CADRE_UNIT_SCRATCH, rows * 2),
     };
     if (b.sum)
         b.picked = second_plane(u, b.sum, rows);
-    bytes[CADRE_UNIT_SAVED] = saved.used;
-    bytes[CADRE_UNIT_EARLY] = bytes[CADRE_UNIT_DOUTS] = 0;
-    bytes[CADRE_UNIT_SCRATCH] = scratch.used;
     return b;
 }
 
-static void sizes(const struct cadre_unit *u, size_t bytes[CADRE_UNIT_BUFFERS])
+static void carve(struct cadre_carver *carver)
 {
-    carve(u, bytes);
+    carve_buffers(carver);
 }
 
 static struct buffers buffers_of(const struct cadre_unit *u)
 {
-    size_t bytes[CADRE_UNIT_BUFFERS];
-    return carve(u, bytes);
+    struct cadre_carver carver = {.unit = u};
+    return carve_buffers(&carver);
 }
 
 /* The projection; a classifier's rows are T*C apart, from the last token on. */
@@ -197,7 +193,7 @@ cadre_status cadre_head_logits(const struct cadre_model *model,
 }
 
 const struct cadre_unit_kind cadre_head_unit = {
-    .sizes = sizes,
+    .carve = carve,
     .forward = forward,
     .backward_input = backward_input,
     .backward_weight = backward_weight,

@@ -5,7 +5,8 @@
  * their gradient, and takes from that the rows of dx and the chunk's part of the
  * weight's gradient, which adds up over chunks in the wide dtype. Where WEIGHT runs
  * apart from INPUT, it computes them once more. The vocabulary is whole here. */
-#include "core/model/unit.h"
+#include "core/model/head.h"
+#include "core/model/layer.h"
 
 #define AUTO_BYTES (INT64_C(1) << 30) /* most of logits that are not cut */
 #define AUTO_ROWS 64 /* chunks of whole tiles */
@@ -40,34 +41,30 @@ static int64_t chunk_rows(const struct cadre_unit *u)
     return rows < u->N ? rows : u->N;
 }
 
-static struct buffers carve(const struct cadre_unit *u,
-                            size_t bytes[CADRE_UNIT_BUFFERS])
+static struct buffers carve_buffers(struct cadre_carver *carver)
 {
-    struct cadre_carver saved = cadre_carver_of(u, CADRE_UNIT_SAVED);
-    struct cadre_carver scratch = cadre_carver_of(u, CADRE_UNIT_SCRATCH);
+    const struct cadre_unit *u = carver->unit;
     struct buffers b = {
-        .norm = cadre_carve(&saved, u->N * u->C),
-        .stats = cadre_carve_wide(&saved, u->N * 2),
-        .max = cadre_carve_wide(&saved, u->N),
-        .sum = cadre_carve_wide(&saved, u->N * 2),
-        .logits = cadre_carve(&scratch, chunk_rows(u) * u->model->vocab),
-        .dnorm = cadre_carve(&scratch, u->N * u->C),
+        .norm = cadre_carve(carver, CADRE_UNIT_SAVED, u->N * u->C),
+        .stats = cadre_carve_wide(carver, CADRE_UNIT_SAVED, u->N * 2),
+        .max = cadre_carve_wide(carver, CADRE_UNIT_SAVED, u->N),
+        .sum = cadre_carve_wide(carver, CADRE_UNIT_SAVED, u->N * 2),
+        .logits =
+            cadre_carve(carver, CADRE_UNIT_SCRATCH, chunk_rows(u) * u->model->vocab),
+        .dnorm = cadre_carve(carver, CADRE_UNIT_SCRATCH, u->N * u->C),
     };
-    bytes[CADRE_UNIT_SAVED] = saved.used;
-    bytes[CADRE_UNIT_EARLY] = bytes[CADRE_UNIT_DOUTS] = 0;
-    bytes[CADRE_UNIT_SCRATCH] = scratch.used;
     return b;
 }
 
-static void sizes(const struct cadre_unit *u, size_t bytes[CADRE_UNIT_BUFFERS])
+static void carve(struct cadre_carver *carver)
 {
-    carve(u, bytes);
+    carve_buffers(carver);
 }
 
 static struct buffers buffers_of(const struct cadre_unit *u)
 {
-    size_t bytes[CADRE_UNIT_BUFFERS];
-    return carve(u, bytes);
+    struct cadre_carver carver = {.unit = u};
+    return carve_buffers(&carver);
 }
 
 /* Rows [begin, begin + rows) on their way through the projection. */
@@ -238,7 +235,7 @@ cadre_status cadre_head_chunk_logits(const struct cadre_unit *u, int64_t begin,
 }
 
 const struct cadre_unit_kind cadre_head_chunked_unit = {
-    .sizes = sizes,
+    .carve = carve,
     .forward = forward,
     .backward_input = backward_input,
     .backward_weight = backward_weight,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Initial values as a function of (seed, name, logical element), so that every cut of a
  * parameter holds the same bits. Scales: GPT-2's (Radford et al. 2019, section 2.3). */
-#include "core/model/model.h"
+#include "core/model/init.h"
 
 #include <pthread.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The pieces that blocks and head are made of: products, norms, packed attention, and
  * the completion of partial results over the tensor axis. */
-#include "core/model/unit.h"
+#include "core/model/layer.h"
 
 #include <assert.h>
 

@@ -2,60 +2,25 @@
 /* The Llama block (Touvron et al. 2023), pre-norm, without biases:
  *   x1 = x + o(attention(rope(q), rope(k), v));  y = x1 + down(silu(gate) * up).
  * q, k and v are one packed buffer, so attention reads them as in GPT-2; k and v may
- * have fewer heads than q (Ainslie et al. 2023). Splits as in gpt2.c. */
-#include "core/model/unit.h"
+ * have fewer heads than q (Ainslie et al. 2023). Splits as in gpt2.c. `wide` holds the
+ * gradient of act, later that of attn. */
+#include "core/model/block.h"
 
-struct buffers {
-    void *norm1, *attn, *norm2, *act; /* saved */
-    void *stats1, *qkv, *lse, *x1, *stats2, *gate, *up; /* saved, early */
-    void *dy, *dgate, *dup, *dx1, *dqkv; /* douts */
-    void *partial, *whole, *wide; /* scratch; wide: dact, later dattn */
-};
-
-static void carve(const struct cadre_unit *u, struct buffers *b,
-                  size_t bytes[CADRE_UNIT_BUFFERS])
+static struct cadre_block block_of(struct cadre_carver *carver)
 {
-    struct cadre_carver saved = cadre_carver_of(u, CADRE_UNIT_SAVED);
-    struct cadre_carver douts = cadre_carver_of(u, CADRE_UNIT_DOUTS);
-    struct cadre_carver scratch = cadre_carver_of(u, CADRE_UNIT_SCRATCH);
-    b->norm1 = cadre_carve(&saved, u->R * u->C);
-    b->attn = cadre_carve(&saved, u->N * u->A);
-    b->norm2 = cadre_carve(&saved, u->R * u->C);
-    b->act = cadre_carve(&saved, u->N * u->F);
-    struct cadre_carver early = cadre_carver_early(u, &saved);
-    b->stats1 = cadre_carve_wide(&early, u->R * 2);
-    b->qkv = cadre_carve(&early, u->N * u->Q);
-    b->lse = cadre_carve_wide(&early, u->N * u->H);
-    b->x1 = cadre_carve(&early, u->R * u->C);
-    b->stats2 = cadre_carve_wide(&early, u->R * 2);
-    b->gate = cadre_carve(&early, u->N * u->F);
-    b->up = cadre_carve(&early, u->N * u->F);
-    b->dy = cadre_carve(&douts, u->N * u->C);
-    b->dgate = cadre_carve(&douts, u->N * u->F);
-    b->dup = cadre_carve(&douts, u->N * u->F);
-    b->dx1 = cadre_carve(&douts, u->N * u->C);
-    b->dqkv = cadre_carve(&douts, u->N * u->Q);
-    b->partial = cadre_carve(&scratch, u->N * u->C);
-    b->whole = cadre_carve(&scratch, u->N * u->C);
-    b->wide = cadre_carve(&scratch, u->N * (u->A > u->F ? u->A : u->F));
-    bytes[CADRE_UNIT_SAVED] = saved.used + early.used;
-    bytes[CADRE_UNIT_EARLY] = early.used;
-    bytes[CADRE_UNIT_DOUTS] = douts.used;
-    bytes[CADRE_UNIT_SCRATCH] = scratch.used;
+    const struct cadre_unit *u = carver->unit;
+    return cadre_block_carve(carver, true, u->A > u->F ? u->A : u->F);
 }
 
-static void sizes(const struct cadre_unit *u, size_t bytes[CADRE_UNIT_BUFFERS])
+static void carve(struct cadre_carver *carver)
 {
-    struct buffers b;
-    carve(u, &b, bytes);
+    block_of(carver);
 }
 
-static struct buffers buffers_of(const struct cadre_unit *u)
+static struct cadre_block buffers_of(const struct cadre_unit *u)
 {
-    struct buffers b;
-    size_t bytes[CADRE_UNIT_BUFFERS];
-    carve(u, &b, bytes);
-    return b;
+    struct cadre_carver carver = {.unit = u};
+    return block_of(&carver);
 }
 
 static struct cadre_linear linear(const struct cadre_unit *u, uint32_t weight,
@@ -115,19 +80,9 @@ static cadre_status rope(const struct cadre_unit *u, void *qkv, bool inverse)
                         u->model->config.rope_theta, 0, inverse);
 }
 
-/* sum = joint(in W): the end of both halves of the block, before the residual */
-static cadre_status row_split(const struct cadre_unit *u,
-                              const struct cadre_linear *lin, enum cadre_joint joint,
-                              const void *in, void *spare, void *sum)
-{
-    void *partial = cadre_partial(u, spare, sum);
-    cadre_status rc = cadre_linear_fwd(u, lin, in, partial, CADRE_EPILOGUE_NONE, NULL);
-    return rc == CADRE_OK ? cadre_complete(u, joint, false, partial, sum, u->C) : rc;
-}
-
 static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
 {
-    struct buffers b = buffers_of(u);
+    struct cadre_block b = buffers_of(u);
     struct cadre_linear o = o_of(u), gate = gate_of(u), up = up_of(u),
                         down = down_of(u);
     struct cadre_attention att = cadre_packed_attention(u, b.qkv, b.attn, b.lse);
@@ -144,7 +99,8 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
                                    CADRE_EPILOGUE_NONE, NULL));
     CADRE_TRY(rope(u, b.qkv, false));
     CADRE_TRY(u->ops->attention_fwd(u->device, &att));
-    CADRE_TRY(row_split(u, &o, CADRE_JOINT_ATTN_OUT, b.attn, b.partial, b.x1));
+    CADRE_TRY(
+        cadre_block_row_split(u, &o, CADRE_JOINT_ATTN_OUT, b.attn, b.partial, b.x1));
 
     CADRE_TRY(
         cadre_norm_layer_add(u, LLAMA_NORM2_W, o.bias, x, b.x1, b.norm2, b.stats2));
@@ -153,15 +109,16 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
     CADRE_TRY(cadre_linear_fwd(u, &up, in, b.up, CADRE_EPILOGUE_NONE, NULL));
     CADRE_TRY(
         u->ops->swiglu_fwd(u->device, u->dtype, b.gate, b.up, b.act, u->N * u->F));
-    CADRE_TRY(row_split(u, &down, CADRE_JOINT_MLP_OUT, b.act, b.partial, y));
+    CADRE_TRY(
+        cadre_block_row_split(u, &down, CADRE_JOINT_MLP_OUT, b.act, b.partial, y));
     CADRE_TRY(u->ops->add(u->device, u->dtype, y, NULL, b.x1, y, u->R, u->C));
 fail:
     return rc;
 }
 
 /* dx1 becomes the gradient of x1, own rows. */
-static cadre_status mlp_backward(const struct cadre_unit *u, const struct buffers *b,
-                                 void *dx1)
+static cadre_status mlp_backward(const struct cadre_unit *u,
+                                 const struct cadre_block *b, void *dx1)
 {
     struct cadre_linear gate = gate_of(u), up = up_of(u), down = down_of(u);
     void *partial = cadre_partial(u, b->partial, b->whole);
@@ -181,7 +138,7 @@ fail:
 static cadre_status backward_input(const struct cadre_unit *u, const void *x,
                                    const void *dy, void *dx)
 {
-    struct buffers b = buffers_of(u);
+    struct cadre_block b = buffers_of(u);
     struct cadre_linear o = o_of(u);
     struct cadre_attention att = cadre_packed_attention(u, b.qkv, b.attn, b.lse);
     void *partial = cadre_partial(u, b.partial, b.whole);
@@ -214,7 +171,7 @@ fail:
 
 static cadre_status backward_weight(const struct cadre_unit *u, const void *x)
 {
-    struct buffers b = buffers_of(u);
+    struct cadre_block b = buffers_of(u);
     struct cadre_linear o = o_of(u), gate = gate_of(u), up = up_of(u),
                         down = down_of(u);
     struct packed qkv[3];
@@ -236,7 +193,7 @@ fail:
 }
 
 const struct cadre_unit_kind cadre_llama_unit = {
-    .sizes = sizes,
+    .carve = carve,
     .forward = forward,
     .backward_input = backward_input,
     .backward_weight = backward_weight,

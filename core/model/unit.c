@@ -1,51 +1,55 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From (model, unit index) to the kind of unit, and the carving of pass buffers. */
-#include "core/model/unit.h"
+#include "core/model/unit_private.h"
 
 #include "core/base/log.h"
 
 #define ALIGNMENT 64
 
-static void *carve(struct cadre_carver *carver, size_t bytes)
+/* Where a buffer of the pass begins. */
+static unsigned char *base_of(const struct cadre_carver *carver,
+                              enum cadre_unit_buffer from)
 {
-    void *piece = carver->base ? carver->base + carver->used : NULL;
-    carver->used += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    return piece;
+    const struct cadre_pass *pass = carver->unit->pass;
+    unsigned char *saved = pass ? pass->saved : NULL;
+    if (!pass)
+        return NULL;
+    switch (from) {
+    case CADRE_UNIT_SAVED:
+        return saved;
+    case CADRE_UNIT_SAVED_FOR_INPUT:
+        if (pass->saved_for_input)
+            return pass->saved_for_input;
+        return saved ? saved + carver->used[CADRE_UNIT_SAVED] : NULL;
+    case CADRE_UNIT_GRAD_OUTPUTS:
+        return pass->grad_outputs;
+    case CADRE_UNIT_SCRATCH:
+        return pass->scratch;
+    case CADRE_UNIT_BUFFERS:
+        break;
+    }
+    return NULL;
 }
 
-void *cadre_carve(struct cadre_carver *carver, int64_t count)
+static void *carve(struct cadre_carver *carver, enum cadre_unit_buffer from,
+                   size_t bytes)
 {
-    return carve(carver, (size_t)count * carver->element);
+    unsigned char *base = base_of(carver, from);
+    void *part = base ? base + carver->used[from] : NULL;
+    carver->used[from] += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return part;
 }
 
-void *cadre_carve_wide(struct cadre_carver *carver, int64_t count)
+void *cadre_carve(struct cadre_carver *carver, enum cadre_unit_buffer from,
+                  int64_t count)
 {
-    return carve(carver, (size_t)count * carver->wide);
+    return carve(carver, from, (size_t)count * carver->unit->element);
 }
 
-struct cadre_carver cadre_carver_of(const struct cadre_unit *unit,
-                                    enum cadre_unit_buffer buffer)
+void *cadre_carve_wide(struct cadre_carver *carver, enum cadre_unit_buffer from,
+                       int64_t count)
 {
-    struct cadre_carver carver = {.element = unit->element, .wide = unit->wide};
-    const struct cadre_pass *pass = unit->pass;
-    if (pass && buffer == CADRE_UNIT_SAVED)
-        carver.base = pass->saved;
-    if (pass && buffer == CADRE_UNIT_DOUTS)
-        carver.base = pass->douts;
-    if (pass && buffer == CADRE_UNIT_SCRATCH)
-        carver.base = pass->scratch;
-    return carver;
-}
-
-struct cadre_carver cadre_carver_early(const struct cadre_unit *unit,
-                                       const struct cadre_carver *saved)
-{
-    struct cadre_carver carver = {.element = unit->element, .wide = unit->wide};
-    if (unit->pass && unit->pass->early)
-        carver.base = unit->pass->early;
-    else if (saved->base)
-        carver.base = saved->base + saved->used;
-    return carver;
+    return carve(carver, from, (size_t)count * carver->unit->wide);
 }
 
 struct cadre_unit cadre_unit_of(const struct cadre_model *model, uint32_t index,
@@ -75,7 +79,7 @@ struct cadre_unit cadre_unit_of(const struct cadre_model *model, uint32_t index,
         unit.R = (unit.N + model->tp_size - 1) / model->tp_size;
     unit.A = unit.H * unit.D;
     unit.Q = (unit.H + 2 * unit.G) * unit.D;
-    unit.first = cadre_table_first(model, index);
+    unit.first = cadre_model_first_param(model, index);
     if (pass) {
         unit.device = pass->device;
         unit.ops = pass->device->ops;
@@ -98,27 +102,28 @@ static size_t buffer_bytes(const struct cadre_model *model, uint32_t unit, int64
                            int64_t T, enum cadre_unit_buffer buffer)
 {
     struct cadre_unit u = cadre_unit_of(model, unit, B, T, NULL);
-    size_t bytes[CADRE_UNIT_BUFFERS];
-    kind_of(&u, unit)->sizes(&u, bytes);
-    return bytes[buffer];
+    struct cadre_carver carver = {.unit = &u};
+    kind_of(&u, unit)->carve(&carver);
+    return carver.used[buffer];
 }
 
 size_t cadre_unit_saved_bytes(const struct cadre_model *model, uint32_t unit, int64_t B,
                               int64_t T)
 {
-    return buffer_bytes(model, unit, B, T, CADRE_UNIT_SAVED);
+    return buffer_bytes(model, unit, B, T, CADRE_UNIT_SAVED) +
+           buffer_bytes(model, unit, B, T, CADRE_UNIT_SAVED_FOR_INPUT);
 }
 
-size_t cadre_unit_early_bytes(const struct cadre_model *model, uint32_t unit, int64_t B,
-                              int64_t T)
+size_t cadre_unit_saved_for_input_bytes(const struct cadre_model *model, uint32_t unit,
+                                        int64_t B, int64_t T)
 {
-    return buffer_bytes(model, unit, B, T, CADRE_UNIT_EARLY);
+    return buffer_bytes(model, unit, B, T, CADRE_UNIT_SAVED_FOR_INPUT);
 }
 
-size_t cadre_unit_douts_bytes(const struct cadre_model *model, uint32_t unit, int64_t B,
-                              int64_t T)
+size_t cadre_unit_grad_outputs_bytes(const struct cadre_model *model, uint32_t unit,
+                                     int64_t B, int64_t T)
 {
-    return buffer_bytes(model, unit, B, T, CADRE_UNIT_DOUTS);
+    return buffer_bytes(model, unit, B, T, CADRE_UNIT_GRAD_OUTPUTS);
 }
 
 size_t cadre_unit_scratch_bytes(const struct cadre_model *model, uint32_t unit,

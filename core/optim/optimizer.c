@@ -2,6 +2,8 @@
 /* One optimizer step over the slices of a rank, by one device op. */
 #include "core/optim/optimizer.h"
 
+#include "core/optim/lr.h"
+
 cadre_status cadre_optimizer_step(const struct cadre_optimizer_config *config,
                                   struct cadre_device *device, uint32_t dtype,
                                   const struct cadre_slice *slices, size_t n,

@@ -9,7 +9,7 @@
 #include "core/base/json.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
-#include "core/strategy/unit_seconds.h"
+#include "core/engine/unit_seconds.h"
 
 static const char FILE_NAME[] = "unit_seconds.json";
 enum { FILE_LIMIT = 1 << 20 };
@@ -33,10 +33,10 @@ cadre_status cadre_costs_find(struct cadre_spec *spec, struct cadre_error *err)
     cadre_status rc = cadre_rank_plan(&rank, &spec->run, 0, err);
     if (rc != CADRE_OK)
         return rc;
-    if (rank.asked_seconds && !spec->unit_seconds) {
+    if (rank.services.asked_seconds && !spec->unit_seconds) {
         uint32_t n = rank.model->n_units;
         double *seconds = cadre_calloc(n, sizeof *seconds);
-        rc = seconds ? cadre_unit_seconds_measure(&rank, seconds, err)
+        rc = seconds ? cadre_unit_seconds_measure(&spec->run, rank.model, seconds, err)
                      : cadre_fail(err, CADRE_E_RESOURCE, "no memory for %u costs", n);
         if (rc == CADRE_OK)
             keep(spec, seconds, n);
@@ -117,7 +117,7 @@ cadre_status cadre_costs_read(struct cadre_spec *spec, int rank,
     cadre_status rc = cadre_rank_plan(&planned, &spec->run, rank, err);
     if (rc != CADRE_OK)
         return rc;
-    if (planned.asked_seconds)
+    if (planned.services.asked_seconds)
         rc = read_file(spec, planned.model->n_units, err);
     cadre_rank_fini(&planned);
     return rc;

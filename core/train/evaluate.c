@@ -176,8 +176,9 @@ cadre_status cadre_evaluate(struct cadre_rank *rank, const struct cadre_spec *sp
     for (int64_t b = 0; rc == CADRE_OK && b < batches; b += step) {
         int64_t mine = b + cadre_mesh_data_index(&rank->mesh);
         bool spare = mine >= batches;
-        rc = one_batch(&w, spare ? b : mine, !spare && cadre_rank_speaks_for_loss(rank),
-                       samples, err);
+        rc = one_batch(&w, spare ? b : mine,
+                       !spare && cadre_rank_is_primary_owner_for_loss(rank), samples,
+                       err);
     }
     if (rc == CADRE_OK) {
         rc = cadre_rank_sum(rank, "evaluation", w.sums, (uint64_t)batches * w.width);

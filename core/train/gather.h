@@ -4,7 +4,7 @@
 #define CADRE_TRAIN_GATHER_H
 
 #include "core/base/memory.h"
-#include "core/strategy/rank.h"
+#include "core/engine/rank.h"
 
 /* [collective: world] Rank 0 gets `mine` of all ranks in their order, ",\n" between
  * those that are not empty, at the end of `all`; others leave `all` alone. `label`

@@ -99,7 +99,7 @@ static cadre_status one_step(struct loop *loop, int64_t step, struct cadre_error
     bool evaluates, saves;
     cadre_status rc;
     bool last = step == run->spec->steps;
-    rank->wants_stop = cadre_stop_requested();
+    rank->exchange.votes.stop = cadre_stop_requested();
     cadre_writer_vote(loop->writer);
     cadre_trace_begin(&loop->trace, step);
     cadre_world_step(loop->world, step);

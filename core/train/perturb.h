@@ -4,7 +4,7 @@
 #ifndef CADRE_TRAIN_PERTURB_H
 #define CADRE_TRAIN_PERTURB_H
 
-#include "core/strategy/rank.h"
+#include "core/engine/rank.h"
 
 /* Move every parameter that this rank holds to the next value of its type, up or down
  * as `seed` and the logical element say, whatever the strategy; zeros stay. [every

@@ -4,7 +4,7 @@
 #ifndef CADRE_TRAIN_PREPARE_H
 #define CADRE_TRAIN_PREPARE_H
 
-#include "core/strategy/place.h"
+#include "core/engine/place.h"
 #include "core/train/loop.h"
 
 /* Check the run, measure what its plan rests on, ask plugins for the places of ranks,

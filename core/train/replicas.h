@@ -3,7 +3,7 @@
 #ifndef CADRE_TRAIN_REPLICAS_H
 #define CADRE_TRAIN_REPLICAS_H
 
-#include "core/strategy/rank.h"
+#include "core/engine/rank.h"
 
 /* Where the run has mig in mode average, add ddp to it, laid over mig's axis: the axis
  * then answers to the name of ddp's own too, so no other plugin can have one of that

@@ -5,7 +5,7 @@
 #define CADRE_TRAIN_SITE_H
 
 #include "core/base/json.h"
-#include "core/strategy/rank.h"
+#include "core/engine/rank.h"
 
 #define CADRE_SITE_NAME 64
 

@@ -7,7 +7,7 @@
 
 #include "core/comm/local.h"
 #include "core/config/config.h"
-#include "core/strategy/rank.h"
+#include "core/engine/rank.h"
 
 /* The run of one command; owns what `run` borrows. */
 struct cadre_spec {

@@ -272,7 +272,7 @@ cadre_status cadre_train_sums(const struct cadre_spec *spec, char out[CADRE_SUMS
     cadre_status rc = cadre_rank_plan(&rank, &spec->run, 0, err);
     if (rc != CADRE_OK)
         return rc;
-    cadre_rank_sums(&rank, out);
+    cadre_rank_reduction_signature(&rank, out);
     cadre_rank_changes(&rank, changes);
     cadre_rank_fini(&rank);
     return CADRE_OK;

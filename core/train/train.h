@@ -29,7 +29,8 @@ cadre_status cadre_train_dry_run(struct cadre_spec *spec, FILE *out,
                                  struct cadre_error *err);
 
 /* What makes the run's sums other than those of `single`, and what its strategies
- * change by design: cadre_rank_sums, cadre_rank_changes. Plans rank 0. */
+ * change by design: cadre_rank_reduction_signature, cadre_rank_changes. Plans rank 0.
+ */
 cadre_status cadre_train_sums(const struct cadre_spec *spec, char out[CADRE_SUMS_CHARS],
                               struct cadre_changes *changes, struct cadre_error *err);
 

@@ -4,7 +4,7 @@
 #define CADRE_TRAIN_USAGE_H
 
 #include "core/base/json.h"
-#include "core/strategy/rank.h"
+#include "core/engine/rank.h"
 
 struct cadre_usage_row {
     char

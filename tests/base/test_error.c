@@ -16,6 +16,16 @@ START_TEST(fail_fills_one_line)
 }
 END_TEST
 
+START_TEST(no_memory_says_for_what)
+{
+    struct cadre_error err = {0};
+    ck_assert_int_eq(cadre_no_memory(&err, "%d plans", 2), CADRE_E_RESOURCE);
+    ck_assert_int_eq(err.code, CADRE_E_RESOURCE);
+    ck_assert_str_eq(err.text, "no memory for 2 plans");
+    ck_assert_int_eq(cadre_no_memory(NULL, "a plan"), CADRE_E_RESOURCE);
+}
+END_TEST
+
 START_TEST(errno_and_prefix_add_context)
 {
     struct cadre_error err = {0};
@@ -44,6 +54,7 @@ Suite *test_suite(void)
     Suite *s = suite_create("error");
     TCase *tc = tcase_create("error");
     tcase_add_test(tc, fail_fills_one_line);
+    tcase_add_test(tc, no_memory_says_for_what);
     tcase_add_test(tc, errno_and_prefix_add_context);
     tcase_add_test(tc, long_text_is_cut_not_overrun);
     suite_add_tcase(s, tc);

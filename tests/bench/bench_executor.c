@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "core/base/median.h"
-#include "tests/strategy/rank_fixture.h"
+#include "tests/engine/rank_fixture.h"
 #include "tests/support/check_main.h"
 
 enum { CALLS = 1000000, STEPS = 20 };

@@ -10,6 +10,7 @@
 #include "core/checkpoint/save.h"
 #include "core/launch/launch.h"
 #include "core/launch/world.h"
+#include "core/model/init.h"
 #include "core/train/rundir.h"
 #include "tests/plugins/state_plugin.h"
 #include "tests/support/check_main.h"
@@ -77,9 +78,9 @@ static int visit_moments(struct cadre_rank *rank, const struct round *round)
     struct cadre_self *self = self_of(rank);
     double mean = (round->saved_ranks + 1) / 2.0;
     int wrong = 0;
-    for (size_t s = 0; s < rank->n_slices; s++) {
-        const struct cadre_rank_slice *slice = &rank->slices[s];
-        const struct cadre_slice *update = &rank->updates[s];
+    for (size_t s = 0; s < rank->update.n_slices; s++) {
+        const struct cadre_rank_slice *slice = &rank->update.slices[s];
+        const struct cadre_slice *update = &rank->update.operands[s];
         float *moment[] = {update->exp_avg, update->exp_avg_sq};
         for (uint64_t e = 0; e < 2 * slice->count; e++) {
             float *at = &moment[e % 2][e / 2];

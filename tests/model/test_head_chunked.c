@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "tests/support/check_main.h"
+#include "core/model/head.h"
+#include "core/model/unit.h"
 #include "tests/support/finite.h"
 #include "tests/support/trainer.h"
 

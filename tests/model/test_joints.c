@@ -2,6 +2,8 @@
 /* Tensor parallelism: ranks as threads, with a joint that adds (or takes the maximum)
  * over all ranks, against one rank; also with the rows cut between joints. */
 #include "tests/support/check_main.h"
+#include "core/model/init.h"
+#include "core/model/unit.h"
 #include "tests/support/finite.h"
 #include "tests/support/trainer.h"
 

@@ -3,7 +3,7 @@
 #ifndef CADRE_TESTS_BUILT_PLUGIN_H
 #define CADRE_TESTS_BUILT_PLUGIN_H
 
-#include "core/strategy/plugin.h"
+#include "core/plugin/plugin.h"
 
 const struct cadre_plugin_handle *built_plugin_load(const char *name);
 

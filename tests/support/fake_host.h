@@ -10,8 +10,8 @@
 
 #include <stdbool.h>
 
-#include "core/strategy/chain.h"
-#include "core/strategy/mesh.h"
+#include "core/engine/chain.h"
+#include "core/engine/mesh.h"
 
 #define FAKE_ENTRIES 160
 #define FAKE_POSTS 4096

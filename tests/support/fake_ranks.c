@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/strategy/host.h"
 #include "tests/support/check_main.h"
 
 static void reduce(const struct fake_ranks *all, int place, struct fake_post *mine)
@@ -88,7 +87,7 @@ void fake_ranks_init(struct fake_ranks *all, const struct cadre_strategy_ops *op
         fake->others = all;
         fake->on_post = meet;
         fake->on_join = arrive;
-        fake->ctx.rank = &all->core[i];
+        fake->ctx.services = &all->core[i];
         fake->ctx.plugin = &handle;
         fake_set_service(fake, CADRE_SERVICE_OPS, &cadre_ops_service);
         ck_assert_int_eq(cadre_device_open(&config, &all->core[i].device, NULL), 0);

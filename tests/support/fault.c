@@ -9,9 +9,11 @@
 #include <string.h>
 
 #include "core/data/loader.h"
-#include "core/strategy/executor_impl.h"
-#include "core/strategy/rank.h"
-#include "core/strategy/tied.h"
+#include "core/model/init.h"
+#include "core/model/unit.h"
+#include "core/engine/exchange.h"
+#include "core/engine/executor_private.h"
+#include "core/engine/tied.h"
 
 /* Runs before main. The environment is where threads and children find it. */
 __attribute__((constructor)) static void choose_fault(int argc, char **argv)
@@ -117,27 +119,29 @@ REPLACE(cadre_leaves_init, struct cadre_leaves *leaves, struct cadre_store *stor
 }
 
 /* The norm of this rank's shards alone, or of all that every rank holds. */
-REPLACE(cadre_rank_sum, struct cadre_rank *rank, const char *label, double *values,
-        uint64_t n)
+REPLACE(cadre_exchange_sum, const struct cadre_exchange *exchange, const char *label,
+        double *values, uint64_t n)
 {
     bool norm = strcmp(label, "gradient norm") == 0;
     if (norm && is("norm_of_shards"))
         return CADRE_OK;
-    cadre_status rc = __real_cadre_rank_sum(rank, label, values, n);
+    cadre_status rc = __real_cadre_exchange_sum(exchange, label, values, n);
     if (rc == CADRE_OK && norm && is("norm_of_replicas"))
-        rc = __real_cadre_rank_sum(rank, label, values, n);
+        rc = __real_cadre_exchange_sum(exchange, label, values, n);
     return rc;
 }
 
 /* Tied weights on two stages: the head's gradient stays there, or its values do. */
-REPLACE(cadre_tied_add, struct cadre_rank *rank)
+REPLACE(cadre_tied_add, const struct cadre_store *store,
+        const struct cadre_stages *stages, struct cadre_error *why)
 {
-    return is("tied_gradient") ? CADRE_OK : __real_cadre_tied_add(rank);
+    return is("tied_gradient") ? CADRE_OK : __real_cadre_tied_add(store, stages, why);
 }
 
-REPLACE(cadre_tied_copy, struct cadre_rank *rank)
+REPLACE(cadre_tied_copy, const struct cadre_store *store,
+        const struct cadre_stages *stages)
 {
-    return is("tied_values") ? CADRE_OK : __real_cadre_tied_copy(rank);
+    return is("tied_values") ? CADRE_OK : __real_cadre_tied_copy(store, stages);
 }
 
 /* Every rank moves the cursor of all. */

@@ -5,8 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/tree.h"
 #include "core/base/rng.h"
+#include "core/base/tree.h"
+#include "core/model/head.h"
+#include "core/model/init.h"
+#include "core/optim/norm_chunks.h"
 #include "tests/support/check_main.h"
 
 static void *allocate(struct test_trainer *t, size_t bytes)
@@ -58,13 +61,14 @@ static void open_buffers(struct test_trainer *t)
     size_t scratch = 0;
     t->acts = calloc(model->n_units, sizeof *t->acts);
     t->saved = calloc(model->n_units, sizeof *t->saved);
-    t->douts = calloc(model->n_units, sizeof *t->douts);
+    t->grad_outputs = calloc(model->n_units, sizeof *t->grad_outputs);
     for (uint32_t u = 0; u < model->n_units; u++) {
         size_t need = cadre_unit_scratch_bytes(model, u, t->B, t->T);
         scratch = need > scratch ? need : scratch;
         t->acts[u] = allocate(t, rows);
         t->saved[u] = allocate(t, cadre_unit_saved_bytes(model, u, t->B, t->T));
-        t->douts[u] = allocate(t, cadre_unit_douts_bytes(model, u, t->B, t->T));
+        t->grad_outputs[u] =
+            allocate(t, cadre_unit_grad_outputs_bytes(model, u, t->B, t->T));
     }
     t->scratch = allocate(t, scratch);
     t->dy = allocate(t, rows);
@@ -130,7 +134,7 @@ void test_trainer_close(struct test_trainer *t)
     release(t, t->exp_avg_sq, t->model->n_params);
     release(t, t->acts, t->model->n_units);
     release(t, t->saved, t->model->n_units);
-    release(t, t->douts, t->model->n_units);
+    release(t, t->grad_outputs, t->model->n_units);
     for (size_t i = 0; i < sizeof single / sizeof single[0]; i++)
         t->device->ops->free(t->device, single[i]);
     if (t->cpu != t->device) {
@@ -269,7 +273,7 @@ static struct cadre_pass pass_of(const struct test_trainer *t, uint32_t unit)
         .loss_seed = t->seed,
         .loss_rows = t->device_rows,
         .saved = t->saved[unit],
-        .douts = t->douts[unit],
+        .grad_outputs = t->grad_outputs[unit],
         .scratch = t->scratch,
         .hook_arg = (void *)t,
         .grad_begin = grad_begin,

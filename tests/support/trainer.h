@@ -5,6 +5,7 @@
 #define CADRE_TESTS_TRAINER_H
 
 #include "core/model/model.h"
+#include "core/model/unit.h"
 #include "core/optim/optimizer.h"
 
 struct test_trainer {
@@ -17,7 +18,7 @@ struct test_trainer {
     void **values, **masters; /* masters: wide; values themselves where they are wide */
     void **grads, **exp_avg, **exp_avg_sq; /* one per parameter, local shape */
     void **acts; /* output of each unit but the head */
-    void **saved, **douts; /* one per unit */
+    void **saved, **grad_outputs; /* one per unit */
     void *scratch, *dy;
     int32_t *tokens, *targets; /* of the host; on another device copies are used: */
     double *loss_rows;

@@ -7,3 +7,5 @@
 #define cadre_fail(err, code, ...) (cadre_fail((err), (code), __VA_ARGS__), (code))
 #define cadre_fail_errno(err, code, number, ...)                                       \
     (cadre_fail_errno((err), (code), (number), __VA_ARGS__), (code))
+#define cadre_no_memory(err, ...)                                                      \
+    (cadre_no_memory((err), __VA_ARGS__), CADRE_E_RESOURCE)

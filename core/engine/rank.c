@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Life of a rank: plan, agreement, bind, end. */
+#include "core/engine/rank.h"
+#include "core/model/head.h"
+
+#include <string.h>
+
+#include "core/base/log.h"
+
+/* The axis of the plugin with the INTRA role cuts the model. */
+static cadre_status make_model(struct cadre_rank *rank, struct cadre_error *err)
+{
+    const struct cadre_run_spec *spec = rank->spec;
+    const struct cadre_plugin_handle *cuts = NULL;
+    for (int i = 0; i < spec->n_plugins && !cuts; i++)
+        if (spec->plugin[i]->desc.role == CADRE_ROLE_INTRA)
+            cuts = spec->plugin[i];
+    struct cadre_model_config model = spec->model;
+    int64_t rows = spec->micro_batch * spec->time;
+    if (!cuts) {
+        model.head_rows = cadre_model_head_rows(&model, rows, 1);
+        return cadre_model_create(&model, 0, 1, &rank->model, err);
+    }
+    const struct cadre_axis *tp = cadre_mesh_axis(&rank->mesh, cuts->desc.axis);
+    struct cadre_error why = {0};
+    model.head_rows = cadre_model_head_rows(&model, rows, tp->size);
+    cadre_status rc =
+        cadre_model_create(&model, tp->index, tp->size, &rank->model, &why);
+    if (rc == CADRE_OK)
+        return CADRE_OK;
+    return cadre_fail(err, rc,
+                      "strategy.stack: '%s' claims act.complete@%s over %d ranks: %s",
+                      cuts->name, tp->name, tp->size, why.text);
+}
+
+static cadre_status make_plan(struct cadre_rank *rank, struct cadre_error *err)
+{
+    const struct cadre_run_spec *spec = rank->spec;
+    struct cadre_plan_request request = {
+        .model = rank->model,
+        .mesh = &rank->mesh,
+        .microbatches = spec->global_batch / spec->micro_batch,
+        .batch = spec->micro_batch,
+        .time = spec->time,
+        .exact = spec->exact,
+    };
+    cadre_status rc = CADRE_OK;
+    bool settled = false;
+    for (int i = 0; i < 2 && rc == CADRE_OK && !settled; i++) {
+        cadre_rank_plan_fini(&rank->plan);
+        rc = cadre_rank_plan_init(&rank->plan, &request, err);
+        if (rc == CADRE_OK)
+            rc = cadre_chain_plan(&rank->chain, &rank->plan, &request, err);
+        bool cut = rank->model->tp_size > 1 &&
+                   cadre_rank_plan_claimed(&rank->plan, "seq.shard");
+        settled = cadre_rank_plan_settled(&request) && cut == rank->model->rows_cut;
+        rank->model->rows_cut = cut;
+    }
+    if (rc == CADRE_OK && !settled)
+        rc = cadre_fail(err, CADRE_E_INTERNAL,
+                        "the plugins split the batch otherwise when asked again");
+    return rc;
+}
+
+static struct cadre_executor_config executor_config(struct cadre_rank *rank)
+{
+    const struct cadre_run_spec *spec = rank->spec;
+    int64_t targets = spec->model.classes > 0 ? 1 : spec->time;
+    return (struct cadre_executor_config){
+        .device = rank->device,
+        .model = rank->model,
+        .plan = &rank->plan,
+        .store = &rank->store,
+        .ledger = &rank->ledger,
+        .chain = &rank->chain,
+        .loader = rank->loader,
+        .batch = spec->micro_batch,
+        .time = spec->time,
+        .step_targets = spec->global_batch * targets,
+        .recompute = spec->recompute,
+        .exact = spec->exact,
+        .pinned = spec->pinned,
+        .losses = rank->results.losses,
+        .loss_scale = &rank->loss_scale.scale,
+        .stages = &rank->stages,
+        .timeline = &rank->timeline,
+    };
+}
+
+cadre_status cadre_rank_plan(struct cadre_rank *rank, const struct cadre_run_spec *spec,
+                             int index, struct cadre_error *err)
+{
+    memset(rank, 0, sizeof *rank);
+    rank->spec = spec;
+    rank->index = index;
+    rank->loss_scale.scale = 1;
+    if (spec->model.dtype == CADRE_F16)
+        rank->loss_scale.scale =
+            spec->loss_scale > 0 ? spec->loss_scale : CADRE_LOSS_SCALE_FIRST;
+    cadre_status rc;
+    if (spec->micro_batch < 1 || spec->global_batch % spec->micro_batch != 0)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "train.global_batch = %lld is not a multiple of "
+                          "train.micro_batch = %lld",
+                          (long long)spec->global_batch, (long long)spec->micro_batch);
+    CADRE_TRY(cadre_mesh_init(&rank->mesh, spec->axis, spec->n_plugins, index, err));
+    CADRE_TRY(make_model(rank, err));
+    rank->services = (struct cadre_services){
+        .spec = spec,
+        .failure = &rank->failure,
+        .model = rank->model,
+        .mesh = &rank->mesh,
+        .plan = &rank->plan,
+        .store = &rank->store,
+        .ledger = &rank->ledger,
+        .timeline = &rank->timeline,
+    };
+    CADRE_TRY(cadre_chain_create(&rank->chain, &rank->services, spec->plugin,
+                                 spec->n_plugins, spec->options, err));
+    CADRE_TRY(make_plan(rank, err));
+    return CADRE_OK;
+fail:
+    cadre_rank_fini(rank);
+    return rc;
+}
+
+static cadre_status make_loader(struct cadre_rank *rank, uint64_t first_step,
+                                struct cadre_error *err)
+{
+    const struct cadre_run_spec *spec = rank->spec;
+    if (!spec->dataset)
+        return CADRE_OK;
+    struct cadre_loader_config config = {
+        .dataset = spec->dataset,
+        .global_batch = spec->global_batch,
+        .micro_batch = spec->micro_batch,
+        .first_leaf = rank->plan.first_leaf,
+        .leaf_stride = rank->plan.leaf_stride,
+        .leaves = rank->plan.leaves,
+        .first_step = first_step,
+        .prefetch = spec->prefetch,
+    };
+    return cadre_loader_create(&config, &rank->loader, err);
+}
+
+static size_t step_microbatches(const struct cadre_rank *rank)
+{
+    return (size_t)(rank->spec->global_batch / rank->spec->micro_batch);
+}
+
+/* What a step leaves, and what the ranks make of it together. */
+static cadre_status make_results(struct cadre_rank *rank, struct cadre_error *err)
+{
+    size_t n_losses = step_microbatches(rank);
+    rank->exchange.mesh = &rank->mesh;
+    rank->exchange.schedule = rank->stages.axis;
+    rank->exchange.n_losses = n_losses;
+    cadre_status rc = cadre_update_init(&rank->update, &rank->spec->optim, &rank->store,
+                                        &rank->exchange, err);
+    if (rc != CADRE_OK)
+        return rc;
+    if (cadre_exchange_init(&rank->exchange) != CADRE_OK ||
+        cadre_results_init(&rank->results, &rank->ledger, n_losses,
+                           cadre_update_chunks(&rank->plan)) != CADRE_OK)
+        return cadre_no_memory(err, "a step's results");
+    return CADRE_OK;
+}
+
+/* Where a schedule lays the model over ranks, waits on its axis are told apart. */
+static cadre_status make_timeline(struct cadre_rank *rank, struct cadre_error *err)
+{
+    int n_chunks = rank->plan.n_chunks;
+    size_t passes = 3 * (size_t)n_chunks * (size_t)rank->plan.leaves;
+    cadre_status rc = cadre_timeline_init(&rank->timeline, n_chunks, passes, err);
+    if (rc == CADRE_OK && rank->stages.axis && rank->stages.axis->size > 1)
+        rank->timeline.axis = rank->stages.axis->name;
+    for (int a = 0; a < rank->mesh.n; a++) {
+        rank->mesh.axis[a].timeline = &rank->timeline;
+        rank->mesh.axis[a].device = rank->device;
+    }
+    return rc;
+}
+
+/* Ranks of other runs are no part of a world. */
+static cadre_status check_world(const struct cadre_rank *rank, struct cadre_error *err)
+{
+    const struct cadre_axis *axis = cadre_mesh_own_runs(&rank->mesh);
+    if (!axis || axis->size == 1)
+        return CADRE_OK;
+    return cadre_fail(err, CADRE_E_INVALID,
+                      "strategy.stack = %s: the %d places along its axis '%s' are runs "
+                      "of their own, which `cadre train` starts; leave it out here",
+                      rank->spec->stack_text, axis->size, axis->name);
+}
+
+static cadre_status agree_tuning(struct cadre_rank *rank, struct cadre_error *err)
+{
+    const bool exact = rank->spec->exact;
+    cadre_status rc = cadre_agree_tuning(rank->world, rank->device, rank->index, exact,
+                                         &rank->tuning, err);
+    if (rc == CADRE_OK && rank->index == 0 && exact && *rank->tuning.algorithms)
+        cadre_log(CADRE_LOG_INFO, "train",
+                  "run.exact: %s, with the algorithms of the cache (%s)",
+                  rank->tuning.library, rank->tuning.algorithms);
+    return rc;
+}
+
+cadre_status cadre_rank_bind(struct cadre_rank *rank, struct cadre_comm *world,
+                             uint64_t first_step, struct cadre_error *err)
+{
+    const struct cadre_run_spec *spec = rank->spec;
+    cadre_status rc;
+    rank->world = rank->services.world = rank->exchange.world = world;
+    rank->exchange.timeline = &rank->timeline;
+    CADRE_TRY(check_world(rank, err));
+    CADRE_TRY(cadre_agree_run(world, spec->fingerprint, err));
+    if (!rank->device_lent)
+        CADRE_TRY(cadre_device_open(&spec->device, &rank->device, err));
+    rank->ledger.device = rank->services.device = rank->device;
+    CADRE_TRY(agree_tuning(rank, err));
+    if (world) {
+        CADRE_TRY(cadre_comm_use_device(world, rank->device, err));
+        CADRE_TRY(cadre_mesh_connect(&rank->mesh, world, err));
+    }
+    CADRE_TRY(
+        cadre_stages_init(&rank->stages, &rank->plan, rank->model, &rank->mesh, err));
+    CADRE_TRY(cadre_store_init(&rank->store, rank->model, &rank->plan, &rank->ledger,
+                               spec->optim.kind, spec->seed, err));
+    CADRE_TRY(make_results(rank, err));
+    CADRE_TRY(make_loader(rank, first_step, err));
+    CADRE_TRY(make_timeline(rank, err));
+    struct cadre_executor_config config = executor_config(rank);
+    CADRE_TRY(cadre_executor_create(&config, &rank->exec, err));
+    rank->services.passes = cadre_executor_runner(rank->exec);
+    CADRE_TRY(cadre_chain_bind(&rank->chain, err));
+    rank->step = first_step;
+fail:
+    return rc;
+}
+
+cadre_status cadre_rank_quiesce(struct cadre_rank *rank)
+{
+    cadre_status rc = cadre_chain_sync(&rank->chain, CADRE_SYNC_QUIESCE);
+    if (rc == CADRE_OK)
+        rc = rank->device->ops->synchronize(rank->device);
+    if (rc != CADRE_OK && rank->failure.code == CADRE_OK)
+        cadre_fail(&rank->failure, rc, "cannot finish what step %llu began: %s",
+                   (unsigned long long)rank->step, cadre_strerror(rc));
+    return rc;
+}
+
+void cadre_rank_fini(struct cadre_rank *rank)
+{
+    cadre_chain_destroy(&rank->chain);
+    cadre_mesh_fini(&rank->mesh);
+    if (rank->world)
+        cadre_comm_use_device(rank->world, NULL, NULL);
+    cadre_executor_destroy(rank->exec);
+    cadre_loader_destroy(rank->loader);
+    cadre_stages_fini(&rank->stages);
+    cadre_timeline_fini(&rank->timeline);
+    cadre_store_fini(&rank->store);
+    cadre_ledger_fini(&rank->ledger);
+    cadre_rank_plan_fini(&rank->plan);
+    cadre_model_destroy(rank->model);
+    if (!rank->device_lent)
+        cadre_device_close(rank->device);
+    cadre_update_fini(&rank->update);
+    cadre_exchange_fini(&rank->exchange);
+    rank->exec = NULL;
+    rank->loader = NULL;
+    rank->model = NULL;
+    rank->device = NULL;
+    rank->results = (struct cadre_results){0};
+}
+
+void cadre_rank_reduction_signature(const struct cadre_rank *rank,
+                                    char out[CADRE_SUMS_CHARS])
+{
+    size_t used = 0;
+    out[0] = 0;
+    for (int i = 0; i < rank->plan.n_claims; i++) {
+        const struct cadre_claim *claim = &rank->plan.claim[i];
+        bool splits = strcmp(claim->effect, "act.complete") == 0 ||
+                      strcmp(claim->effect, "seq.shard") == 0;
+        if (rank->model->tp_size == 1 || !splits)
+            continue;
+        int n = snprintf(out + used, CADRE_SUMS_CHARS - used, "%s%.24s@%.16s:%d",
+                         used ? ", " : "", claim->effect, claim->axis,
+                         rank->model->tp_size);
+        used += (size_t)n < CADRE_SUMS_CHARS - used ? (size_t)n : 0;
+    }
+}
+
+void cadre_rank_changes(const struct cadre_rank *rank, struct cadre_changes *out)
+{
+    size_t used = 0;
+    *out = (struct cadre_changes){.apart = cadre_rank_apart(rank) != NULL};
+    for (int i = 0; i < rank->plan.n_claims; i++) {
+        const struct cadre_claim *claim = &rank->plan.claim[i];
+        if (strcmp(claim->effect, "train.changed") != 0)
+            continue;
+        int n = snprintf(out->by + used, sizeof out->by - used, "%s%.24s",
+                         used ? ", " : "", claim->plugin);
+        used += (size_t)n < sizeof out->by - used ? (size_t)n : 0;
+    }
+}
+
+static void print_claims(const struct cadre_rank *rank, FILE *out)
+{
+    const struct cadre_rank_plan *plan = &rank->plan;
+    fprintf(out, "rank %d of %d", rank->index, rank->mesh.ranks);
+    for (int i = 0; i < rank->mesh.n; i++)
+        fprintf(out, "  %s %d/%d", rank->mesh.axis[i].name, rank->mesh.axis[i].index,
+                rank->mesh.axis[i].size);
+    fputc('\n', out);
+    for (int i = 0; rank->index == 0 && i < plan->n_claims; i++)
+        fprintf(out, "  %-16s claims %s%s%s\n", plan->claim[i].plugin,
+                plan->claim[i].effect, plan->claim[i].axis[0] ? "@" : "",
+                plan->claim[i].axis);
+    for (int c = 0; c < plan->n_chunks; c++)
+        fprintf(out, "  chunk %d: units %u to %u, %u in flight\n", c,
+                plan->chunk[c].begin, plan->chunk[c].end - 1, plan->chunk[c].live);
+    if (plan->live_blocks)
+        fprintf(out, "  chunks together: %u blocks kept at most\n", plan->live_blocks);
+    fprintf(out, "  micro-batches: %lld of %lld, from %lld, every %lld\n",
+            (long long)plan->leaves,
+            (long long)(rank->spec->global_batch / rank->spec->micro_batch),
+            (long long)plan->first_leaf, (long long)plan->leaf_stride);
+}
+
+uint64_t cadre_rank_print(const struct cadre_rank *rank, FILE *out)
+{
+    static const char *const spaces[] = {"device", "pinned", "host"};
+    struct cadre_ledger table = rank->plan.planned;
+    /* the config's pointers are only read for sizes */
+    struct cadre_executor_config config = executor_config((struct cadre_rank *)rank);
+    cadre_store_note(rank->model, &rank->plan, rank->spec->optim.kind, &table);
+    cadre_executor_note(&config, &table);
+    cadre_results_note(&table, step_microbatches(rank),
+                       cadre_update_chunks(&rank->plan));
+    print_claims(rank, out);
+    for (int i = 0; i < table.n; i++)
+        fprintf(out, "  %-32s %-6s %12.3f MiB\n", table.entry[i].tag,
+                spaces[table.entry[i].space % 3],
+                (double)table.entry[i].bytes / 1048576.0);
+    fprintf(out, "  %-32s %-6s %12.3f MiB\n", "total", "",
+            (double)table.now_bytes / 1048576.0);
+    return table.now_bytes;
+}
+
+cadre_status cadre_rank_sum(struct cadre_rank *rank, const char *label, double *values,
+                            uint64_t n)
+{
+    return cadre_exchange_sum(&rank->exchange, label, values, n);
+}
+
+bool cadre_rank_is_primary_owner(const struct cadre_rank *rank, uint32_t param)
+{
+    return cadre_rank_plan_is_primary_owner(&rank->plan, param, NULL);
+}
+
+bool cadre_rank_is_primary_owner_within(const struct cadre_rank *rank, uint32_t param,
+                                        const struct cadre_axis *apart)
+{
+    return cadre_rank_plan_is_primary_owner(&rank->plan, param, apart);
+}
+
+bool cadre_rank_is_primary_owner_for_loss(const struct cadre_rank *rank)
+{
+    return cadre_rank_plan_is_loss_owner(&rank->plan);
+}
+
+const struct cadre_axis *cadre_rank_apart(const struct cadre_rank *rank)
+{
+    return cadre_rank_plan_diverging_axis(&rank->plan);
+}
+
+cadre_status cadre_rank_tuning(const struct cadre_rank *rank, struct cadre_tuning *out)
+{
+    return cadre_agree_read_tuning(rank->device, out);
+}
+
+void cadre_rank_comm(const struct cadre_rank *rank, struct cadre_comm_stats *out)
+{
+    *out = (struct cadre_comm_stats){0};
+    for (int i = -1; i < rank->mesh.n; i++) {
+        const struct cadre_comm *comm = i < 0 ? rank->world : rank->mesh.axis[i].comm;
+        struct cadre_comm_stats one;
+        if (!comm)
+            continue;
+        cadre_comm_read_stats(comm, &one);
+        out->operations += one.operations;
+        out->bytes += one.bytes;
+        out->busy_s += one.busy_s;
+        out->waited_s += one.waited_s;
+    }
+    out->waited_s -= rank->exchange.hidden_s;
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One optimizer step of a rank: the strategies' step, then what the core owns: tied
+ * gradients, losses, the global norm, clipping, the update. */
+#include <math.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "core/base/tree.h"
+#include "core/optim/lr.h"
+#include "core/engine/rank.h"
+#include "core/engine/tied.h"
+
+static cadre_status run_sequential(void *h, const struct cadre_step *step)
+{
+    struct cadre_rank *rank = h;
+    return cadre_executor_sequential(rank->exec, step, &rank->failure);
+}
+
+/* What the strategies do of a step: passes and reductions. */
+static cadre_status run_chain(struct cadre_rank *rank, uint64_t step)
+{
+    const struct cadre_run_spec *spec = rank->spec;
+    struct cadre_step work = {
+        .struct_size = sizeof work,
+        .n_microbatches = (uint32_t)rank->plan.leaves,
+        .step = step,
+        .tokens_global = (uint64_t)(spec->global_batch * spec->time),
+    };
+    struct cadre_next run = {
+        .struct_size = sizeof run, .h = rank, .run = run_sequential};
+    cadre_status rc;
+    CADRE_TRY(
+        rank->device->ops->zero(rank->device, rank->results.losses,
+                                rank->results.n_losses * sizeof *rank->results.losses));
+    cadre_timeline_begin_step(&rank->timeline);
+    cadre_executor_begin(rank->exec, step);
+    CADRE_TRY(cadre_chain_step(&rank->chain, &work, &run));
+    CADRE_TRY(cadre_chain_sync(&rank->chain, CADRE_SYNC_GRADS));
+    rc = cadre_executor_end(rank->exec, &rank->failure);
+fail:
+    return rc;
+}
+
+/* ---- the report ------------------------------------------------------------------ */
+
+/* Is a step's report given by the next? Not under fp16, whose next step needs to know
+ * whether this one overflowed. */
+static bool reports_late(const struct cadre_rank *rank)
+{
+    return rank->device->ops->queued && rank->model->config.dtype != CADRE_F16;
+}
+
+static cadre_status check_losses(struct cadre_rank *rank, uint64_t step)
+{
+    for (size_t i = 0; i < rank->exchange.n_losses; i++)
+        if (!isfinite(rank->exchange.values[i]))
+            return cadre_fail(
+                &rank->failure, CADRE_E_NUMERIC,
+                "the loss is not finite at step %llu: micro-batch %lld, on "
+                "data rank %lld; lower optim.lr or set optim.clip",
+                (unsigned long long)step, (long long)i,
+                (long long)(rank->plan.leaf_stride == 1
+                                ? (int64_t)i / rank->plan.leaves
+                                : (int64_t)i % rank->plan.leaf_stride));
+    return CADRE_OK;
+}
+
+/* [collective: world] The mean loss of a place's step over every rank's micro-batches;
+ * of a place that nothing waits in, none. With `votes` also those of this step, and
+ * when the ranks were at work in it: one exchange for all. */
+static cadre_status report_losses(struct cadre_rank *rank,
+                                  const struct cadre_result *result, bool votes,
+                                  struct cadre_step_report *report)
+{
+    const struct cadre_run_spec *spec = rank->spec;
+    int64_t targets = spec->model.classes > 0 ? 1 : spec->time;
+    bool mine = result->step && cadre_rank_is_primary_owner_for_loss(rank);
+    struct cadre_exchange_outcome outcome;
+    cadre_status rc = CADRE_OK;
+    if (result->step)
+        rc = rank->device->ops->event_sync(rank->device, result->done);
+    if (rc == CADRE_OK)
+        rc = cadre_exchange_losses(&rank->exchange, mine ? result->host : NULL,
+                                   rank->step, votes ? &outcome : NULL);
+    if (rc != CADRE_OK)
+        return rc;
+    if (votes) {
+        struct cadre_step_times *times =
+            &cadre_results_of(&rank->results, rank->step)->times;
+        times->span_s = outcome.span_s;
+        times->bubble_s = outcome.bubble_s;
+        report->stop = outcome.votes.stop;
+        report->saving = outcome.votes.saving;
+        report->save_failed = outcome.votes.save_failed;
+    }
+    if (!result->step)
+        return CADRE_OK;
+    rc = check_losses(rank, result->step);
+    report->loss = cadre_tree_sum(rank->exchange.values, rank->exchange.n_losses) /
+                   (double)(spec->global_batch * targets);
+    return rc;
+}
+
+static cadre_status overflowed(struct cadre_rank *rank,
+                               const struct cadre_result *result)
+{
+    double scale = rank->loss_scale.scale;
+    if (cadre_loss_scale_bad(&rank->loss_scale))
+        return CADRE_OK;
+    return cadre_fail(&rank->failure, CADRE_E_NUMERIC,
+                      "the gradient of '%s' is not finite at step %llu, with a loss "
+                      "scale of %g: no overflow of fp16; lower optim.lr, set "
+                      "optim.clip or use train.precision = bf16",
+                      cadre_update_culprit(&rank->update, result->chunks),
+                      (unsigned long long)result->step, scale);
+}
+
+/* The norm of a place's step is finite, and its report complete. Under fp16 a norm that
+ * is not finite is an overflow, and the loss scale changes. */
+static cadre_status report_norm(struct cadre_rank *rank, struct cadre_result *result,
+                                struct cadre_step_report *report)
+{
+    bool scaled = rank->model->config.dtype == CADRE_F16;
+    double norm = result->host[rank->results.n_losses];
+    cadre_status rc = CADRE_OK;
+    report->step = result->step;
+    report->lr = result->lr;
+    report->grad_norm = norm;
+    report->skipped = scaled && !isfinite(norm);
+    report->loss_scale = scaled ? rank->loss_scale.scale : 0;
+    if (report->skipped)
+        rc = overflowed(rank, result);
+    else if (!isfinite(norm))
+        rc = cadre_fail(&rank->failure, CADRE_E_NUMERIC,
+                        "the gradient of '%s' is not finite at step %llu (seen on rank "
+                        "%d); lower optim.lr or set optim.clip",
+                        cadre_update_culprit(&rank->update, result->chunks),
+                        (unsigned long long)result->step, rank->index);
+    else if (scaled)
+        cadre_loss_scale_good(&rank->loss_scale);
+    result->step = 0;
+    return rc;
+}
+
+/* The report of the step before, with this step's votes. */
+static cadre_status report_before(struct cadre_rank *rank,
+                                  struct cadre_step_report *report)
+{
+    struct cadre_result *before = cadre_results_of(&rank->results, rank->step - 1);
+    cadre_status rc = report_losses(rank, before, true, report);
+    if (rc != CADRE_OK || !before->step)
+        return rc;
+    report->times = before->times;
+    return report_norm(rank, before, report);
+}
+
+/* Every failure has a text. */
+static cadre_status tell(struct cadre_rank *rank, cadre_status rc)
+{
+    if (rc != CADRE_OK && rank->failure.code == CADRE_OK &&
+        (!rank->world || cadre_comm_failure(rank->world, &rank->failure) == CADRE_OK))
+        cadre_fail(&rank->failure, rc, "step %llu failed: %s",
+                   (unsigned long long)rank->step, cadre_strerror(rc));
+    return rc;
+}
+
+/* ---- the step -------------------------------------------------------------------- */
+
+static cadre_status update(struct cadre_rank *rank, struct cadre_result *result)
+{
+    int64_t step = (int64_t)(rank->step - rank->loss_scale.skipped);
+    result->lr = cadre_lr_at(&rank->spec->optim, step);
+    return cadre_update_apply(&rank->update, step, rank->loss_scale.scale,
+                              result->chunks, cadre_results_norm(&rank->results));
+}
+
+/* The core's part. A report that is not late is complete on return, and its losses are
+ * looked at before anything changes. */
+static cadre_status apply(struct cadre_rank *rank, struct cadre_result *result,
+                          struct cadre_step_report *report)
+{
+    bool late = reports_late(rank);
+    double begin;
+    cadre_status rc;
+    if (!late) {
+        CADRE_TRY(cadre_results_read_losses(&rank->results, result));
+        CADRE_TRY(report_losses(rank, result, true, report));
+    }
+    begin = cadre_now_s();
+    CADRE_TRY(cadre_tied_add(&rank->store, &rank->stages, &rank->failure));
+    CADRE_TRY(update(rank, result));
+    if (late) {
+        CADRE_TRY(cadre_results_download(&rank->results, result));
+    } else {
+        CADRE_TRY(cadre_results_read_norm(&rank->results, result));
+        CADRE_TRY(report_norm(rank, result, report));
+    }
+    CADRE_TRY(cadre_tied_copy(&rank->store, &rank->stages));
+    result->times.optim_s = cadre_now_s() - begin;
+    cadre_timeline_add(&rank->timeline, CADRE_SPAN_WORK, "optimizer", begin);
+fail:
+    return rc;
+}
+
+static cadre_status make_step(struct cadre_rank *rank, uint64_t step,
+                              struct cadre_step_report *report)
+{
+    struct cadre_comm_stats before, after;
+    struct cadre_result *result = cadre_results_of(&rank->results, step);
+    double start = cadre_now_s(), waited = cadre_executor_wait_s(rank->exec);
+    bool late = reports_late(rank);
+    cadre_status rc;
+    *report = (struct cadre_step_report){0};
+    rank->step = step;
+    result->step = step;
+    result->times = (struct cadre_step_times){0};
+    if (rank->world)
+        cadre_comm_set_step(rank->world, step);
+    cadre_rank_comm(rank, &before);
+    CADRE_TRY(run_chain(rank, step));
+    CADRE_TRY(apply(rank, result, report));
+    CADRE_TRY(cadre_chain_sync(&rank->chain, CADRE_SYNC_PARAMS));
+    CADRE_TRY(cadre_chain_sync(&rank->chain, CADRE_SYNC_METRICS));
+    if (late)
+        CADRE_TRY(report_before(rank, report));
+    cadre_rank_comm(rank, &after);
+    result->times.step_s = cadre_now_s() - start;
+    result->times.wait_data_s = cadre_executor_wait_s(rank->exec) - waited;
+    result->times.comm_s = after.busy_s - before.busy_s;
+    result->times.comm_exposed_s = fmax(after.waited_s - before.waited_s, 0);
+    if (!late)
+        report->times = result->times;
+fail:
+    return tell(rank, rc);
+}
+
+/* Named for a profiler; a device that computes inline has none. */
+cadre_status cadre_rank_step(struct cadre_rank *rank, uint64_t step,
+                             struct cadre_step_report *report)
+{
+    struct cadre_device *device = rank->device;
+    char name[32];
+    snprintf(name, sizeof name, "step %llu", (unsigned long long)step);
+    if (device->ops->queued)
+        device->ops->range_begin(device, name);
+    cadre_status rc = make_step(rank, step, report);
+    if (device->ops->queued)
+        device->ops->range_end(device);
+    return rc;
+}
+
+cadre_status cadre_rank_flush(struct cadre_rank *rank, struct cadre_step_report *report)
+{
+    struct cadre_result *last = cadre_results_of(&rank->results, rank->step);
+    cadre_status rc;
+    if (!last->step)
+        return CADRE_OK;
+    CADRE_TRY(report_losses(rank, last, false, report));
+    report->times = last->times;
+    rc = report_norm(rank, last, report);
+fail:
+    return tell(rank, rc);
+}

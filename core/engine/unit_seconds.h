@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the units of the model cost on this machine's device. */
+#ifndef CADRE_ENGINE_UNIT_SECONDS_H
+#define CADRE_ENGINE_UNIT_SECONDS_H
+
+#include "core/engine/run_spec.h"
+
+/* seconds (n_units): forward, input and weight backward of each unit on one micro-batch
+ * of the run, with the forward that train.recompute repeats; the median of a few after
+ * a warm-up. Blocks are alike, so one is measured for all. `model` is a planned rank's;
+ * it has no storage before and after. Opens the run's device and takes the memory of
+ * one unit at a time. [main] Errors: those of the device, CADRE_E_RESOURCE. */
+cadre_status cadre_unit_seconds_measure(const struct cadre_run_spec *spec,
+                                        struct cadre_model *model, double *seconds,
+                                        struct cadre_error *err);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/model/block.h"
+
+struct cadre_block cadre_block_carve(struct cadre_carver *carver, bool gated,
+                                     int64_t wide)
+{
+    const struct cadre_unit *u = carver->unit;
+    const enum cadre_unit_buffer saved = CADRE_UNIT_SAVED,
+                                 input = CADRE_UNIT_SAVED_FOR_INPUT,
+                                 grads = CADRE_UNIT_GRAD_OUTPUTS,
+                                 scratch = CADRE_UNIT_SCRATCH;
+    struct cadre_block b = {0};
+    b.norm1 = cadre_carve(carver, saved, u->R * u->C);
+    b.attn = cadre_carve(carver, saved, u->N * u->A);
+    b.norm2 = cadre_carve(carver, saved, u->R * u->C);
+    b.act = cadre_carve(carver, saved, u->N * u->F);
+    b.stats1 = cadre_carve_wide(carver, input, u->R * 2);
+    b.qkv = cadre_carve(carver, input, u->N * u->Q);
+    b.lse = cadre_carve_wide(carver, input, u->N * u->H);
+    b.x1 = cadre_carve(carver, input, u->R * u->C);
+    b.stats2 = cadre_carve_wide(carver, input, u->R * 2);
+    b.gate = cadre_carve(carver, input, u->N * u->F);
+    if (gated)
+        b.up = cadre_carve(carver, input, u->N * u->F);
+    b.dy = cadre_carve(carver, grads, u->N * u->C);
+    b.dgate = cadre_carve(carver, grads, u->N * u->F);
+    if (gated)
+        b.dup = cadre_carve(carver, grads, u->N * u->F);
+    b.dx1 = cadre_carve(carver, grads, u->N * u->C);
+    b.dqkv = cadre_carve(carver, grads, u->N * u->Q);
+    b.partial = cadre_carve(carver, scratch, u->N * u->C);
+    b.whole = cadre_carve(carver, scratch, u->N * u->C);
+    b.wide = cadre_carve(carver, scratch, u->N * wide);
+    return b;
+}
+
+cadre_status cadre_block_row_split(const struct cadre_unit *unit,
+                                   const struct cadre_linear *linear,
+                                   enum cadre_joint joint, const void *in, void *spare,
+                                   void *sum)
+{
+    void *partial = cadre_partial(unit, spare, sum);
+    cadre_status rc =
+        cadre_linear_fwd(unit, linear, in, partial, CADRE_EPILOGUE_NONE, NULL);
+    return rc == CADRE_OK ? cadre_complete(unit, joint, false, partial, sum, unit->C)
+                          : rc;
+}

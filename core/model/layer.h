@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What blocks and head are made of: products, norms, packed attention, and the
+ * completion of partial results over the tensor axis. Not for other folders. */
+#ifndef CADRE_MODEL_LAYER_H
+#define CADRE_MODEL_LAYER_H
+
+#include "core/model/unit_private.h"
+
+/* A product with one weight: y (rows, out) = x (rows, in) * W (+ bias). The weight is
+ * stored (in, out) where `conv1d` is set, else (out, in). weight and bias are positions
+ * from unit->first, bias -1 where there is none. */
+struct cadre_linear {
+    uint32_t weight;
+    int32_t bias;
+    bool conv1d;
+    int64_t rows, in, out;
+    int64_t ldx, ldy; /* also of dx and dy */
+};
+
+/* y = x W, then the epilogue with this product's bias; aux as in struct cadre_gemm. */
+cadre_status cadre_linear_fwd(const struct cadre_unit *unit,
+                              const struct cadre_linear *linear, const void *x, void *y,
+                              enum cadre_epilogue epilogue, void *aux);
+/* dx = beta * dx + dy W^T */
+cadre_status cadre_linear_bwd_input(const struct cadre_unit *unit,
+                                    const struct cadre_linear *linear, const void *dy,
+                                    void *dx, int beta);
+/* dpre = (dy W^T) * gelu'(pre); pre and dpre have the leading dimension of x */
+cadre_status cadre_linear_bwd_gelu(const struct cadre_unit *unit,
+                                   const struct cadre_linear *linear, const void *dy,
+                                   const void *pre, void *dpre);
+/* dst = beta * dst + the gradient of the weight, wide, of these rows; no hook. */
+cadre_status cadre_linear_add_weight(const struct cadre_unit *unit,
+                                     const struct cadre_linear *linear, const void *x,
+                                     const void *dy, void *dst, int beta);
+/* The gradients of weight and bias, through the pass's grad_begin and grad_end. With a
+ * bias ldy is `out`. */
+cadre_status cadre_linear_bwd_weight(const struct cadre_unit *unit,
+                                     const struct cadre_linear *linear, const void *x,
+                                     const void *dy);
+
+/* The norm whose weight is parameter `weight` from unit->first (and its bias the next
+ * one, in GPT-2 form), over the R own rows. */
+cadre_status cadre_norm_layer_fwd(const struct cadre_unit *unit, uint32_t weight,
+                                  const void *x, void *y, void *stats);
+/* sum = sum + bias + residual, then the norm of that: the bits of `add` and the norm
+ * one after the other. bias (C), the parameter at a position, -1: none. */
+cadre_status cadre_norm_layer_add(const struct cadre_unit *unit, uint32_t weight,
+                                  int32_t bias, const void *residual, void *sum,
+                                  void *y, void *stats);
+/* dx = d/dx + residual (may be NULL), and the norm's own gradients. */
+cadre_status cadre_norm_layer_bwd(const struct cadre_unit *unit, uint32_t weight,
+                                  const void *x, const void *stats, const void *dy,
+                                  const void *residual, void *dx);
+
+/* Self-attention over packed rows (N, Q): q, then k, then v. */
+struct cadre_attention cadre_packed_attention(const struct cadre_unit *unit,
+                                              const void *qkv, void *out, void *lse);
+
+/* Where a partial result is to be written: `whole` itself where no joint completes it.
+ */
+void *cadre_partial(const struct cadre_unit *unit, void *spare, void *whole);
+/* Complete it over the tensor axis: whole = joint(partial). Nothing to do without one.
+ * Where rows are cut, the own rows alone are written: whole is (R, channels). */
+cadre_status cadre_complete(const struct cadre_unit *unit, enum cadre_joint joint,
+                            bool backward, const void *partial, void *whole,
+                            int64_t channels);
+/* *all (N, C) = the rows that each rank has in `own` (R, C): `own` itself unless rows
+ * are cut, else gathered into spare (N, C). */
+cadre_status cadre_gather(const struct cadre_unit *unit, enum cadre_joint joint,
+                          bool backward, const void *own, void *spare,
+                          const void **all);
+/* A copy of such rows: all (N, C) = own (R, C) of every rank. */
+cadre_status cadre_gather_copy(const struct cadre_unit *unit, enum cadre_joint joint,
+                               const void *own, void *all);
+/* The own rows inside of a buffer (N, C). */
+void *cadre_own_rows(const struct cadre_unit *unit, const void *all);
+
+#endif

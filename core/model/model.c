@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parameter table: names, shapes, splits and initial values, from a configuration.
+ * Rows of two small tables say what a block holds; sizes are given by letters that are
+ * looked up, so the GPT-2 and Llama forms are data, not code. */
+#include "core/model/unit_private.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/memory.h"
+
+#define MAX_LAYERS 16384
+#define MAX_SIZE (1 << 20) /* channels, hidden, classes */
+#define MAX_COUNT (1 << 26) /* vocab, context */
+#define INIT_STD 0.02
+
+/* sizes of a dimension */
+enum size {
+    SIZE_NONE,
+    SIZE_C, /* channels */
+    SIZE_F, /* hidden */
+    SIZE_KV, /* kv_heads * head size */
+    SIZE_3C, /* packed q, k, v */
+    SIZE_V, /* vocabulary */
+    SIZE_T, /* context */
+    SIZE_K, /* classes */
+};
+
+struct row {
+    const char *name; /* after the prefix of its unit */
+    enum size rows, cols;
+    enum cadre_split_kind split;
+    int split_dim;
+    enum cadre_init_kind init;
+    bool residual; /* projects onto the residual stream: smaller initial values */
+    bool norm;
+};
+
+#define NONE CADRE_SPLIT_NONE, -1
+#define COLUMN(dim) CADRE_SPLIT_COLUMN, dim
+#define ROW(dim) CADRE_SPLIT_ROW, dim
+#define QKV(dim) CADRE_SPLIT_QKV, dim
+#define VOCAB CADRE_SPLIT_VOCAB, 0
+#define NORMAL CADRE_INIT_NORMAL, false, false
+#define RESIDUAL CADRE_INIT_NORMAL, true, false
+#define ZERO CADRE_INIT_ZERO, false, false
+#define NORM_W NONE, CADRE_INIT_ONE, false, true
+#define NORM_B NONE, CADRE_INIT_ZERO, false, true
+
+static const struct row gpt2_block[GPT2_BLOCK_PARAMS] = {
+    [GPT2_LN1_W] = {"ln_1.weight", SIZE_C, SIZE_NONE, NORM_W},
+    [GPT2_LN1_B] = {"ln_1.bias", SIZE_C, SIZE_NONE, NORM_B},
+    [GPT2_QKV_W] = {"attn.c_attn.weight", SIZE_C, SIZE_3C, QKV(1), NORMAL},
+    [GPT2_QKV_B] = {"attn.c_attn.bias", SIZE_3C, SIZE_NONE, QKV(0), ZERO},
+    [GPT2_PROJ_W] = {"attn.c_proj.weight", SIZE_C, SIZE_C, ROW(0), RESIDUAL},
+    [GPT2_PROJ_B] = {"attn.c_proj.bias", SIZE_C, SIZE_NONE, NONE, ZERO},
+    [GPT2_LN2_W] = {"ln_2.weight", SIZE_C, SIZE_NONE, NORM_W},
+    [GPT2_LN2_B] = {"ln_2.bias", SIZE_C, SIZE_NONE, NORM_B},
+    [GPT2_FC_W] = {"mlp.c_fc.weight", SIZE_C, SIZE_F, COLUMN(1), NORMAL},
+    [GPT2_FC_B] = {"mlp.c_fc.bias", SIZE_F, SIZE_NONE, COLUMN(0), ZERO},
+    [GPT2_OUT_W] = {"mlp.c_proj.weight", SIZE_F, SIZE_C, ROW(0), RESIDUAL},
+    [GPT2_OUT_B] = {"mlp.c_proj.bias", SIZE_C, SIZE_NONE, NONE, ZERO},
+};
+
+static const struct row llama_block[LLAMA_BLOCK_PARAMS] = {
+    [LLAMA_NORM1_W] = {"input_layernorm.weight", SIZE_C, SIZE_NONE, NORM_W},
+    [LLAMA_Q_W] = {"self_attn.q_proj.weight", SIZE_C, SIZE_C, COLUMN(0), NORMAL},
+    [LLAMA_K_W] = {"self_attn.k_proj.weight", SIZE_KV, SIZE_C, COLUMN(0), NORMAL},
+    [LLAMA_V_W] = {"self_attn.v_proj.weight", SIZE_KV, SIZE_C, COLUMN(0), NORMAL},
+    [LLAMA_O_W] = {"self_attn.o_proj.weight", SIZE_C, SIZE_C, ROW(1), RESIDUAL},
+    [LLAMA_NORM2_W] = {"post_attention_layernorm.weight", SIZE_C, SIZE_NONE, NORM_W},
+    [LLAMA_GATE_W] = {"mlp.gate_proj.weight", SIZE_F, SIZE_C, COLUMN(0), NORMAL},
+    [LLAMA_UP_W] = {"mlp.up_proj.weight", SIZE_F, SIZE_C, COLUMN(0), NORMAL},
+    [LLAMA_DOWN_W] = {"mlp.down_proj.weight", SIZE_C, SIZE_F, ROW(1), RESIDUAL},
+};
+
+static const struct row gpt2_wte = {"transformer.wte.weight", SIZE_V, SIZE_C, VOCAB,
+                                    NORMAL};
+static const struct row gpt2_wpe = {"transformer.wpe.weight", SIZE_T, SIZE_C, NONE,
+                                    NORMAL};
+static const struct row gpt2_norm_w = {"transformer.ln_f.weight", SIZE_C, SIZE_NONE,
+                                       NORM_W};
+static const struct row gpt2_norm_b = {"transformer.ln_f.bias", SIZE_C, SIZE_NONE,
+                                       NORM_B};
+static const struct row llama_wte = {"model.embed_tokens.weight", SIZE_V, SIZE_C, VOCAB,
+                                     NORMAL};
+static const struct row llama_norm_w = {"model.norm.weight", SIZE_C, SIZE_NONE, NORM_W};
+static const struct row lm_head = {"lm_head.weight", SIZE_V, SIZE_C, VOCAB, NORMAL};
+static const struct row score = {"score.weight", SIZE_K, SIZE_C, NONE, NORMAL};
+
+static int64_t size_of(const struct cadre_model_config *config, enum size size)
+{
+    switch (size) {
+    case SIZE_C:
+        return config->channels;
+    case SIZE_F:
+        return config->hidden;
+    case SIZE_KV:
+        return config->kv_heads * (config->channels / config->heads);
+    case SIZE_3C:
+        return 3 * config->channels;
+    case SIZE_V:
+        return config->vocab;
+    case SIZE_T:
+        return config->context;
+    case SIZE_K:
+        return config->classes;
+    case SIZE_NONE:
+        break;
+    }
+    return 1;
+}
+
+/* Append one parameter; `prefix` is empty or ends with a dot. */
+static void append(struct cadre_model *model, uint32_t unit, const char *prefix,
+                   const struct row *row)
+{
+    const struct cadre_model_config *config = &model->config;
+    struct cadre_param *param = &model->params[model->n_params++];
+    bool whole = row->split == CADRE_SPLIT_VOCAB && config->classes > 0;
+    snprintf(param->name, sizeof param->name, "%s%s", prefix, row->name);
+    param->shape.ndim = row->cols == SIZE_NONE ? 1 : 2;
+    param->shape.dim[0] = (uint64_t)size_of(config, row->rows);
+    if (row->cols != SIZE_NONE)
+        param->shape.dim[1] = (uint64_t)size_of(config, row->cols);
+    param->local = param->shape;
+    param->unit = unit;
+    param->tied_to = -1;
+    param->decay = param->shape.ndim >= 2;
+    param->split = whole ? CADRE_SPLIT_NONE : row->split;
+    param->split_dim = whole ? -1 : row->split_dim;
+    if (param->split_dim >= 0)
+        param->local.dim[param->split_dim] /= (uint64_t)model->tp_size;
+    param->norm = row->norm;
+    param->init = row->init;
+    param->init_std = INIT_STD;
+    if (row->residual)
+        param->init_std = INIT_STD / sqrt(2.0 * (double)config->layers);
+    if (row->init != CADRE_INIT_NORMAL)
+        param->init_std = 0;
+}
+
+static void append_blocks(struct cadre_model *model)
+{
+    bool gpt2 = model->config.arch == CADRE_ARCH_GPT2;
+    const struct row *rows = gpt2 ? gpt2_block : llama_block;
+    size_t n = gpt2 ? GPT2_BLOCK_PARAMS : LLAMA_BLOCK_PARAMS;
+    for (uint32_t layer = 0; layer < (uint32_t)model->config.layers; layer++) {
+        char prefix[48];
+        snprintf(prefix, sizeof prefix, gpt2 ? "transformer.h.%u." : "model.layers.%u.",
+                 layer);
+        for (size_t i = 0; i < n; i++)
+            append(model, layer + 1, prefix, &rows[i]);
+    }
+}
+
+static void append_head(struct cadre_model *model)
+{
+    const struct cadre_model_config *config = &model->config;
+    uint32_t unit = model->n_units - 1;
+    if (config->arch == CADRE_ARCH_GPT2) {
+        append(model, unit, "", &gpt2_norm_w);
+        append(model, unit, "", &gpt2_norm_b);
+    } else {
+        append(model, unit, "", &llama_norm_w);
+    }
+    if (config->classes > 0) {
+        append(model, unit, "", &score);
+        return;
+    }
+    append(model, unit, "", &lm_head);
+    if (config->tied)
+        model->params[model->n_params - 1].tied_to = EMBED_WTE;
+}
+
+static void fill(struct cadre_model *model)
+{
+    if (model->config.arch == CADRE_ARCH_GPT2) {
+        append(model, 0, "", &gpt2_wte);
+        append(model, 0, "", &gpt2_wpe);
+    } else {
+        append(model, 0, "", &llama_wte);
+    }
+    append_blocks(model);
+    append_head(model);
+}
+
+/* ---- checks ---- */
+
+static cadre_status check_range(const char *key, int64_t value, int64_t low,
+                                int64_t high, struct cadre_error *err)
+{
+    if (value >= low && value <= high)
+        return CADRE_OK;
+    return cadre_fail(err, CADRE_E_INVALID, "model.%s = %lld, expected %lld to %lld",
+                      key, (long long)value, (long long)low, (long long)high);
+}
+
+static cadre_status check_multiple(const char *key, int64_t value, const char *of,
+                                   int64_t divisor, struct cadre_error *err)
+{
+    if (value % divisor == 0)
+        return CADRE_OK;
+    return cadre_fail(
+        err, CADRE_E_INVALID,
+        "model.%s = %lld is not a multiple of %s = %lld; change one of them", key,
+        (long long)value, of, (long long)divisor);
+}
+
+static cadre_status check_sizes(const struct cadre_model_config *config,
+                                struct cadre_error *err)
+{
+    cadre_status rc;
+    CADRE_TRY(check_range("layers", config->layers, 1, MAX_LAYERS, err));
+    CADRE_TRY(check_range("channels", config->channels, 1, MAX_SIZE, err));
+    CADRE_TRY(check_range("heads", config->heads, 1, config->channels, err));
+    CADRE_TRY(check_range("kv_heads", config->kv_heads, 1, config->heads, err));
+    CADRE_TRY(check_range("hidden", config->hidden, 1, MAX_SIZE, err));
+    CADRE_TRY(check_range("context", config->context, 1, MAX_COUNT, err));
+    CADRE_TRY(check_range("vocab", config->vocab, 1, MAX_COUNT, err));
+    CADRE_TRY(check_range("classes", config->classes, 0, MAX_SIZE, err));
+    CADRE_TRY(check_multiple("channels", config->channels, "model.heads", config->heads,
+                             err));
+    CADRE_TRY(check_multiple("heads", config->heads, "model.kv_heads", config->kv_heads,
+                             err));
+fail:
+    return rc;
+}
+
+static cadre_status check_form(const struct cadre_model_config *config,
+                               struct cadre_error *err)
+{
+    int64_t head_size = config->channels / config->heads;
+    if (config->arch != CADRE_ARCH_GPT2 && config->arch != CADRE_ARCH_LLAMA)
+        return cadre_fail(err, CADRE_E_INVALID, "model.arch: unknown form %d",
+                          (int)config->arch);
+    if (config->arch == CADRE_ARCH_GPT2 && config->kv_heads != config->heads)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "model.kv_heads = %lld differs from model.heads = %lld, but "
+                          "model.arch = gpt2 has no grouped queries; use llama",
+                          (long long)config->kv_heads, (long long)config->heads);
+    if (config->arch == CADRE_ARCH_LLAMA && head_size % 2 != 0)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "model.channels / model.heads = %lld is odd, but rotary "
+                          "embedding turns pairs; choose an even head size",
+                          (long long)head_size);
+    if (config->arch == CADRE_ARCH_LLAMA &&
+        !(isfinite(config->rope_theta) && config->rope_theta > 0))
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "model.rope_theta = %g, expected a positive number",
+                          config->rope_theta);
+    if (!(isfinite(config->norm_eps) && config->norm_eps > 0))
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "model.norm_eps = %g, expected a positive number",
+                          config->norm_eps);
+    if (config->dtype != CADRE_F32 && config->dtype != CADRE_F64 &&
+        config->dtype != CADRE_BF16 && config->dtype != CADRE_F16)
+        return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                          "the model computes in f32, f64, bf16 or f16, not in %s",
+                          cadre_dtype_name(config->dtype));
+    return CADRE_OK;
+}
+
+static cadre_status check_split(const struct cadre_model_config *config, int tp_rank,
+                                int tp_size, struct cadre_error *err)
+{
+    const char *of = "the tensor-parallel size";
+    cadre_status rc;
+    if (tp_size < 1 || tp_rank < 0 || tp_rank >= tp_size)
+        return cadre_fail(err, CADRE_E_INVALID, "tensor-parallel rank %d of %d",
+                          tp_rank, tp_size);
+    CADRE_TRY(check_multiple("heads", config->heads, of, tp_size, err));
+    CADRE_TRY(check_multiple("kv_heads", config->kv_heads, of, tp_size, err));
+    CADRE_TRY(check_multiple("hidden", config->hidden, of, tp_size, err));
+    if (config->classes == 0)
+        CADRE_TRY(check_multiple("vocab", config->vocab, of, tp_size, err));
+    if (tp_size > 1 && config->classes == 0 && config->head_rows > 0)
+        return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                          "model.head_rows = %lld, expected 0 where the vocabulary is "
+                          "split: every rank scores all rows of its own part",
+                          (long long)config->head_rows);
+fail:
+    return rc;
+}
+
+/* ---- the model ---- */
+
+cadre_status cadre_model_create(const struct cadre_model_config *config, int tp_rank,
+                                int tp_size, struct cadre_model **out,
+                                struct cadre_error *err)
+{
+    struct cadre_model *model = NULL;
+    cadre_status rc;
+    CADRE_TRY(check_sizes(config, err));
+    CADRE_TRY(check_form(config, err));
+    CADRE_TRY(check_split(config, tp_rank, tp_size, err));
+
+    size_t per_block = config->arch == CADRE_ARCH_GPT2 ? GPT2_BLOCK_PARAMS
+                                                       : (size_t)LLAMA_BLOCK_PARAMS;
+    size_t capacity = (size_t)config->layers * per_block + 5;
+    rc = CADRE_E_RESOURCE;
+    model = cadre_calloc(1, sizeof *model);
+    if (model)
+        model->params = cadre_calloc(capacity, sizeof *model->params);
+    if (!model || !model->params) {
+        cadre_no_memory(err, "a table of %zu parameters", capacity);
+        goto fail;
+    }
+    model->config = *config;
+    model->tp_rank = tp_rank;
+    model->tp_size = tp_size;
+    model->heads = config->heads / tp_size;
+    model->kv_heads = config->kv_heads / tp_size;
+    model->hidden = config->hidden / tp_size;
+    model->vocab = config->classes > 0 ? config->vocab : config->vocab / tp_size;
+    model->vocab_begin = config->classes > 0 ? 0 : tp_rank * model->vocab;
+    model->n_units = (uint32_t)config->layers + 2;
+    fill(model);
+    *out = model;
+    return CADRE_OK;
+fail:
+    cadre_model_destroy(model);
+    return rc;
+}
+
+void cadre_model_destroy(struct cadre_model *model)
+{
+    if (!model)
+        return;
+    free(model->params);
+    free(model);
+}
+
+int32_t cadre_model_find(const struct cadre_model *model, const char *name)
+{
+    for (uint32_t i = 0; i < model->n_params; i++)
+        if (strcmp(model->params[i].name, name) == 0)
+            return (int32_t)i;
+    return -1;
+}
+
+uint64_t cadre_model_count(const struct cadre_model *model)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < model->n_params; i++)
+        if (model->params[i].tied_to < 0)
+            count += cadre_shape_count(&model->params[i].shape);
+    return count;
+}
+
+int64_t cadre_model_row(const struct cadre_model *model, int64_t N, int rank)
+{
+    return N * rank / model->tp_size;
+}
+
+int64_t cadre_model_rows(const struct cadre_model *model, int64_t N)
+{
+    if (!model->rows_cut)
+        return N;
+    return cadre_model_row(model, N, model->tp_rank + 1) -
+           cadre_model_row(model, N, model->tp_rank);
+}
+
+uint64_t cadre_model_activation_count(const struct cadre_model *model, int64_t N)
+{
+    return (uint64_t)(cadre_model_rows(model, N) * model->config.channels);
+}
+
+uint32_t cadre_model_first_param(const struct cadre_model *model, uint32_t unit)
+{
+    bool gpt2 = model->config.arch == CADRE_ARCH_GPT2;
+    uint32_t embed = gpt2 ? 2 : 1;
+    uint32_t per_block = gpt2 ? GPT2_BLOCK_PARAMS : (uint32_t)LLAMA_BLOCK_PARAMS;
+    return unit == 0 ? 0 : embed + (unit - 1) * per_block;
+}

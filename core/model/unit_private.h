@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the kinds of unit are made of. Not for other folders. */
+#ifndef CADRE_MODEL_UNIT_PRIVATE_H
+#define CADRE_MODEL_UNIT_PRIVATE_H
+
+#include "core/model/unit.h"
+
+/* The buffers of a pass that a unit carves up. */
+enum cadre_unit_buffer {
+    CADRE_UNIT_SAVED, /* to the end of backward */
+    CADRE_UNIT_SAVED_FOR_INPUT, /* not needed after INPUT */
+    CADRE_UNIT_GRAD_OUTPUTS,
+    CADRE_UNIT_SCRATCH,
+    CADRE_UNIT_BUFFERS,
+};
+
+/* One unit on one micro-batch; sizes are local where tensor parallelism cuts. */
+struct cadre_unit {
+    const struct cadre_model *model;
+    const struct cadre_pass *pass; /* NULL while only sizes are asked for */
+    struct cadre_device *device;
+    const struct cadre_device_ops *ops;
+    uint32_t first; /* index of the unit's first parameter */
+    uint32_t dtype;
+    size_t element, wide; /* bytes of one of dtype, of its wide dtype */
+    int64_t B, T, N, C, D; /* N = B*T, D = head size */
+    int64_t R, begin; /* own rows where rows are cut: R of them, from row `begin` on;
+                         else N, 0. For sizes alone R is the most a rank may have. */
+    int64_t H, G, F; /* local heads, key/value heads, hidden */
+    int64_t A, Q; /* local: H*D, and the packed width (H + 2*G) * D */
+};
+
+/* Unit `index` of the model on (B, T) tokens; pass may be NULL for sizes. */
+struct cadre_unit cadre_unit_of(const struct cadre_model *model, uint32_t index,
+                                int64_t B, int64_t T, const struct cadre_pass *pass);
+
+/* Hands out 64-byte aligned parts of the buffers of a unit's pass; only counts where
+ * the unit has no pass. */
+struct cadre_carver {
+    const struct cadre_unit *unit;
+    size_t used[CADRE_UNIT_BUFFERS];
+};
+/* `count` elements of the unit's dtype, or of the wide one: statistics. What is saved
+ * for INPUT alone comes after all else that is saved. */
+void *cadre_carve(struct cadre_carver *carver, enum cadre_unit_buffer from,
+                  int64_t count);
+void *cadre_carve_wide(struct cadre_carver *carver, enum cadre_unit_buffer from,
+                       int64_t count);
+
+/* What one kind of unit does; cadre_unit_* checks, then calls these. */
+struct cadre_unit_kind {
+    void (*carve)(struct cadre_carver *carver); /* counts what the unit needs */
+    cadre_status (*forward)(const struct cadre_unit *unit, const void *x, void *y);
+    cadre_status (*backward_input)(const struct cadre_unit *unit, const void *x,
+                                   const void *dy, void *dx);
+    cadre_status (*backward_weight)(const struct cadre_unit *unit, const void *x);
+};
+extern const struct cadre_unit_kind cadre_embed_unit;
+extern const struct cadre_unit_kind cadre_gpt2_unit;
+extern const struct cadre_unit_kind cadre_llama_unit;
+extern const struct cadre_unit_kind cadre_head_unit;
+extern const struct cadre_unit_kind cadre_head_chunked_unit;
+
+/* Is the head cadre_head_chunked_unit? */
+bool cadre_head_is_chunked(const struct cadre_model *model);
+/* Of a head in chunks: the logits of rows from `begin` on, computed anew; *rows of them
+ * at *out, in scratch. */
+cadre_status cadre_head_chunk_logits(const struct cadre_unit *unit, int64_t begin,
+                                     int64_t *rows, const void **out);
+
+/* Positions of parameters, counted from unit->first. */
+enum { EMBED_WTE, EMBED_WPE };
+enum {
+    GPT2_LN1_W,
+    GPT2_LN1_B,
+    GPT2_QKV_W,
+    GPT2_QKV_B,
+    GPT2_PROJ_W,
+    GPT2_PROJ_B,
+    GPT2_LN2_W,
+    GPT2_LN2_B,
+    GPT2_FC_W,
+    GPT2_FC_B,
+    GPT2_OUT_W,
+    GPT2_OUT_B,
+    GPT2_BLOCK_PARAMS,
+};
+enum {
+    LLAMA_NORM1_W,
+    LLAMA_Q_W,
+    LLAMA_K_W,
+    LLAMA_V_W,
+    LLAMA_O_W,
+    LLAMA_NORM2_W,
+    LLAMA_GATE_W,
+    LLAMA_UP_W,
+    LLAMA_DOWN_W,
+    LLAMA_BLOCK_PARAMS,
+};
+
+/* Data of parameter `position` of the unit. */
+const void *cadre_unit_param(const struct cadre_unit *unit, uint32_t position);
+/* Address of element `count` of a buffer of the unit's dtype. */
+void *cadre_unit_at(const struct cadre_unit *unit, const void *buffer, int64_t count);
+
+#endif

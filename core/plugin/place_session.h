@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the plugins ask for one rank's process before it starts: variables of its
+ * environment, and CPUs. Two that ask for different things are refused. */
+#ifndef CADRE_PLUGIN_PLACE_SESSION_H
+#define CADRE_PLUGIN_PLACE_SESSION_H
+
+#include <sched.h>
+#include <stdbool.h>
+
+#include <cadre/strategy.h>
+
+#include "core/base/error.h"
+
+#define CADRE_PLACE_VARIABLES 64
+
+/* What plugins are told, and what they may have. */
+struct cadre_place_facts {
+    int rank, ranks;
+    int local_ranks; /* on this machine */
+    int threads; /* of a rank's device */
+    bool processes; /* what the ranks will be */
+    bool outside; /* a launcher has started this rank already: requests are compared */
+    bool gpu, nccl; /* the device, and how ranks reach each other */
+    const cpu_set_t *own; /* CPUs of this process */
+    const cpu_set_t *may; /* CPUs that may be asked for */
+};
+
+/* The requests for one rank being collected: `abi` goes to the place of `plugin`. */
+struct cadre_place_session {
+    struct cadre_place abi;
+    const char *plugin; /* who is asked now; outlives the session */
+    bool processes, outside;
+    cpu_set_t own, may;
+    uint32_t cpu[CPU_SETSIZE]; /* those of `may`, for the plugin */
+    /* "NAME=value", ended by NULL; whoever reads them frees them */
+    char *variable[CADRE_PLACE_VARIABLES + 1];
+    const char *variable_by[CADRE_PLACE_VARIABLES]; /* the plugins that set them */
+    bool pinned; /* `cpus` were asked for */
+    cpu_set_t cpus;
+    const char *cpus_by; /* the plugin that chose them, NULL: nobody */
+    struct cadre_error said; /* the first refusal */
+};
+
+/* The session must not move. */
+void cadre_place_session_init(struct cadre_place_session *session,
+                              const struct cadre_place_facts *facts);
+
+#endif

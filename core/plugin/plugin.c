@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loading: find the file, check it as a file, dlopen it, check that the entry symbol is
+ * the file's own, check the descriptor, remember it. Plugins are never unloaded: code
+ * that has run may have left pointers anywhere. */
+#include "core/plugin/plugin.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/memory.h"
+#include "core/base/path.h"
+#include "core/plugin/plugin_private.h"
+
+/* One loaded file. */
+struct loaded {
+    struct loaded *next;
+    void *library;
+    struct cadre_plugin_handle handle;
+};
+
+/* The process's plugins. File-scope because dlopen's own table is the process's too:
+ * one file is one handle, however many ranks live here as threads. */
+static struct {
+    pthread_mutex_t lock;
+    struct loaded *first;
+} registry = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+typedef const struct cadre_plugin *entry_fn(void);
+
+static cadre_status open_library(const char *path, void **library,
+                                 struct cadre_error *err)
+{
+    *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (*library)
+        return CADRE_OK;
+    const char *why = dlerror();
+    return cadre_fail(err, CADRE_E_INVALID,
+                      "the plugin '%s' cannot be opened (a plugin links nothing of the "
+                      "host: link it with -Wl,-z,defs to see why): %s",
+                      path, why ? why : "no reason given");
+}
+
+/* dlsym also searches the libraries that the file depends on: an entry found there
+ * belongs to another plugin. */
+static cadre_status find_entry(void *library, const char *path, entry_fn **entry,
+                               struct cadre_error *err)
+{
+    struct link_map *own = NULL, *owner = NULL;
+    Dl_info info;
+    void *symbol = dlsym(library, CADRE_ENTRY_NAME);
+    if (!symbol)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "the plugin '%s' has no symbol " CADRE_ENTRY_NAME
+                          ": it is no strategy plugin, or its entry is not exported "
+                          "with CADRE_EXPORT",
+                          path);
+    if (dlinfo(library, RTLD_DI_LINKMAP, &own) ||
+        !dladdr1(symbol, &info, (void **)&owner, RTLD_DL_LINKMAP) || own != owner)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "the plugin '%s' has no " CADRE_ENTRY_NAME
+                          " of its own, the one found belongs to '%s': do not link a "
+                          "plugin against another",
+                          path, owner ? owner->l_name : "another object");
+    memcpy(entry, &symbol, sizeof *entry);
+    return CADRE_OK;
+}
+
+static cadre_status check_duplicate(const struct loaded *node, struct cadre_error *err)
+{
+    for (const struct loaded *old = registry.first; old; old = old->next)
+        if (!strcmp(old->handle.name, node->handle.name))
+            return cadre_fail(err, CADRE_E_INVALID,
+                              "the plugin '%s' has the id '%s', but '%s' (id '%s') is "
+                              "loaded already and has the short name '%s' too: remove "
+                              "one of the files or rename its id",
+                              node->handle.path, node->handle.desc.id, old->handle.path,
+                              old->handle.desc.id, old->handle.name);
+    return CADRE_OK;
+}
+
+/* node->handle.path is set; under the lock. */
+static cadre_status load_node(struct loaded *node, struct cadre_error *err)
+{
+    cadre_status rc;
+    entry_fn *entry = NULL;
+    const char *path = node->handle.path;
+    CADRE_TRY(cadre_plugin_file_check(path, &node->handle.digest, NULL, err));
+    CADRE_TRY(open_library(path, &node->library, err));
+    CADRE_TRY(find_entry(node->library, path, &entry, err));
+    CADRE_TRY(cadre_plugin_check(entry(), &node->handle, err));
+    CADRE_TRY(check_duplicate(node, err));
+fail:
+    return rc;
+}
+
+static cadre_status load_path(const char *path, const struct cadre_plugin_handle **out,
+                              struct cadre_error *err)
+{
+    cadre_status rc = CADRE_OK;
+    struct loaded *node = NULL;
+    char *real = realpath(path, NULL);
+    if (!real)
+        return cadre_fail_errno(err, CADRE_E_INVALID, errno,
+                                "cannot open the plugin '%s'", path);
+    pthread_mutex_lock(&registry.lock);
+    for (struct loaded *old = registry.first; old && !node; old = old->next)
+        if (!strcmp(old->handle.path, real))
+            node = old;
+    if (node) {
+        *out = &node->handle;
+        goto fail;
+    }
+    node = cadre_calloc(1, sizeof *node);
+    if (!node || strlen(real) >= sizeof node->handle.path) {
+        rc = cadre_fail(err, CADRE_E_RESOURCE, "no room for the plugin '%s'", real);
+        free(node);
+        goto fail;
+    }
+    memcpy(node->handle.path, real, strlen(real) + 1);
+    rc = load_node(node, err);
+    if (rc) {
+        free(node);
+        goto fail;
+    }
+    node->next = registry.first;
+    registry.first = node;
+    *out = &node->handle;
+fail:
+    pthread_mutex_unlock(&registry.lock);
+    free(real);
+    return rc;
+}
+
+static cadre_status find_path(const char *name, const char *plugin_path,
+                              char path[PATH_MAX], struct cadre_error *err)
+{
+    char program_dir[1024];
+    struct cadre_plugin_places *places = cadre_calloc(1, sizeof *places);
+    if (!places)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory to search for '%s'", name);
+    cadre_path_program_dir(program_dir, sizeof program_dir);
+    cadre_plugin_places_init(places, plugin_path, getenv("CADRE_PLUGIN_PATH"),
+                             program_dir);
+    cadre_status rc = cadre_plugin_find(places, name, path, PATH_MAX, err);
+    free(places);
+    return rc;
+}
+
+cadre_status cadre_plugin_load(const char *name, const char *plugin_path,
+                               const struct cadre_plugin_handle **out,
+                               struct cadre_error *err)
+{
+    cadre_status rc;
+    const struct cadre_plugin_handle *handle = NULL;
+    char path[PATH_MAX];
+    if (strchr(name, '/'))
+        return load_path(name, out, err);
+    CADRE_TRY(find_path(name, plugin_path, path, err));
+    CADRE_TRY(load_path(path, &handle, err));
+    if (strcmp(handle->name, name) != 0)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "the plugin '%s' calls itself '%s' (id '%s'), but '%s' was "
+                          "asked for: rename the file to %s.so",
+                          handle->path, handle->name, handle->desc.id, name,
+                          handle->name);
+    *out = handle;
+fail:
+    return rc;
+}

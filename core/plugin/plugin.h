@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Strategy plugins as files: find, check, load. A plugin is checked as a file before
+ * dlopen (a truncated object is a SIGBUS inside dlopen), then as a descriptor; every
+ * refusal says what was expected, what was found and what to do. Never unloaded. */
+#ifndef CADRE_PLUGIN_PLUGIN_H
+#define CADRE_PLUGIN_PLUGIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <cadre/strategy.h>
+
+#include "core/base/error.h"
+#include "core/config/options.h"
+
+/* A loaded plugin; process-wide, never freed. `desc` and `ops` are copies made with the
+ * smaller of both sides' sizes, the rest zero. */
+struct cadre_plugin_handle {
+    char name[32]; /* the short name: last part of the id */
+    char path[1024];
+    uint64_t digest; /* of the file's bytes */
+    struct cadre_plugin desc;
+    struct cadre_strategy_ops ops;
+};
+
+/* Is text one or more of [a-z0-9_], not starting with a digit? */
+bool cadre_plugin_is_name(const char *text);
+
+/* Copy a struct that may be of another minor: the smaller of both sizes, the rest of
+ * `to` is zero. */
+void cadre_struct_copy(void *to, size_t to_bytes, const void *from, size_t from_bytes);
+
+/* Load by path (contains '/') or by short name, searched in strategy.plugin_path,
+ * CADRE_PLUGIN_PATH (both colon-separated), the build tree's or the install prefix's
+ * plugin folder, found from the program's own file. Loading a file twice gives the same
+ * handle; two files with one id are refused naming both. [any thread] Errors:
+ * CADRE_E_INVALID with the reason in words (not a regular file, not ELF, wrong machine,
+ * truncated, dlopen's text, no entry symbol, the symbol of another object, bad magic,
+ * wrong major, needs a newer host, struct too small, missing slot, malformed id,
+ * unknown service, option table nonsense, not found: the folders searched and the
+ * nearest name). */
+cadre_status cadre_plugin_load(const char *name, const char *plugin_path,
+                               const struct cadre_plugin_handle **out,
+                               struct cadre_error *err);
+
+/* Add the plugin's option table to `options` under its short name. */
+cadre_status cadre_plugin_add_options(const struct cadre_plugin_handle *plugin,
+                                      struct cadre_options *options,
+                                      struct cadre_error *err);
+
+/* The values of the plugin's section after resolve; `options` must outlive the values.
+ * The h pointer is a heap object freed by cadre_plugin_values_fini. */
+cadre_status cadre_plugin_values_init(const struct cadre_plugin_handle *plugin,
+                                      const struct cadre_options *options,
+                                      struct cadre_values *values,
+                                      struct cadre_error *err);
+void cadre_plugin_values_fini(struct cadre_values *values);
+
+/* Short names of all plugins found in the search folders, sorted; each a heap string in
+ * a heap array ended by NULL. */
+char **cadre_plugin_list(const char *plugin_path);
+
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A plugin's option table: checked at load, added to the run's options under the
+ * plugin's short name, and read back by the plugin through cadre_values. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/base/memory.h"
+#include "core/config/option_value.h"
+#include "core/plugin/plugin_private.h"
+
+#define MIN_OPTION_BYTES 64u /* in ABI 0.1 */
+#define MAX_OPTIONS 256u
+#define MAX_KEY 63
+
+/* A copy of entry i, whatever minor the plugin was built for. */
+static struct cadre_option option_at(const struct cadre_plugin *desc, uint32_t i)
+{
+    return cadre_option_at(desc->options, i, desc->option_stride);
+}
+
+static cadre_status check_table(const struct cadre_plugin_handle *handle,
+                                struct cadre_error *err)
+{
+    const struct cadre_plugin *desc = &handle->desc;
+    if (desc->n_options > MAX_OPTIONS || !desc->options)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "the plugin '%s' says it has %u options %s: expected at most "
+                          "%u",
+                          handle->path, desc->n_options,
+                          desc->options ? "" : "but no table of them", MAX_OPTIONS);
+    if (desc->option_stride < MIN_OPTION_BYTES || desc->option_stride % 8 ||
+        desc->option_stride > 4096)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "the plugin '%s' has options of %u bytes each, expected at "
+                          "least %u: set option_stride = sizeof(struct cadre_option)",
+                          handle->path, desc->option_stride, MIN_OPTION_BYTES);
+    return CADRE_OK;
+}
+
+static cadre_status check_key(const struct cadre_plugin_handle *handle, uint32_t i,
+                              struct cadre_error *err)
+{
+    struct cadre_option option = option_at(&handle->desc, i);
+    if (!cadre_plugin_is_name(option.key) || strlen(option.key) > MAX_KEY)
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "the plugin '%s' has the option key '%.64s': expected 1 to %d "
+            "of [a-z0-9_], not starting with a digit",
+            handle->path, option.key ? option.key : "(none)", MAX_KEY);
+    for (uint32_t k = 0; k < i; k++)
+        if (!strcmp(option_at(&handle->desc, k).key, option.key))
+            return cadre_fail(err, CADRE_E_INVALID,
+                              "the plugin '%s' has the option '%s' twice", handle->path,
+                              option.key);
+    return CADRE_OK;
+}
+
+static cadre_status check_option(const struct cadre_plugin_handle *handle, uint32_t i,
+                                 struct cadre_error *err)
+{
+    cadre_status rc;
+    struct cadre_option option = option_at(&handle->desc, i);
+    CADRE_TRY(check_key(handle, i, err));
+    if (option.type < CADRE_OPTION_BOOL || option.type > CADRE_OPTION_BYTES)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "the plugin '%s' has the option '%s' of type %u, expected %u "
+                          "to %u",
+                          handle->path, option.key, option.type, CADRE_OPTION_BOOL,
+                          CADRE_OPTION_BYTES);
+    if (!option.def || !option.help || strpbrk(option.help, "\r\n"))
+        return cadre_fail(
+            err, CADRE_E_INVALID, "the plugin '%s' has the option '%s' without %s",
+            handle->path, option.key, option.def ? "one line of help" : "a default");
+    if ((option.type == CADRE_OPTION_ENUM) != (option.choices != NULL))
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "the plugin '%s' has the option '%s' %s", handle->path,
+                          option.key,
+                          option.choices ? "with choices, which only ENUM takes"
+                                         : "of type ENUM without choices");
+    if (!isfinite(option.min) || !isfinite(option.max) || option.min > option.max)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "the plugin '%s' has the option '%s' with the range %g to %g",
+                          handle->path, option.key, option.min, option.max);
+fail:
+    return rc;
+}
+
+cadre_status cadre_plugin_add_options(const struct cadre_plugin_handle *plugin,
+                                      struct cadre_options *options,
+                                      struct cadre_error *err)
+{
+    const struct cadre_plugin *desc = &plugin->desc;
+    return cadre_options_add(options, plugin->name, desc->options, desc->n_options,
+                             desc->option_stride, err);
+}
+
+/* Defaults are checked by the options themselves, in a set that is thrown away. */
+cadre_status cadre_plugin_check_options(const struct cadre_plugin_handle *handle,
+                                        struct cadre_error *err)
+{
+    struct cadre_options *scratch = NULL;
+    cadre_status rc = CADRE_OK;
+    if (handle->desc.n_options == 0)
+        return CADRE_OK;
+    CADRE_TRY(check_table(handle, err));
+    for (uint32_t i = 0; i < handle->desc.n_options; i++)
+        CADRE_TRY(check_option(handle, i, err));
+    CADRE_TRY(cadre_options_create(&scratch, err));
+    rc = cadre_plugin_add_options(handle, scratch, err);
+    if (rc)
+        cadre_error_prefix(err, "the plugin '%s'", handle->path);
+fail:
+    cadre_options_destroy(scratch);
+    return rc;
+}
+
+/* What values->h points at. */
+struct section {
+    const struct cadre_plugin_handle *plugin;
+    const struct cadre_options *options;
+};
+
+/* The plugin's value of one of the types (a set of bits), or NULL. A plugin that asks
+ * for anything else has a bug of its own, which must not become ours: it is logged and
+ * answered with nothing. */
+static const struct cadre_option_value *find(const void *h, const char *key,
+                                             uint32_t types)
+{
+    const struct section *section = h;
+    const struct cadre_option_value *value = NULL;
+    char name[128];
+    int n = key ? snprintf(name, sizeof name, "%s.%s", section->plugin->name, key) : 0;
+    if (n > 0 && (size_t)n < sizeof name)
+        value = cadre_options_value(section->options, name);
+    if (value && (types & 1u << value->type))
+        return value;
+    cadre_log(CADRE_LOG_ERROR, "plugin",
+              "'%s' asks for its option '%s', which it does not have in that type "
+              "(the plugin's bug)",
+              section->plugin->name, key ? key : "(none)");
+    return NULL;
+}
+
+static int64_t value_i64(const void *h, const char *key)
+{
+    const struct cadre_option_value *value = find(
+        h, key,
+        1u << CADRE_OPTION_I64 | 1u << CADRE_OPTION_BYTES | 1u << CADRE_OPTION_BOOL);
+    return value ? value->i : 0;
+}
+
+static double value_f64(const void *h, const char *key)
+{
+    const struct cadre_option_value *value = find(h, key, 1u << CADRE_OPTION_F64);
+    return value ? value->f : 0;
+}
+
+static const char *value_str(const void *h, const char *key)
+{
+    const struct cadre_option_value *value =
+        find(h, key, 1u << CADRE_OPTION_STR | 1u << CADRE_OPTION_ENUM);
+    return value ? value->text : "";
+}
+
+cadre_status cadre_plugin_values_init(const struct cadre_plugin_handle *plugin,
+                                      const struct cadre_options *options,
+                                      struct cadre_values *values,
+                                      struct cadre_error *err)
+{
+    struct section *section = cadre_calloc(1, sizeof *section);
+    memset(values, 0, sizeof *values);
+    if (!section)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the options of '%s'",
+                          plugin->name);
+    *section = (struct section){plugin, options};
+    *values = (struct cadre_values){
+        .struct_size = sizeof *values,
+        .h = section,
+        .i64 = value_i64,
+        .f64 = value_f64,
+        .str = value_str,
+    };
+    return CADRE_OK;
+}
+
+void cadre_plugin_values_fini(struct cadre_values *values)
+{
+    free((void *)(uintptr_t)values->h);
+    memset(values, 0, sizeof *values);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loader's parts, each usable without dlopen. Private to core/plugin and its
+ * tests. */
+#ifndef CADRE_PLUGIN_PLUGIN_PRIVATE_H
+#define CADRE_PLUGIN_PLUGIN_PRIVATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/plugin/plugin.h"
+
+/* Is the file a complete shared object for this machine? Nothing of it runs. *digest
+ * (may be NULL) is the hash of its bytes; *has_entry (may be NULL) says whether the
+ * entry symbol's name occurs in it. Errors: CADRE_E_INVALID naming the file and the
+ * reason, CADRE_E_RESOURCE. [any thread] */
+cadre_status cadre_plugin_file_check(const char *path, uint64_t *digest,
+                                     bool *has_entry, struct cadre_error *err);
+
+/* Every service of <cadre/services.h>, and the size of its table. */
+#define CADRE_KNOWN_SERVICES 8
+struct cadre_known_service {
+    const char *id;
+    uint32_t bytes;
+};
+extern const struct cadre_known_service cadre_known_services[CADRE_KNOWN_SERVICES];
+
+/* Check a descriptor and fill handle's name, desc and ops, with struct_size set to our
+ * own sizes; handle->path names the file in refusals. The strings and the option table
+ * stay the plugin's. Errors: CADRE_E_INVALID. [any thread] */
+cadre_status cadre_plugin_check(const struct cadre_plugin *found,
+                                struct cadre_plugin_handle *handle,
+                                struct cadre_error *err);
+
+/* Check the option table of handle->desc. Errors: CADRE_E_INVALID naming the key,
+ * CADRE_E_RESOURCE. [any thread] */
+cadre_status cadre_plugin_check_options(const struct cadre_plugin_handle *handle,
+                                        struct cadre_error *err);
+
+/* The folders of a search, in order. */
+#define CADRE_PLUGIN_PLACES 64
+struct cadre_plugin_place {
+    char dir[1024];
+    bool tree; /* a build tree: dir/NAME/.libs/NAME.so instead of dir/NAME.so */
+};
+struct cadre_plugin_places {
+    size_t n;
+    struct cadre_plugin_place place[CADRE_PLUGIN_PLACES];
+};
+
+/* Fill places from plugin_path and env_path (colon-separated, may be NULL), then from
+ * the folder the program lies in: its build tree, the install prefix around it, the
+ * configured folder. Folders beyond CADRE_PLUGIN_PLACES are ignored. */
+void cadre_plugin_places_init(struct cadre_plugin_places *places,
+                              const char *plugin_path, const char *env_path,
+                              const char *program_dir);
+
+/* The first file of that short name. Errors: CADRE_E_INVALID with the nearest name and
+ * the folders searched. */
+cadre_status cadre_plugin_find(const struct cadre_plugin_places *places,
+                               const char *name, char *out, size_t bytes,
+                               struct cadre_error *err);
+
+/* cadre_plugin_list over given places. */
+char **cadre_plugin_list_places(const struct cadre_plugin_places *places);
+
+#endif

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/engine/host.h"
+#include "tests/engine/rank_fixture.h"
+#include "tests/support/check_main.h"
+
+static struct rank_fixture f;
+static char seen[4096]; /* "name.call " for each call */
+static const char *fail_call; /* the call that fails */
+static bool fail_in_words;
+
+/* An instance is its host, so its name is at hand. */
+static const struct cadre_host *host_of(struct cadre_self *self)
+{
+    return (const struct cadre_host *)(void *)self;
+}
+
+static cadre_status saw(struct cadre_self *self, const char *call)
+{
+    const struct cadre_host *host = host_of(self);
+    char text[64];
+    snprintf(text, sizeof text, "%s.%s", host->ctx->plugin->name, call);
+    strcat(strcat(seen, text), " ");
+    if (!fail_call || strcmp(text, fail_call) != 0)
+        return CADRE_OK;
+    if (fail_in_words)
+        return (host->fail)(host->ctx, CADRE_E_UNSUPPORTED, "this is why");
+    return CADRE_E_UNSUPPORTED;
+}
+
+static cadre_status create(const struct cadre_host *host,
+                           const struct cadre_values *values, struct cadre_self **out)
+{
+    (void)values;
+    *out = (struct cadre_self *)(uintptr_t)host;
+    return saw(*out, "create");
+}
+
+static cadre_status plan(struct cadre_self *self, const struct cadre_plan *abi)
+{
+    (void)abi;
+    return saw(self, "plan");
+}
+
+static cadre_status bind_self(struct cadre_self *self)
+{
+    return saw(self, "bind");
+}
+
+static cadre_status step(struct cadre_self *self, const struct cadre_step *work,
+                         const struct cadre_next *next)
+{
+    cadre_status rc = saw(self, "step");
+    if (rc == CADRE_OK)
+        rc = next->run(next->h, work);
+    return rc == CADRE_OK ? saw(self, "stepped") : rc;
+}
+
+static cadre_status sync_self(struct cadre_self *self, uint32_t what)
+{
+    (void)what;
+    return saw(self, "sync");
+}
+
+static cadre_status on_grad(struct cadre_self *self, struct cadre_grad_ev *ev)
+{
+    ev->ready = ev->ready * 10 + (cadre_event)host_of(self)->ctx->plugin->desc.role;
+    return saw(self, "grad");
+}
+
+static cadre_status on_block(struct cadre_self *self, const struct cadre_block_ev *ev)
+{
+    (void)ev;
+    return saw(self, "block");
+}
+
+static cadre_status on_joint(struct cadre_self *self, const struct cadre_joint_ev *ev)
+{
+    (void)ev;
+    return saw(self, "joint");
+}
+
+static void abort_self(struct cadre_self *self)
+{
+    saw(self, "abort");
+}
+
+static void destroy(struct cadre_self *self)
+{
+    saw(self, "destroy");
+}
+
+static const struct cadre_strategy_ops all = {
+    .struct_size = sizeof all,
+    .create = create,
+    .plan = plan,
+    .bind = bind_self,
+    .step = step,
+    .sync = sync_self,
+    .on_block = on_block,
+    .on_grad = on_grad,
+    .on_joint = on_joint,
+    .abort = abort_self,
+    .destroy = destroy,
+};
+
+/* In the text the order is against the roles. */
+static void setup(void)
+{
+    memset(seen, 0, sizeof seen);
+    fail_call = NULL;
+    fail_in_words = false;
+    rank_fixture_open(&f);
+    rank_fixture_plug(&f, "watch", CADRE_ROLE_OBSERVER, 1, &all);
+    rank_fixture_plug(&f, "data", CADRE_ROLE_DATA, 1, &all);
+    rank_fixture_plug(&f, "place", CADRE_ROLE_PLACEMENT, 1, &all);
+}
+
+static void teardown(void)
+{
+    rank_fixture_close(&f);
+}
+
+static cadre_status innermost(void *h, const struct cadre_step *work)
+{
+    (void)work;
+    strcat(seen, "run ");
+    return *(cadre_status *)h;
+}
+
+static void is_seen(const char *want)
+{
+    ck_assert_str_eq(seen, want);
+    seen[0] = 0;
+}
+
+START_TEST(calls_go_in_the_order_of_roles)
+{
+    rank_fixture_start(&f);
+    is_seen("place.create data.create watch.create place.plan data.plan watch.plan "
+            "place.bind data.bind watch.bind ");
+    ck_assert_int_eq(cadre_chain_sync(&f.rank.chain, CADRE_SYNC_GRADS), CADRE_OK);
+    is_seen("watch.sync data.sync place.sync ");
+    struct cadre_block_ev block = {.struct_size = sizeof block};
+    ck_assert_int_eq(cadre_chain_block(&f.rank.chain, &block), CADRE_OK);
+    is_seen("place.block data.block watch.block ");
+    cadre_chain_abort(&f.rank.chain);
+    is_seen("place.abort data.abort watch.abort ");
+    rank_fixture_stop(&f);
+    is_seen("watch.destroy data.destroy place.destroy ");
+}
+END_TEST
+
+START_TEST(steps_nest)
+{
+    cadre_status result = CADRE_OK;
+    struct cadre_next run = {.struct_size = sizeof run, .h = &result, .run = innermost};
+    struct cadre_step work = {.struct_size = sizeof work};
+    rank_fixture_start(&f);
+    seen[0] = 0;
+    ck_assert_int_eq(cadre_chain_step(&f.rank.chain, &work, &run), CADRE_OK);
+    is_seen("place.step data.step watch.step run watch.stepped data.stepped "
+            "place.stepped ");
+    result = CADRE_E_COMM;
+    ck_assert_int_eq(cadre_chain_step(&f.rank.chain, &work, &run), CADRE_E_COMM);
+    is_seen("place.step data.step watch.step run ");
+}
+END_TEST
+
+START_TEST(slots_that_are_left_out_are_passed_over)
+{
+    cadre_status result = CADRE_OK;
+    struct cadre_next run = {.struct_size = sizeof run, .h = &result, .run = innermost};
+    struct cadre_step work = {.struct_size = sizeof work};
+    struct cadre_block_ev block = {.struct_size = sizeof block};
+    struct cadre_grad_ev grad = {.struct_size = sizeof grad};
+    struct cadre_joint_ev joint = {.struct_size = sizeof joint};
+    f.handle[1].ops.step = NULL;
+    f.handle[1].ops.on_block = NULL;
+    f.handle[1].ops.on_grad = NULL;
+    f.handle[1].ops.abort = NULL;
+    rank_fixture_start(&f);
+    seen[0] = 0;
+    ck_assert_int_eq(cadre_chain_step(&f.rank.chain, &work, &run), CADRE_OK);
+    is_seen("place.step watch.step run watch.stepped place.stepped ");
+    ck_assert_int_eq(cadre_chain_block(&f.rank.chain, &block), CADRE_OK);
+    ck_assert_int_eq(cadre_chain_grad(&f.rank.chain, &grad), CADRE_OK);
+    is_seen("place.block watch.block place.grad watch.grad ");
+    ck_assert_int_eq(cadre_chain_joint(&f.rank.chain, &joint), CADRE_OK);
+    cadre_chain_abort(&f.rank.chain);
+    is_seen("place.abort watch.abort ");
+}
+END_TEST
+
+START_TEST(ready_is_handed_down)
+{
+    struct cadre_grad_ev ev = {.struct_size = sizeof ev, .ready = 7};
+    rank_fixture_start(&f);
+    ck_assert_int_eq(cadre_chain_grad(&f.rank.chain, &ev), CADRE_OK);
+    ck_assert_uint_eq(ev.ready, 7145); /* roles 1, 4, 5 */
+}
+END_TEST
+
+static size_t count(const char *call)
+{
+    size_t n = 0;
+    for (const char *at = seen; (at = strstr(at, call)); at++)
+        n++;
+    return n;
+}
+
+/* Whatever fails, every instance that was created is destroyed once, and the line says
+ * who failed where, or what the plugin said. */
+START_TEST(a_failure_names_plugin_and_phase)
+{
+    static const char *const calls[] = {
+        "place.create", "data.create", "watch.create", "place.plan", "data.plan",
+        "watch.plan",   "place.bind",  "data.bind",    "watch.bind",
+    };
+    char text[64];
+    const char *dot = strchr(calls[_i / 2], '.');
+    fail_call = calls[_i / 2];
+    fail_in_words = _i % 2;
+    cadre_status rc = cadre_rank_plan(&f.rank, &f.spec, 0, &f.err);
+    if (rc == CADRE_OK)
+        rc = cadre_rank_bind(&f.rank, NULL, 0, &f.err);
+    ck_assert_int_eq(rc, CADRE_E_UNSUPPORTED);
+    snprintf(text, sizeof text,
+             fail_in_words ? "plugin '%.*s' in %s: this is why"
+                           : "plugin '%.*s' failed in %s",
+             (int)(dot - fail_call), fail_call, dot + 1);
+    ck_assert_msg(strstr(f.err.text, text) != NULL, "%s", f.err.text);
+    rank_fixture_stop(&f);
+    size_t failed = strcmp(dot, ".create") == 0;
+    ck_assert_uint_eq(count("destroy"), count("create") - failed);
+}
+END_TEST
+
+START_TEST(a_failed_event_ends_the_round)
+{
+    struct cadre_block_ev block = {.struct_size = sizeof block};
+    struct cadre_grad_ev grad = {.struct_size = sizeof grad};
+    rank_fixture_start(&f);
+    seen[0] = 0;
+    fail_call = "data.block";
+    ck_assert_int_eq(cadre_chain_block(&f.rank.chain, &block), CADRE_E_UNSUPPORTED);
+    is_seen("place.block data.block ");
+    fail_call = "place.grad";
+    ck_assert_int_eq(cadre_chain_grad(&f.rank.chain, &grad), CADRE_E_UNSUPPORTED);
+    is_seen("place.grad ");
+    fail_call = "data.sync";
+    ck_assert_int_eq(cadre_chain_sync(&f.rank.chain, 1), CADRE_E_UNSUPPORTED);
+    is_seen("watch.sync data.sync ");
+}
+END_TEST
+
+static cadre_status claim_joints(struct cadre_self *self, const struct cadre_plan *abi)
+{
+    (void)self;
+    return abi->claim(abi->h, "act.complete", "data", 0);
+}
+
+START_TEST(joints_go_to_their_owner)
+{
+    struct cadre_joint_ev joint = {.struct_size = sizeof joint};
+    f.handle[1].ops.plan = claim_joints;
+    rank_fixture_start(&f);
+    seen[0] = 0;
+    ck_assert_int_eq(cadre_chain_joint(&f.rank.chain, &joint), CADRE_OK);
+    is_seen("data.joint ");
+}
+END_TEST
+
+START_TEST(two_owners_are_refused_by_name)
+{
+    f.handle[0].ops.plan = f.handle[1].ops.plan = claim_joints;
+    cadre_status rc = cadre_rank_plan(&f.rank, &f.spec, 0, &f.err);
+    ck_assert_int_eq(rc, CADRE_E_UNSUPPORTED);
+    ck_assert_msg(
+        strstr(f.err.text, "'data' and 'watch' both claim act.complete@data") != NULL,
+        "%s", f.err.text);
+    memset(&f.rank, 0, sizeof f.rank);
+}
+END_TEST
+
+Suite *test_suite(void)
+{
+    Suite *s = suite_create("chain");
+    TCase *tc = tcase_create("chain");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, calls_go_in_the_order_of_roles);
+    tcase_add_test(tc, steps_nest);
+    tcase_add_test(tc, slots_that_are_left_out_are_passed_over);
+    tcase_add_test(tc, ready_is_handed_down);
+    tcase_add_loop_test(tc, a_failure_names_plugin_and_phase, 0, 18);
+    tcase_add_test(tc, a_failed_event_ends_the_round);
+    tcase_add_test(tc, joints_go_to_their_owner);
+    tcase_add_test(tc, two_owners_are_refused_by_name);
+    suite_add_tcase(s, tc);
+    return s;
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Services that pass on to communicator and device: an axis of one rank, and two ranks.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/engine/host_private.h"
+#include "core/launch/launch.h"
+#include "tests/engine/rank_fixture.h"
+#include "tests/support/check_main.h"
+
+static struct rank_fixture f;
+static const struct cadre_comm_svc *comm = &cadre_comm_service;
+
+static void setup(void)
+{
+    const struct cadre_strategy_ops none = {0};
+    rank_fixture_open(&f);
+    rank_fixture_plug(&f, "probe", CADRE_ROLE_DATA, 1, &none);
+    rank_fixture_start(&f);
+}
+
+static void teardown(void)
+{
+    rank_fixture_close(&f);
+}
+
+static struct cadre_buf buf_of(float *data, uint64_t n)
+{
+    return (struct cadre_buf){sizeof(struct cadre_buf), CADRE_F32, data, n, 0, 0};
+}
+
+/* Alone, a collective is a copy, whether there is an axis of one or none. */
+START_TEST(one_rank_copies)
+{
+    float a[4] = {1, 2, 3, 4}, b[4] = {0};
+    const uint64_t offsets[] = {0, 4};
+    struct cadre_buf in = buf_of(a, 4), out = buf_of(b, 4);
+    struct cadre_axis *axis = _i ? cadre_mesh_axis(&f.rank.mesh, "probe") : NULL;
+    cadre_event done = 9;
+    ck_assert_int_eq(comm->all_reduce(axis, "x", &in, &out, CADRE_SUM, 0, &done), 0);
+    ck_assert_mem_eq(a, b, sizeof a);
+    ck_assert_uint_eq(done, 0);
+    memset(b, 0, sizeof b);
+    ck_assert_int_eq(
+        comm->reduce_scatter(axis, "x", &in, &out, offsets, CADRE_MAX, 0, &done), 0);
+    ck_assert_mem_eq(a, b, sizeof a);
+    memset(b, 0, sizeof b);
+    ck_assert_int_eq(comm->all_gather(axis, "x", &in, &out, offsets, 0, NULL), 0);
+    ck_assert_mem_eq(a, b, sizeof a);
+    memset(b, 0, sizeof b);
+    ck_assert_int_eq(comm->all_to_all(axis, "x", &in, &out, 0, NULL), 0);
+    ck_assert_mem_eq(a, b, sizeof a);
+    ck_assert_int_eq(comm->broadcast(axis, "x", &in, 0, 0, NULL), 0);
+    ck_assert_int_eq(comm->barrier(axis, "x", 0, &done), 0);
+    ck_assert_int_eq(comm->join(axis, done), 0);
+    ck_assert_int_eq(comm->send(axis, "x", &in, 0, 0, NULL), CADRE_E_INVALID);
+    ck_assert_int_eq(comm->recv(axis, "x", &out, 0, 0, NULL), CADRE_E_INVALID);
+}
+END_TEST
+
+/* Each service with two ranks: the values are those of the operation. */
+static cadre_status two_ranks(void *arg, int rank, struct cadre_local_segment *segment)
+{
+    (void)arg;
+    struct cadre_comm *world = NULL;
+    struct cadre_axis axis = {.name = "x", .size = 2, .index = rank};
+    float a[2] = {(float)rank + 1, 10}, b[2] = {0};
+    const uint64_t offsets[] = {0, 1, 2};
+    struct cadre_buf in = buf_of(a, 2), out = buf_of(b, 2);
+    struct cadre_buf one = buf_of(a, 1), one_out = buf_of(b, 1);
+    cadre_event done;
+    cadre_status rc = cadre_local_open(segment, rank, &world, NULL);
+    if (rc != CADRE_OK)
+        return rc;
+    axis.comm = world;
+    bool good = true;
+    rc = comm->all_reduce(&axis, "sum", &in, &out, CADRE_SUM, 0, &done);
+    good &= rc == CADRE_OK && comm->join(&axis, done) == CADRE_OK && b[0] == 3 &&
+            b[1] == 20;
+    rc = comm->reduce_scatter(&axis, "rs", &in, &one_out, offsets, CADRE_MAX, 0, &done);
+    good &= rc == CADRE_OK && comm->join(&axis, done) == CADRE_OK &&
+            b[0] == (rank ? 10 : 2);
+    rc = comm->all_gather(&axis, "ag", &one, &out, offsets, 0, &done);
+    good &=
+        rc == CADRE_OK && comm->join(&axis, done) == CADRE_OK && b[0] == 1 && b[1] == 2;
+    rc = comm->all_to_all(&axis, "a2a", &in, &out, 0, &done);
+    good &= rc == CADRE_OK && comm->join(&axis, done) == CADRE_OK &&
+            b[0] == (rank ? 10 : 1) && b[1] == (rank ? 10 : 2);
+    rc = rank ? comm->recv(&axis, "r", &out, 0, 0, &done)
+              : comm->send(&axis, "s", &in, 1, 0, &done);
+    good &=
+        rc == CADRE_OK && comm->join(&axis, done) == CADRE_OK && (!rank || b[0] == 1);
+    rc = comm->broadcast(&axis, "b", &in, 1, 0, &done);
+    good &= rc == CADRE_OK && comm->join(&axis, done) == CADRE_OK && a[0] == 2;
+    rc = comm->barrier(&axis, "end", 0, &done);
+    good &= rc == CADRE_OK && comm->join(&axis, done) == CADRE_OK;
+    cadre_comm_destroy(world);
+    return good ? CADRE_OK : CADRE_E_INTERNAL;
+}
+
+START_TEST(two_ranks_exchange)
+{
+    const struct cadre_local_config config = {.size = 2, .timeout_s = 60};
+    struct cadre_error err = {0};
+    cadre_status rc = cadre_launch_threads(&config, NULL, two_ranks, NULL, &err);
+    ck_assert_msg(rc == CADRE_OK, "%s", err.text);
+}
+END_TEST
+
+START_TEST(device_ops)
+{
+    struct cadre_ctx *ctx = &f.rank.chain.link[0];
+    const struct cadre_ops_svc *ops = &cadre_ops_service;
+    float a[4] = {1, 2, 3, 4}, b[4] = {5, 6, 7, 8}, c[4];
+    double d[4];
+    struct cadre_buf x = buf_of(a, 4), y = buf_of(b, 4), z = buf_of(c, 4);
+    struct cadre_buf wide = {sizeof wide, CADRE_F64, d, 4, 0, 0};
+    ck_assert_int_eq(ops->add(ctx, &z, &x, &y), CADRE_OK);
+    ck_assert_float_eq(c[3], 12);
+    ck_assert_int_eq(ops->scale(ctx, &z, 0.5), CADRE_OK);
+    ck_assert_float_eq(c[3], 6);
+    ck_assert_int_eq(ops->cast(ctx, &wide, &z), CADRE_OK);
+    ck_assert_double_eq(d[3], 6);
+    ck_assert_int_eq(ops->copy(ctx, c, a, sizeof a), CADRE_OK);
+    ck_assert_mem_eq(c, a, sizeof a);
+    ck_assert_int_eq(ops->zero(ctx, c, sizeof c), CADRE_OK);
+    ck_assert_float_eq(c[0], 0);
+    ck_assert_int_eq(ops->add(ctx, &z, &x, &wide), CADRE_E_INVALID);
+    wide.count = 3;
+    ck_assert_int_eq(ops->cast(ctx, &wide, &z), CADRE_E_INVALID);
+    /* (2, 2) times the transpose of (2, 2) */
+    const struct cadre_gemm_args gemm = {.struct_size = sizeof gemm,
+                                         .dtype = CADRE_F32,
+                                         .m = 2,
+                                         .n = 2,
+                                         .k = 2,
+                                         .lda = 2,
+                                         .ldb = 2,
+                                         .ldc = 2,
+                                         .a = a,
+                                         .b = b,
+                                         .c = c,
+                                         .tb = 1};
+    ck_assert_int_eq(ops->gemm(ctx, &gemm), CADRE_OK);
+    ck_assert_float_eq(c[0], 1 * 5 + 2 * 6);
+    ck_assert_float_eq(c[1], 1 * 7 + 2 * 8);
+    ck_assert_float_eq(c[3], 3 * 7 + 4 * 8);
+}
+END_TEST
+
+/* The largest two of five, and codes there and back; buffers that do not fit. */
+START_TEST(compressing_ops)
+{
+    const struct cadre_ops_svc *ops = &cadre_ops_service;
+    struct cadre_ctx *ctx = &f.rank.chain.link[0];
+    float x[5] = {1, -3, 2, 3, 254}, y[5] = {0}, s[2];
+    int32_t i[2];
+    int8_t q[5];
+    struct cadre_buf in = buf_of(x, 5), out = buf_of(y, 5), two = buf_of(y, 2);
+    struct cadre_buf scales = buf_of(s, 2), at = buf_of(y, 2), codes = buf_of(y, 5);
+    at.dtype = CADRE_I32;
+    at.data = i;
+    codes.dtype = CADRE_I8;
+    codes.data = q;
+    ck_assert_int_eq(ops->topk(ctx, &in, &two, &at), CADRE_OK);
+    ck_assert(i[0] == 1 && i[1] == 4 && y[0] == -3 && y[1] == 254);
+    ck_assert_int_eq(ops->topk(ctx, &two, &in, &at), CADRE_E_INVALID);
+    ck_assert_int_eq(ops->topk(ctx, &in, &two, &two), CADRE_E_INVALID);
+    ck_assert_int_eq(ops->quantize(ctx, &in, 4, &codes, &scales), CADRE_OK);
+    ck_assert(q[1] == -127 && q[3] == 127 && q[4] == 127 && s[1] == 2);
+    ck_assert_int_eq(ops->dequantize(ctx, &codes, &scales, 4, &out), CADRE_OK);
+    ck_assert_float_eq_tol(y[0], 1, s[0] / 2);
+    ck_assert_float_eq(y[4], 254);
+    ck_assert_int_eq(ops->quantize(ctx, &in, 0, &codes, &scales), CADRE_E_INVALID);
+    ck_assert_int_eq(ops->quantize(ctx, &in, 2, &codes, &scales), CADRE_E_INVALID);
+    ck_assert_int_eq(ops->quantize(ctx, &in, 4, &out, &scales), CADRE_E_INVALID);
+    ck_assert_int_eq(ops->dequantize(ctx, &codes, &codes, 4, &out), CADRE_E_INVALID);
+}
+END_TEST
+
+START_TEST(ops_of_sparse_and_low_rank)
+{
+    const struct cadre_ops_svc *ops = &cadre_ops_service;
+    struct cadre_ctx *ctx = &f.rank.chain.link[0];
+    float x[6] = {3, 1, 4, 1, 0, 1}, v[2] = {5, 7}, host[2] = {0};
+    int32_t i[2] = {4, 1};
+    struct cadre_buf all = buf_of(x, 6), values = buf_of(v, 2), at = buf_of(v, 2);
+    at.dtype = CADRE_I32;
+    at.data = i;
+    ck_assert_int_eq(ops->scatter_add(ctx, &all, &values, &at, -1), CADRE_OK);
+    ck_assert(x[4] == -5 && x[1] == -6 && x[0] == 3);
+    i[0] = 6;
+    ck_assert_int_ne(ops->scatter_add(ctx, &all, &values, &at, 1), CADRE_OK);
+    ck_assert_int_eq(ops->scatter_add(ctx, &all, &all, &at, 1), CADRE_E_INVALID);
+    ck_assert_int_eq(ops->scatter_add(ctx, &all, &values, &values, 1), CADRE_E_INVALID);
+    ck_assert_int_eq(ops->orthonormalize(ctx, &all, 2), CADRE_OK);
+    ck_assert_float_eq_tol(x[0] * x[1] + x[2] * x[3] + x[4] * x[5], 0, 1e-6F);
+    ck_assert_int_eq(ops->orthonormalize(ctx, &all, 0), CADRE_E_INVALID);
+    ck_assert_int_eq(ops->orthonormalize(ctx, &all, 4), CADRE_E_INVALID);
+    ck_assert_int_eq(ops->orthonormalize(ctx, &all, 3), CADRE_E_INVALID);
+    ck_assert_int_eq(ops->to_host(ctx, host, v, sizeof host), CADRE_OK);
+    ck_assert_int_eq(ops->to_device(ctx, x, host, sizeof host), CADRE_OK);
+    ck_assert(x[0] == 5 && x[1] == 7);
+}
+END_TEST
+
+START_TEST(the_stream_of_a_cpu_is_done)
+{
+    struct cadre_ctx *ctx = &f.rank.chain.link[0];
+    cadre_event event = 77;
+    ck_assert_int_eq(cadre_stream_service.record(ctx, &event), CADRE_OK);
+    ck_assert_int_eq(cadre_stream_service.wait(ctx, event), CADRE_OK);
+}
+END_TEST
+
+Suite *test_suite(void)
+{
+    Suite *s = suite_create("host_comm");
+    TCase *tc = tcase_create("host_comm");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 60);
+    tcase_add_loop_test(tc, one_rank_copies, 0, 2);
+    tcase_add_test(tc, two_ranks_exchange);
+    tcase_add_test(tc, device_ops);
+    tcase_add_test(tc, compressing_ops);
+    tcase_add_test(tc, ops_of_sparse_and_low_rank);
+    tcase_add_test(tc, the_stream_of_a_cpu_is_done);
+    suite_add_tcase(s, tc);
+    return s;
+}
