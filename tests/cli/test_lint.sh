@@ -55,7 +55,7 @@ for name in base/good model/good; do
     echo "$spdx" >"$tree/tests/${name%/*}/test_good.c"
 done
 
-for checker in sizes includes text tests; do
+for checker in sizes includes text tests words commits; do
     passes $checker
 done
 
@@ -117,6 +117,40 @@ rm "$tree"/{core/base/inner/deep.c,tests/base/inner/test_deep.c}
 echo 'core/base/untested.c tests/base/test_good.c' >"$tree/covered"
 echo "$spdx" | fails tests core/base/other.c 'untested.c does not exist'
 : >"$tree/covered"
+
+printf '%s\n' "$spdx" '/* every wi''sh is kept */' | fails words core/base/a.c 'a.c:2:.*kept'
+printf '%s\n' 'A plugin from a stran''ger.' | fails words docs/a.md 'a.md:1:'
+echo "$spdx" | fails words core/base/a_impl.h 'a private header is called'
+printf '%s\n' "$spdx" '/* ---- one ---- */' >"$tree/core/base/a.c"
+passes words
+printf '%s\n' "$spdx" '/* ---- one -------- */' | fails words core/base/a.c 'a.c:2:'
+printf '%s\n' "$spdx" '/* ===== one ===== */' | fails words core/base/a.c 'a.c:2:'
+
+if has git; then
+    at() { git -C "$tree" -c user.name=test -c user.email=test@example.org "$@"; }
+    commits() { # MESSAGE...: as one commit of 40 lines
+        seq 40 | sed "s/^/$RANDOM /" >"$tree/lines"
+        at add lines
+        at commit -q "${@/#/-m}"
+    }
+    at init -q
+    commits 'tests: begin'
+    LINT_SINCE=$(at rev-parse HEAD)
+    export LINT_SINCE
+    commits 'area: say what' 'And why.'
+    passes commits
+    commits 'area: say what' # and not why
+    echo "$spdx" | fails commits core/base/a.c '40 lines change and no body'
+    at reset -q --hard HEAD~1
+    commits 'No area' 'Why.'
+    echo "$spdx" | fails commits core/base/a.c "expected 'area: imperative'"
+    at reset -q --hard HEAD~1
+    commits "area: $(printf '%060d' 0)" 'Why.'
+    echo "$spdx" | fails commits core/base/a.c 'the subject has 66 characters'
+    at reset -q --hard HEAD~1
+    rm -rf "$tree/.git" "$tree/lines"
+    unset LINT_SINCE
+fi
 
 if has clang-format-14; then
     passes format
