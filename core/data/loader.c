@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A ring of micro-batches in the announced order. Announced number n is leaf n % leaves
- * of step first_step + n / leaves; the thread fills numbers [taken, taken + prefetch),
+/* A ring of micro-batches in the announced order. Announced number n is micro-batch n % n_microbatches
+ * of step first_step + n / n_microbatches; the thread fills numbers [taken, taken + prefetch),
  * each into slot n % prefetch. A request ahead of `taken` moves it there and drops what
  * lies between; any other is read on the spot. */
 #include "core/data/loader.h"
@@ -49,13 +49,13 @@ static double now_s(void)
 }
 
 /* Read one micro-batch; targets and labels may be NULL. */
-static cadre_status read_leaf(const struct cadre_loader *loader, uint64_t step,
-                              int64_t leaf, int32_t *inputs, int32_t *targets,
-                              int32_t *labels)
+static cadre_status read_microbatch(const struct cadre_loader *loader, uint64_t step,
+                                    int64_t microbatch, int32_t *inputs,
+                                    int32_t *targets, int32_t *labels)
 {
     const struct cadre_loader_config *config = &loader->config;
     uint64_t first = step * (uint64_t)config->global_batch +
-                     (uint64_t)leaf * (uint64_t)config->micro_batch;
+                     (uint64_t)microbatch * (uint64_t)config->micro_batch;
     cadre_status rc = CADRE_OK;
     for (int64_t b = 0; b < config->micro_batch && rc == CADRE_OK; b++) {
         uint64_t index = cadre_dataset_order(config->dataset, first + (uint64_t)b);
@@ -67,25 +67,26 @@ static cadre_status read_leaf(const struct cadre_loader *loader, uint64_t step,
 }
 
 static void announced(const struct cadre_loader *loader, uint64_t number,
-                      uint64_t *step, int64_t *leaf)
+                      uint64_t *step, int64_t *microbatch)
 {
-    uint64_t leaves = (uint64_t)loader->config.leaves;
-    *step = loader->config.first_step + number / leaves;
-    *leaf = loader->config.first_leaf +
-            (int64_t)(number % leaves) * loader->config.leaf_stride;
+    uint64_t n_microbatches = (uint64_t)loader->config.n_microbatches;
+    *step = loader->config.first_step + number / n_microbatches;
+    *microbatch = loader->config.first_microbatch +
+                  (int64_t)(number % n_microbatches) * loader->config.microbatch_stride;
 }
 
-/* The number of (step, leaf) among those announced; false where it is none of them. */
-static bool find_number(const struct cadre_loader *loader, uint64_t step, int64_t leaf,
-                        uint64_t *number)
+/* The number of (step, micro-batch) among those announced; false where it is none of them. */
+static bool find_number(const struct cadre_loader *loader, uint64_t step,
+                        int64_t microbatch, uint64_t *number)
 {
     const struct cadre_loader_config *config = &loader->config;
-    int64_t offset = leaf - config->first_leaf;
-    if (step < config->first_step || offset < 0 || offset % config->leaf_stride != 0 ||
-        offset / config->leaf_stride >= config->leaves)
+    int64_t offset = microbatch - config->first_microbatch;
+    if (step < config->first_step || offset < 0 ||
+        offset % config->microbatch_stride != 0 ||
+        offset / config->microbatch_stride >= config->n_microbatches)
         return false;
-    *number = (step - config->first_step) * (uint64_t)config->leaves +
-              (uint64_t)(offset / config->leaf_stride);
+    *number = (step - config->first_step) * (uint64_t)config->n_microbatches +
+              (uint64_t)(offset / config->microbatch_stride);
     return true;
 }
 
@@ -101,13 +102,13 @@ static void *read_ahead(void *argument)
         }
         uint64_t number = loader->next++, step = 0;
         struct slot *slot = &loader->slots[number % depth];
-        int64_t leaf = 0;
+        int64_t microbatch = 0;
         slot->number = number;
         slot->filled = false;
         pthread_mutex_unlock(&loader->lock);
-        announced(loader, number, &step, &leaf);
-        cadre_status rc =
-            read_leaf(loader, step, leaf, slot->inputs, slot->targets, slot->labels);
+        announced(loader, number, &step, &microbatch);
+        cadre_status rc = read_microbatch(loader, step, microbatch, slot->inputs,
+                                          slot->targets, slot->labels);
         pthread_mutex_lock(&loader->lock);
         slot->rc = rc;
         slot->filled = true;
@@ -134,16 +135,17 @@ static cadre_status check_config(const struct cadre_loader_config *config,
                           "train.micro_batch = %lld",
                           (long long)config->global_batch,
                           (long long)config->micro_batch);
-    int64_t leaves = config->global_batch / config->micro_batch;
-    if (config->leaves < 1 || config->leaf_stride < 1 || config->first_leaf < 0 ||
-        config->first_leaf >= leaves ||
-        config->leaves - 1 > (leaves - 1 - config->first_leaf) / config->leaf_stride)
+    int64_t n_microbatches = config->global_batch / config->micro_batch;
+    if (config->n_microbatches < 1 || config->microbatch_stride < 1 ||
+        config->first_microbatch < 0 || config->first_microbatch >= n_microbatches ||
+        config->n_microbatches - 1 >
+            (n_microbatches - 1 - config->first_microbatch) / config->microbatch_stride)
         return cadre_fail(
             err, CADRE_E_INVALID,
-            "loader: expected leaves within the %lld of a step, found %lld "
+            "loader: expected micro-batches within the %lld of a step, found %lld "
             "from %lld on, %lld apart",
-            (long long)leaves, (long long)config->leaves, (long long)config->first_leaf,
-            (long long)config->leaf_stride);
+            (long long)n_microbatches, (long long)config->n_microbatches,
+            (long long)config->first_microbatch, (long long)config->microbatch_stride);
     if (config->prefetch < 0 || config->prefetch > 4096)
         return cadre_fail(err, CADRE_E_INVALID,
                           "data.prefetch: expected 0 to 4096, found %lld",
@@ -269,22 +271,22 @@ static cadre_status take(struct cadre_loader *loader, uint64_t number,
     return rc;
 }
 
-cadre_status cadre_loader_next(struct cadre_loader *loader, uint64_t step, int64_t leaf,
-                               struct cadre_batch *batch)
+cadre_status cadre_loader_next(struct cadre_loader *loader, uint64_t step,
+                               int64_t microbatch, struct cadre_batch *batch)
 {
     const struct cadre_loader_config *config = &loader->config;
     double begin = now_s();
     uint64_t number = 0;
     cadre_status rc;
-    if (leaf < 0 || leaf >= config->global_batch / config->micro_batch)
+    if (microbatch < 0 || microbatch >= config->global_batch / config->micro_batch)
         return CADRE_E_INVALID;
     /* Only this thread writes `taken`: reading it needs no lock. */
-    if (config->prefetch > 0 && find_number(loader, step, leaf, &number) &&
+    if (config->prefetch > 0 && find_number(loader, step, microbatch, &number) &&
         number >= loader->taken)
         rc = take(loader, number, batch);
     else
-        rc =
-            read_leaf(loader, step, leaf, batch->inputs, batch->targets, batch->labels);
+        rc = read_microbatch(loader, step, microbatch, batch->inputs, batch->targets,
+                             batch->labels);
     batch->wait_s = now_s() - begin;
     loader->wait_s += batch->wait_s;
     return rc;

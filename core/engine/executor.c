@@ -173,9 +173,10 @@ void cadre_executor_note(const struct cadre_executor_config *config,
     if (config->pinned)
         cadre_ledger_note(ledger, CADRE_SPACE_PINNED,
                           CADRE_STAGINGS * staging_bytes(config), "batches");
-    uint64_t leaves = cadre_leaves_bytes(config->model, config->plan, config->exact);
-    if (leaves)
-        cadre_ledger_note(ledger, CADRE_SPACE_DEVICE, leaves, "exact-mode leaves");
+    uint64_t sums =
+        cadre_accumulation_bytes(config->model, config->plan, config->exact);
+    if (sums)
+        cadre_ledger_note(ledger, CADRE_SPACE_DEVICE, sums, "exact-mode partial sums");
 }
 
 static cadre_status make_slots(struct cadre_executor *exec,
@@ -369,8 +370,8 @@ cadre_status cadre_executor_create(const struct cadre_executor_config *config,
         cadre_no_memory(err, "activations; lower train.micro_batch or set "
                              "train.recompute = block");
     else
-        rc = cadre_leaves_init(&exec->leaves, config->store, config->ledger,
-                               config->exact, err);
+        rc = cadre_accumulation_init(&exec->accumulation, config->store, config->ledger,
+                                     config->exact, err);
     if (rc != CADRE_OK) {
         cadre_executor_destroy(exec);
         return rc;
@@ -388,7 +389,7 @@ void cadre_executor_destroy(struct cadre_executor *exec)
             free(exec->chunk[c].slot[s].x);
     for (int c = 0; exec->chunk && c < exec->n_chunks; c++)
         free(exec->chunk[c].slot);
-    cadre_leaves_fini(&exec->leaves);
+    cadre_accumulation_fini(&exec->accumulation);
     free(exec->chunk);
     free(exec->block_buffers.free);
     free(exec->split_buffers.free);
@@ -413,26 +414,28 @@ void cadre_executor_begin(struct cadre_executor *exec, uint64_t step)
             slot->busy = false;
         }
     }
-    cadre_leaves_begin_step(&exec->leaves);
+    cadre_accumulation_begin_step(&exec->accumulation);
 }
 
 cadre_status cadre_executor_end(const struct cadre_executor *exec,
                                 struct cadre_error *why)
 {
-    long long leaves = exec->config.plan->leaves;
+    long long n_microbatches = exec->config.plan->n_microbatches;
     for (int c = 0; c < exec->n_chunks; c++)
-        if (exec->chunk[c].weights != leaves || exec->chunk[c].inputs != leaves)
+        if (exec->chunk[c].weights != n_microbatches ||
+            exec->chunk[c].inputs != n_microbatches)
             return cadre_fail(why, CADRE_E_INTERNAL,
                               "the schedule ended after backward of %u of %lld "
                               "micro-batches of chunk %d",
-                              exec->chunk[c].weights, leaves, c);
-    for (uint32_t i = 0; exec->leaves.alone && i < exec->config.model->n_params; i++)
-        if (exec->leaves.added[i] != exec->leaves.seen[i])
+                              exec->chunk[c].weights, n_microbatches, c);
+    for (uint32_t i = 0; exec->accumulation.alone && i < exec->config.model->n_params;
+         i++)
+        if (exec->accumulation.added[i] != exec->accumulation.seen[i])
             return cadre_fail(
                 why, CADRE_E_INTERNAL,
                 "%u of %u micro-batches of the gradient of '%s' came back "
-                "through add_leaf by the end of sync(GRADS)",
-                exec->leaves.added[i], exec->leaves.seen[i],
+                "through accumulate by the end of sync(GRADS)",
+                exec->accumulation.added[i], exec->accumulation.seen[i],
                 exec->config.model->params[i].name);
     return CADRE_OK;
 }
@@ -452,7 +455,7 @@ static cadre_status runner_backward(void *h, const struct cadre_pass_args *args,
 static cadre_status runner_add_leaf(void *h, uint32_t param, const void *part)
 {
     struct cadre_executor *exec = h;
-    return cadre_leaves_add(&exec->leaves, param, part);
+    return cadre_accumulation_add(&exec->accumulation, param, part);
 }
 
 struct cadre_pass_runner cadre_executor_runner(struct cadre_executor *exec)
@@ -461,7 +464,7 @@ struct cadre_pass_runner cadre_executor_runner(struct cadre_executor *exec)
         .h = exec,
         .forward = runner_forward,
         .backward = runner_backward,
-        .add_leaf = runner_add_leaf,
+        .accumulate = runner_add_leaf,
     };
 }
 

@@ -29,13 +29,13 @@ struct cadre_executor_config {
     int64_t step_targets; /* targets of a whole step, for the loss seed */
     bool recompute, exact;
     bool pinned; /* batches go through page-locked memory */
-    double *losses; /* by global leaf; device memory */
+    double *losses; /* by global micro-batch; device memory */
     const double *loss_scale; /* factor of the loss in backward; NULL: 1 */
     const struct cadre_stages *stages; /* NULL: every unit is on this rank */
     struct cadre_timeline *timeline; /* NULL: passes are not timed */
 };
 
-/* Allocate slots and leaf buffers. Everything in config is borrowed until destroy. */
+/* Allocate slots and partial sums. Everything in config is borrowed until destroy. */
 cadre_status cadre_executor_create(const struct cadre_executor_config *config,
                                    struct cadre_executor **out,
                                    struct cadre_error *err);
@@ -67,7 +67,7 @@ cadre_status cadre_executor_sequential(struct cadre_executor *exec,
 /* Seconds spent waiting for the loader since create. */
 double cadre_executor_wait_s(const struct cadre_executor *exec);
 
-/* Gradients are complete: was every micro-batch run, and did every leaf come back? The
+/* Gradients are complete: was every micro-batch run, and was every micro-batch accumulated? The
  * refusal's text goes to *why. */
 cadre_status cadre_executor_end(const struct cadre_executor *exec,
                                 struct cadre_error *why);

@@ -23,7 +23,7 @@ static bool recomputed(const struct cadre_executor *exec, uint32_t unit)
 static cadre_status grad_begin(void *arg, uint32_t param, void **dst, int *beta)
 {
     struct cadre_executor *exec = arg;
-    return cadre_leaves_open(&exec->leaves, param, dst, beta);
+    return cadre_accumulation_open(&exec->accumulation, param, dst, beta);
 }
 
 /* Does a plugin want to know when a gradient may be read? */
@@ -41,7 +41,8 @@ static cadre_status grad_end(void *arg, uint32_t param)
     struct cadre_executor *exec = arg;
     bool final;
     void *sum;
-    cadre_status rc = cadre_leaves_close(&exec->leaves, param, &final, &sum);
+    cadre_status rc =
+        cadre_accumulation_close(&exec->accumulation, param, &final, &sum);
     if (rc != CADRE_OK)
         return rc;
     struct cadre_buf grad = {
@@ -135,7 +136,8 @@ void cadre_executor_assign(const struct cadre_executor *exec, struct cadre_slot 
 {
     const struct cadre_rank_plan *plan = exec->config.plan;
     slot->microbatch = microbatch;
-    slot->leaf = plan->first_leaf + (int64_t)microbatch * plan->leaf_stride;
+    slot->global_microbatch =
+        plan->first_microbatch + (int64_t)microbatch * plan->microbatch_stride;
 }
 
 static struct cadre_slot *find_slot(struct cadre_executor *exec, uint32_t chunk,
@@ -205,10 +207,10 @@ static cadre_status check_args(const struct cadre_executor *exec,
     if (args->chunk >= (uint32_t)exec->n_chunks)
         return cadre_fail(why, CADRE_E_INTERNAL, "%s of chunk %u, but this rank has %d",
                           what, args->chunk, exec->n_chunks);
-    if (args->microbatch >= (uint64_t)exec->config.plan->leaves)
-        return cadre_fail(why, CADRE_E_INTERNAL,
-                          "%s of micro-batch %u, but this rank has %lld", what,
-                          args->microbatch, (long long)exec->config.plan->leaves);
+    if (args->microbatch >= (uint64_t)exec->config.plan->n_microbatches)
+        return cadre_fail(
+            why, CADRE_E_INTERNAL, "%s of micro-batch %u, but this rank has %lld", what,
+            args->microbatch, (long long)exec->config.plan->n_microbatches);
     return CADRE_OK;
 }
 
@@ -253,11 +255,13 @@ cadre_status cadre_executor_load(struct cadre_executor *exec, struct cadre_slot 
         .labels = classify ? targets : NULL,
     };
     double begin = cadre_now_s();
-    rc = cadre_loader_next(config->loader, exec->step - 1, slot->leaf, &batch);
+    rc = cadre_loader_next(config->loader, exec->step - 1, slot->global_microbatch,
+                           &batch);
     cadre_timeline_add(config->timeline, CADRE_SPAN_WORK, "data", begin);
     if (rc != CADRE_OK)
         return cadre_fail(why, rc, "cannot read micro-batch %lld of step %llu",
-                          (long long)slot->leaf, (unsigned long long)exec->step);
+                          (long long)slot->global_microbatch,
+                          (unsigned long long)exec->step);
     CADRE_TRY(put_tokens(exec, slot->tokens, batch.inputs, n));
     CADRE_TRY(put_tokens(exec, slot->targets, targets, classify ? config->batch : n));
     if (config->pinned)
@@ -306,7 +310,7 @@ cadre_status cadre_executor_collect(struct cadre_executor *exec,
     bool classify = config->model->config.classes > 0;
     int64_t rows = classify ? config->batch : config->batch * config->time;
     return config->device->ops->sum_rows(config->device, exec->loss_rows, rows,
-                                         &config->losses[slot->leaf]);
+                                         &config->losses[slot->global_microbatch]);
 }
 
 static cadre_status forward_unit(struct cadre_executor *exec,

@@ -6,13 +6,13 @@
 
 #include "core/engine/executor.h"
 #include "core/model/unit.h"
-#include "core/engine/leaves.h"
+#include "core/engine/accumulation.h"
 
 /* One micro-batch of one chunk. */
 struct cadre_slot {
     bool busy;
     uint32_t microbatch;
-    int64_t leaf;
+    int64_t global_microbatch;
     int32_t *tokens, *targets; /* device; NULL where the chunk needs none */
     char *
         *x; /* per unit of the chunk: its input (N, C), NULL for the embedding; those of
@@ -56,7 +56,7 @@ struct cadre_executor {
     struct cadre_buffer_pool
         split_buffers; /* where splits_backward: see take_grad_outputs */
     bool splits_backward;
-    struct cadre_leaves leaves;
+    struct cadre_accumulation accumulation;
     char *resaved; /* saved buffer of a recomputed block */
     char *grad_outputs; /* grad_outputs buffer when backward is not split */
     char *scratch;

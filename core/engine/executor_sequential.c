@@ -25,7 +25,7 @@ static bool may_keep(const struct cadre_executor *exec)
 {
     const struct cadre_executor_config *config = &exec->config;
     return config->device->ops->queued && !exec->no_graphs && config->chain->n == 0 &&
-           exec->n_chunks == 1 && (!config->exact || exec->leaves.n == 1);
+           exec->n_chunks == 1 && (!config->exact || exec->accumulation.n == 1);
 }
 
 /* The bookkeeping of a micro-batch that a graph runs, or (by = -1) did not run. */
@@ -33,8 +33,8 @@ static void account(struct cadre_executor *exec, int by)
 {
     struct cadre_chunk_state *chunk = &exec->chunk[0];
     for (uint32_t i = 0; i < exec->config.model->n_params; i++) {
-        exec->leaves.seen[i] += (uint32_t)by;
-        exec->config.store->param[i].grad_fresh = exec->leaves.seen[i] == 0;
+        exec->accumulation.seen[i] += (uint32_t)by;
+        exec->config.store->param[i].grad_fresh = exec->accumulation.seen[i] == 0;
     }
     chunk->inputs += (uint32_t)by;
     chunk->weights += (uint32_t)by;

@@ -254,8 +254,8 @@ static cadre_status param_shard(struct cadre_ctx *ctx, cadre_param_id id, uint32
     return give(ctx, kind, data, share.count, out);
 }
 
-static cadre_status param_add_leaf(struct cadre_ctx *ctx, cadre_param_id id,
-                                   const struct cadre_buf *part)
+static cadre_status param_accumulate(struct cadre_ctx *ctx, cadre_param_id id,
+                                     const struct cadre_buf *part)
 {
     const struct cadre_services *s = ctx->services;
     if (!stored(ctx, id))
@@ -267,12 +267,13 @@ static cadre_status param_add_leaf(struct cadre_ctx *ctx, cadre_param_id id,
                           "expected the %llu of its range",
                           ctx->plugin->name, (unsigned long long)part->count,
                           s->model->params[id].name, (unsigned long long)own.count);
-    cadre_status rc = s->passes.add_leaf(s->passes.h, id, part->data);
+    cadre_status rc = s->passes.accumulate(s->passes.h, id, part->data);
     if (rc == CADRE_E_INTERNAL)
-        cadre_fail(ctx->services->failure, rc,
-                   "plugin '%s' adds a leaf of '%s' that nobody gave out; only the "
-                   "CYCLIC map has leaves to give back, each once",
-                   ctx->plugin->name, s->model->params[id].name);
+        cadre_fail(
+            ctx->services->failure, rc,
+            "plugin '%s' accumulates a micro-batch of '%s' that nobody gave out; only the "
+            "CYCLIC map has micro-batches to accumulate, each once",
+            ctx->plugin->name, s->model->params[id].name);
     return rc;
 }
 
@@ -284,7 +285,7 @@ static const struct cadre_param_svc param_service = {
     .attach_grad = param_attach_grad,
     .grad_span = param_grad_span,
     .shard = param_shard,
-    .add_leaf = param_add_leaf,
+    .accumulate = param_accumulate,
 };
 
 /* ---- cadre.mem/1 ---- */

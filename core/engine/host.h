@@ -13,7 +13,7 @@ struct cadre_pass_runner {
                             struct cadre_error *why);
     cadre_status (*backward)(void *h, const struct cadre_pass_args *args,
                              struct cadre_error *why);
-    cadre_status (*add_leaf)(void *h, uint32_t param, const void *part);
+    cadre_status (*accumulate)(void *h, uint32_t param, const void *part);
 };
 
 /* What the plugins of one rank reach through their services. Borrowed; what is made

@@ -66,17 +66,17 @@ static cadre_status claim(void *h, const char *effect, const char *axis, uint32_
     return CADRE_OK;
 }
 
-static cadre_status leaves(void *h, uint32_t map)
+static cadre_status plan_microbatch_map(void *h, uint32_t map)
 {
     struct cadre_plan_session *s = session_of(h);
-    bool cyclic = map == CADRE_LEAVES_CYCLIC;
-    if (s->plan->leaf_owner && s->plan->cyclic != cyclic)
+    bool cyclic = map == CADRE_MICROBATCHES_CYCLIC;
+    if (s->plan->map_owner && s->plan->cyclic != cyclic)
         return cadre_fail(s->err, CADRE_E_UNSUPPORTED,
                           "strategy.stack: '%s' and '%s' want different maps of "
                           "micro-batches to ranks (block and cyclic)",
-                          s->plan->leaf_owner, s->plugin);
+                          s->plan->map_owner, s->plugin);
     s->plan->cyclic = cyclic;
-    s->plan->leaf_owner = s->plugin;
+    s->plan->map_owner = s->plugin;
     return CADRE_OK;
 }
 
@@ -193,7 +193,7 @@ void cadre_plan_session_init(struct cadre_plan_session *session,
                 .h = session,
                 .use_axis = use_axis,
                 .claim = claim,
-                .leaves = leaves,
+                .microbatch_map = plan_microbatch_map,
                 .chunk = chunk,
                 .place_range = place_range,
                 .memory = memory,

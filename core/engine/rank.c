@@ -134,9 +134,9 @@ static cadre_status make_loader(struct cadre_rank *rank, uint64_t first_step,
         .dataset = spec->dataset,
         .global_batch = spec->global_batch,
         .micro_batch = spec->micro_batch,
-        .first_leaf = rank->plan.first_leaf,
-        .leaf_stride = rank->plan.leaf_stride,
-        .leaves = rank->plan.leaves,
+        .first_microbatch = rank->plan.first_microbatch,
+        .microbatch_stride = rank->plan.microbatch_stride,
+        .n_microbatches = rank->plan.n_microbatches,
         .first_step = first_step,
         .prefetch = spec->prefetch,
     };
@@ -170,7 +170,7 @@ static cadre_status make_results(struct cadre_rank *rank, struct cadre_error *er
 static cadre_status make_timeline(struct cadre_rank *rank, struct cadre_error *err)
 {
     int n_chunks = rank->plan.n_chunks;
-    size_t passes = 3 * (size_t)n_chunks * (size_t)rank->plan.leaves;
+    size_t passes = 3 * (size_t)n_chunks * (size_t)rank->plan.n_microbatches;
     cadre_status rc = cadre_timeline_init(&rank->timeline, n_chunks, passes, err);
     if (rc == CADRE_OK && rank->stages.axis && rank->stages.axis->size > 1)
         rank->timeline.axis = rank->stages.axis->name;
@@ -324,9 +324,9 @@ static void print_claims(const struct cadre_rank *rank, FILE *out)
     if (plan->live_blocks)
         fprintf(out, "  chunks together: %u blocks kept at most\n", plan->live_blocks);
     fprintf(out, "  micro-batches: %lld of %lld, from %lld, every %lld\n",
-            (long long)plan->leaves,
+            (long long)plan->n_microbatches,
             (long long)(rank->spec->global_batch / rank->spec->micro_batch),
-            (long long)plan->first_leaf, (long long)plan->leaf_stride);
+            (long long)plan->first_microbatch, (long long)plan->microbatch_stride);
 }
 
 uint64_t cadre_rank_print(const struct cadre_rank *rank, FILE *out)

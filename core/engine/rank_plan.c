@@ -122,9 +122,9 @@ static bool power_of_two(int64_t x)
     return x > 0 && (x & (x - 1)) == 0;
 }
 
-static cadre_status map_leaves(struct cadre_rank_plan *plan,
-                               const struct cadre_plan_request *request,
-                               struct cadre_error *err)
+static cadre_status map_microbatches(struct cadre_rank_plan *plan,
+                                     const struct cadre_plan_request *request,
+                                     struct cadre_error *err)
 {
     int64_t n = cadre_mesh_data_size(request->mesh);
     int64_t index = cadre_mesh_data_index(request->mesh);
@@ -136,22 +136,22 @@ static cadre_status map_leaves(struct cadre_rank_plan *plan,
             "which strategy.stack cannot deal out to %lld data ranks evenly; "
             "change one of them",
             (long long)m, (long long)n);
-    plan->leaves = m / n;
-    if (request->exact && n > 1 && !plan->cyclic && !power_of_two(plan->leaves))
+    plan->n_microbatches = m / n;
+    if (request->exact && n > 1 && !plan->cyclic && !power_of_two(plan->n_microbatches))
         return cadre_fail(
             err, CADRE_E_INVALID,
             "run.exact needs a power of two of micro-batches on each rank, "
             "found %lld (train.global_batch / train.micro_batch / ranks); change "
             "one of them",
-            (long long)plan->leaves);
+            (long long)plan->n_microbatches);
     if (request->exact && plan->cyclic && !power_of_two(n))
         return cadre_fail(
             err, CADRE_E_INVALID,
             "run.exact with micro-batches dealt in turn (zero.reduce = microbatch) "
             "needs a power of two of data ranks, found %lld in strategy.stack",
             (long long)n);
-    plan->first_leaf = plan->cyclic ? index : index * plan->leaves;
-    plan->leaf_stride = plan->cyclic ? n : 1;
+    plan->first_microbatch = plan->cyclic ? index : index * plan->n_microbatches;
+    plan->microbatch_stride = plan->cyclic ? n : 1;
     return CADRE_OK;
 }
 
@@ -172,5 +172,5 @@ cadre_status cadre_rank_plan_finish(struct cadre_rank_plan *plan,
         if (owner >= 0 && !plan->param[i].present && plan->param[owner].present)
             plan->param[i].elsewhere = true;
     }
-    return map_leaves(plan, request, err);
+    return map_microbatches(plan, request, err);
 }

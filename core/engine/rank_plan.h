@@ -51,13 +51,13 @@ struct cadre_rank_plan {
     int n_chunks;
     struct cadre_chunk chunk[CADRE_MAX_CHUNKS];
     uint32_t live_blocks; /* over all chunks, 0: their sum */
-    bool cyclic; /* leaf map */
-    const char *leaf_owner; /* plugin that chose it, NULL: default */
+    bool cyclic; /* map of micro-batches */
+    const char *map_owner; /* plugin that chose it, NULL: default */
     struct cadre_plan_param *param; /* n_params of the model */
     uint32_t n_params;
-    int64_t leaves; /* micro-batches of this rank */
-    int64_t first_leaf; /* global index of its first */
-    int64_t leaf_stride;
+    int64_t n_microbatches; /* micro-batches of this rank */
+    int64_t first_microbatch; /* global index of its first */
+    int64_t microbatch_stride;
     struct cadre_ledger planned; /* memory that plugins said they will take */
 };
 
@@ -75,7 +75,7 @@ cadre_status cadre_rank_plan_init(struct cadre_rank_plan *plan,
                                   struct cadre_error *err);
 void cadre_rank_plan_fini(struct cadre_rank_plan *plan);
 
-/* After all plugins: default chunk, presence, leaf map, and the checks across plugins.
+/* After all plugins: default chunk, presence, map of micro-batches, and the checks across plugins.
  * Errors name both keys or both plugins. */
 cadre_status cadre_rank_plan_finish(struct cadre_rank_plan *plan,
                                     const struct cadre_plan_request *request,

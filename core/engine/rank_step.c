@@ -22,7 +22,7 @@ static cadre_status run_chain(struct cadre_rank *rank, uint64_t step)
     const struct cadre_run_spec *spec = rank->spec;
     struct cadre_step work = {
         .struct_size = sizeof work,
-        .n_microbatches = (uint32_t)rank->plan.leaves,
+        .n_microbatches = (uint32_t)rank->plan.n_microbatches,
         .step = step,
         .tokens_global = (uint64_t)(spec->global_batch * spec->time),
     };
@@ -59,9 +59,9 @@ static cadre_status check_losses(struct cadre_rank *rank, uint64_t step)
                 "the loss is not finite at step %llu: micro-batch %lld, on "
                 "data rank %lld; lower optim.lr or set optim.clip",
                 (unsigned long long)step, (long long)i,
-                (long long)(rank->plan.leaf_stride == 1
-                                ? (int64_t)i / rank->plan.leaves
-                                : (int64_t)i % rank->plan.leaf_stride));
+                (long long)(rank->plan.microbatch_stride == 1
+                                ? (int64_t)i / rank->plan.n_microbatches
+                                : (int64_t)i % rank->plan.microbatch_stride));
     return CADRE_OK;
 }
 

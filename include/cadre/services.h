@@ -197,8 +197,8 @@ struct cadre_param_svc {
      * order: `part` is the micro-batch's gradient of this rank's GRAD range (the whole
      * where none was placed), reduced over the data ranks. The core adds the parts of a
      * step, in exact mode in the tree. Compute stream; part is free again at once. */
-    cadre_status (*add_leaf)(struct cadre_ctx *, cadre_param_id,
-                             const struct cadre_buf *part);
+    cadre_status (*accumulate)(struct cadre_ctx *, cadre_param_id,
+                               const struct cadre_buf *part);
 };
 
 /* "cadre.mem/1": zeroed memory, accounted under the plugin's name and tag; what is left

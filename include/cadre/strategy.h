@@ -94,8 +94,8 @@ struct cadre_values {
  * "optim.lr: 1e-3 3e-4, optim.beta2: 0.95 0.99", the k-th value to the k-th run. */
 #define CADRE_BATCH_APART 3u
 
-#define CADRE_LEAVES_BLOCK 1u /* rank r holds M/N consecutive micro-batches */
-#define CADRE_LEAVES_CYCLIC 2u /* micro-batch i is on rank i % N */
+#define CADRE_MICROBATCHES_BLOCK 1u /* rank r holds M/N consecutive micro-batches */
+#define CADRE_MICROBATCHES_CYCLIC 2u /* micro-batch i is on rank i % N */
 
 #define CADRE_KIND_PARAM 1u
 #define CADRE_KIND_GRAD 2u
@@ -128,7 +128,7 @@ struct cadre_plan {
     cadre_status (*claim)(void *h, const char *effect, const char *axis,
                           uint32_t flags);
     /* How micro-batches map to ranks of the batch-splitting axes; default BLOCK. */
-    cadre_status (*leaves)(void *h, uint32_t map);
+    cadre_status (*microbatch_map)(void *h, uint32_t map);
     /* SCHEDULE: this rank runs units [begin, end) as its next chunk (0, 1, ...), and
      * keeps at most `live` micro-batches of it between forward and backward. Without a
      * call one chunk holds all units and live is 1. */
@@ -181,8 +181,8 @@ struct cadre_block_ev {
 /* Raised once per (gradient entry, micro-batch) after the weight gradient exists, in
  * ascending micro-batch order per entry. Under the BLOCK map `grad` holds the rank's
  * sum so far, with FINAL the sum of the step; in exact mode it is NULL before. Under
- * CYCLIC every event carries its own leaf, which goes back through cadre.param
- * add_leaf. `ready` comes in as the point after which grad may be read; a plugin that
+ * CYCLIC every event carries its own micro-batch, which goes back through cadre.param
+ * accumulate. `ready` comes in as the point after which grad may be read; a plugin that
  * goes on working on it asynchronously stores a later one. */
 struct cadre_grad_ev {
     uint32_t struct_size;

@@ -70,7 +70,7 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
                             "none, or train.precision = bf16");
     CADRE_CHECK(plan->use_axis(plan->h, "dp", CADRE_BATCH_SPLIT));
     CADRE_CHECK(plan->claim(plan->h, "grad.reduce", "dp", 0));
-    CADRE_CHECK(plan->leaves(plan->h, CADRE_LEAVES_BLOCK));
+    CADRE_CHECK(plan->microbatch_map(plan->h, CADRE_MICROBATCHES_BLOCK));
     if (self->mode != &ddp_mode_none)
         CADRE_CHECK(plan->claim(plan->h, "train.changed", NULL, CADRE_CLAIM_SHARED));
     return ddp_mode_plan(self, plan);

@@ -110,7 +110,7 @@ static cadre_status finish_first(struct cadre_self *self)
     cadre_zero_buffer_give(self, &self->grads, &bucket->grad, bucket->lasting);
     if (!self->each)
         return CADRE_OK;
-    CADRE_CHECK(self->param->add_leaf(self->host->ctx, bucket->first, &bucket->mine));
+    CADRE_CHECK(self->param->accumulate(self->host->ctx, bucket->first, &bucket->mine));
     cadre_zero_buffer_give(self, &self->parts, &bucket->mine, bucket->lasting);
     return CADRE_OK;
 }

@@ -11,7 +11,7 @@
 
 static const struct cadre_service services[] = {
     CADRE_SERVICE(mesh, MESH, size),    CADRE_SERVICE(comm, COMM, join),
-    CADRE_SERVICE(model, MODEL, param), CADRE_SERVICE(param, PARAM, add_leaf),
+    CADRE_SERVICE(model, MODEL, param), CADRE_SERVICE(param, PARAM, accumulate),
     CADRE_SERVICE(mem, MEM, free),      {NULL, 0, 0},
 };
 
@@ -70,8 +70,9 @@ static cadre_status claim(struct cadre_self *self, const struct cadre_plan *plan
     CADRE_CHECK(plan->claim(plan->h, "opt.shard", "dp", 0));
     if (self->stage == 3)
         CADRE_CHECK(plan->claim(plan->h, "param.place", "dp", 0));
-    return plan->leaves(plan->h, self->each && self->ranks > 1 ? CADRE_LEAVES_CYCLIC
-                                                               : CADRE_LEAVES_BLOCK);
+    return plan->microbatch_map(plan->h, self->each && self->ranks > 1
+                                             ? CADRE_MICROBATCHES_CYCLIC
+                                             : CADRE_MICROBATCHES_BLOCK);
 }
 
 static cadre_status place(struct cadre_self *self, const struct cadre_plan *plan,

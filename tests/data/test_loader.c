@@ -45,14 +45,15 @@ static struct cadre_loader *make(const struct cadre_loader_config *config)
     return loader;
 }
 
-static void check_leaf(struct cadre_loader *loader, uint64_t step, int64_t leaf)
+static void check_microbatch(struct cadre_loader *loader, uint64_t step,
+                             int64_t microbatch)
 {
     int32_t inputs[B * T], targets[B * T], labels[B], x[T], y[T];
     struct cadre_batch batch = {.inputs = inputs, .targets = targets, .labels = labels};
-    ck_assert_int_eq(cadre_loader_next(loader, step, leaf, &batch), CADRE_OK);
+    ck_assert_int_eq(cadre_loader_next(loader, step, microbatch, &batch), CADRE_OK);
     ck_assert(batch.wait_s >= 0);
     for (int b = 0; b < B; b++) {
-        uint64_t position = step * GLOBAL + (uint64_t)leaf * B + (uint64_t)b;
+        uint64_t position = step * GLOBAL + (uint64_t)microbatch * B + (uint64_t)b;
         ck_assert_int_eq(cadre_dataset_sample(set, CADRE_SPLIT_TRAIN,
                                               cadre_dataset_order(set, position), x, y,
                                               NULL),
@@ -64,14 +65,14 @@ static void check_leaf(struct cadre_loader *loader, uint64_t step, int64_t leaf)
 }
 
 static struct cadre_loader_config config_of(int64_t first, int64_t stride,
-                                            int64_t leaves, int64_t prefetch)
+                                            int64_t n_microbatches, int64_t prefetch)
 {
     return (struct cadre_loader_config){.dataset = set,
                                         .global_batch = GLOBAL,
                                         .micro_batch = B,
-                                        .first_leaf = first,
-                                        .leaf_stride = stride,
-                                        .leaves = leaves,
+                                        .first_microbatch = first,
+                                        .microbatch_stride = stride,
+                                        .n_microbatches = n_microbatches,
                                         .prefetch = prefetch};
 }
 
@@ -86,9 +87,10 @@ START_TEST(announced_order_is_right)
                 config_of(maps[m][0], maps[m][1], maps[m][2], prefetch);
             struct cadre_loader *loader = make(&config);
             for (uint64_t step = 0; step < 40; step++)
-                for (int64_t k = 0; k < config.leaves; k++)
-                    check_leaf(loader, step,
-                               config.first_leaf + k * config.leaf_stride);
+                for (int64_t k = 0; k < config.n_microbatches; k++)
+                    check_microbatch(loader, step,
+                                     config.first_microbatch +
+                                         k * config.microbatch_stride);
             ck_assert(cadre_loader_wait_s(loader) >= 0);
             cadre_loader_destroy(loader);
         }
@@ -102,12 +104,12 @@ START_TEST(any_order_is_right)
         struct cadre_loader_config config = config_of(1, 2, 2, prefetch);
         config.first_step = 5;
         struct cadre_loader *loader = make(&config);
-        for (int64_t leaf = LEAVES - 1; leaf >= 0; leaf--)
-            check_leaf(loader, 5, leaf);
+        for (int64_t microbatch = LEAVES - 1; microbatch >= 0; microbatch--)
+            check_microbatch(loader, 5, microbatch);
         for (int i = 0; i < 500; i++) {
             state = state * 1664525u + 1013904223u;
-            check_leaf(loader, (state >> 8) % (i < 250 ? 12 : 1000),
-                       (state >> 20) % LEAVES);
+            check_microbatch(loader, (state >> 8) % (i < 250 ? 12 : 1000),
+                             (state >> 20) % LEAVES);
         }
         cadre_loader_destroy(loader);
     }
@@ -120,8 +122,8 @@ START_TEST(resuming_needs_the_step_alone)
     config.first_step = 1000000;
     struct cadre_loader *loader = make(&config);
     for (uint64_t step = 1000000; step < 1000020; step++)
-        for (int64_t leaf = 0; leaf < LEAVES; leaf++)
-            check_leaf(loader, step, leaf);
+        for (int64_t microbatch = 0; microbatch < LEAVES; microbatch++)
+            check_microbatch(loader, step, microbatch);
     cadre_loader_destroy(loader);
 }
 END_TEST
@@ -132,7 +134,7 @@ static void *rank_main(void *argument)
     struct cadre_loader_config config = config_of(rank, LEAVES, 1, 2);
     struct cadre_loader *loader = make(&config);
     for (uint64_t step = 0; step < 200; step++)
-        check_leaf(loader, step, rank);
+        check_microbatch(loader, step, rank);
     cadre_loader_destroy(loader);
     return NULL;
 }
@@ -156,7 +158,7 @@ START_TEST(destroy_at_any_moment)
         struct cadre_loader_config config = config_of(0, 1, LEAVES, 1 + i % 4);
         struct cadre_loader *loader = make(&config);
         for (int64_t k = 0; k < i % 3; k++)
-            check_leaf(loader, 0, k);
+            check_microbatch(loader, 0, k);
         cadre_loader_destroy(loader);
     }
     cadre_loader_destroy(NULL);
@@ -179,9 +181,9 @@ START_TEST(errors_arrive_where_they_belong)
         struct cadre_loader_config config = config_of(0, 1, LEAVES, prefetch);
         config.dataset = broken;
         struct cadre_loader *loader = make(&config);
-        for (int64_t leaf = 0; leaf < LEAVES; leaf++)
-            ck_assert_int_eq(cadre_loader_next(loader, 0, leaf, &batch),
-                             leaf == 2 ? CADRE_E_INVALID : CADRE_OK);
+        for (int64_t microbatch = 0; microbatch < LEAVES; microbatch++)
+            ck_assert_int_eq(cadre_loader_next(loader, 0, microbatch, &batch),
+                             microbatch == 2 ? CADRE_E_INVALID : CADRE_OK);
         ck_assert_int_eq(cadre_loader_next(loader, 0, LEAVES, &batch), CADRE_E_INVALID);
         ck_assert_int_eq(cadre_loader_next(loader, 0, -1, &batch), CADRE_E_INVALID);
         cadre_loader_destroy(loader);
@@ -194,7 +196,7 @@ START_TEST(refuses_wrong_sizes)
 {
     struct cadre_loader *loader = NULL;
     static const struct {
-        int64_t global, micro, first, stride, leaves, prefetch;
+        int64_t global, micro, first, stride, n_microbatches, prefetch;
         const char *says;
     } wrong[] = {
         {12, 0, 0, 1, 1, 0, "train.micro_batch"},
@@ -211,8 +213,9 @@ START_TEST(refuses_wrong_sizes)
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct cadre_error err = {0};
-        struct cadre_loader_config config = config_of(
-            wrong[i].first, wrong[i].stride, wrong[i].leaves, wrong[i].prefetch);
+        struct cadre_loader_config config =
+            config_of(wrong[i].first, wrong[i].stride, wrong[i].n_microbatches,
+                      wrong[i].prefetch);
         config.global_batch = wrong[i].global;
         config.micro_batch = wrong[i].micro;
         ck_assert_int_eq(cadre_loader_create(&config, &loader, &err), CADRE_E_INVALID);

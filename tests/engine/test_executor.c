@@ -30,7 +30,8 @@ static uint64_t bytes_of(const struct cadre_ledger *ledger, const char *tag)
 /* What --dry-run says is what is taken. */
 START_TEST(planned_is_taken)
 {
-    static const char *const tags[] = {"activations", "scratch", "exact-mode leaves"};
+    static const char *const tags[] = {"activations", "scratch",
+                                       "exact-mode partial sums"};
     struct cadre_ledger planned = {0};
     f.spec.recompute = _i & 1;
     f.spec.exact = _i & 2;

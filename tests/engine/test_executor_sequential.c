@@ -33,8 +33,8 @@ static cadre_status graph_end(struct cadre_device *device, uint64_t key)
 static void count(struct cadre_executor *exec, uint32_t by)
 {
     for (uint32_t i = 0; i < exec->config.model->n_params; i++) {
-        exec->leaves.seen[i] += by;
-        exec->config.store->param[i].grad_fresh = exec->leaves.seen[i] == 0;
+        exec->accumulation.seen[i] += by;
+        exec->config.store->param[i].grad_fresh = exec->accumulation.seen[i] == 0;
     }
     exec->chunk[0].inputs += by;
     exec->chunk[0].weights += by;

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/engine/leaves.h"
+#include "core/engine/accumulation.h"
 #include "core/engine/plan_session.h"
 #include "tests/support/check_main.h"
 
@@ -124,32 +124,34 @@ START_TEST(runs_of_their_own_see_the_whole_batch)
 }
 END_TEST
 
-START_TEST(block_and_cyclic_leaves)
+START_TEST(block_and_cyclic_maps)
 {
     ck_assert_int_eq(one.abi.use_axis(&one, "dp", CADRE_BATCH_SPLIT), CADRE_OK);
     if (_i)
-        ck_assert_int_eq(one.abi.leaves(&one, CADRE_LEAVES_CYCLIC), CADRE_OK);
+        ck_assert_int_eq(one.abi.microbatch_map(&one, CADRE_MICROBATCHES_CYCLIC),
+                         CADRE_OK);
     ck_assert_int_eq(cadre_rank_plan_finish(&plan, &request, &err), CADRE_OK);
-    ck_assert_int_eq(plan.leaves, 2);
-    ck_assert_int_eq(plan.first_leaf, _i ? 2 : 4);
-    ck_assert_int_eq(plan.leaf_stride, _i ? 4 : 1);
+    ck_assert_int_eq(plan.n_microbatches, 2);
+    ck_assert_int_eq(plan.first_microbatch, _i ? 2 : 4);
+    ck_assert_int_eq(plan.microbatch_stride, _i ? 4 : 1);
 }
 END_TEST
 
-START_TEST(without_a_split_every_rank_has_all_leaves)
+START_TEST(without_a_split_every_rank_has_all_microbatches)
 {
     ck_assert_int_eq(one.abi.use_axis(&one, "dp", CADRE_BATCH_SAME), CADRE_OK);
     ck_assert_int_eq(cadre_rank_plan_finish(&plan, &request, &err), CADRE_OK);
-    ck_assert_int_eq(plan.leaves, 8);
-    ck_assert_int_eq(plan.first_leaf, 0);
+    ck_assert_int_eq(plan.n_microbatches, 8);
+    ck_assert_int_eq(plan.first_microbatch, 0);
 }
 END_TEST
 
-START_TEST(two_maps_of_leaves_conflict)
+START_TEST(two_microbatch_maps_conflict)
 {
-    ck_assert_int_eq(one.abi.leaves(&one, CADRE_LEAVES_BLOCK), CADRE_OK);
-    ck_assert_int_eq(two.abi.leaves(&two, CADRE_LEAVES_BLOCK), CADRE_OK);
-    refused(two.abi.leaves(&two, CADRE_LEAVES_CYCLIC), &said, "want different maps");
+    ck_assert_int_eq(one.abi.microbatch_map(&one, CADRE_MICROBATCHES_BLOCK), CADRE_OK);
+    ck_assert_int_eq(two.abi.microbatch_map(&two, CADRE_MICROBATCHES_BLOCK), CADRE_OK);
+    refused(two.abi.microbatch_map(&two, CADRE_MICROBATCHES_CYCLIC), &said,
+            "want different maps");
 }
 END_TEST
 
@@ -160,13 +162,13 @@ static cadre_status finish(int64_t microbatches, int ranks, bool exact, uint32_t
     request.microbatches = microbatches;
     request.exact = exact;
     ck_assert_int_eq(one.abi.use_axis(&one, "dp", CADRE_BATCH_SPLIT), CADRE_OK);
-    ck_assert_int_eq(one.abi.leaves(&one, map), CADRE_OK);
+    ck_assert_int_eq(one.abi.microbatch_map(&one, map), CADRE_OK);
     return cadre_rank_plan_finish(&plan, &request, &err);
 }
 
 START_TEST(a_remainder_names_both_keys)
 {
-    refused(finish(8, 3, false, CADRE_LEAVES_BLOCK), &err, "train.global_batch");
+    refused(finish(8, 3, false, CADRE_MICROBATCHES_BLOCK), &err, "train.global_batch");
     ck_assert_ptr_nonnull(strstr(err.text, "train.micro_batch"));
     ck_assert_ptr_nonnull(strstr(err.text, "strategy.stack"));
     ck_assert_ptr_nonnull(strstr(err.text, "8 micro-batches"));
@@ -182,10 +184,14 @@ START_TEST(exact_needs_powers_of_two)
         uint32_t map;
         bool good;
     } cases[] = {
-        {12, 4, CADRE_LEAVES_BLOCK, false}, {12, 3, CADRE_LEAVES_BLOCK, true},
-        {24, 3, CADRE_LEAVES_BLOCK, true},  {16, 4, CADRE_LEAVES_BLOCK, true},
-        {12, 4, CADRE_LEAVES_CYCLIC, true}, {12, 3, CADRE_LEAVES_CYCLIC, false},
-        {7, 1, CADRE_LEAVES_BLOCK, true},   {7, 1, CADRE_LEAVES_CYCLIC, true},
+        {12, 4, CADRE_MICROBATCHES_BLOCK, false},
+        {12, 3, CADRE_MICROBATCHES_BLOCK, true},
+        {24, 3, CADRE_MICROBATCHES_BLOCK, true},
+        {16, 4, CADRE_MICROBATCHES_BLOCK, true},
+        {12, 4, CADRE_MICROBATCHES_CYCLIC, true},
+        {12, 3, CADRE_MICROBATCHES_CYCLIC, false},
+        {7, 1, CADRE_MICROBATCHES_BLOCK, true},
+        {7, 1, CADRE_MICROBATCHES_CYCLIC, true},
     };
     ck_assert_int_eq(finish(cases[_i].m, cases[_i].n, false, cases[_i].map), CADRE_OK);
     cadre_status rc = finish(cases[_i].m, cases[_i].n, true, cases[_i].map);
@@ -276,11 +282,11 @@ START_TEST(planned_memory_is_noted_under_its_plugin)
 }
 END_TEST
 
-START_TEST(levels_of_the_leaf_stack)
+START_TEST(levels_of_the_accumulation)
 {
     static const int levels[] = {0, 0, 1, 2, 2, 3, 3, 3, 3, 4};
     for (int n = 1; n < 10; n++)
-        ck_assert_int_eq(cadre_leaves_levels(n), levels[n]);
+        ck_assert_int_eq(cadre_accumulation_levels(n), levels[n]);
 }
 END_TEST
 
@@ -295,9 +301,9 @@ Suite *test_suite(void)
     tcase_add_test(tc, claims_run_out);
     tcase_add_test(tc, axes_are_those_of_the_run);
     tcase_add_test(tc, runs_of_their_own_see_the_whole_batch);
-    tcase_add_loop_test(tc, block_and_cyclic_leaves, 0, 2);
-    tcase_add_test(tc, without_a_split_every_rank_has_all_leaves);
-    tcase_add_test(tc, two_maps_of_leaves_conflict);
+    tcase_add_loop_test(tc, block_and_cyclic_maps, 0, 2);
+    tcase_add_test(tc, without_a_split_every_rank_has_all_microbatches);
+    tcase_add_test(tc, two_microbatch_maps_conflict);
     tcase_add_test(tc, a_remainder_names_both_keys);
     tcase_add_loop_test(tc, exact_needs_powers_of_two, 0, 8);
     tcase_add_test(tc, chunks_are_checked);
@@ -305,7 +311,7 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, a_tied_head_leaves_its_owner, 0, 2);
     tcase_add_test(tc, ranges_are_inside_their_parameter);
     tcase_add_test(tc, planned_memory_is_noted_under_its_plugin);
-    tcase_add_test(tc, levels_of_the_leaf_stack);
+    tcase_add_test(tc, levels_of_the_accumulation);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -42,7 +42,7 @@ static void start(void)
     cadre_status rc = fake_start(&fake);
     ck_assert_msg(rc == CADRE_OK, "%d %s", rc, fake.failure);
     ck_assert_uint_eq(fake.batch, CADRE_BATCH_SPLIT);
-    ck_assert_uint_eq(fake.map, CADRE_LEAVES_BLOCK);
+    ck_assert_uint_eq(fake.map, CADRE_MICROBATCHES_BLOCK);
 }
 
 static void run_step(void)

@@ -115,7 +115,7 @@ static cadre_status quiesce(void)
 
 static bool travel_one_by_one(void)
 {
-    return f.map == CADRE_LEAVES_CYCLIC;
+    return f.map == CADRE_MICROBATCHES_CYCLIC;
 }
 
 /* ---- the file ---- */

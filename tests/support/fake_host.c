@@ -188,12 +188,12 @@ static cadre_status param_attach_grad(struct cadre_ctx *ctx, cadre_param_id id,
     return CADRE_OK;
 }
 
-static cadre_status param_add_leaf(struct cadre_ctx *ctx, cadre_param_id id,
-                                   const struct cadre_buf *part)
+static cadre_status param_accumulate(struct cadre_ctx *ctx, cadre_param_id id,
+                                     const struct cadre_buf *part)
 {
     struct fake_entry *entry = entry_of(ctx, id);
     const float *from = part->data;
-    ck_assert_uint_eq(host_of(ctx)->map, CADRE_LEAVES_CYCLIC);
+    ck_assert_uint_eq(host_of(ctx)->map, CADRE_MICROBATCHES_CYCLIC);
     ck_assert_uint_eq(part->count, entry->range[CADRE_KIND_GRAD].count);
     for (uint64_t i = 0; i < part->count; i++)
         entry->shard[CADRE_KIND_GRAD][i] += from[i];
@@ -318,7 +318,7 @@ static cadre_status plan_claim(void *h, const char *effect, const char *axis,
     return planned(fake);
 }
 
-static cadre_status plan_leaves(void *h, uint32_t map)
+static cadre_status plan_microbatch_map(void *h, uint32_t map)
 {
     struct fake_host *fake = h;
     fake->map = map;
@@ -399,7 +399,7 @@ static void set_services(struct fake_host *fake)
         .attach_grad = param_attach_grad,
         .grad_span = param_grad_span,
         .shard = param_shard,
-        .add_leaf = param_add_leaf,
+        .accumulate = param_accumulate,
     };
     static const struct cadre_mem_svc mem = {sizeof mem, 0, mem_alloc, mem_free};
     static const struct cadre_stream_svc stream = {sizeof stream, 0, stream_record,
@@ -438,7 +438,7 @@ static void set_tables(struct fake_host *fake)
         .h = fake,
         .use_axis = plan_use_axis,
         .claim = plan_claim,
-        .leaves = plan_leaves,
+        .microbatch_map = plan_microbatch_map,
         .chunk = plan_chunk,
         .place_range = plan_place_range,
         .memory = plan_memory,

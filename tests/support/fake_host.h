@@ -65,7 +65,7 @@ struct fake_entry {
     float *shard[4]; /* the host's */
     float *data, *grad; /* in use now */
     bool to_come;
-    uint32_t parts; /* add_leaf */
+    uint32_t parts; /* accumulate */
     int posts; /* when its last gradient had been given */
     cadre_event ready, ready_after; /* of that: given, and what the plugin left */
 };

@@ -78,7 +78,7 @@ static cadre_status give_gradient(struct fake_host *fake, cadre_param_id id,
 {
     struct fake_entry *entry = &fake->entry[id];
     bool final = mb + 1 == fake->micro_batches;
-    contribute(fake, id, mb > 0 && fake->map != CADRE_LEAVES_CYCLIC);
+    contribute(fake, id, mb > 0 && fake->map != CADRE_MICROBATCHES_CYCLIC);
     struct cadre_buf grad = {sizeof grad, fake->dtype, entry->grad, entry->count, 0, 0};
     struct cadre_grad_ev ev = {
         .struct_size = sizeof ev,

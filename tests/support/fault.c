@@ -42,7 +42,7 @@ REPLACE(cadre_executor_create, const struct cadre_executor_config *config,
     struct cadre_executor_config wrong = *config;
     int64_t targets = config->batch * config->time;
     if (is("loss_per_rank"))
-        wrong.step_targets = targets * config->plan->leaves;
+        wrong.step_targets = targets * config->plan->n_microbatches;
     if (is("loss_per_micro_batch"))
         wrong.step_targets = targets;
     return __real_cadre_executor_create(&wrong, out, err);
@@ -54,7 +54,7 @@ REPLACE(cadre_unit_backward_input, const struct cadre_model *model, uint32_t uni
 {
     struct cadre_pass wrong = *pass;
     const struct cadre_executor *exec = pass->hook_arg;
-    if (is("drop_last") && exec->microbatch + 1 == exec->config.plan->leaves)
+    if (is("drop_last") && exec->microbatch + 1 == exec->config.plan->n_microbatches)
         wrong.loss_seed = 0;
     return __real_cadre_unit_backward_input(model, unit, &wrong, x, dy, dx);
 }
@@ -91,7 +91,7 @@ REPLACE(cadre_store_init, struct cadre_store *store, struct cadre_model *model,
         enum cadre_optimizer_kind optimizer, uint64_t seed, struct cadre_error *err)
 {
     if (is("random_per_rank"))
-        seed += (uint64_t)plan->first_leaf;
+        seed += (uint64_t)plan->first_microbatch;
     return __real_cadre_store_init(store, model, plan, ledger, optimizer, seed, err);
 }
 
@@ -112,10 +112,12 @@ void __wrap_cadre_model_init_range(const struct cadre_model *model, uint32_t ind
 }
 
 /* Micro-batches added as they come, not in the tree. */
-REPLACE(cadre_leaves_init, struct cadre_leaves *leaves, struct cadre_store *store,
-        struct cadre_ledger *ledger, bool exact, struct cadre_error *err)
+REPLACE(cadre_accumulation_init, struct cadre_accumulation *accumulation,
+        struct cadre_store *store, struct cadre_ledger *ledger, bool exact,
+        struct cadre_error *err)
 {
-    return __real_cadre_leaves_init(leaves, store, ledger, exact && !is("order"), err);
+    return __real_cadre_accumulation_init(accumulation, store, ledger,
+                                          exact && !is("order"), err);
 }
 
 /* The norm of this rank's shards alone, or of all that every rank holds. */
@@ -149,7 +151,8 @@ REPLACE(cadre_loader_create, const struct cadre_loader_config *config,
         struct cadre_loader **out, struct cadre_error *err)
 {
     struct cadre_loader_config wrong = *config;
-    int64_t ranks = config->global_batch / (config->micro_batch * config->leaves);
+    int64_t ranks =
+        config->global_batch / (config->micro_batch * config->n_microbatches);
     if (is("cursor_per_rank"))
         wrong.global_batch *= ranks;
     return __real_cadre_loader_create(&wrong, out, err);

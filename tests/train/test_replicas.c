@@ -38,7 +38,7 @@ START_TEST(averaged_instances_are_replicas_of_ddp)
     ck_assert_int_eq(axis->index, 1);
     ck_assert(axis->split_batch);
     ck_assert_str_eq(cadre_rank_plan_claimed(&rank.plan, "grad.reduce"), "ddp");
-    ck_assert_int_eq(rank.plan.leaves, 2); /* of four micro-batches */
+    ck_assert_int_eq(rank.plan.n_microbatches, 2); /* of four micro-batches */
     cadre_rank_fini(&rank);
     cadre_spec_destroy(spec);
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/engine/leaves.h"
+#include "core/engine/accumulation.h"
 #include "tests/support/check_main.h"
 
 #define MOST 17
@@ -16,7 +16,7 @@ static struct cadre_mesh mesh;
 static struct cadre_rank_plan plan;
 static struct cadre_ledger ledger;
 static struct cadre_store store;
-static struct cadre_leaves leaves;
+static struct cadre_accumulation accumulation;
 
 static void setup(void)
 {
@@ -49,7 +49,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-    cadre_leaves_fini(&leaves);
+    cadre_accumulation_fini(&accumulation);
     cadre_store_fini(&store);
     cadre_ledger_fini(&ledger);
     cadre_rank_plan_fini(&plan);
@@ -59,11 +59,11 @@ static void teardown(void)
 
 static void start(int64_t n, bool exact)
 {
-    cadre_leaves_fini(&leaves);
-    plan.leaves = n;
-    ck_assert_int_eq(cadre_leaves_init(&leaves, &store, &ledger, exact, &err),
-                     CADRE_OK);
-    cadre_leaves_begin_step(&leaves);
+    cadre_accumulation_fini(&accumulation);
+    plan.n_microbatches = n;
+    ck_assert_int_eq(
+        cadre_accumulation_init(&accumulation, &store, &ledger, exact, &err), CADRE_OK);
+    cadre_accumulation_begin_step(&accumulation);
 }
 
 /* Element e of leaf i of a parameter: magnitudes that differ much. */
@@ -94,29 +94,31 @@ static float tree(uint32_t param, uint64_t e, uint64_t n)
     return node(param, e, level, 0, n);
 }
 
-static float *open_leaf(uint32_t param, uint64_t i)
+static float *open_microbatch(uint32_t param, uint64_t i)
 {
     void *dst;
     int beta;
-    ck_assert_int_eq(cadre_leaves_open(&leaves, param, &dst, &beta), CADRE_OK);
-    ck_assert_int_eq(beta, !leaves.exact && i > 0);
+    ck_assert_int_eq(cadre_accumulation_open(&accumulation, param, &dst, &beta),
+                     CADRE_OK);
+    ck_assert_int_eq(beta, !accumulation.exact && i > 0);
     return dst;
 }
 
 static void fill(uint32_t param, uint64_t i, float *dst)
 {
     for (uint64_t e = 0; e < store.param[param].count; e++)
-        dst[e] =
-            leaves.exact || i == 0 ? value(param, i, e) : dst[e] + value(param, i, e);
+        dst[e] = accumulation.exact || i == 0 ? value(param, i, e)
+                                              : dst[e] + value(param, i, e);
 }
 
-static void close_leaf(uint32_t param, uint64_t i, uint64_t n)
+static void close_microbatch(uint32_t param, uint64_t i, uint64_t n)
 {
     bool final;
     void *sum;
-    ck_assert_int_eq(cadre_leaves_close(&leaves, param, &final, &sum), CADRE_OK);
+    ck_assert_int_eq(cadre_accumulation_close(&accumulation, param, &final, &sum),
+                     CADRE_OK);
     ck_assert_int_eq(final, i + 1 == n);
-    if (final || !leaves.exact)
+    if (final || !accumulation.exact)
         ck_assert_ptr_eq(sum, store.param[param].grad);
     else
         ck_assert_ptr_null(sum);
@@ -137,10 +139,10 @@ START_TEST(the_counter_is_the_tree)
     uint64_t n = (uint64_t)_i;
     start(_i, true);
     for (int step = 0; step < 2; step++) {
-        cadre_leaves_begin_step(&leaves);
+        cadre_accumulation_begin_step(&accumulation);
         for (uint64_t i = 0; i < n; i++) {
-            fill(2, i, open_leaf(2, i));
-            close_leaf(2, i, n);
+            fill(2, i, open_microbatch(2, i));
+            close_microbatch(2, i, n);
         }
         is_tree(2, n);
     }
@@ -154,20 +156,20 @@ START_TEST(two_parameters_interleave)
     uint64_t n = (uint64_t)_i;
     start(_i, true);
     for (uint64_t i = 0; i < n; i++) {
-        float *a = open_leaf(2, i), *b = open_leaf(3, i);
+        float *a = open_microbatch(2, i), *b = open_microbatch(3, i);
         fill(2, i, a);
         fill(3, i, b);
-        close_leaf(2, i, n);
-        close_leaf(3, i, n);
+        close_microbatch(2, i, n);
+        close_microbatch(3, i, n);
     }
     is_tree(2, n);
     is_tree(3, n);
     /* entirely behind one another as well */
-    cadre_leaves_begin_step(&leaves);
+    cadre_accumulation_begin_step(&accumulation);
     for (uint32_t p = 4; p < 6; p++)
         for (uint64_t i = 0; i < n; i++) {
-            fill(p, i, open_leaf(p, i));
-            close_leaf(p, i, n);
+            fill(p, i, open_microbatch(p, i));
+            close_microbatch(p, i, n);
         }
     is_tree(4, n);
     is_tree(5, n);
@@ -181,7 +183,7 @@ START_TEST(blocks_over_ranks_are_the_same_tree)
         for (uint64_t ranks = 1; ranks * per <= 16; ranks++) {
             float sums[16] = {0}, one = tree(2, 1, ranks * per);
             for (uint64_t r = 0; r < ranks; r++) {
-                int level = cadre_leaves_levels((int64_t)per);
+                int level = cadre_accumulation_levels((int64_t)per);
                 sums[r] = node(2, 1, level, r, ranks * per);
             }
             for (uint64_t width = 1; width < ranks; width *= 2)
@@ -210,12 +212,12 @@ END_TEST
 START_TEST(loose_mode_adds_in_place)
 {
     start(5, false);
-    ck_assert_int_eq(leaves.levels, 0);
+    ck_assert_int_eq(accumulation.levels, 0);
     for (uint64_t i = 0; i < 5; i++) {
-        float *dst = open_leaf(2, i);
+        float *dst = open_microbatch(2, i);
         ck_assert_ptr_eq(dst, store.param[2].grad);
         fill(2, i, dst);
-        close_leaf(2, i, 5);
+        close_microbatch(2, i, 5);
     }
     float want = 0;
     for (uint64_t i = 0; i < 5; i++)
@@ -226,30 +228,33 @@ END_TEST
 
 /* Under CYCLIC each leaf stands alone and comes back reduced; then the tree, or the
  * row. */
-START_TEST(leaves_come_back)
+START_TEST(accumulated_microbatches_come_back)
 {
     uint64_t n = (uint64_t)_i / 2;
     plan.cyclic = true;
     start((int64_t)n, _i % 2);
     for (uint64_t i = 0; i < n; i++) {
         bool final;
-        void *dst, *leaf;
+        void *dst, *own_sum;
         int beta;
-        ck_assert_int_eq(cadre_leaves_open(&leaves, 2, &dst, &beta), CADRE_OK);
+        ck_assert_int_eq(cadre_accumulation_open(&accumulation, 2, &dst, &beta),
+                         CADRE_OK);
         ck_assert_int_eq(beta, 0);
         float *own = dst;
         for (uint64_t e = 0; e < store.param[2].count; e++)
             own[e] = value(2, i, e);
-        ck_assert_int_eq(cadre_leaves_close(&leaves, 2, &final, &leaf), CADRE_OK);
-        ck_assert_ptr_eq(leaf, dst);
+        ck_assert_int_eq(cadre_accumulation_close(&accumulation, 2, &final, &own_sum),
+                         CADRE_OK);
+        ck_assert_ptr_eq(own_sum, dst);
         size_t bytes = store.param[2].count * sizeof(float);
         float *part = malloc(bytes);
-        memcpy(part, leaf, bytes);
-        ck_assert_int_eq(cadre_leaves_add(&leaves, 2, part), CADRE_OK);
-        ck_assert_int_eq(cadre_leaves_add(&leaves, 2, part), CADRE_E_INTERNAL);
+        memcpy(part, own_sum, bytes);
+        ck_assert_int_eq(cadre_accumulation_add(&accumulation, 2, part), CADRE_OK);
+        ck_assert_int_eq(cadre_accumulation_add(&accumulation, 2, part),
+                         CADRE_E_INTERNAL);
         free(part);
     }
-    if (leaves.exact)
+    if (accumulation.exact)
         is_tree(2, n);
     plan.cyclic = false;
 }
@@ -260,9 +265,9 @@ START_TEST(planned_bytes_are_taken)
     uint64_t before = ledger.now_bytes;
     start(6, true);
     ck_assert_uint_eq(ledger.now_bytes - before,
-                      cadre_leaves_bytes(model, &plan, true));
-    ck_assert_uint_eq(cadre_leaves_bytes(model, &plan, false), 0);
-    ck_assert_int_eq(leaves.levels, 3);
+                      cadre_accumulation_bytes(model, &plan, true));
+    ck_assert_uint_eq(cadre_accumulation_bytes(model, &plan, false), 0);
+    ck_assert_int_eq(accumulation.levels, 3);
 }
 END_TEST
 
@@ -272,7 +277,8 @@ START_TEST(a_detached_gradient_is_an_error)
     int beta;
     start(1, true);
     store.param[2].grad = NULL;
-    ck_assert_int_eq(cadre_leaves_open(&leaves, 2, &dst, &beta), CADRE_E_INTERNAL);
+    ck_assert_int_eq(cadre_accumulation_open(&accumulation, 2, &dst, &beta),
+                     CADRE_E_INTERNAL);
 }
 END_TEST
 
@@ -286,7 +292,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, blocks_over_ranks_are_the_same_tree);
     tcase_add_test(tc, another_order_has_other_bits);
     tcase_add_test(tc, loose_mode_adds_in_place);
-    tcase_add_loop_test(tc, leaves_come_back, 2, 2 * MOST);
+    tcase_add_loop_test(tc, accumulated_microbatches_come_back, 2, 2 * MOST);
     tcase_add_test(tc, planned_bytes_are_taken);
     tcase_add_test(tc, a_detached_gradient_is_an_error);
     suite_add_tcase(s, tc);
