@@ -73,18 +73,18 @@ void cadre_chain_destroy(struct cadre_chain *chain)
 }
 
 /* Parts of a model that is cut are sums that somebody must complete. */
-static cadre_status find_joint_owner(struct cadre_chain *chain,
-                                     const struct cadre_rank_plan *plan, int tp_size,
-                                     struct cadre_error *err)
+static cadre_status find_redistribute_owner(struct cadre_chain *chain,
+                                            const struct cadre_rank_plan *plan,
+                                            int tp_size, struct cadre_error *err)
 {
     const char *joints = cadre_rank_plan_claimed(plan, "act.complete");
     const char *rows = cadre_rank_plan_claimed(plan, "seq.shard");
     for (int i = 0; joints && i < chain->n; i++)
         if (strcmp(chain->link[i].plugin->name, joints) == 0)
-            chain->joint_owner = &chain->link[i];
-    if (joints && !chain->joint_owner->plugin->ops.on_joint)
+            chain->redistribute_owner = &chain->link[i];
+    if (joints && !chain->redistribute_owner->plugin->ops.on_redistribute)
         return cadre_fail(err, CADRE_E_UNSUPPORTED,
-                          "plugin '%s' claims act.complete, but has no on_joint",
+                          "plugin '%s' claims act.complete, but has no on_redistribute",
                           joints);
     if (!joints && tp_size > 1)
         return cadre_fail(err, CADRE_E_UNSUPPORTED,
@@ -115,7 +115,8 @@ cadre_status cadre_chain_plan(struct cadre_chain *chain, struct cadre_rank_plan 
         if (rc != CADRE_OK)
             return refused(ctx, rc, err);
     }
-    cadre_status rc = find_joint_owner(chain, plan, request->model->tp_size, err);
+    cadre_status rc =
+        find_redistribute_owner(chain, plan, request->model->tp_size, err);
     return rc == CADRE_OK ? cadre_rank_plan_finish(plan, request, err) : rc;
 }
 
@@ -242,14 +243,14 @@ cadre_status cadre_chain_grad(struct cadre_chain *chain, struct cadre_grad_ev *e
     return CADRE_OK;
 }
 
-cadre_status cadre_chain_joint(struct cadre_chain *chain,
-                               const struct cadre_joint_ev *ev)
+cadre_status cadre_chain_redistribute(struct cadre_chain *chain,
+                                      const struct cadre_redistribute_ev *ev)
 {
-    struct cadre_ctx *owner = chain->joint_owner;
-    if (!owner || !owner->plugin->ops.on_joint)
+    struct cadre_ctx *owner = chain->redistribute_owner;
+    if (!owner || !owner->plugin->ops.on_redistribute)
         return CADRE_OK;
-    owner->phase = "on_joint";
-    return owner->plugin->ops.on_joint(owner->self, ev);
+    owner->phase = "on_redistribute";
+    return owner->plugin->ops.on_redistribute(owner->self, ev);
 }
 
 cadre_status cadre_chain_state(struct cadre_chain *chain, int index,

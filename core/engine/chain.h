@@ -11,7 +11,8 @@
 struct cadre_chain {
     int n;
     struct cadre_ctx link[CADRE_MAX_STACK];
-    struct cadre_ctx *joint_owner; /* claims act.complete, NULL when nobody does */
+    struct cadre_ctx
+        *redistribute_owner; /* claims act.complete, NULL when nobody does */
 };
 
 /* Create the instances of `plugins` in role order. services->failure is where their
@@ -47,8 +48,8 @@ cadre_status cadre_chain_sync(struct cadre_chain *chain, uint32_t what);
 cadre_status cadre_chain_block(struct cadre_chain *chain,
                                const struct cadre_block_ev *ev);
 cadre_status cadre_chain_grad(struct cadre_chain *chain, struct cadre_grad_ev *ev);
-cadre_status cadre_chain_joint(struct cadre_chain *chain,
-                               const struct cadre_joint_ev *ev);
+cadre_status cadre_chain_redistribute(struct cadre_chain *chain,
+                                      const struct cadre_redistribute_ev *ev);
 
 /* [exec] Let the plugin at place `index` of the chain describe its private state to
  * `sink`; nothing happens where it keeps none. A refusal of the host that the plugin

@@ -64,36 +64,36 @@ static cadre_status grad_end(void *arg, uint32_t param)
     return rc == CADRE_OK ? cadre_chain_grad(exec->config.chain, &ev) : rc;
 }
 
-static cadre_status joint(void *arg, enum cadre_joint at, bool backward,
-                          enum cadre_joint_form form, const void *in, void *out,
-                          int64_t rows, int64_t channels)
+static cadre_status redistribute(void *arg, uint32_t at, bool backward, uint32_t form,
+                                 const void *in, void *out, int64_t rows,
+                                 int64_t channels)
 {
     struct cadre_executor *exec = arg;
     const struct cadre_model *model = exec->config.model;
     uint64_t all = (uint64_t)(rows * channels);
     uint64_t own = (uint64_t)(cadre_model_rows(model, rows) * channels);
-    uint64_t n_in = form == CADRE_JOINT_GATHER ? own : all;
-    uint64_t n_out = form == CADRE_JOINT_SCATTER ? own : all;
-    bool statistics = at == CADRE_JOINT_LOSS_MAX || at == CADRE_JOINT_LOSS_SUM;
+    uint64_t n_in = form == CADRE_REDISTRIBUTE_ALL_GATHER ? own : all;
+    uint64_t n_out = form == CADRE_REDISTRIBUTE_REDUCE_SCATTER ? own : all;
+    bool statistics = at == CADRE_POINT_LOSS_MAX || at == CADRE_POINT_LOSS_SUM;
     uint32_t dtype =
         statistics ? cadre_dtype_wide(model->config.dtype) : model->config.dtype;
-    /* the ABI's buffers carry no const; a joint reads `in` only */
+    /* the ABI's buffers carry no const; a redistribution reads `in` only */
     struct cadre_buf from = {sizeof from, dtype, (void *)(uintptr_t)in, n_in, 0, 0};
     struct cadre_buf to = {sizeof to, dtype, out, n_out, 0, 0};
-    for (int r = 0; r <= model->tp_size && form != CADRE_JOINT_WHOLE; r++)
+    for (int r = 0; r <= model->tp_size && form != CADRE_REDISTRIBUTE_ALL_REDUCE; r++)
         exec->shard_offsets[r] = (uint64_t)(cadre_model_row(model, rows, r) * channels);
-    struct cadre_joint_ev ev = {
+    struct cadre_redistribute_ev ev = {
         .struct_size = sizeof ev,
-        .joint = (uint32_t)at,
+        .point = (uint32_t)at,
         .unit = exec->unit,
         .microbatch = exec->microbatch,
         .backward = backward,
         .form = (uint32_t)form,
         .in = &from,
         .out = &to,
-        .offsets = form == CADRE_JOINT_WHOLE ? NULL : exec->shard_offsets,
+        .offsets = form == CADRE_REDISTRIBUTE_ALL_REDUCE ? NULL : exec->shard_offsets,
     };
-    return cadre_chain_joint(exec->config.chain, &ev);
+    return cadre_chain_redistribute(exec->config.chain, &ev);
 }
 
 cadre_status cadre_executor_raise(struct cadre_executor *exec, uint32_t kind,
@@ -299,7 +299,7 @@ void cadre_executor_set_pass(struct cadre_executor *exec,
         .hook_arg = exec,
         .grad_begin = grad_begin,
         .grad_end = grad_end,
-        .joint = config->model->tp_size > 1 ? joint : NULL,
+        .redistribute = config->model->tp_size > 1 ? redistribute : NULL,
     };
 }
 

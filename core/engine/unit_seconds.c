@@ -52,19 +52,20 @@ static cadre_status grad_end(void *arg, uint32_t param)
 }
 
 /* In place of the other ranks' parts: what a rank computes is timed, not the sum. */
-static cadre_status joint(void *arg, enum cadre_joint at, bool backward,
-                          enum cadre_joint_form form, const void *in, void *out,
-                          int64_t rows, int64_t channels)
+static cadre_status redistribute(void *arg, uint32_t at, bool backward, uint32_t form,
+                                 const void *in, void *out, int64_t rows,
+                                 int64_t channels)
 {
     const struct bench *b = arg;
-    bool loss = at == CADRE_JOINT_LOSS_MAX || at == CADRE_JOINT_LOSS_SUM;
+    bool loss = at == CADRE_POINT_LOSS_MAX || at == CADRE_POINT_LOSS_SUM;
     size_t row = (size_t)channels * (loss ? b->wide_bytes : b->element);
     size_t own = (size_t)cadre_model_rows(b->model, rows) * row;
     cadre_status rc = CADRE_OK;
     (void)backward;
-    if (form != CADRE_JOINT_GATHER)
+    if (form != CADRE_REDISTRIBUTE_ALL_GATHER)
         return b->device->ops->copy(
-            b->device, out, in, form == CADRE_JOINT_WHOLE ? (size_t)rows * row : own);
+            b->device, out, in,
+            form == CADRE_REDISTRIBUTE_ALL_REDUCE ? (size_t)rows * row : own);
     for (int r = 0; rc == CADRE_OK && r < b->model->tp_size; r++) {
         size_t begin = (size_t)cadre_model_row(b->model, rows, r) * row;
         size_t end = (size_t)cadre_model_row(b->model, rows, r + 1) * row;
@@ -161,7 +162,7 @@ static cadre_status make_buffers(struct bench *b)
         .hook_arg = b,
         .grad_begin = grad_begin,
         .grad_end = grad_end,
-        .joint = b->model->tp_size > 1 ? joint : NULL,
+        .redistribute = b->model->tp_size > 1 ? redistribute : NULL,
     };
     if (!b->x || !b->y || !b->dy || !b->dx || !b->tokens || !b->targets ||
         !b->pass.loss_rows || !b->pass.saved || !b->pass.grad_outputs ||

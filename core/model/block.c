@@ -35,13 +35,12 @@ struct cadre_block cadre_block_carve(struct cadre_carver *carver, bool gated,
 }
 
 cadre_status cadre_block_row_split(const struct cadre_unit *unit,
-                                   const struct cadre_linear *linear,
-                                   enum cadre_joint joint, const void *in, void *spare,
-                                   void *sum)
+                                   const struct cadre_linear *linear, uint32_t point,
+                                   const void *in, void *spare, void *sum)
 {
     void *partial = cadre_partial(unit, spare, sum);
     cadre_status rc =
         cadre_linear_fwd(unit, linear, in, partial, CADRE_EPILOGUE_NONE, NULL);
-    return rc == CADRE_OK ? cadre_complete(unit, joint, false, partial, sum, unit->C)
+    return rc == CADRE_OK ? cadre_complete(unit, point, false, partial, sum, unit->C)
                           : rc;
 }

@@ -21,10 +21,9 @@ struct cadre_block {
 struct cadre_block cadre_block_carve(struct cadre_carver *carver, bool gated,
                                      int64_t wide);
 
-/* sum = joint(in W): the end of both halves, before bias and residual. */
+/* sum = redistribution(in W): the end of both halves, before bias and residual. */
 cadre_status cadre_block_row_split(const struct cadre_unit *unit,
-                                   const struct cadre_linear *linear,
-                                   enum cadre_joint joint, const void *in, void *spare,
-                                   void *sum);
+                                   const struct cadre_linear *linear, uint32_t point,
+                                   const void *in, void *spare, void *sum);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Unit 0: token embedding, with learned positions in GPT-2 form. Under tensor
  * parallelism the vocabulary is split; the rank that holds a row's token adds its
- * position too and the others give zero, so the joint's sum holds both once. Where rows
+ * position too and the others give zero, so the redistribution's sum holds both once. Where rows
  * are cut, a rank keeps its own, and gathers all gradients. */
 #include "core/model/layer.h"
 
@@ -69,7 +69,7 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
     embed.out = apart ? cadre_partial(u, b.partial, y) : y;
     CADRE_TRY(u->ops->embed_fwd(u->device, &embed));
     if (is_split(u))
-        CADRE_TRY(cadre_complete(u, CADRE_JOINT_EMBED_OUT, false, embed.out, y, u->C));
+        CADRE_TRY(cadre_complete(u, CADRE_POINT_EMBED_OUT, false, embed.out, y, u->C));
     else if (u->model->rows_cut)
         CADRE_TRY(u->ops->copy(u->device, y, cadre_own_rows(u, embed.out),
                                (size_t)(u->R * u->C) * u->element));
@@ -83,7 +83,7 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
     struct buffers b = buffers_of(u);
     (void)x;
     (void)dx;
-    return cadre_gather_copy(u, CADRE_JOINT_EMBED_OUT, dy, b.dy);
+    return cadre_gather_copy(u, CADRE_POINT_EMBED_OUT, dy, b.dy);
 }
 
 static cadre_status backward_weight(const struct cadre_unit *u, const void *x)

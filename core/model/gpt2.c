@@ -2,7 +2,7 @@
 /* The GPT-2 block (Radford et al. 2019), pre-norm:
  *   x1 = x + proj(attention(qkv(ln1(x))));  y = x1 + out(gelu(fc(ln2(x1)))).
  * Under tensor parallelism qkv and fc are split by columns, proj and out by rows
- * (Shoeybi et al. 2019); their biases are added after the joint, once. Where rows are
+ * (Shoeybi et al. 2019); their biases are added after the redistribution, once. Where rows are
  * cut, norms and sums work on the own rows, the norms' outputs are gathered before qkv
  * and fc, and again for their weight gradients, and those of proj's and out's inputs in
  * backward (Korthikanti et al. 2022). */
@@ -69,17 +69,17 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
     cadre_status rc;
 
     CADRE_TRY(cadre_norm_layer_fwd(u, GPT2_LN1_W, x, b.norm1, b.stats1));
-    CADRE_TRY(cadre_gather(u, CADRE_JOINT_ATTN_IN, false, b.norm1, b.whole, &in));
+    CADRE_TRY(cadre_gather(u, CADRE_POINT_ATTN_IN, false, b.norm1, b.whole, &in));
     CADRE_TRY(cadre_linear_fwd(u, &qkv, in, b.qkv, CADRE_EPILOGUE_BIAS, NULL));
     CADRE_TRY(u->ops->attention_fwd(u->device, &att));
     CADRE_TRY(
-        cadre_block_row_split(u, &proj, CADRE_JOINT_ATTN_OUT, b.attn, b.partial, b.x1));
+        cadre_block_row_split(u, &proj, CADRE_POINT_ATTN_OUT, b.attn, b.partial, b.x1));
 
     CADRE_TRY(
         cadre_norm_layer_add(u, GPT2_LN2_W, proj.bias, x, b.x1, b.norm2, b.stats2));
-    CADRE_TRY(cadre_gather(u, CADRE_JOINT_MLP_IN, false, b.norm2, b.whole, &in));
+    CADRE_TRY(cadre_gather(u, CADRE_POINT_MLP_IN, false, b.norm2, b.whole, &in));
     CADRE_TRY(cadre_linear_fwd(u, &fc, in, b.act, CADRE_EPILOGUE_BIAS_GELU, b.gate));
-    CADRE_TRY(cadre_block_row_split(u, &out, CADRE_JOINT_MLP_OUT, b.act, b.partial, y));
+    CADRE_TRY(cadre_block_row_split(u, &out, CADRE_POINT_MLP_OUT, b.act, b.partial, y));
     CADRE_TRY(u->ops->add(u->device, u->dtype, y,
                           cadre_unit_param(u, (uint32_t)out.bias), b.x1, y, u->R,
                           u->C));
@@ -103,18 +103,18 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
     att.dk = cadre_unit_at(u, b.dqkv, u->A);
     att.dv = cadre_unit_at(u, b.dqkv, 2 * u->A);
 
-    CADRE_TRY(cadre_gather_copy(u, CADRE_JOINT_MLP_OUT, dy, b.dy));
+    CADRE_TRY(cadre_gather_copy(u, CADRE_POINT_MLP_OUT, dy, b.dy));
     CADRE_TRY(cadre_linear_bwd_gelu(u, &out, b.dy, b.gate, b.dgate));
     CADRE_TRY(cadre_linear_bwd_input(u, &fc, b.dgate, partial, 0));
-    CADRE_TRY(cadre_complete(u, CADRE_JOINT_MLP_IN, true, partial, b.whole, u->C));
+    CADRE_TRY(cadre_complete(u, CADRE_POINT_MLP_IN, true, partial, b.whole, u->C));
     CADRE_TRY(cadre_norm_layer_bwd(u, GPT2_LN2_W, b.x1, b.stats2, b.whole,
                                    cadre_own_rows(u, b.dy), dx1));
-    CADRE_TRY(cadre_gather(u, CADRE_JOINT_ATTN_OUT, true, dx1, b.dx1, &all));
+    CADRE_TRY(cadre_gather(u, CADRE_POINT_ATTN_OUT, true, dx1, b.dx1, &all));
 
     CADRE_TRY(cadre_linear_bwd_input(u, &proj, b.dx1, b.wide, 0));
     CADRE_TRY(u->ops->attention_bwd(u->device, &att));
     CADRE_TRY(cadre_linear_bwd_input(u, &qkv, b.dqkv, partial, 0));
-    CADRE_TRY(cadre_complete(u, CADRE_JOINT_ATTN_IN, true, partial, b.whole, u->C));
+    CADRE_TRY(cadre_complete(u, CADRE_POINT_ATTN_IN, true, partial, b.whole, u->C));
     CADRE_TRY(cadre_norm_layer_bwd(u, GPT2_LN1_W, x, b.stats1, b.whole,
                                    cadre_own_rows(u, b.dx1), dx));
 fail:
@@ -130,10 +130,10 @@ static cadre_status backward_weight(const struct cadre_unit *u, const void *x)
     const void *in;
     (void)x;
     CADRE_TRY(cadre_linear_bwd_weight(u, &out, b.act, b.dy));
-    CADRE_TRY(cadre_gather(u, CADRE_JOINT_MLP_IN, true, b.norm2, b.whole, &in));
+    CADRE_TRY(cadre_gather(u, CADRE_POINT_MLP_IN, true, b.norm2, b.whole, &in));
     CADRE_TRY(cadre_linear_bwd_weight(u, &fc, in, b.dgate));
     CADRE_TRY(cadre_linear_bwd_weight(u, &proj, b.attn, b.dx1));
-    CADRE_TRY(cadre_gather(u, CADRE_JOINT_ATTN_IN, true, b.norm1, b.whole, &in));
+    CADRE_TRY(cadre_gather(u, CADRE_POINT_ATTN_IN, true, b.norm1, b.whole, &in));
     CADRE_TRY(cadre_linear_bwd_weight(u, &qkv, in, b.dqkv));
 fail:
     return rc;

@@ -113,11 +113,11 @@ static cadre_status split_statistics(const struct cadre_unit *u,
     xent.sum = b->local_sum;
     xent.picked = second_plane(u, b->local_sum, u->N);
     CADRE_TRY(u->ops->xent_fwd(u->device, &xent));
-    CADRE_TRY(cadre_complete(u, CADRE_JOINT_LOSS_MAX, false, b->local_max, b->max, 1));
+    CADRE_TRY(cadre_complete(u, CADRE_POINT_LOSS_MAX, false, b->local_max, b->max, 1));
     xent.old_max = b->local_max;
     xent.max = b->max;
     CADRE_TRY(u->ops->xent_rescale(u->device, &xent));
-    CADRE_TRY(cadre_complete(u, CADRE_JOINT_LOSS_SUM, false, b->local_sum, b->sum, 2));
+    CADRE_TRY(cadre_complete(u, CADRE_POINT_LOSS_SUM, false, b->local_sum, b->sum, 2));
 fail:
     return rc;
 }
@@ -131,10 +131,10 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
     cadre_status rc;
     (void)y;
     CADRE_TRY(cadre_norm_layer_fwd(u, 0, x, b.norm, b.stats));
-    CADRE_TRY(cadre_gather(u, CADRE_JOINT_HEAD_IN, false, b.norm, b.whole, &in));
+    CADRE_TRY(cadre_gather(u, CADRE_POINT_HEAD_IN, false, b.norm, b.whole, &in));
     CADRE_TRY(cadre_linear_fwd(u, &projection, scored_rows(u, in), b.logits,
                                CADRE_EPILOGUE_NONE, NULL));
-    if (u->pass->joint && !is_classifier(u))
+    if (u->pass->redistribute && !is_classifier(u))
         CADRE_TRY(split_statistics(u, &b));
     else
         CADRE_TRY(u->ops->xent_fwd(u->device, &xent));
@@ -159,7 +159,7 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
     CADRE_TRY(
         cadre_linear_bwd_input(u, &projection, b.logits, scored_rows(u, partial), 0));
     if (!whole)
-        CADRE_TRY(cadre_complete(u, CADRE_JOINT_HEAD_IN, true, partial, b.whole, u->C));
+        CADRE_TRY(cadre_complete(u, CADRE_POINT_HEAD_IN, true, partial, b.whole, u->C));
     CADRE_TRY(cadre_norm_layer_bwd(
         u, 0, x, b.stats, whole ? cadre_own_rows(u, b.whole) : b.whole, NULL, dx));
 fail:
@@ -173,7 +173,7 @@ static cadre_status backward_weight(const struct cadre_unit *u, const void *x)
     const void *in;
     cadre_status rc;
     (void)x;
-    CADRE_TRY(cadre_gather(u, CADRE_JOINT_HEAD_IN, true, b.norm, b.whole, &in));
+    CADRE_TRY(cadre_gather(u, CADRE_POINT_HEAD_IN, true, b.norm, b.whole, &in));
     CADRE_TRY(cadre_linear_bwd_weight(u, &projection, scored_rows(u, in), b.logits));
 fail:
     return rc;

@@ -222,40 +222,42 @@ struct cadre_attention cadre_packed_attention(const struct cadre_unit *unit,
 
 void *cadre_partial(const struct cadre_unit *unit, void *spare, void *whole)
 {
-    return unit->pass->joint ? spare : whole;
+    return unit->pass->redistribute ? spare : whole;
 }
 
-cadre_status cadre_complete(const struct cadre_unit *unit, enum cadre_joint joint,
+cadre_status cadre_complete(const struct cadre_unit *unit, uint32_t point,
                             bool backward, const void *partial, void *whole,
                             int64_t channels)
 {
     const struct cadre_pass *pass = unit->pass;
-    bool loss = joint == CADRE_JOINT_LOSS_MAX || joint == CADRE_JOINT_LOSS_SUM;
-    if (!pass->joint)
+    bool loss = point == CADRE_POINT_LOSS_MAX || point == CADRE_POINT_LOSS_SUM;
+    if (!pass->redistribute)
         return CADRE_OK;
-    return pass->joint(pass->hook_arg, joint, backward,
-                       unit->model->rows_cut && !loss ? CADRE_JOINT_SCATTER
-                                                      : CADRE_JOINT_WHOLE,
-                       partial, whole, unit->N, channels);
+    return pass->redistribute(pass->hook_arg, point, backward,
+                              unit->model->rows_cut && !loss
+                                  ? CADRE_REDISTRIBUTE_REDUCE_SCATTER
+                                  : CADRE_REDISTRIBUTE_ALL_REDUCE,
+                              partial, whole, unit->N, channels);
 }
 
-cadre_status cadre_gather(const struct cadre_unit *unit, enum cadre_joint joint,
-                          bool backward, const void *own, void *spare, const void **all)
+cadre_status cadre_gather(const struct cadre_unit *unit, uint32_t point, bool backward,
+                          const void *own, void *spare, const void **all)
 {
     const struct cadre_pass *pass = unit->pass;
     *all = unit->model->rows_cut ? spare : own;
     if (!unit->model->rows_cut)
         return CADRE_OK;
-    return pass->joint(pass->hook_arg, joint, backward, CADRE_JOINT_GATHER, own, spare,
-                       unit->N, unit->C);
+    return pass->redistribute(pass->hook_arg, point, backward,
+                              CADRE_REDISTRIBUTE_ALL_GATHER, own, spare, unit->N,
+                              unit->C);
 }
 
-cadre_status cadre_gather_copy(const struct cadre_unit *unit, enum cadre_joint joint,
+cadre_status cadre_gather_copy(const struct cadre_unit *unit, uint32_t point,
                                const void *own, void *all)
 {
     const void *gathered;
     if (unit->model->rows_cut)
-        return cadre_gather(unit, joint, true, own, all, &gathered);
+        return cadre_gather(unit, point, true, own, all, &gathered);
     return unit->ops->copy(unit->device, all, own,
                            (size_t)(unit->N * unit->C) * unit->element);
 }

@@ -57,21 +57,20 @@ cadre_status cadre_norm_layer_bwd(const struct cadre_unit *unit, uint32_t weight
 struct cadre_attention cadre_packed_attention(const struct cadre_unit *unit,
                                               const void *qkv, void *out, void *lse);
 
-/* Where a partial result is to be written: `whole` itself where no joint completes it.
+/* Where a partial result is to be written: `whole` itself where no redistribution completes it.
  */
 void *cadre_partial(const struct cadre_unit *unit, void *spare, void *whole);
-/* Complete it over the tensor axis: whole = joint(partial). Nothing to do without one.
+/* Complete it over the tensor axis: whole = redistribution(partial). Nothing to do without one.
  * Where rows are cut, the own rows alone are written: whole is (R, channels). */
-cadre_status cadre_complete(const struct cadre_unit *unit, enum cadre_joint joint,
+cadre_status cadre_complete(const struct cadre_unit *unit, uint32_t point,
                             bool backward, const void *partial, void *whole,
                             int64_t channels);
 /* *all (N, C) = the rows that each rank has in `own` (R, C): `own` itself unless rows
  * are cut, else gathered into spare (N, C). */
-cadre_status cadre_gather(const struct cadre_unit *unit, enum cadre_joint joint,
-                          bool backward, const void *own, void *spare,
-                          const void **all);
+cadre_status cadre_gather(const struct cadre_unit *unit, uint32_t point, bool backward,
+                          const void *own, void *spare, const void **all);
 /* A copy of such rows: all (N, C) = own (R, C) of every rank. */
-cadre_status cadre_gather_copy(const struct cadre_unit *unit, enum cadre_joint joint,
+cadre_status cadre_gather_copy(const struct cadre_unit *unit, uint32_t point,
                                const void *own, void *all);
 /* The own rows inside of a buffer (N, C). */
 void *cadre_own_rows(const struct cadre_unit *unit, const void *all);

@@ -92,7 +92,7 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
     packed_of(u, qkv);
 
     CADRE_TRY(cadre_norm_layer_fwd(u, LLAMA_NORM1_W, x, b.norm1, b.stats1));
-    CADRE_TRY(cadre_gather(u, CADRE_JOINT_ATTN_IN, false, b.norm1, b.whole, &in));
+    CADRE_TRY(cadre_gather(u, CADRE_POINT_ATTN_IN, false, b.norm1, b.whole, &in));
     for (int i = 0; i < 3; i++)
         CADRE_TRY(cadre_linear_fwd(u, &qkv[i].linear, in,
                                    cadre_unit_at(u, b.qkv, qkv[i].offset),
@@ -100,17 +100,17 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
     CADRE_TRY(rope(u, b.qkv, false));
     CADRE_TRY(u->ops->attention_fwd(u->device, &att));
     CADRE_TRY(
-        cadre_block_row_split(u, &o, CADRE_JOINT_ATTN_OUT, b.attn, b.partial, b.x1));
+        cadre_block_row_split(u, &o, CADRE_POINT_ATTN_OUT, b.attn, b.partial, b.x1));
 
     CADRE_TRY(
         cadre_norm_layer_add(u, LLAMA_NORM2_W, o.bias, x, b.x1, b.norm2, b.stats2));
-    CADRE_TRY(cadre_gather(u, CADRE_JOINT_MLP_IN, false, b.norm2, b.whole, &in));
+    CADRE_TRY(cadre_gather(u, CADRE_POINT_MLP_IN, false, b.norm2, b.whole, &in));
     CADRE_TRY(cadre_linear_fwd(u, &gate, in, b.gate, CADRE_EPILOGUE_NONE, NULL));
     CADRE_TRY(cadre_linear_fwd(u, &up, in, b.up, CADRE_EPILOGUE_NONE, NULL));
     CADRE_TRY(
         u->ops->swiglu_fwd(u->device, u->dtype, b.gate, b.up, b.act, u->N * u->F));
     CADRE_TRY(
-        cadre_block_row_split(u, &down, CADRE_JOINT_MLP_OUT, b.act, b.partial, y));
+        cadre_block_row_split(u, &down, CADRE_POINT_MLP_OUT, b.act, b.partial, y));
     CADRE_TRY(u->ops->add(u->device, u->dtype, y, NULL, b.x1, y, u->R, u->C));
 fail:
     return rc;
@@ -128,7 +128,7 @@ static cadre_status mlp_backward(const struct cadre_unit *u,
                                  b->dup, u->N * u->F));
     CADRE_TRY(cadre_linear_bwd_input(u, &gate, b->dgate, partial, 0));
     CADRE_TRY(cadre_linear_bwd_input(u, &up, b->dup, partial, 1));
-    CADRE_TRY(cadre_complete(u, CADRE_JOINT_MLP_IN, true, partial, b->whole, u->C));
+    CADRE_TRY(cadre_complete(u, CADRE_POINT_MLP_IN, true, partial, b->whole, u->C));
     CADRE_TRY(cadre_norm_layer_bwd(u, LLAMA_NORM2_W, b->x1, b->stats2, b->whole,
                                    cadre_own_rows(u, b->dy), dx1));
 fail:
@@ -152,9 +152,9 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
     att.dk = cadre_unit_at(u, b.dqkv, qkv[1].offset);
     att.dv = cadre_unit_at(u, b.dqkv, qkv[2].offset);
 
-    CADRE_TRY(cadre_gather_copy(u, CADRE_JOINT_MLP_OUT, dy, b.dy));
+    CADRE_TRY(cadre_gather_copy(u, CADRE_POINT_MLP_OUT, dy, b.dy));
     CADRE_TRY(mlp_backward(u, &b, dx1));
-    CADRE_TRY(cadre_gather(u, CADRE_JOINT_ATTN_OUT, true, dx1, b.dx1, &all));
+    CADRE_TRY(cadre_gather(u, CADRE_POINT_ATTN_OUT, true, dx1, b.dx1, &all));
     CADRE_TRY(cadre_linear_bwd_input(u, &o, b.dx1, b.wide, 0));
     CADRE_TRY(u->ops->attention_bwd(u->device, &att));
     CADRE_TRY(rope(u, b.dqkv, true));
@@ -162,7 +162,7 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
         CADRE_TRY(cadre_linear_bwd_input(u, &qkv[i].linear,
                                          cadre_unit_at(u, b.dqkv, qkv[i].offset),
                                          partial, i > 0));
-    CADRE_TRY(cadre_complete(u, CADRE_JOINT_ATTN_IN, true, partial, b.whole, u->C));
+    CADRE_TRY(cadre_complete(u, CADRE_POINT_ATTN_IN, true, partial, b.whole, u->C));
     CADRE_TRY(cadre_norm_layer_bwd(u, LLAMA_NORM1_W, x, b.stats1, b.whole,
                                    cadre_own_rows(u, b.dx1), dx));
 fail:
@@ -180,11 +180,11 @@ static cadre_status backward_weight(const struct cadre_unit *u, const void *x)
     (void)x;
     packed_of(u, qkv);
     CADRE_TRY(cadre_linear_bwd_weight(u, &down, b.act, b.dy));
-    CADRE_TRY(cadre_gather(u, CADRE_JOINT_MLP_IN, true, b.norm2, b.whole, &in));
+    CADRE_TRY(cadre_gather(u, CADRE_POINT_MLP_IN, true, b.norm2, b.whole, &in));
     CADRE_TRY(cadre_linear_bwd_weight(u, &up, in, b.dup));
     CADRE_TRY(cadre_linear_bwd_weight(u, &gate, in, b.dgate));
     CADRE_TRY(cadre_linear_bwd_weight(u, &o, b.attn, b.dx1));
-    CADRE_TRY(cadre_gather(u, CADRE_JOINT_ATTN_IN, true, b.norm1, b.whole, &in));
+    CADRE_TRY(cadre_gather(u, CADRE_POINT_ATTN_IN, true, b.norm1, b.whole, &in));
     for (int i = 3; i-- > 0;)
         CADRE_TRY(cadre_linear_bwd_weight(u, &qkv[i].linear, in,
                                           cadre_unit_at(u, b.dqkv, qkv[i].offset)));

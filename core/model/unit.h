@@ -12,27 +12,8 @@
 #include "core/model/model.h"
 
 /* Points where a partial result may have to be completed over the tensor axis. `in` and
- * `out` are distinct buffers unless no one claims the joint. Where rows are cut, the
+ * `out` are distinct buffers unless no one claims the redistribution. Where rows are cut, the
  * forward of *_IN and the backward of *_OUT gather rows, EMBED_OUT and HEAD_IN too. */
-enum cadre_joint {
-    CADRE_JOINT_EMBED_OUT, /* forward: sum of vocabulary slices */
-    CADRE_JOINT_ATTN_IN, /* backward: sum of dX */
-    CADRE_JOINT_ATTN_OUT, /* forward: sum of row-split products; bias is added after */
-    CADRE_JOINT_MLP_IN, /* backward: sum of dX */
-    CADRE_JOINT_MLP_OUT, /* forward: as ATTN_OUT */
-    CADRE_JOINT_HEAD_IN, /* backward: sum of dX */
-    CADRE_JOINT_LOSS_MAX, /* forward: (rows, 1) maximum */
-    /* forward: (rows, 2) as two planes, sums of exponentials then picked logits */
-    CADRE_JOINT_LOSS_SUM,
-};
-
-/* What a joint does with its (rows, channels) values; a rank's own rows are those of
- * cadre_model_row. */
-enum cadre_joint_form {
-    CADRE_JOINT_WHOLE, /* out = sum (or maximum) of in */
-    CADRE_JOINT_SCATTER, /* out (own rows) = sum of in */
-    CADRE_JOINT_GATHER, /* out = in (own rows) of all ranks */
-};
 
 /* What the caller supplies to a unit on one micro-batch. */
 struct cadre_pass {
@@ -54,11 +35,11 @@ struct cadre_pass {
      * parameter and pass. A weight and its bias get the same beta. */
     cadre_status (*grad_begin)(void *arg, uint32_t param, void **dst, int *beta);
     cadre_status (*grad_end)(void *arg, uint32_t param);
-    /* NULL: no joint is split. Fills out from in for the joints that need it in this
+    /* NULL: no redistribution is split. Fills out from in for the redistributions that need it in this
      * direction and is not called for the others. */
-    cadre_status (*joint)(void *arg, enum cadre_joint joint, bool backward,
-                          enum cadre_joint_form form, const void *in, void *out,
-                          int64_t rows, int64_t channels);
+    cadre_status (*redistribute)(void *arg, uint32_t point, bool backward,
+                                 uint32_t form, const void *in, void *out, int64_t rows,
+                                 int64_t channels);
 };
 
 /* Bytes of the buffers in cadre_pass for a unit, each a multiple of 64. */
@@ -74,7 +55,7 @@ size_t cadre_unit_scratch_bytes(const struct cadre_model *, uint32_t unit, int64
 /* Run one unit on the device's current stream. Tokens and targets must lie in the
  * vocabulary (targets may be -1: ignored); 1 <= time <= context.
  * [local] [stream] Errors: CADRE_E_INVALID batch or time out of range; what the device,
- * the hooks and the joint return; buffers are then undefined.
+ * the hooks and the redistribution return; buffers are then undefined.
  *
  * x (N, C) is the unit's input (NULL for the embedding), y (N, C) its output (NULL for
  * the head, whose result is loss_rows and, in `saved`, what backward needs). x must

@@ -15,7 +15,7 @@
  *
  *   step:  in role order, each calls next->run, the SCHEDULE last of all; it drives
  *          cadre.model forward/backward, and meanwhile the core raises on_block and
- *          on_grad on every plugin in role order, and on_joint on the plugin
+ *          on_grad on every plugin in role order, and on_redistribute on the plugin
  *          that claims act.complete.
  *
  * Growth: `struct_size` is first in every crossing struct and set with sizeof; a reader
@@ -193,31 +193,18 @@ struct cadre_grad_ev {
     struct cadre_buf *grad;
 };
 
-#define CADRE_AT_EMBED_OUT 0u
-#define CADRE_AT_ATTN_IN 1u
-#define CADRE_AT_ATTN_OUT 2u
-#define CADRE_AT_MLP_IN 3u
-#define CADRE_AT_MLP_OUT 4u
-#define CADRE_AT_HEAD_IN 5u
-#define CADRE_AT_LOSS_MAX 6u
-#define CADRE_AT_LOSS_SUM 7u
-
-#define CADRE_JOIN_WHOLE 0u /* out (n) = sum of in (n), or maximum for LOSS_MAX */
-#define CADRE_JOIN_SCATTER 1u /* out: this rank's range of the sum of in */
-#define CADRE_JOIN_GATHER 2u /* in: this rank's range of out */
-
 /* A value to be completed over the tensor axis: out = f(in), distinct buffers. Forward
- * joints: *_OUT and LOSS_*; backward joints: *_IN. All are WHOLE, but under a claim of
- * seq.shard, which cuts the rows of activations between joints: there the same joints
+ * redistributions: *_OUT and LOSS_*; backward redistributions: *_IN. All are WHOLE, but under a claim of
+ * seq.shard, which cuts the rows of activations between redistributions: there the same redistributions
  * but LOSS_* are SCATTER, and their counterparts come too, as GATHER: *_IN forward and
  * once more in WEIGHT, *_OUT backward. `offsets` are the ranges: R + 1 ascending
  * entries in elements, NULL for WHOLE; a range may be empty. */
-struct cadre_joint_ev {
+struct cadre_redistribute_ev {
     uint32_t struct_size;
-    uint32_t joint;
+    uint32_t point;
     uint32_t unit, microbatch;
     uint32_t backward; /* raised in a backward pass */
-    uint32_t form; /* CADRE_JOIN_* */
+    uint32_t form; /* CADRE_REDISTRIBUTE_* */
     const struct cadre_buf *in;
     struct cadre_buf *out;
     const uint64_t *offsets;
@@ -307,7 +294,8 @@ struct cadre_strategy_ops {
     /* [exec] the four are opt. */
     cadre_status (*on_block)(struct cadre_self *, const struct cadre_block_ev *);
     cadre_status (*on_grad)(struct cadre_self *, struct cadre_grad_ev *);
-    cadre_status (*on_joint)(struct cadre_self *, const struct cadre_joint_ev *);
+    cadre_status (*on_redistribute)(struct cadre_self *,
+                                    const struct cadre_redistribute_ev *);
     cadre_status (*state)(struct cadre_self *, const struct cadre_state_sink *);
     void (*abort)(struct cadre_self *); /* [any] opt.: a rank failed; must not block */
     void (*destroy)(struct cadre_self *); /* [main] */

@@ -27,6 +27,22 @@
 #define CADRE_SUM 1u
 #define CADRE_MAX 2u
 
+/* Points of the model where an activation may be redistributed over the tensor axis.
+ * What lies in `in` there, (rows, channels) unless said otherwise: */
+#define CADRE_POINT_EMBED_OUT 0u /* forward: sum of vocabulary slices */
+#define CADRE_POINT_ATTN_IN 1u /* backward: sum of dX */
+#define CADRE_POINT_ATTN_OUT 2u /* forward: sum of row-parallel products, before bias */
+#define CADRE_POINT_MLP_IN 3u /* backward: sum of dX */
+#define CADRE_POINT_MLP_OUT 4u /* forward: as ATTN_OUT */
+#define CADRE_POINT_HEAD_IN 5u /* backward: sum of dX */
+#define CADRE_POINT_LOSS_MAX 6u /* forward: (rows, 1) maximum */
+/* forward: (rows, 2) as two planes, sums of exponentials then picked logits */
+#define CADRE_POINT_LOSS_SUM 7u
+
+#define CADRE_REDISTRIBUTE_ALL_REDUCE 0u /* out = sum of in, maximum for LOSS_MAX */
+#define CADRE_REDISTRIBUTE_REDUCE_SCATTER 1u /* out: this rank's range of the sum */
+#define CADRE_REDISTRIBUTE_ALL_GATHER 2u /* in: this rank's range of out */
+
 /* A point in an ordered queue. 0 has already happened. Stays valid for the whole run.
  */
 typedef uint64_t cadre_event;

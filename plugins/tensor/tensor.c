@@ -3,7 +3,7 @@
  * of two products is cut by columns and the second by rows, so each rank computes a
  * part of every output's sum, and one sum over the ranks completes it: twice a block
  * forward, twice backward. Attention is cut by heads, embedding and scores by
- * vocabulary. The core cuts the parameters and knows where sums are partial (joints);
+ * vocabulary. The core cuts the parameters and knows where sums are partial (redistributions);
  * this plugin completes them. Source: Shoeybi et al., Megatron-LM, 2019, section 3.
  *
  * With sequence_parallel a rank holds only its own rows of what lies between attention
@@ -36,7 +36,7 @@ static const char *const labels[] = {
     "tensor MLP in",        "tensor MLP out",      "tensor head in",
     "tensor loss maximum",  "tensor loss sum",
 };
-#define N_JOINTS (sizeof labels / sizeof *labels)
+#define N_POINTS (sizeof labels / sizeof *labels)
 
 static void destroy(struct cadre_self *self)
 {
@@ -103,20 +103,22 @@ static cadre_status bind(struct cadre_self *self)
 }
 
 /* The next op reads the result: nothing can be gained by not waiting. */
-static cadre_status on_joint(struct cadre_self *self, const struct cadre_joint_ev *ev)
+static cadre_status on_redistribute(struct cadre_self *self,
+                                    const struct cadre_redistribute_ev *ev)
 {
     cadre_event done = 0;
-    if (ev->joint >= N_JOINTS)
+    if (ev->point >= N_POINTS)
         return cadre_refuse(self->host, CADRE_E_UNSUPPORTED,
-                            "joint %u is not known to this version", ev->joint);
-    uint32_t red = ev->joint == CADRE_AT_LOSS_MAX ? CADRE_MAX : CADRE_SUM;
+                            "redistribution %u is not known to this version",
+                            ev->point);
+    uint32_t red = ev->point == CADRE_POINT_LOSS_MAX ? CADRE_MAX : CADRE_SUM;
     const struct cadre_comm_svc *comm = self->comm;
-    const char *label = labels[ev->joint];
+    const char *label = labels[ev->point];
     CADRE_CHECK(
-        ev->form == CADRE_JOIN_SCATTER
+        ev->form == CADRE_REDISTRIBUTE_REDUCE_SCATTER
             ? comm->reduce_scatter(self->axis, label, ev->in, ev->out, ev->offsets, red,
                                    0, &done)
-        : ev->form == CADRE_JOIN_GATHER
+        : ev->form == CADRE_REDISTRIBUTE_ALL_GATHER
             ? comm->all_gather(self->axis, label, ev->in, ev->out, ev->offsets, 0,
                                &done)
             : comm->all_reduce(self->axis, label, ev->in, ev->out, red, 0, &done));
@@ -170,7 +172,7 @@ static const struct cadre_strategy_ops ops = {
     .bind = bind,
     .step = step,
     .sync = sync,
-    .on_joint = on_joint,
+    .on_redistribute = on_redistribute,
     .destroy = destroy,
 };
 

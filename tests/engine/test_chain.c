@@ -77,10 +77,11 @@ static cadre_status on_block(struct cadre_self *self, const struct cadre_block_e
     return saw(self, "block");
 }
 
-static cadre_status on_joint(struct cadre_self *self, const struct cadre_joint_ev *ev)
+static cadre_status on_redistribute(struct cadre_self *self,
+                                    const struct cadre_redistribute_ev *ev)
 {
     (void)ev;
-    return saw(self, "joint");
+    return saw(self, "redistribution");
 }
 
 static void abort_self(struct cadre_self *self)
@@ -102,7 +103,7 @@ static const struct cadre_strategy_ops all = {
     .sync = sync_self,
     .on_block = on_block,
     .on_grad = on_grad,
-    .on_joint = on_joint,
+    .on_redistribute = on_redistribute,
     .abort = abort_self,
     .destroy = destroy,
 };
@@ -177,7 +178,7 @@ START_TEST(slots_that_are_left_out_are_passed_over)
     struct cadre_step work = {.struct_size = sizeof work};
     struct cadre_block_ev block = {.struct_size = sizeof block};
     struct cadre_grad_ev grad = {.struct_size = sizeof grad};
-    struct cadre_joint_ev joint = {.struct_size = sizeof joint};
+    struct cadre_redistribute_ev point = {.struct_size = sizeof point};
     f.handle[1].ops.step = NULL;
     f.handle[1].ops.on_block = NULL;
     f.handle[1].ops.on_grad = NULL;
@@ -189,7 +190,7 @@ START_TEST(slots_that_are_left_out_are_passed_over)
     ck_assert_int_eq(cadre_chain_block(&f.rank.chain, &block), CADRE_OK);
     ck_assert_int_eq(cadre_chain_grad(&f.rank.chain, &grad), CADRE_OK);
     is_seen("place.block watch.block place.grad watch.grad ");
-    ck_assert_int_eq(cadre_chain_joint(&f.rank.chain, &joint), CADRE_OK);
+    ck_assert_int_eq(cadre_chain_redistribute(&f.rank.chain, &point), CADRE_OK);
     cadre_chain_abort(&f.rank.chain);
     is_seen("place.abort watch.abort ");
 }
@@ -257,26 +258,27 @@ START_TEST(a_failed_event_ends_the_round)
 }
 END_TEST
 
-static cadre_status claim_joints(struct cadre_self *self, const struct cadre_plan *abi)
+static cadre_status claim_redistribution(struct cadre_self *self,
+                                         const struct cadre_plan *abi)
 {
     (void)self;
     return abi->claim(abi->h, "act.complete", "data", 0);
 }
 
-START_TEST(joints_go_to_their_owner)
+START_TEST(redistributions_go_to_their_owner)
 {
-    struct cadre_joint_ev joint = {.struct_size = sizeof joint};
-    f.handle[1].ops.plan = claim_joints;
+    struct cadre_redistribute_ev point = {.struct_size = sizeof point};
+    f.handle[1].ops.plan = claim_redistribution;
     rank_fixture_start(&f);
     seen[0] = 0;
-    ck_assert_int_eq(cadre_chain_joint(&f.rank.chain, &joint), CADRE_OK);
-    is_seen("data.joint ");
+    ck_assert_int_eq(cadre_chain_redistribute(&f.rank.chain, &point), CADRE_OK);
+    is_seen("data.redistribution ");
 }
 END_TEST
 
 START_TEST(two_owners_are_refused_by_name)
 {
-    f.handle[0].ops.plan = f.handle[1].ops.plan = claim_joints;
+    f.handle[0].ops.plan = f.handle[1].ops.plan = claim_redistribution;
     cadre_status rc = cadre_rank_plan(&f.rank, &f.spec, 0, &f.err);
     ck_assert_int_eq(rc, CADRE_E_UNSUPPORTED);
     ck_assert_msg(
@@ -297,7 +299,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, ready_is_handed_down);
     tcase_add_loop_test(tc, a_failure_names_plugin_and_phase, 0, 18);
     tcase_add_test(tc, a_failed_event_ends_the_round);
-    tcase_add_test(tc, joints_go_to_their_owner);
+    tcase_add_test(tc, redistributions_go_to_their_owner);
     tcase_add_test(tc, two_owners_are_refused_by_name);
     suite_add_tcase(s, tc);
     return s;

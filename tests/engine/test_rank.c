@@ -93,7 +93,8 @@ static cadre_status claim_rows(struct cadre_self *self, const struct cadre_plan 
     return abi->claim(abi->h, "seq.shard", "cut", 0);
 }
 
-static cadre_status complete(struct cadre_self *self, const struct cadre_joint_ev *ev)
+static cadre_status complete(struct cadre_self *self,
+                             const struct cadre_redistribute_ev *ev)
 {
     (void)self;
     (void)ev;
@@ -113,12 +114,14 @@ START_TEST(somebody_completes_what_is_cut)
 {
     const struct cadre_strategy_ops none = {.struct_size = sizeof none};
     const struct cadre_strategy_ops mute = {.plan = claim_sums};
-    const struct cadre_strategy_ops sums = {.plan = claim_sums, .on_joint = complete};
+    const struct cadre_strategy_ops sums = {.plan = claim_sums,
+                                            .on_redistribute = complete};
     const struct cadre_strategy_ops rows = {.plan = claim_rows};
     const struct cadre_strategy_ops *intra[] = {&none, &mute, &sums};
-    const char *says[] = {"cut over 2 ranks, but no plugin claims act.complete",
-                          "plugin 'cut' claims act.complete, but has no on_joint",
-                          "'rows' claims seq.shard, but 'cut' claims act.complete"};
+    const char *says[] = {
+        "cut over 2 ranks, but no plugin claims act.complete",
+        "plugin 'cut' claims act.complete, but has no on_redistribute",
+        "'rows' claims seq.shard, but 'cut' claims act.complete"};
     rank_fixture_plug(&f, "cut", CADRE_ROLE_INTRA, 2, intra[_i]);
     if (_i == 2)
         rank_fixture_plug(&f, "rows", CADRE_ROLE_OBSERVER, 1, &rows);

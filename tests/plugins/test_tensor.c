@@ -73,17 +73,17 @@ START_TEST(needs_its_services)
 }
 END_TEST
 
-START_TEST(completes_every_joint)
+START_TEST(completes_every_redistribution)
 {
     float a[4] = {0}, b[4] = {0};
     struct cadre_buf in = {sizeof in, CADRE_F32, a, 4, 0, 0};
     struct cadre_buf out = {sizeof out, CADRE_F32, b, 4, 0, 0};
     const char *before = NULL;
     start();
-    for (uint32_t j = CADRE_AT_EMBED_OUT; j <= CADRE_AT_LOSS_SUM; j++) {
-        struct cadre_joint_ev ev = {
-            .struct_size = sizeof ev, .joint = j, .in = &in, .out = &out};
-        ck_assert_int_eq(tensor->ops.on_joint(fake.self, &ev), CADRE_OK);
+    for (uint32_t j = CADRE_POINT_EMBED_OUT; j <= CADRE_POINT_LOSS_SUM; j++) {
+        struct cadre_redistribute_ev ev = {
+            .struct_size = sizeof ev, .point = j, .in = &in, .out = &out};
+        ck_assert_int_eq(tensor->ops.on_redistribute(fake.self, &ev), CADRE_OK);
         ck_assert_int_eq(fake.posts, (int)j + 1);
         ck_assert_int_eq(fake.joins, (int)j + 1);
         const struct fake_post *post = last_post();
@@ -91,7 +91,7 @@ START_TEST(completes_every_joint)
         ck_assert_uint_eq(post->after, 0);
         ck_assert_mem_eq(&post->in, &in, sizeof in);
         ck_assert_mem_eq(&post->out, &out, sizeof out);
-        ck_assert_uint_eq(post->red, j == CADRE_AT_LOSS_MAX ? CADRE_MAX : CADRE_SUM);
+        ck_assert_uint_eq(post->red, j == CADRE_POINT_LOSS_MAX ? CADRE_MAX : CADRE_SUM);
         ck_assert_ptr_nonnull(strstr(post->label, "tensor "));
         ck_assert_ptr_ne(post->label, before);
         before = post->label;
@@ -124,24 +124,24 @@ START_TEST(scatters_and_gathers)
     static const struct {
         uint32_t form, kind;
         uint64_t in, out;
-    } cases[] = {{CADRE_JOIN_WHOLE, FAKE_ALL_REDUCE, 3, 3},
-                 {CADRE_JOIN_SCATTER, FAKE_REDUCE_SCATTER, 3, 1},
-                 {CADRE_JOIN_GATHER, FAKE_ALL_GATHER, 1, 3}};
+    } cases[] = {{CADRE_REDISTRIBUTE_ALL_REDUCE, FAKE_ALL_REDUCE, 3, 3},
+                 {CADRE_REDISTRIBUTE_REDUCE_SCATTER, FAKE_REDUCE_SCATTER, 3, 1},
+                 {CADRE_REDISTRIBUTE_ALL_GATHER, FAKE_ALL_GATHER, 1, 3}};
     const uint64_t offsets[] = {0, 1, 3};
     float a[3] = {0}, b[3] = {0};
     start();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct cadre_buf in = {sizeof in, CADRE_F32, a, cases[i].in, 0, 0};
         struct cadre_buf out = {sizeof out, CADRE_F32, b, cases[i].out, 0, 0};
-        struct cadre_joint_ev ev = {
+        struct cadre_redistribute_ev ev = {
             .struct_size = sizeof ev,
-            .joint = CADRE_AT_MLP_IN,
+            .point = CADRE_POINT_MLP_IN,
             .form = cases[i].form,
             .in = &in,
             .out = &out,
             .offsets = i > 0 ? offsets : NULL,
         };
-        ck_assert_int_eq(tensor->ops.on_joint(fake.self, &ev), CADRE_OK);
+        ck_assert_int_eq(tensor->ops.on_redistribute(fake.self, &ev), CADRE_OK);
         ck_assert_uint_eq(last_post()->kind, cases[i].kind);
         ck_assert_uint_eq(last_post()->after, 0);
         ck_assert_str_eq(last_post()->label, "tensor MLP in");
@@ -199,16 +199,17 @@ START_TEST(says_what_failed)
 {
     float a[1] = {0};
     struct cadre_buf buf = {sizeof buf, CADRE_F32, a, 1, 0, 0};
-    struct cadre_joint_ev ev = {.struct_size = sizeof ev, .in = &buf, .out = &buf};
+    struct cadre_redistribute_ev ev = {
+        .struct_size = sizeof ev, .in = &buf, .out = &buf};
     start();
     fake.fail_post = 1;
-    ck_assert_int_eq(tensor->ops.on_joint(fake.self, &ev), CADRE_E_COMM);
+    ck_assert_int_eq(tensor->ops.on_redistribute(fake.self, &ev), CADRE_E_COMM);
     fake.fail_post = 0;
     fake.fail_join = 1;
-    ck_assert_int_eq(tensor->ops.on_joint(fake.self, &ev), CADRE_E_ABORTED);
-    ev.joint = CADRE_AT_LOSS_SUM + 1;
-    ck_assert_int_eq(tensor->ops.on_joint(fake.self, &ev), CADRE_E_UNSUPPORTED);
-    ck_assert_str_eq(fake.failure, "joint 8 is not known to this version");
+    ck_assert_int_eq(tensor->ops.on_redistribute(fake.self, &ev), CADRE_E_ABORTED);
+    ev.point = CADRE_POINT_LOSS_SUM + 1;
+    ck_assert_int_eq(tensor->ops.on_redistribute(fake.self, &ev), CADRE_E_UNSUPPORTED);
+    ck_assert_str_eq(fake.failure, "redistribution 8 is not known to this version");
     fake_stop(&fake);
 }
 END_TEST
@@ -220,7 +221,7 @@ Suite *test_suite(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, plans_its_axis);
     tcase_add_test(tc, needs_its_services);
-    tcase_add_test(tc, completes_every_joint);
+    tcase_add_test(tc, completes_every_redistribution);
     tcase_add_test(tc, cuts_rows_where_asked);
     tcase_add_test(tc, scatters_and_gathers);
     tcase_add_test(tc, sums_what_adds_over_rows);

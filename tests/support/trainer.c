@@ -254,12 +254,13 @@ static cadre_status grad_end(void *arg, uint32_t param)
     return CADRE_OK;
 }
 
-static cadre_status joint(void *arg, enum cadre_joint which, bool backward,
-                          enum cadre_joint_form form, const void *in, void *out,
-                          int64_t rows, int64_t channels)
+static cadre_status redistribute(void *arg, uint32_t which, bool backward,
+                                 uint32_t form, const void *in, void *out, int64_t rows,
+                                 int64_t channels)
 {
     struct test_trainer *t = arg;
-    return t->joint(t->joint_arg, which, backward, form, in, out, rows, channels);
+    return t->redistribute(t->redistribute_arg, which, backward, form, in, out, rows,
+                           channels);
 }
 
 static struct cadre_pass pass_of(const struct test_trainer *t, uint32_t unit)
@@ -278,7 +279,7 @@ static struct cadre_pass pass_of(const struct test_trainer *t, uint32_t unit)
         .hook_arg = (void *)t,
         .grad_begin = grad_begin,
         .grad_end = grad_end,
-        .joint = t->joint ? joint : NULL,
+        .redistribute = t->redistribute ? redistribute : NULL,
     };
 }
 

@@ -29,10 +29,10 @@ struct test_trainer {
     int beta; /* 1: gradients are added to those that are there */
     int begun, ended; /* calls of the gradient hooks in the last backward */
     /* set by a test of tensor parallelism before forward */
-    cadre_status (*joint)(void *arg, enum cadre_joint joint, bool backward,
-                          enum cadre_joint_form form, const void *in, void *out,
-                          int64_t rows, int64_t channels);
-    void *joint_arg;
+    cadre_status (*redistribute)(void *arg, uint32_t point, bool backward,
+                                 uint32_t form, const void *in, void *out, int64_t rows,
+                                 int64_t channels);
+    void *redistribute_arg;
 };
 
 /* A model of `config` on the CPU, with storage for B sequences of T tokens, all zero.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensor parallelism: ranks as threads, with a joint that adds (or takes the maximum)
- * over all ranks, against one rank; also with the rows cut between joints. */
+/* Tensor parallelism: ranks as threads, with a redistribution that adds (or takes the maximum)
+ * over all ranks, against one rank; also with the rows cut between redistributions. */
 #include "tests/support/check_main.h"
 #include "core/model/init.h"
 #include "core/model/unit.h"
@@ -19,8 +19,8 @@ struct group {
     pthread_barrier_t barrier;
     int size;
     const double *in[MAX_RANKS];
-    int calls[CADRE_JOINT_LOSS_SUM + 1][2]; /* of rank 0, forward and backward */
-    int gathers[CADRE_JOINT_LOSS_SUM + 1][2]; /* those of them that gather */
+    int calls[CADRE_POINT_LOSS_SUM + 1][2]; /* of rank 0, forward and backward */
+    int gathers[CADRE_POINT_LOSS_SUM + 1][2]; /* those of them that gather */
 };
 
 struct rank {
@@ -31,43 +31,42 @@ struct rank {
     double *logits;
 };
 
-static double combined(const struct group *g, enum cadre_joint joint, int64_t i)
+static double combined(const struct group *g, uint32_t point, int64_t i)
 {
     double sum = g->in[0][i];
     for (int k = 1; k < g->size; k++)
         sum =
-            joint == CADRE_JOINT_LOSS_MAX ? fmax(sum, g->in[k][i]) : sum + g->in[k][i];
+            point == CADRE_POINT_LOSS_MAX ? fmax(sum, g->in[k][i]) : sum + g->in[k][i];
     return sum;
 }
 
-static cadre_status join(void *arg, enum cadre_joint joint, bool backward,
-                         enum cadre_joint_form form, const void *in, void *out,
-                         int64_t rows, int64_t channels)
+static cadre_status join(void *arg, uint32_t point, bool backward, uint32_t form,
+                         const void *in, void *out, int64_t rows, int64_t channels)
 {
     struct rank *r = arg;
     struct group *g = r->group;
     const struct cadre_model *model = r->trainer.model;
     double *result = out;
-    bool scatter = form == CADRE_JOINT_SCATTER;
+    bool scatter = form == CADRE_REDISTRIBUTE_REDUCE_SCATTER;
     int64_t from =
         scatter ? cadre_model_row(model, rows, r->rank) * channels : (int64_t)0;
     int64_t to = scatter ? cadre_model_row(model, rows, r->rank + 1) * channels
                          : rows * channels;
     ck_assert_ptr_ne(in, out);
     if (r->rank == 0) {
-        g->calls[joint][backward]++;
-        g->gathers[joint][backward] += form == CADRE_JOINT_GATHER;
+        g->calls[point][backward]++;
+        g->gathers[point][backward] += form == CADRE_REDISTRIBUTE_ALL_GATHER;
     }
     g->in[r->rank] = in;
     pthread_barrier_wait(&g->barrier);
-    for (int k = 0; form == CADRE_JOINT_GATHER && k < g->size; k++) {
+    for (int k = 0; form == CADRE_REDISTRIBUTE_ALL_GATHER && k < g->size; k++) {
         int64_t begin = cadre_model_row(model, rows, k) * channels;
         int64_t end = cadre_model_row(model, rows, k + 1) * channels;
         for (int64_t i = begin; i < end; i++)
             result[i] = g->in[k][i - begin];
     }
-    for (int64_t i = from; form != CADRE_JOINT_GATHER && i < to; i++)
-        result[i - from] = combined(g, joint, i);
+    for (int64_t i = from; form != CADRE_REDISTRIBUTE_ALL_GATHER && i < to; i++)
+        result[i - from] = combined(g, point, i);
     pthread_barrier_wait(&g->barrier);
     return CADRE_OK;
 }
@@ -77,8 +76,8 @@ static void *run_rank(void *arg)
     struct rank *r = arg;
     struct test_trainer *t = &r->trainer;
     const struct cadre_model_config *config = &t->model->config;
-    t->joint = join;
-    t->joint_arg = r;
+    t->redistribute = join;
+    t->redistribute_arg = r;
     test_trainer_scramble(t, 1, 0.3);
     test_trainer_random_batch(t, 2, t->B, t->T);
     r->loss = test_trainer_forward(t, t->B, t->T);
@@ -192,12 +191,12 @@ static void check_calls(const struct group *group, int layers)
 {
     const int once = 1, blocks = layers;
     const int expected[][2] = {
-        [CADRE_JOINT_EMBED_OUT] = {once, 0},  [CADRE_JOINT_ATTN_IN] = {0, blocks},
-        [CADRE_JOINT_ATTN_OUT] = {blocks, 0}, [CADRE_JOINT_MLP_IN] = {0, blocks},
-        [CADRE_JOINT_MLP_OUT] = {blocks, 0},  [CADRE_JOINT_HEAD_IN] = {0, once},
-        [CADRE_JOINT_LOSS_MAX] = {once, 0},   [CADRE_JOINT_LOSS_SUM] = {once, 0},
+        [CADRE_POINT_EMBED_OUT] = {once, 0},  [CADRE_POINT_ATTN_IN] = {0, blocks},
+        [CADRE_POINT_ATTN_OUT] = {blocks, 0}, [CADRE_POINT_MLP_IN] = {0, blocks},
+        [CADRE_POINT_MLP_OUT] = {blocks, 0},  [CADRE_POINT_HEAD_IN] = {0, once},
+        [CADRE_POINT_LOSS_MAX] = {once, 0},   [CADRE_POINT_LOSS_SUM] = {once, 0},
     };
-    for (int j = 0; j <= CADRE_JOINT_LOSS_SUM; j++)
+    for (uint32_t j = 0; j <= CADRE_POINT_LOSS_SUM; j++)
         for (int way = 0; way < 2; way++)
             ck_assert_int_eq(group->calls[j][way], expected[j][way]);
 }
@@ -229,28 +228,28 @@ START_TEST(llama)
 }
 END_TEST
 
-/* Each joint has its counterpart in the other direction, and gathers its input once
+/* Each redistribution has its counterpart in the other direction, and gathers its input once
  * more for the weight gradients. 21 rows are 7 each, or 10 and 11. */
 START_TEST(cut_rows)
 {
     struct cadre_model_config config = test_small_model((enum cadre_arch)_i);
     const int once = 1, blocks = 2;
     const int gathers[][2] = {
-        [CADRE_JOINT_EMBED_OUT] = {0, once},  [CADRE_JOINT_ATTN_IN] = {blocks, blocks},
-        [CADRE_JOINT_ATTN_OUT] = {0, blocks}, [CADRE_JOINT_MLP_IN] = {blocks, blocks},
-        [CADRE_JOINT_MLP_OUT] = {0, blocks},  [CADRE_JOINT_HEAD_IN] = {once, once},
-        [CADRE_JOINT_LOSS_MAX] = {0, 0},      [CADRE_JOINT_LOSS_SUM] = {0, 0},
+        [CADRE_POINT_EMBED_OUT] = {0, once},  [CADRE_POINT_ATTN_IN] = {blocks, blocks},
+        [CADRE_POINT_ATTN_OUT] = {0, blocks}, [CADRE_POINT_MLP_IN] = {blocks, blocks},
+        [CADRE_POINT_MLP_OUT] = {0, blocks},  [CADRE_POINT_HEAD_IN] = {once, once},
+        [CADRE_POINT_LOSS_MAX] = {0, 0},      [CADRE_POINT_LOSS_SUM] = {0, 0},
     };
     const int others[][2] = {
-        [CADRE_JOINT_EMBED_OUT] = {once, 0},  [CADRE_JOINT_ATTN_IN] = {0, blocks},
-        [CADRE_JOINT_ATTN_OUT] = {blocks, 0}, [CADRE_JOINT_MLP_IN] = {0, blocks},
-        [CADRE_JOINT_MLP_OUT] = {blocks, 0},  [CADRE_JOINT_HEAD_IN] = {0, once},
-        [CADRE_JOINT_LOSS_MAX] = {once, 0},   [CADRE_JOINT_LOSS_SUM] = {once, 0},
+        [CADRE_POINT_EMBED_OUT] = {once, 0},  [CADRE_POINT_ATTN_IN] = {0, blocks},
+        [CADRE_POINT_ATTN_OUT] = {blocks, 0}, [CADRE_POINT_MLP_IN] = {0, blocks},
+        [CADRE_POINT_MLP_OUT] = {blocks, 0},  [CADRE_POINT_HEAD_IN] = {0, once},
+        [CADRE_POINT_LOSS_MAX] = {once, 0},   [CADRE_POINT_LOSS_SUM] = {once, 0},
     };
     config.tied = true;
     config.heads = config.kv_heads = 2;
     struct group group = check_rows(&config, 2, true, 3, 7);
-    for (int j = 0; j <= CADRE_JOINT_LOSS_SUM; j++)
+    for (uint32_t j = 0; j <= CADRE_POINT_LOSS_SUM; j++)
         for (int way = 0; way < 2; way++) {
             ck_assert_int_eq(group.gathers[j][way], gathers[j][way]);
             ck_assert_int_eq(group.calls[j][way], gathers[j][way] + others[j][way]);
@@ -266,7 +265,7 @@ START_TEST(cut_rows)
 }
 END_TEST
 
-/* Embedding and scores are whole on every rank: only the blocks have joints. */
+/* Embedding and scores are whole on every rank: only the blocks have redistributions. */
 START_TEST(classifier)
 {
     for (int arch = CADRE_ARCH_GPT2; arch <= CADRE_ARCH_LLAMA; arch++) {
@@ -276,24 +275,23 @@ START_TEST(classifier)
         config.classes = 5;
         config.vocab = 27;
         struct group group = check_parallel(&config, 2);
-        ck_assert_int_eq(group.calls[CADRE_JOINT_EMBED_OUT][0], 0);
-        ck_assert_int_eq(group.calls[CADRE_JOINT_HEAD_IN][1], 0);
-        ck_assert_int_eq(group.calls[CADRE_JOINT_LOSS_MAX][0], 0);
-        ck_assert_int_eq(group.calls[CADRE_JOINT_MLP_OUT][0], 2);
+        ck_assert_int_eq(group.calls[CADRE_POINT_EMBED_OUT][0], 0);
+        ck_assert_int_eq(group.calls[CADRE_POINT_HEAD_IN][1], 0);
+        ck_assert_int_eq(group.calls[CADRE_POINT_LOSS_MAX][0], 0);
+        ck_assert_int_eq(group.calls[CADRE_POINT_MLP_OUT][0], 2);
     }
 }
 END_TEST
 
-static cadre_status refuse(void *arg, enum cadre_joint joint, bool backward,
-                           enum cadre_joint_form form, const void *in, void *out,
-                           int64_t rows, int64_t channels)
+static cadre_status refuse(void *arg, uint32_t point, bool backward, uint32_t form,
+                           const void *in, void *out, int64_t rows, int64_t channels)
 {
-    (void)arg, (void)joint, (void)backward, (void)form, (void)in, (void)out, (void)rows,
+    (void)arg, (void)point, (void)backward, (void)form, (void)in, (void)out, (void)rows,
         (void)channels;
     return CADRE_E_COMM;
 }
 
-START_TEST(a_failed_joint_is_reported)
+START_TEST(a_failed_redistribution_is_reported)
 {
     struct cadre_model_config config = test_small_model(CADRE_ARCH_GPT2);
     struct test_trainer t;
@@ -304,7 +302,7 @@ START_TEST(a_failed_joint_is_reported)
         .time = 4,
         .tokens = t.tokens,
         .scratch = t.scratch,
-        .joint = refuse,
+        .redistribute = refuse,
     };
     ck_assert_int_eq(cadre_unit_forward(t.model, 0, &pass, NULL, t.acts[0]),
                      CADRE_E_COMM);
@@ -314,14 +312,14 @@ END_TEST
 
 Suite *test_suite(void)
 {
-    Suite *s = suite_create("joints");
-    TCase *tc = tcase_create("joints");
+    Suite *s = suite_create("redistributions");
+    TCase *tc = tcase_create("redistributions");
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, gpt2);
     tcase_add_test(tc, llama);
     tcase_add_loop_test(tc, cut_rows, CADRE_ARCH_GPT2, CADRE_ARCH_LLAMA + 1);
     tcase_add_test(tc, classifier);
-    tcase_add_test(tc, a_failed_joint_is_reported);
+    tcase_add_test(tc, a_failed_redistribution_is_reported);
     suite_add_tcase(s, tc);
     return s;
 }
