@@ -22,7 +22,7 @@ static bool stands_for(const struct cadre_rank *rank, uint32_t param)
     for (int a = 0; a < rank->mesh.n; a++) {
         const struct cadre_axis *axis = &rank->mesh.axis[a];
         bool cut = rank->model->tp_size > 1 && rank->model->tp_size == axis->size &&
-                   rank->model->params[param].split != CADRE_SPLIT_NONE;
+                   rank->model->params[param].split != CADRE_SHARD_NONE;
         if (!axis->split_batch && axis != rank->stages.axis && !cut && axis->index != 0)
             return false;
     }

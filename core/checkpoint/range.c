@@ -113,7 +113,7 @@ static uint64_t contiguous(const struct cadre_rank *rank, uint32_t param,
     const struct cadre_param *p = &model->params[param];
     uint64_t n = 1;
     *whole = cadre_param_logical(p, model->tp_rank, model->tp_size, begin);
-    if (model->tp_size == 1 || p->split == CADRE_SPLIT_NONE)
+    if (model->tp_size == 1 || p->split == CADRE_SHARD_NONE)
         return limit;
     while (n < limit && cadre_param_logical(p, model->tp_rank, model->tp_size,
                                             begin + n) == *whole + n)

@@ -30,7 +30,8 @@ static size_t activation_bytes(const struct cadre_executor_config *config)
 {
     const struct cadre_model *model = config->model;
     int64_t rows = config->batch * config->time;
-    if (model->rows_cut) /* evaluation may cut fewer rows so that a rank gets more */
+    if (model
+            ->rows_sharded) /* evaluation may cut fewer rows so that a rank gets more */
         rows = (rows + model->tp_size - 1) / model->tp_size;
     size_t bytes = (size_t)(rows * model->config.channels) *
                    cadre_dtype_bytes(model->config.dtype);

@@ -71,7 +71,7 @@ static cadre_status param_info(struct cadre_ctx *ctx, cadre_param_id id,
         .split = (uint32_t)p->split,
         .split_dim = p->split_dim,
         .present = s->plan->param && cadre_rank_plan_runs(s->plan, p->unit),
-        .partial = model->rows_cut && p->norm,
+        .partial = model->rows_sharded && p->norm,
         .copied = is_copied(s, id),
     };
     for (uint32_t d = 0; d < p->shape.ndim; d++) {

@@ -53,8 +53,8 @@ static cadre_status make_plan(struct cadre_rank *rank, struct cadre_error *err)
             rc = cadre_chain_plan(&rank->chain, &rank->plan, &request, err);
         bool cut = rank->model->tp_size > 1 &&
                    cadre_rank_plan_claimed(&rank->plan, "seq.shard");
-        settled = cadre_rank_plan_settled(&request) && cut == rank->model->rows_cut;
-        rank->model->rows_cut = cut;
+        settled = cadre_rank_plan_settled(&request) && cut == rank->model->rows_sharded;
+        rank->model->rows_sharded = cut;
     }
     if (rc == CADRE_OK && !settled)
         rc = cadre_fail(err, CADRE_E_INTERNAL,

@@ -63,7 +63,7 @@ bool cadre_rank_plan_is_primary_owner(const struct cadre_rank_plan *plan,
         const struct cadre_axis *axis = &plan->mesh->axis[a];
         bool distinct =
             axis == within ||
-            (model->tp_size > 1 && model->params[param].split != CADRE_SPLIT_NONE &&
+            (model->tp_size > 1 && model->params[param].split != CADRE_SHARD_NONE &&
              model->tp_size == axis->size && !axis->split_batch);
         for (int c = 0; c < plan->n_claims; c++) {
             const struct cadre_claim *claim = &plan->claim[c];

@@ -38,7 +38,7 @@ static bool has_positions(const struct cadre_unit *u)
 
 static bool is_split(const struct cadre_unit *u)
 {
-    return u->model->params[u->first + EMBED_WTE].split == CADRE_SPLIT_VOCAB;
+    return u->model->params[u->first + EMBED_WTE].split == CADRE_SHARD_VOCAB;
 }
 
 static struct cadre_embed embed_of(const struct cadre_unit *u)
@@ -65,12 +65,12 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
     embed.wte = cadre_unit_param(u, EMBED_WTE);
     if (has_positions(u))
         embed.wpe = cadre_unit_param(u, EMBED_WPE);
-    bool apart = is_split(u) || u->model->rows_cut;
+    bool apart = is_split(u) || u->model->rows_sharded;
     embed.out = apart ? cadre_partial(u, b.partial, y) : y;
     CADRE_TRY(u->ops->embed_fwd(u->device, &embed));
     if (is_split(u))
         CADRE_TRY(cadre_complete(u, CADRE_POINT_EMBED_OUT, false, embed.out, y, u->C));
-    else if (u->model->rows_cut)
+    else if (u->model->rows_sharded)
         CADRE_TRY(u->ops->copy(u->device, y, cadre_own_rows(u, embed.out),
                                (size_t)(u->R * u->C) * u->element));
 fail:

@@ -18,7 +18,7 @@ static uint64_t logical_column(const struct cadre_param *param, int tp_rank,
                                int tp_size, uint64_t column)
 {
     uint64_t local = param->local.dim[param->split_dim];
-    if (param->split == CADRE_SPLIT_QKV) {
+    if (param->split == CADRE_SHARD_QKV) {
         uint64_t third = local / 3;
         uint64_t whole = third * (uint64_t)tp_size;
         return column / third * whole + (uint64_t)tp_rank * third + column % third;
@@ -29,7 +29,7 @@ static uint64_t logical_column(const struct cadre_param *param, int tp_rank,
 uint64_t cadre_param_logical(const struct cadre_param *param, int tp_rank, int tp_size,
                              uint64_t element)
 {
-    if (param->split == CADRE_SPLIT_NONE)
+    if (param->split == CADRE_SHARD_NONE)
         return element;
     if (param->split_dim == 0 && param->shape.ndim == 1)
         return logical_column(param, tp_rank, tp_size, element);

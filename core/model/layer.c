@@ -234,7 +234,7 @@ cadre_status cadre_complete(const struct cadre_unit *unit, uint32_t point,
     if (!pass->redistribute)
         return CADRE_OK;
     return pass->redistribute(pass->hook_arg, point, backward,
-                              unit->model->rows_cut && !loss
+                              unit->model->rows_sharded && !loss
                                   ? CADRE_REDISTRIBUTE_REDUCE_SCATTER
                                   : CADRE_REDISTRIBUTE_ALL_REDUCE,
                               partial, whole, unit->N, channels);
@@ -244,8 +244,8 @@ cadre_status cadre_gather(const struct cadre_unit *unit, uint32_t point, bool ba
                           const void *own, void *spare, const void **all)
 {
     const struct cadre_pass *pass = unit->pass;
-    *all = unit->model->rows_cut ? spare : own;
-    if (!unit->model->rows_cut)
+    *all = unit->model->rows_sharded ? spare : own;
+    if (!unit->model->rows_sharded)
         return CADRE_OK;
     return pass->redistribute(pass->hook_arg, point, backward,
                               CADRE_REDISTRIBUTE_ALL_GATHER, own, spare, unit->N,
@@ -256,7 +256,7 @@ cadre_status cadre_gather_copy(const struct cadre_unit *unit, uint32_t point,
                                const void *own, void *all)
 {
     const void *gathered;
-    if (unit->model->rows_cut)
+    if (unit->model->rows_sharded)
         return cadre_gather(unit, point, true, own, all, &gathered);
     return unit->ops->copy(unit->device, all, own,
                            (size_t)(unit->N * unit->C) * unit->element);

@@ -142,7 +142,7 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
     struct cadre_linear o = o_of(u);
     struct cadre_attention att = cadre_packed_attention(u, b.qkv, b.attn, b.lse);
     void *partial = cadre_partial(u, b.partial, b.whole);
-    void *dx1 = u->model->rows_cut ? dx : b.dx1;
+    void *dx1 = u->model->rows_sharded ? dx : b.dx1;
     struct packed qkv[3];
     const void *all;
     cadre_status rc;

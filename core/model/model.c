@@ -31,18 +31,18 @@ enum size {
 struct row {
     const char *name; /* after the prefix of its unit */
     enum size rows, cols;
-    enum cadre_split_kind split;
+    uint32_t split;
     int split_dim;
     enum cadre_init_kind init;
     bool residual; /* projects onto the residual stream: smaller initial values */
     bool norm;
 };
 
-#define NONE CADRE_SPLIT_NONE, -1
-#define COLUMN(dim) CADRE_SPLIT_COLUMN, dim
-#define ROW(dim) CADRE_SPLIT_ROW, dim
-#define QKV(dim) CADRE_SPLIT_QKV, dim
-#define VOCAB CADRE_SPLIT_VOCAB, 0
+#define NONE CADRE_SHARD_NONE, -1
+#define COLUMN(dim) CADRE_SHARD_COLUMN, dim
+#define ROW(dim) CADRE_SHARD_ROW, dim
+#define QKV(dim) CADRE_SHARD_QKV, dim
+#define VOCAB CADRE_SHARD_VOCAB, 0
 #define NORMAL CADRE_INIT_NORMAL, false, false
 #define RESIDUAL CADRE_INIT_NORMAL, true, false
 #define ZERO CADRE_INIT_ZERO, false, false
@@ -119,7 +119,7 @@ static void append(struct cadre_model *model, uint32_t unit, const char *prefix,
 {
     const struct cadre_model_config *config = &model->config;
     struct cadre_param *param = &model->params[model->n_params++];
-    bool whole = row->split == CADRE_SPLIT_VOCAB && config->classes > 0;
+    bool whole = row->split == CADRE_SHARD_VOCAB && config->classes > 0;
     snprintf(param->name, sizeof param->name, "%s%s", prefix, row->name);
     param->shape.ndim = row->cols == SIZE_NONE ? 1 : 2;
     param->shape.dim[0] = (uint64_t)size_of(config, row->rows);
@@ -129,7 +129,7 @@ static void append(struct cadre_model *model, uint32_t unit, const char *prefix,
     param->unit = unit;
     param->tied_to = -1;
     param->decay = param->shape.ndim >= 2;
-    param->split = whole ? CADRE_SPLIT_NONE : row->split;
+    param->split = whole ? CADRE_SHARD_NONE : row->split;
     param->split_dim = whole ? -1 : row->split_dim;
     if (param->split_dim >= 0)
         param->local.dim[param->split_dim] /= (uint64_t)model->tp_size;
@@ -357,7 +357,7 @@ int64_t cadre_model_row(const struct cadre_model *model, int64_t N, int rank)
 
 int64_t cadre_model_rows(const struct cadre_model *model, int64_t N)
 {
-    if (!model->rows_cut)
+    if (!model->rows_sharded)
         return N;
     return cadre_model_row(model, N, model->tp_rank + 1) -
            cadre_model_row(model, N, model->tp_rank);

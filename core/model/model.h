@@ -29,15 +29,6 @@ struct cadre_model_config {
     uint32_t dtype; /* of parameters and activations; gradients: the wide one */
 };
 
-/* How tensor parallelism may cut a parameter. */
-enum cadre_split_kind {
-    CADRE_SPLIT_NONE, /* replicated */
-    CADRE_SPLIT_COLUMN, /* along its output features */
-    CADRE_SPLIT_QKV, /* packed q, k, v: each third along its output features */
-    CADRE_SPLIT_ROW, /* along its input features */
-    CADRE_SPLIT_VOCAB, /* along dimension 0, the vocabulary */
-};
-
 enum cadre_init_kind {
     CADRE_INIT_ZERO,
     CADRE_INIT_ONE,
@@ -54,7 +45,7 @@ struct cadre_param {
     uint32_t unit;
     int32_t tied_to; /* index of the owner, -1: owns itself */
     bool decay; /* weight decay applies: 2 or more dimensions */
-    enum cadre_split_kind split;
+    uint32_t split;
     int32_t split_dim; /* the dimension that `split` cuts, -1 for NONE */
     bool norm; /* belongs to a norm, whose gradient adds over the rows it saw */
     enum cadre_init_kind init;
@@ -67,7 +58,7 @@ struct cadre_model {
     int tp_rank, tp_size; /* 0 and 1 without tensor parallelism */
     /* Sequence parallelism (Korthikanti et al. 2022): outside of attention and MLP each
      * tensor rank holds its own rows of an activation. False after create. */
-    bool rows_cut;
+    bool rows_sharded;
     int64_t heads, kv_heads, hidden; /* local */
     int64_t vocab_begin, vocab; /* local slice of the embedding and the LM head */
     uint32_t n_units; /* layers + 2 */

@@ -73,9 +73,9 @@ struct cadre_unit cadre_unit_of(const struct cadre_model *model, uint32_t index,
     };
     unit.begin = 0;
     unit.R = cadre_model_rows(model, unit.N);
-    if (model->rows_cut && pass)
+    if (model->rows_sharded && pass)
         unit.begin = cadre_model_row(model, unit.N, model->tp_rank);
-    else if (model->rows_cut)
+    else if (model->rows_sharded)
         unit.R = (unit.N + model->tp_size - 1) / model->tp_size;
     unit.A = unit.H * unit.D;
     unit.Q = (unit.H + 2 * unit.G) * unit.D;

@@ -86,15 +86,6 @@ struct cadre_comm_svc {
     cadre_status (*join)(struct cadre_axis *, cadre_event event);
 };
 
-/* How tensor parallelism cuts a parameter over the axis of the plugin of role
- * INTRA.
- */
-#define CADRE_CUT_NONE 0u
-#define CADRE_CUT_COLUMN 1u
-#define CADRE_CUT_QKV 2u
-#define CADRE_CUT_ROW 3u
-#define CADRE_CUT_VOCAB 4u
-
 struct cadre_param_info {
     uint32_t struct_size;
     uint32_t ndim;

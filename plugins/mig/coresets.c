@@ -57,8 +57,8 @@ static uint32_t find_grain(const struct member *member, uint32_t n, uint32_t set
     return run == first && n / first >= sets ? first : 1;
 }
 
-uint32_t mig_coresets_cut(const uint32_t *cpu, const uint64_t *core, uint32_t n,
-                          uint32_t sets, uint32_t index, uint32_t *out)
+uint32_t mig_coresets_partition(const uint32_t *cpu, const uint64_t *core, uint32_t n,
+                                uint32_t sets, uint32_t index, uint32_t *out)
 {
     if (sets == 0 || sets > n || index >= sets)
         return 0;

@@ -15,8 +15,8 @@ void mig_coresets_read(const char *sys, const uint32_t *cpu, uint32_t n, uint64_
  * core is not cut where there are enough of them and all have equally many CPUs; what
  * is left over belongs to none. Returns the number of CPUs in the set, 0 where there
  * are more sets than CPUs, or no memory. [any] */
-uint32_t mig_coresets_cut(const uint32_t *cpu, const uint64_t *core, uint32_t n,
-                          uint32_t sets, uint32_t index, uint32_t *out);
+uint32_t mig_coresets_partition(const uint32_t *cpu, const uint64_t *core, uint32_t n,
+                                uint32_t sets, uint32_t index, uint32_t *out);
 
 /* "0-3,8" of n CPUs into out of `size` bytes, cut where it does not fit. [any] */
 void mig_coresets_print(const uint32_t *cpu, uint32_t n, char *out, uint32_t size);

@@ -45,8 +45,8 @@ static cadre_status place_on_cores(struct cadre_self *self,
         goto out;
     }
     mig_coresets_read(SYS_CPU, place->cpu, place->n_cpus, core);
-    n = mig_coresets_cut(place->cpu, core, place->n_cpus, sets, self->index % sets,
-                         set);
+    n = mig_coresets_partition(place->cpu, core, place->n_cpus, sets,
+                               self->index % sets, set);
     if (n == 0) {
         rc = cadre_refuse(self->host, CADRE_E_INVALID,
                           "strategy.stack asks for %u core sets, but there are %u CPUs "

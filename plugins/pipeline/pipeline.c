@@ -2,13 +2,13 @@
 /* pipeline: the model's units in pieces over the ranks of the axis "pp", and the order
  * in which each rank runs its micro-batches through them. The order is a list made by
  * schedule.c; this file runs it, wire.c carries what goes from piece to piece, and
- * cut.c says where the pieces end. */
+ * partition.c says where the pieces end. */
 #include <stdlib.h>
 #include <string.h>
 
 #include <cadre/helpers.h>
 
-#include "plugins/pipeline/cut.h"
+#include "plugins/pipeline/partition.h"
 #include "plugins/pipeline/schedule.h"
 #include "plugins/pipeline/wire.h"
 
@@ -104,8 +104,8 @@ static int read_seconds(const struct cadre_self *self, uint32_t n_units, double 
     return known;
 }
 
-static cadre_status cut_by_cost(struct cadre_self *self, uint32_t n_units,
-                                uint32_t pieces, int measured)
+static cadre_status partition_by_cost(struct cadre_self *self, uint32_t n_units,
+                                      uint32_t pieces, int measured)
 {
     double *cost = calloc(n_units, sizeof *cost);
     int failed = !cost;
@@ -113,18 +113,19 @@ static cadre_status cut_by_cost(struct cadre_self *self, uint32_t n_units,
         for (uint32_t u = 0; u < n_units; u++)
             cost[u] = self->model->unit_cost(self->host->ctx, u);
     if (cost)
-        failed = pipeline_cut_even(cost, n_units, pieces, self->first);
+        failed = pipeline_partition_even(cost, n_units, pieces, self->first);
     free(cost);
     return failed ? cadre_refuse(self->host, CADRE_E_RESOURCE, "no memory for the cuts")
                   : CADRE_OK;
 }
 
-static cadre_status cut_by_counts(struct cadre_self *self, uint32_t n_units,
-                                  uint32_t pieces)
+static cadre_status partition_by_counts(struct cadre_self *self, uint32_t n_units,
+                                        uint32_t pieces)
 {
     uint64_t sum;
     uint32_t n;
-    int rc = pipeline_cut_counts(self->balance, n_units, pieces, self->first, &sum, &n);
+    int rc = pipeline_partition_counts(self->balance, n_units, pieces, self->first,
+                                       &sum, &n);
     if (rc < 0)
         return cadre_refuse(
             self->host, CADRE_E_INVALID,
@@ -161,8 +162,8 @@ static cadre_status cut(struct cadre_self *self, uint32_t n_units)
                             pieces);
     int measured = !strcmp(self->balance, "measured");
     if (measured || !strcmp(self->balance, "counted"))
-        return cut_by_cost(self, n_units, pieces, measured);
-    return cut_by_counts(self, n_units, pieces);
+        return partition_by_cost(self, n_units, pieces, measured);
+    return partition_by_counts(self, n_units, pieces);
 }
 
 /* Most blocks kept at once over all chunks: the peaks of the chunks are apart. Of the

@@ -22,7 +22,7 @@ struct cadre_self {
     const struct cadre_comm_svc *comm;
     const struct cadre_model_svc *model;
     const struct cadre_param_svc *param;
-    int cut_rows; /* sequence_parallel */
+    int shard_rows; /* sequence_parallel */
     struct cadre_axis *axis;
     cadre_param_id *partial; /* gradients that add over this rank's rows alone */
     uint32_t n_partial;
@@ -58,7 +58,7 @@ static cadre_status create(const struct cadre_host *host,
     struct cadre_self *self;
     CADRE_CHECK(cadre_self_create(host, services, sizeof *self, &self));
     self->host = host;
-    self->cut_rows = values->i64(values->h, "sequence_parallel") != 0;
+    self->shard_rows = values->i64(values->h, "sequence_parallel") != 0;
     *out = self;
     return CADRE_OK;
 }
@@ -69,7 +69,7 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
     int32_t ranks = self->mesh->size(self->mesh->axis(self->host->ctx, "tp"));
     CADRE_CHECK(plan->use_axis(plan->h, "tp", CADRE_BATCH_SAME));
     CADRE_CHECK(plan->claim(plan->h, "act.complete", "tp", 0));
-    if (!self->cut_rows)
+    if (!self->shard_rows)
         return CADRE_OK;
     uint64_t tokens = plan->batch * plan->time;
     if (tokens < (uint64_t)ranks)
@@ -86,7 +86,7 @@ static cadre_status bind(struct cadre_self *self)
 {
     struct cadre_ctx *ctx = self->host->ctx;
     self->axis = self->mesh->axis(ctx, "tp");
-    if (!self->cut_rows)
+    if (!self->shard_rows)
         return CADRE_OK;
     uint32_t n = self->model->n_params(ctx);
     self->partial = calloc(n + 1u, sizeof *self->partial);

@@ -37,7 +37,7 @@ static cadre_status read_options(struct cadre_self *self,
 
 static void destroy(struct cadre_self *self)
 {
-    cadre_zero_uncut(self);
+    cadre_zero_release_partition(self);
     free(self->values.spare);
     free(self->grads.spare);
     free(self->parts.spare);
@@ -113,7 +113,7 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
     self->me = (uint32_t)self->mesh->rank(self->axis);
     self->n_units = plan->n_units;
     CADRE_CHECK(claim(self, plan));
-    CADRE_CHECK(cadre_zero_cut(self, plan->range_unit));
+    CADRE_CHECK(cadre_zero_partition(self, plan->range_unit));
     for (cadre_param_id i = 0; i < self->n_entries; i++)
         CADRE_CHECK(place(self, plan, i));
     return self->ranks > 1 ? tell_memory(self, plan) : CADRE_OK;

@@ -2,7 +2,7 @@
 /* Inside of zero: the instance, and what its files call of each other.
  *
  *   zero.c     options, plan, bind, descriptor
- *   cut.c      which rank owns which elements
+ *   partition.c      which rank owns which elements
  *   values.c   gathering of parameters: after the update, or around their use
  *   grads.c    reducing of gradients
  *   buffers.c  the memory that both take and give back
@@ -96,12 +96,12 @@ struct cadre_self {
     uint64_t n_posted, n_joined, last_pass; /* of buckets; posted before this pass */
 };
 
-/* ---- cut.c ---- */
+/* ---- partition.c ---- */
 
 /* The tables of entries, blocks and buckets from cadre.model and the plan's unit.
  * [main] Replaces what an earlier call made. */
-cadre_status cadre_zero_cut(struct cadre_self *self, uint64_t range_unit);
-void cadre_zero_uncut(struct cadre_self *self);
+cadre_status cadre_zero_partition(struct cadre_self *self, uint64_t range_unit);
+void cadre_zero_release_partition(struct cadre_self *self);
 
 /* First element of rank r's range of an entry; for r = R the end of the last. */
 uint64_t cadre_zero_begin(const struct cadre_self *self, cadre_param_id id, uint32_t r);

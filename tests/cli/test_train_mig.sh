@@ -72,8 +72,8 @@ size=$((n / 2))
 sets=()
 trains="train.steps=1000000 train.eval_batches=1"
 
-# is_cut NAME FILE FILE: both have whole sets of ours, and nothing of each other.
-is_cut() {
+# is_sharded NAME FILE FILE: both have whole sets of ours, and nothing of each other.
+is_sharded() {
     local file in
     for file in "$2" "$3"; do
         in=$(wc -l <"$file")
@@ -100,7 +100,7 @@ for child in $(pgrep -P "$pid" | sort -n); do
     ranks=$((ranks + 1))
 done
 [ "$ranks" -eq 2 ] || fail "$ranks processes of ranks, expected 2"
-is_cut processes "$tmp/set.0" "$tmp/set.1"
+is_sharded processes "$tmp/set.0" "$tmp/set.1"
 kill -INT "$pid"
 ends apart 4
 
@@ -116,7 +116,7 @@ done | sort -u | awk -v n="$n" 'NF > 0 && NF < n' >"$tmp/sets"
 for rank in 0 1; do
     sed -n "$((rank + 1))p" "$tmp/sets" | tr -s ' ' '\n' | grep . >"$tmp/set.$rank"
 done
-is_cut threads "$tmp/set.0" "$tmp/set.1"
+is_sharded threads "$tmp/set.0" "$tmp/set.1"
 kill -INT "$pid"
 ends within 4
 no_orphan "both runs"

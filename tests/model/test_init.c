@@ -92,7 +92,7 @@ static void check_tensor_split(struct cadre_model_config config, int tp_size)
             free(mine);
             cadre_model_destroy(part);
         }
-        bool replicated = whole->params[i].split == CADRE_SPLIT_NONE;
+        bool replicated = whole->params[i].split == CADRE_SHARD_NONE;
         for (uint64_t e = 0; e < count; e++)
             ck_assert_int_eq(seen[e], replicated ? tp_size : 1);
         free(seen);

@@ -134,7 +134,7 @@ START_TEST(classifier_has_scores_and_no_tie)
     check_shape(&find(model, "score.weight")->local, 5, 24);
     ck_assert_int_eq(cadre_model_find(model, "lm_head.weight"), -1);
     const struct cadre_param *wte = find(model, "model.embed_tokens.weight");
-    ck_assert_int_eq(wte->split, CADRE_SPLIT_NONE);
+    ck_assert_int_eq(wte->split, CADRE_SHARD_NONE);
     check_shape(&wte->local, 27, 24);
     ck_assert_int_eq(model->vocab, 27);
     ck_assert_int_eq(model->vocab_begin, 0);

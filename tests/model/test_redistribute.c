@@ -96,7 +96,7 @@ static double gradient(const struct rank *ranks, const struct rank *r, uint32_t 
 {
     const struct cadre_model *model = r->trainer.model;
     double sum = 0;
-    if (!model->rows_cut || !model->params[index].norm)
+    if (!model->rows_sharded || !model->params[index].norm)
         return test_trainer_get(&r->trainer, r->trainer.grads[index], e);
     for (int k = 0; k < r->group->size; k++)
         sum += test_trainer_get(&ranks[k].trainer, ranks[k].trainer.grads[index], e);
@@ -152,7 +152,7 @@ static void compare(struct rank *ranks, int size, struct rank *whole)
 }
 
 static struct group check_rows(const struct cadre_model_config *config, int size,
-                               bool rows_cut, int64_t B, int64_t T)
+                               bool rows_sharded, int64_t B, int64_t T)
 {
     struct group alone = {.size = 1}, group = {.size = size};
     struct rank whole = {.group = &alone}, ranks[MAX_RANKS] = {{0}};
@@ -165,7 +165,7 @@ static struct group check_rows(const struct cadre_model_config *config, int size
         ranks[k].group = &group;
         ranks[k].rank = k;
         test_trainer_open(&ranks[k].trainer, config, k, size, B, T);
-        ranks[k].trainer.model->rows_cut = rows_cut;
+        ranks[k].trainer.model->rows_sharded = rows_sharded;
         ck_assert_int_eq(pthread_create(&threads[k], NULL, run_rank, &ranks[k]), 0);
     }
     for (int k = 0; k < size; k++)
@@ -230,7 +230,7 @@ END_TEST
 
 /* Each redistribution has its counterpart in the other direction, and gathers its input once
  * more for the weight gradients. 21 rows are 7 each, or 10 and 11. */
-START_TEST(cut_rows)
+START_TEST(shard_rows)
 {
     struct cadre_model_config config = test_small_model((enum cadre_arch)_i);
     const int once = 1, blocks = 2;
@@ -317,7 +317,7 @@ Suite *test_suite(void)
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, gpt2);
     tcase_add_test(tc, llama);
-    tcase_add_loop_test(tc, cut_rows, CADRE_ARCH_GPT2, CADRE_ARCH_LLAMA + 1);
+    tcase_add_loop_test(tc, shard_rows, CADRE_ARCH_GPT2, CADRE_ARCH_LLAMA + 1);
     tcase_add_test(tc, classifier);
     tcase_add_test(tc, a_failed_redistribution_is_reported);
     suite_add_tcase(s, tc);

@@ -32,7 +32,7 @@ START_TEST(sets_are_disjoint_equal_and_of_ours)
             bool taken[MOST] = {false};
             number(3, n, 1);
             for (uint32_t s = 0; s < sets; s++) {
-                ck_assert_uint_eq(mig_coresets_cut(cpus, cores, n, sets, s, set),
+                ck_assert_uint_eq(mig_coresets_partition(cpus, cores, n, sets, s, set),
                                   n / sets);
                 for (uint32_t i = 0; i < n / sets; i++) {
                     ck_assert_uint_eq(set[i], 3 + s * (n / sets) + i);
@@ -48,18 +48,18 @@ START_TEST(siblings_stay_together)
 {
     char text[64];
     number(0, 8, 2);
-    ck_assert_uint_eq(mig_coresets_cut(cpus, cores, 8, 2, 0, set), 4);
+    ck_assert_uint_eq(mig_coresets_partition(cpus, cores, 8, 2, 0, set), 4);
     mig_coresets_print(set, 4, text, sizeof text);
     ck_assert_str_eq(text, "0,4,1,5");
-    ck_assert_uint_eq(mig_coresets_cut(cpus, cores, 8, 2, 1, set), 4);
+    ck_assert_uint_eq(mig_coresets_partition(cpus, cores, 8, 2, 1, set), 4);
     mig_coresets_print(set, 4, text, sizeof text);
     ck_assert_str_eq(text, "2,6,3,7");
     /* three sets of whole cores: the fourth core is nobody's */
-    ck_assert_uint_eq(mig_coresets_cut(cpus, cores, 8, 3, 2, set), 2);
+    ck_assert_uint_eq(mig_coresets_partition(cpus, cores, 8, 3, 2, set), 2);
     mig_coresets_print(set, 2, text, sizeof text);
     ck_assert_str_eq(text, "2,6");
     /* more sets than cores: cores are cut, and still no CPU is in two sets */
-    ck_assert_uint_eq(mig_coresets_cut(cpus, cores, 8, 8, 1, set), 1);
+    ck_assert_uint_eq(mig_coresets_partition(cpus, cores, 8, 8, 1, set), 1);
     ck_assert_uint_eq(set[0], 4);
 }
 END_TEST
@@ -73,17 +73,17 @@ START_TEST(uneven_cores_give_equal_sets)
     cores[5] = 2;
     cores[6] = 3;
     for (uint32_t s = 0; s < 2; s++)
-        ck_assert_uint_eq(mig_coresets_cut(cpus, cores, 7, 2, s, set), 3);
+        ck_assert_uint_eq(mig_coresets_partition(cpus, cores, 7, 2, s, set), 3);
 }
 END_TEST
 
 START_TEST(more_sets_than_cpus_are_none)
 {
     number(0, 4, 1);
-    ck_assert_uint_eq(mig_coresets_cut(cpus, cores, 4, 5, 0, set), 0);
-    ck_assert_uint_eq(mig_coresets_cut(cpus, cores, 4, 0, 0, set), 0);
-    ck_assert_uint_eq(mig_coresets_cut(cpus, cores, 4, 2, 2, set), 0);
-    ck_assert_uint_eq(mig_coresets_cut(cpus, cores, 0, 1, 0, set), 0);
+    ck_assert_uint_eq(mig_coresets_partition(cpus, cores, 4, 5, 0, set), 0);
+    ck_assert_uint_eq(mig_coresets_partition(cpus, cores, 4, 0, 0, set), 0);
+    ck_assert_uint_eq(mig_coresets_partition(cpus, cores, 4, 2, 2, set), 0);
+    ck_assert_uint_eq(mig_coresets_partition(cpus, cores, 0, 1, 0, set), 0);
 }
 END_TEST
 

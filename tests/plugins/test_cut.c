@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cuts of a pipeline against every possible cut. */
-#include "plugins/pipeline/cut.h"
+#include "plugins/pipeline/partition.h"
 #include "tests/support/check_main.h"
 
 #define UNITS 9
@@ -47,7 +47,7 @@ static void is_best(const double *cost)
     for (uint32_t pieces = 1; pieces <= UNITS; pieces++) {
         uint32_t first[UNITS + 1];
         double most, squares, found, square;
-        ck_assert_int_eq(pipeline_cut_even(cost, UNITS, pieces, first), 0);
+        ck_assert_int_eq(pipeline_partition_even(cost, UNITS, pieces, first), 0);
         ck_assert_uint_eq(first[0], 0);
         ck_assert_uint_eq(first[pieces], UNITS);
         found = largest(cost, first, pieces, &square);
@@ -95,7 +95,7 @@ START_TEST(counts_are_read_strictly)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint32_t first[5], n;
         uint64_t sum;
-        int rc = pipeline_cut_counts(cases[i].text, 10, 4, first, &sum, &n);
+        int rc = pipeline_partition_counts(cases[i].text, 10, 4, first, &sum, &n);
         ck_assert_msg(rc == cases[i].rc, "'%s'", cases[i].text);
         if (rc >= 0) {
             ck_assert_uint_eq(sum, cases[i].sum);

@@ -111,8 +111,8 @@ static void aim(const struct cadre_self *self, const struct zero_block *block,
 }
 
 /* A range_unit goes to the rank in whose goal its middle lies. */
-static void cut_block(const struct cadre_self *self, struct zero_block *block,
-                      uint64_t unit, uint64_t *load, double *goal)
+static void partition_block(const struct cadre_self *self, struct zero_block *block,
+                            uint64_t unit, uint64_t *load, double *goal)
 {
     uint64_t done = 0;
     uint32_t r = 0;
@@ -132,7 +132,7 @@ static void cut_block(const struct cadre_self *self, struct zero_block *block,
         block->off[++r] = block->count;
 }
 
-static cadre_status cut_blocks(struct cadre_self *self, uint64_t unit)
+static cadre_status partition_blocks(struct cadre_self *self, uint64_t unit)
 {
     uint64_t *load = calloc(2u * (size_t)self->ranks, sizeof *load);
     double *goal = calloc(self->ranks, sizeof *goal);
@@ -143,7 +143,8 @@ static cadre_status cut_blocks(struct cadre_self *self, uint64_t unit)
             if (is_shared(self, block->first) != shared)
                 continue;
             memset(fresh, 0, self->ranks * sizeof *fresh);
-            cut_block(self, block, unit, shared || !block->held ? fresh : load, goal);
+            partition_block(self, block, unit, shared || !block->held ? fresh : load,
+                            goal);
             for (uint32_t r = 0; block->held && r < self->ranks; r++)
                 load[r] += fresh[r];
         }
@@ -222,15 +223,15 @@ static cadre_status make_room(struct cadre_self *self)
     return CADRE_OK;
 }
 
-cadre_status cadre_zero_cut(struct cadre_self *self, uint64_t range_unit)
+cadre_status cadre_zero_partition(struct cadre_self *self, uint64_t range_unit)
 {
     cadre_status rc;
-    cadre_zero_uncut(self);
+    cadre_zero_release_partition(self);
     self->n_entries = self->model->n_params(self->host->ctx);
     CADRE_CHECK_GOTO(make_room(self), out);
     CADRE_CHECK_GOTO(read_entries(self), out);
     make_blocks(self);
-    CADRE_CHECK_GOTO(cut_blocks(self, range_unit), out);
+    CADRE_CHECK_GOTO(partition_blocks(self, range_unit), out);
     make_buckets(self);
     mark_lasting(self);
     rc = note_needs(self);
@@ -241,7 +242,7 @@ out:
     return rc;
 }
 
-void cadre_zero_uncut(struct cadre_self *self)
+void cadre_zero_release_partition(struct cadre_self *self)
 {
     free(self->entry);
     free(self->block);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plugins/pipeline/cut.h"
+#include "plugins/pipeline/partition.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -43,8 +43,8 @@ static double solve(struct table *t, uint32_t pieces, double limit)
     return t->best[(size_t)pieces * w + w - 1];
 }
 
-int pipeline_cut_even(const double *cost, uint32_t n_units, uint32_t pieces,
-                      uint32_t *first)
+int pipeline_partition_even(const double *cost, uint32_t n_units, uint32_t pieces,
+                            uint32_t *first)
 {
     size_t cells = ((size_t)pieces + 1) * (n_units + 1);
     struct table t = {
@@ -68,8 +68,8 @@ int pipeline_cut_even(const double *cost, uint32_t n_units, uint32_t pieces,
     return rc;
 }
 
-int pipeline_cut_counts(const char *text, uint32_t n_units, uint32_t pieces,
-                        uint32_t *first, uint64_t *sum, uint32_t *n)
+int pipeline_partition_counts(const char *text, uint32_t n_units, uint32_t pieces,
+                              uint32_t *first, uint64_t *sum, uint32_t *n)
 {
     *sum = 0;
     *n = 0;
