@@ -164,7 +164,7 @@ static cadre_status await(struct cadre_device *device, struct cadre_comm *comm,
                   : cadre_comm_wait(comm, event);
 }
 
-static cadre_status join(struct cadre_axis *axis, cadre_event event)
+static cadre_status axis_stream_wait(struct cadre_axis *axis, cadre_event event)
 {
     if (alone(axis) || event == 0)
         return CADRE_OK;
@@ -184,7 +184,7 @@ const struct cadre_comm_svc cadre_comm_service = {
     .send = post_send,
     .recv = post_recv,
     .barrier = barrier,
-    .join = join,
+    .stream_wait = axis_stream_wait,
 };
 
 static cadre_status stream_record(struct cadre_ctx *ctx, cadre_event *out)

@@ -57,7 +57,7 @@ struct cadre_self {
 /* A host without one of these refuses the plugin before it comes to `create`. */
 static const struct cadre_service services[] = {
     CADRE_SERVICE(mesh, MESH, size),
-    CADRE_SERVICE(comm, COMM, join),
+    CADRE_SERVICE(comm, COMM, stream_wait),
     CADRE_SERVICE(model, MODEL, param),
     CADRE_SERVICE(param, PARAM, grad),
     CADRE_SERVICE(mem, MEM, free),
@@ -236,7 +236,7 @@ static cadre_status average(struct cadre_self *s)
     }
     for (uint32_t i = 0; i < s->n_weights; i++) {
         struct cadre_buf x;
-        CADRE_CHECK(s->comm->join(s->axis, s->done[i]));
+        CADRE_CHECK(s->comm->stream_wait(s->axis, s->done[i]));
         CADRE_CHECK(value_of(s, &s->weights[i], &x));
         CADRE_CHECK(s->ops->scale(s->host->ctx, &x, 1.0 / s->ranks));
     }

@@ -83,7 +83,7 @@ struct cadre_comm_svc {
                             cadre_event *done);
     /* The compute stream waits for the event. On the CPU the caller sleeps, and the
      * time is exposed communication; on the axis of schedule.order it is bubble. */
-    cadre_status (*join)(struct cadre_axis *, cadre_event event);
+    cadre_status (*stream_wait)(struct cadre_axis *, cadre_event event);
 };
 
 struct cadre_param_info {

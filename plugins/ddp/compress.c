@@ -204,7 +204,7 @@ static cadre_status send_whole(struct cadre_self *self, struct ddp_bucket *bucke
 
 static cadre_status finish_whole(struct cadre_self *self, struct ddp_bucket *bucket)
 {
-    return self->comm->join(self->axis, bucket->done);
+    return self->comm->stream_wait(self->axis, bucket->done);
 }
 
 const struct ddp_mode ddp_mode_none = {

@@ -11,7 +11,7 @@
 
 static const struct cadre_service services[] = {
     CADRE_SERVICE(mesh, MESH, size),
-    CADRE_SERVICE(comm, COMM, join),
+    CADRE_SERVICE(comm, COMM, stream_wait),
     CADRE_SERVICE(model, MODEL, param),
     CADRE_SERVICE(param, PARAM, grad_span),
     {NULL, 0, 0},

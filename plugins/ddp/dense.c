@@ -155,7 +155,7 @@ static cadre_status add_up(struct cadre_self *self, struct ddp_bucket *bucket)
 
 static cadre_status relay(struct cadre_self *self, struct ddp_bucket *bucket)
 {
-    CADRE_CHECK(self->comm->join(self->axis, bucket->done));
+    CADRE_CHECK(self->comm->stream_wait(self->axis, bucket->done));
     CADRE_CHECK(add_up(self, bucket));
     return ddp_gather(self, bucket);
 }
@@ -165,7 +165,7 @@ static cadre_status finish(struct cadre_self *self, struct ddp_bucket *bucket)
     struct cadre_buf sum = bucket->grad;
     if (self->mode->keeps)
         sum = ddp_scratch(self, sum.dtype, 0, bucket->residual.count);
-    CADRE_CHECK(self->comm->join(self->axis, bucket->done));
+    CADRE_CHECK(self->comm->stream_wait(self->axis, bucket->done));
     for (uint32_t r = 0; r < self->ranks; r++) {
         struct cadre_buf x = slice_of(bucket, &sum, r);
         CADRE_CHECK(decode(self, bucket, &bucket->left, r, &x));

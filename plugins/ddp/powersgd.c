@@ -212,7 +212,7 @@ static cadre_status factor(struct cadre_self *self, const struct ddp_bucket *buc
 static cadre_status relay(struct cadre_self *self, struct ddp_bucket *bucket)
 {
     cadre_event after = 0;
-    CADRE_CHECK(self->comm->join(self->axis, bucket->done));
+    CADRE_CHECK(self->comm->stream_wait(self->axis, bucket->done));
     for (cadre_param_id id = bucket->first; id <= bucket->last; id++) {
         const struct ddp_entry *entry = &self->entry[id];
         struct cadre_buf p = left_of(bucket, entry);
@@ -228,7 +228,7 @@ static cadre_status relay(struct cadre_self *self, struct ddp_bucket *bucket)
 
 static cadre_status finish(struct cadre_self *self, struct ddp_bucket *bucket)
 {
-    CADRE_CHECK(self->comm->join(self->axis, bucket->done));
+    CADRE_CHECK(self->comm->stream_wait(self->axis, bucket->done));
     for (cadre_param_id id = bucket->first; id <= bucket->last; id++) {
         const struct ddp_entry *entry = &self->entry[id];
         struct cadre_buf p = left_of(bucket, entry), q = right_of(bucket, entry);

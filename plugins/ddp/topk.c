@@ -78,7 +78,7 @@ static cadre_status send(struct cadre_self *self, struct ddp_bucket *bucket)
 
 static cadre_status finish(struct cadre_self *self, struct ddp_bucket *bucket)
 {
-    CADRE_CHECK(self->comm->join(self->axis, bucket->done));
+    CADRE_CHECK(self->comm->stream_wait(self->axis, bucket->done));
     for (cadre_param_id id = bucket->first; id <= bucket->last; id++) {
         const struct ddp_entry *entry = &self->entry[id];
         CADRE_CHECK(

@@ -36,7 +36,7 @@ static const char *const names[] = {"gpipe", "1f1b", "interleaved", "zb-h1"};
 static const struct cadre_service services[] = {
     CADRE_SERVICE(mesh, MESH, size),
     CADRE_SERVICE(model, MODEL, unit_seconds),
-    CADRE_SERVICE(wire.comm, COMM, join),
+    CADRE_SERVICE(wire.comm, COMM, stream_wait),
     CADRE_SERVICE(wire.mem, MEM, alloc),
     CADRE_SERVICE(wire.stream, STREAM, record),
     {NULL, 0, 0},

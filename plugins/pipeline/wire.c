@@ -217,7 +217,7 @@ cadre_status pipeline_wire_take(struct pipeline_wire *wire,
         return cadre_refuse(wire->host, CADRE_E_INTERNAL,
                             "micro-batch %u of chunk %u was not asked for",
                             message.microbatch, message.chunk);
-    CADRE_CHECK(wire->comm->join(wire->axis, inbox->done[b]));
+    CADRE_CHECK(wire->comm->stream_wait(wire->axis, inbox->done[b]));
     *in = &inbox->buffer[b];
     return CADRE_OK;
 }
@@ -243,7 +243,7 @@ cadre_status pipeline_wire_room(struct pipeline_wire *wire,
         return CADRE_OK;
     struct pipeline_outbox *outbox = outbox_of(wire, message.rank);
     uint32_t b = outbox->sent % PIPELINE_OUT_BUFFERS;
-    CADRE_CHECK(wire->comm->join(wire->axis, outbox->done[b]));
+    CADRE_CHECK(wire->comm->stream_wait(wire->axis, outbox->done[b]));
     *out = &outbox->buffer[b];
     return CADRE_OK;
 }
@@ -266,7 +266,7 @@ cadre_status pipeline_wire_flush(struct pipeline_wire *wire)
 {
     for (uint32_t i = 0; i < wire->n_peers; i++)
         for (uint32_t b = 0; b < PIPELINE_OUT_BUFFERS; b++) {
-            CADRE_CHECK(wire->comm->join(wire->axis, wire->outbox[i].done[b]));
+            CADRE_CHECK(wire->comm->stream_wait(wire->axis, wire->outbox[i].done[b]));
             wire->outbox[i].done[b] = 0;
         }
     return CADRE_OK;

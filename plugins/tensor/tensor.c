@@ -46,7 +46,7 @@ static void destroy(struct cadre_self *self)
 
 static const struct cadre_service services[] = {
     CADRE_SERVICE(mesh, MESH, size),
-    CADRE_SERVICE(comm, COMM, join),
+    CADRE_SERVICE(comm, COMM, stream_wait),
     CADRE_SERVICE(model, MODEL, param),
     CADRE_SERVICE(param, PARAM, shard),
     {NULL, 0, 0},
@@ -122,7 +122,7 @@ static cadre_status on_redistribute(struct cadre_self *self,
             ? comm->all_gather(self->axis, label, ev->in, ev->out, ev->offsets, 0,
                                &done)
             : comm->all_reduce(self->axis, label, ev->in, ev->out, red, 0, &done));
-    return comm->join(self->axis, done);
+    return comm->stream_wait(self->axis, done);
 }
 
 static cadre_status step(struct cadre_self *self, const struct cadre_step *step,
@@ -147,7 +147,7 @@ static cadre_status sum_partial(struct cadre_self *self)
             CADRE_CHECK(self->comm->all_reduce(self->axis, "tensor norm gradient",
                                                &grad, &grad, CADRE_SUM, 0, &last));
     }
-    return last ? self->comm->join(self->axis, last) : CADRE_OK;
+    return last ? self->comm->stream_wait(self->axis, last) : CADRE_OK;
 }
 
 /* The axis carries its collectives out in order, so the last one's end is that of all.

@@ -104,7 +104,7 @@ static cadre_status finish_first(struct cadre_self *self)
     struct zero_bucket *bucket =
         &self->bucket[self->flight[self->n_joined++ % (self->n_buckets + 1u)]];
     bucket->posted = 0;
-    CADRE_CHECK(self->comm->join(self->axis, bucket->done));
+    CADRE_CHECK(self->comm->stream_wait(self->axis, bucket->done));
     if (self->stage == 1)
         return CADRE_OK;
     cadre_zero_buffer_give(self, &self->grads, &bucket->grad, bucket->lasting);

@@ -77,7 +77,7 @@ static cadre_status join(struct cadre_self *self, struct zero_block *block)
     if (!block->gathering)
         return CADRE_OK;
     block->gathering = 0;
-    return self->comm->join(self->axis, block->done);
+    return self->comm->stream_wait(self->axis, block->done);
 }
 
 cadre_status cadre_zero_values_spread(struct cadre_self *self)

@@ -10,7 +10,7 @@
 #include "plugins/zero/zero.h"
 
 static const struct cadre_service services[] = {
-    CADRE_SERVICE(mesh, MESH, size),    CADRE_SERVICE(comm, COMM, join),
+    CADRE_SERVICE(mesh, MESH, size),    CADRE_SERVICE(comm, COMM, stream_wait),
     CADRE_SERVICE(model, MODEL, param), CADRE_SERVICE(param, PARAM, accumulate),
     CADRE_SERVICE(mem, MEM, free),      {NULL, 0, 0},
 };

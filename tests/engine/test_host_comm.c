@@ -54,7 +54,7 @@ START_TEST(one_rank_copies)
     ck_assert_mem_eq(a, b, sizeof a);
     ck_assert_int_eq(comm->broadcast(axis, "x", &in, 0, 0, NULL), 0);
     ck_assert_int_eq(comm->barrier(axis, "x", 0, &done), 0);
-    ck_assert_int_eq(comm->join(axis, done), 0);
+    ck_assert_int_eq(comm->stream_wait(axis, done), 0);
     ck_assert_int_eq(comm->send(axis, "x", &in, 0, 0, NULL), CADRE_E_INVALID);
     ck_assert_int_eq(comm->recv(axis, "x", &out, 0, 0, NULL), CADRE_E_INVALID);
 }
@@ -77,25 +77,25 @@ static cadre_status two_ranks(void *arg, int rank, struct cadre_local_segment *s
     axis.comm = world;
     bool good = true;
     rc = comm->all_reduce(&axis, "sum", &in, &out, CADRE_SUM, 0, &done);
-    good &= rc == CADRE_OK && comm->join(&axis, done) == CADRE_OK && b[0] == 3 &&
+    good &= rc == CADRE_OK && comm->stream_wait(&axis, done) == CADRE_OK && b[0] == 3 &&
             b[1] == 20;
     rc = comm->reduce_scatter(&axis, "rs", &in, &one_out, offsets, CADRE_MAX, 0, &done);
-    good &= rc == CADRE_OK && comm->join(&axis, done) == CADRE_OK &&
+    good &= rc == CADRE_OK && comm->stream_wait(&axis, done) == CADRE_OK &&
             b[0] == (rank ? 10 : 2);
     rc = comm->all_gather(&axis, "ag", &one, &out, offsets, 0, &done);
-    good &=
-        rc == CADRE_OK && comm->join(&axis, done) == CADRE_OK && b[0] == 1 && b[1] == 2;
+    good &= rc == CADRE_OK && comm->stream_wait(&axis, done) == CADRE_OK && b[0] == 1 &&
+            b[1] == 2;
     rc = comm->all_to_all(&axis, "a2a", &in, &out, 0, &done);
-    good &= rc == CADRE_OK && comm->join(&axis, done) == CADRE_OK &&
+    good &= rc == CADRE_OK && comm->stream_wait(&axis, done) == CADRE_OK &&
             b[0] == (rank ? 10 : 1) && b[1] == (rank ? 10 : 2);
     rc = rank ? comm->recv(&axis, "r", &out, 0, 0, &done)
               : comm->send(&axis, "s", &in, 1, 0, &done);
-    good &=
-        rc == CADRE_OK && comm->join(&axis, done) == CADRE_OK && (!rank || b[0] == 1);
+    good &= rc == CADRE_OK && comm->stream_wait(&axis, done) == CADRE_OK &&
+            (!rank || b[0] == 1);
     rc = comm->broadcast(&axis, "b", &in, 1, 0, &done);
-    good &= rc == CADRE_OK && comm->join(&axis, done) == CADRE_OK && a[0] == 2;
+    good &= rc == CADRE_OK && comm->stream_wait(&axis, done) == CADRE_OK && a[0] == 2;
     rc = comm->barrier(&axis, "end", 0, &done);
-    good &= rc == CADRE_OK && comm->join(&axis, done) == CADRE_OK;
+    good &= rc == CADRE_OK && comm->stream_wait(&axis, done) == CADRE_OK;
     cadre_comm_destroy(world);
     return good ? CADRE_OK : CADRE_E_INTERNAL;
 }

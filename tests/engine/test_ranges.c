@@ -167,7 +167,7 @@ static cadre_status meet(struct cadre_self *self, uint32_t what)
     if (what != CADRE_SYNC_GRADS)
         return CADRE_OK;
     cadre_status rc = cadre_comm_service.barrier(axis, "gradients", 0, &done);
-    return rc == CADRE_OK ? cadre_comm_service.join(axis, done) : rc;
+    return rc == CADRE_OK ? cadre_comm_service.stream_wait(axis, done) : rc;
 }
 
 static cadre_status rank_main(void *arg, int index, struct cadre_local_segment *segment)

@@ -27,7 +27,7 @@ static void destroy(struct cadre_self *self)
 
 static const struct cadre_service services[] = {
     CADRE_SERVICE(mesh, MESH, size),
-    CADRE_SERVICE(comm, COMM, join),
+    CADRE_SERVICE(comm, COMM, stream_wait),
     CADRE_SERVICE(model, MODEL, param),
     CADRE_SERVICE(param, PARAM, shard),
     {NULL, 0, 0},
@@ -98,7 +98,7 @@ static cadre_status reduce_in_turn(struct cadre_self *self, struct cadre_buf *gr
     cadre_status rc =
         self->comm->all_gather(self->axis, "gradient", grad, &all, offsets, 0, &done);
     if (!rc)
-        rc = self->comm->join(self->axis, done);
+        rc = self->comm->stream_wait(self->axis, done);
     float *sum = grad->data;
     const float *parts = all.data;
     for (uint64_t i = 0; !rc && i < grad->count; i++) {
@@ -124,7 +124,7 @@ static cadre_status reduce(struct cadre_self *self)
         for (int t = 0; !in_turn && grad.data && t < times; t++) {
             CADRE_CHECK(self->comm->all_reduce(self->axis, "gradient", &grad, &grad,
                                                CADRE_SUM, 0, &done));
-            CADRE_CHECK(self->comm->join(self->axis, done));
+            CADRE_CHECK(self->comm->stream_wait(self->axis, done));
         }
     }
     return CADRE_OK;
@@ -142,7 +142,7 @@ static cadre_status gather(struct cadre_self *self)
         CADRE_CHECK(self->param->data(self->host->ctx, i, &data));
         CADRE_CHECK(self->comm->broadcast(self->axis, "parameter", &data,
                                           owner_of(self, i), 0, &done));
-        CADRE_CHECK(self->comm->join(self->axis, done));
+        CADRE_CHECK(self->comm->stream_wait(self->axis, done));
     }
     return CADRE_OK;
 }

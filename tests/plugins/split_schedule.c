@@ -35,7 +35,7 @@ static void destroy(struct cadre_self *self)
 
 static const struct cadre_service services[] = {
     CADRE_SERVICE(mesh, MESH, size),
-    CADRE_SERVICE(comm, COMM, join),
+    CADRE_SERVICE(comm, COMM, stream_wait),
     CADRE_SERVICE(model, MODEL, unit_seconds),
     CADRE_SERVICE(mem, MEM, alloc),
     {NULL, 0, 0},
@@ -143,7 +143,7 @@ static cadre_status take(struct cadre_self *self, uint32_t chunk, uint32_t m, in
     }
     from = (from + self->ranks) % self->ranks;
     CADRE_CHECK(self->comm->recv(self->axis, "edge", &self->in, from, 0, &done));
-    return self->comm->join(self->axis, done);
+    return self->comm->stream_wait(self->axis, done);
 }
 
 static cadre_status give(struct cadre_self *self, uint32_t chunk, uint32_t m, int dir)
@@ -171,7 +171,7 @@ static cadre_status pass(struct cadre_self *self, uint32_t chunk, uint32_t m, in
     CADRE_CHECK(take(self, chunk, m, dir, &args.in));
     if (is(self, "edge"))
         args.in = args.out = NULL;
-    CADRE_CHECK(self->comm->join(self->axis, self->sent[chunk][m]));
+    CADRE_CHECK(self->comm->stream_wait(self->axis, self->sent[chunk][m]));
     if (dir > 0)
         CADRE_CHECK(self->model->forward(self->host->ctx, &args));
     else
@@ -214,7 +214,7 @@ static cadre_status sync(struct cadre_self *self, uint32_t what)
 {
     for (uint32_t c = 0; what == CADRE_SYNC_GRADS && c < CHUNKS; c++)
         for (uint32_t m = 0; m < self->microbatches; m++) {
-            CADRE_CHECK(self->comm->join(self->axis, self->sent[c][m]));
+            CADRE_CHECK(self->comm->stream_wait(self->axis, self->sent[c][m]));
             self->sent[c][m] = 0;
         }
     return CADRE_OK;

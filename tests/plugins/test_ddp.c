@@ -422,7 +422,7 @@ START_TEST(every_failed_collective_is_passed_on)
     }
     fake.fail_post = 0;
     for (int n = 1; n <= posts; n++) {
-        fake.fail_join = n;
+        fake.fail_stream_wait = n;
         start();
         ck_assert_int_eq(fake_step(&fake), CADRE_OK);
         ck_assert_int_eq(sync_grads(), CADRE_E_ABORTED);

@@ -61,7 +61,7 @@ static bool message_of(uint32_t peer, uint32_t n, struct pipeline_message *messa
 }
 
 /* What is received says which it is. */
-static void on_join(struct fake_host *fake, struct fake_post *post)
+static void on_stream_wait(struct fake_host *fake, struct fake_post *post)
 {
     struct pipeline_message m;
     uint32_t before = 0;
@@ -178,7 +178,7 @@ static void set_stage(uint32_t schedule, uint32_t stages, uint32_t chunks,
     stage.axis.index = (int)rank;
     stage.singly = stage.repeated = true;
     stage.on_post = on_post;
-    stage.on_join = on_join;
+    stage.on_stream_wait = on_stream_wait;
     stage.plan.dtype = CADRE_F32;
     stage.plan.n_units = N_UNITS;
     stage.plan.rank_microbatches = microbatches;

@@ -66,7 +66,7 @@ START_TEST(needs_its_services)
     ck_assert_int_eq(fake_start(&fake), CADRE_E_UNSUPPORTED);
     ck_assert_str_eq(fake.failure, "the host has no service " CADRE_SERVICE_MESH);
     fake_set_service(&fake, CADRE_SERVICE_MESH, mesh);
-    poor.struct_size = offsetof(struct cadre_comm_svc, join);
+    poor.struct_size = offsetof(struct cadre_comm_svc, stream_wait);
     fake_set_service(&fake, CADRE_SERVICE_COMM, &poor);
     ck_assert_int_eq(fake_start(&fake), CADRE_E_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(fake.failure, "service lacks"));
@@ -205,7 +205,7 @@ START_TEST(says_what_failed)
     fake.fail_post = 1;
     ck_assert_int_eq(tensor->ops.on_redistribute(fake.self, &ev), CADRE_E_COMM);
     fake.fail_post = 0;
-    fake.fail_join = 1;
+    fake.fail_stream_wait = 1;
     ck_assert_int_eq(tensor->ops.on_redistribute(fake.self, &ev), CADRE_E_ABORTED);
     ev.point = CADRE_POINT_LOSS_SUM + 1;
     ck_assert_int_eq(tensor->ops.on_redistribute(fake.self, &ev), CADRE_E_UNSUPPORTED);

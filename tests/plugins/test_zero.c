@@ -363,7 +363,7 @@ END_TEST
 /* The n-th allocation, post or join fails, whichever n: the step says so. */
 START_TEST(every_failure_is_passed_on)
 {
-    int *const which[] = {&f.fail_alloc, &f.fail_post, &f.fail_join};
+    int *const which[] = {&f.fail_alloc, &f.fail_post, &f.fail_stream_wait};
     static const cadre_status codes[] = {CADRE_E_RESOURCE, CADRE_E_COMM,
                                          CADRE_E_ABORTED};
     set(_i / 3);

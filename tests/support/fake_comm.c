@@ -134,20 +134,20 @@ static void carry_out(const struct fake_host *fake, const struct fake_post *post
             out[i] = r == me ? in[i - off[r]] : (float)(r + 1);
 }
 
-static cadre_status join(struct cadre_axis *axis, cadre_event event)
+static cadre_status stream_wait(struct cadre_axis *axis, cadre_event event)
 {
     struct fake_host *fake = host_of(axis);
     if (fake->repeated && (!event || fake->post[event - FAKE_EVENT - 1].done))
         return CADRE_OK;
-    if (fake_nth(&fake->joins, fake->fail_join))
+    if (fake_nth(&fake->joins, fake->fail_stream_wait))
         return CADRE_E_ABORTED;
     ck_assert_uint_gt(event, FAKE_EVENT);
     ck_assert_uint_le(event, FAKE_EVENT + (cadre_event)fake->posts);
     cadre_event last = event - FAKE_EVENT - 1;
     for (cadre_event i = fake->singly ? last : 0; i <= last; i++) {
         struct fake_post *post = &fake->post[i];
-        if (!post->done && fake->on_join)
-            fake->on_join(fake, post);
+        if (!post->done && fake->on_stream_wait)
+            fake->on_stream_wait(fake, post);
         else if (!post->done)
             carry_out(fake, post);
         post->done = true;
@@ -172,5 +172,5 @@ const struct cadre_comm_svc fake_comm = {
     .all_to_all = all_to_all,
     .send = send,
     .recv = recv,
-    .join = join,
+    .stream_wait = stream_wait,
 };

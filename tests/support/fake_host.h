@@ -3,7 +3,7 @@
  * answers by its settings and records what the plugin did. An operation is carried out
  * when it is waited for. Every rank is taken to hold the same gradients, so a sum
  * multiplies by the ranks; what rank r gives to a gather is r + 1. `on_post` and
- * `on_join` play other ranks instead. What breaks the contract of <cadre/services.h>
+ * `on_stream_wait` play other ranks instead. What breaks the contract of <cadre/services.h>
  * fails the running test. */
 #ifndef CADRE_TESTS_FAKE_HOST_H
 #define CADRE_TESTS_FAKE_HOST_H
@@ -95,14 +95,14 @@ struct fake_host {
     bool singly; /* a wait ends one operation, not those posted before it too */
     bool repeated; /* waits for event 0 and twice for one are let pass, uncounted */
     int fill; /* a byte of fresh memory */
-    int fail_service, fail_param, fail_post, fail_join, fail_plan,
+    int fail_service, fail_param, fail_post, fail_stream_wait, fail_plan,
         fail_alloc; /* the n-th, from 1; 0: none */
     /* of an element, in step ctx's `steps`; NULL: 1 */
     double (*gradient)(const struct fake_host *, cadre_param_id, uint64_t element);
     cadre_status (*on_post)(struct fake_host *, struct fake_post *);
-    void (*on_join)(struct fake_host *, struct fake_post *);
+    void (*on_stream_wait)(struct fake_host *, struct fake_post *);
     void (*on_forward)(struct fake_host *, uint32_t unit);
-    void *others; /* of on_post and on_join */
+    void *others; /* of on_post and on_stream_wait */
 
     /* recorded since fake_start */
     int services, params, plans, posts, joins, allocs, steps;

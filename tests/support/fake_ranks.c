@@ -86,7 +86,7 @@ void fake_ranks_init(struct fake_ranks *all, const struct cadre_strategy_ops *op
         fake->fill = 0xff; /* what a plugin counts on being zero shows */
         fake->others = all;
         fake->on_post = meet;
-        fake->on_join = arrive;
+        fake->on_stream_wait = arrive;
         fake->ctx.services = &all->core[i];
         fake->ctx.plugin = &handle;
         fake_set_service(fake, CADRE_SERVICE_OPS, &cadre_ops_service);
