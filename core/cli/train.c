@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base/log.h"
-#include "core/experiment/apart.h"
+#include "core/experiment/sweep.h"
 #include "core/launch/launch.h"
 #include "core/train/train.h"
 
@@ -54,8 +54,8 @@ static cadre_status train_one(struct cadre_spec **spec,
 }
 
 /* Several worlds, at the same time. */
-static cadre_status train_apart(const struct cadre_spec *spec,
-                                struct cadre_apart *apart,
+static cadre_status train_sweep(const struct cadre_spec *spec,
+                                struct cadre_sweep *sweep,
                                 const struct cadre_train_place *place, bool dry,
                                 struct cadre_error *err)
 {
@@ -64,30 +64,30 @@ static cadre_status train_apart(const struct cadre_spec *spec,
                           "strategy.stack = %s makes %zu runs of their own, which "
                           "ranks that somebody else started cannot be; let `cadre "
                           "train` start them, or use a job array of single runs",
-                          spec->stack, apart->n);
-    cadre_status rc = dry ? cadre_apart_dry_run(apart, stdout, err)
-                          : cadre_apart_train(apart, stdout, err);
+                          spec->stack, sweep->n);
+    cadre_status rc = dry ? cadre_sweep_dry_run(sweep, stdout, err)
+                          : cadre_sweep_train(sweep, stdout, err);
     return rc == CADRE_OK && !dry ? finish_line(spec, err) : rc;
 }
 
 /* The options as they were loaded are what instances begin with. */
-static cadre_status find_apart(const struct cadre_cli_args *args,
+static cadre_status find_sweep(const struct cadre_cli_args *args,
                                const struct cadre_options *loaded,
                                const struct cadre_spec *spec,
                                const struct cadre_train_place *place,
-                               struct cadre_apart **out, struct cadre_error *err)
+                               struct cadre_sweep **out, struct cadre_error *err)
 {
-    const struct cadre_apart_request request = {
+    const struct cadre_sweep_request request = {
         .options = loaded, .conf = args->conf, .run = args->run, .sets = args->set};
     *out = NULL;
-    return place->child ? CADRE_OK : cadre_apart_create(&request, spec, out, err);
+    return place->child ? CADRE_OK : cadre_sweep_create(&request, spec, out, err);
 }
 
 cadre_status cadre_cli_train(const struct cadre_cli_args *args, struct cadre_error *err)
 {
     struct cadre_train_place place = {.argv = args->argv};
     struct cadre_options *options = NULL, *loaded = NULL;
-    struct cadre_apart *apart = NULL;
+    struct cadre_sweep *sweep = NULL;
     struct cadre_spec *spec = NULL;
     enum cadre_log_level level;
     char name[64], instance[32];
@@ -118,13 +118,13 @@ cadre_status cadre_cli_train(const struct cadre_cli_args *args, struct cadre_err
         goto fail;
     }
     CADRE_TRY(cadre_spec_create(options, &request, &spec, err));
-    CADRE_TRY(find_apart(args, loaded, spec, &place, &apart, err));
-    rc = apart ? train_apart(spec, apart, &place, args->dry_run, err)
+    CADRE_TRY(find_sweep(args, loaded, spec, &place, &sweep, err));
+    rc = sweep ? train_sweep(spec, sweep, &place, args->dry_run, err)
                : train_one(&spec, &place, args->dry_run, err);
 fail:
     if (rc != CADRE_OK && instance[0] && err->text[0])
         cadre_error_prefix(err, "%s", instance);
-    cadre_apart_destroy(apart);
+    cadre_sweep_destroy(sweep);
     cadre_spec_destroy(spec);
     cadre_options_destroy(loaded);
     return rc;

@@ -20,7 +20,7 @@ struct cadre_axis {
     int size;
     int index; /* this rank's coordinate */
     bool split_batch; /* ranks along it see different samples */
-    bool own_runs; /* ranks along it are runs of their own: CADRE_BATCH_APART */
+    bool own_runs; /* ranks along it are runs of their own: CADRE_BATCH_INDEPENDENT */
     struct cadre_comm *comm; /* NULL while not connected, and for size 1 */
     struct cadre_timeline *timeline; /* of the rank, for waits; NULL until bound */
     struct cadre_device *device; /* of the rank; NULL until bound */

@@ -20,21 +20,21 @@ static cadre_status use_axis(void *h, const char *axis, uint32_t batch)
             s->err, CADRE_E_UNSUPPORTED,
             "plugin '%s' uses the axis '%s', which this run does not have", s->plugin,
             axis);
-    if (batch < CADRE_BATCH_SPLIT || batch > CADRE_BATCH_APART)
+    if (batch < CADRE_BATCH_SPLIT || batch > CADRE_BATCH_INDEPENDENT)
         return cadre_fail(
             s->err, CADRE_E_UNSUPPORTED,
             "plugin '%s': use_axis('%s', %u): expected CADRE_BATCH_SPLIT, "
-            "CADRE_BATCH_SAME or CADRE_BATCH_APART",
+            "CADRE_BATCH_SAME or CADRE_BATCH_INDEPENDENT",
             s->plugin, axis, batch);
     const struct cadre_axis *other = cadre_mesh_own_runs(s->request->mesh);
-    if (batch == CADRE_BATCH_APART && other && other != at)
+    if (batch == CADRE_BATCH_INDEPENDENT && other && other != at)
         return cadre_fail(
             s->err, CADRE_E_UNSUPPORTED,
             "strategy.stack: '%s' makes runs of their own along the axis '%s', and "
             "another plugin along '%s'; only one of them can be in the stack",
             s->plugin, axis, other->name);
     at->split_batch = batch == CADRE_BATCH_SPLIT;
-    at->own_runs = batch == CADRE_BATCH_APART;
+    at->own_runs = batch == CADRE_BATCH_INDEPENDENT;
     return CADRE_OK;
 }
 

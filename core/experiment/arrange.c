@@ -11,7 +11,7 @@
 #include "core/base/hash.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
-#include "core/experiment/apart.h"
+#include "core/experiment/sweep.h"
 #include "core/experiment/machine.h"
 #include "core/experiment/settings.h"
 #include "core/train/train.h"
@@ -82,21 +82,21 @@ static cadre_status take_instances(struct arranging *a, size_t i, const char *na
                                    struct cadre_error *err)
 {
     struct cadre_compared_run *run = &a->c->run[i];
-    const struct cadre_apart_request request = {
+    const struct cadre_sweep_request request = {
         .options = loaded,
         .conf = a->request->conf,
         .run = name,
         .sets = a->request->sets,
     };
-    struct cadre_apart *apart = NULL;
-    cadre_status rc = cadre_apart_create(&request, spec, &apart, err);
-    if (rc != CADRE_OK || !apart)
+    struct cadre_sweep *sweep = NULL;
+    cadre_status rc = cadre_sweep_create(&request, spec, &sweep, err);
+    if (rc != CADRE_OK || !sweep)
         return rc;
-    run->instances = (int)apart->n;
-    for (size_t k = 0; k < apart->n; k++)
-        if (apart->instance[k].threads > run->threads || k == 0)
-            run->threads = apart->instance[k].threads;
-    cadre_apart_destroy(apart);
+    run->instances = (int)sweep->n;
+    for (size_t k = 0; k < sweep->n; k++)
+        if (sweep->instance[k].threads > run->threads || k == 0)
+            run->threads = sweep->instance[k].threads;
+    cadre_sweep_destroy(sweep);
     return CADRE_OK;
 }
 

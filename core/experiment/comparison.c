@@ -92,7 +92,7 @@ static cadre_status time_run(const struct cadre_comparison *c,
         medians[i] = run->repeat_s[i - 1];
     run->step_s = cadre_median(medians, n);
     free(medians);
-    /* instances apart may have other batches than the baseline */
+    /* independent runs may have other batches than the baseline */
     double tokens = cadre_record_step_tokens(&run->record);
     run->tokens_per_s = tokens / run->step_s;
     if (run->record.n_instances)

@@ -50,7 +50,7 @@
  * every run beside such a baseline, is judged like others, but to differ is then no
  * fault. Norms are not judged where replicas train apart, each with its own.
  *
- * A run of instances that train apart (see apart.h) is independent: it is several
+ * A run of independent runs (see sweep.h) is independent: it is several
  * trainings and none of them is held against anything. Its T is what all instances
  * together take for the tokens of the baseline's step, so that its speedup is the ratio
  * of tokens per second, and its losses are those of its best instance. Beside one, and
@@ -228,7 +228,7 @@ int64_t cadre_comparison_last_step(const struct cadre_comparison *comparison);
 /* Are limits measured, and does rounding alone take over before the last step? */
 bool cadre_comparison_is_chaotic(const struct cadre_comparison *comparison);
 
-/* Is any run one of instances that train apart? */
+/* Is any run one of independent runs? */
 bool cadre_comparison_has_instances(const struct cadre_comparison *comparison);
 
 /* All runs fair? Any that differs, and not by design? */

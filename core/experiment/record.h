@@ -22,13 +22,13 @@ struct cadre_record {
     struct json_t *summary; /* owned; an object */
     struct cadre_record_step *step; /* owned; steps 1, 2, ... n in order */
     size_t n;
-    struct cadre_record *instance; /* of instances that trained apart; owned */
+    struct cadre_record *instance; /* of independent runs; owned */
     size_t n_instances; /* 0: it is one run */
     size_t best; /* the instance whose steps and checkpoint stand for the run's */
 };
 
 /* Read DIR of a finished run into *record, which the caller gives zeroed and ends with
- * fini, also on failure. Where it is of instances that trained apart (see apart.h)
+ * fini, also on failure. Where it is of independent runs (see sweep.h)
  * theirs are read too, and the best one's steps are the record's. Errors:
  * CADRE_E_INVALID for a file that is missing or not what train writes (file and line
  * named), CADRE_E_IO, CADRE_E_RESOURCE. */

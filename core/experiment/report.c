@@ -256,7 +256,7 @@ static void note_hosts(const struct cadre_comparison *c, struct cadre_text *out)
 void cadre_report_notes(const struct cadre_comparison *c, struct cadre_text *out)
 {
     if (cadre_comparison_has_instances(c))
-        cadre_text_printf(out, "%s.\n", CADRE_FORMULA_APART);
+        cadre_text_printf(out, "%s.\n", CADRE_FORMULA_SWEEP);
     note_limits(c, out);
     note_hosts(c, out);
     for (size_t i = 0; i < c->n; i++) {

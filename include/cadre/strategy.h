@@ -92,7 +92,7 @@ struct cadre_values {
  * planned and placed, and never bound. One axis of a run alone; the plugin's option
  * `sweep`, where it has one, says what differs between the runs:
  * "optim.lr: 1e-3 3e-4, optim.beta2: 0.95 0.99", the k-th value to the k-th run. */
-#define CADRE_BATCH_APART 3u
+#define CADRE_BATCH_INDEPENDENT 3u
 
 #define CADRE_MICROBATCHES_BLOCK 1u /* rank r holds M/N consecutive micro-batches */
 #define CADRE_MICROBATCHES_CYCLIC 2u /* micro-batch i is on rank i % N */

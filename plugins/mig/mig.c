@@ -61,7 +61,7 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
     self->size = (uint32_t)self->mesh->size(axis);
     self->index = (uint32_t)self->mesh->rank(axis);
     return self->averages ? CADRE_OK
-                          : plan->use_axis(plan->h, "mig", CADRE_BATCH_APART);
+                          : plan->use_axis(plan->h, "mig", CADRE_BATCH_INDEPENDENT);
 }
 
 static cadre_status bind(struct cadre_self *self)

@@ -244,7 +244,7 @@ START_TEST(two_ranks_share_loss_and_votes)
 }
 END_TEST
 
-static cadre_status train_apart(struct cadre_self *self, const struct cadre_plan *plan)
+static cadre_status train_sweep(struct cadre_self *self, const struct cadre_plan *plan)
 {
     cadre_status rc = split_batch(self, plan);
     if (rc == CADRE_OK)
@@ -256,14 +256,14 @@ static cadre_status train_apart(struct cadre_self *self, const struct cadre_plan
 static cadre_status train_parts_apart(struct cadre_self *self,
                                       const struct cadre_plan *plan)
 {
-    cadre_status rc = train_apart(self, plan);
+    cadre_status rc = train_sweep(self, plan);
     return rc == CADRE_OK ? plan->claim(plan->h, "schedule.order", "elsewhere", 0) : rc;
 }
 
 START_TEST(replicas_apart_have_their_own_norm)
 {
     struct cadre_error err = {0};
-    cadre_status rc = run_two(_i ? train_parts_apart : train_apart, &err);
+    cadre_status rc = run_two(_i ? train_parts_apart : train_sweep, &err);
     ck_assert_msg(rc == CADRE_OK, "%s", err.text);
     ck_assert_double_ne(own_norms[0], own_norms[1]);
     for (int r = 0; r < 2; r++)
@@ -274,7 +274,7 @@ END_TEST
 
 START_TEST(changes_of_training_are_told)
 {
-    const struct cadre_strategy_ops ops = {.plan = train_apart};
+    const struct cadre_strategy_ops ops = {.plan = train_sweep};
     struct cadre_changes changes;
     rank_fixture_start(&f);
     cadre_rank_changes(&f.rank, &changes);
@@ -302,7 +302,7 @@ END_TEST
 static cadre_status run_apart(struct cadre_self *self, const struct cadre_plan *plan)
 {
     (void)self;
-    return plan->use_axis(plan->h, "data", CADRE_BATCH_APART);
+    return plan->use_axis(plan->h, "data", CADRE_BATCH_INDEPENDENT);
 }
 
 START_TEST(runs_of_their_own_make_no_world)

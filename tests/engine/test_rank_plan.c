@@ -113,10 +113,10 @@ START_TEST(runs_of_their_own_see_the_whole_batch)
     const struct cadre_axis_request axes[] = {{"dp", 4, "ddp", NULL},
                                               {"mig", 2, "mig", NULL}};
     ck_assert_int_eq(cadre_mesh_init(&mesh, axes, 2, 5, &err), CADRE_OK);
-    ck_assert_int_eq(one.abi.use_axis(&one, "mig", CADRE_BATCH_APART), CADRE_OK);
+    ck_assert_int_eq(one.abi.use_axis(&one, "mig", CADRE_BATCH_INDEPENDENT), CADRE_OK);
     ck_assert_ptr_eq(cadre_mesh_own_runs(&mesh), cadre_mesh_axis(&mesh, "mig"));
     ck_assert_int_eq(cadre_mesh_data_size(&mesh), 1);
-    refused(two.abi.use_axis(&two, "dp", CADRE_BATCH_APART), &said,
+    refused(two.abi.use_axis(&two, "dp", CADRE_BATCH_INDEPENDENT), &said,
             "'zero' makes runs of their own along the axis 'dp', and another plugin "
             "along 'mig'");
     ck_assert_int_eq(one.abi.use_axis(&one, "mig", CADRE_BATCH_SAME), CADRE_OK);

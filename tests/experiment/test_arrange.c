@@ -170,8 +170,8 @@ static const char *plugins(void)
 START_TEST(instances_are_found_and_the_machine_is_compared)
 {
     char *text = cadre_format("%s[device]\nthreads = %d\n[run:one]\n[run:two]\n"
-                              "strategy.stack = apart:2\napart.pin = no\n"
-                              "apart.sweep = optim.lr: 1 2\n",
+                              "strategy.stack = independent:2\napart.pin = no\n"
+                              "independent.sweep = optim.lr: 1 2\n",
                               plugins(), _i);
     must_arrange(text);
     free(text);
@@ -189,12 +189,12 @@ END_TEST
 
 START_TEST(a_sweep_is_checked_before_anything_trains)
 {
-    char *text = cadre_format("%s[run:one]\n[run:two]\nstrategy.stack = apart:2\n"
-                              "apart.sweep = optim.lr: 1 2 3\n",
+    char *text = cadre_format("%s[run:one]\n[run:two]\nstrategy.stack = independent:2\n"
+                              "independent.sweep = optim.lr: 1 2 3\n",
                               plugins());
     ck_assert_int_eq(arrange(text, NULL), CADRE_E_INVALID);
-    ck_assert_msg(strstr(err.text, "run two: apart.sweep: optim.lr has 3 values"), "%s",
-                  err.text);
+    ck_assert_msg(strstr(err.text, "run two: independent.sweep: optim.lr has 3 values"),
+                  "%s", err.text);
     free(text);
 }
 END_TEST

@@ -122,7 +122,7 @@ START_TEST(independent_runs_claim_and_sum_nothing)
                                           "optim.lr: 1e-3 3e-4", NULL};
     set_options(options);
     ck_assert_int_eq(fake_start(&fake), CADRE_OK);
-    ck_assert_uint_eq(fake.batch, CADRE_BATCH_APART);
+    ck_assert_uint_eq(fake.batch, CADRE_BATCH_INDEPENDENT);
     ck_assert_str_eq(fake.claims, "");
     ck_assert_int_eq(fake_sync(&fake, CADRE_SYNC_GRADS), CADRE_OK);
     ck_assert_int_eq(fake.posts, 0);

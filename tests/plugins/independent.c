@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs of their own: the ranks of place k along the axis begin on the k-th CPU that the
- * launching process may use (counted round), with TEST_APART=k. apart.clash gives each
+ * launching process may use (counted round), with TEST_INDEPENDENT=k. independent.clash gives each
  * rank another TEST_CLASH, which ranks of one instance cannot have. */
 #include <sched.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ static cadre_status create(const struct cadre_host *host,
 static cadre_status plan(struct cadre_self *self, const struct cadre_plan *p)
 {
     (void)self;
-    return p->use_axis(p->h, "apart", CADRE_BATCH_APART);
+    return p->use_axis(p->h, "independent", CADRE_BATCH_INDEPENDENT);
 }
 
 /* The nth CPU of this process, counted round. */
@@ -51,13 +51,13 @@ static uint32_t find_cpu(uint32_t nth)
 
 static cadre_status place(struct cadre_self *self, const struct cadre_place *p)
 {
-    const struct cadre_axis *axis = self->mesh->axis(self->host->ctx, "apart");
+    const struct cadre_axis *axis = self->mesh->axis(self->host->ctx, "independent");
     const uint32_t k = (uint32_t)self->mesh->rank(axis), cpu = find_cpu(k);
     char value[32];
     if (self->pin)
         CADRE_CHECK(p->cpus(p->h, &cpu, 1));
     snprintf(value, sizeof value, "%u", k);
-    CADRE_CHECK(p->env(p->h, "TEST_APART", value));
+    CADRE_CHECK(p->env(p->h, "TEST_INDEPENDENT", value));
     snprintf(value, sizeof value, "%u", p->rank);
     return self->clash ? p->env(p->h, "TEST_CLASH", value) : CADRE_OK;
 }
@@ -98,6 +98,6 @@ static const struct cadre_strategy_ops ops = {
     .destroy = destroy,
 };
 
-CADRE_PLUGIN(.role = CADRE_ROLE_PLACEMENT, .id = "org.example.apart", .version = "1.0",
-             .summary = "runs of their own", .axis = "apart", CADRE_OPTIONS(options),
-             .services = services, .ops = &ops)
+CADRE_PLUGIN(.role = CADRE_ROLE_PLACEMENT, .id = "org.example.independent",
+             .version = "1.0", .summary = "runs of their own", .axis = "independent",
+             CADRE_OPTIONS(options), .services = services, .ops = &ops)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What differs between instances that train apart: "optim.lr: 1e-3 3e-4, optim.beta2:
+/* What differs between independent runs: "optim.lr: 1e-3 3e-4, optim.beta2:
  * 0.95 0.99", the k-th value of each to instance k. */
-#ifndef CADRE_EXPERIMENT_APART_SWEEP_H
-#define CADRE_EXPERIMENT_APART_SWEEP_H
+#ifndef CADRE_EXPERIMENT_SWEEP_VALUES_H
+#define CADRE_EXPERIMENT_SWEEP_VALUES_H
 
 #include <stddef.h>
 
 #include "core/config/options.h"
 
-struct cadre_apart_sweep {
+struct cadre_sweep_values {
     char *name; /* of the option it comes from, "mig.sweep"; owned as all texts */
     size_t n, instances;
     char **key; /* (n) "section.key" */
@@ -19,16 +19,16 @@ struct cadre_apart_sweep {
  * or of a section in `more` (NULL-terminated), since only those may differ. *out is
  * ended by fini, also on failure. Errors: CADRE_E_INVALID naming the option, the part
  * and what was expected. */
-cadre_status cadre_apart_sweep_parse(const char *name, const char *text,
-                                     size_t instances, const char *const *more,
-                                     struct cadre_apart_sweep *out,
-                                     struct cadre_error *err);
-void cadre_apart_sweep_fini(struct cadre_apart_sweep *sweep);
+cadre_status cadre_sweep_values_parse(const char *name, const char *text,
+                                      size_t instances, const char *const *more,
+                                      struct cadre_sweep_values *out,
+                                      struct cadre_error *err);
+void cadre_sweep_values_fini(struct cadre_sweep_values *sweep);
 
 /* Set the values of instance k; their source is the sweep's name, which then stands in
  * what resolve refuses. Errors: as cadre_options_set. */
-cadre_status cadre_apart_sweep_apply(const struct cadre_apart_sweep *sweep, size_t k,
-                                     struct cadre_options *options,
-                                     struct cadre_error *err);
+cadre_status cadre_sweep_values_apply(const struct cadre_sweep_values *sweep, size_t k,
+                                      struct cadre_options *options,
+                                      struct cadre_error *err);
 
 #endif

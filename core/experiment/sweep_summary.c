@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What instances that trained apart leave together: two files and a table. */
+/* What independent runs leave together: two files and a table. */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "core/base/cores.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
-#include "core/experiment/apart.h"
+#include "core/experiment/sweep.h"
 #include "core/experiment/format.h"
 
 static cadre_status no_memory(struct cadre_error *err)
@@ -17,10 +17,10 @@ static cadre_status no_memory(struct cadre_error *err)
 }
 
 /* DIR/NAME; `value` is given away, NULL where it could not be made. */
-static cadre_status write_json(const struct cadre_apart *apart, const char *name,
+static cadre_status write_json(const struct cadre_sweep *sweep, const char *name,
                                json_t *value, struct cadre_error *err)
 {
-    char *path = cadre_path_join(apart->spec->out, name);
+    char *path = cadre_path_join(sweep->spec->out, name);
     char *text =
         value ? json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
     char *lines = text ? cadre_format("%s\n", text) : NULL;
@@ -48,17 +48,17 @@ static json_t *number(double value)
 
 /* ---- instances.json -------------------------------------------------------------- */
 
-static json_t *options_of(const struct cadre_apart *apart, size_t k)
+static json_t *options_of(const struct cadre_sweep *sweep, size_t k)
 {
-    const struct cadre_apart_sweep *sweep = &apart->sweep;
+    const struct cadre_sweep_values *values = &sweep->values;
     json_t *options = json_object();
-    for (size_t i = 0; i < sweep->n; i++)
-        json_object_set_new(options, sweep->key[i],
-                            json_string(sweep->value[i * sweep->instances + k]));
+    for (size_t i = 0; i < values->n; i++)
+        json_object_set_new(options, values->key[i],
+                            json_string(values->value[i * values->instances + k]));
     return options;
 }
 
-static json_t *cpus_of(const struct cadre_apart_instance *instance)
+static json_t *cpus_of(const struct cadre_sweep_instance *instance)
 {
     if (!instance->pinned)
         return json_null();
@@ -69,35 +69,35 @@ static json_t *cpus_of(const struct cadre_apart_instance *instance)
     return cpus;
 }
 
-static json_t *instance_of(const struct cadre_apart *apart, size_t k)
+static json_t *instance_of(const struct cadre_sweep *sweep, size_t k)
 {
-    const struct cadre_apart_instance *instance = &apart->instance[k];
+    const struct cadre_sweep_instance *instance = &sweep->instance[k];
     json_t *one = json_object();
     json_object_set_new(one, "instance", json_integer((json_int_t)k));
     json_object_set_new(one, "folder",
                         json_string(cadre_path_basename(instance->folder)));
     json_object_set_new(one, "status",
-                        json_string(cadre_apart_status_name(instance->status)));
+                        json_string(cadre_sweep_status_name(instance->status)));
     json_object_set_new(one, "signal",
                         instance->end.signal ? json_integer(instance->end.signal)
                                              : json_null());
-    json_object_set_new(one, "options", options_of(apart, k));
+    json_object_set_new(one, "options", options_of(sweep, k));
     json_object_set_new(one, "cpus", cpus_of(instance));
     return one;
 }
 
-cadre_status cadre_apart_write_instances(const struct cadre_apart *apart,
+cadre_status cadre_sweep_write_instances(const struct cadre_sweep *sweep,
                                          struct cadre_error *err)
 {
     json_t *list = json_array();
-    for (size_t k = 0; k < apart->n; k++) {
-        json_t *one = instance_of(apart, k);
-        json_t *summary = apart->instance[k].summary;
+    for (size_t k = 0; k < sweep->n; k++) {
+        json_t *one = instance_of(sweep, k);
+        json_t *summary = sweep->instance[k].summary;
         json_object_set_new(one, "summary",
                             summary ? json_incref(summary) : json_null());
         json_array_append_new(list, one);
     }
-    return write_json(apart, "instances.json", list, err);
+    return write_json(sweep, "instances.json", list, err);
 }
 
 /* ---- summary.json ---------------------------------------------------------------- */
@@ -105,11 +105,11 @@ cadre_status cadre_apart_write_instances(const struct cadre_apart *apart,
 enum how { SUM, LARGEST };
 
 /* Over the instances that have the number; NaN where none has. */
-static double over_all(const struct cadre_apart *apart, const char *key, enum how how)
+static double over_all(const struct cadre_sweep *sweep, const char *key, enum how how)
 {
     double all = NAN;
-    for (size_t k = 0; k < apart->n; k++) {
-        double one = number_of(apart->instance[k].summary, key);
+    for (size_t k = 0; k < sweep->n; k++) {
+        double one = number_of(sweep->instance[k].summary, key);
         if (isnan(one))
             continue;
         all = isnan(all) ? one : how == SUM ? all + one : fmax(all, one);
@@ -119,30 +119,30 @@ static double over_all(const struct cadre_apart *apart, const char *key, enum ho
 
 /* The instance that trained best: losses on the same validation data compare, and where
  * not all have one the last training losses must do. */
-static size_t find_best(const struct cadre_apart *apart)
+static size_t find_best(const struct cadre_sweep *sweep)
 {
     bool valid = true;
-    size_t best = apart->n;
-    for (size_t k = 0; k < apart->n; k++) {
-        const json_t *summary = apart->instance[k].summary;
+    size_t best = sweep->n;
+    for (size_t k = 0; k < sweep->n; k++) {
+        const json_t *summary = sweep->instance[k].summary;
         valid = valid && (!summary || isfinite(number_of(summary, "valid_loss")));
     }
     const char *key = valid ? "valid_loss" : "loss_last";
-    for (size_t k = 0; k < apart->n; k++) {
-        const json_t *summary = apart->instance[k].summary;
+    for (size_t k = 0; k < sweep->n; k++) {
+        const json_t *summary = sweep->instance[k].summary;
         if (summary &&
-            (best == apart->n ||
-             number_of(summary, key) < number_of(apart->instance[best].summary, key)))
+            (best == sweep->n ||
+             number_of(summary, key) < number_of(sweep->instance[best].summary, key)))
             best = k;
     }
     return best;
 }
 
-static void put_all_ranks(const struct cadre_apart *apart, const char *key, json_t *out)
+static void put_all_ranks(const struct cadre_sweep *sweep, const char *key, json_t *out)
 {
     json_t *list = json_array();
-    for (size_t k = 0; k < apart->n; k++)
-        json_array_extend(list, json_object_get(apart->instance[k].summary, key));
+    for (size_t k = 0; k < sweep->n; k++)
+        json_array_extend(list, json_object_get(sweep->instance[k].summary, key));
     json_object_set_new(out, key, list);
 }
 
@@ -163,16 +163,16 @@ static void put_machine(const json_t *first, json_t *out)
     json_object_set_new(out, "machine", machine);
 }
 
-static void put_instances(const struct cadre_apart *apart, json_t *out)
+static void put_instances(const struct cadre_sweep *sweep, json_t *out)
 {
     static const char *const keys[] = {"steps",        "tokens",    "time_s",
                                        "loss_first",   "loss_last", "valid_loss",
                                        "tokens_per_s", "peak_bytes"};
     json_t *list = json_array();
-    for (size_t k = 0; k < apart->n; k++) {
-        json_t *one = instance_of(apart, k);
+    for (size_t k = 0; k < sweep->n; k++) {
+        json_t *one = instance_of(sweep, k);
         for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-            put_copy(apart->instance[k].summary, keys[i], one);
+            put_copy(sweep->instance[k].summary, keys[i], one);
         json_array_append_new(list, one);
     }
     json_object_set_new(out, "instances", list);
@@ -183,48 +183,48 @@ static json_int_t whole(double value)
     return isfinite(value) ? (json_int_t)value : 0;
 }
 
-static json_t *make_summary(const struct cadre_apart *apart, size_t best)
+static json_t *make_summary(const struct cadre_sweep *sweep, size_t best)
 {
     static const char *const of_best[] = {"device", "threads", "steps"};
     static const char *const trained[] = {"loss_first", "loss_last", "valid_loss"};
     static const char *const last[] = {"params", "exact", "gemm", "simulated_link"};
-    const json_t *first = apart->instance[best].summary;
+    const json_t *first = sweep->instance[best].summary;
     json_t *out = json_object();
-    json_object_set_new(out, "name", json_string(apart->spec->name));
-    json_object_set_new(out, "stack", json_string(apart->spec->stack));
+    json_object_set_new(out, "name", json_string(sweep->spec->name));
+    json_object_set_new(out, "stack", json_string(sweep->spec->stack));
     json_object_set_new(out, "ranks",
-                        json_integer(whole(over_all(apart, "ranks", SUM))));
+                        json_integer(whole(over_all(sweep, "ranks", SUM))));
     for (size_t i = 0; i < sizeof of_best / sizeof of_best[0]; i++)
         put_copy(first, of_best[i], out);
     json_object_set_new(out, "tokens",
-                        json_integer(whole(over_all(apart, "tokens", SUM))));
-    json_object_set_new(out, "time_s", number(over_all(apart, "time_s", LARGEST)));
+                        json_integer(whole(over_all(sweep, "tokens", SUM))));
+    json_object_set_new(out, "time_s", number(over_all(sweep, "time_s", LARGEST)));
     json_object_set_new(out, "tokens_per_s",
-                        number(over_all(apart, "tokens_per_s", SUM)));
+                        number(over_all(sweep, "tokens_per_s", SUM)));
     json_object_set_new(out, "best", json_integer((json_int_t)best));
     for (size_t i = 0; i < sizeof trained / sizeof trained[0]; i++)
         put_copy(first, trained[i], out);
-    put_all_ranks(apart, "peak_bytes", out);
+    put_all_ranks(sweep, "peak_bytes", out);
     put_machine(first, out);
     json_object_set_new(out, "comm_bytes",
-                        json_integer(whole(over_all(apart, "comm_bytes", SUM))));
+                        json_integer(whole(over_all(sweep, "comm_bytes", SUM))));
     json_object_set_new(out, "comm_exposed_s",
-                        number(over_all(apart, "comm_exposed_s", LARGEST)));
+                        number(over_all(sweep, "comm_exposed_s", LARGEST)));
     json_object_set_new(out, "bubble_fraction",
-                        number(over_all(apart, "bubble_fraction", LARGEST)));
+                        number(over_all(sweep, "bubble_fraction", LARGEST)));
     for (size_t i = 0; i < sizeof last / sizeof last[0]; i++)
         put_copy(first, last[i], out);
-    put_instances(apart, out);
+    put_instances(sweep, out);
     return out;
 }
 
-cadre_status cadre_apart_write_summary(const struct cadre_apart *apart,
+cadre_status cadre_sweep_write_summary(const struct cadre_sweep *sweep,
                                        struct cadre_error *err)
 {
-    const size_t best = find_best(apart);
-    if (best == apart->n)
+    const size_t best = find_best(sweep);
+    if (best == sweep->n)
         return CADRE_OK;
-    return write_json(apart, "summary.json", make_summary(apart, best), err);
+    return write_json(sweep, "summary.json", make_summary(sweep, best), err);
 }
 
 /* ---- the table ------------------------------------------------------------------- */
@@ -250,11 +250,11 @@ static double peak_of(const json_t *summary)
     return sum;
 }
 
-static void fill_row(const struct cadre_apart *apart, size_t k, row cells)
+static void fill_row(const struct cadre_sweep *sweep, size_t k, row cells)
 {
-    const struct cadre_apart_instance *instance = &apart->instance[k];
+    const struct cadre_sweep_instance *instance = &sweep->instance[k];
     snprintf(cells[0], CELL, "%zu", k);
-    snprintf(cells[1], CELL, "%s", cadre_apart_status_name(instance->status));
+    snprintf(cells[1], CELL, "%s", cadre_sweep_status_name(instance->status));
     put_loss(number_of(instance->summary, "loss_last"), cells[2]);
     put_loss(number_of(instance->summary, "valid_loss"), cells[3]);
     cadre_format_count(number_of(instance->summary, "tokens_per_s"), cells[4], CELL);
@@ -264,21 +264,21 @@ static void fill_row(const struct cadre_apart *apart, size_t k, row cells)
 }
 
 /* Losses are those of the best, the rest is of all together. */
-static void fill_all(const struct cadre_apart *apart, row cells)
+static void fill_all(const struct cadre_sweep *sweep, row cells)
 {
-    const size_t best = find_best(apart);
-    const json_t *summary = best < apart->n ? apart->instance[best].summary : NULL;
+    const size_t best = find_best(sweep);
+    const json_t *summary = best < sweep->n ? sweep->instance[best].summary : NULL;
     double bytes = NAN;
-    for (size_t k = 0; k < apart->n; k++) {
-        double one = peak_of(apart->instance[k].summary);
+    for (size_t k = 0; k < sweep->n; k++) {
+        double one = peak_of(sweep->instance[k].summary);
         bytes = isnan(bytes) ? one : isnan(one) ? bytes : bytes + one;
     }
     snprintf(cells[0], CELL, "all");
     put_loss(number_of(summary, "loss_last"), cells[2]);
     put_loss(number_of(summary, "valid_loss"), cells[3]);
-    cadre_format_count(over_all(apart, "tokens_per_s", SUM), cells[4], CELL);
+    cadre_format_count(over_all(sweep, "tokens_per_s", SUM), cells[4], CELL);
     cadre_format_bytes(bytes, cells[5], CELL);
-    if (best < apart->n)
+    if (best < sweep->n)
         snprintf(cells[6], CELL, "best: instance %zu", best);
 }
 
@@ -295,11 +295,11 @@ static void put_row(struct cadre_text *out, row cells, const int *width)
     cadre_text_append(out, "\n", 1);
 }
 
-void cadre_apart_table(const struct cadre_apart *apart, struct cadre_text *out)
+void cadre_sweep_table(const struct cadre_sweep *sweep, struct cadre_text *out)
 {
     static const char *const heads[COLUMNS] = {
         "instance", "status", "loss", "valid", "tokens/s", "peak memory", "options"};
-    row *rows = cadre_calloc(apart->n + 2, sizeof *rows);
+    row *rows = cadre_calloc(sweep->n + 2, sizeof *rows);
     int width[COLUMNS] = {0};
     if (!rows) {
         out->failed = true;
@@ -307,15 +307,15 @@ void cadre_apart_table(const struct cadre_apart *apart, struct cadre_text *out)
     }
     for (int c = 0; c < COLUMNS; c++)
         snprintf(rows[0][c], CELL, "%s", heads[c]);
-    for (size_t k = 0; k < apart->n; k++)
-        fill_row(apart, k, rows[k + 1]);
-    fill_all(apart, rows[apart->n + 1]);
-    for (size_t r = 0; r < apart->n + 2; r++)
+    for (size_t k = 0; k < sweep->n; k++)
+        fill_row(sweep, k, rows[k + 1]);
+    fill_all(sweep, rows[sweep->n + 1]);
+    for (size_t r = 0; r < sweep->n + 2; r++)
         for (int c = 0; c < COLUMNS; c++) {
             const int length = (int)strlen(rows[r][c]);
             width[c] = length > width[c] ? length : width[c];
         }
-    for (size_t r = 0; r < apart->n + 2; r++)
+    for (size_t r = 0; r < sweep->n + 2; r++)
         put_row(out, rows[r], width);
     free(rows);
 }

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/experiment/apart_sweep.h"
+#include "core/experiment/sweep_values.h"
 
 #include <string.h>
 
 #include "tests/support/check_main.h"
 
-static struct cadre_apart_sweep sweep;
+static struct cadre_sweep_values sweep;
 static struct cadre_error err;
 
 static void teardown(void)
 {
-    cadre_apart_sweep_fini(&sweep);
+    cadre_sweep_values_fini(&sweep);
 }
 
 static cadre_status parse(const char *text, size_t instances)
 {
     static const char *const more[] = {"ddp", NULL};
-    return cadre_apart_sweep_parse("mig.sweep", text, instances, more, &sweep, &err);
+    return cadre_sweep_values_parse("mig.sweep", text, instances, more, &sweep, &err);
 }
 
 START_TEST(the_kth_value_goes_to_instance_k)
@@ -28,7 +28,7 @@ START_TEST(the_kth_value_goes_to_instance_k)
     ck_assert_str_eq(sweep.key[1], "optim.beta2");
     ck_assert_str_eq(sweep.value[2], "0.95");
     ck_assert_int_eq(cadre_options_create(&options, &err), CADRE_OK);
-    ck_assert_int_eq(cadre_apart_sweep_apply(&sweep, 1, options, &err), CADRE_OK);
+    ck_assert_int_eq(cadre_sweep_values_apply(&sweep, 1, options, &err), CADRE_OK);
     ck_assert_int_eq(cadre_options_resolve(options, &err), CADRE_OK);
     ck_assert_double_eq(cadre_options_value(options, "optim.lr")->f, 3e-4);
     ck_assert_double_eq(cadre_options_value(options, "optim.beta2")->f, 0.99);
@@ -41,7 +41,7 @@ START_TEST(an_empty_one_sets_nothing)
 {
     ck_assert_int_eq(parse(_i ? " \t" : "", 3), CADRE_OK);
     ck_assert_uint_eq(sweep.n, 0);
-    ck_assert_int_eq(cadre_apart_sweep_apply(&sweep, 2, NULL, &err), CADRE_OK);
+    ck_assert_int_eq(cadre_sweep_values_apply(&sweep, 2, NULL, &err), CADRE_OK);
 }
 END_TEST
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What instances are told; how they train is in tests/cli/test_train_apart.sh. */
-#include "core/experiment/apart.h"
+/* What instances are told; how they train is in tests/cli/test_train_sweep.sh. */
+#include "core/experiment/sweep.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 static char *dir, *conf;
 static struct cadre_options *loaded;
 static struct cadre_spec *spec;
-static struct cadre_apart *apart;
+static struct cadre_sweep *sweep;
 static struct cadre_error err;
 
 static void setup(void)
@@ -36,7 +36,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-    cadre_apart_destroy(apart);
+    cadre_sweep_destroy(sweep);
     cadre_spec_destroy(spec);
     cadre_options_destroy(loaded);
     test_tmpdir_destroy(dir);
@@ -62,50 +62,50 @@ static cadre_status create(char *const *sets, const char *run)
     ck_assert_msg(rc == CADRE_OK, "%s", err.text);
     free(path);
     free(out);
-    const struct cadre_apart_request wanted = {
+    const struct cadre_sweep_request wanted = {
         .options = loaded, .conf = conf, .run = run, .sets = sets};
-    return cadre_apart_create(&wanted, spec, &apart, &err);
+    return cadre_sweep_create(&wanted, spec, &sweep, &err);
 }
 
 static bool told(size_t k, const char *text)
 {
-    for (size_t i = 0; i < apart->instance[k].argc; i++)
-        if (strcmp(apart->instance[k].argv[i], text) == 0)
+    for (size_t i = 0; i < sweep->instance[k].argc; i++)
+        if (strcmp(sweep->instance[k].argv[i], text) == 0)
             return true;
     return false;
 }
 
-static char one[] = "strategy.stack=apart:2, ddp:2", two[] = "apart.pin=no",
-            sweep[] = "apart.sweep=optim.lr: 1e-3 2e-3, train.steps: 4 5",
-            plain[] = "strategy.stack=ddp:2", clash[] = "apart.clash=yes",
-            alone[] = "strategy.stack=apart:2", threads[] = "device.threads=3",
-            bad[] = "apart.sweep=optim.lr: 1e-3 x";
+static char one[] = "strategy.stack=independent:2, ddp:2", two[] = "independent.pin=no",
+            values[] = "independent.sweep=optim.lr: 1e-3 2e-3, train.steps: 4 5",
+            plain[] = "strategy.stack=ddp:2", clash[] = "independent.clash=yes",
+            alone[] = "strategy.stack=independent:2", threads[] = "device.threads=3",
+            bad[] = "independent.sweep=optim.lr: 1e-3 x";
 
 START_TEST(other_stacks_have_none)
 {
     char *const sets[] = {plain, NULL};
     ck_assert_int_eq(create(sets, NULL), CADRE_OK);
-    ck_assert_ptr_null(apart);
+    ck_assert_ptr_null(sweep);
 }
 END_TEST
 
 START_TEST(instances_have_options_of_their_own)
 {
-    char *const sets[] = {one, sweep, threads, NULL};
+    char *const sets[] = {one, values, threads, NULL};
     cadre_status rc = create(sets, "name");
     ck_assert_msg(rc == CADRE_OK, "%s", err.text);
-    ck_assert_uint_eq(apart->n, 2);
-    ck_assert_str_eq(apart->plugin, "apart");
-    ck_assert_str_eq(apart->stack, "ddp:2");
+    ck_assert_uint_eq(sweep->n, 2);
+    ck_assert_str_eq(sweep->plugin, "independent");
+    ck_assert_str_eq(sweep->stack, "ddp:2");
     for (size_t k = 0; k < 2; k++) {
-        const struct cadre_apart_instance *instance = &apart->instance[k];
+        const struct cadre_sweep_instance *instance = &sweep->instance[k];
         ck_assert_str_eq(instance->argv[1], "train");
         ck_assert_str_eq(instance->argv[2], conf);
         ck_assert_ptr_null(instance->argv[instance->argc]);
         ck_assert(told(k, "--run") && told(k, "name") && told(k, threads));
         ck_assert(told(k, "strategy.stack=ddp:2") && told(k, "log.progress=no"));
         ck_assert(told(k, instance->folder));
-        ck_assert_msg(!told(k, sweep), "the plugin's section is not an instance's");
+        ck_assert_msg(!told(k, values), "the plugin's section is not an instance's");
         ck_assert_str_eq(cadre_path_basename(instance->folder),
                          k ? "instance-1" : "instance-0");
         ck_assert_int_eq(instance->steps, k ? 5 : 4);
@@ -127,9 +127,10 @@ START_TEST(instances_are_where_their_ranks_were_wished)
     sched_getaffinity(0, sizeof own, &own);
     ck_assert_int_eq(create(sets, NULL), CADRE_OK);
     for (size_t k = 0; k < 2; k++) {
-        const struct cadre_apart_instance *instance = &apart->instance[k];
+        const struct cadre_sweep_instance *instance = &sweep->instance[k];
         ck_assert_uint_eq(instance->n_variables, 2);
-        ck_assert_str_eq(instance->variable[0], k ? "TEST_APART=1" : "TEST_APART=0");
+        ck_assert_str_eq(instance->variable[0],
+                         k ? "TEST_INDEPENDENT=1" : "TEST_INDEPENDENT=0");
         ck_assert_str_eq(instance->variable[1],
                          k ? "CADRE_INSTANCE=1" : "CADRE_INSTANCE=0");
         ck_assert_int_eq(instance->pinned, !_i);
@@ -139,7 +140,7 @@ START_TEST(instances_are_where_their_ranks_were_wished)
         ck_assert_int_eq(instance->threads, _i && share > 1 ? share : 1);
     }
     if (!_i && CPU_COUNT(&own) > 1)
-        ck_assert(!CPU_EQUAL(&apart->instance[0].cpus, &apart->instance[1].cpus));
+        ck_assert(!CPU_EQUAL(&sweep->instance[0].cpus, &sweep->instance[1].cpus));
 }
 END_TEST
 
@@ -147,9 +148,9 @@ START_TEST(without_other_plugins_an_instance_is_single)
 {
     char *const sets[] = {alone, NULL};
     ck_assert_int_eq(create(sets, NULL), CADRE_OK);
-    ck_assert_str_eq(apart->stack, "single");
-    ck_assert_int_eq(apart->instance[1].ranks, 1);
-    ck_assert_str_eq(apart->instance[1].options, "");
+    ck_assert_str_eq(sweep->stack, "single");
+    ck_assert_int_eq(sweep->instance[1].ranks, 1);
+    ck_assert_str_eq(sweep->instance[1].options, "");
 }
 END_TEST
 
@@ -158,19 +159,19 @@ START_TEST(refuses)
     char *const clashing[] = {one, clash, NULL};
     char *const wrong[] = {alone, bad, NULL};
     static const char *const why[] = {
-        "plugin 'apart' wishes TEST_CLASH=0 and TEST_CLASH=1 for ranks of instance 0",
-        "instance 1: apart.sweep: optim.lr: expected a number",
+        "plugin 'independent' wishes TEST_CLASH=0 and TEST_CLASH=1 for ranks of instance 0",
+        "instance 1: independent.sweep: optim.lr: expected a number",
     };
     ck_assert_int_eq(create(_i ? wrong : clashing, NULL), CADRE_E_INVALID);
     ck_assert_msg(strstr(err.text, why[_i]) != NULL, "%s", err.text);
-    ck_assert_ptr_null(apart);
+    ck_assert_ptr_null(sweep);
 }
 END_TEST
 
 Suite *test_suite(void)
 {
-    Suite *s = suite_create("apart");
-    TCase *tc = tcase_create("apart");
+    Suite *s = suite_create("independent");
+    TCase *tc = tcase_create("independent");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, other_stacks_have_none);
     tcase_add_test(tc, instances_have_options_of_their_own);

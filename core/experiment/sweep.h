@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Instances that train apart: runs of their own, at the same time, one for each place
- * along an axis that a plugin claims with CADRE_BATCH_APART (`mig`, mode =
+/* Independent runs: runs of their own, at the same time, one for each place
+ * along an axis that a plugin claims with CADRE_BATCH_INDEPENDENT (`mig`, mode =
  * independent). The world is split before its ranks agree on anything: each instance is
  * `cadre train` once more, as a process (and its ranks) with the stack without that
  * axis, the CPUs and the environment that the plugin wished for its ranks, and the
@@ -13,10 +13,10 @@
  * and comm_bytes too, time_s and comm_exposed_s the largest, peak_bytes the list of all
  * ranks; losses are those of the best instance, by valid_loss where all have one, else
  * by loss_last, and `best` says which. */
-#ifndef CADRE_EXPERIMENT_APART_H
-#define CADRE_EXPERIMENT_APART_H
+#ifndef CADRE_EXPERIMENT_SWEEP_H
+#define CADRE_EXPERIMENT_SWEEP_H
 
-#include "core/experiment/apart_sweep.h"
+#include "core/experiment/sweep_values.h"
 #include "core/experiment/record.h"
 #include "core/launch/supervise.h"
 #include "core/train/spec.h"
@@ -24,15 +24,15 @@
 struct json_t;
 
 /* How an instance ended. */
-enum cadre_apart_status {
-    CADRE_APART_WAITING, /* it has not run */
-    CADRE_APART_DONE,
-    CADRE_APART_STOPPED, /* by a signal, after a checkpoint */
-    CADRE_APART_FAILED,
+enum cadre_sweep_status {
+    CADRE_SWEEP_WAITING, /* it has not run */
+    CADRE_SWEEP_DONE,
+    CADRE_SWEEP_STOPPED, /* by a signal, after a checkpoint */
+    CADRE_SWEEP_FAILED,
 };
 
 /* Texts are owned. */
-struct cadre_apart_instance {
+struct cadre_sweep_instance {
     char *folder; /* DIR/instance-K */
     char *options; /* "optim.lr = 1e-3, optim.beta2 = 0.95", "" without a sweep */
     char **argv; /* of its process, NULL-terminated */
@@ -43,23 +43,23 @@ struct cadre_apart_instance {
     cpu_set_t cpus; /* of all its ranks together */
     int ranks, threads; /* CPU threads of each rank */
     int64_t steps;
-    enum cadre_apart_status status;
+    enum cadre_sweep_status status;
     bool before; /* it was done before */
     struct cadre_process_end end;
     struct json_t *summary; /* that it left; NULL: none */
 };
 
-struct cadre_apart {
+struct cadre_sweep {
     const char *plugin; /* who made the axis; of the process */
     char stack[256]; /* of an instance */
     const struct cadre_spec *spec; /* of the whole; borrowed */
-    struct cadre_apart_sweep sweep;
+    struct cadre_sweep_values values;
     size_t n;
-    struct cadre_apart_instance *instance;
+    struct cadre_sweep_instance *instance;
 };
 
 /* What the user gave. Borrowed. */
-struct cadre_apart_request {
+struct cadre_sweep_request {
     const struct cadre_options *options; /* loaded, not resolved */
     const char *conf, *run; /* the file; --run, or NULL */
     char *const *sets; /* of --set, NULL-terminated; may be NULL */
@@ -69,34 +69,34 @@ struct cadre_apart_request {
  * the caller destroys; else *out is NULL, also where the stack cannot be planned, which
  * training tells. Everything a user can get wrong in an instance is found here. [main]
  * Errors: CADRE_E_INVALID naming the sweep, the instance or the plugin. */
-cadre_status cadre_apart_create(const struct cadre_apart_request *request,
-                                const struct cadre_spec *spec, struct cadre_apart **out,
+cadre_status cadre_sweep_create(const struct cadre_sweep_request *request,
+                                const struct cadre_spec *spec, struct cadre_sweep **out,
                                 struct cadre_error *err);
-void cadre_apart_destroy(struct cadre_apart *apart);
+void cadre_sweep_destroy(struct cadre_sweep *sweep);
 
 /* Train all instances at once, and write what DIR gets; the table goes to `out`. Those
  * that a resumed run finds done are not begun again. [main] Errors: CADRE_E_INVALID for
  * a folder that holds a run; CADRE_E_ABORTED where an instance failed, after the others
  * have ended; CADRE_E_STOPPED. */
-cadre_status cadre_apart_train(struct cadre_apart *apart, FILE *out,
+cadre_status cadre_sweep_train(struct cadre_sweep *sweep, FILE *out,
                                struct cadre_error *err);
 
 /* Print the plan of each instance with its options (--dry-run). [main] */
-cadre_status cadre_apart_dry_run(struct cadre_apart *apart, FILE *out,
+cadre_status cadre_sweep_dry_run(struct cadre_sweep *sweep, FILE *out,
                                  struct cadre_error *err);
 
 /* "done", "stopped", "failed", "waiting". */
-const char *cadre_apart_status_name(enum cadre_apart_status status);
+const char *cadre_sweep_status_name(enum cadre_sweep_status status);
 
 /* DIR/instances.json as it stands. */
-cadre_status cadre_apart_write_instances(const struct cadre_apart *apart,
+cadre_status cadre_sweep_write_instances(const struct cadre_sweep *sweep,
                                          struct cadre_error *err);
 
 /* DIR/summary.json, from the instances that left one; nothing where none did. */
-cadre_status cadre_apart_write_summary(const struct cadre_apart *apart,
+cadre_status cadre_sweep_write_summary(const struct cadre_sweep *sweep,
                                        struct cadre_error *err);
 
 /* The table: a line an instance, and the aggregate. */
-void cadre_apart_table(const struct cadre_apart *apart, struct cadre_text *out);
+void cadre_sweep_table(const struct cadre_sweep *sweep, struct cadre_text *out);
 
 #endif

@@ -71,9 +71,9 @@ START_TEST(json_has_instances_and_formula)
     json_t *root = json_loads(cadre_text_str(&text), JSON_REJECT_DUPLICATES, NULL);
     ck_assert_ptr_nonnull(root);
     const json_t *formulas = json_object_get(root, "formulas");
-    const char *apart = json_string_value(json_object_get(formulas, "apart"));
-    ck_assert_ptr_nonnull(apart);
-    ck_assert_ptr_nonnull(strstr(apart, "sum of the instances' tokens/s"));
+    const char *sweep = json_string_value(json_object_get(formulas, "apart"));
+    ck_assert_ptr_nonnull(sweep);
+    ck_assert_ptr_nonnull(strstr(sweep, "sum of the instances' tokens/s"));
     const json_t *run = json_array_get(json_object_get(root, "runs"), 1);
     const json_t *list = json_object_get(run, "instances");
     ck_assert_uint_eq(json_array_size(list), 2);

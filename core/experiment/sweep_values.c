@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/experiment/apart_sweep.h"
+#include "core/experiment/sweep_values.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static bool may_differ(const char *key, const char *const *more)
     return false;
 }
 
-static cadre_status check_key(const struct cadre_apart_sweep *sweep, const char *key,
+static cadre_status check_key(const struct cadre_sweep_values *sweep, const char *key,
                               const char *const *more, struct cadre_error *err)
 {
     for (size_t i = 0; i < sweep->n; i++)
@@ -48,7 +48,7 @@ static cadre_status check_key(const struct cadre_apart_sweep *sweep, const char 
 }
 
 /* "1e-3 3e-4" to the values of the newest key. */
-static cadre_status take_values(struct cadre_apart_sweep *sweep, char *text,
+static cadre_status take_values(struct cadre_sweep_values *sweep, char *text,
                                 struct cadre_error *err)
 {
     const char *key = sweep->key[sweep->n - 1];
@@ -69,7 +69,7 @@ static cadre_status take_values(struct cadre_apart_sweep *sweep, char *text,
 }
 
 /* "optim.lr: 1e-3 3e-4" */
-static cadre_status take_part(struct cadre_apart_sweep *sweep, char *part,
+static cadre_status take_part(struct cadre_sweep_values *sweep, char *part,
                               const char *const *more, struct cadre_error *err)
 {
     char *colon = strchr(part, ':');
@@ -101,12 +101,12 @@ static cadre_status take_part(struct cadre_apart_sweep *sweep, char *part,
     return take_values(sweep, colon + 1, err);
 }
 
-cadre_status cadre_apart_sweep_parse(const char *name, const char *text,
-                                     size_t instances, const char *const *more,
-                                     struct cadre_apart_sweep *out,
-                                     struct cadre_error *err)
+cadre_status cadre_sweep_values_parse(const char *name, const char *text,
+                                      size_t instances, const char *const *more,
+                                      struct cadre_sweep_values *out,
+                                      struct cadre_error *err)
 {
-    *out = (struct cadre_apart_sweep){.instances = instances};
+    *out = (struct cadre_sweep_values){.instances = instances};
     out->name = cadre_strdup(name);
     char *copy = cadre_strdup(text);
     cadre_status rc = out->name && copy ? CADRE_OK : no_memory(err);
@@ -122,7 +122,7 @@ cadre_status cadre_apart_sweep_parse(const char *name, const char *text,
     return rc;
 }
 
-void cadre_apart_sweep_fini(struct cadre_apart_sweep *sweep)
+void cadre_sweep_values_fini(struct cadre_sweep_values *sweep)
 {
     for (size_t i = 0; i < sweep->n; i++)
         free(sweep->key[i]);
@@ -131,12 +131,12 @@ void cadre_apart_sweep_fini(struct cadre_apart_sweep *sweep)
     free(sweep->key);
     free(sweep->value);
     free(sweep->name);
-    *sweep = (struct cadre_apart_sweep){0};
+    *sweep = (struct cadre_sweep_values){0};
 }
 
-cadre_status cadre_apart_sweep_apply(const struct cadre_apart_sweep *sweep, size_t k,
-                                     struct cadre_options *options,
-                                     struct cadre_error *err)
+cadre_status cadre_sweep_values_apply(const struct cadre_sweep_values *sweep, size_t k,
+                                      struct cadre_options *options,
+                                      struct cadre_error *err)
 {
     cadre_status rc = CADRE_OK;
     for (size_t i = 0; rc == CADRE_OK && i < sweep->n; i++) {

@@ -7,11 +7,11 @@
 #include "core/base/log.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
-#include "core/experiment/apart.h"
+#include "core/experiment/sweep.h"
 #include "core/train/rundir.h"
 #include "core/train/stop.h"
 
-const char *cadre_apart_status_name(enum cadre_apart_status status)
+const char *cadre_sweep_status_name(enum cadre_sweep_status status)
 {
     static const char *const names[] = {"waiting", "done", "stopped", "failed"};
     return names[status];
@@ -20,7 +20,7 @@ const char *cadre_apart_status_name(enum cadre_apart_status status)
 /* ---- before ---------------------------------------------------------------------- */
 
 /* The summary of a run that ended, and of its last step where `steps` is given. */
-static void take_record(struct cadre_apart_instance *instance, bool whole)
+static void take_record(struct cadre_sweep_instance *instance, bool whole)
 {
     struct cadre_record record = {0};
     cadre_status rc = cadre_record_read(instance->folder, &record, NULL);
@@ -33,22 +33,22 @@ static void take_record(struct cadre_apart_instance *instance, bool whole)
 }
 
 /* What a resumed run has done is not begun again. */
-static void find_done(struct cadre_apart *apart)
+static void find_done(struct cadre_sweep *sweep)
 {
-    for (size_t k = 0; k < apart->n; k++) {
-        struct cadre_apart_instance *instance = &apart->instance[k];
+    for (size_t k = 0; k < sweep->n; k++) {
+        struct cadre_sweep_instance *instance = &sweep->instance[k];
         take_record(instance, true);
         if (instance->before)
-            instance->status = CADRE_APART_DONE;
+            instance->status = CADRE_SWEEP_DONE;
     }
 }
 
-static void tell_begin(const struct cadre_apart *apart)
+static void tell_begin(const struct cadre_sweep *sweep)
 {
-    for (size_t k = 0; k < apart->n; k++) {
-        const struct cadre_apart_instance *instance = &apart->instance[k];
+    for (size_t k = 0; k < sweep->n; k++) {
+        const struct cadre_sweep_instance *instance = &sweep->instance[k];
         cadre_log(CADRE_LOG_INFO, "apart", "instance %zu: %s, %d rank%s%s%s%s", k,
-                  apart->stack, instance->ranks, instance->ranks == 1 ? "" : "s",
+                  sweep->stack, instance->ranks, instance->ranks == 1 ? "" : "s",
                   *instance->options ? ", " : "", instance->options,
                   instance->before ? " [done before]" : "");
     }
@@ -56,7 +56,7 @@ static void tell_begin(const struct cadre_apart *apart)
 
 /* ---- at work --------------------------------------------------------------------- */
 
-static struct cadre_process child_of(const struct cadre_apart_instance *instance)
+static struct cadre_process child_of(const struct cadre_sweep_instance *instance)
 {
     return (struct cadre_process){
         .argv = instance->argv,
@@ -69,16 +69,16 @@ static struct cadre_process child_of(const struct cadre_apart_instance *instance
 
 /* Those that have not run, all at once. Signals wait for an instance that cannot take
  * them yet: its process begins with them held. */
-static cadre_status run_children(struct cadre_apart *apart, struct cadre_error *err)
+static cadre_status run_children(struct cadre_sweep *sweep, struct cadre_error *err)
 {
-    struct cadre_process *children = cadre_calloc(apart->n, sizeof *children);
+    struct cadre_process *children = cadre_calloc(sweep->n, sizeof *children);
     struct cadre_supervise_watch watch;
     size_t n = 0, i = 0;
     if (!children)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the instances");
-    for (size_t k = 0; k < apart->n; k++)
-        if (apart->instance[k].status == CADRE_APART_WAITING)
-            children[n++] = child_of(&apart->instance[k]);
+    for (size_t k = 0; k < sweep->n; k++)
+        if (sweep->instance[k].status == CADRE_SWEEP_WAITING)
+            children[n++] = child_of(&sweep->instance[k]);
     cadre_stop_install();
     cadre_stop_hold();
     cadre_supervise_open(&watch);
@@ -86,25 +86,25 @@ static cadre_status run_children(struct cadre_apart *apart, struct cadre_error *
                                           CADRE_THIS_PROGRAM, children, n, err);
     cadre_supervise_close(&watch);
     cadre_stop_release();
-    for (size_t k = 0; k < apart->n; k++)
-        if (apart->instance[k].status == CADRE_APART_WAITING)
-            apart->instance[k].end = children[i++].end;
+    for (size_t k = 0; k < sweep->n; k++)
+        if (sweep->instance[k].status == CADRE_SWEEP_WAITING)
+            sweep->instance[k].end = children[i++].end;
     free(children);
     return rc;
 }
 
 /* ---- after ----------------------------------------------------------------------- */
 
-static enum cadre_apart_status status_of(const struct cadre_process_end *end)
+static enum cadre_sweep_status status_of(const struct cadre_process_end *end)
 {
-    return end->status == 0   ? CADRE_APART_DONE
-           : end->status == 4 ? CADRE_APART_STOPPED
-                              : CADRE_APART_FAILED;
+    return end->status == 0   ? CADRE_SWEEP_DONE
+           : end->status == 4 ? CADRE_SWEEP_STOPPED
+                              : CADRE_SWEEP_FAILED;
 }
 
-static void tell_failure(const struct cadre_apart *apart, size_t k)
+static void tell_failure(const struct cadre_sweep *sweep, size_t k)
 {
-    const struct cadre_apart_instance *instance = &apart->instance[k];
+    const struct cadre_sweep_instance *instance = &sweep->instance[k];
     if (instance->end.signal)
         cadre_log(CADRE_LOG_ERROR, "apart",
                   "instance %zu was ended by signal %d (%s); its folder is '%s'", k,
@@ -117,94 +117,94 @@ static void tell_failure(const struct cadre_apart *apart, size_t k)
                   k, instance->end.status, instance->folder);
 }
 
-static void take_ends(struct cadre_apart *apart)
+static void take_ends(struct cadre_sweep *sweep)
 {
-    for (size_t k = 0; k < apart->n; k++) {
-        struct cadre_apart_instance *instance = &apart->instance[k];
-        if (instance->status != CADRE_APART_WAITING)
+    for (size_t k = 0; k < sweep->n; k++) {
+        struct cadre_sweep_instance *instance = &sweep->instance[k];
+        if (instance->status != CADRE_SWEEP_WAITING)
             continue;
         instance->status = status_of(&instance->end);
-        if (instance->status == CADRE_APART_FAILED)
-            tell_failure(apart, k);
+        if (instance->status == CADRE_SWEEP_FAILED)
+            tell_failure(sweep, k);
         else
             take_record(instance, false);
     }
 }
 
-static size_t count(const struct cadre_apart *apart, enum cadre_apart_status status)
+static size_t count(const struct cadre_sweep *sweep, enum cadre_sweep_status status)
 {
     size_t n = 0;
-    for (size_t k = 0; k < apart->n; k++)
-        n += apart->instance[k].status == status;
+    for (size_t k = 0; k < sweep->n; k++)
+        n += sweep->instance[k].status == status;
     return n;
 }
 
-static cadre_status outcome(const struct cadre_apart *apart, struct cadre_error *err)
+static cadre_status outcome(const struct cadre_sweep *sweep, struct cadre_error *err)
 {
-    const size_t failed = count(apart, CADRE_APART_FAILED);
-    const size_t stopped = count(apart, CADRE_APART_STOPPED);
+    const size_t failed = count(sweep, CADRE_SWEEP_FAILED);
+    const size_t stopped = count(sweep, CADRE_SWEEP_STOPPED);
     struct cadre_text which = {0};
     cadre_status rc = CADRE_OK;
-    for (size_t k = 0; k < apart->n; k++)
-        if (apart->instance[k].status == CADRE_APART_FAILED)
+    for (size_t k = 0; k < sweep->n; k++)
+        if (sweep->instance[k].status == CADRE_SWEEP_FAILED)
             cadre_text_printf(&which, "%s%zu", which.len ? ", " : "", k);
     if (failed)
         rc = cadre_fail(err, CADRE_E_ABORTED,
                         "%zu of %zu instances failed (%s); what the others did is in "
                         "'%s'; --set checkpoint.resume=auto goes on with those that "
                         "are not done",
-                        failed, apart->n, cadre_text_str(&which), apart->spec->out);
+                        failed, sweep->n, cadre_text_str(&which), sweep->spec->out);
     else if (stopped)
         rc = cadre_fail(err, CADRE_E_STOPPED,
                         "stopped by a signal; checkpoints are in '%s/instance-*'; go "
                         "on with --set checkpoint.resume=auto",
-                        apart->spec->out);
+                        sweep->spec->out);
     cadre_text_fini(&which);
     return rc;
 }
 
-static cadre_status report(const struct cadre_apart *apart, FILE *out,
+static cadre_status report(const struct cadre_sweep *sweep, FILE *out,
                            struct cadre_error *err)
 {
     struct cadre_text table = {0};
-    cadre_status rc = cadre_apart_write_instances(apart, err);
+    cadre_status rc = cadre_sweep_write_instances(sweep, err);
     if (rc == CADRE_OK)
-        rc = cadre_apart_write_summary(apart, err);
+        rc = cadre_sweep_write_summary(sweep, err);
     if (rc != CADRE_OK)
         return rc;
-    cadre_apart_table(apart, &table);
+    cadre_sweep_table(sweep, &table);
     if (table.failed || fputs(cadre_text_str(&table), out) < 0)
         rc = cadre_fail(err, CADRE_E_IO, "cannot print the table of instances");
     cadre_text_fini(&table);
     return rc;
 }
 
-cadre_status cadre_apart_train(struct cadre_apart *apart, FILE *out,
+cadre_status cadre_sweep_train(struct cadre_sweep *sweep, FILE *out,
                                struct cadre_error *err)
 {
-    const bool resuming = strcmp(apart->spec->config.checkpoint.resume, "no") != 0;
+    const bool resuming = strcmp(sweep->spec->config.checkpoint.resume, "no") != 0;
     cadre_status rc;
-    CADRE_TRY(cadre_rundir_prepare(apart->spec, resuming, err));
+    CADRE_TRY(cadre_rundir_prepare(sweep->spec, resuming, err));
     if (resuming)
-        find_done(apart);
-    CADRE_TRY(cadre_apart_write_instances(apart, err));
-    tell_begin(apart);
-    CADRE_TRY(run_children(apart, err));
-    take_ends(apart);
-    CADRE_TRY(report(apart, out, err));
-    rc = outcome(apart, err);
+        find_done(sweep);
+    CADRE_TRY(cadre_sweep_write_instances(sweep, err));
+    tell_begin(sweep);
+    CADRE_TRY(run_children(sweep, err));
+    take_ends(sweep);
+    CADRE_TRY(report(sweep, out, err));
+    rc = outcome(sweep, err);
 fail:
     return rc;
 }
 
 /* One after the other, each where it would train. */
-cadre_status cadre_apart_dry_run(struct cadre_apart *apart, FILE *out,
+cadre_status cadre_sweep_dry_run(struct cadre_sweep *sweep, FILE *out,
                                  struct cadre_error *err)
 {
     char dry[] = "--dry-run";
     cadre_status rc = CADRE_OK;
-    for (size_t k = 0; rc == CADRE_OK && k < apart->n; k++) {
-        const struct cadre_apart_instance *instance = &apart->instance[k];
+    for (size_t k = 0; rc == CADRE_OK && k < sweep->n; k++) {
+        const struct cadre_sweep_instance *instance = &sweep->instance[k];
         struct cadre_process child = child_of(instance);
         struct cadre_supervise_watch watch;
         char **argv = cadre_calloc(instance->argc + 2, sizeof *argv);
@@ -214,7 +214,7 @@ cadre_status cadre_apart_dry_run(struct cadre_apart *apart, FILE *out,
         argv[instance->argc] = dry;
         child.argv = argv;
         child.no_stdout = false;
-        fprintf(out, "%sinstance %zu of %zu%s%s\n", k ? "\n" : "", k, apart->n,
+        fprintf(out, "%sinstance %zu of %zu%s%s\n", k ? "\n" : "", k, sweep->n,
                 *instance->options ? ": " : "", instance->options);
         if (fflush(out) != 0)
             rc = cadre_fail(err, CADRE_E_IO, "cannot write to stdout");

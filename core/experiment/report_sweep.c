@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Part of report.html: runs that are made of instances which trained apart. */
+/* Part of report.html: runs that are made of independent runs. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From a stack with an axis of runs of their own to these runs. */
-#include "core/experiment/apart.h"
+#include "core/experiment/sweep.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -12,8 +12,8 @@
 #include "core/engine/place.h"
 
 struct making {
-    const struct cadre_apart_request *request;
-    struct cadre_apart *apart;
+    const struct cadre_sweep_request *request;
+    struct cadre_sweep *sweep;
     char axis[16];
 };
 
@@ -52,10 +52,10 @@ static const char *owner_of(const struct cadre_spec *spec, const char *axis)
  * them, by name or by path. */
 static cadre_status make_stack(const struct making *m, struct cadre_error *err)
 {
-    const struct cadre_spec *spec = m->apart->spec;
+    const struct cadre_spec *spec = m->sweep->spec;
     struct cadre_stack stack;
-    char *out = m->apart->stack;
-    size_t used = 0, room = sizeof m->apart->stack;
+    char *out = m->sweep->stack;
+    size_t used = 0, room = sizeof m->sweep->stack;
     cadre_status rc = cadre_stack_parse(spec->config.strategy.stack, &stack, err);
     if (rc != CADRE_OK)
         return rc;
@@ -78,23 +78,23 @@ static cadre_status make_stack(const struct making *m, struct cadre_error *err)
 
 static cadre_status make_sweep(const struct making *m, struct cadre_error *err)
 {
-    struct cadre_apart *apart = m->apart;
-    const struct cadre_spec *spec = apart->spec;
+    struct cadre_sweep *sweep = m->sweep;
+    const struct cadre_spec *spec = sweep->spec;
     const char *more[CADRE_MAX_STACK + 1] = {NULL};
     size_t n = 0;
     char name[48];
     for (int i = 0; i < spec->run.n_plugins; i++)
         if (strcmp(spec->run.plugin[i]->desc.axis, m->axis) != 0)
             more[n++] = spec->run.plugin[i]->name;
-    snprintf(name, sizeof name, "%s.sweep", apart->plugin);
+    snprintf(name, sizeof name, "%s.sweep", sweep->plugin);
     const char *text = cadre_options_raw(spec->options, name);
-    return cadre_apart_sweep_parse(name, text ? text : "", apart->n, more,
-                                   &apart->sweep, err);
+    return cadre_sweep_values_parse(name, text ? text : "", sweep->n, more,
+                                    &sweep->values, err);
 }
 
 /* ---- where an instance runs ------------------------------------------------------ */
 
-static cadre_status add_variable(struct cadre_apart_instance *instance,
+static cadre_status add_variable(struct cadre_sweep_instance *instance,
                                  const char *variable, const char *plugin, size_t k,
                                  struct cadre_error *err)
 {
@@ -123,11 +123,11 @@ static cadre_status add_variable(struct cadre_apart_instance *instance,
     return CADRE_OK;
 }
 
-static cadre_status take_place(struct cadre_apart *apart, size_t k,
+static cadre_status take_place(struct cadre_sweep *sweep, size_t k,
                                const struct cadre_launch_place *place,
                                struct cadre_error *err)
 {
-    struct cadre_apart_instance *instance = &apart->instance[k];
+    struct cadre_sweep_instance *instance = &sweep->instance[k];
     cadre_status rc = CADRE_OK;
     if (place->pinned) {
         if (!instance->pinned)
@@ -136,14 +136,14 @@ static cadre_status take_place(struct cadre_apart *apart, size_t k,
         CPU_OR(&instance->cpus, &instance->cpus, &place->cpus);
     }
     for (int i = 0; rc == CADRE_OK && place->variable[i]; i++)
-        rc = add_variable(instance, place->variable[i], apart->plugin, k, err);
+        rc = add_variable(instance, place->variable[i], sweep->plugin, k, err);
     return rc;
 }
 
 /* The instance of each rank is its place along the axis. */
 static size_t instance_of(const struct making *m, int rank)
 {
-    const struct cadre_run_spec *run = &m->apart->spec->run;
+    const struct cadre_run_spec *run = &m->sweep->spec->run;
     struct cadre_mesh mesh;
     if (cadre_mesh_init(&mesh, run->axis, run->n_plugins, rank, NULL) != CADRE_OK)
         return 0;
@@ -153,26 +153,26 @@ static size_t instance_of(const struct making *m, int rank)
 
 static cadre_status find_places(const struct making *m, struct cadre_error *err)
 {
-    struct cadre_apart *apart = m->apart;
-    const struct cadre_run_spec *run = &apart->spec->run;
+    struct cadre_sweep *sweep = m->sweep;
+    const struct cadre_run_spec *run = &sweep->spec->run;
     struct cadre_places places;
     const struct cadre_places_request request = {
-        .spec = run, .processes = true, .gpu = apart->spec->gpu};
+        .spec = run, .processes = true, .gpu = sweep->spec->gpu};
     cadre_status rc = cadre_places_collect(&places, &request, err);
     for (int r = 0; rc == CADRE_OK && r < run->ranks && places.rank; r++)
-        rc = take_place(apart, instance_of(m, r), &places.rank[r], err);
+        rc = take_place(sweep, instance_of(m, r), &places.rank[r], err);
     cadre_places_fini(&places);
-    for (size_t k = 0; rc == CADRE_OK && k < apart->n; k++) {
+    for (size_t k = 0; rc == CADRE_OK && k < sweep->n; k++) {
         char name[48];
         snprintf(name, sizeof name, "CADRE_INSTANCE=%zu", k);
-        rc = add_variable(&apart->instance[k], name, apart->plugin, k, err);
+        rc = add_variable(&sweep->instance[k], name, sweep->plugin, k, err);
     }
     return rc;
 }
 
 /* ---- what an instance is told ---------------------------------------------------- */
 
-static cadre_status add_argument(struct cadre_apart_instance *instance, char *text,
+static cadre_status add_argument(struct cadre_sweep_instance *instance, char *text,
                                  struct cadre_error *err)
 {
     void *grown =
@@ -188,7 +188,7 @@ static cadre_status add_argument(struct cadre_apart_instance *instance, char *te
     return CADRE_OK;
 }
 
-static cadre_status add_pair(struct cadre_apart_instance *instance, const char *flag,
+static cadre_status add_pair(struct cadre_sweep_instance *instance, const char *flag,
                              char *value, struct cadre_error *err)
 {
     cadre_status rc = add_argument(instance, cadre_strdup(flag), err);
@@ -213,16 +213,16 @@ static char *shared_cache(const struct cadre_spec *spec)
 /* --set of the plugin's own section mean nothing to an instance. */
 static bool is_own(const struct making *m, const char *set)
 {
-    const size_t length = strlen(m->apart->plugin);
-    return strncasecmp(set, m->apart->plugin, length) == 0 && set[length] == '.';
+    const size_t length = strlen(m->sweep->plugin);
+    return strncasecmp(set, m->sweep->plugin, length) == 0 && set[length] == '.';
 }
 
 static cadre_status make_arguments(const struct making *m, size_t k,
                                    struct cadre_error *err)
 {
-    const struct cadre_apart *apart = m->apart;
-    const struct cadre_apart_sweep *sweep = &apart->sweep;
-    struct cadre_apart_instance *instance = &apart->instance[k];
+    const struct cadre_sweep *sweep = m->sweep;
+    const struct cadre_sweep_values *values = &sweep->values;
+    struct cadre_sweep_instance *instance = &sweep->instance[k];
     cadre_status rc;
     CADRE_TRY(add_argument(instance, cadre_strdup("cadre"), err)); /* what ps shows */
     CADRE_TRY(add_argument(instance, cadre_strdup("train"), err));
@@ -234,31 +234,31 @@ static cadre_status make_arguments(const struct making *m, size_t k,
         if (!is_own(m, *set))
             CADRE_TRY(add_pair(instance, "--set", cadre_strdup(*set), err));
     CADRE_TRY(add_pair(instance, "--set",
-                       cadre_format("strategy.stack=%s", apart->stack), err));
+                       cadre_format("strategy.stack=%s", sweep->stack), err));
     CADRE_TRY(add_pair(instance, "--set",
-                       cadre_format("run.name=%s-%zu", apart->spec->name, k), err));
-    CADRE_TRY(add_pair(instance, "--set", shared_cache(apart->spec), err));
+                       cadre_format("run.name=%s-%zu", sweep->spec->name, k), err));
+    CADRE_TRY(add_pair(instance, "--set", shared_cache(sweep->spec), err));
     CADRE_TRY(add_pair(instance, "--set", cadre_strdup("log.progress=no"),
                        err)); /* one bar */
-    for (size_t i = 0; i < sweep->n; i++)
+    for (size_t i = 0; i < values->n; i++)
         CADRE_TRY(add_pair(instance, "--set",
-                           cadre_format("%s=%s", sweep->key[i],
-                                        sweep->value[i * sweep->instances + k]),
+                           cadre_format("%s=%s", values->key[i],
+                                        values->value[i * values->instances + k]),
                            err));
 fail:
     return rc;
 }
 
-static cadre_status describe(const struct cadre_apart *apart, size_t k,
+static cadre_status describe(const struct cadre_sweep *sweep, size_t k,
                              struct cadre_error *err)
 {
-    const struct cadre_apart_sweep *sweep = &apart->sweep;
+    const struct cadre_sweep_values *values = &sweep->values;
     struct cadre_text text = {0};
-    for (size_t i = 0; i < sweep->n; i++)
-        cadre_text_printf(&text, "%s%s = %s", i ? ", " : "", sweep->key[i],
-                          sweep->value[i * sweep->instances + k]);
-    apart->instance[k].options = cadre_strdup(cadre_text_str(&text));
-    bool failed = text.failed || !apart->instance[k].options;
+    for (size_t i = 0; i < values->n; i++)
+        cadre_text_printf(&text, "%s%s = %s", i ? ", " : "", values->key[i],
+                          values->value[i * values->instances + k]);
+    sweep->instance[k].options = cadre_strdup(cadre_text_str(&text));
+    bool failed = text.failed || !sweep->instance[k].options;
     cadre_text_fini(&text);
     return failed ? no_memory(err) : CADRE_OK;
 }
@@ -266,7 +266,7 @@ static cadre_status describe(const struct cadre_apart *apart, size_t k,
 /* ---- is it right? ---------------------------------------------------------------- */
 
 /* Cores that an instance's ranks get, as they will count them. */
-static int threads_of(const struct cadre_apart_instance *instance,
+static int threads_of(const struct cadre_sweep_instance *instance,
                       const struct cadre_spec *spec)
 {
     const int64_t wanted = spec->config.device.threads;
@@ -275,7 +275,7 @@ static int threads_of(const struct cadre_apart_instance *instance,
     return wanted ? (int)wanted : share > 1 ? share : 1;
 }
 
-static cadre_status take_spec(struct cadre_apart_instance *instance,
+static cadre_status take_spec(struct cadre_sweep_instance *instance,
                               const struct cadre_spec *spec, struct cadre_error *err)
 {
     struct cadre_rank rank;
@@ -293,10 +293,10 @@ static cadre_status take_spec(struct cadre_apart_instance *instance,
 static cadre_status check_instance(const struct making *m, size_t k,
                                    struct cadre_error *err)
 {
-    struct cadre_apart_instance *instance = &m->apart->instance[k];
+    struct cadre_sweep_instance *instance = &m->sweep->instance[k];
     struct cadre_options *options = cadre_options_clone(m->request->options);
     struct cadre_spec *spec = NULL;
-    char *name = cadre_format("%s-%zu", m->apart->spec->name, k);
+    char *name = cadre_format("%s-%zu", m->sweep->spec->name, k);
     const struct cadre_spec_request request = {
         .out = instance->folder, .name = name, .need_data = true};
     cadre_status rc = options && name ? CADRE_OK : no_memory(err);
@@ -304,9 +304,9 @@ static cadre_status check_instance(const struct making *m, size_t k,
         if (strcmp(instance->argv[i], "--set") == 0)
             rc = cadre_options_set(options, instance->argv[++i], "command line", err);
     if (rc == CADRE_OK)
-        rc = cadre_apart_sweep_apply(&m->apart->sweep, k, options, err);
+        rc = cadre_sweep_values_apply(&m->sweep->values, k, options, err);
     if (rc == CADRE_OK)
-        rc = cadre_options_allow_section(options, m->apart->plugin, err);
+        rc = cadre_options_allow_section(options, m->sweep->plugin, err);
     if (rc == CADRE_OK) {
         rc = cadre_spec_create(options, &request, &spec, err);
         options = NULL;
@@ -324,20 +324,20 @@ static cadre_status check_instance(const struct making *m, size_t k,
 static cadre_status make_instance(const struct making *m, size_t k,
                                   struct cadre_error *err)
 {
-    struct cadre_apart_instance *instance = &m->apart->instance[k];
+    struct cadre_sweep_instance *instance = &m->sweep->instance[k];
     cadre_status rc;
-    instance->folder = cadre_format("%s/instance-%zu", m->apart->spec->out, k);
+    instance->folder = cadre_format("%s/instance-%zu", m->sweep->spec->out, k);
     if (!instance->folder)
         return no_memory(err);
-    CADRE_TRY(describe(m->apart, k, err));
+    CADRE_TRY(describe(m->sweep, k, err));
     CADRE_TRY(make_arguments(m, k, err));
     CADRE_TRY(check_instance(m, k, err));
 fail:
     return rc;
 }
 
-cadre_status cadre_apart_create(const struct cadre_apart_request *request,
-                                const struct cadre_spec *spec, struct cadre_apart **out,
+cadre_status cadre_sweep_create(const struct cadre_sweep_request *request,
+                                const struct cadre_spec *spec, struct cadre_sweep **out,
                                 struct cadre_error *err)
 {
     struct making m = {.request = request};
@@ -346,27 +346,27 @@ cadre_status cadre_apart_create(const struct cadre_apart_request *request,
     *out = NULL;
     if (size == 0)
         return CADRE_OK;
-    struct cadre_apart *apart = cadre_calloc(1, sizeof *apart);
-    if (!apart)
+    struct cadre_sweep *sweep = cadre_calloc(1, sizeof *sweep);
+    if (!sweep)
         return no_memory(err);
-    m.apart = apart;
-    apart->spec = spec;
-    apart->plugin = owner_of(spec, m.axis);
-    apart->instance = cadre_calloc((size_t)size, sizeof *apart->instance);
-    if (!apart->instance) {
+    m.sweep = sweep;
+    sweep->spec = spec;
+    sweep->plugin = owner_of(spec, m.axis);
+    sweep->instance = cadre_calloc((size_t)size, sizeof *sweep->instance);
+    if (!sweep->instance) {
         rc = no_memory(err);
         goto fail;
     }
-    apart->n = (size_t)size;
+    sweep->n = (size_t)size;
     CADRE_TRY(make_stack(&m, err));
     CADRE_TRY(make_sweep(&m, err));
     CADRE_TRY(find_places(&m, err));
-    for (size_t k = 0; k < apart->n; k++)
+    for (size_t k = 0; k < sweep->n; k++)
         CADRE_TRY(make_instance(&m, k, err));
-    *out = apart;
+    *out = sweep;
     return CADRE_OK;
 fail:
-    cadre_apart_destroy(apart);
+    cadre_sweep_destroy(sweep);
     return rc;
 }
 
@@ -377,19 +377,19 @@ static void free_texts(char **texts, size_t n)
     free(texts);
 }
 
-void cadre_apart_destroy(struct cadre_apart *apart)
+void cadre_sweep_destroy(struct cadre_sweep *sweep)
 {
-    if (!apart)
+    if (!sweep)
         return;
-    for (size_t k = 0; apart->instance && k < apart->n; k++) {
-        struct cadre_apart_instance *instance = &apart->instance[k];
+    for (size_t k = 0; sweep->instance && k < sweep->n; k++) {
+        struct cadre_sweep_instance *instance = &sweep->instance[k];
         free(instance->folder);
         free(instance->options);
         free_texts(instance->argv, instance->argc);
         free_texts(instance->variable, instance->n_variables);
         json_decref(instance->summary);
     }
-    cadre_apart_sweep_fini(&apart->sweep);
-    free(apart->instance);
-    free(apart);
+    cadre_sweep_values_fini(&sweep->values);
+    free(sweep->instance);
+    free(sweep);
 }

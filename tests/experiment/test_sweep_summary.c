@@ -5,15 +5,15 @@
 
 #include "core/base/memory.h"
 #include "core/base/path.h"
-#include "core/experiment/apart.h"
+#include "core/experiment/sweep.h"
 #include "tests/support/check_main.h"
 
 enum { N = 3 };
 
 static char *dir;
 static struct cadre_spec spec;
-static struct cadre_apart apart;
-static struct cadre_apart_instance instance[N];
+static struct cadre_sweep sweep;
+static struct cadre_sweep_instance instance[N];
 static struct cadre_error err;
 
 static json_t *summary(double loss, double valid, double rate)
@@ -36,14 +36,14 @@ static void setup(void)
     snprintf(spec.stack, sizeof spec.stack, "mig:3");
     snprintf(spec.out, sizeof spec.out, "%s", dir);
     memset(instance, 0, sizeof instance);
-    apart = (struct cadre_apart){.spec = &spec, .n = N, .instance = instance};
-    ck_assert_int_eq(cadre_apart_sweep_parse("mig.sweep", "optim.lr: 1 2 3", N, NULL,
-                                             &apart.sweep, &err),
+    sweep = (struct cadre_sweep){.spec = &spec, .n = N, .instance = instance};
+    ck_assert_int_eq(cadre_sweep_values_parse("mig.sweep", "optim.lr: 1 2 3", N, NULL,
+                                              &sweep.values, &err),
                      CADRE_OK);
     for (int k = 0; k < N; k++) {
         instance[k].folder = cadre_format("%s/instance-%d", dir, k);
         instance[k].options = cadre_format("optim.lr = %d", k + 1);
-        instance[k].status = k < 2 ? CADRE_APART_DONE : CADRE_APART_FAILED;
+        instance[k].status = k < 2 ? CADRE_SWEEP_DONE : CADRE_SWEEP_FAILED;
     }
     instance[2].end.signal = 9;
     instance[1].pinned = true;
@@ -59,7 +59,7 @@ static void teardown(void)
         free(instance[k].options);
         json_decref(instance[k].summary);
     }
-    cadre_apart_sweep_fini(&apart.sweep);
+    cadre_sweep_values_fini(&sweep.values);
     test_tmpdir_destroy(dir);
 }
 
@@ -87,7 +87,7 @@ static const char *text(const json_t *object, const char *key)
 
 START_TEST(the_summary_is_of_all)
 {
-    ck_assert_int_eq(cadre_apart_write_summary(&apart, &err), CADRE_OK);
+    ck_assert_int_eq(cadre_sweep_write_summary(&sweep, &err), CADRE_OK);
     json_t *all = load("summary.json");
     ck_assert_str_eq(text(all, "name"), "name");
     ck_assert_str_eq(text(all, "stack"), "mig:3");
@@ -110,7 +110,7 @@ START_TEST(its_cores_are_those_of_all)
 {
     json_object_set_new(instance[1].summary, "machine",
                         json_pack("{s:s, s:i}", "cpu", "a", "cores", 100000));
-    ck_assert_int_eq(cadre_apart_write_summary(&apart, &err), CADRE_OK);
+    ck_assert_int_eq(cadre_sweep_write_summary(&sweep, &err), CADRE_OK);
     json_t *all = load("summary.json"), *machine = json_object_get(all, "machine");
     ck_assert_str_eq(text(machine, "cpu"), "a");
     ck_assert_double_lt(number(machine, "cores"), 100000);
@@ -124,7 +124,7 @@ START_TEST(losses_are_those_of_the_best)
 {
     if (_i)
         json_object_del(instance[0].summary, "valid_loss");
-    ck_assert_int_eq(cadre_apart_write_summary(&apart, &err), CADRE_OK);
+    ck_assert_int_eq(cadre_sweep_write_summary(&sweep, &err), CADRE_OK);
     json_t *all = load("summary.json");
     ck_assert_double_eq(number(all, "best"), _i ? 0 : 1);
     ck_assert_double_eq(number(all, "loss_last"), _i ? 2 : 3);
@@ -134,7 +134,7 @@ END_TEST
 
 START_TEST(instances_are_listed)
 {
-    ck_assert_int_eq(cadre_apart_write_instances(&apart, &err), CADRE_OK);
+    ck_assert_int_eq(cadre_sweep_write_instances(&sweep, &err), CADRE_OK);
     json_t *list = load("instances.json");
     ck_assert_uint_eq(json_array_size(list), N);
     const json_t *second = json_array_get(list, 1), *third = json_array_get(list, 2);
@@ -158,11 +158,11 @@ START_TEST(nothing_is_summed_where_all_failed)
         instance[k].summary = NULL;
     }
     struct cadre_text table = {0};
-    ck_assert_int_eq(cadre_apart_write_summary(&apart, &err), CADRE_OK);
+    ck_assert_int_eq(cadre_sweep_write_summary(&sweep, &err), CADRE_OK);
     char *path = cadre_path_join(dir, "summary.json");
     ck_assert(!cadre_path_exists(path));
     free(path);
-    cadre_apart_table(&apart, &table);
+    cadre_sweep_table(&sweep, &table);
     ck_assert_ptr_nonnull(strstr(cadre_text_str(&table), "\nall "));
     cadre_text_fini(&table);
 }
@@ -177,7 +177,7 @@ START_TEST(the_table_has_a_line_an_instance)
         "2         failed       -       -         -            -  optim.lr = 3\n"
         "all               3.0000  2.2500       500         32 B  best: instance 1\n";
     struct cadre_text table = {0};
-    cadre_apart_table(&apart, &table);
+    cadre_sweep_table(&sweep, &table);
     ck_assert_str_eq(cadre_text_str(&table), expected);
     cadre_text_fini(&table);
 }
@@ -185,7 +185,7 @@ END_TEST
 
 Suite *test_suite(void)
 {
-    Suite *s = suite_create("apart_summary");
+    Suite *s = suite_create("sweep_summary");
     TCase *tc = tcase_create("summary");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, the_summary_is_of_all);

@@ -6,7 +6,7 @@
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
 
-both=("strategy.plugin_path=$CADRE_BUILD/tests/plugins/.libs" strategy.stack=apart:2)
+both=("strategy.plugin_path=$CADRE_BUILD/tests/plugins/.libs" strategy.stack=independent:2)
 # The CPUs this process may use, one a line.
 mapfile -t cpus < <(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status |
     tr ',' '\n' | while IFS=- read -r a b; do seq "$a" "${b:-$a}"; done)
@@ -35,7 +35,7 @@ has_worker() {
 }
 
 # ---- each as if it were alone ----
-train text two 0 "${both[@]}" "apart.sweep=optim.lr: 3e-3 1e-3, run.seed: 1 2"
+train text two 0 "${both[@]}" "independent.sweep=optim.lr: 3e-3 1e-3, run.seed: 1 2"
 train text one-0 0 optim.lr=3e-3 run.seed=1
 train text one-1 0 optim.lr=1e-3 run.seed=2
 same two/instance-0 one-0
@@ -44,7 +44,7 @@ statuses two "done" "done"
 shows two.out '^0 +done .* optim.lr = 3e-3, run.seed = 1$'
 shows two.out '^1 +done .* optim.lr = 1e-3, run.seed = 2$'
 shows two.out '^all .*best: instance 0$'
-shows two.out '^text: 20 steps with apart:2 done'
+shows two.out '^text: 20 steps with independent:2 done'
 shows two.log 'instance 1: train: text-1: step 20/20'
 shows two/summary.json '^  "ranks": 2,'
 shows two/summary.json '^  "tokens": 20480,'
@@ -52,7 +52,7 @@ shows two/summary.json '^  "best": 0,'
 shows two/config.ini '^sweep = '
 [ ! -e "$tmp/two/cache" ] || fail "two: the instances share no cache of data"
 # what was done is not done again
-train text two 0 "${both[@]}" "apart.sweep=optim.lr: 3e-3 1e-3, run.seed: 1 2" \
+train text two 0 "${both[@]}" "independent.sweep=optim.lr: 3e-3 1e-3, run.seed: 1 2" \
     checkpoint.resume=auto
 shows two.log 'instance 1: single, .* \[done before\]'
 ! grep -q 'step ' "$tmp/two.log" || fail "two: trained again"
@@ -60,7 +60,7 @@ shows two.log 'instance 1: single, .* \[done before\]'
 # worlds of several ranks
 train text pair 0 run.exact=yes
 for ranks in threads processes; do
-    train text "ranks-$ranks" 0 "${both[0]}" "strategy.stack=apart:2, ddp:2" run.exact=yes \
+    train text "ranks-$ranks" 0 "${both[0]}" "strategy.stack=independent:2, ddp:2" run.exact=yes \
         "comm.ranks=$ranks"
     same "ranks-$ranks/instance-0" pair
     same "ranks-$ranks/instance-1" pair
@@ -70,7 +70,7 @@ done
 
 # ---- plans and refusals, which leave nothing ----
 "$cadre" train "$tmp/text.ini" --out "$tmp/dry" --dry-run --set "${both[0]}" \
-    --set "${both[1]}" --set "apart.sweep=model.layers: 1 2" >"$tmp/dry.out"
+    --set "${both[1]}" --set "independent.sweep=model.layers: 1 2" >"$tmp/dry.out"
 shows dry.out '^instance 0 of 2: model.layers = 1$'
 shows dry.out '^text-1: single, .* 20 steps of 16 x 32 tokens'
 [ "$(grep -c '^fullest rank' "$tmp/dry.out")" -eq 2 ] || fail "dry: not two plans"
@@ -81,19 +81,19 @@ refused() { # PATTERN [s.k=v]...
     says refused "$pattern"
     [ ! -e "$tmp/refused" ] || fail "a refused run left a folder ($*)"
 }
-refused "apart.sweep: unknown option optim.lx, the nearest is optim.lr" \
-    "apart.sweep=optim.lx: 1 2"
-refused "apart.sweep: optim.lr has 3 values, expected 2, one for each instance" \
-    "apart.sweep=optim.lr: 1 2 3"
-refused "apart.sweep: optim.lr: expected a number" "apart.sweep=optim.lr: 1e-3 fast"
-refused "apart.sweep: data.path cannot differ between instances" \
-    "apart.sweep=data.path: /a /b"
+refused "independent.sweep: unknown option optim.lx, the nearest is optim.lr" \
+    "independent.sweep=optim.lx: 1 2"
+refused "independent.sweep: optim.lr has 3 values, expected 2, one for each instance" \
+    "independent.sweep=optim.lr: 1 2 3"
+refused "independent.sweep: optim.lr: expected a number" "independent.sweep=optim.lr: 1e-3 fast"
+refused "independent.sweep: data.path cannot differ between instances" \
+    "independent.sweep=data.path: /a /b"
 refused "instance 1: optim.min_lr = 1 is more than optim.lr" optim.schedule=cosine \
-    "apart.sweep=optim.min_lr: 0 1"
+    "independent.sweep=optim.min_lr: 0 1"
 refused "wishes TEST_CLASH=0 and TEST_CLASH=1 for ranks of instance 0" \
-    "strategy.stack=apart:2, ddp:2" apart.clash=yes
+    "strategy.stack=independent:2, ddp:2" independent.clash=yes
 CADRE_INIT=tcp://127.0.0.1:9 CADRE_RANK=0 CADRE_WORLD_SIZE=2 CADRE_LOCAL_RANK=0 \
-    refused "strategy.stack = apart:2 makes 2 runs of their own, .*job array"
+    refused "strategy.stack = independent:2 makes 2 runs of their own, .*job array"
 train text two 2 "${both[@]}"
 says two "holds a run already"
 
@@ -107,16 +107,16 @@ plugin_path = $CADRE_BUILD/tests/plugins/.libs
 [run:whole]
 strategy.stack = single
 [run:parts]
-strategy.stack = apart:2
-apart.sweep = optim.lr: 3e-3 1e-3
+strategy.stack = independent:2
+independent.sweep = optim.lr: 3e-3 1e-3
 EOF
 "$cadre" compare "$tmp/beside.ini" --out "$tmp/beside" --set train.steps=6 \
     >"$tmp/beside.out" 2>"$tmp/beside.log" || fail "beside: status $?"
-shows beside.out '^parts +apart:2 .* independent$'
+shows beside.out '^parts +independent:2 .* independent$'
 shows beside.out '^parts: 2 runs of their own, together [0-9.]+ times the tokens per second'
 shows beside.out 'N: 1, as every run'
 shows beside/report.json '"options": \{|"optim.lr": "1e-3"'
-shows beside/report.csv '^parts,apart:2,2,.*,independent,none,.*,2.$'
+shows beside/report.csv '^parts,independent:2,2,.*,independent,none,.*,2.$'
 shows beside/report.html '<h2>Instances</h2>'
 "$cadre" inspect "$tmp/beside" >"$tmp/beside.seen"
 [ "$(grep -c 'has the hashes that it states' "$tmp/beside.seen")" -eq 2 ] ||
@@ -152,8 +152,8 @@ begin stop
 for k in 0 1; do
     seen=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' "/proc/$(worker stop $k)/status")
     [ "$seen" = "${cpus[$((k % ${#cpus[@]}))]}" ] || fail "instance $k is on CPUs $seen"
-    grep -zqx "TEST_APART=$k" "/proc/$(worker stop $k)/environ" ||
-        fail "instance $k has another TEST_APART"
+    grep -zqx "TEST_INDEPENDENT=$k" "/proc/$(worker stop $k)/environ" ||
+        fail "instance $k has another TEST_INDEPENDENT"
 done
 
 # ---- Ctrl-C: both stop after a checkpoint, and go on ----
@@ -176,7 +176,7 @@ done
 statuses stop "done" "done"
 
 # ---- one that is killed leaves the other going ----
-begin killed "apart.sweep=train.steps: 300 1000000"
+begin killed "independent.sweep=train.steps: 300 1000000"
 other=$(worker killed 0)
 kill -STOP "$other" || true # it likely has steps to make after the end of instance 1
 kill -KILL "$(worker killed 1)"
