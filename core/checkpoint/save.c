@@ -52,7 +52,7 @@ cadre_status cadre_save_each(struct cadre_rank *rank, struct cadre_plugin_state 
                              struct cadre_range_sink *sink)
 {
     struct cadre_range_sum mean = {
-        .axis = cadre_rank_apart(rank),
+        .axis = cadre_rank_diverging_axis(rank),
         .mean = true,
         .label = "mean of optimizer states",
     };

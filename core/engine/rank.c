@@ -295,7 +295,7 @@ void cadre_rank_reduction_signature(const struct cadre_rank *rank,
 void cadre_rank_changes(const struct cadre_rank *rank, struct cadre_changes *out)
 {
     size_t used = 0;
-    *out = (struct cadre_changes){.apart = cadre_rank_apart(rank) != NULL};
+    *out = (struct cadre_changes){.diverging = cadre_rank_diverging_axis(rank) != NULL};
     for (int i = 0; i < rank->plan.n_claims; i++) {
         const struct cadre_claim *claim = &rank->plan.claim[i];
         if (strcmp(claim->effect, "train.changed") != 0)
@@ -361,9 +361,9 @@ bool cadre_rank_is_primary_owner(const struct cadre_rank *rank, uint32_t param)
 }
 
 bool cadre_rank_is_primary_owner_within(const struct cadre_rank *rank, uint32_t param,
-                                        const struct cadre_axis *apart)
+                                        const struct cadre_axis *diverging)
 {
-    return cadre_rank_plan_is_primary_owner(&rank->plan, param, apart);
+    return cadre_rank_plan_is_primary_owner(&rank->plan, param, diverging);
 }
 
 bool cadre_rank_is_primary_owner_for_loss(const struct cadre_rank *rank)
@@ -371,7 +371,7 @@ bool cadre_rank_is_primary_owner_for_loss(const struct cadre_rank *rank)
     return cadre_rank_plan_is_loss_owner(&rank->plan);
 }
 
-const struct cadre_axis *cadre_rank_apart(const struct cadre_rank *rank)
+const struct cadre_axis *cadre_rank_diverging_axis(const struct cadre_rank *rank)
 {
     return cadre_rank_plan_diverging_axis(&rank->plan);
 }

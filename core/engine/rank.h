@@ -69,9 +69,9 @@ cadre_status cadre_rank_flush(struct cadre_rank *rank,
  * one of the ranks that hold the same values does: see rank_plan.h. */
 bool cadre_rank_is_primary_owner(const struct cadre_rank *rank, uint32_t param);
 
-/* The same within each replica along `apart`, an axis of replicas that differ. */
+/* The same within each replica along `diverging`, an axis of replicas that differ. */
 bool cadre_rank_is_primary_owner_within(const struct cadre_rank *rank, uint32_t param,
-                                        const struct cadre_axis *apart);
+                                        const struct cadre_axis *diverging);
 
 /* The same for the losses of its samples. */
 bool cadre_rank_is_primary_owner_for_loss(const struct cadre_rank *rank);
@@ -98,14 +98,14 @@ cadre_status cadre_rank_tuning(const struct cadre_rank *rank, struct cadre_tunin
 void cadre_rank_reduction_signature(const struct cadre_rank *rank,
                                     char out[CADRE_SUMS_CHARS]);
 
-/* The axis whose ranks train replicas that differ (param.apart), NULL for none. Each
+/* The axis whose ranks train replicas that differ (param.diverges), NULL for none. Each
  * replica has a norm and a clipping of its own. */
-const struct cadre_axis *cadre_rank_apart(const struct cadre_rank *rank);
+const struct cadre_axis *cadre_rank_diverging_axis(const struct cadre_rank *rank);
 
 /* In what a run trains otherwise than `single`, by design. Any rank says the same. */
 struct cadre_changes {
     char by[64]; /* the plugins that claim train.changed, "" for none */
-    bool apart; /* replicas differ, and with them their gradients' norms */
+    bool diverging; /* replicas differ, and with them their gradients' norms */
 };
 void cadre_rank_changes(const struct cadre_rank *rank, struct cadre_changes *out);
 

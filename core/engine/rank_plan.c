@@ -102,7 +102,7 @@ cadre_rank_plan_diverging_axis(const struct cadre_rank_plan *plan)
     for (int c = 0; c < plan->n_claims; c++) {
         const struct cadre_claim *claim = &plan->claim[c];
         for (int a = 0; a < plan->mesh->n; a++)
-            if (strcmp(claim->effect, "param.apart") == 0 &&
+            if (strcmp(claim->effect, "param.diverges") == 0 &&
                 plan->mesh->axis[a].size > 1 &&
                 strcmp(claim->axis, plan->mesh->axis[a].name) == 0)
                 return &plan->mesh->axis[a];

@@ -108,7 +108,7 @@ bool cadre_rank_plan_is_loss_owner(const struct cadre_rank_plan *plan);
 /* Does every rank hold the whole of every gradient? Then no one need ask the others. */
 bool cadre_rank_plan_replicated(const struct cadre_rank_plan *plan);
 
-/* The axis whose ranks train replicas that differ (param.apart), NULL for none. */
+/* The axis whose ranks train replicas that differ (param.diverges), NULL for none. */
 const struct cadre_axis *
 cadre_rank_plan_diverging_axis(const struct cadre_rank_plan *plan);
 

@@ -48,7 +48,7 @@
  *
  * A strategy may change training by design (it claims train.changed): its run, and
  * every run beside such a baseline, is judged like others, but to differ is then no
- * fault. Norms are not judged where replicas train apart, each with its own.
+ * fault. Norms are not judged where replicas diverge, each with its own.
  *
  * A run of independent runs (see sweep.h) is independent: it is several
  * trainings and none of them is held against anything. Its T is what all instances

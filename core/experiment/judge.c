@@ -201,14 +201,14 @@ static bool judge_state(const struct cadre_comparison *c,
     return diff->max <= margin->limit;
 }
 
-/* Norms are not judged where replicas train apart, each with its own. */
+/* Norms are not judged where replicas diverge, each with its own. */
 static bool judge(const struct cadre_comparison *c, struct cadre_compared_run *run,
                   enum cadre_quantity quantity)
 {
-    bool apart = c->run[c->baseline].changes.apart || run->changes.apart;
+    bool diverging = c->run[c->baseline].changes.diverging || run->changes.diverging;
     if (quantity >= CADRE_QUANTITY_PARAM)
         return judge_state(c, run, quantity - CADRE_QUANTITY_PARAM);
-    if (quantity == CADRE_QUANTITY_LOSS || !apart)
+    if (quantity == CADRE_QUANTITY_LOSS || !diverging)
         return judge_series(c, run, quantity);
     run->margin[quantity] = (struct cadre_margin){.diff = NAN, .limit = INFINITY};
     return true;

@@ -103,9 +103,8 @@ static cadre_status start(struct cadre_spec *spec,
     struct cadre_places places = {0};
     char *checkpoint = NULL;
     *end = (struct cadre_launch_end){0};
-    cadre_status rc =
-        cadre_resume_find(spec->config.checkpoint.resume,
-                          spec->out, &checkpoint, &run.first_step, err);
+    cadre_status rc = cadre_resume_find(spec->config.checkpoint.resume, spec->out,
+                                        &checkpoint, &run.first_step, err);
     run.checkpoint = checkpoint;
     if (rc == CADRE_OK)
         rc = cadre_train_prepare(&run, spec, &places, err);
@@ -151,9 +150,8 @@ static cadre_status train_one(struct cadre_spec *spec,
 {
     struct cadre_train_run run = {.spec = spec};
     char *checkpoint = NULL;
-    cadre_status rc =
-        cadre_resume_find(spec->config.checkpoint.resume,
-                          spec->out, &checkpoint, &run.first_step, err);
+    cadre_status rc = cadre_resume_find(spec->config.checkpoint.resume, spec->out,
+                                        &checkpoint, &run.first_step, err);
     if (rc != CADRE_OK)
         return rc;
     run.checkpoint = checkpoint;
@@ -182,18 +180,18 @@ static double staged_mib(const struct cadre_rank *rank)
 {
     const struct cadre_model *model = rank->model;
     uint64_t unit_elements = 0, most = 0;
-    bool apart = false;
+    bool sharded = false;
     for (uint32_t i = 0; i < model->n_params; i++) {
         if (i > 0 && model->params[i].unit != model->params[i - 1].unit)
             unit_elements = 0;
         unit_elements += cadre_shape_count(&model->params[i].local);
         most = unit_elements > most ? unit_elements : most;
-        apart = apart || rank->plan.param[i].share[CADRE_KIND_PARAM].placed;
+        sharded = sharded || rank->plan.param[i].share[CADRE_KIND_PARAM].placed;
     }
     double mib = (double)(most * cadre_dtype_bytes(model->config.dtype)) / 1048576.0;
     if (cadre_mesh_data_size(&rank->mesh) == 1)
         return 0.5;
-    return 2 * (apart && mib < 1 ? mib : 1);
+    return 2 * (sharded && mib < 1 ? mib : 1);
 }
 
 /* What a rank's products were seen to take besides, by the format: their packed copies
@@ -210,21 +208,22 @@ static double products_mib(uint32_t dtype)
 static void print_resident(const struct cadre_spec *spec, uint64_t bytes, double staged,
                            FILE *out)
 {
-    const bool apart = spec->local.processes && spec->run.ranks > 1;
-    const int ranks = apart ? 1 : spec->run.ranks, threads = spec->run.device.threads;
+    const bool processes = spec->local.processes && spec->run.ranks > 1;
+    const int ranks = processes ? 1 : spec->run.ranks,
+              threads = spec->run.device.threads;
     uint64_t now;
     cadre_memory_resident(&now, NULL);
     if (now == 0 || spec->gpu)
         return;
     double work = 5 + ranks * (products_mib(spec->run.model.dtype) +
                                (threads > 1 ? threads - 1 : 0));
-    if (apart)
+    if (processes)
         work += spec->run.ranks * staged;
     fprintf(out,
             "in memory: about %.1f MiB in %s; of it %.1f MiB for the program and its "
             "libraries, %.1f MiB for these at work\n",
             (double)(bytes + now) / 1048576.0 + work,
-            apart                 ? "the fullest rank's process"
+            processes             ? "the fullest rank's process"
             : spec->run.ranks > 1 ? "the process of all ranks"
                                   : "the process",
             (double)now / 1048576.0, work);

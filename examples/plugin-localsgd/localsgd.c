@@ -50,7 +50,7 @@ struct cadre_self {
     uint8_t anchored; /* anchor and outer hold values; goes into checkpoints */
     uint32_t unscaled; /* this step's gradients are still shares of the global mean */
     uint32_t due; /* the step that runs ends with an average */
-    uint32_t apart; /* replicas have stepped since the last average */
+    uint32_t diverging; /* replicas have stepped since the last average */
     uint32_t shown; /* the mean is in place, the replicas' own values in `own` */
 };
 
@@ -125,7 +125,7 @@ static cadre_status plan(struct cadre_self *s, const struct cadre_plan *p)
     /* The sum over "dp" is this plugin's: of parameters, late. Another that sums
      * gradients there leaves it nothing to do. */
     CADRE_CHECK(p->claim(p->h, "grad.reduce", "dp", 0));
-    CADRE_CHECK(p->claim(p->h, "param.apart", "dp", 0));
+    CADRE_CHECK(p->claim(p->h, "param.diverges", "dp", 0));
     CADRE_CHECK(p->claim(p->h, "train.changed", NULL, CADRE_CLAIM_SHARED));
     CADRE_CHECK(list_entries(s));
     s->dtype = p->dtype;
@@ -265,7 +265,7 @@ static cadre_status sync_params(struct cadre_self *s)
 {
     if (!s->due)
         return CADRE_OK;
-    s->due = s->apart = 0;
+    s->due = s->diverging = 0;
     CADRE_CHECK(average(s));
     for (uint32_t i = 0; s->keeps_anchor && i < s->n_weights; i++)
         CADRE_CHECK(outer_step(s, &s->weights[i]));
@@ -290,7 +290,7 @@ static cadre_status scale_grads(struct cadre_self *s)
 /* For an evaluation or a checkpoint: the mean is put in place until the next step. */
 static cadre_status show_mean(struct cadre_self *s)
 {
-    if (!s->apart || s->shown)
+    if (!s->diverging || s->shown)
         return CADRE_OK;
     CADRE_CHECK(keep_own(s, 0));
     s->shown = 1;
@@ -307,7 +307,7 @@ static cadre_status step(struct cadre_self *s, const struct cadre_step *at,
     else if (s->keeps_anchor && !s->anchored)
         CADRE_CHECK(set_anchor(s));
     s->shown = 0;
-    s->unscaled = s->apart = 1;
+    s->unscaled = s->diverging = 1;
     s->due = at->step % s->period == 0;
     return next->run(next->h, at);
 }

@@ -107,7 +107,7 @@ struct cadre_values {
 /* All functions return a status; a refusal has already been recorded with its text.
  * Effects: schedule.order, device.place, param.place, act.complete, seq.shard,
  * grad.reduce, opt.shard are exclusive per axis; "com.vendor.thing" for others. So is
- * param.apart: ranks along the axis hold replicas whose values differ between syncs;
+ * param.diverges: ranks along the axis hold replicas whose values differ between syncs;
  * each then has its own norm and is clipped by it, comparisons leave norms out, and
  * checkpoints hold the mean of the replicas' optimizer states; that the parameters are
  * one after QUIESCE is the plugin's work.

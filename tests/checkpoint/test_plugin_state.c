@@ -247,7 +247,7 @@ START_TEST(shares_are_cut_anew)
 END_TEST
 
 /* Replicas apart leave the mean of their optimizer states, and any number takes it. */
-START_TEST(optimizer_states_apart_are_averaged)
+START_TEST(diverging_optimizer_states_are_averaged)
 {
     static const char *const from[] = {"@:2", "@:4", "pipeline:2,@:2"};
     static const char *const to[] = {"@:1", "ddp:2,@:2", "@:4"};
@@ -346,7 +346,7 @@ Suite *test_suite(void)
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, any_size_resumes, 0, 3);
     tcase_add_test(tc, shares_are_cut_anew);
-    tcase_add_test(tc, optimizer_states_apart_are_averaged);
+    tcase_add_test(tc, diverging_optimizer_states_are_averaged);
     tcase_add_test(tc, spare_blobs_come_back_to_the_same_stack);
     tcase_add_test(tc, a_state_per_rank_keeps_the_size);
     tcase_add_test(tc, other_plugins_do_not_matter);

@@ -248,7 +248,7 @@ static cadre_status train_sweep(struct cadre_self *self, const struct cadre_plan
 {
     cadre_status rc = split_batch(self, plan);
     if (rc == CADRE_OK)
-        rc = plan->claim(plan->h, "param.apart", "data", 0);
+        rc = plan->claim(plan->h, "param.diverges", "data", 0);
     return rc == CADRE_OK ? plan->claim(plan->h, "train.changed", NULL, 1) : rc;
 }
 
@@ -260,7 +260,7 @@ static cadre_status train_parts_apart(struct cadre_self *self,
     return rc == CADRE_OK ? plan->claim(plan->h, "schedule.order", "elsewhere", 0) : rc;
 }
 
-START_TEST(replicas_apart_have_their_own_norm)
+START_TEST(diverging_replicas_have_their_own_norm)
 {
     struct cadre_error err = {0};
     cadre_status rc = run_two(_i ? train_parts_apart : train_sweep, &err);
@@ -278,12 +278,12 @@ START_TEST(changes_of_training_are_told)
     struct cadre_changes changes;
     rank_fixture_start(&f);
     cadre_rank_changes(&f.rank, &changes);
-    ck_assert(!changes.apart && !*changes.by);
+    ck_assert(!changes.diverging && !*changes.by);
     rank_fixture_stop(&f);
     rank_fixture_plug(&f, "data", CADRE_ROLE_DATA, 2, &ops);
     ck_assert_int_eq(cadre_rank_plan(&f.rank, &f.spec, 0, &f.err), CADRE_OK);
     cadre_rank_changes(&f.rank, &changes);
-    ck_assert(changes.apart);
+    ck_assert(changes.diverging);
     ck_assert_str_eq(changes.by, "data");
 }
 END_TEST
@@ -329,7 +329,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, the_print_shows_placement_and_memory);
     tcase_add_test(tc, the_print_of_rank_0_shows_claims);
     tcase_add_test(tc, two_ranks_share_loss_and_votes);
-    tcase_add_loop_test(tc, replicas_apart_have_their_own_norm, 0, 2);
+    tcase_add_loop_test(tc, diverging_replicas_have_their_own_norm, 0, 2);
     tcase_add_test(tc, changes_of_training_are_told);
     tcase_add_test(tc, ranks_that_differ_are_found);
     tcase_add_test(tc, runs_of_their_own_make_no_world);

@@ -192,7 +192,7 @@ void fixture_compare(const char *dir, const struct fixture_run *runs, size_t n,
         snprintf(run->sums, sizeof run->sums, "%s", runs[i].sums ? runs[i].sums : "");
         snprintf(run->changes.by, sizeof run->changes.by, "%s",
                  runs[i].changed_by ? runs[i].changed_by : "");
-        run->changes.apart = runs[i].apart;
+        run->changes.diverging = runs[i].diverging;
         run->micro_batch = 4;
         run->eps = 0x1p-23;
         run->coarse = runs[i].coarse;

@@ -24,7 +24,7 @@ struct fixture_run {
     bool exact;
     const char *sums; /* NULL: "" */
     const char *changed_by; /* NULL: "" */
-    bool apart;
+    bool diverging;
     const char *algorithms; /* of its GEMMs, by "lib 1"; NULL: it does not say */
     bool passes; /* leaves FIXTURE_PASSES */
     const char *site; /* more of its summary: where it ran; NULL: it does not say */

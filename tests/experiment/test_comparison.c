@@ -436,11 +436,11 @@ START_TEST(a_change_by_design_is_no_fault)
 }
 END_TEST
 
-START_TEST(norms_of_replicas_apart_are_not_judged)
+START_TEST(norms_of_diverging_replicas_are_not_judged)
 {
-    const struct cadre_compared_run *run =
-        judged((struct fixture_run){.name = "apart", .norm_factor = 2, .apart = true},
-               &rounding);
+    const struct cadre_compared_run *run = judged(
+        (struct fixture_run){.name = "apart", .norm_factor = 2, .diverging = true},
+        &rounding);
     ck_assert_msg(run->equal == CADRE_EQUAL_EXACT, "%s", run->why);
     ck_assert(isnan(run->margin[CADRE_QUANTITY_GRAD_NORM].diff));
 }
@@ -550,7 +550,7 @@ Suite *test_suite(void)
                         2);
     tcase_add_test(tc, a_baseline_of_instances_judges_nobody);
     tcase_add_test(tc, a_change_by_design_is_no_fault);
-    tcase_add_test(tc, norms_of_replicas_apart_are_not_judged);
+    tcase_add_test(tc, norms_of_diverging_replicas_are_not_judged);
     tcase_add_test(tc, the_factor_is_the_stated_one);
     tcase_add_test(tc, the_first_step_says_why);
     tcase_add_test(tc, exact_mode_has_a_price);

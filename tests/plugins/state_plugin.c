@@ -46,7 +46,7 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *p)
     self->rank = p->rank;
     cadre_status rc = p->use_axis(p->h, "dp", CADRE_BATCH_SPLIT);
     if (rc == CADRE_OK && is(self, "apart"))
-        rc = p->claim(p->h, "param.apart", "dp", 0);
+        rc = p->claim(p->h, "param.diverges", "dp", 0);
     return rc;
 }
 
