@@ -13,7 +13,7 @@
 
 struct cadre_plugin_state; /* of all plugins of a rank */
 
-/* [collective: world, quiesced] What the rank's plugins want to keep; blobs are copied.
+/* [collective: world, drained] What the rank's plugins want to keep; blobs are copied.
  * The caller ends it with cadre_plugin_state_destroy. Errors: a plugin's refusal, or
  * what is wrong with its description: plugin, key and parameter are named. */
 cadre_status cadre_plugin_state_collect(struct cadre_rank *rank,
@@ -27,7 +27,7 @@ void cadre_plugin_state_destroy(struct cadre_plugin_state *kept);
 const struct cadre_safetensors_spec *
 cadre_plugin_state_table(const struct cadre_plugin_state *kept, size_t *n);
 
-/* [collective: world, quiesced] Give what this rank has to write of the tensors, also
+/* [collective: world, drained] Give what this rank has to write of the tensors, also
  * where the sink has failed already. The names last as long as `kept`. */
 void cadre_plugin_state_give(struct cadre_plugin_state *kept,
                              struct cadre_range_sink *sink);

@@ -8,7 +8,7 @@
 #include "core/checkpoint/plugin_state.h"
 #include "core/checkpoint/range.h"
 
-/* [collective: world, quiesced] Save after `step` optimizer steps into
+/* [collective: world, drained] Save after `step` optimizer steps into
  * OUT/checkpoints/step-N, OUT the run's folder. On failure on any rank nothing is left
  * of it and every rank returns an error. Errors: CADRE_E_RESOURCE (disk full),
  * CADRE_E_IO. */
@@ -20,7 +20,7 @@ cadre_status cadre_save_begin(const struct cadre_rank *rank,
                               const struct cadre_plugin_state *kept, const char *root,
                               int64_t step, struct cadre_error *err);
 
-/* [collective: world, quiesced] Give all that this rank has to write; also where the
+/* [collective: world, drained] Give all that this rank has to write; also where the
  * sink has failed already. Optimizer states of replicas that diverge (param.diverges) are
  * given as their mean, so that any number of replicas can go on from it. The ranges'
  * names last as long as the model and `kept`. Errors: the sink's. */

@@ -23,7 +23,7 @@ cadre_status cadre_writer_create(struct cadre_rank *rank, const char *folder,
  * and removed by the next that is made. NULL is allowed. */
 void cadre_writer_destroy(struct cadre_writer *writer);
 
-/* [collective: world, quiesced] Save the state after `step`, once what is still being
+/* [collective: world, drained] Save the state after `step`, once what is still being
  * saved is done. `now`: it is published on return, whatever checkpoint.async says.
  * Errors: as cadre_save, also of the one before. */
 cadre_status cadre_writer_save(struct cadre_writer *writer, int64_t step, bool now,

@@ -238,9 +238,9 @@ fail:
     return rc;
 }
 
-cadre_status cadre_rank_quiesce(struct cadre_rank *rank)
+cadre_status cadre_rank_drain(struct cadre_rank *rank)
 {
-    cadre_status rc = cadre_chain_sync(&rank->chain, CADRE_SYNC_QUIESCE);
+    cadre_status rc = cadre_chain_sync(&rank->chain, CADRE_SYNC_DRAIN);
     if (rc == CADRE_OK)
         rc = rank->device->ops->synchronize(rank->device);
     if (rc != CADRE_OK && rank->failure.code == CADRE_OK)

@@ -82,7 +82,7 @@ cadre_status cadre_rank_sum(struct cadre_rank *rank, const char *label, double *
 
 /* Nothing in flight: parameters and states may be read. On error rank->failure holds
  * the text. */
-cadre_status cadre_rank_quiesce(struct cadre_rank *rank);
+cadre_status cadre_rank_drain(struct cadre_rank *rank);
 
 /* Accepts a zeroed or half-made rank. */
 void cadre_rank_fini(struct cadre_rank *rank);

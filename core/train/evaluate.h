@@ -21,7 +21,7 @@ struct cadre_evaluation {
     struct cadre_class_counts count[CADRE_MAX_CLASSES];
 };
 
-/* [collective: world, quiesced] Evaluate the first `batches` micro-batches of the
+/* [collective: world, drained] Evaluate the first `batches` micro-batches of the
  * validation split (0: all), dealt out over the data ranks; the result is the same on
  * all ranks and for every number of ranks up to the order of additions (none in exact
  * mode: the per-batch sums are added in one order). has = false where there is no

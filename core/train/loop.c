@@ -36,9 +36,9 @@ static cadre_status evaluate(struct cadre_rank *rank, const struct cadre_train_r
     return rc;
 }
 
-static cadre_status quiesce(struct cadre_rank *rank, struct cadre_error *err)
+static cadre_status drain(struct cadre_rank *rank, struct cadre_error *err)
 {
-    cadre_status rc = cadre_rank_quiesce(rank);
+    cadre_status rc = cadre_rank_drain(rank);
     return rc == CADRE_OK ? rc : cadre_fail(err, rc, "%s", rank->failure.text);
 }
 
@@ -119,14 +119,14 @@ static cadre_status one_step(struct loop *loop, int64_t step, struct cadre_error
         CADRE_TRY(catch_up(loop, step, &report, err));
     if (evaluates) {
         begin = cadre_now_s();
-        CADRE_TRY(quiesce(rank, err));
+        CADRE_TRY(drain(rank, err));
         CADRE_TRY(evaluate(rank, run, valid, err));
         cadre_trace_other(&loop->trace, step, "evaluation", begin);
     }
     CADRE_TRY(tell_step(loop, &report, valid, err));
     if (saves) {
         begin = cadre_now_s();
-        CADRE_TRY(quiesce(rank, err));
+        CADRE_TRY(drain(rank, err));
         CADRE_TRY(cadre_writer_save(loop->writer, step, last || loop->stop, err));
         cadre_trace_other(&loop->trace, step, "checkpoint", begin);
     }
@@ -191,7 +191,7 @@ static cadre_status train_loop(struct cadre_rank *rank, struct cadre_writer *wri
     for (int64_t step = run->first_step + 1; step <= run->spec->steps && !loop.stop;
          step++)
         CADRE_TRY(one_step(&loop, step, err));
-    CADRE_TRY(quiesce(rank, err));
+    CADRE_TRY(drain(rank, err));
     CADRE_TRY(cadre_trace_write(&loop.trace, err));
     CADRE_TRY(cadre_passes_write(rank, run->spec, err));
     CADRE_TRY(summarise(rank, run, recorder, &loop.valid, err));

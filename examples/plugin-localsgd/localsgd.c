@@ -13,7 +13,7 @@
  * Stich, Local SGD Converges Fast and Communicates Little, 2018; the outer momentum:
  * Wang et al., SlowMo, 2019; Douillard et al., DiLoCo, 2023.
  *
- * Between averages an evaluation or a checkpoint is of the replicas' mean: QUIESCE puts
+ * Between averages an evaluation or a checkpoint is of the replicas' mean: DRAIN puts
  * it in place, and the next step takes each replica back to its own. */
 #include <stdlib.h>
 
@@ -320,7 +320,7 @@ static cadre_status sync(struct cadre_self *s, uint32_t what)
         return scale_grads(s);
     if (what == CADRE_SYNC_PARAMS)
         return sync_params(s);
-    if (what == CADRE_SYNC_QUIESCE)
+    if (what == CADRE_SYNC_DRAIN)
         return show_mean(s);
     return CADRE_OK;
 }

@@ -11,7 +11,7 @@
  *         -> place (in the launching process alone; its instances end here)
  *         -> [ranks agree on build, plugins, options and plan] -> bind
  *         -> { step -> sync(GRADS) -> [norm, clip, optimizer] -> sync(PARAMS) }*
- *         -> sync(QUIESCE) -> destroy
+ *         -> sync(DRAIN) -> destroy
  *
  *   step:  in role order, each calls next->run, the SCHEDULE last of all; it drives
  *          cadre.model forward/backward, and meanwhile the core raises on_block and
@@ -110,7 +110,7 @@ struct cadre_values {
  * param.diverges: ranks along the axis hold replicas whose values differ between syncs;
  * each then has its own norm and is clipped by it, comparisons leave norms out, and
  * checkpoints hold the mean of the replicas' optimizer states; that the parameters are
- * one after QUIESCE is the plugin's work.
+ * one after DRAIN is the plugin's work.
  * train.changed (claimed CADRE_CLAIM_SHARED, axis NULL): the strategy is another
  * training by design, so a comparison says so where it differs and does not fail. */
 struct cadre_plan {
@@ -230,7 +230,7 @@ struct cadre_next {
 #define CADRE_SYNC_METRICS 3u /* counters are up to date */
 /* Nothing in flight: an evaluation, a checkpoint or the end follows. What the
  * parameters hold now is what is evaluated and saved, until the next step. */
-#define CADRE_SYNC_QUIESCE 4u
+#define CADRE_SYNC_DRAIN 4u
 
 /* ---- private state for checkpoints ----------------------------------------------- */
 #define CADRE_BLOB_DROPPABLE 1u
@@ -244,7 +244,7 @@ struct cadre_next {
 #define CADRE_STATE_MEAN 3u /* their mean is kept and comes back on every rank */
 
 /* Describes, never writes files. `state` is called when nothing is in flight (after
- * sync(QUIESCE)): to load once, after bind and the parameters and before the first
+ * sync(DRAIN)): to load once, after bind and the parameters and before the first
  * step, and never where a run begins anew; to save twice, with the same calls: to find
  * out what there is, and for the values. Every key is of [a-z0-9_]. Ranks of a data
  * group describe the same; a rank names only parameters that are present on it, or

@@ -184,7 +184,7 @@ static cadre_status finish_sent(struct cadre_self *self)
 
 cadre_status ddp_sync(struct cadre_self *self, uint32_t what)
 {
-    if (what == CADRE_SYNC_QUIESCE)
+    if (what == CADRE_SYNC_DRAIN)
         return finish_sent(self);
     if (what != CADRE_SYNC_GRADS || !self->open)
         return CADRE_OK;

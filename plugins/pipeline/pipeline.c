@@ -317,7 +317,7 @@ static cadre_status step(struct cadre_self *self, const struct cadre_step *step,
 /* What was sent last still travels while the data strategies finish. */
 static cadre_status sync(struct cadre_self *self, uint32_t what)
 {
-    if (what == CADRE_SYNC_GRADS || what == CADRE_SYNC_QUIESCE)
+    if (what == CADRE_SYNC_GRADS || what == CADRE_SYNC_DRAIN)
         return pipeline_wire_flush(&self->wire);
     return CADRE_OK;
 }

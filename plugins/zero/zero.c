@@ -161,7 +161,7 @@ static cadre_status sync(struct cadre_self *self, uint32_t what)
         return CADRE_OK;
     if (what == CADRE_SYNC_PARAMS && self->stage < 3)
         return cadre_zero_values_spread(self);
-    if (what != CADRE_SYNC_GRADS && what != CADRE_SYNC_QUIESCE)
+    if (what != CADRE_SYNC_GRADS && what != CADRE_SYNC_DRAIN)
         return CADRE_OK;
     CADRE_CHECK(what == CADRE_SYNC_GRADS ? cadre_zero_grads_settle(self)
                                          : cadre_zero_grads_join(self));

@@ -26,7 +26,7 @@ static cadre_status reload(const struct resave *r, int index, struct cadre_comm 
         return rc;
     CADRE_TRY(cadre_rank_bind(&rank, world, (uint64_t)r->step, err));
     CADRE_TRY(cadre_load(&rank, r->from, err));
-    CADRE_TRY(cadre_rank_quiesce(&rank));
+    CADRE_TRY(cadre_rank_drain(&rank));
     CADRE_TRY(cadre_save(&rank, r->spec->out, r->step, err));
 fail:
     cadre_rank_fini(&rank);
@@ -51,8 +51,8 @@ static cadre_status run(const struct cadre_spec *spec, struct cadre_error *err)
 {
     struct resave r = {.spec = spec};
     cadre_status rc;
-    CADRE_TRY(cadre_resume_find(spec->config.checkpoint.resume,
-                                spec->out, &r.from, &r.step, err));
+    CADRE_TRY(cadre_resume_find(spec->config.checkpoint.resume, spec->out, &r.from,
+                                &r.step, err));
     if (!r.from)
         return cadre_fail(err, CADRE_E_INVALID, "checkpoint.resume names none");
     CADRE_TRY(cadre_rundir_prepare(spec, true, err));

@@ -29,7 +29,7 @@ START_TEST(training_lowers_the_loss_and_repeats)
         first = rank_fixture_step(&f, 1).loss;
         for (uint64_t step = 2; step <= 30; step++)
             last = rank_fixture_step(&f, step).loss;
-        ck_assert_int_eq(cadre_rank_quiesce(&f.rank), CADRE_OK);
+        ck_assert_int_eq(cadre_rank_drain(&f.rank), CADRE_OK);
         uint64_t now = rank_fixture_params(&f);
         ck_assert(run == 0 || now == hash);
         hash = now;

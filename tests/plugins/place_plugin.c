@@ -93,7 +93,7 @@ static cadre_status bind(struct cadre_self *self)
 
 static cadre_status sync(struct cadre_self *self, uint32_t what)
 {
-    if (what == CADRE_SYNC_QUIESCE && getenv("TEST_PLACE_RESTLESS"))
+    if (what == CADRE_SYNC_DRAIN && getenv("TEST_PLACE_RESTLESS"))
         return cadre_refuse(self->host, CADRE_E_DEVICE, "does not come to rest");
     return CADRE_OK;
 }

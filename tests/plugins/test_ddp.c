@@ -373,13 +373,13 @@ START_TEST(sync_may_come_twice_or_for_nothing)
 }
 END_TEST
 
-START_TEST(quiesce_waits_for_what_is_under_way)
+START_TEST(drain_waits_for_what_is_under_way)
 {
     start();
     ck_assert_int_eq(fake_step(&fake), CADRE_OK);
     ck_assert_int_gt(fake.posts, 0);
     ck_assert_int_eq(fake.joins, 0);
-    ck_assert_int_eq(ddp->ops.sync(fake.self, CADRE_SYNC_QUIESCE), CADRE_OK);
+    ck_assert_int_eq(ddp->ops.sync(fake.self, CADRE_SYNC_DRAIN), CADRE_OK);
     ck_assert_int_eq(fake.joins, fake.posts);
     ck_assert_int_eq(sync_grads(), CADRE_OK);
     ck_assert_int_eq(fake.joins, fake.posts);
@@ -521,7 +521,7 @@ static void add_step_tests(TCase *tc)
     tcase_add_test(tc, posts_are_in_bucket_order_whatever_is_ready_first);
     tcase_add_test(tc, a_gradient_that_never_comes_does_not_hold_the_step);
     tcase_add_test(tc, sync_may_come_twice_or_for_nothing);
-    tcase_add_test(tc, quiesce_waits_for_what_is_under_way);
+    tcase_add_test(tc, drain_waits_for_what_is_under_way);
     tcase_add_test(tc, one_rank_does_nothing);
     tcase_add_loop_test(tc, every_failed_collective_is_passed_on, 0, 2);
     tcase_add_loop_test(tc, a_stray_gradient_is_refused, 0, 4);

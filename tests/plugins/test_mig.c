@@ -107,7 +107,7 @@ START_TEST(average_places_and_nothing_else)
     ck_assert_int_eq(fake_start(&fake), CADRE_OK);
     ck_assert_int_eq(fake.plans, 0);
     ck_assert_str_eq(fake.claims, "");
-    for (uint32_t what = CADRE_SYNC_GRADS; what <= CADRE_SYNC_QUIESCE; what++)
+    for (uint32_t what = CADRE_SYNC_GRADS; what <= CADRE_SYNC_DRAIN; what++)
         ck_assert_int_eq(fake_sync(&fake, what), CADRE_OK);
     ck_assert_int_eq(fake.posts, 0);
     ck_assert(!mig->ops.step && !mig->ops.on_grad && !mig->ops.on_block);

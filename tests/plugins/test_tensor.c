@@ -96,7 +96,7 @@ START_TEST(completes_every_redistribution)
         ck_assert_ptr_ne(post->label, before);
         before = post->label;
     }
-    for (uint32_t what = CADRE_SYNC_GRADS; what <= CADRE_SYNC_QUIESCE; what++)
+    for (uint32_t what = CADRE_SYNC_GRADS; what <= CADRE_SYNC_DRAIN; what++)
         ck_assert_int_eq(fake_sync(&fake, what), CADRE_OK);
     fake_stop(&fake);
 }

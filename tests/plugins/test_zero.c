@@ -108,9 +108,9 @@ static void run_step(void)
     ck_assert_msg(rc == CADRE_OK, "%d %s", rc, f.failure);
 }
 
-static cadre_status quiesce(void)
+static cadre_status drain(void)
 {
-    return fake_sync(&f, CADRE_SYNC_QUIESCE);
+    return fake_sync(&f, CADRE_SYNC_DRAIN);
 }
 
 static bool travel_one_by_one(void)
@@ -210,7 +210,7 @@ START_TEST(tied_entries_are_cut_alike_on_two_stages)
     ck_assert_uint_eq(head[CADRE_KIND_GRAD].count, embed[CADRE_KIND_OPT].count);
     run_step();
     run_step();
-    ck_assert_int_eq(quiesce(), CADRE_OK);
+    ck_assert_int_eq(drain(), CADRE_OK);
     end();
 }
 END_TEST
@@ -291,7 +291,7 @@ START_TEST(gradients_are_summed_and_values_arrive)
                 ck_assert(sum[k] == (float)(f.axis.size * (int)f.micro_batches));
         }
     }
-    ck_assert_int_eq(quiesce(), CADRE_OK);
+    ck_assert_int_eq(drain(), CADRE_OK);
     for (int p = 0; p < f.posts; p++)
         ck_assert(f.post[p].done);
     for (int i = 0; i < ENTRIES; i++) {
@@ -315,7 +315,7 @@ START_TEST(all_ranks_post_the_same)
         start();
         run_step();
         run_step();
-        ck_assert_int_eq(quiesce(), CADRE_OK);
+        ck_assert_int_eq(drain(), CADRE_OK);
         if (f.axis.index == 0) {
             memcpy(first, f.post, sizeof first);
             posts = f.posts;
@@ -349,12 +349,12 @@ START_TEST(sync_may_come_twice_or_for_nothing)
     stage = _i + 1;
     start();
     ck_assert_int_eq(fake_sync(&f, CADRE_SYNC_GRADS), CADRE_OK);
-    ck_assert_int_eq(quiesce(), CADRE_OK);
+    ck_assert_int_eq(drain(), CADRE_OK);
     ck_assert_int_eq(f.posts, 0);
     run_step();
     int posts = f.posts;
     ck_assert_int_eq(fake_sync(&f, CADRE_SYNC_GRADS), CADRE_OK);
-    ck_assert_int_eq(quiesce(), CADRE_OK);
+    ck_assert_int_eq(drain(), CADRE_OK);
     ck_assert_int_eq(f.posts, posts);
     end();
 }
