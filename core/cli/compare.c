@@ -7,17 +7,17 @@
 
 /* All steps but one training are one process's work. */
 static cadre_status refuse_ranks(const struct cadre_cli_args *args,
-                                 const struct cadre_launch_outside *outside,
+                                 const struct cadre_launch_external *external,
                                  struct cadre_error *err)
 {
-    if (!outside->launcher || args->run)
+    if (!external->launcher || args->run)
         return CADRE_OK;
     return cadre_fail(err, CADRE_E_INVALID,
                       "cadre compare starts all ranks of its runs itself, and "
                       "this process is rank %d of %d by %s; start it once, without "
                       "%s, or train one run by --run NAME",
-                      outside->rank, outside->size, outside->launcher,
-                      outside->launcher);
+                      external->rank, external->size, external->launcher,
+                      external->launcher);
 }
 
 static cadre_status step_of(const struct cadre_cli_args *args,
@@ -39,22 +39,22 @@ cadre_status cadre_cli_compare(const struct cadre_cli_args *args,
 {
     struct cadre_options *options = NULL;
     enum cadre_log_level level;
-    struct cadre_launch_outside outside;
+    struct cadre_launch_external external;
     struct cadre_cli_args plain = *args;
     struct cadre_compare_request request = {
         .conf = args->conf, .sets = args->set, .out = args->out, .task = args->run};
     cadre_status rc;
     plain.run = NULL; /* the comparison takes every run's section by itself */
     CADRE_TRY(step_of(args, &request.step, err));
-    CADRE_TRY(cadre_launch_outside(&outside, err));
-    CADRE_TRY(refuse_ranks(args, &outside, err));
-    if (outside.launcher)
-        cadre_log_set_rank(outside.rank, outside.size);
+    CADRE_TRY(cadre_launch_external(&external, err));
+    CADRE_TRY(refuse_ranks(args, &external, err));
+    if (external.launcher)
+        cadre_log_set_rank(external.rank, external.size);
     CADRE_TRY(cadre_cli_load(&plain, &options, err));
     if (cadre_log_parse_level(cadre_options_raw(options, "log.level"), &level))
         cadre_log_set_level(level);
     request.options = options;
-    request.launched = outside.launcher != NULL;
+    request.launched = external.launcher != NULL;
     rc = cadre_compare(&request, err);
 fail:
     cadre_options_destroy(options);

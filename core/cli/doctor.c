@@ -151,25 +151,25 @@ static void look_at_plugins(struct findings *f)
 static void look_at_launcher(struct findings *f)
 {
     const struct cadre_launcher_env env = cadre_launcher_environment();
-    struct cadre_launch_outside outside;
+    struct cadre_launch_external external;
     struct cadre_error err = {0};
     struct cadre_text why = {0};
-    cadre_status rc = cadre_launcher_find(&env, &outside, &why, &err);
+    cadre_status rc = cadre_launcher_find(&env, &external, &why, &err);
     if (rc == CADRE_OK)
-        rc = cadre_launch_outside(&outside, &err);
+        rc = cadre_launch_external(&external, &err);
     if (rc != CADRE_OK)
         note(f, "launcher", "warning", "%s", err.text);
-    else if (!outside.launcher)
+    else if (!external.launcher)
         note(f, "launcher", "no",
              "none: Cadre starts its ranks itself on this machine");
     look_at_lines(f, "launcher", cadre_text_str(&why));
-    if (rc == CADRE_OK && outside.where[0])
-        note(f, "launcher", "yes", "the ranks meet at %s%s%s", outside.where,
-             outside.job[0] ? ", job " : "", outside.job);
-    else if (rc == CADRE_OK && outside.launcher)
-        note(f, "launcher", outside.mpi ? "yes" : "warning",
-             outside.mpi ? "the ranks meet over MPI"
-                         : "nobody says where the ranks meet; set CADRE_INIT");
+    if (rc == CADRE_OK && external.where[0])
+        note(f, "launcher", "yes", "the ranks meet at %s%s%s", external.where,
+             external.job[0] ? ", job " : "", external.job);
+    else if (rc == CADRE_OK && external.launcher)
+        note(f, "launcher", external.mpi ? "yes" : "warning",
+             external.mpi ? "the ranks meet over MPI"
+                          : "nobody says where the ranks meet; set CADRE_INIT");
     cadre_text_fini(&why);
 }
 

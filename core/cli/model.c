@@ -57,13 +57,14 @@ static cadre_status set(struct cadre_options *options, const char *key,
 /* Every rank of a launcher would do the same again. */
 static cadre_status refuse_ranks(struct cadre_error *err)
 {
-    struct cadre_launch_outside outside;
-    cadre_status rc = cadre_launch_outside(&outside, err);
-    if (rc == CADRE_OK && outside.launcher)
+    struct cadre_launch_external external;
+    cadre_status rc = cadre_launch_external(&external, err);
+    if (rc == CADRE_OK && external.launcher)
         rc = cadre_fail(err, CADRE_E_INVALID,
                         "this command is one process's work, and this process is rank "
                         "%d of %d by %s; start it once, without %s",
-                        outside.rank, outside.size, outside.launcher, outside.launcher);
+                        external.rank, external.size, external.launcher,
+                        external.launcher);
     return rc;
 }
 

@@ -33,10 +33,10 @@ static void name_instance(char *out, size_t size)
  * by machine. */
 static int device_of(const struct cadre_train_place *place)
 {
-    const struct cadre_launch_outside *outside = &place->outside;
-    if (!outside->launcher)
+    const struct cadre_launch_external *external = &place->external;
+    if (!external->launcher)
         return place->child ? place->rank : 0;
-    return outside->local_rank >= 0 ? outside->local_rank : outside->rank;
+    return external->local_rank >= 0 ? external->local_rank : external->rank;
 }
 
 /* The ranks of one world. */
@@ -44,11 +44,11 @@ static cadre_status train_one(struct cadre_spec **spec,
                               const struct cadre_train_place *place, bool dry,
                               struct cadre_error *err)
 {
-    if (dry && place->outside.rank > 0)
+    if (dry && place->external.rank > 0)
         return CADRE_OK; /* rank 0 says it of all */
     cadre_status rc =
         dry ? cadre_train_dry_run(*spec, stdout, err) : cadre_train(spec, place, err);
-    if (rc == CADRE_OK && !dry && !place->child && place->outside.rank == 0)
+    if (rc == CADRE_OK && !dry && !place->child && place->external.rank == 0)
         rc = finish_line(*spec, err);
     return rc;
 }
@@ -59,12 +59,13 @@ static cadre_status train_sweep(const struct cadre_spec *spec,
                                 const struct cadre_train_place *place, bool dry,
                                 struct cadre_error *err)
 {
-    if (place->outside.launcher)
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "strategy.stack = %s makes %zu runs of their own, which "
-                          "ranks that somebody else started cannot be; let `cadre "
-                          "train` start them, or use a job array of single runs",
-                          spec->stack, sweep->n);
+    if (place->external.launcher)
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "strategy.stack = %s makes %zu runs of their own, which "
+            "ranks that an external launcher started cannot be; let `cadre "
+            "train` start them, or use a job array of single runs",
+            spec->stack, sweep->n);
     cadre_status rc = dry ? cadre_sweep_dry_run(sweep, stdout, err)
                           : cadre_sweep_train(sweep, stdout, err);
     return rc == CADRE_OK && !dry ? finish_line(spec, err) : rc;
@@ -96,7 +97,7 @@ cadre_status cadre_cli_train(const struct cadre_cli_args *args, struct cadre_err
     name_instance(instance, sizeof instance);
     CADRE_TRY(
         cadre_launch_child(&place.child, &place.rank, &size, &place.segment_fd, err));
-    CADRE_TRY(cadre_launch_outside(&place.outside, err));
+    CADRE_TRY(cadre_launch_external(&place.external, err));
     CADRE_TRY(cadre_cli_load(args, &options, err));
     if (cadre_log_parse_level(cadre_options_raw(options, "log.level"), &level))
         cadre_log_set_level(level);
@@ -106,8 +107,8 @@ cadre_status cadre_cli_train(const struct cadre_cli_args *args, struct cadre_err
     struct cadre_spec_request request = {
         .out = args->out,
         .name = name,
-        .given_ranks = place.outside.size,
-        .local_ranks = place.outside.local_size,
+        .given_ranks = place.external.size,
+        .local_ranks = place.external.local_size,
         .device_index = device_of(&place),
         .need_data = true,
     };

@@ -117,17 +117,17 @@ static cadre_status write_record(struct build *build, size_t r,
     return rc;
 }
 
-/* Fewer threads than wished for do the same work. They take no signals: those are the
+/* Fewer threads than requested do the same work. They take no signals: those are the
  * caller's. */
 static void start_helpers(struct build *build)
 {
     sigset_t all, before;
-    size_t wished = (size_t)cadre_cores() - 1;
-    wished = wished < HELPERS_MAX ? wished : HELPERS_MAX;
-    wished = wished < build->list->count ? wished : build->list->count;
+    size_t requested = (size_t)cadre_cores() - 1;
+    requested = requested < HELPERS_MAX ? requested : HELPERS_MAX;
+    requested = requested < build->list->count ? requested : build->list->count;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
-    while ((size_t)build->helper_count < wished &&
+    while ((size_t)build->helper_count < requested &&
            pthread_create(&build->helpers[build->helper_count], NULL, help, build) == 0)
         build->helper_count++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);

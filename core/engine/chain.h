@@ -29,7 +29,7 @@ cadre_status cadre_chain_plan(struct cadre_chain *chain, struct cadre_rank_plan 
                               const struct cadre_plan_request *request,
                               struct cadre_error *err);
 
-/* Ask every plugin that has wishes where this rank should start. [main] */
+/* Ask every plugin that has requests where this rank should start. [main] */
 cadre_status cadre_chain_place(struct cadre_chain *chain,
                                struct cadre_place_session *session,
                                struct cadre_error *err);

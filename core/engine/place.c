@@ -17,7 +17,7 @@ static cadre_status collect_rank(const struct cadre_places_request *request, int
                                  struct cadre_launch_place *place,
                                  struct cadre_error *err)
 {
-    const struct cadre_launch_outside *outside = request->outside;
+    const struct cadre_launch_external *external = request->external;
     struct cadre_place_session session;
     struct cadre_rank rank;
     cpu_set_t own, may;
@@ -25,7 +25,7 @@ static cadre_status collect_rank(const struct cadre_places_request *request, int
         return cadre_fail_errno(err, CADRE_E_RESOURCE, errno,
                                 "cannot tell the CPUs of this process");
     may = own;
-    if (outside)
+    if (external)
         cadre_cores_job(&may);
     cadre_status rc = cadre_rank_plan(&rank, request->spec, index, err);
     if (rc != CADRE_OK)
@@ -33,10 +33,10 @@ static cadre_status collect_rank(const struct cadre_places_request *request, int
     const struct cadre_place_facts facts = {
         .rank = index,
         .ranks = request->spec->ranks,
-        .local_ranks = outside ? outside->local_size : request->spec->ranks,
+        .local_ranks = external ? external->local_size : request->spec->ranks,
         .threads = request->spec->device.threads,
         .processes = request->processes,
-        .outside = outside != NULL,
+        .external = external != NULL,
         .gpu = request->gpu,
         .nccl = request->nccl,
         .own = &own,
@@ -51,7 +51,7 @@ static cadre_status collect_rank(const struct cadre_places_request *request, int
     return rc;
 }
 
-static bool has_wishes(const struct cadre_run_spec *spec)
+static bool has_requests(const struct cadre_run_spec *spec)
 {
     for (int i = 0; i < spec->n_plugins; i++)
         if (spec->plugin[i]->ops.place)
@@ -66,7 +66,7 @@ cadre_status cadre_places_collect(struct cadre_places *places,
     const struct cadre_run_spec *spec = request->spec;
     cadre_status rc = CADRE_OK;
     *places = (struct cadre_places){.ranks = spec->ranks};
-    if (!has_wishes(spec))
+    if (!has_requests(spec))
         return CADRE_OK;
     places->rank = cadre_calloc((size_t)spec->ranks, sizeof *places->rank);
     if (!places->rank)
@@ -80,9 +80,9 @@ cadre_status cadre_places_check(const struct cadre_places_request *request,
                                 struct cadre_error *err)
 {
     struct cadre_launch_place nothing = {0};
-    if (!has_wishes(request->spec))
+    if (!has_requests(request->spec))
         return CADRE_OK;
-    return collect_rank(request, request->outside->rank, &nothing, err);
+    return collect_rank(request, request->external->rank, &nothing, err);
 }
 
 void cadre_places_fini(struct cadre_places *places)

@@ -278,7 +278,7 @@ static cadre_status find_missing(const struct comparing *x, struct cadre_text *m
     return rc;
 }
 
-/* Ranks that somebody else started are processes, whatever comm.ranks says. */
+/* Ranks that an external launcher started are processes, whatever comm.ranks says. */
 static cadre_status correct_layouts(struct comparing *x, struct cadre_error *err)
 {
     cadre_status rc = CADRE_OK;

@@ -106,7 +106,7 @@ static cadre_status add_variable(struct cadre_sweep_instance *instance,
         if (strcmp(other, variable) == 0)
             return CADRE_OK;
         return cadre_fail(err, CADRE_E_INVALID,
-                          "plugin '%s' wishes %s and %s for ranks of instance %zu, "
+                          "plugin '%s' requests %s and %s for ranks of instance %zu, "
                           "whose ranks begin in one process with one environment",
                           plugin, other, variable, k);
     }

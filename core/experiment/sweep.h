@@ -3,7 +3,7 @@
  * along an axis that a plugin claims with CADRE_BATCH_INDEPENDENT (`mig`, mode =
  * independent). The world is split before its ranks agree on anything: each instance is
  * `cadre train` once more, as a process (and its ranks) with the stack without that
- * axis, the CPUs and the environment that the plugin wished for its ranks, and the
+ * axis, the CPUs and the environment that the plugin requested its ranks, and the
  * values that the plugin's `sweep` gives it. So each has a hash of options, a world
  * that fails as one, a folder DIR/instance-K and checkpoints of its own, and what
  * becomes of one touches no other.

@@ -66,10 +66,10 @@ cadre_status cadre_launch_processes(const struct cadre_local_config *config,
 cadre_status cadre_launch_child(bool *is_child, int *rank, int *size, int *fd,
                                 struct cadre_error *err);
 
-/* A process that somebody else started as one of several ranks: srun, mpirun, torchrun
+/* A process that an external launcher started as one of several ranks: srun, mpirun, torchrun
  * and their like, or a script that has set CADRE_INIT, CADRE_RANK, CADRE_WORLD_SIZE and
  * CADRE_LOCAL_RANK. Copied freely. */
-struct cadre_launch_outside {
+struct cadre_launch_external {
     /* "CADRE_INIT", "torchrun", "srun", "Open MPI", "MVAPICH2", "PALS", "Flux",
      * "jsrun", "MPICH", "PMIx"; NULL: nobody did */
     const char *launcher;
@@ -88,7 +88,7 @@ struct cadre_launch_outside {
  * one machine whose launcher gives no place meet at a file in TMPDIR. Errors:
  * CADRE_E_INVALID for nonsense, and for a part of the variables without the others;
  * then `launcher` is NULL. [main] */
-cadre_status cadre_launch_outside(struct cadre_launch_outside *out,
-                                  struct cadre_error *err);
+cadre_status cadre_launch_external(struct cadre_launch_external *out,
+                                   struct cadre_error *err);
 
 #endif

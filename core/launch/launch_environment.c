@@ -87,7 +87,7 @@ static void name_job(const char *variable, char *job, size_t size)
     snprintf(job, size, "by-%ld", pid);
 }
 
-static void name_place(struct cadre_launch_outside *out)
+static void name_place(struct cadre_launch_external *out)
 {
     const char *dir = getenv("TMPDIR");
     char job[sizeof out->job];
@@ -101,8 +101,8 @@ static void name_place(struct cadre_launch_outside *out)
              (long)getuid(), job);
 }
 
-cadre_status cadre_launch_outside(struct cadre_launch_outside *out,
-                                  struct cadre_error *err)
+cadre_status cadre_launch_external(struct cadre_launch_external *out,
+                                   struct cadre_error *err)
 {
     const struct cadre_launcher_env env = cadre_launcher_environment();
     cadre_status rc = cadre_launcher_find(&env, out, NULL, err);

@@ -77,14 +77,14 @@ static cadre_status contradiction(const struct cadre_launcher *row, const char *
 
 static cadre_status read_ranks(const struct cadre_launcher_env *env,
                                const struct cadre_launcher *row,
-                               struct cadre_launch_outside *out,
+                               struct cadre_launch_external *out,
                                struct cadre_error *err)
 {
     const char *size = which(env, row->size);
     const char *local_rank = which(env, row->local_rank);
     const char *local_size = which(env, row->local_size);
     cadre_status rc;
-    *out = (struct cadre_launch_outside){
+    *out = (struct cadre_launch_external){
         .launcher = row->name, .local_rank = -1, .node = -1, .mpi = row->mpi};
     if (row == &cadre_launchers[LAUNCHER_PMIX] && !look(env, size))
         return cadre_fail(err, CADRE_E_INVALID,
@@ -106,7 +106,7 @@ fail:
 }
 
 static cadre_status read_torchrun(const struct cadre_launcher_env *env,
-                                  struct cadre_launch_outside *out,
+                                  struct cadre_launch_external *out,
                                   struct cadre_error *err)
 {
     const struct cadre_launcher *row = &cadre_launchers[LAUNCHER_TORCHRUN];
@@ -141,7 +141,7 @@ static bool is_real_step(const char *step)
 }
 
 static cadre_status place_of_srun(const struct cadre_launcher_env *env,
-                                  struct cadre_launch_outside *out,
+                                  struct cadre_launch_external *out,
                                   struct cadre_error *err)
 {
     const char *list = look(env, "SLURM_STEP_NODELIST");
@@ -170,7 +170,8 @@ static cadre_status place_of_srun(const struct cadre_launcher_env *env,
 }
 
 static cadre_status read_srun(const struct cadre_launcher_env *env,
-                              struct cadre_launch_outside *out, struct cadre_error *err)
+                              struct cadre_launch_external *out,
+                              struct cadre_error *err)
 {
     const struct cadre_launcher *row = &cadre_launchers[LAUNCHER_SRUN];
     const char *tasks = look(env, "SLURM_STEP_TASKS_PER_NODE");
@@ -198,7 +199,7 @@ fail:
 
 static cadre_status read_launcher(const struct cadre_launcher_env *env,
                                   const struct cadre_launcher *row,
-                                  struct cadre_launch_outside *out,
+                                  struct cadre_launch_external *out,
                                   struct cadre_error *err)
 {
     if (row == &cadre_launchers[LAUNCHER_TORCHRUN])
@@ -337,11 +338,11 @@ static cadre_status own_number(const struct cadre_launcher_env *env, const char 
 }
 
 static cadre_status read_own(const struct cadre_launcher_env *env,
-                             struct cadre_launch_outside *out, struct cadre_error *err)
+                             struct cadre_launch_external *out, struct cadre_error *err)
 {
     cadre_status rc;
     *out =
-        (struct cadre_launch_outside){.launcher = cadre_launcher_own.name, .node = -1};
+        (struct cadre_launch_external){.launcher = cadre_launcher_own.name, .node = -1};
     CADRE_TRY(own_number(env, "CADRE_WORLD_SIZE", 1, CADRE_RENDEZVOUS_RANKS, &out->size,
                          err));
     CADRE_TRY(own_number(env, "CADRE_RANK", 0, out->size - 1, &out->rank, err));
@@ -378,7 +379,7 @@ static cadre_status refuse_own_halves(const struct cadre_launcher_env *env,
 static cadre_status check_init(const char *init, struct cadre_error *err)
 {
     bool known = strncmp(init, "tcp://", 6) == 0 || strncmp(init, "file:///", 8) == 0;
-    if (known && strlen(init) < sizeof((struct cadre_launch_outside *)0)->where)
+    if (known && strlen(init) < sizeof((struct cadre_launch_external *)0)->where)
         return CADRE_OK;
     return cadre_fail(err, CADRE_E_INVALID,
                       "CADRE_INIT is \"%.600s\"; expected tcp://host:port or "
@@ -398,9 +399,9 @@ static bool names_itself(const struct cadre_launcher_env *env,
 /* What the launcher knows beside our own variables, where it counts alike. */
 static void add_launcher(const struct cadre_launcher_env *env,
                          const struct cadre_launcher *row,
-                         struct cadre_launch_outside *found)
+                         struct cadre_launch_external *found)
 {
-    struct cadre_launch_outside its;
+    struct cadre_launch_external its;
     if (read_launcher(env, row, &its, NULL) != CADRE_OK || its.rank != found->rank ||
         its.size != found->size)
         return;
@@ -411,7 +412,7 @@ static void add_launcher(const struct cadre_launcher_env *env,
 }
 
 static void explain(const struct cadre_launcher *row,
-                    const struct cadre_launch_outside *found, struct cadre_text *why)
+                    const struct cadre_launch_external *found, struct cadre_text *why)
 {
     say(why, "%s: rank %d of %d", row->name, found->rank, found->size);
     if (found->local_rank >= 0 && found->local_size)
@@ -425,7 +426,7 @@ static void explain(const struct cadre_launcher *row,
 
 /* The launcher's word, or ours, before anything is made of it. */
 static cadre_status find(const struct cadre_launcher_env *env,
-                         struct cadre_launch_outside *found, struct cadre_text *why,
+                         struct cadre_launch_external *found, struct cadre_text *why,
                          struct cadre_error *err)
 {
     const char *init = look(env, "CADRE_INIT"), *job = look(env, "CADRE_JOB");
@@ -449,7 +450,7 @@ static cadre_status find(const struct cadre_launcher_env *env,
     if (rc == CADRE_OK && row && row != &cadre_launcher_own && found->size == 1) {
         say(why, "no: %s started this process alone: it is no rank of several\n",
             row->name);
-        *found = (struct cadre_launch_outside){0};
+        *found = (struct cadre_launch_external){0};
     } else if (rc == CADRE_OK && row) {
         explain(row, found, why);
     }
@@ -460,11 +461,11 @@ static cadre_status find(const struct cadre_launcher_env *env,
 }
 
 cadre_status cadre_launcher_find(const struct cadre_launcher_env *env,
-                                 struct cadre_launch_outside *out,
+                                 struct cadre_launch_external *out,
                                  struct cadre_text *why, struct cadre_error *err)
 {
     const char *init = look(env, "CADRE_INIT");
-    struct cadre_launch_outside found = {0};
+    struct cadre_launch_external found = {0};
     cadre_status rc = CADRE_OK;
     *out = found;
     if (!init || strncmp(init, "fd:", 3) != 0) /* else one of our own */

@@ -24,10 +24,10 @@ struct cadre_launcher_env cadre_launcher_environment(void);
  * was seen and passed over. Errors: CADRE_E_INVALID: a variable is missing beside
  * others, is no number, or contradicts another; then out->launcher is NULL. */
 cadre_status cadre_launcher_find(const struct cadre_launcher_env *env,
-                                 struct cadre_launch_outside *out,
+                                 struct cadre_launch_external *out,
                                  struct cadre_text *why, struct cadre_error *err);
 
-/* The variable that a launcher, named as in cadre_launch_outside, gives a rank's number
+/* The variable that a launcher, named as in cadre_launch_external, gives a rank's number
  * by; NULL for none of them. [any thread] */
 const char *cadre_launcher_variable(const char *launcher);
 

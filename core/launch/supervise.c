@@ -61,23 +61,23 @@ static bool same_name(const char *variable, const char *setting)
 }
 
 /* Pointers alone are new; NULL: no memory. */
-static char **make_environment(char *const *wished)
+static char **make_environment(char *const *requested)
 {
-    size_t n = 0, wishes = 0;
+    size_t n = 0, requests = 0;
     while (environ[n])
         n++;
-    while (wished && wished[wishes])
-        wishes++;
-    char **environment = cadre_calloc(n + wishes + 1, sizeof *environment);
+    while (requested && requested[requests])
+        requests++;
+    char **environment = cadre_calloc(n + requests + 1, sizeof *environment);
     if (!environment)
         return NULL;
-    for (size_t w = 0; w < wishes; w++)
-        environment[w] = wished[w];
-    size_t used = wishes;
+    for (size_t w = 0; w < requests; w++)
+        environment[w] = requested[w];
+    size_t used = requests;
     for (size_t i = 0; i < n; i++) {
         bool replaced = false;
-        for (size_t w = 0; w < wishes && !replaced; w++)
-            replaced = same_name(environ[i], wished[w]);
+        for (size_t w = 0; w < requests && !replaced; w++)
+            replaced = same_name(environ[i], requested[w]);
         if (!replaced)
             environment[used++] = environ[i];
     }

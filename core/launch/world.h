@@ -2,7 +2,7 @@
 /* How a rank reaches the others (comm.backend): through the machine's segment, NCCL or
  * MPI. Ranks that cadre started meet over the segment, which beside NCCL stays the
  * channel of failures: a thread of each rank carries a failure of one world to the
- * other. Ranks that somebody else started, one process each, meet where the launcher or
+ * other. Ranks that an external launcher started, one process each, meet where the launcher or
  * CADRE_INIT says, and then
  *   - on GPUs take NCCL,
  *   - on the CPUs of one machine open a segment of rank 0's and watch each other,
@@ -11,7 +11,7 @@
 #ifndef CADRE_LAUNCH_WORLD_H
 #define CADRE_LAUNCH_WORLD_H
 
-#include "core/comm/local_outside.h"
+#include "core/comm/local_external.h"
 #include "core/comm/module.h"
 #include "core/config/config.h"
 #include "core/launch/launch.h"
@@ -34,17 +34,17 @@ struct cadre_world {
     struct cadre_device *device; /* that `comm` was opened with; NULL: it needs none */
     const struct cadre_comm_module *module; /* NULL: none is used */
     struct cadre_world_watch *watch; /* between comm and beside */
-    struct cadre_local_segment *segment; /* of ranks from outside */
+    struct cadre_local_segment *segment; /* of ranks of an external launcher */
     struct cadre_local_guard *guard; /* over the processes of `segment` */
 };
 
 /* Can the ranks reach each other as comm.backend says? Asked in the launching process,
- * or in each rank that was started from outside (`outside`, else NULL), before anything
+ * or in each rank that was started by an external launcher (`outside`, else NULL), before anything
  * is made. Errors: CADRE_E_INVALID, CADRE_E_UNSUPPORTED: the device is no GPU, ranks
  * are threads, there are fewer GPUs than ranks, there is no module, or ranks of several
  * machines have nothing between them. [main] */
 cadre_status cadre_world_check(const struct cadre_world_run *run,
-                               const struct cadre_launch_outside *outside,
+                               const struct cadre_launch_external *external,
                                struct cadre_error *err);
 
 /* [collective: all ranks of the segment] The world of rank `index`, which cadre
@@ -55,14 +55,14 @@ cadre_status cadre_world_open(struct cadre_world *world,
                               struct cadre_local_segment *segment, int index,
                               struct cadre_error *err);
 
-/* What ranks from outside compare beside the library. */
+/* What ranks of an external launcher compare beside the library. */
 struct cadre_world_terms {
     uint64_t fingerprint; /* of the run as it was planned, without measured costs */
     int64_t first_step; /* steps done before */
     char mark[48]; /* rank 0's, given to all: a file in the run's folder */
 };
 
-/* [collective: all ranks] The ranks that were started from outside find each other, and
+/* [collective: all ranks] The ranks that were started by an external launcher find each other, and
  * compare the library's version and `terms`. A rank that cannot go on says why in
  * `failed`, else NULL: then the call fails on all ranks, with that line. Rank 0's files
  * are there for the others on return. Errors: as cadre_rendezvous_meet;
@@ -70,14 +70,14 @@ struct cadre_world_terms {
  * in any case. */
 cadre_status cadre_world_meet(struct cadre_world *world,
                               const struct cadre_world_run *run,
-                              const struct cadre_launch_outside *outside,
+                              const struct cadre_launch_external *external,
                               struct cadre_world_terms *terms, const char *failed,
                               struct cadre_error *err);
 
 /* [collective: all ranks, after cadre_world_meet] Open the world; `failed` as there. */
 cadre_status cadre_world_enter(struct cadre_world *world,
                                const struct cadre_world_run *run,
-                               const struct cadre_launch_outside *outside,
+                               const struct cadre_launch_external *external,
                                const char *failed, struct cadre_error *err);
 
 /* A rank ends with `rc` and the text in err: the others learn it where it is their

@@ -15,7 +15,7 @@ enum cadre_world_way {
 
 /* By comm.backend, the device, and where the ranks are. [any thread] */
 enum cadre_world_way cadre_world_way(const struct cadre_world_run *run,
-                                     const struct cadre_launch_outside *outside);
+                                     const struct cadre_launch_external *external);
 
 /* The module of a way that has one; NULL for the others. Errors: CADRE_E_UNSUPPORTED.
  */

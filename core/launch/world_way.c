@@ -7,24 +7,24 @@
 #include "core/launch/world_parts.h"
 
 enum cadre_world_way cadre_world_way(const struct cadre_world_run *run,
-                                     const struct cadre_launch_outside *outside)
+                                     const struct cadre_launch_external *external)
 {
     const enum cadre_config_backend backend = run->backend;
-    if (outside && outside->size == 1)
+    if (external && external->size == 1)
         return CADRE_WORLD_ALONE;
     if (backend == CADRE_CONFIG_BACKEND_NCCL)
         return CADRE_WORLD_NCCL;
     if (backend == CADRE_CONFIG_BACKEND_MPI)
         return CADRE_WORLD_MPI;
-    if (backend == CADRE_CONFIG_BACKEND_LOCAL || !outside)
+    if (backend == CADRE_CONFIG_BACKEND_LOCAL || !external)
         return CADRE_WORLD_LOCAL;
     if (run->gpu)
         return CADRE_WORLD_NCCL;
     /* ranks that count no machines may be on one: those that are not will say so */
-    bool unknown = outside->local_size == 0 && outside->nodes <= 1;
-    if (outside->local_size == outside->size || (unknown && outside->where[0]))
+    bool unknown = external->local_size == 0 && external->nodes <= 1;
+    if (external->local_size == external->size || (unknown && external->where[0]))
         return CADRE_WORLD_LOCAL;
-    return outside->mpi ? CADRE_WORLD_MPI : CADRE_WORLD_NONE;
+    return external->mpi ? CADRE_WORLD_MPI : CADRE_WORLD_NONE;
 }
 
 cadre_status cadre_world_module(enum cadre_world_way way,
@@ -54,13 +54,13 @@ static bool may_share(void)
 }
 
 static cadre_status check_gpus(const struct cadre_world_run *run,
-                               const struct cadre_launch_outside *outside,
+                               const struct cadre_launch_external *external,
                                struct cadre_error *err)
 {
     int gpus = cadre_device_count_cuda();
     if (may_share())
         return CADRE_OK;
-    if (!outside && run->local->size > gpus)
+    if (!external && run->local->size > gpus)
         return cadre_fail(err, CADRE_E_INVALID,
                           "comm.backend = nccl with %d ranks, but this machine shows "
                           "%d GPU%s, and NCCL needs one for each rank; take fewer "
@@ -68,18 +68,18 @@ static cadre_status check_gpus(const struct cadre_world_run *run,
                           run->local->size, gpus, gpus == 1 ? "" : "s");
     /* a rank that is shown its own GPU alone counts them otherwise; NCCL looks itself
      */
-    if (outside && outside->local_rank >= gpus && !getenv("CUDA_VISIBLE_DEVICES"))
+    if (external && external->local_rank >= gpus && !getenv("CUDA_VISIBLE_DEVICES"))
         return cadre_fail(err, CADRE_E_INVALID,
                           "the local rank is %d by %s, but this machine shows %d "
                           "GPU%s, and NCCL needs one for each rank; start fewer ranks "
                           "here",
-                          outside->local_rank, outside->launcher, gpus,
+                          external->local_rank, external->launcher, gpus,
                           gpus == 1 ? "" : "s");
     return CADRE_OK;
 }
 
 static cadre_status check_nccl(const struct cadre_world_run *run,
-                               const struct cadre_launch_outside *outside,
+                               const struct cadre_launch_external *external,
                                struct cadre_error *err)
 {
     if (!run->gpu)
@@ -88,21 +88,21 @@ static cadre_status check_nccl(const struct cadre_world_run *run,
                           "device is the CPU (device.kind = %s); set device.kind = "
                           "cuda, or leave comm.backend out",
                           run->device->kind);
-    if (!outside && run->local->size > 1 && !run->local->processes)
+    if (!external && run->local->size > 1 && !run->local->processes)
         return cadre_fail(err, CADRE_E_INVALID,
                           "comm.backend = nccl needs a process for each rank, and "
                           "comm.ranks = threads; set comm.ranks = processes, or "
                           "comm.backend = local");
-    return check_gpus(run, outside, err);
+    return check_gpus(run, external, err);
 }
 
 static cadre_status check_mpi(const struct cadre_world_run *run,
-                              const struct cadre_launch_outside *outside,
+                              const struct cadre_launch_external *external,
                               struct cadre_error *err)
 {
-    if (run->local->size == 1 && !outside)
+    if (run->local->size == 1 && !external)
         return CADRE_OK;
-    if (!outside)
+    if (!external)
         return cadre_fail(err, CADRE_E_INVALID,
                           "comm.backend = mpi is for ranks that mpirun, or srun "
                           "--mpi=pmix, starts, and nobody started this one; start "
@@ -116,50 +116,50 @@ static cadre_status check_mpi(const struct cadre_world_run *run,
     return CADRE_OK;
 }
 
-/* Ranks from outside over a segment. */
-static cadre_status check_local(const struct cadre_launch_outside *outside,
+/* ranks of an external launcher over a segment. */
+static cadre_status check_local(const struct cadre_launch_external *external,
                                 struct cadre_error *err)
 {
-    if (outside->local_size && outside->local_size != outside->size &&
-        outside->nodes != 1 && !outside->where[0])
+    if (external->local_size && external->local_size != external->size &&
+        external->nodes != 1 && !external->where[0])
         return cadre_fail(err, CADRE_E_INVALID,
                           "comm.backend = local is for ranks of one machine, and %s "
                           "has started %d of %d here; leave comm.backend out",
-                          outside->launcher, outside->local_size, outside->size);
-    if (!outside->where[0])
+                          external->launcher, external->local_size, external->size);
+    if (!external->where[0])
         return cadre_fail(err, CADRE_E_INVALID,
                           "comm.backend = local, but %s does not say where the ranks "
                           "meet: set CADRE_INIT to tcp://host:port or file:///path",
-                          outside->launcher);
+                          external->launcher);
     return CADRE_OK;
 }
 
 cadre_status cadre_world_check(const struct cadre_world_run *run,
-                               const struct cadre_launch_outside *outside,
+                               const struct cadre_launch_external *external,
                                struct cadre_error *err)
 {
     const struct cadre_comm_module *module;
     const char *link = run->link;
-    enum cadre_world_way way = cadre_world_way(run, outside);
+    enum cadre_world_way way = cadre_world_way(run, external);
     cadre_status rc = CADRE_OK;
     if (way == CADRE_WORLD_NCCL)
-        rc = check_nccl(run, outside, err);
+        rc = check_nccl(run, external, err);
     else if (way == CADRE_WORLD_MPI)
-        rc = check_mpi(run, outside, err);
-    else if (way == CADRE_WORLD_LOCAL && outside)
-        rc = check_local(outside, err);
+        rc = check_mpi(run, external, err);
+    else if (way == CADRE_WORLD_LOCAL && external)
+        rc = check_local(external, err);
     else if (way == CADRE_WORLD_NONE)
         rc = cadre_fail(err, CADRE_E_INVALID,
                         "the ranks are on the CPUs of several machines, which reach "
                         "each other by MPI, and %s has not started MPI; start them by "
                         "mpirun, or srun --mpi=pmix",
-                        outside->launcher);
+                        external->launcher);
     if (rc == CADRE_OK && *link && (way == CADRE_WORLD_NCCL || way == CADRE_WORLD_MPI))
         rc = cadre_fail(err, CADRE_E_INVALID,
                         "comm.link = %s delays the local transport alone; leave it "
                         "out where ranks reach each other by %s",
                         link, way == CADRE_WORLD_NCCL ? "NCCL" : "MPI");
-    if (rc == CADRE_OK && (outside || way == CADRE_WORLD_NCCL))
+    if (rc == CADRE_OK && (external || way == CADRE_WORLD_NCCL))
         rc = cadre_world_module(way, &module, err);
     return rc;
 }

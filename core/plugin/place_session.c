@@ -66,7 +66,7 @@ static cadre_status compare_variable(struct cadre_place_session *s, const char *
                       found ? found : "");
 }
 
-static cadre_status wish_env(void *h, const char *name, const char *value)
+static cadre_status request_env(void *h, const char *name, const char *value)
 {
     struct cadre_place_session *s = h;
     if (s->said.code != CADRE_OK)
@@ -82,7 +82,7 @@ static cadre_status wish_env(void *h, const char *name, const char *value)
                           "plugin '%s' sets the variable %.64s of rank %u: names that "
                           "begin with CADRE_ are the program's own",
                           s->plugin, name, s->abi.rank);
-    if (s->outside)
+    if (s->external)
         return compare_variable(s, name, value);
     if (!s->processes)
         return cadre_fail(&s->said, CADRE_E_INVALID,
@@ -116,7 +116,7 @@ static cadre_status refuse_cpus(struct cadre_place_session *s, uint32_t cpu)
                "plugin '%s' puts rank %u on CPU %u, but %s %s alone; take fewer ranks "
                "or start it on more CPUs",
                s->plugin, s->abi.rank, cpu,
-               s->outside ? "its job has" : "this process may use",
+               s->external ? "its job has" : "this process may use",
                cadre_text_str(&may));
     cadre_text_fini(&may);
     return s->said.code;
@@ -124,24 +124,25 @@ static cadre_status refuse_cpus(struct cadre_place_session *s, uint32_t cpu)
 
 static cadre_status compare_cpus(struct cadre_place_session *s, const cpu_set_t *set)
 {
-    struct cadre_text wished = {0}, own = {0};
+    struct cadre_text requested = {0}, own = {0};
     cpu_set_t common;
     CPU_AND(&common, set, &s->own);
     if (CPU_EQUAL(&common, &s->own))
         return CADRE_OK;
-    print_cpus(&wished, set);
+    print_cpus(&requested, set);
     print_cpus(&own, &s->own);
-    cadre_fail(&s->said, CADRE_E_INVALID,
-               "plugin '%s' wants rank %u on CPUs %s, but it was started from outside "
-               "on CPUs %s; bind it there (taskset, srun --cpu-bind=map_cpu, mpirun "
-               "--bind-to), or leave the plugin out",
-               s->plugin, s->abi.rank, cadre_text_str(&wished), cadre_text_str(&own));
-    cadre_text_fini(&wished);
+    cadre_fail(
+        &s->said, CADRE_E_INVALID,
+        "plugin '%s' wants rank %u on CPUs %s, but it was started by an external launcher "
+        "on CPUs %s; bind it there (taskset, srun --cpu-bind=map_cpu, mpirun "
+        "--bind-to), or leave the plugin out",
+        s->plugin, s->abi.rank, cadre_text_str(&requested), cadre_text_str(&own));
+    cadre_text_fini(&requested);
     cadre_text_fini(&own);
     return s->said.code;
 }
 
-static cadre_status wish_cpus(void *h, const uint32_t *cpu, uint32_t n)
+static cadre_status request_cpus(void *h, const uint32_t *cpu, uint32_t n)
 {
     struct cadre_place_session *s = h;
     cpu_set_t set;
@@ -159,7 +160,7 @@ static cadre_status wish_cpus(void *h, const uint32_t *cpu, uint32_t n)
             return refuse_cpus(s, cpu[i]);
         CPU_SET(cpu[i], &set);
     }
-    if (s->outside)
+    if (s->external)
         return compare_cpus(s, &set);
     if (s->pinned && !CPU_EQUAL(&set, &s->cpus))
         return cadre_fail(&s->said, CADRE_E_INVALID,
@@ -178,7 +179,7 @@ void cadre_place_session_init(struct cadre_place_session *session,
     uint32_t n = 0;
     memset(session, 0, sizeof *session);
     session->processes = facts->processes;
-    session->outside = facts->outside;
+    session->external = facts->external;
     session->own = *facts->own;
     session->may = *facts->may;
     for (uint32_t cpu = 0; cpu < CPU_SETSIZE; cpu++)
@@ -188,10 +189,10 @@ void cadre_place_session_init(struct cadre_place_session *session,
         .struct_size = sizeof session->abi,
         .rank = (uint32_t)facts->rank,
         .h = session,
-        .env = wish_env,
-        .cpus = wish_cpus,
+        .env = request_env,
+        .cpus = request_cpus,
         .gpu = facts->gpu,
-        .outside = facts->outside,
+        .external = facts->external,
         .ranks = (uint32_t)facts->ranks,
         .local_ranks = (uint32_t)facts->local_ranks,
         .cpu = session->cpu,

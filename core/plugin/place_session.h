@@ -19,7 +19,7 @@ struct cadre_place_facts {
     int local_ranks; /* on this machine */
     int threads; /* of a rank's device */
     bool processes; /* what the ranks will be */
-    bool outside; /* a launcher has started this rank already: requests are compared */
+    bool external; /* a launcher has started this rank already: requests are compared */
     bool gpu, nccl; /* the device, and how ranks reach each other */
     const cpu_set_t *own; /* CPUs of this process */
     const cpu_set_t *may; /* CPUs that may be asked for */
@@ -29,7 +29,7 @@ struct cadre_place_facts {
 struct cadre_place_session {
     struct cadre_place abi;
     const char *plugin; /* who is asked now; outlives the session */
-    bool processes, outside;
+    bool processes, external;
     cpu_set_t own, may;
     uint32_t cpu[CPU_SETSIZE]; /* those of `may`, for the plugin */
     /* "NAME=value", ended by NULL; whoever reads them frees them */

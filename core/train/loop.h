@@ -13,7 +13,7 @@ struct cadre_train_run {
     const struct cadre_spec *spec;
     const char *checkpoint; /* to resume from, or NULL */
     int64_t first_step; /* steps done before */
-    const struct cadre_launch_outside *outside; /* NULL: cadre starts its ranks */
+    const struct cadre_launch_external *external; /* NULL: cadre starts its ranks */
 };
 
 /* [collective: all ranks of the run] Train as rank `index` of an open world, which is

@@ -34,8 +34,8 @@ static struct cadre_places_request places_of(const struct cadre_train_run *run)
         .processes = spec->local.processes,
         .gpu = spec->gpu,
         .nccl = backend == CADRE_CONFIG_BACKEND_NCCL ||
-                (run->outside && spec->gpu && backend == CADRE_CONFIG_BACKEND_AUTO),
-        .outside = run->outside,
+                (run->external && spec->gpu && backend == CADRE_CONFIG_BACKEND_AUTO),
+        .external = run->external,
     };
 }
 
@@ -64,7 +64,7 @@ static cadre_status place(const struct cadre_train_run *run,
                           struct cadre_places *places, struct cadre_error *err)
 {
     const struct cadre_places_request request = places_of(run);
-    if (run->outside)
+    if (run->external)
         return cadre_train_check_place(run, err);
     return cadre_places_collect(places, &request, err) == CADRE_OK ? CADRE_OK
                                                                    : CADRE_E_INVALID;
@@ -76,7 +76,7 @@ cadre_status cadre_train_prepare(const struct cadre_train_run *run,
 {
     bool resuming = strcmp(spec->config.checkpoint.resume, "no") != 0;
     const struct cadre_world_run ranks = cadre_train_world(spec);
-    cadre_status rc = cadre_world_check(&ranks, run->outside, err);
+    cadre_status rc = cadre_world_check(&ranks, run->external, err);
     if (rc != CADRE_OK)
         return rc;
     rc = cadre_costs_find(spec, err);

@@ -30,7 +30,7 @@ struct cadre_spec {
 struct cadre_spec_request {
     const char *out; /* --out, or NULL: run.out/NAME */
     const char *name; /* of the run where run.name is empty: the file's */
-    int given_ranks; /* ranks that a launcher outside started, 0: none */
+    int given_ranks; /* ranks that an external launcher started, 0: none */
     int local_ranks; /* of them on this machine, 0: all */
     int device_index; /* the device that this process takes, counted round */
     bool need_data; /* open the data set */

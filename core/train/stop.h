@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The wish to stop: SIGINT, SIGTERM and SIGUSR1 set a flag that ranks read between
+/* The request to stop: SIGINT, SIGTERM and SIGUSR1 set a flag that ranks read between
  * steps and agree on. A second SIGINT ends the program at once, as users expect. */
 #ifndef CADRE_TRAIN_STOP_H
 #define CADRE_TRAIN_STOP_H

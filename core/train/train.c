@@ -16,7 +16,7 @@
 #include "core/train/costs.h"
 #include "core/train/elastic.h"
 #include "core/train/loop.h"
-#include "core/train/outside.h"
+#include "core/train/external.h"
 #include "core/train/prepare.h"
 #include "core/train/stop.h"
 
@@ -158,8 +158,8 @@ static cadre_status train_one(struct cadre_spec *spec,
     if (place->child) {
         rc = run_child(&run, spec, place, err);
     } else {
-        run.outside = &place->outside;
-        rc = cadre_train_outside(&run, spec, err);
+        run.external = &place->external;
+        rc = cadre_train_external(&run, spec, err);
     }
     free(checkpoint);
     return rc;
@@ -169,7 +169,7 @@ cadre_status cadre_train(struct cadre_spec **spec,
                          const struct cadre_train_place *place, struct cadre_error *err)
 {
     cadre_stop_install();
-    if (place->child || place->outside.launcher)
+    if (place->child || place->external.launcher)
         return train_one(*spec, place, err);
     return start_all(spec, place, err);
 }

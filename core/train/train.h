@@ -12,7 +12,7 @@ struct cadre_train_place {
     bool child; /* started by a launcher of ours */
     int rank;
     int segment_fd;
-    struct cadre_launch_outside outside; /* started as one rank by somebody else */
+    struct cadre_launch_external external; /* started as one rank by somebody else */
 };
 
 /* Train. Leaves the files of a run in spec->out (design: config.ini, metrics.jsonl,

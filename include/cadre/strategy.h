@@ -88,7 +88,7 @@ struct cadre_values {
 #define CADRE_BATCH_SAME 2u
 /* Ranks along the axis are runs of their own, which never meet: `cadre train` starts
  * one run for each place along it, with the stack without this axis and the CPUs and
- * the environment that `place` wished for the ranks of that place. Such an instance is
+ * the environment that `place` requested the ranks of that place. Such an instance is
  * planned and placed, and never bound. One axis of a run alone; the plugin's option
  * `sweep`, where it has one, says what differs between the runs:
  * "optim.lr: 1e-3 3e-4, optim.beta2: 0.95 0.99", the k-th value to the k-th run. */

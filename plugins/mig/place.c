@@ -78,7 +78,7 @@ static cadre_status choose(struct cadre_self *self, const struct cadre_place *pl
         .profile = self->profile,
         .instances = self->instances,
         .visible = visible ? visible : "",
-        .given = place->outside != 0,
+        .given = place->external != 0,
         .share = self->share != 0,
         .n = here,
     };

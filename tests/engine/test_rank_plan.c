@@ -244,15 +244,15 @@ END_TEST
 START_TEST(ranges_are_inside_their_parameter)
 {
     uint64_t size = cadre_shape_count(&model->params[1].local);
-    static const char *const outside = "elements";
+    static const char *const external = "elements";
     refused(one.abi.place_range(&one, 1, CADRE_KIND_OPT, 0, size + 1, 0), &said,
-            outside);
+            external);
     memset(&said, 0, sizeof said);
     refused(one.abi.place_range(&one, 1, CADRE_KIND_OPT, size + 1, 0, 0), &said,
-            outside);
+            external);
     memset(&said, 0, sizeof said);
     refused(one.abi.place_range(&one, 1, CADRE_KIND_OPT, 2, UINT64_MAX, 0), &said,
-            outside);
+            external);
     memset(&said, 0, sizeof said);
     refused(one.abi.place_range(&one, model->n_params, CADRE_KIND_OPT, 0, 0, 0), &said,
             "no such thing");

@@ -40,7 +40,7 @@ END_TEST
 
 /* init, rank, size and local rank ("-" is unset), and what is said of them, NULL where
  * they are good. */
-static const char *const outside[][5] = {
+static const char *const external[][5] = {
     {"tcp://node:5000", "3", "8", "1", NULL},
     {"file:///tmp/x", "0", "1", "0", NULL},
     {"file://x", "0", "1", "0", "expected tcp://host:port or file:///path"},
@@ -63,14 +63,14 @@ START_TEST(ranks_from_outside_say_all_of_it)
 {
     static const char *const names[] = {"CADRE_INIT", "CADRE_RANK", "CADRE_WORLD_SIZE",
                                         "CADRE_LOCAL_RANK"};
-    const char *const *row = outside[_i];
-    struct cadre_launch_outside found;
+    const char *const *row = external[_i];
+    struct cadre_launch_external found;
     struct cadre_error err;
     clear();
     for (int i = 0; i < 4; i++)
         if (strcmp(row[i], "-") != 0)
             setenv(names[i], row[i], 1);
-    cadre_status rc = cadre_launch_outside(&found, &err);
+    cadre_status rc = cadre_launch_external(&found, &err);
     if (row[4]) {
         ck_assert_int_eq(rc, CADRE_E_INVALID);
         ck_assert_msg(strstr(err.text, row[4]), "'%s' lacks '%s'", err.text, row[4]);
@@ -88,14 +88,14 @@ END_TEST
 
 START_TEST(nobody_started_this_one)
 {
-    struct cadre_launch_outside found;
+    struct cadre_launch_external found;
     struct cadre_error err;
     clear();
-    ck_assert_int_eq(cadre_launch_outside(&found, &err), CADRE_OK);
+    ck_assert_int_eq(cadre_launch_external(&found, &err), CADRE_OK);
     ck_assert(!found.launcher && found.size == 0);
     setenv("CADRE_INIT", "fd:3", 1); /* one of our own */
     setenv("CADRE_RANK", "0", 1);
-    ck_assert_int_eq(cadre_launch_outside(&found, &err), CADRE_OK);
+    ck_assert_int_eq(cadre_launch_external(&found, &err), CADRE_OK);
     ck_assert(!found.launcher && found.size == 0);
 }
 END_TEST
@@ -106,7 +106,7 @@ Suite *test_suite(void)
     TCase *t = tcase_create("environment");
     tcase_add_test(t, child_environment_is_checked);
     tcase_add_loop_test(t, ranks_from_outside_say_all_of_it, 0,
-                        (int)(sizeof outside / sizeof outside[0]));
+                        (int)(sizeof external / sizeof external[0]));
     tcase_add_test(t, nobody_started_this_one);
     suite_add_tcase(s, t);
     return s;

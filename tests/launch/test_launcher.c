@@ -35,7 +35,7 @@ static const char *from_list(void *h, const char *name)
     return NULL;
 }
 
-static cadre_status find(const char *text, struct cadre_launch_outside *out,
+static cadre_status find(const char *text, struct cadre_launch_external *out,
                          struct cadre_text *why, struct cadre_error *err)
 {
     struct list list = {.n = 0};
@@ -60,7 +60,7 @@ static cadre_status find(const char *text, struct cadre_launch_outside *out,
 /* Environments, and what is found. */
 static const struct {
     const char *env;
-    struct cadre_launch_outside want;
+    struct cadre_launch_external want;
 } good[] = {
     {SLURM, {"srun", "tcp://gpu07-ib:61443", "4097.2", 3, 6, 1, 2, 1, 3, false}},
     {SLURM "PMIX_RANK=3 SLURM_RESTART_COUNT=1 PMI_RANK=3 PMI_SIZE=6 ",
@@ -114,8 +114,8 @@ static const struct {
 
 START_TEST(launchers_are_known)
 {
-    const struct cadre_launch_outside *want = &good[_i].want;
-    struct cadre_launch_outside found;
+    const struct cadre_launch_external *want = &good[_i].want;
+    struct cadre_launch_external found;
     struct cadre_error err = {0};
     struct cadre_text why = {0};
     ck_assert_msg(find(good[_i].env, &found, &why, &err) == CADRE_OK, "%s", err.text);
@@ -156,7 +156,7 @@ static const char *const nobody[][2] = {
 
 START_TEST(nobody_is_known)
 {
-    struct cadre_launch_outside found;
+    struct cadre_launch_external found;
     struct cadre_error err = {0};
     struct cadre_text why = {0};
     ck_assert_msg(find(nobody[_i][0], &found, &why, &err) == CADRE_OK, "%s", err.text);
@@ -210,7 +210,7 @@ static const char *const bad[][2] = {
 
 START_TEST(halves_are_refused)
 {
-    struct cadre_launch_outside found;
+    struct cadre_launch_external found;
     struct cadre_error err = {0};
     ck_assert_int_eq(find(bad[_i][0], &found, NULL, &err), CADRE_E_INVALID);
     ck_assert_msg(strstr(err.text, bad[_i][1]), "'%s' lacks '%s'", err.text,
@@ -222,7 +222,7 @@ END_TEST
 
 START_TEST(others_that_were_seen_are_named)
 {
-    struct cadre_launch_outside found;
+    struct cadre_launch_external found;
     struct cadre_error err = {0};
     struct cadre_text why = {0};
     ck_assert_int_eq(find(TORCH SLURM "PMI_RANK=3", &found, &why, &err), CADRE_OK);

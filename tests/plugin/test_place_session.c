@@ -10,8 +10,8 @@
 static struct cadre_place_session session;
 
 /* A session of rank 3, as `plugin`, in a process that may use CPUs 2, 4, 5 and 6; one
- * that was started from outside has 2 and 4 of them. */
-static const struct cadre_place *begin_as(bool processes, bool from_outside)
+ * that was started by an external launcher has 2 and 4 of them. */
+static const struct cadre_place *begin_as(bool processes, bool external)
 {
     cpu_set_t two;
     cpu_set_t own;
@@ -25,12 +25,12 @@ static const struct cadre_place *begin_as(bool processes, bool from_outside)
     const struct cadre_place_facts facts = {
         .rank = 3,
         .ranks = 4,
-        .local_ranks = from_outside ? 0 : 4,
+        .local_ranks = external ? 0 : 4,
         .threads = 5,
         .processes = processes,
-        .outside = from_outside,
+        .external = external,
         .gpu = true,
-        .own = from_outside ? &two : &own,
+        .own = external ? &two : &own,
         .may = &own,
     };
     cadre_place_session_init(&session, &facts);
@@ -163,7 +163,7 @@ START_TEST(places_are_described)
     ck_assert_uint_eq(p->ranks, 4);
     ck_assert_uint_eq(p->local_ranks, _i == 1 ? 0 : 4);
     ck_assert_uint_eq(p->gpu, 1);
-    ck_assert_uint_eq(p->outside, _i == 1);
+    ck_assert_uint_eq(p->external, _i == 1);
     ck_assert_uint_eq(p->threads, 5);
     ck_assert_uint_eq(p->n_cpus, 4);
     for (int i = 0; i < 4; i++)

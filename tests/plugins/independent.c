@@ -83,9 +83,9 @@ static const struct cadre_option options[] = {
     CADRE_OPTION(.type = CADRE_OPTION_STR, .key = "sweep", .def = "",
                  .help = "what differs between the runs"),
     CADRE_OPTION(.type = CADRE_OPTION_BOOL, .key = "pin", .def = "yes",
-                 .help = "wish a CPU for each run"),
+                 .help = "request a CPU for each run"),
     CADRE_OPTION(.type = CADRE_OPTION_BOOL, .key = "clash", .def = "no",
-                 .help = "wish another environment for each rank"),
+                 .help = "request another environment for each rank"),
 };
 
 static const struct cadre_strategy_ops ops = {

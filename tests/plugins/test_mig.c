@@ -17,25 +17,25 @@ static struct fake_host fake;
 static struct cadre_place place;
 static uint32_t cpus[MOST];
 
-/* What the plugin wished. */
+/* What the plugin requested. */
 static struct {
     uint32_t n, cpu[MOST];
     char env[256];
-} wish;
+} request;
 
-static cadre_status wish_env(void *h, const char *name, const char *value)
+static cadre_status request_env(void *h, const char *name, const char *value)
 {
     (void)h;
-    snprintf(wish.env, sizeof wish.env, "%s=%s", name, value);
+    snprintf(request.env, sizeof request.env, "%s=%s", name, value);
     return CADRE_OK;
 }
 
-static cadre_status wish_cpus(void *h, const uint32_t *cpu, uint32_t n)
+static cadre_status request_cpus(void *h, const uint32_t *cpu, uint32_t n)
 {
     (void)h;
     ck_assert_uint_le(n, MOST);
-    wish.n = n;
-    memcpy(wish.cpu, cpu, n * sizeof *cpu);
+    request.n = n;
+    memcpy(request.cpu, cpu, n * sizeof *cpu);
     return CADRE_OK;
 }
 
@@ -62,15 +62,15 @@ static void setup(void)
         cpus[i] = 1000 + 2 * i; /* no such CPUs: their topology is unknown */
     place = (struct cadre_place){
         .struct_size = sizeof place,
-        .env = wish_env,
-        .cpus = wish_cpus,
+        .env = request_env,
+        .cpus = request_cpus,
         .ranks = 2,
         .local_ranks = 2,
         .cpu = cpus,
         .n_cpus = 8,
         .threads = 1,
     };
-    memset(&wish, 0, sizeof wish);
+    memset(&request, 0, sizeof request);
 }
 
 static void teardown(void)
@@ -84,7 +84,7 @@ static cadre_status ask(int index, int size)
 {
     fake.axis.size = size;
     fake.axis.index = index;
-    memset(&wish, 0, sizeof wish);
+    memset(&request, 0, sizeof request);
     ck_assert_msg(fake_start(&fake) == CADRE_OK, "%s", fake.failure);
     cadre_status rc = mig->ops.place(fake.self, &place);
     fake_stop(&fake);
@@ -95,8 +95,8 @@ static void refused(cadre_status rc, const char *text)
 {
     ck_assert_int_ne(rc, CADRE_OK);
     ck_assert_msg(strstr(fake.failure, text), "'%s' lacks '%s'", fake.failure, text);
-    ck_assert_uint_eq(wish.n, 0);
-    ck_assert_str_eq(wish.env, "");
+    ck_assert_uint_eq(request.n, 0);
+    ck_assert_str_eq(request.env, "");
 }
 
 /* ---- what it says in plan ---- */
@@ -160,10 +160,11 @@ START_TEST(core_sets_follow_the_axis)
     for (int size = 1; size <= 8; size++)
         for (int index = 0; index < size; index++) {
             ck_assert_int_eq(ask(index, size), CADRE_OK);
-            ck_assert_uint_eq(wish.n, 8u / (uint32_t)size);
-            for (uint32_t i = 0; i < wish.n; i++)
-                ck_assert_uint_eq(wish.cpu[i], cpus[(uint32_t)index * wish.n + i]);
-            ck_assert_str_eq(wish.env, "");
+            ck_assert_uint_eq(request.n, 8u / (uint32_t)size);
+            for (uint32_t i = 0; i < request.n; i++)
+                ck_assert_uint_eq(request.cpu[i],
+                                  cpus[(uint32_t)index * request.n + i]);
+            ck_assert_str_eq(request.env, "");
         }
 }
 END_TEST
@@ -184,8 +185,8 @@ START_TEST(without_pin_nothing_is_wished)
     ck_assert_int_eq(ask(3, 4), CADRE_OK);
     place.gpu = 1;
     ck_assert_int_eq(ask(3, 4), CADRE_OK);
-    ck_assert_uint_eq(wish.n, 0);
-    ck_assert_str_eq(wish.env, "");
+    ck_assert_uint_eq(request.n, 0);
+    ck_assert_str_eq(request.env, "");
 }
 END_TEST
 
@@ -195,11 +196,11 @@ START_TEST(each_machine_has_its_share)
     place.ranks = 16;
     place.local_ranks = 8;
     ck_assert_int_eq(ask(5, 8), CADRE_OK);
-    ck_assert_uint_eq(wish.n, 2);
-    ck_assert_uint_eq(wish.cpu[0], cpus[2]);
+    ck_assert_uint_eq(request.n, 2);
+    ck_assert_uint_eq(request.cpu[0], cpus[2]);
     place.local_ranks = 0; /* not known: taken as one */
     ck_assert_int_eq(ask(5, 8), CADRE_OK);
-    ck_assert_uint_eq(wish.n, 1);
+    ck_assert_uint_eq(request.n, 1);
 }
 END_TEST
 
@@ -224,14 +225,14 @@ START_TEST(instances_follow_the_axis)
     char first[256];
     show_gpus("h200 0@0 0@2 2@4");
     ck_assert_int_eq(ask(0, 2), CADRE_OK);
-    ck_assert_msg(strncmp(wish.env, "CUDA_VISIBLE_DEVICES=MIG-", 25) == 0, "%s",
-                  wish.env);
-    memcpy(first, wish.env, sizeof first);
+    ck_assert_msg(strncmp(request.env, "CUDA_VISIBLE_DEVICES=MIG-", 25) == 0, "%s",
+                  request.env);
+    memcpy(first, request.env, sizeof first);
     ck_assert_int_eq(ask(1, 2), CADRE_OK);
-    ck_assert_str_ne(wish.env, first);
+    ck_assert_str_ne(request.env, first);
     ck_assert_int_eq(ask(0, 2), CADRE_OK);
-    ck_assert_str_eq(wish.env, first);
-    ck_assert_uint_eq(wish.n, 0);
+    ck_assert_str_eq(request.env, first);
+    ck_assert_uint_eq(request.n, 0);
     place.ranks = place.local_ranks = 4;
     refused(ask(0, 4), "needs 4 MIG instances, found 3");
 }
@@ -244,9 +245,9 @@ START_TEST(options_choose_instances)
     show_gpus("h200 0@0 0@2 2@4");
     set_options(options);
     ck_assert_int_eq(ask(0, 2), CADRE_OK);
-    const char end = wish.env[strlen(wish.env) - 1];
+    const char end = request.env[strlen(request.env) - 1];
     ck_assert_int_eq(ask(1, 2), CADRE_OK);
-    ck_assert_int_ne(wish.env[strlen(wish.env) - 1], end);
+    ck_assert_int_ne(request.env[strlen(request.env) - 1], end);
     place.ranks = place.local_ranks = 3;
     refused(ask(0, 3), "found 2 in mig.instances of mig.profile = 1g");
 }

@@ -55,7 +55,8 @@ struct shared_rank {
     _Atomic uint64_t link_free_ns; /* emulated link: busy until */
     _Atomic uint32_t opened;
     _Atomic uint32_t ended; /* its thread or process is over */
-    _Atomic int32_t pid; /* started by somebody else; 0: watched by who started it */
+    _Atomic int32_t
+        pid; /* started by an external launcher; 0: watched by who started it */
     struct shared_note note;
 };
 

@@ -34,7 +34,7 @@ static void *map_huge(size_t bytes, struct header *header)
     size_t huge = bytes - rest;
     if (rest > 0 && HUGE_PAGE - rest <= bytes / 128)
         huge += HUGE_PAGE;
-    madvise(aligned, huge, MADV_HUGEPAGE); /* wishes */
+    madvise(aligned, huge, MADV_HUGEPAGE); /* requests */
     madvise(aligned + huge, header->mapped_bytes - skip - huge, MADV_NOHUGEPAGE);
     return aligned;
 }

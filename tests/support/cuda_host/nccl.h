@@ -18,7 +18,7 @@
  *
  * Not kept: captures (refused), splitShare, tuning, the order between communicators.
  *
- * Faults on wish, by the environment:
+ * Faults on request, by the environment:
  *   CADRE_STANDIN_DEVICES=N        devices of a process, 1 otherwise
  *   CADRE_HOST_NCCL_VERSION=NNNNN  what ncclGetVersion says
  *   CADRE_HOST_NCCL_FAIL=init      communicators cannot be made (ncclSystemError)

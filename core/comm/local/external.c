@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/comm/local_outside.h"
+#include "core/comm/local_external.h"
 
 #include <errno.h>
 #include <fcntl.h>

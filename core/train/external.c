@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/train/outside.h"
+#include "core/train/external.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -58,50 +58,50 @@ static cadre_status look_for_mark(const struct cadre_spec *spec,
                              spec->out, host);
 }
 
-cadre_status cadre_train_outside(const struct cadre_train_run *run,
-                                 struct cadre_spec *spec, struct cadre_error *err)
+cadre_status cadre_train_external(const struct cadre_train_run *run,
+                                  struct cadre_spec *spec, struct cadre_error *err)
 {
-    const struct cadre_launch_outside *outside = run->outside;
+    const struct cadre_launch_external *external = run->external;
     const struct cadre_world_run ranks = cadre_train_world(spec);
     struct cadre_places places = {0};
     struct cadre_world world = {0};
     struct cadre_error own = {0};
     struct cadre_world_terms terms = {.fingerprint = spec->run.fingerprint,
                                       .first_step = run->first_step};
-    cadre_status rc = cadre_world_check(&ranks, outside, err);
+    cadre_status rc = cadre_world_check(&ranks, external, err);
     if (rc != CADRE_OK)
         return rc;
-    cadre_log_set_rank(outside->rank, outside->size);
-    if (outside->rank == 0 && spec->config.run.elastic)
+    cadre_log_set_rank(external->rank, external->size);
+    if (external->rank == 0 && spec->config.run.elastic)
         cadre_log(CADRE_LOG_WARN, "train",
                   "run.elastic = yes restarts ranks that cadre starts, and these are "
                   "of %s: where one is lost the run ends, for its job to begin again",
-                  outside->launcher);
-    if (outside->rank == 0)
+                  external->launcher);
+    if (external->rank == 0)
         own.code = cadre_train_prepare(run, spec, &places, &own);
     else
         own.code = cadre_train_check_place(run, &own);
-    if (outside->rank == 0 && outside->size > 1 && own.code == CADRE_OK)
+    if (external->rank == 0 && external->size > 1 && own.code == CADRE_OK)
         own.code = leave_mark(spec, &terms, &own);
-    if (outside->size > 1)
-        rc = cadre_world_meet(&world, &ranks, outside, &terms,
+    if (external->size > 1)
+        rc = cadre_world_meet(&world, &ranks, external, &terms,
                               own.code == CADRE_OK ? NULL : own.text, err);
-    if (rc == CADRE_OK && outside->rank > 0)
+    if (rc == CADRE_OK && external->rank > 0)
         own.code = look_for_mark(spec, &terms, &own);
-    if (rc == CADRE_OK && outside->rank > 0 && own.code == CADRE_OK)
-        own.code = cadre_costs_read(spec, outside->rank, &own);
-    if (rc == CADRE_OK && outside->size > 1)
-        rc = cadre_world_enter(&world, &ranks, outside,
+    if (rc == CADRE_OK && external->rank > 0 && own.code == CADRE_OK)
+        own.code = cadre_costs_read(spec, external->rank, &own);
+    if (rc == CADRE_OK && external->size > 1)
+        rc = cadre_world_enter(&world, &ranks, external,
                                own.code == CADRE_OK ? NULL : own.text, err);
-    if (outside->rank == 0)
+    if (external->rank == 0)
         remove_mark(spec, &terms);
     if (own.code != CADRE_OK) {
         *err = own;
         rc = own.code;
     }
     if (rc == CADRE_OK)
-        rc = cadre_train_rank(run, outside->rank, &world, err);
-    if (rc == CADRE_E_STOPPED && outside->rank > 0)
+        rc = cadre_train_rank(run, external->rank, &world, err);
+    if (rc == CADRE_E_STOPPED && external->rank > 0)
         err->text[0] = '\0'; /* rank 0 says it */
     cadre_world_close(&world);
     cadre_places_fini(&places);

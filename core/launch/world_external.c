@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that somebody else started find each other: over TCP or a file, or where the
+/* Ranks that an external launcher started find each other: over TCP or a file, or where the
  * launcher gives no such place over MPI itself. They come together twice: to compare
  * what they are, and when each has done what only it can do wrong. */
 #include <stdio.h>
@@ -23,11 +23,11 @@ struct greeting {
 
 /* The communicator over which the ranks meet, NULL where there is a place. */
 static struct cadre_comm *between(const struct cadre_world *world,
-                                  const struct cadre_launch_outside *outside,
+                                  const struct cadre_launch_external *external,
                                   enum cadre_world_way way)
 {
     return way == CADRE_WORLD_MPI ? world->comm
-           : outside->where[0]    ? NULL
+           : external->where[0]   ? NULL
                                   : world->beside;
 }
 
@@ -35,17 +35,17 @@ static struct cadre_comm *between(const struct cadre_world *world,
 
 /* Both meetings of a job at one place are told apart by the nonce. */
 static cadre_status meet(const struct cadre_world_run *run,
-                         const struct cadre_launch_outside *outside, const char *what,
+                         const struct cadre_launch_external *external, const char *what,
                          void *bytes, size_t n, const char *failed,
                          struct cadre_error *err)
 {
     char *name =
-        cadre_format("%s/%s/%d/%s", outside->job, run->name, outside->size, what);
+        cadre_format("%s/%s/%d/%s", external->job, run->name, external->size, what);
     struct cadre_rendezvous job = {
-        .where = outside->where,
+        .where = external->where,
         .job = name,
-        .rank = outside->rank,
-        .size = outside->size,
+        .rank = external->rank,
+        .size = external->size,
         .timeout_s = run->local->timeout_s,
     };
     if (!name)
@@ -73,20 +73,20 @@ static cadre_status judge(struct cadre_world *world, const struct greeting *zero
 
 static cadre_status meet_at_place(struct cadre_world *world,
                                   const struct cadre_world_run *run,
-                                  const struct cadre_launch_outside *outside,
+                                  const struct cadre_launch_external *external,
                                   const struct greeting *mine, struct greeting *zero,
                                   const char *failed, struct cadre_error *err)
 {
     struct cadre_error why = {0};
     *zero = *mine;
-    cadre_status rc = meet(run, outside, "versions", zero, sizeof *zero, failed, err);
+    cadre_status rc = meet(run, external, "versions", zero, sizeof *zero, failed, err);
     if (rc != CADRE_OK)
         return rc;
-    rc = judge(world, zero, mine, outside->rank, &why);
+    rc = judge(world, zero, mine, external->rank, &why);
     if (rc != CADRE_OK) { /* rank 0 learns of it when all meet again, and says whose */
         unsigned char nothing[CADRE_COMM_ID_BYTES] = {0};
         const char *text = strchr(why.text, ':') + 2;
-        meet(run, outside, "id", nothing, sizeof nothing, text, NULL);
+        meet(run, external, "id", nothing, sizeof nothing, text, NULL);
         *err = why;
     }
     return rc;
@@ -95,20 +95,20 @@ static cadre_status meet_at_place(struct cadre_world *world,
 /* ---- over MPI ---- */
 
 static cadre_status open_mpi(const struct cadre_world_run *run,
-                             const struct cadre_launch_outside *outside,
+                             const struct cadre_launch_external *external,
                              const struct cadre_comm_module *mpi,
                              struct cadre_comm **out, struct cadre_error *err)
 {
     const unsigned char id[CADRE_COMM_ID_BYTES] = {0};
     const struct cadre_comm_world request = {
-        .rank = outside->rank,
-        .size = outside->size,
+        .rank = external->rank,
+        .size = external->size,
         .timeout_s = run->local->timeout_s,
         .exact = run->exact,
     };
     cadre_status rc = mpi->open(&request, id, out, err);
-    if (rc == CADRE_OK && outside->rank == 0)
-        cadre_log(CADRE_LOG_INFO, "comm", "%d ranks over MPI", outside->size);
+    if (rc == CADRE_OK && external->rank == 0)
+        cadre_log(CADRE_LOG_INFO, "comm", "%d ranks over MPI", external->size);
     return rc;
 }
 
@@ -165,34 +165,34 @@ static cadre_status make_segment(struct cadre_world *world,
 
 cadre_status cadre_world_meet(struct cadre_world *world,
                               const struct cadre_world_run *run,
-                              const struct cadre_launch_outside *outside,
+                              const struct cadre_launch_external *external,
                               struct cadre_world_terms *terms, const char *failed,
                               struct cadre_error *err)
 {
-    enum cadre_world_way way = cadre_world_way(run, outside);
+    enum cadre_world_way way = cadre_world_way(run, external);
     const struct cadre_comm_module *mpi;
     struct greeting mine = {0}, zero;
     struct cadre_error why = {0};
     cadre_status rc;
     CADRE_TRY(cadre_world_module(way, &world->module, err));
     if (way == CADRE_WORLD_MPI)
-        CADRE_TRY(open_mpi(run, outside, world->module, &world->comm, err));
-    else if (!outside->where[0]) {
+        CADRE_TRY(open_mpi(run, external, world->module, &world->comm, err));
+    else if (!external->where[0]) {
         CADRE_TRY(cadre_world_module(CADRE_WORLD_MPI, &mpi, err));
-        CADRE_TRY(open_mpi(run, outside, mpi, &world->beside, err));
+        CADRE_TRY(open_mpi(run, external, mpi, &world->beside, err));
     }
     CADRE_TRY(cadre_world_card(world->module, &mine.card, err));
     mine.card.fingerprint = terms->fingerprint;
     mine.card.first_step = terms->first_step;
     snprintf(mine.mark, sizeof mine.mark, "%s", terms->mark);
-    if (way == CADRE_WORLD_LOCAL && outside->rank == 0 && !failed &&
+    if (way == CADRE_WORLD_LOCAL && external->rank == 0 && !failed &&
         make_segment(world, run, &mine, &why) != CADRE_OK)
         failed = why.text;
-    struct cadre_comm *comm = between(world, outside, way);
+    struct cadre_comm *comm = between(world, external, way);
     if (comm)
         CADRE_TRY(meet_over(comm, "versions", &mine, &zero, failed, err));
     else
-        CADRE_TRY(meet_at_place(world, run, outside, &mine, &zero, failed, err));
+        CADRE_TRY(meet_at_place(world, run, external, &mine, &zero, failed, err));
     snprintf(terms->mark, sizeof terms->mark, "%.*s", (int)sizeof zero.mark - 1,
              zero.mark);
 fail:
@@ -218,24 +218,24 @@ static cadre_status enter_segment(struct cadre_world *world, int rank,
 
 static cadre_status enter_over_mpi(struct cadre_world *world,
                                    const struct cadre_world_run *run,
-                                   const struct cadre_launch_outside *outside,
+                                   const struct cadre_launch_external *external,
                                    const char *failed, struct cadre_error *err)
 {
-    bool nccl = cadre_world_way(run, outside) == CADRE_WORLD_NCCL;
+    bool nccl = cadre_world_way(run, external) == CADRE_WORLD_NCCL;
     struct cadre_comm *comm = nccl ? world->beside : world->comm;
     unsigned char id[CADRE_COMM_ID_BYTES] = {0};
     struct greeting mine = {0}, zero;
     struct cadre_error why = {0};
     cadre_event done = 0;
     cadre_status rc = CADRE_OK;
-    if (nccl && outside->rank == 0 && !failed)
+    if (nccl && external->rank == 0 && !failed)
         rc = world->module->make_id(id, &why);
     CADRE_TRY(
         meet_over(comm, "id", &mine, &zero, rc == CADRE_OK ? failed : why.text, err));
     if (nccl) {
         rc = cadre_comm_broadcast(comm, "id", id, sizeof id, CADRE_U8, 0, 0, &done);
         CADRE_TRY(cadre_world_finish(comm, rc, done, err));
-        CADRE_TRY(cadre_world_open_nccl(world, run, outside->rank, id, err));
+        CADRE_TRY(cadre_world_open_nccl(world, run, external->rank, id, err));
         CADRE_TRY(cadre_world_watch_open(comm, world->comm, &world->watch, err));
     }
 fail:
@@ -244,25 +244,25 @@ fail:
 
 cadre_status cadre_world_enter(struct cadre_world *world,
                                const struct cadre_world_run *run,
-                               const struct cadre_launch_outside *outside,
+                               const struct cadre_launch_external *external,
                                const char *failed, struct cadre_error *err)
 {
-    enum cadre_world_way way = cadre_world_way(run, outside);
+    enum cadre_world_way way = cadre_world_way(run, external);
     unsigned char id[CADRE_COMM_ID_BYTES] = {0};
     struct cadre_error why = {0};
     cadre_status rc = CADRE_OK;
-    if (between(world, outside, way))
-        return enter_over_mpi(world, run, outside, failed, err);
-    if (way == CADRE_WORLD_NCCL && outside->rank == 0 && !failed)
+    if (between(world, external, way))
+        return enter_over_mpi(world, run, external, failed, err);
+    if (way == CADRE_WORLD_NCCL && external->rank == 0 && !failed)
         rc = world->module->make_id(id, &why);
-    rc = meet(run, outside, "id", id, sizeof id, rc == CADRE_OK ? failed : why.text,
+    rc = meet(run, external, "id", id, sizeof id, rc == CADRE_OK ? failed : why.text,
               err);
     if (rc == CADRE_OK)
         rc = way == CADRE_WORLD_LOCAL
-                 ? enter_segment(world, outside->rank, err)
-                 : cadre_world_open_nccl(world, run, outside->rank, id, err);
-    const struct cadre_rendezvous job = {.where = outside->where,
-                                         .rank = outside->rank};
+                 ? enter_segment(world, external->rank, err)
+                 : cadre_world_open_nccl(world, run, external->rank, id, err);
+    const struct cadre_rendezvous job = {.where = external->where,
+                                         .rank = external->rank};
     if (rc == CADRE_OK) /* a world is open where all have come, by the id */
         cadre_rendezvous_forget(&job);
     return rc;
