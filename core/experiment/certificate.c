@@ -151,7 +151,7 @@ static void put_baseline(struct cadre_json *json, const struct cadre_compared_ru
     cadre_json_put_string(json, "strategy", base->strategy);
     put_hash(json, "loss_chain", base->chain);
     put_states(json, &base->diff);
-    put_hash(json, "seal", base->seal);
+    put_hash(json, "seal", base->digest);
     cadre_json_end_object(json);
 }
 
@@ -178,7 +178,7 @@ void cadre_certificate_put(struct cadre_json *json, const struct cadre_compariso
     put_hash(json, "data", run->data);
     put_hash(json, "loss_chain", run->chain);
     put_states(json, &run->diff);
-    put_hash(json, "seal", run->seal);
+    put_hash(json, "seal", run->digest);
     cadre_json_key(json, "ulp_max");
     if (held)
         cadre_json_u64(json, run->diff.of[0].ulp_max);
@@ -320,7 +320,7 @@ static cadre_status check_folder(const json_t *certificate, const char *folder,
     for (size_t s = 0; s < CADRE_STATES; s++)
         if (states.of[s].elements > 0)
             CADRE_TRY(expect(certificate, state_keys[s], states.of[s].hash, err));
-    CADRE_TRY(expect(certificate, "seal", cadre_judge_seal(chain, &states), err));
+    CADRE_TRY(expect(certificate, "seal", cadre_judge_digest(chain, &states), err));
     rc = expect_gemm(certificate, &record, err);
 fail:
     cadre_record_fini(&record);

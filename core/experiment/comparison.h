@@ -134,12 +134,12 @@ struct cadre_compared_run {
     struct cadre_margin margin[CADRE_QUANTITIES];
     struct cadre_state_diffs diff;
     uint64_t chain; /* of losses; cadre_record_chain */
-    uint64_t seal; /* of the chain and the states' hashes */
+    uint64_t digest; /* of the chain and the states' hashes */
     enum cadre_limit_kind limit;
     enum cadre_equal equal;
     struct cadre_replay schedule; /* its passes; owned, n is 0 without a schedule */
     double bubble_replayed; /* bubble fraction of the schedule alone; NaN without one */
-    ptrdiff_t twin; /* an earlier exact run with the same bits, -1: none */
+    ptrdiff_t bit_identical; /* an earlier exact run with the same bits, -1: none */
     bool fair; /* its time compares with the baseline's */
     char unfair[256]; /* why not, "" where it does */
     bool by_design; /* it differs, and it or the baseline says it may */

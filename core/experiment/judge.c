@@ -283,7 +283,7 @@ static void judge_run(const struct cadre_comparison *c, struct cadre_compared_ru
         if (!inside[q] && (first < 0 || run->margin[q].step < run->margin[first].step))
             first = q;
     }
-    run->equal = run->seal == base->seal ? CADRE_EQUAL_EXACT : CADRE_EQUAL_WITHIN;
+    run->equal = run->digest == base->digest ? CADRE_EQUAL_EXACT : CADRE_EQUAL_WITHIN;
     if (run->record.n != base->record.n) {
         run->equal = CADRE_EQUAL_DIFFERS;
         snprintf(run->why, sizeof run->why, "it made %zu steps, the baseline %zu",
@@ -299,26 +299,26 @@ static void judge_run(const struct cadre_comparison *c, struct cadre_compared_ru
 
 /* Two runs that promise each other the same bits have them, also where the baseline
  * does not promise them. */
-static void judge_twins(const struct cadre_comparison *c,
-                        struct cadre_compared_run *run)
+static void judge_bit_identical(const struct cadre_comparison *c,
+                                struct cadre_compared_run *run)
 {
-    const struct cadre_compared_run *twin = c->run;
-    run->twin = -1;
+    const struct cadre_compared_run *bit_identical = c->run;
+    run->bit_identical = -1;
     if (run->limit == CADRE_LIMIT_BITS || run->equal == CADRE_EQUAL_INDEPENDENT)
         return;
-    while (twin != run && (!cadre_compared_same_bits(twin, run) ||
-                           twin->equal == CADRE_EQUAL_INDEPENDENT))
-        twin++;
-    if (twin == run)
+    while (bit_identical != run && (!cadre_compared_same_bits(bit_identical, run) ||
+                                    bit_identical->equal == CADRE_EQUAL_INDEPENDENT))
+        bit_identical++;
+    if (bit_identical == run)
         return;
-    if (twin->seal == run->seal) {
-        run->twin = twin - c->run;
+    if (bit_identical->digest == run->digest) {
+        run->bit_identical = bit_identical - c->run;
     } else if (run->equal != CADRE_EQUAL_DIFFERS) {
         run->equal = CADRE_EQUAL_DIFFERS;
         snprintf(run->why, sizeof run->why,
                  "it has other bits than %s, though both ask for run.exact",
-                 twin->name);
-        explain_gemm(run, twin);
+                 bit_identical->name);
+        explain_gemm(run, bit_identical);
     }
 }
 
@@ -342,7 +342,7 @@ cadre_status cadre_judge_states(const struct cadre_record *record,
     return rc;
 }
 
-uint64_t cadre_judge_seal(uint64_t chain, const struct cadre_state_diffs *states)
+uint64_t cadre_judge_digest(uint64_t chain, const struct cadre_state_diffs *states)
 {
     uint64_t parts[1 + CADRE_STATES] = {chain};
     for (size_t s = 0; s < CADRE_STATES; s++)
@@ -373,14 +373,14 @@ static cadre_status judge_equality(struct cadre_comparison *c,
     if (rc != CADRE_OK)
         return rc;
     run->chain = cadre_record_chain(&run->record, (int64_t)run->record.n);
-    run->seal = cadre_judge_seal(run->chain, &run->diff);
+    run->digest = cadre_judge_digest(run->chain, &run->diff);
     if (other) {
         leave_alone(run);
     } else {
         run->loss_max_diff = largest_loss_diff(&run->record, base);
         judge_run(c, run);
     }
-    judge_twins(c, run);
+    judge_bit_identical(c, run);
     return CADRE_OK;
 }
 

@@ -17,6 +17,6 @@ cadre_status cadre_judge_states(const struct cadre_record *record,
 
 /* The hash of a run's chain and its states' hashes, in this order: two runs have the
  * same one where all is the same. */
-uint64_t cadre_judge_seal(uint64_t chain, const struct cadre_state_diffs *states);
+uint64_t cadre_judge_digest(uint64_t chain, const struct cadre_state_diffs *states);
 
 #endif

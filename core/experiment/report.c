@@ -28,8 +28,8 @@ void cadre_report_equality(const struct cadre_comparison *c, size_t i, char *out
         snprintf(out, size, "baseline");
     else if (run->equal == CADRE_EQUAL_WITHIN)
         snprintf(out, size, "within (%.1e of %.1e)%s%s", loss->diff, loss->limit,
-                 run->twin < 0 ? "" : ", bits of ",
-                 run->twin < 0 ? "" : c->run[run->twin].name);
+                 run->bit_identical < 0 ? "" : ", bits of ",
+                 run->bit_identical < 0 ? "" : c->run[run->bit_identical].name);
     else
         snprintf(out, size, "%s%s", cadre_equal_name(run->equal),
                  run->by_design ? " by design" : "");
@@ -127,9 +127,9 @@ static void say_who_has_the_same_bits(const struct cadre_comparison *c,
                                       struct cadre_text *out)
 {
     for (size_t i = 0; i < c->n; i++)
-        if (c->run[i].twin >= 0)
+        if (c->run[i].bit_identical >= 0)
             cadre_text_printf(out, "%s and %s are the same to the last bit.\n",
-                              c->run[c->run[i].twin].name, c->run[i].name);
+                              c->run[c->run[i].bit_identical].name, c->run[i].name);
 }
 
 static void say_what_exact_costs(const struct cadre_comparison *c,

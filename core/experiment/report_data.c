@@ -104,7 +104,8 @@ static void put_run(struct cadre_json *json, const struct cadre_comparison *c, s
     cadre_json_put_string(json, "equal", cadre_equal_name(run->equal));
     cadre_json_put_string(json, "limit", cadre_limit_name(run->limit));
     cadre_json_put_string(json, "same_bits_as",
-                          run->twin < 0 ? NULL : c->run[run->twin].name);
+                          run->bit_identical < 0 ? NULL
+                                                 : c->run[run->bit_identical].name);
     cadre_json_put_bool(json, "is_baseline", run == &c->run[c->baseline]);
     cadre_json_put_bool(json, "by_design", run->by_design);
     cadre_json_put_string(json, "changed_by",

@@ -119,7 +119,7 @@ START_TEST(same_bits_are_exact)
     const struct cadre_compared_run *run =
         judged((struct fixture_run){.name = "same", .exact = true}, NULL);
     ck_assert(run->equal == CADRE_EQUAL_EXACT && run->limit == CADRE_LIMIT_BITS);
-    ck_assert_uint_eq(run->seal, c.run[0].seal);
+    ck_assert_uint_eq(run->digest, c.run[0].digest);
     ck_assert_uint_eq(run->diff.of[0].hash, c.run[0].diff.of[0].hash);
     ck_assert_ptr_null(cadre_comparison_differing(&c));
 }
@@ -269,9 +269,9 @@ START_TEST(exact_runs_are_held_to_each_other)
         {.name = "three", .exact = true, .loss_shift = 2e-9},
     };
     fixture_judge(dir, runs, 4, NULL, &c);
-    ck_assert_int_eq(c.run[0].twin, -1);
-    ck_assert_int_eq(c.run[1].twin, -1);
-    ck_assert_int_eq(c.run[2].twin, 1);
+    ck_assert_int_eq(c.run[0].bit_identical, -1);
+    ck_assert_int_eq(c.run[1].bit_identical, -1);
+    ck_assert_int_eq(c.run[2].bit_identical, 1);
     ck_assert(c.run[2].equal == CADRE_EQUAL_WITHIN);
     ck_assert(c.run[3].equal == CADRE_EQUAL_DIFFERS);
     ck_assert_msg(strstr(c.run[3].why, "other bits than one"), "%s", c.run[3].why);
@@ -318,8 +318,8 @@ START_TEST(other_sums_are_held_to_each_other)
     for (size_t i = 1; i < 4; i++)
         ck_assert(c.run[i].equal == CADRE_EQUAL_WITHIN);
     ck_assert(c.run[1].limit == CADRE_LIMIT_STATED);
-    ck_assert_int_eq(c.run[2].twin, 1);
-    ck_assert_int_eq(c.run[3].twin, -1);
+    ck_assert_int_eq(c.run[2].bit_identical, 1);
+    ck_assert_int_eq(c.run[3].bit_identical, -1);
     ck_assert(c.run[4].equal == CADRE_EQUAL_DIFFERS);
     ck_assert_msg(strstr(c.run[4].why, "other bits than one"), "%s", c.run[4].why);
 }
