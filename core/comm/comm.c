@@ -19,7 +19,7 @@ cadre_status cadre_comm_wait(struct cadre_comm *comm, cadre_event event)
 cadre_status cadre_comm_stream_wait(struct cadre_comm *comm,
                                     struct cadre_device *device, cadre_event event)
 {
-    if (!(event & CADRE_DEVICE_EVENT) || !device || !device->ops->queued)
+    if (!(event & CADRE_DEVICE_EVENT) || !device || !device->ops->async)
         return cadre_comm_wait(comm, event);
     if (cadre_failure_is_set(comm->context->failure))
         return CADRE_E_ABORTED;
@@ -29,10 +29,10 @@ cadre_status cadre_comm_stream_wait(struct cadre_comm *comm,
 cadre_status cadre_comm_use_device(struct cadre_comm *comm, struct cadre_device *device,
                                    struct cadre_error *err)
 {
-    struct cadre_device *queued = device && device->ops->queued ? device : NULL;
-    cadre_status rc = comm->backend->use_device(comm, queued, err);
+    struct cadre_device *async = device && device->ops->async ? device : NULL;
+    cadre_status rc = comm->backend->use_device(comm, async, err);
     if (rc == CADRE_OK)
-        atomic_store(&comm->context->device, queued);
+        atomic_store(&comm->context->device, async);
     return rc;
 }
 

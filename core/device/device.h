@@ -199,7 +199,7 @@ struct cadre_device_ops {
     const char *name; /* "cpu", "cuda" */
     /* Ops return before they ran, and the host is not to wait for them in every step.
      */
-    bool queued;
+    bool async;
     void (*destroy)(struct cadre_device *);
 
     /* memory: 64-byte aligned; NULL when there is none. `free` accepts NULL. */
@@ -229,7 +229,7 @@ struct cadre_device_ops {
     cadre_status (*stream_create)(struct cadre_device *, cadre_stream_id *out);
     void (*stream_destroy)(struct cadre_device *, cadre_stream_id);
     cadre_status (*set_stream)(struct cadre_device *, cadre_stream_id);
-    /* The current stream of the device or side as another library takes it: CUDA's
+    /* The current stream of the device or worker stream as another library takes it: CUDA's
      * cudaStream_t. NULL where there is none to take. */
     void *(*native_stream)(struct cadre_device *);
     cadre_status (*event_record)(struct cadre_device *, cadre_device_event *event);
@@ -245,8 +245,9 @@ struct cadre_device_ops {
     /* A view of the device for one other thread, with a stream and scratch of its own:
      * memory, events, tree_add, casts and MAX by `maximum` only. Events are those of
      * the device. The view ends before the device; close accepts NULL. */
-    cadre_status (*side_open)(struct cadre_device *, struct cadre_device **out);
-    void (*side_close)(struct cadre_device *side);
+    cadre_status (*worker_stream_open)(struct cadre_device *,
+                                       struct cadre_device **out);
+    void (*worker_stream_close)(struct cadre_device *worker);
 
     /* Graphs: what the stream is given between begin and end is not run but kept under
      * `key`, in place of what was there; launch runs it. CADRE_E_UNSUPPORTED where the
@@ -383,10 +384,11 @@ struct cadre_device_config {
     int index; /* of the GPU: this rank's place on its machine; taken modulo their
                   number */
     bool exact; /* algorithms by rule or from a file, never by timing */
-    bool separate; /* an epilogue is an op of its own, never a library's; to compare */
+    bool
+        no_fused_epilogue; /* an epilogue is an op of its own, never a library's; to compare */
 };
 
-/* First in a program, before its threads: send home those that a library of the CPU
+/* First in a program, before its threads: stop those that a library of the CPU
  * started by itself. Opening a device does it too, later. [any thread] */
 void cadre_device_quiet(void);
 

@@ -59,7 +59,7 @@ static cadre_status grad_end(void *arg, uint32_t param)
         .grad = sum ? &grad : NULL,
     };
     struct cadre_device *device = exec->config.device;
-    if (device->ops->queued && gradients_heard(exec))
+    if (device->ops->async && gradients_heard(exec))
         rc = device->ops->event_record(device, &ev.ready);
     return rc == CADRE_OK ? cadre_chain_grad(exec->config.chain, &ev) : rc;
 }
@@ -119,7 +119,7 @@ static void range_begin(const struct cadre_executor *exec, const char *what,
 {
     struct cadre_device *device = exec->config.device;
     char name[48];
-    if (!device->ops->queued)
+    if (!device->ops->async)
         return;
     snprintf(name, sizeof name, "%s %u", what, number);
     device->ops->range_begin(device, name);
@@ -127,7 +127,7 @@ static void range_begin(const struct cadre_executor *exec, const char *what,
 
 static void range_end(const struct cadre_executor *exec)
 {
-    if (exec->config.device->ops->queued)
+    if (exec->config.device->ops->async)
         exec->config.device->ops->range_end(exec->config.device);
 }
 

@@ -24,7 +24,7 @@ static cadre_status run_passes(struct cadre_executor *exec, struct cadre_pass_ar
 static bool may_keep(const struct cadre_executor *exec)
 {
     const struct cadre_executor_config *config = &exec->config;
-    return config->device->ops->queued && !exec->no_graphs && config->chain->n == 0 &&
+    return config->device->ops->async && !exec->no_graphs && config->chain->n == 0 &&
            exec->n_chunks == 1 && (!config->exact || exec->accumulation.n == 1);
 }
 

@@ -36,7 +36,7 @@ static cadre_status enter(const struct cadre_axis *axis, const char *label,
                           cadre_event *after)
 {
     struct cadre_device *device = axis->device;
-    if (!device || !device->ops->queued)
+    if (!device || !device->ops->async)
         return CADRE_OK;
     device->ops->range_begin(device, label ? label : axis->name);
     return *after == 0 ? device->ops->event_record(device, after) : CADRE_OK;
@@ -45,7 +45,7 @@ static cadre_status enter(const struct cadre_axis *axis, const char *label,
 static cadre_status leave(const struct cadre_axis *axis, cadre_status rc)
 {
     struct cadre_device *device = axis->device;
-    if (device && device->ops->queued)
+    if (device && device->ops->async)
         device->ops->range_end(device);
     return rc;
 }

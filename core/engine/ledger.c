@@ -54,7 +54,7 @@ static void *zeroed(struct cadre_device *device, bool host, size_t bytes)
     if (host) {
         memset(pointer, 0, bytes);
     } else if (device->ops->zero(device, pointer, bytes) != CADRE_OK ||
-               (device->ops->queued && device->ops->synchronize(device) != CADRE_OK)) {
+               (device->ops->async && device->ops->synchronize(device) != CADRE_OK)) {
         /* waited for: a collective may write here after an event that is older */
         device->ops->free(device, pointer);
         return NULL;
@@ -86,7 +86,7 @@ void *cadre_ledger_alloc(struct cadre_ledger *ledger, uint32_t space, size_t byt
 /* What was queued may still be at work in it. */
 static void release(struct cadre_device *device, const struct cadre_ledger_block *block)
 {
-    if (device->ops->queued)
+    if (device->ops->async)
         device->ops->synchronize(device);
     if (block->host)
         device->ops->free_pinned(device, block->pointer);

@@ -47,7 +47,7 @@ fail:
  * whether this one overflowed. */
 static bool reports_late(const struct cadre_rank *rank)
 {
-    return rank->device->ops->queued && rank->model->config.dtype != CADRE_F16;
+    return rank->device->ops->async && rank->model->config.dtype != CADRE_F16;
 }
 
 static cadre_status check_losses(struct cadre_rank *rank, uint64_t step)
@@ -241,10 +241,10 @@ cadre_status cadre_rank_step(struct cadre_rank *rank, uint64_t step,
     struct cadre_device *device = rank->device;
     char name[32];
     snprintf(name, sizeof name, "step %llu", (unsigned long long)step);
-    if (device->ops->queued)
+    if (device->ops->async)
         device->ops->range_begin(device, name);
     cadre_status rc = make_step(rank, step, report);
-    if (device->ops->queued)
+    if (device->ops->async)
         device->ops->range_end(device);
     return rc;
 }

@@ -267,14 +267,14 @@ static cadre_status make_ranks(struct cadre_spec *spec,
         .threads = spec->local.threads,
         .index = request->device_index,
         .exact = c->run.exact,
-        .separate = !c->device.epilogues,
+        .no_fused_epilogue = !c->device.epilogues,
     };
     /* found out here, before anything is left behind */
     struct cadre_device *device = NULL;
     cadre_status rc = cadre_device_open(&spec->run.device, &device, err);
     if (rc != CADRE_OK)
         return rc;
-    spec->gpu = device->ops->queued;
+    spec->gpu = device->ops->async;
     cadre_device_close(device);
     return cadre_link_parse(c->comm.link, &spec->local.link_gbytes_s,
                             &spec->local.link_latency_s, err);

@@ -287,25 +287,26 @@ static bool stream_add(struct late *late)
     return room;
 }
 
-static cadre_status side_open(struct cadre_device *device, struct cadre_device **out)
+static cadre_status worker_stream_open(struct cadre_device *device,
+                                       struct cadre_device **out)
 {
-    struct late *side = malloc(sizeof *side);
-    if (!side)
+    struct late *worker = malloc(sizeof *worker);
+    if (!worker)
         return CADRE_E_RESOURCE;
-    *side = *late_of(device);
-    side->device.ops = &side->table;
-    if (!stream_add(side)) {
-        free(side);
+    *worker = *late_of(device);
+    worker->device.ops = &worker->table;
+    if (!stream_add(worker)) {
+        free(worker);
         return CADRE_E_RESOURCE;
     }
-    *out = &side->device;
+    *out = &worker->device;
     return CADRE_OK;
 }
 
-static void side_close(struct cadre_device *side)
+static void worker_stream_close(struct cadre_device *worker)
 {
-    synchronize(side);
-    free(side);
+    synchronize(worker);
+    free(worker);
 }
 
 static void destroy(struct cadre_device *device)
@@ -337,7 +338,7 @@ struct cadre_device *late_device_open(void)
     late->root = root;
     late->table = (struct cadre_device_ops){
         .name = "late",
-        .queued = true,
+        .async = true,
         .destroy = destroy,
         .alloc = late_alloc,
         .free = late_free,
@@ -353,8 +354,8 @@ struct cadre_device *late_device_open(void)
         .event_wait = event_wait,
         .event_sync = event_sync,
         .synchronize = synchronize,
-        .side_open = side_open,
-        .side_close = side_close,
+        .worker_stream_open = worker_stream_open,
+        .worker_stream_close = worker_stream_close,
         .tree_add = tree_add,
         .maximum = maximum,
     };

@@ -80,7 +80,7 @@ static bool reaches(struct cadre_device *device, const void *ptr)
 }
 
 static const struct cadre_device_ops queued_ops = {
-    .name = "late", .queued = true, .host_reaches = reaches};
+    .name = "late", .async = true, .host_reaches = reaches};
 static const struct cadre_device_ops inline_ops = {.name = "cpu"};
 
 static void setup(void)

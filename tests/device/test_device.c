@@ -67,8 +67,7 @@ START_TEST(table_is_full)
     void *const *entry = (void *const *)(const void *)device->ops;
     for (size_t i = 0; i < sizeof *device->ops / sizeof *entry; i++)
         ck_assert_msg(entry[i] != NULL ||
-                          i ==
-                              offsetof(struct cadre_device_ops, queued) / sizeof *entry,
+                          i == offsetof(struct cadre_device_ops, async) / sizeof *entry,
                       "entry %zu is empty", i);
     cadre_device_close(device);
 }
@@ -131,23 +130,23 @@ END_TEST
 START_TEST(pinned_sides_and_graphs)
 {
     static const int values[5] = {1, -2, 3, INT32_MAX, 0};
-    struct cadre_device *device = open_cpu(1), *side = NULL;
+    struct cadre_device *device = open_cpu(1), *worker = NULL;
     const struct cadre_device_ops *ops = device->ops;
     struct cadre_text text = {0};
     int *pinned = ops->alloc_pinned(device, sizeof values);
     int *data = ops->alloc(device, sizeof values);
-    ck_assert(!ops->queued);
+    ck_assert(!ops->async);
     ck_assert(ops->host_reaches(device, data) && ops->host_reaches(device, values));
     memcpy(pinned, values, sizeof values);
     ck_assert_int_eq(ops->upload(device, data, pinned, sizeof values), CADRE_OK);
     memset(pinned, 0, sizeof values);
     ck_assert_int_eq(ops->download(device, pinned, data, sizeof values), CADRE_OK);
     ck_assert_mem_eq(pinned, values, sizeof values);
-    ck_assert_int_eq(ops->side_open(device, &side), CADRE_OK);
-    ck_assert_int_eq(side->ops->zero(side, data, sizeof values), CADRE_OK);
+    ck_assert_int_eq(ops->worker_stream_open(device, &worker), CADRE_OK);
+    ck_assert_int_eq(worker->ops->zero(worker, data, sizeof values), CADRE_OK);
     ck_assert_int_eq(data[3], 0);
-    ops->side_close(side);
-    ops->side_close(NULL);
+    ops->worker_stream_close(worker);
+    ops->worker_stream_close(NULL);
     ck_assert_int_eq(ops->graph_begin(device, 1), CADRE_E_UNSUPPORTED);
     ck_assert_int_eq(ops->copy(device, data, values, sizeof values), CADRE_OK);
     ck_assert_int_eq(data[3], INT32_MAX); /* ran */

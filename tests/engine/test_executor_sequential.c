@@ -74,7 +74,7 @@ static uint64_t train(bool graphs, double *loss)
     rank_fixture_start(&f);
     if (graphs) {
         ops = *f.rank.device->ops;
-        ops.queued = true;
+        ops.async = true;
         ops.graph_begin = graph_begin;
         ops.graph_end = graph_end;
         ops.graph_launch = graph_launch;
@@ -156,7 +156,7 @@ START_TEST(a_failure_is_told)
     begin_says = CADRE_E_DEVICE;
     rank_fixture_start(&f);
     ops = *f.rank.device->ops;
-    ops.queued = true;
+    ops.async = true;
     ops.graph_begin = graph_begin;
     f.rank.device->ops = &ops;
     ck_assert_int_eq(cadre_rank_step(&f.rank, 1, &report), CADRE_E_DEVICE);

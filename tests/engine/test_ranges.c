@@ -62,7 +62,7 @@ static void range_end(struct cadre_device *device)
 static void watch(struct view *view, struct cadre_device *device)
 {
     *view = (struct view){.ops = *device->ops};
-    view->ops.queued = true;
+    view->ops.async = true;
     view->ops.range_begin = range_begin;
     view->ops.range_end = range_end;
     device->ops = &view->ops;

@@ -110,13 +110,13 @@ END_TEST
 
 /* ---- a device whose ops are queued: the CPU, said to be one ---- */
 
-static struct cadre_device_ops queued;
+static struct cadre_device_ops async;
 
 static void queue(void)
 {
-    queued = *f.rank.device->ops;
-    queued.queued = true;
-    f.rank.device->ops = &queued;
+    async = *f.rank.device->ops;
+    async.async = true;
+    f.rank.device->ops = &async;
 }
 
 /* Each report comes with the next step, the last one by a flush, and all are those of a

@@ -156,7 +156,7 @@ END_TEST
 
 START_TEST(storage_apart_is_a_bucket_of_its_own)
 {
-    fake.entry[20].separate = true;
+    fake.entry[20].no_fused_epilogue = true;
     fake_set(&fake, "bucket_mb", "64");
     start();
     run_step();
@@ -215,7 +215,7 @@ START_TEST(labels_name_the_bucket)
     fake_fini(&fake);
     set_up_host(&fake, 130);
     for (int i = 0; i < 130; i++)
-        fake.entry[i].separate = true;
+        fake.entry[i].no_fused_epilogue = true;
     start();
     run_step();
     ck_assert_int_eq(fake.posts, 130);

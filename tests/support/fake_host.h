@@ -55,7 +55,7 @@ struct fake_entry {
     uint32_t unit;
     int32_t tied_to;
     bool absent;
-    bool separate; /* in no span with its neighbours */
+    bool no_fused_epilogue; /* in no span with its neighbours */
     bool detached; /* no storage */
     bool silent; /* no gradient comes */
     bool partial;

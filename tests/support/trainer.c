@@ -108,7 +108,7 @@ void test_trainer_open_on(struct test_trainer *t, struct cadre_device *device,
     struct cadre_error err = {0};
     memset(t, 0, sizeof *t);
     t->device = device;
-    t->cpu = device->ops->queued ? open_cpu() : device;
+    t->cpu = device->ops->async ? open_cpu() : device;
     t->B = B;
     t->T = T;
     t->element = cadre_dtype_bytes(config->dtype);

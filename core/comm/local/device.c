@@ -29,20 +29,21 @@ cadre_status cadre_local_device_wait(struct local_queue *queue,
 static struct cadre_device *side_of(struct local_queue *q,
                                     const struct cadre_comm_op *op)
 {
-    if (!q->side && op->device->ops->side_open(op->device, &q->side) != CADRE_OK)
-        q->side = NULL;
-    return q->side;
+    if (!q->worker &&
+        op->device->ops->worker_stream_open(op->device, &q->worker) != CADRE_OK)
+        q->worker = NULL;
+    return q->worker;
 }
 
 void cadre_local_side_close(struct local_queue *queue)
 {
-    struct cadre_device *side = queue->side;
-    if (!side)
+    struct cadre_device *worker = queue->worker;
+    if (!worker)
         return;
-    side->ops->free(side, queue->scratch);
-    side->ops->side_close(side);
+    worker->ops->free(worker, queue->scratch);
+    worker->ops->worker_stream_close(worker);
     queue->scratch = NULL;
-    queue->side = NULL;
+    queue->worker = NULL;
 }
 
 cadre_status cadre_local_device_begin(struct local_queue *queue,
@@ -56,13 +57,13 @@ cadre_status cadre_local_device_begin(struct local_queue *queue,
 cadre_status cadre_local_device_end(struct local_queue *queue,
                                     const struct cadre_comm_op *op, cadre_status rc)
 {
-    struct cadre_device *side = queue->side;
+    struct cadre_device *worker = queue->worker;
     cadre_device_event event = 0;
     if (op->memory != CADRE_COMM_DEVICE_MEMORY)
         return rc;
-    cadre_status end = side->ops->event_record(side, &event);
+    cadre_status end = worker->ops->event_record(worker, &event);
     if (end == CADRE_OK)
-        end = side->ops->event_sync(side, event);
+        end = worker->ops->event_sync(worker, event);
     if (rc == CADRE_E_RESOURCE)
         return fail(queue, op, "give memory");
     return rc == CADRE_OK && end == CADRE_OK ? CADRE_OK : fail(queue, op, "move data");
@@ -74,7 +75,7 @@ cadre_status cadre_local_copy(struct local_queue *queue, const struct cadre_comm
     if (bytes == 0 || to == from)
         return CADRE_OK;
     if (op->memory == CADRE_COMM_DEVICE_MEMORY)
-        return queue->side->ops->copy(queue->side, to, from, bytes);
+        return queue->worker->ops->copy(queue->worker, to, from, bytes);
     memcpy(to, from, bytes);
     return CADRE_OK;
 }
@@ -97,11 +98,11 @@ static char *block(const struct tree *t, int level)
 
 static cadre_status pair(const struct tree *t, void *dst, const void *a, const void *b)
 {
-    struct cadre_device *side = t->queue->side;
-    const struct cadre_device_ops *ops = side->ops;
+    struct cadre_device *worker = t->queue->worker;
+    const struct cadre_device_ops *ops = worker->ops;
     return t->op->red == CADRE_SUM
-               ? ops->tree_add(side, t->op->dtype, dst, a, b, t->count)
-               : ops->maximum(side, t->op->dtype, dst, a, b, t->count);
+               ? ops->tree_add(worker, t->op->dtype, dst, a, b, t->count)
+               : ops->maximum(worker, t->op->dtype, dst, a, b, t->count);
 }
 
 /* The node over ranks [first, first + 2^level) is at *at: dst, or the leaf itself. */
@@ -163,8 +164,8 @@ cadre_status cadre_local_device_reduce(struct local_queue *q,
     uint64_t most = BLOCK_BYTES / cadre_dtype_bytes(op->dtype);
     cadre_status rc = CADRE_OK;
     if (!q->scratch && t.size > 1)
-        q->scratch = q->side->ops->alloc(q->side, (size_t)levels_of(t.size) *
-                                                      (size_t)BLOCK_BYTES);
+        q->scratch = q->worker->ops->alloc(q->worker, (size_t)levels_of(t.size) *
+                                                          (size_t)BLOCK_BYTES);
     if (!q->scratch && t.size > 1)
         return CADRE_E_RESOURCE;
     t.scratch = q->scratch;
@@ -188,8 +189,8 @@ cadre_status cadre_local_fetch(struct local_queue *queue,
         memcpy(host, from, bytes);
         return CADRE_OK;
     }
-    struct cadre_device *side = side_of(queue, op);
-    if (!side || side->ops->to_host(side, host, from, bytes) != CADRE_OK)
+    struct cadre_device *worker = side_of(queue, op);
+    if (!worker || worker->ops->to_host(worker, host, from, bytes) != CADRE_OK)
         return fail(queue, op, "bring data to the host");
     return CADRE_OK;
 }
@@ -203,8 +204,8 @@ cadre_status cadre_local_put(struct local_queue *queue, const struct cadre_comm_
         memcpy(to, host, bytes);
         return CADRE_OK;
     }
-    struct cadre_device *side = side_of(queue, op);
-    if (!side || side->ops->to_device(side, to, host, bytes) != CADRE_OK)
+    struct cadre_device *worker = side_of(queue, op);
+    if (!worker || worker->ops->to_device(worker, to, host, bytes) != CADRE_OK)
         return fail(queue, op, "take data from the host");
     return CADRE_OK;
 }

@@ -44,7 +44,7 @@ struct local_queue {
     _Atomic bool stop;
     pthread_t thread;
     /* of op->device, for the thread alone; NULL until used, as is the room for sums */
-    struct cadre_device *side;
+    struct cadre_device *worker;
     void *scratch;
 };
 

@@ -111,7 +111,7 @@ static cadre_status check(const struct cadre_comm_world *world, struct cadre_err
         return cadre_fail(err, CADRE_E_UNSUPPORTED,
                           "run.exact = yes over MPI is for %d ranks at most, found %d",
                           TREE_RANKS, world->size);
-    if (device && device->ops->queued)
+    if (device && device->ops->async)
         return cadre_fail(
             err, CADRE_E_UNSUPPORTED,
             "comm.backend = mpi works in the host's memory, and the device "

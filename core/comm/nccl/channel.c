@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One communicator of NCCL with a side of the device. NCCL is asked without blocking,
+/* One communicator of NCCL with a worker stream of the device. NCCL is asked without blocking,
  * so that everything has a time limit. */
 #include <sched.h>
 #include <stdlib.h>
@@ -45,12 +45,12 @@ static struct nccl_channel *make(struct nccl_world *world)
         return NULL;
     c->world = world;
     pthread_mutex_init(&c->posting, NULL);
-    if (world->device->ops->side_open(world->device, &c->side) != CADRE_OK) {
+    if (world->device->ops->worker_stream_open(world->device, &c->worker) != CADRE_OK) {
         pthread_mutex_destroy(&c->posting);
         free(c);
         return NULL;
     }
-    c->stream = c->side->ops->native_stream(c->side);
+    c->stream = c->worker->ops->native_stream(c->worker);
     /* before NCCL's kernels run: memory taken later may have to wait for them */
     if (!cadre_nccl_scratch(c, 1)) {
         cadre_nccl_channel_close(c);
@@ -166,14 +166,14 @@ cadre_status cadre_nccl_channel_split(struct nccl_channel *parent, int color, in
 
 void *cadre_nccl_scratch(struct nccl_channel *c, size_t bytes)
 {
-    const struct cadre_device_ops *ops = c->side->ops;
+    const struct cadre_device_ops *ops = c->worker->ops;
     size_t size = 4096;
     while (size < bytes)
         size *= 2;
     if (c->scratch && bytes <= c->scratch_bytes)
         return c->scratch;
     /* the old one stays: freeing it may wait for what other ranks have yet to post */
-    void *made = ops->alloc(c->side, size);
+    void *made = ops->alloc(c->worker, size);
     if (!made) {
         cadre_log(CADRE_LOG_ERROR, "comm",
                   "rank %d: the GPU has no %zu bytes left for communication",
@@ -227,9 +227,9 @@ void cadre_nccl_channel_close(struct nccl_channel *c)
         cadre_nccl_stage_free(w, stage);
     }
     for (int i = 0; i < c->n_outgrown; i++)
-        c->side->ops->free(c->side, c->outgrown[i]);
-    c->side->ops->free(c->side, c->scratch);
-    c->side->ops->side_close(c->side);
+        c->worker->ops->free(c->worker, c->outgrown[i]);
+    c->worker->ops->free(c->worker, c->scratch);
+    c->worker->ops->worker_stream_close(c->worker);
     pthread_mutex_destroy(&c->posting);
     free(c);
 }

@@ -8,12 +8,13 @@
 /* All that the stream has to do. */
 static cadre_status give(struct nccl_op *op)
 {
-    struct cadre_device *side = op->channel->side;
+    struct cadre_device *worker = op->channel->worker;
     bool host = op->base.memory == CADRE_COMM_HOST_MEMORY;
     const void *in = op->base.in;
     void *out = op->base.out;
     cadre_status rc;
-    CADRE_TRY(cadre_nccl_check_device(op, side->ops->event_wait(side, op->base.after),
+    CADRE_TRY(cadre_nccl_check_device(op,
+                                      worker->ops->event_wait(worker, op->base.after),
                                       "wait for what comes before"));
     if (host)
         CADRE_TRY(cadre_nccl_check_device(op, cadre_nccl_stage_in(op, &in, &out),
@@ -22,7 +23,7 @@ static cadre_status give(struct nccl_op *op)
     if (host)
         CADRE_TRY(cadre_nccl_check_device(op, cadre_nccl_stage_out(op),
                                           "give a buffer of the host"));
-    CADRE_TRY(cadre_nccl_check_device(op, side->ops->event_record(side, &op->done),
+    CADRE_TRY(cadre_nccl_check_device(op, worker->ops->event_record(worker, &op->done),
                                       "record an event"));
 fail:
     return rc;

@@ -63,26 +63,26 @@ static ncclResult_t exchange(const struct turn *t, bool back)
 /* Row 0 becomes the root of the tree: a node takes the place of its left child. */
 static cadre_status add_rows(const struct turn *t)
 {
-    struct cadre_device *side = t->channel->side;
-    const struct cadre_device_ops *ops = side->ops;
+    struct cadre_device *worker = t->channel->worker;
+    const struct cadre_device_ops *ops = worker->ops;
     int64_t n = (int64_t)in_turn(t, t->channel->rank);
     cadre_status rc = CADRE_OK;
     for (int half = 1; half < t->channel->size; half *= 2)
         for (int m = 0; m + half < t->channel->size && rc == CADRE_OK; m += 2 * half)
             rc = t->op->base.red == CADRE_SUM
-                     ? ops->tree_add(side, t->op->base.dtype, row(t, m), row(t, m),
+                     ? ops->tree_add(worker, t->op->base.dtype, row(t, m), row(t, m),
                                      row(t, m + half), n)
-                     : ops->maximum(side, t->op->base.dtype, row(t, m), row(t, m),
+                     : ops->maximum(worker, t->op->base.dtype, row(t, m), row(t, m),
                                     row(t, m + half), n);
     return rc;
 }
 
 static cadre_status copy(const struct turn *t, void *to, const void *from)
 {
-    struct cadre_device *side = t->channel->side;
+    struct cadre_device *worker = t->channel->worker;
     uint64_t n = in_turn(t, t->channel->rank);
     cadre_status rc =
-        n > 0 ? side->ops->copy(side, to, from, n * t->element) : CADRE_OK;
+        n > 0 ? worker->ops->copy(worker, to, from, n * t->element) : CADRE_OK;
     return cadre_nccl_check_device(t->op, rc, "copy a slice");
 }
 

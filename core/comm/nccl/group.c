@@ -18,16 +18,16 @@ static int phase_of(int edge, int size)
 /* Until the channel's stream has done what it was given; as cadre_nccl_settle. */
 static ncclResult_t finish(struct nccl_channel *c)
 {
-    struct cadre_device *side = c->side;
+    struct cadre_device *worker = c->worker;
     double until = cadre_now_s() + c->world->timeout_s;
     cadre_device_event event = 0;
     bool happened = false;
-    cadre_status rc = side->ops->event_record(side, &event);
+    cadre_status rc = worker->ops->event_record(worker, &event);
     for (unsigned turns = 0; rc == CADRE_OK && !happened; turns++) {
         if (cadre_failure_is_set(&c->world->failure) || cadre_now_s() > until)
             return ncclInProgress;
         cadre_nccl_pause(turns);
-        rc = side->ops->event_query(side, event, &happened);
+        rc = worker->ops->event_query(worker, event, &happened);
     }
     return rc == CADRE_OK ? ncclSuccess : ncclUnhandledCudaError;
 }

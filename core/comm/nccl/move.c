@@ -120,12 +120,13 @@ static ncclResult_t all_to_all(const struct nccl_op *op, const char *in, char *o
 /* A group of one rank: what there is to do is a copy. */
 static cadre_status move_alone(struct nccl_op *op, const void *in, void *out)
 {
-    struct cadre_device *side = op->channel->side;
+    struct cadre_device *worker = op->channel->worker;
     size_t bytes = cadre_comm_op_extent(&op->base, op->group->base.rank, true) *
                    cadre_dtype_bytes(op->base.dtype);
     if (op->base.kind == CADRE_COMM_BROADCAST || in == out || bytes == 0)
         return CADRE_OK;
-    return cadre_nccl_check_device(op, side->ops->copy(side, out, in, bytes), "copy");
+    return cadre_nccl_check_device(op, worker->ops->copy(worker, out, in, bytes),
+                                   "copy");
 }
 
 static ncclResult_t call(struct nccl_op *op, const void *in, void *out)

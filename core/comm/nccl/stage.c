@@ -46,7 +46,7 @@ void cadre_nccl_stage_free(struct nccl_world *world, struct nccl_stage *stage)
 /* Sizes are powers of two, so that a stage is found again. */
 static struct nccl_stage *take(struct nccl_channel *c, size_t bytes)
 {
-    const struct cadre_device_ops *ops = c->side->ops;
+    const struct cadre_device_ops *ops = c->worker->ops;
     size_t size = 16384;
     while (size < bytes)
         size *= 2;
@@ -63,8 +63,8 @@ static struct nccl_stage *take(struct nccl_channel *c, size_t bytes)
     if (!made)
         return NULL;
     made->bytes = size;
-    made->pinned = ops->alloc_pinned(c->side, size);
-    made->device = made->pinned ? ops->alloc(c->side, size) : NULL;
+    made->pinned = ops->alloc_pinned(c->worker, size);
+    made->device = made->pinned ? ops->alloc(c->worker, size) : NULL;
     if (made->device)
         return made;
     cadre_nccl_stage_free(c->world, made);
@@ -88,7 +88,7 @@ static size_t bytes_of(const struct nccl_op *op, bool in)
 
 cadre_status cadre_nccl_stage_in(struct nccl_op *op, const void **in, void **out)
 {
-    struct cadre_device *side = op->channel->side;
+    struct cadre_device *worker = op->channel->worker;
     size_t bytes = bytes_of(op, true);
     cadre_status rc = CADRE_OK;
     op->stage = take(op->channel, ALIGNED(bytes) + bytes_of(op, false));
@@ -104,19 +104,19 @@ cadre_status cadre_nccl_stage_in(struct nccl_op *op, const void **in, void **out
         memcpy(op->stage->pinned, op->base.in, bytes);
     else
         rc = copy_later(op, &op->before, op->stage->pinned, op->base.in, bytes);
-    return rc == CADRE_OK
-               ? side->ops->upload(side, op->stage->device, op->stage->pinned, bytes)
-               : rc;
+    return rc == CADRE_OK ? worker->ops->upload(worker, op->stage->device,
+                                                op->stage->pinned, bytes)
+                          : rc;
 }
 
 cadre_status cadre_nccl_stage_out(struct nccl_op *op)
 {
-    struct cadre_device *side = op->channel->side;
+    struct cadre_device *worker = op->channel->worker;
     size_t bytes = bytes_of(op, false), at = ALIGNED(bytes_of(op, true));
     if (bytes == 0)
         return CADRE_OK;
-    cadre_status rc = side->ops->download(side, op->stage->pinned + at,
-                                          op->stage->device + at, bytes);
+    cadre_status rc = worker->ops->download(worker, op->stage->pinned + at,
+                                            op->stage->device + at, bytes);
     return rc == CADRE_OK ? copy_later(op, &op->behind, op->base.out,
                                        op->stage->pinned + at, bytes)
                           : rc;

@@ -179,16 +179,17 @@ static cadre_status synchronize(struct cadre_device *device)
     return CADRE_OK;
 }
 
-/* What a side may do, any thread may do here. */
-static cadre_status side_open(struct cadre_device *device, struct cadre_device **out)
+/* What a worker stream may do, any thread may do here. */
+static cadre_status worker_stream_open(struct cadre_device *device,
+                                       struct cadre_device **out)
 {
     *out = device;
     return CADRE_OK;
 }
 
-static void side_close(struct cadre_device *side)
+static void worker_stream_close(struct cadre_device *worker)
 {
-    (void)side;
+    (void)worker;
 }
 
 static cadre_status no_graph(struct cadre_device *device, uint64_t key)
@@ -308,8 +309,8 @@ static void fill_ops(struct cadre_device_ops *ops)
         .event_sync = event_pass,
         .event_query = event_query,
         .synchronize = synchronize,
-        .side_open = side_open,
-        .side_close = side_close,
+        .worker_stream_open = worker_stream_open,
+        .worker_stream_close = worker_stream_close,
         .graph_begin = no_graph,
         .graph_end = no_graph,
         .graph_launch = no_graph,

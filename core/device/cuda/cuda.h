@@ -44,9 +44,9 @@ struct cadre_cuda_graph {
 
 struct cadre_cuda {
     struct cadre_device base; /* first */
-    struct cadre_cuda *root; /* of a side: the device; else itself */
+    struct cadre_cuda *root; /* of a worker stream: the device; else itself */
     int index;
-    bool exact, separate; /* of struct cadre_device_config */
+    bool exact, no_fused_epilogue; /* of struct cadre_device_config */
     size_t current; /* slot of the current stream */
     struct cadre_cuda_stream streams[CADRE_CUDA_STREAMS];
     struct cadre_cuda_events *events;
@@ -54,7 +54,7 @@ struct cadre_cuda {
     size_t n_graphs;
     void **retired; /* scratch that was outgrown, and that work may still name */
     size_t n_retired;
-    struct cadre_cuda_gemms *gemms; /* NULL in a side */
+    struct cadre_cuda_gemms *gemms; /* NULL in a worker stream */
 };
 
 static inline struct cadre_cuda *cadre_cuda_of(struct cadre_device *device)
@@ -95,8 +95,9 @@ cadre_status cadre_cuda_find(int *count, struct cadre_error *err);
 
 /* cuda_device.c */
 void cadre_cuda_op_destroy(struct cadre_device *);
-cadre_status cadre_cuda_op_side_open(struct cadre_device *, struct cadre_device **);
-void cadre_cuda_op_side_close(struct cadre_device *);
+cadre_status cadre_cuda_op_worker_stream_open(struct cadre_device *,
+                                              struct cadre_device **);
+void cadre_cuda_op_worker_stream_close(struct cadre_device *);
 
 /* memory.c */
 void *cadre_cuda_op_alloc(struct cadre_device *, size_t bytes);

@@ -164,7 +164,7 @@ cadre_status cadre_cuda_open(const struct cadre_device_config *config,
     cuda->root = cuda;
     cuda->index = (config->index % count + count) % count;
     cuda->exact = config->exact;
-    cuda->separate = config->separate;
+    cuda->no_fused_epilogue = config->no_fused_epilogue;
     rc = finish_open(cuda, err);
     if (rc != CADRE_OK)
         cadre_cuda_op_destroy(&cuda->base);
@@ -173,34 +173,34 @@ cadre_status cadre_cuda_open(const struct cadre_device_config *config,
     return rc;
 }
 
-cadre_status cadre_cuda_op_side_open(struct cadre_device *device,
-                                     struct cadre_device **out)
+cadre_status cadre_cuda_op_worker_stream_open(struct cadre_device *device,
+                                              struct cadre_device **out)
 {
     const struct cadre_cuda *root = cadre_cuda_of(device)->root;
-    struct cadre_cuda *side = cadre_calloc(1, sizeof *side);
-    if (!side) {
-        cadre_log(CADRE_LOG_ERROR, "device", "cuda: no memory for a side");
+    struct cadre_cuda *worker = cadre_calloc(1, sizeof *worker);
+    if (!worker) {
+        cadre_log(CADRE_LOG_ERROR, "device", "cuda: no memory for a worker stream");
         return CADRE_E_RESOURCE;
     }
-    side->base.ops = &cadre_cuda_ops;
-    side->root = cadre_cuda_of(device)->root;
-    side->index = root->index;
-    side->exact = root->exact;
-    side->events = root->events;
-    cadre_status rc = cadre_cuda_use(side);
+    worker->base.ops = &cadre_cuda_ops;
+    worker->root = cadre_cuda_of(device)->root;
+    worker->index = root->index;
+    worker->exact = root->exact;
+    worker->events = root->events;
+    cadre_status rc = cadre_cuda_use(worker);
     if (rc == CADRE_OK)
-        rc = cadre_cuda_streams_open(side);
+        rc = cadre_cuda_streams_open(worker);
     if (rc != CADRE_OK)
-        free(side);
+        free(worker);
     else
-        *out = &side->base;
+        *out = &worker->base;
     return rc;
 }
 
-void cadre_cuda_op_side_close(struct cadre_device *side)
+void cadre_cuda_op_worker_stream_close(struct cadre_device *worker)
 {
-    if (side)
-        cadre_cuda_op_destroy(side);
+    if (worker)
+        cadre_cuda_op_destroy(worker);
 }
 
 /* ---- doctor ---------------------------------------------------------------------- */

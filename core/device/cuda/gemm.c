@@ -24,7 +24,7 @@ static int64_t sums_of(const struct cadre_gemm *g)
  * an exact one owes sums the order of bias_bwd, which cublasLt's is not. */
 static bool epilogue_fits(const struct cadre_cuda *cuda, const struct cadre_gemm *g)
 {
-    if (cuda->separate || g->epilogue == CADRE_EPILOGUE_NONE)
+    if (cuda->no_fused_epilogue || g->epilogue == CADRE_EPILOGUE_NONE)
         return false;
     if (is_sum(g))
         return !cuda->exact;

@@ -88,7 +88,7 @@ void *cadre_cuda_op_native_stream(struct cadre_device *device)
     return cadre_cuda_current(cadre_cuda_of(device));
 }
 
-/* The streams of this device or side only: others on the same GPU go on. */
+/* The streams of this device or worker stream only: others on the same GPU go on. */
 cadre_status cadre_cuda_op_synchronize(struct cadre_device *device)
 {
     struct cadre_cuda *cuda = cadre_cuda_of(device);

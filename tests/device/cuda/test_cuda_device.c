@@ -71,7 +71,7 @@ START_TEST(table_is_full)
     void *const *entry = (void *const *)(const void *)device->ops;
     for (size_t i = 0; i < sizeof *device->ops / sizeof *entry; i++)
         ck_assert_msg(entry[i] != NULL, "entry %zu is empty", i);
-    ck_assert(device->ops->queued);
+    ck_assert(device->ops->async);
     cadre_device_close(device);
 }
 END_TEST
@@ -199,7 +199,7 @@ START_TEST(old_events)
 END_TEST
 
 struct side_job {
-    struct cadre_device *side;
+    struct cadre_device *worker;
     float *data;
     cadre_device_event before, after;
 };
@@ -207,11 +207,11 @@ struct side_job {
 static void *on_the_side(void *at)
 {
     struct side_job *job = at;
-    const struct cadre_device_ops *ops = job->side->ops;
+    const struct cadre_device_ops *ops = job->worker->ops;
     for (int i = 0; i < 3; i++) {
-        ops->event_wait(job->side, job->before);
-        ops->tree_add(job->side, CADRE_F32, job->data, job->data, job->data, 4);
-        ops->event_record(job->side, &job->after);
+        ops->event_wait(job->worker, job->before);
+        ops->tree_add(job->worker, CADRE_F32, job->data, job->data, job->data, 4);
+        ops->event_record(job->worker, &job->after);
     }
     return NULL;
 }
@@ -228,7 +228,7 @@ START_TEST(sides)
     job.data = ops->alloc(device, sizeof values);
     float *pinned = ops->alloc_pinned(device, sizeof values);
     memcpy(pinned, values, sizeof values);
-    ck_assert_int_eq(ops->side_open(device, &job.side), CADRE_OK);
+    ck_assert_int_eq(ops->worker_stream_open(device, &job.worker), CADRE_OK);
     ck_assert_int_eq(ops->upload(device, job.data, pinned, sizeof values), CADRE_OK);
     ck_assert_int_eq(ops->event_record(device, &job.before), CADRE_OK);
     ck_assert_int_eq(pthread_create(&thread, NULL, on_the_side, &job), 0);
@@ -236,8 +236,8 @@ START_TEST(sides)
     ck_assert_int_eq(ops->event_wait(device, job.after), CADRE_OK);
     ck_assert_int_eq(ops->to_host(device, values, job.data, sizeof values), CADRE_OK);
     ck_assert(values[0] == 8 && values[1] == -16 && values[3] == 24);
-    ops->side_close(job.side);
-    ops->side_close(NULL);
+    ops->worker_stream_close(job.worker);
+    ops->worker_stream_close(NULL);
     ops->free(device, job.data);
     ops->free_pinned(device, pinned);
     cadre_device_close(device);

@@ -179,15 +179,15 @@ static bool check_problem(struct cadre_device *cpu, struct cadre_device *gpu,
 struct way {
     const char *name;
     const char *standin; /* CADRE_STANDIN_EPILOGUES */
-    bool exact, separate, timed;
+    bool exact, no_fused_epilogue, timed;
     bool gelu, sums; /* fused */
 };
 
 static const struct way ways[] = {
     {.name = "exact", .exact = true, .gelu = true},
     {.name = "by rule", .gelu = true, .sums = true},
-    {.name = "separate", .separate = true},
-    {.name = "timed and separate", .separate = true, .timed = true},
+    {.name = "separate", .no_fused_epilogue = true},
+    {.name = "timed and separate", .no_fused_epilogue = true, .timed = true},
     {.name = "none there", .standin = "none"},
     {.name = "none there, timed", .standin = "none", .timed = true},
     {.name = "refused late", .standin = "late"},
@@ -199,8 +199,11 @@ static const struct way ways[] = {
 
 static struct cadre_device *open_way(const struct way *way)
 {
-    const struct cadre_device_config config = {
-        .kind = "cuda", .threads = 1, .exact = way->exact, .separate = way->separate};
+    const struct cadre_device_config config = {.kind = "cuda",
+                                               .threads = 1,
+                                               .exact = way->exact,
+                                               .no_fused_epilogue =
+                                                   way->no_fused_epilogue};
     struct cadre_device *device = NULL;
     struct cadre_error err = {0};
     if (way->standin)
