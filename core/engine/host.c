@@ -122,7 +122,7 @@ static cadre_status model_backward(struct cadre_ctx *ctx,
     return s->passes.backward(s->passes.h, args, s->failure);
 }
 
-static uint64_t edge(struct cadre_ctx *ctx)
+static uint64_t boundary_count(struct cadre_ctx *ctx)
 {
     const struct cadre_run_spec *spec = ctx->services->spec;
     return cadre_model_activation_count(ctx->services->model,
@@ -137,7 +137,7 @@ static const struct cadre_model_svc model_service = {
     .forward = model_forward,
     .backward = model_backward,
     .unit_seconds = unit_seconds,
-    .edge = edge,
+    .boundary_count = boundary_count,
 };
 
 /* ---- cadre.param/1 ---- */

@@ -152,7 +152,7 @@ struct cadre_model_svc {
     /* [any] Elements of an activation between chunks on this rank, which `in` and `out`
      * of a pass have: (batch, time, channels), or the rank's rows of it under
      * seq.shard, for which `plan` is asked again */
-    uint64_t (*edge)(struct cadre_ctx *);
+    uint64_t (*boundary_count)(struct cadre_ctx *);
 };
 
 /* "cadre.param/1" [exec], from bind on. Storage of a parameter's local part; ops read

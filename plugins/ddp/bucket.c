@@ -2,7 +2,7 @@
 /* Buckets: which gradients travel together, and when. The one rule that keeps ranks
  * from waiting for each other for ever: everything is posted in an order that the
  * numbers of the buckets give, the same on every rank. A finished bucket waits for
- * those before it; its relay follows the send of the next one, so the link always has
+ * those before it; its second exchange follows the send of the next one, so the link always has
  * work while a rank waits; what no gradient came for is sent at sync(GRADS). Source: Li
  * et al., PyTorch Distributed, VLDB 2020, section 3.2. */
 #include <stdlib.h>
@@ -112,10 +112,10 @@ cadre_status ddp_buckets_make(struct cadre_self *self)
 
 static cadre_status relay_next(struct cadre_self *self)
 {
-    struct ddp_bucket *bucket = &self->bucket[self->relayed];
-    if (self->mode->relay)
-        CADRE_CHECK(self->mode->relay(self, bucket));
-    self->relayed++;
+    struct ddp_bucket *bucket = &self->bucket[self->exchanged_twice];
+    if (self->mode->second_exchange)
+        CADRE_CHECK(self->mode->second_exchange(self, bucket));
+    self->exchanged_twice++;
     return CADRE_OK;
 }
 
@@ -123,7 +123,7 @@ static cadre_status send_next(struct cadre_self *self)
 {
     CADRE_CHECK(self->mode->send(self, &self->bucket[self->sent]));
     self->sent++;
-    while (self->relayed + 1 < self->sent)
+    while (self->exchanged_twice + 1 < self->sent)
         CADRE_CHECK(relay_next(self));
     return CADRE_OK;
 }
@@ -137,7 +137,7 @@ cadre_status ddp_step(struct cadre_self *self, const struct cadre_step *step,
     }
     for (uint32_t i = 0; i < self->n_entries; i++)
         self->entry[i].final = 0;
-    self->sent = self->relayed = self->finished = 0;
+    self->sent = self->exchanged_twice = self->finished = 0;
     self->open = 1;
     return next->run(next->h, step);
 }
@@ -175,9 +175,9 @@ cadre_status ddp_on_grad(struct cadre_self *self, struct cadre_grad_ev *ev)
 /* What was sent arrives. */
 static cadre_status finish_sent(struct cadre_self *self)
 {
-    while (self->relayed < self->sent)
+    while (self->exchanged_twice < self->sent)
         CADRE_CHECK(relay_next(self));
-    while (self->finished < self->relayed)
+    while (self->finished < self->exchanged_twice)
         CADRE_CHECK(self->mode->finish(self, &self->bucket[self->finished++]));
     return CADRE_OK;
 }

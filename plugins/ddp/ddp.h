@@ -2,7 +2,7 @@
 /* Inside the ddp plugin: buckets of gradients, and the ways in which they travel.
  *
  * A mode sends a bucket when its last gradient has come (send), goes on with it when
- * the first exchange is over (relay, some modes), and leaves the sum over the ranks in
+ * the first exchange is over (second exchange, some modes), and leaves the sum over the ranks in
  * the gradients at the end of the step (finish). All three run on the rank's own thread
  * and post at most one collective. What happens to a gradient depends on its own values
  * alone, never on its neighbours in the bucket: so buckets change no bit (but for which
@@ -61,7 +61,8 @@ struct ddp_mode {
                  struct ddp_need *);
     cadre_status (*bind)(struct cadre_self *, struct ddp_bucket *);
     cadre_status (*send)(struct cadre_self *, struct ddp_bucket *);
-    cadre_status (*relay)(struct cadre_self *, struct ddp_bucket *); /* or NULL */
+    cadre_status (*second_exchange)(struct cadre_self *,
+                                    struct ddp_bucket *); /* or NULL */
     cadre_status (*finish)(struct cadre_self *, struct ddp_bucket *);
 };
 
@@ -87,7 +88,8 @@ struct cadre_self {
     struct ddp_entry *entry;
     uint64_t *offsets; /* of all_gather; ranks + 1, while it is posted */
     uint32_t n_buckets, n_entries;
-    uint32_t sent, relayed, finished; /* of this step's buckets: those before these */
+    uint32_t sent, exchanged_twice,
+        finished; /* of this step's buckets: those before these */
     int open; /* a step began and sync(GRADS) has not come */
     struct cadre_buf scratch; /* U8; on the compute stream, so one does for all */
 };

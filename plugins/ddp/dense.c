@@ -153,7 +153,7 @@ static cadre_status add_up(struct cadre_self *self, struct ddp_bucket *bucket)
     return self->ops->add(self->ctx, &mine, &mine, &sum);
 }
 
-static cadre_status relay(struct cadre_self *self, struct ddp_bucket *bucket)
+static cadre_status second_exchange(struct cadre_self *self, struct ddp_bucket *bucket)
 {
     CADRE_CHECK(self->comm->stream_wait(self->axis, bucket->done));
     CADRE_CHECK(add_up(self, bucket));
@@ -182,7 +182,8 @@ static cadre_status finish(struct cadre_self *self, struct ddp_bucket *bucket)
 #define DENSE(mode_name, mode_wire, mode_keeps)                                        \
     {                                                                                  \
         .name = (mode_name), .wire = (mode_wire), .keeps = (mode_keeps), .need = need, \
-        .bind = bind, .send = send, .relay = relay, .finish = finish                   \
+        .bind = bind, .send = send, .second_exchange = second_exchange,                \
+        .finish = finish                                                               \
     }
 const struct ddp_mode ddp_mode_bf16 = DENSE("bf16", CADRE_BF16, 0);
 const struct ddp_mode ddp_mode_fp16 = DENSE("fp16", CADRE_F16, 0);

@@ -209,7 +209,7 @@ static cadre_status factor(struct cadre_self *self, const struct ddp_bucket *buc
     return expand(self, entry, &p, &minus, &entry->residual, 1);
 }
 
-static cadre_status relay(struct cadre_self *self, struct ddp_bucket *bucket)
+static cadre_status second_exchange(struct cadre_self *self, struct ddp_bucket *bucket)
 {
     cadre_event after = 0;
     CADRE_CHECK(self->comm->stream_wait(self->axis, bucket->done));
@@ -244,6 +244,6 @@ const struct ddp_mode ddp_mode_powersgd = {
     .need = need,
     .bind = bind,
     .send = send,
-    .relay = relay,
+    .second_exchange = second_exchange,
     .finish = finish,
 };

@@ -218,8 +218,8 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
     if (wire->shape.stages == 1)
         wire->shape.chunks = 1; /* the whole model, whatever the schedule */
     self->dtype = plan->dtype;
-    self->count = CADRE_HAS(self->model, edge)
-                      ? self->model->edge(self->host->ctx)
+    self->count = CADRE_HAS(self->model, boundary_count)
+                      ? self->model->boundary_count(self->host->ctx)
                       : plan->batch * plan->time * plan->channels;
     CADRE_CHECK(plan->use_axis(plan->h, "pp", CADRE_BATCH_SAME));
     CADRE_CHECK(plan->claim(plan->h, "schedule.order", "pp", 0));

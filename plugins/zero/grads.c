@@ -107,11 +107,11 @@ static cadre_status finish_first(struct cadre_self *self)
     CADRE_CHECK(self->comm->stream_wait(self->axis, bucket->done));
     if (self->stage == 1)
         return CADRE_OK;
-    cadre_zero_buffer_give(self, &self->grads, &bucket->grad, bucket->lasting);
+    cadre_zero_buffer_give(self, &self->grads, &bucket->grad, bucket->pooled);
     if (!self->each)
         return CADRE_OK;
     CADRE_CHECK(self->param->accumulate(self->host->ctx, bucket->first, &bucket->mine));
-    cadre_zero_buffer_give(self, &self->parts, &bucket->mine, bucket->lasting);
+    cadre_zero_buffer_give(self, &self->parts, &bucket->mine, bucket->pooled);
     return CADRE_OK;
 }
 

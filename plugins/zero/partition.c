@@ -180,16 +180,16 @@ static void make_buckets(struct cadre_self *self)
     }
 }
 
-static void mark_lasting(struct cadre_self *self)
+static void mark_pooled(struct cadre_self *self)
 {
     for (uint32_t i = 0; i < self->n_blocks; i++)
         for (uint32_t k = 0; k < self->n_blocks; k++)
             if (k != i && self->block[k].count == self->block[i].count)
-                self->block[i].lasting = 1;
+                self->block[i].pooled = 1;
     for (uint32_t i = 0; i < self->n_buckets; i++)
         for (uint32_t k = 0; k < self->n_buckets; k++)
             if (k != i && self->bucket[k].count == self->bucket[i].count)
-                self->bucket[i].lasting = 1;
+                self->bucket[i].pooled = 1;
 }
 
 static cadre_status note_needs(struct cadre_self *self)
@@ -233,7 +233,7 @@ cadre_status cadre_zero_partition(struct cadre_self *self, uint64_t range_unit)
     make_blocks(self);
     CADRE_CHECK_GOTO(partition_blocks(self, range_unit), out);
     make_buckets(self);
-    mark_lasting(self);
+    mark_pooled(self);
     rc = note_needs(self);
 out:
     if (rc == CADRE_E_RESOURCE)

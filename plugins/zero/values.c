@@ -80,7 +80,7 @@ static cadre_status join(struct cadre_self *self, struct zero_block *block)
     return self->comm->stream_wait(self->axis, block->done);
 }
 
-cadre_status cadre_zero_values_spread(struct cadre_self *self)
+cadre_status cadre_zero_all_gather_updated(struct cadre_self *self)
 {
     for (uint32_t b = 0; b < self->n_blocks; b++) {
         struct zero_block *block = &self->block[b];
@@ -153,7 +153,7 @@ static cadre_status let_go(struct cadre_self *self, struct zero_block *block)
     for (cadre_param_id i = block->first; block->attached && i <= block->last; i++)
         CADRE_CHECK(self->param->attach(self->host->ctx, i, NULL));
     block->attached = 0;
-    cadre_zero_buffer_give(self, &self->values, &block->values, block->lasting);
+    cadre_zero_buffer_give(self, &self->values, &block->values, block->pooled);
     return CADRE_OK;
 }
 

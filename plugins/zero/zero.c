@@ -160,7 +160,7 @@ static cadre_status sync(struct cadre_self *self, uint32_t what)
     if (self->ranks <= 1)
         return CADRE_OK;
     if (what == CADRE_SYNC_PARAMS && self->stage < 3)
-        return cadre_zero_values_spread(self);
+        return cadre_zero_all_gather_updated(self);
     if (what != CADRE_SYNC_GRADS && what != CADRE_SYNC_DRAIN)
         return CADRE_OK;
     CADRE_CHECK(what == CADRE_SYNC_GRADS ? cadre_zero_grads_settle(self)

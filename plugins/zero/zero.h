@@ -32,7 +32,7 @@ struct zero_block {
     cadre_param_id first, last;
     uint64_t count; /* elements from the first to the end of the last, with padding */
     uint64_t *off; /* (R + 1) rank r owns [off[r], off[r + 1]) */
-    uint32_t held, lasting; /* lasting: others have its size, buffers are kept */
+    uint32_t held, pooled; /* pooled: others have its size, buffers are kept */
     uint32_t gathering, attached;
     struct cadre_buf values; /* whole; .data NULL when there is no buffer */
     struct cadre_buf mine;
@@ -43,7 +43,7 @@ struct zero_bucket {
     cadre_param_id first, last;
     uint64_t count;
     uint64_t *off;
-    uint32_t lasting;
+    uint32_t pooled;
     uint32_t waiting; /* entries that have not come */
     uint32_t posted, sent; /* in flight; posted in this step or micro-batch */
     struct cadre_buf grad; /* whole; .data NULL when there is no buffer */
@@ -113,7 +113,7 @@ uint64_t cadre_zero_values_bytes(const struct cadre_self *self);
 cadre_status cadre_zero_values_bind(struct cadre_self *self);
 /* Stages 1 and 2: every rank's updated part to all, in flight when it returns unless
  * overlap is off. */
-cadre_status cadre_zero_values_spread(struct cadre_self *self);
+cadre_status cadre_zero_all_gather_updated(struct cadre_self *self);
 /* The unit's parameters are there, and those of the units after `unit` on the way. */
 cadre_status cadre_zero_values_use(struct cadre_self *self, uint32_t unit,
                                    int32_t next);

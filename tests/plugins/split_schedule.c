@@ -158,15 +158,15 @@ static cadre_status give(struct cadre_self *self, uint32_t chunk, uint32_t m, in
 
 static cadre_status pass(struct cadre_self *self, uint32_t chunk, uint32_t m, int dir)
 {
-    int edge = dir > 0 ? self->rank + 1 == self->ranks && chunk == CHUNKS - 1
-                       : self->rank == 0 && chunk == 0;
+    int boundary_count = dir > 0 ? self->rank + 1 == self->ranks && chunk == CHUNKS - 1
+                                 : self->rank == 0 && chunk == 0;
     struct cadre_pass_args args = {
         .struct_size = sizeof args,
         .chunk = chunk,
         .microbatch = m,
         .what = CADRE_PASS_INPUT,
         .next_unit = -1,
-        .out = edge ? NULL : &self->out[chunk][m],
+        .out = boundary_count ? NULL : &self->out[chunk][m],
     };
     CADRE_CHECK(take(self, chunk, m, dir, &args.in));
     if (is(self, "edge"))
@@ -176,7 +176,7 @@ static cadre_status pass(struct cadre_self *self, uint32_t chunk, uint32_t m, in
         CADRE_CHECK(self->model->forward(self->host->ctx, &args));
     else
         CADRE_CHECK(self->model->backward(self->host->ctx, &args));
-    return edge ? CADRE_OK : give(self, chunk, m, dir);
+    return boundary_count ? CADRE_OK : give(self, chunk, m, dir);
 }
 
 static cadre_status weights(struct cadre_self *self, uint32_t chunk, uint32_t m)
