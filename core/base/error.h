@@ -17,14 +17,6 @@ struct cadre_error {
     char text[1024]; /* one line, no final newline; empty while code is CADRE_OK */
 };
 
-/* The propagation macro: jumps to the function's `fail` label with `rc` set. */
-#define CADRE_TRY(call)                                                                \
-    do {                                                                               \
-        rc = (call);                                                                   \
-        if (rc != CADRE_OK)                                                            \
-            goto fail;                                                                 \
-    } while (0)
-
 /* Store `code` and the formatted text in err (may be NULL) and return code. Line breaks
  * and control bytes in the text are shown as '?', so an error is always one line.
  * [any thread] */

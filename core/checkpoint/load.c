@@ -172,12 +172,12 @@ cadre_status cadre_load(struct cadre_rank *rank, const char *path,
 {
     struct source from = {0};
     cadre_status rc;
-    CADRE_TRY(open_checkpoint(rank, path, &from.checkpoint, err));
-    CADRE_TRY(cadre_run_values_resume(rank, from.checkpoint, path, err));
-    CADRE_TRY(make_buffer(rank, &from, err));
-    CADRE_TRY(load_params(rank, &from, err));
-    CADRE_TRY(load_moments(rank, &from, err));
-    CADRE_TRY(cadre_plugin_state_load(rank, from.checkpoint, path, err));
+    CADRE_TRY_OR(open_checkpoint(rank, path, &from.checkpoint, err), fail);
+    CADRE_TRY_OR(cadre_run_values_resume(rank, from.checkpoint, path, err), fail);
+    CADRE_TRY_OR(make_buffer(rank, &from, err), fail);
+    CADRE_TRY_OR(load_params(rank, &from, err), fail);
+    CADRE_TRY_OR(load_moments(rank, &from, err), fail);
+    CADRE_TRY_OR(cadre_plugin_state_load(rank, from.checkpoint, path, err), fail);
 fail:
     free(from.buffer);
     cadre_checkpoint_close(from.checkpoint);
@@ -189,9 +189,9 @@ cadre_status cadre_load_model(struct cadre_rank *rank, const char *dir,
 {
     struct source from = {0};
     cadre_status rc;
-    CADRE_TRY(open_model(rank, dir, &from.hf, err));
-    CADRE_TRY(make_buffer(rank, &from, err));
-    CADRE_TRY(load_params(rank, &from, err));
+    CADRE_TRY_OR(open_model(rank, dir, &from.hf, err), fail);
+    CADRE_TRY_OR(make_buffer(rank, &from, err), fail);
+    CADRE_TRY_OR(load_params(rank, &from, err), fail);
 fail:
     free(from.buffer);
     cadre_hf_close(from.hf);

@@ -164,14 +164,10 @@ static cadre_status collect_tensor(void *h, const char *name, cadre_param_id par
         .begin = begin,
         .count = data ? data->count : 0,
     };
-    cadre_status rc = check_name(c, name);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(check_name(c, name));
     snprintf(call.key, sizeof call.key, "%s", name);
-    rc = cadre_plugin_state_check_call(s->rank, c->plugin, &call, data,
-                                       &s->rank->failure);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(cadre_plugin_state_check_call(s->rank, c->plugin, &call, data,
+                                            &s->rank->failure));
     if (s->rank->plan.param[param].copied)
         return CADRE_OK; /* its owner's stage gives it */
     for (size_t i = 0; i < s->n_calls; i++)
@@ -180,9 +176,7 @@ static cadre_status collect_tensor(void *h, const char *name, cadre_param_id par
             return refuse(c, name, "one parameter described twice");
     struct cadre_plugin_state_key key = key_of(c, name, combine);
     key.tensor = 1;
-    rc = add_key(c, &key);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(add_key(c, &key));
     struct cadre_plugin_state_call *more =
         cadre_realloc(s->calls, s->n_calls + 1, sizeof *s->calls);
     if (!more)
@@ -197,9 +191,7 @@ static cadre_status collect_blob(void *h, const char *name, uint32_t version,
 {
     struct collector *c = h;
     struct cadre_plugin_state *s = c->kept;
-    cadre_status rc = check_name(c, name);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(check_name(c, name));
     if (policy < CADRE_BLOB_DROPPABLE || policy > CADRE_BLOB_PER_RANK)
         return refuse(c, name, "expected DROPPABLE, REPLICATED or PER_RANK");
     if (bytes > CADRE_PLUGIN_STATE_BLOB_BYTES || (bytes && !data))
@@ -210,9 +202,7 @@ static cadre_status collect_blob(void *h, const char *name, uint32_t version,
         key.bytes = bytes;
         key.hash = cadre_hash_of(data, bytes, 0);
     }
-    rc = add_key(c, &key);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(add_key(c, &key));
     struct cadre_plugin_state_blob *more =
         cadre_realloc(s->blobs, s->n_blobs + 1, sizeof *s->blobs);
     if (!more)
@@ -437,10 +427,10 @@ cadre_status cadre_plugin_state_collect(struct cadre_rank *rank,
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the states' table");
     s->rank = rank;
     if (any_keeps(&rank->chain)) { /* the same answer on every rank */
-        CADRE_TRY(describe(s, err));
-        CADRE_TRY(agree_keys(s, err));
-        CADRE_TRY(agree_ranges(s, err));
-        CADRE_TRY(make_table(s, err));
+        CADRE_TRY_OR(describe(s, err), fail);
+        CADRE_TRY_OR(agree_keys(s, err), fail);
+        CADRE_TRY_OR(agree_ranges(s, err), fail);
+        CADRE_TRY_OR(make_table(s, err), fail);
     }
     *out = s;
     return CADRE_OK;

@@ -89,7 +89,6 @@ static cadre_status load_tensor(void *h, const char *key, cadre_param_id param,
         .count = data ? data->count : 0,
     };
     char name[CADRE_CHECKPOINT_NAME];
-    cadre_status rc;
     snprintf(call.key, sizeof call.key, "%s", key ? key : "");
     CADRE_TRY(cadre_plugin_state_check_call(l->rank, l->plugin, &call, data,
                                             &l->rank->failure));
@@ -101,9 +100,7 @@ static cadre_status load_tensor(void *h, const char *key, cadre_param_id param,
         return CADRE_OK;
     }
     CADRE_TRY(check_shape(l, param, index));
-    rc = fill(l, &call, name, data);
-fail:
-    return rc;
+    return fill(l, &call, name, data);
 }
 
 /* ---- blobs ---- */

@@ -179,7 +179,8 @@ void cadre_writer_vote(const struct cadre_writer *writer)
 {
     bool done = atomic_load(&writer->done);
     writer->rank->exchange.votes.saving = writer->phase != IDLE && !done;
-    writer->rank->exchange.votes.save_failed = writer->phase != IDLE && done && writer->rc != CADRE_OK;
+    writer->rank->exchange.votes.save_failed =
+        writer->phase != IDLE && done && writer->rc != CADRE_OK;
 }
 
 cadre_status cadre_writer_turn(struct cadre_writer *writer,
@@ -262,16 +263,15 @@ static cadre_status stage(void *arg, const struct cadre_range *range,
 cadre_status cadre_writer_save(struct cadre_writer *writer, int64_t step, bool now,
                                struct cadre_error *err)
 {
-    cadre_status rc = cadre_writer_finish(writer, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(cadre_writer_finish(writer, err));
     if (now || !writer->async)
         return as_failure(cadre_save(writer->rank, writer->folder, step, err), err);
     writer->step = step;
     writer->scale = writer->rank->loss_scale;
     writer->root = cadre_folder_root(writer->folder);
-    rc = writer->root ? cadre_plugin_state_collect(writer->rank, &writer->kept, err)
-                      : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+    cadre_status rc = writer->root
+                          ? cadre_plugin_state_collect(writer->rank, &writer->kept, err)
+                          : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
     if (rc == CADRE_OK) {
         struct cadre_range_sink sink = {.visit = stage, .arg = writer, .err = err};
         sink.rc = reserve(writer, err);

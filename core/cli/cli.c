@@ -218,9 +218,7 @@ static cadre_status parse(struct cadre_cli_args *args, const struct command *com
     for (int i = 2; i < args->argc; i++) {
         const char *arg = args->argv[i];
         if (arg[0] == '-' && arg[1] == '-') {
-            cadre_status rc = take_flag(args, &i, command, err);
-            if (rc != CADRE_OK)
-                return rc;
+            CADRE_TRY(take_flag(args, &i, command, err));
         } else if (!args->conf && strstr(command->takes, TAKES_CONF)) {
             args->conf = arg;
         } else {
@@ -324,13 +322,14 @@ cadre_status cadre_cli_load(const struct cadre_cli_args *args,
 {
     struct cadre_options *options = NULL;
     cadre_status rc;
-    CADRE_TRY(cadre_options_create(&options, err));
-    CADRE_TRY(cadre_options_load(options, args->conf, err));
+    CADRE_TRY_OR(cadre_options_create(&options, err), fail);
+    CADRE_TRY_OR(cadre_options_load(options, args->conf, err), fail);
     if (args->run)
-        CADRE_TRY(cadre_options_apply_run(options, args->run, err));
+        CADRE_TRY_OR(cadre_options_apply_run(options, args->run, err), fail);
     for (int i = 0; i < args->n_set; i++)
-        CADRE_TRY(cadre_options_set(options, args->set[i], "command line", err));
-    CADRE_TRY(default_records(options, err));
+        CADRE_TRY_OR(cadre_options_set(options, args->set[i], "command line", err),
+                     fail);
+    CADRE_TRY_OR(default_records(options, err), fail);
     *out = options;
     return CADRE_OK;
 fail:

@@ -45,12 +45,12 @@ cadre_status cadre_cli_compare(const struct cadre_cli_args *args,
         .conf = args->conf, .sets = args->set, .out = args->out, .task = args->run};
     cadre_status rc;
     plain.run = NULL; /* the comparison takes every run's section by itself */
-    CADRE_TRY(step_of(args, &request.step, err));
-    CADRE_TRY(cadre_launch_external(&external, err));
-    CADRE_TRY(refuse_ranks(args, &external, err));
+    CADRE_TRY_OR(step_of(args, &request.step, err), fail);
+    CADRE_TRY_OR(cadre_launch_external(&external, err), fail);
+    CADRE_TRY_OR(refuse_ranks(args, &external, err), fail);
     if (external.launcher)
         cadre_log_set_rank(external.rank, external.size);
-    CADRE_TRY(cadre_cli_load(&plain, &options, err));
+    CADRE_TRY_OR(cadre_cli_load(&plain, &options, err), fail);
     if (cadre_log_parse_level(cadre_options_raw(options, "log.level"), &level))
         cadre_log_set_level(level);
     request.options = options;

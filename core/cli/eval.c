@@ -107,7 +107,7 @@ cadre_status cadre_cli_eval(const struct cadre_cli_args *args, struct cadre_erro
     if (rc != CADRE_OK)
         return rc;
     o.spec = spec;
-    CADRE_TRY(cadre_evaluate(&rank, spec, 0, &o.eval, &has, err));
+    CADRE_TRY_OR(cadre_evaluate(&rank, spec, 0, &o.eval, &has, err), fail);
     if (!has) {
         rc = cadre_fail(err, CADRE_E_INVALID,
                         "there is no validation data; set data.valid_fraction or "
@@ -115,8 +115,9 @@ cadre_status cadre_cli_eval(const struct cadre_cli_args *args, struct cadre_erro
         goto fail;
     }
     if (o.eval.classes == 0) {
-        CADRE_TRY(cadre_dataset_bigram_entropy(spec->data, CADRE_SPLIT_VALID, &o.bigram,
-                                               err));
+        CADRE_TRY_OR(
+            cadre_dataset_bigram_entropy(spec->data, CADRE_SPLIT_VALID, &o.bigram, err),
+            fail);
         o.has_bigram = true;
     }
     if (args->json)

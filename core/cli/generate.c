@@ -51,10 +51,8 @@ static cadre_status encode_prompt(struct generator *g, size_t more,
     const char *prompt = g->args->prompt ? g->args->prompt : "";
     int32_t bos = cadre_tokenizer_bos(g->tokenizer), *ids = NULL;
     size_t n = 0;
-    cadre_status rc =
-        cadre_tokenizer_encode(g->tokenizer, prompt, strlen(prompt), &ids, &n, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(
+        cadre_tokenizer_encode(g->tokenizer, prompt, strlen(prompt), &ids, &n, err));
     g->ids = cadre_calloc(n + 1 + more, sizeof *g->ids);
     if (g->ids && bos >= 0)
         g->ids[g->n++] = bos;
@@ -85,9 +83,7 @@ static cadre_status predict(struct generator *g, struct cadre_error *err)
         .time = time,
         .logits = g->logits,
     };
-    cadre_status rc = cadre_executor_eval(g->rank->exec, &eval, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(cadre_executor_eval(g->rank->exec, &eval, err));
     double most = -INFINITY, sum = 0;
     for (int64_t v = 0; v < vocab; v++) {
         int64_t at = (time - 1) * vocab + v;
@@ -138,7 +134,7 @@ static cadre_status put(const struct generator *g, size_t i, struct cadre_error 
 static cadre_status generate(struct generator *g, size_t more, struct cadre_error *err)
 {
     const struct cadre_model_config *m = &g->spec->run.model;
-    cadre_status rc;
+    cadre_status rc = CADRE_OK;
     g->targets = cadre_calloc((size_t)m->context, sizeof *g->targets);
     g->p = cadre_calloc((size_t)m->vocab, sizeof *g->p);
     g->logits = cadre_calloc((size_t)(m->context * m->vocab), sizeof(double));
@@ -154,7 +150,6 @@ static cadre_status generate(struct generator *g, size_t more, struct cadre_erro
     }
     if (putchar('\n') == EOF)
         rc = cadre_fail(err, CADRE_E_IO, "cannot write to stdout");
-fail:
     return rc;
 }
 
@@ -193,9 +188,10 @@ cadre_status cadre_cli_generate(const struct cadre_cli_args *args,
                         "generate writes text; data.format = wfdb has no text tokens");
         goto fail;
     }
-    CADRE_TRY(cadre_tokenizer_open(spec->config.data.tokenizer, &g.tokenizer, err));
-    CADRE_TRY(check_model(&g, err));
-    CADRE_TRY(encode_prompt(&g, more, err));
+    CADRE_TRY_OR(cadre_tokenizer_open(spec->config.data.tokenizer, &g.tokenizer, err),
+                 fail);
+    CADRE_TRY_OR(check_model(&g, err), fail);
+    CADRE_TRY_OR(encode_prompt(&g, more, err), fail);
     rc = generate(&g, more, err);
 fail:
     cadre_tokenizer_close(g.tokenizer);

@@ -42,9 +42,7 @@ static cadre_status show_plugin(const char *name, struct cadre_error *err)
     static const char *const roles[] = {"?",     "placement", "schedule",
                                         "intra", "data",      "observer"};
     const struct cadre_plugin_handle *plugin;
-    cadre_status rc = cadre_plugin_load(name, "", &plugin, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(cadre_plugin_load(name, "", &plugin, err));
     const struct cadre_plugin *d = &plugin->desc;
     printf("strategy plugin %s %s: %s\n", d->id, d->version, d->summary);
     printf("  ABI %u.%u, role %s, axis %s\n", d->abi_major, d->abi_minor,
@@ -109,9 +107,7 @@ static cadre_status show_checkpoint(const char *path, struct cadre_error *err)
 static cadre_status show_model_folder(const char *path, struct cadre_error *err)
 {
     struct cadre_hf_config c;
-    cadre_status rc = cadre_hf_config_read(path, &c, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(cadre_hf_config_read(path, &c, err));
     printf(
         "Hugging Face model folder: %s, %lld layers, %lld channels, %lld heads (%lld "
         "key/value), hidden %lld, context %lld, vocabulary %lld, %s\n",
@@ -125,9 +121,7 @@ static cadre_status show_model_folder(const char *path, struct cadre_error *err)
 static cadre_status show_safetensors(const char *path, struct cadre_error *err)
 {
     struct cadre_safetensors *file = NULL;
-    cadre_status rc = cadre_safetensors_open(path, false, &file, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(cadre_safetensors_open(path, false, &file, err));
     printf("safetensors file\n");
     show_tensors(file);
     cadre_safetensors_close(file);
@@ -179,9 +173,7 @@ static cadre_status show_annotations(const char *header, struct cadre_error *err
 static cadre_status show_record(const char *path, struct cadre_error *err)
 {
     struct cadre_wfdb_header header = {0};
-    cadre_status rc = cadre_wfdb_header_read(path, &header, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(cadre_wfdb_header_read(path, &header, err));
     printf("WFDB record %s: %d signals, %lld samples at %g Hz\n", header.name,
            header.signals, (long long)header.samples, header.frequency);
     for (int32_t i = 0; i < header.signals; i++) {
@@ -196,9 +188,7 @@ static cadre_status show_record(const char *path, struct cadre_error *err)
 static cadre_status show_tokens(const char *path, struct cadre_error *err)
 {
     struct cadre_token_file file = {0};
-    cadre_status rc = cadre_token_file_init(path, &file, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(cadre_token_file_init(path, &file, err));
     unsigned largest = 0;
     for (uint64_t i = 0; i < file.count; i++)
         largest = file.tokens[i] > largest ? file.tokens[i] : largest;
@@ -213,9 +203,7 @@ static cadre_status show_record_line(const char *path, const char *name,
                                      struct cadre_error *err)
 {
     struct cadre_wfdb_header header = {0};
-    cadre_status rc = cadre_wfdb_header_read(path, &header, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(cadre_wfdb_header_read(path, &header, err));
     double seconds = (double)header.samples / header.frequency;
     printf("  %-16s %7.1f s at %g Hz,", name, seconds, header.frequency);
     for (int32_t i = 0; i < header.signals; i++)

@@ -76,15 +76,15 @@ cadre_status cadre_cli_load_model(const struct cadre_cli_args *args, bool need_d
     char name[64], *source = NULL;
     cadre_status rc;
     cadre_cli_run_name(args, name, sizeof name);
-    CADRE_TRY(refuse_ranks(err));
-    CADRE_TRY(cadre_cli_load(args, &options, err));
-    CADRE_TRY(find_source(args, options, name, &source, err));
-    CADRE_TRY(set(options, "model.init", source, err));
-    CADRE_TRY(set(options, "strategy.stack", "single", err));
-    CADRE_TRY(set(options, "data.prefetch", "0", err));
+    CADRE_TRY_OR(refuse_ranks(err), fail);
+    CADRE_TRY_OR(cadre_cli_load(args, &options, err), fail);
+    CADRE_TRY_OR(find_source(args, options, name, &source, err), fail);
+    CADRE_TRY_OR(set(options, "model.init", source, err), fail);
+    CADRE_TRY_OR(set(options, "strategy.stack", "single", err), fail);
+    CADRE_TRY_OR(set(options, "data.prefetch", "0", err), fail);
     if (!need_data) {
-        CADRE_TRY(set(options, "train.global_batch", "1", err));
-        CADRE_TRY(set(options, "train.micro_batch", "1", err));
+        CADRE_TRY_OR(set(options, "train.global_batch", "1", err), fail);
+        CADRE_TRY_OR(set(options, "train.micro_batch", "1", err), fail);
     }
     struct cadre_spec_request request = {
         .out = args->out,
@@ -93,7 +93,7 @@ cadre_status cadre_cli_load_model(const struct cadre_cli_args *args, bool need_d
     };
     struct cadre_options *given = options;
     options = NULL;
-    CADRE_TRY(cadre_spec_create(given, &request, spec, err));
+    CADRE_TRY_OR(cadre_spec_create(given, &request, spec, err), fail);
     rc = cadre_train_load_rank(*spec, rank, err);
     if (rc != CADRE_OK) {
         cadre_spec_destroy(*spec);

@@ -95,9 +95,7 @@ cadre_status cadre_cli_plugin(const struct cadre_cli_args *args, bool *found,
     *found = is_listed(name);
     if (!*found)
         return CADRE_OK;
-    cadre_status rc = cadre_plugin_load(name, "", &plugin, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(cadre_plugin_load(name, "", &plugin, err));
     if (!plugin->desc.command)
         return cadre_fail(err, CADRE_E_INVALID,
                           "the plugin '%s' has no command of its own; `cadre inspect "

@@ -95,10 +95,11 @@ cadre_status cadre_cli_train(const struct cadre_cli_args *args, struct cadre_err
     int size = 0;
     cadre_status rc;
     name_instance(instance, sizeof instance);
-    CADRE_TRY(
-        cadre_launch_child(&place.child, &place.rank, &size, &place.segment_fd, err));
-    CADRE_TRY(cadre_launch_external(&place.external, err));
-    CADRE_TRY(cadre_cli_load(args, &options, err));
+    CADRE_TRY_OR(
+        cadre_launch_child(&place.child, &place.rank, &size, &place.segment_fd, err),
+        fail);
+    CADRE_TRY_OR(cadre_launch_external(&place.external, err), fail);
+    CADRE_TRY_OR(cadre_cli_load(args, &options, err), fail);
     if (cadre_log_parse_level(cadre_options_raw(options, "log.level"), &level))
         cadre_log_set_level(level);
     if (place.child)
@@ -118,8 +119,8 @@ cadre_status cadre_cli_train(const struct cadre_cli_args *args, struct cadre_err
         rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for the options");
         goto fail;
     }
-    CADRE_TRY(cadre_spec_create(options, &request, &spec, err));
-    CADRE_TRY(find_sweep(args, loaded, spec, &place, &sweep, err));
+    CADRE_TRY_OR(cadre_spec_create(options, &request, &spec, err), fail);
+    CADRE_TRY_OR(find_sweep(args, loaded, spec, &place, &sweep, err), fail);
     rc = sweep ? train_sweep(spec, sweep, &place, args->dry_run, err)
                : train_one(&spec, &place, args->dry_run, err);
 fail:

@@ -178,7 +178,6 @@ static cadre_status check_first_use(struct scan *scan, const char *key)
 
 static cadre_status scan_pair(struct scan *scan, char *line)
 {
-    cadre_status rc;
     char *equals = strchr(line, '=');
     char *colon = strchr(line, ':');
     if (!equals || (colon && colon < equals))
@@ -200,15 +199,12 @@ static cadre_status scan_pair(struct scan *scan, char *line)
                       "%s: the value has %zu bytes, expected at most %d: shorten it",
                       key, strlen(value), CADRE_INI_VALUE_BYTES);
     CADRE_TRY(check_first_use(scan, key));
-    CADRE_TRY(add_entry(scan, scan->section, key, value));
-fail:
-    return rc;
+    return add_entry(scan, scan->section, key, value);
 }
 
 /* `line` is n bytes and a zero, without its line break. */
 static cadre_status scan_line(struct scan *scan, char *line, size_t n)
 {
-    cadre_status rc;
     if (n > CADRE_INI_LINE_BYTES)
         return refuse(scan, "the line has %zu bytes, expected at most %d: shorten it",
                       n, CADRE_INI_LINE_BYTES);
@@ -221,9 +217,7 @@ static cadre_status scan_line(struct scan *scan, char *line, size_t n)
                       "one: write it on one line");
     if (len == 0 || text[0] == '#' || text[0] == ';')
         return CADRE_OK;
-    rc = text[0] == '[' ? scan_section(scan, text) : scan_pair(scan, text);
-fail:
-    return rc;
+    return text[0] == '[' ? scan_section(scan, text) : scan_pair(scan, text);
 }
 
 static cadre_status scan_text(struct scan *scan, char *text, size_t bytes)

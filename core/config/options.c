@@ -297,7 +297,6 @@ cadre_status cadre_option_check(const struct cadre_options *options,
 cadre_status cadre_options_resolve(struct cadre_options *options,
                                    struct cadre_error *err)
 {
-    cadre_status rc = CADRE_OK;
     for (size_t i = 0; i < options->set.n; i++)
         CADRE_TRY(cadre_option_check(options, &options->set.items[i], err));
     for (size_t i = 0; i < options->sections.n; i++) {
@@ -312,8 +311,7 @@ cadre_status cadre_options_resolve(struct cadre_options *options,
             o->section, &o->decl, cadre_options_raw(options, o->name), &o->value, err));
     }
     options->resolved = true;
-fail:
-    return rc;
+    return CADRE_OK;
 }
 
 /* ---- setting and reading --------------------------------------------------------- */

@@ -113,7 +113,6 @@ static cadre_status load_entries(struct cadre_options *options,
                                  const struct cadre_ini *ini, const struct reading *now,
                                  struct cadre_error *err)
 {
-    cadre_status rc = CADRE_OK;
     for (size_t i = 0; i < ini->n; i++) {
         const struct cadre_ini_entry *e = &ini->entries[i];
         if (e->key && strcmp(e->section, "run") == 0 && strcmp(e->key, "extends") == 0)
@@ -121,8 +120,7 @@ static cadre_status load_entries(struct cadre_options *options,
     }
     for (size_t i = 0; i < ini->n; i++)
         CADRE_TRY(take_entry(options, &ini->entries[i], now->path, err));
-fail:
-    return rc;
+    return CADRE_OK;
 }
 
 static cadre_status load(struct cadre_options *options, const char *path,
@@ -133,8 +131,8 @@ static cadre_status load(struct cadre_options *options, const char *path,
     char real[PATH_MAX];
     /* Where realpath fails the file cannot be read either, and that error is better. */
     struct reading now = {path, realpath(path, real) ? real : path, by};
-    CADRE_TRY(check_cycle(&now, err));
-    CADRE_TRY(cadre_ini_load(&ini, path, err));
+    CADRE_TRY_OR(check_cycle(&now, err), fail);
+    CADRE_TRY_OR(cadre_ini_load(&ini, path, err), fail);
     rc = load_entries(options, &ini, &now, err);
 fail:
     cadre_ini_fini(&ini);

@@ -86,10 +86,7 @@ cadre_status cadre_runs_check(const struct cadre_options *options,
     for (size_t i = 0; i < options->runs_n; i++) {
         const struct run *run = &options->runs[i];
         for (size_t k = 0; k < run->set.n; k++) {
-            cadre_status rc =
-                check_override(options, run->name, &run->set.items[k], err);
-            if (rc != CADRE_OK)
-                return rc;
+            CADRE_TRY(check_override(options, run->name, &run->set.items[k], err));
         }
     }
     return CADRE_OK;

@@ -129,7 +129,7 @@ static cadre_status build_into(int fd, const char *path, uint64_t key,
     struct cadre_cache_writer *writer = NULL;
     struct cadre_error why = {0};
     cadre_status rc;
-    CADRE_TRY(cadre_cache_writer_create(fd, path, &writer, &why));
+    CADRE_TRY_OR(cadre_cache_writer_create(fd, path, &writer, &why), fail);
     rc = build(context, writer, &why);
     if (rc == CADRE_E_RESOURCE && why.code == CADRE_OK)
         cadre_fail(&why, rc, "no memory for the token cache \"%s\"", path);
@@ -246,7 +246,6 @@ cadre_status cadre_cache_init(const char *folder, uint64_t key,
     }
     if (lock >= 0)
         close(lock);
-fail:
     return rc;
 }
 

@@ -80,14 +80,14 @@ static cadre_status open_text(struct cadre_dataset *set,
 {
     struct cadre_tokenizer *tok = NULL;
     cadre_status rc;
-    CADRE_TRY(check_stream(config, err));
+    CADRE_TRY_OR(check_stream(config, err), fail);
     rc = cadre_mapping_init(config->path, &set->map, err);
     if (rc != CADRE_OK) {
         cadre_error_prefix(err, "data.path");
         goto fail;
     }
-    CADRE_TRY(require_contents(set->map.size, config->path, err));
-    CADRE_TRY(cadre_tokenizer_open(config->tokenizer, &tok, err));
+    CADRE_TRY_OR(require_contents(set->map.size, config->path, err), fail);
+    CADRE_TRY_OR(cadre_tokenizer_open(config->tokenizer, &tok, err), fail);
     set->info.vocab = cadre_tokenizer_vocab(tok);
     set->info.seq_len = config->context;
     if (!is_given(config->tokenizer) || strcmp(config->tokenizer, "byte") == 0) {
@@ -97,8 +97,10 @@ static cadre_status open_text(struct cadre_dataset *set,
         add_stream(set, CADRE_SPLIT_TRAIN, set->map.bytes, 1, at);
         add_stream(set, CADRE_SPLIT_VALID, set->map.bytes + at, 1, set->map.size - at);
     } else {
-        CADRE_TRY(cadre_text_open(&set->map, config->path, tok, config->valid_fraction,
-                                  config->cache_dir, &set->cache, err));
+        CADRE_TRY_OR(cadre_text_open(&set->map, config->path, tok,
+                                     config->valid_fraction, config->cache_dir,
+                                     &set->cache, err),
+                     fail);
         cadre_mapping_fini(&set->map);
         cadre_hash_update(hash, &set->cache.content_hash, sizeof(uint64_t));
         for (int s = 0; s < 2; s++)
@@ -123,7 +125,6 @@ static cadre_status open_tokens(struct cadre_dataset *set,
                                 struct cadre_hash *hash, struct cadre_error *err)
 {
     const struct cadre_token_file *file = &set->file;
-    cadre_status rc;
     CADRE_TRY(check_stream(config, err));
     CADRE_TRY(cadre_token_file_init(config->path, &set->file, err));
     CADRE_TRY(require_contents(file->count, config->path, err));
@@ -133,8 +134,7 @@ static cadre_status open_tokens(struct cadre_dataset *set,
     uint64_t kept = (uint64_t)((double)file->count * (1 - config->valid_fraction));
     add_stream(set, CADRE_SPLIT_TRAIN, file->tokens, 2, kept);
     add_stream(set, CADRE_SPLIT_VALID, file->tokens + kept, 2, file->count - kept);
-fail:
-    return rc;
+    return CADRE_OK;
 }
 
 static cadre_status parse_task(struct cadre_dataset *set, const char *task,
@@ -162,7 +162,6 @@ static cadre_status open_wfdb(struct cadre_dataset *set,
 {
     struct cadre_ecg_config ecg = {config->path, config->lead, config->window,
                                    config->levels, config->range_mv};
-    cadre_status rc;
     CADRE_TRY(parse_task(set, config->task, err));
     CADRE_TRY(cadre_ecg_open(&ecg, config->cache_dir, &set->cache, err));
     set->window = config->window;
@@ -174,8 +173,7 @@ static cadre_status open_wfdb(struct cadre_dataset *set,
     cadre_hash_update(hash, set->record_split, set->cache.count);
     cadre_hash_update_string(hash, set->classes == CADRE_CLASSES_NONE ? "foundation"
                                                                       : config->task);
-fail:
-    return rc;
+    return CADRE_OK;
 }
 
 static cadre_status open_format(struct cadre_dataset *set,
@@ -226,7 +224,7 @@ cadre_status cadre_dataset_open(const struct cadre_dataset_config *config,
     cadre_hash_init(&hash, 0);
     set->shuffle = config->shuffle;
     set->seed = config->seed;
-    CADRE_TRY(open_format(set, config, &hash, err));
+    CADRE_TRY_OR(open_format(set, config, &hash, err), fail);
     set->info.train_samples = set->splits[CADRE_SPLIT_TRAIN].samples;
     set->info.valid_samples = set->splits[CADRE_SPLIT_VALID].samples;
     set->info.train_tokens = set->splits[CADRE_SPLIT_TRAIN].tokens;

@@ -99,11 +99,11 @@ cadre_status cadre_dataset_split_records(struct cadre_dataset *set,
                               (unsigned long long)record->label_count);
     }
     if (names[strspn(names, separators)])
-        CADRE_TRY(mark_named(set, names, err));
+        CADRE_TRY_OR(mark_named(set, names, err), fail);
     else if (set->cache.count > 0)
         mark_fraction(set, config->valid_fraction, config->seed);
-    CADRE_TRY(make_spans(set, CADRE_SPLIT_TRAIN));
-    CADRE_TRY(make_spans(set, CADRE_SPLIT_VALID));
+    CADRE_TRY_OR(make_spans(set, CADRE_SPLIT_TRAIN), fail);
+    CADRE_TRY_OR(make_spans(set, CADRE_SPLIT_VALID), fail);
     return CADRE_OK;
 fail:
     if (rc == CADRE_E_RESOURCE)

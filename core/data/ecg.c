@@ -46,15 +46,13 @@ static cadre_status hash_file_take(struct cadre_hash *hash, char *path)
 static cadre_status hash_record(struct cadre_hash *hash,
                                 const struct cadre_ecg_record *rec)
 {
-    cadre_status rc;
     cadre_hash_update_string(hash, rec->name);
     CADRE_TRY(hash_file_take(hash, cadre_strdup(rec->header_path)));
     CADRE_TRY(hash_file_take(hash, cadre_ecg_record_path(rec, ".atr")));
     if (rec->index >= 0)
         CADRE_TRY(hash_file_take(
             hash, beside_header(rec, rec->header.signal[rec->index].file)));
-fail:
-    return rc;
+    return CADRE_OK;
 }
 
 static cadre_status require_lead(const struct cadre_ecg_config *config,
@@ -89,8 +87,8 @@ static cadre_status scan(const struct cadre_ecg_config *config,
     cadre_hash_update(&hash, &config->range_mv, sizeof config->range_mv);
     for (size_t r = 0; r < list->count; r++) {
         cadre_ecg_record_close(&rec);
-        CADRE_TRY(cadre_ecg_record_open(&rec, config, list, r, err));
-        CADRE_TRY(hash_record(&hash, &rec));
+        CADRE_TRY_OR(cadre_ecg_record_open(&rec, config, list, r, err), fail);
+        CADRE_TRY_OR(hash_record(&hash, &rec), fail);
         if (rec.index < 0) {
             cadre_log(CADRE_LOG_INFO, "data",
                       "record \"%s\" is skipped (it has no lead \"%s\")", rec.name,
@@ -108,7 +106,7 @@ static cadre_status scan(const struct cadre_ecg_config *config,
         frequency = rec.header.frequency;
     }
     if (frequency == 0)
-        CADRE_TRY(require_lead(config, &rec, err));
+        CADRE_TRY_OR(require_lead(config, &rec, err), fail);
     *key = cadre_hash_final(&hash);
 fail:
     cadre_ecg_record_close(&rec);
@@ -157,8 +155,8 @@ cadre_status cadre_ecg_open(const struct cadre_ecg_config *config,
     struct build build = {config, &list};
     uint64_t key = 0;
     cadre_status rc;
-    CADRE_TRY(check_config(config, err));
-    CADRE_TRY(cadre_record_list_init(config->path, &list, err));
+    CADRE_TRY_OR(check_config(config, err), fail);
+    CADRE_TRY_OR(cadre_record_list_init(config->path, &list, err), fail);
     rc = scan(config, &list, &key, err);
     if (rc == CADRE_E_RESOURCE)
         cadre_fail(err, rc, "no memory for the records of \"%s\"", config->path);

@@ -74,9 +74,7 @@ static cadre_status quantise(struct lead *lead, struct cadre_ecg_windows *window
     struct cadre_ecg_scale scale = {.gain = lead->sig->gain,
                                     .range_mv = config->range_mv,
                                     .levels = config->levels};
-    cadre_status rc = unit_scale(lead, &scale.unit_mv);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(unit_scale(lead, &scale.unit_mv));
     windows->tokens = cadre_realloc(NULL, (size_t)lead->count, sizeof *windows->tokens);
     if (!windows->tokens)
         return CADRE_E_RESOURCE;
@@ -138,11 +136,12 @@ cadre_status cadre_ecg_windows_init(struct cadre_ecg_windows *windows,
     struct cadre_ecg_windows found = {0};
     cadre_status rc;
     cadre_wfdb_range(lead.sig->format, &lead.range);
-    CADRE_TRY(cadre_wfdb_signal_read(rec->header_path, &rec->header, rec->index,
-                                     &lead.samples, &lead.count, err));
-    CADRE_TRY(read_beats(&lead));
-    CADRE_TRY(quantise(&lead, &found));
-    CADRE_TRY(find_windows(&lead, &found));
+    CADRE_TRY_OR(cadre_wfdb_signal_read(rec->header_path, &rec->header, rec->index,
+                                        &lead.samples, &lead.count, err),
+                 fail);
+    CADRE_TRY_OR(read_beats(&lead), fail);
+    CADRE_TRY_OR(quantise(&lead, &found), fail);
+    CADRE_TRY_OR(find_windows(&lead, &found), fail);
     *windows = found;
 fail:
     if (rc != CADRE_OK)

@@ -192,15 +192,15 @@ cadre_status cadre_loader_create(const struct cadre_loader_config *config,
     struct cadre_loader *loader = NULL;
     cadre_status rc;
     cadre_dataset_info(config->dataset, &info);
-    CADRE_TRY(check_config(config, &info, err));
+    CADRE_TRY_OR(check_config(config, &info, err), fail);
     loader = calloc(1, sizeof *loader);
     if (!loader)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for a loader");
     loader->config = *config;
     loader->seq_len = info.seq_len;
     if (config->prefetch > 0) {
-        CADRE_TRY(make_slots(loader));
-        CADRE_TRY(start_thread(loader));
+        CADRE_TRY_OR(make_slots(loader), fail);
+        CADRE_TRY_OR(start_thread(loader), fail);
     }
     *out = loader;
     return CADRE_OK;

@@ -114,10 +114,8 @@ cadre_status cadre_mapping_init(const char *path, struct cadre_mapping *map,
 {
     struct stat st;
     int fd = -1;
-    cadre_status rc = open_regular(path, &fd, &st, err);
-    if (rc != CADRE_OK)
-        return rc;
-    rc = map_fd(fd, &st, path, map, err);
+    CADRE_TRY(open_regular(path, &fd, &st, err));
+    cadre_status rc = map_fd(fd, &st, path, map, err);
     close(fd);
     return rc;
 }

@@ -78,13 +78,10 @@ static cadre_status build_cache(void *context, struct cadre_cache_writer *writer
                                 struct cadre_error *err)
 {
     const struct build *build = context;
-    cadre_status rc;
     CADRE_TRY(cadre_cache_write_record(writer, "train"));
     CADRE_TRY(encode_part(build, 0, build->split, writer, err));
     CADRE_TRY(cadre_cache_write_record(writer, "valid"));
-    CADRE_TRY(encode_part(build, build->split, build->text->size, writer, err));
-fail:
-    return rc;
+    return encode_part(build, build->split, build->text->size, writer, err);
 }
 
 cadre_status cadre_text_open(const struct cadre_mapping *text, const char *path,

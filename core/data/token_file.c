@@ -47,8 +47,8 @@ cadre_status cadre_token_file_init(const char *path, struct cadre_token_file *fi
     struct cadre_mapping map = {0};
     uint64_t header_bytes = 0;
     cadre_status rc;
-    CADRE_TRY(cadre_mapping_init(path, &map, err));
-    CADRE_TRY(read_header(&map, path, &header_bytes, err));
+    CADRE_TRY_OR(cadre_mapping_init(path, &map, err), fail);
+    CADRE_TRY_OR(read_header(&map, path, &header_bytes, err), fail);
     if (map.size % sizeof(uint16_t) != 0) {
         rc = cadre_fail(
             err, CADRE_E_INVALID,

@@ -133,14 +133,16 @@ cadre_status cadre_tokenizer_encode(const struct cadre_tokenizer *tok, const cha
     struct cadre_ids list = {0};
     cadre_status rc;
     if (tok->kind == CADRE_TOKENIZER_BYTE) {
-        CADRE_TRY(encode_bytes(text, size, &list));
+        CADRE_TRY_OR(encode_bytes(text, size, &list), fail);
     } else {
-        CADRE_TRY(require_utf8(text, size, err));
-        CADRE_TRY(cadre_ids_append(&list, NULL, 0));
+        CADRE_TRY_OR(require_utf8(text, size, err), fail);
+        CADRE_TRY_OR(cadre_ids_append(&list, NULL, 0), fail);
         if (tok->kind == CADRE_TOKENIZER_GPT2)
-            CADRE_TRY(cadre_tokenizer_encode_gpt2(tok, text, size, &list, err));
+            CADRE_TRY_OR(cadre_tokenizer_encode_gpt2(tok, text, size, &list, err),
+                         fail);
         else
-            CADRE_TRY(cadre_tokenizer_encode_llama2c(tok, text, size, &list, err));
+            CADRE_TRY_OR(cadre_tokenizer_encode_llama2c(tok, text, size, &list, err),
+                         fail);
     }
     *ids = list.ids;
     *count = list.count;

@@ -111,9 +111,9 @@ static cadre_status load_vocab(struct cadre_tokenizer *tok, const char *path,
             json_object_size(root));
         goto fail;
     }
-    CADRE_TRY(cadre_vocab_init(&tok->vocab, (int32_t)json_object_size(root)));
+    CADRE_TRY_OR(cadre_vocab_init(&tok->vocab, (int32_t)json_object_size(root)), fail);
     json_object_foreach(root, key, value)
-        CADRE_TRY(add_entry(tok, key, value, path, err));
+        CADRE_TRY_OR(add_entry(tok, key, value, path, err), fail);
     for (int b = 0; b < 256; b++)
         tok->byte_ids[b] = cadre_vocab_find(&tok->vocab, &tok->single[b], 1);
 fail:
@@ -186,9 +186,7 @@ static cadre_status add_merges(struct cadre_tokenizer *tok, const char *text,
         bytes -= bytes > 0 && text[at + bytes - 1] == '\r';
         if (bytes == 0 || (at == 0 && bytes >= 8 && memcmp(text, "#version", 8) == 0))
             continue;
-        cadre_status rc = add_merge(tok, text + at, bytes, rank++, path, err);
-        if (rc != CADRE_OK)
-            return rc;
+        CADRE_TRY(add_merge(tok, text + at, bytes, rank++, path, err));
     }
     return CADRE_OK;
 }
@@ -224,12 +222,12 @@ cadre_status cadre_tokenizer_load_gpt2(struct cadre_tokenizer *tok, const char *
     size_t size = 0;
     cadre_status rc;
     tok->kind = CADRE_TOKENIZER_GPT2;
-    CADRE_TRY(compile_pattern(tok, err));
+    CADRE_TRY_OR(compile_pattern(tok, err), fail);
     pick_file(path, sizeof path, folder, "encoder.json", "vocab.json");
-    CADRE_TRY(load_vocab(tok, path, err));
+    CADRE_TRY_OR(load_vocab(tok, path, err), fail);
     pick_file(path, sizeof path, folder, "vocab.bpe", "merges.txt");
-    CADRE_TRY(cadre_mapping_read(path, FILE_BYTES_MAX, &text, &size, err));
-    CADRE_TRY(add_merges(tok, text, size, path, err));
+    CADRE_TRY_OR(cadre_mapping_read(path, FILE_BYTES_MAX, &text, &size, err), fail);
+    CADRE_TRY_OR(add_merges(tok, text, size, path, err), fail);
 fail:
     free(text);
     if (rc == CADRE_E_RESOURCE)

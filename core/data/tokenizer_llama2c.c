@@ -69,9 +69,7 @@ static cadre_status fill(struct cadre_tokenizer *tok, const char *bytes, int32_t
     for (int32_t id = 0; id < count; id++) {
         size_t size = (size_t)int32_at(bytes + at + 4);
         tok->scores[id] = float_at(bytes + at);
-        rc = cadre_vocab_set(&tok->vocab, id, bytes + at + RECORD_HEAD, size);
-        if (rc != CADRE_OK)
-            return rc;
+        CADRE_TRY(cadre_vocab_set(&tok->vocab, id, bytes + at + RECORD_HEAD, size));
         at += RECORD_HEAD + size;
     }
     return CADRE_OK;
@@ -140,12 +138,12 @@ cadre_status cadre_tokenizer_encode_llama2c(const struct cadre_tokenizer *tok,
     struct cadre_bpe_rule rule = {find_pair, tok};
     cadre_status rc;
     if (size > 0) /* as sentencepiece does: a text starts with a blank */
-        CADRE_TRY(append_char(tok, " ", 1, list, err));
+        CADRE_TRY_OR(append_char(tok, " ", 1, list, err), fail);
     for (size_t at = 0, bytes = 0; at < size; at += bytes) {
         bytes = cadre_utf8_char(text + at, size - at);
-        CADRE_TRY(append_char(tok, text + at, bytes, list, err));
+        CADRE_TRY_OR(append_char(tok, text + at, bytes, list, err), fail);
     }
-    CADRE_TRY(cadre_bpe_merge(&rule, &scratch, list->ids, &list->count));
+    CADRE_TRY_OR(cadre_bpe_merge(&rule, &scratch, list->ids, &list->count), fail);
 fail:
     cadre_bpe_scratch_fini(&scratch);
     return rc;

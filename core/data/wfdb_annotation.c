@@ -83,9 +83,7 @@ static uint32_t word_at(const struct cursor *cur, size_t at)
 /* SKIP: a signed 32-bit step, high word first. */
 static cadre_status skip(struct cursor *cur)
 {
-    cadre_status rc = need(cur, 4);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(need(cur, 4));
     uint32_t step = word_at(cur, cur->at) << 16 | word_at(cur, cur->at + 2);
     cur->time += (int32_t)step;
     cur->at += 4;
@@ -100,9 +98,7 @@ static cadre_status take_aux(struct cursor *cur, uint32_t size,
         return cadre_fail(cur->err, CADRE_E_INVALID,
                           "%s: byte %zu: expected at most 255 bytes of text, found %u",
                           cur->where, cur->at, size);
-    cadre_status rc = need(cur, padded);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(need(cur, padded));
     item->aux = (const char *)cur->bytes + cur->at;
     item->aux_size = (uint8_t)size;
     cur->at += padded;
@@ -145,7 +141,6 @@ static cadre_status take(struct cursor *cur, struct cadre_wfdb_annotation *item,
                          bool *more)
 {
     uint32_t word = 0;
-    cadre_status rc;
     for (;;) {
         CADRE_TRY(need(cur, 2));
         word = word_at(cur, cur->at);
@@ -174,8 +169,6 @@ static cadre_status take(struct cursor *cur, struct cadre_wfdb_annotation *item,
     item->aux_size = 0;
     CADRE_TRY(take_changes(cur, item));
     return CADRE_OK;
-fail:
-    return rc;
 }
 
 /* A first note "## time resolution: 360" speaks of the file, not of the record. */
@@ -195,7 +188,6 @@ static cadre_status take_all(struct cursor *cur, struct cadre_wfdb_annotations *
 {
     struct cadre_wfdb_annotation item = {0};
     bool more = false;
-    cadre_status rc;
     for (;;) {
         CADRE_TRY(take(cur, &item, &more));
         if (!more)
@@ -207,8 +199,6 @@ static cadre_status take_all(struct cursor *cur, struct cadre_wfdb_annotations *
             list->items[list->count++] = item;
     }
     return CADRE_OK;
-fail:
-    return rc;
 }
 
 cadre_status cadre_wfdb_annotations_parse(const void *bytes, size_t size,
@@ -230,7 +220,7 @@ cadre_status cadre_wfdb_annotations_parse(const void *bytes, size_t size,
                          .size = size,
                          .where = where,
                          .err = err};
-    CADRE_TRY(take_all(&cur, &found));
+    CADRE_TRY_OR(take_all(&cur, &found), fail);
     *list = found;
     return CADRE_OK;
 fail:

@@ -147,7 +147,6 @@ static cadre_status expect_boundary(struct reader *rd)
 static cadre_status parse_frequency(struct reader *rd, double *frequency)
 {
     double counter = 0;
-    cadre_status rc;
     CADRE_TRY(take_double(rd, "sampling frequency", frequency));
     if (*frequency <= 0)
         return bad(rd, "expected a sampling frequency above 0");
@@ -159,14 +158,11 @@ static cadre_status parse_frequency(struct reader *rd, double *frequency)
             return bad(rd, "expected \")\" after the base counter value");
     }
     return expect_boundary(rd);
-fail:
-    return rc;
 }
 
 static cadre_status parse_record_line(struct reader *rd,
                                       struct cadre_wfdb_header *header)
 {
-    cadre_status rc;
     header->frequency = 250;
     CADRE_TRY(take_word(rd, "record name", " \t/", header->name, sizeof header->name));
     if (rd->field[0] == '/')
@@ -188,8 +184,6 @@ static cadre_status parse_record_line(struct reader *rd,
         CADRE_TRY(expect_boundary(rd));
     }
     return CADRE_OK;
-fail:
-    return rc;
 }
 
 /* A name that stays in the record's folder: relative, and no ".." on the way. */
@@ -208,7 +202,6 @@ static bool is_contained(const char *file)
 static cadre_status parse_file_and_format(struct reader *rd,
                                           struct cadre_wfdb_signal *sig)
 {
-    cadre_status rc;
     sig->samples_per_frame = 1;
     CADRE_TRY(take_word(rd, "signal file", " \t", sig->file, sizeof sig->file));
     if (!is_contained(sig->file))
@@ -227,15 +220,12 @@ static cadre_status parse_file_and_format(struct reader *rd,
     if (accept(rd, '+'))
         CADRE_TRY(take_int(rd, "byte offset", 0, INT64_C(1) << 48, &sig->byte_offset));
     return expect_boundary(rd);
-fail:
-    return rc;
 }
 
 /* "200", "200(1024)", "200(1024)/mV", "200/mV". */
 static cadre_status parse_gain(struct reader *rd, struct cadre_wfdb_signal *sig,
                                bool *has_baseline)
 {
-    cadre_status rc;
     CADRE_TRY(take_double(rd, "gain", &sig->gain));
     if (sig->gain < 0)
         return bad(rd, "expected a gain of 0 (not calibrated) or above");
@@ -250,8 +240,6 @@ static cadre_status parse_gain(struct reader *rd, struct cadre_wfdb_signal *sig,
     if (accept(rd, '/'))
         CADRE_TRY(take_word(rd, "units", " \t", sig->units, sizeof sig->units));
     return expect_boundary(rd);
-fail:
-    return rc;
 }
 
 /* The optional whole-number fields after the gain, in their order. */
@@ -261,7 +249,6 @@ static cadre_status parse_numbers(struct reader *rd, struct cadre_wfdb_signal *s
                                         "checksum", "block size"};
     int32_t values[5] = {0};
     int count = 0;
-    cadre_status rc;
     for (; count < 5 && has_field(rd); count++) {
         CADRE_TRY(take_int32(rd, names[count], INT32_MIN, INT32_MAX, &values[count]));
         CADRE_TRY(expect_boundary(rd));
@@ -273,14 +260,11 @@ static cadre_status parse_numbers(struct reader *rd, struct cadre_wfdb_signal *s
     sig->has_checksum = count > 3;
     sig->checksum = values[3];
     return CADRE_OK;
-fail:
-    return rc;
 }
 
 static cadre_status parse_signal_line(struct reader *rd, struct cadre_wfdb_signal *sig)
 {
     bool has_baseline = false;
-    cadre_status rc;
     sig->gain = 200;
     memcpy(sig->units, "mV", 3);
     CADRE_TRY(parse_file_and_format(rd, sig));
@@ -293,14 +277,11 @@ static cadre_status parse_signal_line(struct reader *rd, struct cadre_wfdb_signa
         CADRE_TRY(take_word(rd, "description", "", sig->description,
                             sizeof sig->description));
     return CADRE_OK;
-fail:
-    return rc;
 }
 
 static cadre_status parse(struct reader *rd, struct cadre_wfdb_header *header)
 {
     bool found = false;
-    cadre_status rc;
     CADRE_TRY(next_line(rd, &found));
     if (!found)
         return cadre_fail(rd->err, CADRE_E_INVALID,
@@ -320,8 +301,6 @@ static cadre_status parse(struct reader *rd, struct cadre_wfdb_header *header)
         CADRE_TRY(parse_signal_line(rd, &header->signal[s]));
     }
     return CADRE_OK;
-fail:
-    return rc;
 }
 
 cadre_status cadre_wfdb_header_parse(const char *text, size_t size, const char *where,

@@ -304,9 +304,7 @@ static cadre_status decode(struct stream *st, int32_t *out, uint16_t *checksum)
         int32_t *piece = out + first;
         int64_t n = st->frames - first;
         n = n < PIECE_FRAMES ? n : PIECE_FRAMES;
-        cadre_status rc = read_piece(st, first, n);
-        if (rc != CADRE_OK)
-            return rc;
+        CADRE_TRY(read_piece(st, first, n));
         packing->pick(st->buffer, st->frame_samples, st->place, n, piece);
         for (int64_t f = 0; packing->format == 8 && f < n; f++) {
             running += (uint32_t)piece[f];
@@ -346,7 +344,7 @@ static cadre_status read_stream(struct stream *st,
     uint16_t checksum = 0;
     int32_t *found = NULL;
     cadre_status rc;
-    CADRE_TRY(open_stream(st, header));
+    CADRE_TRY_OR(open_stream(st, header), fail);
     assert(st->frames > 0); /* more than the skew */
     st->buffer = malloc((size_t)(PIECE_FRAMES * st->frame_samples + 4) * 4);
     found = malloc((size_t)st->frames * sizeof *found);
@@ -356,11 +354,11 @@ static cadre_status read_stream(struct stream *st,
                         (long long)st->frames);
         goto fail;
     }
-    CADRE_TRY(decode(st, found, &checksum));
+    CADRE_TRY_OR(decode(st, found, &checksum), fail);
     if (st->sig->skew > 0)
         memmove(found, found + st->sig->skew,
                 (size_t)(st->frames - st->sig->skew) * sizeof *found);
-    CADRE_TRY(verify(st, index, found, checksum));
+    CADRE_TRY_OR(verify(st, index, found, checksum), fail);
     *samples = found;
     return CADRE_OK;
 fail:

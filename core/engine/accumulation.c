@@ -146,12 +146,10 @@ static cadre_status carry(const struct cadre_accumulation *accumulation, uint32_
     for (int l = 0; bits >> l; l++) {
         if (!(bits >> l & 1u))
             continue;
-        cadre_status rc = accumulation->device->ops->tree_add(
+        CADRE_TRY(accumulation->device->ops->tree_add(
             accumulation->device, accumulation->store->wide, target,
             accumulation->level[l] + accumulation->offset[param], target,
-            (int64_t)count);
-        if (rc != CADRE_OK)
-            return rc;
+            (int64_t)count));
     }
     return CADRE_OK;
 }

@@ -27,10 +27,8 @@ static cadre_status create_link(struct cadre_ctx *ctx, struct cadre_services *se
     *ctx =
         (struct cadre_ctx){.services = services, .plugin = plugin, .phase = "create"};
     cadre_host_init(&ctx->host, ctx);
-    cadre_status rc = cadre_plugin_values_init(plugin, options, &ctx->values, err);
-    if (rc != CADRE_OK)
-        return rc;
-    rc = plugin->ops.create(&ctx->host, &ctx->values, &ctx->self);
+    CADRE_TRY(cadre_plugin_values_init(plugin, options, &ctx->values, err));
+    cadre_status rc = plugin->ops.create(&ctx->host, &ctx->values, &ctx->self);
     if (rc == CADRE_OK)
         return CADRE_OK;
     ctx->self = NULL;
@@ -207,9 +205,7 @@ cadre_status cadre_chain_sync(struct cadre_chain *chain, uint32_t what)
     for (int i = chain->n - 1; i >= 0; i--) {
         struct cadre_ctx *ctx = &chain->link[i];
         ctx->phase = "sync";
-        cadre_status rc = ctx->plugin->ops.sync(ctx->self, what);
-        if (rc != CADRE_OK)
-            return rc;
+        CADRE_TRY(ctx->plugin->ops.sync(ctx->self, what));
     }
     return CADRE_OK;
 }
@@ -222,9 +218,7 @@ cadre_status cadre_chain_block(struct cadre_chain *chain,
         if (!ctx->plugin->ops.on_block)
             continue;
         ctx->phase = "on_block";
-        cadre_status rc = ctx->plugin->ops.on_block(ctx->self, ev);
-        if (rc != CADRE_OK)
-            return rc;
+        CADRE_TRY(ctx->plugin->ops.on_block(ctx->self, ev));
     }
     return CADRE_OK;
 }
@@ -236,9 +230,7 @@ cadre_status cadre_chain_grad(struct cadre_chain *chain, struct cadre_grad_ev *e
         if (!ctx->plugin->ops.on_grad)
             continue;
         ctx->phase = "on_grad";
-        cadre_status rc = ctx->plugin->ops.on_grad(ctx->self, ev);
-        if (rc != CADRE_OK)
-            return rc;
+        CADRE_TRY(ctx->plugin->ops.on_grad(ctx->self, ev));
     }
     return CADRE_OK;
 }

@@ -123,7 +123,6 @@ static cadre_status run_unit(struct cadre_executor *exec, struct cadre_eval *eva
         CADRE_TRY(add_losses(exec, eval));
         CADRE_TRY(copy_logits(exec, eval));
     }
-fail:
     return rc;
 }
 
@@ -159,7 +158,6 @@ static cadre_status hand_on(struct cadre_executor *exec, const struct cadre_eval
 static cadre_status run_units(struct cadre_executor *exec, struct cadre_eval *eval)
 {
     uint32_t n_units = exec->config.model->n_units;
-    cadre_status rc = CADRE_OK;
     for (uint32_t u = 0; u < n_units; u++) {
         int chunk = chunk_of(exec, u);
         if (chunk >= 0)
@@ -167,8 +165,7 @@ static cadre_status run_units(struct cadre_executor *exec, struct cadre_eval *ev
         if (u + 1 < n_units)
             CADRE_TRY(hand_on(exec, eval, u));
     }
-fail:
-    return rc;
+    return CADRE_OK;
 }
 
 /* Outside of steps no slot is busy, and each chunk takes its first. */

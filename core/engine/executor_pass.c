@@ -245,9 +245,7 @@ cadre_status cadre_executor_load(struct cadre_executor *exec, struct cadre_slot 
     int64_t n = config->batch * config->time;
     bool classify = config->model->config.classes > 0;
     struct cadre_staging *staging;
-    cadre_status rc = next_staging(exec, &staging);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(next_staging(exec, &staging));
     int32_t *targets = staging->tokens + n;
     struct cadre_batch batch = {
         .inputs = staging->tokens,
@@ -255,8 +253,8 @@ cadre_status cadre_executor_load(struct cadre_executor *exec, struct cadre_slot 
         .labels = classify ? targets : NULL,
     };
     double begin = cadre_now_s();
-    rc = cadre_loader_next(config->loader, exec->step - 1, slot->global_microbatch,
-                           &batch);
+    cadre_status rc = cadre_loader_next(config->loader, exec->step - 1,
+                                        slot->global_microbatch, &batch);
     cadre_timeline_add(config->timeline, CADRE_SPAN_WORK, "data", begin);
     if (rc != CADRE_OK)
         return cadre_fail(why, rc, "cannot read micro-batch %lld of step %llu",
@@ -266,7 +264,6 @@ cadre_status cadre_executor_load(struct cadre_executor *exec, struct cadre_slot 
     CADRE_TRY(put_tokens(exec, slot->targets, targets, classify ? config->batch : n));
     if (config->pinned)
         CADRE_TRY(device->ops->event_record(device, &staging->sent));
-fail:
     return rc;
 }
 
@@ -322,13 +319,10 @@ static cadre_status forward_unit(struct cadre_executor *exec,
     bool end = unit + 1 == chunk->plan.end;
     int32_t next = end ? a->next_unit : (int32_t)unit + 1;
     void *y = !end ? slot->x[i + 1] : a->out ? a->out->data : NULL;
-    cadre_status rc;
     cadre_executor_set_pass(exec, chunk, slot, unit);
     CADRE_TRY(cadre_executor_raise(exec, CADRE_BEFORE_FORWARD, a->chunk, next, 0));
     CADRE_TRY(cadre_unit_forward(exec->config.model, unit, &exec->pass, slot->x[i], y));
-    CADRE_TRY(cadre_executor_raise(exec, CADRE_AFTER_FORWARD, a->chunk, next, 0));
-fail:
-    return rc;
+    return cadre_executor_raise(exec, CADRE_AFTER_FORWARD, a->chunk, next, 0);
 }
 
 static cadre_status forward(struct cadre_executor *exec,
@@ -370,7 +364,6 @@ static cadre_status forward(struct cadre_executor *exec,
     if (rc == CADRE_OK && chunk->plan.end == exec->config.model->n_units &&
         !exec->batch_by_caller)
         rc = cadre_executor_collect(exec, slot);
-fail:
     return rc;
 }
 
@@ -400,14 +393,11 @@ static cadre_status recompute_unit(struct cadre_executor *exec,
     if (!recomputed(exec, unit))
         return CADRE_OK;
     void *y = unit + 1 < chunk->plan.end ? slot->x[i + 1] : exec->recompute_out;
-    cadre_status rc;
     CADRE_TRY(cadre_executor_raise(exec, CADRE_BEFORE_FORWARD, a->chunk, (int32_t)unit,
                                    CADRE_EV_RECOMPUTE));
     CADRE_TRY(cadre_unit_forward(exec->config.model, unit, &exec->pass, slot->x[i], y));
-    CADRE_TRY(cadre_executor_raise(exec, CADRE_AFTER_FORWARD, a->chunk, (int32_t)unit,
-                                   CADRE_EV_RECOMPUTE));
-fail:
-    return rc;
+    return cadre_executor_raise(exec, CADRE_AFTER_FORWARD, a->chunk, (int32_t)unit,
+                                CADRE_EV_RECOMPUTE);
 }
 
 static cadre_status backward_unit(struct cadre_executor *exec,
@@ -423,7 +413,6 @@ static cadre_status backward_unit(struct cadre_executor *exec,
                      (a->what & CADRE_PASS_WEIGHT ? CADRE_EV_WEIGHT : 0);
     const void *dy = unit + 1 == model->n_units ? NULL : exec->boundary_grad;
     void *dx = unit == 0 ? NULL : exec->boundary_grad;
-    cadre_status rc;
     if (a->what & CADRE_PASS_INPUT)
         cadre_executor_take_grad_outputs(exec, chunk, slot, unit);
     cadre_executor_set_pass(exec, chunk, slot, unit);
@@ -437,9 +426,7 @@ static cadre_status backward_unit(struct cadre_executor *exec,
     }
     if (a->what & CADRE_PASS_WEIGHT)
         CADRE_TRY(cadre_unit_backward_weight(model, unit, &exec->pass, slot->x[i]));
-    CADRE_TRY(cadre_executor_raise(exec, CADRE_AFTER_BACKWARD, a->chunk, next, flags));
-fail:
-    return rc;
+    return cadre_executor_raise(exec, CADRE_AFTER_BACKWARD, a->chunk, next, flags);
 }
 
 static cadre_status backward(struct cadre_executor *exec,
@@ -477,7 +464,7 @@ static cadre_status backward(struct cadre_executor *exec,
         range_end(exec);
     }
     if (rc != CADRE_OK)
-        goto fail;
+        return rc;
     if (gives)
         CADRE_TRY(device->ops->copy(device, args->out->data, exec->boundary_grad,
                                     boundary_bytes(exec)));
@@ -487,7 +474,6 @@ static cadre_status backward(struct cadre_executor *exec,
         slot->busy = false;
         cadre_executor_return(exec, chunk, slot);
     }
-fail:
     return rc;
 }
 

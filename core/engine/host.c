@@ -216,9 +216,7 @@ static cadre_status param_attach(struct cadre_ctx *ctx, cadre_param_id id,
 static cadre_status param_attach_grad(struct cadre_ctx *ctx, cadre_param_id id,
                                       const struct cadre_buf *buf)
 {
-    cadre_status rc = check_attach(ctx, id, CADRE_KIND_GRAD, buf);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(check_attach(ctx, id, CADRE_KIND_GRAD, buf));
     struct cadre_store_param *p = stored(ctx, id);
     p->grad = buf ? buf->data : NULL;
     p->grad_fresh = true;

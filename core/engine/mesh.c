@@ -40,9 +40,7 @@ static cadre_status unify(struct cadre_axis_request *requests, int n,
 cadre_status cadre_mesh_resolve(struct cadre_axis_request *requests, int n, int given,
                                 int *ranks, struct cadre_error *err)
 {
-    cadre_status rc = unify(requests, n, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(unify(requests, n, err));
     int64_t product = 1;
     int open = -1;
     for (int i = 0; i < n; i++) {
@@ -120,10 +118,7 @@ cadre_status cadre_mesh_connect(struct cadre_mesh *mesh, struct cadre_comm *worl
         struct cadre_axis *axis = &mesh->axis[i];
         if (axis->size > 1) {
             int color = mesh->rank - axis->index * stride;
-            cadre_status rc =
-                cadre_comm_split(world, color, axis->index, &axis->comm, err);
-            if (rc != CADRE_OK)
-                return rc;
+            CADRE_TRY(cadre_comm_split(world, color, axis->index, &axis->comm, err));
         }
         stride *= axis->size;
     }

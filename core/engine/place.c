@@ -27,9 +27,7 @@ static cadre_status collect_rank(const struct cadre_places_request *request, int
     may = own;
     if (external)
         cadre_cores_job(&may);
-    cadre_status rc = cadre_rank_plan(&rank, request->spec, index, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(cadre_rank_plan(&rank, request->spec, index, err));
     const struct cadre_place_facts facts = {
         .rank = index,
         .ranks = request->spec->ranks,
@@ -43,7 +41,7 @@ static cadre_status collect_rank(const struct cadre_places_request *request, int
         .may = &may,
     };
     cadre_place_session_init(&session, &facts);
-    rc = cadre_chain_place(&rank.chain, &session, err);
+    cadre_status rc = cadre_chain_place(&rank.chain, &session, err);
     memcpy(place->variable, session.variable, sizeof place->variable);
     place->pinned = session.pinned;
     place->cpus = session.cpus;

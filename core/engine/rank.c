@@ -103,8 +103,9 @@ cadre_status cadre_rank_plan(struct cadre_rank *rank, const struct cadre_run_spe
                           "train.global_batch = %lld is not a multiple of "
                           "train.micro_batch = %lld",
                           (long long)spec->global_batch, (long long)spec->micro_batch);
-    CADRE_TRY(cadre_mesh_init(&rank->mesh, spec->axis, spec->n_plugins, index, err));
-    CADRE_TRY(make_model(rank, err));
+    CADRE_TRY_OR(cadre_mesh_init(&rank->mesh, spec->axis, spec->n_plugins, index, err),
+                 fail);
+    CADRE_TRY_OR(make_model(rank, err), fail);
     rank->services = (struct cadre_services){
         .spec = spec,
         .failure = &rank->failure,
@@ -115,9 +116,10 @@ cadre_status cadre_rank_plan(struct cadre_rank *rank, const struct cadre_run_spe
         .ledger = &rank->ledger,
         .timeline = &rank->timeline,
     };
-    CADRE_TRY(cadre_chain_create(&rank->chain, &rank->services, spec->plugin,
-                                 spec->n_plugins, spec->options, err));
-    CADRE_TRY(make_plan(rank, err));
+    CADRE_TRY_OR(cadre_chain_create(&rank->chain, &rank->services, spec->plugin,
+                                    spec->n_plugins, spec->options, err),
+                 fail);
+    CADRE_TRY_OR(make_plan(rank, err), fail);
     return CADRE_OK;
 fail:
     cadre_rank_fini(rank);
@@ -155,10 +157,8 @@ static cadre_status make_results(struct cadre_rank *rank, struct cadre_error *er
     rank->exchange.mesh = &rank->mesh;
     rank->exchange.schedule = rank->stages.axis;
     rank->exchange.n_losses = n_losses;
-    cadre_status rc = cadre_update_init(&rank->update, &rank->spec->optim, &rank->store,
-                                        &rank->exchange, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(cadre_update_init(&rank->update, &rank->spec->optim, &rank->store,
+                                &rank->exchange, err));
     if (cadre_exchange_init(&rank->exchange) != CADRE_OK ||
         cadre_results_init(&rank->results, &rank->ledger, n_losses,
                            cadre_update_chunks(&rank->plan)) != CADRE_OK)
@@ -209,7 +209,6 @@ cadre_status cadre_rank_bind(struct cadre_rank *rank, struct cadre_comm *world,
                              uint64_t first_step, struct cadre_error *err)
 {
     const struct cadre_run_spec *spec = rank->spec;
-    cadre_status rc;
     rank->world = rank->services.world = rank->exchange.world = world;
     rank->exchange.timeline = &rank->timeline;
     CADRE_TRY(check_world(rank, err));
@@ -234,8 +233,7 @@ cadre_status cadre_rank_bind(struct cadre_rank *rank, struct cadre_comm *world,
     rank->services.passes = cadre_executor_runner(rank->exec);
     CADRE_TRY(cadre_chain_bind(&rank->chain, err));
     rank->step = first_step;
-fail:
-    return rc;
+    return CADRE_OK;
 }
 
 cadre_status cadre_rank_drain(struct cadre_rank *rank)

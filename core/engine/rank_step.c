@@ -28,7 +28,6 @@ static cadre_status run_chain(struct cadre_rank *rank, uint64_t step)
     };
     struct cadre_next run = {
         .struct_size = sizeof run, .h = rank, .run = run_sequential};
-    cadre_status rc;
     CADRE_TRY(
         rank->device->ops->zero(rank->device, rank->results.losses,
                                 rank->results.n_losses * sizeof *rank->results.losses));
@@ -36,9 +35,7 @@ static cadre_status run_chain(struct cadre_rank *rank, uint64_t step)
     cadre_executor_begin(rank->exec, step);
     CADRE_TRY(cadre_chain_step(&rank->chain, &work, &run));
     CADRE_TRY(cadre_chain_sync(&rank->chain, CADRE_SYNC_GRADS));
-    rc = cadre_executor_end(rank->exec, &rank->failure);
-fail:
-    return rc;
+    return cadre_executor_end(rank->exec, &rank->failure);
 }
 
 /* ---- the report ------------------------------------------------------------------ */
@@ -181,7 +178,6 @@ static cadre_status apply(struct cadre_rank *rank, struct cadre_result *result,
 {
     bool late = reports_late(rank);
     double begin;
-    cadre_status rc;
     if (!late) {
         CADRE_TRY(cadre_results_read_losses(&rank->results, result));
         CADRE_TRY(report_losses(rank, result, true, report));
@@ -198,8 +194,7 @@ static cadre_status apply(struct cadre_rank *rank, struct cadre_result *result,
     CADRE_TRY(cadre_tied_copy(&rank->store, &rank->stages));
     result->times.optim_s = cadre_now_s() - begin;
     cadre_timeline_add(&rank->timeline, CADRE_SPAN_WORK, "optimizer", begin);
-fail:
-    return rc;
+    return CADRE_OK;
 }
 
 static cadre_status make_step(struct cadre_rank *rank, uint64_t step,
@@ -217,12 +212,12 @@ static cadre_status make_step(struct cadre_rank *rank, uint64_t step,
     if (rank->world)
         cadre_comm_set_step(rank->world, step);
     cadre_rank_comm(rank, &before);
-    CADRE_TRY(run_chain(rank, step));
-    CADRE_TRY(apply(rank, result, report));
-    CADRE_TRY(cadre_chain_sync(&rank->chain, CADRE_SYNC_PARAMS));
-    CADRE_TRY(cadre_chain_sync(&rank->chain, CADRE_SYNC_METRICS));
+    CADRE_TRY_OR(run_chain(rank, step), fail);
+    CADRE_TRY_OR(apply(rank, result, report), fail);
+    CADRE_TRY_OR(cadre_chain_sync(&rank->chain, CADRE_SYNC_PARAMS), fail);
+    CADRE_TRY_OR(cadre_chain_sync(&rank->chain, CADRE_SYNC_METRICS), fail);
     if (late)
-        CADRE_TRY(report_before(rank, report));
+        CADRE_TRY_OR(report_before(rank, report), fail);
     cadre_rank_comm(rank, &after);
     result->times.step_s = cadre_now_s() - start;
     result->times.wait_data_s = cadre_executor_wait_s(rank->exec) - waited;
@@ -255,7 +250,7 @@ cadre_status cadre_rank_flush(struct cadre_rank *rank, struct cadre_step_report 
     cadre_status rc;
     if (!last->step)
         return CADRE_OK;
-    CADRE_TRY(report_losses(rank, last, false, report));
+    CADRE_TRY_OR(report_losses(rank, last, false, report), fail);
     report->times = last->times;
     rc = report_norm(rank, last, report);
 fail:

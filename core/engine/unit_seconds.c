@@ -168,14 +168,11 @@ static cadre_status make_buffers(struct bench *b)
         !b->pass.loss_rows || !b->pass.saved || !b->pass.grad_outputs ||
         !b->pass.scratch)
         return CADRE_E_RESOURCE;
-    cadre_status rc;
     CADRE_TRY(fill(b, b->x, "unit_seconds.x", B * T * config->channels));
     CADRE_TRY(fill(b, b->dy, "unit_seconds.dy", B * T * config->channels));
     CADRE_TRY(fill_tokens(b, b->tokens, config->vocab));
-    CADRE_TRY(fill_tokens(b, b->targets,
-                          config->classes > 0 ? config->classes : config->vocab));
-fail:
-    return rc;
+    return fill_tokens(b, b->targets,
+                       config->classes > 0 ? config->classes : config->vocab);
 }
 
 static cadre_status run_once(struct bench *b)
@@ -184,21 +181,17 @@ static cadre_status run_once(struct bench *b)
     const void *x = first ? NULL : b->x, *dy = head ? NULL : b->dy;
     void *y = head ? NULL : b->y, *dx = first ? NULL : b->dx;
     bool again = b->spec->recompute && !first && !head;
-    cadre_status rc;
     CADRE_TRY(cadre_unit_forward(b->model, b->unit, &b->pass, x, y));
     if (again)
         CADRE_TRY(cadre_unit_forward(b->model, b->unit, &b->pass, x, y));
     CADRE_TRY(cadre_unit_backward_input(b->model, b->unit, &b->pass, x, dy, dx));
     CADRE_TRY(cadre_unit_backward_weight(b->model, b->unit, &b->pass, x));
-    rc = b->device->ops->synchronize(b->device);
-fail:
-    return rc;
+    return b->device->ops->synchronize(b->device);
 }
 
 static cadre_status time_unit(struct bench *b, double *seconds)
 {
     double took[REPEATS];
-    cadre_status rc;
     CADRE_TRY(make_params(b));
     CADRE_TRY(make_buffers(b));
     CADRE_TRY(run_once(b));
@@ -208,8 +201,7 @@ static cadre_status time_unit(struct bench *b, double *seconds)
         took[i] = cadre_now_s() - start;
     }
     *seconds = cadre_median(took, REPEATS);
-fail:
-    return rc;
+    return CADRE_OK;
 }
 
 static void let_go(struct bench *b)

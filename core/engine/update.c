@@ -131,15 +131,12 @@ static cadre_status global_norm(struct cadre_update *update, double loss_scale,
     const struct cadre_axis *replicas = cadre_rank_plan_diverging_axis(plan);
     uint64_t n = update->n_chunks * (replicas ? (uint64_t)replicas->size : 1);
     double *own = own_chunks(update, chunks);
-    cadre_status rc;
     CADRE_TRY(device->ops->zero(device, chunks, n * sizeof(double)));
     CADRE_TRY(square_slices(update, own));
     if (!cadre_rank_plan_replicated(plan))
         CADRE_TRY(exchange_chunks(update, chunks, n));
-    rc = device->ops->norm_total(device, own, update->n_chunks, update->config->clip,
-                                 1.0 / loss_scale, norm);
-fail:
-    return rc;
+    return device->ops->norm_total(device, own, update->n_chunks, update->config->clip,
+                                   1.0 / loss_scale, norm);
 }
 
 cadre_status cadre_update_apply(struct cadre_update *update, int64_t step,
@@ -152,9 +149,7 @@ cadre_status cadre_update_apply(struct cadre_update *update, int64_t step,
         update->operands[s].rounded = cadre_store_opt_rounded(store, param);
         update->operands[s].grad = cadre_store_opt_grad(store, param);
     }
-    cadre_status rc = global_norm(update, loss_scale, chunks, norm);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(global_norm(update, loss_scale, chunks, norm));
     return cadre_optimizer_step(update->config, store->ledger->device,
                                 store->model->config.dtype, update->operands,
                                 update->n_slices, step, norm + 1);

@@ -60,9 +60,9 @@ static cadre_status make_spec(const struct arranging *a, const char *name,
     cadre_status rc;
     char *out = cadre_arrange_folder(a->request->out, name, 0);
     struct cadre_spec_request request = {.out = out, .name = name, .need_data = true};
-    CADRE_TRY(cadre_options_apply_run(loaded, name, err));
+    CADRE_TRY_OR(cadre_options_apply_run(loaded, name, err), fail);
     for (char *const *set = a->request->sets; set && *set; set++)
-        CADRE_TRY(cadre_options_set(loaded, *set, "command line", err));
+        CADRE_TRY_OR(cadre_options_set(loaded, *set, "command line", err), fail);
     struct cadre_options *options = cadre_options_clone(loaded);
     if (options && out) {
         rc = cadre_spec_create(options, &request, spec, err);
@@ -151,9 +151,7 @@ static cadre_status take_spec(struct arranging *a, size_t i, const char *name,
     run->options = cadre_options_clone(spec->options);
     run->setup = setup_of(spec->options);
     run->data = spec->data_info.fingerprint;
-    cadre_status rc = cadre_train_sums(spec, run->sums, &run->changes, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(cadre_train_sums(spec, run->sums, &run->changes, err));
     if (!run->name || !run->strategy || !run->other_training || !run->options)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for run %s", name);
     cadre_config_fill(&a->config[i], run->options);
@@ -175,13 +173,11 @@ static cadre_status arrange_run(struct arranging *a, size_t i, const char *name,
                                 struct cadre_error *err)
 {
     struct cadre_spec *spec = NULL;
-    cadre_status rc = check_name(name, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(check_name(name, err));
     struct cadre_options *loaded = cadre_options_clone(a->request->options);
     if (!loaded)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for run %s", name);
-    rc = make_spec(a, name, loaded, &spec, err);
+    cadre_status rc = make_spec(a, name, loaded, &spec, err);
     if (rc == CADRE_OK)
         rc = plan_run(spec, err);
     if (rc == CADRE_OK)
@@ -392,7 +388,6 @@ static cadre_status choose_perturbations(const struct arranging *a,
 static cadre_status relate(struct arranging *a, struct cadre_arrangement *out,
                            struct cadre_error *err)
 {
-    cadre_status rc;
     struct cadre_comparison *c = a->c;
     const struct cadre_config *config = &a->config[0];
     CADRE_TRY(find_baseline(a, err));
@@ -404,9 +399,7 @@ static cadre_status relate(struct arranging *a, struct cadre_arrangement *out,
     c->warmup = config->compare.warmup;
     out->repeats = config->compare.repeats;
     out->resume = strcmp(config->checkpoint.resume, "auto") == 0;
-    rc = choose_perturbations(a, err);
-fail:
-    return rc;
+    return choose_perturbations(a, err);
 }
 
 cadre_status cadre_arrange(const struct cadre_arrange_request *request,
@@ -419,7 +412,7 @@ cadre_status cadre_arrange(const struct cadre_arrange_request *request,
     size_t n = 0;
     struct arranging a = {.request = request, .c = c};
     *arrangement = (struct cadre_arrangement){0};
-    CADRE_TRY(cadre_options_list_runs(request->options, &names, &n, err));
+    CADRE_TRY_OR(cadre_options_list_runs(request->options, &names, &n, err), fail);
     c->title = cadre_strdup(cadre_path_basename(request->conf));
     c->run = cadre_calloc(n, sizeof *c->run);
     c->cores = cadre_cores();
@@ -430,7 +423,7 @@ cadre_status cadre_arrange(const struct cadre_arrange_request *request,
     }
     c->n = n;
     for (size_t i = 0; i < n; i++)
-        CADRE_TRY(arrange_run(&a, i, names[i], err));
+        CADRE_TRY_OR(arrange_run(&a, i, names[i], err), fail);
     rc = relate(&a, arrangement, err);
 fail:
     free(a.config);

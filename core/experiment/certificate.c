@@ -313,14 +313,16 @@ static cadre_status check_folder(const json_t *certificate, const char *folder,
     struct cadre_record record = {0};
     struct cadre_state_diffs states;
     cadre_status rc;
-    CADRE_TRY(cadre_record_read(folder, &record, err));
-    CADRE_TRY(cadre_judge_states(&record, &record, &states, err));
+    CADRE_TRY_OR(cadre_record_read(folder, &record, err), fail);
+    CADRE_TRY_OR(cadre_judge_states(&record, &record, &states, err), fail);
     uint64_t chain = cadre_record_chain(&record, (int64_t)record.n);
-    CADRE_TRY(expect(certificate, "loss_chain", chain, err));
+    CADRE_TRY_OR(expect(certificate, "loss_chain", chain, err), fail);
     for (size_t s = 0; s < CADRE_STATES; s++)
         if (states.of[s].elements > 0)
-            CADRE_TRY(expect(certificate, state_keys[s], states.of[s].hash, err));
-    CADRE_TRY(expect(certificate, "seal", cadre_judge_digest(chain, &states), err));
+            CADRE_TRY_OR(expect(certificate, state_keys[s], states.of[s].hash, err),
+                         fail);
+    CADRE_TRY_OR(expect(certificate, "seal", cadre_judge_digest(chain, &states), err),
+                 fail);
     rc = expect_gemm(certificate, &record, err);
 fail:
     cadre_record_fini(&record);

@@ -218,8 +218,8 @@ static cadre_status report(struct comparing *x, struct cadre_error *err)
     struct cadre_text table = {0};
     const char *out = x->request.out;
     tell_algorithms(&x->c);
-    CADRE_TRY(cadre_comparison_judge(&x->c, err));
-    CADRE_TRY(cadre_report_write(&x->c, out, err));
+    CADRE_TRY_OR(cadre_comparison_judge(&x->c, err), fail);
+    CADRE_TRY_OR(cadre_report_write(&x->c, out, err), fail);
     cadre_report_table(&x->c, &table);
     bool wrong =
         table.failed || fputs(cadre_text_str(&table), stdout) < 0 ||
@@ -333,13 +333,11 @@ static cadre_status become(const struct comparing *x, const struct cadre_task *t
     struct job job;
     struct cadre_record record = {0};
     char **argv = NULL;
-    cadre_status rc = job_init(x, task, &job, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(job_init(x, task, &job, err));
     bool done = x->arrangement.resume && take_finished(&job, &record);
     tell(&job, done);
     cadre_record_fini(&record);
-    rc = done ? check_settings(&job, err) : arguments(x, &job, &argv, err);
+    cadre_status rc = done ? check_settings(&job, err) : arguments(x, &job, &argv, err);
     if (rc == CADRE_OK && !done) {
         fflush(NULL);
         execv(CADRE_THIS_PROGRAM, argv);
@@ -354,13 +352,10 @@ static cadre_status become(const struct comparing *x, const struct cadre_task *t
 static cadre_status make_one(const struct comparing *x, const char *name,
                              struct cadre_error *err)
 {
-    cadre_status rc;
     const struct cadre_task *task;
     CADRE_TRY(refuse_deal(x, err));
     CADRE_TRY(cadre_tasks_find(x->task, x->n_tasks, name, &task, err));
-    rc = become(x, task, err);
-fail:
-    return rc;
+    return become(x, task, err);
 }
 
 /* ---- the command ----------------------------------------------------------------- */
@@ -387,13 +382,11 @@ static cadre_status compare_all(struct comparing *x, struct cadre_error *err)
     cadre_supervise_close(&x->watch);
     if (rc == CADRE_OK)
         rc = report(x, err);
-fail:
     return rc;
 }
 
 static cadre_status arrange(struct comparing *x, struct cadre_error *err)
 {
-    cadre_status rc;
     CADRE_TRY(cadre_arrange(&x->request, &x->c, &x->arrangement, err));
     for (size_t i = 0; i < x->c.n; i++) {
         size_t more = (size_t)x->arrangement.repeats - 1;
@@ -402,9 +395,7 @@ static cadre_status arrange(struct comparing *x, struct cadre_error *err)
             return cadre_fail(err, CADRE_E_RESOURCE, "no memory for repeats");
     }
     keep_tuning(&x->c);
-    rc = cadre_tasks_create(&x->c, &x->arrangement, &x->task, &x->n_tasks, err);
-fail:
-    return rc;
+    return cadre_tasks_create(&x->c, &x->arrangement, &x->task, &x->n_tasks, err);
 }
 
 static cadre_status do_step(struct comparing *x,

@@ -207,7 +207,6 @@ double cadre_comparison_perturbed_s(const struct cadre_comparison *c)
 
 cadre_status cadre_comparison_judge(struct cadre_comparison *c, struct cadre_error *err)
 {
-    cadre_status rc = CADRE_OK;
     for (size_t i = 0; i < c->n; i++) {
         CADRE_TRY(time_run(c, &c->run[i], err));
         judge_fairness(c, &c->run[i]);
@@ -215,9 +214,7 @@ cadre_status cadre_comparison_judge(struct cadre_comparison *c, struct cadre_err
     }
     for (size_t i = 0; i < c->n; i++)
         figure(c, &c->run[i]);
-    rc = cadre_judge(c, err);
-fail:
-    return rc;
+    return cadre_judge(c, err);
 }
 
 void cadre_comparison_fini(struct cadre_comparison *c)

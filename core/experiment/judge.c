@@ -368,10 +368,8 @@ static cadre_status judge_equality(struct cadre_comparison *c,
     const struct cadre_record *base = &c->run[c->baseline].record;
     bool other =
         *run->other_training || run->instances || c->run[c->baseline].instances;
-    cadre_status rc =
-        cadre_judge_states(&run->record, other ? &run->record : base, &run->diff, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(
+        cadre_judge_states(&run->record, other ? &run->record : base, &run->diff, err));
     run->chain = cadre_record_chain(&run->record, (int64_t)run->record.n);
     run->digest = cadre_judge_digest(run->chain, &run->diff);
     if (other) {
@@ -386,7 +384,6 @@ static cadre_status judge_equality(struct cadre_comparison *c,
 
 cadre_status cadre_judge(struct cadre_comparison *c, struct cadre_error *err)
 {
-    cadre_status rc = CADRE_OK;
     struct cadre_compared_run *base = &c->run[c->baseline];
     c->measured = false;
     c->judged_steps = STATED_STEPS;
@@ -401,6 +398,5 @@ cadre_status cadre_judge(struct cadre_comparison *c, struct cadre_error *err)
     for (size_t i = 0; i < c->n; i++)
         if (i != c->baseline)
             CADRE_TRY(judge_equality(c, &c->run[i], err));
-fail:
-    return rc;
+    return CADRE_OK;
 }

@@ -104,7 +104,6 @@ static cadre_status compare_tensor(struct diffing *d, size_t index,
                                    struct cadre_param_diff *out,
                                    struct cadre_error *err)
 {
-    cadre_status rc = CADRE_OK;
     const struct cadre_safetensors_tensor *t = cadre_safetensors_at(d->run, index);
     ptrdiff_t other = cadre_safetensors_find(d->reference, t->name);
     double worst = 0;
@@ -132,8 +131,7 @@ static cadre_status compare_tensor(struct diffing *d, size_t index,
         out->max = NAN;
     else
         out->max = fmax(out->max, worst);
-fail:
-    return rc;
+    return CADRE_OK;
 }
 
 static bool is_kind(const struct cadre_safetensors *file, size_t i, const char *suffix)
@@ -188,8 +186,8 @@ cadre_status cadre_param_diff(const char *path, const char *reference,
     cadre_status rc;
     struct diffing d = {0};
     struct cadre_param_diff diff = {.same_bits = true};
-    CADRE_TRY(open_model(path, &d.run, err));
-    CADRE_TRY(open_model(reference, &d.reference, err));
+    CADRE_TRY_OR(open_model(path, &d.run, err), fail);
+    CADRE_TRY_OR(open_model(reference, &d.reference, err), fail);
     size_t n = count_kind(d.run, suffix), expected = count_kind(d.reference, suffix);
     if (n != expected) {
         rc = cadre_fail(err, CADRE_E_INVALID, "'%s' holds %zu tensors *%s, '%s' %zu",
@@ -206,7 +204,7 @@ cadre_status cadre_param_diff(const char *path, const char *reference,
     sort_by_name(d.run, suffix, d.order);
     cadre_hash_init(&d.hash, 0);
     for (size_t i = 0; i < n; i++)
-        CADRE_TRY(compare_tensor(&d, d.order[i], &diff, err));
+        CADRE_TRY_OR(compare_tensor(&d, d.order[i], &diff, err), fail);
     diff.hash = cadre_hash_final(&d.hash);
     *out = diff;
 fail:

@@ -36,9 +36,7 @@ static cadre_status read_summary(struct cadre_record *record, struct cadre_error
     char *text = NULL;
     size_t bytes = 0;
     json_error_t why;
-    cadre_status rc = read_text(record->dir, "summary.json", &text, &bytes, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(read_text(record->dir, "summary.json", &text, &bytes, err));
     record->summary = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &why);
     free(text);
     if (!record->summary)

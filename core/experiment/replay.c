@@ -100,7 +100,6 @@ static cadre_status count_microbatches(struct work *w, struct cadre_error *err)
 static cadre_status prepare(struct work *w, struct cadre_error *err)
 {
     size_t n = w->replay->n;
-    cadre_status rc;
     w->piece = cadre_calloc(n, sizeof *w->piece);
     w->next = cadre_calloc(n, sizeof *w->next);
     w->clock = cadre_calloc(n, sizeof *w->clock);
@@ -115,8 +114,7 @@ static cadre_status prepare(struct work *w, struct cadre_error *err)
     for (size_t i = 0; i < cells; i++)
         for (int k = 0; k < CADRE_REPLAY_KINDS; k++)
             w->cell[i].end[k] = NAN;
-fail:
-    return rc;
+    return CADRE_OK;
 }
 
 /* When the input backward is done, alone or with the weight part. */
@@ -195,9 +193,7 @@ static cadre_status play(struct work *w, struct cadre_error *err)
     while (moved) {
         moved = false;
         for (size_t r = 0; r < w->replay->n; r++) {
-            cadre_status rc = advance(w, r, &moved, err);
-            if (rc != CADRE_OK)
-                return rc;
+            CADRE_TRY(advance(w, r, &moved, err));
         }
     }
     return check_complete(w, err);

@@ -338,12 +338,10 @@ static cadre_status write_certificate(const struct cadre_comparison *c, size_t r
 cadre_status cadre_report_write(const struct cadre_comparison *c, const char *dir,
                                 struct cadre_error *err)
 {
-    cadre_status rc;
     CADRE_TRY(write_one(c, dir, "report.json", cadre_report_json, err));
     CADRE_TRY(write_one(c, dir, "report.csv", cadre_report_csv, err));
     CADRE_TRY(write_one(c, dir, "report.html", cadre_report_html, err));
     for (size_t i = 0; i < c->n; i++)
         CADRE_TRY(write_certificate(c, i, dir, err));
-fail:
-    return rc;
+    return CADRE_OK;
 }

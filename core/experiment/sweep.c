@@ -56,9 +56,7 @@ static cadre_status make_stack(const struct making *m, struct cadre_error *err)
     struct cadre_stack stack;
     char *out = m->sweep->stack;
     size_t used = 0, room = sizeof m->sweep->stack;
-    cadre_status rc = cadre_stack_parse(spec->config.strategy.stack, &stack, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(cadre_stack_parse(spec->config.strategy.stack, &stack, err));
     for (int i = 0; i < stack.n && used < room; i++) {
         const struct cadre_stack_entry *entry = &stack.entry[i];
         if (strcmp(spec->run.plugin[i]->desc.axis, m->axis) != 0)
@@ -223,7 +221,6 @@ static cadre_status make_arguments(const struct making *m, size_t k,
     const struct cadre_sweep *sweep = m->sweep;
     const struct cadre_sweep_values *values = &sweep->values;
     struct cadre_sweep_instance *instance = &sweep->instance[k];
-    cadre_status rc;
     CADRE_TRY(add_argument(instance, cadre_strdup("cadre"), err)); /* what ps shows */
     CADRE_TRY(add_argument(instance, cadre_strdup("train"), err));
     CADRE_TRY(add_argument(instance, cadre_strdup(m->request->conf), err));
@@ -245,8 +242,7 @@ static cadre_status make_arguments(const struct making *m, size_t k,
                            cadre_format("%s=%s", values->key[i],
                                         values->value[i * values->instances + k]),
                            err));
-fail:
-    return rc;
+    return CADRE_OK;
 }
 
 static cadre_status describe(const struct cadre_sweep *sweep, size_t k,
@@ -325,15 +321,12 @@ static cadre_status make_instance(const struct making *m, size_t k,
                                   struct cadre_error *err)
 {
     struct cadre_sweep_instance *instance = &m->sweep->instance[k];
-    cadre_status rc;
     instance->folder = cadre_format("%s/instance-%zu", m->sweep->spec->out, k);
     if (!instance->folder)
         return no_memory(err);
     CADRE_TRY(describe(m->sweep, k, err));
     CADRE_TRY(make_arguments(m, k, err));
-    CADRE_TRY(check_instance(m, k, err));
-fail:
-    return rc;
+    return check_instance(m, k, err);
 }
 
 cadre_status cadre_sweep_create(const struct cadre_sweep_request *request,
@@ -358,11 +351,11 @@ cadre_status cadre_sweep_create(const struct cadre_sweep_request *request,
         goto fail;
     }
     sweep->n = (size_t)size;
-    CADRE_TRY(make_stack(&m, err));
-    CADRE_TRY(make_sweep(&m, err));
-    CADRE_TRY(find_places(&m, err));
+    CADRE_TRY_OR(make_stack(&m, err), fail);
+    CADRE_TRY_OR(make_sweep(&m, err), fail);
+    CADRE_TRY_OR(find_places(&m, err), fail);
     for (size_t k = 0; k < sweep->n; k++)
-        CADRE_TRY(make_instance(&m, k, err));
+        CADRE_TRY_OR(make_instance(&m, k, err), fail);
     *out = sweep;
     return CADRE_OK;
 fail:

@@ -183,7 +183,6 @@ cadre_status cadre_sweep_train(struct cadre_sweep *sweep, FILE *out,
                                struct cadre_error *err)
 {
     const bool resuming = strcmp(sweep->spec->config.checkpoint.resume, "no") != 0;
-    cadre_status rc;
     CADRE_TRY(cadre_rundir_prepare(sweep->spec, resuming, err));
     if (resuming)
         find_done(sweep);
@@ -192,9 +191,7 @@ cadre_status cadre_sweep_train(struct cadre_sweep *sweep, FILE *out,
     CADRE_TRY(run_children(sweep, err));
     take_ends(sweep);
     CADRE_TRY(report(sweep, out, err));
-    rc = outcome(sweep, err);
-fail:
-    return rc;
+    return outcome(sweep, err);
 }
 
 /* One after the other, each where it would train. */

@@ -80,9 +80,7 @@ static cadre_status take_part(struct cadre_sweep_values *sweep, char *part,
                           sweep->name, cadre_strip(part));
     *colon = '\0';
     const char *key = cadre_strip(part);
-    cadre_status rc = check_key(sweep, key, more, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(check_key(sweep, key, more, err));
     const size_t n = sweep->n + 1, cells = n * sweep->instances;
     void *keys = cadre_realloc(sweep->key, n, sizeof *sweep->key);
     if (keys)

@@ -85,7 +85,7 @@ cadre_status cadre_launch_threads(const struct cadre_local_config *config,
     cadre_status rc;
     pthread_mutex_init(&crew.lock, NULL);
     threads.processes = false;
-    CADRE_TRY(cadre_local_segment_create(&threads, &crew.segment, err));
+    CADRE_TRY_OR(cadre_local_segment_create(&threads, &crew.segment, err), fail);
     members = calloc((size_t)config->size, sizeof *members);
     if (!members) {
         rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for %d ranks", config->size);

@@ -154,7 +154,7 @@ cadre_status cadre_launch_processes(const struct cadre_local_config *config,
     end = end ? end : &unasked;
     *end = (struct cadre_launch_end){0};
     processes.processes = true;
-    CADRE_TRY(cadre_local_segment_create(&processes, &l.segment, err));
+    CADRE_TRY_OR(cadre_local_segment_create(&processes, &l.segment, err), fail);
     l.ranks = calloc((size_t)l.size, sizeof *l.ranks);
     l.processes = calloc((size_t)l.size, sizeof *l.processes);
     if (!l.ranks || !l.processes) {

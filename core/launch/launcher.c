@@ -83,7 +83,7 @@ static cadre_status read_ranks(const struct cadre_launcher_env *env,
     const char *size = which(env, row->size);
     const char *local_rank = which(env, row->local_rank);
     const char *local_size = which(env, row->local_size);
-    cadre_status rc;
+    cadre_status rc = CADRE_OK;
     *out = (struct cadre_launch_external){
         .launcher = row->name, .local_rank = -1, .node = -1, .mpi = row->mpi};
     if (row == &cadre_launchers[LAUNCHER_PMIX] && !look(env, size))
@@ -101,7 +101,6 @@ static cadre_status read_ranks(const struct cadre_launcher_env *env,
                            out->local_size, err);
     if (out->nodes && out->node >= out->nodes)
         rc = contradiction(row, row->node, out->node, row->nodes, out->nodes, err);
-fail:
     return rc;
 }
 
@@ -114,7 +113,6 @@ static cadre_status read_torchrun(const struct cadre_launcher_env *env,
     const char *run = look(env, "TORCHELASTIC_RUN_ID");
     const char *restarts = look(env, "TORCHELASTIC_RESTART_COUNT");
     int port;
-    cadre_status rc;
     CADRE_TRY(read_ranks(env, row, out, err));
     if (!host)
         return cadre_fail(err, CADRE_E_INVALID,
@@ -128,8 +126,7 @@ static cadre_status read_torchrun(const struct cadre_launcher_env *env,
              v6 ? "]" : "", port);
     snprintf(out->job, sizeof out->job, "%.100s.%.16s", run ? run : "torchrun",
              restarts ? restarts : "0");
-fail:
-    return rc;
+    return CADRE_OK;
 }
 
 /* Steps that are no ranks: the batch script's shell, what is outside of steps, the
@@ -177,7 +174,7 @@ static cadre_status read_srun(const struct cadre_launcher_env *env,
     const char *tasks = look(env, "SLURM_STEP_TASKS_PER_NODE");
     const char *list = look(env, "SLURM_STEP_NODELIST");
     int local;
-    cadre_status rc;
+    cadre_status rc = CADRE_OK;
     CADRE_TRY(read_ranks(env, row, out, err));
     if (!out->nodes && list && cadre_nodelist_count(list) > 0)
         out->nodes = (int)cadre_nodelist_count(list);
@@ -193,7 +190,6 @@ static cadre_status read_srun(const struct cadre_launcher_env *env,
     out->mpi = look(env, "PMIX_RANK") || look(env, "PMI_RANK") || look(env, "PMI_FD");
     if (out->size > 1 && !look(env, "CADRE_INIT"))
         rc = place_of_srun(env, out, err);
-fail:
     return rc;
 }
 
@@ -340,7 +336,6 @@ static cadre_status own_number(const struct cadre_launcher_env *env, const char 
 static cadre_status read_own(const struct cadre_launcher_env *env,
                              struct cadre_launch_external *out, struct cadre_error *err)
 {
-    cadre_status rc;
     *out =
         (struct cadre_launch_external){.launcher = cadre_launcher_own.name, .node = -1};
     CADRE_TRY(own_number(env, "CADRE_WORLD_SIZE", 1, CADRE_RENDEZVOUS_RANKS, &out->size,
@@ -355,8 +350,7 @@ static cadre_status read_own(const struct cadre_launcher_env *env,
         CADRE_TRY(
             own_number(env, "CADRE_NODE_RANK", 0, out->size - 1, &out->node, err));
     out->nodes = out->local_size == out->size ? 1 : 0;
-fail:
-    return rc;
+    return CADRE_OK;
 }
 
 /* Without a place to meet each of many processes would train alone, in one folder. */

@@ -158,9 +158,7 @@ static cadre_status open_host(struct host *h, const char *place, double deadline
                               struct cadre_error *err)
 {
     struct addrinfo *all = NULL;
-    cadre_status rc = resolve(place, true, &all, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(resolve(place, true, &all, err));
     widen(place, &all);
     int failure = listen_at_all(h, all);
     if (failure == EADDRINUSE && h->n_listeners == 0)
@@ -263,7 +261,7 @@ static cadre_status lead(const struct cadre_rendezvous *job, const char *place,
     struct host h = {.n_listeners = 0};
     cadre_status rc;
     cadre_rendezvous_note(&list, job, own, own->bytes);
-    CADRE_TRY(open_host(&h, place, deadline - job->timeout_s / 2, err));
+    CADRE_TRY_OR(open_host(&h, place, deadline - job->timeout_s / 2, err), fail);
     for (bool last = false; list.here < job->size && !last;) {
         last = cadre_now_s() >= deadline;
         accept_all(&h);
@@ -351,9 +349,7 @@ static cadre_status follow(const struct cadre_rendezvous *job, const char *place
     double deadline = cadre_now_s() + 2 * job->timeout_s;
     struct rendezvous_answer answer;
     struct addrinfo *all = NULL;
-    cadre_status rc = resolve(place, false, &all, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(resolve(place, false, &all, err));
     bool good = ask(all, own, &answer, deadline);
     while (!good && cadre_now_s() < deadline) {
         cadre_rendezvous_tick();

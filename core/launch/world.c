@@ -121,9 +121,7 @@ static cadre_status meet_beside(struct cadre_world *world, unsigned char *id,
         CADRE_TRY(world->module->make_id(id, err));
     rc = cadre_comm_broadcast(comm, "id", id, CADRE_COMM_ID_BYTES, CADRE_U8, 0, 0,
                               &done);
-    rc = cadre_world_finish(comm, rc, done, err);
-fail:
-    return rc;
+    return cadre_world_finish(comm, rc, done, err);
 }
 
 cadre_status cadre_world_open(struct cadre_world *world,
@@ -144,9 +142,9 @@ cadre_status cadre_world_open(struct cadre_world *world,
         return CADRE_OK;
     }
     world->beside = local;
-    CADRE_TRY(meet_beside(world, id, err));
-    CADRE_TRY(cadre_world_open_nccl(world, run, index, id, err));
-    CADRE_TRY(cadre_world_watch_open(local, world->comm, &world->watch, err));
+    CADRE_TRY_OR(meet_beside(world, id, err), fail);
+    CADRE_TRY_OR(cadre_world_open_nccl(world, run, index, id, err), fail);
+    CADRE_TRY_OR(cadre_world_watch_open(local, world->comm, &world->watch, err), fail);
     return CADRE_OK;
 fail:
     if (rc == CADRE_E_UNSUPPORTED || rc == CADRE_E_RESOURCE || rc == CADRE_E_DEVICE)

@@ -60,7 +60,6 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
 {
     struct buffers b = buffers_of(u);
     struct cadre_embed embed = embed_of(u);
-    cadre_status rc;
     (void)x;
     embed.wte = cadre_unit_param(u, EMBED_WTE);
     if (has_positions(u))
@@ -73,8 +72,7 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
     else if (u->model->rows_sharded)
         CADRE_TRY(u->ops->copy(u->device, y, cadre_own_rows(u, embed.out),
                                (size_t)(u->R * u->C) * u->element));
-fail:
-    return rc;
+    return CADRE_OK;
 }
 
 static cadre_status backward_input(const struct cadre_unit *u, const void *x,
@@ -91,7 +89,6 @@ static cadre_status backward_weight(const struct cadre_unit *u, const void *x)
     const struct cadre_pass *pass = u->pass;
     struct buffers b = buffers_of(u);
     struct cadre_embed embed = embed_of(u);
-    cadre_status rc;
     (void)x;
     embed.dout = b.dy;
     if (has_positions(u)) {
@@ -103,9 +100,7 @@ static cadre_status backward_weight(const struct cadre_unit *u, const void *x)
     uint32_t wte = u->first + EMBED_WTE;
     CADRE_TRY(pass->grad_begin(pass->hook_arg, wte, &embed.dwte, &embed.beta));
     CADRE_TRY(u->ops->embed_bwd_tokens(u->device, &embed));
-    CADRE_TRY(pass->grad_end(pass->hook_arg, wte));
-fail:
-    return rc;
+    return pass->grad_end(pass->hook_arg, wte);
 }
 
 const struct cadre_unit_kind cadre_embed_unit = {

@@ -66,7 +66,6 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
                         out = out_of(u);
     struct cadre_attention att = cadre_packed_attention(u, b.qkv, b.attn, b.lse);
     const void *in;
-    cadre_status rc;
 
     CADRE_TRY(cadre_norm_layer_fwd(u, GPT2_LN1_W, x, b.norm1, b.stats1));
     CADRE_TRY(cadre_gather(u, CADRE_POINT_ATTN_IN, false, b.norm1, b.whole, &in));
@@ -80,11 +79,8 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
     CADRE_TRY(cadre_gather(u, CADRE_POINT_MLP_IN, false, b.norm2, b.whole, &in));
     CADRE_TRY(cadre_linear_fwd(u, &fc, in, b.act, CADRE_EPILOGUE_BIAS_GELU, b.gate));
     CADRE_TRY(cadre_block_row_split(u, &out, CADRE_POINT_MLP_OUT, b.act, b.partial, y));
-    CADRE_TRY(u->ops->add(u->device, u->dtype, y,
-                          cadre_unit_param(u, (uint32_t)out.bias), b.x1, y, u->R,
-                          u->C));
-fail:
-    return rc;
+    return u->ops->add(u->device, u->dtype, y, cadre_unit_param(u, (uint32_t)out.bias),
+                       b.x1, y, u->R, u->C);
 }
 
 static cadre_status backward_input(const struct cadre_unit *u, const void *x,
@@ -97,7 +93,6 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
     void *partial = cadre_partial(u, b.partial, b.whole);
     void *dx1 = u->model->rows_sharded ? dx : b.dx1;
     const void *all;
-    cadre_status rc;
     att.dout = b.wide;
     att.dq = b.dqkv;
     att.dk = cadre_unit_at(u, b.dqkv, u->A);
@@ -115,10 +110,8 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
     CADRE_TRY(u->ops->attention_bwd(u->device, &att));
     CADRE_TRY(cadre_linear_bwd_input(u, &qkv, b.dqkv, partial, 0));
     CADRE_TRY(cadre_complete(u, CADRE_POINT_ATTN_IN, true, partial, b.whole, u->C));
-    CADRE_TRY(cadre_norm_layer_bwd(u, GPT2_LN1_W, x, b.stats1, b.whole,
-                                   cadre_own_rows(u, b.dx1), dx));
-fail:
-    return rc;
+    return cadre_norm_layer_bwd(u, GPT2_LN1_W, x, b.stats1, b.whole,
+                                cadre_own_rows(u, b.dx1), dx);
 }
 
 static cadre_status backward_weight(const struct cadre_unit *u, const void *x)
@@ -126,7 +119,6 @@ static cadre_status backward_weight(const struct cadre_unit *u, const void *x)
     struct cadre_block b = buffers_of(u);
     struct cadre_linear qkv = qkv_of(u), proj = proj_of(u), fc = fc_of(u),
                         out = out_of(u);
-    cadre_status rc;
     const void *in;
     (void)x;
     CADRE_TRY(cadre_linear_bwd_weight(u, &out, b.act, b.dy));
@@ -134,9 +126,7 @@ static cadre_status backward_weight(const struct cadre_unit *u, const void *x)
     CADRE_TRY(cadre_linear_bwd_weight(u, &fc, in, b.dgate));
     CADRE_TRY(cadre_linear_bwd_weight(u, &proj, b.attn, b.dx1));
     CADRE_TRY(cadre_gather(u, CADRE_POINT_ATTN_IN, true, b.norm1, b.whole, &in));
-    CADRE_TRY(cadre_linear_bwd_weight(u, &qkv, in, b.dqkv));
-fail:
-    return rc;
+    return cadre_linear_bwd_weight(u, &qkv, in, b.dqkv);
 }
 
 const struct cadre_unit_kind cadre_gpt2_unit = {

@@ -108,7 +108,6 @@ static cadre_status split_statistics(const struct cadre_unit *u,
                                      const struct buffers *b)
 {
     struct cadre_xent xent = xent_of(u, b);
-    cadre_status rc;
     xent.max = b->local_max;
     xent.sum = b->local_sum;
     xent.picked = second_plane(u, b->local_sum, u->N);
@@ -117,9 +116,7 @@ static cadre_status split_statistics(const struct cadre_unit *u,
     xent.old_max = b->local_max;
     xent.max = b->max;
     CADRE_TRY(u->ops->xent_rescale(u->device, &xent));
-    CADRE_TRY(cadre_complete(u, CADRE_POINT_LOSS_SUM, false, b->local_sum, b->sum, 2));
-fail:
-    return rc;
+    return cadre_complete(u, CADRE_POINT_LOSS_SUM, false, b->local_sum, b->sum, 2);
 }
 
 static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
@@ -128,7 +125,6 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
     struct cadre_linear projection = projection_of(u);
     struct cadre_xent xent = xent_of(u, &b);
     const void *in;
-    cadre_status rc;
     (void)y;
     CADRE_TRY(cadre_norm_layer_fwd(u, 0, x, b.norm, b.stats));
     CADRE_TRY(cadre_gather(u, CADRE_POINT_HEAD_IN, false, b.norm, b.whole, &in));
@@ -138,9 +134,7 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
         CADRE_TRY(split_statistics(u, &b));
     else
         CADRE_TRY(u->ops->xent_fwd(u->device, &xent));
-    CADRE_TRY(u->ops->xent_loss(u->device, &xent));
-fail:
-    return rc;
+    return u->ops->xent_loss(u->device, &xent);
 }
 
 static cadre_status backward_input(const struct cadre_unit *u, const void *x,
@@ -151,7 +145,6 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
     struct cadre_xent xent = xent_of(u, &b);
     bool whole = is_classifier(u);
     void *partial = whole ? b.whole : cadre_partial(u, b.partial, b.whole);
-    cadre_status rc;
     (void)dy;
     CADRE_TRY(u->ops->xent_bwd(u->device, &xent));
     if (whole)
@@ -160,10 +153,8 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
         cadre_linear_bwd_input(u, &projection, b.logits, scored_rows(u, partial), 0));
     if (!whole)
         CADRE_TRY(cadre_complete(u, CADRE_POINT_HEAD_IN, true, partial, b.whole, u->C));
-    CADRE_TRY(cadre_norm_layer_bwd(
-        u, 0, x, b.stats, whole ? cadre_own_rows(u, b.whole) : b.whole, NULL, dx));
-fail:
-    return rc;
+    return cadre_norm_layer_bwd(u, 0, x, b.stats,
+                                whole ? cadre_own_rows(u, b.whole) : b.whole, NULL, dx);
 }
 
 static cadre_status backward_weight(const struct cadre_unit *u, const void *x)
@@ -171,12 +162,9 @@ static cadre_status backward_weight(const struct cadre_unit *u, const void *x)
     struct buffers b = buffers_of(u);
     struct cadre_linear projection = projection_of(u);
     const void *in;
-    cadre_status rc;
     (void)x;
     CADRE_TRY(cadre_gather(u, CADRE_POINT_HEAD_IN, true, b.norm, b.whole, &in));
-    CADRE_TRY(cadre_linear_bwd_weight(u, &projection, scored_rows(u, in), b.logits));
-fail:
-    return rc;
+    return cadre_linear_bwd_weight(u, &projection, scored_rows(u, in), b.logits);
 }
 
 cadre_status cadre_head_logits(const struct cadre_model *model,

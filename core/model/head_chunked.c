@@ -131,7 +131,6 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
 {
     struct buffers b = buffers_of(u);
     struct chunk chunk;
-    cadre_status rc;
     (void)y;
     CADRE_TRY(cadre_norm_layer_fwd(u, 0, x, b.norm, b.stats));
     for (int64_t row = 0; row < u->N; row += chunk.rows) {
@@ -141,8 +140,7 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
         CADRE_TRY(u->ops->xent_fwd(u->device, &xent));
         CADRE_TRY(u->ops->xent_loss(u->device, &xent));
     }
-fail:
-    return rc;
+    return CADRE_OK;
 }
 
 /* The gradient of a chunk's logits in their place. */
@@ -185,7 +183,6 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
     struct buffers b = buffers_of(u);
     struct target target = {0};
     struct chunk chunk;
-    cadre_status rc;
     (void)dy;
     if (u->pass->both)
         CADRE_TRY(open_target(u, &target));
@@ -197,9 +194,7 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
         if (u->pass->both)
             CADRE_TRY(add_part(u, &b, &chunk, &target));
     }
-    CADRE_TRY(cadre_norm_layer_bwd(u, 0, x, b.stats, b.dnorm, NULL, dx));
-fail:
-    return rc;
+    return cadre_norm_layer_bwd(u, 0, x, b.stats, b.dnorm, NULL, dx);
 }
 
 /* Under `both` the gradient is there, and is told in its place among the others. */
@@ -208,7 +203,6 @@ static cadre_status backward_weight(const struct cadre_unit *u, const void *x)
     struct buffers b = buffers_of(u);
     struct target target = {.param = u->first + chunk_at(u, 0).projection.weight};
     struct chunk chunk;
-    cadre_status rc;
     (void)x;
     if (!u->pass->both) {
         CADRE_TRY(open_target(u, &target));
@@ -218,9 +212,7 @@ static cadre_status backward_weight(const struct cadre_unit *u, const void *x)
             CADRE_TRY(add_part(u, &b, &chunk, &target));
         }
     }
-    CADRE_TRY(u->pass->grad_end(u->pass->hook_arg, target.param));
-fail:
-    return rc;
+    return u->pass->grad_end(u->pass->hook_arg, target.param);
 }
 
 cadre_status cadre_head_chunk_logits(const struct cadre_unit *u, int64_t begin,

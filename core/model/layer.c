@@ -116,7 +116,6 @@ cadre_status cadre_linear_bwd_weight(const struct cadre_unit *unit,
     const uint32_t weight = unit->first + linear->weight;
     const uint32_t bias = unit->first + (uint32_t)linear->bias;
     struct cadre_gemm gemm = weight_product(unit, linear, x, dy);
-    cadre_status rc;
     CADRE_TRY(pass->grad_begin(pass->hook_arg, weight, &gemm.c, &gemm.beta));
     if (linear->bias >= 0) {
         int beta;
@@ -129,8 +128,7 @@ cadre_status cadre_linear_bwd_weight(const struct cadre_unit *unit,
     CADRE_TRY(pass->grad_end(pass->hook_arg, weight));
     if (linear->bias >= 0)
         CADRE_TRY(pass->grad_end(pass->hook_arg, bias));
-fail:
-    return rc;
+    return CADRE_OK;
 }
 
 static struct cadre_norm norm_of(const struct cadre_unit *unit, uint32_t weight)
@@ -178,7 +176,6 @@ cadre_status cadre_norm_layer_bwd(const struct cadre_unit *unit, uint32_t weight
     const struct cadre_pass *pass = unit->pass;
     struct cadre_norm norm = norm_of(unit, weight);
     uint32_t param = unit->first + weight;
-    cadre_status rc;
     norm.x = x;
     norm.stats = (void *)stats;
     norm.dy = dy;
@@ -194,8 +191,7 @@ cadre_status cadre_norm_layer_bwd(const struct cadre_unit *unit, uint32_t weight
     CADRE_TRY(pass->grad_end(pass->hook_arg, param));
     if (norm.layer)
         CADRE_TRY(pass->grad_end(pass->hook_arg, param + 1));
-fail:
-    return rc;
+    return CADRE_OK;
 }
 
 struct cadre_attention cadre_packed_attention(const struct cadre_unit *unit,

@@ -88,7 +88,6 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
     struct cadre_attention att = cadre_packed_attention(u, b.qkv, b.attn, b.lse);
     struct packed qkv[3];
     const void *in;
-    cadre_status rc;
     packed_of(u, qkv);
 
     CADRE_TRY(cadre_norm_layer_fwd(u, LLAMA_NORM1_W, x, b.norm1, b.stats1));
@@ -111,9 +110,7 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
         u->ops->swiglu_fwd(u->device, u->dtype, b.gate, b.up, b.act, u->N * u->F));
     CADRE_TRY(
         cadre_block_row_split(u, &down, CADRE_POINT_MLP_OUT, b.act, b.partial, y));
-    CADRE_TRY(u->ops->add(u->device, u->dtype, y, NULL, b.x1, y, u->R, u->C));
-fail:
-    return rc;
+    return u->ops->add(u->device, u->dtype, y, NULL, b.x1, y, u->R, u->C);
 }
 
 /* dx1 becomes the gradient of x1, own rows. */
@@ -122,17 +119,14 @@ static cadre_status mlp_backward(const struct cadre_unit *u,
 {
     struct cadre_linear gate = gate_of(u), up = up_of(u), down = down_of(u);
     void *partial = cadre_partial(u, b->partial, b->whole);
-    cadre_status rc;
     CADRE_TRY(cadre_linear_bwd_input(u, &down, b->dy, b->wide, 0));
     CADRE_TRY(u->ops->swiglu_bwd(u->device, u->dtype, b->gate, b->up, b->wide, b->dgate,
                                  b->dup, u->N * u->F));
     CADRE_TRY(cadre_linear_bwd_input(u, &gate, b->dgate, partial, 0));
     CADRE_TRY(cadre_linear_bwd_input(u, &up, b->dup, partial, 1));
     CADRE_TRY(cadre_complete(u, CADRE_POINT_MLP_IN, true, partial, b->whole, u->C));
-    CADRE_TRY(cadre_norm_layer_bwd(u, LLAMA_NORM2_W, b->x1, b->stats2, b->whole,
-                                   cadre_own_rows(u, b->dy), dx1));
-fail:
-    return rc;
+    return cadre_norm_layer_bwd(u, LLAMA_NORM2_W, b->x1, b->stats2, b->whole,
+                                cadre_own_rows(u, b->dy), dx1);
 }
 
 static cadre_status backward_input(const struct cadre_unit *u, const void *x,
@@ -145,7 +139,6 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
     void *dx1 = u->model->rows_sharded ? dx : b.dx1;
     struct packed qkv[3];
     const void *all;
-    cadre_status rc;
     packed_of(u, qkv);
     att.dout = b.wide;
     att.dq = b.dqkv;
@@ -163,10 +156,8 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
                                          cadre_unit_at(u, b.dqkv, qkv[i].offset),
                                          partial, i > 0));
     CADRE_TRY(cadre_complete(u, CADRE_POINT_ATTN_IN, true, partial, b.whole, u->C));
-    CADRE_TRY(cadre_norm_layer_bwd(u, LLAMA_NORM1_W, x, b.stats1, b.whole,
-                                   cadre_own_rows(u, b.dx1), dx));
-fail:
-    return rc;
+    return cadre_norm_layer_bwd(u, LLAMA_NORM1_W, x, b.stats1, b.whole,
+                                cadre_own_rows(u, b.dx1), dx);
 }
 
 static cadre_status backward_weight(const struct cadre_unit *u, const void *x)
@@ -176,7 +167,6 @@ static cadre_status backward_weight(const struct cadre_unit *u, const void *x)
                         down = down_of(u);
     struct packed qkv[3];
     const void *in;
-    cadre_status rc;
     (void)x;
     packed_of(u, qkv);
     CADRE_TRY(cadre_linear_bwd_weight(u, &down, b.act, b.dy));
@@ -188,8 +178,7 @@ static cadre_status backward_weight(const struct cadre_unit *u, const void *x)
     for (int i = 3; i-- > 0;)
         CADRE_TRY(cadre_linear_bwd_weight(u, &qkv[i].linear, in,
                                           cadre_unit_at(u, b.dqkv, qkv[i].offset)));
-fail:
-    return rc;
+    return CADRE_OK;
 }
 
 const struct cadre_unit_kind cadre_llama_unit = {

@@ -212,7 +212,6 @@ static cadre_status check_multiple(const char *key, int64_t value, const char *o
 static cadre_status check_sizes(const struct cadre_model_config *config,
                                 struct cadre_error *err)
 {
-    cadre_status rc;
     CADRE_TRY(check_range("layers", config->layers, 1, MAX_LAYERS, err));
     CADRE_TRY(check_range("channels", config->channels, 1, MAX_SIZE, err));
     CADRE_TRY(check_range("heads", config->heads, 1, config->channels, err));
@@ -223,10 +222,8 @@ static cadre_status check_sizes(const struct cadre_model_config *config,
     CADRE_TRY(check_range("classes", config->classes, 0, MAX_SIZE, err));
     CADRE_TRY(check_multiple("channels", config->channels, "model.heads", config->heads,
                              err));
-    CADRE_TRY(check_multiple("heads", config->heads, "model.kv_heads", config->kv_heads,
-                             err));
-fail:
-    return rc;
+    return check_multiple("heads", config->heads, "model.kv_heads", config->kv_heads,
+                          err);
 }
 
 static cadre_status check_form(const struct cadre_model_config *config,
@@ -267,7 +264,6 @@ static cadre_status check_split(const struct cadre_model_config *config, int tp_
                                 int tp_size, struct cadre_error *err)
 {
     const char *of = "the tensor-parallel size";
-    cadre_status rc;
     if (tp_size < 1 || tp_rank < 0 || tp_rank >= tp_size)
         return cadre_fail(err, CADRE_E_INVALID, "tensor-parallel rank %d of %d",
                           tp_rank, tp_size);
@@ -281,8 +277,7 @@ static cadre_status check_split(const struct cadre_model_config *config, int tp_
                           "model.head_rows = %lld, expected 0 where the vocabulary is "
                           "split: every rank scores all rows of its own part",
                           (long long)config->head_rows);
-fail:
-    return rc;
+    return CADRE_OK;
 }
 
 /* ---- the model ---- */
@@ -293,9 +288,9 @@ cadre_status cadre_model_create(const struct cadre_model_config *config, int tp_
 {
     struct cadre_model *model = NULL;
     cadre_status rc;
-    CADRE_TRY(check_sizes(config, err));
-    CADRE_TRY(check_form(config, err));
-    CADRE_TRY(check_split(config, tp_rank, tp_size, err));
+    CADRE_TRY_OR(check_sizes(config, err), fail);
+    CADRE_TRY_OR(check_form(config, err), fail);
+    CADRE_TRY_OR(check_split(config, tp_rank, tp_size, err), fail);
 
     size_t per_block = config->arch == CADRE_ARCH_GPT2 ? GPT2_BLOCK_PARAMS
                                                        : (size_t)LLAMA_BLOCK_PARAMS;

@@ -154,9 +154,7 @@ static cadre_status check(const struct cadre_model *model, uint32_t unit,
 cadre_status cadre_unit_forward(const struct cadre_model *model, uint32_t unit,
                                 const struct cadre_pass *pass, const void *x, void *y)
 {
-    cadre_status rc = check(model, unit, pass);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(check(model, unit, pass));
     struct cadre_unit u = cadre_unit_of(model, unit, pass->batch, pass->time, pass);
     return kind_of(&u, unit)->forward(&u, x, y);
 }
@@ -165,9 +163,7 @@ cadre_status cadre_unit_backward_input(const struct cadre_model *model, uint32_t
                                        const struct cadre_pass *pass, const void *x,
                                        const void *dy, void *dx)
 {
-    cadre_status rc = check(model, unit, pass);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(check(model, unit, pass));
     struct cadre_unit u = cadre_unit_of(model, unit, pass->batch, pass->time, pass);
     return kind_of(&u, unit)->backward_input(&u, x, dy, dx);
 }
@@ -175,9 +171,7 @@ cadre_status cadre_unit_backward_input(const struct cadre_model *model, uint32_t
 cadre_status cadre_unit_backward_weight(const struct cadre_model *model, uint32_t unit,
                                         const struct cadre_pass *pass, const void *x)
 {
-    cadre_status rc = check(model, unit, pass);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(check(model, unit, pass));
     struct cadre_unit u = cadre_unit_of(model, unit, pass->batch, pass->time, pass);
     return kind_of(&u, unit)->backward_weight(&u, x);
 }

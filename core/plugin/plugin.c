@@ -87,16 +87,13 @@ static cadre_status check_duplicate(const struct loaded *node, struct cadre_erro
 /* node->handle.path is set; under the lock. */
 static cadre_status load_node(struct loaded *node, struct cadre_error *err)
 {
-    cadre_status rc;
     entry_fn *entry = NULL;
     const char *path = node->handle.path;
     CADRE_TRY(cadre_plugin_file_check(path, &node->handle.digest, NULL, err));
     CADRE_TRY(open_library(path, &node->library, err));
     CADRE_TRY(find_entry(node->library, path, &entry, err));
     CADRE_TRY(cadre_plugin_check(entry(), &node->handle, err));
-    CADRE_TRY(check_duplicate(node, err));
-fail:
-    return rc;
+    return check_duplicate(node, err);
 }
 
 static cadre_status load_path(const char *path, const struct cadre_plugin_handle **out,
@@ -156,7 +153,6 @@ cadre_status cadre_plugin_load(const char *name, const char *plugin_path,
                                const struct cadre_plugin_handle **out,
                                struct cadre_error *err)
 {
-    cadre_status rc;
     const struct cadre_plugin_handle *handle = NULL;
     char path[PATH_MAX];
     if (strchr(name, '/'))
@@ -170,6 +166,5 @@ cadre_status cadre_plugin_load(const char *name, const char *plugin_path,
                           handle->path, handle->name, handle->desc.id, name,
                           handle->name);
     *out = handle;
-fail:
-    return rc;
+    return CADRE_OK;
 }

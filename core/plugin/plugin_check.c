@@ -195,7 +195,6 @@ cadre_status cadre_plugin_check(const struct cadre_plugin *found,
                                 struct cadre_plugin_handle *handle,
                                 struct cadre_error *err)
 {
-    cadre_status rc;
     if (!found)
         return cadre_fail(err, CADRE_E_INVALID,
                           "the plugin '%s' gives no descriptor: " CADRE_ENTRY_NAME
@@ -208,7 +207,5 @@ cadre_status cadre_plugin_check(const struct cadre_plugin *found,
     CADRE_TRY(check_texts(handle, err));
     CADRE_TRY(check_services(handle, err));
     CADRE_TRY(check_ops(handle, err));
-    CADRE_TRY(cadre_plugin_check_options(handle, err));
-fail:
-    return rc;
+    return cadre_plugin_check_options(handle, err);
 }

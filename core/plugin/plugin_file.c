@@ -71,7 +71,7 @@ static cadre_status load_image(struct image *image, struct cadre_error *err)
     if (fd < 0)
         return cadre_fail_errno(err, CADRE_E_INVALID, errno,
                                 "cannot open the plugin '%s'", image->path);
-    CADRE_TRY(check_kind(fd, image, err));
+    CADRE_TRY_OR(check_kind(fd, image, err), fail);
     image->data = cadre_calloc(image->bytes, 1);
     if (!image->data) {
         rc = cadre_no_memory(err, "the %zu bytes of the plugin '%s'", image->bytes,
@@ -196,7 +196,6 @@ static cadre_status check_sections(const struct image *image, const ElfW(Ehdr) *
 
 static cadre_status check_image(const struct image *image, struct cadre_error *err)
 {
-    cadre_status rc;
     ElfW(Ehdr) head;
     if (image->bytes < SELFMAG || memcmp(image->data, ELFMAG, SELFMAG) != 0)
         return cadre_fail(err, CADRE_E_INVALID,
@@ -208,9 +207,7 @@ static cadre_status check_image(const struct image *image, struct cadre_error *e
     memcpy(&head, image->data, sizeof head);
     CADRE_TRY(check_header(image, &head, err));
     CADRE_TRY(check_segments(image, &head, err));
-    CADRE_TRY(check_sections(image, &head, err));
-fail:
-    return rc;
+    return check_sections(image, &head, err);
 }
 
 cadre_status cadre_plugin_file_check(const char *path, uint64_t *digest,
@@ -218,8 +215,8 @@ cadre_status cadre_plugin_file_check(const char *path, uint64_t *digest,
 {
     struct image image = {.path = path};
     cadre_status rc;
-    CADRE_TRY(load_image(&image, err));
-    CADRE_TRY(check_image(&image, err));
+    CADRE_TRY_OR(load_image(&image, err), fail);
+    CADRE_TRY_OR(check_image(&image, err), fail);
     if (digest)
         *digest = cadre_hash_of(image.data, image.bytes, 0);
     if (has_entry)

@@ -61,7 +61,6 @@ static cadre_status check_key(const struct cadre_plugin_handle *handle, uint32_t
 static cadre_status check_option(const struct cadre_plugin_handle *handle, uint32_t i,
                                  struct cadre_error *err)
 {
-    cadre_status rc;
     struct cadre_option option = option_at(&handle->desc, i);
     CADRE_TRY(check_key(handle, i, err));
     if (option.type < CADRE_OPTION_BOOL || option.type > CADRE_OPTION_BYTES)
@@ -84,8 +83,7 @@ static cadre_status check_option(const struct cadre_plugin_handle *handle, uint3
         return cadre_fail(err, CADRE_E_INVALID,
                           "the plugin '%s' has the option '%s' with the range %g to %g",
                           handle->path, option.key, option.min, option.max);
-fail:
-    return rc;
+    return CADRE_OK;
 }
 
 cadre_status cadre_plugin_add_options(const struct cadre_plugin_handle *plugin,
@@ -105,10 +103,10 @@ cadre_status cadre_plugin_check_options(const struct cadre_plugin_handle *handle
     cadre_status rc = CADRE_OK;
     if (handle->desc.n_options == 0)
         return CADRE_OK;
-    CADRE_TRY(check_table(handle, err));
+    CADRE_TRY_OR(check_table(handle, err), fail);
     for (uint32_t i = 0; i < handle->desc.n_options; i++)
-        CADRE_TRY(check_option(handle, i, err));
-    CADRE_TRY(cadre_options_create(&scratch, err));
+        CADRE_TRY_OR(check_option(handle, i, err), fail);
+    CADRE_TRY_OR(cadre_options_create(&scratch, err), fail);
     rc = cadre_plugin_add_options(handle, scratch, err);
     if (rc)
         cadre_error_prefix(err, "the plugin '%s'", handle->path);

@@ -79,7 +79,6 @@ static cadre_status parse_name(struct part name, struct cadre_stack_entry *entry
 static cadre_status parse_entry(const char *text, struct cadre_stack *stack,
                                 struct cadre_error *err)
 {
-    cadre_status rc;
     struct part whole = part_at(text), name = whole, size = take_size(&name);
     if (stack->n == CADRE_MAX_STACK)
         return cadre_fail(err, CADRE_E_INVALID,
@@ -107,14 +106,12 @@ static cadre_status parse_entry(const char *text, struct cadre_stack *stack,
                               "strategy.stack: '%.*s' stands there twice", name.len,
                               name.text);
     stack->n++;
-fail:
-    return rc;
+    return CADRE_OK;
 }
 
 cadre_status cadre_stack_parse(const char *text, struct cadre_stack *out,
                                struct cadre_error *err)
 {
-    cadre_status rc = CADRE_OK;
     struct cadre_stack stack = {0};
     const char *part = text;
     bool single = false;
@@ -131,6 +128,5 @@ cadre_status cadre_stack_parse(const char *text, struct cadre_stack *out,
     if (single)
         memset(&stack, 0, sizeof stack);
     *out = stack;
-fail:
-    return rc;
+    return CADRE_OK;
 }

@@ -44,9 +44,7 @@ static cadre_status find_data_axes(const struct cadre_run_spec *run,
                                    struct cadre_error *err)
 {
     struct cadre_rank rank;
-    cadre_status rc = cadre_rank_plan(&rank, run, 0, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(cadre_rank_plan(&rank, run, 0, err));
     for (int i = 0; i < run->n_plugins; i++)
         splits[i] = cadre_mesh_axis(&rank.mesh, run->axis[i].name)->split_batch;
     cadre_rank_fini(&rank);
@@ -157,13 +155,11 @@ cadre_status cadre_elastic_choose(const struct cadre_spec *spec, int ranks, char
     bool splits[CADRE_MAX_STACK] = {0};
     struct cadre_error why = {0};
     size_t n;
-    cadre_status rc = find_data_axes(&spec->run, splits, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(find_data_axes(&spec->run, splits, err));
     struct candidate *list = list_candidates(&spec->run, splits, ranks, &n);
     if (!list)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the stacks to try");
-    rc = cadre_fail(err, CADRE_E_INVALID, "no rank is left");
+    cadre_status rc = cadre_fail(err, CADRE_E_INVALID, "no rank is left");
     for (size_t i = 0; i < n && rc != CADRE_OK; i++) {
         rc = try_candidate(&spec->run, &list[i], &why);
         if (rc != CADRE_OK)
@@ -265,13 +261,13 @@ static cadre_status restart(struct cadre_elastic *elastic,
     const char *resume;
     int64_t step = 0;
     cadre_status rc;
-    CADRE_TRY(find_start(spec, &resume, &step, err));
+    CADRE_TRY_OR(find_start(spec, &resume, &step, err), fail);
     elastic->tries = step == elastic->step ? elastic->tries : 0;
     elastic->step = step;
     if (gives_up(elastic, spec, err))
         return CADRE_E_COMM;
-    CADRE_TRY(cadre_elastic_choose(spec, spec->run.ranks - lost, &stack, err));
-    CADRE_TRY(make_spec(spec, stack, resume, next, err));
+    CADRE_TRY_OR(cadre_elastic_choose(spec, spec->run.ranks - lost, &stack, err), fail);
+    CADRE_TRY_OR(make_spec(spec, stack, resume, next, err), fail);
     struct cadre_restart record = {
         .step = step,
         .lost = lost,

@@ -82,10 +82,8 @@ static cadre_status catch_up(struct loop *loop, int64_t step,
     static const struct cadre_valid_result none = {0};
     if ((int64_t)report->step == step)
         return CADRE_OK;
-    cadre_status rc = tell_step(loop, report, &none, err);
-    if (rc != CADRE_OK)
-        return rc;
-    rc = cadre_rank_flush(loop->rank, report);
+    CADRE_TRY(tell_step(loop, report, &none, err));
+    cadre_status rc = cadre_rank_flush(loop->rank, report);
     return rc == CADRE_OK ? rc : cadre_fail(err, rc, "%s", loop->rank->failure.text);
 }
 
@@ -130,7 +128,6 @@ static cadre_status one_step(struct loop *loop, int64_t step, struct cadre_error
         CADRE_TRY(cadre_writer_save(loop->writer, step, last || loop->stop, err));
         cadre_trace_other(&loop->trace, step, "checkpoint", begin);
     }
-fail:
     return rc;
 }
 
@@ -190,11 +187,11 @@ static cadre_status train_loop(struct cadre_rank *rank, struct cadre_writer *wri
     cadre_trace_init(&loop.trace, rank, run->spec, run->first_step);
     for (int64_t step = run->first_step + 1; step <= run->spec->steps && !loop.stop;
          step++)
-        CADRE_TRY(one_step(&loop, step, err));
-    CADRE_TRY(drain(rank, err));
-    CADRE_TRY(cadre_trace_write(&loop.trace, err));
-    CADRE_TRY(cadre_passes_write(rank, run->spec, err));
-    CADRE_TRY(summarise(rank, run, recorder, &loop.valid, err));
+        CADRE_TRY_OR(one_step(&loop, step, err), fail);
+    CADRE_TRY_OR(drain(rank, err), fail);
+    CADRE_TRY_OR(cadre_trace_write(&loop.trace, err), fail);
+    CADRE_TRY_OR(cadre_passes_write(rank, run->spec, err), fail);
+    CADRE_TRY_OR(summarise(rank, run, recorder, &loop.valid, err), fail);
     if (loop.stop)
         rc = cadre_fail(err, CADRE_E_STOPPED,
                         "stopped by a signal after step %llu; a checkpoint is in "
@@ -230,11 +227,9 @@ static cadre_status record(struct cadre_rank *rank, struct cadre_writer *writer,
                            struct cadre_error *err)
 {
     struct recorder recorder = {0};
-    cadre_status rc = cadre_metrics_open(run->spec, &recorder.metrics, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(cadre_metrics_open(run->spec, &recorder.metrics, err));
     cadre_progress_init(&recorder.progress, run->spec, run->first_step);
-    rc = train_loop(rank, writer, run, world, &recorder, err);
+    cadre_status rc = train_loop(rank, writer, run, world, &recorder, err);
     cadre_progress_fini(&recorder.progress);
     cadre_metrics_close(recorder.metrics);
     return rc;

@@ -98,9 +98,7 @@ static cadre_status take_folder(const struct cadre_config_model *m,
         cadre_error_prefix(err, "model.init");
         return rc;
     }
-    rc = check_agreement(m, options, &hf, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(check_agreement(m, options, &hf, err));
     model->arch = hf.arch == CADRE_HF_GPT2 ? CADRE_ARCH_GPT2 : CADRE_ARCH_LLAMA;
     model->layers = hf.layers;
     model->channels = hf.channels;

@@ -76,18 +76,12 @@ cadre_status cadre_train_prepare(const struct cadre_train_run *run,
 {
     bool resuming = strcmp(spec->config.checkpoint.resume, "no") != 0;
     const struct cadre_world_run ranks = cadre_train_world(spec);
-    cadre_status rc = cadre_world_check(&ranks, run->external, err);
-    if (rc != CADRE_OK)
-        return rc;
-    rc = cadre_costs_find(spec, err);
+    CADRE_TRY(cadre_world_check(&ranks, run->external, err));
+    cadre_status rc = cadre_costs_find(spec, err);
     if (rc != CADRE_OK)
         return CADRE_E_INVALID;
-    rc = check(run, err);
-    if (rc != CADRE_OK)
-        return rc;
-    rc = place(run, places, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(check(run, err));
+    CADRE_TRY(place(run, places, err));
     if (run->first_step >= spec->steps)
         return cadre_fail(
             err, CADRE_E_INVALID,

@@ -69,16 +69,14 @@ cadre_status cadre_restarts_add(const char *dir, const struct cadre_restart *res
     struct cadre_text text = {0};
     struct cadre_json json;
     json_t *list;
-    cadre_status rc = read_list(dir, &list, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(read_list(dir, &list, err));
     char *path = cadre_path_join(dir, FILE_NAME);
     cadre_json_init_text(&json, &text, true);
     cadre_json_begin_array(&json);
     put_list(&json, list);
     put_one(&json, restart);
     cadre_json_end_array(&json);
-    rc = cadre_json_finish(&json);
+    cadre_status rc = cadre_json_finish(&json);
     if (rc == CADRE_OK && path)
         rc = cadre_path_write_file(path, cadre_text_str(&text), text.len, err);
     else

@@ -51,9 +51,7 @@ cadre_status cadre_rundir_prepare(const struct cadre_spec *spec, bool resuming,
 {
     static const char *const marks[] = {"metrics.jsonl", "summary.json", "checkpoints",
                                         "restarts.json", "instances.json"};
-    cadre_status rc = make_folder(spec->out, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(make_folder(spec->out, err));
     for (size_t i = 0; !resuming && i < sizeof marks / sizeof marks[0]; i++) {
         char *path = cadre_path_join(spec->out, marks[i]);
         bool there = path && cadre_path_exists(path);

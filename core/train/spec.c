@@ -43,7 +43,6 @@ static cadre_status load_plugins(struct cadre_spec *spec,
                                  struct cadre_error *err)
 {
     struct cadre_run_spec *run = &spec->run;
-    cadre_status rc = CADRE_OK;
     for (int i = 0; i < stack->n; i++) {
         const struct cadre_stack_entry *entry = &stack->entry[i];
         const struct cadre_plugin_handle *plugin;
@@ -55,9 +54,7 @@ static cadre_status load_plugins(struct cadre_spec *spec,
                                                    plugin->name, NULL};
     }
     run->n_plugins = stack->n;
-    rc = cadre_replicas_add(run, spec->options, path, err);
-fail:
-    return rc;
+    return cadre_replicas_add(run, spec->options, path, err);
 }
 
 /* The stack is read before the rest: it says which sections there are. */
@@ -66,25 +63,21 @@ static cadre_status configure(struct cadre_spec *spec, struct cadre_error *err)
     struct cadre_options *options = spec->options;
     const char *path = cadre_options_raw(options, "strategy.plugin_path");
     struct cadre_stack stack;
-    cadre_status rc;
     CADRE_TRY(
         cadre_stack_parse(cadre_options_raw(options, "strategy.stack"), &stack, err));
     CADRE_TRY(load_plugins(spec, &stack, path, err));
     CADRE_TRY(allow_plugin_sections(spec, path, err));
     CADRE_TRY(cadre_options_resolve(options, err));
     cadre_config_fill(&spec->config, options);
-fail:
-    return rc;
+    return CADRE_OK;
 }
 
 static cadre_status make_mesh(struct cadre_spec *spec, struct cadre_error *err)
 {
     struct cadre_run_spec *run = &spec->run;
     size_t used = 0;
-    cadre_status rc = cadre_mesh_resolve(run->axis, run->n_plugins, spec->local.size,
-                                         &run->ranks, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(cadre_mesh_resolve(run->axis, run->n_plugins, spec->local.size,
+                                 &run->ranks, err));
     for (int i = 0; i < run->n_plugins; i++)
         if (strcmp(run->axis[i].name, run->plugin[i]->desc.axis) == 0) /* its own */
             used += (size_t)snprintf(spec->stack + used, sizeof spec->stack - used,
@@ -141,9 +134,7 @@ static cadre_status open_data(struct cadre_spec *spec, struct cadre_error *err)
 {
     const struct cadre_config_data *d = &spec->config.data;
     char *cache;
-    cadre_status rc = find_cache(spec, &cache, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(find_cache(spec, &cache, err));
     const struct cadre_dataset_config config = {
         .format = d->format,
         .path = d->path,
@@ -161,7 +152,7 @@ static cadre_status open_data(struct cadre_spec *spec, struct cadre_error *err)
         .shuffle = d->shuffle,
         .seed = (uint64_t)spec->config.run.seed,
     };
-    rc = cadre_dataset_open(&config, &spec->data, err);
+    cadre_status rc = cadre_dataset_open(&config, &spec->data, err);
     free(cache);
     if (rc != CADRE_OK)
         return rc;
@@ -175,9 +166,7 @@ static cadre_status make_model(struct cadre_spec *spec, struct cadre_error *err)
 {
     const struct cadre_dataset_info *info = &spec->data_info;
     struct cadre_model_config *m = &spec->run.model;
-    cadre_status rc = cadre_model_setup(&spec->config, spec->options, m, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(cadre_model_setup(&spec->config, spec->options, m, err));
     spec->run.time = spec->data ? info->seq_len : m->context;
     if (spec->data && m->vocab == 0)
         m->vocab = info->vocab;
@@ -271,9 +260,7 @@ static cadre_status make_ranks(struct cadre_spec *spec,
     };
     /* found out here, before anything is left behind */
     struct cadre_device *device = NULL;
-    cadre_status rc = cadre_device_open(&spec->run.device, &device, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(cadre_device_open(&spec->run.device, &device, err));
     spec->gpu = device->ops->async;
     cadre_device_close(device);
     return cadre_link_parse(c->comm.link, &spec->local.link_gbytes_s,
@@ -323,16 +310,16 @@ cadre_status cadre_spec_create(struct cadre_options *options_take,
     spec->run.options = options_take;
     spec->run.config = &spec->config;
     spec->local.size = request->given_ranks;
-    CADRE_TRY(configure(spec, err));
-    CADRE_TRY(make_mesh(spec, err));
-    CADRE_TRY(name_run(spec, request, err));
+    CADRE_TRY_OR(configure(spec, err), fail);
+    CADRE_TRY_OR(make_mesh(spec, err), fail);
+    CADRE_TRY_OR(name_run(spec, request, err), fail);
     if (request->need_data)
-        CADRE_TRY(open_data(spec, err));
-    CADRE_TRY(make_model(spec, err));
+        CADRE_TRY_OR(open_data(spec, err), fail);
+    CADRE_TRY_OR(make_model(spec, err), fail);
     make_training(spec);
-    CADRE_TRY(cadre_spec_check(spec, request, err));
-    CADRE_TRY(make_ranks(spec, request, err));
-    CADRE_TRY(fingerprint(spec, err));
+    CADRE_TRY_OR(cadre_spec_check(spec, request, err), fail);
+    CADRE_TRY_OR(make_ranks(spec, request, err), fail);
+    CADRE_TRY_OR(fingerprint(spec, err), fail);
     *out = spec;
     return CADRE_OK;
 fail:

@@ -111,14 +111,11 @@ cadre_status cadre_spec_check(const struct cadre_spec *spec,
                               const struct cadre_spec_request *request,
                               struct cadre_error *err)
 {
-    cadre_status rc;
     if (spec->data) {
         CADRE_TRY(check_task(spec, err));
         CADRE_TRY(check_data(spec, err));
     }
     CADRE_TRY(check_training(&spec->run, err));
     CADRE_TRY(check_sizes(&spec->run, err));
-    CADRE_TRY(check_elastic(spec, request, err));
-fail:
-    return rc;
+    return check_elastic(spec, request, err);
 }

@@ -27,10 +27,8 @@ static cadre_status rank_main(void *arg, int index, struct cadre_local_segment *
     struct cadre_world world;
     struct cadre_error err = {0};
     cadre_log_set_rank(index, run->spec->run.ranks);
-    cadre_status rc = cadre_world_open(&world, &ranks, segment, index, &err);
-    if (rc != CADRE_OK)
-        return rc;
-    rc = cadre_train_rank(run, index, &world, &err);
+    CADRE_TRY(cadre_world_open(&world, &ranks, segment, index, &err));
+    cadre_status rc = cadre_train_rank(run, index, &world, &err);
     cadre_world_close(&world);
     return rc;
 }
@@ -41,12 +39,10 @@ static cadre_status run_child(const struct cadre_train_run *run,
                               struct cadre_error *err)
 {
     struct cadre_local_segment *segment = NULL;
-    cadre_status rc = cadre_local_segment_open(place->segment_fd, &segment, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(cadre_local_segment_open(place->segment_fd, &segment, err));
     if (cadre_local_segment_config(segment)->threads > 0)
         spec->run.device.threads = cadre_local_segment_config(segment)->threads;
-    rc = cadre_costs_read(spec, place->rank, err);
+    cadre_status rc = cadre_costs_read(spec, place->rank, err);
     if (rc == CADRE_OK)
         rc = rank_main((void *)(uintptr_t)run, place->rank, segment);
     else
@@ -268,9 +264,7 @@ cadre_status cadre_train_sums(const struct cadre_spec *spec, char out[CADRE_SUMS
                               struct cadre_changes *changes, struct cadre_error *err)
 {
     struct cadre_rank rank;
-    cadre_status rc = cadre_rank_plan(&rank, &spec->run, 0, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(cadre_rank_plan(&rank, &spec->run, 0, err));
     cadre_rank_reduction_signature(&rank, out);
     cadre_rank_changes(&rank, changes);
     cadre_rank_fini(&rank);
@@ -304,12 +298,12 @@ cadre_status cadre_train_load_rank(const struct cadre_spec *spec,
         return cadre_fail(
             err, CADRE_E_INVALID,
             "this command runs on one rank; leave strategy.stack at single");
-    CADRE_TRY(cadre_rank_plan(rank, &spec->run, 0, err));
+    CADRE_TRY_OR(cadre_rank_plan(rank, &spec->run, 0, err), fail);
     if (*init)
-        CADRE_TRY(cadre_load_model_check(rank, init, err));
-    CADRE_TRY(cadre_rank_bind(rank, NULL, 0, err));
+        CADRE_TRY_OR(cadre_load_model_check(rank, init, err), fail);
+    CADRE_TRY_OR(cadre_rank_bind(rank, NULL, 0, err), fail);
     if (*init)
-        CADRE_TRY(cadre_load_model(rank, init, err));
+        CADRE_TRY_OR(cadre_load_model(rank, init, err), fail);
     return CADRE_OK;
 fail:
     cadre_rank_fini(rank);

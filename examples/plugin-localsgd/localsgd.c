@@ -69,7 +69,7 @@ static cadre_status create(const struct cadre_host *host,
                            const struct cadre_values *values, struct cadre_self **out)
 {
     struct cadre_self *s;
-    CADRE_CHECK(cadre_self_create(host, services, sizeof *s, &s));
+    CADRE_TRY(cadre_self_create(host, services, sizeof *s, &s));
     s->host = host;
     s->period = (uint64_t)values->i64(values->h, "period");
     s->momentum = values->f64(values->h, "momentum");
@@ -95,7 +95,7 @@ static cadre_status list_entries(struct cadre_self *s)
     s->count = 0;
     for (cadre_param_id id = 0; id < n; id++) {
         struct cadre_param_info info = {.struct_size = sizeof info};
-        CADRE_CHECK(s->model->param(s->host->ctx, id, &info));
+        CADRE_TRY(s->model->param(s->host->ctx, id, &info));
         if (info.present)
             s->grads[s->n_grads++] = id;
         if ((!info.present && !info.copied) || info.tied_to >= 0)
@@ -119,22 +119,22 @@ static cadre_status plan(struct cadre_self *s, const struct cadre_plan *p)
                             "train.precision = bf16 or fp16: local SGD averages "
                             "parameters, and their masters would not follow; set "
                             "train.precision = fp32");
-    CADRE_CHECK(p->use_axis(p->h, "dp", CADRE_BATCH_SPLIT));
+    CADRE_TRY(p->use_axis(p->h, "dp", CADRE_BATCH_SPLIT));
     if (s->ranks == 1)
         return CADRE_OK;
     /* The sum over "dp" is this plugin's: of parameters, late. Another that sums
      * gradients there leaves it nothing to do. */
-    CADRE_CHECK(p->claim(p->h, "grad.reduce", "dp", 0));
-    CADRE_CHECK(p->claim(p->h, "param.diverges", "dp", 0));
-    CADRE_CHECK(p->claim(p->h, "train.changed", NULL, CADRE_CLAIM_SHARED));
-    CADRE_CHECK(list_entries(s));
+    CADRE_TRY(p->claim(p->h, "grad.reduce", "dp", 0));
+    CADRE_TRY(p->claim(p->h, "param.diverges", "dp", 0));
+    CADRE_TRY(p->claim(p->h, "train.changed", NULL, CADRE_CLAIM_SHARED));
+    CADRE_TRY(list_entries(s));
     s->dtype = p->dtype;
     uint64_t bytes = s->count * cadre_dtype_size(p->dtype);
     if (s->period > 1)
-        CADRE_CHECK(p->memory(p->h, CADRE_SPACE_DEVICE, bytes, "own"));
+        CADRE_TRY(p->memory(p->h, CADRE_SPACE_DEVICE, bytes, "own"));
     if (!s->keeps_anchor)
         return CADRE_OK;
-    CADRE_CHECK(p->memory(p->h, CADRE_SPACE_DEVICE, bytes, "anchor"));
+    CADRE_TRY(p->memory(p->h, CADRE_SPACE_DEVICE, bytes, "anchor"));
     return p->memory(p->h, CADRE_SPACE_DEVICE, bytes, "outer");
 }
 
@@ -167,15 +167,15 @@ static cadre_status bind(struct cadre_self *s)
     if (s->ranks == 1)
         return CADRE_OK;
     if (s->period > 1)
-        CADRE_CHECK(take(s, &s->own, "own"));
+        CADRE_TRY(take(s, &s->own, "own"));
     if (s->keeps_anchor) {
-        CADRE_CHECK(take(s, &s->anchor, "anchor"));
-        CADRE_CHECK(take(s, &s->outer, "outer"));
+        CADRE_TRY(take(s, &s->anchor, "anchor"));
+        CADRE_TRY(take(s, &s->outer, "outer"));
     }
     for (uint32_t i = 0; i < s->n_weights; i++) {
         struct weight *w = &s->weights[i];
         struct cadre_param_info info = {.struct_size = sizeof info};
-        CADRE_CHECK(s->model->param(s->host->ctx, w->id, &info));
+        CADRE_TRY(s->model->param(s->host->ctx, w->id, &info));
         w->own = part_of(s, s->own, w, info.count);
         w->anchor = part_of(s, s->anchor, w, info.count);
         w->outer = part_of(s, s->outer, w, info.count);
@@ -203,8 +203,8 @@ static cadre_status keep_own(struct cadre_self *s, uint32_t back)
     for (uint32_t i = 0; i < s->n_weights; i++) {
         struct weight *w = &s->weights[i];
         struct cadre_buf x;
-        CADRE_CHECK(value_of(s, w, &x));
-        CADRE_CHECK(back ? copy(s, &x, &w->own) : copy(s, &w->own, &x));
+        CADRE_TRY(value_of(s, w, &x));
+        CADRE_TRY(back ? copy(s, &x, &w->own) : copy(s, &w->own, &x));
     }
     return CADRE_OK;
 }
@@ -216,10 +216,10 @@ static cadre_status set_anchor(struct cadre_self *s)
     for (uint32_t i = 0; i < s->n_weights; i++) {
         struct weight *w = &s->weights[i];
         struct cadre_buf x;
-        CADRE_CHECK(value_of(s, w, &x));
-        CADRE_CHECK(copy(s, &w->anchor, &x));
-        CADRE_CHECK(s->ops->zero(s->host->ctx, w->outer.data,
-                                 x.count * cadre_dtype_size(x.dtype)));
+        CADRE_TRY(value_of(s, w, &x));
+        CADRE_TRY(copy(s, &w->anchor, &x));
+        CADRE_TRY(s->ops->zero(s->host->ctx, w->outer.data,
+                               x.count * cadre_dtype_size(x.dtype)));
     }
     s->anchored = 1;
     return CADRE_OK;
@@ -230,15 +230,15 @@ static cadre_status average(struct cadre_self *s)
 {
     for (uint32_t i = 0; i < s->n_weights; i++) {
         struct cadre_buf x;
-        CADRE_CHECK(value_of(s, &s->weights[i], &x));
-        CADRE_CHECK(s->comm->all_reduce(s->axis, "localsgd.average", &x, &x, CADRE_SUM,
-                                        0, &s->done[i]));
+        CADRE_TRY(value_of(s, &s->weights[i], &x));
+        CADRE_TRY(s->comm->all_reduce(s->axis, "localsgd.average", &x, &x, CADRE_SUM, 0,
+                                      &s->done[i]));
     }
     for (uint32_t i = 0; i < s->n_weights; i++) {
         struct cadre_buf x;
-        CADRE_CHECK(s->comm->stream_wait(s->axis, s->done[i]));
-        CADRE_CHECK(value_of(s, &s->weights[i], &x));
-        CADRE_CHECK(s->ops->scale(s->host->ctx, &x, 1.0 / s->ranks));
+        CADRE_TRY(s->comm->stream_wait(s->axis, s->done[i]));
+        CADRE_TRY(value_of(s, &s->weights[i], &x));
+        CADRE_TRY(s->ops->scale(s->host->ctx, &x, 1.0 / s->ranks));
     }
     return CADRE_OK;
 }
@@ -249,15 +249,15 @@ static cadre_status outer_step(const struct cadre_self *s, const struct weight *
 {
     struct cadre_ctx *ctx = s->host->ctx;
     struct cadre_buf x;
-    CADRE_CHECK(value_of(s, w, &x));
-    CADRE_CHECK(s->ops->scale(ctx, &w->anchor, -1));
-    CADRE_CHECK(s->ops->add(ctx, &x, &x, &w->anchor));
-    CADRE_CHECK(s->ops->scale(ctx, &w->outer, s->momentum));
-    CADRE_CHECK(s->ops->add(ctx, &w->outer, &w->outer, &x));
-    CADRE_CHECK(copy(s, &x, &w->outer));
-    CADRE_CHECK(s->ops->scale(ctx, &x, s->lr));
-    CADRE_CHECK(s->ops->scale(ctx, &w->anchor, -1));
-    CADRE_CHECK(s->ops->add(ctx, &x, &x, &w->anchor));
+    CADRE_TRY(value_of(s, w, &x));
+    CADRE_TRY(s->ops->scale(ctx, &w->anchor, -1));
+    CADRE_TRY(s->ops->add(ctx, &x, &x, &w->anchor));
+    CADRE_TRY(s->ops->scale(ctx, &w->outer, s->momentum));
+    CADRE_TRY(s->ops->add(ctx, &w->outer, &w->outer, &x));
+    CADRE_TRY(copy(s, &x, &w->outer));
+    CADRE_TRY(s->ops->scale(ctx, &x, s->lr));
+    CADRE_TRY(s->ops->scale(ctx, &w->anchor, -1));
+    CADRE_TRY(s->ops->add(ctx, &x, &x, &w->anchor));
     return copy(s, &w->anchor, &x);
 }
 
@@ -266,9 +266,9 @@ static cadre_status sync_params(struct cadre_self *s)
     if (!s->due)
         return CADRE_OK;
     s->due = s->diverging = 0;
-    CADRE_CHECK(average(s));
+    CADRE_TRY(average(s));
     for (uint32_t i = 0; s->keeps_anchor && i < s->n_weights; i++)
-        CADRE_CHECK(outer_step(s, &s->weights[i]));
+        CADRE_TRY(outer_step(s, &s->weights[i]));
     return CADRE_OK;
 }
 
@@ -281,8 +281,8 @@ static cadre_status scale_grads(struct cadre_self *s)
     s->unscaled = 0;
     for (uint32_t i = 0; i < s->n_grads; i++) {
         struct cadre_buf g = {.struct_size = sizeof g};
-        CADRE_CHECK(s->param->grad(s->host->ctx, s->grads[i], &g));
-        CADRE_CHECK(s->ops->scale(s->host->ctx, &g, s->ranks));
+        CADRE_TRY(s->param->grad(s->host->ctx, s->grads[i], &g));
+        CADRE_TRY(s->ops->scale(s->host->ctx, &g, s->ranks));
     }
     return CADRE_OK;
 }
@@ -292,7 +292,7 @@ static cadre_status show_mean(struct cadre_self *s)
 {
     if (!s->diverging || s->shown)
         return CADRE_OK;
-    CADRE_CHECK(keep_own(s, 0));
+    CADRE_TRY(keep_own(s, 0));
     s->shown = 1;
     return average(s);
 }
@@ -303,9 +303,9 @@ static cadre_status step(struct cadre_self *s, const struct cadre_step *at,
     if (s->ranks == 1)
         return next->run(next->h, at);
     if (s->shown)
-        CADRE_CHECK(keep_own(s, 1));
+        CADRE_TRY(keep_own(s, 1));
     else if (s->keeps_anchor && !s->anchored)
-        CADRE_CHECK(set_anchor(s));
+        CADRE_TRY(set_anchor(s));
     s->shown = 0;
     s->unscaled = s->diverging = 1;
     s->due = at->step % s->period == 0;
@@ -331,13 +331,13 @@ static cadre_status state(struct cadre_self *s, const struct cadre_state_sink *s
 {
     if (s->ranks == 1 || !s->keeps_anchor)
         return CADRE_OK;
-    CADRE_CHECK(
+    CADRE_TRY(
         sink->blob(sink->h, "anchored", 1, CADRE_BLOB_REPLICATED, &s->anchored, 1));
     for (uint32_t i = 0; i < s->n_weights; i++) {
         struct weight *w = &s->weights[i];
-        CADRE_CHECK(
+        CADRE_TRY(
             sink->tensor(sink->h, "anchor", w->id, CADRE_STATE_SAME, 0, &w->anchor));
-        CADRE_CHECK(
+        CADRE_TRY(
             sink->tensor(sink->h, "outer", w->id, CADRE_STATE_SAME, 0, &w->outer));
     }
     return CADRE_OK;

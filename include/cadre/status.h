@@ -22,7 +22,7 @@ typedef int32_t cadre_status;
 #define CADRE_E_STOPPED (-11) /* stopped by a signal, after a checkpoint */
 
 /* Hand a failure up: return the status of a call that is not CADRE_OK, */
-#define CADRE_CHECK(call)                                                              \
+#define CADRE_TRY(call)                                                                \
     do {                                                                               \
         cadre_status rc_ = (call);                                                     \
         if (rc_ != CADRE_OK)                                                           \
@@ -30,7 +30,7 @@ typedef int32_t cadre_status;
     } while (0)
 
 /* or keep it in the function's `rc` and go to where things are released. */
-#define CADRE_CHECK_GOTO(call, label)                                                  \
+#define CADRE_TRY_OR(call, label)                                                      \
     do {                                                                               \
         rc = (call);                                                                   \
         if (rc != CADRE_OK)                                                            \

@@ -35,7 +35,7 @@ static const char *const labels[N_LABELS + 1] = {
 static cadre_status is_present(struct cadre_self *self, cadre_param_id id, int *present)
 {
     struct cadre_param_info info = {.struct_size = sizeof info};
-    CADRE_CHECK(self->model->param(self->ctx, id, &info));
+    CADRE_TRY(self->model->param(self->ctx, id, &info));
     *present = info.present != 0;
     return CADRE_OK;
 }
@@ -45,7 +45,7 @@ static cadre_status find_grad(struct cadre_self *self, cadre_param_id id,
                               struct cadre_buf *grad)
 {
     *grad = (struct cadre_buf){.struct_size = sizeof *grad};
-    CADRE_CHECK(self->param->grad(self->ctx, id, grad));
+    CADRE_TRY(self->param->grad(self->ctx, id, grad));
     if (grad->data)
         return CADRE_OK;
     return cadre_refuse(self->host, CADRE_E_UNSUPPORTED,
@@ -59,10 +59,10 @@ static cadre_status fill_bucket(struct cadre_self *self, struct ddp_bucket *buck
 {
     int present = 1;
     *bucket = (struct ddp_bucket){.first = last, .last = last};
-    CADRE_CHECK(find_grad(self, last, &bucket->grad));
+    CADRE_TRY(find_grad(self, last, &bucket->grad));
     while (bucket->first > 0) {
         struct cadre_buf wider = {.struct_size = sizeof wider};
-        CADRE_CHECK(is_present(self, bucket->first - 1, &present));
+        CADRE_TRY(is_present(self, bucket->first - 1, &present));
         if (!present ||
             self->param->grad_span(self->ctx, bucket->first - 1, last, &wider) ||
             ddp_bytes(&wider) > self->bucket_bytes)
@@ -77,11 +77,11 @@ static cadre_status add_bucket(struct cadre_self *self, cadre_param_id last)
 {
     uint32_t number = self->n_buckets;
     struct ddp_bucket *bucket = &self->bucket[number];
-    CADRE_CHECK(fill_bucket(self, bucket, last));
+    CADRE_TRY(fill_bucket(self, bucket, last));
     bucket->label = labels[number < N_LABELS ? number : N_LABELS];
     for (cadre_param_id id = bucket->first; id <= last; id++) {
         self->entry[id].bucket = number;
-        CADRE_CHECK(find_grad(self, id, &self->entry[id].grad));
+        CADRE_TRY(find_grad(self, id, &self->entry[id].grad));
     }
     self->n_buckets++;
     return CADRE_OK;
@@ -98,11 +98,11 @@ cadre_status ddp_buckets_make(struct cadre_self *self)
     cadre_param_id id = self->n_entries;
     while (id > 0) {
         int present;
-        CADRE_CHECK(is_present(self, --id, &present));
+        CADRE_TRY(is_present(self, --id, &present));
         self->entry[id].bucket = DDP_NO_BUCKET;
         if (!present)
             continue;
-        CADRE_CHECK(add_bucket(self, id));
+        CADRE_TRY(add_bucket(self, id));
         id = self->bucket[self->n_buckets - 1].first;
     }
     return CADRE_OK;
@@ -114,17 +114,17 @@ static cadre_status relay_next(struct cadre_self *self)
 {
     struct ddp_bucket *bucket = &self->bucket[self->exchanged_twice];
     if (self->mode->second_exchange)
-        CADRE_CHECK(self->mode->second_exchange(self, bucket));
+        CADRE_TRY(self->mode->second_exchange(self, bucket));
     self->exchanged_twice++;
     return CADRE_OK;
 }
 
 static cadre_status send_next(struct cadre_self *self)
 {
-    CADRE_CHECK(self->mode->send(self, &self->bucket[self->sent]));
+    CADRE_TRY(self->mode->send(self, &self->bucket[self->sent]));
     self->sent++;
     while (self->exchanged_twice + 1 < self->sent)
-        CADRE_CHECK(relay_next(self));
+        CADRE_TRY(relay_next(self));
     return CADRE_OK;
 }
 
@@ -166,7 +166,7 @@ cadre_status ddp_on_grad(struct cadre_self *self, struct cadre_grad_ev *ev)
         bucket->ready = ev->ready;
     while (self->overlap && self->sent < self->n_buckets &&
            self->bucket[self->sent].waiting == 0)
-        CADRE_CHECK(send_next(self));
+        CADRE_TRY(send_next(self));
     if (self->sent > entry->bucket)
         ev->ready = bucket->done;
     return CADRE_OK;
@@ -176,9 +176,9 @@ cadre_status ddp_on_grad(struct cadre_self *self, struct cadre_grad_ev *ev)
 static cadre_status finish_sent(struct cadre_self *self)
 {
     while (self->exchanged_twice < self->sent)
-        CADRE_CHECK(relay_next(self));
+        CADRE_TRY(relay_next(self));
     while (self->finished < self->exchanged_twice)
-        CADRE_CHECK(self->mode->finish(self, &self->bucket[self->finished++]));
+        CADRE_TRY(self->mode->finish(self, &self->bucket[self->finished++]));
     return CADRE_OK;
 }
 
@@ -190,6 +190,6 @@ cadre_status ddp_sync(struct cadre_self *self, uint32_t what)
         return CADRE_OK;
     self->open = 0;
     while (self->sent < self->n_buckets)
-        CADRE_CHECK(send_next(self));
+        CADRE_TRY(send_next(self));
     return finish_sent(self);
 }

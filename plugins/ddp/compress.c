@@ -74,18 +74,18 @@ cadre_status ddp_mode_plan(struct cadre_self *self, const struct cadre_plan *pla
     cadre_param_id id = self->model->n_params(self->ctx);
     while (id > 0) {
         struct cadre_param_info info = {.struct_size = sizeof info};
-        CADRE_CHECK(self->model->param(self->ctx, --id, &info));
+        CADRE_TRY(self->model->param(self->ctx, --id, &info));
         if (info.present)
             self->mode->need(self, &info, &need);
         else
             need.bucket = 0;
     }
     if (need.residuals)
-        CADRE_CHECK(
+        CADRE_TRY(
             plan->memory(plan->h, CADRE_SPACE_DEVICE, need.residuals, "residuals"));
-    CADRE_CHECK(plan->memory(plan->h, CADRE_SPACE_DEVICE, need.payloads, "payloads"));
+    CADRE_TRY(plan->memory(plan->h, CADRE_SPACE_DEVICE, need.payloads, "payloads"));
     if (need.scratch)
-        CADRE_CHECK(plan->memory(plan->h, CADRE_SPACE_DEVICE, need.scratch, "scratch"));
+        CADRE_TRY(plan->memory(plan->h, CADRE_SPACE_DEVICE, need.scratch, "scratch"));
     return CADRE_OK;
 }
 
@@ -96,7 +96,7 @@ cadre_status ddp_mode_bind(struct cadre_self *self)
         return cadre_refuse(self->host, CADRE_E_RESOURCE, "no memory for %u ranks",
                             self->ranks);
     for (uint32_t i = 0; self->mode->bind && i < self->n_buckets; i++)
-        CADRE_CHECK(self->mode->bind(self, &self->bucket[i]));
+        CADRE_TRY(self->mode->bind(self, &self->bucket[i]));
     return CADRE_OK;
 }
 
@@ -165,7 +165,7 @@ struct cadre_buf ddp_scratch(const struct cadre_self *self, uint32_t dtype,
 cadre_status ddp_subtract(struct cadre_self *self, const struct cadre_buf *x,
                           const struct cadre_buf *y)
 {
-    CADRE_CHECK(self->ops->scale(self->ctx, y, -1));
+    CADRE_TRY(self->ops->scale(self->ctx, y, -1));
     return self->ops->add(self->ctx, x, x, y);
 }
 
@@ -188,7 +188,7 @@ cadre_status ddp_gather(struct cadre_self *self, struct ddp_bucket *bucket)
     cadre_event after = 0;
     for (uint32_t r = 0; r <= self->ranks; r++)
         self->offsets[r] = r * bucket->slice_bytes;
-    CADRE_CHECK(ddp_computed(self, &after));
+    CADRE_TRY(ddp_computed(self, &after));
     return self->comm->all_gather(self->axis, bucket->label, &mine, &bucket->left,
                                   self->offsets, after, &bucket->done);
 }

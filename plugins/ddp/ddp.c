@@ -39,15 +39,15 @@ static cadre_status create(const struct cadre_host *host,
 {
     struct cadre_self *self;
     cadre_status rc;
-    CADRE_CHECK(cadre_self_create(host, services, sizeof *self, &self));
+    CADRE_TRY(cadre_self_create(host, services, sizeof *self, &self));
     self->host = host;
     self->ctx = host->ctx;
     self->bucket_bytes =
         (uint64_t)(values->f64(values->h, "bucket_mb") * 1024.0 * 1024.0);
     self->overlap = values->i64(values->h, "overlap") != 0;
-    CADRE_CHECK_GOTO(ddp_mode_parse(self, values->str(values->h, "compress")), fail);
+    CADRE_TRY_OR(ddp_mode_parse(self, values->str(values->h, "compress")), fail);
     if (self->mode != &ddp_mode_none)
-        CADRE_CHECK_GOTO(cadre_services_take(host, services_to_compress, self), fail);
+        CADRE_TRY_OR(cadre_services_take(host, services_to_compress, self), fail);
     *out = self;
     return CADRE_OK;
 fail:
@@ -68,11 +68,11 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
                             "the next step, whose loss scale is another under "
                             "train.precision = fp16: use ddp.compress = bf16, fp16 or "
                             "none, or train.precision = bf16");
-    CADRE_CHECK(plan->use_axis(plan->h, "dp", CADRE_BATCH_SPLIT));
-    CADRE_CHECK(plan->claim(plan->h, "grad.reduce", "dp", 0));
-    CADRE_CHECK(plan->microbatch_map(plan->h, CADRE_MICROBATCHES_BLOCK));
+    CADRE_TRY(plan->use_axis(plan->h, "dp", CADRE_BATCH_SPLIT));
+    CADRE_TRY(plan->claim(plan->h, "grad.reduce", "dp", 0));
+    CADRE_TRY(plan->microbatch_map(plan->h, CADRE_MICROBATCHES_BLOCK));
     if (self->mode != &ddp_mode_none)
-        CADRE_CHECK(plan->claim(plan->h, "train.changed", NULL, CADRE_CLAIM_SHARED));
+        CADRE_TRY(plan->claim(plan->h, "train.changed", NULL, CADRE_CLAIM_SHARED));
     return ddp_mode_plan(self, plan);
 }
 
@@ -83,7 +83,7 @@ static cadre_status bind(struct cadre_self *self)
     self->index = (uint32_t)self->mesh->rank(self->axis);
     if (self->ranks <= 1)
         return CADRE_OK;
-    CADRE_CHECK(ddp_buckets_make(self));
+    CADRE_TRY(ddp_buckets_make(self));
     return ddp_mode_bind(self);
 }
 

@@ -98,13 +98,13 @@ static cadre_status bind(struct cadre_self *self, struct ddp_bucket *bucket)
     for (cadre_param_id id = bucket->first; id <= bucket->last; id++)
         self->entry[id].k = self->entry[id].grad.count;
     if (self->mode->keeps)
-        CADRE_CHECK(ddp_residual_bind(self, bucket));
+        CADRE_TRY(ddp_residual_bind(self, bucket));
     uint64_t n = whole_of(bucket)->count;
     bucket->slice = ddp_round_up((n + self->ranks - 1) / self->ranks, DDP_BLOCK);
     bucket->slice_bytes = code_bytes(self->mode->wire, bucket->slice);
     uint64_t bytes = bucket->slice_bytes * self->ranks;
-    CADRE_CHECK(ddp_take(self, CADRE_U8, bytes, "payloads", &bucket->left));
-    CADRE_CHECK(ddp_take(self, CADRE_U8, bytes, "payloads", &bucket->right));
+    CADRE_TRY(ddp_take(self, CADRE_U8, bytes, "payloads", &bucket->left));
+    CADRE_TRY(ddp_take(self, CADRE_U8, bytes, "payloads", &bucket->right));
     return ddp_scratch_reserve(self, bucket->slice * self->ranks *
                                          cadre_dtype_size(bucket->grad.dtype));
 }
@@ -116,18 +116,18 @@ static cadre_status send(struct cadre_self *self, struct ddp_bucket *bucket)
     const struct cadre_buf *whole = whole_of(bucket);
     struct cadre_buf sent = ddp_scratch(self, whole->dtype, 0, whole->count);
     cadre_event after = 0;
-    CADRE_CHECK(self->stream->wait(self->ctx, bucket->ready));
-    CADRE_CHECK(ddp_residual_add(self, bucket));
+    CADRE_TRY(self->stream->wait(self->ctx, bucket->ready));
+    CADRE_TRY(ddp_residual_add(self, bucket));
     for (uint32_t r = 0; r < self->ranks; r++) {
         struct cadre_buf x = slice_of(bucket, whole, r);
-        CADRE_CHECK(encode(self, bucket, &x, r));
+        CADRE_TRY(encode(self, bucket, &x, r));
         x = slice_of(bucket, &sent, r);
         if (self->mode->keeps)
-            CADRE_CHECK(decode(self, bucket, &bucket->left, r, &x));
+            CADRE_TRY(decode(self, bucket, &bucket->left, r, &x));
     }
     if (self->mode->keeps)
-        CADRE_CHECK(ddp_subtract(self, whole, &sent));
-    CADRE_CHECK(ddp_computed(self, &after));
+        CADRE_TRY(ddp_subtract(self, whole, &sent));
+    CADRE_TRY(ddp_computed(self, &after));
     return self->comm->all_to_all(self->axis, bucket->label, &bucket->left,
                                   &bucket->right, after, &bucket->done);
 }
@@ -140,23 +140,23 @@ static cadre_status add_up(struct cadre_self *self, struct ddp_bucket *bucket)
     struct cadre_buf mine = slice_of(bucket, whole, self->index);
     struct cadre_buf sum = ddp_scratch(self, whole->dtype, 0, mine.count);
     struct cadre_buf next = ddp_scratch(self, whole->dtype, bucket->slice, mine.count);
-    CADRE_CHECK(decode(self, bucket, &bucket->right, 0, &sum));
+    CADRE_TRY(decode(self, bucket, &bucket->right, 0, &sum));
     for (uint32_t r = 1; r < self->ranks; r++) {
-        CADRE_CHECK(decode(self, bucket, &bucket->right, r, &next));
-        CADRE_CHECK(self->ops->add(self->ctx, &sum, &sum, &next));
+        CADRE_TRY(decode(self, bucket, &bucket->right, r, &next));
+        CADRE_TRY(self->ops->add(self->ctx, &sum, &sum, &next));
     }
-    CADRE_CHECK(encode(self, bucket, &sum, self->index));
+    CADRE_TRY(encode(self, bucket, &sum, self->index));
     if (!self->mode->keeps)
         return CADRE_OK;
-    CADRE_CHECK(decode(self, bucket, &bucket->left, self->index, &next));
-    CADRE_CHECK(ddp_subtract(self, &sum, &next));
+    CADRE_TRY(decode(self, bucket, &bucket->left, self->index, &next));
+    CADRE_TRY(ddp_subtract(self, &sum, &next));
     return self->ops->add(self->ctx, &mine, &mine, &sum);
 }
 
 static cadre_status second_exchange(struct cadre_self *self, struct ddp_bucket *bucket)
 {
-    CADRE_CHECK(self->comm->stream_wait(self->axis, bucket->done));
-    CADRE_CHECK(add_up(self, bucket));
+    CADRE_TRY(self->comm->stream_wait(self->axis, bucket->done));
+    CADRE_TRY(add_up(self, bucket));
     return ddp_gather(self, bucket);
 }
 
@@ -165,16 +165,16 @@ static cadre_status finish(struct cadre_self *self, struct ddp_bucket *bucket)
     struct cadre_buf sum = bucket->grad;
     if (self->mode->keeps)
         sum = ddp_scratch(self, sum.dtype, 0, bucket->residual.count);
-    CADRE_CHECK(self->comm->stream_wait(self->axis, bucket->done));
+    CADRE_TRY(self->comm->stream_wait(self->axis, bucket->done));
     for (uint32_t r = 0; r < self->ranks; r++) {
         struct cadre_buf x = slice_of(bucket, &sum, r);
-        CADRE_CHECK(decode(self, bucket, &bucket->left, r, &x));
+        CADRE_TRY(decode(self, bucket, &bucket->left, r, &x));
     }
     for (cadre_param_id id = bucket->first; self->mode->keeps && id <= bucket->last;
          id++) {
         const struct ddp_entry *entry = &self->entry[id];
         struct cadre_buf x = cadre_buf_slice(&sum, entry->at, entry->grad.count);
-        CADRE_CHECK(ddp_copy(self, &entry->grad, &x));
+        CADRE_TRY(ddp_copy(self, &entry->grad, &x));
     }
     return CADRE_OK;
 }

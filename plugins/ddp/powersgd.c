@@ -78,7 +78,7 @@ static cadre_status fill_right(struct cadre_self *self, const struct ddp_bucket 
     char name[192];
     if (q.count == 0)
         return CADRE_OK;
-    CADRE_CHECK(self->model->param(self->ctx, id, &info));
+    CADRE_TRY(self->model->param(self->ctx, id, &info));
     snprintf(name, sizeof name, "powersgd %s", info.name);
     void *host = malloc(ddp_bytes(&q));
     if (!host)
@@ -101,7 +101,7 @@ static cadre_status bind(struct cadre_self *self, struct ddp_bucket *bucket)
     for (cadre_param_id id = bucket->first; id <= bucket->last; id++) {
         struct ddp_entry *entry = &self->entry[id];
         struct cadre_param_info info = {.struct_size = sizeof info};
-        CADRE_CHECK(self->model->param(self->ctx, id, &info));
+        CADRE_TRY(self->model->param(self->ctx, id, &info));
         shape_of(self, &info, entry);
         entry->left_at = left;
         entry->right_at = right;
@@ -110,12 +110,12 @@ static cadre_status bind(struct cadre_self *self, struct ddp_bucket *bucket)
         most = right_count(entry) > most ? right_count(entry) : most;
     }
     uint32_t dtype = bucket->grad.dtype;
-    CADRE_CHECK(ddp_residual_bind(self, bucket));
-    CADRE_CHECK(ddp_take(self, dtype, left, "payloads", &bucket->left));
-    CADRE_CHECK(ddp_take(self, dtype, right, "payloads", &bucket->right));
-    CADRE_CHECK(ddp_scratch_reserve(self, most * cadre_dtype_size(dtype)));
+    CADRE_TRY(ddp_residual_bind(self, bucket));
+    CADRE_TRY(ddp_take(self, dtype, left, "payloads", &bucket->left));
+    CADRE_TRY(ddp_take(self, dtype, right, "payloads", &bucket->right));
+    CADRE_TRY(ddp_scratch_reserve(self, most * cadre_dtype_size(dtype)));
     for (cadre_param_id id = bucket->first; id <= bucket->last; id++)
-        CADRE_CHECK(fill_right(self, bucket, id));
+        CADRE_TRY(fill_right(self, bucket, id));
     return CADRE_OK;
 }
 
@@ -183,15 +183,15 @@ static cadre_status expand(struct cadre_self *self, const struct ddp_entry *entr
 static cadre_status send(struct cadre_self *self, struct ddp_bucket *bucket)
 {
     cadre_event after = 0;
-    CADRE_CHECK(self->stream->wait(self->ctx, bucket->ready));
-    CADRE_CHECK(ddp_residual_add(self, bucket));
+    CADRE_TRY(self->stream->wait(self->ctx, bucket->ready));
+    CADRE_TRY(ddp_residual_add(self, bucket));
     for (cadre_param_id id = bucket->first; id <= bucket->last; id++) {
         const struct ddp_entry *entry = &self->entry[id];
         struct cadre_buf p = left_of(bucket, entry), q = right_of(bucket, entry);
-        CADRE_CHECK(entry->k ? project(self, entry, &p, &q)
-                             : ddp_copy(self, &p, &entry->grad));
+        CADRE_TRY(entry->k ? project(self, entry, &p, &q)
+                           : ddp_copy(self, &p, &entry->grad));
     }
-    CADRE_CHECK(ddp_computed(self, &after));
+    CADRE_TRY(ddp_computed(self, &after));
     return self->comm->all_reduce(self->axis, bucket->label, &bucket->left,
                                   &bucket->left, CADRE_SUM, after, &bucket->done);
 }
@@ -202,38 +202,38 @@ static cadre_status factor(struct cadre_self *self, const struct ddp_bucket *buc
 {
     struct cadre_buf p = left_of(bucket, entry), q = right_of(bucket, entry);
     struct cadre_buf minus = ddp_scratch(self, q.dtype, 0, q.count);
-    CADRE_CHECK(self->ops->orthonormalize(self->ctx, &p, entry->k));
-    CADRE_CHECK(project_back(self, entry, &p, &q));
-    CADRE_CHECK(ddp_copy(self, &minus, &q));
-    CADRE_CHECK(self->ops->scale(self->ctx, &minus, -1));
+    CADRE_TRY(self->ops->orthonormalize(self->ctx, &p, entry->k));
+    CADRE_TRY(project_back(self, entry, &p, &q));
+    CADRE_TRY(ddp_copy(self, &minus, &q));
+    CADRE_TRY(self->ops->scale(self->ctx, &minus, -1));
     return expand(self, entry, &p, &minus, &entry->residual, 1);
 }
 
 static cadre_status second_exchange(struct cadre_self *self, struct ddp_bucket *bucket)
 {
     cadre_event after = 0;
-    CADRE_CHECK(self->comm->stream_wait(self->axis, bucket->done));
+    CADRE_TRY(self->comm->stream_wait(self->axis, bucket->done));
     for (cadre_param_id id = bucket->first; id <= bucket->last; id++) {
         const struct ddp_entry *entry = &self->entry[id];
         struct cadre_buf p = left_of(bucket, entry);
-        CADRE_CHECK(entry->k ? factor(self, bucket, entry)
-                             : ddp_copy(self, &entry->grad, &p));
+        CADRE_TRY(entry->k ? factor(self, bucket, entry)
+                           : ddp_copy(self, &entry->grad, &p));
     }
     if (bucket->right.count == 0)
         return CADRE_OK;
-    CADRE_CHECK(ddp_computed(self, &after));
+    CADRE_TRY(ddp_computed(self, &after));
     return self->comm->all_reduce(self->axis, bucket->label, &bucket->right,
                                   &bucket->right, CADRE_SUM, after, &bucket->done);
 }
 
 static cadre_status finish(struct cadre_self *self, struct ddp_bucket *bucket)
 {
-    CADRE_CHECK(self->comm->stream_wait(self->axis, bucket->done));
+    CADRE_TRY(self->comm->stream_wait(self->axis, bucket->done));
     for (cadre_param_id id = bucket->first; id <= bucket->last; id++) {
         const struct ddp_entry *entry = &self->entry[id];
         struct cadre_buf p = left_of(bucket, entry), q = right_of(bucket, entry);
         if (entry->k)
-            CADRE_CHECK(expand(self, entry, &p, &q, &entry->grad, 0));
+            CADRE_TRY(expand(self, entry, &p, &q, &entry->grad, 0));
     }
     return CADRE_OK;
 }

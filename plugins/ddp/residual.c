@@ -18,7 +18,7 @@ cadre_status ddp_residual_bind(struct cadre_self *self, struct ddp_bucket *bucke
         if (entry->k > 0)
             n += ddp_round_up(entry->grad.count, DDP_BLOCK);
     }
-    CADRE_CHECK(ddp_take(self, bucket->grad.dtype, n, "residuals", &bucket->residual));
+    CADRE_TRY(ddp_take(self, bucket->grad.dtype, n, "residuals", &bucket->residual));
     for (cadre_param_id id = bucket->first; id <= bucket->last; id++) {
         struct ddp_entry *entry = &self->entry[id];
         if (entry->k > 0)
@@ -33,8 +33,8 @@ cadre_status ddp_residual_add(struct cadre_self *self, const struct ddp_bucket *
     for (cadre_param_id id = bucket->first; id <= bucket->last; id++) {
         const struct ddp_entry *entry = &self->entry[id];
         if (entry->residual.count > 0)
-            CADRE_CHECK(self->ops->add(self->ctx, &entry->residual, &entry->residual,
-                                       &entry->grad));
+            CADRE_TRY(self->ops->add(self->ctx, &entry->residual, &entry->residual,
+                                     &entry->grad));
     }
     return CADRE_OK;
 }
@@ -54,12 +54,12 @@ static cadre_status give_tensor(struct cadre_self *self,
     const struct ddp_entry *entry = &self->entry[id];
     if (entry->residual.count == 0)
         return CADRE_OK;
-    CADRE_CHECK(self->model->param(self->ctx, id, &info));
+    CADRE_TRY(self->model->param(self->ctx, id, &info));
     if (info.tied_to < 0)
         return sink->tensor(sink->h, "residual", id, CADRE_STATE_SUM, 0,
                             &entry->residual);
     cadre_param_id owner = (cadre_param_id)info.tied_to;
-    CADRE_CHECK(self->model->param(self->ctx, owner, &info));
+    CADRE_TRY(self->model->param(self->ctx, owner, &info));
     if (!info.present)
         return CADRE_OK;
     return sink->tensor(sink->h, "residual_tied", owner, CADRE_STATE_SUM, 0,
@@ -100,8 +100,8 @@ static cadre_status carry(struct cadre_self *self, struct parcel *p, int saving)
         void *data = p->kept[i].data;
         uint64_t bytes = ddp_bytes(&p->kept[i]);
         if (bytes)
-            CADRE_CHECK(saving ? self->ops->to_host(self->ctx, at, data, bytes)
-                               : self->ops->to_device(self->ctx, data, at, bytes));
+            CADRE_TRY(saving ? self->ops->to_host(self->ctx, at, data, bytes)
+                             : self->ops->to_device(self->ctx, data, at, bytes));
         at += bytes;
     }
     return CADRE_OK;
@@ -126,10 +126,9 @@ static cadre_status give_blob(struct cadre_self *self,
     cadre_status rc;
     if (sink->saving) {
         memcpy(p.host, &p.layout, sizeof p.layout);
-        CADRE_CHECK_GOTO(carry(self, &p, 1), out);
+        CADRE_TRY_OR(carry(self, &p, 1), out);
     }
-    CADRE_CHECK_GOTO(sink->blob(sink->h, key, 1, CADRE_BLOB_DROPPABLE, p.host, bytes),
-                     out);
+    CADRE_TRY_OR(sink->blob(sink->h, key, 1, CADRE_BLOB_DROPPABLE, p.host, bytes), out);
     memcpy(&p.found, p.host, sizeof p.found);
     if (!sink->saving && p.found == p.layout)
         rc = carry(self, &p, 0);
@@ -143,8 +142,8 @@ cadre_status ddp_state(struct cadre_self *self, const struct cadre_state_sink *s
     if (self->n_buckets == 0 || !self->mode->keeps)
         return CADRE_OK;
     for (cadre_param_id id = 0; id < self->n_entries; id++)
-        CADRE_CHECK(give_tensor(self, sink, id));
+        CADRE_TRY(give_tensor(self, sink, id));
     for (uint32_t i = 0; i < self->n_buckets; i++)
-        CADRE_CHECK(give_blob(self, sink, i));
+        CADRE_TRY(give_blob(self, sink, i));
     return CADRE_OK;
 }

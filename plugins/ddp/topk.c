@@ -39,7 +39,7 @@ static cadre_status bind(struct cadre_self *self, struct ddp_bucket *bucket)
     }
     bucket->slice = k;
     bucket->slice_bytes = ddp_round_up(k * (element + 4), 8);
-    CADRE_CHECK(ddp_residual_bind(self, bucket));
+    CADRE_TRY(ddp_residual_bind(self, bucket));
     return ddp_take(self, CADRE_U8, self->ranks * bucket->slice_bytes, "payloads",
                     &bucket->left);
 }
@@ -63,14 +63,14 @@ static struct cadre_buf places_of(const struct ddp_bucket *bucket,
 
 static cadre_status send(struct cadre_self *self, struct ddp_bucket *bucket)
 {
-    CADRE_CHECK(self->stream->wait(self->ctx, bucket->ready));
-    CADRE_CHECK(ddp_residual_add(self, bucket));
+    CADRE_TRY(self->stream->wait(self->ctx, bucket->ready));
+    CADRE_TRY(ddp_residual_add(self, bucket));
     for (cadre_param_id id = bucket->first; id <= bucket->last; id++) {
         const struct ddp_entry *entry = &self->entry[id];
         struct cadre_buf values = values_of(bucket, entry, self->index);
         struct cadre_buf places = places_of(bucket, entry, self->index);
-        CADRE_CHECK(self->ops->topk(self->ctx, &entry->residual, &values, &places));
-        CADRE_CHECK(
+        CADRE_TRY(self->ops->topk(self->ctx, &entry->residual, &values, &places));
+        CADRE_TRY(
             self->ops->scatter_add(self->ctx, &entry->residual, &values, &places, -1));
     }
     return ddp_gather(self, bucket);
@@ -78,15 +78,15 @@ static cadre_status send(struct cadre_self *self, struct ddp_bucket *bucket)
 
 static cadre_status finish(struct cadre_self *self, struct ddp_bucket *bucket)
 {
-    CADRE_CHECK(self->comm->stream_wait(self->axis, bucket->done));
+    CADRE_TRY(self->comm->stream_wait(self->axis, bucket->done));
     for (cadre_param_id id = bucket->first; id <= bucket->last; id++) {
         const struct ddp_entry *entry = &self->entry[id];
-        CADRE_CHECK(
+        CADRE_TRY(
             self->ops->zero(self->ctx, entry->grad.data, ddp_bytes(&entry->grad)));
         for (uint32_t r = 0; r < self->ranks; r++) {
             struct cadre_buf values = values_of(bucket, entry, r);
             struct cadre_buf places = places_of(bucket, entry, r);
-            CADRE_CHECK(
+            CADRE_TRY(
                 self->ops->scatter_add(self->ctx, &entry->grad, &values, &places, 1));
         }
     }

@@ -137,11 +137,11 @@ static void plan_steps(struct work *w)
 static cadre_status print_steps(const struct work *w)
 {
     char text[200];
-    CADRE_CHECK(
+    CADRE_TRY(
         mig_say(w->call, "GPU %u (%s, %s):\n", w->gpu.index, w->gpu.name, w->gpu.uuid));
     for (uint32_t i = 0; i < w->n; i++)
-        CADRE_CHECK(mig_say(w->call, "  %u. %s\n", i + 1,
-                            mig_step_text(&w->gpu, &w->step[i], text, sizeof text)));
+        CADRE_TRY(mig_say(w->call, "  %u. %s\n", i + 1,
+                          mig_step_text(&w->gpu, &w->step[i], text, sizeof text)));
     return CADRE_OK;
 }
 
@@ -198,9 +198,9 @@ static cadre_status print_instances(struct work *w)
     mig_instances(&w->call->library, &w->list);
     for (uint32_t i = 0; i < w->list.n; i++)
         if (w->list.item[i].gpu == w->gpu.index)
-            CADRE_CHECK(mig_say(w->call, "instance %u:%u  %s  %s\n",
-                                w->list.item[i].gpu, w->list.item[i].index,
-                                w->list.item[i].profile, w->list.item[i].uuid));
+            CADRE_TRY(mig_say(w->call, "instance %u:%u  %s  %s\n", w->list.item[i].gpu,
+                              w->list.item[i].index, w->list.item[i].profile,
+                              w->list.item[i].uuid));
     return CADRE_OK;
 }
 
@@ -210,15 +210,15 @@ static cadre_status enable(struct work *w)
     const struct mig_call *call = w->call;
     int activation = NVML_OK;
     char question[96];
-    CADRE_CHECK(mig_say(
+    CADRE_TRY(mig_say(
         call,
         "GPU %u (%s, %s):\n  1. turn MIG mode on; if the driver asks for a reset of "
         "the GPU, the rest waits\n  2. make %s, as the driver then says that it fits; "
         "its steps are shown first\n",
         w->gpu.index, w->gpu.name, w->gpu.uuid, call->wanted));
     snprintf(question, sizeof question, "Turn MIG mode on for GPU %u?", w->gpu.index);
-    CADRE_CHECK(ask(w, question));
-    CADRE_CHECK(check_idle(w));
+    CADRE_TRY(ask(w, question));
+    CADRE_TRY(check_idle(w));
     int code =
         NVML_CALL(&call->library.nvml, set_mig_mode, w->gpu.device, 1, &activation);
     if (code != NVML_OK)
@@ -240,23 +240,23 @@ static cadre_status work(struct work *w)
 {
     const struct mig_call *call = w->call;
     char question[96];
-    CADRE_CHECK(mig_choose_gpu(call, &w->gpu));
+    CADRE_TRY(mig_choose_gpu(call, &w->gpu));
     if (!w->gpu.on && w->gpu.may_turn_on && call->enable) {
-        CADRE_CHECK(check_idle(w));
-        CADRE_CHECK(enable(w));
+        CADRE_TRY(check_idle(w));
+        CADRE_TRY(enable(w));
     }
     cadre_status rc = mig_fit_wanted(call, &w->gpu, &w->wanted, &w->layout);
     if (rc != CADRE_OK && w->turned_on)
         mig_say(call, "%s\n", unchanged(w));
-    CADRE_CHECK(rc);
-    CADRE_CHECK(check_idle(w));
+    CADRE_TRY(rc);
+    CADRE_TRY(check_idle(w));
     plan_steps(w);
-    CADRE_CHECK(print_steps(w));
+    CADRE_TRY(print_steps(w));
     snprintf(question, sizeof question, "Do %s on GPU %u?",
              w->n == 1 ? "this step" : "these steps", w->gpu.index);
-    CADRE_CHECK(ask(w, question));
-    CADRE_CHECK(check_idle(w)); /* a process may have begun while it was asked */
-    CADRE_CHECK(do_steps(w));
+    CADRE_TRY(ask(w, question));
+    CADRE_TRY(check_idle(w)); /* a process may have begun while it was asked */
+    CADRE_TRY(do_steps(w));
     return print_instances(w);
 }
 

@@ -122,7 +122,7 @@ static cadre_status parse(struct mig_call *call, const struct known *known)
                             "'%.40s' is nothing that `cadre mig %s` takes; `cadre mig "
                             "--help` says what is",
                             word, known->name);
-        CADRE_CHECK(rc);
+        CADRE_TRY(rc);
     }
     if (known->wants && !*call->wanted)
         return mig_refuse(call, CADRE_E_INVALID,
@@ -161,7 +161,7 @@ cadre_status mig_command(const struct cadre_command *command)
                         command->argv[0]);
         goto out;
     }
-    CADRE_CHECK_GOTO(parse(call, found), out);
+    CADRE_TRY_OR(parse(call, found), out);
     mig_library_open(&call->library);
     rc = found->run(call);
     mig_library_close(&call->library);

@@ -106,7 +106,7 @@ static cadre_status place_on_gpu(struct cadre_self *self,
                             "strategy.stack puts %u ranks on each of %u MIG instances: "
                             "set mig.share = yes if they fit, or take mig:%u alone",
                             together, self->size, place->ranks);
-    CADRE_CHECK(choose(self, place, here, uuid));
+    CADRE_TRY(choose(self, place, here, uuid));
     say(self, "rank %u on MIG instance %s", place->rank, uuid);
     return place->env(place->h, "CUDA_VISIBLE_DEVICES", uuid);
 }

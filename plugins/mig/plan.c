@@ -85,16 +85,15 @@ static cadre_status print_plan(const struct mig_call *call, const struct mig_gpu
                                const struct mig_layout *layout)
 {
     char text[400], where[64];
-    CADRE_CHECK(mig_say(call, "GPU %u (%s): %s fits\n", gpu->index, gpu->name,
-                        mig_wanted_text(gpu, wanted, text, sizeof text)));
+    CADRE_TRY(mig_say(call, "GPU %u (%s): %s fits\n", gpu->index, gpu->name,
+                      mig_wanted_text(gpu, wanted, text, sizeof text)));
     if (call->replace && gpu->n_taken)
-        CADRE_CHECK(
-            mig_say(call, "  in place of the %u that are there\n", gpu->n_taken));
+        CADRE_TRY(mig_say(call, "  in place of the %u that are there\n", gpu->n_taken));
     for (uint32_t i = 0; i < layout->n; i++) {
         const struct mig_profile *p = &gpu->profile[layout->item[i].profile];
-        CADRE_CHECK(mig_say(call, "  %-14s %6.2f GiB  %3u SMs  %s\n", p->name,
-                            (double)p->memory / 1073741824.0, p->sms,
-                            mig_span_text(layout->item[i].at, where, sizeof where)));
+        CADRE_TRY(mig_say(call, "  %-14s %6.2f GiB  %3u SMs  %s\n", p->name,
+                          (double)p->memory / 1073741824.0, p->sms,
+                          mig_span_text(layout->item[i].at, where, sizeof where)));
     }
     return CADRE_OK;
 }
@@ -103,16 +102,16 @@ static cadre_status print_json(const struct mig_call *call, const struct mig_gpu
                                const struct mig_layout *layout)
 {
     char name[256];
-    CADRE_CHECK(mig_say(call, "{\"gpu\": %u, \"name\": \"%s\", \"instances\": [",
-                        gpu->index, mig_json_text(gpu->name, name, sizeof name)));
+    CADRE_TRY(mig_say(call, "{\"gpu\": %u, \"name\": \"%s\", \"instances\": [",
+                      gpu->index, mig_json_text(gpu->name, name, sizeof name)));
     for (uint32_t i = 0; i < layout->n; i++) {
         const struct mig_profile *p = &gpu->profile[layout->item[i].profile];
-        CADRE_CHECK(mig_say(call,
-                            "%s\n  {\"profile\": \"%s\", \"start\": %u, \"size\": %u, "
-                            "\"memory\": %llu, \"sms\": %u}",
-                            i ? "," : "", mig_json_text(p->name, name, sizeof name),
-                            layout->item[i].at.start, layout->item[i].at.size,
-                            (unsigned long long)p->memory, p->sms));
+        CADRE_TRY(mig_say(call,
+                          "%s\n  {\"profile\": \"%s\", \"start\": %u, \"size\": %u, "
+                          "\"memory\": %llu, \"sms\": %u}",
+                          i ? "," : "", mig_json_text(p->name, name, sizeof name),
+                          layout->item[i].at.start, layout->item[i].at.size,
+                          (unsigned long long)p->memory, p->sms));
     }
     return mig_say(call, "]}\n");
 }
@@ -125,8 +124,8 @@ cadre_status mig_command_plan(const struct mig_call *call)
     if (!gpu)
         return mig_refuse(call, CADRE_E_RESOURCE, "no memory");
     cadre_status rc;
-    CADRE_CHECK_GOTO(mig_choose_gpu(call, gpu), out);
-    CADRE_CHECK_GOTO(mig_fit_wanted(call, gpu, &wanted, &layout), out);
+    CADRE_TRY_OR(mig_choose_gpu(call, gpu), out);
+    CADRE_TRY_OR(mig_fit_wanted(call, gpu, &wanted, &layout), out);
     rc = call->json ? print_json(call, gpu, &layout)
                     : print_plan(call, gpu, &wanted, &layout);
 out:

@@ -39,10 +39,10 @@ static cadre_status show_instances(const struct mig_call *call,
         for (uint32_t t = 0; t < gpu->n_taken; t++)
             if (gpu->taken[t].id == item->gi)
                 mig_span_text(gpu->taken[t].at, where, sizeof where);
-        CADRE_CHECK(
-            mig_say(call, "  instance %u:%u  %-11s %6.2f GiB  %3u SMs  %s%s%s\n",
-                    item->gpu, item->index, item->profile, (double)item->memory / GIB,
-                    item->sms, item->uuid, *where ? "  " : "", where));
+        CADRE_TRY(mig_say(call, "  instance %u:%u  %-11s %6.2f GiB  %3u SMs  %s%s%s\n",
+                          item->gpu, item->index, item->profile,
+                          (double)item->memory / GIB, item->sms, item->uuid,
+                          *where ? "  " : "", where));
     }
     return CADRE_OK;
 }
@@ -51,21 +51,21 @@ static cadre_status show_gpu(const struct mig_call *call, const struct mig_gpu *
                              const struct mig_list *list)
 {
     char places[256];
-    CADRE_CHECK(mig_say(call, "GPU %u  %s  %.2f GiB  %s  %s\n", gpu->index, gpu->name,
-                        (double)gpu->memory / GIB, gpu->uuid,
-                        gpu->on ? "MIG is on" : gpu->mode));
-    CADRE_CHECK(show_instances(call, gpu, list));
+    CADRE_TRY(mig_say(call, "GPU %u  %s  %.2f GiB  %s  %s\n", gpu->index, gpu->name,
+                      (double)gpu->memory / GIB, gpu->uuid,
+                      gpu->on ? "MIG is on" : gpu->mode));
+    CADRE_TRY(show_instances(call, gpu, list));
     for (uint32_t i = 0; i < gpu->n_profiles; i++) {
         const struct mig_profile *p = &gpu->profile[i];
         places_text(gpu, p, places, sizeof places);
         if (gpu->reason[0])
             snprintf(places, sizeof places, "at most %u", p->instances);
-        CADRE_CHECK(mig_say(call, "  profile %-14s %6.2f GiB  %3u SMs  ", p->name,
-                            (double)p->memory / GIB, p->sms));
+        CADRE_TRY(mig_say(call, "  profile %-14s %6.2f GiB  %3u SMs  ", p->name,
+                          (double)p->memory / GIB, p->sms));
         if (!gpu->reason[0])
-            CADRE_CHECK(
+            CADRE_TRY(
                 mig_say(call, "%u more of at most %u  ", p->remaining, p->instances));
-        CADRE_CHECK(mig_say(call, "%s\n", places));
+        CADRE_TRY(mig_say(call, "%s\n", places));
     }
     if (gpu->on && gpu->reason[0])
         return mig_say(call, "  places are not known: %s\n", gpu->reason);
@@ -78,17 +78,17 @@ static cadre_status json_profiles(const struct mig_call *call,
     char name[160];
     for (uint32_t i = 0; i < gpu->n_profiles; i++) {
         const struct mig_profile *p = &gpu->profile[i];
-        CADRE_CHECK(
-            mig_say(call,
-                    "%s\n        {\"name\": \"%s\", \"slices\": %u, \"sms\": %u, "
-                    "\"memory\": %llu, \"at_most\": %u, \"remaining\": %u, "
-                    "\"places\": [",
-                    i ? "," : "", mig_json_text(p->name, name, sizeof name), p->slices,
-                    p->sms, (unsigned long long)p->memory, p->instances, p->remaining));
+        CADRE_TRY(mig_say(call,
+                          "%s\n        {\"name\": \"%s\", \"slices\": %u, \"sms\": %u, "
+                          "\"memory\": %llu, \"at_most\": %u, \"remaining\": %u, "
+                          "\"places\": [",
+                          i ? "," : "", mig_json_text(p->name, name, sizeof name),
+                          p->slices, p->sms, (unsigned long long)p->memory,
+                          p->instances, p->remaining));
         for (uint32_t k = 0; k < p->n_places; k++)
-            CADRE_CHECK(mig_say(call, "%s[%u, %u]", k ? ", " : "", p->place[k].start,
-                                p->place[k].size));
-        CADRE_CHECK(mig_say(call, "]}"));
+            CADRE_TRY(mig_say(call, "%s[%u, %u]", k ? ", " : "", p->place[k].start,
+                              p->place[k].size));
+        CADRE_TRY(mig_say(call, "]}"));
     }
     return CADRE_OK;
 }
@@ -102,15 +102,15 @@ static cadre_status json_instances(const struct mig_call *call, uint32_t gpu,
         const struct mig_instance *item = &list->item[i];
         if (item->gpu != gpu)
             continue;
-        CADRE_CHECK(
-            mig_say(call,
-                    "%s\n        {\"index\": %u, \"profile\": \"%s\", \"uuid\": "
-                    "\"%s\", \"memory\": %llu, \"sms\": %u, \"slices\": %u, "
-                    "\"gpu_instance\": %u, \"compute_instance\": %u}",
-                    comma, item->index, mig_json_text(item->profile, name, sizeof name),
-                    mig_json_text(item->uuid, uuid, sizeof uuid),
-                    (unsigned long long)item->memory, item->sms, item->slices, item->gi,
-                    item->ci));
+        CADRE_TRY(mig_say(call,
+                          "%s\n        {\"index\": %u, \"profile\": \"%s\", \"uuid\": "
+                          "\"%s\", \"memory\": %llu, \"sms\": %u, \"slices\": %u, "
+                          "\"gpu_instance\": %u, \"compute_instance\": %u}",
+                          comma, item->index,
+                          mig_json_text(item->profile, name, sizeof name),
+                          mig_json_text(item->uuid, uuid, sizeof uuid),
+                          (unsigned long long)item->memory, item->sms, item->slices,
+                          item->gi, item->ci));
         comma = ",";
     }
     return CADRE_OK;
@@ -121,22 +121,22 @@ static cadre_status json_gpu(const struct mig_call *call, const struct mig_gpu *
 {
     char name[256], uuid[256], mode[256], reason[600];
     const char *comma = "";
-    CADRE_CHECK(mig_say(
+    CADRE_TRY(mig_say(
         call,
         "%s\n    {\"index\": %u, \"name\": \"%s\", \"uuid\": \"%s\", \"memory\": %llu, "
         "\"mig\": \"%s\",\n      \"instances\": [",
         gpu->index ? "," : "", gpu->index, mig_json_text(gpu->name, name, sizeof name),
         mig_json_text(gpu->uuid, uuid, sizeof uuid), (unsigned long long)gpu->memory,
         mig_json_text(gpu->on ? "on" : gpu->mode, mode, sizeof mode)));
-    CADRE_CHECK(json_instances(call, gpu->index, list));
-    CADRE_CHECK(mig_say(call, "],\n      \"taken\": ["));
+    CADRE_TRY(json_instances(call, gpu->index, list));
+    CADRE_TRY(mig_say(call, "],\n      \"taken\": ["));
     for (uint32_t i = 0; i < gpu->n_taken; i++, comma = ", ")
-        CADRE_CHECK(mig_say(call, "%s[%u, %u]", comma, gpu->taken[i].at.start,
-                            gpu->taken[i].at.size));
-    CADRE_CHECK(mig_say(call,
-                        "],\n      \"places_unknown\": \"%s\",\n      \"profiles\": [",
-                        mig_json_text(gpu->reason, reason, sizeof reason)));
-    CADRE_CHECK(json_profiles(call, gpu));
+        CADRE_TRY(mig_say(call, "%s[%u, %u]", comma, gpu->taken[i].at.start,
+                          gpu->taken[i].at.size));
+    CADRE_TRY(mig_say(call,
+                      "],\n      \"places_unknown\": \"%s\",\n      \"profiles\": [",
+                      mig_json_text(gpu->reason, reason, sizeof reason)));
+    CADRE_TRY(json_profiles(call, gpu));
     return mig_say(call, "]}");
 }
 
@@ -146,13 +146,13 @@ static cadre_status show_all(const struct mig_call *call, const struct mig_list 
     uint32_t n = mig_gpu_count(&call->library);
     char reason[1100], driver[256];
     if (call->json)
-        CADRE_CHECK(
-            mig_say(call, "{\"driver\": \"%s\", \"no_instances\": \"%s\", \"gpus\": [",
-                    mig_json_text(call->library.driver, driver, sizeof driver),
-                    mig_json_text(list->reason, reason, sizeof reason)));
+        CADRE_TRY(mig_say(call,
+                          "{\"driver\": \"%s\", \"no_instances\": \"%s\", \"gpus\": [",
+                          mig_json_text(call->library.driver, driver, sizeof driver),
+                          mig_json_text(list->reason, reason, sizeof reason)));
     for (uint32_t i = 0; i < n; i++) {
         mig_gpu_look(&call->library, i, gpu);
-        CADRE_CHECK(call->json ? json_gpu(call, gpu, list) : show_gpu(call, gpu, list));
+        CADRE_TRY(call->json ? json_gpu(call, gpu, list) : show_gpu(call, gpu, list));
     }
     if (call->json)
         return mig_say(call, "%s]}\n", n ? "\n  " : "");
@@ -185,13 +185,12 @@ cadre_status mig_command_doctor(const struct mig_call *call)
         return mig_refuse(call, CADRE_E_RESOURCE, "no memory");
     mig_instances(&call->library, list);
     if (list->reason[0])
-        CADRE_CHECK_GOTO(mig_say(call, "no: %s\n", list->reason), out);
+        CADRE_TRY_OR(mig_say(call, "no: %s\n", list->reason), out);
     for (uint32_t i = 0; i < list->n; i++)
-        CADRE_CHECK_GOTO(mig_say(call, "%u:%u %s, %.2f GiB, %s\n", list->item[i].gpu,
-                                 list->item[i].index, list->item[i].profile,
-                                 (double)list->item[i].memory / GIB,
-                                 list->item[i].uuid),
-                         out);
+        CADRE_TRY_OR(mig_say(call, "%u:%u %s, %.2f GiB, %s\n", list->item[i].gpu,
+                             list->item[i].index, list->item[i].profile,
+                             (double)list->item[i].memory / GIB, list->item[i].uuid),
+                     out);
 out:
     free(list);
     return rc;

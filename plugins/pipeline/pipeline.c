@@ -81,7 +81,7 @@ static cadre_status create(const struct cadre_host *host,
                            const struct cadre_values *values, struct cadre_self **out)
 {
     struct cadre_self *self;
-    CADRE_CHECK(cadre_self_create(host, services, sizeof *self, &self));
+    CADRE_TRY(cadre_self_create(host, services, sizeof *self, &self));
     self->host = self->wire.host = host;
     cadre_status rc = read_options(self, values);
     if (rc == CADRE_OK)
@@ -192,8 +192,8 @@ static cadre_status plan_chunks(struct cadre_self *self, const struct cadre_plan
     uint32_t flags = shape->schedule == PIPELINE_ZB_H1 ? CADRE_LIVE_SPLIT : 0;
     for (uint32_t c = 0; c < shape->chunks; c++) {
         uint32_t piece = c * shape->stages + self->wire.rank;
-        CADRE_CHECK(plan->chunk(plan->h, self->first[piece], self->first[piece + 1],
-                                pipeline_list_live(&self->list, c), flags));
+        CADRE_TRY(plan->chunk(plan->h, self->first[piece], self->first[piece + 1],
+                              pipeline_list_live(&self->list, c), flags));
     }
     if (shape->chunks > 1 &&
         plan->struct_size > offsetof(struct cadre_plan, live_blocks))
@@ -221,21 +221,21 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
     self->count = CADRE_HAS(self->model, boundary_count)
                       ? self->model->boundary_count(self->host->ctx)
                       : plan->batch * plan->time * plan->channels;
-    CADRE_CHECK(plan->use_axis(plan->h, "pp", CADRE_BATCH_SAME));
-    CADRE_CHECK(plan->claim(plan->h, "schedule.order", "pp", 0));
+    CADRE_TRY(plan->use_axis(plan->h, "pp", CADRE_BATCH_SAME));
+    CADRE_TRY(plan->claim(plan->h, "schedule.order", "pp", 0));
     if (microbatches > UINT32_MAX / 256)
         return cadre_refuse(self->host, CADRE_E_UNSUPPORTED,
                             "train.global_batch / train.micro_batch makes %llu "
                             "micro-batches on each rank, expected at most %u",
                             (unsigned long long)microbatches, UINT32_MAX / 256);
-    CADRE_CHECK(cut(self, plan->n_units));
+    CADRE_TRY(cut(self, plan->n_units));
     pipeline_list_fini(&self->list);
     if (pipeline_list_init(&self->list, &wire->shape, wire->rank))
         return cadre_refuse(self->host, CADRE_E_RESOURCE,
                             "no memory for the schedule of %llu micro-batches",
                             (unsigned long long)microbatches);
-    CADRE_CHECK(pipeline_wire_init(wire, &self->list));
-    CADRE_CHECK(plan_chunks(self, plan));
+    CADRE_TRY(pipeline_wire_init(wire, &self->list));
+    CADRE_TRY(plan_chunks(self, plan));
     uint32_t buffers = pipeline_wire_buffers(wire);
     if (buffers == 0)
         return CADRE_OK;
@@ -292,11 +292,11 @@ static cadre_status run_action(struct cadre_self *self, uint32_t i)
         .what = parts[action->kind],
         .next_unit = starts_with(self, i + 1),
     };
-    CADRE_CHECK(pipeline_wire_take(&self->wire, action, &args.in));
-    CADRE_CHECK(pipeline_wire_room(&self->wire, action, &args.out));
-    CADRE_CHECK(action->kind == PIPELINE_FORWARD ? self->model->forward(ctx, &args)
-                                                 : self->model->backward(ctx, &args));
-    CADRE_CHECK(pipeline_wire_give(&self->wire, action));
+    CADRE_TRY(pipeline_wire_take(&self->wire, action, &args.in));
+    CADRE_TRY(pipeline_wire_room(&self->wire, action, &args.out));
+    CADRE_TRY(action->kind == PIPELINE_FORWARD ? self->model->forward(ctx, &args)
+                                               : self->model->backward(ctx, &args));
+    CADRE_TRY(pipeline_wire_give(&self->wire, action));
     return pipeline_wire_release(&self->wire, action);
 }
 
@@ -308,9 +308,9 @@ static cadre_status step(struct cadre_self *self, const struct cadre_step *step,
         return cadre_refuse(self->host, CADRE_E_INTERNAL,
                             "a step of %u micro-batches, planned were %u",
                             step->n_microbatches, self->wire.shape.microbatches);
-    CADRE_CHECK(pipeline_wire_begin(&self->wire));
+    CADRE_TRY(pipeline_wire_begin(&self->wire));
     for (uint32_t i = 0; i < self->list.n; i++)
-        CADRE_CHECK(run_action(self, i));
+        CADRE_TRY(run_action(self, i));
     return CADRE_OK;
 }
 

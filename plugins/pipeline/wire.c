@@ -153,9 +153,9 @@ cadre_status pipeline_wire_bind(struct pipeline_wire *wire, uint32_t dtype,
 {
     for (uint32_t i = 0; i < wire->n_peers; i++) {
         for (uint32_t b = 0; b < wire->inbox[i].depth; b++)
-            CADRE_CHECK(make(wire, dtype, count, &wire->inbox[i].buffer[b]));
+            CADRE_TRY(make(wire, dtype, count, &wire->inbox[i].buffer[b]));
         for (uint32_t b = 0; b < out_buffers(&wire->outbox[i]); b++)
-            CADRE_CHECK(make(wire, dtype, count, &wire->outbox[i].buffer[b]));
+            CADRE_TRY(make(wire, dtype, count, &wire->outbox[i].buffer[b]));
     }
     return CADRE_OK;
 }
@@ -169,10 +169,10 @@ static cadre_status post_ahead(struct pipeline_wire *wire, struct pipeline_inbox
         cadre_event after;
         if (inbox->holds[b] != PIPELINE_FREE)
             continue;
-        CADRE_CHECK(wire->stream->record(wire->host->ctx, &after));
-        CADRE_CHECK(wire->comm->recv(wire->axis, label[inbox->gradient[inbox->posted]],
-                                     &inbox->buffer[b], inbox->peer, after,
-                                     &inbox->done[b]));
+        CADRE_TRY(wire->stream->record(wire->host->ctx, &after));
+        CADRE_TRY(wire->comm->recv(wire->axis, label[inbox->gradient[inbox->posted]],
+                                   &inbox->buffer[b], inbox->peer, after,
+                                   &inbox->done[b]));
         inbox->holds[b] = inbox->posted++;
     }
     return CADRE_OK;
@@ -186,7 +186,7 @@ cadre_status pipeline_wire_begin(struct pipeline_wire *wire)
         wire->outbox[i].sent = 0;
         for (uint32_t b = 0; b < inbox->depth; b++)
             inbox->holds[b] = PIPELINE_FREE;
-        CADRE_CHECK(post_ahead(wire, inbox));
+        CADRE_TRY(post_ahead(wire, inbox));
     }
     return CADRE_OK;
 }
@@ -217,7 +217,7 @@ cadre_status pipeline_wire_take(struct pipeline_wire *wire,
         return cadre_refuse(wire->host, CADRE_E_INTERNAL,
                             "micro-batch %u of chunk %u was not asked for",
                             message.microbatch, message.chunk);
-    CADRE_CHECK(wire->comm->stream_wait(wire->axis, inbox->done[b]));
+    CADRE_TRY(wire->comm->stream_wait(wire->axis, inbox->done[b]));
     *in = &inbox->buffer[b];
     return CADRE_OK;
 }
@@ -243,7 +243,7 @@ cadre_status pipeline_wire_room(struct pipeline_wire *wire,
         return CADRE_OK;
     struct pipeline_outbox *outbox = outbox_of(wire, message.rank);
     uint32_t b = outbox->sent % PIPELINE_OUT_BUFFERS;
-    CADRE_CHECK(wire->comm->stream_wait(wire->axis, outbox->done[b]));
+    CADRE_TRY(wire->comm->stream_wait(wire->axis, outbox->done[b]));
     *out = &outbox->buffer[b];
     return CADRE_OK;
 }
@@ -257,7 +257,7 @@ cadre_status pipeline_wire_give(struct pipeline_wire *wire,
         return CADRE_OK;
     struct pipeline_outbox *outbox = outbox_of(wire, message.rank);
     uint32_t b = outbox->sent++ % PIPELINE_OUT_BUFFERS;
-    CADRE_CHECK(wire->stream->record(wire->host->ctx, &after));
+    CADRE_TRY(wire->stream->record(wire->host->ctx, &after));
     return wire->comm->send(wire->axis, label[message.gradient], &outbox->buffer[b],
                             outbox->peer, after, &outbox->done[b]);
 }
@@ -266,7 +266,7 @@ cadre_status pipeline_wire_flush(struct pipeline_wire *wire)
 {
     for (uint32_t i = 0; i < wire->n_peers; i++)
         for (uint32_t b = 0; b < PIPELINE_OUT_BUFFERS; b++) {
-            CADRE_CHECK(wire->comm->stream_wait(wire->axis, wire->outbox[i].done[b]));
+            CADRE_TRY(wire->comm->stream_wait(wire->axis, wire->outbox[i].done[b]));
             wire->outbox[i].done[b] = 0;
         }
     return CADRE_OK;

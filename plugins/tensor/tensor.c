@@ -56,7 +56,7 @@ static cadre_status create(const struct cadre_host *host,
                            const struct cadre_values *values, struct cadre_self **out)
 {
     struct cadre_self *self;
-    CADRE_CHECK(cadre_self_create(host, services, sizeof *self, &self));
+    CADRE_TRY(cadre_self_create(host, services, sizeof *self, &self));
     self->host = host;
     self->shard_rows = values->i64(values->h, "sequence_parallel") != 0;
     *out = self;
@@ -67,8 +67,8 @@ static cadre_status create(const struct cadre_host *host,
 static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
 {
     int32_t ranks = self->mesh->size(self->mesh->axis(self->host->ctx, "tp"));
-    CADRE_CHECK(plan->use_axis(plan->h, "tp", CADRE_BATCH_SAME));
-    CADRE_CHECK(plan->claim(plan->h, "act.complete", "tp", 0));
+    CADRE_TRY(plan->use_axis(plan->h, "tp", CADRE_BATCH_SAME));
+    CADRE_TRY(plan->claim(plan->h, "act.complete", "tp", 0));
     if (!self->shard_rows)
         return CADRE_OK;
     uint64_t tokens = plan->batch * plan->time;
@@ -95,7 +95,7 @@ static cadre_status bind(struct cadre_self *self)
                             n);
     for (uint32_t i = 0; i < n; i++) {
         struct cadre_param_info info = {.struct_size = sizeof info};
-        CADRE_CHECK(self->model->param(ctx, i, &info));
+        CADRE_TRY(self->model->param(ctx, i, &info));
         if (info.present && info.partial)
             self->partial[self->n_partial++] = i;
     }
@@ -114,7 +114,7 @@ static cadre_status on_redistribute(struct cadre_self *self,
     uint32_t red = ev->point == CADRE_POINT_LOSS_MAX ? CADRE_MAX : CADRE_SUM;
     const struct cadre_comm_svc *comm = self->comm;
     const char *label = labels[ev->point];
-    CADRE_CHECK(
+    CADRE_TRY(
         ev->form == CADRE_REDISTRIBUTE_REDUCE_SCATTER
             ? comm->reduce_scatter(self->axis, label, ev->in, ev->out, ev->offsets, red,
                                    0, &done)
@@ -140,12 +140,12 @@ static cadre_status sum_partial(struct cadre_self *self)
     cadre_event last = 0;
     for (uint32_t i = 0; i < self->n_partial; i++) {
         struct cadre_buf grad = {.struct_size = sizeof grad};
-        CADRE_CHECK(self->param->shard(ctx, self->partial[i], CADRE_KIND_GRAD, &grad));
+        CADRE_TRY(self->param->shard(ctx, self->partial[i], CADRE_KIND_GRAD, &grad));
         if (grad.count > 0 && !grad.data)
-            CADRE_CHECK(self->param->grad(ctx, self->partial[i], &grad));
+            CADRE_TRY(self->param->grad(ctx, self->partial[i], &grad));
         if (grad.count > 0)
-            CADRE_CHECK(self->comm->all_reduce(self->axis, "tensor norm gradient",
-                                               &grad, &grad, CADRE_SUM, 0, &last));
+            CADRE_TRY(self->comm->all_reduce(self->axis, "tensor norm gradient", &grad,
+                                             &grad, CADRE_SUM, 0, &last));
     }
     return last ? self->comm->stream_wait(self->axis, last) : CADRE_OK;
 }

@@ -87,7 +87,7 @@ cadre_status cadre_zero_find(struct cadre_self *self, const struct zero_run *run
     for (cadre_param_id i = run->first; i <= run->last; i++) {
         struct cadre_buf buf;
         uint64_t at = self->entry[i].at - run->at;
-        CADRE_CHECK(get(self, run, i, &buf));
+        CADRE_TRY(get(self, run, i, &buf));
         if (buf.count == 0)
             continue;
         if (run->part)

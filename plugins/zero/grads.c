@@ -65,7 +65,7 @@ static cadre_status find_grads(struct cadre_self *self, struct zero_bucket *buck
 cadre_status cadre_zero_grads_bind(struct cadre_self *self)
 {
     for (uint32_t b = 0; b < self->n_buckets; b++)
-        CADRE_CHECK(find_grads(self, &self->bucket[b]));
+        CADRE_TRY(find_grads(self, &self->bucket[b]));
     return CADRE_OK;
 }
 
@@ -93,7 +93,7 @@ static cadre_status attach(struct cadre_self *self, struct zero_bucket *bucket, 
         struct cadre_buf part =
             cadre_buf_slice(&bucket->grad, entry->at - self->entry[bucket->first].at,
                             entry->info.count);
-        CADRE_CHECK(self->param->attach_grad(self->host->ctx, i, on ? &part : NULL));
+        CADRE_TRY(self->param->attach_grad(self->host->ctx, i, on ? &part : NULL));
     }
     return CADRE_OK;
 }
@@ -104,13 +104,13 @@ static cadre_status finish_first(struct cadre_self *self)
     struct zero_bucket *bucket =
         &self->bucket[self->flight[self->n_joined++ % (self->n_buckets + 1u)]];
     bucket->posted = 0;
-    CADRE_CHECK(self->comm->stream_wait(self->axis, bucket->done));
+    CADRE_TRY(self->comm->stream_wait(self->axis, bucket->done));
     if (self->stage == 1)
         return CADRE_OK;
     cadre_zero_buffer_give(self, &self->grads, &bucket->grad, bucket->pooled);
     if (!self->each)
         return CADRE_OK;
-    CADRE_CHECK(self->param->accumulate(self->host->ctx, bucket->first, &bucket->mine));
+    CADRE_TRY(self->param->accumulate(self->host->ctx, bucket->first, &bucket->mine));
     cadre_zero_buffer_give(self, &self->parts, &bucket->mine, bucket->pooled);
     return CADRE_OK;
 }
@@ -118,7 +118,7 @@ static cadre_status finish_first(struct cadre_self *self)
 static cadre_status join_until(struct cadre_self *self, uint64_t n)
 {
     while (self->n_joined < n)
-        CADRE_CHECK(finish_first(self));
+        CADRE_TRY(finish_first(self));
     return CADRE_OK;
 }
 
@@ -130,16 +130,16 @@ cadre_status cadre_zero_grads_join(struct cadre_self *self)
 static cadre_status post(struct cadre_self *self, struct zero_bucket *bucket)
 {
     if (self->each)
-        CADRE_CHECK(cadre_zero_buffer_take(self, &self->parts, bucket->mine.count,
-                                           bucket->mine.dtype, &bucket->mine));
-    CADRE_CHECK(self->comm->reduce_scatter(self->axis, "zero gradients", &bucket->grad,
-                                           &bucket->mine, bucket->off, CADRE_SUM,
-                                           bucket->ready, &bucket->done));
+        CADRE_TRY(cadre_zero_buffer_take(self, &self->parts, bucket->mine.count,
+                                         bucket->mine.dtype, &bucket->mine));
+    CADRE_TRY(self->comm->reduce_scatter(self->axis, "zero gradients", &bucket->grad,
+                                         &bucket->mine, bucket->off, CADRE_SUM,
+                                         bucket->ready, &bucket->done));
     self->flight[self->n_posted++ % (self->n_buckets + 1u)] =
         (uint32_t)(bucket - self->bucket);
     bucket->posted = bucket->sent = 1;
     if (self->stage > 1)
-        CADRE_CHECK(attach(self, bucket, 0));
+        CADRE_TRY(attach(self, bucket, 0));
     return self->overlap ? CADRE_OK : cadre_zero_grads_join(self);
 }
 
@@ -148,7 +148,7 @@ cadre_status cadre_zero_grads_open(struct cadre_self *self, uint32_t unit)
     /* what the unit above posted may still travel; what another micro-batch's backward
      * did, had all of a forward to */
     int above = unit <= self->last_unit;
-    CADRE_CHECK(join_until(self, above ? self->last_pass : self->n_posted));
+    CADRE_TRY(join_until(self, above ? self->last_pass : self->n_posted));
     self->last_pass = self->n_posted;
     self->last_unit = unit;
     for (uint32_t b = 0; b < self->n_buckets; b++) {
@@ -156,12 +156,12 @@ cadre_status cadre_zero_grads_open(struct cadre_self *self, uint32_t unit)
         if (!touches(self, bucket, unit) || (bucket->sent && !self->each))
             continue;
         if (bucket->posted)
-            CADRE_CHECK(cadre_zero_grads_join(self));
+            CADRE_TRY(cadre_zero_grads_join(self));
         if (bucket->grad.data)
             continue;
-        CADRE_CHECK(cadre_zero_buffer_take(self, &self->grads, bucket->count,
-                                           bucket->grad.dtype, &bucket->grad));
-        CADRE_CHECK(attach(self, bucket, 1));
+        CADRE_TRY(cadre_zero_buffer_take(self, &self->grads, bucket->count,
+                                         bucket->grad.dtype, &bucket->grad));
+        CADRE_TRY(attach(self, bucket, 1));
     }
     return CADRE_OK;
 }
@@ -183,7 +183,7 @@ cadre_status cadre_zero_grads_take(struct cadre_self *self, struct cadre_grad_ev
         bucket->ready = ev->ready;
     if (--bucket->waiting > 0 || (self->stage == 1 && !self->overlap))
         return CADRE_OK;
-    CADRE_CHECK(post(self, bucket));
+    CADRE_TRY(post(self, bucket));
     ev->ready = bucket->done;
     if (self->each && !(ev->flags & CADRE_GRAD_FINAL))
         expect(bucket);
@@ -203,9 +203,9 @@ cadre_status cadre_zero_grads_settle(struct cadre_self *self)
                                 "not come",
                                 self->entry[bucket->first].info.name);
         if (!bucket->sent)
-            CADRE_CHECK(post(self, bucket));
+            CADRE_TRY(post(self, bucket));
     }
-    CADRE_CHECK(cadre_zero_grads_join(self));
+    CADRE_TRY(cadre_zero_grads_join(self));
     self->n_posted = self->n_joined = self->last_pass = 0;
     return CADRE_OK;
 }

@@ -35,7 +35,7 @@ static cadre_status read_entries(struct cadre_self *self)
         struct zero_entry *entry = &self->entry[i];
         entry->info.struct_size = sizeof entry->info;
         entry->bucket = ZERO_NONE;
-        CADRE_CHECK(self->model->param(ctx, i, &entry->info));
+        CADRE_TRY(self->model->param(ctx, i, &entry->info));
         if (entry->info.present)
             self->entry[owner_of(self, i)].held = 1;
     }
@@ -228,10 +228,10 @@ cadre_status cadre_zero_partition(struct cadre_self *self, uint64_t range_unit)
     cadre_status rc;
     cadre_zero_release_partition(self);
     self->n_entries = self->model->n_params(self->host->ctx);
-    CADRE_CHECK_GOTO(make_room(self), out);
-    CADRE_CHECK_GOTO(read_entries(self), out);
+    CADRE_TRY_OR(make_room(self), out);
+    CADRE_TRY_OR(read_entries(self), out);
     make_blocks(self);
-    CADRE_CHECK_GOTO(partition_blocks(self, range_unit), out);
+    CADRE_TRY_OR(partition_blocks(self, range_unit), out);
     make_buckets(self);
     mark_pooled(self);
     rc = note_needs(self);

@@ -68,7 +68,7 @@ cadre_status cadre_zero_values_bind(struct cadre_self *self)
 {
     for (uint32_t b = 0; b < self->n_blocks; b++)
         if (self->block[b].held)
-            CADRE_CHECK(find_values(self, &self->block[b]));
+            CADRE_TRY(find_values(self, &self->block[b]));
     return CADRE_OK;
 }
 
@@ -86,9 +86,9 @@ cadre_status cadre_zero_all_gather_updated(struct cadre_self *self)
         struct zero_block *block = &self->block[b];
         if (!block->held)
             continue;
-        CADRE_CHECK(self->comm->all_gather(
-            self->axis, "zero parameters after the update", &block->mine,
-            &block->values, block->off, 0, &block->done));
+        CADRE_TRY(self->comm->all_gather(self->axis, "zero parameters after the update",
+                                         &block->mine, &block->values, block->off, 0,
+                                         &block->done));
         block->gathering = 1;
     }
     return self->overlap ? CADRE_OK : cadre_zero_values_settle(self);
@@ -98,11 +98,11 @@ static cadre_status gather(struct cadre_self *self, struct zero_block *block)
 {
     if (block->values.data)
         return CADRE_OK;
-    CADRE_CHECK(cadre_zero_buffer_take(self, &self->values, block->count,
-                                       block->values.dtype, &block->values));
-    CADRE_CHECK(self->comm->all_gather(self->axis, "zero parameters of a unit",
-                                       &block->mine, &block->values, block->off, 0,
-                                       &block->done));
+    CADRE_TRY(cadre_zero_buffer_take(self, &self->values, block->count,
+                                     block->values.dtype, &block->values));
+    CADRE_TRY(self->comm->all_gather(self->axis, "zero parameters of a unit",
+                                     &block->mine, &block->values, block->off, 0,
+                                     &block->done));
     block->gathering = 1;
     return CADRE_OK;
 }
@@ -111,7 +111,7 @@ static cadre_status gather_unit(struct cadre_self *self, uint32_t unit)
 {
     for (uint32_t b = 0; b < self->n_blocks; b++)
         if (needs(self, unit, b))
-            CADRE_CHECK(gather(self, &self->block[b]));
+            CADRE_TRY(gather(self, &self->block[b]));
     return CADRE_OK;
 }
 
@@ -121,7 +121,7 @@ static cadre_status attach(struct cadre_self *self, struct zero_block *block)
     for (cadre_param_id i = block->first; i <= block->last; i++) {
         struct cadre_buf part = cadre_buf_slice(&block->values, self->entry[i].at,
                                                 self->entry[i].info.count);
-        CADRE_CHECK(self->param->attach(self->host->ctx, i, &part));
+        CADRE_TRY(self->param->attach(self->host->ctx, i, &part));
     }
     return CADRE_OK;
 }
@@ -129,29 +129,29 @@ static cadre_status attach(struct cadre_self *self, struct zero_block *block)
 cadre_status cadre_zero_values_use(struct cadre_self *self, uint32_t unit, int32_t next)
 {
     if (self->stage == 3)
-        CADRE_CHECK(gather_unit(self, unit));
+        CADRE_TRY(gather_unit(self, unit));
     for (uint32_t b = 0; b < self->n_blocks; b++) {
         struct zero_block *block = &self->block[b];
         if (!needs(self, unit, b))
             continue;
-        CADRE_CHECK(join(self, block));
+        CADRE_TRY(join(self, block));
         if (self->stage == 3 && !block->attached)
-            CADRE_CHECK(attach(self, block));
+            CADRE_TRY(attach(self, block));
     }
     for (int64_t i = 0; self->stage == 3 && i < self->prefetch; i++) {
         int64_t later = ahead(self, unit, next, i);
         if (later < 0)
             break;
-        CADRE_CHECK(gather_unit(self, (uint32_t)later));
+        CADRE_TRY(gather_unit(self, (uint32_t)later));
     }
     return CADRE_OK;
 }
 
 static cadre_status let_go(struct cadre_self *self, struct zero_block *block)
 {
-    CADRE_CHECK(join(self, block));
+    CADRE_TRY(join(self, block));
     for (cadre_param_id i = block->first; block->attached && i <= block->last; i++)
-        CADRE_CHECK(self->param->attach(self->host->ctx, i, NULL));
+        CADRE_TRY(self->param->attach(self->host->ctx, i, NULL));
     block->attached = 0;
     cadre_zero_buffer_give(self, &self->values, &block->values, block->pooled);
     return CADRE_OK;
@@ -167,7 +167,7 @@ cadre_status cadre_zero_values_release(struct cadre_self *self, uint32_t unit,
             wanted = later >= 0 && needs(self, (uint32_t)later, b);
         }
         if (!wanted)
-            CADRE_CHECK(let_go(self, &self->block[b]));
+            CADRE_TRY(let_go(self, &self->block[b]));
     }
     return CADRE_OK;
 }
@@ -177,9 +177,9 @@ cadre_status cadre_zero_values_settle(struct cadre_self *self)
     for (uint32_t b = 0; b < self->n_blocks; b++) {
         struct zero_block *block = &self->block[b];
         if (self->stage < 3)
-            CADRE_CHECK(join(self, block));
+            CADRE_TRY(join(self, block));
         else if (block->values.data)
-            CADRE_CHECK(let_go(self, block));
+            CADRE_TRY(let_go(self, block));
     }
     return CADRE_OK;
 }

@@ -48,7 +48,7 @@ static cadre_status create(const struct cadre_host *host,
                            const struct cadre_values *values, struct cadre_self **out)
 {
     struct cadre_self *self;
-    CADRE_CHECK(cadre_self_create(host, services, sizeof *self, &self));
+    CADRE_TRY(cadre_self_create(host, services, sizeof *self, &self));
     self->host = host;
     self->values.tag = "gathered parameters";
     self->grads.tag = "gradient buckets";
@@ -65,11 +65,11 @@ static cadre_status create(const struct cadre_host *host,
 
 static cadre_status claim(struct cadre_self *self, const struct cadre_plan *plan)
 {
-    CADRE_CHECK(plan->use_axis(plan->h, "dp", CADRE_BATCH_SPLIT));
-    CADRE_CHECK(plan->claim(plan->h, "grad.reduce", "dp", 0));
-    CADRE_CHECK(plan->claim(plan->h, "opt.shard", "dp", 0));
+    CADRE_TRY(plan->use_axis(plan->h, "dp", CADRE_BATCH_SPLIT));
+    CADRE_TRY(plan->claim(plan->h, "grad.reduce", "dp", 0));
+    CADRE_TRY(plan->claim(plan->h, "opt.shard", "dp", 0));
     if (self->stage == 3)
-        CADRE_CHECK(plan->claim(plan->h, "param.place", "dp", 0));
+        CADRE_TRY(plan->claim(plan->h, "param.place", "dp", 0));
     return plan->microbatch_map(plan->h, self->each && self->ranks > 1
                                              ? CADRE_MICROBATCHES_CYCLIC
                                              : CADRE_MICROBATCHES_BLOCK);
@@ -82,13 +82,13 @@ static cadre_status place(struct cadre_self *self, const struct cadre_plan *plan
     uint64_t begin = cadre_zero_begin(self, id, self->me);
     uint64_t count = cadre_zero_begin(self, id, self->me + 1) - begin;
     if (self->stage >= 2 && self->ranks > 1)
-        CADRE_CHECK(plan->place_range(plan->h, id, CADRE_KIND_GRAD, begin, count,
-                                      CADRE_SPACE_DEVICE));
+        CADRE_TRY(plan->place_range(plan->h, id, CADRE_KIND_GRAD, begin, count,
+                                    CADRE_SPACE_DEVICE));
     if (entry->info.tied_to >= 0)
         return CADRE_OK;
     if (self->stage == 3 && self->ranks > 1)
-        CADRE_CHECK(plan->place_range(plan->h, id, CADRE_KIND_PARAM, begin, count,
-                                      CADRE_SPACE_DEVICE));
+        CADRE_TRY(plan->place_range(plan->h, id, CADRE_KIND_PARAM, begin, count,
+                                    CADRE_SPACE_DEVICE));
     return plan->place_range(plan->h, id, CADRE_KIND_OPT, begin, count, self->space);
 }
 
@@ -101,8 +101,8 @@ static cadre_status tell_memory(struct cadre_self *self, const struct cadre_plan
     self->parts.budget = self->each ? cadre_zero_grads_bytes(self, n, 1) : 0;
     for (size_t i = 0; i < sizeof pools / sizeof *pools; i++)
         if (pools[i]->budget > 0)
-            CADRE_CHECK(plan->memory(plan->h, CADRE_SPACE_DEVICE, pools[i]->budget,
-                                     pools[i]->tag));
+            CADRE_TRY(plan->memory(plan->h, CADRE_SPACE_DEVICE, pools[i]->budget,
+                                   pools[i]->tag));
     return CADRE_OK;
 }
 
@@ -112,10 +112,10 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
     self->ranks = (uint32_t)self->mesh->size(self->axis);
     self->me = (uint32_t)self->mesh->rank(self->axis);
     self->n_units = plan->n_units;
-    CADRE_CHECK(claim(self, plan));
-    CADRE_CHECK(cadre_zero_partition(self, plan->range_unit));
+    CADRE_TRY(claim(self, plan));
+    CADRE_TRY(cadre_zero_partition(self, plan->range_unit));
     for (cadre_param_id i = 0; i < self->n_entries; i++)
-        CADRE_CHECK(place(self, plan, i));
+        CADRE_TRY(place(self, plan, i));
     return self->ranks > 1 ? tell_memory(self, plan) : CADRE_OK;
 }
 
@@ -123,7 +123,7 @@ static cadre_status bind(struct cadre_self *self)
 {
     if (self->ranks <= 1)
         return CADRE_OK;
-    CADRE_CHECK(cadre_zero_values_bind(self));
+    CADRE_TRY(cadre_zero_values_bind(self));
     return cadre_zero_grads_bind(self);
 }
 
@@ -142,9 +142,9 @@ static cadre_status on_block(struct cadre_self *self, const struct cadre_block_e
     if (self->ranks <= 1 || (ev->flags & CADRE_EV_RECOMPUTE))
         return CADRE_OK;
     if (ev->kind == CADRE_BEFORE_FORWARD || ev->kind == CADRE_BEFORE_BACKWARD)
-        CADRE_CHECK(cadre_zero_values_use(self, ev->unit, ev->next_unit));
+        CADRE_TRY(cadre_zero_values_use(self, ev->unit, ev->next_unit));
     else if (self->stage == 3)
-        CADRE_CHECK(cadre_zero_values_release(self, ev->unit, ev->next_unit));
+        CADRE_TRY(cadre_zero_values_release(self, ev->unit, ev->next_unit));
     if (ev->kind == CADRE_BEFORE_BACKWARD && self->stage >= 2)
         return cadre_zero_grads_open(self, ev->unit);
     return CADRE_OK;
@@ -163,8 +163,8 @@ static cadre_status sync(struct cadre_self *self, uint32_t what)
         return cadre_zero_all_gather_updated(self);
     if (what != CADRE_SYNC_GRADS && what != CADRE_SYNC_DRAIN)
         return CADRE_OK;
-    CADRE_CHECK(what == CADRE_SYNC_GRADS ? cadre_zero_grads_settle(self)
-                                         : cadre_zero_grads_join(self));
+    CADRE_TRY(what == CADRE_SYNC_GRADS ? cadre_zero_grads_settle(self)
+                                       : cadre_zero_grads_join(self));
     /* what was gathered ahead is old once the update has been made */
     return cadre_zero_values_settle(self);
 }

@@ -52,9 +52,7 @@ static cadre_status bench_size(struct cadre_comm *c, void *in, void *out,
     int repeats = n < 9 ? 9 : n > MAX_REPEATS ? MAX_REPEATS : (int)n;
     for (int i = -2; i < repeats; i++) {
         double began = now_s();
-        cadre_status rc = run_once(c, in, out, bytes / 4);
-        if (rc != CADRE_OK)
-            return rc;
+        CADRE_TRY(run_once(c, in, out, bytes / 4));
         if (i >= 0)
             reduce[i] = now_s() - began;
     }

@@ -24,10 +24,10 @@ static cadre_status reload(const struct resave *r, int index, struct cadre_comm 
     cadre_status rc = cadre_rank_plan(&rank, &r->spec->run, index, err);
     if (rc != CADRE_OK)
         return rc;
-    CADRE_TRY(cadre_rank_bind(&rank, world, (uint64_t)r->step, err));
-    CADRE_TRY(cadre_load(&rank, r->from, err));
-    CADRE_TRY(cadre_rank_drain(&rank));
-    CADRE_TRY(cadre_save(&rank, r->spec->out, r->step, err));
+    CADRE_TRY_OR(cadre_rank_bind(&rank, world, (uint64_t)r->step, err), fail);
+    CADRE_TRY_OR(cadre_load(&rank, r->from, err), fail);
+    CADRE_TRY_OR(cadre_rank_drain(&rank), fail);
+    CADRE_TRY_OR(cadre_save(&rank, r->spec->out, r->step, err), fail);
 fail:
     cadre_rank_fini(&rank);
     return rc;
@@ -37,10 +37,8 @@ static cadre_status rank_main(void *arg, int index, struct cadre_local_segment *
 {
     struct cadre_comm *world = NULL;
     struct cadre_error err = {0};
-    cadre_status rc = cadre_local_open(segment, index, &world, &err);
-    if (rc != CADRE_OK)
-        return rc;
-    rc = reload(arg, index, world, &err);
+    CADRE_TRY(cadre_local_open(segment, index, &world, &err));
+    cadre_status rc = reload(arg, index, world, &err);
     if (rc != CADRE_OK)
         cadre_comm_abort(world, err.text);
     cadre_comm_destroy(world);
@@ -51,11 +49,12 @@ static cadre_status run(const struct cadre_spec *spec, struct cadre_error *err)
 {
     struct resave r = {.spec = spec};
     cadre_status rc;
-    CADRE_TRY(cadre_resume_find(spec->config.checkpoint.resume, spec->out, &r.from,
-                                &r.step, err));
+    CADRE_TRY_OR(cadre_resume_find(spec->config.checkpoint.resume, spec->out, &r.from,
+                                   &r.step, err),
+                 fail);
     if (!r.from)
         return cadre_fail(err, CADRE_E_INVALID, "checkpoint.resume names none");
-    CADRE_TRY(cadre_rundir_prepare(spec, true, err));
+    CADRE_TRY_OR(cadre_rundir_prepare(spec, true, err), fail);
     rc = spec->run.ranks == 1
              ? reload(&r, 0, NULL, err)
              : cadre_launch_threads(&spec->local, NULL, rank_main, &r, err);

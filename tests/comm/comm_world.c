@@ -7,12 +7,10 @@ cadre_status comm_with_world(comm_body run, void *arg, int rank,
 {
     struct world w = {.rank = rank};
     struct cadre_error err;
-    cadre_status rc = cadre_local_open(segment, rank, &w.comm, &err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(cadre_local_open(segment, rank, &w.comm, &err));
     w.size = w.comm->size;
     w.device = comm_device();
-    rc = cadre_comm_use_device(w.comm, w.device, &err);
+    cadre_status rc = cadre_comm_use_device(w.comm, w.device, &err);
     if (rc == CADRE_OK)
         rc = run(&w, arg);
     if (w.comm)

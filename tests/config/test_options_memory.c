@@ -69,12 +69,12 @@ static cadre_status live(const char *path, struct cadre_error *err)
     struct cadre_options *o = NULL, *copy = NULL;
     char **names = NULL;
     size_t n;
-    CADRE_TRY(cadre_options_create(&o, err));
-    CADRE_TRY(cadre_options_load(o, path, err));
-    CADRE_TRY(cadre_options_set(o, "train.steps=3", "command line", err));
-    CADRE_TRY(cadre_options_allow_section(o, "mig", err));
-    CADRE_TRY(cadre_options_list_runs(o, &names, &n, err));
-    CADRE_TRY(cadre_options_resolve(o, err));
+    CADRE_TRY_OR(cadre_options_create(&o, err), fail);
+    CADRE_TRY_OR(cadre_options_load(o, path, err), fail);
+    CADRE_TRY_OR(cadre_options_set(o, "train.steps=3", "command line", err), fail);
+    CADRE_TRY_OR(cadre_options_allow_section(o, "mig", err), fail);
+    CADRE_TRY_OR(cadre_options_list_runs(o, &names, &n, err), fail);
+    CADRE_TRY_OR(cadre_options_resolve(o, err), fail);
     copy = cadre_options_clone(o);
     if (!copy)
         rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory to clone");

@@ -96,12 +96,10 @@ static cadre_status rank_main(void *arg, int index, struct cadre_local_segment *
     struct cadre_error err = {0};
     cadre_event done;
     (void)arg;
-    cadre_status rc = cadre_local_open(segment, index, &world, &err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(cadre_local_open(segment, index, &world, &err));
     agree(index, world);
     /* who is refused leaves only when all have what they wait for */
-    rc = cadre_comm_barrier(world, "end", 0, &done);
+    cadre_status rc = cadre_comm_barrier(world, "end", 0, &done);
     if (rc == CADRE_OK)
         rc = cadre_comm_wait(world, done);
     cadre_comm_destroy(world);

@@ -31,10 +31,8 @@ static cadre_status rank_main(void *arg, int index, struct cadre_local_segment *
     struct cadre_error err = {0};
     (void)arg;
     losses[index] = index + 1;
-    cadre_status rc = cadre_local_open(segment, index, &exchange.world, &err);
-    if (rc != CADRE_OK)
-        return rc;
-    rc = cadre_exchange_init(&exchange);
+    CADRE_TRY(cadre_local_open(segment, index, &exchange.world, &err));
+    cadre_status rc = cadre_exchange_init(&exchange);
     if (rc == CADRE_OK) /* rank 0 has none to add */
         rc = cadre_exchange_losses(&exchange, index ? losses : NULL, 1,
                                    votes ? &seen[index].outcome : NULL);

@@ -71,12 +71,10 @@ static cadre_status two_ranks(void *arg, int rank, struct cadre_local_segment *s
     struct cadre_buf in = buf_of(a, 2), out = buf_of(b, 2);
     struct cadre_buf one = buf_of(a, 1), one_out = buf_of(b, 1);
     cadre_event done;
-    cadre_status rc = cadre_local_open(segment, rank, &world, NULL);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(cadre_local_open(segment, rank, &world, NULL));
     axis.comm = world;
     bool good = true;
-    rc = comm->all_reduce(&axis, "sum", &in, &out, CADRE_SUM, 0, &done);
+    cadre_status rc = comm->all_reduce(&axis, "sum", &in, &out, CADRE_SUM, 0, &done);
     good &= rc == CADRE_OK && comm->stream_wait(&axis, done) == CADRE_OK && b[0] == 3 &&
             b[1] == 20;
     rc = comm->reduce_scatter(&axis, "rs", &in, &one_out, offsets, CADRE_MAX, 0, &done);

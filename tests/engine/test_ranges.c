@@ -176,10 +176,8 @@ static cadre_status rank_main(void *arg, int index, struct cadre_local_segment *
     struct cadre_rank rank;
     struct cadre_comm *world = NULL;
     struct cadre_step_report report;
-    cadre_status rc = cadre_local_open(segment, index, &world, &errors[index]);
-    if (rc != CADRE_OK)
-        return rc;
-    rc = cadre_rank_plan(&rank, spec, index, &errors[index]);
+    CADRE_TRY(cadre_local_open(segment, index, &world, &errors[index]));
+    cadre_status rc = cadre_rank_plan(&rank, spec, index, &errors[index]);
     if (rc == CADRE_OK) {
         rc = cadre_rank_bind(&rank, world, 0, &errors[index]);
         if (rc == CADRE_OK) {

@@ -199,10 +199,8 @@ static cadre_status rank_main(void *arg, int index, struct cadre_local_segment *
     struct cadre_comm *world = NULL;
     struct cadre_error err = {0};
     struct cadre_step_report report;
-    cadre_status rc = cadre_local_open(segment, index, &world, &err);
-    if (rc != CADRE_OK)
-        return rc;
-    rc = cadre_rank_plan(&rank, &specs[index], index, &err);
+    CADRE_TRY(cadre_local_open(segment, index, &world, &err));
+    cadre_status rc = cadre_rank_plan(&rank, &specs[index], index, &err);
     if (rc == CADRE_OK) {
         rc = cadre_rank_bind(&rank, world, 0, &err);
         if (rc == CADRE_OK) {

@@ -37,7 +37,7 @@ static cadre_status create(const struct cadre_host *host,
                            const struct cadre_values *values, struct cadre_self **out)
 {
     struct cadre_self *self;
-    CADRE_CHECK(cadre_self_create(host, services, sizeof *self, &self));
+    CADRE_TRY(cadre_self_create(host, services, sizeof *self, &self));
     self->host = host;
     self->fault = values->str(values->h, "fault");
     *out = self;
@@ -61,16 +61,16 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
     if (self->mesh->size(self->axis) > MAX_RANKS || plan->dtype != CADRE_F32)
         return cadre_refuse(self->host, CADRE_E_UNSUPPORTED,
                             "expected fp32 and %d ranks at most", MAX_RANKS);
-    CADRE_CHECK(plan->use_axis(plan->h, "dp", CADRE_BATCH_SPLIT));
-    CADRE_CHECK(plan->claim(plan->h, "grad.reduce", "dp", 0));
-    CADRE_CHECK(plan->claim(plan->h, "opt.shard", "dp", 0));
+    CADRE_TRY(plan->use_axis(plan->h, "dp", CADRE_BATCH_SPLIT));
+    CADRE_TRY(plan->claim(plan->h, "grad.reduce", "dp", 0));
+    CADRE_TRY(plan->claim(plan->h, "opt.shard", "dp", 0));
     for (cadre_param_id i = 0; i < self->model->n_params(self->host->ctx); i++) {
         struct cadre_param_info info = {.struct_size = sizeof info};
-        CADRE_CHECK(self->model->param(self->host->ctx, i, &info));
+        CADRE_TRY(self->model->param(self->host->ctx, i, &info));
         int mine = owner_of(self, i) == self->mesh->rank(self->axis);
         if (info.tied_to < 0 && info.present)
-            CADRE_CHECK(plan->place_range(plan->h, i, CADRE_KIND_OPT, 0,
-                                          mine ? info.count : 0, CADRE_SPACE_DEVICE));
+            CADRE_TRY(plan->place_range(plan->h, i, CADRE_KIND_OPT, 0,
+                                        mine ? info.count : 0, CADRE_SPACE_DEVICE));
     }
     return CADRE_OK;
 }
@@ -118,13 +118,13 @@ static cadre_status reduce(struct cadre_self *self)
     for (cadre_param_id i = self->model->n_params(self->host->ctx); i-- > 0;) {
         struct cadre_buf grad = {.struct_size = sizeof grad};
         cadre_event done;
-        CADRE_CHECK(self->param->grad(self->host->ctx, i, &grad));
+        CADRE_TRY(self->param->grad(self->host->ctx, i, &grad));
         if (in_turn && grad.data)
-            CADRE_CHECK(reduce_in_turn(self, &grad));
+            CADRE_TRY(reduce_in_turn(self, &grad));
         for (int t = 0; !in_turn && grad.data && t < times; t++) {
-            CADRE_CHECK(self->comm->all_reduce(self->axis, "gradient", &grad, &grad,
-                                               CADRE_SUM, 0, &done));
-            CADRE_CHECK(self->comm->stream_wait(self->axis, done));
+            CADRE_TRY(self->comm->all_reduce(self->axis, "gradient", &grad, &grad,
+                                             CADRE_SUM, 0, &done));
+            CADRE_TRY(self->comm->stream_wait(self->axis, done));
         }
     }
     return CADRE_OK;
@@ -136,13 +136,13 @@ static cadre_status gather(struct cadre_self *self)
         struct cadre_param_info info = {.struct_size = sizeof info};
         struct cadre_buf data = {.struct_size = sizeof data};
         cadre_event done;
-        CADRE_CHECK(self->model->param(self->host->ctx, i, &info));
+        CADRE_TRY(self->model->param(self->host->ctx, i, &info));
         if (info.tied_to >= 0 || !info.present)
             continue;
-        CADRE_CHECK(self->param->data(self->host->ctx, i, &data));
-        CADRE_CHECK(self->comm->broadcast(self->axis, "parameter", &data,
-                                          owner_of(self, i), 0, &done));
-        CADRE_CHECK(self->comm->stream_wait(self->axis, done));
+        CADRE_TRY(self->param->data(self->host->ctx, i, &data));
+        CADRE_TRY(self->comm->broadcast(self->axis, "parameter", &data,
+                                        owner_of(self, i), 0, &done));
+        CADRE_TRY(self->comm->stream_wait(self->axis, done));
     }
     return CADRE_OK;
 }
@@ -151,7 +151,7 @@ static cadre_status gather(struct cadre_self *self)
 static cadre_status sync(struct cadre_self *self, uint32_t what)
 {
     if (what == CADRE_SYNC_GRADS) {
-        CADRE_CHECK(reduce(self));
+        CADRE_TRY(reduce(self));
         if (is(self, "stale"))
             return gather(self);
     }

@@ -23,7 +23,7 @@ static cadre_status create(const struct cadre_host *host,
                            const struct cadre_values *values, struct cadre_self **out)
 {
     struct cadre_self *self;
-    CADRE_CHECK(cadre_self_create(host, services, sizeof *self, &self));
+    CADRE_TRY(cadre_self_create(host, services, sizeof *self, &self));
     self->host = host;
     self->pin = values->i64(values->h, "pin") != 0;
     self->clash = values->i64(values->h, "clash") != 0;
@@ -55,9 +55,9 @@ static cadre_status place(struct cadre_self *self, const struct cadre_place *p)
     const uint32_t k = (uint32_t)self->mesh->rank(axis), cpu = find_cpu(k);
     char value[32];
     if (self->pin)
-        CADRE_CHECK(p->cpus(p->h, &cpu, 1));
+        CADRE_TRY(p->cpus(p->h, &cpu, 1));
     snprintf(value, sizeof value, "%u", k);
-    CADRE_CHECK(p->env(p->h, "TEST_INDEPENDENT", value));
+    CADRE_TRY(p->env(p->h, "TEST_INDEPENDENT", value));
     snprintf(value, sizeof value, "%u", p->rank);
     return self->clash ? p->env(p->h, "TEST_CLASH", value) : CADRE_OK;
 }

@@ -22,7 +22,7 @@ static cadre_status create(const struct cadre_host *host,
                            const struct cadre_values *values, struct cadre_self **out)
 {
     struct cadre_self *self;
-    CADRE_CHECK(cadre_self_create(host, NULL, sizeof *self, &self));
+    CADRE_TRY(cadre_self_create(host, NULL, sizeof *self, &self));
     self->host = host;
     self->report = values->str(values->h, "report");
     self->env = values->i64(values->h, "env") != 0;
@@ -49,7 +49,7 @@ static cadre_status place(struct cadre_self *self, const struct cadre_place *p)
     for (; cpu < CPU_SETSIZE; cpu++)
         if (CPU_ISSET(cpu, &own) && nth++ == p->rank)
             break;
-    CADRE_CHECK(p->cpus(p->h, &cpu, 1));
+    CADRE_TRY(p->cpus(p->h, &cpu, 1));
     if (!self->env)
         return CADRE_OK;
     snprintf(value, sizeof value, "rank %u", p->rank);

@@ -45,7 +45,7 @@ static cadre_status create(const struct cadre_host *host,
                            const struct cadre_values *values, struct cadre_self **out)
 {
     struct cadre_self *self;
-    CADRE_CHECK(cadre_self_create(host, services, sizeof *self, &self));
+    CADRE_TRY(cadre_self_create(host, services, sizeof *self, &self));
     self->host = host;
     self->fault = values->str(values->h, "fault");
     self->measured = values->i64(values->h, "measured") != 0;
@@ -90,8 +90,8 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
     self->microbatches = (uint32_t)plan->microbatches;
     self->dtype = plan->dtype;
     self->count = plan->batch * plan->time * plan->channels;
-    CADRE_CHECK(plan->use_axis(plan->h, "pp", CADRE_BATCH_SAME));
-    CADRE_CHECK(plan->claim(plan->h, "schedule.order", "pp", 0));
+    CADRE_TRY(plan->use_axis(plan->h, "pp", CADRE_BATCH_SAME));
+    CADRE_TRY(plan->claim(plan->h, "schedule.order", "pp", 0));
     uint32_t pieces = (uint32_t)self->ranks * CHUNKS;
     if (plan->n_units < pieces || self->microbatches > MAX_MICROBATCHES)
         return cadre_refuse(self->host, CADRE_E_UNSUPPORTED, "too small a model");
@@ -101,7 +101,7 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
         uint32_t end = border(self, plan->n_units, piece + 1, pieces);
         if (is(self, "overlap") && piece == 0)
             end++;
-        CADRE_CHECK(
+        CADRE_TRY(
             plan->chunk(plan->h, begin, end, self->microbatches, CADRE_LIVE_SPLIT));
     }
     return CADRE_OK;
@@ -118,10 +118,10 @@ static cadre_status make(struct cadre_self *self, struct cadre_buf *buf)
 
 static cadre_status bind(struct cadre_self *self)
 {
-    CADRE_CHECK(make(self, &self->in));
+    CADRE_TRY(make(self, &self->in));
     for (uint32_t c = 0; c < CHUNKS; c++)
         for (uint32_t m = 0; m < self->microbatches; m++)
-            CADRE_CHECK(make(self, &self->out[c][m]));
+            CADRE_TRY(make(self, &self->out[c][m]));
     return CADRE_OK;
 }
 
@@ -142,7 +142,7 @@ static cadre_status take(struct cadre_self *self, uint32_t chunk, uint32_t m, in
         return CADRE_OK;
     }
     from = (from + self->ranks) % self->ranks;
-    CADRE_CHECK(self->comm->recv(self->axis, "edge", &self->in, from, 0, &done));
+    CADRE_TRY(self->comm->recv(self->axis, "edge", &self->in, from, 0, &done));
     return self->comm->stream_wait(self->axis, done);
 }
 
@@ -168,14 +168,14 @@ static cadre_status pass(struct cadre_self *self, uint32_t chunk, uint32_t m, in
         .next_unit = -1,
         .out = boundary_count ? NULL : &self->out[chunk][m],
     };
-    CADRE_CHECK(take(self, chunk, m, dir, &args.in));
+    CADRE_TRY(take(self, chunk, m, dir, &args.in));
     if (is(self, "edge"))
         args.in = args.out = NULL;
-    CADRE_CHECK(self->comm->stream_wait(self->axis, self->sent[chunk][m]));
+    CADRE_TRY(self->comm->stream_wait(self->axis, self->sent[chunk][m]));
     if (dir > 0)
-        CADRE_CHECK(self->model->forward(self->host->ctx, &args));
+        CADRE_TRY(self->model->forward(self->host->ctx, &args));
     else
-        CADRE_CHECK(self->model->backward(self->host->ctx, &args));
+        CADRE_TRY(self->model->backward(self->host->ctx, &args));
     return boundary_count ? CADRE_OK : give(self, chunk, m, dir);
 }
 
@@ -198,15 +198,15 @@ static cadre_status step(struct cadre_self *self, const struct cadre_step *step,
     uint32_t n = step->n_microbatches;
     for (uint32_t c = 0; c < CHUNKS; c++)
         for (uint32_t m = 0; m < n; m++)
-            CADRE_CHECK(pass(self, c, m, 1));
+            CADRE_TRY(pass(self, c, m, 1));
     for (uint32_t c = CHUNKS; c-- > 0;)
         for (uint32_t m = 0; m < n; m++)
-            CADRE_CHECK(pass(self, c, is(self, "order") ? n - 1 - m : m, -1));
+            CADRE_TRY(pass(self, c, is(self, "order") ? n - 1 - m : m, -1));
     if (is(self, "skip"))
         n--;
     for (uint32_t c = 0; c < CHUNKS; c++)
         for (uint32_t m = 0; m < n; m++)
-            CADRE_CHECK(weights(self, c, m));
+            CADRE_TRY(weights(self, c, m));
     return CADRE_OK;
 }
 
@@ -214,7 +214,7 @@ static cadre_status sync(struct cadre_self *self, uint32_t what)
 {
     for (uint32_t c = 0; what == CADRE_SYNC_GRADS && c < CHUNKS; c++)
         for (uint32_t m = 0; m < self->microbatches; m++) {
-            CADRE_CHECK(self->comm->stream_wait(self->axis, self->sent[c][m]));
+            CADRE_TRY(self->comm->stream_wait(self->axis, self->sent[c][m]));
             self->sent[c][m] = 0;
         }
     return CADRE_OK;

@@ -39,11 +39,11 @@ cadre_status cadre_checkpoint_open(const char *dir, struct cadre_checkpoint **ou
         rc = cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory", dir);
         goto fail;
     }
-    CADRE_TRY(cadre_manifest_open(dir, &checkpoint->manifest, err));
-    CADRE_TRY(open_file(checkpoint, dir, 0, err));
+    CADRE_TRY_OR(cadre_manifest_open(dir, &checkpoint->manifest, err), fail);
+    CADRE_TRY_OR(open_file(checkpoint, dir, 0, err), fail);
     for (int f = 1; f < CADRE_CHECKPOINT_FILES; f++)
         if (cadre_manifest_lists(checkpoint->manifest, cadre_checkpoint_files[f]))
-            CADRE_TRY(open_file(checkpoint, dir, f, err));
+            CADRE_TRY_OR(open_file(checkpoint, dir, f, err), fail);
     *out = checkpoint;
     return CADRE_OK;
 fail:
@@ -118,7 +118,6 @@ cadre_status cadre_checkpoint_check(const struct cadre_checkpoint *checkpoint,
                         "the [model] keys of the checkpoint",
                         cadre_safetensors_path(model), n,
                         cadre_safetensors_count(model));
-fail:
     return rc;
 }
 
@@ -134,10 +133,8 @@ static cadre_status check_piece(struct cadre_checkpoint *checkpoint, int which,
     uint64_t size = cadre_checksum_bytes(tensor->bytes, piece);
     if (pieces->bytes[at] > 0)
         return CADRE_OK;
-    cadre_status rc =
-        cadre_safetensors_read_bytes(file, index, begin, size, checkpoint->buffer, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(cadre_safetensors_read_bytes(file, index, begin, size, checkpoint->buffer,
+                                           err));
     if (cadre_checksum_of(checkpoint->buffer, size / 4, begin / 4) != pieces->sum[at])
         return cadre_fail(err, CADRE_E_INVALID,
                           "%s: tensor '%.200s': the checksum of its bytes [%" PRIu64
@@ -159,7 +156,6 @@ cadre_status cadre_checkpoint_read(struct cadre_checkpoint *checkpoint,
     int which = cadre_checkpoint_file_of(part);
     const struct cadre_safetensors *file = checkpoint->files[which].file;
     char name[CADRE_CHECKPOINT_NAME];
-    cadre_status rc;
     CADRE_TRY(cadre_checkpoint_name(part, tensor, name, err));
     ptrdiff_t index = file ? cadre_safetensors_find(file, name) : -1;
     if (index < 0)
@@ -175,30 +171,26 @@ cadre_status cadre_checkpoint_read(struct cadre_checkpoint *checkpoint,
             CADRE_TRY(check_piece(checkpoint, which, (size_t)index, p, err));
     }
     return cadre_safetensors_read(file, (size_t)index, begin, count, dtype, out, err);
-fail:
-    return rc;
 }
 
 cadre_status cadre_checkpoint_verify(struct cadre_checkpoint *checkpoint,
                                      struct cadre_error *err)
 {
-    cadre_status rc = CADRE_OK;
     for (int f = 0; f < CADRE_CHECKPOINT_FILES; f++) {
         const struct cadre_checksums *pieces = &checkpoint->files[f].sums;
         for (size_t i = 0; i < pieces->n_tensors; i++)
             for (size_t p = 0; p < pieces->first[i + 1] - pieces->first[i]; p++)
                 CADRE_TRY(check_piece(checkpoint, f, i, p, err));
     }
-fail:
-    return rc;
+    return CADRE_OK;
 }
 
 static cadre_status verify_folder(const char *dir, struct cadre_error *err)
 {
     struct cadre_checkpoint *checkpoint = NULL;
     cadre_status rc;
-    CADRE_TRY(cadre_checkpoint_open(dir, &checkpoint, err));
-    CADRE_TRY(cadre_checkpoint_verify(checkpoint, err));
+    CADRE_TRY_OR(cadre_checkpoint_open(dir, &checkpoint, err), fail);
+    CADRE_TRY_OR(cadre_checkpoint_verify(checkpoint, err), fail);
 fail:
     cadre_checkpoint_close(checkpoint);
     return rc;
@@ -212,7 +204,7 @@ cadre_status cadre_checkpoint_find_latest(const char *root, char **path,
     size_t n = 0;
     char *dir = NULL;
     cadre_status rc;
-    CADRE_TRY(cadre_folder_list(root, &steps, &n, err));
+    CADRE_TRY_OR(cadre_folder_list(root, &steps, &n, err), fail);
     while (n-- > 0 && !dir) {
         dir = cadre_folder_path(root, steps[n], "");
         rc = dir ? verify_folder(dir, &why)

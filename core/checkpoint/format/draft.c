@@ -114,8 +114,8 @@ cadre_status cadre_draft_begin(const char *root, uint64_t step,
     char *dir = cadre_draft_path(root, step);
     if (!dir)
         return cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory", root);
-    CADRE_TRY(make_root(root, err));
-    CADRE_TRY(cadre_folder_clean(root, err));
+    CADRE_TRY_OR(make_root(root, err), fail);
+    CADRE_TRY_OR(cadre_folder_clean(root, err), fail);
     if (mkdir(dir, 0777) != 0) {
         rc = cadre_file_write_failed(dir, errno, err);
         goto fail;
@@ -169,7 +169,7 @@ cadre_status cadre_draft_open(const char *root, uint64_t step, int rank,
     }
     draft->rank = rank;
     for (int f = 0; f < CADRE_CHECKPOINT_FILES; f++)
-        CADRE_TRY(open_file(draft, f, err));
+        CADRE_TRY_OR(open_file(draft, f, err), fail);
     *out = draft;
     return CADRE_OK;
 fail:
@@ -195,7 +195,6 @@ cadre_status cadre_draft_write(struct cadre_draft *draft,
     int which = cadre_checkpoint_file_of(part);
     const struct cadre_safetensors *file = draft->files[which].file;
     char name[CADRE_CHECKPOINT_NAME];
-    cadre_status rc;
     CADRE_TRY(cadre_checkpoint_name(part, tensor, name, err));
     ptrdiff_t index = file ? cadre_safetensors_find(file, name) : -1;
     if (index < 0)
@@ -209,8 +208,7 @@ cadre_status cadre_draft_write(struct cadre_draft *draft,
     size_t size = cadre_dtype_bytes(cadre_safetensors_at(file, (size_t)index)->dtype);
     cadre_checksums_add(&draft->files[which].sums, (size_t)index, begin * size, data,
                         count * size);
-fail:
-    return rc;
+    return CADRE_OK;
 }
 
 static cadre_status write_sums(const struct cadre_draft *draft, struct cadre_error *err)
@@ -239,13 +237,10 @@ static cadre_status write_sums(const struct cadre_draft *draft, struct cadre_err
 
 cadre_status cadre_draft_sync(struct cadre_draft *draft, struct cadre_error *err)
 {
-    cadre_status rc = CADRE_OK;
     for (int i = 0; i < CADRE_CHECKPOINT_FILES; i++)
         if (draft->files[i].file)
             CADRE_TRY(cadre_safetensors_sync(draft->files[i].file, err));
     return write_sums(draft, err);
-fail:
-    return rc;
 }
 
 /* Add the sums that a rank left, and remove its file. */
@@ -309,7 +304,6 @@ static cadre_status seal(struct cadre_draft *all, int n_ranks,
                          const struct cadre_manifest *manifest, struct cadre_error *err)
 {
     struct cadre_checkpoint *again = NULL;
-    cadre_status rc = CADRE_OK;
     for (int rank = 0; rank < n_ranks; rank++)
         CADRE_TRY(take_sums(all, rank, err));
     for (int f = 0; f < CADRE_CHECKPOINT_FILES; f++)
@@ -321,8 +315,7 @@ static cadre_status seal(struct cadre_draft *all, int n_ranks,
     /* What cannot be read back must not take the place of what can. */
     CADRE_TRY(cadre_checkpoint_open(all->dir, &again, err));
     cadre_checkpoint_close(again);
-fail:
-    return rc;
+    return CADRE_OK;
 }
 
 cadre_status cadre_draft_commit(const char *root, int n_ranks,
@@ -332,9 +325,9 @@ cadre_status cadre_draft_commit(const char *root, int n_ranks,
     struct cadre_draft *all = NULL;
     struct cadre_error warning = {0};
     cadre_status rc;
-    CADRE_TRY(cadre_draft_open(root, manifest->step, -1, &all, err));
-    CADRE_TRY(seal(all, n_ranks, manifest, err));
-    CADRE_TRY(cadre_folder_publish(root, manifest->step, err));
+    CADRE_TRY_OR(cadre_draft_open(root, manifest->step, -1, &all, err), fail);
+    CADRE_TRY_OR(seal(all, n_ranks, manifest, err), fail);
+    CADRE_TRY_OR(cadre_folder_publish(root, manifest->step, err), fail);
     if (cadre_folder_prune(root, manifest->step, keep, &warning) != CADRE_OK)
         cadre_log(CADRE_LOG_WARN, "checkpoint", "old checkpoints stay: %s",
                   warning.text);

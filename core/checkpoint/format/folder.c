@@ -161,10 +161,10 @@ cadre_status cadre_folder_publish(const char *root, uint64_t step,
         rc = cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory", root);
         goto fail;
     }
-    CADRE_TRY(publish(from, to, away, err));
-    CADRE_TRY(cadre_file_sync_folder(root, err));
-    CADRE_TRY(cadre_file_remove_tree(from, err));
-    CADRE_TRY(cadre_file_remove_tree(away, err));
+    CADRE_TRY_OR(publish(from, to, away, err), fail);
+    CADRE_TRY_OR(cadre_file_sync_folder(root, err), fail);
+    CADRE_TRY_OR(cadre_file_remove_tree(from, err), fail);
+    CADRE_TRY_OR(cadre_file_remove_tree(away, err), fail);
 fail:
     free(from);
     free(to);
@@ -181,11 +181,11 @@ cadre_status cadre_folder_prune(const char *root, uint64_t step, size_t keep,
     cadre_status rc;
     if (keep == 0)
         return CADRE_OK;
-    CADRE_TRY(cadre_folder_list(root, &steps, &n, err));
+    CADRE_TRY_OR(cadre_folder_list(root, &steps, &n, err), fail);
     while (before < n && steps[before] < step)
         before++;
     for (size_t i = 0; i + keep - 1 < before; i++)
-        CADRE_TRY(remove_step(root, steps[i], err));
+        CADRE_TRY_OR(remove_step(root, steps[i], err), fail);
 fail:
     free(steps);
     return rc;

@@ -143,7 +143,7 @@ static cadre_status open_index(struct cadre_hf *hf, const char *path,
     char *text = NULL;
     size_t bytes = 0;
     cadre_status rc;
-    CADRE_TRY(cadre_file_read_whole(path, INDEX_LIMIT, &text, &bytes, err));
+    CADRE_TRY_OR(cadre_file_read_whole(path, INDEX_LIMIT, &text, &bytes, err), fail);
     root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &problem);
     json_t *map = json_object_get(root, "weight_map");
     if (!json_is_object(map)) {
@@ -153,7 +153,7 @@ static cadre_status open_index(struct cadre_hf *hf, const char *path,
         goto fail;
     }
     json_object_foreach(map, name, file)
-        CADRE_TRY(add_indexed(hf, path, name, json_string_value(file), err));
+        CADRE_TRY_OR(add_indexed(hf, path, name, json_string_value(file), err), fail);
     rc = check_listed(hf, path, map, err);
 fail:
     json_decref(root);
@@ -283,13 +283,13 @@ cadre_status cadre_hf_check(const struct cadre_hf *hf,
     }
     for (size_t i = 0; i < n; i++) {
         struct place place;
-        CADRE_TRY(check_wanted(hf, &wanted[i], &place, err));
+        CADRE_TRY_OR(check_wanted(hf, &wanted[i], &place, err), fail);
         for (size_t s = 0; s < hf->n_shards; s++)
             if (hf->shards[s] == place.shard)
                 used[s][place.index] = true;
     }
     for (size_t s = 0; s < hf->n_shards; s++)
-        CADRE_TRY(check_unknown(hf, hf->shards[s], used[s], tied, err));
+        CADRE_TRY_OR(check_unknown(hf, hf->shards[s], used[s], tied, err), fail);
 fail:
     for (size_t i = 0; used && i < hf->n_shards; i++)
         free(used[i]);

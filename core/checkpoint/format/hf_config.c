@@ -120,7 +120,6 @@ static cadre_status need_activation(const struct source *in, const char *key,
 
 static cadre_status read_gpt2(const struct source *in, struct cadre_hf_config *config)
 {
-    cadre_status rc;
     config->arch = CADRE_HF_GPT2;
     CADRE_TRY(get_size(in, "n_layer", -1, &config->layers));
     CADRE_TRY(get_size(in, "n_embd", -1, &config->channels));
@@ -135,8 +134,7 @@ static cadre_status read_gpt2(const struct source *in, struct cadre_hf_config *c
     CADRE_TRY(need_bool(in, "scale_attn_by_inverse_layer_idx", false, false));
     CADRE_TRY(need_bool(in, "add_cross_attention", false, false));
     config->kv_heads = config->heads;
-fail:
-    return rc;
+    return CADRE_OK;
 }
 
 /* The base of the rotary positions: `rope_theta`, or since version 5 of transformers
@@ -146,7 +144,6 @@ static cadre_status read_rope(const struct source *in, struct cadre_hf_config *c
     const json_t *parameters = get(in, "rope_parameters");
     const struct source inner = {in->path, parameters, in->err};
     const char *kind = json_string_value(json_object_get(parameters, "rope_type"));
-    cadre_status rc;
     CADRE_TRY(need_absent(in, "rope_scaling"));
     CADRE_TRY(get_number(in, "rope_theta", 10000.0, &config->rope_theta));
     if (!parameters)
@@ -154,16 +151,12 @@ static cadre_status read_rope(const struct source *in, struct cadre_hf_config *c
     if (!json_is_object(parameters) || (kind && strcmp(kind, "default") != 0))
         return bad_key(in, "rope_parameters", CADRE_E_UNSUPPORTED,
                        "\"rope_type\": \"default\" (Cadre has no scaled positions)");
-    CADRE_TRY(
-        get_number(&inner, "rope_theta", config->rope_theta, &config->rope_theta));
-fail:
-    return rc;
+    return get_number(&inner, "rope_theta", config->rope_theta, &config->rope_theta);
 }
 
 static cadre_status read_llama(const struct source *in, struct cadre_hf_config *config)
 {
     int64_t head_dim = 0;
-    cadre_status rc;
     config->arch = CADRE_HF_LLAMA;
     CADRE_TRY(get_size(in, "num_hidden_layers", -1, &config->layers));
     CADRE_TRY(get_size(in, "hidden_size", -1, &config->channels));
@@ -181,8 +174,7 @@ static cadre_status read_llama(const struct source *in, struct cadre_hf_config *
     if (head_dim * config->heads != config->channels)
         return bad_key(in, "head_dim", CADRE_E_UNSUPPORTED,
                        "hidden_size / num_attention_heads");
-fail:
-    return rc;
+    return CADRE_OK;
 }
 
 static cadre_status read_head(const struct source *in, struct cadre_hf_config *config)
@@ -232,8 +224,6 @@ static cadre_status read_config(const struct source *in, struct cadre_hf_config 
     CADRE_TRY(get_size(in, "vocab_size", -1, &config->vocab));
     CADRE_TRY(read_head(in, config));
     return check_divisible(in, config);
-fail:
-    return rc;
 }
 
 cadre_status cadre_hf_config_read(const char *dir, struct cadre_hf_config *config,
@@ -248,7 +238,7 @@ cadre_status cadre_hf_config_read(const char *dir, struct cadre_hf_config *confi
     char *path = cadre_format("%s/config.json", dir);
     if (!path)
         return cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory", dir);
-    CADRE_TRY(cadre_file_read_whole(path, CONFIG_LIMIT, &text, &bytes, err));
+    CADRE_TRY_OR(cadre_file_read_whole(path, CONFIG_LIMIT, &text, &bytes, err), fail);
     root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &problem);
     if (!root) {
         rc = cadre_fail(err, CADRE_E_INVALID, "%s:%d: expected JSON: %s", path,
@@ -256,7 +246,7 @@ cadre_status cadre_hf_config_read(const char *dir, struct cadre_hf_config *confi
         goto fail;
     }
     const struct source in = {path, root, err};
-    CADRE_TRY(read_config(&in, &read));
+    CADRE_TRY_OR(read_config(&in, &read), fail);
     *config = read;
 fail:
     json_decref(root);

@@ -98,7 +98,7 @@ static cadre_status put_small(struct cadre_json *json, const char *dir,
     char *path = cadre_format("%s/%s", dir, name);
     if (!path)
         return cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory", dir);
-    CADRE_TRY(cadre_file_read_whole(path, SMALL_LIMIT, &data, &bytes, err));
+    CADRE_TRY_OR(cadre_file_read_whole(path, SMALL_LIMIT, &data, &bytes, err), fail);
     cadre_json_key(json, name);
     cadre_json_begin_object(json);
     put_u64(json, "bytes", bytes);
@@ -162,7 +162,7 @@ cadre_status cadre_manifest_write(const char *dir,
     cadre_json_init_text(&json, &text, true);
     cadre_json_begin_object(&json);
     put_manifest(&json, manifest);
-    CADRE_TRY(put_files(&json, dir, files, n, err));
+    CADRE_TRY_OR(put_files(&json, dir, files, n, err), fail);
     cadre_json_end_object(&json);
     if (cadre_json_finish(&json) == CADRE_OK && path && text.len > sizeof end) {
         text.len -= sizeof end - 1; /* the seal goes before the last brace */
@@ -279,7 +279,7 @@ static cadre_status check_small(const char *dir, const char *name, const json_t 
     char *path = cadre_format("%s/%s", dir, name);
     if (!path)
         return cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory", dir);
-    CADRE_TRY(cadre_file_read_whole(path, SMALL_LIMIT, &data, &bytes, err));
+    CADRE_TRY_OR(cadre_file_read_whole(path, SMALL_LIMIT, &data, &bytes, err), fail);
     if (strchr(name, '/') || !get_hex(json_object_get(info, "xxh64"), &hash) ||
         cadre_hash_of(data, bytes, 0) != hash)
         rc = mismatch(path, bytes, err);
@@ -304,17 +304,18 @@ cadre_status cadre_manifest_open(const char *dir, struct cadre_manifest_reader *
         rc = cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory", dir);
         goto fail;
     }
-    CADRE_TRY(cadre_file_read_whole(reader->path, STATE_LIMIT, &text, &bytes, err));
-    CADRE_TRY(check_seal(reader->path, text, bytes, err));
+    CADRE_TRY_OR(cadre_file_read_whole(reader->path, STATE_LIMIT, &text, &bytes, err),
+                 fail);
+    CADRE_TRY_OR(check_seal(reader->path, text, bytes, err), fail);
     reader->root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
     if (!reader->root) {
         rc = damaged(reader->path, "expected JSON without duplicate keys", err);
         goto fail;
     }
-    CADRE_TRY(get_manifest(reader, err));
+    CADRE_TRY_OR(get_manifest(reader, err), fail);
     json_object_foreach(json_object_get(reader->root, "files"), name,
                         info) if (!json_object_get(info, "pieces"))
-        CADRE_TRY(check_small(dir, name, info, err));
+        CADRE_TRY_OR(check_small(dir, name, info, err), fail);
     free(text);
     *out = reader;
     return CADRE_OK;

@@ -130,7 +130,6 @@ static cadre_status parse_tensor(const struct cadre_safetensors *file, const cha
     const json_t *offsets = json_object_get(info, "data_offsets");
     int64_t begin = natural(json_array_get(offsets, 0));
     int64_t end = natural(json_array_get(offsets, 1));
-    cadre_status rc;
     tensor->name = name;
     if (!json_is_object(info) || json_object_size(info) != 3)
         return bad_tensor(
@@ -153,8 +152,7 @@ static cadre_status parse_tensor(const struct cadre_safetensors *file, const cha
                           file->path, name, file->data_begin + (uint64_t)begin,
                           file->data_begin + (uint64_t)end, file->file_bytes);
     tensor->offset = file->data_begin + (uint64_t)begin;
-fail:
-    return rc;
+    return CADRE_OK;
 }
 
 static int compare_offsets(const void *a, const void *b)
@@ -219,7 +217,6 @@ static cadre_status parse_header(struct cadre_safetensors *file,
     const char *key;
     json_t *value;
     size_t n = json_object_size(file->header);
-    cadre_status rc = CADRE_OK;
     file->tensors = cadre_calloc(n, sizeof *file->tensors);
     file->by_name = cadre_calloc(n, sizeof *file->by_name);
     if (!file->tensors || !file->by_name)
@@ -240,8 +237,6 @@ static cadre_status parse_header(struct cadre_safetensors *file,
     qsort_r(file->by_name, file->n_tensors, sizeof *file->by_name, compare_names,
             file->tensors);
     return check_cover(file, err);
-fail:
-    return rc;
 }
 
 /* The header's length, checked against the limit and the file. */
@@ -258,10 +253,7 @@ static cadre_status read_length(struct cadre_safetensors *file, uint64_t *length
                           "%s: expected a safetensors file of at least %d bytes, found "
                           "%" PRIu64,
                           file->path, LENGTH_BYTES, file->file_bytes);
-    cadre_status rc =
-        cadre_file_read_at(file->fd, file->path, length, sizeof *length, 0, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(cadre_file_read_at(file->fd, file->path, length, sizeof *length, 0, err));
     if (*length > CADRE_SAFETENSORS_HEADER_LIMIT)
         return cadre_fail(err, CADRE_E_INVALID,
                           "%s: expected a header of at most %u bytes, found %" PRIu64
@@ -283,13 +275,14 @@ static cadre_status read_header(struct cadre_safetensors *file, struct cadre_err
     uint64_t length = 0;
     char *text = NULL;
     cadre_status rc;
-    CADRE_TRY(read_length(file, &length, err));
+    CADRE_TRY_OR(read_length(file, &length, err), fail);
     text = cadre_calloc(length + 1, 1);
     if (!text)
         return cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory for its header",
                           file->path);
-    CADRE_TRY(
-        cadre_file_read_at(file->fd, file->path, text, length, LENGTH_BYTES, err));
+    CADRE_TRY_OR(
+        cadre_file_read_at(file->fd, file->path, text, length, LENGTH_BYTES, err),
+        fail);
     cadre_hash_init(&hash, 0);
     cadre_hash_update(&hash, &length, sizeof length);
     cadre_hash_update(&hash, text, length);
@@ -327,8 +320,8 @@ cadre_status cadre_safetensors_open(const char *path, bool writable,
         rc = cadre_file_open_failed(path, errno, err);
         goto fail;
     }
-    CADRE_TRY(read_header(file, err));
-    CADRE_TRY(parse_header(file, err));
+    CADRE_TRY_OR(read_header(file, err), fail);
+    CADRE_TRY_OR(parse_header(file, err), fail);
     *out = file;
     return CADRE_OK;
 fail:
@@ -462,9 +455,7 @@ static cadre_status check_range(const struct cadre_safetensors *file, size_t ind
                                 uint64_t begin, uint64_t count, struct cadre_error *err)
 {
     const struct cadre_safetensors_tensor *tensor = &file->tensors[index];
-    cadre_status rc = check_float(file, tensor, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(check_float(file, tensor, err));
     if (begin > tensor->count || count > tensor->count - begin)
         return cadre_fail(err, CADRE_E_INVALID,
                           "%s: tensor '%.200s': asked for %" PRIu64
@@ -483,7 +474,7 @@ cadre_status cadre_safetensors_read(const struct cadre_safetensors *file, size_t
     size_t out_size = cadre_dtype_bytes(dtype);
     unsigned char *chunk = NULL;
     cadre_status rc;
-    CADRE_TRY(check_range(file, index, begin, count, err));
+    CADRE_TRY_OR(check_range(file, index, begin, count, err), fail);
     if (dtype == tensor->dtype)
         return cadre_safetensors_read_bytes(file, index, begin * size, count * size,
                                             out, err);
@@ -500,8 +491,9 @@ cadre_status cadre_safetensors_read(const struct cadre_safetensors *file, size_t
         uint64_t n = CHUNK_BYTES / size;
         if (n > count - done)
             n = count - done;
-        CADRE_TRY(cadre_safetensors_read_bytes(file, index, (begin + done) * size,
-                                               n * size, chunk, err));
+        CADRE_TRY_OR(cadre_safetensors_read_bytes(file, index, (begin + done) * size,
+                                                  n * size, chunk, err),
+                     fail);
         cadre_float_convert(chunk, tensor->dtype, n, (char *)out + done * out_size,
                             dtype);
         done += n;
@@ -517,11 +509,9 @@ cadre_status cadre_safetensors_write_range(const struct cadre_safetensors *file,
 {
     const struct cadre_safetensors_tensor *tensor = &file->tensors[index];
     size_t size = cadre_dtype_bytes(tensor->dtype);
-    cadre_status rc = check_range(file, index, begin, count, err);
-    if (rc != CADRE_OK)
-        return rc;
-    rc = cadre_file_write_at(file->fd, file->path, data, count * size,
-                             tensor->offset + begin * size, err);
+    CADRE_TRY(check_range(file, index, begin, count, err));
+    cadre_status rc = cadre_file_write_at(file->fd, file->path, data, count * size,
+                                          tensor->offset + begin * size, err);
     if (rc != CADRE_OK)
         cadre_error_prefix(err, "tensor '%.200s'", tensor->name);
     return rc;

@@ -87,9 +87,7 @@ static cadre_status put_header(const struct cadre_safetensors_spec *specs, size_
     cadre_json_end_object(&json);
     for (size_t i = 0; i < n; i++) {
         uint64_t bytes = 0;
-        cadre_status rc = spec_bytes(&specs[i], &bytes, err);
-        if (rc != CADRE_OK)
-            return rc;
+        CADRE_TRY(spec_bytes(&specs[i], &bytes, err));
         if (at > INT64_MAX - bytes)
             return cadre_fail(err, CADRE_E_INVALID,
                               "tensor '%.200s': the file would exceed 63 bits",
@@ -110,7 +108,7 @@ cadre_status cadre_safetensors_header(const struct cadre_safetensors_spec *specs
     uint64_t data_bytes = 0;
     uint64_t length;
     cadre_status rc;
-    CADRE_TRY(put_header(specs, n, &text, &data_bytes, err));
+    CADRE_TRY_OR(put_header(specs, n, &text, &data_bytes, err), fail);
     while (text.len % 8 != 0 && !text.failed)
         cadre_text_append(&text, " ", 1);
     if (text.len > CADRE_SAFETENSORS_HEADER_LIMIT)
@@ -137,14 +135,14 @@ cadre_status cadre_safetensors_create(const char *path,
     uint64_t bytes = 0;
     int fd = -1;
     cadre_status rc;
-    CADRE_TRY(cadre_safetensors_header(specs, n, &header, &bytes, err));
+    CADRE_TRY_OR(cadre_safetensors_header(specs, n, &header, &bytes, err), fail);
     fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0) {
         rc = cadre_file_write_failed(path, errno, err);
         goto fail;
     }
-    CADRE_TRY(cadre_file_reserve(fd, path, bytes, err));
-    CADRE_TRY(cadre_file_write_at(fd, path, header.data, header.len, 0, err));
+    CADRE_TRY_OR(cadre_file_reserve(fd, path, bytes, err), fail);
+    CADRE_TRY_OR(cadre_file_write_at(fd, path, header.data, header.len, 0, err), fail);
     if (fsync(fd) != 0)
         rc = cadre_file_write_failed(path, errno, err);
 fail:

@@ -80,14 +80,14 @@ cadre_status cadre_local_run_collective(struct local_queue *queue,
     struct shared_group *g = c->group;
     cadre_status rc;
     cadre_local_call_fill(queue, op, &g->slots[c->base.rank].call);
-    CADRE_TRY(cadre_local_barrier(queue, op));
+    CADRE_TRY_OR(cadre_local_barrier(queue, op), fail);
     double began_s = cadre_now_s();
     uint64_t arrives =
         cadre_local_link_book(c->me, atomic_load(&g->last_ns), op->bytes);
-    CADRE_TRY(check_calls(c));
-    CADRE_TRY(move(queue, op));
-    CADRE_TRY(cadre_local_barrier(queue, op));
-    CADRE_TRY(cadre_local_sleep_until(queue, arrives));
+    CADRE_TRY_OR(check_calls(c), fail);
+    CADRE_TRY_OR(move(queue, op), fail);
+    CADRE_TRY_OR(cadre_local_barrier(queue, op), fail);
+    CADRE_TRY_OR(cadre_local_sleep_until(queue, arrives), fail);
     cadre_local_note_done(c->me, op);
     cadre_comm_account(&c->base, op, began_s);
     return CADRE_OK;

@@ -43,7 +43,6 @@ static cadre_status send_chunks(struct local_queue *queue,
                                 struct shared_channel *ch, uint64_t bytes)
 {
     struct local_comm *c = queue->comm;
-    cadre_status rc;
     for (uint64_t at = 0; at < bytes; at += LOCAL_P2P_CHUNK) {
         uint32_t turn = atomic_load(&ch->chunks_in);
         uint64_t n = bytes - at < LOCAL_P2P_CHUNK ? bytes - at : LOCAL_P2P_CHUNK;
@@ -53,8 +52,6 @@ static cadre_status send_chunks(struct local_queue *queue,
         advance(&ch->chunks_in);
     }
     return CADRE_OK;
-fail:
-    return rc;
 }
 
 static cadre_status recv_chunks(struct local_queue *queue,
@@ -62,7 +59,6 @@ static cadre_status recv_chunks(struct local_queue *queue,
                                 struct shared_channel *ch, uint64_t bytes)
 {
     struct local_comm *c = queue->comm;
-    cadre_status rc;
     for (uint64_t at = 0; at < bytes; at += LOCAL_P2P_CHUNK) {
         uint32_t turn = atomic_load(&ch->chunks_out);
         uint64_t n = bytes - at < LOCAL_P2P_CHUNK ? bytes - at : LOCAL_P2P_CHUNK;
@@ -72,8 +68,6 @@ static cadre_status recv_chunks(struct local_queue *queue,
         advance(&ch->chunks_out);
     }
     return CADRE_OK;
-fail:
-    return rc;
 }
 
 cadre_status cadre_local_run_send(struct local_queue *queue,
@@ -88,8 +82,8 @@ cadre_status cadre_local_run_send(struct local_queue *queue,
     ch->done_ns = cadre_local_link_book(c->me, cadre_local_now_ns(), bytes);
     advance(&ch->sent);
     if (!c->me->direct)
-        CADRE_TRY(send_chunks(queue, op, ch, bytes));
-    CADRE_TRY(await_word(queue, op, &ch->taken, (uint32_t)op->sequence));
+        CADRE_TRY_OR(send_chunks(queue, op, ch, bytes), fail);
+    CADRE_TRY_OR(await_word(queue, op, &ch->taken, (uint32_t)op->sequence), fail);
     cadre_local_note_done(c->me, op);
     cadre_comm_account(&c->base, op, began_s);
     return CADRE_OK;
@@ -151,6 +145,4 @@ cadre_status cadre_local_run_recv(struct local_queue *queue,
     advance(&ch->taken);
     cadre_comm_account(&c->base, op, began_s);
     return CADRE_OK;
-fail:
-    return rc;
 }

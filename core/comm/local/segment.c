@@ -144,7 +144,7 @@ cadre_status cadre_local_segment_create(const struct cadre_local_config *config,
                              "local communicator: cannot make a shared memory segment");
         goto fail;
     }
-    CADRE_TRY(map_segment(fd, bytes, &segment, err));
+    CADRE_TRY_OR(map_segment(fd, bytes, &segment, err), fail);
     struct shared_segment *s = segment->shared;
     s->magic = LOCAL_MAGIC;
     s->bytes = bytes;

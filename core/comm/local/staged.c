@@ -105,7 +105,6 @@ static cadre_status reduce(struct turn *t)
 {
     int size = t->c->base.size, rank = t->c->base.rank;
     uint64_t longest = cadre_comm_slice_longest(t->op, t->c->base.size);
-    cadre_status rc;
     t->part = LOCAL_CHUNK / (unsigned)size / t->element;
     for (; t->at < longest; t->at += t->part, t->parity ^= 1) {
         CADRE_TRY(stage_parts(t));
@@ -123,15 +122,12 @@ static cadre_status reduce(struct turn *t)
                     put(t, output(t, m), part_of(t, m, m), in_turn(t, m) * t->element));
     }
     return CADRE_OK;
-fail:
-    return rc;
 }
 
 static cadre_status gather(struct turn *t)
 {
     int rank = t->c->base.rank;
     uint64_t longest = cadre_comm_slice_longest(t->op, t->c->base.size);
-    cadre_status rc;
     t->part = LOCAL_CHUNK / t->element;
     for (; t->at < longest; t->at += t->part, t->parity ^= 1) {
         uint64_t mine = in_turn(t, rank) * t->element;
@@ -146,15 +142,12 @@ static cadre_status gather(struct turn *t)
         }
     }
     return CADRE_OK;
-fail:
-    return rc;
 }
 
 static cadre_status broadcast(struct turn *t)
 {
     int root = t->op->root;
     uint64_t bytes = t->op->count * t->element;
-    cadre_status rc;
     for (uint64_t at = 0; at < bytes; at += LOCAL_CHUNK, t->parity ^= 1) {
         uint64_t n = bytes - at < LOCAL_CHUNK ? bytes - at : LOCAL_CHUNK;
         if (t->c->base.rank == root)
@@ -164,8 +157,6 @@ static cadre_status broadcast(struct turn *t)
             CADRE_TRY(put(t, (char *)t->op->out + at, stage(t, root), n));
     }
     return CADRE_OK;
-fail:
-    return rc;
 }
 
 static cadre_status exchange(struct turn *t)
@@ -173,7 +164,6 @@ static cadre_status exchange(struct turn *t)
     int size = t->c->base.size, rank = t->c->base.rank;
     uint64_t slice = t->op->count / (uint64_t)size * t->element;
     uint64_t part = LOCAL_CHUNK / (unsigned)size;
-    cadre_status rc;
     for (uint64_t at = 0; at < slice; at += part, t->parity ^= 1) {
         uint64_t n = slice - at < part ? slice - at : part;
         for (int m = 0; m < size; m++)
@@ -185,8 +175,6 @@ static cadre_status exchange(struct turn *t)
                           stage(t, m) + (uint64_t)rank * part, n));
     }
     return CADRE_OK;
-fail:
-    return rc;
 }
 
 cadre_status cadre_local_move_staged(struct local_queue *queue,

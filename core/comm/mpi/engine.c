@@ -55,14 +55,12 @@ static cadre_status test(struct mpi_op *op, MPI_Request *request, bool *over)
 static cadre_status look_at_header(struct mpi_op *op)
 {
     bool over = false;
-    cadre_status rc = CADRE_OK;
     if (op->move.header_request == MPI_REQUEST_NULL)
         return CADRE_OK;
     CADRE_TRY(test(op, &op->move.header_request, &over));
     if (over)
         CADRE_TRY(cadre_mpi_compare_message(op));
-fail:
-    return rc;
+    return CADRE_OK;
 }
 
 /* As far as the operation goes; true where that is further than before. */

@@ -107,7 +107,6 @@ cadre_status cadre_mpi_step_exact(struct mpi_op *op)
     uint64_t longest = cadre_comm_slice_longest(&op->base, op->group->base.size),
              e = cadre_dtype_bytes(op->base.dtype);
     uint64_t mine = cadre_mpi_slice_turn(op, op->group->base.rank);
-    cadre_status rc = CADRE_OK;
     if (longest == 0) {
         m->ended = true;
         return CADRE_OK;
@@ -128,6 +127,4 @@ cadre_status cadre_mpi_step_exact(struct mpi_op *op)
     m->phase = ADD;
     m->ended = m->at >= longest;
     return m->ended ? CADRE_OK : exchange(op);
-fail:
-    return rc;
 }

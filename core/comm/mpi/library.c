@@ -174,9 +174,7 @@ cadre_status cadre_mpi_start(struct mpi_world *w, struct cadre_error *err)
 {
     char name[128];
     int rank = 0, size = 0;
-    cadre_status rc = init(w, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(init(w, err));
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (rank != w->context.rank || size != w->context.size) {

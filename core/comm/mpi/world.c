@@ -104,9 +104,7 @@ static struct mpi_world *make(const struct cadre_comm_world *from)
 static cadre_status check(const struct cadre_comm_world *world, struct cadre_error *err)
 {
     struct cadre_device *device = world->device;
-    cadre_status rc = cadre_comm_world_check(world, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(cadre_comm_world_check(world, err));
     if (world->exact && world->size > TREE_RANKS)
         return cadre_fail(err, CADRE_E_UNSUPPORTED,
                           "run.exact = yes over MPI is for %d ranks at most, found %d",
@@ -153,9 +151,7 @@ cadre_status cadre_mpi_open(const struct cadre_comm_world *world,
                             struct cadre_comm **out, struct cadre_error *err)
 {
     struct cadre_error why = {0};
-    cadre_status rc = check(world, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(check(world, err));
     struct mpi_world *w = make(world);
     if (!w)
         return cadre_fail(err, CADRE_E_RESOURCE, "rank %d: no memory", world->rank);
@@ -164,7 +160,7 @@ cadre_status cadre_mpi_open(const struct cadre_comm_world *world,
         return cadre_fail(err, CADRE_E_RESOURCE, "rank %d: cannot start a thread",
                           world->rank);
     }
-    rc = await_opening(w, &why);
+    cadre_status rc = await_opening(w, &why);
     if (rc != CADRE_OK)
         return cadre_fail(err, rc, "%s", why.text);
     struct mpi_group *g = cadre_mpi_group_make(w, 1, NULL);

@@ -12,7 +12,6 @@ static cadre_status give(struct nccl_op *op)
     bool host = op->base.memory == CADRE_COMM_HOST_MEMORY;
     const void *in = op->base.in;
     void *out = op->base.out;
-    cadre_status rc;
     CADRE_TRY(cadre_nccl_check_device(op,
                                       worker->ops->event_wait(worker, op->base.after),
                                       "wait for what comes before"));
@@ -23,10 +22,8 @@ static cadre_status give(struct nccl_op *op)
     if (host)
         CADRE_TRY(cadre_nccl_check_device(op, cadre_nccl_stage_out(op),
                                           "give a buffer of the host"));
-    CADRE_TRY(cadre_nccl_check_device(op, worker->ops->event_record(worker, &op->done),
-                                      "record an event"));
-fail:
-    return rc;
+    return cadre_nccl_check_device(op, worker->ops->event_record(worker, &op->done),
+                                   "record an event");
 }
 
 /* Into the channel's queue; what failed is kept, because the stream may still have to

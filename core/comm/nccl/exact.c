@@ -89,7 +89,6 @@ static cadre_status copy(const struct turn *t, void *to, const void *from)
 static cadre_status take_turn(const struct turn *t)
 {
     int rank = t->channel->rank;
-    cadre_status rc;
     CADRE_TRY(copy(t, row(t, rank), t->in + place(t, rank)));
     CADRE_TRY(cadre_nccl_check(t->op, exchange(t, false)));
     if (in_turn(t, rank) > 0)
@@ -98,8 +97,6 @@ static cadre_status take_turn(const struct turn *t)
         return copy(t, t->out + t->at * t->element, t->rows);
     CADRE_TRY(cadre_nccl_check(t->op, exchange(t, true)));
     return copy(t, t->out + place(t, rank), t->rows);
-fail:
-    return rc;
 }
 
 cadre_status cadre_nccl_move_tree(struct nccl_op *op, const void *in, void *out)

@@ -50,9 +50,7 @@ cadre_status cadre_nccl_make_id(unsigned char id[CADRE_COMM_ID_BYTES],
 {
     ncclUniqueId made;
     char text[512];
-    cadre_status rc = cadre_nccl_check_library(err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(cadre_nccl_check_library(err));
     _Static_assert(sizeof made <= CADRE_COMM_ID_BYTES, "ids are longer");
     ncclResult_t result = ncclGetUniqueId(&made);
     if (result != ncclSuccess) {

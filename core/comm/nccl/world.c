@@ -91,9 +91,7 @@ static struct nccl_world *make(const struct cadre_comm_world *from)
 static cadre_status check(const struct cadre_comm_world *world, struct cadre_error *err)
 {
     struct cadre_device *device = world->device;
-    cadre_status rc = cadre_comm_world_check(world, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(cadre_comm_world_check(world, err));
     if (!device || strcmp(device->ops->name, "cuda") != 0)
         return cadre_fail(err, CADRE_E_UNSUPPORTED,
                           "comm.backend = nccl works with device.kind = cuda; found "
@@ -109,14 +107,12 @@ cadre_status cadre_nccl_open(const struct cadre_comm_world *world,
     struct nccl_channel *all;
     struct nccl_group *group;
     ncclUniqueId unique;
-    cadre_status rc = check(world, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(check(world, err));
     struct nccl_world *w = make(world);
     if (!w)
         return cadre_fail(err, CADRE_E_RESOURCE, "rank %d: no memory", world->rank);
     memcpy(&unique, id, sizeof unique);
-    rc = cadre_nccl_watch_start(w);
+    cadre_status rc = cadre_nccl_watch_start(w);
     if (rc != CADRE_OK) {
         cadre_nccl_world_destroy(w);
         return cadre_fail(err, rc, "rank %d: cannot start a thread", world->rank);

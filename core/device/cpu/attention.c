@@ -147,7 +147,6 @@ static cadre_status forward_tile(const struct attention_job *job, int worker,
     const struct matrix k = rows_of(job, a->k, t->k, a->ldk);
     const struct matrix v = rows_of(job, a->v, t->v, a->ldv);
     const struct matrix out = rows_of(job, a->out, t->out, a->ldo);
-    cadre_status rc;
     CADRE_TRY(take_scratch(job, worker, t, false));
     CADRE_TRY(outer(job, worker, t, q, k, t->scores));
     const struct cadre_softmax_args softmax = {.scores = t->scores,
@@ -161,8 +160,7 @@ static cadre_status forward_tile(const struct attention_job *job, int worker,
     const struct cadre_row_scale_args scale = {
         .x = out.data, .by = t->inverse_sum, .ld = a->ldo, .columns = a->head_size};
     job->kernels->row_scale(&scale, 0, t->rows);
-fail:
-    return rc;
+    return CADRE_OK;
 }
 
 static cadre_status backward_tile(const struct attention_job *job, int worker,
@@ -176,7 +174,6 @@ static cadre_status backward_tile(const struct attention_job *job, int worker,
     const struct matrix dq = rows_of(job, a->dq, t->q, a->ldq);
     const struct matrix dk = rows_of(job, a->dk, t->k, a->ldk);
     const struct matrix dv = rows_of(job, a->dv, t->v, a->ldv);
-    cadre_status rc;
     CADRE_TRY(take_scratch(job, worker, t, true));
     const struct cadre_row_dot_args dot = {.a = at(job, a->out, t->out),
                                            .b = dout.data,
@@ -196,9 +193,7 @@ static cadre_status backward_tile(const struct attention_job *job, int worker,
     job->kernels->softmax_bwd(&softmax, 0, t->rows);
     CADRE_TRY(mix(job, worker, t, t->dscores, k, dq));
     CADRE_TRY(gather(job, worker, t, t->dscores, q, dk));
-    CADRE_TRY(gather(job, worker, t, t->scores, dout, dv));
-fail:
-    return rc;
+    return gather(job, worker, t, t->scores, dout, dv);
 }
 
 static void forward_task(void *arg, int64_t index, int worker)

@@ -345,7 +345,8 @@ cadre_status cadre_cpu_open(int threads, struct cadre_device **out,
     cpu->multiplies_bf16 = cadre_gemm_takes_bf16();
     cadre_cpu_quiet_blas();
     const size_t bytes = (size_t)threads * sizeof *cpu->workers;
-    CADRE_TRY(cadre_pool_create(threads, cadre_gemm_thread_init, &cpu->pool, err));
+    CADRE_TRY_OR(cadre_pool_create(threads, cadre_gemm_thread_init, &cpu->pool, err),
+                 fail);
     cpu->workers = cadre_cpu_alloc(bytes);
     if (!cpu->workers) {
         rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for %d threads", threads);

@@ -270,9 +270,7 @@ static cadre_status product_dnnl(struct cadre_cpu_worker *worker,
 {
     struct cadre_gemm_cache *cache = worker->gemm;
     struct entry *entry = NULL;
-    cadre_status rc = find_entry(cache, g, packed, &entry);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(find_entry(cache, g, packed, &entry));
     dnnl_exec_arg_t args[4] = {{DNNL_ARG_SRC, entry->a},
                                {DNNL_ARG_WEIGHTS, entry->b},
                                {DNNL_ARG_DST, entry->c},

@@ -203,7 +203,6 @@ static cadre_status native_forward(const struct native *t, const struct queries 
     const struct cadre_attention *a = job->a;
     const struct cadre_half *half = &job->half;
     const int64_t D = a->head_size;
-    cadre_status rc;
     copy_rows(t->q, a->q, s->q, a->ldq, s->rows, D);
     CADRE_TRY(multiply(t, OUTER, s->rows, s->keys, t->q, t->k, t->scores));
     const struct cadre_softmax_args softmax = {.scores = t->scores,
@@ -220,8 +219,7 @@ static cadre_status native_forward(const struct native *t, const struct queries 
     half->kernels->row_scale(&scale, 0, s->rows);
     cadre_half_narrow_rows(half, (uint16_t *)a->out + s->out, a->ldo, t->tile, s->rows,
                            D);
-fail:
-    return rc;
+    return CADRE_OK;
 }
 
 static cadre_status native_backward(const struct native *t, const struct queries *s)
@@ -230,7 +228,6 @@ static cadre_status native_backward(const struct native *t, const struct queries
     const struct cadre_attention *a = job->a;
     const struct cadre_half *half = &job->half;
     const int64_t D = a->head_size;
-    cadre_status rc;
     copy_rows(t->q, a->q, s->q, a->ldq, s->rows, D);
     copy_rows(t->dout, a->dout, s->out, a->ldo, s->rows, D);
     cadre_half_widen_rows(half, t->tile, (const uint16_t *)a->out + s->out, s->rows, D,
@@ -254,9 +251,7 @@ static cadre_status native_backward(const struct native *t, const struct queries
     CADRE_TRY(multiply(t, MIX, s->rows, s->keys, t->dp, t->k, t->tile));
     cadre_half_narrow_rows(half, (uint16_t *)a->dq + s->q, a->ldq, t->tile, s->rows, D);
     CADRE_TRY(multiply(t, GATHER, s->rows, s->keys, t->dp, t->q, t->dk));
-    CADRE_TRY(multiply(t, GATHER, s->rows, s->keys, t->p, t->dout, t->dv));
-fail:
-    return rc;
+    return multiply(t, GATHER, s->rows, s->keys, t->p, t->dout, t->dv);
 }
 
 /* The query heads of a key/value head, tile by tile. */

@@ -234,7 +234,6 @@ cadre_status cadre_half_product(const struct cadre_half *half,
     const bool widened = g->dtype != CADRE_BF16 || !half->cpu->multiplies_bf16;
     struct cadre_gemm f = *g;
     struct parts parts;
-    cadre_status rc;
     if (!take_parts(worker, g, widened, &parts))
         return CADRE_E_RESOURCE;
     if (!g->wide) {
@@ -246,10 +245,8 @@ cadre_status cadre_half_product(const struct cadre_half *half,
     for (int64_t i = 0; g->k <= 0 && !g->beta && i < g->m; i++)
         memset((float *)f.c + i * f.ldc, 0, (size_t)g->n * sizeof(float));
     if (g->k > 0) {
-        rc = widened ? widened_product(half, worker, &f, &parts)
-                     : native_product(half, worker, &f);
-        if (rc != CADRE_OK)
-            return rc;
+        CADRE_TRY(widened ? widened_product(half, worker, &f, &parts)
+                          : native_product(half, worker, &f));
     }
     if (half->bf16 && !g->wide) {
         finish(half, g, parts.c);

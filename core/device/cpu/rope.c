@@ -75,9 +75,7 @@ cadre_status cadre_cpu_rope(struct cadre_device *device, uint32_t dtype, void *x
     if (!kernels)
         return CADRE_E_DEVICE;
     if (!table_holds(cpu, wide, pairs, theta, position, end)) {
-        cadre_status rc = make_table(cpu, wide, pairs, theta, position, end);
-        if (rc != CADRE_OK)
-            return rc;
+        CADRE_TRY(make_table(cpu, wide, pairs, theta, position, end));
     }
     const size_t skip = (size_t)((position - cpu->rope_begin) * pairs * 2);
     const struct cadre_rope_args args = {.x = x,

@@ -80,9 +80,7 @@ static cadre_status bias_bwd(struct cadre_device *device, uint32_t dtype,
     if (!args.partial)
         return CADRE_E_RESOURCE;
     if (cadre_dtype_is_half(dtype)) {
-        cadre_status rc = cadre_half_bias_bwd(device, dtype, &args, groups);
-        if (rc != CADRE_OK)
-            return rc;
+        CADRE_TRY(cadre_half_bias_bwd(device, dtype, &args, groups));
     } else {
         RUN(device, dtype, bias_bwd, &args, groups,
             row_grain(channels * CADRE_ROW_GROUP));
@@ -113,10 +111,8 @@ static cadre_status norm_fwd(struct cadre_device *device, const struct cadre_nor
 {
     struct cadre_norm job = *a;
     if (a->sum) {
-        cadre_status rc = add(device, a->dtype, a->a, a->bias, a->b_sum, a->sum,
-                              a->rows, a->channels);
-        if (rc != CADRE_OK)
-            return rc;
+        CADRE_TRY(add(device, a->dtype, a->a, a->bias, a->b_sum, a->sum, a->rows,
+                      a->channels));
         job.x = a->sum;
     }
     if (cadre_dtype_is_half(a->dtype))
@@ -145,9 +141,7 @@ static cadre_status norm_bwd_weight(struct cadre_device *device,
     if (!args.partial)
         return CADRE_E_RESOURCE;
     if (cadre_dtype_is_half(a->dtype)) {
-        cadre_status rc = cadre_half_norm_weight(device, a->dtype, &args, groups);
-        if (rc != CADRE_OK)
-            return rc;
+        CADRE_TRY(cadre_half_norm_weight(device, a->dtype, &args, groups));
     } else {
         RUN(device, a->dtype, norm_bwd_weight, &args, groups,
             row_grain(C * CADRE_ROW_GROUP));
@@ -341,9 +335,7 @@ static cadre_status sum_squares(struct cadre_device *device, uint32_t dtype,
         const int64_t chunks =
             (list[i].count + CADRE_NORM_CHUNK - 1) / CADRE_NORM_CHUNK;
         if (cadre_dtype_is_half(dtype)) {
-            cadre_status rc = cadre_half_squares(device, dtype, &args, chunks);
-            if (rc != CADRE_OK)
-                return rc;
+            CADRE_TRY(cadre_half_squares(device, dtype, &args, chunks));
             continue;
         }
         RUN(device, dtype, sum_squares, &args, chunks, ELEMENTS / CADRE_NORM_CHUNK);

@@ -141,6 +141,5 @@ extern "C" cadre_status cadre_cuda_attention_bwd(const struct cadre_attention *a
         rc = cadre_attention_mma_bwd(a->dtype, a->batch, view, (cudaStream_t)stream);
     else
         rc = cadre_attention_plain_bwd(a->dtype, a->batch, view, (cudaStream_t)stream);
-fail:
     return rc;
 }

@@ -213,11 +213,9 @@ cadre_status launch(int64_t batch, const struct cadre_attention_view &a,
 {
     const unsigned tiles = (unsigned)((a.time + OWN - 1) / OWN);
     const size_t own = (size_t)2 * OWN * D * 2;
-    cadre_status rc = cadre_attention_launch(
+    CADRE_TRY(cadre_attention_launch(
         backward_keys<T, D>, dim3((unsigned)(batch * a.kv_heads), tiles),
-        dim3(CADRE_MMA_THREADS), own + (size_t)2 * stage<D>::WORDS * 4, stream, a);
-    if (rc != CADRE_OK)
-        return rc;
+        dim3(CADRE_MMA_THREADS), own + (size_t)2 * stage<D>::WORDS * 4, stream, a));
     return cadre_attention_launch(
         backward_queries<T, D>, dim3((unsigned)(batch * a.heads), tiles),
         dim3(CADRE_MMA_THREADS), own + (size_t)4 * shape<D>::KEYS * D * 2, stream, a);

@@ -377,10 +377,8 @@ cadre_status launch(bool backward, int64_t batch, const struct cadre_attention_v
         return cadre_attention_launch(kernel, query_grid, block,
                                       (3 * tile + square) * element, stream, a);
     kernel = backward_queries<P>;
-    cadre_status rc = cadre_attention_launch(kernel, query_grid, block,
-                                             (4 * tile + square) * element, stream, a);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(cadre_attention_launch(kernel, query_grid, block,
+                                     (4 * tile + square) * element, stream, a));
     kernel = backward_keys<P>;
     return cadre_attention_launch(kernel, key_grid, block,
                                   (4 * tile + 2 * square) * element, stream, a);

@@ -63,9 +63,7 @@ static int minor(int version)
 cadre_status cadre_cuda_find(int *count, struct cadre_error *err)
 {
     int driver = 0, runtime = 0;
-    cadre_status rc = check_one_runtime(err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(check_one_runtime(err));
     cudaDriverGetVersion(&driver);
     cudaRuntimeGetVersion(&runtime);
     cudaError_t code = cudaGetDeviceCount(count);
@@ -154,9 +152,7 @@ cadre_status cadre_cuda_open(const struct cadre_device_config *config,
                              struct cadre_device **out, struct cadre_error *err)
 {
     int count = 0;
-    cadre_status rc = cadre_cuda_find(&count, err);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(cadre_cuda_find(&count, err));
     struct cadre_cuda *cuda = cadre_calloc(1, sizeof *cuda);
     if (!cuda)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the CUDA device");
@@ -165,7 +161,7 @@ cadre_status cadre_cuda_open(const struct cadre_device_config *config,
     cuda->index = (config->index % count + count) % count;
     cuda->exact = config->exact;
     cuda->no_fused_epilogue = config->no_fused_epilogue;
-    rc = finish_open(cuda, err);
+    cadre_status rc = finish_open(cuda, err);
     if (rc != CADRE_OK)
         cadre_cuda_op_destroy(&cuda->base);
     else

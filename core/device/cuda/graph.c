@@ -51,11 +51,9 @@ cadre_status cadre_cuda_op_graph_end(struct cadre_device *device, uint64_t key)
     struct cadre_cuda *cuda = cadre_cuda_of(device);
     cudaGraph_t graph = NULL;
     cudaGraphExec_t exec = NULL;
-    cadre_status rc = cadre_cuda_use(cuda);
-    if (rc != CADRE_OK)
-        return rc;
-    rc = cadre_cuda_check(cudaStreamEndCapture(cadre_cuda_current(cuda), &graph),
-                          "cudaStreamEndCapture");
+    CADRE_TRY(cadre_cuda_use(cuda));
+    cadre_status rc = cadre_cuda_check(
+        cudaStreamEndCapture(cadre_cuda_current(cuda), &graph), "cudaStreamEndCapture");
     if (rc == CADRE_OK)
         rc = cadre_cuda_check(cudaGraphInstantiate(&exec, graph, 0),
                               "cudaGraphInstantiate");

@@ -76,9 +76,7 @@ static cadre_status copy(struct cadre_device *device, void *dst, const void *src
     struct cadre_cuda *cuda = cadre_cuda_of(device);
     if (bytes == 0)
         return CADRE_OK;
-    cadre_status rc = cadre_cuda_use(cuda);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(cadre_cuda_use(cuda));
     return cadre_cuda_check(
         cudaMemcpyAsync(dst, src, bytes, kind, cadre_cuda_current(cuda)), what);
 }

@@ -218,11 +218,9 @@ cadre_status cadre_cuda_op_event_record(struct cadre_device *device,
     struct cadre_cuda_events *events = cuda->events;
     struct cadre_cuda_slot *slot;
     uint64_t id;
-    cadre_status rc = cadre_cuda_use(cuda);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(cadre_cuda_use(cuda));
     pthread_mutex_lock(&events->lock);
-    rc = take_slot(events, &slot, &id);
+    cadre_status rc = take_slot(events, &slot, &id);
     if (rc == CADRE_OK)
         rc = cadre_cuda_check(cudaEventRecord(slot->event, cadre_cuda_current(cuda)),
                               "cudaEventRecord");
@@ -288,9 +286,7 @@ cadre_status cadre_cuda_op_event_query(struct cadre_device *device,
                                        cadre_device_event event, bool *happened)
 {
     struct cadre_cuda *cuda = cadre_cuda_of(device);
-    cadre_status rc = cadre_cuda_use(cuda);
-    if (rc != CADRE_OK)
-        return rc;
+    CADRE_TRY(cadre_cuda_use(cuda));
     pthread_mutex_lock(&cuda->events->lock);
     const struct cadre_cuda_slot *slot = event ? find_slot(cuda->events, event) : NULL;
     cudaError_t code = slot ? cudaEventQuery(slot->event) : cudaSuccess;

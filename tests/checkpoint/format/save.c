@@ -91,13 +91,10 @@ cadre_status save_checkpoint(const char *root, uint64_t step, int n_ranks, uint6
                              size_t keep, struct cadre_error *err)
 {
     struct cadre_manifest manifest = save_manifest(step);
-    cadre_status rc;
     CADRE_TRY(cadre_draft_begin(root, step, save_tensors, SAVE_TENSORS, 2, err));
     for (int rank = 0; rank < n_ranks; rank++)
         CADRE_TRY(save_share(root, step, rank, n_ranks, run, err));
-    CADRE_TRY(cadre_draft_commit(root, n_ranks, &manifest, keep, err));
-fail:
-    return rc;
+    return cadre_draft_commit(root, n_ranks, &manifest, keep, err);
 }
 
 static void compare_tensor(struct cadre_checkpoint *checkpoint, uint64_t step, int part,

@@ -46,13 +46,14 @@ static cadre_status save(uint64_t step, float value, size_t keep)
     cadre_status rc;
     for (int i = 0; i < N; i++)
         data[i] = value;
-    CADRE_TRY(cadre_draft_begin(root, step, tensors, 1, 2, NULL));
-    CADRE_TRY(cadre_draft_open(root, step, 0, &writer, NULL));
+    CADRE_TRY_OR(cadre_draft_begin(root, step, tensors, 1, 2, NULL), fail);
+    CADRE_TRY_OR(cadre_draft_open(root, step, 0, &writer, NULL), fail);
     for (int part = 0; part < 3; part++)
-        CADRE_TRY(cadre_draft_write(writer, (enum cadre_checkpoint_part)part, "w", 0, N,
-                                    data, NULL));
-    CADRE_TRY(cadre_draft_sync(writer, NULL));
-    CADRE_TRY(cadre_draft_commit(root, 1, &manifest, keep, NULL));
+        CADRE_TRY_OR(cadre_draft_write(writer, (enum cadre_checkpoint_part)part, "w", 0,
+                                       N, data, NULL),
+                     fail);
+    CADRE_TRY_OR(cadre_draft_sync(writer, NULL), fail);
+    CADRE_TRY_OR(cadre_draft_commit(root, 1, &manifest, keep, NULL), fail);
 fail:
     cadre_draft_close(writer);
     return rc;
