@@ -11,7 +11,7 @@
 
 #include "core/base/memory.h"
 #include "core/base/rng.h"
-#include "core/data/tokenizer.h"
+#include "core/data/tokenizer/tokenizer.h"
 #include "core/train/train.h"
 
 #define DEFAULT_TOKENS 200

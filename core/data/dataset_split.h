@@ -6,9 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/data/cache.h"
+#include "core/data/cache/cache.h"
 #include "core/data/dataset.h"
-#include "core/data/token_file.h"
+#include "core/data/text/token_file.h"
 
 /* Samples that follow each other in one run of tokens. */
 struct cadre_span {

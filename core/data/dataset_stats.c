@@ -7,7 +7,7 @@
 
 #include "core/base/memory.h"
 #include "core/data/dataset_split.h"
-#include "core/data/wfdb_annotation.h"
+#include "core/data/wfdb/wfdb_annotation.h"
 
 void cadre_dataset_class_counts(const struct cadre_dataset *set,
                                 enum cadre_data_split which, uint64_t *counts)

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/data/bpe.h"
+#include "core/data/tokenizer/bpe.h"
 #include "tests/support/check_main.h"
 
 /* Ids below 8 merge by a table: cost[left][right] < 0 says never. */

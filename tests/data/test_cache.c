@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "core/base/log.h"
-#include "core/data/cache.h"
+#include "core/data/cache/cache.h"
 #include "tests/support/check_main.h"
 
 static char *dir;

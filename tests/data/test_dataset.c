@@ -5,7 +5,7 @@
 
 #include "core/base/log.h"
 #include "core/data/dataset.h"
-#include "core/data/tokenizer.h"
+#include "core/data/tokenizer/tokenizer.h"
 #include "tests/data/records.h"
 #include "tests/support/check_main.h"
 

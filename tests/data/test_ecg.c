@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "core/base/log.h"
-#include "core/data/ecg.h"
-#include "core/data/wfdb_annotation.h"
-#include "core/data/wfdb_header.h"
-#include "core/data/wfdb_signal.h"
+#include "core/data/wfdb/ecg.h"
+#include "core/data/wfdb/wfdb_annotation.h"
+#include "core/data/wfdb/wfdb_header.h"
+#include "core/data/wfdb/wfdb_signal.h"
 #include "tests/data/records.h"
 #include "tests/support/check_main.h"
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/data/ecg_quantise.h"
+#include "core/data/wfdb/ecg_quantise.h"
 #include "tests/support/check_main.h"
 
 static int compare_ints(const void *a, const void *b)

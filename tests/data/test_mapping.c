@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/data/mapping.h"
+#include "core/data/cache/mapping.h"
 #include "tests/support/check_main.h"
 
 START_TEST(reads_and_maps)

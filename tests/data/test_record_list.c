@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/data/record_list.h"
+#include "core/data/wfdb/record_list.h"
 #include "tests/support/check_main.h"
 
 static char *dir;

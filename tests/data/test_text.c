@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/data/text.h"
+#include "core/data/text/text.h"
 #include "tests/support/check_main.h"
 
 START_TEST(split_falls_on_a_character)

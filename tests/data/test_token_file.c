@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/data/token_file.h"
+#include "core/data/text/token_file.h"
 #include "tests/support/check_main.h"
 
 static char *dir;

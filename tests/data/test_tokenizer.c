@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/data/tokenizer.h"
+#include "core/data/tokenizer/tokenizer.h"
 #include "tests/support/check_main.h"
 
 static struct cadre_tokenizer *open_or_fail(const char *spec)

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/data/vocab.h"
+#include "core/data/tokenizer/vocab.h"
 #include "tests/support/check_main.h"
 
 START_TEST(finds_what_was_set)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/data/wfdb_annotation.h"
+#include "core/data/wfdb/wfdb_annotation.h"
 #include "tests/support/check_main.h"
 
 static const char *const names[] = {"100", "107", "109", "118", "119", "208", "209"};

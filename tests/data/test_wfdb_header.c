@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/data/wfdb_header.h"
+#include "core/data/wfdb/wfdb_header.h"
 #include "tests/support/check_main.h"
 
 static cadre_status parse(const char *text, struct cadre_wfdb_header *header,

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/data/wfdb_signal.h"
+#include "core/data/wfdb/wfdb_signal.h"
 #include "tests/support/check_main.h"
 
 /* What rdsamp printed for the record that holds every format with extreme values. */

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening and the parts that every kind shares. */
+#include "core/data/tokenizer/tokenizer.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/base/hash.h"
+#include "core/base/utf8.h"
+#include "core/data/tokenizer/tokenizer_kind.h"
+
+enum { LLAMA2C_BOS = 1 };
+
+static cadre_status load(struct cadre_tokenizer *tok, const char *spec,
+                         struct cadre_error *err)
+{
+    struct stat st;
+    tok->bos = -1;
+    for (int b = 0; b < 256; b++)
+        tok->single[b] = (char)b;
+    if (!spec || spec[0] == '\0' || strcmp(spec, "byte") == 0)
+        return CADRE_OK;
+    if (stat(spec, &st) != 0)
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "tokenizer \"%s\": expected byte, a folder with encoder.json and "
+            "vocab.bpe, or a llama2.c file; nothing has this name",
+            spec);
+    return S_ISDIR(st.st_mode) ? cadre_tokenizer_load_gpt2(tok, spec, err)
+                               : cadre_tokenizer_load_llama2c(tok, spec, err);
+}
+
+cadre_status cadre_tokenizer_open(const char *spec, struct cadre_tokenizer **out,
+                                  struct cadre_error *err)
+{
+    struct cadre_tokenizer *tok = calloc(1, sizeof *tok);
+    if (!tok)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for a tokeniser");
+    cadre_status rc = load(tok, spec, err);
+    if (rc == CADRE_OK)
+        *out = tok;
+    else
+        cadre_tokenizer_close(tok);
+    return rc;
+}
+
+void cadre_tokenizer_close(struct cadre_tokenizer *tok)
+{
+    if (!tok)
+        return;
+    cadre_vocab_fini(&tok->vocab);
+    free(tok->merges);
+    free(tok->scores);
+    pcre2_code_free(tok->pattern);
+    free(tok);
+}
+
+int64_t cadre_tokenizer_vocab(const struct cadre_tokenizer *tok)
+{
+    return tok->kind == CADRE_TOKENIZER_BYTE ? 256 : tok->vocab.count;
+}
+
+uint64_t cadre_tokenizer_fingerprint(const struct cadre_tokenizer *tok)
+{
+    struct cadre_hash hash;
+    cadre_hash_init(&hash, (uint64_t)tok->kind);
+    if (tok->kind != CADRE_TOKENIZER_BYTE) {
+        size_t count = (size_t)tok->vocab.count;
+        cadre_hash_update(&hash, tok->vocab.pool, tok->vocab.pool_size);
+        cadre_hash_update(&hash, tok->vocab.entries,
+                          count * sizeof *tok->vocab.entries);
+        if (tok->merges)
+            cadre_hash_update(&hash, tok->merges,
+                              ((size_t)tok->merge_mask + 1) * sizeof *tok->merges);
+        if (tok->scores)
+            cadre_hash_update(&hash, tok->scores, count * sizeof *tok->scores);
+    }
+    return cadre_hash_final(&hash);
+}
+
+int32_t cadre_tokenizer_bos(const struct cadre_tokenizer *tok)
+{
+    return tok->bos;
+}
+
+cadre_status cadre_ids_append(struct cadre_ids *list, const int32_t *ids, size_t count)
+{
+    if (list->count + count > list->capacity) {
+        size_t capacity = 2 * (list->count + count) + 64;
+        int32_t *grown = realloc(list->ids, capacity * sizeof *grown);
+        if (!grown)
+            return CADRE_E_RESOURCE;
+        list->ids = grown;
+        list->capacity = capacity;
+    }
+    if (count > 0)
+        memcpy(list->ids + list->count, ids, count * sizeof *ids);
+    list->count += count;
+    return CADRE_OK;
+}
+
+static cadre_status encode_bytes(const char *text, size_t size, struct cadre_ids *list)
+{
+    list->ids = malloc((size + 1) * sizeof *list->ids);
+    if (!list->ids)
+        return CADRE_E_RESOURCE;
+    for (size_t i = 0; i < size; i++)
+        list->ids[i] = (unsigned char)text[i];
+    list->count = size;
+    return CADRE_OK;
+}
+
+static cadre_status require_utf8(const char *text, size_t size, struct cadre_error *err)
+{
+    for (size_t at = 0; at < size;) {
+        size_t bytes = cadre_utf8_char(text + at, size - at);
+        if (bytes == 0)
+            return cadre_fail(
+                err, CADRE_E_INVALID,
+                "byte %zu of the text (0x%02x): expected UTF-8; convert the "
+                "text, or use tokenizer = byte",
+                at, (unsigned char)text[at]);
+        at += bytes;
+    }
+    return CADRE_OK;
+}
+
+cadre_status cadre_tokenizer_encode(const struct cadre_tokenizer *tok, const char *text,
+                                    size_t size, int32_t **ids, size_t *count,
+                                    struct cadre_error *err)
+{
+    struct cadre_ids list = {0};
+    cadre_status rc;
+    if (tok->kind == CADRE_TOKENIZER_BYTE) {
+        CADRE_TRY_OR(encode_bytes(text, size, &list), fail);
+    } else {
+        CADRE_TRY_OR(require_utf8(text, size, err), fail);
+        CADRE_TRY_OR(cadre_ids_append(&list, NULL, 0), fail);
+        if (tok->kind == CADRE_TOKENIZER_GPT2)
+            CADRE_TRY_OR(cadre_tokenizer_encode_gpt2(tok, text, size, &list, err),
+                         fail);
+        else
+            CADRE_TRY_OR(cadre_tokenizer_encode_llama2c(tok, text, size, &list, err),
+                         fail);
+    }
+    *ids = list.ids;
+    *count = list.count;
+    return CADRE_OK;
+fail:
+    free(list.ids);
+    if (rc == CADRE_E_RESOURCE)
+        cadre_fail(err, rc, "no memory for the tokens of %zu bytes", size);
+    return rc;
+}
+
+/* "<0x0A>" stands for one byte in llama2.c's vocabularies; -1 for other pieces. */
+static int byte_of_piece(const char *piece, size_t size)
+{
+    int value = 0;
+    if (size != 6 || memcmp(piece, "<0x", 3) != 0 || piece[5] != '>')
+        return -1;
+    for (int i = 3; i < 5; i++) {
+        bool is_digit = piece[i] >= '0' && piece[i] <= '9';
+        if (!is_digit && (piece[i] < 'A' || piece[i] > 'F'))
+            return -1;
+        value = value * 16 + piece[i] - (is_digit ? '0' : 'A' - 10);
+    }
+    return value;
+}
+
+cadre_status cadre_tokenizer_decode(const struct cadre_tokenizer *tok, int32_t previous,
+                                    int32_t id, const char **bytes, size_t *size)
+{
+    if (tok->kind == CADRE_TOKENIZER_BYTE) {
+        if (id < 0 || id > 255)
+            return CADRE_E_INVALID;
+        *bytes = &tok->single[id];
+        *size = 1;
+        return CADRE_OK;
+    }
+    size_t found_size = 0;
+    const char *found = cadre_vocab_get(&tok->vocab, id, &found_size);
+    if (!found)
+        return CADRE_E_INVALID;
+    if (tok->kind == CADRE_TOKENIZER_LLAMA2C) {
+        int byte = byte_of_piece(found, found_size);
+        bool drop = previous == LLAMA2C_BOS && found_size > 0 && found[0] == ' ';
+        found = byte >= 0 ? &tok->single[byte] : found + drop;
+        found_size = byte >= 0 ? 1 : found_size - drop;
+    }
+    *bytes = found;
+    *size = found_size;
+    return CADRE_OK;
+}
+
+/* GPT-2's pattern never joins a blank to what stands before it, so a place between a
+ * printing ASCII byte and a blank parts the text. */
+size_t cadre_tokenizer_cut(const struct cadre_tokenizer *tok, const char *text,
+                           size_t size)
+{
+    if (tok->kind == CADRE_TOKENIZER_BYTE)
+        return size;
+    if (tok->kind != CADRE_TOKENIZER_GPT2)
+        return 0;
+    for (size_t at = size; at > 1; at--)
+        if ((text[at - 1] == ' ' || text[at - 1] == '\n') && text[at - 2] > ' ' &&
+            text[at - 2] < 127)
+            return at - 1;
+    return 0;
+}

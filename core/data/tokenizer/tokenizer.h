@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tokenisers: text to ids and back. One struct, three kinds: bytes, GPT-2's byte-level
+ * BPE, and the vocabulary files of llama2.c. */
+#ifndef CADRE_DATA_TOKENIZER_TOKENIZER_H
+#define CADRE_DATA_TOKENIZER_TOKENIZER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/error.h"
+
+struct cadre_tokenizer; /* immutable once open: any number of threads may share it */
+
+/* Open a tokeniser; the caller closes *out.
+ *
+ *   "byte" or ""             256 ids, one per byte
+ *   a folder                 GPT-2 BPE: encoder.json + vocab.bpe, or vocab.json +
+ * merges.txt a file                   llama2.c's tokenizer .bin (tok512.bin)
+ *
+ * [any thread] Errors: CADRE_E_IO, CADRE_E_INVALID, CADRE_E_RESOURCE; *out is then
+ * untouched. Source: Radford et al. 2019, encoder.py of openai/gpt-2; llama2.c run.c.
+ */
+cadre_status cadre_tokenizer_open(const char *spec, struct cadre_tokenizer **out,
+                                  struct cadre_error *err);
+
+/* NULL is accepted. */
+void cadre_tokenizer_close(struct cadre_tokenizer *tok);
+
+/* Ids are 0 <= id < vocab. */
+int64_t cadre_tokenizer_vocab(const struct cadre_tokenizer *tok);
+
+/* A hash of everything that decides the ids of a text. */
+uint64_t cadre_tokenizer_fingerprint(const struct cadre_tokenizer *tok);
+
+/* The id that starts a sequence, or -1: 1 for llama2.c, <|endoftext|> for GPT-2. */
+int32_t cadre_tokenizer_bos(const struct cadre_tokenizer *tok);
+
+/* Ids of text[0, size); the caller frees *ids. No BOS is added. The BPE takes UTF-8
+ * only: other bytes are CADRE_E_INVALID, naming the offset. [any thread] */
+cadre_status cadre_tokenizer_encode(const struct cadre_tokenizer *tok, const char *text,
+                                    size_t size, int32_t **ids, size_t *count,
+                                    struct cadre_error *err);
+
+/* The bytes of one id, valid while the tokeniser is open; they may be part of a
+ * character. `previous` is the id before it, or -1: llama2.c drops a leading space
+ * after BOS. Errors: CADRE_E_INVALID id out of range. [any thread] */
+cadre_status cadre_tokenizer_decode(const struct cadre_tokenizer *tok, int32_t previous,
+                                    int32_t id, const char **bytes, size_t *size);
+
+/* The largest p <= size such that text[0, p) and text[p, size) encoded one after the
+ * other give the ids of the whole; 0 where no such place is found. For streaming. */
+size_t cadre_tokenizer_cut(const struct cadre_tokenizer *tok, const char *text,
+                           size_t size);
+
+#endif
