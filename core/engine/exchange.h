@@ -4,7 +4,7 @@
 #ifndef CADRE_ENGINE_EXCHANGE_H
 #define CADRE_ENGINE_EXCHANGE_H
 
-#include "core/engine/mesh.h"
+#include "core/engine/layout/mesh.h"
 
 /* A rank's votes, set by the caller before a step: to stop; its checkpoint is still
  * being written; it could not be written. */

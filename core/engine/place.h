@@ -4,7 +4,7 @@
 #ifndef CADRE_ENGINE_PLACE_H
 #define CADRE_ENGINE_PLACE_H
 
-#include "core/engine/run_spec.h"
+#include "core/engine/layout/run_spec.h"
 #include "core/launch/launch.h"
 
 /* What is asked for. Borrowed. */

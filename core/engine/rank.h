@@ -8,11 +8,11 @@
 
 #include "core/data/loader.h"
 #include "core/optim/loss_scale.h"
-#include "core/engine/agree.h"
-#include "core/engine/chain.h"
-#include "core/engine/executor.h"
+#include "core/engine/layout/agree.h"
+#include "core/engine/strategy/chain.h"
+#include "core/engine/execute/executor.h"
 #include "core/engine/results.h"
-#include "core/engine/stages.h"
+#include "core/engine/layout/stages.h"
 #include "core/engine/update.h"
 
 struct cadre_rank {

@@ -5,7 +5,7 @@
 #ifndef CADRE_ENGINE_RESULTS_H
 #define CADRE_ENGINE_RESULTS_H
 
-#include "core/engine/ledger.h"
+#include "core/engine/layout/ledger.h"
 #include "core/engine/step_report.h"
 
 /* One step's, on its way to the host. */

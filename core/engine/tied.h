@@ -7,8 +7,8 @@
 #ifndef CADRE_ENGINE_TIED_H
 #define CADRE_ENGINE_TIED_H
 
-#include "core/engine/stages.h"
-#include "core/engine/store.h"
+#include "core/engine/layout/stages.h"
+#include "core/engine/layout/store.h"
 
 /* [collective: the schedule's axis] After sync(GRADS): owners' gradients become the
  * sums over uses. Errors: those of the device and the communicator; CADRE_E_INTERNAL,

@@ -3,7 +3,7 @@
 #ifndef CADRE_ENGINE_UNIT_SECONDS_H
 #define CADRE_ENGINE_UNIT_SECONDS_H
 
-#include "core/engine/run_spec.h"
+#include "core/engine/layout/run_spec.h"
 
 /* seconds (n_units): forward, input and weight backward of each unit on one micro-batch
  * of the run, with the forward that train.recompute repeats; the median of a few after

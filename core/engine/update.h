@@ -9,7 +9,7 @@
 #define CADRE_ENGINE_UPDATE_H
 
 #include "core/engine/exchange.h"
-#include "core/engine/store.h"
+#include "core/engine/layout/store.h"
 
 /* Elements [begin, begin + count) of an entry's flat local part, whose OPT range it is.
  */

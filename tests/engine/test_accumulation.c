@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/engine/accumulation.h"
+#include "core/engine/execute/accumulation.h"
 #include "tests/support/check_main.h"
 
 #define MOST 17

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base/hash.h"
-#include "core/engine/agree.h"
+#include "core/engine/layout/agree.h"
 #include "core/launch/launch.h"
 #include "tests/support/check_main.h"
 

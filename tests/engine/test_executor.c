@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/engine/executor_private.h"
+#include "core/engine/execute/executor_private.h"
 #include "tests/engine/rank_fixture.h"
 #include "tests/support/check_main.h"
 

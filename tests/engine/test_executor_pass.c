@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/engine/host.h"
+#include "core/engine/strategy/host.h"
 #include "tests/engine/rank_fixture.h"
 #include "tests/support/check_main.h"
 

@@ -2,7 +2,7 @@
 /* Micro-steps kept as graphs, on a CPU device that says it queues and keeps graphs. It
  * runs what it keeps at once, so the first launch is done; later ones run the passes
  * again, with the bookkeeping as it was before. */
-#include "core/engine/executor_private.h"
+#include "core/engine/execute/executor_private.h"
 #include "tests/engine/rank_fixture.h"
 #include "tests/support/check_main.h"
 

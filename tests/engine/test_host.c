@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/base/rng.h"
-#include "core/engine/host.h"
+#include "core/engine/strategy/host.h"
 #include "core/plugin/plugin_private.h"
 #include "tests/engine/rank_fixture.h"
 #include "tests/support/check_main.h"

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/engine/ledger.h"
+#include "core/engine/layout/ledger.h"
 #include "tests/support/check_main.h"
 
 static struct cadre_ledger ledger;

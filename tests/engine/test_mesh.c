@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "core/engine/mesh.h"
+#include "core/engine/layout/mesh.h"
 #include "tests/support/check_main.h"
 
 static struct cadre_error err;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/engine/host_private.h"
+#include "core/engine/strategy/host_private.h"
 #include "core/launch/launch.h"
 #include "tests/engine/rank_fixture.h"
 #include "tests/support/check_main.h"

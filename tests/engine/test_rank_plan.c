@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/engine/accumulation.h"
-#include "core/engine/plan_session.h"
+#include "core/engine/execute/accumulation.h"
+#include "core/engine/layout/plan_session.h"
 #include "tests/support/check_main.h"
 
 static struct cadre_error err, said;

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/engine/store.h"
+#include "core/engine/layout/store.h"
 #include "core/model/init.h"
 #include "tests/support/check_main.h"
 

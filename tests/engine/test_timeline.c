@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/engine/timeline.h"
+#include "core/engine/layout/timeline.h"
 
 #include <string.h>
 

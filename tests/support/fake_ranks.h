@@ -8,7 +8,7 @@
 
 #include <pthread.h>
 
-#include "core/engine/host_private.h"
+#include "core/engine/strategy/host_private.h"
 #include "tests/support/fake_host.h"
 
 struct fake_ranks {

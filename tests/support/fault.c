@@ -12,7 +12,7 @@
 #include "core/model/init.h"
 #include "core/model/unit.h"
 #include "core/engine/exchange.h"
-#include "core/engine/executor_private.h"
+#include "core/engine/execute/executor_private.h"
 #include "core/engine/tied.h"
 
 /* Runs before main. The environment is where threads and children find it. */

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The executor drives the units of the model for a schedule: it owns the activation
+ * slots, puts gradients where the plan wants them, and raises every event.
+ *
+ * A slot is one micro-batch of one chunk, from its forward to its last backward.
+ * Gradients of a rank's micro-batches are added in place; in exact mode each
+ * micro-batch's gradient is a leaf of its own and leaves are added as a binary counter
+ * does: node (l, j) = node (l-1, 2j) + node (l-1, 2j+1), an absent child is skipped. */
+#ifndef CADRE_ENGINE_EXECUTE_EXECUTOR_H
+#define CADRE_ENGINE_EXECUTE_EXECUTOR_H
+
+#include "core/data/loader.h"
+#include "core/engine/strategy/chain.h"
+#include "core/engine/layout/stages.h"
+#include "core/engine/layout/store.h"
+#include "core/engine/layout/timeline.h"
+
+struct cadre_executor;
+
+struct cadre_executor_config {
+    struct cadre_device *device;
+    struct cadre_model *model;
+    const struct cadre_rank_plan *plan;
+    struct cadre_store *store;
+    struct cadre_ledger *ledger;
+    struct cadre_chain *chain;
+    struct cadre_loader *loader; /* NULL: evaluation only */
+    int64_t batch, time;
+    int64_t step_targets; /* targets of a whole step, for the loss seed */
+    bool recompute, exact;
+    bool pinned; /* batches go through page-locked memory */
+    double *losses; /* by global micro-batch; device memory */
+    const double *loss_scale; /* factor of the loss in backward; NULL: 1 */
+    const struct cadre_stages *stages; /* NULL: every unit is on this rank */
+    struct cadre_timeline *timeline; /* NULL: passes are not timed */
+};
+
+/* Allocate slots and partial sums. Everything in config is borrowed until destroy. */
+cadre_status cadre_executor_create(const struct cadre_executor_config *config,
+                                   struct cadre_executor **out,
+                                   struct cadre_error *err);
+void cadre_executor_destroy(struct cadre_executor *exec);
+
+/* Bytes that create will take, noted in `ledger`. config->device etc. may be NULL. */
+void cadre_executor_note(const struct cadre_executor_config *config,
+                         struct cadre_ledger *ledger);
+
+/* Start step `step` (from 1): gradients are fresh, no slot is taken. */
+void cadre_executor_begin(struct cadre_executor *exec, uint64_t step);
+
+/* What services call for a plugin; lives as long as `exec`. */
+struct cadre_pass_runner cadre_executor_runner(struct cadre_executor *exec);
+
+/* [exec] The calls of cadre.model/1. A refusal's text goes to *why. */
+cadre_status cadre_executor_forward(struct cadre_executor *exec,
+                                    const struct cadre_pass_args *args,
+                                    struct cadre_error *why);
+cadre_status cadre_executor_backward(struct cadre_executor *exec,
+                                     const struct cadre_pass_args *args,
+                                     struct cadre_error *why);
+
+/* The sequential schedule over one chunk: each micro-batch forward, then backward. */
+cadre_status cadre_executor_sequential(struct cadre_executor *exec,
+                                       const struct cadre_step *step,
+                                       struct cadre_error *why);
+
+/* Seconds spent waiting for the loader since create. */
+double cadre_executor_wait_s(const struct cadre_executor *exec);
+
+/* Gradients are complete: was every micro-batch run, and was every micro-batch accumulated? The
+ * refusal's text goes to *why. */
+cadre_status cadre_executor_end(const struct cadre_executor *exec,
+                                struct cadre_error *why);
+
+/* [collective: the ranks that share the samples or the parameters] Forward of `batch`
+ * samples without gradients. inputs (B, T), targets (B, T) or (B), host memory; T up to
+ * config.time. loss_sum and n_targets are added up over targets that are not ignored;
+ * logits (host, the model's wide dtype) of all rows (B*T, V) or (B, K) when not NULL, V
+ * this rank's part of the vocabulary. With some_rows set, logits has room for so many
+ * rows, and each_rows is called with rows [first, first + n) in it until all were
+ * there. Results come to the ranks that run the head, which has_head tells. */
+struct cadre_eval {
+    const int32_t *inputs, *targets;
+    int64_t batch, time;
+    double loss_sum;
+    int64_t n_targets;
+    void *logits;
+    int64_t some_rows;
+    void (*each_rows)(void *arg, int64_t first, int64_t n);
+    void *arg;
+    bool has_head;
+};
+cadre_status cadre_executor_eval(struct cadre_executor *exec, struct cadre_eval *eval,
+                                 struct cadre_error *why);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory of one rank by owner and tag: what was asked for now, and the most ever. */
+#ifndef CADRE_ENGINE_LAYOUT_LEDGER_H
+#define CADRE_ENGINE_LAYOUT_LEDGER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/device/device.h"
+
+#define CADRE_LEDGER_TAGS 48 /* the last of them is "other", for what comes after */
+
+struct cadre_ledger_entry {
+    char tag[48];
+    uint32_t space;
+    uint64_t bytes, peak_bytes; /* now, and the most ever */
+};
+
+struct cadre_ledger_block; /* one live allocation */
+
+/* [exec] One thread at a time. Zero-initialised with `device` set is ready. */
+struct cadre_ledger {
+    struct cadre_device *device;
+    struct cadre_ledger_block *blocks;
+    struct cadre_ledger_entry entry[CADRE_LEDGER_TAGS];
+    int n;
+    uint64_t now_bytes, peak_bytes;
+};
+
+/* Zeroed memory accounted under tag; NULL when there is none. CADRE_SPACE_HOST and
+ * _PINNED are page-locked memory of the host that the device can work in. */
+void *cadre_ledger_alloc(struct cadre_ledger *ledger, uint32_t space, size_t bytes,
+                         const char *tag);
+/* Accepts NULL; a pointer that is not the ledger's is ignored. Waits for a device whose
+ * ops are queued. */
+void cadre_ledger_free(struct cadre_ledger *ledger, void *pointer);
+/* Free everything that is left. */
+void cadre_ledger_fini(struct cadre_ledger *ledger);
+
+/* Add planned bytes to the table without allocating. */
+void cadre_ledger_note(struct cadre_ledger *ledger, uint32_t space, uint64_t bytes,
+                       const char *tag);
+
+#endif
