@@ -7,7 +7,7 @@
 
 #include "config.h"
 #include "core/base/memory.h"
-#include "core/base/nearest.h"
+#include "core/config/nearest.h"
 #include "core/base/path.h"
 
 static cadre_status not_yet(const struct cadre_cli_args *args, struct cadre_error *err)

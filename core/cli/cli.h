@@ -7,7 +7,7 @@
 
 #include "core/base/memory.h"
 #include "core/config/options.h"
-#include "core/train/spec.h"
+#include "core/run/spec.h"
 
 /* Run the command in argv. On failure err holds the one line for the user. [main] */
 cadre_status cadre_cli(int argc, char **argv, struct cadre_error *err);

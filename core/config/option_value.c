@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/nearest.h"
+#include "core/config/nearest.h"
 
 static bool has_limits(const struct cadre_option *option)
 {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/nearest.h"
+#include "core/config/nearest.h"
 #include "core/config/ini.h"
 #include "core/config/option_set.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/nearest.h"
+#include "core/config/nearest.h"
 #include "core/config/option_set.h"
 
 struct run *cadre_run_find(const struct cadre_options *options, const char *name)

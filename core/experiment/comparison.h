@@ -67,7 +67,7 @@
 
 #include "core/config/options.h"
 #include "core/experiment/param_diff.h"
-#include "core/experiment/record.h"
+#include "core/run/record.h"
 #include "core/experiment/replay.h"
 #include "core/engine/rank.h"
 

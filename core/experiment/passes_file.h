@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* passes.json of a run (core/train/passes.h) read back. */
+/* passes.json of a run (core/run/passes.h) read back. */
 #ifndef CADRE_EXPERIMENT_PASSES_FILE_H
 #define CADRE_EXPERIMENT_PASSES_FILE_H
 

@@ -10,7 +10,7 @@
 #include "config.h"
 #include "core/base/hash.h"
 #include "core/experiment/chart.h"
-#include "core/experiment/format.h"
+#include "core/run/format.h"
 #include "core/experiment/machine.h"
 #include "core/experiment/report.h"
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "core/experiment/chart.h"
-#include "core/experiment/format.h"
+#include "core/run/format.h"
 #include "core/experiment/report.h"
 
 static void put_cell(struct cadre_text *out, const char *class, const char *text)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/base/utf8.h"
-#include "core/experiment/format.h"
+#include "core/run/format.h"
 #include "core/experiment/report.h"
 
 enum { COLUMNS = 8, CELL = 72, SCREEN = 80 };

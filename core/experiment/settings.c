@@ -7,7 +7,7 @@
 #include "core/base/memory.h"
 #include "core/base/path.h"
 #include "core/config/ini.h"
-#include "core/train/restarts.h"
+#include "core/run/restarts.h"
 
 bool cadre_settings_same(const char *a, const char *b)
 {

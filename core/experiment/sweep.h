@@ -17,9 +17,9 @@
 #define CADRE_EXPERIMENT_SWEEP_H
 
 #include "core/experiment/sweep_values.h"
-#include "core/experiment/record.h"
+#include "core/run/record.h"
 #include "core/launch/supervise.h"
-#include "core/train/spec.h"
+#include "core/run/spec.h"
 
 struct json_t;
 

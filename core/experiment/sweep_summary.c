@@ -9,7 +9,7 @@
 #include "core/base/memory.h"
 #include "core/base/path.h"
 #include "core/experiment/sweep.h"
-#include "core/experiment/format.h"
+#include "core/run/format.h"
 
 static cadre_status no_memory(struct cadre_error *err)
 {

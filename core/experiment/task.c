@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/base/memory.h"
-#include "core/base/nearest.h"
+#include "core/config/nearest.h"
 #include "core/base/path.h"
 
 /* ---- the list -------------------------------------------------------------------- */

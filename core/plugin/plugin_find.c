@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "core/base/memory.h"
-#include "core/base/nearest.h"
+#include "core/config/nearest.h"
 #include "core/base/path.h"
 #include "core/plugin/plugin_private.h"
 

@@ -5,7 +5,7 @@
 #ifndef CADRE_TRAIN_COSTS_H
 #define CADRE_TRAIN_COSTS_H
 
-#include "core/train/spec.h"
+#include "core/run/spec.h"
 
 /* Make a plan, and where a plugin asked for seconds measure them into the spec, whose
  * fingerprint then covers them. Nothing is written. [main] Errors: the plan's, those of

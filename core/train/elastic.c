@@ -8,7 +8,7 @@
 #include "core/base/log.h"
 #include "core/base/memory.h"
 #include "core/checkpoint/resume.h"
-#include "core/train/restarts.h"
+#include "core/run/restarts.h"
 #include "core/train/stop.h"
 
 /* ---- before the first loss ---- */

@@ -5,7 +5,7 @@
 #define CADRE_TRAIN_ELASTIC_H
 
 #include "core/launch/launch.h"
-#include "core/train/spec.h"
+#include "core/run/spec.h"
 
 /* Restarts from one step, before the run is given up. */
 #define CADRE_ELASTIC_TRIES 3

@@ -4,7 +4,7 @@
 #ifndef CADRE_TRAIN_EVALUATE_H
 #define CADRE_TRAIN_EVALUATE_H
 
-#include "core/train/metrics.h"
+#include "core/run/metrics.h"
 
 #define CADRE_MAX_CLASSES 16
 

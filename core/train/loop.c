@@ -11,12 +11,12 @@
 #include "core/checkpoint/load.h"
 #include "core/checkpoint/writer.h"
 #include "core/train/evaluate.h"
-#include "core/train/metrics.h"
-#include "core/train/passes.h"
+#include "core/run/metrics.h"
+#include "core/run/passes.h"
 #include "core/train/perturb.h"
 #include "core/train/progress.h"
 #include "core/train/stop.h"
-#include "core/train/trace.h"
+#include "core/run/trace.h"
 
 /* What rank 0 keeps beside its rank. */
 struct recorder {

@@ -6,7 +6,7 @@
 
 #include "core/launch/launch.h"
 #include "core/launch/world.h"
-#include "core/train/spec.h"
+#include "core/run/spec.h"
 
 /* A run as its ranks see it; read only. */
 struct cadre_train_run {

@@ -6,7 +6,7 @@
 #include "core/checkpoint/load.h"
 #include "core/checkpoint/resume.h"
 #include "core/train/costs.h"
-#include "core/train/rundir.h"
+#include "core/run/rundir.h"
 
 /* What the user has to mend is found before anything is started or left behind. */
 static cadre_status check(const struct cadre_train_run *run, struct cadre_error *err)

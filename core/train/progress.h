@@ -4,7 +4,7 @@
 #ifndef CADRE_TRAIN_PROGRESS_H
 #define CADRE_TRAIN_PROGRESS_H
 
-#include "core/train/metrics.h"
+#include "core/run/metrics.h"
 
 struct cadre_progress {
     const struct cadre_spec *spec;

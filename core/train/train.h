@@ -4,7 +4,7 @@
 #define CADRE_TRAIN_TRAIN_H
 
 #include "core/launch/launch.h"
-#include "core/train/spec.h"
+#include "core/run/spec.h"
 
 /* Where this process stands among the ranks. */
 struct cadre_train_place {

@@ -6,7 +6,7 @@
 
 #include "core/checkpoint/load.h"
 #include "core/checkpoint/save.h"
-#include "core/train/rundir.h"
+#include "core/run/rundir.h"
 #include "tests/support/check_main.h"
 #include "tests/train/spec_fixture.h"
 

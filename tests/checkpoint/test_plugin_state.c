@@ -11,7 +11,7 @@
 #include "core/launch/launch.h"
 #include "core/launch/world.h"
 #include "core/model/init.h"
-#include "core/train/rundir.h"
+#include "core/run/rundir.h"
 #include "tests/plugins/state_plugin.h"
 #include "tests/support/check_main.h"
 #include "tests/train/spec_fixture.h"

@@ -11,7 +11,7 @@
 #include "core/checkpoint/format/checkpoint.h"
 #include "core/checkpoint/save.h"
 #include "core/checkpoint/writer.h"
-#include "core/train/rundir.h"
+#include "core/run/rundir.h"
 #include "tests/support/check_main.h"
 #include "tests/train/spec_fixture.h"
 

@@ -9,7 +9,7 @@
 #include "core/checkpoint/resume.h"
 #include "core/checkpoint/save.h"
 #include "core/launch/launch.h"
-#include "core/train/rundir.h"
+#include "core/run/rundir.h"
 
 struct resave {
     const struct cadre_spec *spec;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The built plugin against a fake host and a fake place. That averaging is ddp over the
- * instances is in tests/train/test_replicas.c, training with it in
+ * instances is in tests/run/test_replicas.c, training with it in
  * tests/cli/test_train_mig.sh. */
 #include <stdio.h>
 #include <stdlib.h>

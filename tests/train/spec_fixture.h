@@ -3,7 +3,7 @@
 #ifndef CADRE_TESTS_SPEC_FIXTURE_H
 #define CADRE_TESTS_SPEC_FIXTURE_H
 
-#include "core/train/spec.h"
+#include "core/run/spec.h"
 
 struct spec_fixture {
     int given_ranks, local_ranks; /* of a launcher outside; 0: none */

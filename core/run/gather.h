@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A text from every rank to rank 0, which alone writes files of the run. */
+#ifndef CADRE_RUN_GATHER_H
+#define CADRE_RUN_GATHER_H
+
+#include "core/base/memory.h"
+#include "core/engine/rank.h"
+
+/* [collective: world] Rank 0 gets `mine` of all ranks in their order, ",\n" between
+ * those that are not empty, at the end of `all`; others leave `all` alone. `label`
+ * names the exchange when it hangs. Errors: the communicator's, CADRE_E_RESOURCE. */
+cadre_status cadre_gather_text(struct cadre_rank *rank, const char *label,
+                               const struct cadre_text *mine, struct cadre_text *all,
+                               struct cadre_error *err);
+
+/* [collective: world] The same, and rank 0 writes them between the two texts `around`
+ * into the file `name` of the folder `dir`. */
+cadre_status cadre_gather_file(struct cadre_rank *rank, const struct cadre_text *mine,
+                               const char *dir, const char *name,
+                               const char *const around[2], struct cadre_error *err);
+
+#endif

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/run/metrics.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/base/clock.h"
+#include "core/base/json.h"
+#include "core/base/median.h"
+#include "core/base/memory.h"
+#include "core/base/path.h"
+#include "core/run/restarts.h"
+
+struct cadre_metrics {
+    const struct cadre_spec *spec;
+    char *path;
+    FILE *file;
+    double *step_s, *bubble; /* of every step of this process; bubble of the span */
+    size_t n, room;
+    int64_t first_step;
+    double loss_first, loss_last, time_s;
+};
+
+cadre_status cadre_metrics_open(const struct cadre_spec *spec,
+                                struct cadre_metrics **out, struct cadre_error *err)
+{
+    struct cadre_metrics *metrics = calloc(1, sizeof *metrics);
+    if (!metrics)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for metrics");
+    metrics->spec = spec;
+    metrics->path = cadre_path_join(spec->out, "metrics.jsonl");
+    metrics->file = metrics->path ? fopen(metrics->path, "a") : NULL;
+    if (!metrics->file) {
+        cadre_fail_errno(err, CADRE_E_IO, errno, "cannot write '%s'",
+                         metrics->path ? metrics->path : "metrics.jsonl");
+        cadre_metrics_close(metrics);
+        return CADRE_E_IO;
+    }
+    *out = metrics;
+    return CADRE_OK;
+}
+
+static void write_step(struct cadre_json *json, const struct cadre_spec *spec,
+                       int64_t step, const struct cadre_step_report *report,
+                       const struct cadre_valid_result *valid)
+{
+    const struct cadre_step_times *t = &report->times;
+    double tokens = (double)(spec->run.global_batch * spec->run.time);
+    const struct {
+        const char *key;
+        double value;
+    } numbers[] = {
+        {"loss", report->loss},
+        {"grad_norm", report->grad_norm},
+        {"lr", report->lr},
+        {"step_s", t->step_s},
+        {"tokens_per_s", t->step_s > 0 ? tokens / t->step_s : 0},
+        {"wait_data_s", t->wait_data_s},
+        {"comm_s", t->comm_s},
+        {"comm_exposed_s", t->comm_exposed_s},
+        {"bubble_s", t->bubble_s},
+        {"span_s", t->span_s},
+        {"optim_s", t->optim_s},
+    };
+    cadre_json_begin_object(json);
+    cadre_json_put_i64(json, "step", step);
+    cadre_json_put_i64(json, "tokens", step * spec->run.global_batch * spec->run.time);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        cadre_json_put_f64(json, numbers[i].key, numbers[i].value);
+    }
+    if (spec->run.model.dtype == CADRE_F16) {
+        cadre_json_put_f64(json, "loss_scale", report->loss_scale);
+        cadre_json_put_bool(json, "skipped", report->skipped);
+    }
+    if (valid->has) {
+        cadre_json_put_f64(json, "valid_loss", valid->loss);
+    }
+    cadre_json_end_object(json);
+}
+
+static cadre_status remember(struct cadre_metrics *metrics, int64_t step,
+                             const struct cadre_step_report *report)
+{
+    if (metrics->n == metrics->room) {
+        size_t room = metrics->room ? 2 * metrics->room : 256;
+        double *grown = cadre_realloc(metrics->step_s, room, sizeof *grown);
+        if (!grown)
+            return CADRE_E_RESOURCE;
+        metrics->step_s = grown;
+        grown = cadre_realloc(metrics->bubble, room, sizeof *grown);
+        if (!grown)
+            return CADRE_E_RESOURCE;
+        metrics->bubble = grown;
+        metrics->room = room;
+    }
+    if (metrics->n == 0) {
+        metrics->first_step = step;
+        metrics->loss_first = report->loss;
+    }
+    const struct cadre_step_times *t = &report->times;
+    metrics->bubble[metrics->n] = t->span_s > 0 ? t->bubble_s / t->span_s : 0;
+    metrics->step_s[metrics->n++] = t->step_s;
+    metrics->loss_last = report->loss;
+    metrics->time_s += report->times.step_s;
+    return CADRE_OK;
+}
+
+cadre_status cadre_metrics_step(struct cadre_metrics *metrics, int64_t step,
+                                const struct cadre_step_report *report,
+                                const struct cadre_valid_result *valid,
+                                struct cadre_error *err)
+{
+    struct cadre_json json;
+    if (remember(metrics, step, report) != CADRE_OK)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for metrics");
+    cadre_json_init(&json, metrics->file, false);
+    write_step(&json, metrics->spec, step, report, valid);
+    cadre_status rc = cadre_json_finish(&json);
+    if (rc != CADRE_OK || fflush(metrics->file) != 0)
+        rc = cadre_fail_errno(err, CADRE_E_IO, errno, "cannot write '%s'",
+                              metrics->path);
+    return rc;
+}
+
+/* Median of the steps after compare.warmup, or of all where there are no more. */
+static double median_of(const struct cadre_metrics *metrics, const double *values)
+{
+    size_t skip = (size_t)metrics->spec->config.compare.warmup;
+    skip = skip < metrics->n ? skip : 0;
+    size_t n = metrics->n - skip;
+    double *sorted = cadre_calloc(n, sizeof *sorted);
+    if (!sorted)
+        return 0;
+    for (size_t i = 0; i < n; i++)
+        sorted[i] = values[skip + i];
+    double median = cadre_median(sorted, n);
+    free(sorted);
+    return median;
+}
+
+static void write_summary(struct cadre_json *json, const struct cadre_metrics *metrics,
+                          const struct cadre_run_totals *totals)
+{
+    const struct cadre_spec *spec = metrics->spec;
+    int64_t step_tokens = spec->run.global_batch * spec->run.time;
+    double median = median_of(metrics, metrics->step_s);
+    cadre_json_begin_object(json);
+    cadre_json_put_string(json, "name", spec->name);
+    cadre_json_put_string(json, "stack", spec->stack);
+    cadre_json_put_i64(json, "ranks", spec->run.ranks);
+    cadre_json_put_string(json, "device", totals->device);
+    cadre_json_put_i64(json, "threads", spec->run.device.threads);
+    cadre_json_put_i64(json, "steps", (int64_t)metrics->n);
+    cadre_json_put_i64(json, "tokens", (int64_t)metrics->n * step_tokens);
+    cadre_json_put_f64(json, "time_s", metrics->time_s);
+    cadre_json_put_f64(json, "step_s_median", median);
+    cadre_json_put_f64(json, "tokens_per_s",
+                       median > 0 ? (double)step_tokens / median : 0);
+    cadre_json_put_f64(json, "loss_first", metrics->loss_first);
+    cadre_json_put_f64(json, "loss_last", metrics->loss_last);
+    if (totals->valid.has)
+        cadre_json_put_f64(json, "valid_loss", totals->valid.loss);
+    cadre_json_key(json, "peak_bytes");
+    cadre_json_begin_array(json);
+    for (int r = 0; r < spec->run.ranks; r++)
+        cadre_json_i64(json, (int64_t)totals->peak_bytes[r]);
+    cadre_json_end_array(json);
+    if (totals->usage) {
+        cadre_json_key(json, "resident_bytes");
+        cadre_json_begin_array(json);
+        for (int r = 0; totals->usage->resident && r < totals->usage->ranks; r++)
+            cadre_json_u64(json, totals->usage->resident[r]);
+        cadre_json_end_array(json);
+        cadre_json_key(json, "memory");
+        cadre_usage_write(totals->usage, json);
+    }
+    if (totals->site) {
+        cadre_json_key(json, "machine");
+        cadre_site_write(totals->site, json);
+    }
+    cadre_json_put_i64(json, "comm_bytes", (int64_t)totals->comm_bytes);
+    cadre_json_put_f64(json, "comm_exposed_s", totals->comm_exposed_s);
+    cadre_json_put_f64(json, "bubble_fraction", median_of(metrics, metrics->bubble));
+    cadre_json_put_i64(json, "params", (int64_t)totals->params);
+    cadre_json_put_bool(json, "exact", spec->run.exact);
+    cadre_json_key(json, "gemm");
+    cadre_json_begin_object(json);
+    cadre_json_put_string(json, "library", totals->tuning.library);
+    cadre_json_put_string(json, "algorithms", totals->tuning.algorithms);
+    cadre_json_end_object(json);
+    cadre_json_put_bool(json, "simulated_link", spec->local.link_gbytes_s > 0);
+    cadre_restarts_put(spec->out, json);
+    cadre_json_end_object(json);
+}
+
+cadre_status cadre_metrics_summary(struct cadre_metrics *metrics,
+                                   const struct cadre_run_totals *totals,
+                                   struct cadre_error *err)
+{
+    struct cadre_text text = {0};
+    struct cadre_json json;
+    char *path = cadre_path_join(metrics->spec->out, "summary.json");
+    cadre_json_init_text(&json, &text, true);
+    write_summary(&json, metrics, totals);
+    cadre_status rc = cadre_json_finish(&json);
+    if (rc != CADRE_OK || !path)
+        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for summary.json");
+    if (rc == CADRE_OK)
+        rc = cadre_path_write_file(path, cadre_text_str(&text), text.len, err);
+    cadre_text_fini(&text);
+    free(path);
+    return rc;
+}
+
+void cadre_metrics_close(struct cadre_metrics *metrics)
+{
+    if (!metrics)
+        return;
+    if (metrics->file)
+        fclose(metrics->file);
+    free(metrics->path);
+    free(metrics->step_s);
+    free(metrics->bubble);
+    free(metrics);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a run leaves: a line a step in metrics.jsonl, and summary.json at its end. */
+#ifndef CADRE_RUN_METRICS_H
+#define CADRE_RUN_METRICS_H
+
+#include "core/run/site.h"
+#include "core/run/spec.h"
+#include "core/run/usage.h"
+
+struct cadre_metrics; /* of rank 0 */
+
+struct cadre_valid_result {
+    bool has;
+    double loss; /* mean over the targets evaluated, nats */
+    int64_t targets;
+};
+
+/* Open DIR/metrics.jsonl for appending. */
+cadre_status cadre_metrics_open(const struct cadre_spec *spec,
+                                struct cadre_metrics **out, struct cadre_error *err);
+
+/* Append the line of a step and flush it. Under fp16 it has loss_scale and skipped, and
+ * grad_norm is null where the step was skipped. Errors: CADRE_E_IO (disk full ...). */
+cadre_status cadre_metrics_step(struct cadre_metrics *metrics, int64_t step,
+                                const struct cadre_step_report *report,
+                                const struct cadre_valid_result *valid,
+                                struct cadre_error *err);
+
+/* Counters of all ranks at the end. Arrays have spec->run.ranks entries. */
+struct cadre_run_totals {
+    const double *peak_bytes;
+    const struct cadre_usage *usage; /* NULL: not told */
+    const struct cadre_site *site; /* NULL: not told */
+    double comm_bytes;
+    double comm_exposed_s; /* of rank 0 */
+    uint64_t params;
+    const char *device;
+    struct cadre_tuning tuning; /* of rank 0's device */
+    struct cadre_valid_result valid;
+};
+
+/* Write DIR/summary.json from the steps seen by this process. */
+cadre_status cadre_metrics_summary(struct cadre_metrics *metrics,
+                                   const struct cadre_run_totals *totals,
+                                   struct cadre_error *err);
+
+/* Accepts NULL. */
+void cadre_metrics_close(struct cadre_metrics *metrics);
+
+#endif

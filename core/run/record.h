@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a run left in its folder, read back: summary.json, metrics.jsonl and the path of
+ * its last checkpoint. */
+#ifndef CADRE_RUN_RECORD_H
+#define CADRE_RUN_RECORD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/error.h"
+
+struct json_t;
+
+/* One line of metrics.jsonl. A number that is null there (not finite) is NaN. */
+struct cadre_record_step {
+    int64_t step;
+    double loss, grad_norm, lr, step_s;
+};
+
+struct cadre_record {
+    char *dir; /* owned */
+    struct json_t *summary; /* owned; an object */
+    struct cadre_record_step *step; /* owned; steps 1, 2, ... n in order */
+    size_t n;
+    struct cadre_record *instance; /* of independent runs; owned */
+    size_t n_instances; /* 0: it is one run */
+    size_t best; /* the instance whose steps and checkpoint stand for the run's */
+};
+
+/* Read DIR of a finished run into *record, which the caller gives zeroed and ends with
+ * fini, also on failure. Where it is of independent runs (see sweep.h)
+ * theirs are read too, and the best one's steps are the record's. Errors:
+ * CADRE_E_INVALID for a file that is missing or not what train writes (file and line
+ * named), CADRE_E_IO, CADRE_E_RESOURCE. */
+cadre_status cadre_record_read(const char *dir, struct cadre_record *record,
+                               struct cadre_error *err);
+
+/* Accepts a zeroed record. */
+void cadre_record_fini(struct cadre_record *record);
+
+/* A number of the summary; NaN where it is absent or null. */
+double cadre_record_number(const struct cadre_record *record, const char *key);
+
+/* The largest number of an array of the summary (peak_bytes); NaN where there is
+ * none. */
+double cadre_record_largest(const struct cadre_record *record, const char *key);
+
+/* How it multiplied: the "library" or the "algorithms" of the summary's "gemm". NULL
+ * where the summary has none, as those of earlier builds; the record's. */
+const char *cadre_record_gemm(const struct cadre_record *record, const char *key);
+
+/* Where it ran: the summary's "machine". Of earlier builds there is none: NULL, NaN. */
+const char *cadre_record_cpu(const struct cadre_record *record);
+const struct json_t *cadre_record_hosts(const struct cadre_record *record);
+double cadre_record_machine(const struct cadre_record *record, const char *key);
+
+/* The stack that run.elastic went on with last, NULL where no rank was lost; the
+ * record's. */
+const char *cadre_record_restarted(const struct cadre_record *record);
+
+/* DIR/checkpoints/step-NNNNNNNN/FILE of the last step, in the folder of the best
+ * instance where there are several; the caller frees it, NULL where
+ * there is no memory. The file may be absent. */
+char *cadre_record_checkpoint(const struct cadre_record *record, const char *file);
+
+/* The hash chain of losses up to step `last`: link k is the XXH64 of step k's loss
+ * (fp64, little-endian) under the seed of link k-1; link 0 is 0. */
+uint64_t cadre_record_chain(const struct cadre_record *record, int64_t last);
+
+/* Median of step_s over steps (warmup, last]; over all of (0, last] where there are no
+ * more than warmup. 0 for no step, NaN where there is no memory. For instances that
+ * trained apart it is what all of them together take for the tokens of one step: those
+ * of the best one's step over the sum of the instances' tokens per second, each from
+ * its own median. */
+double cadre_record_median_s(const struct cadre_record *record, int64_t warmup,
+                             int64_t last);
+
+/* Tokens of a step; of the best instance's where there are several. */
+double cadre_record_step_tokens(const struct cadre_record *record);
+
+/* The standard error of that median (of the best instance's, in the same proportion),
+ * from the median distance of the steps to it (1.48 of which are a normal
+ * distribution's deviation, and 1.25 of that over sqrt(n) the error); 0 for fewer than
+ * two steps, NaN where there is no memory. */
+double cadre_record_error_s(const struct cadre_record *record, int64_t warmup,
+                            int64_t last);
+
+#endif

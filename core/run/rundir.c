@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/run/rundir.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/memory.h"
+#include "core/base/path.h"
+
+static cadre_status write_config(const struct cadre_spec *spec, struct cadre_error *err)
+{
+    char *text = NULL;
+    size_t size = 0;
+    char *path = cadre_path_join(spec->out, "config.ini");
+    FILE *memory = open_memstream(&text, &size);
+    cadre_status rc = CADRE_E_RESOURCE;
+    if (path && memory)
+        rc = cadre_options_write(spec->options, memory, err);
+    else
+        cadre_fail(err, rc, "no memory for config.ini");
+    if (memory)
+        fclose(memory);
+    if (rc == CADRE_OK)
+        rc = cadre_path_write_file(path, text, size, err);
+    free(text);
+    free(path);
+    return rc;
+}
+
+/* A name that no folder can have is the user's to mend; a full disk is not. */
+static cadre_status make_folder(const char *path, struct cadre_error *err)
+{
+    errno = 0;
+    cadre_status rc = cadre_path_make_dirs(path, err);
+    int why = errno;
+    if (rc == CADRE_OK)
+        return access(path, W_OK) == 0
+                   ? CADRE_OK
+                   : cadre_fail_errno(err, CADRE_E_INVALID, errno,
+                                      "--out: cannot write into '%s'", path);
+    cadre_error_prefix(err, "--out");
+    return why == ENOSPC || why == EDQUOT || why == EIO ? rc : CADRE_E_INVALID;
+}
+
+cadre_status cadre_rundir_prepare(const struct cadre_spec *spec, bool resuming,
+                                  struct cadre_error *err)
+{
+    static const char *const marks[] = {"metrics.jsonl", "summary.json", "checkpoints",
+                                        "restarts.json", "instances.json"};
+    CADRE_TRY(make_folder(spec->out, err));
+    for (size_t i = 0; !resuming && i < sizeof marks / sizeof marks[0]; i++) {
+        char *path = cadre_path_join(spec->out, marks[i]);
+        bool there = path && cadre_path_exists(path);
+        free(path);
+        if (there)
+            return cadre_fail(
+                err, CADRE_E_INVALID,
+                "'%s' holds a run already (%s); choose another --out, remove "
+                "it, or go on with it by --set checkpoint.resume=auto",
+                spec->out, marks[i]);
+    }
+    return write_config(spec, err);
+}
+
+static int64_t step_of(const char *line)
+{
+    json_t *record = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
+    int64_t step = record ? json_integer_value(json_object_get(record, "step")) : 0;
+    json_decref(record);
+    return step;
+}
+
+cadre_status cadre_rundir_cut_metrics(const char *dir, int64_t step,
+                                      struct cadre_error *err)
+{
+    struct cadre_text kept = {0};
+    char *path = cadre_path_join(dir, "metrics.jsonl"), *line = NULL;
+    size_t room = 0;
+    if (!path)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+    FILE *file = fopen(path, "r");
+    if (!file && errno == ENOENT) {
+        free(path);
+        return CADRE_OK;
+    }
+    cadre_status rc = CADRE_OK;
+    struct stat info;
+    if (!file || fstat(fileno(file), &info) != 0)
+        rc = cadre_fail_errno(err, CADRE_E_IO, errno, "cannot read '%s'", path);
+    else if (!S_ISREG(info.st_mode)) /* a pipe or a device may have no end */
+        rc = cadre_fail(err, CADRE_E_INVALID,
+                        "'%s' is no regular file; remove it to resume", path);
+    ssize_t n;
+    while (rc == CADRE_OK && (n = getline(&line, &room, file)) > 0) {
+        int64_t at = step_of(line);
+        if (at > 0 && at <= step)
+            cadre_text_append(&kept, line, (size_t)n);
+    }
+    if (file)
+        fclose(file);
+    if (rc == CADRE_OK && kept.failed)
+        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for '%s'", path);
+    if (rc == CADRE_OK)
+        rc = cadre_path_write_file(path, cadre_text_str(&kept), kept.len, err);
+    free(line);
+    free(path);
+    cadre_text_fini(&kept);
+    return rc;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The folder of a run: config.ini, metrics.jsonl, summary.json, checkpoints/. */
+#ifndef CADRE_RUN_RUNDIR_H
+#define CADRE_RUN_RUNDIR_H
+
+#include "core/run/spec.h"
+
+/* Make the folder and write config.ini. A folder that holds a run already is refused
+ * unless `resuming`. [one rank] Errors: CADRE_E_INVALID, CADRE_E_IO. */
+cadre_status cadre_rundir_prepare(const struct cadre_spec *spec, bool resuming,
+                                  struct cadre_error *err);
+
+/* Drop lines of metrics.jsonl that belong to steps after `step`: a resumed run writes
+ * them anew. A missing file is fine. */
+cadre_status cadre_rundir_cut_metrics(const char *dir, int64_t step,
+                                      struct cadre_error *err);
+
+#endif

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/run/spec.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+#include "core/base/cores.h"
+#include "core/base/hash.h"
+#include "core/base/memory.h"
+#include "core/base/path.h"
+#include "core/run/model_setup.h"
+#include "core/run/replicas.h"
+#include "core/run/spec_check.h"
+
+/* ---- options, plugins, configuration ---- */
+
+/* A plugin's section may stand in a file whose stack does not use it: it is accepted
+ * when such a plugin exists, and checked when it is used. */
+static cadre_status allow_plugin_sections(struct cadre_spec *spec,
+                                          const char *plugin_path,
+                                          struct cadre_error *err)
+{
+    struct cadre_options *options = spec->options;
+    char **names = cadre_plugin_list(plugin_path);
+    cadre_status rc = CADRE_OK;
+    for (char **name = names; name && *name; name++) {
+        bool used = false;
+        for (int i = 0; i < spec->run.n_plugins; i++)
+            used |= !strcmp(spec->run.plugin[i]->name, *name);
+        if (rc == CADRE_OK && !used)
+            rc = cadre_options_allow_section(options, *name, err);
+        free(*name);
+    }
+    free(names);
+    return rc;
+}
+
+/* Plugins bring options and axes. */
+static cadre_status load_plugins(struct cadre_spec *spec,
+                                 const struct cadre_stack *stack, const char *path,
+                                 struct cadre_error *err)
+{
+    struct cadre_run_spec *run = &spec->run;
+    for (int i = 0; i < stack->n; i++) {
+        const struct cadre_stack_entry *entry = &stack->entry[i];
+        const struct cadre_plugin_handle *plugin;
+        CADRE_TRY(cadre_plugin_load(entry->path[0] ? entry->path : entry->name, path,
+                                    &plugin, err));
+        CADRE_TRY(cadre_plugin_add_options(plugin, spec->options, err));
+        run->plugin[i] = plugin;
+        run->axis[i] = (struct cadre_axis_request){plugin->desc.axis, entry->size,
+                                                   plugin->name, NULL};
+    }
+    run->n_plugins = stack->n;
+    return cadre_replicas_add(run, spec->options, path, err);
+}
+
+/* The stack is read before the rest: it says which sections there are. */
+static cadre_status configure(struct cadre_spec *spec, struct cadre_error *err)
+{
+    struct cadre_options *options = spec->options;
+    const char *path = cadre_options_raw(options, "strategy.plugin_path");
+    struct cadre_stack stack;
+    CADRE_TRY(
+        cadre_stack_parse(cadre_options_raw(options, "strategy.stack"), &stack, err));
+    CADRE_TRY(load_plugins(spec, &stack, path, err));
+    CADRE_TRY(allow_plugin_sections(spec, path, err));
+    CADRE_TRY(cadre_options_resolve(options, err));
+    cadre_config_fill(&spec->config, options);
+    return CADRE_OK;
+}
+
+static cadre_status make_mesh(struct cadre_spec *spec, struct cadre_error *err)
+{
+    struct cadre_run_spec *run = &spec->run;
+    size_t used = 0;
+    CADRE_TRY(cadre_mesh_resolve(run->axis, run->n_plugins, spec->local.size,
+                                 &run->ranks, err));
+    for (int i = 0; i < run->n_plugins; i++)
+        if (strcmp(run->axis[i].name, run->plugin[i]->desc.axis) == 0) /* its own */
+            used += (size_t)snprintf(spec->stack + used, sizeof spec->stack - used,
+                                     "%s%s:%d", i ? ", " : "", run->plugin[i]->name,
+                                     run->axis[i].size);
+    if (run->n_plugins == 0)
+        snprintf(spec->stack, sizeof spec->stack, "single");
+    spec->local.size = run->ranks;
+    run->stack_text = spec->stack;
+    return CADRE_OK;
+}
+
+static cadre_status name_run(struct cadre_spec *spec,
+                             const struct cadre_spec_request *request,
+                             struct cadre_error *err)
+{
+    const char *out = request->out;
+    const struct cadre_config_run *run = &spec->config.run;
+    int n;
+    snprintf(spec->name, sizeof spec->name, "%s",
+             *run->name ? run->name : request->name);
+    if (out)
+        n = snprintf(spec->out, sizeof spec->out, "%s", out);
+    else
+        n = snprintf(spec->out, sizeof spec->out, "%s/%s", run->out, spec->name);
+    if (n < 0 || (size_t)n >= sizeof spec->out)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "the run's folder has a name of more than %zu characters",
+                          sizeof spec->out - 1);
+    return CADRE_OK;
+}
+
+/* ---- data, model, training ---- */
+
+/* data.cache as a folder, to be freed; NULL for none. */
+static cadre_status find_cache(const struct cadre_spec *spec, char **out,
+                               struct cadre_error *err)
+{
+    const char *cache = spec->config.data.cache;
+    *out = NULL;
+    if (strcmp(cache, "no") == 0)
+        return CADRE_OK;
+    if (strcmp(cache, "auto") == 0) {
+        char *parent = cadre_path_dirname(spec->out);
+        *out = parent ? cadre_path_join(parent, "cache") : NULL;
+        free(parent);
+    } else {
+        *out = cadre_strdup(cache);
+    }
+    return *out ? CADRE_OK : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+}
+
+static cadre_status open_data(struct cadre_spec *spec, struct cadre_error *err)
+{
+    const struct cadre_config_data *d = &spec->config.data;
+    char *cache;
+    CADRE_TRY(find_cache(spec, &cache, err));
+    const struct cadre_dataset_config config = {
+        .format = d->format,
+        .path = d->path,
+        .tokenizer = d->tokenizer,
+        .lead = d->lead,
+        .task = d->task,
+        .valid_records = d->valid_records,
+        .cache_dir = cache,
+        .window = d->window,
+        .levels = d->levels,
+        .range_mv = d->range_mv,
+        .valid_fraction = d->valid_fraction,
+        .context = spec->config.model.context,
+        .vocab = spec->config.model.vocab,
+        .shuffle = d->shuffle,
+        .seed = (uint64_t)spec->config.run.seed,
+    };
+    cadre_status rc = cadre_dataset_open(&config, &spec->data, err);
+    free(cache);
+    if (rc != CADRE_OK)
+        return rc;
+    cadre_dataset_info(spec->data, &spec->data_info);
+    spec->run.dataset = spec->data;
+    return CADRE_OK;
+}
+
+/* The model, and what the data says about it. */
+static cadre_status make_model(struct cadre_spec *spec, struct cadre_error *err)
+{
+    const struct cadre_dataset_info *info = &spec->data_info;
+    struct cadre_model_config *m = &spec->run.model;
+    CADRE_TRY(cadre_model_setup(&spec->config, spec->options, m, err));
+    spec->run.time = spec->data ? info->seq_len : m->context;
+    if (spec->data && m->vocab == 0)
+        m->vocab = info->vocab;
+    if (spec->data && info->task == CADRE_TASK_CLASSIFY)
+        m->classes = info->classes;
+    return CADRE_OK;
+}
+
+static enum cadre_lr_schedule schedule_of(enum cadre_config_schedule schedule)
+{
+    return schedule == CADRE_CONFIG_COSINE   ? CADRE_LR_COSINE
+           : schedule == CADRE_CONFIG_LINEAR ? CADRE_LR_LINEAR
+                                             : CADRE_LR_CONSTANT;
+}
+
+/* train.epochs counts where train.steps is 0; without data there is nothing to count.
+ */
+static int64_t steps_of(const struct cadre_spec *spec)
+{
+    const struct cadre_config_train *train = &spec->config.train;
+    if (train->steps != 0 || !spec->data)
+        return train->steps;
+    double samples = (double)train->epochs * (double)spec->data_info.train_samples;
+    return (int64_t)ceil(samples / (double)train->global_batch);
+}
+
+static void make_training(struct cadre_spec *spec)
+{
+    const struct cadre_config *c = &spec->config;
+    const struct cadre_config_optim *o = &c->optim;
+    struct cadre_run_spec *run = &spec->run;
+    run->global_batch = c->train.global_batch;
+    run->micro_batch = c->train.micro_batch;
+    run->prefetch = c->data.prefetch;
+    run->pinned = c->data.pinned;
+    run->seed = (uint64_t)c->run.seed;
+    run->exact = c->run.exact;
+    run->recompute = c->train.recompute == CADRE_CONFIG_BLOCK;
+    run->loss_scale = (double)c->train.loss_scale;
+    spec->steps = steps_of(spec);
+    run->optim = (struct cadre_optimizer_config){
+        .kind =
+            strcmp(o->name, "sgd") == 0 ? CADRE_OPTIMIZER_SGD : CADRE_OPTIMIZER_ADAMW,
+        .lr = o->lr,
+        .min_lr = o->min_lr,
+        .schedule = schedule_of(o->schedule),
+        .warmup = o->warmup,
+        .steps = spec->steps,
+        .momentum = o->momentum,
+        .weight_decay = o->weight_decay,
+        .beta1 = o->beta1,
+        .beta2 = o->beta2,
+        .eps = o->eps,
+        .clip = o->clip,
+    };
+}
+
+/* ---- ranks ---- */
+
+/* The cores that this process may use, dealt out to the ranks beside it, at least one
+ * each. A launcher that binds has done it already: what it gave to this rank is as much
+ * as its share of the machine, or less. */
+static int deal_threads(const struct cadre_spec *spec,
+                        const struct cadre_spec_request *request)
+{
+    int own = cadre_cores(), ranks = spec->run.ranks, share = own / ranks;
+    if (request->local_ranks > 0) {
+        cpu_set_t job;
+        cadre_cores_job(&job);
+        share = CPU_COUNT(&job) / request->local_ranks;
+    }
+    share = share < own ? share : own;
+    return share > 1 ? share : 1;
+}
+
+static cadre_status make_ranks(struct cadre_spec *spec,
+                               const struct cadre_spec_request *request,
+                               struct cadre_error *err)
+{
+    const struct cadre_config *c = &spec->config;
+    spec->local.processes = c->comm.ranks == CADRE_CONFIG_PROCESSES;
+    spec->local.timeout_s = c->comm.timeout;
+    spec->local.threads =
+        c->device.threads ? (int)c->device.threads : deal_threads(spec, request);
+    spec->run.device = (struct cadre_device_config){
+        .kind = c->device.kind,
+        .threads = spec->local.threads,
+        .index = request->device_index,
+        .exact = c->run.exact,
+        .no_fused_epilogue = !c->device.epilogues,
+    };
+    /* found out here, before anything is left behind */
+    struct cadre_device *device = NULL;
+    CADRE_TRY(cadre_device_open(&spec->run.device, &device, err));
+    spec->gpu = device->ops->async;
+    cadre_device_close(device);
+    return cadre_link_parse(c->comm.link, &spec->local.link_gbytes_s,
+                            &spec->local.link_latency_s, err);
+}
+
+/* Hash of all that the ranks must share. config.ini holds every option; sources are
+ * comments in it and come from one command line. */
+static cadre_status fingerprint(struct cadre_spec *spec, struct cadre_error *err)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *memory = open_memstream(&text, &size);
+    if (!memory)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the options' text");
+    cadre_status rc = cadre_options_write(spec->options, memory, err);
+    fclose(memory);
+    struct cadre_hash hash;
+    cadre_hash_init(&hash, CADRE_ABI_MAJOR << 16 | CADRE_ABI_MINOR);
+    cadre_hash_update_string(&hash, PACKAGE_VERSION);
+    cadre_hash_update_string(&hash, spec->stack);
+    cadre_hash_update(&hash, text, size);
+    for (int i = 0; i < spec->run.n_plugins; i++) {
+        const struct cadre_plugin_handle *plugin = spec->run.plugin[i];
+        cadre_hash_update_string(&hash, plugin->desc.id);
+        cadre_hash_update_string(&hash, plugin->desc.version);
+        cadre_hash_update(&hash, &plugin->digest, sizeof plugin->digest);
+    }
+    cadre_hash_update(&hash, &spec->data_info.fingerprint,
+                      sizeof spec->data_info.fingerprint);
+    spec->run.fingerprint = cadre_hash_final(&hash);
+    free(text);
+    return rc;
+}
+
+cadre_status cadre_spec_create(struct cadre_options *options_take,
+                               const struct cadre_spec_request *request,
+                               struct cadre_spec **out, struct cadre_error *err)
+{
+    struct cadre_spec *spec = calloc(1, sizeof *spec);
+    if (!spec) {
+        cadre_options_destroy(options_take);
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the run");
+    }
+    cadre_status rc;
+    spec->options = options_take;
+    spec->run.options = options_take;
+    spec->run.config = &spec->config;
+    spec->local.size = request->given_ranks;
+    CADRE_TRY_OR(configure(spec, err), fail);
+    CADRE_TRY_OR(make_mesh(spec, err), fail);
+    CADRE_TRY_OR(name_run(spec, request, err), fail);
+    if (request->need_data)
+        CADRE_TRY_OR(open_data(spec, err), fail);
+    CADRE_TRY_OR(make_model(spec, err), fail);
+    make_training(spec);
+    CADRE_TRY_OR(cadre_spec_check(spec, request, err), fail);
+    CADRE_TRY_OR(make_ranks(spec, request, err), fail);
+    CADRE_TRY_OR(fingerprint(spec, err), fail);
+    *out = spec;
+    return CADRE_OK;
+fail:
+    cadre_spec_destroy(spec);
+    /* nothing has begun: a file that cannot be read is the user's to mend */
+    return rc == CADRE_E_IO ? CADRE_E_INVALID : rc;
+}
+
+void cadre_spec_destroy(struct cadre_spec *spec)
+{
+    if (!spec)
+        return;
+    cadre_dataset_close(spec->data);
+    cadre_options_destroy(spec->options);
+    free(spec->unit_seconds);
+    free(spec);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From options to a run: plugins loaded, options resolved, data opened, sizes checked
+ * against each other. Everything the user can get wrong is found here, before any rank
+ * starts. */
+#ifndef CADRE_RUN_SPEC_H
+#define CADRE_RUN_SPEC_H
+
+#include "core/comm/local.h"
+#include "core/config/config.h"
+#include "core/engine/rank.h"
+
+/* The run of one command; owns what `run` borrows. */
+struct cadre_spec {
+    struct cadre_run_spec run;
+    struct cadre_options *options; /* resolved; owned */
+    struct cadre_config config; /* what they say; borrows their texts */
+    struct cadre_dataset *data; /* NULL when not asked for */
+    struct cadre_dataset_info data_info;
+    struct cadre_local_config local; /* ranks, threads or processes, link, time limit */
+    char name[64];
+    char stack[256]; /* canonical text of the stack */
+    char out[1024]; /* the run's folder */
+    int64_t steps; /* optimizer steps of the whole run */
+    double *unit_seconds; /* owned; run's, NULL while not measured: see costs.h */
+    uint32_t n_unit_seconds;
+    bool gpu; /* the device is one */
+};
+
+/* What a command wants of a spec. */
+struct cadre_spec_request {
+    const char *out; /* --out, or NULL: run.out/NAME */
+    const char *name; /* of the run where run.name is empty: the file's */
+    int given_ranks; /* ranks that an external launcher started, 0: none */
+    int local_ranks; /* of them on this machine, 0: all */
+    int device_index; /* the device that this process takes, counted round */
+    bool need_data; /* open the data set */
+};
+
+/* Build *out from loaded, unresolved options, which it takes over, also on failure.
+ * [main] Errors: CADRE_E_INVALID and what the parts give; one line each. */
+cadre_status cadre_spec_create(struct cadre_options *options_take,
+                               const struct cadre_spec_request *request,
+                               struct cadre_spec **out, struct cadre_error *err);
+void cadre_spec_destroy(struct cadre_spec *spec);
+
+#endif

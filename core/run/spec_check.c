@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/run/spec_check.h"
+
+#include <string.h>
+
+static cadre_status check_task(const struct cadre_spec *spec, struct cadre_error *err)
+{
+    const struct cadre_config_data *d = &spec->config.data;
+    const bool classify = spec->config.model.head == CADRE_CONFIG_CLASSIFY;
+    if (strcmp(d->format, "wfdb") != 0 && strcmp(d->task, "foundation") != 0)
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "data.task = %s is for ECG records (data.format = wfdb), found "
+            "data.format = %s; leave data.task out",
+            d->task, d->format);
+    if (classify != (spec->data_info.task == CADRE_TASK_CLASSIFY))
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "model.head = %s does not fit data.task = %s: foundation and text "
+            "go with lm, beats and vbd with classify",
+            classify ? "classify" : "lm", d->task);
+    return CADRE_OK;
+}
+
+/* The data's vocabulary and sample length against the model's. */
+static cadre_status check_data(const struct cadre_spec *spec, struct cadre_error *err)
+{
+    const struct cadre_model_config *m = &spec->run.model;
+    const struct cadre_config_data *d = &spec->config.data;
+    const struct cadre_dataset_info *info = &spec->data_info;
+    if (m->vocab < info->vocab)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "model.vocab = %lld is less than the data's %lld tokens; "
+                          "leave it out or raise it",
+                          (long long)m->vocab, (long long)info->vocab);
+    if (info->seq_len > m->context)
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "data.window = %lld gives samples of %lld tokens, longer than "
+            "model.context = %lld; change one of them",
+            (long long)d->window, (long long)info->seq_len, (long long)m->context);
+    if (info->train_samples == 0)
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "data.path = %s: expected training samples, found none: beside validation "
+            "less than one sequence of %lld tokens is left (model.context, "
+            "data.window, data.valid_fraction)",
+            d->path, (long long)info->seq_len);
+    if (spec->steps == 0)
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "there is nothing to train: train.steps = 0 and train.epochs = "
+            "0; set one of them");
+    return CADRE_OK;
+}
+
+static cadre_status check_training(const struct cadre_run_spec *run,
+                                   struct cadre_error *err)
+{
+    if (!cadre_loss_scale_valid(run->loss_scale))
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "train.loss_scale = %lld, expected a power of two from 1 to "
+                          "2^32, as 65536",
+                          (long long)run->loss_scale);
+    if (run->global_batch % run->micro_batch != 0)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "train.global_batch = %lld is not a multiple of "
+                          "train.micro_batch = %lld; change one of them",
+                          (long long)run->global_batch, (long long)run->micro_batch);
+    if (run->optim.schedule != CADRE_LR_CONSTANT && run->optim.min_lr > run->optim.lr)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "optim.min_lr = %g is more than optim.lr = %g, where the "
+                          "schedule begins; change one of them",
+                          run->optim.min_lr, run->optim.lr);
+    return CADRE_OK;
+}
+
+/* Sizes whose products would not fit any memory, nor 64 bits. */
+static cadre_status check_sizes(const struct cadre_run_spec *run,
+                                struct cadre_error *err)
+{
+    const struct cadre_model_config *m = &run->model;
+    int64_t width = m->vocab > m->hidden ? m->vocab : m->hidden;
+    double cells = (double)run->micro_batch * (double)run->time *
+                   (double)(width > 4 * m->channels ? width : 4 * m->channels);
+    if (cells < 0x1p48)
+        return CADRE_OK;
+    return cadre_fail(
+        err, CADRE_E_INVALID,
+        "train.micro_batch = %lld samples of %lld tokens, %lld wide, fit no "
+        "memory; lower one of them",
+        (long long)run->micro_batch, (long long)run->time, (long long)width);
+}
+
+/* Threads are lost all at once. */
+static cadre_status check_elastic(const struct cadre_spec *spec,
+                                  const struct cadre_spec_request *request,
+                                  struct cadre_error *err)
+{
+    const struct cadre_config *c = &spec->config;
+    if (!c->run.elastic || c->comm.ranks == CADRE_CONFIG_PROCESSES ||
+        spec->run.ranks == 1 || request->given_ranks > 0)
+        return CADRE_OK;
+    return cadre_fail(err, CADRE_E_INVALID,
+                      "run.elastic goes on when the process of a rank is lost, and "
+                      "comm.ranks = threads puts all of them into one; set comm.ranks "
+                      "= processes, or leave run.elastic out");
+}
+
+cadre_status cadre_spec_check(const struct cadre_spec *spec,
+                              const struct cadre_spec_request *request,
+                              struct cadre_error *err)
+{
+    if (spec->data) {
+        CADRE_TRY(check_task(spec, err));
+        CADRE_TRY(check_data(spec, err));
+    }
+    CADRE_TRY(check_training(&spec->run, err));
+    CADRE_TRY(check_sizes(&spec->run, err));
+    return check_elastic(spec, request, err);
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/run/usage.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/memory.h"
+
+/* What one rank tells of itself. Entries that it does not have are empty. */
+struct report {
+    uint64_t resident;
+    struct cadre_ledger_entry entry[CADRE_LEDGER_TAGS];
+};
+
+/* Every rank's report in all (ranks); reports[rank->index] holds this one's. */
+static cadre_status exchange(struct cadre_rank *rank, struct report *all)
+{
+    struct cadre_comm *world = rank->world;
+    if (!world || world->size == 1)
+        return CADRE_OK;
+    uint64_t *offsets = cadre_calloc((size_t)world->size + 1, sizeof *offsets);
+    if (!offsets)
+        return CADRE_E_RESOURCE;
+    for (int r = 0; r <= world->size; r++)
+        offsets[r] = (uint64_t)r * sizeof *all;
+    cadre_event done = 0;
+    cadre_status rc = cadre_comm_all_gather(world, "memory by tag", &all[rank->index],
+                                            all, offsets, CADRE_U8, 0, &done);
+    if (rc == CADRE_OK)
+        rc = cadre_comm_wait(world, done);
+    free(offsets);
+    return rc;
+}
+
+static struct cadre_usage_row *find_row(struct cadre_usage *usage,
+                                        const struct cadre_ledger_entry *entry)
+{
+    static const char *const spaces[] = {"", " (pinned)", " (host)"};
+    char tag[sizeof usage->row->tag];
+    snprintf(tag, sizeof tag, "%s%s", entry->tag, spaces[entry->space % 3]);
+    for (int i = 0; i < usage->n; i++)
+        if (strcmp(usage->row[i].tag, tag) == 0)
+            return &usage->row[i];
+    struct cadre_usage_row *row = &usage->row[usage->n];
+    row->bytes = usage->bytes + (size_t)usage->n++ * (size_t)usage->ranks;
+    memcpy(row->tag, tag, sizeof tag);
+    return row;
+}
+
+/* Rows for all that the reports name. */
+static cadre_status tabulate(struct cadre_usage *usage, const struct report *all)
+{
+    size_t most = (size_t)usage->ranks * CADRE_LEDGER_TAGS;
+    usage->row = cadre_calloc(most, sizeof *usage->row);
+    usage->bytes = cadre_calloc(most * (size_t)usage->ranks, sizeof *usage->bytes);
+    usage->resident = cadre_calloc((size_t)usage->ranks, sizeof *usage->resident);
+    if (!usage->row || !usage->bytes || !usage->resident)
+        return CADRE_E_RESOURCE;
+    for (int r = 0; r < usage->ranks; r++)
+        usage->resident[r] = all[r].resident;
+    for (int r = 0; r < usage->ranks; r++)
+        for (int i = 0; i < CADRE_LEDGER_TAGS; i++) {
+            const struct cadre_ledger_entry *entry = &all[r].entry[i];
+            if (entry->peak_bytes > 0)
+                find_row(usage, entry)->bytes[r] += entry->peak_bytes;
+        }
+    return CADRE_OK;
+}
+
+cadre_status cadre_usage_gather(struct cadre_rank *rank, struct cadre_usage *usage,
+                                struct cadre_error *err)
+{
+    *usage = (struct cadre_usage){.ranks = rank->mesh.ranks};
+    struct report *all = cadre_calloc((size_t)usage->ranks, sizeof *all);
+    cadre_status rc = all ? CADRE_OK : CADRE_E_RESOURCE;
+    if (rc == CADRE_OK) {
+        uint64_t now;
+        cadre_memory_resident(&now, &all[rank->index].resident);
+        memcpy(all[rank->index].entry, rank->ledger.entry, sizeof all->entry);
+        rc = exchange(rank, all);
+    }
+    if (rc == CADRE_OK)
+        rc = tabulate(usage, all);
+    free(all);
+    return rc == CADRE_OK
+               ? rc
+               : cadre_fail(err, rc, "cannot collect the memory of all ranks: %s",
+                            cadre_strerror(rc));
+}
+
+void cadre_usage_fini(struct cadre_usage *usage)
+{
+    free(usage->row);
+    free(usage->bytes);
+    free(usage->resident);
+    *usage = (struct cadre_usage){0};
+}
+
+void cadre_usage_write(const struct cadre_usage *usage, struct cadre_json *json)
+{
+    cadre_json_begin_object(json);
+    for (int i = 0; i < usage->n; i++) {
+        cadre_json_key(json, usage->row[i].tag);
+        cadre_json_begin_array(json);
+        for (int r = 0; r < usage->ranks; r++)
+            cadre_json_u64(json, usage->row[i].bytes[r]);
+        cadre_json_end_array(json);
+    }
+    cadre_json_end_object(json);
+}
