@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base/log.h"
-#include "core/experiment/sweep.h"
+#include "core/sweep/sweep.h"
 #include "core/launch/launch.h"
 #include "core/train/train.h"
 

@@ -11,7 +11,7 @@
 #include "core/base/hash.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
-#include "core/experiment/sweep.h"
+#include "core/sweep/sweep.h"
 #include "core/experiment/machine.h"
 #include "core/experiment/settings.h"
 #include "core/train/train.h"

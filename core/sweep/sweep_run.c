@@ -7,7 +7,7 @@
 #include "core/base/log.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
-#include "core/experiment/sweep.h"
+#include "core/sweep/sweep.h"
 #include "core/run/rundir.h"
 #include "core/train/stop.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What instances are told; how they train is in tests/cli/test_train_sweep.sh. */
-#include "core/experiment/sweep.h"
+#include "core/sweep/sweep.h"
 
 #include <stdlib.h>
 #include <string.h>

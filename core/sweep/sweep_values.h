@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What differs between independent runs: "optim.lr: 1e-3 3e-4, optim.beta2:
  * 0.95 0.99", the k-th value of each to instance k. */
-#ifndef CADRE_EXPERIMENT_SWEEP_VALUES_H
-#define CADRE_EXPERIMENT_SWEEP_VALUES_H
+#ifndef CADRE_SWEEP_SWEEP_VALUES_H
+#define CADRE_SWEEP_SWEEP_VALUES_H
 
 #include <stddef.h>
 

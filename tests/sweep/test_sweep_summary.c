@@ -5,7 +5,7 @@
 
 #include "core/base/memory.h"
 #include "core/base/path.h"
-#include "core/experiment/sweep.h"
+#include "core/sweep/sweep.h"
 #include "tests/support/check_main.h"
 
 enum { N = 3 };

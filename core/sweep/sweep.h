@@ -13,10 +13,10 @@
  * and comm_bytes too, time_s and comm_exposed_s the largest, peak_bytes the list of all
  * ranks; losses are those of the best instance, by valid_loss where all have one, else
  * by loss_last, and `best` says which. */
-#ifndef CADRE_EXPERIMENT_SWEEP_H
-#define CADRE_EXPERIMENT_SWEEP_H
+#ifndef CADRE_SWEEP_SWEEP_H
+#define CADRE_SWEEP_SWEEP_H
 
-#include "core/experiment/sweep_values.h"
+#include "core/sweep/sweep_values.h"
 #include "core/run/record.h"
 #include "core/launch/supervise.h"
 #include "core/run/spec.h"

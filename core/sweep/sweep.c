@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From a stack with an axis of runs of their own to these runs. */
-#include "core/experiment/sweep.h"
+#include "core/sweep/sweep.h"
 
 #include <jansson.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/experiment/sweep_values.h"
+#include "core/sweep/sweep_values.h"
 
 #include <stdlib.h>
 #include <string.h>
