@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/experiment/compare.h"
+#include "core/compare/compare.h"
 
 #include "core/base/log.h"
 #include "core/cli/cli.h"

@@ -19,7 +19,7 @@
 #include "core/data/text/token_file.h"
 #include "core/data/wfdb/wfdb_annotation.h"
 #include "core/data/wfdb/wfdb_header.h"
-#include "core/experiment/certificate.h"
+#include "core/compare/verdict/certificate.h"
 #include "core/plugin/plugin.h"
 #include "core/tensor/dtype.h"
 

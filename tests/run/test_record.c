@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/experiment/fixture.h"
+#include "tests/compare/fixture.h"
 #include "tests/support/check_main.h"
 
 static char *dir;

@@ -7,7 +7,7 @@
 
 #include "core/base/memory.h"
 #include "core/base/path.h"
-#include "tests/experiment/fixture.h"
+#include "tests/compare/fixture.h"
 #include "tests/support/check_main.h"
 
 static char *dir, *conf;

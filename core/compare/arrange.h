@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From options to the runs of a comparison. All that a user can get wrong is found
+ * here, before anything trains. */
+#ifndef CADRE_COMPARE_ARRANGE_H
+#define CADRE_COMPARE_ARRANGE_H
+
+#include "core/config/options.h"
+#include "core/compare/verdict/comparison.h"
+
+struct cadre_arrange_request {
+    const struct cadre_options *options; /* loaded, not resolved; borrowed */
+    const char *conf; /* their file */
+    char *const *sets; /* "s.k=v", NULL-terminated: they win over a run's section */
+    const char *out; /* folder of the comparison */
+};
+
+/* What the children are told beyond the user's own arguments. */
+struct cadre_arrangement {
+    int threads; /* device.threads, dealt out evenly; 0: every run says its own */
+    int64_t repeats;
+    bool resume; /* finished runs are kept */
+};
+
+/* Fill what the options say of `comparison`, which is given zeroed and ended by
+ * cadre_comparison_fini, also on failure. Opens the data (and so fills its cache)
+ * and plans every run.
+ * [main] Errors: CADRE_E_INVALID and those of cadre_spec_create; the text names the
+ * run. */
+cadre_status cadre_arrange(const struct cadre_arrange_request *request,
+                           struct cadre_comparison *comparison,
+                           struct cadre_arrangement *arrangement,
+                           struct cadre_error *err);
+
+/* Put into words how `run` is laid out; its `layout` is made anew. Errors:
+ * CADRE_E_RESOURCE. */
+cadre_status cadre_arrange_describe(struct cadre_compared_run *run,
+                                    struct cadre_error *err);
+
+/* OUT/runs/NAME, OUT/runs/NAME:2 for the second repeat and so on. A run's name holds no
+ * colon. The caller frees it; NULL: no memory. */
+char *cadre_arrange_folder(const char *out, const char *run, int64_t repeat);
+
+/* The micro-batch of the first perturbation: another one that divides the global batch,
+ * smaller if possible, since that takes no more memory; 0 where there is none. */
+int64_t cadre_arrange_perturbation(int64_t global_batch, int64_t micro_batch);
+
+#endif

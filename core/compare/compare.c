@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/compare/compare.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/log.h"
+#include "core/base/memory.h"
+#include "core/base/path.h"
+#include "core/compare/report/report.h"
+#include "core/compare/settings.h"
+#include "core/compare/task.h"
+#include "core/launch/supervise.h"
+
+struct comparing {
+    struct cadre_arrange_request request;
+    struct cadre_comparison c;
+    struct cadre_arrangement arrangement;
+    struct cadre_task *task;
+    size_t n_tasks;
+    bool launched;
+    struct cadre_supervise_watch watch;
+};
+
+/* ---- children -------------------------------------------------------------------- */
+
+/* What a child is asked for. */
+struct job {
+    const struct cadre_task *task;
+    const struct cadre_compared_run *run;
+    char *folder; /* owned */
+};
+
+static cadre_status ended(const struct job *job, const struct cadre_process_end *end,
+                          struct cadre_error *err)
+{
+    const char *name = job->run->name;
+    if (end->asked || end->status == 4)
+        return cadre_fail(err, CADRE_E_STOPPED,
+                          "stopped by a signal while run %s trained; the same command "
+                          "with --set checkpoint.resume=auto goes on",
+                          name);
+    if (end->signal)
+        return cadre_fail(err, CADRE_E_ABORTED, "run %s was ended by signal %d (%s)",
+                          name, end->signal, strsignal(end->signal));
+    if (end->status == 0)
+        return CADRE_OK;
+    return cadre_fail(err, end->status == 2 ? CADRE_E_INVALID : CADRE_E_ABORTED,
+                      "run %s failed with exit status %d, for the reason above; its "
+                      "folder is '%s'",
+                      name, end->status, job->folder);
+}
+
+static cadre_status arguments(const struct comparing *x, const struct job *job,
+                              char ***argv, struct cadre_error *err)
+{
+    const struct cadre_task_request request = {
+        .request = &x->request,
+        .comparison = &x->c,
+        .arrangement = &x->arrangement,
+        .launched = x->launched,
+    };
+    return cadre_task_arguments(&request, job->task, job->folder, argv, err);
+}
+
+static cadre_status run_child(const struct comparing *x, const struct job *job,
+                              struct cadre_error *err)
+{
+    char **argv = NULL;
+    cadre_status rc = arguments(x, job, &argv, err);
+    struct cadre_process child = {.argv = argv, .no_stdin = true, .no_stdout = true};
+    if (rc == CADRE_OK)
+        rc = cadre_supervise_run(&x->watch, &cadre_supervise_independent,
+                                 CADRE_THIS_PROGRAM, &child, 1, err);
+    free(argv);
+    return rc == CADRE_OK ? ended(job, &child.end, err) : rc;
+}
+
+/* ---- runs ------------------------------------------------------------------------ */
+
+static cadre_status job_init(const struct comparing *x, const struct cadre_task *task,
+                             struct job *job, struct cadre_error *err)
+{
+    job->task = task;
+    job->run = &x->c.run[task->run];
+    job->folder = cadre_task_folder(task, x->request.out);
+    if (!job->folder || !x->c.run) /* there are runs: a word to the analyser */
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+    return CADRE_OK;
+}
+
+/* Take the record of a run that made all its steps before; false where there is
+ * none. */
+static bool take_finished(const struct job *job, struct cadre_record *record)
+{
+    cadre_status rc = cadre_record_read(job->folder, record, NULL);
+    if (rc == CADRE_OK && (int64_t)record->n >= job->run->steps)
+        return true;
+    cadre_record_fini(record);
+    return false;
+}
+
+/* A run that was made before must be the one that is asked for now. */
+static cadre_status check_settings(const struct job *job, struct cadre_error *err)
+{
+    return cadre_settings_check(job->folder, job->run->options,
+                                job->task->perturbation >= 0, err);
+}
+
+static void tell(const struct job *job, bool done)
+{
+    cadre_log(CADRE_LOG_INFO, "compare", "%s: %s, %s%s", job->task->name,
+              job->run->strategy, job->run->layout, done ? " [done before]" : "");
+}
+
+/* Train into the folder unless a resumed comparison finds it done, and read what it
+ * left. */
+static cadre_status train(const struct comparing *x, const struct job *job,
+                          struct cadre_record *record, struct cadre_error *err)
+{
+    bool done = x->arrangement.resume && take_finished(job, record);
+    tell(job, done);
+    if (done)
+        return check_settings(job, err);
+    cadre_status rc = run_child(x, job, err);
+    return rc == CADRE_OK ? cadre_record_read(job->folder, record, err) : rc;
+}
+
+/* Where the record of a task belongs; that of a repeat is not kept, but its median. */
+static struct cadre_record *record_of(struct comparing *x,
+                                      const struct cadre_task *task)
+{
+    if (task->perturbation >= 0)
+        return &x->c.perturbation[task->perturbation].record;
+    return task->repeat == 0 ? &x->c.run[task->run].record : NULL;
+}
+
+static cadre_status train_task(struct comparing *x, const struct cadre_task *task,
+                               struct cadre_error *err)
+{
+    struct job job;
+    struct cadre_record again = {0}, *kept = record_of(x, task);
+    struct cadre_compared_run *run = &x->c.run[task->run];
+    cadre_status rc = job_init(x, task, &job, err);
+    if (rc == CADRE_OK)
+        rc = train(x, &job, kept ? kept : &again, err);
+    if (rc == CADRE_OK && !kept)
+        run->repeat_s[run->repeats++] =
+            cadre_record_median_s(&again, x->c.warmup, (int64_t)again.n);
+    cadre_record_fini(&again);
+    free(job.folder);
+    return rc;
+}
+
+static cadre_status train_all(struct comparing *x, struct cadre_error *err)
+{
+    cadre_status rc = CADRE_OK;
+    for (size_t i = 0; rc == CADRE_OK && i < x->n_tasks; i++)
+        rc = train_task(x, &x->task[i], err);
+    return rc;
+}
+
+/* Algorithms that one run timed are no surprise to an exact run after it. */
+static void keep_tuning(const struct cadre_comparison *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (c->run[i].exact)
+            setenv("CADRE_TUNING", "keep", 1);
+}
+
+/* Runs that promise the same bits, and chose algorithms otherwise all the same. */
+static void tell_algorithms(const struct cadre_comparison *c)
+{
+    for (size_t i = 1; i < c->n; i++) {
+        size_t first = 0;
+        while (first < i && (!cadre_compared_same_bits(&c->run[first], &c->run[i]) ||
+                             cadre_compared_same_gemm(&c->run[first], &c->run[i])))
+            first++;
+        if (first < i)
+            cadre_log(CADRE_LOG_WARN, "compare",
+                      "%s and %s ask for run.exact and multiplied by other algorithms: "
+                      "their bits may differ; see gemm in their certificates",
+                      c->run[first].name, c->run[i].name);
+    }
+}
+
+/* ---- the whole ------------------------------------------------------------------- */
+
+/* A folder of data or plans alone may stay; a run that has trained may not. */
+static cadre_status refuse_old(const struct comparing *x, struct cadre_error *err)
+{
+    cadre_status rc = CADRE_OK;
+    for (size_t i = 0; rc == CADRE_OK && i < x->c.n; i++) {
+        char *folder = cadre_arrange_folder(x->request.out, x->c.run[i].name, 0);
+        const char *mark = x->c.run[i].instances ? "instances.json" : "metrics.jsonl";
+        char *path = folder ? cadre_path_join(folder, mark) : NULL;
+        if (!path)
+            rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+        else if (cadre_path_exists(path))
+            rc = cadre_fail(err, CADRE_E_INVALID,
+                            "'%s' holds a comparison already; choose another --out, "
+                            "remove it, or go on with it by --set "
+                            "checkpoint.resume=auto",
+                            x->request.out);
+        free(folder);
+        free(path);
+    }
+    return rc;
+}
+
+static cadre_status report(struct comparing *x, struct cadre_error *err)
+{
+    cadre_status rc;
+    struct cadre_text table = {0};
+    const char *out = x->request.out;
+    tell_algorithms(&x->c);
+    CADRE_TRY_OR(cadre_comparison_judge(&x->c, err), fail);
+    CADRE_TRY_OR(cadre_report_write(&x->c, out, err), fail);
+    cadre_report_table(&x->c, &table);
+    bool wrong =
+        table.failed || fputs(cadre_text_str(&table), stdout) < 0 ||
+        printf("Report: %s/report.html, report.json, report.csv; a certificate of "
+               "each run: certificate-NAME.json\n",
+               out) < 0;
+    const struct cadre_compared_run *other = cadre_comparison_differing(&x->c);
+    if (wrong)
+        rc = cadre_fail(err, CADRE_E_IO, "cannot print the table; the report is '%s'",
+                        out);
+    else if (other)
+        rc = cadre_fail(err, CADRE_E_DIFFERS, "run %s did not train the same as %s: %s",
+                        other->name, x->c.run[x->c.baseline].name, other->why);
+fail:
+    cadre_text_fini(&table);
+    return rc;
+}
+
+/* ---- steps of it, for a batch system --------------------------------------------- */
+
+static cadre_status list(const struct comparing *x, struct cadre_error *err)
+{
+    for (size_t i = 0; i < x->n_tasks; i++) {
+        const struct cadre_compared_run *run = &x->c.run[x->task[i].run];
+        /* instances are runs that cadre starts, whoever starts cadre */
+        const int processes = run->instances > 0 ? 1 : run->ranks;
+        if (printf("%s\t%d\t%d\n", x->task[i].name, run->ranks, processes) < 0)
+            return cadre_fail(err, CADRE_E_IO, "cannot print the list to stdout");
+    }
+    return CADRE_OK;
+}
+
+/* What of a comparison is not there: "two, three:2 (3 of 20 steps)". */
+static cadre_status find_missing(const struct comparing *x, struct cadre_text *missing,
+                                 struct cadre_error *err)
+{
+    cadre_status rc = CADRE_OK;
+    for (size_t i = 0; rc == CADRE_OK && i < x->n_tasks; i++) {
+        struct job job;
+        struct cadre_record record = {0};
+        rc = job_init(x, &x->task[i], &job, err);
+        char *summary =
+            cadre_path_join(rc == CADRE_OK ? job.folder : "", "summary.json");
+        if (rc == CADRE_OK && summary && cadre_path_exists(summary))
+            rc = cadre_record_read(job.folder, &record, err);
+        if ((int64_t)record.n < job.run->steps)
+            cadre_text_printf(missing, "%s%s", missing->len ? ", " : "",
+                              job.task->name);
+        if (record.n > 0 && (int64_t)record.n < job.run->steps)
+            cadre_text_printf(missing, " (%zu of %" PRId64 " steps)", record.n,
+                              job.run->steps);
+        cadre_record_fini(&record);
+        free(job.folder);
+        free(summary);
+    }
+    return rc;
+}
+
+/* Ranks that an external launcher started are processes, whatever comm.ranks says. */
+static cadre_status correct_layouts(struct comparing *x, struct cadre_error *err)
+{
+    cadre_status rc = CADRE_OK;
+    for (size_t i = 0; rc == CADRE_OK && i < x->c.n; i++) {
+        struct cadre_compared_run *run = &x->c.run[i];
+        if (run->processes || !(cadre_record_machine(&run->record, "processes") > 1))
+            continue;
+        run->processes = true;
+        rc = cadre_arrange_describe(run, err);
+    }
+    return rc;
+}
+
+/* The report of what other processes trained. */
+static cadre_status collect(struct comparing *x, struct cadre_error *err)
+{
+    struct cadre_text missing = {0};
+    cadre_status rc = find_missing(x, &missing, err);
+    if (rc == CADRE_OK && missing.failed)
+        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for names");
+    else if (rc == CADRE_OK && missing.len)
+        rc = cadre_fail(err, CADRE_E_INVALID,
+                        "'%s' lacks trainings of this comparison: %s; make each by "
+                        "--run NAME, then collect again",
+                        x->request.out, cadre_text_str(&missing));
+    cadre_text_fini(&missing);
+    x->arrangement.resume = true; /* all are there, so none is trained */
+    if (rc == CADRE_OK)
+        rc = train_all(x, err);
+    if (rc == CADRE_OK)
+        rc = correct_layouts(x, err);
+    return rc == CADRE_OK ? report(x, err) : rc;
+}
+
+/* Cores are dealt out among the ranks of a run by who starts them; a rank that a
+ * launcher started knows only its own. */
+static cadre_status refuse_deal(const struct comparing *x, struct cadre_error *err)
+{
+    if (!x->launched || x->arrangement.threads == 0)
+        return CADRE_OK;
+    return cadre_fail(err, CADRE_E_INVALID,
+                      "device.threads = 0 (%s): a launcher started this rank, and runs "
+                      "of a comparison use the same cores per rank: set it to that "
+                      "number",
+                      cadre_options_source(x->c.run[0].options, "device.threads"));
+}
+
+/* Returns where the run was done before, or on failure. */
+static cadre_status become(const struct comparing *x, const struct cadre_task *task,
+                           struct cadre_error *err)
+{
+    struct job job;
+    struct cadre_record record = {0};
+    char **argv = NULL;
+    CADRE_TRY(job_init(x, task, &job, err));
+    bool done = x->arrangement.resume && take_finished(&job, &record);
+    tell(&job, done);
+    cadre_record_fini(&record);
+    cadre_status rc = done ? check_settings(&job, err) : arguments(x, &job, &argv, err);
+    if (rc == CADRE_OK && !done) {
+        fflush(NULL);
+        execv(CADRE_THIS_PROGRAM, argv);
+        rc = cadre_fail_errno(err, CADRE_E_RESOURCE, errno, "cannot become '%s'",
+                              CADRE_THIS_PROGRAM);
+    }
+    free(job.folder);
+    free(argv);
+    return rc;
+}
+
+static cadre_status make_one(const struct comparing *x, const char *name,
+                             struct cadre_error *err)
+{
+    const struct cadre_task *task;
+    CADRE_TRY(refuse_deal(x, err));
+    CADRE_TRY(cadre_tasks_find(x->task, x->n_tasks, name, &task, err));
+    return become(x, task, err);
+}
+
+/* ---- the command ----------------------------------------------------------------- */
+
+static char *default_out(const struct cadre_options *options, const char *conf)
+{
+    const char *base = cadre_path_basename(conf);
+    const char *dot = strrchr(base, '.');
+    int length = dot && dot != base ? (int)(dot - base) : (int)strlen(base);
+    return cadre_format("%s/%.*s", cadre_options_raw(options, "run.out"), length, base);
+}
+
+static cadre_status compare_all(struct comparing *x, struct cadre_error *err)
+{
+    cadre_status rc = CADRE_OK;
+    if (!x->arrangement.resume)
+        CADRE_TRY(refuse_old(x, err));
+    if (cadre_path_make_dirs(x->request.out, err) != CADRE_OK) {
+        cadre_error_prefix(err, "--out");
+        return CADRE_E_INVALID; /* the user named it */
+    }
+    cadre_supervise_open(&x->watch);
+    rc = train_all(x, err);
+    cadre_supervise_close(&x->watch);
+    if (rc == CADRE_OK)
+        rc = report(x, err);
+    return rc;
+}
+
+static cadre_status arrange(struct comparing *x, struct cadre_error *err)
+{
+    CADRE_TRY(cadre_arrange(&x->request, &x->c, &x->arrangement, err));
+    for (size_t i = 0; i < x->c.n; i++) {
+        size_t more = (size_t)x->arrangement.repeats - 1;
+        x->c.run[i].repeat_s = cadre_calloc(more, sizeof(double));
+        if (!x->c.run[i].repeat_s)
+            return cadre_fail(err, CADRE_E_RESOURCE, "no memory for repeats");
+    }
+    keep_tuning(&x->c);
+    return cadre_tasks_create(&x->c, &x->arrangement, &x->task, &x->n_tasks, err);
+}
+
+static cadre_status do_step(struct comparing *x,
+                            const struct cadre_compare_request *request,
+                            struct cadre_error *err)
+{
+    switch (request->step) {
+    case CADRE_COMPARE_LIST:
+        return list(x, err);
+    case CADRE_COMPARE_ONE:
+        return make_one(x, request->task, err);
+    case CADRE_COMPARE_COLLECT:
+        return collect(x, err);
+    default:
+        return compare_all(x, err);
+    }
+}
+
+cadre_status cadre_compare(const struct cadre_compare_request *request,
+                           struct cadre_error *err)
+{
+    char *made = request->out ? NULL : default_out(request->options, request->conf);
+    struct comparing x = {
+        .request = {request->options, request->conf, request->sets,
+                    request->out ? request->out : made},
+        .launched = request->launched,
+    };
+    if (!x.request.out)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+    cadre_status rc = arrange(&x, err);
+    if (rc == CADRE_OK)
+        rc = do_step(&x, request, err);
+    cadre_tasks_destroy(x.task, x.n_tasks);
+    cadre_comparison_fini(&x.c);
+    free(made);
+    return rc;
+}

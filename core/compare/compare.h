@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `cadre compare`: train every run of a comparison, hold each against the baseline, and
+ * write the report; or one of these steps, where a batch system starts the trainings.
+ */
+#ifndef CADRE_COMPARE_COMPARE_H
+#define CADRE_COMPARE_COMPARE_H
+
+#include "core/config/options.h"
+
+enum cadre_compare_step {
+    CADRE_COMPARE_ALL,
+    CADRE_COMPARE_LIST, /* print the trainings: name, tab, ranks */
+    CADRE_COMPARE_ONE, /* become one of them */
+    CADRE_COMPARE_COLLECT, /* judge what is there, and report */
+};
+
+struct cadre_compare_request {
+    const struct cadre_options
+        *options; /* loaded from conf, sets applied, not resolved */
+    const char *conf;
+    char *const *sets; /* the --set texts, NULL-terminated; may be NULL */
+    const char *out; /* NULL: run.out and the file's name */
+    enum cadre_compare_step step;
+    const char *task; /* of ONE: a name that LIST prints */
+    bool launched; /* a launcher started this process as a rank: ONE only */
+};
+
+/* Everything in the request is borrowed. Before anything trains every run is planned,
+ * in each of the steps, and the data opened, so that its cache is filled.
+ *
+ * ALL: each run is `/proc/self/exe train CONF --run NAME --set ... --out
+ * OUT/runs/NAME`, one after the other, so that it has the machine, its pools and its
+ * pages for itself; repeats are interleaved. Then OUT/report.json, report.csv and
+ * report.html are written and the table goes to stdout. A folder that holds a
+ * comparison is refused, unless checkpoint.resume = auto, which keeps finished runs and
+ * goes on with the others. ONE: this process becomes that `train` by exec, and so a
+ * rank where `launched`. It returns on failure alone, and where resume = auto finds the
+ * run done. COLLECT: nothing trains, and the report is written from what is there.
+ *
+ * [main, before threads; ALL: signals INT, TERM, USR1 go to the run at hand while it
+ * trains]
+ * Errors: CADRE_E_DIFFERS a run is not equal (the report is written); CADRE_E_STOPPED;
+ * CADRE_E_INVALID, also for runs that COLLECT misses; CADRE_E_ABORTED a run failed;
+ * CADRE_E_IO, CADRE_E_RESOURCE. */
+cadre_status cadre_compare(const struct cadre_compare_request *request,
+                           struct cadre_error *err);
+
+#endif

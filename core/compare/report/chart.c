@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/compare/report/chart.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/utf8.h"
+
+enum {
+    WIDTH = 540,
+    LEFT = 52, /* of a curve's plot */
+    RIGHT = 16,
+    TOP = 34,
+    PLOT_HEIGHT = 220,
+    BAR_LEFT = 160, /* room for names */
+    BAR_RIGHT = 110, /* room for values */
+    LABEL = 60,
+    ROW = 30,
+    LEGEND_ROW = 20,
+    POINTS = 400, /* of a curve */
+    NAME_CHARS = 20, /* shown of a name; the whole is in its title */
+    GANTT_WIDTH = 1120,
+    GANTT_LEFT = 90, /* room for names of rows */
+    GANTT_ROW = 26,
+    LABEL_CHAR = 7, /* width of a digit in a box */
+    STYLES = 6, /* classes s0 ... s5 of the page */
+};
+
+static void put_char(struct cadre_text *out, const char *at, size_t n)
+{
+    if (n != 1)
+        cadre_text_append(out, n ? at : "\xef\xbf\xbd", n ? n : 3);
+    else if (*at == '&')
+        cadre_text_printf(out, "&amp;");
+    else if (*at == '<')
+        cadre_text_printf(out, "&lt;");
+    else if (*at == '>')
+        cadre_text_printf(out, "&gt;");
+    else if (*at == '"')
+        cadre_text_printf(out, "&quot;");
+    else if (*at == '\'')
+        cadre_text_printf(out, "&#39;");
+    else
+        cadre_text_append(out, (unsigned char)*at < 0x20 || *at == 0x7f ? "?" : at, 1);
+}
+
+/* At most `most` characters, then an ellipsis. */
+static void put_text(struct cadre_text *out, const char *text, size_t most)
+{
+    size_t left = strlen(text);
+    for (size_t shown = 0; left > 0; shown++) {
+        size_t n = cadre_utf8_char(text, left);
+        size_t bytes = n ? n : 1;
+        if (shown == most) {
+            cadre_text_printf(out, "\xe2\x80\xa6");
+            return;
+        }
+        put_char(out, text, n);
+        text += bytes;
+        left -= bytes;
+    }
+}
+
+void cadre_chart_text(struct cadre_text *out, const char *text)
+{
+    put_text(out, text, SIZE_MAX);
+}
+
+static void begin_wide(struct cadre_text *out, const char *title, int width, int height,
+                       const char *class)
+{
+    cadre_text_printf(out,
+                      "<figure>\n<svg class=\"%s\" viewBox=\"0 0 %d %d\" role=\"img\" "
+                      "xmlns=\"http://www.w3.org/2000/svg\">\n<title>",
+                      class, width, height);
+    cadre_chart_text(out, title);
+    cadre_text_printf(out, "</title>\n<text class=\"head\" x=\"0\" y=\"16\">");
+    cadre_chart_text(out, title);
+    cadre_text_printf(out, "</text>\n");
+}
+
+static void begin(struct cadre_text *out, const char *title, int height)
+{
+    begin_wide(out, title, WIDTH, height, "chart");
+}
+
+static void end(struct cadre_text *out)
+{
+    cadre_text_printf(out, "</svg>\n</figure>\n");
+}
+
+/* 1, 2 or 5 times a power of ten, so that `span` takes about `wanted` of them. */
+static double nice_step(double span, double wanted)
+{
+    double raw = span / wanted;
+    double power = pow(10, floor(log10(raw)));
+    double digit = raw / power;
+    return power * (digit < 1.5 ? 1 : digit < 3.5 ? 2 : digit < 7.5 ? 5 : 10);
+}
+
+/* ---- curves ---------------------------------------------------------------------- */
+
+struct frame {
+    double low, high; /* of y */
+    double steps; /* x runs from 1 to it */
+};
+
+static double x_at(const struct frame *f, double step)
+{
+    double width = WIDTH - LEFT - RIGHT;
+    return LEFT + width * (f->steps > 1 ? (step - 1) / (f->steps - 1) : 0.5);
+}
+
+static double y_at(const struct frame *f, double value)
+{
+    return TOP + PLOT_HEIGHT * (f->high - value) / (f->high - f->low);
+}
+
+static struct frame frame_of(const struct cadre_chart_series *series, size_t n)
+{
+    struct frame f = {INFINITY, -INFINITY, 1};
+    for (size_t i = 0; i < n; i++) {
+        f.steps = fmax(f.steps, (double)series[i].n);
+        for (size_t k = 0; k < series[i].n; k++) {
+            if (!isfinite(series[i].y[k]))
+                continue;
+            f.low = fmin(f.low, series[i].y[k]);
+            f.high = fmax(f.high, series[i].y[k]);
+        }
+    }
+    if (!isfinite(f.low)) {
+        f.low = 0;
+        f.high = 1;
+    }
+    double span = fmax(f.high - f.low, 1e-6 * fmax(fabs(f.high), 1e-300));
+    f.low -= 0.04 * span;
+    f.high += 0.04 * span;
+    return f;
+}
+
+static void put_y_axis(struct cadre_text *out, const struct frame *f)
+{
+    double step = nice_step(f->high - f->low, 5);
+    for (int i = 0; i < 12; i++) {
+        double value = (ceil(f->low / step) + i) * step;
+        if (value > f->high)
+            break;
+        double y = y_at(f, value);
+        cadre_text_printf(out,
+                          "<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" "
+                          "y2=\"%.1f\"/><text class=\"tick\" text-anchor=\"end\" "
+                          "x=\"%d\" y=\"%.1f\">%.6g</text>\n",
+                          LEFT, WIDTH - RIGHT, y, y, LEFT - 8, y + 4,
+                          fabs(value) < 1e-9 * step ? 0 : value);
+    }
+}
+
+static void put_x_axis(struct cadre_text *out, const struct frame *f)
+{
+    double step = fmax(1, nice_step(f->steps, 6));
+    int y = TOP + PLOT_HEIGHT;
+    for (int i = 0; i < 12; i++) {
+        double value = i == 0 ? 1 : i * step;
+        if (value > f->steps || (i > 0 && value <= 1))
+            continue;
+        cadre_text_printf(out,
+                          "<text class=\"tick\" text-anchor=\"middle\" x=\"%.1f\" "
+                          "y=\"%d\">%.6g</text>\n",
+                          x_at(f, value), y + 18, value);
+    }
+    cadre_text_printf(out,
+                      "<line class=\"axis\" x1=\"%d\" x2=\"%d\" y1=\"%d\" y2=\"%d\"/>"
+                      "<text class=\"tick\" text-anchor=\"end\" x=\"%d\" y=\"%d\">"
+                      "step</text>\n",
+                      LEFT, WIDTH - RIGHT, y, y, WIDTH - RIGHT, y + 34);
+}
+
+static void put_curve(struct cadre_text *out, const struct frame *f,
+                      const struct cadre_chart_series *series, size_t style)
+{
+    size_t every = (series->n + POINTS - 1) / POINTS;
+    bool pen_down = false;
+    cadre_text_printf(out, "<path class=\"line s%zu\" d=\"", style % STYLES);
+    for (size_t k = 0; k < series->n; k++) {
+        if (k % every != 0 && k + 1 != series->n)
+            continue;
+        bool drawn = isfinite(series->y[k]);
+        if (drawn)
+            cadre_text_printf(out, "%s%.1f %.1f", pen_down ? "L" : "M",
+                              x_at(f, (double)k + 1), y_at(f, series->y[k]));
+        pen_down = drawn;
+    }
+    cadre_text_printf(out, "\"><title>");
+    cadre_chart_text(out, series->name);
+    cadre_text_printf(out, "</title></path>\n");
+}
+
+static void put_legend(struct cadre_text *out, const struct cadre_chart_series *series,
+                       size_t i, int top)
+{
+    int x = LEFT + (int)(i % 2) * 240, y = top + (int)(i / 2) * LEGEND_ROW;
+    cadre_text_printf(out,
+                      "<g><path class=\"line s%zu\" d=\"M%d %dh30\"/>"
+                      "<text x=\"%d\" y=\"%d\">",
+                      i % STYLES, x, y, x + 38, y + 4);
+    put_text(out, series[i].name, NAME_CHARS);
+    cadre_text_printf(out, "</text><title>");
+    cadre_chart_text(out, series[i].name);
+    cadre_text_printf(out, "</title></g>\n");
+}
+
+void cadre_chart_lines(struct cadre_text *out, const char *title, const char *y_label,
+                       const struct cadre_chart_series *series, size_t n)
+{
+    struct frame f = frame_of(series, n);
+    int legend = TOP + PLOT_HEIGHT + 56;
+    begin(out, title, legend + ((int)n + 1) / 2 * LEGEND_ROW);
+    put_y_axis(out, &f);
+    put_x_axis(out, &f);
+    cadre_text_printf(out, "<text class=\"tick\" x=\"0\" y=\"%d\">", TOP - 2);
+    cadre_chart_text(out, y_label);
+    cadre_text_printf(out, "</text>\n");
+    for (size_t i = 0; i < n; i++)
+        put_curve(out, &f, &series[i], i);
+    for (size_t i = 0; i < n; i++)
+        put_legend(out, series, i, legend);
+    end(out);
+}
+
+/* ---- bars ------------------------------------------------------------------------ */
+
+static void put_mark(struct cadre_text *out, double x, int y)
+{
+    cadre_text_printf(out, "<path class=\"mark\" d=\"M%.1f %dv%d\"/>\n", x, y - 3,
+                      ROW - 4);
+}
+
+static void put_bar(struct cadre_text *out, const struct cadre_chart_bar *bar, size_t i,
+                    double scale, int y)
+{
+    double width = isfinite(bar->value) ? fmax(bar->value, 0) * scale : 0;
+    double end = width, mark = bar->mark * scale;
+    if (mark >= width && mark < width + LABEL)
+        end = mark; /* the label would lie under the tick */
+    cadre_text_printf(out, "<g><text text-anchor=\"end\" x=\"%d\" y=\"%d\">",
+                      BAR_LEFT - 10, y + 15);
+    put_text(out, bar->name, NAME_CHARS);
+    cadre_text_printf(
+        out,
+        "</text><rect class=\"bar s%zu\" x=\"%d\" y=\"%d\" width=\"%.1f\" "
+        "height=\"%d\"/><text x=\"%.1f\" y=\"%d\">",
+        i % STYLES, BAR_LEFT, y, width, ROW - 10, BAR_LEFT + end + 8, y + 15);
+    cadre_chart_text(out, bar->label);
+    cadre_text_printf(out, "</text><title>");
+    cadre_chart_text(out, bar->name);
+    cadre_text_printf(out, ": ");
+    cadre_chart_text(out, bar->label);
+    cadre_text_printf(out, "</title></g>\n");
+    if (isfinite(bar->mark))
+        put_mark(out, BAR_LEFT + bar->mark * scale, y);
+}
+
+void cadre_chart_bars(struct cadre_text *out, const char *title, const char *mark_name,
+                      const struct cadre_chart_bar *bars, size_t n)
+{
+    double most = 0;
+    int bottom = TOP + (int)n * ROW;
+    for (size_t i = 0; i < n; i++) {
+        if (isfinite(bars[i].value))
+            most = fmax(most, bars[i].value);
+        if (isfinite(bars[i].mark))
+            most = fmax(most, bars[i].mark);
+    }
+    double scale = most > 0 ? (WIDTH - BAR_LEFT - BAR_RIGHT) / most : 0;
+    begin(out, title, bottom + (mark_name ? ROW : 6));
+    for (size_t i = 0; i < n; i++)
+        put_bar(out, &bars[i], i, scale, TOP + (int)i * ROW);
+    cadre_text_printf(out, "<path class=\"axis\" d=\"M%d %dV%d\"/>\n", BAR_LEFT,
+                      TOP - 6, bottom);
+    if (mark_name) {
+        put_mark(out, BAR_LEFT + 6, bottom + 2);
+        cadre_text_printf(out, "<text class=\"tick\" x=\"%d\" y=\"%d\">", BAR_LEFT + 16,
+                          bottom + 17);
+        cadre_chart_text(out, mark_name);
+        cadre_text_printf(out, "</text>\n");
+    }
+    end(out);
+}
+
+/* ---- boxes over time ------------------------------------------------------------- */
+
+static double latest(const struct cadre_chart_box *boxes, size_t n)
+{
+    double end = 0;
+    for (size_t i = 0; i < n; i++)
+        end = fmax(end, boxes[i].end);
+    return end > 0 ? end : 1;
+}
+
+static void put_time_axis(struct cadre_text *out, double end, double scale, int bottom)
+{
+    double step = nice_step(end, 10);
+    for (int i = 0; i * step <= end * (1 + 1e-9); i++) {
+        double x = GANTT_LEFT + i * step * scale;
+        cadre_text_printf(out,
+                          "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" "
+                          "y2=\"%d\"/><text class=\"tick\" text-anchor=\"middle\" "
+                          "x=\"%.1f\" y=\"%d\">%.6g</text>\n",
+                          x, x, TOP - 6, bottom, x, bottom + 16, 1e3 * i * step);
+    }
+    cadre_text_printf(out,
+                      "<text class=\"tick\" text-anchor=\"end\" x=\"%d\" y=\"%d\">ms"
+                      "</text>\n",
+                      GANTT_LEFT - 24, bottom + 16);
+}
+
+static void put_box(struct cadre_text *out, const struct cadre_chart_box *box,
+                    double scale)
+{
+    const char *late = box->late ? " late" : "";
+    double x = GANTT_LEFT + box->begin * scale;
+    double width = (box->end - box->begin) * scale;
+    int y = TOP + (int)box->row * GANTT_ROW;
+    cadre_text_printf(out,
+                      "<g><title>%s</title><rect class=\"bar s%u%s\" x=\"%.2f\" "
+                      "y=\"%d\" width=\"%.2f\" height=\"%d\"/>",
+                      box->title, box->style % STYLES, late, x, y,
+                      fmax(width - 0.5, 0.5), GANTT_ROW - 6);
+    if (width >= (double)(strlen(box->label) * LABEL_CHAR + 2))
+        cadre_text_printf(out,
+                          "<text class=\"box%s\" text-anchor=\"middle\" x=\"%.1f\" "
+                          "y=\"%d\">%s</text>",
+                          late, x + width / 2, y + 14, box->label);
+    cadre_text_printf(out, "</g>\n");
+}
+
+void cadre_chart_gantt(struct cadre_text *out, const char *title,
+                       const char *const *rows, size_t n_rows,
+                       const struct cadre_chart_box *boxes, size_t n,
+                       const char *const *kinds, size_t n_kinds)
+{
+    double end_s = latest(boxes, n), scale = (GANTT_WIDTH - GANTT_LEFT - RIGHT) / end_s;
+    int bottom = TOP + (int)n_rows * GANTT_ROW;
+    begin_wide(out, title, GANTT_WIDTH, bottom + 48, "gantt");
+    put_time_axis(out, end_s, scale, bottom);
+    for (size_t i = 0; i < n_rows; i++) {
+        cadre_text_printf(out, "<text text-anchor=\"end\" x=\"%d\" y=\"%d\">",
+                          GANTT_LEFT - 8, TOP + (int)i * GANTT_ROW + 15);
+        put_text(out, rows[i], NAME_CHARS);
+        cadre_text_printf(out, "</text>\n");
+    }
+    for (size_t i = 0; i < n; i++)
+        put_box(out, &boxes[i], scale);
+    for (size_t i = 0; i < n_kinds; i++) {
+        int x = GANTT_LEFT + (int)i * 150;
+        cadre_text_printf(out,
+                          "<rect class=\"bar s%zu\" x=\"%d\" y=\"%d\" width=\"12\" "
+                          "height=\"12\"/><text x=\"%d\" y=\"%d\">",
+                          i % STYLES, x, bottom + 28, x + 18, bottom + 39);
+        cadre_chart_text(out, kinds[i]);
+        cadre_text_printf(out, "</text>\n");
+    }
+    end(out);
+}

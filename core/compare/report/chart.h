@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Charts as inline SVG, for a page that brings the classes of report_html.c. Every text
+ * is escaped here. Series are told apart by colour and by dashes. */
+#ifndef CADRE_COMPARE_REPORT_CHART_H
+#define CADRE_COMPARE_REPORT_CHART_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/base/memory.h"
+
+/* `text` for HTML and XML: markup escaped, control bytes as '?', invalid UTF-8 as
+ * U+FFFD. */
+void cadre_chart_text(struct cadre_text *out, const char *text);
+
+struct cadre_chart_series {
+    const char *name;
+    const double *y; /* at x = 1, 2, ... n; gaps where not finite */
+    size_t n;
+};
+
+/* Curves over steps, at most some hundred points of each drawn. */
+void cadre_chart_lines(struct cadre_text *out, const char *title, const char *y_label,
+                       const struct cadre_chart_series *series, size_t n);
+
+struct cadre_chart_bar {
+    const char *name;
+    double value; /* no bar where not finite */
+    double mark; /* a tick across the row, such as the ideal; none where not finite */
+    char label[48]; /* printed at the bar's end */
+};
+
+/* Horizontal bars from 0, a row each; mark_name says what the ticks are, NULL: none. */
+void cadre_chart_bars(struct cadre_text *out, const char *title, const char *mark_name,
+                      const struct cadre_chart_bar *bars, size_t n);
+
+struct cadre_chart_box {
+    size_t row;
+    double begin, end; /* s */
+    unsigned style; /* colour, and what the legend calls it */
+    bool late; /* a paler shade */
+    char label[12]; /* in the box, where it fits */
+    char title[96];
+};
+
+/* Boxes on rows over time; what is empty is idle. kinds (n_kinds): names of styles. */
+void cadre_chart_gantt(struct cadre_text *out, const char *title,
+                       const char *const *rows, size_t n_rows,
+                       const struct cadre_chart_box *boxes, size_t n,
+                       const char *const *kinds, size_t n_kinds);
+
+#endif

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The part of report.html about runs with a schedule. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/compare/report/chart.h"
+#include "core/compare/report/report.h"
+
+enum {
+    MOST_BOXES = 8192
+}; /* of one chart: more make a page that browsers are slow at */
+
+static size_t count_passes(const struct cadre_replay *schedule)
+{
+    size_t n = 0;
+    for (size_t r = 0; r < schedule->n; r++)
+        n += schedule->rank[r].n_passes;
+    return n;
+}
+
+static void put_row(struct cadre_text *out, const struct cadre_compared_run *run)
+{
+    cadre_text_printf(out, "<tr><td class=\"l\">");
+    cadre_chart_text(out, run->name);
+    cadre_text_printf(out, "</td><td class=\"l\">");
+    cadre_chart_text(out, run->strategy);
+    cadre_text_printf(out,
+                      "</td><td>%zu</td><td>%.1f %%</td><td>%.1f %%</td>"
+                      "<td class=\"%s\">%s</td></tr>\n",
+                      run->schedule.n,
+                      100 * cadre_record_number(&run->record, "bubble_fraction"),
+                      100 * run->bubble_replayed, run->fair ? "l" : "l bad",
+                      run->fair ? "yes" : "no: ranks share cores");
+}
+
+static void put_table(struct cadre_text *out, const struct cadre_comparison *c)
+{
+    cadre_text_printf(
+        out,
+        "<h2>Schedules</h2>\n<p class=\"soft\">Bubble: idle time over the span from "
+        "the first pass of a step to the last, mean of the ranks. Replayed: the same "
+        "order of passes with the median time of each kind and chunk, where data "
+        "travels in no time. Drawn is the fastest step after warm-up, numbered by "
+        "micro-batch; later chunks of a rank are paler, and what is empty is "
+        "bubble.</p>\n"
+        "<div class=\"wide\"><table>\n<thead><tr><th class=\"l\">run</th>"
+        "<th class=\"l\">strategy</th><th>stages</th><th>bubble measured</th>"
+        "<th>replayed</th><th class=\"l\">fair</th></tr></thead>\n<tbody>\n");
+    for (size_t i = 0; i < c->n; i++)
+        if (c->run[i].schedule.n > 0)
+            put_row(out, &c->run[i]);
+    cadre_text_printf(out, "</tbody></table></div>\n");
+}
+
+static size_t fill_boxes(const struct cadre_replay *schedule,
+                         struct cadre_chart_box *boxes)
+{
+    static const char *const names[] = {"forward", "backward", "backward, input",
+                                        "backward, weight"};
+    static const unsigned styles[] = {0, 1, 1, 2};
+    size_t n = 0;
+    for (size_t r = 0; r < schedule->n; r++)
+        for (size_t i = 0; i < schedule->rank[r].n_passes; i++, n++) {
+            const struct cadre_replay_pass *pass = &schedule->rank[r].pass[i];
+            struct cadre_chart_box *box = &boxes[n];
+            *box = (struct cadre_chart_box){
+                .row = r,
+                .begin = pass->begin,
+                .end = pass->end,
+                .style = styles[pass->kind],
+                .late = pass->chunk > 0,
+            };
+            snprintf(box->label, sizeof box->label, "%" PRIu32, pass->microbatch);
+            snprintf(box->title, sizeof box->title,
+                     "%s of micro-batch %" PRIu32 ", chunk %" PRIu32 ": %.3g ms",
+                     names[pass->kind], pass->microbatch, pass->chunk,
+                     1e3 * (pass->end - pass->begin));
+        }
+    return n;
+}
+
+static bool is_split(const struct cadre_replay *schedule)
+{
+    for (size_t r = 0; r < schedule->n; r++)
+        for (size_t i = 0; i < schedule->rank[r].n_passes; i++)
+            if (schedule->rank[r].pass[i].kind == CADRE_REPLAY_WEIGHT)
+                return true;
+    return false;
+}
+
+static void put_chart(struct cadre_text *out, const struct cadre_compared_run *run)
+{
+    static const char *const whole[] = {"forward", "backward"};
+    static const char *const split[] = {"forward", "backward, input",
+                                        "backward, weight"};
+    const struct cadre_replay *schedule = &run->schedule;
+    struct cadre_chart_box *boxes = cadre_calloc(count_passes(schedule), sizeof *boxes);
+    char(*names)[24] = cadre_calloc(schedule->n, sizeof *names);
+    const char **rows = cadre_calloc(schedule->n, sizeof *rows);
+    char *title = cadre_format("%s: step %" PRId64 ", bubble %.1f %%", run->name,
+                               schedule->step, 100 * cadre_replay_measured(schedule));
+    if (boxes && names && rows && title) {
+        for (size_t r = 0; r < schedule->n; r++) {
+            snprintf(names[r], sizeof names[r], "rank %d", schedule->rank[r].rank);
+            rows[r] = names[r];
+        }
+        size_t n = fill_boxes(schedule, boxes);
+        bool parts = is_split(schedule);
+        cadre_chart_gantt(out, title, rows, schedule->n, boxes, n,
+                          parts ? split : whole, parts ? 3 : 2);
+    } else {
+        out->failed = true;
+    }
+    free(boxes);
+    free(names);
+    free(rows);
+    free(title);
+}
+
+void cadre_report_schedules(const struct cadre_comparison *c, struct cadre_text *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < c->n; i++)
+        n += c->run[i].schedule.n > 0;
+    if (n == 0)
+        return;
+    put_table(out, c);
+    for (size_t i = 0; i < c->n; i++) {
+        const struct cadre_compared_run *run = &c->run[i];
+        size_t passes = count_passes(&run->schedule);
+        if (passes > MOST_BOXES) {
+            cadre_text_printf(out, "<p class=\"soft\">");
+            cadre_chart_text(out, run->name);
+            cadre_text_printf(out, ": %zu passes a step, too many to draw.</p>\n",
+                              passes);
+        } else if (run->schedule.n > 0) {
+            put_chart(out, run);
+        }
+    }
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/compare/task.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/memory.h"
+#include "core/config/nearest.h"
+#include "core/base/path.h"
+
+/* ---- the list -------------------------------------------------------------------- */
+
+static char *name_of(const struct cadre_comparison *c, const struct cadre_task *task)
+{
+    const char *run = c->run[task->run].name;
+    if (task->perturbation >= 0) {
+        const struct cadre_perturbation *one = &c->perturbation[task->perturbation];
+        return one->micro_batch ? cadre_format("%s:reordered", run)
+                                : cadre_format("%s:moved-%" PRId64, run, one->seed);
+    }
+    return task->repeat == 0 ? cadre_strdup(run)
+                             : cadre_format("%s:%" PRId64, run, task->repeat + 1);
+}
+
+cadre_status cadre_tasks_create(const struct cadre_comparison *c,
+                                const struct cadre_arrangement *arrangement,
+                                struct cadre_task **out, size_t *n_out,
+                                struct cadre_error *err)
+{
+    size_t trained = c->n * (size_t)arrangement->repeats, n = trained;
+    bool failed = false;
+    n += c->n_perturbations;
+    struct cadre_task *tasks = cadre_calloc(n, sizeof *tasks);
+    for (size_t i = 0; tasks && i < n; i++) {
+        bool run = i < trained;
+        tasks[i].run = run ? i % c->n : c->baseline;
+        tasks[i].repeat = run ? (int64_t)(i / c->n) : 0;
+        tasks[i].perturbation = run ? -1 : (ptrdiff_t)(i - trained);
+        tasks[i].name = name_of(c, &tasks[i]);
+        failed = failed || !tasks[i].name;
+    }
+    if (!tasks || failed) {
+        cadre_tasks_destroy(tasks, n);
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for %zu trainings", n);
+    }
+    *out = tasks;
+    *n_out = n;
+    return CADRE_OK;
+}
+
+void cadre_tasks_destroy(struct cadre_task *tasks, size_t n)
+{
+    for (size_t i = 0; tasks && i < n; i++)
+        free(tasks[i].name);
+    free(tasks);
+}
+
+cadre_status cadre_tasks_find(const struct cadre_task *tasks, size_t n,
+                              const char *name, const struct cadre_task **found,
+                              struct cadre_error *err)
+{
+    struct cadre_nearest nearest = {0};
+    for (size_t i = 0; i < n; i++) {
+        if (strcasecmp(tasks[i].name, name) == 0) {
+            *found = &tasks[i];
+            return CADRE_OK;
+        }
+        cadre_nearest_offer(&nearest, name, tasks[i].name);
+    }
+    const char *best = nearest.name;
+    return cadre_fail(err, CADRE_E_INVALID,
+                      "--run %s is none of the comparison's%s%s%s; --list prints them",
+                      name, best ? ", did you mean '" : "", best ? best : "",
+                      best ? "'" : "");
+}
+
+char *cadre_task_folder(const struct cadre_task *task, const char *out)
+{
+    return cadre_arrange_folder(out, task->name, 0);
+}
+
+/* ---- arguments ------------------------------------------------------------------- */
+
+/* device.threads, 0: as the run says. Perturbations are not timed and take all cores,
+ * which changes no bit. */
+static int threads_of(const struct cadre_task_request *request,
+                      const struct cadre_task *task)
+{
+    const struct cadre_compared_run *run = &request->comparison->run[task->run];
+    int share = request->comparison->cores / run->ranks;
+    if (request->launched)
+        return 0;
+    return task->perturbation >= 0 && share > run->threads
+               ? share
+               : request->arrangement->threads;
+}
+
+/* Arguments as they are made: first the array, then texts of its own behind it. */
+struct argument_list {
+    char **argv;
+    size_t n;
+    char *text, *end;
+};
+
+static void add(struct argument_list *list, const char *argument)
+{
+    /* exec wants pointers to char and changes nothing */
+    list->argv[list->n++] = (char *)argument;
+}
+
+static void add_set(struct argument_list *list, const char *key, const char *value)
+{
+    add(list, "--set");
+    add(list, list->text);
+    int used =
+        snprintf(list->text, (size_t)(list->end - list->text), "%s=%s", key, value);
+    list->text += used + 1;
+}
+
+static void add_number(struct argument_list *list, const char *key, int64_t value)
+{
+    char number[32];
+    snprintf(number, sizeof number, "%" PRId64, value);
+    add_set(list, key, number);
+}
+
+cadre_status cadre_task_arguments(const struct cadre_task_request *request,
+                                  const struct cadre_task *task, const char *folder,
+                                  char ***argv, struct cadre_error *err)
+{
+    const struct cadre_arrange_request *made = request->request;
+    size_t n_sets = 0;
+    while (made->sets && made->sets[n_sets])
+        n_sets++;
+    size_t pointers = 2 * n_sets + 16, texts = strlen(task->name) + 256;
+    struct argument_list list = {0};
+    list.argv = cadre_calloc(pointers * sizeof(char *) + texts, 1);
+    if (!list.argv)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for arguments");
+    list.text = (char *)(list.argv + pointers);
+    list.end = list.text + texts;
+    add(&list, "cadre"); /* what ps shows */
+    add(&list, "train");
+    add(&list, made->conf);
+    add(&list, "--run");
+    add(&list, request->comparison->run[task->run].name);
+    add(&list, "--out");
+    add(&list, folder);
+    for (size_t i = 0; i < n_sets; i++) {
+        add(&list, "--set");
+        add(&list, made->sets[i]);
+    }
+    add_set(&list, "run.name", task->name);
+    if (threads_of(request, task))
+        add_number(&list, "device.threads", threads_of(request, task));
+    if (task->perturbation >= 0) {
+        const struct cadre_perturbation *one =
+            &request->comparison->perturbation[task->perturbation];
+        if (one->micro_batch)
+            add_number(&list, "train.micro_batch", one->micro_batch);
+        else
+            add_number(&list, "run.perturb", one->seed);
+    }
+    *argv = list.argv;
+    return CADRE_OK;
+}

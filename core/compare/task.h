@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The trainings that a comparison needs: each run, its repeats, and the baseline
+ * rounded otherwise. Each has a folder OUT/runs/NAME and is one `cadre train`, whoever
+ * starts it: the comparison itself, or a task of a job array. [main] */
+#ifndef CADRE_COMPARE_TASK_H
+#define CADRE_COMPARE_TASK_H
+
+#include "core/compare/arrange.h"
+
+struct cadre_task {
+    char *name; /* of its folder: RUN, RUN:2, RUN:reordered, RUN:moved-2; owned */
+    size_t run; /* index in the comparison */
+    int64_t repeat; /* 0: the first */
+    ptrdiff_t perturbation; /* index in the comparison; -1: the run as it is */
+};
+
+/* All of them in the order in which one machine trains them: repeats are interleaved,
+ * perturbations come last. The caller ends *tasks with cadre_tasks_destroy.
+ * Errors: CADRE_E_RESOURCE. */
+cadre_status cadre_tasks_create(const struct cadre_comparison *comparison,
+                                const struct cadre_arrangement *arrangement,
+                                struct cadre_task **tasks, size_t *n,
+                                struct cadre_error *err);
+
+/* Accepts NULL. */
+void cadre_tasks_destroy(struct cadre_task *tasks, size_t n);
+
+/* The task of that name; upper and lower case are the same, as in an ini file.
+ * Errors: CADRE_E_INVALID with the nearest name. */
+cadre_status cadre_tasks_find(const struct cadre_task *tasks, size_t n,
+                              const char *name, const struct cadre_task **found,
+                              struct cadre_error *err);
+
+/* OUT/runs/NAME; the caller frees it, NULL: no memory. */
+char *cadre_task_folder(const struct cadre_task *task, const char *out);
+
+/* The arguments of `cadre train` for a task, NULL-terminated. launched: a launcher
+ * gives each rank its cores, so that none are dealt out here. */
+struct cadre_task_request {
+    const struct cadre_arrange_request *request;
+    const struct cadre_comparison *comparison;
+    const struct cadre_arrangement *arrangement;
+    bool launched;
+};
+
+/* Fill *argv; the caller frees it by free alone: texts lie behind the pointers, or
+ * belong to the request and to `folder`. Errors: CADRE_E_RESOURCE. */
+cadre_status cadre_task_arguments(const struct cadre_task_request *request,
+                                  const struct cadre_task *task, const char *folder,
+                                  char ***argv, struct cadre_error *err);
+
+#endif

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/compare/verdict/comparison.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/median.h"
+#include "core/base/memory.h"
+#include "core/compare/verdict/judge.h"
+#include "core/compare/verdict/passes_file.h"
+
+const char *cadre_equal_name(enum cadre_equal equal)
+{
+    static const char *const names[] = {"exact", "within", "differs", "independent"};
+    return names[equal];
+}
+
+const char *cadre_limit_name(enum cadre_limit_kind kind)
+{
+    static const char *const names[] = {"bits", "measured", "stated", "none"};
+    return names[kind];
+}
+
+const char *cadre_quantity_name(enum cadre_quantity quantity)
+{
+    static const char *const names[] = {"loss", "grad_norm", "param", "exp_avg",
+                                        "exp_avg_sq"};
+    return names[quantity];
+}
+
+const char *cadre_state_file(size_t state)
+{
+    return state == 0 ? "model.safetensors" : "optimizer.safetensors";
+}
+
+const char *cadre_state_suffix(size_t state)
+{
+    static const char *const suffixes[CADRE_STATES] = {"", ".exp_avg", ".exp_avg_sq"};
+    return suffixes[state];
+}
+
+int64_t cadre_comparison_last_step(const struct cadre_comparison *c)
+{
+    size_t last = c->run[c->baseline].record.n;
+    for (size_t i = 0; i < c->n; i++)
+        if (c->run[i].record.n < last)
+            last = c->run[i].record.n;
+    return (int64_t)last;
+}
+
+int64_t cadre_comparison_first_step(const struct cadre_comparison *c)
+{
+    return c->warmup < cadre_comparison_last_step(c) ? c->warmup + 1 : 1;
+}
+
+bool cadre_comparison_is_chaotic(const struct cadre_comparison *c)
+{
+    return c->measured && c->judged_steps < cadre_comparison_last_step(c);
+}
+
+bool cadre_comparison_is_fair(const struct cadre_comparison *c)
+{
+    bool fair = true;
+    for (size_t i = 0; i < c->n; i++)
+        fair = fair && c->run[i].fair;
+    return fair;
+}
+
+const struct cadre_compared_run *
+cadre_comparison_differing(const struct cadre_comparison *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (c->run[i].equal == CADRE_EQUAL_DIFFERS && !c->run[i].by_design)
+            return &c->run[i];
+    return NULL;
+}
+
+/* ---- figures --------------------------------------------------------------------- */
+
+static cadre_status time_run(const struct cadre_comparison *c,
+                             struct cadre_compared_run *run, struct cadre_error *err)
+{
+    size_t n = run->repeats + 1;
+    double *medians = cadre_calloc(n, sizeof *medians);
+    if (!medians)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for %zu repeats", n);
+    medians[0] =
+        cadre_record_median_s(&run->record, c->warmup, cadre_comparison_last_step(c));
+    for (size_t i = 1; i < n; i++)
+        medians[i] = run->repeat_s[i - 1];
+    run->step_s = cadre_median(medians, n);
+    free(medians);
+    /* independent runs may have other batches than the baseline */
+    double tokens = cadre_record_step_tokens(&run->record);
+    run->tokens_per_s = tokens / run->step_s;
+    if (run->record.n_instances)
+        run->step_s *= cadre_record_step_tokens(&c->run[c->baseline].record) / tokens;
+    return CADRE_OK;
+}
+
+/* What a run says of its own machine wins over this one, where somebody else may have
+ * started it. */
+static void judge_fairness(const struct cadre_comparison *c,
+                           struct cadre_compared_run *run)
+{
+    const struct cadre_record *base = &c->run[c->baseline].record;
+    double threads = cadre_record_number(&run->record, "threads");
+    double of_base = cadre_record_number(base, "threads");
+    double cores = cadre_record_machine(&run->record, "cores");
+    double kinds = cadre_record_machine(&run->record, "kinds");
+    const char *cpu = cadre_record_cpu(&run->record), *other = cadre_record_cpu(base);
+    threads = isfinite(threads) ? threads : run->threads;
+    cores = isfinite(cores) ? cores : c->cores;
+    run->unfair[0] = 0;
+    if (run->ranks * threads > cores)
+        snprintf(run->unfair, sizeof run->unfair,
+                 "%d rank%s of %.0f core%s each, but there are %.0f cores", run->ranks,
+                 run->ranks == 1 ? "" : "s", threads, threads == 1 ? "" : "s", cores);
+    else if (!c->whole && isfinite(of_base) && threads != of_base)
+        snprintf(run->unfair, sizeof run->unfair,
+                 "its ranks have %.0f cores each, those of the baseline %.0f", threads,
+                 of_base);
+    else if (kinds > 1)
+        snprintf(run->unfair, sizeof run->unfair,
+                 "its ranks ran on %.0f kinds of processors", kinds);
+    else if (cpu && other && strcmp(cpu, other) != 0)
+        snprintf(run->unfair, sizeof run->unfair, "it ran on %s, the baseline on %s",
+                 cpu, other);
+    run->fair = run->unfair[0] == 0;
+}
+
+/* What of the bubble is the schedule's own. */
+static cadre_status replay_run(struct cadre_compared_run *run, struct cadre_error *err)
+{
+    struct cadre_replay_result result;
+    run->bubble_replayed = NAN;
+    cadre_status rc = cadre_passes_read(run->record.dir, &run->schedule, err);
+    if (rc != CADRE_OK || run->schedule.n == 0)
+        return rc;
+    rc = cadre_replay_run(&run->schedule, &result, err);
+    if (rc != CADRE_OK)
+        cadre_error_prefix(err, "'%s/passes.json'", run->record.dir);
+    else
+        run->bubble_replayed = result.bubble_fraction;
+    return rc;
+}
+
+static void figure(const struct cadre_comparison *c, struct cadre_compared_run *run)
+{
+    const struct cadre_compared_run *base = &c->run[c->baseline];
+    double N = c->whole ? 1 : (double)run->ranks / base->ranks;
+    run->N = N;
+    run->speedup = base->step_s / run->step_s;
+    run->efficiency = run->speedup / N;
+    run->overhead_s = run->step_s - base->step_s / N;
+}
+
+/* Of a run's time: by the spread of its steps, or that of its repeats where it is
+ * larger, since a machine may change between them. */
+static double relative_error(const struct cadre_comparison *c,
+                             const struct cadre_compared_run *run)
+{
+    int64_t last = cadre_comparison_last_step(c);
+    double within = cadre_record_error_s(&run->record, c->warmup, last);
+    double low = cadre_record_median_s(&run->record, c->warmup, last), high = low;
+    for (size_t i = 0; i < run->repeats; i++) {
+        low = fmin(low, run->repeat_s[i]);
+        high = fmax(high, run->repeat_s[i]);
+    }
+    return fmax(within, (high - low) / 2) / run->step_s;
+}
+
+ptrdiff_t cadre_comparison_price(const struct cadre_comparison *c, size_t i,
+                                 struct cadre_price *price)
+{
+    const struct cadre_compared_run *run = &c->run[i];
+    for (size_t k = 0; run->exact && k < c->n; k++) {
+        const struct cadre_compared_run *plain = &c->run[k];
+        if (plain->exact || plain->setup != run->setup ||
+            strcmp(plain->strategy, run->strategy) != 0)
+            continue;
+        double ratio = run->step_s / plain->step_s;
+        price->price = ratio - 1;
+        price->error = ratio * hypot(relative_error(c, run), relative_error(c, plain));
+        return (ptrdiff_t)k;
+    }
+    return -1;
+}
+
+bool cadre_comparison_has_instances(const struct cadre_comparison *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (c->run[i].instances)
+            return true;
+    return false;
+}
+
+double cadre_comparison_perturbed_s(const struct cadre_comparison *c)
+{
+    double seconds = 0;
+    for (size_t i = 0; i < c->n_perturbations; i++)
+        seconds += cadre_record_number(&c->perturbation[i].record, "time_s");
+    return seconds;
+}
+
+cadre_status cadre_comparison_judge(struct cadre_comparison *c, struct cadre_error *err)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        CADRE_TRY(time_run(c, &c->run[i], err));
+        judge_fairness(c, &c->run[i]);
+        CADRE_TRY(replay_run(&c->run[i], err));
+    }
+    for (size_t i = 0; i < c->n; i++)
+        figure(c, &c->run[i]);
+    return cadre_judge(c, err);
+}
+
+void cadre_comparison_fini(struct cadre_comparison *c)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        struct cadre_compared_run *run = &c->run[i];
+        cadre_record_fini(&run->record);
+        cadre_replay_fini(&run->schedule);
+        free(run->name);
+        free(run->strategy);
+        free(run->layout);
+        free(run->other_training);
+        free(run->repeat_s);
+        cadre_options_destroy(run->options);
+    }
+    for (size_t i = 0; i < c->n_perturbations; i++)
+        cadre_record_fini(&c->perturbation[i].record);
+    free(c->perturbation);
+    free(c->run);
+    free(c->title);
+    memset(c, 0, sizeof *c);
+}
