@@ -76,9 +76,8 @@ cadre_status cadre_run_values_commit(const struct cadre_rank *rank,
         .values = values,
     };
     if (rc == CADRE_OK)
-        rc = cadre_draft_commit(
-            root, run->ranks, &manifest,
-            (size_t)run->config->checkpoint.keep, err);
+        rc = cadre_draft_commit(root, run->ranks, &manifest,
+                                (size_t)run->config->checkpoint.keep, err);
     free(text);
     return rc;
 }

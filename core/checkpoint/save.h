@@ -21,9 +21,9 @@ cadre_status cadre_save_begin(const struct cadre_rank *rank,
                               int64_t step, struct cadre_error *err);
 
 /* [collective: world, drained] Give all that this rank has to write; also where the
- * sink has failed already. Optimizer states of replicas that diverge (param.diverges) are
- * given as their mean, so that any number of replicas can go on from it. The ranges'
- * names last as long as the model and `kept`. Errors: the sink's. */
+ * sink has failed already. Optimizer states of replicas that diverge (param.diverges)
+ * are given as their mean, so that any number of replicas can go on from it. The
+ * ranges' names last as long as the model and `kept`. Errors: the sink's. */
 cadre_status cadre_save_each(struct cadre_rank *rank, struct cadre_plugin_state *kept,
                              struct cadre_range_sink *sink);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The segment of ranks that an external launcher started on one machine: rank 0 makes it, the
- * others are told where it is and open it in rank 0's /proc. Nobody is the parent of
- * all, so each rank watches the others' processes. */
+/* The segment of ranks that an external launcher started on one machine: rank 0 makes
+ * it, the others are told where it is and open it in rank 0's /proc. Nobody is the
+ * parent of all, so each rank watches the others' processes. */
 #ifndef CADRE_COMM_LOCAL_EXTERNAL_H
 #define CADRE_COMM_LOCAL_EXTERNAL_H
 

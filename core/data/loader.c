@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A ring of micro-batches in the announced order. Announced number n is micro-batch n % n_microbatches
- * of step first_step + n / n_microbatches; the thread fills numbers [taken, taken + prefetch),
- * each into slot n % prefetch. A request ahead of `taken` moves it there and drops what
- * lies between; any other is read on the spot. */
+/* A ring of micro-batches in the announced order. Announced number n is micro-batch n %
+ * n_microbatches of step first_step + n / n_microbatches; the thread fills numbers
+ * [taken, taken + prefetch), each into slot n % prefetch. A request ahead of `taken`
+ * moves it there and drops what lies between; any other is read on the spot. */
 #include "core/data/loader.h"
 
 #include <pthread.h>
@@ -75,7 +75,8 @@ static void announced(const struct cadre_loader *loader, uint64_t number,
                   (int64_t)(number % n_microbatches) * loader->config.microbatch_stride;
 }
 
-/* The number of (step, micro-batch) among those announced; false where it is none of them. */
+/* The number of (step, micro-batch) among those announced; false where it is none of
+ * them. */
 static bool find_number(const struct cadre_loader *loader, uint64_t step,
                         int64_t microbatch, uint64_t *number)
 {

@@ -3,8 +3,8 @@
  *
  * Leaf i of step s holds the global samples s * global_batch + i * micro_batch + [0,
  * micro_batch), in the data set's training order. So a batch is a function of (seed,
- * step, micro-batch) alone, whatever the rank count, and the cursor to resume from is the
- * step. */
+ * step, micro-batch) alone, whatever the rank count, and the cursor to resume from is
+ * the step. */
 #ifndef CADRE_DATA_LOADER_H
 #define CADRE_DATA_LOADER_H
 
@@ -13,8 +13,9 @@
 #include "core/base/error.h"
 #include "core/data/dataset.h"
 
-/* The micro-batches a rank will ask for in each step, in this order: first + k * stride for k
- * in [0, n_microbatches). Only what is read ahead depends on it: any micro-batch may be asked for. */
+/* The micro-batches a rank will ask for in each step, in this order: first + k * stride
+ * for k in [0, n_microbatches). Only what is read ahead depends on it: any micro-batch
+ * may be asked for. */
 struct cadre_loader_config {
     const struct cadre_dataset *dataset; /* borrowed until destroy */
     int64_t global_batch; /* samples per optimizer step, all ranks */
@@ -45,9 +46,9 @@ cadre_status cadre_loader_create(const struct cadre_loader_config *config,
 /* Stops and joins the thread. NULL is accepted. */
 void cadre_loader_destroy(struct cadre_loader *loader);
 
-/* Copy micro-batch `microbatch` of step `step` into batch. Asking in another order than announced,
- * or twice, is right but not read ahead. [the rank's thread only] Errors: those of
- * cadre_dataset_sample; CADRE_E_INVALID micro-batch outside the step. */
+/* Copy micro-batch `microbatch` of step `step` into batch. Asking in another order than
+ * announced, or twice, is right but not read ahead. [the rank's thread only] Errors:
+ * those of cadre_dataset_sample; CADRE_E_INVALID micro-batch outside the step. */
 cadre_status cadre_loader_next(struct cadre_loader *loader, uint64_t step,
                                int64_t microbatch, struct cadre_batch *batch);
 

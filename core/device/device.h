@@ -229,8 +229,8 @@ struct cadre_device_ops {
     cadre_status (*stream_create)(struct cadre_device *, cadre_stream_id *out);
     void (*stream_destroy)(struct cadre_device *, cadre_stream_id);
     cadre_status (*set_stream)(struct cadre_device *, cadre_stream_id);
-    /* The current stream of the device or worker stream as another library takes it: CUDA's
-     * cudaStream_t. NULL where there is none to take. */
+    /* The current stream of the device or worker stream as another library takes it:
+     * CUDA's cudaStream_t. NULL where there is none to take. */
     void *(*native_stream)(struct cadre_device *);
     cadre_status (*event_record)(struct cadre_device *, cadre_device_event *event);
     /* the current stream waits */
@@ -384,8 +384,8 @@ struct cadre_device_config {
     int index; /* of the GPU: this rank's place on its machine; taken modulo their
                   number */
     bool exact; /* algorithms by rule or from a file, never by timing */
-    bool
-        no_fused_epilogue; /* an epilogue is an op of its own, never a library's; to compare */
+    bool no_fused_epilogue; /* an epilogue is an op of its own, never a library's; to
+                               compare */
 };
 
 /* First in a program, before its threads: stop those that a library of the CPU

@@ -31,7 +31,7 @@ cadre_status cadre_exchange_sum(const struct cadre_exchange *exchange,
     cadre_event done;
     double begin = cadre_now_s();
     cadre_status rc = cadre_comm_all_reduce(world, label, values, values, n, CADRE_F64,
-                                             CADRE_SUM, 0, &done);
+                                            CADRE_SUM, 0, &done);
     if (rc == CADRE_OK)
         rc = cadre_comm_wait(world, done);
     cadre_timeline_add(exchange->timeline, CADRE_SPAN_WAIT, label, begin);

@@ -31,8 +31,8 @@ cadre_status cadre_places_collect(struct cadre_places *places,
                                   const struct cadre_places_request *request,
                                   struct cadre_error *err);
 
-/* In a rank that request->outside started: has this process what its plugins request for
- * it? [main] Errors: CADRE_E_INVALID for what differs, with the plugin's name; what
+/* In a rank that request->outside started: has this process what its plugins request
+ * for it? [main] Errors: CADRE_E_INVALID for what differs, with the plugin's name; what
  * planning gives. */
 cadre_status cadre_places_check(const struct cadre_places_request *request,
                                 struct cadre_error *err);

@@ -16,8 +16,8 @@ struct cadre_step_times {
 struct cadre_step_report {
     uint64_t step; /* that loss, grad_norm, lr and times are of; 0: of none yet */
     double loss; /* mean over the targets of the whole step, equal on all ranks */
-    double
-        grad_norm; /* global, before clipping; of this rank's replica where they diverge */
+    double grad_norm; /* global, before clipping; of this rank's replica where they
+                         diverge */
     double lr;
     double loss_scale; /* under fp16, that of the step; else 0 */
     bool skipped; /* under fp16: it overflowed and updated nothing; grad_norm is NaN */

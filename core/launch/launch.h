@@ -66,9 +66,9 @@ cadre_status cadre_launch_processes(const struct cadre_local_config *config,
 cadre_status cadre_launch_child(bool *is_child, int *rank, int *size, int *fd,
                                 struct cadre_error *err);
 
-/* A process that an external launcher started as one of several ranks: srun, mpirun, torchrun
- * and their like, or a script that has set CADRE_INIT, CADRE_RANK, CADRE_WORLD_SIZE and
- * CADRE_LOCAL_RANK. Copied freely. */
+/* A process that an external launcher started as one of several ranks: srun, mpirun,
+ * torchrun and their like, or a script that has set CADRE_INIT, CADRE_RANK,
+ * CADRE_WORLD_SIZE and CADRE_LOCAL_RANK. Copied freely. */
 struct cadre_launch_external {
     /* "CADRE_INIT", "torchrun", "srun", "Open MPI", "MVAPICH2", "PALS", "Flux",
      * "jsrun", "MPICH", "PMIx"; NULL: nobody did */

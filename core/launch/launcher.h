@@ -27,8 +27,8 @@ cadre_status cadre_launcher_find(const struct cadre_launcher_env *env,
                                  struct cadre_launch_external *out,
                                  struct cadre_text *why, struct cadre_error *err);
 
-/* The variable that a launcher, named as in cadre_launch_external, gives a rank's number
- * by; NULL for none of them. [any thread] */
+/* The variable that a launcher, named as in cadre_launch_external, gives a rank's
+ * number by; NULL for none of them. [any thread] */
 const char *cadre_launcher_variable(const char *launcher);
 
 #endif

@@ -2,8 +2,8 @@
 /* How a rank reaches the others (comm.backend): through the machine's segment, NCCL or
  * MPI. Ranks that cadre started meet over the segment, which beside NCCL stays the
  * channel of failures: a thread of each rank carries a failure of one world to the
- * other. Ranks that an external launcher started, one process each, meet where the launcher or
- * CADRE_INIT says, and then
+ * other. Ranks that an external launcher started, one process each, meet where the
+ * launcher or CADRE_INIT says, and then
  *   - on GPUs take NCCL,
  *   - on the CPUs of one machine open a segment of rank 0's and watch each other,
  *   - on the CPUs of several machines take MPI; MPI is also the place to meet where the
@@ -39,10 +39,10 @@ struct cadre_world {
 };
 
 /* Can the ranks reach each other as comm.backend says? Asked in the launching process,
- * or in each rank that was started by an external launcher (`outside`, else NULL), before anything
- * is made. Errors: CADRE_E_INVALID, CADRE_E_UNSUPPORTED: the device is no GPU, ranks
- * are threads, there are fewer GPUs than ranks, there is no module, or ranks of several
- * machines have nothing between them. [main] */
+ * or in each rank that was started by an external launcher (`outside`, else NULL),
+ * before anything is made. Errors: CADRE_E_INVALID, CADRE_E_UNSUPPORTED: the device is
+ * no GPU, ranks are threads, there are fewer GPUs than ranks, there is no module, or
+ * ranks of several machines have nothing between them. [main] */
 cadre_status cadre_world_check(const struct cadre_world_run *run,
                                const struct cadre_launch_external *external,
                                struct cadre_error *err);
@@ -62,10 +62,10 @@ struct cadre_world_terms {
     char mark[48]; /* rank 0's, given to all: a file in the run's folder */
 };
 
-/* [collective: all ranks] The ranks that were started by an external launcher find each other, and
- * compare the library's version and `terms`. A rank that cannot go on says why in
- * `failed`, else NULL: then the call fails on all ranks, with that line. Rank 0's files
- * are there for the others on return. Errors: as cadre_rendezvous_meet;
+/* [collective: all ranks] The ranks that were started by an external launcher find each
+ * other, and compare the library's version and `terms`. A rank that cannot go on says
+ * why in `failed`, else NULL: then the call fails on all ranks, with that line. Rank
+ * 0's files are there for the others on return. Errors: as cadre_rendezvous_meet;
  * CADRE_E_INVALID for a difference. `world` is zeroed before, and closed by the caller
  * in any case. */
 cadre_status cadre_world_meet(struct cadre_world *world,

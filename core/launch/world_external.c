@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that an external launcher started find each other: over TCP or a file, or where the
- * launcher gives no such place over MPI itself. They come together twice: to compare
- * what they are, and when each has done what only it can do wrong. */
+/* Ranks that an external launcher started find each other: over TCP or a file, or where
+ * the launcher gives no such place over MPI itself. They come together twice: to
+ * compare what they are, and when each has done what only it can do wrong. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Unit 0: token embedding, with learned positions in GPT-2 form. Under tensor
  * parallelism the vocabulary is split; the rank that holds a row's token adds its
- * position too and the others give zero, so the redistribution's sum holds both once. Where rows
- * are cut, a rank keeps its own, and gathers all gradients. */
+ * position too and the others give zero, so the redistribution's sum holds both once.
+ * Where rows are cut, a rank keeps its own, and gathers all gradients. */
 #include "core/model/layer.h"
 
 struct buffers {

@@ -57,11 +57,13 @@ cadre_status cadre_norm_layer_bwd(const struct cadre_unit *unit, uint32_t weight
 struct cadre_attention cadre_packed_attention(const struct cadre_unit *unit,
                                               const void *qkv, void *out, void *lse);
 
-/* Where a partial result is to be written: `whole` itself where no redistribution completes it.
+/* Where a partial result is to be written: `whole` itself where no redistribution
+ * completes it.
  */
 void *cadre_partial(const struct cadre_unit *unit, void *spare, void *whole);
-/* Complete it over the tensor axis: whole = redistribution(partial). Nothing to do without one.
- * Where rows are cut, the own rows alone are written: whole is (R, channels). */
+/* Complete it over the tensor axis: whole = redistribution(partial). Nothing to do
+ * without one. Where rows are cut, the own rows alone are written: whole is (R,
+ * channels). */
 cadre_status cadre_complete(const struct cadre_unit *unit, uint32_t point,
                             bool backward, const void *partial, void *whole,
                             int64_t channels);

@@ -12,8 +12,9 @@
 #include "core/model/model.h"
 
 /* Points where a partial result may have to be completed over the tensor axis. `in` and
- * `out` are distinct buffers unless no one claims the redistribution. Where rows are cut, the
- * forward of *_IN and the backward of *_OUT gather rows, EMBED_OUT and HEAD_IN too. */
+ * `out` are distinct buffers unless no one claims the redistribution. Where rows are
+ * cut, the forward of *_IN and the backward of *_OUT gather rows, EMBED_OUT and HEAD_IN
+ * too. */
 
 /* What the caller supplies to a unit on one micro-batch. */
 struct cadre_pass {
@@ -35,8 +36,8 @@ struct cadre_pass {
      * parameter and pass. A weight and its bias get the same beta. */
     cadre_status (*grad_begin)(void *arg, uint32_t param, void **dst, int *beta);
     cadre_status (*grad_end)(void *arg, uint32_t param);
-    /* NULL: no redistribution is split. Fills out from in for the redistributions that need it in this
-     * direction and is not called for the others. */
+    /* NULL: no redistribution is split. Fills out from in for the redistributions that
+     * need it in this direction and is not called for the others. */
     cadre_status (*redistribute)(void *arg, uint32_t point, bool backward,
                                  uint32_t form, const void *in, void *out, int64_t rows,
                                  int64_t channels);

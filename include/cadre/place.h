@@ -17,14 +17,16 @@ struct cadre_place {
     /* The CPUs the rank and its threads run on, n > 0 of those this process may use. */
     cadre_status (*cpus)(void *h, const uint32_t *cpu, uint32_t n);
     uint32_t gpu; /* the device is one */
-    /* Ranks were started by an external launcher, who has given this process its environment
-     * and CPUs: a request is then compared with them, and refused where they differ (the
-     * variable has another value, or the CPUs are not among those requested). */
+    /* Ranks were started by an external launcher, who has given this process its
+     * environment and CPUs: a request is then compared with them, and refused where
+     * they differ (the variable has another value, or the CPUs are not among those
+     * requested). */
     uint32_t external;
     uint32_t ranks; /* world */
     uint32_t local_ranks; /* of it on this machine, 0: not known */
     /* CPUs that may be requested, ascending: those of this process, by its mask and its
-     * cgroup; from an external launcher those of the job on this machine. Live as long as the call.
+     * cgroup; from an external launcher those of the job on this machine. Live as long
+     * as the call.
      */
     const uint32_t *cpu;
     uint32_t n_cpus;

@@ -194,11 +194,12 @@ struct cadre_grad_ev {
 };
 
 /* A value to be completed over the tensor axis: out = f(in), distinct buffers. Forward
- * redistributions: *_OUT and LOSS_*; backward redistributions: *_IN. All are WHOLE, but under a claim of
- * seq.shard, which cuts the rows of activations between redistributions: there the same redistributions
- * but LOSS_* are SCATTER, and their counterparts come too, as GATHER: *_IN forward and
- * once more in WEIGHT, *_OUT backward. `offsets` are the ranges: R + 1 ascending
- * entries in elements, NULL for WHOLE; a range may be empty. */
+ * redistributions: *_OUT and LOSS_*; backward redistributions: *_IN. All are WHOLE, but
+ * under a claim of seq.shard, which cuts the rows of activations between
+ * redistributions: there the same redistributions but LOSS_* are SCATTER, and their
+ * counterparts come too, as GATHER: *_IN forward and once more in WEIGHT, *_OUT
+ * backward. `offsets` are the ranges: R + 1 ascending entries in elements, NULL for
+ * WHOLE; a range may be empty. */
 struct cadre_redistribute_ev {
     uint32_t struct_size;
     uint32_t point;

@@ -43,7 +43,8 @@
 #define CADRE_REDISTRIBUTE_REDUCE_SCATTER 1u /* out: this rank's range of the sum */
 #define CADRE_REDISTRIBUTE_ALL_GATHER 2u /* in: this rank's range of out */
 
-/* How tensor parallelism shards a parameter over the axis of the plugin of role INTRA */
+/* How tensor parallelism shards a parameter over the axis of the plugin of role INTRA
+ */
 #define CADRE_SHARD_NONE 0u /* replicated */
 #define CADRE_SHARD_COLUMN 1u /* along its output features */
 #define CADRE_SHARD_QKV 2u /* packed q, k, v: each third along its output features */

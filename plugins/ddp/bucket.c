@@ -2,9 +2,9 @@
 /* Buckets: which gradients travel together, and when. The one rule that keeps ranks
  * from waiting for each other for ever: everything is posted in an order that the
  * numbers of the buckets give, the same on every rank. A finished bucket waits for
- * those before it; its second exchange follows the send of the next one, so the link always has
- * work while a rank waits; what no gradient came for is sent at sync(GRADS). Source: Li
- * et al., PyTorch Distributed, VLDB 2020, section 3.2. */
+ * those before it; its second exchange follows the send of the next one, so the link
+ * always has work while a rank waits; what no gradient came for is sent at sync(GRADS).
+ * Source: Li et al., PyTorch Distributed, VLDB 2020, section 3.2. */
 #include <stdlib.h>
 
 #include "plugins/ddp/ddp.h"

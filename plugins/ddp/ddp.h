@@ -2,12 +2,12 @@
 /* Inside the ddp plugin: buckets of gradients, and the ways in which they travel.
  *
  * A mode sends a bucket when its last gradient has come (send), goes on with it when
- * the first exchange is over (second exchange, some modes), and leaves the sum over the ranks in
- * the gradients at the end of the step (finish). All three run on the rank's own thread
- * and post at most one collective. What happens to a gradient depends on its own values
- * alone, never on its neighbours in the bucket: so buckets change no bit (but for which
- * rank keeps the error of a sum in int8), and a parameter that tensor parallelism
- * repeats on several ranks stays the same on them. */
+ * the first exchange is over (second exchange, some modes), and leaves the sum over the
+ * ranks in the gradients at the end of the step (finish). All three run on the rank's
+ * own thread and post at most one collective. What happens to a gradient depends on its
+ * own values alone, never on its neighbours in the bucket: so buckets change no bit
+ * (but for which rank keeps the error of a sum in int8), and a parameter that tensor
+ * parallelism repeats on several ranks stays the same on them. */
 #ifndef CADRE_PLUGINS_DDP_H
 #define CADRE_PLUGINS_DDP_H
 

@@ -3,8 +3,9 @@
  * of two products is cut by columns and the second by rows, so each rank computes a
  * part of every output's sum, and one sum over the ranks completes it: twice a block
  * forward, twice backward. Attention is cut by heads, embedding and scores by
- * vocabulary. The core cuts the parameters and knows where sums are partial (redistributions);
- * this plugin completes them. Source: Shoeybi et al., Megatron-LM, 2019, section 3.
+ * vocabulary. The core cuts the parameters and knows where sums are partial
+ * (redistributions); this plugin completes them. Source: Shoeybi et al., Megatron-LM,
+ * 2019, section 3.
  *
  * With sequence_parallel a rank holds only its own rows of what lies between attention
  * and MLP. A sum is then scattered where it was whole, and gathered before the next

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensor parallelism: ranks as threads, with a redistribution that adds (or takes the maximum)
- * over all ranks, against one rank; also with the rows cut between redistributions. */
+/* Tensor parallelism: ranks as threads, with a redistribution that adds (or takes the
+ * maximum) over all ranks, against one rank; also with the rows cut between
+ * redistributions. */
 #include "tests/support/check_main.h"
 #include "core/model/init.h"
 #include "core/model/unit.h"
@@ -228,8 +229,8 @@ START_TEST(llama)
 }
 END_TEST
 
-/* Each redistribution has its counterpart in the other direction, and gathers its input once
- * more for the weight gradients. 21 rows are 7 each, or 10 and 11. */
+/* Each redistribution has its counterpart in the other direction, and gathers its input
+ * once more for the weight gradients. 21 rows are 7 each, or 10 and 11. */
 START_TEST(shard_rows)
 {
     struct cadre_model_config config = test_small_model((enum cadre_arch)_i);
@@ -265,7 +266,8 @@ START_TEST(shard_rows)
 }
 END_TEST
 
-/* Embedding and scores are whole on every rank: only the blocks have redistributions. */
+/* Embedding and scores are whole on every rank: only the blocks have redistributions.
+ */
 START_TEST(classifier)
 {
     for (int arch = CADRE_ARCH_GPT2; arch <= CADRE_ARCH_LLAMA; arch++) {

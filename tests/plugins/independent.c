@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs of their own: the ranks of place k along the axis begin on the k-th CPU that the
- * launching process may use (counted round), with TEST_INDEPENDENT=k. independent.clash gives each
- * rank another TEST_CLASH, which ranks of one instance cannot have. */
+ * launching process may use (counted round), with TEST_INDEPENDENT=k. independent.clash
+ * gives each rank another TEST_CLASH, which ranks of one instance cannot have. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>

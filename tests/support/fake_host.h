@@ -3,8 +3,8 @@
  * answers by its settings and records what the plugin did. An operation is carried out
  * when it is waited for. Every rank is taken to hold the same gradients, so a sum
  * multiplies by the ranks; what rank r gives to a gather is r + 1. `on_post` and
- * `on_stream_wait` play other ranks instead. What breaks the contract of <cadre/services.h>
- * fails the running test. */
+ * `on_stream_wait` play other ranks instead. What breaks the contract of
+ * <cadre/services.h> fails the running test. */
 #ifndef CADRE_TESTS_FAKE_HOST_H
 #define CADRE_TESTS_FAKE_HOST_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One communicator of NCCL with a worker stream of the device. NCCL is asked without blocking,
- * so that everything has a time limit. */
+/* One communicator of NCCL with a worker stream of the device. NCCL is asked without
+ * blocking, so that everything has a time limit. */
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,14 +2,15 @@
 /* A rank's side of communicators over NCCL, between the files of the module.
  *
  * NCCL carries the operations of one communicator out one after the other, so what
- * must not hold up anything else has a communicator of its own: a channel, with a worker stream
- * of the device, whose stream it owns. A group has one channel for its collectives and
- * one for each direction between neighbours in its ring.
+ * must not hold up anything else has a communicator of its own: a channel, with a
+ * worker stream of the device, whose stream it owns. A group has one channel for its
+ * collectives and one for each direction between neighbours in its ring.
  *
  * Posting gives the channel's stream everything that the operation needs, and records
  * an event of the device, which is the operation's: nothing waits on the host. Posts
- * come from whatever thread of the rank, since a worker stream belongs to its channel and is
- * used under the channel's lock; training posts from the rank's own thread alone.
+ * come from whatever thread of the rank, since a worker stream belongs to its channel
+ * and is used under the channel's lock; training posts from the rank's own thread
+ * alone.
  *
  * Locks, in the order in which they may be taken: a channel's `posting`, the world's
  * `lock`, the world's `gate`. CUDA runs host functions with locks of its own, so these

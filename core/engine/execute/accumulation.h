@@ -23,8 +23,8 @@ struct cadre_accumulation {
     uint32_t *added; /* under CYCLIC: of them, those that came back */
 };
 
-/* Depth of the exact-mode stack of partial sums besides the gradient itself: buffers that hold
- * partial sums of `leaves` leaves. */
+/* Depth of the exact-mode stack of partial sums besides the gradient itself: buffers
+ * that hold partial sums of `leaves` leaves. */
 int cadre_accumulation_levels(int64_t accumulation);
 
 cadre_status cadre_accumulation_init(struct cadre_accumulation *accumulation,

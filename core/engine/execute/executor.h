@@ -67,8 +67,8 @@ cadre_status cadre_executor_sequential(struct cadre_executor *exec,
 /* Seconds spent waiting for the loader since create. */
 double cadre_executor_wait_s(const struct cadre_executor *exec);
 
-/* Gradients are complete: was every micro-batch run, and was every micro-batch accumulated? The
- * refusal's text goes to *why. */
+/* Gradients are complete: was every micro-batch run, and was every micro-batch
+ * accumulated? The refusal's text goes to *why. */
 cadre_status cadre_executor_end(const struct cadre_executor *exec,
                                 struct cadre_error *why);
 

@@ -67,9 +67,8 @@ struct cadre_executor {
     struct cadre_staging staging[CADRE_STAGINGS]; /* the first alone unless pinned */
     int32_t *pageable; /* of staging, unless pinned */
     uint32_t staged; /* batches so far */
-    uint64_t *
-        shard_offsets; /* offsets of the redistribution being made, one a tensor rank and
-                                the end */
+    uint64_t *shard_offsets; /* offsets of the redistribution being made, one a tensor
+                                rank and the end */
     size_t act_bytes; /* (N, C) of this rank's rows, padded */
     uint64_t step;
     bool batch_by_caller; /* the caller of a pass loads its batch and collects its loss

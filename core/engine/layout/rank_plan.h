@@ -75,8 +75,8 @@ cadre_status cadre_rank_plan_init(struct cadre_rank_plan *plan,
                                   struct cadre_error *err);
 void cadre_rank_plan_fini(struct cadre_rank_plan *plan);
 
-/* After all plugins: default chunk, presence, map of micro-batches, and the checks across plugins.
- * Errors name both keys or both plugins. */
+/* After all plugins: default chunk, presence, map of micro-batches, and the checks
+ * across plugins. Errors name both keys or both plugins. */
 cadre_status cadre_rank_plan_finish(struct cadre_rank_plan *plan,
                                     const struct cadre_plan_request *request,
                                     struct cadre_error *err);

@@ -367,7 +367,7 @@ START_TEST(calls_refused)
 }
 END_TEST
 
-/* ---- faults on request -------------------------------------------------------------- */
+/* ---- faults on request ----------------------------------------------------------- */
 
 START_TEST(versions)
 {
