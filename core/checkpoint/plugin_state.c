@@ -7,7 +7,7 @@
 
 #include "core/base/hash.h"
 #include "core/base/memory.h"
-#include "core/checkpoint/plugin_state_impl.h"
+#include "core/checkpoint/plugin_state_private.h"
 #include "core/plugin/plugin.h"
 #include "core/tensor/dtype.h"
 

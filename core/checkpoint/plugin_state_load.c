@@ -6,7 +6,7 @@
 #include "core/base/log.h"
 #include "core/base/memory.h"
 #include "core/checkpoint/format/file.h"
-#include "core/checkpoint/plugin_state_impl.h"
+#include "core/checkpoint/plugin_state_private.h"
 
 struct loader {
     struct cadre_rank *rank;

@@ -5,7 +5,7 @@
 
 #include "core/base/memory.h"
 #include "core/checkpoint/format/file.h"
-#include "core/checkpoint/plugin_state_impl.h"
+#include "core/checkpoint/plugin_state_private.h"
 
 struct giver {
     struct cadre_plugin_state *kept;

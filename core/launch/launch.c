@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "core/base/log.h"
-#include "core/comm/local/shared.h"
+#include "core/comm/local/segment_private.h"
 
 #define STACK_BYTES (8u << 20)
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/comm/local/shared.h"
+#include "core/comm/local/segment_private.h"
 #include "core/launch/launcher.h"
 #include "core/launch/launcher_table.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/comm/local/shared.h"
+#include "core/comm/local/segment_private.h"
 #include "core/launch/launch.h"
 #include "core/launch/supervise.h"
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "core/base/hash.h"
-#include "core/launch/rendezvous_impl.h"
+#include "core/launch/rendezvous_private.h"
 
 uint64_t cadre_rendezvous_job(const struct cadre_rendezvous *job)
 {

@@ -13,7 +13,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/path.h"
-#include "core/launch/rendezvous_impl.h"
+#include "core/launch/rendezvous_private.h"
 
 #define PATH_ROOM 4096
 

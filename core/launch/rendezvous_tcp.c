@@ -15,7 +15,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/log.h"
-#include "core/launch/rendezvous_impl.h"
+#include "core/launch/rendezvous_private.h"
 
 #define LISTENERS 8 /* addresses of one name */
 #define GUESTS (CADRE_RENDEZVOUS_RANKS + 64)

@@ -7,7 +7,7 @@
 
 #include "core/base/log.h"
 #include "core/base/memory.h"
-#include "core/launch/world_parts.h"
+#include "core/launch/world_private.h"
 #include "core/launch/world_watch.h"
 
 /* ---- what both ways share ---- */

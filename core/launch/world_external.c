@@ -9,7 +9,7 @@
 #include "core/base/log.h"
 #include "core/base/memory.h"
 #include "core/launch/rendezvous.h"
-#include "core/launch/world_parts.h"
+#include "core/launch/world_private.h"
 #include "core/launch/world_watch.h"
 
 /* What rank 0 gives to the others the first time, and over MPI each to all. */

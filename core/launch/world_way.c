@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/device/module.h"
-#include "core/launch/world_parts.h"
+#include "core/launch/world_private.h"
 
 enum cadre_world_way cadre_world_way(const struct cadre_world_run *run,
                                      const struct cadre_launch_external *external)

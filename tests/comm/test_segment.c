@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/comm/local/shared.h"
+#include "core/comm/local/segment_private.h"
 #include "tests/support/check_main.h"
 
 static struct cadre_local_segment *create(int size, bool processes)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
-#include "core/comm/local/internal.h"
+#include "core/comm/local/private.h"
 
 static bool same_call(const struct shared_call *a, const struct shared_call *b)
 {

@@ -4,7 +4,7 @@
  * lies in the segment is copied from and to it. The host touches none of it. */
 #include <string.h>
 
-#include "core/comm/local/internal.h"
+#include "core/comm/local/private.h"
 #include "core/tensor/dtype.h"
 
 #define BLOCK_BYTES (1u << 22) /* reduced at a time; a node of the tree each level */

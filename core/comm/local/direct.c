@@ -4,7 +4,7 @@
  * anybody's buffers while it reduces, so in place needs no care. */
 #include <string.h>
 
-#include "core/comm/local/internal.h"
+#include "core/comm/local/private.h"
 #include "core/comm/reduce.h"
 #include "core/tensor/dtype.h"
 

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "core/base/memory.h"
-#include "core/comm/local/shared.h"
+#include "core/comm/local/segment_private.h"
 
 #define LOOK_MS 100 /* where the kernel does not tell of a process's end */
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/comm/local/internal.h"
+#include "core/comm/local/private.h"
 
 static const struct cadre_comm_backend backend;
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
-#include "core/comm/local/internal.h"
+#include "core/comm/local/private.h"
 #include "core/tensor/dtype.h"
 
 static struct shared_channel *channel(struct local_comm *c, int from, int to)

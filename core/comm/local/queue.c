@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "core/base/log.h"
-#include "core/comm/local/internal.h"
+#include "core/comm/local/private.h"
 
 #define STACK_BYTES (1u << 20)
 #define EVENT_SEQUENCE_BITS 48

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/comm/local/shared.h"
+#include "core/comm/local/segment_private.h"
 
 /* Groups a segment has room for, each as large as the world. Pages never touched cost
  * nothing. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Split runs as a collective of the parent: colors and keys are in the slots; the first
  * member of each color makes the group, and all meet before they read where it is. */
-#include "core/comm/local/internal.h"
+#include "core/comm/local/private.h"
 
 /* Members of my color in order of (key, rank); returns how many. */
 static int members_of(const struct local_comm *c, int64_t color, int *members)

@@ -5,7 +5,7 @@
  * the next turn, which every reader entered after it had finished. */
 #include <string.h>
 
-#include "core/comm/local/internal.h"
+#include "core/comm/local/private.h"
 #include "core/comm/reduce.h"
 #include "core/tensor/dtype.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/comm/local/internal.h"
+#include "core/comm/local/private.h"
 #include "core/tensor/dtype.h"
 
 void cadre_local_call_fill(struct local_queue *queue, const struct cadre_comm_op *op,

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/comm/local/shared.h"
+#include "core/comm/local/segment_private.h"
 
 void cadre_local_note_write(struct shared_note *note, const struct local_note *from)
 {

@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "core/base/clock.h"
-#include "core/comm/mpi/internal.h"
+#include "core/comm/mpi/private.h"
 
 enum { NOTE_FAILURE, NOTE_QUESTION, NOTE_ANSWER };
 enum { TAG_NOTE = 1, TAG_BEAT = 2 };

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "core/base/clock.h"
-#include "core/comm/mpi/internal.h"
+#include "core/comm/mpi/private.h"
 
 #define EAGER_TURNS 30 /* without anything, before it sleeps */
 #define NAP_NS 50000L /* while something is under way */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "core/base/clock.h"
-#include "core/comm/mpi/internal.h"
+#include "core/comm/mpi/private.h"
 
 #define SENT_S 5.0 /* the news of a message's arrival is given so long */
 

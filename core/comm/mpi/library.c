@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/comm/reduce.h"
-#include "core/comm/mpi/internal.h"
+#include "core/comm/mpi/private.h"
 
 /* The first line of what the library says of itself, up to the first comma:
  * "Open MPI v4.1.4". */

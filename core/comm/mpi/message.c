@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/comm/mpi/internal.h"
+#include "core/comm/mpi/private.h"
 #include "core/tensor/dtype.h"
 
 enum { TAG_HEADER = 1, TAG_DATA = 2 };

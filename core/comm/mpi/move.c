@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/comm/mpi/internal.h"
+#include "core/comm/mpi/private.h"
 #include "core/tensor/dtype.h"
 
 #define SCRATCH_BYTES ((uint64_t)16 << 20)

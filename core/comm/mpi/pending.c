@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "core/base/clock.h"
-#include "core/comm/mpi/internal.h"
+#include "core/comm/mpi/private.h"
 
 #define STUCK_S 20 /* beyond the time limit, without a turn of the engine */
 

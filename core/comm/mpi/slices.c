@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/comm/mpi/internal.h"
+#include "core/comm/mpi/private.h"
 #include "core/tensor/dtype.h"
 
 uint64_t cadre_mpi_slice_turn(const struct mpi_op *op, int m)

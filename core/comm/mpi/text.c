@@ -2,7 +2,7 @@
 /* Operations, ranks and failures in words. */
 #include <stdio.h>
 
-#include "core/comm/mpi/internal.h"
+#include "core/comm/mpi/private.h"
 #include "core/tensor/dtype.h"
 
 #define NAMED 4 /* ranks in a list, and then how many more */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
-#include "core/comm/mpi/internal.h"
+#include "core/comm/mpi/private.h"
 
 #define STACK_BYTES ((size_t)8 << 20) /* of MPI's own making */
 #define LIMIT (UINT64_C(1) << 30)

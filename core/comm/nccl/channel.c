@@ -8,7 +8,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/log.h"
-#include "core/comm/nccl/internal.h"
+#include "core/comm/nccl/private.h"
 
 #define FINALIZE_S 20.0 /* then what is left is aborted */
 

@@ -3,7 +3,7 @@
  * queue until it is seen to be done. */
 #include <stdlib.h>
 
-#include "core/comm/nccl/internal.h"
+#include "core/comm/nccl/private.h"
 
 /* All that the stream has to do. */
 static cadre_status give(struct nccl_op *op)

@@ -2,7 +2,7 @@
 /* The module's one exported symbol. */
 #include "config.h"
 #include "core/base/module.h"
-#include "core/comm/nccl/internal.h"
+#include "core/comm/nccl/private.h"
 
 static const struct cadre_comm_module comm_module = {
     .backend_bytes = sizeof(struct cadre_comm_backend),

@@ -3,7 +3,7 @@
  * adds them by its device, and gives the result back where it is wanted. Part by part,
  * so that scratch does not grow with the buffer; a turn works on one part of every
  * slice, and nothing outside it, so that in may be out. */
-#include "core/comm/nccl/internal.h"
+#include "core/comm/nccl/private.h"
 #include "core/tensor/dtype.h"
 
 #define SCRATCH_BYTES ((size_t)16 << 20)

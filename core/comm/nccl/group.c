@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "core/base/clock.h"
-#include "core/comm/nccl/internal.h"
+#include "core/comm/nccl/private.h"
 
 /* Groups of pairs that share no rank: edge i joins i and i + 1, the last one and 0. */
 static int phase_of(int edge, int size)

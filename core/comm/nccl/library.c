@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/comm/nccl/internal.h"
+#include "core/comm/nccl/private.h"
 
 #define MULTI_RANK 23003 /* the first version in which ranks may share a GPU */
 

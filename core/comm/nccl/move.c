@@ -3,7 +3,7 @@
  * to one root each. */
 #include <stdio.h>
 
-#include "core/comm/nccl/internal.h"
+#include "core/comm/nccl/private.h"
 #include "core/tensor/dtype.h"
 
 cadre_status cadre_nccl_check(struct nccl_op *op, ncclResult_t result)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base/log.h"
-#include "core/comm/nccl/internal.h"
+#include "core/comm/nccl/private.h"
 #include "core/tensor/dtype.h"
 
 #define ALIGNED(n) (((n) + 255) / 256 * 256)

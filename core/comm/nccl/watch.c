@@ -10,7 +10,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/log.h"
-#include "core/comm/nccl/internal.h"
+#include "core/comm/nccl/private.h"
 #include "core/tensor/dtype.h"
 
 #define STACK_BYTES (1u << 20)

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/comm/nccl/internal.h"
+#include "core/comm/nccl/private.h"
 
 static struct nccl_world *world_of(const struct cadre_comm *comm)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of world.h share. */
-#ifndef CADRE_LAUNCH_WORLD_PARTS_H
-#define CADRE_LAUNCH_WORLD_PARTS_H
+#ifndef CADRE_LAUNCH_WORLD_PRIVATE_H
+#define CADRE_LAUNCH_WORLD_PRIVATE_H
 
 #include "core/launch/world.h"
 

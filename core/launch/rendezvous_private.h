@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the two ways to meet share: the words that travel, and rank 0's list. */
-#ifndef CADRE_LAUNCH_RENDEZVOUS_IMPL_H
-#define CADRE_LAUNCH_RENDEZVOUS_IMPL_H
+#ifndef CADRE_LAUNCH_RENDEZVOUS_PRIVATE_H
+#define CADRE_LAUNCH_RENDEZVOUS_PRIVATE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What saving and loading of plugins' states share. Private to core/checkpoint. */
-#ifndef CADRE_CHECKPOINT_PLUGIN_STATE_IMPL_H
-#define CADRE_CHECKPOINT_PLUGIN_STATE_IMPL_H
+#ifndef CADRE_CHECKPOINT_PLUGIN_STATE_PRIVATE_H
+#define CADRE_CHECKPOINT_PLUGIN_STATE_PRIVATE_H
 
 #include "core/checkpoint/format/tensor_file.h"
 #include "core/checkpoint/plugin_state.h"

@@ -2,8 +2,8 @@
 /* What lies in the segment that all ranks of a world map. Places are offsets from its
  * start, because processes map it at different addresses. Fresh memory is zero, and
  * every structure is valid when zero. */
-#ifndef CADRE_COMM_LOCAL_SHARED_H
-#define CADRE_COMM_LOCAL_SHARED_H
+#ifndef CADRE_COMM_LOCAL_SEGMENT_PRIVATE_H
+#define CADRE_COMM_LOCAL_SEGMENT_PRIVATE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

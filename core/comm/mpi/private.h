@@ -13,8 +13,8 @@
  * is known who is missed.
  *
  * A world has one lock. What says "engine's" is touched by that thread alone. */
-#ifndef CADRE_COMM_MPI_INTERNAL_H
-#define CADRE_COMM_MPI_INTERNAL_H
+#ifndef CADRE_COMM_MPI_PRIVATE_H
+#define CADRE_COMM_MPI_PRIVATE_H
 
 #include <mpi.h>
 #include <pthread.h>

@@ -15,8 +15,8 @@
  * Locks, in the order in which they may be taken: a channel's `posting`, the world's
  * `lock`, the world's `gate`. CUDA runs host functions with locks of its own, so these
  * take the gate alone, and no call of CUDA is made under it. */
-#ifndef CADRE_COMM_NCCL_INTERNAL_H
-#define CADRE_COMM_NCCL_INTERNAL_H
+#ifndef CADRE_COMM_NCCL_PRIVATE_H
+#define CADRE_COMM_NCCL_PRIVATE_H
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>

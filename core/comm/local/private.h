@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What lies in a rank's own memory: its queues, and its side of each communicator. */
-#ifndef CADRE_COMM_LOCAL_INTERNAL_H
-#define CADRE_COMM_LOCAL_INTERNAL_H
+#ifndef CADRE_COMM_LOCAL_PRIVATE_H
+#define CADRE_COMM_LOCAL_PRIVATE_H
 
 #include <pthread.h>
 
-#include "core/comm/local/shared.h"
+#include "core/comm/local/segment_private.h"
 
 #define LOCAL_MAX_QUEUES 4096
 #define LOCAL_SLICE_NS 20000000u /* a sleeper looks for failures this often */
