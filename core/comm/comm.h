@@ -64,7 +64,7 @@ struct cadre_comm {
     struct cadre_comm_stats stats; /* under the context's lock */
 };
 
-/* ---- posting (post.c)
+/* Posting (post.c)
  *
  * [any thread of the rank, one at a time per communicator]
  * `done` may be NULL. An `after` may be an event of any communicator of the rank's
@@ -119,7 +119,7 @@ cadre_status cadre_comm_recv(struct cadre_comm *comm, cadre_comm_label label, vo
 cadre_status cadre_comm_barrier(struct cadre_comm *comm, cadre_comm_label label,
                                 cadre_event after, cadre_event *done);
 
-/* ---- waiting, and what concerns a communicator as a whole (comm.c) */
+/* ---- waiting, and what concerns a communicator as a whole (comm.c) ---- */
 
 /* Sleep until the event has happened; its operation's status. Event 0 returns OK.
  * Device events too. */

@@ -40,7 +40,7 @@ int64_t cadre_arrange_perturbation(int64_t global_batch, int64_t micro_batch)
     return 0;
 }
 
-/* ---- one run --------------------------------------------------------------------- */
+/* ---- one run ---- */
 
 static cadre_status check_name(const char *name, struct cadre_error *err)
 {
@@ -191,7 +191,7 @@ static cadre_status arrange_run(struct arranging *a, size_t i, const char *name,
     return rc;
 }
 
-/* ---- between runs ---------------------------------------------------------------- */
+/* ---- between runs ---- */
 
 /* Cores per rank are the same in every run, so that times compare. */
 static cadre_status same_threads(struct arranging *a, struct cadre_arrangement *out,

@@ -26,7 +26,7 @@ struct comparing {
     struct cadre_supervise_watch watch;
 };
 
-/* ---- children -------------------------------------------------------------------- */
+/* ---- children ---- */
 
 /* What a child is asked for. */
 struct job {
@@ -80,7 +80,7 @@ static cadre_status run_child(const struct comparing *x, const struct job *job,
     return rc == CADRE_OK ? ended(job, &child.end, err) : rc;
 }
 
-/* ---- runs ------------------------------------------------------------------------ */
+/* ---- runs ---- */
 
 static cadre_status job_init(const struct comparing *x, const struct cadre_task *task,
                              struct job *job, struct cadre_error *err)
@@ -188,7 +188,7 @@ static void tell_algorithms(const struct cadre_comparison *c)
     }
 }
 
-/* ---- the whole ------------------------------------------------------------------- */
+/* ---- the whole ---- */
 
 /* A folder of data or plans alone may stay; a run that has trained may not. */
 static cadre_status refuse_old(const struct comparing *x, struct cadre_error *err)
@@ -238,7 +238,7 @@ fail:
     return rc;
 }
 
-/* ---- steps of it, for a batch system --------------------------------------------- */
+/* ---- steps of it, for a batch system ---- */
 
 static cadre_status list(const struct comparing *x, struct cadre_error *err)
 {
@@ -358,7 +358,7 @@ static cadre_status make_one(const struct comparing *x, const char *name,
     return become(x, task, err);
 }
 
-/* ---- the command ----------------------------------------------------------------- */
+/* ---- the command ---- */
 
 static char *default_out(const struct cadre_options *options, const char *conf)
 {

@@ -10,7 +10,7 @@
 #include "core/config/nearest.h"
 #include "core/base/path.h"
 
-/* ---- the list -------------------------------------------------------------------- */
+/* ---- the list ---- */
 
 static char *name_of(const struct cadre_comparison *c, const struct cadre_task *task)
 {
@@ -81,7 +81,7 @@ char *cadre_task_folder(const struct cadre_task *task, const char *out)
     return cadre_arrange_folder(out, task->name, 0);
 }
 
-/* ---- arguments ------------------------------------------------------------------- */
+/* ---- arguments ---- */
 
 /* device.threads, 0: as the run says. Perturbations are not timed and take all cores,
  * which changes no bit. */

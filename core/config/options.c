@@ -17,7 +17,7 @@ cadre_status cadre_options_no_memory(struct cadre_error *err)
     return cadre_fail(err, CADRE_E_RESOURCE, "out of memory for the options");
 }
 
-/* ---- finding --------------------------------------------------------------------- */
+/* ---- finding ---- */
 
 struct option *cadre_option_find(const struct cadre_options *options, const char *name)
 {
@@ -50,7 +50,7 @@ static bool section_known(const struct cadre_options *options, const char *secti
            cadre_assignment_find(&options->allowed, section);
 }
 
-/* ---- building -------------------------------------------------------------------- */
+/* ---- building ---- */
 
 static void assignment_fini(struct assignment *a)
 {
@@ -223,7 +223,7 @@ void cadre_options_destroy(struct cadre_options *options)
     free(options);
 }
 
-/* ---- resolving ------------------------------------------------------------------- */
+/* ---- resolving ---- */
 
 static cadre_status unknown_section(const struct cadre_options *options,
                                     const char *section, const char *source,
@@ -314,7 +314,7 @@ cadre_status cadre_options_resolve(struct cadre_options *options,
     return CADRE_OK;
 }
 
-/* ---- setting and reading --------------------------------------------------------- */
+/* ---- setting and reading ---- */
 
 /* Split "section.key=value" in place, blanks around both parts cut, the name in lower
  * case as in a file; false where it has no such form. */

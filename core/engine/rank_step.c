@@ -38,7 +38,7 @@ static cadre_status run_chain(struct cadre_rank *rank, uint64_t step)
     return cadre_executor_end(rank->exec, &rank->failure);
 }
 
-/* ---- the report ------------------------------------------------------------------ */
+/* ---- the report ---- */
 
 /* Is a step's report given by the next? Not under fp16, whose next step needs to know
  * whether this one overflowed. */
@@ -161,7 +161,7 @@ static cadre_status tell(struct cadre_rank *rank, cadre_status rc)
     return rc;
 }
 
-/* ---- the step -------------------------------------------------------------------- */
+/* ---- the step ---- */
 
 static cadre_status update(struct cadre_rank *rank, struct cadre_result *result)
 {

@@ -281,7 +281,7 @@ fail:
     return rc;
 }
 
-/* ---- the other ranks */
+/* ---- the other ranks ---- */
 
 /* Moves `bytes` through fd before the deadline; false where the other side has gone. */
 static bool move(int fd, void *data, size_t bytes, bool out, double deadline)

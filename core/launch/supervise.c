@@ -37,7 +37,7 @@ void cadre_supervise_close(const struct cadre_supervise_watch *watch)
     sigaction(SIGCHLD, &watch->sigchld_before, NULL);
 }
 
-/* ---- starting one ---------------------------------------------------------------- */
+/* ---- starting one ---- */
 
 struct supervision {
     const struct cadre_supervise_watch *watch;
@@ -138,7 +138,7 @@ static struct obstacle start(const struct supervision *s, struct cadre_process *
     return obstacle;
 }
 
-/* ---- all of them ----------------------------------------------------------------- */
+/* ---- all of them ---- */
 
 /* Those that have ended by now are gone; how many still run. */
 static size_t reap(struct supervision *s)

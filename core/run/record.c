@@ -110,7 +110,7 @@ static cadre_status read_metrics(struct cadre_record *record, struct cadre_error
     return rc;
 }
 
-/* ---- independent runs ------------------------------------------------ */
+/* ---- independent runs ---- */
 
 static cadre_status read_run(const char *dir, struct cadre_record *record,
                              struct cadre_error *err)

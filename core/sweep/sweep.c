@@ -22,7 +22,7 @@ static cadre_status no_memory(struct cadre_error *err)
     return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the instances");
 }
 
-/* ---- the axis -------------------------------------------------------------------- */
+/* ---- the axis ---- */
 
 /* The name of the axis and its size, 0 for none. */
 static int find_axis(const struct cadre_spec *spec, char name[16])
@@ -90,7 +90,7 @@ static cadre_status make_sweep(const struct making *m, struct cadre_error *err)
                                     &sweep->values, err);
 }
 
-/* ---- where an instance runs ------------------------------------------------------ */
+/* ---- where an instance runs ---- */
 
 static cadre_status add_variable(struct cadre_sweep_instance *instance,
                                  const char *variable, const char *plugin, size_t k,
@@ -168,7 +168,7 @@ static cadre_status find_places(const struct making *m, struct cadre_error *err)
     return rc;
 }
 
-/* ---- what an instance is told ---------------------------------------------------- */
+/* ---- what an instance is told ---- */
 
 static cadre_status add_argument(struct cadre_sweep_instance *instance, char *text,
                                  struct cadre_error *err)
@@ -259,7 +259,7 @@ static cadre_status describe(const struct cadre_sweep *sweep, size_t k,
     return failed ? no_memory(err) : CADRE_OK;
 }
 
-/* ---- is it right? ---------------------------------------------------------------- */
+/* ---- is it right? ---- */
 
 /* Cores that an instance's ranks get, as they will count them. */
 static int threads_of(const struct cadre_sweep_instance *instance,

@@ -17,7 +17,7 @@ const char *cadre_sweep_status_name(enum cadre_sweep_status status)
     return names[status];
 }
 
-/* ---- before ---------------------------------------------------------------------- */
+/* ---- before ---- */
 
 /* The summary of a run that ended, and of its last step where `steps` is given. */
 static void take_record(struct cadre_sweep_instance *instance, bool whole)
@@ -54,7 +54,7 @@ static void tell_begin(const struct cadre_sweep *sweep)
     }
 }
 
-/* ---- at work --------------------------------------------------------------------- */
+/* ---- at work ---- */
 
 static struct cadre_process child_of(const struct cadre_sweep_instance *instance)
 {
@@ -93,7 +93,7 @@ static cadre_status run_children(struct cadre_sweep *sweep, struct cadre_error *
     return rc;
 }
 
-/* ---- after ----------------------------------------------------------------------- */
+/* ---- after ---- */
 
 static enum cadre_sweep_status status_of(const struct cadre_process_end *end)
 {

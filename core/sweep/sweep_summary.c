@@ -46,7 +46,7 @@ static json_t *number(double value)
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-/* ---- instances.json -------------------------------------------------------------- */
+/* ---- instances.json ---- */
 
 static json_t *options_of(const struct cadre_sweep *sweep, size_t k)
 {
@@ -100,7 +100,7 @@ cadre_status cadre_sweep_write_instances(const struct cadre_sweep *sweep,
     return write_json(sweep, "instances.json", list, err);
 }
 
-/* ---- summary.json ---------------------------------------------------------------- */
+/* ---- summary.json ---- */
 
 enum how { SUM, LARGEST };
 
@@ -227,7 +227,7 @@ cadre_status cadre_sweep_write_summary(const struct cadre_sweep *sweep,
     return write_json(sweep, "summary.json", make_summary(sweep, best), err);
 }
 
-/* ---- the table ------------------------------------------------------------------- */
+/* ---- the table ---- */
 
 enum { COLUMNS = 7, CELL = 64 };
 

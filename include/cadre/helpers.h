@@ -22,7 +22,7 @@ cadre_refuse(const struct cadre_host *host, cadre_status status, const char *fmt
     return host->fail(host->ctx, status, text);
 }
 
-/* ---- services -------------------------------------------------------------------- */
+/* ---- services ---- */
 
 /* A row of the plugin's table of services: `member` of struct cadre_self points to
  * CADRE_SERVICE_<name>, of which `last` is the last function that is called. */
@@ -78,7 +78,7 @@ static inline cadre_status cadre_self_create(const struct cadre_host *host,
     return rc;
 }
 
-/* ---- the descriptor -------------------------------------------------------------- */
+/* ---- the descriptor ---- */
 
 /* An entry of the table of options, by its fields. */
 #define CADRE_OPTION(...)                                                              \
@@ -107,7 +107,7 @@ static inline cadre_status cadre_self_create(const struct cadre_host *host,
         return &plugin;                                                                \
     }
 
-/* ---- buffers --------------------------------------------------------------------- */
+/* ---- buffers ---- */
 
 static inline uint64_t cadre_dtype_size(uint32_t dtype)
 {

@@ -53,7 +53,7 @@ extern "C" {
     ((p) && (p)->struct_size >= offsetof(__typeof__(*(p)), m) + sizeof((p)->m) &&      \
      (p)->m)
 
-/* ---- options: static data, readable without creating anything -------------------- */
+/* ---- options: static data, readable without creating anything ---- */
 #define CADRE_OPTION_BOOL 1u
 #define CADRE_OPTION_I64 2u
 #define CADRE_OPTION_F64 3u
@@ -83,7 +83,7 @@ struct cadre_values {
     const char *(*str)(const void *h, const char *key); /* STR, ENUM */
 };
 
-/* ---- plan: pure, repeatable, no device memory and no communication --------------- */
+/* ---- plan: pure, repeatable, no device memory and no communication ---- */
 #define CADRE_BATCH_SPLIT 1u /* ranks along the axis see different samples */
 #define CADRE_BATCH_SAME 2u
 /* Ranks along the axis are runs of their own, which never meet: `cadre train` starts
@@ -155,7 +155,7 @@ struct cadre_plan {
     uint32_t pad_;
 };
 
-/* ---- events raised while a step runs [exec] -------------------------------------- */
+/* ---- events raised while a step runs [exec] ---- */
 /* Block events come in evaluation too, which is forward only and outside any step;
  * every rank evaluates equally often, so a collective in them finds its partners. */
 #define CADRE_BEFORE_FORWARD 1u
@@ -211,7 +211,7 @@ struct cadre_redistribute_ev {
     const uint64_t *offsets;
 };
 
-/* ---- step and sync --------------------------------------------------------------- */
+/* ---- step and sync ---- */
 struct cadre_step {
     uint32_t struct_size;
     uint32_t n_microbatches; /* of this rank */
@@ -233,7 +233,7 @@ struct cadre_next {
  * parameters hold now is what is evaluated and saved, until the next step. */
 #define CADRE_SYNC_DRAIN 4u
 
-/* ---- private state for checkpoints ----------------------------------------------- */
+/* ---- private state for checkpoints ---- */
 #define CADRE_BLOB_DROPPABLE 1u
 #define CADRE_BLOB_REPLICATED 2u
 #define CADRE_BLOB_PER_RANK 3u /* disables resuming at another size, and says so */
@@ -272,7 +272,7 @@ struct cadre_state_sink {
                            const struct cadre_buf *data);
 };
 
-/* ---- the plugin ------------------------------------------------------------------ */
+/* ---- the plugin ---- */
 struct cadre_self; /* the plugin's instance; the host never looks in */
 
 struct cadre_strategy_ops {

@@ -94,7 +94,7 @@ struct cadre_self {
     struct cadre_buf scratch; /* U8; on the compute stream, so one does for all */
 };
 
-/* ---- bucket.c */
+/* ---- bucket.c ---- */
 
 /* Group the gradients of this rank. Nothing is allocated but the two tables. */
 cadre_status ddp_buckets_make(struct cadre_self *self);
@@ -103,7 +103,7 @@ cadre_status ddp_step(struct cadre_self *self, const struct cadre_step *step,
 cadre_status ddp_on_grad(struct cadre_self *self, struct cadre_grad_ev *ev);
 cadre_status ddp_sync(struct cadre_self *self, uint32_t what);
 
-/* ---- compress.c */
+/* ---- compress.c ---- */
 
 /* Read ddp.compress into mode, ratio and rank; refused in words otherwise. */
 cadre_status ddp_mode_parse(struct cadre_self *self, const char *text);
@@ -145,7 +145,7 @@ static inline uint64_t ddp_bytes(const struct cadre_buf *buf)
     return buf->count * cadre_dtype_size(buf->dtype);
 }
 
-/* ---- residual.c: what did not travel is added to the next gradient */
+/* ---- residual.c: what did not travel is added to the next gradient ---- */
 
 /* Room for the residuals of the bucket's entries: of all, or of those with k > 0. */
 cadre_status ddp_residual_bind(struct cadre_self *self, struct ddp_bucket *bucket);
@@ -154,7 +154,7 @@ cadre_status ddp_residual_add(struct cadre_self *self, const struct ddp_bucket *
 /* Checkpoints. */
 cadre_status ddp_state(struct cadre_self *self, const struct cadre_state_sink *sink);
 
-/* ---- modes */
+/* ---- modes ---- */
 
 extern const struct ddp_mode ddp_mode_none, ddp_mode_bf16, ddp_mode_fp16, ddp_mode_int8,
     ddp_mode_topk, ddp_mode_powersgd;

@@ -39,8 +39,8 @@ cadre_status ddp_residual_add(struct cadre_self *self, const struct ddp_bucket *
     return CADRE_OK;
 }
 
-/* ---- checkpoints ----
- * Twice over: as tensors, summed over the ranks, which any size resumes from; and as
+/* ---- checkpoints ---- */
+/* Twice over: as tensors, summed over the ranks, which any size resumes from; and as
  * this rank's own bytes, a blob a bucket, which bring the very bits back where stack
  * and buckets are the same. */
 

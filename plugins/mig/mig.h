@@ -14,7 +14,7 @@ struct cadre_self {
     uint32_t size, index; /* along the axis "mig" */
 };
 
-/* ---- place.c: where ranks run */
+/* ---- place.c: where ranks run ---- */
 
 /* Wish for the rank's MIG instance or core set. [main] Errors: CADRE_E_INVALID in
  * words, CADRE_E_UNSUPPORTED where there are no instances. */

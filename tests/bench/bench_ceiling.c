@@ -157,7 +157,7 @@ static void library_fini(struct library *lib)
     dnnl_engine_destroy(lib->engine);
 }
 
-/* ---- rates --------------------------------------------------------------------- */
+/* ---- rates ---- */
 
 static double product_flops(const struct product *p)
 {
@@ -259,7 +259,7 @@ static void print_rates(int threads, int64_t n, size_t bytes)
            f32 * 1e-9, bf16 * 1e-9, copy_rate(threads, bytes) * 1e-9);
 }
 
-/* ---- a step's products --------------------------------------------------------- */
+/* ---- a step's products ---- */
 
 struct step {
     struct library lib;

@@ -26,7 +26,7 @@ static double now_s(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* ---- a device that computes nothing */
+/* ---- a device that computes nothing ---- */
 
 #define NOTHING(name, type)                                                            \
     static cadre_status name(struct cadre_device *d, type x)                           \
@@ -114,7 +114,7 @@ static void empty(struct cadre_device_ops *ops)
     ops->norm_total = one_norm;
 }
 
-/* ---- the rank */
+/* ---- the rank ---- */
 
 static cadre_status hear_block(struct cadre_self *self, const struct cadre_block_ev *ev)
 {

@@ -71,7 +71,7 @@ static void race(void (*ours)(void *), void (*ceiling)(void *), void *arg,
     }
 }
 
-/* ---- products ------------------------------------------------------------------ */
+/* ---- products ---- */
 
 struct product {
     struct cadre_gemm gemm;
@@ -175,7 +175,7 @@ static void bench_product(int64_t m, int64_t n, int64_t k, const char *form)
     device->ops->free(device, c);
 }
 
-/* ---- bandwidth ----------------------------------------------------------------- */
+/* ---- bandwidth ---- */
 
 enum { COUNT = 16 << 20, CHANNELS = 768, ROWS = COUNT / CHANNELS };
 
@@ -357,7 +357,7 @@ static void bench_bandwidth(void)
     device->ops->free(device, s.stats);
 }
 
-/* ---- attention ----------------------------------------------------------------- */
+/* ---- attention ---- */
 
 static struct cadre_attention attention;
 

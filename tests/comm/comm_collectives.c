@@ -130,7 +130,7 @@ static void ragged(uint64_t *offsets, int size, uint64_t count, uint64_t salt)
     }
 }
 
-/* ---- every collective against its reference */
+/* ---- every collective against its reference ---- */
 
 struct shape {
     uint64_t count, op;
@@ -335,7 +335,7 @@ cadre_status case_collectives(void *arg, int rank, struct cadre_local_segment *s
     return comm_with_world(run_collectives, arg, rank, segment);
 }
 
-/* ---- thousands of operations over several communicators, random delays */
+/* ---- thousands of operations over several communicators, random delays ---- */
 
 #define STORM_OPS 3000
 #define STORM_COUNT 300

@@ -6,7 +6,7 @@
 
 #include "tests/comm/comm_cases.h"
 
-/* ---- queues that do not hold each other up */
+/* ---- queues that do not hold each other up ---- */
 
 /* A receive that waits for a send posted last, while collectives, another direction and
  * an operation ordered after them go on. */
@@ -79,7 +79,7 @@ cadre_status case_messages(void *arg, int rank, struct cadre_local_segment *segm
     return comm_with_world(run_messages, arg, rank, segment);
 }
 
-/* ---- groups */
+/* ---- groups ---- */
 
 /* Groups of groups, orders by key, ranks in none, and a group that goes before others.
  */
@@ -145,7 +145,7 @@ cadre_status case_exhaust(void *arg, int rank, struct cadre_local_segment *segme
     return comm_with_world(run_exhaust, arg, rank, segment);
 }
 
-/* ---- arguments, counting */
+/* ---- arguments, counting ---- */
 
 static cadre_status run_refusals(struct world *w, const char *arg)
 {

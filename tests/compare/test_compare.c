@@ -20,7 +20,7 @@ static char *dir, *conf, *out;
 static struct cadre_error err;
 static bool launched;
 
-/* ---- the fake -------------------------------------------------------------------- */
+/* ---- the fake ---- */
 
 static const char *value_of(int argc, char **argv, const char *flag)
 {
@@ -61,7 +61,7 @@ __attribute__((constructor)) static void be_the_child(int argc, char **argv)
         _exit(fake_train(argc, argv));
 }
 
-/* ---- tests ----------------------------------------------------------------------- */
+/* ---- tests ---- */
 
 static void make_template(const char *name, double loss_shift)
 {

@@ -9,7 +9,7 @@
 #include "tests/device/op_testing.h"
 #include "tests/support/check_main.h"
 
-/* ---- opening, memory, streams -------------------------------------------------- */
+/* ---- opening, memory, streams ---- */
 
 START_TEST(opening)
 {
@@ -165,7 +165,7 @@ START_TEST(pinned_sides_and_graphs)
 }
 END_TEST
 
-/* ---- values asserted by other frameworks' tests -------------------------------- */
+/* ---- values asserted by other frameworks' tests ---- */
 
 static json_t *golden_root;
 

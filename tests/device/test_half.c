@@ -25,7 +25,7 @@ static void ok(cadre_status rc)
     ck_assert_int_eq(rc, CADRE_OK);
 }
 
-/* ---- products ------------------------------------------------------------------ */
+/* ---- products ---- */
 
 enum { PAD = 3 };
 
@@ -148,7 +148,7 @@ START_TEST(empty_products)
 }
 END_TEST
 
-/* ---- attention in one buffer of q, k and v -------------------------------------- */
+/* ---- attention in one buffer of q, k and v ---- */
 
 enum { B = 2, T = 70, H = 6, G = 2, D = 8, LD = (H + 2 * G) * D + 1, N = B * T };
 
@@ -235,7 +235,7 @@ START_TEST(attention_of_one_buffer)
 }
 END_TEST
 
-/* ---- roundings and cuts ---------------------------------------------------------- */
+/* ---- roundings and cuts ---- */
 
 /* 1 + u/2 + u/2 is 1 + u: each half on its own would be lost. */
 START_TEST(sums_are_rounded_once)

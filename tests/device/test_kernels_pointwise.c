@@ -206,8 +206,7 @@ START_TEST(additions)
 }
 END_TEST
 
-/* ---- optimizers -------------------------------------------------------------------
- */
+/* ---- optimizers ---- */
 
 struct adam {
     struct tensor param, grad, first, second;

@@ -10,7 +10,7 @@ static const int64_t shapes[][2] = {{1, 1},  {1, 7},    {7, 31},   {33, 33},
                                     {3, 65}, {2, 2500}, {40, 1024}};
 #define SHAPES ((int)(sizeof shapes / sizeof *shapes))
 
-/* ---- loss ---------------------------------------------------------------------- */
+/* ---- loss ---- */
 
 enum { LOGITS, MAX, SUM, PICKED, OLD_MAX, TENSORS };
 
@@ -195,7 +195,7 @@ START_TEST(loss_of_extremes)
 }
 END_TEST
 
-/* ---- embedding ----------------------------------------------------------------- */
+/* ---- embedding ---- */
 
 /* The call with beta 1 is the second of two, so everything is there twice. */
 static void check_token_gradient(const struct cadre_embed *a, const struct tensor *dout,

@@ -32,7 +32,7 @@ static cadre_status on_grad(struct cadre_self *self, struct cadre_grad_ev *ev)
     return CADRE_OK;
 }
 
-/* ---- a schedule of the test's own: two chunks, all forwards, then all backwards -- */
+/* ---- a schedule of the test's own: two chunks, all forwards, then all backwards ---- */
 
 static bool split;
 static uint32_t live = LEAVES;

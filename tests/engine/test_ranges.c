@@ -148,7 +148,7 @@ START_TEST(a_failed_step_ends_its_ranges)
 }
 END_TEST
 
-/* ---- two ranks ------------------------------------------------------------------- */
+/* ---- two ranks ---- */
 
 static cadre_status split_batch(struct cadre_self *self, const struct cadre_plan *abi)
 {

@@ -80,7 +80,7 @@ cadre_status cadre_local_copy(struct local_queue *queue, const struct cadre_comm
     return CADRE_OK;
 }
 
-/* ---- reduction: the tree of reduce.c, with blocks in the device's memory */
+/* ---- reduction: the tree of reduce.c, with blocks in the device's memory ---- */
 
 struct tree {
     struct local_queue *queue;
@@ -177,7 +177,7 @@ cadre_status cadre_local_device_reduce(struct local_queue *q,
     return rc;
 }
 
-/* ---- among processes */
+/* ---- among processes ---- */
 
 cadre_status cadre_local_fetch(struct local_queue *queue,
                                const struct cadre_comm_op *op, void *host,

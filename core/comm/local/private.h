@@ -75,7 +75,7 @@ struct local_comm {
     pthread_mutex_t lock; /* queues made lazily */
 };
 
-/* ---- queue.c */
+/* ---- queue.c ---- */
 
 /* A queue that ends with the rank, not with its communicator. NULL: too many. */
 struct local_queue *cadre_local_queue_create(struct local_comm *comm, local_run run);
@@ -93,7 +93,7 @@ void cadre_local_queue_leave_device(struct local_queue *queue);
 void cadre_local_queue_stop(struct local_queue *queue);
 void cadre_local_queue_destroy(struct local_queue *queue);
 
-/* ---- sync.c: waiting for other ranks, on a queue's thread */
+/* ---- sync.c: waiting for other ranks, on a queue's thread ---- */
 
 /* Somebody a waiter needs: `late` says what is wrong when it does not come. */
 struct local_await {
@@ -129,13 +129,13 @@ cadre_status cadre_local_fail(struct local_rank *me, const char *fmt, ...)
 /* "all_reduce #12 'ddp bucket 3' (f32, 4096 elements, step 40)" */
 void cadre_local_call_text(const struct shared_call *call, char *text, size_t size);
 
-/* ---- the emulated link (sync.c) */
+/* ---- the emulated link (sync.c) ---- */
 
 /* When `bytes` sent by this rank from `from_ns` on have arrived; 0 without a link. */
 uint64_t cadre_local_link_book(struct local_rank *me, uint64_t from_ns, uint64_t bytes);
 cadre_status cadre_local_sleep_until(struct local_queue *queue, uint64_t ns);
 
-/* ---- what queues run */
+/* ---- what queues run ---- */
 
 cadre_status cadre_local_run_collective(struct local_queue *queue,
                                         const struct cadre_comm_op *op);
@@ -151,7 +151,7 @@ cadre_status cadre_local_move_staged(struct local_queue *queue,
 cadre_status cadre_local_run_split(struct local_queue *queue,
                                    const struct cadre_comm_op *op);
 
-/* ---- device.c: buffers that lie in a device's memory. On a queue's thread; a failure
+/* device.c: buffers that lie in a device's memory. On a queue's thread; a failure
  * of the device is one of the world. */
 
 /* Sleep until a device event has happened. */

@@ -19,7 +19,7 @@ enum { TAG_NOTE = 1, TAG_BEAT = 2 };
 #define LOST_AT 0.25 /* of the time limit, without a beat, but */
 #define LOST_S 15.0 /* not before */
 
-/* ---- notes */
+/* ---- notes ---- */
 
 static void take_in(struct mpi_world *w)
 {
@@ -79,7 +79,7 @@ static bool all_sent(struct mpi_world *w)
     return !w->control.sent;
 }
 
-/* ---- questions */
+/* ---- questions ---- */
 
 /* Under the lock. */
 static const struct mpi_group *find(const struct mpi_world *w, uint64_t id)
@@ -188,7 +188,7 @@ static bool take_notes(struct mpi_world *w)
     return true;
 }
 
-/* ---- limits */
+/* ---- limits ---- */
 
 /* Of what has begun, the oldest waits the longest. */
 static void look_at_oldest(struct mpi_world *w)
@@ -252,7 +252,7 @@ static void look_at_beats(struct mpi_world *w)
         fail_lost(w, before, now - c->heard_s);
 }
 
-/* ---- what the engine calls */
+/* ---- what the engine calls ---- */
 
 cadre_status cadre_mpi_control_open(struct mpi_world *w)
 {

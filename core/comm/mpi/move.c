@@ -18,7 +18,7 @@ static cadre_status check_mpi(struct mpi_op *op, int result)
     return cadre_mpi_check(op->group->world, op, result);
 }
 
-/* ---- whole vectors: piece by piece */
+/* ---- whole vectors: piece by piece ---- */
 
 static cadre_status step_pieces(struct mpi_op *op)
 {
@@ -45,7 +45,7 @@ static cadre_status step_pieces(struct mpi_op *op)
                            op->group->comm, &m->request));
 }
 
-/* ---- slices: in one call where that reaches them, else in turns through scratch */
+/* ---- slices: in one call where that reaches them, else in turns through scratch ---- */
 
 /* The parts of a turn, and scratch for them; false where there is no memory. */
 static bool prepare(struct mpi_op *op, uint64_t longest)
@@ -148,7 +148,7 @@ static cadre_status step_slices(struct mpi_op *op)
     return op->base.kind == CADRE_COMM_ALL_GATHER ? gather(op) : exchange(op);
 }
 
-/* ---- without data */
+/* ---- without data ---- */
 
 static cadre_status step_barrier(struct mpi_op *op)
 {

@@ -122,7 +122,7 @@ void cadre_mpi_finish(struct mpi_op *op)
     cadre_mpi_op_free(op);
 }
 
-/* ---- failures */
+/* ---- failures ---- */
 
 void cadre_mpi_fail_locked(struct mpi_world *w, const struct mpi_op *blamed,
                            cadre_status code, const char *why)
@@ -173,7 +173,7 @@ void cadre_mpi_hush(struct mpi_world *w)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* ---- waiting */
+/* ---- waiting ---- */
 
 void cadre_mpi_sleep(struct mpi_world *w)
 {

@@ -127,7 +127,7 @@ struct mpi_group {
     struct mpi_queue *send, *recv; /* (size) by member */
 };
 
-/* ---- library.c */
+/* ---- library.c ---- */
 
 /* core/comm/module.h */
 cadre_status cadre_mpi_version(struct cadre_text *out, struct cadre_error *err);
@@ -141,7 +141,7 @@ cadre_status cadre_mpi_start(struct mpi_world *world, struct cadre_error *err);
 MPI_Datatype cadre_mpi_type(uint32_t dtype);
 MPI_Op cadre_mpi_reduction(const struct mpi_world *world, uint32_t dtype, uint32_t red);
 
-/* ---- world.c */
+/* ---- world.c ---- */
 
 cadre_status cadre_mpi_open(const struct cadre_comm_world *world,
                             const unsigned char id[CADRE_COMM_ID_BYTES],
@@ -150,7 +150,7 @@ cadre_status cadre_mpi_open(const struct cadre_comm_world *world,
 void cadre_mpi_world_free(struct mpi_world *world);
 extern const struct cadre_comm_backend cadre_mpi_backend;
 
-/* ---- group.c */
+/* ---- group.c ---- */
 
 /* A group of the world, entered into its list. Takes world_ranks, NULL: all. */
 struct mpi_group *cadre_mpi_group_make(struct mpi_world *world, uint64_t id,
@@ -159,7 +159,7 @@ cadre_status cadre_mpi_split(struct cadre_comm *, int color, int key,
                              struct cadre_comm **out, struct cadre_error *err);
 void cadre_mpi_destroy(struct cadre_comm *);
 
-/* ---- pending.c: operations from the post to their end */
+/* ---- pending.c: operations from the post to their end ---- */
 
 cadre_status cadre_mpi_enqueue(struct cadre_comm *, struct cadre_comm_op *op,
                                cadre_event *done);
@@ -187,14 +187,14 @@ void cadre_mpi_fail_locked(struct mpi_world *world, const struct mpi_op *blamed,
                            cadre_status code, const char *why);
 void cadre_mpi_op_free(struct mpi_op *op);
 
-/* ---- text.c */
+/* ---- text.c ---- */
 
 /* "all_reduce #12 'ddp bucket 3' (f32, 4096 elements, step 40) of ranks 0,2" */
 void cadre_mpi_op_text(const struct mpi_op *op, char *text, size_t size);
 /* "rank 2 (host n7)" */
 void cadre_mpi_rank_text(const struct mpi_world *world, int rank, char *text,
                          size_t size);
-/* ---- engine.c */
+/* ---- engine.c ---- */
 
 /* [its thread] From MPI_Init_thread to MPI_Finalize. */
 void *cadre_mpi_engine(void *world);
@@ -202,7 +202,7 @@ void *cadre_mpi_engine(void *world);
 cadre_status cadre_mpi_check(struct mpi_world *world, const struct mpi_op *op,
                              int result);
 
-/* ---- move.c, exact.c, message.c: [engine] one step of an operation: called where no
+/* move.c, exact.c, message.c: [engine] one step of an operation: called where no
  * request of it is pending; makes one, or sets move.ended. A failure is the world's. */
 
 cadre_status cadre_mpi_step(struct mpi_op *op);

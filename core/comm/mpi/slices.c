@@ -49,7 +49,7 @@ void cadre_mpi_slice_unpack(const struct mpi_op *op, void *whole, char *scratch)
     copy_parts(op, scratch, whole, true);
 }
 
-/* ---- scratch is kept, since new memory costs more than what it is used for */
+/* ---- scratch is kept, since new memory costs more than what it is used for ---- */
 
 struct mpi_scratch *cadre_mpi_scratch_take(struct mpi_world *w, size_t bytes)
 {

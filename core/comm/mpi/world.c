@@ -49,7 +49,7 @@ const struct cadre_comm_backend cadre_mpi_backend = {
     .destroy = cadre_mpi_destroy,
 };
 
-/* ---- opening ------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 void cadre_mpi_world_free(struct mpi_world *w)
 {

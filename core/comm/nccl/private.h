@@ -105,7 +105,7 @@ struct nccl_group {
     struct nccl_channel *send[2], *recv[2];
 };
 
-/* ---- library.c */
+/* ---- library.c ---- */
 
 /* core/comm/module.h */
 cadre_status cadre_nccl_version(struct cadre_text *out, struct cadre_error *err);
@@ -121,7 +121,7 @@ const char *cadre_nccl_advice(const char *text);
 /* ncclNumTypes where NCCL has no such type. */
 ncclDataType_t cadre_nccl_type(uint32_t dtype);
 
-/* ---- channel.c */
+/* ---- channel.c ---- */
 
 /* [collective] The channel of all ranks of the world, found by the id. */
 cadre_status cadre_nccl_channel_open(struct nccl_world *world, const ncclUniqueId *id,
@@ -142,7 +142,7 @@ void cadre_nccl_channel_close(struct nccl_channel *channel);
 ncclResult_t cadre_nccl_settle(const struct nccl_world *world, ncclComm_t comm,
                                ncclResult_t result);
 
-/* ---- group.c */
+/* ---- group.c ---- */
 
 cadre_status cadre_nccl_group_open(struct nccl_world *world, struct nccl_channel *all,
                                    struct nccl_group **out, struct cadre_error *err);
@@ -150,7 +150,7 @@ cadre_status cadre_nccl_split(struct cadre_comm *, int color, int key,
                               struct cadre_comm **out, struct cadre_error *err);
 void cadre_nccl_destroy(struct cadre_comm *);
 
-/* ---- world.c */
+/* ---- world.c ---- */
 
 cadre_status cadre_nccl_open(const struct cadre_comm_world *world,
                              const unsigned char id[CADRE_COMM_ID_BYTES],
@@ -158,12 +158,12 @@ cadre_status cadre_nccl_open(const struct cadre_comm_world *world,
 void cadre_nccl_world_destroy(struct nccl_world *world);
 extern const struct cadre_comm_backend cadre_nccl_backend;
 
-/* ---- enqueue.c */
+/* ---- enqueue.c ---- */
 
 cadre_status cadre_nccl_enqueue(struct cadre_comm *, struct cadre_comm_op *op,
                                 cadre_event *done);
 
-/* ---- move.c, exact.c, stage.c: what a post gives the stream, under `posting` */
+/* ---- move.c, exact.c, stage.c: what a post gives the stream, under `posting` ---- */
 
 /* The data, from `in` to `out` in the device's memory. A failure is the world's. */
 cadre_status cadre_nccl_move(struct nccl_op *op, const void *in, void *out);
@@ -183,7 +183,7 @@ cadre_status cadre_nccl_stage_out(struct nccl_op *op);
 void cadre_nccl_stage_release(struct nccl_op *op);
 void cadre_nccl_stage_free(struct nccl_world *world, struct nccl_stage *stage);
 
-/* ---- watch.c */
+/* ---- watch.c ---- */
 
 /* CLOCK_MONOTONIC conditions, the thread. */
 cadre_status cadre_nccl_watch_start(struct nccl_world *world);

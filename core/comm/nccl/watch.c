@@ -18,7 +18,7 @@
 #define LOOK_WATCHED_NS 2000000L /* while there is an observer, who wants the times */
 #define POSTER_S 5 /* an abort waits so long for a post that is inside NCCL */
 
-/* ---- texts */
+/* ---- texts ---- */
 
 void cadre_nccl_op_text(const struct nccl_op *op, char *text, size_t size)
 {
@@ -46,7 +46,7 @@ void cadre_nccl_late_text(const struct nccl_op *op, char *text, size_t size)
              name, op->group->world->timeout_s);
 }
 
-/* ---- what is done */
+/* ---- what is done ---- */
 
 static void finish(struct nccl_channel *c, struct nccl_op *op)
 {
@@ -74,7 +74,7 @@ void cadre_nccl_reap(struct nccl_world *w)
         }
 }
 
-/* ---- failures */
+/* ---- failures ---- */
 
 void cadre_nccl_fail_locked(struct nccl_world *w, const struct nccl_op *blamed,
                             cadre_status code, const char *why)
@@ -156,7 +156,7 @@ static void look(struct nccl_world *w)
     }
 }
 
-/* ---- aborting: all at once, since an operation may wait for another channel's */
+/* ---- aborting: all at once, since an operation may wait for another channel's ---- */
 
 static void *abort_main(void *arg)
 {
@@ -251,7 +251,7 @@ void cadre_nccl_watch_stop(struct nccl_world *w)
     pthread_join(w->watcher, NULL);
 }
 
-/* ---- waiting */
+/* ---- waiting ---- */
 
 /* Under the lock: is it pending or dead? */
 static const struct nccl_op *find(const struct nccl_world *w, cadre_event event)

@@ -55,7 +55,7 @@ const struct cadre_comm_backend cadre_nccl_backend = {
     .progress = nccl_progress,
 };
 
-/* ---- opening ------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 void cadre_nccl_world_destroy(struct nccl_world *w)
 {

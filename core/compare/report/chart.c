@@ -101,7 +101,7 @@ static double nice_step(double span, double wanted)
     return power * (digit < 1.5 ? 1 : digit < 3.5 ? 2 : digit < 7.5 ? 5 : 10);
 }
 
-/* ---- curves ---------------------------------------------------------------------- */
+/* ---- curves ---- */
 
 struct frame {
     double low, high; /* of y */
@@ -230,7 +230,7 @@ void cadre_chart_lines(struct cadre_text *out, const char *title, const char *y_
     end(out);
 }
 
-/* ---- bars ------------------------------------------------------------------------ */
+/* ---- bars ---- */
 
 static void put_mark(struct cadre_text *out, double x, int y)
 {
@@ -290,7 +290,7 @@ void cadre_chart_bars(struct cadre_text *out, const char *title, const char *mar
     end(out);
 }
 
-/* ---- boxes over time ------------------------------------------------------------- */
+/* ---- boxes over time ---- */
 
 static double latest(const struct cadre_chart_box *boxes, size_t n)
 {

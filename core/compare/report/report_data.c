@@ -12,7 +12,7 @@
 #include "core/compare/verdict/machine.h"
 #include "core/compare/report/report.h"
 
-/* ---- report.json ----------------------------------------------------------------- */
+/* ---- report.json ---- */
 
 static void put_value(struct cadre_json *json, const json_t *value)
 {
@@ -217,7 +217,7 @@ void cadre_report_json(const struct cadre_comparison *c, struct cadre_text *out)
     cadre_text_fini(&machine);
 }
 
-/* ---- report.csv ------------------------------------------------------------------ */
+/* ---- report.csv ---- */
 
 /* Quoted where it must be, the quotes in it doubled. A text that a spreadsheet would
  * take for a formula gets an apostrophe. */

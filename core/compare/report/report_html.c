@@ -77,7 +77,7 @@ static void put_cell(struct cadre_text *out, const char *class, const char *text
     cadre_text_printf(out, "</td>");
 }
 
-/* ---- tables ---------------------------------------------------------------------- */
+/* ---- tables ---- */
 
 static void put_row(struct cadre_text *out, const struct cadre_comparison *c, size_t i)
 {
@@ -163,7 +163,7 @@ static void put_certificates(struct cadre_text *out, const struct cadre_comparis
     cadre_text_printf(out, "</tbody></table></div>\n");
 }
 
-/* ---- charts ---------------------------------------------------------------------- */
+/* ---- charts ---- */
 
 /* A curve; its name and values are freed by put_losses. */
 static bool draw_losses(const struct cadre_record *record, char *name,
@@ -268,7 +268,7 @@ static void put_bars(struct cadre_text *out, const struct cadre_comparison *c)
     free(bars);
 }
 
-/* ---- the page -------------------------------------------------------------------- */
+/* ---- the page ---- */
 
 static void put_foot(struct cadre_text *out, const struct cadre_comparison *c)
 {

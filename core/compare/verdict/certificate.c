@@ -21,7 +21,7 @@ static const char FORMAT[] = "cadre certificate 1";
 static const char *const state_keys[CADRE_STATES] = {"param_hash", "exp_avg_hash",
                                                      "exp_avg_sq_hash"};
 
-/* ---- writing --------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 static void put_hash(struct cadre_json *json, const char *key, uint64_t value)
 {
@@ -204,7 +204,7 @@ char *cadre_certificate_file(const struct cadre_compared_run *run)
     return cadre_format("certificate-%s.json", run->name);
 }
 
-/* ---- checking -------------------------------------------------------------------- */
+/* ---- checking ---- */
 
 static json_t *read_file(const char *path, struct cadre_error *err)
 {

@@ -77,7 +77,7 @@ cadre_comparison_differing(const struct cadre_comparison *c)
     return NULL;
 }
 
-/* ---- figures --------------------------------------------------------------------- */
+/* ---- figures ---- */
 
 static cadre_status time_run(const struct cadre_comparison *c,
                              struct cadre_compared_run *run, struct cadre_error *err)

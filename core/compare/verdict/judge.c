@@ -30,7 +30,7 @@ static bool same_bits(double a, double b)
     return x == y;
 }
 
-/* ---- limits ---------------------------------------------------------------------- */
+/* ---- limits ---- */
 
 static double value_of(const struct cadre_record_step *step,
                        enum cadre_quantity quantity)
@@ -109,7 +109,7 @@ static void find_judged_steps(struct cadre_comparison *c)
                                                 : "rounding can");
 }
 
-/* ---- quantities ------------------------------------------------------------------ */
+/* ---- quantities ---- */
 
 /* Bits are judged at every step, limits as far as they mean something. */
 static size_t judged_steps(const struct cadre_comparison *c,
@@ -214,7 +214,7 @@ static bool judge(const struct cadre_comparison *c, struct cadre_compared_run *r
     return true;
 }
 
-/* ---- verdicts -------------------------------------------------------------------- */
+/* ---- verdicts ---- */
 
 static void explain(struct cadre_compared_run *run, enum cadre_quantity quantity)
 {

@@ -8,7 +8,7 @@
 #include "core/base/memory.h"
 #include "core/device/cpu/cpu.h"
 
-/* ---- memory -------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 #define HUGE_PAGE ((size_t)2 << 20)
 
@@ -121,8 +121,7 @@ void *cadre_cpu_scratch(struct cadre_cpu_worker *worker, enum cadre_cpu_scratch 
     return worker->scratch[slot];
 }
 
-/* ---- streams and events -----------------------------------------------------------
- */
+/* ---- streams and events ---- */
 
 static cadre_status stream_create(struct cadre_device *device, cadre_stream_id *out)
 {
@@ -225,8 +224,7 @@ static void range_end(struct cadre_device *device)
     (void)device;
 }
 
-/* ---- opening ----------------------------------------------------------------------
- */
+/* ---- opening ---- */
 
 const struct cadre_cpu_kernels *cadre_cpu_kernels(const struct cadre_cpu *cpu,
                                                   uint32_t dtype)

@@ -87,7 +87,7 @@ cadre_status cadre_half_run(const struct cadre_half *half, cadre_half_tile *tile
     return atomic_load(&job.status);
 }
 
-/* ---- gelu and swiglu ------------------------------------------------------------- */
+/* ---- gelu and swiglu ---- */
 
 struct pointwise {
     const struct cadre_pointwise_args *args;
@@ -158,7 +158,7 @@ cadre_status cadre_half_swiglu_bwd(struct cadre_device *device, uint32_t dtype,
     return CADRE_OK;
 }
 
-/* ---- additions ------------------------------------------------------------------- */
+/* ---- additions ---- */
 
 static void add_tile(const struct cadre_half *half, const void *op, int64_t begin,
                      int64_t end, float *scratch)
@@ -221,7 +221,7 @@ void cadre_half_maximum(struct cadre_device *device, uint32_t dtype,
     pair_blocks(&half, half.kernels->maximum, args, count);
 }
 
-/* ---- in place -------------------------------------------------------------------- */
+/* ---- in place ---- */
 
 static void scale_tile(const struct cadre_half *half, const void *op, int64_t begin,
                        int64_t end, float *scratch)

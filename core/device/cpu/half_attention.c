@@ -104,7 +104,7 @@ static void half_task(void *arg, int64_t index, int worker)
         atomic_store(&half_job->status, rc);
 }
 
-/* ---- products in bf16 ------------------------------------------------------------ */
+/* ---- products in bf16 ---- */
 
 /* Scratch of a task: dense copies of rows, and f32 tiles. */
 struct native {

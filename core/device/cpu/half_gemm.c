@@ -74,7 +74,7 @@ static cadre_status widened_product(const struct cadre_half *half,
     return rc;
 }
 
-/* ---- in panels ------------------------------------------------------------------- */
+/* ---- in panels ---- */
 
 struct panel_room {
     uint16_t *a, *b;

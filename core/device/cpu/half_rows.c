@@ -13,7 +13,7 @@ static int64_t row_grain(int64_t row_elements)
     return rows > 0 ? rows : 1;
 }
 
-/* ---- norms and column sums ------------------------------------------------------- */
+/* ---- norms and column sums ---- */
 
 static void norm_fwd_tile(const struct cadre_half *half, const void *op, int64_t begin,
                           int64_t end, float *scratch)
@@ -139,7 +139,7 @@ cadre_status cadre_half_bias_bwd(struct cadre_device *device, uint32_t dtype,
                           CADRE_ROW_GROUP * args->columns);
 }
 
-/* ---- embedding ------------------------------------------------------------------- */
+/* ---- embedding ---- */
 
 static void embed_fwd_tile(const struct cadre_half *half, const void *op, int64_t begin,
                            int64_t end, float *scratch)
@@ -226,7 +226,7 @@ cadre_status cadre_half_embed_positions(struct cadre_device *device,
                           row_grain(a->channels * a->batch), a->channels);
 }
 
-/* ---- loss and norm --------------------------------------------------------------- */
+/* ---- loss and norm ---- */
 
 /* Rows from `begin` on, their logits being in scratch. */
 static struct cadre_xent xent_rows(const struct cadre_xent *a, int64_t begin,

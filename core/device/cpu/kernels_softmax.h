@@ -172,7 +172,7 @@ static void xent_bwd(const void *args, int64_t begin, int64_t end)
     }
 }
 
-/* ---- embedding ----------------------------------------------------------------- */
+/* ---- embedding ---- */
 
 static void embed_fwd(const void *args, int64_t begin, int64_t end)
 {

@@ -13,7 +13,7 @@
 
 #define REFUSED "device.kind = cuda: "
 
-/* ---- why not --------------------------------------------------------------------- */
+/* ---- why not ---- */
 
 /* The file of the CUDA runtime that was seen first, and another one. */
 struct runtimes {
@@ -110,7 +110,7 @@ static cadre_status probe(struct cadre_cuda *cuda, const struct cudaDeviceProp *
                       gpu->name, gpu->major, gpu->minor);
 }
 
-/* ---- opening --------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 void cadre_cuda_op_destroy(struct cadre_device *device)
 {
@@ -199,7 +199,7 @@ void cadre_cuda_op_worker_stream_close(struct cadre_device *worker)
         cadre_cuda_op_destroy(worker);
 }
 
-/* ---- doctor ---------------------------------------------------------------------- */
+/* ---- doctor ---- */
 
 void cadre_cuda_describe(struct cadre_text *out)
 {

@@ -51,8 +51,7 @@ extern "C" cadre_status cadre_cuda_embed_fwd(const struct cadre_embed *a, void *
     return cadre_launch_check("embed_fwd");
 }
 
-/* ---- sorting ----------------------------------------------------------------------
- */
+/* ---- sorting ---- */
 
 /* Keys of rows whose token is another rank's, and those beyond the rows, come last. */
 __global__ static void make_keys(const int32_t *tokens, int64_t rows, int64_t begin,
@@ -126,8 +125,7 @@ static void sort_keys(uint64_t *keys, int64_t n, void *stream)
     }
 }
 
-/* ---- the gradient -----------------------------------------------------------------
- */
+/* ---- the gradient ---- */
 
 /* The block of the first key of a token adds all its rows. Several are read before the
  * first is added: the sum is a chain, the reads are not. */

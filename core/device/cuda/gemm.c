@@ -125,7 +125,7 @@ cadre_status cadre_cuda_op_gemm(struct cadre_device *device, const struct cadre_
     return plan->usable ? fused(cuda, plan, g) : separate(cuda, g);
 }
 
-/* ---- opening ------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 cadre_status cadre_cuda_gemms_open(struct cadre_cuda *cuda, const char *name,
                                    struct cadre_error *err)
@@ -165,7 +165,7 @@ void cadre_cuda_gemms_close(struct cadre_cuda *cuda)
     cuda->gemms = NULL;
 }
 
-/* ---- between ranks ------------------------------------------------------------- */
+/* ---- between ranks ---- */
 
 cadre_status cadre_cuda_op_tuning_export(struct cadre_device *device,
                                          struct cadre_text *out)

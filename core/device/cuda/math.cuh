@@ -7,8 +7,7 @@
 
 #include "core/device/cuda/half.cuh"
 
-/* ---- packs ------------------------------------------------------------------------
- */
+/* ---- packs ---- */
 
 /* N elements that one thread works on together. */
 template <class T, int N = 16 / (int)sizeof(T)> struct pack {
@@ -64,8 +63,7 @@ static inline bool aligned(const void *a, const void *b = NULL, const void *c = 
             16) == 0;
 }
 
-/* ---- warps and blocks -------------------------------------------------------------
- */
+/* ---- warps and blocks ---- */
 
 template <class T> __device__ static inline T warp_sum(T x)
 {
@@ -113,8 +111,7 @@ template <class T> __device__ static inline T block_max(T x, T *room)
     return x;
 }
 
-/* ---- functions --------------------------------------------------------------------
- */
+/* ---- functions ---- */
 
 /* exp for elements of T: the hardware's where T has no more than 11 bits. */
 template <class T, class W> __device__ static inline W exp_of(W x)
@@ -152,8 +149,7 @@ template <class W> __device__ static inline W gelu_slope(W x)
     return s + x * s * ((W)1 - s) * du;
 }
 
-/* ---- launches ---------------------------------------------------------------------
- */
+/* ---- launches ---- */
 
 CADRE_DEVICE int64_t ceil_div(int64_t a, int64_t b)
 {

@@ -127,8 +127,7 @@ extern "C" cadre_status cadre_cuda_norm_fwd(const struct cadre_norm *a, void *st
     return cadre_launch_check("norm_fwd");
 }
 
-/* ---- backward ---------------------------------------------------------------------
- */
+/* ---- backward ---- */
 
 template <class T> struct norm_bwd_job {
     int64_t rows, channels;

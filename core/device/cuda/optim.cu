@@ -57,8 +57,7 @@ __device__ static inline bool aligned_slice(const struct cadre_slice &s)
             16) == 0;
 }
 
-/* ---- optimizers -------------------------------------------------------------------
- */
+/* ---- optimizers ---- */
 
 /* What a step does to one element. */
 template <class R> struct adamw_step {
@@ -234,8 +233,7 @@ extern "C" cadre_status cadre_cuda_sgd(const struct cadre_sgd *a, void *stream)
     return cadre_launch_check("sgd");
 }
 
-/* ---- sums of squares --------------------------------------------------------------
- */
+/* ---- sums of squares ---- */
 
 static_assert(CHUNK == CADRE_NORM_CHUNK, "a block has a chunk of the norm");
 

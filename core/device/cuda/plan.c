@@ -170,7 +170,7 @@ cublasStatus_t cadre_cuda_plan_run(struct cadre_cuda *cuda,
                           space, CADRE_CUDA_WORKSPACE, cadre_cuda_current(cuda));
 }
 
-/* ---- choosing ------------------------------------------------------------------ */
+/* ---- choosing ---- */
 
 #define CANDIDATES 12
 #define TIMINGS 3

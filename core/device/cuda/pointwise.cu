@@ -22,8 +22,7 @@ template <class F> static void launch_each(const F &f, int64_t count, void *stre
                      count);
 }
 
-/* ---- activations ------------------------------------------------------------------
- */
+/* ---- activations ---- */
 
 template <class T> struct gelu_bwd {
     static constexpr int N = pack_size<T>::N;
@@ -114,8 +113,7 @@ extern "C" cadre_status cadre_cuda_swiglu_bwd(uint32_t dtype, const void *gate,
     return cadre_launch_check("swiglu_bwd");
 }
 
-/* ---- scale, tree_add, maximum -----------------------------------------------------
- */
+/* ---- scale, tree_add, maximum ---- */
 
 /* Integers are added and compared as themselves. */
 CADRE_DEVICE int32_t widen(int32_t x)
@@ -226,8 +224,7 @@ extern "C" cadre_status cadre_cuda_maximum(uint32_t dtype, void *out, const void
     return cadre_launch_check("maximum");
 }
 
-/* ---- casts ------------------------------------------------------------------------
- */
+/* ---- casts ---- */
 
 /* f32 to f64 has no rounding, and 16 bits go there through f32. */
 template <class To, class From> struct convert {

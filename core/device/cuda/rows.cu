@@ -52,8 +52,7 @@ extern "C" cadre_status cadre_cuda_add(uint32_t dtype, const void *a, const void
     return cadre_launch_check("add");
 }
 
-/* ---- epilogue ---------------------------------------------------------------------
- */
+/* ---- epilogue ---- */
 
 template <class T> struct epilogue_job {
     int64_t ld, columns;
@@ -122,8 +121,7 @@ extern "C" cadre_status cadre_cuda_epilogue(const struct cadre_gemm *g, void *st
     return cadre_launch_check("the epilogue");
 }
 
-/* ---- column sums ------------------------------------------------------------------
- */
+/* ---- column sums ---- */
 
 /* A block has 32 packs of columns and a group of rows; its warps take rows in turn. */
 enum { BIAS_WARPS = 8, BIAS_ROWS = 128, BIAS_MOST_GROUPS = 256 };
@@ -191,8 +189,7 @@ extern "C" cadre_status cadre_cuda_bias_bwd(uint32_t dtype, const void *dy,
     return cadre_launch_check("bias_bwd");
 }
 
-/* ---- rotary embedding -------------------------------------------------------------
- */
+/* ---- rotary embedding ---- */
 
 template <class T> struct rope_job {
     T *x;

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-/* ---- streams ------------------------------------------------------------------- */
+/* ---- streams ---- */
 
 static cadre_status make_stream(struct cadre_cuda_stream *slot)
 {
@@ -100,7 +100,7 @@ cadre_status cadre_cuda_op_synchronize(struct cadre_device *device)
     return rc;
 }
 
-/* ---- scratch ------------------------------------------------------------------- */
+/* ---- scratch ---- */
 
 bool cadre_cuda_is_recording(const struct cadre_cuda *cuda)
 {
@@ -154,7 +154,7 @@ void *cadre_cuda_scratch(struct cadre_cuda *cuda, size_t bytes)
     return slot->scratch;
 }
 
-/* ---- events -------------------------------------------------------------------- */
+/* ---- events ---- */
 
 cadre_status cadre_cuda_events_create(struct cadre_cuda_events **out)
 {

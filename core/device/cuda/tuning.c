@@ -151,7 +151,7 @@ bool cadre_cuda_choices_read(struct cadre_cuda_choices *choices, const char *tex
     return good;
 }
 
-/* ---- the file ------------------------------------------------------------------ */
+/* ---- the file ---- */
 
 #define MAX_FILE ((size_t)16 << 20)
 

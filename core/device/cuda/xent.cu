@@ -162,8 +162,7 @@ extern "C" cadre_status cadre_cuda_xent_bwd(const struct cadre_xent *a, void *st
     return cadre_launch_check("xent_bwd");
 }
 
-/* ---- a number of each row ---------------------------------------------------------
- */
+/* ---- a number of each row ---- */
 
 template <class W>
 __global__ void xent_rescale(int64_t rows, const W *old_max, const W *max, W *sum)

@@ -400,7 +400,7 @@ void cadre_executor_destroy(struct cadre_executor *exec)
     free(exec);
 }
 
-/* ---- steps
+/* Steps
  * ---------------------------------------------------------------------------- */
 
 void cadre_executor_begin(struct cadre_executor *exec, uint64_t step)

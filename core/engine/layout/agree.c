@@ -9,7 +9,7 @@
 #include "core/base/log.h"
 #include "core/base/memory.h"
 
-/* ---- what is run ----------------------------------------------------------------- */
+/* ---- what is run ---- */
 
 static cadre_status failed(struct cadre_comm *world, cadre_status rc,
                            struct cadre_error *err)
@@ -49,7 +49,7 @@ cadre_status cadre_agree_run(struct cadre_comm *world, uint64_t fingerprint,
     return rc;
 }
 
-/* ---- how devices multiply -------------------------------------------------------- */
+/* ---- how devices multiply ---- */
 
 static cadre_status from_first(struct cadre_comm *world, void *data, uint64_t bytes)
 {

@@ -54,7 +54,7 @@ void cadre_timeline_warm(struct cadre_timeline *timeline)
     timeline->n_best = 0;
 }
 
-/* ---- recording ------------------------------------------------------------------- */
+/* ---- recording ---- */
 
 static void put(struct cadre_timeline *timeline, const struct cadre_span *span)
 {
@@ -106,7 +106,7 @@ void cadre_timeline_add(struct cadre_timeline *timeline, enum cadre_span_kind ki
     put(timeline, &span);
 }
 
-/* ---- bubbles --------------------------------------------------------------------- */
+/* ---- bubbles ---- */
 
 /* Waits outside of passes; those inside belong to the pass. */
 static bool waits(const struct cadre_span *span)
@@ -196,7 +196,7 @@ double cadre_timeline_hidden(const struct cadre_timeline *timeline,
     return hidden;
 }
 
-/* ---- what a run leaves ----------------------------------------------------------- */
+/* ---- what a run leaves ---- */
 
 void cadre_timeline_keep(struct cadre_timeline *timeline, uint64_t step,
                          const struct cadre_timeline_idle *idle)

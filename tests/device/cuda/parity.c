@@ -56,7 +56,7 @@ static void complain(struct parity *p, const struct parity_case *c, const char *
     fflush(stdout);
 }
 
-/* ---- images -------------------------------------------------------------------- */
+/* ---- images ---- */
 
 static bool is_float(uint32_t dtype)
 {
@@ -118,7 +118,7 @@ static void put_doubles(struct cadre_device *cpu, uint32_t dtype, void *dst,
         convert(cpu, dtype, dst, CADRE_F64, x, count);
 }
 
-/* ---- arguments ----------------------------------------------------------------- */
+/* ---- arguments ---- */
 
 /* What an argument is of in a run of dtype `of`. */
 static uint32_t dtype_in(const struct parity_arg *a, uint32_t of)
@@ -274,7 +274,7 @@ static void other_work(struct parity *p)
     free(nan.data);
 }
 
-/* ---- comparing ------------------------------------------------------------------- */
+/* ---- comparing ---- */
 
 static double roundoff(uint32_t dtype)
 {
@@ -511,7 +511,7 @@ static void compare_runs(struct parity *p, const struct run *r,
         }
 }
 
-/* ---- a case -------------------------------------------------------------------- */
+/* ---- a case ---- */
 
 static void references(struct parity *p, struct run *r)
 {

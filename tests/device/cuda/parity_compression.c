@@ -11,7 +11,7 @@ struct cut {
     bool bad; /* with what is not finite */
 };
 
-/* ---- topk, scatter_add --------------------------------------------------------- */
+/* ---- topk, scatter_add ---- */
 
 static cadre_status run_topk(struct cadre_device *device, uint32_t dtype, void **p,
                              const void *ctx)
@@ -108,7 +108,7 @@ static void scatter_outside(struct parity *p, int32_t index)
                   "scatter_add refuses an index outside");
 }
 
-/* ---- quantize, dequantize ------------------------------------------------------ */
+/* ---- quantize, dequantize ---- */
 
 static cadre_status run_quantize(struct cadre_device *device, uint32_t dtype, void **p,
                                  const void *ctx)
@@ -175,7 +175,7 @@ static void hold_quantize(struct parity *p, uint32_t dtype, struct cut cut)
     parity_hold(p, &back);
 }
 
-/* ---- orthonormalize ------------------------------------------------------------ */
+/* ---- orthonormalize ---- */
 
 static cadre_status run_basis(struct cadre_device *device, uint32_t dtype, void **p,
                               const void *ctx)
@@ -216,7 +216,7 @@ static void hold_basis(struct parity *p, uint32_t dtype, struct cut cut)
     parity_hold(p, &c);
 }
 
-/* ---- all ----------------------------------------------------------------------- */
+/* ---- all ---- */
 
 static void of_dtype(struct parity *p, uint32_t t)
 {

@@ -19,7 +19,7 @@ struct elements {
 
 enum { GELU_BWD, SWIGLU_FWD, SWIGLU_BWD, SCALE, TREE_ADD, MAXIMUM };
 
-/* ---- activations and sums ------------------------------------------------------ */
+/* ---- activations and sums ---- */
 
 static cadre_status run(struct cadre_device *device, uint32_t t, void **p,
                         const void *ctx)
@@ -142,7 +142,7 @@ static void pairs(struct parity *p, uint32_t t, int64_t n, int call)
     parity_hold(p, &c);
 }
 
-/* ---- casts --------------------------------------------------------------------- */
+/* ---- casts ---- */
 
 static cadre_status run_cast(struct cadre_device *device, uint32_t t, void **p,
                              const void *ctx)

@@ -8,7 +8,7 @@
 
 #include "tests/device/cuda/parity.h"
 
-/* ---- optimizers ---------------------------------------------------------------- */
+/* ---- optimizers ---- */
 
 enum { PARAM, GRAD, AVG, SQUARE, ROUNDED, SCALE };
 
@@ -116,7 +116,7 @@ static void updates(struct parity *p, uint32_t dtype)
         hold_update(p, dtype, large[i]);
 }
 
-/* ---- sums of squares ----------------------------------------------------------- */
+/* ---- sums of squares ---- */
 
 struct squares {
     int64_t n, each;
@@ -171,7 +171,7 @@ static void hold_squares(struct parity *p, uint32_t dtype, struct squares s)
     parity_hold(p, &c);
 }
 
-/* ---- totals -------------------------------------------------------------------- */
+/* ---- totals ---- */
 
 struct total {
     int64_t n;

@@ -5,7 +5,7 @@
 
 #include "tests/device/cuda/parity.h"
 
-/* ---- embeddings ---------------------------------------------------------------- */
+/* ---- embeddings ---- */
 
 enum { TOKENS, WTE, WPE, OUT, DOUT, DWTE, DWPE };
 
@@ -108,7 +108,7 @@ static void embeddings(struct parity *p, uint32_t dtype)
         hold_embed(p, dtype, large[i]);
 }
 
-/* ---- loss ---------------------------------------------------------------------- */
+/* ---- loss ---- */
 
 enum { LOGITS, TARGETS, MAX, SUM, PICKED, OLD_MAX, LOSS };
 

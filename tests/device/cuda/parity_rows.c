@@ -33,7 +33,7 @@ static struct shape_list shapes_of(const struct parity *p, bool large)
     return (struct shape_list){shapes, (int)(sizeof shapes / sizeof *shapes)};
 }
 
-/* ---- norms --------------------------------------------------------------------- */
+/* ---- norms ---- */
 
 enum { X, W, B, A, BIAS, B_SUM, SUM, Y, STATS, DY, RESIDUAL, DX, DW, DB };
 
@@ -175,7 +175,7 @@ static void hold_norm(struct parity *p, uint32_t dtype, struct norm n)
     parity_hold(p, &c);
 }
 
-/* ---- add, bias_bwd ------------------------------------------------------------- */
+/* ---- add, bias_bwd ---- */
 
 struct sum {
     struct shape s;
@@ -240,7 +240,7 @@ static void hold_bias(struct parity *p, uint32_t dtype, struct sum s)
     parity_hold(p, &c);
 }
 
-/* ---- rope ---------------------------------------------------------------------- */
+/* ---- rope ---- */
 
 struct rope {
     int64_t batch, time, heads, size, pad, position;

@@ -173,7 +173,7 @@ static bool check_problem(struct cadre_device *cpu, struct cadre_device *gpu,
     return same;
 }
 
-/* ---- the ways a device has ----------------------------------------------------- */
+/* ---- the ways a device has ---- */
 
 /* How the device is opened, how the stand-in is, and what is fused then. */
 struct way {
@@ -276,7 +276,7 @@ START_TEST(forward_too)
 }
 END_TEST
 
-/* ---- choices ------------------------------------------------------------------- */
+/* ---- choices ---- */
 
 /* "Separate is faster" is a choice like others: it is exported, and a rank that takes
  * it over does not fuse where epilogues are fast. */
@@ -315,7 +315,7 @@ START_TEST(separate_is_a_choice)
 }
 END_TEST
 
-/* ---- gradients of weights ------------------------------------------------------ */
+/* ---- gradients of weights ---- */
 
 /* What 16 bits would lose: sums of many small products onto a large one, in one product
  * and over micro-batches, with c and the operands off all alignment. */

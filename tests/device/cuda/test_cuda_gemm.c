@@ -14,7 +14,7 @@
 #include "tests/device/op_testing.h"
 #include "tests/support/check_main.h"
 
-/* ---- against the CPU ----------------------------------------------------------- */
+/* ---- against the CPU ---- */
 
 #define COUNT 700 /* elements of every operand: enough for the largest shape */
 
@@ -105,7 +105,7 @@ START_TEST(equals_the_cpu)
 }
 END_TEST
 
-/* ---- choosing ------------------------------------------------------------------ */
+/* ---- choosing ---- */
 
 static cadre_status multiply(struct cadre_device *device, float *x)
 {

@@ -8,7 +8,7 @@
 #include "tests/device/cuda/kernel_testing.h"
 #include "tests/support/check_main.h"
 
-/* ---- embedding ------------------------------------------------------------------- */
+/* ---- embedding ---- */
 
 enum { BATCH = 3, TIME = 29, ROWS = BATCH * TIME, WORDS = 17, PLACES = 40, BEGIN = 4 };
 
@@ -108,7 +108,7 @@ START_TEST(many_rows)
 }
 END_TEST
 
-/* ---- loss ------------------------------------------------------------------------ */
+/* ---- loss ---- */
 
 struct loss {
     uint32_t dtype;
@@ -168,7 +168,7 @@ START_TEST(losses)
 }
 END_TEST
 
-/* ---- optimizers ------------------------------------------------------------------ */
+/* ---- optimizers ---- */
 
 enum { FIRST = 4100, SECOND = 7, SLICED = FIRST + SECOND };
 
@@ -244,7 +244,7 @@ START_TEST(optimizers)
 }
 END_TEST
 
-/* ---- sums ------------------------------------------------------------------------ */
+/* ---- sums ---- */
 
 static cadre_status run_sums(struct cadre_device *cpu, void **p, const void *ctx)
 {
@@ -307,7 +307,7 @@ START_TEST(totals)
 }
 END_TEST
 
-/* ---- compression ----------------------------------------------------------------- */
+/* ---- compression ---- */
 
 enum { COUNT = 9001, BEST = 777, BLOCK = 300, BLOCKS = (COUNT + BLOCK - 1) / BLOCK };
 

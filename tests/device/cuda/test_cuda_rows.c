@@ -14,7 +14,7 @@ struct shape {
 static const int64_t shapes[][2] = {{1, 1}, {3, 31}, {9, 64}, {5, 272}};
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-/* ---- norm ------------------------------------------------------------------------ */
+/* ---- norm ---- */
 
 enum { X, W, B, A, BIAS, B_SUM, SUM, Y, STATS, DY, RESIDUAL, DX, DW, DB };
 
@@ -104,7 +104,7 @@ START_TEST(norm_of_many_rows)
 }
 END_TEST
 
-/* ---- rows ------------------------------------------------------------------------ */
+/* ---- rows ---- */
 
 static cadre_status run_add(struct cadre_device *cpu, void **p, const void *ctx)
 {
@@ -245,7 +245,7 @@ START_TEST(epilogues)
 }
 END_TEST
 
-/* ---- elements -------------------------------------------------------------------- */
+/* ---- elements ---- */
 
 enum { COUNT = 2051 };
 

@@ -68,7 +68,7 @@ static void end(cudaStream_t stream, cudaEvent_t event, int32_t *at)
     must(cudaStreamDestroy(stream) == cudaSuccess && cudaFree(at) == cudaSuccess);
 }
 
-/* ---- when operations run --------------------------------------------------------- */
+/* ---- when operations run ---- */
 
 /* Nothing runs until one rank waits; then the other's part runs by itself, with what
  * lies before it in its stream. */
@@ -167,7 +167,7 @@ START_TEST(runs_unasked)
 }
 END_TEST
 
-/* ---- aborts and deaths ----------------------------------------------------------- */
+/* ---- aborts and deaths ---- */
 
 static void *abort_soon(void *comm)
 {
@@ -258,7 +258,7 @@ START_TEST(unequal_hangs)
 }
 END_TEST
 
-/* ---- refusals -------------------------------------------------------------------- */
+/* ---- refusals ---- */
 
 /* Two ranks on one device. */
 static void doubled(const struct nccl_rank *r)
@@ -367,7 +367,7 @@ START_TEST(calls_refused)
 }
 END_TEST
 
-/* ---- faults on request ----------------------------------------------------------- */
+/* ---- faults on request ---- */
 
 START_TEST(versions)
 {

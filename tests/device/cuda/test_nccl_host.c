@@ -8,7 +8,7 @@
 
 #include "tests/support/check_main.h"
 
-/* ---- every collective and type --------------------------------------------------- */
+/* ---- every collective and type ---- */
 
 /* Small whole numbers, which all types hold and add without rounding. */
 enum { odd_count = 10007 };
@@ -229,7 +229,7 @@ START_TEST(sixteen_bits)
 }
 END_TEST
 
-/* ---- exchanges, groups, splits --------------------------------------------------- */
+/* ---- exchanges, groups, splits ---- */
 
 /* Every rank with every rank, itself too, twice each, beside a collective; longer than
  * a letter. */

@@ -360,7 +360,7 @@ cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
     return cudaSuccess;
 }
 
-/* ---- the device ------------------------------------------------------------------ */
+/* ---- the device ---- */
 
 /* An integer of the environment, for tests of what goes wrong. */
 static int setting(const char *name, int otherwise)

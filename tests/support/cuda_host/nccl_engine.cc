@@ -125,7 +125,7 @@ ncclResult_t cadre_nccl::find_ready(ncclComm_t comm, const char *call,
     return out->async;
 }
 
-/* ---- jobs ------------------------------------------------------------------------ */
+/* ---- jobs ---- */
 
 void cadre_nccl::try_job(ncclComm &comm)
 {

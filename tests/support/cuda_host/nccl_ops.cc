@@ -46,7 +46,7 @@ bool chosen(const ncclComm &c)
            setting("CADRE_HOST_NCCL_FAIL_RANK", c.rank) == c.rank;
 }
 
-/* ---- into the streams ------------------------------------------------------------ */
+/* ---- into the streams ---- */
 
 void number(ncclComm &c, part &p)
 {
@@ -145,7 +145,7 @@ ncclResult_t end_group()
     return rc;
 }
 
-/* ---- checks ---------------------------------------------------------------------- */
+/* ---- checks ---- */
 
 /* Elements that a call reads at `in` and writes at `out` on this rank. */
 void extents(const ncclComm &c, const part &p, uint64_t *reads, uint64_t *writes)

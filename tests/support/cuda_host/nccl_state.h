@@ -19,7 +19,7 @@ namespace cadre_nccl
 constexpr int most_ranks = 16;
 constexpr size_t chunk_bytes = (size_t)64 << 10, letter_bytes = (size_t)16 << 10;
 
-/* ---- what ranks share: zero at first --------------------------------------------- */
+/* ---- what ranks share: zero at first ---- */
 
 typedef std::atomic<uint64_t> counter;
 
@@ -70,7 +70,7 @@ std::shared_ptr<mapping> map_segment(const std::string &path, bool make);
 /* A path that no other file has; it is removed at the process's end. */
 std::string new_path();
 
-/* ---- what a rank knows ----------------------------------------------------------- */
+/* ---- what a rank knows ---- */
 
 enum kind { all_reduce, reduce, reduce_scatter, all_gather, broadcast, send, recv };
 const char *kind_name(int kind);

@@ -14,7 +14,7 @@ using cadre_host::open_memory;
 namespace
 {
 
-/* ---- collectives ----------------------------------------------------------------- */
+/* ---- collectives ---- */
 
 bool same(const call &a, const call &b)
 {
@@ -170,7 +170,7 @@ bool step_collective(ncclComm &c, part &p)
     return p.finished = true;
 }
 
-/* ---- sends and receives ---------------------------------------------------------- */
+/* ---- sends and receives ---- */
 
 mailbox &box_of(const ncclComm &c, const part &p)
 {
@@ -257,7 +257,7 @@ bool step_letters(ncclComm &c, batch &b)
 
 } // namespace
 
-/* ---- a batch --------------------------------------------------------------------- */
+/* ---- a batch ---- */
 
 const char *cadre_nccl::kind_name(int kind)
 {
