@@ -182,8 +182,8 @@ START_TEST(wishes_from_outside_are_compared)
     ck_assert_int_eq(p->cpus(p->h, cpus, 3), CADRE_OK);
     ck_assert(!session.pinned && !session.variable[0]);
     refused(p->env(p->h, "PLACE_TEST", "2"),
-            "plugin 'alpha' wants PLACE_TEST=2 for rank 3, which was started from "
-            "outside with 1;");
+            "plugin 'alpha' wants PLACE_TEST=2 for rank 3, which was started by "
+            "an external launcher with 1;");
     p = begin_as(false, true);
     refused(p->env(p->h, "PLACE_OTHER", "2"), "by an external launcher with none;");
     p = begin_as(false, true);
