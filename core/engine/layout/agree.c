@@ -25,16 +25,9 @@ cadre_status cadre_agree_run(struct cadre_comm *world, uint64_t fingerprint,
     if (!world || world->size == 1)
         return CADRE_OK;
     uint64_t *all = cadre_calloc((size_t)world->size, sizeof *all);
-    uint64_t *offsets = cadre_calloc((size_t)world->size + 1, sizeof *offsets);
-    cadre_status rc = all && offsets ? CADRE_OK : CADRE_E_RESOURCE;
-    cadre_event done = 0;
-    for (int r = 0; rc == CADRE_OK && r <= world->size; r++)
-        offsets[r] = (uint64_t)r * sizeof *all;
-    if (rc == CADRE_OK)
-        rc = cadre_comm_all_gather(world, "agreement", &fingerprint, all, offsets,
-                                   CADRE_U8, 0, &done);
-    if (rc == CADRE_OK)
-        rc = cadre_comm_wait(world, done);
+    cadre_status rc = all ? cadre_comm_gather_records(world, "agreement", &fingerprint,
+                                                      all, sizeof *all)
+                          : CADRE_E_RESOURCE;
     failed(world, rc, err);
     for (int r = 1; rc == CADRE_OK && r < world->size; r++)
         if (all[r] != all[0])
@@ -45,7 +38,6 @@ cadre_status cadre_agree_run(struct cadre_comm *world, uint64_t fingerprint,
                 "ini file",
                 r);
     free(all);
-    free(offsets);
     return rc;
 }
 
