@@ -67,7 +67,7 @@ static struct buffers buffers_of(const struct cadre_unit *u)
     return carve_buffers(&carver);
 }
 
-/* The projection; a classifier's rows are T*C apart, from the last token on. */
+/* The projection; a classifier's rows have a stride of T*C, from the last token on. */
 static struct cadre_linear projection_of(const struct cadre_unit *u)
 {
     return (struct cadre_linear){
