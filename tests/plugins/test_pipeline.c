@@ -359,7 +359,7 @@ START_TEST(refusals_say_why)
         const char *balance, *text;
     } cases[] = {
         {PIPELINE_1F1B, 41, 0, "counted",
-         "strategy.stack has 41 stages and pipeline.chunks is 1: 41 pieces, but the "
+         "strategy.stack has 41 stages and pipeline.chunks is 1: 41 chunks, but the "
          "model has 40 units (embedding, model.layers = 38, head); use fewer stages or "
          "chunks, or more layers"},
         {PIPELINE_1F1B, 2, 2, "counted",
@@ -370,14 +370,14 @@ START_TEST(refusals_say_why)
          "more, or schedule = 1f1b"},
         {PIPELINE_GPIPE, 2, 0, "20, 20",
          "pipeline.balance: expected counted, measured, or the number of units of each "
-         "piece as in '3 2 2 3', found '20, 20'"},
+         "chunk as in '3 2 2 3', found '20, 20'"},
         {PIPELINE_GPIPE, 2, 0, "20 21",
-         "pipeline.balance = 20 21 is 2 pieces of 41 units, expected 2 pieces "
+         "pipeline.balance = 20 21 is 2 chunks of 41 units, expected 2 chunks "
          "(strategy.stack x pipeline.chunks) of 40 units (embedding, model.layers = "
          "38, head)"},
         {PIPELINE_INTERLEAVED, 1, 2, "20 20",
-         "pipeline.balance = 20 20 is 2 pieces of 40 units, expected 1 pieces "
-         "(a single stage has no chunks) of 40 units (embedding, model.layers = 38, "
+         "pipeline.balance = 20 20 is 2 chunks of 40 units, expected 1 chunks "
+         "(a single stage is one chunk) of 40 units (embedding, model.layers = 38, "
          "head)"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -111,8 +111,8 @@ START_TEST(cuts_rows_where_asked)
     ck_assert_int_eq(fake_plan(&fake), CADRE_E_INVALID);
     ck_assert_str_eq(
         fake.failure,
-        "tensor.sequence_parallel cannot deal the 1 tokens of a "
-        "micro-batch (train.micro_batch x model.context or data.window) to "
+        "tensor.sequence_parallel cannot divide the 1 tokens of a "
+        "micro-batch (train.micro_batch x model.context or data.window) over "
         "the 2 ranks of tensor in strategy.stack; use fewer ranks or "
         "sequence_parallel = no");
     fake_stop(&fake);
