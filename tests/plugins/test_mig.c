@@ -172,7 +172,7 @@ END_TEST
 START_TEST(more_sets_than_cpus_are_refused)
 {
     place.n_cpus = 3;
-    refused(ask(0, 4), "4 core sets, but there are 3 CPUs to cut; take mig:3, or "
+    refused(ask(0, 4), "4 core sets, but there are 3 CPUs to divide; use mig:3, or "
                        "mig.pin = no");
 }
 END_TEST
