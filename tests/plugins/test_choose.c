@@ -142,7 +142,7 @@ START_TEST(a_word_too_long)
 }
 END_TEST
 
-/* Whoever limits this process limits its ranks. */
+/* CUDA_VISIBLE_DEVICES of this process limits its ranks. */
 START_TEST(under_cuda_visible_devices)
 {
     wants.visible = "1";
@@ -164,7 +164,7 @@ START_TEST(under_cuda_visible_devices)
 }
 END_TEST
 
-/* A rank from outside runs where it was put. */
+/* A rank of an external launcher runs on the instance it was given. */
 START_TEST(what_was_given)
 {
     wants.given = true;
