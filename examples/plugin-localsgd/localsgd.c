@@ -376,7 +376,6 @@ static const struct cadre_strategy_ops strategy = {
 };
 
 CADRE_PLUGIN(.role = CADRE_ROLE_DATA, .id = "org.example.localsgd", .version = "0.1.0",
-             .summary =
-                 "diverging replicas, parameters averaged every `period` steps",
+             .summary = "diverging replicas, parameters averaged every `period` steps",
              .axis = "dp", CADRE_OPTIONS(options), .services = services,
              .ops = &strategy)

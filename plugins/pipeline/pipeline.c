@@ -329,13 +329,11 @@ static const struct cadre_option options[] = {
                  .choices = schedules, .help = "order of forward and backward passes"),
     CADRE_OPTION(.type = CADRE_OPTION_I64, .key = "chunks", .def = "0",
                  .max = MAX_CHUNKS,
-                 .help =
-                     "chunks (virtual stages) on each rank; 0: 2 with interleaved, "
-                     "else 1"),
+                 .help = "chunks (virtual stages) on each rank; 0: 2 with interleaved, "
+                         "else 1"),
     CADRE_OPTION(.type = CADRE_OPTION_STR, .key = "balance", .def = "counted",
-                 .help =
-                     "partition: counted, measured, or units of each chunk: 3 2 2 "
-                     "3"),
+                 .help = "partition: counted, measured, or units of each chunk: 3 2 2 "
+                         "3"),
 };
 
 static const struct cadre_strategy_ops ops = {
