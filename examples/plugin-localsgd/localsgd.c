@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* localsgd: local SGD with an optional outer momentum.
  *
- * Every rank along "dp" trains a replica of its own on its own shard of each batch;
- * nothing travels. Every `period` steps the replicas' parameters are averaged over the
- * ranks and all go on from the same point:
+ * Every rank along "dp" trains a replica of its own on its own shard of each batch,
+ * without communication. Every `period` steps the replicas' parameters are averaged
+ * over the ranks and all continue from the same point:
  *
  *     delta = mean over replicas of x - anchor        anchor: x of the last average
  *     u     = momentum * u + delta
@@ -13,8 +13,8 @@
  * Stich, Local SGD Converges Fast and Communicates Little, 2018; the outer momentum:
  * Wang et al., SlowMo, 2019; Douillard et al., DiLoCo, 2023.
  *
- * Between averages an evaluation or a checkpoint is of the replicas' mean: DRAIN puts
- * it in place, and the next step takes each replica back to its own. */
+ * Between averages an evaluation or a checkpoint uses the replicas' mean: DRAIN writes
+ * it to the parameters, and the next step restores each replica's own values. */
 #include <stdlib.h>
 
 #include <cadre/helpers.h>
@@ -40,21 +40,21 @@ struct cadre_self {
     int32_t ranks;
     uint32_t dtype;
     uint32_t n_weights;
-    struct weight *weights; /* tied entries left out, copies taken in */
+    struct weight *weights; /* without tied entries, with copies */
     uint64_t count; /* elements of all of them */
     uint32_t n_grads;
     cadre_param_id *grads; /* gradient entries of this rank, tied ones too */
-    cadre_event *done; /* one a weight, while averages travel */
+    cadre_event *done; /* one per weight, while averages are in flight */
     void *own, *anchor, *outer; /* buffers of `count` elements */
     uint32_t keeps_anchor;
     uint8_t anchored; /* anchor and outer hold values; goes into checkpoints */
     uint32_t unscaled; /* this step's gradients are still shares of the global mean */
     uint32_t due; /* the step that runs ends with an average */
     uint32_t diverging; /* replicas have stepped since the last average */
-    uint32_t shown; /* the mean is in place, the replicas' own values in `own` */
+    uint32_t shown; /* parameters hold the mean, `own` the replica's values */
 };
 
-/* A host without one of these refuses the plugin before it comes to `create`. */
+/* A host without one of these refuses the plugin before `create`. */
 static const struct cadre_service services[] = {
     CADRE_SERVICE(mesh, MESH, size),
     CADRE_SERVICE(comm, COMM, stream_wait),
@@ -112,18 +112,18 @@ static cadre_status plan(struct cadre_self *s, const struct cadre_plan *p)
     s->ranks = s->mesh->size(s->axis);
     if (p->exact)
         return cadre_refuse(s->host, CADRE_E_UNSUPPORTED,
-                            "run.exact = yes: local SGD is another training at each "
+                            "run.exact = yes: local SGD gives other results at each "
                             "number of ranks; set run.exact = no");
     if (p->dtype != p->grad_dtype)
         return cadre_refuse(s->host, CADRE_E_UNSUPPORTED,
                             "train.precision = bf16 or fp16: local SGD averages "
-                            "parameters, and their masters would not follow; set "
+                            "parameters, not their master values; set "
                             "train.precision = fp32");
     CADRE_TRY(p->use_axis(p->h, "dp", CADRE_BATCH_SPLIT));
     if (s->ranks == 1)
         return CADRE_OK;
-    /* The sum over "dp" is this plugin's: of parameters, late. Another that sums
-     * gradients there leaves it nothing to do. */
+    /* This plugin sums over "dp": parameters, not gradients. Another plugin that sums
+     * gradients there would conflict with it. */
     CADRE_TRY(p->claim(p->h, "grad.reduce", "dp", 0));
     CADRE_TRY(p->claim(p->h, "param.diverges", "dp", 0));
     CADRE_TRY(p->claim(p->h, "train.changed", NULL, CADRE_CLAIM_SHARED));
@@ -197,7 +197,7 @@ static cadre_status value_of(const struct cadre_self *s, const struct weight *w,
     return s->param->data(s->host->ctx, w->id, out);
 }
 
-/* Each replica's values go to its own buffer, or come back from there. */
+/* Save each replica's values to `own`, or restore them. */
 static cadre_status keep_own(struct cadre_self *s, uint32_t back)
 {
     for (uint32_t i = 0; i < s->n_weights; i++) {
@@ -209,8 +209,8 @@ static cadre_status keep_own(struct cadre_self *s, uint32_t back)
     return CADRE_OK;
 }
 
-/* The first anchor is where training starts, be it fresh or from a checkpoint of
- * another strategy. */
+/* The first anchor is the start of training: a new run, or a checkpoint of another
+ * strategy. */
 static cadre_status set_anchor(struct cadre_self *s)
 {
     for (uint32_t i = 0; i < s->n_weights; i++) {
@@ -225,7 +225,7 @@ static cadre_status set_anchor(struct cadre_self *s)
     return CADRE_OK;
 }
 
-/* Every parameter becomes its mean over the replicas; the sums travel side by side. */
+/* Average every parameter over the replicas; all all-reduces are in flight at once. */
 static cadre_status average(struct cadre_self *s)
 {
     for (uint32_t i = 0; i < s->n_weights; i++) {
@@ -243,8 +243,8 @@ static cadre_status average(struct cadre_self *s)
     return CADRE_OK;
 }
 
-/* x holds the mean: x = anchor + lr * (u = momentum * u + x - anchor). The table of ops
- * has neither difference nor axpy, so the anchor changes sign there and back. */
+/* x holds the mean: x = anchor + lr * (u = momentum * u + x - anchor). cadre.ops has no
+ * subtraction and no axpy, so the anchor is negated and restored. */
 static cadre_status outer_step(const struct cadre_self *s, const struct weight *w)
 {
     struct cadre_ctx *ctx = s->host->ctx;
@@ -272,8 +272,8 @@ static cadre_status sync_params(struct cadre_self *s)
     return CADRE_OK;
 }
 
-/* The core divides a loss by the tokens of all ranks; a replica that trains by itself
- * wants the mean over its own, which are 1/ranks of them. */
+/* The core divides the loss by the tokens of all ranks; a replica needs the mean over
+ * its own tokens, 1/ranks of them. */
 static cadre_status scale_grads(struct cadre_self *s)
 {
     if (!s->unscaled)
@@ -287,7 +287,7 @@ static cadre_status scale_grads(struct cadre_self *s)
     return CADRE_OK;
 }
 
-/* For an evaluation or a checkpoint: the mean is put in place until the next step. */
+/* For an evaluation or a checkpoint: parameters hold the mean until the next step. */
 static cadre_status show_mean(struct cadre_self *s)
 {
     if (!s->diverging || s->shown)
@@ -361,7 +361,7 @@ static const struct cadre_option options[] = {
     CADRE_OPTION(.type = CADRE_OPTION_F64, .key = "momentum", .def = "0", .max = 1,
                  .help = "outer momentum of the averaged change"),
     CADRE_OPTION(.type = CADRE_OPTION_F64, .key = "lr", .def = "1", .max = 1000,
-                 .help = "outer learning rate: how far to go along it"),
+                 .help = "outer learning rate"),
 };
 
 static const struct cadre_strategy_ops strategy = {
@@ -376,8 +376,6 @@ static const struct cadre_strategy_ops strategy = {
 };
 
 CADRE_PLUGIN(.role = CADRE_ROLE_DATA, .id = "org.example.localsgd", .version = "0.1.0",
-             .summary =
-                 "replicas that train by themselves, parameters averaged now and "
-                 "then",
+             .summary = "diverging replicas, parameters averaged every `period` steps",
              .axis = "dp", CADRE_OPTIONS(options), .services = services,
              .ops = &strategy)

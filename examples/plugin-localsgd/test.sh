@@ -21,7 +21,7 @@ train() {
     "$cadre" train localsgd.ini --out "$scratch/$name" "${args[@]}" >"$scratch/log" 2>&1
 }
 
-# refused TEXT SETTING...: the run is refused, in words that hold TEXT.
+# refused TEXT SETTING...: the run is refused with an error that contains TEXT.
 refused() {
     local text=$1
     shift
@@ -64,7 +64,7 @@ echo "ok: trains on 2 and 4 ranks"
 
 train watched train.eval_every=1 || die "evaluation in every step"
 [ "$(losses two)" = "$(losses watched)" ] || die "an evaluation changed the training"
-echo "ok: an evaluation shows the mean and leaves the replicas alone"
+echo "ok: an evaluation uses the mean and does not change the replicas"
 
 # Differing by design is no failure; with an average after each step nothing differs.
 "$cadre" compare compare.ini --out "$scratch/compare" >"$scratch/log" 2>&1 || die "compare"
@@ -76,7 +76,7 @@ for run in every-fourth momentum; do
 done
 echo "ok: period 1 is ddp, others differ by design"
 
-# At an average all replicas are one: nothing is lost by stopping there.
+# After an average all replicas are equal: nothing is lost by stopping there.
 outer="localsgd.momentum=0.5 localsgd.lr=0.7"
 # shellcheck disable=SC2086 # words
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inline conveniences for plugins; nothing here crosses the boundary. */
+/* Inline helpers for plugins; nothing here crosses the boundary. */
 #ifndef CADRE_HELPERS_H
 #define CADRE_HELPERS_H
 
@@ -33,8 +33,9 @@ cadre_refuse(const struct cadre_host *host, cadre_status status, const char *fmt
                 sizeof(((struct cadre_self *)0)->member->last)                         \
     }
 
-/* Set every member that the table (or NULL) names. Refused, and said, where the host
- * has no such service or an older one without the functions that are called. [main] */
+/* [main] Set every member that the table (or NULL) names. CADRE_E_UNSUPPORTED,
+ * recorded, if the host lacks a service or has an older one without the functions
+ * called. */
 static inline cadre_status cadre_services_take(const struct cadre_host *host,
                                                const struct cadre_service *service,
                                                struct cadre_self *self)
@@ -59,8 +60,8 @@ static inline cadre_status cadre_services_take(const struct cadre_host *host,
     return CADRE_OK;
 }
 
-/* How `create` begins: an instance of `bytes` zeros, its services set. Nothing is left
- * on failure; on success `destroy` frees it with free(). */
+/* For the start of `create`: allocates an instance of `bytes` zeros and sets its
+ * services. On failure nothing stays allocated; on success `destroy` calls free(). */
 static inline cadre_status cadre_self_create(const struct cadre_host *host,
                                              const struct cadre_service *services,
                                              uint64_t bytes, struct cadre_self **out)
@@ -80,19 +81,20 @@ static inline cadre_status cadre_self_create(const struct cadre_host *host,
 
 /* ---- the descriptor ---- */
 
-/* An entry of the table of options, by its fields. */
+/* An entry of the option table; the arguments are designated initializers. */
 #define CADRE_OPTION(...)                                                              \
     {                                                                                  \
         .struct_size = sizeof(struct cadre_option), __VA_ARGS__                        \
     }
 
-/* The table, as fields of the descriptor. */
+/* The option table, as fields of the descriptor. */
 #define CADRE_OPTIONS(table)                                                           \
     .options = (table), .n_options = sizeof(table) / sizeof *(table),                  \
     .option_stride = sizeof *(table)
 
-/* The plugin's entry, once, at file scope and without a semicolon: the fields of struct
- * cadre_plugin from `role` on, in their order. */
+/* Defines the plugin's entry function; use once, at file scope, without a semicolon.
+ * The arguments are the fields of struct cadre_plugin from `role` on, in their
+ * order. */
 #define CADRE_PLUGIN(...)                                                              \
     CADRE_EXPORT const struct cadre_plugin *CADRE_ENTRY(void)                          \
     {                                                                                  \

@@ -15,13 +15,13 @@ typedef int32_t cadre_status;
 #define CADRE_E_DEVICE (-4) /* the compute device failed */
 #define CADRE_E_COMM (-5) /* a collective failed or timed out */
 #define CADRE_E_ABORTED (-6) /* another rank failed first */
-#define CADRE_E_INTERNAL (-7) /* a bug of ours */
+#define CADRE_E_INTERNAL (-7) /* a bug in Cadre or the plugin */
 #define CADRE_E_IO (-8) /* a file could not be read or written */
 #define CADRE_E_NUMERIC (-9) /* a loss or gradient is not finite */
 #define CADRE_E_DIFFERS (-10) /* a comparison's equality check failed */
 #define CADRE_E_STOPPED (-11) /* stopped by a signal, after a checkpoint */
 
-/* Hand a failure up: return the status of a call that is not CADRE_OK, */
+/* Return the status of the call if it is not CADRE_OK. */
 #define CADRE_TRY(call)                                                                \
     do {                                                                               \
         cadre_status rc_ = (call);                                                     \
@@ -29,7 +29,7 @@ typedef int32_t cadre_status;
             return rc_;                                                                \
     } while (0)
 
-/* or keep it in the function's `rc` and go to where things are released. */
+/* The same, but store the status in the local `rc` and go to `label` for clean-up. */
 #define CADRE_TRY_OR(call, label)                                                      \
     do {                                                                               \
         rc = (call);                                                                   \

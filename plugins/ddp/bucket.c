@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buckets: which gradients travel together, and when. The one rule that keeps ranks
- * from waiting for each other for ever: everything is posted in an order that the
- * numbers of the buckets give, the same on every rank. A finished bucket waits for
- * those before it; its second exchange follows the send of the next one, so the link
- * always has work while a rank waits; what no gradient came for is sent at sync(GRADS).
+/* Gradient buckets: which gradients are reduced by one collective, and when. To avoid a
+ * deadlock every rank posts the buckets in ascending order of their numbers. A complete
+ * bucket waits for those before it. Its second exchange is posted after the next bucket
+ * is sent, so that the link is busy while a rank waits. Buckets that are not complete
+ * at the end of the step are sent at sync(GRADS).
  * Source: Li et al., PyTorch Distributed, VLDB 2020, section 3.2. */
 #include <stdlib.h>
 
@@ -52,8 +52,8 @@ static cadre_status find_grad(struct cadre_self *self, cadre_param_id id,
                         "gradient entry %u has no storage of its own", id);
 }
 
-/* A bucket that ends with entry `last`, grown downwards while its gradients lie in one
- * piece of at most bucket_bytes. One gradient is never cut. */
+/* A bucket that ends with entry `last`, grown downwards while its gradients are
+ * contiguous and take at most bucket_bytes. A gradient is never divided. */
 static cadre_status fill_bucket(struct cadre_self *self, struct ddp_bucket *bucket,
                                 cadre_param_id last)
 {
@@ -142,8 +142,8 @@ cadre_status ddp_step(struct cadre_self *self, const struct cadre_step *step,
     return next->run(next->h, step);
 }
 
-/* Contributions before FINAL are the core's to add up: under accumulation only the sum
- * travels. */
+/* Under gradient accumulation the core adds up the contributions before FINAL; only the
+ * sum is reduced over ranks. */
 cadre_status ddp_on_grad(struct cadre_self *self, struct cadre_grad_ev *ev)
 {
     if (self->n_buckets == 0)
@@ -172,7 +172,7 @@ cadre_status ddp_on_grad(struct cadre_self *self, struct cadre_grad_ev *ev)
     return CADRE_OK;
 }
 
-/* What was sent arrives. */
+/* Wait for the buckets that were sent. */
 static cadre_status finish_sent(struct cadre_self *self)
 {
     while (self->exchanged_twice < self->sent)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all modes share: the choice of one, its memory, and views of it. */
+/* What all modes share: parsing ddp.compress, memory, and views of it. */
 #include <stdlib.h>
 #include <string.h>
 

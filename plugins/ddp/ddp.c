@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ddp: data-parallel replicas. Every rank along the axis "dp" holds the whole model and
  * sees its own micro-batches; the gradients are summed over the ranks once per
- * optimizer step. They are summed in buckets, pieces of memory over several gradients,
- * taken in the reverse order of the model because that is the order in which backward
- * finishes them: while it works on the lower layers, the buckets of the upper ones
- * travel, whole or compressed. */
+ * optimizer step. They are summed in buckets of several gradients, in the reverse order
+ * of the model because backward finishes them in that order: while backward runs the
+ * lower layers, the buckets of the upper layers are reduced, whole or compressed. */
 #include <stdlib.h>
 
 #include "plugins/ddp/ddp.h"
@@ -17,7 +16,7 @@ static const struct cadre_service services[] = {
     {NULL, 0, 0},
 };
 
-/* What compression takes beyond. */
+/* Services that only compression needs. */
 static const struct cadre_service services_to_compress[] = {
     CADRE_SERVICE(mem, MEM, free),
     CADRE_SERVICE(stream, STREAM, wait),
@@ -92,11 +91,11 @@ static cadre_status bind(struct cadre_self *self)
 static const struct cadre_option options[] = {
     CADRE_OPTION(.type = CADRE_OPTION_F64, .key = "bucket_mb", .def = "25",
                  .min = 0.001, .max = 65536,
-                 .help = "MiB of gradients that travel together"),
+                 .help = "size of a gradient bucket in MiB"),
     CADRE_OPTION(.type = CADRE_OPTION_BOOL, .key = "overlap", .def = "yes",
-                 .help = "sum gradients while backward runs"),
+                 .help = "reduce gradients while backward runs"),
     CADRE_OPTION(.type = CADRE_OPTION_STR, .key = "compress", .def = "none",
-                 .help = "gradients on the wire: none, bf16, fp16, int8, topk:R, "
+                 .help = "gradient compression: none, bf16, fp16, int8, topk:R, "
                          "powersgd:K"),
 };
 

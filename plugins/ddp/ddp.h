@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside the ddp plugin: buckets of gradients, and the ways in which they travel.
+/* Inside the ddp plugin: gradient buckets and their compression modes.
  *
- * A mode sends a bucket when its last gradient has come (send), goes on with it when
- * the first exchange is over (second exchange, some modes), and leaves the sum over the
- * ranks in the gradients at the end of the step (finish). All three run on the rank's
- * own thread and post at most one collective. What happens to a gradient depends on its
- * own values alone, never on its neighbours in the bucket: so buckets change no bit
- * (but for which rank keeps the error of a sum in int8), and a parameter that tensor
- * parallelism repeats on several ranks stays the same on them. */
+ * A mode sends a bucket when its last gradient is ready (send), posts a second exchange
+ * when the first is done (some modes), and leaves the sum over the ranks in the
+ * gradients at the end of the step (finish). All three run on the rank's own thread and
+ * post at most one collective. The result for a gradient depends on its own values
+ * alone, not on its neighbours in the bucket. So buckets change no bit (except which
+ * rank keeps the error of a sum in int8), and a parameter that tensor parallelism
+ * replicates stays equal on its ranks. */
 #ifndef CADRE_PLUGINS_DDP_H
 #define CADRE_PLUGINS_DDP_H
 
@@ -18,35 +18,35 @@
 #define DDP_KEEPS_RIGHT 2u /* and `right` */
 #define DDP_BLOCK 64u /* elements that share a scale in int8 */
 
-/* Gradients of entries first..last in one piece. */
+/* The contiguous gradients of entries first..last. */
 struct ddp_bucket {
     struct cadre_buf grad;
     cadre_param_id first, last;
-    uint32_t waiting; /* entries whose FINAL has not come in this step */
-    cadre_event ready; /* the latest that came with them */
+    uint32_t waiting; /* entries without FINAL in this step yet */
+    cadre_event ready; /* the latest `ready` of their on_grad events */
     cadre_event done; /* of what was posted last */
     const char *label;
     /* compressed modes alone */
     struct cadre_buf residual; /* of its entries, each from a whole block on */
-    struct cadre_buf left, right; /* what travels; see each mode */
+    struct cadre_buf left, right; /* payloads that are sent; see each mode */
     uint64_t slice, slice_bytes; /* dense, topk: elements and bytes of one rank */
 };
 
 /* A gradient. */
 struct ddp_entry {
     uint32_t bucket; /* DDP_NO_BUCKET: not on this rank */
-    uint32_t final; /* came in this step */
+    uint32_t final; /* FINAL was raised in this step */
     struct cadre_buf grad;
     /* compressed modes alone */
     uint64_t at; /* of its residual, in the bucket's */
     struct cadre_buf residual; /* count 0: keeps none */
-    uint64_t k; /* topk: elements that travel; powersgd: rank, 0: as it is */
+    uint64_t k; /* topk: elements sent; powersgd: rank, 0: sent whole */
     uint64_t rows, columns; /* powersgd */
-    uint64_t left_at, right_at; /* of its part of what travels */
+    uint64_t left_at, right_at; /* of its part of the payloads */
 };
 
-/* What a mode takes on a rank, in bytes; from the parameters' shapes alone, the last
- * one first, as buckets fill. */
+/* Memory of a mode on a rank, in bytes, from the parameters' shapes alone. Entries are
+ * added last one first, as buckets fill. */
 struct ddp_need {
     uint64_t residuals, payloads;
     uint64_t bucket; /* dense: gradients in the bucket that is being filled */
@@ -54,7 +54,7 @@ struct ddp_need {
 };
 
 struct ddp_mode {
-    const char *name; /* with ':' where an argument follows */
+    const char *name; /* ends with ':' where an argument follows */
     uint32_t wire; /* dense: CADRE_BF16, CADRE_F16 or CADRE_I8 */
     uint32_t keeps; /* DDP_KEEPS_*: from one step to the next */
     void (*need)(const struct cadre_self *, const struct cadre_param_info *,
@@ -105,19 +105,18 @@ cadre_status ddp_sync(struct cadre_self *self, uint32_t what);
 
 /* ---- compress.c ---- */
 
-/* Read ddp.compress into mode, ratio and rank; refused in words otherwise. */
+/* Parse ddp.compress into mode, ratio and rank; a wrong value is refused. */
 cadre_status ddp_mode_parse(struct cadre_self *self, const char *text);
-/* State in plan what bind will take. */
+/* Declare in plan the memory that bind will allocate. */
 cadre_status ddp_mode_plan(struct cadre_self *self, const struct cadre_plan *plan);
-/* Take it, for every bucket, and give it back. */
+/* Allocate it for every bucket, and free it. */
 cadre_status ddp_mode_bind(struct cadre_self *self);
 void ddp_mode_release(struct cadre_self *self);
 
-/* Zeroed device memory for `count` elements under `tag`; refused in words where there
- * is none. */
+/* Zeroed device memory for `count` elements under `tag`; refused if there is none. */
 cadre_status ddp_take(struct cadre_self *self, uint32_t dtype, uint64_t count,
                       const char *tag, struct cadre_buf *out);
-/* Scratch grows to hold this many bytes. bind only. */
+/* Grow the scratch to at least this many bytes. bind only. */
 cadre_status ddp_scratch_reserve(struct cadre_self *self, uint64_t bytes);
 /* Elements [begin, begin + count) of the scratch as `dtype`. */
 struct cadre_buf ddp_scratch(const struct cadre_self *self, uint32_t dtype,
@@ -130,9 +129,9 @@ cadre_status ddp_subtract(struct cadre_self *self, const struct cadre_buf *x,
                           const struct cadre_buf *y);
 cadre_status ddp_copy(struct cadre_self *self, const struct cadre_buf *dst,
                       const struct cadre_buf *src);
-/* left: this rank's slice_bytes, all that the stream has computed, go to all ranks. */
+/* all_gather of `left`: this rank's slice_bytes, after the work on the stream. */
 cadre_status ddp_gather(struct cadre_self *self, struct ddp_bucket *bucket);
-/* The point that the compute stream has reached, for a collective to come after. */
+/* An event of the compute stream's work so far, as `after` of a collective. */
 cadre_status ddp_computed(struct cadre_self *self, cadre_event *out);
 
 static inline uint64_t ddp_round_up(uint64_t n, uint64_t unit)
@@ -145,9 +144,9 @@ static inline uint64_t ddp_bytes(const struct cadre_buf *buf)
     return buf->count * cadre_dtype_size(buf->dtype);
 }
 
-/* ---- residual.c: what did not travel is added to the next gradient ---- */
+/* ---- residual.c: error feedback ---- */
 
-/* Room for the residuals of the bucket's entries: of all, or of those with k > 0. */
+/* Memory for the residuals of the bucket's entries: of all, or of those with k > 0. */
 cadre_status ddp_residual_bind(struct cadre_self *self, struct ddp_bucket *bucket);
 /* residual += gradient, for every entry that keeps one. */
 cadre_status ddp_residual_add(struct cadre_self *self, const struct ddp_bucket *bucket);

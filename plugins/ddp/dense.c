@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every element travels, in fewer bits: bf16, fp16, int8. Codes cannot be added up by a
- * communicator, so a sum takes two exchanges. Each rank gets one slice of the bucket
+/* Every element is sent in fewer bits: bf16, fp16, int8. A communicator cannot add
+ * codes, so a sum takes two exchanges. Each rank gets one slice of the bucket
  * from all others (all_to_all), decodes them, adds them in the order of ranks in the
- * gradients' own type, and gives the sum, encoded once more, to all (all_gather). That
+ * gradients' own type, and sends the sum, encoded again, to all (all_gather). That
  * is 2 (R-1)/R codes an element, as an all_reduce has, where an all_gather of whole
  * buckets would take R-1. All ranks decode the same codes: the same bits.
  *
  * int8 rounds twice and keeps both errors: the sender's of its gradient, and the
- * adder's of the sum, each on the rank that made it. `left` is what a rank gives and
- * then the sums, `right` what it gets. Sources: Dettmers, 8-bit Approximations for
+ * adder's of the sum, each on the rank that made it. `left` is what a rank sends, then
+ * the sums; `right` is what it receives. Sources: Dettmers, 8-bit Approximations for
  * Parallelism in Deep Learning, ICLR 2016; the second error: Tang et al.,
  * DoubleSqueeze, ICML 2019. */
 #include "plugins/ddp/ddp.h"
@@ -19,8 +19,8 @@ static uint64_t code_bytes(uint32_t wire, uint64_t n)
     return wire == CADRE_I8 ? n + n / DDP_BLOCK * 4 : 2 * n;
 }
 
-/* What is cut into slices: the residuals, with the gradients in them, or those alone.
- */
+/* What is divided into slices: the residuals, which include the gradients, or the
+ * gradients. */
 static const struct cadre_buf *whole_of(const struct ddp_bucket *bucket)
 {
     return bucket->residual.count ? &bucket->residual : &bucket->grad;
@@ -132,8 +132,8 @@ static cadre_status send(struct cadre_self *self, struct ddp_bucket *bucket)
                                   &bucket->right, after, &bucket->done);
 }
 
-/* Add this rank's slice of all ranks. Its own sum, encoded, then replaces what it gave;
- * what that rounds away stays here. */
+/* Add this rank's slice of all ranks. Its encoded sum then replaces what it sent; the
+ * rounding error of the sum stays on this rank. */
 static cadre_status add_up(struct cadre_self *self, struct ddp_bucket *bucket)
 {
     const struct cadre_buf *whole = whole_of(bucket);

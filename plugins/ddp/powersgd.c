@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A matrix of gradients travels as two thin factors. With M (n, m) a gradient plus its
+/* A gradient matrix is sent as two low-rank factors. With M (n, m) a gradient plus its
  * residual, on each rank, and Q (m, k) the same on all:
  *     P = sum over ranks of M Q, made orthonormal;  Q = sum over ranks of M^T P
  * and the summed gradient is P Q^T: one step of the power method for the best
  * approximation of rank k of the sum, which gets better from step to step as Q is kept.
  * Both sums are linear in M, so all_reduce does them and all ranks have the same bits.
- * Each rank keeps M - P (M^T P)^T, M with its own factor. Vectors, and matrices that
- * two factors would not make smaller, travel whole beside P. `left` holds the P and the
- * vectors, `right` the Q. Source: Vogels, Karimireddy & Jaggi, PowerSGD, NeurIPS 2019,
- * algorithms 1 and 2. */
+ * Each rank keeps the residual M - P (M^T P)^T, with its own M. Vectors, and matrices
+ * that two factors would not make smaller, are sent whole with P. `left` holds the P
+ * and the vectors, `right` the Q. Source: Vogels, Karimireddy & Jaggi, PowerSGD,
+ * NeurIPS 2019, algorithms 1 and 2. */
 #include <stdlib.h>
 
 #include "plugins/ddp/ddp.h"
 
-/* Rows, columns and rank of an entry; k is 0 where it travels whole. */
+/* Rows, columns and rank of an entry; k is 0 where it is sent whole. */
 static void shape_of(const struct cadre_self *self, const struct cadre_param_info *info,
                      struct ddp_entry *entry)
 {
@@ -69,7 +69,7 @@ static struct cadre_buf right_of(const struct ddp_bucket *bucket,
 
 /* ---- set-up ---- */
 
-/* The first Q: normal numbers that the parameter's name alone decides. */
+/* The first Q: normal random numbers that depend on the parameter's name alone. */
 static cadre_status fill_right(struct cadre_self *self, const struct ddp_bucket *bucket,
                                cadre_param_id id)
 {
@@ -196,7 +196,7 @@ static cadre_status send(struct cadre_self *self, struct ddp_bucket *bucket)
                                   &bucket->left, CADRE_SUM, after, &bucket->done);
 }
 
-/* The rank's own factor, and what M has beyond it. */
+/* The rank's own factor, and the residual of M. */
 static cadre_status factor(struct cadre_self *self, const struct ddp_bucket *bucket,
                            const struct ddp_entry *entry)
 {

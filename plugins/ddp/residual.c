@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Error feedback: what a mode does not send is kept, on the rank where it is missing,
- * and added to the next step's gradient, so that in the long run everything travels.
+/* Error feedback: what a mode does not send is kept on the rank that did not send it,
+ * and added to the next step's gradient, so that everything is sent in the long run.
  * Sources: Seide et al., 1-Bit SGD, Interspeech 2014; Stich, Cordonnier & Jaggi,
  * Sparsified SGD with Memory, NeurIPS 2018; Karimireddy et al., Error Feedback Fixes
  * SignSGD, ICML 2019. */
@@ -40,11 +40,11 @@ cadre_status ddp_residual_add(struct cadre_self *self, const struct ddp_bucket *
 }
 
 /* ---- checkpoints ---- */
-/* Twice over: as tensors, summed over the ranks, which any size resumes from; and as
- * this rank's own bytes, a blob a bucket, which bring the very bits back where stack
- * and buckets are the same. */
+/* Residuals are saved twice: as tensors, summed over the ranks, which resume at any
+ * number of ranks; and as this rank's own bytes, one blob per bucket, which restore the
+ * same bits if stack and buckets are the same. */
 
-#define BLOB_BYTES 64000000u /* the host takes no more */
+#define BLOB_BYTES 64000000u /* the host's limit for a blob */
 
 /* The residual of a tied entry is kept under its owner, which has the same shape. */
 static cadre_status give_tensor(struct cadre_self *self,
@@ -92,7 +92,7 @@ struct parcel {
     char *host;
 };
 
-/* Bytes of the device to the host's copy, or the way back. */
+/* Copy bytes from the device to the host's copy, or back. */
 static cadre_status carry(struct cadre_self *self, struct parcel *p, int saving)
 {
     char *at = p->host + sizeof p->layout;

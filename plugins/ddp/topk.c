@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Of each gradient the k = ceil(R n) elements of largest magnitude travel, with their
- * places; the rest is kept for later. All ranks get all of them (all_gather) and add
+/* Of each gradient the k = ceil(R n) elements of largest magnitude are sent with their
+ * indices; the rest is kept for later. All ranks get all of them (all_gather) and add
  * them in the order of ranks: the same bits. `left` holds what every rank sends, one
- * after the other: values of all entries, then places. A gradient with NaN or infinity
+ * after the other: values of all entries, then indices. A gradient with NaN or infinity
  * has that among its largest, so it arrives. Sources: Lin et al., Deep Gradient
  * Compression, ICLR 2018; Stich et al., NeurIPS 2018. */
 #include "plugins/ddp/ddp.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `cadre mig apply --admin`: the one place where Cadre changes how a GPU is cut. */
+/* `cadre mig apply --admin`: the only code in Cadre that changes the MIG layout of a
+ * GPU. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@ struct work {
     bool turned_on; /* MIG mode, by this call */
 };
 
-/* How a refusal begins. */
+/* The first words of a refusal. */
 static const char *unchanged(const struct work *w)
 {
     return w->turned_on
@@ -29,7 +30,7 @@ static const char *unchanged(const struct work *w)
                : "nothing was changed";
 }
 
-/* Processes that NVML names for a GPU or its MIG devices, each once. */
+/* Processes that use a GPU or its MIG devices, by NVML, each once. */
 struct users {
     uint32_t n;
     unsigned pid[64];
@@ -70,8 +71,8 @@ static int find_users(list_fn *newer, list_fn *older, nvml_device device,
     return NVML_OK;
 }
 
-/* The GPU itself tells of all its instances, to an administrator; they are asked too.
- */
+/* An administrator sees the processes of all instances on the GPU itself; the instances
+ * are queried too. */
 static cadre_status check_idle(const struct work *w)
 {
     const struct mig_nvml *nvml = &w->call->library.nvml;
@@ -114,7 +115,7 @@ static cadre_status ask(const struct work *w, const char *question)
         return mig_refuse(call, CADRE_E_INVALID,
                           "%s: there is no terminal to ask on; --yes does it without",
                           unchanged(w));
-    return mig_refuse(call, CADRE_E_STOPPED, "%s, as was answered", unchanged(w));
+    return mig_refuse(call, CADRE_E_STOPPED, "%s: the answer was no", unchanged(w));
 }
 
 static void plan_steps(struct work *w)
@@ -145,8 +146,7 @@ static cadre_status print_steps(const struct work *w)
     return CADRE_OK;
 }
 
-/* Take back steps [0, n) and say of each what became of it; *standing: how many are
- * not. */
+/* Undo steps [0, n) and report each; *standing: how many could not be undone. */
 static void undo(struct work *w, uint32_t n, uint32_t *standing)
 {
     char text[200];
@@ -188,7 +188,7 @@ static cadre_status do_steps(struct work *w)
                           "stands is listed above",
                           i + 1, w->n, why.function, mig_nvml_text(why.code));
     return mig_refuse(w->call, CADRE_E_DEVICE,
-                      "step %u of %u failed, %s: %s; what was done before it is "
+                      "step %u of %u failed, %s: %s; the steps before it are "
                       "undone",
                       i + 1, w->n, why.function, mig_nvml_text(why.code));
 }
@@ -204,7 +204,7 @@ static cadre_status print_instances(struct work *w)
     return CADRE_OK;
 }
 
-/* Turn MIG mode on, where that was asked for; then the GPU is looked at anew. */
+/* Turn MIG mode on with --enable; then query the GPU again. */
 static cadre_status enable(struct work *w)
 {
     const struct mig_call *call = w->call;
@@ -255,7 +255,7 @@ static cadre_status work(struct work *w)
     snprintf(question, sizeof question, "Do %s on GPU %u?",
              w->n == 1 ? "this step" : "these steps", w->gpu.index);
     CADRE_TRY(ask(w, question));
-    CADRE_TRY(check_idle(w)); /* a process may have begun while it was asked */
+    CADRE_TRY(check_idle(w)); /* a process may have started during the question */
     CADRE_TRY(do_steps(w));
     return print_instances(w);
 }

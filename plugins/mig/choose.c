@@ -57,8 +57,8 @@ static bool holds(const struct candidates *set, uint32_t at)
     return false;
 }
 
-/* All that CUDA_VISIBLE_DEVICES leaves, in its order; as CUDA does, it ends at what is
- * not there. */
+/* The instances that CUDA_VISIBLE_DEVICES lists, in its order; as in CUDA, the list
+ * ends at the first that does not exist. */
 static void see(const struct mig_list *list, const char *visible,
                 struct candidates *out)
 {
@@ -86,7 +86,7 @@ static void keep_profile(const struct mig_list *list, const char *profile,
     set->n = n;
 }
 
-/* A word of mig.instances that cannot be had. */
+/* A word of mig.instances that is not available. */
 static bool refuse_word(const struct mig_wants *wants, const char *word, uint32_t found,
                         char *why, size_t size)
 {
@@ -95,7 +95,7 @@ static bool refuse_word(const struct mig_wants *wants, const char *word, uint32_
              "list` prints them",
              word, found,
              *wants->profile   ? "are of mig.profile"
-             : *wants->visible ? "CUDA_VISIBLE_DEVICES leaves"
+             : *wants->visible ? "CUDA_VISIBLE_DEVICES lists"
                                : "there are");
     return false;
 }
@@ -115,7 +115,7 @@ static bool keep_named(const struct mig_list *list, const struct mig_wants *want
             return refuse_word(wants, word, set->n, why, size);
         if (holds(&named, set->at[i]) && !wants->share) {
             snprintf(why, size,
-                     "mig.instances: '%s' is there twice; several ranks on one "
+                     "mig.instances: '%s' is listed twice; several ranks on one "
                      "instance need mig.share = yes",
                      word);
             return false;
@@ -134,7 +134,7 @@ static bool is_one(const char *visible)
            visible[strcspn(visible, SEPARATORS)] == '\0';
 }
 
-/* Whoever started the rank has chosen; is it what mig.profile says? */
+/* An external launcher has chosen; does the instance match mig.profile? */
 static bool take_given(const struct mig_list *list, const struct mig_wants *wants,
                        char uuid[NVML_TEXT_BYTES], char *why, size_t size)
 {

@@ -10,14 +10,14 @@ static const char usage[] =
     "cadre mig list [--json]\n"
     "      GPUs, their MIG instances, profiles and free places\n"
     "cadre mig plan WANTED [--gpu N] [--replace] [--json]\n"
-    "      where WANTED would lie; nothing is changed. Status 2: it does not fit\n"
+    "      where WANTED would be placed; changes nothing. Status 2: it does not fit\n"
     "cadre mig apply --admin WANTED [--gpu N] [--replace] [--enable] [--yes]\n"
     "      print the steps, ask, and make WANTED; refused while anything uses the GPU\n"
     "\n"
     "WANTED is such as 1g x2 + 2g + 3g: names of profiles, whole (1g.18gb+me) or as\n"
     "compute slices (1g, 1g+me), each with a count.\n"
     "      --gpu N      the GPU, where there are several\n"
-    "      --replace    in place of the instances that are there, not beside them\n"
+    "      --replace    in place of the existing instances, not in addition to them\n"
     "      --enable     turn MIG mode on where it is off\n"
     "      --yes        do not ask\n";
 
@@ -82,7 +82,7 @@ static cadre_status take_word(struct mig_call *call, const char *word)
     return CADRE_OK;
 }
 
-/* A command, and the flags that it takes beside --gpu. */
+/* A command, and the flags that it takes besides --gpu. */
 struct known {
     const char *name;
     cadre_status (*run)(const struct mig_call *);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `cadre mig ...`: look at MIG instances, plan them, and on demand make them. */
+/* `cadre mig ...`: list MIG instances, plan a layout, and make it on demand. */
 #ifndef MIG_COMMAND_H
 #define MIG_COMMAND_H
 
@@ -10,22 +10,22 @@
 #include "plugins/mig/gpu.h"
 #include "plugins/mig/layout.h"
 
-/* The plugin's command: list, plan, apply and doctor. Nothing is changed on a GPU but
- * by `apply --admin`. [main] Errors: CADRE_E_INVALID for arguments,
- * CADRE_E_UNSUPPORTED where what was asked for is not there or does not fit,
- * CADRE_E_DEVICE where the GPU refused a step. */
+/* [main] The plugin's command: list, plan, apply and doctor. Only `apply --admin`
+ * changes a GPU. Errors: CADRE_E_INVALID for arguments, CADRE_E_UNSUPPORTED where what
+ * was requested does not exist or does not fit, CADRE_E_DEVICE where the GPU refused a
+ * step. */
 cadre_status mig_command(const struct cadre_command *command);
 
-/* What was asked for. The library is open, or says why it is not. */
+/* A parsed command. The library is open, or has the reason why it is not. */
 struct mig_call {
     const struct cadre_command *command;
     struct mig_library library;
     bool json, admin, yes, replace, enable;
-    int gpu; /* -1: not named */
-    char wanted[512]; /* what is no flag, joined */
+    int gpu; /* -1: not given */
+    char wanted[512]; /* the arguments that are no flags, joined */
 };
 
-/* Formatted text to stdout; what is longer than a page is cut. */
+/* Formatted text to stdout; text longer than a page is truncated. */
 cadre_status mig_say(const struct mig_call *call, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -33,20 +33,20 @@ cadre_status mig_say(const struct mig_call *call, const char *fmt, ...)
 cadre_status mig_refuse(const struct mig_call *call, cadre_status status,
                         const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* text with what JSON must have escaped, into out; returns out. */
+/* Writes text, escaped for JSON, to out; returns out. */
 const char *mig_json_text(const char *text, char *out, size_t bytes);
 
-/* Look at the GPU that was named, else at the only one whose MIG mode is on, or the
- * only one there is. Errors: CADRE_E_INVALID where none was named of several,
+/* Query the GPU of --gpu, else the only one whose MIG mode is on, or the only one.
+ * Errors: CADRE_E_INVALID where there are several and --gpu is missing,
  * CADRE_E_UNSUPPORTED where there is none. */
 cadre_status mig_choose_gpu(const struct mig_call *call, struct mig_gpu *out);
 
-/* Take all that lies on a GPU as gone, for --replace. */
+/* Treat the GPU as empty, for --replace. */
 void mig_forget_taken(struct mig_gpu *gpu);
 
-/* Fit what was asked for, into what is free or, with --replace, into all. Errors:
- * CADRE_E_INVALID for a text that is not understood, CADRE_E_UNSUPPORTED where places
- * are not known or it does not fit, with the reason and what does. */
+/* Place WANTED on the free slices or, with --replace, on the whole GPU. Errors:
+ * CADRE_E_INVALID for text that cannot be parsed, CADRE_E_UNSUPPORTED where places are
+ * not known or it does not fit, with the reason and the nearest that fits. */
 cadre_status mig_fit_wanted(const struct mig_call *call, const struct mig_gpu *gpu,
                             struct mig_wanted *wanted, struct mig_layout *out);
 

@@ -42,7 +42,7 @@ static int by_core(const void *a, const void *b)
     return x->cpu < y->cpu ? -1 : x->cpu > y->cpu;
 }
 
-/* How many CPUs go together: those of a core, where all have as many. */
+/* CPUs that stay together: those of a core, where all cores have equally many. */
 static uint32_t find_grain(const struct member *member, uint32_t n, uint32_t sets)
 {
     uint32_t first = 1, run = 1;

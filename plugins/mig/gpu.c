@@ -38,8 +38,8 @@ uint32_t mig_gpu_count(const struct mig_library *library)
     return count;
 }
 
-/* What NVIDIA's tools call a profile, for drivers that do not name it: the share of
- * memory in eighths, upwards, of the whole in GB. `index` is NVML's constant. */
+/* The name of a profile in NVIDIA's tools, for drivers that do not report it: the share
+ * of memory in eighths, rounded up, of the whole in GB. `index` is NVML's constant. */
 static void make_name(struct mig_profile *profile, unsigned index, uint64_t memory)
 {
     uint64_t gib = UINT64_C(1) << 30, whole = (memory + gib - 1) / gib;
@@ -75,7 +75,7 @@ static bool look_at_profile(const struct mig_nvml *nvml, const struct mig_gpu *g
     return true;
 }
 
-/* What a function of NVML refused, where none was before it. */
+/* Note the first refusal of an NVML function. */
 static void note(struct mig_gpu *gpu, int code, const char *function)
 {
     if (code != NVML_OK && !gpu->reason[0])
@@ -180,5 +180,5 @@ void mig_gpu_look(const struct mig_library *library, uint32_t index,
             look_at_taken(nvml, out, out->n_profiles - 1);
         }
     if (out->on && !out->n_profiles)
-        snprintf(out->reason, sizeof out->reason, "NVML names no profile");
+        snprintf(out->reason, sizeof out->reason, "NVML reports no profile");
 }

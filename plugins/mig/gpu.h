@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A GPU as NVML tells how it can be cut: profiles, where they may lie, what is taken.
- */
+/* The MIG layout of a GPU by NVML: profiles, their possible places, what is taken. */
 #ifndef MIG_GPU_H
 #define MIG_GPU_H
 
@@ -19,16 +18,16 @@ struct mig_span {
     uint32_t start, size;
 };
 
-/* One way to cut an instance. Nothing of it is read off the name. */
+/* A GPU instance profile. Nothing of it is derived from the name. */
 struct mig_profile {
     char name[64]; /* "1g.18gb", "1g.18gb+me" */
-    uint32_t id; /* what NVML's other functions call it */
+    uint32_t id; /* for NVML's other functions */
     uint32_t slices; /* of compute */
     uint32_t instances; /* at most on an empty GPU */
     uint32_t remaining; /* more of them that fit now */
     uint32_t sms; /* multiprocessors */
     uint64_t memory; /* bytes */
-    uint32_t n_places; /* where it may lie, taken or not, ascending */
+    uint32_t n_places; /* possible places, taken or not, ascending */
     struct mig_span place[MIG_MAX_PLACES];
 };
 
@@ -46,12 +45,12 @@ struct mig_gpu {
     char name[NVML_TEXT_BYTES], uuid[NVML_TEXT_BYTES];
     uint64_t memory; /* bytes, 0: unknown */
     bool on; /* MIG mode */
-    bool may_turn_on; /* it has MIG, which is off, and no reset is due */
-    char mode[64]; /* where it is not on, what it is instead */
+    bool may_turn_on; /* MIG is off, and no reset is due */
+    char mode[64]; /* if not on: the reason */
     uint32_t n_profiles;
     struct mig_profile profile[MIG_MAX_PROFILES];
-    /* Why places and what is taken are not known, "" where they are; most drivers tell
-     * them to an administrator alone. */
+    /* Why places and taken slices are not known, "" where they are; most drivers report
+     * them only to an administrator. */
     char reason[256];
     uint32_t n_taken;
     struct mig_taken taken[MIG_MAX_SLICES];
@@ -62,8 +61,8 @@ struct mig_gpu {
 /* GPUs that the driver shows; 0 where the library is not open. [main] */
 uint32_t mig_gpu_count(const struct mig_library *library);
 
-/* Fill *out for GPU `index` of an open library. What NVML refuses is said in it.
- * Changes nothing. [main] */
+/* [main] Fill *out for GPU `index` of an open library; what NVML refuses is noted in
+ * it. Changes nothing. */
 void mig_gpu_look(const struct mig_library *library, uint32_t index,
                   struct mig_gpu *out);
 

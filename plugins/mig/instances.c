@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Add to a reason what a GPU says. */
+/* Append a GPU's reason to the list's. */
 static void note(struct mig_list *list, uint32_t gpu, const char *name, const char *why)
 {
     size_t used = strlen(list->reason);
@@ -53,7 +53,7 @@ static void describe(const struct mig_nvml *nvml, nvml_device mig,
         out->ci = id;
 }
 
-/* Numbers without an instance are holes: what was made and destroyed leaves them. */
+/* Indices without an instance are holes that destroyed instances leave. */
 static void list_gpu(const struct mig_nvml *nvml, uint32_t gpu, nvml_device device,
                      struct mig_list *out)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The MIG instances that this machine has, as NVML lists them. */
+/* The MIG instances of this machine, as NVML lists them. */
 #ifndef MIG_INSTANCES_H
 #define MIG_INSTANCES_H
 
@@ -10,7 +10,7 @@
 
 #define MIG_MAX_INSTANCES 128u
 
-/* One that a process can be given: a compute instance within a GPU instance. */
+/* What a process can run on: a compute instance within a GPU instance. */
 struct mig_instance {
     char uuid[NVML_TEXT_BYTES]; /* "MIG-...", for CUDA_VISIBLE_DEVICES */
     char profile[64]; /* "1g.18gb"; "1c.3g.71gb" where it is a part of a GPU instance */
@@ -31,14 +31,14 @@ struct mig_list {
     char reason[512];
 };
 
-/* All instances, by GPU and then by NVML's order on it. Nothing is changed. Sizes are
- * those that NVML gives. A library that is not open gives its reason. [main] */
+/* [main] All instances, by GPU and then in NVML's order, with the sizes NVML reports.
+ * Changes nothing. If the library is not open, its reason is copied. */
 void mig_instances(const struct mig_library *library, struct mig_list *out);
 
-/* What is after "MIG " in a name of NVML's, else all of it. Points into name. */
+/* The part of an NVML name after "MIG ", else all of it. Points into name. */
 const char *mig_profile_name(const char *name);
 
-/* Is MIG mode on? Else *why (static text) says what is: off, no MIG, an error. */
+/* Is MIG mode on? Else *why (static text) says: off, no MIG, or an error. */
 bool mig_is_on(const struct mig_library *library, nvml_device gpu, const char **why);
 
 #endif

@@ -46,7 +46,7 @@ static uint32_t instances_of(const struct mig_gpu *gpu, const struct mig_wanted 
     return n;
 }
 
-/* What no arrangement can mend. */
+/* Limits that hold for every arrangement. */
 static bool within_limits(const struct mig_gpu *gpu, const struct mig_wanted *wanted)
 {
     for (uint32_t i = 0; i < gpu->n_profiles; i++)
@@ -99,7 +99,7 @@ bool mig_layout_fit(const struct mig_gpu *gpu, const struct mig_wanted *wanted,
         item->at = p->place[--next[k]];
         taken |= mig_span_bits(item->at);
         k++;
-        if (k < out->n) /* like ones are alike: only below the one before */
+        if (k < out->n) /* equal instances: only below the one before */
             next[k] = out->item[k].profile == item->profile
                           ? next[k - 1]
                           : gpu->profile[out->item[k].profile].n_places;
@@ -143,8 +143,8 @@ static void find_largest_part(const struct mig_gpu *gpu,
     } while (next_choice(gpu, &most, &choice));
 }
 
-/* Instead of one of `profile`, the largest plain one below it for which there is room.
- */
+/* Replace one of `profile` by the largest smaller plain profile for which there is
+ * room. */
 static void add_smaller(const struct mig_gpu *gpu, uint32_t profile,
                         struct mig_wanted *nearest)
 {
@@ -204,7 +204,7 @@ static void say_places(const struct mig_gpu *gpu, uint32_t profile, char *why,
                               p->place[i].start,
                               taken & mig_span_bits(p->place[i]) ? " (taken)" : "");
     if (n < bytes)
-        snprintf(why + n, bytes - n, " alone: no arrangement leaves room for it");
+        snprintf(why + n, bytes - n, " only: no arrangement leaves room for it");
 }
 
 static void say_why(const struct mig_gpu *gpu, const struct mig_wanted *wanted,
@@ -217,7 +217,7 @@ static void say_why(const struct mig_gpu *gpu, const struct mig_wanted *wanted,
         need += wanted->count[i] * size_of(p);
         if (wanted->count[i] && wanted->count[i] + there > p->instances) {
             snprintf(why, bytes,
-                     "a GPU holds at most %u of %s, %u are wanted and %u there",
+                     "a GPU holds at most %u of %s, %u are wanted and %u exist",
                      p->instances, p->name, wanted->count[i], there);
             return;
         }

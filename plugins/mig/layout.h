@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is wanted of a GPU, and how it fits into the places that NVML gives: no two
+/* The instances wanted on a GPU, and how they fit into the places NVML reports: no two
  * instances share a memory slice, compute slices are not used twice, and no profile
  * occurs more often than it may. */
 #ifndef MIG_LAYOUT_H
@@ -11,7 +11,7 @@
 
 #include "plugins/mig/gpu.h"
 
-/* How many of each profile of a GPU. */
+/* Wanted number of instances of each profile of a GPU. */
 struct mig_wanted {
     uint32_t count[MIG_MAX_PROFILES];
 };
@@ -37,16 +37,15 @@ struct mig_layout {
     struct mig_placed item[MIG_MAX_SLICES];
 };
 
-/* Find places for all that is wanted beside what is taken. Small instances get the
- * highest places, so that the low ones stay for large instances, which can lie there
- * alone; the same question gives the same answer. false: there is none, and *out is
- * empty. */
+/* Find places for all that is wanted in addition to what is taken. Small instances get
+ * the highest places, since large ones fit only at low places. The result depends on
+ * the arguments alone. false: there is none, and *out is empty. */
 bool mig_layout_fit(const struct mig_gpu *gpu, const struct mig_wanted *wanted,
                     struct mig_layout *out);
 
-/* Of something that does not fit: why, one line, and the nearest that does. That is as
- * much of it as fits, by compute slices and then by instances, and for each instance
- * that is left out the largest smaller one for which there is room. */
+/* For instances that do not fit: the reason in one line, and the nearest that does: as
+ * many as fit, by compute slices and then by instances, and for each instance left out
+ * the largest smaller one for which there is room. */
 void mig_layout_explain(const struct mig_gpu *gpu, const struct mig_wanted *wanted,
                         struct mig_wanted *nearest, char *why, size_t bytes);
 

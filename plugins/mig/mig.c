@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mig: ranks on parts of a machine that do not disturb each other, the MIG instances of
- * GPUs or sets of CPU cores. The plugin says where a rank runs before it starts, and
- * nothing of the step. In mode average the core lays ddp over the instances, which sums
- * the gradients of the replicas on them; in mode independent it runs each instance as a
- * run of its own. */
+/* mig: places ranks on isolated parts of a machine, the MIG instances of GPUs or sets
+ * of CPU cores. The plugin chooses where a rank runs before it starts, and takes no
+ * part in the step. In mode average the core runs ddp over the instances, which sums
+ * the gradients of the replicas; in mode independent each instance is a run of its
+ * own. */
 #include "plugins/mig/mig.h"
 
 #include <stdlib.h>
@@ -54,7 +54,7 @@ static cadre_status create(const struct cadre_host *host,
     return rc;
 }
 
-/* Replicas that are averaged split the batch, but that is ddp's to say. */
+/* In mode average ddp splits the batch, not this plugin. */
 static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
 {
     const struct cadre_axis *axis = self->mesh->axis(self->ctx, "mig");
@@ -81,11 +81,11 @@ static cadre_status sync(struct cadre_self *self, uint32_t what)
 static const struct cadre_option options[] = {
     CADRE_OPTION(.type = CADRE_OPTION_ENUM, .key = "mode", .def = "average",
                  .choices = "average, independent",
-                 .help = "one run on all instances, or a run on each"),
+                 .help = "average: one run on all; independent: a run on each"),
     CADRE_OPTION(.type = CADRE_OPTION_STR, .key = "profile", .def = "",
-                 .help = "MIG instances of this profile alone, as 1g or 1g.18gb"),
+                 .help = "use MIG instances of this profile only: 1g or 1g.18gb"),
     CADRE_OPTION(.type = CADRE_OPTION_STR, .key = "instances", .def = "",
-                 .help = "these MIG instances: UUIDs or GPU:INDEX; else the first "
+                 .help = "use these MIG instances: UUIDs or GPU:INDEX; else the first "
                          "found"),
     CADRE_OPTION(.type = CADRE_OPTION_STR, .key = "sweep", .def = "",
                  .help = "independent: values for each instance, as optim.lr: 1e-3 "

@@ -16,8 +16,8 @@ struct cadre_self {
 
 /* ---- place.c: where ranks run ---- */
 
-/* Wish for the rank's MIG instance or core set. [main] Errors: CADRE_E_INVALID in
- * words, CADRE_E_UNSUPPORTED where there are no instances. */
+/* [main] Request the rank's MIG instance or core set. Errors: CADRE_E_INVALID for
+ * options, CADRE_E_UNSUPPORTED where there are no instances. */
 cadre_status mig_place(struct cadre_self *self, const struct cadre_place *place);
 
 #endif

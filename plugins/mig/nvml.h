@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The part of NVML that MIG needs, declared by hand after its stable C ABI: structs and
- * constants as in NVIDIA's nvml.h 13.3, whose names stand beside them. The library is
+ * constants as in NVIDIA's nvml.h 13.3, whose names are in the comments. The library is
  * the driver's, libnvidia-ml.so.1, found at run time; a driver too old for a function
  * leaves its pointer NULL, so functions are called through NVML_CALL. */
 #ifndef MIG_NVML_H
@@ -26,7 +26,7 @@ typedef struct nvml_ci *nvml_ci; /* nvmlComputeInstance_t */
 #define NVML_INSUFFICIENT_RESOURCES 23
 
 #define NVML_TEXT_BYTES 96u /* of names and UUIDs */
-#define NVML_GI_PROFILES 32u /* more than any driver has; those it lacks are refused */
+#define NVML_GI_PROFILES 32u /* more than any driver has */
 #define NVML_CI_PROFILES 8u
 
 struct nvml_memory { /* nvmlMemory_t, bytes */
@@ -121,8 +121,8 @@ struct mig_nvml {
 #undef NVML_POINTER
 };
 
-/* What a function of the table gives, NVML_FUNCTION_NOT_FOUND where the driver lacks
- * it. */
+/* The return code of a function of the table; NVML_FUNCTION_NOT_FOUND where the driver
+ * lacks it. */
 #define NVML_CALL(nvml, function, ...)                                                 \
     ((nvml)->function ? (nvml)->function(__VA_ARGS__) : NVML_FUNCTION_NOT_FOUND)
 
@@ -141,7 +141,7 @@ void mig_library_open(struct mig_library *out);
 /* nvmlShutdown and dlclose; harmless where it is not open. [main] */
 void mig_library_close(struct mig_library *library);
 
-/* What a return code means, static text. [any thread] */
+/* [any] The meaning of a return code, static text. */
 const char *mig_nvml_text(int code);
 
 #endif

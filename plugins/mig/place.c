@@ -50,7 +50,7 @@ static cadre_status place_on_cores(struct cadre_self *self,
     if (n == 0) {
         rc = cadre_refuse(self->host, CADRE_E_INVALID,
                           "strategy.stack asks for %u core sets, but there are %u CPUs "
-                          "to cut; take mig:%u, or mig.pin = no to share all CPUs",
+                          "to divide; use mig:%u, or mig.pin = no to share all CPUs",
                           sets, place->n_cpus, place->n_cpus);
         goto out;
     }
@@ -68,8 +68,8 @@ out:
     return rc;
 }
 
-/* Instances are found by NVML, which CUDA_VISIBLE_DEVICES does not concern, and which
- * opens nothing of CUDA. */
+/* NVML finds the instances: it ignores CUDA_VISIBLE_DEVICES and does not initialize
+ * CUDA. */
 static cadre_status choose(struct cadre_self *self, const struct cadre_place *place,
                            uint32_t here, char uuid[NVML_TEXT_BYTES])
 {
@@ -118,7 +118,7 @@ cadre_status mig_place(struct cadre_self *self, const struct cadre_place *place)
                             "the host does not say which CPUs there are");
     if (self->averages && self->size > 1 && place->nccl)
         return cadre_refuse(self->host, CADRE_E_INVALID,
-                            "NCCL does not reach from one MIG instance to another: "
+                            "NCCL cannot communicate between MIG instances: "
                             "set comm.backend = local, which sums gradients through "
                             "host memory");
     if (!self->pin)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `cadre mig plan`: where what is wanted would lie. */
+/* `cadre mig plan`: the places that WANTED would get. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,12 +51,12 @@ cadre_status mig_fit_wanted(const struct mig_call *call, const struct mig_gpu *g
         return mig_refuse(
             call, CADRE_E_UNSUPPORTED,
             "GPU %u (%s): %s, and only with MIG on does the driver say "
-            "how it can be cut%s",
+            "how it can be divided%s",
             gpu->index, gpu->name, gpu->mode,
             gpu->may_turn_on ? "; `cadre mig apply --admin --enable` turns it on" : "");
     if (gpu->reason[0])
         return mig_refuse(call, CADRE_E_UNSUPPORTED,
-                          "GPU %u (%s): the driver does not say how it can be cut, "
+                          "GPU %u (%s): the driver does not say how it can be divided, "
                           "most do so to root alone (%s)",
                           gpu->index, gpu->name, gpu->reason);
     if (!mig_wanted_read(gpu, call->wanted, wanted, why, sizeof why))

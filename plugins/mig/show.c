@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `cadre mig list` and what `cadre doctor` says. */
+/* `cadre mig list` and the part of `cadre doctor` about MIG. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

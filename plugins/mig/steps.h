@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps that change how a GPU is cut, each done whole or not at all. */
+/* Steps that change the MIG layout of a GPU, each done completely or not at all. */
 #ifndef MIG_STEPS_H
 #define MIG_STEPS_H
 
@@ -13,8 +13,8 @@ struct mig_step {
     nvml_gi handle; /* of the GPU instance while it exists */
 };
 
-/* What a step says that NVML refused: the function, the code, and where a half of the
- * step stands because taking it back was refused too, what that is ("" else). */
+/* A refusal by NVML: the function, the code, and what remains of the step because
+ * undoing it was refused too ("": nothing). */
 struct mig_refusal {
     const char *function;
     int code;
@@ -27,12 +27,12 @@ const char *mig_step_text(const struct mig_gpu *gpu, const struct mig_step *step
 
 /* Do it. Creating makes a GPU instance at its place and one compute instance of all of
  * it; destroying takes the compute instances first. false: *why says what was refused,
- * and what was begun is taken back. [main] */
+ * and the step has been undone. [main] */
 bool mig_step_do(const struct mig_library *library, const struct mig_gpu *gpu,
                  struct mig_step *step, struct mig_refusal *why);
 
-/* The opposite, of a step that was done: what was destroyed is made again as a whole,
- * under another UUID. As mig_step_do. */
+/* Undo a step that was done, as mig_step_do. An instance that was destroyed is created
+ * again, with another UUID. */
 bool mig_step_undo(const struct mig_library *library, const struct mig_gpu *gpu,
                    struct mig_step *step, struct mig_refusal *why);
 

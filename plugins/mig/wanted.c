@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is wanted, as text. */
+/* Parses and prints the instances wanted. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static uint32_t read_count_before(const char **at)
     return count;
 }
 
-/* One after it, "1g x2". */
+/* A number after an x, "1g x2". */
 static uint32_t read_count_after(const char **at)
 {
     const char *x = skip_blanks(*at);

@@ -5,12 +5,12 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Tables over (number of pieces, units they hold). */
+/* Tables over (number of chunks, units they hold). */
 struct table {
     uint32_t width;
     double *sum; /* of the costs of the first units */
     double *best;
-    uint32_t *last; /* where the last piece begins */
+    uint32_t *last; /* where the last chunk begins */
 };
 
 static double cost_of(const struct table *t, uint32_t begin, uint32_t end)
@@ -18,8 +18,9 @@ static double cost_of(const struct table *t, uint32_t begin, uint32_t end)
     return t->sum[end] - t->sum[begin];
 }
 
-/* best[k][i]: the first i units in k pieces. With limit < 0 it is the largest piece,
- * else the least sum of squares over cuts without a piece above the limit. */
+/* best[k][i]: the first i units in k chunks. With limit < 0 it is the cost of the
+ * largest chunk, else the least sum of squares over partitions without a chunk above
+ * the limit. */
 static double solve(struct table *t, uint32_t pieces, double limit)
 {
     uint32_t w = t->width;

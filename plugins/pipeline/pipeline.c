@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pipeline: the model's units in pieces over the ranks of the axis "pp", and the order
- * in which each rank runs its micro-batches through them. The order is a list made by
- * schedule.c; this file runs it, wire.c carries what goes from piece to piece, and
- * partition.c says where the pieces end. */
+/* pipeline: partitions the model's units into chunks over the ranks of the axis "pp",
+ * and orders the passes of each rank's micro-batches through them. schedule.c makes the
+ * order as a list, this file runs it, wire.c sends activations and gradients between
+ * chunks, and partition.c partitions the model. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,11 +19,11 @@ struct cadre_self {
     const struct cadre_mesh_svc *mesh;
     const struct cadre_model_svc *model;
     uint32_t schedule; /* PIPELINE_GPIPE, ... */
-    uint32_t chunks; /* as asked for; 0: by the schedule */
+    uint32_t chunks; /* the option; 0: by the schedule */
     const char *balance;
     uint32_t dtype;
     uint64_t count; /* elements of an activation */
-    uint32_t *first; /* unit where each piece begins, and the end */
+    uint32_t *first; /* unit where each chunk begins, and the end */
     struct pipeline_list list;
     struct pipeline_wire wire;
 };
@@ -93,7 +93,7 @@ static cadre_status create(const struct cadre_host *host,
 
 /* ---- plan ---- */
 
-/* Seconds of every unit, or not (0) where they have not been measured. */
+/* Measured seconds of every unit; returns 0 where there are none. */
 static int read_seconds(const struct cadre_self *self, uint32_t n_units, double *cost)
 {
     int known = 1;
@@ -115,7 +115,7 @@ static cadre_status partition_by_cost(struct cadre_self *self, uint32_t n_units,
     if (cost)
         failed = pipeline_partition_even(cost, n_units, pieces, self->first);
     free(cost);
-    return failed ? cadre_refuse(self->host, CADRE_E_RESOURCE, "no memory for the cuts")
+    return failed ? cadre_refuse(self->host, CADRE_E_RESOURCE, "no memory for costs")
                   : CADRE_OK;
 }
 
@@ -130,15 +130,15 @@ static cadre_status partition_by_counts(struct cadre_self *self, uint32_t n_unit
         return cadre_refuse(
             self->host, CADRE_E_INVALID,
             "pipeline.balance: expected counted, measured, or the number of units "
-            "of each piece as in '3 2 2 3', found '%.64s'",
+            "of each chunk as in '3 2 2 3', found '%.64s'",
             self->balance);
     if (rc > 0)
         return cadre_refuse(self->host, CADRE_E_INVALID,
-                            "pipeline.balance = %.64s is %u pieces of %llu units, "
-                            "expected %u pieces (%s) of "
+                            "pipeline.balance = %.64s is %u chunks of %llu units, "
+                            "expected %u chunks (%s) of "
                             "%u units (embedding, model.layers = %u, head)",
                             self->balance, n, (unsigned long long)sum, pieces,
-                            pieces == 1 ? "a single stage has no chunks"
+                            pieces == 1 ? "a single stage is one chunk"
                                         : "strategy.stack x pipeline.chunks",
                             n_units, n_units - 2);
     return CADRE_OK;
@@ -151,14 +151,14 @@ static cadre_status cut(struct cadre_self *self, uint32_t n_units)
     if (pieces > n_units)
         return cadre_refuse(
             self->host, CADRE_E_UNSUPPORTED,
-            "strategy.stack has %u stages and pipeline.chunks is %u: %u pieces, but "
+            "strategy.stack has %u stages and pipeline.chunks is %u: %u chunks, but "
             "the model has %u units (embedding, model.layers = %u, head); use fewer "
             "stages or chunks, or more layers",
             shape->stages, shape->chunks, pieces, n_units, n_units - 2);
     free(self->first);
     self->first = calloc((size_t)pieces + 1, sizeof *self->first);
     if (!self->first)
-        return cadre_refuse(self->host, CADRE_E_RESOURCE, "no memory for %u pieces",
+        return cadre_refuse(self->host, CADRE_E_RESOURCE, "no memory for %u chunks",
                             pieces);
     int measured = !strcmp(self->balance, "measured");
     if (measured || !strcmp(self->balance, "counted"))
@@ -166,8 +166,8 @@ static cadre_status cut(struct cadre_self *self, uint32_t n_units)
     return partition_by_counts(self, n_units, pieces);
 }
 
-/* Most blocks kept at once over all chunks: the peaks of the chunks are apart. Of the
- * units only the first and the last are no blocks. */
+/* Most block activations kept at once over all chunks: the chunks do not peak together.
+ * All units but the first and the last are blocks. */
 static uint32_t live_blocks(const struct cadre_self *self, uint32_t n_units)
 {
     const struct pipeline_shape *shape = &self->wire.shape;
@@ -204,7 +204,7 @@ static cadre_status plan_chunks(struct cadre_self *self, const struct cadre_plan
 static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
 {
     struct pipeline_wire *wire = &self->wire;
-    uint64_t microbatches = plan->microbatches; /* more than needed, of an older host */
+    uint64_t microbatches = plan->microbatches; /* of an older host: an upper bound */
     if (plan->struct_size > offsetof(struct cadre_plan, rank_microbatches))
         microbatches = plan->rank_microbatches;
     wire->axis = self->mesh->axis(self->host->ctx, "pp");
@@ -244,11 +244,11 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
                         PIPELINE_BUFFER_TAG);
 }
 
-/* The cuts in the form that `balance` takes, so that measured ones can be kept. */
+/* Log the partition in the form that `balance` takes, to keep a measured one. */
 static void log_cuts(const struct cadre_self *self)
 {
     const struct pipeline_shape *shape = &self->wire.shape;
-    char text[512] = "units of each piece:";
+    char text[512] = "units of each chunk:";
     size_t n = strlen(text);
     for (uint32_t i = 0; i < shape->stages * shape->chunks && n < sizeof text; i++)
         n += (size_t)snprintf(text + n, sizeof text - n, " %u",
@@ -306,7 +306,7 @@ static cadre_status step(struct cadre_self *self, const struct cadre_step *step,
     (void)next; /* a schedule is innermost */
     if (step->n_microbatches != self->wire.shape.microbatches)
         return cadre_refuse(self->host, CADRE_E_INTERNAL,
-                            "a step of %u micro-batches, planned were %u",
+                            "a step of %u micro-batches, expected %u as planned",
                             step->n_microbatches, self->wire.shape.microbatches);
     CADRE_TRY(pipeline_wire_begin(&self->wire));
     for (uint32_t i = 0; i < self->list.n; i++)
@@ -314,7 +314,7 @@ static cadre_status step(struct cadre_self *self, const struct cadre_step *step,
     return CADRE_OK;
 }
 
-/* What was sent last still travels while the data strategies finish. */
+/* The last sends may still run while the data strategies finish. */
 static cadre_status sync(struct cadre_self *self, uint32_t what)
 {
     if (what == CADRE_SYNC_GRADS || what == CADRE_SYNC_DRAIN)
@@ -326,16 +326,14 @@ static cadre_status sync(struct cadre_self *self, uint32_t what)
 
 static const struct cadre_option options[] = {
     CADRE_OPTION(.type = CADRE_OPTION_ENUM, .key = "schedule", .def = "1f1b",
-                 .choices = schedules, .help = "order of the passes"),
+                 .choices = schedules, .help = "order of forward and backward passes"),
     CADRE_OPTION(.type = CADRE_OPTION_I64, .key = "chunks", .def = "0",
                  .max = MAX_CHUNKS,
-                 .help =
-                     "pieces of the model on each rank; 0: 2 with interleaved, else "
-                     "1"),
+                 .help = "chunks (virtual stages) on each rank; 0: 2 with interleaved, "
+                         "else 1"),
     CADRE_OPTION(.type = CADRE_OPTION_STR, .key = "balance", .def = "counted",
-                 .help =
-                     "where to cut: counted, measured, or units of each piece: 3 2 2 "
-                     "3"),
+                 .help = "partition: counted, measured, or units of each chunk: 3 2 2 "
+                         "3"),
 };
 
 static const struct cadre_strategy_ops ops = {
@@ -350,6 +348,6 @@ static const struct cadre_strategy_ops ops = {
 
 CADRE_PLUGIN(.role = CADRE_ROLE_SCHEDULE, .id = "org.cadre.pipeline",
              .version = "0.1.0",
-             .summary = "layers over stages: gpipe, 1f1b, interleaved and zero-bubble "
+             .summary = "layers in stages: gpipe, 1f1b, interleaved and zero-bubble "
                         "schedules",
              .axis = "pp", CADRE_OPTIONS(options), .services = services, .ops = &ops)

@@ -39,8 +39,8 @@ static void fill_1f1b(struct pipeline_list *list, const struct pipeline_shape *s
     }
 }
 
-/* 1f1b with the weights' part held back until as many micro-batches are kept as the
- * first stage keeps; at the end it fills the time between two input parts. */
+/* 1f1b with the weight backward delayed until as many micro-batches are kept as the
+ * first stage keeps; at the end it fills the time between two input backwards. */
 static void fill_zb_h1(struct pipeline_list *list, const struct pipeline_shape *shape,
                        uint32_t rank)
 {

@@ -2,8 +2,8 @@
 /* Schedules as lists: what each rank of a pipeline runs, in order. Pure functions of
  * the shape, so that a rank knows the list of its neighbours too.
  *
- * The model is cut into P = stages * chunks pieces in model order; rank r runs piece
- * c * stages + r as its chunk c. */
+ * The model is partitioned into P = stages * chunks contiguous parts in model order;
+ * rank r runs part c * stages + r as its chunk c. */
 #ifndef PIPELINE_SCHEDULE_H
 #define PIPELINE_SCHEDULE_H
 
@@ -47,20 +47,20 @@ void pipeline_list_fini(struct pipeline_list *list);
  * backward at once. */
 uint32_t pipeline_list_live(const struct pipeline_list *list, uint32_t chunk);
 
-/* What an action hands on: the activation (forward) or its gradient (backward) that
- * the neighbouring piece takes. */
+/* What an action sends: the activation (forward) or its gradient (backward) that the
+ * neighbouring part receives. */
 struct pipeline_message {
-    uint32_t gradient; /* 1: goes to the piece before, 0: to the piece after */
+    uint32_t gradient; /* 1: sent to the part before, 0: to the part after */
     uint32_t rank; /* the other end */
-    uint32_t chunk; /* of the rank that takes it */
+    uint32_t chunk; /* of the rank that receives it */
     uint32_t microbatch;
 };
 
-/* Does `action` of `rank` give something to another piece (1) or not (0)? */
+/* Does `action` of `rank` send something to another part (1) or not (0)? */
 int pipeline_gives(const struct pipeline_shape *shape, uint32_t rank,
                    const struct pipeline_action *action, struct pipeline_message *out);
 
-/* Likewise for what the action takes; out->rank is who gives it. */
+/* Likewise for what the action receives; out->rank is the sender. */
 int pipeline_takes(const struct pipeline_shape *shape, uint32_t rank,
                    const struct pipeline_action *action, struct pipeline_message *out);
 

@@ -43,8 +43,8 @@ static int read_peer(struct pipeline_wire *wire, struct pipeline_inbox *inbox)
     return inbox->gradient ? 0 : -1;
 }
 
-/* Most messages at once that came before or with the one that a pass takes, and are not
- * taken yet: more than one where two kinds from one peer are taken in another order. */
+/* Most messages in the inbox at once when a pass takes one of them: more than one where
+ * activations and gradients from one peer are taken in another order than sent. */
 static int measure_depth(struct pipeline_wire *wire, struct pipeline_inbox *inbox,
                          const struct pipeline_list *list)
 {
@@ -162,7 +162,7 @@ cadre_status pipeline_wire_bind(struct pipeline_wire *wire, uint32_t dtype,
 
 /* ---- a step ---- */
 
-/* Post the receives that come next, as far as there are buffers. */
+/* Post the next receives, as many as there are free buffers. */
 static cadre_status post_ahead(struct pipeline_wire *wire, struct pipeline_inbox *inbox)
 {
     for (uint32_t b = 0; b < inbox->depth && inbox->posted < inbox->n; b++) {
@@ -191,8 +191,8 @@ cadre_status pipeline_wire_begin(struct pipeline_wire *wire)
     return CADRE_OK;
 }
 
-/* The buffer of the message that the action takes; its inbox has enough of them for
- * every order that the two lists can ask for. */
+/* The buffer of the message that the action takes; the inbox has enough buffers for any
+ * order of the two lists. */
 static uint32_t find_buffer(const struct pipeline_wire *wire,
                             const struct pipeline_inbox *inbox,
                             const struct pipeline_message *message)

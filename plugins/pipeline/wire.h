@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What travels between the pieces of a pipeline. Messages between two ranks are matched
- * in order, and both ranks know both lists: the receiver posts its receives ahead in
- * the order in which the sender will send, each into a buffer of its own, so no pass
- * waits for a receive that was not posted and no send for a pass that comes later. */
+/* Transfers between the chunks of a pipeline. Messages between two ranks are matched in
+ * order, and both ranks know both lists. The receiver posts its receives ahead, in the
+ * order in which the sender sends, each into a buffer of its own. So no pass waits for
+ * a receive that was not posted, and no send waits for a later pass. */
 #ifndef PIPELINE_WIRE_H
 #define PIPELINE_WIRE_H
 
@@ -10,7 +10,7 @@
 
 #include "plugins/pipeline/schedule.h"
 
-#define PIPELINE_OUT_BUFFERS 2u /* one being written while the other travels */
+#define PIPELINE_OUT_BUFFERS 2u /* one is written while the other is sent */
 #define PIPELINE_BUFFER_TAG "activations in transit"
 
 /* Messages from one rank, in the order of its list. */
@@ -18,7 +18,7 @@ struct pipeline_inbox {
     int32_t peer;
     uint32_t n; /* in a step */
     uint32_t *gradient; /* n: which label */
-    uint32_t depth; /* buffers: what waits for its turn at most, and one ahead */
+    uint32_t depth; /* buffers: most messages that wait, and one ahead */
     uint32_t posted; /* in this step */
     struct cadre_buf *buffer; /* depth */
     cadre_event *done; /* depth */
@@ -50,39 +50,39 @@ struct pipeline_wire {
     uint32_t *place; /* of a message in its inbox, by gradient, chunk, micro-batch */
 };
 
-/* Fill the tables for rank wire->rank of wire->shape; `list` is its own. host, comm,
- * mem, stream and axis are set by the caller. Frees those of a call before. [main] */
+/* [main] Fill the tables for rank wire->rank of wire->shape; `list` is its schedule.
+ * host, comm, mem, stream and axis are set by the caller. Frees earlier tables. */
 cadre_status pipeline_wire_init(struct pipeline_wire *wire,
                                 const struct pipeline_list *list);
 void pipeline_wire_fini(struct pipeline_wire *wire);
 
-/* Buffers that bind takes, of one activation each. */
+/* Number of buffers, of one activation each. */
 uint32_t pipeline_wire_buffers(const struct pipeline_wire *wire);
 
-/* Take them, `count` elements of `dtype` each; they are the host's to free. [main] */
+/* [main] Allocate them, `count` elements of `dtype` each; the host frees them. */
 cadre_status pipeline_wire_bind(struct pipeline_wire *wire, uint32_t dtype,
                                 uint64_t count);
 
 /* [exec] A step begins: post the first receives. */
 cadre_status pipeline_wire_begin(struct pipeline_wire *wire);
 
-/* [exec] The buffer with what `action` takes, once it is there; NULL when it takes
- * nothing. It goes back with `release` after the pass. */
+/* [exec] Wait for what `action` receives and return its buffer; NULL when it receives
+ * nothing. `release` returns it after the pass. */
 cadre_status pipeline_wire_take(struct pipeline_wire *wire,
                                 const struct pipeline_action *action,
                                 const struct cadre_buf **in);
 cadre_status pipeline_wire_release(struct pipeline_wire *wire,
                                    const struct pipeline_action *action);
 
-/* [exec] A buffer for what `action` gives, free to be written; NULL when it gives
- * nothing. `give` sends it after the pass. */
+/* [exec] A free buffer for what `action` sends; NULL when it sends nothing. `give`
+ * sends it after the pass. */
 cadre_status pipeline_wire_room(struct pipeline_wire *wire,
                                 const struct pipeline_action *action,
                                 const struct cadre_buf **out);
 cadre_status pipeline_wire_give(struct pipeline_wire *wire,
                                 const struct pipeline_action *action);
 
-/* [exec] Wait until all that was sent has arrived. */
+/* [exec] Wait until all sends are done. */
 cadre_status pipeline_wire_flush(struct pipeline_wire *wire);
 
 #endif

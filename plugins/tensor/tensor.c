@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tensor: every product of the model is cut over the ranks of the axis "tp". The first
- * of two products is cut by columns and the second by rows, so each rank computes a
- * part of every output's sum, and one sum over the ranks completes it: twice a block
- * forward, twice backward. Attention is cut by heads, embedding and scores by
- * vocabulary. The core cuts the parameters and knows where sums are partial
- * (redistributions); this plugin completes them. Source: Shoeybi et al., Megatron-LM,
- * 2019, section 3.
+/* tensor: every matrix product of the model is sharded over the ranks of the axis "tp":
+ * the first of two products by columns, the second by rows. Each rank then computes a
+ * partial sum of every output, and one all-reduce completes it: twice per block in
+ * forward, twice in backward. Attention is sharded by heads, embedding and logits by
+ * vocabulary. The core shards the parameters and knows where sums are partial; this
+ * plugin does the redistributions that complete them. Source: Shoeybi et al.,
+ * Megatron-LM, 2019, section 3.
  *
- * With sequence_parallel a rank holds only its own rows of what lies between attention
- * and MLP. A sum is then scattered where it was whole, and gathered before the next
- * product: the same bytes, in two halves. The gradients of the norms add over a rank's
- * own rows alone, so they are summed over the ranks too: once a step and after the data
- * ranks' sums, so that these follow the one tree of exact mode. Source: Korthikanti
- * et al., Reducing Activation Recomputation in Large Transformer Models, 2022. */
+ * With sequence_parallel a rank holds only its own rows of the activations between
+ * attention and MLP. A reduce-scatter replaces the all-reduce, and an all-gather
+ * precedes the next product: the same bytes together. The gradients of the norms then
+ * sum over a rank's own rows only, so they are all-reduced too: once a step, after the
+ * data ranks' sums, so that these follow the one tree of exact mode. Source:
+ * Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models,
+ * 2022. */
 #include <stdlib.h>
 
 #include <cadre/helpers.h>
@@ -25,13 +26,13 @@ struct cadre_self {
     const struct cadre_param_svc *param;
     int shard_rows; /* sequence_parallel */
     struct cadre_axis *axis;
-    cadre_param_id *partial; /* gradients that add over this rank's rows alone */
+    cadre_param_id *partial; /* gradients that sum over this rank's rows only */
     uint32_t n_partial;
     int open; /* a step began and sync(GRADS) has not come */
 };
 
-/* By CADRE_AT_*. Static because a communicator may name an operation after the instance
- * has gone. */
+/* By CADRE_POINT_*. Static because a communicator may name an operation after the
+ * instance has gone. */
 static const char *const labels[] = {
     "tensor embedding out", "tensor attention in", "tensor attention out",
     "tensor MLP in",        "tensor MLP out",      "tensor head in",
@@ -64,7 +65,7 @@ static cadre_status create(const struct cadre_host *host,
     return CADRE_OK;
 }
 
-/* The core cuts what this plugin's role and axis tell it to. */
+/* The core shards the parameters because of this plugin's role and axis. */
 static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
 {
     int32_t ranks = self->mesh->size(self->mesh->axis(self->host->ctx, "tp"));
@@ -75,10 +76,10 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
     uint64_t tokens = plan->batch * plan->time;
     if (tokens < (uint64_t)ranks)
         return cadre_refuse(self->host, CADRE_E_INVALID,
-                            "tensor.sequence_parallel cannot deal the %llu tokens of a "
-                            "micro-batch (train.micro_batch x model.context or "
-                            "data.window) to the %d ranks of tensor in strategy.stack; "
-                            "use fewer ranks or sequence_parallel = no",
+                            "tensor.sequence_parallel cannot divide the %llu tokens of "
+                            "a micro-batch (train.micro_batch x model.context or "
+                            "data.window) over the %d ranks of tensor in "
+                            "strategy.stack; use fewer ranks or sequence_parallel = no",
                             (unsigned long long)tokens, ranks);
     return plan->claim(plan->h, "seq.shard", "tp", 0);
 }
@@ -103,7 +104,7 @@ static cadre_status bind(struct cadre_self *self)
     return CADRE_OK;
 }
 
-/* The next op reads the result: nothing can be gained by not waiting. */
+/* The next op reads the result, so there is nothing to overlap with. */
 static cadre_status on_redistribute(struct cadre_self *self,
                                     const struct cadre_redistribute_ev *ev)
 {
@@ -133,8 +134,8 @@ static cadre_status step(struct cadre_self *self, const struct cadre_step *step,
     return next->run(next->h, step);
 }
 
-/* The data strategies are done: each rank's own part of a gradient, or the whole where
- * nobody cut it, is summed over the tensor ranks, which cut alike. */
+/* After the data strategies: all-reduce each rank's shard of a gradient, or the whole
+ * where it is not sharded, over the tensor ranks. All tensor ranks shard alike. */
 static cadre_status sum_partial(struct cadre_self *self)
 {
     struct cadre_ctx *ctx = self->host->ctx;
@@ -151,8 +152,7 @@ static cadre_status sum_partial(struct cadre_self *self)
     return last ? self->comm->stream_wait(self->axis, last) : CADRE_OK;
 }
 
-/* The axis carries its collectives out in order, so the last one's end is that of all.
- */
+/* The axis runs collectives in order: the last event stands for all. */
 static cadre_status sync(struct cadre_self *self, uint32_t what)
 {
     if (what != CADRE_SYNC_GRADS || !self->open)
@@ -163,7 +163,7 @@ static cadre_status sync(struct cadre_self *self, uint32_t what)
 
 static const struct cadre_option options[] = {
     CADRE_OPTION(.type = CADRE_OPTION_BOOL, .key = "sequence_parallel", .def = "no",
-                 .help = "cut the rows of activations between attention and MLP too"),
+                 .help = "shard the rows of activations between attention and MLP"),
 };
 
 static const struct cadre_strategy_ops ops = {
@@ -178,6 +178,6 @@ static const struct cadre_strategy_ops ops = {
 };
 
 CADRE_PLUGIN(.role = CADRE_ROLE_INTRA, .id = "org.cadre.tensor", .version = "0.1.0",
-             .summary = "products cut by columns and rows, attention by heads, "
-                        "vocabulary split",
+             .summary = "products sharded by columns and rows, attention by "
+                        "heads, embedding and head by vocabulary",
              .axis = "tp", CADRE_OPTIONS(options), .services = services, .ops = &ops)

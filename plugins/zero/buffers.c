@@ -63,7 +63,7 @@ void cadre_zero_buffer_give(struct cadre_self *self, struct zero_pool *pool,
     buf->data = NULL;
 }
 
-/* As the core keeps an entry of the run: whole, or this rank's part. */
+/* The core's storage of an entry of the run: whole, or this rank's shard. */
 static cadre_status get(struct cadre_self *self, const struct zero_run *run,
                         cadre_param_id id, struct cadre_buf *buf)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gradients on their way: each rank gets the sum of the part it updates. In stage 1 a
- * gradient is whole on every rank and its bucket is summed where it lies. From stage 2
- * on a bucket has storage from its first backward until it is reduced.
+/* Reduction of gradients: each rank gets the sum of the shard it updates. In stage 1 a
+ * gradient is whole on every rank and its bucket is reduced in place. From stage 2 on a
+ * bucket has storage from its first backward until it is reduced.
  *
- * Buckets are posted when the last of their gradients comes. The ranks of the axis run
- * the same units in the same order, so that is the same order on all. */
+ * A bucket is posted when its last gradient is ready. The ranks of the axis run the
+ * same units in the same order, so all post the buckets in the same order. */
 #include "plugins/zero/zero.h"
 
-/* Bytes of a bucket, or of this rank's part of it. */
+/* Bytes of a bucket, or of this rank's shard of it. */
 static uint64_t bytes_of(const struct cadre_self *self,
                          const struct zero_bucket *bucket, int part)
 {
@@ -44,7 +44,7 @@ uint64_t cadre_zero_grads_bytes(const struct cadre_self *self, uint64_t n, int p
     return most;
 }
 
-/* Where the core keeps the bucket: whole in stage 1, this rank's part later. */
+/* The core's storage of the bucket: whole in stage 1, this rank's shard later. */
 static cadre_status find_grads(struct cadre_self *self, struct zero_bucket *bucket)
 {
     const struct zero_entry *first = &self->entry[bucket->first];
@@ -85,7 +85,7 @@ void cadre_zero_grads_begin_step(struct cadre_self *self)
 
 /* ---- reducing ---- */
 
-/* Storage of the bucket becomes that of its gradients, or stops being it. */
+/* Attach the bucket's storage to its gradients, or detach it. */
 static cadre_status attach(struct cadre_self *self, struct zero_bucket *bucket, int on)
 {
     for (cadre_param_id i = bucket->first; i <= bucket->last; i++) {
@@ -98,7 +98,7 @@ static cadre_status attach(struct cadre_self *self, struct zero_bucket *bucket, 
     return CADRE_OK;
 }
 
-/* The bucket that was posted first is reduced: its buffers are free. */
+/* Wait for the bucket that was posted first and release its buffers. */
 static cadre_status finish_first(struct cadre_self *self)
 {
     struct zero_bucket *bucket =
@@ -145,8 +145,8 @@ static cadre_status post(struct cadre_self *self, struct zero_bucket *bucket)
 
 cadre_status cadre_zero_grads_open(struct cadre_self *self, uint32_t unit)
 {
-    /* what the unit above posted may still travel; what another micro-batch's backward
-     * did, had all of a forward to */
+    /* The reduction of the unit above may still run; those of another micro-batch's
+     * backward have had a whole forward to finish. */
     int above = unit <= self->last_unit;
     CADRE_TRY(join_until(self, above ? self->last_pass : self->n_posted));
     self->last_pass = self->n_posted;
@@ -170,14 +170,14 @@ cadre_status cadre_zero_grads_take(struct cadre_self *self, struct cadre_grad_ev
 {
     if (ev->param >= self->n_entries || self->entry[ev->param].bucket == ZERO_NONE)
         return cadre_refuse(self->host, CADRE_E_INTERNAL,
-                            "a gradient of entry %u came where none was expected",
+                            "a gradient of entry %u was raised where none was expected",
                             ev->param);
     struct zero_bucket *bucket = &self->bucket[self->entry[ev->param].bucket];
     if (!self->each && !(ev->flags & CADRE_GRAD_FINAL))
         return CADRE_OK;
     if (bucket->waiting == 0)
         return cadre_refuse(self->host, CADRE_E_INTERNAL,
-                            "a gradient of '%s' came after its last one",
+                            "a gradient of '%s' was raised after its last one",
                             self->entry[ev->param].info.name);
     if (ev->ready)
         bucket->ready = ev->ready;
@@ -199,8 +199,8 @@ cadre_status cadre_zero_grads_settle(struct cadre_self *self)
         struct zero_bucket *bucket = &self->bucket[b];
         if (bucket->waiting > 0)
             return cadre_refuse(self->host, CADRE_E_INTERNAL,
-                                "the gradient of '%s' or of what travels with it did "
-                                "not come",
+                                "the gradient of '%s' or of another entry of its "
+                                "bucket was not raised in this step",
                                 self->entry[bucket->first].info.name);
         if (!bucket->sent)
             CADRE_TRY(post(self, bucket));

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which rank owns which elements.
  *
- * A block is cut between whole units of the norm (range_unit), as near as they allow to
- * where the ranks' shares of everything so far become equal: what one block leaves
- * uneven the next evens out. An entry smaller than a unit lies on one rank.
+ * A block is sharded at multiples of range_unit, the chunk of the global norm, as near
+ * as possible to where the ranks' shares of all blocks so far are equal; the next block
+ * makes up for the difference. An entry smaller than range_unit lies on one rank.
  *
- * Entries that share a weight are blocks of their own, each cut as if it were alone: a
- * stage of a pipeline that holds one of them cuts it as the stage with the other does.
- */
+ * Entries that share a weight are blocks of their own, each sharded independently of
+ * the others: so two pipeline stages that hold them shard them alike. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "plugins/zero/zero.h"
 
-/* The core lays entries of a kind one after another, each padded to this. */
+/* The core stores the entries of a kind contiguously, each padded to this. */
 #define ALIGN_BYTES 64u
 
 static uint64_t padded(uint64_t count, uint32_t dtype)
@@ -42,7 +41,7 @@ static cadre_status read_entries(struct cadre_self *self)
     return CADRE_OK;
 }
 
-/* Has the entry a share in a weight that others use too? */
+/* Is the entry one of several that share a weight? */
 static int is_shared(const struct cadre_self *self, cadre_param_id id)
 {
     if (self->entry[id].info.tied_to >= 0)
@@ -93,8 +92,8 @@ static void make_blocks(struct cadre_self *self)
             self->entry[id].block = self->entry[owner_of(self, id)].block;
 }
 
-/* Where, in elements without padding, the ranks' shares of the block should end so that
- * all have an equal share of it and of what they hold already. */
+/* goal[r]: where, in elements without padding, rank r's shard of the block should end
+ * so that all ranks hold equally much of it and of the blocks before. */
 static void aim(const struct cadre_self *self, const struct zero_block *block,
                 const uint64_t *load, double *goal)
 {
@@ -110,7 +109,7 @@ static void aim(const struct cadre_self *self, const struct zero_block *block,
     }
 }
 
-/* A range_unit goes to the rank in whose goal its middle lies. */
+/* A range_unit goes to the rank in whose goal its midpoint lies. */
 static void partition_block(const struct cadre_self *self, struct zero_block *block,
                             uint64_t unit, uint64_t *load, double *goal)
 {
@@ -153,8 +152,8 @@ static cadre_status partition_blocks(struct cadre_self *self, uint64_t unit)
     return load && goal ? CADRE_OK : CADRE_E_RESOURCE;
 }
 
-/* Buckets: a block's gradients, where they travel once a step; an entry's, where they
- * do every micro-batch, since parts of backward may run apart. */
+/* Buckets: a block's gradients if they are reduced once a step; one entry's gradient if
+ * every micro-batch is reduced, since parts of backward may run separately. */
 static void make_buckets(struct cadre_self *self)
 {
     for (cadre_param_id i = 0; i < self->n_entries; i++) {
@@ -237,7 +236,7 @@ cadre_status cadre_zero_partition(struct cadre_self *self, uint64_t range_unit)
     rc = note_needs(self);
 out:
     if (rc == CADRE_E_RESOURCE)
-        cadre_refuse(self->host, rc, "no memory for the cut of %u entries",
+        cadre_refuse(self->host, rc, "no memory for the shards of %u entries",
                      self->n_entries);
     return rc;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parameters on their way. In stages 1 and 2 every rank keeps all of them, and after
- * the update each sends the part it updated. In stage 3 a rank keeps its part alone and
- * gathers a unit's blocks before the unit runs, the next ones' meanwhile, and lets them
- * go after (Rajbhandari et al., ZeRO, SC20, section 5.3). */
+/* Gathering of parameters. In stages 1 and 2 every rank keeps all of them and sends the
+ * shard it updated after the update. In stage 3 a rank keeps its shard only. It gathers
+ * a unit's blocks before the unit runs, prefetches those of the next units, and frees
+ * them after (Rajbhandari et al., ZeRO, SC20, section 5.3). */
 #include "plugins/zero/zero.h"
 
 /* Does the unit need the block? */
@@ -19,7 +19,7 @@ static int runs(const struct cadre_self *self, uint32_t unit)
     return 0;
 }
 
-/* The i-th unit after `unit`, when `next` is the first; -1: none or not known. */
+/* The i-th unit after `unit`, where `next` is the first; -1: none or not known. */
 static int64_t ahead(const struct cadre_self *self, uint32_t unit, int32_t next,
                      int64_t i)
 {
@@ -48,7 +48,7 @@ uint64_t cadre_zero_values_bytes(const struct cadre_self *self)
     return most;
 }
 
-/* Where the core keeps the block: whole, or in stage 3 this rank's part of it. */
+/* The core's storage of the block: whole, or in stage 3 this rank's shard. */
 static cadre_status find_values(struct cadre_self *self, struct zero_block *block)
 {
     const struct zero_run run = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* zero: data-parallel ranks that share what would be equal on all. Every rank along the
- * axis "dp" sees its own micro-batches and owns one part of the optimizer states (stage
- * 1), of the gradients too (2), of the parameters too (3). A part is a flat range of
- * each parameter, whole units of the global norm, so that sizes need not divide.
+/* zero: sharded data parallelism. Every rank along the axis "dp" sees its own
+ * micro-batches and owns one shard of the optimizer states (stage 1), of the gradients
+ * too (2), of the parameters too (3). A shard is a flat range of each parameter, in
+ * multiples of range_unit; sizes need not divide by the number of ranks.
  * Source: Rajbhandari et al., ZeRO, SC20. */
 #include <stdlib.h>
 #include <string.h>
@@ -127,7 +127,7 @@ static cadre_status bind(struct cadre_self *self)
     return cadre_zero_grads_bind(self);
 }
 
-/* ---- at work ---- */
+/* ---- a step ---- */
 
 static cadre_status step(struct cadre_self *self, const struct cadre_step *step,
                          const struct cadre_next *next)
@@ -165,7 +165,7 @@ static cadre_status sync(struct cadre_self *self, uint32_t what)
         return CADRE_OK;
     CADRE_TRY(what == CADRE_SYNC_GRADS ? cadre_zero_grads_settle(self)
                                        : cadre_zero_grads_join(self));
-    /* what was gathered ahead is old once the update has been made */
+    /* prefetched parameters are stale after the update */
     return cadre_zero_values_settle(self);
 }
 
@@ -174,21 +174,21 @@ static cadre_status sync(struct cadre_self *self, uint32_t what)
 static const struct cadre_option options[] = {
     CADRE_OPTION(.type = CADRE_OPTION_I64, .key = "stage", .def = "1", .min = 1,
                  .max = 3,
-                 .help = "what is shared out: 1 optimizer states, 2 gradients too, 3 "
-                         "all"),
+                 .help = "what is sharded over data ranks: 1 optimizer states, 2 "
+                         "gradients too, 3 all"),
     CADRE_OPTION(.type = CADRE_OPTION_F64, .key = "bucket_mb", .def = "25",
                  .min = 0.001, .max = 65536,
-                 .help = "MiB of gradients or parameters that travel together"),
+                 .help = "size of a gradient or parameter bucket in MiB"),
     CADRE_OPTION(.type = CADRE_OPTION_BOOL, .key = "overlap", .def = "yes",
-                 .help = "let gradients and updated parameters travel while units run"),
+                 .help = "send gradients and updated parameters while units run"),
     CADRE_OPTION(.type = CADRE_OPTION_I64, .key = "prefetch", .def = "1", .max = 1024,
-                 .help = "stage 3: units whose parameters are gathered ahead"),
+                 .help = "stage 3: units whose parameters are prefetched"),
     CADRE_OPTION(.type = CADRE_OPTION_ENUM, .key = "reduce", .def = "step",
                  .choices = "step, microbatch",
-                 .help = "stages 2, 3: gradients travel once a step or every "
+                 .help = "stages 2, 3: reduce gradients once a step or every "
                          "micro-batch"),
     CADRE_OPTION(.type = CADRE_OPTION_ENUM, .key = "offload", .def = "none",
-                 .choices = "none, optimizer", .help = "what is kept in host memory"),
+                 .choices = "none, optimizer", .help = "states kept in host memory"),
 };
 
 static const struct cadre_strategy_ops ops = {
@@ -204,6 +204,6 @@ static const struct cadre_strategy_ops ops = {
 };
 
 CADRE_PLUGIN(.role = CADRE_ROLE_DATA, .id = "org.cadre.zero", .version = "0.1.0",
-             .summary = "data-parallel ranks that share out states, gradients and "
+             .summary = "data-parallel ranks that shard states, gradients and "
                         "parameters",
              .axis = "dp", CADRE_OPTIONS(options), .services = services, .ops = &ops)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside of zero: the instance, and what its files call of each other.
+/* Inside the zero plugin: the instance, and what its files call of each other.
  *
- *   zero.c     options, plan, bind, descriptor
- *   partition.c      which rank owns which elements
- *   values.c   gathering of parameters: after the update, or around their use
- *   grads.c    reducing of gradients
- *   buffers.c  the memory that both take and give back
+ *   zero.c       options, plan, bind, descriptor
+ *   partition.c  which rank owns which elements
+ *   values.c     gathering of parameters: after the update, or around their use
+ *   grads.c      reduction of gradients
+ *   buffers.c    buffers of both, taken and returned
  *
- * Two groupings of entries. A *block* is consecutive entries in one piece of memory; it
- * is cut over the ranks as one, so each rank's part is one piece too, and whole or part
- * travels with one operation and no copy. A *bucket* is what is reduced together: a
- * block's gradients, or one entry's. [exec] throughout, but for cut and plan. */
+ * Entries are grouped in two ways. A *block* is consecutive entries in contiguous
+ * memory. It is sharded as a whole, so each rank's shard is contiguous too, and one
+ * operation without a copy sends either. A *bucket* is reduced by one collective: a
+ * block's gradients, or one entry's. [exec], except partition and plan. */
 #ifndef ZERO_H
 #define ZERO_H
 
@@ -32,7 +32,7 @@ struct zero_block {
     cadre_param_id first, last;
     uint64_t count; /* elements from the first to the end of the last, with padding */
     uint64_t *off; /* (R + 1) rank r owns [off[r], off[r + 1]) */
-    uint32_t held, pooled; /* pooled: others have its size, buffers are kept */
+    uint32_t held, pooled; /* pooled: others have its size, so buffers are kept */
     uint32_t gathering, attached;
     struct cadre_buf values; /* whole; .data NULL when there is no buffer */
     struct cadre_buf mine;
@@ -44,23 +44,23 @@ struct zero_bucket {
     uint64_t count;
     uint64_t *off;
     uint32_t pooled;
-    uint32_t waiting; /* entries that have not come */
+    uint32_t waiting; /* entries whose gradient is not ready */
     uint32_t posted, sent; /* in flight; posted in this step or micro-batch */
     struct cadre_buf grad; /* whole; .data NULL when there is no buffer */
-    struct cadre_buf mine; /* where the sum of this rank's part goes */
+    struct cadre_buf mine; /* where the sum of this rank's shard goes */
     cadre_event ready, done;
 };
 
-/* A buffer that waits for its next use. */
+/* A pooled buffer. */
 struct zero_spare {
     void *data;
     uint64_t bytes;
 };
 
-/* Buffers of one tag: those in use and those that wait. */
+/* Buffers of one tag: in use and unused. */
 struct zero_pool {
     const char *tag;
-    uint64_t budget; /* bytes said in plan: to stay below them, what waits is let go */
+    uint64_t budget; /* bytes declared in plan; unused buffers are freed above */
     uint64_t held; /* bytes of all */
     struct zero_spare *spare;
     uint32_t n_spare;
@@ -78,7 +78,7 @@ struct cadre_self {
     uint64_t bucket_bytes;
     int overlap, each; /* each: reduce every micro-batch */
     uint32_t space; /* of optimizer states */
-    /* the cut, made in plan */
+    /* the shards, made in plan */
     struct cadre_axis *axis;
     uint32_t ranks, me;
     uint32_t n_entries, n_blocks, n_buckets, n_units;
@@ -87,7 +87,7 @@ struct cadre_self {
     struct zero_bucket *bucket;
     uint64_t *offsets; /* storage of every off */
     unsigned char *needed; /* (n_units, n_blocks) the unit's values are in the block */
-    /* what goes on */
+    /* the current step */
     struct zero_pool values, grads, parts;
     uint32_t
         *flight; /* ring (n_buckets + 1): buckets in flight, in the order of posting */
@@ -111,13 +111,13 @@ uint64_t cadre_zero_begin(const struct cadre_self *self, cadre_param_id id, uint
 /* Most bytes of gathered parameters at any time, of stage 3. */
 uint64_t cadre_zero_values_bytes(const struct cadre_self *self);
 cadre_status cadre_zero_values_bind(struct cadre_self *self);
-/* Stages 1 and 2: every rank's updated part to all, in flight when it returns unless
- * overlap is off. */
+/* Stages 1 and 2: all_gather of the updated shards; in flight on return unless overlap
+ * is off. */
 cadre_status cadre_zero_all_gather_updated(struct cadre_self *self);
-/* The unit's parameters are there, and those of the units after `unit` on the way. */
+/* Wait for the unit's parameters; post the gathers of the units after `unit`. */
 cadre_status cadre_zero_values_use(struct cadre_self *self, uint32_t unit,
                                    int32_t next);
-/* The unit was run: let go what the next ones do not need. */
+/* The unit was run: free what the next ones do not need. */
 cadre_status cadre_zero_values_release(struct cadre_self *self, uint32_t unit,
                                        int32_t next);
 /* Nothing in flight; stage 3 keeps nothing gathered. */
@@ -126,7 +126,7 @@ cadre_status cadre_zero_values_settle(struct cadre_self *self);
 /* ---- grads.c ---- */
 
 /* Most bytes of gradient buffers at any time, where a rank runs n micro-batches; or of
- * this rank's parts of them. */
+ * this rank's shards of them. */
 uint64_t cadre_zero_grads_bytes(const struct cadre_self *self, uint64_t n, int parts);
 cadre_status cadre_zero_grads_bind(struct cadre_self *self);
 void cadre_zero_grads_begin_step(struct cadre_self *self);
@@ -140,19 +140,19 @@ cadre_status cadre_zero_grads_join(struct cadre_self *self);
 
 /* ---- buffers.c ---- */
 
-/* Consecutive entries that travel with one operation, as they lie in the core. */
+/* Consecutive entries that one operation sends, as the core stores them. */
 struct zero_run {
     cadre_param_id first, last;
     uint64_t at; /* of the first, in its block */
     uint64_t count; /* elements, with padding */
     const uint64_t *off; /* (R + 1) rank r owns [off[r], off[r + 1]) */
     uint32_t dtype, kind; /* CADRE_KIND_PARAM or _GRAD */
-    int part; /* this rank keeps its part alone */
+    int part; /* 1: this rank keeps its shard only */
     const char *what; /* for messages */
 };
 
-/* Find the run's storage: *whole, with .data NULL where only the part is kept, and in
- * *mine this rank's part. Refused where the entries do not follow each other. */
+/* Find the entries' storage: *whole, with .data NULL where only the shard is kept, and
+ * *mine, this rank's shard. Refused where the entries are not contiguous. */
 cadre_status cadre_zero_find(struct cadre_self *self, const struct zero_run *run,
                              struct cadre_buf *whole, struct cadre_buf *mine);
 
@@ -160,7 +160,7 @@ cadre_status cadre_zero_find(struct cadre_self *self, const struct zero_run *run
 cadre_status cadre_zero_buffer_take(struct cadre_self *self, struct zero_pool *pool,
                                     uint64_t count, uint32_t dtype,
                                     struct cadre_buf *buf);
-/* Give it back; keep: it waits for the next of its size. */
+/* Return it; keep: it is pooled for the next use of its size. */
 void cadre_zero_buffer_give(struct cadre_self *self, struct zero_pool *pool,
                             struct cadre_buf *buf, uint32_t keep);
 

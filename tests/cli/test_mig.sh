@@ -96,7 +96,7 @@ says 2 'say what is wanted' mig plan
 says 2 "'--admin' is nothing that .cadre mig plan. takes" mig plan --admin 1g
 says 2 "there is no GPU 4" mig plan --gpu 4 1g
 says 2 "needs the number of a GPU, not 'one'" mig plan --gpu one 1g
-CADRE_FAKE_NVML="h200 3@0" says 2 'at most 1 of 4g.71gb, 1 are wanted and 1 there' mig plan 4g
+CADRE_FAKE_NVML="h200 3@0" says 2 'at most 1 of 4g.71gb, 1 are wanted and 1 exist' mig plan 4g
 CADRE_FAKE_NVML="h200 3@0" says 0 'in place of the 1 that are there' mig plan --replace 4g
 CADRE_FAKE_NVML="h200;h100-80" says 2 'there are 2 GPUs with MIG on: say which' mig plan 1g
 CADRE_FAKE_NVML="h200;h100-80" says 0 '^GPU 1 .*2g.20gb fits' mig plan --gpu 1 2g
@@ -176,7 +176,7 @@ terminal() {
 if command -v script >/dev/null; then
     at h200
     echo n | terminal
-    grep -q 'nothing was changed, as was answered' "$tmp/said" || failed=1
+    grep -q 'nothing was changed: the answer was no' "$tmp/said" || failed=1
     now h200
     echo y | terminal
     now h200 0@6

@@ -56,7 +56,7 @@ wrong() {
 }
 wrong ddp "'mig' and 'ddp' both take the axis 'dp' .mig.mode = average is ddp" "strategy.stack=mig:2, ddp:2"
 wrong zero "'zero' and 'mig' both take the axis 'dp' .mig.mode = average is ddp" "strategy.stack=zero:2, mig:2"
-wrong many "$((n + 1)) core sets, but there are $n CPUs to cut; take mig:$n, or mig.pin = no" \
+wrong many "$((n + 1)) core sets, but there are $n CPUs to divide; use mig:$n, or mig.pin = no" \
     "strategy.stack=mig:$((n + 1))" train.global_batch=$((n + 1)) train.micro_batch=1
 wrong sweep "mig.sweep = optim.lr: 1e-3 3e-4 .*set mig.mode = independent" \
     strategy.stack=mig:2 "mig.sweep=optim.lr: 1e-3 3e-4"

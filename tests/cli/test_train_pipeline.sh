@@ -140,11 +140,11 @@ slots interleaved pipeline:2 '4 2 3 1'
     fail "blocks of interleaved: $(cat "$tmp/plan")"
 
 refused stages '5 stages.*4 units.*model.layers = 2' strategy.stack=pipeline:5
-refused pieces '6 pieces.*4 units' strategy.stack=pipeline:2 pipeline.chunks=3 \
+refused chunks6 '6 chunks.*4 units' strategy.stack=pipeline:2 pipeline.chunks=3 \
     pipeline.schedule=interleaved
 refused chunks 'pipeline.chunks = 2 with pipeline.schedule = 1f1b' \
     strategy.stack=pipeline:2 pipeline.chunks=2
 refused word "pipeline.balance: expected counted, measured, or.*found 'even'" strategy.stack=pipeline:2 \
     pipeline.balance=even
-refused sum '2 pieces of 5 units, expected 2 pieces .* of 4 units' \
+refused sum '2 chunks of 5 units, expected 2 chunks .* of 4 units' \
     strategy.stack=pipeline:2 'pipeline.balance=2 3'

@@ -153,4 +153,4 @@ says hidden "model.hidden = 65 is not a multiple"
 train text twice 2 strategy.stack=tensor:2,tensor:2
 says twice "tensor"
 train text tokens 2 train.micro_batch=1 model.context=2 model.heads=4 strategy.stack=tensor:4 "$rows"
-says tokens "cannot deal the 2 tokens of a micro-batch .* to the 4 ranks"
+says tokens "cannot divide the 2 tokens of a micro-batch .* over the 4 ranks"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Uses a function that nobody has. */
+/* Uses a function that is defined nowhere. */
 #include <cadre/strategy.h>
 
 const struct cadre_plugin *nobody_has_this(void);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The least data strategy that shards optimizer states: gradients are summed over the
- * ranks at the end of the step, each parameter is updated by one rank and goes from it
- * to the others. Right with fault = none; each other fault is a mistake that strategies
- * have been shipped with, and only the certificate can tell. */
+/* A minimal data strategy that shards optimizer states: gradients are summed over the
+ * ranks at the end of the step, each parameter is updated by one rank and broadcast to
+ * the others. Correct with fault = none; each other fault is a mistake that strategies
+ * have been shipped with, and that only the certificate detects. */
 #include <stdlib.h>
 #include <string.h>
 

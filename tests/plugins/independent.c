@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs of their own: the ranks of place k along the axis begin on the k-th CPU that the
- * launching process may use (counted round), with TEST_INDEPENDENT=k. independent.clash
- * gives each rank another TEST_CLASH, which ranks of one instance cannot have. */
+/* Independent runs: the ranks of coordinate k along the axis start on the k-th CPU that
+ * the launching process may use (modulo their number), with TEST_INDEPENDENT=k.
+ * independent.clash gives each rank another TEST_CLASH, which ranks of one instance
+ * cannot have. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +38,7 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *p)
     return p->use_axis(p->h, "independent", CADRE_BATCH_INDEPENDENT);
 }
 
-/* The nth CPU of this process, counted round. */
+/* The nth CPU of this process, modulo their number. */
 static uint32_t find_cpu(uint32_t nth)
 {
     cpu_set_t own;

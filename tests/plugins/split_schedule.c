@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The least schedule that uses all of the ABI's schedule: two chunks on every rank, all
- * forwards, then all INPUT backwards, then all WEIGHT backwards. `fault` breaks a rule;
- * `measured` cuts the chunks by measured costs. */
+/* A minimal schedule that uses every call of the ABI for schedules: two chunks on every
+ * rank, all forwards, then all INPUT backwards, then all WEIGHT backwards. `fault`
+ * breaks a rule; `measured` partitions by measured costs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ struct cadre_self {
     int32_t rank, ranks;
     uint32_t microbatches, dtype;
     uint64_t count; /* of an activation */
-    /* what goes from a piece to its neighbour, by chunk and micro-batch */
+    /* what a chunk sends to its neighbour, by chunk and micro-batch */
     struct cadre_buf out[CHUNKS][MAX_MICROBATCHES];
     cadre_event sent[CHUNKS][MAX_MICROBATCHES];
     struct cadre_buf in;
@@ -65,8 +65,8 @@ static double cost(const struct cadre_self *self, uint32_t unit)
     return seconds > 0 ? seconds : self->model->unit_cost(self->host->ctx, unit);
 }
 
-/* First unit of a piece: the costs before it reach the piece's part of the whole, and
- * every piece keeps a unit. */
+/* First unit of a chunk: the costs before it reach the chunk's share of the whole, and
+ * every chunk keeps a unit. */
 static uint32_t border(const struct cadre_self *self, uint32_t n_units, uint32_t piece,
                        uint32_t pieces)
 {
@@ -125,7 +125,7 @@ static cadre_status bind(struct cadre_self *self)
     return CADRE_OK;
 }
 
-/* The activation (dir 1) or gradient (dir -1) for a chunk from the piece before it. */
+/* The activation (dir 1) or gradient (dir -1) for a chunk from the chunk before it. */
 static cadre_status take(struct cadre_self *self, uint32_t chunk, uint32_t m, int dir,
                          const struct cadre_buf **in)
 {

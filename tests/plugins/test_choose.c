@@ -119,7 +119,7 @@ START_TEST(of_a_list)
     wants.instances = "0:1 0";
     refused("'0' is none");
     wants.instances = "0:1 MIG-0-1";
-    refused("'MIG-0-1' is there twice");
+    refused("'MIG-0-1' is listed twice");
     wants.share = true;
     gets(1, "MIG-0-1");
     wants.share = false;
@@ -142,7 +142,7 @@ START_TEST(a_word_too_long)
 }
 END_TEST
 
-/* Whoever limits this process limits its ranks. */
+/* CUDA_VISIBLE_DEVICES of this process limits its ranks. */
 START_TEST(under_cuda_visible_devices)
 {
     wants.visible = "1";
@@ -157,14 +157,14 @@ START_TEST(under_cuda_visible_devices)
     gets(0, "MIG-1-1");
     gets(1, "MIG-0-2");
     wants.instances = "0:0 0:2";
-    refused("'0:0' is none of the 2 MIG instances that CUDA_VISIBLE_DEVICES leaves");
+    refused("'0:0' is none of the 2 MIG instances that CUDA_VISIBLE_DEVICES lists");
     wants.instances = "";
     wants.visible = "MIG-1-1,none,MIG-0-2"; /* CUDA stops there too */
     refused("found 1 under CUDA_VISIBLE_DEVICES");
 }
 END_TEST
 
-/* A rank from outside runs where it was put. */
+/* A rank of an external launcher runs on the instance it was given. */
 START_TEST(what_was_given)
 {
     wants.given = true;

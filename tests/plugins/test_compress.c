@@ -215,7 +215,7 @@ START_TEST(all_ranks_have_the_same_bits)
 }
 END_TEST
 
-/* What arrived and what was kept are what the gradients were, up to rounding. */
+/* The sums and the residuals together are the gradients, up to rounding. */
 START_TEST(nothing_is_lost)
 {
     for (int n = 2; n <= 3; n++) {
@@ -285,7 +285,7 @@ START_TEST(low_rank_is_found)
 }
 END_TEST
 
-START_TEST(the_largest_travel_as_they_are)
+START_TEST(the_largest_are_sent_unchanged)
 {
     uint64_t whole = 0, n = count_of(0);
     restart("topk:0.1", 2);
@@ -306,7 +306,7 @@ static double constant(const struct fake_host *fake, cadre_param_id id, uint64_t
     return 1 + (double)(i % 7) * 0.25;
 }
 
-/* In the long run the mean of what arrives is the gradient. */
+/* In the long run the mean of the sums is the gradient. */
 START_TEST(feedback_brings_the_rest)
 {
     enum { STEPS = 60 };
@@ -352,7 +352,7 @@ static double spoilt(const struct fake_host *fake, cadre_param_id id, uint64_t i
 }
 
 /* A gradient that is not finite on one rank is not finite on any, in that parameter. */
-START_TEST(what_is_no_number_arrives)
+START_TEST(non_finite_values_arrive)
 {
     static const double values[] = {(double)NAN, (double)INFINITY, -(double)INFINITY};
     for (size_t v = 0; v < 3; v++)
@@ -385,8 +385,8 @@ static char *gradients_after(int steps)
     return copy;
 }
 
-/* But in int8, where the bucket decides which rank keeps the error of a sum: there the
- * first step alone is the same. */
+/* Except in int8, where the bucket decides which rank keeps the error of a sum: there
+ * the first step alone is the same. */
 START_TEST(buckets_change_no_bit)
 {
     int steps = strcmp(modes[_i], "int8") == 0 ? 1 : 3;
@@ -574,10 +574,10 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, nothing_is_lost, FIRST_KEEPING, MODES);
     tcase_add_loop_test(tc, dense_sums_are_near, 0, 3);
     tcase_add_test(tc, low_rank_is_found);
-    tcase_add_test(tc, the_largest_travel_as_they_are);
+    tcase_add_test(tc, the_largest_are_sent_unchanged);
     tcase_add_test(tc, feedback_brings_the_rest);
     tcase_add_loop_test(tc, zero_stays_zero, 0, MODES);
-    tcase_add_loop_test(tc, what_is_no_number_arrives, 0, MODES);
+    tcase_add_loop_test(tc, non_finite_values_arrive, 0, MODES);
     tcase_add_loop_test(tc, buckets_change_no_bit, 0, MODES);
     tcase_add_test(tc, bytes_are_those_promised);
     tcase_add_loop_test(tc, memory_is_planned, 0, MODES);

@@ -15,7 +15,7 @@
 static uint32_t cpus[MOST], set[MOST];
 static uint64_t cores[MOST];
 
-/* n CPUs from `first` on, `threads` of them to a core in the way of the kernel: CPU i
+/* n CPUs from `first` on, `threads` per core, numbered like the kernel does: CPU i
  * and CPU i + n / threads are siblings. */
 static void number(uint32_t first, uint32_t n, uint32_t threads)
 {
@@ -54,11 +54,11 @@ START_TEST(siblings_stay_together)
     ck_assert_uint_eq(mig_coresets_partition(cpus, cores, 8, 2, 1, set), 4);
     mig_coresets_print(set, 4, text, sizeof text);
     ck_assert_str_eq(text, "2,6,3,7");
-    /* three sets of whole cores: the fourth core is nobody's */
+    /* three sets of whole cores: the fourth core is unused */
     ck_assert_uint_eq(mig_coresets_partition(cpus, cores, 8, 3, 2, set), 2);
     mig_coresets_print(set, 2, text, sizeof text);
     ck_assert_str_eq(text, "2,6");
-    /* more sets than cores: cores are cut, and still no CPU is in two sets */
+    /* more sets than cores: cores are divided, and still no CPU is in two sets */
     ck_assert_uint_eq(mig_coresets_partition(cpus, cores, 8, 8, 1, set), 1);
     ck_assert_uint_eq(set[0], 4);
 }

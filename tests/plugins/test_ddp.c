@@ -154,9 +154,9 @@ START_TEST(a_failed_bind_is_passed_on)
 }
 END_TEST
 
-START_TEST(storage_apart_is_a_bucket_of_its_own)
+START_TEST(separate_storage_is_a_bucket_of_its_own)
 {
-    fake.entry[20].no_fused_epilogue = true;
+    fake.entry[20].separate = true;
     fake_set(&fake, "bucket_mb", "64");
     start();
     run_step();
@@ -215,7 +215,7 @@ START_TEST(labels_name_the_bucket)
     fake_fini(&fake);
     set_up_host(&fake, 130);
     for (int i = 0; i < 130; i++)
-        fake.entry[i].no_fused_epilogue = true;
+        fake.entry[i].separate = true;
     start();
     run_step();
     ck_assert_int_eq(fake.posts, 130);
@@ -506,7 +506,7 @@ static void add_set_up_tests(TCase *tc)
     tcase_add_test(tc, an_older_host_is_refused);
     tcase_add_test(tc, a_refused_plan_is_passed_on);
     tcase_add_test(tc, a_failed_bind_is_passed_on);
-    tcase_add_test(tc, storage_apart_is_a_bucket_of_its_own);
+    tcase_add_test(tc, separate_storage_is_a_bucket_of_its_own);
     tcase_add_test(tc, may_be_destroyed_at_every_stage);
 }
 

@@ -79,7 +79,7 @@ static void teardown(void)
     fake_fini(&fake);
 }
 
-/* Make rank `index` of `size` along the axis and ask for its place. */
+/* Create rank `index` of `size` along the axis and call `place`. */
 static cadre_status ask(int index, int size)
 {
     fake.axis.size = size;
@@ -99,9 +99,9 @@ static void refused(cadre_status rc, const char *text)
     ck_assert_str_eq(request.env, "");
 }
 
-/* ---- what it says in plan ---- */
+/* ---- plan ---- */
 
-/* The batch is split and gradients are summed by ddp, which the core lays over it. */
+/* The core adds ddp over the axis, which splits the batch and sums gradients. */
 START_TEST(average_places_and_nothing_else)
 {
     ck_assert_int_eq(fake_start(&fake), CADRE_OK);
@@ -172,12 +172,12 @@ END_TEST
 START_TEST(more_sets_than_cpus_are_refused)
 {
     place.n_cpus = 3;
-    refused(ask(0, 4), "4 core sets, but there are 3 CPUs to cut; take mig:3, or "
+    refused(ask(0, 4), "4 core sets, but there are 3 CPUs to divide; use mig:3, or "
                        "mig.pin = no");
 }
 END_TEST
 
-START_TEST(without_pin_nothing_is_wished)
+START_TEST(without_pin_nothing_is_requested)
 {
     static const char *const options[] = {"mode", "average", "pin", "no", NULL};
     set_options(options);
@@ -307,7 +307,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, refusals_of_the_host_are_passed_on);
     tcase_add_test(tc, core_sets_follow_the_axis);
     tcase_add_test(tc, more_sets_than_cpus_are_refused);
-    tcase_add_test(tc, without_pin_nothing_is_wished);
+    tcase_add_test(tc, without_pin_nothing_is_requested);
     tcase_add_test(tc, each_machine_has_its_share);
     tcase_add_test(tc, instances_follow_the_axis);
     tcase_add_test(tc, options_choose_instances);

@@ -327,18 +327,18 @@ static const struct {
     int taken;
     const char *text, *why, *nearest;
 } refusals[] = {
-    {0, "4g x2", "a GPU holds at most 1 of 4g.71gb, 2 are wanted and 0 there",
+    {0, "4g x2", "a GPU holds at most 1 of 4g.71gb, 2 are wanted and 0 exist",
      "4g.71gb + 3g.71gb"},
     {0, "3g x2 + 2g", "8 compute slices are wanted, 7 of 7 are free", "3g.71gb x2"},
     {0, "3g x2 + 1g", "9 memory slices are wanted, 8 of 8 are free", "3g.71gb x2"},
     {1, "4g",
-     "4g.71gb takes 4 memory slices and can begin at 0 (taken) alone: no arrangement "
+     "4g.71gb takes 4 memory slices and can begin at 0 (taken) only: no arrangement "
      "leaves room for it",
      "3g.71gb"},
-    {1, "3g x2", "a GPU holds at most 2 of 3g.71gb, 2 are wanted and 1 there",
+    {1, "3g x2", "a GPU holds at most 2 of 3g.71gb, 2 are wanted and 1 exist",
      "3g.71gb"},
     {2, "7g", "7 compute slices are wanted, 4 of 7 are free", "2g.35gb"},
-    {0, "1g x1000", "a GPU holds at most 7 of 1g.18gb, 1000 are wanted and 0 there",
+    {0, "1g x1000", "a GPU holds at most 7 of 1g.18gb, 1000 are wanted and 0 exist",
      "1g.18gb x7"},
 };
 

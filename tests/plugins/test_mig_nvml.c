@@ -67,7 +67,7 @@ START_TEST(the_instances_of_an_h200)
 }
 END_TEST
 
-/* Numbers that are not consecutive, on two boards; a third that is not cut. */
+/* Numbers that are not consecutive, on two boards; a third without MIG instances. */
 START_TEST(holes_are_passed_over)
 {
     struct mig_list list;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cuts of a pipeline against every possible cut. */
+/* Partitions of a pipeline compared with every possible one. */
 #include "plugins/pipeline/partition.h"
 #include "tests/support/check_main.h"
 
 #define UNITS 9
 
-static double largest(const double *cost, const uint32_t *first, uint32_t pieces,
+static double largest(const double *cost, const uint32_t *first, uint32_t chunks,
                       double *squares)
 {
     double most = 0;
     *squares = 0;
-    for (uint32_t k = 0; k < pieces; k++) {
+    for (uint32_t k = 0; k < chunks; k++) {
         double sum = 0;
         ck_assert_uint_lt(first[k], first[k + 1]);
         for (uint32_t u = first[k]; u < first[k + 1]; u++)
@@ -21,8 +21,8 @@ static double largest(const double *cost, const uint32_t *first, uint32_t pieces
     return most;
 }
 
-/* Over every set of cuts, a bit for each place between two units. */
-static void search(const double *cost, uint32_t pieces, double *most, double *squares)
+/* Over all partitions: one bit for each boundary between two units. */
+static void search(const double *cost, uint32_t chunks, double *most, double *squares)
 {
     *most = *squares = 1e30;
     for (uint32_t bits = 0; bits < 1u << (UNITS - 1); bits++) {
@@ -32,9 +32,9 @@ static void search(const double *cost, uint32_t pieces, double *most, double *sq
                 first[n++] = u;
         first[n] = UNITS;
         double square, found;
-        if (n != pieces)
+        if (n != chunks)
             continue;
-        found = largest(cost, first, pieces, &square);
+        found = largest(cost, first, chunks, &square);
         if (found < *most || (found == *most && square < *squares)) {
             *most = found;
             *squares = square;
@@ -44,22 +44,22 @@ static void search(const double *cost, uint32_t pieces, double *most, double *sq
 
 static void is_best(const double *cost)
 {
-    for (uint32_t pieces = 1; pieces <= UNITS; pieces++) {
+    for (uint32_t chunks = 1; chunks <= UNITS; chunks++) {
         uint32_t first[UNITS + 1];
         double most, squares, found, square;
-        ck_assert_int_eq(pipeline_partition_even(cost, UNITS, pieces, first), 0);
+        ck_assert_int_eq(pipeline_partition_even(cost, UNITS, chunks, first), 0);
         ck_assert_uint_eq(first[0], 0);
-        ck_assert_uint_eq(first[pieces], UNITS);
-        found = largest(cost, first, pieces, &square);
-        search(cost, pieces, &most, &squares);
+        ck_assert_uint_eq(first[chunks], UNITS);
+        found = largest(cost, first, chunks, &square);
+        search(cost, chunks, &most, &squares);
         ck_assert_double_eq(found, most);
         ck_assert_double_eq(square, squares);
     }
 }
 
-START_TEST(no_cut_has_a_smaller_largest_piece)
+START_TEST(no_partition_has_a_smaller_largest_chunk)
 {
-    /* a model's: cheap embedding, equal blocks, dear head; and uneven ones */
+    /* a model's: cheap embedding, equal blocks, costly head; and uneven ones */
     static const double cost[][UNITS] = {
         {1, 12, 12, 12, 12, 12, 12, 12, 40}, {0, 0, 0, 0, 0, 0, 0, 0, 0},
         {5, 1, 9, 2, 2, 8, 3, 3, 7},         {100, 1, 1, 1, 1, 1, 1, 1, 100},
@@ -111,7 +111,7 @@ Suite *test_suite(void)
 {
     Suite *s = suite_create("pipeline cut");
     TCase *tc = tcase_create("cut");
-    tcase_add_test(tc, no_cut_has_a_smaller_largest_piece);
+    tcase_add_test(tc, no_partition_has_a_smaller_largest_chunk);
     tcase_add_test(tc, counts_are_read_strictly);
     suite_add_tcase(s, tc);
     return s;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The built plugin, one rank of it, against a host that plays the others: what arrives
- * says who sent it and when, a buffer that travels may not be touched, and every pass
- * must find what belongs to it. */
+/* One rank of the built plugin, with a host that plays the others: every message names
+ * its sender and pass, a buffer in flight must not be touched, and every pass must
+ * receive its own input. */
 #include <stdio.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ static double seconds; /* of unit_seconds, of even units; 0: not measured */
 
 /* ---- messages ---- */
 
-/* The operation of a kind under way on a buffer of the plugin, NULL for none; kind 0:
+/* The operation of a kind in flight on a buffer of the plugin, NULL for none; kind 0:
  * any. */
 static const struct fake_post *under_way(uint32_t kind, const struct cadre_buf *buf)
 {
@@ -293,7 +293,7 @@ START_TEST(a_second_plan_replaces_the_first)
     ck_assert_int_eq(fake_plan(&stage), CADRE_OK);
     ck_assert_uint_eq(stage.chunk[0].live, 3);
     stop();
-    /* a host of before: all micro-batches of the step */
+    /* an older host: all micro-batches of the step */
     set_stage(PIPELINE_GPIPE, 3, 1, 2, 0);
     stage.plan.struct_size = offsetof(struct cadre_plan, rank_microbatches);
     ck_assert_int_eq(start(), CADRE_OK);
@@ -302,7 +302,7 @@ START_TEST(a_second_plan_replaces_the_first)
 }
 END_TEST
 
-START_TEST(measured_seconds_move_the_cut)
+START_TEST(measured_seconds_move_the_partition)
 {
     set_stage(PIPELINE_1F1B, 2, 1, 2, 0);
     fake_set(&stage, "balance", "measured");
@@ -359,7 +359,7 @@ START_TEST(refusals_say_why)
         const char *balance, *text;
     } cases[] = {
         {PIPELINE_1F1B, 41, 0, "counted",
-         "strategy.stack has 41 stages and pipeline.chunks is 1: 41 pieces, but the "
+         "strategy.stack has 41 stages and pipeline.chunks is 1: 41 chunks, but the "
          "model has 40 units (embedding, model.layers = 38, head); use fewer stages or "
          "chunks, or more layers"},
         {PIPELINE_1F1B, 2, 2, "counted",
@@ -370,14 +370,14 @@ START_TEST(refusals_say_why)
          "more, or schedule = 1f1b"},
         {PIPELINE_GPIPE, 2, 0, "20, 20",
          "pipeline.balance: expected counted, measured, or the number of units of each "
-         "piece as in '3 2 2 3', found '20, 20'"},
+         "chunk as in '3 2 2 3', found '20, 20'"},
         {PIPELINE_GPIPE, 2, 0, "20 21",
-         "pipeline.balance = 20 21 is 2 pieces of 41 units, expected 2 pieces "
+         "pipeline.balance = 20 21 is 2 chunks of 41 units, expected 2 chunks "
          "(strategy.stack x pipeline.chunks) of 40 units (embedding, model.layers = "
          "38, head)"},
         {PIPELINE_INTERLEAVED, 1, 2, "20 20",
-         "pipeline.balance = 20 20 is 2 pieces of 40 units, expected 1 pieces "
-         "(a single stage has no chunks) of 40 units (embedding, model.layers = 38, "
+         "pipeline.balance = 20 20 is 2 chunks of 40 units, expected 1 chunks "
+         "(a single stage is one chunk) of 40 units (embedding, model.layers = 38, "
          "head)"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -399,7 +399,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, each_pass_gets_what_belongs_to_it);
     tcase_add_test(tc, one_rank_needs_no_others);
     tcase_add_test(tc, a_second_plan_replaces_the_first);
-    tcase_add_test(tc, measured_seconds_move_the_cut);
+    tcase_add_test(tc, measured_seconds_move_the_partition);
     tcase_add_test(tc, failures_come_back);
     tcase_add_test(tc, another_number_of_micro_batches_is_refused);
     tcase_add_test(tc, refusals_say_why);

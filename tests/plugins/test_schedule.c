@@ -53,7 +53,7 @@ static void end_replay(struct replay *r)
         pipeline_list_fini(&r->player[i].list);
 }
 
-/* Run rank i's next action if what it takes is there and what it gives has room. */
+/* Run rank i's next action if its input is there and its output has a free buffer. */
 static int play_one(struct replay *r, uint32_t i)
 {
     struct player *p = &r->player[i];
@@ -254,7 +254,8 @@ START_TEST(live_of_interleaved_is_as_promised)
 }
 END_TEST
 
-/* Forward 1 and backward 2 a pass (1 and 1 apart), so the work of a rank is 3 v m. */
+/* Forward 1 and backward 2 a pass (1 and 1 if separate), so the work of a rank is 3 v
+ * m. */
 static void check_bubble(uint32_t schedule, uint32_t p, uint32_t v, uint32_t m)
 {
     double work = 3.0 * v * m, lost = 3.0 * (p - 1);

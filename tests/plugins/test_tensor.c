@@ -12,7 +12,7 @@
 static const struct cadre_plugin_handle *tensor;
 static struct fake_host fake;
 
-/* Every entry but 0 and 3 adds over rows; 5 is another stage's. */
+/* Every entry but 0 and 3 is a sum over rows; 5 is on another stage. */
 static void setup(void)
 {
     tensor = built_plugin_load("tensor");
@@ -102,7 +102,7 @@ START_TEST(completes_every_redistribution)
 }
 END_TEST
 
-START_TEST(cuts_rows_where_asked)
+START_TEST(shards_rows_where_asked)
 {
     fake_set(&fake, "sequence_parallel", "yes");
     start();
@@ -111,8 +111,8 @@ START_TEST(cuts_rows_where_asked)
     ck_assert_int_eq(fake_plan(&fake), CADRE_E_INVALID);
     ck_assert_str_eq(
         fake.failure,
-        "tensor.sequence_parallel cannot deal the 1 tokens of a "
-        "micro-batch (train.micro_batch x model.context or data.window) to "
+        "tensor.sequence_parallel cannot divide the 1 tokens of a "
+        "micro-batch (train.micro_batch x model.context or data.window) over "
         "the 2 ranks of tensor in strategy.stack; use fewer ranks or "
         "sequence_parallel = no");
     fake_stop(&fake);
@@ -222,7 +222,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, plans_its_axis);
     tcase_add_test(tc, needs_its_services);
     tcase_add_test(tc, completes_every_redistribution);
-    tcase_add_test(tc, cuts_rows_where_asked);
+    tcase_add_test(tc, shards_rows_where_asked);
     tcase_add_test(tc, scatters_and_gathers);
     tcase_add_test(tc, sums_what_adds_over_rows);
     tcase_add_test(tc, says_what_failed);

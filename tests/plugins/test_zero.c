@@ -159,7 +159,7 @@ START_TEST(claims_by_stage)
 END_TEST
 
 /* Every element has one owner, and every rank as much as the others, within a unit. */
-START_TEST(the_cut_is_whole_and_even)
+START_TEST(shards_cover_everything_evenly)
 {
     f.axis.size = _i + 1;
     stage = 2;
@@ -188,8 +188,8 @@ START_TEST(the_cut_is_whole_and_even)
 }
 END_TEST
 
-/* The stage with the embedding and the one with the tied head cut both alike. */
-START_TEST(tied_entries_are_cut_alike_on_two_stages)
+/* The stage with the embedding and the one with the tied head shard both alike. */
+START_TEST(tied_entries_are_sharded_alike_on_two_stages)
 {
     struct fake_range embed[4], head[4];
     stage = 3;
@@ -215,7 +215,7 @@ START_TEST(tied_entries_are_cut_alike_on_two_stages)
 }
 END_TEST
 
-START_TEST(states_go_where_they_are_told)
+START_TEST(states_go_where_they_are_placed)
 {
     f.axis.size = 1 + _i;
     f.axis.index = 0;
@@ -243,7 +243,7 @@ START_TEST(a_missing_service_is_refused)
 }
 END_TEST
 
-START_TEST(storage_that_is_torn_is_refused)
+START_TEST(non_contiguous_storage_is_refused)
 {
     f.torn = true;
     f.axis.size = 2;
@@ -256,7 +256,7 @@ END_TEST
 
 /* ---- steps ---- */
 
-/* Settings number i of those that change what travels when. */
+/* Settings number i of those that change what is sent when. */
 #define SETTINGS 60
 /* So many of them, spread over all, where they are a sample. */
 #define SAMPLE 10
@@ -360,7 +360,7 @@ START_TEST(sync_may_come_twice_or_for_nothing)
 }
 END_TEST
 
-/* The n-th allocation, post or join fails, whichever n: the step says so. */
+/* Whichever allocation, post or wait fails, the step returns the failure. */
 START_TEST(every_failure_is_passed_on)
 {
     int *const which[] = {&f.fail_alloc, &f.fail_post, &f.fail_stream_wait};
@@ -403,12 +403,12 @@ Suite *test_suite(void)
     tcase_add_test(tc, exports_one_symbol);
     tcase_add_test(tc, describes_itself);
     tcase_add_loop_test(tc, claims_by_stage, 0, 3);
-    tcase_add_loop_test(tc, the_cut_is_whole_and_even, 0, 8);
-    tcase_add_loop_test(tc, tied_entries_are_cut_alike_on_two_stages, 0, 8);
-    tcase_add_loop_test(tc, states_go_where_they_are_told, 0, 2);
+    tcase_add_loop_test(tc, shards_cover_everything_evenly, 0, 8);
+    tcase_add_loop_test(tc, tied_entries_are_sharded_alike_on_two_stages, 0, 8);
+    tcase_add_loop_test(tc, states_go_where_they_are_placed, 0, 2);
     tcase_add_test(tc, what_saves_nothing_is_refused);
     tcase_add_test(tc, a_missing_service_is_refused);
-    tcase_add_loop_test(tc, storage_that_is_torn_is_refused, 0, 3);
+    tcase_add_loop_test(tc, non_contiguous_storage_is_refused, 0, 3);
     tcase_add_loop_test(tc, gradients_are_summed_and_values_arrive, 0, settings);
     tcase_add_loop_test(tc, all_ranks_post_the_same, 0, settings);
     tcase_add_loop_test(tc, one_rank_does_nothing, 0, 3);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cadre.comm of the fake host: operations are recorded, and carried out when waited for
- * as if the other ranks held what this one does. */
+/* cadre.comm of the fake host: operations are recorded, and run when waited for,
+ * as if the other ranks held the same values. */
 #include <stdlib.h>
 #include <string.h>
 

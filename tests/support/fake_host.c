@@ -149,7 +149,7 @@ static cadre_status param_grad_span(struct cadre_ctx *ctx, cadre_param_id first,
 {
     const struct fake_entry *begin = entry_of(ctx, first), *end = entry_of(ctx, last);
     for (cadre_param_id i = first; i <= last; i++)
-        if (entry_of(ctx, i)->no_fused_epilogue || entry_of(ctx, i)->detached)
+        if (entry_of(ctx, i)->separate || entry_of(ctx, i)->detached)
             return CADRE_E_UNSUPPORTED;
     size_t bytes = (size_t)((char *)end->grad - (char *)begin->grad);
     uint64_t before = bytes / element_bytes(host_of(ctx)->dtype);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A host for one plugin instance: one rank without a model, other ranks or threads. It
  * answers by its settings and records what the plugin did. An operation is carried out
- * when it is waited for. Every rank is taken to hold the same gradients, so a sum
- * multiplies by the ranks; what rank r gives to a gather is r + 1. `on_post` and
+ * when it is waited for. Every rank is assumed to hold the same gradients, so a sum
+ * multiplies by the ranks; rank r contributes r + 1 to a gather. `on_post` and
  * `on_stream_wait` play other ranks instead. What breaks the contract of
  * <cadre/services.h> fails the running test. */
 #ifndef CADRE_TESTS_FAKE_HOST_H
@@ -55,9 +55,9 @@ struct fake_entry {
     uint32_t unit;
     int32_t tied_to;
     bool absent;
-    bool no_fused_epilogue; /* in no span with its neighbours */
+    bool separate; /* not contiguous with its neighbours */
     bool detached; /* no storage */
-    bool silent; /* no gradient comes */
+    bool silent; /* raises no gradient */
     bool partial;
 
     /* recorded */
@@ -67,7 +67,7 @@ struct fake_entry {
     bool to_come;
     uint32_t parts; /* accumulate */
     int posts; /* when its last gradient had been given */
-    cadre_event ready, ready_after; /* of that: given, and what the plugin left */
+    cadre_event ready, ready_after; /* of that event: before and after the plugin */
 };
 
 struct fake_host {
@@ -91,9 +91,9 @@ struct fake_host {
     uint32_t n_entries, n_units, micro_batches;
     struct fake_entry entry[FAKE_ENTRIES];
     cadre_param_id order[FAKE_ENTRIES]; /* of gradients within a unit */
-    bool torn; /* storage does not lie in one piece */
-    bool singly; /* a wait ends one operation, not those posted before it too */
-    bool repeated; /* waits for event 0 and twice for one are let pass, uncounted */
+    bool torn; /* storage is not contiguous */
+    bool singly; /* a wait completes one operation, not the earlier ones too */
+    bool repeated; /* waits for event 0 and repeated waits pass uncounted */
     int fill; /* a byte of fresh memory */
     int fail_service, fail_param, fail_post, fail_stream_wait, fail_plan,
         fail_alloc; /* the n-th, from 1; 0: none */
@@ -107,7 +107,7 @@ struct fake_host {
     /* recorded since fake_start */
     int services, params, plans, posts, joins, allocs, steps;
     char claims[256]; /* "effect@axis/flags", a blank between two */
-    uint32_t batch, map; /* of use_axis, leaves */
+    uint32_t batch, map; /* of use_axis, microbatch_map */
     struct {
         uint32_t begin, end, live, flags;
     } chunk[64];

@@ -83,7 +83,7 @@ void fake_ranks_init(struct fake_ranks *all, const struct cadre_strategy_ops *op
         fake->axis.size = n;
         fake->axis.index = i;
         fake->singly = fake->repeated = true;
-        fake->fill = 0xff; /* what a plugin counts on being zero shows */
+        fake->fill = 0xff; /* detects plugins that rely on zeros */
         fake->others = all;
         fake->on_post = meet;
         fake->on_stream_wait = arrive;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Several ranks of one plugin, each a fake host on a thread with a CPU device, whose
- * collectives meet. They are computed when all ranks have posted them, and arrive when
- * they are waited for, not before; a buffer that is touched while it travels fails the
- * test, as do ranks that post different things. Failures end the test. */
+/* Several ranks of one plugin, each a fake host on a thread with a CPU device. A
+ * collective is computed when all ranks have posted it; its result is written when it
+ * is waited for, not before. A buffer that is touched while it is in flight fails the
+ * test, as do ranks that post different operations. Failures end the test. */
 #ifndef CADRE_TESTS_FAKE_RANKS_H
 #define CADRE_TESTS_FAKE_RANKS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions of libnvidia-ml.so.1 that Cadre calls, over a machine of words. Names
- * and arguments are NVIDIA's. What a driver would refuse, this refuses. */
+/* The functions of libnvidia-ml.so.1 that Cadre calls, over a machine described by
+ * words. Names and arguments are NVIDIA's. It refuses what a driver would refuse. */
 #include "tests/support/fake_nvml/fake_nvml.h"
 
 #include <stdio.h>
@@ -27,7 +27,7 @@ static const struct fake_profile *by_id(const struct fake_gpu *gpu, unsigned id)
     return NULL;
 }
 
-/* What an administrator asks for, of a GPU that is cut. */
+/* Queries that need an administrator, on a GPU with MIG on. */
 static int check_admin(const struct fake_gpu *gpu)
 {
     return gpu->nomig || !gpu->on ? NVML_NOT_SUPPORTED
