@@ -39,7 +39,7 @@ done
 [ "$(grep -c 'has the hashes that it states' "$tmp/near.seen")" -eq 2 ] ||
     fail "near: inspect of the folder does not check both certificates"
 "$cadre" inspect "$tmp/near/certificate-two.json" >"$tmp/near.seen"
-grep -q 'verdict: \(within\|exact\), held against one' "$tmp/near.seen" || fail "near: no verdict"
+grep -q 'verdict: \(within\|exact\), compared with one' "$tmp/near.seen" || fail "near: no verdict"
 grep -q 'has the hashes that it states' "$tmp/near.seen" || fail "near: not checked again"
 sed -i 's/"loss": 3/"loss": 2/' "$tmp/near/runs/two/metrics.jsonl"
 status=0

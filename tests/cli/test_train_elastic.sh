@@ -154,7 +154,7 @@ EOF
     grep -qE '^two .*ddp:4 .* exact$' "$tmp/compared.out" || fail "compared: not exact"
     grep -q 'two lost ranks and went on with ddp:2' "$tmp/compared.out" || fail "compared: no note"
     "$cadre" inspect "$tmp/compared/certificate-two.json" >"$tmp/compared.seen"
-    grep -q 'verdict: exact, held against one' "$tmp/compared.seen" || fail "compared: no verdict"
+    grep -q 'verdict: exact, compared with one' "$tmp/compared.seen" || fail "compared: no verdict"
     grep -q 'has the hashes that it states' "$tmp/compared.seen" || fail "compared: not checked"
 
     # what was trained is kept, as it was asked for with the stack that it began with

@@ -127,7 +127,7 @@ static void put_formulas(struct cadre_json *json, const struct cadre_comparison 
     cadre_json_put_string(json, "overhead", CADRE_FORMULA_OVERHEAD);
     cadre_json_put_string(json, "where", cadre_report_where(c));
     if (cadre_comparison_has_instances(c))
-        cadre_json_put_string(json, "apart", CADRE_FORMULA_SWEEP);
+        cadre_json_put_string(json, "independent", CADRE_FORMULA_SWEEP);
     cadre_json_end_object(json);
 }
 

@@ -394,7 +394,7 @@ cadre_status cadre_judge(struct cadre_comparison *c, struct cadre_error *err)
     for (size_t p = 0; c->measured && p < c->n_perturbations; p++)
         CADRE_TRY(cadre_judge_states(&c->perturbation[p].record, &base->record,
                                      &c->perturbation[p].diff, err));
-    CADRE_TRY(judge_equality(c, base, err)); /* the others need its seal */
+    CADRE_TRY(judge_equality(c, base, err)); /* the others need its digest */
     for (size_t i = 0; i < c->n; i++)
         if (i != c->baseline)
             CADRE_TRY(judge_equality(c, &c->run[i], err));
