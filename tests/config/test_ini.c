@@ -100,7 +100,7 @@ START_TEST(refuses_what_would_be_changed)
         {"[s]\na = 1\n[t]\n[s]\na = 2\n", "x.ini:5: a in [s] is set twice"},
         {"[s]\nstack = zero:2; pipeline:2\n",
          "x.ini:2: stack: an unquoted ; would cut"},
-        {"[s]\na = 1 # note\n", "an unquoted # would cut the value to '1 '"},
+        {"[s]\na = 1 # note\n", "an unquoted # would truncate the value to '1 '"},
         {"[s]\na = ; b\n", "an unquoted ; would cut"},
         {"[s]\na: 1\n",
          "'a: 1' is not understood, expected key = value (with =, not :)"},
