@@ -30,8 +30,8 @@ enum { CADRE_INI_LINE_BYTES = 1000, CADRE_INI_VALUE_BYTES = 900 };
  * key set twice, `key: value`, a value truncated by an unquoted ; or #, text after a
  * closing quote, a quote that is never closed, a line that ends in a backslash, a
  * byte-order mark, control bytes, text that is not UTF-8, lines of more than
- * CADRE_INI_LINE_BYTES. * *ini is the caller's (fini), empty on failure. Errors: CADRE_E_INVALID, CADRE_E_IO.
- */
+ * CADRE_INI_LINE_BYTES. *ini is the caller's (fini), empty on failure. Errors:
+ * CADRE_E_INVALID, CADRE_E_IO. */
 cadre_status cadre_ini_load(struct cadre_ini *ini, const char *path,
                             struct cadre_error *err);
 void cadre_ini_fini(struct cadre_ini *ini);
