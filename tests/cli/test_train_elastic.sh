@@ -26,14 +26,14 @@ told() { # NAME N TEXT: the log has N lines with it
 }
 
 # lose NAME RANK SIGNAL N STACK: takes a rank away once there is a new checkpoint; the run
-# goes on with STACK, which is its restart number N.
+# continues with STACK, which is its restart number N.
 lose() {
     local name=$1
     until_so "$name" "checkpoint" saved "$name" "$(last "$name")"
     kill "-$3" "$(child "$pid" "$2")"
-    until_so "$name" "restart" told "$name" "$4" "; run.elastic goes on with "
-    grep -q "rank $2 .*; run.elastic goes on with $5, after step [0-9]" \
-        "$tmp/$name.log" || fail "$name: did not say that it goes on with $5"
+    until_so "$name" "restart" told "$name" "$4" "; run.elastic continues with "
+    grep -q "rank $2 .*; run.elastic continues with $5, after step [0-9]" \
+        "$tmp/$name.log" || fail "$name: did not say that it continues with $5"
 }
 
 # A link that is slow gives time to find and kill ranks, whatever the machine.
@@ -57,7 +57,7 @@ survives() {
     "$cadre" inspect "$tmp/$name" | grep -A 3 '"restarts"' |
         grep '"lost": 1' >/dev/null ||
         fail "$name: summary.json has no restarts"
-    echo "$name: $(grep -o 'run.elastic goes on.*' "$tmp/$name.log")"
+    echo "$name: $(grep -o 'run.elastic continues.*' "$tmp/$name.log")"
 }
 survives ddp 2 ddp:4 ddp:2 checkpoint.keep=0
 if [ "$lean" = 0 ]; then
@@ -99,7 +99,7 @@ wait_steps early 2
 kill -KILL "$(child "$pid" 1)"
 ends early 0
 grep -q "run.elastic without checkpoint.every" "$tmp/early.log" || fail "early: no warning"
-grep -q "goes on with ddp:1, from the beginning" "$tmp/early.log" || fail "early: not anew"
+grep -q "continues with ddp:1, from the beginning" "$tmp/early.log" || fail "early: not from the start"
 same single early
 if [ "$lean" = 0 ]; then
     start text later "${elastic[@]}" strategy.stack=ddp:2 checkpoint.every=0 \
@@ -107,7 +107,7 @@ if [ "$lean" = 0 ]; then
     wait_steps later 1
     kill -KILL "$(child "$pid" 0)"
     ends later 0
-    grep -q "goes on with ddp:1, after step 6" "$tmp/later.log" || fail "later: not from there"
+    grep -q "continues with ddp:1, after step 6" "$tmp/later.log" || fail "later: not from there"
 fi
 
 # A signal to the run and a rank that goes: somebody wants it to end.
@@ -152,7 +152,7 @@ EOF
     no_orphan compared
     grep -q '"lost": 1' "$tmp/compared/runs/two/summary.json" || fail "compared: lost nobody"
     grep -qE '^two .*ddp:4 .* exact$' "$tmp/compared.out" || fail "compared: not exact"
-    grep -q 'two lost ranks and went on with ddp:2' "$tmp/compared.out" || fail "compared: no note"
+    grep -q 'two lost ranks and continued with ddp:2' "$tmp/compared.out" || fail "compared: no note"
     "$cadre" inspect "$tmp/compared/certificate-two.json" >"$tmp/compared.seen"
     grep -q 'verdict: exact, compared with one' "$tmp/compared.seen" || fail "compared: no verdict"
     grep -q 'has the hashes that it states' "$tmp/compared.seen" || fail "compared: not checked"

@@ -80,8 +80,8 @@ static const struct {
     {"{\"best\": 0, \"instances\": [{\"status\": \"done\"}]}", "instance 0 is 'done'"},
     {"{\"best\": 1, \"instances\": [{\"folder\": \"instance-0\", \"status\": "
      "\"done\"}]}",
-     "best is none of the 1 instances"},
-    {"{\"instances\": []}", "best is none of the 0 instances"},
+     "best is not one of the 1 instances"},
+    {"{\"instances\": []}", "best is not one of the 0 instances"},
     {"{\"best\": 0, \"instances\": [{\"folder\": \"gone\", \"status\": \"done\"}]}",
      "is missing"},
 };
