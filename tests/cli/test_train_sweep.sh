@@ -93,7 +93,7 @@ refused "instance 1: optim.min_lr = 1 is more than optim.lr" optim.schedule=cosi
 refused "wishes TEST_CLASH=0 and TEST_CLASH=1 for ranks of instance 0" \
     "strategy.stack=independent:2, ddp:2" independent.clash=yes
 CADRE_INIT=tcp://127.0.0.1:9 CADRE_RANK=0 CADRE_WORLD_SIZE=2 CADRE_LOCAL_RANK=0 \
-    refused "strategy.stack = independent:2 makes 2 runs of their own, .*job array"
+    refused "strategy.stack = independent:2 makes 2 independent runs, .*job array"
 train text two 2 "${both[@]}"
 says two "holds a run already"
 
@@ -113,7 +113,7 @@ EOF
 "$cadre" compare "$tmp/beside.ini" --out "$tmp/beside" --set train.steps=6 \
     >"$tmp/beside.out" 2>"$tmp/beside.log" || fail "beside: status $?"
 shows beside.out '^parts +independent:2 .* independent$'
-shows beside.out '^parts: 2 runs of their own, together [0-9.]+ times the tokens per second'
+shows beside.out '^parts: 2 independent runs, together [0-9.]+ times the tokens per second'
 shows beside.out 'N: 1, as every run'
 shows beside/report.json '"options": \{|"optim.lr": "1e-3"'
 shows beside/report.csv '^parts,independent:2,2,.*,independent,none,.*,2.$'
@@ -185,7 +185,7 @@ kill -CONT "$other" || true
 ends killed 1
 has_steps killed/instance-0 300 || fail "killed: instance 0 did not finish"
 statuses killed "done" failed
-shows killed.log 'apart: instance 1 was ended by signal 9'
+shows killed.log 'sweep: instance 1 was ended by signal 9'
 says killed '1 of 2 instances failed \(1\)'
 shows killed/summary.json '^  "ranks": 1,'
 shows killed.out '^1 +failed '
