@@ -255,7 +255,7 @@ wrong "CPUs of several machines.*MPI" $(environment srun-two 0) -- "${args[@]}"
 wrong "makes 4 ranks.*started 2" $(environment srun 0) -- "${args[@]}" --set strategy.stack=ddp:4
 wrong "starts all ranks.*rank 1 of 2 by srun" $(environment srun 1) -- compare "$tmp/text.ini" \
     --out "$tmp/nothing"
-wrong "one process's work.*rank 1 of 2 by srun" $(environment srun 1) -- eval "$tmp/text.ini" \
+wrong "runs in one process.*rank 1 of 2 by srun" $(environment srun 1) -- eval "$tmp/text.ini" \
     --out "$tmp/own"
 [ ! -e "$tmp/nothing" ] || fail "a refused run left a folder"
 wrong "cannot meet at .tcp://no-such-host1:61449.: " $(environment srun-two 0) -- "${args[@]}" \
