@@ -328,7 +328,7 @@ START_TEST(refuses_wrong_llama2c_files)
     char *bytes = test_file_read(path, &size);
     snprintf(file, sizeof file, "%s/tok.bin", dir);
     test_file_put(dir, "tok.bin", bytes, size - 1);
-    expect_refused(file, CADRE_E_INVALID, "cut short");
+    expect_refused(file, CADRE_E_INVALID, "truncated");
     memset(bytes + 8, 0x7f, 4); /* a piece of two thousand million bytes */
     test_file_put(dir, "tok.bin", bytes, size);
     expect_refused(file, CADRE_E_INVALID, "size");
