@@ -79,5 +79,5 @@ grep -q '  multiplied with cublasLt 13.0.0 on ' "$tmp/c.seen" || fail "inspect: 
 sed -i -E 's/"algorithms": *""/"algorithms": "0123456789abcdef"/' "$tmp/c/runs/two/summary.json"
 # shellcheck disable=SC2086 # words
 compare c 0 train.steps=1 compare.perturbations=2 $small checkpoint.resume=auto
-[ "$(grep -c 'one and two ask for run.exact and multiplied by other algorithms' "$tmp/c.log")" \
+[ "$(grep -c 'one and two have run.exact and used other GEMM algorithms' "$tmp/c.log")" \
     -eq 1 ] || fail "other algorithms are not told"

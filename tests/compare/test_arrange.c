@@ -183,7 +183,7 @@ START_TEST(instances_are_found_and_the_machine_is_compared)
     ck_assert_int_eq(c.run[0].threads, _i ? 1 : c.cores);
     ck_assert_int_eq(c.run[1].threads, _i ? 1 : c.cores);
     ck_assert_uint_eq(c.n_perturbations, 0);
-    ck_assert_ptr_nonnull(strstr(c.run[1].layout, "2 runs of their own, 2 ranks"));
+    ck_assert_ptr_nonnull(strstr(c.run[1].layout, "2 independent runs, 2 ranks"));
 }
 END_TEST
 

@@ -88,7 +88,7 @@ END_TEST
 START_TEST(words_say_what_instances_did)
 {
     cadre_report_sentences(&c, &text);
-    ck_assert(has("<two>: 2 runs of their own, together 1.60 times the tokens per "
+    ck_assert(has("<two>: 2 independent runs, together 1.60 times the tokens per "
                   "second of base (single)."));
     cadre_report_notes(&c, &text);
     ck_assert(has("<two> is 2 trainings, which are compared with nothing; its losses "
