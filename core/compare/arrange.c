@@ -257,7 +257,8 @@ static void add_difference(void *arg, const char *section,
         return;
     snprintf(name, sizeof name, "%s.%s", section, option->key);
     const char *base = cadre_options_raw(d->baseline, name);
-    if (base && !cadre_settings_same(base, mine)) /* NULL: the baseline lacks it */        cadre_text_printf(&d->keys, "%s%s (%s, baseline %s)", d->keys.len ? ", " : "",
+    if (base && !cadre_settings_same(base, mine)) /* NULL: the baseline lacks it */
+        cadre_text_printf(&d->keys, "%s%s (%s, baseline %s)", d->keys.len ? ", " : "",
                           name, mine, base);
 }
 
