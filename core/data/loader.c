@@ -144,7 +144,7 @@ static cadre_status check_config(const struct cadre_loader_config *config,
         return cadre_fail(
             err, CADRE_E_INVALID,
             "loader: expected micro-batches within the %lld of a step, found %lld "
-            "from %lld on, %lld apart",
+            "from %lld on with stride %lld",
             (long long)n_microbatches, (long long)config->n_microbatches,
             (long long)config->first_microbatch, (long long)config->microbatch_stride);
     if (config->prefetch < 0 || config->prefetch > 4096)
