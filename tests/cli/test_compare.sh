@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# cadre compare: equality in and outside exact mode, a stop and what goes on after it, and
+# cadre compare: equality in and outside exact mode, a stop and its continuation, and
 # a comparison that is killed.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
@@ -33,7 +33,7 @@ for file in report.json report.csv report.html; do
 done
 [ "$(wc -l <"$tmp/near/report.csv")" -eq 3 ] || fail "near: report.csv has not 3 lines"
 
-# a certificate is checked again, alone or with all of its comparison, and tells a run that is no
+# a certificate is checked again, alone or with all of its comparison, and reports a run that is no
 # longer what it was
 "$cadre" inspect "$tmp/near" >"$tmp/near.seen"
 [ "$(grep -c 'has the hashes that it states' "$tmp/near.seen")" -eq 2 ] ||

@@ -120,7 +120,7 @@ goes_on() {
     ends "$name" 0
 }
 
-# A rank is killed: mpirun is told to leave the others to themselves.
+# A rank is killed: mpirun is set to leave the others running.
 mpi_options=(--enable-recovery)
 train_on "1 2 3 4" killed strategy.stack=zero:4 zero.stage=2 train.steps=1000000 \
     checkpoint.every=5
@@ -134,7 +134,7 @@ goes_on killed "1 2" zero:2 zero.stage=2
 train text exact 0 train.steps=$steps
 same killed exact
 
-# A host is cut off, so that nothing tells the others. mpirun would look at its daemons' links
+# A host is cut off, so that nothing informs the others. mpirun would look at its daemons' links
 # and end the job; it is made to wait until the ranks have spoken, and then waits for a daemon
 # that is out of reach.
 if [ "$lean" = 0 ]; then

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# run.elastic: a process rank that is lost does not end the run. The others go on from the
+# run.elastic: a process rank that is lost does not end the run. The others continue from the
 # last checkpoint in the largest stack that does the same work, and in exact mode the end
 # has the bits of a run that lost nobody.
 # shellcheck source-path=SCRIPTDIR
@@ -72,7 +72,7 @@ if [ "$slow" = 1 ]; then
     survives wide 3 ddp:4 ddp:2 device.threads=0 run.name=other
 fi
 
-# Two losses in a row: what is left of the second goes on in the launcher itself. A signal
+# Two losses in a row: after the second the last rank runs in the launcher itself. A signal
 # then stops it as any other run, and what resumes it ends as single.
 start text twice "${elastic[@]}" strategy.stack=ddp:4
 lose twice 1 KILL 1 ddp:2
@@ -110,7 +110,7 @@ if [ "$lean" = 0 ]; then
     grep -q "continues with ddp:1, after step 6" "$tmp/later.log" || fail "later: not from there"
 fi
 
-# A signal to the run and a rank that goes: somebody wants it to end.
+# A signal to the run and a lost rank: the run ends.
 start text asked "${elastic[@]}" strategy.stack=ddp:2
 until_so asked "checkpoint" saved asked ""
 victim=$(child "$pid" 1)
@@ -163,7 +163,7 @@ EOF
     grep -qE '^two .*ddp:4 .* exact$' "$tmp/again.out" || fail "compared again: not exact"
 fi
 
-# Ranks that somebody else starts are not ours to start again: one of them says so.
+# Ranks of an external launcher are not started again: one of them says so.
 for rank in 1 0; do
     CADRE_INIT="file://$tmp/meet" CADRE_RANK=$rank CADRE_WORLD_SIZE=2 \
         CADRE_LOCAL_RANK=$rank "$cadre" train "$tmp/text.ini" --out "$tmp/outside" \

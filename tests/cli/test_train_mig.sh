@@ -121,7 +121,7 @@ kill -INT "$pid"
 ends within 4
 no_orphan "both runs"
 
-# ---- ranks that somebody else started ----
+# ---- ranks of an external launcher ----
 # outside NAME STATUS CPUS CPUS [s.k=v]...: ranks 0 and 1 on these CPUs, which meet at a file.
 outside() {
     local before=("taskset -c $3" "taskset -c $4")

@@ -71,7 +71,7 @@ kill -INT "$pid"
 ends apart 4
 no_orphan "all runs"
 
-# ---- ranks that somebody else started, over host memory ----
+# ---- ranks of an external launcher, over host memory ----
 # outside NAME STATUS DEVICES DEVICES [s.k=v]...: ranks 0 and 1 with these visible.
 outside() {
     local before=("env CUDA_VISIBLE_DEVICES=$3" "env CUDA_VISIBLE_DEVICES=$4")

@@ -41,7 +41,7 @@ for ranks in 1 "$n"; do
     done
 done
 
-# A process on one CPU has the threads that its launcher, on all, has dealt out.
+# A process on one CPU has the threads that its launcher, on all, has given it.
 run dealt 0 "strategy.stack=$plugin:1" comm.ranks=processes place.env=no device.threads=0
 grep -E "\"threads\": ?${#cpus[@]}[,}]" "$tmp/dealt/summary.json" >/dev/null ||
     fail "a process dealt the CPU it has out once more: not ${#cpus[@]} threads"

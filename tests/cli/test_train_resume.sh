@@ -50,7 +50,7 @@ cmp "$(last middle)/model.safetensors" "$(last whole)/model.safetensors"
 train text keep 0 train.steps=12 checkpoint.every=3 checkpoint.keep=2
 [ "$(count keep)" -eq 2 ] || fail "expected two checkpoints"
 
-# A killed run goes on from its last checkpoint, and loses only the steps since.
+# A killed run continues from its last checkpoint, and loses only the steps since.
 start text killed train.steps=100000 checkpoint.every=4
 wait_steps killed 6
 kill -9 "$pid"
@@ -61,7 +61,7 @@ train text killed 0 "train.steps=$((step + 4))" checkpoint.resume=auto checkpoin
 train text not-killed 0 "train.steps=$((step + 4))" checkpoint.every=4
 same killed not-killed
 
-# Another strategy goes on where one stopped, in exact mode without changing a bit.
+# Another strategy continues where one stopped, in exact mode without changing a bit.
 train text exact 0 run.exact=yes train.steps=8
 train text part 0 run.exact=yes train.steps=4 strategy.stack=ddp:2
 train text part 0 run.exact=yes train.steps=6 strategy.stack=ddp:4 checkpoint.resume=auto \

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # A stack with an axis of runs of their own: each instance trains as if it were alone, where
-# the plugin wished and with its values of the sweep; one that is killed leaves the other
-# going; a signal stops both with checkpoints, from which they go on.
+# the plugin requested and with its values of the sweep; one that is killed leaves the other
+# running; a signal stops both with checkpoints, from which they continue.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
 
@@ -97,7 +97,7 @@ CADRE_INIT=tcp://127.0.0.1:9 CADRE_RANK=0 CADRE_WORLD_SIZE=2 CADRE_LOCAL_RANK=0 
 train text two 2 "${both[@]}"
 says two "holds a run already"
 
-# ---- beside other runs: independent, by what all do together ----
+# ---- compared with other runs: independent, by the sum of all instances ----
 cp "$tmp/text.ini" "$tmp/beside.ini"
 cat >>"$tmp/beside.ini" <<EOF
 [device]
@@ -156,7 +156,7 @@ for k in 0 1; do
         fail "instance $k has another TEST_INDEPENDENT"
 done
 
-# ---- Ctrl-C: both stop after a checkpoint, and go on ----
+# ---- Ctrl-C: both stop after a checkpoint, and continue ----
 kill -INT "$pid"
 ends stop 4
 no_orphan stop
@@ -175,7 +175,7 @@ for k in 0 1; do
 done
 statuses stop "done" "done"
 
-# ---- one that is killed leaves the other going ----
+# ---- one that is killed leaves the other running ----
 begin killed "independent.sweep=train.steps: 300 1000000"
 other=$(worker killed 0)
 kill -STOP "$other" || true # it likely has steps to make after the end of instance 1

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Cutting every product over ranks changes rounding alone: tensor at 2 and 4 ranks against
+# Sharding every product over ranks changes only rounding: tensor at 2 and 4 ranks against
 # single, GPT-2 and Llama form, tied and untied, with grouped queries, a classification head,
-# recomputed blocks, with the rows of activations cut too, with ddp and zero, as threads and as
+# recomputed blocks, with the rows of activations sharded too, with ddp and zero, as threads and as
 # processes.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
@@ -34,7 +34,7 @@ if [ "$slow" = 1 ]; then
     against short "tensor:2 tensor:4" 1e-6 2e-5 train.micro_batch=1 model.context=31
 fi
 
-# A classification head, which is not cut.
+# A classification head, which is not sharded.
 beats=(data.task=beats model.head=classify train.steps=6 "${sgd[@]:0:3}")
 train ecg beats 0 "${beats[@]}"
 train ecg beats-2 0 "${beats[@]}" strategy.stack=tensor:2
@@ -127,8 +127,8 @@ echo "activations: $all MiB whole, $part MiB cut, $sums MiB with whole rows"
 awk -v a="$all" -v p="$part" -v s="$sums" 'BEGIN { exit !(p >= a / 4 && p < a / 4 * 1.01 && s > 1.5 * p) }' ||
     fail "activations are not a quarter"
 
-# A checkpoint goes to another cut and back: steps of length zero leave every byte of the
-# parameters; and a run that goes on under another stack has the bits of one never stopped.
+# A checkpoint goes to another sharding and back: steps of length zero leave every byte of the
+# parameters; and a run that continues under another stack has the bits of one never stopped.
 exact=("${sgd[@]}" run.exact=yes)
 train text stop 0 "${exact[@]}" strategy.stack=tensor:2 train.steps=4
 for stack in single tensor:4 zero:2,tensor:2; do
@@ -143,7 +143,7 @@ for file in model.safetensors optimizer.safetensors; do
     cmp "$(last exact-no)/$file" "$(last go-on)/$file" || fail "$file of a run that went on"
 done
 
-# What cannot be cut is refused.
+# What cannot be sharded is refused.
 train text heads 2 strategy.stack=tensor:4
 says heads "'tensor' claims act.complete@tp over 4 ranks: model.heads = 2 is not a multiple"
 train text kv 2 "${llama[@]}" model.heads=4 strategy.stack=tensor:4

@@ -186,7 +186,7 @@ train "comm.backend = nccl needs a GPU.*device.kind = cpu" comm.backend=nccl dev
 train "cuda.*(cpu|auto)" device.kind=cuda
 train "comm.link" comm.link=fast
 
-# ---- ranks that somebody else starts ----
+# ---- ranks of an external launcher ----
 export CADRE_RANK=0
 train "CADRE_RANK is set, but CADRE_INIT is not"
 export CADRE_INIT=tcp://localhost:1

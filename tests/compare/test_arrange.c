@@ -166,7 +166,7 @@ static const char *plugins(void)
     return text;
 }
 
-/* Beside runs of their own each run takes the machine where it may. */
+/* In a comparison with independent runs each run takes the machine if it may. */
 START_TEST(instances_are_found_and_the_machine_is_compared)
 {
     char *text = cadre_format("%s[device]\nthreads = %d\n[run:one]\n[run:two]\n"

@@ -195,7 +195,7 @@ START_TEST(quoting_round_trips)
 }
 END_TEST
 
-/* Random files of telling bytes: an error or a table, never a crash. */
+/* Random files of significant bytes: an error or a table, never a crash. */
 START_TEST(any_bytes_are_survived)
 {
     static const char alphabet[] = "[]=:;#\"'\\ \t\n\rab.\xc3\xbc\x01";

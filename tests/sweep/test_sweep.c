@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What instances are told; how they train is in tests/cli/test_train_sweep.sh. */
+/* Arguments of instances; how they train is in tests/cli/test_train_sweep.sh. */
 #include "core/sweep/sweep.h"
 
 #include <stdlib.h>

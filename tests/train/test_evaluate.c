@@ -57,7 +57,7 @@ static void count_class(int64_t guess, int64_t truth)
     }
 }
 
-/* Logits that come some rows at a time, held against all of them. */
+/* Logits computed some rows at a time, compared with all of them. */
 struct pieces {
     const float *all;
     float some[3 * 64];
