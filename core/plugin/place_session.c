@@ -58,12 +58,12 @@ static cadre_status compare_variable(struct cadre_place_session *s, const char *
     const char *found = getenv(name);
     if (found && strcmp(found, value) == 0)
         return CADRE_OK;
-    return cadre_fail(&s->said, CADRE_E_INVALID,
-                      "plugin '%s' wants %s=%s for rank %u, which was started from "
-                      "outside with %s%s; set it where the rank is started, or leave "
-                      "the plugin out",
-                      s->plugin, name, value, s->abi.rank, found ? "" : "none",
-                      found ? found : "");
+    return cadre_fail(
+        &s->said, CADRE_E_INVALID,
+        "plugin '%s' wants %s=%s for rank %u, which was started by "
+        "an external launcher with %s%s; set it where the rank is started, or leave "
+        "the plugin out",
+        s->plugin, name, value, s->abi.rank, found ? "" : "none", found ? found : "");
 }
 
 static cadre_status request_env(void *h, const char *name, const char *value)

@@ -170,7 +170,7 @@ static const char *plugins(void)
 START_TEST(instances_are_found_and_the_machine_is_compared)
 {
     char *text = cadre_format("%s[device]\nthreads = %d\n[run:one]\n[run:two]\n"
-                              "strategy.stack = independent:2\napart.pin = no\n"
+                              "strategy.stack = independent:2\nindependent.pin = no\n"
                               "independent.sweep = optim.lr: 1 2\n",
                               plugins(), _i);
     must_arrange(text);
@@ -224,7 +224,7 @@ static const struct {
      "runs of a comparison use the same cores per rank"},
     {"[compare]\nbaseline = three\n[run:one]\n[run:two]\n", "compare.baseline = three"},
     {"[compare]\nruns = one\nbaseline = two\n[run:one]\n[run:two]\n",
-     "none of the runs compared"},
+     "not one of the runs compared"},
     {"[run:.]\n", "cannot name a folder"},
     {"[run:one]\n[run:two]\ntrain.micro_batch = 5\n", "run two: "},
     {"[run:one]\n[run:two]\nstrategy.stack = no_such_plugin:2\n", "run two: "},

@@ -182,13 +182,13 @@ START_TEST(wishes_from_outside_are_compared)
     ck_assert_int_eq(p->cpus(p->h, cpus, 3), CADRE_OK);
     ck_assert(!session.pinned && !session.variable[0]);
     refused(p->env(p->h, "PLACE_TEST", "2"),
-            "plugin 'alpha' wants PLACE_TEST=2 for rank 3, which was started from "
-            "outside with 1;");
+            "plugin 'alpha' wants PLACE_TEST=2 for rank 3, which was started by "
+            "an external launcher with 1;");
     p = begin_as(false, true);
-    refused(p->env(p->h, "PLACE_OTHER", "2"), "from outside with none;");
+    refused(p->env(p->h, "PLACE_OTHER", "2"), "by an external launcher with none;");
     p = begin_as(false, true);
     refused(p->cpus(p->h, others, 2), "wants rank 3 on CPUs 4-5, but it was started "
-                                      "from outside on CPUs 2,4;");
+                                      "by an external launcher on CPUs 2,4;");
 }
 END_TEST
 

@@ -453,7 +453,7 @@ static cadre_status runner_backward(void *h, const struct cadre_pass_args *args,
     return cadre_executor_backward(h, args, why);
 }
 
-static cadre_status runner_add_leaf(void *h, uint32_t param, const void *part)
+static cadre_status runner_accumulate(void *h, uint32_t param, const void *part)
 {
     struct cadre_executor *exec = h;
     return cadre_accumulation_add(&exec->accumulation, param, part);
@@ -465,7 +465,7 @@ struct cadre_pass_runner cadre_executor_runner(struct cadre_executor *exec)
         .h = exec,
         .forward = runner_forward,
         .backward = runner_backward,
-        .accumulate = runner_add_leaf,
+        .accumulate = runner_accumulate,
     };
 }
 
