@@ -45,7 +45,7 @@ goes_on() {
         END { exit !(NR == 3 && bad == 0) }' ||
         fail "$run: expected within $limit: $(cat "$samples/$name.losses"), \
 found: $(losses "$run")"
-    echo "$run: as 0.1.0 went on, within $limit"
+    echo "$run: as 0.1.0 continued, within $limit"
 }
 
 for name in exact residual scaled; do

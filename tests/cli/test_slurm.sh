@@ -107,7 +107,7 @@ set -euo pipefail
 mkdir -p "$(cat prefix)/bin"
 ln -sf "$PAGE/bin/small" "$(cat prefix)/bin/cadre"
 END
-# The program with a model that trains in no time. Nodes that are one machine here speak as
+# The program with a model that trains in no time. Nodes that are one machine here report as
 # one, and meet at a file, since nobody knows their names.
 cat >"$page/bin/small" <<'END'
 #!/bin/bash

@@ -21,7 +21,7 @@ saved() { # NAME BEFORE: there is another checkpoint than BEFORE
     [ "$(last "$1")" != "$2" ]
 }
 
-told() { # NAME N TEXT: the log has N lines with it
+logged() { # NAME N TEXT: the log has N lines with it
     [ "$(grep -c -- "$3" "$tmp/$1.log")" -eq "$2" ]
 }
 
@@ -31,7 +31,7 @@ lose() {
     local name=$1
     until_so "$name" "checkpoint" saved "$name" "$(last "$name")"
     kill "-$3" "$(child "$pid" "$2")"
-    until_so "$name" "restart" told "$name" "$4" "; run.elastic continues with "
+    until_so "$name" "restart" logged "$name" "$4" "; run.elastic continues with "
     grep -q "rank $2 .*; run.elastic continues with $5, after step [0-9]" \
         "$tmp/$name.log" || fail "$name: did not say that it continues with $5"
 }
@@ -81,7 +81,7 @@ until_so twice "checkpoint" saved twice "$(last twice)"
 kill -TERM "$pid" || true # it may have ended by itself
 ends twice "0|4" # it may have done the few steps that were left
 [ "$status" = 0 ] || says twice "stopped by a signal.*checkpoint.resume=auto"
-[ "$(grep -c '"lost": 1' "$tmp/twice/restarts.json")" -eq 2 ] || fail "twice: not both told"
+[ "$(grep -c '"lost": 1' "$tmp/twice/restarts.json")" -eq 2 ] || fail "twice: not both recorded"
 [ "$status" = 0 ] || train text twice 0 "${common[@]}" checkpoint.resume=auto
 same single twice
 
@@ -175,7 +175,7 @@ done
 ends outside-0 0
 wait # for rank 1
 [ "$(cat "$tmp"/outside-?.log | grep -c 'run.elastic.* restarts ranks that cadre starts')" \
-    -eq 1 ] || fail "outside: not told once that run.elastic is not for them"
+    -eq 1 ] || fail "outside: not reported once that run.elastic is not for them"
 
 # Threads are lost all at once.
 train text threads 2 strategy.stack=ddp:2 run.elastic=yes

@@ -3,7 +3,7 @@
 # A schedule of a third-party plugin: two chunks a rank, activations sent, backward in INPUT
 # and WEIGHT. It trains with the bits of the sequential one, alone and above ddp,
 # with tied weights on two stages, evaluates, saves and resumes; and one that breaks the
-# rules is told which.
+# rules gets an error that names it.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
 

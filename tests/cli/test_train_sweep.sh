@@ -98,8 +98,8 @@ train text two 2 "${both[@]}"
 says two "holds a run already"
 
 # ---- compared with other runs: independent, by the sum of all instances ----
-cp "$tmp/text.ini" "$tmp/beside.ini"
-cat >>"$tmp/beside.ini" <<EOF
+cp "$tmp/text.ini" "$tmp/compared.ini"
+cat >>"$tmp/compared.ini" <<EOF
 [device]
 threads = 0
 [strategy]
@@ -110,28 +110,28 @@ strategy.stack = single
 strategy.stack = independent:2
 independent.sweep = optim.lr: 3e-3 1e-3
 EOF
-"$cadre" compare "$tmp/beside.ini" --out "$tmp/beside" --set train.steps=6 \
-    >"$tmp/beside.out" 2>"$tmp/beside.log" || fail "beside: status $?"
-shows beside.out '^parts +independent:2 .* independent$'
-shows beside.out '^parts: 2 independent runs, together [0-9.]+ times the tokens per second'
-shows beside.out 'N: 1, as every run'
-shows beside/report.json '"options": \{|"optim.lr": "1e-3"'
-shows beside/report.csv '^parts,independent:2,2,.*,independent,none,.*,2.$'
-shows beside/report.html '<h2>Instances</h2>'
-"$cadre" inspect "$tmp/beside" >"$tmp/beside.seen"
-[ "$(grep -c 'has the hashes that it states' "$tmp/beside.seen")" -eq 2 ] ||
-    fail "beside: inspect does not check both certificates"
-rm "$tmp/beside/runs/whole/metrics.jsonl" # parts is known by its instances
-if "$cadre" compare "$tmp/beside.ini" --out "$tmp/beside" --set train.steps=6 \
-    >"$tmp/beside.out" 2>"$tmp/beside.log"; then
-    fail "beside: trained over an old comparison"
+"$cadre" compare "$tmp/compared.ini" --out "$tmp/compared" --set train.steps=6 \
+    >"$tmp/compared.out" 2>"$tmp/compared.log" || fail "compared: status $?"
+shows compared.out '^parts +independent:2 .* independent$'
+shows compared.out '^parts: 2 independent runs, together [0-9.]+ times the tokens per second'
+shows compared.out 'N: 1, as every run'
+shows compared/report.json '"options": \{|"optim.lr": "1e-3"'
+shows compared/report.csv '^parts,independent:2,2,.*,independent,none,.*,2.$'
+shows compared/report.html '<h2>Instances</h2>'
+"$cadre" inspect "$tmp/compared" >"$tmp/compared.seen"
+[ "$(grep -c 'has the hashes that it states' "$tmp/compared.seen")" -eq 2 ] ||
+    fail "compared: inspect does not check both certificates"
+rm "$tmp/compared/runs/whole/metrics.jsonl" # parts is known by its instances
+if "$cadre" compare "$tmp/compared.ini" --out "$tmp/compared" --set train.steps=6 \
+    >"$tmp/compared.out" 2>"$tmp/compared.log"; then
+    fail "compared: trained over an old comparison"
 fi
-says beside 'holds a comparison already'
-rm -r "$tmp/beside/runs/whole"
-"$cadre" compare "$tmp/beside.ini" --out "$tmp/beside" --set train.steps=6 \
-    --set checkpoint.resume=auto >"$tmp/beside.out" 2>"$tmp/beside.log" ||
-    fail "beside, again: status $?"
-grep -q 'parts: .*done before' "$tmp/beside.log" || fail "beside: parts was trained again"
+says compared 'holds a comparison already'
+rm -r "$tmp/compared/runs/whole"
+"$cadre" compare "$tmp/compared.ini" --out "$tmp/compared" --set train.steps=6 \
+    --set checkpoint.resume=auto >"$tmp/compared.out" 2>"$tmp/compared.log" ||
+    fail "compared, again: status $?"
+grep -q 'parts: .*done before' "$tmp/compared.log" || fail "compared: parts was trained again"
 
 # ---- where they run ----
 begin() { # NAME [s.k=v]...

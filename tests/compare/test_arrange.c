@@ -199,7 +199,7 @@ START_TEST(a_sweep_is_checked_before_anything_trains)
 }
 END_TEST
 
-START_TEST(threads_left_open_are_dealt_out)
+START_TEST(unset_threads_are_divided)
 {
     must_arrange("[device]\nthreads = 0\n[run:one]\n[run:two]\n");
     ck_assert_int_eq(arrangement.threads, c.cores);
@@ -265,7 +265,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, perturbation_divides_the_batch);
     tcase_add_loop_test(tc, instances_are_found_and_the_machine_is_compared, 0, 2);
     tcase_add_test(tc, a_sweep_is_checked_before_anything_trains);
-    tcase_add_test(tc, threads_left_open_are_dealt_out);
+    tcase_add_test(tc, unset_threads_are_divided);
     tcase_add_test(tc, command_line_wins_over_a_run);
     tcase_add_loop_test(tc, wrong_input_is_named, 0, sizeof wrong / sizeof wrong[0]);
     tcase_add_test(tc, folders_of_repeats_cannot_be_runs);

@@ -27,7 +27,7 @@ static size_t encode(const struct cadre_tokenizer *tok, const char *text, size_t
     return count;
 }
 
-/* GPT-2's vocabulary and its counts of the text's first nine tenths and rest: as cut
+/* GPT-2's vocabulary and its counts of the text's first nine tenths and rest: as divided
  * for tests/samples, and whole, as nanoGPT counts. */
 static const struct {
     int vocab;
@@ -131,9 +131,9 @@ START_TEST(gpt2_cut_does_not_change_ids)
     char *text = test_file_read(path, &size);
     check_round_trip(tok, text, size);
     size_t count = encode(tok, text, size, &whole);
-    for (size_t piece = 1000; at < size; piece += 37) {
+    for (size_t chunk = 1000; at < size; chunk += 37) {
         size_t end =
-            at + piece < size ? cadre_tokenizer_cut(tok, text + at, piece) : size - at;
+            at + chunk < size ? cadre_tokenizer_cut(tok, text + at, chunk) : size - at;
         int32_t *ids = NULL;
         ck_assert_uint_gt(end, 0);
         size_t n = encode(tok, text + at, end, &ids);

@@ -84,7 +84,7 @@ END_TEST
 
 Suite *test_suite(void)
 {
-    Suite *s = suite_create("apart_sweep");
+    Suite *s = suite_create("sweep_values");
     TCase *tc = tcase_create("sweep");
     tcase_add_checked_fixture(tc, NULL, teardown);
     tcase_add_test(tc, the_kth_value_goes_to_instance_k);

@@ -136,9 +136,9 @@ START_TEST(the_next_start)
         ck_assert_str_eq(args[3 + i], more[i]);
     ck_assert_ptr_null(args[7]);
     free(args);
-    char *told = spec_fixture_read(&f, "run/restarts.json");
-    ck_assert_ptr_nonnull(strstr(told, killed));
-    free(told);
+    char *restarts = spec_fixture_read(&f, "run/restarts.json");
+    ck_assert_ptr_nonnull(strstr(restarts, killed));
+    free(restarts);
     cadre_spec_destroy(spec);
 }
 END_TEST
