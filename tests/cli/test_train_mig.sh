@@ -130,7 +130,7 @@ outside() {
     end_ranks "$1" "$2"
 }
 if ! command -v taskset >/dev/null || [ "$n" -lt "$(getconf _NPROCESSORS_ONLN)" ]; then
-    echo "SKIP: ranks from outside; no taskset, or this test may use a part of the CPUs alone"
+    echo "SKIP: ranks of an external launcher; no taskset, or this test may use a part of the CPUs alone"
     exit 0
 fi
 every=$(IFS=, && echo "${own[*]}")

@@ -90,8 +90,7 @@ found=$(bytes_of_layer yes)
     fail "with sharded rows a layer sends $found bytes a step, expected $plain + $more"
 
 # Collectives, as the waits for them in the trace of a step: 4 L + 4 a micro-batch; with sharded
-# rows
-# 10 L + 7, and the sums of the norms' gradients are waited for once.
+# rows 10 L + 7, and the sums of the norms' gradients are waited for once.
 for sharded in no yes; do
     train text "trace-$sharded" 0 strategy.stack=tensor:2 "tensor.sequence_parallel=$sharded" \
         train.steps=4 log.trace=yes
@@ -116,8 +115,7 @@ else
 fi
 
 # What is kept of a micro-batch is a quarter on each of four ranks if rows are sharded; tokens
-# and
-# three values a token for the loss are whole.
+# and three values a token for the loss are whole.
 activations() {
     "$cadre" train "$tmp/text.ini" --dry-run --set model.heads=4 --set model.channels=256 \
         --set model.context=256 "$@" | awk '$1 == "activations" { print $3; exit }'

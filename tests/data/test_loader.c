@@ -184,7 +184,8 @@ START_TEST(errors_arrive_where_they_belong)
         for (int64_t microbatch = 0; microbatch < MICROBATCHES; microbatch++)
             ck_assert_int_eq(cadre_loader_next(loader, 0, microbatch, &batch),
                              microbatch == 2 ? CADRE_E_INVALID : CADRE_OK);
-        ck_assert_int_eq(cadre_loader_next(loader, 0, MICROBATCHES, &batch), CADRE_E_INVALID);
+        ck_assert_int_eq(cadre_loader_next(loader, 0, MICROBATCHES, &batch),
+                         CADRE_E_INVALID);
         ck_assert_int_eq(cadre_loader_next(loader, 0, -1, &batch), CADRE_E_INVALID);
         cadre_loader_destroy(loader);
     }

@@ -27,8 +27,8 @@ static size_t encode(const struct cadre_tokenizer *tok, const char *text, size_t
     return count;
 }
 
-/* GPT-2's vocabulary and its counts of the text's first nine tenths and rest: as divided
- * for tests/samples, and whole, as nanoGPT counts. */
+/* GPT-2's vocabulary and its counts of the text's first nine tenths and rest: as
+ * divided for tests/samples, and whole, as nanoGPT counts. */
 static const struct {
     int vocab;
     size_t head, tail;

@@ -159,7 +159,8 @@ START_TEST(refuses)
     char *const clashing[] = {one, clash, NULL};
     char *const wrong[] = {alone, bad, NULL};
     static const char *const why[] = {
-        "plugin 'independent' requests TEST_CLASH=0 and TEST_CLASH=1 for ranks of instance 0",
+        "plugin 'independent' requests TEST_CLASH=0 and TEST_CLASH=1 for ranks of "
+        "instance 0",
         "instance 1: independent.sweep: optim.lr: expected a number",
     };
     ck_assert_int_eq(create(_i ? wrong : clashing, NULL), CADRE_E_INVALID);
