@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command line: one function a command, exit codes in one place. */
+/* The command line: one function per command, exit codes in one place. */
 #include "core/cli/cli.h"
 
 #include <fcntl.h>
@@ -26,11 +26,12 @@ int main(int argc, char **argv)
     struct cadre_error err = {0};
     fill_standard_streams();
     cadre_device_quiet();
-    /* a file that reaches `ulimit -f` is an error of its write, told like a full disk
+    /* a file that reaches `ulimit -f` is an error of its write, reported like a full
+     * disk
      */
     signal(SIGXFSZ, SIG_IGN);
     cadre_status rc = cadre_cli(argc, argv, &err);
-    /* without a text somebody else speaks: the launcher of this rank */
+    /* without a text, the launcher of this rank has reported the error */
     if (rc != CADRE_OK && err.text[0])
         fprintf(stderr, "cadre: %s\n", err.text);
     return cadre_cli_exit_code(rc);

@@ -17,7 +17,7 @@ static cadre_status not_yet(const struct cadre_cli_args *args, struct cadre_erro
                       args->argv[1]);
 }
 
-/* Options a command takes, as letters. */
+/* Flags that a command takes, as letters. */
 #define TAKES_CONF "c"
 #define TAKES_SET "s"
 #define TAKES_OUT "o"
@@ -35,7 +35,7 @@ struct command {
 
 static const struct command commands[] = {
     {"train", "CONF [--set s.k=v]... [--out DIR] [--run NAME] [--dry-run]",
-     "train; --dry-run prints placement and memory instead",
+     "train; --dry-run prints placement and memory, and trains nothing",
      TAKES_CONF TAKES_SET TAKES_OUT TAKES_RUN TAKES_DRY, cadre_cli_train},
     {"compare", "CONF [--set s.k=v]... [--out DIR] [--list | --run NAME | --collect]",
      "train every run of [compare], check equality, write the report",
@@ -53,8 +53,8 @@ static const struct command commands[] = {
     {"inspect", "PATH", "say what a plugin, checkpoint, data set or run folder is",
      TAKES_CONF, cadre_cli_inspect},
     {"options", "", "reference of all options", "", cadre_cli_options},
-    {"doctor", "[--json]", "what this machine has, what not, and why", TAKES_JSON,
-     cadre_cli_doctor},
+    {"doctor", "[--json]", "what was found on this machine, what was not, and why",
+     TAKES_JSON, cadre_cli_doctor},
 };
 #define N_COMMANDS (sizeof commands / sizeof commands[0])
 
@@ -82,24 +82,24 @@ static void print_usage(void)
         "1 the run failed, 2 wrong input, 3 runs differ, 4 stopped by a signal.\n");
 }
 
-/* What the flags of a command mean, those that it takes. */
+/* The help of the flags that a command takes. */
 static void print_flags(const struct command *command)
 {
     static const char *const flags[][2] = {
         {TAKES_SET, "--set s.k=v  set option k of section s; wins over the file"},
         {TAKES_OUT,
-         "--out DIR    the run's folder; without it runs/NAME, after the file"},
+         "--out DIR    the run's folder; default runs/NAME, named after the file"},
         {TAKES_RUN, "--run NAME   with the settings of [run:NAME] of a comparison"},
         {TAKES_DRY,
          "--dry-run    print placement and memory of each rank, train nothing"},
         {TAKES_FROM, "--from DIR   a run, checkpoint or model folder"},
         {TAKES_PROMPT,
          "--prompt TEXT  --tokens N (200)  --greedy: the likeliest token"},
-        {TAKES_JSON, "--json       for programs"},
+        {TAKES_JSON, "--json       machine-readable output"},
         {TAKES_STEP,
          "--list       print the trainings, their ranks, the processes to start\n"
-         "      --run NAME   make one of them, as a rank where a launcher says so\n"
-         "      --collect    report on those that are there, train nothing"},
+         "      --run NAME   train one of them, as a rank if a launcher says so\n"
+         "      --collect    report on the trainings that exist, train nothing"},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         if (strstr(command->takes, flags[i][0]))
@@ -114,7 +114,7 @@ static bool asks_for_help(const struct cadre_cli_args *args)
     return false;
 }
 
-/* A full disk or a closed pipe shows when the results are flushed. */
+/* A full disk or a closed pipe is detected when the results are flushed. */
 static cadre_status flush(cadre_status rc, struct cadre_error *err)
 {
     if ((fflush(stdout) != 0 || ferror(stdout)) && rc == CADRE_OK)
@@ -148,7 +148,7 @@ static cadre_status unknown_command(const char *name, struct cadre_error *err)
     return rc;
 }
 
-/* A name that is none of the core's may be a plugin's. */
+/* A name that is no command of the core may be a plugin's. */
 static cadre_status run_plugin(const struct cadre_cli_args *args,
                                struct cadre_error *err)
 {
@@ -292,7 +292,7 @@ void cadre_cli_run_name(const struct cadre_cli_args *args, char *out,
     snprintf(out, size, "%.*s", length, base);
 }
 
-/* ECG records that no option names are those of CADRE_MITDB, or of data/mitdb. */
+/* Without data.path, ECG records are those of CADRE_MITDB, or of data/mitdb. */
 static cadre_status default_records(struct cadre_options *options,
                                     struct cadre_error *err)
 {
@@ -334,6 +334,6 @@ cadre_status cadre_cli_load(const struct cadre_cli_args *args,
     return CADRE_OK;
 fail:
     cadre_options_destroy(options);
-    /* an ini file that cannot be read is the user's to mend */
+    /* an ini file that cannot be read is a user error */
     return rc == CADRE_E_IO ? CADRE_E_INVALID : rc;
 }

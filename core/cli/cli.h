@@ -31,7 +31,7 @@ struct cadre_cli_args {
     char **set; /* --set texts, NULL-terminated */
 };
 
-/* Options from args: the file, the [run:NAME] asked for, then every --set. *out is the
+/* Options from args: the file, the requested [run:NAME], then every --set. *out is the
  * caller's. */
 cadre_status cadre_cli_load(const struct cadre_cli_args *args,
                             struct cadre_options **out, struct cadre_error *err);
@@ -47,10 +47,10 @@ cadre_status cadre_cli_load_model(const struct cadre_cli_args *args, bool need_d
                                   struct cadre_spec **spec, struct cadre_rank *rank,
                                   struct cadre_error *err);
 
-/* What `cadre NAME ARGS` does where NAME is no command of the core: run the command of
- * the plugin NAME, argv[1] being NAME, and set *found. *found is false, and nothing was
- * done, where no such plugin lies in the search folders. Errors: those of loading it,
- * CADRE_E_INVALID where it has no command, and its command's own. */
+/* `cadre NAME ARGS` if NAME is no command of the core: run the command of the plugin
+ * NAME, argv[1] being NAME, and set *found. Without such a plugin in the search folders
+ * *found is false and nothing is done. Errors: those of loading it, CADRE_E_INVALID if
+ * it has no command, and those of its command. */
 cadre_status cadre_cli_plugin(const struct cadre_cli_args *args, bool *found,
                               struct cadre_error *err);
 

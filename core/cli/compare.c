@@ -5,7 +5,7 @@
 #include "core/cli/cli.h"
 #include "core/launch/launch.h"
 
-/* All steps but one training are one process's work. */
+/* All steps except one training need a single process. */
 static cadre_status refuse_ranks(const struct cadre_cli_args *args,
                                  const struct cadre_launch_external *external,
                                  struct cadre_error *err)
@@ -15,7 +15,7 @@ static cadre_status refuse_ranks(const struct cadre_cli_args *args,
     return cadre_fail(err, CADRE_E_INVALID,
                       "cadre compare starts all ranks of its runs itself, and "
                       "this process is rank %d of %d by %s; start it once, without "
-                      "%s, or train one run by --run NAME",
+                      "%s, or train one run with --run NAME",
                       external->rank, external->size, external->launcher,
                       external->launcher);
 }

@@ -147,7 +147,8 @@ static void look_at_plugins(struct findings *f)
         note(f, "plugin", "warning", "no plugin file found; set CADRE_PLUGIN_PATH");
 }
 
-/* Who is believed to have started this process as one rank, and who not, and why. */
+/* The launcher that started this process as one rank, if any, and why it was
+ * recognised or not. */
 static void look_at_launcher(struct findings *f)
 {
     const struct cadre_launcher_env env = cadre_launcher_environment();
@@ -169,7 +170,7 @@ static void look_at_launcher(struct findings *f)
     else if (rc == CADRE_OK && external.launcher)
         note(f, "launcher", external.mpi ? "yes" : "warning",
              external.mpi ? "the ranks meet over MPI"
-                          : "nobody says where the ranks meet; set CADRE_INIT");
+                          : "the rendezvous of the ranks is not given; set CADRE_INIT");
     cadre_text_fini(&why);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `cadre eval`: loss on the validation split; beside it what a bigram would reach, or
- * each class's sensitivity, positive predictivity and F1. */
+/* `cadre eval`: loss on the validation split, and the entropy of a bigram model or each
+ * class's sensitivity, positive predictivity and F1. */
 #include "core/cli/cli.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `cadre generate`: sample text, one token at a time from the model's distribution,
- * or the likeliest with --greedy. The whole prefix is computed anew for every token. */
+ * or the likeliest with --greedy. The whole prefix is computed again for every token.
+ */
 #include "core/cli/cli.h"
 
 #include <errno.h>
@@ -158,7 +159,7 @@ static cadre_status check_model(const struct generator *g, struct cadre_error *e
     if (g->spec->run.model.classes > 0)
         return cadre_fail(
             err, CADRE_E_INVALID,
-            "a classification model generates nothing; use a language model");
+            "a classification model generates no text; use a language model");
     if (cadre_tokenizer_vocab(g->tokenizer) > g->spec->run.model.vocab)
         return cadre_fail(
             err, CADRE_E_INVALID,

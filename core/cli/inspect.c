@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `cadre inspect PATH`: what a plugin, checkpoint, model folder, run folder, data set
- * or file is. Folders are told by what is in them. */
+ * or file is. Folders are recognised by their files. */
 #include "core/cli/cli.h"
 
 #include <errno.h>
@@ -227,7 +227,7 @@ static cadre_status show_records(const struct cadre_record_list *list,
     return rc;
 }
 
-/* Files that only their bytes tell: a token cache, or something to train on as text. */
+/* Files recognised by their bytes: a token cache, or something to train on as text. */
 static cadre_status show_bytes(const char *path, struct cadre_error *err)
 {
     struct cadre_cache_header header = {0};
@@ -246,7 +246,7 @@ static cadre_status show_bytes(const char *path, struct cadre_error *err)
     if (n >= sizeof header &&
         memcmp(header.magic, cadre_cache_magic, sizeof header.magic) == 0)
         printf(
-            "cache of a tokenised data set: %llu records, %lld bytes; it is made anew "
+            "cache of a tokenised data set: %llu records, %lld bytes; it is made again "
             "where it is missing\n",
             (unsigned long long)header.record_count, (long long)status.st_size);
     else if (n > 0 && !memchr(part, 0, n))
@@ -270,8 +270,8 @@ static cadre_status show_certificate(const char *path, struct cadre_error *err)
     return rc;
 }
 
-/* A comparison: every certificate, checked; of those that do not hold, the first is the
- * command's error. */
+/* A comparison: checks every certificate. The first that does not hold is the command's
+ * error. */
 static cadre_status show_comparison(const char *path, struct cadre_error *err)
 {
     glob_t found = {0};
@@ -282,10 +282,11 @@ static cadre_status show_comparison(const char *path, struct cadre_error *err)
     int failed = glob(pattern, 0, NULL, &found);
     free(pattern);
     if (failed)
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "'%s' has a report.json, but no certificate-NAME.json beside "
-                          "it",
-                          path);
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "'%s' has a report.json, but no certificate-NAME.json next to "
+            "it",
+            path);
     for (size_t i = 0; i < found.gl_pathc; i++) {
         struct cadre_error one = {0};
         cadre_status seen = show_certificate(found.gl_pathv[i], &one);

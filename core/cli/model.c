@@ -11,7 +11,7 @@
 #include "core/launch/launch.h"
 #include "core/train/train.h"
 
-/* Where the parameters are: --from, else model.init, else the run's own folder. */
+/* The folder of the parameters: --from, else model.init, else the run's own. */
 static cadre_status find_source(const struct cadre_cli_args *args,
                                 const struct cadre_options *options, const char *name,
                                 char **out, struct cadre_error *err)
@@ -54,14 +54,14 @@ static cadre_status set(struct cadre_options *options, const char *key,
     return rc;
 }
 
-/* Every rank of a launcher would do the same again. */
+/* Under a launcher every rank would repeat the same work. */
 static cadre_status refuse_ranks(struct cadre_error *err)
 {
     struct cadre_launch_external external;
     cadre_status rc = cadre_launch_external(&external, err);
     if (rc == CADRE_OK && external.launcher)
         rc = cadre_fail(err, CADRE_E_INVALID,
-                        "this command is one process's work, and this process is rank "
+                        "this command runs in one process, and this process is rank "
                         "%d of %d by %s; start it once, without %s",
                         external.rank, external.size, external.launcher,
                         external.launcher);

@@ -9,7 +9,7 @@
 #include "core/cli/cli.h"
 #include "core/plugin/plugin.h"
 
-/* One call: what it prints goes to stdout, or into `capture`. */
+/* One call: its output goes to stdout, or into `capture`. */
 struct call {
     struct cadre_text *capture;
     struct cadre_error *err;
@@ -32,7 +32,7 @@ static int ask(void *h, const char *question)
     char answer[64];
     if (call->capture || !isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
         return -1;
-    /* what it asks about stands above the question */
+    /* a question is printed below the output that it is about */
     fflush(stdout);
     fprintf(stderr, "%s [y/N] ", question);
     if (!fgets(answer, sizeof answer, stdin))

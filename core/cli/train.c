@@ -18,7 +18,7 @@ static cadre_status finish_line(const struct cadre_spec *spec, struct cadre_erro
     return CADRE_OK;
 }
 
-/* One of several instances says which in all that it says. */
+/* One of several instances puts its number into all its messages. */
 static void name_instance(char *out, size_t size)
 {
     const char *instance = getenv("CADRE_INSTANCE");
@@ -29,8 +29,7 @@ static void name_instance(char *out, size_t size)
     cadre_log_set_process(out);
 }
 
-/* Ranks whose launcher does not count them on their machine are mostly started machine
- * by machine. */
+/* A launcher that gives no local rank usually starts ranks machine by machine. */
 static int device_of(const struct cadre_train_place *place)
 {
     const struct cadre_launch_external *external = &place->external;
@@ -45,7 +44,7 @@ static cadre_status train_one(struct cadre_spec **spec,
                               struct cadre_error *err)
 {
     if (dry && place->external.rank > 0)
-        return CADRE_OK; /* rank 0 says it of all */
+        return CADRE_OK; /* rank 0 prints it for all */
     cadre_status rc =
         dry ? cadre_train_dry_run(*spec, stdout, err) : cadre_train(spec, place, err);
     if (rc == CADRE_OK && !dry && !place->child && place->external.rank == 0)
@@ -62,7 +61,7 @@ static cadre_status train_sweep(const struct cadre_spec *spec,
     if (place->external.launcher)
         return cadre_fail(
             err, CADRE_E_INVALID,
-            "strategy.stack = %s makes %zu runs of their own, which "
+            "strategy.stack = %s makes %zu independent runs, which "
             "ranks that an external launcher started cannot be; let `cadre "
             "train` start them, or use a job array of single runs",
             spec->stack, sweep->n);
@@ -71,7 +70,7 @@ static cadre_status train_sweep(const struct cadre_spec *spec,
     return rc == CADRE_OK && !dry ? finish_line(spec, err) : rc;
 }
 
-/* The options as they were loaded are what instances begin with. */
+/* Instances start from the options as they were loaded. */
 static cadre_status find_sweep(const struct cadre_cli_args *args,
                                const struct cadre_options *loaded,
                                const struct cadre_spec *spec,

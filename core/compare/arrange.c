@@ -19,7 +19,7 @@
 struct arranging {
     const struct cadre_arrange_request *request;
     struct cadre_comparison *c;
-    struct cadre_config *config; /* of each run; texts are its options' */
+    struct cadre_config *config; /* of each run; texts are borrowed from its options */
 };
 
 char *cadre_arrange_folder(const char *out, const char *run, int64_t repeat)
@@ -52,7 +52,7 @@ static cadre_status check_name(const char *name, struct cadre_error *err)
     return CADRE_OK;
 }
 
-/* The options of a run as they are loaded, and the run that they make. */
+/* The options of a run as loaded, and its spec. */
 static cadre_status make_spec(const struct arranging *a, const char *name,
                               struct cadre_options *loaded, struct cadre_spec **spec,
                               struct cadre_error *err)
@@ -75,7 +75,7 @@ fail:
     return rc;
 }
 
-/* Is it made of runs of their own? */
+/* Does it consist of independent runs? */
 static cadre_status take_instances(struct arranging *a, size_t i, const char *name,
                                    const struct cadre_options *loaded,
                                    const struct cadre_spec *spec,
@@ -158,7 +158,7 @@ static cadre_status take_spec(struct arranging *a, size_t i, const char *name,
     return CADRE_OK;
 }
 
-/* What train --dry-run finds: placement, memory, conflicts. */
+/* The checks of train --dry-run: placement, memory, conflicts. */
 static cadre_status plan_run(struct cadre_spec *spec, struct cadre_error *err)
 {
     FILE *nowhere = fopen("/dev/null", "w");
@@ -193,7 +193,7 @@ static cadre_status arrange_run(struct arranging *a, size_t i, const char *name,
 
 /* ---- between runs ---- */
 
-/* Cores per rank are the same in every run, so that times compare. */
+/* Cores per rank are the same in every run, so that times are comparable. */
 static cadre_status same_threads(struct arranging *a, struct cadre_arrangement *out,
                                  struct cadre_error *err)
 {
@@ -205,7 +205,7 @@ static cadre_status same_threads(struct arranging *a, struct cadre_arrangement *
         deal = deal || a->config[i].device.threads == 0;
         c->whole = c->whole || (c->run[i].instances && !c->run[i].gpu);
     }
-    /* one that takes all of the machine beside several that share it */
+    /* with a sweep, every run takes all cores of the machine */
     c->whole = c->whole && deal;
     if (c->whole)
         return CADRE_OK;
@@ -225,7 +225,7 @@ static cadre_status same_threads(struct arranging *a, struct cadre_arrangement *
     return CADRE_OK;
 }
 
-/* Keys that say how training is laid out, not what is trained. */
+/* Keys that decide how training is distributed, not what is trained. */
 static bool is_layout(const char *section, const char *key)
 {
     static const char *const sections[] = {"model", "data", "train", "optim"};
@@ -257,7 +257,7 @@ static void add_difference(void *arg, const char *section,
         return;
     snprintf(name, sizeof name, "%s.%s", section, option->key);
     const char *base = cadre_options_raw(d->baseline, name);
-    if (base && !cadre_settings_same(base, mine)) /* NULL: another's plugin has it */
+    if (base && !cadre_settings_same(base, mine)) /* NULL: the baseline lacks it */
         cadre_text_printf(&d->keys, "%s%s (%s, baseline %s)", d->keys.len ? ", " : "",
                           name, mine, base);
 }
@@ -294,7 +294,7 @@ struct layout {
     struct cadre_text text;
 };
 
-/* What a plugin of the stack was told beside its size. */
+/* Options of the stack's plugins that differ from their defaults. */
 static void add_choice(void *arg, const char *section,
                        const struct cadre_option *option, const char *value)
 {
@@ -311,7 +311,7 @@ cadre_status cadre_arrange_describe(struct cadre_compared_run *run,
                      : run->processes || run->instances == run->ranks ? "s as processes"
                                                                       : "s as threads";
     if (run->instances)
-        cadre_text_printf(&layout.text, "%d runs of their own, ", run->instances);
+        cadre_text_printf(&layout.text, "%d independent runs, ", run->instances);
     cadre_text_printf(&layout.text,
                       "%d rank%s, %d core%s each, micro_batch %" PRId64 "%s",
                       run->ranks, as, run->threads, run->threads == 1 ? "" : "s",
@@ -338,14 +338,14 @@ static cadre_status find_baseline(const struct arranging *a, struct cadre_error 
     }
     if (*wanted)
         return cadre_fail(err, CADRE_E_INVALID,
-                          "%s: compare.baseline = %s is none of the runs compared: "
+                          "%s: compare.baseline = %s is not one of the runs compared: "
                           "expected one of them, such as %s",
                           cadre_options_source(c->run[0].options, "compare.baseline"),
                           wanted, c->run[0].name);
     return CADRE_OK;
 }
 
-/* Extra runs are worth their time only where some run is held to limits. */
+/* Perturbations are needed only if some run is compared with limits. */
 static bool needs_limits(const struct cadre_comparison *c)
 {
     const struct cadre_compared_run *base = &c->run[c->baseline];
@@ -358,8 +358,8 @@ static bool needs_limits(const struct cadre_comparison *c)
     return false;
 }
 
-/* Another micro-batch where there is one, moved parameters for the rest. A baseline of
- * several ranks has its own needs of micro-batches. */
+/* First another micro-batch if possible, then moved parameters. A baseline of several
+ * ranks keeps its micro-batch, which its stack may depend on. */
 static cadre_status choose_perturbations(const struct arranging *a,
                                          struct cadre_error *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From options to the runs of a comparison. All that a user can get wrong is found
- * here, before anything trains. */
+/* From options to the runs of a comparison. All user errors are found here, before
+ * anything trains. */
 #ifndef CADRE_COMPARE_ARRANGE_H
 #define CADRE_COMPARE_ARRANGE_H
 
@@ -14,24 +14,23 @@ struct cadre_arrange_request {
     const char *out; /* folder of the comparison */
 };
 
-/* What the children are told beyond the user's own arguments. */
+/* Arguments of the children besides the user's own. */
 struct cadre_arrangement {
-    int threads; /* device.threads, dealt out evenly; 0: every run says its own */
+    int threads; /* device.threads, cores divided evenly; 0: each run's own option */
     int64_t repeats;
     bool resume; /* finished runs are kept */
 };
 
-/* Fill what the options say of `comparison`, which is given zeroed and ended by
- * cadre_comparison_fini, also on failure. Opens the data (and so fills its cache)
- * and plans every run.
- * [main] Errors: CADRE_E_INVALID and those of cadre_spec_create; the text names the
- * run. */
+/* Fill the fields of `comparison` that come from options. It is passed zeroed and ended
+ * by cadre_comparison_fini, also on failure. Opens the data (and so fills its cache)
+ * and plans every run. [main] Errors: CADRE_E_INVALID and those of cadre_spec_create;
+ * the text names the run. */
 cadre_status cadre_arrange(const struct cadre_arrange_request *request,
                            struct cadre_comparison *comparison,
                            struct cadre_arrangement *arrangement,
                            struct cadre_error *err);
 
-/* Put into words how `run` is laid out; its `layout` is made anew. Errors:
+/* Describe the layout of `run` in words; replaces its `layout`. Errors:
  * CADRE_E_RESOURCE. */
 cadre_status cadre_arrange_describe(struct cadre_compared_run *run,
                                     struct cadre_error *err);

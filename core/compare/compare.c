@@ -28,7 +28,7 @@ struct comparing {
 
 /* ---- children ---- */
 
-/* What a child is asked for. */
+/* The request to a child. */
 struct job {
     const struct cadre_task *task;
     const struct cadre_compared_run *run;
@@ -42,7 +42,7 @@ static cadre_status ended(const struct job *job, const struct cadre_process_end 
     if (end->asked || end->status == 4)
         return cadre_fail(err, CADRE_E_STOPPED,
                           "stopped by a signal while run %s trained; the same command "
-                          "with --set checkpoint.resume=auto goes on",
+                          "with --set checkpoint.resume=auto continues",
                           name);
     if (end->signal)
         return cadre_fail(err, CADRE_E_ABORTED, "run %s was ended by signal %d (%s)",
@@ -88,13 +88,12 @@ static cadre_status job_init(const struct comparing *x, const struct cadre_task 
     job->task = task;
     job->run = &x->c.run[task->run];
     job->folder = cadre_task_folder(task, x->request.out);
-    if (!job->folder || !x->c.run) /* there are runs: a word to the analyser */
+    if (!job->folder || !x->c.run) /* there are runs; for the static analyser */
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
     return CADRE_OK;
 }
 
-/* Take the record of a run that made all its steps before; false where there is
- * none. */
+/* Take the record of a run that made all its steps before; false if there is none. */
 static bool take_finished(const struct job *job, struct cadre_record *record)
 {
     cadre_status rc = cadre_record_read(job->folder, record, NULL);
@@ -104,7 +103,7 @@ static bool take_finished(const struct job *job, struct cadre_record *record)
     return false;
 }
 
-/* A run that was made before must be the one that is asked for now. */
+/* A run that was made before must have the settings of the present one. */
 static cadre_status check_settings(const struct job *job, struct cadre_error *err)
 {
     return cadre_settings_check(job->folder, job->run->options,
@@ -130,7 +129,7 @@ static cadre_status train(const struct comparing *x, const struct job *job,
     return rc == CADRE_OK ? cadre_record_read(job->folder, record, err) : rc;
 }
 
-/* Where the record of a task belongs; that of a repeat is not kept, but its median. */
+/* Store the record of a task. Of a repeat only the median is kept. */
 static struct cadre_record *record_of(struct comparing *x,
                                       const struct cadre_task *task)
 {
@@ -164,7 +163,7 @@ static cadre_status train_all(struct comparing *x, struct cadre_error *err)
     return rc;
 }
 
-/* Algorithms that one run timed are no surprise to an exact run after it. */
+/* An exact run does not depend on algorithms that a run before it timed. */
 static void keep_tuning(const struct cadre_comparison *c)
 {
     for (size_t i = 0; i < c->n; i++)
@@ -172,7 +171,7 @@ static void keep_tuning(const struct cadre_comparison *c)
             setenv("CADRE_TUNING", "keep", 1);
 }
 
-/* Runs that promise the same bits, and chose algorithms otherwise all the same. */
+/* Warn of runs that promise the same bits but chose other algorithms. */
 static void tell_algorithms(const struct cadre_comparison *c)
 {
     for (size_t i = 1; i < c->n; i++) {
@@ -182,7 +181,7 @@ static void tell_algorithms(const struct cadre_comparison *c)
             first++;
         if (first < i)
             cadre_log(CADRE_LOG_WARN, "compare",
-                      "%s and %s ask for run.exact and multiplied by other algorithms: "
+                      "%s and %s have run.exact and used other GEMM algorithms: "
                       "their bits may differ; see gemm in their certificates",
                       c->run[first].name, c->run[i].name);
     }
@@ -203,7 +202,7 @@ static cadre_status refuse_old(const struct comparing *x, struct cadre_error *er
         else if (cadre_path_exists(path))
             rc = cadre_fail(err, CADRE_E_INVALID,
                             "'%s' holds a comparison already; choose another --out, "
-                            "remove it, or go on with it by --set "
+                            "remove it, or continue it by --set "
                             "checkpoint.resume=auto",
                             x->request.out);
         free(folder);
@@ -238,13 +237,13 @@ fail:
     return rc;
 }
 
-/* ---- steps of it, for a batch system ---- */
+/* ---- single steps, for a batch system ---- */
 
 static cadre_status list(const struct comparing *x, struct cadre_error *err)
 {
     for (size_t i = 0; i < x->n_tasks; i++) {
         const struct cadre_compared_run *run = &x->c.run[x->task[i].run];
-        /* instances are runs that cadre starts, whoever starts cadre */
+        /* cadre starts instances itself, also under a launcher */
         const int processes = run->instances > 0 ? 1 : run->ranks;
         if (printf("%s\t%d\t%d\n", x->task[i].name, run->ranks, processes) < 0)
             return cadre_fail(err, CADRE_E_IO, "cannot print the list to stdout");
@@ -252,7 +251,7 @@ static cadre_status list(const struct comparing *x, struct cadre_error *err)
     return CADRE_OK;
 }
 
-/* What of a comparison is not there: "two, three:2 (3 of 20 steps)". */
+/* The missing runs of a comparison: "two, three:2 (3 of 20 steps)". */
 static cadre_status find_missing(const struct comparing *x, struct cadre_text *missing,
                                  struct cadre_error *err)
 {
@@ -292,7 +291,7 @@ static cadre_status correct_layouts(struct comparing *x, struct cadre_error *err
     return rc;
 }
 
-/* The report of what other processes trained. */
+/* The report on runs that other processes trained. */
 static cadre_status collect(struct comparing *x, struct cadre_error *err)
 {
     struct cadre_text missing = {0};
@@ -305,7 +304,7 @@ static cadre_status collect(struct comparing *x, struct cadre_error *err)
                         "--run NAME, then collect again",
                         x->request.out, cadre_text_str(&missing));
     cadre_text_fini(&missing);
-    x->arrangement.resume = true; /* all are there, so none is trained */
+    x->arrangement.resume = true; /* all exist, so none is trained */
     if (rc == CADRE_OK)
         rc = train_all(x, err);
     if (rc == CADRE_OK)
@@ -313,8 +312,8 @@ static cadre_status collect(struct comparing *x, struct cadre_error *err)
     return rc == CADRE_OK ? report(x, err) : rc;
 }
 
-/* Cores are dealt out among the ranks of a run by who starts them; a rank that a
- * launcher started knows only its own. */
+/* Whoever starts the ranks of a run divides the cores among them; a rank under an
+ * external launcher knows only its own cores. */
 static cadre_status refuse_deal(const struct comparing *x, struct cadre_error *err)
 {
     if (!x->launched || x->arrangement.threads == 0)
@@ -326,7 +325,7 @@ static cadre_status refuse_deal(const struct comparing *x, struct cadre_error *e
                       cadre_options_source(x->c.run[0].options, "device.threads"));
 }
 
-/* Returns where the run was done before, or on failure. */
+/* Returns only if the run was done before, or on failure. */
 static cadre_status become(const struct comparing *x, const struct cadre_task *task,
                            struct cadre_error *err)
 {

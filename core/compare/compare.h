@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `cadre compare`: train every run of a comparison, hold each against the baseline, and
- * write the report; or one of these steps, where a batch system starts the trainings.
- */
+/* `cadre compare`: train every run of a comparison, compare each with the baseline, and
+ * write the report; or one of these steps, if a batch system starts the trainings. */
 #ifndef CADRE_COMPARE_COMPARE_H
 #define CADRE_COMPARE_COMPARE_H
 
@@ -10,8 +9,8 @@
 enum cadre_compare_step {
     CADRE_COMPARE_ALL,
     CADRE_COMPARE_LIST, /* print the trainings: name, tab, ranks */
-    CADRE_COMPARE_ONE, /* become one of them */
-    CADRE_COMPARE_COLLECT, /* judge what is there, and report */
+    CADRE_COMPARE_ONE, /* train one of them */
+    CADRE_COMPARE_COLLECT, /* judge the existing runs, and report */
 };
 
 struct cadre_compare_request {
@@ -29,15 +28,15 @@ struct cadre_compare_request {
  * in each of the steps, and the data opened, so that its cache is filled.
  *
  * ALL: each run is `/proc/self/exe train CONF --run NAME --set ... --out
- * OUT/runs/NAME`, one after the other, so that it has the machine, its pools and its
- * pages for itself; repeats are interleaved. Then OUT/report.json, report.csv and
- * report.html are written and the table goes to stdout. A folder that holds a
- * comparison is refused, unless checkpoint.resume = auto, which keeps finished runs and
- * goes on with the others. ONE: this process becomes that `train` by exec, and so a
- * rank where `launched`. It returns on failure alone, and where resume = auto finds the
- * run done. COLLECT: nothing trains, and the report is written from what is there.
+ * OUT/runs/NAME`, one after the other, so that it has the machine to itself; repeats
+ * are interleaved. Then OUT/report.json, report.csv and report.html are written and the
+ * table goes to stdout. A folder that holds a comparison is refused, unless
+ * checkpoint.resume = auto, which keeps finished runs and trains the others. ONE: this
+ * process becomes that `train` by exec, and so a rank if `launched`. It returns only on
+ * failure, or if resume = auto finds the run done. COLLECT: nothing trains, and the
+ * report is written from the existing runs.
  *
- * [main, before threads; ALL: signals INT, TERM, USR1 go to the run at hand while it
+ * [main, before threads; ALL: signals INT, TERM, USR1 go to the present run while it
  * trains]
  * Errors: CADRE_E_DIFFERS a run is not equal (the report is written); CADRE_E_STOPPED;
  * CADRE_E_INVALID, also for runs that COLLECT misses; CADRE_E_ABORTED a run failed;

@@ -45,7 +45,7 @@ static bool decides(const char *name, bool perturbed)
 struct checking {
     const char *dir;
     const struct cadre_ini *ini;
-    const char *stack; /* it began with, where run.elastic chose another; or NULL */
+    const char *stack; /* stack before run.elastic chose another; or NULL */
     bool perturbed;
     cadre_status rc;
     struct cadre_error *err;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Was a run that is there made with the settings that a comparison has now? */
+/* Was an existing run made with the present settings of the comparison? */
 #ifndef CADRE_COMPARE_SETTINGS_H
 #define CADRE_COMPARE_SETTINGS_H
 
@@ -7,15 +7,15 @@
 
 #include "core/config/options.h"
 
-/* The same text, or the same number: 0.001 and 1e-3 are; so are yes and on, but those
- * two are rare enough to be spelt alike. */
+/* The same text or the same number, such as 0.001 and 1e-3. Not yes and on, which are
+ * rarely mixed. */
 bool cadre_settings_same(const char *a, const char *b);
 
-/* Hold DIR/config.ini against `options` (resolved), in all that decides what is trained
+/* Compare DIR/config.ini with `options` (resolved) in all that decides what is trained
  * and how: model, data, train and optim, the strategy with its options, seed, exact
- * mode and the link. Left out are places of files, what a launcher decides, train.steps
- * (a resumed run has its own) and, for a run that is rounded otherwise, what makes it
- * so. A folder without the file is not held against anything. [main]
+ * mode and the link. Left out are file paths, what a launcher decides, train.steps (a
+ * resumed run has its own) and, for a perturbation, the option that perturbs it. A
+ * folder without the file passes. [main]
  * Errors: CADRE_E_INVALID with the key and both values; CADRE_E_IO. */
 cadre_status cadre_settings_check(const char *dir, const struct cadre_options *options,
                                   bool perturbed, struct cadre_error *err);

@@ -71,7 +71,8 @@ cadre_status cadre_tasks_find(const struct cadre_task *tasks, size_t n,
     }
     const char *best = nearest.name;
     return cadre_fail(err, CADRE_E_INVALID,
-                      "--run %s is none of the comparison's%s%s%s; --list prints them",
+                      "--run %s is not a training of the comparison%s%s%s; --list "
+                      "prints them",
                       name, best ? ", did you mean '" : "", best ? best : "",
                       best ? "'" : "");
 }
@@ -83,8 +84,8 @@ char *cadre_task_folder(const struct cadre_task *task, const char *out)
 
 /* ---- arguments ---- */
 
-/* device.threads, 0: as the run says. Perturbations are not timed and take all cores,
- * which changes no bit. */
+/* device.threads, 0: the run's own option. Perturbations are not timed and take all
+ * cores, which changes no bit. */
 static int threads_of(const struct cadre_task_request *request,
                       const struct cadre_task *task)
 {
@@ -97,7 +98,7 @@ static int threads_of(const struct cadre_task_request *request,
                : request->arrangement->threads;
 }
 
-/* Arguments as they are made: first the array, then texts of its own behind it. */
+/* Arguments under construction: the array, and its own texts behind it. */
 struct argument_list {
     char **argv;
     size_t n;
@@ -141,7 +142,7 @@ cadre_status cadre_task_arguments(const struct cadre_task_request *request,
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory for arguments");
     list.text = (char *)(list.argv + pointers);
     list.end = list.text + texts;
-    add(&list, "cadre"); /* what ps shows */
+    add(&list, "cadre"); /* shown by ps */
     add(&list, "train");
     add(&list, made->conf);
     add(&list, "--run");

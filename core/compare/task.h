@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The trainings that a comparison needs: each run, its repeats, and the baseline
- * rounded otherwise. Each has a folder OUT/runs/NAME and is one `cadre train`, whoever
- * starts it: the comparison itself, or a task of a job array. [main] */
+ * with other rounding. Each has a folder OUT/runs/NAME and is one `cadre train`,
+ * started by the comparison itself or by a task of a job array. [main] */
 #ifndef CADRE_COMPARE_TASK_H
 #define CADRE_COMPARE_TASK_H
 
@@ -35,7 +35,7 @@ cadre_status cadre_tasks_find(const struct cadre_task *tasks, size_t n,
 char *cadre_task_folder(const struct cadre_task *task, const char *out);
 
 /* The arguments of `cadre train` for a task, NULL-terminated. launched: a launcher
- * gives each rank its cores, so that none are dealt out here. */
+ * gives each rank its cores, so that none are divided here. */
 struct cadre_task_request {
     const struct cadre_arrange_request *request;
     const struct cadre_comparison *comparison;

@@ -156,7 +156,7 @@ static cadre_status scan_value(struct scan *scan, const char *key, char **value)
     if (text[kept])
         return refuse(
             scan,
-            "%s: an unquoted %c would cut the value to '%.*s': put the value in "
+            "%s: an unquoted %c would truncate the value to '%.*s': put the value in "
             "double quotes, or the comment on a line of its own",
             key, text[kept], (int)kept, text);
     return CADRE_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strict ini files: iniparser reads them; a pass of ours over the text keeps the order
- * and the line numbers, which iniparser drops, and refuses what iniparser would change
- * in silence. [main]: iniparser's error callback is process-wide. */
+/* Strict ini files. iniparser reads them; a second pass over the text keeps order and
+ * line numbers, which iniparser drops, and refuses what iniparser would silently
+ * change. [main]: iniparser's error callback is process-wide. */
 #ifndef CADRE_CONFIG_INI_H
 #define CADRE_CONFIG_INI_H
 
@@ -27,11 +27,11 @@ struct cadre_ini {
 enum { CADRE_INI_LINE_BYTES = 1000, CADRE_INI_VALUE_BYTES = 900 };
 
 /* Read a file strictly. Refused, each with "file:line: ...": a key outside a section, a
- * key set twice, `key: value`, a value cut by an unquoted ; or #, text after a closing
- * quote or a quote that is never closed, a line that ends in a backslash, a byte-order
- * mark, control bytes, text that is not UTF-8, lines of more than CADRE_INI_LINE_BYTES.
- * *ini is the caller's (fini), empty on failure. Errors: CADRE_E_INVALID, CADRE_E_IO.
- */
+ * key set twice, `key: value`, a value truncated by an unquoted ; or #, text after a
+ * closing quote, a quote that is never closed, a line that ends in a backslash, a
+ * byte-order mark, control bytes, text that is not UTF-8, lines of more than
+ * CADRE_INI_LINE_BYTES. *ini is the caller's (fini), empty on failure. Errors:
+ * CADRE_E_INVALID, CADRE_E_IO. */
 cadre_status cadre_ini_load(struct cadre_ini *ini, const char *path,
                             struct cadre_error *err);
 void cadre_ini_fini(struct cadre_ini *ini);

@@ -33,7 +33,7 @@ struct option {
     struct cadre_option_value value;
 };
 
-/* A value that somebody set, known key or not; owns its texts. */
+/* A value that was set, for a known or an unknown key; owns its texts. */
 struct assignment {
     char *name, *value, *source;
 };
@@ -80,8 +80,8 @@ bool cadre_run_set(struct cadre_options *options, const char *run_name,
                    const char *name, const char *value, const char *source);
 void cadre_run_fini(struct run *run);
 
-/* Check one assignment against what was declared, naming the nearest key of one that
- * nobody knows; a key of an allowed section passes. */
+/* Check one assignment against what was declared. The error of an unknown key names the
+ * nearest one. A key of an allowed section passes. */
 cadre_status cadre_option_check(const struct cadre_options *options,
                                 const struct assignment *a, struct cadre_error *err);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strictness in one place: no trailing text, no octal, no hexadecimal, no overflow, no
- * NaN, no locale. A grammar check comes first, so strtoll and strtod see decimal
+/* All strict parsing is here: no trailing text, no octal, no hexadecimal, no overflow,
+ * no NaN, no locale. A grammar check comes first, so strtoll and strtod see decimal
  * numbers only. */
 #include "core/config/option_value.h"
 

@@ -316,8 +316,8 @@ cadre_status cadre_options_resolve(struct cadre_options *options,
 
 /* ---- setting and reading ---- */
 
-/* Split "section.key=value" in place, blanks around both parts cut, the name in lower
- * case as in a file; false where it has no such form. */
+/* Split "section.key=value" in place, blanks around both parts removed, the name in
+ * lower case as in a file; false where it has no such form. */
 static bool split_assignment(char *text, char **name, char **value)
 {
     char *equals = strchr(text, '=');

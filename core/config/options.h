@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options of a run: every key that may be set, what it is set to, and who set it.
+/* The options of a run: every key, its value, and who set it.
  *
  * Life: create (core table) -> load -> set (environment, command line) -> apply_run,
  * where a comparison has one -> raw("strategy.stack") says which plugins to open ->

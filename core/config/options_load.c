@@ -100,7 +100,7 @@ static cadre_status load_base(struct cadre_options *options,
         rc = CADRE_OK;
     else
         rc = load(options, base, now, err);
-    /* A fault inside the base names its own line; one of reaching it names ours. */
+    /* An error inside the base names its line; an error of opening it names ours. */
     bool inside = base && err && strncmp(err->text, base, strlen(base)) == 0;
     if (rc != CADRE_OK && !inside)
         cadre_error_prefix(err, "%s:%d: run.extends", now->path, e->line);
@@ -129,7 +129,7 @@ static cadre_status load(struct cadre_options *options, const char *path,
     cadre_status rc;
     struct cadre_ini ini = {0};
     char real[PATH_MAX];
-    /* Where realpath fails the file cannot be read either, and that error is better. */
+    /* If realpath fails, reading fails too, with a better error. */
     struct reading now = {path, realpath(path, real) ? real : path, by};
     CADRE_TRY_OR(check_cycle(&now, err), fail);
     CADRE_TRY_OR(cadre_ini_load(&ini, path, err), fail);

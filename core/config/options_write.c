@@ -7,7 +7,7 @@
 #include "core/config/ini.h"
 #include "core/config/option_set.h"
 
-/* A source in a comment: cut short, and nothing in it that the reader would refuse. */
+/* A source in a comment: truncated, without anything that the reader would refuse. */
 static void put_source(FILE *file, const char *source)
 {
     size_t n = strnlen(source, 400);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A data set: one thing for text, token files and ECG records. Everything a sample
- * holds is a function of the files, the options and the sample's index, never of who
- * asks or when.
+/* A data set: one interface for text, token files and ECG records. The contents of a
+ * sample depend only on the files, the options and the sample's index, never on the
+ * caller or the time.
  *
- * Text and tokens: one stream, its end held back for validation, cut into windows of
+ * Text and tokens: one stream, its end kept for validation, divided into windows of
  * `context` inputs and the token after each (targets are the inputs one ahead).
  * wfdb: windows of `window` samples around each beat of one lead, split by record; the
  * foundation task predicts the next sample (window - 1 inputs), the tasks beats and vbd
@@ -58,14 +58,14 @@ struct cadre_dataset_info {
     int64_t seq_len; /* T: inputs per sample */
     uint64_t train_samples;
     uint64_t valid_samples;
-    uint64_t train_tokens; /* tokens the split is made of, each counted once */
+    uint64_t train_tokens; /* tokens of the split, each counted once */
     uint64_t valid_tokens;
     uint64_t records; /* wfdb: records used; else 0 */
-    uint64_t
-        fingerprint; /* of contents and options: same data, same number, anywhere */
+    uint64_t fingerprint; /* hash of contents and options: equal on every machine for
+                             the same data */
 };
 
-/* Open, tokenise where no cache of it exists yet, and map. Safe to call from several
+/* Open, tokenise if no cache exists yet, and map. Safe to call from several
  * threads and processes at once, also with the same cache_dir. The caller closes *out.
  * [any thread] Errors: CADRE_E_INVALID (options, files' contents), CADRE_E_IO,
  * CADRE_E_RESOURCE; *out is then untouched. */
@@ -83,8 +83,9 @@ void cadre_dataset_info(const struct cadre_dataset *set,
 /* Write sample `index` of the split.
  *
  *   inputs  (T) i32  written
- *   targets (T) i32  written; CADRE_TARGET_IGNORED throughout where the task is
- * CLASSIFY; may be NULL label   (1) i32  written; -1 where the task is LM; may be NULL
+ *   targets (T) i32  written; all CADRE_TARGET_IGNORED if the task is CLASSIFY; may be
+ *                    NULL
+ *   label   (1) i32  written; -1 if the task is LM; may be NULL
  *
  * T = info.seq_len. [any thread] Errors: CADRE_E_INVALID index outside the split, or a
  * token that is not below info.vocab (a file changed or broken after open). */
@@ -104,9 +105,9 @@ void cadre_dataset_class_counts(const struct cadre_dataset *set,
 /* "N", "S", "V", "F", "Q" (beats); "other", "ventricular" (vbd). Static storage. */
 const char *cadre_dataset_class_name(const struct cadre_dataset *set, int64_t class_id);
 
-/* Order-1 conditional entropy H(x_t | x_t-1) of the split in nats, from its own counts:
- * what a model that sees one token back could reach at best on exactly these targets.
- * Errors: CADRE_E_RESOURCE; CADRE_E_INVALID where no pair exists. [any thread] */
+/* Order-1 conditional entropy H(x_t | x_t-1) of the split| in nats, from its own
+ * counts: the lowest loss of a bigram model on exactly these targets. Errors:
+ * CADRE_E_RESOURCE; CADRE_E_INVALID where no pair exists. [any thread] */
 cadre_status cadre_dataset_bigram_entropy(const struct cadre_dataset *set,
                                           enum cadre_data_split split, double *nats,
                                           struct cadre_error *err);

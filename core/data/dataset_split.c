@@ -41,8 +41,8 @@ static cadre_status mark_named(struct cadre_dataset *set, const char *names,
     return CADRE_OK;
 }
 
-/* The seed chooses which records: the first of a permutation of them. At least one
- * where the fraction is above 0 and another is left to train. */
+/* The seed permutes the records; the first ones are for validation. At least one if the
+ * fraction is above 0 and another record is left for training. */
 static void mark_fraction(struct cadre_dataset *set, double fraction, uint64_t seed)
 {
     uint64_t count = set->cache.count;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tokens themselves say: class counts, and the entropy that a model must beat
- * to have learnt more than pairs. */
+/* Statistics of the tokens: class counts, and the entropy of a bigram model. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

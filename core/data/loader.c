@@ -75,8 +75,8 @@ static void announced(const struct cadre_loader *loader, uint64_t number,
                   (int64_t)(number % n_microbatches) * loader->config.microbatch_stride;
 }
 
-/* The number of (step, micro-batch) among those announced; false where it is none of
- * them. */
+/* The number of (step, micro-batch) among those announced; false if it was not
+ * announced. */
 static bool find_number(const struct cadre_loader *loader, uint64_t step,
                         int64_t microbatch, uint64_t *number)
 {
@@ -144,7 +144,7 @@ static cadre_status check_config(const struct cadre_loader_config *config,
         return cadre_fail(
             err, CADRE_E_INVALID,
             "loader: expected micro-batches within the %lld of a step, found %lld "
-            "from %lld on, %lld apart",
+            "from %lld on with stride %lld",
             (long long)n_microbatches, (long long)config->n_microbatches,
             (long long)config->first_microbatch, (long long)config->microbatch_stride);
     if (config->prefetch < 0 || config->prefetch > 4096)
@@ -234,7 +234,7 @@ void cadre_loader_destroy(struct cadre_loader *loader)
     free(loader);
 }
 
-/* Copy the slot out. Only this thread moves `taken`, and the slot is not filled anew
+/* Copy the slot out. Only this thread moves `taken`, and the slot is not filled again
  * before that, so the copy needs no lock. */
 static cadre_status copy_slot(const struct cadre_loader *loader,
                               const struct slot *slot, struct cadre_batch *batch)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loader: one rank's micro-batches, filled ahead by a thread of its own.
+/* The loader: one rank's micro-batches, read ahead by its own thread.
  *
- * Leaf i of step s holds the global samples s * global_batch + i * micro_batch + [0,
- * micro_batch), in the data set's training order. So a batch is a function of (seed,
- * step, micro-batch) alone, whatever the rank count, and the cursor to resume from is
- * the step. */
+ * Micro-batch i of step s holds the global samples s * global_batch + i * micro_batch +
+ * [0, micro_batch), in the data set's training order. So a batch depends only on (seed,
+ * step, micro-batch), not on the number of ranks, and the cursor to resume from is the
+ * step. */
 #ifndef CADRE_DATA_LOADER_H
 #define CADRE_DATA_LOADER_H
 
@@ -46,9 +46,10 @@ cadre_status cadre_loader_create(const struct cadre_loader_config *config,
 /* Stops and joins the thread. NULL is accepted. */
 void cadre_loader_destroy(struct cadre_loader *loader);
 
-/* Copy micro-batch `microbatch` of step `step` into batch. Asking in another order than
- * announced, or twice, is right but not read ahead. [the rank's thread only] Errors:
- * those of cadre_dataset_sample; CADRE_E_INVALID micro-batch outside the step. */
+/* Copy micro-batch `microbatch` of step `step` into batch. Another order than
+ * announced, or a repeated request, is allowed but not read ahead. [the rank's thread
+ * only] Errors: those of cadre_dataset_sample; CADRE_E_INVALID micro-batch outside the
+ * step. */
 cadre_status cadre_loader_next(struct cadre_loader *loader, uint64_t step,
                                int64_t microbatch, struct cadre_batch *batch);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Figures as people read them. "-" for what is not finite. Each returns out. */
+/* Human-readable figures. "-" for a value that is not finite. Each returns out. */
 #ifndef CADRE_RUN_FORMAT_H
 #define CADRE_RUN_FORMAT_H
 

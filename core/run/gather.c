@@ -12,7 +12,7 @@ static void append(struct cadre_text *all, const char *bytes, size_t n)
     cadre_text_append(all, bytes, n);
 }
 
-/* Rank `from` gives its text to all: over NCCL a rank sends to its neighbours alone. */
+/* Rank `from` broadcasts its text: over NCCL a rank sends to its neighbours only. */
 static cadre_status pass_on(struct cadre_comm *world, const char *label, int from,
                             const struct cadre_text *mine, size_t bytes,
                             struct cadre_text *all)
@@ -62,7 +62,7 @@ cadre_status cadre_gather_text(struct cadre_rank *rank, const char *label,
     if (rc == CADRE_OK && all->failed)
         rc = CADRE_E_RESOURCE;
     if (rc != CADRE_OK)
-        cadre_fail(err, rc, "the ranks could not give their %s to rank 0: %s", label,
+        cadre_fail(err, rc, "the ranks could not send their %s to rank 0: %s", label,
                    cadre_strerror(rc));
     free(bytes);
     return rc;

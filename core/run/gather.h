@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A text from every rank to rank 0, which alone writes files of the run. */
+/* Collects a text of every rank on rank 0, which alone writes files of the run. */
 #ifndef CADRE_RUN_GATHER_H
 #define CADRE_RUN_GATHER_H
 
@@ -8,7 +8,7 @@
 
 /* [collective: world] Rank 0 gets `mine` of all ranks in their order, ",\n" between
  * those that are not empty, at the end of `all`; others leave `all` alone. `label`
- * names the exchange when it hangs. Errors: the communicator's, CADRE_E_RESOURCE. */
+ * names the exchange in errors. Errors: the communicator's, CADRE_E_RESOURCE. */
 cadre_status cadre_gather_text(struct cadre_rank *rank, const char *label,
                                const struct cadre_text *mine, struct cadre_text *all,
                                struct cadre_error *err);

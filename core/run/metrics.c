@@ -122,7 +122,7 @@ cadre_status cadre_metrics_step(struct cadre_metrics *metrics, int64_t step,
     return rc;
 }
 
-/* Median of the steps after compare.warmup, or of all where there are no more. */
+/* Median of the steps after compare.warmup, or of all steps if there are no more. */
 static double median_of(const struct cadre_metrics *metrics, const double *values)
 {
     size_t skip = (size_t)metrics->spec->config.compare.warmup;

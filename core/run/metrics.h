@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run leaves: a line a step in metrics.jsonl, and summary.json at its end. */
+/* The results of a run: a line per step in metrics.jsonl, and summary.json at its end.
+ */
 #ifndef CADRE_RUN_METRICS_H
 #define CADRE_RUN_METRICS_H
 
@@ -29,8 +30,8 @@ cadre_status cadre_metrics_step(struct cadre_metrics *metrics, int64_t step,
 /* Counters of all ranks at the end. Arrays have spec->run.ranks entries. */
 struct cadre_run_totals {
     const double *peak_bytes;
-    const struct cadre_usage *usage; /* NULL: not told */
-    const struct cadre_site *site; /* NULL: not told */
+    const struct cadre_usage *usage; /* NULL: unknown */
+    const struct cadre_site *site; /* NULL: unknown */
     double comm_bytes;
     double comm_exposed_s; /* of rank 0 */
     uint64_t params;
@@ -39,7 +40,7 @@ struct cadre_run_totals {
     struct cadre_valid_result valid;
 };
 
-/* Write DIR/summary.json from the steps seen by this process. */
+/* Write DIR/summary.json from the steps that this process recorded. */
 cadre_status cadre_metrics_summary(struct cadre_metrics *metrics,
                                    const struct cadre_run_totals *totals,
                                    struct cadre_error *err);

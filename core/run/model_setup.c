@@ -43,7 +43,7 @@ static struct cadre_model_config from_config(const struct cadre_config *config)
     };
 }
 
-/* What somebody set must be what the folder has. */
+/* A key that the user set must agree with the folder. */
 static cadre_status check_agreement(const struct cadre_config_model *m,
                                     const struct cadre_options *options,
                                     const struct cadre_hf_config *hf,

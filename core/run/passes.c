@@ -26,8 +26,8 @@ static void put_chunk(const struct cadre_rank *rank, int c, struct cadre_text *o
     cadre_text_printf(out, "}");
 }
 
-/* The rank that has this one's place everywhere but along the schedule's axis, where it
- * is the first. */
+/* The rank with index 0 on the schedule's axis and this rank's indices on the others.
+ */
 static int group_of(const struct cadre_rank *rank)
 {
     const struct cadre_axis *axis = rank->stages.axis;

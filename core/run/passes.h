@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* passes.json: how the schedule of a run went. For each rank its chunks with the median
+/* passes.json: the measured schedule of a run. For each rank its chunks with the median
  * seconds of their passes, and the passes of the fastest step after warm-up, in order,
- * with when they began and ended:
+ * with their begin and end:
  *
  *     {"step": 9, "span_s": 0.1, "ranks": [
  *      {"rank": 0, "group": 0, "index": 0,
@@ -11,15 +11,15 @@
  *
  * A pass is its kind (F forward, B backward, I input and W weight backward), the rank's
  * chunk, the micro-batch, begin and end in seconds from the first pass of its group.
- * Ranks of one group run one copy of the model; index is that along the schedule's
- * axis. 0 seconds: no such pass. */
+ * Ranks of one group run one replica of the model; index is the position along the
+ * schedule's axis. 0 seconds: no such pass. */
 #ifndef CADRE_RUN_PASSES_H
 #define CADRE_RUN_PASSES_H
 
 #include "core/run/spec.h"
 
-/* [collective: world] Write DIR/passes.json where a schedule lays the model over ranks,
- * else leave none there. Errors: those of cadre_gather_file, CADRE_E_IO. */
+/* [collective: world] Write DIR/passes.json if a schedule distributes the model over
+ * ranks, else remove it. Errors: those of cadre_gather_file, CADRE_E_IO. */
 cadre_status cadre_passes_write(struct cadre_rank *rank, const struct cadre_spec *spec,
                                 struct cadre_error *err);
 

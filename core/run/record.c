@@ -139,7 +139,8 @@ static cadre_status read_instance(struct cadre_record *record, const json_t *one
     struct cadre_record *instance = &record->instance[record->n_instances++];
     cadre_status rc = read_run(path, instance, err);
     if (rc == CADRE_OK && instance->n == 0)
-        rc = cadre_fail(err, CADRE_E_INVALID, "'%s' is no run of one instance", path);
+        rc =
+            cadre_fail(err, CADRE_E_INVALID, "'%s' is not a run of one instance", path);
     free(path);
     return rc;
 }
@@ -161,7 +162,7 @@ static cadre_status read_instances(struct cadre_record *record, const json_t *li
     record->best = (size_t)json_integer_value(best);
     if (!json_is_integer(best) || record->best >= n)
         return cadre_fail(err, CADRE_E_INVALID,
-                          "'%s/summary.json': best is none of the %zu instances",
+                          "'%s/summary.json': best is not one of the %zu instances",
                           record->dir, n);
     const struct cadre_record *from = &record->instance[record->best];
     record->step = cadre_calloc(from->n, sizeof *record->step);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run left in its folder, read back: summary.json, metrics.jsonl and the path of
- * its last checkpoint. */
+/* The results of a run, read from its folder: summary.json, metrics.jsonl and the path
+ * of its last checkpoint. */
 #ifndef CADRE_RUN_RECORD_H
 #define CADRE_RUN_RECORD_H
 
@@ -23,13 +23,13 @@ struct cadre_record {
     struct cadre_record_step *step; /* owned; steps 1, 2, ... n in order */
     size_t n;
     struct cadre_record *instance; /* of independent runs; owned */
-    size_t n_instances; /* 0: it is one run */
+    size_t n_instances; /* 0: a single run */
     size_t best; /* the instance whose steps and checkpoint stand for the run's */
 };
 
-/* Read DIR of a finished run into *record, which the caller gives zeroed and ends with
- * fini, also on failure. Where it is of independent runs (see sweep.h)
- * theirs are read too, and the best one's steps are the record's. Errors:
+/* Read DIR of a finished run into *record, which the caller passes zeroed and ends with
+ * fini, also on failure. For independent runs (see sweep.h) the records of all are
+ * read, and the record has the steps of the best one. Errors:
  * CADRE_E_INVALID for a file that is missing or not what train writes (file and line
  * named), CADRE_E_IO, CADRE_E_RESOURCE. */
 cadre_status cadre_record_read(const char *dir, struct cadre_record *record,
@@ -45,17 +45,17 @@ double cadre_record_number(const struct cadre_record *record, const char *key);
  * none. */
 double cadre_record_largest(const struct cadre_record *record, const char *key);
 
-/* How it multiplied: the "library" or the "algorithms" of the summary's "gemm". NULL
- * where the summary has none, as those of earlier builds; the record's. */
+/* The matrix products: "library" or "algorithms" of the summary's "gemm". NULL if the
+ * summary has none, as those of earlier builds; owned by the record. */
 const char *cadre_record_gemm(const struct cadre_record *record, const char *key);
 
-/* Where it ran: the summary's "machine". Of earlier builds there is none: NULL, NaN. */
+/* The summary's "machine". Summaries of earlier builds have none: NULL, NaN. */
 const char *cadre_record_cpu(const struct cadre_record *record);
 const struct json_t *cadre_record_hosts(const struct cadre_record *record);
 double cadre_record_machine(const struct cadre_record *record, const char *key);
 
-/* The stack that run.elastic went on with last, NULL where no rank was lost; the
- * record's. */
+/* The stack after the last restart by run.elastic, NULL if no rank was lost; owned by
+ * the record. */
 const char *cadre_record_restarted(const struct cadre_record *record);
 
 /* DIR/checkpoints/step-NNNNNNNN/FILE of the last step, in the folder of the best
@@ -68,14 +68,13 @@ char *cadre_record_checkpoint(const struct cadre_record *record, const char *fil
 uint64_t cadre_record_chain(const struct cadre_record *record, int64_t last);
 
 /* Median of step_s over steps (warmup, last]; over all of (0, last] where there are no
- * more than warmup. 0 for no step, NaN where there is no memory. For instances that
- * trained apart it is what all of them together take for the tokens of one step: those
- * of the best one's step over the sum of the instances' tokens per second, each from
- * its own median. */
+ * more than warmup. 0 for no step, NaN where there is no memory. For independent
+ * runs it is the tokens of the best one's step over the sum of the instances' tokens
+ * per second, each from its own median. */
 double cadre_record_median_s(const struct cadre_record *record, int64_t warmup,
                              int64_t last);
 
-/* Tokens of a step; of the best instance's where there are several. */
+/* Tokens of a step; those of the best instance if there are several. */
 double cadre_record_step_tokens(const struct cadre_record *record);
 
 /* The standard error of that median (of the best instance's, in the same proportion),

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* The entry of mig where it averages, -1: there is none. */
+/* Index of the entry of mig in mode average, -1: none. */
 static int find_averaging(const struct cadre_run_spec *run,
                           const struct cadre_options *options)
 {

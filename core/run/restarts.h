@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What run.elastic did to a run, in its folder: restarts.json, and from there the
- * summary. The launcher writes it between two starts, rank 0 reads it at the end. */
+/* restarts.json in the folder of a run: the restarts by run.elastic. The launcher
+ * writes it between two starts; rank 0 copies it into the summary at the end. */
 #ifndef CADRE_RUN_RESTARTS_H
 #define CADRE_RUN_RESTARTS_H
 
@@ -10,7 +10,7 @@
 #include "core/base/json.h"
 
 struct cadre_restart {
-    int64_t step; /* training goes on after it; 0: from the beginning */
+    int64_t step; /* training continues after it; 0: from the beginning */
     int lost; /* ranks */
     const char *from, *stack; /* strategy.stack before and after */
     const char *why; /* one line */
@@ -22,8 +22,8 @@ struct cadre_restart {
 cadre_status cadre_restarts_add(const char *dir, const struct cadre_restart *restart,
                                 struct cadre_error *err);
 
-/* Put "restarts": [...] into the object being written; nothing where the run had none,
- * or the file is damaged. */
+/* Put "restarts": [...] into the object being written; nothing if the run had none or
+ * the file is damaged. */
 void cadre_restarts_put(const char *dir, struct cadre_json *json);
 
 /* strategy.stack before the first of them, which the caller frees; NULL as above. */

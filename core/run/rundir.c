@@ -31,7 +31,7 @@ static cadre_status write_config(const struct cadre_spec *spec, struct cadre_err
     return rc;
 }
 
-/* A name that no folder can have is the user's to mend; a full disk is not. */
+/* An impossible folder name is a user error (INVALID); a full disk is not. */
 static cadre_status make_folder(const char *path, struct cadre_error *err)
 {
     errno = 0;
@@ -60,7 +60,7 @@ cadre_status cadre_rundir_prepare(const struct cadre_spec *spec, bool resuming,
             return cadre_fail(
                 err, CADRE_E_INVALID,
                 "'%s' holds a run already (%s); choose another --out, remove "
-                "it, or go on with it by --set checkpoint.resume=auto",
+                "it, or continue it by --set checkpoint.resume=auto",
                 spec->out, marks[i]);
     }
     return write_config(spec, err);

@@ -5,13 +5,13 @@
 
 #include "core/run/spec.h"
 
-/* Make the folder and write config.ini. A folder that holds a run already is refused
- * unless `resuming`. [one rank] Errors: CADRE_E_INVALID, CADRE_E_IO. */
+/* Make the folder and write config.ini. A folder that already holds a run is
+ * refused unless `resuming`. [one rank] Errors: CADRE_E_INVALID, CADRE_E_IO. */
 cadre_status cadre_rundir_prepare(const struct cadre_spec *spec, bool resuming,
                                   struct cadre_error *err);
 
 /* Drop lines of metrics.jsonl that belong to steps after `step`: a resumed run writes
- * them anew. A missing file is fine. */
+ * them again. A missing file is no error. */
 cadre_status cadre_rundir_cut_metrics(const char *dir, int64_t step,
                                       struct cadre_error *err);
 

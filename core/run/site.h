@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the ranks of a run are: which hosts, what processors, and how many cores they
- * have between them. Times compare only where this is alike. */
+/* The machines of a run's ranks: hosts, processors, and the number of cores they have
+ * together. Times are comparable only where these are equal. */
 #ifndef CADRE_RUN_SITE_H
 #define CADRE_RUN_SITE_H
 
@@ -11,9 +11,9 @@
 
 /* What one rank sees of its machine. */
 struct cadre_site_rank {
-    char host[CADRE_SITE_NAME]; /* cut to fit */
-    char cpu[CADRE_SITE_NAME]; /* the processor's name, cut to fit */
-    uint64_t cores_key; /* of the kernel and the cores it gives: alike where shared */
+    char host[CADRE_SITE_NAME]; /* truncated to fit */
+    char cpu[CADRE_SITE_NAME]; /* the processor's name, truncated to fit */
+    uint64_t cores_key; /* hash of the kernel and the allowed cores: equal if shared */
     int64_t cores; /* that the rank may use */
     int64_t process; /* its id; several ranks may be threads of one */
 };
@@ -27,10 +27,10 @@ struct cadre_site {
     int processes; /* of all ranks */
 };
 
-/* What this thread may use. [any thread] */
+/* The host, processor and cores of this thread. [any thread] */
 void cadre_site_here(struct cadre_site_rank *out);
 
-/* Fill *site, which the caller ends with fini, from what the ranks see (ranks).
+/* Fill *site, which the caller ends with fini, from `seen` (ranks).
  * Errors: CADRE_E_RESOURCE. [any thread] */
 cadre_status cadre_site_of(const struct cadre_site_rank *seen, int ranks,
                            struct cadre_site *site);
@@ -40,8 +40,7 @@ cadre_status cadre_site_of(const struct cadre_site_rank *seen, int ranks,
 cadre_status cadre_site_gather(struct cadre_rank *rank, struct cadre_site *site,
                                struct cadre_error *err);
 
-/* {"hosts": [...], "cpu": "...", "kinds": N, "cores": N,
- * "processes": N} as the value that is due. */
+/* Write {"hosts": [...], "cpu": "...", "kinds": N, "cores": N, "processes": N}. */
 void cadre_site_write(const struct cadre_site *site, struct cadre_json *json);
 
 /* Accepts a zeroed one. */

@@ -37,7 +37,7 @@ static cadre_status allow_plugin_sections(struct cadre_spec *spec,
     return rc;
 }
 
-/* Plugins bring options and axes. */
+/* Plugins add options and axes. */
 static cadre_status load_plugins(struct cadre_spec *spec,
                                  const struct cadre_stack *stack, const char *path,
                                  struct cadre_error *err)
@@ -57,7 +57,7 @@ static cadre_status load_plugins(struct cadre_spec *spec,
     return cadre_replicas_add(run, spec->options, path, err);
 }
 
-/* The stack is read before the rest: it says which sections there are. */
+/* The stack is read first: it decides which sections exist. */
 static cadre_status configure(struct cadre_spec *spec, struct cadre_error *err)
 {
     struct cadre_options *options = spec->options;
@@ -182,8 +182,7 @@ static enum cadre_lr_schedule schedule_of(enum cadre_config_schedule schedule)
                                              : CADRE_LR_CONSTANT;
 }
 
-/* train.epochs counts where train.steps is 0; without data there is nothing to count.
- */
+/* train.epochs applies if train.steps is 0 and there is data. */
 static int64_t steps_of(const struct cadre_spec *spec)
 {
     const struct cadre_config_train *train = &spec->config.train;
@@ -226,9 +225,9 @@ static void make_training(struct cadre_spec *spec)
 
 /* ---- ranks ---- */
 
-/* The cores that this process may use, dealt out to the ranks beside it, at least one
- * each. A launcher that binds has done it already: what it gave to this rank is as much
- * as its share of the machine, or less. */
+/* The cores that this process may use, divided among the ranks of this machine, at
+ * least one each. A launcher that binds ranks has divided them already: then this rank
+ * has at most its share of the machine, and takes all of it. */
 static int deal_threads(const struct cadre_spec *spec,
                         const struct cadre_spec_request *request)
 {
@@ -258,7 +257,7 @@ static cadre_status make_ranks(struct cadre_spec *spec,
         .exact = c->run.exact,
         .no_fused_epilogue = !c->device.epilogues,
     };
-    /* found out here, before anything is left behind */
+    /* checked here, before any file is written */
     struct cadre_device *device = NULL;
     CADRE_TRY(cadre_device_open(&spec->run.device, &device, err));
     spec->gpu = device->ops->async;
@@ -324,7 +323,7 @@ cadre_status cadre_spec_create(struct cadre_options *options_take,
     return CADRE_OK;
 fail:
     cadre_spec_destroy(spec);
-    /* nothing has begun: a file that cannot be read is the user's to mend */
+    /* nothing has begun: a file that cannot be read is a user error */
     return rc == CADRE_E_IO ? CADRE_E_INVALID : rc;
 }
 

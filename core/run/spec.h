@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From options to a run: plugins loaded, options resolved, data opened, sizes checked
- * against each other. Everything the user can get wrong is found here, before any rank
- * starts. */
+/* From options to a run: loads plugins, resolves options, opens data, and checks sizes
+ * against each other. All errors of the user are found here, before any rank starts. */
 #ifndef CADRE_RUN_SPEC_H
 #define CADRE_RUN_SPEC_H
 
@@ -21,23 +20,23 @@ struct cadre_spec {
     char stack[256]; /* canonical text of the stack */
     char out[1024]; /* the run's folder */
     int64_t steps; /* optimizer steps of the whole run */
-    double *unit_seconds; /* owned; run's, NULL while not measured: see costs.h */
+    double *unit_seconds; /* owned; `run` has it too; NULL: not measured, see costs.h */
     uint32_t n_unit_seconds;
-    bool gpu; /* the device is one */
+    bool gpu; /* device.kind is a GPU */
 };
 
-/* What a command wants of a spec. */
+/* Inputs of a command for its spec. */
 struct cadre_spec_request {
     const char *out; /* --out, or NULL: run.out/NAME */
-    const char *name; /* of the run where run.name is empty: the file's */
+    const char *name; /* of the run if run.name is empty: the file's */
     int given_ranks; /* ranks that an external launcher started, 0: none */
     int local_ranks; /* of them on this machine, 0: all */
-    int device_index; /* the device that this process takes, counted round */
+    int device_index; /* of this process, modulo the number of devices */
     bool need_data; /* open the data set */
 };
 
-/* Build *out from loaded, unresolved options, which it takes over, also on failure.
- * [main] Errors: CADRE_E_INVALID and what the parts give; one line each. */
+/* Build *out from loaded, unresolved options, which it takes ownership of, also on
+ * failure. [main] Errors: CADRE_E_INVALID and what the parts give; one line each. */
 cadre_status cadre_spec_create(struct cadre_options *options_take,
                                const struct cadre_spec_request *request,
                                struct cadre_spec **out, struct cadre_error *err);

@@ -17,7 +17,7 @@ static cadre_status check_task(const struct cadre_spec *spec, struct cadre_error
         return cadre_fail(
             err, CADRE_E_INVALID,
             "model.head = %s does not fit data.task = %s: foundation and text "
-            "go with lm, beats and vbd with classify",
+            "need lm, beats and vbd need classify",
             classify ? "classify" : "lm", d->task);
     return CADRE_OK;
 }
@@ -42,7 +42,7 @@ static cadre_status check_data(const struct cadre_spec *spec, struct cadre_error
     if (info->train_samples == 0)
         return cadre_fail(
             err, CADRE_E_INVALID,
-            "data.path = %s: expected training samples, found none: beside validation "
+            "data.path = %s: expected training samples, found none: after validation "
             "less than one sequence of %lld tokens is left (model.context, "
             "data.window, data.valid_fraction)",
             d->path, (long long)info->seq_len);
@@ -75,7 +75,7 @@ static cadre_status check_training(const struct cadre_run_spec *run,
     return CADRE_OK;
 }
 
-/* Sizes whose products would not fit any memory, nor 64 bits. */
+/* Sizes whose products fit neither memory nor 64 bits. */
 static cadre_status check_sizes(const struct cadre_run_spec *run,
                                 struct cadre_error *err)
 {
@@ -92,7 +92,7 @@ static cadre_status check_sizes(const struct cadre_run_spec *run,
         (long long)run->micro_batch, (long long)run->time, (long long)width);
 }
 
-/* Threads are lost all at once. */
+/* Ranks that are threads are all lost together. */
 static cadre_status check_elastic(const struct cadre_spec *spec,
                                   const struct cadre_spec_request *request,
                                   struct cadre_error *err)
@@ -102,8 +102,8 @@ static cadre_status check_elastic(const struct cadre_spec *spec,
         spec->run.ranks == 1 || request->given_ranks > 0)
         return CADRE_OK;
     return cadre_fail(err, CADRE_E_INVALID,
-                      "run.elastic goes on when the process of a rank is lost, and "
-                      "comm.ranks = threads puts all of them into one; set comm.ranks "
+                      "run.elastic continues when the process of a rank is lost, and "
+                      "comm.ranks = threads puts all ranks into one; set comm.ranks "
                       "= processes, or leave run.elastic out");
 }
 

@@ -21,7 +21,7 @@ static void note_done(void *arg, const struct cadre_comm_done *done)
     pthread_mutex_unlock(&trace->lock);
 }
 
-/* A trace without operations is better than none, so no memory is no error. */
+/* Without memory the trace has no operations; that is no error. */
 static void observe(struct cadre_trace *trace)
 {
     if (!trace->on || !trace->rank->world)
@@ -67,7 +67,7 @@ void cadre_trace_begin(struct cadre_trace *trace, int64_t step)
 {
     trace->rank->timeline.detail = wanted(trace, step);
     if (wanted(trace, step) && step > trace->first)
-        return; /* what ended after the step before counts for this one */
+        return; /* operations that ended after the previous step belong to this one */
     pthread_mutex_lock(&trace->lock);
     trace->n_done = 0;
     trace->n_lost = 0;
@@ -114,7 +114,7 @@ static void put_span(struct cadre_trace *trace, int64_t step,
     cadre_text_printf(&trace->text, "\"step\":%" PRId64 "}}", step);
 }
 
-/* Both ends of an operation: it may overlap others, so it is no slice of the row. */
+/* An async begin and end: operations may overlap, so they are no slices of the row. */
 static void put_done(struct cadre_trace *trace, int64_t step,
                      const struct cadre_comm_done *done)
 {
@@ -162,7 +162,7 @@ void cadre_trace_other(struct cadre_trace *trace, int64_t step, const char *name
     cadre_text_printf(&trace->text, "\"step\":%" PRId64 "}}", step);
 }
 
-/* The rank's row: its number, and where it stands on the mesh. */
+/* The rank's row: its number and its mesh coordinates. */
 static void put_row(const struct cadre_trace *trace, struct cadre_text *out)
 {
     const struct cadre_mesh *mesh = &trace->rank->mesh;

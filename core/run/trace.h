@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trace.json: what every rank did and when, for Perfetto or chrome://tracing (Trace
+/* trace.json: a timeline of every rank, for Perfetto or chrome://tracing (Trace
  * Event Format). One process is the run, one row a rank. A few steps after warm-up are
  * kept (log.trace_steps), in memory until the run ends, with the evaluations and
- * checkpoints that fall among them. Operations of the communicators stand beside the
- * row, each from when it was posted to when it was done.
+ * checkpoints between them. Operations of the communicators are async events next to
+ * the row, each from its posting to its completion.
  *
  *     struct cadre_trace trace;
  *     cadre_trace_init(&trace, rank, spec, first_step);
@@ -23,28 +23,28 @@ struct cadre_trace {
     struct cadre_rank *rank;
     const struct cadre_spec *spec;
     bool on;
-    int64_t first, last; /* steps that are kept */
+    int64_t first, last; /* recorded steps */
     struct cadre_text text; /* events so far, ",\n" between them */
-    pthread_mutex_t lock; /* what follows, which threads of communicators write */
+    pthread_mutex_t lock; /* of the fields below, which communicator threads write */
     struct cadre_comm_done *done; /* operations of this step; NULL: not observed */
     size_t n_done;
-    uint64_t n_lost; /* that found no room */
+    uint64_t n_lost; /* operations that did not fit into `done` */
     uint64_t n_written; /* operations in the text */
 };
 
-/* Does nothing more than switch off where log.trace = no. first_step: done before. The
- * trace must not move until fini, which comes before the rank's. */
+/* With log.trace = no, only switches off. first_step: steps done before. The trace must
+ * not move until fini, which comes before the rank's. */
 void cadre_trace_init(struct cadre_trace *trace, struct cadre_rank *rank,
                       const struct cadre_spec *spec, int64_t first_step);
 void cadre_trace_fini(struct cadre_trace *trace);
 
-/* Step `step` is about to begin: its details are wanted, or not. */
+/* Call before step `step`: switches recording on or off for it. */
 void cadre_trace_begin(struct cadre_trace *trace, int64_t step);
 
-/* Keep the step that began at `begin` and has just ended. */
+/* Record the step that began at `begin` and has just ended. */
 void cadre_trace_step(struct cadre_trace *trace, int64_t step, double begin);
 
-/* Keep something between steps, such as an evaluation, that began at `begin` and has
+/* Record something between steps, such as an evaluation, that began at `begin` and has
  * just ended. */
 void cadre_trace_other(struct cadre_trace *trace, int64_t step, const char *name,
                        double begin);

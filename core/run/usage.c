@@ -6,7 +6,7 @@
 
 #include "core/base/memory.h"
 
-/* What one rank tells of itself. Entries that it does not have are empty. */
+/* The report of one rank. Unused entries are empty. */
 struct report {
     uint64_t resident;
     struct cadre_ledger_entry entry[CADRE_LEDGER_TAGS];
@@ -27,7 +27,7 @@ static struct cadre_usage_row *find_row(struct cadre_usage *usage,
     return row;
 }
 
-/* Rows for all that the reports name. */
+/* Rows for all tags in the reports. */
 static cadre_status tabulate(struct cadre_usage *usage, const struct report *all)
 {
     size_t most = (size_t)usage->ranks * CADRE_LEDGER_TAGS;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the memory of a run went: the most bytes that each rank held under each tag. */
+/* Memory of a run: the peak bytes of each rank under each tag. */
 #ifndef CADRE_RUN_USAGE_H
 #define CADRE_RUN_USAGE_H
 
@@ -7,8 +7,7 @@
 #include "core/engine/rank.h"
 
 struct cadre_usage_row {
-    char
-        tag[64]; /* of the ledger; with "(host)" or "(pinned)" where it is not device */
+    char tag[64]; /* of the ledger; with "(host)" or "(pinned)" if not device memory */
     uint64_t *bytes; /* (ranks) */
 };
 
@@ -16,7 +15,7 @@ struct cadre_usage {
     int ranks, n;
     struct cadre_usage_row *row;
     uint64_t *bytes; /* of all rows */
-    uint64_t *resident; /* (ranks) the most that a rank's process had in memory */
+    uint64_t *resident; /* (ranks) peak resident bytes of a rank's process */
 };
 
 /* [collective: world] The ledgers of all ranks, in the order of rank 0's tags. The

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a stack with an axis of runs of their own to these runs. */
+/* From a stack with an axis of independent runs to these runs. */
 #include "core/sweep/sweep.h"
 
 #include <jansson.h>
@@ -39,7 +39,7 @@ static int find_axis(const struct cadre_spec *spec, char name[16])
     return size;
 }
 
-/* Whose sweep is read: the plugin whose descriptor names the axis. */
+/* The plugin whose `sweep` applies: its descriptor names the axis. */
 static const char *owner_of(const struct cadre_spec *spec, const char *axis)
 {
     for (int i = 0; i < spec->run.n_plugins; i++)
@@ -48,8 +48,8 @@ static const char *owner_of(const struct cadre_spec *spec, const char *axis)
     return "";
 }
 
-/* The stack without the plugins of the axis; plugins stand there as the user wrote
- * them, by name or by path. */
+/* The stack without the plugins of the axis, each as the user wrote it, by name or
+ * path. */
 static cadre_status make_stack(const struct making *m, struct cadre_error *err)
 {
     const struct cadre_spec *spec = m->sweep->spec;
@@ -90,7 +90,7 @@ static cadre_status make_sweep(const struct making *m, struct cadre_error *err)
                                     &sweep->values, err);
 }
 
-/* ---- where an instance runs ---- */
+/* ---- placement of an instance ---- */
 
 static cadre_status add_variable(struct cadre_sweep_instance *instance,
                                  const char *variable, const char *plugin, size_t k,
@@ -138,7 +138,7 @@ static cadre_status take_place(struct cadre_sweep *sweep, size_t k,
     return rc;
 }
 
-/* The instance of each rank is its place along the axis. */
+/* The instance of a rank is its index on the axis. */
 static size_t instance_of(const struct making *m, int rank)
 {
     const struct cadre_run_spec *run = &m->sweep->spec->run;
@@ -168,7 +168,7 @@ static cadre_status find_places(const struct making *m, struct cadre_error *err)
     return rc;
 }
 
-/* ---- what an instance is told ---- */
+/* ---- arguments of an instance ---- */
 
 static cadre_status add_argument(struct cadre_sweep_instance *instance, char *text,
                                  struct cadre_error *err)
@@ -196,7 +196,7 @@ static cadre_status add_pair(struct cadre_sweep_instance *instance, const char *
     return rc;
 }
 
-/* Where the whole keeps its cache of data, which its instances share. */
+/* The data cache of the sweep, which its instances share. */
 static char *shared_cache(const struct cadre_spec *spec)
 {
     const char *cache = spec->config.data.cache;
@@ -208,7 +208,7 @@ static char *shared_cache(const struct cadre_spec *spec)
     return text;
 }
 
-/* --set of the plugin's own section mean nothing to an instance. */
+/* --set of the plugin's own section does not apply to an instance. */
 static bool is_own(const struct making *m, const char *set)
 {
     const size_t length = strlen(m->sweep->plugin);
@@ -221,7 +221,7 @@ static cadre_status make_arguments(const struct making *m, size_t k,
     const struct cadre_sweep *sweep = m->sweep;
     const struct cadre_sweep_values *values = &sweep->values;
     struct cadre_sweep_instance *instance = &sweep->instance[k];
-    CADRE_TRY(add_argument(instance, cadre_strdup("cadre"), err)); /* what ps shows */
+    CADRE_TRY(add_argument(instance, cadre_strdup("cadre"), err)); /* shown by ps */
     CADRE_TRY(add_argument(instance, cadre_strdup("train"), err));
     CADRE_TRY(add_argument(instance, cadre_strdup(m->request->conf), err));
     CADRE_TRY(add_pair(instance, "--out", cadre_strdup(instance->folder), err));
@@ -259,9 +259,9 @@ static cadre_status describe(const struct cadre_sweep *sweep, size_t k,
     return failed ? no_memory(err) : CADRE_OK;
 }
 
-/* ---- is it right? ---- */
+/* ---- checks ---- */
 
-/* Cores that an instance's ranks get, as they will count them. */
+/* Cores of an instance's ranks, as its process will count them. */
 static int threads_of(const struct cadre_sweep_instance *instance,
                       const struct cadre_spec *spec)
 {
@@ -285,7 +285,7 @@ static cadre_status take_spec(struct cadre_sweep_instance *instance,
     return CADRE_OK;
 }
 
-/* The options of an instance as its process will have them. */
+/* The options of an instance, as its process will resolve them. */
 static cadre_status check_instance(const struct making *m, size_t k,
                                    struct cadre_error *err)
 {

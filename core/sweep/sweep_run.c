@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Instances at work, and how they ended. */
+/* Running instances, and how they ended. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,9 +17,9 @@ const char *cadre_sweep_status_name(enum cadre_sweep_status status)
     return names[status];
 }
 
-/* ---- before ---- */
+/* ---- before training ---- */
 
-/* The summary of a run that ended, and of its last step where `steps` is given. */
+/* Take the summary of a run that ended; if `whole`, only after its last step. */
 static void take_record(struct cadre_sweep_instance *instance, bool whole)
 {
     struct cadre_record record = {0};
@@ -32,7 +32,7 @@ static void take_record(struct cadre_sweep_instance *instance, bool whole)
     cadre_record_fini(&record);
 }
 
-/* What a resumed run has done is not begun again. */
+/* Instances that a resumed run finds done are skipped. */
 static void find_done(struct cadre_sweep *sweep)
 {
     for (size_t k = 0; k < sweep->n; k++) {
@@ -47,14 +47,14 @@ static void tell_begin(const struct cadre_sweep *sweep)
 {
     for (size_t k = 0; k < sweep->n; k++) {
         const struct cadre_sweep_instance *instance = &sweep->instance[k];
-        cadre_log(CADRE_LOG_INFO, "apart", "instance %zu: %s, %d rank%s%s%s%s", k,
+        cadre_log(CADRE_LOG_INFO, "sweep", "instance %zu: %s, %d rank%s%s%s%s", k,
                   sweep->stack, instance->ranks, instance->ranks == 1 ? "" : "s",
                   *instance->options ? ", " : "", instance->options,
                   instance->before ? " [done before]" : "");
     }
 }
 
-/* ---- at work ---- */
+/* ---- training ---- */
 
 static struct cadre_process child_of(const struct cadre_sweep_instance *instance)
 {
@@ -67,8 +67,8 @@ static struct cadre_process child_of(const struct cadre_sweep_instance *instance
     };
 }
 
-/* Those that have not run, all at once. Signals wait for an instance that cannot take
- * them yet: its process begins with them held. */
+/* Start those that have not run, all at once. Each process starts with signals held, so
+ * one that comes before its handlers are installed stays pending. */
 static cadre_status run_children(struct cadre_sweep *sweep, struct cadre_error *err)
 {
     struct cadre_process *children = cadre_calloc(sweep->n, sizeof *children);
@@ -93,7 +93,7 @@ static cadre_status run_children(struct cadre_sweep *sweep, struct cadre_error *
     return rc;
 }
 
-/* ---- after ---- */
+/* ---- after training ---- */
 
 static enum cadre_sweep_status status_of(const struct cadre_process_end *end)
 {
@@ -106,14 +106,14 @@ static void tell_failure(const struct cadre_sweep *sweep, size_t k)
 {
     const struct cadre_sweep_instance *instance = &sweep->instance[k];
     if (instance->end.signal)
-        cadre_log(CADRE_LOG_ERROR, "apart",
+        cadre_log(CADRE_LOG_ERROR, "sweep",
                   "instance %zu was ended by signal %d (%s); its folder is '%s'", k,
                   instance->end.signal, strsignal(instance->end.signal),
                   instance->folder);
     else
-        cadre_log(CADRE_LOG_ERROR, "apart",
+        cadre_log(CADRE_LOG_ERROR, "sweep",
                   "instance %zu failed with exit status %d, for the reason that it "
-                  "gave; its folder is '%s'",
+                  "printed; its folder is '%s'",
                   k, instance->end.status, instance->folder);
 }
 
@@ -149,15 +149,16 @@ static cadre_status outcome(const struct cadre_sweep *sweep, struct cadre_error 
         if (sweep->instance[k].status == CADRE_SWEEP_FAILED)
             cadre_text_printf(&which, "%s%zu", which.len ? ", " : "", k);
     if (failed)
-        rc = cadre_fail(err, CADRE_E_ABORTED,
-                        "%zu of %zu instances failed (%s); what the others did is in "
-                        "'%s'; --set checkpoint.resume=auto goes on with those that "
-                        "are not done",
-                        failed, sweep->n, cadre_text_str(&which), sweep->spec->out);
+        rc = cadre_fail(
+            err, CADRE_E_ABORTED,
+            "%zu of %zu instances failed (%s); the results of the others are in "
+            "'%s'; --set checkpoint.resume=auto continues those that "
+            "are not done",
+            failed, sweep->n, cadre_text_str(&which), sweep->spec->out);
     else if (stopped)
         rc = cadre_fail(err, CADRE_E_STOPPED,
-                        "stopped by a signal; checkpoints are in '%s/instance-*'; go "
-                        "on with --set checkpoint.resume=auto",
+                        "stopped by a signal; checkpoints are in '%s/instance-*'; "
+                        "continue with --set checkpoint.resume=auto",
                         sweep->spec->out);
     cadre_text_fini(&which);
     return rc;
@@ -194,7 +195,7 @@ cadre_status cadre_sweep_train(struct cadre_sweep *sweep, FILE *out,
     return outcome(sweep, err);
 }
 
-/* One after the other, each where it would train. */
+/* One after the other, each with its own placement. */
 cadre_status cadre_sweep_dry_run(struct cadre_sweep *sweep, FILE *out,
                                  struct cadre_error *err)
 {

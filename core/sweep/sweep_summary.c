@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What independent runs leave together: two files and a table. */
+/* The common results of independent runs: two files and a table. */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static cadre_status no_memory(struct cadre_error *err)
     return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the summary");
 }
 
-/* DIR/NAME; `value` is given away, NULL where it could not be made. */
+/* DIR/NAME; takes ownership of `value`, NULL if it could not be made. */
 static cadre_status write_json(const struct cadre_sweep *sweep, const char *name,
                                json_t *value, struct cadre_error *err)
 {
@@ -104,7 +104,7 @@ cadre_status cadre_sweep_write_instances(const struct cadre_sweep *sweep,
 
 enum how { SUM, LARGEST };
 
-/* Over the instances that have the number; NaN where none has. */
+/* Over the instances that have the number; NaN if none has. */
 static double over_all(const struct cadre_sweep *sweep, const char *key, enum how how)
 {
     double all = NAN;
@@ -117,8 +117,8 @@ static double over_all(const struct cadre_sweep *sweep, const char *key, enum ho
     return all;
 }
 
-/* The instance that trained best: losses on the same validation data compare, and where
- * not all have one the last training losses must do. */
+/* The best instance: by validation loss if all have one, else by the last training
+ * loss. */
 static size_t find_best(const struct cadre_sweep *sweep)
 {
     bool valid = true;
@@ -153,7 +153,7 @@ static void put_copy(const json_t *from, const char *key, json_t *out)
         json_object_set(out, key, value);
 }
 
-/* The machine of the best; its cores are those that all instances have together. */
+/* The machine of the best instance, with the cores of all instances together. */
 static void put_machine(const json_t *first, json_t *out)
 {
     json_t *machine = json_deep_copy(json_object_get(first, "machine"));
@@ -263,7 +263,7 @@ static void fill_row(const struct cadre_sweep *sweep, size_t k, row cells)
              instance->before ? " [done before]" : "");
 }
 
-/* Losses are those of the best, the rest is of all together. */
+/* Losses are those of the best instance; the rest is of all together. */
 static void fill_all(const struct cadre_sweep *sweep, row cells)
 {
     const size_t best = find_best(sweep);

@@ -13,8 +13,8 @@ static cadre_status no_memory(struct cadre_error *err)
     return cadre_fail(err, CADRE_E_RESOURCE, "no memory for a sweep");
 }
 
-/* What instances share is what makes their figures comparable and their folders their
- * own; the rest may differ. */
+/* Options that keep figures comparable and folders separate are common to all
+ * instances; the rest may differ. */
 static bool may_differ(const char *key, const char *const *more)
 {
     static const char *const sections[] = {"model", "train", "optim"};
@@ -35,9 +35,8 @@ static cadre_status check_key(const struct cadre_sweep_values *sweep, const char
 {
     for (size_t i = 0; i < sweep->n; i++)
         if (strcasecmp(sweep->key[i], key) == 0)
-            return cadre_fail(err, CADRE_E_INVALID,
-                              "%s: %s stands there twice; take one out", sweep->name,
-                              key);
+            return cadre_fail(err, CADRE_E_INVALID, "%s: %s is given twice; remove one",
+                              sweep->name, key);
     if (!may_differ(key, more))
         return cadre_fail(err, CADRE_E_INVALID,
                           "%s: %.60s cannot differ between instances: expected keys of "

@@ -15,9 +15,9 @@ struct cadre_sweep_values {
     char **value; /* (n, instances) */
 };
 
-/* Parse `text`, which may be empty. A key is one of model, train or optim, or run.seed,
- * or of a section in `more` (NULL-terminated), since only those may differ. *out is
- * ended by fini, also on failure. Errors: CADRE_E_INVALID naming the option, the part
+/* Parse `text`, which may be empty. Only keys of model, train and optim, run.seed, and
+ * those of sections in `more` (NULL-terminated) may differ. *out is ended by fini, also
+ * on failure. Errors: CADRE_E_INVALID naming the option, the part
  * and what was expected. */
 cadre_status cadre_sweep_values_parse(const char *name, const char *text,
                                       size_t instances, const char *const *more,
@@ -25,8 +25,8 @@ cadre_status cadre_sweep_values_parse(const char *name, const char *text,
                                       struct cadre_error *err);
 void cadre_sweep_values_fini(struct cadre_sweep_values *sweep);
 
-/* Set the values of instance k; their source is the sweep's name, which then stands in
- * what resolve refuses. Errors: as cadre_options_set. */
+/* Set the values of instance k. Their source is the sweep's name, so errors of resolve
+ * name it. Errors: as cadre_options_set. */
 cadre_status cadre_sweep_values_apply(const struct cadre_sweep_values *sweep, size_t k,
                                       struct cadre_options *options,
                                       struct cadre_error *err);

@@ -14,7 +14,7 @@
 static const char FILE_NAME[] = "unit_seconds.json";
 enum { FILE_LIMIT = 1 << 20 };
 
-/* Ranks that would plan by other costs are found when they agree. */
+/* Ranks with other costs have another fingerprint and are refused at the handshake. */
 static void keep(struct cadre_spec *spec, double *seconds_take, uint32_t n)
 {
     struct cadre_hash hash;

@@ -17,9 +17,10 @@ void cadre_elastic_begin(struct cadre_elastic *elastic, const struct cadre_spec 
 {
     *elastic = (struct cadre_elastic){.on = spec->config.run.elastic};
     if (elastic->on && spec->run.ranks > 1 && spec->config.checkpoint.every == 0)
-        cadre_log(CADRE_LOG_WARN, "train",
-                  "run.elastic without checkpoint.every: a run that loses a rank goes "
-                  "back to where it began");
+        cadre_log(
+            CADRE_LOG_WARN, "train",
+            "run.elastic without checkpoint.every: a run that loses a rank starts "
+            "again from where it began");
 }
 
 /* ---- the choice of a stack ---- */
@@ -79,8 +80,8 @@ static bool advance(const struct cadre_run_spec *run, struct candidate *c)
     return false;
 }
 
-/* Axes that do not split the batch are there because one rank is too small: a stack
- * that keeps them goes first, then what has most ranks. */
+/* Axes that do not split the batch exist because one rank is too small: stacks that
+ * keep them come first, then those with most ranks. */
 static int by_worth(const void *left, const void *right)
 {
     const struct candidate *a = left, *b = right;
@@ -114,7 +115,7 @@ static struct candidate *list_candidates(const struct cadre_run_spec *run,
     return list;
 }
 
-/* Does the plan of every rank hold? */
+/* Is the plan of every rank valid? */
 static cadre_status try_candidate(const struct cadre_run_spec *before,
                                   const struct candidate *c, struct cadre_error *err)
 {
@@ -173,8 +174,8 @@ cadre_status cadre_elastic_choose(const struct cadre_spec *spec, int ranks, char
 
 /* ---- from one start to the next ---- */
 
-/* The run's own latest checkpoint; else where the run itself began. `resume` is what
- * checkpoint.resume has to be. */
+/* The run's own latest checkpoint, else the one that the run began from. `resume` is
+ * the value of checkpoint.resume for it. */
 static cadre_status find_start(const struct cadre_spec *spec, const char **resume,
                                int64_t *step, struct cadre_error *err)
 {
@@ -212,7 +213,7 @@ static cadre_status make_spec(const struct cadre_spec *spec, const char *stack,
     return cadre_fail(err, rc, "no memory for the options of a restart");
 }
 
-/* Why the run is not started again although a rank was lost; false where it may be. */
+/* Why the run is not started again although a rank was lost; false if it may be. */
 static bool gives_up(const struct cadre_elastic *elastic, const struct cadre_spec *spec,
                      struct cadre_error *err)
 {
@@ -223,10 +224,11 @@ static bool gives_up(const struct cadre_elastic *elastic, const struct cadre_spe
                    "nobody is left to write summary.json",
                    elastic->why, step, spec->out);
     else if (elastic->tries >= CADRE_ELASTIC_TRIES)
-        cadre_fail(err, CADRE_E_COMM,
-                   "%s; run.elastic went on %d times after step %lld and never reached "
-                   "another checkpoint: it gives up",
-                   elastic->why, elastic->tries, step);
+        cadre_fail(
+            err, CADRE_E_COMM,
+            "%s; run.elastic continued %d times after step %lld and never reached "
+            "another checkpoint: it gives up",
+            elastic->why, elastic->tries, step);
     else
         return false;
     return true;
@@ -240,7 +242,7 @@ static void tell(const struct cadre_elastic *elastic, const struct cadre_spec *n
         snprintf(others, sizeof others, " (%d ranks were lost)", lost);
     if (elastic->step > 0)
         snprintf(after, sizeof after, "after step %lld", (long long)elastic->step);
-    cadre_log(CADRE_LOG_WARN, "train", "%s%s; run.elastic goes on with %s, %s",
+    cadre_log(CADRE_LOG_WARN, "train", "%s%s; run.elastic continues with %s, %s",
               elastic->why, others, next->stack, after);
 }
 
@@ -249,7 +251,7 @@ cadre_status cadre_elastic_cannot(const struct cadre_elastic *elastic,
 {
     char because[sizeof err->text];
     snprintf(because, sizeof because, "%s", err->text);
-    return cadre_fail(err, CADRE_E_COMM, "%s; run.elastic cannot go on: %s",
+    return cadre_fail(err, CADRE_E_COMM, "%s; run.elastic cannot continue: %s",
                       elastic->why, because);
 }
 
@@ -292,7 +294,7 @@ cadre_status cadre_elastic_next(struct cadre_elastic *elastic,
     snprintf(elastic->why, sizeof elastic->why, "%s", err->text);
     if (end->asked || cadre_stop_requested())
         return cadre_fail(err, CADRE_E_STOPPED,
-                          "stopped by a signal, when %s; go on with --set "
+                          "stopped by a signal, when %s; continue with --set "
                           "checkpoint.resume=auto",
                           elastic->why);
     cadre_status rc = restart(elastic, spec, end->lost, next, err);
@@ -321,7 +323,7 @@ char **cadre_elastic_argv(const struct cadre_spec *spec, char *const *argv)
     memcpy(out, argv, n * sizeof *out);
     char *text = (char *)(out + n + 5);
     for (int i = 0; i < 2; i++) {
-        out[n++] = (char *)(uintptr_t)set; /* nobody writes to it */
+        out[n++] = (char *)(uintptr_t)set; /* not written to */
         out[n++] = text;
         text = stpcpy(stpcpy(text, last[i][0]), last[i][1]) + 1;
     }

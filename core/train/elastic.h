@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run.elastic: what follows the loss of a rank. In the launching process, between the
+/* run.elastic: restarts after the loss of a rank. In the launching process, between the
  * end of one start of the ranks and the next. */
 #ifndef CADRE_TRAIN_ELASTIC_H
 #define CADRE_TRAIN_ELASTIC_H
@@ -7,44 +7,44 @@
 #include "core/launch/launch.h"
 #include "core/run/spec.h"
 
-/* Restarts from one step, before the run is given up. */
+/* Restarts from the same step before the run fails. */
 #define CADRE_ELASTIC_TRIES 3
 
 /* A run's restarts so far. */
 struct cadre_elastic {
     bool on;
-    int64_t step; /* that the last of them went on after */
-    int tries; /* in a row from there */
-    char why[1024]; /* what the last loss was */
+    int64_t step; /* that the last restart continued after */
+    int tries; /* restarts in a row from that step */
+    char why[1024]; /* cause of the last loss */
 };
 
-/* Before the first start. Says it where nothing will be saved on the way. */
+/* Call before the first start. Warns if the run writes no checkpoints on the way. */
 void cadre_elastic_begin(struct cadre_elastic *elastic, const struct cadre_spec *spec);
 
-/* The stack of the largest world of at most `ranks` ranks that does the same work, as
- * strategy.stack would have it: axes that split the batch shrink first, the others only
- * where that is not enough, and the plan of every rank must hold. *text is the
- * caller's. Errors: CADRE_E_INVALID no smaller stack holds; err has what spoke against
- * the last one tried. [main] */
+/* The stack of the largest world of at most `ranks` ranks that does the same work, in
+ * the form of strategy.stack. Axes that split the batch shrink first, the others only
+ * if that is not enough; the plan of every rank must be valid. *text is the caller's.
+ * Errors: CADRE_E_INVALID no smaller stack is valid; err is that of the last one tried.
+ * [main] */
 cadre_status cadre_elastic_choose(const struct cadre_spec *spec, int ranks, char **text,
                                   struct cadre_error *err);
 
 /* After a start that ended with a rank lost and an error, which is in err: *next,
- * the caller's, is the spec to start again with. Writes the log line and
- * restarts.json. [main] Errors: the run ends. CADRE_E_STOPPED somebody wants that;
- * CADRE_E_COMM no stack is left, too many tries, or what the parts say. */
+ * the caller's, is the spec of the next start. Writes the log line and restarts.json.
+ * [main] Errors end the run: CADRE_E_STOPPED a signal asked for it; CADRE_E_COMM no
+ * stack is left or too many tries; and those of the parts. */
 cadre_status cadre_elastic_next(struct cadre_elastic *elastic,
                                 const struct cadre_spec *spec,
                                 const struct cadre_launch_end *end,
                                 struct cadre_spec **next, struct cadre_error *err);
 
-/* A restart came to nothing by what is in err: put what was lost before it. Returns
+/* A restart failed by the error in err: put the cause of the loss before it. Returns
  * CADRE_E_COMM. */
 cadre_status cadre_elastic_cannot(const struct cadre_elastic *elastic,
                                   struct cadre_error *err);
 
 /* argv for the ranks of `spec`, which cadre_elastic_next made: the program's own with
- * the options that changed. NULL where there is no memory. The array is one allocation
+ * the changed options. NULL without memory. The array is one allocation
  * (free), which borrows argv. */
 char **cadre_elastic_argv(const struct cadre_spec *spec, char *const *argv);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every batch's sums go to an array indexed by batch, which the ranks fill together; so
- * the totals do not depend on who evaluated what. */
+ * the totals do not depend on which rank evaluated which batch. */
 #include "core/train/evaluate.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 /* Per batch: loss sum, targets, correct, samples, then TP, FP, FN of each class. */
 #define HEAD 4
-#define LOGITS_BYTES ((size_t)1 << 20) /* looked at together, one row at least */
+#define LOGITS_BYTES ((size_t)1 << 20) /* evaluated together, one row at least */
 
 struct work {
     struct cadre_rank *rank;
@@ -81,8 +81,8 @@ static void count_rows(void *arg, int64_t first, int64_t n)
     }
 }
 
-/* `count`: add it to this rank's sums. Strategies may exchange data while a batch runs,
- * so every rank runs equally many, also those that count for nothing. */
+/* `count`: add the batch to this rank's sums. Strategies may communicate while a batch
+ * runs, so every rank runs the same number of batches; surplus ones are not counted. */
 static cadre_status one_batch(struct work *w, int64_t batch, bool count,
                               uint64_t samples, struct cadre_error *err)
 {

@@ -15,17 +15,16 @@ struct cadre_class_counts {
 struct cadre_evaluation {
     double loss; /* mean over the targets, nats */
     int64_t targets, samples;
-    double accuracy; /* of the next token, or of the class; 0 where the vocabulary is
-                        cut */
+    double accuracy; /* of the next token, or of the class; 0 if the vocabulary is
+                        sharded */
     int64_t classes; /* 0 for a language model */
     struct cadre_class_counts count[CADRE_MAX_CLASSES];
 };
 
 /* [collective: world, drained] Evaluate the first `batches` micro-batches of the
- * validation split (0: all), dealt out over the data ranks; the result is the same on
- * all ranks and for every number of ranks up to the order of additions (none in exact
- * mode: the per-batch sums are added in one order). has = false where there is no
- * validation data. */
+ * validation split (0: all), divided over the data ranks. The result is the same on all
+ * ranks, and for every number of ranks up to the order of additions (exact mode adds
+ * the per-batch sums in one order). has = false without validation data. */
 cadre_status cadre_evaluate(struct cadre_rank *rank, const struct cadre_spec *spec,
                             int64_t batches, struct cadre_evaluation *out, bool *has,
                             struct cadre_error *err);

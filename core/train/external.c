@@ -13,10 +13,10 @@
 #include "core/train/costs.h"
 #include "core/train/prepare.h"
 
-/* A folder on a network may show what another machine has just written late. */
+/* A network folder may show a file of another machine with a delay. */
 #define SHARED_WAIT_S 3
 
-/* Rank 0 leaves a file in the run's folder while the others come: they must see it. */
+/* Rank 0 writes a file into the run's folder while ranks connect: all must see it. */
 static cadre_status leave_mark(const struct cadre_spec *spec,
                                struct cadre_world_terms *terms, struct cadre_error *err)
 {
@@ -75,7 +75,7 @@ cadre_status cadre_train_external(const struct cadre_train_run *run,
     if (external->rank == 0 && spec->config.run.elastic)
         cadre_log(CADRE_LOG_WARN, "train",
                   "run.elastic = yes restarts ranks that cadre starts, and these are "
-                  "of %s: where one is lost the run ends, for its job to begin again",
+                  "of %s: if one is lost the run ends, and its job must start it again",
                   external->launcher);
     if (external->rank == 0)
         own.code = cadre_train_prepare(run, spec, &places, &own);

@@ -18,7 +18,7 @@
 #include "core/train/stop.h"
 #include "core/run/trace.h"
 
-/* What rank 0 keeps beside its rank. */
+/* State of rank 0 besides its rank. */
 struct recorder {
     struct cadre_metrics *metrics;
     struct cadre_progress progress;
@@ -42,7 +42,7 @@ static cadre_status drain(struct cadre_rank *rank, struct cadre_error *err)
     return rc == CADRE_OK ? rc : cadre_fail(err, rc, "%s", rank->failure.text);
 }
 
-/* Is something due after `step`, when it happens every `every` steps and at the end? */
+/* Is an action due after `step` that happens every `every` steps and at the end? */
 static bool due(int64_t step, int64_t every, bool last)
 {
     return last || (every > 0 && step % every == 0);
@@ -60,7 +60,7 @@ struct loop {
     bool stop;
 };
 
-/* The line of a report; one that is of no step yet has none. */
+/* Write the line of a report, if it belongs to a step. */
 static cadre_status tell_step(struct loop *loop, const struct cadre_step_report *report,
                               const struct cadre_valid_result *valid,
                               struct cadre_error *err)
@@ -75,7 +75,8 @@ static cadre_status tell_step(struct loop *loop, const struct cadre_step_report 
     return rc;
 }
 
-/* Before anything that rests on `step`: `report` is of it, and the one before told. */
+/* Call before any action that depends on `step`: afterwards `report` is that of `step`,
+ * and the report before it was written. */
 static cadre_status catch_up(struct loop *loop, int64_t step,
                              struct cadre_step_report *report, struct cadre_error *err)
 {
@@ -195,7 +196,7 @@ static cadre_status train_loop(struct cadre_rank *rank, struct cadre_writer *wri
     if (loop.stop)
         rc = cadre_fail(err, CADRE_E_STOPPED,
                         "stopped by a signal after step %llu; a checkpoint is in "
-                        "'%s/checkpoints'; go on with --set checkpoint.resume=auto",
+                        "'%s/checkpoints'; continue with --set checkpoint.resume=auto",
                         (unsigned long long)rank->step, run->spec->out);
 fail:
     cadre_trace_fini(&loop.trace);

@@ -8,7 +8,7 @@
 #include "core/launch/world.h"
 #include "core/run/spec.h"
 
-/* A run as its ranks see it; read only. */
+/* A run as seen by its ranks; read only. */
 struct cadre_train_run {
     const struct cadre_spec *spec;
     const char *checkpoint; /* to resume from, or NULL */
@@ -16,8 +16,8 @@ struct cadre_train_run {
     const struct cadre_launch_external *external; /* NULL: cadre starts its ranks */
 };
 
-/* [collective: all ranks of the run] Train as rank `index` of an open world, which is
- * told of a failure; rank 0 writes metrics and summary. [the rank's thread] Errors: as
+/* [collective: all ranks of the run] Train as rank `index` of an open world, which
+ * receives a failure; rank 0 writes metrics and summary. [the rank's thread] Errors: as
  * cadre_train; err has the first failure of all ranks. */
 cadre_status cadre_train_rank(const struct cadre_train_run *run, int index,
                               struct cadre_world *world, struct cadre_error *err);

@@ -9,7 +9,7 @@
 #include "core/base/rng.h"
 #include "core/tensor/half.h"
 
-/* The values of a parameter on their way. */
+/* Buffers for the values of a parameter. */
 struct moving {
     struct cadre_rank *rank;
     uint32_t param;
@@ -36,7 +36,7 @@ static uint16_t move_16(uint16_t bits, uint32_t dtype, bool up)
     return (uint16_t)(grows ? bits + 1u : bits - 1u);
 }
 
-/* What 16-bit parameters hold, a unit away, as wide values. */
+/* 16-bit parameters moved by one unit, as wide values. */
 static void widen_moved(const struct moving *m, const uint16_t *from, float *to)
 {
     uint32_t dtype = m->rank->model->config.dtype;

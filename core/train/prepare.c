@@ -8,7 +8,7 @@
 #include "core/train/costs.h"
 #include "core/run/rundir.h"
 
-/* What the user has to mend is found before anything is started or left behind. */
+/* User errors are found before anything is started or written. */
 static cadre_status check(const struct cadre_train_run *run, struct cadre_error *err)
 {
     const struct cadre_spec *spec = run->spec;
@@ -59,7 +59,7 @@ cadre_status cadre_train_check_place(const struct cadre_train_run *run,
     return cadre_places_check(&request, err) == CADRE_OK ? CADRE_OK : CADRE_E_INVALID;
 }
 
-/* Environment and CPUs are given before a rank starts. */
+/* Environment and CPUs are set before a rank starts. */
 static cadre_status place(const struct cadre_train_run *run,
                           struct cadre_places *places, struct cadre_error *err)
 {
@@ -86,7 +86,7 @@ cadre_status cadre_train_prepare(const struct cadre_train_run *run,
         return cadre_fail(
             err, CADRE_E_INVALID,
             "'%s' has done %lld steps already, train.steps = %lld; raise it to "
-            "go on",
+            "continue",
             run->checkpoint ? run->checkpoint : spec->out, (long long)run->first_step,
             (long long)spec->steps);
     if (resuming)

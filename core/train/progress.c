@@ -33,7 +33,7 @@ static void format_left(double seconds, char *out, size_t size)
         snprintf(out, size, "%ld:%02ld", s / 60, s % 60);
 }
 
-/* Columns of the terminal, 80 where it does not say. */
+/* Columns of the terminal, 80 if unknown. */
 static int terminal_columns(void)
 {
     struct winsize size;
@@ -42,7 +42,7 @@ static int terminal_columns(void)
     return 80;
 }
 
-/* One line that never wraps: the bar gives way first, then the name, then the end. */
+/* One line that never wraps: the bar shrinks first, then the name, then the end. */
 static void compose(const struct cadre_spec *spec, int64_t step, const char *figures,
                     char *line, size_t size)
 {
@@ -87,7 +87,7 @@ void cadre_progress_step(struct cadre_progress *progress, int64_t step,
                       extra, rate, left);
         return;
     }
-    /* the bar's next line would wipe it away */
+    /* the bar's next line would overwrite it */
     if (valid->has)
         cadre_log(CADRE_LOG_INFO, "train", "step %lld  loss %.4f%s", (long long)step,
                   report->loss, extra);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a person sees while a run goes on, on stderr: a bar on a terminal, a plain line
- * every log.every steps otherwise. */
+/* Progress on stderr while a run trains: a bar on a terminal, else a plain line every
+ * log.every steps. */
 #ifndef CADRE_TRAIN_PROGRESS_H
 #define CADRE_TRAIN_PROGRESS_H
 
@@ -23,7 +23,7 @@ void cadre_progress_step(struct cadre_progress *progress, int64_t step,
                          const struct cadre_step_report *report,
                          const struct cadre_valid_result *valid);
 
-/* Take the bar away. */
+/* Remove the bar. */
 void cadre_progress_fini(struct cadre_progress *progress);
 
 #endif

@@ -6,11 +6,11 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-/* A handler can reach nothing but a variable of the file. Ranks that are threads read
- * it while it is set, so it is atomic; without locks, as a handler needs it. */
+/* A handler can only reach a variable of the file. Ranks that are threads read it while
+ * it is set, so it is atomic, and lock-free, as a handler needs. */
 static atomic_int requested;
 static atomic_int held;
-static pthread_t holder; /* who waits for signals while they are held */
+static pthread_t holder; /* the thread that waits for signals while they are held */
 _Static_assert(ATOMIC_INT_LOCK_FREE == 2, "a signal handler takes no locks");
 
 static void on_signal(int sig)
@@ -20,7 +20,7 @@ static void on_signal(int sig)
         raise(SIGINT);
     }
     requested = 1;
-    if (held) /* in a thread of a library, which does not know of the hold */
+    if (held) /* in a thread of a library, which does not block them */
         /* blocked there: it stays pending until the holder asks for it
          * NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread,cert-pos44-c) */
         pthread_kill(holder, SIGTERM);

@@ -6,16 +6,16 @@
 
 #include <stdbool.h>
 
-/* Catch the three signals from now on, also those that were held. [main, before
+/* Install the handlers of the three signals, and release held ones. [main, before
  * threads] */
 void cadre_stop_install(void);
 
-/* Keep the three pending, for a launcher that waits for them, and one that has come
- * already too. Processes that are begun meanwhile inherit it: until they install their
- * own handlers, a signal waits instead of ending them. [main] */
+/* Keep the three pending, for a launcher that waits for them; one that arrived before
+ * stays pending too. Processes started meanwhile inherit the mask: until they install
+ * their own handlers, a signal waits instead of ending them. [main] */
 void cadre_stop_hold(void);
 
-/* The end of cadre_stop_hold: what is pending comes. [main] */
+/* End cadre_stop_hold: pending signals are delivered. [main] */
 void cadre_stop_release(void);
 
 /* Has one of them arrived? [any thread] */

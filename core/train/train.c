@@ -48,17 +48,17 @@ static cadre_status run_child(const struct cadre_train_run *run,
     else
         cadre_local_segment_fail(segment, place->rank, err->text);
     cadre_local_segment_close(segment);
-    return rc; /* the text is in the segment, the launcher tells it once */
+    return rc; /* the text is in the segment; the launcher prints it once */
 }
 
-/* The local transport adds what lies in one device's memory. */
+/* With the local transport, ranks that are threads share one GPU. */
 static void tell_sharing(const struct cadre_spec *spec)
 {
     int gpus = spec->gpu ? cadre_device_count_cuda() : 0;
     if (gpus > 1)
         cadre_log(CADRE_LOG_INFO, "train",
                   "the ranks are threads and share GPU %d of %d; comm.ranks = "
-                  "processes gives each one of its own",
+                  "processes gives each its own GPU",
                   spec->run.device.index % gpus, gpus);
 }
 
@@ -84,13 +84,13 @@ static cadre_status run_ranks(const struct cadre_train_run *run,
     if (rc == CADRE_E_STOPPED)
         cadre_fail(
             err, rc,
-            "stopped by a signal; a checkpoint is in '%s/checkpoints'; go on with "
+            "stopped by a signal; a checkpoint is in '%s/checkpoints'; continue with "
             "--set checkpoint.resume=auto",
             spec->out);
     return rc;
 }
 
-/* The ranks, once: prepared, started and seen to their end. */
+/* One start of the ranks: prepare, start, wait for their end. */
 static cadre_status start(struct cadre_spec *spec,
                           const struct cadre_train_place *place,
                           struct cadre_launch_end *end, struct cadre_error *err)
@@ -111,7 +111,7 @@ static cadre_status start(struct cadre_spec *spec,
     return rc;
 }
 
-/* The ranks as often as run.elastic starts them. */
+/* Start the ranks, again after each loss with run.elastic. */
 static cadre_status start_all(struct cadre_spec **spec,
                               const struct cadre_train_place *place,
                               struct cadre_error *err)
@@ -134,7 +134,7 @@ static cadre_status start_all(struct cadre_spec **spec,
         rc = argv ? start(next, &again, &end, err)
                   : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a restart");
         free(argv);
-        if (rc == CADRE_E_INVALID) /* it was good before */
+        if (rc == CADRE_E_INVALID) /* the name was valid before */
             rc = cadre_elastic_cannot(&elastic, err);
     }
     return rc;
@@ -170,8 +170,8 @@ cadre_status cadre_train(struct cadre_spec **spec,
     return start_all(spec, place, err);
 }
 
-/* What the local transport's two pieces of a rank hold at most: 1 MiB, or a unit's
- * parameters where these travel by unit; a send's where no data rank has a peer. */
+/* Upper bound of the local transport's two chunk buffers of a rank: 1 MiB, or a unit's
+ * parameters if these are communicated by unit; a send's if no data rank has a peer. */
 static double staged_mib(const struct cadre_rank *rank)
 {
     const struct cadre_model *model = rank->model;
@@ -190,17 +190,17 @@ static double staged_mib(const struct cadre_rank *rank)
     return 2 * (sharded && mib < 1 ? mib : 1);
 }
 
-/* What a rank's products were seen to take besides, by the format: their packed copies
- * of operands and what the libraries keep. */
+/* Measured memory of a rank's matrix products by number format: packed operands and
+ * what the libraries keep. */
 static double products_mib(uint32_t dtype)
 {
     return dtype == CADRE_F64 ? 8 : dtype == CADRE_F32 ? 6 : 1;
 }
 
-/* Beside what the ranks ask for, on the CPU: this process as it is now, in which
- * nothing ran yet, and about what the libraries take once they work: their code (5 MiB
- * were seen), a rank's products, some for each further worker; in processes the staged
- * pieces of all ranks. */
+/* Memory on the CPU besides what the ranks ask for: this process as it is now, before
+ * anything ran, and an estimate of the libraries at work: their code (5 MiB measured),
+ * a rank's products, some for each further worker; for processes the staging buffers of
+ * all ranks. */
 static void print_resident(const struct cadre_spec *spec, uint64_t bytes, double staged,
                            FILE *out)
 {

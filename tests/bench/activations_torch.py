@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What PyTorch keeps of a forward pass for its backward, beside Cadre's activations.
+"""What PyTorch keeps of a forward pass for its backward, next to Cadre's activations.
 
 Counts the distinct storages of saved tensors that belong to no parameter and are no
 16-bit copy of one, on the model of gpt2_torch.py on the CPU. Prints one line of JSON.

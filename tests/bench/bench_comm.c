@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* all_reduce of the local communicator, threads and processes, beside memcpy:
+/* all_reduce of the local communicator, threads and processes, compared with memcpy:
  *
  *   bench_comm [RANKS]
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Seconds to tokenise a folder of WFDB records into a cache, and to map and verify what
- * is cached, as a run does at its start: the cache made anew REPEATS times, the fastest
+ * is cached, as a run does at its start: the cache made REPEATS times, the fastest
  * and the median. Prints one line of JSON.
  *
  * Usage: bench_data RECORDS CACHE [LEAD [WINDOW [LEVELS]]]: of CACHE, a folder, the

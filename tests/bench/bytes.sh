@@ -7,7 +7,7 @@
 cadre=${CADRE_BUILD:-$top/build}/cadre
 
 layers=6 channels=192 heads=6 context=64 vocab=256 batch=2 global=16
-leaves=$((global / batch))
+microbatches=$((global / batch))
 write_ini "$tmp/c.ini" model.arch=gpt2 model.layers=$layers model.channels=$channels \
     model.heads=$heads model.context=$context model.tied=no "data.path=$top/COPYING" \
     "data.cache=$tmp/cache" train.global_batch=$global train.micro_batch=$batch \
@@ -34,8 +34,8 @@ sent 2 strategy.stack=single >/dev/null
 params=$(total run params)
 n=$((4 * params))                              # bytes of a gradient
 a=$((4 * batch * context * channels))          # of an activation
-mine2=$((leaves / 2)) mine4=$((leaves / 4))    # micro-batches a rank
-echo "GPT-2 form, $params parameters, $leaves micro-batches a step; n bytes of all"
+mine2=$((microbatches / 2)) mine4=$((microbatches / 4))    # micro-batches a rank
+echo "GPT-2 form, $params parameters, $microbatches micro-batches a step; n bytes of all"
 echo "gradients, a of one activation, R ranks, k micro-batches a rank, m in all, L layers."
 echo
 echo "| layout | formula | promised MB | measured MB | ratio |"
@@ -51,12 +51,12 @@ row "zero:2, stage 3" "(2k+1) (R-1) n" $(((2 * mine2 + 1) * n)) \
     strategy.stack=zero:2 zero.stage=3
 row "zero:4, stage 3" "(2k+1) (R-1) n" $(((2 * mine4 + 1) * 3 * n)) \
     strategy.stack=zero:4 zero.stage=3
-row "pipeline:2, 1f1b" "2 (p-1) m a" $((2 * leaves * a)) strategy.stack=pipeline:2
-row "pipeline:4, 1f1b" "2 (p-1) m a" $((6 * leaves * a)) strategy.stack=pipeline:4
-row "pipeline:2, interleaved, v = 2" "2 (pv-1) m a" $((6 * leaves * a)) \
+row "pipeline:2, 1f1b" "2 (p-1) m a" $((2 * microbatches * a)) strategy.stack=pipeline:2
+row "pipeline:4, 1f1b" "2 (p-1) m a" $((6 * microbatches * a)) strategy.stack=pipeline:4
+row "pipeline:2, interleaved, v = 2" "2 (pv-1) m a" $((6 * microbatches * a)) \
     strategy.stack=pipeline:2 pipeline.schedule=interleaved pipeline.chunks=2
-row "tensor:2" "2 (R-1) (4 L + 2) m a" $((2 * (4 * layers + 2) * leaves * a)) \
+row "tensor:2" "2 (R-1) (4 L + 2) m a" $((2 * (4 * layers + 2) * microbatches * a)) \
     strategy.stack=tensor:2
 row "tensor:2, sequence parallel" "(R-1) (10 L + 5) m a" \
-    $(((10 * layers + 5) * leaves * a)) \
+    $(((10 * layers + 5) * microbatches * a)) \
     strategy.stack=tensor:2 tensor.sequence_parallel=yes

@@ -3,7 +3,7 @@
 # tests/bench/checkpoint.sh [BUILD]: what saving takes of a rank, for docs/checkpoints.md.
 # Trains 10.8 million parameters in fp32 on processes and saves once in the midst. For the
 # rank that took most: the host memory (resident) at its peak during the save above its peak
-# in a step without one, beside the bytes of the whole checkpoint and of the rank's own part;
+# in a step without one, next to the bytes of the whole checkpoint and of the rank's own part;
 # and the time between the step's end and the next one's, less what that one took. Fails where a rank took more than 16 MiB, or
 # with async its own part and 16 MiB.
 . "$(dirname "$0")/lib.sh"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # tests/bench/cpu_memory.sh [BUILD]: memory of training on the CPU, as Markdown tables: what
 # --dry-run says against what the processes had in memory (VmHWM, by summary.json's
-# resident_bytes), activations beside those that PyTorch keeps (where PYTHON has it), and what
+# resident_bytes), activations next to those that PyTorch keeps (where PYTHON has it), and what
 # train.recompute = block saves and costs. Two steps a run; bytes do not depend on the load of
 # the machine, the times of the last table do.
 #
@@ -68,7 +68,7 @@ against_the_plan() {
     done
 }
 
-beside_pytorch() {
+next_to_pytorch() {
     local name dtype how args line
     if ! "$python" -c 'import torch' 2>/dev/null; then
         echo
@@ -134,7 +134,7 @@ echo "## Memory on the CPU"
 for section in "${sections[@]}"; do
     case $section in
     plan) against_the_plan ;;
-    torch) beside_pytorch ;;
+    torch) next_to_pytorch ;;
     recompute) recompute ;;
     *) fail "no section '$section'; there are plan torch recompute" ;;
     esac

@@ -206,7 +206,7 @@ table_floor() {
     bound bound 124m 4
     ranks ddp 124m 4 ddp:2
     in_turns 3 ddp bound
-    # every gradient, the tied head's apart, fp32
+    # every gradient, the tied head's separately, fp32
     echo "124M, batch 4 x 64 tokens a rank: an all_reduce of G bytes in place among two ranks"
     echo "reads both ranks' G and writes both: what two copies of G, one a rank, move. Floor:"
     echo "the two runs side by side, and then that time, as no core is free to hide it."

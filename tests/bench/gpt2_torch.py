@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tokens per second of a plain GPT-2 or Llama in PyTorch, tuned, to set beside Cadre's.
+"""Tokens per second of a plain GPT-2 or Llama in PyTorch, tuned, to compare with Cadre's.
 
 The same work as a step of `cadre train`: forward, backward, AdamW, on random tokens.
 Weights, gradients' sums and optimizer states are fp32; products and what lies between

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # tests/bench/gpu.sh [SIZE]...: tokens a second and model FLOPs utilisation (MFU) of training
-# steps on one GPU, each size beside PyTorch on the same card in the same run (where python3
-# has it), and beside the card's own rates of a product and of a copy. Prints a table, a row
+# steps on one GPU, each size next to PyTorch on the same card in the same run (where python3
+# has it), and next to the card's own rates of a product and of a copy. Prints a table, a row
 # as soon as it is known. Exit status 1 where a size of Cadre's failed, the others run on; or
 # where no size came to an end in its time.
 #   sizes: 124M 350M 774M 1.5B (GPT-2), llama-1B; "tiny" for a trial on any device
@@ -15,7 +15,7 @@ cadre=${CADRE:-cadre} rates=${BENCH_RATES:-bench_rates} python=${PYTHON:-python3
 device=${DEVICE:-cuda} precision=${PRECISION:-bf16} steps=${STEPS:-30}
 limit=${LIMIT:-240} budget=${BUDGET:-0} warmup=${WARMUP:-10} status=0 measured=no
 sizes=("$@")
-# the most telling first: time may run out
+# the most informative first: time may run out
 [ ${#sizes[@]} -gt 0 ] || sizes=(124M 1.5B 350M 774M llama-1B)
 
 for size in "${sizes[@]}"; do

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # Sourced by the benches of this folder: shapes, ini files, data to train on, and numbers out
-# of the JSON that a run leaves. $tmp is a folder that is removed at the end; $top the tree.
+# of the JSON that a run writes. $tmp is a folder that is removed at the end; $top the tree.
 # shellcheck disable=SC2034 # what is set here is used where this is sourced
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

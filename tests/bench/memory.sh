@@ -3,7 +3,7 @@
 # tests/bench/memory.sh [BUILD]: the memory that ddp and zero promise against what they took.
 # Trains 2 steps of a model of 10.8 million parameters in fp32 under each, on 2 and 4 ranks,
 # and prints a table for docs/strategies.md: bytes a parameter of model states (parameters,
-# gradients, AdamW states; the mean and the largest over the ranks), and apart from them, in
+# gradients, AdamW states; the mean and the largest over the ranks), and separately, in
 # MiB on the rank that took most, what the strategy buffers and what activations take. Fails
 # where a mean or a largest is more than 3 % from the promise.
 . "$(dirname "$0")/lib.sh"

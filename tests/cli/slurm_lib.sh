@@ -31,7 +31,7 @@ slurm_stop() {
     clean_up || true
 }
 
-# A test that is killed runs no trap: somebody outlives it and ends what it left.
+# A test that is killed runs no trap: a watcher outlives it and ends its processes.
 slurm_guard() {
     local test=$$
     (

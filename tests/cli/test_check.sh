@@ -16,7 +16,7 @@ fail() {
     exit 1
 }
 
-# A build folder whose `make check` runs scripts and leaves what automake's does.
+# A build folder whose `make check` runs scripts and writes what automake's does.
 dir=$work/tree
 mkdir -p "$dir/sub"
 cat >"$dir/Makefile" <<'MAKE'

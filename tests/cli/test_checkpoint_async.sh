@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Checkpoints written beside training have the bytes of those written at once, step by step;
+# Checkpoints written during training have the bytes of those written at once, step by step;
 # signals and the end of the run wait for them; errors end the run in one line.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
@@ -44,7 +44,7 @@ if [ "$slow" = 1 ]; then
     alike pipeline strategy.stack=pipeline:2
 fi
 
-# A signal: the checkpoint of the step it stops at is complete, and the run goes on.
+# A signal: the checkpoint of the step it stops at is complete, and the run continues.
 start text signal train.steps=1000000 checkpoint.every=1 checkpoint.async=yes \
     strategy.stack=ddp:2 comm.ranks=processes
 wait_steps signal 3
@@ -67,7 +67,7 @@ for ranks in threads processes; do
     kept=$(last "lost-$ranks")
     cp -r "$kept" "$tmp/kept-$ranks"
     try=0
-    while [ -d "$tmp/lost-$ranks/checkpoints" ]; do # it may be made anew in between
+    while [ -d "$tmp/lost-$ranks/checkpoints" ]; do # it may be made again in between
         try=$((try + 1))
         mv "$tmp/lost-$ranks/checkpoints" "$tmp/away-$ranks-$try"
         { echo "in the way" >"$tmp/lost-$ranks/checkpoints"; } 2>/dev/null || true
@@ -80,7 +80,7 @@ done
 # A disk that fills up in the background.
 if [ "$(id -u)" -eq 0 ] && mkdir "$tmp/small" && mount -t tmpfs -o size=700k none "$tmp/small"; then
     trap 'umount "$tmp/small"; clean_up' EXIT
-    # the first checkpoint fits, a second one beside it does not
+    # the first checkpoint fits, a second one does not
     train text small/run 1 train.steps=1000000 checkpoint.every=2 checkpoint.keep=0 \
         checkpoint.async=yes strategy.stack=ddp:2
     says small/run "[Nn]o space|full"

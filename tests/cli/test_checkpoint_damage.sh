@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A byte changed anywhere in any file of a checkpoint, a file cut short, lengthened or gone:
+# A byte changed anywhere in any file of a checkpoint, a file truncated, lengthened or gone:
 # refused in one line that names the file, and for tensors the tensor and the bytes. resume =
 # auto takes the one before. CADRE_TEST_SEED chooses the places.
 # shellcheck source-path=SCRIPTDIR

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # kill -9 at random instants of a run that does little but save: the latest complete
-# checkpoint always loads, the next run clears what is half-written and goes on, under
+# checkpoint always loads, the next run clears what is half-written and continues, under
 # another stack, and at the end has the bits of a run that was never killed.
 # CADRE_TEST_SEED chooses the instants.
 # shellcheck source-path=SCRIPTDIR

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Saved under A, resumed under B, for ordered pairs of stacks: loaded under B and saved at
-# once it has the bytes of A; and training goes on under B with the bits of a run that never
-# stopped. Stacks with tensor sum in another order: from one checkpoint they go on alike
+# once it has the bytes of A; and training continues under B with the bits of a run that never
+# stopped. Stacks with tensor sum in another order: from one checkpoint they continue alike
 # among themselves, and within a limit of the others.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"

@@ -77,7 +77,7 @@ if [ "${CADRE_TEST_SLOW:-0}" = 1 ]; then
         world $n $limit exact collectives groups storm=$n
     done
 fi
-# what an int cannot count goes in pieces
+# what an int cannot count is sent in chunks
 CADRE_MPI_LIMIT=37 world 3 $limit exact collectives=few messages=few
 # MPI's own reductions: of whole numbers, so that any order gives the same
 world 3 $limit loose sums

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# cadre compare: equality in and outside exact mode, a stop and what goes on after it, and
+# cadre compare: equality in and outside exact mode, a stop and its continuation, and
 # a comparison that is killed.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
@@ -33,13 +33,13 @@ for file in report.json report.csv report.html; do
 done
 [ "$(wc -l <"$tmp/near/report.csv")" -eq 3 ] || fail "near: report.csv has not 3 lines"
 
-# a certificate is checked again, alone or with all of its comparison, and tells a run that is no
+# a certificate is checked again, alone or with all of its comparison, and reports a run that is no
 # longer what it was
 "$cadre" inspect "$tmp/near" >"$tmp/near.seen"
 [ "$(grep -c 'has the hashes that it states' "$tmp/near.seen")" -eq 2 ] ||
     fail "near: inspect of the folder does not check both certificates"
 "$cadre" inspect "$tmp/near/certificate-two.json" >"$tmp/near.seen"
-grep -q 'verdict: \(within\|exact\), held against one' "$tmp/near.seen" || fail "near: no verdict"
+grep -q 'verdict: \(within\|exact\), compared with one' "$tmp/near.seen" || fail "near: no verdict"
 grep -q 'has the hashes that it states' "$tmp/near.seen" || fail "near: not checked again"
 sed -i 's/"loss": 3/"loss": 2/' "$tmp/near/runs/two/metrics.jsonl"
 status=0
@@ -64,31 +64,31 @@ compare near 2
 says near 'holds a comparison already'
 
 # its trainings one by one, as a batch system makes them, also from ranks that it starts
-steps() { # ARGUMENT...: a step of the comparison "apart"
-    "$cadre" compare "$tmp/text.ini" --out "$tmp/apart" --set compare.perturb=no \
+steps() { # ARGUMENT...: a step of the comparison "steps"
+    "$cadre" compare "$tmp/text.ini" --out "$tmp/steps" --set compare.perturb=no \
         --set device.threads=1 "$@"
 }
 steps --list >"$tmp/list"
-printf 'one\t1\t1\ntwo\t2\t2\n' | cmp - "$tmp/list" || fail "apart: --list prints other runs"
-[ ! -e "$tmp/apart/runs/one" ] || fail "apart: --list leaves a run"
-steps --run one >"$tmp/apart.out" 2>&1
+printf 'one\t1\t1\ntwo\t2\t2\n' | cmp - "$tmp/list" || fail "steps: --list prints other runs"
+[ ! -e "$tmp/steps/runs/one" ] || fail "steps: --list leaves a run"
+steps --run one >"$tmp/steps.out" 2>&1
 status=0
-steps --collect >"$tmp/apart.out" 2>"$tmp/apart.log" || status=$?
-[ "$status" -eq 2 ] || fail "apart: without two, --collect ends with $status"
-says apart "lacks trainings of this comparison: two;"
-[ ! -e "$tmp/apart/report.json" ] || fail "apart: a report without two"
+steps --collect >"$tmp/steps.out" 2>"$tmp/steps.log" || status=$?
+[ "$status" -eq 2 ] || fail "steps: without two, --collect ends with $status"
+says steps "lacks trainings of this comparison: two;"
+[ ! -e "$tmp/steps/report.json" ] || fail "steps: a report without two"
 status=0
-steps --collect --list >"$tmp/apart.out" 2>"$tmp/apart.log" || status=$?
-[ "$status" -eq 2 ] || fail "apart: --collect --list ends with $status"
-says apart 'give one of them'
-steps --run two >"$tmp/apart.out" 2>&1
-steps --collect >"$tmp/apart.out" 2>"$tmp/apart.log"
-has apart '^two .* (within|exact)$'
+steps --collect --list >"$tmp/steps.out" 2>"$tmp/steps.log" || status=$?
+[ "$status" -eq 2 ] || fail "steps: --collect --list ends with $status"
+says steps 'give one of them'
+steps --run two >"$tmp/steps.out" 2>&1
+steps --collect >"$tmp/steps.out" 2>"$tmp/steps.log"
+has steps '^two .* (within|exact)$'
 status=0
-steps --collect --set optim.beta1=0.8 >"$tmp/apart.out" 2>"$tmp/apart.log" || status=$?
-[ "$status" -eq 2 ] || fail "apart: collected with other settings, status $status"
-says apart "runs/one' was trained with optim.beta1 = 0.9, and the comparison has 0.8"
-grep -q '"run": "two"' "$tmp/apart/certificate-two.json" || fail "apart: no certificate of two"
+steps --collect --set optim.beta1=0.8 >"$tmp/steps.out" 2>"$tmp/steps.log" || status=$?
+[ "$status" -eq 2 ] || fail "steps: collected with other settings, status $status"
+says steps "runs/one' was trained with optim.beta1 = 0.9, and the comparison has 0.8"
+grep -q '"run": "two"' "$tmp/steps/certificate-two.json" || fail "steps: no certificate of two"
 
 mapfile -t sets < <(for i in {1..80}; do echo compare.perturb=no; done)
 compare stated 0 "${sets[@]}"

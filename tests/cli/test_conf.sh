@@ -83,7 +83,7 @@ run mig compare "$conf/compare-mig.ini" --out mig "${small[@]}" "${few[@]}" \
     --set compare.perturb=no
 for independent in sliced instances; do
     has mig "^$independent.* mig:2 .* independent$"
-    has mig "^$independent: 2 runs of their own, together "
+    has mig "^$independent: 2 independent runs, together "
 done
 has mig "^average +mig:2 .* (within|exact)$"
 smoke quickstart --run ddp-exact

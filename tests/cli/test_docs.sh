@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The documents tell the truth: every ```sh block under <!-- run --> runs as it stands, every
+# The documents are true: every ```sh block under <!-- run --> runs as it stands, every
 # file and folder they name exists, and the option reference is what `cadre options` prints.
 # Instrumented builds (CADRE_TEST_LEAN=1) run the blocks of the README alone.
 set -euo pipefail

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Ranks on four hosts, over MPI: the certificates of ranks on one machine; a host that is cut
 # off or whose rank is killed is named by the others, with what they waited in, and the run
-# goes on from its checkpoint on fewer hosts.
+# continues from its checkpoint on fewer hosts.
 # shellcheck source-path=SCRIPTDIR disable=SC2086
 . "$(dirname "$0")/train_lib.sh"
 . "$(dirname "$0")/hosts_lib.sh"
@@ -109,9 +109,9 @@ in_time() { # NAME WHAT COMMAND...
     done
 }
 
-# goes_on NAME "N..." STACK [s.k=v]...: from the checkpoint, for three steps; `steps` is then
+# continues NAME "N..." STACK [s.k=v]...: from the checkpoint, for three steps; `steps` is then
 # where the run has ended.
-goes_on() {
+continues() {
     local name=$1 on=$2 stack=$3
     shift 3
     steps=$(($(basename "$(last "$name")" | sed 's/step-0*//') + 3))
@@ -120,7 +120,7 @@ goes_on() {
     ends "$name" 0
 }
 
-# A rank is killed: mpirun is told to leave the others to themselves.
+# A rank is killed: mpirun is set to leave the others running.
 mpi_options=(--enable-recovery)
 train_on "1 2 3 4" killed strategy.stack=zero:4 zero.stage=2 train.steps=1000000 \
     checkpoint.every=5
@@ -130,11 +130,11 @@ in_time killed "word of the lost rank" said killed h3 3
 in_time killed "end of the ranks" survivors_gone "1 2 4"
 ends killed "0|1|137" # by mpirun's own lights
 mpi_options=()
-goes_on killed "1 2" zero:2 zero.stage=2
+continues killed "1 2" zero:2 zero.stage=2
 train text exact 0 train.steps=$steps
 same killed exact
 
-# A host is cut off, so that nothing tells the others. mpirun would look at its daemons' links
+# A host is cut off, so that nothing informs the others. mpirun would look at its daemons' links
 # and end the job; it is made to wait until the ranks have spoken, and then waits for a daemon
 # that is out of reach.
 if [ "$lean" = 0 ]; then
@@ -147,7 +147,7 @@ if [ "$lean" = 0 ]; then
     in_time cut "end of the ranks" survivors_gone "1 3 4"
     kill -KILL "$pid" "$(process_on 2)" 2>/dev/null || true
     wait "$pid" 2>/dev/null || true
-    goes_on cut "1 3 4" ddp:3 $loose
+    continues cut "1 3 4" ddp:3 $loose
     train text near 0 train.steps=$steps $loose
     close_to cut near 1e-4 0.05
 fi

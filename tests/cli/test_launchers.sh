@@ -255,7 +255,7 @@ wrong "CPUs of several machines.*MPI" $(environment srun-two 0) -- "${args[@]}"
 wrong "makes 4 ranks.*started 2" $(environment srun 0) -- "${args[@]}" --set strategy.stack=ddp:4
 wrong "starts all ranks.*rank 1 of 2 by srun" $(environment srun 1) -- compare "$tmp/text.ini" \
     --out "$tmp/nothing"
-wrong "one process's work.*rank 1 of 2 by srun" $(environment srun 1) -- eval "$tmp/text.ini" \
+wrong "runs in one process.*rank 1 of 2 by srun" $(environment srun 1) -- eval "$tmp/text.ini" \
     --out "$tmp/own"
 [ ! -e "$tmp/nothing" ] || fail "a refused run left a folder"
 wrong "cannot meet at .tcp://no-such-host1:61449.: " $(environment srun-two 0) -- "${args[@]}" \
@@ -287,7 +287,7 @@ wait "${pids[0]}" 2>/dev/null || true
 ends killed0.1 1
 says killed0.1 "rank 0 ended without a word"
 
-# ---- a signal to all stops them at one step, and another launcher goes on ----
+# ---- a signal to all stops them at one step, and another launcher continues ----
 begin srun stopped train.steps=1000000
 pid=${pids[0]}
 until_so stopped.0 "step 1" has_steps stopped 1
@@ -296,10 +296,10 @@ ends stopped.0 4
 says stopped.0 "stopped by a signal after step"
 pid=${pids[1]}
 ends stopped.1 4
-! grep '^cadre: ' "$tmp/stopped.1.log" || fail "rank 1 speaks too"
+! grep '^cadre: ' "$tmp/stopped.1.log" || fail "rank 1 reports it too"
 steps=$(wc -l <"$tmp/stopped/metrics.jsonl")
 both torchrun stopped 0 train.steps=$((steps + 1)) checkpoint.resume=auto
-[ "$(wc -l <"$tmp/stopped/metrics.jsonl")" -eq $((steps + 1)) ] || fail "did not go on"
+[ "$(wc -l <"$tmp/stopped/metrics.jsonl")" -eq $((steps + 1)) ] || fail "did not continue"
 
 # ---- who is believed, and who is not ----
 env $(environment torchrun 0) $(environment srun 1) "$cadre" doctor >"$tmp/doctor"

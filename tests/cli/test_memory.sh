@@ -16,9 +16,9 @@ held() {
         /"peak_bytes"/ { inside = 1; next }
         inside && /\]/ { inside = 0 }
         inside { took[n++] = $1 + 0 }
-        /"resident_bytes"/ { told = 1 }
+        /"resident_bytes"/ { found = 1 }
         END {
-            if (n == 0 || n != planned || !told)
+            if (n == 0 || n != planned || !found)
                 exit 1
             for (i = 0; i < n; i++)
                 if (plan[i] < 0.97 * took[i] || plan[i] > 1.03 * took[i]) {

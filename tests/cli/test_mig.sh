@@ -134,7 +134,7 @@ CADRE_NVML=$fake/fake_nvml_old.so says 2 'too old' mig apply --admin --yes 1g
 at h200 2@0 noperm
 says 2 'no permission' mig apply --admin --yes 1g
 now h200 2@0 noperm
-# what fails in the middle is taken back, or told
+# what fails in the middle is taken back, or reported
 at h200 2@0 0@6
 CADRE_FAKE_NVML_FAULT=gi=2 says 1 'step 4 of 4 failed.* no room .* is undone$' \
     mig apply --admin --yes --replace 4g + 3g

@@ -18,7 +18,7 @@ needs=$(find "$CADRE_BUILD/cadre" "$CADRE_BUILD/plugins" -type f \
 grep -qE '^(yes|no) +cuda ' "$tmp/doctor" || fail "doctor says nothing of cuda"
 grep -qE '^(yes|no) +nccl ' "$tmp/doctor" || fail "doctor says nothing of nccl"
 
-# The module over NCCL needs libnccl and the runtime, and nothing of CUDA beside.
+# The module over NCCL needs libnccl and the runtime, and nothing else of CUDA.
 nccl=$CADRE_BUILD/.libs/comm_nccl.so
 if [ -e "$nccl" ]; then
     readelf -d "$nccl" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' >"$tmp/needed"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Checkpoints that version 0.1.0 wrote resume: all values as they were, and the steps after
-# them as it went on.
+# them as it continued.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
 samples=$(cd "${CADRE_SRC:-.}/tests/samples/checkpoint-0.1.0" && pwd)
@@ -32,7 +32,7 @@ loads() {
 }
 
 # goes_on NAME RUN [s.k=v]...: three steps more have the losses and norms that are written
-# beside the checkpoint: to the bit where the libraries and the kind of CPU are those of
+# next to the checkpoint: to the bit where the libraries and the kind of CPU are those of
 # then, else nearly.
 goes_on() {
     local name=$1 run=$2 limit=1e-3
@@ -45,7 +45,7 @@ goes_on() {
         END { exit !(NR == 3 && bad == 0) }' ||
         fail "$run: expected within $limit: $(cat "$samples/$name.losses"), \
 found: $(losses "$run")"
-    echo "$run: as 0.1.0 went on, within $limit"
+    echo "$run: as 0.1.0 continued, within $limit"
 }
 
 for name in exact residual scaled; do

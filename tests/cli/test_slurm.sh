@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The templates of conf/slurm under a real SLURM with four nodes that are this machine: one
 # node, many nodes, a signal before the limit, a comparison as a job array; and the commands
-# of docs/clusters.md. Equality is held against ranks that Cadre starts itself.
+# of docs/clusters.md. Equality is checked against ranks that Cadre starts itself.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
 . "$(dirname "$0")/slurm_lib.sh"
@@ -57,14 +57,14 @@ in_job again "stopped after a checkpoint; job $job is queued again"
 [ "$(job_field "$job" Restarts)" = 1 ] || fail "again: not restarted once"
 [ "$(wc -l <"$tmp/again/metrics.jsonl")" -eq "$many" ] || fail "again: steps are missing"
 
-# ---- the page, block by block, as somebody at a terminal would ----
+# ---- the page, block by block, as a user at a terminal would ----
 if [ "$lean" = 1 ]; then
     echo "docs/clusters.md is left to builds that are not instrumented"
     exit 0
 fi
 # A directory like a clone; what a site has and this machine has not is stood in for:
 # modules, Apptainer (which calls the program on this machine), and a build, which takes
-# minutes: flags are held to configure's, and the program is the one that was built before.
+# minutes: flags are compared with configure's, and the program is the one that was built before.
 page=$tmp/page
 mkdir -p "$page/bin" "$page/home"
 mkdir "$page/tools"
@@ -107,7 +107,7 @@ set -euo pipefail
 mkdir -p "$(cat prefix)/bin"
 ln -sf "$PAGE/bin/small" "$(cat prefix)/bin/cadre"
 END
-# The program with a model that trains in no time. Nodes that are one machine here speak as
+# The program with a model that trains in no time. Nodes that are one machine here report as
 # one, and meet at a file, since nobody knows their names.
 cat >"$page/bin/small" <<'END'
 #!/bin/bash

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What a run leaves, what a second run in the same folder meets, and full disks.
+# The files of a run, a second run in the same folder, and full disks.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
 
@@ -49,7 +49,7 @@ says nowhere "none"
 # A disk that is full.
 if [ "$(id -u)" -eq 0 ] && mkdir "$tmp/small" && mount -t tmpfs -o size=700k none "$tmp/small"; then
     trap 'umount "$tmp/small"; clean_up' EXIT
-    # the first checkpoint fits, a second one beside it does not
+    # the first checkpoint fits, a second one does not
     train text small/run 1 train.steps=4 checkpoint.every=2 checkpoint.keep=0 \
         strategy.stack=ddp:2
     says small/run "[Nn]o space|full"

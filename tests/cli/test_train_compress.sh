@@ -87,7 +87,7 @@ for mode in fp16 int8 topk:0.01 powersgd:1; do
     says "wild-${mode/:/-}" 'not finite at step [0-9]+'
 done
 
-# Under a pipeline, and beside tensor parallelism.
+# Under a pipeline, and with tensor parallelism.
 train text pipe 0 strategy.stack=pipeline:2,ddp:2 ddp.compress=powersgd:2 train.steps=8
 if [ "$slow" = 1 ]; then
     for schedule in gpipe interleaved zb-h1; do

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Exact runs on the CUDA device, whose runtime the tests' stand-in plays: no run of theirs
 # times an algorithm, what an earlier run timed is taken from its file by all ranks, and
-# summary, checkpoint, certificate and comparison tell what was taken. Where the stand-in
+# summary, checkpoint, certificate and comparison name what was taken. Where the stand-in
 # was not built, this skips.
 # shellcheck source-path=SCRIPTDIR disable=SC2086
 . "$(dirname "$0")/train_lib.sh"
@@ -47,14 +47,14 @@ train text cold 0 run.exact=yes train.steps=4 checkpoint.resume=auto $small
     fail "cold: resumed with other algorithms without a word"
 train text warm 0 run.exact=yes train.steps=5 checkpoint.resume=auto $small
 if grep -q 'was trained with' "$tmp/warm.log"; then
-    fail "warm: the same algorithms are told as others"
+    fail "warm: the same algorithms are reported as others"
 fi
 
 # A damaged file: one line, and the library's rule.
 sed -i 's/^gemm 1/gemm 2/; s/^sum .*/sum 0/' "$file"
 train text damaged 0 run.exact=yes train.steps=1 strategy.stack=ddp:2 $small
 [ "$(grep -c 'are damaged and not used' "$tmp/damaged.log")" -eq 1 ] ||
-    fail "damaged: not told once"
+    fail "damaged: not reported once"
 [ -z "$(algorithms damaged)" ] || fail "damaged: its algorithms were taken"
 rm "$file"
 
@@ -79,5 +79,5 @@ grep -q '  multiplied with cublasLt 13.0.0 on ' "$tmp/c.seen" || fail "inspect: 
 sed -i -E 's/"algorithms": *""/"algorithms": "0123456789abcdef"/' "$tmp/c/runs/two/summary.json"
 # shellcheck disable=SC2086 # words
 compare c 0 train.steps=1 compare.perturbations=2 $small checkpoint.resume=auto
-[ "$(grep -c 'one and two ask for run.exact and multiplied by other algorithms' "$tmp/c.log")" \
-    -eq 1 ] || fail "other algorithms are not told"
+[ "$(grep -c 'one and two have run.exact and used other GEMM algorithms' "$tmp/c.log")" \
+    -eq 1 ] || fail "other algorithms are not reported"

@@ -28,7 +28,7 @@ train text cpu 0 device.kind=cpu $small
 cuda single # six micro-batches a step: both graphs
 cuda zero strategy.stack=zero:2 zero.stage=2 zero.reduce=microbatch
 if grep -q 'share GPU' "$tmp/zero.log"; then
-    fail "zero: threads are told of GPUs that are not there"
+    fail "zero: a message names GPUs that do not exist"
 fi
 export CADRE_STANDIN_DEVICES=3 # threads take the first, and say so
 cuda shared strategy.stack=ddp:2

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# run.elastic: a process rank that is lost does not end the run. The others go on from the
+# run.elastic: a process rank that is lost does not end the run. The others continue from the
 # last checkpoint in the largest stack that does the same work, and in exact mode the end
 # has the bits of a run that lost nobody.
 # shellcheck source-path=SCRIPTDIR
@@ -21,19 +21,19 @@ saved() { # NAME BEFORE: there is another checkpoint than BEFORE
     [ "$(last "$1")" != "$2" ]
 }
 
-told() { # NAME N TEXT: the log has N lines with it
+logged() { # NAME N TEXT: the log has N lines with it
     [ "$(grep -c -- "$3" "$tmp/$1.log")" -eq "$2" ]
 }
 
 # lose NAME RANK SIGNAL N STACK: takes a rank away once there is a new checkpoint; the run
-# goes on with STACK, which is its restart number N.
+# continues with STACK, which is its restart number N.
 lose() {
     local name=$1
     until_so "$name" "checkpoint" saved "$name" "$(last "$name")"
     kill "-$3" "$(child "$pid" "$2")"
-    until_so "$name" "restart" told "$name" "$4" "; run.elastic goes on with "
-    grep -q "rank $2 .*; run.elastic goes on with $5, after step [0-9]" \
-        "$tmp/$name.log" || fail "$name: did not say that it goes on with $5"
+    until_so "$name" "restart" logged "$name" "$4" "; run.elastic continues with "
+    grep -q "rank $2 .*; run.elastic continues with $5, after step [0-9]" \
+        "$tmp/$name.log" || fail "$name: did not say that it continues with $5"
 }
 
 # A link that is slow gives time to find and kill ranks, whatever the machine.
@@ -57,7 +57,7 @@ survives() {
     "$cadre" inspect "$tmp/$name" | grep -A 3 '"restarts"' |
         grep '"lost": 1' >/dev/null ||
         fail "$name: summary.json has no restarts"
-    echo "$name: $(grep -o 'run.elastic goes on.*' "$tmp/$name.log")"
+    echo "$name: $(grep -o 'run.elastic continues.*' "$tmp/$name.log")"
 }
 survives ddp 2 ddp:4 ddp:2 checkpoint.keep=0
 if [ "$lean" = 0 ]; then
@@ -72,7 +72,7 @@ if [ "$slow" = 1 ]; then
     survives wide 3 ddp:4 ddp:2 device.threads=0 run.name=other
 fi
 
-# Two losses in a row: what is left of the second goes on in the launcher itself. A signal
+# Two losses in a row: after the second the last rank runs in the launcher itself. A signal
 # then stops it as any other run, and what resumes it ends as single.
 start text twice "${elastic[@]}" strategy.stack=ddp:4
 lose twice 1 KILL 1 ddp:2
@@ -81,7 +81,7 @@ until_so twice "checkpoint" saved twice "$(last twice)"
 kill -TERM "$pid" || true # it may have ended by itself
 ends twice "0|4" # it may have done the few steps that were left
 [ "$status" = 0 ] || says twice "stopped by a signal.*checkpoint.resume=auto"
-[ "$(grep -c '"lost": 1' "$tmp/twice/restarts.json")" -eq 2 ] || fail "twice: not both told"
+[ "$(grep -c '"lost": 1' "$tmp/twice/restarts.json")" -eq 2 ] || fail "twice: not both recorded"
 [ "$status" = 0 ] || train text twice 0 "${common[@]}" checkpoint.resume=auto
 same single twice
 
@@ -99,7 +99,7 @@ wait_steps early 2
 kill -KILL "$(child "$pid" 1)"
 ends early 0
 grep -q "run.elastic without checkpoint.every" "$tmp/early.log" || fail "early: no warning"
-grep -q "goes on with ddp:1, from the beginning" "$tmp/early.log" || fail "early: not anew"
+grep -q "continues with ddp:1, from the beginning" "$tmp/early.log" || fail "early: not from the start"
 same single early
 if [ "$lean" = 0 ]; then
     start text later "${elastic[@]}" strategy.stack=ddp:2 checkpoint.every=0 \
@@ -107,10 +107,10 @@ if [ "$lean" = 0 ]; then
     wait_steps later 1
     kill -KILL "$(child "$pid" 0)"
     ends later 0
-    grep -q "goes on with ddp:1, after step 6" "$tmp/later.log" || fail "later: not from there"
+    grep -q "continues with ddp:1, after step 6" "$tmp/later.log" || fail "later: not from there"
 fi
 
-# A signal to the run and a rank that goes: somebody wants it to end.
+# A signal to the run and a lost rank: the run ends.
 start text asked "${elastic[@]}" strategy.stack=ddp:2
 until_so asked "checkpoint" saved asked ""
 victim=$(child "$pid" 1)
@@ -152,9 +152,9 @@ EOF
     no_orphan compared
     grep -q '"lost": 1' "$tmp/compared/runs/two/summary.json" || fail "compared: lost nobody"
     grep -qE '^two .*ddp:4 .* exact$' "$tmp/compared.out" || fail "compared: not exact"
-    grep -q 'two lost ranks and went on with ddp:2' "$tmp/compared.out" || fail "compared: no note"
+    grep -q 'two lost ranks and continued with ddp:2' "$tmp/compared.out" || fail "compared: no note"
     "$cadre" inspect "$tmp/compared/certificate-two.json" >"$tmp/compared.seen"
-    grep -q 'verdict: exact, held against one' "$tmp/compared.seen" || fail "compared: no verdict"
+    grep -q 'verdict: exact, compared with one' "$tmp/compared.seen" || fail "compared: no verdict"
     grep -q 'has the hashes that it states' "$tmp/compared.seen" || fail "compared: not checked"
 
     # what was trained is kept, as it was asked for with the stack that it began with
@@ -163,7 +163,7 @@ EOF
     grep -qE '^two .*ddp:4 .* exact$' "$tmp/again.out" || fail "compared again: not exact"
 fi
 
-# Ranks that somebody else starts are not ours to start again: one of them says so.
+# Ranks of an external launcher are not started again: one of them says so.
 for rank in 1 0; do
     CADRE_INIT="file://$tmp/meet" CADRE_RANK=$rank CADRE_WORLD_SIZE=2 \
         CADRE_LOCAL_RANK=$rank "$cadre" train "$tmp/text.ini" --out "$tmp/outside" \
@@ -175,7 +175,7 @@ done
 ends outside-0 0
 wait # for rank 1
 [ "$(cat "$tmp"/outside-?.log | grep -c 'run.elastic.* restarts ranks that cadre starts')" \
-    -eq 1 ] || fail "outside: not told once that run.elastic is not for them"
+    -eq 1 ] || fail "outside: not reported once that run.elastic is not for them"
 
 # Threads are lost all at once.
 train text threads 2 strategy.stack=ddp:2 run.elastic=yes

@@ -72,8 +72,8 @@ size=$((n / 2))
 sets=()
 trains="train.steps=1000000 train.eval_batches=1"
 
-# is_sharded NAME FILE FILE: both have whole sets of ours, and nothing of each other.
-is_sharded() {
+# is_divided NAME FILE FILE: both have whole sets of ours, and nothing of each other.
+is_divided() {
     local file in
     for file in "$2" "$3"; do
         in=$(wc -l <"$file")
@@ -88,8 +88,8 @@ is_sharded() {
 }
 
 # shellcheck disable=SC2086 # words
-start text apart $trains strategy.stack=mig:2 comm.ranks=processes
-wait_steps apart 1
+start text bound $trains strategy.stack=mig:2 comm.ranks=processes
+wait_steps bound 1
 ranks=0
 for child in $(pgrep -P "$pid" | sort -n); do
     for task in /proc/"$child"/task/*/status; do
@@ -100,9 +100,9 @@ for child in $(pgrep -P "$pid" | sort -n); do
     ranks=$((ranks + 1))
 done
 [ "$ranks" -eq 2 ] || fail "$ranks processes of ranks, expected 2"
-is_sharded processes "$tmp/set.0" "$tmp/set.1"
+is_divided processes "$tmp/set.0" "$tmp/set.1"
 kill -INT "$pid"
-ends apart 4
+ends bound 4
 
 # Threads: those of a rank share its set, the program's own have all CPUs.
 # shellcheck disable=SC2086 # words
@@ -116,12 +116,12 @@ done | sort -u | awk -v n="$n" 'NF > 0 && NF < n' >"$tmp/sets"
 for rank in 0 1; do
     sed -n "$((rank + 1))p" "$tmp/sets" | tr -s ' ' '\n' | grep . >"$tmp/set.$rank"
 done
-is_sharded threads "$tmp/set.0" "$tmp/set.1"
+is_divided threads "$tmp/set.0" "$tmp/set.1"
 kill -INT "$pid"
 ends within 4
 no_orphan "both runs"
 
-# ---- ranks that somebody else started ----
+# ---- ranks of an external launcher ----
 # outside NAME STATUS CPUS CPUS [s.k=v]...: ranks 0 and 1 on these CPUs, which meet at a file.
 outside() {
     local before=("taskset -c $3" "taskset -c $4")
@@ -130,7 +130,7 @@ outside() {
     end_ranks "$1" "$2"
 }
 if ! command -v taskset >/dev/null || [ "$n" -lt "$(getconf _NPROCESSORS_ONLN)" ]; then
-    echo "SKIP: ranks from outside; no taskset, or this test may use a part of the CPUs alone"
+    echo "SKIP: ranks of an external launcher; no taskset, or this test may use a part of the CPUs alone"
     exit 0
 fi
 every=$(IFS=, && echo "${own[*]}")

@@ -60,18 +60,18 @@ runs_on chosen "${uuids[2]}" "${uuids[0]}" "mig.instances=${uuids[2]} 0:0"
 CUDA_VISIBLE_DEVICES=${uuids[1]},${uuids[2]} runs_on limited "${uuids[1]}" "${uuids[2]}"
 
 # Independent instances are started likewise, whatever a rank would be.
-start text apart $small strategy.stack=mig:2 mig.mode=independent train.steps=1000000
-wait_steps apart/instance-0 1
-wait_steps apart/instance-1 1
+start text independent $small strategy.stack=mig:2 mig.mode=independent train.steps=1000000
+wait_steps independent/instance-0 1
+wait_steps independent/instance-1 1
 for child in $(pgrep -P "$pid"); do
     tr '\0' '\n' <"/proc/$child/environ" | sed -n 's/^CUDA_VISIBLE_DEVICES=//p'
 done | sort >"$tmp/runs"
-printf '%s\n' "${uuids[@]:0:2}" | sort | diff - "$tmp/runs" || fail "apart: other instances"
+printf '%s\n' "${uuids[@]:0:2}" | sort | diff - "$tmp/runs" || fail "independent: other instances"
 kill -INT "$pid"
-ends apart 4
+ends independent 4
 no_orphan "all runs"
 
-# ---- ranks that somebody else started, over host memory ----
+# ---- ranks of an external launcher, over host memory ----
 # outside NAME STATUS DEVICES DEVICES [s.k=v]...: ranks 0 and 1 with these visible.
 outside() {
     local before=("env CUDA_VISIBLE_DEVICES=$3" "env CUDA_VISIBLE_DEVICES=$4")

@@ -153,7 +153,7 @@ ends stopped.0 4
 says stopped.0 "stopped by a signal after step"
 pid=${pids[1]}
 ends stopped.1 4
-! grep '^cadre: ' "$tmp/stopped.1.log" || fail "rank 1 speaks too"
+! grep '^cadre: ' "$tmp/stopped.1.log" || fail "rank 1 reports it too"
 
 # ---- the commands of docs/cuda.md, on a small run ----
 awk -v out="$tmp/block" '
@@ -178,4 +178,4 @@ for run in two by-hand; do
     grep -q '"loss"' "$tmp/tree/runs/$run/metrics.jsonl" || fail "docs/cuda.md: no $run"
 done
 cmp "$tmp"/tree/runs/{two,by-hand}/checkpoints/step-00000002/model.safetensors ||
-    fail "docs/cuda.md: both ways end apart"
+    fail "docs/cuda.md: both routes end with different bits"

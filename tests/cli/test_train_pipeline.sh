@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The pipeline: every schedule has the bits of `single`, alone and in stacks, whatever the
 # number of stages, what a rank is, tied or not; it evaluates, saves and resumes; the
-# slots are those promised; what cannot be cut is refused in words.
+# slots are those promised; what cannot be partitioned is refused.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
 
@@ -66,12 +66,12 @@ piped four zb-h1 "pipeline:2, zero:2" model.layers=6 zero.stage=3 zero.reduce=mi
 # A tensor run has its own bits, and a pipeline of it has those.
 for rows in no yes; do
     [ "$lean" != 1 ] || [ $rows = yes ] || continue
-    cut="tensor.sequence_parallel=$rows"
-    run tensor 0 strategy.stack=tensor:2 "$cut"
+    option="tensor.sequence_parallel=$rows"
+    run tensor 0 strategy.stack=tensor:2 "$option"
     for schedule in gpipe zb-h1; do
-        piped tensor "$schedule" "pipeline:2, tensor:2" "$cut"
+        piped tensor "$schedule" "pipeline:2, tensor:2" "$option"
     done
-    piped tensor 1f1b "pipeline:2, tensor:2, zero:2" "$cut" zero.stage=3
+    piped tensor 1f1b "pipeline:2, tensor:2, zero:2" "$option" zero.stage=3
     rm -r "$tmp/tensor"
 done
 
@@ -113,7 +113,7 @@ for schedule in 1f1b zb-h1; do
     same vbd "vbd-$schedule"
 done
 
-# One's checkpoint goes on under the other.
+# One's checkpoint continues under the other.
 run on 0 strategy.stack=pipeline:2 train.steps=6 "checkpoint.resume=$(last tied)"
 run through 0 train.steps=6
 [ "$(losses through | tail -n 2)" = "$(losses on)" ] || fail "resumed otherwise"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # A plugin says where ranks start: each sees its own CPU and, as a process, its variable,
-# in place of the launcher's; its threads are on that CPU too; the rest of the run goes on
+# in place of the launcher's; its threads are on that CPU too; the rest of the run continues
 # as without. What cannot be had is refused before anything is made.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
@@ -41,10 +41,10 @@ for ranks in 1 "$n"; do
     done
 done
 
-# A process on one CPU has the threads that its launcher, on all, has dealt out.
-run dealt 0 "strategy.stack=$plugin:1" comm.ranks=processes place.env=no device.threads=0
-grep -E "\"threads\": ?${#cpus[@]}[,}]" "$tmp/dealt/summary.json" >/dev/null ||
-    fail "a process dealt the CPU it has out once more: not ${#cpus[@]} threads"
+# A process on one CPU has the threads that its launcher, on all, has given it.
+run shared 0 "strategy.stack=$plugin:1" comm.ranks=processes place.env=no device.threads=0
+grep -E "\"threads\": ?${#cpus[@]}[,}]" "$tmp/shared/summary.json" >/dev/null ||
+    fail "a process divided its CPU again: not ${#cpus[@]} threads"
 
 run threads 2 "strategy.stack=$plugin:$n"
 says threads "plugin 'place' sets the variable TEST_PLACE of rank 0, .*needs comm.ranks"

@@ -34,7 +34,7 @@ train text llama-fp32 0 model.arch=llama
 train text llama-bf16 0 model.arch=llama train.precision=bf16 train.recompute=block
 near llama-bf16 llama-fp32
 grep -q '"loss_scale": 65536, "skipped": false' "$tmp/text-fp16/metrics.jsonl" ||
-    fail "fp16 tells no loss scale"
+    fail "fp16 reports no loss scale"
 ! grep -q loss_scale "$tmp/text-bf16/metrics.jsonl" || fail "bf16 scales its loss"
 head -c 1000 "$(last text-bf16)/model.safetensors" | grep -aq '"dtype": *"F32"' ||
     fail "a checkpoint does not hold fp32 masters"
@@ -61,7 +61,7 @@ train text bf16-zero-offload 0 run.exact=yes train.steps=6 train.precision=bf16 
     strategy.stack=zero:2 zero.stage=2 zero.offload=optimizer comm.ranks=processes
 same bf16 bf16-zero-offload
 
-# ---- a checkpoint's masters go on under any strategy ----
+# ---- a checkpoint's masters continue under any strategy ----
 for precision in $precisions; do
     exact="run.exact=yes train.precision=$precision $four"
     go="$exact checkpoint.resume=auto"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A run that stopped and goes on has the bits of one that never stopped.
+# A run that stopped and continues has the bits of one that never stopped.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
 
@@ -10,16 +10,16 @@ stopped_and_resumed() {
     local name=$1 step sets
     shift
     sets=(optim.warmup=20 "$@")
-    start text "$name-cut" train.steps=1000000 "${sets[@]}"
-    wait_steps "$name-cut" 2
+    start text "$name-stopped" train.steps=1000000 "${sets[@]}"
+    wait_steps "$name-stopped" 2
     kill -INT "$pid"
-    ends "$name-cut" 4
-    step=$(basename "$(last "$name-cut")")
+    ends "$name-stopped" 4
+    step=$(basename "$(last "$name-stopped")")
     step=$((10#${step#step-} + 3))
-    train text "$name-cut" 0 "train.steps=$step" checkpoint.resume=auto "${sets[@]}"
-    grep -q "resuming from" "$tmp/$name-cut.log" || fail "$name-cut began anew"
+    train text "$name-stopped" 0 "train.steps=$step" checkpoint.resume=auto "${sets[@]}"
+    grep -q "resuming from" "$tmp/$name-stopped.log" || fail "$name-stopped began again"
     train text "$name" 0 "train.steps=$step" "${sets[@]}"
-    same "$name" "$name-cut"
+    same "$name" "$name-stopped"
     echo "$name: stopped after step $((step - 3)), resumed, the same bits"
 }
 stopped_and_resumed single
@@ -31,7 +31,7 @@ if [ "$slow" = 1 ]; then
     stopped_and_resumed wide train.precision=fp64 model.arch=llama
 fi
 
-# train.steps may differ on resume: 5 steps, then 12. The metrics go on at step 6.
+# train.steps may differ on resume: 5 steps, then 12. The metrics continue at step 6.
 train text short 0 train.steps=5
 train text short 0 train.steps=12 checkpoint.resume=auto
 train text whole 0 train.steps=12
@@ -50,7 +50,7 @@ cmp "$(last middle)/model.safetensors" "$(last whole)/model.safetensors"
 train text keep 0 train.steps=12 checkpoint.every=3 checkpoint.keep=2
 [ "$(count keep)" -eq 2 ] || fail "expected two checkpoints"
 
-# A killed run goes on from its last checkpoint, and loses only the steps since.
+# A killed run continues from its last checkpoint, and loses only the steps since.
 start text killed train.steps=100000 checkpoint.every=4
 wait_steps killed 6
 kill -9 "$pid"
@@ -61,7 +61,7 @@ train text killed 0 "train.steps=$((step + 4))" checkpoint.resume=auto checkpoin
 train text not-killed 0 "train.steps=$((step + 4))" checkpoint.every=4
 same killed not-killed
 
-# Another strategy goes on where one stopped, in exact mode without changing a bit.
+# Another strategy continues where one stopped, in exact mode without changing a bit.
 train text exact 0 run.exact=yes train.steps=8
 train text part 0 run.exact=yes train.steps=4 strategy.stack=ddp:2
 train text part 0 run.exact=yes train.steps=6 strategy.stack=ddp:4 checkpoint.resume=auto \

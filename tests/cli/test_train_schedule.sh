@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A schedule from outside: two chunks a rank, activations handed on, backward in INPUT
+# A schedule of a third-party plugin: two chunks a rank, activations sent, backward in INPUT
 # and WEIGHT. It trains with the bits of the sequential one, alone and above ddp,
 # with tied weights on two stages, evaluates, saves and resumes; and one that breaks the
-# rules is told which.
+# rules gets an error that names it.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
 
@@ -31,7 +31,7 @@ done
 run split 0 "strategy.stack=$plugin:2" comm.ranks=processes train.recompute=block
 same sequential split
 
-# Cut by measured costs, which every rank gets: the same bits wherever the cut is.
+# Partitioned by measured costs, which every rank gets: the same bits for any partition.
 for ranks in threads processes; do
     rm -r "$tmp/split"
     run split 0 "strategy.stack=$plugin:2" split_schedule.measured=yes comm.ranks=$ranks

@@ -37,7 +37,7 @@ for recompute in none block; do
     no_orphan early
 done
 
-# Asked before the last step, which is made: nothing is left to stop, nor to go on with.
+# Asked before the last step, which is made: nothing is left to stop or to continue.
 batch=8192
 [ "$lean" = 1 ] && batch=1024
 start text finished train.steps=2 train.global_batch=$batch train.micro_batch=16
@@ -78,5 +78,5 @@ twice() { # NAME STATUS [s.k=v]...
 }
 twice single-twice 130
 twice threads-twice 130 strategy.stack=ddp:2
-# the launcher lives and tells of its ranks
+# the launcher lives and reports its ranks
 twice processes-twice "1|130" strategy.stack=ddp:2 comm.ranks=processes

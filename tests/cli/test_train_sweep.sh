@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # A stack with an axis of runs of their own: each instance trains as if it were alone, where
-# the plugin wished and with its values of the sweep; one that is killed leaves the other
-# going; a signal stops both with checkpoints, from which they go on.
+# the plugin requested and with its values of the sweep; one that is killed leaves the other
+# running; a signal stops both with checkpoints, from which they continue.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
 
@@ -93,13 +93,13 @@ refused "instance 1: optim.min_lr = 1 is more than optim.lr" optim.schedule=cosi
 refused "requests TEST_CLASH=0 and TEST_CLASH=1 for ranks of instance 0" \
     "strategy.stack=independent:2, ddp:2" independent.clash=yes
 CADRE_INIT=tcp://127.0.0.1:9 CADRE_RANK=0 CADRE_WORLD_SIZE=2 CADRE_LOCAL_RANK=0 \
-    refused "strategy.stack = independent:2 makes 2 runs of their own, .*job array"
+    refused "strategy.stack = independent:2 makes 2 independent runs, .*job array"
 train text two 2 "${both[@]}"
 says two "holds a run already"
 
-# ---- beside other runs: independent, by what all do together ----
-cp "$tmp/text.ini" "$tmp/beside.ini"
-cat >>"$tmp/beside.ini" <<EOF
+# ---- compared with other runs: independent, by the sum of all instances ----
+cp "$tmp/text.ini" "$tmp/compared.ini"
+cat >>"$tmp/compared.ini" <<EOF
 [device]
 threads = 0
 [strategy]
@@ -110,28 +110,28 @@ strategy.stack = single
 strategy.stack = independent:2
 independent.sweep = optim.lr: 3e-3 1e-3
 EOF
-"$cadre" compare "$tmp/beside.ini" --out "$tmp/beside" --set train.steps=6 \
-    >"$tmp/beside.out" 2>"$tmp/beside.log" || fail "beside: status $?"
-shows beside.out '^parts +independent:2 .* independent$'
-shows beside.out '^parts: 2 runs of their own, together [0-9.]+ times the tokens per second'
-shows beside.out 'N: 1, as every run'
-shows beside/report.json '"options": \{|"optim.lr": "1e-3"'
-shows beside/report.csv '^parts,independent:2,2,.*,independent,none,.*,2.$'
-shows beside/report.html '<h2>Instances</h2>'
-"$cadre" inspect "$tmp/beside" >"$tmp/beside.seen"
-[ "$(grep -c 'has the hashes that it states' "$tmp/beside.seen")" -eq 2 ] ||
-    fail "beside: inspect does not check both certificates"
-rm "$tmp/beside/runs/whole/metrics.jsonl" # parts is known by its instances
-if "$cadre" compare "$tmp/beside.ini" --out "$tmp/beside" --set train.steps=6 \
-    >"$tmp/beside.out" 2>"$tmp/beside.log"; then
-    fail "beside: trained over an old comparison"
+"$cadre" compare "$tmp/compared.ini" --out "$tmp/compared" --set train.steps=6 \
+    >"$tmp/compared.out" 2>"$tmp/compared.log" || fail "compared: status $?"
+shows compared.out '^parts +independent:2 .* independent$'
+shows compared.out '^parts: 2 independent runs, together [0-9.]+ times the tokens per second'
+shows compared.out 'N: 1, as every run'
+shows compared/report.json '"options": \{|"optim.lr": "1e-3"'
+shows compared/report.csv '^parts,independent:2,2,.*,independent,none,.*,2.$'
+shows compared/report.html '<h2>Instances</h2>'
+"$cadre" inspect "$tmp/compared" >"$tmp/compared.seen"
+[ "$(grep -c 'has the hashes that it states' "$tmp/compared.seen")" -eq 2 ] ||
+    fail "compared: inspect does not check both certificates"
+rm "$tmp/compared/runs/whole/metrics.jsonl" # parts is known by its instances
+if "$cadre" compare "$tmp/compared.ini" --out "$tmp/compared" --set train.steps=6 \
+    >"$tmp/compared.out" 2>"$tmp/compared.log"; then
+    fail "compared: trained over an old comparison"
 fi
-says beside 'holds a comparison already'
-rm -r "$tmp/beside/runs/whole"
-"$cadre" compare "$tmp/beside.ini" --out "$tmp/beside" --set train.steps=6 \
-    --set checkpoint.resume=auto >"$tmp/beside.out" 2>"$tmp/beside.log" ||
-    fail "beside, again: status $?"
-grep -q 'parts: .*done before' "$tmp/beside.log" || fail "beside: parts was trained again"
+says compared 'holds a comparison already'
+rm -r "$tmp/compared/runs/whole"
+"$cadre" compare "$tmp/compared.ini" --out "$tmp/compared" --set train.steps=6 \
+    --set checkpoint.resume=auto >"$tmp/compared.out" 2>"$tmp/compared.log" ||
+    fail "compared, again: status $?"
+grep -q 'parts: .*done before' "$tmp/compared.log" || fail "compared: parts was trained again"
 
 # ---- where they run ----
 begin() { # NAME [s.k=v]...
@@ -156,7 +156,7 @@ for k in 0 1; do
         fail "instance $k has another TEST_INDEPENDENT"
 done
 
-# ---- Ctrl-C: both stop after a checkpoint, and go on ----
+# ---- Ctrl-C: both stop after a checkpoint, and continue ----
 kill -INT "$pid"
 ends stop 4
 no_orphan stop
@@ -175,7 +175,7 @@ for k in 0 1; do
 done
 statuses stop "done" "done"
 
-# ---- one that is killed leaves the other going ----
+# ---- one that is killed leaves the other running ----
 begin killed "independent.sweep=train.steps: 300 1000000"
 other=$(worker killed 0)
 kill -STOP "$other" || true # it likely has steps to make after the end of instance 1
@@ -185,7 +185,7 @@ kill -CONT "$other" || true
 ends killed 1
 has_steps killed/instance-0 300 || fail "killed: instance 0 did not finish"
 statuses killed "done" failed
-shows killed.log 'apart: instance 1 was ended by signal 9'
+shows killed.log 'sweep: instance 1 was ended by signal 9'
 says killed '1 of 2 instances failed \(1\)'
 shows killed/summary.json '^  "ranks": 1,'
 shows killed.out '^1 +failed '

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Cutting every product over ranks changes rounding alone: tensor at 2 and 4 ranks against
+# Sharding every product over ranks changes only rounding: tensor at 2 and 4 ranks against
 # single, GPT-2 and Llama form, tied and untied, with grouped queries, a classification head,
-# recomputed blocks, with the rows of activations cut too, with ddp and zero, as threads and as
+# recomputed blocks, with the rows of activations sharded too, with ddp and zero, as threads and as
 # processes.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
@@ -34,7 +34,7 @@ if [ "$slow" = 1 ]; then
     against short "tensor:2 tensor:4" 1e-6 2e-5 train.micro_batch=1 model.context=31
 fi
 
-# A classification head, which is not cut.
+# A classification head, which is not sharded.
 beats=(data.task=beats model.head=classify train.steps=6 "${sgd[@]:0:3}")
 train ecg beats 0 "${beats[@]}"
 train ecg beats-2 0 "${beats[@]}" strategy.stack=tensor:2
@@ -53,20 +53,20 @@ same gpt2-single one
 # In exact mode, what tensor is stacked with changes no bit either.
 stacks="zero:2,tensor:2 pipeline:2,tensor:2,zero:2"
 [ "$slow" = 1 ] && stacks="$stacks tensor:2,ddp:2 tensor:2,pipeline:2 zero:2,tensor:2,pipeline:2"
-for cut in no yes; do
-    exact=("${sgd[@]}" run.exact=yes "tensor.sequence_parallel=$cut")
-    train text "exact-$cut" 0 "${exact[@]}" strategy.stack=tensor:2
+for sharded in no yes; do
+    exact=("${sgd[@]}" run.exact=yes "tensor.sequence_parallel=$sharded")
+    train text "exact-$sharded" 0 "${exact[@]}" strategy.stack=tensor:2
     for stack in $stacks; do
-        train text "exact-$cut-$stack" 0 "${exact[@]}" "strategy.stack=$stack"
-        same "exact-$cut" "exact-$cut-$stack"
+        train text "exact-$sharded-$stack" 0 "${exact[@]}" "strategy.stack=$stack"
+        same "exact-$sharded" "exact-$sharded-$stack"
     done
-    train text "exact-$cut-r" 0 "${exact[@]}" strategy.stack=tensor:2 train.recompute=block
-    same "exact-$cut" "exact-$cut-r"
+    train text "exact-$sharded-r" 0 "${exact[@]}" strategy.stack=tensor:2 train.recompute=block
+    same "exact-$sharded" "exact-$sharded-r"
 done
 
 # The bytes of the README, those of a step and a layer: a micro-batch has n = 2 x 32 x 32 values
 # of 4 bytes, and there are 8. Of 2 ranks each sends n of a sum of n, and n/2 of gathering or
-# scattering it. Cut rows gather twice more, and add up two norms' weights and biases of 32
+# scattering it. Sharded rows gather twice more, and add up two norms' weights and biases of 32
 # channels once a step. The core sends 12 chunks of the norm of 8 bytes.
 bytes_of_layer() {
     local steps layers sent=()
@@ -87,12 +87,12 @@ found=$(bytes_of_layer no)
 [ "$found" -eq "$plain" ] || fail "a layer sends $found bytes a step, expected $plain"
 found=$(bytes_of_layer yes)
 [ "$found" -eq $((plain + more)) ] ||
-    fail "with cut rows a layer sends $found bytes a step, expected $plain + $more"
+    fail "with sharded rows a layer sends $found bytes a step, expected $plain + $more"
 
-# Collectives, as the waits for them in the trace of a step: 4 L + 4 a micro-batch; with cut rows
-# 10 L + 7, and the sums of the norms' gradients are waited for once.
-for cut in no yes; do
-    train text "trace-$cut" 0 strategy.stack=tensor:2 "tensor.sequence_parallel=$cut" \
+# Collectives, as the waits for them in the trace of a step: 4 L + 4 a micro-batch; with sharded
+# rows 10 L + 7, and the sums of the norms' gradients are waited for once.
+for sharded in no yes; do
+    train text "trace-$sharded" 0 strategy.stack=tensor:2 "tensor.sequence_parallel=$sharded" \
         train.steps=4 log.trace=yes
 done
 joins() {
@@ -109,13 +109,13 @@ if command -v python3 >/dev/null; then
     [ "$waits" -eq $((12 * passes)) ] || fail "$waits waits in $passes passes, expected 12 each"
     read -r waits passes steps < <(joins yes)
     [ "$waits" -eq $((27 * passes + steps)) ] ||
-        fail "with cut rows $waits waits in $passes passes, expected 27 each and $steps"
+        fail "with sharded rows $waits waits in $passes passes, expected 27 each and $steps"
 else
     echo "SKIP: no python3 to read the trace"
 fi
 
-# What is kept of a micro-batch is a quarter on each of four ranks where rows are cut; tokens and
-# three values a token for the loss are whole.
+# What is kept of a micro-batch is a quarter on each of four ranks if rows are sharded; tokens
+# and three values a token for the loss are whole.
 activations() {
     "$cadre" train "$tmp/text.ini" --dry-run --set model.heads=4 --set model.channels=256 \
         --set model.context=256 "$@" | awk '$1 == "activations" { print $3; exit }'
@@ -123,12 +123,12 @@ activations() {
 all=$(activations)
 part=$(activations --set strategy.stack=tensor:4 --set tensor.sequence_parallel=yes)
 sums=$(activations --set strategy.stack=tensor:4)
-echo "activations: $all MiB whole, $part MiB cut, $sums MiB with whole rows"
+echo "activations: $all MiB whole, $part MiB sharded, $sums MiB with whole rows"
 awk -v a="$all" -v p="$part" -v s="$sums" 'BEGIN { exit !(p >= a / 4 && p < a / 4 * 1.01 && s > 1.5 * p) }' ||
     fail "activations are not a quarter"
 
-# A checkpoint goes to another cut and back: steps of length zero leave every byte of the
-# parameters; and a run that goes on under another stack has the bits of one never stopped.
+# A checkpoint goes to another sharding and back: steps of length zero leave every byte of the
+# parameters; and a run that continues under another stack has the bits of one never stopped.
 exact=("${sgd[@]}" run.exact=yes)
 train text stop 0 "${exact[@]}" strategy.stack=tensor:2 train.steps=4
 for stack in single tensor:4 zero:2,tensor:2; do
@@ -137,13 +137,13 @@ for stack in single tensor:4 zero:2,tensor:2; do
     cmp "$(last stop)/model.safetensors" "$(last "to-$stack")/model.safetensors" ||
         fail "the parameters of tensor:2 came back otherwise from $stack"
 done
-train text go-on 0 "${exact[@]}" strategy.stack=zero:2,tensor:2 "checkpoint.resume=$(last stop)" \
+train text continued 0 "${exact[@]}" strategy.stack=zero:2,tensor:2 "checkpoint.resume=$(last stop)" \
     train.steps=10
 for file in model.safetensors optimizer.safetensors; do
-    cmp "$(last exact-no)/$file" "$(last go-on)/$file" || fail "$file of a run that went on"
+    cmp "$(last exact-no)/$file" "$(last continued)/$file" || fail "$file of a continued run"
 done
 
-# What cannot be cut is refused.
+# What cannot be sharded is refused.
 train text heads 2 strategy.stack=tensor:4
 says heads "'tensor' claims act.complete@tp over 4 ranks: model.heads = 2 is not a multiple"
 train text kv 2 "${llama[@]}" model.heads=4 strategy.stack=tensor:4

@@ -138,10 +138,10 @@ judge above 4 2
 run one "strategy.stack=$plugin:1"
 judge one 1 1
 
-# Without a schedule nothing idles, and nobody is told of passes.
+# Without a schedule nothing idles, and no passes are reported.
 run ddp strategy.stack=ddp:2
 grep -q '"bubble_fraction": 0,' "$tmp/ddp/summary.json" || fail "a bubble in ddp"
-[ ! -e "$tmp/ddp/passes.json" ] || fail "ddp has no schedule to tell of"
+[ ! -e "$tmp/ddp/passes.json" ] || fail "ddp has no schedule to report"
 python3 -m json.tool "$tmp/ddp/trace.json" >/dev/null
 grep -q '"wait dp"' "$tmp/ddp/trace.json" || fail "ddp's waits are not in the trace"
 

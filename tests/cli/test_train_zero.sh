@@ -111,12 +111,12 @@ says refused 'zero.reduce = microbatch with zero.stage = 1'
 train text both 2 strategy.stack=ddp:2,zero:2
 says both "'(ddp|zero)'.*'(ddp|zero)'"
 
-# The summary tells where memory went, host memory apart.
-train text told 0 train.steps=2 strategy.stack=zero:2 zero.stage=3 zero.offload=optimizer
+# The summary says where memory went, host memory separately.
+train text memory 0 train.steps=2 strategy.stack=zero:2 zero.stage=3 zero.offload=optimizer
 for tag in parameters gradients 'optimizer states (host)' 'zero: gathered parameters'; do
-    grep -F "\"$tag\": [" "$tmp/told/summary.json" >/dev/null || fail "no memory of $tag"
+    grep -F "\"$tag\": [" "$tmp/memory/summary.json" >/dev/null || fail "no memory of $tag"
 done
-if grep -F '"optimizer states": [' "$tmp/told/summary.json"; then
+if grep -F '"optimizer states": [' "$tmp/memory/summary.json"; then
     fail "optimizer states on the device in spite of zero.offload"
 fi
 [ ! -e "$tmp/refused" ] || fail "a refused run left a folder"

@@ -186,7 +186,7 @@ train "comm.backend = nccl needs a GPU.*device.kind = cpu" comm.backend=nccl dev
 train "cuda.*(cpu|auto)" device.kind=cuda
 train "comm.link" comm.link=fast
 
-# ---- ranks that somebody else starts ----
+# ---- ranks of an external launcher ----
 export CADRE_RANK=0
 train "CADRE_RANK is set, but CADRE_INIT is not"
 export CADRE_INIT=tcp://localhost:1
@@ -235,9 +235,9 @@ train "wte.weight.*shape \[256, 64\], found \[256, 32\]" checkpoint.resume=$step
 cp -r $step damaged
 printf 'damage' | dd of=damaged/model.safetensors bs=1 seek=80000 conv=notrunc 2>/dev/null
 train "damaged/model.safetensors.*tensor 'transformer.*bytes \[0" checkpoint.resume=damaged train.steps=4
-cp -r $step cut
-head -c 5000 $step/model.safetensors >cut/model.safetensors
-train "cut.*model.safetensors" checkpoint.resume=cut train.steps=4
+cp -r $step short
+head -c 5000 $step/model.safetensors >short/model.safetensors
+train "short.*model.safetensors" checkpoint.resume=short train.steps=4
 mkdir bare
 train "bare.*config.json" model.init=bare
 train "model.channels = 64.*has 32" model.init=$step model.channels=64
@@ -245,7 +245,7 @@ train "model.init: there is no folder 'none'" model.init=none
 mkdir empty
 cp $step/config.json empty
 train "empty.*safetensors" model.init=empty
-cp cut/model.safetensors empty
+cp short/model.safetensors empty
 train "empty/model.safetensors.*truncated" model.init=empty
 touch file
 wrong "--out: cannot make folder 'file'" train first.ini --out file/run
@@ -265,7 +265,7 @@ wrong "--tokens '0'" generate first.ini --from good --prompt 1 --tokens 0
 wrong "'nowhere' does not exist" inspect nowhere
 wrong "folder.ini" inspect folder.ini
 wrong "text.so.*ELF" inspect text.so
-wrong "cut.*model.safetensors" inspect cut
+wrong "short.*model.safetensors" inspect short
 wrong "compare|\[run:" compare first.ini
 mkdir report
 touch report/report.json

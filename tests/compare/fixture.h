@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Run folders as train leaves them, made by hand, and comparisons over them. A failure
+/* Run folders as train writes them, made by hand, and comparisons over them. A failure
  * ends the test. */
 #ifndef CADRE_TESTS_EXPERIMENT_FIXTURE_H
 #define CADRE_TESTS_EXPERIMENT_FIXTURE_H

@@ -166,7 +166,7 @@ static const char *plugins(void)
     return text;
 }
 
-/* Beside runs of their own each run takes the machine where it may. */
+/* In a comparison with independent runs each run takes the machine if it may. */
 START_TEST(instances_are_found_and_the_machine_is_compared)
 {
     char *text = cadre_format("%s[device]\nthreads = %d\n[run:one]\n[run:two]\n"
@@ -183,7 +183,7 @@ START_TEST(instances_are_found_and_the_machine_is_compared)
     ck_assert_int_eq(c.run[0].threads, _i ? 1 : c.cores);
     ck_assert_int_eq(c.run[1].threads, _i ? 1 : c.cores);
     ck_assert_uint_eq(c.n_perturbations, 0);
-    ck_assert_ptr_nonnull(strstr(c.run[1].layout, "2 runs of their own, 2 ranks"));
+    ck_assert_ptr_nonnull(strstr(c.run[1].layout, "2 independent runs, 2 ranks"));
 }
 END_TEST
 
@@ -199,7 +199,7 @@ START_TEST(a_sweep_is_checked_before_anything_trains)
 }
 END_TEST
 
-START_TEST(threads_left_open_are_dealt_out)
+START_TEST(unset_threads_are_divided)
 {
     must_arrange("[device]\nthreads = 0\n[run:one]\n[run:two]\n");
     ck_assert_int_eq(arrangement.threads, c.cores);
@@ -224,7 +224,7 @@ static const struct {
      "runs of a comparison use the same cores per rank"},
     {"[compare]\nbaseline = three\n[run:one]\n[run:two]\n", "compare.baseline = three"},
     {"[compare]\nruns = one\nbaseline = two\n[run:one]\n[run:two]\n",
-     "none of the runs compared"},
+     "not one of the runs compared"},
     {"[run:.]\n", "cannot name a folder"},
     {"[run:one]\n[run:two]\ntrain.micro_batch = 5\n", "run two: "},
     {"[run:one]\n[run:two]\nstrategy.stack = no_such_plugin:2\n", "run two: "},
@@ -265,7 +265,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, perturbation_divides_the_batch);
     tcase_add_loop_test(tc, instances_are_found_and_the_machine_is_compared, 0, 2);
     tcase_add_test(tc, a_sweep_is_checked_before_anything_trains);
-    tcase_add_test(tc, threads_left_open_are_dealt_out);
+    tcase_add_test(tc, unset_threads_are_divided);
     tcase_add_test(tc, command_line_wins_over_a_run);
     tcase_add_loop_test(tc, wrong_input_is_named, 0, sizeof wrong / sizeof wrong[0]);
     tcase_add_test(tc, folders_of_repeats_cannot_be_runs);

@@ -15,7 +15,7 @@ static struct cadre_comparison c;
 static struct cadre_text text;
 static struct cadre_error err;
 
-/* Runs "base" and "run", and the certificate of "run" beside runs/run. */
+/* Runs "base" and "run", and the certificate of "run" next to the folder "runs". */
 static void certify(struct fixture_run run)
 {
     const struct fixture_run rounding = {.loss_shift = 1e-6};
@@ -66,12 +66,14 @@ START_TEST(holds_what_is_promised)
     static const char *const keys[] = {
         "run",     "comparison", "verdict", "why",   "strategy",   "layout",
         "sums",    "ranks",      "exact",   "steps", "loss_chain", "param_hash",
-        "ulp_max", "seal",       "machine", "data",  "options",    "exp_avg_hash"};
+        "ulp_max", "digest",     "machine", "data",  "options",    "exp_avg_hash"};
     certify((struct fixture_run){.name = "run", .loss_shift = 2e-6});
     json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
     ck_assert_ptr_nonnull(root);
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         at(root, keys[i]);
+    ck_assert_str_eq(json_string_value(at(root, "format")), "cadre certificate 2");
+    ck_assert_ptr_null(json_object_get(root, "seal"));
     ck_assert_str_eq(json_string_value(at(root, "verdict")), "within");
     /* links of steps 1, 2, 4 and the last, 6; the last is the chain */
     const json_t *chain = at(root, "chain"), *last = json_array_get(chain, 3);
@@ -99,7 +101,7 @@ START_TEST(is_checked_again)
     ck_assert(cadre_certificate_is(path));
     cadre_status rc = cadre_certificate_check(path, &text, &err);
     ck_assert_msg(rc == CADRE_OK, "%s", err.text);
-    ck_assert_ptr_nonnull(strstr(text.data, "verdict: within, held against base"));
+    ck_assert_ptr_nonnull(strstr(text.data, "verdict: within, compared with base"));
     ck_assert_ptr_nonnull(strstr(text.data, "has the hashes that it states"));
 }
 END_TEST
@@ -119,11 +121,11 @@ START_TEST(a_change_by_design_is_named)
     cadre_text_fini(&text);
     path = cadre_path_join(dir, "x.json");
     ck_assert_int_eq(cadre_certificate_check(path, &text, &err), CADRE_OK);
-    ck_assert_ptr_nonnull(strstr(text.data, "verdict: differs by design, held"));
+    ck_assert_ptr_nonnull(strstr(text.data, "verdict: differs by design, compared"));
 }
 END_TEST
 
-START_TEST(a_changed_run_is_told)
+START_TEST(a_changed_run_is_reported)
 {
     static const float other[FIXTURE_PARAMS] = {1};
     certify((struct fixture_run){.name = "run"});
@@ -136,9 +138,9 @@ START_TEST(a_changed_run_is_told)
 }
 END_TEST
 
-/* The library and the algorithms are told and held against the folder's; a run of an
- * earlier build says neither. */
-START_TEST(algorithms_are_told_and_checked)
+/* The library and the algorithms are reported and compared with the folder's; a run of
+ * an earlier build has neither. */
+START_TEST(algorithms_are_reported_and_checked)
 {
     certify((struct fixture_run){.name = "run", .algorithms = "0123456789abcdef"});
     json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
@@ -170,6 +172,44 @@ START_TEST(an_earlier_certificate_is_read)
     cadre_status rc = cadre_certificate_check(path, &text, &err);
     ck_assert_msg(rc == CADRE_OK, "%s", err.text);
     ck_assert_ptr_null(strstr(text.data, "multiplied with"));
+}
+END_TEST
+
+/* Make the certificate one of format 1, with the digest under its name there. */
+static void make_format_1(const char *digest)
+{
+    json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
+    const char *value = digest ? digest : json_string_value(at(root, "digest"));
+    json_object_set_new(root, "format", json_string("cadre certificate 1"));
+    json_object_set_new(root, "seal", json_string(value));
+    json_object_del(root, "digest");
+    ck_assert_int_eq(json_dump_file(root, path, 0), 0);
+    json_decref(root);
+}
+
+START_TEST(format_1_calls_the_digest_seal)
+{
+    certify((struct fixture_run){.name = "run"});
+    make_format_1(NULL);
+    ck_assert(cadre_certificate_is(path));
+    cadre_status rc = cadre_certificate_check(path, &text, &err);
+    ck_assert_msg(rc == CADRE_OK, "%s", err.text);
+    ck_assert_ptr_nonnull(strstr(text.data, "has the hashes that it states"));
+    make_format_1("0123456789abcdef");
+    ck_assert_int_eq(cadre_certificate_check(path, &text, &err), CADRE_E_DIFFERS);
+    ck_assert_msg(strstr(err.text, "seal of run run is"), "%s", err.text);
+}
+END_TEST
+
+START_TEST(a_changed_digest_is_refused)
+{
+    certify((struct fixture_run){.name = "run"});
+    json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
+    json_object_set_new(root, "digest", json_string("0123456789abcdef"));
+    ck_assert_int_eq(json_dump_file(root, path, 0), 0);
+    json_decref(root);
+    ck_assert_int_eq(cadre_certificate_check(path, &text, &err), CADRE_E_DIFFERS);
+    ck_assert_msg(strstr(err.text, "digest of run run is"), "%s", err.text);
 }
 END_TEST
 
@@ -205,9 +245,11 @@ Suite *test_suite(void)
     tcase_add_test(tc, holds_what_is_promised);
     tcase_add_test(tc, is_checked_again);
     tcase_add_test(tc, a_change_by_design_is_named);
-    tcase_add_test(tc, a_changed_run_is_told);
-    tcase_add_test(tc, algorithms_are_told_and_checked);
+    tcase_add_test(tc, a_changed_run_is_reported);
+    tcase_add_test(tc, algorithms_are_reported_and_checked);
     tcase_add_test(tc, an_earlier_certificate_is_read);
+    tcase_add_test(tc, format_1_calls_the_digest_seal);
+    tcase_add_test(tc, a_changed_digest_is_refused);
     tcase_add_test(tc, a_folder_that_is_gone_is_no_error);
     tcase_add_loop_test(tc, anything_else_is_refused, 0, 5);
     suite_add_tcase(suite, tc);

@@ -278,7 +278,7 @@ START_TEST(exact_runs_are_held_to_each_other)
 }
 END_TEST
 
-/* Where algorithms differ, that is said beside the bits that do; else nothing is. */
+/* If algorithms differ, the reason names them next to the bits; else it does not. */
 START_TEST(other_algorithms_explain_other_bits)
 {
     static const char reason[] = "took another library or other algorithms than those "
@@ -304,7 +304,8 @@ START_TEST(other_algorithms_explain_other_bits)
 }
 END_TEST
 
-/* A strategy that sums otherwise is held to limits, and to its like. */
+/* A strategy with another reduction signature is compared with limits, and with its
+ * like. */
 START_TEST(other_sums_are_held_to_each_other)
 {
     const struct fixture_run runs[] = {
@@ -439,7 +440,7 @@ END_TEST
 START_TEST(norms_of_diverging_replicas_are_not_judged)
 {
     const struct cadre_compared_run *run = judged(
-        (struct fixture_run){.name = "apart", .norm_factor = 2, .diverging = true},
+        (struct fixture_run){.name = "diverging", .norm_factor = 2, .diverging = true},
         &rounding);
     ck_assert_msg(run->equal == CADRE_EQUAL_EXACT, "%s", run->why);
     ck_assert(isnan(run->margin[CADRE_QUANTITY_GRAD_NORM].diff));
@@ -477,7 +478,7 @@ START_TEST(the_factor_is_the_stated_one)
 }
 END_TEST
 
-/* What leaves its limits first is named, whatever it is. */
+/* The quantity that leaves its limits first is named. */
 START_TEST(the_first_step_says_why)
 {
     const struct fixture_run runs[] = {{.name = "base"}, {.name = "far"}};

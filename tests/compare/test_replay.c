@@ -14,7 +14,7 @@ static struct cadre_replay schedule;
 static struct cadre_replay_result result;
 static struct cadre_error err;
 
-/* p ranks with `chunks` each, dealt out in turn; every unit is a chunk. */
+/* p ranks with `chunks` each, assigned in turn; every unit is a chunk. */
 static void open_schedule(size_t p, size_t chunks, const double seconds[4])
 {
     schedule.rank = cadre_calloc(p, sizeof *schedule.rank);
@@ -119,7 +119,8 @@ START_TEST(one_f_one_b_has_the_same)
 }
 END_TEST
 
-/* Splitting alone lets the stage before go on earlier: less idle than 1F1B. */
+/* Splitting backward alone lets the previous stage continue earlier: less idle than
+ * 1F1B. */
 START_TEST(split_backward_idles_less)
 {
     one_f_one_b(4, 8, true);

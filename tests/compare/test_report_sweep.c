@@ -71,7 +71,7 @@ START_TEST(json_has_instances_and_formula)
     json_t *root = json_loads(cadre_text_str(&text), JSON_REJECT_DUPLICATES, NULL);
     ck_assert_ptr_nonnull(root);
     const json_t *formulas = json_object_get(root, "formulas");
-    const char *sweep = json_string_value(json_object_get(formulas, "apart"));
+    const char *sweep = json_string_value(json_object_get(formulas, "independent"));
     ck_assert_ptr_nonnull(sweep);
     ck_assert_ptr_nonnull(strstr(sweep, "sum of the instances' tokens/s"));
     const json_t *run = json_array_get(json_object_get(root, "runs"), 1);
@@ -85,13 +85,13 @@ START_TEST(json_has_instances_and_formula)
 }
 END_TEST
 
-START_TEST(words_tell_what_instances_did)
+START_TEST(words_say_what_instances_did)
 {
     cadre_report_sentences(&c, &text);
-    ck_assert(has("<two>: 2 runs of their own, together 1.60 times the tokens per "
+    ck_assert(has("<two>: 2 independent runs, together 1.60 times the tokens per "
                   "second of base (single)."));
     cadre_report_notes(&c, &text);
-    ck_assert(has("<two> is 2 trainings, which are held against nothing; its losses "
+    ck_assert(has("<two> is 2 trainings, which are compared with nothing; its losses "
                   "are those of the best, instance 1."));
     ck_assert(!has("it differs in"));
     ck_assert_str_eq(cadre_report_where(&c), CADRE_FORMULA_WHERE);
@@ -102,13 +102,13 @@ END_TEST
 
 Suite *test_suite(void)
 {
-    Suite *suite = suite_create("report_apart");
+    Suite *suite = suite_create("report_sweep");
     TCase *tc = tcase_create("instances");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, html_has_a_line_an_instance);
     tcase_add_test(tc, html_is_well_formed);
     tcase_add_test(tc, json_has_instances_and_formula);
-    tcase_add_test(tc, words_tell_what_instances_did);
+    tcase_add_test(tc, words_say_what_instances_did);
     suite_add_tcase(suite, tc);
     return suite;
 }

@@ -99,9 +99,9 @@ START_TEST(refuses_what_would_be_changed)
         {"[s]\na = 1\nA = 2\n", "x.ini:3: a in [s] is set twice, first on line 2"},
         {"[s]\na = 1\n[t]\n[s]\na = 2\n", "x.ini:5: a in [s] is set twice"},
         {"[s]\nstack = zero:2; pipeline:2\n",
-         "x.ini:2: stack: an unquoted ; would cut"},
-        {"[s]\na = 1 # note\n", "an unquoted # would cut the value to '1 '"},
-        {"[s]\na = ; b\n", "an unquoted ; would cut"},
+         "x.ini:2: stack: an unquoted ; would truncate"},
+        {"[s]\na = 1 # note\n", "an unquoted # would truncate the value to '1 '"},
+        {"[s]\na = ; b\n", "an unquoted ; would truncate"},
         {"[s]\na: 1\n",
          "'a: 1' is not understood, expected key = value (with =, not :)"},
         {"[s]\na:b = 1\n", "expected key = value (with =, not :)"},
@@ -195,7 +195,7 @@ START_TEST(quoting_round_trips)
 }
 END_TEST
 
-/* Random files of telling bytes: an error or a table, never a crash. */
+/* Random files of significant bytes: an error or a table, never a crash. */
 START_TEST(any_bytes_are_survived)
 {
     static const char alphabet[] = "[]=:;#\"'\\ \t\n\rab.\xc3\xbc\x01";
@@ -271,7 +271,7 @@ START_TEST(plain_good_files_are_strict)
     path = test_sample("ini/old.ini");
     ck_assert_int_eq(cadre_ini_load(&ini, path, &err), CADRE_E_INVALID);
     ck_assert_ptr_nonnull(
-        strstr(err.text, "old.ini:2: key_01: an unquoted ; would cut"));
+        strstr(err.text, "old.ini:2: key_01: an unquoted ; would truncate"));
 }
 END_TEST
 

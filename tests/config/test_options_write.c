@@ -17,7 +17,7 @@ static char *written(const struct cadre_options *o)
     return text;
 }
 
-/* Without its comments, which tell where each value came from. */
+/* Without its comments, which name the source of each value. */
 static void drop_comments(char *text)
 {
     char *to = text;

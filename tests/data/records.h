@@ -19,7 +19,7 @@ static FILE *test_open_part(const char *dir, const char *name, const char *suffi
     return f;
 }
 
-/* Write the header anew, with the checksum and initial value of the samples. */
+/* Write the header again, with the checksum and initial value of the samples. */
 static inline void test_fix_checksum(const char *dir, const char *name,
                                      const char *lead, int count)
 {

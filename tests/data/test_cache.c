@@ -118,7 +118,8 @@ START_TEST(content_hash_is_free_of_the_key)
 }
 END_TEST
 
-/* Any damaged byte, a cut and a longer file are found, and the cache is made anew. */
+/* Any damaged byte, a truncated and a longer file are found, and the cache is made
+ * again. */
 START_TEST(damage_is_found)
 {
     char path[1200];

@@ -211,7 +211,7 @@ START_TEST(cores_share_the_records_and_change_nothing)
     uint64_t hash = hash_with(&config, 1);
     for (int cores = 2; cores <= 4; cores++)
         ck_assert_uint_eq(hash_with(&config, cores), hash);
-    for (int r = 37; r > 6; r -= 15) { /* the first fault in the list is told */
+    for (int r = 37; r > 6; r -= 15) { /* the first error in the list is reported */
         snprintf(path, sizeof path, "%s/r%02d.atr", dir, r);
         remove(path);
         snprintf(path, sizeof path, "r%02d.atr", r);

@@ -7,7 +7,7 @@
 #include "core/data/loader.h"
 #include "tests/support/check_main.h"
 
-enum { T = 8, B = 3, LEAVES = 4, GLOBAL = B * LEAVES };
+enum { T = 8, B = 3, MICROBATCHES = 4, GLOBAL = B * MICROBATCHES };
 
 static char *dir;
 static struct cadre_dataset *set;
@@ -76,7 +76,7 @@ static struct cadre_loader_config config_of(int64_t first, int64_t stride,
                                         .prefetch = prefetch};
 }
 
-/* Blocks and cycles of leaves, with every depth, over several epochs. */
+/* Blocks and cycles of micro-batches, with every depth, over several epochs. */
 START_TEST(announced_order_is_right)
 {
     static const int64_t maps[][3] = {
@@ -104,12 +104,12 @@ START_TEST(any_order_is_right)
         struct cadre_loader_config config = config_of(1, 2, 2, prefetch);
         config.first_step = 5;
         struct cadre_loader *loader = make(&config);
-        for (int64_t microbatch = LEAVES - 1; microbatch >= 0; microbatch--)
+        for (int64_t microbatch = MICROBATCHES - 1; microbatch >= 0; microbatch--)
             check_microbatch(loader, 5, microbatch);
         for (int i = 0; i < 500; i++) {
             state = state * 1664525u + 1013904223u;
             check_microbatch(loader, (state >> 8) % (i < 250 ? 12 : 1000),
-                             (state >> 20) % LEAVES);
+                             (state >> 20) % MICROBATCHES);
         }
         cadre_loader_destroy(loader);
     }
@@ -118,11 +118,11 @@ END_TEST
 
 START_TEST(resuming_needs_the_step_alone)
 {
-    struct cadre_loader_config config = config_of(0, 1, LEAVES, 3);
+    struct cadre_loader_config config = config_of(0, 1, MICROBATCHES, 3);
     config.first_step = 1000000;
     struct cadre_loader *loader = make(&config);
     for (uint64_t step = 1000000; step < 1000020; step++)
-        for (int64_t microbatch = 0; microbatch < LEAVES; microbatch++)
+        for (int64_t microbatch = 0; microbatch < MICROBATCHES; microbatch++)
             check_microbatch(loader, step, microbatch);
     cadre_loader_destroy(loader);
 }
@@ -131,7 +131,7 @@ END_TEST
 static void *rank_main(void *argument)
 {
     int64_t rank = *(const int64_t *)argument;
-    struct cadre_loader_config config = config_of(rank, LEAVES, 1, 2);
+    struct cadre_loader_config config = config_of(rank, MICROBATCHES, 1, 2);
     struct cadre_loader *loader = make(&config);
     for (uint64_t step = 0; step < 200; step++)
         check_microbatch(loader, step, rank);
@@ -141,13 +141,13 @@ static void *rank_main(void *argument)
 
 START_TEST(ranks_share_a_data_set)
 {
-    pthread_t threads[LEAVES];
-    int64_t ranks[LEAVES];
-    for (int64_t r = 0; r < LEAVES; r++) {
+    pthread_t threads[MICROBATCHES];
+    int64_t ranks[MICROBATCHES];
+    for (int64_t r = 0; r < MICROBATCHES; r++) {
         ranks[r] = r;
         ck_assert_int_eq(pthread_create(&threads[r], NULL, rank_main, &ranks[r]), 0);
     }
-    for (int r = 0; r < LEAVES; r++)
+    for (int r = 0; r < MICROBATCHES; r++)
         pthread_join(threads[r], NULL);
 }
 END_TEST
@@ -155,7 +155,7 @@ END_TEST
 START_TEST(destroy_at_any_moment)
 {
     for (int i = 0; i < 200; i++) {
-        struct cadre_loader_config config = config_of(0, 1, LEAVES, 1 + i % 4);
+        struct cadre_loader_config config = config_of(0, 1, MICROBATCHES, 1 + i % 4);
         struct cadre_loader *loader = make(&config);
         for (int64_t k = 0; k < i % 3; k++)
             check_microbatch(loader, 0, k);
@@ -178,13 +178,14 @@ START_TEST(errors_arrive_where_they_belong)
         .format = "tokens", .path = path, .context = T, .vocab = 512};
     ck_assert_int_eq(cadre_dataset_open(&data, &broken, NULL), CADRE_OK);
     for (int64_t prefetch = 0; prefetch < 4; prefetch += 3) {
-        struct cadre_loader_config config = config_of(0, 1, LEAVES, prefetch);
+        struct cadre_loader_config config = config_of(0, 1, MICROBATCHES, prefetch);
         config.dataset = broken;
         struct cadre_loader *loader = make(&config);
-        for (int64_t microbatch = 0; microbatch < LEAVES; microbatch++)
+        for (int64_t microbatch = 0; microbatch < MICROBATCHES; microbatch++)
             ck_assert_int_eq(cadre_loader_next(loader, 0, microbatch, &batch),
                              microbatch == 2 ? CADRE_E_INVALID : CADRE_OK);
-        ck_assert_int_eq(cadre_loader_next(loader, 0, LEAVES, &batch), CADRE_E_INVALID);
+        ck_assert_int_eq(cadre_loader_next(loader, 0, MICROBATCHES, &batch),
+                         CADRE_E_INVALID);
         ck_assert_int_eq(cadre_loader_next(loader, 0, -1, &batch), CADRE_E_INVALID);
         cadre_loader_destroy(loader);
     }

@@ -19,7 +19,7 @@ START_TEST(split_falls_on_a_character)
 }
 END_TEST
 
-/* A text of several pieces, of 1 MiB each, gives the ids of the parts encoded whole. */
+/* A text of several chunks, of 1 MiB each, gives the ids of the parts encoded whole. */
 START_TEST(pieces_give_the_ids_of_the_whole)
 {
     const char *folder = test_data(_i, "gpt2_bpe");

@@ -20,7 +20,7 @@ static void teardown(void)
     test_tmpdir_destroy(dir);
 }
 
-/* A file of llm.c: header of 256 int32, then what is told. */
+/* A file of llm.c: header of 256 int32, then the given tokens. */
 static void write_llmc(int magic, int version, int count, size_t header, size_t bytes)
 {
     int32_t head[256] = {magic, version, count};

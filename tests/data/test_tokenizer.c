@@ -27,8 +27,8 @@ static size_t encode(const struct cadre_tokenizer *tok, const char *text, size_t
     return count;
 }
 
-/* GPT-2's vocabulary and its counts of the text's first nine tenths and rest: as cut
- * for tests/samples, and whole, as nanoGPT counts. */
+/* GPT-2's vocabulary and its counts of the text's first nine tenths and rest: as
+ * divided for tests/samples, and whole, as nanoGPT counts. */
 static const struct {
     int vocab;
     size_t head, tail;
@@ -131,9 +131,9 @@ START_TEST(gpt2_cut_does_not_change_ids)
     char *text = test_file_read(path, &size);
     check_round_trip(tok, text, size);
     size_t count = encode(tok, text, size, &whole);
-    for (size_t piece = 1000; at < size; piece += 37) {
+    for (size_t chunk = 1000; at < size; chunk += 37) {
         size_t end =
-            at + piece < size ? cadre_tokenizer_cut(tok, text + at, piece) : size - at;
+            at + chunk < size ? cadre_tokenizer_cut(tok, text + at, chunk) : size - at;
         int32_t *ids = NULL;
         ck_assert_uint_gt(end, 0);
         size_t n = encode(tok, text + at, end, &ids);
@@ -328,7 +328,7 @@ START_TEST(refuses_wrong_llama2c_files)
     char *bytes = test_file_read(path, &size);
     snprintf(file, sizeof file, "%s/tok.bin", dir);
     test_file_put(dir, "tok.bin", bytes, size - 1);
-    expect_refused(file, CADRE_E_INVALID, "cut short");
+    expect_refused(file, CADRE_E_INVALID, "truncated");
     memset(bytes + 8, 0x7f, 4); /* a piece of two thousand million bytes */
     test_file_put(dir, "tok.bin", bytes, size);
     expect_refused(file, CADRE_E_INVALID, "size");

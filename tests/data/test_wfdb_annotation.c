@@ -149,11 +149,11 @@ static const struct {
     size_t size;
     const char *says;
 } wrong[] = {
-    {{0}, 0, "cut short"},
-    {{WORD(1, 5)}, 2, "cut short"},
-    {{WORD(1, 5), 0}, 3, "cut short"},
-    {{WORD(59, 0), 1, 2}, 4, "cut short"},
-    {{WORD(1, 5), WORD(63, 9), 'a'}, 5, "cut short"},
+    {{0}, 0, "truncated"},
+    {{WORD(1, 5)}, 2, "truncated"},
+    {{WORD(1, 5), 0}, 3, "truncated"},
+    {{WORD(59, 0), 1, 2}, 4, "truncated"},
+    {{WORD(1, 5), WORD(63, 9), 'a'}, 5, "truncated"},
     {{WORD(1, 5), WORD(63, 1000), 'a'}, 5, "255"},
     {{WORD(50, 5), WORD(0, 0)}, 4, "code"},
     {{WORD(0, 5), WORD(0, 0)}, 4, "code"},

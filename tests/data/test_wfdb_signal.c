@@ -177,10 +177,10 @@ static const struct {
 } wrong[] = {
     {"r 1 100 5\nr.dat 16 200 12 0 7 10 0 A\n", CADRE_E_INVALID, "initial value"},
     {"r 1 100 5\nr.dat 16 200 12 0 0 11 0 A\n", CADRE_E_INVALID, "checksum"},
-    {"r 1 100 6\nr.dat 16 200 12 0 0 10 0 A\n", CADRE_E_INVALID, "cut short"},
+    {"r 1 100 6\nr.dat 16 200 12 0 0 10 0 A\n", CADRE_E_INVALID, "truncated"},
     {"r 1 100 281474976710656\nr.dat 16 200 12 0 0 10 0 A\n", CADRE_E_INVALID,
-     "cut short"},
-    {"r 1 100 5\nr.dat 16+100 200 12 0 0 10 0 A\n", CADRE_E_INVALID, "cut short"},
+     "truncated"},
+    {"r 1 100 5\nr.dat 16+100 200 12 0 0 10 0 A\n", CADRE_E_INVALID, "truncated"},
     {"r 1 100 0\nr.dat 16+281474976710656 200 12 0 0 10 0 A\n", CADRE_E_INVALID,
      "skew"},
     {"r 1 100 5\nr.dat 16:5 200 12 0 0 10 0 A\n", CADRE_E_INVALID, "skew"},

@@ -34,7 +34,7 @@ START_TEST(counts_are_cut_in_threes)
     ck_assert_str_eq(cadre_format_count(-1234, text, sizeof text), "-1 234");
     ck_assert_str_eq(cadre_format_count(NAN, text, sizeof text), "-");
     ck_assert_str_eq(cadre_format_count(1e300, text, sizeof text), "-");
-    cadre_format_count(1234567, small, sizeof small); /* cut, not overrun */
+    cadre_format_count(1234567, small, sizeof small); /* truncated, not overrun */
     ck_assert_int_eq(small[sizeof small - 1], 0);
 }
 END_TEST

@@ -56,7 +56,7 @@ START_TEST(a_line_a_step_with_every_field)
                                        "comm_exposed_s", "bubble_s",    "optim_s"};
     put(1, 0.1 + 0.2, 0.5, false);
     put(2, 3, 0.25, true);
-    /* flushed: it is there while the run goes on */
+    /* flushed: it is there while the run continues */
     char *text = spec_fixture_read(&f, "run/metrics.jsonl"), *save = NULL;
     int lines = 0;
     for (char *line = strtok_r(text, "\n", &save); line;

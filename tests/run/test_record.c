@@ -20,7 +20,7 @@ static void teardown(void)
     test_tmpdir_destroy(dir);
 }
 
-START_TEST(reads_what_train_leaves)
+START_TEST(reads_what_train_writes)
 {
     const struct fixture_run made = {
         .name = "a", .ranks = 3, .nan_step = 5, .algorithms = "0a"};
@@ -80,8 +80,8 @@ static const struct {
     {"{\"best\": 0, \"instances\": [{\"status\": \"done\"}]}", "instance 0 is 'done'"},
     {"{\"best\": 1, \"instances\": [{\"folder\": \"instance-0\", \"status\": "
      "\"done\"}]}",
-     "best is none of the 1 instances"},
-    {"{\"instances\": []}", "best is none of the 0 instances"},
+     "best is not one of the 1 instances"},
+    {"{\"instances\": []}", "best is not one of the 0 instances"},
     {"{\"best\": 0, \"instances\": [{\"folder\": \"gone\", \"status\": \"done\"}]}",
      "is missing"},
 };
@@ -187,7 +187,7 @@ Suite *test_suite(void)
     Suite *suite = suite_create("record");
     TCase *tc = tcase_create("record");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_test(tc, reads_what_train_leaves);
+    tcase_add_test(tc, reads_what_train_writes);
     tcase_add_test(tc, instances_are_read_with_it);
     tcase_add_loop_test(tc, refuses_instances_that_are_not_done, 0,
                         (int)(sizeof wrong_instances / sizeof *wrong_instances));

@@ -67,7 +67,7 @@ static const struct {
     const char *before;
     int64_t step;
     const char *after;
-} cuts[] = {
+} truncations[] = {
     {"{\"step\": 1}\n{\"step\": 2}\n{\"step\": 3}\n", 2,
      "{\"step\": 1}\n{\"step\": 2}\n"},
     {"{\"step\": 1}\n{\"step\": 2}\n", 0, ""},
@@ -80,11 +80,11 @@ static const struct {
 
 START_TEST(metrics_are_cut_after_a_step)
 {
-    spec_fixture_write(&f, "metrics.jsonl", cuts[_i].before);
-    cadre_status rc = cadre_rundir_cut_metrics(f.dir, cuts[_i].step, &f.err);
+    spec_fixture_write(&f, "metrics.jsonl", truncations[_i].before);
+    cadre_status rc = cadre_rundir_cut_metrics(f.dir, truncations[_i].step, &f.err);
     ck_assert_msg(rc == CADRE_OK, "%s", f.err.text);
     char *text = spec_fixture_read(&f, "metrics.jsonl");
-    ck_assert_str_eq(text, cuts[_i].after);
+    ck_assert_str_eq(text, truncations[_i].after);
     free(text);
 }
 END_TEST
@@ -109,7 +109,7 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, a_folder_that_holds_a_run_is_refused, 0, 3);
     tcase_add_test(tc, a_folder_that_cannot_be_made);
     tcase_add_loop_test(tc, metrics_are_cut_after_a_step, 0,
-                        (int)(sizeof cuts / sizeof *cuts));
+                        (int)(sizeof truncations / sizeof *truncations));
     tcase_add_test(tc, no_metrics_are_no_fault_and_a_pipe_is);
     suite_add_tcase(s, tc);
     return s;

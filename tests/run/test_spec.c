@@ -101,7 +101,7 @@ START_TEST(the_fingerprint_is_of_what_matters)
 }
 END_TEST
 
-START_TEST(threads_are_dealt_out)
+START_TEST(threads_are_divided)
 {
     struct cadre_spec *spec = spec_fixture_make(&f, "device.threads=0");
     int all = spec->run.device.threads;
@@ -202,7 +202,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, stacks_make_ranks);
     tcase_add_test(tc, epochs_count_samples);
     tcase_add_test(tc, the_fingerprint_is_of_what_matters);
-    tcase_add_test(tc, threads_are_dealt_out);
+    tcase_add_test(tc, threads_are_divided);
     tcase_add_loop_test(tc, wrong_input_is_one_useful_line, 0,
                         (int)(sizeof wrong / sizeof *wrong));
     tcase_add_test(tc, a_name_too_long_for_a_folder);

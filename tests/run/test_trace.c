@@ -127,7 +127,7 @@ START_TEST(passes_do_not_overlap)
 }
 END_TEST
 
-/* A run of no more steps than warm-up leaves its last ones. */
+/* A run of no more steps than warm-up records its last ones. */
 START_TEST(a_short_run_is_traced)
 {
     open_run("log.trace=yes log.trace_steps=3 train.steps=2 compare.warmup=5");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What instances are told; how they train is in tests/cli/test_train_sweep.sh. */
+/* Arguments of instances; how they train is in tests/cli/test_train_sweep.sh. */
 #include "core/sweep/sweep.h"
 
 #include <stdlib.h>
@@ -67,7 +67,7 @@ static cadre_status create(char *const *sets, const char *run)
     return cadre_sweep_create(&wanted, spec, &sweep, &err);
 }
 
-static bool told(size_t k, const char *text)
+static bool passed(size_t k, const char *text)
 {
     for (size_t i = 0; i < sweep->instance[k].argc; i++)
         if (strcmp(sweep->instance[k].argv[i], text) == 0)
@@ -102,10 +102,10 @@ START_TEST(instances_have_options_of_their_own)
         ck_assert_str_eq(instance->argv[1], "train");
         ck_assert_str_eq(instance->argv[2], conf);
         ck_assert_ptr_null(instance->argv[instance->argc]);
-        ck_assert(told(k, "--run") && told(k, "name") && told(k, threads));
-        ck_assert(told(k, "strategy.stack=ddp:2") && told(k, "log.progress=no"));
-        ck_assert(told(k, instance->folder));
-        ck_assert_msg(!told(k, values), "the plugin's section is not an instance's");
+        ck_assert(passed(k, "--run") && passed(k, "name") && passed(k, threads));
+        ck_assert(passed(k, "strategy.stack=ddp:2") && passed(k, "log.progress=no"));
+        ck_assert(passed(k, instance->folder));
+        ck_assert_msg(!passed(k, values), "the plugin's section is not an instance's");
         ck_assert_str_eq(cadre_path_basename(instance->folder),
                          k ? "instance-1" : "instance-0");
         ck_assert_int_eq(instance->steps, k ? 5 : 4);
@@ -114,13 +114,13 @@ START_TEST(instances_have_options_of_their_own)
         ck_assert_str_eq(instance->options, k ? "optim.lr = 2e-3, train.steps = 5"
                                               : "optim.lr = 1e-3, train.steps = 4");
     }
-    ck_assert(told(0, "optim.lr=1e-3") && !told(0, "optim.lr=2e-3"));
-    ck_assert(told(1, "optim.lr=2e-3") && told(1, "train.steps=5"));
-    ck_assert(told(0, "run.name=c-0") && told(1, "run.name=c-1"));
+    ck_assert(passed(0, "optim.lr=1e-3") && !passed(0, "optim.lr=2e-3"));
+    ck_assert(passed(1, "optim.lr=2e-3") && passed(1, "train.steps=5"));
+    ck_assert(passed(0, "run.name=c-0") && passed(1, "run.name=c-1"));
 }
 END_TEST
 
-START_TEST(instances_are_where_their_ranks_were_wished)
+START_TEST(instances_are_where_their_ranks_were_requested)
 {
     char *const sets[] = {one, _i ? two : NULL, NULL};
     cpu_set_t own;
@@ -159,7 +159,8 @@ START_TEST(refuses)
     char *const clashing[] = {one, clash, NULL};
     char *const wrong[] = {alone, bad, NULL};
     static const char *const why[] = {
-        "plugin 'independent' requests TEST_CLASH=0 and TEST_CLASH=1 for ranks of instance 0",
+        "plugin 'independent' requests TEST_CLASH=0 and TEST_CLASH=1 for ranks of "
+        "instance 0",
         "instance 1: independent.sweep: optim.lr: expected a number",
     };
     ck_assert_int_eq(create(_i ? wrong : clashing, NULL), CADRE_E_INVALID);
@@ -175,7 +176,7 @@ Suite *test_suite(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, other_stacks_have_none);
     tcase_add_test(tc, instances_have_options_of_their_own);
-    tcase_add_loop_test(tc, instances_are_where_their_ranks_were_wished, 0, 2);
+    tcase_add_loop_test(tc, instances_are_where_their_ranks_were_requested, 0, 2);
     tcase_add_test(tc, without_other_plugins_an_instance_is_single);
     tcase_add_loop_test(tc, refuses, 0, 2);
     suite_add_tcase(s, tc);

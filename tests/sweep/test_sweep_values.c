@@ -65,7 +65,7 @@ static const struct {
     {"lr: 1 2", "found 'lr: 1 2', expected section.key:"},
     {"optim.lr: 1 2,", "found '', expected section.key:"},
     {", optim.lr: 1 2", "found '', expected section.key:"},
-    {"optim.lr: 1 2, optim.LR: 3 4", "optim.LR stands there twice"},
+    {"optim.lr: 1 2, optim.LR: 3 4", "optim.LR is given twice"},
     {"run.out: a b", "run.out cannot differ between instances"},
     {"run.seeds: a b", "run.seeds cannot differ between instances"},
     {"data.path: a b", "data.path cannot differ between instances"},
@@ -84,7 +84,7 @@ END_TEST
 
 Suite *test_suite(void)
 {
-    Suite *s = suite_create("apart_sweep");
+    Suite *s = suite_create("sweep_values");
     TCase *tc = tcase_create("sweep");
     tcase_add_checked_fixture(tc, NULL, teardown);
     tcase_add_test(tc, the_kth_value_goes_to_instance_k);

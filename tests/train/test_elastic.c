@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What follows the loss of a rank, without ranks: the choice of a stack, when a run is
- * given up, and what the next start is told. */
+ * given up, and the arguments of the next start. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,7 +47,7 @@ static const struct {
     {"strategy.stack=pipeline:2,tensor:2", "pipeline:2, tensor:1", NULL, 3},
     {"strategy.stack=pipeline:4,ddp:2 model.layers=4", "pipeline:3, ddp:1", NULL, 3},
     {"strategy.stack=pipeline:2", "pipeline:1", NULL, 1},
-    /* cut by hand for two stages: with one the list does not fit */
+    /* partitioned by hand for two stages: with one the list does not fit */
     {"strategy.stack=pipeline:2 pipeline.balance=2\t2", NULL, "pipeline.balance", 1},
 };
 
@@ -136,14 +136,14 @@ START_TEST(the_next_start)
         ck_assert_str_eq(args[3 + i], more[i]);
     ck_assert_ptr_null(args[7]);
     free(args);
-    char *told = spec_fixture_read(&f, "run/restarts.json");
-    ck_assert_ptr_nonnull(strstr(told, killed));
-    free(told);
+    char *restarts = spec_fixture_read(&f, "run/restarts.json");
+    ck_assert_ptr_nonnull(strstr(restarts, killed));
+    free(restarts);
     cadre_spec_destroy(spec);
 }
 END_TEST
 
-/* Not for ever: three times from one step, and a checkpoint begins the count anew. */
+/* Not for ever: three times from one step; a checkpoint starts the count again. */
 START_TEST(when_it_gives_up)
 {
     struct cadre_elastic elastic;

@@ -57,8 +57,8 @@ static void count_class(int64_t guess, int64_t truth)
     }
 }
 
-/* Logits that come some rows at a time, held against all of them. */
-struct pieces {
+/* Logits computed some rows at a time, compared with all of them. */
+struct chunks {
     const float *all;
     float some[3 * 64];
     int64_t cols, next;
@@ -66,7 +66,7 @@ struct pieces {
 
 static void same_rows(void *arg, int64_t first, int64_t n)
 {
-    struct pieces *p = arg;
+    struct chunks *p = arg;
     ck_assert_int_eq(first, p->next);
     ck_assert(n >= 1 && n <= 3);
     ck_assert_mem_eq(p->some, p->all + first * p->cols,
@@ -74,9 +74,9 @@ static void same_rows(void *arg, int64_t first, int64_t n)
     p->next += n;
 }
 
-static void in_pieces(const struct cadre_eval *whole, int64_t rows, int64_t cols)
+static void in_chunks(const struct cadre_eval *whole, int64_t rows, int64_t cols)
 {
-    struct pieces p = {.all = whole->logits, .cols = cols};
+    struct chunks p = {.all = whole->logits, .cols = cols};
     struct cadre_eval eval = *whole;
     if (cols > 64)
         return;
@@ -107,7 +107,7 @@ static void by_hand(uint64_t n)
                                               classes ? targets : NULL),
                          CADRE_OK);
         ck_assert_int_eq(cadre_executor_eval(rank.exec, &eval, &f.err), CADRE_OK);
-        in_pieces(&eval, rows, cols);
+        in_chunks(&eval, rows, cols);
         hand.loss += eval.loss_sum;
         hand.targets += eval.n_targets;
         for (int64_t r = 0; r < rows; r++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Charts as inline SVG, for a page that brings the classes of report_html.c. Every text
- * is escaped here. Series are told apart by colour and by dashes. */
+/* Charts as inline SVG, for a page with the style classes of report_html.c. Every text
+ * is escaped here. Series differ in colour and in dashes. */
 #ifndef CADRE_COMPARE_REPORT_CHART_H
 #define CADRE_COMPARE_REPORT_CHART_H
 

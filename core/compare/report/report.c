@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sentences and notes that every form shares, and the files. */
+/* Sentences and notes of all forms of the report, and its files. */
 #include "core/compare/report/report.h"
 
 #include <inttypes.h>
@@ -12,7 +12,8 @@
 #include "core/base/path.h"
 #include "core/compare/verdict/certificate.h"
 
-static const double SAME_TIME = 0.01; /* a part that no timing here resolves */
+static const double SAME_TIME =
+    0.01; /* differences below this fraction are not resolved by timing */
 
 const char *cadre_report_where(const struct cadre_comparison *c)
 {
@@ -48,7 +49,7 @@ static size_t fastest(const struct cadre_comparison *c, size_t leave_out)
     return best;
 }
 
-/* "name (strategy)", or the name alone where the strategy is called the same. */
+/* "name (strategy)", or only the name if the strategy has the same one. */
 static void put_run(struct cadre_text *out, const struct cadre_compared_run *run)
 {
     cadre_text_printf(out, "%s", run->name);
@@ -113,7 +114,7 @@ static void say_who_was_equal(const struct cadre_comparison *c, struct cadre_tex
     else if (c->judged_steps < cadre_comparison_last_step(c))
         cadre_text_printf(out,
                           "%s trained the same up to step %" PRId64
-                          ", the last one judged: inside the limits.\n",
+                          ", the last one judged: within the limits.\n",
                           whom, c->judged_steps);
     else
         cadre_text_printf(out,
@@ -155,7 +156,7 @@ static void say_what_instances_did(const struct cadre_comparison *c,
         if (!run->instances || run == base)
             continue;
         cadre_text_printf(out,
-                          "%s: %d runs of their own, together %.2f times the tokens "
+                          "%s: %d independent runs, together %.2f times the tokens "
                           "per second of ",
                           run->name, run->instances,
                           run->tokens_per_s / base->tokens_per_s);
@@ -234,8 +235,8 @@ static void put_hosts(const struct cadre_compared_run *run, struct cadre_text *o
         cadre_text_printf(out, " and %zu more", n - shown);
 }
 
-/* Runs that others started may have been elsewhere: one of a kind is no fault, but
- * said. */
+/* Runs started by others may have had other hosts: on one kind of processor that is
+ * fair, and noted. */
 static void note_hosts(const struct cadre_comparison *c, struct cadre_text *out)
 {
     const json_t *first = cadre_record_hosts(&c->run[c->baseline].record);
@@ -272,21 +273,23 @@ void cadre_report_notes(const struct cadre_comparison *c, struct cadre_text *out
                 100 * run->bubble_replayed);
         const char *restarted = cadre_record_restarted(&run->record);
         if (restarted)
-            cadre_text_printf(out,
-                              "%s lost ranks and went on with %s, so its times are not "
-                              "those of %s alone.\n",
-                              run->name, restarted, run->strategy);
+            cadre_text_printf(
+                out,
+                "%s lost ranks and continued with %s, so its times are not "
+                "those of %s alone.\n",
+                run->name, restarted, run->strategy);
         if (run->simulated_link)
             cadre_text_printf(out, "%s ran over a simulated link (comm.link).\n",
                               run->name);
         if (run->instances)
-            cadre_text_printf(out,
-                              "%s is %d trainings, which are held against nothing; its "
-                              "losses are those of the best, instance %zu.\n",
-                              run->name, run->instances, run->record.best);
+            cadre_text_printf(
+                out,
+                "%s is %d trainings, which are compared with nothing; its "
+                "losses are those of the best, instance %zu.\n",
+                run->name, run->instances, run->record.best);
         if (run->equal == CADRE_EQUAL_INDEPENDENT && *run->other_training)
             cadre_text_printf(out,
-                              "%s is another training and is not held against the "
+                              "%s is another training and is not compared with the "
                               "baseline; it differs in %s.\n",
                               run->name, run->other_training);
     }

@@ -18,7 +18,7 @@
     "T: median wall time of the same steps, warm-up left out; "                        \
     "N: 1, as every run has all cores of the machine"
 #define CADRE_FORMULA_SWEEP                                                            \
-    "T of runs of their own: tokens of the baseline's step / sum of the instances' "   \
+    "T of independent runs: tokens of the baseline's step / sum of the instances' "    \
     "tokens/s, so that speedup = their tokens/s together / those of the baseline"
 
 /* What T and N are in this comparison. Static. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.json and report.csv: the forms that programs read. */
+/* report.json and report.csv, for programs. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -51,8 +51,8 @@ static void put_any(struct cadre_json *json, json_t *value)
     }
 }
 
-/* What the run's summary says, but for figures that the comparison takes over all
- * repeats, and but for objects. */
+/* The run's summary without objects and without figures that the comparison computes
+ * over all repeats. */
 static void put_summary(struct cadre_json *json, json_t *summary)
 {
     const char *key;
@@ -127,7 +127,7 @@ static void put_formulas(struct cadre_json *json, const struct cadre_comparison 
     cadre_json_put_string(json, "overhead", CADRE_FORMULA_OVERHEAD);
     cadre_json_put_string(json, "where", cadre_report_where(c));
     if (cadre_comparison_has_instances(c))
-        cadre_json_put_string(json, "apart", CADRE_FORMULA_SWEEP);
+        cadre_json_put_string(json, "independent", CADRE_FORMULA_SWEEP);
     cadre_json_end_object(json);
 }
 
@@ -219,8 +219,8 @@ void cadre_report_json(const struct cadre_comparison *c, struct cadre_text *out)
 
 /* ---- report.csv ---- */
 
-/* Quoted where it must be, the quotes in it doubled. A text that a spreadsheet would
- * take for a formula gets an apostrophe. */
+/* Quoted if necessary, with quotes in it doubled. A text that a spreadsheet would take
+ * for a formula gets an apostrophe. */
 static void put_cell(struct cadre_text *out, const char *text)
 {
     const char *mark = *text && strchr("=+-@", *text) ? "'" : "";

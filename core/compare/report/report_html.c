@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* report.html: one page without other files or scripts, well-formed as XML. Colours are
- * Okabe and Ito's, which people with any colour vision tell apart. */
+ * Okabe and Ito's, which are distinct with any colour vision. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -8,9 +8,7 @@
 #include "core/compare/report/chart.h"
 #include "core/compare/report/report.h"
 
-enum {
-    MOST_BOXES = 8192
-}; /* of one chart: more make a page that browsers are slow at */
+enum { MOST_BOXES = 8192 }; /* of one chart: browsers are slow with more */
 
 static size_t count_passes(const struct cadre_replay *schedule)
 {
@@ -41,8 +39,8 @@ static void put_table(struct cadre_text *out, const struct cadre_comparison *c)
         out,
         "<h2>Schedules</h2>\n<p class=\"soft\">Bubble: idle time over the span from "
         "the first pass of a step to the last, mean of the ranks. Replayed: the same "
-        "order of passes with the median time of each kind and chunk, where data "
-        "travels in no time. Drawn is the fastest step after warm-up, numbered by "
+        "order of passes with the median time of each kind and chunk, and transfers "
+        "of no duration. Drawn is the fastest step after warm-up, numbered by "
         "micro-batch; later chunks of a rank are paler, and what is empty is "
         "bubble.</p>\n"
         "<div class=\"wide\"><table>\n<thead><tr><th class=\"l\">run</th>"

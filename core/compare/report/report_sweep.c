@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Part of report.html: runs that are made of independent runs. */
+/* Part of report.html: sweeps, runs that consist of independent runs. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>

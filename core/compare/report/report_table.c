@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table for a terminal: fits 80 columns where names are short. */
+/* The table for a terminal: fits 80 columns if names are short. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -15,7 +15,9 @@
 #include "core/compare/verdict/machine.h"
 
 enum { FILE_LIMIT = 1 << 26 }; /* bytes of a certificate that is read */
-static const char FORMAT[] = "cadre certificate 1";
+static const char FORMAT[] = "cadre certificate 2";
+/* Read too: its "digest" is called "seal". */
+static const char FORMAT_1[] = "cadre certificate 1";
 
 /* Where the hash of a state is kept. */
 static const char *const state_keys[CADRE_STATES] = {"param_hash", "exp_avg_hash",
@@ -36,7 +38,8 @@ static void put_states(struct cadre_json *json, const struct cadre_state_diffs *
             put_hash(json, state_keys[s], diff->of[s].hash);
 }
 
-/* The processor is the run's own, where it tells; the libraries are this program's. */
+/* The processor is the run's own where its record has it; the libraries are this
+ * program's. */
 static void put_machine(struct cadre_json *json, const struct cadre_record *record)
 {
     struct cadre_text libraries = {0};
@@ -70,7 +73,7 @@ static void put_gemm(struct cadre_json *json, const struct cadre_record *record)
     cadre_json_end_object(json);
 }
 
-/* Sections that do not touch training, and the texts that name things. */
+/* Leaves out sections that do not change training, and the texts that name things. */
 static void put_option(void *arg, const char *section,
                        const struct cadre_option *option, const char *value)
 {
@@ -87,8 +90,8 @@ static void put_option(void *arg, const char *section,
     cadre_json_put_string(json, name, value);
 }
 
-/* Links 1, 2, 4, 8 ... and the last, so that two certificates show about where their
- * runs part. */
+/* Links 1, 2, 4, 8 ... and the last: two certificates show roughly where their runs
+ * diverge. */
 static void put_links(struct cadre_json *json, const struct cadre_record *record)
 {
     cadre_json_key(json, "chain");
@@ -151,7 +154,7 @@ static void put_baseline(struct cadre_json *json, const struct cadre_compared_ru
     cadre_json_put_string(json, "strategy", base->strategy);
     put_hash(json, "loss_chain", base->chain);
     put_states(json, &base->diff);
-    put_hash(json, "seal", base->digest);
+    put_hash(json, "digest", base->digest);
     cadre_json_end_object(json);
 }
 
@@ -178,7 +181,7 @@ void cadre_certificate_put(struct cadre_json *json, const struct cadre_compariso
     put_hash(json, "data", run->data);
     put_hash(json, "loss_chain", run->chain);
     put_states(json, &run->diff);
-    put_hash(json, "seal", run->digest);
+    put_hash(json, "digest", run->digest);
     cadre_json_key(json, "ulp_max");
     if (held)
         cadre_json_u64(json, run->diff.of[0].ulp_max);
@@ -216,7 +219,7 @@ static json_t *read_file(const char *path, struct cadre_error *err)
     json_t *found = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &why);
     free(text);
     const char *format = json_string_value(json_object_get(found, "format"));
-    if (format && strcmp(format, FORMAT) == 0)
+    if (format && (strcmp(format, FORMAT) == 0 || strcmp(format, FORMAT_1) == 0))
         return found;
     if (!found)
         cadre_fail(err, CADRE_E_INVALID, "'%s' line %d: %s", path, why.line, why.text);
@@ -249,7 +252,7 @@ static void describe(const json_t *certificate, struct cadre_text *out)
     cadre_text_printf(
         out,
         "certificate of run %s: %s, %s, %lld steps\n"
-        "  verdict: %s%s, held against %s (%s)\n",
+        "  verdict: %s%s, compared with %s (%s)\n",
         text_of(certificate, "run"), text_of(certificate, "strategy"),
         text_of(certificate, "layout"),
         (long long)json_integer_value(json_object_get(certificate, "steps")),
@@ -288,7 +291,7 @@ static cadre_status expect(const json_t *certificate, const char *key, uint64_t 
                       key, text_of(certificate, "run"), hex, stated);
 }
 
-/* Certificates and folders of earlier builds do not say. */
+/* Certificates and folders of earlier builds lack these keys. */
 static cadre_status expect_gemm(const json_t *certificate,
                                 const struct cadre_record *record,
                                 struct cadre_error *err)
@@ -321,7 +324,8 @@ static cadre_status check_folder(const json_t *certificate, const char *folder,
         if (states.of[s].elements > 0)
             CADRE_TRY_OR(expect(certificate, state_keys[s], states.of[s].hash, err),
                          fail);
-    CADRE_TRY_OR(expect(certificate, "seal", cadre_judge_digest(chain, &states), err),
+    const char *digest = json_object_get(certificate, "digest") ? "digest" : "seal";
+    CADRE_TRY_OR(expect(certificate, digest, cadre_judge_digest(chain, &states), err),
                  fail);
     rc = expect_gemm(certificate, &record, err);
 fail:

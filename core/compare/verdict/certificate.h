@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The certificate of a run: what was trained, how and where, what it left (as hashes),
- * what it was held against, and the verdict. docs/comparison.md describes the fields.
- * The hashes are no protection against somebody who wants to forge one. */
+/* The certificate of a run: what was trained, how and where, hashes of the result, the
+ * baseline that it was compared with, and the verdict. docs/comparison.md describes the
+ * fields. The hashes are no protection against forgery. */
 #ifndef CADRE_COMPARE_VERDICT_CERTIFICATE_H
 #define CADRE_COMPARE_VERDICT_CERTIFICATE_H
 
@@ -16,11 +16,11 @@ void cadre_certificate_put(struct cadre_json *json,
 /* certificate-NAME.json; the caller frees it, NULL where there is no memory. */
 char *cadre_certificate_file(const struct cadre_compared_run *run);
 
-/* Is the file a certificate? False for what is no JSON, too. */
+/* Is the file a certificate? False also for a file that is not JSON. */
 bool cadre_certificate_is(const char *path);
 
-/* Append to `out` what the certificate at `path` says. Where the run's folder, which
- * it names relative to itself, is there, its hashes are computed again.
+/* Append to `out` what the certificate at `path` says. If the run's folder, named
+ * relative to the certificate, exists, its hashes are computed again.
  * Errors: CADRE_E_INVALID no certificate, or a damaged folder; CADRE_E_DIFFERS the
  * folder has other hashes; CADRE_E_IO, CADRE_E_RESOURCE. */
 cadre_status cadre_certificate_check(const char *path, struct cadre_text *out,

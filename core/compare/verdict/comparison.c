@@ -100,8 +100,8 @@ static cadre_status time_run(const struct cadre_comparison *c,
     return CADRE_OK;
 }
 
-/* What a run says of its own machine wins over this one, where somebody else may have
- * started it. */
+/* The machine in the run's own record is preferred to this one: another process may
+ * have trained the run elsewhere. */
 static void judge_fairness(const struct cadre_comparison *c,
                            struct cadre_compared_run *run)
 {
@@ -131,7 +131,7 @@ static void judge_fairness(const struct cadre_comparison *c,
     run->fair = run->unfair[0] == 0;
 }
 
-/* What of the bubble is the schedule's own. */
+/* The bubble of the schedule itself, by replay. */
 static cadre_status replay_run(struct cadre_compared_run *run, struct cadre_error *err)
 {
     struct cadre_replay_result result;
@@ -157,8 +157,8 @@ static void figure(const struct cadre_comparison *c, struct cadre_compared_run *
     run->overhead_s = run->step_s - base->step_s / N;
 }
 
-/* Of a run's time: by the spread of its steps, or that of its repeats where it is
- * larger, since a machine may change between them. */
+/* Relative error of a run's time: from the spread of its steps, or of its repeats if
+ * that is larger, since a machine may change between them. */
 static double relative_error(const struct cadre_comparison *c,
                              const struct cadre_compared_run *run)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A comparison: what the options say of each run, what each run left, and what follows
- * from the two: figures and a verdict on equality.
+/* A comparison: the options and the results of each run, and what is computed from
+ * them: figures and a verdict on equality.
  *
  * Formulas. N is the ranks of the run over the ranks of the baseline (the baseline's
  * own N is 1), T the median wall time of the same steps, warm-up left out; with
@@ -8,57 +8,59 @@
  *     speedup = T_base / T_run    efficiency = speedup / N
  *     overhead = T_run - T_base / N
  *
- * Equality. Five quantities are held against the baseline's: the loss and the
+| * Equality. Five quantities are compared with the baseline's: the loss and the
  * gradient's norm of every step (AdamW hides a wrong factor of the gradient from the
  * losses), and after the last one the parameters and both states of the optimizer.
  *
- * Runs that both ask for run.exact, with the same micro-batch and the same sums, must
- * have the same bits of all five. Other runs must stay within limits, which come from
- * one of two places:
+| * Two runs with run.exact, the same micro-batch and the same reduction signature must
+ * have the same bits of all five. Other runs must stay within limits, which are one of:
  *   measured  the baseline is trained K more times (compare.perturbations), each time
- *             the same mathematics rounded otherwise: with another micro-batch, so that
- *             sums are taken in another order, or from initial parameters moved by one
- *             unit in the last place. What that changes is what rounding does to this
- *             training. Let S be the largest change of a quantity in these runs, up to
+ *             the same mathematics with other rounding: with another micro-batch, so
+ *             that sums are taken in another order, or from initial parameters moved by
+ *             one unit in the last place. The changes are the effect of rounding on
+ *             this training. Let S be the largest change of a quantity in these runs,
+up to
  *             step k, and at least half an eps of the value, since no value of the
  *             precision is known better. The limit at step k is F S, where
  *                 F = 2/sqrt(pi) (Gamma((K+1)/2) / (sqrt(pi) alpha))^(1/K)
  *             and alpha = 1e-6: 93 for three runs, 798 for two, 12.5 for six. It bounds
- *             how often a run that is right is refused: where the changes x of a step
- *             are drawn from one normal distribution around zero,
+ *             how often a correct run is refused: if the changes x of a step are drawn
+ *             from one normal distribution around zero,
  *                 P(|x| > F max |x_i|) = E erf(|x| / (F sqrt 2))^K
  *                                     <= E (sqrt(2/pi) |x| / F)^K = alpha,
  *             because erf(z) <= 2z/sqrt(pi) and E |x|^K = 2^(K/2) Gamma((K+1)/2) /
  *             sqrt(pi). That S is a maximum over steps, and that of a parameter over
  *             elements, makes a refusal rarer still.
- *             A limit above 1 % of a loss or 10 % of a norm tells nothing any more:
- *             training is chaotic there. From that step on nothing is judged, and the
+ *             A limit above 1 % of a loss or 10 % of a norm shows nothing: training is
+ *             chaotic there. From that step on nothing is judged, and the
  *             report names the step. A mistake in the mathematics is larger than the
  *             limits long before, as tests/cli/test_faults.sh shows for ten of them.
  *   stated    at step k, 64 eps k of the value, for the first 10 steps: rounding that
- *             adds up linearly, as it does until training amplifies it, and how soon
- *             that is only a measurement tells. In a run of no more steps a parameter
+ *             adds up linearly, as it does until training amplifies it; only a
+ *             measurement shows how soon that is. In a run of no more steps a parameter
  *             may differ by twice the sum of the learning rates, since AdamW moves by
  *             about one of them a step whatever the gradient's size, also where the
  *             true gradient is zero and all of it is rounding. The optimizer's states
  *             are not judged. Under bf16 and fp16 it is k times their own eps: every
  *             operation rounds so, and a loss is the mean of many.
- * Runs that promise each other the same bits, beside a baseline that does not, are
- * within limits of it, and must have the bits of the first of them.
+| * If the baseline does not promise bits, runs that promise each other the same bits
+must
+ * be within limits of it, and have the bits of the first of them.
  *
  * A strategy may change training by design (it claims train.changed): its run, and
- * every run beside such a baseline, is judged like others, but to differ is then no
- * fault. Norms are not judged where replicas diverge, each with its own.
+ * every run with such a baseline, is judged like others, but a difference is no fault.
+Norms are not judged where replicas diverge, each with its own.
  *
- * A run of independent runs (see sweep.h) is independent: it is several
- * trainings and none of them is held against anything. Its T is what all instances
- * together take for the tokens of the baseline's step, so that its speedup is the ratio
- * of tokens per second, and its losses are those of its best instance. Beside one, and
- * on CPUs, what is compared is what one machine does: where device.threads is 0 every
- * run then takes all cores, as it does alone, and N is 1.
+| * A run of independent runs (see sweep.h) is independent: it is several trainings, and
+ * none of them is compared with anything. Its T is the time of all instances together
+ * for the tokens of the baseline's step, so its speedup is the ratio of tokens per
+ * second; its losses are those of its best instance. A comparison that contains one
+ * compares the machine: on CPUs with device.threads = 0 every run takes all cores, as
+it
+ * does alone, and N is 1.
  *
- * The price of exact mode is T of a run with it over T of the run that is set up alike
- * but for it, less 1. */
+ * The price of exact mode is T of an exact run over T of the run with the same setup
+ * without exact mode, minus 1. */
 #ifndef CADRE_COMPARE_VERDICT_COMPARISON_H
 #define CADRE_COMPARE_VERDICT_COMPARISON_H
 
@@ -82,7 +84,7 @@ enum cadre_limit_kind {
     CADRE_LIMIT_BITS, /* none allowed */
     CADRE_LIMIT_MEASURED,
     CADRE_LIMIT_STATED,
-    CADRE_LIMIT_NONE, /* independent: nothing is held against anything */
+    CADRE_LIMIT_NONE, /* independent: nothing is compared */
 };
 
 /* A difference against its limit, at the step where it comes nearest to it. */
@@ -91,7 +93,8 @@ struct cadre_margin {
     int64_t step;
 };
 
-/* What is held against the baseline. The last three are states, of the last step. */
+/* Quantities compared with the baseline. The last three are states, of the last step.
+ */
 enum cadre_quantity {
     CADRE_QUANTITY_LOSS,
     CADRE_QUANTITY_GRAD_NORM,
@@ -108,14 +111,14 @@ struct cadre_state_diffs {
 };
 
 struct cadre_compared_run {
-    /* what the options say; filled by the caller, texts owned */
+    /* from the options; filled by the caller, texts owned */
     char *name, *strategy, *layout;
     char *other_training; /* keys that make it another training, "" for none */
     int ranks, threads;
-    int instances; /* runs of their own that it is made of, 0: it is one */
-    bool gpu; /* the device is one */
+    int instances; /* number of independent runs, 0: a single run */
+    bool gpu; /* device.kind is a GPU */
     bool exact, processes, simulated_link;
-    char sums[CADRE_SUMS_CHARS]; /* what makes its sums other than single's */
+    char sums[CADRE_SUMS_CHARS]; /* its reduction signature */
     struct cadre_changes changes; /* what its strategies change by design */
     int64_t micro_batch, steps;
     double eps; /* of the precision; of fp32 under bf16 and fp16 */
@@ -123,13 +126,13 @@ struct cadre_compared_run {
     uint64_t setup; /* hash of all options but run.*; 0: not known */
     uint64_t data; /* fingerprint of the data set */
     struct cadre_options *options; /* resolved; owned, may be NULL */
-    /* what it left; filled by the caller */
+    /* results of the run; filled by the caller */
     struct cadre_record record;
     double *repeat_s; /* median of each repeat after the first; owned */
     size_t repeats; /* in repeat_s */
-    /* what follows; filled by cadre_comparison_judge */
+    /* computed by cadre_comparison_judge */
     double step_s, tokens_per_s, speedup, efficiency, overhead_s;
-    double N; /* that ideal speedup is */
+    double N; /* the ideal speedup */
     double loss_max_diff; /* over all steps, against the baseline */
     struct cadre_margin margin[CADRE_QUANTITIES];
     struct cadre_state_diffs diff;
@@ -140,13 +143,13 @@ struct cadre_compared_run {
     struct cadre_replay schedule; /* its passes; owned, n is 0 without a schedule */
     double bubble_replayed; /* bubble fraction of the schedule alone; NaN without one */
     ptrdiff_t bit_identical; /* an earlier exact run with the same bits, -1: none */
-    bool fair; /* its time compares with the baseline's */
-    char unfair[256]; /* why not, "" where it does */
+    bool fair; /* its time is comparable with the baseline's */
+    char unfair[256]; /* why not; "" if fair */
     bool by_design; /* it differs, and it or the baseline says it may */
     char why[256]; /* one sentence where equal is differs, else "" */
 };
 
-/* The baseline once more, rounded otherwise. */
+/* Another training of the baseline with other rounding. */
 struct cadre_perturbation {
     int64_t micro_batch; /* in place of the baseline's; 0: the same */
     int64_t seed; /* of run.perturb; 0: none */
@@ -177,13 +180,13 @@ struct cadre_comparison {
 cadre_status cadre_comparison_judge(struct cadre_comparison *comparison,
                                     struct cadre_error *err);
 
-/* Do both promise the same bits? They ask for run.exact, with one tree of micro-batches
- * and the same sums. */
+/* Do both promise the same bits: run.exact, the same reduction tree of micro-batches
+ * and the same reduction signature? */
 bool cadre_compared_same_bits(const struct cadre_compared_run *a,
                               const struct cadre_compared_run *b);
 
-/* Did both multiply with one library and the same chosen algorithms, as far as they
- * say? Runs that did not may have other bits, run.exact or not. */
+/* Did both use one GEMM library and the same chosen algorithms, as far as known? Runs
+ * that did not may have other bits, even with run.exact. */
 bool cadre_compared_same_gemm(const struct cadre_compared_run *a,
                               const struct cadre_compared_run *b);
 
@@ -209,14 +212,14 @@ double cadre_limit_factor(size_t perturbations);
 /* Seconds that the perturbations trained. */
 double cadre_comparison_perturbed_s(const struct cadre_comparison *comparison);
 
-/* What exact mode costs, as a part of the time without it, and the error of that, from
- * the spread of the steps or of the repeats. */
+/* The cost of exact mode as a fraction of the time without it, and its error, from the
+ * spread of the steps or of the repeats. */
 struct cadre_price {
     double price, error;
 };
 
-/* The price that `run` pays: the index of the run that is set up alike without exact
- * mode, -1 where there is none or `run` is not exact. */
+/* Compute the price of `run`. Returns the index of the run with the same setup without
+ * exact mode, -1 if there is none or `run` is not exact. */
 ptrdiff_t cadre_comparison_price(const struct cadre_comparison *comparison, size_t run,
                                  struct cadre_price *price);
 

@@ -10,7 +10,7 @@
 #include "core/base/hash.h"
 #include "core/base/path.h"
 
-/* The limits' constants; comparison.h says why. */
+/* Constants of the limits; derived in comparison.h. */
 static const double REFUSED = 1e-6; /* alpha */
 static const double RESOLVED_LOSS = 0.01, RESOLVED_NORM = 0.1;
 static const double STATED_EPS = 64;
@@ -82,8 +82,8 @@ static double allowance(const struct cadre_comparison *c,
     return STATED_EPS * (double)k * size;
 }
 
-/* How long limits tell a mistake from rounding. Where they do not from the start on,
- * they are stated instead. */
+/* The number of steps in which limits distinguish a mistake from rounding. If they
+ * never do, limits are stated instead. */
 static void find_judged_steps(struct cadre_comparison *c)
 {
     const struct cadre_record *base = &c->run[c->baseline].record;
@@ -103,15 +103,16 @@ static void find_judged_steps(struct cadre_comparison *c)
     c->judged_steps = k > 0 ? (int64_t)k : STATED_STEPS;
     if (k == 0)
         snprintf(c->note, sizeof c->note,
-                 "the baseline rounded otherwise differs from the first step on, by "
+                 "the baseline with other rounding differs from the first step on, by "
                  "more than %s",
-                 c->run[c->baseline].coarse > 0 ? "tells a mistake from rounding"
-                                                : "rounding can");
+                 c->run[c->baseline].coarse > 0
+                     ? "distinguishes a mistake from rounding"
+                     : "rounding can");
 }
 
 /* ---- quantities ---- */
 
-/* Bits are judged at every step, limits as far as they mean something. */
+/* Bits are judged at every step, limits only up to judged_steps. */
 static size_t judged_steps(const struct cadre_comparison *c,
                            const struct cadre_compared_run *run)
 {
@@ -163,7 +164,7 @@ static double largest_loss_diff(const struct cadre_record *run,
     return largest;
 }
 
-/* Twice what AdamW can move a parameter by. */
+/* Twice the sum of learning rates: AdamW moves a parameter by about one per step. */
 static double moved(const struct cadre_record *record)
 {
     double sum = 0;
@@ -172,8 +173,8 @@ static double moved(const struct cadre_record *record)
     return 2 * sum;
 }
 
-/* State s at the last step. One that the optimizer has not, and one without limits that
- * mean something, is not judged: its limit is infinite. */
+/* State s at the last step. A state that the optimizer does not have, or without
+ * meaningful limits, is not judged: its limit is infinite. */
 static bool judge_state(const struct cadre_comparison *c,
                         struct cadre_compared_run *run, size_t s)
 {
@@ -256,7 +257,7 @@ bool cadre_compared_same_gemm(const struct cadre_compared_run *a,
                      cadre_record_gemm(&b->record, "algorithms"));
 }
 
-/* Where two runs of run.exact differ and chose algorithms otherwise, that is why. */
+/* If two exact runs differ and have other algorithms, these are the cause. */
 static void explain_gemm(struct cadre_compared_run *run,
                          const struct cadre_compared_run *other)
 {
@@ -268,7 +269,7 @@ static void explain_gemm(struct cadre_compared_run *run,
             other->name);
 }
 
-/* The first quantity to leave its limits says why: of those of one step the loss. */
+/* The reason is the first quantity that left its limits; within one step the loss. */
 static void judge_run(const struct cadre_comparison *c, struct cadre_compared_run *run)
 {
     const struct cadre_compared_run *base = &c->run[c->baseline];
@@ -297,7 +298,7 @@ static void judge_run(const struct cadre_comparison *c, struct cadre_compared_ru
         run->equal == CADRE_EQUAL_DIFFERS && (*run->changes.by || *base->changes.by);
 }
 
-/* Two runs that promise each other the same bits have them, also where the baseline
+/* Two runs that promise each other the same bits must have them, even if the baseline
  * does not promise them. */
 static void judge_bit_identical(const struct cadre_comparison *c,
                                 struct cadre_compared_run *run)
@@ -350,7 +351,7 @@ uint64_t cadre_judge_digest(uint64_t chain, const struct cadre_state_diffs *stat
     return cadre_hash_of(parts, sizeof parts, 0);
 }
 
-/* Nothing is held against anything: margins are no numbers. */
+/* Nothing is compared: margins are NaN. */
 static void leave_alone(struct cadre_compared_run *run)
 {
     run->equal = CADRE_EQUAL_INDEPENDENT;
@@ -360,7 +361,7 @@ static void leave_alone(struct cadre_compared_run *run)
         run->margin[q] = (struct cadre_margin){.diff = NAN, .limit = NAN};
 }
 
-/* An independent run's states are hashed alone: they may have other shapes. */
+/* States of an independent run are only hashed: they may have other shapes. */
 static cadre_status judge_equality(struct cadre_comparison *c,
                                    struct cadre_compared_run *run,
                                    struct cadre_error *err)
@@ -394,7 +395,7 @@ cadre_status cadre_judge(struct cadre_comparison *c, struct cadre_error *err)
     for (size_t p = 0; c->measured && p < c->n_perturbations; p++)
         CADRE_TRY(cadre_judge_states(&c->perturbation[p].record, &base->record,
                                      &c->perturbation[p].diff, err));
-    CADRE_TRY(judge_equality(c, base, err)); /* the others need its seal */
+    CADRE_TRY(judge_equality(c, base, err)); /* the others need its digest */
     for (size_t i = 0; i < c->n; i++)
         if (i != c->baseline)
             CADRE_TRY(judge_equality(c, &c->run[i], err));

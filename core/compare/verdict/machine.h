@@ -11,8 +11,8 @@
  * out. */
 const char *cadre_machine_cpu(char *out, size_t size);
 
-/* Append what decides the bits of a result beside our own code: instruction set and
- * libraries, in one line without a break. */
+/* Append what decides the bits of a result besides Cadre's own code: instruction set
+ * and libraries, in one line without a break. */
 void cadre_machine_libraries(struct cadre_text *out);
 
 #endif

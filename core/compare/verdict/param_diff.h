@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two checkpoints' tensors, held against each other element by element. */
+/* Compares the tensors of two checkpoints element by element. */
 #ifndef CADRE_COMPARE_VERDICT_PARAM_DIFF_H
 #define CADRE_COMPARE_VERDICT_PARAM_DIFF_H
 
@@ -20,7 +20,7 @@ struct cadre_param_diff {
 
 /* Compare the tensors of the safetensors file at `path` whose names end with `suffix`
  * ("" for all) with those of the one at `reference`; the hash is of `path`. Both F32 or
- * both F64, tensor by tensor. Reads pieces, never a whole file. Without a tensor of
+ * both F64, tensor by tensor. Reads in chunks, never a whole file. Without a tensor of
  * that kind on either side, elements is 0 and the bits are the same.
  * Errors: CADRE_E_INVALID a file is missing or damaged, or they hold different tensors;
  * CADRE_E_IO; CADRE_E_RESOURCE. */

@@ -124,7 +124,7 @@ static double backward_end(const struct cell *cell)
                                                 : cell->end[CADRE_REPLAY_INPUT];
 }
 
-/* When what the pass needs is there; NaN: not yet. */
+/* When the inputs of the pass are ready; NaN: not yet. */
 static double ready_at(const struct work *w, size_t piece,
                        const struct cadre_replay_pass *pass)
 {
@@ -140,7 +140,8 @@ static double ready_at(const struct work *w, size_t piece,
     return isnan(after) ? after : fmax(forward, after);
 }
 
-/* Make the rank's next passes as far as they can be made; *moved when any was. */
+/* Replay the rank's next passes as far as their inputs are ready; sets *moved if any
+ * was. */
 static cadre_status advance(struct work *w, size_t r, bool *moved,
                             struct cadre_error *err)
 {

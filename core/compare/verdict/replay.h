@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A schedule replayed: what its order of passes would take with given durations, where
- * data travels in no time and nothing else disturbs a rank. What a run idles beyond it
+ * transfers take no time and nothing else delays a rank. What a run idles beyond it
  * is not the schedule's fault.
  *
  * Every rank makes its passes in its order, each as soon as what it needs is there:

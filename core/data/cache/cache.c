@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding, verifying and making the file. Nothing of a mapped file is believed before
- * it is checked: every offset and count of the index is held against the file's size.
- */
+/* Finds, verifies and makes the file. Nothing of a mapped file is used before it is
+ * checked: every offset and count of the index is compared with the file's size. */
 #include "core/data/cache/cache.h"
 
 #include <errno.h>
@@ -80,14 +79,14 @@ static bool fill_records(const struct cadre_cache_header *head, const uint8_t *b
     return true;
 }
 
-/* Take over the mapping where it verifies. */
+/* Take ownership of the mapping if it verifies. */
 static cadre_status adopt(struct cadre_mapping *map, uint64_t key, const char *path,
                           struct cadre_cache *cache, struct cadre_error *err)
 {
     struct cadre_cache_header head;
     struct cadre_cache_record *records = NULL;
     if (map->size < CADRE_CACHE_DATA_OFFSET)
-        return cadre_fail(err, CADRE_E_INVALID, "token cache \"%s\" is cut short",
+        return cadre_fail(err, CADRE_E_INVALID, "token cache \"%s\" is truncated",
                           path);
     memcpy(&head, map->bytes, sizeof head);
     if (!is_header_good(&head, map->size, key) || !is_data_good(&head, map->bytes))
@@ -142,7 +141,7 @@ fail:
     return rc;
 }
 
-/* Make the cache in a file that has no name and vanishes with the mapping. */
+/* Make the cache in an unnamed file that is deleted with the mapping. */
 static cadre_status init_unnamed(uint64_t key, cadre_cache_build *build, void *context,
                                  struct cadre_cache *cache, struct cadre_error *err)
 {
@@ -165,8 +164,8 @@ static cadre_status init_unnamed(uint64_t key, cadre_cache_build *build, void *c
     return rc;
 }
 
-/* Build beside `path` and rename. Under the lock the name beside is fixed, so that what
- * a killed process left there is overwritten; without a lock it is unique. */
+/* Build next to `path` and rename. Under the lock the temporary name is fixed, so that
+ * the remains of a killed process are overwritten; without a lock it is unique. */
 static cadre_status build_named(const char *path, bool locked, uint64_t key,
                                 cadre_cache_build *build, void *context,
                                 struct cadre_error *err)
@@ -236,10 +235,11 @@ cadre_status cadre_cache_init(const char *folder, uint64_t key,
     if (open_path(path, key, cache, NULL) == CADRE_OK)
         return CADRE_OK;
     int lock = lock_folder(folder);
-    rc = open_path(path, key, cache, &why); /* another may have made it meanwhile */
+    rc = open_path(path, key, cache,
+                   &why); /* another process may have made it meanwhile */
     if (rc != CADRE_OK) {
         if (rc != CADRE_E_IO)
-            cadre_log(CADRE_LOG_WARN, "data", "%s; it is made anew", why.text);
+            cadre_log(CADRE_LOG_WARN, "data", "%s; it is made again", why.text);
         rc = build_named(path, lock >= 0, key, build, context, err);
         if (rc == CADRE_OK)
             rc = open_path(path, key, cache, err);

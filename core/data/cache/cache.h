@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The cache of a tokenised set: one file of records, each a run of uint16 tokens and of
- * uint8 labels, written once as a stream and mapped ever after.
+ * uint8 labels, written once as a stream and mapped afterwards.
  *
  *   0     struct header (its own hash, the hashes of what follows, the key)
  *   4096  per record: tokens, labels, padding to 8 bytes
  *   index the record table, then the names
  *
  * The file's name holds the key, a hash of everything that the tokens were made from.
- * It is written beside and renamed; who finds it missing or damaged makes it under a
- * lock of the folder, so ranks that start together make it once. Little-endian hosts
- * only. */
+ * It is written under a temporary name and renamed. A process that finds it missing or
+ * damaged makes it under a lock of the folder, so ranks that start together make it
+ * once. Little-endian hosts only. */
 #ifndef CADRE_DATA_CACHE_CACHE_H
 #define CADRE_DATA_CACHE_CACHE_H
 
@@ -41,8 +41,8 @@ struct cadre_cache_writer;
 typedef cadre_status cadre_cache_build(void *context, struct cadre_cache_writer *writer,
                                        struct cadre_error *err);
 
-/* Map the cache of `key` in `folder` (made if missing), building it first where it is
- * not there or fails verification (a log line says so). folder NULL: an unnamed
+/* Map the cache of `key` in `folder` (made if missing), building it first if it
+ * is missing or fails verification (with a log line). folder NULL: an unnamed
  * temporary file. On success the caller frees with cadre_cache_fini; on failure *cache
  * is untouched. [any thread; several threads and processes at once] Errors: those of
  * build; CADRE_E_IO; CADRE_E_RESOURCE. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bytes of a cache file, and the writer that makes them; for cache*.c, and
- * for what shows a cache to the user. */
+/* The bytes of a cache file, and their writer; for cache*.c and for `cadre inspect`. */
 #ifndef CADRE_DATA_CACHE_CACHE_FORMAT_H
 #define CADRE_DATA_CACHE_CACHE_FORMAT_H
 
@@ -45,9 +44,9 @@ cadre_status cadre_cache_writer_create(int fd, const char *path,
                                        struct cadre_cache_writer **out,
                                        struct cadre_error *err);
 
-/* Write what is left. Synced to disk only where later starts do not verify the data:
- * what a crash leaves of a smaller file is found out and made anew. The writer must
- * still be destroyed. */
+/* Write the rest. Synced to disk only if later starts do not verify the data: a smaller
+ * file that a crash damaged is detected and made again. The writer must still be
+ * destroyed. */
 cadre_status cadre_cache_writer_finish(struct cadre_cache_writer *writer, uint64_t key,
                                        struct cadre_error *err);
 

@@ -75,7 +75,7 @@ static void write_at(struct cadre_cache_writer *writer, const void *bytes, size_
     }
 }
 
-/* What goes out is hashed by whole buffers, while they are near. */
+/* Output is hashed by whole buffers, while they are in the CPU cache. */
 static void flush(struct cadre_cache_writer *writer)
 {
     cadre_hash_update(&writer->hash, writer->buffer, writer->used);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files for reading: whole into memory where they are small, mapped where they are not.
- */
+/* Files for reading: small ones whole into memory, others mapped. */
 #ifndef CADRE_DATA_CACHE_MAPPING_H
 #define CADRE_DATA_CACHE_MAPPING_H
 

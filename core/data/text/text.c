@@ -39,7 +39,8 @@ static cadre_status write_ids(struct cadre_cache_writer *writer, const int32_t *
     return rc;
 }
 
-/* The end of the piece that starts at `at`: a place that parts the text, or its end. */
+/* The end of the chunk that starts at `at`: a position where the tokenizer can divide
+ * the text, or its end. */
 static uint64_t piece_end(const struct build *build, uint64_t at, uint64_t end)
 {
     for (uint64_t size = PIECE_BYTES; size < end - at; size *= 2) {

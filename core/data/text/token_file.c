@@ -35,7 +35,7 @@ static cadre_status read_header(const struct cadre_mapping *map, const char *pat
         return cadre_fail(
             err, CADRE_E_INVALID,
             "\"%s\": expected the %d tokens of its header, found room for "
-            "%llu: the file is cut short or damaged",
+            "%llu: the file is truncated or damaged",
             path, head[2], (unsigned long long)held);
     *header_bytes = HEADER_BYTES;
     return CADRE_OK;

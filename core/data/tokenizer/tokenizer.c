@@ -194,8 +194,8 @@ cadre_status cadre_tokenizer_decode(const struct cadre_tokenizer *tok, int32_t p
     return CADRE_OK;
 }
 
-/* GPT-2's pattern never joins a blank to what stands before it, so a place between a
- * printing ASCII byte and a blank parts the text. */
+/* GPT-2's pattern never joins a blank to what stands before it, so the text can be
+ * divided between a printing ASCII byte and a blank. */
 size_t cadre_tokenizer_cut(const struct cadre_tokenizer *tok, const char *text,
                            size_t size)
 {

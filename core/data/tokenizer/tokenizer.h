@@ -13,9 +13,9 @@ struct cadre_tokenizer; /* immutable once open: any number of threads may share 
 
 /* Open a tokeniser; the caller closes *out.
  *
- *   "byte" or ""             256 ids, one per byte
- *   a folder                 GPT-2 BPE: encoder.json + vocab.bpe, or vocab.json +
- * merges.txt a file                   llama2.c's tokenizer .bin (tok512.bin)
+ *   "byte" or ""   256 ids, one per byte
+ *   a folder       GPT-2 BPE: encoder.json + vocab.bpe, or vocab.json + merges.txt
+ *   a file         llama2.c's tokenizer .bin (tok512.bin)
  *
  * [any thread] Errors: CADRE_E_IO, CADRE_E_INVALID, CADRE_E_RESOURCE; *out is then
  * untouched. Source: Radford et al. 2019, encoder.py of openai/gpt-2; llama2.c run.c.
@@ -48,7 +48,7 @@ cadre_status cadre_tokenizer_decode(const struct cadre_tokenizer *tok, int32_t p
                                     int32_t id, const char **bytes, size_t *size);
 
 /* The largest p <= size such that text[0, p) and text[p, size) encoded one after the
- * other give the ids of the whole; 0 where no such place is found. For streaming. */
+ * other give the ids of the whole; 0 if there is none. For streaming. */
 size_t cadre_tokenizer_cut(const struct cadre_tokenizer *tok, const char *text,
                            size_t size);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPT-2's byte-level BPE. A text is parted by a pattern into words with their blank
+/* GPT-2's byte-level BPE. A pattern splits a text into words with their blank
  * before them; each word's bytes are merged by rank; words seen before are taken from a
  * cache. The files spell bytes as printable characters: 188 stand for themselves, the
  * other 68 are U+0100 to U+0143. Source: encoder.py of openai/gpt-2. */
@@ -201,11 +201,12 @@ static cadre_status compile_pattern(struct cadre_tokenizer *tok,
     if (!tok->pattern)
         return cadre_fail(err, CADRE_E_INTERNAL, "pattern: PCRE2 error %d at %zu", code,
                           at);
-    pcre2_jit_compile(tok->pattern, PCRE2_JIT_COMPLETE); /* slower without, not wrong */
+    pcre2_jit_compile(tok->pattern,
+                      PCRE2_JIT_COMPLETE); /* optional: only speed depends on it */
     return CADRE_OK;
 }
 
-/* The first of two names that exists in the folder; the first where none does. */
+/* The first of two names that exists in the folder; the first if none does. */
 static void pick_file(char *path, size_t size, const char *folder, const char *first,
                       const char *second)
 {

@@ -47,7 +47,7 @@ static cadre_status count_pieces(const char *bytes, size_t size, const char *pat
             return cadre_fail(
                 err, CADRE_E_INVALID,
                 "\"%s\": byte %zu: expected a score and a piece of llama2.c, "
-                "found size %d: no tokenizer file, or cut short",
+                "found size %d: not a tokenizer file, or truncated",
                 path, at, piece);
         at += RECORD_HEAD + (size_t)piece;
     }

@@ -26,7 +26,7 @@ static char *beside_header(const struct cadre_ecg_record *rec, const char *file)
                         file);
 }
 
-/* Takes over path. A missing file has no size and fails with words when it is read. */
+/* Takes ownership of path. A missing file has size 0 and fails when it is read. */
 static cadre_status hash_file_take(struct cadre_hash *hash, char *path)
 {
     struct stat st;
@@ -71,7 +71,7 @@ static cadre_status require_lead(const struct cadre_ecg_config *config,
     return CADRE_E_INVALID;
 }
 
-/* Read every header: the key, and what can be refused before anything is tokenised. */
+/* Read every header: for the key, and to refuse errors before anything is tokenised. */
 static cadre_status scan(const struct cadre_ecg_config *config,
                          const struct cadre_record_list *list, uint64_t *key,
                          struct cadre_error *err)

@@ -19,7 +19,7 @@ struct cadre_ecg_config {
     double range_mv;
 };
 
-/* Tokenise every record that has the lead, or map what was tokenised before. One cache
+/* Tokenise every record that has the lead, or map the cache. One cache
  * record each, in the order of their names (path below the folder, without .hea):
  * tokens (windows * window), labels (windows) = annotation codes of the beats. A record
  * without the lead is skipped with a log line. A few

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One thread writes, in the order of the list. The others tokenise ahead of it, one
- * record at a time each; where the next record is nobody's yet, the writing thread does
- * it itself, so that no core waits for another that has more to do. */
+ * record at a time each; if the next record is not taken yet, the writing thread
+ * tokenises it itself, so that no core waits for another. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -34,7 +34,7 @@ struct build {
     pthread_mutex_t lock;
     pthread_cond_t done; /* a helper finished a record */
     pthread_cond_t room; /* a slot is free, or the end */
-    size_t next; /* the first record that is nobody's */
+    size_t next; /* the first record that is not taken */
     size_t written;
     bool stop;
 };
@@ -50,7 +50,7 @@ static void tokenise(const struct build *build, size_t r, struct slot *slot)
     cadre_ecg_record_close(&rec);
 }
 
-/* Under the lock, which is let go meanwhile: take the next record and do it. */
+/* Called under the lock, released meanwhile: take the next record and tokenise it. */
 static void do_next(struct build *build)
 {
     size_t r = build->next++;

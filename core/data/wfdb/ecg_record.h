@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One record on its way into tokens, and many of them at once; for ecg*.c. */
+/* Tokenises one record, or many at once; for ecg*.c. */
 #ifndef CADRE_DATA_WFDB_ECG_RECORD_H
 #define CADRE_DATA_WFDB_ECG_RECORD_H
 
@@ -43,7 +43,7 @@ struct cadre_ecg_windows {
 
 /* Read the signal and the beats, and quantise. On success the caller frees with
  * cadre_ecg_windows_fini; on failure *windows is untouched. [any thread] Errors: those
- * of the readers; CADRE_E_INVALID units that are none of voltage; CADRE_E_RESOURCE. */
+ * of the readers; CADRE_E_INVALID units other than voltage; CADRE_E_RESOURCE. */
 cadre_status cadre_ecg_windows_init(struct cadre_ecg_windows *windows,
                                     const struct cadre_ecg_record *rec,
                                     struct cadre_error *err);
@@ -52,8 +52,8 @@ cadre_status cadre_ecg_windows_init(struct cadre_ecg_windows *windows,
 void cadre_ecg_windows_fini(struct cadre_ecg_windows *windows);
 
 /* Tokenise every record of the list that has the lead into the writer, in the list's
- * order: the process's cores share the records out, and what is written, and the error
- * where there is one, are those of one core. Errors: those of the functions above and
+ * order. The process's cores divide the records; the output, or the error, is the same
+ * as with one core. Errors: those of the functions above and
  * of the writer. */
 cadre_status cadre_ecg_build(const struct cadre_ecg_config *config,
                              const struct cadre_record_list *list,

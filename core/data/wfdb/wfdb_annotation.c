@@ -71,7 +71,7 @@ static cadre_status need(const struct cursor *cur, size_t bytes)
     return cadre_fail(
         cur->err, CADRE_E_INVALID,
         "%s: byte %zu: expected %zu more bytes or the end mark, found the "
-        "end of the file: it is cut short",
+        "end of the file: it is truncated",
         cur->where, cur->at, bytes);
 }
 
@@ -171,7 +171,7 @@ static cadre_status take(struct cursor *cur, struct cadre_wfdb_annotation *item,
     return CADRE_OK;
 }
 
-/* A first note "## time resolution: 360" speaks of the file, not of the record. */
+/* A first note "## time resolution: 360" describes the file, not the record. */
 static double time_resolution(const struct cadre_wfdb_annotation *item)
 {
     static const char prefix[] = "## time resolution: ";

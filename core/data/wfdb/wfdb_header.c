@@ -207,7 +207,7 @@ static cadre_status parse_file_and_format(struct reader *rd,
     if (!is_contained(sig->file))
         return cadre_fail(rd->err, CADRE_E_INVALID,
                           "%s: line %d: signal file \"%s\" leaves the record's folder; "
-                          "expected a file beside the header",
+                          "expected a file next to the header",
                           rd->where, rd->line, sig->file);
     if (!has_field(rd))
         return bad(rd, "expected a signal format after the file name");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A signal file is a stream of samples packed in units (1, 2 or 3 samples in 1 to 4
- * bytes), frame after frame, one sample of each signal of the file in turn. Any
- * sample's place is known without reading those before it, so a signal is picked out of
- * pieces of the file. */
+ * bytes), frame after frame, one sample of each signal of the file in turn. The
+ * position of any sample is known without reading those before it, so a signal is read
+ * from chunks of the file. */
 #include "core/data/wfdb/wfdb_signal.h"
 
 #include <assert.h>
@@ -178,7 +178,7 @@ void cadre_wfdb_range(int32_t format, struct cadre_wfdb_range *range)
     };
 }
 
-/* Bytes that hold the first n samples: a last unit that is not full is cut short, to
+/* Bytes that hold the first n samples: a last unit that is not full is truncated, to
  * two bytes for one sample, and to four for two. */
 static int64_t packed_bytes(const struct packing *packing, int64_t n)
 {
@@ -261,7 +261,7 @@ static cadre_status open_stream(struct stream *st,
         return cadre_fail(
             st->err, CADRE_E_INVALID,
             "signal file \"%s\": expected %lld samples of %lld signals in "
-            "format %d, found room for %lld: the file is cut short or the "
+            "format %d, found room for %lld: the file is truncated or the "
             "header is wrong",
             st->path, (long long)st->frames, (long long)st->frame_samples,
             st->packing->format, (long long)held);

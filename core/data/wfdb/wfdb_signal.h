@@ -9,17 +9,17 @@
 #include "core/base/error.h"
 #include "core/data/wfdb/wfdb_header.h"
 
-/* Read one signal whole, in ADC units, and hold it against the header.
+/* Read one signal whole, in ADC units, and check it against the header.
  *
- *   header_path  the .hea file; signal files are looked for beside it
+ *   header_path  the .hea file; signal files are looked up next to it
  *   index        0 to header->signals - 1
  *   samples      (*count) i32, written; the caller frees
  *
  * Sample 0 is the stored sample after `skew`, so a skewed signal is shorter. Reads the
- * file in pieces: the memory used is that of the result, which the file's own size
- * bounds. Formats 8, 16, 24, 32, 61, 80, 160, 212, 310, 311; one sample per frame. [any
- * thread] Errors: CADRE_E_IO; CADRE_E_UNSUPPORTED other formats; CADRE_E_INVALID a file
- * too short for the header, a wrong initial value or checksum; CADRE_E_RESOURCE. */
+ * file in chunks: the memory used is that of the result, which the file's size bounds.
+ * Formats 8, 16, 24, 32, 61, 80, 160, 212, 310, 311; one sample per frame. [any thread]
+ * Errors: CADRE_E_IO; CADRE_E_UNSUPPORTED other formats; CADRE_E_INVALID a file too
+ * short for the header, a wrong initial value or checksum; CADRE_E_RESOURCE. */
 cadre_status cadre_wfdb_signal_read(const char *header_path,
                                     const struct cadre_wfdb_header *header,
                                     int32_t index, int32_t **samples, int64_t *count,
