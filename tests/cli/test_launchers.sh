@@ -305,7 +305,7 @@ both torchrun stopped 0 train.steps=$((steps + 1)) checkpoint.resume=auto
 env $(environment torchrun 0) $(environment srun 1) "$cadre" doctor >"$tmp/doctor"
 grep -E "^yes +launcher +torchrun: rank 0 of 2" "$tmp/doctor" >"$tmp/line" ||
     fail "doctor does not believe torchrun"
-grep -E "^no +launcher +SLURM_PROCID is set as by srun, but torchrun is believed first" \
+grep -E "^no +launcher +SLURM_PROCID is set as by srun, but torchrun has priority" \
     "$tmp/doctor" >"$tmp/line" || fail "doctor does not say why not srun"
 if [ "$skipped" = " mpirun.openmpi mpirun.mpich" ]; then
     exit 77

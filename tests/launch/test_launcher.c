@@ -148,7 +148,7 @@ static const char *const nobody[][2] = {
     {"SLURM_JOB_ID=8 SLURM_STEP_ID=extern SLURM_PROCID=0 SLURM_NTASKS=4",
      "no: SLURM_STEP_ID = extern is no step"},
     {"SLURM_JOB_ID=8 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1",
-     "no: srun started this process alone"},
+     "no: srun started only this process"},
     {"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1", "no: Open MPI started this"},
     {"WORLD_SIZE=4 MASTER_ADDR=head MASTER_PORT=1", ""},
     {"SLURM_STEP_ID=0 SLURM_NTASKS=4", ""},
@@ -230,8 +230,8 @@ START_TEST(others_that_were_seen_are_named)
         cadre_text_str(&why),
         "torchrun: rank 1 of 4, 1 of 2 on its machine, 2 machines, by RANK and "
         "WORLD_SIZE\n"
-        "no: SLURM_PROCID is set as by srun, but torchrun is believed first\n"
-        "no: PMI_RANK is set as by MPICH, but torchrun is believed first\n");
+        "no: SLURM_PROCID is set as by srun, but torchrun has priority\n"
+        "no: PMI_RANK is set as by MPICH, but torchrun has priority\n");
     cadre_text_reset(&why);
     ck_assert_int_eq(find(OMPI SLURM, &found, &why, &err), CADRE_OK);
     ck_assert_msg(strstr(cadre_text_str(&why), "but Open MPI says otherwise"), "%s",

@@ -18,7 +18,7 @@ static cadre_status check_mpi(struct mpi_op *op, int result)
     return cadre_mpi_check(op->group->world, op, result);
 }
 
-/* ---- whole vectors: piece by piece ---- */
+/* ---- whole vectors: in parts ---- */
 
 static cadre_status step_pieces(struct mpi_op *op)
 {
