@@ -15,7 +15,7 @@
 
 #define SPIN_ROUNDS 3000 /* some 10 to 40 microseconds */
 
-/* Threads of all pools of this process: spinning is for a machine that has room. */
+/* Threads of all pools of this process: they spin only where each has a core. */
 static atomic_int pool_threads_total;
 
 struct worker {
@@ -79,7 +79,8 @@ static void spin_for_job(struct cadre_pool *pool, unsigned seen)
 }
 
 /* Generated code of the GEMM library (oneDNN 2.6.3, gemm:jit) leaves its heap blocks
- * damaged when a signal handler runs in the middle of it. Faults still come. */
+ * damaged when a signal handler runs in the middle of it. Faults are still
+ * delivered. */
 static void hold_signals(sigset_t *before)
 {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
