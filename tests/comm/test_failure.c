@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first failure stays, whoever sets it, and a writer that died says so. */
+/* The first failure is kept, whoever sets it, and that of a writer that died is
+ * reported. */
 #include "core/comm/failure.h"
 
 #include <pthread.h>

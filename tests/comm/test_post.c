@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a backend gets of a post, and what never reaches it: a backend that writes down
- * what it is handed stands in for all of them. */
+/* What a backend receives from a post, and what never reaches it: a backend that
+ * records its operations stands in for all. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ static struct {
     cadre_status answer;
 } fake;
 
-/* Behind struct cadre_comm_op, to see that it is there and zero. */
+/* After struct cadre_comm_op, to check that it is allocated and zero. */
 struct fake_op {
     struct cadre_comm_op base;
     uint64_t own[2];

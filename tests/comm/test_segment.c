@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The segment: wrong descriptors are refused, the first failure stays, notes tell. */
+/* The segment: wrong descriptors are refused, the first failure is kept, notes are
+ * readable. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -38,8 +38,8 @@ START_TEST(child_environment_is_checked)
 }
 END_TEST
 
-/* init, rank, size and local rank ("-" is unset), and what is said of them, NULL where
- * they are good. */
+/* init, rank, size and local rank ("-" is unset), and the error text, NULL where they
+ * are valid. */
 static const char *const external[][5] = {
     {"tcp://node:5000", "3", "8", "1", NULL},
     {"file:///tmp/x", "0", "1", "0", NULL},

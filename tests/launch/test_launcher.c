@@ -57,7 +57,7 @@ static cadre_status find(const char *text, struct cadre_launch_external *out,
     "OMPI_COMM_WORLD_LOCAL_SIZE=4 PMIX_NAMESPACE=55 PMIX_RANK=1 "
 #define HYDRA "PMI_RANK=2 PMI_SIZE=4 PMI_FD=6 MPI_LOCALRANKID=0 MPI_LOCALNRANKS=2 "
 
-/* Environments, and what is found. */
+/* Environments, and the result. */
 static const struct {
     const char *env;
     struct cadre_launch_external want;
@@ -136,8 +136,8 @@ START_TEST(launchers_are_known)
 }
 END_TEST
 
-/* Environments of a process that nobody started as one of several, and a part of why.
- */
+/* Environments of a process that no launcher started as one of several, and part of
+ * `why`. */
 static const char *const nobody[][2] = {
     {"", ""},
     {"CADRE_INIT=fd:3 CADRE_RANK=0 " SLURM, ""},
@@ -167,7 +167,7 @@ START_TEST(nobody_is_known)
 }
 END_TEST
 
-/* Environments that are half set or contradict themselves, and what is said. */
+/* Environments that are incomplete or contradictory, and the error. */
 static const char *const bad[][2] = {
     {"SLURM_STEP_ID=0 SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS is not set"},
     {"SLURM_STEP_ID=0 SLURM_PROCID=4 SLURM_NTASKS=4", "SLURM_PROCID is \"4\""},

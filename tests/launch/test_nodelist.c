@@ -4,7 +4,7 @@
 #include "core/launch/nodelist.h"
 #include "tests/support/check_main.h"
 
-/* Lists, how many hosts they have, and one of them. */
+/* Lists, their number of hosts, and one of the hosts. */
 static const struct {
     const char *list;
     int64_t count, i;

@@ -32,7 +32,7 @@ static void teardown(void)
     }
 }
 
-/* The other one fails too, without anybody asking, and with the same text. */
+/* The other one fails too, without a query, and with the same text. */
 START_TEST(a_failure_is_carried_over)
 {
     struct cadre_error err = {0};
@@ -51,7 +51,7 @@ START_TEST(a_failure_is_carried_over)
 }
 END_TEST
 
-/* It knows more of it. */
+/* Its text has more detail. */
 START_TEST(the_first_one_has_the_word)
 {
     struct cadre_error err = {0};
