@@ -24,10 +24,9 @@
  *   CADRE_HOST_NCCL_VERSION=NNNNN  what ncclGetVersion returns
  *   CADRE_HOST_NCCL_FAIL=init      communicators cannot be made (ncclSystemError)
  *   CADRE_HOST_NCCL_FAIL=async     an operation (or group) of a communicator hangs and
- *                                  is reported as ncclRemoteError: the first, or that
- *                                  of
- *                                  the number CADRE_HOST_NCCL_FAIL_AT, from 1; on all
- *                                  ranks, or only on CADRE_HOST_NCCL_FAIL_RANK */
+ *                                  is reported as ncclRemoteError: the first, or number
+ *                                  CADRE_HOST_NCCL_FAIL_AT, from 1; on all ranks, or
+ *                                  only on CADRE_HOST_NCCL_FAIL_RANK */
 #ifndef CADRE_TESTS_NCCL_H
 #define CADRE_TESTS_NCCL_H
 
