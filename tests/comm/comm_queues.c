@@ -195,7 +195,7 @@ cadre_status case_refusals(void *arg, int rank, struct cadre_local_segment *segm
 }
 
 /* What an observer was called with. */
-struct told {
+struct observed {
     int n, named;
     bool good;
     uint64_t bytes;
@@ -203,13 +203,13 @@ struct told {
 
 static void tell(void *arg, const struct cadre_comm_done *done)
 {
-    struct told *told = arg;
+    struct observed *observed = arg;
     bool named = strcmp(done->kind, "send") == 0 && strcmp(done->label, "edge") == 0;
     bool good = done->posted_s > 0 && done->ended_s >= done->posted_s;
-    told->good = (told->n == 0 || told->good) && good;
-    told->named += named;
-    told->bytes += done->bytes;
-    told->n++;
+    observed->good = (observed->n == 0 || observed->good) && good;
+    observed->named += named;
+    observed->bytes += done->bytes;
+    observed->n++;
 }
 
 static cadre_status run_counts(struct world *w, const char *arg)
@@ -219,9 +219,9 @@ static cadre_status run_counts(struct world *w, const char *arg)
     struct cadre_comm_stats stats;
     cadre_event e, got;
     int next = (w->rank + 1) % 3, before = (w->rank + 2) % 3;
-    struct told told = {0};
+    struct observed observed = {0};
     CHECK(w, w->size == 3);
-    cadre_comm_observe(w->comm, tell, &told);
+    cadre_comm_observe(w->comm, tell, &observed);
     CHECK(w, cadre_comm_all_reduce(w->comm, NULL, x, y, 60, CADRE_F32, CADRE_SUM, 0,
                                    &e) == 0);
     CHECK(w, cadre_comm_reduce_scatter(w->comm, NULL, x, y, offsets, CADRE_F32,
@@ -235,11 +235,11 @@ static cadre_status run_counts(struct world *w, const char *arg)
     cadre_comm_read_stats(w->comm, &stats);
     CHECK(w, stats.operations == 6);
     cadre_comm_observe(w->comm, NULL, NULL);
-    CHECK(w, told.n == 6 && told.named == 1 && told.good);
-    CHECK(w, told.bytes == stats.bytes && told.bytes > 0);
+    CHECK(w, observed.n == 6 && observed.named == 1 && observed.good);
+    CHECK(w, observed.bytes == stats.bytes && observed.bytes > 0);
     CHECK(w, cadre_comm_barrier(w->comm, NULL, 0, &e) == 0 &&
                  cadre_comm_wait(w->comm, e) == 0);
-    CHECK(w, told.n == 6); /* no observer is called any more */
+    CHECK(w, observed.n == 6); /* no observer is called any more */
     CHECK(w, stats.bytes == 2 * (240 * 2 / 3) + 160 * 2 / 3 + 240 + 20);
     CHECK(w, stats.busy_s > 0 && stats.waited_s > 0);
     return CADRE_OK;

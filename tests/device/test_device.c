@@ -41,7 +41,7 @@ START_TEST(opening)
 }
 END_TEST
 
-/* A GPU, or one line that says why not; "auto" then takes the CPU. */
+/* A GPU, or one line with the reason; "auto" then uses the CPU. */
 START_TEST(cuda_or_why_not)
 {
     const struct cadre_device_config cuda = {
@@ -60,7 +60,8 @@ START_TEST(cuda_or_why_not)
 }
 END_TEST
 
-/* Every entry of the table is filled; `queued` is the only one that is no pointer. */
+/* Every entry of the table is filled; `queued` is the only one that is not a
+ * pointer. */
 START_TEST(table_is_full)
 {
     struct cadre_device *device = open_cpu(1);
@@ -126,7 +127,7 @@ START_TEST(streams)
 }
 END_TEST
 
-/* What a queue would do later is done on return; nothing is pinned apart. */
+/* Queued work is done on return; no memory is pinned. */
 START_TEST(pinned_sides_and_graphs)
 {
     static const int values[5] = {1, -2, 3, INT32_MAX, 0};

@@ -49,7 +49,7 @@ static void check_orthonormal(const struct tensor *x, int64_t columns)
                                     16 * eps_of(x->dtype));
 }
 
-/* Column k of the old is what its products with the new ones, up to k, say. */
+/* Column k of the old is the sum of its projections onto the new ones, up to k. */
 static void check_span(const struct tensor *old, const struct tensor *x,
                        int64_t columns)
 {
@@ -78,7 +78,7 @@ START_TEST(random_columns)
 }
 END_TEST
 
-/* Columns nearly alike, equal, zero, and of every size still make a whole basis. */
+/* Columns nearly equal, equal, zero, and of every size still yield a full basis. */
 START_TEST(dependent_columns)
 {
     enum { ROWS = 40, COLUMNS = 6 };

@@ -43,7 +43,7 @@ static void coded_free(struct coded *c)
     tensor_free(&c->back);
 }
 
-/* What error feedback rests on: nothing is off by more than half a step. */
+/* Error feedback depends on this: no value is off by more than half a step. */
 static void check_bound(const struct tensor *x, const struct coded *c, int64_t block)
 {
     const double ulp = x->dtype == CADRE_F32 ? (double)FLT_EPSILON : DBL_EPSILON;
@@ -121,7 +121,7 @@ START_TEST(extremes_keep_the_bound)
 }
 END_TEST
 
-/* A block with one comes back as NaN throughout, its neighbours are as ever. */
+/* A block with one dequantises to NaN throughout; its neighbours are unaffected. */
 START_TEST(what_is_no_number_is_not_lost)
 {
     struct cadre_device *device = open_cpu(1);

@@ -222,7 +222,7 @@ START_TEST(missing_ranks_are_named)
 END_TEST
 
 /* A silent connection, one with another protocol, and a rank of another job. */
-START_TEST(strangers_are_not_heard)
+START_TEST(other_connections_are_ignored)
 {
     struct rank ranks[SIZE], other[SIZE];
     struct sockaddr_in at = {.sin_family = AF_INET,
@@ -258,7 +258,7 @@ START_TEST(strangers_are_not_heard)
 }
 END_TEST
 
-START_TEST(unlike_ranks_are_told)
+START_TEST(unequal_ranks_are_reported)
 {
     struct rank ranks[SIZE];
     if (!place(_i))
@@ -276,7 +276,7 @@ START_TEST(unlike_ranks_are_told)
 }
 END_TEST
 
-START_TEST(a_taken_port_is_told)
+START_TEST(a_taken_port_is_reported)
 {
     int fd = -1, port = free_port(AF_INET, &fd);
     struct cadre_error err = {0};
@@ -356,9 +356,9 @@ Suite *test_suite(void)
     tcase_add_test(t, what_was_left_is_not_heard);
     tcase_add_loop_test(t, a_failure_reaches_the_late, 0, 6);
     tcase_add_loop_test(t, missing_ranks_are_named, 0, 2);
-    tcase_add_test(t, strangers_are_not_heard);
-    tcase_add_loop_test(t, unlike_ranks_are_told, 0, 2);
-    tcase_add_test(t, a_taken_port_is_told);
+    tcase_add_test(t, other_connections_are_ignored);
+    tcase_add_loop_test(t, unequal_ranks_are_reported, 0, 2);
+    tcase_add_test(t, a_taken_port_is_reported);
     tcase_add_test(t, a_port_that_comes_free_is_taken);
     tcase_add_test(t, nonsense);
     suite_add_tcase(s, t);

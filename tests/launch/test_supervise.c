@@ -126,7 +126,7 @@ START_TEST(a_signal_reaches_all)
 }
 END_TEST
 
-START_TEST(begins_where_and_with_what_it_is_told)
+START_TEST(starts_with_given_cpus_and_variables)
 {
     char first[] = "TEST_CHILD=of its own", script[256];
     char *const variables[] = {first, NULL};
@@ -316,7 +316,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, a_group_of_its_own_keeps_the_terminal_s_signals_away);
     tcase_add_test(tc, several_at_once_end_each_by_itself);
     tcase_add_test(tc, a_signal_reaches_all);
-    tcase_add_test(tc, begins_where_and_with_what_it_is_told);
+    tcase_add_test(tc, starts_with_given_cpus_and_variables);
     tcase_add_test(tc, its_input_and_output_may_be_kept);
     tcase_add_test(tc, names_what_cannot_start);
     tcase_add_test(tc, names_a_program_that_cannot_start);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the compression of gradients asks for. */
+/* The ops of gradient compression. */
 #include <math.h>
 #include <stdio.h>
 
@@ -8,7 +8,7 @@
 
 struct cut {
     int64_t count, k; /* or a block, or rows and columns */
-    bool bad; /* with what is not finite */
+    bool bad; /* with non-finite values */
 };
 
 /* ---- topk, scatter_add ---- */
@@ -59,7 +59,7 @@ static cadre_status run_scatter(struct cadre_device *device, uint32_t dtype, voi
                                     0.3);
 }
 
-/* Places that differ: 7 is prime to the counts. */
+/* Distinct indices: 7 is coprime to the counts. */
 static void fill_scatter(const void *ctx, int arg, double *x, int64_t count)
 {
     const struct cut *c = ctx;
@@ -87,7 +87,7 @@ static void hold_scatter(struct parity *p, uint32_t dtype, struct cut cut)
     parity_hold(p, &c);
 }
 
-/* An index outside is an error of the call, on either side, and writes nothing. */
+/* An index outside is an error of the call, on both devices, and writes nothing. */
 static void scatter_outside(struct parity *p, int32_t index)
 {
     const struct cadre_device_ops *ops = p->gpu->ops;
@@ -124,8 +124,8 @@ static cadre_status run_dequantize(struct cadre_device *device, uint32_t dtype,
     return device->ops->dequantize(device, p[0], p[1], c->k, dtype, p[2], c->count);
 }
 
-/* Blocks of zeros, of tiny numbers, of halves of steps, with NaN, infinity and what f32
- * does not hold. */
+/* Blocks of zeros, of tiny numbers, of half steps, with NaN, infinity and values beyond
+ * f32. */
 static void fill_quantize(const void *ctx, int arg, double *x, int64_t count)
 {
     static const double specials[] = {NAN, INFINITY, 1e300, -INFINITY};
@@ -184,7 +184,8 @@ static cadre_status run_basis(struct cadre_device *device, uint32_t dtype, void 
     return device->ops->orthonormalize(device, dtype, p[0], c->count, c->k);
 }
 
-/* A column of zeros becomes a coordinate's direction; NaN stays, and all behind it. */
+/* A column of zeros becomes a coordinate direction; NaN remains, and in all later
+ * columns. */
 static void fill_basis(const void *ctx, int arg, double *x, int64_t count)
 {
     const struct cut *c = ctx;
@@ -195,8 +196,8 @@ static void fill_basis(const void *ctx, int arg, double *x, int64_t count)
         x[c->count / 2 * c->k + 1] = NAN;
 }
 
-/* Random columns are far from dependent: a column's projections lose a unit of its
- * length each. */
+/* Random columns are far from dependent: each projection of a column loses a unit of
+ * its length. */
 static void hold_basis(struct parity *p, uint32_t dtype, struct cut cut)
 {
     char name[64];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Optimizers over lists of slices, sums of squares of lists, and what makes a norm and
- * a loss of them. */
+/* Optimizers over lists of slices, sums of squares of lists, and the ops that compute a
+ * norm and a loss from them. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,8 +59,8 @@ static void fill_update(const void *ctx, int arg, double *x, int64_t count)
         x[i] = arg == SQUARE ? fabs(x[i]) + 1e-3 : arg == SCALE ? u->scale : x[i];
 }
 
-/* The arithmetic is the CPU's, and so are the bits; against f64, a step is lr times a
- * quotient of at most 30. */
+/* The arithmetic is the CPU's, and so are the bits; compared with f64, a step is lr
+ * times a quotient of at most 30. */
 static void hold_update(struct parity *p, uint32_t dtype, struct update u)
 {
     const int64_t n = u.n * u.each;
@@ -120,7 +120,7 @@ static void updates(struct parity *p, uint32_t dtype)
 
 struct squares {
     int64_t n, each;
-    bool bad; /* some chunks have what is not finite */
+    bool bad; /* some chunks have non-finite values */
 };
 
 static int64_t chunks_of(int64_t count)
@@ -203,7 +203,7 @@ static void fill_total(const void *ctx, int arg, double *x, int64_t count)
         x[i] = t->bad && i == count / 2 ? (double)NAN : fabs(x[i]);
 }
 
-/* The norm has the tree's order on every device; sum_rows one of its own. */
+/* The norm has the tree's order on every device; sum_rows has another fixed order. */
 static void hold_totals(struct parity *p, struct total t)
 {
     char name[96];

@@ -81,8 +81,7 @@ static cadre_status run_norm(struct cadre_device *device, uint32_t dtype, void *
     return rc == CADRE_OK ? device->ops->norm_bwd(device, &a) : rc;
 }
 
-/* Of one row: how much of a unit in x one in (x - mean) * rstd is, and what dx is made
- * of. */
+/* For one row: the units in (x - mean) * rstd per unit in x, and the terms of dx. */
 struct row {
     double most, spread, gradient, rstd;
 };
