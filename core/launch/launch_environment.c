@@ -40,7 +40,7 @@ cadre_status cadre_launch_child(bool *is_child, int *rank, int *size, int *fd,
     return CADRE_OK;
 }
 
-/* ---- ranks of one machine whose launcher gives no place ---- */
+/* ---- ranks of one machine whose launcher gives no address ---- */
 
 /* The parent of a process, 0 for none. */
 static long parent_of(long pid)

@@ -64,7 +64,7 @@ static cadre_status may(const struct cadre_launcher_env *env,
     return look(env, name) ? need(env, row, name, low, high, out, err) : CADRE_OK;
 }
 
-/* ---- what a launcher says ---- */
+/* ---- a launcher's variables ---- */
 
 static cadre_status contradiction(const struct cadre_launcher *row, const char *a,
                                   int x, const char *b, int y, struct cadre_error *err)
@@ -186,7 +186,7 @@ static cadre_status read_srun(const struct cadre_launcher_env *env,
                              local > out->size ? "tasks" : "SLURM_LOCALID",
                              local > out->size ? out->size : out->local_rank, err);
     out->local_size = local > 0 ? local : 0;
-    /* srun --mpi=... leaves one of these */
+    /* srun --mpi=... sets one of these */
     out->mpi = look(env, "PMIX_RANK") || look(env, "PMI_RANK") || look(env, "PMI_FD");
     if (out->size > 1 && !look(env, "CADRE_INIT"))
         rc = place_of_srun(env, out, err);
@@ -213,7 +213,7 @@ static cadre_status read_launcher(const struct cadre_launcher_env *env,
     return rc;
 }
 
-/* ---- who it is ---- */
+/* ---- which launcher it is ---- */
 
 static void say(struct cadre_text *why, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
@@ -317,7 +317,7 @@ static cadre_status refuse_halves(const struct cadre_launcher_env *env,
     return CADRE_OK;
 }
 
-/* ---- our own variables ---- */
+/* ---- CADRE_* variables ---- */
 
 static cadre_status own_number(const struct cadre_launcher_env *env, const char *name,
                                int low, int high, int *out, struct cadre_error *err)

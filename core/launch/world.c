@@ -10,7 +10,7 @@
 #include "core/launch/world_private.h"
 #include "core/launch/world_watch.h"
 
-/* ---- what both ways share ---- */
+/* ---- shared by all transports ---- */
 
 cadre_status cadre_world_card(const struct cadre_comm_module *module,
                               struct cadre_world_card *card, struct cadre_error *err)

@@ -31,7 +31,7 @@ static struct cadre_comm *between(const struct cadre_world *world,
                                   : world->beside;
 }
 
-/* ---- by a place ---- */
+/* ---- by an address ---- */
 
 /* The nonce distinguishes both meetings of a job at one address. */
 static cadre_status meet(const struct cadre_world_run *run,

@@ -6,7 +6,7 @@
 
 #include "tests/comm/comm_cases.h"
 
-/* ---- queues that do not hold each other up ---- */
+/* ---- queues that do not block each other ---- */
 
 /* A receive that waits for a send posted last, while collectives, another direction and
  * an operation ordered after them proceed. */

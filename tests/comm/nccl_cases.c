@@ -58,7 +58,7 @@ struct shape {
 };
 
 /* Slices of unequal size, one of them empty; or all equal. */
-static void cut(uint64_t *offsets, int size, uint64_t count)
+static void divide(uint64_t *offsets, int size, uint64_t count)
 {
     bool even = count % (uint64_t)size == 0;
     for (int m = 0; m <= size; m++)
@@ -78,7 +78,7 @@ static cadre_status try_sums(struct world *w, const struct shape *s)
     uint64_t offsets[MAX_RANKS + 1];
     cadre_device_event ready;
     cadre_event done;
-    cut(offsets, w->size, s->count);
+    divide(offsets, w->size, s->count);
     reduce_all(expected, w, s->count, s->dtype, s->red, s->rough);
     for (int split = 0; split < 2; split++) {
         char *slice = x + offsets[w->rank] * e;

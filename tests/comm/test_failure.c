@@ -33,7 +33,7 @@ START_TEST(first_one_stays)
 }
 END_TEST
 
-START_TEST(long_texts_are_cut)
+START_TEST(long_texts_are_truncated)
 {
     static struct cadre_failure failure;
     char text[2 * sizeof failure.text];
@@ -100,7 +100,7 @@ Suite *test_suite(void)
     TCase *t = tcase_create("failure");
     tcase_add_test(t, nothing_has_failed);
     tcase_add_test(t, first_one_stays);
-    tcase_add_test(t, long_texts_are_cut);
+    tcase_add_test(t, long_texts_are_truncated);
     tcase_add_test(t, writer_that_died);
     tcase_add_loop_test(t, one_of_many_is_first, 0, 20);
     suite_add_tcase(s, t);

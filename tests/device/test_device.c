@@ -128,7 +128,7 @@ START_TEST(streams)
 END_TEST
 
 /* Queued work is done on return; no memory is pinned. */
-START_TEST(pinned_sides_and_graphs)
+START_TEST(pinned_worker_streams_and_graphs)
 {
     static const int values[5] = {1, -2, 3, INT32_MAX, 0};
     struct cadre_device *device = open_cpu(1), *worker = NULL;
@@ -424,7 +424,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, table_is_full);
     tcase_add_test(tc, memory);
     tcase_add_test(tc, streams);
-    tcase_add_test(tc, pinned_sides_and_graphs);
+    tcase_add_test(tc, pinned_worker_streams_and_graphs);
     tcase_add_loop_test(tc, golden_norms, 0, 6);
     tcase_add_loop_test(tc, golden_loss, 0, 2);
     tcase_add_loop_test(tc, golden_regressions, 0, 2);

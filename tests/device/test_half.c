@@ -235,7 +235,7 @@ START_TEST(attention_of_one_buffer)
 }
 END_TEST
 
-/* ---- roundings and cuts ---- */
+/* ---- rounding and tiles ---- */
 
 /* 1 + u/2 + u/2 is 1 + u: each u/2 added separately would be lost. */
 START_TEST(sums_are_rounded_once)
@@ -271,7 +271,7 @@ START_TEST(sums_are_rounded_once)
 END_TEST
 
 /* A range processed in two calls has the bits of one call, in place or not. */
-START_TEST(cut_anywhere)
+START_TEST(divided_anywhere)
 {
     enum { COUNT = 9001 };
     const uint32_t dtype = dtype_of(_i);
@@ -512,7 +512,7 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, empty_products, 0, 2);
     tcase_add_loop_test(tc, attention_of_one_buffer, 0, 4);
     tcase_add_loop_test(tc, sums_are_rounded_once, 0, 2);
-    tcase_add_loop_test(tc, cut_anywhere, 0, 2);
+    tcase_add_loop_test(tc, divided_anywhere, 0, 2);
     tcase_add_loop_test(tc, rope_turns_back, 0, 2);
     tcase_add_loop_test(tc, embedding_of_a_slice, 0, 2);
     tcase_add_loop_test(tc, loss_of_slices, 0, 2);

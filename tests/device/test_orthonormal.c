@@ -101,7 +101,7 @@ START_TEST(dependent_columns)
 }
 END_TEST
 
-START_TEST(what_is_no_number_stays_so)
+START_TEST(nan_stays_nan)
 {
     static const double bad[] = {(double)NAN, (double)INFINITY, -(double)INFINITY};
     for (size_t b = 0; b < 3; b++) {
@@ -133,7 +133,7 @@ Suite *test_suite(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_loop_test(tc, random_columns, 0, 2);
     tcase_add_loop_test(tc, dependent_columns, 0, 2);
-    tcase_add_loop_test(tc, what_is_no_number_stays_so, 0, 2);
+    tcase_add_loop_test(tc, nan_stays_nan, 0, 2);
     tcase_add_test(tc, refused);
     suite_add_tcase(suite, tc);
     return suite;

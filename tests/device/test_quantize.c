@@ -122,7 +122,7 @@ START_TEST(extremes_keep_the_bound)
 END_TEST
 
 /* A block with one dequantises to NaN throughout; its neighbours are unaffected. */
-START_TEST(what_is_no_number_is_not_lost)
+START_TEST(nan_is_not_lost)
 {
     struct cadre_device *device = open_cpu(1);
     const double bad[] = {(double)NAN, (double)INFINITY, -(double)INFINITY, 1e300};
@@ -180,7 +180,7 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, as_defined, 0, 2);
     tcase_add_loop_test(tc, half_goes_to_even, 0, 2);
     tcase_add_loop_test(tc, extremes_keep_the_bound, 0, 2);
-    tcase_add_loop_test(tc, what_is_no_number_is_not_lost, 0, 2);
+    tcase_add_loop_test(tc, nan_is_not_lost, 0, 2);
     tcase_add_loop_test(tc, threads_change_nothing, 0, 2);
     tcase_add_test(tc, refused);
     suite_add_tcase(suite, tc);

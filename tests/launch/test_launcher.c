@@ -154,7 +154,7 @@ static const char *const nobody[][2] = {
     {"SLURM_STEP_ID=0 SLURM_NTASKS=4", ""},
 };
 
-START_TEST(nobody_is_known)
+START_TEST(no_launcher_is_found)
 {
     struct cadre_launch_external found;
     struct cadre_error err = {0};
@@ -208,7 +208,7 @@ static const char *const bad[][2] = {
      "CADRE_LOCAL_WORLD_SIZE is \"2\""},
 };
 
-START_TEST(halves_are_refused)
+START_TEST(incomplete_variables_are_refused)
 {
     struct cadre_launch_external found;
     struct cadre_error err = {0};
@@ -248,8 +248,10 @@ Suite *test_suite(void)
     Suite *s = suite_create("launch/launcher");
     TCase *t = tcase_create("launcher");
     tcase_add_loop_test(t, launchers_are_known, 0, (int)(sizeof good / sizeof good[0]));
-    tcase_add_loop_test(t, nobody_is_known, 0, (int)(sizeof nobody / sizeof nobody[0]));
-    tcase_add_loop_test(t, halves_are_refused, 0, (int)(sizeof bad / sizeof bad[0]));
+    tcase_add_loop_test(t, no_launcher_is_found, 0,
+                        (int)(sizeof nobody / sizeof nobody[0]));
+    tcase_add_loop_test(t, incomplete_variables_are_refused, 0,
+                        (int)(sizeof bad / sizeof bad[0]));
     tcase_add_test(t, others_that_were_seen_are_named);
     suite_add_tcase(s, t);
     return s;

@@ -126,7 +126,7 @@ static void all_have(const struct rank *ranks)
     }
 }
 
-START_TEST(everybody_gets_the_bytes)
+START_TEST(all_ranks_get_the_bytes)
 {
     struct rank ranks[SIZE];
     if (!place(_i))
@@ -145,7 +145,7 @@ END_TEST
 
 /* A restarted job has the name of the previous one, which left its answer and, where it
  * was killed, a rank's message: both are ignored. */
-START_TEST(what_was_left_is_not_heard)
+START_TEST(leftovers_are_ignored)
 {
     struct rank ranks[SIZE];
     char path[128], kept[128];
@@ -322,7 +322,7 @@ START_TEST(a_port_that_comes_free_is_taken)
 }
 END_TEST
 
-START_TEST(nonsense)
+START_TEST(malformed_addresses_are_refused)
 {
     static const char *const wrong[] = {
         "tcp://",  "tcp://host", "tcp://:5", "tcp://host:", "tcp://[::1]:no",
@@ -352,15 +352,15 @@ Suite *test_suite(void)
     Suite *s = suite_create("launch/rendezvous");
     TCase *t = tcase_create("meet");
     tcase_set_timeout(t, 240);
-    tcase_add_loop_test(t, everybody_gets_the_bytes, 0, 3);
-    tcase_add_test(t, what_was_left_is_not_heard);
+    tcase_add_loop_test(t, all_ranks_get_the_bytes, 0, 3);
+    tcase_add_test(t, leftovers_are_ignored);
     tcase_add_loop_test(t, a_failure_reaches_the_late, 0, 6);
     tcase_add_loop_test(t, missing_ranks_are_named, 0, 2);
     tcase_add_test(t, other_connections_are_ignored);
     tcase_add_loop_test(t, unequal_ranks_are_reported, 0, 2);
     tcase_add_test(t, a_taken_port_is_reported);
     tcase_add_test(t, a_port_that_comes_free_is_taken);
-    tcase_add_test(t, nonsense);
+    tcase_add_test(t, malformed_addresses_are_refused);
     suite_add_tcase(s, t);
     return s;
 }

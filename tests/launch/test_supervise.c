@@ -43,7 +43,7 @@ static struct cadre_process_end run(const char *script)
     return child.end;
 }
 
-START_TEST(tells_how_a_child_ended)
+START_TEST(reports_how_a_child_ended)
 {
     struct cadre_process_end end = run("exit 7");
     ck_assert(end.status == 7 && end.signal == 0 && !end.asked);
@@ -310,7 +310,7 @@ Suite *test_suite(void)
     Suite *suite = suite_create("launch/supervise");
     TCase *tc = tcase_create("supervise");
     tcase_set_timeout(tc, 20);
-    tcase_add_test(tc, tells_how_a_child_ended);
+    tcase_add_test(tc, reports_how_a_child_ended);
     tcase_add_test(tc, gives_it_no_input_and_no_output);
     tcase_add_loop_test(tc, passes_signals_on, 0, 3);
     tcase_add_test(tc, a_group_of_its_own_keeps_the_terminal_s_signals_away);

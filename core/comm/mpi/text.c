@@ -48,7 +48,7 @@ void cadre_mpi_rank_text(const struct mpi_world *w, int rank, char *text, size_t
     snprintf(text, size, "rank %d (host %s)", rank, w->hosts[rank]);
 }
 
-/* ---- who is missed ---- */
+/* ---- missing ranks ---- */
 
 enum verdict { HERE, SILENT, ABSENT, OTHER };
 

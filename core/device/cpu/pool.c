@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A job is open while tiles may be left. Workers that wake in time join it; the caller
  * runs tiles too, closes the job when the counter has run out, and waits only for the
- * workers that joined, so a worker that the kernel has not scheduled delays nobody. */
+ * workers that joined, so a worker that the kernel has not scheduled causes no
+ * delay. */
 #include "core/device/cpu/pool.h"
 
 #include <pthread.h>

@@ -220,7 +220,7 @@ extern "C" cadre_status cadre_cuda_topk(uint32_t dtype, const void *x, int64_t c
     return cadre_launch_check("topk");
 }
 
-/* ---- the way back ---- */
+/* ---- the scatter back ---- */
 
 __global__ static void clear_flag(int32_t *bad)
 {

@@ -216,7 +216,7 @@ static void *on_the_side(void *at)
     return NULL;
 }
 
-START_TEST(sides)
+START_TEST(worker_streams)
 {
     float values[4] = {1, -2, 0.5f, 3};
     struct side_job job = {0};
@@ -283,7 +283,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, memory);
     tcase_add_test(tc, streams_and_events);
     tcase_add_test(tc, old_events);
-    tcase_add_test(tc, sides);
+    tcase_add_test(tc, worker_streams);
     tcase_add_test(tc, graphs);
     suite_add_tcase(s, tc);
     return s;

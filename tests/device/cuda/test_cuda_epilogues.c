@@ -173,7 +173,7 @@ static bool check_problem(struct cadre_device *cpu, struct cadre_device *gpu,
     return same;
 }
 
-/* ---- the ways a device has ---- */
+/* ---- how a device is opened ---- */
 
 /* How the device and the stand-in are opened, and what is then fused. */
 struct way {

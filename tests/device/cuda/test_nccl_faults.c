@@ -161,7 +161,7 @@ static void never_asked(const struct nccl_rank *r)
     end(stream, NULL, at);
 }
 
-START_TEST(runs_unasked)
+START_TEST(runs_without_queries)
 {
     nccl_run(2, false, never_asked, NULL);
 }
@@ -435,7 +435,7 @@ Suite *test_suite(void)
     tcase_add_test(t, runs_late);
     tcase_add_test(t, runs_in_order);
     tcase_add_loop_test(t, runs_in_the_background, 0, 2);
-    tcase_add_test(t, runs_unasked);
+    tcase_add_test(t, runs_without_queries);
     tcase_add_test(t, abort_of_one);
     tcase_add_test(t, death_of_one);
     tcase_add_loop_test(t, unequal_hangs, 0, 2);

@@ -222,7 +222,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int nranks, ncclUniqueId id
     const std::string path = id.internal + sizeof id_begins - 1;
     auto begin = [comm, path]() -> ncclResult_t {
         if (fails_at("init")) {
-            say("rank %d: a fault was asked for: init", comm->rank);
+            say("rank %d: a fault was requested: init", comm->rank);
             return ncclSystemError;
         }
         comm->map = map_segment(path, false);

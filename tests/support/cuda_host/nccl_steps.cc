@@ -280,7 +280,7 @@ bool cadre_nccl::step(batch &b)
         return true;
     if (b.faulty && !b.begun) {
         c.async = ncclRemoteError;
-        say("rank %d: a fault was asked for: %s ends as ncclRemoteError and hangs",
+        say("rank %d: a fault was requested: %s ends as ncclRemoteError and hangs",
             c.rank, kind_name(b.parts[0].kind));
     }
     b.begun = true;
