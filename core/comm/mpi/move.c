@@ -45,7 +45,7 @@ static cadre_status step_pieces(struct mpi_op *op)
                            op->group->comm, &m->request));
 }
 
-/* ---- slices: in one call where possible, else in rounds through scratch ------------ */
+/* ---- slices: in one call where possible, else in rounds through scratch ---- */
 
 /* The parts of a round, and scratch for them; false where there is no memory. */
 static bool prepare(struct mpi_op *op, uint64_t longest)
