@@ -21,10 +21,10 @@ struct cadre_arena {
  * to size an arena. SIZE_MAX on overflow. */
 size_t cadre_arena_need(size_t bytes);
 
-/* Reserve `bytes`, asked for in huge pages, zeroed and touched by the calling thread
- * (so on its NUMA node, and no page fault falls into a timed step). arena is
- * overwritten; on failure it is empty and fini is harmless. Errors: CADRE_E_RESOURCE.
- */
+/* Reserve `bytes` in huge pages where available, zeroed and touched by the calling
+ * thread (so on its NUMA node, without page faults in a timed step). arena is
+ * overwritten; on failure it is empty and fini is harmless. Errors:
+ * CADRE_E_RESOURCE. */
 cadre_status cadre_arena_init(struct cadre_arena *arena, size_t bytes,
                               struct cadre_error *err);
 
@@ -32,7 +32,7 @@ cadre_status cadre_arena_init(struct cadre_arena *arena, size_t bytes,
  * after a release. Valid until a release below it or fini. */
 void *cadre_arena_alloc(struct cadre_arena *arena, size_t bytes);
 
-/* The current top, and back to it: everything allocated since is gone. */
+/* The current top, and release back to it: everything allocated since is freed. */
 size_t cadre_arena_mark(const struct cadre_arena *arena);
 void cadre_arena_release(struct cadre_arena *arena, size_t mark);
 void cadre_arena_fini(struct cadre_arena *arena);

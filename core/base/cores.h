@@ -9,7 +9,7 @@
 int cadre_cores(void);
 
 /* Cores of all processes that were started together with this one on the machine: its
- * cgroup's, or where that does not say, all that are online. At least this process's
+ * cgroup's, or where that is unlimited, all that are online. At least this process's
  * own. [any thread] */
 void cadre_cores_job(cpu_set_t *out);
 
@@ -17,7 +17,7 @@ void cadre_cores_job(cpu_set_t *out);
  * [any thread] */
 bool cadre_cores_parse(const char *text, cpu_set_t *out);
 
-/* Their name as the kernel gives it, "unknown" where it gives none; cut to fit. [any
+/* The CPU's name from the kernel, "unknown" where there is none; truncated to fit. [any
  * thread] */
 void cadre_cores_name(char *out, size_t size);
 

@@ -23,8 +23,8 @@ struct cadre_error {
 cadre_status cadre_fail(struct cadre_error *err, cadre_status code, const char *fmt,
                         ...) __attribute__((format(printf, 3, 4)));
 
-/* CADRE_E_RESOURCE with the text "no memory for " and what there was none for: a noun
- * with its article. [any thread] */
+/* CADRE_E_RESOURCE with the text "no memory for " and a noun with its article. [any
+ * thread] */
 cadre_status cadre_no_memory(struct cadre_error *err, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 

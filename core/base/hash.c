@@ -38,8 +38,8 @@ static uint64_t round64(uint64_t lane, uint64_t word)
     return rotl(lane + word * PRIME2, 31) * PRIME1;
 }
 
-/* Whole stripes from p on. The lanes are kept in registers over the loop: each waits
- * for its own product only. */
+/* Whole stripes from p on. The lanes are kept in registers over the loop, so each
+ * depends only on its own product. */
 static void stripes(uint64_t lane[4], const unsigned char *p, size_t count)
 {
     uint64_t a = lane[0], b = lane[1], c = lane[2], d = lane[3];

@@ -18,11 +18,11 @@ struct cadre_hash {
 
 void cadre_hash_init(struct cadre_hash *hash, uint64_t seed);
 
-/* Append `bytes` bytes; data may be NULL where bytes is 0. How a stream is cut into
+/* Append `bytes` bytes; data may be NULL where bytes is 0. How a stream is divided into
  * calls does not change the result. */
 void cadre_hash_update(struct cadre_hash *hash, const void *data, size_t bytes);
 
-/* Append a string with its terminating zero, so that neighbours cannot run together. */
+/* Append a string with its terminating zero, so that adjacent strings stay distinct. */
 void cadre_hash_update_string(struct cadre_hash *hash, const char *text);
 
 /* The hash of all so far; more may be appended afterwards. */

@@ -30,7 +30,7 @@ static void new_line(struct cadre_json *json)
         put_str(json, "  ");
 }
 
-/* What goes before an element: nothing after a key, else a comma where one is due. */
+/* Write what precedes an element: nothing after a key, else a comma where needed. */
 static void lead(struct cadre_json *json)
 {
     if (json->after_key) {

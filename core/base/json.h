@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A streaming JSON writer (RFC 8259). Commas, quotes and indentation are its business;
- * nesting is checked by assert, since the calls are ours. Write errors are remembered
- * and reported by cadre_json_finish. One thread at a time.
+/* A streaming JSON writer (RFC 8259). It writes commas, quotes and indentation; nesting
+ * is checked by assert, since all callers are internal. Write errors are kept and
+ * reported by cadre_json_finish. One thread at a time.
  *
  *     struct cadre_json j;
  *     cadre_json_init(&j, file, false);
@@ -9,8 +9,7 @@
  *     cadre_json_key(&j, "loss");
  *     cadre_json_f64(&j, loss);
  *     cadre_json_end_object(&j);
- *     CADRE_TRY(cadre_json_finish(&j));
- */
+ *     CADRE_TRY(cadre_json_finish(&j)); */
 #ifndef CADRE_BASE_JSON_H
 #define CADRE_BASE_JSON_H
 
@@ -35,7 +34,7 @@ struct cadre_json {
 };
 
 /* Write to `file`, which the caller opened and will close. pretty = indented over
- * several lines; otherwise one line, as JSON Lines wants. */
+ * several lines; otherwise one line, as in JSON Lines. */
 void cadre_json_init(struct cadre_json *json, FILE *file, bool pretty);
 
 /* Write at the end of `text`. */
@@ -47,7 +46,7 @@ void cadre_json_end_object(struct cadre_json *json);
 void cadre_json_begin_array(struct cadre_json *json);
 void cadre_json_end_array(struct cadre_json *json);
 
-/* The key of the value that follows; inside an object only. */
+/* The key of the next value; only inside an object. */
 void cadre_json_key(struct cadre_json *json, const char *key);
 
 /* Values. NULL text is null; invalid UTF-8 becomes U+FFFD. Numbers round-trip (%.17g);

@@ -50,7 +50,7 @@ int cadre_log_rank(void)
     return my_rank;
 }
 
-/* Under the lock. stderr itself may be gone; there is nowhere left to say so. */
+/* Under the lock. stderr may be closed; then there is no place to report it. */
 static void put(const char *text, size_t bytes)
 {
     ssize_t ignored = write(STDERR_FILENO, text, bytes);

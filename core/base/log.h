@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The log: lines on stderr, one write each. "12:00:01 r3/8 comm: message". Below warn
- * only rank 0 speaks; warnings and errors come from every rank. A rank is a
- * thread-local property, because ranks may be threads. Metrics never go through the
- * log. */
+ * only rank 0 logs; warnings and errors come from every rank. A rank is a thread-local
+ * property, because ranks may be threads. Metrics never go through the log. */
 #ifndef CADRE_BASE_LOG_H
 #define CADRE_BASE_LOG_H
 
@@ -26,16 +25,16 @@ bool cadre_log_parse_level(const char *name, enum cadre_log_level *level);
 void cadre_log_set_rank(int rank, int size);
 
 /* Name the process in all its lines, before the rank: "12:00:01 instance 1: r0/2 ...".
- * At most 31 bytes, copied; "" or NULL names none, as at the start. [main, before
- * threads] */
+ * At most 31 bytes, copied; "" or NULL removes the name, which is the default. [main,
+ * before threads] */
 void cadre_log_set_process(const char *name);
 
 /* The calling thread's rank as set above, 0 by default. */
 int cadre_log_rank(void);
 
 /* A progress bar on the terminal's last line: log lines are printed above it. `text`
- * (at most 255 bytes, copied) is drawn in place of the bar before; NULL ends the bar
- * and leaves its last text standing. [any thread] */
+ * (at most 255 bytes, copied) replaces the previous bar; NULL ends the bar and keeps
+ * its last text on screen. [any thread] */
 void cadre_log_bar(const char *text);
 
 /* Log one line. `subsystem` is a short static name. [any thread] */

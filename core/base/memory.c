@@ -59,7 +59,7 @@ char *cadre_format(const char *fmt, ...)
     return n < 0 ? NULL : text;
 }
 
-/* The bytes of a line "NAME:   1234 kB", else what there was. */
+/* The bytes of a line "NAME: 1234 kB", else the previous value. */
 static uint64_t bytes_of_line(const char *line, const char *name, uint64_t before)
 {
     const size_t length = strlen(name);
@@ -84,7 +84,7 @@ void cadre_memory_resident(uint64_t *now, uint64_t *peak)
         fclose(file);
 }
 
-/* Room for n more bytes and the final zero. */
+/* Reserve n more bytes and the final zero. */
 static bool reserve(struct cadre_text *text, size_t n)
 {
     if (text->failed)

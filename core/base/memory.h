@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 /* n zeroed elements; NULL where there is no memory or n * size overflows. Zero elements
- * give a pointer that is not NULL, so NULL always means failure. */
+ * return a pointer that is not NULL, so NULL always means failure. */
 void *cadre_calloc(size_t n, size_t size);
 
 /* Resize an array of `size`-byte elements to n; the old one stays valid on failure
@@ -22,14 +22,14 @@ char *cadre_strdup(const char *text);
 /* A copy of at most n bytes of text. */
 char *cadre_strndup(const char *text, size_t n);
 
-/* Cut blanks off both ends in place; returns the new start, inside text. */
+/* Strip blanks from both ends in place; returns the new start, inside text. */
 char *cadre_strip(char *text);
 
 /* The formatted text; NULL where there is no memory. */
 char *cadre_format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Bytes of this process in memory: now, and (peak may be NULL) the most ever, both of
- * all its threads; zeros where the system does not tell. */
+ * all its threads; zeros where the system does not report it. */
 void cadre_memory_resident(uint64_t *now, uint64_t *peak);
 
 /* A text that grows. Zero-initialised is empty; data is NULL or ends with a zero. Once

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Modules are never closed: their libraries keep threads and hooks behind. */
+/* Modules are never closed: their libraries keep threads and hooks. */
 #include "core/base/module.h"
 
 #include <dlfcn.h>
@@ -26,7 +26,7 @@ static const struct cadre_module_host this_program = {
     .log_rank = cadre_log_rank,
 };
 
-/* Two ranks may open one module at once; the loader's table is the process's too. */
+/* Two ranks may open one module at once; the loader's table is per process too. */
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 
 /* Is dir/NAME.so there? Its path in `path`; `searched` grows by the folder. */
@@ -72,20 +72,21 @@ static cadre_status check(const struct cadre_module *module, const char *path,
     if (!module || module->struct_size != sizeof *module ||
         module->abi != CADRE_MODULE_ABI)
         return cadre_fail(err, CADRE_E_UNSUPPORTED,
-                          "the module '%s' is of another version of Cadre: expected "
+                          "the module '%s' is from another version of Cadre: expected "
                           "module ABI %u, found %u; install it with the program",
                           path, CADRE_MODULE_ABI, module ? module->abi : 0);
     if (strcmp(module->build, CADRE_MODULE_BUILD) != 0)
         return cadre_fail(err, CADRE_E_UNSUPPORTED,
-                          "the module '%s' is of another build: expected %s, found "
+                          "the module '%s' is from another build: expected %s, found "
                           "%s; install it with the program",
                           path, CADRE_MODULE_BUILD, module->build);
     if (strcmp(module->kind, kind) != 0 || module->table_size != table_size)
-        return cadre_fail(err, CADRE_E_UNSUPPORTED,
-                          "the module '%s' is of another build: expected a %s table of "
-                          "%u bytes, found a %s table of %u; install it with the "
-                          "program",
-                          path, kind, table_size, module->kind, module->table_size);
+        return cadre_fail(
+            err, CADRE_E_UNSUPPORTED,
+            "the module '%s' is from another build: expected a %s table of "
+            "%u bytes, found a %s table of %u; install it with the "
+            "program",
+            path, kind, table_size, module->kind, module->table_size);
     return CADRE_OK;
 }
 
@@ -104,7 +105,7 @@ static cadre_status open_file(const char *path, const char *kind, uint32_t table
     if (!symbol)
         return cadre_fail(err, CADRE_E_UNSUPPORTED,
                           "the file '%s' has no symbol " CADRE_MODULE_ENTRY_NAME
-                          ": it is no module of Cadre",
+                          ": it is not a module of Cadre",
                           path);
     memcpy(&entry, &symbol, sizeof entry);
     const struct cadre_module *module = entry(&this_program);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The module's side: cadre_log of its own, which hands each line to the program. Linked
- * into modules in place of log.c. */
+/* The module's side: its own cadre_log, which passes each line to the program. Linked
+ * into modules instead of log.c. */
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -8,8 +8,8 @@
 #include "core/base/log.h"
 #include "core/base/module.h"
 
-/* File-scope because a loaded file has one program around it, however many ranks live
- * there as threads. */
+/* File-scope because a loaded file belongs to one program, whose ranks may be
+ * threads. */
 static const struct cadre_module_host *_Atomic program;
 
 void cadre_module_attach(const struct cadre_module_host *host)

@@ -82,7 +82,7 @@ static int write_all(int fd, const char *p, size_t bytes)
     return 0;
 }
 
-/* errno tells why where this is not 0. */
+/* errno is the reason where this is not 0. */
 static int write_beside(const char *temporary, const void *data, size_t bytes)
 {
     int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -207,7 +207,7 @@ void cadre_path_program_dir(char *out, size_t bytes)
         return;
     *slash = 0;
     char *base = strrchr(out, '/');
-    if (base && !strcmp(base, "/.libs")) /* behind libtool's wrapper */
+    if (base && !strcmp(base, "/.libs")) /* where libtool's wrapper runs it */
         *base = 0;
 }
 

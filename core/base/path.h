@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Paths and small files. Returned texts are the caller's (free), NULL where there is no
- * memory. [any thread] */
+/* Paths and small files. Returned texts belong to the caller (free), NULL where there
+ * is no memory. [any thread] */
 #ifndef CADRE_BASE_PATH_H
 #define CADRE_BASE_PATH_H
 
@@ -9,7 +9,7 @@
 
 #include "core/base/error.h"
 
-/* dir/name; name alone where it is absolute or dir is empty. */
+/* dir/name; only name where it is absolute or dir is empty. */
 char *cadre_path_join(const char *dir, const char *name);
 
 /* The folder part: "a/b" -> "a", "/a" -> "/", "a" -> ".". */
@@ -24,14 +24,14 @@ bool cadre_path_is_dir(const char *path);
 /* mkdir -p. Errors: CADRE_E_IO naming the part that failed. */
 cadre_status cadre_path_make_dirs(const char *path, struct cadre_error *err);
 
-/* Replace the file `path` by `bytes` bytes: written beside, fsynced, renamed, folder
- * fsynced, so a crash leaves the old file or the new one. Errors: CADRE_E_IO; the old
- * file then stands. */
+/* Replace the file `path` by `bytes` bytes: written under another name, fsynced,
+ * renamed, folder fsynced, so a crash leaves the old file or the new one. Errors:
+ * CADRE_E_IO; the old file is then unchanged. */
 cadre_status cadre_path_write_file(const char *path, const void *data, size_t bytes,
                                    struct cadre_error *err);
 
-/* The whole of a regular file of at most max_bytes, followed by a zero byte that *bytes
- * does not count. *data is the caller's (free). Errors: CADRE_E_IO (cannot be read),
+/* Read a regular file of at most max_bytes, followed by a zero byte that *bytes does
+ * not count. *data belongs to the caller (free). Errors: CADRE_E_IO (cannot be read),
  * CADRE_E_INVALID (a folder, not a regular file, too large), CADRE_E_RESOURCE. */
 cadre_status cadre_path_read_file(const char *path, size_t max_bytes, char **data,
                                   size_t *bytes, struct cadre_error *err);
@@ -42,8 +42,8 @@ cadre_status cadre_path_sync_dir(const char *dir, struct cadre_error *err);
 /* The folder of the running program's own file, "" where it is not known. */
 void cadre_path_program_dir(char *out, size_t bytes);
 
-/* Where `to` lies seen from `from`, both absolute: ("/usr/bin", "/usr/lib/x") gives
- * "../lib/x". out is cut at `bytes`. */
+/* The path of `to` relative to `from`, both absolute: ("/usr/bin", "/usr/lib/x") yields
+ * "../lib/x". out is truncated to `bytes`. */
 void cadre_path_relative(const char *from, const char *to, char *out, size_t bytes);
 
 #endif

@@ -34,10 +34,11 @@ double cadre_rng_normal(uint64_t key, uint64_t element);
 /* Uniform integer in [0, n), unbiased. n > 0. Source: Lemire 2019. */
 uint64_t cadre_rng_below(uint64_t key, uint64_t element, uint64_t n);
 
-/* Where `index` goes in the key's permutation of [0, n): a bijection, computed without
- * an array, so an epoch of billions of samples is shuffled for free. 0 <= index < n. A
- * Feistel network over the smallest power of two >= n, walked until it lands below n
- * (fewer than two walks expected). Source: Black and Rogaway 2002, cycle walking. */
+/* The position of `index` in the key's permutation of [0, n): a bijection, computed
+ * without an array, so that shuffling billions of samples needs no memory. 0 <= index <
+ * n. A Feistel network over the smallest power of two >= n, applied until the result is
+ * below n (fewer than two rounds expected). Source: Black and Rogaway 2002, cycle
+ * walking. */
 uint64_t cadre_rng_permute(uint64_t key, uint64_t index, uint64_t n);
 
 #endif

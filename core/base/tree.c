@@ -2,8 +2,8 @@
 #include "core/base/tree.h"
 
 /* A binary counter: partial[k] holds the node over a full run of 2^level leaves, and
- * leaf i merges as many runs as i + 1 has trailing zero bits. What is left at the end
- * lacks right siblings and is folded from the right, each fold skipping the absent. */
+ * leaf i merges as many runs as i + 1 has trailing zero bits. The runs left at the end
+ * lack right siblings and are folded from the right, skipping absent siblings. */
 double cadre_tree_sum(const double *values, size_t n)
 {
     double partial[64];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a backend of communicators gives, and what it gets: operations that post.c has
- * checked, the record of a rank's world, and help with both. backend.c and failure.c
- * are part of the program and of every module. */
+/* What a backend of communicators provides and receives: operations checked by post.c,
+ * the record of a rank's world, and helpers for both. backend.c and failure.c are part
+ * of the program and of every module. */
 #ifndef CADRE_COMM_BACKEND_H
 #define CADRE_COMM_BACKEND_H
 
@@ -33,7 +33,7 @@ enum cadre_comm_memory {
     CADRE_COMM_DEVICE_MEMORY,
 };
 
-/* A posted operation. The backend's own is longer and begins with it. */
+/* A posted operation. A backend extends it with its own fields. */
 struct cadre_comm_op {
     enum cadre_comm_kind kind;
     cadre_comm_label label; /* NULL for none */
@@ -41,8 +41,8 @@ struct cadre_comm_op {
     void *out;
     uint64_t count; /* of the whole vector */
     /* (size + 1) where each slice begins: as posted, of reduce_scatter and all_gather;
-     * equal ones, of all_to_all; equal and ending at whole cache lines, of all_reduce.
-     * NULL for other kinds. Freed with the operation. */
+     * equal ones, of all_to_all; equal, in whole cache lines, of all_reduce. NULL for
+     * other kinds. Freed with the operation. */
     const uint64_t *offsets;
     uint32_t dtype, red;
     int root; /* broadcast: root; send, recv: peer in the group */
@@ -61,29 +61,29 @@ struct cadre_comm_context {
     _Atomic(struct cadre_device *) device; /* NULL: buffers are the host's */
     _Atomic uint64_t *step;
     struct cadre_failure *failure;
-    pthread_mutex_t lock; /* the stats, the observer, and while it is told */
-    cadre_comm_observer tell; /* NULL: nobody */
+    pthread_mutex_t lock; /* the stats, the observer, and calls of it */
+    cadre_comm_observer tell; /* NULL: none */
     void *tell_arg;
 };
 
 struct cadre_comm_backend {
     size_t op_bytes; /* of its operations; zeros behind struct cadre_comm_op */
-    /* Takes op (free ends it), on failure too. A refusal of its own is logged through
-     * cadre_comm_refuse: every backend looks whether op->after was posted. */
+    /* Takes ownership of op, on failure too; it is freed by free. Every backend checks
+     * that op->after was posted and logs a refusal through cadre_comm_refuse. */
     cadre_status (*enqueue)(struct cadre_comm *, struct cadre_comm_op *op,
                             cadre_event *done);
     /* Sleep until the event, never 0, has happened. */
     cadre_status (*wait)(struct cadre_comm *, cadre_event event);
-    /* Wait for what is pending, and let go of the device before. `device` is NULL or
-     * queued. */
+    /* Wait for what is pending, then stop using the previous device. `device` is NULL
+     * or queued. */
     cadre_status (*use_device)(struct cadre_comm *, struct cadre_device *device,
                                struct cadre_error *err);
     cadre_status (*split)(struct cadre_comm *, int color, int key,
                           struct cadre_comm **out, struct cadre_error *err);
     void (*abort)(struct cadre_comm *, const char *why);
     void (*destroy)(struct cadre_comm *);
-    /* Account for what is done by now; NULL where the backend's threads do so at once.
-     */
+    /* Count the operations done by now; NULL where the backend's threads count them at
+     * once. */
     void (*progress)(const struct cadre_comm *);
 };
 
@@ -99,22 +99,22 @@ struct cadre_comm_op *cadre_comm_op_create(const struct cadre_comm *comm,
                                            const struct cadre_comm_op *from);
 
 /* Elements of the input or the output buffer of the rank `rank` of the group; a
- * broadcast's root has the input alone. */
+ * broadcast's root has an input only. */
 uint64_t cadre_comm_op_extent(const struct cadre_comm_op *op, int rank, bool in);
 
 /* Elements of slice m in [at, at + part) of it, and of the longest slice: backends work
- * in turns, each on one part of every slice. */
+ * in rounds, one part of every slice each. */
 uint64_t cadre_comm_slice_part(const struct cadre_comm_op *op, int m, uint64_t at,
                                uint64_t part);
 uint64_t cadre_comm_slice_longest(const struct cadre_comm_op *op, int size);
 
-/* Log why the operation is not posted; returns rc. */
+/* Log why the operation was refused; returns rc. */
 cadre_status cadre_comm_refuse(const struct cadre_comm *comm,
                                const struct cadre_comm_op *op, cadre_status rc,
                                const char *why);
 
-/* The operation, which a thread was at since began_s, is done: count it, and tell the
- * observer, before any waiter hears of it. [any thread] */
+/* The operation, on which a thread worked since began_s, is done: count it and call the
+ * observer, before any waiter is woken. [any thread] */
 void cadre_comm_account(struct cadre_comm *comm, const struct cadre_comm_op *op,
                         double began_s);
 
@@ -123,16 +123,16 @@ void cadre_comm_context_init(struct cadre_comm_context *context, int rank, int s
                              _Atomic uint64_t *step, struct cadre_failure *failure);
 void cadre_comm_context_fini(struct cadre_comm_context *context);
 
-/* CADRE_OK where its ranks and its time limit can be. */
+/* CADRE_OK where its ranks and its time limit are valid. */
 struct cadre_comm_world;
 cadre_status cadre_comm_world_check(const struct cadre_comm_world *world,
                                     struct cadre_error *err);
 
-/* A thread of a backend, with all signals blocked, which are the program's. False where
- * there is none to be had. */
+/* Start a thread of a backend, with all signals blocked: the program handles them.
+ * False where no thread can be started. */
 bool cadre_comm_thread_start(pthread_t *thread, size_t stack_bytes,
                              void *(*run)(void *), void *arg);
-/* A condition whose limits are times of CLOCK_MONOTONIC. */
+/* A condition variable whose time limits are in CLOCK_MONOTONIC. */
 void cadre_comm_cond_init(pthread_cond_t *condition);
 
 #endif

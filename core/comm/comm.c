@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What of comm.h is not posting: counted and checked here, done by the backend. */
+/* The rest of comm.h, besides posting: counted and checked here, carried out by the
+ * backend. */
 #include <stdlib.h>
 
 #include "core/base/clock.h"
@@ -70,7 +71,7 @@ void cadre_comm_destroy(struct cadre_comm *comm)
     comm->backend->destroy(comm);
 }
 
-/* Have the backend look at what is done, where no thread of its own does at once. */
+/* Let the backend count what is done, where none of its threads does so at once. */
 static void progress(const struct cadre_comm *comm)
 {
     if (comm->backend->progress)

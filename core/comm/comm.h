@@ -9,15 +9,15 @@
  * pending receive never holds up a collective, nor another direction.
  *
  * Reductions always add in the tree over ranks of design "exact mode": node (l, j) =
- * node (l-1, 2j) + node (l-1, 2j+1), an absent child is skipped. So the bits depend on
- * the number of ranks and nothing else. Buffers belong to the caller and must stay
- * untouched until the event has happened.
+ * node (l-1, 2j) + node (l-1, 2j+1), an absent child is skipped. The bits depend on the
+ * number of ranks only. Buffers belong to the caller and must stay untouched until the
+ * event has happened.
  *
- * No rank waits for ever: an operation that does not complete within the time limit
+ * No rank waits forever: an operation that does not complete within the time limit
  * fails with one line naming the missing rank, the collective, its sequence number and
  * the step. After the first failure everything pending and posted later returns
- * CADRE_E_ABORTED on the other ranks; cadre_comm_failure tells the first failure's text
- * on all of them. */
+ * CADRE_E_ABORTED on the other ranks; cadre_comm_failure returns the first failure's
+ * text on all ranks. */
 #ifndef CADRE_COMM_COMM_H
 #define CADRE_COMM_COMM_H
 
@@ -56,7 +56,7 @@ typedef void (*cadre_comm_observer)(void *arg, const struct cadre_comm_done *don
 struct cadre_comm_backend;
 struct cadre_comm_context;
 
-/* A backend (core/comm/backend.h) makes it, and has more behind it. */
+/* Made by a backend (core/comm/backend.h), which extends it. */
 struct cadre_comm {
     const struct cadre_comm_backend *backend;
     struct cadre_comm_context *context; /* of all communicators of the rank's world */
@@ -68,14 +68,14 @@ struct cadre_comm {
  *
  * [any thread of the rank, one at a time per communicator]
  * `done` may be NULL. An `after` may be an event of any communicator of the rank's
- * world, or a cadre_device_event of the device given to use_device. With a device, all
- * buffers of an operation lie in its memory or all in the host's, alike on all ranks.
- * Errors: CADRE_E_ABORTED after a failure, CADRE_E_RESOURCE; CADRE_E_INVALID (logged,
- * the operation is not posted) for an unknown dtype, a reduction the dtype does not
- * have (f32, f64, bf16, f16, i32: SUM, MAX; u8: MAX; 16-bit types are rounded once at
- * every node of the tree), a rank outside the group, offsets that do not ascend from 0,
- * an all_to_all count that R does not divide, buffers on both sides, or an `after` that
- * was never posted. `done` is written on success alone. */
+ * world, or a cadre_device_event of the device given to use_device. With a device, the
+ * buffers of an operation lie all in its memory or all in host memory, on all ranks the
+ * same. Errors: CADRE_E_ABORTED after a failure, CADRE_E_RESOURCE; CADRE_E_INVALID
+ * (logged, the operation is not posted) for an unknown dtype, a reduction the dtype
+ * does not have (f32, f64, bf16, f16, i32: SUM, MAX; u8: MAX; 16-bit types are rounded
+ * once at every node of the tree), a rank outside the group, offsets that do not ascend
+ * from 0, an all_to_all count that R does not divide, buffers in both memories, or an
+ * `after` that was never posted. `done` is written only on success. */
 
 /* out (count) = reduction over ranks of in (count); in == out is allowed
  * lint: long because a reduction has that many operands */
@@ -130,16 +130,16 @@ cadre_status cadre_comm_wait(struct cadre_comm *comm, cadre_event event);
 cadre_status cadre_comm_gather_records(struct cadre_comm *comm, cadre_comm_label label,
                                        const void *mine, void *all, size_t bytes);
 
-/* What `device`'s current stream is given from now on runs after the event, of a
- * communicator or of the device; the host waits only where the transport cannot do
- * better (`local` waits). Status as cadre_comm_wait. [thread that drives the device] */
+/* Work that `device`'s current stream is given from now on runs after the event, which
+ * is a communicator's or the device's. The host waits only where the transport has no
+ * stream wait (`local`). Status as cadre_comm_wait. [thread that drives the device] */
 cadre_status cadre_comm_stream_wait(struct cadre_comm *comm,
                                     struct cadre_device *device, cadre_event event);
 
 /* The device whose memory buffers may lie in, for all communicators of the rank's
- * world, from the next post on. NULL, or a device whose ops are not queued: host
- * memory alone. Waits for what the rank has pending, and nothing of the device
- * before is used on return: do it before that is closed. [no other thread posts] */
+ * world, from the next post on. NULL, or a device whose ops are synchronous: host
+ * memory only. Waits for what the rank has pending; on return the previous device is no
+ * longer used and may be closed. [no other thread posts] */
 cadre_status cadre_comm_use_device(struct cadre_comm *comm, struct cadre_device *device,
                                    struct cadre_error *err);
 
@@ -152,19 +152,19 @@ cadre_status cadre_comm_split(struct cadre_comm *comm, int color, int key,
  * unless there was one. [any thread, does not block] */
 void cadre_comm_abort(struct cadre_comm *comm, const char *why);
 
-/* Waits for no other rank: what is still pending here is aborted, and a collective
- * already begun with others ends the world's run. Destroy splits before parents.
- * NULL is not allowed. */
+/* Does not wait for other ranks: what is still pending here is aborted, and a
+ * collective already begun with others makes the world fail. Destroy splits before
+ * parents. NULL is not allowed. */
 void cadre_comm_destroy(struct cadre_comm *comm);
 
 void cadre_comm_read_stats(const struct cadre_comm *comm, struct cadre_comm_stats *out);
 
-/* Tell the world which optimizer step the rank is in, for messages. [any thread] */
+/* Set the rank's optimizer step, which messages name. [any thread] */
 void cadre_comm_set_step(struct cadre_comm *comm, uint64_t step);
 
-/* Have `tell` called for every operation of the rank's communicators that is done from
- * now on, before its event has happened; on threads of theirs, one call at a time. It
- * must not block. NULL ends it: no call is made or still running on return. */
+/* Call `tell` for every operation of the rank's communicators that ends from now on,
+ * before its event has happened, on the communicators' threads, one call at a time. It
+ * must not block. NULL removes it: no call is running on return. */
 void cadre_comm_observe(struct cadre_comm *comm, cadre_comm_observer tell, void *arg);
 
 /* The first failure of the world as text, the same on all ranks: CADRE_E_COMM, or

@@ -16,7 +16,7 @@ bool cadre_failure_set(struct cadre_failure *failure, cadre_status code,
     return true;
 }
 
-/* Between the states lies one copy; a writer killed inside it leaves no text. */
+/* The states enclose one copy; a writer killed during it leaves no text. */
 static uint32_t settled(const struct cadre_failure *failure)
 {
     for (int i = 0; i < 100; i++) {

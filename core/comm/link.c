@@ -4,8 +4,8 @@
 
 #include "core/comm/local.h"
 
-/* A decimal number of digits and at most one point, whatever the locale; *end is the
- * first byte after it. NaN where there is none. */
+/* A decimal number of digits and at most one point, in any locale; *end is the first
+ * byte after it. NaN where there is none. */
 static double parse_decimal(const char *text, const char **end)
 {
     double value = 0, unit = 1;

@@ -14,8 +14,8 @@ struct cadre_local_config {
     double timeout_s; /* comm.timeout */
     double link_gbytes_s; /* comm.link; 0: as fast as memory */
     double link_latency_s;
-    /* Of each rank's device, told to processes: one that starts on a part of the cores
-     * would deal those out once more. 0: nothing is told. */
+    /* Threads of each rank's device, passed to processes: one that starts on a part of
+     * the cores would divide those again. 0: not passed. */
     int threads;
 };
 
@@ -31,12 +31,12 @@ cadre_status cadre_local_segment_open(int fd, struct cadre_local_segment **out,
                                       struct cadre_error *err);
 void cadre_local_segment_close(struct cadre_local_segment *segment);
 
-/* What it was made with; lives as long as the segment. [any thread] */
+/* The settings it was made with; they live as long as the segment. [any thread] */
 const struct cadre_local_config *
 cadre_local_segment_config(const struct cadre_local_segment *segment);
 
-/* Say that a rank is dead (killed, crashed): the run ends on all others. [any thread]
- */
+/* Report that a rank is dead (killed, crashed): the run ends on all others. [any
+ * thread] */
 void cadre_local_segment_fail(struct cadre_local_segment *segment, int rank,
                               const char *why);
 /* The first failure's text, or "" while there is none. Copies at most size bytes. */

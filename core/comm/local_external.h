@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The segment of ranks that an external launcher started on one machine: rank 0 makes
- * it, the others are told where it is and open it in rank 0's /proc. Nobody is the
+ * it and sends its location; the others open it in rank 0's /proc. No process is the
  * parent of all, so each rank watches the others' processes. */
 #ifndef CADRE_COMM_LOCAL_EXTERNAL_H
 #define CADRE_COMM_LOCAL_EXTERNAL_H
 
 #include "core/comm/local.h"
 
-/* Where rank 0's segment is; bytes that travel. */
+/* Location of rank 0's segment, sent as bytes. */
 struct cadre_local_door {
-    char host[64], boot[40], pids[40]; /* machine, its boot, its space of processes */
+    char host[64], boot[40], pids[40]; /* machine, its boot, its PID namespace */
     int64_t pid, fd;
     uint64_t device, inode;
 };
 
-/* [rank 0] Who holds the segment. It stays open until all have come in. */
+/* [rank 0] Location of the segment, which stays open until all have joined. */
 cadre_status cadre_local_door_make(const struct cadre_local_segment *segment,
                                    struct cadre_local_door *out,
                                    struct cadre_error *err);
 
 /* [the others] The segment of rank 0; the caller closes it. Errors: CADRE_E_INVALID:
- * this process is on another machine, or in a container of its own, said with the name
- * of this host; CADRE_E_RESOURCE. [any thread] */
+ * this process is on another machine or in another container (the text names this
+ * host); CADRE_E_RESOURCE. [any thread] */
 cadre_status cadre_local_door_enter(const struct cadre_local_door *door,
                                     struct cadre_local_segment **out,
                                     struct cadre_error *err);
 
 struct cadre_local_guard; /* a thread that watches the other ranks */
 
-/* [each rank, before all meet] This process is rank `rank` of the segment. */
+/* [each rank, before all have joined] This process is rank `rank` of the segment. */
 void cadre_local_guard_join(struct cadre_local_segment *segment, int rank);
 
 /* [each rank, after all have joined] From now on a rank whose process ends without
@@ -38,8 +38,8 @@ cadre_status cadre_local_guard_open(struct cadre_local_segment *segment, int ran
                                     struct cadre_local_guard **out,
                                     struct cadre_error *err);
 
-/* This rank ends, and that is all right; what failed has been told before. Waits for
- * the thread. NULL is allowed. */
+/* This rank ends as expected; failures have been reported before. Waits for the thread.
+ * NULL is allowed. */
 void cadre_local_guard_close(struct cadre_local_guard *guard);
 
 #endif

@@ -14,10 +14,11 @@ static cadre_status open_module(const char *name, const struct cadre_comm_module
         cadre_module_open(name, "comm", sizeof(struct cadre_comm_module), &table, err);
     module = table;
     if (rc == CADRE_OK && module->backend_bytes != sizeof(struct cadre_comm_backend))
-        rc = cadre_fail(err, CADRE_E_UNSUPPORTED,
-                        "the module %s.so is of another build: expected a table of %zu "
-                        "bytes, found %u; install it with the program",
-                        name, sizeof(struct cadre_comm_backend), module->backend_bytes);
+        rc = cadre_fail(
+            err, CADRE_E_UNSUPPORTED,
+            "the module %s.so is from another build: expected a table of %zu "
+            "bytes, found %u; install it with the program",
+            name, sizeof(struct cadre_comm_backend), module->backend_bytes);
     if (rc == CADRE_OK)
         rc = module->version(&version, err);
     cadre_text_fini(&version);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Posting: every argument is checked here, once for all backends; what is left to them
- * is whether `after` is an event of theirs. */
+/* Posting: every argument is checked here, once for all backends; backends only check
+ * that `after` is an event of theirs. */
 #include "core/comm/backend.h"
 #include "core/comm/reduce.h"
 #include "core/tensor/dtype.h"
@@ -44,7 +44,7 @@ static const char *fault_of(const struct cadre_comm *comm,
     return NULL;
 }
 
-/* Where the buffers lie; false where that is on both sides. */
+/* Where the buffers lie; false where they lie in both memories. */
 static bool find_memory(const struct cadre_comm *comm, struct cadre_comm_op *op)
 {
     bool in = cadre_comm_op_extent(op, comm->rank, true) > 0;

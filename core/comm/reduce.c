@@ -17,8 +17,8 @@ bool cadre_reduce_supports(uint32_t dtype, uint32_t red)
 #define ADD(a, b) ((a) + (b))
 #define MAX_NAN(a, b) ((a) >= (b) || (a) != (a) ? (a) : (b))
 
-/* Two operands into a third place, and one into the accumulator. Blocks of 16 with a
- * constant trip count are what compilers turn into vector code at -O2. */
+/* Two operands into a third buffer, and one into the accumulator. Compilers vectorize
+ * blocks of 16 with a constant trip count at -O2. */
 /* NOLINTBEGIN(bugprone-macro-parentheses): a type cannot stand in parentheses */
 #define DEFINE_PAIR(name, type, OP)                                                    \
     static void name##_into(type *restrict d, const type *restrict a,                  \
@@ -86,10 +86,9 @@ struct tree {
     _Alignas(64) char scratch[LEVELS][CADRE_REDUCE_BLOCK_BYTES];
 };
 
-/* The node over ranks [first, first + 2^level): its value is at the place returned,
- * which is dst or, for a single leaf, the leaf itself. Left children are computed in
- * dst, right ones in the scratch of their level, which is free again after the
- * addition. */
+/* The node over ranks [first, first + 2^level): returns the address of its value: dst
+ * or, for a single leaf, the leaf itself. Left children are computed in dst, right ones
+ * in the scratch of their level, which is free again after the addition. */
 static const void *node(struct tree *t, int level, int first, void *dst)
 {
     if (level == 0)

@@ -18,7 +18,7 @@ static cadre_status open_module(const struct cadre_device_module **module,
     *module = table;
     if (rc == CADRE_OK && (*module)->ops_bytes != sizeof(struct cadre_device_ops))
         rc = cadre_fail(err, CADRE_E_UNSUPPORTED,
-                        "the module device_cuda.so is of another build: expected a "
+                        "the module device_cuda.so is from another build: expected a "
                         "table of %zu bytes, found %u; install it with the program",
                         sizeof(struct cadre_device_ops), (*module)->ops_bytes);
     return rc;
@@ -30,13 +30,15 @@ static cadre_status open_cuda(const struct cadre_device_config *config,
     const struct cadre_device_module *module = NULL;
     cadre_status rc = open_module(&module, err);
     if (rc != CADRE_OK) {
-        cadre_error_prefix(err, "device.kind = cuda cannot be had (cpu and auto can)");
+        cadre_error_prefix(err,
+                           "device.kind = cuda is not available (cpu and auto are)");
         return rc;
     }
     return module->open(config, out, err);
 }
 
-/* The module brings libraries of half a gigabyte, so without a driver it stays shut. */
+/* The module loads libraries of half a gigabyte, so it is not opened without a
+ * driver. */
 static bool has_driver(struct cadre_error *why)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);

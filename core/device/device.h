@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A device: memory, streams and about 25 transformer-sized ops behind one table.
  *
- * A rank has one device. The CPU fills every entry; a second device is held to it by a
- * parity suite. Rules for every op:
+ * A rank has one device. The CPU fills every entry; a parity suite compares other
+ * devices with it. Rules for every op:
  *   - [stream] it enqueues on the device's current stream and may return before it ran;
  *     on the CPU it runs inline. One thread at a time drives a device.
- *   - it allocates nothing that outlives the call; pointers are the caller's.
- *   - same inputs, same bits, whatever the number of threads: work is cut into tiles
- * fixed by the shapes, and a sum has an order fixed by the shapes.
+ *   - it allocates nothing that outlives the call; pointers belong to the caller.
+ *   - same inputs, same bits, whatever the number of threads: work is divided into
+ *   tiles fixed by the shapes, and a sum has an order fixed by the shapes.
  *   - element-wise bits do not depend on the position of an element in the call, so a
- *     range may be cut anywhere (AdamW over shards).
- *   - `dtype` is that of parameters and activations: f32, f64, bf16 or f16. What says
- *     "wide" has cadre_dtype_wide(dtype), f32 for the 16-bit types: statistics and the
+ *   range may be divided anywhere (AdamW over shards).
+ *   - `dtype` is that of parameters and activations: f32, f64, bf16 or f16. "wide"
+ *   means cadre_dtype_wide(dtype), f32 for the 16-bit types: statistics and the
  *     gradients of parameters. Sums run in the wide dtype or wider, and a result is
  *     rounded once, to nearest even. int32 for tokens. Letters: core/tensor/shape.h.
  *   - returns CADRE_OK or CADRE_E_DEVICE / CADRE_E_RESOURCE (logged where found). */
@@ -43,8 +43,8 @@ enum cadre_epilogue {
  * read. bias (N) or NULL; aux (M, N) with leading dimension ldc or NULL. c has `dtype`,
  * or the wide dtype where `wide` is set, and then the epilogue is SUM_A, SUM_B or none.
  * The sums are wide, and those of bias_bwd over a (where ta, lda = M) or b (where !tb,
- * ldb = N): its bits on a device that was opened `exact`, else in an order that the
- * shapes fix. GELU_BWD may round c before it multiplies, as gelu_bwd after it would. */
+ * ldb = N): with its bits on a device opened `exact`, else in an order that the shapes
+ * fix. GELU_BWD may round c before it multiplies, as gelu_bwd after it would. */
 struct cadre_gemm {
     uint32_t dtype;
     bool wide;
@@ -101,8 +101,8 @@ struct cadre_norm {
     int beta;
 };
 
-/* Token embedding: out (N, C) = wte[token - begin] (+ wpe[t]). Tokens outside
- * [begin, begin + count) give a zero row (another rank holds them). wpe may be NULL;
+/* Token embedding: out (N, C) = wte[token - begin] (+ wpe[t]). Tokens outside [begin,
+ * begin + count) yield a zero row (another rank holds them). wpe may be NULL;
  * `position` is the position of the first column t = 0.
  * bwd_tokens: dwte (count, C), wide, = beta * dwte + scatter of dout, added in row
  * order.
@@ -124,10 +124,9 @@ struct cadre_embed {
 /* Softmax cross-entropy over a slice of the vocabulary, without storing probabilities.
  * logits (N, V) cover classes [begin, begin + V). Target -1 ignores the row.
  * fwd: max (N), sum (N) = sum exp(logit - max), picked (N) = the target's logit, all
- * wide, or 0
- * where the target is outside the slice. rescale: sum *= exp(old max - max), for slices
- * brought to a common maximum. loss: loss_rows (N, f64) = log(sum) + max - picked, 0
- * for ignored rows. bwd: logits are overwritten by (softmax - onehot) * seed, 0 for
+ * wide, or 0 where the target is outside the slice. rescale: sum *= exp(old max - max),
+ * for slices with a common maximum. loss: loss_rows (N, f64) = log(sum) + max - picked,
+ * 0 for ignored rows. bwd: logits are overwritten by (softmax - onehot) * seed, 0 for
  * ignored rows; `max` and `sum` are those of the whole vocabulary. */
 struct cadre_xent {
     uint32_t dtype;
@@ -177,7 +176,7 @@ struct cadre_sgd {
 };
 
 /* sums (ceil(count / CADRE_NORM_CHUNK)), device memory: the sum of squares of each
- * chunk of x, in double. A chunk with NaN or infinity gives one. */
+ * chunk of x, in double. The sum of a chunk with NaN or infinity is not finite. */
 struct cadre_squares {
     const void *x;
     int64_t count;
@@ -191,14 +190,14 @@ typedef uint64_t cadre_stream_id; /* 0 is the device's own compute stream */
 typedef uint64_t cadre_device_event;
 #define CADRE_DEVICE_EVENT (UINT64_C(1) << 63)
 
-/* Elements per chunk of sum_squares; fixed, because the global norm's order rests on
+/* Elements per chunk of sum_squares; fixed, because the global norm's order depends on
  * it. */
 #define CADRE_NORM_CHUNK 4096
 
 struct cadre_device_ops {
     const char *name; /* "cpu", "cuda" */
-    /* Ops return before they ran, and the host is not to wait for them in every step.
-     */
+    /* Ops return before they ran, and the host should not wait for them in every
+     * step. */
     bool async;
     void (*destroy)(struct cadre_device *);
 
@@ -212,13 +211,13 @@ struct cadre_device_ops {
     bool (*host_reaches)(struct cadre_device *, const void *ptr);
     cadre_status (*copy)(struct cadre_device *, void *dst, const void *src,
                          size_t bytes);
-    /* after what the stream was given before; done on return, so the host's memory may
-     * be written again or read */
+    /* in stream order; complete on return, so host memory may be written again or
+     * read */
     cadre_status (*to_device)(struct cadre_device *, void *dst, const void *host,
                               size_t);
     cadre_status (*to_host)(struct cadre_device *, void *host, const void *src, size_t);
     cadre_status (*zero)(struct cadre_device *, void *dst, size_t bytes);
-    /* [stream] The same with pinned memory, which must stay as it is until an event
+    /* [stream] The same with pinned memory, which must stay unchanged until an event
      * recorded after the call has happened. */
     cadre_status (*upload)(struct cadre_device *, void *dst, const void *pinned,
                            size_t bytes);
@@ -229,8 +228,8 @@ struct cadre_device_ops {
     cadre_status (*stream_create)(struct cadre_device *, cadre_stream_id *out);
     void (*stream_destroy)(struct cadre_device *, cadre_stream_id);
     cadre_status (*set_stream)(struct cadre_device *, cadre_stream_id);
-    /* The current stream of the device or worker stream as another library takes it:
-     * CUDA's cudaStream_t. NULL where there is none to take. */
+    /* The current stream of the device or worker stream as a handle for other
+     * libraries: CUDA's cudaStream_t. NULL where there is none. */
     void *(*native_stream)(struct cadre_device *);
     cadre_status (*event_record)(struct cadre_device *, cadre_device_event *event);
     /* the current stream waits */
@@ -242,29 +241,27 @@ struct cadre_device_ops {
                                 bool *happened);
     cadre_status (*synchronize)(struct cadre_device *);
 
-    /* A view of the device for one other thread, with a stream and scratch of its own:
+    /* A view of the device for one other thread, with its own stream and scratch, for
      * memory, events, tree_add, casts and MAX by `maximum` only. Events are those of
      * the device. The view ends before the device; close accepts NULL. */
     cadre_status (*worker_stream_open)(struct cadre_device *,
                                        struct cadre_device **out);
     void (*worker_stream_close)(struct cadre_device *worker);
 
-    /* Graphs: what the stream is given between begin and end is not run but kept under
-     * `key`, in place of what was there; launch runs it. CADRE_E_UNSUPPORTED where the
-     * device has none (then begin has no effect), and for a launch of an unknown key.
-     */
+    /* Graphs: work between begin and end is not run but recorded under `key`, replacing
+     * a previous graph; launch runs it. CADRE_E_UNSUPPORTED where the device has none
+     * (then begin has no effect), and for a launch of an unknown key. */
     cadre_status (*graph_begin)(struct cadre_device *, uint64_t key);
     cadre_status (*graph_end)(struct cadre_device *, uint64_t key);
     cadre_status (*graph_launch)(struct cadre_device *, uint64_t key);
 
-    /* Which algorithms of libraries are chosen by what was timed once, as lines of text
-     * ("" for none), and the choice of another rank taken over in place of what was
-     * known. What is unknown there is chosen by the library's own rule on a device that
-     * was opened exact, else by timing; after the import of NULL, which changes no
-     * choice, by rule in any case. tuning_library appends what choices and rule
-     * rest on as one line without its end: the library, its version, the processor.
-     * Equal lines, equal texts: equal algorithms. Import: CADRE_E_INVALID (logged)
-     * where the text is damaged. */
+    /* Export the library algorithms chosen by timing, as lines of text ("" for none),
+     * and import those of another rank in their place. Problems without a choice use
+     * the library's own rule on a device opened exact, else timing; after an import of
+     * NULL, which changes no choice, always the rule. tuning_library appends what
+     * choices and rule depend on as one line without its end: the library, its version,
+     * the processor. Equal lines and equal texts mean equal algorithms. Import:
+     * CADRE_E_INVALID (logged) where the text is damaged. */
     cadre_status (*tuning_export)(struct cadre_device *, struct cadre_text *out);
     cadre_status (*tuning_import)(struct cadre_device *, const char *text);
     void (*tuning_library)(struct cadre_device *, struct cadre_text *out);
@@ -288,7 +285,7 @@ struct cadre_device_ops {
     cadre_status (*norm_bwd)(struct cadre_device *, const struct cadre_norm *);
     /* rotary embedding in place on x (N, H, D), row stride ld; pair (i, i + D/2) turns
      * by (position + t) * theta^(-2i/D) (Su et al. 2021, half-rotation layout of
-     * Hugging Face Llama); `inverse` turns back, which is the backward pass. */
+     * Hugging Face Llama); `inverse` rotates back, which is the backward pass. */
     cadre_status (*rope)(struct cadre_device *, uint32_t dtype, void *x, int64_t ld,
                          int64_t batch, int64_t time, int64_t heads, int64_t head_size,
                          double theta, int64_t position, bool inverse);
@@ -333,7 +330,7 @@ struct cadre_device_ops {
     cadre_status (*scale)(struct cadre_device *, uint32_t dtype, void *x, int64_t count,
                           double by);
     /* out = a + b, one rounding per element; out may be a or b. i32 too. On a device
-     * whose ops are not queued: [any thread] */
+     * whose ops are synchronous: [any thread] */
     cadre_status (*tree_add)(struct cadre_device *, uint32_t dtype, void *out,
                              const void *a, const void *b, int64_t count);
     /* out = the larger of a and b, NaN where one is; out may be a or b. i32 and u8 too.
@@ -353,8 +350,8 @@ struct cadre_device_ops {
     /* q (count), scales (ceil(count / block)): q = x / scale rounded to nearest even,
      * scale = largest magnitude of the block / 127, so |x - q * scale| <= scale / 2
      * (and half a unit in the last place where dtype is f32). A block of zeros has
-     * scale 0; one with NaN or infinity, or beyond f32, has scale NaN and comes back as
-     * NaN. */
+     * scale 0; one with NaN or infinity, or beyond f32, has scale NaN and dequantises
+     * to NaN. */
     cadre_status (*quantize)(struct cadre_device *, uint32_t dtype, const void *x,
                              int64_t count, int64_t block, int8_t *q, float *scales);
     /* x (count) = q * scale of its block */
@@ -366,10 +363,10 @@ struct cadre_device_ops {
     cadre_status (*scatter_add)(struct cadre_device *, uint32_t dtype, void *x,
                                 int64_t count, const void *values,
                                 const int32_t *indices, int64_t k, double by);
-    /* The columns of x (rows, columns <= rows), row-major, become orthonormal and span
-     * what they did (Gram-Schmidt, each column twice). A column that is zero, or lies
-     * in the span of those before it, becomes a coordinate's direction. NaN and
-     * infinity leave NaN in their column and those after it. */
+    /* The columns of x (rows, columns <= rows), row-major, become orthonormal with the
+     * same span (Gram-Schmidt, each column twice). A column that is zero, or lies in
+     * the span of those before it, becomes a coordinate direction. NaN and infinity
+     * leave NaN in their column and those after it. */
     cadre_status (*orthonormalize)(struct cadre_device *, uint32_t dtype, void *x,
                                    int64_t rows, int64_t columns);
 };
@@ -388,14 +385,13 @@ struct cadre_device_config {
                                compare */
 };
 
-/* First in a program, before its threads: stop those that a library of the CPU
- * started by itself. Opening a device does it too, later. [any thread] */
+/* Stop the idle threads that a CPU library started by itself. Called first in a
+ * program, before its threads; opening a device does it too. [any thread] */
 void cadre_device_quiet(void);
 
 /* Open a device. kind "cuda" is refused with the reason where no module can be opened;
- * "auto" then falls back to the CPU. On success *out is owned by the caller.
- * Errors: CADRE_E_INVALID unknown kind or threads < 1; CADRE_E_UNSUPPORTED no such
- * device. */
+ * "auto" then falls back to the CPU. On success *out is owned by the caller. Errors:
+ * CADRE_E_INVALID unknown kind or threads < 1; CADRE_E_UNSUPPORTED no such device. */
 cadre_status cadre_device_open(const struct cadre_device_config *config,
                                struct cadre_device **out, struct cadre_error *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a device's module gives the program (kind "device" of core/base/module.h). */
+/* What a device module provides (kind "device" of core/base/module.h). */
 #ifndef CADRE_DEVICE_MODULE_H
 #define CADRE_DEVICE_MODULE_H
 
@@ -7,16 +7,15 @@
 #include "core/device/device.h"
 
 struct cadre_device_module {
-    uint32_t ops_bytes; /* sizeof(struct cadre_device_ops) of its compilation */
+    uint32_t ops_bytes; /* sizeof(struct cadre_device_ops) it was compiled with */
     /* As cadre_device_open. Errors: CADRE_E_UNSUPPORTED with the reason: no driver, a
      * driver too old, no device, no kernels for its architecture. */
     cadre_status (*open)(const struct cadre_device_config *config,
                          struct cadre_device **out, struct cadre_error *err);
-    /* How many devices there are; at least 1 on success. Errors: as `open`. [any
-     * thread] */
+    /* The number of devices; at least 1 on success. Errors: as `open`. [any thread] */
     cadre_status (*count)(int *count, struct cadre_error *err);
     /* Append a line about each device and library, for `cadre doctor`; a line that
-     * begins with "no: " says what cannot be used and why. [any thread] */
+     * begins with "no: " reports what cannot be used and why. [any thread] */
     void (*describe)(struct cadre_text *out);
 };
 

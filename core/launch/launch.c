@@ -63,7 +63,7 @@ static int start(struct member *m, const struct cadre_launch_place *place)
     return failed;
 }
 
-/* Where every rank blames another, the failure itself has the code. */
+/* Where every rank was aborted by another, the first failure has the code. */
 static cadre_status outcome(const struct crew *crew, bool not_started)
 {
     if (not_started)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Start the ranks of a run on this machine and see them end.
+/* Start the ranks of a run on this machine and wait until they end.
  *
- * Threads: one pthread a rank in this process. Processes: this program again by re-exec
- * with the same arguments (never a fork after threads), told who it is by CADRE_RANK,
- * CADRE_WORLD_SIZE, CADRE_LOCAL_RANK and CADRE_INIT=fd:N. A process that dies ends the
- * others: the failure is written into the segment, they get about a second to say so
+ * Threads: one pthread per rank in this process. Processes: this program by re-exec
+ * with the same arguments (never a fork after threads); CADRE_RANK, CADRE_WORLD_SIZE,
+ * CADRE_LOCAL_RANK and CADRE_INIT=fd:N identify the rank. A process that dies ends the
+ * others: the failure is written into the segment, they get about a second to report it
  * and are then killed; none outlives its launcher (PR_SET_PDEATHSIG, which the kernel
  * ties to the launching thread). Each child is a process group of its own, so a
- * terminal's Ctrl-C reaches the launcher alone; SIGINT, SIGTERM and SIGUSR1 sent to the
+ * terminal's Ctrl-C reaches only the launcher; SIGINT, SIGTERM and SIGUSR1 sent to the
  * launcher are passed on to every process once. */
 #ifndef CADRE_LAUNCH_LAUNCH_H
 #define CADRE_LAUNCH_LAUNCH_H
@@ -18,7 +18,7 @@
 
 #define CADRE_LAUNCH_VARIABLES 64
 
-/* How one rank starts. Zero-initialised: as the launcher. */
+/* How one rank starts. Zero-initialised: like the launcher. */
 struct cadre_launch_place {
     /* "NAME=value", in place of the launcher's own; ended by NULL; processes only */
     char *variable[CADRE_LAUNCH_VARIABLES + 1];
@@ -34,27 +34,26 @@ typedef cadre_status (*cadre_rank_main)(void *arg, int rank,
  * that failed first by itself (not CADRE_E_ABORTED), or CADRE_OK; err has the world's
  * first failure: the text given to `abort` or found by the communicator, else "rank N
  * failed". config->processes is taken as false. place (config->size) may be NULL; its
- * variables are not looked at. */
+ * variables are ignored. */
 cadre_status cadre_launch_threads(const struct cadre_local_config *config,
                                   const struct cadre_launch_place *place,
                                   cadre_rank_main main, void *arg,
                                   struct cadre_error *err);
 
-/* How processes ended, beside the status. */
+/* How processes ended, in addition to the status. */
 struct cadre_launch_end {
-    /* ranks that are gone by no fault that they told of: a signal killed them before
-     * the launcher did, or others waited for them in vain, and they had to be killed */
+    /* ranks that ended without reporting a failure: a signal killed them before the
+     * launcher did, or others waited for them in vain and the launcher killed them */
     int lost;
-    bool asked; /* SIGINT, SIGTERM or SIGUSR1 was passed on: somebody wants an end */
+    bool asked; /* SIGINT, SIGTERM or SIGUSR1 was passed on: the run is asked to end */
 };
 
 /* Run argv (argv[0] is for show, /proc/self/exe is executed) config->size times and
  * wait. config->processes is taken as true. Exit codes of the children map back: 0 OK,
  * 2 INVALID, 4 STOPPED, others COMM; a child killed by a signal gives CADRE_E_COMM
  * naming the rank and the signal. err has the world's first failure. place
- * (config->size) may be NULL, as may `end`, which is filled in any case. [main; no
- * other threads yet]
- */
+ * (config->size) may be NULL, as may `end`, which is always filled in. [main; no other
+ * threads yet] */
 cadre_status cadre_launch_processes(const struct cadre_local_config *config,
                                     const struct cadre_launch_place *place,
                                     char *const argv[], struct cadre_launch_end *end,
@@ -62,7 +61,7 @@ cadre_status cadre_launch_processes(const struct cadre_local_config *config,
 
 /* In a child: true and the rank, size and segment fd from the environment; false when
  * this process was not started by cadre_launch_processes (CADRE_INIT is unset or not
- * fd:N). Nonsense in the variables is CADRE_E_INVALID. */
+ * fd:N). Malformed variables are CADRE_E_INVALID. */
 cadre_status cadre_launch_child(bool *is_child, int *rank, int *size, int *fd,
                                 struct cadre_error *err);
 
@@ -71,11 +70,10 @@ cadre_status cadre_launch_child(bool *is_child, int *rank, int *size, int *fd,
  * CADRE_WORLD_SIZE and CADRE_LOCAL_RANK. Copied freely. */
 struct cadre_launch_external {
     /* "CADRE_INIT", "torchrun", "srun", "Open MPI", "MVAPICH2", "PALS", "Flux",
-     * "jsrun", "MPICH", "PMIx"; NULL: nobody did */
+     * "jsrun", "MPICH", "PMIx"; NULL: none did */
     const char *launcher;
-    char where[512]; /* for cadre_rendezvous; "" where the launcher gives no place */
-    char job[128]; /* the same text on all ranks, another for each job and its restarts;
-                      may be "" where there is a place */
+    char where[512]; /* for cadre_rendezvous; "" where the launcher gives no address */
+    char job[128]; /* same on all ranks, differs per job and restart; may be "" */
     int rank, size;
     int local_rank; /* on its machine, counted from 0; -1: unknown */
     int local_size; /* ranks on its machine; 0: unknown */
@@ -84,10 +82,10 @@ struct cadre_launch_external {
 };
 
 /* Fill `out` from the environment (core/launch/launcher.h); `launcher` is NULL where
- * nobody did, or a launcher of ours, or one that started this process alone. Ranks of
- * one machine whose launcher gives no place meet at a file in TMPDIR. Errors:
- * CADRE_E_INVALID for nonsense, and for a part of the variables without the others;
- * then `launcher` is NULL. [main] */
+ * there is none, where cadre is the launcher, or where it started only this process.
+ * Ranks of one machine whose launcher gives no address meet at a file in TMPDIR.
+ * Errors: CADRE_E_INVALID for malformed or incomplete variables; then `launcher` is
+ * NULL. [main] */
 cadre_status cadre_launch_external(struct cadre_launch_external *out,
                                    struct cadre_error *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who this process is among the ranks, by its environment. */
+/* This process's rank, from its environment. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +40,7 @@ cadre_status cadre_launch_child(bool *is_child, int *rank, int *size, int *fd,
     return CADRE_OK;
 }
 
-/* ---- ranks of one machine whose launcher gives no place ---- */
+/* ---- ranks of one machine whose launcher gives no address ---- */
 
 /* The parent of a process, 0 for none. */
 static long parent_of(long pid)
@@ -52,7 +52,7 @@ static long parent_of(long pid)
     if (f && fgets(line, sizeof line, f)) {
         const char *end = strrchr(line, ')'); /* the name may have any character */
         if (end && strlen(end) > 4)
-            parent = strtol(end + 4, NULL, 10); /* ") S 123": behind the state */
+            parent = strtol(end + 4, NULL, 10); /* ") S 123": after the state */
     }
     if (f)
         fclose(f);
@@ -76,8 +76,9 @@ static bool began_with(long pid, const char *name)
     return found;
 }
 
-/* The ranks of one machine have the launcher's daemon above them, and scripts of their
- * own between: the nearest process that is no rank itself. Its number is the job's. */
+/* The ranks of one machine descend from the launcher's daemon, with their own scripts
+ * in between: find the nearest ancestor that is not a rank itself. Its process id
+ * identifies the job. */
 static void name_job(const char *variable, char *job, size_t size)
 {
     long pid = (long)getpid();

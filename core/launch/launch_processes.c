@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks as processes: this program again, each told who it is. They live and die
- * together: what ends one is written into the segment, and ends all. */
+/* Ranks as processes of this program, identified by environment variables. They end
+ * together: a failure of one is written into the segment and ends all. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,8 +11,8 @@
 #include "core/launch/launch.h"
 #include "core/launch/supervise.h"
 
-/* From the first failure to SIGKILL: time for the others to say so, and for the run to
- * be over within two seconds. */
+/* From the first failure to SIGKILL: time for the others to report it; the run ends
+ * within two seconds. */
 #define GRACE_S 1.3
 #define OUR_VARIABLES 4
 
@@ -30,10 +30,10 @@ struct launch {
     struct cadre_process *processes;
     bool invalid, failed, stopped; /* how they ended */
     int lost; /* killed, not by the launcher */
-    int unheard; /* killed by the launcher when the grace was over */
+    int unheard; /* killed by the launcher after the grace period */
 };
 
-/* Our variables, then its place's. */
+/* Cadre's variables, then those of its place. */
 static void describe(struct launch *l, int rank, const struct cadre_launch_place *place,
                      char *const argv[])
 {
@@ -102,8 +102,8 @@ static cadre_status outcome(const struct launch *l, struct cadre_error *err)
     return cadre_fail(err, rc, "%s", text);
 }
 
-/* Whoever does not end after the others waited for it in vain does not answer at all;
- * after another failure it may only have been busy. */
+/* A process that does not end after the others waited for it in vain does not respond
+ * at all; after another failure it may only have been busy. */
 static int count_lost(const struct launch *l)
 {
     bool awaited = l->lost == 0 && atomic_load(&l->segment->shared->in_vain);
@@ -118,7 +118,7 @@ static bool was_asked(const struct launch *l)
     return asked;
 }
 
-/* A rank whose launcher is gone has nobody to tell its failure, and is killed. */
+/* A rank whose launcher is gone cannot report its failure, and is killed. */
 static cadre_status run(struct launch *l, struct cadre_launch_end *end,
                         struct cadre_error *err)
 {

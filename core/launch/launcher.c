@@ -40,7 +40,7 @@ static bool has(const struct cadre_launcher_env *env, const struct cadre_launche
     return look(env, row->rank) != NULL;
 }
 
-/* A number that must be there: `row` has started the process. */
+/* A number that must be set: `row` has started the process. */
 static cadre_status need(const struct cadre_launcher_env *env,
                          const struct cadre_launcher *row, const char *name, int low,
                          int high, int *out, struct cadre_error *err)
@@ -50,13 +50,13 @@ static cadre_status need(const struct cadre_launcher_env *env,
         return CADRE_OK;
     return cadre_fail(err, CADRE_E_INVALID,
                       "%s %s%s%s, but %s is set as by %s: expected a number from %d to "
-                      "%d; start the ranks by %s alone, or unset %s",
+                      "%d; start the ranks only by %s, or unset %s",
                       name, text ? "is \"" : "is not set", text ? text : "",
                       text ? "\"" : "", row->rank, row->name, low, high, row->name,
                       row->rank);
 }
 
-/* One that may be missing: `out` stays as it is. */
+/* A number that may be missing: then `out` is unchanged. */
 static cadre_status may(const struct cadre_launcher_env *env,
                         const struct cadre_launcher *row, const char *name, int low,
                         int high, int *out, struct cadre_error *err)
@@ -64,14 +64,14 @@ static cadre_status may(const struct cadre_launcher_env *env,
     return look(env, name) ? need(env, row, name, low, high, out, err) : CADRE_OK;
 }
 
-/* ---- what a launcher says ---- */
+/* ---- a launcher's variables ---- */
 
 static cadre_status contradiction(const struct cadre_launcher *row, const char *a,
                                   int x, const char *b, int y, struct cadre_error *err)
 {
     return cadre_fail(err, CADRE_E_INVALID,
                       "the environment of %s contradicts itself: %s = %d, %s = %d; "
-                      "start the ranks by %s alone",
+                      "start the ranks only by %s",
                       row->name, a, x, b, y, row->name);
 }
 
@@ -88,7 +88,7 @@ static cadre_status read_ranks(const struct cadre_launcher_env *env,
         .launcher = row->name, .local_rank = -1, .node = -1, .mpi = row->mpi};
     if (row == &cadre_launchers[LAUNCHER_PMIX] && !look(env, size))
         return cadre_fail(err, CADRE_E_INVALID,
-                          "PMIX_RANK is set, but PMIx leaves no number of ranks in the "
+                          "PMIX_RANK is set, but PMIx puts no number of ranks in the "
                           "environment: set CADRE_WORLD_SIZE, or unset PMIX_RANK");
     CADRE_TRY(need(env, row, size, 1, CADRE_RENDEZVOUS_RANKS, &out->size, err));
     CADRE_TRY(need(env, row, row->rank, 0, out->size - 1, &out->rank, err));
@@ -129,7 +129,7 @@ static cadre_status read_torchrun(const struct cadre_launcher_env *env,
     return CADRE_OK;
 }
 
-/* Steps that are no ranks: the batch script's shell, what is outside of steps, the
+/* Steps that are not ranks: the batch script's shell, processes outside of steps, the
  * shell of an interactive allocation. */
 static bool is_real_step(const char *step)
 {
@@ -148,7 +148,7 @@ static cadre_status place_of_srun(const struct cadre_launcher_env *env,
     if (!job || strspn(job, "0123456789") != strlen(job))
         return cadre_fail(err, CADRE_E_INVALID,
                           "SLURM_JOB_ID is %s%s%s, but SLURM_PROCID is set as by srun: "
-                          "expected a number; start the ranks by srun alone",
+                          "expected a number; start the ranks only by srun",
                           job ? "\"" : "not set", job ? job : "", job ? "\"" : "");
     snprintf(out->job, sizeof out->job, "%.40s.%.20s%s%.20s", job, step,
              restarts ? "." : "", restarts ? restarts : "");
@@ -160,7 +160,7 @@ static cadre_status place_of_srun(const struct cadre_launcher_env *env,
                           "as node[01-04], whose first is where the ranks meet; set "
                           "CADRE_INIT to tcp://host:port",
                           list ? "\"" : "not set", list ? list : "", list ? "\"" : "");
-    /* as others do: ports that no service has, spread over jobs and steps */
+    /* as others do: ports without a service, different for jobs and steps */
     unsigned long long at = strtoull(job, NULL, 10) + strtoull(step, NULL, 10);
     snprintf(out->where, sizeof out->where, "tcp://%s:%llu", host, 61440 + at % 4096);
     return CADRE_OK;
@@ -186,7 +186,7 @@ static cadre_status read_srun(const struct cadre_launcher_env *env,
                              local > out->size ? "tasks" : "SLURM_LOCALID",
                              local > out->size ? out->size : out->local_rank, err);
     out->local_size = local > 0 ? local : 0;
-    /* srun --mpi=... leaves one of these */
+    /* srun --mpi=... sets one of these */
     out->mpi = look(env, "PMIX_RANK") || look(env, "PMI_RANK") || look(env, "PMI_FD");
     if (out->size > 1 && !look(env, "CADRE_INIT"))
         rc = place_of_srun(env, out, err);
@@ -213,7 +213,7 @@ static cadre_status read_launcher(const struct cadre_launcher_env *env,
     return rc;
 }
 
-/* ---- who it is ---- */
+/* ---- which launcher it is ---- */
 
 static void say(struct cadre_text *why, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
@@ -229,7 +229,7 @@ static void say(struct cadre_text *why, const char *fmt, ...)
 }
 
 /* Launchers' daemons are often started by srun, whose variables their ranks inherit.
- * Such a launcher is the nearer one where it counts otherwise. */
+ * Such a launcher is the nearer one where its numbers differ from srun's. */
 static const struct cadre_launcher *
 nearer_than_srun(const struct cadre_launcher_env *env)
 {
@@ -239,7 +239,7 @@ nearer_than_srun(const struct cadre_launcher_env *env)
          row <= &cadre_launchers[LAUNCHER_MPICH]; row++) {
         const char *its = look(env, row->rank), *all = look(env, row->size[0]);
         if (row == &cadre_launchers[LAUNCHER_MPICH] && !look(env, "MPI_LOCALRANKID"))
-            continue; /* PMI_RANK alone may be srun's own, too */
+            continue; /* PMI_RANK alone may be srun's own */
         if (its && all && rank && size &&
             (strcmp(its, rank) != 0 || strcmp(all, size) != 0))
             return row;
@@ -247,7 +247,7 @@ nearer_than_srun(const struct cadre_launcher_env *env)
     return NULL;
 }
 
-/* Is what `row` left behind to be passed over? Says why. */
+/* Should `row` be ignored? Reports why. */
 static bool is_trap(const struct cadre_launcher_env *env,
                     const struct cadre_launcher *row, struct cadre_text *why)
 {
@@ -260,7 +260,7 @@ static bool is_trap(const struct cadre_launcher_env *env,
                 say(why, "no: RANK is set, but WORLD_SIZE is not: not torchrun's\n");
                 return true;
             }
-        return false; /* one of two, and nobody else: reading it says so */
+        return false; /* one of two: reading it reports the error */
     }
     if (row != &cadre_launchers[LAUNCHER_SRUN])
         return false;
@@ -269,7 +269,7 @@ static bool is_trap(const struct cadre_launcher_env *env,
         return false;
     if (!step)
         say(why, "no: SLURM_PROCID is set, but SLURM_STEP_ID is not: a batch script's "
-                 "shell, no rank of srun\n");
+                 "shell, not a rank of srun\n");
     else if (!is_real_step(step))
         say(why, "no: SLURM_STEP_ID = %s is no step of ranks\n", step);
     else
@@ -278,7 +278,7 @@ static bool is_trap(const struct cadre_launcher_env *env,
     return true;
 }
 
-/* The launcher to believe, or NULL. */
+/* The launcher that has priority, or NULL. */
 static const struct cadre_launcher *choose(const struct cadre_launcher_env *env,
                                            struct cadre_text *why)
 {
@@ -288,7 +288,7 @@ static const struct cadre_launcher *choose(const struct cadre_launcher_env *env,
         if (!has(env, row))
             continue;
         if (chosen)
-            say(why, "no: %s is set as by %s, but %s is believed first\n", row->rank,
+            say(why, "no: %s is set as by %s, but %s has priority\n", row->rank,
                 row->name, chosen->name);
         else if (!is_trap(env, row, why))
             chosen = row;
@@ -296,18 +296,18 @@ static const struct cadre_launcher *choose(const struct cadre_launcher_env *env,
     return chosen;
 }
 
-/* A size without a rank: somebody has cut the environment in half. */
+/* A size without a rank: part of the environment was removed. */
 static cadre_status refuse_halves(const struct cadre_launcher_env *env,
                                   struct cadre_error *err)
 {
-    /* the size of PMI is other launchers', too, and others' are set by scripts */
+    /* PMI's size is set by other launchers too, others' by scripts */
     for (const struct cadre_launcher *row = &cadre_launchers[LAUNCHER_OPEN_MPI];
          row <= &cadre_launchers[LAUNCHER_MPICH]; row++) {
         const char *left = look(env, row->size[0]) ? row->size[0] : row->local_rank[0];
         if (look(env, left) && strcmp(row->name, "PALS") != 0)
             return cadre_fail(err, CADRE_E_INVALID,
                               "%s is set as by %s, but %s is not: expected both in "
-                              "each rank; start the ranks by %s alone, or unset %s",
+                              "each rank; start the ranks only by %s, or unset %s",
                               left, row->name, row->rank, row->name, left);
     }
     if (look(env, "TORCHELASTIC_RUN_ID"))
@@ -317,7 +317,7 @@ static cadre_status refuse_halves(const struct cadre_launcher_env *env,
     return CADRE_OK;
 }
 
-/* ---- our own variables ---- */
+/* ---- CADRE_* variables ---- */
 
 static cadre_status own_number(const struct cadre_launcher_env *env, const char *name,
                                int low, int high, int *out, struct cadre_error *err)
@@ -353,7 +353,7 @@ static cadre_status read_own(const struct cadre_launcher_env *env,
     return CADRE_OK;
 }
 
-/* Without a place to meet each of many processes would train alone, in one folder. */
+/* Without an address each of many processes would train alone, in one folder. */
 static cadre_status refuse_own_halves(const struct cadre_launcher_env *env,
                                       const struct cadre_launcher *chosen,
                                       struct cadre_error *err)
@@ -381,7 +381,7 @@ static cadre_status check_init(const char *init, struct cadre_error *err)
                       init);
 }
 
-/* Or does it only say where the launcher's ranks meet? */
+/* Or does CADRE_INIT only name the address where the launcher's ranks meet? */
 static bool names_itself(const struct cadre_launcher_env *env,
                          const struct cadre_launcher *row)
 {
@@ -390,7 +390,7 @@ static bool names_itself(const struct cadre_launcher_env *env,
             (look(env, "CADRE_WORLD_SIZE") || look(env, "CADRE_LOCAL_RANK")));
 }
 
-/* What the launcher knows beside our own variables, where it counts alike. */
+/* Take what the launcher knows in addition to CADRE_*, where its numbers agree. */
 static void add_launcher(const struct cadre_launcher_env *env,
                          const struct cadre_launcher *row,
                          struct cadre_launch_external *found)
@@ -418,7 +418,7 @@ static void explain(const struct cadre_launcher *row,
     say(why, ", by %s and %s\n", row->rank, row->size[0]);
 }
 
-/* The launcher's word, or ours, before anything is made of it. */
+/* The launcher's variables, or CADRE_*, before they are checked. */
 static cadre_status find(const struct cadre_launcher_env *env,
                          struct cadre_launch_external *found, struct cadre_text *why,
                          struct cadre_error *err)
@@ -442,7 +442,7 @@ static cadre_status find(const struct cadre_launcher_env *env,
     if (rc == CADRE_OK && job)
         snprintf(found->job, sizeof found->job, "%.120s", job);
     if (rc == CADRE_OK && row && row != &cadre_launcher_own && found->size == 1) {
-        say(why, "no: %s started this process alone: it is no rank of several\n",
+        say(why, "no: %s started only this process: it is not a rank of several\n",
             row->name);
         *found = (struct cadre_launch_external){0};
     } else if (rc == CADRE_OK && row) {
@@ -462,7 +462,7 @@ cadre_status cadre_launcher_find(const struct cadre_launcher_env *env,
     struct cadre_launch_external found = {0};
     cadre_status rc = CADRE_OK;
     *out = found;
-    if (!init || strncmp(init, "fd:", 3) != 0) /* else one of our own */
+    if (!init || strncmp(init, "fd:", 3) != 0) /* else one of Cadre's own */
         rc = find(env, &found, why, err);
     if (rc == CADRE_OK)
         *out = found;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who started this process as one rank of many, by the environment: CADRE_* first, then
- * torchrun, srun, Open MPI, MVAPICH2, PALS, Flux, jsrun, MPICH (and Intel MPI), PMIx.
- * The variables and the traps are those of docs/launchers.md. */
+/* The launcher that started this process as one rank of many, from the environment:
+ * CADRE_* first, then torchrun, srun, Open MPI, MVAPICH2, PALS, Flux, jsrun, MPICH (and
+ * Intel MPI), PMIx. docs/launchers.md describes the variables and their pitfalls. */
 #ifndef CADRE_LAUNCH_LAUNCHER_H
 #define CADRE_LAUNCH_LAUNCHER_H
 
@@ -18,17 +18,18 @@ struct cadre_launcher_env {
 /* The process's own environment. [main] */
 struct cadre_launcher_env cadre_launcher_environment(void);
 
-/* Fill `out`: `launcher` is NULL where nobody started this process as one rank of
- * several. `where` is empty where the launcher gives no place. `why` (or NULL) gets a
- * line for the one that is believed, and a line that begins with "no: " for each that
- * was seen and passed over. Errors: CADRE_E_INVALID: a variable is missing beside
- * others, is no number, or contradicts another; then out->launcher is NULL. */
+/* Fill `out`: `launcher` is NULL where no launcher started this process as one rank of
+ * several. `where` is empty where the launcher gives no address. `why` (or NULL) gets a
+ * line for the launcher that was chosen, and a line that begins with "no: " for each
+ * that was seen and ignored. Errors: CADRE_E_INVALID: a variable is missing while
+ * others are set, is not a number, or contradicts another; then out->launcher is
+ * NULL. */
 cadre_status cadre_launcher_find(const struct cadre_launcher_env *env,
                                  struct cadre_launch_external *out,
                                  struct cadre_text *why, struct cadre_error *err);
 
-/* The variable that a launcher, named as in cadre_launch_external, gives a rank's
- * number by; NULL for none of them. [any thread] */
+/* The variable in which a launcher, named as in cadre_launch_external, gives a rank's
+ * number; NULL for an unknown launcher. [any thread] */
 const char *cadre_launcher_variable(const char *launcher);
 
 #endif

@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* In the order in which they are believed. Flux, PALS and jsrun set variables of PMI or
- * PMIx, too, so they stand before those. */
+/* In order of priority. Flux, PALS and jsrun also set variables of PMI or PMIx, so they
+ * come before those. */
 const struct cadre_launcher cadre_launchers[LAUNCHERS] = {
     [LAUNCHER_TORCHRUN] =
         {
@@ -92,7 +92,7 @@ const struct cadre_launcher cadre_launchers[LAUNCHERS] = {
         {
             .name = "PMIx",
             .rank = "PMIX_RANK",
-            .size = {"CADRE_WORLD_SIZE"}, /* PMIx leaves none in the environment */
+            .size = {"CADRE_WORLD_SIZE"}, /* PMIx sets none */
             .local_rank = {"CADRE_LOCAL_RANK"},
             .local_size = {"CADRE_LOCAL_WORLD_SIZE"},
             .job = {"PMIX_NAMESPACE"},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The launchers that are known, by the variables they give to each rank. */
+/* The known launchers, by the variables they set for each rank. */
 #ifndef CADRE_LAUNCH_LAUNCHER_TABLE_H
 #define CADRE_LAUNCH_LAUNCHER_TABLE_H
 
@@ -7,7 +7,7 @@
 
 #define LAUNCHER_NAMES 2
 
-/* The variables of one launcher. Of several names the first that is set counts. */
+/* The variables of one launcher. Of several names the first that is set is used. */
 struct cadre_launcher {
     const char *name;
     const char *rank; /* is set where this launcher has started the process */
@@ -31,10 +31,10 @@ enum {
     LAUNCHERS
 };
 
-/* In the order in which they are believed. */
+/* In order of priority. */
 extern const struct cadre_launcher cadre_launchers[LAUNCHERS];
 
-/* A script that has set CADRE_*: no launcher, but read alike. */
+/* A script that has set CADRE_*: not a launcher, but read the same way. */
 extern const struct cadre_launcher cadre_launcher_own;
 
 /* A decimal number from low to high and nothing else; `text` may be NULL. [any thread]

@@ -20,8 +20,8 @@ static int64_t take_number(const char **at, int *digits)
     return *digits ? n : -1;
 }
 
-/* "[001,007-015]" from its bracket on. Hosts in it; `*at` is then behind it. With
- * wanted >= 0 the text of that one goes to `out`. -1: none. */
+/* "[001,007-015]" from its bracket on. Returns the number of hosts in it; `*at` is then
+ * after it. With wanted >= 0 the text of that one goes to `out`. -1: none. */
 static int64_t take_ranges(const char **at, int64_t wanted, char *out, size_t capacity)
 {
     int64_t count = 0;
@@ -47,7 +47,7 @@ static int64_t take_ranges(const char **at, int64_t wanted, char *out, size_t ca
 }
 
 /* Hosts of one name with its brackets, up to a comma outside of them. The last bracket
- * runs fastest, so host `wanted` takes two passes: the first gives the counts. */
+ * varies fastest, so host `wanted` takes two passes: the first finds the counts. */
 struct part {
     int64_t count; /* hosts */
     bool good;
@@ -73,7 +73,7 @@ static struct part measure(const char **at)
     return part;
 }
 
-/* The name of host `wanted` of the part of `count` hosts at `at`, which is good. */
+/* The name of host `wanted` of the valid part of `count` hosts at `at`. */
 static bool name_of(const char *at, int64_t count, int64_t wanted, char *name,
                     size_t size)
 {

@@ -50,7 +50,7 @@ void cadre_rendezvous_note(struct rendezvous_list *list,
         snprintf(why, sizeof why, "it counts %u ranks, rank 0 counts %d", hello->size,
                  job->size);
     else if (hello->bytes != n)
-        snprintf(why, sizeof why, "it is of another version than rank 0");
+        snprintf(why, sizeof why, "its version is not that of rank 0");
     else if (hello->failed)
         snprintf(why, sizeof why, "%.*s", (int)sizeof hello->why - 1, hello->why);
     if (rank < job->size && !list->came[rank]) {
@@ -111,7 +111,7 @@ cadre_status cadre_rendezvous_take(const struct rendezvous_answer *answer, void 
         return cadre_fail(err, CADRE_E_COMM, "%.*s", (int)sizeof answer->why - 1,
                           answer->why);
     if (answer->bytes != n)
-        return cadre_fail(err, CADRE_E_COMM, "rank 0 is of another version");
+        return cadre_fail(err, CADRE_E_COMM, "rank 0 has another version");
     memcpy(bytes, answer->data, n);
     return CADRE_OK;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Meeting through files: each rank writes "path.RANK", rank 0 reads them all and writes
- * "path". A file is written under another name and renamed, so it is there whole or not
- * at all. What an earlier job left has another job's hash; but a job that is started
- * again may have the same, so rank 0 begins by removing "path.RANK", which a rank that
- * is there writes again, and no rank hears a "path" that was there before it came. */
+/* Rendezvous through files: each rank writes "path.RANK", rank 0 reads them all and
+ * writes "path". A file is written under another name and renamed, so that it is
+ * complete when it appears. Files of an earlier job have another job's hash; but a
+ * restarted job may have the same hash, so rank 0 begins by removing "path.RANK", which
+ * a waiting rank writes again, and no rank reads a "path" that is older than its
+ * start. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +35,7 @@ static cadre_status write_file(const char *path, const void *data, size_t bytes,
                             path);
 }
 
-/* In a folder that all can write, as /tmp, what another user has put is not heard. */
+/* In a folder that all can write, as /tmp, files of another user are ignored. */
 static bool is_ours(const char *path, FILE *f)
 {
     struct stat st, folder;
@@ -44,7 +45,7 @@ static bool is_ours(const char *path, FILE *f)
     return !shared || (fstat(fileno(f), &st) == 0 && st.st_uid == geteuid());
 }
 
-/* False while there is none of this job. */
+/* False while there is no file of this job. */
 static bool read_file(const char *path, void *data, size_t bytes)
 {
     FILE *f = fopen(path, "rb");
@@ -90,8 +91,8 @@ static cadre_status lead(const struct cadre_rendezvous *job, const char *place,
     return rc == CADRE_OK ? cadre_rendezvous_take(&answer, bytes, own->bytes, err) : rc;
 }
 
-/* Which file lies at a path; zero for none. A file that takes another's place is new
- * while the old one is still there, or has another time. */
+/* Identifies the file at a path; zero for none. A file that replaces another has
+ * another inode while the old one exists, or another time. */
 struct identity {
     ino_t inode;
     struct timespec changed;
@@ -111,7 +112,8 @@ static bool is_same(const struct identity *a, const struct identity *b)
            a->changed.tv_nsec == b->changed.tv_nsec;
 }
 
-/* Rank 0 may begin its time later than this rank, so that is waited for twice. */
+/* Rank 0's deadline may begin later than this rank's, so this rank waits twice as
+ * long. */
 static cadre_status follow(const struct cadre_rendezvous *job, const char *place,
                            const struct rendezvous_hello *own, void *bytes,
                            struct cadre_error *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the two ways to meet share: the words that travel, and rank 0's list. */
+/* What both rendezvous transports share: the messages, and rank 0's list. */
 #ifndef CADRE_LAUNCH_RENDEZVOUS_PRIVATE_H
 #define CADRE_LAUNCH_RENDEZVOUS_PRIVATE_H
 
@@ -11,8 +11,8 @@
 #define RENDEZVOUS_MAGIC 0x3154454d45524443ull /* "CDREMET1" */
 #define RENDEZVOUS_TICK_MS 20
 
-/* From each rank to rank 0, and back. One machine's byte order; another one's magic is
- * a stranger's. */
+/* From each rank to rank 0, and back. In native byte order; a machine with another byte
+ * order fails the check of the magic. */
 struct rendezvous_hello {
     uint64_t magic, job; /* a hash */
     uint32_t rank, size, bytes, failed;
@@ -39,10 +39,10 @@ void cadre_rendezvous_tick(void);
 
 struct rendezvous_hello cadre_rendezvous_hello(const struct cadre_rendezvous *job,
                                                size_t n, const char *failed);
-/* Is it of a rank of this job? */
+/* Was it sent by a rank of this job? */
 bool cadre_rendezvous_ours(const struct cadre_rendezvous *job,
                            const struct rendezvous_hello *hello);
-/* Rank 0 itself first, then each as it comes. */
+/* Called for rank 0 itself first, then for each rank as it comes. */
 void cadre_rendezvous_note(struct rendezvous_list *list,
                            const struct cadre_rendezvous *job,
                            const struct rendezvous_hello *hello, size_t n);
@@ -50,7 +50,7 @@ void cadre_rendezvous_note(struct rendezvous_list *list,
 void cadre_rendezvous_close(const struct rendezvous_list *list,
                             const struct cadre_rendezvous *job, const void *bytes,
                             size_t n, struct rendezvous_answer *answer);
-/* What the answer says, on any rank. */
+/* Reads the answer, on any rank. */
 cadre_status cadre_rendezvous_take(const struct rendezvous_answer *answer, void *bytes,
                                    size_t n, struct cadre_error *err);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Meeting over TCP: rank 0 listens and hears everybody who connects side by side, so a
- * stranger who says nothing holds nobody up; a rank that is too early, or was cut off,
- * tries again. */
+/* Rendezvous over TCP: rank 0 listens and serves all connections concurrently, so a
+ * silent third-party connection blocks no rank. A rank that connects too early, or
+ * loses its connection, retries. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -19,7 +19,7 @@
 
 #define LISTENERS 8 /* addresses of one name */
 #define GUESTS (CADRE_RENDEZVOUS_RANKS + 64)
-#define NAME_WAIT_S 5 /* for a name server that does not answer at once */
+#define NAME_WAIT_S 5 /* retries of a slow name server */
 
 struct guest {
     int fd;
@@ -103,8 +103,8 @@ static bool is_loopback(const struct addrinfo *at)
     return at->ai_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
 }
 
-/* A machine's own name often means the loopback to itself (127.0.1.1), and something
- * else to all others: then rank 0 listens at every address it has. */
+/* A machine often resolves its own name to loopback (127.0.1.1), other machines to
+ * another address: then rank 0 listens at every address it has. */
 static void widen(const char *place, struct addrinfo **all)
 {
     struct addrinfo *wide = NULL;
@@ -137,7 +137,7 @@ static cadre_status refuse_place(const char *place, int failure,
                                    : "");
 }
 
-/* What the last address failed with, where none could be listened at. */
+/* The error of the last address, where no address could be listened at. */
 static int listen_at_all(struct host *h, const struct addrinfo *all)
 {
     int failure = 0;
@@ -152,7 +152,7 @@ static int listen_at_all(struct host *h, const struct addrinfo *all)
     return failure;
 }
 
-/* Another job needs a port for as long as its ranks meet, so it is waited for until
+/* Another job uses a port only while its ranks meet, so rank 0 waits for the port until
  * `deadline`. */
 static cadre_status open_host(struct host *h, const char *place, double deadline,
                               struct cadre_error *err)
@@ -198,7 +198,7 @@ static void accept_all(struct host *h)
         int fd = accept(h->listener[i], NULL, NULL);
         if (fd < 0)
             continue;
-        if (h->n_guests == GUESTS) { /* strangers: those who say nothing go first */
+        if (h->n_guests == GUESTS) { /* unknown connections: drop silent ones first */
             int silent = 0;
             while (silent < GUESTS - 1 &&
                    h->guest[silent].have == sizeof h->guest[silent].hello)
@@ -210,12 +210,12 @@ static void accept_all(struct host *h)
     }
 }
 
-/* What guest i has said so far; false where it is to be dropped. */
+/* Read what guest i has sent; false where it is to be dropped. */
 static bool hear(struct host *h, int i, const struct cadre_rendezvous *job,
                  struct rendezvous_list *list, size_t n)
 {
     struct guest *g = &h->guest[i];
-    if (g->have == sizeof g->hello) { /* a rank that waits: has it gone? */
+    if (g->have == sizeof g->hello) { /* a rank that waits: is it gone? */
         char byte;
         ssize_t more = recv(g->fd, &byte, 1, MSG_PEEK);
         return more < 0 && (errno == EAGAIN || errno == EINTR);
@@ -239,8 +239,8 @@ static void send_whole(int fd, const void *data, size_t bytes)
 {
     size_t done = 0;
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
-    /* it fits the socket's buffer; a rank that does not read holds nobody up for long
-     */
+    /* it fits the socket's buffer, so a rank that does not read blocks others only
+     * briefly */
     struct timeval most = {.tv_sec = 10};
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most);
     while (done < bytes) {
@@ -283,7 +283,7 @@ fail:
 
 /* ---- the other ranks ---- */
 
-/* Moves `bytes` through fd before the deadline; false where the other side has gone. */
+/* Moves `bytes` through fd before the deadline; false where the peer is gone. */
 static bool move(int fd, void *data, size_t bytes, bool out, double deadline)
 {
     size_t done = 0;
@@ -323,7 +323,7 @@ static int connect_to(const struct addrinfo *at, double deadline)
     return -1;
 }
 
-/* One try: true where rank 0 of this job has answered. */
+/* One attempt: true where rank 0 of this job has answered. */
 static bool ask(const struct addrinfo *all, const struct rendezvous_hello *own,
                 struct rendezvous_answer *answer, double deadline)
 {

@@ -16,8 +16,7 @@
 
 const struct cadre_supervise_policy cadre_supervise_independent = {.signal = SIGTERM};
 
-/* SIGCHLD may have been ignored by who started this process: then nobody could be
- * waited for. */
+/* The parent may have ignored SIGCHLD: then no child could be waited for. */
 void cadre_supervise_open(struct cadre_supervise_watch *watch)
 {
     struct sigaction plain = {.sa_handler = SIG_DFL};
@@ -45,14 +44,14 @@ struct supervision {
     const char *program;
     struct cadre_process *children;
     size_t n;
-    double deadline_s; /* of the grace, 0 while all is well */
+    double deadline_s; /* end of the grace period, 0 while there is no failure */
     bool killing; /* the grace is over */
 };
 
-/* Why a child could not start; travels through a pipe that a successful exec closes. */
+/* Why a child could not start; sent through a pipe that a successful exec closes. */
 struct obstacle {
     int error; /* 0: none */
-    bool cpus; /* it cannot be on its CPUs */
+    bool cpus; /* it cannot be bound to its CPUs */
 };
 
 static bool same_name(const char *variable, const char *setting)
@@ -60,7 +59,7 @@ static bool same_name(const char *variable, const char *setting)
     return strncmp(variable, setting, strcspn(setting, "=") + 1) == 0;
 }
 
-/* Pointers alone are new; NULL: no memory. */
+/* Only the array of pointers is new; NULL: no memory. */
 static char **make_environment(char *const *requested)
 {
     size_t n = 0, requests = 0;
@@ -84,9 +83,9 @@ static char **make_environment(char *const *requested)
     return environment;
 }
 
-/* In the child, where only calls that are safe after a fork are made. Returns where
- * exec fails. SIGTTOU stays ignored: outside the terminal's foreground group the bar
- * may still be drawn. */
+/* In the child: only calls that are safe after a fork. Returns where exec fails.
+ * SIGTTOU stays ignored, so that the progress bar can be drawn outside the terminal's
+ * foreground group. */
 static struct obstacle become(const struct supervision *s,
                               const struct cadre_process *child,
                               char *const *environment, pid_t parent)
@@ -104,13 +103,13 @@ static struct obstacle become(const struct supervision *s,
         if (sigismember(&s->watch->watched, sig) == 1)
             signal(sig, SIG_DFL);
     sigprocmask(SIG_SETMASK, &s->watch->before, NULL);
-    /* a parent that is gone by now sends no signal any more */
+    /* a parent that is already gone sends no death signal */
     if (ready && getppid() == parent)
         execve(s->program, child->argv, environment);
     return (struct obstacle){.error = errno};
 }
 
-/* As posix_spawn, which cannot ask for the parent's death signal. */
+/* Like posix_spawn, which cannot set the parent's death signal. */
 static struct obstacle start(const struct supervision *s, struct cadre_process *child)
 {
     struct obstacle obstacle = {0};
@@ -140,7 +139,7 @@ static struct obstacle start(const struct supervision *s, struct cadre_process *
 
 /* ---- all of them ---- */
 
-/* Those that have ended by now are gone; how many still run. */
+/* Reaps children that have ended; returns how many still run. */
 static size_t reap(struct supervision *s)
 {
     size_t running = 0;
@@ -176,7 +175,7 @@ static void pass_on(struct supervision *s, int sig)
         }
 }
 
-/* After a failure the others have until the deadline, then they are killed. */
+/* After a failure the others have until the deadline; then they are killed. */
 static void keep_deadline(struct supervision *s)
 {
     if (!s->policy->failed || !s->policy->failed(s->policy->h))
@@ -190,7 +189,7 @@ static void keep_deadline(struct supervision *s)
     pass_on(s, SIGKILL);
 }
 
-/* SIGCHLD is blocked since before the first began, so none of the ends is missed. */
+/* SIGCHLD is blocked since before the first child, so no end is missed. */
 static void wait_for_all(struct supervision *s)
 {
     const struct timespec tick = {.tv_nsec = TICK_NS};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Child processes, started and seen to their end: the ranks of a run, which live and
- * die together, and whole runs, of which none touches another.
+/* Child processes, started and waited for: the ranks of a run, which end together, and
+ * whole runs, which are independent.
  *
  * While a watch is open the signals INT, TERM and USR1 are taken from it and passed
  * once to every running child; none of them ends this process by itself. Signals arrive
@@ -25,10 +25,10 @@ struct cadre_supervise_watch {
     struct sigaction sigchld_before;
 };
 
-/* Block the signals and let children's ends be waited for. [main, before threads] */
+/* Block the signals and enable waiting for children. [main, before threads] */
 void cadre_supervise_open(struct cadre_supervise_watch *watch);
 
-/* Back to the signals before. Those passed on are gone; others come now. */
+/* Restore the signals. Those passed on are consumed; others are delivered now. */
 void cadre_supervise_close(const struct cadre_supervise_watch *watch);
 
 /* How a process ended. */
@@ -36,30 +36,28 @@ struct cadre_process_end {
     int status; /* exit status, or -1 */
     int signal; /* that ended it, or 0 */
     bool asked; /* a signal was passed to it */
-    bool killed; /* by a signal, after the grace was over */
+    bool killed; /* killed after the grace period */
 };
 
-/* A child and how it starts. Zeroed but for argv: with what this process has. Borrowed.
- */
+/* A child and how it starts. Fields left zero, except argv: inherited. Borrowed. */
 struct cadre_process {
     char *const *argv; /* NULL-terminated, argv[0] among them */
     char *const
-        *variables; /* "NAME=value", in place of ours; NULL-terminated, or NULL */
-    const cpu_set_t *cpus; /* that it begins on; NULL: ours */
+        *variables; /* "NAME=value", replace this process's; NULL-terminated, or NULL */
+    const cpu_set_t *cpus; /* that it begins on; NULL: inherited */
     const char *name; /* in "cannot start NAME"; NULL: the program's, quoted */
     bool no_stdin, no_stdout; /* /dev/null in its place */
     pid_t pid; /* while it runs, 0 after */
     struct cadre_process_end end; /* filled */
 };
 
-/* Who is signalled when. */
+/* Which children are signalled when. */
 struct cadre_supervise_policy {
-    /* what the children get where this process dies, by the kernel (which ties it to
-     * this thread), and those that run where another cannot be started */
+    /* the signal that children get from the kernel where this process dies (tied to
+     * this thread), and that running ones get where another cannot be started */
     int signal;
-    /* Have the children failed as one? Asked ten times a second, from then on all have
-     * `grace_s` to end by themselves, and SIGKILL after. NULL: what becomes of one
-     * touches no other. */
+    /* Has the group of children failed? Called ten times a second. After true all have
+     * `grace_s` to end by themselves, then SIGKILL. NULL: children are independent. */
     bool (*failed)(void *h);
     double grace_s;
     /* Child i has ended; may be NULL. */
@@ -67,13 +65,13 @@ struct cadre_supervise_policy {
     void *h;
 };
 
-/* Of runs on their own: they checkpoint and stop where this process is gone. */
+/* For independent runs: they checkpoint and stop where this process is gone. */
 extern const struct cadre_supervise_policy cadre_supervise_independent;
 
 /* Run `program` as the n children at once and wait until all have ended. They begin
  * with the signals blocked that were blocked before the watch (see cadre_stop_hold).
  * [main, watch open, no other threads] Errors: CADRE_E_RESOURCE where one cannot be
- * started; those that run by then are signalled, and waited for. */
+ * started; those that already run are signalled and waited for. */
 cadre_status cadre_supervise_run(const struct cadre_supervise_watch *watch,
                                  const struct cadre_supervise_policy *policy,
                                  const char *program, struct cadre_process *children,

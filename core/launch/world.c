@@ -10,7 +10,7 @@
 #include "core/launch/world_private.h"
 #include "core/launch/world_watch.h"
 
-/* ---- what both ways share ---- */
+/* ---- shared by all transports ---- */
 
 cadre_status cadre_world_card(const struct cadre_comm_module *module,
                               struct cadre_world_card *card, struct cadre_error *err)
@@ -32,7 +32,7 @@ cadre_status cadre_world_card_compare(const struct cadre_world_card *zero,
     cadre_status rc = CADRE_OK;
     if (strncmp(zero->version, card->version, sizeof zero->version) != 0)
         rc = cadre_fail(err, CADRE_E_INVALID,
-                        "it has %.*s, rank 0 has %.*s: they cannot talk to each other; "
+                        "it has %.*s, rank 0 has %.*s: they cannot communicate; "
                         "install one version for all ranks",
                         (int)sizeof card->version - 1, card->version,
                         (int)sizeof zero->version - 1, zero->version);
@@ -43,7 +43,7 @@ cadre_status cadre_world_card_compare(const struct cadre_world_card *zero,
                         "ini file");
     else if (zero->first_step != card->first_step)
         rc = cadre_fail(err, CADRE_E_INVALID,
-                        "it goes on after step %lld, rank 0 after step %lld: the run's "
+                        "it resumes after step %lld, rank 0 after step %lld: the run's "
                         "folder must be the same for all ranks",
                         (long long)card->first_step, (long long)zero->first_step);
     if (rc != CADRE_OK)
@@ -98,7 +98,7 @@ static cadre_status compare_all(struct cadre_comm *comm,
     return rc;
 }
 
-/* Over the segment: compare, then everybody gets rank 0's id. */
+/* Over the segment: compare, then all ranks get rank 0's id. */
 static cadre_status meet_beside(struct cadre_world *world, unsigned char *id,
                                 struct cadre_error *err)
 {
@@ -107,8 +107,8 @@ static cadre_status meet_beside(struct cadre_world *world, unsigned char *id,
     cadre_event done = 0;
     cadre_status rc;
     CADRE_TRY(cadre_world_module(CADRE_WORLD_NCCL, &world->module, err));
-    CADRE_TRY(
-        cadre_world_card(world->module, &card, err)); /* the rest is of one launcher */
+    CADRE_TRY(cadre_world_card(world->module, &card,
+                               err)); /* all else comes from one launcher */
     CADRE_TRY(compare_all(comm, &card, err));
     if (comm->rank == 0)
         CADRE_TRY(world->module->make_id(id, err));
@@ -142,15 +142,15 @@ cadre_status cadre_world_open(struct cadre_world *world,
 fail:
     if (rc == CADRE_E_UNSUPPORTED || rc == CADRE_E_RESOURCE || rc == CADRE_E_DEVICE)
         cadre_error_prefix(err, "rank %d", index);
-    cadre_comm_abort(local, err->text); /* nothing new where that is why it failed */
+    cadre_comm_abort(local, err->text); /* no effect where that is why it failed */
     cadre_world_close(world);
     return rc;
 }
 
 /* ---- the end ---- */
 
-/* A rank that ends because another told it so lets that one speak first: its abort is
- * what ends the wait. */
+/* A rank that ends on another rank's request lets that rank report first: its abort
+ * ends the wait. */
 static void await_reason(struct cadre_comm *comm)
 {
     struct cadre_error reason = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that an external launcher started find each other: over TCP or a file, or where
- * the launcher gives no such place over MPI itself. They come together twice: to
- * compare what they are, and when each has done what only it can do wrong. */
+/* Ranks that an external launcher started find each other: over TCP or a file, or over
+ * MPI where the launcher gives no address. They meet twice: to compare versions and
+ * options, and after the steps that may fail on one rank only. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "core/launch/world_private.h"
 #include "core/launch/world_watch.h"
 
-/* What rank 0 gives to the others the first time, and over MPI each to all. */
+/* What rank 0 sends to the others at the first meeting, and over MPI each to all. */
 struct greeting {
     struct cadre_world_card card;
     char mark[48];
@@ -21,7 +21,7 @@ struct greeting {
     char why[512];
 };
 
-/* The communicator over which the ranks meet, NULL where there is a place. */
+/* The communicator over which the ranks meet, NULL where there is an address. */
 static struct cadre_comm *between(const struct cadre_world *world,
                                   const struct cadre_launch_external *external,
                                   enum cadre_world_way way)
@@ -31,9 +31,9 @@ static struct cadre_comm *between(const struct cadre_world *world,
                                   : world->beside;
 }
 
-/* ---- by a place ---- */
+/* ---- by an address ---- */
 
-/* Both meetings of a job at one place are told apart by the nonce. */
+/* The nonce distinguishes both meetings of a job at one address. */
 static cadre_status meet(const struct cadre_world_run *run,
                          const struct cadre_launch_external *external, const char *what,
                          void *bytes, size_t n, const char *failed,
@@ -55,7 +55,7 @@ static cadre_status meet(const struct cadre_world_run *run,
     return rc;
 }
 
-/* What this rank finds wrong with rank 0's greeting; rank 0 finds nothing. */
+/* What differs from rank 0's greeting on this rank; nothing on rank 0. */
 static cadre_status judge(struct cadre_world *world, const struct greeting *zero,
                           const struct greeting *mine, int rank,
                           struct cadre_error *err)
@@ -81,7 +81,8 @@ static cadre_status meet_at_place(struct cadre_world *world,
     *zero = *mine;
     CADRE_TRY(meet(run, external, "versions", zero, sizeof *zero, failed, err));
     cadre_status rc = judge(world, zero, mine, external->rank, &why);
-    if (rc != CADRE_OK) { /* rank 0 learns of it when all meet again, and says whose */
+    if (rc !=
+        CADRE_OK) { /* rank 0 learns of it at the second meeting, and reports whose */
         unsigned char nothing[CADRE_COMM_ID_BYTES] = {0};
         const char *text = strchr(why.text, ':') + 2;
         meet(run, external, "id", nothing, sizeof nothing, text, NULL);
@@ -110,7 +111,7 @@ static cadre_status open_mpi(const struct cadre_world_run *run,
     return rc;
 }
 
-/* Everybody hears everybody, and all find the same. */
+/* All ranks receive all greetings and reach the same result. */
 static cadre_status meet_over(struct cadre_comm *comm, const char *what,
                               struct greeting *mine, struct greeting *zero,
                               const char *failed, struct cadre_error *err)
@@ -138,7 +139,7 @@ static cadre_status meet_over(struct cadre_comm *comm, const char *what,
 
 /* ---- the two meetings ---- */
 
-/* What only rank 0 has to give. */
+/* What only rank 0 provides. */
 static cadre_status make_segment(struct cadre_world *world,
                                  const struct cadre_world_run *run,
                                  struct greeting *mine, struct cadre_error *err)
@@ -187,14 +188,14 @@ cadre_status cadre_world_meet(struct cadre_world *world,
     return CADRE_OK;
 }
 
-/* All have opened the segment, and say so by coming here. */
+/* Arriving here means that a rank has opened the segment. */
 static cadre_status enter_segment(struct cadre_world *world, int rank,
                                   struct cadre_error *err)
 {
     cadre_status rc = cadre_local_guard_open(world->segment, rank, &world->guard, err);
     if (rc == CADRE_OK)
         rc = cadre_local_open(world->segment, rank, &world->comm, err);
-    if (rc == CADRE_OK) { /* nobody needs the place any more */
+    if (rc == CADRE_OK) { /* the address is no longer needed */
         cadre_event done = 0;
         rc = cadre_comm_barrier(world->comm, "begin", 0, &done);
         rc = cadre_world_finish(world->comm, rc, done, err);
@@ -250,7 +251,7 @@ cadre_status cadre_world_enter(struct cadre_world *world,
                  : cadre_world_open_nccl(world, run, external->rank, id, err);
     const struct cadre_rendezvous job = {.where = external->where,
                                          .rank = external->rank};
-    if (rc == CADRE_OK) /* a world is open where all have come, by the id */
+    if (rc == CADRE_OK) /* opening by the id needs all ranks */
         cadre_rendezvous_forget(&job);
     return rc;
 }

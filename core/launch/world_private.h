@@ -6,7 +6,7 @@
 #include "core/launch/world.h"
 
 enum cadre_world_way {
-    CADRE_WORLD_ALONE, /* one rank that somebody started */
+    CADRE_WORLD_ALONE, /* a single rank */
     CADRE_WORLD_LOCAL, /* the segment */
     CADRE_WORLD_NCCL,
     CADRE_WORLD_MPI,
@@ -17,8 +17,8 @@ enum cadre_world_way {
 enum cadre_world_way cadre_world_way(const struct cadre_world_run *run,
                                      const struct cadre_launch_external *external);
 
-/* The module of a way that has one; NULL for the others. Errors: CADRE_E_UNSUPPORTED.
- */
+/* The module of a transport that has one; NULL for the others. Errors:
+ * CADRE_E_UNSUPPORTED. */
 cadre_status cadre_world_module(enum cadre_world_way way,
                                 const struct cadre_comm_module **out,
                                 struct cadre_error *err);
@@ -30,11 +30,11 @@ struct cadre_world_card {
     int64_t first_step;
 };
 
-/* This rank's, with the version alone; `module` may be NULL. */
+/* This rank's, with only the version; `module` may be NULL. */
 cadre_status cadre_world_card(const struct cadre_comm_module *module,
                               struct cadre_world_card *card, struct cadre_error *err);
 
-/* The card of rank 0 against that of `rank`: CADRE_E_INVALID, "rank N: ...". */
+/* Compare the card of `rank` with that of rank 0: CADRE_E_INVALID, "rank N: ...". */
 cadre_status cadre_world_card_compare(const struct cadre_world_card *zero,
                                       const struct cadre_world_card *card, int rank,
                                       struct cadre_error *err);

@@ -7,8 +7,8 @@
 
 #include "core/base/memory.h"
 
-/* How often the thread looks, and how long the world that knows of the dead is given to
- * say so where the other one has seen that somebody is gone. */
+/* How often the thread polls, and how long it waits for the world that knows of dead
+ * ranks to report one, after the other world has failed. */
 #define TICK_MS 20
 #define GRACE_TICKS 20
 
@@ -36,7 +36,7 @@ cadre_status cadre_world_watch_failure(struct cadre_world_watch *watch,
              i < GRACE_TICKS && cadre_comm_failure(watch->first, &seen) == CADRE_OK;
              i++)
             tick();
-        /* where the first has failed by now, this changes nothing */
+        /* no effect where the first has failed by now */
         cadre_comm_abort(watch->first, other.text);
         if (cadre_comm_failure(watch->first, &seen) == CADRE_OK)
             seen = other;

@@ -8,9 +8,9 @@
 
 struct cadre_world_watch;
 
-/* Watch from now on; both communicators outlive the watch. `first` is the one whose
- * text is taken where both fail at about the same time: it knows of ranks that died.
- * Errors: CADRE_E_RESOURCE. */
+/* Watch from now on; both communicators outlive the watch. Where both fail at about the
+ * same time the text of `first` is used: it knows of ranks that died. Errors:
+ * CADRE_E_RESOURCE. */
 cadre_status cadre_world_watch_open(struct cadre_comm *first, struct cadre_comm *second,
                                     struct cadre_world_watch **out,
                                     struct cadre_error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which way the ranks take, and whether they can. */
+/* The transport between the ranks, and whether it is available. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ enum cadre_world_way cadre_world_way(const struct cadre_world_run *run,
         return CADRE_WORLD_LOCAL;
     if (run->gpu)
         return CADRE_WORLD_NCCL;
-    /* ranks that count no machines may be on one: those that are not will say so */
+    /* machines not counted: ranks may share one, and report it where they do not */
     bool unknown = external->local_size == 0 && external->nodes <= 1;
     if (external->local_size == external->size || (unknown && external->where[0]))
         return CADRE_WORLD_LOCAL;
@@ -36,18 +36,20 @@ cadre_status cadre_world_module(enum cadre_world_way way,
     if (way == CADRE_WORLD_NCCL) {
         rc = cadre_comm_module_nccl(out, err);
         if (rc != CADRE_OK)
-            cadre_error_prefix(err, "NCCL cannot be had (comm.backend = local can, for "
-                                    "ranks that cadre starts)");
+            cadre_error_prefix(err,
+                               "NCCL is not available (comm.backend = local is, for "
+                               "ranks that cadre starts)");
     } else if (way == CADRE_WORLD_MPI) {
         rc = cadre_comm_module_mpi(out, err);
         if (rc != CADRE_OK)
-            cadre_error_prefix(err, "MPI cannot be had (comm.backend = local can, for "
-                                    "ranks of one machine)");
+            cadre_error_prefix(err,
+                               "MPI is not available (comm.backend = local is, for "
+                               "ranks of one machine)");
     }
     return rc;
 }
 
-/* Somebody who sets these has told NCCL to let ranks share a GPU. */
+/* With these the user lets NCCL share a GPU between ranks. */
 static bool may_share(void)
 {
     return getenv("NCCL_HOSTID") || getenv("NCCL_MULTI_RANK_GPU_ENABLE");
@@ -63,11 +65,10 @@ static cadre_status check_gpus(const struct cadre_world_run *run,
     if (!external && run->local->size > gpus)
         return cadre_fail(err, CADRE_E_INVALID,
                           "comm.backend = nccl with %d ranks, but this machine shows "
-                          "%d GPU%s, and NCCL needs one for each rank; take fewer "
+                          "%d GPU%s, and NCCL needs one for each rank; use fewer "
                           "ranks, or comm.backend = local, whose ranks share them",
                           run->local->size, gpus, gpus == 1 ? "" : "s");
-    /* a rank that is shown its own GPU alone counts them otherwise; NCCL looks itself
-     */
+    /* a rank that sees only its own GPU counts differently; NCCL checks itself */
     if (external && external->local_rank >= gpus && !getenv("CUDA_VISIBLE_DEVICES"))
         return cadre_fail(err, CADRE_E_INVALID,
                           "the local rank is %d by %s, but this machine shows %d "
@@ -105,7 +106,7 @@ static cadre_status check_mpi(const struct cadre_world_run *run,
     if (!external)
         return cadre_fail(err, CADRE_E_INVALID,
                           "comm.backend = mpi is for ranks that mpirun, or srun "
-                          "--mpi=pmix, starts, and nobody started this one; start "
+                          "--mpi=pmix, starts, and no launcher started this one; start "
                           "cadre by one of them, or leave comm.backend out");
     if (run->gpu)
         return cadre_fail(err, CADRE_E_INVALID,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One element of the 16-bit types, as bits, to f32 and back: exact one way, rounded to
- * nearest even the other; a NaN stays one and becomes quiet. Integer code without
+ * nearest even the other; a NaN stays NaN and becomes quiet. Integer code without
  * branches, which compilers turn into vector code. [any thread] */
 #ifndef CADRE_TENSOR_HALF_H
 #define CADRE_TENSOR_HALF_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shape letters, used in capitals by every op:
- *   B batch  T time  C channels  H heads  G key/value heads  D head size  F hidden
- * (MLP) V vocabulary  L layers  N rows = B*T  R ranks  K classes All matrices are
- * row-major; a "leading dimension" is the distance between rows in elements. */
+ *   B batch  T time  C channels  H heads  G key/value heads  D head size
+ *   F hidden (MLP)  V vocabulary  L layers  N rows = B*T  R ranks  K classes
+ * All matrices are row-major; a "leading dimension" is the distance between rows in
+ * elements. */
 #ifndef CADRE_TENSOR_SHAPE_H
 #define CADRE_TENSOR_SHAPE_H
 

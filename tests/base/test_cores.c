@@ -34,7 +34,7 @@ START_TEST(lists_are_read)
 }
 END_TEST
 
-/* Binding this process to a part leaves the job what it has. */
+/* Binding this process to some cores does not change the job's cores. */
 START_TEST(a_job_has_more_than_its_process)
 {
     cpu_set_t before, one, after;

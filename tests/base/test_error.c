@@ -36,7 +36,7 @@ START_TEST(errno_and_prefix_add_context)
 }
 END_TEST
 
-START_TEST(long_text_is_cut_not_overrun)
+START_TEST(long_text_is_truncated)
 {
     struct cadre_error err = {0};
     char big[4096];
@@ -56,7 +56,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, fail_fills_one_line);
     tcase_add_test(tc, no_memory_says_for_what);
     tcase_add_test(tc, errno_and_prefix_add_context);
-    tcase_add_test(tc, long_text_is_cut_not_overrun);
+    tcase_add_test(tc, long_text_is_truncated);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -34,7 +34,7 @@ START_TEST(published_vectors)
 }
 END_TEST
 
-START_TEST(any_cut_gives_the_same)
+START_TEST(any_division_gives_the_same)
 {
     unsigned char buffer[150];
     sanity_buffer(buffer, sizeof buffer);
@@ -52,7 +52,7 @@ START_TEST(any_cut_gives_the_same)
 }
 END_TEST
 
-START_TEST(strings_do_not_run_together)
+START_TEST(adjacent_strings_stay_distinct)
 {
     struct cadre_hash a, b;
     cadre_hash_init(&a, 0);
@@ -77,8 +77,8 @@ Suite *test_suite(void)
     Suite *s = suite_create("hash");
     TCase *tc = tcase_create("hash");
     tcase_add_test(tc, published_vectors);
-    tcase_add_test(tc, any_cut_gives_the_same);
-    tcase_add_test(tc, strings_do_not_run_together);
+    tcase_add_test(tc, any_division_gives_the_same);
+    tcase_add_test(tc, adjacent_strings_stay_distinct);
     tcase_add_test(tc, hex_is_sixteen_digits);
     suite_add_tcase(s, tc);
     return s;

@@ -42,7 +42,7 @@ START_TEST(a_line_has_time_subsystem_and_message)
 }
 END_TEST
 
-START_TEST(below_warn_only_rank_0_speaks)
+START_TEST(below_warn_only_rank_0_logs)
 {
     capture_begin();
     cadre_log_set_rank(3, 8);
@@ -90,7 +90,7 @@ START_TEST(the_level_is_a_threshold)
 }
 END_TEST
 
-START_TEST(a_long_message_is_cut_and_still_a_line)
+START_TEST(a_long_message_is_truncated_to_one_line)
 {
     static char message[5000];
     memset(message, 'a', sizeof message - 1);
@@ -134,10 +134,10 @@ Suite *test_suite(void)
     Suite *suite = suite_create("log");
     TCase *tc = tcase_create("log");
     tcase_add_test(tc, a_line_has_time_subsystem_and_message);
-    tcase_add_test(tc, below_warn_only_rank_0_speaks);
+    tcase_add_test(tc, below_warn_only_rank_0_logs);
     tcase_add_test(tc, a_process_may_have_a_name);
     tcase_add_test(tc, the_level_is_a_threshold);
-    tcase_add_test(tc, a_long_message_is_cut_and_still_a_line);
+    tcase_add_test(tc, a_long_message_is_truncated_to_one_line);
     tcase_add_test(tc, lines_are_printed_above_a_bar);
     tcase_add_test(tc, level_names_are_parsed_strictly);
     suite_add_tcase(suite, tc);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening run-time modules. Those that are wrong on purpose are written by the test: a
- * file that is no library, and the tests' own plugin, which has no module's entry. */
+/* Opening run-time modules. The test writes the defective ones: a file that is not a
+ * library, and the tests' own plugin, which has no module entry. */
 #include "core/base/module.h"
 
 #include <stdlib.h>
@@ -45,8 +45,8 @@ START_TEST(no_library)
 }
 END_TEST
 
-/* The stand-in is a module of this build; a caller that expects another table is told.
- */
+/* The stand-in is a module of this build; a caller that expects another table gets an
+ * error. */
 START_TEST(another_table)
 {
     const char *build = getenv("CADRE_BUILD");

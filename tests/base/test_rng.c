@@ -78,7 +78,7 @@ START_TEST(normal_has_its_moments)
 }
 END_TEST
 
-/* Elements may be asked for in any order and from any shard. */
+/* Elements may be drawn in any order and from any shard. */
 START_TEST(element_alone_decides)
 {
     uint64_t key = cadre_rng_key(3, "order");
@@ -125,7 +125,7 @@ START_TEST(permute_is_a_bijection)
 }
 END_TEST
 
-/* Over keys, every index lands everywhere about equally often; large n works. */
+/* Over keys, every index reaches every position about equally often; large n works. */
 START_TEST(permute_mixes)
 {
     enum { N = 10, KEYS = 20000 };

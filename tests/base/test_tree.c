@@ -6,7 +6,7 @@
 
 #include "tests/support/check_main.h"
 
-/* Level by level, as design's definition reads. */
+/* Level by level, as in the definition of the design. */
 static double by_levels(const double *values, size_t n)
 {
     double *level = malloc(n * sizeof *level);

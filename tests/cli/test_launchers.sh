@@ -278,14 +278,14 @@ until_so killed.0 "step 2" has_steps killed 2
 kill -KILL "${pids[1]}"
 wait "${pids[1]}" 2>/dev/null || true
 ends killed.0 1
-says killed.0 "rank 1 ended without a word \(process ${pids[1]}\)"
+says killed.0 "rank 1 ended without a report \(process ${pids[1]}\)"
 begin torchrun killed0 train.steps=1000000 comm.timeout=100000
 pid=${pids[1]}
 until_so killed0.1 "step 2" has_steps killed0 2
 kill -KILL "${pids[0]}"
 wait "${pids[0]}" 2>/dev/null || true
 ends killed0.1 1
-says killed0.1 "rank 0 ended without a word"
+says killed0.1 "rank 0 ended without a report"
 
 # ---- a signal to all stops them at one step, and another launcher continues ----
 begin srun stopped train.steps=1000000
@@ -305,7 +305,7 @@ both torchrun stopped 0 train.steps=$((steps + 1)) checkpoint.resume=auto
 env $(environment torchrun 0) $(environment srun 1) "$cadre" doctor >"$tmp/doctor"
 grep -E "^yes +launcher +torchrun: rank 0 of 2" "$tmp/doctor" >"$tmp/line" ||
     fail "doctor does not believe torchrun"
-grep -E "^no +launcher +SLURM_PROCID is set as by srun, but torchrun is believed first" \
+grep -E "^no +launcher +SLURM_PROCID is set as by srun, but torchrun has priority" \
     "$tmp/doctor" >"$tmp/line" || fail "doctor does not say why not srun"
 if [ "$skipped" = " mpirun.openmpi mpirun.mpich" ]; then
     exit 77

@@ -118,7 +118,7 @@ wrong link 2 "comm.link = 10:50 delays the local transport" $nccl strategy.stack
 mkdir "$tmp/modules"
 ln -s "$cuda/device_cuda.so" "$tmp/modules"
 : >"$tmp/modules/comm_nccl.so"
-CADRE_MODULE_PATH=$tmp/modules wrong bare 2 "NCCL cannot be had.*comm_nccl.so' cannot be opened" \
+CADRE_MODULE_PATH=$tmp/modules wrong bare 2 "NCCL is not available.*comm_nccl.so' cannot be opened" \
     $nccl strategy.stack=ddp:2
 
 # ---- a rank dies ----

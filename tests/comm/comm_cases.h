@@ -21,7 +21,7 @@ struct world {
 };
 
 /* A device for one rank, or NULL where the program's cases run in host memory. Cases
- * that fill buffers in place ask that its memory is the host's in truth. Each program
+ * that fill buffers in place require memory that the host can access. Each program
  * links one of these. */
 struct cadre_device *comm_device(void);
 

@@ -28,7 +28,7 @@ static double value(uint64_t op, int rank, uint64_t i, uint32_t dtype)
     if (dtype == CADRE_I32)
         return v;
     if (dtype == CADRE_F16)
-        v *= 1e-5; /* what six ranks add up to is finite */
+        v *= 1e-5; /* the sum over six ranks is finite */
     return v * (double)(1u << (h & 15u)) / 1000.0;
 }
 
@@ -116,7 +116,7 @@ static void everybody(int *ranks, int n)
         ranks[r] = r;
 }
 
-/* Ragged slices: some empty, none alike. */
+/* Ragged slices: some empty, no two equal. */
 static void ragged(uint64_t *offsets, int size, uint64_t count, uint64_t salt)
 {
     offsets[0] = 0;
@@ -231,7 +231,7 @@ static cadre_status try_moves(struct world *w, const struct shape *s)
     return CADRE_OK;
 }
 
-/* Types that are never added up travel all the same: compressed gradients. */
+/* Types that are never summed are communicated too: compressed gradients. */
 static cadre_status try_carried(struct world *w, uint64_t count, uint32_t dtype)
 {
     const uint64_t e = cadre_dtype_bytes(dtype), size = (uint64_t)w->size;
@@ -285,7 +285,7 @@ static cadre_status try_ring(struct world *w, const struct shape *s)
     return CADRE_OK;
 }
 
-/* The largest counts are for f32 and f64 alone, at two sizes of world, and not for
+/* The largest counts run only for f32 and f64, at two world sizes, and not in
  * instrumented code, where the references take minutes. */
 static uint64_t largest(const struct world *w, size_t kind)
 {
@@ -353,7 +353,7 @@ struct storm_op {
     cadre_event done, sent;
 };
 
-/* What this member must find at element i of out. */
+/* Expected element i of out on this member. */
 static double storm_expected(const struct storm_op *o, uint64_t i)
 {
     int size = o->comm->size, me = o->comm->rank;
@@ -435,8 +435,8 @@ static void storm_draw(const struct world *w, struct storm_op *o, uint64_t n,
     fill(o->in, o->count, n, w->rank, CADRE_F32);
 }
 
-/* Every rank draws the same sequence of operations; what it draws for sleeping is its
- * own. Up to IN_FLIGHT are pending. */
+/* Every rank draws the same sequence of operations, but its own sleeping times. Up to
+ * IN_FLIGHT are pending. */
 static cadre_status run_storm(struct world *w, const char *arg)
 {
     uint64_t seed = strtoull(arg, NULL, 10);

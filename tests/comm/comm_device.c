@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a device's streams and a communicator's queues give each other. */
+/* Order between a device's streams and a communicator's queues. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #define N 5000
 
 /* Data comes by the compute stream, goes through three collectives, each after the one
- * before, and back by the compute stream: nobody but `join` waits. */
+ * before, and back by the compute stream: only `join` waits. */
 static cadre_status run_chain(struct world *w, const char *arg)
 {
     const struct cadre_device_ops *d = w->device->ops;
@@ -76,7 +76,7 @@ static cadre_status run_ring(struct world *w, const char *arg)
     return CADRE_OK;
 }
 
-/* all_to_all, then a broadcast of what came, behind what the stream writes. */
+/* all_to_all, then a broadcast of its result, after what the stream writes. */
 static cadre_status run_moves(struct world *w)
 {
     enum { EACH = 8 };

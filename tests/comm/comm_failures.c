@@ -10,7 +10,8 @@
 #include "tests/comm/comm_cases.h"
 
 /* After an abort every rank's pending and later operations end and all see one text;
- * the buffers are the caller's again (freed at once: the sanitizers look). */
+ * the buffers belong to the caller again (freed at once, so that the sanitizers
+ * check). */
 static cadre_status run_aborted(struct world *w, const char *arg)
 {
     enum { N = 300000 };
@@ -44,8 +45,8 @@ cadre_status case_aborted(void *arg, int rank, struct cadre_local_segment *segme
     return comm_with_world(run_aborted, arg, rank, segment);
 }
 
-/* The last rank leaves with a collective pending that the others never post, then one
- * pending receive; the others wait for it. Nobody hangs. */
+/* The last rank leaves with a collective pending that the others never post, then with
+ * a pending receive; the others wait for it. No rank hangs. */
 static cadre_status run_leaver(struct world *w, const char *arg)
 {
     float *x = comm_calloc(w, 64, sizeof *x), *y = comm_calloc(w, 64, sizeof *y);
@@ -115,9 +116,8 @@ static void sleep_s(double seconds)
     nanosleep(&time, NULL);
 }
 
-/* The last rank waits in a recv nobody answers, the others in a collective, before it
- * and so that they tell first: it comes when 2/5 of the timeout, which is arg, are
- * over. */
+/* The last rank waits in a recv that no rank answers, the others in a collective. It
+ * starts after 2/5 of the timeout (arg), so that the others report first. */
 static cadre_status run_hang(struct world *w, const char *arg)
 {
     float x[8] = {0};
@@ -165,7 +165,8 @@ cadre_status case_absent(void *arg, int rank, struct cadre_local_segment *segmen
     return comm_with_world(run_absent, arg, rank, segment);
 }
 
-/* An operation after one whose communicator was destroyed: everybody hears of it. */
+/* An operation after one whose communicator was destroyed: all ranks see the
+ * failure. */
 static cadre_status run_orphaned(struct world *w, const char *arg)
 {
     struct cadre_comm *pair;
@@ -186,8 +187,8 @@ cadre_status case_orphaned(void *arg, int rank, struct cadre_local_segment *segm
     return comm_with_world(run_orphaned, arg, rank, segment);
 }
 
-/* Collectives for ever; the last rank kills itself unless arg says "for ever", or
- * "stops" its process; "deaf": the others compute for an hour and look at nothing. */
+/* Endless collectives; the last rank kills itself unless arg is "for ever", or "stops"
+ * its process; "deaf": the others compute for an hour and check nothing. */
 static cadre_status run_killed(struct world *w, const char *arg)
 {
     float x[64] = {0};
@@ -219,8 +220,8 @@ static void count_signal(int signal)
     signals_seen++;
 }
 
-/* Processes: says that its handler is set, waits for one signal, and stops; two signals
- * are one too many. */
+/* Processes: reports that its handler is set, waits for one signal, and stops; two
+ * signals are an error. */
 cadre_status case_stopped(void *arg, int rank, struct cadre_local_segment *segment)
 {
     signal(SIGTERM, count_signal);

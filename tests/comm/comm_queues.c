@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queues and groups that do not hold each other up, refusals, counting, the link. */
+/* Queues and groups that do not block each other, refusals, counting, the link. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/comm/comm_cases.h"
 
-/* ---- queues that do not hold each other up ---- */
+/* ---- queues that do not block each other ---- */
 
 /* A receive that waits for a send posted last, while collectives, another direction and
- * an operation ordered after them go on. */
+ * an operation ordered after them proceed. */
 static cadre_status run_independence(struct world *w, const char *arg)
 {
     int other = 1 - w->rank;
@@ -81,8 +81,8 @@ cadre_status case_messages(void *arg, int rank, struct cadre_local_segment *segm
 
 /* ---- groups ---- */
 
-/* Groups of groups, orders by key, ranks in none, and a group that goes before others.
- */
+/* Groups of groups, orders by key, ranks in none, and a group destroyed before
+ * others. */
 static cadre_status run_groups(struct world *w, const char *arg)
 {
     struct cadre_comm *reversed, *some, *pair;
@@ -121,7 +121,7 @@ cadre_status case_groups(void *arg, int rank, struct cadre_local_segment *segmen
     return comm_with_world(run_groups, arg, rank, segment);
 }
 
-/* Splits until the segment is full: an error in words on every rank, no hang. */
+/* Splits until the segment is full: an error text on every rank, no hang. */
 static cadre_status run_exhaust(struct world *w, const char *arg)
 {
     struct cadre_comm *made[200];
@@ -179,11 +179,11 @@ static cadre_status run_refusals(struct world *w, const char *arg)
     CHECK(w,
           cadre_comm_send(c, "f", x, 1, CADRE_F32, w->rank, 0, &e) == CADRE_E_INVALID);
     CHECK(w, cadre_comm_recv(c, "f", x, 1, CADRE_F32, 2, 0, &e) == CADRE_E_INVALID);
-    if (!w->device) /* which may take it for one that has happened long ago */
+    if (!w->device) /* which may treat it as one that happened long ago */
         CHECK(w, cadre_comm_wait(c, UINT64_MAX) == CADRE_E_INVALID);
     CHECK(w, cadre_comm_wait(c, 12345) == CADRE_E_INVALID);
     CHECK(w, cadre_comm_barrier(c, "h", 12345, &e) == CADRE_E_INVALID);
-    /* none of it was posted: the queue is in order */
+    /* nothing was posted: the queue is unchanged */
     CHECK(w, cadre_comm_all_gather(c, "g", x, y, good, CADRE_F32, 0, &e) == CADRE_OK);
     CHECK(w, cadre_comm_wait(c, e) == CADRE_OK && cadre_comm_wait(c, 0) == CADRE_OK);
     return CADRE_OK;
@@ -194,8 +194,8 @@ cadre_status case_refusals(void *arg, int rank, struct cadre_local_segment *segm
     return comm_with_world(run_refusals, arg, rank, segment);
 }
 
-/* What an observer heard. */
-struct told {
+/* What an observer was called with. */
+struct observed {
     int n, named;
     bool good;
     uint64_t bytes;
@@ -203,13 +203,13 @@ struct told {
 
 static void tell(void *arg, const struct cadre_comm_done *done)
 {
-    struct told *told = arg;
+    struct observed *observed = arg;
     bool named = strcmp(done->kind, "send") == 0 && strcmp(done->label, "edge") == 0;
     bool good = done->posted_s > 0 && done->ended_s >= done->posted_s;
-    told->good = (told->n == 0 || told->good) && good;
-    told->named += named;
-    told->bytes += done->bytes;
-    told->n++;
+    observed->good = (observed->n == 0 || observed->good) && good;
+    observed->named += named;
+    observed->bytes += done->bytes;
+    observed->n++;
 }
 
 static cadre_status run_counts(struct world *w, const char *arg)
@@ -219,9 +219,9 @@ static cadre_status run_counts(struct world *w, const char *arg)
     struct cadre_comm_stats stats;
     cadre_event e, got;
     int next = (w->rank + 1) % 3, before = (w->rank + 2) % 3;
-    struct told told = {0};
+    struct observed observed = {0};
     CHECK(w, w->size == 3);
-    cadre_comm_observe(w->comm, tell, &told);
+    cadre_comm_observe(w->comm, tell, &observed);
     CHECK(w, cadre_comm_all_reduce(w->comm, NULL, x, y, 60, CADRE_F32, CADRE_SUM, 0,
                                    &e) == 0);
     CHECK(w, cadre_comm_reduce_scatter(w->comm, NULL, x, y, offsets, CADRE_F32,
@@ -235,11 +235,11 @@ static cadre_status run_counts(struct world *w, const char *arg)
     cadre_comm_read_stats(w->comm, &stats);
     CHECK(w, stats.operations == 6);
     cadre_comm_observe(w->comm, NULL, NULL);
-    CHECK(w, told.n == 6 && told.named == 1 && told.good);
-    CHECK(w, told.bytes == stats.bytes && told.bytes > 0);
+    CHECK(w, observed.n == 6 && observed.named == 1 && observed.good);
+    CHECK(w, observed.bytes == stats.bytes && observed.bytes > 0);
     CHECK(w, cadre_comm_barrier(w->comm, NULL, 0, &e) == 0 &&
                  cadre_comm_wait(w->comm, e) == 0);
-    CHECK(w, told.n == 6); /* nobody is told any more */
+    CHECK(w, observed.n == 6); /* no observer is called any more */
     CHECK(w, stats.bytes == 2 * (240 * 2 / 3) + 160 * 2 / 3 + 240 + 20);
     CHECK(w, stats.busy_s > 0 && stats.waited_s > 0);
     return CADRE_OK;
@@ -265,8 +265,8 @@ static cadre_status run_link(struct world *w, const char *arg)
         CHECK(w, cadre_comm_all_reduce(w->comm, "slow", x, x, N, CADRE_F32, CADRE_SUM,
                                        0, &e) == 0);
     CHECK(w, cadre_comm_wait(w->comm, e) == 0);
-    CHECK(w, comm_now_ns() - began >=
-                 45000000); /* at the least, however loaded the machine */
+    CHECK(w,
+          comm_now_ns() - began >= 45000000); /* the minimum, on a loaded machine too */
     began = comm_now_ns();
     if (w->rank == 0)
         CHECK(w, cadre_comm_send(w->comm, "slow", x, N, CADRE_F32, 1, 0, &got) == 0);

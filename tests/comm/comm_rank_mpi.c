@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One rank of a world over MPI: mpirun comm_rank_mpi TIMEOUT_S MODE CASE[=ARG]... runs
- * the cases one after the other, MODE is "exact" or "loose". A case alone has the world
- * itself, of several each has a group of its own. Prints "rank N: CASE: STATUS TEXT",
- * where a case has failed and on success of rank 0, and exits 0 where all cases passed.
- */
+ * the cases one after the other, MODE is "exact" or "loose". A single case has the
+ * world itself; of several each has its own group. Prints "rank N: CASE: STATUS TEXT",
+ * where a case has failed and on success of rank 0, and exits 0 where all cases
+ * passed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "core/tensor/dtype.h"
 #include "tests/comm/comm_cases.h"
 
-/* What main gives to comm_with_world, whose signature is that of a launcher. */
+/* What main passes to comm_with_world, whose signature is that of a launcher. */
 static struct {
     struct cadre_comm *comm;
     bool shared;
@@ -49,7 +49,7 @@ cadre_status comm_with_world(comm_body run, void *arg, int rank,
 
 #define SUMMED 1000
 
-/* Element i of what rank r gives. */
+/* Element i of rank r's input. */
 static double given(int r, uint64_t i)
 {
     return (double)((i * 7 + (uint64_t)r * 3) % 11);

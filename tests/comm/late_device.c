@@ -37,7 +37,7 @@ struct block {
     _Alignas(64) char data[];
 };
 
-/* Shared by a device and its sides. */
+/* Shared by a device and its worker streams. */
 struct root {
     pthread_mutex_t lock;
     struct stream *streams[MAX_STREAMS];
@@ -252,7 +252,7 @@ static cadre_status event_record(struct cadre_device *device, cadre_device_event
 static cadre_status event_wait(struct cadre_device *device, cadre_device_event event)
 {
     bool own = (int)(event >> POSITION_BITS & (MAX_STREAMS - 1)) ==
-               late_of(device)->stream; /* a stream has an order as it is */
+               late_of(device)->stream; /* a stream is ordered already */
     return !event || own ? CADRE_OK
                          : give(device, &(struct work){.kind = WAIT, .event = event});
 }

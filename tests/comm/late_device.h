@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A device whose ops are queued, without one: streams run as late as allowed, on a wait
- * for an event or for the stream, so that a missing wait shows as old data. Its memory
- * is the heap's, which tests may touch where nothing is pending; host_reaches denies
- * it. Entries: memory, events, sides, tree_add and maximum; the others are NULL. */
+/* A device with queued ops, emulated on the host: streams run as late as allowed, on a
+ * wait for an event or for the stream, so that a missing wait shows as old data. Its
+ * memory is the heap, which tests may access where nothing is pending; host_reaches
+ * denies it. Entries: memory, events, worker streams, tree_add and maximum; the others
+ * are NULL. */
 #ifndef CADRE_TESTS_COMM_LATE_DEVICE_H
 #define CADRE_TESTS_COMM_LATE_DEVICE_H
 

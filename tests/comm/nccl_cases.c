@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is right over NCCL: buffers in the GPU's memory, messages to both neighbours. */
+/* What works over NCCL: buffers in the GPU's memory, messages to both neighbours. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static void fill(void *at, uint64_t count, uint32_t dtype, int rank, bool rough)
     }
 }
 
-/* What `local` gives: all ranks' inputs reduced in the tree. */
+/* What `local` returns: all ranks' inputs reduced in the tree. */
 static void reduce_all(void *to, const struct world *w, uint64_t count, uint32_t dtype,
                        uint32_t red, bool rough)
 {
@@ -57,8 +57,8 @@ struct shape {
     bool rough, in_place;
 };
 
-/* Slices that are not alike, one of them empty; or all alike. */
-static void cut(uint64_t *offsets, int size, uint64_t count)
+/* Slices of unequal size, one of them empty; or all equal. */
+static void divide(uint64_t *offsets, int size, uint64_t count)
 {
     bool even = count % (uint64_t)size == 0;
     for (int m = 0; m <= size; m++)
@@ -78,7 +78,7 @@ static cadre_status try_sums(struct world *w, const struct shape *s)
     uint64_t offsets[MAX_RANKS + 1];
     cadre_device_event ready;
     cadre_event done;
-    cut(offsets, w->size, s->count);
+    divide(offsets, w->size, s->count);
     reduce_all(expected, w, s->count, s->dtype, s->red, s->rough);
     for (int split = 0; split < 2; split++) {
         char *slice = x + offsets[w->rank] * e;
@@ -137,8 +137,8 @@ cadre_status nccl_sums_exact(struct world *w, const char *arg)
     return sums(w, true);
 }
 
-/* Receives from both neighbours are pending while a collective goes through, and sends
- * both ways are posted after it; none waits before the end. */
+/* Receives from both neighbours are pending while a collective completes, and sends in
+ * both directions are posted after it; no rank waits before the end. */
 cadre_status nccl_ring(struct world *w, const char *arg)
 {
     int next = (w->rank + 1) % w->size, before = (w->rank + w->size - 1) % w->size;

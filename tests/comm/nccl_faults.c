@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes wrong over NCCL: nobody hangs, and one line says why. */
+/* Failures over NCCL: no rank hangs, and one line gives the reason. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +21,8 @@ static cadre_status await_failure(struct world *w)
     return rc;
 }
 
-/* Rank 0 alone posts the second one, and waits for it; what it posted after it, and
- * what it posts later, ends too. The others see nothing of it, as with NCCL. */
+/* Only rank 0 posts the second one, and waits for it; what it posted after it, and what
+ * it posts later, ends too. The others do not notice, as with NCCL. */
 cadre_status nccl_late(struct world *w, const char *arg)
 {
     float x[8] = {0}, y[8];
@@ -43,8 +43,8 @@ cadre_status nccl_late(struct world *w, const char *arg)
     return CADRE_E_COMM;
 }
 
-/* Nobody waits, and events are recorded until the device has to wait for one that
- * cannot happen: the failure is there all the same, and the streams end. */
+/* No rank waits, and events are recorded until the device has to wait for one that
+ * cannot happen: the failure is reported anyway, and the streams end. */
 cadre_status nccl_late_alone(struct world *w, const char *arg)
 {
     float *x = comm_calloc(w, 8, sizeof *x);
@@ -92,7 +92,7 @@ cadre_status nccl_aborted(struct world *w, const char *arg)
     CHECK(w, cadre_comm_recv(w->comm, "act", x, 64, CADRE_F32, before, 0, &e) == 0);
     cadre_comm_abort(w->comm, "loss is not finite at step 5");
     CHECK(w, cadre_comm_wait(w->comm, e) == CADRE_E_ABORTED);
-    free(x); /* the sanitizers look whether anybody writes there */
+    free(x); /* the sanitizers detect a late write */
     CHECK(w, cadre_comm_barrier(w->comm, "later", 0, &e) == CADRE_E_ABORTED);
     cadre_comm_abort(w->comm, "a second failure");
     CHECK(w, cadre_comm_failure(w->comm, &err) == CADRE_E_ABORTED);

@@ -10,7 +10,7 @@
 #include "core/base/memory.h"
 #include "core/base/module.h"
 
-/* Of the ranks of one run; the test has a process of its own. */
+/* Shared by the ranks of one run; the test runs in a separate process. */
 static struct {
     pthread_mutex_t lock;
     struct nccl_world_config config;

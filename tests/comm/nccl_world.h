@@ -10,19 +10,19 @@
 struct nccl_world_config {
     double timeout_s;
     bool exact;
-    bool host; /* buffers are the host's alone */
+    bool host; /* buffers are in host memory only */
     bool one_gpu; /* all ranks on it */
     int absent; /* this rank does not come; -1: none */
 };
 
-/* CADRE_TEST_DEVICE=cuda: the real module and a GPU are asked for. */
+/* CADRE_TEST_DEVICE=cuda requests the real module and a GPU. */
 bool nccl_is_real(void);
 
 /* The stand-in's module, NULL where it was not built; or the real one. */
 const struct cadre_comm_module *nccl_module(void);
 
-/* Run `body` on `size` threads, each with a GPU. `why` is the first failure that a
- * world told, or that opening one gave; "" for none. */
+/* Run `body` on `size` threads, each with a GPU. `why` is the first failure of a world,
+ * or of opening one; "" for none. */
 cadre_status nccl_run(const struct nccl_world_config *config, int size, comm_body body,
                       char why[1024]);
 /* The same with a case of comm_cases.h. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buffers in the memory of a device whose streams run as late as they may: order by
- * events, memories that do not fit, a device that fails, ranks as processes. */
+/* Buffers in the memory of a device whose streams run as late as allowed: order by
+ * events, mixed memories, a device that fails, ranks as processes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,7 +91,7 @@ START_TEST(memories_that_do_not_fit)
 }
 END_TEST
 
-/* Rank 0's device fails: the others hear of it. */
+/* Rank 0's device fails: the others see the failure. */
 static cadre_status run_broken(struct world *w, const char *arg)
 {
     float *x = comm_calloc(w, 4, sizeof *x);

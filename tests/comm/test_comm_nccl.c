@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The communicator over NCCL, on the stand-in of it: ranks are threads of this process,
- * each with a GPU of its own. With CADRE_TEST_DEVICE=cuda, what one rank and one GPU
- * can show of the real one. */
+/* The communicator over NCCL's stand-in: ranks are threads of this process, each with a
+ * GPU of its own. With CADRE_TEST_DEVICE=cuda, what one rank on one GPU can test of the
+ * real one. */
 #include "core/comm/module.h"
 
 #include <stdio.h>
@@ -35,7 +35,7 @@ START_TEST(library)
 }
 END_TEST
 
-/* A library older than the header is one clear line. */
+/* A library older than the header is a one-line error. */
 START_TEST(old_library)
 {
     MODULE(module);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first failure stays, whoever sets it, and a writer that died says so. */
+/* The first failure is kept, whoever sets it, and that of a writer that died is
+ * reported. */
 #include "core/comm/failure.h"
 
 #include <pthread.h>
@@ -32,7 +33,7 @@ START_TEST(first_one_stays)
 }
 END_TEST
 
-START_TEST(long_texts_are_cut)
+START_TEST(long_texts_are_truncated)
 {
     static struct cadre_failure failure;
     char text[2 * sizeof failure.text];
@@ -99,7 +100,7 @@ Suite *test_suite(void)
     TCase *t = tcase_create("failure");
     tcase_add_test(t, nothing_has_failed);
     tcase_add_test(t, first_one_stays);
-    tcase_add_test(t, long_texts_are_cut);
+    tcase_add_test(t, long_texts_are_truncated);
     tcase_add_test(t, writer_that_died);
     tcase_add_loop_test(t, one_of_many_is_first, 0, 20);
     suite_add_tcase(s, t);

@@ -64,7 +64,7 @@ START_TEST(timeout_names_the_missing_rank)
 }
 END_TEST
 
-/* Cases that say themselves what is wrong. */
+/* Cases that report their own errors. */
 static const struct {
     const char *name;
     int size;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks as threads that share one GPU: buffers in the memory of the CUDA device, on the
- * stand-in of its runtime, which keeps the host out of that memory. The cases that fill
- * their buffers in place run on the late device instead, in test_local_late. */
+ * stand-in of its runtime, which denies the host access to that memory. The cases that
+ * fill their buffers in place run on the late device instead, in test_local_late. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a backend gets of a post, and what never reaches it: a backend that writes down
- * what it is handed stands in for all of them. */
+/* What a backend receives from a post, and what never reaches it: a backend that
+ * records its operations stands in for all. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ static struct {
     cadre_status answer;
 } fake;
 
-/* Behind struct cadre_comm_op, to see that it is there and zero. */
+/* After struct cadre_comm_op, to check that it is allocated and zero. */
 struct fake_op {
     struct cadre_comm_op base;
     uint64_t own[2];
@@ -280,7 +280,7 @@ static void take(void *arg, const struct cadre_comm_done *done)
     *(struct cadre_comm_done *)arg = *done;
 }
 
-START_TEST(counted_and_told)
+START_TEST(counted_and_observed)
 {
     struct cadre_comm *c = &fake.comm;
     struct cadre_comm_done done = {0};
@@ -335,7 +335,7 @@ Suite *test_suite(void)
     tcase_add_test(t, faults_are_refused);
     tcase_add_test(t, memory_is_found);
     tcase_add_test(t, backend_refuses);
-    tcase_add_test(t, counted_and_told);
+    tcase_add_test(t, counted_and_observed);
     tcase_add_test(t, failure_and_step_are_the_worlds);
     suite_add_tcase(s, t);
     return s;

@@ -81,8 +81,7 @@ START_TEST(other_kinds)
 }
 END_TEST
 
-/* All bit patterns there and back, and what lies between two of them to the even one.
- */
+/* All bit patterns to f32 and back; halfway values round to even. */
 START_TEST(half_conversions)
 {
     for (uint32_t x = 0; x < 0x10000u; x++) {
@@ -114,7 +113,7 @@ START_TEST(half_conversions)
 }
 END_TEST
 
-/* 256 and 1 + 1 in bf16: what the tree adds first shows. */
+/* 256 and 1 + 1 in bf16: the order of the tree is visible. */
 START_TEST(sixteen_bits_are_rounded_at_every_node)
 {
     uint16_t b[3][2], f[3][2], out[2];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The segment: wrong descriptors are refused, the first failure stays, notes tell. */
+/* The segment: wrong descriptors are refused, the first failure is kept, notes are
+ * readable. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,7 +84,7 @@ START_TEST(notes_tell_what_a_rank_did)
 }
 END_TEST
 
-START_TEST(room_is_bounded)
+START_TEST(space_is_bounded)
 {
     struct cadre_local_segment *segment = create(4, true);
     uint64_t at, last = 0;
@@ -106,7 +107,7 @@ Suite *test_suite(void)
     tcase_add_test(t, opens_in_another_mapping);
     tcase_add_test(t, wrong_descriptors);
     tcase_add_test(t, notes_tell_what_a_rank_did);
-    tcase_add_test(t, room_is_bounded);
+    tcase_add_test(t, space_is_bounded);
     suite_add_tcase(s, t);
     return s;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of ops share: tensors on a CPU device, filled with numbers that f32
- * and f64 hold exactly (bf16 and f16 rounded), and comparisons. */
+/* Shared by the tests of ops: tensors on a CPU device, filled with numbers that are
+ * exact in f32 and f64 (rounded in bf16 and f16), and comparisons. */
 #ifndef CADRE_TESTS_DEVICE_OP_TESTING_H
 #define CADRE_TESTS_DEVICE_OP_TESTING_H
 
@@ -24,13 +24,13 @@ void tensor_free(struct tensor *tensor);
 double tensor_get(const struct tensor *tensor, int64_t i);
 void tensor_set(struct tensor *tensor, int64_t i, double value);
 
-/* Every element becomes what bf16 or f16 holds of it. */
+/* Every element is rounded to bf16 or f16. */
 void tensor_round(struct tensor *tensor, uint32_t dtype);
 
 /* The next number in [-1, 1). */
 double random_real(uint64_t *state);
 
-/* |a - b| <= limit * (1 + |b|), said with `what` and i where not. */
+/* |a - b| <= limit * (1 + |b|); reported with `what` and i where not. */
 void check_close(double a, double b, double limit, const char *what, int64_t i);
 
 /* sqrt(sum (a - b)^2 / sum b^2) <= limit */
@@ -40,8 +40,8 @@ void check_norm_close(const struct tensor *a, const struct tensor *b, double lim
 /* The relative slack of a product or sum of about n terms of size 1. */
 double slack(uint32_t dtype, int64_t n);
 
-/* Central differences: for some elements i of x, d(loss)/dx[i] against grad[i].
- * `loss` runs the forward pass with x as it stands. fp64. */
+/* Central differences: for some elements i of x, d(loss)/dx[i] against grad[i]. `loss`
+ * runs the forward pass with the current x. fp64. */
 void check_gradient(struct tensor *x, const struct tensor *grad,
                     double (*loss)(void *ctx), void *ctx, const char *what);
 

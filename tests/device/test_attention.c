@@ -40,7 +40,7 @@ static void problem_init(struct problem *p, struct cadre_device *device, uint32_
         bool input = i <= V || i == DOUT;
         p->t[i] = tensor_make(device, dtype, counts[i], input ? (uint64_t)(i + 1) : 0);
     }
-    for (int64_t i = 0; i < p->t[Q].count; i++) /* scores that matter */
+    for (int64_t i = 0; i < p->t[Q].count; i++) /* scores of notable size */
         tensor_set(&p->t[Q], i, 4 * tensor_get(&p->t[Q], i));
     p->a = (struct cadre_attention){.dtype = dtype,
                                     .batch = s.batch,
@@ -136,7 +136,7 @@ static double loss(void *ctx)
     return sum;
 }
 
-/* Gaps between rows are never written: give them the gradient they have. */
+/* Gaps between rows are never written: copy their gradient. */
 static void zero_gaps(struct tensor *t, int64_t ld, int64_t used)
 {
     for (int64_t i = 0; i < t->count; i++) {

@@ -41,7 +41,7 @@ START_TEST(opening)
 }
 END_TEST
 
-/* A GPU, or one line that says why not; "auto" then takes the CPU. */
+/* A GPU, or one line with the reason; "auto" then uses the CPU. */
 START_TEST(cuda_or_why_not)
 {
     const struct cadre_device_config cuda = {
@@ -60,7 +60,8 @@ START_TEST(cuda_or_why_not)
 }
 END_TEST
 
-/* Every entry of the table is filled; `queued` is the only one that is no pointer. */
+/* Every entry of the table is filled; `queued` is the only one that is not a
+ * pointer. */
 START_TEST(table_is_full)
 {
     struct cadre_device *device = open_cpu(1);
@@ -126,8 +127,8 @@ START_TEST(streams)
 }
 END_TEST
 
-/* What a queue would do later is done on return; nothing is pinned apart. */
-START_TEST(pinned_sides_and_graphs)
+/* Queued work is done on return; no memory is pinned. */
+START_TEST(pinned_worker_streams_and_graphs)
 {
     static const int values[5] = {1, -2, 3, INT32_MAX, 0};
     struct cadre_device *device = open_cpu(1), *worker = NULL;
@@ -423,7 +424,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, table_is_full);
     tcase_add_test(tc, memory);
     tcase_add_test(tc, streams);
-    tcase_add_test(tc, pinned_sides_and_graphs);
+    tcase_add_test(tc, pinned_worker_streams_and_graphs);
     tcase_add_loop_test(tc, golden_norms, 0, 6);
     tcase_add_loop_test(tc, golden_loss, 0, 2);
     tcase_add_loop_test(tc, golden_regressions, 0, 2);

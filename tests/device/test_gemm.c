@@ -81,7 +81,7 @@ static void check_product(struct cadre_device *device, uint32_t dtype, struct sh
             }
             check_close(tensor_get(&c, at), want, slack(dtype, s.k), "c", at);
         }
-        for (int64_t j = s.n; j < ldc; j++) { /* the gap between rows is not ours */
+        for (int64_t j = s.n; j < ldc; j++) { /* the gap between rows is not compared */
             double gap = tensor_get(&c, i * ldc + j);
             ck_assert(beta ? gap == tensor_get(&old, i * ldc + j) : isnan(gap));
         }
@@ -95,7 +95,7 @@ START_TEST(products)
 {
     struct cadre_device *device = open_cpu(2);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        /* all 24 forms, or five of them, other ones of each shape */
+        /* all 24 forms, or five of them, different for each shape */
         const int step = test_lean() ? 5 : 1;
         for (int form = (int)i % step; form < 24; form += step)
             check_product(device, _i ? CADRE_F64 : CADRE_F32, shapes[i], form);
@@ -133,7 +133,7 @@ START_TEST(empty_products)
 }
 END_TEST
 
-/* More shapes than a worker keeps: the table is emptied and goes on. */
+/* More shapes than a worker keeps: the table is emptied and refilled. */
 START_TEST(many_shapes)
 {
     struct cadre_device *device = open_cpu(1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ops in bf16 and f16 where layouts, cuts and roundings matter; test_kernels_all.c
- * holds each of them to fp32. */
+/* Ops in bf16 and f16 where layouts, tiles and roundings matter; test_kernels_all.c
+ * compares each of them with fp32. */
 #include "core/device/cpu/half.h"
 
 #include <math.h>
@@ -34,7 +34,7 @@ struct product {
     struct cadre_gemm g;
 };
 
-/* form: bits ta, tb, beta, wide; epilogue 0 to 2. Rows are PAD longer than need be. */
+/* form: bits ta, tb, beta, wide; epilogue 0 to 2. Rows are PAD longer than needed. */
 static void product_init(struct product *p, struct cadre_device *device, uint32_t dtype,
                          const int64_t size[3], int form, int epilogue)
 {
@@ -209,8 +209,8 @@ static void check_unit(const struct tensor *got, const struct tensor *want,
     }
 }
 
-/* NaN stays in the columns that belong to nobody. Where the CPU multiplies bf16 the
- * probabilities are rounded too, so that an error is one of what the sum is made of. */
+/* NaN stays in unused columns. Where the CPU multiplies bf16 the probabilities are
+ * rounded too, so that an error is relative to the terms of the sum. */
 START_TEST(attention_of_one_buffer)
 {
     const uint32_t dtype = dtype_of(_i);
@@ -235,9 +235,9 @@ START_TEST(attention_of_one_buffer)
 }
 END_TEST
 
-/* ---- roundings and cuts ---- */
+/* ---- rounding and tiles ---- */
 
-/* 1 + u/2 + u/2 is 1 + u: each half on its own would be lost. */
+/* 1 + u/2 + u/2 is 1 + u: each u/2 added separately would be lost. */
 START_TEST(sums_are_rounded_once)
 {
     const uint32_t dtype = dtype_of(_i);
@@ -270,8 +270,8 @@ START_TEST(sums_are_rounded_once)
 }
 END_TEST
 
-/* What is done to a range in two calls has the bits of one, in place or not. */
-START_TEST(cut_anywhere)
+/* A range processed in two calls has the bits of one call, in place or not. */
+START_TEST(divided_anywhere)
 {
     enum { COUNT = 9001 };
     const uint32_t dtype = dtype_of(_i);
@@ -303,8 +303,8 @@ START_TEST(cut_anywhere)
 }
 END_TEST
 
-/* Turned as fp32 is, and turned back, at positions in the middle of a table that an
- * earlier call left; the columns beside the heads stay. */
+/* Rotated as in fp32, and rotated back, at positions in the middle of a table from an
+ * earlier call; the columns next to the heads are unchanged. */
 START_TEST(rope_turns_back)
 {
     enum { LONG = 21, COUNT = 2 * 9 * LONG };
@@ -397,7 +397,7 @@ END_TEST
 
 enum { ROWS = 5, HALF = 33 };
 
-/* What became of logits that were made from `seed`. */
+/* The result for logits made from `seed`. */
 static void check_slice_gradient(const struct cadre_xent *a,
                                  const struct tensor *logits, uint64_t seed)
 {
@@ -414,7 +414,7 @@ static void check_slice_gradient(const struct cadre_xent *a,
     tensor_free(&old);
 }
 
-/* The loss over two slices of the classes, brought together, is that of the whole. */
+/* The loss combined over two slices of the classes is that of all classes. */
 START_TEST(loss_of_slices)
 {
     static const int32_t targets[ROWS] = {0, 65, 32, -1, 33};
@@ -473,7 +473,7 @@ START_TEST(loss_of_slices)
 }
 END_TEST
 
-/* What has no 16-bit form is refused, not computed. */
+/* Ops without a 16-bit form are refused. */
 START_TEST(refusals)
 {
     const uint32_t dtype = dtype_of(_i);
@@ -512,7 +512,7 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, empty_products, 0, 2);
     tcase_add_loop_test(tc, attention_of_one_buffer, 0, 4);
     tcase_add_loop_test(tc, sums_are_rounded_once, 0, 2);
-    tcase_add_loop_test(tc, cut_anywhere, 0, 2);
+    tcase_add_loop_test(tc, divided_anywhere, 0, 2);
     tcase_add_loop_test(tc, rope_turns_back, 0, 2);
     tcase_add_loop_test(tc, embedding_of_a_slice, 0, 2);
     tcase_add_loop_test(tc, loss_of_slices, 0, 2);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Properties of every op at once. A case runs an op on given inputs and collects what
- * it wrote; the bits must not depend on the number of threads nor on which copy of the
- * kernels ran, fp32 must stay within a stated distance of fp64, and bf16 and f16 must
- * be fp32 rounded. */
+/* Properties of every op. A case runs an op on given inputs and collects its outputs.
+ * The bits must not depend on the number of threads nor on which copy of the kernels
+ * ran, fp32 must be within a stated distance of fp64, and bf16 and f16 must be fp32
+ * rounded. */
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
@@ -41,7 +41,7 @@ static void settle(const struct run *run, struct tensor *t)
         tensor_round(t, run->rounds);
 }
 
-/* An output, or an input that is changed. */
+/* An output, or a modified input. */
 static struct tensor *out(struct run *run, int64_t count, uint64_t seed)
 {
     struct tensor *t = keep(run, count, seed);
@@ -512,7 +512,7 @@ static void check_rounded(const struct run *half, const struct run *full,
     }
 }
 
-/* _i: case * 2 + dtype. Attention is widened: test_half.c holds that of bf16 products,
+/* _i: case * 2 + dtype. Attention is widened: test_half.c tests that of bf16 products,
  * which rounds between them. */
 START_TEST(half_is_fp32_rounded)
 {

@@ -113,7 +113,7 @@ START_TEST(rounds_to_nearest_even)
     for (int i = 0; i < N; i++) {
         const double u = random_real(&state);
         f64[i] = ldexp(u, (int)(20 * random_real(&state)));
-        if (i % 4 == 0) { /* a tie, and beside a tie by less than f32 can hold */
+        if (i % 4 == 0) { /* a tie, and off a tie by less than f32 resolves */
             const uint16_t low = (uint16_t)((i * 31) & 0x77ff);
             f64[i] = (half_value(low, mantissa) +
                       half_value((uint16_t)(low + 1), mantissa)) /

@@ -287,7 +287,7 @@ START_TEST(adamw_reference)
 END_TEST
 
 /* A shard may begin anywhere: the same bits in one slice or in two. */
-START_TEST(adamw_cut_anywhere)
+START_TEST(adamw_divided_anywhere)
 {
     struct cadre_device *device = open_cpu(1);
     const uint32_t dtype = _i ? CADRE_F64 : CADRE_F32;
@@ -394,7 +394,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, swiglu_gradient);
     tcase_add_loop_test(tc, additions, 0, sizes_tried * 2);
     tcase_add_loop_test(tc, adamw_reference, 0, sizes_tried * 2);
-    tcase_add_loop_test(tc, adamw_cut_anywhere, 0, 2);
+    tcase_add_loop_test(tc, adamw_divided_anywhere, 0, 2);
     tcase_add_loop_test(tc, sgd_reference, 0, sizes_tried * 2);
     tcase_add_loop_test(tc, squares, 0, sizes_tried * 2);
     suite_add_tcase(suite, tc);

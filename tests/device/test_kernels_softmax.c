@@ -115,8 +115,7 @@ START_TEST(loss_gradient)
 }
 END_TEST
 
-/* Two halves of the vocabulary, brought to a common maximum, give the loss of the
- * whole. */
+/* Two halves of the vocabulary, with a common maximum, yield the loss of all of it. */
 START_TEST(loss_of_slices)
 {
     enum { N = 9, V = 33, CUT = 14 };
@@ -197,7 +196,7 @@ END_TEST
 
 /* ---- embedding ---- */
 
-/* The call with beta 1 is the second of two, so everything is there twice. */
+/* The call with beta 1 is the second of two, so every value is added twice. */
 static void check_token_gradient(const struct cadre_embed *a, const struct tensor *dout,
                                  const struct tensor *dwte)
 {

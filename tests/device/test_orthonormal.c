@@ -49,7 +49,7 @@ static void check_orthonormal(const struct tensor *x, int64_t columns)
                                     16 * eps_of(x->dtype));
 }
 
-/* Column k of the old is what its products with the new ones, up to k, say. */
+/* Column k of the old is the sum of its projections onto the new ones, up to k. */
 static void check_span(const struct tensor *old, const struct tensor *x,
                        int64_t columns)
 {
@@ -78,7 +78,7 @@ START_TEST(random_columns)
 }
 END_TEST
 
-/* Columns nearly alike, equal, zero, and of every size still make a whole basis. */
+/* Columns nearly equal, equal, zero, and of every size still yield a full basis. */
 START_TEST(dependent_columns)
 {
     enum { ROWS = 40, COLUMNS = 6 };
@@ -101,7 +101,7 @@ START_TEST(dependent_columns)
 }
 END_TEST
 
-START_TEST(what_is_no_number_stays_so)
+START_TEST(nan_stays_nan)
 {
     static const double bad[] = {(double)NAN, (double)INFINITY, -(double)INFINITY};
     for (size_t b = 0; b < 3; b++) {
@@ -133,7 +133,7 @@ Suite *test_suite(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_loop_test(tc, random_columns, 0, 2);
     tcase_add_loop_test(tc, dependent_columns, 0, 2);
-    tcase_add_loop_test(tc, what_is_no_number_stays_so, 0, 2);
+    tcase_add_loop_test(tc, nan_stays_nan, 0, 2);
     tcase_add_test(tc, refused);
     suite_add_tcase(suite, tc);
     return suite;

@@ -43,7 +43,7 @@ static void coded_free(struct coded *c)
     tensor_free(&c->back);
 }
 
-/* What error feedback rests on: nothing is off by more than half a step. */
+/* Error feedback depends on this: no value is off by more than half a step. */
 static void check_bound(const struct tensor *x, const struct coded *c, int64_t block)
 {
     const double ulp = x->dtype == CADRE_F32 ? (double)FLT_EPSILON : DBL_EPSILON;
@@ -121,8 +121,8 @@ START_TEST(extremes_keep_the_bound)
 }
 END_TEST
 
-/* A block with one comes back as NaN throughout, its neighbours are as ever. */
-START_TEST(what_is_no_number_is_not_lost)
+/* A block with one dequantises to NaN throughout; its neighbours are unaffected. */
+START_TEST(nan_is_not_lost)
 {
     struct cadre_device *device = open_cpu(1);
     const double bad[] = {(double)NAN, (double)INFINITY, -(double)INFINITY, 1e300};
@@ -180,7 +180,7 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, as_defined, 0, 2);
     tcase_add_loop_test(tc, half_goes_to_even, 0, 2);
     tcase_add_loop_test(tc, extremes_keep_the_bound, 0, 2);
-    tcase_add_loop_test(tc, what_is_no_number_is_not_lost, 0, 2);
+    tcase_add_loop_test(tc, nan_is_not_lost, 0, 2);
     tcase_add_loop_test(tc, threads_change_nothing, 0, 2);
     tcase_add_test(tc, refused);
     suite_add_tcase(suite, tc);

@@ -9,7 +9,7 @@ struct shape {
     int64_t batch, time, heads, head_size, pad, position;
 };
 
-/* The later ones meet a table made by the earlier. */
+/* Later calls use a table made by earlier ones. */
 static const struct shape shapes[] = {
     {1, 1, 1, 2, 0, 0},   {2, 7, 3, 8, 5, 0},   {1, 33, 2, 16, 0, 3},
     {1, 1, 2, 16, 0, 36}, {1, 1, 2, 16, 0, 37}, {1, 1, 2, 16, 0, 40},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the optimizers and reductions do beside their arithmetic, which
- * test_kernels_pointwise.c holds. */
+/* What the optimizers and reductions do besides their arithmetic, which
+ * test_kernels_pointwise.c tests. */
 #include <math.h>
 #include <string.h>
 
@@ -165,7 +165,7 @@ START_TEST(rows_are_summed)
 }
 END_TEST
 
-/* _i: f32, f64; out is apart, a, or b */
+/* _i: f32, f64; out is separate, a, or b */
 START_TEST(larger_of_two)
 {
     struct cadre_device *device = open_cpu(1);
@@ -174,8 +174,8 @@ START_TEST(larger_of_two)
         struct tensor a = tensor_make(device, dtype, 67, 1);
         struct tensor b = tensor_make(device, dtype, 67, 2);
         struct tensor want = tensor_make(device, dtype, 67, 0);
-        struct tensor apart = tensor_make(device, dtype, 67, 0);
-        struct tensor *out = form == 0 ? &apart : form == 1 ? &a : &b;
+        struct tensor separate = tensor_make(device, dtype, 67, 0);
+        struct tensor *out = form == 0 ? &separate : form == 1 ? &a : &b;
         tensor_set(&a, 3, NAN);
         tensor_set(&b, 64, NAN);
         tensor_set(&a, 5, -INFINITY);
@@ -190,7 +190,7 @@ START_TEST(larger_of_two)
         tensor_free(&a);
         tensor_free(&b);
         tensor_free(&want);
-        tensor_free(&apart);
+        tensor_free(&separate);
     }
     cadre_device_close(device);
 }

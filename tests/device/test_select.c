@@ -18,7 +18,7 @@ static bool before(const struct tensor *x, int64_t a, int64_t b)
     return u == v ? a < b : u > v;
 }
 
-/* By the definition: an element is taken when fewer than k belong before it. */
+/* By the definition: an element is selected when fewer than k belong before it. */
 static void check_naive(const struct tensor *x, int64_t k)
 {
     struct tensor values = tensor_make(x->device, x->dtype, k + 1, 0);
@@ -64,8 +64,7 @@ START_TEST(as_sorted)
 }
 END_TEST
 
-/* Few values, so the cut goes through equals; magnitudes of every size; what is no
- * number. */
+/* Few values, so that the k-th has equals; magnitudes of every size; NaN. */
 START_TEST(ties_extremes_and_nan)
 {
     struct cadre_device *device = open_cpu(2);
@@ -89,8 +88,8 @@ START_TEST(ties_extremes_and_nan)
 }
 END_TEST
 
-/* Many tiles, ties over their edges: the same with any number of threads, and the
- * smallest taken is no smaller than the largest left. */
+/* Many tiles, ties across their edges: the same with any number of threads, and the
+ * smallest selected is not smaller than the largest left. */
 START_TEST(threads_change_nothing)
 {
     enum { N = 300007, K = 30011 };
@@ -143,7 +142,7 @@ START_TEST(refused)
 }
 END_TEST
 
-/* What topk took, taken away and put elsewhere twice over. */
+/* What topk selected, subtracted and added elsewhere twice. */
 START_TEST(scattered_back)
 {
     enum { N = 50021, K = 20011 };

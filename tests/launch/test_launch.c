@@ -53,7 +53,7 @@ START_TEST(every_rank_runs_once)
 }
 END_TEST
 
-/* The last CPU that this process may use, alone. */
+/* Only the last CPU that this process may use. */
 static cpu_set_t last_cpu(void)
 {
     cpu_set_t set, last;
@@ -101,7 +101,7 @@ START_TEST(first_failure_comes_back)
 }
 END_TEST
 
-/* Without a word from the rank, the others or the launcher say which it was. */
+/* A rank that ends without a report is named by the others or the launcher. */
 START_TEST(silent_failure_is_named)
 {
     struct cadre_local_config config = {.size = 2, .timeout_s = 60};

@@ -38,8 +38,8 @@ START_TEST(child_environment_is_checked)
 }
 END_TEST
 
-/* init, rank, size and local rank ("-" is unset), and what is said of them, NULL where
- * they are good. */
+/* init, rank, size and local rank ("-" is unset), and the error text, NULL where they
+ * are valid. */
 static const char *const external[][5] = {
     {"tcp://node:5000", "3", "8", "1", NULL},
     {"file:///tmp/x", "0", "1", "0", NULL},
@@ -59,7 +59,7 @@ static const char *const external[][5] = {
     {"", "-", "-", "0", "CADRE_LOCAL_RANK is set, but CADRE_INIT is not"},
 };
 
-START_TEST(ranks_from_outside_say_all_of_it)
+START_TEST(external_ranks_set_all_variables)
 {
     static const char *const names[] = {"CADRE_INIT", "CADRE_RANK", "CADRE_WORLD_SIZE",
                                         "CADRE_LOCAL_RANK"};
@@ -86,7 +86,7 @@ START_TEST(ranks_from_outside_say_all_of_it)
 }
 END_TEST
 
-START_TEST(nobody_started_this_one)
+START_TEST(no_launcher_started_this_one)
 {
     struct cadre_launch_external found;
     struct cadre_error err;
@@ -105,9 +105,9 @@ Suite *test_suite(void)
     Suite *s = suite_create("launch/launch_environment");
     TCase *t = tcase_create("environment");
     tcase_add_test(t, child_environment_is_checked);
-    tcase_add_loop_test(t, ranks_from_outside_say_all_of_it, 0,
+    tcase_add_loop_test(t, external_ranks_set_all_variables, 0,
                         (int)(sizeof external / sizeof external[0]));
-    tcase_add_test(t, nobody_started_this_one);
+    tcase_add_test(t, no_launcher_started_this_one);
     suite_add_tcase(s, t);
     return s;
 }

@@ -14,8 +14,7 @@
 #include "core/launch/launch.h"
 #include "tests/support/check_main.h"
 
-/* comm.timeout of cases that must not end by it: who would wait so long is ended by the
- * limit of the test. */
+/* comm.timeout of cases that must not reach it: the test's own limit is shorter. */
 #define FOR_EVER "100000"
 
 static void helper(char *path, size_t size)
@@ -48,8 +47,8 @@ static pid_t start(const char *name, int ranks, const char *timeout, const char 
     return pid;
 }
 
-/* Everything until the last holder of the pipe is gone: ranks hold it too, so the end
- * of file says that there is no orphan. */
+/* Everything until the last holder of the pipe is gone: ranks hold it too, so end of
+ * file means that there is no orphan. */
 static cadre_status finish(pid_t pid, int out, char *text, size_t size)
 {
     size_t used = 0;
@@ -132,7 +131,7 @@ START_TEST(timeout_names_the_missing_rank)
     ck_assert_int_eq(run("hang", 3, timeout, timeout, text, sizeof text), CADRE_E_COMM);
     ck_assert_msg(strstr(text, "rank 2 has not entered all_reduce #2 'bucket 3'"), "%s",
                   text);
-    /* it answers when all is over: what it waits for was never sent */
+    /* it ends last: what it waits for was never sent */
     ck_assert_msg(strstr(text, "\nlost 0, asked 0\n"), "%s", text);
 }
 END_TEST
@@ -148,7 +147,7 @@ START_TEST(killed_rank_ends_the_run)
 }
 END_TEST
 
-/* The others do not look at the communicator: they are killed after the grace. */
+/* The others do not check the communicator: they are killed after the grace period. */
 START_TEST(deaf_ranks_are_killed)
 {
     char text[2048];
@@ -159,7 +158,7 @@ START_TEST(deaf_ranks_are_killed)
 }
 END_TEST
 
-/* Stopped, it neither comes nor answers. */
+/* A stopped rank neither comes nor responds. */
 START_TEST(rank_that_others_wait_for_in_vain_is_lost)
 {
     char text[2048], timeout[32];
@@ -190,7 +189,7 @@ START_TEST(signals_reach_every_rank_once)
     char text[2048];
     int out;
     pid_t pid = start("stopped", 3, FOR_EVER, "", &out);
-    for (int r = 0; r < 3; r++) /* one byte a rank: handlers are set */
+    for (int r = 0; r < 3; r++) /* one byte per rank: handlers are set */
         ck_assert_int_eq((int)read(out, text, 1), 1);
     ck_assert_int_eq(kill(pid, SIGTERM), 0);
     ck_assert_int_eq(finish(pid, out, text, sizeof text), CADRE_E_STOPPED);

@@ -57,7 +57,7 @@ static cadre_status find(const char *text, struct cadre_launch_external *out,
     "OMPI_COMM_WORLD_LOCAL_SIZE=4 PMIX_NAMESPACE=55 PMIX_RANK=1 "
 #define HYDRA "PMI_RANK=2 PMI_SIZE=4 PMI_FD=6 MPI_LOCALRANKID=0 MPI_LOCALNRANKS=2 "
 
-/* Environments, and what is found. */
+/* Environments, and the result. */
 static const struct {
     const char *env;
     struct cadre_launch_external want;
@@ -136,8 +136,8 @@ START_TEST(launchers_are_known)
 }
 END_TEST
 
-/* Environments of a process that nobody started as one of several, and a part of why.
- */
+/* Environments of a process that no launcher started as one of several, and part of
+ * `why`. */
 static const char *const nobody[][2] = {
     {"", ""},
     {"CADRE_INIT=fd:3 CADRE_RANK=0 " SLURM, ""},
@@ -148,13 +148,13 @@ static const char *const nobody[][2] = {
     {"SLURM_JOB_ID=8 SLURM_STEP_ID=extern SLURM_PROCID=0 SLURM_NTASKS=4",
      "no: SLURM_STEP_ID = extern is no step"},
     {"SLURM_JOB_ID=8 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1",
-     "no: srun started this process alone"},
+     "no: srun started only this process"},
     {"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1", "no: Open MPI started this"},
     {"WORLD_SIZE=4 MASTER_ADDR=head MASTER_PORT=1", ""},
     {"SLURM_STEP_ID=0 SLURM_NTASKS=4", ""},
 };
 
-START_TEST(nobody_is_known)
+START_TEST(no_launcher_is_found)
 {
     struct cadre_launch_external found;
     struct cadre_error err = {0};
@@ -167,7 +167,7 @@ START_TEST(nobody_is_known)
 }
 END_TEST
 
-/* Environments that are half set or contradict themselves, and what is said. */
+/* Environments that are incomplete or contradictory, and the error. */
 static const char *const bad[][2] = {
     {"SLURM_STEP_ID=0 SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS is not set"},
     {"SLURM_STEP_ID=0 SLURM_PROCID=4 SLURM_NTASKS=4", "SLURM_PROCID is \"4\""},
@@ -208,7 +208,7 @@ static const char *const bad[][2] = {
      "CADRE_LOCAL_WORLD_SIZE is \"2\""},
 };
 
-START_TEST(halves_are_refused)
+START_TEST(incomplete_variables_are_refused)
 {
     struct cadre_launch_external found;
     struct cadre_error err = {0};
@@ -230,8 +230,8 @@ START_TEST(others_that_were_seen_are_named)
         cadre_text_str(&why),
         "torchrun: rank 1 of 4, 1 of 2 on its machine, 2 machines, by RANK and "
         "WORLD_SIZE\n"
-        "no: SLURM_PROCID is set as by srun, but torchrun is believed first\n"
-        "no: PMI_RANK is set as by MPICH, but torchrun is believed first\n");
+        "no: SLURM_PROCID is set as by srun, but torchrun has priority\n"
+        "no: PMI_RANK is set as by MPICH, but torchrun has priority\n");
     cadre_text_reset(&why);
     ck_assert_int_eq(find(OMPI SLURM, &found, &why, &err), CADRE_OK);
     ck_assert_msg(strstr(cadre_text_str(&why), "but Open MPI says otherwise"), "%s",
@@ -248,8 +248,10 @@ Suite *test_suite(void)
     Suite *s = suite_create("launch/launcher");
     TCase *t = tcase_create("launcher");
     tcase_add_loop_test(t, launchers_are_known, 0, (int)(sizeof good / sizeof good[0]));
-    tcase_add_loop_test(t, nobody_is_known, 0, (int)(sizeof nobody / sizeof nobody[0]));
-    tcase_add_loop_test(t, halves_are_refused, 0, (int)(sizeof bad / sizeof bad[0]));
+    tcase_add_loop_test(t, no_launcher_is_found, 0,
+                        (int)(sizeof nobody / sizeof nobody[0]));
+    tcase_add_loop_test(t, incomplete_variables_are_refused, 0,
+                        (int)(sizeof bad / sizeof bad[0]));
     tcase_add_test(t, others_that_were_seen_are_named);
     suite_add_tcase(s, t);
     return s;

@@ -4,7 +4,7 @@
 #include "core/launch/nodelist.h"
 #include "tests/support/check_main.h"
 
-/* Lists, how many hosts they have, and one of them. */
+/* Lists, their number of hosts, and one of the hosts. */
 static const struct {
     const char *list;
     int64_t count, i;
@@ -67,7 +67,7 @@ static const char *const nonsense[] = {
     "n[1-99999]m[1-99999]",
 };
 
-START_TEST(nonsense_is_no_list)
+START_TEST(malformed_lists_are_refused)
 {
     char name[64];
     ck_assert_msg(cadre_nodelist_count(nonsense[_i]) == -1, "'%s'", nonsense[_i]);
@@ -98,7 +98,7 @@ Suite *test_suite(void)
     Suite *s = suite_create("launch/nodelist");
     TCase *t = tcase_create("nodelist");
     tcase_add_loop_test(t, lists_are_read, 0, (int)(sizeof lists / sizeof lists[0]));
-    tcase_add_loop_test(t, nonsense_is_no_list, 0,
+    tcase_add_loop_test(t, malformed_lists_are_refused, 0,
                         (int)(sizeof nonsense / sizeof nonsense[0]));
     tcase_add_loop_test(t, tasks_of_a_node, 0, (int)(sizeof tasks / sizeof tasks[0]));
     suite_add_tcase(s, t);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks as threads that meet over TCP and through files. No test waits for time to pass
- * but those that leave a rank out. */
+/* Ranks as threads that meet over TCP and through files. Only tests with a missing rank
+ * wait for time to pass. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -126,12 +126,12 @@ static void all_have(const struct rank *ranks)
     }
 }
 
-START_TEST(everybody_gets_the_bytes)
+START_TEST(all_ranks_get_the_bytes)
 {
     struct rank ranks[SIZE];
     if (!place(_i))
         return;
-    for (int turn = 0; turn < 3; turn++) { /* a job after the other at one place */
+    for (int turn = 0; turn < 3; turn++) { /* one job after the other at one address */
         char job[8] = {(char)('a' + turn), 0};
         prepare(ranks, job, PATIENT);
         ranks[0].delay_ms = turn * 60;
@@ -143,9 +143,9 @@ START_TEST(everybody_gets_the_bytes)
 }
 END_TEST
 
-/* A job that was started again has the name of the one before, which left its answer
- * and, where it was killed, words of a rank: neither is heard. */
-START_TEST(what_was_left_is_not_heard)
+/* A restarted job has the name of the previous one, which left its answer and, where it
+ * was killed, a rank's message: both are ignored. */
+START_TEST(leftovers_are_ignored)
 {
     struct rank ranks[SIZE];
     char path[128], kept[128];
@@ -155,16 +155,16 @@ START_TEST(what_was_left_is_not_heard)
     prepare(ranks, "job", PATIENT);
     start(ranks, -1);
     join(ranks, -1);
-    prepare(ranks, "job", 0.5); /* rank 4 alone, and its words stay behind */
+    prepare(ranks, "job", 0.5); /* rank 4 only, and its message is left */
     pthread_create(&ranks[4].thread, NULL, rank_main, &ranks[4]);
     for (int i = 0; i < 10000 && link(path, kept) != 0; i++)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     pthread_join(ranks[4].thread, NULL);
-    ck_assert_int_eq(ranks[4].rc, CADRE_E_COMM); /* not the answer of before */
+    ck_assert_int_eq(ranks[4].rc, CADRE_E_COMM); /* not the previous answer */
     ck_assert_int_eq(rename(kept, path), 0);
     prepare(ranks, "job", PATIENT);
     ranks[0].bytes[0] ^= 1;
-    ranks[0].delay_ms = 50; /* some come before, some after */
+    ranks[0].delay_ms = 50; /* some ranks come before, some after */
     ranks[4].delay_ms = 200;
     start(ranks, -1);
     join(ranks, -1);
@@ -178,7 +178,7 @@ START_TEST(what_was_left_is_not_heard)
 }
 END_TEST
 
-/* The others come after it has said so, and hear of it all the same. */
+/* The others come after its report, and still see it. */
 START_TEST(a_failure_reaches_the_late)
 {
     struct rank ranks[SIZE];
@@ -221,8 +221,8 @@ START_TEST(missing_ranks_are_named)
 }
 END_TEST
 
-/* Somebody who says nothing, somebody with other words, and a rank of another job. */
-START_TEST(strangers_are_not_heard)
+/* A silent connection, one with another protocol, and a rank of another job. */
+START_TEST(other_connections_are_ignored)
 {
     struct rank ranks[SIZE], other[SIZE];
     struct sockaddr_in at = {.sin_family = AF_INET,
@@ -258,7 +258,7 @@ START_TEST(strangers_are_not_heard)
 }
 END_TEST
 
-START_TEST(unlike_ranks_are_told)
+START_TEST(unequal_ranks_are_reported)
 {
     struct rank ranks[SIZE];
     if (!place(_i))
@@ -276,7 +276,7 @@ START_TEST(unlike_ranks_are_told)
 }
 END_TEST
 
-START_TEST(a_taken_port_is_told)
+START_TEST(a_taken_port_is_reported)
 {
     int fd = -1, port = free_port(AF_INET, &fd);
     struct cadre_error err = {0};
@@ -289,7 +289,7 @@ START_TEST(a_taken_port_is_told)
                      CADRE_E_RESOURCE);
     ck_assert_msg(strstr(err.text, "another job may have the port"), "%s", err.text);
     close(fd);
-    /* TEST-NET-3: nobody has it */
+    /* TEST-NET-3: no host has it */
     job.where = "tcp://203.0.113.77:1";
     cadre_status rc = cadre_rendezvous_meet(&job, &byte, 1, NULL, &err);
     ck_assert_int_eq(rc, CADRE_E_RESOURCE);
@@ -305,7 +305,7 @@ static void *leave_port(void *fd)
     return NULL;
 }
 
-/* As two jobs that were given one port: the second waits for the first. */
+/* Two jobs with the same port: the second waits for the first. */
 START_TEST(a_port_that_comes_free_is_taken)
 {
     int fd = -1, port = free_port(AF_INET, &fd);
@@ -322,7 +322,7 @@ START_TEST(a_port_that_comes_free_is_taken)
 }
 END_TEST
 
-START_TEST(nonsense)
+START_TEST(malformed_addresses_are_refused)
 {
     static const char *const wrong[] = {
         "tcp://",  "tcp://host", "tcp://:5", "tcp://host:", "tcp://[::1]:no",
@@ -352,15 +352,15 @@ Suite *test_suite(void)
     Suite *s = suite_create("launch/rendezvous");
     TCase *t = tcase_create("meet");
     tcase_set_timeout(t, 240);
-    tcase_add_loop_test(t, everybody_gets_the_bytes, 0, 3);
-    tcase_add_test(t, what_was_left_is_not_heard);
+    tcase_add_loop_test(t, all_ranks_get_the_bytes, 0, 3);
+    tcase_add_test(t, leftovers_are_ignored);
     tcase_add_loop_test(t, a_failure_reaches_the_late, 0, 6);
     tcase_add_loop_test(t, missing_ranks_are_named, 0, 2);
-    tcase_add_test(t, strangers_are_not_heard);
-    tcase_add_loop_test(t, unlike_ranks_are_told, 0, 2);
-    tcase_add_test(t, a_taken_port_is_told);
+    tcase_add_test(t, other_connections_are_ignored);
+    tcase_add_loop_test(t, unequal_ranks_are_reported, 0, 2);
+    tcase_add_test(t, a_taken_port_is_reported);
     tcase_add_test(t, a_port_that_comes_free_is_taken);
-    tcase_add_test(t, nonsense);
+    tcase_add_test(t, malformed_addresses_are_refused);
     suite_add_tcase(s, t);
     return s;
 }

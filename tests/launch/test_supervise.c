@@ -11,7 +11,7 @@
 
 static char sh[] = "sh", flag[] = "-c";
 
-/* Scripts at once; the end of each is in children[i].end. */
+/* Runs scripts at once; the end of each is in children[i].end. */
 static cadre_status supervise(const struct cadre_supervise_policy *policy,
                               struct cadre_process *children, char *const (*argv)[4],
                               size_t n, struct cadre_error *err)
@@ -43,7 +43,7 @@ static struct cadre_process_end run(const char *script)
     return child.end;
 }
 
-START_TEST(tells_how_a_child_ended)
+START_TEST(reports_how_a_child_ended)
 {
     struct cadre_process_end end = run("exit 7");
     ck_assert(end.status == 7 && end.signal == 0 && !end.asked);
@@ -60,8 +60,8 @@ START_TEST(gives_it_no_input_and_no_output)
 }
 END_TEST
 
-/* The parent's pid is in PPID: the child asks the parent to stop, as a user would, and
- * is asked in turn. */
+/* The parent's pid is in PPID: the child signals the parent to stop, as a user would,
+ * and gets the signal back. */
 static const struct {
     const char *script;
     int status;
@@ -106,7 +106,7 @@ START_TEST(several_at_once_end_each_by_itself)
 }
 END_TEST
 
-/* Both have their traps before one asks the parent. */
+/* Both have their traps before one signals the parent. */
 START_TEST(a_signal_reaches_all)
 {
     char *path = test_tmpdir();
@@ -126,7 +126,7 @@ START_TEST(a_signal_reaches_all)
 }
 END_TEST
 
-START_TEST(begins_where_and_with_what_it_is_told)
+START_TEST(starts_with_given_cpus_and_variables)
 {
     char first[] = "TEST_CHILD=of its own", script[256];
     char *const variables[] = {first, NULL};
@@ -162,7 +162,7 @@ START_TEST(its_input_and_output_may_be_kept)
 }
 END_TEST
 
-/* The first runs when the second cannot start, and is asked to stop. */
+/* The first runs when the second cannot start, and is signalled to stop. */
 START_TEST(names_what_cannot_start)
 {
     char waits[] = "exec sleep 1000";
@@ -195,7 +195,7 @@ START_TEST(names_a_program_that_cannot_start)
 }
 END_TEST
 
-/* The supervisor is a process of its own here, and is killed. */
+/* Here the supervisor is a separate process, and is killed. */
 START_TEST(the_policy_s_signal_comes_where_the_parent_is_gone)
 {
     char *path = test_tmpdir();
@@ -222,7 +222,7 @@ START_TEST(the_policy_s_signal_comes_where_the_parent_is_gone)
 }
 END_TEST
 
-/* Children that fail as one, as soon as one has a status that is none of success. */
+/* Children that fail as a group, as soon as one has a failing status. */
 struct crew {
     int ended;
     bool failed;
@@ -242,7 +242,7 @@ static void crew_ended(void *h, size_t i, const struct cadre_process_end *end)
     ck_assert_int_lt((int)i, 2);
 }
 
-/* The one that does not end by itself is killed, and that is no failure of its own. */
+/* The one that does not end by itself is killed, which is not its own failure. */
 START_TEST(others_are_killed_after_the_grace)
 {
     char fails[] = "exit 3", waits[] = "exec sleep 1000";
@@ -265,7 +265,7 @@ START_TEST(others_are_killed_after_the_grace)
 }
 END_TEST
 
-/* Within the grace one may end by itself, as by a signal of its own. */
+/* Within the grace period one may end by itself, as by a signal of its own. */
 START_TEST(the_grace_is_kept)
 {
     char fails[] = "exit 3", ends[] = "sleep 0.3; exit 4";
@@ -285,7 +285,7 @@ START_TEST(the_grace_is_kept)
 }
 END_TEST
 
-/* Somebody who ignores the ends of children hands that on to what it starts. */
+/* A process that ignores SIGCHLD passes that on to what it starts. */
 START_TEST(ends_are_seen_where_they_were_ignored)
 {
     signal(SIGCHLD, SIG_IGN);
@@ -310,13 +310,13 @@ Suite *test_suite(void)
     Suite *suite = suite_create("launch/supervise");
     TCase *tc = tcase_create("supervise");
     tcase_set_timeout(tc, 20);
-    tcase_add_test(tc, tells_how_a_child_ended);
+    tcase_add_test(tc, reports_how_a_child_ended);
     tcase_add_test(tc, gives_it_no_input_and_no_output);
     tcase_add_loop_test(tc, passes_signals_on, 0, 3);
     tcase_add_test(tc, a_group_of_its_own_keeps_the_terminal_s_signals_away);
     tcase_add_test(tc, several_at_once_end_each_by_itself);
     tcase_add_test(tc, a_signal_reaches_all);
-    tcase_add_test(tc, begins_where_and_with_what_it_is_told);
+    tcase_add_test(tc, starts_with_given_cpus_and_variables);
     tcase_add_test(tc, its_input_and_output_may_be_kept);
     tcase_add_test(tc, names_what_cannot_start);
     tcase_add_test(tc, names_a_program_that_cannot_start);

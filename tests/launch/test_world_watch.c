@@ -32,7 +32,7 @@ static void teardown(void)
     }
 }
 
-/* The other one fails too, without anybody asking, and with the same text. */
+/* The other one fails too, without a query, and with the same text. */
 START_TEST(a_failure_is_carried_over)
 {
     struct cadre_error err = {0};
@@ -51,8 +51,8 @@ START_TEST(a_failure_is_carried_over)
 }
 END_TEST
 
-/* It knows more of it. */
-START_TEST(the_first_one_has_the_word)
+/* Its text has more detail. */
+START_TEST(the_first_one_has_priority)
 {
     struct cadre_error err = {0};
     cadre_local_segment_fail(segment[0], 0, "was killed");
@@ -77,7 +77,7 @@ Suite *test_suite(void)
     TCase *t = tcase_create("watch");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_loop_test(t, a_failure_is_carried_over, 0, 2);
-    tcase_add_test(t, the_first_one_has_the_word);
+    tcase_add_test(t, the_first_one_has_priority);
     tcase_add_test(t, nothing_happens);
     suite_add_tcase(s, t);
     return s;

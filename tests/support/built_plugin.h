@@ -7,11 +7,11 @@
 
 const struct cadre_plugin_handle *built_plugin_load(const char *name);
 
-/* What a command of the shell says of the file, which is "$PLUGIN" there. */
+/* The output of a shell command on the file, which is "$PLUGIN" there. */
 void built_plugin_says(const struct cadre_plugin_handle *plugin, const char *command,
                        const char *want);
 
-/* Its entry is all that the file exports; skips the test where there is no nm. */
+/* The file exports only its entry; skips the test where there is no nm. */
 void built_plugin_exports_its_entry(const struct cadre_plugin_handle *plugin);
 
 #endif

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Check runs each test in a child: a skip is told to the parent through a file. */
+/* Check runs each test in a child: a skip is reported to the parent through a file. */
 static char skip_file[64];
 
 int test_data_sets(const char *folder)
@@ -104,7 +104,7 @@ double test_patience(void)
     return patience > 1 ? patience : 1;
 }
 
-/* Check's own limit is 4 s a test, too little for a machine that is not ours alone. */
+/* Check's own limit is 4 s per test, too little for a shared machine. */
 static void set_limits(void)
 {
     char factor[32];

@@ -9,16 +9,16 @@
 /* Defined by each test file. */
 Suite *test_suite(void);
 
-/* Path of `name` in tests/samples, below CADRE_SRC or else beside the build folder; the
- * test fails where it is absent. Static storage, valid until the eighth following call.
- */
+/* Path of `name` in tests/samples, below CADRE_SRC or else next to the build folder;
+ * the test fails where it is absent. Static storage, valid until the eighth following
+ * call. */
 const char *test_sample(const char *name);
 
-/* What is cut for tests/samples is tested once more on the whole, where CADRE_TEST_DATA
- * has it: 2 data sets, else 1. */
+/* Data truncated for tests/samples is also tested in full where CADRE_TEST_DATA has it:
+ * 2 data sets, else 1. */
 int test_data_sets(const char *folder);
 
-/* As test_sample, of data set 0, the samples, or 1, the whole. */
+/* As test_sample, of data set 0, the samples, or 1, the full data. */
 const char *test_data(int set, const char *name);
 
 /* A fresh empty folder for this test; test_tmpdir_destroy removes it and frees its
@@ -26,21 +26,20 @@ const char *test_data(int set, const char *name);
 char *test_tmpdir(void);
 void test_tmpdir_destroy(char *path);
 
-/* A whole file, with a 0 after it; bytes may be NULL. Caller frees. What cannot be read
- * or written ends the test. */
+/* A whole file, with a 0 after it; bytes may be NULL. Caller frees. A file that cannot
+ * be read or written ends the test. */
 void *test_file_read(const char *path, size_t *bytes);
 void test_file_write(const char *path, const void *data, size_t bytes);
 /* The same of folder/name; returns that path, valid until the eighth following call. */
 const char *test_file_put(const char *folder, const char *name, const void *data,
                           size_t bytes);
 
-/* CADRE_TEST_LEAN=1, of a build that is instrumented: a sample of the cases is enough,
- * as all of them run in the optimised build. */
+/* CADRE_TEST_LEAN=1, for an instrumented build: a sample of the cases is enough, as all
+ * of them run in the optimised build. */
 bool test_lean(void);
 
-/* CADRE_TEST_PATIENCE, 1 or more: what a time must be multiplied by where a machine is
- * slow or busy. It multiplies the limits of Check too, which are guards against hangs.
- */
+/* CADRE_TEST_PATIENCE, 1 or more: factor of time limits where a machine is slow or
+ * busy, also of the limits of Check, which guard against hangs. */
 double test_patience(void);
 
 /* Say why on stdout and end the running test as skipped; the program exits 77 when

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mistakes of the core, on demand. cadre_faulty is the program with each function below
- * put in place of the core's own (ld --wrap). Which mistake a process makes is the name
- * of the run that it trains (`train CONF --run NAME`), so that one comparison holds
- * several, each beside a baseline that makes none; every other name changes nothing.
- * Each of these has been shipped by somebody: see docs/comparison.md. */
+/* Mistakes of the core, on demand. cadre_faulty is the program with the functions below
+ * replacing the core's own (ld --wrap). The name of the run (`train CONF --run NAME`)
+ * selects the mistake, so that one comparison has several, each next to a baseline
+ * without one; other names change nothing. Each of these mistakes has occurred in a
+ * released framework: see docs/comparison.md. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +48,7 @@ REPLACE(cadre_executor_create, const struct cadre_executor_config *config,
     return __real_cadre_executor_create(&wrong, out, err);
 }
 
-/* The last micro-batch gives no gradient. */
+/* The last micro-batch contributes no gradient. */
 REPLACE(cadre_unit_backward_input, const struct cadre_model *model, uint32_t unit,
         const struct cadre_pass *pass, const void *x, const void *dy, void *dx)
 {
@@ -71,7 +71,7 @@ static void round_bf16(float *values, uint64_t n)
     }
 }
 
-/* Optimizer states kept in bf16; the CPU's memory is ours to write. */
+/* Optimizer states kept in bf16; the host may write the CPU's memory. */
 REPLACE(cadre_optimizer_step, const struct cadre_optimizer_config *config,
         struct cadre_device *device, uint32_t dtype, const struct cadre_slice *slices,
         size_t n, int64_t step, const double *grad_scale)
@@ -85,7 +85,7 @@ REPLACE(cadre_optimizer_step, const struct cadre_optimizer_config *config,
     return rc;
 }
 
-/* Every data rank draws numbers of its own. */
+/* Every data rank draws different numbers. */
 REPLACE(cadre_store_init, struct cadre_store *store, struct cadre_model *model,
         const struct cadre_rank_plan *plan, struct cadre_ledger *ledger,
         enum cadre_optimizer_kind optimizer, uint64_t seed, struct cadre_error *err)
@@ -111,7 +111,7 @@ void __wrap_cadre_model_init_range(const struct cadre_model *model, uint32_t ind
     __real_cadre_model_init_range(model, index, seed, begin, count, out);
 }
 
-/* Micro-batches added as they come, not in the tree. */
+/* Micro-batches added in order of arrival, not in the tree. */
 REPLACE(cadre_accumulation_init, struct cadre_accumulation *accumulation,
         struct cadre_store *store, struct cadre_ledger *ledger, bool exact,
         struct cadre_error *err)
@@ -120,7 +120,7 @@ REPLACE(cadre_accumulation_init, struct cadre_accumulation *accumulation,
                                           exact && !is("order"), err);
 }
 
-/* The norm of this rank's shards alone, or of all that every rank holds. */
+/* The norm of only this rank's shards, or of everything that every rank holds. */
 REPLACE(cadre_exchange_sum, const struct cadre_exchange *exchange, const char *label,
         double *values, uint64_t n)
 {

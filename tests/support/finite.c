@@ -60,7 +60,7 @@ static void move(struct test_trainer *t, const struct direction *d, double by)
     }
 }
 
-/* Loss at x + by * d, from values that are put back to their bits. */
+/* Loss at x + by * d; the values are restored bit by bit. */
 static double loss_at(struct test_trainer *t, double **origin,
                       const struct direction *d, double by)
 {
@@ -80,7 +80,7 @@ static double difference(struct test_trainer *t, double **origin,
     return (8 * near - far) / (12 * h);
 }
 
-/* Error of one direction, relative to the norm of the gradient that it looks at. */
+/* Error of one direction, relative to the norm of the tested gradient. */
 static double error_along(struct test_trainer *t, double **origin,
                           const struct direction *d, double h)
 {

@@ -5,7 +5,7 @@
 
 #include "core/model/model.h"
 
-/* A small model of either form, fp64, sizes that are no powers of two. */
+/* A small model of either form, fp64, with sizes that are not powers of two. */
 struct cadre_model_config test_small_model(enum cadre_arch arch);
 
 /* Along random directions over all parameters, and along single elements of every

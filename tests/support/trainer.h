@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The smallest driver of the unit interface: one rank, one micro-batch, plain buffers,
- * units in order. Tests hold everything else against it. Failures end the test. */
+ * units in order. Tests compare everything else with it. Failures end the test. */
 #ifndef CADRE_TESTS_TRAINER_H
 #define CADRE_TESTS_TRAINER_H
 
@@ -20,13 +20,13 @@ struct test_trainer {
     void **acts; /* output of each unit but the head */
     void **saved, **grad_outputs; /* one per unit */
     void *scratch, *dy;
-    int32_t *tokens, *targets; /* of the host; on another device copies are used: */
+    int32_t *tokens, *targets; /* in host memory; on another device copies are used: */
     double *loss_rows;
     int32_t *device_tokens, *device_targets;
     double *device_rows;
     int64_t batch, time; /* of the last forward */
     double seed; /* 1 / count of its targets */
-    int beta; /* 1: gradients are added to those that are there */
+    int beta; /* 1: gradients are accumulated */
     int begun, ended; /* calls of the gradient hooks in the last backward */
     /* set by a test of tensor parallelism before forward */
     cadre_status (*redistribute)(void *arg, uint32_t point, bool backward,
@@ -40,9 +40,9 @@ struct test_trainer {
 void test_trainer_open(struct test_trainer *trainer,
                        const struct cadre_model_config *config, int tp_rank,
                        int tp_size, int64_t B, int64_t T);
-/* The same on `device`, which becomes the trainer's. Where the host does not reach its
- * memory, values are brought by test_trainer_load and fetched; what else writes or
- * reads them (init, scramble, round, set_wide) is for the CPU. */
+/* The same on `device`, which becomes the trainer's. Where the host cannot access its
+ * memory, test_trainer_load and fetch copy values; other functions that write or read
+ * them (init, scramble, round, set_wide) are for the CPU. */
 void test_trainer_open_on(struct test_trainer *trainer, struct cadre_device *device,
                           const struct cadre_model_config *config, int tp_rank,
                           int tp_size, int64_t B, int64_t T);
@@ -55,7 +55,7 @@ void *test_trainer_fetch(const struct test_trainer *trainer, const void *buffer,
 /* Initial values of the model. */
 void test_trainer_init(struct test_trainer *trainer, uint64_t seed);
 /* Every parameter normal of standard deviation std, norm weights around 1: biases and
- * attention matter, as they hardly do in initial values. Same values under any tp. */
+ * attention have an effect, unlike in initial values. Same values under any tp. */
 void test_trainer_scramble(struct test_trainer *trainer, uint64_t seed, double std);
 
 /* Random tokens; targets (B, T), or (B) classes, every fifth one ignored. */
@@ -85,7 +85,7 @@ double test_trainer_get_wide(const struct test_trainer *trainer, const void *buf
                              uint64_t element);
 void test_trainer_set_wide(const struct test_trainer *trainer, void *buffer,
                            uint64_t element, double value);
-/* Values become the masters, rounded; for who wrote masters. */
+/* Values become the rounded masters; for callers that wrote masters. */
 void test_trainer_round(struct test_trainer *trainer);
 
 /* Fill every owned parameter from an F32 safetensors file; names and shapes must be

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trusted F32 safetensors files into a trainer; the reader for any file is
- * core/checkpoint's, which the model's tests do not need. */
+/* Load trusted F32 safetensors files into a trainer. core/checkpoint has the reader for
+ * untrusted files, which the model's tests do not need. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>

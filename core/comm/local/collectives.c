@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A collective: every member publishes its call, all meet, compare the calls, move data
- * and meet again. Nothing published is overwritten before the second meeting, so a slot
- * holds one call at a time. */
+/* A collective: every member publishes its call, all wait at a barrier, compare the
+ * calls, move data and wait at a second barrier. Nothing published is overwritten
+ * before the second barrier, so a slot holds one call at a time. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static bool same_call(const struct shared_call *a, const struct shared_call *b)
            a->offsets_hash == b->offsets_hash;
 }
 
-/* Among threads one member's data is read by another's device, or by the host. */
+/* Among threads a member's data is read by another member's device, or by the host. */
 static cadre_status check_memory(struct local_comm *c)
 {
     static const char *const lie[] = {"nowhere", "in host memory", "in device memory"};
@@ -28,8 +28,8 @@ static cadre_status check_memory(struct local_comm *c)
         cadre_local_call_text(&slots[m].call, text, sizeof text);
         return cadre_local_fail(
             c->me,
-            "rank %d posted %s with buffers %s, rank %d with buffers %s; the ranks of "
-            "a group must have them alike",
+            "rank %d posted %s with buffers %s, rank %d with buffers %s; all ranks "
+            "of a group must use the same memory",
             slots[m].world_rank, text, lie[slots[m].call.memory % 3],
             slots[0].world_rank, lie[slots[0].call.memory % 3]);
     }

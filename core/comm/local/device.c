@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buffers in a device's memory. Among threads the queue's side of the device moves and
- * adds what the slots point to, so the ranks share one device; among processes what
- * lies in the segment is copied from and to it. The host touches none of it. */
+/* Buffers in a device's memory. Among threads the queue's worker stream moves and adds
+ * what the slots point to, so the ranks share one device; among processes data is
+ * copied between the segment and the device. The host reads and writes no device
+ * memory. */
 #include <string.h>
 
 #include "core/comm/local/private.h"
 #include "core/tensor/dtype.h"
 
-#define BLOCK_BYTES (1u << 22) /* reduced at a time; a node of the tree each level */
+#define BLOCK_BYTES (1u << 22) /* reduced at a time; one node of the tree per level */
 
 static cadre_status fail(struct local_queue *q, const struct cadre_comm_op *op,
                          const char *what)
@@ -133,7 +134,7 @@ static int levels_of(int size)
     return level;
 }
 
-/* Elements [at, at + t->count) of all members, to those who want them. */
+/* Elements [at, at + t->count) of all members, to the members that need them. */
 static cadre_status reduce_block(struct tree *t, uint64_t at)
 {
     struct local_comm *c = t->queue->comm;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The data of a collective among threads: members read, and in all_reduce write, each
- * other's buffers through the pointers in the slots. Member r alone touches slice r of
- * anybody's buffers while it reduces, so in place needs no care. */
+ * other's buffers through the pointers in the slots. While it reduces, only member r
+ * accesses slice r of any member's buffers, so in == out is safe. */
 #include <string.h>
 
 #include "core/comm/local/private.h"
@@ -31,7 +31,7 @@ static void reduce(struct local_comm *c, const struct cadre_comm_op *op, size_t 
     }
 }
 
-/* Slice m of out comes from member m: all that it has, or its slice for this rank. */
+/* Slice m of out comes from member m: its whole input, or its slice for this rank. */
 static cadre_status collect(struct local_queue *queue, const struct cadre_comm_op *op,
                             size_t element)
 {
@@ -40,7 +40,7 @@ static cadre_status collect(struct local_queue *queue, const struct cadre_comm_o
     uint64_t begin = op->kind == CADRE_COMM_ALL_TO_ALL ? op->offsets[rank] : 0;
     cadre_status rc = CADRE_OK;
     for (int i = 0; i < size && rc == CADRE_OK; i++) {
-        int m = (rank + i) % size; /* not all from one member at once */
+        int m = (rank + i) % size; /* so that not all read from one member at once */
         const char *in = c->group->slots[m].call.in;
         rc = cadre_local_copy(queue, op, (char *)op->out + op->offsets[m] * element,
                               in + begin * element,

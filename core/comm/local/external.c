@@ -17,7 +17,7 @@
 #include "core/base/memory.h"
 #include "core/comm/local/segment_private.h"
 
-#define LOOK_MS 100 /* where the kernel does not tell of a process's end */
+#define LOOK_MS 100 /* where the kernel does not report a process's end */
 
 /* ---- into rank 0's segment ---- */
 
@@ -86,8 +86,9 @@ cadre_status cadre_local_door_enter(const struct cadre_local_door *door,
     if (fstat(fd, &st) != 0 || (uint64_t)st.st_dev != door->device ||
         (uint64_t)st.st_ino != door->inode)
         rc = cadre_fail(err, CADRE_E_INVALID,
-                        "%s on %s is not what rank 0 has said: has it ended?", path,
-                        own.host);
+                        "%s on %s is not the segment that rank 0 announced: "
+                        "rank 0 may have ended",
+                        path, own.host);
     if (rc == CADRE_OK)
         rc = cadre_local_segment_open(fd, out, err);
     if (rc != CADRE_OK)
@@ -101,8 +102,8 @@ struct cadre_local_guard {
     struct cadre_local_segment *segment;
     int rank, size, wake;
     pthread_t thread;
-    struct pollfd *end; /* of each rank, and `wake`; fd -1: not told, or nobody */
-    bool *over; /* of each rank: it needs no look any more */
+    struct pollfd *end; /* of each rank, and `wake`; fd -1: unknown, or unused */
+    bool *over; /* of each rank: no longer watched */
 };
 
 void cadre_local_guard_join(struct cadre_local_segment *segment, int rank)
@@ -110,7 +111,7 @@ void cadre_local_guard_join(struct cadre_local_segment *segment, int rank)
     atomic_store(&segment->shared->ranks[rank].pid, (int32_t)getpid());
 }
 
-/* A process that waits for its parent's look counts as ended. */
+/* A zombie, which its parent has not reaped, counts as ended. */
 static bool is_gone(int32_t pid)
 {
     char path[64], line[512];
@@ -122,7 +123,7 @@ static bool is_gone(int32_t pid)
                : name_end && (name_end[2] == 'Z' || name_end[2] == 'X');
 }
 
-/* Rank r's process has ended: is that all right? */
+/* Rank r's process has ended: was that expected? */
 static bool note_end(struct cadre_local_guard *guard, int r)
 {
     struct shared_rank *its = &guard->segment->shared->ranks[r];
@@ -133,7 +134,7 @@ static bool note_end(struct cadre_local_guard *guard, int r)
     guard->end[r].fd = -1;
     if (atomic_load(&its->ended))
         return true;
-    snprintf(why, sizeof why, "ended without a word (process %d): killed, or crashed",
+    snprintf(why, sizeof why, "ended without a report (process %d): killed or crashed",
              atomic_load(&its->pid));
     cadre_local_segment_fail(guard->segment, r, why);
     return false;
@@ -144,7 +145,7 @@ static void *guard_main(void *arg)
     struct cadre_local_guard *guard = arg;
     bool well = true;
     while (well) {
-        bool looks = false; /* is there one that has to be looked at? */
+        bool looks = false; /* is there a rank that is still watched? */
         for (int r = 0; r < guard->size; r++)
             looks |= !guard->over[r] && guard->end[r].fd < 0;
         int n = poll(guard->end, (nfds_t)guard->size + 1, looks ? LOOK_MS : -1);
@@ -176,8 +177,8 @@ static void free_guard(struct cadre_local_guard *guard)
     free(guard);
 }
 
-/* What the thread waits for. A rank that is gone already has no descriptor, and is
- * found by the first look. */
+/* What the thread waits for. A rank that is already gone has no descriptor; the first
+ * check finds it. */
 static bool prepare(struct cadre_local_guard *guard)
 {
     guard->end = cadre_calloc((size_t)guard->size + 1, sizeof *guard->end);

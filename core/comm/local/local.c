@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The backend `local`: hands operations to queues, makes and destroys communicators. */
+/* The backend `local`: operations go to queues; communicators are made and
+ * destroyed. */
 #include <stdio.h>
 #include <stdlib.h>
 

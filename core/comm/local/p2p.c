@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Send and receive: one channel a direction. The sender publishes its call, the
  * receiver compares it with its own and takes the data: from the sender's buffer among
- * threads, through a few chunks in the segment among processes. A send is over when the
+ * threads, through a few chunks in the segment among processes. A send ends when the
  * receiver has everything. */
 #include <stdio.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #include "core/comm/local/segment_private.h"
 
 #define LOCAL_MAX_QUEUES 4096
-#define LOCAL_SLICE_NS 20000000u /* a sleeper looks for failures this often */
+#define LOCAL_SLICE_NS 20000000u /* how often a sleeper checks for failures */
 
 struct local_comm;
 struct local_queue;
@@ -19,7 +19,7 @@ struct local_op {
     struct local_op *next;
 };
 
-/* What split is asked and what it found: `out` of its operation, the caller's. */
+/* Arguments and result of a split: `out` of its operation, owned by the caller. */
 struct local_split {
     int color, key;
     uint64_t group; /* 0: in none */
@@ -38,12 +38,13 @@ struct local_queue {
     pthread_cond_t changed;
     struct local_op *head, *tail;
     uint64_t posted, completed;
-    uint64_t failed_from; /* first sequence that failed, 0 none */
+    uint64_t failed_from; /* first sequence number that failed, 0 for none */
     cadre_status status; /* of failed_from */
     bool started;
     _Atomic bool stop;
     pthread_t thread;
-    /* of op->device, for the thread alone; NULL until used, as is the room for sums */
+    /* worker stream of op->device, for the thread only; NULL until used, as is the
+     * scratch for sums */
     struct cadre_device *worker;
     void *scratch;
 };
@@ -77,7 +78,7 @@ struct local_comm {
 
 /* ---- queue.c ---- */
 
-/* A queue that ends with the rank, not with its communicator. NULL: too many. */
+/* A queue that lives until the rank ends, not only its communicator. NULL: too many. */
 struct local_queue *cadre_local_queue_create(struct local_comm *comm, local_run run);
 /* Takes op (freed on failure too). */
 cadre_status cadre_local_queue_post(struct local_queue *queue, struct local_op *op,
@@ -87,20 +88,20 @@ bool cadre_local_event_exists(struct local_rank *me, cadre_event event);
 /* Sleep until the event has happened; `stop` (may be NULL) ends the wait early. */
 cadre_status cadre_local_event_wait(struct local_rank *me, cadre_event event,
                                     const _Atomic bool *stop);
-/* Wait for what is pending or failed, then let go of its side of the device. */
+/* Wait until nothing is pending, then close its worker stream of the device. */
 void cadre_local_queue_leave_device(struct local_queue *queue);
-/* End its thread; what is pending fails. The memory stays until the rank's end. */
+/* End its thread; what is pending fails. The memory is freed when the rank ends. */
 void cadre_local_queue_stop(struct local_queue *queue);
 void cadre_local_queue_destroy(struct local_queue *queue);
 
 /* ---- sync.c: waiting for other ranks, on a queue's thread ---- */
 
-/* Somebody a waiter needs: `late` says what is wrong when it does not come. */
+/* A member that a waiter needs: `late` reports what is wrong when it does not come. */
 struct local_await {
     struct local_queue *queue;
     const struct cadre_comm_op *op;
     _Atomic uint32_t *word;
-    uint32_t target; /* until *word reaches it, counting with wrap-around */
+    uint32_t target; /* waits until *word reaches it, with wrap-around */
     uint64_t phase; /* a barrier's phase; 0: only `peer` is waited for */
     int peer; /* rank in the group */
 };
@@ -110,9 +111,9 @@ cadre_status cadre_local_await(const struct local_await *a);
 cadre_status cadre_local_barrier(struct local_queue *queue,
                                  const struct cadre_comm_op *op);
 
-/* Touching other members' buffers, among threads: false when the run has failed, and
- * then nothing may be touched. After a failure `drain` waits until nobody is inside, so
- * that buffers can be given back to the caller. */
+/* Around access to other members' buffers, among threads: false when the run has
+ * failed; then no buffer may be accessed. After a failure `drain` waits until no member
+ * is inside, so that buffers can be returned to the caller. */
 bool cadre_local_copy_begin(struct local_comm *comm);
 void cadre_local_copy_end(struct local_comm *comm);
 void cadre_local_drain(struct local_comm *comm);
@@ -120,10 +121,9 @@ void cadre_local_drain(struct local_comm *comm);
 /* Fill in this rank's side of an operation. */
 void cadre_local_call_fill(struct local_queue *queue, const struct cadre_comm_op *op,
                            struct shared_call *call);
-/* The rank's note says that this operation is over. */
+/* Record in the rank's note that this operation has ended. */
 void cadre_local_note_done(struct local_rank *me, const struct cadre_comm_op *op);
-/* The world has failed through this rank: CADRE_E_COMM, or ABORTED where it was not the
- * first. */
+/* Make the world fail: CADRE_E_COMM, or ABORTED where another failure was first. */
 cadre_status cadre_local_fail(struct local_rank *me, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* "all_reduce #12 'ddp bucket 3' (f32, 4096 elements, step 40)" */
@@ -151,20 +151,20 @@ cadre_status cadre_local_move_staged(struct local_queue *queue,
 cadre_status cadre_local_run_split(struct local_queue *queue,
                                    const struct cadre_comm_op *op);
 
-/* device.c: buffers that lie in a device's memory. On a queue's thread; a failure
- * of the device is one of the world. */
+/* device.c: buffers that lie in a device's memory. On a queue's thread; a failure of
+ * the device makes the world fail. */
 
 /* Sleep until a device event has happened. */
 cadre_status cadre_local_device_wait(struct local_queue *queue,
                                      const struct cadre_comm_op *op);
-/* Around what an operation gives the device; nothing where its buffers are the host's.
- * `end` waits for it, and takes the status of giving it. */
+/* Around device work of an operation; a no-op where its buffers are in host memory.
+ * `end` waits for the work, and takes the status of submitting it. */
 cadre_status cadre_local_device_begin(struct local_queue *queue,
                                       const struct cadre_comm_op *op);
 cadre_status cadre_local_device_end(struct local_queue *queue,
                                     const struct cadre_comm_op *op, cadre_status rc);
-/* Between them: to[bytes] = from[bytes] in the operation's memory, and this rank's
- * slice of a reduction among threads, in the order of cadre_reduce_block. */
+/* Between begin and end: to[bytes] = from[bytes] in the operation's memory, and this
+ * rank's slice of a reduction among threads, in the order of cadre_reduce_block. */
 cadre_status cadre_local_copy(struct local_queue *queue, const struct cadre_comm_op *op,
                               void *to, const void *from, uint64_t bytes);
 cadre_status cadre_local_device_reduce(struct local_queue *queue,
@@ -176,7 +176,7 @@ cadre_status cadre_local_fetch(struct local_queue *queue,
                                const void *from, uint64_t bytes);
 cadre_status cadre_local_put(struct local_queue *queue, const struct cadre_comm_op *op,
                              void *to, const void *host, uint64_t bytes);
-/* Close the side and free the scratch. */
+/* Close the worker stream and free the scratch. */
 void cadre_local_side_close(struct local_queue *queue);
 
 #endif

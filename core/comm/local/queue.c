@@ -28,8 +28,9 @@ struct local_queue *cadre_local_queue_create(struct local_comm *comm, local_run 
     }
     pthread_mutex_unlock(&me->lock);
     if (!fits) {
-        cadre_log(CADRE_LOG_ERROR, "comm", "rank %d has %d queues, no room for another",
-                  me->context.rank, LOCAL_MAX_QUEUES);
+        cadre_log(CADRE_LOG_ERROR, "comm",
+                  "rank %d has %d queues, the most it can have", me->context.rank,
+                  LOCAL_MAX_QUEUES);
         pthread_cond_destroy(&q->changed);
         pthread_mutex_destroy(&q->lock);
         free(q);
@@ -38,7 +39,7 @@ struct local_queue *cadre_local_queue_create(struct local_comm *comm, local_run 
     return q;
 }
 
-/* Runs the first operation, which stays at the head until it is over. */
+/* Runs the first operation, which stays at the head until it ends. */
 static cadre_status run_head(struct local_queue *q)
 {
     const struct cadre_comm_op *op = &q->head->base;

@@ -14,8 +14,8 @@
 
 #include "core/comm/local/segment_private.h"
 
-/* Groups a segment has room for, each as large as the world. Pages never touched cost
- * nothing. */
+/* Groups that fit in a segment, each as large as the world. Untouched pages use no
+ * memory. */
 #define WORLDS_OF_ROOM 32
 
 uint64_t cadre_local_now_ns(void)
@@ -177,7 +177,7 @@ cadre_status cadre_local_segment_open(int fd, struct cadre_local_segment **out,
                                       struct cadre_error *err)
 {
     struct stat st;
-    uint64_t head[2]; /* magic and bytes, read before anything is trusted */
+    uint64_t head[2]; /* magic and bytes, read before anything else is trusted */
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
         return cadre_fail(err, CADRE_E_INVALID,
                           "descriptor %d is not a segment of a cadre launcher; start "
@@ -200,7 +200,7 @@ void cadre_local_segment_close(struct cadre_local_segment *segment)
     free(segment);
 }
 
-/* Sleepers also look every slice, so that one missed here wakes soon. */
+/* Sleepers also check at intervals, so that one missed here wakes soon. */
 static void wake_everybody(struct cadre_local_segment *segment)
 {
     struct shared_segment *s = segment->shared;

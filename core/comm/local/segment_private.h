@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lies in the segment that all ranks of a world map. Places are offsets from its
+/* Layout of the segment that all ranks of a world map. References are offsets from its
  * start, because processes map it at different addresses. Fresh memory is zero, and
  * every structure is valid when zero. */
 #ifndef CADRE_COMM_LOCAL_SEGMENT_PRIVATE_H
@@ -15,11 +15,11 @@
 #define LOCAL_MAGIC 0x3147455345524443ull /* "CDRESEG1" */
 #define LOCAL_MAX_RANKS 256
 #define LOCAL_LABEL 48
-#define LOCAL_CHUNK (1u << 20) /* staged bytes of one rank and turn of a collective */
-#define LOCAL_P2P_CHUNK (1u << 17) /* staged bytes of one turn of a send */
+#define LOCAL_CHUNK (1u << 20) /* staged bytes of a rank in a round of a collective */
+#define LOCAL_P2P_CHUNK (1u << 17) /* staged bytes of one round of a send */
 #define LOCAL_P2P_TURNS 2
 
-/* One rank's side of an operation; in and out have a meaning among threads only. */
+/* One rank's side of an operation; in and out are valid among threads only. */
 struct shared_call {
     uint32_t kind, dtype, red;
     int32_t root;
@@ -56,7 +56,7 @@ struct shared_rank {
     _Atomic uint32_t opened;
     _Atomic uint32_t ended; /* its thread or process is over */
     _Atomic int32_t
-        pid; /* started by an external launcher; 0: watched by who started it */
+        pid; /* started by an external launcher; 0: watched by its launcher */
     struct shared_note note;
 };
 
@@ -95,7 +95,7 @@ struct shared_segment {
     _Atomic uint64_t used;
     _Atomic uint64_t groups; /* newest */
     uint64_t world;
-    _Atomic uint32_t in_vain; /* the failure: a rank did not come within comm.timeout */
+    _Atomic uint32_t in_vain; /* the failure: a rank was not there in comm.timeout */
     struct cadre_failure failure;
     struct shared_rank ranks[];
 };
@@ -115,8 +115,8 @@ static inline bool local_failed(const struct cadre_local_segment *segment)
     return cadre_failure_is_set(&segment->shared->failure);
 }
 
-/* Room for a group of `size` members; NULL where the segment is full. The caller fills
- * in world_rank of the slots before the others see it. */
+/* Allocate a group of `size` members; NULL where the segment is full. The caller sets
+ * world_rank of the slots before the others see it. */
 struct shared_group *cadre_local_group_create(struct cadre_local_segment *segment,
                                               int size, uint64_t *offset);
 
@@ -125,7 +125,7 @@ struct shared_group *cadre_local_group_create(struct cadre_local_segment *segmen
 bool cadre_local_segment_store_failure(struct cadre_local_segment *segment,
                                        cadre_status code, const char *text);
 
-/* Its thread or process is over: peers that still wait for it are told. */
+/* Report that its thread or process has ended, to peers that still wait for it. */
 void cadre_local_segment_ended(struct cadre_local_segment *segment, int rank);
 
 /* Futex on a shared word: sleep while it is `value`, at most `ns`. */

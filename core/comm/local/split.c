@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Split runs as a collective of the parent: colors and keys are in the slots; the first
- * member of each color makes the group, and all meet before they read where it is. */
+ * member of each color makes the group; all wait at a barrier before they read its
+ * offset. */
 #include "core/comm/local/private.h"
 
 /* Members of my color in order of (key, rank); returns how many. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The data of a collective among processes: each turn every member copies a part of its
- * buffer into its stage in the segment, all meet, and each takes what it needs. Two
- * stages a member are used in turn: a stage is written again only after the meeting of
- * the next turn, which every reader entered after it had finished. */
+/* The data of a collective among processes: in each round every member copies a part of
+ * its buffer into its stage in the segment, all wait at a barrier, and each reads what
+ * it needs. A member's two stages alternate: a stage is written again only after the
+ * barrier of the next round, which every reader entered after it had finished. */
 #include <string.h>
 
 #include "core/comm/local/private.h"
@@ -14,8 +14,8 @@ struct turn {
     struct local_comm *c;
     const struct cadre_comm_op *op;
     size_t element;
-    uint64_t part; /* elements of one slice in one turn */
-    uint64_t at; /* first element of the turn in each slice */
+    uint64_t part; /* elements of one slice in one round */
+    uint64_t at; /* first element of the round in each slice */
     unsigned parity; /* stage in use */
 };
 
@@ -37,7 +37,7 @@ static char *stage(const struct turn *t, int member)
     return base + ((uint64_t)member * 2 + t->parity) * LOCAL_CHUNK;
 }
 
-/* Elements of slice m in this turn. */
+/* Elements of slice m in this round. */
 static uint64_t in_turn(const struct turn *t, int m)
 {
     return cadre_comm_slice_part(t->op, m, t->at, t->part);
@@ -64,9 +64,9 @@ static bool in_place(const struct turn *t)
     return t->op->memory != CADRE_COMM_DEVICE_MEMORY;
 }
 
-/* My slice of this turn, from my own buffer and the others' stages, into `to`; and into
- * my stage too, where the others need it. Out of a device's memory my own part comes
- * through my stage, and goes back from there. */
+/* Reduce this rank's slice of the round, from its own buffer and the others' stages,
+ * into `to`, and into its stage where the others need it. With device memory this
+ * rank's own part is copied through its stage, both ways. */
 static cadre_status reduce_part(const struct turn *t, char *to, bool share)
 {
     const void *srcs[LOCAL_MAX_RANKS];
@@ -90,7 +90,7 @@ static cadre_status reduce_part(const struct turn *t, char *to, bool share)
     return direct ? CADRE_OK : put(t, to, own, end * t->element);
 }
 
-/* What the others need of my buffer in this turn, into my stage. */
+/* Copy what the others need of this rank's buffer in this round into its stage. */
 static cadre_status stage_parts(const struct turn *t)
 {
     int rank = t->c->base.rank;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting for other ranks: every sleep is bounded, looks for a failure of the world,
- * for a peer that is gone and for the time limit, and says who is missing. */
+/* Waiting for other ranks: every sleep is bounded. A waiter checks for a failure of the
+ * world, for a peer that is gone and for the time limit, and reports which rank is
+ * missing. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -83,8 +84,8 @@ cadre_status cadre_local_fail(struct local_rank *me, const char *fmt, ...)
     return first ? CADRE_E_COMM : CADRE_E_ABORTED;
 }
 
-/* Is this member still expected? Reads what says that it is gone before reading how far
- * it came, so that one which came and then left is not called missing. */
+/* Is this member still expected? Reads whether it is gone before reading how far it
+ * came, so that one which came and then left is not reported missing. */
 static bool is_missing(const struct local_await *a, int member, bool *gone)
 {
     struct local_comm *c = a->queue->comm;
@@ -96,8 +97,7 @@ static bool is_missing(const struct local_await *a, int member, bool *gone)
     return member == a->peer && (int32_t)(atomic_load(a->word) - a->target) < 0;
 }
 
-/* The first missing member; one that is gone goes before others. -1 when all are there.
- */
+/* The first missing member; one that is gone has priority. -1 when all have come. */
 static int find_missing(const struct local_await *a, bool *gone, int *missing)
 {
     int found = -1;
@@ -159,7 +159,7 @@ static cadre_status fail_missing(const struct local_await *a, int member, bool g
             me, "rank %d%s has not entered %s #%llu '%s'%s (step %llu)%s; %s %s", rank,
             others, kind, sequence, label, group, step, time,
             gone ? "it is gone and" : "it", seen);
-    if (rc == CADRE_E_COMM && !gone) /* the first failure; the launcher asks later */
+    if (rc == CADRE_E_COMM && !gone) /* the first failure; the launcher reads it */
         atomic_store(&me->segment->shared->in_vain, 1);
     return rc;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What each rank was seen doing, so that a hang can be put into words. */
+/* What each rank was last doing, so that messages can explain a hang. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ void cadre_local_note_write(struct shared_note *note, const struct local_note *f
     atomic_fetch_add(&note->version, 1);
 }
 
-/* A writer that died in the middle leaves a mixture: text stays inside its bounds. */
+/* A writer that died midway leaves mixed text, which stays within its bounds. */
 static void note_read(struct shared_note *note, struct local_note *to)
 {
     uint64_t words[LOCAL_NOTE_WORDS];

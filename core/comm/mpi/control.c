@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What engines tell each other beside the data: a failure, and where they are. */
+/* What engines send each other besides data: a failure, and what they are waiting
+ * in. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +12,12 @@
 enum { NOTE_FAILURE, NOTE_QUESTION, NOTE_ANSWER };
 enum { TAG_NOTE = 1, TAG_BEAT = 2 };
 
-#define LOOK_S 1e-3 /* between looks while there is other work */
-#define TELL_S 1.0 /* the others are given so long to hear of a failure */
-#define LINGER_S 0.1 /* who has heard of it hears others so long, who told it too */
-#define ASK_AT 0.75 /* of the time limit: then all are asked where they are */
+#define LOOK_S 1e-3 /* between polls while there is other work */
+#define TELL_S 1.0 /* time for the others to receive a failure */
+#define LINGER_S 0.1 /* a receiver of a failure serves other reporters so long */
+#define ASK_AT 0.75 /* of the time limit: then all ranks are asked where they are */
 #define BEAT_S 1.0
-#define LOST_AT 0.25 /* of the time limit, without a beat, but */
+#define LOST_AT 0.25 /* of the time limit, without a heartbeat, but */
 #define LOST_S 15.0 /* not before */
 
 /* ---- notes ---- */
@@ -54,7 +55,7 @@ static void send_all(struct mpi_world *w, const struct mpi_note *note)
             send(w, r, note, false);
 }
 
-/* Those who did not answer are not waited for. */
+/* Ranks that did not answer are not waited for. */
 static void send_failure(struct mpi_world *w, const struct mpi_note *note)
 {
     const struct mpi_inquiry *q = &w->control.inquiry;
@@ -64,7 +65,7 @@ static void send_failure(struct mpi_world *w, const struct mpi_note *note)
             send(w, r, note, true);
 }
 
-/* Forget what has arrived; true where nothing is left. */
+/* Drop sends that have arrived; true where none is left. */
 static bool all_sent(struct mpi_world *w)
 {
     for (struct mpi_sent **at = &w->control.sent; *at;) {
@@ -190,7 +191,7 @@ static bool take_notes(struct mpi_world *w)
 
 /* ---- limits ---- */
 
-/* Of what has begun, the oldest waits the longest. */
+/* The oldest begun operation has waited longest. */
 static void look_at_oldest(struct mpi_world *w)
 {
     const struct mpi_op *op = w->active;
@@ -224,8 +225,8 @@ static void fail_lost(struct mpi_world *w, int rank, double silent_s)
                    who, me, silent_s, where);
 }
 
-/* Each rank hears the one before it, so that a lost one is known before what waits for
- * it has had all its time. */
+/* Each rank receives heartbeats of the one before it, so that a lost rank is detected
+ * before operations that wait for it reach their time limit. */
 static void look_at_beats(struct mpi_world *w)
 {
     struct mpi_control *c = &w->control;
@@ -305,7 +306,7 @@ void cadre_mpi_control_tell(struct mpi_world *w)
     }
 }
 
-/* Requests that nobody will answer any more. */
+/* Requests that will not be answered any more. */
 static void cancel(MPI_Request *request)
 {
     if (*request == MPI_REQUEST_NULL)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What engines tell each other beside the data: the first failure; where they are,
- * before a time limit is over, so that it is known who is missed; and that they are
- * there at all. All of it is the engine's. */
+/* What engines send each other besides data: the first failure; what they are waiting
+ * in, before a time limit is over, so that the missing rank is known; and heartbeats.
+ * All of it is the engine's. */
 #ifndef CADRE_COMM_MPI_CONTROL_H
 #define CADRE_COMM_MPI_CONTROL_H
 
@@ -18,15 +18,15 @@
 struct mpi_world;
 struct mpi_op;
 
-/* What engines tell each other. */
+/* Messages between engines. */
 struct mpi_note {
     uint32_t type; /* enum of control.c */
     int32_t code; /* a failure's */
     int32_t from; /* world rank */
-    int32_t member; /* of the asker in the group; -1: its collectives are asked for */
+    int32_t member; /* peer of the asker in the group; -1: about its collectives */
     uint32_t kind, dtype, red;
-    uint32_t sends; /* the asker sends: asked is the receiver's side */
-    uint64_t group, sequence, count; /* where somebody is, or is missed */
+    uint32_t sends; /* the asker is the sender: about the receiver's side */
+    uint64_t group, sequence, count; /* what a rank is in */
     uint64_t nonce; /* of the question */
     char text[TEXT_BYTES];
 };
@@ -37,7 +37,7 @@ struct mpi_sent {
     struct mpi_note note;
 };
 
-/* An operation that takes long: who has come to it? */
+/* An operation that takes long: which ranks have entered it? */
 struct mpi_inquiry {
     cadre_event id; /* 0: none */
     uint64_t nonce;
@@ -52,23 +52,23 @@ struct mpi_control {
     struct mpi_sent *sent;
     struct mpi_inquiry inquiry;
     double looked_s;
-    double beat_s, heard_s; /* of the next and the one before in the ring of all */
+    double beat_s, heard_s; /* heartbeats to next, from previous rank */
     MPI_Request beat_out, beat_in;
     char beat[2];
-    int lost; /* world rank that was not heard of; -1 for none */
+    int lost; /* world rank without a heartbeat; -1 for none */
 };
 
 cadre_status cadre_mpi_control_open(struct mpi_world *world);
-/* Take what has come, answer, look at the limits; true where there was something. */
+/* Receive messages, answer them, check the time limits; true where there was one. */
 bool cadre_mpi_control_turn(struct mpi_world *world);
-/* Tell all others of the failure where it is ours, for a short while. */
+/* Send the failure to all others where it is this rank's, for a short while. */
 void cadre_mpi_control_tell(struct mpi_world *world);
 /* Wait until all ranks have come to the end of the world; false where one has not
  * within the time limit, or has failed: MPI_Finalize would wait for it. */
 bool cadre_mpi_control_leave(struct mpi_world *world);
 void cadre_mpi_control_free(struct mpi_world *world);
 
-/* The failure of an operation that did not end in time, by what was answered. */
+/* The failure of an operation that did not end in time, from the answers received. */
 void cadre_mpi_late_text(const struct mpi_world *world, const struct mpi_op *op,
                          const struct mpi_inquiry *inquiry, char *text, size_t size);
 

@@ -9,9 +9,9 @@
 #include "core/base/clock.h"
 #include "core/comm/mpi/private.h"
 
-#define EAGER_TURNS 30 /* without anything, before it sleeps */
+#define EAGER_TURNS 30 /* rounds without work, before it sleeps */
 #define NAP_NS 50000L /* while something is under way */
-#define SLEEP_NS 20000000L /* while nothing is, but messages of the others */
+#define SLEEP_NS 20000000L /* while nothing is, except messages of the others */
 
 cadre_status cadre_mpi_check(struct mpi_world *w, const struct mpi_op *op, int result)
 {
@@ -50,8 +50,7 @@ static cadre_status test(struct mpi_op *op, MPI_Request *request, bool *over)
                                  : cadre_mpi_check(op->group->world, op, result);
 }
 
-/* A header that has come is compared at once: what the data then does is a consequence.
- */
+/* A header is compared as soon as it arrives: errors of the data are a consequence. */
 static cadre_status look_at_header(struct mpi_op *op)
 {
     bool over = false;
@@ -63,7 +62,7 @@ static cadre_status look_at_header(struct mpi_op *op)
     return CADRE_OK;
 }
 
-/* As far as the operation goes; true where that is further than before. */
+/* Advance the operation as far as possible; true where it advanced. */
 static bool advance(struct mpi_op *op)
 {
     bool moved = false, over = false;
@@ -107,7 +106,7 @@ static bool work(struct mpi_world *w)
     return moved;
 }
 
-/* Until something is to be done, or it is time to look. */
+/* Sleep until there is something to do, or it is time to poll. */
 static void rest(struct mpi_world *w, uint64_t seen)
 {
     struct timespec until = {.tv_nsec = NAP_NS};
@@ -130,8 +129,7 @@ static void rest(struct mpi_world *w, uint64_t seen)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* After a failure, or where others have not come to the end: MPI_Finalize would wait.
- */
+/* After a failure, or where others have not ended: MPI_Finalize would wait. */
 static void end_without(struct mpi_world *w)
 {
     pthread_mutex_lock(&w->lock);
@@ -186,7 +184,7 @@ static cadre_status start(struct mpi_world *w)
 void *cadre_mpi_engine(void *arg)
 {
     struct mpi_world *w = arg;
-    prctl(PR_SET_TIMERSLACK, 1000UL); /* its naps are short */
+    prctl(PR_SET_TIMERSLACK, 1000UL); /* its sleeps are short */
     cadre_status rc = start(w);
     if (rc == CADRE_OK && run(w) && cadre_mpi_control_leave(w))
         MPI_Finalize();

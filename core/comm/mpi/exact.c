@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions whose order is the tree's: every rank gets all ranks' values of its slice,
- * adds them, and gives the result back where it is wanted. Part by part, so that
- * scratch does not grow with the buffer; a turn works on one part of every slice, and
- * nothing outside it, so that in may be out. */
+/* Reductions in tree order: every rank receives all ranks' values of its slice, adds
+ * them, and returns the result where it is needed. The vector is processed in parts, so
+ * that scratch does not grow with it; a round touches one part of every slice and
+ * nothing else, so that in may be out. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ static cadre_status prepare(struct mpi_op *op, uint64_t longest)
     m->part = most / size > 0 ? most / size : 1;
     m->part = longest < m->part ? longest : m->part;
     m->ints = calloc(4 * size, sizeof *m->ints);
-    /* a row from each, and one for the sum */
+    /* a row per rank, and one for the sum */
     m->rows = cadre_mpi_scratch_take(w, m->part * (size + 1) * e);
     if (m->packed)
         m->scratch = cadre_mpi_scratch_take(w, m->part * size * e);
@@ -35,7 +35,8 @@ static cadre_status prepare(struct mpi_op *op, uint64_t longest)
     return CADRE_E_RESOURCE;
 }
 
-/* My part of slice m to rank m, from all what they have of mine. */
+/* Send this rank's part of slice m to rank m; receive all ranks' parts of this
+ * slice. */
 static cadre_status exchange(struct mpi_op *op)
 {
     struct mpi_move *m = &op->move;
@@ -57,7 +58,7 @@ static cadre_status exchange(struct mpi_op *op)
                                           &m->request));
 }
 
-/* Where the sum of this turn lies: behind the rows. */
+/* Where the sum of this round lies: behind the rows. */
 static char *sum_of(const struct mpi_op *op)
 {
     const struct mpi_move *m = &op->move;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups: their queues, splits, their end. MPI's own communicators stay until
+/* Groups: their queues, splits, their end. MPI's own communicators live until
  * MPI_Finalize: freeing them is a collective. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "core/base/clock.h"
 #include "core/comm/mpi/private.h"
 
-#define SENT_S 5.0 /* the news of a message's arrival is given so long */
+#define SENT_S 5.0 /* wait for a message's completion */
 
 static void group_free(struct mpi_group *g)
 {
@@ -58,7 +58,7 @@ struct mpi_group *cadre_mpi_group_make(struct mpi_world *w, uint64_t id,
     return g;
 }
 
-/* The same on all members, another for each split: splitmix64's mixing. */
+/* The same on all members, different for each split: splitmix64's mixing. */
 static uint64_t id_of(const struct mpi_group *parent, int color)
 {
     uint64_t x = parent->id + parent->splits * 0x9e3779b97f4a7c15u;
@@ -121,8 +121,8 @@ static const struct mpi_op *pending(const struct mpi_group *g)
     return found;
 }
 
-/* Under the lock: what is left when the group ends. The data of a send may be there
- * long since, and that news on its way. */
+/* Under the lock: what is pending when the group ends. The data of a send may have
+ * arrived already while its completion is still on its way. */
 static const struct mpi_op *left_over(const struct mpi_group *g)
 {
     struct mpi_world *w = g->world;
@@ -154,7 +154,7 @@ static void close_world(struct mpi_world *w)
         cadre_mpi_sleep(w);
     bool ended = w->ended;
     pthread_mutex_unlock(&w->lock);
-    if (!ended) { /* inside MPI for ever; what it may touch is left */
+    if (!ended) { /* inside MPI forever; what it may touch is leaked */
         pthread_detach(w->engine);
         return;
     }

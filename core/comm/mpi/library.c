@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is asked of MPI itself: its version, its start, its types. */
+/* Queries of MPI itself: its version, its start, its types. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 #include "core/comm/reduce.h"
 #include "core/comm/mpi/private.h"
 
-/* The first line of what the library says of itself, up to the first comma:
- * "Open MPI v4.1.4". */
+/* The first line of the library's version text, up to the first comma: "Open MPI
+ * v4.1.4". */
 static void library_name(char *name, size_t size)
 {
     char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
@@ -125,7 +125,7 @@ static int gather_hosts(struct mpi_world *w)
     return result;
 }
 
-/* The communicator of all, on whose errors we look ourselves. */
+/* The communicator of all ranks, which returns errors instead of aborting. */
 static int take_world(struct mpi_world *w, int *rank, int *size)
 {
     int result = MPI_Comm_dup(MPI_COMM_WORLD, &w->comm);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages: a header, which both sides compare, and the data in pieces. Data is sent so
- * that the send ends when the receiver takes it. */
+/* Messages: a header, which both sides compare, and the data in chunks. A send ends
+ * when the receiver takes the data. */
 #include <stdio.h>
 #include <string.h>
 

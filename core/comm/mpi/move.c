@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives as MPI's own non-blocking ones, one call after the other. */
+/* Collectives as MPI's non-blocking ones, one call after the other. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ static cadre_status check_mpi(struct mpi_op *op, int result)
     return cadre_mpi_check(op->group->world, op, result);
 }
 
-/* ---- whole vectors: piece by piece ---- */
+/* ---- whole vectors: in parts ---- */
 
 static cadre_status step_pieces(struct mpi_op *op)
 {
@@ -45,9 +45,9 @@ static cadre_status step_pieces(struct mpi_op *op)
                            op->group->comm, &m->request));
 }
 
-/* ---- slices: in one call where that reaches them, else in turns through scratch ---- */
+/* ---- slices: in one call where possible, else in rounds through scratch ---- */
 
-/* The parts of a turn, and scratch for them; false where there is no memory. */
+/* The parts of a round, and scratch for them; false where there is no memory. */
 static bool prepare(struct mpi_op *op, uint64_t longest)
 {
     struct mpi_move *m = &op->move;
@@ -116,7 +116,7 @@ static cadre_status exchange(struct mpi_op *op)
                                        m->ints[0], type, op->group->comm, &m->request));
 }
 
-/* What a turn has brought, to where it is wanted. */
+/* Copy the result of a round to its destination. */
 static void deliver(struct mpi_op *op)
 {
     struct mpi_move *m = &op->move;
@@ -180,8 +180,8 @@ static int name_members(struct mpi_world *w, struct mpi_split *split)
     return result;
 }
 
-/* MPI has no split that does not wait, so all meet first: then nobody is waited for who
- * has still something else to do. */
+/* MPI has no non-blocking split, so all ranks wait at a barrier first: then the split
+ * waits for no rank that still has other work. */
 static cadre_status step_split(struct mpi_op *op)
 {
     struct mpi_split *s = op->base.out;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations from the post to their end, and what becomes of them after a failure. */
+/* Operations from the post to their end, also after a failure. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "core/base/clock.h"
 #include "core/comm/mpi/private.h"
 
-#define STUCK_S 20 /* beyond the time limit, without a turn of the engine */
+#define STUCK_S 20 /* beyond the time limit, without a round of the engine */
 
 void cadre_mpi_op_free(struct mpi_op *op)
 {

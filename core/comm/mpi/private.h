@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A rank's side of communicators over MPI, between the files of the module.
  *
- * One thread a process, the engine, makes every call of MPI, MPI_Init_thread and
- * MPI_Finalize among them, and none that waits for other ranks but where all have been
- * seen to come (splits): so MPI_THREAD_FUNNELED is enough, and nothing pending holds up
- * anything else. Posts put operations into queues, one for the collectives of a group
- * and one for each direction between two of its ranks; the engine begins an operation
- * when the one before it in its queue, and the one it comes after, are done.
+ * One thread per process, the engine, makes every call of MPI, including
+ * MPI_Init_thread and MPI_Finalize, so MPI_THREAD_FUNNELED is enough. It makes no call
+ * that waits for other ranks unless all are known to have come (splits), so no pending
+ * operation blocks another. Posts put operations into queues, one for the collectives
+ * of a group and one for each direction between two of its ranks; the engine begins an
+ * operation when the one before it in its queue, and the one it comes after, are done.
  *
- * Beside the data, on a communicator of its own, the engines tell each other of the
- * first failure, and before a time limit they ask all ranks where they are, so that it
- * is known who is missed.
+ * Besides data, on a separate communicator, the engines send each other the first
+ * failure, and before a time limit they ask all ranks what they are waiting in, so that
+ * the missing rank is known.
  *
- * A world has one lock. What says "engine's" is touched by that thread alone. */
+ * A world has one lock. Fields marked "engine's" are used by that thread only. */
 #ifndef CADRE_COMM_MPI_PRIVATE_H
 #define CADRE_COMM_MPI_PRIVATE_H
 
@@ -43,14 +43,14 @@ struct mpi_queue {
     uint64_t posted, began; /* sequence numbers */
 };
 
-/* What goes before a message, so that both sides can be compared. */
+/* The header of a message, by which both sides are compared. */
 struct mpi_header {
     uint64_t sequence, step, count;
     uint32_t dtype;
     char label[64];
 };
 
-/* What a split brings: `out` of its operation; filled by the engine. */
+/* Result of a split: `out` of its operation; filled by the engine. */
 struct mpi_split {
     int color, key;
     MPI_Comm comm;
@@ -58,13 +58,13 @@ struct mpi_split {
     int *world_ranks; /* (size), owned */
 };
 
-/* How far the engine is with an operation. */
+/* Progress of the engine with an operation. */
 struct mpi_move {
     MPI_Request request, header_request; /* MPI_REQUEST_NULL: none */
     int phase;
     bool packed; /* slices go through scratch, since int cannot reach them */
     bool ended;
-    uint64_t at, part; /* elements of a slice before this turn; in one, at most */
+    uint64_t at, part; /* elements of a slice before this round; per round, at most */
     int *ints; /* counts and places, 4 for each rank */
     struct mpi_scratch *scratch,
         *rows; /* what goes out; what comes in, or what is added */
@@ -74,7 +74,7 @@ struct mpi_move {
 struct mpi_op {
     struct cadre_comm_op base;
     struct mpi_op *next, *next_active; /* pending or dead; of those begun */
-    struct mpi_group *group; /* not looked at after its end */
+    struct mpi_group *group; /* not checked after its end */
     struct mpi_queue *queue; /* nor this */
     cadre_event id;
     const struct mpi_op *before, *follows; /* pending: in its queue, and `after` */
@@ -97,16 +97,16 @@ struct mpi_world {
     struct mpi_group *groups;
     struct mpi_op *pending, *last; /* in order of their ids */
     struct mpi_op *dead; /* failed; freed with the world */
-    uint64_t ids, news; /* given; changes that the engine has to look at */
+    uint64_t ids, news; /* assigned; changes that the engine has to check */
     const struct mpi_op *blamed;
-    bool tell_all; /* the failure is ours: the others have to hear of it */
+    bool tell_all; /* the failure is this rank's: it must be sent to the others */
     bool quiet; /* after a failure: MPI touches no buffer of the callers' any more */
     bool opened, stop, ended, stuck;
     double turned_s; /* when the engine was last seen at work */
     struct cadre_error opening; /* why it did not open */
     /* engine's */
     struct mpi_op *active; /* begun, oldest first */
-    unsigned idle; /* turns without anything */
+    unsigned idle; /* rounds without work */
     MPI_Comm comm;
     char (*hosts)[HOST_BYTES]; /* (size), by world rank; read by all once open */
     struct mpi_control control;
@@ -163,7 +163,7 @@ void cadre_mpi_destroy(struct cadre_comm *);
 
 cadre_status cadre_mpi_enqueue(struct cadre_comm *, struct cadre_comm_op *op,
                                cadre_event *done);
-/* [engine] Under the lock: begin what nothing stands before. */
+/* [engine] Under the lock: begin operations that wait for no other. */
 void cadre_mpi_begin(struct mpi_world *world);
 /* [engine] The operation is done. */
 void cadre_mpi_finish(struct mpi_op *op);
@@ -211,10 +211,10 @@ cadre_status cadre_mpi_step_message(struct mpi_op *op);
 /* Begin a message; the header is compared when it is there, the data may come later. */
 cadre_status cadre_mpi_compare_message(struct mpi_op *op);
 
-/* slices.c: elements of slice m in this turn */
+/* slices.c: elements of slice m in this round */
 uint64_t cadre_mpi_slice_turn(const struct mpi_op *op, int m);
-/* Counts and places (size each) of the turn's parts: in the whole vector, or one after
- * the other in scratch. */
+/* Counts and offsets (size each) of the round's parts: in the whole vector, or one
+ * after the other in scratch. */
 void cadre_mpi_slice_places(const struct mpi_op *op, bool packed, int *counts,
                             int *places);
 /* Between the whole vector and scratch. */

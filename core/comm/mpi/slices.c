@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Vectors cut into a slice for each rank. An operation works in turns, each on one part
- * of every slice; where MPI's int cannot reach all of the vector, parts are copied into
- * scratch side by side. */
+/* Vectors divided into a slice for each rank. An operation works in rounds, one part of
+ * every slice each; where MPI's int cannot count all of the vector, parts are copied
+ * into scratch next to each other. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -48,7 +48,7 @@ void cadre_mpi_rank_text(const struct mpi_world *w, int rank, char *text, size_t
     snprintf(text, size, "rank %d (host %s)", rank, w->hosts[rank]);
 }
 
-/* ---- who is missed ---- */
+/* ---- missing ranks ---- */
 
 enum verdict { HERE, SILENT, ABSENT, OTHER };
 
@@ -134,11 +134,11 @@ void cadre_mpi_late_text(const struct mpi_world *w, const struct mpi_op *op,
     first = list(op, q, OTHER, who, sizeof who);
     if (first >= 0)
         snprintf(text, size,
-                 "%s posted %.200s, where %s posted %s; all must post alike", who,
+                 "%s posted %.200s, where %s posted %s; all must post the same", who,
                  q->answers[first].text, me, name);
     else
         snprintf(text, size,
                  "%s did not end within %g s on %s though all its ranks are there: the "
-                 "network may be slow or partly cut; raise comm.timeout",
+                 "network may be slow or partly down; raise comm.timeout",
                  name, limit, me);
 }

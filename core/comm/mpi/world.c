@@ -72,8 +72,8 @@ void cadre_mpi_world_free(struct mpi_world *w)
     free(w);
 }
 
-/* Tests lower the number of elements that one call of MPI spans, to see what is done
- * with those that are more than an int can count. */
+/* Tests lower the number of elements that one call of MPI spans, to cover counts that
+ * exceed an int. */
 static uint64_t limit(void)
 {
     const char *text = getenv("CADRE_MPI_LIMIT");
@@ -118,7 +118,7 @@ static cadre_status check(const struct cadre_comm_world *world, struct cadre_err
     return CADRE_OK;
 }
 
-/* MPI_Init waits for all ranks, and for ever. */
+/* MPI_Init waits for all ranks without a time limit. */
 static cadre_status await_opening(struct mpi_world *w, struct cadre_error *err)
 {
     double until = cadre_now_s() + w->timeout_s;
@@ -138,7 +138,7 @@ static cadre_status await_opening(struct mpi_world *w, struct cadre_error *err)
     }
     if (opened)
         return CADRE_OK;
-    pthread_detach(w->engine); /* which is inside MPI: the world is left to it */
+    pthread_detach(w->engine); /* which is inside MPI and keeps the world */
     return cadre_fail(
         err, CADRE_E_COMM,
         "rank %d: MPI did not start within %g s: some of the %d ranks have "

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One communicator of NCCL with a worker stream of the device. NCCL is asked without
- * blocking, so that everything has a time limit. */
+/* One communicator of NCCL with a worker stream of the device. NCCL is used
+ * non-blocking, so that everything has a time limit. */
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +59,7 @@ static struct nccl_channel *make(struct nccl_world *world)
     return c;
 }
 
-/* The rank and size; the world watches it from now on. */
+/* Set rank and size; the world watches it from now on. */
 static ncclResult_t enter(struct nccl_channel *c)
 {
     ncclResult_t result = ncclCommUserRank(c->comm, &c->rank);
@@ -72,8 +72,8 @@ static ncclResult_t enter(struct nccl_channel *c)
     return result;
 }
 
-/* The reason on one line; what was begun stays where it is, because NCCL's thread may
- * still write there. */
+/* The reason on one line; the begun communicator is not freed, because NCCL's thread
+ * may still write to it. */
 static cadre_status fail(struct nccl_channel *c, ncclResult_t result, const char *what,
                          struct cadre_error *err)
 {
@@ -172,7 +172,7 @@ void *cadre_nccl_scratch(struct nccl_channel *c, size_t bytes)
         size *= 2;
     if (c->scratch && bytes <= c->scratch_bytes)
         return c->scratch;
-    /* the old one stays: freeing it may wait for what other ranks have yet to post */
+    /* the old one is kept: freeing it may wait for posts of other ranks */
     void *made = ops->alloc(c->worker, size);
     if (!made) {
         cadre_log(CADRE_LOG_ERROR, "comm",
@@ -187,7 +187,7 @@ void *cadre_nccl_scratch(struct nccl_channel *c, size_t bytes)
     return made;
 }
 
-/* Let what was sent arrive, then give it back; what does not end is aborted. */
+/* Wait until what was sent has arrived, then free it; what does not end is aborted. */
 static void release(struct nccl_channel *c)
 {
     double until = cadre_now_s() + FINALIZE_S;
@@ -211,7 +211,7 @@ void cadre_nccl_channel_close(struct nccl_channel *c)
     struct nccl_world *w = c->world;
     pthread_mutex_lock(&w->lock);
     while (cadre_failure_is_set(&w->failure) &&
-           !w->aborted) /* the watcher has it in hand */
+           !w->aborted) /* the watcher is using it */
         pthread_cond_wait(&w->changed, &w->lock);
     for (struct nccl_channel **at = &w->channels; *at; at = &(*at)->next)
         if (*at == c) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A posted operation is given to its channel's stream, and stands in the channel's
+/* A posted operation is submitted to its channel's stream, and stays in the channel's
  * queue until it is seen to be done. */
 #include <stdlib.h>
 
@@ -26,8 +26,8 @@ static cadre_status give(struct nccl_op *op)
                                    "record an event");
 }
 
-/* Into the channel's queue; what failed is kept, because the stream may still have to
- * run what was given to it. */
+/* Into the channel's queue; a failed one is kept, because the stream may still run work
+ * already submitted. */
 static cadre_status append(struct nccl_op *op, cadre_status rc)
 {
     struct nccl_channel *c = op->channel;
@@ -81,8 +81,8 @@ static cadre_status check(const struct nccl_op *op)
     if (!op->channel)
         return cadre_comm_refuse(
             comm, &op->base, CADRE_E_UNSUPPORTED,
-            "over NCCL a rank sends to its neighbours in the group's ring "
-            "alone (the next rank and the one before)");
+            "over NCCL a rank sends only to its neighbours in the group's "
+            "ring (the next rank and the one before)");
     return CADRE_OK;
 }
 

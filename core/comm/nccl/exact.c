@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions whose order is the tree's: every rank gets all ranks' values of its slice,
- * adds them by its device, and gives the result back where it is wanted. Part by part,
- * so that scratch does not grow with the buffer; a turn works on one part of every
- * slice, and nothing outside it, so that in may be out. */
+/* Reductions in tree order: every rank receives all ranks' values of its slice, adds
+ * them on its device, and returns the result where it is needed. The vector is
+ * processed in parts, so that scratch does not grow with it; a round touches one part
+ * of every slice and nothing else, so that in may be out. */
 #include "core/comm/nccl/private.h"
 #include "core/tensor/dtype.h"
 
@@ -15,11 +15,11 @@ struct turn {
     const char *in;
     char *out;
     char *rows; /* a part of this rank's slice from each rank */
-    uint64_t part, at; /* elements of a slice in a turn; those before it */
+    uint64_t part, at; /* elements of a slice in a round; those before it */
     size_t element;
 };
 
-/* Elements of slice m in this turn. */
+/* Elements of slice m in this round. */
 static uint64_t in_turn(const struct turn *t, int m)
 {
     return cadre_comm_slice_part(&t->op->base, m, t->at, t->part);
@@ -35,8 +35,8 @@ static char *row(const struct turn *t, int m)
     return t->rows + (size_t)m * t->part * t->element;
 }
 
-/* In one group: my part of slice m to rank m, and from all what they have of mine; or,
- * back, the result of mine to all, and theirs. */
+/* In one group: send this rank's part of slice m to rank m and receive all ranks' parts
+ * of this slice; with `back`, send this slice's result to all and receive theirs. */
 static ncclResult_t exchange(const struct turn *t, bool back)
 {
     const struct nccl_channel *c = t->channel;
@@ -112,7 +112,7 @@ cadre_status cadre_nccl_move_tree(struct nccl_op *op, const void *in, void *out)
     t.part = WHOLE_LINES(longest) < t.part ? WHOLE_LINES(longest) : t.part;
     t.rows = cadre_nccl_scratch(op->channel, (size_t)t.part * size * t.element);
     cadre_status rc = t.rows ? CADRE_OK : CADRE_E_RESOURCE;
-    rc = cadre_nccl_check_device(op, rc, "give room for slices");
+    rc = cadre_nccl_check_device(op, rc, "give memory for slices");
     for (; t.at < longest && rc == CADRE_OK; t.at += t.part)
         rc = take_turn(&t);
     return rc;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Groups: the channel of their collectives, and those of the directions in their ring.
- * NCCL connects two ranks when they first have to do with each other, and the one that
- * comes first waits; so each channel is used once while it is made, when all are there,
- * and posting never waits for another rank. */
+ * NCCL connects two ranks at their first exchange, and the first one waits; so each
+ * channel is used once while it is made, with all ranks present, and posting never
+ * waits for another rank. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "core/base/clock.h"
 #include "core/comm/nccl/private.h"
 
-/* Groups of pairs that share no rank: edge i joins i and i + 1, the last one and 0. */
+/* Groups of pairs that share no rank: edge i connects i and i + 1, the last rank and
+ * 0. */
 static int phase_of(int edge, int size)
 {
     return edge == size - 1 && size % 2 == 1 ? 2 : edge % 2;
@@ -33,7 +34,7 @@ static ncclResult_t finish(struct nccl_channel *c)
 }
 
 /* One byte from rank 0 to rank 1 of the channel, or all_reduced by all of them; done on
- * return, so that what is left behind are operations alone. */
+ * return, so that only operations are in the stream later. */
 static cadre_status greet(struct nccl_channel *c, bool pair, struct cadre_error *err)
 {
     ncclResult_t result;
@@ -66,7 +67,7 @@ static cadre_status greet(struct nccl_channel *c, bool pair, struct cadre_error 
 }
 
 /* The channels of the pairs of one phase. Sender and receiver of an edge are its first
- * and second rank, or the other way round where `back` is set. */
+ * and second rank, or the reverse where `back` is set. */
 static cadre_status open_phase(struct nccl_group *g, int phase, bool back,
                                struct cadre_error *err)
 {
@@ -110,7 +111,7 @@ static void close_group(struct nccl_group *g)
     free(g);
 }
 
-/* If the world has failed, until NCCL's work has ended, by the watcher. */
+/* If the world has failed, wait until the watcher has ended NCCL's work. */
 static void await_abort(struct nccl_world *w)
 {
     pthread_mutex_lock(&w->lock);
@@ -119,7 +120,7 @@ static void await_abort(struct nccl_world *w)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* The world fails with `why`, unless it has; err says what it failed with first. */
+/* The world fails with `why`, unless it has failed; err is the first failure. */
 static cadre_status fail(struct nccl_world *w, const struct cadre_error *why,
                          struct cadre_error *err)
 {
@@ -168,7 +169,7 @@ cadre_status cadre_nccl_split(struct cadre_comm *comm, int color, int key,
     struct nccl_channel *all = NULL;
     struct nccl_group *g = NULL;
     struct cadre_error why = {0};
-    cadre_nccl_drain(w); /* NCCL splits a communicator that is at rest */
+    cadre_nccl_drain(w); /* NCCL splits a communicator without pending work */
     cadre_status rc =
         cadre_nccl_channel_split(parent->all, color, key, false, &all, &why);
     if (rc != CADRE_OK)

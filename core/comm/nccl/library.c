@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is asked of NCCL itself: its version, ids, and what its errors mean. */
+/* Queries of NCCL itself: its version, ids, and what its errors mean. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ cadre_status cadre_nccl_version(struct cadre_text *out, struct cadre_error *err)
     ncclResult_t result = ncclGetVersion(&v);
     if (result != ncclSuccess)
         return cadre_fail(err, CADRE_E_UNSUPPORTED,
-                          "NCCL does not tell its version: %s",
+                          "NCCL does not report its version: %s",
                           ncclGetErrorString(result));
     put_version(out, v);
     return CADRE_OK;
@@ -95,7 +95,7 @@ const char *cadre_nccl_advice(const char *text)
     int v = 0;
     ncclGetVersion(&v);
     if (!strstr(text, "Duplicate GPU"))
-        return "the logs of the other ranks, or NCCL_DEBUG=WARN, tell more";
+        return "the logs of the other ranks, or NCCL_DEBUG=WARN, say more";
     if (v >= MULTI_RANK)
         return "start one rank per GPU, run the ranks as threads with comm.backend = "
                "local, or let NCCL share GPUs with NCCL_MULTI_RANK_GPU_ENABLE=1";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An operation in the words of NCCL. Slices that are not all alike are a group of calls
- * to one root each. */
+/* An operation as calls of NCCL. Slices of unequal size are a group of calls with one
+ * root each. */
 #include <stdio.h>
 
 #include "core/comm/nccl/private.h"
@@ -45,7 +45,7 @@ static ncclRedOp_t reduction(const struct nccl_op *op)
     return op->base.red == CADRE_SUM ? ncclSum : ncclMax;
 }
 
-/* All slices alike, so that one call of NCCL's does it? */
+/* Are all slices of equal size, so that one call of NCCL is enough? */
 static bool even(const struct nccl_op *op)
 {
     uint64_t each = op->base.offsets[1];
@@ -117,7 +117,7 @@ static ncclResult_t all_to_all(const struct nccl_op *op, const char *in, char *o
     return end_group(result);
 }
 
-/* A group of one rank: what there is to do is a copy. */
+/* A group of one rank: the operation is a copy. */
 static cadre_status move_alone(struct nccl_op *op, const void *in, void *out)
 {
     struct cadre_device *worker = op->channel->worker;

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A rank's side of communicators over NCCL, between the files of the module.
  *
- * NCCL carries the operations of one communicator out one after the other, so what
- * must not hold up anything else has a communicator of its own: a channel, with a
- * worker stream of the device, whose stream it owns. A group has one channel for its
- * collectives and one for each direction between neighbours in its ring.
+ * NCCL runs the operations of one communicator one after the other, so traffic that
+ * must not block other traffic has a communicator of its own: a channel, which owns a
+ * worker stream of the device. A group has one channel for its collectives and one for
+ * each direction between neighbours in its ring.
  *
- * Posting gives the channel's stream everything that the operation needs, and records
- * an event of the device, which is the operation's: nothing waits on the host. Posts
- * come from whatever thread of the rank, since a worker stream belongs to its channel
- * and is used under the channel's lock; training posts from the rank's own thread
- * alone.
+ * Posting submits to the channel's stream everything that the operation needs, and
+ * records a device event, which is the operation's: nothing waits on the host. Any
+ * thread of the rank may post, since a worker stream belongs to its channel and is used
+ * under the channel's lock; training posts only from the rank's own thread.
  *
  * Locks, in the order in which they may be taken: a channel's `posting`, the world's
  * `lock`, the world's `gate`. CUDA runs host functions with locks of its own, so these
- * take the gate alone, and no call of CUDA is made under it. */
+ * take only the gate, and no call of CUDA is made under it. */
 #ifndef CADRE_COMM_NCCL_PRIVATE_H
 #define CADRE_COMM_NCCL_PRIVATE_H
 
@@ -31,7 +30,7 @@ struct nccl_world;
 struct nccl_channel;
 struct nccl_group;
 
-/* Pinned memory and as much of the device's, for buffers of the host. */
+/* Pinned memory and as much device memory, for host buffers. */
 struct nccl_stage {
     struct nccl_stage *next;
     size_t bytes;
@@ -39,7 +38,7 @@ struct nccl_stage {
 };
 
 /* What a host function copies, unless the world has failed: then the caller may have
- * taken its buffer back. */
+ * reused its buffer. */
 struct nccl_copy {
     struct nccl_world *world;
     void *to;
@@ -50,10 +49,10 @@ struct nccl_copy {
 struct nccl_op {
     struct cadre_comm_op base;
     struct nccl_op *next;
-    struct nccl_group *group; /* not looked at after its end */
+    struct nccl_group *group; /* not checked after its end */
     struct nccl_channel *channel; /* nor this */
     cadre_device_event done;
-    double began_s; /* first seen with nothing before it; 0 until then */
+    double began_s; /* when first seen at the head; 0 until then */
     cadre_status status; /* of a dead one */
     struct nccl_stage *stage;
     struct nccl_copy before, behind;
@@ -100,8 +99,8 @@ struct nccl_group {
     struct nccl_world *world;
     bool is_world;
     struct nccl_channel *all; /* collectives */
-    /* to and from the next rank in the ring [0] and the one before [1], which are one
-     * where there are two ranks: then [0] alone. NULL where there is one rank. */
+    /* to and from the next rank in the ring [0] and the previous one [1]. With two
+     * ranks both are the same: only [0] is used. NULL with one rank. */
     struct nccl_channel *send[2], *recv[2];
 };
 
@@ -112,11 +111,11 @@ cadre_status cadre_nccl_version(struct cadre_text *out, struct cadre_error *err)
 cadre_status cadre_nccl_make_id(unsigned char id[CADRE_COMM_ID_BYTES],
                                 struct cadre_error *err);
 void cadre_nccl_describe(struct cadre_text *out);
-/* CADRE_OK, or UNSUPPORTED where the library that is loaded is not for this build. */
+/* CADRE_OK, or UNSUPPORTED where the loaded library does not fit this build. */
 cadre_status cadre_nccl_check_library(struct cadre_error *err);
-/* What NCCL says of `result`, and what it said last (comm may be NULL). */
+/* NCCL's text for `result`, and its last error (comm may be NULL). */
 void cadre_nccl_text(ncclResult_t result, ncclComm_t comm, char *text, size_t size);
-/* What to do about it, where that is known; else where to look. */
+/* What to do about it, where known; else where to look. */
 const char *cadre_nccl_advice(const char *text);
 /* ncclNumTypes where NCCL has no such type. */
 ncclDataType_t cadre_nccl_type(uint32_t dtype);
@@ -132,13 +131,13 @@ cadre_status cadre_nccl_channel_open(struct nccl_world *world, const ncclUniqueI
 cadre_status cadre_nccl_channel_split(struct nccl_channel *parent, int color, int key,
                                       bool narrow, struct nccl_channel **out,
                                       struct cadre_error *err);
-/* At least `bytes` of the device's memory for the channel's stream. Under `posting`.
- * NULL (logged) where there is none. */
+/* At least `bytes` of device memory for the channel's stream. Under `posting`. NULL
+ * (logged) where there is none. */
 void *cadre_nccl_scratch(struct nccl_channel *channel, size_t bytes);
 /* End it and free it; nothing is pending, or the world has failed and was aborted. */
 void cadre_nccl_channel_close(struct nccl_channel *channel);
-/* Wait until NCCL has taken what it was asked, which returned `result`: ncclSuccess,
- * its error, or ncclInProgress where the world has failed or the time is over. */
+/* Wait until NCCL has accepted the call that returned `result`: ncclSuccess, its error,
+ * or ncclInProgress where the world has failed or the time is over. */
 ncclResult_t cadre_nccl_settle(const struct nccl_world *world, ncclComm_t comm,
                                ncclResult_t result);
 
@@ -168,15 +167,15 @@ cadre_status cadre_nccl_enqueue(struct cadre_comm *, struct cadre_comm_op *op,
 /* The data, from `in` to `out` in the device's memory. A failure is the world's. */
 cadre_status cadre_nccl_move(struct nccl_op *op, const void *in, void *out);
 /* all_reduce and reduce_scatter in the tree over ranks of core/base/tree.h: the slices
- * are exchanged and added by the device, with the bits of `local`. */
+ * are exchanged and added on the device, with the bits of `local`. */
 cadre_status cadre_nccl_move_tree(struct nccl_op *op, const void *in, void *out);
-/* Take what a call of NCCL for `op` returned. */
+/* Handle what a call of NCCL for `op` returned. */
 cadre_status cadre_nccl_check(struct nccl_op *op, ncclResult_t result);
-/* The same of the device: `what` it failed to do. */
+/* The same for the device: `what` it failed to do. */
 cadre_status cadre_nccl_check_device(struct nccl_op *op, cadre_status rc,
                                      const char *what);
-/* The host's buffer into the device's memory, in the stream's order; *in and *out are
- * then where the operation works. */
+/* Copy the host's buffer to device memory, in the stream's order; *in and *out are then
+ * where the operation works. */
 cadre_status cadre_nccl_stage_in(struct nccl_op *op, const void **in, void **out);
 cadre_status cadre_nccl_stage_out(struct nccl_op *op);
 /* Under the world's lock: the stage is free again. */
@@ -192,10 +191,10 @@ void cadre_nccl_watch_stop(struct nccl_world *world);
 cadre_status cadre_nccl_event_wait(struct nccl_world *world, cadre_event event);
 /* Until nothing is pending, or the world has failed. */
 void cadre_nccl_drain(struct nccl_world *world);
-/* Under the lock: take out of the queues what is done, and tell the observer. */
+/* Under the lock: remove what is done from the queues, and call the observer. */
 void cadre_nccl_reap(struct nccl_world *world);
-/* The first failure of the world: everything pending is dead, `blamed` (may be NULL)
- * with `code`, and the thread aborts NCCL. Later ones change nothing. */
+/* The first failure of the world: everything pending fails, `blamed` (may be NULL) with
+ * `code`, and the thread aborts NCCL. Later ones change nothing. */
 void cadre_nccl_fail(struct nccl_world *world, const struct nccl_op *blamed,
                      cadre_status code, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
@@ -206,7 +205,7 @@ void cadre_nccl_fail_locked(struct nccl_world *world, const struct nccl_op *blam
 void cadre_nccl_late_text(const struct nccl_op *op, char *text, size_t size);
 /* "rank 1: all_reduce #12 'ddp bucket 3' (f32, 4096 elements, step 40)" */
 void cadre_nccl_op_text(const struct nccl_op *op, char *text, size_t size);
-/* Sleep a while, longer the more `turns` there were. */
+/* Sleep a while, longer after more `turns`. */
 void cadre_nccl_pause(unsigned turns);
 
 #endif

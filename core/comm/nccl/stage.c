@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buffers of the host go through pinned memory and the device's, all in the order of
- * the channel's stream: the caller's memory is read and written by host functions, so
- * that an operation is asynchronous wherever its buffers lie. */
+/* Host buffers are copied through pinned memory to device memory and back, in the order
+ * of the channel's stream. Host functions read and write the caller's memory, so that
+ * an operation is asynchronous wherever its buffers lie. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,7 +43,7 @@ void cadre_nccl_stage_free(struct nccl_world *world, struct nccl_stage *stage)
     free(stage);
 }
 
-/* Sizes are powers of two, so that a stage is found again. */
+/* Sizes are powers of two, so that stages are reused. */
 static struct nccl_stage *take(struct nccl_channel *c, size_t bytes)
 {
     const struct cadre_device_ops *ops = c->worker->ops;

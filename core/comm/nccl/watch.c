@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is pending, seen from the host: queues of operations whose events are looked at
- * by those who wait and by one thread a world, which also holds the time limit, asks
- * NCCL for errors and aborts when the world has failed. */
+/* What is pending, as the host sees it: queues of operations whose events are polled by
+ * waiters and by one thread per world, which also enforces the time limit, asks NCCL
+ * for errors and aborts when the world has failed. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +15,8 @@
 
 #define STACK_BYTES (1u << 20)
 #define LOOK_NS 100000000L
-#define LOOK_WATCHED_NS 2000000L /* while there is an observer, who wants the times */
-#define POSTER_S 5 /* an abort waits so long for a post that is inside NCCL */
+#define LOOK_WATCHED_NS 2000000L /* while there is an observer, which needs the times */
+#define POSTER_S 5 /* how long an abort waits for a post inside NCCL */
 
 /* ---- texts ---- */
 
@@ -110,8 +110,8 @@ void cadre_nccl_fail(struct nccl_world *w, const struct nccl_op *blamed,
     pthread_mutex_unlock(&w->lock);
 }
 
-/* Under the lock: has the oldest operation of the channel had its time? That runs from
- * where nothing of this rank was before it any more. */
+/* Under the lock: has the oldest operation of the channel exceeded its time? The time
+ * runs from when it became the first of this rank. */
 static void look_at_head(struct nccl_channel *c)
 {
     struct nccl_world *w = c->world;
@@ -176,7 +176,7 @@ static void *abort_main(void *arg)
     return NULL;
 }
 
-/* Under the lock, which is given up meanwhile: channels end after `aborted` alone. */
+/* Under the lock, which is released meanwhile: channels end only after `aborted`. */
 static void abort_all(struct nccl_world *w)
 {
     size_t n = 0, i = 0;

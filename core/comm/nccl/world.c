@@ -34,7 +34,7 @@ static void nccl_abort(struct cadre_comm *comm, const char *why)
     cadre_nccl_fail(world_of(comm), NULL, CADRE_E_ABORTED, "%s", why);
 }
 
-/* The watcher then looks as often as an observer wants it. */
+/* The watcher then polls as often as an observer needs. */
 static void nccl_progress(const struct cadre_comm *comm)
 {
     struct nccl_world *w = world_of(comm);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Causal attention by tiles of queries: a tile's scores against all keys up to its end
  * are one product, their softmax one pass, and the values another product. The backward
- * pass computes the probabilities again from lse (Dao et al. 2022), so a thread never
- * holds more than two tiles of scores.
+ * pass recomputes the probabilities from lse (Dao et al. 2022), so a thread never holds
+ * more than two tiles of scores.
  *
  * fwd: one task per (sequence, head, tile). bwd: one per (sequence, key/value head),
  * which adds its query heads and tiles in order. half_attention.c does 16 bits. */
@@ -74,7 +74,7 @@ struct matrix {
     int64_t ld;
 };
 
-/* Rows of one head in a tensor; what is given as const is only read. */
+/* Rows of one head in a tensor; const tensors are only read. */
 static struct matrix rows_of(const struct attention_job *job, const void *base,
                              int64_t offset, int64_t ld)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside the CPU device: its state, its workers' scratch, and what its files give each
- * other. Nobody outside core/device/cpu includes this but its tests. */
+/* Private to the CPU device: its state, its workers' scratch, and functions shared by
+ * its files. Outside core/device/cpu only its tests include this. */
 #ifndef CADRE_DEVICE_CPU_CPU_H
 #define CADRE_DEVICE_CPU_CPU_H
 
@@ -13,8 +13,8 @@
 
 /* Scratch buffers of a worker: for the GEMM library, for what is packed for it, three
  * for attention (top-k counts in the last), sums by column or tile (the first worker's,
- * shared by all while such an op runs), what half.h widens, and a product's panels and
- * blocks. */
+ * shared by all while such an op runs), values widened by half.h, and a product's
+ * panels and blocks. */
 enum cadre_cpu_scratch {
     CADRE_SCRATCH_GEMM,
     CADRE_SCRATCH_PACK,
@@ -45,7 +45,7 @@ struct cadre_cpu {
     const struct cadre_cpu_casts *casts;
     const struct cadre_cpu_packs *packs;
     const struct cadre_cpu_bf16 *bf16;
-    bool multiplies_bf16; /* bf16 products go to the library as they are */
+    bool multiplies_bf16; /* bf16 products go to the library unconverted */
     cadre_stream_id next_stream;
     uint64_t products; /* begun so far */
 
@@ -66,11 +66,11 @@ void cadre_cpu_free(void *ptr);
 void *cadre_cpu_scratch(struct cadre_cpu_worker *worker, enum cadre_cpu_scratch slot,
                         size_t bytes);
 
-/* The kernels of a dtype, NULL (logged) for one that ops do not have. */
+/* The kernels of a dtype, NULL (logged) for an unsupported dtype. */
 const struct cadre_cpu_kernels *cadre_cpu_kernels(const struct cadre_cpu *cpu,
                                                   uint32_t dtype);
 
-/* Run kernel(args, begin, end) over [0, count) in pieces of `grain`. */
+/* Run kernel(args, begin, end) over [0, count) in ranges of `grain`. */
 void cadre_cpu_ranges(struct cadre_cpu *cpu, cadre_cpu_range *kernel, const void *args,
                       int64_t count, int64_t grain);
 

@@ -12,15 +12,15 @@
 
 #define HUGE_PAGE ((size_t)2 << 20)
 
-/* Lies in the 64 bytes before each block. */
+/* Stored in the 64 bytes before each block. */
 struct header {
     void *base;
     size_t mapped_bytes; /* 0: from aligned_alloc */
 };
 
-/* Large blocks come in huge pages: the first touch of small ones runs at a sixth of the
- * speed. What the last of them would leave unused is real memory too: where it is more
- * than a little of the block, the end lies in small pages. */
+/* Large blocks use huge pages: the first touch of small pages runs at a sixth of the
+ * speed. The unused end of the last huge page is real memory too: where it is a notable
+ * part of the block, the end lies in small pages. */
 static void *map_huge(size_t bytes, struct header *header)
 {
     header->mapped_bytes = (bytes + 2 * HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
@@ -89,7 +89,7 @@ static bool host_reaches(struct cadre_device *device, const void *ptr)
     return true;
 }
 
-/* Copies run on the calling thread, so any thread may make them. */
+/* Copies run on the calling thread, so any thread may call them. */
 static cadre_status copy(struct cadre_device *device, void *dst, const void *src,
                          size_t bytes)
 {
@@ -178,7 +178,7 @@ static cadre_status synchronize(struct cadre_device *device)
     return CADRE_OK;
 }
 
-/* What a worker stream may do, any thread may do here. */
+/* On the CPU any thread may call what a worker stream may call. */
 static cadre_status worker_stream_open(struct cadre_device *device,
                                        struct cadre_device **out)
 {
@@ -198,7 +198,7 @@ static cadre_status no_graph(struct cadre_device *device, uint64_t key)
     return CADRE_E_UNSUPPORTED;
 }
 
-/* oneDNN and OpenBLAS choose by shape and instruction set alone. */
+/* oneDNN and OpenBLAS choose only by shape and instruction set. */
 static cadre_status tuning_export(struct cadre_device *device, struct cadre_text *out)
 {
     (void)device;

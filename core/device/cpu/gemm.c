@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products are cut into tiles fixed by the shape; each tile is one call of a library
- * that runs on one thread, so the bits do not depend on how many threads share the
- * tiles. */
+/* Products are divided into tiles fixed by the shape; each tile is one call of a
+ * library that runs on one thread, so the bits do not depend on the number of
+ * threads. */
 #include "core/device/cpu/gemm.h"
 
 #include <string.h>
 
 #include "core/device/cpu/half.h"
 
-/* A tile is at most this large, and is halved while there are fewer than `wanted` and
- * the halves are worth a call. */
+/* Largest tile. Tiles are halved while there are fewer than `wanted` and a half is
+ * worth a call. */
 struct limits {
     int64_t rows, columns;
     int64_t wanted;
     int64_t products; /* of a half that is worth a call */
-    int64_t least_rows, least_columns; /* more is halved; so is a tile without others */
+    int64_t least_rows, least_columns; /* larger tiles are halved, and a single one */
 };
 
 static const struct limits plain_tiles = {512, 384, 16, (int64_t)8 << 20, 32, 64};
 
-/* Where the first factor is transposed, tiles are packed: what one reads of each 256
- * steps of the inner dimension stays in a cache of a core, and the factors are read
- * again for few other tiles. */
+/* Where the first factor is transposed, tiles are packed: what a tile reads per 256
+ * steps of the inner dimension fits in a core's cache, and few other tiles read the
+ * factors again. */
 static const struct limits packed_tiles = {192, 768, 4, (int64_t)16 << 20, 32, 64};
 
 /* bf16 where the CPU multiplies it (half_gemm.c). */
@@ -131,7 +131,7 @@ static void gemm_tile(void *arg, int64_t index, int worker)
         cadre_gemm_epilogue(job->kernels, &tile);
 }
 
-/* The other backward epilogues are the ops of their name, after the product: their
+/* The other backward epilogues run the op of their name after the product: same
  * bits. */
 static cadre_status backward_epilogue(struct cadre_device *device,
                                       const struct cadre_gemm *g)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One matrix product on the calling thread, by a library: oneDNN for fp32 and, where
- * the CPU multiplies it, bf16; OpenBLAS for fp64. A worker keeps the library's
- * primitives it has met, so nothing is locked. */
+ * the CPU multiplies it, bf16; OpenBLAS for fp64. Each worker caches its library
+ * primitives, so nothing is locked. */
 #ifndef CADRE_DEVICE_CPU_GEMM_H
 #define CADRE_DEVICE_CPU_GEMM_H
 
@@ -11,15 +11,15 @@ struct cadre_cpu_kernels;
 struct cadre_cpu_worker;
 struct cadre_gemm_cache;
 
-/* NULL (logged) where the library or memory refuses. */
+/* NULL (logged) on failure of the library or lack of memory. */
 struct cadre_gemm_cache *cadre_gemm_cache_create(void);
 void cadre_gemm_cache_destroy(struct cadre_gemm_cache *cache);
 
-/* Tell the libraries that the calling thread is one thread. Every thread that calls
- * cadre_gemm_product does so first. */
+/* Make the libraries run single-threaded on the calling thread. Every thread calls this
+ * before cadre_gemm_product. */
 void cadre_gemm_thread_init(void);
 
-/* Are bf16 products worth giving to the library? [any thread] */
+/* Does the library multiply bf16 faster than widened fp32? [any thread] */
 bool cadre_gemm_takes_bf16(void);
 
 /* c = op(a) op(b) + beta c on the calling thread, which is `worker`; the epilogue is
@@ -29,18 +29,18 @@ cadre_status cadre_gemm_product(struct cadre_cpu_worker *worker,
                                 const struct cadre_gemm *gemm);
 
 /* The same where a (m, k) and the f32 c are dense, and b lies in panels (kernels.h) of
- * the width that the library asks for; 0: it wants no panels. bf16 alone. */
+ * the width that the library asks for; 0: no panels. bf16 only. */
 int64_t cadre_gemm_panel_width(struct cadre_cpu_worker *worker,
                                const struct cadre_gemm *gemm);
 cadre_status cadre_gemm_panel_product(struct cadre_cpu_worker *worker,
                                       const struct cadre_gemm *gemm);
 
-/* The epilogue of a product that is done; g has the dtype of kernels. */
+/* The epilogue, after the product; g has the dtype of kernels. */
 void cadre_gemm_epilogue(const struct cadre_cpu_kernels *kernels,
                          const struct cadre_gemm *g);
 
-/* The size of a piece where n is cut into `parts` nearly equal ones, each a multiple of
- * `unit` but the last. */
+/* The size of a range where n is divided into `parts` nearly equal ones, each but the
+ * last a multiple of `unit`. */
 static inline int64_t cadre_gemm_piece(int64_t n, int64_t parts, int64_t unit)
 {
     return ((n + parts - 1) / parts + unit - 1) / unit * unit;

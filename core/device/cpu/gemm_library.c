@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One product on the calling thread: oneDNN's primitives, made once per shape and kept
- * by each worker; the operands laid out for it where that pays. */
+ * by each worker; the operands are packed for it where that is faster. */
 #include "core/device/cpu/gemm.h"
 
 #include <cblas.h>
@@ -16,7 +16,7 @@
 void omp_set_num_threads(int threads);
 
 /* Of a product whose first factor is transposed: steps of the inner dimension that are
- * packed at a time, and the size from which the copies pay. */
+ * packed at a time, and the size from which packing is faster. */
 #define PACKED_STEPS 256
 #define PACKED_LEAST ((int64_t)2 << 20)
 
@@ -32,7 +32,7 @@ struct entry {
     dnnl_primitive_t primitive; /* NULL: the slot is free */
     dnnl_memory_t a, b, c, scratch;
     size_t scratch_bytes;
-    int64_t width; /* of the panels of b, 0 where it does not lie in them */
+    int64_t width; /* of the panels of b, 0 where b is not in panels */
 };
 
 struct cadre_gemm_cache {
@@ -171,7 +171,7 @@ static dnnl_status_t make_memories(struct cadre_gemm_cache *cache, struct entry 
     return status;
 }
 
-/* The width of panels (k, n), 0 where the library wants something else. */
+/* The width of panels (k, n), 0 where the library uses another layout. */
 static int64_t panel_width(const dnnl_memory_desc_t *b)
 {
     const dnnl_blocking_desc_t *blocks = &b->format_desc.blocking;
@@ -226,8 +226,8 @@ static dnnl_status_t entry_init(struct cadre_gemm_cache *cache, struct entry *en
     return status;
 }
 
-/* The entry of g's shape, made at the first meeting. A full table is emptied: the
- * library keeps the compiled code in a cache of its own. */
+/* The entry of g's shape, made at its first use. A full table is emptied: the library
+ * keeps the compiled code in a cache of its own. */
 static cadre_status find_entry(struct cadre_gemm_cache *cache,
                                const struct cadre_gemm *g, bool packed,
                                struct entry **out)
@@ -323,8 +323,8 @@ static void copy_rows(void *dst, int64_t ld_dst, const void *src, int64_t ld_src
 }
 
 /* A product with a transposed first factor, such as a weight's gradient. The library's
- * fast kernels take it only where its columns, and c's, lie side by side, as those of a
- * tile do not: they are brought together some steps of k at a time. */
+ * fast kernels need contiguous columns of it and of c, which a tile does not have: they
+ * are packed some steps of k at a time. */
 static cadre_status product_packed(struct cadre_cpu_worker *worker,
                                    const struct cadre_gemm *g)
 {

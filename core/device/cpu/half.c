@@ -4,7 +4,7 @@
 
 enum {
     ELEMENTS = 4096, /* of a tile: 16 KiB of f32 for each tensor */
-    BLOCK = 512, /* on the stack of whoever calls tree_add */
+    BLOCK = 512, /* on the stack of the caller of tree_add */
 };
 
 struct cadre_half cadre_half_of(struct cadre_device *device, uint32_t dtype)

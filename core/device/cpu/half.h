@@ -14,7 +14,7 @@ struct cadre_half {
     const struct cadre_cpu_kernels *kernels;
     cadre_cpu_range *widen, *narrow;
     const struct cadre_cpu_bf16 *bf16; /* kernels in registers; NULL for f16 */
-    uint64_t serial; /* of the product that half_gemm.c is at */
+    uint64_t serial; /* of the product that half_gemm.c is computing */
 };
 
 static inline bool cadre_dtype_is_half(uint32_t dtype)
@@ -43,13 +43,13 @@ void cadre_half_narrow_rows(const struct cadre_half *half, void *dst, int64_t ld
 typedef void cadre_half_tile(const struct cadre_half *half, const void *op,
                              int64_t begin, int64_t end, float *scratch);
 
-/* Share [0, count) out in pieces of `grain`, each with `floats` of scratch.
- * Errors: CADRE_E_RESOURCE (logged). */
+/* Divide [0, count) into ranges of `grain`, each with `floats` of scratch. Errors:
+ * CADRE_E_RESOURCE (logged). */
 cadre_status cadre_half_run(const struct cadre_half *half, cadre_half_tile *tile,
                             const void *op, int64_t count, int64_t grain,
                             int64_t floats);
 
-/* The ops, for a dtype of 16 bits; what they do stands in device.h. */
+/* The ops for a 16-bit dtype; device.h describes them. */
 cadre_status cadre_half_gelu_bwd(struct cadre_device *, uint32_t dtype,
                                  const struct cadre_pointwise_args *, int64_t count);
 cadre_status cadre_half_swiglu_fwd(struct cadre_device *, uint32_t dtype,
@@ -78,7 +78,7 @@ cadre_status cadre_half_norm_weight(struct cadre_device *, uint32_t dtype,
 cadre_status cadre_half_norm_fwd(struct cadre_device *, const struct cadre_norm *);
 cadre_status cadre_half_norm_input(struct cadre_device *, const struct cadre_norm *);
 cadre_status cadre_half_embed_fwd(struct cadre_device *, const struct cadre_embed *);
-/* dwte already holds what is added to */
+/* dwte already holds the initial value */
 cadre_status cadre_half_embed_tokens(struct cadre_device *, const struct cadre_embed *);
 cadre_status cadre_half_embed_positions(struct cadre_device *,
                                         const struct cadre_embed *);

@@ -118,7 +118,7 @@ struct native {
     float *inverse_sum, *delta; /* (tile) */
 };
 
-/* n elements of a buffer that is taken from the front, in lines of 64 bytes. */
+/* Take n elements from the front of a buffer, in lines of 64 bytes. */
 static void *take(char **next, int64_t n, size_t element)
 {
     char *part = *next;
@@ -158,7 +158,8 @@ static void copy_rows(uint16_t *dst, const void *x, int64_t at, int64_t ld,
 {
     const uint16_t *src = (const uint16_t *)x + at;
     for (int64_t r = 0; r < rows; r++) {
-        __builtin_prefetch(src + (r + 8) * ld); /* strides hide it from the hardware */
+        __builtin_prefetch(
+            src + (r + 8) * ld); /* the stride defeats the hardware prefetcher */
         memcpy(dst + r * n, src + r * ld, (size_t)n * sizeof *dst);
     }
 }
@@ -191,7 +192,7 @@ static cadre_status multiply(const struct native *t, enum form form, int64_t row
     return cadre_gemm_product(t->worker, &g);
 }
 
-/* A tile of queries of one head: its rows, and where they lie. */
+/* A tile of queries of one head: its rows and their addresses. */
 struct queries {
     int64_t first, rows, keys;
     int64_t q, out, lse;

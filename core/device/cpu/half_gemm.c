@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tile of a product in 16 bits: sums run in an f32 tile, which takes the epilogue and
- * is rounded once. Where the CPU multiplies bf16, blocks of k are laid out as its
- * instructions want them (the library's own layout costs more than its product); where
- * it does not, they are widened. The shape alone fixes the blocks. */
+/* A tile of a product in 16 bits: sums run in an f32 tile, to which the epilogue is
+ * applied and which is rounded once. Where the CPU multiplies bf16, blocks of k are
+ * packed for its instructions (packing by the library costs more than its product);
+ * where it does not, they are widened. Only the shape determines the blocks. */
 #include <string.h>
 
 #include "core/device/cpu/half.h"
@@ -11,7 +11,7 @@
 #define PANELS_KEPT ((int64_t)1 << 20) /* elements of b for the next tile */
 #define PANEL_K 768 /* in panels: A's rows, B's panels and c stay in the cache */
 
-/* Scratch of a tile; what is not needed is NULL. */
+/* Scratch of a tile; unused buffers are NULL. */
 struct parts {
     float *a, *b, *c, *aux, *bias;
 };
@@ -80,7 +80,7 @@ struct panel_room {
     uint16_t *a, *b;
     float *c;
     int64_t block; /* of k */
-    bool keeps; /* b has room for all of k, and is left for the next tile */
+    bool keeps; /* b holds all of k, and is kept for the next tile */
 };
 
 static bool take_panels(struct cadre_cpu_worker *worker, const struct cadre_gemm *g,
@@ -104,7 +104,7 @@ static bool take_panels(struct cadre_cpu_worker *worker, const struct cadre_gemm
     return true;
 }
 
-/* Rows of a for [first, first + p->k) of k: where they lie, or a copy. */
+/* Rows of a for [first, first + p->k) of k: in place, or a copy. */
 static const uint16_t *dense_a(const struct cadre_half *half,
                                const struct cadre_gemm *g, int64_t first,
                                const struct cadre_gemm *p, uint16_t *room)

@@ -4,7 +4,7 @@
  * contraction, and a sum has 16 lanes and one tree whatever the vector width.
  *
  * A kernel does a range [begin, end) of rows, columns, elements or chunks of what
- * `args` describes; ranges are independent, so any cut gives the same bits. */
+ * `args` describes; ranges are independent, so any division gives the same bits. */
 #ifndef CADRE_DEVICE_CPU_KERNELS_H
 #define CADRE_DEVICE_CPU_KERNELS_H
 
@@ -28,7 +28,7 @@ struct cadre_bias_args { /* rows of a tile: c += bias, then gelu through aux */
     int64_t ldc, columns;
     bool gelu;
 };
-/* Column sums over rows: each group of rows gives a row of partial sums, one pass over
+/* Column sums over rows: each group of rows yields a row of partial sums, one pass over
  * contiguous memory; column_total then adds the groups in order. */
 enum { CADRE_ROW_GROUP = 32, CADRE_COLUMNS = 64 };
 struct cadre_columns_args { /* groups */
@@ -46,7 +46,7 @@ struct cadre_totals_args { /* columns; out = beta * out + the sum of the groups 
     int64_t groups, stride;
     int beta;
 };
-struct cadre_pointwise_args { /* gelu and swiglu; what a kernel does not use is NULL */
+struct cadre_pointwise_args { /* gelu and swiglu; unused pointers are NULL */
     const void *x, *up, *dy;
     void *y, *dup;
 };
@@ -83,7 +83,7 @@ struct cadre_softmax_args { /* a tile of causal scores */
     void *dscores; /* bwd: gradient of probabilities in, of scores out */
     const void *delta; /* bwd: (rows) sum of out * dout */
     void *lse; /* (rows): written by fwd, read by bwd */
-    void *inverse_sum; /* fwd: (rows) what the output is to be multiplied by */
+    void *inverse_sum; /* fwd: (rows) factor of the output */
     int64_t columns, first; /* row r sees columns [0, first + r] */
     double scale;
 };
@@ -125,7 +125,8 @@ struct cadre_cpu_casts {
     cadre_cpu_range *to[CADRE_CAST_DTYPES][CADRE_CAST_DTYPES];
 };
 
-/* bf16 in, f32 between, bf16 out. Arguments as those of the f32 kernels of the name. */
+/* bf16 in, computed in f32, bf16 out. Arguments as those of the f32 kernels of the
+ * name. */
 struct cadre_finish_args { /* rows of c (rows, columns): out = round(c + bias), ... */
     const float *c;
     const uint16_t *bias; /* NULL: none */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels that read and write bf16 and compute in f32 between, in registers: the bits
- * of half.c's way through scratch, without its passes. */
+/* Kernels that read and write bf16 and compute in f32 registers: the same bits as
+ * half.c's route through scratch, without its extra passes. */
 #define CADRE_REAL_BITS 32
 #include "core/device/cpu/kernels_bf16.h"
 #include "core/device/cpu/kernels_real.h"
@@ -8,8 +8,8 @@
 #define W f32_from_bf16
 #define R bf16_from_f32
 
-/* Where much is computed between, it is done in f32 rows of this length: loops over two
- * widths at once run out of registers. */
+/* Longer computations run on f32 rows of this length: loops over two widths at once run
+ * out of registers. */
 enum { BLOCK = 256 };
 
 INLINE int64_t block_at(int64_t at, int64_t end)

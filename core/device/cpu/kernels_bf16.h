@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bf16 to f32 and back, rounded once to nearest even, in integer code: not every CPU
- * has the instructions, and those of AVX512-BF16 take subnormal values for zero. */
+ * has the instructions, and those of AVX512-BF16 flush subnormal values to zero. */
 #ifndef CADRE_DEVICE_CPU_KERNELS_BF16_H
 #define CADRE_DEVICE_CPU_KERNELS_BF16_H
 

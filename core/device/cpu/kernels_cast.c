@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Conversions between f32, f64, bf16 and f16, each rounded once to nearest even. Plain
- * integer code, because not every x86-64 has the conversion instructions. f64 goes to
- * 16 bits through an f32 rounded to odd, which leaves nothing for a second rounding to
- * spoil (Boldo & Melquiond 2008). */
+ * integer code, because not every x86-64 has the conversion instructions. f64 is
+ * converted to 16 bits through an f32 rounded to odd, which avoids double rounding
+ * (Boldo & Melquiond 2008). */
 #include <string.h>
 
 #include "core/device/cpu/kernels.h"

@@ -93,7 +93,7 @@ static void norm_bwd_input(const void *args, int64_t begin, int64_t end)
     }
 }
 
-/* Rows [begin, end) of groups: what each group gives every column. */
+/* Rows [begin, end) of groups: each group's partial sum of every column. */
 static void norm_bwd_weight(const void *args, int64_t begin, int64_t end)
 {
     const struct cadre_norm_weight_args *job = args;

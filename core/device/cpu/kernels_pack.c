@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* 16-bit matrices brought into the order in which the library's products read them,
- * faster than it does so itself. Nothing is computed: 32-bit pairs of elements move in
- * vectors, what is left over one at a time. */
+/* Packs 16-bit matrices into the order in which the library's products read them,
+ * faster than the library does. Nothing is computed: 32-bit pairs of elements are
+ * copied in vectors, the rest one at a time. */
 #include <string.h>
 
 #include "core/device/cpu/kernels.h"
@@ -83,8 +83,8 @@ INLINE void join(uint16_t *dst, const uint16_t *src, int64_t ld)
 #define WHOLE(n, unit) ((int64_t)0)
 #endif
 
-/* Rows that come next, on their way already: they lie too far apart for the hardware to
- * foresee. What is behind the matrix is harmless. */
+/* Prefetch the next rows: their stride is too large for the hardware prefetcher.
+ * Addresses after the matrix are harmless. */
 INLINE void fetch_rows(const uint16_t *src, int64_t ld, int rows)
 {
     for (int i = 0; i < rows; i++)
@@ -114,7 +114,7 @@ INLINE int64_t place(const struct cadre_panels *p, int64_t l, int64_t j)
     return (j / p->width * depth + l / 2 * 2) * p->width + j % p->width * 2 + l % 2;
 }
 
-/* Elements [first, k) of columns [from, n), between zeros to the panels' ends. */
+/* Elements [first, k) of columns [from, n), padded with zeros to the panels' ends. */
 static void fill_rest(const struct cadre_panels *p, uint16_t *dst, const uint16_t *src,
                       int64_t whole_k, int64_t whole_n)
 {

@@ -199,7 +199,8 @@ static void sum_squares(const void *args, int64_t begin, int64_t end)
         double lane[LANES] = {0};
         int64_t i = 0;
         for (; i + LANES <= n; i += LANES) {
-            __builtin_prefetch(x + i + 1024); /* the hardware stops at each page */
+            __builtin_prefetch(x + i +
+                               1024); /* the hardware prefetcher stops at each page */
             SIMD
             for (int l = 0; l < LANES; l++)
                 lane[l] += (double)x[i + l] * (double)x[i + l];

@@ -14,7 +14,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 #define PRAGMA(text) _Pragma(#text)
-/* The loop's iterations are independent; they vectorise whatever -O says. */
+/* The loop's iterations are independent; they vectorise at any -O level. */
 #define SIMD PRAGMA(omp simd)
 
 #if CADRE_REAL_BITS == 64
@@ -29,9 +29,9 @@ typedef float real;
 #define real_sqrt sqrtf
 #define real_log logf
 
-/* exp to 1.5 ulp, vectorisable: x = n ln 2 + r, a polynomial in r (minimax, its
- * error 3e-9), and 2^n. Below -87.6 it is 0, beyond 88 at least 1e38: such need only
- * be large. NaN stays NaN, infinity becomes it. */
+/* exp to 1.5 ulp, vectorisable: x = n ln 2 + r, a polynomial in r (minimax, its error
+ * 3e-9), and 2^n. Below -87.6 it is 0; beyond 88 it is at least 1e38, which only needs
+ * to be large. NaN stays NaN, infinity becomes it. */
 INLINE float real_exp(float x)
 {
     x = x < -88.0f ? -88.0f : x;
@@ -76,7 +76,7 @@ typedef real real_vector
     SIMD                                                                               \
     for (int l = 0; l < (half); l++)                                                   \
         (lane)[l] = JOIN((lane)[l], (lane)[l + (half)]);
-/* A tree over 16 lanes; the first gets the whole. */
+/* A tree over 16 lanes; the first gets the total. */
 #define TREE(lane, JOIN)                                                               \
     HALVE(lane, 8, JOIN)                                                               \
     HALVE(lane, 4, JOIN)                                                               \
@@ -85,7 +85,8 @@ typedef real real_vector
 #define SUM(a, b) ((a) + (b))
 #define LARGER(a, b) ((a) > (b) ? (a) : (b))
 
-/* Lane l holds what its elements gave; the first `rest` lanes one element more. */
+/* Lane l holds the sum of its elements; the first `rest` lanes have one element
+ * more. */
 INLINE real lanes_total(real *lane)
 {
     TREE(lane, SUM)
@@ -128,7 +129,7 @@ INLINE real_vector larger(real_vector a, real_vector b)
     return (real_vector)(((bits_vector)a & first) | ((bits_vector)b & ~first));
 }
 
-/* The largest of n >= 1 values; a NaN may be passed over. */
+/* The largest of n >= 1 values; a NaN may be ignored. */
 INLINE real row_max(const real *x, int64_t n)
 {
     real best = x[0];
@@ -157,7 +158,8 @@ INLINE real sigmoid(real x)
 #define GELU_A REAL(1.5957691216057307117) /* 2 sqrt(2 / pi) */
 #define GELU_B REAL(0.0713548162726009135) /* 0.044715 of it */
 
-/* x^2, as far as it makes a difference: the exponent is finite up to |x| of 1e35. */
+/* x^2, clamped where it makes no difference: the exponent is finite up to |x| of
+ * 1e35. */
 INLINE real gelu_square(real x)
 {
     const real square = x * x;

@@ -16,7 +16,7 @@ INLINE real exp_row(const real *x, real *y, int64_t n, real most, real by)
     return row_sum(y, n);
 }
 
-/* How far a row that is seen up to `seen` is worked on: whole vectors. */
+/* Columns processed of a row that is visible up to `seen`: whole vectors. */
 INLINE int64_t whole_lanes(int64_t seen, int64_t columns)
 {
     const int64_t whole = (seen + LANES - 1) / LANES * LANES;
@@ -199,7 +199,7 @@ static void embed_fwd(const void *args, int64_t begin, int64_t end)
     }
 }
 
-/* Columns [begin, end) of every row; dwte already holds what is added to. */
+/* Columns [begin, end) of every row; dwte already holds the initial value. */
 static void embed_bwd_tokens(const void *args, int64_t begin, int64_t end)
 {
     const struct cadre_embed *a = args;

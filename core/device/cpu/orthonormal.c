@@ -47,7 +47,7 @@ static double length_of(const struct basis *b, int64_t column)
     return most * sqrt(sum);
 }
 
-/* Take out of a column what the columns before it have of it. */
+/* Subtract from a column its projections onto the columns before it. */
 static void project(const struct basis *b, int64_t column)
 {
     for (int64_t k = 0; k < column; k++)
@@ -69,8 +69,8 @@ static void divide(const struct basis *b, int64_t column, double by)
         set(b, r, column, get(b, r, column) / by);
 }
 
-/* The coordinate that the columns before have least of; there is always one whose rest
- * is not short, since they are fewer than the rows. */
+/* The coordinate direction with the smallest projection onto the columns before; one
+ * with a long remainder always exists, since there are fewer columns than rows. */
 static void take_coordinate(const struct basis *b, int64_t column)
 {
     int64_t best = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A job is open while tiles may be left. Workers that wake in time join it; the caller
  * runs tiles too, closes the job when the counter has run out, and waits only for the
- * workers that joined, so a worker that the kernel has not scheduled delays nobody. */
+ * workers that joined, so a worker that the kernel has not scheduled causes no
+ * delay. */
 #include "core/device/cpu/pool.h"
 
 #include <pthread.h>
@@ -15,7 +16,7 @@
 
 #define SPIN_ROUNDS 3000 /* some 10 to 40 microseconds */
 
-/* Threads of all pools of this process: spinning is for a machine that has room. */
+/* Threads of all pools of this process: they spin only where each has a core. */
 static atomic_int pool_threads_total;
 
 struct worker {
@@ -79,7 +80,8 @@ static void spin_for_job(struct cadre_pool *pool, unsigned seen)
 }
 
 /* Generated code of the GEMM library (oneDNN 2.6.3, gemm:jit) leaves its heap blocks
- * damaged when a signal handler runs in the middle of it. Faults still come. */
+ * damaged when a signal handler runs in the middle of it. Faults are still
+ * delivered. */
 static void hold_signals(sigset_t *before)
 {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};

@@ -12,7 +12,7 @@ struct quantize {
     uint32_t dtype;
     int64_t count, block;
     const void *from; /* real numbers, to be quantised */
-    void *to; /* real numbers, brought back */
+    void *to; /* real numbers, dequantised */
     const int8_t *q;
     int8_t *out_q;
     const float *scales;
@@ -37,8 +37,8 @@ static double largest(const struct quantize *a, int64_t begin, int64_t end)
     return most + bad;
 }
 
-/* The scale as an f32. Among the smallest numbers rounding may take half of it away;
- * then it is the next one up, so that no element goes beyond the largest code. */
+/* The scale as an f32. Among the smallest numbers rounding may halve it; then it is the
+ * next number up, so that no element exceeds the largest code. */
 static float scale_of(double most)
 {
     if (!(most / LARGEST <= (double)FLT_MAX))
@@ -88,7 +88,7 @@ static void dequantize_blocks(const void *args, int64_t first, int64_t last)
     }
 }
 
-/* Share the blocks out in pieces of about 16384 elements. */
+/* Divide the blocks into ranges of about 16384 elements. */
 static cadre_status run(struct cadre_device *device, cadre_cpu_range *kernel,
                         const struct quantize *a)
 {

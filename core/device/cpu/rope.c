@@ -34,7 +34,7 @@ static void fill_table(struct cadre_cpu *cpu)
     }
 }
 
-/* One position at a time comes from generation: the table then grows by doubling. */
+/* Generation asks for one position at a time: the table then grows by doubling. */
 static cadre_status make_table(struct cadre_cpu *cpu, uint32_t dtype, int64_t pairs,
                                double theta, int64_t begin, int64_t end)
 {

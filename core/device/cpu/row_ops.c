@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ops that are one kernel over independent rows, columns, elements or chunks: each
- * entry picks the kernel of its dtype and shares the range out; half.h does so for 16
+ * entry picks the kernel of its dtype and divides the range; half.h does so for 16
  * bits. The grain, like everything else, follows from the shape. */
 #include <math.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "core/device/cpu/half.h"
 
 enum {
-    ELEMENTS = 16384, /* of a piece: 64 KiB of fp32 */
+    ELEMENTS = 16384, /* of a range: 64 KiB of fp32 */
     COLUMNS = 64, /* of a column kernel, which holds this many sums */
 };
 
@@ -37,7 +37,7 @@ void cadre_cpu_ranges(struct cadre_cpu *cpu, cadre_cpu_range *kernel, const void
     cadre_pool_run(cpu->pool, (count + grain - 1) / grain, range_tile, &job);
 }
 
-/* Rows of a piece of about ELEMENTS elements. */
+/* Rows of a range of about ELEMENTS elements. */
 static int64_t row_grain(int64_t row_elements)
 {
     const int64_t rows = row_elements > 0 ? ELEMENTS / row_elements : ELEMENTS;
@@ -59,7 +59,7 @@ static int64_t row_groups(int64_t rows)
     return (rows + CADRE_ROW_GROUP - 1) / CADRE_ROW_GROUP;
 }
 
-/* Room for `groups` rows of partial sums. */
+/* Scratch for `groups` rows of partial sums. */
 static void *partial_sums(struct cadre_cpu *cpu, uint32_t dtype, int64_t groups,
                           int64_t columns)
 {
@@ -161,7 +161,7 @@ static cadre_status norm_bwd_weight(struct cadre_device *device,
     return CADRE_OK;
 }
 
-/* The weights' part first: dx may be dy's own memory. */
+/* The weights' part first: dx may be dy. */
 static cadre_status norm_bwd(struct cadre_device *device, const struct cadre_norm *a)
 {
     cadre_status rc = norm_bwd_weight(device, a);
@@ -271,7 +271,7 @@ static cadre_status xent_bwd(struct cadre_device *device, const struct cadre_xen
     return CADRE_OK;
 }
 
-/* A slice's update, and the rounded copy of what it left in the cache. */
+/* A slice's update, and its rounded copy while it is in the cache. */
 struct update {
     cadre_cpu_range *kernel, *round; /* round: NULL where there is no copy */
     const void *args;
@@ -394,7 +394,7 @@ static void maximum_u8(uint8_t *out, const uint8_t *a, const uint8_t *b, int64_t
         out[i] = a[i] > b[i] ? a[i] : b[i];
 }
 
-/* Any thread may call it, so it runs on that thread and leaves the pool alone. */
+/* Any thread may call it, so it runs on that thread without the pool. */
 static cadre_status tree_add(struct cadre_device *device, uint32_t dtype, void *out,
                              const void *a, const void *b, int64_t count)
 {

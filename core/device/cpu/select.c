@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The k elements of largest magnitude, and the way back. Selection is by radix: the
- * bits of |x| are ordered as |x| is, so a few histograms, each over the elements that
- * agree with what is known so far, give the k-th largest bit pattern; one more pass
- * gathers in order of index. Counts are integers, so the threads change nothing. */
+/* The k elements of largest magnitude, and the scatter back. Radix selection: the bits
+ * of |x| are ordered as |x| is, so a few histograms, each over the elements that match
+ * the digits known so far, find the k-th largest bit pattern; one more pass gathers in
+ * order of index. Counts are integers, so the result does not depend on threads. */
 #include <string.h>
 
 #include "core/device/cpu/cpu.h"
@@ -13,10 +13,10 @@ enum {
     ELEMENTS = 16384, /* of a tile */
 };
 
-/* What a tile holds that belongs to the answer; then: how much lies before it. */
+/* A tile's number of selected elements; then: the number before it. */
 struct tile_count {
-    int64_t above; /* beyond the k-th magnitude */
-    int64_t equal; /* of just that magnitude */
+    int64_t above; /* above the k-th magnitude */
+    int64_t equal; /* of exactly that magnitude */
 };
 
 struct topk {
@@ -29,7 +29,7 @@ struct topk {
     uint64_t known; /* the upper bits of the k-th magnitude, from `bit` on */
     int bit;
     int digit_bits; /* of the digit below `bit` that is counted now */
-    int64_t equal; /* elements of that very magnitude that are wanted */
+    int64_t equal; /* elements of exactly that magnitude to select */
     struct tile_count *tiles;
 };
 
@@ -108,8 +108,8 @@ static void gather_tile(void *arg, int64_t tile, int worker)
     }
 }
 
-/* Fix one more digit of the k-th magnitude; t->equal is how many are wanted of those
- * that agree with what is known. */
+/* Determine one more digit of the k-th magnitude; t->equal is how many to select of
+ * those that match the known digits. */
 static void find_digit(struct topk *t, int64_t tiles)
 {
     const int threads = cadre_pool_threads(t->cpu->pool);
@@ -183,7 +183,7 @@ struct scatter {
     double by;
 };
 
-/* Indices differ, so no two pieces meet. */
+/* Indices differ, so no two ranges overlap. */
 static void scatter_range(const void *args, int64_t begin, int64_t end)
 {
     const struct scatter *s = args;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the attention kernels share: the problem as a kernel sees it, and where a block
- * stands in it. attention.cu chooses between the kernels on the tensor cores
+/* Shared by the attention kernels: the problem as a kernel sees it, and a block's
+ * position in it. attention.cu chooses between the kernels on the tensor cores
  * (attention_fwd.cu, attention_bwd.cu) and the plain ones (attention_plain.cu). */
 #ifndef CADRE_DEVICE_CUDA_ATTENTION_CUH
 #define CADRE_DEVICE_CUDA_ATTENTION_CUH
@@ -10,7 +10,7 @@
 /* Rows of a head in the scratch are padded to this, a multiple of every tile. */
 #define CADRE_ATTENTION_PAD 128
 
-/* struct cadre_attention with what the kernels need beside it. `stats` is the scratch
+/* struct cadre_attention with what the kernels need in addition. `stats` is the scratch
  * of the backward pass: for each (b, h) and t < padded a pair in the wide dtype, lse
  * times lse_factor and delta = sum over d of out * dout; (infinity, 0) for t >= time,
  * which makes a probability of 0. */
@@ -20,7 +20,7 @@ struct cadre_attention_view {
     int64_t ldq, ldk, ldv, ldo;
     int time, padded, heads, kv_heads, head_size;
     double scale, lse_factor;
-    uint32_t dtype; /* for kernels that are not made for one */
+    uint32_t dtype; /* for kernels that are not specialised for one */
 };
 
 /* First element of token 0 of sequence b, head `head`. */
@@ -51,8 +51,7 @@ cadre_attention_launch(void (*kernel)(struct cadre_attention_view), dim3 grid,
     return cadre_launch_check("attention");
 }
 
-/* The launches. dtype, head size and alignment are those that attention.cu has
- * checked. */
+/* The launches. attention.cu has checked dtype, head size and alignment. */
 cadre_status cadre_attention_plain_fwd(uint32_t dtype, int64_t batch,
                                        const struct cadre_attention_view &view,
                                        cudaStream_t stream);

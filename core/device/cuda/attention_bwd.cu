@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* FlashAttention-2, backward (Dao 2023), without its atomic sums: one kernel for dk and
- * dv, one for dq, each computes the scores again and adds in an order that the shapes
- * fix. Both keep two tiles (their own rows) and let two others go by, double buffered:
- * dk, dv keep k, v and see q, dout; dq keeps q, dout and sees k, v.
+ * dv, one for dq. Each recomputes the scores and adds in an order that the shapes fix.
+ * Both keep two tiles (their own rows) and loop over two others, double buffered: dk,
+ * dv keep k, v and loop over q, dout; dq keeps q, dout and loops over k, v.
  *
  * For dk and dv the scores are computed transposed, so that the probabilities are in
- * registers as the next product wants them. */
+ * registers in the layout of the next product. */
 #include "core/device/cuda/attention_mma.cuh"
 
 namespace
@@ -15,7 +15,7 @@ const float LOG2_E = 1.44269504088896341f;
 
 enum { MT = 1, OWN = 16 * MT * CADRE_MMA_WARPS, PASSING = 64 };
 
-/* Rows that go by at a time: registers allow 64 for dq; dk and dv have two sums. */
+/* Rows per loop iteration: registers allow 64 for dq; dk and dv have two sums. */
 template <int D> struct shape {
     enum { KEYS = D == 64 ? 64 : 32, QUERIES = KEYS };
 };
@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(CADRE_MMA_THREADS)
         uint32_t *q = stages + i % 2 * stage<D>::WORDS;
         float s[MT][NT][4], ds[MT][NT][4];
         cadre_copy_wait<0>();
-        __syncthreads(); /* this stage is here, the other no longer needed */
+        __syncthreads(); /* this stage has arrived, the other is free */
         if (next < group * tiles)
             load_queries<T, D>(stages + next % 2 * stage<D>::WORDS, a, b,
                                kv * group + next / tiles,
@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(CADRE_MMA_THREADS)
         uint32_t *other = stages + (key / KEYS + 1) % 2 * 2 * TILE;
         float s[MT][NT][4], ds[MT][NT][4];
         cadre_copy_wait<0>();
-        __syncthreads(); /* this stage is here, the other no longer needed */
+        __syncthreads(); /* this stage has arrived, the other is free */
         if (key + KEYS < end) {
             cadre_mma_load<T, D, KEYS>(other, from_k, a.ldk, key + KEYS, a.time);
             cadre_mma_load<T, D, KEYS>(other + TILE, from_v, a.ldv, key + KEYS, a.time);

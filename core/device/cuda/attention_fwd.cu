@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FlashAttention-2, forward (Dao 2023): a block has a tile of queries and walks the
- * keys up to its end with an online softmax in base 2. The next keys arrive while
- * values are mixed, the values while scores are computed. */
+/* FlashAttention-2, forward (Dao 2023): a block has a tile of queries and loops over
+ * the keys up to its end with an online softmax in base 2. The next keys are loaded
+ * during the product with values, the values while scores are computed. */
 #include "core/device/cuda/attention_mma.cuh"
 
 namespace
@@ -11,12 +11,12 @@ const float LOG2_E = 1.44269504088896341f, LN_2 = 0.69314718055994531f;
 
 enum { MT = 2, ROWS = 16 * MT * CADRE_MMA_WARPS };
 
-/* Keys that go by at a time, as registers allow. */
+/* Keys per loop iteration, as registers allow. */
 template <int D> struct shape {
     enum { KEYS = D == 64 ? 64 : 32, NT = KEYS / 8 };
 };
 
-/* What a warp carries from tile to tile; sums are this lane's part. */
+/* State of a warp between tiles; sums are this lane's part. */
 template <int D> struct state {
     float acc[MT][D / 8][4];
     float most[MT][2], sum[MT][2];
@@ -61,7 +61,7 @@ __device__ __forceinline__ void softmax_step(struct state<D> &w,
     }
 }
 
-/* lse of this lane's rows; sums become what the accumulators are multiplied by */
+/* lse of this lane's rows; sums become factors of the accumulators */
 template <int D>
 __device__ __forceinline__ void finish(struct state<D> &w, float *lse, float scale,
                                        int first, int time)
@@ -115,13 +115,13 @@ __global__ void __launch_bounds__(CADRE_MMA_THREADS)
         const bool works = key < mine + 16 * MT; /* not all above the diagonal */
         float s[MT][NT][4];
         cadre_copy_wait<0>();
-        __syncthreads(); /* keys are here, and the last values no longer needed */
+        __syncthreads(); /* keys have arrived, the last values are free */
         cadre_mma_load<T, D, KEYS>(v, from_v, a.ldv, key, a.time);
         cadre_copy_commit();
         if (works)
             cadre_mma_scores<T, D, MT, NT>(s, q, k);
         cadre_copy_wait<0>();
-        __syncthreads(); /* values are here, keys no longer needed */
+        __syncthreads(); /* values have arrived, keys are free */
         if (key + KEYS < end)
             cadre_mma_load<T, D, KEYS>(k, from_k, a.ldk, key + KEYS, a.time);
         cadre_copy_commit();

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tiles of attention on the tensor cores: 16-bit elements in shared memory, f32 sums in
- * the registers of a warp. A block has WARPS warps; a warp owns 16*MT rows of the tile
- * that stays, and meets all rows of the tiles that go by.
+ * the registers of a warp. A block has WARPS warps; a warp owns 16*MT rows of the kept
+ * tile, and processes all rows of the tiles in the loop.
  *
- * In shared memory a row has D elements, in chunks of 16 bytes; chunk c of row r lies
- * where c ^ (r % 8) would, so that ldmatrix meets no bank twice.
+ * In shared memory a row has D elements, in chunks of 16 bytes; chunk c of row r is
+ * stored at chunk c ^ (r % 8), so that ldmatrix has no bank conflicts.
  *
  * Accumulators are float[MT][N/8][4] as mma.sync leaves them: lane l has rows l/4
  * (elements 0, 1) and l/4 + 8 (2, 3), columns 2*(l%4) and the next. */
@@ -163,9 +163,9 @@ __device__ __forceinline__ void cadre_mma_mix(float acc[MT][D / 8][4],
     }
 }
 
-/* Rows of this warp below `time` of dst = acc * by[m][upper or lower half], by way of
- * the warp's own rows of a tile, which nobody needs any more. `dst` is the head's
- * token 0, `first` the token of the tile's row 0. */
+/* Rows of this warp below `time` of dst = acc * by[m][upper or lower half], through the
+ * warp's own rows of a tile, which is free. `dst` is the head's token 0, `first` the
+ * token of the tile's row 0. */
 template <typename T, int D, int MT>
 __device__ __forceinline__ void cadre_mma_store(T *dst, int64_t ld, int first, int time,
                                                 const float acc[MT][D / 8][4],

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Causal attention on the ordinary cores, for every dtype and head sizes up to 256. The
  * same tiles and recurrences as FlashAttention-2 (Dao 2023): a block of E x E threads
- * holds A*E rows of its matrix and walks the other one tile by tile.
+ * holds A*E rows of its matrix and loops over the tiles of the other.
  *
- * Thread (tx, ty) has the scores of rows ty + E*a and columns tx + E*b, and columns
- * tx + E*c of its rows' results. The E threads of a row lie in one warp, so what they
- * hand each other through shared memory needs no block-wide barrier.
+ * Thread (tx, ty) has the scores of rows ty + E*a and columns tx + E*b, and columns tx
+ * + E*c of its rows' results. The E threads of a row lie in one warp, so their exchange
+ * through shared memory needs no block-wide barrier.
  *
- * A kernel is made for the dtype of its sums: what it is given is widened as it is read
- * and rounded as it is written, by a dtype that all threads have alike. nvcc takes long
- * over each. */
+ * A kernel is instantiated for the dtype of its sums: inputs are widened when read and
+ * results rounded when written, by a dtype that is uniform over threads. nvcc compiles
+ * each slowly. */
 #include "core/device/cuda/attention.cuh"
 
 namespace
@@ -195,7 +195,7 @@ template <typename W_, int E_, int A_, int C_> struct plain {
 };
 
 /* One step of the online softmax: s becomes exp(s * scale - most), 0 above the
- * diagonal; `most` and `sum` (this thread's part) go on, and acc follows. */
+ * diagonal; `most` and `sum` (this thread's part) are updated, and acc is rescaled. */
 template <typename P, typename W>
 __device__ __forceinline__ void softmax_step(const P &at, W s[P::A][P::A], W scale,
                                              int row, int key, W most[P::A],
@@ -264,7 +264,7 @@ __global__ void __launch_bounds__(P::E *P::E) forward(struct cadre_attention_vie
 }
 
 /* s becomes the probabilities and ds the gradient of the scores before scaling; `row`
- * and `key` say the query and the key of a score. */
+ * and `key` return the query and the key of a score. */
 template <typename W>
 __device__ __forceinline__ void score_gradient(W *s, W *ds, W scale, W lse, W delta,
                                                bool seen)
@@ -273,7 +273,7 @@ __device__ __forceinline__ void score_gradient(W *s, W *ds, W scale, W lse, W de
     *ds = *s * (*ds - delta);
 }
 
-/* dq of a tile of queries: keys and values go by. */
+/* dq of a tile of queries: a loop over keys and values. */
 template <typename P>
 __global__ void __launch_bounds__(P::E *P::E)
     backward_queries(struct cadre_attention_view a)
@@ -314,8 +314,8 @@ __global__ void __launch_bounds__(P::E *P::E)
     at.store(a.dq, a.ldq, b, head, first, acc, by);
 }
 
-/* dk and dv of a tile of keys: the queries that see it go by, head after head of the
- * group, so that a sum has one order. Scores are transposed: a row is a key. */
+/* dk and dv of a tile of keys: a loop over the queries that see it, head after head of
+ * the group, so that a sum has one order. Scores are transposed: a row is a key. */
 template <typename P>
 __global__ void __launch_bounds__(P::E *P::E)
     backward_keys(struct cadre_attention_view a)

@@ -14,7 +14,7 @@
 struct cadre_cuda_gemms; /* gemm.h */
 
 #define CADRE_CUDA_STREAMS 32
-#define CADRE_CUDA_RING 4096 /* events that are told apart; older ones have happened */
+#define CADRE_CUDA_RING 4096 /* distinct events; older ones have happened */
 #define CADRE_CUDA_WORKSPACE ((size_t)32 << 20)
 
 /* A stream and memory for the kernels on it; slot 0 is the device's own. */
@@ -30,7 +30,7 @@ struct cadre_cuda_slot {
     int pins; /* threads of the host that wait for it */
 };
 
-/* Of a device and its sides. */
+/* Shared by a device and its worker streams. */
 struct cadre_cuda_events {
     pthread_mutex_t lock;
     uint64_t next;
@@ -52,7 +52,7 @@ struct cadre_cuda {
     struct cadre_cuda_events *events;
     struct cadre_cuda_graph *graphs;
     size_t n_graphs;
-    void **retired; /* scratch that was outgrown, and that work may still name */
+    void **retired; /* outgrown scratch that queued work may still use */
     size_t n_retired;
     struct cadre_cuda_gemms *gemms; /* NULL in a worker stream */
 };
@@ -62,7 +62,7 @@ static inline struct cadre_cuda *cadre_cuda_of(struct cadre_device *device)
     return (struct cadre_cuda *)device;
 }
 
-/* Where the device's next work goes. */
+/* The stream of the device's next work. */
 static inline cudaStream_t cadre_cuda_current(const struct cadre_cuda *cuda)
 {
     return cuda->streams[cuda->current].stream;
@@ -76,9 +76,8 @@ cadre_status cadre_cuda_check(cudaError_t code, const char *what);
 cadre_status cadre_cuda_use(const struct cadre_cuda *cuda);
 
 /* At least `bytes` of memory for kernels on the current stream, aligned to 256 bytes;
- * what it held is lost. A graph that was recorded with it may go on using it. NULL
- * (logged) where there is none, or where it would have to grow while a graph is
- * recorded. */
+ * its contents are lost. A recorded graph may keep using it. NULL (logged) where there
+ * is none, or where it would have to grow while a graph is recorded. */
 void *cadre_cuda_scratch(struct cadre_cuda *cuda, size_t bytes);
 
 /* Is the current stream's work being recorded into a graph? */
@@ -127,7 +126,7 @@ cadre_status cadre_cuda_op_event_query(struct cadre_device *, cadre_device_event
                                        bool *happened);
 cadre_status cadre_cuda_events_create(struct cadre_cuda_events **out);
 void cadre_cuda_events_destroy(struct cadre_cuda_events *events);
-/* Make slot 0; undo all slots, after the work in them. */
+/* Make slot 0; destroy all slots, after the work in them. */
 cadre_status cadre_cuda_streams_open(struct cadre_cuda *cuda);
 void cadre_cuda_streams_close(struct cadre_cuda *cuda);
 
@@ -141,7 +140,7 @@ void cadre_cuda_graphs_close(struct cadre_cuda *cuda);
 void cadre_cuda_op_range_begin(struct cadre_device *, const char *name);
 void cadre_cuda_op_range_end(struct cadre_device *);
 
-/* The table, of devices and of sides. */
+/* The table, of devices and of worker streams. */
 extern const struct cadre_device_ops cadre_cuda_ops;
 
 #endif

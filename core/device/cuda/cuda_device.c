@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening a CUDA device, or saying why not; sides. */
+/* Opening a CUDA device, or reporting why not; worker streams. */
 #include "core/base/memory.h"
 #include "core/device/cuda/cuda.h"
 #include "core/device/cuda/gemm.h"
@@ -15,7 +15,7 @@
 
 /* ---- why not ---- */
 
-/* The file of the CUDA runtime that was seen first, and another one. */
+/* The first file of the CUDA runtime that was found, and another one. */
 struct runtimes {
     char first[PATH_MAX], other[PATH_MAX];
 };
@@ -32,7 +32,7 @@ static int note_runtime(struct dl_phdr_info *info, size_t size, void *to)
     return seen->other[0] != 0;
 }
 
-/* Two copies of the runtime do not know each other's streams and errors. */
+/* Two copies of the runtime do not share streams and errors. */
 static cadre_status check_one_runtime(struct cadre_error *err)
 {
     struct runtimes *seen = cadre_calloc(1, sizeof *seen);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Token and position embeddings. The gradient of the tokens' is a sum over the rows of
- * each token in order of rows: keys (token, row) are sorted, a bitonic sort that has
- * one outcome since no two keys are equal, and then a block adds up a token's rows. */
+/* Token and position embeddings. The token gradient is a sum over the rows of each
+ * token in order of rows: keys (token, row) are sorted, a bitonic sort that has one
+ * outcome since no two keys are equal, and then a block adds up a token's rows. */
 #include "core/device/cuda/kernels.h"
 #include "core/device/cuda/math.cuh"
 
@@ -128,7 +128,7 @@ static void sort_keys(uint64_t *keys, int64_t n, void *stream)
 /* ---- the gradient ---- */
 
 /* The block of the first key of a token adds all its rows. Several are read before the
- * first is added: the sum is a chain, the reads are not. */
+ * first is added: only the additions depend on each other. */
 template <class T>
 __global__ void add_rows(const uint64_t *keys, int64_t rows, const T *dout,
                          int64_t channels, wide_t<T> *dwte, bool vec)

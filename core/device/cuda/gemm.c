@@ -20,8 +20,8 @@ static int64_t sums_of(const struct cadre_gemm *g)
     return g->epilogue == CADRE_EPILOGUE_SUM_A ? g->m : g->n;
 }
 
-/* What cublasLt.h asks of the epilogue's operands, and what the device was opened for:
- * an exact one owes sums the order of bias_bwd, which cublasLt's is not. */
+/* Requirements of cublasLt.h on the epilogue's operands, and of the device: an exact
+ * device sums in the order of bias_bwd, which cublasLt does not. */
 static bool epilogue_fits(const struct cadre_cuda *cuda, const struct cadre_gemm *g)
 {
     if (cuda->no_fused_epilogue || g->epilogue == CADRE_EPILOGUE_NONE)
@@ -35,7 +35,7 @@ static bool epilogue_fits(const struct cadre_cuda *cuda, const struct cadre_gemm
            (g->aux && g->ldc % 8 == 0 && cadre_cuda_alignment(g->aux) >= 16);
 }
 
-/* c = 0 or as it was, where K is 0. */
+/* c = 0 or unchanged, where K is 0. */
 static cadre_status clear(struct cadre_device *device, const struct cadre_gemm *g)
 {
     const size_t bytes =
@@ -85,9 +85,9 @@ static cadre_status separate(struct cadre_cuda *cuda, const struct cadre_gemm *g
     return rc == CADRE_OK ? cadre_cuda_gemm_after(cuda, g) : rc;
 }
 
-/* cublasLt overwrites sums and wants them aligned: where they are added to, or are not
- * so aligned, they are made aside. A plan that the heuristics gave and the call refuses
- * is not asked again. */
+/* cublasLt overwrites sums and wants them aligned: where they are accumulated or not so
+ * aligned, they are computed in separate memory. A plan from the heuristics that the
+ * call refuses is not tried again. */
 static cadre_status fused(struct cadre_cuda *cuda, struct cadre_cuda_plan *plan,
                           const struct cadre_gemm *g)
 {
@@ -178,7 +178,7 @@ cadre_status cadre_cuda_op_tuning_export(struct cadre_device *device,
     return out->failed ? CADRE_E_RESOURCE : CADRE_OK;
 }
 
-/* Plans that were made before are made again, by the new choices. */
+/* Existing plans are made again, by the new choices. */
 cadre_status cadre_cuda_op_tuning_import(struct cadre_device *device, const char *text)
 {
     struct cadre_cuda *cuda = cadre_cuda_of(device);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GEMM over cublasLt: plans by problem, and the choice of an algorithm for each.
  *
- * What an epilogue saves is a pass over memory: of a GPT-2 block of C channels, on N
- * tokens in elements of e bytes,
+ * An epilogue saves a pass over memory. In a GPT-2 block of C channels, N tokens and
+ * elements of e bytes it saves
  *   BIAS         6 NCe of  9: qkv is not written twice and read between
  *   BIAS_GELU    8 NCe of 16: nor is what gelu is taken of
  *   GELU_BWD     8 NCe of 16: nor is its gradient
  *   SUM_A, _B    9 NCe: the gradients of qkv, proj, fc and out are not read again
- * and one or two launches each. What it costs is cublasLt's choice: fewer algorithms
- * have it, and a long K may not be split. So where the device may time, an epilogue is
- * timed against the product and the kernel after it, and the faster is the choice;
- * where not, what cublasLt has is taken. */
+ * and one or two launches each. It restricts cublasLt: fewer algorithms support it, and
+ * a long K may not be split. So where the device may time, the fused epilogue is
+ * compared with the product and a kernel after it, and the faster one is chosen;
+ * otherwise cublasLt's epilogue is used where it exists. */
 #ifndef CADRE_DEVICE_CUDA_GEMM_H
 #define CADRE_DEVICE_CUDA_GEMM_H
 
@@ -18,7 +18,7 @@
 
 #include "core/device/cuda/cuda.h"
 
-/* What a choice rests on; also its name in files and between ranks. */
+/* What determines a choice; also its name in files and between ranks. */
 struct cadre_cuda_problem {
     int64_t m, n, k, lda, ldb, ldc;
     uint32_t dtype;
@@ -26,14 +26,14 @@ struct cadre_cuda_problem {
     int32_t align[4]; /* of a, b, c, aux: the largest power of two up to 64 */
 };
 
-/* An algorithm for a problem; by timing or taken over. All bits set: the product and
- * its epilogue one after the other. */
+/* An algorithm for a problem; timed or imported. All bits set: the product and its
+ * epilogue one after the other. */
 struct cadre_cuda_choice {
     struct cadre_cuda_problem problem;
     cublasLtMatmulAlgo_t algo;
 };
 
-/* The choices that are known, in no order. Zero-initialised is empty. */
+/* The known choices, unordered. Zero-initialised is empty. */
 struct cadre_cuda_choices {
     struct cadre_cuda_choice *list;
     size_t n;
@@ -42,7 +42,7 @@ struct cadre_cuda_choices {
 /* A problem made ready for cublasLt. */
 struct cadre_cuda_plan {
     struct cadre_cuda_problem problem;
-    bool usable; /* else cublasLt has no algorithm for it, or separate is faster */
+    bool usable; /* else cublasLt has no algorithm, or separate is faster */
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t left, right, out;
     cublasLtMatmulAlgo_t algo;
@@ -55,8 +55,8 @@ struct cadre_cuda_gemms {
     size_t n_plans;
     struct cadre_cuda_choices choices;
     bool timing; /* choose by timing where there is no choice */
-    bool dirty; /* there are choices that the file has not */
-    bool loaded; /* the file was looked into, or another's choices came in its place */
+    bool dirty; /* there are choices that the file lacks */
+    bool loaded; /* the file was read, or another rank's choices replace it */
     char *path; /* of the file; NULL for none */
     char library[320]; /* tuning_library */
 };
@@ -73,21 +73,21 @@ const struct cadre_cuda_choice *
 cadre_cuda_choice_find(const struct cadre_cuda_choices *choices,
                        const struct cadre_cuda_problem *problem);
 
-/* Put a choice in, or in place of that for the same problem. false: no memory. */
+/* Add a choice, or replace that for the same problem. false: no memory. */
 bool cadre_cuda_choice_put(struct cadre_cuda_choices *choices,
                            const struct cadre_cuda_choice *choice);
 
-/* One line a choice, sorted, and a last line with a checksum. */
+/* One line per choice, sorted, and a last line with a checksum. */
 void cadre_cuda_choices_write(struct cadre_cuda_choices *choices,
                               struct cadre_text *out);
 
 /* Add the choices of a text. false: it is damaged, and nothing was added. */
 bool cadre_cuda_choices_read(struct cadre_cuda_choices *choices, const char *text);
 
-/* The file of choices, of one GPU's name and one version of the library. Reading, which
- * happens once, at the first need, warns where it is damaged; writing keeps the choices
- * of others that it holds, and replaces the file at once. Neither fails: without a file
- * there is only more timing. With CADRE_TUNING=keep nothing is written. */
+/* The file of choices, of one GPU's name and one version of the library. It is read
+ * once, when first needed, with a warning where it is damaged. Writing keeps the
+ * choices of other processes in it, and replaces the file atomically. Neither fails:
+ * without a file more is timed. With CADRE_TUNING=keep nothing is written. */
 char *cadre_cuda_choices_path(const char *device_name);
 void cadre_cuda_choices_load(struct cadre_cuda_gemms *gemms);
 void cadre_cuda_choices_save(struct cadre_cuda_gemms *gemms);
@@ -97,7 +97,7 @@ cadre_status cadre_cuda_op_tuning_export(struct cadre_device *, struct cadre_tex
 cadre_status cadre_cuda_op_tuning_import(struct cadre_device *, const char *text);
 void cadre_cuda_op_tuning_library(struct cadre_device *, struct cadre_text *);
 
-/* The epilogue of a product that is done, by kernels. */
+/* The epilogue, after the product, by kernels. */
 cadre_status cadre_cuda_gemm_after(struct cadre_cuda *cuda, const struct cadre_gemm *g);
 
 /* The largest power of two, up to 64, that divides the address. */
@@ -110,7 +110,7 @@ struct cadre_cuda_plan *cadre_cuda_plan_of(struct cadre_cuda *cuda,
                                            enum cadre_epilogue epilogue);
 void cadre_cuda_plans_drop(struct cadre_cuda_gemms *gemms);
 
-/* Run the plan for these operands into `out` (c itself, or a place for timing). */
+/* Run the plan for these operands into `out` (c itself, or a buffer for timing). */
 cublasStatus_t cadre_cuda_plan_run(struct cadre_cuda *cuda,
                                    const struct cadre_cuda_plan *plan,
                                    const struct cadre_gemm *g, void *out,

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-/* The calling thread's mode: other ranks may live here as threads and allocate. */
+/* Capture mode of the calling thread: other ranks may be threads here and allocate. */
 cadre_status cadre_cuda_op_graph_begin(struct cadre_device *device, uint64_t key)
 {
     struct cadre_cuda *cuda = cadre_cuda_of(device);
@@ -26,7 +26,7 @@ static struct cadre_cuda_graph *find(struct cadre_cuda *cuda, uint64_t key)
     return NULL;
 }
 
-/* The graph that was there may still run. */
+/* The previous graph may still run. */
 static cadre_status keep(struct cadre_cuda *cuda, uint64_t key, cudaGraphExec_t exec)
 {
     struct cadre_cuda_graph *old = find(cuda, key);

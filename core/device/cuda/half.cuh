@@ -30,7 +30,7 @@ struct f16 {
     uint16_t bits;
 };
 
-/* wide_t<T>: the type of statistics and sums beside elements of T. */
+/* wide_t<T>: the type of statistics and sums of elements of T. */
 template <class T> struct wide_of {
     typedef float type;
 };
@@ -101,8 +101,8 @@ CADRE_DEVICE f16 f16_of(float x)
 #endif
 }
 
-/* A double to an f32 rounded to odd, which leaves nothing for a second rounding to
- * spoil (Boldo & Melquiond 2008). */
+/* A double to an f32 rounded to odd, which avoids double rounding (Boldo & Melquiond
+ * 2008). */
 CADRE_DEVICE float odd_of(double x)
 {
     const float nearest = (float)x;

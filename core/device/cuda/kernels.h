@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernels for the C files of the CUDA device. Each call launches on `stream` (a
- * cudaStream_t) and returns; what it computes, and what its arguments are, stands with
- * the op of the same name in core/device/device.h. Every dtype of an op is taken: f32,
- * f64, bf16 and f16, and what is said below.
+ * cudaStream_t) and returns; core/device/device.h describes results and arguments under
+ * the op of the same name. Every dtype of an op is supported: f32, f64, bf16 and f16,
+ * and those named below.
  *
- * `scratch` is device memory of the size that cadre_cuda_<op>_scratch answers for the
+ * `scratch` is device memory of the size that cadre_cuda_<op>_scratch returns for the
  * same arguments, aligned to 16 bytes; it holds nothing between calls, and must stay
- * as it is until the stream has passed the call. Errors: CADRE_E_DEVICE with one log
+ * unchanged until the stream has run the call. Errors: CADRE_E_DEVICE with one log
  * line, where the dtype is not known or the launch is refused. */
 #ifndef CADRE_DEVICE_CUDA_KERNELS_H
 #define CADRE_DEVICE_CUDA_KERNELS_H
@@ -102,8 +102,8 @@ cadre_status cadre_cuda_quantize(uint32_t dtype, const void *x, int64_t count,
 cadre_status cadre_cuda_dequantize(const int8_t *q, const float *scales, int64_t block,
                                    uint32_t dtype, void *x, int64_t count,
                                    void *stream);
-/* *bad (device memory) becomes 1 where an index lies outside, and then x stays as it
- * is; else 0. */
+/* *bad (device memory) becomes 1 where an index lies outside, and then x is unchanged;
+ * else 0. */
 /* lint: long because it fills a slot of the table of ops */
 cadre_status cadre_cuda_scatter_add(uint32_t dtype, void *x, int64_t count,
                                     const void *values, const int32_t *indices,

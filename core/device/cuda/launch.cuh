@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a file of kernels needs beyond CUDA C++ itself, so that nvcc compiles it for the
- * GPU and the host's C++ compiler for the tests (tests/support/cuda_host/fibers.h).
+/* What a file of kernels needs beyond CUDA C++, so that nvcc compiles it for the GPU
+ * and the host's C++ compiler for the tests (tests/support/cuda_host/fibers.h).
  *
  *   CADRE_LAUNCH(kernel, grid, block, shared_bytes, stream, args...)
  *       <<<>>>; a template with several arguments goes in parentheses
@@ -10,7 +10,7 @@
  *   cadre_ldmatrix_x4(_trans)           ldmatrix.sync.m8n8.x4.b16
  *   cadre_copy_async16, _commit, _wait  cp.async; on the host the copy happens at wait
  *
- * Rules that keep a kernel true on both: whole warps (a block is a multiple of 32
+ * Rules that keep a kernel correct on both: whole warps (a block is a multiple of 32
  * threads), full masks, and no thread returns before a barrier of its block or warp. */
 #ifndef CADRE_DEVICE_CUDA_LAUNCH_CUH
 #define CADRE_DEVICE_CUDA_LAUNCH_CUH
@@ -95,7 +95,7 @@ __device__ static inline void cadre_copy_commit(void)
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-/* Until all but the newest `left` groups of this thread are there. */
+/* Wait until all but the newest `left` groups of this thread have arrived. */
 template <int left> __device__ static inline void cadre_copy_wait(void)
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers, packs of 16 bytes, and sums of warps and blocks: what the kernels share.
- * Everything has one order fixed by shapes: a pack's elements belong to the same thread
- * whether it is moved by one access or, where memory is not aligned, by several. */
+/* Numbers, packs of 16 bytes, and sums of warps and blocks, shared by the kernels.
+ * Every order is fixed by shapes: a pack's elements belong to the same thread whether
+ * it is moved by one access or, where memory is not aligned, by several. */
 #ifndef CADRE_DEVICE_CUDA_MATH_CUH
 #define CADRE_DEVICE_CUDA_MATH_CUH
 
@@ -163,7 +163,7 @@ static inline unsigned row_threads(int64_t n)
     return (unsigned)(threads < 32 ? 32 : threads > 256 ? 256 : threads);
 }
 
-/* One line for a dtype that a kernel does not have. */
+/* Log one line for a dtype that a kernel does not support. */
 static inline cadre_status refuse_dtype(const char *what, uint32_t dtype)
 {
     cadre_log(CADRE_LOG_ERROR, "device", "cuda: %s has no kernel for dtype %u", what,
@@ -171,7 +171,7 @@ static inline cadre_status refuse_dtype(const char *what, uint32_t dtype)
     return CADRE_E_DEVICE;
 }
 
-/* Run the rest with T the type of `dtype`, or return the refusal. */
+/* Run the rest with T the type of `dtype`, or return an error. */
 #define CADRE_DISPATCH(what, dtype, ...)                                               \
     switch (dtype) {                                                                   \
     case CADRE_F32: {                                                                  \

@@ -17,7 +17,7 @@ cadre_status cadre_cuda_use(const struct cadre_cuda *cuda)
     return cadre_cuda_check(cudaSetDevice(cuda->index), "cudaSetDevice");
 }
 
-/* cudaMalloc aligns to 256 bytes. A caller says itself what it lacked memory for. */
+/* cudaMalloc aligns to 256 bytes. The caller logs what it lacked memory for. */
 void *cadre_cuda_op_alloc(struct cadre_device *device, size_t bytes)
 {
     void *ptr = NULL;

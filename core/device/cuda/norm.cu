@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LayerNorm and RMSNorm. A warp has a row, and a lane the same elements of it in every
- * pass, so that a row needs no barrier. Parameter gradients: every warp adds its rows'
- * parts in shared memory, a block its warps', and column_total the blocks'; how many
- * warps and blocks there are follows from the shape. */
+/* LayerNorm and RMSNorm. A warp has a row, and a lane has the same elements of it in
+ * every pass, so that a row needs no barrier. Parameter gradients: every warp adds its
+ * rows' parts in shared memory, a block its warps', and column_total the blocks'; the
+ * shape determines how many warps and blocks there are. */
 #include "core/device/cuda/columns.cuh"
 #include "core/device/cuda/kernels.h"
 #include "core/device/cuda/math.cuh"
@@ -162,7 +162,8 @@ __device__ static void row_means(const norm_bwd_job<T> &a, int64_t row, wide_t<T
     *gx = warp_sum(moment) / (W)C;
 }
 
-/* dx of a row; what it gives dw and db is added to this lane's elements of both. */
+/* dx of a row; its contributions to dw and db are added to this lane's elements of
+ * both. */
 template <class T>
 __device__ static void bwd_row(const norm_bwd_job<T> &a, int64_t row, wide_t<T> *dw,
                                wide_t<T> *db)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table: every entry that is a kernel, with the scratch it asks for. */
+/* The table: every entry that is a kernel, with the scratch it needs. */
 #include "core/device/cuda/cuda.h"
 #include "core/device/cuda/gemm.h"
 #include "core/device/cuda/kernels.h"

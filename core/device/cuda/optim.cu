@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* AdamW, SGD and sums of squares over lists of slices. The list travels as an argument
- * of the launch; a block has a chunk of one slice, and finds which by bisection. */
+/* AdamW, SGD and sums of squares over lists of slices. The list is an argument of the
+ * launch; a block has a chunk of one slice, and finds it by bisection. */
 #include "core/device/cuda/kernels.h"
 #include "core/device/cuda/math.cuh"
 
@@ -59,7 +59,7 @@ __device__ static inline bool aligned_slice(const struct cadre_slice &s)
 
 /* ---- optimizers ---- */
 
-/* What a step does to one element. */
+/* A step on one element. */
 template <class R> struct adamw_step {
     R beta1, rest1, beta2, rest2, step_size, root, eps;
     double lr;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An orthonormal basis of a few columns by one block; core/device/cpu/orthonormal.c
- * says how and why. Sums are in double: a thread's rows in order, then a tree. */
+ * describes the method. Sums are in double: a thread's rows in order, then a tree. */
 #include <float.h>
 
 #include "core/device/cuda/kernels.h"
@@ -42,7 +42,7 @@ template <class T> __device__ static double length_of(const basis<T> &b, int64_t
     return most * sqrt(block_sum(sum, b.room));
 }
 
-/* Take out of a column what the columns before it have of it. */
+/* Subtract from a column its projections onto the columns before it. */
 template <class T> __device__ static void project(const basis<T> &b, int64_t column)
 {
     for (int64_t k = 0; k < column; k++) {
@@ -71,7 +71,8 @@ __device__ static void divide(const basis<T> &b, int64_t column, double by)
     __syncthreads();
 }
 
-/* The coordinate that the columns before have least of, the first of equals. */
+/* The coordinate direction with the smallest projection onto the columns before, the
+ * first of equals. */
 template <class T>
 __device__ static void take_coordinate(const basis<T> &b, int64_t column)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plans: a GEMM's problem told to cublasLt, with the algorithm chosen for it.
+/* Plans: a GEMM's problem described for cublasLt, with the algorithm chosen for it.
  *
  * cublasLt's matrices are column-major. A row-major (R, C) of leading dimension ld is a
- * column-major (C, R) of the same ld, so c = a b is asked for as c' = b' a': b is the
+ * column-major (C, R) of the same ld, so c = a b is computed as c' = b' a': b is the
  * left operand and a the right one. A bias along the columns of c then runs along the
- * rows of c', where cublasLt wants it. Gradients of weights have 16-bit operands and
- * an f32 c, which is read too where they are added to: no sum is rounded to 16 bits. */
+ * rows of c', as cublasLt requires. Gradients of weights have 16-bit operands and an
+ * f32 c, which is read too where they are added to: no sum is rounded to 16 bits. */
 #include "core/base/memory.h"
 #include "core/device/cuda/gemm.h"
 #include "core/tensor/dtype.h"
@@ -80,9 +80,9 @@ static cublasStatus_t point(const struct cadre_cuda_plan *plan, const void *vect
     return rc;
 }
 
-/* The heuristics take the alignment of the epilogue's operands from their addresses,
- * without reading there: they get one with no more than every problem of the kind has.
- */
+/* The heuristics derive the alignment of the epilogue's operands from their addresses,
+ * without reading there: they get an address with the least alignment of the problem's
+ * kind. */
 static cublasStatus_t describe(struct cadre_cuda_plan *plan)
 {
     const struct cadre_cuda_problem *p = &plan->problem;
@@ -175,7 +175,7 @@ cublasStatus_t cadre_cuda_plan_run(struct cadre_cuda *cuda,
 #define CANDIDATES 12
 #define TIMINGS 3
 
-/* Candidates in cublasLt's order, the one it thinks best first. */
+/* Candidates in cublasLt's order, best first. */
 static int heuristics(struct cadre_cuda_gemms *gemms,
                       const struct cadre_cuda_plan *plan,
                       cublasLtMatmulHeuristicResult_t found[CANDIDATES])
@@ -201,10 +201,10 @@ static int heuristics(struct cadre_cuda_gemms *gemms,
     return n;
 }
 
-/* A place to time in: the result and sums go to memory of their own, for c may be an
- * input and sums be added to. aux is written as the run itself will write it. The
- * memory comes and goes in the order of the stream: cudaFree would wait for the whole
- * device, and with it for what other ranks may send only after this one has gone on. */
+/* Buffers for timing: result and sums go to separate memory, since c may be an input
+ * and sums may be accumulated. aux is written as the run itself will write it. The
+ * memory is allocated and freed in stream order: cudaFree would wait for the whole
+ * device, including transfers that other ranks start only after this one continues. */
 struct trial {
     struct cadre_cuda *cuda;
     struct cadre_gemm gemm;
@@ -230,7 +230,7 @@ static bool trial_begin(struct trial *t, struct cadre_cuda *cuda,
     return true;
 }
 
-/* After candidates that do not run, which are passed over. */
+/* After candidates that do not run, which are skipped. */
 static void trial_end(struct trial *t)
 {
     cudaGetLastError();
@@ -241,7 +241,7 @@ static void trial_end(struct trial *t)
             cudaEventDestroy(t->mark[i]);
 }
 
-/* The plan once, and where `whole` what its epilogue lacks of the problem's. */
+/* Run the plan once, and where `whole` also the part of the epilogue that it lacks. */
 static bool once(struct trial *t, const struct cadre_cuda_plan *plan,
                  const cublasLtMatmulAlgo_t *algo, bool whole)
 {
@@ -270,8 +270,7 @@ static float time_of(struct trial *t, const struct cadre_cuda_plan *plan,
     return best;
 }
 
-/* The fastest candidate; *pays: and it is faster than `plain` and the kernel after it.
- */
+/* The fastest candidate; *pays: it is faster than `plain` and the kernel after it. */
 static int fastest(struct cadre_cuda *cuda, const struct cadre_cuda_plan *plan,
                    const struct cadre_cuda_plan *plain, const struct cadre_gemm *g,
                    const cublasLtMatmulHeuristicResult_t *found, int n, bool *pays)
@@ -302,7 +301,7 @@ static bool is_separate(const cublasLtMatmulAlgo_t *algo)
     return memcmp(algo, &none, sizeof none) == 0;
 }
 
-/* Set the plan's algorithm; false where cublasLt has none, or one that does not pay. */
+/* Set the plan's algorithm; false where cublasLt has none, or only a slower one. */
 static bool choose(struct cadre_cuda *cuda, struct cadre_cuda_plan *plan,
                    const struct cadre_cuda_plan *plain, const struct cadre_gemm *g)
 {
@@ -391,7 +390,7 @@ static struct cadre_cuda_plan *make(struct cadre_cuda *cuda, const struct cadre_
         return NULL;
     }
     gemms->plans = grown;
-    /* Shapes that cublasLt has no form for are refused by describe or choose alike. */
+    /* Shapes that cublasLt does not support are refused by describe and by choose. */
     plan.usable =
         describe(&plan) == CUBLAS_STATUS_SUCCESS && choose(cuda, &plan, plain, g);
     grown[gemms->n_plans] = plan;

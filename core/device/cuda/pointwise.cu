@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Element by element: activations, sums of two, scaling, conversions. A thread has a
- * pack; the last one of a call that is not whole is done by its elements. */
+ * pack; an incomplete last pack is processed by elements. */
 #include "core/device/cuda/kernels.h"
 #include "core/device/cuda/math.cuh"
 
@@ -115,7 +115,7 @@ extern "C" cadre_status cadre_cuda_swiglu_bwd(uint32_t dtype, const void *gate,
 
 /* ---- scale, tree_add, maximum ---- */
 
-/* Integers are added and compared as themselves. */
+/* Integers are added and compared without widening. */
 CADRE_DEVICE int32_t widen(int32_t x)
 {
     return x;
@@ -226,7 +226,7 @@ extern "C" cadre_status cadre_cuda_maximum(uint32_t dtype, void *out, const void
 
 /* ---- casts ---- */
 
-/* f32 to f64 has no rounding, and 16 bits go there through f32. */
+/* f32 to f64 does not round, and 16 bits are converted to f64 through f32. */
 template <class To, class From> struct convert {
     CADRE_DEVICE To of(From x)
     {

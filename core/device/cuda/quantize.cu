@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* int8 with a scale for each block of elements (core/device/cpu/quantize.c says more):
- * the arithmetic is that of the CPU, in double, so the bits are its bits. */
+/* int8 with a scale for each block of elements (see core/device/cpu/quantize.c): the
+ * arithmetic is that of the CPU, in double, so the bits are the same. */
 #include <float.h>
 
 #include "core/device/cuda/kernels.h"

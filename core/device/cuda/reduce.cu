@@ -24,8 +24,8 @@ __device__ static double tree_of(const double *values, uint64_t n)
     return partial[0];
 }
 
-/* A thread has a subtree of `span` leaves, a power of two; the rest of the tree is the
- * block's. What has no leaf is not added. */
+/* A thread has a subtree of `span` leaves, a power of two; the block computes the rest
+ * of the tree. Nodes without a leaf are skipped. */
 __global__ static void norm_total(const double *chunks, uint64_t n, uint64_t span,
                                   double clip, double unscale, double *out)
 {

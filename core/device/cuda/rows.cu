@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of columns: sums with a bias, the epilogue of a GEMM, column sums, rotary
- * embedding. A block has a row, a thread every so many packs of it. */
+ * embedding. A block has a row, a thread packs of it at a fixed stride. */
 #include "core/device/cuda/columns.cuh"
 #include "core/device/cuda/kernels.h"
 #include "core/device/cuda/math.cuh"
@@ -61,7 +61,7 @@ template <class T> struct epilogue_job {
     bool gelu, vec;
 };
 
-/* What gelu is taken of is what `aux` keeps, rounded. */
+/* The input of gelu is the rounded value that `aux` keeps. */
 template <class T> __global__ void epilogue(const epilogue_job<T> a)
 {
     constexpr int N = pack_size<T>::N;
@@ -81,7 +81,7 @@ template <class T> __global__ void epilogue(const epilogue_job<T> a)
     }
 }
 
-/* The element of gelu_bwd, where rows may be longer than what is used of them. */
+/* The element of gelu_bwd, where rows may be longer than their used part. */
 template <class T> __global__ void gelu_rows_bwd(const epilogue_job<T> a)
 {
     constexpr int N = pack_size<T>::N;

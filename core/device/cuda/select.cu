@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The k elements of largest magnitude by radix selection, and the way back. The bits of
- * |x| are ordered as |x| is: histograms of 8 bits, each over the elements that agree
- * with what is known so far, give the k-th largest pattern; then tiles are counted,
- * counts become places, and tiles are gathered in order of index. Counts are integers,
- * so the order of atomics changes nothing. */
+/* The k elements of largest magnitude by radix selection, and the scatter back. The
+ * bits of |x| are ordered as |x| is: histograms of 8 bits, each over the elements that
+ * match the digits known so far, find the k-th largest pattern; then tiles are counted,
+ * counts become offsets, and tiles are gathered in order of index. Counts are integers,
+ * so the order of atomics does not matter. */
 #include "core/device/cuda/kernels.h"
 #include "core/device/cuda/math.cuh"
 
 enum { THREADS = 256, TILE = 4096, DIGITS = 256 };
 
 struct tile_count {
-    int64_t above; /* beyond the k-th magnitude; then: how many lie before the tile */
-    int64_t equal; /* of just that magnitude; likewise */
+    int64_t above; /* above the k-th magnitude; then: how many before the tile */
+    int64_t equal; /* of exactly that magnitude; likewise */
 };
 
 struct selection {
     uint64_t known; /* the upper bits of the k-th magnitude */
-    int64_t equal; /* of those that agree with `known`, how many are wanted */
+    int64_t equal; /* how many of those that match `known` to select */
     unsigned counts[DIGITS];
 };
 
@@ -53,7 +53,7 @@ __global__ static void begin_selection(struct selection *s, int64_t k)
     }
 }
 
-/* The digit at `bit` of a tile's elements that agree with what is known above it. */
+/* The digit at `bit` of a tile's elements that match the known digits above it. */
 template <class T>
 __global__ void count_digits(const T *x, int64_t count, int bit, struct selection *s)
 {
@@ -109,7 +109,7 @@ __global__ void count_tile(const T *x, int64_t count, const struct selection *s,
     }
 }
 
-/* Counts become what lies before. A thread has a run of tiles. */
+/* Counts become offsets (exclusive prefix sums). A thread has a run of tiles. */
 __global__ static void place_tiles(struct tile_count *tiles, int64_t n)
 {
     __shared__ struct tile_count runs[THREADS];
@@ -134,7 +134,8 @@ __global__ static void place_tiles(struct tile_count *tiles, int64_t n)
     }
 }
 
-/* How many threads before this one in the block say yes, and how many do at all. */
+/* The number of threads with a true predicate before this one in the block, and in
+ * total. */
 __device__ static int before_me(bool yes, int *all, int *room)
 {
     const unsigned votes = __ballot_sync(CADRE_FULL_WARP, yes);
@@ -219,7 +220,7 @@ extern "C" cadre_status cadre_cuda_topk(uint32_t dtype, const void *x, int64_t c
     return cadre_launch_check("topk");
 }
 
-/* ---- the way back ---- */
+/* ---- the scatter back ---- */
 
 __global__ static void clear_flag(int32_t *bad)
 {
@@ -231,10 +232,10 @@ __global__ static void check_indices(const int32_t *indices, int64_t k, int64_t 
 {
     const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (i < k && (indices[i] < 0 || indices[i] >= count))
-        *bad = 1; /* the same from whoever writes it */
+        *bad = 1; /* the same value from every writer */
 }
 
-/* Indices differ, so no two threads meet. */
+/* Indices differ, so no two threads write the same element. */
 template <class T>
 __global__ void scatter_add(T *x, const T *values, const int32_t *indices, int64_t k,
                             wide_t<T> by, const int32_t *bad)

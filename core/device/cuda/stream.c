@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams, the scratch of each, and events: a ring of CUDA's behind ids that only
- * grow. What is older than the ring has happened, because a slot is taken again only
- * after its event has. */
+/* Streams, the scratch of each, and events: a ring of CUDA's behind ids that only grow.
+ * Events older than the ring have happened, because a slot is reused only after its
+ * event has. */
 #include "core/base/memory.h"
 #include "core/device/cuda/cuda.h"
 
@@ -88,7 +88,7 @@ void *cadre_cuda_op_native_stream(struct cadre_device *device)
     return cadre_cuda_current(cadre_cuda_of(device));
 }
 
-/* The streams of this device or worker stream only: others on the same GPU go on. */
+/* Only the streams of this device or worker stream: others on the same GPU continue. */
 cadre_status cadre_cuda_op_synchronize(struct cadre_device *device)
 {
     struct cadre_cuda *cuda = cadre_cuda_of(device);
@@ -110,9 +110,9 @@ bool cadre_cuda_is_recording(const struct cadre_cuda *cuda)
     return status != cudaStreamCaptureStatusNone;
 }
 
-/* Take the slot's memory away, when the device is closed: graphs may name it, and
- * cudaFree would wait for the whole device, and with it for what other ranks may send
- * only after this one has gone on. */
+/* Keep the slot's memory until the device is closed: graphs may use it, and cudaFree
+ * would wait for the whole device, including transfers that other ranks start only
+ * after this one continues. */
 static cadre_status retire(struct cadre_cuda *cuda, struct cadre_cuda_stream *slot)
 {
     void *old = slot->scratch;
@@ -142,7 +142,7 @@ void *cadre_cuda_scratch(struct cadre_cuda *cuda, size_t bytes)
                   bytes);
         return NULL;
     }
-    /* Growing by halves keeps few of them. */
+    /* Growth by half its size keeps the number of blocks small. */
     size_t grown = slot->scratch_bytes + slot->scratch_bytes / 2;
     bytes = bytes > grown ? bytes : grown;
     bytes = (bytes + 65536) / 65536 * 65536; /* never none */
@@ -179,8 +179,8 @@ void cadre_cuda_events_destroy(struct cadre_cuda_events *events)
 }
 
 /* Under the lock: the next id whose slot no thread waits for; the slot's old event has
- * happened on return. It is waited for without the lock: what it comes after may be for
- * another thread to end. */
+ * happened on return. The wait is without the lock: another thread may have to complete
+ * what it comes after. */
 static cadre_status take_slot(struct cadre_cuda_events *events,
                               struct cadre_cuda_slot **out, uint64_t *id)
 {
@@ -241,7 +241,7 @@ static struct cadre_cuda_slot *find_slot(struct cadre_cuda_events *events,
     return id != 0 && slot->id == id ? slot : NULL;
 }
 
-/* Under the lock while CUDA takes the event, so that its slot is not taken again. */
+/* Under the lock while CUDA uses the event, so that its slot is not reused. */
 cadre_status cadre_cuda_op_event_wait(struct cadre_device *device,
                                       cadre_device_event event)
 {
@@ -281,7 +281,7 @@ cadre_status cadre_cuda_op_event_sync(struct cadre_device *device,
     return rc;
 }
 
-/* Under the lock, so that the slot is not taken again in between. */
+/* Under the lock, so that the slot is not reused meanwhile. */
 cadre_status cadre_cuda_op_event_query(struct cadre_device *device,
                                        cadre_device_event event, bool *happened)
 {

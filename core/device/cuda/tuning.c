@@ -50,7 +50,7 @@ static int by_problem(const void *a, const void *b)
                   sizeof(struct cadre_cuda_problem));
 }
 
-/* In an order of their own: equal choices, equal texts, whoever made them when. */
+/* Sorted: equal choices give equal texts, in whatever order they were made. */
 void cadre_cuda_choices_write(struct cadre_cuda_choices *choices,
                               struct cadre_text *out)
 {
@@ -221,8 +221,8 @@ void cadre_cuda_choices_save(struct cadre_cuda_gemms *gemms)
     cadre_cuda_choices_write(&all, &text);
     if (cadre_path_make_dirs(dir, &err) != CADRE_OK || text.failed ||
         cadre_path_write_file(gemms->path, text.data, text.len, &err) != CADRE_OK)
-        cadre_log(CADRE_LOG_DEBUG, "device", "cuda: chosen algorithms are not kept: %s",
-                  err.text);
+        cadre_log(CADRE_LOG_DEBUG, "device",
+                  "cuda: cannot save the chosen algorithms: %s", err.text);
     cadre_text_fini(&text);
     free(all.list);
     free(dir);

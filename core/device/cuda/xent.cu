@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Softmax cross-entropy. A block has a row of the vocabulary. Rows need not start on 16
- * bytes: packs are cut from the first element of all rows, so that a row may begin and
- * end in the middle of one. */
+ * bytes: packs are counted from the first element of all rows, so that a row may begin
+ * and end inside one. */
 #include "core/device/cuda/kernels.h"
 #include "core/device/cuda/math.cuh"
 
@@ -16,7 +16,7 @@ template <class T> struct xent_job {
     bool vec;
 };
 
-/* Columns [c, c + N) of a row, of which those in [0, vocab) are there; c may be < 0. */
+/* Columns [c, c + N) of a row, of which those in [0, vocab) exist; c may be < 0. */
 template <int N, class T>
 __device__ static inline pack<T> load_part(const T *x, int64_t c, int64_t vocab,
                                            bool vec)
@@ -42,7 +42,7 @@ __device__ static inline void store_part(T *x, int64_t c, int64_t vocab,
             x[c + i] = p.v[i];
 }
 
-/* One more part of a sum of exponentials: `sum` is relative to `most`. */
+/* Add a part to a sum of exponentials: `sum` is relative to `most`. */
 template <class T, class W>
 __device__ static inline void join(W *most, W *sum, W other_most, W other_sum)
 {
@@ -51,13 +51,13 @@ __device__ static inline void join(W *most, W *sum, W other_most, W other_sum)
         *most = other_most;
     } else if (other_most == *most) {
         *sum += other_sum;
-    } else { /* smaller, or no number */
+    } else { /* smaller, or NaN */
         *sum += other_sum * exp_of<T>(other_most - *most);
     }
 }
 
-/* The largest and the sum over a thread's packs. A pack of nothing but minus infinity
- * adds nothing. */
+/* The largest and the sum over a thread's packs. A pack of only minus infinity adds
+ * nothing. */
 template <class T>
 __device__ static void scan_row(const xent_job<T> &a, const T *x, int shift,
                                 wide_t<T> *most, wide_t<T> *sum)

@@ -100,7 +100,7 @@ static void *poisoned(size_t bytes)
     return memory;
 }
 
-/* Buffer of tensor i, and where it begins there. */
+/* Buffer of tensor i, and its offset there. */
 static void place(struct problem *p, int i, int64_t width, int64_t offset, int64_t ld)
 {
     const size_t element = cadre_dtype_bytes(p->a.dtype);
@@ -148,7 +148,7 @@ static void problem_init(struct problem *p, uint32_t dtype, struct attention_cas
     place(p, DQ, own, 0, ldq);
     place(p, DK, shared, k_at, ldk);
     place(p, DV, shared, v_at, ldv);
-    fill(&p->t[Q], 1, 3); /* scores that matter */
+    fill(&p->t[Q], 1, 3); /* scores of notable size */
     fill(&p->t[K], 2, 1);
     fill(&p->t[V], 3, 1);
     fill(&p->t[DOUT], 4, 1);
@@ -202,9 +202,9 @@ static void run_cpu(struct problem *p)
     cadre_device_close(device);
 }
 
-/* How far a result may be, as a part of its size and of the mean size of all: a few
- * roundings for f32 and f64; 16 bits round the probabilities and their gradients too.
- */
+/* Limit of an error, relative to the result's size and to the mean size of all: a few
+ * roundings for f32 and f64; 16 bits round the probabilities and their gradients
+ * too. */
 static double limit(uint32_t dtype)
 {
     switch (dtype) {
@@ -243,7 +243,7 @@ static void compare(const struct view *got, const struct view *want, double most
     }
 }
 
-/* Nothing but the rows' own elements was written: the rest is 0xff yet. */
+/* Only the rows' own elements were written: the rest is still 0xff. */
 static void check_gaps(const struct problem *p)
 {
     const size_t element = cadre_dtype_bytes(p->a.dtype);

@@ -11,7 +11,7 @@
 
 const uint32_t kernel_dtypes[4] = {CADRE_F32, CADRE_F64, CADRE_BF16, CADRE_F16};
 
-/* What one rounding, and a few of the wide dtype before it, may move. */
+/* Error limit of one rounding, and of a few of the wide dtype before it. */
 static double limit_of(uint32_t dtype)
 {
     switch (dtype) {
@@ -67,7 +67,7 @@ static void compare(const struct kernel_case *c, const struct tensor *want,
     }
 }
 
-/* One run on fibers; `bits` of the run before are compared, or taken. */
+/* One run on fibers; `bits` of the previous run are compared, or stored. */
 static void run_kernel(const struct kernel_case *c, const struct tensor *start,
                        const struct tensor *want, int shift, void **bits)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels on the host's fibers, held to the CPU device's op: the same arguments, once
- * on the CPU and four times on fibers, aligned and one element beside it, each twice
+/* Kernels on the host's fibers, compared with the CPU device's op: the same arguments,
+ * once on the CPU and four times on fibers, aligned and off by one element, each twice
  * for equal bits. Memory is allocated to the byte and outputs are poisoned. */
 #ifndef CADRE_TESTS_DEVICE_CUDA_KERNEL_TESTING_H
 #define CADRE_TESTS_DEVICE_CUDA_KERNEL_TESTING_H
@@ -23,7 +23,7 @@ struct kernel_case {
     /* The op on p, by the CPU device, or by the kernel where cpu is NULL. */
     cadre_status (*run)(struct cadre_device *cpu, void **p, const void *ctx);
     const void *ctx;
-    double loose; /* times the dtype's own limit; 0 asks for equal bits */
+    double loose; /* times the dtype's own limit; 0 requires equal bits */
 };
 
 void hold_to_cpu(const struct kernel_case *c);
@@ -31,7 +31,7 @@ void hold_to_cpu(const struct kernel_case *c);
 /* Scratch for a kernel, poisoned; for one op at a time. Free it after finish(). */
 void *scratch_of(size_t bytes);
 
-/* Run what was launched, free the scratch, and pass `rc` on. */
+/* Run what was launched, free the scratch, and return `rc`. */
 cadre_status finish(cadre_status rc, void *scratch);
 
 /* f32, f64, bf16, f16 */

@@ -64,7 +64,7 @@ static void run_processes(struct started *all, int size)
             if (ended == ranks[r])
                 ranks[r] = 0;
             else if (status != 0 && ranks[r] > 0)
-                kill(ranks[r], SIGKILL); /* it would wait for who has ended */
+                kill(ranks[r], SIGKILL); /* it would wait for a rank that has ended */
         }
         well = well && status == 0;
     }

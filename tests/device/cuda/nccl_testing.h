@@ -19,7 +19,7 @@ struct nccl_rank {
 };
 typedef void (*nccl_rank_fn)(const struct nccl_rank *r);
 
-/* In a rank, on any thread: end the test's process where it does not hold. */
+/* In a rank, on any thread: end the test's process where the condition is false. */
 #define must(holds)                                                                    \
     do {                                                                               \
         if (!(holds))                                                                  \
@@ -27,8 +27,8 @@ typedef void (*nccl_rank_fn)(const struct nccl_rank *r);
     } while (0)
 _Noreturn void nccl_test_fail(const char *file, int line, const char *what);
 
-/* Run `fn` as each rank, with device `rank` set; the test fails where one does not come
- * to its end. */
+/* Run `fn` as each rank, with device `rank` set; the test fails where one does not
+ * end. */
 void nccl_run(int size, bool processes, nccl_rank_fn fn, const void *arg);
 
 /* The rank's communicator of all; blocking = 0 or 1. */

@@ -12,10 +12,10 @@
 
 const uint32_t parity_dtypes[4] = {CADRE_F32, CADRE_F64, CADRE_BF16, CADRE_F16};
 
-/* Elements around a buffer, which nothing may touch. */
+/* Elements around a buffer, which nothing may write. */
 enum { AROUND = 16 };
 
-/* Of what is wrong, for each entry of the table. */
+/* Printed lines of errors, per entry of the table. */
 enum { MOST_LINES = 8 };
 
 /* An argument's memory, or a whole buffer of several. */
@@ -34,7 +34,7 @@ struct run {
     struct image got[PARITY_ARGS]; /* after the device's first run */
 };
 
-/* The worst of an entry and dtype. */
+/* The worst error of an entry and dtype. */
 static void note(struct parity *p, int entry, uint32_t dtype, double ratio)
 {
     if (!(ratio <= p->worst[entry][dtype % 8]))
@@ -79,7 +79,7 @@ static void images_free(struct image *images)
         free(images[i].data);
 }
 
-/* Of whatever dtypes; the same bits where they are one. */
+/* Between any dtypes; the same bits where both are equal. */
 static void convert(struct cadre_device *cpu, uint32_t to, void *dst, uint32_t from,
                     const void *src, int64_t count)
 {
@@ -120,7 +120,7 @@ static void put_doubles(struct cadre_device *cpu, uint32_t dtype, void *dst,
 
 /* ---- arguments ---- */
 
-/* What an argument is of in a run of dtype `of`. */
+/* The dtype of an argument in a run of dtype `of`. */
 static uint32_t dtype_in(const struct parity_arg *a, uint32_t of)
 {
     return a->dtype == PARITY_OP     ? of
@@ -175,7 +175,7 @@ static void fill(struct parity *p, struct run *r)
     }
 }
 
-/* Where each argument is, given its owner's first element. */
+/* The address of each argument, given its owner's first element. */
 static void point(const struct parity_case *c, char **owners, uint32_t of, void **args)
 {
     for (int i = 0; i < PARITY_ARGS; i++) {
@@ -216,7 +216,7 @@ static void run_cpu(struct parity *p, struct run *r, uint32_t of, bool magnitude
 }
 
 /* The case on the device, `shift` elements from an aligned address, into `out`: whole
- * buffers with what is around them. */
+ * buffers with their margins. */
 static bool run_gpu(struct parity *p, struct run *r, int64_t shift, struct image *out)
 {
     const struct parity_case *c = r->c;
@@ -257,7 +257,7 @@ static bool run_gpu(struct parity *p, struct run *r, int64_t shift, struct image
     return rc == CADRE_OK;
 }
 
-/* Sums of another shape, of NaN: scratch holds other things than before. */
+/* Sums of another shape, of NaN: scratch then has other contents. */
 static void other_work(struct parity *p)
 {
     enum { ROWS = 130, COLUMNS = 5 };
@@ -446,7 +446,7 @@ static void compare_bits(struct parity *p, const struct run *r, int arg,
     free(have);
 }
 
-/* What no output covers is as it was, around the buffers too. */
+/* Memory that no output covers is unchanged, around the buffers too. */
 static void compare_rest(struct parity *p, const struct run *r, const struct image *got,
                          int64_t shift)
 {
@@ -471,7 +471,7 @@ static void compare_rest(struct parity *p, const struct run *r, const struct ima
         for (size_t b = 0; b < bytes; b++)
             if (as_before[b] != g->data[b]) {
                 complain(p, r->c,
-                         "byte %zu of argument %d was written, which is no output "
+                         "byte %zu of argument %d was written, which is not an output "
                          "(it has %lld elements from byte %zu)",
                          b, owner, (long long)s->count, (size_t)shift * element);
                 note(p, r->c->calls[0], r->c->dtype, INFINITY);
@@ -533,7 +533,7 @@ static void references(struct parity *p, struct run *r)
 void parity_hold(struct parity *p, const struct parity_case *c)
 {
     struct run r = {.c = c};
-    struct image again[PARITY_ARGS] = {0}, beside[PARITY_ARGS] = {0};
+    struct image again[PARITY_ARGS] = {0}, shifted[PARITY_ARGS] = {0};
     for (int i = 0; i < PARITY_CALLS && c->calls[i]; i++)
         p->cases[c->calls[i]][c->dtype % 8]++;
     fill(p, &r);
@@ -544,8 +544,8 @@ void parity_hold(struct parity *p, const struct parity_case *c)
         other_work(p);
         if (run_gpu(p, &r, 0, again))
             compare_runs(p, &r, again);
-        if (run_gpu(p, &r, 1, beside))
-            compare(p, &r, beside, 1, &view);
+        if (run_gpu(p, &r, 1, shifted))
+            compare(p, &r, shifted, 1, &view);
     }
     view_free(&view);
     images_free(r.start);
@@ -554,7 +554,7 @@ void parity_hold(struct parity *p, const struct parity_case *c)
     images_free(r.bits);
     images_free(r.got);
     images_free(again);
-    images_free(beside);
+    images_free(shifted);
 }
 
 void parity_expect(struct parity *p, int entry, uint32_t dtype, bool ok,

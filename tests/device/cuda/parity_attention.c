@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Causal attention: heads of many sizes, shared keys and values, rows that are longer
- * than what is used of them, q, k and v in rows of their own or of one buffer. */
+/* Causal attention: heads of many sizes, shared keys and values, rows longer than their
+ * used part, q, k and v in separate rows or in those of one buffer. */
 #include <math.h>
 #include <stdio.h>
 
@@ -67,7 +67,7 @@ static cadre_status run(struct cadre_device *device, uint32_t dtype, void **p,
 }
 
 /* A score is a sum of head_size products, its exponential loses as many units as the
- * score is large (up to 12), and a gradient is a sum over as many. In 16 bits
+ * score's size (up to 12), and a gradient is a sum over as many. In 16 bits
  * probabilities and their gradients are rounded between two products: a few units of
  * each term. */
 static void hold(struct parity *p, uint32_t dtype, struct attention a)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the compression of gradients asks for. */
+/* The ops of gradient compression. */
 #include <math.h>
 #include <stdio.h>
 
 #include "tests/device/cuda/parity.h"
 #include "tests/device/op_testing.h"
 
-struct cut {
+struct extent {
     int64_t count, k; /* or a block, or rows and columns */
-    bool bad; /* with what is not finite */
+    bool bad; /* with non-finite values */
 };
 
 /* ---- topk, scatter_add ---- */
@@ -16,14 +16,14 @@ struct cut {
 static cadre_status run_topk(struct cadre_device *device, uint32_t dtype, void **p,
                              const void *ctx)
 {
-    const struct cut *c = ctx;
+    const struct extent *c = ctx;
     return device->ops->topk(device, dtype, p[0], c->count, c->k, p[1], p[2]);
 }
 
 /* Few values, so that many are equal. */
 static void fill_topk(const void *ctx, int arg, double *x, int64_t count)
 {
-    const struct cut *c = ctx;
+    const struct extent *c = ctx;
     for (int64_t i = 0; arg == 0 && i < count; i++)
         x[i] = floor(x[i] * 8) / 8;
     if (c->bad && arg == 0) {
@@ -32,20 +32,20 @@ static void fill_topk(const void *ctx, int arg, double *x, int64_t count)
     }
 }
 
-static void hold_topk(struct parity *p, uint32_t dtype, struct cut cut)
+static void compare_topk(struct parity *p, uint32_t dtype, struct extent extent)
 {
     char name[64];
-    snprintf(name, sizeof name, "topk, %lld of %lld", (long long)cut.k,
-             (long long)cut.count);
+    snprintf(name, sizeof name, "topk, %lld of %lld", (long long)extent.k,
+             (long long)extent.count);
     const struct parity_case c = {
         .name = name,
         .calls = {PARITY_ENTRY(topk)},
         .dtype = dtype,
-        .args = {{PARITY_OP, 1, cut.count, .seed = 1},
-                 {PARITY_OP, 1, cut.k, .out = true, .bits = true},
-                 {CADRE_I32, 1, cut.k, .out = true, .bits = true}},
+        .args = {{PARITY_OP, 1, extent.count, .seed = 1},
+                 {PARITY_OP, 1, extent.k, .out = true, .bits = true},
+                 {CADRE_I32, 1, extent.k, .out = true, .bits = true}},
         .run = run_topk,
-        .ctx = &cut,
+        .ctx = &extent,
         .fill = fill_topk,
     };
     parity_hold(p, &c);
@@ -54,40 +54,40 @@ static void hold_topk(struct parity *p, uint32_t dtype, struct cut cut)
 static cadre_status run_scatter(struct cadre_device *device, uint32_t dtype, void **p,
                                 const void *ctx)
 {
-    const struct cut *c = ctx;
+    const struct extent *c = ctx;
     return device->ops->scatter_add(device, dtype, p[0], c->count, p[1], p[2], c->k,
                                     0.3);
 }
 
-/* Places that differ: 7 is prime to the counts. */
+/* Distinct indices: 7 is coprime to the counts. */
 static void fill_scatter(const void *ctx, int arg, double *x, int64_t count)
 {
-    const struct cut *c = ctx;
+    const struct extent *c = ctx;
     for (int64_t i = 0; arg == 2 && i < count; i++)
         x[i] = (double)(i * 7 % c->count);
 }
 
-static void hold_scatter(struct parity *p, uint32_t dtype, struct cut cut)
+static void compare_scatter(struct parity *p, uint32_t dtype, struct extent extent)
 {
     char name[64];
-    snprintf(name, sizeof name, "scatter_add, %lld of %lld", (long long)cut.k,
-             (long long)cut.count);
+    snprintf(name, sizeof name, "scatter_add, %lld of %lld", (long long)extent.k,
+             (long long)extent.count);
     const struct parity_case c = {
         .name = name,
         .calls = {PARITY_ENTRY(scatter_add)},
         .dtype = dtype,
-        .args = {{PARITY_OP, 1, cut.count, .seed = 1, .out = true, .bits = true,
+        .args = {{PARITY_OP, 1, extent.count, .seed = 1, .out = true, .bits = true,
                   .sum = 3, .floor = 1},
-                 {PARITY_OP, 1, cut.k, .seed = 2},
-                 {CADRE_I32, 1, cut.k, .seed = 3}},
+                 {PARITY_OP, 1, extent.k, .seed = 2},
+                 {CADRE_I32, 1, extent.k, .seed = 3}},
         .run = run_scatter,
-        .ctx = &cut,
+        .ctx = &extent,
         .fill = fill_scatter,
     };
     parity_hold(p, &c);
 }
 
-/* An index outside is an error of the call, on either side, and writes nothing. */
+/* An index outside is an error of the call, on both devices, and writes nothing. */
 static void scatter_outside(struct parity *p, int32_t index)
 {
     const struct cadre_device_ops *ops = p->gpu->ops;
@@ -113,23 +113,23 @@ static void scatter_outside(struct parity *p, int32_t index)
 static cadre_status run_quantize(struct cadre_device *device, uint32_t dtype, void **p,
                                  const void *ctx)
 {
-    const struct cut *c = ctx;
+    const struct extent *c = ctx;
     return device->ops->quantize(device, dtype, p[0], c->count, c->k, p[1], p[2]);
 }
 
 static cadre_status run_dequantize(struct cadre_device *device, uint32_t dtype,
                                    void **p, const void *ctx)
 {
-    const struct cut *c = ctx;
+    const struct extent *c = ctx;
     return device->ops->dequantize(device, p[0], p[1], c->k, dtype, p[2], c->count);
 }
 
-/* Blocks of zeros, of tiny numbers, of halves of steps, with NaN, infinity and what f32
- * does not hold. */
+/* Blocks of zeros, of tiny numbers, of half steps, with NaN, infinity and values beyond
+ * f32. */
 static void fill_quantize(const void *ctx, int arg, double *x, int64_t count)
 {
     static const double specials[] = {NAN, INFINITY, 1e300, -INFINITY};
-    const struct cut *c = ctx;
+    const struct extent *c = ctx;
     for (int64_t i = 0; arg == 0 && i < count; i++) {
         const int64_t block = i / c->k;
         if (c->bad && block % 8 == 1)
@@ -143,21 +143,21 @@ static void fill_quantize(const void *ctx, int arg, double *x, int64_t count)
     }
 }
 
-static void hold_quantize(struct parity *p, uint32_t dtype, struct cut cut)
+static void compare_quantize(struct parity *p, uint32_t dtype, struct extent extent)
 {
-    const int64_t blocks = (cut.count + cut.k - 1) / cut.k;
+    const int64_t blocks = (extent.count + extent.k - 1) / extent.k;
     char name[64];
-    snprintf(name, sizeof name, "quantize, %lld by %lld", (long long)cut.count,
-             (long long)cut.k);
+    snprintf(name, sizeof name, "quantize, %lld by %lld", (long long)extent.count,
+             (long long)extent.k);
     const struct parity_case there = {
         .name = name,
         .calls = {PARITY_ENTRY(quantize)},
         .dtype = dtype,
-        .args = {{PARITY_OP, 1, cut.count, .seed = 1},
-                 {CADRE_I8, 1, cut.count, .out = true, .bits = true},
+        .args = {{PARITY_OP, 1, extent.count, .seed = 1},
+                 {CADRE_I8, 1, extent.count, .out = true, .bits = true},
                  {CADRE_F32, 1, blocks, .out = true, .bits = true}},
         .run = run_quantize,
-        .ctx = &cut,
+        .ctx = &extent,
         .fill = fill_quantize,
         .bits_only = true, /* a tie in f32 is none in f64 */
     };
@@ -165,11 +165,11 @@ static void hold_quantize(struct parity *p, uint32_t dtype, struct cut cut)
         .name = name,
         .calls = {PARITY_ENTRY(dequantize)},
         .dtype = dtype,
-        .args = {{CADRE_I8, 1, cut.count, .seed = 1, .range = 127},
+        .args = {{CADRE_I8, 1, extent.count, .seed = 1, .range = 127},
                  {CADRE_F32, 1, blocks, .seed = 2},
-                 {PARITY_OP, 1, cut.count, .out = true, .bits = true, .sum = 1}},
+                 {PARITY_OP, 1, extent.count, .out = true, .bits = true, .sum = 1}},
         .run = run_dequantize,
-        .ctx = &cut,
+        .ctx = &extent,
     };
     parity_hold(p, &there);
     parity_hold(p, &back);
@@ -180,14 +180,15 @@ static void hold_quantize(struct parity *p, uint32_t dtype, struct cut cut)
 static cadre_status run_basis(struct cadre_device *device, uint32_t dtype, void **p,
                               const void *ctx)
 {
-    const struct cut *c = ctx;
+    const struct extent *c = ctx;
     return device->ops->orthonormalize(device, dtype, p[0], c->count, c->k);
 }
 
-/* A column of zeros becomes a coordinate's direction; NaN stays, and all behind it. */
+/* A column of zeros becomes a coordinate direction; NaN remains, and in all later
+ * columns. */
 static void fill_basis(const void *ctx, int arg, double *x, int64_t count)
 {
-    const struct cut *c = ctx;
+    const struct extent *c = ctx;
     (void)arg;
     for (int64_t i = 0; i < count && c->k > 2; i += c->k)
         x[i + c->k / 2] = 0;
@@ -195,22 +196,22 @@ static void fill_basis(const void *ctx, int arg, double *x, int64_t count)
         x[c->count / 2 * c->k + 1] = NAN;
 }
 
-/* Random columns are far from dependent: a column's projections lose a unit of its
- * length each. */
-static void hold_basis(struct parity *p, uint32_t dtype, struct cut cut)
+/* Random columns are far from dependent: each projection of a column loses a unit of
+ * its length. */
+static void compare_basis(struct parity *p, uint32_t dtype, struct extent extent)
 {
     char name[64];
-    snprintf(name, sizeof name, "orthonormalize, %lld x %lld", (long long)cut.count,
-             (long long)cut.k);
+    snprintf(name, sizeof name, "orthonormalize, %lld x %lld", (long long)extent.count,
+             (long long)extent.k);
     const struct parity_case c = {
         .name = name,
         .calls = {PARITY_ENTRY(orthonormalize)},
         .dtype = dtype,
-        .args = {{PARITY_OP, cut.count, cut.k, .seed = 1, .out = true,
-                  .sum = 8 + 2 * sqrt((double)cut.count), .narrow = 4,
+        .args = {{PARITY_OP, extent.count, extent.k, .seed = 1, .out = true,
+                  .sum = 8 + 2 * sqrt((double)extent.count), .narrow = 4,
                   .magnitude = PARITY_ROW, .floor = 0.5}},
         .run = run_basis,
-        .ctx = &cut,
+        .ctx = &extent,
         .fill = fill_basis,
     };
     parity_hold(p, &c);
@@ -220,37 +221,37 @@ static void hold_basis(struct parity *p, uint32_t dtype, struct cut cut)
 
 static void of_dtype(struct parity *p, uint32_t t)
 {
-    static const struct cut top[] = {{1, 1, false},    {17, 3, false},
-                                     {257, 257, true}, {4500, 777, true},
-                                     {1025, 1, false}, {129, 64, true}};
-    static const struct cut blocks[] = {{1, 1, false},
-                                        {33, 7, true},
-                                        {2051, 64, true},
-                                        {257, 300, false},
-                                        {1023, 129, true}};
-    static const struct cut bases[] = {
+    static const struct extent top[] = {{1, 1, false},    {17, 3, false},
+                                        {257, 257, true}, {4500, 777, true},
+                                        {1025, 1, false}, {129, 64, true}};
+    static const struct extent blocks[] = {{1, 1, false},
+                                           {33, 7, true},
+                                           {2051, 64, true},
+                                           {257, 300, false},
+                                           {1023, 129, true}};
+    static const struct extent bases[] = {
         {1, 1, false}, {17, 3, false}, {129, 4, false}, {33, 4, true}};
-    static const struct cut large[] = {{9001, 777, true},
-                                       {100003, 1000, true},
-                                       {1 << 18, 1 << 17, false},
-                                       {50257 * 9, 4096, false}};
+    static const struct extent large[] = {{9001, 777, true},
+                                          {100003, 1000, true},
+                                          {1 << 18, 1 << 17, false},
+                                          {50257 * 9, 4096, false}};
     for (size_t i = 0; i < sizeof top / sizeof *top; i += p->lean ? 2 : 1) {
-        hold_topk(p, t, top[i]);
-        hold_scatter(p, t, top[i]);
+        compare_topk(p, t, top[i]);
+        compare_scatter(p, t, top[i]);
     }
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
-        hold_quantize(p, t, blocks[i]);
+        compare_quantize(p, t, blocks[i]);
     for (size_t i = 0; i < sizeof bases / sizeof *bases; i += p->lean ? 2 : 1)
-        hold_basis(p, t, bases[i]);
+        compare_basis(p, t, bases[i]);
     for (size_t i = 0; i < sizeof large / sizeof *large && p->real; i++) {
-        hold_topk(p, t, large[i]);
-        hold_scatter(p, t, large[i]);
-        hold_quantize(p, t, large[i]);
+        compare_topk(p, t, large[i]);
+        compare_scatter(p, t, large[i]);
+        compare_quantize(p, t, large[i]);
     }
     if (p->real)
-        hold_basis(p, t, (struct cut){4096, 16, false});
+        compare_basis(p, t, (struct extent){4096, 16, false});
     if (p->real)
-        hold_basis(p, t, (struct cut){50257, 4, false});
+        compare_basis(p, t, (struct extent){50257, 4, false});
 }
 
 void parity_compression(struct parity *p)

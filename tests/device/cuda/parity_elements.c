@@ -116,7 +116,7 @@ static void special(const void *ctx, int arg, double *x, int64_t count)
         x[i] = values[arg == 0 ? i % VALUES : i / VALUES];
 }
 
-/* Bits are the CPU's, in place too. */
+/* Same bits as the CPU, in place too. */
 static void pairs(struct parity *p, uint32_t t, int64_t n, int call)
 {
     const struct elements e = {.count = n, .call = call};
@@ -153,7 +153,7 @@ static cadre_status run_cast(struct cadre_device *device, uint32_t t, void **p,
 }
 
 /* Every pattern of 16 bits; else ties of both 16-bit types, numbers of sizes around
- * their bounds and f32's, and what is special. */
+ * their bounds and f32's, and special values. */
 static void fill_cast(const void *ctx, int arg, double *x, int64_t count)
 {
     const struct elements *e = ctx;

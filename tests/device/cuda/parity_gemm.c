@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products: every transpose, beta, epilogue and wide result, with rows that are longer
- * than what is used of them. */
+/* Products: every transpose, beta, epilogue and wide result, with rows longer than
+ * their used part. */
 #include <math.h>
 #include <stdio.h>
 
@@ -12,7 +12,7 @@ struct shape {
     int64_t m, n, k, pad;
 };
 
-/* bits: transposes 1 and 2, beta 4, then what a product is */
+/* bits: transposes 1 and 2, beta 4, then the kind of product */
 enum { FORMS = 56 };
 enum { PLAIN, WITH_BIAS, WITH_GELU, WIDE, GELU_BWD, SUM_A, SUM_B };
 static const enum cadre_epilogue epilogues[] = {
@@ -45,9 +45,9 @@ static cadre_status run(struct cadre_device *device, uint32_t dtype, void **p,
     return device->ops->gemm(device, &g);
 }
 
-/* Where the epilogue is a kernel of its own, the product is rounded before it, and what
- * gelu is taken of once more. The magnitude of a result of gelu, or of its gradient, is
- * at least half of that of what it is taken of. */
+/* Where the epilogue is a separate kernel, the product is rounded before it, and the
+ * input of gelu again. The magnitude of a result of gelu, or of its gradient, is at
+ * least half of that of its input. */
 static void hold(struct parity *p, uint32_t dtype, struct shape s, int form,
                  bool with_aux)
 {
@@ -104,7 +104,7 @@ void parity_gemms(struct parity *p)
         MORE = sizeof large / sizeof *large
     };
     for (int d = 0; d < 4; d++) {
-        for (int i = 0; i < SHAPES; i++) /* from every form modulo 5: all come */
+        for (int i = 0; i < SHAPES; i++) /* from every form modulo 5: all are covered */
             for (int form = i % 5; form < FORMS; form += p->lean ? 9 : i < 2 ? 3 : 5)
                 hold(p, parity_dtypes[d], shapes[i], form, true);
         for (int i = 0; i < MORE && p->real; i++) /* two each: 5 is prime to 56 */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Optimizers over lists of slices, sums of squares of lists, and what makes a norm and
- * a loss of them. */
+/* Optimizers over lists of slices, sums of squares of lists, and the ops that compute a
+ * norm and a loss from them. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,9 +59,9 @@ static void fill_update(const void *ctx, int arg, double *x, int64_t count)
         x[i] = arg == SQUARE ? fabs(x[i]) + 1e-3 : arg == SCALE ? u->scale : x[i];
 }
 
-/* The arithmetic is the CPU's, and so are the bits; against f64, a step is lr times a
- * quotient of at most 30. */
-static void hold_update(struct parity *p, uint32_t dtype, struct update u)
+/* The arithmetic is the CPU's, and so are the bits; compared with f64, a step is lr
+ * times a quotient of at most 30. */
+static void compare_update(struct parity *p, uint32_t dtype, struct update u)
 {
     const int64_t n = u.n * u.each;
     char name[96];
@@ -111,16 +111,16 @@ static void updates(struct parity *p, uint32_t dtype)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (!p->lean || i % 2)
-            hold_update(p, dtype, cases[i]);
+            compare_update(p, dtype, cases[i]);
     for (size_t i = 0; i < sizeof large / sizeof *large && p->real; i++)
-        hold_update(p, dtype, large[i]);
+        compare_update(p, dtype, large[i]);
 }
 
 /* ---- sums of squares ---- */
 
 struct squares {
     int64_t n, each;
-    bool bad; /* some chunks have what is not finite */
+    bool bad; /* some chunks have non-finite values */
 };
 
 static int64_t chunks_of(int64_t count)
@@ -152,7 +152,7 @@ static void fill_squares(const void *ctx, int arg, double *x, int64_t count)
 }
 
 /* In double whatever the dtype: of 4096 squares, none of which is negative. */
-static void hold_squares(struct parity *p, uint32_t dtype, struct squares s)
+static void compare_squares(struct parity *p, uint32_t dtype, struct squares s)
 {
     char name[96];
     snprintf(name, sizeof name, "sum_squares of %lld x %lld", (long long)s.n,
@@ -203,8 +203,8 @@ static void fill_total(const void *ctx, int arg, double *x, int64_t count)
         x[i] = t->bad && i == count / 2 ? (double)NAN : fabs(x[i]);
 }
 
-/* The norm has the tree's order on every device; sum_rows one of its own. */
-static void hold_totals(struct parity *p, struct total t)
+/* The norm has the tree's order on every device; sum_rows has another fixed order. */
+static void compare_totals(struct parity *p, struct total t)
 {
     char name[96];
     snprintf(name, sizeof name, "norm_total of %lld, clip %g", (long long)t.n, t.clip);
@@ -238,16 +238,16 @@ void parity_lists(struct parity *p)
     for (int d = 0; d < 2; d++)
         updates(p, parity_dtypes[d]);
     /* more than one launch takes */
-    hold_update(p, CADRE_F32, (struct update){false, 0, CADRE_BF16, 385, 1, 1});
+    compare_update(p, CADRE_F32, (struct update){false, 0, CADRE_BF16, 385, 1, 1});
     for (int d = 0; d < 4; d++) {
-        hold_squares(p, parity_dtypes[d], (struct squares){2, 2 * 4096 + 3, false});
-        hold_squares(p, parity_dtypes[d], (struct squares){2, 2 * 4096 + 3, true});
-        hold_squares(p, parity_dtypes[d], (struct squares){d ? 17 : 385, 5, false});
+        compare_squares(p, parity_dtypes[d], (struct squares){2, 2 * 4096 + 3, false});
+        compare_squares(p, parity_dtypes[d], (struct squares){2, 2 * 4096 + 3, true});
+        compare_squares(p, parity_dtypes[d], (struct squares){d ? 17 : 385, 5, false});
         if (p->real)
-            hold_squares(p, parity_dtypes[d], (struct squares){3, 100003, false});
+            compare_squares(p, parity_dtypes[d], (struct squares){3, 100003, false});
     }
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        hold_totals(p, (struct total){counts[i], i % 2 ? 0.5 : 0, 0.25, i == 6});
+        compare_totals(p, (struct total){counts[i], i % 2 ? 0.5 : 0, 0.25, i == 6});
     if (p->real)
-        hold_totals(p, (struct total){300007, 1, 1, false});
+        compare_totals(p, (struct total){300007, 1, 1, false});
 }

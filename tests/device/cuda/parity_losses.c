@@ -56,7 +56,7 @@ static void fill_tokens(const void *ctx, int arg, double *x, int64_t count)
 }
 
 /* Sums in the order of the rows: the CPU's bits. */
-static void hold_embed(struct parity *p, uint32_t dtype, struct embed e)
+static void compare_embed(struct parity *p, uint32_t dtype, struct embed e)
 {
     const int64_t N = e.batch * e.time, C = e.channels;
     const double down = 2 + sqrt((double)N);
@@ -103,9 +103,9 @@ static void embeddings(struct parity *p, uint32_t dtype)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (!p->lean || i % 2 == 1)
-            hold_embed(p, dtype, cases[i]);
+            compare_embed(p, dtype, cases[i]);
     for (size_t i = 0; i < sizeof large / sizeof *large && p->real; i++)
-        hold_embed(p, dtype, large[i]);
+        compare_embed(p, dtype, large[i]);
 }
 
 /* ---- loss ---- */
@@ -172,7 +172,7 @@ static void loss_magnitudes(const void *ctx, const struct parity_view *v, int ar
 }
 
 /* An exponential loses as many units as its argument is large. */
-static void hold_loss(struct parity *p, uint32_t dtype, struct loss l)
+static void compare_loss(struct parity *p, uint32_t dtype, struct loss l)
 {
     const int64_t R = l.rows, V = l.vocab;
     const double along = 12 + 4 * l.range + 2 * sqrt((double)V);
@@ -215,9 +215,9 @@ static void losses(struct parity *p, uint32_t dtype)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (!p->lean || i % 3 == 1)
-            hold_loss(p, dtype, cases[i]);
+            compare_loss(p, dtype, cases[i]);
     for (size_t i = 0; i < sizeof large / sizeof *large && p->real; i++)
-        hold_loss(p, dtype, large[i]);
+        compare_loss(p, dtype, large[i]);
 }
 
 void parity_losses(struct parity *p)

@@ -81,8 +81,7 @@ static cadre_status run_norm(struct cadre_device *device, uint32_t dtype, void *
     return rc == CADRE_OK ? device->ops->norm_bwd(device, &a) : rc;
 }
 
-/* Of one row: how much of a unit in x one in (x - mean) * rstd is, and what dx is made
- * of. */
+/* For one row: the units in (x - mean) * rstd per unit in x, and the terms of dx. */
 struct row {
     double most, spread, gradient, rstd;
 };
@@ -131,7 +130,7 @@ static void norm_magnitudes(const void *ctx, const struct parity_view *v, int ar
     }
 }
 
-static void hold_norm(struct parity *p, uint32_t dtype, struct norm n)
+static void compare_norm(struct parity *p, uint32_t dtype, struct norm n)
 {
     const int64_t R = n.s.rows, C = n.s.channels;
     const bool fused = n.form != PLAIN, layer = n.layer;
@@ -190,7 +189,7 @@ static cadre_status run_add(struct cadre_device *device, uint32_t dtype, void **
                             s->s.channels);
 }
 
-static void hold_add(struct parity *p, uint32_t dtype, struct sum s)
+static void compare_add(struct parity *p, uint32_t dtype, struct sum s)
 {
     const int64_t R = s.s.rows, C = s.s.channels;
     char name[96];
@@ -222,7 +221,7 @@ static cadre_status run_bias(struct cadre_device *device, uint32_t dtype, void *
                                  s->form);
 }
 
-static void hold_bias(struct parity *p, uint32_t dtype, struct sum s)
+static void compare_bias(struct parity *p, uint32_t dtype, struct sum s)
 {
     char name[96];
     snprintf(name, sizeof name, "bias_bwd, beta %d, of %lld x %lld", s.form,
@@ -255,7 +254,7 @@ static cadre_status run_rope(struct cadre_device *device, uint32_t dtype, void *
                              r->time, r->heads, r->size, 1e4, r->position, r->inverse);
 }
 
-static void hold_rope(struct parity *p, uint32_t dtype, struct rope r)
+static void compare_rope(struct parity *p, uint32_t dtype, struct rope r)
 {
     /* angles are doubles: a unit of one of f64 grows with the position */
     const double turns = dtype == CADRE_F64 ? 4 * (double)(r.position + r.time) : 0;
@@ -290,9 +289,9 @@ static void ropes(struct parity *p, uint32_t dtype)
         {1, 129, 8, 80, 7, 4000, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i += p->lean ? 3 : 1)
-        hold_rope(p, dtype, cases[i]);
+        compare_rope(p, dtype, cases[i]);
     for (size_t i = 0; i < sizeof large / sizeof *large && p->real; i++)
-        hold_rope(p, dtype, large[i]);
+        compare_rope(p, dtype, large[i]);
 }
 
 /* Every form in small, some in large. */
@@ -301,13 +300,13 @@ static void one_shape(struct parity *p, uint32_t dtype, struct shape s, int i)
     const bool few = p->lean || s.rows * s.channels > 40000;
     for (int form = 0; form < FORMS; form++)
         if (!few || form == i % FORMS)
-            hold_norm(p, dtype, (struct norm){s, (form + i) % 2, (enum form)form});
+            compare_norm(p, dtype, (struct norm){s, (form + i) % 2, (enum form)form});
     static const int sums[] = {0, 1, 2, 3, 4 + 3, 8 + 3};
     for (int k = 0; k < 6; k++)
         if (!few || k % 4 == i % 4)
-            hold_add(p, dtype, (struct sum){s, sums[k]});
+            compare_add(p, dtype, (struct sum){s, sums[k]});
     for (int beta = 0; beta < 2; beta++)
-        hold_bias(p, dtype, (struct sum){s, beta});
+        compare_bias(p, dtype, (struct sum){s, beta});
 }
 
 void parity_rows(struct parity *p)
@@ -320,10 +319,10 @@ void parity_rows(struct parity *p)
         }
     for (int d = 0; d < 4; d++) {
         ropes(p, parity_dtypes[d]);
-        hold_bias(p, parity_dtypes[d], (struct sum){{257, 7}, 1});
+        compare_bias(p, parity_dtypes[d], (struct sum){{257, 7}, 1});
         if (p->real) /* as wide as a vocabulary */
-            hold_bias(p, parity_dtypes[d], (struct sum){{9, 50257}, 0});
+            compare_bias(p, parity_dtypes[d], (struct sum){{9, 50257}, 0});
         if (p->real)
-            hold_add(p, parity_dtypes[d], (struct sum){{5, 50257}, 3});
+            compare_add(p, parity_dtypes[d], (struct sum){{5, 50257}, 3});
     }
 }

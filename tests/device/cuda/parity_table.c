@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which entries of the table compute, of which dtypes, and what the cases showed. */
+/* Which entries of the table compute, for which dtypes, and the results of the
+ * cases. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +54,7 @@ static const struct entry {
 };
 enum { KNOWN = sizeof entries / sizeof *entries };
 
-/* Everything behind this one computes. */
+/* All entries after this one compute. */
 enum { LAST_PLAIN = PARITY_ENTRY(range_end) };
 
 static void print_cell(const struct parity *p, int entry, uint32_t dtype)

@@ -5,15 +5,15 @@
 
 #include "core/device/device.h"
 
-/* Make cadre_module_open find the stand-in; false (with the skip said) where it was not
- * built. XDG_CACHE_HOME becomes `cache`, or a folder that cannot be. */
+/* Make cadre_module_open find the stand-in; false (and the skip printed) where it was
+ * not built. XDG_CACHE_HOME becomes `cache`, or a folder that cannot exist. */
 bool standin_prepare(const char *cache);
 
-/* CADRE_TEST_DEVICE=cuda: the real module and a GPU are asked for. */
+/* CADRE_TEST_DEVICE=cuda requests the real module and a GPU. */
 bool standin_is_real(void);
 
-/* standin_prepare(NULL), or, where the real module is asked for, what the program finds
- * by itself: true, and standin_open fails the test where it cannot be used. */
+/* standin_prepare(NULL), or, where the real module is requested, the program's own
+ * search: true, and standin_open fails the test where the module cannot be used. */
 bool standin_or_cuda(void);
 
 /* The device; the test fails where it does not open. */

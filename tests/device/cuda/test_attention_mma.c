@@ -23,7 +23,7 @@ START_TEST(bf16)
 }
 END_TEST
 
-/* What differs from bf16 is how a number is packed: every third case. */
+/* Only the packing of numbers differs from bf16: every third case. */
 START_TEST(f16)
 {
     attention_check(CADRE_F16, cases[3 * _i + 1]);

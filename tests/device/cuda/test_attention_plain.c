@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels on the ordinary cores: every dtype and head size, and 16-bit rows that
- * are not aligned; and what is refused. */
+/* The kernels on the ordinary cores: every dtype and head size, and unaligned 16-bit
+ * rows; and refused arguments. */
 #include <string.h>
 
 #include "core/device/cuda/kernels.h"
@@ -42,7 +42,7 @@ START_TEST(f16)
 }
 END_TEST
 
-/* 4-byte types with rows that the tensor cores would take, and a longer sequence */
+/* 4-byte types with rows aligned as for the tensor cores, and a longer sequence */
 START_TEST(f32_longer)
 {
     attention_check(CADRE_F32, (struct attention_case){.batch = 1,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CUDA device on the stand-in of the runtime, whose streams run as late as they
- * may: opening, memory, streams, events, sides, graphs. With CADRE_TEST_DEVICE=cuda, on
- * a GPU what does not rest on that. */
+/* The CUDA device on the stand-in of the runtime, whose streams run as late as allowed:
+ * opening, memory, streams, events, worker streams, graphs. With
+ * CADRE_TEST_DEVICE=cuda, on a GPU the tests that do not depend on that. */
 #include "core/device/device.h"
 
 #include <pthread.h>
@@ -123,8 +123,8 @@ static bool happened(struct cadre_device *device, cadre_device_event event)
     return yes;
 }
 
-/* What is uploaded is read when the stream comes to it, so the memory stays as it is
- * until an event; a stream that does not wait for another sees nothing of it. */
+/* Uploads read host memory when the stream reaches them, so the memory stays unchanged
+ * until an event; a stream that does not wait for another does not see its data. */
 START_TEST(streams_and_events)
 {
     if (!standin_prepare(NULL))
@@ -170,7 +170,7 @@ START_TEST(streams_and_events)
 }
 END_TEST
 
-/* An id that the ring has forgotten has happened. */
+/* An id that is no longer in the ring has happened. */
 START_TEST(old_events)
 {
     if (!standin_prepare(NULL))
@@ -216,7 +216,7 @@ static void *on_the_side(void *at)
     return NULL;
 }
 
-START_TEST(sides)
+START_TEST(worker_streams)
 {
     float values[4] = {1, -2, 0.5f, 3};
     struct side_job job = {0};
@@ -244,7 +244,7 @@ START_TEST(sides)
 }
 END_TEST
 
-/* A recording runs nothing; each launch runs it with what memory holds then. */
+/* A recording runs nothing; each launch runs it with the current memory contents. */
 START_TEST(graphs)
 {
     float values[4] = {1, 2, 3, 4};
@@ -283,7 +283,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, memory);
     tcase_add_test(tc, streams_and_events);
     tcase_add_test(tc, old_events);
-    tcase_add_test(tc, sides);
+    tcase_add_test(tc, worker_streams);
     tcase_add_test(tc, graphs);
     suite_add_tcase(s, tc);
     return s;

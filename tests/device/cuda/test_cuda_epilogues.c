@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Epilogues of the CUDA device's GEMM on the stand-in of cublasLt: near the CPU's, with
- * the bits of an op of their own where they are not fused, and fused where they are
- * said to be. On a GPU what cublasLt fuses is told, not asked for. */
+ * the bits of the separate op where they are not fused, and fused where expected. On a
+ * GPU the test prints what cublasLt fuses, without requiring it. */
 #include "core/device/device.h"
 
 #include <stdio.h>
@@ -25,7 +25,7 @@ static const struct shape shapes[] = {{1, 1, 1, 0, 0},    {3, 5, 7, 0, 0},
                                       {16, 8, 100, 0, 1}, {9, 16, 40, 0, 8}};
 #define SHAPES (sizeof shapes / sizeof *shapes)
 
-/* A problem on the CPU, and what a device makes of it. */
+/* A problem on the CPU, and a device's result. */
 struct problem {
     struct shape s;
     struct cadre_gemm g; /* without pointers */
@@ -47,7 +47,7 @@ static int64_t count_of(const struct shape *s, int operand)
     }
 }
 
-/* Products whose sums are asked for are those of layer.c: c = a^T b. */
+/* Products with sums are those of layer.c: c = a^T b. */
 static struct problem problem_of(struct cadre_device *cpu, uint32_t dtype,
                                  const struct shape *s, enum cadre_epilogue epilogue,
                                  int beta)
@@ -84,7 +84,7 @@ static size_t bytes_of(const struct tensor *t)
     return (size_t)t->count * cadre_dtype_bytes(t->dtype);
 }
 
-static void epilogue_apart(struct cadre_device *device, const struct cadre_gemm *g)
+static void epilogue_separate(struct cadre_device *device, const struct cadre_gemm *g)
 {
     const struct cadre_device_ops *ops = device->ops;
     const size_t row = (size_t)g->ldc * cadre_dtype_bytes(g->dtype);
@@ -102,9 +102,9 @@ static void epilogue_apart(struct cadre_device *device, const struct cadre_gemm 
     ck_assert_int_eq(rc, CADRE_OK);
 }
 
-/* Run it on a device, on copies; the results are the caller's. `apart`: the epilogue by
- * the op of its name. */
-static void run(struct cadre_device *device, const struct problem *p, bool apart,
+/* Run it on a device, on copies; the results belong to the caller. `separate`: the
+ * epilogue by the op of its name. */
+static void run(struct cadre_device *device, const struct problem *p, bool separate,
                 struct tensor result[OPERANDS])
 {
     const struct cadre_device_ops *ops = device->ops;
@@ -128,11 +128,11 @@ static void run(struct cadre_device *device, const struct problem *p, bool apart
     g.aux = at[AUX];
     g.sums = at[SUMS];
     g.bias = at[BIAS];
-    g.epilogue = apart ? CADRE_EPILOGUE_NONE : p->g.epilogue;
+    g.epilogue = separate ? CADRE_EPILOGUE_NONE : p->g.epilogue;
     ck_assert_int_eq(ops->gemm(device, &g), CADRE_OK);
     g.epilogue = p->g.epilogue;
-    if (apart)
-        epilogue_apart(device, &g);
+    if (separate)
+        epilogue_separate(device, &g);
     ck_assert_int_eq(ops->to_host(device, host, copy, begin[OPERANDS]), CADRE_OK);
     for (int i = 0; i < OPERANDS; i++) {
         result[i] = tensor_make(p->t[i].device, p->t[i].dtype, p->t[i].count, 0);
@@ -148,34 +148,34 @@ static void results_free(struct tensor result[OPERANDS])
         tensor_free(&result[i]);
 }
 
-/* All operands near the CPU's: those that are only read, and the gaps, too. Are the
- * bits those of an op of its own? */
+/* All operands near the CPU's, including read-only ones and gaps. Are the bits those of
+ * the separate op? */
 static bool check_problem(struct cadre_device *cpu, struct cadre_device *gpu,
                           const struct problem *p)
 {
     const uint32_t dtype = p->g.dtype;
     const bool half = dtype == CADRE_BF16 || dtype == CADRE_F16;
     const double limit = half ? 0.02 : dtype == CADRE_F64 ? 1e-12 : 1e-4;
-    struct tensor want[OPERANDS], got[OPERANDS], apart[OPERANDS];
+    struct tensor want[OPERANDS], got[OPERANDS], separate[OPERANDS];
     bool same = true;
     run(cpu, p, false, want);
     run(gpu, p, false, got);
-    run(gpu, p, true, apart);
+    run(gpu, p, true, separate);
     for (int o = 0; o < OPERANDS; o++) {
         for (int64_t i = 0; i < want[o].count; i++)
             check_close(tensor_get(&got[o], i), tensor_get(&want[o], i), limit,
                         "operand", o * 1000000 + i);
-        same = same && memcmp(got[o].data, apart[o].data, bytes_of(&got[o])) == 0;
+        same = same && memcmp(got[o].data, separate[o].data, bytes_of(&got[o])) == 0;
     }
     results_free(want);
     results_free(got);
-    results_free(apart);
+    results_free(separate);
     return same;
 }
 
-/* ---- the ways a device has ---- */
+/* ---- how a device is opened ---- */
 
-/* How the device is opened, how the stand-in is, and what is fused then. */
+/* How the device and the stand-in are opened, and what is then fused. */
 struct way {
     const char *name;
     const char *standin; /* CADRE_STANDIN_EPILOGUES */
@@ -217,9 +217,9 @@ static struct cadre_device *open_way(const struct way *way)
     return device;
 }
 
-/* Fused shows in the bits: a 16-bit product is not rounded before it is multiplied, and
- * the sums of f32 have another order in the stand-in. Not in every case, so in one of
- * them. */
+/* Fusion is visible in the bits: a 16-bit product is not rounded before it is
+ * multiplied, and the sums of f32 have another order in the stand-in. At least one case
+ * must differ. */
 START_TEST(near_the_cpu)
 {
     static const uint32_t dtypes[] = {CADRE_BF16, CADRE_F32, CADRE_F16, CADRE_F64};
@@ -255,7 +255,7 @@ START_TEST(near_the_cpu)
 }
 END_TEST
 
-/* The forward ones, which have no op of their own, fused and not. */
+/* The forward ones, which have no separate op, fused and not. */
 START_TEST(forward_too)
 {
     const struct way *way = &ways[_i];
@@ -278,8 +278,8 @@ END_TEST
 
 /* ---- choices ---- */
 
-/* "Separate is faster" is a choice like others: it is exported, and a rank that takes
- * it over does not fuse where epilogues are fast. */
+/* "Separate is faster" is a choice like others: it is exported, and a rank that imports
+ * it does not fuse even where epilogues are fast. */
 START_TEST(separate_is_a_choice)
 {
     static const struct way slow = {.standin = "slow", .timed = true};

@@ -72,8 +72,8 @@ static void check_product(struct cadre_device *cpu, struct cadre_device *gpu,
     }
 }
 
-/* Every dtype, transpose, beta and epilogue, with ragged shapes and rows that are
- * longer than what is used of them. */
+/* Every dtype, transpose, beta and epilogue, with ragged shapes and rows longer than
+ * their used part. */
 START_TEST(equals_the_cpu)
 {
     static const uint32_t dtypes[] = {CADRE_F32, CADRE_F64, CADRE_BF16, CADRE_F16};
@@ -138,7 +138,7 @@ static void run_one(struct cadre_device *device, const char *import,
     cadre_device_close(device);
 }
 
-/* A device with a product of its own is opened, used and closed. */
+/* A device is opened, used for one product and closed. */
 static void use(bool exact, int64_t n, struct cadre_text *out)
 {
     struct cadre_device *device = standin_open(exact);
@@ -157,8 +157,8 @@ static void use(bool exact, int64_t n, struct cadre_text *out)
     cadre_device_close(device);
 }
 
-/* Exact: no choice by timing, so nothing to export. Timed: a line, which another takes
- * over and gives on unchanged. */
+/* Exact: no choice by timing, so nothing to export. Timed: a line, which another device
+ * imports and exports unchanged. */
 START_TEST(exported_and_imported)
 {
     struct cadre_text exact = {0}, timed = {0}, taken = {0};
@@ -184,7 +184,7 @@ static char *only_file(const char *cache)
     return cadre_format("%s/cadre/gemm-stand-in-on-the-host-130000.txt", cache);
 }
 
-/* The file holds the choices; a damaged one is not used, and is written anew. */
+/* The file holds the choices; a damaged one is not used, and is rewritten. */
 START_TEST(kept_in_a_file)
 {
     char *cache = test_tmpdir(), *file = only_file(cache), *text = NULL;
@@ -221,8 +221,8 @@ static void check_exact(const char *expected)
     cadre_text_fini(&text);
 }
 
-/* An exact run takes what the file holds, adds nothing to it, and takes nothing from a
- * file that is damaged or of another version. */
+/* An exact run uses the file's choices, adds none to it, and ignores a file that is
+ * damaged or from another version. */
 START_TEST(exact_reads_the_file_alone)
 {
     char *cache = test_tmpdir(), *file = only_file(cache), *text = NULL;
@@ -233,7 +233,7 @@ START_TEST(exact_reads_the_file_alone)
         check_exact("");
         ck_assert(!cadre_path_exists(file));
         use(false, 8, NULL);
-        use(false, 6, &timed); /* what was there stays */
+        use(false, 6, &timed); /* existing choices are kept */
         ck_assert_ptr_nonnull(strstr(timed.data, "gemm 6 6 6 "));
         ck_assert_ptr_nonnull(strstr(timed.data, "gemm 8 8 8 "));
         check_exact(timed.data);
@@ -258,7 +258,7 @@ START_TEST(exact_reads_the_file_alone)
 }
 END_TEST
 
-/* With CADRE_TUNING=keep the file stays as it is. */
+/* With CADRE_TUNING=keep the file is unchanged. */
 START_TEST(a_kept_file_is_not_written)
 {
     char *cache = test_tmpdir(), *file = only_file(cache);
@@ -280,8 +280,8 @@ START_TEST(a_kept_file_is_not_written)
 }
 END_TEST
 
-/* Whoever writes last, the file is whole at every instant and nothing lies beside it.
- */
+/* With concurrent writers the file is complete at any time and no other file is
+ * left. */
 START_TEST(processes_write_at_once)
 {
     enum { WRITERS = 4 };
@@ -313,7 +313,8 @@ START_TEST(processes_write_at_once)
 }
 END_TEST
 
-/* What is not in the text of another rank: by rule on an exact device, else timed. */
+/* Problems missing in the text of another rank: by rule on an exact device, else
+ * timed. */
 START_TEST(what_was_not_imported)
 {
     for (int exact = 0; exact < 2 && standin_prepare(NULL); exact++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels of embeddings, loss, optimizers, norms of lists and compression against the
- * CPU's ops. */
+/* Kernels of embeddings, loss, optimizers, norms of lists and compression compared with
+ * the CPU's ops. */
 #include <math.h>
 #include <string.h>
 
@@ -80,7 +80,7 @@ START_TEST(embeddings)
 }
 END_TEST
 
-/* More rows than a tile of the sort has. */
+/* More rows than a tile of the sort. */
 START_TEST(many_rows)
 {
     enum { MANY = 5000, KINDS = 300 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels of norms, rows and elements against the CPU's ops. */
+/* Kernels of norms, rows and elements compared with the CPU's ops. */
 #include "core/device/cuda/kernels.h"
 #include "tests/device/cuda/kernel_testing.h"
 #include "tests/support/check_main.h"
@@ -96,7 +96,7 @@ START_TEST(norms)
 }
 END_TEST
 
-/* More rows than all warps of all blocks take at once. */
+/* More rows than all warps of all blocks process at once. */
 START_TEST(norm_of_many_rows)
 {
     norm_case(

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NCCL's stand-in: when operations run, and what of NCCL's failures it keeps. */
+/* NCCL's stand-in: when operations run, and the failures of NCCL that it emulates. */
 #include "tests/device/cuda/nccl_testing.h"
 
 #include <stdint.h>
@@ -40,7 +40,7 @@ static ncclResult_t sum(int32_t *at, size_t n, ncclComm_t comm, cudaStream_t str
     return ncclAllReduce(at, at, n, ncclInt32, ncclSum, comm, stream);
 }
 
-/* An event behind what the stream was given. */
+/* An event after the stream's work. */
 static cudaEvent_t behind(cudaStream_t stream)
 {
     cudaEvent_t event = NULL;
@@ -49,7 +49,7 @@ static cudaEvent_t behind(cudaStream_t stream)
     return event;
 }
 
-/* Ask for the event for a while; it does not happen, and no error is told. */
+/* Query the event for a while; it does not happen, and no error is reported. */
 static void hangs(ncclComm_t comm, cudaEvent_t event)
 {
     for (int i = 0; i < 20; i++) {
@@ -70,8 +70,8 @@ static void end(cudaStream_t stream, cudaEvent_t event, int32_t *at)
 
 /* ---- when operations run ---- */
 
-/* Nothing runs until one rank waits; then the other's part runs by itself, with what
- * lies before it in its stream. */
+/* Nothing runs until one rank waits; then the other's part runs by itself, with the
+ * work before it in its stream. */
 static void late(const struct nccl_rank *r)
 {
     ncclComm_t comm = nccl_world(r, 1);
@@ -96,21 +96,21 @@ START_TEST(runs_late)
 }
 END_TEST
 
-/* In the order of the communicator across streams, but not after what nobody waits for
- * in others. */
+/* In the order of the communicator across streams, but not after work of other streams
+ * that no event orders. */
 static void ordered(const struct nccl_rank *r)
 {
     ncclComm_t comm = nccl_world(r, 1);
     cudaStream_t first = nccl_stream(), second = nccl_stream();
-    int32_t *at = ints(1), *apart = ints(1);
+    int32_t *at = ints(1), *other = ints(1);
     must(sum(at, some, comm, first) == 0 && sum(at, some, comm, second) == 0);
     must(are(second, at, 4));
-    must(cudaMemsetAsync(apart, 0, sizeof *apart * some, first) == cudaSuccess);
-    must(sum(apart, some, comm, second) == 0);
-    must(are(second, apart, 2)); /* the missing wait shows */
-    must(are(first, apart, 0) && ncclCommDestroy(comm) == 0);
+    must(cudaMemsetAsync(other, 0, sizeof *other * some, first) == cudaSuccess);
+    must(sum(other, some, comm, second) == 0);
+    must(are(second, other, 2)); /* the missing wait shows */
+    must(are(first, other, 0) && ncclCommDestroy(comm) == 0);
     end(first, NULL, at);
-    end(second, NULL, apart);
+    end(second, NULL, other);
 }
 
 START_TEST(runs_in_order)
@@ -119,7 +119,7 @@ START_TEST(runs_in_order)
 }
 END_TEST
 
-/* blocking = 0: in no stream before it was asked for, and nothing else meanwhile. */
+/* blocking = 0: in no stream before it was queried, and no other call meanwhile. */
 static void unasked(const struct nccl_rank *r)
 {
     ncclComm_t comm = nccl_world(r, 0);
@@ -146,8 +146,8 @@ START_TEST(runs_in_the_background)
 }
 END_TEST
 
-/* Rank 0 asks for nothing: its part gets into its stream all the same, once a peer has
- * waited for long. */
+/* Rank 0 queries nothing: its part still gets into its stream, after a peer has waited
+ * for long. */
 static void never_asked(const struct nccl_rank *r)
 {
     ncclComm_t comm = nccl_world(r, 0);
@@ -161,7 +161,7 @@ static void never_asked(const struct nccl_rank *r)
     end(stream, NULL, at);
 }
 
-START_TEST(runs_unasked)
+START_TEST(runs_without_queries)
 {
     nccl_run(2, false, never_asked, NULL);
 }
@@ -176,8 +176,8 @@ static void *abort_soon(void *comm)
     return NULL;
 }
 
-/* Rank 0 waits for what rank 1 never posts until a thread of its own aborts; rank 1
- * learns nothing. */
+/* Rank 0 waits for what rank 1 never posts until another thread of rank 0 aborts; rank
+ * 1 does not notice. */
 static void aborted(const struct nccl_rank *r)
 {
     ncclComm_t comm = nccl_world(r, 1);
@@ -230,7 +230,7 @@ START_TEST(death_of_one)
 }
 END_TEST
 
-/* Different counts, or lengths: both hang, and say why. */
+/* Different counts, or lengths: both hang, and print why. */
 static void unequal(const struct nccl_rank *r)
 {
     const bool letters = *(const bool *)r->arg;
@@ -282,7 +282,7 @@ START_TEST(duplicates)
 }
 END_TEST
 
-static void apart(const struct nccl_rank *r)
+static void one_each(const struct nccl_rank *r)
 {
     setenv("NCCL_HOSTID", r->rank ? "one" : "another", 1);
     must(cudaSetDevice(0) == cudaSuccess);
@@ -296,7 +296,7 @@ static void apart(const struct nccl_rank *r)
 
 START_TEST(duplicates_of_hosts)
 {
-    nccl_run(2, true, apart, NULL);
+    nccl_run(2, true, one_each, NULL);
 }
 END_TEST
 
@@ -435,7 +435,7 @@ Suite *test_suite(void)
     tcase_add_test(t, runs_late);
     tcase_add_test(t, runs_in_order);
     tcase_add_loop_test(t, runs_in_the_background, 0, 2);
-    tcase_add_test(t, runs_unasked);
+    tcase_add_test(t, runs_without_queries);
     tcase_add_test(t, abort_of_one);
     tcase_add_test(t, death_of_one);
     tcase_add_loop_test(t, unequal_hangs, 0, 2);

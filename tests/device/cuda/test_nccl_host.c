@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NCCL's stand-in itself: what it computes, and what of NCCL's ways it keeps. */
+/* NCCL's stand-in itself: its results, and the behaviour of NCCL that it emulates. */
 #include "tests/device/cuda/nccl_testing.h"
 
 #include <stdint.h>
@@ -56,7 +56,7 @@ static const struct {
              {ncclFloat16, 2}, {ncclBfloat16, 2}, {ncclFloat32, 4}, {ncclFloat64, 8}};
 enum { n_types = sizeof types / sizeof types[0] };
 
-/* What all ranks' value(r, i) come to. */
+/* The reduction of all ranks' value(r, i). */
 static int combined(int size, size_t i, ncclRedOp_t op)
 {
     int all = value(0, i);
@@ -161,8 +161,8 @@ START_TEST(all_collectives)
 }
 END_TEST
 
-/* Rounded at every hop, in the order of the ring: neither the tree's bits, nor those of
- * a wider sum. */
+/* Rounded at every hop, in ring order: neither the tree's bits, nor those of a wider
+ * sum. */
 static void ring_order(const struct nccl_rank *r)
 {
     static const float terms[4] = {1, 16777216, -16777216, 0.5f};
@@ -189,8 +189,8 @@ START_TEST(order_of_sums)
 }
 END_TEST
 
-/* 16-bit types against the compiler's, at every number of them: x + 0 is x, and sums
- * that lie between two of them go to the nearest. */
+/* 16-bit types compared with the compiler's, for all values: x + 0 is x, and sums
+ * between two values are rounded to the nearest. */
 static void halves(const struct nccl_rank *r)
 {
     enum { n = 65536 };
@@ -231,8 +231,8 @@ END_TEST
 
 /* ---- exchanges, groups, splits ---- */
 
-/* Every rank with every rank, itself too, twice each, beside a collective; longer than
- * a letter. */
+/* Every rank with every rank, itself included, twice each, during a collective; longer
+ * than a letter. */
 static void exchange(const struct nccl_rank *r)
 {
     enum { n = 50021 };

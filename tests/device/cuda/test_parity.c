@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CUDA device held to the CPU device through the table of ops: on the stand-in, or
- * with CADRE_TEST_DEVICE=cuda on a GPU, and with more and larger shapes there unless
- * CADRE_TEST_LEAN=1. */
+/* The CUDA device compared with the CPU device through the table of ops: on the
+ * stand-in, or with CADRE_TEST_DEVICE=cuda on a GPU, and with more and larger shapes
+ * there unless CADRE_TEST_LEAN=1. */
 #include <stdio.h>
 #include <unistd.h>
 

@@ -2,10 +2,9 @@
 /* The stand-in for cublasLt: what Cadre uses of it, with CUDA's names and values. A
  * product is a plain loop in the compute type. Every shape has two algorithms, which
  * differ in the order of their sums; others are refused, and so are operands that are
- * less aligned than the heuristics were told. With CADRE_STANDIN_EPILOGUES =
- * none no epilogue has an algorithm, with `late` the product itself refuses it; with
- * `slow` events tell of a product with one as taking 1000 s, with `fast` of one
- * without. */
+ * less aligned than the heuristics were given. With CADRE_STANDIN_EPILOGUES = none no
+ * epilogue has an algorithm, with `late` the product itself refuses it; with `slow`
+ * events time a product with one as 1000 s, with `fast` a product without. */
 #ifndef CADRE_TESTS_CUBLASLT_H
 #define CADRE_TESTS_CUBLASLT_H
 

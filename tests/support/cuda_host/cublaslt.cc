@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of the stand-in. Pointers are checked when the product is asked for; the
- * sums run with the stream. */
+/* Products of the stand-in. Pointers are checked at the call; the sums run with the
+ * stream. */
 #include "tests/support/cuda_host/cublasLt.h"
 
 #include <cmath>
@@ -123,7 +123,7 @@ double gelu_slope(double x)
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * du;
 }
 
-/* How a test wants epilogues to be: cublasLt.h. */
+/* How a test sets epilogues: cublasLt.h. */
 bool epilogues_are(const char *how)
 {
     const char *wanted = getenv("CADRE_STANDIN_EPILOGUES");
@@ -147,7 +147,7 @@ bool has_sums(cublasLtEpilogue_t epilogue)
     return epilogue == CUBLASLT_EPILOGUE_BGRADA || epilogue == CUBLASLT_EPILOGUE_BGRADB;
 }
 
-/* One product, whole: descriptors may be gone when it runs. */
+/* A copy of one product: descriptors may be gone when it runs. */
 struct product {
     cublasLtMatmulDescOpaque_t desc;
     cublasLtMatrixLayoutOpaque_t la, lb, lc;
@@ -228,7 +228,7 @@ size_t extent(const cublasLtMatrixLayoutOpaque_t *l)
     return ((size_t)(l->ld * (int64_t)(l->cols - 1)) + l->rows) * bytes_of(l->type);
 }
 
-/* What the real one refuses, as far as it is written down. */
+/* What the real library refuses, as far as documented. */
 bool supported(cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
                cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t d)
 {
@@ -249,7 +249,7 @@ bool supported(cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
            (desc->epilogue == CUBLASLT_EPILOGUE_DEFAULT || !epilogues_are("none"));
 }
 
-/* Its number, and the alignments of A, B, C and D that were promised for it. */
+/* Its number, and the alignments of A, B, C and D promised for it. */
 cublasLtMatmulAlgo_t algorithm(uint64_t number, const uint32_t align[4])
 {
     cublasLtMatmulAlgo_t algo = {

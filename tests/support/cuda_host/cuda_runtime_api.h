@@ -5,8 +5,8 @@
  * Device memory is a region of its own that the host cannot touch: it is mapped without
  * access while no device work runs, so a host's read of a device pointer is a crash.
  * New memory is filled with 0xff (NaN). A stream runs its work as late as allowed: when
- * the host waits for the stream, for an event in it, asks for that a second time, or
- * frees memory; or when a peer's communication (nccl.h) needs it. Wrong kinds of
+ * the host waits for the stream, for an event in it, queries the event a second time,
+ * or frees memory; or when a peer's communication (nccl.h) needs it. Wrong kinds of
  * pointers are cudaErrorInvalidValue. */
 #ifndef CADRE_TESTS_CUDA_RUNTIME_API_H
 #define CADRE_TESTS_CUDA_RUNTIME_API_H
@@ -85,7 +85,7 @@ struct cudaDeviceProp {
     size_t totalGlobalMem, sharedMemPerBlockOptin;
     int major, minor, multiProcessorCount;
 };
-/* Opaque in the kernels' eyes: none of them is asked for by name. */
+/* Opaque to kernels: none of them is used by name. */
 struct cudaFuncAttributes {
     int binaryVersion;
 };

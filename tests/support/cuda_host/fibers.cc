@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A block of CUDA threads on one thread of the host. Fibers run in turn until each of
-// them waits or has ended; who waits is told apart by what for, so that a barrier which
-// can no longer be reached is seen at once.
+// them waits or has ended. Waiting fibers are grouped by what they wait for, so that a
+// barrier which can no longer be reached is detected at once.
 #include "tests/support/cuda_host/fibers.h"
 
 #include <stdio.h>
@@ -253,8 +253,8 @@ void check_launch(dim3 grid, dim3 threads, size_t shared)
     abort();
 }
 
-// All lanes of the warp give what they have before one takes it, and all have taken it
-// before one gives again.
+// All lanes of the warp write their value before one reads it, and all have read it
+// before one writes again.
 void warp_meet()
 {
     warp &w = my_warp();

@@ -3,13 +3,13 @@
  * thread of the host, block after block; barriers and operations of a warp are where
  * fibers change. Included by core/device/cuda/launch.cuh where nvcc does not compile.
  *
- * What is wrong ends the program with one line on stderr: a barrier or an operation of
- * a warp that part of its threads never reach, a lane that is not there, a mask that is
+ * An error ends the program with one line on stderr: a barrier or an operation of a
+ * warp that part of its threads never reach, a lane that is not there, a mask that is
  * not full, a launch beyond the limits of the hardware. Dynamic shared memory is
  * allocated to the byte and filled with NaN for every block, so that AddressSanitizer
- * and a comparison see what reads beside it or before it is written. An asynchronous
- * copy happens when it is waited for. It cannot show a missing fence or a race between
- * warps that the order of the fibers hides. */
+ * and a comparison detect reads outside it or before it is written. An asynchronous
+ * copy happens when it is waited for. Missing fences, and races between warps that the
+ * order of the fibers hides, are not detected. */
 #ifndef CADRE_TESTS_CUDA_HOST_FIBERS_H
 #define CADRE_TESTS_CUDA_HOST_FIBERS_H
 
@@ -65,8 +65,8 @@ struct __align__(16) double2
     double x, y;
 };
 
-/* Put work into a stream. The stand-in of the CUDA runtime has its own, which runs it
- * as late as the stream's order allows; without it the work runs at once. */
+/* Add work to a stream. The stand-in of the CUDA runtime has its own, which runs it as
+ * late as the stream's order allows; without it the work runs at once. */
 void cadre_host_enqueue(cudaStream_t stream, std::function<void()> work);
 
 namespace cadre_host
@@ -97,7 +97,7 @@ void warp_barrier();
 unsigned lane();
 void check_mask(unsigned mask);
 
-/* Give 8 bytes to the warp and take those of another lane. */
+/* Exchange 8 bytes: give them to the warp and take those of another lane. */
 uint64_t exchange(uint64_t mine, unsigned from);
 /* Bit l is set where lane l's value is not 0. */
 unsigned ballot(int mine);
@@ -191,7 +191,7 @@ inline int __popc(unsigned bits)
     return __builtin_popcount(bits);
 }
 
-/* On the GPU other blocks may run between; here a block is alone. */
+/* On the GPU other blocks may run in between; here blocks run one at a time. */
 template <class T> T atomicAdd(T *at, T value)
 {
     const T old = *at;

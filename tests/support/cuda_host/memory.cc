@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device memory, copies and the device's description. Blocks are cut from one region
- * that has no access while no device work runs. Between blocks lies a gap; the address
- * sanitizer is told of gaps and of freed blocks. */
+/* Device memory, copies and the device's description. Blocks are allocated from one
+ * region that is inaccessible while no device work runs. Blocks are separated by gaps;
+ * gaps and freed blocks are poisoned for AddressSanitizer. */
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -28,8 +28,8 @@ namespace
 
 constexpr size_t region_bytes = (size_t)2 << 30, gap = 256;
 
-/* Larger blocks (the workspace of cublasLt) are not filled: pages that were never
- * touched cost nothing when access to the region changes. */
+/* Larger blocks (the workspace of cublasLt) are not filled: untouched pages cost
+ * nothing when access to the region changes. */
 constexpr size_t most_filled = (size_t)16 << 20;
 
 struct region {
@@ -217,7 +217,7 @@ static void release(region &r, void *ptr)
     give_back(r, (char *)ptr, bytes);
 }
 
-/* As CUDA's, it waits for the whole device, but not for others. */
+/* Like CUDA's, it waits for the whole device, but not for others. */
 cudaError_t cudaFree(void *ptr)
 {
     locked hold;
@@ -233,7 +233,7 @@ cudaError_t cudaFree(void *ptr)
     return cudaSuccess;
 }
 
-/* Of the device's pool: no wait, and gone when the stream comes to it. */
+/* From the device's pool: no wait, and freed in stream order. */
 cudaError_t cudaMallocAsync(void **ptr, size_t bytes, cudaStream_t stream)
 {
     return cudaMalloc(ptr, bytes);
@@ -362,7 +362,7 @@ cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
 
 /* ---- the device ---- */
 
-/* An integer of the environment, for tests of what goes wrong. */
+/* An integer of the environment, for tests of failures. */
 static int setting(const char *name, int otherwise)
 {
     const char *text = getenv(name);

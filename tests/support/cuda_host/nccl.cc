@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What of NCCL's stand-in needs no communicator. */
+/* The part of NCCL's stand-in that needs no communicator. */
 #include "tests/support/cuda_host/nccl.h"
 
 #include <cstdlib>

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The stand-in for NCCL 2.28: the part of its API that Cadre uses, run on the host
- * beside the stand-in of the CUDA runtime. Names, values and signatures are NCCL's.
+ * together with the stand-in of the CUDA runtime. Names, values and signatures are
+ * NCCL's.
  *
  * Ranks are threads of one process or processes of one machine; data goes through a
  * file in shared memory, which the unique id names. Operations are work of a stream,
- * and run as late as they may: when the host waits for them, asks for their event a
+ * and run as late as allowed: when the host waits for them, queries their event a
  * second time, or a peer waits for them. Those of one communicator run in the order in
  * which they were posted, whatever their streams. Sums add in the order of a ring, and
  * round at every step.
  *
- * Kept of NCCL, because callers trip over it: an operation whose arguments differ from
- * its peers' hangs until it is aborted (with a line on stderr); a peer's abort or death
- * is not noticed; on a communicator with config.blocking = 0 an operation returns
- * ncclInProgress and is in no stream before ncclCommGetAsyncError has said ncclSuccess,
+ * Kept from NCCL, because callers must handle it: an operation whose arguments differ
+ * from its peers' hangs until it is aborted (with a line on stderr); a peer's abort or
+ * death is not noticed; on a communicator with config.blocking = 0 an operation returns
+ * ncclInProgress and is in no stream before ncclCommGetAsyncError returned ncclSuccess,
  * nothing else may be called on it until then, and ncclCommSplit writes its result only
  * then; two ranks of one host on one device are refused, and NCCL_HOSTID makes hosts.
  *
@@ -20,12 +21,12 @@
  *
  * Faults on request, by the environment:
  *   CADRE_STANDIN_DEVICES=N        devices of a process, 1 otherwise
- *   CADRE_HOST_NCCL_VERSION=NNNNN  what ncclGetVersion says
+ *   CADRE_HOST_NCCL_VERSION=NNNNN  what ncclGetVersion returns
  *   CADRE_HOST_NCCL_FAIL=init      communicators cannot be made (ncclSystemError)
  *   CADRE_HOST_NCCL_FAIL=async     an operation (or group) of a communicator hangs and
- *                                  is told as ncclRemoteError: the first, or that of
- *                                  the number CADRE_HOST_NCCL_FAIL_AT, from 1; on all
- *                                  ranks, or on CADRE_HOST_NCCL_FAIL_RANK alone */
+ *                                  is reported as ncclRemoteError: the first, or number
+ *                                  CADRE_HOST_NCCL_FAIL_AT, from 1; on all ranks, or
+ *                                  only on CADRE_HOST_NCCL_FAIL_RANK */
 #ifndef CADRE_TESTS_NCCL_H
 #define CADRE_TESTS_NCCL_H
 
@@ -134,7 +135,7 @@ typedef enum {
 
 ncclResult_t ncclGetVersion(int *version);
 const char *ncclGetErrorString(ncclResult_t result);
-/* The last line said in this process, whichever communicator is named. */
+/* The last error line of this process, whichever communicator is given. */
 const char *ncclGetLastError(ncclComm_t comm);
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id);

@@ -15,7 +15,7 @@ namespace
 
 const char id_begins[] = "cadre-nccl:";
 
-/* Of the host, as NCCL has it: NCCL_HOSTID or a name, asked for once in a process. */
+/* The host as NCCL identifies it: NCCL_HOSTID or a name, read once per process. */
 uint64_t host_hash()
 {
     static const uint64_t hash = [] {
@@ -58,7 +58,7 @@ ncclResult_t read_config(const ncclConfig_t *config, bool otherwise, bool *block
     return ncclSuccess;
 }
 
-/* Tell the others of this rank; its place must be free. */
+/* Announce this rank to the others; its slot must be free. */
 ncclResult_t join(ncclComm &c)
 {
     segment &s = c.shared();
@@ -75,7 +75,7 @@ ncclResult_t join(ncclComm &c)
     return ncclSuccess;
 }
 
-/* Are all there; and do they fit together? */
+/* Are all ranks present and consistent? */
 ncclResult_t await(ncclComm &c, bool may_share)
 {
     const rank_slot *slots = c.shared().ranks;
@@ -123,7 +123,7 @@ ncclResult_t first_error(ncclComm_t *comm, int nranks, const ncclUniqueId &id, i
     return ncclSuccess;
 }
 
-/* In the background of a split: which step it is at, and what it makes. */
+/* A split in the background: its current step and its result. */
 struct splitting {
     std::shared_ptr<ncclComm> parent, child;
     ncclComm_t *out;
@@ -132,7 +132,7 @@ struct splitting {
     uint64_t number;
 };
 
-/* All have said their color: the child with its rank and size, joined. */
+/* All have sent their color: the child with its rank and size, joined. */
 ncclResult_t make_child(splitting &s)
 {
     ncclComm &p = *s.parent;
@@ -178,7 +178,7 @@ ncclResult_t go_on(splitting &s)
     return ncclSuccess;
 }
 
-/* What the communicator was given last has ended. */
+/* The communicator's last operation has ended. */
 bool drained(ncclComm &c)
 {
     if (!c.batches.empty())
@@ -222,7 +222,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int nranks, ncclUniqueId id
     const std::string path = id.internal + sizeof id_begins - 1;
     auto begin = [comm, path]() -> ncclResult_t {
         if (fails_at("init")) {
-            say("rank %d: a fault was asked for: init", comm->rank);
+            say("rank %d: a fault was requested: init", comm->rank);
             return ncclSystemError;
         }
         comm->map = map_segment(path, false);
@@ -318,7 +318,7 @@ ncclResult_t ncclCommAbort(ncclComm_t handle)
         return ncclInvalidArgument;
     comm->aborted = true;
     comm->job.reset();
-    comm->batches.clear(); /* what is in the streams passes without doing anything */
+    comm->batches.clear(); /* work in the streams is skipped */
     leave(handle);
     return ncclSuccess;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The communicators of this process, and the thread that goes on with what no caller
- * waits for: operations that a peer waits for or that have begun, and what a caller was
- * told is in progress. It runs while there is a communicator. */
+/* The communicators of this process, and the thread that continues what no caller waits
+ * for: operations that a peer waits for or that have begun, and calls reported as in
+ * progress. It runs while there is a communicator. */
 #include "tests/support/cuda_host/nccl_state.h"
 
 #include <cstdarg>
@@ -16,7 +16,7 @@ using cadre_host::locked;
 namespace
 {
 
-/* A launch that nobody asks after happens all the same, but late. */
+/* A launch that is never queried still happens, but late. */
 constexpr unsigned launch_turns = 200;
 
 struct world {
@@ -30,7 +30,7 @@ world &all()
     return *w;
 }
 
-/* Under the lock: one turn for one communicator; true: somebody waits for it. */
+/* Under the lock: one round for one communicator; true: a rank waits for it. */
 bool go_on(const std::shared_ptr<ncclComm> &comm)
 {
     const bool busy = comm->job != nullptr;

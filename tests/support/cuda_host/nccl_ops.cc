@@ -37,7 +37,7 @@ int setting(const char *name, int otherwise)
     return text && *text ? atoi(text) : otherwise;
 }
 
-/* Is this the operation that a test wants to fail? */
+/* Is this the operation that a test makes fail? */
 bool chosen(const ncclComm &c)
 {
     const char *told = getenv("CADRE_HOST_NCCL_FAIL");
@@ -58,8 +58,8 @@ void number(ncclComm &c, part &p)
         p.number = c.collectives++;
 }
 
-/* The first stream runs the batch, after what all of them were given before and after
- * the communicator's last batch; the others go on after it. */
+/* The first stream runs the batch, after the previous work of all streams and after the
+ * communicator's last batch; the others continue after it. */
 ncclResult_t launch(const gathered &calls)
 {
     ncclComm &c = *calls.comm;

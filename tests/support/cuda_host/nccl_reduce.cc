@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums and maxima in the order of a ring: every hop adds its element to what it was
- * sent, and rounds to the type, as NCCL's ring does. So the order depends on where the
- * ring begins, and differs from a tree's from three ranks on. */
+/* Sums and maxima in the order of a ring: every hop adds its element to what it
+ * received, and rounds to the type, as NCCL's ring does. So the order depends on where
+ * the ring begins, and differs from a tree's from three ranks on. */
 #include "tests/support/cuda_host/nccl_state.h"
 
 #include <cmath>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The file through which the ranks of a communicator reach each other. It is sparse,
- * and zero where nobody wrote; it is removed by the last rank that maps it, or at the
- * end of the process that named it. */
+ * and zero where unwritten; it is removed by the last rank that maps it, or at the end
+ * of the process that named it. */
 #include "tests/support/cuda_host/nccl_state.h"
 
 #include <cerrno>

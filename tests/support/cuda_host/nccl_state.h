@@ -23,14 +23,14 @@ constexpr size_t chunk_bytes = (size_t)64 << 10, letter_bytes = (size_t)16 << 10
 
 typedef std::atomic<uint64_t> counter;
 
-/* What has to be equal on all ranks of a collective. */
+/* What must be equal on all ranks of a collective. */
 struct call {
     int32_t kind, type, op, root;
     uint64_t count;
 };
 
-/* What a rank tells: written by it alone. Of what exists twice, entry n % 2 belongs to
- * number n: no rank is more than one ahead of another. */
+/* What a rank publishes: written only by that rank. Of doubled fields, entry n % 2
+ * belongs to number n: no rank is more than one ahead of another. */
 struct rank_slot {
     std::atomic<int32_t> joined; /* the size of the world, once the rest is written */
     int32_t device;
@@ -75,12 +75,12 @@ std::string new_path();
 enum kind { all_reduce, reduce, reduce_scatter, all_gather, broadcast, send, recv };
 const char *kind_name(int kind);
 
-/* One call of the API, and how far it has come. */
+/* One call of the API, and its progress. */
 struct part {
     int kind;
     const void *in;
     void *out;
-    uint64_t count; /* as the call has it; of send and recv: bytes */
+    uint64_t count; /* as in the call; of send and recv: bytes */
     ncclDataType_t type;
     ncclRedOp_t op;
     int root; /* or the peer */
@@ -89,7 +89,7 @@ struct part {
     bool told = false; /* that it does not fit its peers' */
 };
 
-/* What is one kernel of NCCL: a call, or a group's calls of one communicator. */
+/* One kernel of NCCL: a call, or a group's calls of one communicator. */
 struct batch {
     std::shared_ptr<ncclComm> comm;
     std::vector<part> parts; /* collectives first */
@@ -98,8 +98,7 @@ struct batch {
     ~batch();
 };
 
-/* Go on with a batch whose turn has come; true: it is done, or its communicator was
- * aborted. */
+/* Continue a batch that is next; true: it is done, or its communicator was aborted. */
 bool step(batch &b);
 
 /* Does a peer wait for this batch, or has it begun? */
@@ -112,10 +111,10 @@ size_t type_bytes(ncclDataType_t type); /* 0: no such type here */
 void reduce_ring(void *out, const std::vector<const void *> &rows, size_t first,
                  size_t n, ncclDataType_t type, ncclRedOp_t op);
 
-/* Goes on in the background: what was begun without waiting. */
+/* Continued in the background: what was begun without waiting. */
 struct job {
     std::function<ncclResult_t()> go; /* ncclInProgress: call it again */
-    bool launches = false; /* late: not before it was asked for twice */
+    bool launches = false; /* late: not before it was queried twice */
     unsigned asked = 0, turns = 0;
 };
 
@@ -152,11 +151,11 @@ std::vector<std::shared_ptr<ncclComm>> live();
 void enter(const std::shared_ptr<ncclComm> &comm); /* and start the engine */
 void leave(ncclComm_t comm);
 
-/* Have the communicator do the job: here and now (its result), or in the background
+/* Let the communicator do the job: at once (its result), or in the background
  * (ncclInProgress). Within a group: at its end. */
 ncclResult_t give_job(const std::shared_ptr<ncclComm> &comm, bool launches,
                       std::function<ncclResult_t()> go);
-/* Try the job that there is, if any. */
+/* Try the pending job, if any. */
 void try_job(ncclComm &comm);
 
 /* Where a group of this thread is open, keep the job for its end and return true. */

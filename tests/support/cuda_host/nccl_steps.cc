@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an operation does, in steps that never wait. A collective goes chunk by chunk:
- * every rank puts its own into its slot once all have taken the chunk before, and takes
- * from the others' slots once all have put theirs. A send and its receive move letters
- * through the mailbox between two ranks. */
+ * every rank writes its own into its slot once all have read the previous chunk, and
+ * reads the others' slots once all have written theirs. A send and its receive move
+ * letters through the mailbox between two ranks. */
 #include "tests/support/cuda_host/nccl_state.h"
 
 #include <algorithm>
@@ -239,7 +239,7 @@ bool step_letter(ncclComm &c, part &p)
 }
 
 /* One pass over a group's exchanges: of those in one direction with one peer, the first
- * that is not done. True: something went on. */
+ * that is not done. True: there was progress. */
 bool step_letters(ncclComm &c, batch &b)
 {
     bool moved = false;
@@ -280,7 +280,7 @@ bool cadre_nccl::step(batch &b)
         return true;
     if (b.faulty && !b.begun) {
         c.async = ncclRemoteError;
-        say("rank %d: a fault was asked for: %s ends as ncclRemoteError and hangs",
+        say("rank %d: a fault was requested: %s ends as ncclRemoteError and hangs",
             c.rank, kind_name(b.parts[0].kind));
     }
     b.begun = true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams, events, graphs and errors of the stand-in; memory is in memory.cc. One lock
- * holds everything: correctness is what is wanted here, not speed. */
+ * guards everything: the aim is correctness, not speed. */
 #include "tests/support/cuda_host/runtime.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ using cadre_host::fail;
 using cadre_host::locked;
 using cadre_host::open_memory;
 
-/* What an event stands for once recorded; a later recording makes another one. */
+/* The state of a recorded event; a later recording makes another one. */
 struct mark {
     cudaStream_t stream;
     bool done = false, asked = false;
@@ -84,8 +84,8 @@ double now_ms()
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6 + pretended_ms();
 }
 
-/* Go on with the stream until it is empty or `until` has happened, and return true; or
- * until work of it has to wait for somebody else. */
+/* Run the stream until it is empty or `until` has happened, and return true; or until
+ * its work has to wait for another thread. */
 bool advance(cudaStream_t stream, const mark *until)
 {
     std::unique_ptr<open_memory> open; /* while there is work for it */
@@ -120,7 +120,7 @@ std::shared_ptr<mark> record(cudaStream_t stream)
     return end;
 }
 
-/* Until all of them have happened; others get the lock meanwhile. */
+/* Wait until all of them have happened; others get the lock meanwhile. */
 void wait_for(const std::vector<std::shared_ptr<mark>> &ends)
 {
     for (unsigned turn = 0;; turn++) {

@@ -25,26 +25,27 @@ struct open_memory {
 /* Remember the error for cudaGetLastError, and return it. */
 cudaError_t fail(cudaError_t error);
 
-/* Under the lock, however often it was taken: let others have it for a moment, a longer
- * one the more turns went before. No memory is open. */
+/* Under the lock, however often it was taken: release it for a moment, longer after
+ * more turns. No memory is open. */
 void relax(unsigned turn);
 
 /* Under the lock: run what every stream of the device has been given. */
 void run_all(int device);
 
-/* Append work that may have to wait for somebody else. `steps` is called again and
- * again once its turn in the stream has come, until it returns true; it never blocks,
+/* Append work that may have to wait for another thread or rank. `steps` is called
+ * repeatedly once it is first in the stream, until it returns true; it never blocks,
  * and opens memory itself. Not in a capture. [any thread] */
 void enqueue_steps(cudaStream_t stream, std::function<bool()> steps);
 
-/* Go on with the event's stream as far as it goes at once, but not beyond the event. */
+/* Run the event's stream as far as possible without waiting, but not beyond the
+ * event. */
 void advance_to(cudaEvent_t event);
 
 /* Is a capture under way, in any stream; in this one? Under the lock. */
 bool any_capture();
 bool capturing(cudaStream_t stream);
 
-/* To be called by work of a stream: for the stream's events it took `ms` more. */
+/* Called by work of a stream: the stream's events measure `ms` more. */
 void take_longer(double ms);
 
 /* Is ptr[0..bytes) memory of the device; that, or pinned memory of the host? */
