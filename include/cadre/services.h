@@ -23,8 +23,7 @@ struct cadre_host {
     struct cadre_ctx *ctx;
     /* [main] The table of a service; NULL: absent. */
     const void *(*service)(struct cadre_ctx *, const char *id);
-    /* [any] Records `msg`, one line, with plugin, rank and phase; returns the status.
-     */
+    /* [any] Records `msg`, one line, with plugin, rank and phase; returns status. */
     cadre_status (*fail)(struct cadre_ctx *, cadre_status, const char *msg);
     /* [any] level: 0 error, 1 warn, 2 info, 3 debug, 4 trace */
     void (*log)(struct cadre_ctx *, int32_t level, const char *msg);
@@ -51,7 +50,7 @@ struct cadre_mesh_svc {
  *   red     CADRE_SUM or CADRE_MAX, over a fixed tree of the ranks
  *   offsets R + 1 ascending entries in elements, from 0, equal on all ranks; copied by
  *           the call
- * Counts of elements are in parentheses below. */
+ * Counts of elements are in parentheses. */
 #define CADRE_SERVICE_COMM "cadre.comm/1"
 struct cadre_comm_svc {
     uint32_t struct_size;
@@ -142,8 +141,7 @@ struct cadre_pass_args {
 /* "cadre.model/1". param and n_params [any]; costs [main]; forward and backward [exec],
  * from `step` of the SCHEDULE only. forward takes an activation slot, and backward
  * WEIGHT or BOTH releases it; more than `live` slots at once are refused. Per chunk,
- * backward takes each micro-batch once a step, in ascending order, INPUT before WEIGHT.
- */
+ * backward takes each micro-batch once a step, ascending, INPUT before WEIGHT. */
 #define CADRE_SERVICE_MODEL "cadre.model/1"
 struct cadre_model_svc {
     uint32_t struct_size;

@@ -136,7 +136,7 @@ says 2 'no permission' mig apply --admin --yes 1g
 now h200 2@0 noperm
 # what fails in the middle is taken back, or reported
 at h200 2@0 0@6
-CADRE_FAKE_NVML_FAULT=gi=2 says 1 'step 4 of 4 failed.* no room .* is undone$' \
+CADRE_FAKE_NVML_FAULT=gi=2 says 1 'step 4 of 4 failed.* no room .* are undone$' \
     mig apply --admin --yes --replace 4g + 3g
 now h200 2@0 0@6
 CADRE_FAKE_NVML_FAULT=ci=1 says 1 'step 3 of 4 failed' mig apply --admin --yes --replace 4g + 3g
