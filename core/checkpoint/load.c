@@ -10,7 +10,7 @@
 
 /* ---- a rank's values ---- */
 
-/* Where values come from: a checkpoint, or a model folder. */
+/* Source of values: a checkpoint, or a model folder. */
 struct source {
     struct cadre_checkpoint *checkpoint;
     struct cadre_hf *hf; /* NULL: the checkpoint */
@@ -22,7 +22,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* One buffer, touched once however many ranges pass through. */
+/* One buffer, allocated once for all ranges. */
 static cadre_status make_buffer(const struct cadre_rank *rank, struct source *from,
                                 struct cadre_error *err)
 {
@@ -38,7 +38,7 @@ static cadre_status make_buffer(const struct cadre_rank *rank, struct source *fr
                : cadre_fail(err, CADRE_E_RESOURCE, "no memory to read a checkpoint");
 }
 
-/* A share of a parameter, or of its states, into the buffer. */
+/* Read a share of a parameter, or of its states, into the buffer. */
 static cadre_status read_share(const struct cadre_rank *rank, const struct source *from,
                                enum cadre_checkpoint_part part, uint32_t param,
                                const struct cadre_share *share, struct cadre_error *err)
@@ -138,7 +138,7 @@ cadre_status cadre_load_check(const struct cadre_rank *rank, const char *path,
     return rc;
 }
 
-/* A model folder that is a checkpoint carries checksums. */
+/* A model folder that is a checkpoint has checksums. */
 static cadre_status verify_checksums(const char *dir, struct cadre_error *err)
 {
     struct cadre_checkpoint *checkpoint = NULL;

@@ -11,7 +11,7 @@
 cadre_status cadre_load_check(const struct cadre_rank *rank, const char *path,
                               struct cadre_error *err);
 
-/* The same for cadre_load_model: names, shapes, and checksums where there are any. */
+/* The same for cadre_load_model: names, shapes, and checksums if there are any. */
 cadre_status cadre_load_model_check(const struct cadre_rank *rank, const char *dir,
                                     struct cadre_error *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding out what there is to keep, and agreeing on it. */
+/* Collecting the states to keep, and agreeing on them. */
 #include "core/checkpoint/plugin_state.h"
 
 #include <stdlib.h>
@@ -169,7 +169,7 @@ static cadre_status collect_tensor(void *h, const char *name, cadre_param_id par
     CADRE_TRY(cadre_plugin_state_check_call(s->rank, c->plugin, &call, data,
                                             &s->rank->failure));
     if (s->rank->plan.param[param].copied)
-        return CADRE_OK; /* its owner's stage gives it */
+        return CADRE_OK; /* its owner's stage writes it */
     for (size_t i = 0; i < s->n_calls; i++)
         if (s->calls[i].link == c->link && s->calls[i].param == param &&
             strcmp(s->calls[i].key, name) == 0)
@@ -239,7 +239,7 @@ static cadre_status describe(struct cadre_plugin_state *kept, struct cadre_error
 
 /* ---- agreement ---- */
 
-/* All ranks' keys, those of rank 0 first; *n of them in all. */
+/* All ranks' keys, rank 0's first; *n in total. */
 static cadre_status gather_keys(struct cadre_plugin_state *s,
                                 struct cadre_plugin_state_key **all, uint64_t *counts,
                                 struct cadre_error *err)
@@ -339,8 +339,8 @@ static cadre_status agree_ranges(struct cadre_plugin_state *s, struct cadre_erro
     return rc;
 }
 
-/* Do this rank's data ranks hold all of a tensor, each the whole where they are to be
- * combined? */
+/* Do this rank's data ranks together hold all of a tensor? Where it is to be combined,
+ * each must hold the whole. */
 static cadre_status check_cover(const struct cadre_plugin_state *s, size_t key,
                                 uint32_t param, struct cadre_error *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* States of strategies back from a checkpoint. */
+/* Loading plugin state from a checkpoint. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ struct loader {
     struct cadre_rank *rank;
     struct cadre_checkpoint *checkpoint;
     const char *dir;
-    bool same_stack; /* it was saved under this very stack */
+    bool same_stack; /* the checkpoint was saved under the same stack */
     const char *plugin;
     void *buffer; /* one chunk */
     char missing
@@ -67,7 +67,7 @@ static cadre_status fill(struct loader *l, const struct cadre_plugin_state_call 
     return rc;
 }
 
-/* A state of other sizes than its parameter is not one of ours. */
+/* A state must have the shape of its parameter. */
 static cadre_status check_shape(const struct loader *l, uint32_t param, ptrdiff_t index)
 {
     const struct cadre_safetensors_spec spec =
@@ -191,7 +191,7 @@ static const char *plugin_of(const char *tensor, size_t *n)
     return plugin;
 }
 
-/* One line for each plugin whose tensors nobody here can use. */
+/* Log a line for each plugin whose tensors this stack cannot use. */
 static void tell_foreign(const struct loader *l)
 {
     const struct cadre_safetensors *file = cadre_checkpoint_plugin_state(l->checkpoint);
@@ -263,7 +263,7 @@ static cadre_status load_link(struct loader *l, int i, struct cadre_error *err)
     if (rc == CADRE_OK && l->missing[0])
         cadre_log(CADRE_LOG_INFO, "train",
                   "plugin '%s': the checkpoint does not hold all its states ('%s'); "
-                  "those begin anew",
+                  "those start empty",
                   l->plugin, l->missing);
     return rc;
 }

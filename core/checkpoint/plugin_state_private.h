@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What saving and loading of plugins' states share. Private to core/checkpoint. */
+/* Common parts of saving and loading plugin state. Private to core/checkpoint. */
 #ifndef CADRE_CHECKPOINT_PLUGIN_STATE_PRIVATE_H
 #define CADRE_CHECKPOINT_PLUGIN_STATE_PRIVATE_H
 
@@ -9,7 +9,7 @@
 enum { CADRE_PLUGIN_STATE_KEY = 32 };
 #define CADRE_PLUGIN_STATE_BLOB_BYTES ((uint64_t)64000000)
 
-/* A state as all ranks know it. No padding: it is compared and sent as bytes. */
+/* Key of a state, equal on all ranks. No padding: it is compared and sent as bytes. */
 struct cadre_plugin_state_key {
     char plugin[32];
     char name[CADRE_PLUGIN_STATE_KEY];
@@ -34,7 +34,7 @@ struct cadre_plugin_state_blob {
     uint64_t bytes;
 };
 
-/* What a blob's file begins with. */
+/* Header of a blob's file. */
 struct cadre_plugin_state_head {
     char magic[8];
     uint32_t version, policy;
@@ -53,11 +53,11 @@ struct cadre_plugin_state {
     char (*names)[CADRE_CHECKPOINT_NAME]; /* of the table */
 };
 
-/* Begin and count of what a rank of the world holds of a tensor. */
+/* Begin and count of the range of a tensor that a rank of the world holds. */
 const double *cadre_plugin_state_range(const struct cadre_plugin_state *kept, int rank,
                                        size_t key, uint32_t param);
 
-/* The key's place among all, SIZE_MAX where there is none. */
+/* The key's index, SIZE_MAX where there is none. */
 size_t cadre_plugin_state_find(const struct cadre_plugin_state *kept,
                                const char *plugin, const char *name);
 
@@ -67,7 +67,7 @@ cadre_status cadre_plugin_state_name(const char *param, const char *plugin,
                                      struct cadre_error *err);
 
 /* File name of a blob within the checkpoint: of a rank, or the common one (rank < 0).
- * The caller frees it, NULL: no memory. */
+ * The caller frees it. NULL: no memory. */
 char *cadre_plugin_state_blob_file(const char *plugin, const char *key, int rank);
 
 /* Is this a range and kind that a plugin may describe? Errors: CADRE_E_INVALID naming

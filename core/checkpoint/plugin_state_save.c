@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The second round: values, combined over the data ranks and handed on. */
+/* The second round of calls: values, combined over the data ranks and passed to the
+ * sink. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,13 +11,13 @@
 struct giver {
     struct cadre_plugin_state *kept;
     int link;
-    size_t next; /* the call that has to come */
+    size_t next; /* index of the next expected call */
     struct cadre_range_sink *sink;
     void *buffer; /* one chunk */
 };
 
-/* Does this rank's data group write the parameter, as the first of those that hold the
- * same of it? */
+/* Is this rank's data group the primary owner of the parameter: the first of those that
+ * hold the same part of it? */
 static bool stands_for(const struct cadre_rank *rank, uint32_t param)
 {
     for (int a = 0; a < rank->mesh.n; a++) {
@@ -29,8 +30,8 @@ static bool stands_for(const struct cadre_rank *rank, uint32_t param)
     return true;
 }
 
-/* What no data rank before this one holds of [at, end): *next is where that ends, the
- * return value where it begins. */
+/* First range of [at, end) that no earlier data rank holds: returns its begin; *next is
+ * its end. */
 static uint64_t own_run(const struct giver *g, size_t key, uint32_t param, uint64_t at,
                         uint64_t end, uint64_t *next)
 {
@@ -52,7 +53,7 @@ static uint64_t own_run(const struct giver *g, size_t key, uint32_t param, uint6
     return at;
 }
 
-/* What several data ranks hold is written by the first of them. */
+/* The first data rank that holds an element writes it. */
 static void give_same(struct giver *g, size_t key, const struct cadre_range *range)
 {
     size_t size = g->kept->rank->store.wide_bytes;

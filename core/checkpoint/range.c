@@ -103,9 +103,9 @@ void cadre_range_scale(void *data, uint32_t dtype, uint64_t n, double times,
 
 /* ---- places in the whole tensor ---- */
 
-/* A parameter that is sharded by tensor parallelism is not a flat range of the whole:
- * from its local element `begin`, how many of at most `limit` elements are neighbours
- * there too? *whole is where they begin there. */
+/* A parameter sharded by tensor parallelism is not a flat range of the whole parameter.
+ * Returns how many of at most `limit` elements from local element `begin` are
+ * contiguous in the whole; *whole is the index of the first there. */
 static uint64_t contiguous(const struct cadre_rank *rank, uint32_t param,
                            uint64_t begin, uint64_t limit, uint64_t *whole)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a rank saves and loads: ranges of its parameters and of what has their shape, to
- * and from their places in tensors that are not sharded. Private to core/checkpoint. */
+/* What a rank saves and loads: ranges of its parameters and of states of their shape,
+ * to and from their positions in unsharded tensors. Private to core/checkpoint. */
 #ifndef CADRE_CHECKPOINT_RANGE_H
 #define CADRE_CHECKPOINT_RANGE_H
 
@@ -9,14 +9,14 @@
 #include "core/checkpoint/format/hf.h"
 #include "core/engine/rank.h"
 
-/* Elements that go through host memory at once, where a tensor need not be there. */
+/* Elements that are copied through host memory at once. */
 #define CADRE_RANGE_CHUNK ((uint64_t)1 << 18)
 
 /* Elements [begin, begin + count) of this rank's part of a parameter, or of a state of
  * the same shape; all are of the store's wide dtype. */
 struct cadre_range {
     enum cadre_checkpoint_part part;
-    const char *name; /* of the tensor as a checkpoint wants it */
+    const char *name; /* name of the tensor in the checkpoint */
     uint32_t param;
     uint64_t begin, count;
     const void *data; /* of element `begin` */
@@ -26,8 +26,8 @@ struct cadre_range {
 typedef cadre_status (*cadre_range_visit)(void *arg, const struct cadre_range *range,
                                           struct cadre_error *err);
 
-/* Where ranges are given to. After a failure nothing more is taken, but whoever gives
- * goes on: other ranks combine their values with this rank's. */
+/* Receives ranges. After a failure it ignores further ranges, but the giver continues:
+ * other ranks combine their values with this rank's. */
 struct cadre_range_sink {
     cadre_range_visit visit;
     void *arg;
@@ -35,7 +35,7 @@ struct cadre_range_sink {
     struct cadre_error *err; /* its text */
 };
 
-/* Give a range; its data may be gone afterwards, its name may not. */
+/* Pass a range; its data may be freed afterwards, its name must stay valid. */
 void cadre_range_give(struct cadre_range_sink *sink, const struct cadre_range *range);
 
 /* How values of several ranks become one. */
@@ -46,9 +46,9 @@ struct cadre_range_sum {
     void *buffer; /* host memory of a chunk */
 };
 
-/* [collective: the ranks of `sum`] Give the sum, or the mean, of the range that each of
- * them has. The first of an axis gives all of it, data ranks take turns. Errors: the
- * device's, the communicator's; without a text. */
+/* [collective: the ranks of `sum`] Pass the sum, or the mean, of the range over these
+ * ranks to the sink. With an axis its first rank passes all of it; data ranks pass
+ * chunks in turn. Errors: the device's, the communicator's; without a text. */
 cadre_status cadre_range_combine(const struct cadre_rank *rank,
                                  const struct cadre_range *range,
                                  const struct cadre_range_sum *sum,
@@ -59,14 +59,14 @@ cadre_status cadre_range_fetch(const struct cadre_rank *rank,
                                const struct cadre_range *range, void *to,
                                struct cadre_error *err);
 
-/* Write a range to its places in the draft; one that is on the device goes through
- * `buffer` (a chunk). [any thread, where the range is on the host] */
+/* Write a range to its positions in the draft; device memory is copied through `buffer`
+ * (a chunk). [any thread, where the range is on the host] */
 cadre_status cadre_range_write(const struct cadre_rank *rank, struct cadre_draft *draft,
                                const struct cadre_range *range, void *buffer,
                                struct cadre_error *err);
 
-/* Read a range, whose data is not looked at, from its places in a checkpoint, or in a
- * model folder where `hf` is not NULL, to host memory (count). */
+/* Read a range (its data is not used) from its positions in a checkpoint, or in a model
+ * folder where `hf` is not NULL, to host memory (count). */
 cadre_status cadre_range_read(const struct cadre_rank *rank,
                               struct cadre_checkpoint *checkpoint,
                               const struct cadre_hf *hf,
@@ -81,8 +81,8 @@ void cadre_range_scale(void *data, uint32_t dtype, uint64_t n, double times,
 struct cadre_safetensors_spec cadre_range_tensor(const struct cadre_model *model,
                                                  uint32_t param, const char *name);
 
-/* The model's parameters as tensors, without those that are tied to another. The caller
- * frees it. NULL: no memory, and err says so. */
+/* The model's parameters as tensors, without tied ones. The caller frees it. NULL: no
+ * memory, with the text in err. */
 struct cadre_safetensors_spec *cadre_range_tensors(const struct cadre_model *model,
                                                    size_t *n, struct cadre_error *err);
 

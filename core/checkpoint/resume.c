@@ -9,7 +9,8 @@
 #include "core/checkpoint/format/checkpoint.h"
 #include "core/checkpoint/format/folder.h"
 
-/* The steps of the checkpoint *path; where it cannot be opened, *path is gone. */
+/* The steps of the checkpoint *path. If it cannot be opened, *path is freed and NULL.
+ */
 static cadre_status steps_of(char **path, int64_t *step, struct cadre_error *err)
 {
     struct cadre_checkpoint *checkpoint = NULL;
@@ -66,11 +67,11 @@ cadre_status cadre_resume_refuse_older(const char *out, int64_t step,
     int64_t newest = 0;
     cadre_status rc = cadre_resume_find_own(out, &own, &newest, err);
     if (rc == CADRE_OK && newest > step)
-        rc = cadre_fail(
-            err, CADRE_E_INVALID,
-            "'%s' is later than the %lld steps to resume from; go on with it "
-            "by checkpoint.resume=auto, remove it, or choose another --out",
-            own, (long long)step);
+        rc = cadre_fail(err, CADRE_E_INVALID,
+                        "'%s' is later than the %lld steps to resume from; continue it "
+                        "with checkpoint.resume=auto, remove it, or choose another "
+                        "--out",
+                        own, (long long)step);
     free(own);
     return rc;
 }

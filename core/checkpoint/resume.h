@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which checkpoint a run goes on from. [one rank of a process, before ranks start] */
+/* Which checkpoint a run resumes from. [one rank of a process, before ranks start] */
 #ifndef CADRE_CHECKPOINT_RESUME_H
 #define CADRE_CHECKPOINT_RESUME_H
 
@@ -7,8 +7,8 @@
 
 #include "core/base/error.h"
 
-/* The checkpoint that `resume`, the value of checkpoint.resume, asks for: *path is NULL
- * for none and is the caller's; *step counts its optimizer steps. `out` is the run's
+/* The checkpoint that `resume`, the value of checkpoint.resume, names. The caller frees
+ * *path, NULL for none; *step is its number of optimizer steps. `out` is the run's
  * folder. Errors: CADRE_E_INVALID no such folder, or damaged; CADRE_E_IO. */
 cadre_status cadre_resume_find(const char *resume, const char *out, char **path,
                                int64_t *step, struct cadre_error *err);
@@ -18,7 +18,7 @@ cadre_status cadre_resume_find_own(const char *out, char **path, int64_t *step,
                                    struct cadre_error *err);
 
 /* Refuse to resume after `step` steps where the run's folder holds a later checkpoint:
- * training on would leave two histories in one folder. Errors: CADRE_E_INVALID. */
+ * continuing would leave two histories in one folder. Errors: CADRE_E_INVALID. */
 cadre_status cadre_resume_refuse_older(const char *out, int64_t step,
                                        struct cadre_error *err);
 

@@ -9,8 +9,8 @@
 #include "core/config/options.h"
 #include "core/checkpoint/format/draft.h"
 
-/* How a rank's device multiplies: the library, and the hash of its chosen algorithms
- * where there are any. */
+/* Matrix multiplication of a rank's device: the library, and the hash of its chosen
+ * algorithms if there are any. */
 #define GEMM_CHARS (sizeof(struct cadre_tuning) + 16)
 
 static void gemm_of(const struct cadre_tuning *tuning, char out[GEMM_CHARS])
@@ -45,8 +45,8 @@ cadre_status cadre_run_values_commit(const struct cadre_rank *rank,
                                      struct cadre_error *err)
 {
     const struct cadre_run_spec *run = rank->spec;
-    /* of the last three, a run that is not of fp16 has at most the first, from one that
-     * was */
+    /* without fp16 a run has at most the first of the last three, taken over from an
+     * fp16 run */
     size_t absent = run->model.dtype == CADRE_F16 ? 0 : scale->skipped > 0 ? 2 : 3;
     char *text = NULL, data[17], batch[32], factor[32], good[32], skipped[32];
     char gemm[GEMM_CHARS];
@@ -115,12 +115,13 @@ cadre_status cadre_run_values_check(const struct cadre_rank *rank,
         return cadre_fail(
             err, CADRE_E_INVALID,
             "'%s' was trained on other data (data files or data.* options "
-            "differ); use the same, or start anew from it with model.init",
+            "differ); use the same, or start a new run from it with model.init",
             path);
     return CADRE_OK;
 }
 
-/* Goes on as it was; a run without losses scaled keeps the count of steps skipped. */
+/* Continue with the saved loss scale; a run without loss scaling keeps the count of
+ * skipped steps. */
 static cadre_status take_scale(struct cadre_rank *rank,
                                const struct cadre_checkpoint *checkpoint,
                                const char *path, struct cadre_error *err)
@@ -150,14 +151,16 @@ cadre_status cadre_run_values_resume(struct cadre_rank *rank,
                                      const struct cadre_checkpoint *checkpoint,
                                      const char *path, struct cadre_error *err)
 {
-    /* An exact run rests on it beside its options. A checkpoint of before has none. */
+    /* The bits of an exact run depend on it and the options. Older checkpoints have
+     * none. */
     const char *before = cadre_checkpoint_value(checkpoint, "gemm");
     char now[GEMM_CHARS];
     gemm_of(&rank->tuning, now);
     if (rank->index == 0 && rank->spec->exact && before && strcmp(before, now) != 0)
-        cadre_log(CADRE_LOG_WARN, "train",
-                  "run.exact: '%s' was trained with %s, and goes on with %s: its bits "
-                  "may be others than those of a run that never stopped",
-                  path, before, now);
+        cadre_log(
+            CADRE_LOG_WARN, "train",
+            "run.exact: '%s' was trained with %s, and continues with %s: its bits "
+            "may differ from those of a run that never stopped",
+            path, before, now);
     return take_scale(rank, checkpoint, path, err);
 }

@@ -71,7 +71,7 @@ cadre_status cadre_save_each(struct cadre_rank *rank, struct cadre_plugin_state 
 
 /* ---- the files ---- */
 
-/* config.json beside the tensors makes the checkpoint a Hugging Face folder. */
+/* config.json next to the tensors makes the checkpoint a Hugging Face folder. */
 static cadre_status write_model_config(const struct cadre_run_spec *run,
                                        const char *dir, struct cadre_error *err)
 {
@@ -149,7 +149,7 @@ cadre_status cadre_save_agree(struct cadre_rank *rank, cadre_status mine,
 struct target {
     const struct cadre_rank *rank;
     struct cadre_draft *draft;
-    void *buffer; /* of a chunk, for what is on the device */
+    void *buffer; /* of a chunk, for data on the device */
 };
 
 static cadre_status write_range(void *arg, const struct cadre_range *range,
@@ -185,7 +185,8 @@ cadre_status cadre_save(struct cadre_rank *rank, const char *out, int64_t step,
     char *root = cadre_folder_root(out);
     cadre_status rc = root ? cadre_plugin_state_collect(rank, &kept, err)
                            : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
-    if (rc != CADRE_OK) { /* others may still be collecting: no vote comes next there */
+    if (rc != CADRE_OK) { /* other ranks may still be collecting: their next call is not
+                             a vote */
         free(root);
         return rc;
     }

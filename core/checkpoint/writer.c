@@ -18,7 +18,7 @@ struct cadre_writer {
     struct cadre_rank *rank;
     const char *folder; /* the run's */
     bool async;
-    /* what is being saved; read by the thread, changed while there is none */
+    /* the current save; read by the thread, changed while no thread runs */
     enum phase phase;
     int64_t step;
     struct cadre_loss_scale scale;
@@ -30,7 +30,7 @@ struct cadre_writer {
     size_t block_bytes, block_used;
     /* the phase's work */
     pthread_t thread;
-    bool running; /* a thread is to be joined */
+    bool running; /* a thread must be joined */
     atomic_bool done;
     cadre_status rc; /* valid once done, as is err */
     struct cadre_error err;
@@ -98,7 +98,7 @@ static void start(struct cadre_writer *writer, enum phase phase)
     if (!mine)
         return;
     writer->running = pthread_create(&writer->thread, NULL, thread_main, writer) == 0;
-    if (!writer->running) /* no thread to be had: it just takes longer */
+    if (!writer->running) /* no thread could be started: do the work here */
         thread_main(writer);
 }
 
@@ -143,7 +143,7 @@ void cadre_writer_destroy(struct cadre_writer *writer)
     free(writer);
 }
 
-/* The run has begun: whatever is wrong now is no longer wrong input. */
+/* The run has begun: an error is now a failure, not wrong input. */
 static cadre_status as_failure(cadre_status rc, struct cadre_error *err)
 {
     if (rc != CADRE_E_INVALID)
@@ -153,7 +153,7 @@ static cadre_status as_failure(cadre_status rc, struct cadre_error *err)
     return CADRE_E_IO;
 }
 
-/* [collective] Nobody writes any more, then what was written goes. */
+/* [collective] Wait until no rank writes, then remove what was written. */
 static cadre_status give_up(struct cadre_writer *writer, struct cadre_error *err)
 {
     join(writer);
@@ -218,8 +218,8 @@ static cadre_status no_memory(struct cadre_error *err)
                       "no memory to copy a checkpoint; set checkpoint.async = no");
 }
 
-/* One block for most of it, kept for the saves to come: many of the size of a huge page
- * or two would waste half of what they take, and new pages cost more than the copy. */
+/* One block for most ranges, kept for later saves: many blocks of a huge page or two
+ * would waste half their memory, and new pages cost more than the copy. */
 static cadre_status reserve(struct cadre_writer *writer, struct cadre_error *err)
 {
     const struct cadre_rank *rank = writer->rank;

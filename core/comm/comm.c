@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rest of comm.h, besides posting: counted and checked here, carried out by the
  * backend. */
+#include <stdlib.h>
+
 #include "core/base/clock.h"
+#include "core/base/memory.h"
 #include "core/comm/backend.h"
 
 cadre_status cadre_comm_wait(struct cadre_comm *comm, cadre_event event)
@@ -14,6 +17,21 @@ cadre_status cadre_comm_wait(struct cadre_comm *comm, cadre_event event)
     comm->stats.waited_s += cadre_now_s() - began;
     pthread_mutex_unlock(&comm->context->lock);
     return rc;
+}
+
+cadre_status cadre_comm_gather_records(struct cadre_comm *comm, cadre_comm_label label,
+                                       const void *mine, void *all, size_t bytes)
+{
+    uint64_t *offsets = cadre_calloc((size_t)comm->size + 1, sizeof *offsets);
+    cadre_event done = 0;
+    if (!offsets)
+        return CADRE_E_RESOURCE;
+    for (int r = 0; r <= comm->size; r++)
+        offsets[r] = (uint64_t)r * bytes;
+    cadre_status rc =
+        cadre_comm_all_gather(comm, label, mine, all, offsets, CADRE_U8, 0, &done);
+    free(offsets); /* copied */
+    return rc == CADRE_OK ? cadre_comm_wait(comm, done) : rc;
 }
 
 /* An event of the device may never happen once the world has failed. */

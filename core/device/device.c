@@ -6,7 +6,7 @@
 
 #include "core/base/log.h"
 #include "core/base/module.h"
-#include "core/device/cpu/cpu.h"
+#include "core/device/builtin.h"
 #include "core/device/module.h"
 
 static cadre_status open_module(const struct cadre_device_module **module,

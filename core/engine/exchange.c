@@ -38,8 +38,8 @@ cadre_status cadre_exchange_sum(const struct cadre_exchange *exchange,
     return rc;
 }
 
-/* This rank's times among those of all ranks, where a schedule may leave bubbles.
- * Returns how many numbers there are. */
+/* Put this rank's times among those of all ranks, where a schedule may have bubbles.
+ * Returns the number of values. */
 static uint64_t put_times(const struct cadre_exchange *exchange, double *table)
 {
     size_t n = TIMES * (size_t)exchange->mesh->ranks;

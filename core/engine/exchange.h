@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the ranks of a run tell each other once a step: losses, votes, and when they
- * were at work. They are sums over the world, and one collective carries all. */
+/* What the ranks of a run exchange once a step: losses, votes, and the times of their
+ * passes. All are sums over the world; one collective carries them. */
 #ifndef CADRE_ENGINE_EXCHANGE_H
 #define CADRE_ENGINE_EXCHANGE_H
 
 #include "core/engine/layout/mesh.h"
 
-/* A rank's votes, set by the caller before a step: to stop; its checkpoint is still
- * being written; it could not be written. */
+/* A rank's votes, set by the caller before a step: stop; checkpoint still being
+ * written; checkpoint could not be written. */
 struct cadre_votes {
     bool stop, saving, save_failed;
 };
@@ -16,14 +16,14 @@ struct cadre_exchange {
     struct cadre_comm *world; /* NULL: one rank */
     const struct cadre_mesh *mesh;
     struct cadre_timeline *timeline;
-    const struct cadre_axis *schedule; /* along which ranks have bubbles; NULL: none */
+    const struct cadre_axis *schedule; /* along it ranks have bubbles; NULL: none */
     size_t n_losses; /* micro-batches of a step */
     double *values; /* losses, votes, times */
     struct cadre_votes votes; /* of this rank */
     double hidden_s; /* waits that lay in this rank's bubbles so far */
 };
 
-/* What comes of the votes and times of all ranks. */
+/* Result of the votes and times of all ranks. */
 struct cadre_exchange_outcome {
     struct cadre_votes votes; /* some rank's */
     double span_s, bubble_s;
@@ -39,8 +39,8 @@ cadre_status cadre_exchange_sum(const struct cadre_exchange *exchange,
                                 const char *label, double *values, uint64_t n);
 
 /* [collective: world] exchange->values begins with the sums of all ranks' losses
- * (n_losses); NULL: this rank has none. With `outcome`, votes and times travel too, and
- * the timeline keeps the passes of `step`. */
+ * (n_losses); NULL: this rank has none. With `outcome`, votes and times are exchanged
+ * too, and the timeline keeps the passes of `step`. */
 cadre_status cadre_exchange_losses(struct cadre_exchange *exchange,
                                    const double *losses, uint64_t step,
                                    struct cadre_exchange_outcome *outcome);

@@ -11,7 +11,7 @@
 
 _Static_assert(sizeof((struct cadre_launch_place *)0)->variable ==
                    sizeof((struct cadre_place_session *)0)->variable,
-               "a launch sets what a session keeps");
+               "a launch has space for what a session keeps");
 
 static cadre_status collect_rank(const struct cadre_places_request *request, int index,
                                  struct cadre_launch_place *place,
@@ -23,7 +23,7 @@ static cadre_status collect_rank(const struct cadre_places_request *request, int
     cpu_set_t own, may;
     if (sched_getaffinity(0, sizeof own, &own) != 0)
         return cadre_fail_errno(err, CADRE_E_RESOURCE, errno,
-                                "cannot tell the CPUs of this process");
+                                "cannot read the CPUs of this process");
     may = own;
     if (external)
         cadre_cores_job(&may);

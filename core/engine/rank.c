@@ -7,7 +7,7 @@
 
 #include "core/base/log.h"
 
-/* The axis of the plugin with the INTRA role cuts the model. */
+/* The model is sharded along the axis of the plugin with the INTRA role. */
 static cadre_status make_model(struct cadre_rank *rank, struct cadre_error *err)
 {
     const struct cadre_run_spec *spec = rank->spec;
@@ -58,7 +58,7 @@ static cadre_status make_plan(struct cadre_rank *rank, struct cadre_error *err)
     }
     if (rc == CADRE_OK && !settled)
         rc = cadre_fail(err, CADRE_E_INTERNAL,
-                        "the plugins split the batch otherwise when asked again");
+                        "the plugins split the batch differently when asked again");
     return rc;
 }
 
@@ -150,7 +150,7 @@ static size_t step_microbatches(const struct cadre_rank *rank)
     return (size_t)(rank->spec->global_batch / rank->spec->micro_batch);
 }
 
-/* What a step leaves, and what the ranks make of it together. */
+/* The results of a step and their exchange between ranks. */
 static cadre_status make_results(struct cadre_rank *rank, struct cadre_error *err)
 {
     size_t n_losses = step_microbatches(rank);
@@ -166,7 +166,8 @@ static cadre_status make_results(struct cadre_rank *rank, struct cadre_error *er
     return CADRE_OK;
 }
 
-/* Where a schedule lays the model over ranks, waits on its axis are told apart. */
+/* Where a schedule distributes the model over ranks, waits on its axis are recorded
+ * separately. */
 static cadre_status make_timeline(struct cadre_rank *rank, struct cadre_error *err)
 {
     int n_chunks = rank->plan.n_chunks;
@@ -181,15 +182,15 @@ static cadre_status make_timeline(struct cadre_rank *rank, struct cadre_error *e
     return rc;
 }
 
-/* Ranks of other runs are no part of a world. */
+/* Ranks of other independent runs are not part of a world. */
 static cadre_status check_world(const struct cadre_rank *rank, struct cadre_error *err)
 {
     const struct cadre_axis *axis = cadre_mesh_own_runs(&rank->mesh);
     if (!axis || axis->size == 1)
         return CADRE_OK;
     return cadre_fail(err, CADRE_E_INVALID,
-                      "strategy.stack = %s: the %d places along its axis '%s' are runs "
-                      "of their own, which `cadre train` starts; leave it out here",
+                      "strategy.stack = %s: the %d places along its axis '%s' are "
+                      "independent runs, which `cadre train` starts; leave it out",
                       rank->spec->stack_text, axis->size, axis->name);
 }
 
@@ -242,7 +243,7 @@ cadre_status cadre_rank_drain(struct cadre_rank *rank)
     if (rc == CADRE_OK)
         rc = rank->device->ops->synchronize(rank->device);
     if (rc != CADRE_OK && rank->failure.code == CADRE_OK)
-        cadre_fail(&rank->failure, rc, "cannot finish what step %llu began: %s",
+        cadre_fail(&rank->failure, rc, "cannot finish the work of step %llu: %s",
                    (unsigned long long)rank->step, cadre_strerror(rc));
     return rc;
 }
@@ -331,7 +332,7 @@ uint64_t cadre_rank_print(const struct cadre_rank *rank, FILE *out)
 {
     static const char *const spaces[] = {"device", "pinned", "host"};
     struct cadre_ledger table = rank->plan.planned;
-    /* the config's pointers are only read for sizes */
+    /* the config's pointers are read for sizes only */
     struct cadre_executor_config config = executor_config((struct cadre_rank *)rank);
     cadre_store_note(rank->model, &rank->plan, rank->spec->optim.kind, &table);
     cadre_executor_note(&config, &table);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One optimizer step of a rank: the strategies' step, then what the core owns: tied
+/* One optimizer step of a rank: the strategies' step, then the core's part: tied
  * gradients, losses, the global norm, clipping, the update. */
 #include <math.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static cadre_status run_sequential(void *h, const struct cadre_step *step)
     return cadre_executor_sequential(rank->exec, step, &rank->failure);
 }
 
-/* What the strategies do of a step: passes and reductions. */
+/* The strategies' part of a step: passes and reductions. */
 static cadre_status run_chain(struct cadre_rank *rank, uint64_t step)
 {
     const struct cadre_run_spec *spec = rank->spec;
@@ -40,8 +40,8 @@ static cadre_status run_chain(struct cadre_rank *rank, uint64_t step)
 
 /* ---- the report ---- */
 
-/* Is a step's report given by the next? Not under fp16, whose next step needs to know
- * whether this one overflowed. */
+/* Is a step's report returned by the next step? Not under fp16, whose next step needs
+ * to know whether this one overflowed. */
 static bool reports_late(const struct cadre_rank *rank)
 {
     return rank->device->ops->async && rank->model->config.dtype != CADRE_F16;
@@ -62,9 +62,9 @@ static cadre_status check_losses(struct cadre_rank *rank, uint64_t step)
     return CADRE_OK;
 }
 
-/* [collective: world] The mean loss of a place's step over every rank's micro-batches;
- * of a place that nothing waits in, none. With `votes` also those of this step, and
- * when the ranks were at work in it: one exchange for all. */
+/* [collective: world] The mean loss of a result's step over all ranks' micro-batches;
+ * none of an empty result. With `votes`, the same exchange carries the votes and pass
+ * times of this step. */
 static cadre_status report_losses(struct cadre_rank *rank,
                                   const struct cadre_result *result, bool votes,
                                   struct cadre_step_report *report)
@@ -112,8 +112,8 @@ static cadre_status overflowed(struct cadre_rank *rank,
                       (unsigned long long)result->step, scale);
 }
 
-/* The norm of a place's step is finite, and its report complete. Under fp16 a norm that
- * is not finite is an overflow, and the loss scale changes. */
+/* Check that the norm of a result's step is finite, and complete its report. Under fp16
+ * a norm that is not finite is an overflow, and the loss scale changes. */
 static cadre_status report_norm(struct cadre_rank *rank, struct cadre_result *result,
                                 struct cadre_step_report *report)
 {
@@ -171,8 +171,8 @@ static cadre_status update(struct cadre_rank *rank, struct cadre_result *result)
                               result->chunks, cadre_results_norm(&rank->results));
 }
 
-/* The core's part. A report that is not late is complete on return, and its losses are
- * looked at before anything changes. */
+/* The core's part. A report that is not late is complete on return; its losses are
+ * checked before anything changes. */
 static cadre_status apply(struct cadre_rank *rank, struct cadre_result *result,
                           struct cadre_step_report *report)
 {
@@ -229,7 +229,7 @@ fail:
     return tell(rank, rc);
 }
 
-/* Named for a profiler; a device that computes inline has none. */
+/* The range is for a profiler; a device that computes inline has none. */
 cadre_status cadre_rank_step(struct cadre_rank *rank, uint64_t step,
                              struct cadre_step_report *report)
 {

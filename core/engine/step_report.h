@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run is told of a step. */
+/* What a rank reports of a step. */
 #ifndef CADRE_ENGINE_STEP_REPORT_H
 #define CADRE_ENGINE_STEP_REPORT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Seconds of one step, of this rank. Waits that lie in its bubble are not exposed. */
+/* Seconds of one step on this rank. Waits within its bubble are not exposed. */
 struct cadre_step_times {
     double step_s, wait_data_s, comm_s, comm_exposed_s, optim_s;
     /* of the schedule, means over all ranks; 0 without one: see timeline.h */
@@ -14,14 +14,14 @@ struct cadre_step_times {
 };
 
 struct cadre_step_report {
-    uint64_t step; /* that loss, grad_norm, lr and times are of; 0: of none yet */
+    uint64_t step; /* the step of loss, grad_norm, lr and times; 0: none yet */
     double loss; /* mean over the targets of the whole step, equal on all ranks */
-    double grad_norm; /* global, before clipping; of this rank's replica where they
+    double grad_norm; /* global, before clipping; of this rank's replica where replicas
                          diverge */
     double lr;
-    double loss_scale; /* under fp16, that of the step; else 0 */
+    double loss_scale; /* under fp16: of the step; else 0 */
     bool skipped; /* under fp16: it overflowed and updated nothing; grad_norm is NaN */
-    /* some rank's vote in the step just made: equal on all ranks */
+    /* vote of any rank in the step just made: equal on all ranks */
     bool stop, saving, save_failed;
     struct cadre_step_times times;
 };

@@ -3,7 +3,7 @@
 
 #include "core/base/clock.h"
 
-/* A range of one kind where it lies on this rank. */
+/* A range of one kind in this rank's storage. */
 struct part {
     void *data;
     uint64_t begin, count;
@@ -50,7 +50,7 @@ static int home_of(const struct cadre_store *store, const struct cadre_stages *s
     return cadre_stages_home(stages, store->model->params[param].unit);
 }
 
-/* The gradient of the other use into *from: this rank's own, or received. */
+/* Set *from to the gradient of the other use: this rank's own, or received. */
 static cadre_status fetch(const struct cadre_store *store,
                           const struct cadre_stages *stages, uint32_t use,
                           struct part *from)
@@ -59,7 +59,7 @@ static cadre_status fetch(const struct cadre_store *store,
         *from = part_of(store, use, CADRE_KIND_GRAD);
         return CADRE_OK;
     }
-    /* the other stage cuts its gradient as the plan of this one says */
+    /* the other stage shards its gradient as this stage's plan says */
     const struct cadre_share *share = &store->plan->param[use].share[CADRE_KIND_GRAD];
     from->data = store->tied;
     from->begin = share->placed ? share->begin : 0;

@@ -12,7 +12,7 @@
 
 enum { REPEATS = 5 };
 
-/* One unit with storage of its own. */
+/* One unit with its own storage. */
 struct bench {
     const struct cadre_run_spec *spec;
     struct cadre_device *device;
@@ -51,7 +51,7 @@ static cadre_status grad_end(void *arg, uint32_t param)
     return CADRE_OK;
 }
 
-/* In place of the other ranks' parts: what a rank computes is timed, not the sum. */
+/* Stands in for redistribution: only this rank's computation is timed. */
 static cadre_status redistribute(void *arg, uint32_t at, bool backward, uint32_t form,
                                  const void *in, void *out, int64_t rows,
                                  int64_t channels)
@@ -75,7 +75,7 @@ static cadre_status redistribute(void *arg, uint32_t at, bool backward, uint32_t
     return rc;
 }
 
-/* Ordinary values: zeros and denormals are not what a run computes with. */
+/* Ordinary values: a run rarely computes with zeros and denormals. */
 static cadre_status fill(struct bench *b, void *buffer, const char *name, int64_t count)
 {
     bool narrow = b->wide != b->model->config.dtype;
@@ -242,8 +242,8 @@ cadre_status cadre_unit_seconds_measure(const struct cadre_run_spec *spec,
         rc = time_unit(&b, &seconds[u]);
         let_go(&b);
         if (rc != CADRE_OK)
-            cadre_fail(err, rc, "cannot measure what unit %u of the model costs: %s", u,
-                       cadre_strerror(rc));
+            cadre_fail(err, rc, "cannot measure the time of unit %u of the model: %s",
+                       u, cadre_strerror(rc));
     }
     cadre_device_close(b.device);
     free(b.grad);

@@ -82,7 +82,7 @@ void cadre_update_fini(struct cadre_update *update)
     *update = (struct cadre_update){0};
 }
 
-/* The sums of squares of what this rank owns, of all slices in one call. */
+/* The sums of squares of all slices of this rank, in one call. */
 static cadre_status square_slices(struct cadre_update *update, double *chunks)
 {
     const struct cadre_store *store = update->store;
@@ -109,8 +109,8 @@ static cadre_status square_slices(struct cadre_update *update, double *chunks)
     return device->ops->sum_squares(device, store->wide, update->squares, n);
 }
 
-/* Chunks (n) of all ranks together. They meet on the host: where gradients are cut over
- * ranks a step waits for the device once, here. */
+/* Chunks (n), summed over all ranks on the host: where gradients are sharded, a step
+ * waits for the device once, here. */
 static cadre_status exchange_chunks(struct cadre_update *update, double *chunks,
                                     uint64_t n)
 {

@@ -2,17 +2,16 @@
 /* The optimizer's part of a step on one rank: the global norm of the gradients, and the
  * update of the slices that this rank owns.
  *
- * The norm is the sum over chunks of CADRE_NORM_CHUNK elements that restart at each
- * parameter, so that it has the same bits however parameters are placed. Replicas that
- * train apart have a norm each, and a block of chunks. */
+ * The norm is the sum over chunks of CADRE_NORM_CHUNK elements. Chunks restart at each
+ * parameter, so the norm has the same bits however parameters are placed. Diverging
+ * replicas have a norm and a block of chunks each. */
 #ifndef CADRE_ENGINE_UPDATE_H
 #define CADRE_ENGINE_UPDATE_H
 
 #include "core/engine/exchange.h"
 #include "core/engine/layout/store.h"
 
-/* Elements [begin, begin + count) of an entry's flat local part, whose OPT range it is.
- */
+/* Elements [begin, begin + count) of an entry's flat local part: its OPT range. */
 struct cadre_rank_slice {
     uint32_t param;
     uint64_t begin, count;
@@ -25,12 +24,12 @@ struct cadre_update {
     size_t n_slices;
     struct cadre_rank_slice *slices; /* what this rank updates, by entry */
     struct cadre_slice *operands; /* the same for the device, (n_slices) */
-    struct cadre_squares *squares; /* room for those that count for the norm */
+    struct cadre_squares *squares; /* space for the slices that count for the norm */
     uint64_t n_chunks; /* of one replica's norm */
     double *host; /* the chunks of all replicas on the host */
 };
 
-/* Find the slices; all that is given is borrowed. Errors: CADRE_E_RESOURCE. */
+/* Find the slices; all arguments are borrowed. Errors: CADRE_E_RESOURCE. */
 cadre_status cadre_update_init(struct cadre_update *update,
                                const struct cadre_optimizer_config *config,
                                struct cadre_store *store,
@@ -41,15 +40,15 @@ void cadre_update_fini(struct cadre_update *update);
 /* Chunks of the norm, of all replicas together. */
 uint64_t cadre_update_chunks(const struct cadre_rank_plan *plan);
 
-/* [collective: world, where gradients are cut over ranks] Optimizer step `step`, under
- * a loss scale. chunks (cadre_update_chunks) and norm ({norm, factor of the gradients})
- * are device memory and filled. Where the norm is not finite, neither is the factor,
- * and nothing changes. */
+/* [collective: world, where gradients are sharded] Optimizer step `step`, under a loss
+ * scale. chunks (cadre_update_chunks) and norm ({norm, factor of the gradients}) are
+ * device memory and filled. Where the norm is not finite, neither is the factor, and
+ * nothing changes. */
 cadre_status cadre_update_apply(struct cadre_update *update, int64_t step,
                                 double loss_scale, double *chunks, double *norm);
 
-/* Name of the parameter that holds the first chunk that is not finite, "?" where it
- * cannot be told. Waits for the device. */
+/* Name of the parameter that holds the first chunk that is not finite, "?" where it is
+ * not known. Waits for the device. */
 const char *cadre_update_culprit(const struct cadre_update *update,
                                  const double *chunks);
 

@@ -88,19 +88,12 @@ static cadre_status compare_all(struct cadre_comm *comm,
 {
     size_t size = (size_t)comm->size;
     struct cadre_world_card *all = cadre_calloc(size, sizeof *all);
-    uint64_t *offsets = cadre_calloc(size + 1, sizeof *offsets);
-    cadre_event done = 0;
-    cadre_status rc = CADRE_E_RESOURCE;
-    if (all && offsets) {
-        for (size_t r = 0; r <= size; r++)
-            offsets[r] = r * sizeof *all;
-        rc = cadre_comm_all_gather(comm, "versions", mine, all, offsets, CADRE_U8, 0,
-                                   &done);
-    }
-    rc = cadre_world_finish(comm, rc, done, err);
+    cadre_status rc =
+        all ? cadre_comm_gather_records(comm, "versions", mine, all, sizeof *all)
+            : CADRE_E_RESOURCE;
+    rc = cadre_world_finish(comm, rc, 0, err);
     for (int r = 1; rc == CADRE_OK && r < comm->size; r++)
         rc = cadre_world_card_compare(&all[0], &all[r], r, err);
-    free(offsets);
     free(all);
     return rc;
 }

@@ -118,19 +118,13 @@ static cadre_status meet_over(struct cadre_comm *comm, const char *what,
 {
     size_t size = (size_t)comm->size;
     struct greeting *all = cadre_calloc(size, sizeof *all);
-    uint64_t *offsets = cadre_calloc(size + 1, sizeof *offsets);
-    cadre_event done = 0;
     cadre_status rc;
     mine->failed = failed != NULL;
     snprintf(mine->why, sizeof mine->why, "%s", failed ? failed : "");
-    if (!all || !offsets) {
-        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory to meet the ranks");
-        goto fail;
-    }
-    for (size_t r = 0; r <= size; r++)
-        offsets[r] = r * sizeof *all;
-    rc = cadre_comm_all_gather(comm, what, mine, all, offsets, CADRE_U8, 0, &done);
-    rc = cadre_world_finish(comm, rc, done, err);
+    if (!all)
+        return cadre_fail(err, CADRE_E_RESOURCE, "no memory to meet the ranks");
+    rc = cadre_comm_gather_records(comm, what, mine, all, sizeof *all);
+    rc = cadre_world_finish(comm, rc, 0, err);
     for (int r = 0; rc == CADRE_OK && r < comm->size; r++)
         if (all[r].failed)
             rc = cadre_fail(err, CADRE_E_COMM, "rank %d: %.*s", r,
@@ -139,8 +133,6 @@ static cadre_status meet_over(struct cadre_comm *comm, const char *what,
         rc = cadre_world_card_compare(&all[0].card, &all[r].card, r, err);
     if (rc == CADRE_OK)
         *zero = all[0];
-fail:
-    free(offsets);
     free(all);
     return rc;
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the blocks of all forms share: their buffers, and the products that end their
- * halves. Not for other folders. */
+/* Common parts of the blocks of all forms: their buffers, and the products that end
+ * attention and MLP. Private to core/model and its tests. */
 #ifndef CADRE_MODEL_BLOCK_H
 #define CADRE_MODEL_BLOCK_H
 
 #include "core/model/layer.h"
 
-/* Norms and statistics of the two halves (attention, MLP), and of each half what goes
- * in and comes out. */
+/* Buffers of a block's two parts (attention, MLP): norms, statistics, inputs and
+ * outputs. */
 struct cadre_block {
     void *norm1, *attn, *norm2, *act; /* saved */
     void *stats1, *qkv, *lse, *x1, *stats2; /* saved for INPUT, with the next two */
-    void *gate, *up; /* before the activation; up: of a gated MLP alone */
+    void *gate, *up; /* before the activation; up: gated MLP only */
     void *dy, *dgate, *dup, *dx1, *dqkv; /* gradients of outputs */
     void *partial, *whole; /* scratch */
     void *wide; /* scratch, rows of `wide` elements */
@@ -21,7 +21,8 @@ struct cadre_block {
 struct cadre_block cadre_block_carve(struct cadre_carver *carver, bool gated,
                                      int64_t wide);
 
-/* sum = redistribution(in W): the end of both halves, before bias and residual. */
+/* sum = redistribution(in W): the end of attention and of the MLP, before bias and
+ * residual. */
 cadre_status cadre_block_row_split(const struct cadre_unit *unit,
                                    const struct cadre_linear *linear, uint32_t point,
                                    const void *in, void *spare, void *sum);

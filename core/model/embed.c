@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Unit 0: token embedding, with learned positions in GPT-2 form. Under tensor
- * parallelism the vocabulary is split; the rank that holds a row's token adds its
- * position too and the others give zero, so the redistribution's sum holds both once.
- * Where rows are cut, a rank keeps its own, and gathers all gradients. */
+ * parallelism the vocabulary is sharded; the rank that holds a row's token adds its
+ * position too and the others contribute zero, so the sum of the redistribution holds
+ * both once. Where rows are sharded, a rank keeps its own, and gathers all gradients.
+ */
 #include "core/model/layer.h"
 
 struct buffers {

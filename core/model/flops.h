@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a token costs. */
+/* FLOPs of a token. */
 #ifndef CADRE_MODEL_FLOPS_H
 #define CADRE_MODEL_FLOPS_H
 

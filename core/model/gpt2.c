@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The GPT-2 block (Radford et al. 2019), pre-norm:
  *   x1 = x + proj(attention(qkv(ln1(x))));  y = x1 + out(gelu(fc(ln2(x1)))).
- * Under tensor parallelism qkv and fc are split by columns, proj and out by rows
- * (Shoeybi et al. 2019); their biases are added after the redistribution, once. Where
- * rows are cut, norms and sums work on the own rows, the norms' outputs are gathered
- * before qkv and fc, and again for their weight gradients, and those of proj's and
- * out's inputs in backward (Korthikanti et al. 2022). */
+ * Under tensor parallelism qkv and fc are sharded by columns, proj and out by rows
+ * (Shoeybi et al. 2019); their biases are added once, after the redistribution. Where
+ * rows are sharded, norms and sums work on the own rows. The norms' outputs are
+ * gathered before qkv and fc, and again for their weight gradients; in backward the
+ * gradients of proj's and out's outputs are gathered (Korthikanti et al. 2022). */
 #include "core/model/block.h"
 
 static struct cadre_block block_of(struct cadre_carver *carver)

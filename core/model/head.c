@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The last unit: final norm, projection, softmax cross-entropy. The language-model head
- * scores every row over the vocabulary, which tensor parallelism splits; a
- * classification head scores the last row of each sequence and is not split. Where rows
- * are cut, the norm works on the own rows, and the projection gathers them. Backward
- * overwrites the logits with their gradient, so no second buffer of that size exists.
- */
+ * scores every row over the vocabulary, which tensor parallelism shards; a
+ * classification head scores the last row of each sequence and is not sharded. Where
+ * rows are sharded, the norm works on the own rows, and the projection gathers them.
+ * Backward overwrites the logits with their gradient, so no second buffer of that size
+ * exists. */
 #include "core/model/head.h"
 #include "core/model/layer.h"
 
@@ -30,7 +30,7 @@ static int64_t width_of(const struct cadre_unit *u)
     return is_classifier(u) ? u->model->config.classes : u->model->vocab;
 }
 
-/* Where `picked` begins, behind the sums of so many rows. */
+/* Start of `picked`, after the sums of `rows` rows. */
 static void *second_plane(const struct cadre_unit *u, const void *sum, int64_t rows)
 {
     return (unsigned char *)sum + (size_t)rows * u->wide;
@@ -67,7 +67,7 @@ static struct buffers buffers_of(const struct cadre_unit *u)
     return carve_buffers(&carver);
 }
 
-/* The projection; a classifier's rows are T*C apart, from the last token on. */
+/* The projection; a classifier's rows have a stride of T*C, from the last token on. */
 static struct cadre_linear projection_of(const struct cadre_unit *u)
 {
     return (struct cadre_linear){
@@ -103,7 +103,7 @@ static struct cadre_xent xent_of(const struct cadre_unit *u, const struct buffer
     };
 }
 
-/* Each rank's maximum, sum and picked logit become those of the whole vocabulary. */
+/* Turn each rank's maximum, sum and picked logit into those of the whole vocabulary. */
 static cadre_status split_statistics(const struct cadre_unit *u,
                                      const struct buffers *b)
 {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The language-model head some rows at a time, so that logits of all rows never exist:
- * of a large vocabulary they take more memory than all else of a unit. Forward keeps
- * the statistics of each row. Backward computes a chunk's logits again, turns them into
- * their gradient, and takes from that the rows of dx and the chunk's part of the
- * weight's gradient, which adds up over chunks in the wide dtype. Where WEIGHT runs
- * apart from INPUT, it computes them once more. The vocabulary is whole here. */
+/* The language-model head in chunks of rows, so that logits of all rows never exist:
+ * with a large vocabulary they take more memory than the rest of a unit. Forward keeps
+ * the statistics of each row. Backward computes a chunk's logits again and overwrites
+ * them with their gradient; from it come the rows of dx and the chunk's part of the
+ * weight's gradient, which is accumulated over chunks in the wide dtype. Where WEIGHT
+ * runs separately from INPUT, it computes them once more. The vocabulary is not sharded
+ * here. */
 #include "core/model/head.h"
 #include "core/model/layer.h"
 
-#define AUTO_BYTES (INT64_C(1) << 30) /* most of logits that are not cut */
+#define AUTO_BYTES (INT64_C(1) << 30) /* largest logits that are not chunked */
 #define AUTO_ROWS 64 /* chunks of whole tiles */
 
 struct buffers {
@@ -67,7 +68,7 @@ static struct buffers buffers_of(const struct cadre_unit *u)
     return carve_buffers(&carver);
 }
 
-/* Rows [begin, begin + rows) on their way through the projection. */
+/* Rows [begin, begin + rows) of the projection. */
 struct chunk {
     int64_t begin, rows;
     struct cadre_linear projection;
@@ -143,7 +144,7 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
     return CADRE_OK;
 }
 
-/* The gradient of a chunk's logits in their place. */
+/* Overwrite a chunk's logits with their gradient. */
 static cadre_status dlogits(const struct cadre_unit *u, const struct buffers *b,
                             const struct chunk *chunk)
 {
@@ -166,7 +167,7 @@ static cadre_status open_target(const struct cadre_unit *u, struct target *targe
                                &target->beta);
 }
 
-/* A chunk's part of it. */
+/* Add a chunk's part of the weight's gradient. */
 static cadre_status add_part(const struct cadre_unit *u, const struct buffers *b,
                              const struct chunk *chunk, struct target *target)
 {
@@ -197,7 +198,8 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
     return cadre_norm_layer_bwd(u, 0, x, b.stats, b.dnorm, NULL, dx);
 }
 
-/* Under `both` the gradient is there, and is told in its place among the others. */
+/* Under `both` INPUT has computed the gradient; only grad_end is called here, in the
+ * order of the other gradients. */
 static cadre_status backward_weight(const struct cadre_unit *u, const void *x)
 {
     struct buffers b = buffers_of(u);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Initial values as a function of (seed, name, logical element), so that every cut of a
- * parameter holds the same bits. Scales: GPT-2's (Radford et al. 2019, section 2.3). */
+/* Initial values as a function of (seed, name, logical element), so that every shard of
+ * a parameter holds the same bits. Scales: GPT-2's (Radford et al. 2019, section 2.3).
+ */
 #include "core/model/init.h"
 
 #include <pthread.h>
@@ -8,12 +9,12 @@
 #include "core/base/cores.h"
 #include "core/base/rng.h"
 
-/* Elements that are worth a thread: a normal number takes 60 ns, a constant next to
+/* Elements that are worth a thread: a normal number takes 60 ns, a constant almost
  * nothing. */
 enum { MAX_THREADS = 32, WORTH_NORMAL = 1 << 13, WORTH_CONSTANT = 1 << 20 };
 
-/* Index along the split dimension, local to logical. Packed q, k, v: each third is cut.
- */
+/* Index along the sharded dimension, local to logical. Packed q, k, v: each third is
+ * sharded. */
 static uint64_t logical_column(const struct cadre_param *param, int tp_rank,
                                int tp_size, uint64_t column)
 {
@@ -83,7 +84,7 @@ static void *fill(void *arg)
     return NULL;
 }
 
-/* A billion normal numbers want every core, and a small model's start too. */
+/* A billion normal numbers need every core; a small model also starts faster. */
 void cadre_model_init_range(const struct cadre_model *model, uint32_t index,
                             uint64_t seed, uint64_t begin, uint64_t count, void *out)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Initial values of parameters, the same however they are cut. */
+/* Initial values of parameters, the same however they are sharded. */
 #ifndef CADRE_MODEL_INIT_H
 #define CADRE_MODEL_INIT_H
 
@@ -7,8 +7,9 @@
 
 /* Fill elements [begin, begin + count) of the flat local part of parameter `index` with
  * its initial values, keyed by (seed, name, logical element), into host memory `out` of
- * the model's wide dtype. The same logical element has the same bits however it is cut.
- * Many elements are made by as many threads as the caller has cores. [any thread] */
+ * the model's wide dtype. The same logical element has the same bits however the
+ * parameter is sharded. Many elements are made by as many threads as the caller has
+ * cores. [any thread] */
 void cadre_model_init_range(const struct cadre_model *model, uint32_t index,
                             uint64_t seed, uint64_t begin, uint64_t count, void *out);
 

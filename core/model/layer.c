@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pieces that blocks and head are made of: products, norms, packed attention, and
- * the completion of partial results over the tensor axis. */
+/* Building blocks of blocks and head: products, norms, packed attention, and
+ * redistribution of partial results over the tensor axis. */
 #include "core/model/layer.h"
 
 #include <assert.h>

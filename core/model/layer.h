@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What blocks and head are made of: products, norms, packed attention, and the
- * completion of partial results over the tensor axis. Not for other folders. */
+/* Building blocks of blocks and head: products, norms, packed attention, and
+ * redistribution of partial results over the tensor axis. Private to core/model and its
+ * tests. */
 #ifndef CADRE_MODEL_LAYER_H
 #define CADRE_MODEL_LAYER_H
 
@@ -43,8 +44,8 @@ cadre_status cadre_linear_bwd_weight(const struct cadre_unit *unit,
  * one, in GPT-2 form), over the R own rows. */
 cadre_status cadre_norm_layer_fwd(const struct cadre_unit *unit, uint32_t weight,
                                   const void *x, void *y, void *stats);
-/* sum = sum + bias + residual, then the norm of that: the bits of `add` and the norm
- * one after the other. bias (C), the parameter at a position, -1: none. */
+/* sum = sum + bias + residual, then its norm: the same bits as `add` followed by the
+ * norm. bias (C): position of the parameter, -1: none. */
 cadre_status cadre_norm_layer_add(const struct cadre_unit *unit, uint32_t weight,
                                   int32_t bias, const void *residual, void *sum,
                                   void *y, void *stats);
@@ -57,24 +58,21 @@ cadre_status cadre_norm_layer_bwd(const struct cadre_unit *unit, uint32_t weight
 struct cadre_attention cadre_packed_attention(const struct cadre_unit *unit,
                                               const void *qkv, void *out, void *lse);
 
-/* Where a partial result is to be written: `whole` itself where no redistribution
- * completes it.
- */
+/* Where to write a partial result: `whole` itself where it needs no redistribution. */
 void *cadre_partial(const struct cadre_unit *unit, void *spare, void *whole);
-/* Complete it over the tensor axis: whole = redistribution(partial). Nothing to do
- * without one. Where rows are cut, the own rows alone are written: whole is (R,
- * channels). */
+/* Complete it over the tensor axis: whole = redistribution(partial), if one is needed.
+ * Where rows are sharded, only the own rows are written: whole is (R, channels). */
 cadre_status cadre_complete(const struct cadre_unit *unit, uint32_t point,
                             bool backward, const void *partial, void *whole,
                             int64_t channels);
 /* *all (N, C) = the rows that each rank has in `own` (R, C): `own` itself unless rows
- * are cut, else gathered into spare (N, C). */
+ * are sharded, else gathered into spare (N, C). */
 cadre_status cadre_gather(const struct cadre_unit *unit, uint32_t point, bool backward,
                           const void *own, void *spare, const void **all);
 /* A copy of such rows: all (N, C) = own (R, C) of every rank. */
 cadre_status cadre_gather_copy(const struct cadre_unit *unit, uint32_t point,
                                const void *own, void *all);
-/* The own rows inside of a buffer (N, C). */
+/* The own rows inside a buffer (N, C). */
 void *cadre_own_rows(const struct cadre_unit *unit, const void *all);
 
 #endif

@@ -2,7 +2,7 @@
 /* The Llama block (Touvron et al. 2023), pre-norm, without biases:
  *   x1 = x + o(attention(rope(q), rope(k), v));  y = x1 + down(silu(gate) * up).
  * q, k and v are one packed buffer, so attention reads them as in GPT-2; k and v may
- * have fewer heads than q (Ainslie et al. 2023). Splits as in gpt2.c. `wide` holds the
+ * have fewer heads than q (Ainslie et al. 2023). Sharded as in gpt2.c. `wide` holds the
  * gradient of act, later that of attn. */
 #include "core/model/block.h"
 
@@ -37,7 +37,7 @@ static struct cadre_linear linear(const struct cadre_unit *u, uint32_t weight,
     };
 }
 
-/* q, k and v: three products that write side by side into the packed rows */
+/* q, k and v: three products that write adjacent columns of the packed rows */
 struct packed {
     struct cadre_linear linear;
     int64_t offset;
@@ -73,7 +73,7 @@ static struct cadre_linear down_of(const struct cadre_unit *u)
     return linear(u, LLAMA_DOWN_W, u->F, u->C);
 }
 
-/* Turn (or turn back) the q and k parts of packed rows; they are adjacent heads. */
+/* Rotate (or rotate back) the q and k parts of packed rows; they are adjacent heads. */
 static cadre_status rope(const struct cadre_unit *u, void *qkv, bool inverse)
 {
     return u->ops->rope(u->device, u->dtype, qkv, u->Q, u->B, u->T, u->H + u->G, u->D,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parameter table: names, shapes, splits and initial values, from a configuration.
- * Rows of two small tables say what a block holds; sizes are given by letters that are
+/* The parameter table: names, shapes, shards and initial values, from a configuration.
+ * Two small tables list the parameters of a block; their sizes are letters that are
  * looked up, so the GPT-2 and Llama forms are data, not code. */
 #include "core/model/unit_private.h"
 
@@ -241,7 +241,7 @@ static cadre_status check_form(const struct cadre_model_config *config,
     if (config->arch == CADRE_ARCH_LLAMA && head_size % 2 != 0)
         return cadre_fail(err, CADRE_E_INVALID,
                           "model.channels / model.heads = %lld is odd, but rotary "
-                          "embedding turns pairs; choose an even head size",
+                          "embedding rotates pairs; choose an even head size",
                           (long long)head_size);
     if (config->arch == CADRE_ARCH_LLAMA &&
         !(isfinite(config->rope_theta) && config->rope_theta > 0))

@@ -40,17 +40,17 @@ enum cadre_init_kind {
  * has no optimizer state and no place in checkpoints. */
 struct cadre_param {
     char name[96];
-    struct cadre_shape shape; /* logical: of one rank, as in a checkpoint */
+    struct cadre_shape shape; /* logical: the whole parameter, as in a checkpoint */
     struct cadre_shape local; /* of this rank's part under tensor parallelism */
     uint32_t unit;
     int32_t tied_to; /* index of the owner, -1: owns itself */
     bool decay; /* weight decay applies: 2 or more dimensions */
     uint32_t split;
-    int32_t split_dim; /* the dimension that `split` cuts, -1 for NONE */
-    bool norm; /* belongs to a norm, whose gradient adds over the rows it saw */
+    int32_t split_dim; /* the dimension that `split` shards, -1 for NONE */
+    bool norm; /* of a norm: its gradient is a sum over the rows of this rank */
     enum cadre_init_kind init;
     double init_std;
-    void *data; /* (local) dtype; read on every op call, NULL while detached */
+    void *data; /* (local), dtype; read on every op call, NULL while detached */
 };
 
 struct cadre_model {
@@ -67,7 +67,7 @@ struct cadre_model {
 };
 
 /* Build the table (no storage). tp_size must divide heads, kv_heads, hidden and, for an
- * LM head, vocab (beside a classification head the embedding is not split); the error
+ * LM head, vocab (with a classification head the embedding is not sharded); the error
  * names the key and both numbers. [any thread, deterministic] Errors: CADRE_E_INVALID,
  * CADRE_E_RESOURCE. */
 cadre_status cadre_model_create(const struct cadre_model_config *config, int tp_rank,
@@ -85,9 +85,9 @@ uint32_t cadre_model_first_param(const struct cadre_model *model, uint32_t unit)
 uint64_t cadre_model_count(const struct cadre_model *model);
 
 /* The first of the N rows of an activation that tensor rank `rank` holds where rows are
- * cut; rank tp_size has N. */
+ * sharded; N for rank tp_size. */
 int64_t cadre_model_row(const struct cadre_model *model, int64_t N, int rank);
-/* Of N rows, those this rank holds between units: all of them unless rows are cut. */
+/* How many of N rows this rank holds between units: all unless rows are sharded. */
 int64_t cadre_model_rows(const struct cadre_model *model, int64_t N);
 
 /* Elements of an activation of N rows between units, as this rank holds it. */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From (model, unit index) to the kind of unit, and the carving of pass buffers. */
+/* Dispatch from (model, unit index) to the kind of unit; allocation inside pass
+ * buffers. */
 #include "core/model/unit_private.h"
 
 #include "core/base/log.h"
 
 #define ALIGNMENT 64
 
-/* Where a buffer of the pass begins. */
+/* Start of a buffer of the pass. */
 static unsigned char *base_of(const struct cadre_carver *carver,
                               enum cadre_unit_buffer from)
 {

@@ -2,21 +2,21 @@
 /* The units of the model that a schedule drives.
  *
  * In order: 0 is the embedding, 1..L are the blocks, L+1 is the head (final norm,
- * projection, loss). A unit's forward, input-backward and weight-backward are lists of
- * device ops on one micro-batch; the caller owns every buffer and says when. Backward
- * BOTH is INPUT then WEIGHT with the same kernels, so splitting it changes no bit. Norm
- * gradients belong to INPUT. */
+ * projection, loss). A unit's forward, input backward and weight backward are lists of
+ * device ops on one micro-batch; the caller owns every buffer and chooses the order.
+ * Backward BOTH is INPUT then WEIGHT with the same kernels, so splitting it changes no
+ * bit. Norm gradients belong to INPUT. */
 #ifndef CADRE_MODEL_UNIT_H
 #define CADRE_MODEL_UNIT_H
 
 #include "core/model/model.h"
 
-/* Points where a partial result may have to be completed over the tensor axis. `in` and
- * `out` are distinct buffers unless no one claims the redistribution. Where rows are
- * cut, the forward of *_IN and the backward of *_OUT gather rows, EMBED_OUT and HEAD_IN
- * too. */
+/* Points of redistribution over the tensor axis, where a partial result may have to be
+ * completed. `in` and `out` are distinct buffers unless no plugin claims the
+ * redistribution. Where rows are sharded, the forward of *_IN and the backward of *_OUT
+ * gather rows, as do EMBED_OUT and HEAD_IN. */
 
-/* What the caller supplies to a unit on one micro-batch. */
+/* What the caller passes to a unit on one micro-batch. */
 struct cadre_pass {
     struct cadre_device *device;
     int64_t batch, time;
@@ -25,19 +25,20 @@ struct cadre_pass {
     double loss_seed; /* d(total loss)/d(row loss): 1 / global count of targets */
     double *loss_rows; /* (B*T) or (B) f64, device; written by the head's forward */
     void *saved; /* cadre_unit_saved_bytes: kept from forward to the end of backward */
-    void *saved_for_input; /* NULL: in `saved`; else cadre_unit_saved_for_input_bytes of
-                      it lie here and are kept to the end of INPUT alone */
+    void *saved_for_input; /* NULL: in `saved`; else cadre_unit_saved_for_input_bytes,
+                              kept to the end of INPUT only */
     void *grad_outputs; /* cadre_unit_grad_outputs_bytes: kept from INPUT to WEIGHT */
-    void *scratch; /* cadre_unit_scratch_bytes: contents last one call */
+    void *scratch; /* cadre_unit_scratch_bytes: contents last for one call */
     bool both; /* WEIGHT follows INPUT at once, with the same buffers */
     void *hook_arg;
-    /* Where a gradient goes: *dst (local shape, wide dtype) and *beta 0 or 1; then it
-     * exists. NULL dst is not allowed. Called in unit order of computation, once per
-     * parameter and pass. A weight and its bias get the same beta. */
+    /* grad_begin returns where a gradient goes: *dst (local shape, wide dtype) and
+     * *beta 0 or 1; grad_end: it is complete. NULL dst is not allowed. Called in unit
+     * order of computation, once per parameter and pass. A weight and its bias get the
+     * same beta. */
     cadre_status (*grad_begin)(void *arg, uint32_t param, void **dst, int *beta);
     cadre_status (*grad_end)(void *arg, uint32_t param);
-    /* NULL: no redistribution is split. Fills out from in for the redistributions that
-     * need it in this direction and is not called for the others. */
+    /* NULL: no redistribution. Fills out from in at the points that need it in this
+     * direction; not called at the others. */
     cadre_status (*redistribute)(void *arg, uint32_t point, bool backward,
                                  uint32_t form, const void *in, void *out, int64_t rows,
                                  int64_t channels);
@@ -54,14 +55,14 @@ size_t cadre_unit_scratch_bytes(const struct cadre_model *, uint32_t unit, int64
                                 int64_t T);
 
 /* Run one unit on the device's current stream. Tokens and targets must lie in the
- * vocabulary (targets may be -1: ignored); 1 <= time <= context.
- * [local] [stream] Errors: CADRE_E_INVALID batch or time out of range; what the device,
- * the hooks and the redistribution return; buffers are then undefined.
+ * vocabulary (targets may be -1: ignored); 1 <= time <= context. [local] [stream]
+ * Errors: CADRE_E_INVALID batch or time out of range; those of the device, the hooks
+ * and the redistribution; buffers are then undefined.
  *
  * x (N, C) is the unit's input (NULL for the embedding), y (N, C) its output (NULL for
  * the head, whose result is loss_rows and, in `saved`, what backward needs). x must
- * still hold its values in backward. Where rows are cut, x, y and their gradients are
- * (own rows, C). */
+ * still hold its values in backward. Where rows are sharded, x, y and their gradients
+ * are (own rows, C). */
 cadre_status cadre_unit_forward(const struct cadre_model *, uint32_t unit,
                                 const struct cadre_pass *, const void *x, void *y);
 /* dy (N, C): gradient of y (NULL for the head); dx (N, C): gradient of x (NULL for the

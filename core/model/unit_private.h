@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kinds of unit are made of. Not for other folders. */
+/* Common parts of the kinds of unit. Private to core/model and its tests. */
 #ifndef CADRE_MODEL_UNIT_PRIVATE_H
 #define CADRE_MODEL_UNIT_PRIVATE_H
 
@@ -14,18 +14,18 @@ enum cadre_unit_buffer {
     CADRE_UNIT_BUFFERS,
 };
 
-/* One unit on one micro-batch; sizes are local where tensor parallelism cuts. */
+/* One unit on one micro-batch; sizes are local under tensor parallelism. */
 struct cadre_unit {
     const struct cadre_model *model;
-    const struct cadre_pass *pass; /* NULL while only sizes are asked for */
+    const struct cadre_pass *pass; /* NULL: sizes only */
     struct cadre_device *device;
     const struct cadre_device_ops *ops;
     uint32_t first; /* index of the unit's first parameter */
     uint32_t dtype;
-    size_t element, wide; /* bytes of one of dtype, of its wide dtype */
+    size_t element, wide; /* bytes of an element of dtype, of its wide dtype */
     int64_t B, T, N, C, D; /* N = B*T, D = head size */
-    int64_t R, begin; /* own rows where rows are cut: R of them, from row `begin` on;
-                         else N, 0. For sizes alone R is the most a rank may have. */
+    int64_t R, begin; /* R own rows from row `begin` on where rows are sharded; else N,
+                         0. For sizes only, R is the most a rank may have. */
     int64_t H, G, F; /* local heads, key/value heads, hidden */
     int64_t A, Q; /* local: H*D, and the packed width (H + 2*G) * D */
 };
@@ -34,14 +34,14 @@ struct cadre_unit {
 struct cadre_unit cadre_unit_of(const struct cadre_model *model, uint32_t index,
                                 int64_t B, int64_t T, const struct cadre_pass *pass);
 
-/* Hands out 64-byte aligned parts of the buffers of a unit's pass; only counts where
- * the unit has no pass. */
+/* Assigns 64-byte aligned parts of the buffers of a unit's pass; only counts bytes
+ * where the unit has no pass. */
 struct cadre_carver {
     const struct cadre_unit *unit;
     size_t used[CADRE_UNIT_BUFFERS];
 };
-/* `count` elements of the unit's dtype, or of the wide one: statistics. What is saved
- * for INPUT alone comes after all else that is saved. */
+/* `count` elements of the unit's dtype, or of the wide one (statistics). What is saved
+ * for INPUT only comes after everything else that is saved. */
 void *cadre_carve(struct cadre_carver *carver, enum cadre_unit_buffer from,
                   int64_t count);
 void *cadre_carve_wide(struct cadre_carver *carver, enum cadre_unit_buffer from,
@@ -63,8 +63,8 @@ extern const struct cadre_unit_kind cadre_head_chunked_unit;
 
 /* Is the head cadre_head_chunked_unit? */
 bool cadre_head_is_chunked(const struct cadre_model *model);
-/* Of a head in chunks: the logits of rows from `begin` on, computed anew; *rows of them
- * at *out, in scratch. */
+/* Of a head in chunks: compute again the logits of rows from `begin` on; *rows of them
+ * are at *out, in scratch. */
 cadre_status cadre_head_chunk_logits(const struct cadre_unit *unit, int64_t begin,
                                      int64_t *rows, const void **out);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dynamic loss scaling: gradients of fp16 activations are kept from vanishing by a
- * factor on the loss, which the update takes away again (Micikevicius et al. 2018,
- * section 3.2). The factor is a power of two, so it rounds nothing. */
+/* Dynamic loss scaling: a factor on the loss keeps gradients of fp16 activations from
+ * vanishing; the update divides by it again (Micikevicius et al. 2018, section 3.2).
+ * The factor is a power of two, so it rounds nothing. */
 #ifndef CADRE_OPTIM_LOSS_SCALE_H
 #define CADRE_OPTIM_LOSS_SCALE_H
 
@@ -19,12 +19,12 @@ struct cadre_loss_scale {
     uint64_t skipped; /* steps of the whole run that updated nothing */
 };
 
-/* A step whose gradients were finite: doubled when enough came in a row, up to
- * CADRE_LOSS_SCALE_MAX. */
+/* After a step with finite gradients: doubles the scale when there were enough in a
+ * row, up to CADRE_LOSS_SCALE_MAX. */
 void cadre_loss_scale_good(struct cadre_loss_scale *at);
 
-/* A step that overflowed and was skipped: halved. false where that leaves the scale
- * below CADRE_LOSS_SCALE_MIN: it is no overflow of fp16 then. */
+/* After a step that overflowed and was skipped: halves the scale. false if it is then
+ * below CADRE_LOSS_SCALE_MIN: the cause is not an overflow of fp16. */
 bool cadre_loss_scale_bad(struct cadre_loss_scale *at);
 
 /* Is it a power of two from CADRE_LOSS_SCALE_MIN to CADRE_LOSS_SCALE_MAX? */

@@ -7,7 +7,7 @@ double cadre_lr_at(const struct cadre_optimizer_config *config, int64_t step)
 {
     const double pi = 3.14159265358979323846;
     double span = (double)(config->steps - config->warmup);
-    double past = 1.0; /* of the way from the end of the warm-up to the last step */
+    double past = 1.0; /* fraction of the steps after warm-up */
     if (step < config->warmup)
         return config->lr * (double)step / (double)config->warmup;
     if (span > 0 && step < config->steps)

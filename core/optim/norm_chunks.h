@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The chunks that the global norm is summed over. */
+/* The chunks over which the global norm is summed. */
 #ifndef CADRE_OPTIM_NORM_CHUNKS_H
 #define CADRE_OPTIM_NORM_CHUNKS_H
 

@@ -14,7 +14,7 @@ static bool is_variable_name(const char *name)
            name[strspn(name, letters)] == '\0';
 }
 
-/* The index of `name` among the variables, or of the free place after them. */
+/* The index of `name` among the variables, or of the free entry after them. */
 static int find_variable(char *const variable[], const char *name)
 {
     const size_t length = strlen(name);
@@ -51,19 +51,19 @@ static cadre_status add_variable(struct cadre_place_session *s, const char *name
     return CADRE_OK;
 }
 
-/* What somebody else has given the process cannot be changed any more. */
+/* A process that an external launcher started cannot be changed any more. */
 static cadre_status compare_variable(struct cadre_place_session *s, const char *name,
                                      const char *value)
 {
     const char *found = getenv(name);
     if (found && strcmp(found, value) == 0)
         return CADRE_OK;
-    return cadre_fail(&s->said, CADRE_E_INVALID,
-                      "plugin '%s' wants %s=%s for rank %u, which was started from "
-                      "outside with %s%s; set it where the rank is started, or leave "
-                      "the plugin out",
-                      s->plugin, name, value, s->abi.rank, found ? "" : "none",
-                      found ? found : "");
+    return cadre_fail(
+        &s->said, CADRE_E_INVALID,
+        "plugin '%s' wants %s=%s for rank %u, which was started by "
+        "an external launcher with %s%s; set it where the rank is started, or leave "
+        "the plugin out",
+        s->plugin, name, value, s->abi.rank, found ? "" : "none", found ? found : "");
 }
 
 static cadre_status request_env(void *h, const char *name, const char *value)
@@ -113,7 +113,7 @@ static cadre_status refuse_cpus(struct cadre_place_session *s, uint32_t cpu)
     struct cadre_text may = {0};
     print_cpus(&may, &s->may);
     cadre_fail(&s->said, CADRE_E_INVALID,
-               "plugin '%s' puts rank %u on CPU %u, but %s %s alone; take fewer ranks "
+               "plugin '%s' puts rank %u on CPU %u, but %s only %s; use fewer ranks "
                "or start it on more CPUs",
                s->plugin, s->abi.rank, cpu,
                s->external ? "its job has" : "this process may use",
@@ -133,8 +133,8 @@ static cadre_status compare_cpus(struct cadre_place_session *s, const cpu_set_t 
     print_cpus(&own, &s->own);
     cadre_fail(
         &s->said, CADRE_E_INVALID,
-        "plugin '%s' wants rank %u on CPUs %s, but it was started by an external launcher "
-        "on CPUs %s; bind it there (taskset, srun --cpu-bind=map_cpu, mpirun "
+        "plugin '%s' wants rank %u on CPUs %s, but it was started by an external "
+        "launcher on CPUs %s; bind it there (taskset, srun --cpu-bind=map_cpu, mpirun "
         "--bind-to), or leave the plugin out",
         s->plugin, s->abi.rank, cadre_text_str(&requested), cadre_text_str(&own));
     cadre_text_fini(&requested);
@@ -149,11 +149,10 @@ static cadre_status request_cpus(void *h, const uint32_t *cpu, uint32_t n)
     if (s->said.code != CADRE_OK)
         return s->said.code;
     if (!cpu || n == 0)
-        return cadre_fail(
-            &s->said, CADRE_E_INVALID,
-            "plugin '%s' puts rank %u on no CPU at all: expected at least "
-            "one",
-            s->plugin, s->abi.rank);
+        return cadre_fail(&s->said, CADRE_E_INVALID,
+                          "plugin '%s' puts rank %u on no CPU: expected at least "
+                          "one",
+                          s->plugin, s->abi.rank);
     CPU_ZERO(&set);
     for (uint32_t i = 0; i < n; i++) {
         if (cpu[i] >= CPU_SETSIZE || !CPU_ISSET(cpu[i], &s->may))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loading: find the file, check it as a file, dlopen it, check that the entry symbol is
- * the file's own, check the descriptor, remember it. Plugins are never unloaded: code
- * that has run may have left pointers anywhere. */
+ * the file's own, check the descriptor, remember it. Plugins are never unloaded:
+ * pointers into their code may remain anywhere. */
 #include "core/plugin/plugin.h"
 
 #include <dlfcn.h>
@@ -24,8 +24,8 @@ struct loaded {
     struct cadre_plugin_handle handle;
 };
 
-/* The process's plugins. File-scope because dlopen's own table is the process's too:
- * one file is one handle, however many ranks live here as threads. */
+/* The process's plugins. File-scope, like dlopen's own table: one file is one handle,
+ * however many ranks are threads of this process. */
 static struct {
     pthread_mutex_t lock;
     struct loaded *first;
@@ -57,7 +57,7 @@ static cadre_status find_entry(void *library, const char *path, entry_fn **entry
     if (!symbol)
         return cadre_fail(err, CADRE_E_INVALID,
                           "the plugin '%s' has no symbol " CADRE_ENTRY_NAME
-                          ": it is no strategy plugin, or its entry is not exported "
+                          ": it is not a strategy plugin, or its entry is not exported "
                           "with CADRE_EXPORT",
                           path);
     if (dlinfo(library, RTLD_DI_LINKMAP, &own) ||
@@ -84,7 +84,7 @@ static cadre_status check_duplicate(const struct loaded *node, struct cadre_erro
     return CADRE_OK;
 }
 
-/* node->handle.path is set; under the lock. */
+/* node->handle.path is set. Called with the lock held. */
 static cadre_status load_node(struct loaded *node, struct cadre_error *err)
 {
     entry_fn *entry = NULL;
@@ -115,7 +115,7 @@ static cadre_status load_path(const char *path, const struct cadre_plugin_handle
     }
     node = cadre_calloc(1, sizeof *node);
     if (!node || strlen(real) >= sizeof node->handle.path) {
-        rc = cadre_fail(err, CADRE_E_RESOURCE, "no room for the plugin '%s'", real);
+        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for the plugin '%s'", real);
         free(node);
         goto fail;
     }

@@ -26,19 +26,19 @@ struct cadre_plugin_handle {
 /* Is text one or more of [a-z0-9_], not starting with a digit? */
 bool cadre_plugin_is_name(const char *text);
 
-/* Copy a struct that may be of another minor: the smaller of both sizes, the rest of
- * `to` is zero. */
+/* Copy a struct that may be of another minor version: the smaller of both sizes is
+ * copied, the rest of `to` is zero. */
 void cadre_struct_copy(void *to, size_t to_bytes, const void *from, size_t from_bytes);
 
 /* Load by path (contains '/') or by short name, searched in strategy.plugin_path,
  * CADRE_PLUGIN_PATH (both colon-separated), the build tree's or the install prefix's
- * plugin folder, found from the program's own file. Loading a file twice gives the same
- * handle; two files with one id are refused naming both. [any thread] Errors:
- * CADRE_E_INVALID with the reason in words (not a regular file, not ELF, wrong machine,
- * truncated, dlopen's text, no entry symbol, the symbol of another object, bad magic,
- * wrong major, needs a newer host, struct too small, missing slot, malformed id,
- * unknown service, option table nonsense, not found: the folders searched and the
- * nearest name). */
+ * plugin folder, found from the program's own file. Loading a file twice returns the
+ * same handle; two files with one id are refused, and the error names both. [any
+ * thread] Errors: CADRE_E_INVALID with the reason in words (not a regular file, not
+ * ELF, wrong machine, truncated, dlopen's text, no entry symbol, the symbol of another
+ * object, bad magic, wrong major, needs a newer host, struct too small, missing slot,
+ * malformed id, unknown service, option table nonsense, not found: the folders searched
+ * and the nearest name). */
 cadre_status cadre_plugin_load(const char *name, const char *plugin_path,
                                const struct cadre_plugin_handle **out,
                                struct cadre_error *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plugin as a descriptor: what is checked between its entry point and its first call.
+/* Checks of a plugin's descriptor, between its entry point and its first call.
  * Everything is read through its own struct_size, so an older or newer plugin is never
- * read beyond what it has. */
+ * read beyond its end. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -51,7 +51,7 @@ static cadre_status check_version(const struct cadre_plugin *found, const char *
         return cadre_fail(
             err, CADRE_E_INVALID,
             "the plugin '%s' has the magic number %llx, expected %llx: it "
-            "is no strategy plugin of Cadre",
+            "is not a strategy plugin of Cadre",
             path, (unsigned long long)found->magic, (unsigned long long)CADRE_MAGIC);
     if (found->abi_major != CADRE_ABI_MAJOR)
         return cadre_fail(
@@ -197,7 +197,7 @@ cadre_status cadre_plugin_check(const struct cadre_plugin *found,
 {
     if (!found)
         return cadre_fail(err, CADRE_E_INVALID,
-                          "the plugin '%s' gives no descriptor: " CADRE_ENTRY_NAME
+                          "the plugin '%s' returns no descriptor: " CADRE_ENTRY_NAME
                           " must return a static object",
                           handle->path);
     CADRE_TRY(check_version(found, handle->path, err));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plugin as a file. The dynamic linker maps what the program headers promise without
- * looking at the file's size, so a truncated object is a SIGBUS inside dlopen: every
- * promise is checked here first, on a copy in memory. */
+/* Checks of a plugin as a file. The dynamic linker maps what the program headers
+ * declare without checking the file's size, so a truncated object is a SIGBUS inside
+ * dlopen: every range is checked here first, on a copy in memory. */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 
 #define MAX_FILE_BYTES ((off_t)1 << 30)
 
-/* One open file read whole. */
+/* A file in memory. */
 struct image {
     const char *path;
     unsigned char *data;
@@ -48,7 +48,7 @@ static cadre_status check_kind(int fd, struct image *image, struct cadre_error *
     struct stat st;
     if (fstat(fd, &st))
         return cadre_fail_errno(err, CADRE_E_INVALID, errno,
-                                "cannot look at the plugin '%s'", image->path);
+                                "cannot inspect the plugin '%s'", image->path);
     if (!S_ISREG(st.st_mode))
         return cadre_fail(
             err, CADRE_E_INVALID,
@@ -133,12 +133,11 @@ static cadre_status check_header(const struct image *image, const ElfW(Ehdr) * h
 static cadre_status truncated(const struct image *image, const char *what,
                               uint64_t begin, uint64_t bytes, struct cadre_error *err)
 {
-    return cadre_fail(
-        err, CADRE_E_INVALID,
-        "the plugin '%s' is truncated: its %s is said to be %llu bytes at "
-        "%llu, the file has %zu: copy or build it again",
-        image->path, what, (unsigned long long)bytes, (unsigned long long)begin,
-        image->bytes);
+    return cadre_fail(err, CADRE_E_INVALID,
+                      "the plugin '%s' is truncated: its %s should be %llu bytes at "
+                      "%llu, the file has %zu: copy or build it again",
+                      image->path, what, (unsigned long long)bytes,
+                      (unsigned long long)begin, image->bytes);
 }
 
 static bool inside(const struct image *image, uint64_t begin, uint64_t bytes)
@@ -174,8 +173,8 @@ static cadre_status check_segments(const struct image *image, const ElfW(Ehdr) *
     return CADRE_OK;
 }
 
-/* The linker does not read sections, but they lie last: a file cut short by a failed
- * copy shows here even when every segment is whole. */
+/* The linker does not read sections, but they are last in the file: a file truncated by
+ * a failed copy is found here even when every segment is whole. */
 static cadre_status check_sections(const struct image *image, const ElfW(Ehdr) * head,
                                    struct cadre_error *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where plugins lie: the user's folders first, then those that belong to the program's
- * own file, so that a build tree and a moved install prefix both work. */
+/* Where plugins are searched: the user's folders first, then folders relative to the
+ * program's own file, so that a build tree and a moved install prefix both work. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,10 +102,11 @@ cadre_status cadre_plugin_find(const struct cadre_plugin_places *places,
                                struct cadre_error *err)
 {
     if (!cadre_plugin_is_name(name))
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "'%s' is no plugin name: expected lower-case letters, digits "
-                          "and '_', or a path with '/', such as ./my.so",
-                          name);
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "'%s' is not a plugin name: expected lower-case letters, digits "
+            "and '_', or a path with '/', such as ./my.so",
+            name);
     for (size_t i = 0; i < places->n; i++)
         if (place_file(&places->place[i], name, out, bytes) && !access(out, F_OK))
             return CADRE_OK;

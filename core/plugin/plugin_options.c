@@ -15,7 +15,7 @@
 #define MAX_OPTIONS 256u
 #define MAX_KEY 63
 
-/* A copy of entry i, whatever minor the plugin was built for. */
+/* A copy of entry i, whatever minor version the plugin was built for. */
 static struct cadre_option option_at(const struct cadre_plugin *desc, uint32_t i)
 {
     return cadre_option_at(desc->options, i, desc->option_stride);
@@ -27,7 +27,7 @@ static cadre_status check_table(const struct cadre_plugin_handle *handle,
     const struct cadre_plugin *desc = &handle->desc;
     if (desc->n_options > MAX_OPTIONS || !desc->options)
         return cadre_fail(err, CADRE_E_INVALID,
-                          "the plugin '%s' says it has %u options %s: expected at most "
+                          "the plugin '%s' declares %u options %s: expected at most "
                           "%u",
                           handle->path, desc->n_options,
                           desc->options ? "" : "but no table of them", MAX_OPTIONS);
@@ -95,7 +95,7 @@ cadre_status cadre_plugin_add_options(const struct cadre_plugin_handle *plugin,
                              desc->option_stride, err);
 }
 
-/* Defaults are checked by the options themselves, in a set that is thrown away. */
+/* Defaults are checked by adding them to a temporary set of options. */
 cadre_status cadre_plugin_check_options(const struct cadre_plugin_handle *handle,
                                         struct cadre_error *err)
 {
@@ -121,9 +121,8 @@ struct section {
     const struct cadre_options *options;
 };
 
-/* The plugin's value of one of the types (a set of bits), or NULL. A plugin that asks
- * for anything else has a bug of its own, which must not become ours: it is logged and
- * answered with nothing. */
+/* The plugin's value of one of the types (a set of bits), or NULL. Asking for anything
+ * else is a bug of the plugin: it is logged, and the answer is NULL. */
 static const struct cadre_option_value *find(const void *h, const char *key,
                                              uint32_t types)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loader's parts, each usable without dlopen. Private to core/plugin and its
- * tests. */
+/* Parts of the loader that work without dlopen. Private to core/plugin and its tests.
+ */
 #ifndef CADRE_PLUGIN_PLUGIN_PRIVATE_H
 #define CADRE_PLUGIN_PLUGIN_PRIVATE_H
 
@@ -9,7 +9,7 @@
 
 #include "core/plugin/plugin.h"
 
-/* Is the file a complete shared object for this machine? Nothing of it runs. *digest
+/* Is the file a complete shared object for this machine? None of its code runs. *digest
  * (may be NULL) is the hash of its bytes; *has_entry (may be NULL) says whether the
  * entry symbol's name occurs in it. Errors: CADRE_E_INVALID naming the file and the
  * reason, CADRE_E_RESOURCE. [any thread] */
@@ -24,9 +24,9 @@ struct cadre_known_service {
 };
 extern const struct cadre_known_service cadre_known_services[CADRE_KNOWN_SERVICES];
 
-/* Check a descriptor and fill handle's name, desc and ops, with struct_size set to our
- * own sizes; handle->path names the file in refusals. The strings and the option table
- * stay the plugin's. Errors: CADRE_E_INVALID. [any thread] */
+/* Check a descriptor and fill handle's name, desc and ops, with struct_size set to the
+ * host's sizes; handle->path names the file in refusals. The plugin keeps ownership of
+ * the strings and the option table. Errors: CADRE_E_INVALID. [any thread] */
 cadre_status cadre_plugin_check(const struct cadre_plugin *found,
                                 struct cadre_plugin_handle *handle,
                                 struct cadre_error *err);
@@ -40,7 +40,7 @@ cadre_status cadre_plugin_check_options(const struct cadre_plugin_handle *handle
 #define CADRE_PLUGIN_PLACES 64
 struct cadre_plugin_place {
     char dir[1024];
-    bool tree; /* a build tree: dir/NAME/.libs/NAME.so instead of dir/NAME.so */
+    bool tree; /* build tree: dir/NAME/.libs/NAME.so instead of dir/NAME.so */
 };
 struct cadre_plugin_places {
     size_t n;

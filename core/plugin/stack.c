@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* strategy.stack: "pipeline:2, zero:2" to a list of plugins and mesh sizes. */
+/* Parse strategy.stack: "pipeline:2, zero:2" to a list of plugins and mesh sizes. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,12 +67,12 @@ static cadre_status parse_name(struct part name, struct cadre_stack_entry *entry
         to[name.len] = 0;
     }
     if (is_path ? !*to : !cadre_plugin_is_name(to))
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "strategy.stack: '%.*s' is no plugin: expected a name of at "
-                          "most %zu of [a-z0-9_] or a path with '/', then ':' and a "
-                          "number of ranks, as in \"pipeline:2, zero:2\"",
-                          name.len > 200 ? 200 : name.len, name.text,
-                          sizeof entry->name - 1);
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "strategy.stack: '%.*s' is not a plugin: expected a name of at "
+            "most %zu of [a-z0-9_] or a path with '/', then ':' and a "
+            "number of ranks, as in \"pipeline:2, zero:2\"",
+            name.len > 200 ? 200 : name.len, name.text, sizeof entry->name - 1);
     return CADRE_OK;
 }
 
@@ -103,7 +103,7 @@ static cadre_status parse_entry(const char *text, struct cadre_stack *stack,
         if (!strcmp(stack->entry[i].name, entry->name) &&
             !strcmp(stack->entry[i].path, entry->path))
             return cadre_fail(err, CADRE_E_INVALID,
-                              "strategy.stack: '%.*s' stands there twice", name.len,
+                              "strategy.stack: '%.*s' is listed twice", name.len,
                               name.text);
     stack->n++;
     return CADRE_OK;
@@ -121,10 +121,11 @@ cadre_status cadre_stack_parse(const char *text, struct cadre_stack *out,
         part += strcspn(part, ",");
     } while (*part++ == ',');
     if (single && stack.n > 1)
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "strategy.stack: single stands alone, found '%s': take "
-                          "single or the other plugins out",
-                          text);
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "strategy.stack: single must be the only entry, found '%s': take "
+            "single or the other plugins out",
+            text);
     if (single)
         memset(&stack, 0, sizeof stack);
     *out = stack;

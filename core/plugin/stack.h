@@ -18,9 +18,9 @@ struct cadre_stack {
     struct cadre_stack_entry entry[CADRE_MAX_STACK];
 };
 
-/* Parse "pipeline:2, zero:2", "ddp:*", "single", "./my.so:4". "single" stands alone and
- * takes no number above 1. Errors: CADRE_E_INVALID naming strategy.stack and the part.
- */
+/* Parse "pipeline:2, zero:2", "ddp:*", "single", "./my.so:4". "single" must be the only
+ * entry and takes no number above 1. Errors: CADRE_E_INVALID naming strategy.stack and
+ * the part. */
 cadre_status cadre_stack_parse(const char *text, struct cadre_stack *out,
                                struct cadre_error *err);
 

@@ -65,26 +65,6 @@ cadre_status cadre_site_of(const struct cadre_site_rank *seen, int ranks,
     return CADRE_OK;
 }
 
-/* Every rank's in all (ranks); all[rank->index] holds this one's. */
-static cadre_status exchange(struct cadre_rank *rank, struct cadre_site_rank *all)
-{
-    struct cadre_comm *world = rank->world;
-    if (!world || world->size == 1)
-        return CADRE_OK;
-    uint64_t *offsets = cadre_calloc((size_t)world->size + 1, sizeof *offsets);
-    if (!offsets)
-        return CADRE_E_RESOURCE;
-    for (int r = 0; r <= world->size; r++)
-        offsets[r] = (uint64_t)r * sizeof *all;
-    cadre_event done = 0;
-    cadre_status rc = cadre_comm_all_gather(world, "hosts", &all[rank->index], all,
-                                            offsets, CADRE_U8, 0, &done);
-    if (rc == CADRE_OK)
-        rc = cadre_comm_wait(world, done);
-    free(offsets);
-    return rc;
-}
-
 cadre_status cadre_site_gather(struct cadre_rank *rank, struct cadre_site *site,
                                struct cadre_error *err)
 {
@@ -93,7 +73,9 @@ cadre_status cadre_site_gather(struct cadre_rank *rank, struct cadre_site *site,
     cadre_status rc = all ? CADRE_OK : CADRE_E_RESOURCE;
     if (rc == CADRE_OK) {
         cadre_site_here(&all[rank->index]);
-        rc = exchange(rank, all);
+        if (rank->world && rank->world->size > 1)
+            rc = cadre_comm_gather_records(rank->world, "hosts", &all[rank->index], all,
+                                           sizeof *all);
     }
     if (rc == CADRE_OK)
         rc = cadre_site_of(all, (int)ranks, site);

@@ -12,26 +12,6 @@ struct report {
     struct cadre_ledger_entry entry[CADRE_LEDGER_TAGS];
 };
 
-/* Every rank's report in all (ranks); reports[rank->index] holds this one's. */
-static cadre_status exchange(struct cadre_rank *rank, struct report *all)
-{
-    struct cadre_comm *world = rank->world;
-    if (!world || world->size == 1)
-        return CADRE_OK;
-    uint64_t *offsets = cadre_calloc((size_t)world->size + 1, sizeof *offsets);
-    if (!offsets)
-        return CADRE_E_RESOURCE;
-    for (int r = 0; r <= world->size; r++)
-        offsets[r] = (uint64_t)r * sizeof *all;
-    cadre_event done = 0;
-    cadre_status rc = cadre_comm_all_gather(world, "memory by tag", &all[rank->index],
-                                            all, offsets, CADRE_U8, 0, &done);
-    if (rc == CADRE_OK)
-        rc = cadre_comm_wait(world, done);
-    free(offsets);
-    return rc;
-}
-
 static struct cadre_usage_row *find_row(struct cadre_usage *usage,
                                         const struct cadre_ledger_entry *entry)
 {
@@ -77,7 +57,9 @@ cadre_status cadre_usage_gather(struct cadre_rank *rank, struct cadre_usage *usa
         uint64_t now;
         cadre_memory_resident(&now, &all[rank->index].resident);
         memcpy(all[rank->index].entry, rank->ledger.entry, sizeof all->entry);
-        rc = exchange(rank, all);
+        if (rank->world && rank->world->size > 1)
+            rc = cadre_comm_gather_records(rank->world, "memory by tag",
+                                           &all[rank->index], all, sizeof *all);
     }
     if (rc == CADRE_OK)
         rc = tabulate(usage, all);

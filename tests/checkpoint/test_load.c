@@ -55,9 +55,9 @@ static void save(int64_t step)
     ck_assert_msg(rc == CADRE_OK, "%s", f.err.text);
 }
 
-/* Three steps, saved; then three more in the same rank and in one that was loaded: the
- * same losses, bit for bit, and the same parameters. */
-START_TEST(a_loaded_rank_goes_on_alike)
+/* Three steps, saved; then three more in the same rank and in a loaded one: the same
+ * losses and parameters, bit for bit. */
+START_TEST(a_loaded_rank_continues_alike)
 {
     static const char *const kinds[] = {
         "", "optim.name=sgd optim.momentum=0.9", "optim.name=sgd",
@@ -165,7 +165,7 @@ Suite *test_suite(void)
     TCase *tc = tcase_create("load");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 60);
-    tcase_add_loop_test(tc, a_loaded_rank_goes_on_alike, 0, 5);
+    tcase_add_loop_test(tc, a_loaded_rank_continues_alike, 0, 5);
     tcase_add_loop_test(tc, what_does_not_fit_is_refused_in_words, 0,
                         (int)(sizeof others / sizeof *others));
     tcase_add_loop_test(tc, damage_is_found, 0, 3);

@@ -22,11 +22,11 @@ static char path[1400];
 /* A round over all ranks of a stack; none of them may touch Check. */
 struct round {
     const struct cadre_spec *spec;
-    bool saving, apart;
+    bool saving, diverging;
     bool lost; /* rank 1 looks for the checkpoint's files where there are none */
     int saved_ranks; /* data ranks of the save that is loaded */
     pthread_mutex_t mutex;
-    int wrong; /* values that are not as they should be */
+    int wrong; /* wrong values */
     uint64_t spare; /* sum over ranks */
 };
 
@@ -59,8 +59,8 @@ static double base(const struct cadre_rank *rank, uint32_t param, uint64_t at)
     return (double)(param * 7 + logical % 1000 + 1);
 }
 
-/* What each of R ranks puts in, and what each of N gets back: sums of 12 are whole
- * twelfths for up to 4 ranks. */
+/* What each of R ranks saves, and what each of N loads: sums of 12 are whole twelfths
+ * for up to 4 ranks. */
 static double wanted(int kind, double value, int ranks, int rank)
 {
     return kind == 0 ? value : 12 * value * (kind == 1 ? rank + 1 : ranks - rank);
@@ -121,7 +121,7 @@ static cadre_status work(struct cadre_rank *rank, struct round *round,
                           err);
     if (round->saving) {
         visit(rank, round);
-        if (round->apart)
+        if (round->diverging)
             visit_moments(rank, round);
         self->common = 77;
         self->own = self->spare = self->rank + 5;
@@ -130,7 +130,7 @@ static cadre_status work(struct cadre_rank *rank, struct round *round,
     cadre_status rc = cadre_load(rank, path, err);
     pthread_mutex_lock(&round->mutex);
     round->wrong += rc == CADRE_OK ? visit(rank, round) : 0;
-    if (round->apart)
+    if (round->diverging)
         round->wrong += rc == CADRE_OK ? visit_moments(rank, round) : 0;
     round->wrong += rc == CADRE_OK && self->common != 77;
     round->spare += self->spare;
@@ -234,8 +234,8 @@ START_TEST(any_size_resumes)
 }
 END_TEST
 
-/* A part that the loading ranks do not share as the saving ones did. */
-START_TEST(shares_are_cut_anew)
+/* A part that the loading ranks shard differently from the saving ones. */
+START_TEST(shares_are_resharded)
 {
     save_as("ddp:4,@:4", "state_plugin.split=yes");
     load_as("ddp:2,@:2", "", 4);
@@ -244,15 +244,16 @@ START_TEST(shares_are_cut_anew)
 }
 END_TEST
 
-/* Replicas apart leave the mean of their optimizer states, and any number takes it. */
+/* Diverging replicas save the mean of their optimizer states; any number of replicas
+ * loads it. */
 START_TEST(diverging_optimizer_states_are_averaged)
 {
     static const char *const from[] = {"@:2", "@:4", "pipeline:2,@:2"};
     static const char *const to[] = {"@:1", "ddp:2,@:2", "@:4"};
     static const int ranks[] = {2, 4, 2};
     for (int i = 0; i < 3; i++) {
-        struct round save = {.saving = true, .apart = true};
-        struct round load = {.saved_ranks = ranks[i], .apart = true};
+        struct round save = {.saving = true, .diverging = true};
+        struct round load = {.saved_ranks = ranks[i], .diverging = true};
         cadre_status rc = go(from[i], "state_plugin.fault=apart", &save);
         ck_assert_msg(rc == CADRE_OK, "%s: %s", from[i], f.err.text);
         rc = go(to[i], "", &load);
@@ -262,7 +263,7 @@ START_TEST(diverging_optimizer_states_are_averaged)
 }
 END_TEST
 
-/* What may be dropped comes back under the same stack only. */
+/* Droppable state is restored under the same stack only. */
 START_TEST(spare_blobs_come_back_to_the_same_stack)
 {
     save_as("ddp:2,@:2", "");
@@ -300,7 +301,7 @@ START_TEST(other_plugins_do_not_matter)
     cadre_spec_destroy(spec);
     struct round round = {0};
     ck_assert_int_eq(go("ddp:2,@:2", "", &round), CADRE_OK);
-    ck_assert_int_gt(round.wrong, 1000); /* all as it was: zero */
+    ck_assert_int_gt(round.wrong, 1000); /* unchanged: zero */
 }
 END_TEST
 
@@ -327,7 +328,7 @@ START_TEST(a_wrong_description_is_refused)
 }
 END_TEST
 
-/* Of two replicas the first writes all; the other's failure counts nonetheless. */
+/* Of two replicas the first writes everything; a failure of the other still counts. */
 START_TEST(a_rank_without_a_part_fails_too)
 {
     struct round round = {.lost = true};
@@ -343,7 +344,7 @@ Suite *test_suite(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, any_size_resumes, 0, 3);
-    tcase_add_test(tc, shares_are_cut_anew);
+    tcase_add_test(tc, shares_are_resharded);
     tcase_add_test(tc, diverging_optimizer_states_are_averaged);
     tcase_add_test(tc, spare_blobs_come_back_to_the_same_stack);
     tcase_add_test(tc, a_state_per_rank_keeps_the_size);

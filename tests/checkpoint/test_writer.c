@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Saving beside training, on one rank. More ranks: tests/cli/test_checkpoint_async.sh.
- */
+/* Asynchronous saving, on one rank. More ranks: tests/cli/test_checkpoint_async.sh. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +74,7 @@ static bool published(int64_t number)
     return access(path_of(number, "state.json"), F_OK) == 0;
 }
 
-/* Steps go on before a byte is written: the file must hold what was there before. */
+/* Steps continue before a byte is written: the file must hold the earlier values. */
 START_TEST(the_file_holds_the_state_of_its_step)
 {
     static const char *const files[] = {"model.safetensors", "optimizer.safetensors"};
@@ -118,7 +117,7 @@ START_TEST(turns_lead_to_a_checkpoint)
         ck_assert_int_eq(cadre_writer_turn(writer, &report, &f.err), CADRE_OK);
         nanosleep(&pause, NULL);
     }
-    ck_assert_int_ge(i, 6); /* three phases, a boundary each */
+    ck_assert_int_ge(i, 6); /* three phases, one step boundary each */
     end();
 }
 END_TEST
@@ -166,7 +165,7 @@ START_TEST(staging_is_in_the_ledger)
 }
 END_TEST
 
-/* What goes wrong in the thread is told at the next turn or at the end, once. */
+/* An error in the thread is returned once, at the next turn or at the end. */
 START_TEST(errors_come_out)
 {
     char root[1400];
@@ -193,7 +192,7 @@ START_TEST(errors_come_out)
 }
 END_TEST
 
-/* A run that fails gives up what is being written; the next save clears it away. */
+/* A run that fails abandons the current save; the next save removes it. */
 START_TEST(destroyed_in_the_midst)
 {
     begin("checkpoint.async=yes");

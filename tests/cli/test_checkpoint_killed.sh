@@ -42,7 +42,7 @@ for ((i = 0; i < kills || (midst == 0 && i < 20 * kills); i++)); do
     kill -9 "$pid" $(pgrep -P "$pid") 2>/dev/null || fail "it ended by itself: $(cat "$tmp/run.log")"
     { wait "$pid"; } 2>/dev/null || true
     no_orphan run
-    if grep -E "passed over|^cadre:" "$tmp/run.log"; then
+    if grep -E "checkpoint skipped|^cadre:" "$tmp/run.log"; then
         fail "kill $i: a checkpoint was not whole"
     fi
     if compgen -G "$tmp/run/checkpoints/*.partial" >/dev/null; then

@@ -46,7 +46,7 @@ job_ends "$job" COMPLETED
 same many four
 
 # ---- a signal before the time is over: a checkpoint, status 4, queued again ----
-many=600
+many=1200
 [ "$patience" -ge 10 ] && many=200
 submit again --ntasks-per-node=2 --cpus-per-task=1 "$templates/one-node.sbatch" text.ini again \
     --set "train.steps=$many" --set device.threads=1 --set 'strategy.stack=ddp:*'

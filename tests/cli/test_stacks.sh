@@ -112,5 +112,5 @@ refused "pipeline:2, $CADRE_BUILD/tests/plugins/.libs/split_schedule.so:2" \
     "'pipeline' and 'split_schedule' both claim schedule.order"
 refused "pipeline:8" "pipeline.*(layers|units)" # 2 layers
 refused "tensor:4" "tensor.*heads" # 2 heads
-refused "pipeline:2, pipeline:2" "stands there twice"
+refused "pipeline:2, pipeline:2" "is listed twice"
 refused "ddp:2, zero:4" "share the axis 'dp'"

@@ -22,7 +22,7 @@ diff -r "$tmp/before" "$tmp/first" || fail "a refused run changed the folder"
 refused first "done 4 steps already, train.steps = 4" train.steps=4 checkpoint.resume=auto \
     strategy.stack=ddp:2
 refused no-plugin "nosuch" strategy.stack=nosuch:2
-refused uneven "train.global_batch.*deal out to 3" strategy.stack=ddp:3
+refused uneven "train.global_batch.*divide evenly over 3" strategy.stack=ddp:3
 refused key "optim.lrr.*optim.lr" optim.lrr=1
 refused number "train.steps" train.steps=many
 refused batch "train.global_batch = 16.*train.micro_batch = 3" train.micro_batch=3

@@ -136,7 +136,7 @@ fi
 every=$(IFS=, && echo "${own[*]}")
 outside anywhere 2 "$every" "$every"
 for rank in 0 1; do
-    says anywhere.$rank "wants rank $rank on CPUs [0-9,-]+, but it was started from outside"
+    says anywhere.$rank "wants rank $rank on CPUs [0-9,-]+, but it was started by an external launcher"
     sets[rank]=$(sed -nE 's/.*wants rank . on CPUs ([0-9,-]+), but.*/\1/p' \
         "$tmp/anywhere.$rank.log")
 done

@@ -83,7 +83,7 @@ outside() {
 outside given 0 "${uuids[1]}" "${uuids[2]}"
 same single given
 outside listed 2 "${uuids[0]},${uuids[1]}" "${uuids[0]},${uuids[1]}"
-says listed.1 "wants CUDA_VISIBLE_DEVICES=${uuids[1]} for rank 1, which was started from"
+says listed.1 "wants CUDA_VISIBLE_DEVICES=${uuids[1]} for rank 1, which was started by an external launcher"
 outside other 2 "${uuids[1]}" "${uuids[0]}" "mig.instances=${uuids[0]} ${uuids[1]}"
 says other.0 "wants CUDA_VISIBLE_DEVICES=${uuids[0]} for rank 0, .*with ${uuids[1]};"
 outside thick 2 "${uuids[0]}" "${uuids[1]}" mig.profile=3g

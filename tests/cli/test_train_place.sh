@@ -49,7 +49,7 @@ grep -E "\"threads\": ?${#cpus[@]}[,}]" "$tmp/dealt/summary.json" >/dev/null ||
 run threads 2 "strategy.stack=$plugin:$n"
 says threads "plugin 'place' sets the variable TEST_PLACE of rank 0, .*needs comm.ranks"
 run far 2 "strategy.stack=$plugin:1" place.far=yes place.env=no
-says far "plugin 'place' puts rank 0 on CPU 100000, but this process may use [0-9]"
+says far "plugin 'place' puts rank 0 on CPU 100000, but this process may use only [0-9]"
 [ ! -e "$tmp/far" ] || fail "a refused run left a folder"
 export TEST_PLACE_RESTLESS=1
 run restless 1 "strategy.stack=$plugin:1" place.env=no

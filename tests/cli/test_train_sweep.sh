@@ -90,7 +90,7 @@ refused "independent.sweep: data.path cannot differ between instances" \
     "independent.sweep=data.path: /a /b"
 refused "instance 1: optim.min_lr = 1 is more than optim.lr" optim.schedule=cosine \
     "independent.sweep=optim.min_lr: 0 1"
-refused "wishes TEST_CLASH=0 and TEST_CLASH=1 for ranks of instance 0" \
+refused "requests TEST_CLASH=0 and TEST_CLASH=1 for ranks of instance 0" \
     "strategy.stack=independent:2, ddp:2" independent.clash=yes
 CADRE_INIT=tcp://127.0.0.1:9 CADRE_RANK=0 CADRE_WORLD_SIZE=2 CADRE_LOCAL_RANK=0 \
     refused "strategy.stack = independent:2 makes 2 runs of their own, .*job array"

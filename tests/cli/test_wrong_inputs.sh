@@ -118,8 +118,8 @@ train "optim.min_lr" optim.schedule=cosine optim.min_lr=1 optim.lr=1e-3
 # ---- strategies ----
 train "dpp.*ddp" strategy.stack=dpp:2
 train "'zero' and 'ddp' both claim grad.reduce@dp" strategy.stack="zero:2, ddp:2"
-train "single stands alone" strategy.stack="pipeline:2, single"
-train "stack cannot deal out" strategy.stack="pipeline:2, zero:4"
+train "single must be the only entry" strategy.stack="pipeline:2, single"
+train "stack cannot divide evenly" strategy.stack="pipeline:2, zero:4"
 train "zero.stage: .*from 1 to 3, found '4'" strategy.stack=zero:2 zero.stage=4
 train "zero.stage: .*found 'two'" strategy.stack=zero:2 zero.stage=two
 train "zero.stagee.*zero.stage" strategy.stack=zero:2 zero.stagee=3

@@ -170,7 +170,7 @@ static const char *plugins(void)
 START_TEST(instances_are_found_and_the_machine_is_compared)
 {
     char *text = cadre_format("%s[device]\nthreads = %d\n[run:one]\n[run:two]\n"
-                              "strategy.stack = independent:2\napart.pin = no\n"
+                              "strategy.stack = independent:2\nindependent.pin = no\n"
                               "independent.sweep = optim.lr: 1 2\n",
                               plugins(), _i);
     must_arrange(text);

@@ -73,7 +73,7 @@ static cadre_status create_nothing(const struct cadre_host *host,
                                    struct cadre_self **out)
 {
     (void)values;
-    *out = (struct cadre_self *)(uintptr_t)host; /* the host tells instances apart */
+    *out = (struct cadre_self *)(uintptr_t)host; /* hosts distinguish instances */
     return CADRE_OK;
 }
 

@@ -32,7 +32,7 @@ void rank_fixture_plug(struct rank_fixture *f, const char *name, uint32_t role,
 void rank_fixture_start(struct rank_fixture *f);
 /* Run a step that must go well. */
 struct cadre_step_report rank_fixture_step(struct rank_fixture *f, uint64_t step);
-/* Forget the rank, keep the spec: the next start is a new run. */
+/* End the rank, keep the spec: the next start is a new run. */
 void rank_fixture_stop(struct rank_fixture *f);
 
 /* XXH64 of all parameters. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The binary counter against the definition: node (l, j) = node (l-1, 2j) + node (l-1,
- * 2j+1), an absent child is skipped. Values are such that another order of additions
- * gives other bits. */
+ * 2j+1); an absent child is skipped. With these values another order of additions has
+ * other bits. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -164,7 +164,7 @@ START_TEST(two_parameters_interleave)
     }
     is_tree(2, n);
     is_tree(3, n);
-    /* entirely behind one another as well */
+    /* and one entirely after the other */
     cadre_accumulation_begin_step(&accumulation);
     for (uint32_t p = 4; p < 6; p++)
         for (uint64_t i = 0; i < n; i++) {
@@ -195,7 +195,8 @@ START_TEST(blocks_over_ranks_are_the_same_tree)
 }
 END_TEST
 
-/* The values do tell orders apart, or nothing above would mean anything. */
+/* With these values the order matters; otherwise the tests above would prove nothing.
+ */
 START_TEST(another_order_has_other_bits)
 {
     int others = 0;
@@ -226,8 +227,8 @@ START_TEST(loose_mode_adds_in_place)
 }
 END_TEST
 
-/* Under CYCLIC each leaf stands alone and comes back reduced; then the tree, or the
- * row. */
+/* Under CYCLIC each micro-batch's gradient stays separate and is returned reduced; then
+ * the tree, or the plain sum. */
 START_TEST(accumulated_microbatches_come_back)
 {
     uint64_t n = (uint64_t)_i / 2;
@@ -284,8 +285,8 @@ END_TEST
 
 Suite *test_suite(void)
 {
-    Suite *s = suite_create("leaves");
-    TCase *tc = tcase_create("leaves");
+    Suite *s = suite_create("accumulation");
+    TCase *tc = tcase_create("accumulation");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_loop_test(tc, the_counter_is_the_tree, 1, MOST + 1);
     tcase_add_loop_test(tc, two_parameters_interleave, 1, MOST + 1);

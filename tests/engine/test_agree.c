@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks take over how rank 0's device multiplies. The devices are the CPU's with
- * another tale of their library. */
+/* Ranks take over the algorithms of rank 0's device. The devices are the CPU's and
+ * report another library. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 #define RANKS 3
 
-/* What a rank's device says and is told. */
+/* What a rank's device reports and is given. */
 struct fake {
     struct cadre_device *device;
     struct cadre_device_ops ops;
@@ -20,7 +20,7 @@ struct fake {
     char taken[64]; /* "-": nothing was imported */
     struct cadre_tuning tuning;
     struct cadre_error err;
-    uint64_t fingerprint; /* of what it runs */
+    uint64_t fingerprint; /* of the rank's run */
     bool exact;
     cadre_status rc;
 };
@@ -98,7 +98,7 @@ static cadre_status rank_main(void *arg, int index, struct cadre_local_segment *
     (void)arg;
     CADRE_TRY(cadre_local_open(segment, index, &world, &err));
     agree(index, world);
-    /* who is refused leaves only when all have what they wait for */
+    /* a refused rank leaves only when all have what they wait for */
     cadre_status rc = cadre_comm_barrier(world, "end", 0, &done);
     if (rc == CADRE_OK)
         rc = cadre_comm_wait(world, done);
@@ -125,7 +125,7 @@ static void check_taken(int rank, const char *text, const char *library)
     ck_assert_str_eq(fakes[rank].tuning.library, library);
 }
 
-/* Whatever the others have of their own, and also where rank 0 has nothing. */
+/* Whatever algorithms the others have, and also where rank 0 has none. */
 START_TEST(all_take_over_what_rank_0_has)
 {
     static const char *const texts[] = {"", "gemm a\ngemm b\nsum 1\n"};

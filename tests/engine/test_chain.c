@@ -213,8 +213,8 @@ static size_t count(const char *call)
     return n;
 }
 
-/* Whatever fails, every instance that was created is destroyed once, and the line says
- * who failed where, or what the plugin said. */
+/* Whatever fails, every created instance is destroyed once, and the text names the
+ * plugin and the phase, or is the plugin's own. */
 START_TEST(a_failure_names_plugin_and_phase)
 {
     static const char *const calls[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What three ranks tell each other. */
+/* The exchange of three ranks. */
 #include "core/engine/exchange.h"
 
 #include <string.h>

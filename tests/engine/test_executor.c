@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The executor's memory; what it does is in test_pass.c. */
+/* The executor's memory; its passes are in test_executor_pass.c. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ static uint64_t bytes_of(const struct cadre_ledger *ledger, const char *tag)
     return 0;
 }
 
-/* What --dry-run says is what is taken. */
+/* Memory planned by --dry-run is the memory allocated. */
 START_TEST(planned_is_taken)
 {
     static const char *const tags[] = {"activations", "scratch",
@@ -70,7 +70,7 @@ static cadre_status plan_chunks(struct cadre_self *self, const struct cadre_plan
 
 static const struct cadre_strategy_ops chunked = {.plan = plan_chunks};
 
-START_TEST(slots_are_counted_and_apart)
+START_TEST(slots_are_counted_and_disjoint)
 {
     uint64_t before[4] = {0};
     rank_fixture_plug(&f, "pipe", CADRE_ROLE_OBSERVER, 1, &chunked);
@@ -106,7 +106,7 @@ START_TEST(slots_are_counted_and_apart)
 }
 END_TEST
 
-/* What the parts of a split backward leave each other takes turns with what INPUT alone
+/* In split backward, what INPUT leaves for WEIGHT shares buffers with what INPUT alone
  * needs: less than half a micro-batch more in all, whatever the number of slots. */
 START_TEST(a_split_backward_keeps_little_more)
 {
@@ -180,7 +180,7 @@ Suite *test_suite(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_loop_test(tc, planned_is_taken, 0, 8);
     tcase_add_test(tc, recompute_keeps_less);
-    tcase_add_loop_test(tc, slots_are_counted_and_apart, 0, 2);
+    tcase_add_loop_test(tc, slots_are_counted_and_disjoint, 0, 2);
     tcase_add_test(tc, a_split_backward_keeps_little_more);
     tcase_add_test(tc, chunks_share_what_their_blocks_keep);
     tcase_add_test(tc, too_large_a_batch_is_refused_in_words);

@@ -112,15 +112,15 @@ START_TEST(chunks_make_the_same_model)
     const struct cadre_strategy_ops ops = {.plan = plan_part};
     struct cadre_eval whole = {
         .inputs = inputs, .targets = targets, .batch = 2, .time = 16};
-    struct cadre_eval cut = whole;
+    struct cadre_eval chunked = whole;
     rank_fixture_start(&f);
     evaluate(&whole);
     rank_fixture_stop(&f);
     rank_fixture_plug(&f, "pipe", CADRE_ROLE_OBSERVER, 1, &ops);
     rank_fixture_start(&f);
-    evaluate(&cut);
-    ck_assert_double_eq(cut.loss_sum, whole.loss_sum);
-    ck_assert_int_eq(cut.n_targets, whole.n_targets);
+    evaluate(&chunked);
+    ck_assert_double_eq(chunked.loss_sum, whole.loss_sum);
+    ck_assert_int_eq(chunked.n_targets, whole.n_targets);
 }
 END_TEST
 

@@ -32,7 +32,7 @@ static cadre_status on_grad(struct cadre_self *self, struct cadre_grad_ev *ev)
     return CADRE_OK;
 }
 
-/* ---- a schedule of the test's own: two chunks, all forwards, then all backwards ---- */
+/* ---- a schedule: two chunks, all forwards, then all backwards ---- */
 
 static bool split;
 static uint32_t live = LEAVES;
@@ -118,7 +118,7 @@ static void is_block(size_t i, uint32_t kind, uint32_t unit, int32_t next,
     ck_assert_uint_eq(block[i].flags, flags);
 }
 
-/* Micro-batch by micro-batch: every unit forward, then backward, each told what is
+/* Micro-batch by micro-batch: every unit forward, then backward; each event names the
  * next. */
 START_TEST(events_of_the_sequential_schedule)
 {
@@ -204,7 +204,8 @@ static uint64_t trained(double *loss)
     return hash;
 }
 
-/* Recompute, cut into chunks, INPUT and WEIGHT apart: the bits of plain training. */
+/* Activation checkpointing, chunks, INPUT and WEIGHT separately: the bits of plain
+ * training. */
 START_TEST(the_same_bits_however_it_is_run)
 {
     double plain, other;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Micro-steps kept as graphs, on a CPU device that says it queues and keeps graphs. It
- * runs what it keeps at once, so the first launch is done; later ones run the passes
- * again, with the bookkeeping as it was before. */
+/* Micro-batches captured as graphs, on a CPU device that claims to queue ops and
+ * support graphs. It runs the passes during capture, so the first launch does nothing;
+ * later launches run them again, with the bookkeeping restored. */
 #include "core/engine/execute/executor_private.h"
 #include "tests/engine/rank_fixture.h"
 #include "tests/support/check_main.h"
@@ -125,7 +125,7 @@ START_TEST(a_device_without_graphs_is_asked_once)
 }
 END_TEST
 
-/* Gradients go to places that the micro-batch's number gives. */
+/* The target of a gradient depends on the micro-batch's index. */
 START_TEST(exact_mode_keeps_none)
 {
     f.spec.exact = true;

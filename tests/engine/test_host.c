@@ -74,7 +74,7 @@ START_TEST(parameters_are_described)
 }
 END_TEST
 
-/* A plugin of an older minor has a smaller struct: nothing is written behind it. */
+/* A plugin of an older minor has a smaller struct: nothing is written beyond it. */
 START_TEST(a_smaller_struct_is_respected)
 {
     struct cadre_param_info info;
@@ -175,7 +175,7 @@ START_TEST(memory_is_accounted_under_the_plugin)
 }
 END_TEST
 
-/* Operations of a failed step may be at work until the communicators are gone. */
+/* Operations of a failed step may still run until the communicators are destroyed. */
 START_TEST(memory_outlives_destroy)
 {
     const struct cadre_mem_svc *mem = host->service(host->ctx, CADRE_SERVICE_MEM);

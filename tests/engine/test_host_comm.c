@@ -31,7 +31,7 @@ static struct cadre_buf buf_of(float *data, uint64_t n)
     return (struct cadre_buf){sizeof(struct cadre_buf), CADRE_F32, data, n, 0, 0};
 }
 
-/* Alone, a collective is a copy, whether there is an axis of one or none. */
+/* On one rank a collective is a copy, with an axis of one rank or without an axis. */
 START_TEST(one_rank_copies)
 {
     float a[4] = {1, 2, 3, 4}, b[4] = {0};

@@ -69,13 +69,13 @@ START_TEST(the_peak_is_of_the_whole_and_stays)
 }
 END_TEST
 
-START_TEST(strangers_and_nothing_are_ignored)
+START_TEST(foreign_pointers_and_null_are_ignored)
 {
-    int stranger;
+    int foreign;
     void *none = cadre_ledger_alloc(&ledger, CADRE_SPACE_DEVICE, 0, "none");
     ck_assert_ptr_nonnull(none);
     cadre_ledger_free(&ledger, NULL);
-    cadre_ledger_free(&ledger, &stranger);
+    cadre_ledger_free(&ledger, &foreign);
     cadre_ledger_free(&ledger, none);
     cadre_ledger_free(&ledger, none);
     ck_assert_uint_eq(ledger.now_bytes, 0);
@@ -136,7 +136,7 @@ Suite *test_suite(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, accounts_by_tag_and_space);
     tcase_add_test(tc, the_peak_is_of_the_whole_and_stays);
-    tcase_add_test(tc, strangers_and_nothing_are_ignored);
+    tcase_add_test(tc, foreign_pointers_and_null_are_ignored);
     tcase_add_test(tc, too_much_is_refused_and_not_counted);
     tcase_add_test(tc, notes_count_without_memory);
     tcase_add_test(tc, more_tags_than_rows_share_the_last);

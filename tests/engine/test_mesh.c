@@ -146,7 +146,7 @@ START_TEST(one_axis_may_be_of_runs_of_their_own)
 }
 END_TEST
 
-/* A plugin laid over another's axis asks for its own. */
+/* A plugin that shares another's axis asks for it by its own name. */
 START_TEST(an_axis_answers_to_its_alias)
 {
     const struct cadre_axis_request requests[] = {

@@ -8,7 +8,7 @@
 #include "tests/support/check_main.h"
 
 /* Without a plugin that asks, no plan is made. */
-START_TEST(no_wishes_cost_nothing)
+START_TEST(no_requests_cost_nothing)
 {
     struct cadre_run_spec spec = {.ranks = 4};
     struct cadre_places places;
@@ -21,7 +21,7 @@ START_TEST(no_wishes_cost_nothing)
 }
 END_TEST
 
-/* A plugin that gives each rank a variable of its own. */
+/* A plugin that sets a different variable for each rank. */
 static cadre_status name_rank(struct cadre_self *self, const struct cadre_place *p)
 {
     char value[16];
@@ -30,7 +30,7 @@ static cadre_status name_rank(struct cadre_self *self, const struct cadre_place 
     return p->env(p->h, "SHARED_NAME", value);
 }
 
-/* Another, of the same name; it takes no notice of refusals. */
+/* Another, with the same variable; it ignores refusals. */
 static cadre_status name_all(struct cadre_self *self, const struct cadre_place *p)
 {
     (void)self;
@@ -81,7 +81,7 @@ Suite *test_suite(void)
 {
     Suite *suite = suite_create("place");
     TCase *tc = tcase_create("place");
-    tcase_add_test(tc, no_wishes_cost_nothing);
+    tcase_add_test(tc, no_requests_cost_nothing);
     tcase_add_loop_test(tc, every_rank_is_asked, 0, 3);
     suite_add_tcase(suite, tc);
     return suite;

@@ -57,8 +57,7 @@ static void range_end(struct cadre_device *device)
     view->depth -= view->depth > 0;
 }
 
-/* The CPU's ops, said to be queued, since a device that computes inline shows nothing.
- */
+/* The CPU's ops, declared as queued: a device that computes inline shows no ranges. */
 static void watch(struct view *view, struct cadre_device *device)
 {
     *view = (struct view){.ops = *device->ops};

@@ -50,7 +50,7 @@ START_TEST(a_batch_that_does_not_divide_names_both_keys)
 }
 END_TEST
 
-/* A rank may be given back at every stage, and a zeroed one too. */
+/* A rank may be freed at every stage, and a zeroed one too. */
 START_TEST(ends_at_every_stage)
 {
     cadre_rank_fini(&f.rank);
@@ -84,13 +84,13 @@ END_TEST
 static cadre_status claim_sums(struct cadre_self *self, const struct cadre_plan *abi)
 {
     (void)self;
-    return abi->claim(abi->h, "act.complete", "cut", 0);
+    return abi->claim(abi->h, "act.complete", "sums", 0);
 }
 
 static cadre_status claim_rows(struct cadre_self *self, const struct cadre_plan *abi)
 {
     (void)self;
-    return abi->claim(abi->h, "seq.shard", "cut", 0);
+    return abi->claim(abi->h, "seq.shard", "sums", 0);
 }
 
 static cadre_status complete(struct cadre_self *self,
@@ -110,7 +110,7 @@ static void refuses_to_plan(const char *text)
     f.err = (struct cadre_error){0};
 }
 
-START_TEST(somebody_completes_what_is_cut)
+START_TEST(a_plugin_completes_sharded_activations)
 {
     const struct cadre_strategy_ops none = {.struct_size = sizeof none};
     const struct cadre_strategy_ops mute = {.plan = claim_sums};
@@ -119,10 +119,10 @@ START_TEST(somebody_completes_what_is_cut)
     const struct cadre_strategy_ops rows = {.plan = claim_rows};
     const struct cadre_strategy_ops *intra[] = {&none, &mute, &sums};
     const char *says[] = {
-        "cut over 2 ranks, but no plugin claims act.complete",
-        "plugin 'cut' claims act.complete, but has no on_redistribute",
-        "'rows' claims seq.shard, but 'cut' claims act.complete"};
-    rank_fixture_plug(&f, "cut", CADRE_ROLE_INTRA, 2, intra[_i]);
+        "sharded over 2 ranks, but no plugin claims act.complete",
+        "plugin 'sums' claims act.complete, but has no on_redistribute",
+        "'rows' claims seq.shard, but 'sums' claims act.complete"};
+    rank_fixture_plug(&f, "sums", CADRE_ROLE_INTRA, 2, intra[_i]);
     if (_i == 2)
         rank_fixture_plug(&f, "rows", CADRE_ROLE_OBSERVER, 1, &rows);
     refuses_to_plan(says[_i]);
@@ -175,9 +175,9 @@ END_TEST
 
 static struct cadre_run_spec specs[2];
 static char said[2][1024];
-static bool speaks[2];
+static bool is_owner[2];
 static double sums[2];
-static bool differ; /* the ranks in what they run */
+static bool differ; /* the ranks' runs differ */
 static double norms[2], own_norms[2];
 
 static double norm_of_own_grads(const struct cadre_rank *rank)
@@ -206,7 +206,7 @@ static cadre_status rank_main(void *arg, int index, struct cadre_local_segment *
         if (rc == CADRE_OK) {
             rank.exchange.votes.stop = index == 1;
             rc = cadre_rank_step(&rank, 1, &report);
-            speaks[index] = cadre_rank_is_primary_owner(&rank, 0);
+            is_owner[index] = cadre_rank_is_primary_owner(&rank, 0);
             norms[index] = report.grad_norm;
             own_norms[index] = norm_of_own_grads(&rank);
             sums[index] = rc == CADRE_OK && report.stop ? report.loss : -1;
@@ -238,7 +238,7 @@ START_TEST(two_ranks_share_loss_and_votes)
     ck_assert_msg(rc == CADRE_OK, "%s", err.text);
     ck_assert_double_gt(sums[0], 0);
     ck_assert_double_eq(sums[0], sums[1]);
-    ck_assert(speaks[0] && !speaks[1]);
+    ck_assert(is_owner[0] && !is_owner[1]);
 }
 END_TEST
 
@@ -250,9 +250,9 @@ static cadre_status train_sweep(struct cadre_self *self, const struct cadre_plan
     return rc == CADRE_OK ? plan->claim(plan->h, "train.changed", NULL, 1) : rc;
 }
 
-/* Also where parts of the norm lie on other ranks and all add theirs up. */
-static cadre_status train_parts_apart(struct cadre_self *self,
-                                      const struct cadre_plan *plan)
+/* Also where parts of the norm are on other ranks and are summed. */
+static cadre_status train_parts_differing(struct cadre_self *self,
+                                          const struct cadre_plan *plan)
 {
     cadre_status rc = train_sweep(self, plan);
     return rc == CADRE_OK ? plan->claim(plan->h, "schedule.order", "elsewhere", 0) : rc;
@@ -261,12 +261,12 @@ static cadre_status train_parts_apart(struct cadre_self *self,
 START_TEST(diverging_replicas_have_their_own_norm)
 {
     struct cadre_error err = {0};
-    cadre_status rc = run_two(_i ? train_parts_apart : train_sweep, &err);
+    cadre_status rc = run_two(_i ? train_parts_differing : train_sweep, &err);
     ck_assert_msg(rc == CADRE_OK, "%s", err.text);
     ck_assert_double_ne(own_norms[0], own_norms[1]);
     for (int r = 0; r < 2; r++)
         ck_assert_double_eq_tol(norms[r], own_norms[r], 1e-6 * own_norms[r]);
-    ck_assert(speaks[0] && !speaks[1]);
+    ck_assert(is_owner[0] && !is_owner[1]);
 }
 END_TEST
 
@@ -297,19 +297,20 @@ START_TEST(ranks_that_differ_are_found)
 }
 END_TEST
 
-static cadre_status run_apart(struct cadre_self *self, const struct cadre_plan *plan)
+static cadre_status run_independent(struct cadre_self *self,
+                                    const struct cadre_plan *plan)
 {
     (void)self;
     return plan->use_axis(plan->h, "data", CADRE_BATCH_INDEPENDENT);
 }
 
-START_TEST(runs_of_their_own_make_no_world)
+START_TEST(independent_runs_make_no_world)
 {
     struct cadre_error err = {0};
-    ck_assert_int_eq(run_two(run_apart, &err), CADRE_E_INVALID);
+    ck_assert_int_eq(run_two(run_independent, &err), CADRE_E_INVALID);
     for (int r = 0; r < 2; r++)
-        ck_assert_msg(strstr(said[r], "the 2 places along its axis 'data' are runs"),
-                      "%s", said[r]);
+        ck_assert_msg(strstr(said[r], "its axis 'data' are independent runs"), "%s",
+                      said[r]);
 }
 END_TEST
 
@@ -322,7 +323,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, training_lowers_the_loss_and_repeats);
     tcase_add_loop_test(tc, a_batch_that_does_not_divide_names_both_keys, 0, 2);
     tcase_add_test(tc, ends_at_every_stage);
-    tcase_add_loop_test(tc, somebody_completes_what_is_cut, 0, 3);
+    tcase_add_loop_test(tc, a_plugin_completes_sharded_activations, 0, 3);
     tcase_add_test(tc, an_optimizer_range_begins_on_a_chunk);
     tcase_add_test(tc, the_print_shows_placement_and_memory);
     tcase_add_test(tc, the_print_of_rank_0_shows_claims);
@@ -330,7 +331,7 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, diverging_replicas_have_their_own_norm, 0, 2);
     tcase_add_test(tc, changes_of_training_are_told);
     tcase_add_test(tc, ranks_that_differ_are_found);
-    tcase_add_test(tc, runs_of_their_own_make_no_world);
+    tcase_add_test(tc, independent_runs_make_no_world);
     suite_add_tcase(s, tc);
     return s;
 }

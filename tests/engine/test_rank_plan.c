@@ -117,7 +117,7 @@ START_TEST(runs_of_their_own_see_the_whole_batch)
     ck_assert_ptr_eq(cadre_mesh_own_runs(&mesh), cadre_mesh_axis(&mesh, "mig"));
     ck_assert_int_eq(cadre_mesh_data_size(&mesh), 1);
     refused(two.abi.use_axis(&two, "dp", CADRE_BATCH_INDEPENDENT), &said,
-            "'zero' makes runs of their own along the axis 'dp', and another plugin "
+            "'zero' makes independent runs along the axis 'dp', and another plugin "
             "along 'mig'");
     ck_assert_int_eq(one.abi.use_axis(&one, "mig", CADRE_BATCH_SAME), CADRE_OK);
     ck_assert_ptr_null(cadre_mesh_own_runs(&mesh));
@@ -229,7 +229,7 @@ START_TEST(presence_follows_the_chunks)
 END_TEST
 
 /* Stage 0 owns the weight and waits for the head's gradient, stage 1 keeps a copy. */
-START_TEST(a_tied_head_leaves_its_owner)
+START_TEST(a_tied_head_on_another_stage)
 {
     uint32_t end = model->n_units, head = model->n_params - 1;
     ck_assert_int_eq(model->params[head].tied_to, 0);
@@ -255,9 +255,10 @@ START_TEST(ranges_are_inside_their_parameter)
             external);
     memset(&said, 0, sizeof said);
     refused(one.abi.place_range(&one, model->n_params, CADRE_KIND_OPT, 0, 0, 0), &said,
-            "no such thing");
+            "no such parameter or kind");
     memset(&said, 0, sizeof said);
-    refused(one.abi.place_range(&one, 1, 4, 0, 0, 0), &said, "no such thing");
+    refused(one.abi.place_range(&one, 1, 4, 0, 0, 0), &said,
+            "no such parameter or kind");
     memset(&said, 0, sizeof said);
     refused(one.abi.place_range(&one, 1, CADRE_KIND_GRAD, 0, 1, CADRE_SPACE_HOST),
             &said, "only optimizer states can lie outside the device");
@@ -308,7 +309,7 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, exact_needs_powers_of_two, 0, 8);
     tcase_add_test(tc, chunks_are_checked);
     tcase_add_test(tc, presence_follows_the_chunks);
-    tcase_add_loop_test(tc, a_tied_head_leaves_its_owner, 0, 2);
+    tcase_add_loop_test(tc, a_tied_head_on_another_stage, 0, 2);
     tcase_add_test(tc, ranges_are_inside_their_parameter);
     tcase_add_test(tc, planned_memory_is_noted_under_its_plugin);
     tcase_add_test(tc, levels_of_the_accumulation);

@@ -84,7 +84,7 @@ START_TEST(a_gradient_that_is_not_finite_is_named)
 }
 END_TEST
 
-START_TEST(a_wish_to_stop_is_reported_once)
+START_TEST(a_request_to_stop_is_reported_once)
 {
     rank_fixture_start(&f);
     ck_assert(!rank_fixture_step(&f, 1).stop);
@@ -156,7 +156,7 @@ START_TEST(reports_come_a_step_late)
 }
 END_TEST
 
-/* The step that is told a step later is the one that went wrong, and it changed
+/* The error that is reported a step late names the step that failed, which changed
  * nothing. */
 START_TEST(a_late_error_names_its_step)
 {
@@ -216,8 +216,8 @@ START_TEST(parameters_round_their_masters)
 }
 END_TEST
 
-/* The factor is taken away before clipping and the update: it changes rounding alone.
- */
+/* Gradients are divided by the loss scale before clipping and the update: it changes
+ * rounding only. */
 START_TEST(the_loss_scale_is_taken_away)
 {
     struct cadre_step_report report[2];
@@ -245,7 +245,7 @@ static cadre_status overflow(struct cadre_self *self, uint32_t what)
 }
 
 /* An overflow is skipped: no parameter, no state and no count of the optimizer moves;
- * the scale is halved. Also where ops are queued nothing is late. */
+ * the scale is halved. Nothing is late, also where ops are queued. */
 START_TEST(an_overflow_is_skipped)
 {
     const struct cadre_strategy_ops ops = {.sync = overflow};
@@ -281,7 +281,7 @@ static cadre_status always(struct cadre_self *self, uint32_t what)
     return CADRE_OK;
 }
 
-/* What no scale mends is an error in the end. */
+/* An overflow at the smallest scale is an error. */
 START_TEST(a_scale_too_small_is_an_error)
 {
     const struct cadre_strategy_ops ops = {.sync = always};
@@ -307,7 +307,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, the_loss_is_the_mean_over_all_targets);
     tcase_add_loop_test(tc, a_loss_that_is_not_finite_is_named, 0, 2);
     tcase_add_test(tc, a_gradient_that_is_not_finite_is_named);
-    tcase_add_test(tc, a_wish_to_stop_is_reported_once);
+    tcase_add_test(tc, a_request_to_stop_is_reported_once);
     tcase_add_test(tc, times_are_parts_of_the_step);
     tcase_add_test(tc, reports_come_a_step_late);
     tcase_add_loop_test(tc, a_late_error_names_its_step, 0, 2);

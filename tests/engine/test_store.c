@@ -117,7 +117,7 @@ START_TEST(states_by_optimizer)
 }
 END_TEST
 
-/* The planned table is what is then taken, entry by entry. */
+/* The planned table is what is then allocated, entry by entry. */
 START_TEST(planned_is_taken)
 {
     struct cadre_ledger planned = {0};
@@ -133,8 +133,8 @@ START_TEST(planned_is_taken)
 }
 END_TEST
 
-/* However a parameter is cut, the initial values are those of the whole. */
-START_TEST(initial_values_are_equal_under_a_cut)
+/* However a parameter is sharded, the initial values are those of the whole. */
+START_TEST(initial_values_are_equal_when_sharded)
 {
     open_store(CADRE_OPTIMIZER_ADAMW, 9);
     uint32_t wte = 0;
@@ -157,7 +157,7 @@ START_TEST(initial_values_are_equal_under_a_cut)
 }
 END_TEST
 
-/* States in host memory are told apart, and lie in one piece there. */
+/* States in host memory are accounted separately, and are contiguous. */
 START_TEST(states_in_host_memory)
 {
     struct cadre_ledger planned = {0};
@@ -220,7 +220,7 @@ END_TEST
 
 static const uint32_t narrow[] = {CADRE_BF16, CADRE_F16};
 
-/* The fixture anew with 16-bit parameters. */
+/* Make the fixture again with 16-bit parameters. */
 static void remake(uint32_t dtype)
 {
     teardown();
@@ -258,7 +258,7 @@ START_TEST(masters_are_wide_and_parameters_rounded)
 }
 END_TEST
 
-/* A cut changes neither masters nor what is rounded, and each kind is padded alike. */
+/* Sharding changes neither master nor rounded values; all kinds are padded alike. */
 START_TEST(masters_of_a_range)
 {
     struct cadre_ledger planned = {0};
@@ -289,7 +289,7 @@ START_TEST(masters_of_a_range)
 }
 END_TEST
 
-/* Where parameters are wide there is nothing to keep beside them. */
+/* Where parameters are wide there are no master values. */
 START_TEST(wide_parameters_have_no_masters)
 {
     open_store(CADRE_OPTIMIZER_ADAMW, 1);
@@ -311,7 +311,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, a_tied_entry_has_a_gradient_and_nothing_else);
     tcase_add_loop_test(tc, states_by_optimizer, 0, 2);
     tcase_add_test(tc, planned_is_taken);
-    tcase_add_test(tc, initial_values_are_equal_under_a_cut);
+    tcase_add_test(tc, initial_values_are_equal_when_sharded);
     tcase_add_test(tc, states_in_host_memory);
     tcase_add_test(tc, shares_of_the_optimizer);
     tcase_add_test(tc, what_other_ranks_run_takes_nothing);

@@ -21,7 +21,7 @@ static void teardown(void)
     cadre_timeline_fini(&t);
 }
 
-/* Times of the test, in place of the clock's. */
+/* Set the test's times instead of the clock's. */
 static void at(double begin, double end)
 {
     t.span[t.n - 1].begin = begin;

@@ -46,7 +46,7 @@ START_TEST(every_unit_is_measured)
 }
 END_TEST
 
-/* A device that cannot be opened is told, and nothing leaks. */
+/* A device that cannot be opened is an error, and nothing leaks. */
 START_TEST(no_device)
 {
     double seconds[4];
@@ -58,7 +58,7 @@ START_TEST(no_device)
 }
 END_TEST
 
-/* Asking in plan is what is noted; the answer is what the spec holds. */
+/* A request in plan is recorded; the answer is the value in the spec. */
 static double heard;
 static const struct cadre_host *host;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the buffers of a block lie. */
+/* Layout of the buffers of a block. */
 #include "core/model/block.h"
 
 #include <stdlib.h>
@@ -25,8 +25,8 @@ static int by_address(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Parts are 64 bytes apart at least, in order of their buffers, and end inside. */
-START_TEST(parts_are_apart_and_inside)
+/* Parts are at least 64 bytes long, in the order of their buffers, and end inside. */
+START_TEST(parts_are_disjoint_and_inside)
 {
     const bool gated = _i & 1, separate = _i & 2;
     struct cadre_model *model;
@@ -74,7 +74,7 @@ Suite *test_suite(void)
 {
     Suite *suite = suite_create("block");
     TCase *tc = tcase_create("block");
-    tcase_add_loop_test(tc, parts_are_apart_and_inside, 0, 4);
+    tcase_add_loop_test(tc, parts_are_disjoint_and_inside, 0, 4);
     suite_add_tcase(suite, tc);
     return suite;
 }

@@ -23,7 +23,7 @@ START_TEST(counts_products_and_attention)
 }
 END_TEST
 
-/* A split changes who computes, not how much there is. */
+/* Tensor parallelism changes which rank computes, not the amount. */
 START_TEST(is_that_of_the_whole_model)
 {
     struct cadre_model_config config = test_small_model(CADRE_ARCH_LLAMA);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* 200 greedy steps of stories260K from the start token give llama2.c's published text.
- */
+/* 200 greedy steps of stories260K from the start token reproduce llama2.c's published
+ * text. */
 #include "tests/support/check_main.h"
 #include "tests/support/trainer.h"
 
@@ -53,12 +53,12 @@ static void decode_greedily(uint32_t dtype, const char *weights, int32_t *ids)
     test_trainer_close(&t);
 }
 
-/* Append the pieces of tok512.bin: int32 longest, then float score, int32 bytes, text.
- */
+/* Append the tokens' texts of tok512.bin: int32 longest, then float score, int32 bytes,
+ * text. */
 static void write_text(const char *tokenizer, const int32_t *ids, char *text,
                        size_t room)
 {
-    char pieces[VOCAB][32] = {{0}};
+    char texts[VOCAB][32] = {{0}};
     int32_t header;
     size_t used = 0;
     FILE *file = fopen(tokenizer, "rb");
@@ -70,22 +70,22 @@ static void write_text(const char *tokenizer, const int32_t *ids, char *text,
         ck_assert_uint_eq(fread(&score, sizeof score, 1, file), 1);
         ck_assert_uint_eq(fread(&bytes, sizeof bytes, 1, file), 1);
         ck_assert(bytes >= 0 && bytes < 32);
-        ck_assert_uint_eq(fread(pieces[i], 1, (size_t)bytes, file), (size_t)bytes);
+        ck_assert_uint_eq(fread(texts[i], 1, (size_t)bytes, file), (size_t)bytes);
     }
     fclose(file);
     for (int n = 1; n <= STEPS; n++) {
-        const char *piece = pieces[ids[n]];
+        const char *token = texts[ids[n]];
         unsigned byte;
         char raw[2] = {0};
-        if (ids[n - 1] == BOS && piece[0] == ' ')
-            piece++;
-        if (sscanf(piece, "<0x%02X>", &byte) == 1) {
+        if (ids[n - 1] == BOS && token[0] == ' ')
+            token++;
+        if (sscanf(token, "<0x%02X>", &byte) == 1) {
             raw[0] = (char)byte;
-            piece = raw;
+            token = raw;
         }
-        ck_assert_uint_lt(used + strlen(piece), room);
-        memcpy(text + used, piece, strlen(piece) + 1);
-        used += strlen(piece);
+        ck_assert_uint_lt(used + strlen(token), room);
+        memcpy(text + used, token, strlen(token) + 1);
+        used += strlen(token);
     }
 }
 

@@ -15,9 +15,9 @@
 
 enum { STEPS = 10 };
 
-/* What a dtype may be off by, relative to the L2 norm of what is compared. The gradient
- * of a key's bias is zero but for rounding (softmax does not see it), and AdamW makes
- * steps of that rounding, so tensors that hold one have a limit of their own. */
+/* Error limits of a dtype, relative to the L2 norm of the compared tensor. The gradient
+ * of a key's bias is zero except for rounding (softmax is invariant to it), and AdamW
+ * makes steps of that rounding, so tensors that hold one have a separate limit. */
 struct limits {
     double logits, first_loss, loss, grads, norms, params, key_bias;
 };
@@ -68,8 +68,8 @@ static void golden_name(const char *name, char *out, size_t bytes)
     }
 }
 
-/* Where element `at` of the golden tensor is in ours: llama2.c turns neighbours, we
- * turn halves, so the rows of q and k are permuted within each head. */
+/* Index in our tensor of element `at` of the golden one: llama2.c rotates neighbours,
+ * we rotate halves, so the rows of q and k are permuted within each head. */
 static uint64_t our_element(const struct test_trainer *t,
                             const struct cadre_param *param, uint64_t at)
 {
@@ -91,7 +91,7 @@ static double element_of(const struct test_trainer *t, const struct cadre_param 
 }
 
 /* Largest error of a digest, relative to the tensor's norm. A sum may lose as much as
- * its terms, so it is held relative to the sum of magnitudes. */
+ * its terms, so its error is relative to the sum of magnitudes. */
 static double digest_error(const struct test_trainer *t,
                            const struct cadre_param *param, const void *buffer,
                            uint64_t count, const json_t *digest)
@@ -180,7 +180,7 @@ static double relative(double got, const json_t *list, size_t index)
     return fabs(got / expected - 1);
 }
 
-/* The first forward and backward, then the steps; g->reached is what was off. */
+/* The first forward and backward, then the steps; g->reached holds the errors. */
 static void train(struct golden *g)
 {
     struct test_trainer *t = &g->trainer;

@@ -22,7 +22,7 @@ START_TEST(gradients_of_one_token)
     struct cadre_model_config config = test_small_model(CADRE_ARCH_GPT2);
     config.layers = 1;
     config.heads = config.kv_heads = 1;
-    /* keys and queries get no gradient from a single token, but a second row does */
+    /* keys and queries get no gradient from a single token, so two rows */
     test_finite_differences(&config, 1, 2);
 }
 END_TEST

@@ -39,7 +39,8 @@ static double difference(const struct test_trainer *a, const struct test_trainer
     return most / largest;
 }
 
-/* Chunks of one row, that do not divide the rows, that are as many, and more. */
+/* Chunks of one row, of a number that does not divide the rows, of all rows, of more.
+ */
 START_TEST(the_same_as_the_whole)
 {
     static const int64_t rows[] = {1, 4, 20, ROWS, 100};
@@ -63,21 +64,21 @@ START_TEST(the_same_as_the_whole)
 }
 END_TEST
 
-/* WEIGHT apart from INPUT gives the bits of both at once. */
+/* WEIGHT separate from INPUT has the same bits as BOTH. */
 START_TEST(splitting_changes_no_bit)
 {
     struct cadre_model_config config = test_small_model(CADRE_ARCH_GPT2);
-    struct test_trainer both, apart;
+    struct test_trainer both, separate;
     double a, b;
     config.head_rows = 4;
     run(&config, false, &both, &a);
-    run(&config, true, &apart, &b);
+    run(&config, true, &separate, &b);
     ck_assert(a == b);
     for (uint32_t i = 0; i < both.model->n_params; i++)
-        ck_assert_mem_eq(both.grads[i], apart.grads[i],
+        ck_assert_mem_eq(both.grads[i], separate.grads[i],
                          test_trainer_count(&both, i) * both.element);
     test_trainer_close(&both);
-    test_trainer_close(&apart);
+    test_trainer_close(&separate);
 }
 END_TEST
 
@@ -111,7 +112,7 @@ START_TEST(memory_is_that_of_a_chunk)
 }
 END_TEST
 
-/* Logits that are asked for come in the same chunks. */
+/* Requested logits come in the same chunks. */
 START_TEST(logits_are_computed_again)
 {
     struct cadre_model_config config = test_small_model(CADRE_ARCH_GPT2);

@@ -28,38 +28,38 @@ static void *values(const struct cadre_model *model, uint32_t index)
 
 START_TEST(any_cut_gives_the_same_bits)
 {
-    static const uint64_t cuts[] = {1, 5, 63, 64, 100};
+    static const uint64_t lengths[] = {1, 5, 63, 64, 100};
     struct cadre_model_config config = test_small_model(CADRE_ARCH_GPT2);
     struct cadre_model *model = create(&config, 0, 1);
     for (uint32_t i = 0; i < model->n_params; i++) {
         uint64_t count = cadre_shape_count(&model->params[i].local), at = 0;
         unsigned char *whole = values(model, i);
-        double *pieces = calloc(count, sizeof *pieces);
+        double *parts = calloc(count, sizeof *parts);
         for (size_t c = 0; at < count; c++) {
-            uint64_t n = cuts[c % 5] < count - at ? cuts[c % 5] : count - at;
-            cadre_model_init_range(model, i, 42, at, n, pieces + at);
+            uint64_t n = lengths[c % 5] < count - at ? lengths[c % 5] : count - at;
+            cadre_model_init_range(model, i, 42, at, n, parts + at);
             at += n;
         }
-        ck_assert_mem_eq(pieces, whole, count * sizeof *pieces);
-        free(pieces);
+        ck_assert_mem_eq(parts, whole, count * sizeof *parts);
+        free(parts);
         free(whole);
     }
     cadre_model_destroy(model);
 }
 END_TEST
 
-/* Many elements are shared out over threads; few, one after the other, are not. */
+/* Many elements are divided over threads; a few at a time are not. */
 START_TEST(threads_change_no_bit)
 {
     struct cadre_model_config config = test_small_model(CADRE_ARCH_GPT2);
     config.vocab = 24000;
     config.dtype = CADRE_F32;
     struct cadre_model *model = create(&config, 0, 1);
-    const uint64_t count = cadre_shape_count(&model->params[0].local), piece = 50000;
+    const uint64_t count = cadre_shape_count(&model->params[0].local), step = 50000;
     ck_assert_uint_gt(count, 1 << 19);
-    float *whole = values(model, 0), *part = malloc(piece * sizeof *part);
-    for (uint64_t at = 0; at < count; at += piece) {
-        const uint64_t n = count - at < piece ? count - at : piece;
+    float *whole = values(model, 0), *part = malloc(step * sizeof *part);
+    for (uint64_t at = 0; at < count; at += step) {
+        const uint64_t n = count - at < step ? count - at : step;
         cadre_model_init_range(model, 0, 42, at, n, part);
         ck_assert_mem_eq(part, whole + at, n * sizeof *part);
     }
@@ -115,7 +115,7 @@ START_TEST(tensor_parallel_holds_the_same_bits)
 END_TEST
 
 /* Packed q, k, v: rank 1 of 3 holds the middle third of each. */
-START_TEST(packed_thirds_are_cut_apart)
+START_TEST(packed_thirds_are_sharded)
 {
     struct cadre_model_config config = test_small_model(CADRE_ARCH_GPT2);
     config.vocab = 27;
@@ -176,7 +176,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, any_cut_gives_the_same_bits);
     tcase_add_test(tc, threads_change_no_bit);
     tcase_add_test(tc, tensor_parallel_holds_the_same_bits);
-    tcase_add_test(tc, packed_thirds_are_cut_apart);
+    tcase_add_test(tc, packed_thirds_are_sharded);
     tcase_add_test(tc, values_have_their_scale);
     suite_add_tcase(s, tc);
     return s;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tensor parallelism: ranks as threads, with a redistribution that adds (or takes the
- * maximum) over all ranks, against one rank; also with the rows cut between
+ * maximum) over all ranks, against one rank; also with the rows sharded between
  * redistributions. */
 #include "tests/support/check_main.h"
 #include "core/model/init.h"
@@ -21,7 +21,7 @@ struct group {
     int size;
     const double *in[MAX_RANKS];
     int calls[CADRE_POINT_LOSS_SUM + 1][2]; /* of rank 0, forward and backward */
-    int gathers[CADRE_POINT_LOSS_SUM + 1][2]; /* those of them that gather */
+    int gathers[CADRE_POINT_LOSS_SUM + 1][2]; /* of them, calls that gather */
 };
 
 struct rank {
@@ -91,7 +91,7 @@ static void *run_rank(void *arg)
     return NULL;
 }
 
-/* Element of a rank's gradient, whose parts over rows are added up here. */
+/* Element of a rank's gradient; its parts over rows are summed here. */
 static double gradient(const struct rank *ranks, const struct rank *r, uint32_t index,
                        uint64_t e)
 {

@@ -18,7 +18,7 @@ START_TEST(many_good_steps_double_it)
 }
 END_TEST
 
-START_TEST(an_overflow_halves_it_and_begins_the_count_anew)
+START_TEST(an_overflow_halves_it_and_restarts_the_count)
 {
     struct cadre_loss_scale at = {.scale = 65536, .good = 1999};
     ck_assert(cadre_loss_scale_bad(&at));
@@ -61,7 +61,7 @@ Suite *test_suite(void)
     Suite *s = suite_create("loss_scale");
     TCase *tc = tcase_create("loss_scale");
     tcase_add_test(tc, many_good_steps_double_it);
-    tcase_add_test(tc, an_overflow_halves_it_and_begins_the_count_anew);
+    tcase_add_test(tc, an_overflow_halves_it_and_restarts_the_count);
     tcase_add_test(tc, it_has_bounds);
     tcase_add_test(tc, powers_of_two_alone);
     suite_add_tcase(s, tc);

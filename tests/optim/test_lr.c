@@ -59,7 +59,7 @@ START_TEST(linear_falls_to_its_floor)
 }
 END_TEST
 
-/* A warm-up that is as long as the run, or longer, divides by nothing. */
+/* A warm-up that is as long as the run, or longer, does not divide by zero. */
 START_TEST(warm_up_may_fill_the_run)
 {
     struct cadre_optimizer_config config = config_of(CADRE_LR_COSINE);

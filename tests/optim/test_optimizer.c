@@ -69,37 +69,37 @@ static void step(const struct cadre_optimizer_config *config,
         CADRE_OK);
 }
 
-/* Slices of any length, an empty one among them, end with the bits of one slice. */
-static void check_pieces(enum cadre_optimizer_kind kind)
+/* Slices of any length, also an empty one, have the same bits as one slice. */
+static void check_slices(enum cadre_optimizer_kind kind)
 {
-    static const uint64_t cuts[] = {1, 7, 0, 16, 33, 250, 64, 129, 500};
-    static struct state whole, pieces;
+    static const uint64_t lengths[] = {1, 7, 0, 16, 33, 250, 64, 129, 500};
+    static struct state whole, parts;
     struct cadre_device *device = open_device();
     struct cadre_optimizer_config config = config_of(kind);
     struct cadre_slice one, many[9];
     uint64_t at = 0;
     fill(&whole);
-    fill(&pieces);
+    fill(&parts);
     one = slice_of(&whole, 0, COUNT);
     for (int i = 0; i < 9; i++) {
-        many[i] = slice_of(&pieces, at, cuts[i]);
-        at += cuts[i];
+        many[i] = slice_of(&parts, at, lengths[i]);
+        at += lengths[i];
     }
     ck_assert_uint_eq(at, COUNT);
     for (int64_t s = 1; s <= 5; s++) {
         gradients(&whole, s);
-        gradients(&pieces, s);
+        gradients(&parts, s);
         step(&config, device, &one, 1, s);
         step(&config, device, many, 9, s);
-        ck_assert_mem_eq(&pieces, &whole, sizeof whole);
+        ck_assert_mem_eq(&parts, &whole, sizeof whole);
     }
     cadre_device_close(device);
 }
 
-START_TEST(pieces_give_the_same_bits)
+START_TEST(slices_have_the_same_bits)
 {
-    check_pieces(CADRE_OPTIMIZER_ADAMW);
-    check_pieces(CADRE_OPTIMIZER_SGD);
+    check_slices(CADRE_OPTIMIZER_ADAMW);
+    check_slices(CADRE_OPTIMIZER_SGD);
 }
 END_TEST
 
@@ -202,7 +202,7 @@ Suite *test_suite(void)
 {
     Suite *s = suite_create("optimizer");
     TCase *tc = tcase_create("optimizer");
-    tcase_add_test(tc, pieces_give_the_same_bits);
+    tcase_add_test(tc, slices_have_the_same_bits);
     tcase_add_test(tc, adamw_is_the_published_one);
     tcase_add_test(tc, sgd_is_pytorchs);
     tcase_add_test(tc, decay_is_of_the_slice);

@@ -9,8 +9,8 @@
 
 static struct cadre_place_session session;
 
-/* A session of rank 3, as `plugin`, in a process that may use CPUs 2, 4, 5 and 6; one
- * that was started by an external launcher has 2 and 4 of them. */
+/* A session of rank 3, as `plugin`, in a process that may use CPUs 2, 4, 5 and 6; a
+ * process started by an external launcher has 2 and 4 of them. */
 static const struct cadre_place *begin_as(bool processes, bool external)
 {
     cpu_set_t two;
@@ -57,7 +57,7 @@ static void refused(cadre_status rc, const char *text)
                   text);
 }
 
-START_TEST(wishes_are_kept)
+START_TEST(requests_are_kept)
 {
     const struct cadre_place *p = begin(true);
     const uint32_t cpus[] = {6, 2, 6};
@@ -74,7 +74,7 @@ START_TEST(wishes_are_kept)
 }
 END_TEST
 
-START_TEST(equal_wishes_of_two_agree)
+START_TEST(equal_requests_of_two_agree)
 {
     const struct cadre_place *p = begin(true);
     const uint32_t cpus[] = {4, 5}, again[] = {5, 4};
@@ -88,7 +88,7 @@ START_TEST(equal_wishes_of_two_agree)
 }
 END_TEST
 
-START_TEST(different_wishes_name_both)
+START_TEST(different_requests_name_both)
 {
     const struct cadre_place *p = begin(true);
     const uint32_t cpus[] = {4, 5};
@@ -96,7 +96,7 @@ START_TEST(different_wishes_name_both)
     session.plugin = "beta";
     refused(p->env(p->h, "ONE", "2"),
             "plugins 'alpha' and 'beta' set the variable ONE of rank 3 to different");
-    /* the first refusal stays, nothing more is taken */
+    /* the first refusal is kept, further requests are ignored */
     refused(p->env(p->h, "TWO", "2"), "variable ONE");
     refused(p->cpus(p->h, cpus, 2), "variable ONE");
     ck_assert(!session.pinned);
@@ -146,15 +146,15 @@ START_TEST(cpus_that_are_not_there)
     static const uint32_t bad[] = {0, 3, 7, CPU_SETSIZE, UINT32_MAX};
     for (size_t i = 0; i < 5; i++) {
         const struct cadre_place *p = begin(false);
-        refused(p->cpus(p->h, &bad[i], 1), "but this process may use 2,4-6 alone");
+        refused(p->cpus(p->h, &bad[i], 1), "but this process may use only 2,4-6;");
         ck_assert(!session.pinned);
     }
     const struct cadre_place *p = begin(false);
-    refused(p->cpus(p->h, NULL, 0), "no CPU at all");
+    refused(p->cpus(p->h, NULL, 0), "on no CPU: expected");
 }
 END_TEST
 
-/* What the plugin is told. */
+/* What the plugin is given. */
 START_TEST(places_are_described)
 {
     static const uint32_t cpus[] = {2, 4, 5, 6};
@@ -171,8 +171,8 @@ START_TEST(places_are_described)
 }
 END_TEST
 
-/* Whoever started the rank has given it all that it has. */
-START_TEST(wishes_from_outside_are_compared)
+/* The launcher has already set the rank's environment and CPUs. */
+START_TEST(requests_of_external_ranks_are_compared)
 {
     const uint32_t cpus[] = {4, 5, 2}, others[] = {4, 5};
     const struct cadre_place *p = begin_as(false, true);
@@ -182,13 +182,13 @@ START_TEST(wishes_from_outside_are_compared)
     ck_assert_int_eq(p->cpus(p->h, cpus, 3), CADRE_OK);
     ck_assert(!session.pinned && !session.variable[0]);
     refused(p->env(p->h, "PLACE_TEST", "2"),
-            "plugin 'alpha' wants PLACE_TEST=2 for rank 3, which was started from "
-            "outside with 1;");
+            "plugin 'alpha' wants PLACE_TEST=2 for rank 3, which was started by "
+            "an external launcher with 1;");
     p = begin_as(false, true);
-    refused(p->env(p->h, "PLACE_OTHER", "2"), "from outside with none;");
+    refused(p->env(p->h, "PLACE_OTHER", "2"), "by an external launcher with none;");
     p = begin_as(false, true);
     refused(p->cpus(p->h, others, 2), "wants rank 3 on CPUs 4-5, but it was started "
-                                      "from outside on CPUs 2,4;");
+                                      "by an external launcher on CPUs 2,4;");
 }
 END_TEST
 
@@ -196,14 +196,14 @@ Suite *test_suite(void)
 {
     Suite *suite = suite_create("place_session");
     TCase *tc = tcase_create("place_session");
-    tcase_add_test(tc, wishes_are_kept);
-    tcase_add_test(tc, equal_wishes_of_two_agree);
-    tcase_add_test(tc, different_wishes_name_both);
+    tcase_add_test(tc, requests_are_kept);
+    tcase_add_test(tc, equal_requests_of_two_agree);
+    tcase_add_test(tc, different_requests_name_both);
     tcase_add_test(tc, variables_that_cannot_be);
     tcase_add_test(tc, more_variables_than_are_kept);
     tcase_add_test(tc, cpus_that_are_not_there);
     tcase_add_loop_test(tc, places_are_described, 0, 2);
-    tcase_add_test(tc, wishes_from_outside_are_compared);
+    tcase_add_test(tc, requests_of_external_ranks_are_compared);
     suite_add_tcase(suite, tc);
     return suite;
 }

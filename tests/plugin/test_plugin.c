@@ -119,8 +119,9 @@ START_TEST(an_unknown_name_says_where_it_was_sought)
     test_refused(cadre_plugin_load("zzzzzz", dir, &plugin, &err), &err,
                  "there is no plugin 'zzzzzz'; strategy.plugin_path");
     test_refused(cadre_plugin_load("my.so", dir, &plugin, &err), &err,
-                 "'my.so' is no plugin name");
-    test_refused(cadre_plugin_load("", dir, &plugin, &err), &err, "is no plugin name");
+                 "'my.so' is not a plugin name");
+    test_refused(cadre_plugin_load("", dir, &plugin, &err), &err,
+                 "is not a plugin name");
 }
 END_TEST
 

@@ -11,7 +11,7 @@
 static const struct {
     const char *bad, *text;
 } cases[] = {
-    {"null", "gives no descriptor"},
+    {"null", "returns no descriptor"},
     {"magic", "has the magic number 2a, expected 3145524441433ec3"},
     {"major", "was built for plugin ABI 3.1, this program has 0.1"},
     {"host_minor", "needs a host of plugin ABI 0.2 or newer, this program has 0.1"},
@@ -38,8 +38,8 @@ static const struct {
     {"no_bind", "lacks the function 'bind'"},
     {"no_sync", "lacks the function 'sync'"},
     {"no_destroy", "lacks the function 'destroy'"},
-    {"options_null", "says it has 3 options but no table of them"},
-    {"options_many", "says it has 1073741824 options"},
+    {"options_null", "declares 3 options but no table of them"},
+    {"options_many", "declares 1073741824 options"},
     {"stride", "has options of 8 bytes each, expected at least 64"},
     {"key_upper", "has the option key 'Width'"},
     {"key_none", "has the option key '(none)'"},
@@ -85,7 +85,7 @@ START_TEST(a_newer_plugin_loads)
 }
 END_TEST
 
-/* What lies behind an older plugin's descriptor is not its own. */
+/* Memory beyond an older plugin's descriptor is not part of it. */
 START_TEST(a_plugin_from_before_commands_has_none)
 {
     struct cadre_error err = {0};
@@ -99,7 +99,7 @@ START_TEST(a_plugin_from_before_commands_has_none)
 }
 END_TEST
 
-/* What a host of a later minor does with a plugin of this one. */
+/* A host of a later minor version with a plugin of this one. */
 START_TEST(an_older_struct_is_copied_and_the_rest_is_zero)
 {
     struct {

@@ -30,7 +30,8 @@ static void teardown(void)
     test_tmpdir_destroy(dir);
 }
 
-/* Through the loader, so that what passes the check by mistake meets dlopen. */
+/* Through the loader, so that a file that passes the check by mistake reaches dlopen.
+ */
 static void refused(const char *path, const char *text)
 {
     const struct cadre_plugin_handle *plugin = NULL;

@@ -147,7 +147,7 @@ START_TEST(hostile_paths_do_no_harm)
     test_refused(cadre_plugin_find(&places, "sample", out, sizeof out, &err), &err,
                  "there is no plugin 'sample'");
     test_refused(cadre_plugin_find(&places, "../../x", out, sizeof out, &err), &err,
-                 "is no plugin name");
+                 "is not a plugin name");
     cadre_text_fini(&list);
 }
 END_TEST

@@ -124,7 +124,7 @@ START_TEST(an_unknown_key_is_refused)
 }
 END_TEST
 
-/* A plugin's own mistake is answered with nothing, never with a crash. */
+/* A plugin's mistake is answered with NULL, never with a crash. */
 START_TEST(a_plugins_mistake_is_survived)
 {
     resolve();
@@ -137,7 +137,7 @@ START_TEST(a_plugins_mistake_is_survived)
 }
 END_TEST
 
-/* An option of a later minor is longer: the stride says so. */
+/* An option of a later minor version is longer, as its stride shows. */
 START_TEST(longer_options_are_read_by_their_stride)
 {
     struct {

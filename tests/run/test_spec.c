@@ -130,7 +130,7 @@ static const struct {
 } wrong[] = {
     {"strategy.stack=dpd:2", {"dpd", "ddp"}},
     {"strategy.stack=ddp:0", {"strategy.stack", "'0'"}},
-    {"strategy.stack=ddp:2,ddp:2", {"'ddp' stands there twice", ""}},
+    {"strategy.stack=ddp:2,ddp:2", {"'ddp' is listed twice", ""}},
     {"strategy.stack=ddp:5000", {"strategy.stack", "5000 ranks, expected at most"}},
     {"ddp.bucket=3 strategy.stack=ddp:2", {"ddp.bucket", "bucket_mb"}},
     {"ddp.bucket_mb=-1 strategy.stack=ddp:2", {"ddp.bucket_mb", "-1"}},

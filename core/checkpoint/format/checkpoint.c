@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loading. A piece is checked when it is first read, so that a rank that needs little
- * reads little. */
+/* Loading. A piece is checked when it is first read, so a rank reads only what it
+ * needs. */
 #include "core/checkpoint/format/checkpoint.h"
 
 #include <inttypes.h>
@@ -213,13 +213,12 @@ cadre_status cadre_checkpoint_find_latest(const char *root, char **path,
             break;
         free(dir);
         dir = NULL;
-        /* Without memory or descriptors a good one would be passed over. */
+        /* Without memory or descriptors a good checkpoint would be skipped. */
         if (rc == CADRE_E_RESOURCE) {
             rc = cadre_fail(err, rc, "%s", why.text);
             goto fail;
         }
-        cadre_log(CADRE_LOG_WARN, "checkpoint", "checkpoint passed over [%s]",
-                  why.text);
+        cadre_log(CADRE_LOG_WARN, "checkpoint", "checkpoint skipped [%s]", why.text);
     }
     rc = CADRE_OK;
     *path = dir;

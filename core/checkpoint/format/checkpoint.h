@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checkpoints: a folder step-00000100 with model.safetensors, optimizer.safetensors
  * (`<name>.exp_avg`, `<name>.exp_avg_sq`), strategy.safetensors where strategies keep
- * something (`<name>.<plugin>.<key>`) and state.json, in the layout of one rank whoever
- * wrote it, so that any strategy at any size reads it. */
+ * plugin state (`<name>.<plugin>.<key>`) and state.json. The layout is that of one
+ * rank, whichever ranks wrote it, so that any strategy with any number of ranks can
+ * read it. */
 #ifndef CADRE_CHECKPOINT_FORMAT_CHECKPOINT_H
 #define CADRE_CHECKPOINT_FORMAT_CHECKPOINT_H
 
@@ -17,10 +18,10 @@
 
 struct cadre_checkpoint;
 
-/* Open a complete checkpoint: state.json and all small files by their checksums, sizes
- * and headers of the others. Their data is checked piece by piece as it is read. The
- * handle is of one thread; every rank opens its own. Errors: CADRE_E_INVALID not a
- * checkpoint or damaged, CADRE_E_IO, CADRE_E_RESOURCE. */
+/* Open a complete checkpoint and check state.json and all small files by their
+ * checksums, the other files by size and header. Data is checked piece by piece as it
+ * is read. The handle belongs to one thread; every rank opens its own. Errors:
+ * CADRE_E_INVALID not a checkpoint or damaged, CADRE_E_IO, CADRE_E_RESOURCE. */
 cadre_status cadre_checkpoint_open(const char *dir, struct cadre_checkpoint **out,
                                    struct cadre_error *err);
 void cadre_checkpoint_close(struct cadre_checkpoint *checkpoint);
@@ -33,8 +34,8 @@ cadre_checkpoint_manifest(const struct cadre_checkpoint *checkpoint);
 const char *cadre_checkpoint_value(const struct cadre_checkpoint *checkpoint,
                                    const char *key);
 
-/* Name of the index-th small file that is sealed with it, in no set order; NULL after
- * the last. Borrowed until close. */
+/* Name of the index-th small file of the checkpoint, in no fixed order; NULL after the
+ * last. Borrowed until close. */
 const char *cadre_checkpoint_small(const struct cadre_checkpoint *checkpoint,
                                    size_t index);
 
@@ -65,9 +66,9 @@ cadre_status cadre_checkpoint_read(struct cadre_checkpoint *checkpoint,
 cadre_status cadre_checkpoint_verify(struct cadre_checkpoint *checkpoint,
                                      struct cadre_error *err);
 
-/* The newest checkpoint under root that is whole, every piece checked; damaged ones are
- * passed over with a warning. *path is freed by the caller, NULL where there is none.
- * [one rank] Errors: CADRE_E_RESOURCE, CADRE_E_IO where root cannot be listed. */
+/* The newest whole checkpoint under root, every piece checked; damaged ones are skipped
+ * with a warning. The caller frees *path; NULL where there is none. [one rank] Errors:
+ * CADRE_E_RESOURCE, CADRE_E_IO where root cannot be listed. */
 cadre_status cadre_checkpoint_find_latest(const char *root, char **path,
                                           struct cadre_error *err);
 

@@ -22,7 +22,7 @@ uint64_t cadre_checksum_of(const void *data, size_t words, uint64_t first)
     for (size_t i = 0; i < words; i++) {
         uint32_t word;
         memcpy(&word, in + i * WORD, WORD);
-        /* The constant keeps word 0 of a tensor of zeros from adding nothing. */
+        /* Without the constant, word 0 of a tensor of zeros would add zero. */
         sum += mix(((first + i) << 32 | word) + 0x9e3779b97f4a7c15u);
     }
     return sum;

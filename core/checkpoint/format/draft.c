@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Saving. Each rank sums what it writes and leaves the sums in a file of its own beside
- * the data; the commit adds them up, which also shows that nothing is missing. */
+/* Saving. Each rank writes the checksums of its data to a separate file next to it; the
+ * commit adds them up, which also shows that nothing is missing. */
 #include "core/checkpoint/format/draft.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ struct cadre_draft {
     struct cadre_tensor_file files[CADRE_CHECKPOINT_FILES];
 };
 
-/* What a rank leaves for the commit: one for each piece that it wrote to. */
+/* A rank's record for the commit: one for each piece that it wrote to. */
 struct record {
     uint64_t file, piece, sum, bytes;
 };
@@ -93,7 +93,7 @@ static cadre_status create_files(const char *dir,
     return rc;
 }
 
-/* A new root must outlast a crash as what is renamed in it does. */
+/* A new root must survive a crash, like the names in it. */
 static cadre_status make_root(const char *root, struct cadre_error *err)
 {
     if (mkdir(root, 0777) != 0)
@@ -151,7 +151,7 @@ static cadre_status open_file(struct cadre_draft *draft, int which,
     bool absent = access(path, F_OK) != 0 && errno == ENOENT;
     free(path);
     draft->files[which].name = name;
-    if (which > 0 && absent) /* all but the parameters may be */
+    if (which > 0 && absent) /* only the parameters must exist */
         return CADRE_OK;
     return cadre_tensor_file_open(&draft->files[which], draft->dir, name, true, err);
 }
@@ -243,7 +243,7 @@ cadre_status cadre_draft_sync(struct cadre_draft *draft, struct cadre_error *err
     return write_sums(draft, err);
 }
 
-/* Add the sums that a rank left, and remove its file. */
+/* Add a rank's sums, and remove its file. */
 static cadre_status take_sums(struct cadre_draft *all, int rank,
                               struct cadre_error *err)
 {
@@ -264,7 +264,8 @@ static cadre_status take_sums(struct cadre_draft *all, int rank,
         struct cadre_checksums *pieces =
             record.file < CADRE_CHECKPOINT_FILES ? &all->files[record.file].sums : NULL;
         if (!pieces || record.piece >= pieces->n) {
-            rc = cadre_fail(err, CADRE_E_INTERNAL, "%s: a record out of place", path);
+            rc = cadre_fail(err, CADRE_E_INTERNAL, "%s: a record of an unknown piece",
+                            path);
             goto fail;
         }
         pieces->sum[record.piece] += record.sum;
@@ -312,7 +313,7 @@ static cadre_status seal(struct cadre_draft *all, int n_ranks,
     CADRE_TRY(cadre_manifest_write(all->dir, manifest, all->files,
                                    CADRE_CHECKPOINT_FILES, err));
     CADRE_TRY(cadre_file_sync_folder(all->dir, err));
-    /* What cannot be read back must not take the place of what can. */
+    /* A checkpoint that cannot be read must not replace one that can. */
     CADRE_TRY(cadre_checkpoint_open(all->dir, &again, err));
     cadre_checkpoint_close(again);
     return CADRE_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A checkpoint that is being made: the folder step-N.partial. The ranks share a file
- * system; the caller brings the barriers and the agreement that all went well:
+ * system; the caller supplies the barriers and the agreement that all calls succeeded:
  *
  *     one rank     cadre_draft_begin    makes step-N.partial, files at full size
  *                  cadre_draft_begin_plugin_state, where strategies keep something
@@ -11,9 +11,9 @@
  *     one rank     cadre_draft_commit   seals it, renames it to step-N
  *             or   cadre_draft_abandon  removes step-N.partial
  *
- * Every range of every tensor is written by exactly one rank, once. A crash at any
- * instant leaves the checkpoints before whole: until the rename the new one has another
- * name, and it is renamed only when all of it is on the disk. */
+ * Every range of every tensor is written by exactly one rank, once. After a crash at
+ * any time the earlier checkpoints are whole: the new one is renamed to its final name
+ * only when all of it is on disk. */
 #ifndef CADRE_CHECKPOINT_FORMAT_DRAFT_H
 #define CADRE_CHECKPOINT_FORMAT_DRAFT_H
 
@@ -28,41 +28,41 @@
 /* Make root (one level) and root/step-N.partial with its files for `n` tensors
  * (CADRE_F32 or CADRE_F64, Hugging Face names), and remove what a crash left under
  * root. moments: 0 no optimizer state, 1 exp_avg (SGD with momentum), 2 both. Reserves
- * the disk: a full one shows here. [one rank] Errors: CADRE_E_RESOURCE disk full,
+ * disk space: a full disk is found here. [one rank] Errors: CADRE_E_RESOURCE disk full,
  * CADRE_E_IO, CADRE_E_INVALID; nothing is left then. */
 cadre_status cadre_draft_begin(const char *root, uint64_t step,
                                const struct cadre_safetensors_spec *tensors, size_t n,
                                int moments, struct cadre_error *err);
 
 /* Add strategy.safetensors with these tensors to what begin made. [one rank, after
- * begin and before any opens it] Errors: as begin; the caller then abandons. */
+ * begin and before any rank opens it] Errors: as begin; the caller then abandons. */
 cadre_status
 cadre_draft_begin_plugin_state(const char *root, uint64_t step,
                                const struct cadre_safetensors_spec *tensors, size_t n,
                                struct cadre_error *err);
 
-/* root/step-N.partial; the caller frees it, NULL: no memory. Small files put there by
- * the caller before the commit are sealed with it. */
+/* root/step-N.partial; the caller frees it. NULL: no memory. The commit seals small
+ * files that the caller put there. */
 char *cadre_draft_path(const char *root, uint64_t step);
 
 struct cadre_draft;
 
-/* A rank's way into the files that begin made. rank: 0 .. n_ranks - 1 of the commit.
- * [every rank, after begin; the handle is of one thread] Errors: CADRE_E_INVALID,
- * CADRE_E_IO, CADRE_E_RESOURCE. */
+/* Open the files that begin made. rank: 0 .. n_ranks - 1 of the commit. [every rank,
+ * after begin; the handle belongs to one thread] Errors: CADRE_E_INVALID, CADRE_E_IO,
+ * CADRE_E_RESOURCE. */
 cadre_status cadre_draft_open(const char *root, uint64_t step, int rank,
                               struct cadre_draft **out, struct cadre_error *err);
 
 /* Write elements [begin, begin + count) of a tensor's flat logical form from host
- * memory, in the dtype that begin was given for it. Errors: CADRE_E_INVALID no such
- * tensor or range, CADRE_E_RESOURCE, CADRE_E_IO. */
+ * memory, in the dtype passed to begin. Errors: CADRE_E_INVALID no such tensor or
+ * range, CADRE_E_RESOURCE, CADRE_E_IO. */
 cadre_status cadre_draft_write(struct cadre_draft *draft,
                                enum cadre_checkpoint_part part, const char *tensor,
                                uint64_t begin, uint64_t count, const void *data,
                                struct cadre_error *err);
 
-/* Bring what was written to the disk, and leave its checksums for the commit. Once,
- * after the last write; also by a rank that wrote nothing. */
+/* Sync what was written to disk, and write its checksums for the commit. Called once,
+ * after the last write, also by a rank that wrote nothing. */
 cadre_status cadre_draft_sync(struct cadre_draft *draft, struct cadre_error *err);
 
 /* NULL is allowed. */
@@ -71,9 +71,9 @@ void cadre_draft_close(struct cadre_draft *draft);
 /* Check that ranks 0 .. n_ranks - 1 have synced and together wrote every byte once,
  * write state.json, and rename the folder to its final name, replacing one of that
  * name. Then remove the oldest beyond `keep` (0: keep all), never this one; a failure
- * of that is only logged. [one rank] Errors: CADRE_E_INTERNAL a range was written twice
- * or never (tensor and bytes named), CADRE_E_RESOURCE, CADRE_E_IO; the caller then
- * abandons. */
+ * of the removal is only logged. [one rank] Errors: CADRE_E_INTERNAL a range was
+ * written twice or never (tensor and bytes named), CADRE_E_RESOURCE, CADRE_E_IO; the
+ * caller then abandons. */
 cadre_status cadre_draft_commit(const char *root, int n_ranks,
                                 const struct cadre_manifest *manifest, size_t keep,
                                 struct cadre_error *err);

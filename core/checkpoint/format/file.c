@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Positioned input and output that is whole or an error. */
+/* Positioned input and output: all bytes or an error. */
 #include "core/checkpoint/format/file.h"
 
 #include <errno.h>

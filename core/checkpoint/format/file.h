@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole reads and writes at an offset, and what makes files last. Every error names the
- * file. `path` is used for error texts where a descriptor is given. [any thread] */
+/* Whole reads and writes at an offset, and syncing to disk. Every error names the file.
+ * `path` is used for error texts where a descriptor is given. [any thread] */
 #ifndef CADRE_CHECKPOINT_FORMAT_FILE_H
 #define CADRE_CHECKPOINT_FORMAT_FILE_H
 
@@ -20,8 +20,8 @@ cadre_status cadre_file_write_at(int fd, const char *path, const void *data,
                                  size_t bytes, uint64_t offset,
                                  struct cadre_error *err);
 
-/* Give the file its full size, with the blocks reserved where the file system can do
- * it, so that a full disk shows before the writing and not in its midst. Errors: as
+/* Set the file's full size, with blocks reserved where the file system supports it, so
+ * that a full disk is an error before writing begins, not during it. Errors: as
  * cadre_file_write_at. */
 cadre_status cadre_file_reserve(int fd, const char *path, uint64_t bytes,
                                 struct cadre_error *err);
@@ -45,11 +45,11 @@ cadre_status cadre_file_read_whole(const char *path, size_t limit, char **data,
 cadre_status cadre_file_write_whole(const char *path, const void *data, size_t bytes,
                                     struct cadre_error *err);
 
-/* fsync a folder, so that the names in it last. */
+/* fsync a folder, so that the names in it are on disk. */
 cadre_status cadre_file_sync_folder(const char *path, struct cadre_error *err);
 
-/* Remove a folder and all below it; links are removed, not followed. A folder that is
- * not there is no error. */
+/* Remove a folder and everything in it; links are removed, not followed. A missing
+ * folder is no error. */
 cadre_status cadre_file_remove_tree(const char *path, struct cadre_error *err);
 
 #endif

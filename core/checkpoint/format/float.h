@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Floating-point formats of weight files: every value of a narrower format is kept,
- * subnormals, infinities and NaNs included. [any thread] */
+/* Conversion of the floating-point formats of weight files. Widening keeps every value,
+ * including subnormals, infinities and NaNs. [any thread] */
 #ifndef CADRE_CHECKPOINT_FORMAT_FLOAT_H
 #define CADRE_CHECKPOINT_FORMAT_FLOAT_H
 

@@ -28,7 +28,7 @@ char *cadre_folder_path(const char *root, uint64_t step, const char *ending)
     return cadre_format("%s/step-%08" PRIu64 "%s", root, step, ending);
 }
 
-/* step-<digits><ending>, written as cadre_folder_path writes it. */
+/* Parse step-<digits><ending>, as cadre_folder_path writes it. */
 static bool parse_name(const char *name, uint64_t *step, const char **ending)
 {
     char again[64];
@@ -115,7 +115,7 @@ cadre_status cadre_folder_clean(const char *root, struct cadre_error *err)
     return rc;
 }
 
-/* Rename away first: a folder half removed must not look like a checkpoint. */
+/* Rename first: a partly removed folder must not look like a checkpoint. */
 static cadre_status remove_step(const char *root, uint64_t step,
                                 struct cadre_error *err)
 {

@@ -20,7 +20,7 @@ struct cadre_hf {
     struct cadre_safetensors **shards;
 };
 
-/* Where a tensor lies. */
+/* Location of a tensor. */
 struct place {
     const struct cadre_safetensors *shard;
     size_t index;
@@ -38,7 +38,7 @@ static bool find_exact(const struct cadre_hf *hf, const char *name, struct place
     return false;
 }
 
-/* Some folders hold the bare body, whose names lack the prefix of the whole model. */
+/* Some folders hold only the body, whose names lack the prefix of the whole model. */
 static const char *const prefixes[] = {"transformer.", "model."};
 
 static bool find_place(const struct cadre_hf *hf, const char *name, struct place *out)
@@ -85,8 +85,8 @@ static const struct cadre_safetensors *find_shard(const struct cadre_hf *hf,
     return NULL;
 }
 
-/* One line of the index: open its shard where it is not yet, and hold it to its word.
- */
+/* One line of the index: open its shard unless it is open, and check that it holds the
+ * tensor. */
 static cadre_status add_indexed(struct cadre_hf *hf, const char *index,
                                 const char *name, const char *file,
                                 struct cadre_error *err)
@@ -243,7 +243,7 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* Buffers that older versions of transformers saved, computed and never learned. */
+/* Buffers that older versions of transformers saved; computed, not trained. */
 static bool is_buffer(const char *name, bool tied)
 {
     return ends_with(name, ".attn.bias") || ends_with(name, ".attn.masked_bias") ||
@@ -258,10 +258,11 @@ static cadre_status check_unknown(const struct cadre_hf *hf,
     for (size_t i = 0; i < cadre_safetensors_count(shard); i++) {
         const char *name = cadre_safetensors_at(shard, i)->name;
         if (!used[i] && !is_buffer(name, tied))
-            return cadre_fail(err, CADRE_E_INVALID,
-                              "%s: tensor '%.200s': the model has no place for it, so "
-                              "it would be lost; do the [model] keys fit this folder?",
-                              hf->path, name);
+            return cadre_fail(
+                err, CADRE_E_INVALID,
+                "%s: tensor '%.200s': the model has no such parameter, so "
+                "it would be lost; do the [model] keys fit this folder?",
+                hf->path, name);
     }
     return CADRE_OK;
 }

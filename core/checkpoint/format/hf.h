@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hugging Face model folders: config.json and one or several safetensors files. A
- * checkpoint of ours is such a folder too. GPT-2 and Llama only; what Cadre would
- * compute differently is refused in words, never ignored. Source: the configuration
- * classes GPT2Config and LlamaConfig of huggingface/transformers, their names and
- * defaults. */
+ * checkpoint of Cadre is such a folder too. GPT-2 and Llama only; what Cadre would
+ * compute differently is an error, never ignored. Source: the configuration classes
+ * GPT2Config and LlamaConfig of huggingface/transformers, their names and defaults. */
 #ifndef CADRE_CHECKPOINT_FORMAT_HF_H
 #define CADRE_CHECKPOINT_FORMAT_HF_H
 
@@ -54,10 +53,10 @@ void cadre_hf_close(struct cadre_hf *hf);
 const struct cadre_safetensors_tensor *cadre_hf_find(const struct cadre_hf *hf,
                                                      const char *name);
 
-/* Check that every wanted tensor is there in its shape (dtypes may differ), and that
- * nothing is there that the model lacks, so that no weight is dropped in silence.
- * Buffers that old files hold (attention masks, rotary frequencies) and, where `tied`,
- * the copy of the head are passed over. Errors: CADRE_E_INVALID names the tensor. */
+/* Check that every expected tensor exists in its shape (dtypes may differ), and that
+ * the model has every tensor of the folder, so that no weight is silently dropped.
+ * Buffers in old files (attention masks, rotary frequencies) and, where `tied`, the
+ * copy of the head are ignored. Errors: CADRE_E_INVALID names the tensor. */
 cadre_status cadre_hf_check(const struct cadre_hf *hf,
                             const struct cadre_safetensors_spec *wanted, size_t n,
                             bool tied, struct cadre_error *err);

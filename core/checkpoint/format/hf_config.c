@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* config.json: read strictly where a key changes what is computed; keys that only
- * matter to other programs are passed over. */
+/* config.json: keys that change what is computed are read strictly; keys for other
+ * programs are ignored. */
 #include "core/checkpoint/format/hf.h"
 
 #include <inttypes.h>
@@ -21,7 +21,7 @@ struct source {
     struct cadre_error *err;
 };
 
-/* A value as the error text shows it. */
+/* Print a value for an error text. */
 static void show(const json_t *value, char *out, size_t size)
 {
     char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
@@ -38,7 +38,7 @@ static cadre_status bad_key(const struct source *in, const char *key,
                       key, expected, found);
 }
 
-/* An absent key and null are alike: Hugging Face writes null for "the default". */
+/* null is treated as an absent key: Hugging Face writes null for "the default". */
 static const json_t *get(const struct source *in, const char *key)
 {
     const json_t *value = json_object_get(in->root, key);
@@ -187,7 +187,7 @@ static cadre_status read_head(const struct source *in, struct cadre_hf_config *c
     config->classes = 0;
     if (!end || end[sizeof classifier - 1] != '\0')
         return CADRE_OK;
-    /* Hugging Face's default is two classes, named by id2label where they are more. */
+    /* Hugging Face's default is two classes; id2label lists them if there are more. */
     int64_t n = json_object_size(labels) > 0 ? (int64_t)json_object_size(labels) : 2;
     return get_size(in, "num_labels", n, &config->classes);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text ends with the hash of all before it, so any change of the file shows. */
+/* The text ends with the hash of everything before it, so any change of the file is
+ * found. */
 #include "core/checkpoint/format/manifest.h"
 
 #include <dirent.h>
@@ -56,7 +57,7 @@ static void put_manifest(struct cadre_json *json, const struct cadre_manifest *m
     put_u64(json, "version", CADRE_MANIFEST_VERSION);
     put_u64(json, "step", manifest->step);
     put_u64(json, "samples", manifest->samples);
-    /* A text: JSON readers keep 63 bits of an integer at most. */
+    /* As a string: JSON readers keep at most 63 bits of an integer. */
     snprintf(seed, sizeof seed, "%" PRIu64, manifest->seed);
     put_text(json, "seed", seed);
     put_text(json, "options", manifest->options ? manifest->options : "");

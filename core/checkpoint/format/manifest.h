@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* state.json of a checkpoint: where training stands, and the checksums of every file of
- * the folder, this one's own among them. */
+/* state.json of a checkpoint: the position of training, and the checksums of every file
+ * of the folder, including its own. */
 #ifndef CADRE_CHECKPOINT_FORMAT_MANIFEST_H
 #define CADRE_CHECKPOINT_FORMAT_MANIFEST_H
 
@@ -27,9 +27,8 @@ struct cadre_manifest {
     const struct cadre_manifest_value *values; /* fingerprints and the like */
 };
 
-/* Write DIR/state.json and fsync it, with the sums of `files`, those that are there,
- * and the hash of every other file in the folder. Errors: CADRE_E_RESOURCE, CADRE_E_IO.
- */
+/* Write DIR/state.json and fsync it, with the sums of those `files` that exist and the
+ * hash of every other file in the folder. Errors: CADRE_E_RESOURCE, CADRE_E_IO. */
 cadre_status cadre_manifest_write(const char *dir,
                                   const struct cadre_manifest *manifest,
                                   const struct cadre_tensor_file *files, size_t n,
@@ -56,8 +55,8 @@ bool cadre_manifest_lists(const struct cadre_manifest_reader *reader, const char
 const char *cadre_manifest_small(const struct cadre_manifest_reader *reader,
                                  size_t index);
 
-/* Compare an open file with what the manifest says of it (size, header, pieces) and
- * fill its sums. Errors: CADRE_E_INVALID. */
+/* Compare an open file with the manifest (size, header, pieces) and fill its sums.
+ * Errors: CADRE_E_INVALID. */
 cadre_status cadre_manifest_sums(const struct cadre_manifest_reader *reader,
                                  struct cadre_tensor_file *file,
                                  struct cadre_error *err);

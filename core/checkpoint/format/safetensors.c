@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening and reading. Nothing in the header is believed until it has been checked
- * against the size of the file; reads use pread, so that a file cut short under us is
- * an error and not a signal. */
+/* Opening and reading. Nothing in the header is used before it is checked against the
+ * size of the file; reads use pread, so that a file truncated meanwhile is an error and
+ * not a signal. */
 #include "core/checkpoint/format/safetensors.h"
 
 #include <errno.h>
@@ -94,7 +94,7 @@ static cadre_status parse_shape(const struct cadre_safetensors *file,
     return CADRE_OK;
 }
 
-/* Bytes that the shape asks for, from the type's bits. */
+/* Bytes of the shape, from the type's bits. */
 static cadre_status parse_type(const struct cadre_safetensors *file, const json_t *type,
                                struct cadre_safetensors_tensor *tensor,
                                struct cadre_error *err)
@@ -186,7 +186,7 @@ static cadre_status check_cover(const struct cadre_safetensors *file,
                               ", where the one before ends, found %" PRIu64 " (%s)",
                               file->path, tensor->name, at, tensor->offset,
                               tensor->offset < at ? "they overlap"
-                                                  : "a hole lies between");
+                                                  : "there is a hole between");
         at += tensor->bytes;
     }
     if (at != file->file_bytes)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* safetensors files: an 8-byte little-endian header length, a JSON header, then the
- * tensors' bytes without gaps. Many ranks may each hold the same file open and write
- * ranges of their own. Source: huggingface/safetensors, README "Format". */
+ * tensors' bytes without gaps. Many ranks may have the same file open and write
+ * disjoint ranges. Source: huggingface/safetensors, README "Format". */
 #ifndef CADRE_CHECKPOINT_FORMAT_SAFETENSORS_H
 #define CADRE_CHECKPOINT_FORMAT_SAFETENSORS_H
 
@@ -14,13 +14,13 @@
 
 enum { CADRE_SAFETENSORS_DIMS = 8 };
 
-/* The largest header that is read, as in the reference implementation. */
+/* The largest accepted header, as in the reference implementation. */
 #define CADRE_SAFETENSORS_HEADER_LIMIT 100000000u
 
 /* One tensor of an open file. */
 struct cadre_safetensors_tensor {
     const char *name;
-    const char *type; /* as the file says it: "F32", "I64", ... static storage */
+    const char *type; /* as in the file: "F32", "I64", ...; static storage */
     uint32_t
         dtype; /* CADRE_F32, F64, BF16, F16; 0: a type whose values we cannot read */
     uint32_t ndim;
@@ -43,9 +43,9 @@ struct cadre_safetensors;
 /* Open a file and check its header strictly: length and size, UTF-8, JSON without
  * duplicate keys, known types, sizes that match shapes (no overflow), tensors that
  * cover the data without hole or overlap. `writable` opens it for writing ranges too.
- * The caller closes *out, in all threads' absence; reading is [any thread].
- * Errors: CADRE_E_INVALID names file, tensor, expected and found; CADRE_E_UNSUPPORTED
- * more than 8 dimensions; CADRE_E_IO; CADRE_E_RESOURCE. */
+ * The caller closes *out when no thread uses it; reading is [any thread]. Errors:
+ * CADRE_E_INVALID names file, tensor, expected and found; CADRE_E_UNSUPPORTED more than
+ * 8 dimensions; CADRE_E_IO; CADRE_E_RESOURCE. */
 cadre_status cadre_safetensors_open(const char *path, bool writable,
                                     struct cadre_safetensors **out,
                                     struct cadre_error *err);
@@ -72,9 +72,8 @@ uint64_t cadre_safetensors_bytes(const struct cadre_safetensors *file);
 /* XXH64 of the length field and the header as they stand in the file. */
 uint64_t cadre_safetensors_header_hash(const struct cadre_safetensors *file);
 
-/* Check that the tensor has the spec's shape and a floating-point type, whichever
- * (names are not compared). Errors: CADRE_E_INVALID with both shapes,
- * CADRE_E_UNSUPPORTED. */
+/* Check that the tensor has the spec's shape and any floating-point type (names are not
+ * compared). Errors: CADRE_E_INVALID with both shapes, CADRE_E_UNSUPPORTED. */
 cadre_status cadre_safetensors_expect(const struct cadre_safetensors *file,
                                       size_t index,
                                       const struct cadre_safetensors_spec *spec,
@@ -101,16 +100,16 @@ cadre_status cadre_safetensors_header(const struct cadre_safetensors_spec *specs
                                       size_t n, struct cadre_text *out,
                                       uint64_t *file_bytes, struct cadre_error *err);
 
-/* Make the file (replacing an old one) with its header and at its full size, data zero,
- * and fsync it. One rank calls it; others then open it writable. Errors:
+/* Make the file (replacing an old one) with its header and full size, data zero, and
+ * fsync it. One rank calls it; the others then open it writable. Errors:
  * CADRE_E_RESOURCE where the disk is full, CADRE_E_IO, CADRE_E_INVALID. */
 cadre_status cadre_safetensors_create(const char *path,
                                       const struct cadre_safetensors_spec *specs,
                                       size_t n, struct cadre_error *err);
 
 /* Write elements [begin, begin + count) from host memory in the tensor's own dtype.
- * Ranks write disjoint ranges without agreement. [any thread] Errors: CADRE_E_INVALID,
- * CADRE_E_RESOURCE, CADRE_E_IO; the range is then undefined. */
+ * Ranks write disjoint ranges without synchronization. [any thread] Errors:
+ * CADRE_E_INVALID, CADRE_E_RESOURCE, CADRE_E_IO; the range is then undefined. */
 cadre_status cadre_safetensors_write_range(const struct cadre_safetensors *file,
                                            size_t index, uint64_t begin, uint64_t count,
                                            const void *data, struct cadre_error *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making a file: the header is a function of the specs alone, so every rank and every
- * strategy makes the same bytes. */
+/* Making a file: the header is a function of the specs only, so every rank and every
+ * strategy writes the same bytes. */
 #include "core/checkpoint/format/safetensors.h"
 
 #include <errno.h>
@@ -79,7 +79,7 @@ static cadre_status put_header(const struct cadre_safetensors_spec *specs, size_
     uint64_t at = 0;
     cadre_json_init_text(&json, text, false);
     cadre_json_begin_object(&json);
-    /* Hugging Face's loader asks for the framework that wrote the file. */
+    /* Hugging Face's loader needs the framework that wrote the file. */
     cadre_json_key(&json, "__metadata__");
     cadre_json_begin_object(&json);
     cadre_json_key(&json, "format");

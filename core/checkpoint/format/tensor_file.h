@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The safetensors files of a checkpoint: what is in which under what name, and one of
- * them with the checksums of its tensors. */
+/* The safetensors files of a checkpoint: their parts and names, and an open file with
+ * the checksums of its tensors. */
 #ifndef CADRE_CHECKPOINT_FORMAT_TENSOR_FILE_H
 #define CADRE_CHECKPOINT_FORMAT_TENSOR_FILE_H
 
@@ -12,7 +12,7 @@ enum cadre_checkpoint_part {
     CADRE_CHECKPOINT_PARAM,
     CADRE_CHECKPOINT_EXP_AVG,
     CADRE_CHECKPOINT_EXP_AVG_SQ,
-    CADRE_CHECKPOINT_PLUGIN_STATE, /* of a strategy; its tensors have whole names */
+    CADRE_CHECKPOINT_PLUGIN_STATE, /* of a strategy; its tensors have full names */
 };
 
 enum { CADRE_CHECKPOINT_FILES = 3, CADRE_CHECKPOINT_NAME = 256 };
@@ -24,8 +24,7 @@ extern const char *const cadre_checkpoint_files[CADRE_CHECKPOINT_FILES];
 int cadre_checkpoint_file_of(enum cadre_checkpoint_part part);
 
 /* The name of a part of a tensor in its file: `x`, `x.exp_avg`, `x.exp_avg_sq`; a
- * strategy's state has its whole name already. Errors: CADRE_E_INVALID where it is too
- * long. */
+ * strategy's state already has its full name. Errors: CADRE_E_INVALID too long. */
 cadre_status cadre_checkpoint_name(enum cadre_checkpoint_part part, const char *tensor,
                                    char out[CADRE_CHECKPOINT_NAME],
                                    struct cadre_error *err);
@@ -42,7 +41,7 @@ cadre_status cadre_tensor_file_open(struct cadre_tensor_file *file, const char *
                                     const char *name, bool writable,
                                     struct cadre_error *err);
 
-/* Also of one that is zero. */
+/* Accepts a zeroed one. */
 void cadre_tensor_file_close(struct cadre_tensor_file *file);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Private to the CPU device: its state, its workers' scratch, and functions shared by
- * its files. Outside core/device/cpu only its tests and device.c include this. */
+ * its files. Outside core/device/cpu only its tests include this. */
 #ifndef CADRE_DEVICE_CPU_CPU_H
 #define CADRE_DEVICE_CPU_CPU_H
 
@@ -9,7 +9,7 @@
 #include "core/device/cpu/gemm.h"
 #include "core/device/cpu/kernels.h"
 #include "core/device/cpu/pool.h"
-#include "core/device/device.h"
+#include "core/device/builtin.h"
 
 /* Scratch buffers of a worker: for the GEMM library, for what is packed for it, three
  * for attention (top-k counts in the last), sums by column or tile (the first worker's,
@@ -57,10 +57,6 @@ struct cadre_cpu {
     uint32_t rope_dtype;
 };
 
-/* Open a CPU device with `threads` >= 1 workers. Errors: CADRE_E_RESOURCE. */
-cadre_status cadre_cpu_open(int threads, struct cadre_device **out,
-                            struct cadre_error *err);
-
 /* 64-byte aligned memory, in huge pages where large; NULL when there is none. */
 void *cadre_cpu_alloc(size_t bytes);
 void cadre_cpu_free(void *ptr);
@@ -106,8 +102,5 @@ cadre_status cadre_cpu_orthonormalize(struct cadre_device *, uint32_t dtype, voi
                                       int64_t rows, int64_t columns);
 /* Fill the norm, pointwise, embedding, loss, optimizer and reduction entries. */
 void cadre_cpu_fill_row_ops(struct cadre_device_ops *ops);
-
-/* As cadre_device_quiet. */
-void cadre_cpu_quiet_blas(void);
 
 #endif

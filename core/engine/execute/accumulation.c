@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Leaf i goes straight into the level that its carry chain ends in (the lowest zero bit
- * of i), so a level is never copied; the last leaf goes into the gradient itself. */
+/* Leaf i of the reduction tree is written directly to the level where its carry chain
+ * ends (the lowest zero bit of i), so a level is never copied; the last leaf is written
+ * to the gradient itself. */
 #include "core/engine/execute/accumulation.h"
 
 #include <stdlib.h>
@@ -15,8 +16,8 @@ static size_t padded(size_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-/* Elements of a leaf that is kept: the whole gradient, or after a reduction this
- * rank's. */
+/* Elements of a kept leaf: the whole gradient, or after a reduction this rank's range.
+ */
 static uint64_t microbatch_count(const struct cadre_model *model,
                                  const struct cadre_rank_plan *plan, uint32_t param)
 {
@@ -136,8 +137,7 @@ cadre_status cadre_accumulation_open(struct cadre_accumulation *accumulation,
     return CADRE_E_INTERNAL;
 }
 
-/* Contribution i lies in target: add the nodes of the tree that end with it, in place.
- */
+/* Contribution i is in target: add the tree nodes that end with it, in place. */
 static cadre_status carry(const struct cadre_accumulation *accumulation, uint32_t param,
                           uint32_t i, void *target, uint64_t count)
 {

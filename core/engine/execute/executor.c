@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The executor's memory: slots, shared buffers, and what they will take. */
+/* The executor's memory: slots, shared buffers, and their planned sizes. */
 #include "core/engine/execute/executor_private.h"
 
 #include <stdlib.h>
@@ -30,8 +30,8 @@ static size_t activation_bytes(const struct cadre_executor_config *config)
 {
     const struct cadre_model *model = config->model;
     int64_t rows = config->batch * config->time;
-    if (model
-            ->rows_sharded) /* evaluation may cut fewer rows so that a rank gets more */
+    if (model->rows_sharded) /* evaluation may shard fewer rows so that a rank gets more
+                              */
         rows = (rows + model->tp_size - 1) / model->tp_size;
     size_t bytes = (size_t)(rows * model->config.channels) *
                    cadre_dtype_bytes(model->config.dtype);
@@ -73,8 +73,9 @@ static uint32_t live_blocks(const struct cadre_executor_config *config)
 /* What is kept for one block of a micro-batch: its input, what it saves, its
  * grad_outputs. */
 struct block_sizes {
-    size_t saved; /* in the block buffer, after its input unless that is split off */
-    size_t block, split; /* of the buffers; split 0: none */
+    size_t saved; /* in the block buffer, after its input unless that is in a split
+                     buffer */
+    size_t block, split; /* of the two buffers of split backward; split 0: none */
 };
 
 static struct block_sizes block_sizes(const struct cadre_executor_config *config)
@@ -107,8 +108,8 @@ static size_t blocks_bytes(const struct cadre_executor_config *config)
     return n == 0 ? 0 : n * size.block + (n + 1) * size.split;
 }
 
-/* Bytes of one slot without its blocks; with `fill`, also deals the parts of `at` out
- * to it. */
+/* Bytes of one slot without its blocks; with `fill`, also assigns the parts of `at` to
+ * it. */
 static size_t slot_layout(const struct cadre_executor_config *config,
                           const struct cadre_chunk *chunk, char *at,
                           struct cadre_slot *fill)
@@ -434,7 +435,7 @@ cadre_status cadre_executor_end(const struct cadre_executor *exec,
         if (exec->accumulation.added[i] != exec->accumulation.seen[i])
             return cadre_fail(
                 why, CADRE_E_INTERNAL,
-                "%u of %u micro-batches of the gradient of '%s' came back "
+                "%u of %u micro-batches of the gradient of '%s' were returned "
                 "through accumulate by the end of sync(GRADS)",
                 exec->accumulation.added[i], exec->accumulation.seen[i],
                 exec->config.model->params[i].name);
@@ -453,7 +454,7 @@ static cadre_status runner_backward(void *h, const struct cadre_pass_args *args,
     return cadre_executor_backward(h, args, why);
 }
 
-static cadre_status runner_add_leaf(void *h, uint32_t param, const void *part)
+static cadre_status runner_accumulate(void *h, uint32_t param, const void *part)
 {
     struct cadre_executor *exec = h;
     return cadre_accumulation_add(&exec->accumulation, param, part);
@@ -465,7 +466,7 @@ struct cadre_pass_runner cadre_executor_runner(struct cadre_executor *exec)
         .h = exec,
         .forward = runner_forward,
         .backward = runner_backward,
-        .accumulate = runner_add_leaf,
+        .accumulate = runner_accumulate,
     };
 }
 

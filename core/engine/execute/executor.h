@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The executor drives the units of the model for a schedule: it owns the activation
- * slots, puts gradients where the plan wants them, and raises every event.
+/* The executor runs the units of the model for a schedule: it owns the activation
+ * slots, accumulates gradients where the plan places them, and raises every event.
  *
  * A slot is one micro-batch of one chunk, from its forward to its last backward.
- * Gradients of a rank's micro-batches are added in place; in exact mode each
- * micro-batch's gradient is a leaf of its own and leaves are added as a binary counter
- * does: node (l, j) = node (l-1, 2j) + node (l-1, 2j+1), an absent child is skipped. */
+ * Gradient accumulation: gradients of a rank's micro-batches are added in place. In
+ * exact mode each micro-batch's gradient is a leaf of the reduction tree, whose leaves
+ * are added like a binary counter: node (l, j) = node (l-1, 2j) + node (l-1, 2j+1); an
+ * absent child is skipped. */
 #ifndef CADRE_ENGINE_EXECUTE_EXECUTOR_H
 #define CADRE_ENGINE_EXECUTE_EXECUTOR_H
 
@@ -41,7 +42,8 @@ cadre_status cadre_executor_create(const struct cadre_executor_config *config,
                                    struct cadre_error *err);
 void cadre_executor_destroy(struct cadre_executor *exec);
 
-/* Bytes that create will take, noted in `ledger`. config->device etc. may be NULL. */
+/* Bytes that create will allocate, recorded in `ledger`. config->device etc. may be
+ * NULL. */
 void cadre_executor_note(const struct cadre_executor_config *config,
                          struct cadre_ledger *ledger);
 
@@ -51,7 +53,7 @@ void cadre_executor_begin(struct cadre_executor *exec, uint64_t step);
 /* What services call for a plugin; lives as long as `exec`. */
 struct cadre_pass_runner cadre_executor_runner(struct cadre_executor *exec);
 
-/* [exec] The calls of cadre.model/1. A refusal's text goes to *why. */
+/* [exec] The calls of cadre.model/1. The text of a refusal goes to *why. */
 cadre_status cadre_executor_forward(struct cadre_executor *exec,
                                     const struct cadre_pass_args *args,
                                     struct cadre_error *why);
@@ -67,8 +69,8 @@ cadre_status cadre_executor_sequential(struct cadre_executor *exec,
 /* Seconds spent waiting for the loader since create. */
 double cadre_executor_wait_s(const struct cadre_executor *exec);
 
-/* Gradients are complete: was every micro-batch run, and was every micro-batch
- * accumulated? The refusal's text goes to *why. */
+/* Check the end of a step: every micro-batch was run and accumulated. The text of a
+ * refusal goes to *why. */
 cadre_status cadre_executor_end(const struct cadre_executor *exec,
                                 struct cadre_error *why);
 
@@ -76,9 +78,9 @@ cadre_status cadre_executor_end(const struct cadre_executor *exec,
  * samples without gradients. inputs (B, T), targets (B, T) or (B), host memory; T up to
  * config.time. loss_sum and n_targets are added up over targets that are not ignored;
  * logits (host, the model's wide dtype) of all rows (B*T, V) or (B, K) when not NULL, V
- * this rank's part of the vocabulary. With some_rows set, logits has room for so many
- * rows, and each_rows is called with rows [first, first + n) in it until all were
- * there. Results come to the ranks that run the head, which has_head tells. */
+ * this rank's part of the vocabulary. With some_rows set, logits has space for that
+ * many rows, and each_rows is called with rows [first, first + n) in it until all rows
+ * were passed. Only ranks that run the head get results: has_head. */
 struct cadre_eval {
     const int32_t *inputs, *targets;
     int64_t batch, time;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Forward without gradients: evaluation and generation. Where a schedule lays the model
- * over ranks, each runs its units in their order and hands the activation on. */
+/* Forward without gradients: evaluation and generation. Where a schedule distributes
+ * the model over ranks, each rank runs its units in order and sends the activation to
+ * the next. */
 #include "core/engine/execute/executor_private.h"
 #include "core/model/head.h"
 
@@ -58,7 +59,7 @@ static cadre_status fetch(struct cadre_executor *exec, char *to, const char *fro
     uint32_t dtype = exec->config.model->config.dtype;
     size_t narrow = cadre_dtype_bytes(dtype);
     size_t wide = cadre_dtype_bytes(cadre_dtype_wide(dtype));
-    /* 16-bit values come into the upper half, which widening reaches last */
+    /* 16-bit values go to the upper half, which widening overwrites last */
     char *raw = to + count * (wide - narrow);
     cadre_status rc = device->ops->to_host(device, raw, from, count * narrow);
     if (rc == CADRE_OK && wide != narrow)
@@ -126,7 +127,7 @@ static cadre_status run_unit(struct cadre_executor *exec, struct cadre_eval *eva
     return rc;
 }
 
-/* The output of the last unit of a chunk to the chunk that goes on with it. */
+/* Send the output of a chunk's last unit to the next chunk. */
 static cadre_status hand_on(struct cadre_executor *exec, const struct cadre_eval *eval,
                             uint32_t unit)
 {
@@ -168,7 +169,7 @@ static cadre_status run_units(struct cadre_executor *exec, struct cadre_eval *ev
     return CADRE_OK;
 }
 
-/* Outside of steps no slot is busy, and each chunk takes its first. */
+/* Outside steps no slot is busy; each chunk uses its first. */
 cadre_status cadre_executor_eval(struct cadre_executor *exec, struct cadre_eval *eval,
                                  struct cadre_error *why)
 {

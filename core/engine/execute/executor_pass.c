@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The executor at work: forward and backward of a chunk, with every event. */
+/* Passes of the executor: forward and backward of a chunk, with every event. */
 #include "core/engine/execute/executor_private.h"
 
 #include <stdio.h>
@@ -26,7 +26,7 @@ static cadre_status grad_begin(void *arg, uint32_t param, void **dst, int *beta)
     return cadre_accumulation_open(&exec->accumulation, param, dst, beta);
 }
 
-/* Does a plugin want to know when a gradient may be read? */
+/* Does a plugin listen for gradients that are ready? */
 static bool gradients_heard(const struct cadre_executor *exec)
 {
     const struct cadre_chain *chain = exec->config.chain;
@@ -159,7 +159,7 @@ static size_t boundary_bytes(const struct cadre_executor *exec)
            cadre_dtype_bytes(config->model->config.dtype);
 }
 
-/* A pass over a chunk that does not begin or end the model hands an activation on. */
+/* A chunk that does not begin or end the model needs a boundary buffer. */
 static cadre_status check_boundary(const struct cadre_executor *exec, bool needed,
                                    const struct cadre_buf *buf, const char *what,
                                    struct cadre_error *why)
@@ -172,12 +172,12 @@ static cadre_status check_boundary(const struct cadre_executor *exec, bool neede
         return CADRE_OK;
     return cadre_fail(why, CADRE_E_INTERNAL,
                       "%s of a chunk inside the model needs a buffer of %zu bytes of "
-                      "%s (batch, time, channels; less where seq.shard cuts rows)",
+                      "%s (batch, time, channels; less where seq.shard shards rows)",
                       what, boundary_bytes(exec), cadre_dtype_name(dtype));
 }
 
-/* Leaves of a gradient are added in the order of micro-batches, so backward keeps it.
- */
+/* Gradients are accumulated in the order of micro-batches, so backward runs in that
+ * order. */
 static cadre_status check_order(const struct cadre_chunk_state *chunk,
                                 const struct cadre_pass_args *args,
                                 struct cadre_error *why)
@@ -214,7 +214,7 @@ static cadre_status check_args(const struct cadre_executor *exec,
     return CADRE_OK;
 }
 
-/* Tokens (n) to the device; pinned memory stays as it is until `sent`. */
+/* Copy tokens (n) to the device; pinned memory must not change before `sent`. */
 static cadre_status put_tokens(struct cadre_executor *exec, int32_t *to,
                                const int32_t *from, int64_t n)
 {
@@ -226,7 +226,7 @@ static cadre_status put_tokens(struct cadre_executor *exec, int32_t *to,
                                : device->ops->to_device(device, to, from, bytes);
 }
 
-/* The next place for a batch, once what was there before has left it. */
+/* The next staging buffer, once its previous batch is copied. */
 static cadre_status next_staging(struct cadre_executor *exec,
                                  struct cadre_staging **out)
 {
@@ -382,8 +382,9 @@ cadre_status cadre_executor_forward(struct cadre_executor *exec,
     return rc;
 }
 
-/* Run a block's forward again to fill the shared saved buffer. Its output lands where
- * the next unit's input already is, with the same bits, or in the slot of nobody: g. */
+/* Activation checkpointing: run a block's forward again to fill the shared saved
+ * buffer. Its output overwrites the next unit's input with the same bits, or goes to a
+ * buffer that is not read. */
 static cadre_status recompute_unit(struct cadre_executor *exec,
                                    const struct cadre_pass_args *a,
                                    struct cadre_slot *slot, uint32_t unit)

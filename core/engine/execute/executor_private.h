@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside of the executor: executor.c is its memory, executor_pass.c runs units,
+/* Inside the executor: executor.c is its memory, executor_pass.c runs units,
  * executor_sequential.c is the sequential schedule, executor_eval.c evaluates. */
 #ifndef CADRE_ENGINE_EXECUTE_EXECUTOR_PRIVATE_H
 #define CADRE_ENGINE_EXECUTE_EXECUTOR_PRIVATE_H
@@ -14,15 +14,14 @@ struct cadre_slot {
     uint32_t microbatch;
     int64_t global_microbatch;
     int32_t *tokens, *targets; /* device; NULL where the chunk needs none */
-    char *
-        *x; /* per unit of the chunk: its input (N, C), NULL for the embedding; those of
-                 blocks are lent while the slot is busy, like the next two */
+    char **x; /* per unit of the chunk: its input (N, C), NULL for the embedding; lent
+                 for blocks while the slot is busy, as are the next two */
     char **saved; /* per unit; recomputed blocks share exec->resaved */
     char **saved_for_input; /* per unit; NULL: in saved */
     char **grad_outputs; /* per unit; shared unless backward is split */
 };
 
-/* Buffers of one size that slots are lent; `free` are those that no slot has. */
+/* Buffers of one size lent to slots; `free` are those not lent. */
 struct cadre_buffer_pool {
     char **free;
     uint32_t n_free;
@@ -34,18 +33,18 @@ struct cadre_chunk_state {
     uint32_t inputs, weights; /* micro-batches whose backward is done, by part */
 };
 
-/* Where a batch lies on the host on its way to the device. */
+/* A batch on the host, being copied to the device. */
 struct cadre_staging {
     int32_t *tokens; /* (B, T) inputs, then (B, T) targets */
-    cadre_device_event sent; /* it may be written again */
+    cadre_device_event sent; /* once this happened, tokens may be overwritten */
 };
 enum { CADRE_STAGINGS = 2 };
 
-/* A micro-step, forward and backward of a micro-batch, as a graph of the device. */
+/* Forward and backward of a micro-batch as a graph of the device. */
 struct cadre_micro_graph {
-    bool ran; /* without a graph: what it needs has been made */
+    bool ran; /* without a graph: it ran once, so what it needs exists */
     bool kept;
-    double seed; /* what it was kept with */
+    double seed; /* the loss seed it was captured with */
 };
 
 struct cadre_executor {
@@ -54,34 +53,34 @@ struct cadre_executor {
     struct cadre_chunk_state *chunk;
     struct cadre_buffer_pool block_buffers; /* what one block of a micro-batch keeps */
     struct cadre_buffer_pool
-        split_buffers; /* where splits_backward: see take_grad_outputs */
+        split_buffers; /* if splits_backward: see take_grad_outputs */
     bool splits_backward;
     struct cadre_accumulation accumulation;
     char *resaved; /* saved buffer of a recomputed block */
     char *grad_outputs; /* grad_outputs buffer when backward is not split */
     char *scratch;
-    char *recompute_out; /* output of a recomputed last block, read by nobody */
+    char *recompute_out; /* output of a recomputed last block; never read */
     char *boundary_grad; /* gradient of the activation between units (N, C) */
     double *loss_rows; /* device */
     double *loss_host; /* evaluation */
     struct cadre_staging staging[CADRE_STAGINGS]; /* the first alone unless pinned */
     int32_t *pageable; /* of staging, unless pinned */
     uint32_t staged; /* batches so far */
-    uint64_t *shard_offsets; /* offsets of the redistribution being made, one a tensor
-                                rank and the end */
+    uint64_t *shard_offsets; /* offsets of the current redistribution: one for each
+                                tensor rank, then the end */
     size_t act_bytes; /* (N, C) of this rank's rows, padded */
     uint64_t step;
     bool batch_by_caller; /* the caller of a pass loads its batch and collects its loss
                            */
     bool no_graphs;
-    struct cadre_micro_graph graph[2]; /* gradients begin with it; are added to */
-    /* of the unit call being made, for the hooks */
+    struct cadre_micro_graph graph[2]; /* first micro-batch; others */
+    /* of the current unit call, for the hooks */
     struct cadre_pass pass;
     uint32_t microbatch, unit;
 };
 
-/* Lend the slot memory for the activations of its chunk's blocks; false: more are out
- * than the plan's live_blocks allow. And back. */
+/* Lend the slot memory for the activations of its chunk's blocks, and take it back.
+ * false: the plan's live_blocks would be exceeded. */
 bool cadre_executor_lend(struct cadre_executor *exec,
                          const struct cadre_chunk_state *chunk,
                          struct cadre_slot *slot);
@@ -89,11 +88,11 @@ void cadre_executor_return(struct cadre_executor *exec,
                            const struct cadre_chunk_state *chunk,
                            struct cadre_slot *slot);
 
-/* Where backward is split, half of what a block keeps is for INPUT alone (its input and
- * saved_for_input), and INPUT makes about as much for WEIGHT (grad_outputs). So they
- * take turns in the split buffers: before INPUT of a block the slot gets one for its
- * grad_outputs, after it the other goes back, and one more than blocks is enough.
- * Recomputed blocks keep their input. */
+/* Where backward is split, half of what a block keeps is needed by INPUT alone (its
+ * input and saved_for_input), and INPUT produces about as much for WEIGHT
+ * (grad_outputs). Both use the split buffers in turn: before INPUT of a block the slot
+ * gets one for its grad_outputs, after INPUT the other is returned. One more buffer
+ * than blocks is enough. Recomputed blocks keep their input. */
 void cadre_executor_take_grad_outputs(struct cadre_executor *exec,
                                       const struct cadre_chunk_state *chunk,
                                       struct cadre_slot *slot, uint32_t unit);
@@ -104,10 +103,10 @@ void cadre_executor_drop_saved_for_input(struct cadre_executor *exec,
 /* The slot takes micro-batch `microbatch` of this rank. */
 void cadre_executor_assign(const struct cadre_executor *exec, struct cadre_slot *slot,
                            uint32_t microbatch);
-/* Fetch its tokens and targets into the slot where the chunk needs them. */
+/* Copy its tokens and targets into the slot if the chunk needs them. */
 cadre_status cadre_executor_load(struct cadre_executor *exec, struct cadre_slot *slot,
                                  struct cadre_error *why);
-/* Sum of the head's row losses into the core's array; nobody waits for it here. */
+/* Sum the head's row losses into the core's array; does not wait. */
 cadre_status cadre_executor_collect(struct cadre_executor *exec,
                                     const struct cadre_slot *slot);
 /* d(step's loss)/d(loss of a row) */

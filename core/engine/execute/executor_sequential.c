@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sequential schedule: each micro-batch forward, then backward.
  *
- * Where a device keeps graphs and no plugin has a say, forward and backward of a
- * micro-batch are kept as one and launched with one call. There are two of them:
- * gradients begin with the first micro-batch of a step and are added to by the others.
- * What differs from one micro-batch to the next stays outside: its tokens go into the
- * same place before, its loss is collected from the same place after. The first run of
- * each makes what the device makes once (workspaces, choices of algorithms), the second
- * is kept. */
+ * Where a device supports graphs and no plugin takes part, forward and backward of a
+ * micro-batch are captured as one graph and launched with one call. There are two
+ * graphs: the first micro-batch of a step writes the gradients, the others add to them.
+ * What differs between micro-batches stays outside the graph: tokens are copied to one
+ * fixed buffer before, the loss is read from another after. The first run of each lets
+ * the device allocate workspaces and choose algorithms; the second is captured. */
 #include "core/engine/execute/executor_private.h"
 
-#define KEY UINT64_C(0x6d6963726f737400) /* of graphs; no one else keeps any */
+#define KEY UINT64_C(0x6d6963726f737400) /* of graphs; only this file makes any */
 
 static cadre_status run_passes(struct cadre_executor *exec, struct cadre_pass_args args,
                                int32_t after, struct cadre_error *why)
@@ -20,7 +19,7 @@ static cadre_status run_passes(struct cadre_executor *exec, struct cadre_pass_ar
     return rc == CADRE_OK ? cadre_executor_backward(exec, &args, why) : rc;
 }
 
-/* In exact mode a micro-batch's gradients go where its number says. */
+/* In exact mode the target of a gradient depends on the micro-batch's index. */
 static bool may_keep(const struct cadre_executor *exec)
 {
     const struct cadre_executor_config *config = &exec->config;
@@ -40,7 +39,7 @@ static void account(struct cadre_executor *exec, int by)
     chunk->weights += (uint32_t)by;
 }
 
-/* Keep the micro-step as a graph; without one it has not run. */
+/* Capture the micro-batch as a graph; if that fails, it has not run. */
 static cadre_status keep(struct cadre_executor *exec, int variant,
                          const struct cadre_pass_args *args, struct cadre_error *why)
 {

@@ -25,16 +25,9 @@ cadre_status cadre_agree_run(struct cadre_comm *world, uint64_t fingerprint,
     if (!world || world->size == 1)
         return CADRE_OK;
     uint64_t *all = cadre_calloc((size_t)world->size, sizeof *all);
-    uint64_t *offsets = cadre_calloc((size_t)world->size + 1, sizeof *offsets);
-    cadre_status rc = all && offsets ? CADRE_OK : CADRE_E_RESOURCE;
-    cadre_event done = 0;
-    for (int r = 0; rc == CADRE_OK && r <= world->size; r++)
-        offsets[r] = (uint64_t)r * sizeof *all;
-    if (rc == CADRE_OK)
-        rc = cadre_comm_all_gather(world, "agreement", &fingerprint, all, offsets,
-                                   CADRE_U8, 0, &done);
-    if (rc == CADRE_OK)
-        rc = cadre_comm_wait(world, done);
+    cadre_status rc = all ? cadre_comm_gather_records(world, "agreement", &fingerprint,
+                                                      all, sizeof *all)
+                          : CADRE_E_RESOURCE;
     failed(world, rc, err);
     for (int r = 1; rc == CADRE_OK && r < world->size; r++)
         if (all[r] != all[0])
@@ -45,7 +38,6 @@ cadre_status cadre_agree_run(struct cadre_comm *world, uint64_t fingerprint,
                 "ini file",
                 r);
     free(all);
-    free(offsets);
     return rc;
 }
 
@@ -59,7 +51,7 @@ static cadre_status from_first(struct cadre_comm *world, void *data, uint64_t by
     return rc == CADRE_OK ? cadre_comm_wait(world, done) : rc;
 }
 
-/* The library's line and the choices, of rank 0; owned by the caller. */
+/* The library's line and the algorithms of rank 0; owned by the caller. */
 static cadre_status share(struct cadre_comm *world, struct cadre_device *device,
                           int index, char **out, struct cadre_error *err)
 {
@@ -110,8 +102,8 @@ cadre_status cadre_agree_read_tuning(struct cadre_device *device,
     return rc;
 }
 
-/* The library of rank 0, and its choices. Two libraries choose otherwise, by rule too.
- */
+/* Take over rank 0's algorithms. Different libraries choose differently, also without
+ * timing. */
 static cadre_status take(struct cadre_device *device, int index, bool exact,
                          const char *library, const char *choices,
                          struct cadre_error *err)
@@ -122,8 +114,8 @@ static cadre_status take(struct cadre_device *device, int index, bool exact,
     cadre_status rc = CADRE_OK;
     if (!same && exact)
         rc = cadre_fail(err, CADRE_E_INVALID,
-                        "run.exact: rank %d multiplies with %s, rank 0 with %s: other "
-                        "bits; use one kind of processor and one version, or "
+                        "run.exact: rank %d multiplies with %s, rank 0 with %s: bits "
+                        "differ; use one kind of processor and one version, or "
                         "run.exact = no",
                         index, cadre_text_str(&mine), library);
     else if (!same)

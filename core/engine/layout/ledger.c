@@ -14,7 +14,7 @@ struct cadre_ledger_block {
     struct cadre_ledger_entry *entry;
 };
 
-/* Whatever has no place of its own goes to the last entry. */
+/* Tags beyond the table's size share the last entry. */
 static struct cadre_ledger_entry *find_entry(struct cadre_ledger *ledger,
                                              uint32_t space, const char *tag)
 {
@@ -44,7 +44,7 @@ void cadre_ledger_note(struct cadre_ledger *ledger, uint32_t space, uint64_t byt
         ledger->peak_bytes = ledger->now_bytes;
 }
 
-/* Memory of the host is page-locked too: the device works in it. */
+/* Host memory is page-locked too: the device accesses it. */
 static void *zeroed(struct cadre_device *device, bool host, size_t bytes)
 {
     void *pointer = host ? device->ops->alloc_pinned(device, bytes ? bytes : 1)
@@ -55,7 +55,7 @@ static void *zeroed(struct cadre_device *device, bool host, size_t bytes)
         memset(pointer, 0, bytes);
     } else if (device->ops->zero(device, pointer, bytes) != CADRE_OK ||
                (device->ops->async && device->ops->synchronize(device) != CADRE_OK)) {
-        /* waited for: a collective may write here after an event that is older */
+        /* wait: a collective may still write here after an older event */
         device->ops->free(device, pointer);
         return NULL;
     }
@@ -83,7 +83,7 @@ void *cadre_ledger_alloc(struct cadre_ledger *ledger, uint32_t space, size_t byt
     return block->pointer;
 }
 
-/* What was queued may still be at work in it. */
+/* Queued ops may still use it. */
 static void release(struct cadre_device *device, const struct cadre_ledger_block *block)
 {
     if (device->ops->async)

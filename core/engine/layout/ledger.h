@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of one rank by owner and tag: what was asked for now, and the most ever. */
+/* Memory of one rank by owner and tag: currently allocated bytes, and their peak. */
 #ifndef CADRE_ENGINE_LAYOUT_LEDGER_H
 #define CADRE_ENGINE_LAYOUT_LEDGER_H
 
@@ -8,17 +8,17 @@
 
 #include "core/device/device.h"
 
-#define CADRE_LEDGER_TAGS 48 /* the last of them is "other", for what comes after */
+#define CADRE_LEDGER_TAGS 48 /* the last one is "other", for all further tags */
 
 struct cadre_ledger_entry {
     char tag[48];
     uint32_t space;
-    uint64_t bytes, peak_bytes; /* now, and the most ever */
+    uint64_t bytes, peak_bytes; /* current, and their peak */
 };
 
 struct cadre_ledger_block; /* one live allocation */
 
-/* [exec] One thread at a time. Zero-initialised with `device` set is ready. */
+/* [exec] One thread at a time. Ready when zero-initialised with `device` set. */
 struct cadre_ledger {
     struct cadre_device *device;
     struct cadre_ledger_block *blocks;
@@ -27,7 +27,7 @@ struct cadre_ledger {
     uint64_t now_bytes, peak_bytes;
 };
 
-/* Zeroed memory accounted under tag; NULL when there is none. CADRE_SPACE_HOST and
+/* Zeroed memory accounted under tag; NULL when out of memory. CADRE_SPACE_HOST and
  * _PINNED are page-locked memory of the host that the device can work in. */
 void *cadre_ledger_alloc(struct cadre_ledger *ledger, uint32_t space, size_t bytes,
                          const char *tag);

@@ -15,7 +15,7 @@ static int find_request(const struct cadre_axis_request *requests, int n,
     return -1;
 }
 
-/* An axis named twice has one size. */
+/* An axis that is named twice must have one size. */
 static cadre_status unify(struct cadre_axis_request *requests, int n,
                           struct cadre_error *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The mesh: named axes laid over the ranks, slowest-varying first, and this rank's
- * group along each. Two entries of a stack may name one axis: they share it, and the
- * plan then decides whether they get along. */
+/* The mesh: named axes over the ranks, slowest-varying first, and this rank's group
+ * along each. Two entries of a stack may name one axis: they share it, and the plan
+ * then checks whether their claims conflict. */
 #ifndef CADRE_ENGINE_LAYOUT_MESH_H
 #define CADRE_ENGINE_LAYOUT_MESH_H
 
@@ -16,13 +16,13 @@
 /* The ABI's opaque axis. */
 struct cadre_axis {
     char name[16];
-    char alias[16]; /* answers to this name too; empty: to none */
+    char alias[16]; /* second name of the axis; empty: none */
     int size;
     int index; /* this rank's coordinate */
     bool split_batch; /* ranks along it see different samples */
-    bool own_runs; /* ranks along it are runs of their own: CADRE_BATCH_INDEPENDENT */
+    bool own_runs; /* ranks along it are independent runs: CADRE_BATCH_INDEPENDENT */
     struct cadre_comm *comm; /* NULL while not connected, and for size 1 */
-    struct cadre_timeline *timeline; /* of the rank, for waits; NULL until bound */
+    struct cadre_timeline *timeline; /* the rank's, for waits; NULL until bound */
     struct cadre_device *device; /* of the rank; NULL until bound */
 };
 
@@ -32,20 +32,20 @@ struct cadre_mesh {
     struct cadre_axis axis[CADRE_MAX_AXES];
 };
 
-/* One axis of the mesh as asked for; size 0 takes what the others leave of `ranks`. */
+/* One requested axis of the mesh; size 0 means all ranks that the other axes leave. */
 struct cadre_axis_request {
     const char *name;
     int size;
     const char *plugin; /* for messages */
-    const char *alias; /* the name of it that a plugin laid over it has, or NULL */
+    const char *alias; /* second name, of a plugin that shares the axis, or NULL */
 };
 
-/* Number of ranks that the requests make; `given` is what a launcher provides, 0 when
- * Cadre starts its own. Fills open sizes in place. Errors: CADRE_E_INVALID. */
+/* Number of ranks of the requested axes; `given` is the launcher's number, 0 when Cadre
+ * starts the ranks. Fills open sizes in place. Errors: CADRE_E_INVALID. */
 cadre_status cadre_mesh_resolve(struct cadre_axis_request *requests, int n, int given,
                                 int *ranks, struct cadre_error *err);
 
-/* Lay resolved requests over the ranks, as rank `rank` sees it. No communication. */
+/* Make the mesh of resolved requests as rank `rank` sees it. No communication. */
 cadre_status cadre_mesh_init(struct cadre_mesh *mesh,
                              const struct cadre_axis_request *requests, int n, int rank,
                              struct cadre_error *err);
@@ -60,14 +60,15 @@ void cadre_mesh_fini(struct cadre_mesh *mesh);
 /* By name or alias; NULL when the mesh has no such axis. */
 struct cadre_axis *cadre_mesh_axis(struct cadre_mesh *mesh, const char *name);
 
-/* The axis whose ranks are runs of their own, NULL where there is none. */
+/* The axis whose ranks are independent runs, NULL where there is none. */
 const struct cadre_axis *cadre_mesh_own_runs(const struct cadre_mesh *mesh);
 
 /* Ranks along the batch-splitting axes, and this rank's index among them. */
 int cadre_mesh_data_size(const struct cadre_mesh *mesh);
 int cadre_mesh_data_index(const struct cadre_mesh *mesh);
 
-/* The rank of the world that has data index `index` and all else as this one. */
+/* The rank of the world with data index `index` and otherwise this rank's coordinates.
+ */
 int cadre_mesh_data_rank(const struct cadre_mesh *mesh, int index);
 
 #endif

@@ -30,7 +30,7 @@ static cadre_status use_axis(void *h, const char *axis, uint32_t batch)
     if (batch == CADRE_BATCH_INDEPENDENT && other && other != at)
         return cadre_fail(
             s->err, CADRE_E_UNSUPPORTED,
-            "strategy.stack: '%s' makes runs of their own along the axis '%s', and "
+            "strategy.stack: '%s' makes independent runs along the axis '%s', and "
             "another plugin along '%s'; only one of them can be in the stack",
             s->plugin, axis, other->name);
     at->split_batch = batch == CADRE_BATCH_SPLIT;
@@ -118,7 +118,8 @@ static cadre_status place_range(void *h, cadre_param_id param, uint32_t kind,
     if (param >= s->plan->n_params || kind < CADRE_KIND_PARAM || kind > CADRE_KIND_OPT)
         return cadre_fail(
             s->err, CADRE_E_UNSUPPORTED,
-            "plugin '%s': place_range of parameter %u, kind %u: no such thing",
+            "plugin '%s': place_range of parameter %u, kind %u: no such parameter "
+            "or kind",
             s->plugin, param, kind);
     const struct cadre_param *p = &s->request->model->params[param];
     uint64_t size = cadre_shape_count(&p->local);

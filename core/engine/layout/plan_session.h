@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plugin's plan function at work on its rank's plan. */
+/* The services of a plugin's plan function. */
 #ifndef CADRE_ENGINE_LAYOUT_PLAN_SESSION_H
 #define CADRE_ENGINE_LAYOUT_PLAN_SESSION_H
 

@@ -133,7 +133,7 @@ static cadre_status map_microbatches(struct cadre_rank_plan *plan,
         return cadre_fail(
             err, CADRE_E_INVALID,
             "train.global_batch / train.micro_batch makes %lld micro-batches, "
-            "which strategy.stack cannot deal out to %lld data ranks evenly; "
+            "which strategy.stack cannot divide evenly over %lld data ranks; "
             "change one of them",
             (long long)m, (long long)n);
     plan->n_microbatches = m / n;
@@ -147,7 +147,7 @@ static cadre_status map_microbatches(struct cadre_rank_plan *plan,
     if (request->exact && plan->cyclic && !power_of_two(n))
         return cadre_fail(
             err, CADRE_E_INVALID,
-            "run.exact with micro-batches dealt in turn (zero.reduce = microbatch) "
+            "run.exact with a cyclic map of micro-batches (zero.reduce = microbatch) "
             "needs a power of two of data ranks, found %lld in strategy.stack",
             (long long)n);
     plan->first_microbatch = plan->cyclic ? index : index * plan->n_microbatches;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plan of one rank: what the strategies claim, where they put things, and what that
- * takes. Pure: made without devices or communication, for any rank of the world. */
+/* The plan of one rank: what the strategies claim and place, and the memory it takes.
+ * Made without devices or communication, for any rank of the world. */
 #ifndef CADRE_ENGINE_LAYOUT_RANK_PLAN_H
 #define CADRE_ENGINE_LAYOUT_RANK_PLAN_H
 
@@ -26,20 +26,20 @@ struct cadre_claim {
 struct cadre_chunk {
     uint32_t begin, end; /* units */
     uint32_t live; /* activation slots */
-    bool split; /* INPUT and WEIGHT backward run apart */
+    bool split; /* INPUT and WEIGHT backward run separately */
 };
 
 /* This rank's share of one kind of a parameter's flat local part. */
 struct cadre_share {
-    bool placed; /* a plugin said so; else the whole */
+    bool placed; /* a plugin placed it; else the whole */
     uint64_t begin, count;
     uint32_t space;
 };
 
 struct cadre_plan_param {
     bool present; /* this rank runs the unit */
-    bool copied; /* not present, but an entry tied to it is: values are kept here too */
-    bool elsewhere; /* tied to an entry of this rank, and run by another stage */
+    bool copied; /* not present, but an entry tied to it is: keeps a copy */
+    bool elsewhere; /* tied to an entry of this rank, but run by another stage */
     struct cadre_share share[4]; /* by CADRE_KIND_* */
 };
 
@@ -58,7 +58,7 @@ struct cadre_rank_plan {
     int64_t n_microbatches; /* micro-batches of this rank */
     int64_t first_microbatch; /* global index of its first */
     int64_t microbatch_stride;
-    struct cadre_ledger planned; /* memory that plugins said they will take */
+    struct cadre_ledger planned; /* memory that plugins announced */
 };
 
 /* What a plan is made for. Borrowed. */
@@ -66,7 +66,7 @@ struct cadre_plan_request {
     const struct cadre_model *model;
     struct cadre_mesh *mesh; /* use_axis stores split_batch here */
     int64_t microbatches, batch, time;
-    int data_ranks; /* as far as known, 0: not yet; see cadre_rank_plan_settled */
+    int data_ranks; /* 0: not known yet; see cadre_rank_plan_settled */
     bool exact;
 };
 
@@ -81,31 +81,31 @@ cadre_status cadre_rank_plan_finish(struct cadre_rank_plan *plan,
                                     const struct cadre_plan_request *request,
                                     struct cadre_error *err);
 
-/* Did the plugins split the batch over as many ranks as the request told them? If not,
- * request->data_ranks is corrected, and the plan is to be made again. */
+/* Did the plugins split the batch over request->data_ranks ranks? If not,
+ * request->data_ranks is corrected, and the plan must be made again. */
 bool cadre_rank_plan_settled(struct cadre_plan_request *request);
 
 /* Does this rank run the unit, as far as chunks are planned? */
 bool cadre_rank_plan_runs(const struct cadre_rank_plan *plan, uint32_t unit);
 
-/* The first claim of `effect` on any axis, or the plugin that makes it; NULL when none
- * does. */
+/* The first claim of `effect` on any axis, or the plugin that makes it; NULL for none.
+ */
 const struct cadre_claim *cadre_rank_plan_claim(const struct cadre_rank_plan *plan,
                                                 const char *effect);
 const char *cadre_rank_plan_claimed(const struct cadre_rank_plan *plan,
                                     const char *effect);
 
-/* Of the ranks that hold the same OPT range of a parameter, exactly one owns it: in the
- * norm and in checkpoints. Is it this one? `within` (may be NULL) is an axis of other
- * replicas: then one of each replica does. */
+/* Is this rank the primary owner, for the norm and checkpoints, of the OPT range of a
+ * parameter? Exactly one of the ranks that hold the same range is. With `within` (may
+ * be NULL), an axis of diverging replicas, one rank of each replica is. */
 bool cadre_rank_plan_is_primary_owner(const struct cadre_rank_plan *plan,
                                       uint32_t param, const struct cadre_axis *within);
 
-/* Ranks that see the same samples find the same losses: does this one count? Ranks
- * along a schedule's axis all do, since only one of them runs the head. */
+/* Ranks with the same samples compute the same losses: does this rank's count? All
+ * ranks along a schedule's axis count, since only one of them runs the head. */
 bool cadre_rank_plan_is_loss_owner(const struct cadre_rank_plan *plan);
 
-/* Does every rank hold the whole of every gradient? Then no one need ask the others. */
+/* Does every rank hold every whole gradient? Then the norm needs no exchange. */
 bool cadre_rank_plan_replicated(const struct cadre_rank_plan *plan);
 
 /* The axis whose ranks train replicas that differ (param.diverges), NULL for none. */

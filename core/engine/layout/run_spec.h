@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run is: the same on every rank. Borrowed by its ranks. */
+/* Description of a run: the same on every rank. Borrowed by its ranks. */
 #ifndef CADRE_ENGINE_LAYOUT_RUN_SPEC_H
 #define CADRE_ENGINE_LAYOUT_RUN_SPEC_H
 
@@ -13,7 +13,7 @@
 
 struct cadre_run_spec {
     const struct cadre_options *options; /* resolved */
-    const struct cadre_config *config; /* what they say */
+    const struct cadre_config *config; /* their typed values */
     const char *stack_text;
     int n_plugins; /* in the order of strategy.stack */
     const struct cadre_plugin_handle *plugin[CADRE_MAX_STACK];
@@ -26,7 +26,7 @@ struct cadre_run_spec {
     int64_t global_batch, micro_batch, time, prefetch;
     uint64_t seed;
     bool exact, recompute;
-    double loss_scale; /* the first, under fp16; 0: CADRE_LOSS_SCALE_FIRST */
+    double loss_scale; /* first loss scale under fp16; 0: CADRE_LOSS_SCALE_FIRST */
     bool pinned; /* batches go through page-locked memory */
     const double *unit_seconds; /* measured, by unit; NULL: not measured */
     uint64_t

@@ -6,7 +6,7 @@
 
 #include "core/base/memory.h"
 
-/* table: how often each unit is run, then the sum of the ranks that do. */
+/* table: on how many ranks each unit runs, then the sum of their indices. */
 static cadre_status fill(const struct cadre_rank_plan *plan, uint32_t n_units,
                          const struct cadre_axis *axis, double *table)
 {
@@ -39,16 +39,17 @@ cadre_status cadre_stages_init(struct cadre_stages *stages,
     if (table && stages->home)
         rc = fill(plan, model->n_units, stages->axis, table);
     if (rc != CADRE_OK)
-        cadre_fail(err, rc, "the stages could not tell each other what they run: %s",
+        cadre_fail(err, rc, "the stages could not exchange their units: %s",
                    cadre_strerror(rc));
     for (uint32_t u = 0; rc == CADRE_OK && u < model->n_units; u++) {
         stages->home[u] = (int)table[model->n_units + u];
         if (table[u] != 1)
-            rc = cadre_fail(err, CADRE_E_UNSUPPORTED,
-                            "%s runs unit %u of the model %.0f times, expected on "
-                            "exactly one stage%s",
-                            claim ? claim->plugin : "the plan", u, table[u],
-                            claim ? "" : "; who plans chunks claims schedule.order");
+            rc = cadre_fail(
+                err, CADRE_E_UNSUPPORTED,
+                "%s runs unit %u of the model %.0f times, expected on "
+                "exactly one stage%s",
+                claim ? claim->plugin : "the plan", u, table[u],
+                claim ? "" : "; a plugin that plans chunks must claim schedule.order");
     }
     free(table);
     if (rc != CADRE_OK)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the units of the model run: a schedule may lay them over the ranks of its axis,
- * one rank knows only its own chunks, and the core asks the others once. */
+/* Where the units of the model run. A schedule may distribute them over the ranks of
+ * its axis; a rank knows only its own chunks, so the ranks exchange them once. */
 #ifndef CADRE_ENGINE_LAYOUT_STAGES_H
 #define CADRE_ENGINE_LAYOUT_STAGES_H
 
@@ -12,7 +12,8 @@ struct cadre_stages {
 };
 
 /* [collective: the schedule's axis] Find every unit's home. Errors: CADRE_E_UNSUPPORTED
- * a unit that no stage or several run, CADRE_E_RESOURCE, those of the communicator. */
+ * a unit that no stage runs or that several run, CADRE_E_RESOURCE, those of the
+ * communicator. */
 cadre_status cadre_stages_init(struct cadre_stages *stages,
                                const struct cadre_rank_plan *plan,
                                const struct cadre_model *model, struct cadre_mesh *mesh,

@@ -68,7 +68,7 @@ static uint64_t kind_bytes(const struct cadre_model *model,
     return bytes;
 }
 
-/* Room for the largest gradient that comes from another stage. */
+/* Bytes of the largest gradient that is received from another stage. */
 static uint64_t tied_bytes(const struct cadre_model *model,
                            const struct cadre_rank_plan *plan)
 {
@@ -119,7 +119,7 @@ void cadre_store_attach(struct cadre_store *store, uint32_t param, void *data)
         }
 }
 
-/* One block for a whole kind in one space, handed out in table order. */
+/* One block for a whole kind in one space, assigned in table order. */
 static char *reserve(struct cadre_store *store, uint32_t kind, uint32_t space,
                      const char *tag)
 {
@@ -127,7 +127,7 @@ static char *reserve(struct cadre_store *store, uint32_t kind, uint32_t space,
                               kind_bytes(store->model, store->plan, kind, space), tag);
 }
 
-/* Storage of optimizer states that was not given out yet, by space. */
+/* Unassigned storage of optimizer states, by space. */
 struct states {
     char *avg[SPACES], *sq[SPACES], *master[SPACES];
 };
@@ -155,7 +155,7 @@ static cadre_status reserve_states(struct cadre_store *store,
     return CADRE_OK;
 }
 
-/* The next of the states, `bytes` of each, are those of an OPT range. */
+/* Assign the next `bytes` of each state to an OPT range. */
 static void give_states(struct cadre_store_param *param, struct states *states,
                         const struct cadre_share *share, size_t bytes)
 {
@@ -216,7 +216,7 @@ static cadre_status lay_out(struct cadre_store *store,
     return CADRE_OK;
 }
 
-/* Values (count) of a range to the device, rounded piece by piece. */
+/* Values (count) of a range to the device, rounded in chunks. */
 static cadre_status put_rounded(struct cadre_store *store, char *target,
                                 const char *host, uint64_t count)
 {

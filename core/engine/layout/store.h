@@ -3,14 +3,14 @@
  *
  * Parameters are of the model's dtype; gradients and optimizer states are of its wide
  * dtype. Where these differ, a rank keeps wide master values of its OPT ranges: the
- * optimizer updates them, checkpoints hold them, and parameters are what they round to
- * (Micikevicius et al. 2018, section 3.1).
+ * optimizer updates them, checkpoints hold them, and parameters are their rounded
+ * values (Micikevicius et al. 2018, section 3.1).
  *
- * Whole gradients lie in one piece in table order (backward runs through it downwards),
- * each entry padded to as many elements as 64 bytes of parameters hold, so that a
- * strategy can send many with one operation and their values lie alike.
- * Where the plan places a range instead, the core keeps that range (a shard) and the
- * plugin attaches full storage while it is needed. */
+ * Whole gradients are one contiguous block in table order (backward fills it from the
+ * end). Each entry is padded to as many elements as 64 bytes of parameters hold, so
+ * that a strategy can send many gradients with one operation and values have the same
+ * offsets. Where the plan places a range instead, the core keeps that range (a shard)
+ * and the plugin attaches full storage while it is needed. */
 #ifndef CADRE_ENGINE_LAYOUT_STORE_H
 #define CADRE_ENGINE_LAYOUT_STORE_H
 
@@ -22,7 +22,8 @@ struct cadre_store_param {
     uint64_t count; /* elements of the local part */
     void *data; /* full local values, NULL while detached; mirrored in the model */
     void *grad; /* full local gradient, NULL while detached */
-    bool grad_fresh; /* nothing was added since the step began or it was attached */
+    bool grad_fresh; /* nothing accumulated since the step began or the gradient was
+                        attached */
     void *data_shard, *grad_shard; /* storage of placed ranges */
     void *exp_avg, *exp_avg_sq; /* of the OPT range; NULL for tied entries */
     void *master; /* wide values of the OPT range; NULL where parameters are wide */
@@ -35,7 +36,7 @@ struct cadre_store {
     uint32_t wide; /* dtype of gradients, states and master values */
     size_t elem_bytes, wide_bytes; /* of a parameter's element, of a wide one */
     struct cadre_store_param *param;
-    void *tied; /* a gradient from another stage, NULL where none comes */
+    void *tied; /* gradient received from another stage; NULL: none */
     char *grad_base; /* of the whole gradients */
     size_t grad_bytes;
     size_t *grad_offset; /* per entry, SIZE_MAX when not in grad_base */
@@ -49,27 +50,27 @@ cadre_status cadre_store_init(struct cadre_store *store, struct cadre_model *mod
                               struct cadre_error *err);
 void cadre_store_fini(struct cadre_store *store);
 
-/* Planned bytes of the same, noted in `ledger` without allocating. */
+/* Planned bytes of the same, recorded in `ledger` without allocating. */
 void cadre_store_note(const struct cadre_model *model,
                       const struct cadre_rank_plan *plan,
                       enum cadre_optimizer_kind optimizer, struct cadre_ledger *ledger);
 
-/* This rank's range of a kind: the plan's, or the whole; count 0 for an entry that is
- * not present or, for CADRE_KIND_OPT, tied. */
+/* This rank's range of a kind: the plan's, or the whole. count is 0 for an entry that
+ * is not present and, for CADRE_KIND_OPT, for a tied one. */
 struct cadre_share cadre_store_share(const struct cadre_store *store, uint32_t param,
                                      uint32_t kind);
 
-/* Values / gradient of this rank's OPT range of a parameter, wide, wherever they lie:
- * the master where there is one. NULL where there are none. */
+/* Values / gradient of this rank's OPT range of a parameter, in the wide dtype: the
+ * master values where there are any. NULL where the rank has none. */
 void *cadre_store_opt_data(const struct cadre_store *store, uint32_t param);
 void *cadre_store_opt_grad(const struct cadre_store *store, uint32_t param);
 
-/* Where the OPT range lies in the parameter's own 16-bit storage; NULL where parameters
+/* Address of the OPT range in the parameter's own 16-bit storage; NULL where parameters
  * are wide. */
 void *cadre_store_opt_rounded(const struct cadre_store *store, uint32_t param);
 
-/* New values of a parameter: host (count), wide, of this rank's whole CADRE_KIND_PARAM
- * range. Rounded into the parameter, and as they are into the master. Waits for the
+/* Set a parameter's values: host (count), wide, of this rank's whole CADRE_KIND_PARAM
+ * range. Rounded into the parameter, unrounded into the master values. Waits for the
  * device. Errors: those of the device; CADRE_E_RESOURCE. */
 cadre_status cadre_store_put(struct cadre_store *store, uint32_t param,
                              const void *host);

@@ -108,7 +108,7 @@ void cadre_timeline_add(struct cadre_timeline *timeline, enum cadre_span_kind ki
 
 /* ---- bubbles ---- */
 
-/* Waits outside of passes; those inside belong to the pass. */
+/* Waits outside passes; waits inside one are part of the pass. */
 static bool waits(const struct cadre_span *span)
 {
     return span->kind == CADRE_SPAN_WAIT && !span->inside;

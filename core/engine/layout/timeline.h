@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a rank did in a step and when: passes, waits, the core's own work. It is kept
- * always, two clock reads a pass or wait, since the bubble comes from it; what happens
- * inside passes is kept only where `detail` is set, for a trace.
+/* What a rank did in a step and when: passes, waits, the core's own work. Always
+ * recorded, at two clock reads a pass or wait, since the bubble is computed from it;
+ * what happens inside passes is recorded only with `detail`, for a trace.
  *
- * Bubble. The span of a group of ranks along the schedule's axis runs from the first
- * pass that any of them begins to the last that any ends. A rank's bubble is the span
- * less its passes, and less its waits on other axes between its own first and last
+ * Bubble. The span of a group of ranks along the schedule's axis is from the begin of
+ * the first pass to the end of the last, over the whole group. A rank's bubble is the
+ * span less its passes, and less its waits on other axes between its own first and last
  * pass, which are exposed communication. Before a rank's first pass and after its last
- * one, all of the span is bubble: what it waits for then is hidden in it.
+ * one, all of the span is bubble and hides what the rank waits for.
  *
- * Times are those of CLOCK_MONOTONIC, which the ranks of one machine share, and of a
- * device that computes inline, as the CPU does. [one thread: the rank's] */
+ * Times are of CLOCK_MONOTONIC, which the ranks of one machine share. They are right on
+ * a device that computes inline, such as the CPU. [one thread: the rank's] */
 #ifndef CADRE_ENGINE_LAYOUT_TIMELINE_H
 #define CADRE_ENGINE_LAYOUT_TIMELINE_H
 
@@ -34,7 +34,7 @@ struct cadre_span {
     enum cadre_span_kind kind;
     uint32_t chunk, microbatch; /* of passes */
     bool inside; /* of a pass */
-    const char *name; /* wait: axis or what is waited for; work: which. Not owned */
+    const char *name; /* axis or other object of a wait; kind of work. Borrowed */
     double begin, end; /* s */
 };
 
@@ -42,26 +42,26 @@ struct cadre_span {
 enum { CADRE_TIMELINE_SAMPLES = 256 };
 struct cadre_timeline_samples {
     double value[CADRE_TIMELINE_SAMPLES];
-    uint64_t n; /* taken, also those overwritten */
+    uint64_t n; /* samples taken, including overwritten ones */
 };
 
 struct cadre_timeline {
     struct cadre_span *span; /* of the step, in order of their ends */
     size_t n, room;
-    uint64_t lost; /* spans of the step that found no room */
+    uint64_t lost; /* spans of the step that were dropped: no space */
     const char *axis; /* name of the schedule's axis, by address; NULL: none */
     bool detail;
     bool in_pass;
     int n_chunks;
     struct cadre_timeline_samples *samples; /* n_chunks x CADRE_SPAN_PASSES */
-    /* passes of the fastest step so far: of that with the shortest span */
+    /* passes of the fastest step so far: the one with the shortest span */
     struct cadre_span *best;
     size_t n_best, room_best;
     uint64_t best_step;
     double best_begin, best_s;
 };
 
-/* Room for `passes` passes and as much again of other spans and more. Errors:
+/* Allocate for `passes` passes and more than as many other spans. Errors:
  * CADRE_E_RESOURCE. */
 cadre_status cadre_timeline_init(struct cadre_timeline *timeline, int n_chunks,
                                  size_t passes, struct cadre_error *err);
@@ -71,10 +71,10 @@ void cadre_timeline_fini(struct cadre_timeline *timeline);
 /* A step begins: forget the one before. */
 void cadre_timeline_begin_step(struct cadre_timeline *timeline);
 
-/* Warm-up is over: durations and the fastest step are sought anew. */
+/* Warm-up is over: discard the durations and the fastest step so far. */
 void cadre_timeline_warm(struct cadre_timeline *timeline);
 
-/* Around a pass; begin returns the time. NULL is accepted by all that record. */
+/* Around a pass; begin returns the time. All recording functions accept NULL. */
 double cadre_timeline_begin_pass(struct cadre_timeline *timeline);
 void cadre_timeline_end_pass(struct cadre_timeline *timeline, enum cadre_span_kind kind,
                              uint32_t chunk, uint32_t microbatch, double begin);
@@ -83,7 +83,7 @@ void cadre_timeline_end_pass(struct cadre_timeline *timeline, enum cadre_span_ki
 void cadre_timeline_add(struct cadre_timeline *timeline, enum cadre_span_kind kind,
                         const char *name, double begin);
 
-/* What a rank tells the others after its passes. A rank without a pass tells zeros. */
+/* What a rank sends to the others after its passes; zeros for a rank without a pass. */
 struct cadre_timeline_row {
     double begin, end; /* of its first and last pass */
     double used; /* passes, and exposed communication between them */
@@ -103,7 +103,7 @@ struct cadre_timeline_idle {
     double begin, end; /* the span of rank `self`'s group */
 };
 
-/* rows (ranks): what every rank told. */
+/* rows (ranks): one row from every rank. */
 struct cadre_timeline_idle
 cadre_timeline_idle(const struct cadre_timeline_row *rows,
                     const struct cadre_timeline_groups *groups, int self);

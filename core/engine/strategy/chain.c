@@ -6,7 +6,7 @@
 #include "core/engine/layout/plan_session.h"
 
 /* Core-side code records a plugin's refusal through host->fail; a plugin that returns
- * an error without a word still gets a line. */
+ * an error without a text still gets a line. */
 static cadre_status refused(struct cadre_ctx *ctx, cadre_status rc,
                             struct cadre_error *err)
 {
@@ -70,30 +70,30 @@ void cadre_chain_destroy(struct cadre_chain *chain)
     chain->n = 0;
 }
 
-/* Parts of a model that is cut are sums that somebody must complete. */
+/* The parts of a sharded model produce partial sums that a plugin must complete. */
 static cadre_status find_redistribute_owner(struct cadre_chain *chain,
                                             const struct cadre_rank_plan *plan,
                                             int tp_size, struct cadre_error *err)
 {
-    const char *joints = cadre_rank_plan_claimed(plan, "act.complete");
+    const char *owner = cadre_rank_plan_claimed(plan, "act.complete");
     const char *rows = cadre_rank_plan_claimed(plan, "seq.shard");
-    for (int i = 0; joints && i < chain->n; i++)
-        if (strcmp(chain->link[i].plugin->name, joints) == 0)
+    for (int i = 0; owner && i < chain->n; i++)
+        if (strcmp(chain->link[i].plugin->name, owner) == 0)
             chain->redistribute_owner = &chain->link[i];
-    if (joints && !chain->redistribute_owner->plugin->ops.on_redistribute)
+    if (owner && !chain->redistribute_owner->plugin->ops.on_redistribute)
         return cadre_fail(err, CADRE_E_UNSUPPORTED,
                           "plugin '%s' claims act.complete, but has no on_redistribute",
-                          joints);
-    if (!joints && tp_size > 1)
+                          owner);
+    if (!owner && tp_size > 1)
         return cadre_fail(err, CADRE_E_UNSUPPORTED,
-                          "strategy.stack: the model is cut over %d ranks, but no "
+                          "strategy.stack: the model is sharded over %d ranks, but no "
                           "plugin claims act.complete, which sums its parts",
                           tp_size);
-    if (rows && (!joints || strcmp(rows, joints) != 0))
+    if (rows && (!owner || strcmp(rows, owner) != 0))
         return cadre_fail(err, CADRE_E_UNSUPPORTED,
                           "strategy.stack: '%s' claims seq.shard, but '%s' claims "
                           "act.complete; one plugin does both",
-                          rows, joints ? joints : "nobody");
+                          rows, owner ? owner : "no plugin");
     return CADRE_OK;
 }
 
@@ -130,7 +130,7 @@ cadre_status cadre_chain_place(struct cadre_chain *chain,
         ctx->phase = "place";
         session->plugin = ctx->plugin->name;
         cadre_status rc = ctx->plugin->ops.place(ctx->self, &session->abi);
-        if (said->code != CADRE_OK) /* even where the plugin takes no notice */
+        if (said->code != CADRE_OK) /* even where the plugin ignores it */
             return cadre_fail(err, said->code, "%s", said->text);
         if (rc != CADRE_OK)
             return refused(ctx, rc, err);
@@ -176,8 +176,8 @@ static cadre_status run_schedule(const struct position *at,
     return at->run->run(at->run->h, step);
 }
 
-/* A schedule drives the passes itself, so it comes last whatever its place in the
- * chain: the data movers inside it would otherwise never hear that a step begins. */
+/* A schedule runs the passes itself, so it comes last whatever its position in the
+ * chain: otherwise the data strategies inside it would never be called for a step. */
 static cadre_status run_from(void *h, const struct cadre_step *step)
 {
     const struct position *at = h;

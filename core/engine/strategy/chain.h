@@ -11,12 +11,11 @@
 struct cadre_chain {
     int n;
     struct cadre_ctx link[CADRE_MAX_STACK];
-    struct cadre_ctx
-        *redistribute_owner; /* claims act.complete, NULL when nobody does */
+    struct cadre_ctx *redistribute_owner; /* claims act.complete; NULL: none */
 };
 
-/* Create the instances of `plugins` in role order. services->failure is where their
- * refusals are kept. On failure everything made is gone. */
+/* Create the instances of `plugins` in role order. Their refusals are kept in
+ * services->failure. On failure nothing is left. */
 cadre_status cadre_chain_create(struct cadre_chain *chain,
                                 struct cadre_services *services,
                                 const struct cadre_plugin_handle *const *plugins, int n,
@@ -24,7 +23,7 @@ cadre_status cadre_chain_create(struct cadre_chain *chain,
                                 struct cadre_error *err);
 void cadre_chain_destroy(struct cadre_chain *chain);
 
-/* Run every plan function and the checks across them. */
+/* Run every plan function and the checks across plugins. */
 cadre_status cadre_chain_plan(struct cadre_chain *chain, struct cadre_rank_plan *plan,
                               const struct cadre_plan_request *request,
                               struct cadre_error *err);
@@ -51,9 +50,9 @@ cadre_status cadre_chain_grad(struct cadre_chain *chain, struct cadre_grad_ev *e
 cadre_status cadre_chain_redistribute(struct cadre_chain *chain,
                                       const struct cadre_redistribute_ev *ev);
 
-/* [exec] Let the plugin at place `index` of the chain describe its private state to
- * `sink`; nothing happens where it keeps none. A refusal of the host that the plugin
- * takes no notice of counts too. Errors: its refusal, in words. */
+/* [exec] Let the plugin at position `index` of the chain describe its private state to
+ * `sink`; does nothing where it keeps none. A refusal of the host that the plugin
+ * ignores is an error too. Errors: its refusal, with a text. */
 cadre_status cadre_chain_state(struct cadre_chain *chain, int index,
                                const struct cadre_state_sink *sink,
                                struct cadre_error *err);

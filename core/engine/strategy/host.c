@@ -38,8 +38,8 @@ static uint32_t n_params(struct cadre_ctx *ctx)
     return ctx->services->model->n_params;
 }
 
-/* Another stage owns the values and an entry tied to them is here. Plans ask before all
- * is planned, so it is found out anew. */
+/* Another stage owns the values and an entry tied to them is here. Not cached: plugins
+ * ask before the plan is complete. */
 static bool is_copied(const struct cadre_services *s, cadre_param_id id)
 {
     const struct cadre_param *all = s->model->params;
@@ -269,8 +269,8 @@ static cadre_status param_accumulate(struct cadre_ctx *ctx, cadre_param_id id,
     if (rc == CADRE_E_INTERNAL)
         cadre_fail(
             ctx->services->failure, rc,
-            "plugin '%s' accumulates a micro-batch of '%s' that nobody gave out; only the "
-            "CYCLIC map has micro-batches to accumulate, each once",
+            "plugin '%s' accumulates a micro-batch of '%s' that it was not "
+            "given; only the CYCLIC map has micro-batches to accumulate, each once",
             ctx->plugin->name, s->model->params[id].name);
     return rc;
 }
@@ -296,8 +296,8 @@ static void *mem_alloc(struct cadre_ctx *ctx, uint32_t space, uint64_t bytes,
     return cadre_ledger_alloc(ctx->services->ledger, space, bytes, name);
 }
 
-/* After a failed step an operation may still be at work in a buffer that a plugin frees
- * in destroy; the ledger frees it once the communicators are gone. */
+/* After a failed step an operation may still use a buffer that a plugin frees in
+ * destroy; the ledger frees it after the communicators are destroyed. */
 static void mem_free(struct cadre_ctx *ctx, void *pointer)
 {
     if (strcmp(ctx->phase, "destroy") == 0)

@@ -6,7 +6,7 @@
 #include "core/engine/layout/run_spec.h"
 #include "core/engine/layout/store.h"
 
-/* Who runs passes and takes gradients back; see executor.h. */
+/* Runs passes and accumulates returned gradients; see executor.h. */
 struct cadre_pass_runner {
     void *h;
     cadre_status (*forward)(void *h, const struct cadre_pass_args *args,
@@ -16,12 +16,11 @@ struct cadre_pass_runner {
     cadre_status (*accumulate)(void *h, uint32_t param, const void *part);
 };
 
-/* What the plugins of one rank reach through their services. Borrowed; what is made
- * when the rank is bound is empty before. */
+/* What the plugins of one rank reach through their services. Borrowed; what bind makes
+ * is empty before. */
 struct cadre_services {
     const struct cadre_run_spec *spec;
-    struct cadre_error
-        *failure; /* keeps the first refusal, of host->fail or a service */
+    struct cadre_error *failure; /* the first refusal, of host->fail or a service */
     struct cadre_model *model;
     struct cadre_mesh *mesh;
     const struct cadre_rank_plan *plan;
@@ -41,7 +40,7 @@ struct cadre_ctx {
     struct cadre_host host;
     struct cadre_values values;
     struct cadre_self *self;
-    const char *phase; /* "plan", "step", ...: for messages; "destroy" */
+    const char *phase; /* for messages: "plan", "step", ..., "destroy" */
 };
 
 /* Fill the host table that `ctx`'s plugin gets. It lives as long as ctx. */

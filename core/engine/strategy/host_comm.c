@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cadre.comm/1, cadre.stream/1 and cadre.ops/1: thin views of the communicator and
- * device tables. An axis of one rank is served here: its collectives are copies. */
+ * device tables. Collectives of an axis of one rank are copies, made here. */
 #include "core/engine/strategy/host_private.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ static bool alone(const struct cadre_axis *axis)
     return !axis || !axis->comm;
 }
 
-/* An axis that the mesh does not have knows no device: there the host copies. */
+/* An axis that is not in the mesh has no device: the host copies. */
 static cadre_status copy_own(const struct cadre_axis *axis, const struct cadre_buf *in,
                              const struct cadre_buf *out, cadre_event *done)
 {
@@ -29,9 +29,8 @@ static cadre_status copy_own(const struct cadre_axis *axis, const struct cadre_b
     return rc;
 }
 
-/* An operation without an `after` of its own comes after all that the compute stream
- * was given, as it does on a device that computes inline. The name is for a profiler.
- */
+/* An operation without an `after` runs after everything queued on the compute stream,
+ * as on a device that computes inline. The name is for a profiler. */
 static cadre_status enter(const struct cadre_axis *axis, const char *label,
                           cadre_event *after)
 {
@@ -156,7 +155,7 @@ static cadre_status barrier(struct cadre_axis *axis, const char *label,
     return leave(axis, rc);
 }
 
-/* The compute stream goes on when the event has happened. */
+/* The compute stream waits for the event. */
 static cadre_status await(struct cadre_device *device, struct cadre_comm *comm,
                           cadre_event event)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Service tables of host_comm.c, which host.c hands out. */
+/* Service tables of host_comm.c, which host.c returns. */
 #ifndef CADRE_ENGINE_STRATEGY_HOST_PRIVATE_H
 #define CADRE_ENGINE_STRATEGY_HOST_PRIVATE_H
 

@@ -47,7 +47,7 @@ static cadre_status verify(void)
     return rc;
 }
 
-/* Step 20 is passed over, step 10 found. */
+/* Step 20 is skipped, step 10 found. */
 static void expect_the_one_before(void)
 {
     char *path = NULL;
@@ -108,7 +108,7 @@ START_TEST(parts_and_tensors_are_checked)
 }
 END_TEST
 
-/* f32 data read as f64 and the other way round. */
+/* f32 data read as f64 and the reverse. */
 START_TEST(precisions_convert)
 {
     struct cadre_checkpoint *checkpoint = NULL;
@@ -157,7 +157,7 @@ START_TEST(a_flipped_bit_is_named)
 }
 END_TEST
 
-/* Bits anywhere, from a printed seed. */
+/* Random bits, from a printed seed. */
 START_TEST(any_flipped_bit_is_found)
 {
     static const char *const files[] = {"model.safetensors", "optimizer.safetensors",
@@ -181,8 +181,8 @@ START_TEST(any_flipped_bit_is_found)
 }
 END_TEST
 
-/* Only what is read is checked: damage elsewhere does not stop a rank that does not
- * need it, and does stop one that does. */
+/* Only what is read is checked: damage stops only a rank that reads the damaged part.
+ */
 START_TEST(damage_shows_where_it_is_read)
 {
     struct cadre_checkpoint *checkpoint = NULL;
@@ -245,7 +245,7 @@ START_TEST(nothing_there_is_no_error)
 }
 END_TEST
 
-/* Out of descriptors, a good checkpoint must not be passed over for an older one. */
+/* Out of descriptors, a good checkpoint must not be skipped for an older one. */
 START_TEST(want_of_descriptors_is_an_error)
 {
     struct rlimit limit;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Crashes, each placed exactly: a child that saves is traced and killed at its first
- * system call, at its second, and so on to its last. */
+/* Crashes at exact points: a child that saves is traced and killed at its first system
+ * call, at its second, and so on to its last. */
 #include "tests/support/check_main.h"
 
 #include <signal.h>
@@ -22,7 +22,7 @@ static const struct cadre_safetensors_spec tensors[] = {{"w", CADRE_F32, 1, {N}}
 static char *dir;
 static char *root;
 
-/* In memory where that can be: thousands of fsyncs follow. */
+/* In memory if possible: thousands of fsyncs follow. */
 static void setup(void)
 {
     if (access("/dev/shm", W_OK) == 0)

@@ -45,7 +45,7 @@ START_TEST(every_bit_and_every_place_counts)
 }
 END_TEST
 
-/* However a tensor is cut and in whatever order, the sums are the same. */
+/* However a tensor is divided and in whatever order, the sums are the same. */
 START_TEST(parts_add_up)
 {
     static const struct cadre_safetensors_spec specs[] = {

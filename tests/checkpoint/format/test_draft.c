@@ -78,7 +78,7 @@ START_TEST(what_is_saved_is_read_in_any_cut)
 }
 END_TEST
 
-/* Files are the same bytes, state.json included, whoever wrote which part. */
+/* Files have the same bytes, including state.json, whichever rank wrote which part. */
 START_TEST(ranks_leave_no_trace)
 {
     static const char *const names[] = {"/model.safetensors", "/optimizer.safetensors",
@@ -139,7 +139,7 @@ START_TEST(old_ones_go_and_the_last_stays)
     for (uint64_t step = 1; step <= 4; step++)
         OK(save_checkpoint(root, step, 1, 1000000, 2, &err));
     ck_assert(!exists(1, "") && !exists(2, "") && exists(3, "") && exists(4, ""));
-    /* An earlier step, saved again after a resume: later ones are not its business. */
+    /* An earlier step, saved again after a resume: later ones are left alone. */
     OK(save_checkpoint(root, 2, 1, 1000000, 1, &err));
     ck_assert(exists(2, "") && exists(3, "") && exists(4, ""));
     OK(save_checkpoint(root, 9, 1, 1000000, 0, &err));

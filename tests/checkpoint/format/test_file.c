@@ -31,7 +31,7 @@ START_TEST(a_whole_file_comes_back)
     ck_assert_int_eq(cadre_file_read_whole(dir, 100, &data, &bytes, &err),
                      CADRE_E_INVALID);
     ck_assert_int_eq(unlink(path), 0);
-    ck_assert_int_eq(mkfifo(path, 0600), 0); /* nobody will ever write into it */
+    ck_assert_int_eq(mkfifo(path, 0600), 0); /* without a writer */
     ck_assert_int_eq(cadre_file_read_whole(path, 100, &data, &bytes, &err),
                      CADRE_E_INVALID);
     ck_assert_int_eq(cadre_file_sync_folder(dir, &err), CADRE_OK);

@@ -126,7 +126,7 @@ START_TEST(small_files_are_guarded)
 }
 END_TEST
 
-/* A text with a good seal, as a program gone wrong could write. */
+/* A text with a valid hash, as a faulty program could write. */
 static void write_sealed(const char *text)
 {
     struct cadre_text out = {0};

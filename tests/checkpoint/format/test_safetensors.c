@@ -156,7 +156,7 @@ START_TEST(what_is_no_file_is_refused)
     ck_assert_int_eq(open_status(), CADRE_E_INVALID);
     ck_assert_int_eq(cadre_safetensors_open(dir, false, &file, &err), CADRE_E_INVALID);
     ck_assert_ptr_null(file);
-    ck_assert_int_eq(mkfifo(path, 0600), 0); /* nobody will ever write into it */
+    ck_assert_int_eq(mkfifo(path, 0600), 0); /* without a writer */
     ck_assert_int_eq(open_status(), CADRE_E_INVALID);
 }
 END_TEST
