@@ -149,7 +149,7 @@ static const char *const nobody[][2] = {
      "no: SLURM_STEP_ID = extern is no step"},
     {"SLURM_JOB_ID=8 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1",
      "no: srun started only this process"},
-    {"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1", "no: Open MPI started this"},
+    {"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1", "no: Open MPI started only this"},
     {"WORLD_SIZE=4 MASTER_ADDR=head MASTER_PORT=1", ""},
     {"SLURM_STEP_ID=0 SLURM_NTASKS=4", ""},
 };
