@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The strategy plugin ABI, version 0.1 (0.x is free to change between minors).
+/* The strategy plugin ABI, version 0.2 (0.x is free to change between minors).
  *
  * A strategy owns placement and communication: which rank holds which shard, and when
  * it is sent. The core owns the mesh, communicators and their order, loss scaling,
@@ -44,7 +44,7 @@ extern "C" {
 #endif
 
 #define CADRE_ABI_MAJOR 0u
-#define CADRE_ABI_MINOR 1u
+#define CADRE_ABI_MINOR 2u
 #define CADRE_MAGIC UINT64_C(0x3145524441433ec3)
 #define CADRE_ENTRY cadre_plugin_entry_1
 #define CADRE_ENTRY_NAME "cadre_plugin_entry_1"

@@ -107,6 +107,6 @@ bits_tell() {
 caught_by bits run.exact=yes
 bits_tell bits
 if [ "$slow" = 1 ]; then
-    compare processes run.exact=yes comm.ranks=processes
+    caught_by processes run.exact=yes comm.ranks=processes
     bits_tell processes
 fi

@@ -150,6 +150,8 @@ static void spoil_head(const char *bad)
         me.now.magic = 42;
     if (!strcmp(bad, "major"))
         me.now.abi_major = CADRE_ABI_MAJOR + 3;
+    if (!strcmp(bad, "minor"))
+        me.now.abi_minor = 1;
     if (!strcmp(bad, "host_minor"))
         me.now.min_host_minor = CADRE_ABI_MINOR + 1;
     if (!strcmp(bad, "struct_size"))
