@@ -299,14 +299,14 @@ static cadre_status agree_keys(struct cadre_plugin_state *s, struct cadre_error 
     struct cadre_plugin_state_key *all = NULL;
     uint64_t *counts = cadre_calloc((size_t)ranks + 1, sizeof *counts);
     if (!counts)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the states' table");
+        return cadre_no_memory(err, "the states' table");
     cadre_status rc = gather_keys(s, &all, counts, err);
     if (rc == CADRE_OK) {
         free(s->keys);
         s->n_keys = 0;
         s->keys = malloc(counts[ranks] ? counts[ranks] : 1);
         if (!s->keys)
-            rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for the states' table");
+            rc = cadre_no_memory(err, "the states' table");
     }
     for (int r = 0; r < ranks; r++)
         for (uint64_t k = counts[r]; rc == CADRE_OK && all && k < counts[r + 1];
@@ -323,7 +323,7 @@ static cadre_status agree_ranges(struct cadre_plugin_state *s, struct cadre_erro
     size_t n = (size_t)rank->mesh.ranks * s->n_keys * rank->model->n_params * 2;
     s->ranges = cadre_calloc(n, sizeof *s->ranges);
     if (!s->ranges)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the states' table");
+        return cadre_no_memory(err, "the states' table");
     for (size_t i = 0; i < s->n_calls; i++) {
         const struct cadre_plugin_state_call *call = &s->calls[i];
         size_t key = cadre_plugin_state_find(
@@ -401,7 +401,7 @@ static cadre_status make_table(struct cadre_plugin_state *s, struct cadre_error 
     s->table = cadre_calloc(s->n_keys * n_params, sizeof *s->table);
     s->names = cadre_calloc(s->n_keys * n_params, sizeof *s->names);
     if (!s->table || !s->names)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the states' table");
+        return cadre_no_memory(err, "the states' table");
     for (uint32_t i = 0; i < n_params; i++)
         for (size_t k = 0; rc == CADRE_OK && k < s->n_keys; k++)
             if (s->keys[k].tensor)
@@ -424,7 +424,7 @@ cadre_status cadre_plugin_state_collect(struct cadre_rank *rank,
     struct cadre_plugin_state *s = calloc(1, sizeof *s);
     cadre_status rc;
     if (!s)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the states' table");
+        return cadre_no_memory(err, "the states' table");
     s->rank = rank;
     if (any_keeps(&rank->chain)) { /* the same answer on every rank */
         CADRE_TRY_OR(describe(s, err), fail);

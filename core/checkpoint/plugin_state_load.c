@@ -283,7 +283,7 @@ cadre_status cadre_plugin_state_load(struct cadre_rank *rank,
         return rc;
     l.buffer = malloc(CADRE_RANGE_CHUNK * rank->store.wide_bytes);
     if (!l.buffer)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for strategies' states");
+        return cadre_no_memory(err, "strategies' states");
     for (int i = 0; rc == CADRE_OK && i < rank->chain.n; i++)
         rc = load_link(&l, i, err);
     if (rc == CADRE_OK)

@@ -198,7 +198,7 @@ struct cadre_safetensors_spec *cadre_range_tensors(const struct cadre_model *mod
         if (model->params[i].tied_to < 0)
             table[(*n)++] = cadre_range_tensor(model, i, model->params[i].name);
     if (!table)
-        cadre_fail(err, CADRE_E_RESOURCE, "no memory for the tensor table");
+        cadre_no_memory(err, "the tensor table");
     return table;
 }
 

@@ -34,7 +34,7 @@ cadre_status cadre_resume_find_own(const char *out, char **path, int64_t *step,
     *path = NULL;
     *step = 0;
     if (!root)
-        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+        rc = cadre_no_memory(err, "a path");
     else if (cadre_path_is_dir(root))
         rc = cadre_checkpoint_find_latest(root, path, err);
     free(root);
@@ -56,8 +56,7 @@ cadre_status cadre_resume_find(const char *resume, const char *out, char **path,
                           "as runs/x/checkpoints/step-00000100, or say auto",
                           resume);
     *path = cadre_strdup(resume);
-    return *path ? steps_of(path, step, err)
-                 : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+    return *path ? steps_of(path, step, err) : cadre_no_memory(err, "a path");
 }
 
 cadre_status cadre_resume_refuse_older(const char *out, int64_t step,

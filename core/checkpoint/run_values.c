@@ -33,7 +33,7 @@ static cadre_status options_text(const struct cadre_options *options, char **tex
     size_t size = 0;
     FILE *memory = open_memstream(text, &size);
     if (!memory)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the options' text");
+        return cadre_no_memory(err, "the options' text");
     cadre_status rc = cadre_options_write(options, memory, err);
     fclose(memory);
     return rc;

@@ -121,7 +121,7 @@ cadre_status cadre_save_seal(const struct cadre_rank *rank,
 {
     char *dir = cadre_draft_path(root, (uint64_t)step);
     cadre_status rc = dir ? cadre_plugin_state_write_blobs(kept, dir, err)
-                          : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+                          : cadre_no_memory(err, "a path");
     if (rc == CADRE_OK && rank->index == 0)
         rc = write_model_config(rank->spec, dir, err);
     if (rc == CADRE_OK)
@@ -184,7 +184,7 @@ cadre_status cadre_save(struct cadre_rank *rank, const char *out, int64_t step,
     struct cadre_plugin_state *kept = NULL;
     char *root = cadre_folder_root(out);
     cadre_status rc = root ? cadre_plugin_state_collect(rank, &kept, err)
-                           : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+                           : cadre_no_memory(err, "a path");
     if (rc != CADRE_OK) { /* other ranks may still be collecting: their next call is not
                              a vote */
         free(root);

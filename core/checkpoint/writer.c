@@ -271,7 +271,7 @@ cadre_status cadre_writer_save(struct cadre_writer *writer, int64_t step, bool n
     writer->root = cadre_folder_root(writer->folder);
     cadre_status rc = writer->root
                           ? cadre_plugin_state_collect(writer->rank, &writer->kept, err)
-                          : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+                          : cadre_no_memory(err, "a path");
     if (rc == CADRE_OK) {
         struct cadre_range_sink sink = {.visit = stage, .arg = writer, .err = err};
         sink.rc = reserve(writer, err);

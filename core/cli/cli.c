@@ -258,7 +258,7 @@ cadre_status cadre_cli(int argc, char **argv, struct cadre_error *err)
     }
     args.set = cadre_calloc((size_t)argc, sizeof *args.set);
     if (!args.set)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the arguments");
+        return cadre_no_memory(err, "the arguments");
     cadre_status rc = parse(&args, command, err);
     if (rc == CADRE_OK)
         rc = flush(command->run(&args, err), err);
@@ -312,7 +312,7 @@ static cadre_status default_records(struct cadre_options *options,
     cadre_status rc =
         text ? cadre_options_set(options, text,
                                  from ? "environment CADRE_MITDB" : "found here", err)
-             : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+             : cadre_no_memory(err, "a path");
     free(text);
     return rc;
 }

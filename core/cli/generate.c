@@ -63,7 +63,7 @@ static cadre_status encode_prompt(struct generator *g, size_t more,
     g->n_prompt = g->n;
     free(ids);
     if (!g->ids)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the prompt");
+        return cadre_no_memory(err, "the prompt");
     if (g->n == 0)
         return cadre_fail(
             err, CADRE_E_INVALID,
@@ -140,7 +140,7 @@ static cadre_status generate(struct generator *g, size_t more, struct cadre_erro
     g->p = cadre_calloc((size_t)m->vocab, sizeof *g->p);
     g->logits = cadre_calloc((size_t)(m->context * m->vocab), sizeof(double));
     if (!g->targets || !g->p || !g->logits)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the logits");
+        return cadre_no_memory(err, "the logits");
     for (size_t i = 0; i < g->n_prompt; i++)
         CADRE_TRY(put(g, i, err));
     for (size_t i = 0; i < more; i++) {

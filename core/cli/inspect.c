@@ -60,8 +60,7 @@ static cadre_status show_plugin(const char *name, struct cadre_error *err)
 static cadre_status show_plugin_file(const char *path, struct cadre_error *err)
 {
     char *full = strchr(path, '/') ? cadre_strdup(path) : cadre_format("./%s", path);
-    cadre_status rc = full ? show_plugin(full, err)
-                           : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+    cadre_status rc = full ? show_plugin(full, err) : cadre_no_memory(err, "a path");
     free(full);
     return rc;
 }
@@ -221,7 +220,7 @@ static cadre_status show_records(const struct cadre_record_list *list,
     for (size_t i = 0; rc == CADRE_OK && i < list->count; i++) {
         char *path = cadre_format("%s/%s.hea", list->folder, list->names[i]);
         rc = path ? show_record_line(path, list->names[i], err)
-                  : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+                  : cadre_no_memory(err, "a path");
         free(path);
     }
     return rc;
@@ -278,7 +277,7 @@ static cadre_status show_comparison(const char *path, struct cadre_error *err)
     cadre_status rc = CADRE_OK;
     char *pattern = cadre_path_join(path, "certificate-*.json");
     if (!pattern)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the path '%s'", path);
+        return cadre_no_memory(err, "the path '%s'", path);
     int failed = glob(pattern, 0, NULL, &found);
     free(pattern);
     if (failed)

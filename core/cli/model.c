@@ -47,9 +47,8 @@ static cadre_status set(struct cadre_options *options, const char *key,
                         const char *value, struct cadre_error *err)
 {
     char *text = cadre_format("%s=%s", key, value);
-    cadre_status rc =
-        text ? cadre_options_set(options, text, "this command", err)
-             : cadre_fail(err, CADRE_E_RESOURCE, "no memory for an option");
+    cadre_status rc = text ? cadre_options_set(options, text, "this command", err)
+                           : cadre_no_memory(err, "an option");
     free(text);
     return rc;
 }

@@ -115,7 +115,7 @@ cadre_status cadre_cli_train(const struct cadre_cli_args *args, struct cadre_err
     loaded = cadre_options_clone(options);
     if (!loaded) {
         cadre_options_destroy(options);
-        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for the options");
+        rc = cadre_no_memory(err, "the options");
         goto fail;
     }
     CADRE_TRY_OR(cadre_spec_create(options, &request, &spec, err), fail);

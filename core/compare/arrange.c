@@ -67,7 +67,7 @@ static cadre_status make_spec(const struct arranging *a, const char *name,
     if (options && out) {
         rc = cadre_spec_create(options, &request, spec, err);
     } else {
-        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for run %s", name);
+        rc = cadre_no_memory(err, "run %s", name);
         cadre_options_destroy(options);
     }
 fail:
@@ -153,7 +153,7 @@ static cadre_status take_spec(struct arranging *a, size_t i, const char *name,
     run->data = spec->data_info.fingerprint;
     CADRE_TRY(cadre_train_sums(spec, run->sums, &run->changes, err));
     if (!run->name || !run->strategy || !run->other_training || !run->options)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for run %s", name);
+        return cadre_no_memory(err, "run %s", name);
     cadre_config_fill(&a->config[i], run->options);
     return CADRE_OK;
 }
@@ -176,7 +176,7 @@ static cadre_status arrange_run(struct arranging *a, size_t i, const char *name,
     CADRE_TRY(check_name(name, err));
     struct cadre_options *loaded = cadre_options_clone(a->request->options);
     if (!loaded)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for run %s", name);
+        return cadre_no_memory(err, "run %s", name);
     cadre_status rc = make_spec(a, name, loaded, &spec, err);
     if (rc == CADRE_OK)
         rc = plan_run(spec, err);
@@ -273,7 +273,7 @@ static cadre_status find_other_training(const struct arranging *a, size_t i,
     bool failed = d.keys.failed || !run->other_training;
     cadre_text_fini(&d.keys);
     if (failed)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the options");
+        return cadre_no_memory(err, "the options");
     return CADRE_OK;
 }
 
@@ -322,7 +322,7 @@ cadre_status cadre_arrange_describe(struct cadre_compared_run *run,
         layout.text.failed ? NULL : cadre_strdup(cadre_text_str(&layout.text));
     cadre_text_fini(&layout.text);
     if (!run->layout)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the layout");
+        return cadre_no_memory(err, "the layout");
     return CADRE_OK;
 }
 
@@ -375,7 +375,7 @@ static cadre_status choose_perturbations(const struct arranging *a,
     size_t n = (size_t)config->compare.perturbations;
     c->perturbation = cadre_calloc(n, sizeof *c->perturbation);
     if (!c->perturbation)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for perturbations");
+        return cadre_no_memory(err, "perturbations");
     c->n_perturbations = n;
     if (base->ranks == 1)
         c->perturbation[0].micro_batch =
@@ -418,7 +418,7 @@ cadre_status cadre_arrange(const struct cadre_arrange_request *request,
     c->cores = cadre_cores();
     a.config = cadre_calloc(n, sizeof *a.config);
     if (!c->title || !c->run || !a.config) {
-        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for %zu runs", n);
+        rc = cadre_no_memory(err, "%zu runs", n);
         goto fail;
     }
     c->n = n;

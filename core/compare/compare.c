@@ -89,7 +89,7 @@ static cadre_status job_init(const struct comparing *x, const struct cadre_task 
     job->run = &x->c.run[task->run];
     job->folder = cadre_task_folder(task, x->request.out);
     if (!job->folder || !x->c.run) /* there are runs; for the static analyser */
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+        return cadre_no_memory(err, "a path");
     return CADRE_OK;
 }
 
@@ -198,7 +198,7 @@ static cadre_status refuse_old(const struct comparing *x, struct cadre_error *er
         const char *mark = x->c.run[i].instances ? "instances.json" : "metrics.jsonl";
         char *path = folder ? cadre_path_join(folder, mark) : NULL;
         if (!path)
-            rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+            rc = cadre_no_memory(err, "a path");
         else if (cadre_path_exists(path))
             rc = cadre_fail(err, CADRE_E_INVALID,
                             "'%s' holds a comparison already; choose another --out, "
@@ -297,7 +297,7 @@ static cadre_status collect(struct comparing *x, struct cadre_error *err)
     struct cadre_text missing = {0};
     cadre_status rc = find_missing(x, &missing, err);
     if (rc == CADRE_OK && missing.failed)
-        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for names");
+        rc = cadre_no_memory(err, "names");
     else if (rc == CADRE_OK && missing.len)
         rc = cadre_fail(err, CADRE_E_INVALID,
                         "'%s' lacks trainings of this comparison: %s; make each by "
@@ -391,7 +391,7 @@ static cadre_status arrange(struct comparing *x, struct cadre_error *err)
         size_t more = (size_t)x->arrangement.repeats - 1;
         x->c.run[i].repeat_s = cadre_calloc(more, sizeof(double));
         if (!x->c.run[i].repeat_s)
-            return cadre_fail(err, CADRE_E_RESOURCE, "no memory for repeats");
+            return cadre_no_memory(err, "repeats");
     }
     keep_tuning(&x->c);
     return cadre_tasks_create(&x->c, &x->arrangement, &x->task, &x->n_tasks, err);
@@ -423,7 +423,7 @@ cadre_status cadre_compare(const struct cadre_compare_request *request,
         .launched = request->launched,
     };
     if (!x.request.out)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+        return cadre_no_memory(err, "a path");
     cadre_status rc = arrange(&x, err);
     if (rc == CADRE_OK)
         rc = do_step(&x, request, err);

@@ -88,7 +88,7 @@ cadre_status cadre_settings_check(const char *dir, const struct cadre_options *o
     struct cadre_ini ini = {0};
     char *path = cadre_path_join(dir, "config.ini");
     if (!path)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+        return cadre_no_memory(err, "a path");
     cadre_status rc = CADRE_OK;
     if (cadre_path_exists(path))
         rc = cadre_ini_load(&ini, path, err);

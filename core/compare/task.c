@@ -43,7 +43,7 @@ cadre_status cadre_tasks_create(const struct cadre_comparison *c,
     }
     if (!tasks || failed) {
         cadre_tasks_destroy(tasks, n);
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for %zu trainings", n);
+        return cadre_no_memory(err, "%zu trainings", n);
     }
     *out = tasks;
     *n_out = n;
@@ -139,7 +139,7 @@ cadre_status cadre_task_arguments(const struct cadre_task_request *request,
     struct argument_list list = {0};
     list.argv = cadre_calloc(pointers * sizeof(char *) + texts, 1);
     if (!list.argv)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for arguments");
+        return cadre_no_memory(err, "arguments");
     list.text = (char *)(list.argv + pointers);
     list.end = list.text + texts;
     add(&list, "cadre"); /* shown by ps */

@@ -220,7 +220,7 @@ cadre_status cadre_dataset_open(const struct cadre_dataset_config *config,
     struct cadre_hash hash;
     cadre_status rc;
     if (!set)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for a data set");
+        return cadre_no_memory(err, "a data set");
     cadre_hash_init(&hash, 0);
     set->shuffle = config->shuffle;
     set->seed = config->seed;

@@ -88,7 +88,7 @@ cadre_status cadre_dataset_split_records(struct cadre_dataset *set,
     cadre_status rc;
     set->record_split = cadre_calloc(set->cache.count, sizeof *set->record_split);
     if (!set->record_split)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the split by record");
+        return cadre_no_memory(err, "the split by record");
     for (uint64_t r = 0; r < set->cache.count; r++) {
         const struct cadre_cache_record *record = &set->cache.records[r];
         if (record->token_count != record->label_count * (uint64_t)set->window)

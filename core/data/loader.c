@@ -196,7 +196,7 @@ cadre_status cadre_loader_create(const struct cadre_loader_config *config,
     CADRE_TRY_OR(check_config(config, &info, err), fail);
     loader = calloc(1, sizeof *loader);
     if (!loader)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for a loader");
+        return cadre_no_memory(err, "a loader");
     loader->config = *config;
     loader->seq_len = info.seq_len;
     if (config->prefetch > 0) {

@@ -88,7 +88,7 @@ cadre_status cadre_launch_threads(const struct cadre_local_config *config,
     CADRE_TRY_OR(cadre_local_segment_create(&threads, &crew.segment, err), fail);
     members = calloc((size_t)config->size, sizeof *members);
     if (!members) {
-        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for %d ranks", config->size);
+        rc = cadre_no_memory(err, "%d ranks", config->size);
         goto fail;
     }
     int failed = 0;

@@ -158,7 +158,7 @@ cadre_status cadre_launch_processes(const struct cadre_local_config *config,
     l.ranks = calloc((size_t)l.size, sizeof *l.ranks);
     l.processes = calloc((size_t)l.size, sizeof *l.processes);
     if (!l.ranks || !l.processes) {
-        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for %d ranks", l.size);
+        rc = cadre_no_memory(err, "%d ranks", l.size);
         goto fail;
     }
     for (int r = 0; r < l.size; r++)

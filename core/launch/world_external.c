@@ -49,7 +49,7 @@ static cadre_status meet(const struct cadre_world_run *run,
         .timeout_s = run->local->timeout_s,
     };
     if (!name)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the job's name");
+        return cadre_no_memory(err, "the job's name");
     cadre_status rc = cadre_rendezvous_meet(&job, bytes, n, failed, err);
     free(name);
     return rc;

@@ -115,7 +115,7 @@ static cadre_status load_path(const char *path, const struct cadre_plugin_handle
     }
     node = cadre_calloc(1, sizeof *node);
     if (!node || strlen(real) >= sizeof node->handle.path) {
-        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for the plugin '%s'", real);
+        rc = cadre_no_memory(err, "the plugin '%s'", real);
         free(node);
         goto fail;
     }

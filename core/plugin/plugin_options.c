@@ -170,8 +170,7 @@ cadre_status cadre_plugin_values_init(const struct cadre_plugin_handle *plugin,
     struct section *section = cadre_calloc(1, sizeof *section);
     memset(values, 0, sizeof *values);
     if (!section)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the options of '%s'",
-                          plugin->name);
+        return cadre_no_memory(err, "the options of '%s'", plugin->name);
     *section = (struct section){plugin, options};
     *values = (struct cadre_values){
         .struct_size = sizeof *values,

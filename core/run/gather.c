@@ -82,7 +82,7 @@ cadre_status cadre_gather_file(struct cadre_rank *rank, const struct cadre_text 
         if (path && !file.failed)
             rc = cadre_path_write_file(path, cadre_text_str(&file), file.len, err);
         else
-            rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for %s", name);
+            rc = cadre_no_memory(err, "%s", name);
         free(path);
     }
     cadre_text_fini(&all);

@@ -26,7 +26,7 @@ cadre_status cadre_metrics_open(const struct cadre_spec *spec,
 {
     struct cadre_metrics *metrics = calloc(1, sizeof *metrics);
     if (!metrics)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for metrics");
+        return cadre_no_memory(err, "metrics");
     metrics->spec = spec;
     metrics->path = cadre_path_join(spec->out, "metrics.jsonl");
     metrics->file = metrics->path ? fopen(metrics->path, "a") : NULL;
@@ -112,7 +112,7 @@ cadre_status cadre_metrics_step(struct cadre_metrics *metrics, int64_t step,
 {
     struct cadre_json json;
     if (remember(metrics, step, report) != CADRE_OK)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for metrics");
+        return cadre_no_memory(err, "metrics");
     cadre_json_init(&json, metrics->file, false);
     write_step(&json, metrics->spec, step, report, valid);
     cadre_status rc = cadre_json_finish(&json);
@@ -204,7 +204,7 @@ cadre_status cadre_metrics_summary(struct cadre_metrics *metrics,
     write_summary(&json, metrics, totals);
     cadre_status rc = cadre_json_finish(&json);
     if (rc != CADRE_OK || !path)
-        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for summary.json");
+        rc = cadre_no_memory(err, "summary.json");
     if (rc == CADRE_OK)
         rc = cadre_path_write_file(path, cadre_text_str(&text), text.len, err);
     cadre_text_fini(&text);

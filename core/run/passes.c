@@ -63,7 +63,7 @@ static cadre_status forget_older(const struct cadre_spec *spec, struct cadre_err
 {
     char *path = cadre_path_join(spec->out, FILE_NAME);
     if (!path)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+        return cadre_no_memory(err, "a path");
     cadre_status rc = CADRE_OK;
     if (unlink(path) != 0 && errno != ENOENT)
         rc = cadre_fail_errno(err, CADRE_E_IO, errno, "cannot remove '%s'", path);

@@ -20,7 +20,7 @@ static cadre_status read_text(const char *dir, const char *name, char **text,
 {
     char *path = cadre_path_join(dir, name);
     if (!path)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+        return cadre_no_memory(err, "a path");
     cadre_status rc;
     if (cadre_path_exists(path))
         rc = cadre_path_read_file(path, FILE_LIMIT, text, bytes, err);
@@ -94,7 +94,7 @@ static cadre_status read_metrics(struct cadre_record *record, struct cadre_error
         lines += text[i] == '\n';
     record->step = cadre_calloc(lines + 1, sizeof *record->step);
     if (!record->step)
-        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for %zu steps", lines);
+        rc = cadre_no_memory(err, "%zu steps", lines);
     for (const char *at = text; rc == CADRE_OK && at < text + bytes;) {
         size_t left = (size_t)(text + bytes - at);
         const char *end = memchr(at, '\n', left);
@@ -117,7 +117,7 @@ static cadre_status read_run(const char *dir, struct cadre_record *record,
 {
     record->dir = cadre_strdup(dir);
     if (!record->dir)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+        return cadre_no_memory(err, "a path");
     cadre_status rc = read_summary(record, err);
     if (rc == CADRE_OK && !json_object_get(record->summary, "instances"))
         rc = read_metrics(record, err);
@@ -135,7 +135,7 @@ static cadre_status read_instance(struct cadre_record *record, const json_t *one
                           record->dir, record->n_instances, status ? status : "-");
     char *path = cadre_path_join(record->dir, folder);
     if (!path)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+        return cadre_no_memory(err, "a path");
     struct cadre_record *instance = &record->instance[record->n_instances++];
     cadre_status rc = read_run(path, instance, err);
     if (rc == CADRE_OK && instance->n == 0)
@@ -154,7 +154,7 @@ static cadre_status read_instances(struct cadre_record *record, const json_t *li
     const json_t *best = json_object_get(record->summary, "best");
     record->instance = cadre_calloc(n, sizeof *record->instance);
     if (!record->instance)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for %zu instances", n);
+        return cadre_no_memory(err, "%zu instances", n);
     for (size_t k = 0; rc == CADRE_OK && k < n; k++)
         rc = read_instance(record, json_array_get(list, k), err);
     if (rc != CADRE_OK)
@@ -167,7 +167,7 @@ static cadre_status read_instances(struct cadre_record *record, const json_t *li
     const struct cadre_record *from = &record->instance[record->best];
     record->step = cadre_calloc(from->n, sizeof *record->step);
     if (!record->step)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for %zu steps", from->n);
+        return cadre_no_memory(err, "%zu steps", from->n);
     memcpy(record->step, from->step, from->n * sizeof *record->step);
     record->n = from->n;
     return CADRE_OK;

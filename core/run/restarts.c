@@ -18,7 +18,7 @@ static cadre_status read_list(const char *dir, json_t **list, struct cadre_error
     cadre_status rc = CADRE_OK;
     *list = NULL;
     if (!path)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+        return cadre_no_memory(err, "a path");
     if (cadre_path_exists(path)) {
         rc = cadre_path_read_file(path, FILE_LIMIT, &text, &bytes, err);
         if (rc == CADRE_OK)
@@ -80,7 +80,7 @@ cadre_status cadre_restarts_add(const char *dir, const struct cadre_restart *res
     if (rc == CADRE_OK && path)
         rc = cadre_path_write_file(path, cadre_text_str(&text), text.len, err);
     else
-        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for %s", FILE_NAME);
+        rc = cadre_no_memory(err, "%s", FILE_NAME);
     cadre_text_fini(&text);
     json_decref(list);
     free(path);

@@ -81,7 +81,7 @@ cadre_status cadre_rundir_cut_metrics(const char *dir, int64_t step,
     char *path = cadre_path_join(dir, "metrics.jsonl"), *line = NULL;
     size_t room = 0;
     if (!path)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+        return cadre_no_memory(err, "a path");
     FILE *file = fopen(path, "r");
     if (!file && errno == ENOENT) {
         free(path);
@@ -103,7 +103,7 @@ cadre_status cadre_rundir_cut_metrics(const char *dir, int64_t step,
     if (file)
         fclose(file);
     if (rc == CADRE_OK && kept.failed)
-        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for '%s'", path);
+        rc = cadre_no_memory(err, "'%s'", path);
     if (rc == CADRE_OK)
         rc = cadre_path_write_file(path, cadre_text_str(&kept), kept.len, err);
     free(line);

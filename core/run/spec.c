@@ -127,7 +127,7 @@ static cadre_status find_cache(const struct cadre_spec *spec, char **out,
     } else {
         *out = cadre_strdup(cache);
     }
-    return *out ? CADRE_OK : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+    return *out ? CADRE_OK : cadre_no_memory(err, "a path");
 }
 
 static cadre_status open_data(struct cadre_spec *spec, struct cadre_error *err)
@@ -274,7 +274,7 @@ static cadre_status fingerprint(struct cadre_spec *spec, struct cadre_error *err
     size_t size = 0;
     FILE *memory = open_memstream(&text, &size);
     if (!memory)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the options' text");
+        return cadre_no_memory(err, "the options' text");
     cadre_status rc = cadre_options_write(spec->options, memory, err);
     fclose(memory);
     struct cadre_hash hash;
@@ -302,7 +302,7 @@ cadre_status cadre_spec_create(struct cadre_options *options_take,
     struct cadre_spec *spec = calloc(1, sizeof *spec);
     if (!spec) {
         cadre_options_destroy(options_take);
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the run");
+        return cadre_no_memory(err, "the run");
     }
     cadre_status rc;
     spec->options = options_take;

@@ -19,7 +19,7 @@ struct making {
 
 static cadre_status no_memory(struct cadre_error *err)
 {
-    return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the instances");
+    return cadre_no_memory(err, "the instances");
 }
 
 /* ---- the axis ---- */

@@ -75,7 +75,7 @@ static cadre_status run_children(struct cadre_sweep *sweep, struct cadre_error *
     struct cadre_supervise_watch watch;
     size_t n = 0, i = 0;
     if (!children)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the instances");
+        return cadre_no_memory(err, "the instances");
     for (size_t k = 0; k < sweep->n; k++)
         if (sweep->instance[k].status == CADRE_SWEEP_WAITING)
             children[n++] = child_of(&sweep->instance[k]);
@@ -207,7 +207,7 @@ cadre_status cadre_sweep_dry_run(struct cadre_sweep *sweep, FILE *out,
         struct cadre_supervise_watch watch;
         char **argv = cadre_calloc(instance->argc + 2, sizeof *argv);
         if (!argv)
-            return cadre_fail(err, CADRE_E_RESOURCE, "no memory for arguments");
+            return cadre_no_memory(err, "arguments");
         memcpy(argv, instance->argv, instance->argc * sizeof *argv);
         argv[instance->argc] = dry;
         child.argv = argv;

@@ -13,7 +13,7 @@
 
 static cadre_status no_memory(struct cadre_error *err)
 {
-    return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the summary");
+    return cadre_no_memory(err, "the summary");
 }
 
 /* DIR/NAME; takes ownership of `value`, NULL if it could not be made. */

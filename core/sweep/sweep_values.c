@@ -10,7 +10,7 @@ static const char BLANKS[] = " \t";
 
 static cadre_status no_memory(struct cadre_error *err)
 {
-    return cadre_fail(err, CADRE_E_RESOURCE, "no memory for a sweep");
+    return cadre_no_memory(err, "a sweep");
 }
 
 /* Options that keep figures comparable and folders separate are common to all

@@ -37,7 +37,7 @@ cadre_status cadre_costs_find(struct cadre_spec *spec, struct cadre_error *err)
         uint32_t n = rank.model->n_units;
         double *seconds = cadre_calloc(n, sizeof *seconds);
         rc = seconds ? cadre_unit_seconds_measure(&spec->run, rank.model, seconds, err)
-                     : cadre_fail(err, CADRE_E_RESOURCE, "no memory for %u costs", n);
+                     : cadre_no_memory(err, "%u costs", n);
         if (rc == CADRE_OK)
             keep(spec, seconds, n);
         else
@@ -63,7 +63,7 @@ cadre_status cadre_costs_write(const struct cadre_spec *spec, struct cadre_error
     if (rc == CADRE_OK && path)
         rc = cadre_path_write_file(path, cadre_text_str(&text), text.len, err);
     else
-        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for %s", FILE_NAME);
+        rc = cadre_no_memory(err, "%s", FILE_NAME);
     cadre_text_fini(&text);
     free(path);
     return rc;

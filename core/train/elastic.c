@@ -159,14 +159,14 @@ cadre_status cadre_elastic_choose(const struct cadre_spec *spec, int ranks, char
     CADRE_TRY(find_data_axes(&spec->run, splits, err));
     struct candidate *list = list_candidates(&spec->run, splits, ranks, &n);
     if (!list)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the stacks to try");
+        return cadre_no_memory(err, "the stacks to try");
     cadre_status rc = cadre_fail(err, CADRE_E_INVALID, "no rank is left");
     for (size_t i = 0; i < n && rc != CADRE_OK; i++) {
         rc = try_candidate(&spec->run, &list[i], &why);
         if (rc != CADRE_OK)
             rc = cadre_fail(err, CADRE_E_INVALID, "%s", why.text);
         else if (!(*text = write_stack(spec, &list[i])))
-            rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for the stack's text");
+            rc = cadre_no_memory(err, "the stack's text");
     }
     free(list);
     return rc;

@@ -149,7 +149,7 @@ static cadre_status make_work(struct work *w, int64_t batches, struct cadre_erro
     w->logits = whole ? cadre_calloc((size_t)w->rows, row) : NULL;
     w->sums = cadre_calloc((size_t)batches * w->width, sizeof *w->sums);
     if (!w->inputs || !w->targets || (whole && !w->logits) || !w->sums)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for evaluation");
+        return cadre_no_memory(err, "evaluation");
     return CADRE_OK;
 }
 

@@ -23,8 +23,8 @@ static cadre_status leave_mark(const struct cadre_spec *spec,
     snprintf(terms->mark, sizeof terms->mark, ".ranks-%ld-%llx", (long)getpid(),
              (unsigned long long)(cadre_now_s() * 1e6));
     char *path = cadre_path_join(spec->out, terms->mark);
-    cadre_status rc = path ? cadre_path_write_file(path, "", 0, err)
-                           : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+    cadre_status rc =
+        path ? cadre_path_write_file(path, "", 0, err) : cadre_no_memory(err, "a path");
     free(path);
     return rc;
 }

@@ -145,7 +145,7 @@ static cadre_status summarise(struct cadre_rank *rank,
     struct cadre_site site = {0};
     double *table = cadre_calloc(ranks + 1, sizeof *table);
     if (!table)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the summary");
+        return cadre_no_memory(err, "the summary");
     cadre_rank_comm(rank, &comm);
     table[rank->index] = (double)rank->ledger.peak_bytes;
     table[ranks] = (double)comm.bytes;
@@ -165,7 +165,7 @@ static cadre_status summarise(struct cadre_rank *rank,
     if (rc == CADRE_OK)
         rc = cadre_site_gather(rank, &site, err);
     if (rc == CADRE_OK && recorder && cadre_rank_tuning(rank, &totals.tuning))
-        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for the summary");
+        rc = cadre_no_memory(err, "the summary");
     if (rc == CADRE_OK && recorder)
         rc = cadre_metrics_summary(recorder->metrics, &totals, err);
     cadre_usage_fini(&usage);

@@ -131,8 +131,7 @@ static cadre_status start_all(struct cadre_spec **spec,
         end.lost = 0;
         char **argv = cadre_elastic_argv(next, place->argv);
         again.argv = argv;
-        rc = argv ? start(next, &again, &end, err)
-                  : cadre_fail(err, CADRE_E_RESOURCE, "no memory for a restart");
+        rc = argv ? start(next, &again, &end, err) : cadre_no_memory(err, "a restart");
         free(argv);
         if (rc == CADRE_E_INVALID) /* the name was valid before */
             rc = cadre_elastic_cannot(&elastic, err);

@@ -119,8 +119,7 @@ cadre_status cadre_safetensors_header(const struct cadre_safetensors_spec *specs
     cadre_text_append(out, (const char *)&length, sizeof length);
     cadre_text_append(out, cadre_text_str(&text), text.len);
     if (text.failed || out->failed)
-        rc = cadre_fail(err, CADRE_E_RESOURCE,
-                        "no memory for a safetensors header of %zu tensors", n);
+        rc = cadre_no_memory(err, "a safetensors header of %zu tensors", n);
     *file_bytes = sizeof length + length + data_bytes;
 fail:
     cadre_text_fini(&text);

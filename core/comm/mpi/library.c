@@ -27,8 +27,7 @@ cadre_status cadre_mpi_version(struct cadre_text *out, struct cadre_error *err)
     char name[128];
     library_name(name, sizeof name);
     cadre_text_printf(out, "%s", name);
-    return out->failed ? cadre_fail(err, CADRE_E_RESOURCE, "no memory for a name")
-                       : CADRE_OK;
+    return out->failed ? cadre_no_memory(err, "a name") : CADRE_OK;
 }
 
 cadre_status cadre_mpi_make_id(unsigned char id[CADRE_COMM_ID_BYTES],

@@ -303,7 +303,7 @@ static cadre_status write_text(const char *dir, const char *name,
     if (path && !text->failed)
         rc = cadre_path_write_file(path, cadre_text_str(text), text->len, err);
     else
-        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for %s", name);
+        rc = cadre_no_memory(err, "%s", name);
     free(path);
     return rc;
 }
@@ -330,7 +330,7 @@ static cadre_status write_certificate(const struct cadre_comparison *c, size_t r
     cadre_certificate_put(&json, c, run);
     cadre_status rc = cadre_json_finish(&json);
     if (rc != CADRE_OK || !name)
-        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for a certificate");
+        rc = cadre_no_memory(err, "a certificate");
     else
         rc = write_text(dir, name, &text, err);
     cadre_text_fini(&text);

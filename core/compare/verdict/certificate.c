@@ -345,7 +345,7 @@ cadre_status cadre_certificate_check(const char *path, struct cadre_text *out,
     cadre_status rc = CADRE_OK;
     describe(certificate, out);
     if (!folder) {
-        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+        rc = cadre_no_memory(err, "a path");
     } else if (!cadre_path_is_dir(folder)) {
         cadre_text_printf(out, "  '%s' is gone: nothing was checked again\n", folder);
     } else {

@@ -85,7 +85,7 @@ static cadre_status time_run(const struct cadre_comparison *c,
     size_t n = run->repeats + 1;
     double *medians = cadre_calloc(n, sizeof *medians);
     if (!medians)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for %zu repeats", n);
+        return cadre_no_memory(err, "%zu repeats", n);
     medians[0] =
         cadre_record_median_s(&run->record, c->warmup, cadre_comparison_last_step(c));
     for (size_t i = 1; i < n; i++)

@@ -334,7 +334,7 @@ cadre_status cadre_judge_states(const struct cadre_record *record,
         bool optional = *cadre_state_suffix(s) != 0;
         out->of[s] = (struct cadre_param_diff){.same_bits = true};
         if (!path || !other)
-            rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+            rc = cadre_no_memory(err, "a path");
         else if (!optional || cadre_path_exists(path) || cadre_path_exists(other))
             rc = cadre_param_diff(path, other, cadre_state_suffix(s), &out->of[s], err);
         free(path);

@@ -97,7 +97,7 @@ cadre_status cadre_passes_read(const char *dir, struct cadre_replay *out,
     size_t bytes = 0;
     *out = (struct cadre_replay){0};
     if (!path)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for a path");
+        return cadre_no_memory(err, "a path");
     cadre_status rc = CADRE_OK;
     if (cadre_path_exists(path)) {
         rc = cadre_path_read_file(path, FILE_LIMIT, &text, &bytes, err);

@@ -71,7 +71,7 @@ static cadre_status place_chunks(struct work *w, struct cadre_error *err)
         size_t n = w->replay->rank[r].n_chunks;
         w->piece[r] = cadre_calloc(n, sizeof **w->piece);
         if (!w->piece[r])
-            return cadre_fail(err, CADRE_E_RESOURCE, "no memory for %zu chunks", n);
+            return cadre_no_memory(err, "%zu chunks", n);
         w->n_pieces += n;
         for (size_t c = 0; rc == CADRE_OK && c < n; c++)
             rc = place_chunk(w, r, c, err);
@@ -104,13 +104,13 @@ static cadre_status prepare(struct work *w, struct cadre_error *err)
     w->next = cadre_calloc(n, sizeof *w->next);
     w->clock = cadre_calloc(n, sizeof *w->clock);
     if (!w->piece || !w->next || !w->clock)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for %zu ranks", n);
+        return cadre_no_memory(err, "%zu ranks", n);
     CADRE_TRY(place_chunks(w, err));
     CADRE_TRY(count_microbatches(w, err));
     size_t cells = w->n_pieces * w->n_microbatches;
     w->cell = cadre_calloc(cells, sizeof *w->cell);
     if (!w->cell)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for %zu passes", cells);
+        return cadre_no_memory(err, "%zu passes", cells);
     for (size_t i = 0; i < cells; i++)
         for (int k = 0; k < CADRE_REPLAY_KINDS; k++)
             w->cell[i].end[k] = NAN;

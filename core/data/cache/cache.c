@@ -93,8 +93,7 @@ static cadre_status adopt(struct cadre_mapping *map, uint64_t key, const char *p
         return cadre_fail(err, CADRE_E_INVALID, "token cache \"%s\" is damaged", path);
     records = cadre_calloc(head.record_count, sizeof *records);
     if (!records)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the records of \"%s\"",
-                          path);
+        return cadre_no_memory(err, "the records of \"%s\"", path);
     if (!fill_records(&head, map->bytes, records)) {
         free(records);
         return cadre_fail(err, CADRE_E_INVALID, "token cache \"%s\" is damaged", path);

@@ -36,7 +36,7 @@ cadre_status cadre_tokenizer_open(const char *spec, struct cadre_tokenizer **out
 {
     struct cadre_tokenizer *tok = calloc(1, sizeof *tok);
     if (!tok)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for a tokeniser");
+        return cadre_no_memory(err, "a tokeniser");
     cadre_status rc = load(tok, spec, err);
     if (rc == CADRE_OK)
         *out = tok;

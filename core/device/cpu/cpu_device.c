@@ -336,7 +336,7 @@ cadre_status cadre_cpu_open(int threads, struct cadre_device **out,
     cadre_status rc;
     struct cadre_cpu *cpu = cadre_calloc(1, sizeof *cpu);
     if (!cpu)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for a device");
+        return cadre_no_memory(err, "a device");
     fill_ops(&cpu->table);
     cpu->device.ops = &cpu->table;
     choose_kernels(cpu);
@@ -347,7 +347,7 @@ cadre_status cadre_cpu_open(int threads, struct cadre_device **out,
                  fail);
     cpu->workers = cadre_cpu_alloc(bytes);
     if (!cpu->workers) {
-        rc = cadre_fail(err, CADRE_E_RESOURCE, "no memory for %d threads", threads);
+        rc = cadre_no_memory(err, "%d threads", threads);
         goto fail;
     }
     memset(cpu->workers, 0, bytes);

@@ -140,7 +140,7 @@ cadre_status cadre_pool_create(int threads, void (*start)(void),
 {
     struct cadre_pool *pool = cadre_calloc(1, sizeof *pool);
     if (!pool)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for a thread pool");
+        return cadre_no_memory(err, "a thread pool");
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->wake, NULL);
     pthread_cond_init(&pool->done, NULL);
@@ -151,7 +151,7 @@ cadre_status cadre_pool_create(int threads, void (*start)(void),
     pool->workers = cadre_calloc((size_t)threads, sizeof *pool->workers);
     if (!pool->workers) {
         cadre_pool_destroy(pool);
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for %d threads", threads);
+        return cadre_no_memory(err, "%d threads", threads);
     }
     for (int i = 1; i < threads; i++) {
         struct worker *worker = &pool->workers[i];

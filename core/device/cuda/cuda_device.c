@@ -38,7 +38,7 @@ static cadre_status check_one_runtime(struct cadre_error *err)
     struct runtimes *seen = cadre_calloc(1, sizeof *seen);
     cadre_status rc = CADRE_OK;
     if (!seen)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the CUDA device");
+        return cadre_no_memory(err, "the CUDA device");
     dl_iterate_phdr(note_runtime, seen);
     if (seen->other[0])
         rc = cadre_fail(err, CADRE_E_UNSUPPORTED,
@@ -155,7 +155,7 @@ cadre_status cadre_cuda_open(const struct cadre_device_config *config,
     CADRE_TRY(cadre_cuda_find(&count, err));
     struct cadre_cuda *cuda = cadre_calloc(1, sizeof *cuda);
     if (!cuda)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the CUDA device");
+        return cadre_no_memory(err, "the CUDA device");
     cuda->base.ops = &cadre_cuda_ops;
     cuda->root = cuda;
     cuda->index = (config->index % count + count) % count;

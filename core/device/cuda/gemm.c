@@ -132,7 +132,7 @@ cadre_status cadre_cuda_gemms_open(struct cadre_cuda *cuda, const char *name,
 {
     struct cadre_cuda_gemms *gemms = cadre_calloc(1, sizeof *gemms);
     if (!gemms)
-        return cadre_fail(err, CADRE_E_RESOURCE, "no memory for the CUDA device");
+        return cadre_no_memory(err, "the CUDA device");
     cublasStatus_t code = cublasLtCreate(&gemms->lt);
     if (code != CUBLAS_STATUS_SUCCESS) {
         free(gemms);
