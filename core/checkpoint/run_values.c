@@ -6,8 +6,8 @@
 
 #include "core/base/hash.h"
 #include "core/base/log.h"
-#include "core/config/options.h"
 #include "core/checkpoint/format/draft.h"
+#include "core/config/options.h"
 
 /* Matrix multiplication of a rank's device: the library, and the hash of its chosen
  * algorithms if there are any. */

@@ -7,8 +7,8 @@
 
 #include "config.h"
 #include "core/base/memory.h"
-#include "core/config/nearest.h"
 #include "core/base/path.h"
+#include "core/config/nearest.h"
 
 static cadre_status not_yet(const struct cadre_cli_args *args, struct cadre_error *err)
 {

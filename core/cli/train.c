@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "core/base/log.h"
-#include "core/sweep/sweep.h"
 #include "core/launch/launch.h"
+#include "core/sweep/sweep.h"
 #include "core/train/train.h"
 
 static cadre_status finish_line(const struct cadre_spec *spec, struct cadre_error *err)

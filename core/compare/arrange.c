@@ -11,9 +11,9 @@
 #include "core/base/hash.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
-#include "core/sweep/sweep.h"
-#include "core/compare/verdict/machine.h"
 #include "core/compare/settings.h"
+#include "core/compare/verdict/machine.h"
+#include "core/sweep/sweep.h"
 #include "core/train/train.h"
 
 struct arranging {

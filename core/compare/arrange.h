@@ -4,8 +4,8 @@
 #ifndef CADRE_COMPARE_ARRANGE_H
 #define CADRE_COMPARE_ARRANGE_H
 
-#include "core/config/options.h"
 #include "core/compare/verdict/comparison.h"
+#include "core/config/options.h"
 
 struct cadre_arrange_request {
     const struct cadre_options *options; /* loaded, not resolved; borrowed */

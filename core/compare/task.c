@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "core/base/memory.h"
-#include "core/config/nearest.h"
 #include "core/base/path.h"
+#include "core/config/nearest.h"
 
 /* ---- the list ---- */
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/config/nearest.h"
 #include "core/config/ini.h"
+#include "core/config/nearest.h"
 #include "core/config/option_set.h"
 
 cadre_status cadre_options_no_memory(struct cadre_error *err)

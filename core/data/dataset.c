@@ -12,8 +12,8 @@
 #include "core/base/memory.h"
 #include "core/base/rng.h"
 #include "core/data/dataset_split.h"
-#include "core/data/wfdb/ecg.h"
 #include "core/data/text/text.h"
+#include "core/data/wfdb/ecg.h"
 #include "core/data/wfdb/wfdb_annotation.h"
 
 enum { CONTEXT_MAX = 1 << 24 };

@@ -6,13 +6,13 @@
 #define CADRE_ENGINE_RANK_H
 
 #include "core/data/loader.h"
-#include "core/optim/loss_scale.h"
-#include "core/engine/layout/agree.h"
-#include "core/engine/strategy/chain.h"
 #include "core/engine/execute/executor.h"
-#include "core/engine/results.h"
+#include "core/engine/layout/agree.h"
 #include "core/engine/layout/stages.h"
+#include "core/engine/results.h"
+#include "core/engine/strategy/chain.h"
 #include "core/engine/update.h"
+#include "core/optim/loss_scale.h"
 
 struct cadre_rank {
     const struct cadre_run_spec *spec;

@@ -6,9 +6,9 @@
 
 #include "core/base/clock.h"
 #include "core/base/tree.h"
-#include "core/optim/lr.h"
 #include "core/engine/rank.h"
 #include "core/engine/tied.h"
+#include "core/optim/lr.h"
 
 static cadre_status run_sequential(void *h, const struct cadre_step *step)
 {

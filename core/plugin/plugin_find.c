@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "core/base/memory.h"
-#include "core/config/nearest.h"
 #include "core/base/path.h"
+#include "core/config/nearest.h"
 #include "core/plugin/plugin_private.h"
 
 static void add_place(struct cadre_plugin_places *places, bool tree, const char *dir,

@@ -15,10 +15,10 @@
 #ifndef CADRE_SWEEP_SWEEP_H
 #define CADRE_SWEEP_SWEEP_H
 
-#include "core/sweep/sweep_values.h"
-#include "core/run/record.h"
 #include "core/launch/supervise.h"
+#include "core/run/record.h"
 #include "core/run/spec.h"
+#include "core/sweep/sweep_values.h"
 
 struct json_t;
 

@@ -7,8 +7,8 @@
 #include "core/base/log.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
-#include "core/sweep/sweep.h"
 #include "core/run/rundir.h"
+#include "core/sweep/sweep.h"
 #include "core/train/stop.h"
 
 const char *cadre_sweep_status_name(enum cadre_sweep_status status)

@@ -8,8 +8,8 @@
 #include "core/base/cores.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
-#include "core/sweep/sweep.h"
 #include "core/run/format.h"
+#include "core/sweep/sweep.h"
 
 static cadre_status no_memory(struct cadre_error *err)
 {

@@ -10,13 +10,13 @@
 #include "core/base/memory.h"
 #include "core/checkpoint/load.h"
 #include "core/checkpoint/writer.h"
-#include "core/train/evaluate.h"
 #include "core/run/metrics.h"
 #include "core/run/passes.h"
+#include "core/run/trace.h"
+#include "core/train/evaluate.h"
 #include "core/train/perturb.h"
 #include "core/train/progress.h"
 #include "core/train/stop.h"
-#include "core/run/trace.h"
 
 /* State of rank 0 besides its rank. */
 struct recorder {

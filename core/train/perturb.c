@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/train/perturb.h"
 #include "core/model/init.h"
+#include "core/train/perturb.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,8 +5,8 @@
 
 #include "core/checkpoint/load.h"
 #include "core/checkpoint/resume.h"
-#include "core/train/costs.h"
 #include "core/run/rundir.h"
+#include "core/train/costs.h"
 
 /* User errors are found before anything is started or written. */
 static cadre_status check(const struct cadre_train_run *run, struct cadre_error *err)

@@ -15,8 +15,8 @@
 #include "core/tensor/dtype.h"
 #include "core/train/costs.h"
 #include "core/train/elastic.h"
-#include "core/train/loop.h"
 #include "core/train/external.h"
+#include "core/train/loop.h"
 #include "core/train/prepare.h"
 #include "core/train/stop.h"
 

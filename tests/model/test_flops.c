@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/support/check_main.h"
 #include "core/model/flops.h"
+#include "tests/support/check_main.h"
 #include "tests/support/finite.h"
 
 START_TEST(counts_products_and_attention)

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/check_main.h"
 #include "core/model/head.h"
 #include "core/model/unit.h"
+#include "tests/support/check_main.h"
 #include "tests/support/finite.h"
 #include "tests/support/trainer.h"
 

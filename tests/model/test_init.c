@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/support/check_main.h"
 #include "core/model/init.h"
+#include "tests/support/check_main.h"
 #include "tests/support/finite.h"
 
 #include <math.h>

@@ -2,9 +2,9 @@
 /* Tensor parallelism: ranks as threads, with a redistribution that adds (or takes the
  * maximum) over all ranks, against one rank; also with the rows sharded between
  * redistributions. */
-#include "tests/support/check_main.h"
 #include "core/model/init.h"
 #include "core/model/unit.h"
+#include "tests/support/check_main.h"
 #include "tests/support/finite.h"
 #include "tests/support/trainer.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/support/check_main.h"
 #include "core/model/unit.h"
+#include "tests/support/check_main.h"
 #include "tests/support/finite.h"
 #include "tests/support/trainer.h"
 

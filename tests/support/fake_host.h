@@ -10,8 +10,8 @@
 
 #include <stdbool.h>
 
-#include "core/engine/strategy/chain.h"
 #include "core/engine/layout/mesh.h"
+#include "core/engine/strategy/chain.h"
 
 #define FAKE_ENTRIES 160
 #define FAKE_POSTS 4096

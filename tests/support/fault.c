@@ -9,11 +9,11 @@
 #include <string.h>
 
 #include "core/data/loader.h"
-#include "core/model/init.h"
-#include "core/model/unit.h"
 #include "core/engine/exchange.h"
 #include "core/engine/execute/executor_private.h"
 #include "core/engine/tied.h"
+#include "core/model/init.h"
+#include "core/model/unit.h"
 
 /* Runs before main. The environment is where threads and children find it. */
 __attribute__((constructor)) static void choose_fault(int argc, char **argv)

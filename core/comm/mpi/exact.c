@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/comm/reduce.h"
 #include "core/comm/mpi/private.h"
+#include "core/comm/reduce.h"
 #include "core/tensor/dtype.h"
 
 #define SCRATCH_BYTES ((uint64_t)16 << 20)

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/comm/reduce.h"
 #include "core/comm/mpi/private.h"
+#include "core/comm/reduce.h"
 
 /* The first line of the library's version text, up to the first comma: "Open MPI
  * v4.1.4". */

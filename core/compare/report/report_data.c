@@ -8,9 +8,9 @@
 
 #include "core/base/hash.h"
 #include "core/base/json.h"
+#include "core/compare/report/report.h"
 #include "core/compare/verdict/certificate.h"
 #include "core/compare/verdict/machine.h"
-#include "core/compare/report/report.h"
 
 /* ---- report.json ---- */
 

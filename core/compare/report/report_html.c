@@ -10,9 +10,9 @@
 #include "config.h"
 #include "core/base/hash.h"
 #include "core/compare/report/chart.h"
-#include "core/run/format.h"
-#include "core/compare/verdict/machine.h"
 #include "core/compare/report/report.h"
+#include "core/compare/verdict/machine.h"
+#include "core/run/format.h"
 
 static const char STYLE[] =
     "<style>\n"

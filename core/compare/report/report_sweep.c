@@ -5,8 +5,8 @@
 #include <stdio.h>
 
 #include "core/compare/report/chart.h"
-#include "core/run/format.h"
 #include "core/compare/report/report.h"
+#include "core/run/format.h"
 
 static void put_cell(struct cadre_text *out, const char *class, const char *text)
 {

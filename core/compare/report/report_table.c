@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "core/base/utf8.h"
-#include "core/run/format.h"
 #include "core/compare/report/report.h"
+#include "core/run/format.h"
 
 enum { COLUMNS = 8, CELL = 72, SCREEN = 80 };
 

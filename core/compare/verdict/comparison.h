@@ -67,11 +67,11 @@ it
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/config/options.h"
 #include "core/compare/verdict/param_diff.h"
-#include "core/run/record.h"
 #include "core/compare/verdict/replay.h"
+#include "core/config/options.h"
 #include "core/engine/rank.h"
+#include "core/run/record.h"
 
 enum cadre_equal {
     CADRE_EQUAL_EXACT,

@@ -6,10 +6,10 @@
 
 #include <stdatomic.h>
 
+#include "core/device/builtin.h"
 #include "core/device/cpu/gemm.h"
 #include "core/device/cpu/kernels.h"
 #include "core/device/cpu/pool.h"
-#include "core/device/builtin.h"
 
 /* Scratch buffers of a worker: for the GEMM library, for what is packed for it, three
  * for attention (top-k counts in the last), sums by column or tile (the first worker's,

@@ -11,10 +11,10 @@
 #define CADRE_ENGINE_EXECUTE_EXECUTOR_H
 
 #include "core/data/loader.h"
-#include "core/engine/strategy/chain.h"
 #include "core/engine/layout/stages.h"
 #include "core/engine/layout/store.h"
 #include "core/engine/layout/timeline.h"
+#include "core/engine/strategy/chain.h"
 
 struct cadre_executor;
 

@@ -4,9 +4,9 @@
 #ifndef CADRE_ENGINE_EXECUTE_EXECUTOR_PRIVATE_H
 #define CADRE_ENGINE_EXECUTE_EXECUTOR_PRIVATE_H
 
+#include "core/engine/execute/accumulation.h"
 #include "core/engine/execute/executor.h"
 #include "core/model/unit.h"
-#include "core/engine/execute/accumulation.h"
 
 /* One micro-batch of one chunk. */
 struct cadre_slot {

@@ -9,9 +9,9 @@
 
 #include <cadre/strategy.h>
 
-#include "core/model/model.h"
 #include "core/engine/layout/ledger.h"
 #include "core/engine/layout/mesh.h"
+#include "core/model/model.h"
 
 #define CADRE_MAX_CLAIMS 32
 #define CADRE_MAX_CHUNKS 64

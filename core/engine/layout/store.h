@@ -14,9 +14,9 @@
 #ifndef CADRE_ENGINE_LAYOUT_STORE_H
 #define CADRE_ENGINE_LAYOUT_STORE_H
 
+#include "core/engine/layout/rank_plan.h"
 #include "core/model/model.h"
 #include "core/optim/optimizer.h"
-#include "core/engine/layout/rank_plan.h"
 
 struct cadre_store_param {
     uint64_t count; /* elements of the local part */
