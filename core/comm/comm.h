@@ -124,9 +124,9 @@ cadre_status cadre_comm_barrier(struct cadre_comm *comm, cadre_comm_label label,
 /* Sleep until the event has happened; its operation's status. Event 0 returns OK.
  * Device events too. */
 cadre_status cadre_comm_wait(struct cadre_comm *comm, cadre_event event);
-/* [collective] all (R records of `bytes` bytes): every rank's `mine` in rank order; mine
- * may be its place in all. Host memory; returns when it is there. Errors: as a post and
- * as cadre_comm_wait. */
+/* [collective] all (R records of `bytes` bytes): every rank's `mine` in rank order;
+ * mine may be its place in all. Host memory; returns when it is there. Errors: as a
+ * post and as cadre_comm_wait. */
 cadre_status cadre_comm_gather_records(struct cadre_comm *comm, cadre_comm_label label,
                                        const void *mine, void *all, size_t bytes);
 

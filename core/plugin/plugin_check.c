@@ -10,7 +10,7 @@
 
 #define OLDEST_MINOR 2u /* before it, services were a list of names */
 
-/* sizes in ABI 0.1: the least that any plugin has */
+/* sizes of ABI 0.2 or less: the least that any plugin has */
 #define MIN_PLUGIN_BYTES 96u
 #define MIN_OPS_BYTES 104u
 #define MAX_SERVICES 64
@@ -65,12 +65,12 @@ static cadre_status check_version(const struct cadre_plugin *found, const char *
                 ? "install a newer Cadre or an older plugin"
                 : "rebuild the plugin against this Cadre's headers");
     if (found->abi_minor < OLDEST_MINOR)
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "the plugin '%s' was built for plugin ABI %u.%u, this program "
-                          "takes %u.%u and newer: rebuild the plugin against this "
-                          "Cadre's headers",
-                          path, found->abi_major, found->abi_minor, CADRE_ABI_MAJOR,
-                          OLDEST_MINOR);
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "the plugin '%s' was built for plugin ABI %u.%u, this program "
+            "takes %u.%u and newer: rebuild the plugin against this "
+            "Cadre's headers",
+            path, found->abi_major, found->abi_minor, CADRE_ABI_MAJOR, OLDEST_MINOR);
     if (found->min_host_minor > CADRE_ABI_MINOR)
         return cadre_fail(err, CADRE_E_INVALID,
                           "the plugin '%s' needs a host of plugin ABI %u.%u or newer, "

@@ -13,9 +13,9 @@ static const struct {
 } cases[] = {
     {"null", "returns no descriptor"},
     {"magic", "has the magic number 2a, expected 3145524441433ec3"},
-    {"major", "was built for plugin ABI 3.1, this program has 0.1"},
+    {"major", "was built for plugin ABI 3.2, this program has 0.2"},
     {"minor", "takes 0.2 and newer: rebuild the plugin"},
-    {"host_minor", "needs a host of plugin ABI 0.2 or newer, this program has 0.1"},
+    {"host_minor", "needs a host of plugin ABI 0.3 or newer, this program has 0.2"},
     {"struct_size", "has a descriptor of 88 bytes, expected at least 96"},
     {"id_none", "has the malformed id '(none)'"},
     {"id_upper", "has the malformed id 'org.example.Sample'"},
