@@ -34,7 +34,7 @@ cadre_status cadre_fail(struct cadre_error *err, cadre_status code, const char *
 
 cadre_status cadre_no_memory(struct cadre_error *err, const char *fmt, ...)
 {
-    char what[sizeof err->text];
+    char what[512];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(what, sizeof what, fmt, ap);

@@ -81,7 +81,7 @@ static cadre_status load_moments(struct cadre_rank *rank, const struct source *f
         void *const to[] = {own->exp_avg, own->exp_avg_sq};
         struct cadre_share share =
             cadre_store_share(&rank->store, param, CADRE_KIND_OPT);
-        for (int i = 0; rc == CADRE_OK && i < moments; i++) {
+        for (int i = 0; rc == CADRE_OK && i < moments && i < 2; i++) {
             rc = read_share(rank, from, CADRE_CHECKPOINT_EXP_AVG + i, param, &share,
                             err);
             if (rc == CADRE_OK)

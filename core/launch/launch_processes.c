@@ -149,7 +149,7 @@ cadre_status cadre_launch_processes(const struct cadre_local_config *config,
 {
     struct launch l = {.size = config->size};
     struct cadre_local_config processes = *config;
-    struct cadre_launch_end unasked;
+    struct cadre_launch_end unasked = {0};
     cadre_status rc;
     end = end ? end : &unasked;
     *end = (struct cadre_launch_end){0};

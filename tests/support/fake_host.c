@@ -210,9 +210,8 @@ static void *mem_alloc(struct cadre_ctx *ctx, uint32_t space, uint64_t bytes,
     int i = 0;
     if (fake_nth(&fake->allocs, fake->fail_alloc))
         return NULL;
-    while (i < FAKE_BLOCKS && fake->block[i].data)
-        i++;
-    ck_assert_int_lt(i, FAKE_BLOCKS);
+    while (fake->block[i].data)
+        ck_assert_int_lt(++i, FAKE_BLOCKS);
     fake->block[i].data = aligned_alloc(64, (bytes + 127) / 64 * 64);
     fake->block[i].bytes = bytes;
     fake->block[i].space = space;

@@ -143,10 +143,12 @@ static cadre_status reduce_block(struct tree *t, uint64_t at)
     size_t element = cadre_dtype_bytes(op->dtype);
     uint64_t bytes = (uint64_t)t->count * element;
     uint64_t begin = op->offsets[c->base.rank];
-    const void *from;
+    const void *from = NULL;
     for (int m = 0; m < t->size; m++)
         t->srcs[m] = (const char *)slots[m].call.in + at * element;
     cadre_status rc = node(t, levels_of(t->size), 0, t->scratch, &from);
+    if (rc == CADRE_OK && !from)
+        return CADRE_E_INTERNAL;
     if (rc == CADRE_OK && op->kind == CADRE_COMM_REDUCE_SCATTER)
         return cadre_local_copy(t->queue, op, (char *)op->out + (at - begin) * element,
                                 from, bytes);
