@@ -136,14 +136,14 @@ train "schedule.*nearest: 1f1b" strategy.stack=pipeline:2 pipeline.schedule=1f2b
 train "pipeline.chunks = 2.*expected 1" strategy.stack=pipeline:2 pipeline.chunks=2
 train "pipeline.chunks = 1.*2 or more" strategy.stack=pipeline:2 pipeline.chunks=1 \
     pipeline.schedule=interleaved
-train "6 pieces.*3 units" strategy.stack=pipeline:2 pipeline.chunks=3 \
+train "6 chunks.*3 units" strategy.stack=pipeline:2 pipeline.chunks=3 \
     pipeline.schedule=interleaved
 for balance in countd "" "0 3" "3 0" "-1 4" "1 x" "1,2" "1.5 1.5" "99999999999999999999 1"; do
     train "pipeline.balance: expected counted, measured" strategy.stack=pipeline:2 \
         pipeline.balance="$balance"
 done
 for balance in "3" "2 2" "1 1 1"; do
-    train "pipeline.balance = $balance is .*expected 2 pieces .*3 units" \
+    train "pipeline.balance = $balance is .*expected 2 chunks .*3 units" \
         strategy.stack=pipeline:2 pipeline.balance="$balance"
 done
 train "model.heads = 2 is not a multiple .*= 4" strategy.stack=tensor:4
@@ -151,7 +151,7 @@ train "model.hidden = 33 is not a multiple" strategy.stack=tensor:2 model.hidden
 train "model.vocab = 257 is not a multiple" strategy.stack=tensor:2 model.vocab=257
 train "model.kv_heads = 1 is not" strategy.stack=tensor:2 model.arch=llama model.kv_heads=1
 train "sequence_parallel.*yes or no" strategy.stack=tensor:2 tensor.sequence_parallel=maybe
-train "deal the 1 tokens.*2 ranks" strategy.stack=tensor:2 tensor.sequence_parallel=yes \
+train "divide the 1 tokens.*2 ranks" strategy.stack=tensor:2 tensor.sequence_parallel=yes \
     model.context=1 train.micro_batch=1
 for compress in topk:0 topk:2 topk: topk:nan topk:0.5x; do
     train "$compress: expected a ratio" strategy.stack=ddp:2 ddp.compress=$compress
