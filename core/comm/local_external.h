@@ -8,23 +8,23 @@
 #include "core/comm/local.h"
 
 /* Location of rank 0's segment, sent as bytes. */
-struct cadre_local_door {
+struct cadre_local_address {
     char host[64], boot[40], pids[40]; /* machine, its boot, its PID namespace */
     int64_t pid, fd;
     uint64_t device, inode;
 };
 
 /* [rank 0] Location of the segment, which stays open until all have joined. */
-cadre_status cadre_local_door_make(const struct cadre_local_segment *segment,
-                                   struct cadre_local_door *out,
-                                   struct cadre_error *err);
+cadre_status cadre_local_address_make(const struct cadre_local_segment *segment,
+                                      struct cadre_local_address *out,
+                                      struct cadre_error *err);
 
 /* [the others] The segment of rank 0; the caller closes it. Errors: CADRE_E_INVALID:
  * this process is on another machine or in another container (the text names this
  * host); CADRE_E_RESOURCE. [any thread] */
-cadre_status cadre_local_door_enter(const struct cadre_local_door *door,
-                                    struct cadre_local_segment **out,
-                                    struct cadre_error *err);
+cadre_status cadre_local_address_enter(const struct cadre_local_address *address,
+                                       struct cadre_local_segment **out,
+                                       struct cadre_error *err);
 
 struct cadre_local_guard; /* a thread that watches the other ranks */
 

@@ -30,7 +30,7 @@ struct launch {
     struct cadre_process *processes;
     bool invalid, failed, stopped; /* how they ended */
     int lost; /* killed, not by the launcher */
-    int unheard; /* killed by the launcher after the grace period */
+    int killed_after_grace; /* killed by the launcher after the grace period */
 };
 
 /* Cadre's variables, then those of its place. */
@@ -70,7 +70,7 @@ static void note_end(void *h, size_t rank, const struct cadre_process_end *end)
     char why[96] = "";
     if (end->killed) {
         l->failed = true;
-        l->unheard++;
+        l->killed_after_grace++;
     } else if (end->signal) {
         snprintf(why, sizeof why, "was killed by signal %d (%s)", end->signal,
                  strsignal(end->signal));
@@ -107,7 +107,7 @@ static cadre_status outcome(const struct launch *l, struct cadre_error *err)
 static int count_lost(const struct launch *l)
 {
     bool awaited = l->lost == 0 && atomic_load(&l->segment->shared->in_vain);
-    return awaited ? l->unheard : l->lost;
+    return awaited ? l->killed_after_grace : l->lost;
 }
 
 static bool was_asked(const struct launch *l)

@@ -12,40 +12,43 @@
 
 /* ---- shared by all transports ---- */
 
-cadre_status cadre_world_card(const struct cadre_comm_module *module,
-                              struct cadre_world_card *card, struct cadre_error *err)
+cadre_status cadre_world_handshake(const struct cadre_comm_module *module,
+                                   struct cadre_world_handshake *handshake,
+                                   struct cadre_error *err)
 {
     struct cadre_text version = {0};
     cadre_status rc = CADRE_OK;
-    memset(card, 0, sizeof *card);
+    memset(handshake, 0, sizeof *handshake);
     if (module)
         rc = module->version(&version, err);
-    snprintf(card->version, sizeof card->version, "%s", cadre_text_str(&version));
+    snprintf(handshake->version, sizeof handshake->version, "%s",
+             cadre_text_str(&version));
     cadre_text_fini(&version);
     return rc;
 }
 
-cadre_status cadre_world_card_compare(const struct cadre_world_card *zero,
-                                      const struct cadre_world_card *card, int rank,
-                                      struct cadre_error *err)
+cadre_status
+cadre_world_handshake_compare(const struct cadre_world_handshake *zero,
+                              const struct cadre_world_handshake *handshake, int rank,
+                              struct cadre_error *err)
 {
     cadre_status rc = CADRE_OK;
-    if (strncmp(zero->version, card->version, sizeof zero->version) != 0)
+    if (strncmp(zero->version, handshake->version, sizeof zero->version) != 0)
         rc = cadre_fail(err, CADRE_E_INVALID,
                         "it has %.*s, rank 0 has %.*s: they cannot communicate; "
                         "install one version for all ranks",
-                        (int)sizeof card->version - 1, card->version,
+                        (int)sizeof handshake->version - 1, handshake->version,
                         (int)sizeof zero->version - 1, zero->version);
-    else if (zero->fingerprint != card->fingerprint)
+    else if (zero->fingerprint != handshake->fingerprint)
         rc = cadre_fail(err, CADRE_E_INVALID,
                         "it does not run what rank 0 runs: build, plugins, options or "
                         "data differ; start all ranks from one installation and one "
                         "ini file");
-    else if (zero->first_step != card->first_step)
+    else if (zero->first_step != handshake->first_step)
         rc = cadre_fail(err, CADRE_E_INVALID,
                         "it resumes after step %lld, rank 0 after step %lld: the run's "
                         "folder must be the same for all ranks",
-                        (long long)card->first_step, (long long)zero->first_step);
+                        (long long)handshake->first_step, (long long)zero->first_step);
     if (rc != CADRE_OK)
         cadre_error_prefix(err, "rank %d", rank);
     return rc;
@@ -83,33 +86,33 @@ cadre_status cadre_world_finish(struct cadre_comm *comm, cadre_status rc,
 }
 
 static cadre_status compare_all(struct cadre_comm *comm,
-                                const struct cadre_world_card *mine,
+                                const struct cadre_world_handshake *mine,
                                 struct cadre_error *err)
 {
     size_t size = (size_t)comm->size;
-    struct cadre_world_card *all = cadre_calloc(size, sizeof *all);
+    struct cadre_world_handshake *all = cadre_calloc(size, sizeof *all);
     cadre_status rc =
         all ? cadre_comm_gather_records(comm, "versions", mine, all, sizeof *all)
             : CADRE_E_RESOURCE;
     rc = cadre_world_finish(comm, rc, 0, err);
     for (int r = 1; rc == CADRE_OK && r < comm->size; r++)
-        rc = cadre_world_card_compare(&all[0], &all[r], r, err);
+        rc = cadre_world_handshake_compare(&all[0], &all[r], r, err);
     free(all);
     return rc;
 }
 
 /* Over the segment: compare, then all ranks get rank 0's id. */
-static cadre_status meet_beside(struct cadre_world *world, unsigned char *id,
-                                struct cadre_error *err)
+static cadre_status meet_over_control_comm(struct cadre_world *world, unsigned char *id,
+                                           struct cadre_error *err)
 {
-    struct cadre_comm *comm = world->beside;
-    struct cadre_world_card card;
+    struct cadre_comm *comm = world->control_comm;
+    struct cadre_world_handshake handshake;
     cadre_event done = 0;
     cadre_status rc;
     CADRE_TRY(cadre_world_module(CADRE_WORLD_NCCL, &world->module, err));
-    CADRE_TRY(cadre_world_card(world->module, &card,
-                               err)); /* all else comes from one launcher */
-    CADRE_TRY(compare_all(comm, &card, err));
+    CADRE_TRY(cadre_world_handshake(world->module, &handshake,
+                                    err)); /* all else comes from one launcher */
+    CADRE_TRY(compare_all(comm, &handshake, err));
     if (comm->rank == 0)
         CADRE_TRY(world->module->make_id(id, err));
     rc = cadre_comm_broadcast(comm, "id", id, CADRE_COMM_ID_BYTES, CADRE_U8, 0, 0,
@@ -130,12 +133,12 @@ cadre_status cadre_world_open(struct cadre_world *world,
         cadre_local_segment_fail(segment, index, err->text);
         return rc;
     }
-    if (cadre_world_way(run, NULL) != CADRE_WORLD_NCCL) {
+    if (cadre_world_transport(run, NULL) != CADRE_WORLD_NCCL) {
         world->comm = local;
         return CADRE_OK;
     }
-    world->beside = local;
-    CADRE_TRY_OR(meet_beside(world, id, err), fail);
+    world->control_comm = local;
+    CADRE_TRY_OR(meet_over_control_comm(world, id, err), fail);
     CADRE_TRY_OR(cadre_world_open_nccl(world, run, index, id, err), fail);
     CADRE_TRY_OR(cadre_world_watch_open(local, world->comm, &world->watch, err), fail);
     return CADRE_OK;
@@ -168,8 +171,8 @@ cadre_status cadre_world_tell(struct cadre_world *world, int rank, cadre_status 
         return rc;
     if (rc != CADRE_E_ABORTED && rc != CADRE_E_COMM) {
         cadre_error_prefix(err, "rank %d", rank);
-        if (world->beside)
-            cadre_comm_abort(world->beside, err->text);
+        if (world->control_comm)
+            cadre_comm_abort(world->control_comm, err->text);
         cadre_comm_abort(comm, err->text);
     } else {
         await_reason(comm);
@@ -183,8 +186,8 @@ cadre_status cadre_world_tell(struct cadre_world *world, int rank, cadre_status 
 
 void cadre_world_step(struct cadre_world *world, int64_t step)
 {
-    if (world->beside)
-        cadre_comm_set_step(world->beside, (uint64_t)step);
+    if (world->control_comm)
+        cadre_comm_set_step(world->control_comm, (uint64_t)step);
 }
 
 void cadre_world_close(struct cadre_world *world)
@@ -193,8 +196,8 @@ void cadre_world_close(struct cadre_world *world)
     if (world->comm)
         cadre_comm_destroy(world->comm);
     cadre_device_close(world->device);
-    if (world->beside)
-        cadre_comm_destroy(world->beside);
+    if (world->control_comm)
+        cadre_comm_destroy(world->control_comm);
     cadre_local_guard_close(world->guard);
     cadre_local_segment_close(world->segment);
     *world = (struct cadre_world){0};

@@ -30,10 +30,11 @@ struct cadre_world_run {
 /* World of one rank. Zeroed: a single rank. */
 struct cadre_world {
     struct cadre_comm *comm; /* for training; NULL: a single rank, or not open yet */
-    struct cadre_comm *beside; /* of the segment, or MPI's, where `comm` is NCCL's */
+    struct cadre_comm
+        *control_comm; /* of the segment, or MPI's, where `comm` is NCCL's */
     struct cadre_device *device; /* that `comm` was opened with; NULL: none needed */
     const struct cadre_comm_module *module; /* NULL: unused */
-    struct cadre_world_watch *watch; /* between comm and beside */
+    struct cadre_world_watch *watch; /* between comm and control_comm */
     struct cadre_local_segment *segment; /* of ranks of an external launcher */
     struct cadre_local_guard *guard; /* over the processes of `segment` */
 };
@@ -87,7 +88,7 @@ cadre_status cadre_world_enter(struct cadre_world *world,
 cadre_status cadre_world_tell(struct cadre_world *world, int rank, cadre_status rc,
                               struct cadre_error *err);
 
-/* The rank is in optimizer step `step`: passed to `beside`, for messages. */
+/* The rank is in optimizer step `step`: passed to `control_comm`, for messages. */
 void cadre_world_step(struct cadre_world *world, int64_t step);
 
 /* Accepts a zeroed world; the world is zeroed on return. */

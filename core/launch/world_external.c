@@ -14,9 +14,9 @@
 
 /* What rank 0 sends to the others at the first meeting, and over MPI each to all. */
 struct greeting {
-    struct cadre_world_card card;
+    struct cadre_world_handshake handshake;
     char mark[48];
-    struct cadre_local_door door; /* of a segment; else zero */
+    struct cadre_local_address address; /* of a segment; else zero */
     uint32_t failed; /* over MPI */
     char why[512];
 };
@@ -24,11 +24,11 @@ struct greeting {
 /* The communicator over which the ranks meet, NULL where there is an address. */
 static struct cadre_comm *between(const struct cadre_world *world,
                                   const struct cadre_launch_external *external,
-                                  enum cadre_world_way way)
+                                  enum cadre_world_transport transport)
 {
-    return way == CADRE_WORLD_MPI ? world->comm
-           : external->where[0]   ? NULL
-                                  : world->beside;
+    return transport == CADRE_WORLD_MPI ? world->comm
+           : external->where[0]         ? NULL
+                                        : world->control_comm;
 }
 
 /* ---- by an address ---- */
@@ -60,9 +60,10 @@ static cadre_status judge(struct cadre_world *world, const struct greeting *zero
                           const struct greeting *mine, int rank,
                           struct cadre_error *err)
 {
-    cadre_status rc = cadre_world_card_compare(&zero->card, &mine->card, rank, err);
-    if (rc == CADRE_OK && rank > 0 && zero->door.pid) {
-        rc = cadre_local_door_enter(&zero->door, &world->segment, err);
+    cadre_status rc =
+        cadre_world_handshake_compare(&zero->handshake, &mine->handshake, rank, err);
+    if (rc == CADRE_OK && rank > 0 && zero->address.pid) {
+        rc = cadre_local_address_enter(&zero->address, &world->segment, err);
         if (rc == CADRE_OK)
             cadre_local_guard_join(world->segment, rank);
         else
@@ -130,7 +131,8 @@ static cadre_status meet_over(struct cadre_comm *comm, const char *what,
             rc = cadre_fail(err, CADRE_E_COMM, "rank %d: %.*s", r,
                             (int)sizeof all[r].why - 1, all[r].why);
     for (int r = 1; rc == CADRE_OK && r < comm->size; r++)
-        rc = cadre_world_card_compare(&all[0].card, &all[r].card, r, err);
+        rc =
+            cadre_world_handshake_compare(&all[0].handshake, &all[r].handshake, r, err);
     if (rc == CADRE_OK)
         *zero = all[0];
     free(all);
@@ -148,7 +150,7 @@ static cadre_status make_segment(struct cadre_world *world,
     config.processes = true;
     cadre_status rc = cadre_local_segment_create(&config, &world->segment, err);
     if (rc == CADRE_OK)
-        rc = cadre_local_door_make(world->segment, &mine->door, err);
+        rc = cadre_local_address_make(world->segment, &mine->address, err);
     if (rc == CADRE_OK)
         cadre_local_guard_join(world->segment, 0);
     return rc;
@@ -160,25 +162,25 @@ cadre_status cadre_world_meet(struct cadre_world *world,
                               struct cadre_world_terms *terms, const char *failed,
                               struct cadre_error *err)
 {
-    enum cadre_world_way way = cadre_world_way(run, external);
+    enum cadre_world_transport transport = cadre_world_transport(run, external);
     const struct cadre_comm_module *mpi;
     struct greeting mine = {0}, zero;
     struct cadre_error why = {0};
-    CADRE_TRY(cadre_world_module(way, &world->module, err));
-    if (way == CADRE_WORLD_MPI)
+    CADRE_TRY(cadre_world_module(transport, &world->module, err));
+    if (transport == CADRE_WORLD_MPI)
         CADRE_TRY(open_mpi(run, external, world->module, &world->comm, err));
     else if (!external->where[0]) {
         CADRE_TRY(cadre_world_module(CADRE_WORLD_MPI, &mpi, err));
-        CADRE_TRY(open_mpi(run, external, mpi, &world->beside, err));
+        CADRE_TRY(open_mpi(run, external, mpi, &world->control_comm, err));
     }
-    CADRE_TRY(cadre_world_card(world->module, &mine.card, err));
-    mine.card.fingerprint = terms->fingerprint;
-    mine.card.first_step = terms->first_step;
+    CADRE_TRY(cadre_world_handshake(world->module, &mine.handshake, err));
+    mine.handshake.fingerprint = terms->fingerprint;
+    mine.handshake.first_step = terms->first_step;
     snprintf(mine.mark, sizeof mine.mark, "%s", terms->mark);
-    if (way == CADRE_WORLD_LOCAL && external->rank == 0 && !failed &&
+    if (transport == CADRE_WORLD_LOCAL && external->rank == 0 && !failed &&
         make_segment(world, run, &mine, &why) != CADRE_OK)
         failed = why.text;
-    struct cadre_comm *comm = between(world, external, way);
+    struct cadre_comm *comm = between(world, external, transport);
     if (comm)
         CADRE_TRY(meet_over(comm, "versions", &mine, &zero, failed, err));
     else
@@ -210,8 +212,8 @@ static cadre_status enter_over_mpi(struct cadre_world *world,
                                    const struct cadre_launch_external *external,
                                    const char *failed, struct cadre_error *err)
 {
-    bool nccl = cadre_world_way(run, external) == CADRE_WORLD_NCCL;
-    struct cadre_comm *comm = nccl ? world->beside : world->comm;
+    bool nccl = cadre_world_transport(run, external) == CADRE_WORLD_NCCL;
+    struct cadre_comm *comm = nccl ? world->control_comm : world->comm;
     unsigned char id[CADRE_COMM_ID_BYTES] = {0};
     struct greeting mine = {0}, zero;
     struct cadre_error why = {0};
@@ -235,18 +237,18 @@ cadre_status cadre_world_enter(struct cadre_world *world,
                                const struct cadre_launch_external *external,
                                const char *failed, struct cadre_error *err)
 {
-    enum cadre_world_way way = cadre_world_way(run, external);
+    enum cadre_world_transport transport = cadre_world_transport(run, external);
     unsigned char id[CADRE_COMM_ID_BYTES] = {0};
     struct cadre_error why = {0};
     cadre_status rc = CADRE_OK;
-    if (between(world, external, way))
+    if (between(world, external, transport))
         return enter_over_mpi(world, run, external, failed, err);
-    if (way == CADRE_WORLD_NCCL && external->rank == 0 && !failed)
+    if (transport == CADRE_WORLD_NCCL && external->rank == 0 && !failed)
         rc = world->module->make_id(id, &why);
     rc = meet(run, external, "id", id, sizeof id, rc == CADRE_OK ? failed : why.text,
               err);
     if (rc == CADRE_OK)
-        rc = way == CADRE_WORLD_LOCAL
+        rc = transport == CADRE_WORLD_LOCAL
                  ? enter_segment(world, external->rank, err)
                  : cadre_world_open_nccl(world, run, external->rank, id, err);
     const struct cadre_rendezvous job = {.where = external->where,

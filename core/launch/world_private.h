@@ -5,7 +5,7 @@
 
 #include "core/launch/world.h"
 
-enum cadre_world_way {
+enum cadre_world_transport {
     CADRE_WORLD_ALONE, /* a single rank */
     CADRE_WORLD_LOCAL, /* the segment */
     CADRE_WORLD_NCCL,
@@ -14,30 +14,34 @@ enum cadre_world_way {
 };
 
 /* By comm.backend, the device, and where the ranks are. [any thread] */
-enum cadre_world_way cadre_world_way(const struct cadre_world_run *run,
-                                     const struct cadre_launch_external *external);
+enum cadre_world_transport
+cadre_world_transport(const struct cadre_world_run *run,
+                      const struct cadre_launch_external *external);
 
 /* The module of a transport that has one; NULL for the others. Errors:
  * CADRE_E_UNSUPPORTED. */
-cadre_status cadre_world_module(enum cadre_world_way way,
+cadre_status cadre_world_module(enum cadre_world_transport transport,
                                 const struct cadre_comm_module **out,
                                 struct cadre_error *err);
 
 /* What the ranks of one world compare. */
-struct cadre_world_card {
+struct cadre_world_handshake {
     char version[128];
     uint64_t fingerprint;
     int64_t first_step;
 };
 
 /* This rank's, with only the version; `module` may be NULL. */
-cadre_status cadre_world_card(const struct cadre_comm_module *module,
-                              struct cadre_world_card *card, struct cadre_error *err);
+cadre_status cadre_world_handshake(const struct cadre_comm_module *module,
+                                   struct cadre_world_handshake *handshake,
+                                   struct cadre_error *err);
 
-/* Compare the card of `rank` with that of rank 0: CADRE_E_INVALID, "rank N: ...". */
-cadre_status cadre_world_card_compare(const struct cadre_world_card *zero,
-                                      const struct cadre_world_card *card, int rank,
-                                      struct cadre_error *err);
+/* Compare the handshake of `rank` with that of rank 0: CADRE_E_INVALID, "rank N: ...".
+ */
+cadre_status
+cadre_world_handshake_compare(const struct cadre_world_handshake *zero,
+                              const struct cadre_world_handshake *handshake, int rank,
+                              struct cadre_error *err);
 
 /* [collective: all ranks] The device, and with it NCCL's world. */
 cadre_status cadre_world_open_nccl(struct cadre_world *world,

@@ -31,19 +31,19 @@ static void read_line(const char *path, char *out, size_t size)
         fclose(f);
 }
 
-static void who_am_i(struct cadre_local_door *door)
+static void who_am_i(struct cadre_local_address *address)
 {
-    memset(door, 0, sizeof *door);
-    gethostname(door->host, sizeof door->host - 1);
-    read_line("/proc/sys/kernel/random/boot_id", door->boot, sizeof door->boot);
-    if (readlink("/proc/self/ns/pid", door->pids, sizeof door->pids - 1) < 0)
-        door->pids[0] = '\0';
-    door->pid = (int64_t)getpid();
+    memset(address, 0, sizeof *address);
+    gethostname(address->host, sizeof address->host - 1);
+    read_line("/proc/sys/kernel/random/boot_id", address->boot, sizeof address->boot);
+    if (readlink("/proc/self/ns/pid", address->pids, sizeof address->pids - 1) < 0)
+        address->pids[0] = '\0';
+    address->pid = (int64_t)getpid();
 }
 
-cadre_status cadre_local_door_make(const struct cadre_local_segment *segment,
-                                   struct cadre_local_door *out,
-                                   struct cadre_error *err)
+cadre_status cadre_local_address_make(const struct cadre_local_segment *segment,
+                                      struct cadre_local_address *out,
+                                      struct cadre_error *err)
 {
     struct stat st;
     who_am_i(out);
@@ -56,35 +56,35 @@ cadre_status cadre_local_door_make(const struct cadre_local_segment *segment,
     return CADRE_OK;
 }
 
-cadre_status cadre_local_door_enter(const struct cadre_local_door *door,
-                                    struct cadre_local_segment **out,
-                                    struct cadre_error *err)
+cadre_status cadre_local_address_enter(const struct cadre_local_address *address,
+                                       struct cadre_local_segment **out,
+                                       struct cadre_error *err)
 {
-    struct cadre_local_door own;
+    struct cadre_local_address own;
     struct stat st;
     char path[64];
     who_am_i(&own);
-    if (strncmp(own.boot, door->boot, sizeof own.boot) != 0)
+    if (strncmp(own.boot, address->boot, sizeof own.boot) != 0)
         return cadre_fail(err, CADRE_E_INVALID,
                           "it is on %s, rank 0 on %.63s, and comm.backend = local is "
                           "for ranks of one machine: start them by mpirun, or by srun "
                           "--mpi=pmix, with comm.backend = mpi",
-                          own.host, door->host);
-    if (strncmp(own.pids, door->pids, sizeof own.pids) != 0)
+                          own.host, address->host);
+    if (strncmp(own.pids, address->pids, sizeof own.pids) != 0)
         return cadre_fail(err, CADRE_E_INVALID,
                           "it does not see the processes of rank 0 on %s: expected "
                           "the ranks of one machine in one container",
                           own.host);
-    snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)door->pid,
-             (long long)door->fd);
+    snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)address->pid,
+             (long long)address->fd);
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0)
         return cadre_fail_errno(err, CADRE_E_INVALID, errno,
                                 "it cannot open the shared memory of rank 0 on %s (%s)",
                                 own.host, path);
     cadre_status rc = CADRE_OK;
-    if (fstat(fd, &st) != 0 || (uint64_t)st.st_dev != door->device ||
-        (uint64_t)st.st_ino != door->inode)
+    if (fstat(fd, &st) != 0 || (uint64_t)st.st_dev != address->device ||
+        (uint64_t)st.st_ino != address->inode)
         rc = cadre_fail(err, CADRE_E_INVALID,
                         "%s on %s is not the segment that rank 0 announced: "
                         "rank 0 may have ended",

@@ -6,8 +6,9 @@
 #include "core/device/module.h"
 #include "core/launch/world_private.h"
 
-enum cadre_world_way cadre_world_way(const struct cadre_world_run *run,
-                                     const struct cadre_launch_external *external)
+enum cadre_world_transport
+cadre_world_transport(const struct cadre_world_run *run,
+                      const struct cadre_launch_external *external)
 {
     const enum cadre_config_backend backend = run->backend;
     if (external && external->size == 1)
@@ -27,19 +28,19 @@ enum cadre_world_way cadre_world_way(const struct cadre_world_run *run,
     return external->mpi ? CADRE_WORLD_MPI : CADRE_WORLD_NONE;
 }
 
-cadre_status cadre_world_module(enum cadre_world_way way,
+cadre_status cadre_world_module(enum cadre_world_transport transport,
                                 const struct cadre_comm_module **out,
                                 struct cadre_error *err)
 {
     cadre_status rc = CADRE_OK;
     *out = NULL;
-    if (way == CADRE_WORLD_NCCL) {
+    if (transport == CADRE_WORLD_NCCL) {
         rc = cadre_comm_module_nccl(out, err);
         if (rc != CADRE_OK)
             cadre_error_prefix(err,
                                "NCCL is not available (comm.backend = local is, for "
                                "ranks that cadre starts)");
-    } else if (way == CADRE_WORLD_MPI) {
+    } else if (transport == CADRE_WORLD_MPI) {
         rc = cadre_comm_module_mpi(out, err);
         if (rc != CADRE_OK)
             cadre_error_prefix(err,
@@ -141,26 +142,27 @@ cadre_status cadre_world_check(const struct cadre_world_run *run,
 {
     const struct cadre_comm_module *module;
     const char *link = run->link;
-    enum cadre_world_way way = cadre_world_way(run, external);
+    enum cadre_world_transport transport = cadre_world_transport(run, external);
     cadre_status rc = CADRE_OK;
-    if (way == CADRE_WORLD_NCCL)
+    if (transport == CADRE_WORLD_NCCL)
         rc = check_nccl(run, external, err);
-    else if (way == CADRE_WORLD_MPI)
+    else if (transport == CADRE_WORLD_MPI)
         rc = check_mpi(run, external, err);
-    else if (way == CADRE_WORLD_LOCAL && external)
+    else if (transport == CADRE_WORLD_LOCAL && external)
         rc = check_local(external, err);
-    else if (way == CADRE_WORLD_NONE)
+    else if (transport == CADRE_WORLD_NONE)
         rc = cadre_fail(err, CADRE_E_INVALID,
                         "the ranks are on the CPUs of several machines, which reach "
                         "each other by MPI, and %s has not started MPI; start them by "
                         "mpirun, or srun --mpi=pmix",
                         external->launcher);
-    if (rc == CADRE_OK && *link && (way == CADRE_WORLD_NCCL || way == CADRE_WORLD_MPI))
+    if (rc == CADRE_OK && *link &&
+        (transport == CADRE_WORLD_NCCL || transport == CADRE_WORLD_MPI))
         rc = cadre_fail(err, CADRE_E_INVALID,
                         "comm.link = %s delays the local transport alone; leave it "
                         "out where ranks reach each other by %s",
-                        link, way == CADRE_WORLD_NCCL ? "NCCL" : "MPI");
-    if (rc == CADRE_OK && (external || way == CADRE_WORLD_NCCL))
-        rc = cadre_world_module(way, &module, err);
+                        link, transport == CADRE_WORLD_NCCL ? "NCCL" : "MPI");
+    if (rc == CADRE_OK && (external || transport == CADRE_WORLD_NCCL))
+        rc = cadre_world_module(transport, &module, err);
     return rc;
 }
