@@ -195,15 +195,15 @@ static const char *plugin_of(const char *tensor, size_t *n)
 static void tell_foreign(const struct loader *l)
 {
     const struct cadre_safetensors *file = cadre_checkpoint_plugin_state(l->checkpoint);
-    char told[256] = ",";
+    char warned[256] = ",";
     for (size_t i = 0; file && i < cadre_safetensors_count(file); i++) {
-        size_t n, used = strlen(told);
+        size_t n, used = strlen(warned);
         const char *plugin = plugin_of(cadre_safetensors_at(file, i)->name, &n);
         char mark[64];
         snprintf(mark, sizeof mark, ",%.*s,", (int)n, plugin ? plugin : "");
-        if (!plugin || n == 0 || in_stack(l->rank, plugin, n) || strstr(told, mark))
+        if (!plugin || n == 0 || in_stack(l->rank, plugin, n) || strstr(warned, mark))
             continue;
-        snprintf(told + used, sizeof told - used, "%s", mark + 1);
+        snprintf(warned + used, sizeof warned - used, "%s", mark + 1);
         cadre_log(CADRE_LOG_INFO, "train",
                   "the checkpoint's states of plugin '%.*s', which is not in the "
                   "stack, are not used",

@@ -144,8 +144,8 @@ void cadre_comm_account(struct cadre_comm *comm, const struct cadre_comm_op *op,
     comm->stats.operations++;
     comm->stats.bytes += op->bytes;
     comm->stats.busy_s += done.ended_s - began_s;
-    if (context->tell)
-        context->tell(context->tell_arg, &done);
+    if (context->observer)
+        context->observer(context->observer_arg, &done);
     pthread_mutex_unlock(&context->lock);
 }
 

@@ -62,8 +62,8 @@ struct cadre_comm_context {
     _Atomic uint64_t *step;
     struct cadre_failure *failure;
     pthread_mutex_t lock; /* the stats, the observer, and calls of it */
-    cadre_comm_observer tell; /* NULL: none */
-    void *tell_arg;
+    cadre_comm_observer observer; /* NULL: none */
+    void *observer_arg;
 };
 
 struct cadre_comm_backend {

@@ -91,12 +91,13 @@ void cadre_comm_set_step(struct cadre_comm *comm, uint64_t step)
     atomic_store(comm->context->step, step);
 }
 
-void cadre_comm_observe(struct cadre_comm *comm, cadre_comm_observer tell, void *arg)
+void cadre_comm_observe(struct cadre_comm *comm, cadre_comm_observer observer,
+                        void *arg)
 {
     struct cadre_comm_context *context = comm->context;
     pthread_mutex_lock(&context->lock);
-    context->tell = tell;
-    context->tell_arg = arg;
+    context->observer = observer;
+    context->observer_arg = arg;
     pthread_mutex_unlock(&context->lock);
     progress(comm);
 }

@@ -151,7 +151,7 @@ static cadre_status take_spec(struct arranging *a, size_t i, const char *name,
     run->options = cadre_options_clone(spec->options);
     run->setup = setup_of(spec->options);
     run->data = spec->data_info.fingerprint;
-    CADRE_TRY(cadre_train_sums(spec, run->sums, &run->changes, err));
+    CADRE_TRY(cadre_train_signature(spec, run->sums, &run->changes, err));
     if (!run->name || !run->strategy || !run->other_training || !run->options)
         return cadre_no_memory(err, "run %s", name);
     cadre_config_fill(&a->config[i], run->options);
@@ -199,14 +199,14 @@ static cadre_status same_threads(struct arranging *a, struct cadre_arrangement *
 {
     struct cadre_comparison *c = a->c;
     int most = 1;
-    bool deal = false;
+    bool unset = false;
     for (size_t i = 0; i < c->n; i++) {
         most = c->run[i].ranks > most ? c->run[i].ranks : most;
-        deal = deal || a->config[i].device.threads == 0;
+        unset = unset || a->config[i].device.threads == 0;
         c->whole = c->whole || (c->run[i].instances && !c->run[i].gpu);
     }
     /* with a sweep, every run takes all cores of the machine */
-    c->whole = c->whole && deal;
+    c->whole = c->whole && unset;
     if (c->whole)
         return CADRE_OK;
     int share = c->cores / most > 1 ? c->cores / most : 1;
@@ -221,7 +221,7 @@ static cadre_status same_threads(struct arranging *a, struct cadre_arrangement *
                 c->run[0].threads, c->run[0].name, c->run[i].threads, c->run[i].name,
                 cadre_options_source(c->run[i].options, "device.threads"));
     }
-    out->threads = deal ? share : 0;
+    out->threads = unset ? share : 0;
     return CADRE_OK;
 }
 

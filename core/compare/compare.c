@@ -110,7 +110,7 @@ static cadre_status check_settings(const struct job *job, struct cadre_error *er
                                 job->task->perturbation >= 0, err);
 }
 
-static void tell(const struct job *job, bool done)
+static void log_run(const struct job *job, bool done)
 {
     cadre_log(CADRE_LOG_INFO, "compare", "%s: %s, %s%s", job->task->name,
               job->run->strategy, job->run->layout, done ? " [done before]" : "");
@@ -122,7 +122,7 @@ static cadre_status train(const struct comparing *x, const struct job *job,
                           struct cadre_record *record, struct cadre_error *err)
 {
     bool done = x->arrangement.resume && take_finished(job, record);
-    tell(job, done);
+    log_run(job, done);
     if (done)
         return check_settings(job, err);
     cadre_status rc = run_child(x, job, err);
@@ -314,7 +314,8 @@ static cadre_status collect(struct comparing *x, struct cadre_error *err)
 
 /* Whoever starts the ranks of a run divides the cores among them; a rank under an
  * external launcher knows only its own cores. */
-static cadre_status refuse_deal(const struct comparing *x, struct cadre_error *err)
+static cadre_status refuse_unset_threads(const struct comparing *x,
+                                         struct cadre_error *err)
 {
     if (!x->launched || x->arrangement.threads == 0)
         return CADRE_OK;
@@ -334,7 +335,7 @@ static cadre_status become(const struct comparing *x, const struct cadre_task *t
     char **argv = NULL;
     CADRE_TRY(job_init(x, task, &job, err));
     bool done = x->arrangement.resume && take_finished(&job, &record);
-    tell(&job, done);
+    log_run(&job, done);
     cadre_record_fini(&record);
     cadre_status rc = done ? check_settings(&job, err) : arguments(x, &job, &argv, err);
     if (rc == CADRE_OK && !done) {
@@ -352,7 +353,7 @@ static cadre_status make_one(const struct comparing *x, const char *name,
                              struct cadre_error *err)
 {
     const struct cadre_task *task;
-    CADRE_TRY(refuse_deal(x, err));
+    CADRE_TRY(refuse_unset_threads(x, err));
     CADRE_TRY(cadre_tasks_find(x->task, x->n_tasks, name, &task, err));
     return become(x, task, err);
 }

@@ -11,17 +11,17 @@
 static cadre_status make_model(struct cadre_rank *rank, struct cadre_error *err)
 {
     const struct cadre_run_spec *spec = rank->spec;
-    const struct cadre_plugin_handle *cuts = NULL;
-    for (int i = 0; i < spec->n_plugins && !cuts; i++)
+    const struct cadre_plugin_handle *intra = NULL;
+    for (int i = 0; i < spec->n_plugins && !intra; i++)
         if (spec->plugin[i]->desc.role == CADRE_ROLE_INTRA)
-            cuts = spec->plugin[i];
+            intra = spec->plugin[i];
     struct cadre_model_config model = spec->model;
     int64_t rows = spec->micro_batch * spec->time;
-    if (!cuts) {
+    if (!intra) {
         model.head_rows = cadre_model_head_rows(&model, rows, 1);
         return cadre_model_create(&model, 0, 1, &rank->model, err);
     }
-    const struct cadre_axis *tp = cadre_mesh_axis(&rank->mesh, cuts->desc.axis);
+    const struct cadre_axis *tp = cadre_mesh_axis(&rank->mesh, intra->desc.axis);
     struct cadre_error why = {0};
     model.head_rows = cadre_model_head_rows(&model, rows, tp->size);
     cadre_status rc =
@@ -30,7 +30,7 @@ static cadre_status make_model(struct cadre_rank *rank, struct cadre_error *err)
         return CADRE_OK;
     return cadre_fail(err, rc,
                       "strategy.stack: '%s' claims act.complete@%s over %d ranks: %s",
-                      cuts->name, tp->name, tp->size, why.text);
+                      intra->name, tp->name, tp->size, why.text);
 }
 
 static cadre_status make_plan(struct cadre_rank *rank, struct cadre_error *err)
@@ -274,7 +274,7 @@ void cadre_rank_fini(struct cadre_rank *rank)
 }
 
 void cadre_rank_reduction_signature(const struct cadre_rank *rank,
-                                    char out[CADRE_SUMS_CHARS])
+                                    char out[CADRE_SIGNATURE_CHARS])
 {
     size_t used = 0;
     out[0] = 0;
@@ -284,10 +284,10 @@ void cadre_rank_reduction_signature(const struct cadre_rank *rank,
                       strcmp(claim->effect, "seq.shard") == 0;
         if (rank->model->tp_size == 1 || !splits)
             continue;
-        int n = snprintf(out + used, CADRE_SUMS_CHARS - used, "%s%.24s@%.16s:%d",
+        int n = snprintf(out + used, CADRE_SIGNATURE_CHARS - used, "%s%.24s@%.16s:%d",
                          used ? ", " : "", claim->effect, claim->axis,
                          rank->model->tp_size);
-        used += (size_t)n < CADRE_SUMS_CHARS - used ? (size_t)n : 0;
+        used += (size_t)n < CADRE_SIGNATURE_CHARS - used ? (size_t)n : 0;
     }
 }
 

@@ -94,9 +94,9 @@ cadre_status cadre_rank_tuning(const struct cadre_rank *rank, struct cadre_tunin
 /* The reduction signature: what makes this rank's sums differ from those of `single`
  * under run.exact: "" for nothing, else text such as "act.complete@tp:2". Exact runs
  * with equal signatures have the same bits. Every rank of the run returns the same. */
-#define CADRE_SUMS_CHARS 96
+#define CADRE_SIGNATURE_CHARS 96
 void cadre_rank_reduction_signature(const struct cadre_rank *rank,
-                                    char out[CADRE_SUMS_CHARS]);
+                                    char out[CADRE_SIGNATURE_CHARS]);
 
 /* The axis whose ranks train replicas that differ (param.diverges), NULL for none. Each
  * replica has a norm and a clipping of its own. */

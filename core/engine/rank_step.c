@@ -152,7 +152,7 @@ static cadre_status report_before(struct cadre_rank *rank,
 }
 
 /* Every failure has a text. */
-static cadre_status tell(struct cadre_rank *rank, cadre_status rc)
+static cadre_status name_failure(struct cadre_rank *rank, cadre_status rc)
 {
     if (rc != CADRE_OK && rank->failure.code == CADRE_OK &&
         (!rank->world || cadre_comm_failure(rank->world, &rank->failure) == CADRE_OK))
@@ -226,7 +226,7 @@ static cadre_status make_step(struct cadre_rank *rank, uint64_t step,
     if (!late)
         report->times = result->times;
 fail:
-    return tell(rank, rc);
+    return name_failure(rank, rc);
 }
 
 /* The range is for a profiler; a device that computes inline has none. */
@@ -254,5 +254,5 @@ cadre_status cadre_rank_flush(struct cadre_rank *rank, struct cadre_step_report 
     report->times = last->times;
     rc = report_norm(rank, last, report);
 fail:
-    return tell(rank, rc);
+    return name_failure(rank, rc);
 }

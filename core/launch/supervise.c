@@ -113,26 +113,26 @@ static struct obstacle become(const struct supervision *s,
 static struct obstacle start(const struct supervision *s, struct cadre_process *child)
 {
     struct obstacle obstacle = {0};
-    int tell[2];
+    int report[2];
     child->pid = 0;
     child->end = (struct cadre_process_end){.status = -1};
-    if (pipe2(tell, O_CLOEXEC) != 0)
+    if (pipe2(report, O_CLOEXEC) != 0)
         return (struct obstacle){.error = errno};
     char **environment = make_environment(child->variables);
     pid_t parent = getpid(), pid = environment ? fork() : -1;
     if (pid == 0) {
         obstacle = become(s, child, environment, parent);
-        ssize_t told = write(tell[1], &obstacle, sizeof obstacle);
-        _exit(told == (ssize_t)sizeof obstacle ? 127 : 126);
+        ssize_t written = write(report[1], &obstacle, sizeof obstacle);
+        _exit(written == (ssize_t)sizeof obstacle ? 127 : 126);
     }
     if (pid < 0)
         obstacle.error = environment ? errno : ENOMEM;
-    close(tell[1]);
-    if (pid > 0 && read(tell[0], &obstacle, sizeof obstacle) > 0)
+    close(report[1]);
+    if (pid > 0 && read(report[0], &obstacle, sizeof obstacle) > 0)
         waitpid(pid, NULL, 0);
     else if (pid > 0)
         child->pid = pid;
-    close(tell[0]);
+    close(report[0]);
     free(environment);
     return obstacle;
 }

@@ -228,8 +228,8 @@ static void make_training(struct cadre_spec *spec)
 /* The cores that this process may use, divided among the ranks of this machine, at
  * least one each. A launcher that binds ranks has divided them already: then this rank
  * has at most its share of the machine, and takes all of it. */
-static int deal_threads(const struct cadre_spec *spec,
-                        const struct cadre_spec_request *request)
+static int default_threads(const struct cadre_spec *spec,
+                           const struct cadre_spec_request *request)
 {
     int own = cadre_cores(), ranks = spec->run.ranks, share = own / ranks;
     if (request->local_ranks > 0) {
@@ -249,7 +249,7 @@ static cadre_status make_ranks(struct cadre_spec *spec,
     spec->local.processes = c->comm.ranks == CADRE_CONFIG_PROCESSES;
     spec->local.timeout_s = c->comm.timeout;
     spec->local.threads =
-        c->device.threads ? (int)c->device.threads : deal_threads(spec, request);
+        c->device.threads ? (int)c->device.threads : default_threads(spec, request);
     spec->run.device = (struct cadre_device_config){
         .kind = c->device.kind,
         .threads = spec->local.threads,

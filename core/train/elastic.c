@@ -234,8 +234,8 @@ static bool gives_up(const struct cadre_elastic *elastic, const struct cadre_spe
     return true;
 }
 
-static void tell(const struct cadre_elastic *elastic, const struct cadre_spec *next,
-                 int lost)
+static void log_restart(const struct cadre_elastic *elastic,
+                        const struct cadre_spec *next, int lost)
 {
     char others[48] = "", after[48] = "from the beginning";
     if (lost > 1)
@@ -279,7 +279,7 @@ static cadre_status restart(struct cadre_elastic *elastic,
     };
     rc = cadre_restarts_add(spec->out, &record, err);
     elastic->tries++;
-    tell(elastic, *next, lost);
+    log_restart(elastic, *next, lost);
 fail:
     free(stack);
     return rc == CADRE_OK ? rc : cadre_elastic_cannot(elastic, err);

@@ -259,8 +259,10 @@ cadre_status cadre_train_dry_run(struct cadre_spec *spec, FILE *out,
     return CADRE_OK;
 }
 
-cadre_status cadre_train_sums(const struct cadre_spec *spec, char out[CADRE_SUMS_CHARS],
-                              struct cadre_changes *changes, struct cadre_error *err)
+cadre_status cadre_train_signature(const struct cadre_spec *spec,
+                                   char out[CADRE_SIGNATURE_CHARS],
+                                   struct cadre_changes *changes,
+                                   struct cadre_error *err)
 {
     struct cadre_rank rank;
     CADRE_TRY(cadre_rank_plan(&rank, &spec->run, 0, err));

@@ -32,8 +32,10 @@ cadre_status cadre_train_dry_run(struct cadre_spec *spec, FILE *out,
 /* What makes the run's sums differ from those of `single`, and what its strategies
  * change by design: cadre_rank_reduction_signature, cadre_rank_changes. Plans rank 0.
  */
-cadre_status cadre_train_sums(const struct cadre_spec *spec, char out[CADRE_SUMS_CHARS],
-                              struct cadre_changes *changes, struct cadre_error *err);
+cadre_status cadre_train_signature(const struct cadre_spec *spec,
+                                   char out[CADRE_SIGNATURE_CHARS],
+                                   struct cadre_changes *changes,
+                                   struct cadre_error *err);
 
 /* The folder of parameters for `from`: the latest complete checkpoint of a run, or
  * `from` itself (a checkpoint, a Hugging Face folder). *out is the caller's. */

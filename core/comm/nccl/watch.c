@@ -207,7 +207,7 @@ static void abort_all(struct nccl_world *w)
 static bool is_observed(struct nccl_world *w)
 {
     pthread_mutex_lock(&w->context.lock);
-    bool observed = w->context.tell != NULL;
+    bool observed = w->context.observer != NULL;
     pthread_mutex_unlock(&w->context.lock);
     return observed;
 }

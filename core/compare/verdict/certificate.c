@@ -50,9 +50,9 @@ static void put_machine(struct cadre_json *json, const struct cadre_record *reco
     cadre_machine_libraries(&libraries);
     cadre_json_key(json, "machine");
     cadre_json_begin_object(json);
-    const char *told = cadre_record_cpu(record);
+    const char *recorded = cadre_record_cpu(record);
     cadre_json_put_string(json, "cpu",
-                          told ? told : cadre_machine_cpu(cpu, sizeof cpu));
+                          recorded ? recorded : cadre_machine_cpu(cpu, sizeof cpu));
     cadre_json_put_string(json, "architecture", system.machine);
     cadre_json_put_string(json, "libraries", cadre_text_str(&libraries));
     cadre_json_put_string(json, "build", PACKAGE_STRING);

@@ -8,19 +8,18 @@
  *     speedup = T_base / T_run    efficiency = speedup / N
  *     overhead = T_run - T_base / N
  *
-| * Equality. Five quantities are compared with the baseline's: the loss and the
+ * Equality. Five quantities are compared with the baseline's: the loss and the
  * gradient's norm of every step (AdamW hides a wrong factor of the gradient from the
  * losses), and after the last one the parameters and both states of the optimizer.
  *
-| * Two runs with run.exact, the same micro-batch and the same reduction signature must
+ * Two runs with run.exact, the same micro-batch and the same reduction signature must
  * have the same bits of all five. Other runs must stay within limits, which are one of:
  *   measured  the baseline is trained K more times (compare.perturbations), each time
  *             the same mathematics with other rounding: with another micro-batch, so
  *             that sums are taken in another order, or from initial parameters moved by
  *             one unit in the last place. The changes are the effect of rounding on
- *             this training. Let S be the largest change of a quantity in these runs,
-up to
- *             step k, and at least half an eps of the value, since no value of the
+ *             this training. Let S be the largest change of a quantity in these runs, up
+ *             to step k, and at least half an eps of the value, since no value of the
  *             precision is known better. The limit at step k is F S, where
  *                 F = 2/sqrt(pi) (Gamma((K+1)/2) / (sqrt(pi) alpha))^(1/K)
  *             and alpha = 1e-6: 93 for three runs, 798 for two, 12.5 for six. It bounds
@@ -43,21 +42,20 @@ up to
  *             true gradient is zero and all of it is rounding. The optimizer's states
  *             are not judged. Under bf16 and fp16 it is k times their own eps: every
  *             operation rounds so, and a loss is the mean of many.
-| * If the baseline does not promise bits, runs that promise each other the same bits
-must
- * be within limits of it, and have the bits of the first of them.
+ *
+ * If the baseline does not promise bits, runs that promise each other the same bits
+ * must be within limits of it, and have the bits of the first of them.
  *
  * A strategy may change training by design (it claims train.changed): its run, and
  * every run with such a baseline, is judged like others, but a difference is no fault.
-Norms are not judged where replicas diverge, each with its own.
+ * Norms are not judged where replicas diverge, each with its own.
  *
-| * A run of independent runs (see sweep.h) is independent: it is several trainings, and
+ * A run of independent runs (see sweep.h) is independent: it is several trainings, and
  * none of them is compared with anything. Its T is the time of all instances together
  * for the tokens of the baseline's step, so its speedup is the ratio of tokens per
  * second; its losses are those of its best instance. A comparison that contains one
  * compares the machine: on CPUs with device.threads = 0 every run takes all cores, as
-it
- * does alone, and N is 1.
+ * it does alone, and N is 1.
  *
  * The price of exact mode is T of an exact run over T of the run with the same setup
  * without exact mode, minus 1. */
@@ -118,7 +116,7 @@ struct cadre_compared_run {
     int instances; /* number of independent runs, 0: a single run */
     bool gpu; /* device.kind is a GPU */
     bool exact, processes, simulated_link;
-    char sums[CADRE_SUMS_CHARS]; /* its reduction signature */
+    char sums[CADRE_SIGNATURE_CHARS]; /* its reduction signature */
     struct cadre_changes changes; /* what its strategies change by design */
     int64_t micro_batch, steps;
     double eps; /* of the precision; of fp32 under bf16 and fp16 */

@@ -177,14 +177,14 @@ char *cadre_cuda_choices_path(const char *device_name)
     return NULL;
 }
 
-static void load(const char *path, struct cadre_cuda_choices *choices, bool tell)
+static void load(const char *path, struct cadre_cuda_choices *choices, bool warn)
 {
     struct cadre_error err = {0};
     char *text = NULL;
     size_t bytes;
     if (!cadre_path_exists(path))
         return;
-    const enum cadre_log_level level = tell ? CADRE_LOG_WARN : CADRE_LOG_DEBUG;
+    const enum cadre_log_level level = warn ? CADRE_LOG_WARN : CADRE_LOG_DEBUG;
     if (cadre_path_read_file(path, MAX_FILE, &text, &bytes, &err) != CADRE_OK)
         cadre_log(level, "device", "cuda: chosen algorithms: %s", err.text);
     else if (strlen(text) != bytes || !cadre_cuda_choices_read(choices, text))

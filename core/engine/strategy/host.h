@@ -46,7 +46,4 @@ struct cadre_ctx {
 /* Fill the host table that `ctx`'s plugin gets. It lives as long as ctx. */
 void cadre_host_init(struct cadre_host *host, struct cadre_ctx *ctx);
 
-/* Ids of all services this host has, NULL-terminated, for the loader and `doctor`. */
-const char *const *cadre_host_services(void);
-
 #endif
