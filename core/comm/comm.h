@@ -162,9 +162,9 @@ void cadre_comm_read_stats(const struct cadre_comm *comm, struct cadre_comm_stat
 /* Set the rank's optimizer step, which messages name. [any thread] */
 void cadre_comm_set_step(struct cadre_comm *comm, uint64_t step);
 
-/* Call `observer` for every operation of the rank's communicators that ends from now on,
- * before its event has happened, on the communicators' threads, one call at a time. It
- * must not block. NULL removes it: no call is running on return. */
+/* Call `observer` for every operation of the rank's communicators that ends from now
+ * on, before its event has happened, on the communicators' threads, one call at a time.
+ * It must not block. NULL removes it: no call is running on return. */
 void cadre_comm_observe(struct cadre_comm *comm, cadre_comm_observer observer,
                         void *arg);
 

@@ -43,12 +43,12 @@ START_TEST(figures_follow_the_formulas)
         {.name = "many", .ranks = 8, .step_s = 0.25},
     };
     fixture_judge(dir, runs, 3, NULL, &c);
-    ck_assert(c.run[0].speedup == 1 && c.run[0].efficiency == 1);
-    ck_assert(c.run[0].overhead_s == 0);
+    ck_assert(c.run[0].speed.speedup.value == 1 && c.run[0].efficiency.value == 1);
+    ck_assert(c.run[0].speed.overhead_s.value == 0);
     /* N is relative to the baseline's ranks: 2 and 4 here */
-    ck_assert(c.run[1].speedup == 2 && c.run[1].efficiency == 1);
-    ck_assert(c.run[2].speedup == 2 && c.run[2].efficiency == 0.5);
-    ck_assert(c.run[2].overhead_s == 0.25 - 0.5 / 4);
+    ck_assert(c.run[1].speed.speedup.value == 2 && c.run[1].efficiency.value == 1);
+    ck_assert(c.run[2].speed.speedup.value == 2 && c.run[2].efficiency.value == 0.5);
+    ck_assert(c.run[2].speed.overhead_s.value == 0.25 - 0.5 / 4);
     ck_assert(c.run[1].tokens_per_s == 100 / 0.25);
     ck_assert(c.run[1].fair && !c.run[2].fair && !cadre_comparison_is_fair(&c));
     ck_assert_int_eq(cadre_comparison_first_step(&c), 3);
@@ -401,10 +401,10 @@ START_TEST(instances_count_together_and_are_held_against_nothing)
         const struct cadre_compared_run *run = &c.run[i];
         ck_assert(run->equal == CADRE_EQUAL_INDEPENDENT && !*run->why);
         ck_assert(run->limit == CADRE_LIMIT_NONE);
-        ck_assert_double_eq(run->speedup, times);
+        ck_assert_double_eq(run->speed.speedup.value, times);
         ck_assert_double_eq(run->tokens_per_s, 100 / 0.5 * times);
         ck_assert_double_eq(run->N, _i ? 1 : 2);
-        ck_assert_double_eq(run->efficiency, _i ? times : times / 2);
+        ck_assert_double_eq(run->efficiency.value, _i ? times : times / 2);
     }
     ck_assert_ptr_null(cadre_comparison_differing(&c));
 }
@@ -418,7 +418,7 @@ START_TEST(a_baseline_of_instances_judges_nobody)
     };
     fixture_judge(dir, runs, 2, NULL, &c);
     ck_assert(c.run[1].equal == CADRE_EQUAL_INDEPENDENT);
-    ck_assert_double_eq(c.run[1].speedup, 0.5);
+    ck_assert_double_eq(c.run[1].speed.speedup.value, 0.5);
     ck_assert_ptr_null(cadre_comparison_differing(&c));
 }
 END_TEST
@@ -499,19 +499,19 @@ START_TEST(exact_mode_has_a_price)
         {.name = "exact", .exact = true, .step_s = 0.15},
         {.name = "other", .exact = true, .step_s = 0.15},
     };
-    struct cadre_price price;
+    struct cadre_interval price;
     fixture_compare(dir, runs, 3, NULL, &c);
     c.run[2].setup = 1; /* set up otherwise: no partner */
     struct cadre_error err = {0};
     ck_assert_int_eq(cadre_comparison_judge(&c, &err), CADRE_OK);
     ck_assert_int_eq(cadre_comparison_price(&c, 0, &price), -1);
     ck_assert_int_eq(cadre_comparison_price(&c, 1, &price), 0);
-    ck_assert(fabs(price.price - 0.5) < 1e-12);
-    ck_assert(price.error == 0); /* the steps took the same time */
+    ck_assert(fabs(price.value - 0.5) < 1e-12);
+    ck_assert(price.high == price.low); /* the steps took the same time */
     c.run[1].record.step[3].step_s += 0.1;
     c.run[1].record.step[4].step_s += 0.1;
     ck_assert_int_eq(cadre_comparison_price(&c, 1, &price), 0);
-    ck_assert(price.error > 0.1);
+    ck_assert(price.high - price.low > 0.2);
     /* repeats of 0.1 and 0.3 s: half their range, of 0.1 s, of both runs' quotient */
     c.run[1].record.step[3].step_s -= 0.1;
     c.run[1].record.step[4].step_s -= 0.1;
@@ -519,7 +519,7 @@ START_TEST(exact_mode_has_a_price)
     c.run[0].repeat_s[0] = 0.3;
     c.run[0].repeats = 1;
     ck_assert_int_eq(cadre_comparison_price(&c, 1, &price), 0);
-    ck_assert(fabs(price.error - 1.5) < 1e-9);
+    ck_assert(fabs((price.high - price.low) / 2 - 1.5) < 1e-9);
     ck_assert_int_eq(cadre_comparison_price(&c, 2, &price), -1);
 }
 END_TEST

@@ -228,10 +228,10 @@ START_TEST(sentences_tell_equal_training)
     cadre_report_sentences(&c, &text);
     ck_assert(has("All runs trained the same, to the last bit."));
     c.run[1].step_s = 0.8;
-    c.run[1].speedup = 0.5;
+    c.run[1].speed.speedup.value = 0.5;
     cadre_report_sentences(&c, &text);
     ck_assert(has("base (single) was fastest: the next, equal (ddp:8), took 2.00"));
-    c.run[1].speedup = 1.004;
+    c.run[1].speed.speedup.value = 1.004;
     cadre_report_sentences(&c, &text);
     ck_assert(has("base (single) and equal (ddp:8) took the same time a step."));
     c.n = 3; /* all are freed */

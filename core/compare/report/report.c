@@ -64,22 +64,25 @@ static void say_who_was_faster(const struct cadre_comparison *c, struct cadre_te
     if (best == c->n)
         return;
     const struct cadre_compared_run *run = &c->run[best];
-    bool same = fabs(run->speedup - 1)<SAME_TIME, faster = run->speedup> 1;
+    bool same = fabs(run->speed.speedup.value -
+                     1)<SAME_TIME, faster = run->speed.speedup.value> 1;
     put_run(out, same || !faster ? base : run);
     if (same) {
         cadre_text_printf(out, " and ");
         put_run(out, run);
         cadre_text_printf(out, " took the same time a step.\n");
     } else if (faster) {
-        cadre_text_printf(out, " was fastest: %.2f times as fast as ", run->speedup);
+        cadre_text_printf(out, " was fastest: %.2f times as fast as ",
+                          run->speed.speedup.value);
         put_run(out, base);
         cadre_text_printf(out, ", efficiency %.0f %% on %d rank%s%s.\n",
-                          100 * run->efficiency, run->ranks, run->ranks == 1 ? "" : "s",
-                          run->fair ? "" : " (unfair)");
+                          100 * run->efficiency.value, run->ranks,
+                          run->ranks == 1 ? "" : "s", run->fair ? "" : " (unfair)");
     } else {
         cadre_text_printf(out, " was fastest: the next, ");
         put_run(out, run);
-        cadre_text_printf(out, ", took %.2f times as long a step.\n", 1 / run->speedup);
+        cadre_text_printf(out, ", took %.2f times as long a step.\n",
+                          1 / run->speed.speedup.value);
     }
 }
 
@@ -137,13 +140,13 @@ static void say_what_exact_costs(const struct cadre_comparison *c,
                                  struct cadre_text *out)
 {
     for (size_t i = 0; i < c->n; i++) {
-        struct cadre_price price;
+        struct cadre_interval price;
         ptrdiff_t plain = cadre_comparison_price(c, i, &price);
         if (plain >= 0)
             cadre_text_printf(out,
                               "Exact mode costs %.1f %% +- %.1f %% (%s against %s).\n",
-                              100 * price.price, 100 * price.error, c->run[i].name,
-                              c->run[plain].name);
+                              100 * price.value, 50 * (price.high - price.low),
+                              c->run[i].name, c->run[plain].name);
     }
 }
 

@@ -92,9 +92,9 @@ static void put_run(struct cadre_json *json, const struct cadre_comparison *c, s
     cadre_json_put_i64(json, "repeats", (int64_t)run->repeats + 1);
     cadre_json_put_f64(json, "step_s", run->step_s);
     cadre_json_put_f64(json, "tokens_per_s", run->tokens_per_s);
-    cadre_json_put_f64(json, "speedup", run->speedup);
-    cadre_json_put_f64(json, "efficiency", run->efficiency);
-    cadre_json_put_f64(json, "overhead_s", run->overhead_s);
+    cadre_json_put_f64(json, "speedup", run->speed.speedup.value);
+    cadre_json_put_f64(json, "efficiency", run->efficiency.value);
+    cadre_json_put_f64(json, "overhead_s", run->speed.overhead_s.value);
     cadre_json_put_f64(json, "bubble_replayed", run->bubble_replayed);
     cadre_json_put_f64(json, "N", run->N);
     cadre_json_put_bool(json, "fair", run->fair);
@@ -155,15 +155,16 @@ static void put_prices(struct cadre_json *json, const struct cadre_comparison *c
     cadre_json_key(json, "exact_price");
     cadre_json_begin_array(json);
     for (size_t i = 0; i < c->n; i++) {
-        struct cadre_price price;
+        struct cadre_interval price;
         ptrdiff_t plain = cadre_comparison_price(c, i, &price);
         if (plain < 0)
             continue;
         cadre_json_begin_object(json);
         cadre_json_put_string(json, "run", c->run[i].name);
         cadre_json_put_string(json, "without", c->run[plain].name);
-        cadre_json_put_f64(json, "price", price.price);
-        cadre_json_put_f64(json, "error", price.error);
+        cadre_json_put_f64(json, "price", price.value);
+        cadre_json_put_f64(json, "low", price.low);
+        cadre_json_put_f64(json, "high", price.high);
         cadre_json_end_object(json);
     }
     cadre_json_end_array(json);
@@ -258,9 +259,9 @@ static void put_csv_run(struct cadre_text *out, const struct cadre_compared_run 
         cadre_record_number(record, "time_s"),
         run->step_s,
         run->tokens_per_s,
-        run->speedup,
-        run->efficiency,
-        run->overhead_s,
+        run->speed.speedup.value,
+        run->efficiency.value,
+        run->speed.overhead_s.value,
         cadre_record_number(record, "loss_first"),
         cadre_record_number(record, "loss_last"),
         cadre_record_number(record, "valid_loss"),

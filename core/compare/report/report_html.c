@@ -90,11 +90,12 @@ static void put_row(struct cadre_text *out, const struct cadre_comparison *c, si
     put_cell(out, "", text);
     put_cell(out, "", cadre_format_seconds(run->step_s, text, sizeof text));
     put_cell(out, "", cadre_format_count(run->tokens_per_s, text, sizeof text));
-    snprintf(text, sizeof text, "%.2f", run->speedup);
+    snprintf(text, sizeof text, "%.2f", run->speed.speedup.value);
     put_cell(out, "", text);
-    snprintf(text, sizeof text, "%.0f %%", 100 * run->efficiency);
+    snprintf(text, sizeof text, "%.0f %%", 100 * run->efficiency.value);
     put_cell(out, "", text);
-    put_cell(out, "", cadre_format_seconds(run->overhead_s, text, sizeof text));
+    put_cell(out, "",
+             cadre_format_seconds(run->speed.overhead_s.value, text, sizeof text));
     snprintf(text, sizeof text, "%.4f", cadre_record_number(&run->record, "loss_last"));
     put_cell(out, "", text);
     cadre_report_equality(c, i, text, sizeof text);
@@ -209,16 +210,17 @@ static void bar_speedup(const struct cadre_comparison *c, size_t i,
                         struct cadre_chart_bar *bar)
 {
     const struct cadre_compared_run *run = &c->run[i];
-    bar->value = run->speedup;
+    bar->value = run->speed.speedup.value;
     (void)c;
     bar->mark = run->N;
-    snprintf(bar->label, sizeof bar->label, "%.2f of %.3g", run->speedup, bar->mark);
+    snprintf(bar->label, sizeof bar->label, "%.2f of %.3g", run->speed.speedup.value,
+             bar->mark);
 }
 
 static void bar_efficiency(const struct cadre_comparison *c, size_t i,
                            struct cadre_chart_bar *bar)
 {
-    bar->value = c->run[i].efficiency;
+    bar->value = c->run[i].efficiency.value;
     bar->mark = 1;
     snprintf(bar->label, sizeof bar->label, "%.0f %%", 100 * bar->value);
 }
@@ -228,7 +230,7 @@ static void bar_time(const struct cadre_comparison *c, size_t i,
 {
     const struct cadre_compared_run *run = &c->run[i];
     bar->value = run->step_s;
-    bar->mark = run->step_s - run->overhead_s;
+    bar->mark = run->step_s - run->speed.overhead_s.value;
     cadre_format_seconds(bar->value, bar->label, sizeof bar->label);
 }
 

@@ -36,9 +36,9 @@ static void fill_row(const struct cadre_comparison *c, size_t i, row cells)
     snprintf(cells[1], CELL, "%s", run->strategy);
     cadre_format_seconds(run->step_s, cells[2], CELL);
     cadre_format_count(run->tokens_per_s, cells[3], CELL);
-    snprintf(cells[4], CELL, "%.2f", run->speedup);
-    snprintf(cells[5], CELL, "%.0f %%", 100 * run->efficiency);
-    cadre_format_seconds(run->overhead_s, cells[6], CELL);
+    snprintf(cells[4], CELL, "%.2f", run->speed.speedup.value);
+    snprintf(cells[5], CELL, "%.0f %%", 100 * run->efficiency.value);
+    cadre_format_seconds(run->speed.overhead_s.value, cells[6], CELL);
     snprintf(cells[7], CELL, "%s",
              i == c->baseline ? "baseline"
              : run->by_design ? "by design"

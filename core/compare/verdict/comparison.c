@@ -152,9 +152,9 @@ static void figure(const struct cadre_comparison *c, struct cadre_compared_run *
     const struct cadre_compared_run *base = &c->run[c->baseline];
     double N = c->whole ? 1 : (double)run->ranks / base->ranks;
     run->N = N;
-    run->speedup = base->step_s / run->step_s;
-    run->efficiency = run->speedup / N;
-    run->overhead_s = run->step_s - base->step_s / N;
+    run->speed.speedup.value = base->step_s / run->step_s;
+    run->efficiency.value = run->speed.speedup.value / N;
+    run->speed.overhead_s.value = run->step_s - base->step_s / N;
 }
 
 /* Relative error of a run's time: from the spread of its steps, or of its repeats if
@@ -173,7 +173,7 @@ static double relative_error(const struct cadre_comparison *c,
 }
 
 ptrdiff_t cadre_comparison_price(const struct cadre_comparison *c, size_t i,
-                                 struct cadre_price *price)
+                                 struct cadre_interval *price)
 {
     const struct cadre_compared_run *run = &c->run[i];
     for (size_t k = 0; run->exact && k < c->n; k++) {
@@ -182,8 +182,10 @@ ptrdiff_t cadre_comparison_price(const struct cadre_comparison *c, size_t i,
             strcmp(plain->strategy, run->strategy) != 0)
             continue;
         double ratio = run->step_s / plain->step_s;
-        price->price = ratio - 1;
-        price->error = ratio * hypot(relative_error(c, run), relative_error(c, plain));
+        price->value = ratio - 1;
+        double error = ratio * hypot(relative_error(c, run), relative_error(c, plain));
+        price->low = price->value - error;
+        price->high = price->value + error;
         return (ptrdiff_t)k;
     }
     return -1;

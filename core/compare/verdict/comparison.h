@@ -18,9 +18,9 @@
  *             the same mathematics with other rounding: with another micro-batch, so
  *             that sums are taken in another order, or from initial parameters moved by
  *             one unit in the last place. The changes are the effect of rounding on
- *             this training. Let S be the largest change of a quantity in these runs, up
- *             to step k, and at least half an eps of the value, since no value of the
- *             precision is known better. The limit at step k is F S, where
+ *             this training. Let S be the largest change of a quantity in these runs
+ *             up to step k, and at least half an eps of the value, since no value of
+ *             the precision is known better. The limit at step k is F S, where
  *                 F = 2/sqrt(pi) (Gamma((K+1)/2) / (sqrt(pi) alpha))^(1/K)
  *             and alpha = 1e-6: 93 for three runs, 798 for two, 12.5 for six. It bounds
  *             how often a correct run is refused: if the changes x of a step are drawn
@@ -65,6 +65,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/compare/timing/speed.h"
 #include "core/compare/verdict/param_diff.h"
 #include "core/compare/verdict/replay.h"
 #include "core/config/options.h"
@@ -125,11 +126,17 @@ struct cadre_compared_run {
     uint64_t data; /* fingerprint of the data set */
     struct cadre_options *options; /* resolved; owned, may be NULL */
     /* results of the run; filled by the caller */
-    struct cadre_record record;
+    struct cadre_record record; /* of the training that is judged for equality */
+    char failure[256]; /* why it has no record, "" if it has one */
+    char untimed[160]; /* why no pieces of it are timed, "" if some are */
     double *repeat_s; /* median of each repeat after the first; owned */
     size_t repeats; /* in repeat_s */
     /* computed by cadre_comparison_judge */
-    double step_s, tokens_per_s, speedup, efficiency, overhead_s;
+    double step_s; /* median of the record's steps: for a plan, never for a verdict */
+    double tokens_per_s; /* of the timed pieces, else of the record */
+    struct cadre_speed_run speed;
+    struct cadre_interval efficiency; /* speedup / N */
+    char implausible[160]; /* a figure that cannot be, "" if there is none */
     double N; /* the ideal speedup */
     double loss_max_diff; /* over all steps, against the baseline */
     struct cadre_margin margin[CADRE_QUANTITIES];
@@ -162,10 +169,19 @@ struct cadre_comparison {
     int cores; /* that this process may use */
     bool whole; /* every run takes all cores: N is 1 */
     int64_t warmup;
+    /* timing; filled by the caller */
+    struct cadre_piece *piece; /* owned; of all timed runs */
+    size_t n_pieces;
+    int rounds; /* fixed beforehand; 0: nothing is timed */
+    bool mirrored; /* two pieces of a run in a round; false: one start of several */
+    double margin; /* differences below this fraction are none */
+    char unranked[160]; /* why no run is ranked, "" if some may be */
     /* arranged and filled by the caller, owned */
     struct cadre_perturbation *perturbation;
     size_t n_perturbations;
     /* by _judge */
+    struct cadre_speed
+        speed; /* of all timed runs; run[i].speed is a copy of its part */
     bool measured; /* limits come from the perturbations */
     double factor; /* F, where they do */
     int64_t judged_steps; /* compared with limits, from the first on */
@@ -210,16 +226,11 @@ double cadre_limit_factor(size_t perturbations);
 /* Seconds that the perturbations trained. */
 double cadre_comparison_perturbed_s(const struct cadre_comparison *comparison);
 
-/* The cost of exact mode as a fraction of the time without it, and its error, from the
- * spread of the steps or of the repeats. */
-struct cadre_price {
-    double price, error;
-};
-
-/* Compute the price of `run`. Returns the index of the run with the same setup without
- * exact mode, -1 if there is none or `run` is not exact. */
+/* The price of exact mode of `run`: T of it / T of the run with the same setup without
+ * exact mode, minus 1, from the rounds of both. Returns the index of that other run, -1
+ * if there is none or `run` is not exact. */
 ptrdiff_t cadre_comparison_price(const struct cadre_comparison *comparison, size_t run,
-                                 struct cadre_price *price);
+                                 struct cadre_interval *price);
 
 /* The steps that the times are taken from, both ends included: after warm-up, to the
  * shortest run's last; all of them where there are no more than warm-up. */

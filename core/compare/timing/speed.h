@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What may be said of the speed of runs, from their pieces alone.
+ *
+ * Of a round, T of a run is the geometric mean of its pieces (two, or one a start), and
+ * d = log(T_a / T_b) compares two runs: both ran at the same time, each in the other's
+ * place as often. Figures are the Hodges-Lehmann median over the rounds, intervals the
+ * exact signed-rank ones at 95 %. The logarithm of the two pieces' ratio is the round's
+ * control: the same program twice, so all of it is the machine.
+ *
+ * A round is disturbed, whatever its ratios say, where other processes and the
+ * hypervisor took more than 5 % of a core in a piece, or a control lies further than 3
+ * MAD from the others. Every verdict is made with and without the disturbed rounds;
+ * where the two differ, no difference was shown. Fewer than six rounds that are not
+ * disturbed: not ranked.
+ *
+ * Against the baseline a run is faster or slower if the interval of its speedup lies
+ * beyond the margin, after Holm over all runs. A run is the fastest if it is faster
+ * than every other one, after Holm; else those that cannot be told from the one with
+ * the least time are the leading set. [any thread, deterministic] */
+#ifndef CADRE_COMPARE_TIMING_SPEED_H
+#define CADRE_COMPARE_TIMING_SPEED_H
+
+#include <stdbool.h>
+
+#include "core/compare/timing/piece.h"
+#include "core/compare/timing/signed_rank.h"
+
+#define CADRE_SPEED_ALPHA 0.05
+#define CADRE_SPEED_FOREIGN 0.05 /* of a core, in a piece */
+#define CADRE_SPEED_CONTROL_MADS 3.0
+
+enum cadre_speed_verdict {
+    CADRE_SPEED_NOT_RANKED,
+    CADRE_SPEED_NO_DIFFERENCE, /* none shown */
+    CADRE_SPEED_FASTER,
+    CADRE_SPEED_SLOWER,
+};
+
+struct cadre_speed_input {
+    const struct cadre_piece *piece; /* in any order; warm-up is left out */
+    size_t n_pieces;
+    size_t n_runs, baseline; /* a run without pieces is not ranked */
+    const double *ideal; /* N of each run, for overhead; NULL: 1 */
+    double margin; /* 0.01: smaller differences are none */
+};
+
+/* Of one run. Intervals without a single round are NaN. */
+struct cadre_speed_run {
+    struct cadre_interval period_s;
+    struct cadre_interval speedup; /* T of the baseline / T; 1 for the baseline */
+    struct cadre_interval overhead_s; /* T - T of the baseline / N */
+    struct cadre_interval bubble_fraction, comm_exposed_s;
+    enum cadre_speed_verdict verdict; /* against the baseline, which has NOT_RANKED if
+                                         nothing is ranked, else NO_DIFFERENCE */
+    double detectable; /* the speedup, above 1, that these rounds would have shown */
+    double control; /* half the middle 95 % of its controls, as a ratio - 1: what the
+                       same program differs by from itself */
+    bool leading; /* in the set that may be the fastest */
+    char why[160]; /* why not ranked, "" otherwise */
+};
+
+struct cadre_speed_round {
+    int round;
+    bool disturbed;
+    char why[96]; /* "other processes took 31 % of a core in zero", by run index */
+    double foreign; /* largest share of a core */
+};
+
+struct cadre_speed {
+    struct cadre_speed_run *run; /* n_runs, owned */
+    size_t n_runs;
+    struct cadre_speed_round *round; /* owned, in order of number, without warm-up */
+    size_t n_rounds, n_disturbed;
+    ptrdiff_t fastest; /* -1: none was shown */
+};
+
+/* Errors: CADRE_E_INVALID for pieces that are no whole rounds of two (or one) for each
+ * timed run, CADRE_E_RESOURCE. */
+cadre_status cadre_speed_judge(const struct cadre_speed_input *input,
+                               struct cadre_speed *out, struct cadre_error *err);
+
+/* T of run a / T of run b with its interval: with all rounds, and judged as above. */
+cadre_status cadre_speed_pair(const struct cadre_speed_input *input, size_t a, size_t b,
+                              struct cadre_interval *ratio,
+                              enum cadre_speed_verdict *verdict,
+                              struct cadre_error *err);
+
+/* "not ranked", "no difference shown", "faster", "slower". */
+const char *cadre_speed_verdict_name(enum cadre_speed_verdict verdict);
+
+/* Accepts a zeroed one. */
+void cadre_speed_fini(struct cadre_speed *speed);
+
+#endif
