@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "core/tensor/half.h"
 #include "tests/support/check_main.h"
 
 struct cadre_device *open_cpu(int threads)
@@ -54,10 +55,8 @@ double tensor_get(const struct tensor *tensor, int64_t i)
         return ((const double *)tensor->data)[i];
     if (tensor->dtype == CADRE_F32)
         return ((const float *)tensor->data)[i];
-    double value = NAN;
-    const uint16_t *at = (const uint16_t *)tensor->data + i;
-    tensor->device->ops->cast(tensor->device, CADRE_F64, &value, tensor->dtype, at, 1);
-    return value;
+    const uint16_t x = ((const uint16_t *)tensor->data)[i];
+    return tensor->dtype == CADRE_BF16 ? cadre_bf16_to_f32(x) : cadre_f16_to_f32(x);
 }
 
 void tensor_set(struct tensor *tensor, int64_t i, double value)

@@ -6,6 +6,16 @@
 #include <check.h>
 #include <stdbool.h>
 
+/* Check writes to a file at every assertion that holds, so that it can name the last
+ * one before a crash: most of the time of a loop over many values. Here each place in
+ * the source is written once a test. */
+#undef ck_assert_msg
+#define ck_assert_msg(expr, ...)                                                       \
+    (expr) ? test_mark(__FILE__, __LINE__)                                             \
+           : _ck_assert_failed(__FILE__, __LINE__, "Assertion '" #expr "' failed",     \
+                               ##__VA_ARGS__)
+void test_mark(const char *file, int line);
+
 /* Defined by each test file. */
 Suite *test_suite(void);
 
