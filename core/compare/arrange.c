@@ -22,11 +22,9 @@ struct arranging {
     struct cadre_config *config; /* of each run; texts are borrowed from its options */
 };
 
-char *cadre_arrange_folder(const char *out, const char *run, int64_t repeat)
+char *cadre_arrange_folder(const char *out, const char *name)
 {
-    if (repeat == 0)
-        return cadre_format("%s/runs/%s", out, run);
-    return cadre_format("%s/runs/%s:%" PRId64, out, run, repeat + 1);
+    return cadre_format("%s/runs/%s", out, name);
 }
 
 int64_t cadre_arrange_perturbation(int64_t global_batch, int64_t micro_batch)
@@ -58,7 +56,7 @@ static cadre_status make_spec(const struct arranging *a, const char *name,
                               struct cadre_error *err)
 {
     cadre_status rc;
-    char *out = cadre_arrange_folder(a->request->out, name, 0);
+    char *out = cadre_arrange_folder(a->request->out, name);
     struct cadre_spec_request request = {.out = out, .name = name, .need_data = true};
     CADRE_TRY_OR(cadre_options_apply_run(loaded, name, err), fail);
     for (char *const *set = a->request->sets; set && *set; set++)
@@ -397,7 +395,6 @@ static cadre_status relate(struct arranging *a, struct cadre_arrangement *out,
         CADRE_TRY(cadre_arrange_describe(&c->run[i], err));
     }
     c->warmup = config->compare.warmup;
-    out->repeats = config->compare.repeats;
     out->resume = strcmp(config->checkpoint.resume, "auto") == 0;
     return choose_perturbations(a, err);
 }

@@ -100,7 +100,7 @@ struct cadre_config_log {
 
 struct cadre_config_compare {
     const char *baseline, *runs;
-    int64_t repeats, perturbations, warmup;
+    int64_t perturbations, warmup;
     bool perturb;
 };
 

@@ -146,8 +146,6 @@ static const struct cadre_config_key table[] = {
         "run that the others are compared with; empty means the first"),
     STR(compare, runs, "",
         "runs to compare, such as one, two; empty means every [run:NAME]"),
-    I64(compare, repeats, "1", 1, 1000,
-        "times that each run is trained; the median counts"),
     BOOL(compare, perturb, "yes",
          "train the baseline again with other rounding, to measure limits"),
     I64(compare, perturbations, "3", 2, 16,

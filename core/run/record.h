@@ -77,11 +77,4 @@ double cadre_record_median_s(const struct cadre_record *record, int64_t warmup,
 /* Tokens of a step; those of the best instance if there are several. */
 double cadre_record_step_tokens(const struct cadre_record *record);
 
-/* The standard error of that median (of the best instance's, in the same proportion),
- * from the median distance of the steps to it (1.48 of which are a normal
- * distribution's deviation, and 1.25 of that over sqrt(n) the error); 0 for fewer than
- * two steps, NaN where there is no memory. */
-double cadre_record_error_s(const struct cadre_record *record, int64_t warmup,
-                            int64_t last);
-
 #endif

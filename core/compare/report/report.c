@@ -142,7 +142,12 @@ static void say_what_exact_costs(const struct cadre_comparison *c,
     for (size_t i = 0; i < c->n; i++) {
         struct cadre_interval price;
         ptrdiff_t plain = cadre_comparison_price(c, i, &price);
-        if (plain >= 0)
+        if (plain >= 0 && !isfinite(price.low))
+            cadre_text_printf(out,
+                              "Exact mode costs %.1f %% in single runs, apart in time: "
+                              "not ranked (%s against %s).\n",
+                              100 * price.value, c->run[i].name, c->run[plain].name);
+        else if (plain >= 0)
             cadre_text_printf(out,
                               "Exact mode costs %.1f %% +- %.1f %% (%s against %s).\n",
                               100 * price.value, 50 * (price.high - price.low),
@@ -348,6 +353,7 @@ cadre_status cadre_report_write(const struct cadre_comparison *c, const char *di
     CADRE_TRY(write_one(c, dir, "report.csv", cadre_report_csv, err));
     CADRE_TRY(write_one(c, dir, "report.html", cadre_report_html, err));
     for (size_t i = 0; i < c->n; i++)
-        CADRE_TRY(write_certificate(c, i, dir, err));
+        if (!*c->run[i].failure)
+            CADRE_TRY(write_certificate(c, i, dir, err));
     return CADRE_OK;
 }

@@ -52,7 +52,7 @@ static void put_any(struct cadre_json *json, json_t *value)
 }
 
 /* The run's summary without objects and without figures that the comparison computes
- * over all repeats. */
+ * from its rounds. */
 static void put_summary(struct cadre_json *json, json_t *summary)
 {
     const char *key;
@@ -89,7 +89,7 @@ static void put_run(struct cadre_json *json, const struct cadre_comparison *c, s
     put_summary(json, run->record.summary);
     put_site(json, &run->record);
     cadre_json_put_string(json, "folder", run->record.dir);
-    cadre_json_put_i64(json, "repeats", (int64_t)run->repeats + 1);
+    cadre_json_put_string(json, "failure", *run->failure ? run->failure : NULL);
     cadre_json_put_f64(json, "step_s", run->step_s);
     cadre_json_put_f64(json, "tokens_per_s", run->tokens_per_s);
     cadre_json_put_f64(json, "speedup", run->speed.speedup.value);

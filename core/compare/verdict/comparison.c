@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/median.h"
 #include "core/base/memory.h"
 #include "core/compare/verdict/judge.h"
 #include "core/compare/verdict/passes_file.h"
@@ -43,9 +42,9 @@ const char *cadre_state_suffix(size_t state)
 
 int64_t cadre_comparison_last_step(const struct cadre_comparison *c)
 {
-    size_t last = c->run[c->baseline].record.n;
+    size_t last = 0;
     for (size_t i = 0; i < c->n; i++)
-        if (c->run[i].record.n < last)
+        if (!*c->run[i].failure && (last == 0 || c->run[i].record.n < last))
             last = c->run[i].record.n;
     return (int64_t)last;
 }
@@ -79,25 +78,18 @@ cadre_comparison_differing(const struct cadre_comparison *c)
 
 /* ---- figures ---- */
 
-static cadre_status time_run(const struct cadre_comparison *c,
-                             struct cadre_compared_run *run, struct cadre_error *err)
+static void time_run(const struct cadre_comparison *c, struct cadre_compared_run *run)
 {
-    size_t n = run->repeats + 1;
-    double *medians = cadre_calloc(n, sizeof *medians);
-    if (!medians)
-        return cadre_no_memory(err, "%zu repeats", n);
-    medians[0] =
+    run->step_s = run->tokens_per_s = NAN;
+    if (*run->failure)
+        return;
+    run->step_s =
         cadre_record_median_s(&run->record, c->warmup, cadre_comparison_last_step(c));
-    for (size_t i = 1; i < n; i++)
-        medians[i] = run->repeat_s[i - 1];
-    run->step_s = cadre_median(medians, n);
-    free(medians);
     /* independent runs may have other batches than the baseline */
     double tokens = cadre_record_step_tokens(&run->record);
     run->tokens_per_s = tokens / run->step_s;
     if (run->record.n_instances)
         run->step_s *= cadre_record_step_tokens(&c->run[c->baseline].record) / tokens;
-    return CADRE_OK;
 }
 
 /* The machine in the run's own record is preferred to this one: another process may
@@ -136,6 +128,8 @@ static cadre_status replay_run(struct cadre_compared_run *run, struct cadre_erro
 {
     struct cadre_replay_result result;
     run->bubble_replayed = NAN;
+    if (*run->failure)
+        return CADRE_OK;
     cadre_status rc = cadre_passes_read(run->record.dir, &run->schedule, err);
     if (rc != CADRE_OK || run->schedule.n == 0)
         return rc;
@@ -147,29 +141,34 @@ static cadre_status replay_run(struct cadre_compared_run *run, struct cadre_erro
     return rc;
 }
 
+static struct cadre_interval unbounded(double value)
+{
+    return (struct cadre_interval){value, NAN, NAN};
+}
+
+/* From the records alone, which were made apart in time: nothing is ranked. */
 static void figure(const struct cadre_comparison *c, struct cadre_compared_run *run)
 {
     const struct cadre_compared_run *base = &c->run[c->baseline];
     double N = c->whole ? 1 : (double)run->ranks / base->ranks;
+    double speedup = base->step_s / run->step_s;
     run->N = N;
-    run->speed.speedup.value = base->step_s / run->step_s;
-    run->efficiency.value = run->speed.speedup.value / N;
-    run->speed.overhead_s.value = run->step_s - base->step_s / N;
-}
-
-/* Relative error of a run's time: from the spread of its steps, or of its repeats if
- * that is larger, since a machine may change between them. */
-static double relative_error(const struct cadre_comparison *c,
-                             const struct cadre_compared_run *run)
-{
-    int64_t last = cadre_comparison_last_step(c);
-    double within = cadre_record_error_s(&run->record, c->warmup, last);
-    double low = cadre_record_median_s(&run->record, c->warmup, last), high = low;
-    for (size_t i = 0; i < run->repeats; i++) {
-        low = fmin(low, run->repeat_s[i]);
-        high = fmax(high, run->repeat_s[i]);
-    }
-    return fmax(within, (high - low) / 2) / run->step_s;
+    run->efficiency = unbounded(speedup / N);
+    run->speed = (struct cadre_speed_run){
+        .period_s = unbounded(run->step_s),
+        .speedup = unbounded(speedup),
+        .overhead_s = unbounded(run->step_s - base->step_s / N),
+        .bubble_fraction =
+            unbounded(cadre_record_number(&run->record, "bubble_fraction")),
+        .comm_exposed_s =
+            unbounded(cadre_record_number(&run->record, "comm_exposed_s") /
+                      (double)run->record.n),
+        .verdict = CADRE_SPEED_NOT_RANKED,
+        .detectable = NAN,
+        .control = NAN,
+    };
+    snprintf(run->speed.why, sizeof run->speed.why, "%s",
+             *c->unranked ? c->unranked : run->untimed);
 }
 
 ptrdiff_t cadre_comparison_price(const struct cadre_comparison *c, size_t i,
@@ -181,11 +180,8 @@ ptrdiff_t cadre_comparison_price(const struct cadre_comparison *c, size_t i,
         if (plain->exact || plain->setup != run->setup ||
             strcmp(plain->strategy, run->strategy) != 0)
             continue;
-        double ratio = run->step_s / plain->step_s;
-        price->value = ratio - 1;
-        double error = ratio * hypot(relative_error(c, run), relative_error(c, plain));
-        price->low = price->value - error;
-        price->high = price->value + error;
+        price->value = run->step_s / plain->step_s - 1;
+        price->low = price->high = NAN;
         return (ptrdiff_t)k;
     }
     return -1;
@@ -210,7 +206,7 @@ double cadre_comparison_perturbed_s(const struct cadre_comparison *c)
 cadre_status cadre_comparison_judge(struct cadre_comparison *c, struct cadre_error *err)
 {
     for (size_t i = 0; i < c->n; i++) {
-        CADRE_TRY(time_run(c, &c->run[i], err));
+        time_run(c, &c->run[i]);
         judge_fairness(c, &c->run[i]);
         CADRE_TRY(replay_run(&c->run[i], err));
     }
@@ -229,7 +225,6 @@ void cadre_comparison_fini(struct cadre_comparison *c)
         free(run->strategy);
         free(run->layout);
         free(run->other_training);
-        free(run->repeat_s);
         cadre_options_destroy(run->options);
     }
     for (size_t i = 0; i < c->n_perturbations; i++)

@@ -3,8 +3,9 @@
  * them: figures and a verdict on equality.
  *
  * Formulas. N is the ranks of the run over the ranks of the baseline (the baseline's
- * own N is 1), T the median wall time of the same steps, warm-up left out; with
- * repeats the median of their medians.
+ * own N is 1), T the wall time of a step as the rounds of pieces give it (speed.h).
+ * Without pieces it is the median of the record's steps, warm-up left out: a figure
+ * without an interval, from which nothing is ranked.
  *     speedup = T_base / T_run    efficiency = speedup / N
  *     overhead = T_run - T_base / N
  *
@@ -129,8 +130,6 @@ struct cadre_compared_run {
     struct cadre_record record; /* of the training that is judged for equality */
     char failure[256]; /* why it has no record, "" if it has one */
     char untimed[160]; /* why no pieces of it are timed, "" if some are */
-    double *repeat_s; /* median of each repeat after the first; owned */
-    size_t repeats; /* in repeat_s */
     /* computed by cadre_comparison_judge */
     double step_s; /* median of the record's steps: for a plan, never for a verdict */
     double tokens_per_s; /* of the timed pieces, else of the record */
