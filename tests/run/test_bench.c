@@ -167,7 +167,7 @@ static const struct {
     {"\"seconds\": 0.5", "\"seconds\": null", "seconds is missing or wrong"},
     {"null", "[]", "bubble_fraction is missing or wrong"},
     {"0.001", "false", "comm_exposed_s is missing or wrong"},
-    {"{", "", "line 1"},
+    {"{", "", "line 2"},
 };
 
 START_TEST(a_damaged_file)
