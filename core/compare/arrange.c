@@ -114,7 +114,7 @@ static double coarse_of(const struct cadre_spec *spec)
 static void hash_option(void *arg, const char *section,
                         const struct cadre_option *option, const char *value)
 {
-    if (strcmp(section, "run") == 0)
+    if (strcmp(section, "run") == 0 || strcmp(section, "bench") == 0)
         return;
     cadre_hash_update_string(arg, section);
     cadre_hash_update_string(arg, option->key);

@@ -28,8 +28,8 @@ static bool decides(const char *name, bool perturbed)
         "data.path",   "data.cache",       "data.prefetch",
         "data.pinned", "model.init",       "data.tokenizer",
         "train.steps", "train.eval_every", "train.eval_batches"};
-    static const char *const others[] = {"run.", "device.",  "comm.",      "strategy.",
-                                         "log.", "compare.", "checkpoint."};
+    static const char *const others[] = {"run.", "device.",  "comm.",       "strategy.",
+                                         "log.", "compare.", "checkpoint.", "bench."};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strcmp(name, parts[i]) == 0)
             return true;

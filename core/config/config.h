@@ -104,6 +104,11 @@ struct cadre_config_compare {
     bool perturb;
 };
 
+struct cadre_config_bench {
+    int64_t steps, warmup, windows, target_steps;
+    double target;
+};
+
 struct cadre_config {
     struct cadre_config_run run;
     struct cadre_config_model model;
@@ -116,6 +121,7 @@ struct cadre_config {
     struct cadre_config_checkpoint checkpoint;
     struct cadre_config_log log;
     struct cadre_config_compare compare;
+    struct cadre_config_bench bench;
 };
 
 /* Fill every field. The options are resolved; texts are borrowed from them until they

@@ -151,6 +151,13 @@ static const struct cadre_config_key table[] = {
     I64(compare, perturbations, "3", 2, 16,
         "how many such runs; fewer cost less and widen the limits"),
     I64(compare, warmup, "2", 0, 1e9, "first steps, left out of the times"),
+    I64(bench, steps, "0", 0, 1e9, "benchmark: steps of a timed window; 0: a training"),
+    I64(bench, warmup, "2", 0, 1e9, "steps before the first window"),
+    I64(bench, windows, "1", 1, 64, "windows, one after the other"),
+    F64(bench, target, "0", 0, 1e9,
+        "benchmark: time until the training loss is at most this; 0: none"),
+    I64(bench, target_steps, "10", 1, 1e9,
+        "latest steps whose mean loss is compared with bench.target"),
 };
 
 const struct cadre_config_key *cadre_option_table(size_t *n)

@@ -9,6 +9,7 @@
 #define CADRE_RUN_BENCH_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "core/base/error.h"
@@ -17,14 +18,16 @@ enum { CADRE_BENCH_WINDOWS = 64 }; /* at most, of one start */
 
 struct cadre_bench_window {
     double seconds; /* from barrier to barrier, of all its steps */
-    double bubble_fraction; /* NaN: no schedule */
+    double bubble_fraction; /* of its time; NaN: no schedule */
     double comm_exposed_s; /* a step, mean; of rank 0 */
 };
 
 struct cadre_bench {
     int64_t warmup, steps; /* steps of the warm-up and of a window */
-    double tokens; /* of a step; of all instances together */
-    double start_s; /* from the start of the process to the first timed step */
+    double tokens; /* of a step; of the first instance's where there are several */
+    double start_s; /* from the start of the process (of the launching one, where Cadre
+                     * starts ranks as processes) to the first timed step; NaN: not
+                     * known */
     bool reached; /* the target; true without one */
     int64_t target_step; /* the step that reached it, 0: none */
     size_t n;
@@ -37,9 +40,13 @@ cadre_status cadre_bench_write(const char *dir, const struct cadre_bench *bench,
 
 /* Read it back. For a folder of independent runs (instances.json) the windows are those
  * of all instances together: seconds = steps * tokens / (sum of the instances' tokens a
- * second), with `tokens` those of the first instance's step. Errors: CADRE_E_INVALID
- * naming file and key, CADRE_E_IO, CADRE_E_RESOURCE. */
+ * second), with `tokens` those of the first instance's step; of bubbles, exposed
+ * communication and start_s the largest; reached if all did, by the last of them.
+ * Errors: CADRE_E_INVALID naming file and key, CADRE_E_IO, CADRE_E_RESOURCE. */
 cadre_status cadre_bench_read(const char *dir, struct cadre_bench *bench,
                               struct cadre_error *err);
+
+/* Mean seconds of a step over all windows. */
+double cadre_bench_step_s(const struct cadre_bench *bench);
 
 #endif

@@ -82,7 +82,7 @@ cadre_status cadre_train_prepare(const struct cadre_train_run *run,
         return CADRE_E_INVALID;
     CADRE_TRY(check(run, err));
     CADRE_TRY(place(run, places, err));
-    if (run->first_step >= spec->steps)
+    if (run->first_step >= run->last_step)
         return cadre_fail(
             err, CADRE_E_INVALID,
             "'%s' has done %lld steps already, train.steps = %lld; raise it to "
