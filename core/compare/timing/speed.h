@@ -62,8 +62,9 @@ struct cadre_speed_run {
 struct cadre_speed_round {
     int round;
     bool disturbed;
-    char why[96]; /* "other processes took 31 % of a core in zero", by run index */
-    double foreign; /* largest share of a core */
+    ptrdiff_t run; /* where it shows most, by index; -1: not disturbed */
+    char why[96]; /* "other processes took 31 % of a core", "" if not disturbed */
+    double foreign; /* largest share of a core in a piece; NaN: not known */
 };
 
 struct cadre_speed {
