@@ -393,8 +393,12 @@ static cadre_status relate(struct arranging *a, struct cadre_arrangement *out,
     for (size_t i = 0; i < c->n; i++) {
         CADRE_TRY(find_other_training(a, i, err));
         CADRE_TRY(cadre_arrange_describe(&c->run[i], err));
+        if (!a->config[i].compare.time)
+            snprintf(c->run[i].untimed, sizeof c->run[i].untimed, "compare.time is no");
     }
     c->warmup = config->compare.warmup;
+    c->margin = config->compare.margin;
+    CADRE_TRY(cadre_timetable_read(&out->timetable, c->run[0].options, config, err));
     out->resume = strcmp(config->checkpoint.resume, "auto") == 0;
     return choose_perturbations(a, err);
 }
