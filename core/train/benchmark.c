@@ -12,11 +12,6 @@ static const struct cadre_config_bench *config_of(const struct cadre_spec *spec)
     return &spec->config.bench;
 }
 
-bool cadre_benchmark_on(const struct cadre_spec *spec)
-{
-    return config_of(spec)->steps > 0 || config_of(spec)->target > 0;
-}
-
 int64_t cadre_benchmark_last_step(const struct cadre_spec *spec, int64_t first_step)
 {
     const struct cadre_config_bench *c = config_of(spec);
@@ -37,7 +32,7 @@ cadre_status cadre_benchmark_init(struct cadre_benchmark *benchmark,
     *benchmark = (struct cadre_benchmark){
         .rank = rank,
         .spec = spec,
-        .on = cadre_benchmark_on(spec),
+        .on = cadre_bench_wanted(c),
         .first_step = first_step,
         .last_step = last_step,
         .bench = {.warmup = c->steps > 0 ? c->warmup : 0,

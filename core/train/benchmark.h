@@ -32,9 +32,6 @@ struct cadre_benchmark {
     struct cadre_bench bench;
 };
 
-/* Is the run of `spec` a benchmark? */
-bool cadre_benchmark_on(const struct cadre_spec *spec);
-
 /* The step that a run ends with after `first_step` steps were done: spec->steps, or
  * that of the benchmark's last window. */
 int64_t cadre_benchmark_last_step(const struct cadre_spec *spec, int64_t first_step);
