@@ -125,6 +125,22 @@ grep -qE "^text: 6 steps with mig:2 timed, .* tokens/s" "$tmp/sweep.out" ||
 train text sweep 0 $batch bench.steps=2 strategy.stack=mig:2 mig.mode=independent
 is sweep/instance-1 steps 2
 
+# Replicas that differ are averaged for an evaluation, and so not at the ends of a window:
+# two windows more send two sums of one number (16 bytes or so each way) and no parameters.
+compiler=${CC:-gcc}
+mkdir "$tmp/plugins"
+${compiler#ccache } -std=c11 -O1 -fPIC -shared -I"$CADRE_SRC/include" \
+    -o "$tmp/plugins/localsgd.so" "$CADRE_SRC/examples/plugin-localsgd/localsgd.c"
+for n in 1 3; do
+    # shellcheck disable=SC2086
+    train text "apart-$n" 0 $batch bench.warmup=0 bench.steps=$((6 / n)) bench.windows=$n \
+        "strategy.plugin_path=$tmp/plugins" strategy.stack=localsgd:2 localsgd.period=100
+    sed -nE 's/^  "comm_bytes": ([0-9]+),/\1/p' "$tmp/apart-$n/summary.json" >"$tmp/apart-$n.bytes"
+done
+steps_of apart-3 apart-1 1 6
+more=$(($(cat "$tmp/apart-3.bytes") - $(cat "$tmp/apart-1.bytes")))
+[ "$more" -ge 0 ] && [ "$more" -lt 1000 ] || fail "localsgd: two windows more sent $more bytes"
+
 # ---- a target ----
 # The first step at which the mean of the latest 3 losses is at most $1.
 reached_at() {
