@@ -20,11 +20,14 @@ const char *cadre_sweep_status_name(enum cadre_sweep_status status)
 
 /* ---- before training ---- */
 
-/* Take the summary of a run that ended; if `whole`, only after its last step. */
+/* Take the summary of a run that ended; if `whole`, only after its last step. A run that
+ * began from another's checkpoint has no metrics of the steps before. */
 static void take_record(struct cadre_sweep_instance *instance, bool whole)
 {
     struct cadre_record record = {0};
-    cadre_status rc = cadre_record_read(instance->folder, &record, NULL);
+    cadre_status rc = whole
+                          ? cadre_record_read(instance->folder, &record, NULL)
+                          : cadre_record_read_summary(instance->folder, &record, NULL);
     if (rc == CADRE_OK && (!whole || (int64_t)record.n >= instance->steps)) {
         json_decref(instance->summary);
         instance->summary = json_incref(record.summary);

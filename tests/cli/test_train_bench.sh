@@ -120,6 +120,14 @@ steps_of sweep/instance-0 single 1 8
 grep -qE '^1 +done ' "$tmp/sweep.out" || fail "sweep: no table"
 grep -qE "^text: 6 steps with mig:2 timed, .* tokens/s" "$tmp/sweep.out" ||
     fail "sweep: its last line is '$(tail -n1 "$tmp/sweep.out")'"
+# from a checkpoint: their metrics do not begin with step 1
+# shellcheck disable=SC2086
+train text sweep-later 0 $batch $windows strategy.stack=mig:2 mig.mode=independent \
+    "checkpoint.resume=$(last single)"
+steps=$(losses sweep-later/instance-1 | cut -d' ' -f1 | tr '\n' ' ')
+[ "$steps" = "11 12 13 14 15 16 17 18 " ] || fail "sweep-later: steps $steps"
+grep -qE '^all +[0-9.]+ +- +[0-9]' "$tmp/sweep-later.out" || fail "sweep-later: no figures"
+grep -q '"tokens_per_s": ' "$tmp/sweep-later/summary.json" || fail "sweep-later: no summary"
 # again, over the older one
 # shellcheck disable=SC2086
 train text sweep 0 $batch bench.steps=2 strategy.stack=mig:2 mig.mode=independent
