@@ -147,7 +147,9 @@ for n in 1 3; do
 done
 steps_of apart-3 apart-1 1 6
 more=$(($(cat "$tmp/apart-3.bytes") - $(cat "$tmp/apart-1.bytes")))
-[ "$more" -ge 0 ] && [ "$more" -lt 1000 ] || fail "localsgd: two windows more sent $more bytes"
+if [ "$more" -lt 0 ] || [ "$more" -ge 1000 ]; then
+    fail "localsgd: two windows more sent $more bytes"
+fi
 
 # ---- a target ----
 # The first step at which the mean of the latest 3 losses is at most $1.
@@ -221,7 +223,7 @@ refused two "bench.steps = 2 and bench.target = 3" bench.steps=2 bench.target=3
 refused few "bench.target_steps = 30 is more than the 10 steps" train.steps=10 bench.target=3 \
     bench.target_steps=30
 # shellcheck disable=SC2086
-refused done "has done 10 steps already" $batch bench.target=3 \
+refused ended "has done 10 steps already" $batch bench.target=3 \
     "checkpoint.resume=$(last single)"
 runs dry 0 "$cadre" train "$tmp/text.ini" --dry-run --set bench.steps=7
 grep -q " 9 steps of " "$tmp/dry.out" || fail "dry: not 9 steps"
