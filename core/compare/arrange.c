@@ -13,6 +13,7 @@
 #include "core/base/path.h"
 #include "core/compare/settings.h"
 #include "core/compare/verdict/machine.h"
+#include "core/run/bench.h"
 #include "core/sweep/sweep.h"
 #include "core/train/train.h"
 
@@ -167,6 +168,20 @@ static cadre_status plan_run(struct cadre_spec *spec, struct cadre_error *err)
     return rc;
 }
 
+/* The runs of a comparison are trainings, whose results it reads. */
+static cadre_status refuse_benchmark(const struct cadre_spec *spec,
+                                     struct cadre_error *err)
+{
+    const struct cadre_config_bench *bench = &spec->config.bench;
+    if (!cadre_bench_wanted(bench))
+        return CADRE_OK;
+    return cadre_fail(err, CADRE_E_INVALID,
+                      "bench.steps = %" PRId64
+                      " and bench.target = %g make a benchmark, "
+                      "and a comparison trains; leave them at 0",
+                      bench->steps, bench->target);
+}
+
 static cadre_status arrange_run(struct arranging *a, size_t i, const char *name,
                                 struct cadre_error *err)
 {
@@ -176,6 +191,8 @@ static cadre_status arrange_run(struct arranging *a, size_t i, const char *name,
     if (!loaded)
         return cadre_no_memory(err, "run %s", name);
     cadre_status rc = make_spec(a, name, loaded, &spec, err);
+    if (rc == CADRE_OK)
+        rc = refuse_benchmark(spec, err);
     if (rc == CADRE_OK)
         rc = plan_run(spec, err);
     if (rc == CADRE_OK)
