@@ -241,11 +241,10 @@ static cadre_status report(struct comparing *x, struct cadre_error *err)
     CADRE_TRY_OR(cadre_comparison_judge(&x->c, err), fail);
     CADRE_TRY_OR(cadre_report_write(&x->c, out, err), fail);
     cadre_report_table(&x->c, &table);
-    bool wrong =
-        table.failed || fputs(cadre_text_str(&table), stdout) < 0 ||
-        printf("Report: %s/report.html, report.json, report.csv; a certificate of "
-               "each run: certificate-NAME.json\n",
-               out) < 0;
+    bool wrong = table.failed || fputs(cadre_text_str(&table), stdout) < 0 ||
+                 printf("Report: %s/report.html, report.md, report.json, report.csv; a "
+                        "certificate of each run: certificate-NAME.json\n",
+                        out) < 0;
     const struct cadre_compared_run *other = cadre_comparison_differing(&x->c);
     if (wrong)
         rc = cadre_fail(err, CADRE_E_IO, "cannot print the table; the report is '%s'",
