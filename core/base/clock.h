@@ -2,6 +2,7 @@
 #ifndef CADRE_BASE_CLOCK_H
 #define CADRE_BASE_CLOCK_H
 
+#include <sys/types.h>
 #include <time.h>
 
 /* Seconds of the monotonic clock. [any thread] */
@@ -11,5 +12,10 @@ static inline double cadre_now_s(void)
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
+
+/* When the process began, by the same clock, to a tick of the kernel (10 ms as a rule):
+ * before its libraries were loaded. NaN where /proc does not say. [any thread] Source:
+ * proc(5), /proc/PID/stat, field 22. */
+double cadre_clock_process_begin_s(pid_t pid);
 
 #endif

@@ -7,11 +7,44 @@
 
 #include "core/base/log.h"
 #include "core/launch/launch.h"
+#include "core/run/bench.h"
 #include "core/sweep/sweep.h"
 #include "core/train/train.h"
 
+/* The target, and how it was reached. */
+static void tell_target(const struct cadre_spec *spec, const struct cadre_bench *bench,
+                        char *out, size_t size)
+{
+    const double target = spec->config.bench.target;
+    if (target <= 0)
+        out[0] = '\0';
+    else if (bench->reached)
+        snprintf(out, size, ", loss %g reached at step %lld after %.6g s", target,
+                 (long long)bench->target_step, bench->window[0].seconds);
+    else
+        snprintf(out, size, ", loss %g not reached", target);
+}
+
+/* What a benchmark found. */
+static cadre_status bench_line(const struct cadre_spec *spec, struct cadre_error *err)
+{
+    struct cadre_bench bench;
+    char target[96];
+    CADRE_TRY(cadre_bench_read(spec->out, &bench, err));
+    tell_target(spec, &bench, target, sizeof target);
+    const double step_s = cadre_bench_step_s(&bench);
+    if (printf("%s: %lld steps with %s timed%s, %.6g s a step, %.6g tokens/s, in "
+               "'%s'\n",
+               spec->name, (long long)bench.n * (long long)bench.steps, spec->stack,
+               target, step_s, bench.tokens / step_s, spec->out) < 0)
+        return cadre_fail(err, CADRE_E_IO, "cannot write to stdout");
+    return CADRE_OK;
+}
+
 static cadre_status finish_line(const struct cadre_spec *spec, struct cadre_error *err)
 {
+    if (cadre_bench_wanted(&spec->config.bench))
+        return bench_line(spec, err);
     if (printf("%s: %lld steps with %s done, in '%s'\n", spec->name,
                (long long)spec->steps, spec->stack, spec->out) < 0)
         return cadre_fail(err, CADRE_E_IO, "cannot write to stdout");

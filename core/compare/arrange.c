@@ -13,6 +13,7 @@
 #include "core/base/path.h"
 #include "core/compare/settings.h"
 #include "core/compare/verdict/machine.h"
+#include "core/run/bench.h"
 #include "core/sweep/sweep.h"
 #include "core/train/train.h"
 
@@ -22,11 +23,9 @@ struct arranging {
     struct cadre_config *config; /* of each run; texts are borrowed from its options */
 };
 
-char *cadre_arrange_folder(const char *out, const char *run, int64_t repeat)
+char *cadre_arrange_folder(const char *out, const char *name)
 {
-    if (repeat == 0)
-        return cadre_format("%s/runs/%s", out, run);
-    return cadre_format("%s/runs/%s:%" PRId64, out, run, repeat + 1);
+    return cadre_format("%s/runs/%s", out, name);
 }
 
 int64_t cadre_arrange_perturbation(int64_t global_batch, int64_t micro_batch)
@@ -58,7 +57,7 @@ static cadre_status make_spec(const struct arranging *a, const char *name,
                               struct cadre_error *err)
 {
     cadre_status rc;
-    char *out = cadre_arrange_folder(a->request->out, name, 0);
+    char *out = cadre_arrange_folder(a->request->out, name);
     struct cadre_spec_request request = {.out = out, .name = name, .need_data = true};
     CADRE_TRY_OR(cadre_options_apply_run(loaded, name, err), fail);
     for (char *const *set = a->request->sets; set && *set; set++)
@@ -116,7 +115,7 @@ static double coarse_of(const struct cadre_spec *spec)
 static void hash_option(void *arg, const char *section,
                         const struct cadre_option *option, const char *value)
 {
-    if (strcmp(section, "run") == 0)
+    if (strcmp(section, "run") == 0 || strcmp(section, "bench") == 0)
         return;
     cadre_hash_update_string(arg, section);
     cadre_hash_update_string(arg, option->key);
@@ -169,6 +168,20 @@ static cadre_status plan_run(struct cadre_spec *spec, struct cadre_error *err)
     return rc;
 }
 
+/* The runs of a comparison are trainings, whose results it reads. */
+static cadre_status refuse_benchmark(const struct cadre_spec *spec,
+                                     struct cadre_error *err)
+{
+    const struct cadre_config_bench *bench = &spec->config.bench;
+    if (!cadre_bench_wanted(bench))
+        return CADRE_OK;
+    return cadre_fail(err, CADRE_E_INVALID,
+                      "bench.steps = %" PRId64
+                      " and bench.target = %g make a benchmark, "
+                      "and a comparison trains; leave them at 0",
+                      bench->steps, bench->target);
+}
+
 static cadre_status arrange_run(struct arranging *a, size_t i, const char *name,
                                 struct cadre_error *err)
 {
@@ -178,6 +191,8 @@ static cadre_status arrange_run(struct arranging *a, size_t i, const char *name,
     if (!loaded)
         return cadre_no_memory(err, "run %s", name);
     cadre_status rc = make_spec(a, name, loaded, &spec, err);
+    if (rc == CADRE_OK)
+        rc = refuse_benchmark(spec, err);
     if (rc == CADRE_OK)
         rc = plan_run(spec, err);
     if (rc == CADRE_OK)
@@ -395,9 +410,12 @@ static cadre_status relate(struct arranging *a, struct cadre_arrangement *out,
     for (size_t i = 0; i < c->n; i++) {
         CADRE_TRY(find_other_training(a, i, err));
         CADRE_TRY(cadre_arrange_describe(&c->run[i], err));
+        if (!a->config[i].compare.time)
+            snprintf(c->run[i].untimed, sizeof c->run[i].untimed, "compare.time is no");
     }
     c->warmup = config->compare.warmup;
-    out->repeats = config->compare.repeats;
+    c->margin = config->compare.margin;
+    CADRE_TRY(cadre_timetable_read(&out->timetable, c->run[0].options, config, err));
     out->resume = strcmp(config->checkpoint.resume, "auto") == 0;
     return choose_perturbations(a, err);
 }

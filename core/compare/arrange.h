@@ -4,6 +4,7 @@
 #ifndef CADRE_COMPARE_ARRANGE_H
 #define CADRE_COMPARE_ARRANGE_H
 
+#include "core/compare/timetable.h"
 #include "core/compare/verdict/comparison.h"
 #include "core/config/options.h"
 
@@ -17,8 +18,8 @@ struct cadre_arrange_request {
 /* Arguments of the children besides the user's own. */
 struct cadre_arrangement {
     int threads; /* device.threads, cores divided evenly; 0: each run's own option */
-    int64_t repeats;
     bool resume; /* finished runs are kept */
+    struct cadre_timetable timetable; /* of the rounds */
 };
 
 /* Fill the fields of `comparison` that come from options. It is passed zeroed and ended
@@ -35,9 +36,9 @@ cadre_status cadre_arrange(const struct cadre_arrange_request *request,
 cadre_status cadre_arrange_describe(struct cadre_compared_run *run,
                                     struct cadre_error *err);
 
-/* OUT/runs/NAME, OUT/runs/NAME:2 for the second repeat and so on. A run's name holds no
- * colon. The caller frees it; NULL: no memory. */
-char *cadre_arrange_folder(const char *out, const char *run, int64_t repeat);
+/* OUT/runs/NAME, of a training that task.h names. The caller frees it; NULL: no memory.
+ */
+char *cadre_arrange_folder(const char *out, const char *name);
 
 /* The micro-batch of the first perturbation: another one that divides the global batch,
  * smaller if possible, since that takes no more memory; 0 where there is none. */

@@ -11,10 +11,11 @@
 #include "core/base/log.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
+#include "core/compare/child.h"
+#include "core/compare/measure.h"
 #include "core/compare/report/report.h"
 #include "core/compare/settings.h"
 #include "core/compare/task.h"
-#include "core/launch/supervise.h"
 
 struct comparing {
     struct cadre_arrange_request request;
@@ -24,6 +25,7 @@ struct comparing {
     size_t n_tasks;
     bool launched;
     struct cadre_supervise_watch watch;
+    struct cadre_child_failure failure; /* the first */
 };
 
 /* ---- children ---- */
@@ -34,26 +36,6 @@ struct job {
     const struct cadre_compared_run *run;
     char *folder; /* owned */
 };
-
-static cadre_status ended(const struct job *job, const struct cadre_process_end *end,
-                          struct cadre_error *err)
-{
-    const char *name = job->run->name;
-    if (end->asked || end->status == 4)
-        return cadre_fail(err, CADRE_E_STOPPED,
-                          "stopped by a signal while run %s trained; the same command "
-                          "with --set checkpoint.resume=auto continues",
-                          name);
-    if (end->signal)
-        return cadre_fail(err, CADRE_E_ABORTED, "run %s was ended by signal %d (%s)",
-                          name, end->signal, strsignal(end->signal));
-    if (end->status == 0)
-        return CADRE_OK;
-    return cadre_fail(err, end->status == 2 ? CADRE_E_INVALID : CADRE_E_ABORTED,
-                      "run %s failed with exit status %d, for the reason above; its "
-                      "folder is '%s'",
-                      name, end->status, job->folder);
-}
 
 static cadre_status arguments(const struct comparing *x, const struct job *job,
                               char ***argv, struct cadre_error *err)
@@ -68,16 +50,16 @@ static cadre_status arguments(const struct comparing *x, const struct job *job,
 }
 
 static cadre_status run_child(const struct comparing *x, const struct job *job,
+                              struct cadre_child_failure *failure,
                               struct cadre_error *err)
 {
     char **argv = NULL;
     cadre_status rc = arguments(x, job, &argv, err);
-    struct cadre_process child = {.argv = argv, .no_stdin = true, .no_stdout = true};
+    const struct cadre_child child = {argv, job->task->name, job->folder};
     if (rc == CADRE_OK)
-        rc = cadre_supervise_run(&x->watch, &cadre_supervise_independent,
-                                 CADRE_THIS_PROGRAM, &child, 1, err);
+        rc = cadre_child_run(&x->watch, &child, failure, err);
     free(argv);
-    return rc == CADRE_OK ? ended(job, &child.end, err) : rc;
+    return rc;
 }
 
 /* ---- runs ---- */
@@ -110,56 +92,95 @@ static cadre_status check_settings(const struct job *job, struct cadre_error *er
                                 job->task->perturbation >= 0, err);
 }
 
-static void log_run(const struct job *job, bool done)
+static void log_run(const struct comparing *x, const struct job *job, bool done)
 {
-    cadre_log(CADRE_LOG_INFO, "compare", "%s: %s, %s%s", job->task->name,
-              job->run->strategy, job->run->layout, done ? " [done before]" : "");
+    cadre_log(CADRE_LOG_INFO, "compare", "run %td of %zu, %s: %s, %s%s",
+              job->task - x->task + 1, x->n_tasks, job->task->name, job->run->strategy,
+              job->run->layout, done ? " [done before]" : "");
 }
 
 /* Train into the folder unless a resumed comparison finds it done, and read what it
  * left. */
 static cadre_status train(const struct comparing *x, const struct job *job,
-                          struct cadre_record *record, struct cadre_error *err)
+                          struct cadre_record *record,
+                          struct cadre_child_failure *failure, struct cadre_error *err)
 {
     bool done = x->arrangement.resume && take_finished(job, record);
-    log_run(job, done);
+    log_run(x, job, done);
     if (done)
         return check_settings(job, err);
-    cadre_status rc = run_child(x, job, err);
-    return rc == CADRE_OK ? cadre_record_read(job->folder, record, err) : rc;
+    CADRE_TRY(run_child(x, job, failure, err));
+    struct cadre_error why = {0};
+    cadre_status rc =
+        failure->failed ? CADRE_OK : cadre_record_read(job->folder, record, &why);
+    if (rc != CADRE_OK) {
+        *failure = (struct cadre_child_failure){.failed = true, .status = rc};
+        snprintf(failure->text, sizeof failure->text, "run %s: %.400s", job->task->name,
+                 why.text);
+        snprintf(failure->why, sizeof failure->why, "it left no results: %.100s",
+                 why.text);
+    }
+    if (failure->failed)
+        cadre_record_fini(record);
+    return CADRE_OK;
 }
 
-/* Store the record of a task. Of a repeat only the median is kept. */
-static struct cadre_record *record_of(struct comparing *x,
-                                      const struct cadre_task *task)
+/* A run that failed is reported as failed, and the others go on. */
+static void note_failure(struct comparing *x, const struct cadre_task *task,
+                         const struct cadre_child_failure *failure)
 {
-    if (task->perturbation >= 0)
-        return &x->c.perturbation[task->perturbation].record;
-    return task->repeat == 0 ? &x->c.run[task->run].record : NULL;
+    struct cadre_compared_run *run = &x->c.run[task->run];
+    cadre_log(CADRE_LOG_WARN, "compare", "%s; the other runs go on", failure->text);
+    if (task->perturbation < 0)
+        snprintf(run->failure, sizeof run->failure, "%s", failure->why);
+    if (!x->failure.failed)
+        x->failure = *failure;
 }
 
 static cadre_status train_task(struct comparing *x, const struct cadre_task *task,
                                struct cadre_error *err)
 {
     struct job job;
-    struct cadre_record again = {0}, *kept = record_of(x, task);
-    struct cadre_compared_run *run = &x->c.run[task->run];
+    struct cadre_child_failure failure = {0};
+    struct cadre_record *record = task->perturbation < 0
+                                      ? &x->c.run[task->run].record
+                                      : &x->c.perturbation[task->perturbation].record;
     cadre_status rc = job_init(x, task, &job, err);
     if (rc == CADRE_OK)
-        rc = train(x, &job, kept ? kept : &again, err);
-    if (rc == CADRE_OK && !kept)
-        run->repeat_s[run->repeats++] =
-            cadre_record_median_s(&again, x->c.warmup, (int64_t)again.n);
-    cadre_record_fini(&again);
+        rc = train(x, &job, record, &failure, err);
+    if (rc == CADRE_OK && failure.failed)
+        note_failure(x, task, &failure);
     free(job.folder);
     return rc;
+}
+
+/* Perturbations without a record measure nothing, and one alone measures too little. */
+static void drop_failed_perturbations(struct cadre_comparison *c)
+{
+    size_t left = 0, n = c->n_perturbations;
+    for (size_t p = 0; p < n; p++) {
+        struct cadre_perturbation one = c->perturbation[p];
+        if (one.record.n > 0)
+            c->perturbation[left++] = one;
+    }
+    c->n_perturbations = left;
+    if (left == n || left > 1)
+        return;
+    if (left == 1)
+        cadre_record_fini(&c->perturbation[0].record);
+    c->n_perturbations = 0;
+    snprintf(c->note, sizeof c->note,
+             "%zu of the %zu runs of the baseline with other rounding failed", n - left,
+             n);
 }
 
 static cadre_status train_all(struct comparing *x, struct cadre_error *err)
 {
     cadre_status rc = CADRE_OK;
     for (size_t i = 0; rc == CADRE_OK && i < x->n_tasks; i++)
-        rc = train_task(x, &x->task[i], err);
+        if (!*x->c.run[x->task[i].run].failure) /* nor with other rounding */
+            rc = train_task(x, &x->task[i], err);
+    drop_failed_perturbations(&x->c);
     return rc;
 }
 
@@ -194,7 +215,7 @@ static cadre_status refuse_old(const struct comparing *x, struct cadre_error *er
 {
     cadre_status rc = CADRE_OK;
     for (size_t i = 0; rc == CADRE_OK && i < x->c.n; i++) {
-        char *folder = cadre_arrange_folder(x->request.out, x->c.run[i].name, 0);
+        char *folder = cadre_arrange_folder(x->request.out, x->c.run[i].name);
         const char *mark = x->c.run[i].instances ? "instances.json" : "metrics.jsonl";
         char *path = folder ? cadre_path_join(folder, mark) : NULL;
         if (!path)
@@ -220,15 +241,16 @@ static cadre_status report(struct comparing *x, struct cadre_error *err)
     CADRE_TRY_OR(cadre_comparison_judge(&x->c, err), fail);
     CADRE_TRY_OR(cadre_report_write(&x->c, out, err), fail);
     cadre_report_table(&x->c, &table);
-    bool wrong =
-        table.failed || fputs(cadre_text_str(&table), stdout) < 0 ||
-        printf("Report: %s/report.html, report.json, report.csv; a certificate of "
-               "each run: certificate-NAME.json\n",
-               out) < 0;
+    bool wrong = table.failed || fputs(cadre_text_str(&table), stdout) < 0 ||
+                 printf("Report: %s/report.html, report.md, report.json, report.csv; a "
+                        "certificate of each run: certificate-NAME.json\n",
+                        out) < 0;
     const struct cadre_compared_run *other = cadre_comparison_differing(&x->c);
     if (wrong)
         rc = cadre_fail(err, CADRE_E_IO, "cannot print the table; the report is '%s'",
                         out);
+    else if (x->failure.failed)
+        rc = cadre_fail(err, x->failure.status, "%s", x->failure.text);
     else if (other)
         rc = cadre_fail(err, CADRE_E_DIFFERS, "run %s did not train the same as %s: %s",
                         other->name, x->c.run[x->c.baseline].name, other->why);
@@ -305,6 +327,8 @@ static cadre_status collect(struct comparing *x, struct cadre_error *err)
                         x->request.out, cadre_text_str(&missing));
     cadre_text_fini(&missing);
     x->arrangement.resume = true; /* all exist, so none is trained */
+    snprintf(x->c.unranked, sizeof x->c.unranked,
+             "the runs were started apart in time");
     if (rc == CADRE_OK)
         rc = train_all(x, err);
     if (rc == CADRE_OK)
@@ -335,7 +359,7 @@ static cadre_status become(const struct comparing *x, const struct cadre_task *t
     char **argv = NULL;
     CADRE_TRY(job_init(x, task, &job, err));
     bool done = x->arrangement.resume && take_finished(&job, &record);
-    log_run(&job, done);
+    log_run(x, &job, done);
     cadre_record_fini(&record);
     cadre_status rc = done ? check_settings(&job, err) : arguments(x, &job, &argv, err);
     if (rc == CADRE_OK && !done) {
@@ -368,6 +392,16 @@ static char *default_out(const struct cadre_options *options, const char *conf)
     return cadre_format("%s/%.*s", cadre_options_raw(options, "run.out"), length, base);
 }
 
+static cadre_status measure(struct comparing *x, struct cadre_error *err)
+{
+    const struct cadre_task_request request = {
+        .request = &x->request,
+        .comparison = &x->c,
+        .arrangement = &x->arrangement,
+    };
+    return cadre_measure(&request, &x->c, &x->watch, err);
+}
+
 static cadre_status compare_all(struct comparing *x, struct cadre_error *err)
 {
     cadre_status rc = CADRE_OK;
@@ -379,6 +413,8 @@ static cadre_status compare_all(struct comparing *x, struct cadre_error *err)
     }
     cadre_supervise_open(&x->watch);
     rc = train_all(x, err);
+    if (rc == CADRE_OK)
+        rc = measure(x, err);
     cadre_supervise_close(&x->watch);
     if (rc == CADRE_OK)
         rc = report(x, err);
@@ -388,14 +424,8 @@ static cadre_status compare_all(struct comparing *x, struct cadre_error *err)
 static cadre_status arrange(struct comparing *x, struct cadre_error *err)
 {
     CADRE_TRY(cadre_arrange(&x->request, &x->c, &x->arrangement, err));
-    for (size_t i = 0; i < x->c.n; i++) {
-        size_t more = (size_t)x->arrangement.repeats - 1;
-        x->c.run[i].repeat_s = cadre_calloc(more, sizeof(double));
-        if (!x->c.run[i].repeat_s)
-            return cadre_no_memory(err, "repeats");
-    }
     keep_tuning(&x->c);
-    return cadre_tasks_create(&x->c, &x->arrangement, &x->task, &x->n_tasks, err);
+    return cadre_tasks_create(&x->c, &x->task, &x->n_tasks, err);
 }
 
 static cadre_status do_step(struct comparing *x,

@@ -28,18 +28,20 @@ struct cadre_compare_request {
  * in each of the steps, and the data opened, so that its cache is filled.
  *
  * ALL: each run is `/proc/self/exe train CONF --run NAME --set ... --out
- * OUT/runs/NAME`, one after the other, so that it has the machine to itself; repeats
- * are interleaved. Then OUT/report.json, report.csv and report.html are written and the
- * table goes to stdout. A folder that holds a comparison is refused, unless
- * checkpoint.resume = auto, which keeps finished runs and trains the others. ONE: this
- * process becomes that `train` by exec, and so a rank if `launched`. It returns only on
- * failure, or if resume = auto finds the run done. COLLECT: nothing trains, and the
- * report is written from the existing runs.
+ * OUT/runs/NAME`, one after the other, so that it has the machine to itself. One that
+ * fails is reported as failed, and the others go on. Then their speed is measured
+ * (measure.h), and OUT/report.json, report.csv
+ * and report.html are written and the table goes to stdout. A folder that holds a
+ * comparison is refused, unless checkpoint.resume = auto, which keeps finished runs and
+ * trains the others. ONE: this process becomes that `train` by exec, and so a rank if
+ * `launched`. It returns only on failure, or if resume = auto finds the run done.
+ * COLLECT: nothing trains, and the report is written from the existing runs.
  *
  * [main, before threads; ALL: signals INT, TERM, USR1 go to the present run while it
  * trains]
  * Errors: CADRE_E_DIFFERS a run is not equal (the report is written); CADRE_E_STOPPED;
- * CADRE_E_INVALID, also for runs that COLLECT misses; CADRE_E_ABORTED a run failed;
+ * CADRE_E_INVALID, also for runs that COLLECT misses, and for a run that refused its
+ * settings; CADRE_E_ABORTED a run failed (the report is written in both cases);
  * CADRE_E_IO, CADRE_E_RESOURCE. */
 cadre_status cadre_compare(const struct cadre_compare_request *request,
                            struct cadre_error *err);

@@ -7,6 +7,7 @@
 #include "core/base/memory.h"
 #include "core/base/path.h"
 #include "core/config/ini.h"
+#include "core/run/bench.h"
 #include "core/run/restarts.h"
 
 bool cadre_settings_same(const char *a, const char *b)
@@ -28,8 +29,8 @@ static bool decides(const char *name, bool perturbed)
         "data.path",   "data.cache",       "data.prefetch",
         "data.pinned", "model.init",       "data.tokenizer",
         "train.steps", "train.eval_every", "train.eval_batches"};
-    static const char *const others[] = {"run.", "device.",  "comm.",      "strategy.",
-                                         "log.", "compare.", "checkpoint."};
+    static const char *const others[] = {"run.", "device.",  "comm.",       "strategy.",
+                                         "log.", "compare.", "checkpoint.", "bench."};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strcmp(name, parts[i]) == 0)
             return true;
@@ -86,6 +87,12 @@ cadre_status cadre_settings_check(const char *dir, const struct cadre_options *o
                                   bool perturbed, struct cadre_error *err)
 {
     struct cadre_ini ini = {0};
+    if (cadre_bench_made(dir))
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "'%s' is the folder of a benchmark (bench.steps, "
+                          "bench.target), not of a training: remove it and train it "
+                          "again",
+                          dir);
     char *path = cadre_path_join(dir, "config.ini");
     if (!path)
         return cadre_no_memory(err, "a path");

@@ -20,24 +20,20 @@ static char *name_of(const struct cadre_comparison *c, const struct cadre_task *
         return one->micro_batch ? cadre_format("%s:reordered", run)
                                 : cadre_format("%s:moved-%" PRId64, run, one->seed);
     }
-    return task->repeat == 0 ? cadre_strdup(run)
-                             : cadre_format("%s:%" PRId64, run, task->repeat + 1);
+    return cadre_strdup(run);
 }
 
 cadre_status cadre_tasks_create(const struct cadre_comparison *c,
-                                const struct cadre_arrangement *arrangement,
                                 struct cadre_task **out, size_t *n_out,
                                 struct cadre_error *err)
 {
-    size_t trained = c->n * (size_t)arrangement->repeats, n = trained;
+    size_t n = c->n + c->n_perturbations;
     bool failed = false;
-    n += c->n_perturbations;
     struct cadre_task *tasks = cadre_calloc(n, sizeof *tasks);
     for (size_t i = 0; tasks && i < n; i++) {
-        bool run = i < trained;
-        tasks[i].run = run ? i % c->n : c->baseline;
-        tasks[i].repeat = run ? (int64_t)(i / c->n) : 0;
-        tasks[i].perturbation = run ? -1 : (ptrdiff_t)(i - trained);
+        bool run = i < c->n;
+        tasks[i].run = run ? i : c->baseline;
+        tasks[i].perturbation = run ? -1 : (ptrdiff_t)(i - c->n);
         tasks[i].name = name_of(c, &tasks[i]);
         failed = failed || !tasks[i].name;
     }
@@ -79,7 +75,7 @@ cadre_status cadre_tasks_find(const struct cadre_task *tasks, size_t n,
 
 char *cadre_task_folder(const struct cadre_task *task, const char *out)
 {
-    return cadre_arrange_folder(out, task->name, 0);
+    return cadre_arrange_folder(out, task->name);
 }
 
 /* ---- arguments ---- */
@@ -127,6 +123,20 @@ static void add_number(struct argument_list *list, const char *key, int64_t valu
     add_set(list, key, number);
 }
 
+/* Only what is timed and how loud it is changes; it starts afresh. */
+static void add_piece(struct argument_list *list, const struct cadre_task_piece *piece,
+                      bool resume)
+{
+    if (resume)
+        add_set(list, "checkpoint.resume", "no");
+    add_set(list, "log.level", "error");
+    add_set(list, "log.trace", "no");
+    add_set(list, "log.progress", "no");
+    add_number(list, "bench.warmup", piece->warmup);
+    add_number(list, "bench.steps", piece->steps);
+    add_number(list, "bench.windows", piece->windows);
+}
+
 cadre_status cadre_task_arguments(const struct cadre_task_request *request,
                                   const struct cadre_task *task, const char *folder,
                                   char ***argv, struct cadre_error *err)
@@ -135,7 +145,7 @@ cadre_status cadre_task_arguments(const struct cadre_task_request *request,
     size_t n_sets = 0;
     while (made->sets && made->sets[n_sets])
         n_sets++;
-    size_t pointers = 2 * n_sets + 16, texts = strlen(task->name) + 256;
+    size_t pointers = 2 * n_sets + 32, texts = strlen(task->name) + 512;
     struct argument_list list = {0};
     list.argv = cadre_calloc(pointers * sizeof(char *) + texts, 1);
     if (!list.argv)
@@ -164,6 +174,8 @@ cadre_status cadre_task_arguments(const struct cadre_task_request *request,
         else
             add_number(&list, "run.perturb", one->seed);
     }
+    if (request->piece)
+        add_piece(&list, request->piece, request->arrangement->resume);
     *argv = list.argv;
     return CADRE_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The trainings that a comparison needs: each run, its repeats, and the baseline
- * with other rounding. Each has a folder OUT/runs/NAME and is one `cadre train`,
+/* The trainings that are judged for equality: each run, and the baseline with other
+ * rounding. Each has a folder OUT/runs/NAME and is one `cadre train`,
  * started by the comparison itself or by a task of a job array. [main] */
 #ifndef CADRE_COMPARE_TASK_H
 #define CADRE_COMPARE_TASK_H
@@ -8,17 +8,15 @@
 #include "core/compare/arrange.h"
 
 struct cadre_task {
-    char *name; /* of its folder: RUN, RUN:2, RUN:reordered, RUN:moved-2; owned */
+    char *name; /* of its folder: RUN, RUN:reordered, RUN:moved-2; owned */
     size_t run; /* index in the comparison */
-    int64_t repeat; /* 0: the first */
     ptrdiff_t perturbation; /* index in the comparison; -1: the run as it is */
 };
 
-/* All of them in the order in which one machine trains them: repeats are interleaved,
- * perturbations come last. The caller ends *tasks with cadre_tasks_destroy.
+/* All of them in the order in which one machine trains them: perturbations come last.
+ * A run's name holds no colon. The caller ends *tasks with cadre_tasks_destroy.
  * Errors: CADRE_E_RESOURCE. */
 cadre_status cadre_tasks_create(const struct cadre_comparison *comparison,
-                                const struct cadre_arrangement *arrangement,
                                 struct cadre_task **tasks, size_t *n,
                                 struct cadre_error *err);
 
@@ -34,6 +32,12 @@ cadre_status cadre_tasks_find(const struct cadre_task *tasks, size_t n,
 /* OUT/runs/NAME; the caller frees it, NULL: no memory. */
 char *cadre_task_folder(const struct cadre_task *task, const char *out);
 
+/* A piece of a run in place of its whole training. */
+struct cadre_task_piece {
+    int64_t warmup, steps; /* bench.warmup, bench.steps */
+    int windows; /* bench.windows */
+};
+
 /* The arguments of `cadre train` for a task, NULL-terminated. launched: a launcher
  * gives each rank its cores, so that none are divided here. */
 struct cadre_task_request {
@@ -41,6 +45,7 @@ struct cadre_task_request {
     const struct cadre_comparison *comparison;
     const struct cadre_arrangement *arrangement;
     bool launched;
+    const struct cadre_task_piece *piece; /* NULL: the whole training */
 };
 
 /* Fill *argv; the caller frees it by free alone: texts lie behind the pointers, or

@@ -100,8 +100,15 @@ struct cadre_config_log {
 
 struct cadre_config_compare {
     const char *baseline, *runs;
-    int64_t repeats, perturbations, warmup;
-    bool perturb;
+    const char *budget;
+    int64_t perturbations, warmup, rounds, period;
+    double margin, piece;
+    bool perturb, time;
+};
+
+struct cadre_config_bench {
+    int64_t steps, warmup, windows, target_steps;
+    double target;
 };
 
 struct cadre_config {
@@ -116,6 +123,7 @@ struct cadre_config {
     struct cadre_config_checkpoint checkpoint;
     struct cadre_config_log log;
     struct cadre_config_compare compare;
+    struct cadre_config_bench bench;
 };
 
 /* Fill every field. The options are resolved; texts are borrowed from them until they

@@ -262,6 +262,11 @@ static cadre_status unknown_option(const struct cadre_options *options,
                                    const char *source, struct cadre_error *err)
 {
     struct cadre_nearest nearest = {0};
+    if (strcmp(name, "compare.repeats") == 0)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "%s: there is no option compare.repeats any more: runs are "
+                          "timed in rounds, whose number is compare.rounds; remove it",
+                          source);
     offer_all(options, name, &nearest);
     if (!section_known(options, section) && !nearest.name)
         return unknown_section(options, section, source, err);

@@ -112,13 +112,17 @@ static cadre_status read_metrics(struct cadre_record *record, struct cadre_error
 
 /* ---- independent runs ---- */
 
+cadre_status cadre_record_read_summary(const char *dir, struct cadre_record *record,
+                                       struct cadre_error *err)
+{
+    record->dir = cadre_strdup(dir);
+    return record->dir ? read_summary(record, err) : cadre_no_memory(err, "a path");
+}
+
 static cadre_status read_run(const char *dir, struct cadre_record *record,
                              struct cadre_error *err)
 {
-    record->dir = cadre_strdup(dir);
-    if (!record->dir)
-        return cadre_no_memory(err, "a path");
-    cadre_status rc = read_summary(record, err);
+    cadre_status rc = cadre_record_read_summary(dir, record, err);
     if (rc == CADRE_OK && !json_object_get(record->summary, "instances"))
         rc = read_metrics(record, err);
     return rc;
@@ -260,29 +264,21 @@ uint64_t cadre_record_chain(const struct cadre_record *record, int64_t last)
     return link;
 }
 
-/* Median of |step_s - centre| over the steps that are timed; *n counts them. */
-static double median_from(const struct cadre_record *record, int64_t warmup,
-                          int64_t last, double centre, size_t *n)
-{
-    size_t end = last < 0 ? 0 : (size_t)last;
-    end = end < record->n ? end : record->n;
-    size_t skip = warmup < (int64_t)end ? (size_t)warmup : 0;
-    *n = end - skip;
-    double *sorted = cadre_calloc(*n, sizeof *sorted);
-    if (!sorted)
-        return NAN;
-    for (size_t i = 0; i < *n; i++)
-        sorted[i] = fabs(record->step[skip + i].step_s - centre);
-    double median = cadre_median(sorted, *n);
-    free(sorted);
-    return median;
-}
-
+/* Median over the steps that are timed. */
 static double median_of_one(const struct cadre_record *record, int64_t warmup,
                             int64_t last)
 {
-    size_t n;
-    return median_from(record, warmup, last, 0, &n);
+    size_t end = last < 0 ? 0 : (size_t)last;
+    end = end < record->n ? end : record->n;
+    size_t skip = warmup < (int64_t)end ? (size_t)warmup : 0, n = end - skip;
+    double *sorted = cadre_calloc(n, sizeof *sorted);
+    if (!sorted)
+        return NAN;
+    for (size_t i = 0; i < n; i++)
+        sorted[i] = record->step[skip + i].step_s;
+    double median = cadre_median(sorted, n);
+    free(sorted);
+    return median;
 }
 
 static double step_tokens(const struct cadre_record *record)
@@ -306,16 +302,4 @@ double cadre_record_median_s(const struct cadre_record *record, int64_t warmup,
 double cadre_record_step_tokens(const struct cadre_record *record)
 {
     return step_tokens(record->n_instances ? &record->instance[record->best] : record);
-}
-
-double cadre_record_error_s(const struct cadre_record *record, int64_t warmup,
-                            int64_t last)
-{
-    size_t n;
-    double median = median_of_one(record, warmup, last);
-    double distance = median_from(record, warmup, last, median, &n);
-    double error = n < 2 ? 0 : 1.2533 * 1.4826 * distance / sqrt((double)n);
-    if (record->n_instances)
-        error *= cadre_record_median_s(record, warmup, last) / median;
-    return error;
 }

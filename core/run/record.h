@@ -35,6 +35,11 @@ struct cadre_record {
 cadre_status cadre_record_read(const char *dir, struct cadre_record *record,
                                struct cadre_error *err);
 
+/* The summary of DIR alone: the record has no steps, and the run may have begun after
+ * others' steps. As cadre_record_read. */
+cadre_status cadre_record_read_summary(const char *dir, struct cadre_record *record,
+                                       struct cadre_error *err);
+
 /* Accepts a zeroed record. */
 void cadre_record_fini(struct cadre_record *record);
 
@@ -76,12 +81,5 @@ double cadre_record_median_s(const struct cadre_record *record, int64_t warmup,
 
 /* Tokens of a step; those of the best instance if there are several. */
 double cadre_record_step_tokens(const struct cadre_record *record);
-
-/* The standard error of that median (of the best instance's, in the same proportion),
- * from the median distance of the steps to it (1.48 of which are a normal
- * distribution's deviation, and 1.25 of that over sqrt(n) the error); 0 for fewer than
- * two steps, NaN where there is no memory. */
-double cadre_record_error_s(const struct cadre_record *record, int64_t warmup,
-                            int64_t last);
 
 #endif

@@ -32,12 +32,13 @@ static void observe(struct cadre_trace *trace)
 }
 
 void cadre_trace_init(struct cadre_trace *trace, struct cadre_rank *rank,
-                      const struct cadre_spec *spec, int64_t first_step)
+                      const struct cadre_spec *spec, int64_t first_step,
+                      int64_t last_step)
 {
     int64_t steps = spec->config.log.trace_steps;
     int64_t first = first_step + spec->config.compare.warmup + 1;
-    if (first > spec->steps - steps + 1) /* a short run: its last steps */
-        first = spec->steps - steps + 1;
+    if (first > last_step - steps + 1) /* a short run: its last steps */
+        first = last_step - steps + 1;
     *trace = (struct cadre_trace){
         .rank = rank,
         .spec = spec,

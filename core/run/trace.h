@@ -6,7 +6,7 @@
  * the row, each from its posting to its completion.
  *
  *     struct cadre_trace trace;
- *     cadre_trace_init(&trace, rank, spec, first_step);
+ *     cadre_trace_init(&trace, rank, spec, first_step, last_step);
  *     cadre_trace_begin(&trace, step);
  *     ... the step ...
  *     cadre_trace_step(&trace, step, begin);
@@ -32,10 +32,12 @@ struct cadre_trace {
     uint64_t n_written; /* operations in the text */
 };
 
-/* With log.trace = no, only switches off. first_step: steps done before. The trace must
- * not move until fini, which comes before the rank's. */
+/* With log.trace = no, only switches off. first_step: steps done before; last_step: the
+ * one that the run ends with. The trace must not move until fini, which comes before
+ * the rank's. */
 void cadre_trace_init(struct cadre_trace *trace, struct cadre_rank *rank,
-                      const struct cadre_spec *spec, int64_t first_step);
+                      const struct cadre_spec *spec, int64_t first_step,
+                      int64_t last_step);
 void cadre_trace_fini(struct cadre_trace *trace);
 
 /* Call before step `step`: switches recording on or off for it. */

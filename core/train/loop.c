@@ -13,6 +13,7 @@
 #include "core/run/metrics.h"
 #include "core/run/passes.h"
 #include "core/run/trace.h"
+#include "core/train/benchmark.h"
 #include "core/train/evaluate.h"
 #include "core/train/perturb.h"
 #include "core/train/progress.h"
@@ -56,18 +57,22 @@ struct loop {
     struct recorder *recorder; /* NULL but on rank 0 */
     struct cadre_world *world;
     struct cadre_trace trace;
+    struct cadre_benchmark benchmark;
     struct cadre_valid_result valid; /* of the last evaluation */
     bool stop;
 };
 
-/* Write the line of a report, if it belongs to a step. */
+/* Count a report and write its line, if it belongs to a step. */
 static cadre_status tell_step(struct loop *loop, const struct cadre_step_report *report,
                               const struct cadre_valid_result *valid,
                               struct cadre_error *err)
 {
     struct recorder *recorder = loop->recorder;
     int64_t step = (int64_t)report->step;
-    if (!recorder || step == 0)
+    if (step == 0)
+        return CADRE_OK;
+    cadre_benchmark_report(&loop->benchmark, report);
+    if (!recorder)
         return CADRE_OK;
     cadre_status rc = cadre_metrics_step(recorder->metrics, step, report, valid, err);
     if (rc == CADRE_OK)
@@ -97,7 +102,7 @@ static cadre_status one_step(struct loop *loop, int64_t step, struct cadre_error
     struct cadre_step_report report = {0};
     bool evaluates, saves;
     cadre_status rc;
-    bool last = step == run->spec->steps;
+    bool last = step == run->last_step, measures = loop->benchmark.on;
     rank->exchange.votes.stop = cadre_stop_requested();
     cadre_writer_vote(loop->writer);
     cadre_trace_begin(&loop->trace, step);
@@ -112,9 +117,9 @@ static cadre_status one_step(struct loop *loop, int64_t step, struct cadre_error
     CADRE_TRY(cadre_writer_turn(loop->writer, &report, err));
     valid->has = false;
     loop->stop = report.stop && !last; /* after the last there is nothing to stop */
-    evaluates = due(step, c->train.eval_every, last);
-    saves = due(step, c->checkpoint.every, last || loop->stop);
-    if (evaluates || saves)
+    evaluates = !measures && due(step, c->train.eval_every, last);
+    saves = !measures && due(step, c->checkpoint.every, last || loop->stop);
+    if (evaluates || saves || cadre_benchmark_marks(&loop->benchmark, step))
         CADRE_TRY(catch_up(loop, step, &report, err));
     if (evaluates) {
         begin = cadre_now_s();
@@ -123,6 +128,7 @@ static cadre_status one_step(struct loop *loop, int64_t step, struct cadre_error
         cadre_trace_other(&loop->trace, step, "evaluation", begin);
     }
     CADRE_TRY(tell_step(loop, &report, valid, err));
+    CADRE_TRY(cadre_benchmark_mark(&loop->benchmark, step, err));
     if (saves) {
         begin = cadre_now_s();
         CADRE_TRY(drain(rank, err));
@@ -174,6 +180,38 @@ static cadre_status summarise(struct cadre_rank *rank,
     return rc;
 }
 
+/* To the last one, to a signal, or to the end of a benchmark. */
+static cadre_status all_steps(struct loop *loop, struct cadre_error *err)
+{
+    static const struct cadre_valid_result none = {0};
+    const struct cadre_train_run *run = loop->run;
+    struct cadre_benchmark *benchmark = &loop->benchmark;
+    struct cadre_step_report report = {0};
+    CADRE_TRY(cadre_benchmark_mark(benchmark, run->first_step, err));
+    for (int64_t step = run->first_step + 1;
+         step <= run->last_step && !loop->stop && !benchmark->ended; step++)
+        CADRE_TRY(one_step(loop, step, err));
+    loop->stop = loop->stop && !benchmark->ended;
+    if (cadre_rank_flush(loop->rank, &report) != CADRE_OK)
+        return cadre_fail(err, loop->rank->failure.code, "%s",
+                          loop->rank->failure.text);
+    return tell_step(loop, &report, &none, err);
+}
+
+static cadre_status stopped(const struct loop *loop, struct cadre_error *err)
+{
+    const unsigned long long step = (unsigned long long)loop->rank->step;
+    if (loop->benchmark.on)
+        return cadre_fail(err, CADRE_E_STOPPED,
+                          "stopped by a signal after step %llu of a benchmark, which "
+                          "leaves no result",
+                          step);
+    return cadre_fail(err, CADRE_E_STOPPED,
+                      "stopped by a signal after step %llu; a checkpoint is in "
+                      "'%s/checkpoints'; continue with --set checkpoint.resume=auto",
+                      step, loop->run->spec->out);
+}
+
 static cadre_status train_loop(struct cadre_rank *rank, struct cadre_writer *writer,
                                const struct cadre_train_run *run,
                                struct cadre_world *world, struct recorder *recorder,
@@ -185,20 +223,21 @@ static cadre_status train_loop(struct cadre_rank *rank, struct cadre_writer *wri
                         .world = world,
                         .recorder = recorder};
     cadre_status rc = CADRE_OK;
-    cadre_trace_init(&loop.trace, rank, run->spec, run->first_step);
-    for (int64_t step = run->first_step + 1; step <= run->spec->steps && !loop.stop;
-         step++)
-        CADRE_TRY_OR(one_step(&loop, step, err), fail);
+    cadre_trace_init(&loop.trace, rank, run->spec, run->first_step, run->last_step);
+    CADRE_TRY_OR(cadre_benchmark_init(&loop.benchmark, rank, run->spec, run->first_step,
+                                      run->last_step, err),
+                 fail);
+    CADRE_TRY_OR(all_steps(&loop, err), fail);
     CADRE_TRY_OR(drain(rank, err), fail);
     CADRE_TRY_OR(cadre_trace_write(&loop.trace, err), fail);
     CADRE_TRY_OR(cadre_passes_write(rank, run->spec, err), fail);
     CADRE_TRY_OR(summarise(rank, run, recorder, &loop.valid, err), fail);
     if (loop.stop)
-        rc = cadre_fail(err, CADRE_E_STOPPED,
-                        "stopped by a signal after step %llu; a checkpoint is in "
-                        "'%s/checkpoints'; continue with --set checkpoint.resume=auto",
-                        (unsigned long long)rank->step, run->spec->out);
+        rc = stopped(&loop, err);
+    else if (recorder)
+        rc = cadre_benchmark_write(&loop.benchmark, run->begin_s, err);
 fail:
+    cadre_benchmark_fini(&loop.benchmark);
     cadre_trace_fini(&loop.trace);
     return rc;
 }
@@ -229,7 +268,7 @@ static cadre_status record(struct cadre_rank *rank, struct cadre_writer *writer,
 {
     struct recorder recorder = {0};
     CADRE_TRY(cadre_metrics_open(run->spec, &recorder.metrics, err));
-    cadre_progress_init(&recorder.progress, run->spec, run->first_step);
+    cadre_progress_init(&recorder.progress, run->spec, run->first_step, run->last_step);
     cadre_status rc = train_loop(rank, writer, run, world, &recorder, err);
     cadre_progress_fini(&recorder.progress);
     cadre_metrics_close(recorder.metrics);

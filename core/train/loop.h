@@ -13,6 +13,8 @@ struct cadre_train_run {
     const struct cadre_spec *spec;
     const char *checkpoint; /* to resume from, or NULL */
     int64_t first_step; /* steps done before */
+    int64_t last_step; /* the step that the run ends with */
+    double begin_s; /* when the process began, by cadre_now_s; NaN: not known */
     const struct cadre_launch_external *external; /* NULL: cadre starts its ranks */
 };
 

@@ -9,14 +9,15 @@
 struct cadre_progress {
     const struct cadre_spec *spec;
     bool bar;
-    int64_t first_step, every;
+    int64_t first_step, last_step, every;
     double start_s;
 };
 
-/* Start at step `first_step` (steps done before this process). log.progress says
- * whether a bar is drawn: auto draws one when stderr is a terminal. */
+/* Start at step `first_step` (steps done before this process), to end at `last_step`.
+ * log.progress says whether a bar is drawn: auto draws one when stderr is a terminal.
+ */
 void cadre_progress_init(struct cadre_progress *progress, const struct cadre_spec *spec,
-                         int64_t first_step);
+                         int64_t first_step, int64_t last_step);
 
 /* A step is done. */
 void cadre_progress_step(struct cadre_progress *progress, int64_t step,

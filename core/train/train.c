@@ -3,7 +3,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
@@ -13,6 +15,7 @@
 #include "core/checkpoint/writer.h"
 #include "core/device/module.h"
 #include "core/tensor/dtype.h"
+#include "core/train/benchmark.h"
 #include "core/train/costs.h"
 #include "core/train/elastic.h"
 #include "core/train/external.h"
@@ -81,7 +84,10 @@ static cadre_status run_ranks(const struct cadre_train_run *run,
         rc = cadre_launch_threads(&spec->local, places->rank, rank_main,
                                   (void *)(uintptr_t)run, err);
     }
-    if (rc == CADRE_E_STOPPED)
+    if (rc == CADRE_E_STOPPED && cadre_bench_wanted(&spec->config.bench))
+        cadre_fail(err, rc,
+                   "stopped by a signal during a benchmark, which leaves no result");
+    else if (rc == CADRE_E_STOPPED)
         cadre_fail(
             err, rc,
             "stopped by a signal; a checkpoint is in '%s/checkpoints'; continue with "
@@ -90,18 +96,31 @@ static cadre_status run_ranks(const struct cadre_train_run *run,
     return rc;
 }
 
+/* What the ranks of this start need to know. *checkpoint is the caller's. */
+static cadre_status find_run(const struct cadre_spec *spec,
+                             const struct cadre_train_place *place,
+                             struct cadre_train_run *run, char **checkpoint,
+                             struct cadre_error *err)
+{
+    *run = (struct cadre_train_run){.spec = spec};
+    CADRE_TRY(cadre_resume_find(spec->config.checkpoint.resume, spec->out, checkpoint,
+                                &run->first_step, err));
+    run->checkpoint = *checkpoint;
+    run->last_step = cadre_benchmark_last_step(spec, run->first_step);
+    run->begin_s = cadre_clock_process_begin_s(place->child ? getppid() : getpid());
+    return CADRE_OK;
+}
+
 /* One start of the ranks: prepare, start, wait for their end. */
 static cadre_status start(struct cadre_spec *spec,
                           const struct cadre_train_place *place,
                           struct cadre_launch_end *end, struct cadre_error *err)
 {
-    struct cadre_train_run run = {.spec = spec};
+    struct cadre_train_run run;
     struct cadre_places places = {0};
     char *checkpoint = NULL;
     *end = (struct cadre_launch_end){0};
-    cadre_status rc = cadre_resume_find(spec->config.checkpoint.resume, spec->out,
-                                        &checkpoint, &run.first_step, err);
-    run.checkpoint = checkpoint;
+    cadre_status rc = find_run(spec, place, &run, &checkpoint, err);
     if (rc == CADRE_OK)
         rc = cadre_train_prepare(&run, spec, &places, err);
     if (rc == CADRE_OK)
@@ -143,13 +162,11 @@ static cadre_status train_one(struct cadre_spec *spec,
                               const struct cadre_train_place *place,
                               struct cadre_error *err)
 {
-    struct cadre_train_run run = {.spec = spec};
+    struct cadre_train_run run;
     char *checkpoint = NULL;
-    cadre_status rc = cadre_resume_find(spec->config.checkpoint.resume, spec->out,
-                                        &checkpoint, &run.first_step, err);
+    cadre_status rc = find_run(spec, place, &run, &checkpoint, err);
     if (rc != CADRE_OK)
         return rc;
-    run.checkpoint = checkpoint;
     if (place->child) {
         rc = run_child(&run, spec, place, err);
     } else {
@@ -241,8 +258,8 @@ cadre_status cadre_train_dry_run(struct cadre_spec *spec, FILE *out,
             fprintf(out, "%s: %s, %llu parameters, %lld steps of %lld x %lld tokens\n",
                     spec->name, spec->stack,
                     (unsigned long long)cadre_model_count(rank.model),
-                    (long long)spec->steps, (long long)spec->run.global_batch,
-                    (long long)spec->run.time);
+                    (long long)cadre_benchmark_last_step(spec, 0),
+                    (long long)spec->run.global_batch, (long long)spec->run.time);
         if (spec->config.checkpoint.async)
             cadre_ledger_note(&rank.plan.planned, CADRE_SPACE_HOST,
                               cadre_writer_bytes(&rank), CADRE_WRITER_TAG);

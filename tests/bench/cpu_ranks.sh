@@ -287,7 +287,6 @@ global_batch = 32
 baseline = gpipe
 perturb = no
 runs = gpipe, 1f1b, interleaved, zb-h1
-repeats = 3
 INI
     for s in gpipe 1f1b interleaved zb-h1; do
         printf '[run:%s]\nstrategy.stack = pipeline:2\npipeline.schedule = %s\n' $s $s

@@ -62,7 +62,7 @@ static void must_arrange(const char *sections)
 
 START_TEST(takes_runs_in_order_with_the_baseline_named)
 {
-    must_arrange("[compare]\nbaseline = TWO\nwarmup = 1\nrepeats = 3\n[run:one]\n"
+    must_arrange("[compare]\nbaseline = TWO\nwarmup = 1\n[run:one]\n"
                  "run.exact = yes\n[run:two]\ntrain.recompute = block\n");
     ck_assert_uint_eq(c.n, 2);
     ck_assert_uint_eq(c.baseline, 1);
@@ -70,7 +70,6 @@ START_TEST(takes_runs_in_order_with_the_baseline_named)
     ck_assert_str_eq(c.run[0].strategy, "single");
     ck_assert(c.run[0].exact && !c.run[1].exact);
     ck_assert_int_eq(c.warmup, 1);
-    ck_assert_int_eq(arrangement.repeats, 3);
     ck_assert_str_eq(c.title, "c.ini");
     ck_assert_int_eq(c.run[0].steps, 3);
     ck_assert_str_eq(c.run[0].other_training, "");
@@ -138,7 +137,8 @@ START_TEST(parameters_move_where_no_other_micro_batch_is)
 {
     must_arrange("[compare]\nperturbations = 2\n[run:one]\n"
                  "train.global_batch = 1\ntrain.micro_batch = 1\n[run:two]\n"
-                 "train.global_batch = 1\ntrain.micro_batch = 1\nrun.exact = yes\n");
+                 "train.global_batch = 1\ntrain.micro_batch = 1\nrun.exact = yes\n"
+                 "bench.warmup = 7\n");
     ck_assert_uint_eq(c.n_perturbations, 2);
     ck_assert_int_eq(c.perturbation[0].micro_batch, 0);
     ck_assert_int_eq(c.perturbation[0].seed, 1);
@@ -229,6 +229,8 @@ static const struct {
     {"[run:one]\n[run:two]\ntrain.micro_batch = 5\n", "run two: "},
     {"[run:one]\n[run:two]\nstrategy.stack = no_such_plugin:2\n", "run two: "},
     {"[run:one]\n[run:two]\ndata.path = /nowhere\n", "run two: "},
+    {"[bench]\nsteps = 5\n[run:one]\n", "run one: bench.steps = 5 and"},
+    {"[run:one]\n[run:two]\nbench.target = 2.5\n", "bench.target = 2.5 make a"},
 };
 
 START_TEST(wrong_input_is_named)
@@ -239,14 +241,11 @@ START_TEST(wrong_input_is_named)
 }
 END_TEST
 
-START_TEST(folders_of_repeats_cannot_be_runs)
+START_TEST(a_training_has_a_folder)
 {
-    char *first = cadre_arrange_folder("o", "a", 0);
-    char *second = cadre_arrange_folder("o", "a", 1);
-    ck_assert_str_eq(first, "o/runs/a");
-    ck_assert_str_eq(second, "o/runs/a:2");
-    free(first);
-    free(second);
+    char *folder = cadre_arrange_folder("o", "a:moved-2");
+    ck_assert_str_eq(folder, "o/runs/a:moved-2");
+    free(folder);
 }
 END_TEST
 
@@ -268,7 +267,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, unset_threads_are_divided);
     tcase_add_test(tc, command_line_wins_over_a_run);
     tcase_add_loop_test(tc, wrong_input_is_named, 0, sizeof wrong / sizeof wrong[0]);
-    tcase_add_test(tc, folders_of_repeats_cannot_be_runs);
+    tcase_add_test(tc, a_training_has_a_folder);
     suite_add_tcase(suite, tc);
     return suite;
 }

@@ -2,9 +2,11 @@
 #include "core/compare/report/chart.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/compare/report/chart_private.h"
 #include "tests/support/check_main.h"
 
 static struct cadre_text text;
@@ -34,12 +36,14 @@ END_TEST
 
 START_TEST(long_names_are_cut_by_characters)
 {
-    struct cadre_chart_bar bar = {.value = 1, .mark = NAN, .label = "x"};
+    struct cadre_chart_bar bar = {
+        .value = 1, .low = NAN, .high = NAN, .mark = NAN, .label = "x"};
+    const struct cadre_chart_bars chart = {.title = "t", .bar = &bar, .n = 1};
     bar.name =
         "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9"
         "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9"
         "\xc3\xa9\xc3\xa9\xc3\xa9";
-    cadre_chart_bars(&text, "t", NULL, &bar, 1);
+    cadre_chart_bars(&text, &chart);
     ck_assert_uint_eq(count("\xc3\xa9\xe2\x80\xa6</text>"), 1);
 }
 END_TEST
@@ -67,17 +71,99 @@ START_TEST(odd_data_gives_finite_charts)
     const struct cadre_chart_series series[] = {
         {"one", one, 1}, {"flat", flat, 3}, {"none", none, 2}, {"empty", one, 0}};
     struct cadre_chart_bar bars[] = {
-        {.name = "none", .value = NAN, .mark = NAN, .label = "-"},
-        {.name = "zero", .value = 0, .mark = 0, .label = "0"},
-        {.name = "less", .value = -1, .mark = NAN, .label = "-1"},
+        {.name = "none", NAN, NAN, NAN, NAN, "-"},
+        {.name = "zero", 0, 0, 0, 0, "0"},
+        {.name = "less", -1, -2, 1, NAN, "-1"},
     };
+    const struct cadre_chart_bars some = {.title = "t", "mark", .bar = bars, .n = 3};
+    const struct cadre_chart_bars empty = {.title = "t"};
+    const struct cadre_chart_point point = {.x = 0, .y = NAN};
+    const struct cadre_chart_points nothing = {.title = "t", "x", "y"};
+    const struct cadre_chart_points one_point = {
+        .title = "t", "x", "y", (const char *const[]){"s"}, 1, &point, 1};
     for (size_t i = 0; i < 4; i++)
         cadre_chart_lines(&text, "t", "y", &series[i], 1);
     cadre_chart_lines(&text, "t", "y", series, 0);
-    cadre_chart_bars(&text, "t", "mark", bars, 3);
-    cadre_chart_bars(&text, "t", NULL, bars, 0);
+    cadre_chart_bars(&text, &some);
+    cadre_chart_bars(&text, &empty);
+    cadre_chart_points(&text, &nothing);
+    cadre_chart_points(&text, &one_point);
     ck_assert_uint_eq(count("nan") + count("inf"), 0);
     ck_assert_uint_eq(count("<svg"), count("</svg>"));
+}
+END_TEST
+
+/* A whisker where there is an interval, a band where one is named. */
+START_TEST(bars_have_whiskers)
+{
+    const struct cadre_chart_bar bars[] = {
+        {.name = "with", 1.3, 1.2, 1.5, 2, "1.30"},
+        {.name = "without", 1.3, NAN, NAN, NAN, "1.30"},
+        {.name = "point", 1, 1, 1, NAN, "1"},
+    };
+    const struct cadre_chart_bars chart = {"t", "ideal", "control", 0.9, 1.1, bars, 3};
+    cadre_chart_bars(&text, &chart);
+    ck_assert_uint_eq(count("class=\"whisker\""), 1);
+    ck_assert_uint_eq(count("class=\"band\""), 2);
+    ck_assert_uint_eq(count("class=\"mark\""), 2);
+    ck_assert_uint_eq(count(">control<") + count(">ideal<"), 2);
+}
+END_TEST
+
+/* The seventh series has the first one's colour, and something else of its own. */
+START_TEST(repeated_colours_are_told_apart)
+{
+    enum { MANY = 24, LENGTH = 40 };
+    double y[LENGTH];
+    struct cadre_chart_series series[MANY];
+    struct cadre_chart_bar bars[MANY];
+    char seen[MANY][80];
+    for (int k = 0; k < LENGTH; k++)
+        y[k] = k;
+    for (size_t i = 0; i < MANY; i++) {
+        series[i] = (struct cadre_chart_series){"name", y, LENGTH};
+        bars[i] = (struct cadre_chart_bar){"name", 1, NAN, NAN, NAN, "1"};
+    }
+    cadre_chart_lines(&text, "t", "y", series, MANY);
+    ck_assert_uint_eq(count("class=\"bar s0\""), 2 * 3); /* curve and legend */
+    cadre_text_reset(&text);
+    const struct cadre_chart_bars chart = {.title = "t", .bar = bars, .n = MANY};
+    cadre_chart_bars(&text, &chart);
+    ck_assert_uint_eq(count(" again\""), MANY - 6);
+    for (size_t i = 0; i < MANY; i++) {
+        cadre_text_reset(&text);
+        cadre_chart_shape(&text, i, 0, 0);
+        snprintf(seen[i], sizeof seen[i], "%zu %s", i % 6, cadre_text_str(&text));
+        for (size_t k = 0; k < i; k++)
+            ck_assert_str_ne(seen[i], seen[k]);
+    }
+}
+END_TEST
+
+START_TEST(points_stand_over_shaded_stretches)
+{
+    static const char *const names[] = {"a", "<b>"};
+    const struct cadre_chart_point points[] = {
+        {.x = 0, .y = 100, .series = 0, .pale = true, .title = "first"},
+        {.x = 1, .y = 104, .series = 1, .title = "<second>"},
+        {.x = 2, .y = NAN, .series = 1, .title = "gone"},
+        {.x = 3, .y = 98, .series = 0, .title = "third"},
+    };
+    const struct cadre_chart_span spans[] = {
+        {.begin = 0, .end = 2, .name = "1", .title = "round 1"},
+        {.begin = 2, .end = 4, .shaded = true, .name = "2", .title = "round 2 & load"},
+    };
+    const struct cadre_chart_points chart = {"t",    "s", "%",   names, 2,
+                                             points, 4,   spans, 2};
+    cadre_chart_points(&text, &chart);
+    ck_assert_uint_eq(count("class=\"shaded\""), 1);
+    ck_assert_uint_eq(count("class=\"stretch\""), 1);
+    ck_assert_uint_eq(count("round 2 &amp; load"), 1);
+    ck_assert_uint_eq(count("class=\"bar s0 late\""), 1);
+    ck_assert_uint_eq(count("class=\"bar s0\"") + count("class=\"bar s1\""), 2 + 2);
+    ck_assert_uint_eq(count("&lt;second&gt;"), 1);
+    ck_assert_uint_eq(count("gone") + count("nan"), 0);
+    ck_assert_uint_eq(count("class=\"thread"), 2);
 }
 END_TEST
 
@@ -111,6 +197,9 @@ Suite *test_suite(void)
     tcase_add_test(tc, long_names_are_cut_by_characters);
     tcase_add_test(tc, curves_leave_gaps_and_thin_out);
     tcase_add_test(tc, odd_data_gives_finite_charts);
+    tcase_add_test(tc, bars_have_whiskers);
+    tcase_add_test(tc, repeated_colours_are_told_apart);
+    tcase_add_test(tc, points_stand_over_shaded_stretches);
     tcase_add_test(tc, boxes_stand_on_their_rows);
     suite_add_tcase(suite, tc);
     return suite;

@@ -37,7 +37,18 @@ static int fake_train(int argc, char **argv)
     bool second = strcmp(run, "two") == 0;
     const char *from = "same";
     char command[2400];
+    bool other = strchr(folder, ':') != NULL; /* a perturbation */
     mode = mode ? mode : "";
+    if (fixture_set(argc, argv, "bench.steps"))
+        return second && strcmp(mode, "fail-piece") == 0
+                   ? 3
+                   : fixture_bench(argc, argv, folder, 0.125);
+    if (!second && strcmp(mode, other ? "fail-others" : "fail-first") == 0)
+        return 1;
+    if (strcmp(mode, "fail-moved") == 0 && strstr(folder, ":moved-"))
+        return 1;
+    if (strcmp(mode, "leave-nothing") == 0 && second)
+        return 0;
     if (second && strcmp(mode, "refuse") == 0)
         return 2;
     if (second && strcmp(mode, "fail") == 0)
@@ -85,7 +96,7 @@ static void setup(void)
     cadre_text_printf(&text,
                       "[model]\nlayers = 1\nchannels = 16\nheads = 2\ncontext = 16\n"
                       "[data]\npath = %s/text\nwindow = 16\n[train]\nsteps = 3\n"
-                      "[log]\nlevel = error\n[compare]\nrepeats = 2\n"
+                      "[log]\nlevel = error\n"
                       "[run:one]\n[run:two]\n",
                       dir);
     fixture_write(dir, "c.ini", cadre_text_str(&text));
@@ -139,16 +150,49 @@ static bool exists(const char *name)
     return there;
 }
 
+static char *report_text(void)
+{
+    size_t bytes;
+    char *text = NULL, *path = cadre_path_join(out, "report.json");
+    cadre_status rc = cadre_path_read_file(path, 1 << 20, &text, &bytes, &err);
+    ck_assert_msg(rc == CADRE_OK, "%s", err.text);
+    free(path);
+    return text;
+}
+
 START_TEST(trains_every_run_and_reports)
 {
     cadre_status rc = compare(NULL);
     ck_assert_msg(rc == CADRE_OK, "%s", err.text);
     ck_assert(exists("report.json") && exists("report.csv") && exists("report.html"));
-    ck_assert(exists("runs/one/summary.json") && exists("runs/two:2/summary.json"));
+    ck_assert(exists("runs/one/summary.json") && exists("runs/two/summary.json"));
     ck_assert(exists("runs/one:reordered/summary.json"));
     ck_assert(exists("runs/one:moved-2/summary.json"));
     ck_assert(exists("runs/one:moved-3/summary.json"));
     ck_assert(exists("certificate-one.json") && exists("certificate-two.json"));
+    ck_assert(exists("pieces.jsonl") && exists("pieces/two/bench.json"));
+}
+END_TEST
+
+START_TEST(timing_can_be_left_out)
+{
+    char set[] = "compare.time=no";
+    char *const sets[] = {set, NULL};
+    ck_assert_int_eq(compare(sets), CADRE_OK);
+    ck_assert(exists("report.json") && !exists("pieces.jsonl"));
+}
+END_TEST
+
+/* A piece that fails is no failed run: it trained. */
+START_TEST(a_piece_that_fails_leaves_the_comparison)
+{
+    setenv("FAKE_TRAIN", "fail-piece", 1);
+    cadre_status rc = compare(NULL);
+    ck_assert_msg(rc == CADRE_OK, "%s", err.text);
+    char *text = report_text();
+    ck_assert_ptr_nonnull(strstr(text, "\"failure\": null"));
+    ck_assert_ptr_null(strstr(text, "exit status 3\","));
+    free(text);
 }
 END_TEST
 
@@ -156,21 +200,44 @@ static const struct {
     const char *mode;
     cadre_status rc;
     const char *says;
+    const char *reported; /* in report.json; NULL: there is no report */
 } ends[] = {
-    {"refuse", CADRE_E_INVALID, "run two failed with exit status 2"},
-    {"fail", CADRE_E_ABORTED, "run two failed with exit status 1"},
-    {"die", CADRE_E_ABORTED, "run two was ended by signal 9"},
-    {"stop", CADRE_E_STOPPED, "stopped by a signal while run two trained"},
-    {"differ", CADRE_E_DIFFERS, "run two did not train the same as one"},
+    {"refuse", CADRE_E_INVALID, "run two failed with exit status 2",
+     "\"failure\": \"exit status 2\""},
+    {"fail", CADRE_E_ABORTED, "run two failed with exit status 1",
+     "\"failure\": \"exit status 1\""},
+    {"fail-first", CADRE_E_ABORTED, "run one failed with exit status 1",
+     "\"failure\": \"exit status 1\""},
+    {"fail-moved", CADRE_E_ABORTED, "run one:moved-2 failed with exit status 1",
+     "2 of the 3 runs of the baseline with other rounding failed"},
+    {"fail-others", CADRE_E_ABORTED, "run one:reordered failed with exit status 1",
+     "3 of the 3 runs of the baseline with other rounding failed"},
+    {"leave-nothing", CADRE_E_INVALID, "summary.json' is missing",
+     "\"failure\": \"it left no results: "},
+    {"die", CADRE_E_ABORTED, "run two was ended by signal 9",
+     "\"failure\": \"signal 9 ("},
+    {"stop", CADRE_E_STOPPED, "stopped by a signal while run two trained", NULL},
+    {"differ", CADRE_E_DIFFERS, "run two did not train the same as one",
+     "\"equal\": \"differs\""},
 };
 
+/* Other runs go on where one fails, and the report says which did. */
 START_TEST(a_child_s_end_is_ours)
 {
     setenv("FAKE_TRAIN", ends[_i].mode, 1);
     ck_assert_int_eq(compare(NULL), ends[_i].rc);
     ck_assert_msg(strstr(err.text, ends[_i].says), "%s", err.text);
-    ck_assert(exists("runs/one/metrics.jsonl"));
-    ck_assert(exists("report.json") == (ends[_i].rc == CADRE_E_DIFFERS));
+    ck_assert(exists("runs/one/metrics.jsonl") ==
+              (strcmp(ends[_i].mode, "fail-first") != 0));
+    ck_assert(exists("report.json") == (ends[_i].reported != NULL));
+    if (ends[_i].reported) {
+        char *text = report_text();
+        ck_assert_msg(strstr(text, ends[_i].reported), "%s", text);
+        free(text);
+    }
+    if (strcmp(ends[_i].mode, "fail-first") == 0)
+        ck_assert(exists("runs/two/metrics.jsonl") && exists("certificate-two.json") &&
+                  !exists("certificate-one.json") && !exists("runs/one:moved-2"));
 }
 END_TEST
 
@@ -235,8 +302,8 @@ static int end_of_one(const char *task, char *const *sets)
     return WEXITSTATUS(how);
 }
 
-static const char *const tasks[] = {
-    "one", "two", "one:2", "two:2", "one:reordered", "one:moved-2", "one:moved-3"};
+static const char *const tasks[] = {"one", "two", "one:reordered", "one:moved-2",
+                                    "one:moved-3"};
 enum { TASKS = sizeof tasks / sizeof tasks[0] };
 
 START_TEST(runs_made_one_by_one_are_collected)
@@ -259,12 +326,12 @@ START_TEST(one_run_ends_as_its_training_does)
     char set[] = "checkpoint.resume=auto";
     char *const sets[] = {set, NULL};
     setenv("FAKE_TRAIN", "stop", 1);
-    ck_assert_int_eq(end_of_one("Two:2", sets), 4);
+    ck_assert_int_eq(end_of_one("Two", sets), 4);
     unsetenv("FAKE_TRAIN");
-    ck_assert_int_eq(end_of_one("two:2", sets), 0);
-    ck_assert_int_eq(end_of_one("two:2", sets), 0); /* done: not made again */
-    ck_assert_int_eq(end_of_one("two:2", NULL), 1); /* the fake's own refusal */
-    ck_assert_int_eq(end_of_one("two:3", NULL), 101);
+    ck_assert_int_eq(end_of_one("two", sets), 0);
+    ck_assert_int_eq(end_of_one("two", sets), 0); /* done: not made again */
+    ck_assert_int_eq(end_of_one("two", NULL), 1); /* the fake's own refusal */
+    ck_assert_int_eq(end_of_one("two:2", NULL), 101);
 }
 END_TEST
 
@@ -275,7 +342,7 @@ START_TEST(a_run_that_stopped_is_missing)
     char more[] = "train.steps=20";
     char *const sets[] = {more, NULL};
     ck_assert_int_eq(step(CADRE_COMPARE_COLLECT, NULL, sets), CADRE_E_INVALID);
-    ck_assert_msg(strstr(err.text, "two:2 (3 of 20 steps)"), "%s", err.text);
+    ck_assert_msg(strstr(err.text, "two (3 of 20 steps)"), "%s", err.text);
     ck_assert(!exists("report.json"));
 }
 END_TEST
@@ -309,6 +376,8 @@ Suite *test_suite(void)
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, trains_every_run_and_reports);
+    tcase_add_test(tc, timing_can_be_left_out);
+    tcase_add_test(tc, a_piece_that_fails_leaves_the_comparison);
     tcase_add_loop_test(tc, a_child_s_end_is_ours, 0, sizeof ends / sizeof ends[0]);
     tcase_add_test(tc, an_old_comparison_is_kept);
     tcase_add_test(tc, a_folder_that_cannot_be_made_is_named);

@@ -35,6 +35,12 @@ static const struct cadre_compared_run *judged(struct fixture_run run,
     return &c.run[1];
 }
 
+static const struct fixture_run rounding = {.name = "reordered",
+                                            .loss_shift = 1e-6,
+                                            .norm_factor = 1 + 1e-6,
+                                            .param_shift = 1e-5,
+                                            .state_shift = 1e-6};
+
 START_TEST(figures_follow_the_formulas)
 {
     const struct fixture_run runs[] = {
@@ -100,17 +106,65 @@ START_TEST(times_compare_on_machines_of_one_kind)
 }
 END_TEST
 
-START_TEST(repeats_count_by_their_median)
+/* Records are of trainings apart in time: figures, and nothing more. */
+START_TEST(records_alone_rank_nothing)
 {
-    const struct fixture_run runs[] = {{.name = "base", .step_s = 0.5}};
+    const struct fixture_run runs[] = {{.name = "base", .step_s = 0.5},
+                                       {.name = "fast", .step_s = 0.25}};
     struct cadre_error err = {0};
-    fixture_compare(dir, runs, 1, NULL, &c);
-    c.run[0].repeat_s = cadre_calloc(2, sizeof(double));
-    c.run[0].repeat_s[0] = 0.125;
-    c.run[0].repeat_s[1] = 0.25;
-    c.run[0].repeats = 2;
+    fixture_compare(dir, runs, 2, NULL, &c);
+    snprintf(c.unranked, sizeof c.unranked, "they were apart");
     ck_assert_int_eq(cadre_comparison_judge(&c, &err), CADRE_OK);
-    ck_assert(c.run[0].step_s == 0.25);
+    const struct cadre_speed_run *fast = &c.run[1].speed;
+    ck_assert(fast->period_s.value == 0.25 && isnan(fast->period_s.low));
+    ck_assert(fast->speedup.value == 2 && isnan(fast->speedup.high));
+    ck_assert(isnan(fast->overhead_s.low) && isnan(c.run[1].efficiency.high));
+    ck_assert(fast->verdict == CADRE_SPEED_NOT_RANKED && !fast->leading);
+    ck_assert_str_eq(fast->why, "they were apart");
+}
+END_TEST
+
+/* As a run that failed is: it has no record. */
+static void fail_run(struct cadre_compared_run *run)
+{
+    cadre_record_fini(&run->record);
+    snprintf(run->failure, sizeof run->failure, "exit status 3");
+}
+
+START_TEST(a_run_that_failed_leaves_the_others)
+{
+    const struct fixture_run runs[] = {
+        {.name = "base"}, {.name = "failed"}, {.name = "other", .step_s = 0.05}};
+    struct cadre_error err = {0};
+    fixture_compare(dir, runs, 3, &rounding, &c);
+    fail_run(&c.run[1]);
+    ck_assert_int_eq(cadre_comparison_judge(&c, &err), CADRE_OK);
+    ck_assert(c.run[1].limit == CADRE_LIMIT_NONE && !*c.run[1].why);
+    ck_assert(isnan(c.run[1].speed.speedup.value) && isnan(c.run[1].loss_max_diff));
+    ck_assert(c.run[2].equal == CADRE_EQUAL_EXACT);
+    ck_assert_double_eq(c.run[2].speed.speedup.value, 2);
+    ck_assert_int_eq(cadre_comparison_last_step(&c), 6);
+    ck_assert_ptr_null(cadre_comparison_differing(&c));
+}
+END_TEST
+
+START_TEST(without_a_baseline_nothing_is_compared)
+{
+    const struct fixture_run runs[] = {{.name = "base"},
+                                       {.name = "one", .exact = true},
+                                       {.name = "two", .loss_shift = 1}};
+    struct cadre_error err = {0};
+    fixture_compare(dir, runs, 3, &rounding, &c);
+    fail_run(&c.run[0]);
+    ck_assert_int_eq(cadre_comparison_judge(&c, &err), CADRE_OK);
+    for (int i = 0; i < 3; i++) {
+        ck_assert(c.run[i].limit == CADRE_LIMIT_NONE);
+        ck_assert(isnan(c.run[i].speed.speedup.value));
+        ck_assert(isnan(c.run[i].efficiency.value));
+    }
+    ck_assert_uint_ne(c.run[1].diff.of[0].hash, 0);
+    ck_assert_double_eq(c.run[1].tokens_per_s, 1000);
+    ck_assert_ptr_null(cadre_comparison_differing(&c));
 }
 END_TEST
 
@@ -156,12 +210,6 @@ START_TEST(another_micro_batch_is_not_held_to_bits)
     ck_assert(c.run[1].limit == CADRE_LIMIT_STATED);
 }
 END_TEST
-
-static const struct fixture_run rounding = {.name = "reordered",
-                                            .loss_shift = 1e-6,
-                                            .norm_factor = 1 + 1e-6,
-                                            .param_shift = 1e-5,
-                                            .state_shift = 1e-6};
 
 START_TEST(measured_limits_let_rounding_pass)
 {
@@ -507,19 +555,7 @@ START_TEST(exact_mode_has_a_price)
     ck_assert_int_eq(cadre_comparison_price(&c, 0, &price), -1);
     ck_assert_int_eq(cadre_comparison_price(&c, 1, &price), 0);
     ck_assert(fabs(price.value - 0.5) < 1e-12);
-    ck_assert(price.high == price.low); /* the steps took the same time */
-    c.run[1].record.step[3].step_s += 0.1;
-    c.run[1].record.step[4].step_s += 0.1;
-    ck_assert_int_eq(cadre_comparison_price(&c, 1, &price), 0);
-    ck_assert(price.high - price.low > 0.2);
-    /* repeats of 0.1 and 0.3 s: half their range, of 0.1 s, of both runs' quotient */
-    c.run[1].record.step[3].step_s -= 0.1;
-    c.run[1].record.step[4].step_s -= 0.1;
-    c.run[0].repeat_s = cadre_calloc(1, sizeof(double));
-    c.run[0].repeat_s[0] = 0.3;
-    c.run[0].repeats = 1;
-    ck_assert_int_eq(cadre_comparison_price(&c, 1, &price), 0);
-    ck_assert(fabs((price.high - price.low) / 2 - 1.5) < 1e-9);
+    ck_assert(isnan(price.low) && isnan(price.high)); /* apart in time */
     ck_assert_int_eq(cadre_comparison_price(&c, 2, &price), -1);
 }
 END_TEST
@@ -531,7 +567,9 @@ Suite *test_suite(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, figures_follow_the_formulas);
     tcase_add_test(tc, times_compare_on_machines_of_one_kind);
-    tcase_add_test(tc, repeats_count_by_their_median);
+    tcase_add_test(tc, records_alone_rank_nothing);
+    tcase_add_test(tc, a_run_that_failed_leaves_the_others);
+    tcase_add_test(tc, without_a_baseline_nothing_is_compared);
     tcase_add_test(tc, same_bits_are_exact);
     tcase_add_loop_test(tc, exact_mode_allows_no_other_bit, 0, 4);
     tcase_add_test(tc, another_micro_batch_is_not_held_to_bits);

@@ -3,11 +3,13 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/path.h"
 #include "tests/compare/fixture.h"
+#include "tests/compare/timed.h"
 #include "tests/support/check_main.h"
 
 static const char HOSTILE[] = "<b>\"x\",&'";
@@ -30,10 +32,12 @@ static void setup(void)
     const struct fixture_run rounding = {.name = "r", .loss_shift = 1e-6};
     dir = test_tmpdir();
     fixture_judge(dir, runs, 3, &rounding, &c);
+    timed_fill(&c, 8);
 }
 
 static void teardown(void)
 {
+    timed_clear(&c);
     cadre_comparison_fini(&c);
     cadre_text_fini(&text);
     text = (struct cadre_text){0};
@@ -52,17 +56,56 @@ static const json_t *at(const json_t *object, const char *key)
     return value;
 }
 
+static const char *const run_keys[] = {"name",
+                                       "stack",
+                                       "ranks",
+                                       "device",
+                                       "steps",
+                                       "tokens",
+                                       "time_s",
+                                       "tokens_per_s",
+                                       "loss_first",
+                                       "loss_last",
+                                       "peak_bytes",
+                                       "comm_bytes",
+                                       "params",
+                                       "speedup",
+                                       "efficiency",
+                                       "overhead_s",
+                                       "fair",
+                                       "loss_max_diff",
+                                       "param_max_diff",
+                                       "equal",
+                                       "limit",
+                                       "certificate",
+                                       "bubble_fraction",
+                                       "bubble_replayed",
+                                       "speed_verdict",
+                                       "rounds",
+                                       "leading",
+                                       "detectable",
+                                       "control",
+                                       "untimed",
+                                       "implausible",
+                                       "failure",
+                                       "not_ranked",
+                                       "step_s_low",
+                                       "speedup_low",
+                                       "speedup_high",
+                                       "efficiency_low",
+                                       "efficiency_high",
+                                       "overhead_s_low",
+                                       "overhead_s_high",
+                                       "bubble_fraction_low",
+                                       "bubble_fraction_high",
+                                       "comm_exposed_s",
+                                       "comm_exposed_s_low",
+                                       "comm_exposed_s_high"};
+static const char *const certificate_keys[] = {
+    "strategy", "layout", "steps", "loss_chain", "param_hash", "ulp_max", "verdict"};
+
 START_TEST(json_holds_what_is_promised)
 {
-    static const char *const keys[] = {
-        "name",       "stack",       "ranks",           "device",         "steps",
-        "tokens",     "time_s",      "tokens_per_s",    "loss_first",     "loss_last",
-        "peak_bytes", "comm_bytes",  "params",          "speedup",        "efficiency",
-        "overhead_s", "fair",        "loss_max_diff",   "param_max_diff", "equal",
-        "limit",      "certificate", "bubble_fraction", "bubble_replayed"};
-    static const char *const certificate[] = {"strategy",   "layout",     "steps",
-                                              "loss_chain", "param_hash", "ulp_max",
-                                              "verdict"};
     cadre_report_json(&c, &text);
     json_t *root = json_loads(cadre_text_str(&text), JSON_REJECT_DUPLICATES, NULL);
     ck_assert_ptr_nonnull(root);
@@ -74,10 +117,11 @@ START_TEST(json_holds_what_is_promised)
     ck_assert_uint_eq(json_array_size(runs), 3);
     for (size_t i = 0; i < 3; i++) {
         const json_t *run = json_array_get(runs, i);
-        for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++)
-            at(run, keys[k]);
-        for (size_t k = 0; k < sizeof certificate / sizeof certificate[0]; k++)
-            at(at(run, "certificate"), certificate[k]);
+        for (size_t k = 0; k < sizeof run_keys / sizeof run_keys[0]; k++)
+            at(run, run_keys[k]);
+        for (size_t k = 0; k < sizeof certificate_keys / sizeof certificate_keys[0];
+             k++)
+            at(at(run, "certificate"), certificate_keys[k]);
     }
     const json_t *equal = json_array_get(runs, 1), *other = json_array_get(runs, 2);
     ck_assert(json_is_false(at(equal, "fair")));
@@ -92,6 +136,159 @@ START_TEST(json_holds_what_is_promised)
     ck_assert_str_eq(json_string_value(at(other, "equal")), "differs");
     ck_assert(json_is_false(at(root, "fair")) && json_is_false(at(root, "equal")));
     json_decref(root);
+}
+END_TEST
+
+static json_t *json_of_report(void)
+{
+    cadre_text_reset(&text);
+    cadre_report_json(&c, &text);
+    json_t *root = json_loads(cadre_text_str(&text), JSON_REJECT_DUPLICATES, NULL);
+    ck_assert_ptr_nonnull(root);
+    return root;
+}
+
+/* The fastest is the one that was shown to be: the unfair run is not. */
+START_TEST(json_holds_the_verdict_on_speed)
+{
+    json_t *root = json_of_report();
+    ck_assert_str_eq(json_string_value(at(root, "fastest")), HOSTILE);
+    ck_assert_int_eq(json_integer_value(at(root, "schema_version")), 2);
+    ck_assert_int_eq(json_integer_value(at(root, "rounds")), 8);
+    ck_assert_int_eq(json_integer_value(at(root, "disturbed_rounds")), 1);
+    ck_assert(json_is_true(at(root, "mirrored")));
+    ck_assert(json_number_value(at(root, "margin")) == 0.01);
+    ck_assert(json_is_null(at(root, "unranked")));
+    const char *date = json_string_value(at(root, "date"));
+    ck_assert(strlen(date) == 20 && date[10] == 'T' && date[19] == 'Z');
+    const json_t *run = json_array_get(at(root, "runs"), 2);
+    ck_assert_str_eq(json_string_value(at(run, "speed_verdict")), "faster");
+    ck_assert(json_number_value(at(run, "speedup_low")) < 4. / 3 &&
+              json_number_value(at(run, "speedup_high")) > 4. / 3);
+    ck_assert_int_eq(json_integer_value(at(run, "rounds")), 8);
+    ck_assert(json_is_true(at(run, "leading")));
+    ck_assert(json_number_value(at(run, "detectable")) == 1.03);
+    ck_assert(json_is_null(at(run, "bubble_fraction_low")));
+    ck_assert(json_number_value(at(run, "comm_exposed_s")) == 0.001);
+    json_decref(root);
+    timed_set(&c, 2, NAN, 1.3, NAN, CADRE_SPEED_NOT_RANKED);
+    snprintf(c.run[2].untimed, sizeof c.run[2].untimed, "no period");
+    root = json_of_report();
+    run = json_array_get(at(root, "runs"), 2);
+    ck_assert(json_is_null(at(root, "fastest")));
+    ck_assert(json_is_null(at(run, "speedup_low")));
+    ck_assert_str_eq(json_string_value(at(run, "speed_verdict")), "not ranked");
+    ck_assert_str_eq(json_string_value(at(run, "untimed")), "no period");
+    json_decref(root);
+}
+END_TEST
+
+START_TEST(json_holds_every_piece_and_round)
+{
+    json_t *root = json_of_report();
+    const json_t *pieces = at(root, "pieces"), *rounds = at(root, "round_list");
+    ck_assert_uint_eq(json_array_size(pieces), c.n_pieces);
+    for (size_t i = 0; i < c.n_pieces; i++) {
+        const json_t *piece = json_array_get(pieces, i);
+        ck_assert_str_eq(json_string_value(at(piece, "run")),
+                         c.run[c.piece[i].run].name);
+        ck_assert_int_eq(json_integer_value(at(piece, "round")), c.piece[i].round);
+        ck_assert_int_eq(json_integer_value(at(piece, "place")), c.piece[i].place);
+        ck_assert_int_eq(json_integer_value(at(piece, "half")), c.piece[i].half);
+        ck_assert(json_number_value(at(piece, "begin_s")) == c.piece[i].begin_s);
+        ck_assert(json_number_value(at(piece, "period_s")) == c.piece[i].period_s);
+        ck_assert(json_number_value(at(piece, "own_s")) == 1.4);
+        ck_assert(json_is_null(at(piece, "gpu_mhz")));
+        ck_assert(json_is_true(at(piece, "disturbed")) == (c.piece[i].round == 2));
+    }
+    ck_assert_uint_eq(json_array_size(rounds), 8);
+    ck_assert(json_is_true(at(json_array_get(rounds, 1), "disturbed")));
+    ck_assert_str_eq(json_string_value(at(json_array_get(rounds, 1), "why")),
+                     "other processes took 31 % of a core");
+    ck_assert(json_is_null(at(json_array_get(rounds, 0), "why")));
+    json_decref(root);
+}
+END_TEST
+
+/* No form stumbles over a record that is not there, and none shows a figure of it. */
+static void check_failed(size_t failed)
+{
+    json_t *root = json_of_report();
+    const json_t *run = json_array_get(at(root, "runs"), failed);
+    static const char *const nulls[] = {
+        "steps",        "loss_last", "speedup",     "step_s",        "speedup_low",
+        "tokens_per_s", "equal",     "certificate", "loss_max_diff", "folder"};
+    for (size_t i = 0; i < sizeof nulls / sizeof nulls[0]; i++)
+        ck_assert_msg(json_is_null(at(run, nulls[i])), "%s", nulls[i]);
+    ck_assert_str_eq(json_string_value(at(run, "failure")), "killed");
+    json_decref(root);
+    cadre_text_reset(&text);
+    cadre_report_csv(&c, &text);
+    ck_assert(has(",killed,"));
+    cadre_text_reset(&text);
+    cadre_report_markdown(&c, &text);
+    ck_assert(has("| failed |"));
+    cadre_text_reset(&text);
+    cadre_report_table(&c, &text);
+    ck_assert(has("failed: killed.") && !has("nan"));
+    cadre_text_reset(&text);
+    cadre_report_html(&c, &text);
+    ck_assert(has("failed: killed.") && !has("nan"));
+}
+
+START_TEST(failed_runs_appear_in_every_form)
+{
+    struct cadre_error err = {0};
+    timed_fail(&c, 1, "killed");
+    check_failed(1);
+    ck_assert_int_eq(cadre_report_write(&c, dir, &err), CADRE_OK);
+    char *certificate = cadre_path_join(dir, "certificate-equal.json");
+    ck_assert(!cadre_path_exists(certificate));
+    free(certificate);
+    timed_fail(&c, 0, "killed"); /* the baseline: nothing is judged */
+    c.speed.fastest = -1;
+    check_failed(0);
+    ck_assert_int_eq(cadre_report_write(&c, dir, &err), CADRE_OK);
+}
+END_TEST
+
+START_TEST(implausible_figures_are_marked_everywhere)
+{
+    snprintf(c.run[2].implausible, sizeof c.run[2].implausible, "a negative bubble");
+    cadre_report_table(&c, &text);
+    ck_assert(has("1.33 [1.31, 1.36] !") && has("(marked !): a negative bubble."));
+    cadre_text_reset(&text);
+    cadre_report_markdown(&c, &text);
+    ck_assert(has("| 1.33 [1.31, 1.36] ! |"));
+    cadre_text_reset(&text);
+    cadre_report_csv(&c, &text);
+    ck_assert(has(",a negative bubble,"));
+    cadre_text_reset(&text);
+    cadre_report_html(&c, &text);
+    ck_assert(has("1.33 [1.31, 1.36] !"));
+}
+END_TEST
+
+START_TEST(markdown_is_a_table_with_conclusions)
+{
+    cadre_report_markdown(&c, &text);
+    ck_assert(has("| run | strategy | ranks | time/step | tokens/s | speedup | verdict "
+                  "|"));
+    ck_assert(has("\n| --- | --- | ---: | ---: |"));
+    ck_assert(has("| 1.33 [1.31, 1.36] | faster |"));
+    ck_assert(has("| \\<b\\>\"x\",\\&' | ddp:2 | 2 |"));
+    ck_assert(has("## Conclusions\n\n- \\<b\\>\"x\",\\&' (ddp:2) is the fastest"));
+    ck_assert(has("\n- Round 2 was disturbed: other processes took 31 % of a core.\n"));
+    size_t columns = 0;
+    for (const char *line = strstr(text.data, "\n| run"); line && line[1] == '|';
+         line = strchr(line + 1, '\n')) {
+        size_t n = 0;
+        for (const char *at = line + 1; *at != '\n'; at++)
+            n += *at == '|' && at[-1] != '\\';
+        columns = columns ? columns : n;
+        ck_assert_uint_eq(n, columns);
+    }
+    ck_assert_uint_gt(columns, 10);
 }
 END_TEST
 
@@ -112,13 +309,14 @@ START_TEST(csv_has_equal_lines)
     cadre_report_csv(&c, &text);
     const char *line = cadre_text_str(&text);
     size_t columns = fields(line), lines = 0;
-    ck_assert_uint_eq(columns, 29);
+    ck_assert_uint_eq(columns, 49);
     for (; *line; line = strchr(line, '\n') + 1, lines++)
         ck_assert_uint_eq(fields(line), columns);
     ck_assert_uint_eq(lines, 4);
     ck_assert(has("\r\n\"<b>\"\"x\"\",&'\",ddp:2,2,"));
     ck_assert(has(",within,measured,false,"));
     ck_assert(has(",differs,measured,true,"));
+    ck_assert(has(",faster,8,true,"));
 }
 END_TEST
 
@@ -136,7 +334,12 @@ START_TEST(html_is_one_page_with_escaped_names)
     cadre_report_html(&c, &text);
     ck_assert(!has("<b>") && has("&lt;b&gt;&quot;x&quot;,&amp;&#39;"));
     ck_assert(has("<!DOCTYPE html>") && has("</html>"));
-    ck_assert(!has("<script") && !has("src=") && !has("href=") && !has("@import"));
+    ck_assert(!has("<script") && !has("src=") && !has("@import"));
+    /* links are to files beside it, whatever their names are */
+    ck_assert(has("href=\"report.json\"") && has("href=\"certificate-equal.json\""));
+    ck_assert(has("href=\"certificate-%3Cb%3E%22x%22,%26%27.json\""));
+    for (const char *at = text.data; (at = strstr(at, "href=\"")); at++)
+        ck_assert(at[6] != '/' && strcspn(at + 6, ":") > strcspn(at + 6, "\""));
     ck_assert(has("fair = false") && has("class=\"l w bad\">differs"));
     ck_assert(has(CADRE_FORMULA_EFFICIENCY) && has("Training loss"));
 }
@@ -179,8 +382,11 @@ START_TEST(table_says_who_was_faster_and_who_differs)
     cadre_report_table(&c, &text);
     for (char *end = text.data; (end = strchr(end, '\n'));)
         *end = ' '; /* where it is broken is another matter */
-    ck_assert(has("equal (ddp:8) was fastest: 4.00 times as fast as base (single), "
-                  "efficiency 50 % on 8 ranks (unfair)."));
+    ck_assert(has("is the fastest: 1.33 times as fast as base (single) (95 % interval "
+                  "1.31 to 1.36), efficiency 67 % [65, 68] on 2 ranks."));
+    ck_assert(
+        has("equal (ddp:8) is faster than base: 4.00 times as fast (95 % interval "
+            "3.92 to 4.08) (unfair)."));
     ck_assert(has("did NOT train the same as base: the loss at step 1"));
     ck_assert(has("fair: false for equal: 8 ranks of 1 core each, but there are 4"));
     ck_assert(has("equal: bubble 0.0 % of the schedule's span, 33.3 % where its passes "
@@ -204,37 +410,34 @@ START_TEST(table_columns_line_up)
 }
 END_TEST
 
+/* Columns are left out rather than wrapped, and said to be. */
 START_TEST(table_fits_the_screen)
 {
-    c.n = 2; /* leaves out the long name, and the next line what makes one longer */
+    free(c.run[2].name);
+    c.run[2].name = strdup("pipe");
+    timed_set(&c, 1, 0.985, 1.002, 1.021, CADRE_SPEED_NO_DIFFERENCE);
     c.run[1].fair = true;
     cadre_report_table(&c, &text);
     for (const char *line = text.data; *line; line += strcspn(line, "\n") + 1)
-        ck_assert_uint_le(strcspn(line, "\n"), 80);
-    c.n = 3; /* all are freed */
+        ck_assert_msg(strcspn(line, "\n") <= 80, "%s", line);
+    ck_assert(has("  1.00 [0.98, 1.02]  no difference  ") && has("  faster  "));
+    fputs(text.data, stderr);
+    ck_assert(has("Left out for width: tokens/s, overhead (report.md has them)."));
 }
 END_TEST
 
-START_TEST(sentences_tell_equal_training)
+/* Without rounds the figures are those of the training, and no verdict is given. */
+START_TEST(nothing_is_ranked_without_rounds)
 {
-    c.n = 2;
-    cadre_report_sentences(&c, &text);
-    ck_assert(has("All runs trained the same: losses differ from the baseline's by "
-                  "1.0e-06 at most"));
-    c.judged_steps = 3;
-    cadre_report_sentences(&c, &text);
-    ck_assert(has("All runs trained the same up to step 3"));
-    c.run[1].equal = CADRE_EQUAL_EXACT;
-    cadre_report_sentences(&c, &text);
-    ck_assert(has("All runs trained the same, to the last bit."));
-    c.run[1].step_s = 0.8;
-    c.run[1].speed.speedup.value = 0.5;
-    cadre_report_sentences(&c, &text);
-    ck_assert(has("base (single) was fastest: the next, equal (ddp:8), took 2.00"));
-    c.run[1].speed.speedup.value = 1.004;
-    cadre_report_sentences(&c, &text);
-    ck_assert(has("base (single) and equal (ddp:8) took the same time a step."));
-    c.n = 3; /* all are freed */
+    timed_clear(&c);
+    for (size_t i = 0; i < c.n; i++)
+        timed_set(&c, i, NAN, c.run[0].step_s / c.run[i].step_s, NAN,
+                  CADRE_SPEED_NOT_RANKED);
+    cadre_report_table(&c, &text);
+    ck_assert(has("No run is ranked by speed: no rounds were timed."));
+    ck_assert(has("not ranked") && !has("fastest") && !has("faster"));
+    ck_assert(has("(steps 3 to 6)"));
+    ck_assert_str_eq(cadre_report_where(&c), CADRE_FORMULA_WHERE);
 }
 END_TEST
 
@@ -242,8 +445,9 @@ START_TEST(files_are_written_or_refused)
 {
     struct cadre_error err = {0};
     ck_assert_int_eq(cadre_report_write(&c, dir, &err), CADRE_OK);
-    for (size_t i = 0; i < 3; i++) {
-        static const char *const names[] = {"report.json", "report.csv", "report.html"};
+    for (size_t i = 0; i < 4; i++) {
+        static const char *const names[] = {"report.json", "report.csv", "report.md",
+                                            "report.html"};
         char *path = cadre_path_join(dir, names[i]);
         ck_assert(cadre_path_exists(path));
         free(path);
@@ -258,6 +462,11 @@ Suite *test_suite(void)
     TCase *tc = tcase_create("report");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, json_holds_what_is_promised);
+    tcase_add_test(tc, json_holds_the_verdict_on_speed);
+    tcase_add_test(tc, json_holds_every_piece_and_round);
+    tcase_add_test(tc, failed_runs_appear_in_every_form);
+    tcase_add_test(tc, implausible_figures_are_marked_everywhere);
+    tcase_add_test(tc, markdown_is_a_table_with_conclusions);
     tcase_add_test(tc, csv_has_equal_lines);
     tcase_add_test(tc, csv_disarms_formulas);
     tcase_add_test(tc, html_is_one_page_with_escaped_names);
@@ -266,7 +475,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, table_says_who_was_faster_and_who_differs);
     tcase_add_test(tc, table_columns_line_up);
     tcase_add_test(tc, table_fits_the_screen);
-    tcase_add_test(tc, sentences_tell_equal_training);
+    tcase_add_test(tc, nothing_is_ranked_without_rounds);
     tcase_add_test(tc, files_are_written_or_refused);
     suite_add_tcase(suite, tc);
     return suite;

@@ -89,7 +89,7 @@ START_TEST(words_say_what_instances_did)
 {
     cadre_report_sentences(&c, &text);
     ck_assert(has("<two>: 2 independent runs, together 1.60 times the tokens per "
-                  "second of base (single)."));
+                  "second of base (single), not ranked."));
     cadre_report_notes(&c, &text);
     ck_assert(has("<two> is 2 trainings, which are compared with nothing; its losses "
                   "are those of the best, instance 1."));

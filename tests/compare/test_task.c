@@ -26,8 +26,8 @@ static void setup(void)
                                   .cores = 8,
                                   .perturbation = moved,
                                   .n_perturbations = 2};
-    arrangement = (struct cadre_arrangement){.threads = 2, .repeats = 2};
-    ck_assert_int_eq(cadre_tasks_create(&c, &arrangement, &tasks, &n, &err), CADRE_OK);
+    arrangement = (struct cadre_arrangement){.threads = 2};
+    ck_assert_int_eq(cadre_tasks_create(&c, &tasks, &n, &err), CADRE_OK);
 }
 
 static void teardown(void)
@@ -36,19 +36,18 @@ static void teardown(void)
     cadre_tasks_destroy(NULL, 3);
 }
 
-START_TEST(repeats_are_interleaved)
+START_TEST(perturbations_come_last)
 {
-    static const char *const names[] = {"one",   "two",           "one:2",
-                                        "two:2", "two:reordered", "two:moved-2"};
+    static const char *const names[] = {"one", "two", "two:reordered", "two:moved-2"};
     ck_assert_uint_eq(n, sizeof names / sizeof names[0]);
     for (size_t i = 0; i < n; i++)
         ck_assert_str_eq(tasks[i].name, names[i]);
-    ck_assert_int_eq(tasks[3].repeat, 1);
+    ck_assert_uint_eq(tasks[1].run, 1);
+    ck_assert_int_eq(tasks[1].perturbation, -1);
     ck_assert_uint_eq(tasks[3].run, 1);
-    ck_assert_int_eq(tasks[3].perturbation, -1);
-    ck_assert_int_eq(tasks[5].perturbation, 1);
+    ck_assert_int_eq(tasks[3].perturbation, 1);
     char *folder = cadre_task_folder(&tasks[2], "o");
-    ck_assert_str_eq(folder, "o/runs/one:2");
+    ck_assert_str_eq(folder, "o/runs/two:reordered");
     free(folder);
 }
 END_TEST
@@ -57,22 +56,23 @@ START_TEST(a_task_is_found_by_its_name)
 {
     const struct cadre_task *found = NULL;
     ck_assert_int_eq(cadre_tasks_find(tasks, n, "Two:Moved-2", &found, &err), CADRE_OK);
-    ck_assert_ptr_eq(found, &tasks[5]);
-    ck_assert_int_eq(cadre_tasks_find(tasks, n, "too:2", &found, &err),
+    ck_assert_ptr_eq(found, &tasks[3]);
+    ck_assert_int_eq(cadre_tasks_find(tasks, n, "two:moved-3", &found, &err),
                      CADRE_E_INVALID);
-    ck_assert_msg(strstr(err.text, "did you mean 'two:2'"), "%s", err.text);
+    ck_assert_msg(strstr(err.text, "did you mean 'two:moved-2'"), "%s", err.text);
     ck_assert_int_eq(cadre_tasks_find(tasks, n, "", &found, &err), CADRE_E_INVALID);
 }
 END_TEST
 
 /* The arguments of a task as one text. */
-static char *line(size_t task, bool launched)
+static char *line_of(size_t task, bool launched, const struct cadre_task_piece *piece)
 {
     static char text[512];
     char a[] = "optim.lr=1", b[] = "train.steps=2", **argv = NULL;
     char *const sets[] = {a, b, NULL};
     const struct cadre_arrange_request made = {.conf = "c.ini", .sets = sets};
-    const struct cadre_task_request request = {&made, &c, &arrangement, launched};
+    const struct cadre_task_request request = {&made, &c, &arrangement, launched,
+                                               piece};
     ck_assert_int_eq(cadre_task_arguments(&request, &tasks[task], "o/f", &argv, &err),
                      CADRE_OK);
     text[0] = 0;
@@ -84,24 +84,44 @@ static char *line(size_t task, bool launched)
     return text;
 }
 
+static char *line(size_t task, bool launched)
+{
+    return line_of(task, launched, NULL);
+}
+
 START_TEST(arguments_are_those_of_train)
 {
-    ck_assert_str_eq(line(2, false),
+    ck_assert_str_eq(line(0, false),
                      "cadre train c.ini --run one --out o/f --set optim.lr=1 --set "
-                     "train.steps=2 --set run.name=one:2 --set device.threads=2");
-    ck_assert_str_eq(line(2, true),
+                     "train.steps=2 --set run.name=one --set device.threads=2");
+    ck_assert_str_eq(line(0, true),
                      "cadre train c.ini --run one --out o/f --set optim.lr=1 --set "
-                     "train.steps=2 --set run.name=one:2");
+                     "train.steps=2 --set run.name=one");
+}
+END_TEST
+
+/* The user's own sets, these after them: the last one counts. */
+START_TEST(a_piece_changes_only_what_is_timed)
+{
+    const struct cadre_task_piece piece = {3, 20, 4};
+    ck_assert_str_eq(line_of(1, false, &piece),
+                     "cadre train c.ini --run two --out o/f --set optim.lr=1 --set "
+                     "train.steps=2 --set run.name=two --set device.threads=2 --set "
+                     "log.level=error --set log.trace=no --set log.progress=no --set "
+                     "bench.warmup=3 --set bench.steps=20 --set bench.windows=4");
+    arrangement.resume = true;
+    ck_assert_ptr_nonnull(
+        strstr(line_of(1, false, &piece), " --set checkpoint.resume=no --set log"));
 }
 END_TEST
 
 START_TEST(perturbations_take_all_cores)
 {
-    ck_assert_ptr_nonnull(strstr(line(4, false), "--set device.threads=4 --set "
+    ck_assert_ptr_nonnull(strstr(line(2, false), "--set device.threads=4 --set "
                                                  "train.micro_batch=3"));
-    ck_assert_ptr_nonnull(strstr(line(5, true), "--set run.name=two:moved-2 --set "
+    ck_assert_ptr_nonnull(strstr(line(3, true), "--set run.name=two:moved-2 --set "
                                                 "run.perturb=2"));
-    ck_assert_ptr_null(strstr(line(5, true), "device.threads"));
+    ck_assert_ptr_null(strstr(line(3, true), "device.threads"));
 }
 END_TEST
 
@@ -110,9 +130,10 @@ Suite *test_suite(void)
     Suite *suite = suite_create("task");
     TCase *tc = tcase_create("task");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_test(tc, repeats_are_interleaved);
+    tcase_add_test(tc, perturbations_come_last);
     tcase_add_test(tc, a_task_is_found_by_its_name);
     tcase_add_test(tc, arguments_are_those_of_train);
+    tcase_add_test(tc, a_piece_changes_only_what_is_timed);
     tcase_add_test(tc, perturbations_take_all_cores);
     suite_add_tcase(suite, tc);
     return suite;

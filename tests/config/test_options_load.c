@@ -17,6 +17,9 @@ static const struct options_wrong wrong[] = {
     {"[run:a]\nsteps = 3\n", "x.ini:2: 'steps' in [run:a]: expected section.key = "
                              "value"},
     {"[run:]\ntrain.steps = 3\n", "is not a run's name"},
+    {"[compare]\nrepeats = 3\n",
+     "x.ini:2: there is no option compare.repeats any more: "},
+    {"[compare]\nrepeats = 3\n", "whose number is compare.rounds"},
     {"[run:a]\ntrain.stepz = 3\n", "x.ini:2: unknown option train.stepz"},
     {"[run:a]\ntrain.steps = x\n", "x.ini:2: train.steps: expected"},
     {"[run:a]\ncompare.warmup = 3\n", "cannot differ between runs"},

@@ -20,7 +20,7 @@ static void open_run(const char *sets)
     spec = spec_fixture_make(&f, sets);
     snprintf(spec->out, sizeof spec->out, "%s", f.dir);
     spec_fixture_rank(&f, spec, &rank);
-    cadre_trace_init(&trace, &rank, spec, 0);
+    cadre_trace_init(&trace, &rank, spec, 0, spec->steps);
 }
 
 static void close_run(void)

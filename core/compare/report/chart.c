@@ -8,25 +8,15 @@
 #include <string.h>
 
 #include "core/base/utf8.h"
+#include "core/compare/report/chart_private.h"
 
 enum {
-    WIDTH = 540,
-    LEFT = 52, /* of a curve's plot */
-    RIGHT = 16,
-    TOP = 34,
+    LEFT = 56, /* of a curve's plot */
     PLOT_HEIGHT = 220,
-    BAR_LEFT = 160, /* room for names */
-    BAR_RIGHT = 110, /* room for values */
-    LABEL = 60,
-    ROW = 30,
     LEGEND_ROW = 20,
     POINTS = 400, /* of a curve */
-    NAME_CHARS = 20, /* shown of a name; the whole is in its title */
-    GANTT_WIDTH = 1120,
-    GANTT_LEFT = 90, /* room for names of rows */
-    GANTT_ROW = 26,
+    SHAPES_OF_A_CURVE = 9, /* where colours repeat */
     LABEL_CHAR = 7, /* width of a digit in a box */
-    STYLES = 6, /* classes s0 ... s5 of the page */
 };
 
 static void put_char(struct cadre_text *out, const char *at, size_t n)
@@ -47,8 +37,7 @@ static void put_char(struct cadre_text *out, const char *at, size_t n)
         cadre_text_append(out, (unsigned char)*at < 0x20 || *at == 0x7f ? "?" : at, 1);
 }
 
-/* At most `most` characters, then an ellipsis. */
-static void put_text(struct cadre_text *out, const char *text, size_t most)
+void cadre_chart_put_text(struct cadre_text *out, const char *text, size_t most)
 {
     size_t left = strlen(text);
     for (size_t shown = 0; left > 0; shown++) {
@@ -66,10 +55,10 @@ static void put_text(struct cadre_text *out, const char *text, size_t most)
 
 void cadre_chart_text(struct cadre_text *out, const char *text)
 {
-    put_text(out, text, SIZE_MAX);
+    cadre_chart_put_text(out, text, SIZE_MAX);
 }
 
-static void begin_wide(struct cadre_text *out, const char *title, int width, int height,
+void cadre_chart_begin(struct cadre_text *out, const char *title, int width, int height,
                        const char *class)
 {
     cadre_text_printf(out,
@@ -82,18 +71,24 @@ static void begin_wide(struct cadre_text *out, const char *title, int width, int
     cadre_text_printf(out, "</text>\n");
 }
 
-static void begin(struct cadre_text *out, const char *title, int height)
-{
-    begin_wide(out, title, WIDTH, height, "chart");
-}
-
-static void end(struct cadre_text *out)
+void cadre_chart_end(struct cadre_text *out)
 {
     cadre_text_printf(out, "</svg>\n</figure>\n");
 }
 
-/* 1, 2 or 5 times a power of ten, so that `span` takes about `wanted` of them. */
-static double nice_step(double span, double wanted)
+void cadre_chart_shape(struct cadre_text *out, size_t i, double x, double y)
+{
+    static const char *const shapes[] = {
+        "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z", /* disc */
+        "m-3.5 -3.5h7v7h-7z", /* square */
+        "m0 -5l4.5 8.5h-9z", /* triangle */
+        "m0 -5l5 5l-5 5l-5 -5z", /* diamond */
+    };
+    size_t shape = (i + i / 12) % 4;
+    cadre_text_printf(out, "M%.1f %.1f%s", x, y, shapes[shape]);
+}
+
+double cadre_chart_step(double span, double wanted)
 {
     double raw = span / wanted;
     double power = pow(10, floor(log10(raw)));
@@ -143,7 +138,7 @@ static struct frame frame_of(const struct cadre_chart_series *series, size_t n)
 
 static void put_y_axis(struct cadre_text *out, const struct frame *f)
 {
-    double step = nice_step(f->high - f->low, 5);
+    double step = cadre_chart_step(f->high - f->low, 5);
     for (int i = 0; i < 12; i++) {
         double value = (ceil(f->low / step) + i) * step;
         if (value > f->high)
@@ -152,7 +147,7 @@ static void put_y_axis(struct cadre_text *out, const struct frame *f)
         cadre_text_printf(out,
                           "<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" "
                           "y2=\"%.1f\"/><text class=\"tick\" text-anchor=\"end\" "
-                          "x=\"%d\" y=\"%.1f\">%.6g</text>\n",
+                          "x=\"%d\" y=\"%.1f\">%.5g</text>\n",
                           LEFT, WIDTH - RIGHT, y, y, LEFT - 8, y + 4,
                           fabs(value) < 1e-9 * step ? 0 : value);
     }
@@ -160,7 +155,7 @@ static void put_y_axis(struct cadre_text *out, const struct frame *f)
 
 static void put_x_axis(struct cadre_text *out, const struct frame *f)
 {
-    double step = fmax(1, nice_step(f->steps, 6));
+    double step = fmax(1, cadre_chart_step(f->steps, 6));
     int y = TOP + PLOT_HEIGHT;
     for (int i = 0; i < 12; i++) {
         double value = i == 0 ? 1 : i * step;
@@ -176,6 +171,21 @@ static void put_x_axis(struct cadre_text *out, const struct frame *f)
                       "<text class=\"tick\" text-anchor=\"end\" x=\"%d\" y=\"%d\">"
                       "step</text>\n",
                       LEFT, WIDTH - RIGHT, y, y, WIDTH - RIGHT, y + 34);
+}
+
+/* Colours and dashes repeat after STYLES curves: shapes along the later ones tell them
+ * from the first. */
+static void put_shapes(struct cadre_text *out, const struct frame *f,
+                       const struct cadre_chart_series *series, size_t style)
+{
+    cadre_text_printf(out, "<path class=\"bar s%zu\" d=\"", style % STYLES);
+    for (size_t k = 0; k < SHAPES_OF_A_CURVE; k++) {
+        size_t at = series->n * (2 * k + 1) / (2 * SHAPES_OF_A_CURVE);
+        if (at < series->n && isfinite(series->y[at]))
+            cadre_chart_shape(out, style, x_at(f, (double)at + 1),
+                              y_at(f, series->y[at]));
+    }
+    cadre_text_printf(out, "\"/>\n");
 }
 
 static void put_curve(struct cadre_text *out, const struct frame *f,
@@ -196,17 +206,23 @@ static void put_curve(struct cadre_text *out, const struct frame *f,
     cadre_text_printf(out, "\"><title>");
     cadre_chart_text(out, series->name);
     cadre_text_printf(out, "</title></path>\n");
+    if (style >= STYLES)
+        put_shapes(out, f, series, style);
 }
 
 static void put_legend(struct cadre_text *out, const struct cadre_chart_series *series,
                        size_t i, int top)
 {
-    int x = LEFT + (int)(i % 2) * 240, y = top + (int)(i / 2) * LEGEND_ROW;
-    cadre_text_printf(out,
-                      "<g><path class=\"line s%zu\" d=\"M%d %dh30\"/>"
-                      "<text x=\"%d\" y=\"%d\">",
-                      i % STYLES, x, y, x + 38, y + 4);
-    put_text(out, series[i].name, NAME_CHARS);
+    int x = LEFT + (int)(i % 2) * 230, y = top + (int)(i / 2) * LEGEND_ROW;
+    cadre_text_printf(out, "<g><path class=\"line s%zu\" d=\"M%d %dh30\"/>", i % STYLES,
+                      x, y);
+    if (i >= STYLES) {
+        cadre_text_printf(out, "<path class=\"bar s%zu\" d=\"", i % STYLES);
+        cadre_chart_shape(out, i, x + 15, y);
+        cadre_text_printf(out, "\"/>");
+    }
+    cadre_text_printf(out, "<text x=\"%d\" y=\"%d\">", x + 38, y + 4);
+    cadre_chart_put_text(out, series[i].name, NAME_CHARS);
     cadre_text_printf(out, "</text><title>");
     cadre_chart_text(out, series[i].name);
     cadre_text_printf(out, "</title></g>\n");
@@ -217,7 +233,8 @@ void cadre_chart_lines(struct cadre_text *out, const char *title, const char *y_
 {
     struct frame f = frame_of(series, n);
     int legend = TOP + PLOT_HEIGHT + 56;
-    begin(out, title, legend + ((int)n + 1) / 2 * LEGEND_ROW);
+    cadre_chart_begin(out, title, WIDTH, legend + ((int)n + 1) / 2 * LEGEND_ROW,
+                      "chart");
     put_y_axis(out, &f);
     put_x_axis(out, &f);
     cadre_text_printf(out, "<text class=\"tick\" x=\"0\" y=\"%d\">", TOP - 2);
@@ -227,67 +244,7 @@ void cadre_chart_lines(struct cadre_text *out, const char *title, const char *y_
         put_curve(out, &f, &series[i], i);
     for (size_t i = 0; i < n; i++)
         put_legend(out, series, i, legend);
-    end(out);
-}
-
-/* ---- bars ---- */
-
-static void put_mark(struct cadre_text *out, double x, int y)
-{
-    cadre_text_printf(out, "<path class=\"mark\" d=\"M%.1f %dv%d\"/>\n", x, y - 3,
-                      ROW - 4);
-}
-
-static void put_bar(struct cadre_text *out, const struct cadre_chart_bar *bar, size_t i,
-                    double scale, int y)
-{
-    double width = isfinite(bar->value) ? fmax(bar->value, 0) * scale : 0;
-    double end = width, mark = bar->mark * scale;
-    if (mark >= width && mark < width + LABEL)
-        end = mark; /* the label would lie under the tick */
-    cadre_text_printf(out, "<g><text text-anchor=\"end\" x=\"%d\" y=\"%d\">",
-                      BAR_LEFT - 10, y + 15);
-    put_text(out, bar->name, NAME_CHARS);
-    cadre_text_printf(
-        out,
-        "</text><rect class=\"bar s%zu\" x=\"%d\" y=\"%d\" width=\"%.1f\" "
-        "height=\"%d\"/><text x=\"%.1f\" y=\"%d\">",
-        i % STYLES, BAR_LEFT, y, width, ROW - 10, BAR_LEFT + end + 8, y + 15);
-    cadre_chart_text(out, bar->label);
-    cadre_text_printf(out, "</text><title>");
-    cadre_chart_text(out, bar->name);
-    cadre_text_printf(out, ": ");
-    cadre_chart_text(out, bar->label);
-    cadre_text_printf(out, "</title></g>\n");
-    if (isfinite(bar->mark))
-        put_mark(out, BAR_LEFT + bar->mark * scale, y);
-}
-
-void cadre_chart_bars(struct cadre_text *out, const char *title, const char *mark_name,
-                      const struct cadre_chart_bar *bars, size_t n)
-{
-    double most = 0;
-    int bottom = TOP + (int)n * ROW;
-    for (size_t i = 0; i < n; i++) {
-        if (isfinite(bars[i].value))
-            most = fmax(most, bars[i].value);
-        if (isfinite(bars[i].mark))
-            most = fmax(most, bars[i].mark);
-    }
-    double scale = most > 0 ? (WIDTH - BAR_LEFT - BAR_RIGHT) / most : 0;
-    begin(out, title, bottom + (mark_name ? ROW : 6));
-    for (size_t i = 0; i < n; i++)
-        put_bar(out, &bars[i], i, scale, TOP + (int)i * ROW);
-    cadre_text_printf(out, "<path class=\"axis\" d=\"M%d %dV%d\"/>\n", BAR_LEFT,
-                      TOP - 6, bottom);
-    if (mark_name) {
-        put_mark(out, BAR_LEFT + 6, bottom + 2);
-        cadre_text_printf(out, "<text class=\"tick\" x=\"%d\" y=\"%d\">", BAR_LEFT + 16,
-                          bottom + 17);
-        cadre_chart_text(out, mark_name);
-        cadre_text_printf(out, "</text>\n");
-    }
-    end(out);
+    cadre_chart_end(out);
 }
 
 /* ---- boxes over time ---- */
@@ -302,7 +259,7 @@ static double latest(const struct cadre_chart_box *boxes, size_t n)
 
 static void put_time_axis(struct cadre_text *out, double end, double scale, int bottom)
 {
-    double step = nice_step(end, 10);
+    double step = cadre_chart_step(end, 10);
     for (int i = 0; i * step <= end * (1 + 1e-9); i++) {
         double x = GANTT_LEFT + i * step * scale;
         cadre_text_printf(out,
@@ -344,12 +301,12 @@ void cadre_chart_gantt(struct cadre_text *out, const char *title,
 {
     double end_s = latest(boxes, n), scale = (GANTT_WIDTH - GANTT_LEFT - RIGHT) / end_s;
     int bottom = TOP + (int)n_rows * GANTT_ROW;
-    begin_wide(out, title, GANTT_WIDTH, bottom + 48, "gantt");
+    cadre_chart_begin(out, title, GANTT_WIDTH, bottom + 48, "gantt");
     put_time_axis(out, end_s, scale, bottom);
     for (size_t i = 0; i < n_rows; i++) {
         cadre_text_printf(out, "<text text-anchor=\"end\" x=\"%d\" y=\"%d\">",
                           GANTT_LEFT - 8, TOP + (int)i * GANTT_ROW + 15);
-        put_text(out, rows[i], NAME_CHARS);
+        cadre_chart_put_text(out, rows[i], NAME_CHARS);
         cadre_text_printf(out, "</text>\n");
     }
     for (size_t i = 0; i < n; i++)
@@ -363,5 +320,5 @@ void cadre_chart_gantt(struct cadre_text *out, const char *title,
         cadre_chart_text(out, kinds[i]);
         cadre_text_printf(out, "</text>\n");
     }
-    end(out);
+    cadre_chart_end(out);
 }

@@ -26,13 +26,52 @@ void cadre_chart_lines(struct cadre_text *out, const char *title, const char *y_
 struct cadre_chart_bar {
     const char *name;
     double value; /* no bar where not finite */
+    double low, high; /* a whisker from one to the other; none where not finite */
     double mark; /* a tick across the row, such as the ideal; none where not finite */
-    char label[48]; /* printed at the bar's end */
+    char label[64]; /* printed at the bar's end */
 };
 
-/* Horizontal bars from 0, a row each; mark_name says what the ticks are, NULL: none. */
-void cadre_chart_bars(struct cadre_text *out, const char *title, const char *mark_name,
-                      const struct cadre_chart_bar *bars, size_t n);
+struct cadre_chart_bars {
+    const char *title;
+    const char *mark; /* what the ticks are; NULL: there are none */
+    const char *band; /* what a shaded band across all rows is; NULL: there is none */
+    double band_low, band_high;
+    const struct cadre_chart_bar *bar;
+    size_t n;
+};
+
+/* Horizontal bars from 0, a row each. From the seventh on bars are hatched by a paler
+ * fill with an outline. */
+void cadre_chart_bars(struct cadre_text *out, const struct cadre_chart_bars *chart);
+
+struct cadre_chart_point {
+    double x, y; /* not drawn where y is not finite */
+    size_t series;
+    bool pale;
+    char title[96];
+};
+
+/* A stretch of x. */
+struct cadre_chart_span {
+    double begin, end;
+    bool shaded;
+    char name[12]; /* above it */
+    char title[120];
+};
+
+struct cadre_chart_points {
+    const char *title, *x_label, *y_label;
+    const char *const *series; /* names */
+    size_t n_series;
+    const struct cadre_chart_point *point; /* of one series in the order of x */
+    size_t n_points;
+    const struct cadre_chart_span *span;
+    size_t n_spans;
+};
+
+/* Points over x from 0, those of a series joined by a thin line; a series has a colour
+ * and a shape. */
+void cadre_chart_points(struct cadre_text *out, const struct cadre_chart_points *chart);
 
 struct cadre_chart_box {
     size_t row;

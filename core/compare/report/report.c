@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sentences and notes of all forms of the report, and its files. */
+/* Notes of all forms of the report, and its files. */
 #include "core/compare/report/report.h"
 
 #include <inttypes.h>
@@ -8,16 +8,85 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/base/path.h"
+#include "core/compare/report/sentences.h"
 #include "core/compare/verdict/certificate.h"
 
-static const double SAME_TIME =
-    0.01; /* differences below this fraction are not resolved by timing */
+bool cadre_report_is_timed(const struct cadre_comparison *c)
+{
+    return c->speed.n_rounds > 0;
+}
 
 const char *cadre_report_where(const struct cadre_comparison *c)
 {
+    if (cadre_report_is_timed(c))
+        return c->whole ? CADRE_FORMULA_ROUNDS_WHOLE : CADRE_FORMULA_ROUNDS;
     return c->whole ? CADRE_FORMULA_WHOLE : CADRE_FORMULA_WHERE;
+}
+
+const char *cadre_report_date(char *out, size_t size)
+{
+    struct tm utc;
+    time_t now = time(NULL);
+    out[0] = 0;
+    if (gmtime_r(&now, &utc))
+        strftime(out, size, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    return out;
+}
+
+double cadre_report_step_s(const struct cadre_compared_run *run)
+{
+    double timed = run->speed.period_s.value;
+    return timed > 0 ? timed : *run->failure ? (double)NAN : run->step_s;
+}
+
+double cadre_report_bubble(const struct cadre_compared_run *run)
+{
+    double timed = run->speed.bubble_fraction.value;
+    return isfinite(timed) ? timed
+                           : cadre_record_number(&run->record, "bubble_fraction");
+}
+
+double cadre_report_exposed_s(const struct cadre_compared_run *run)
+{
+    double timed = run->speed.comm_exposed_s.value;
+    return isfinite(timed) ? timed
+                           : cadre_record_number(&run->record, "comm_exposed_s") /
+                                 cadre_record_number(&run->record, "steps");
+}
+
+size_t cadre_report_rounds(const struct cadre_comparison *c, size_t run)
+{
+    size_t rounds = 0;
+    for (size_t i = 0; i < c->speed.n_rounds; i++) {
+        bool there = false;
+        for (size_t k = 0; k < c->n_pieces; k++)
+            there = there || (c->piece[k].run == run &&
+                              c->piece[k].round == c->speed.round[i].round);
+        rounds += there;
+    }
+    return rounds;
+}
+
+bool cadre_report_is_disturbed(const struct cadre_comparison *c,
+                               const struct cadre_piece *piece)
+{
+    for (size_t i = 0; i < c->speed.n_rounds; i++)
+        if (c->speed.round[i].round == piece->round)
+            return c->speed.round[i].disturbed;
+    return false;
+}
+
+bool cadre_report_is_ranked(const struct cadre_compared_run *run)
+{
+    return !*run->failure && run->speed.verdict != CADRE_SPEED_NOT_RANKED;
+}
+
+bool cadre_report_is_judged(const struct cadre_comparison *c, size_t i)
+{
+    return !*c->run[i].failure && !*c->run[c->baseline].failure;
 }
 
 void cadre_report_equality(const struct cadre_comparison *c, size_t i, char *out,
@@ -25,8 +94,12 @@ void cadre_report_equality(const struct cadre_comparison *c, size_t i, char *out
 {
     const struct cadre_compared_run *run = &c->run[i];
     const struct cadre_margin *loss = &run->margin[CADRE_QUANTITY_LOSS];
-    if (i == c->baseline)
+    if (*run->failure)
+        snprintf(out, size, "failed");
+    else if (i == c->baseline)
         snprintf(out, size, "baseline");
+    else if (!cadre_report_is_judged(c, i))
+        snprintf(out, size, "not judged");
     else if (run->equal == CADRE_EQUAL_WITHIN)
         snprintf(out, size, "within (%.1e of %.1e)%s%s", loss->diff, loss->limit,
                  run->bit_identical < 0 ? "" : ", bits of ",
@@ -36,145 +109,14 @@ void cadre_report_equality(const struct cadre_comparison *c, size_t i, char *out
                  run->by_design ? " by design" : "");
 }
 
-/* The fastest run that trained the same as the baseline, other than `leave_out`. */
-static size_t fastest(const struct cadre_comparison *c, size_t leave_out)
-{
-    size_t best = c->n;
-    for (size_t i = 0; i < c->n; i++) {
-        bool counts = i != leave_out && (c->run[i].equal == CADRE_EQUAL_EXACT ||
-                                         c->run[i].equal == CADRE_EQUAL_WITHIN);
-        if (counts && (best == c->n || c->run[i].step_s < c->run[best].step_s))
-            best = i;
-    }
-    return best;
-}
-
-/* "name (strategy)", or only the name if the strategy has the same one. */
-static void put_run(struct cadre_text *out, const struct cadre_compared_run *run)
-{
-    cadre_text_printf(out, "%s", run->name);
-    if (strcmp(run->name, run->strategy) != 0)
-        cadre_text_printf(out, " (%s)", run->strategy);
-}
-
-static void say_who_was_faster(const struct cadre_comparison *c, struct cadre_text *out)
-{
-    const struct cadre_compared_run *base = &c->run[c->baseline];
-    size_t best = fastest(c, c->baseline);
-    if (best == c->n)
-        return;
-    const struct cadre_compared_run *run = &c->run[best];
-    bool same = fabs(run->speed.speedup.value -
-                     1)<SAME_TIME, faster = run->speed.speedup.value> 1;
-    put_run(out, same || !faster ? base : run);
-    if (same) {
-        cadre_text_printf(out, " and ");
-        put_run(out, run);
-        cadre_text_printf(out, " took the same time a step.\n");
-    } else if (faster) {
-        cadre_text_printf(out, " was fastest: %.2f times as fast as ",
-                          run->speed.speedup.value);
-        put_run(out, base);
-        cadre_text_printf(out, ", efficiency %.0f %% on %d rank%s%s.\n",
-                          100 * run->efficiency.value, run->ranks,
-                          run->ranks == 1 ? "" : "s", run->fair ? "" : " (unfair)");
-    } else {
-        cadre_text_printf(out, " was fastest: the next, ");
-        put_run(out, run);
-        cadre_text_printf(out, ", took %.2f times as long a step.\n",
-                          1 / run->speed.speedup.value);
-    }
-}
-
-static void say_who_was_equal(const struct cadre_comparison *c, struct cadre_text *out)
-{
-    size_t exact = 0, within = 0, others = 0;
-    double largest = 0;
-    for (size_t i = 0; i < c->n; i++) {
-        const struct cadre_compared_run *run = &c->run[i];
-        if (i == c->baseline)
-            continue;
-        exact += run->equal == CADRE_EQUAL_EXACT;
-        within += run->equal == CADRE_EQUAL_WITHIN;
-        others += run->equal == CADRE_EQUAL_INDEPENDENT || run->by_design;
-        if (run->equal == CADRE_EQUAL_WITHIN)
-            largest = fmax(largest, run->loss_max_diff);
-        if (run->by_design) {
-            put_run(out, run);
-            cadre_text_printf(out, " differs from %s by design: %s.\n",
-                              c->run[c->baseline].name, run->why);
-        } else if (run->equal == CADRE_EQUAL_DIFFERS) {
-            put_run(out, run);
-            cadre_text_printf(out, " did NOT train the same as %s: %s.\n",
-                              c->run[c->baseline].name, run->why);
-        }
-    }
-    if (cadre_comparison_differing(c) || exact + within == 0)
-        return;
-    const char *whom = others ? "The runs of the same training" : "All runs";
-    if (within == 0)
-        cadre_text_printf(out, "%s trained the same, to the last bit.\n", whom);
-    else if (c->judged_steps < cadre_comparison_last_step(c))
-        cadre_text_printf(out,
-                          "%s trained the same up to step %" PRId64
-                          ", the last one judged: within the limits.\n",
-                          whom, c->judged_steps);
-    else
-        cadre_text_printf(out,
-                          "%s trained the same: losses differ from the baseline's by "
-                          "%.1e at most, and they, gradient norms, parameters and "
-                          "optimizer states stay inside their limits.\n",
-                          whom, largest);
-}
-
-static void say_who_has_the_same_bits(const struct cadre_comparison *c,
-                                      struct cadre_text *out)
-{
-    for (size_t i = 0; i < c->n; i++)
-        if (c->run[i].bit_identical >= 0)
-            cadre_text_printf(out, "%s and %s are the same to the last bit.\n",
-                              c->run[c->run[i].bit_identical].name, c->run[i].name);
-}
-
-static void say_what_exact_costs(const struct cadre_comparison *c,
-                                 struct cadre_text *out)
-{
-    for (size_t i = 0; i < c->n; i++) {
-        struct cadre_interval price;
-        ptrdiff_t plain = cadre_comparison_price(c, i, &price);
-        if (plain >= 0)
-            cadre_text_printf(out,
-                              "Exact mode costs %.1f %% +- %.1f %% (%s against %s).\n",
-                              100 * price.value, 50 * (price.high - price.low),
-                              c->run[i].name, c->run[plain].name);
-    }
-}
-
-static void say_what_instances_did(const struct cadre_comparison *c,
-                                   struct cadre_text *out)
-{
-    const struct cadre_compared_run *base = &c->run[c->baseline];
-    for (size_t i = 0; i < c->n; i++) {
-        const struct cadre_compared_run *run = &c->run[i];
-        if (!run->instances || run == base)
-            continue;
-        cadre_text_printf(out,
-                          "%s: %d independent runs, together %.2f times the tokens "
-                          "per second of ",
-                          run->name, run->instances,
-                          run->tokens_per_s / base->tokens_per_s);
-        put_run(out, base);
-        cadre_text_printf(out, ".\n");
-    }
-}
-
 void cadre_report_sentences(const struct cadre_comparison *c, struct cadre_text *out)
 {
-    say_who_was_faster(c, out);
-    say_what_instances_did(c, out);
-    say_who_was_equal(c, out);
-    say_who_has_the_same_bits(c, out);
-    say_what_exact_costs(c, out);
+    struct cadre_sentences said = {0};
+    cadre_sentences_fill(&said, c);
+    for (size_t i = 0; i < said.n; i++)
+        cadre_text_printf(out, "%s\n", said.of[i].text);
+    out->failed = out->failed || said.failed;
+    cadre_sentences_fini(&said);
 }
 
 static void note_measured(const struct cadre_comparison *c, struct cadre_text *out)
@@ -257,8 +199,28 @@ static void note_hosts(const struct cadre_comparison *c, struct cadre_text *out)
         cadre_text_printf(out, ".\n");
 }
 
+/* "2 of 10 rounds were disturbed: round 3, other processes took ...; round 7, ..." */
+static void note_rounds(const struct cadre_comparison *c, struct cadre_text *out)
+{
+    const struct cadre_speed *speed = &c->speed;
+    if (speed->n_rounds == 0)
+        return;
+    cadre_text_printf(
+        out, "%zu round%s%s, %s.\n", speed->n_rounds, speed->n_rounds == 1 ? "" : "s",
+        c->mirrored ? ", two pieces of each run in each" : "",
+        speed->n_disturbed == 0 ? "none of them disturbed" : "some of them disturbed");
+    for (size_t i = 0; i < speed->n_rounds; i++)
+        if (speed->round[i].disturbed)
+            cadre_text_printf(out, "Round %d was disturbed: %s.\n",
+                              speed->round[i].round, speed->round[i].why);
+    if (speed->n_disturbed > 0)
+        cadre_text_printf(out, "Verdicts are made with and without disturbed rounds; "
+                               "where the two differ, no difference was shown.\n");
+}
+
 void cadre_report_notes(const struct cadre_comparison *c, struct cadre_text *out)
 {
+    note_rounds(c, out);
     if (cadre_comparison_has_instances(c))
         cadre_text_printf(out, "%s.\n", CADRE_FORMULA_SWEEP);
     note_limits(c, out);
@@ -267,6 +229,9 @@ void cadre_report_notes(const struct cadre_comparison *c, struct cadre_text *out
         const struct cadre_compared_run *run = &c->run[i];
         if (!run->fair)
             cadre_text_printf(out, "fair: false for %s: %s.\n", run->name, run->unfair);
+        if (*run->implausible)
+            cadre_text_printf(out, "Implausible figures of %s (marked !): %s.\n",
+                              run->name, run->implausible);
         if (run->schedule.n > 0)
             cadre_text_printf(
                 out,
@@ -346,8 +311,10 @@ cadre_status cadre_report_write(const struct cadre_comparison *c, const char *di
 {
     CADRE_TRY(write_one(c, dir, "report.json", cadre_report_json, err));
     CADRE_TRY(write_one(c, dir, "report.csv", cadre_report_csv, err));
+    CADRE_TRY(write_one(c, dir, "report.md", cadre_report_markdown, err));
     CADRE_TRY(write_one(c, dir, "report.html", cadre_report_html, err));
     for (size_t i = 0; i < c->n; i++)
-        CADRE_TRY(write_certificate(c, i, dir, err));
+        if (!*c->run[i].failure)
+            CADRE_TRY(write_certificate(c, i, dir, err));
     return CADRE_OK;
 }

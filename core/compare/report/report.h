@@ -10,16 +10,49 @@
 #define CADRE_FORMULA_SPEEDUP "speedup = T_base / T_run"
 #define CADRE_FORMULA_EFFICIENCY "efficiency = speedup / N"
 #define CADRE_FORMULA_OVERHEAD "overhead = T_run - T_base / N"
-#define CADRE_FORMULA_WHERE                                                            \
-    "T: median wall time of the same steps, warm-up left out; "                        \
-    "N: ranks of the run / ranks of the baseline"
-
-#define CADRE_FORMULA_WHOLE                                                            \
-    "T: median wall time of the same steps, warm-up left out; "                        \
-    "N: 1, as every run has all cores of the machine"
+#define CADRE_FORMULA_N "N: ranks of the run / ranks of the baseline"
+#define CADRE_FORMULA_N_WHOLE "N: 1, as every run has all cores of the machine"
+#define CADRE_FORMULA_T_ROUNDS                                                         \
+    "T: seconds a step in the same rounds; figures are Hodges-Lehmann medians over "   \
+    "rounds, in brackets the exact 95 % interval of the signed-rank test; "
+#define CADRE_FORMULA_T "T: median wall time of the same steps, warm-up left out; "
+#define CADRE_FORMULA_ROUNDS CADRE_FORMULA_T_ROUNDS CADRE_FORMULA_N
+#define CADRE_FORMULA_ROUNDS_WHOLE CADRE_FORMULA_T_ROUNDS CADRE_FORMULA_N_WHOLE
+#define CADRE_FORMULA_WHERE CADRE_FORMULA_T CADRE_FORMULA_N
+#define CADRE_FORMULA_WHOLE CADRE_FORMULA_T CADRE_FORMULA_N_WHOLE
 #define CADRE_FORMULA_SWEEP                                                            \
     "T of independent runs: tokens of the baseline's step / sum of the instances' "    \
     "tokens/s, so that speedup = their tokens/s together / those of the baseline"
+
+/* Of the keys of report.json; raised where one changes its meaning or goes. */
+enum { CADRE_REPORT_SCHEMA = 2 };
+
+/* Was anything timed in rounds? Else times are those of the judged training. */
+bool cadre_report_is_timed(const struct cadre_comparison *comparison);
+
+/* Seconds a step: of the timed pieces, else of the record; NaN for a failed run. */
+double cadre_report_step_s(const struct cadre_compared_run *run);
+
+/* The timed pieces' bubble fraction and exposed communication (s a step), else those of
+ * the record; NaN where not known. */
+double cadre_report_bubble(const struct cadre_compared_run *run);
+double cadre_report_exposed_s(const struct cadre_compared_run *run);
+
+/* Rounds, without warm-up, in which the run has a piece. */
+size_t cadre_report_rounds(const struct cadre_comparison *comparison, size_t run);
+
+/* Is the piece of a disturbed round? */
+bool cadre_report_is_disturbed(const struct cadre_comparison *comparison,
+                               const struct cadre_piece *piece);
+
+/* Did it train, and may its speed be compared? */
+bool cadre_report_is_ranked(const struct cadre_compared_run *run);
+
+/* Have the run and the baseline a training to be compared? */
+bool cadre_report_is_judged(const struct cadre_comparison *comparison, size_t run);
+
+/* The time of the call in UTC, "2025-01-31T12:00:00Z". Returns out. */
+const char *cadre_report_date(char *out, size_t size);
 
 /* What T and N are in this comparison. Static. */
 const char *cadre_report_where(const struct cadre_comparison *comparison);
@@ -36,6 +69,10 @@ void cadre_report_csv(const struct cadre_comparison *comparison,
 void cadre_report_table(const struct cadre_comparison *comparison,
                         struct cadre_text *out);
 
+/* report.md: conclusions, the table and the notes as GitHub renders them. */
+void cadre_report_markdown(const struct cadre_comparison *comparison,
+                           struct cadre_text *out);
+
 /* report.html: one page that needs no other file. */
 void cadre_report_html(const struct cadre_comparison *comparison,
                        struct cadre_text *out);
@@ -50,8 +87,7 @@ void cadre_report_schedules(const struct cadre_comparison *comparison,
 void cadre_report_instances(const struct cadre_comparison *comparison,
                             struct cadre_text *out);
 
-/* Sentences for the end of a report: who was faster, by how much, and whether the
- * training was the same. Lines, each ended by '\n'. */
+/* The sentences of sentences.h, as lines each ended by '\n'. */
 void cadre_report_sentences(const struct cadre_comparison *comparison,
                             struct cadre_text *out);
 
@@ -60,11 +96,13 @@ void cadre_report_sentences(const struct cadre_comparison *comparison,
 void cadre_report_notes(const struct cadre_comparison *comparison,
                         struct cadre_text *out);
 
-/* Equality of a run in a few words: "baseline", "exact", "within (2e-07 of 3e-06)". */
+/* Equality of a run in a few words: "baseline", "exact", "within (2e-07 of 3e-06)",
+ * "failed", "not judged". */
 void cadre_report_equality(const struct cadre_comparison *comparison, size_t run,
                            char *out, size_t size);
 
-/* Write report.json, report.csv, report.html and a certificate a run into `dir`.
+/* Write report.json, report.csv, report.md, report.html and a certificate of each run
+ * that did not fail into `dir`.
  * Errors: CADRE_E_IO, CADRE_E_RESOURCE. */
 cadre_status cadre_report_write(const struct cadre_comparison *comparison,
                                 const char *dir, struct cadre_error *err);

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.json and report.csv, for programs. */
+/* report.json, for programs. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "core/base/hash.h"
+#include "config.h"
 #include "core/base/json.h"
 #include "core/compare/report/report.h"
 #include "core/compare/verdict/certificate.h"
 #include "core/compare/verdict/machine.h"
-
-/* ---- report.json ---- */
 
 static void put_value(struct cadre_json *json, const json_t *value)
 {
@@ -52,15 +50,19 @@ static void put_any(struct cadre_json *json, json_t *value)
 }
 
 /* The run's summary without objects and without figures that the comparison computes
- * over all repeats. */
+ * from its rounds. */
 static void put_summary(struct cadre_json *json, json_t *summary)
 {
+    static const char *const computed[] = {"name", "step_s_median", "tokens_per_s",
+                                           "comm_exposed_s", "bubble_fraction"};
     const char *key;
     json_t *value;
     json_object_foreach(summary, key, value)
     {
-        if (strcmp(key, "name") == 0 || strcmp(key, "step_s_median") == 0 ||
-            strcmp(key, "tokens_per_s") == 0 || json_is_object(value))
+        bool other = json_is_object(value);
+        for (size_t i = 0; i < sizeof computed / sizeof computed[0]; i++)
+            other = other || strcmp(key, computed[i]) == 0;
+        if (other)
             continue;
         cadre_json_key(json, key);
         put_any(json, value);
@@ -81,42 +83,166 @@ static void put_site(struct cadre_json *json, const struct cadre_record *record)
     cadre_json_put_string(json, "cpu", cadre_record_cpu(record));
 }
 
+/* KEY, KEY_low and KEY_high. */
+static void put_interval(struct cadre_json *json, const char *key, double value,
+                         const struct cadre_interval *figure)
+{
+    char name[48];
+    cadre_json_put_f64(json, key, value);
+    snprintf(name, sizeof name, "%s_low", key);
+    cadre_json_put_f64(json, name, figure->low);
+    snprintf(name, sizeof name, "%s_high", key);
+    cadre_json_put_f64(json, name, figure->high);
+}
+
+static void put_text(struct cadre_json *json, const char *key, const char *text)
+{
+    cadre_json_put_string(json, key, *text ? text : NULL);
+}
+
+/* In the place of a summary that a failed run has not. */
+static void put_failed(struct cadre_json *json, const struct cadre_compared_run *run)
+{
+    static const char *const keys[] = {"device",     "steps",      "tokens",
+                                       "time_s",     "loss_first", "loss_last",
+                                       "peak_bytes", "comm_bytes", "params"};
+    cadre_json_put_string(json, "stack", run->strategy);
+    cadre_json_put_i64(json, "ranks", run->ranks);
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        cadre_json_put_string(json, keys[i], NULL);
+}
+
+static void put_speed(struct cadre_json *json, const struct cadre_comparison *c,
+                      size_t i)
+{
+    const struct cadre_compared_run *run = &c->run[i];
+    const struct cadre_speed_run *speed = &run->speed;
+    put_interval(json, "step_s", cadre_report_step_s(run), &speed->period_s);
+    cadre_json_put_f64(json, "tokens_per_s", run->tokens_per_s);
+    put_interval(json, "speedup", speed->speedup.value, &speed->speedup);
+    cadre_json_put_string(json, "speed_verdict",
+                          cadre_speed_verdict_name(speed->verdict));
+    put_text(json, "not_ranked", speed->why);
+    cadre_json_put_i64(json, "rounds", (int64_t)cadre_report_rounds(c, i));
+    cadre_json_put_bool(json, "leading", speed->leading);
+    cadre_json_put_f64(json, "detectable", speed->detectable);
+    cadre_json_put_f64(json, "control", speed->control);
+    put_interval(json, "efficiency", run->efficiency.value, &run->efficiency);
+    put_interval(json, "overhead_s", speed->overhead_s.value, &speed->overhead_s);
+    put_interval(json, "bubble_fraction", cadre_report_bubble(run),
+                 &speed->bubble_fraction);
+    cadre_json_put_f64(json, "bubble_replayed", run->bubble_replayed);
+    put_interval(json, "comm_exposed_s", cadre_report_exposed_s(run),
+                 &speed->comm_exposed_s);
+    put_text(json, "untimed", run->untimed);
+    put_text(json, "implausible", run->implausible);
+    put_text(json, "failure", run->failure);
+    cadre_json_put_f64(json, "N", run->N);
+    cadre_json_put_bool(json, "fair", run->fair);
+    put_text(json, "unfair", run->unfair);
+}
+
+static void put_equality(struct cadre_json *json, const struct cadre_comparison *c,
+                         size_t i)
+{
+    const struct cadre_compared_run *run = &c->run[i];
+    const bool judged = cadre_report_is_judged(c, i);
+    cadre_json_put_f64(json, "loss_max_diff", judged ? run->loss_max_diff : NAN);
+    cadre_json_put_f64(json, "param_max_diff", judged ? run->diff.of[0].max : NAN);
+    cadre_json_put_string(json, "equal", judged ? cadre_equal_name(run->equal) : NULL);
+    cadre_json_put_string(json, "limit", judged ? cadre_limit_name(run->limit) : NULL);
+    cadre_json_put_string(
+        json, "same_bits_as",
+        !judged || run->bit_identical < 0 ? NULL : c->run[run->bit_identical].name);
+    cadre_json_put_bool(json, "is_baseline", i == c->baseline);
+    cadre_json_put_bool(json, "by_design", run->by_design);
+    put_text(json, "changed_by", run->changes.by);
+    put_text(json, "why", run->why);
+    put_text(json, "other_training", run->other_training);
+    cadre_json_key(json, "certificate");
+    if (!*run->failure)
+        cadre_certificate_put(json, c, i);
+    else
+        cadre_json_null(json);
+}
+
 static void put_run(struct cadre_json *json, const struct cadre_comparison *c, size_t i)
 {
     const struct cadre_compared_run *run = &c->run[i];
     cadre_json_begin_object(json);
     cadre_json_put_string(json, "name", run->name);
-    put_summary(json, run->record.summary);
+    if (run->record.summary)
+        put_summary(json, run->record.summary);
+    else
+        put_failed(json, run);
     put_site(json, &run->record);
     cadre_json_put_string(json, "folder", run->record.dir);
-    cadre_json_put_i64(json, "repeats", (int64_t)run->repeats + 1);
-    cadre_json_put_f64(json, "step_s", run->step_s);
-    cadre_json_put_f64(json, "tokens_per_s", run->tokens_per_s);
-    cadre_json_put_f64(json, "speedup", run->speed.speedup.value);
-    cadre_json_put_f64(json, "efficiency", run->efficiency.value);
-    cadre_json_put_f64(json, "overhead_s", run->speed.overhead_s.value);
-    cadre_json_put_f64(json, "bubble_replayed", run->bubble_replayed);
-    cadre_json_put_f64(json, "N", run->N);
-    cadre_json_put_bool(json, "fair", run->fair);
-    cadre_json_put_string(json, "unfair", *run->unfair ? run->unfair : NULL);
-    cadre_json_put_f64(json, "loss_max_diff", run->loss_max_diff);
-    cadre_json_put_f64(json, "param_max_diff", run->diff.of[0].max);
-    cadre_json_put_string(json, "equal", cadre_equal_name(run->equal));
-    cadre_json_put_string(json, "limit", cadre_limit_name(run->limit));
-    cadre_json_put_string(json, "same_bits_as",
-                          run->bit_identical < 0 ? NULL
-                                                 : c->run[run->bit_identical].name);
-    cadre_json_put_bool(json, "is_baseline", run == &c->run[c->baseline]);
-    cadre_json_put_bool(json, "by_design", run->by_design);
-    cadre_json_put_string(json, "changed_by",
-                          *run->changes.by ? run->changes.by : NULL);
-    cadre_json_put_string(json, "why", *run->why ? run->why : NULL);
-    cadre_json_put_string(json, "other_training",
-                          *run->other_training ? run->other_training : NULL);
-    cadre_json_key(json, "certificate");
-    cadre_certificate_put(json, c, i);
+    put_speed(json, c, i);
+    put_equality(json, c, i);
     cadre_json_end_object(json);
 }
+
+/* ---- rounds and pieces ---- */
+
+static void put_rounds(struct cadre_json *json, const struct cadre_comparison *c)
+{
+    cadre_json_key(json, "round_list");
+    cadre_json_begin_array(json);
+    for (size_t i = 0; i < c->speed.n_rounds; i++) {
+        const struct cadre_speed_round *round = &c->speed.round[i];
+        cadre_json_begin_object(json);
+        cadre_json_put_i64(json, "round", round->round);
+        cadre_json_put_bool(json, "disturbed", round->disturbed);
+        put_text(json, "why", round->why);
+        cadre_json_put_f64(json, "foreign", round->foreign);
+        cadre_json_end_object(json);
+    }
+    cadre_json_end_array(json);
+}
+
+/* What the machine did meanwhile. */
+static void put_load(struct cadre_json *json, const struct cadre_load *load)
+{
+    const struct {
+        const char *key;
+        double value;
+    } samples[] = {
+        {"wall_s", load->wall_s},           {"own_s", load->own_s},
+        {"foreign_s", load->foreign_s},     {"steal_s", load->steal_s},
+        {"throttled_s", load->throttled_s}, {"mhz", load->mhz},
+        {"thermal", load->thermal},         {"gpu_mhz", load->gpu_mhz},
+        {"gpu_watts", load->gpu_watts},     {"gpu_celsius", load->gpu_celsius},
+        {"gpu_others", load->gpu_others},
+    };
+    for (size_t i = 0; i < sizeof samples / sizeof samples[0]; i++)
+        cadre_json_put_f64(json, samples[i].key, samples[i].value);
+}
+
+static void put_pieces(struct cadre_json *json, const struct cadre_comparison *c)
+{
+    cadre_json_key(json, "pieces");
+    cadre_json_begin_array(json);
+    for (size_t i = 0; i < c->n_pieces; i++) {
+        const struct cadre_piece *piece = &c->piece[i];
+        cadre_json_begin_object(json);
+        cadre_json_put_string(json, "run", c->run[piece->run].name);
+        cadre_json_put_i64(json, "round", piece->round);
+        cadre_json_put_i64(json, "repeats_round", piece->repeats_round);
+        cadre_json_put_i64(json, "place", piece->place);
+        cadre_json_put_i64(json, "half", piece->half);
+        cadre_json_put_bool(json, "disturbed", cadre_report_is_disturbed(c, piece));
+        cadre_json_put_f64(json, "begin_s", piece->begin_s);
+        cadre_json_put_f64(json, "start_s", piece->start_s);
+        cadre_json_put_f64(json, "period_s", piece->period_s);
+        cadre_json_put_f64(json, "bubble_fraction", piece->bubble_fraction);
+        cadre_json_put_f64(json, "comm_exposed_s", piece->comm_exposed_s);
+        put_load(json, &piece->load);
+        cadre_json_end_object(json);
+    }
+    cadre_json_end_array(json);
+}
+
+/* ---- the whole ---- */
 
 static void put_formulas(struct cadre_json *json, const struct cadre_comparison *c)
 {
@@ -165,6 +291,9 @@ static void put_prices(struct cadre_json *json, const struct cadre_comparison *c
         cadre_json_put_f64(json, "price", price.value);
         cadre_json_put_f64(json, "low", price.low);
         cadre_json_put_f64(json, "high", price.high);
+        cadre_json_put_bool(json, "ranked",
+                            cadre_report_is_ranked(&c->run[i]) &&
+                                cadre_report_is_ranked(&c->run[plain]));
         cadre_json_end_object(json);
     }
     cadre_json_end_array(json);
@@ -187,6 +316,28 @@ static void put_lines(struct cadre_json *json, const char *key,
     cadre_text_fini(&text);
 }
 
+static void put_head(struct cadre_json *json, const struct cadre_comparison *c)
+{
+    char date[32];
+    const struct cadre_speed *speed = &c->speed;
+    cadre_json_put_i64(json, "schema_version", CADRE_REPORT_SCHEMA);
+    cadre_json_put_string(json, "build", PACKAGE_STRING);
+    cadre_json_put_string(json, "date", cadre_report_date(date, sizeof date));
+    cadre_json_put_string(json, "title", c->title);
+    cadre_json_put_string(json, "baseline", c->run[c->baseline].name);
+    cadre_json_put_string(json, "fastest",
+                          cadre_report_is_timed(c) && speed->fastest >= 0
+                              ? c->run[speed->fastest].name
+                              : NULL);
+    put_text(json, "unranked", c->unranked);
+    cadre_json_put_i64(json, "rounds", (int64_t)speed->n_rounds);
+    cadre_json_put_i64(json, "disturbed_rounds", (int64_t)speed->n_disturbed);
+    cadre_json_put_bool(json, "mirrored", c->mirrored);
+    cadre_json_put_f64(json, "margin", c->margin);
+    cadre_json_put_bool(json, "fair", cadre_comparison_is_fair(c));
+    cadre_json_put_bool(json, "equal", !cadre_comparison_differing(c));
+}
+
 void cadre_report_json(const struct cadre_comparison *c, struct cadre_text *out)
 {
     struct cadre_json json;
@@ -194,10 +345,7 @@ void cadre_report_json(const struct cadre_comparison *c, struct cadre_text *out)
     cadre_machine_libraries(&machine);
     cadre_json_init_text(&json, out, true);
     cadre_json_begin_object(&json);
-    cadre_json_put_string(&json, "title", c->title);
-    cadre_json_put_string(&json, "baseline", c->run[c->baseline].name);
-    cadre_json_put_bool(&json, "fair", cadre_comparison_is_fair(c));
-    cadre_json_put_bool(&json, "equal", !cadre_comparison_differing(c));
+    put_head(&json, c);
     put_formulas(&json, c);
     cadre_json_put_i64(&json, "warmup", c->warmup);
     cadre_json_put_i64(&json, "first_step", cadre_comparison_first_step(c));
@@ -212,88 +360,10 @@ void cadre_report_json(const struct cadre_comparison *c, struct cadre_text *out)
     for (size_t i = 0; i < c->n; i++)
         put_run(&json, c, i);
     cadre_json_end_array(&json);
+    put_rounds(&json, c);
+    put_pieces(&json, c);
     cadre_json_end_object(&json);
     if (cadre_json_finish(&json) != CADRE_OK)
         out->failed = true;
     cadre_text_fini(&machine);
-}
-
-/* ---- report.csv ---- */
-
-/* Quoted if necessary, with quotes in it doubled. A text that a spreadsheet would take
- * for a formula gets an apostrophe. */
-static void put_cell(struct cadre_text *out, const char *text)
-{
-    const char *mark = *text && strchr("=+-@", *text) ? "'" : "";
-    if (!strpbrk(text, ",\"\r\n")) {
-        cadre_text_printf(out, "%s%s", mark, text);
-        return;
-    }
-    cadre_text_printf(out, "\"%s", mark);
-    for (; *text; text++) {
-        if (*text == '"')
-            cadre_text_append(out, text, 1);
-        cadre_text_append(out, text, 1);
-    }
-    cadre_text_append(out, "\"", 1);
-}
-
-/* A number that reads back the same; empty where it is none. */
-static void put_number(struct cadre_text *out, double value)
-{
-    if (isfinite(value))
-        cadre_text_printf(out, ",%.17g", value);
-    else
-        cadre_text_append(out, ",", 1);
-}
-
-static void put_csv_run(struct cadre_text *out, const struct cadre_compared_run *run)
-{
-    const struct cadre_record *record = &run->record;
-    char hex[17];
-    const double numbers[] = {
-        run->ranks,
-        run->threads,
-        (double)record->n,
-        cadre_record_number(record, "tokens"),
-        cadre_record_number(record, "time_s"),
-        run->step_s,
-        run->tokens_per_s,
-        run->speed.speedup.value,
-        run->efficiency.value,
-        run->speed.overhead_s.value,
-        cadre_record_number(record, "loss_first"),
-        cadre_record_number(record, "loss_last"),
-        cadre_record_number(record, "valid_loss"),
-        run->loss_max_diff,
-        run->diff.of[0].max,
-        cadre_record_largest(record, "peak_bytes"),
-        cadre_record_number(record, "comm_bytes"),
-        cadre_record_number(record, "comm_exposed_s"),
-        cadre_record_number(record, "bubble_fraction"),
-        run->bubble_replayed,
-        cadre_record_number(record, "params"),
-    };
-    put_cell(out, run->name);
-    cadre_text_append(out, ",", 1);
-    put_cell(out, run->strategy);
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        put_number(out, numbers[i]);
-    cadre_text_printf(out, ",%s,%s,%s", cadre_equal_name(run->equal),
-                      cadre_limit_name(run->limit), run->fair ? "true" : "false");
-    cadre_text_printf(out, ",%s", cadre_hash_hex(run->chain, hex));
-    cadre_text_printf(out, ",%s", cadre_hash_hex(run->diff.of[0].hash, hex));
-    cadre_text_printf(out, ",%d\r\n", run->instances ? run->instances : 1);
-}
-
-void cadre_report_csv(const struct cadre_comparison *c, struct cadre_text *out)
-{
-    cadre_text_printf(
-        out, "name,stack,ranks,threads,steps,tokens,time_s,step_s,"
-             "tokens_per_s,speedup,efficiency,overhead_s,loss_first,loss_last,"
-             "valid_loss,loss_max_diff,param_max_diff,peak_bytes,comm_bytes,"
-             "comm_exposed_s,bubble_fraction,bubble_replayed,params,equal,limit,fair,"
-             "loss_chain,param_hash,instances\r\n");
-    for (size_t i = 0; i < c->n; i++)
-        put_csv_run(out, &c->run[i]);
 }

@@ -1,18 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table for a terminal: fits 80 columns if names are short. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/utf8.h"
+#include "core/compare/report/cells.h"
 #include "core/compare/report/report.h"
-#include "core/run/format.h"
 
-enum { COLUMNS = 8, CELL = 72, SCREEN = 80 };
+enum { COLUMNS = 9, SCREEN = 80 };
 
-typedef char row[COLUMNS][CELL];
+typedef char row[COLUMNS][CADRE_FIGURE_CHARS];
+
+static const enum cadre_cell columns[COLUMNS] = {
+    CADRE_CELL_RUN,        CADRE_CELL_STRATEGY, CADRE_CELL_TIME,
+    CADRE_CELL_TOKENS,     CADRE_CELL_SPEEDUP,  CADRE_CELL_VERDICT,
+    CADRE_CELL_EFFICIENCY, CADRE_CELL_OVERHEAD, CADRE_CELL_EQUALITY};
+
+/* What goes first where the screen is too narrow; the other forms have it. */
+static const int spare[] = {7, 3, 6, 1, 2};
 
 /* Characters, not bytes, are what a terminal aligns. */
 static int width_of(const char *text)
@@ -31,41 +38,51 @@ static int width_of(const char *text)
 
 static void fill_row(const struct cadre_comparison *c, size_t i, row cells)
 {
-    const struct cadre_compared_run *run = &c->run[i];
-    snprintf(cells[0], CELL, "%s%s", run->name, run->fair ? "" : " (unfair)");
-    snprintf(cells[1], CELL, "%s", run->strategy);
-    cadre_format_seconds(run->step_s, cells[2], CELL);
-    cadre_format_count(run->tokens_per_s, cells[3], CELL);
-    snprintf(cells[4], CELL, "%.2f", run->speed.speedup.value);
-    snprintf(cells[5], CELL, "%.0f %%", 100 * run->efficiency.value);
-    cadre_format_seconds(run->speed.overhead_s.value, cells[6], CELL);
-    snprintf(cells[7], CELL, "%s",
-             i == c->baseline ? "baseline"
-             : run->by_design ? "by design"
-                              : cadre_equal_name(run->equal));
+    struct cadre_cells all;
+    cadre_cells_fill(c, i, true, &all);
+    for (int k = 0; k < COLUMNS; k++)
+        snprintf(cells[k], CADRE_FIGURE_CHARS, "%s", all.of[columns[k]]);
 }
 
+/* A width of 0 is a column that is left out. */
 static void put_row(struct cadre_text *out, row cells, const int *width)
 {
     for (int k = 0; k < COLUMNS; k++) {
-        bool left = k <= 1 || k == COLUMNS - 1;
-        int pad = width[k] - width_of(cells[k]);
-        if (k == COLUMNS - 1)
-            pad = 0;
+        if (width[k] == 0)
+            continue;
+        bool left = cadre_cells_is_text(columns[k]);
+        int pad = k == COLUMNS - 1 ? 0 : width[k] - width_of(cells[k]);
         cadre_text_printf(out, "%s%*s%s%*s", k ? "  " : "", left ? 0 : pad, "",
                           cells[k], left ? pad : 0, "");
     }
     cadre_text_append(out, "\n", 1);
 }
 
+static int total_of(const int *width)
+{
+    int total = -2;
+    for (int k = 0; k < COLUMNS; k++)
+        total += width[k] ? width[k] + 2 : 0;
+    return total;
+}
+
 static void put_rule(struct cadre_text *out, const int *width)
 {
-    int total = 2 * (COLUMNS - 1);
-    for (int k = 0; k < COLUMNS; k++)
-        total += width[k];
-    for (int i = 0; i < total; i++)
+    for (int i = 0, total = total_of(width); i < total; i++)
         cadre_text_append(out, "-", 1);
     cadre_text_append(out, "\n", 1);
+}
+
+/* Columns that do not fit are named below. */
+static void put_left_out(struct cadre_text *out, const int *width)
+{
+    int n = 0;
+    for (int k = 0; k < COLUMNS; k++)
+        if (width[k] == 0)
+            cadre_text_printf(out, "%s%s", n++ ? ", " : "Left out for width: ",
+                              cadre_cells_head(columns[k]));
+    if (n > 0)
+        cadre_text_printf(out, " (report.md has them).\n");
 }
 
 static void put_table(struct cadre_text *out, row *rows, size_t n)
@@ -77,10 +94,14 @@ static void put_table(struct cadre_text *out, row *rows, size_t n)
             width[k] = w > width[k] ? w : width[k];
         }
     }
+    for (size_t k = 0; k < sizeof spare / sizeof spare[0]; k++)
+        if (total_of(width) > SCREEN)
+            width[spare[k]] = 0;
     put_row(out, rows[0], width);
     put_rule(out, width);
     for (size_t i = 1; i < n; i++)
         put_row(out, rows[i], width);
+    put_left_out(out, width);
 }
 
 /* Lines of `text`, broken between words where the screen ends. */
@@ -106,25 +127,26 @@ static void put_wrapped(struct cadre_text *out, char *text)
 
 void cadre_report_table(const struct cadre_comparison *c, struct cadre_text *out)
 {
-    static const char *const heads[COLUMNS] = {"run",      "strategy", "time/step",
-                                               "tokens/s", "speedup",  "effic.",
-                                               "overhead", "equality"};
     row *rows = cadre_calloc(c->n + 1, sizeof *rows);
     if (!rows) {
         out->failed = true;
         return;
     }
     for (int k = 0; k < COLUMNS; k++)
-        snprintf(rows[0][k], CELL, "%s", heads[k]);
+        snprintf(rows[0][k], CADRE_FIGURE_CHARS, "%s", cadre_cells_head(columns[k]));
     for (size_t i = 0; i < c->n; i++)
         fill_row(c, i, rows[i + 1]);
     put_table(out, rows, c->n + 1);
     free(rows);
     struct cadre_text words = {0};
-    cadre_text_printf(&words, "%s; %s\n%s\n%s (steps %" PRId64 " to %" PRId64 ")\n",
-                      CADRE_FORMULA_SPEEDUP, CADRE_FORMULA_EFFICIENCY,
-                      CADRE_FORMULA_OVERHEAD, cadre_report_where(c),
-                      cadre_comparison_first_step(c), cadre_comparison_last_step(c));
+    cadre_text_printf(&words, "%s; %s\n%s\n%s", CADRE_FORMULA_SPEEDUP,
+                      CADRE_FORMULA_EFFICIENCY, CADRE_FORMULA_OVERHEAD,
+                      cadre_report_where(c));
+    if (!cadre_report_is_timed(c))
+        cadre_text_printf(&words, " (steps %" PRId64 " to %" PRId64 ")",
+                          cadre_comparison_first_step(c),
+                          cadre_comparison_last_step(c));
+    cadre_text_printf(&words, "\n");
     cadre_report_notes(c, &words);
     cadre_text_append(out, "\n", 1);
     if (words.data)

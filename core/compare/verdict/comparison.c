@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/median.h"
 #include "core/base/memory.h"
+#include "core/compare/verdict/figures.h"
 #include "core/compare/verdict/judge.h"
 #include "core/compare/verdict/passes_file.h"
 
@@ -43,9 +43,9 @@ const char *cadre_state_suffix(size_t state)
 
 int64_t cadre_comparison_last_step(const struct cadre_comparison *c)
 {
-    size_t last = c->run[c->baseline].record.n;
+    size_t last = 0;
     for (size_t i = 0; i < c->n; i++)
-        if (c->run[i].record.n < last)
+        if (!*c->run[i].failure && (last == 0 || c->run[i].record.n < last))
             last = c->run[i].record.n;
     return (int64_t)last;
 }
@@ -79,31 +79,24 @@ cadre_comparison_differing(const struct cadre_comparison *c)
 
 /* ---- figures ---- */
 
-static cadre_status time_run(const struct cadre_comparison *c,
-                             struct cadre_compared_run *run, struct cadre_error *err)
+static void time_run(const struct cadre_comparison *c, struct cadre_compared_run *run)
 {
-    size_t n = run->repeats + 1;
-    double *medians = cadre_calloc(n, sizeof *medians);
-    if (!medians)
-        return cadre_no_memory(err, "%zu repeats", n);
-    medians[0] =
+    run->step_s = run->tokens_per_s = NAN;
+    if (*run->failure)
+        return;
+    run->step_s =
         cadre_record_median_s(&run->record, c->warmup, cadre_comparison_last_step(c));
-    for (size_t i = 1; i < n; i++)
-        medians[i] = run->repeat_s[i - 1];
-    run->step_s = cadre_median(medians, n);
-    free(medians);
     /* independent runs may have other batches than the baseline */
     double tokens = cadre_record_step_tokens(&run->record);
     run->tokens_per_s = tokens / run->step_s;
     if (run->record.n_instances)
         run->step_s *= cadre_record_step_tokens(&c->run[c->baseline].record) / tokens;
-    return CADRE_OK;
 }
 
 /* The machine in the run's own record is preferred to this one: another process may
  * have trained the run elsewhere. */
-static void judge_fairness(const struct cadre_comparison *c,
-                           struct cadre_compared_run *run)
+static void find_unfair(const struct cadre_comparison *c,
+                        struct cadre_compared_run *run)
 {
     const struct cadre_record *base = &c->run[c->baseline].record;
     double threads = cadre_record_number(&run->record, "threads");
@@ -131,11 +124,19 @@ static void judge_fairness(const struct cadre_comparison *c,
     run->fair = run->unfair[0] == 0;
 }
 
+void cadre_comparison_find_unfair(struct cadre_comparison *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        find_unfair(c, &c->run[i]);
+}
+
 /* The bubble of the schedule itself, by replay. */
 static cadre_status replay_run(struct cadre_compared_run *run, struct cadre_error *err)
 {
     struct cadre_replay_result result;
     run->bubble_replayed = NAN;
+    if (*run->failure)
+        return CADRE_OK;
     cadre_status rc = cadre_passes_read(run->record.dir, &run->schedule, err);
     if (rc != CADRE_OK || run->schedule.n == 0)
         return rc;
@@ -147,29 +148,18 @@ static cadre_status replay_run(struct cadre_compared_run *run, struct cadre_erro
     return rc;
 }
 
-static void figure(const struct cadre_comparison *c, struct cadre_compared_run *run)
+/* T of run a / T of run b, NaN where there is none. */
+static struct cadre_interval ratio_of(const struct cadre_comparison *c, size_t a,
+                                      size_t b)
 {
-    const struct cadre_compared_run *base = &c->run[c->baseline];
-    double N = c->whole ? 1 : (double)run->ranks / base->ranks;
-    run->N = N;
-    run->speed.speedup.value = base->step_s / run->step_s;
-    run->efficiency.value = run->speed.speedup.value / N;
-    run->speed.overhead_s.value = run->step_s - base->step_s / N;
-}
-
-/* Relative error of a run's time: from the spread of its steps, or of its repeats if
- * that is larger, since a machine may change between them. */
-static double relative_error(const struct cadre_comparison *c,
-                             const struct cadre_compared_run *run)
-{
-    int64_t last = cadre_comparison_last_step(c);
-    double within = cadre_record_error_s(&run->record, c->warmup, last);
-    double low = cadre_record_median_s(&run->record, c->warmup, last), high = low;
-    for (size_t i = 0; i < run->repeats; i++) {
-        low = fmin(low, run->repeat_s[i]);
-        high = fmax(high, run->repeat_s[i]);
-    }
-    return fmax(within, (high - low) / 2) / run->step_s;
+    struct cadre_interval ratio = {NAN, NAN, NAN};
+    struct cadre_speed_input input = cadre_figures_input(c);
+    enum cadre_speed_verdict verdict;
+    if (c->n_pieces == 0)
+        ratio.value = c->run[a].step_s / c->run[b].step_s;
+    else if (cadre_speed_pair(&input, a, b, &ratio, &verdict, NULL) != CADRE_OK)
+        ratio = (struct cadre_interval){NAN, NAN, NAN};
+    return ratio;
 }
 
 ptrdiff_t cadre_comparison_price(const struct cadre_comparison *c, size_t i,
@@ -181,11 +171,12 @@ ptrdiff_t cadre_comparison_price(const struct cadre_comparison *c, size_t i,
         if (plain->exact || plain->setup != run->setup ||
             strcmp(plain->strategy, run->strategy) != 0)
             continue;
-        double ratio = run->step_s / plain->step_s;
-        price->value = ratio - 1;
-        double error = ratio * hypot(relative_error(c, run), relative_error(c, plain));
-        price->low = price->value - error;
-        price->high = price->value + error;
+        if (c->n_pieces > 0 &&
+            (!cadre_figures_timed(c, i) || !cadre_figures_timed(c, k)))
+            continue;
+        struct cadre_interval ratio = ratio_of(c, i, k);
+        *price =
+            (struct cadre_interval){ratio.value - 1, ratio.low - 1, ratio.high - 1};
         return (ptrdiff_t)k;
     }
     return -1;
@@ -210,13 +201,12 @@ double cadre_comparison_perturbed_s(const struct cadre_comparison *c)
 cadre_status cadre_comparison_judge(struct cadre_comparison *c, struct cadre_error *err)
 {
     for (size_t i = 0; i < c->n; i++) {
-        CADRE_TRY(time_run(c, &c->run[i], err));
-        judge_fairness(c, &c->run[i]);
+        time_run(c, &c->run[i]);
         CADRE_TRY(replay_run(&c->run[i], err));
     }
-    for (size_t i = 0; i < c->n; i++)
-        figure(c, &c->run[i]);
-    return cadre_judge(c, err);
+    cadre_comparison_find_unfair(c);
+    CADRE_TRY(cadre_judge(c, err));
+    return cadre_figures_fill(c, err);
 }
 
 void cadre_comparison_fini(struct cadre_comparison *c)
@@ -229,11 +219,12 @@ void cadre_comparison_fini(struct cadre_comparison *c)
         free(run->strategy);
         free(run->layout);
         free(run->other_training);
-        free(run->repeat_s);
         cadre_options_destroy(run->options);
     }
     for (size_t i = 0; i < c->n_perturbations; i++)
         cadre_record_fini(&c->perturbation[i].record);
+    cadre_speed_fini(&c->speed);
+    free(c->piece);
     free(c->perturbation);
     free(c->run);
     free(c->title);

@@ -3,8 +3,9 @@
  * them: figures and a verdict on equality.
  *
  * Formulas. N is the ranks of the run over the ranks of the baseline (the baseline's
- * own N is 1), T the median wall time of the same steps, warm-up left out; with
- * repeats the median of their medians.
+ * own N is 1), T the wall time of a step as the rounds of pieces give it (speed.h).
+ * Without pieces it is the median of the record's steps, warm-up left out: a figure
+ * without an interval, from which nothing is ranked.
  *     speedup = T_base / T_run    efficiency = speedup / N
  *     overhead = T_run - T_base / N
  *
@@ -129,8 +130,6 @@ struct cadre_compared_run {
     struct cadre_record record; /* of the training that is judged for equality */
     char failure[256]; /* why it has no record, "" if it has one */
     char untimed[160]; /* why no pieces of it are timed, "" if some are */
-    double *repeat_s; /* median of each repeat after the first; owned */
-    size_t repeats; /* in repeat_s */
     /* computed by cadre_comparison_judge */
     double step_s; /* median of the record's steps: for a plan, never for a verdict */
     double tokens_per_s; /* of the timed pieces, else of the record */
@@ -194,6 +193,9 @@ struct cadre_comparison {
 cadre_status cadre_comparison_judge(struct cadre_comparison *comparison,
                                     struct cadre_error *err);
 
+/* Fill fair and unfair of every run, from its record where it has one. */
+void cadre_comparison_find_unfair(struct cadre_comparison *comparison);
+
 /* Do both promise the same bits: run.exact, the same reduction tree of micro-batches
  * and the same reduction signature? */
 bool cadre_compared_same_bits(const struct cadre_compared_run *a,
@@ -227,8 +229,9 @@ double cadre_limit_factor(size_t perturbations);
 double cadre_comparison_perturbed_s(const struct cadre_comparison *comparison);
 
 /* The price of exact mode of `run`: T of it / T of the run with the same setup without
- * exact mode, minus 1, from the rounds of both. Returns the index of that other run, -1
- * if there is none or `run` is not exact. */
+ * exact mode, minus 1, from the rounds of both; where nothing was timed from the
+ * records, without an interval. Returns the index of that other run, -1 if there is
+ * none, `run` is not exact, or one of them was not timed while others were. */
 ptrdiff_t cadre_comparison_price(const struct cadre_comparison *comparison, size_t run,
                                  struct cadre_interval *price);
 

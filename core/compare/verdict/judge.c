@@ -351,7 +351,7 @@ uint64_t cadre_judge_digest(uint64_t chain, const struct cadre_state_diffs *stat
     return cadre_hash_of(parts, sizeof parts, 0);
 }
 
-/* Nothing is compared: margins are NaN. */
+/* Nothing is compared, as with a run or a baseline that failed: margins are NaN. */
 static void leave_alone(struct cadre_compared_run *run)
 {
     run->equal = CADRE_EQUAL_INDEPENDENT;
@@ -367,8 +367,14 @@ static cadre_status judge_equality(struct cadre_comparison *c,
                                    struct cadre_error *err)
 {
     const struct cadre_record *base = &c->run[c->baseline].record;
-    bool other =
-        *run->other_training || run->instances || c->run[c->baseline].instances;
+    const struct cadre_compared_run *of = &c->run[c->baseline];
+    bool other = *run->other_training || run->instances || of->instances ||
+                 *run->failure || *of->failure;
+    if (*run->failure) {
+        leave_alone(run);
+        run->bit_identical = -1;
+        return CADRE_OK;
+    }
     CADRE_TRY(
         cadre_judge_states(&run->record, other ? &run->record : base, &run->diff, err));
     run->chain = cadre_record_chain(&run->record, (int64_t)run->record.n);
@@ -388,7 +394,7 @@ cadre_status cadre_judge(struct cadre_comparison *c, struct cadre_error *err)
     struct cadre_compared_run *base = &c->run[c->baseline];
     c->measured = false;
     c->judged_steps = STATED_STEPS;
-    if (c->n_perturbations > 0) {
+    if (c->n_perturbations > 0 && !*base->failure) {
         c->factor = cadre_limit_factor(c->n_perturbations);
         find_judged_steps(c);
     }

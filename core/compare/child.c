@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/compare/child.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void describe(const struct cadre_child *child,
+                     const struct cadre_process_end *end,
+                     struct cadre_child_failure *failure)
+{
+    *failure = (struct cadre_child_failure){.failed = true};
+    failure->status = end->status == 2 ? CADRE_E_INVALID : CADRE_E_ABORTED;
+    if (end->signal) {
+        snprintf(failure->why, sizeof failure->why, "signal %d (%s)", end->signal,
+                 strsignal(end->signal));
+        snprintf(failure->text, sizeof failure->text, "run %s was ended by %s",
+                 child->name, failure->why);
+    } else {
+        snprintf(failure->why, sizeof failure->why, "exit status %d", end->status);
+        snprintf(failure->text, sizeof failure->text,
+                 "run %s failed with %s, for the reason above; its folder is '%s'",
+                 child->name, failure->why, child->folder);
+    }
+}
+
+cadre_status cadre_child_run(const struct cadre_supervise_watch *watch,
+                             const struct cadre_child *child,
+                             struct cadre_child_failure *failure,
+                             struct cadre_error *err)
+{
+    struct cadre_process process = {
+        .argv = child->argv, .no_stdin = true, .no_stdout = true};
+    *failure = (struct cadre_child_failure){0};
+    CADRE_TRY(cadre_supervise_run(watch, &cadre_supervise_independent,
+                                  CADRE_THIS_PROGRAM, &process, 1, err));
+    if (process.end.asked || process.end.status == 4)
+        return cadre_fail(err, CADRE_E_STOPPED,
+                          "stopped by a signal while run %s trained; the same command "
+                          "with --set checkpoint.resume=auto continues",
+                          child->name);
+    if (process.end.signal || process.end.status != 0)
+        describe(child, &process.end, failure);
+    return CADRE_OK;
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/compare/report/cells.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/compare/report/report.h"
+#include "core/run/format.h"
+
+const char *cadre_cells_head(enum cadre_cell cell)
+{
+    static const char *const heads[CADRE_CELLS] = {
+        "run",     "strategy", "ranks",     "time/step", "tokens/s",
+        "speedup", "verdict",  "effic.",    "overhead",  "bubble",
+        "exposed", "control",  "last loss", "equality",  "fair"};
+    return heads[cell];
+}
+
+bool cadre_cells_is_text(enum cadre_cell cell)
+{
+    return cell == CADRE_CELL_RUN || cell == CADRE_CELL_STRATEGY ||
+           cell == CADRE_CELL_VERDICT || cell == CADRE_CELL_EQUALITY ||
+           cell == CADRE_CELL_FAIR;
+}
+
+const char *cadre_cells_verdict(const struct cadre_comparison *c, size_t i)
+{
+    const struct cadre_compared_run *run = &c->run[i];
+    if (*run->failure)
+        return "failed";
+    if (run->speed.verdict == CADRE_SPEED_NOT_RANKED)
+        return cadre_speed_verdict_name(CADRE_SPEED_NOT_RANKED);
+    if (i == c->baseline)
+        return "baseline";
+    if (run->speed.verdict == CADRE_SPEED_NO_DIFFERENCE)
+        return "no difference";
+    return cadre_speed_verdict_name(run->speed.verdict);
+}
+
+bool cadre_cells_is_shown(const struct cadre_compared_run *run)
+{
+    return (run->speed.verdict == CADRE_SPEED_FASTER ||
+            run->speed.verdict == CADRE_SPEED_SLOWER) &&
+           run->fair && !*run->implausible && !*run->failure;
+}
+
+/* Figures that rest on time carry the mark. */
+static void mark_implausible(struct cadre_cells *cells)
+{
+    static const enum cadre_cell figures[] = {CADRE_CELL_SPEEDUP, CADRE_CELL_EFFICIENCY,
+                                              CADRE_CELL_OVERHEAD, CADRE_CELL_BUBBLE};
+    for (size_t k = 0; k < sizeof figures / sizeof figures[0]; k++) {
+        char *text = cells->of[figures[k]];
+        size_t used = strlen(text);
+        if (strcmp(text, "-") != 0)
+            snprintf(text + used, CADRE_FIGURE_CHARS - used, " !");
+    }
+}
+
+static struct cadre_interval only_value(double value)
+{
+    return (struct cadre_interval){value, NAN, NAN};
+}
+
+/* A percentage; without a number nothing is measured. */
+static void put_share(double share, const char *sign, char *out)
+{
+    if (isfinite(share))
+        snprintf(out, CADRE_FIGURE_CHARS, "%s%.2g %%", sign, 100 * share);
+    else
+        snprintf(out, CADRE_FIGURE_CHARS, "-");
+}
+
+static void fill_figures(const struct cadre_compared_run *run, bool brief,
+                         struct cadre_cells *cells)
+{
+    enum { SIZE = CADRE_FIGURE_CHARS };
+    struct cadre_interval step = run->speed.period_s, efficiency = run->efficiency,
+                          overhead = run->speed.overhead_s,
+                          bubble = run->speed.bubble_fraction,
+                          exposed = run->speed.comm_exposed_s;
+    if (!(step.value > 0))
+        step = only_value(run->step_s);
+    if (!isfinite(bubble.value))
+        bubble = only_value(cadre_report_bubble(run));
+    if (!isfinite(exposed.value))
+        exposed = only_value(cadre_report_exposed_s(run));
+    if (brief) {
+        step = only_value(step.value);
+        efficiency = only_value(efficiency.value);
+        overhead = only_value(overhead.value);
+    }
+    cadre_figure_seconds(&step, cells->of[CADRE_CELL_TIME], SIZE);
+    cadre_format_count(run->tokens_per_s, cells->of[CADRE_CELL_TOKENS], SIZE);
+    cadre_figure_ratio(&run->speed.speedup, cells->of[CADRE_CELL_SPEEDUP], SIZE);
+    cadre_figure_percent(&efficiency, cells->of[CADRE_CELL_EFFICIENCY], SIZE);
+    cadre_figure_seconds(&overhead, cells->of[CADRE_CELL_OVERHEAD], SIZE);
+    cadre_figure_percent(&bubble, cells->of[CADRE_CELL_BUBBLE], SIZE);
+    cadre_figure_seconds(&exposed, cells->of[CADRE_CELL_EXPOSED], SIZE);
+    put_share(run->speed.control, "+- ", cells->of[CADRE_CELL_CONTROL]);
+}
+
+void cadre_cells_fill(const struct cadre_comparison *c, size_t i, bool brief,
+                      struct cadre_cells *cells)
+{
+    enum { SIZE = CADRE_FIGURE_CHARS };
+    const struct cadre_compared_run *run = &c->run[i];
+    double loss = cadre_record_number(&run->record, "loss_last");
+    for (int k = 0; k < CADRE_CELLS; k++)
+        snprintf(cells->of[k], SIZE, "-");
+    snprintf(cells->of[CADRE_CELL_RUN], SIZE, "%s%s", run->name,
+             run->fair || *run->failure ? "" : " (unfair)");
+    snprintf(cells->of[CADRE_CELL_STRATEGY], SIZE, "%s", run->strategy);
+    snprintf(cells->of[CADRE_CELL_RANKS], SIZE, "%d", run->ranks);
+    snprintf(cells->of[CADRE_CELL_VERDICT], SIZE, "%s", cadre_cells_verdict(c, i));
+    if (!*run->failure) {
+        fill_figures(run, brief, cells);
+        if (isfinite(loss))
+            snprintf(cells->of[CADRE_CELL_LOSS], SIZE, "%.4f", loss);
+        snprintf(cells->of[CADRE_CELL_FAIR], SIZE, "%s",
+                 run->fair ? "yes" : "no: fair = false");
+    }
+    if (*run->implausible)
+        mark_implausible(cells);
+    if (!brief || !cadre_report_is_judged(c, i) || i == c->baseline)
+        cadre_report_equality(c, i, cells->of[CADRE_CELL_EQUALITY], SIZE);
+    else
+        snprintf(cells->of[CADRE_CELL_EQUALITY], SIZE, "%s",
+                 run->by_design ? "by design" : cadre_equal_name(run->equal));
+}

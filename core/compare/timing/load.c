@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/compare/timing/load.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "core/compare/timing/load_private.h"
+
+enum { PATH_BYTES = 1024, MISSING_CORES = 64 };
+
+/* Opens root/format; NULL where it is not there. */
+static FILE *open_below(const char *root, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static FILE *open_below(const char *root, const char *format, ...)
+{
+    char path[PATH_BYTES];
+    int used = snprintf(path, sizeof path, "%s", root);
+    va_list ap;
+    va_start(ap, format);
+    if (used >= 0 && (size_t)used < sizeof path)
+        vsnprintf(path + used, sizeof path - (size_t)used, format, ap);
+    va_end(ap);
+    return fopen(path, "re");
+}
+
+/* ---- CPU time ---- */
+
+/* All cores together, from the first line of /proc/stat. User time has the guests' in
+ * it; waiting for a disk is idle time. Interrupts are left out: they are as likely the
+ * transfers of our own ranks, and the kernel does not say whose. */
+static void read_busy(const char *root, double *busy_s, double *steal_s)
+{
+    unsigned long long user, nice, system, steal;
+    FILE *file = open_below(root, "/proc/stat");
+    *busy_s = *steal_s = NAN;
+    if (!file)
+        return;
+    if (fscanf(file, "cpu %llu %llu %llu %*u %*u %*u %*u %llu", &user, &nice, &system,
+               &steal) == 4) {
+        double tick = 1 / (double)sysconf(_SC_CLK_TCK);
+        *busy_s = tick * (double)(user + nice + system + steal);
+        *steal_s = tick * (double)steal;
+    }
+    fclose(file);
+}
+
+static double seconds(struct timeval t)
+{
+    return (double)t.tv_sec + 1e-6 * (double)t.tv_usec;
+}
+
+static double own_seconds(void)
+{
+    struct rusage self, children;
+    getrusage(RUSAGE_SELF, &self);
+    getrusage(RUSAGE_CHILDREN, &children);
+    return seconds(self.ru_utime) + seconds(self.ru_stime) +
+           seconds(children.ru_utime) + seconds(children.ru_stime);
+}
+
+/* ---- limits of a cgroup ---- */
+
+/* The value of "key N" in a file of such lines, NaN without one. Closes the file. */
+static double keyed_value(FILE *file, const char *key)
+{
+    char name[64];
+    double value, found = NAN;
+    while (file && fscanf(file, "%63s %lf", name, &value) == 2)
+        if (strcmp(name, key) == 0)
+            found = value;
+    if (file)
+        fclose(file);
+    return found;
+}
+
+/* The time that cpu.stat of `group` and of the groups above it report: the limit may be
+ * one of theirs. In a container the names are the host's, and only the mount itself is
+ * there to be read. */
+static double throttled_below(const char *root, const char *mount, const char *group,
+                              const char *key, double unit_s)
+{
+    char name[PATH_BYTES / 2];
+    double sum = NAN;
+    snprintf(name, sizeof name, "%s", group);
+    for (size_t len = strlen(name);; len = strlen(name)) {
+        if (len > 0 && name[len - 1] == '/') /* "/" is the mount itself */
+            name[len - 1] = 0;
+        double value = keyed_value(open_below(root, "%s%s/cpu.stat", mount, name), key);
+        if (!isnan(value))
+            sum = (isnan(sum) ? 0 : sum) + unit_s * value;
+        char *slash = strrchr(name, '/');
+        if (!slash)
+            break;
+        slash[0] = 0;
+    }
+    return sum;
+}
+
+/* Is `name` in the list a,b,c? */
+static bool listed(const char *list, const char *name)
+{
+    size_t len = strlen(name);
+    for (const char *at = list; at; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (strncmp(at, name, len) == 0 && (at[len] == ',' || !at[len]))
+            return true;
+    }
+    return false;
+}
+
+static double read_throttled(const char *root)
+{
+    char line[PATH_BYTES];
+    double v1 = NAN, v2 = NAN;
+    FILE *file = open_below(root, "/proc/self/cgroup");
+    while (file && fgets(line, sizeof line, file)) {
+        line[strcspn(line, "\n")] = 0;
+        char *controllers = strchr(line, ':'), *group = NULL;
+        if (controllers)
+            group = strchr(++controllers, ':');
+        if (!group)
+            continue;
+        *group++ = 0;
+        if (!*controllers) {
+            v2 = throttled_below(root, "/sys/fs/cgroup", group, "throttled_usec", 1e-6);
+        } else if (listed(controllers, "cpu")) {
+            char mount[PATH_BYTES + 32];
+            snprintf(mount, sizeof mount, "/sys/fs/cgroup/%s", controllers);
+            v1 = throttled_below(root, mount, group, "throttled_time", 1e-9);
+        }
+    }
+    if (file)
+        fclose(file);
+    return isnan(v2) ? v1 : v2;
+}
+
+/* ---- clocks and heat ---- */
+
+/* The sum of one number a core, and how many cores have it. Cores may be missing, but
+ * not many in a row. */
+static double sum_over_cores(const char *root, const char *name, int *cores)
+{
+    double sum = 0, value;
+    *cores = 0;
+    for (int core = 0, missing = 0; missing < MISSING_CORES; core++) {
+        FILE *file = open_below(root, "/sys/devices/system/cpu/cpu%d/%s", core, name);
+        missing = file ? 0 : missing + 1;
+        if (file && fscanf(file, "%lf", &value) == 1) {
+            sum += value;
+            ++*cores;
+        }
+        if (file)
+            fclose(file);
+    }
+    return sum;
+}
+
+static double read_mhz(const char *root)
+{
+    int cores;
+    double khz = sum_over_cores(root, "cpufreq/scaling_cur_freq", &cores);
+    return cores ? khz / 1000 / cores : NAN;
+}
+
+/* A package's event is counted by each of its cores: how often is known, how many
+ * events that were is not. */
+static double read_thermal(const char *root)
+{
+    int cores, packages;
+    double events =
+        sum_over_cores(root, "thermal_throttle/core_throttle_count", &cores);
+    events +=
+        sum_over_cores(root, "thermal_throttle/package_throttle_count", &packages);
+    return cores + packages ? events : NAN;
+}
+
+/* ---- GPUs ---- */
+
+/* A driver that hangs must not hang the comparison. */
+#define NVIDIA_SMI "timeout 10 nvidia-smi --format=csv,noheader,nounits "
+
+/* The mean clock, all power, the highest temperature. */
+static void read_gpus(struct cadre_load *out)
+{
+    double mhz, watts, celsius;
+    int gpus = 0;
+    char line[256];
+    FILE *pipe =
+        popen(NVIDIA_SMI "--query-gpu=clocks.sm,power.draw,temperature.gpu 2>/dev/null",
+              "re");
+    while (pipe && fgets(line, sizeof line, pipe)) {
+        if (sscanf(line, "%lf , %lf , %lf", &mhz, &watts, &celsius) != 3)
+            continue;
+        out->gpu_mhz = gpus ? out->gpu_mhz + mhz : mhz;
+        out->gpu_watts = gpus ? out->gpu_watts + watts : watts;
+        out->gpu_celsius = gpus ? fmax(out->gpu_celsius, celsius) : celsius;
+        gpus++;
+    }
+    if (pipe)
+        pclose(pipe);
+    if (gpus)
+        out->gpu_mhz /= gpus;
+}
+
+static void read_gpu_others(struct cadre_load *out)
+{
+    int pid, others = 0;
+    char line[256];
+    FILE *pipe = popen(NVIDIA_SMI "--query-compute-apps=pid 2>/dev/null", "re");
+    while (pipe && fgets(line, sizeof line, pipe))
+        if (sscanf(line, "%d", &pid) == 1 && pid != getpid())
+            others++;
+    if (pipe && pclose(pipe) == 0)
+        out->gpu_others = others;
+}
+
+/* ---- a piece ---- */
+
+void cadre_load_begin_below(const char *root, struct cadre_load_counters *begin)
+{
+    begin->throttled_s = read_throttled(root);
+    begin->thermal = read_thermal(root);
+    begin->wall_s = cadre_now_s();
+    begin->own_s = own_seconds();
+    read_busy(root, &begin->busy_s, &begin->steal_s);
+}
+
+void cadre_load_end_below(const char *root, const struct cadre_load_counters *begin,
+                          bool gpu, struct cadre_load *out)
+{
+    double busy_s, steal_s;
+    read_busy(root, &busy_s, &steal_s);
+    *out = (struct cadre_load){
+        .wall_s = cadre_now_s() - begin->wall_s,
+        .own_s = own_seconds() - begin->own_s,
+        .steal_s = steal_s - begin->steal_s,
+        .gpu_mhz = NAN,
+        .gpu_watts = NAN,
+        .gpu_celsius = NAN,
+        .gpu_others = NAN,
+    };
+    /* Ticks are coarser than a process's own time: below zero there was no other. */
+    out->foreign_s = busy_s - begin->busy_s - out->own_s;
+    if (out->foreign_s < 0)
+        out->foreign_s = 0;
+    out->throttled_s = read_throttled(root) - begin->throttled_s;
+    out->thermal = read_thermal(root) - begin->thermal;
+    out->mhz = read_mhz(root);
+    if (gpu) {
+        read_gpus(out);
+        read_gpu_others(out);
+    }
+}
+
+void cadre_load_begin(struct cadre_load_counters *begin)
+{
+    cadre_load_begin_below("", begin);
+}
+
+void cadre_load_end(const struct cadre_load_counters *begin, bool gpu,
+                    struct cadre_load *out)
+{
+    cadre_load_end_below("", begin, gpu, out);
+}
