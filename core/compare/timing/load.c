@@ -2,6 +2,7 @@
 #include "core/compare/timing/load.h"
 
 #include <math.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,23 +33,40 @@ static FILE *open_below(const char *root, const char *format, ...)
 
 /* ---- CPU time ---- */
 
-/* All cores together, from the first line of /proc/stat. User time has the guests' in
- * it; waiting for a disk is idle time. Interrupts are left out: they are as likely the
- * transfers of our own ranks, and the kernel does not say whose. */
+/* The cores whose load matters: where this process and its children may run. The rest
+ * of a shared machine is other people's. */
+static bool counts(int core, bool known, const cpu_set_t *ours)
+{
+    return core < 0 ? !known : known && core < CPU_SETSIZE && CPU_ISSET(core, ours);
+}
+
+/* From /proc/stat, whose first line is the sum of those that follow, one a core. User
+ * time has the guests' in it; waiting for a disk is idle time. Interrupts are left out:
+ * they are as likely the transfers of our own ranks, and the kernel does not say whose.
+ */
 static void read_busy(const char *root, double *busy_s, double *steal_s)
 {
-    unsigned long long user, nice, system, steal;
+    char line[512];
+    cpu_set_t ours;
+    double tick = 1 / (double)sysconf(_SC_CLK_TCK);
+    bool known = sched_getaffinity(0, sizeof ours, &ours) == 0, found = false;
     FILE *file = open_below(root, "/proc/stat");
-    *busy_s = *steal_s = NAN;
-    if (!file)
-        return;
-    if (fscanf(file, "cpu %llu %llu %llu %*u %*u %*u %*u %llu", &user, &nice, &system,
-               &steal) == 4) {
-        double tick = 1 / (double)sysconf(_SC_CLK_TCK);
-        *busy_s = tick * (double)(user + nice + system + steal);
-        *steal_s = tick * (double)steal;
+    *busy_s = *steal_s = 0;
+    while (file && fgets(line, sizeof line, file) && strncmp(line, "cpu", 3) == 0) {
+        unsigned long long user, nice, system, steal;
+        int core = line[3] == ' ' ? -1 : (int)strtol(line + 3, NULL, 10);
+        if (!counts(core, known, &ours) ||
+            sscanf(line, "%*s %llu %llu %llu %*u %*u %*u %*u %llu", &user, &nice,
+                   &system, &steal) != 4)
+            continue;
+        found = true;
+        *busy_s += tick * (double)(user + nice + system + steal);
+        *steal_s += tick * (double)steal;
     }
-    fclose(file);
+    if (file)
+        fclose(file);
+    if (!found)
+        *busy_s = *steal_s = NAN;
 }
 
 static double seconds(struct timeval t)
