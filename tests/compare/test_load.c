@@ -208,6 +208,11 @@ START_TEST(gpus_are_asked)
     ck_assert_double_eq(load.gpu_celsius, 74);
     ck_assert_double_eq(load.gpu_others, 1);
 
+    put("nvidia-smi", "#!/bin/sh\necho '1200, [N/A], 50'\n");
+    cadre_load_end_below(root, &begin, true, &load);
+    ck_assert_double_eq(load.gpu_mhz, 1200);
+    ck_assert(isnan(load.gpu_watts));
+
     put("nvidia-smi", "#!/bin/sh\necho 'No devices were found'\nexit 6\n");
     cadre_load_end_below(root, &begin, true, &load);
     ck_assert(isnan(load.gpu_mhz) && isnan(load.gpu_watts) && isnan(load.gpu_celsius));

@@ -204,18 +204,28 @@ static double read_thermal(const char *root)
 /* A driver that hangs must not hang the comparison. */
 #define NVIDIA_SMI "timeout 10 nvidia-smi --format=csv,noheader,nounits "
 
+/* The next number of a line of them; NaN for "[N/A]", and at the end. */
+static double next_number(char **rest)
+{
+    double value;
+    char *field = strsep(rest, ",");
+    return field && sscanf(field, "%lf", &value) == 1 ? value : NAN;
+}
+
 /* The mean clock, all power, the highest temperature. */
 static void read_gpus(struct cadre_load *out)
 {
-    double mhz, watts, celsius;
     int gpus = 0;
     char line[256];
     FILE *pipe =
         popen(NVIDIA_SMI "--query-gpu=clocks.sm,power.draw,temperature.gpu 2>/dev/null",
               "re");
     while (pipe && fgets(line, sizeof line, pipe)) {
-        if (sscanf(line, "%lf , %lf , %lf", &mhz, &watts, &celsius) != 3)
-            continue;
+        char *rest = line;
+        double mhz = next_number(&rest), watts = next_number(&rest);
+        double celsius = next_number(&rest);
+        if (isnan(mhz) && isnan(watts) && isnan(celsius))
+            continue; /* a line of text */
         out->gpu_mhz = gpus ? out->gpu_mhz + mhz : mhz;
         out->gpu_watts = gpus ? out->gpu_watts + watts : watts;
         out->gpu_celsius = gpus ? fmax(out->gpu_celsius, celsius) : celsius;
