@@ -31,11 +31,19 @@ static FILE *open_below(const char *root, const char *format, ...)
     return fopen(path, "re");
 }
 
+/* The number that text begins with, and where it ends; NaN without one. */
+static double take_number(char **text)
+{
+    char *begin = *text;
+    double value = strtod(begin, text);
+    return *text == begin ? NAN : value;
+}
+
 /* ---- CPU time ---- */
 
 /* The cores whose load matters: where this process and its children may run. The rest
  * of a shared machine is other people's. */
-static bool counts(int core, bool known, const cpu_set_t *ours)
+static bool counts(long core, bool known, const cpu_set_t *ours)
 {
     return core < 0 ? !known : known && core < CPU_SETSIZE && CPU_ISSET(core, ours);
 }
@@ -46,6 +54,7 @@ static bool counts(int core, bool known, const cpu_set_t *ours)
  */
 static void read_busy(const char *root, double *busy_s, double *steal_s)
 {
+    enum { USER, NICE, SYSTEM, IDLE, IOWAIT, IRQ, SOFTIRQ, STEAL, FIELDS };
     char line[512];
     cpu_set_t ours;
     double tick = 1 / (double)sysconf(_SC_CLK_TCK);
@@ -53,15 +62,16 @@ static void read_busy(const char *root, double *busy_s, double *steal_s)
     FILE *file = open_below(root, "/proc/stat");
     *busy_s = *steal_s = 0;
     while (file && fgets(line, sizeof line, file) && strncmp(line, "cpu", 3) == 0) {
-        unsigned long long user, nice, system, steal;
-        int core = line[3] == ' ' ? -1 : (int)strtol(line + 3, NULL, 10);
-        if (!counts(core, known, &ours) ||
-            sscanf(line, "%*s %llu %llu %llu %*u %*u %*u %*u %llu", &user, &nice,
-                   &system, &steal) != 4)
+        char *at = line + 3;
+        double ticks[FIELDS];
+        long core = *at == ' ' ? -1 : strtol(at, &at, 10);
+        for (int i = 0; i < FIELDS; i++)
+            ticks[i] = take_number(&at);
+        if (!counts(core, known, &ours))
             continue;
         found = true;
-        *busy_s += tick * (double)(user + nice + system + steal);
-        *steal_s += tick * (double)steal;
+        *busy_s += tick * (ticks[USER] + ticks[NICE] + ticks[SYSTEM] + ticks[STEAL]);
+        *steal_s += tick * ticks[STEAL];
     }
     if (file)
         fclose(file);
@@ -88,11 +98,16 @@ static double own_seconds(void)
 /* The value of "key N" in a file of such lines, NaN without one. Closes the file. */
 static double keyed_value(FILE *file, const char *key)
 {
-    char name[64];
-    double value, found = NAN;
-    while (file && fscanf(file, "%63s %lf", name, &value) == 2)
-        if (strcmp(name, key) == 0)
-            found = value;
+    char line[128];
+    double found = NAN;
+    while (file && fgets(line, sizeof line, file)) {
+        char *value = strchr(line, ' ');
+        if (!value)
+            continue;
+        *value++ = 0;
+        if (strcmp(line, key) == 0)
+            found = take_number(&value);
+    }
     if (file)
         fclose(file);
     return found;
@@ -165,17 +180,20 @@ static double read_throttled(const char *root)
  * not many in a row. */
 static double sum_over_cores(const char *root, const char *name, int *cores)
 {
-    double sum = 0, value;
+    char line[64];
+    double sum = 0;
     *cores = 0;
     for (int core = 0, missing = 0; missing < MISSING_CORES; core++) {
         FILE *file = open_below(root, "/sys/devices/system/cpu/cpu%d/%s", core, name);
+        char *text = file ? fgets(line, sizeof line, file) : NULL;
+        double value = text ? take_number(&text) : NAN;
         missing = file ? 0 : missing + 1;
-        if (file && fscanf(file, "%lf", &value) == 1) {
-            sum += value;
-            ++*cores;
-        }
         if (file)
             fclose(file);
+        if (isnan(value))
+            continue;
+        sum += value;
+        ++*cores;
     }
     return sum;
 }
@@ -201,15 +219,22 @@ static double read_thermal(const char *root)
 
 /* ---- GPUs ---- */
 
-/* A driver that hangs must not hang the comparison. */
-#define NVIDIA_SMI "timeout 10 nvidia-smi --format=csv,noheader,nounits "
+/* Lines of numbers. A driver that hangs must not hang the comparison. */
+static FILE *ask_nvidia_smi(const char *query)
+{
+    char command[160];
+    snprintf(command, sizeof command,
+             "timeout 10 nvidia-smi --format=csv,noheader,nounits %s 2>/dev/null",
+             query);
+    /* NOLINTNEXTLINE(cert-env33-c): the command is made of texts of this file alone */
+    return popen(command, "re");
+}
 
 /* The next number of a line of them; NaN for "[N/A]", and at the end. */
 static double next_number(char **rest)
 {
-    double value;
     char *field = strsep(rest, ",");
-    return field && sscanf(field, "%lf", &value) == 1 ? value : NAN;
+    return field ? take_number(&field) : NAN;
 }
 
 /* The mean clock, all power, the highest temperature. */
@@ -217,9 +242,7 @@ static void read_gpus(struct cadre_load *out)
 {
     int gpus = 0;
     char line[256];
-    FILE *pipe =
-        popen(NVIDIA_SMI "--query-gpu=clocks.sm,power.draw,temperature.gpu 2>/dev/null",
-              "re");
+    FILE *pipe = ask_nvidia_smi("--query-gpu=clocks.sm,power.draw,temperature.gpu");
     while (pipe && fgets(line, sizeof line, pipe)) {
         char *rest = line;
         double mhz = next_number(&rest), watts = next_number(&rest);
@@ -239,12 +262,14 @@ static void read_gpus(struct cadre_load *out)
 
 static void read_gpu_others(struct cadre_load *out)
 {
-    int pid, others = 0;
+    int others = 0;
     char line[256];
-    FILE *pipe = popen(NVIDIA_SMI "--query-compute-apps=pid 2>/dev/null", "re");
-    while (pipe && fgets(line, sizeof line, pipe))
-        if (sscanf(line, "%d", &pid) == 1 && pid != getpid())
-            others++;
+    FILE *pipe = ask_nvidia_smi("--query-compute-apps=pid");
+    while (pipe && fgets(line, sizeof line, pipe)) {
+        char *text = line;
+        double pid = take_number(&text);
+        others += !isnan(pid) && pid != (double)getpid();
+    }
     if (pipe && pclose(pipe) == 0)
         out->gpu_others = others;
 }
