@@ -51,6 +51,8 @@ static void put_range(struct cadre_text *out, const struct cadre_interval *figur
 static void put_end(struct cadre_text *out, const struct cadre_compared_run *run)
 {
     cadre_text_printf(out, "%s", run->fair ? "" : " (unfair)");
+    if (run->equal == CADRE_EQUAL_DIFFERS && !run->by_design)
+        cadre_text_printf(out, ", but it did not train the same");
     if (*run->implausible)
         cadre_text_printf(out, "; implausible: %s", run->implausible);
     cadre_text_append(out, ".", 1);
@@ -59,7 +61,7 @@ static void put_end(struct cadre_text *out, const struct cadre_compared_run *run
 /* A difference of speed may be called shown only where nothing casts doubt on it. */
 static enum cadre_tone tone_of(const struct cadre_compared_run *run)
 {
-    return run->fair && !*run->implausible ? CADRE_TONE_SHOWN : CADRE_TONE_OPEN;
+    return cadre_report_is_doubtful(run) ? CADRE_TONE_OPEN : CADRE_TONE_SHOWN;
 }
 
 /* ---- speed ---- */
@@ -80,7 +82,7 @@ static size_t next_to_baseline(const struct cadre_comparison *c)
 static void say_the_fastest(struct cadre_sentences *s, const struct cadre_comparison *c)
 {
     struct cadre_text text = {0};
-    const size_t first = (size_t)c->speed.fastest;
+    const size_t first = (size_t)cadre_report_fastest(c);
     const struct cadre_compared_run *run = &c->run[first];
     cadre_sentences_put_run(&text, run);
     cadre_text_printf(&text, " is the fastest");
@@ -231,12 +233,13 @@ void cadre_sentences_speed(struct cadre_sentences *s, const struct cadre_compari
         ranked = ranked || cadre_report_is_ranked(&c->run[i]);
     if (!ranked)
         say_nothing_cadre_report_is_ranked(s, c);
-    else if (c->speed.fastest >= 0)
+    else if (cadre_report_fastest(c) >= 0)
         say_the_fastest(s, c);
     else
         say_who_leads(s, c);
     for (size_t i = 0; ranked && i < c->n; i++)
-        if (i != c->baseline && (ptrdiff_t)i != c->speed.fastest && !*c->run[i].failure)
+        if (i != c->baseline && (ptrdiff_t)i != cadre_report_fastest(c) &&
+            !*c->run[i].failure)
             say_verdict(s, c, &c->run[i]);
     say_control(s, c);
     say_what_instances_did(s, c);
