@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -16,19 +17,19 @@ static double boot_s(void)
 
 double cadre_clock_process_begin_s(pid_t pid)
 {
-    char path[64], line[1024];
+    char path[64], line[1024], *end = NULL;
     double ticks = NAN, a_second = (double)sysconf(_SC_CLK_TCK);
     snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
     FILE *file = fopen(path, "re");
     if (!file)
         return NAN;
-    char *text = fgets(line, sizeof line, file);
+    const char *text = fgets(line, sizeof line, file);
     /* the name is field 2, in parentheses, and may have any character */
     const char *at = text ? strrchr(text, ')') : NULL;
     for (int field = 2; at && field < 22; field++)
         at = strchr(at + 1, ' ');
-    if (!at || sscanf(at, "%lf", &ticks) != 1)
-        ticks = NAN;
+    if (at)
+        ticks = strtod(at, &end);
     fclose(file);
-    return cadre_now_s() - (boot_s() - ticks / a_second);
+    return end == at ? NAN : cadre_now_s() - (boot_s() - ticks / a_second);
 }

@@ -9,7 +9,6 @@
 #include "core/launch/launch.h"
 #include "core/run/bench.h"
 #include "core/sweep/sweep.h"
-#include "core/train/benchmark.h"
 #include "core/train/train.h"
 
 /* The target, and how it was reached. */
@@ -44,7 +43,7 @@ static cadre_status bench_line(const struct cadre_spec *spec, struct cadre_error
 
 static cadre_status finish_line(const struct cadre_spec *spec, struct cadre_error *err)
 {
-    if (cadre_benchmark_on(spec))
+    if (cadre_bench_wanted(&spec->config.bench))
         return bench_line(spec, err);
     if (printf("%s: %lld steps with %s done, in '%s'\n", spec->name,
                (long long)spec->steps, spec->stack, spec->out) < 0)

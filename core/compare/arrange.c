@@ -13,6 +13,7 @@
 #include "core/base/path.h"
 #include "core/compare/settings.h"
 #include "core/compare/verdict/machine.h"
+#include "core/run/bench.h"
 #include "core/sweep/sweep.h"
 #include "core/train/train.h"
 
@@ -167,6 +168,20 @@ static cadre_status plan_run(struct cadre_spec *spec, struct cadre_error *err)
     return rc;
 }
 
+/* The runs of a comparison are trainings, whose results it reads. */
+static cadre_status refuse_benchmark(const struct cadre_spec *spec,
+                                     struct cadre_error *err)
+{
+    const struct cadre_config_bench *bench = &spec->config.bench;
+    if (!cadre_bench_wanted(bench))
+        return CADRE_OK;
+    return cadre_fail(err, CADRE_E_INVALID,
+                      "bench.steps = %" PRId64
+                      " and bench.target = %g make a benchmark, "
+                      "and a comparison trains; leave them at 0",
+                      bench->steps, bench->target);
+}
+
 static cadre_status arrange_run(struct arranging *a, size_t i, const char *name,
                                 struct cadre_error *err)
 {
@@ -176,6 +191,8 @@ static cadre_status arrange_run(struct arranging *a, size_t i, const char *name,
     if (!loaded)
         return cadre_no_memory(err, "run %s", name);
     cadre_status rc = make_spec(a, name, loaded, &spec, err);
+    if (rc == CADRE_OK)
+        rc = refuse_benchmark(spec, err);
     if (rc == CADRE_OK)
         rc = plan_run(spec, err);
     if (rc == CADRE_OK)
@@ -393,8 +410,12 @@ static cadre_status relate(struct arranging *a, struct cadre_arrangement *out,
     for (size_t i = 0; i < c->n; i++) {
         CADRE_TRY(find_other_training(a, i, err));
         CADRE_TRY(cadre_arrange_describe(&c->run[i], err));
+        if (!a->config[i].compare.time)
+            snprintf(c->run[i].untimed, sizeof c->run[i].untimed, "compare.time is no");
     }
     c->warmup = config->compare.warmup;
+    c->margin = config->compare.margin;
+    CADRE_TRY(cadre_timetable_read(&out->timetable, c->run[0].options, config, err));
     out->resume = strcmp(config->checkpoint.resume, "auto") == 0;
     return choose_perturbations(a, err);
 }

@@ -4,6 +4,7 @@
 #ifndef CADRE_COMPARE_ARRANGE_H
 #define CADRE_COMPARE_ARRANGE_H
 
+#include "core/compare/timetable.h"
 #include "core/compare/verdict/comparison.h"
 #include "core/config/options.h"
 
@@ -18,6 +19,7 @@ struct cadre_arrange_request {
 struct cadre_arrangement {
     int threads; /* device.threads, cores divided evenly; 0: each run's own option */
     bool resume; /* finished runs are kept */
+    struct cadre_timetable timetable; /* of the rounds */
 };
 
 /* Fill the fields of `comparison` that come from options. It is passed zeroed and ended

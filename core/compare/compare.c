@@ -12,6 +12,7 @@
 #include "core/base/memory.h"
 #include "core/base/path.h"
 #include "core/compare/child.h"
+#include "core/compare/measure.h"
 #include "core/compare/report/report.h"
 #include "core/compare/settings.h"
 #include "core/compare/task.h"
@@ -326,6 +327,8 @@ static cadre_status collect(struct comparing *x, struct cadre_error *err)
                         x->request.out, cadre_text_str(&missing));
     cadre_text_fini(&missing);
     x->arrangement.resume = true; /* all exist, so none is trained */
+    snprintf(x->c.unranked, sizeof x->c.unranked,
+             "the runs were started apart in time");
     if (rc == CADRE_OK)
         rc = train_all(x, err);
     if (rc == CADRE_OK)
@@ -389,6 +392,16 @@ static char *default_out(const struct cadre_options *options, const char *conf)
     return cadre_format("%s/%.*s", cadre_options_raw(options, "run.out"), length, base);
 }
 
+static cadre_status measure(struct comparing *x, struct cadre_error *err)
+{
+    const struct cadre_task_request request = {
+        .request = &x->request,
+        .comparison = &x->c,
+        .arrangement = &x->arrangement,
+    };
+    return cadre_measure(&request, &x->c, &x->watch, err);
+}
+
 static cadre_status compare_all(struct comparing *x, struct cadre_error *err)
 {
     cadre_status rc = CADRE_OK;
@@ -400,6 +413,8 @@ static cadre_status compare_all(struct comparing *x, struct cadre_error *err)
     }
     cadre_supervise_open(&x->watch);
     rc = train_all(x, err);
+    if (rc == CADRE_OK)
+        rc = measure(x, err);
     cadre_supervise_close(&x->watch);
     if (rc == CADRE_OK)
         rc = report(x, err);

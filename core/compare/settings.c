@@ -7,6 +7,7 @@
 #include "core/base/memory.h"
 #include "core/base/path.h"
 #include "core/config/ini.h"
+#include "core/run/bench.h"
 #include "core/run/restarts.h"
 
 bool cadre_settings_same(const char *a, const char *b)
@@ -86,6 +87,12 @@ cadre_status cadre_settings_check(const char *dir, const struct cadre_options *o
                                   bool perturbed, struct cadre_error *err)
 {
     struct cadre_ini ini = {0};
+    if (cadre_bench_made(dir))
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "'%s' is the folder of a benchmark (bench.steps, "
+                          "bench.target), not of a training: remove it and train it "
+                          "again",
+                          dir);
     char *path = cadre_path_join(dir, "config.ini");
     if (!path)
         return cadre_no_memory(err, "a path");

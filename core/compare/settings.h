@@ -16,7 +16,8 @@ bool cadre_settings_same(const char *a, const char *b);
  * mode and the link. Left out are file paths, what a launcher decides, train.steps (a
  * resumed run has its own) and, for a perturbation, the option that perturbs it. A
  * folder without the file passes. [main]
- * Errors: CADRE_E_INVALID with the key and both values; CADRE_E_IO. */
+ * Errors: CADRE_E_INVALID with the key and both values, or for the folder of a
+ * benchmark; CADRE_E_IO. */
 cadre_status cadre_settings_check(const char *dir, const struct cadre_options *options,
                                   bool perturbed, struct cadre_error *err);
 

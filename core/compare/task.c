@@ -123,6 +123,20 @@ static void add_number(struct argument_list *list, const char *key, int64_t valu
     add_set(list, key, number);
 }
 
+/* Only what is timed and how loud it is changes; it starts afresh. */
+static void add_piece(struct argument_list *list, const struct cadre_task_piece *piece,
+                      bool resume)
+{
+    if (resume)
+        add_set(list, "checkpoint.resume", "no");
+    add_set(list, "log.level", "error");
+    add_set(list, "log.trace", "no");
+    add_set(list, "log.progress", "no");
+    add_number(list, "bench.warmup", piece->warmup);
+    add_number(list, "bench.steps", piece->steps);
+    add_number(list, "bench.windows", piece->windows);
+}
+
 cadre_status cadre_task_arguments(const struct cadre_task_request *request,
                                   const struct cadre_task *task, const char *folder,
                                   char ***argv, struct cadre_error *err)
@@ -131,7 +145,7 @@ cadre_status cadre_task_arguments(const struct cadre_task_request *request,
     size_t n_sets = 0;
     while (made->sets && made->sets[n_sets])
         n_sets++;
-    size_t pointers = 2 * n_sets + 16, texts = strlen(task->name) + 256;
+    size_t pointers = 2 * n_sets + 32, texts = strlen(task->name) + 512;
     struct argument_list list = {0};
     list.argv = cadre_calloc(pointers * sizeof(char *) + texts, 1);
     if (!list.argv)
@@ -160,6 +174,8 @@ cadre_status cadre_task_arguments(const struct cadre_task_request *request,
         else
             add_number(&list, "run.perturb", one->seed);
     }
+    if (request->piece)
+        add_piece(&list, request->piece, request->arrangement->resume);
     *argv = list.argv;
     return CADRE_OK;
 }

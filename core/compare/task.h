@@ -32,6 +32,12 @@ cadre_status cadre_tasks_find(const struct cadre_task *tasks, size_t n,
 /* OUT/runs/NAME; the caller frees it, NULL: no memory. */
 char *cadre_task_folder(const struct cadre_task *task, const char *out);
 
+/* A piece of a run in place of its whole training. */
+struct cadre_task_piece {
+    int64_t warmup, steps; /* bench.warmup, bench.steps */
+    int windows; /* bench.windows */
+};
+
 /* The arguments of `cadre train` for a task, NULL-terminated. launched: a launcher
  * gives each rank its cores, so that none are divided here. */
 struct cadre_task_request {
@@ -39,6 +45,7 @@ struct cadre_task_request {
     const struct cadre_comparison *comparison;
     const struct cadre_arrangement *arrangement;
     bool launched;
+    const struct cadre_task_piece *piece; /* NULL: the whole training */
 };
 
 /* Fill *argv; the caller frees it by free alone: texts lie behind the pointers, or

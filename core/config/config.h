@@ -100,8 +100,10 @@ struct cadre_config_log {
 
 struct cadre_config_compare {
     const char *baseline, *runs;
-    int64_t perturbations, warmup;
-    bool perturb;
+    const char *budget;
+    int64_t perturbations, warmup, rounds, period;
+    double margin, piece;
+    bool perturb, time;
 };
 
 struct cadre_config_bench {

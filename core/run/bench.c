@@ -9,10 +9,38 @@
 #include "core/base/json.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
+#include "core/config/ini.h"
 
 static const char FILE_NAME[] = "bench.json", INSTANCES[] = "instances.json";
 
 enum { FILE_LIMIT = 1 << 26 }; /* bytes of a file that is read whole */
+
+/* ---- what a benchmark is ---- */
+
+bool cadre_bench_wanted(const struct cadre_config_bench *config)
+{
+    return config->steps > 0 || config->target > 0;
+}
+
+bool cadre_bench_made(const char *dir)
+{
+    struct cadre_ini ini = {0};
+    bool found = false;
+    char *path = cadre_path_join(dir, "config.ini");
+    if (path && cadre_path_exists(path) &&
+        cadre_ini_load(&ini, path, NULL) == CADRE_OK) {
+        for (size_t i = 0; i < ini.n; i++) {
+            const struct cadre_ini_entry *entry = &ini.entries[i];
+            if (entry->key && strcasecmp(entry->section, "bench") == 0 &&
+                (strcasecmp(entry->key, "steps") == 0 ||
+                 strcasecmp(entry->key, "target") == 0))
+                found = found || strtod(entry->value, NULL) > 0;
+        }
+    }
+    cadre_ini_fini(&ini);
+    free(path);
+    return found;
+}
 
 /* ---- writing ---- */
 

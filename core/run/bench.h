@@ -4,7 +4,9 @@
  * steps, timed from barrier to barrier; no evaluation, no checkpoint, and the folder's
  * summary.json and metrics.jsonl are as always. With bench.target > 0 it trains, at
  * most train.steps, until the mean loss of the last bench.target_steps steps is at or
- * below the target, and the one window is the time until then. */
+ * below the target, and the one window is the time until then. Its folder is its own:
+ * the default has "-bench" behind the run's name, and a benchmark replaces an older
+ * one there (rundir.h). */
 #ifndef CADRE_RUN_BENCH_H
 #define CADRE_RUN_BENCH_H
 
@@ -13,6 +15,7 @@
 #include <stdint.h>
 
 #include "core/base/error.h"
+#include "core/config/config.h"
 
 enum { CADRE_BENCH_WINDOWS = 64 }; /* at most, of one start */
 
@@ -33,6 +36,13 @@ struct cadre_bench {
     size_t n;
     struct cadre_bench_window window[CADRE_BENCH_WINDOWS];
 };
+
+/* Do these options make a benchmark of a training? */
+bool cadre_bench_wanted(const struct cadre_config_bench *config);
+
+/* Did a benchmark make the folder, whether it ended or not? Its config.ini says; false
+ * where that is not there or cannot be read. */
+bool cadre_bench_made(const char *dir);
 
 /* Write DIR/bench.json. [rank 0] Errors: CADRE_E_IO, CADRE_E_RESOURCE. */
 cadre_status cadre_bench_write(const char *dir, const struct cadre_bench *bench,

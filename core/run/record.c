@@ -112,13 +112,17 @@ static cadre_status read_metrics(struct cadre_record *record, struct cadre_error
 
 /* ---- independent runs ---- */
 
+cadre_status cadre_record_read_summary(const char *dir, struct cadre_record *record,
+                                       struct cadre_error *err)
+{
+    record->dir = cadre_strdup(dir);
+    return record->dir ? read_summary(record, err) : cadre_no_memory(err, "a path");
+}
+
 static cadre_status read_run(const char *dir, struct cadre_record *record,
                              struct cadre_error *err)
 {
-    record->dir = cadre_strdup(dir);
-    if (!record->dir)
-        return cadre_no_memory(err, "a path");
-    cadre_status rc = read_summary(record, err);
+    cadre_status rc = cadre_record_read_summary(dir, record, err);
     if (rc == CADRE_OK && !json_object_get(record->summary, "instances"))
         rc = read_metrics(record, err);
     return rc;

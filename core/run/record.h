@@ -35,6 +35,11 @@ struct cadre_record {
 cadre_status cadre_record_read(const char *dir, struct cadre_record *record,
                                struct cadre_error *err);
 
+/* The summary of DIR alone: the record has no steps, and the run may have begun after
+ * others' steps. As cadre_record_read. */
+cadre_status cadre_record_read_summary(const char *dir, struct cadre_record *record,
+                                       struct cadre_error *err);
+
 /* Accepts a zeroed record. */
 void cadre_record_fini(struct cadre_record *record);
 

@@ -10,6 +10,7 @@
 
 #include "core/base/memory.h"
 #include "core/base/path.h"
+#include "core/run/bench.h"
 
 static cadre_status write_config(const struct cadre_spec *spec, struct cadre_error *err)
 {
@@ -46,23 +47,57 @@ static cadre_status make_folder(const char *path, struct cadre_error *err)
     return why == ENOSPC || why == EDQUOT || why == EIO ? rc : CADRE_E_INVALID;
 }
 
-cadre_status cadre_rundir_prepare(const struct cadre_spec *spec, bool resuming,
-                                  struct cadre_error *err)
+static cadre_status remove_file(const char *dir, const char *name,
+                                struct cadre_error *err)
+{
+    char *path = cadre_path_join(dir, name);
+    cadre_status rc = path ? CADRE_OK : cadre_no_memory(err, "a path");
+    if (path && unlink(path) != 0 && errno != ENOENT)
+        rc = cadre_fail_errno(err, CADRE_E_IO, errno, "cannot remove '%s'", path);
+    free(path);
+    return rc;
+}
+
+/* The files of an older benchmark; its checkpoints, if there are any, are not its. */
+static cadre_status remove_benchmark(const char *dir, struct cadre_error *err)
+{
+    static const char *const files[] = {"metrics.jsonl", "summary.json",
+                                        "instances.json", "passes.json", "trace.json"};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        CADRE_TRY(remove_file(dir, files[i], err));
+    return CADRE_OK;
+}
+
+static cadre_status refuse_run(const struct cadre_spec *spec, bool benchmark,
+                               struct cadre_error *err)
 {
     static const char *const marks[] = {"metrics.jsonl", "summary.json", "checkpoints",
                                         "restarts.json", "instances.json"};
-    CADRE_TRY(make_folder(spec->out, err));
-    for (size_t i = 0; !resuming && i < sizeof marks / sizeof marks[0]; i++) {
+    for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
         char *path = cadre_path_join(spec->out, marks[i]);
         bool there = path && cadre_path_exists(path);
         free(path);
         if (there)
-            return cadre_fail(
-                err, CADRE_E_INVALID,
-                "'%s' holds a run already (%s); choose another --out, remove "
-                "it, or continue it by --set checkpoint.resume=auto",
-                spec->out, marks[i]);
+            return cadre_fail(err, CADRE_E_INVALID,
+                              "'%s' holds a run already (%s); choose another --out%s",
+                              spec->out, marks[i],
+                              benchmark ? " for the benchmark"
+                                        : ", remove it, or continue it by --set "
+                                          "checkpoint.resume=auto");
     }
+    return CADRE_OK;
+}
+
+cadre_status cadre_rundir_prepare(const struct cadre_spec *spec, bool resuming,
+                                  struct cadre_error *err)
+{
+    const bool benchmark = cadre_bench_wanted(&spec->config.bench);
+    CADRE_TRY(make_folder(spec->out, err));
+    if (benchmark && cadre_bench_made(spec->out))
+        CADRE_TRY(remove_benchmark(spec->out, err));
+    if (benchmark || !resuming)
+        CADRE_TRY(refuse_run(spec, benchmark, err));
+    CADRE_TRY(remove_file(spec->out, "bench.json", err));
     return write_config(spec, err);
 }
 

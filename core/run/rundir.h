@@ -5,8 +5,10 @@
 
 #include "core/run/spec.h"
 
-/* Make the folder and write config.ini. A folder that already holds a run is
- * refused unless `resuming`. [one rank] Errors: CADRE_E_INVALID, CADRE_E_IO. */
+/* Make the folder and write config.ini. A folder that already holds a run is refused
+ * unless `resuming`. A benchmark continues no run: it is refused also then, but takes
+ * the place of an older benchmark. The result of an older benchmark is removed. [one
+ * rank] Errors: CADRE_E_INVALID, CADRE_E_IO. */
 cadre_status cadre_rundir_prepare(const struct cadre_spec *spec, bool resuming,
                                   struct cadre_error *err);
 

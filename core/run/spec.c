@@ -10,6 +10,7 @@
 #include "core/base/hash.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
+#include "core/run/bench.h"
 #include "core/run/model_setup.h"
 #include "core/run/replicas.h"
 #include "core/run/spec_check.h"
@@ -102,7 +103,8 @@ static cadre_status name_run(struct cadre_spec *spec,
     if (out)
         n = snprintf(spec->out, sizeof spec->out, "%s", out);
     else
-        n = snprintf(spec->out, sizeof spec->out, "%s/%s", run->out, spec->name);
+        n = snprintf(spec->out, sizeof spec->out, "%s/%s%s", run->out, spec->name,
+                     cadre_bench_wanted(&spec->config.bench) ? "-bench" : "");
     if (n < 0 || (size_t)n >= sizeof spec->out)
         return cadre_fail(err, CADRE_E_INVALID,
                           "the run's folder has a name of more than %zu characters",

@@ -27,7 +27,7 @@ struct cadre_spec {
 
 /* Inputs of a command for its spec. */
 struct cadre_spec_request {
-    const char *out; /* --out, or NULL: run.out/NAME */
+    const char *out; /* --out, or NULL: run.out/NAME, of a benchmark NAME-bench */
     const char *name; /* of the run if run.name is empty: the file's */
     int given_ranks; /* ranks that an external launcher started, 0: none */
     int local_ranks; /* of them on this machine, 0: all */

@@ -107,6 +107,18 @@ static cadre_status check_elastic(const struct cadre_spec *spec,
                       "= processes, or leave run.elastic out");
 }
 
+static cadre_status check_bench(const struct cadre_config_bench *bench,
+                                struct cadre_error *err)
+{
+    if (bench->steps > 0 && bench->target > 0)
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "bench.steps = %lld and bench.target = %g are two benchmarks; "
+            "set one of them",
+            (long long)bench->steps, bench->target);
+    return CADRE_OK;
+}
+
 cadre_status cadre_spec_check(const struct cadre_spec *spec,
                               const struct cadre_spec_request *request,
                               struct cadre_error *err)
@@ -117,5 +129,6 @@ cadre_status cadre_spec_check(const struct cadre_spec *spec,
     }
     CADRE_TRY(check_training(&spec->run, err));
     CADRE_TRY(check_sizes(&spec->run, err));
+    CADRE_TRY(check_bench(&spec->config.bench, err));
     return check_elastic(spec, request, err);
 }

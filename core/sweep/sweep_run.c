@@ -7,6 +7,7 @@
 #include "core/base/log.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
+#include "core/run/bench.h"
 #include "core/run/rundir.h"
 #include "core/sweep/sweep.h"
 #include "core/train/stop.h"
@@ -19,11 +20,14 @@ const char *cadre_sweep_status_name(enum cadre_sweep_status status)
 
 /* ---- before training ---- */
 
-/* Take the summary of a run that ended; if `whole`, only after its last step. */
+/* Take the summary of a run that ended; if `whole`, only after its last step. A run that
+ * began from another's checkpoint has no metrics of the steps before. */
 static void take_record(struct cadre_sweep_instance *instance, bool whole)
 {
     struct cadre_record record = {0};
-    cadre_status rc = cadre_record_read(instance->folder, &record, NULL);
+    cadre_status rc = whole
+                          ? cadre_record_read(instance->folder, &record, NULL)
+                          : cadre_record_read_summary(instance->folder, &record, NULL);
     if (rc == CADRE_OK && (!whole || (int64_t)record.n >= instance->steps)) {
         json_decref(instance->summary);
         instance->summary = json_incref(record.summary);
@@ -143,6 +147,7 @@ static cadre_status outcome(const struct cadre_sweep *sweep, struct cadre_error 
 {
     const size_t failed = count(sweep, CADRE_SWEEP_FAILED);
     const size_t stopped = count(sweep, CADRE_SWEEP_STOPPED);
+    const bool benchmark = cadre_bench_wanted(&sweep->spec->config.bench);
     struct cadre_text which = {0};
     cadre_status rc = CADRE_OK;
     for (size_t k = 0; k < sweep->n; k++)
@@ -151,10 +156,15 @@ static cadre_status outcome(const struct cadre_sweep *sweep, struct cadre_error 
     if (failed)
         rc = cadre_fail(
             err, CADRE_E_ABORTED,
-            "%zu of %zu instances failed (%s); the results of the others are in "
-            "'%s'; --set checkpoint.resume=auto continues those that "
-            "are not done",
-            failed, sweep->n, cadre_text_str(&which), sweep->spec->out);
+            "%zu of %zu instances failed (%s); the results of the others are in '%s'%s",
+            failed, sweep->n, cadre_text_str(&which), sweep->spec->out,
+            benchmark ? ""
+                      : "; --set checkpoint.resume=auto continues those that are not "
+                        "done");
+    else if (stopped && benchmark)
+        rc = cadre_fail(err, CADRE_E_STOPPED,
+                        "stopped by a signal during a benchmark, which leaves no "
+                        "result");
     else if (stopped)
         rc = cadre_fail(err, CADRE_E_STOPPED,
                         "stopped by a signal; checkpoints are in '%s/instance-*'; "
@@ -184,8 +194,9 @@ cadre_status cadre_sweep_train(struct cadre_sweep *sweep, FILE *out,
                                struct cadre_error *err)
 {
     const bool resuming = strcmp(sweep->spec->config.checkpoint.resume, "no") != 0;
+    const bool benchmark = cadre_bench_wanted(&sweep->spec->config.bench);
     CADRE_TRY(cadre_rundir_prepare(sweep->spec, resuming, err));
-    if (resuming)
+    if (resuming && !benchmark)
         find_done(sweep);
     CADRE_TRY(cadre_sweep_write_instances(sweep, err));
     tell_begin(sweep);

@@ -12,11 +12,6 @@ static const struct cadre_config_bench *config_of(const struct cadre_spec *spec)
     return &spec->config.bench;
 }
 
-bool cadre_benchmark_on(const struct cadre_spec *spec)
-{
-    return config_of(spec)->steps > 0 || config_of(spec)->target > 0;
-}
-
 int64_t cadre_benchmark_last_step(const struct cadre_spec *spec, int64_t first_step)
 {
     const struct cadre_config_bench *c = config_of(spec);
@@ -37,7 +32,7 @@ cadre_status cadre_benchmark_init(struct cadre_benchmark *benchmark,
     *benchmark = (struct cadre_benchmark){
         .rank = rank,
         .spec = spec,
-        .on = cadre_benchmark_on(spec),
+        .on = cadre_bench_wanted(c),
         .first_step = first_step,
         .last_step = last_step,
         .bench = {.warmup = c->steps > 0 ? c->warmup : 0,
@@ -95,6 +90,21 @@ bool cadre_benchmark_marks(const struct cadre_benchmark *benchmark, int64_t step
     return done >= 0 && done % c->steps == 0;
 }
 
+/* Wait for all work of the steps so far. Where replicas differ, a drain makes their mean
+ * for an evaluation, which no step of a training does: there the device is waited for,
+ * and the steps themselves have waited for their transfers. */
+static cadre_status settle(struct cadre_rank *rank)
+{
+    if (!cadre_rank_diverging_axis(rank))
+        return cadre_rank_drain(rank);
+    cadre_status rc = rank->device->ops->synchronize(rank->device);
+    return rc == CADRE_OK
+               ? rc
+               : cadre_fail(&rank->failure, rc,
+                            "cannot finish the work of step %llu: %s",
+                            (unsigned long long)rank->step, cadre_strerror(rc));
+}
+
 cadre_status cadre_benchmark_mark(struct cadre_benchmark *benchmark, int64_t step,
                                   struct cadre_error *err)
 {
@@ -102,7 +112,7 @@ cadre_status cadre_benchmark_mark(struct cadre_benchmark *benchmark, int64_t ste
     double nothing = 0;
     if (!cadre_benchmark_marks(benchmark, step))
         return CADRE_OK;
-    cadre_status rc = cadre_rank_drain(rank);
+    cadre_status rc = settle(rank);
     if (rc == CADRE_OK) /* a sum needs every rank */
         rc = cadre_rank_sum(rank, "benchmark", &nothing, 1);
     if (rc != CADRE_OK)

@@ -32,9 +32,6 @@ struct cadre_benchmark {
     struct cadre_bench bench;
 };
 
-/* Is the run of `spec` a benchmark? */
-bool cadre_benchmark_on(const struct cadre_spec *spec);
-
 /* The step that a run ends with after `first_step` steps were done: spec->steps, or
  * that of the benchmark's last window. */
 int64_t cadre_benchmark_last_step(const struct cadre_spec *spec, int64_t first_step);
@@ -54,9 +51,10 @@ bool cadre_benchmark_marks(const struct cadre_benchmark *benchmark, int64_t step
 void cadre_benchmark_report(struct cadre_benchmark *benchmark,
                             const struct cadre_step_report *report);
 
-/* [collective: world] If a window begins or ends after `step`: drain, meet all ranks
- * and read the clock. The end of a window is the begin of the next. Errors: those of
- * the drain. */
+/* [collective: world] If a window begins or ends after `step`: finish all work of the
+ * steps, meet all ranks and read the clock. The end of a window is the begin of the
+ * next. Replicas that differ are not drained: their mean is no work of a step. Errors:
+ * as cadre_rank_drain, cadre_rank_sum. */
 cadre_status cadre_benchmark_mark(struct cadre_benchmark *benchmark, int64_t step,
                                   struct cadre_error *err);
 

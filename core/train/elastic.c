@@ -8,6 +8,7 @@
 #include "core/base/log.h"
 #include "core/base/memory.h"
 #include "core/checkpoint/resume.h"
+#include "core/run/bench.h"
 #include "core/run/restarts.h"
 #include "core/train/stop.h"
 
@@ -15,7 +16,8 @@
 
 void cadre_elastic_begin(struct cadre_elastic *elastic, const struct cadre_spec *spec)
 {
-    *elastic = (struct cadre_elastic){.on = spec->config.run.elastic};
+    *elastic = (struct cadre_elastic){.on = spec->config.run.elastic &&
+                                            !cadre_bench_wanted(&spec->config.bench)};
     if (elastic->on && spec->run.ranks > 1 && spec->config.checkpoint.every == 0)
         cadre_log(
             CADRE_LOG_WARN, "train",

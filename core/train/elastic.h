@@ -18,7 +18,8 @@ struct cadre_elastic {
     char why[1024]; /* cause of the last loss */
 };
 
-/* Call before the first start. Warns if the run writes no checkpoints on the way. */
+/* Call before the first start. Warns if the run writes no checkpoints on the way. A
+ * benchmark is not restarted: what it times would have changed. */
 void cadre_elastic_begin(struct cadre_elastic *elastic, const struct cadre_spec *spec);
 
 /* The stack of the largest world of at most `ranks` ranks that does the same work, in

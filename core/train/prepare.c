@@ -70,6 +70,28 @@ static cadre_status place(const struct cadre_train_run *run,
                                                                    : CADRE_E_INVALID;
 }
 
+static cadre_status check_steps(const struct cadre_train_run *run,
+                                struct cadre_error *err)
+{
+    const struct cadre_spec *spec = run->spec;
+    const struct cadre_config_bench *bench = &spec->config.bench;
+    const int64_t left = run->last_step - run->first_step;
+    if (left <= 0)
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "'%s' has done %lld steps already, train.steps = %lld; raise it to "
+            "continue",
+            run->checkpoint ? run->checkpoint : spec->out, (long long)run->first_step,
+            (long long)spec->steps);
+    if (bench->target > 0 && bench->target_steps > left)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "bench.target_steps = %lld is more than the %lld steps to "
+                          "train (train.steps = %lld); lower it or raise train.steps",
+                          (long long)bench->target_steps, (long long)left,
+                          (long long)spec->steps);
+    return CADRE_OK;
+}
+
 cadre_status cadre_train_prepare(const struct cadre_train_run *run,
                                  struct cadre_spec *spec, struct cadre_places *places,
                                  struct cadre_error *err)
@@ -82,13 +104,7 @@ cadre_status cadre_train_prepare(const struct cadre_train_run *run,
         return CADRE_E_INVALID;
     CADRE_TRY(check(run, err));
     CADRE_TRY(place(run, places, err));
-    if (run->first_step >= run->last_step)
-        return cadre_fail(
-            err, CADRE_E_INVALID,
-            "'%s' has done %lld steps already, train.steps = %lld; raise it to "
-            "continue",
-            run->checkpoint ? run->checkpoint : spec->out, (long long)run->first_step,
-            (long long)spec->steps);
+    CADRE_TRY(check_steps(run, err));
     if (resuming)
         rc = cadre_resume_refuse_older(spec->out, run->first_step, err);
     if (rc == CADRE_OK)

@@ -84,7 +84,7 @@ static cadre_status run_ranks(const struct cadre_train_run *run,
         rc = cadre_launch_threads(&spec->local, places->rank, rank_main,
                                   (void *)(uintptr_t)run, err);
     }
-    if (rc == CADRE_E_STOPPED && cadre_benchmark_on(spec))
+    if (rc == CADRE_E_STOPPED && cadre_bench_wanted(&spec->config.bench))
         cadre_fail(err, rc,
                    "stopped by a signal during a benchmark, which leaves no result");
     else if (rc == CADRE_E_STOPPED)
@@ -258,8 +258,8 @@ cadre_status cadre_train_dry_run(struct cadre_spec *spec, FILE *out,
             fprintf(out, "%s: %s, %llu parameters, %lld steps of %lld x %lld tokens\n",
                     spec->name, spec->stack,
                     (unsigned long long)cadre_model_count(rank.model),
-                    (long long)spec->steps, (long long)spec->run.global_batch,
-                    (long long)spec->run.time);
+                    (long long)cadre_benchmark_last_step(spec, 0),
+                    (long long)spec->run.global_batch, (long long)spec->run.time);
         if (spec->config.checkpoint.async)
             cadre_ledger_note(&rank.plan.planned, CADRE_SPACE_HOST,
                               cadre_writer_bytes(&rank), CADRE_WRITER_TAG);

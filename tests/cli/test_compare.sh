@@ -54,8 +54,8 @@ says near 'loss_chain of run two is'
 # what exact mode costs, where one run asks for it and one like it does not
 cp "$tmp/text.ini" "$tmp/plain.ini"
 printf '[run:three]\nstrategy.stack = ddp:2\nrun.exact = yes\n' >>"$tmp/text.ini"
-compare price 0 compare.perturb=no
-has price '^Exact mode costs -?[0-9.]+ % .*: not ranked \(three against'
+compare price 0 compare.perturb=no compare.time=yes compare.piece=0.01 compare.rounds=6
+has price '^Exact mode costs -?[0-9.]+ % \+- [0-9.]+ % \(three against two\)'
 grep -A 5 '"exact_price"' "$tmp/price/report.json" | grep -q '"without": "two"' ||
     fail "price: report.json has no exact_price"
 cp "$tmp/plain.ini" "$tmp/text.ini"
@@ -108,7 +108,7 @@ many=1500
 # a signal to the comparison stops the run at hand, and what was done is kept
 begin() { # NAME
     "$cadre" compare "$tmp/text.ini" --out "$tmp/$1" --set "train.steps=$many" \
-        --set compare.perturb=no >"$tmp/$1.out" 2>"$tmp/$1.log" &
+        --set compare.perturb=no --set compare.time=no >"$tmp/$1.out" 2>"$tmp/$1.log" &
     pid=$!
     started+=("$pid")
     wait_steps "$1/runs/two" 2

@@ -5,7 +5,7 @@
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
 
-small="model.channels=32 train.steps=4 train.eval_batches=1 compare.warmup=1"
+small="model.channels=32 train.steps=4 train.eval_batches=1 compare.warmup=1 compare.time=no"
 [ "$lean" = 1 ] && small+=" train.global_batch=8 train.micro_batch=1 data.window=32 model.context=32"
 # shellcheck disable=SC2086 # words
 settings $small "data.path=$mitdb" "data.cache=$tmp/cache"

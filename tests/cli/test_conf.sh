@@ -57,7 +57,7 @@ text=(--set data.path=data.txt)
 smoke shakespeare "${text[@]}"
 smoke compare-precision "${text[@]}" --run bf16
 run precision compare "$conf/compare-precision.ini" --out precision "${small[@]}" "${few[@]}" \
-    "${text[@]}"
+    "${text[@]}" --set compare.time=no
 for format in fp32 bf16 fp16; do
     has precision "^$format +single .*independent"
 done
@@ -80,7 +80,7 @@ smoke compare-ecg --run ddp
 smoke compare-compress --run topk-1g
 smoke compare-mig --run average
 run mig compare "$conf/compare-mig.ini" --out mig "${small[@]}" "${few[@]}" \
-    --set compare.perturb=no
+    --set compare.perturb=no --set compare.time=no
 for independent in sliced instances; do
     has mig "^$independent.* mig:2 .* independent$"
     has mig "^$independent: 2 independent runs, together "

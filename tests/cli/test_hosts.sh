@@ -23,6 +23,7 @@ steps = 4
 [compare]
 baseline = one
 perturb = no
+time = no
 [run:one]
 strategy.stack = single
 [run:ddp]

@@ -118,6 +118,7 @@ steps = 10
 threads = 1
 [compare]
 runs = whole, tenth
+time = no
 [run:whole]
 strategy.stack = ddp:2
 [run:tenth]

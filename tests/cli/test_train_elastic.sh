@@ -142,7 +142,7 @@ comm.ranks = processes
 comm.link = 1:3000
 checkpoint.every = 3
 EOF
-    "$cadre" compare "$tmp/text.ini" --out "$tmp/compared" --set run.exact=yes \
+    "$cadre" compare "$tmp/text.ini" --out "$tmp/compared" --set run.exact=yes --set compare.time=no \
         --set train.steps=30 >"$tmp/compared.out" 2>"$tmp/compared.log" &
     pid=$!
     started+=("$pid")
@@ -158,7 +158,7 @@ EOF
     grep -q 'has the hashes that it states' "$tmp/compared.seen" || fail "compared: not checked"
 
     # what was trained is kept, as it was asked for with the stack that it began with
-    "$cadre" compare "$tmp/text.ini" --out "$tmp/compared" --set run.exact=yes \
+    "$cadre" compare "$tmp/text.ini" --out "$tmp/compared" --set run.exact=yes --set compare.time=no \
         --set train.steps=30 --set checkpoint.resume=auto >"$tmp/again.out" 2>"$tmp/again.log"
     grep -qE '^two .*ddp:4 .* exact$' "$tmp/again.out" || fail "compared again: not exact"
 fi

@@ -111,7 +111,10 @@ strategy.stack = independent:2
 independent.sweep = optim.lr: 3e-3 1e-3
 EOF
 "$cadre" compare "$tmp/compared.ini" --out "$tmp/compared" --set train.steps=6 \
+    --set compare.rounds=2 --set compare.piece=0.01 \
     >"$tmp/compared.out" 2>"$tmp/compared.log" || fail "compared: status $?"
+[ "$(grep -c '"run": "parts", "round": [12], .*"failure": null, .*"period_s": [0-9]' \
+    "$tmp/compared/pieces.jsonl")" -ge 2 ] || fail "compared: parts has no timed pieces"
 shows compared.out '^parts +independent:2 .* independent$'
 shows compared.out '^parts: 2 independent runs, together [0-9.]+ times the tokens per second'
 shows compared.out 'N: 1, as every run'
@@ -128,7 +131,7 @@ if "$cadre" compare "$tmp/compared.ini" --out "$tmp/compared" --set train.steps=
 fi
 says compared 'holds a comparison already'
 rm -r "$tmp/compared/runs/whole"
-"$cadre" compare "$tmp/compared.ini" --out "$tmp/compared" --set train.steps=6 \
+"$cadre" compare "$tmp/compared.ini" --out "$tmp/compared" --set train.steps=6 --set compare.time=no \
     --set checkpoint.resume=auto >"$tmp/compared.out" 2>"$tmp/compared.log" ||
     fail "compared, again: status $?"
 grep -q 'parts: .*done before' "$tmp/compared.log" || fail "compared: parts was trained again"

@@ -118,10 +118,11 @@ train() {
     runs "$2" "$3" "$cadre" train "$tmp/$1.ini" --out "$tmp/$2" "${sets[@]}"
 }
 
-# compare NAME STATUS [s.k=v]...: the runs of text.ini, into the folder NAME, as `runs`.
+# compare NAME STATUS [s.k=v]...: the runs of text.ini, into the folder NAME, as `runs`; they
+# are not timed unless compare.time=yes says so.
 compare() {
     local sets
-    settings "${@:3}"
+    settings compare.time=no "${@:3}"
     runs "$1" "$2" "$cadre" compare "$tmp/text.ini" --out "$tmp/$1" "${sets[@]}"
 }
 

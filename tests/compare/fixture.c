@@ -10,6 +10,7 @@
 #include "core/base/memory.h"
 #include "core/base/path.h"
 #include "core/checkpoint/format/safetensors.h"
+#include "core/run/bench.h"
 #include "tests/support/check_main.h"
 
 static void must(cadre_status rc, const struct cadre_error *err)
@@ -24,6 +25,42 @@ void fixture_write(const char *dir, const char *name, const char *text)
     must(cadre_path_make_dirs(dir, &err), &err);
     must(cadre_path_write_file(path, text, strlen(text), &err), &err);
     free(path);
+}
+
+const char *fixture_set(int argc, char **argv, const char *key)
+{
+    const char *found = NULL;
+    size_t n = strlen(key);
+    for (int i = 2; i + 1 < argc; i++)
+        if (strcmp(argv[i], "--set") == 0 && strncmp(argv[i + 1], key, n) == 0 &&
+            argv[i + 1][n] == '=')
+            found = argv[i + 1] + n + 1;
+    return found;
+}
+
+int fixture_bench(int argc, char **argv, const char *folder, double step_s)
+{
+    const char *steps = fixture_set(argc, argv, "bench.steps");
+    const char *warmup = fixture_set(argc, argv, "bench.warmup");
+    const char *windows = fixture_set(argc, argv, "bench.windows");
+    struct cadre_error err = {0};
+    if (!steps)
+        return -1;
+    struct cadre_bench bench = {
+        .warmup = warmup ? atoll(warmup) : 0,
+        .steps = atoll(steps),
+        .tokens = 100,
+        .start_s = 0.01,
+        .reached = true,
+        .n = windows ? (size_t)atoll(windows) : 1,
+    };
+    for (size_t i = 0; i < bench.n; i++)
+        bench.window[i] = (struct cadre_bench_window){(double)bench.steps * step_s, NAN,
+                                                      0.125 * step_s};
+    return cadre_path_make_dirs(folder, &err) == CADRE_OK &&
+                   cadre_bench_write(folder, &bench, &err) == CADRE_OK
+               ? 0
+               : 1;
 }
 
 void fixture_model(const char *path, const float values[FIXTURE_PARAMS])

@@ -66,6 +66,15 @@ void fixture_judge(const char *dir, const struct fixture_run *runs, size_t n,
                    const struct fixture_run *perturbation,
                    struct cadre_comparison *comparison);
 
+/* The value of the last `--set KEY=VALUE` among the arguments of `cadre train`; NULL:
+ * none. */
+const char *fixture_set(int argc, char **argv, const char *key);
+
+/* Be a `cadre train` with bench.steps: make the folder and leave a bench.json whose
+ * steps took `step_s` each, and 0.01 s to start. Returns its exit status, -1 where the
+ * arguments ask for no benchmark. No assertions: for children. */
+int fixture_bench(int argc, char **argv, const char *folder, double step_s);
+
 /* Write a text file DIR/NAME. */
 void fixture_write(const char *dir, const char *name, const char *text);
 

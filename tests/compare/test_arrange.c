@@ -137,7 +137,8 @@ START_TEST(parameters_move_where_no_other_micro_batch_is)
 {
     must_arrange("[compare]\nperturbations = 2\n[run:one]\n"
                  "train.global_batch = 1\ntrain.micro_batch = 1\n[run:two]\n"
-                 "train.global_batch = 1\ntrain.micro_batch = 1\nrun.exact = yes\n");
+                 "train.global_batch = 1\ntrain.micro_batch = 1\nrun.exact = yes\n"
+                 "bench.warmup = 7\n");
     ck_assert_uint_eq(c.n_perturbations, 2);
     ck_assert_int_eq(c.perturbation[0].micro_batch, 0);
     ck_assert_int_eq(c.perturbation[0].seed, 1);
@@ -228,6 +229,8 @@ static const struct {
     {"[run:one]\n[run:two]\ntrain.micro_batch = 5\n", "run two: "},
     {"[run:one]\n[run:two]\nstrategy.stack = no_such_plugin:2\n", "run two: "},
     {"[run:one]\n[run:two]\ndata.path = /nowhere\n", "run two: "},
+    {"[bench]\nsteps = 5\n[run:one]\n", "run one: bench.steps = 5 and"},
+    {"[run:one]\n[run:two]\nbench.target = 2.5\n", "bench.target = 2.5 make a"},
 };
 
 START_TEST(wrong_input_is_named)

@@ -39,6 +39,10 @@ static int fake_train(int argc, char **argv)
     char command[2400];
     bool other = strchr(folder, ':') != NULL; /* a perturbation */
     mode = mode ? mode : "";
+    if (fixture_set(argc, argv, "bench.steps"))
+        return second && strcmp(mode, "fail-piece") == 0
+                   ? 3
+                   : fixture_bench(argc, argv, folder, 0.125);
     if (!second && strcmp(mode, other ? "fail-others" : "fail-first") == 0)
         return 1;
     if (strcmp(mode, "fail-moved") == 0 && strstr(folder, ":moved-"))
@@ -146,6 +150,16 @@ static bool exists(const char *name)
     return there;
 }
 
+static char *report_text(void)
+{
+    size_t bytes;
+    char *text = NULL, *path = cadre_path_join(out, "report.json");
+    cadre_status rc = cadre_path_read_file(path, 1 << 20, &text, &bytes, &err);
+    ck_assert_msg(rc == CADRE_OK, "%s", err.text);
+    free(path);
+    return text;
+}
+
 START_TEST(trains_every_run_and_reports)
 {
     cadre_status rc = compare(NULL);
@@ -156,6 +170,29 @@ START_TEST(trains_every_run_and_reports)
     ck_assert(exists("runs/one:moved-2/summary.json"));
     ck_assert(exists("runs/one:moved-3/summary.json"));
     ck_assert(exists("certificate-one.json") && exists("certificate-two.json"));
+    ck_assert(exists("pieces.jsonl") && exists("pieces/two/bench.json"));
+}
+END_TEST
+
+START_TEST(timing_can_be_left_out)
+{
+    char set[] = "compare.time=no";
+    char *const sets[] = {set, NULL};
+    ck_assert_int_eq(compare(sets), CADRE_OK);
+    ck_assert(exists("report.json") && !exists("pieces.jsonl"));
+}
+END_TEST
+
+/* A piece that fails is no failed run: it trained. */
+START_TEST(a_piece_that_fails_leaves_the_comparison)
+{
+    setenv("FAKE_TRAIN", "fail-piece", 1);
+    cadre_status rc = compare(NULL);
+    ck_assert_msg(rc == CADRE_OK, "%s", err.text);
+    char *text = report_text();
+    ck_assert_ptr_nonnull(strstr(text, "\"failure\": null"));
+    ck_assert_ptr_null(strstr(text, "exit status 3\","));
+    free(text);
 }
 END_TEST
 
@@ -183,16 +220,6 @@ static const struct {
     {"differ", CADRE_E_DIFFERS, "run two did not train the same as one",
      "\"equal\": \"differs\""},
 };
-
-static char *report_text(void)
-{
-    size_t bytes;
-    char *text = NULL, *path = cadre_path_join(out, "report.json");
-    cadre_status rc = cadre_path_read_file(path, 1 << 20, &text, &bytes, &err);
-    ck_assert_msg(rc == CADRE_OK, "%s", err.text);
-    free(path);
-    return text;
-}
 
 /* Other runs go on where one fails, and the report says which did. */
 START_TEST(a_child_s_end_is_ours)
@@ -349,6 +376,8 @@ Suite *test_suite(void)
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, trains_every_run_and_reports);
+    tcase_add_test(tc, timing_can_be_left_out);
+    tcase_add_test(tc, a_piece_that_fails_leaves_the_comparison);
     tcase_add_loop_test(tc, a_child_s_end_is_ours, 0, sizeof ends / sizeof ends[0]);
     tcase_add_test(tc, an_old_comparison_is_kept);
     tcase_add_test(tc, a_folder_that_cannot_be_made_is_named);

@@ -36,13 +36,13 @@ static void put(const char *name, const char *text)
     free(path);
 }
 
-/* A /proc/stat whose counters, in ticks, are those given. */
-static void put_stat(long user, long guest, long idle, long steal)
+/* A /proc/stat with these ticks; `uncounted` are idle, waiting and interrupts. */
+static void put_stat(long user, long guest, long uncounted, long steal)
 {
     char text[256];
     snprintf(text, sizeof text,
-             "cpu  %ld 20 30 %ld 999 4 5 %ld %ld 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n", user,
-             idle, steal, guest);
+             "cpu  %ld 20 30 %ld %ld %ld %ld %ld %ld 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n",
+             user, uncounted, uncounted, uncounted, uncounted, steal, guest);
     put("proc/stat", text);
 }
 
@@ -76,7 +76,8 @@ START_TEST(nothing_is_known_without_files)
 END_TEST
 
 /* 500 ticks of user time and 100 stolen are other processes', but for what this one
- * took; idle time is nobody's and a guest's is user time already. */
+ * took; a guest's time is user time already, and nobody's are idle time and interrupts.
+ */
 START_TEST(foreign_is_busy_less_own)
 {
     struct cadre_load_counters begin;

@@ -130,6 +130,24 @@ START_TEST(a_control_outside_of_the_others_disturbs)
 }
 END_TEST
 
+/* Where controls lie outside in more than a third of the rounds, that is the noise
+ * itself: a machine with two speeds, say. */
+START_TEST(outliers_are_few)
+{
+    piece_of(1, 4, 1)->period_s *= 1.25;
+    piece_of(0, 7, 1)->period_s *= 1.30;
+    gather();
+    ck_assert_uint_eq(rounds.n_disturbed, 2);
+    piece_of(0, 2, 0)->period_s *= 1.30;
+    gather();
+    ck_assert_uint_eq(rounds.n_disturbed, 0);
+    ck_assert_str_eq(rounds.round[3].why, "");
+    piece_of(1, 4, 1)->load.foreign_s = 1; /* load is load however often */
+    gather();
+    ck_assert_uint_eq(rounds.n_disturbed, 1);
+}
+END_TEST
+
 /* A difference that the margin calls none disturbs nothing, however rare it is. */
 START_TEST(controls_within_the_margin)
 {
@@ -198,6 +216,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, order_of_pieces_does_not_matter);
     tcase_add_test(tc, foreign_load_disturbs);
     tcase_add_test(tc, a_control_outside_of_the_others_disturbs);
+    tcase_add_test(tc, outliers_are_few);
     tcase_add_test(tc, controls_within_the_margin);
     tcase_add_test(tc, a_noisy_run_is_no_outlier);
     tcase_add_test(tc, one_piece_has_no_control);

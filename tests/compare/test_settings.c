@@ -46,6 +46,7 @@ START_TEST(what_is_trained_is_held)
         "[run]\nname = other\nout = elsewhere\n[train]\nsteps = 7\n",
         "[data]\npath = elsewhere\n[device]\nthreads = 3\n[comm]\nbackend = mpi\n",
         "[run:two]\noptim.lr = 3\n",
+        "[bench]\nsteps = 0\nwarmup = 9\ntarget = 0\n",
         "",
     };
     static const char *const other[][2] = {
@@ -53,6 +54,8 @@ START_TEST(what_is_trained_is_held)
         {"[run]\nexact = yes\n", "run.exact"},
         {"[strategy]\nstack = ddp:2\n", "strategy.stack = ddp:2"},
         {"[comm]\nlink = 1:2\n", "comm.link"},
+        {"[bench]\nsteps = 5\n", "folder of a benchmark"},
+        {"[Bench]\nTarget = 0.5\n", "folder of a benchmark"},
         {"[train]\nmicro_batch = 99\n", "train.micro_batch"},
     };
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)

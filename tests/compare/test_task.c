@@ -65,13 +65,14 @@ START_TEST(a_task_is_found_by_its_name)
 END_TEST
 
 /* The arguments of a task as one text. */
-static char *line(size_t task, bool launched)
+static char *line_of(size_t task, bool launched, const struct cadre_task_piece *piece)
 {
     static char text[512];
     char a[] = "optim.lr=1", b[] = "train.steps=2", **argv = NULL;
     char *const sets[] = {a, b, NULL};
     const struct cadre_arrange_request made = {.conf = "c.ini", .sets = sets};
-    const struct cadre_task_request request = {&made, &c, &arrangement, launched};
+    const struct cadre_task_request request = {&made, &c, &arrangement, launched,
+                                               piece};
     ck_assert_int_eq(cadre_task_arguments(&request, &tasks[task], "o/f", &argv, &err),
                      CADRE_OK);
     text[0] = 0;
@@ -83,6 +84,11 @@ static char *line(size_t task, bool launched)
     return text;
 }
 
+static char *line(size_t task, bool launched)
+{
+    return line_of(task, launched, NULL);
+}
+
 START_TEST(arguments_are_those_of_train)
 {
     ck_assert_str_eq(line(0, false),
@@ -91,6 +97,21 @@ START_TEST(arguments_are_those_of_train)
     ck_assert_str_eq(line(0, true),
                      "cadre train c.ini --run one --out o/f --set optim.lr=1 --set "
                      "train.steps=2 --set run.name=one");
+}
+END_TEST
+
+/* The user's own sets, these after them: the last one counts. */
+START_TEST(a_piece_changes_only_what_is_timed)
+{
+    const struct cadre_task_piece piece = {3, 20, 4};
+    ck_assert_str_eq(line_of(1, false, &piece),
+                     "cadre train c.ini --run two --out o/f --set optim.lr=1 --set "
+                     "train.steps=2 --set run.name=two --set device.threads=2 --set "
+                     "log.level=error --set log.trace=no --set log.progress=no --set "
+                     "bench.warmup=3 --set bench.steps=20 --set bench.windows=4");
+    arrangement.resume = true;
+    ck_assert_ptr_nonnull(
+        strstr(line_of(1, false, &piece), " --set checkpoint.resume=no --set log"));
 }
 END_TEST
 
@@ -112,6 +133,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, perturbations_come_last);
     tcase_add_test(tc, a_task_is_found_by_its_name);
     tcase_add_test(tc, arguments_are_those_of_train);
+    tcase_add_test(tc, a_piece_changes_only_what_is_timed);
     tcase_add_test(tc, perturbations_take_all_cores);
     suite_add_tcase(suite, tc);
     return suite;

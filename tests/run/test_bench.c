@@ -196,6 +196,26 @@ START_TEST(a_folder_without_one)
 }
 END_TEST
 
+static const struct {
+    const char *config;
+    bool made;
+} folders[] = {
+    {"[bench]\nsteps = 5\n", true},
+    {"[BENCH]\nTarget = 2.5\n", true},
+    {"[bench]\nsteps = 0\ntarget = 0\n", false},
+    {"[train]\nsteps = 5\n", false},
+    {"[bench]\nwarmup = 5\n", false},
+    {"no ini file", false},
+};
+
+START_TEST(folders_of_benchmarks_are_known)
+{
+    ck_assert(!cadre_bench_made(f.dir));
+    spec_fixture_write(&f, "config.ini", folders[_i].config);
+    ck_assert_int_eq(cadre_bench_made(f.dir), folders[_i].made);
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *s = suite_create("run/bench");
@@ -209,6 +229,8 @@ Suite *test_suite(void)
     tcase_add_test(t, an_instance_without_a_result);
     tcase_add_loop_test(t, a_damaged_file, 0, sizeof damaged / sizeof damaged[0]);
     tcase_add_test(t, a_folder_without_one);
+    tcase_add_loop_test(t, folders_of_benchmarks_are_known, 0,
+                        sizeof folders / sizeof folders[0]);
     suite_add_tcase(s, t);
     return s;
 }

@@ -47,6 +47,27 @@ START_TEST(reads_what_train_writes)
 }
 END_TEST
 
+/* A run that began from a checkpoint has other steps than 1, 2, ... */
+START_TEST(the_summary_alone)
+{
+    const struct fixture_run made = {.name = "a", .ranks = 3};
+    struct cadre_record record = {0};
+    struct cadre_error err = {0};
+    char *folder = fixture_make(dir, &made);
+    fixture_write(folder, "metrics.jsonl", "{\"step\": 7}\n");
+    ck_assert_int_eq(cadre_record_read(folder, &record, &err), CADRE_E_INVALID);
+    cadre_record_fini(&record);
+    ck_assert_int_eq(cadre_record_read_summary(folder, &record, &err), CADRE_OK);
+    ck_assert_uint_eq(record.n, 0);
+    ck_assert(cadre_record_number(&record, "tokens") == 600);
+    cadre_record_fini(&record);
+    ck_assert_int_eq(cadre_record_read_summary(dir, &record, &err), CADRE_E_INVALID);
+    ck_assert_ptr_nonnull(strstr(err.text, "summary.json' is missing"));
+    free(folder);
+    cadre_record_fini(&record);
+}
+END_TEST
+
 START_TEST(instances_are_read_with_it)
 {
     const struct fixture_run made = {.name = "a", .instances = 2};
@@ -183,6 +204,7 @@ Suite *test_suite(void)
     TCase *tc = tcase_create("record");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, reads_what_train_writes);
+    tcase_add_test(tc, the_summary_alone);
     tcase_add_test(tc, instances_are_read_with_it);
     tcase_add_loop_test(tc, refuses_instances_that_are_not_done, 0,
                         (int)(sizeof wrong_instances / sizeof *wrong_instances));

@@ -63,6 +63,45 @@ START_TEST(a_folder_that_cannot_be_made)
 }
 END_TEST
 
+static bool there(const char *name)
+{
+    char path[1200];
+    snprintf(path, sizeof path, "%s/%s", f.out, name);
+    return access(path, F_OK) == 0;
+}
+
+START_TEST(a_benchmark_replaces_a_benchmark_alone)
+{
+    struct cadre_spec *bench = spec_fixture_make(&f, "bench.steps=5");
+    ck_assert_int_eq(cadre_rundir_prepare(bench, false, &f.err), CADRE_OK);
+    spec_fixture_write(&f, "run/metrics.jsonl", "old");
+    spec_fixture_write(&f, "run/instances.json", "old");
+    spec_fixture_write(&f, "run/bench.json", "old");
+    /* no training takes its place */
+    ck_assert_int_eq(cadre_rundir_prepare(spec, false, &f.err), CADRE_E_INVALID);
+    ck_assert_int_eq(cadre_rundir_prepare(bench, false, &f.err), CADRE_OK);
+    ck_assert(!there("metrics.jsonl") && !there("instances.json"));
+    ck_assert(!there("bench.json"));
+    /* nor does it continue a training, or replace one */
+    ck_assert_int_eq(cadre_rundir_prepare(spec, false, &f.err), CADRE_OK);
+    spec_fixture_write(&f, "run/metrics.jsonl", "a training's");
+    ck_assert_int_eq(cadre_rundir_prepare(bench, true, &f.err), CADRE_E_INVALID);
+    ck_assert_ptr_nonnull(strstr(f.err.text, "another --out for the benchmark"));
+    ck_assert(there("metrics.jsonl"));
+    cadre_spec_destroy(bench);
+}
+END_TEST
+
+/* A training in the folder of a benchmark does not keep its result. */
+START_TEST(the_result_of_a_benchmark_does_not_stay)
+{
+    ck_assert_int_eq(cadre_rundir_prepare(spec, false, &f.err), CADRE_OK);
+    spec_fixture_write(&f, "run/bench.json", "old");
+    ck_assert_int_eq(cadre_rundir_prepare(spec, true, &f.err), CADRE_OK);
+    ck_assert(!there("bench.json"));
+}
+END_TEST
+
 static const struct {
     const char *before;
     int64_t step;
@@ -108,6 +147,8 @@ Suite *test_suite(void)
     tcase_add_test(tc, the_config_is_the_run_again);
     tcase_add_loop_test(tc, a_folder_that_holds_a_run_is_refused, 0, 3);
     tcase_add_test(tc, a_folder_that_cannot_be_made);
+    tcase_add_test(tc, a_benchmark_replaces_a_benchmark_alone);
+    tcase_add_test(tc, the_result_of_a_benchmark_does_not_stay);
     tcase_add_loop_test(tc, metrics_are_cut_after_a_step, 0,
                         (int)(sizeof truncations / sizeof *truncations));
     tcase_add_test(tc, no_metrics_are_no_fault_and_a_pipe_is);

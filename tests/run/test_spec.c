@@ -149,6 +149,10 @@ static const struct {
     {"data.tokenizer=/nonexistent/tok", {"/nonexistent/tok", ""}},
     {"model.init=/nonexistent/model", {"/nonexistent/model", ""}},
     {"device.kind=tpu", {"device.kind", "tpu"}},
+    {"bench.steps=5 bench.target=2.5", {"bench.steps = 5", "bench.target = 2.5"}},
+    {"bench.steps=-1", {"bench.steps", "-1"}},
+    {"bench.windows=65", {"bench.windows", "65"}},
+    {"bench.target=nan", {"bench.target", "nan"}},
     {"data.format=wfdb", {"/text", ""}},
 };
 
@@ -192,6 +196,22 @@ START_TEST(a_launcher_gives_the_ranks)
 }
 END_TEST
 
+START_TEST(a_benchmark_has_a_folder_of_its_own)
+{
+    const struct cadre_spec_request request = {.name = "x"};
+    struct cadre_options *options;
+    struct cadre_spec *spec = NULL;
+    ck_assert_int_eq(cadre_options_create(&options, &f.err), CADRE_OK);
+    cadre_options_set(options, "bench.target=2", "command line", NULL);
+    cadre_options_set(options, "model.vocab=10", "command line", NULL);
+    cadre_status rc = cadre_spec_create(options, &request, &spec, &f.err);
+    ck_assert_msg(rc == CADRE_OK, "%s", f.err.text);
+    ck_assert_str_eq(spec->out, "runs/x-bench");
+    ck_assert_str_eq(spec->name, "x");
+    cadre_spec_destroy(spec);
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *s = suite_create("spec");
@@ -207,6 +227,7 @@ Suite *test_suite(void)
                         (int)(sizeof wrong / sizeof *wrong));
     tcase_add_test(tc, a_name_too_long_for_a_folder);
     tcase_add_test(tc, a_launcher_gives_the_ranks);
+    tcase_add_test(tc, a_benchmark_has_a_folder_of_its_own);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -50,7 +50,7 @@ static void step(int64_t number, double loss, double exposed)
 START_TEST(a_training_is_none)
 {
     begin("", 5);
-    ck_assert(!cadre_benchmark_on(spec));
+    ck_assert(!cadre_bench_wanted(&spec->config.bench) && !benchmark.on);
     ck_assert_int_eq(last, 20);
     step(6, 1, 1);
     ck_assert(!benchmark.open && benchmark.bench.n == 0);

@@ -196,6 +196,10 @@ START_TEST(it_is_off_unless_asked_for)
     cadre_elastic_begin(&elastic, spec);
     ck_assert(!elastic.on);
     cadre_spec_destroy(spec);
+    spec = spec_fixture_make(&f, "run.elastic=yes bench.steps=5");
+    cadre_elastic_begin(&elastic, spec);
+    ck_assert(!elastic.on);
+    cadre_spec_destroy(spec);
 }
 END_TEST
 

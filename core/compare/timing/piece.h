@@ -16,9 +16,9 @@ struct cadre_piece {
     int half; /* 0: the run's first piece of the round, 1: its second */
     double begin_s; /* since the first piece of the comparison began */
     double start_s; /* from its beginning to the first timed step */
-    double period_s; /* mean seconds a period; its value */
+    double period_s; /* mean seconds a step, over whole periods; its value */
     double bubble_fraction; /* over the timed steps; NaN: no schedule */
-    double comm_exposed_s; /* a period; NaN: not known */
+    double comm_exposed_s; /* a step; NaN: not known */
     struct cadre_load load;
 };
 

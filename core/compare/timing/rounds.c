@@ -153,22 +153,33 @@ static size_t other_controls(const struct cadre_rounds *rounds, size_t row,
 {
     size_t n = 0;
     for (size_t r = 0; r < rounds->n; r++)
-        for (size_t i = 0; r != row && i < rounds->n_runs; i++)
-            if (rounds->timed[i] && (run < 0 || (size_t)run == i))
-                out[n++] = cadre_rounds_at(rounds, r, i)->control;
+        for (size_t i = 0; r != row && i < rounds->n_runs; i++) {
+            double control = cadre_rounds_at(rounds, r, i)->control;
+            if (rounds->timed[i] && (run < 0 || (size_t)run == i) && !isnan(control))
+                out[n++] = control;
+        }
     return n;
 }
 
-/* How far a control may lie from the others: 3 MAD around their median. */
-static bool outlies(double control, double *others, size_t n, double floor)
+/* Where a control may lie: within 3 MAD of the median of the others. */
+struct limits {
+    double centre, most;
+};
+
+static struct limits limits_of(double *others, size_t n, double floor)
 {
     if (n < LEAST_CONTROLS)
-        return false;
+        return (struct limits){0, INFINITY};
     double centre = cadre_median(others, n);
     for (size_t i = 0; i < n; i++)
         others[i] = fabs(others[i] - centre);
-    double limit = CADRE_SPEED_CONTROL_MADS * MAD_TO_SIGMA * cadre_median(others, n);
-    return fabs(control - centre) > fmax(limit, floor);
+    double most = CADRE_SPEED_CONTROL_MADS * MAD_TO_SIGMA * cadre_median(others, n);
+    return (struct limits){centre, fmax(most, floor)};
+}
+
+static bool outlies(double control, struct limits limits)
+{
+    return fabs(control - limits.centre) > limits.most;
 }
 
 /* The run whose control lies outside of the others in this round, -1: none. Those of
@@ -177,40 +188,50 @@ static bool outlies(double control, double *others, size_t n, double floor)
 static ptrdiff_t outlying_run(const struct cadre_rounds *rounds, size_t row,
                               double floor, double *others)
 {
+    size_t n = other_controls(rounds, row, -1, others);
+    struct limits of_all = limits_of(others, n, floor);
     for (size_t i = 0; i < rounds->n_runs; i++) {
         double control = cadre_rounds_at(rounds, row, i)->control;
-        if (!rounds->timed[i] || isnan(control))
+        if (!rounds->timed[i] || !outlies(control, of_all))
             continue;
-        size_t all = other_controls(rounds, row, -1, others);
-        if (!outlies(control, others, all, floor))
-            continue;
-        size_t own = other_controls(rounds, row, (ptrdiff_t)i, others);
-        if (outlies(control, others, own, floor))
+        n = other_controls(rounds, row, (ptrdiff_t)i, others);
+        if (outlies(control, limits_of(others, n, floor)))
             return (ptrdiff_t)i;
     }
     return -1;
 }
 
+/* Rounds with an outlying control are disturbed, unless they are more than a third:
+ * then this is how the machine or a run is, not what happened to it now and then. Every
+ * verdict has that noise in it, and leaving out rounds would only hide it. */
 static cadre_status mark_outlying(struct cadre_rounds *rounds, double margin,
                                   struct cadre_error *err)
 {
-    size_t cells = rounds->n * rounds->n_runs;
+    size_t cells = rounds->n * rounds->n_runs, found = 0;
     double *others = cadre_calloc(cells, sizeof *others);
-    if (!others)
+    ptrdiff_t *run = cadre_calloc(rounds->n, sizeof *run);
+    if (!others || !run) {
+        free(others);
+        free(run);
         return cadre_no_memory(err, "the controls of %zu rounds", rounds->n);
+    }
     for (size_t row = 0; row < rounds->n; row++) {
+        run[row] = outlying_run(rounds, row, log1p(margin), others);
+        found += run[row] >= 0;
+    }
+    for (size_t row = 0; 3 * found <= rounds->n && row < rounds->n; row++) {
         struct cadre_speed_round *round = &rounds->round[row];
-        ptrdiff_t run = outlying_run(rounds, row, log1p(margin), others);
-        if (run < 0 || round->disturbed)
+        if (run[row] < 0 || round->disturbed)
             continue;
         round->disturbed = true;
-        round->run = run;
-        double control = cadre_rounds_at(rounds, row, (size_t)run)->control;
+        round->run = run[row];
+        double control = cadre_rounds_at(rounds, row, (size_t)run[row])->control;
         snprintf(round->why, sizeof round->why,
                  "its two pieces differ by %.0f %%, far more than others do",
                  100 * expm1(fabs(control)));
     }
     free(others);
+    free(run);
     return CADRE_OK;
 }
 

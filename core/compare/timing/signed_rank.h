@@ -35,12 +35,12 @@ cadre_status cadre_signed_rank_interval(const double *x, size_t n, double alpha,
 
 /* P-value of "the centre is at most `centre`" against "it is above": small where x is
  * above. Zero differences are dropped, ties get mid-ranks, and the distribution is that
- * of these ranks, exactly. Errors: as above. */
+ * of these ranks, exactly. 1 where a value is not finite. Errors: as above. */
 cadre_status cadre_signed_rank_above(const double *x, size_t n, double centre,
                                      double *p, struct cadre_error *err);
 
 /* Holm's procedure: reject[i] for p[i] of m hypotheses, family-wise error <= alpha.
- * m <= 64. Holm, Scandinavian Journal of Statistics 6 (1979). */
+ * NaN is never rejected. Holm, Scandinavian Journal of Statistics 6 (1979). */
 void cadre_holm(const double *p, size_t m, double alpha, bool *reject);
 
 #endif

@@ -126,6 +126,20 @@ static cadre_status detectable(const struct view *view, size_t run, size_t other
     return CADRE_OK;
 }
 
+/* Both views must show it; NaN where one of them has too few rounds for that. */
+static cadre_status detectable_by_both(const struct view *all, const struct view *quiet,
+                                       size_t run, size_t others, double *out,
+                                       struct cadre_error *err)
+{
+    double by_all, by_quiet;
+    CADRE_TRY(detectable(all, run, others, &by_all, err));
+    by_quiet = by_all;
+    if (quiet->n < all->n)
+        CADRE_TRY(detectable(quiet, run, others, &by_quiet, err));
+    *out = isnan(by_all) || by_all > by_quiet ? by_all : by_quiet;
+    return CADRE_OK;
+}
+
 static cadre_status fill_figures(const struct view *all, size_t run,
                                  struct cadre_speed_run *out, struct cadre_error *err)
 {
@@ -330,8 +344,9 @@ static cadre_status rank_views(const struct view *all, const struct view *quiet,
     CADRE_TRY_OR(ranking_init(&of_quiet, out->n_runs, err), done);
     CADRE_TRY_OR(find_least(all, &least, err), done);
     CADRE_TRY_OR(rank(all, least, &of_all, err), done);
-    CADRE_TRY_OR(rank(quiet, least, &of_quiet, err), done);
-    agree(&of_all, &of_quiet, all->rounds->timed, out);
+    if (quiet->n < all->n)
+        CADRE_TRY_OR(rank(quiet, least, &of_quiet, err), done);
+    agree(&of_all, quiet->n < all->n ? &of_quiet : &of_all, all->rounds->timed, out);
 done:
     ranking_fini(&of_all);
     ranking_fini(&of_quiet);
@@ -362,7 +377,7 @@ static cadre_status fill_runs(const struct view *all, const struct view *quiet,
         if (timed[i])
             CADRE_TRY(fill_figures(all, i, run, err));
         if (timed[i] && timed[baseline] && i != baseline)
-            CADRE_TRY(detectable(quiet, i, others, &run->detectable, err));
+            CADRE_TRY(detectable_by_both(all, quiet, i, others, &run->detectable, err));
         if (!timed[i])
             own = "it was not timed";
         else if (!*why && !timed[baseline])

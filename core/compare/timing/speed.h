@@ -9,9 +9,13 @@
  *
  * A round is disturbed, whatever its ratios say, where other processes and the
  * hypervisor took more than 5 % of a core in a piece, or a control lies further than 3
- * MAD from the others. Every verdict is made with and without the disturbed rounds;
- * where the two differ, no difference was shown. Fewer than six rounds that are not
- * disturbed: not ranked.
+ * MAD (as standard deviations) from those of the other rounds, of its run as of all
+ * runs, and further than the margin. If controls do so in more than a third of the
+ * rounds they are no outliers but the noise that the intervals have in them, and
+ * disturb nothing. Every verdict is made with and without the disturbed rounds; where
+ * the two differ, no difference was shown. Fewer than six rounds that are not
+ * disturbed: not ranked. So a false alarm needs one of the exact test of all rounds,
+ * whatever is taken for disturbed.
  *
  * Against the baseline a run is faster or slower if the interval of its speedup lies
  * beyond the margin, after Holm over all runs. A run is the fastest if it is faster
@@ -39,7 +43,8 @@ enum cadre_speed_verdict {
 struct cadre_speed_input {
     const struct cadre_piece *piece; /* in any order; warm-up is left out */
     size_t n_pieces;
-    size_t n_runs, baseline; /* a run without pieces is not ranked */
+    size_t n_runs, baseline; /* a run without pieces is not ranked; without the
+                                baseline's only `fastest` and `leading` are judged */
     const double *ideal; /* N of each run, for overhead; NULL: 1 */
     double margin; /* 0.01: smaller differences are none */
 };
@@ -52,10 +57,13 @@ struct cadre_speed_run {
     struct cadre_interval bubble_fraction, comm_exposed_s;
     enum cadre_speed_verdict verdict; /* against the baseline, which has NOT_RANKED if
                                          nothing is ranked, else NO_DIFFERENCE */
-    double detectable; /* the speedup, above 1, that these rounds would have shown */
+    double detectable; /* the speedup, above 1, that rounds like these show in about
+                          four of five tries; NaN: none, they are too few. NaN for the
+                          baseline */
     double control; /* half the middle 95 % of its controls, as a ratio - 1: what the
                        same program differs by from itself */
-    bool leading; /* in the set that may be the fastest */
+    bool leading; /* in the set that may be the fastest; false where nothing is ranked
+                   */
     char why[160]; /* why not ranked, "" otherwise */
 };
 
@@ -80,7 +88,9 @@ struct cadre_speed {
 cadre_status cadre_speed_judge(const struct cadre_speed_input *input,
                                struct cadre_speed *out, struct cadre_error *err);
 
-/* T of run a / T of run b with its interval: with all rounds, and judged as above. */
+/* T of run a / T of run b with its interval, of all rounds, and whether a is faster or
+ * slower than b, judged as above but for Holm: one question. Runs without pieces: NaN,
+ * not ranked. */
 cadre_status cadre_speed_pair(const struct cadre_speed_input *input, size_t a, size_t b,
                               struct cadre_interval *ratio,
                               enum cadre_speed_verdict *verdict,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/memory.h"
+#include "core/compare/verdict/figures.h"
 #include "core/compare/verdict/judge.h"
 #include "core/compare/verdict/passes_file.h"
 
@@ -94,8 +95,8 @@ static void time_run(const struct cadre_comparison *c, struct cadre_compared_run
 
 /* The machine in the run's own record is preferred to this one: another process may
  * have trained the run elsewhere. */
-static void judge_fairness(const struct cadre_comparison *c,
-                           struct cadre_compared_run *run)
+static void find_unfair(const struct cadre_comparison *c,
+                        struct cadre_compared_run *run)
 {
     const struct cadre_record *base = &c->run[c->baseline].record;
     double threads = cadre_record_number(&run->record, "threads");
@@ -123,6 +124,12 @@ static void judge_fairness(const struct cadre_comparison *c,
     run->fair = run->unfair[0] == 0;
 }
 
+void cadre_comparison_find_unfair(struct cadre_comparison *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        find_unfair(c, &c->run[i]);
+}
+
 /* The bubble of the schedule itself, by replay. */
 static cadre_status replay_run(struct cadre_compared_run *run, struct cadre_error *err)
 {
@@ -141,34 +148,18 @@ static cadre_status replay_run(struct cadre_compared_run *run, struct cadre_erro
     return rc;
 }
 
-static struct cadre_interval unbounded(double value)
+/* T of run a / T of run b, NaN where there is none. */
+static struct cadre_interval ratio_of(const struct cadre_comparison *c, size_t a,
+                                      size_t b)
 {
-    return (struct cadre_interval){value, NAN, NAN};
-}
-
-/* From the records alone, which were made apart in time: nothing is ranked. */
-static void figure(const struct cadre_comparison *c, struct cadre_compared_run *run)
-{
-    const struct cadre_compared_run *base = &c->run[c->baseline];
-    double N = c->whole ? 1 : (double)run->ranks / base->ranks;
-    double speedup = base->step_s / run->step_s;
-    run->N = N;
-    run->efficiency = unbounded(speedup / N);
-    run->speed = (struct cadre_speed_run){
-        .period_s = unbounded(run->step_s),
-        .speedup = unbounded(speedup),
-        .overhead_s = unbounded(run->step_s - base->step_s / N),
-        .bubble_fraction =
-            unbounded(cadre_record_number(&run->record, "bubble_fraction")),
-        .comm_exposed_s =
-            unbounded(cadre_record_number(&run->record, "comm_exposed_s") /
-                      (double)run->record.n),
-        .verdict = CADRE_SPEED_NOT_RANKED,
-        .detectable = NAN,
-        .control = NAN,
-    };
-    snprintf(run->speed.why, sizeof run->speed.why, "%s",
-             *c->unranked ? c->unranked : run->untimed);
+    struct cadre_interval ratio = {NAN, NAN, NAN};
+    struct cadre_speed_input input = cadre_figures_input(c);
+    enum cadre_speed_verdict verdict;
+    if (c->n_pieces == 0)
+        ratio.value = c->run[a].step_s / c->run[b].step_s;
+    else if (cadre_speed_pair(&input, a, b, &ratio, &verdict, NULL) != CADRE_OK)
+        ratio = (struct cadre_interval){NAN, NAN, NAN};
+    return ratio;
 }
 
 ptrdiff_t cadre_comparison_price(const struct cadre_comparison *c, size_t i,
@@ -180,8 +171,12 @@ ptrdiff_t cadre_comparison_price(const struct cadre_comparison *c, size_t i,
         if (plain->exact || plain->setup != run->setup ||
             strcmp(plain->strategy, run->strategy) != 0)
             continue;
-        price->value = run->step_s / plain->step_s - 1;
-        price->low = price->high = NAN;
+        if (c->n_pieces > 0 &&
+            (!cadre_figures_timed(c, i) || !cadre_figures_timed(c, k)))
+            continue;
+        struct cadre_interval ratio = ratio_of(c, i, k);
+        *price =
+            (struct cadre_interval){ratio.value - 1, ratio.low - 1, ratio.high - 1};
         return (ptrdiff_t)k;
     }
     return -1;
@@ -207,12 +202,11 @@ cadre_status cadre_comparison_judge(struct cadre_comparison *c, struct cadre_err
 {
     for (size_t i = 0; i < c->n; i++) {
         time_run(c, &c->run[i]);
-        judge_fairness(c, &c->run[i]);
         CADRE_TRY(replay_run(&c->run[i], err));
     }
-    for (size_t i = 0; i < c->n; i++)
-        figure(c, &c->run[i]);
-    return cadre_judge(c, err);
+    cadre_comparison_find_unfair(c);
+    CADRE_TRY(cadre_judge(c, err));
+    return cadre_figures_fill(c, err);
 }
 
 void cadre_comparison_fini(struct cadre_comparison *c)
@@ -229,6 +223,8 @@ void cadre_comparison_fini(struct cadre_comparison *c)
     }
     for (size_t i = 0; i < c->n_perturbations; i++)
         cadre_record_fini(&c->perturbation[i].record);
+    cadre_speed_fini(&c->speed);
+    free(c->piece);
     free(c->perturbation);
     free(c->run);
     free(c->title);

@@ -193,6 +193,9 @@ struct cadre_comparison {
 cadre_status cadre_comparison_judge(struct cadre_comparison *comparison,
                                     struct cadre_error *err);
 
+/* Fill fair and unfair of every run, from its record where it has one. */
+void cadre_comparison_find_unfair(struct cadre_comparison *comparison);
+
 /* Do both promise the same bits: run.exact, the same reduction tree of micro-batches
  * and the same reduction signature? */
 bool cadre_compared_same_bits(const struct cadre_compared_run *a,
@@ -226,8 +229,9 @@ double cadre_limit_factor(size_t perturbations);
 double cadre_comparison_perturbed_s(const struct cadre_comparison *comparison);
 
 /* The price of exact mode of `run`: T of it / T of the run with the same setup without
- * exact mode, minus 1, from the rounds of both. Returns the index of that other run, -1
- * if there is none or `run` is not exact. */
+ * exact mode, minus 1, from the rounds of both; where nothing was timed from the
+ * records, without an interval. Returns the index of that other run, -1 if there is
+ * none, `run` is not exact, or one of them was not timed while others were. */
 ptrdiff_t cadre_comparison_price(const struct cadre_comparison *comparison, size_t run,
                                  struct cadre_interval *price);
 

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/compare/pieces.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "core/base/json.h"
+#include "core/base/memory.h"
+#include "core/base/path.h"
+#include "core/checkpoint/format/file.h"
+#include "core/run/bench.h"
+
+/* ---- keeping ---- */
+
+cadre_status cadre_pieces_open(struct cadre_pieces *pieces,
+                               const struct cadre_task_request *request,
+                               struct cadre_comparison *comparison,
+                               const struct cadre_supervise_watch *watch,
+                               struct cadre_error *err)
+{
+    const char *out = request->request->out;
+    char *folder = cadre_path_join(out, "pieces");
+    char *path = cadre_path_join(out, "pieces.jsonl");
+    cadre_status rc = CADRE_OK;
+    *pieces = (struct cadre_pieces){
+        .request = *request, .comparison = comparison, .watch = watch};
+    free(comparison->piece);
+    comparison->piece = NULL;
+    comparison->n_pieces = 0;
+    if (!folder || !path)
+        rc = cadre_no_memory(err, "a path");
+    if (rc == CADRE_OK && cadre_path_exists(folder))
+        rc = cadre_file_remove_tree(folder, err);
+    if (rc == CADRE_OK && !(pieces->file = fopen(path, "w")))
+        rc = cadre_fail_errno(err, CADRE_E_IO, errno, "cannot write '%s'", path);
+    free(folder);
+    free(path);
+    return rc;
+}
+
+void cadre_pieces_close(struct cadre_pieces *pieces)
+{
+    if (pieces->file)
+        fclose(pieces->file);
+    pieces->file = NULL;
+}
+
+static void put_load(struct cadre_json *json, const struct cadre_load *load)
+{
+    const struct {
+        const char *key;
+        double value;
+    } all[] = {
+        {"wall_s", load->wall_s},           {"own_s", load->own_s},
+        {"foreign_s", load->foreign_s},     {"steal_s", load->steal_s},
+        {"throttled_s", load->throttled_s}, {"mhz", load->mhz},
+        {"thermal", load->thermal},         {"gpu_mhz", load->gpu_mhz},
+        {"gpu_watts", load->gpu_watts},     {"gpu_celsius", load->gpu_celsius},
+        {"gpu_others", load->gpu_others},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        cadre_json_put_f64(json, all[i].key, all[i].value);
+}
+
+static cadre_status write_line(struct cadre_pieces *pieces,
+                               const struct cadre_piece *piece,
+                               const struct cadre_child_failure *failure,
+                               struct cadre_error *err)
+{
+    struct cadre_json json;
+    cadre_json_init(&json, pieces->file, false);
+    cadre_json_begin_object(&json);
+    cadre_json_put_string(&json, "run", pieces->comparison->run[piece->run].name);
+    cadre_json_put_i64(&json, "round", piece->round);
+    cadre_json_put_i64(&json, "repeats_round", piece->repeats_round);
+    cadre_json_put_i64(&json, "place", piece->place);
+    cadre_json_put_i64(&json, "half", piece->half);
+    cadre_json_put_string(&json, "failure", failure->failed ? failure->why : NULL);
+    cadre_json_put_f64(&json, "begin_s", piece->begin_s);
+    cadre_json_put_f64(&json, "start_s", piece->start_s);
+    cadre_json_put_f64(&json, "period_s", piece->period_s);
+    cadre_json_put_f64(&json, "bubble_fraction", piece->bubble_fraction);
+    cadre_json_put_f64(&json, "comm_exposed_s", piece->comm_exposed_s);
+    put_load(&json, &piece->load);
+    cadre_json_end_object(&json);
+    bool written = cadre_json_finish(&json) == CADRE_OK && fflush(pieces->file) == 0;
+    if (!written)
+        return cadre_fail_errno(err, CADRE_E_IO, errno,
+                                "cannot write '%s/pieces.jsonl'",
+                                pieces->request.request->out);
+    return CADRE_OK;
+}
+
+static cadre_status keep(struct cadre_pieces *pieces, const struct cadre_piece *piece,
+                         struct cadre_error *err)
+{
+    struct cadre_comparison *c = pieces->comparison;
+    if (c->n_pieces == pieces->room) {
+        size_t room = 2 * pieces->room + 64;
+        struct cadre_piece *more = realloc(c->piece, room * sizeof *more);
+        if (!more)
+            return cadre_no_memory(err, "%zu pieces", room);
+        c->piece = more;
+        pieces->room = room;
+    }
+    c->piece[c->n_pieces++] = *piece;
+    return CADRE_OK;
+}
+
+void cadre_pieces_drop(struct cadre_pieces *pieces, size_t run)
+{
+    struct cadre_comparison *c = pieces->comparison;
+    size_t left = 0;
+    for (size_t i = 0; i < c->n_pieces; i++)
+        if (c->piece[i].run != run)
+            c->piece[left++] = c->piece[i];
+    c->n_pieces = left;
+}
+
+/* ---- running ---- */
+
+/* Seconds a step, for as many tokens as the baseline's step has where there are
+ * several instances. */
+static double value_of(const struct cadre_comparison *c,
+                       const struct cadre_compared_run *run,
+                       const struct cadre_bench *bench)
+{
+    double step_s = cadre_bench_step_s(bench);
+    if (run->instances)
+        step_s *= cadre_record_step_tokens(&c->run[c->baseline].record) / bench->tokens;
+    return step_s;
+}
+
+static void fill(const struct cadre_comparison *c, const struct cadre_bench *bench,
+                 struct cadre_piece *piece)
+{
+    double windows = 0;
+    piece->period_s = value_of(c, &c->run[piece->run], bench);
+    piece->bubble_fraction = piece->comm_exposed_s = 0;
+    for (size_t i = 0; i < bench->n; i++) {
+        windows += bench->window[i].seconds;
+        piece->bubble_fraction += bench->window[i].bubble_fraction / (double)bench->n;
+        piece->comm_exposed_s += bench->window[i].comm_exposed_s / (double)bench->n;
+    }
+    /* a launcher may hide when the process began */
+    piece->start_s =
+        isfinite(bench->start_s) ? bench->start_s : piece->load.wall_s - windows;
+}
+
+/* The child, and what it measured. */
+static cadre_status train(struct cadre_pieces *pieces, const struct cadre_task *task,
+                          const char *folder, struct cadre_bench *bench,
+                          struct cadre_child_failure *failure, struct cadre_error *err)
+{
+    char **argv = NULL;
+    const struct cadre_task_piece *what = pieces->request.piece;
+    CADRE_TRY(cadre_task_arguments(&pieces->request, task, folder, &argv, err));
+    const struct cadre_child child = {argv, task->name, folder};
+    cadre_status rc = cadre_child_run(pieces->watch, &child, failure, err);
+    free(argv);
+    if (rc != CADRE_OK || failure->failed)
+        return rc;
+    struct cadre_error why = {0};
+    rc = cadre_bench_read(folder, bench, &why);
+    bool whole = rc == CADRE_OK && bench->n == (size_t)what->windows &&
+                 bench->steps == what->steps && cadre_bench_step_s(bench) > 0;
+    if (!whole) {
+        failure->failed = true;
+        failure->status = CADRE_E_ABORTED;
+        snprintf(failure->why, sizeof failure->why, "%.120s",
+                 rc == CADRE_OK ? "other windows than were asked for" : why.text);
+    }
+    return CADRE_OK;
+}
+
+static void number_failure(const struct cadre_pieces *pieces,
+                           struct cadre_child_failure *failure)
+{
+    char why[sizeof failure->why];
+    snprintf(why, sizeof why, "piece %d failed with %.96s", pieces->made, failure->why);
+    memcpy(failure->why, why, sizeof why);
+}
+
+cadre_status cadre_pieces_run(struct cadre_pieces *pieces, const struct cadre_piece *of,
+                              const struct cadre_task_piece *what,
+                              struct cadre_child_failure *failure,
+                              struct cadre_error *err)
+{
+    const struct cadre_compared_run *run = &pieces->comparison->run[of->run];
+    const struct cadre_task task = {run->name, of->run, -1};
+    struct cadre_piece piece = *of;
+    struct cadre_bench bench;
+    struct cadre_load_counters counters;
+    char *folder =
+        cadre_format("%s/pieces/%s", pieces->request.request->out, run->name);
+    cadre_status rc = folder ? CADRE_OK : cadre_no_memory(err, "a path");
+    if (rc == CADRE_OK && cadre_path_exists(folder))
+        rc = cadre_file_remove_tree(folder, err);
+    if (rc == CADRE_OK) {
+        pieces->request.piece = what;
+        pieces->began_s = pieces->made++ ? pieces->began_s : cadre_now_s();
+        piece.begin_s = cadre_now_s() - pieces->began_s;
+        piece.start_s = piece.period_s = NAN;
+        piece.bubble_fraction = piece.comm_exposed_s = NAN;
+        cadre_load_begin(&counters);
+        rc = train(pieces, &task, folder, &bench, failure, err);
+        cadre_load_end(&counters, run->gpu, &piece.load);
+    }
+    if (rc == CADRE_OK && failure->failed)
+        number_failure(pieces, failure);
+    else if (rc == CADRE_OK)
+        fill(pieces->comparison, &bench, &piece);
+    if (rc == CADRE_OK && !failure->failed)
+        rc = keep(pieces, &piece, err);
+    if (rc == CADRE_OK)
+        rc = write_line(pieces, &piece, failure, err);
+    free(folder);
+    return rc;
+}
