@@ -20,8 +20,8 @@ const char *cadre_sweep_status_name(enum cadre_sweep_status status)
 
 /* ---- before training ---- */
 
-/* Take the summary of a run that ended; if `whole`, only after its last step. A run that
- * began from another's checkpoint has no metrics of the steps before. */
+/* Take the summary of a run that ended; if `whole`, only after its last step. A run
+ * that began from another's checkpoint has no metrics of the steps before. */
 static void take_record(struct cadre_sweep_instance *instance, bool whole)
 {
     struct cadre_record record = {0};

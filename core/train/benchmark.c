@@ -90,9 +90,9 @@ bool cadre_benchmark_marks(const struct cadre_benchmark *benchmark, int64_t step
     return done >= 0 && done % c->steps == 0;
 }
 
-/* Wait for all work of the steps so far. Where replicas differ, a drain makes their mean
- * for an evaluation, which no step of a training does: there the device is waited for,
- * and the steps themselves have waited for their transfers. */
+/* Wait for all work of the steps so far. Where replicas differ, a drain makes their
+ * mean for an evaluation, which no step of a training does: there the device is waited
+ * for, and the steps themselves have waited for their transfers. */
 static cadre_status settle(struct cadre_rank *rank)
 {
     if (!cadre_rank_diverging_axis(rank))

@@ -216,6 +216,14 @@ static void note_hosts(const struct cadre_comparison *c, struct cadre_text *out)
         cadre_text_printf(out, ".\n");
 }
 
+static void note_round(const struct cadre_comparison *c,
+                       const struct cadre_speed_round *round, struct cadre_text *out)
+{
+    cadre_text_printf(out, "Round %d was disturbed: %s%s%s.\n", round->round,
+                      round->why, round->run < 0 ? "" : " in ",
+                      round->run < 0 ? "" : c->run[round->run].name);
+}
+
 /* How many rounds, and which of them were disturbed by what. */
 static void note_rounds(const struct cadre_comparison *c, struct cadre_text *out)
 {
@@ -227,8 +235,7 @@ static void note_rounds(const struct cadre_comparison *c, struct cadre_text *out
                       speed->n_disturbed);
     for (size_t i = 0; i < speed->n_rounds; i++)
         if (speed->round[i].disturbed)
-            cadre_text_printf(out, "Round %d was disturbed: %s.\n",
-                              speed->round[i].round, speed->round[i].why);
+            note_round(c, &speed->round[i], out);
     if (speed->n_disturbed > 0)
         cadre_text_printf(out, "Verdicts are made with and without disturbed rounds; "
                                "where the two differ, no difference was shown.\n");

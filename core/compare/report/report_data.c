@@ -194,6 +194,8 @@ static void put_rounds(struct cadre_json *json, const struct cadre_comparison *c
         cadre_json_put_i64(json, "round", round->round);
         cadre_json_put_bool(json, "disturbed", round->disturbed);
         put_text(json, "why", round->why);
+        cadre_json_put_string(json, "run",
+                              round->run < 0 ? NULL : c->run[round->run].name);
         cadre_json_put_f64(json, "foreign", round->foreign);
         cadre_json_end_object(json);
     }
