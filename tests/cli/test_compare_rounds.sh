@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# cadre compare times its runs in rounds: what a ranked comparison says contradicts itself
+# nowhere, a stop keeps the pieces, and a run that fails leaves the others.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/train_lib.sh"
+
+# the same twice, one that does more for a step, and one that the machine has too few cores for
+cat >>"$tmp/text.ini" <<EOF
+[device]
+threads = $(nproc)
+[compare]
+perturb = no
+piece = 0.02
+rounds = 6
+[run:one]
+[run:same]
+[run:heavy]
+train.recompute = block
+train.micro_batch = 1
+[run:wide]
+strategy.stack = ddp:2
+EOF
+rounds() { # NAME STATUS [s.k=v]...
+    compare "$1" "$2" compare.time=yes "${@:3}"
+}
+
+rounds ranked 0
+grep -q 'compare: run 2 of 4, same: ' "$tmp/ranked.log" || fail "ranked: no run 2 of 4"
+grep -qE 'compare: 6 rounds, about [0-9]+:[0-9]{2}' "$tmp/ranked.log" || fail "ranked: no rounds"
+grep -qE 'compare: round 2 of 6, about [0-9]+:[0-9]{2} left' "$tmp/ranked.log" ||
+    fail "ranked: no round 2 of 6"
+
+# every timed run has as many pieces as the others in every round that counts
+sed -n 's/^{"run": "\([a-z]*\)", "round": \([0-9]*\),.*/\2 \1/p' "$tmp/ranked/pieces.jsonl" |
+    awk '$1 > 0 { n[$1 " " $2]++; round[$1]; run[$2] }
+        END {
+            for (r in round) { rounds++; for (i in run) { k = n[r " " i]; kinds[k]; if (!k) exit 1 } }
+            for (k in kinds) different++
+            exit !(rounds >= 6 && rounds <= 8 && different == 1 && !("wide" in run))
+        }' || fail "ranked: runs with other numbers of pieces: $(cat "$tmp/ranked/pieces.jsonl")"
+pieces=$(wc -l <"$tmp/ranked/pieces.jsonl")
+[ "$(grep -c '"repeats_round"' "$tmp/ranked/report.json")" -eq "$pieces" ] ||
+    fail "ranked: report.json has not the $pieces pieces of pieces.jsonl"
+
+# a verdict agrees with its interval, the fastest with the verdicts, on any machine
+fastest=$(sed -n 's/^ *"fastest": "*\([a-z]*\)"*,*$/\1/p' "$tmp/ranked/report.json")
+[ -n "$fastest" ] || fail "ranked: report.json names nobody and not null"
+awk -F, -v fastest="$fastest" '
+    NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+    function complain(what) { print $1 ": " what; bad = 1 }
+    {
+        low = $at["speedup_low"]; high = $at["speedup_high"]; value = $at["speedup"]
+        verdict = $at["speed_verdict"]; leads = $at["leading"] == "true"
+        if ($1 == "wide") {
+            if (value != "" || verdict != "not ranked" || leads) complain("timed")
+            next
+        }
+        if (!(low <= value && value <= high)) complain("no interval")
+        if (verdict == "faster" && !(low > 1)) complain("faster from " low)
+        if (verdict == "slower" && !(high < 1)) complain("slower up to " high)
+        if (verdict == "not ranked" && leads) complain("leads and is not ranked")
+        if (verdict == "faster" && fastest == "one") complain("faster than the fastest")
+        if (verdict == "slower" && fastest == $1) complain("the fastest is slower")
+        if ($1 == fastest && $1 != "one" && verdict != "faster") complain("not faster")
+        if (fastest != "null" && leads != ($1 == fastest)) complain("leads beside the fastest")
+        ranked += verdict != "not ranked"
+        leading += leads
+    }
+    END {
+        if (ranked && !leading) { print "nobody leads"; bad = 1 }
+        exit bad
+    }' "$tmp/ranked/report.csv" ||
+    fail "ranked, fastest $fastest: contradictions in $(cat "$tmp/ranked/report.csv")"
+
+# too few rounds, or none, rank nothing
+rounds few 0 compare.rounds=2
+grep -q '2 rounds rank nothing, 6 are needed' "$tmp/few.log" || fail "few: no warning"
+rounds budget 0 compare.rounds=0 compare.budget=0.001s
+grep -q 'raise compare.budget' "$tmp/budget.log" || fail "budget: no warning"
+for name in few budget; do
+    [ "$(grep -c '"speed_verdict": "not ranked"' "$tmp/$name/report.json")" -eq 4 ] ||
+        fail "$name: a run is ranked"
+    grep -q '"fastest": null' "$tmp/$name/report.json" || fail "$name: has a fastest run"
+done
+compare none 0
+[ ! -e "$tmp/none/pieces.jsonl" ] || fail "none: timed"
+compare old 2 compare.repeats=3
+says old 'no option compare.repeats any more.*compare.rounds'
+compare wrong 2 compare.budget=soon
+says wrong 'compare.budget: expected a time such as'
+
+# a signal between pieces stops, what was measured is kept, and a continued comparison times anew
+has_pieces() { # FOLDER N
+    [ "$(cat "$tmp/$1/pieces.jsonl" 2>/dev/null | wc -l)" -ge "$2" ]
+}
+"$cadre" compare "$tmp/text.ini" --out "$tmp/stop" --set compare.rounds=200 \
+    >"$tmp/stop.out" 2>"$tmp/stop.log" &
+pid=$!
+started+=("$pid")
+until_so stop "pieces" has_pieces stop 8
+kill -TERM "$pid"
+ends stop 4
+no_orphan stop
+[ ! -e "$tmp/stop/report.json" ] || fail "stop: a report"
+has_pieces stop 8 || fail "stop: pieces are gone"
+rounds stop 0 checkpoint.resume=auto compare.rounds=1
+[ "$(grep -c 'done before' "$tmp/stop.log")" -eq 4 ] || fail "stop: trained again"
+[ "$(grep -c '"round": 0' "$tmp/stop/pieces.jsonl")" -eq 6 ] || fail "stop: pieces of both times"
+
+# a run that is killed is reported as failed, and the others go on
+many=1500
+[ "$patience" -ge 10 ] && many=150
+"$cadre" compare "$tmp/text.ini" --out "$tmp/failed" --set "train.steps=$many" \
+    --set compare.time=no >"$tmp/failed.out" 2>"$tmp/failed.log" &
+pid=$!
+started+=("$pid")
+wait_steps failed/runs/same 2
+kill -KILL "$(pgrep -P "$pid")"
+ends failed 1
+no_orphan failed
+says failed 'run same was ended by signal 9'
+[ "$(wc -l <"$tmp/failed/runs/heavy/metrics.jsonl")" -eq "$many" ] || fail "failed: heavy is not whole"
+grep -q '"failure": "signal 9' "$tmp/failed/report.json" || fail "failed: report.json says nothing"
+[ ! -e "$tmp/failed/certificate-same.json" ] || fail "failed: a certificate of a failed run"
+[ -e "$tmp/failed/certificate-heavy.json" ] || fail "failed: no certificate of heavy"
