@@ -8,6 +8,7 @@
 
 #include "core/compare/report/figure.h"
 #include "core/compare/report/report.h"
+#include "core/compare/verdict/figures.h"
 
 void cadre_sentences_fini(struct cadre_sentences *s)
 {
@@ -330,31 +331,44 @@ static void say_who_has_the_same_bits(struct cadre_sentences *s,
 
 /* ---- the price of exact mode ---- */
 
-static void say_price(struct cadre_sentences *s, const struct cadre_compared_run *exact,
-                      const struct cadre_compared_run *plain,
-                      const struct cadre_interval *price)
+/* Did `exact` take another time than `plain`, disturbed rounds left out too? */
+static enum cadre_speed_verdict judge_price(const struct cadre_comparison *c,
+                                            size_t exact, size_t plain)
+{
+    struct cadre_interval ratio;
+    enum cadre_speed_verdict verdict = CADRE_SPEED_NOT_RANKED;
+    struct cadre_speed_input input = cadre_figures_input(c);
+    if (c->n_pieces == 0 || !cadre_report_is_ranked(&c->run[exact]) ||
+        !cadre_report_is_ranked(&c->run[plain]) ||
+        cadre_speed_pair(&input, exact, plain, &ratio, &verdict, NULL) != CADRE_OK)
+        return CADRE_SPEED_NOT_RANKED;
+    return verdict;
+}
+
+static void say_price(struct cadre_sentences *s, const struct cadre_comparison *c,
+                      size_t exact, size_t plain, const struct cadre_interval *price)
 {
     struct cadre_text text = {0};
     char range[CADRE_FIGURE_CHARS];
     enum cadre_tone tone = CADRE_TONE_OPEN;
+    enum cadre_speed_verdict verdict = judge_price(c, exact, plain);
     cadre_figure_percent_range(price, range, sizeof range);
-    bool ranked =
-        *range && cadre_report_is_ranked(exact) && cadre_report_is_ranked(plain);
-    if (!ranked) {
+    if (verdict == CADRE_SPEED_NOT_RANKED) {
         cadre_text_printf(&text, "Exact mode costs %.1f %% by these times: not ranked",
                           100 * price->value);
-    } else if (price->low <= 0 && price->high >= 0) {
+    } else if (verdict == CADRE_SPEED_NO_DIFFERENCE) {
         cadre_text_printf(&text,
                           "No cost of exact mode was shown: %.1f %%, 95 %% interval %s",
                           100 * price->value, range);
     } else {
         cadre_text_printf(&text, "Exact mode costs %.1f %%, 95 %% interval %s%s",
                           100 * price->value, range,
-                          price->high < 0 ? ", which is implausible" : "");
-        tone = price->low > 0 ? tone_of(exact) : CADRE_TONE_OPEN;
+                          price->value < 0 ? ", which is implausible" : "");
+        tone = price->value > 0 ? tone_of(&c->run[exact]) : CADRE_TONE_OPEN;
     }
-    cadre_text_printf(&text, " (%s against %s)", exact->name, plain->name);
-    put_end(&text, exact);
+    cadre_text_printf(&text, " (%s against %s)", c->run[exact].name,
+                      c->run[plain].name);
+    put_end(&text, &c->run[exact]);
     add(s, tone, &text);
 }
 
@@ -367,7 +381,7 @@ static void say_what_exact_costs(struct cadre_sentences *s,
             continue;
         ptrdiff_t plain = cadre_comparison_price(c, i, &price);
         if (plain >= 0 && !*c->run[plain].failure && isfinite(price.value))
-            say_price(s, &c->run[i], &c->run[plain], &price);
+            say_price(s, c, i, (size_t)plain, &price);
     }
 }
 
