@@ -2,6 +2,7 @@
 /* The whole procedure on recorded machines: pieces of one program, one after the other,
  * are taken in order for those of several runs. tests/bench/record_aa records them. */
 #include <dirent.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,9 +48,12 @@ static void read_recording(const char *path, const char *name)
     FILE *file = fopen(path, "re");
     ck_assert_msg(file != NULL, "%s cannot be read", path);
     snprintf(recording->name, sizeof recording->name, "%.63s", name);
+    size_t said = 0; /* by the last line; a recording that was cut has none */
     for (size_t room = 0; fgets(line, sizeof line, file);) {
-        if (line[0] == '#')
+        if (line[0] == '#') {
+            said = strtoul(line + 1, NULL, 10);
             continue;
+        }
         if (recording->n == room) {
             room = 2 * room + 64;
             recording->piece =
@@ -61,6 +65,8 @@ static void read_recording(const char *path, const char *name)
         recording->n++;
     }
     fclose(file);
+    ck_assert_msg(recording->n > 0 && said == recording->n,
+                  "%s says %zu pieces and has %zu", path, said, recording->n);
 }
 
 static void setup(void)
@@ -93,6 +99,7 @@ static void teardown(void)
 struct place {
     const struct recording *recording;
     size_t at;
+    bool blind; /* the machine does not tell of other processes */
 };
 
 static bool next_piece(void *source, struct cadre_piece *piece)
@@ -104,6 +111,8 @@ static bool next_piece(void *source, struct cadre_piece *piece)
     piece->begin_s = recorded->begin_s;
     piece->period_s = recorded->period_s;
     piece->load = recorded->load;
+    if (place->blind)
+        piece->load.foreign_s = NAN;
     return true;
 }
 
@@ -111,21 +120,30 @@ struct tally {
     int n, alarms, found, wrong, unranked;
 };
 
-/* `times` experiments, which begin at places spread over the recording. n is 0 where it
- * is too short for one. */
-static struct tally cut(const struct recording *recording, size_t runs, double margin,
-                        double speedup, int times)
+/* How experiments are cut. */
+struct trial {
+    size_t runs;
+    double margin, speedup;
+    bool blind;
+    int times;
+};
+
+/* The experiments begin at places spread over the recording; none where it is too short
+ * for one. */
+static struct tally cut(const struct recording *recording, const struct trial *trial)
 {
     struct tally tally = {0};
-    size_t rounds = (size_t)cadre_rounds_wanted(runs, CADRE_SPEED_ALPHA);
-    size_t need = 2 * runs * (1 + rounds + rounds / 3);
-    for (int i = 0; need <= recording->n && i < times; i++) {
-        struct place place = {recording,
-                              (recording->n - need) * (size_t)i / (size_t)(times - 1)};
+    size_t rounds = (size_t)cadre_rounds_wanted(trial->runs, CADRE_SPEED_ALPHA);
+    size_t need = 2 * trial->runs * (1 + rounds + rounds / 3);
+    for (int i = 0; need <= recording->n && i < trial->times; i++) {
+        struct place place = {.recording = recording,
+                              .at = (recording->n - need) * (size_t)i /
+                                    (size_t)(trial->times - 1),
+                              .blind = trial->blind};
         struct referee referee = {.seed = (uint64_t)i,
-                                  .runs = runs,
-                                  .margin = margin,
-                                  .speedup = speedup,
+                                  .runs = trial->runs,
+                                  .margin = trial->margin,
+                                  .speedup = trial->speedup,
                                   .next = next_piece,
                                   .source = &place};
         struct cadre_speed speed;
@@ -140,52 +158,70 @@ static struct tally cut(const struct recording *recording, size_t runs, double m
     return tally;
 }
 
-static void show(const struct recording *recording, const char *what,
-                 const struct tally *got, int of)
+static void show(const struct recording *recording, const struct trial *trial,
+                 const struct tally *got)
 {
-    printf("%s, %zu pieces, %s: %d of %d (%.1f %%), not ranked %.1f %%\n",
-           recording->name, recording->n, what, of, got->n, 100.0 * of / got->n,
-           100.0 * got->unranked / got->n);
+    bool same = trial->speedup <= 1;
+    printf("%-14s %4zu pieces, %zu runs%s: ", recording->name, recording->n,
+           trial->runs, trial->blind ? ", load not known" : "");
+    if (got->n == 0)
+        printf("too few pieces\n");
+    else if (same)
+        printf("%.2f %% false alarms, not ranked %.1f %%\n",
+               100.0 * got->alarms / got->n, 100.0 * got->unranked / got->n);
+    else
+        printf("%.0f %% found in %.1f %%, wrong %d, not ranked %.1f %%\n",
+               100 * (trial->speedup - 1), 100.0 * got->found / got->n, got->wrong,
+               100.0 * got->unranked / got->n);
 }
 
-/* Without a margin: with one there would be fewer. */
-START_TEST(false_alarms)
+/* Without a margin: with one there would be fewer. And also as on a machine that does
+ * not tell what other processes do, where order alone protects. */
+static void hold_false_alarms(size_t runs)
 {
-    static const size_t runs[] = {2, 4};
     if (n_recordings == 0)
         test_skip(NO_RECORDINGS);
-    for (size_t i = 0; i < n_recordings; i++)
-        for (size_t r = 0; r < 2; r++) {
-            char what[64];
-            struct tally got =
-                cut(&recordings[i], runs[r], 0, 1, test_lean() ? 400 : 2000);
-            if (got.n == 0)
-                continue;
-            snprintf(what, sizeof what, "false alarms of %zu runs", runs[r]);
-            show(&recordings[i], what, &got, got.alarms);
-            ck_assert_msg(referee_rate_high(got.alarms, got.n) <= 0.08,
-                          "%s: %d false alarms of %d", recordings[i].name, got.alarms,
-                          got.n);
-        }
+    for (size_t i = 0; i < 2 * n_recordings; i++) {
+        const struct recording *recording = &recordings[i / 2];
+        struct trial trial = {.runs = runs,
+                              .speedup = 1,
+                              .blind = i % 2,
+                              .times = test_lean() ? 400 : 2000};
+        struct tally got = cut(recording, &trial);
+        show(recording, &trial, &got);
+        ck_assert_msg(got.n == 0 || referee_rate_high(got.alarms, got.n) <= 0.08,
+                      "%s: %d false alarms of %d", recording->name, got.alarms, got.n);
+    }
+}
+
+START_TEST(false_alarms_of_two_runs)
+{
+    hold_false_alarms(2);
 }
 END_TEST
 
+START_TEST(false_alarms_of_four_runs)
+{
+    hold_false_alarms(4);
+}
+END_TEST
+
+/* A difference of 2 % in noise of 20 % is named the wrong way round as often as half of
+ * the false alarms; one of 5 % and more must never be. */
 START_TEST(no_wrong_winner)
 {
     static const double speedups[] = {1.02, 1.05, 1.1};
     if (n_recordings == 0)
         test_skip(NO_RECORDINGS);
-    for (size_t i = 0; i < n_recordings; i++)
-        for (size_t s = 0; s < 3; s++) {
-            char what[64];
-            struct tally got = cut(&recordings[i], 2, 0.01, speedups[s], 400);
-            if (got.n == 0)
-                continue;
-            snprintf(what, sizeof what, "found %.0f %%", 100 * (speedups[s] - 1));
-            show(&recordings[i], what, &got, got.found);
-            ck_assert_msg(got.wrong == 0, "%s: %d wrong of %d", recordings[i].name,
-                          got.wrong, got.n);
-        }
+    for (size_t i = 0; i < 3 * n_recordings; i++) {
+        const struct recording *recording = &recordings[i / 3];
+        struct trial trial = {
+            .runs = 2, .margin = 0.01, .speedup = speedups[i % 3], .times = 400};
+        struct tally got = cut(recording, &trial);
+        show(recording, &trial, &got);
+        ck_assert_msg(got.wrong <= (i % 3 ? 0 : trial.times / 40), "%s: %d wrong of %d",
+                      recording->name, got.wrong, got.n);
+    }
 }
 END_TEST
 
@@ -194,7 +230,8 @@ Suite *test_suite(void)
     Suite *s = suite_create("referee_recorded");
     TCase *tc = tcase_create("referee_recorded");
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_test(tc, false_alarms);
+    tcase_add_test(tc, false_alarms_of_two_runs);
+    tcase_add_test(tc, false_alarms_of_four_runs);
     tcase_add_test(tc, no_wrong_winner);
     suite_add_tcase(s, tc);
     return s;
