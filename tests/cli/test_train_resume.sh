@@ -36,6 +36,18 @@ train text short 0 train.steps=5
 train text short 0 train.steps=12 checkpoint.resume=auto
 train text whole 0 train.steps=12
 same short whole
+# The summary is of the whole run, as that of one that never stopped.
+whole_run() { # NAME: what does not depend on time
+    grep -E '"(first_step|steps|tokens|loss_first|loss_last|valid_loss|comm_bytes)"' \
+        "$tmp/$1/summary.json"
+}
+diff <(whole_run short) <(whole_run whole) || fail "the summary of a resumed run has other figures"
+train text short-2 0 train.steps=5 strategy.stack=ddp:2
+train text short-2 0 train.steps=12 checkpoint.resume=auto strategy.stack=ddp:2
+train text whole-2 0 train.steps=12 strategy.stack=ddp:2
+[ "$(whole_run short-2 | grep -c .)" -eq 7 ] || fail "figures are missing"
+diff <(whole_run short-2 | grep -v comm_bytes) <(whole_run whole-2 | grep -v comm_bytes) ||
+    fail "the summary of a resumed run of two ranks has other figures"
 
 # checkpoint.every and keep; resume from one in the middle, into another folder.
 train text every 0 train.steps=12 checkpoint.every=3 checkpoint.keep=0
