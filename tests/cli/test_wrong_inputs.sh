@@ -215,6 +215,10 @@ train "tokenizer.*none" data.tokenizer=none
 head -c 4001 text.txt >odd.bin
 train "odd.bin.*(even|odd|2 bytes|multiple of 2|16)" data.format=tokens data.path=odd.bin
 train "model.vocab" model.vocab=10
+head -c 4000 text.txt >ids.bin # 16-bit ids of two letters each
+printf '\377\177' >>ids.bin # the last one, 32767, is above them all
+train "ids.bin.*token 2000 has the id 32767.*model.vocab = 32700" data.format=tokens \
+    data.path=ids.bin model.vocab=32700
 
 # ---- checkpoints ----
 "$cadre" train first.ini --out good >/dev/null 2>&1
