@@ -8,6 +8,7 @@
 #include "core/base/hash.h"
 #include "core/base/log.h"
 #include "core/checkpoint/format/draft.h"
+#include "core/checkpoint/trained.h"
 #include "core/config/options.h"
 #include "core/optim/lr.h"
 
@@ -52,7 +53,11 @@ cadre_status cadre_run_values_commit(const struct cadre_rank *rank,
     size_t absent = run->model.dtype == CADRE_F16 ? 0 : scale->skipped > 0 ? 2 : 3;
     char *text = NULL, data[17], batch[32], lr[32], factor[32], good[32], skipped[32];
     char gemm[GEMM_CHARS];
+    struct cadre_text trained = {0};
     cadre_status rc = options_text(run->options, &text, err);
+    cadre_trained_list(run->dataset, &trained);
+    if (rc == CADRE_OK && trained.failed)
+        rc = cadre_no_memory(err, "the names of records");
     hash_of_data(rank, data);
     gemm_of(&rank->tuning, gemm);
     snprintf(batch, sizeof batch, "%lld", (long long)run->global_batch);
@@ -62,6 +67,7 @@ cadre_status cadre_run_values_commit(const struct cadre_rank *rank,
     snprintf(good, sizeof good, "%llu", (unsigned long long)scale->good);
     snprintf(skipped, sizeof skipped, "%llu", (unsigned long long)scale->skipped);
     const struct cadre_manifest_value values[] = {
+        {"train_records", cadre_text_str(&trained)},
         {"data_fingerprint", data},
         {"global_batch", batch},
         {"optimizer", run->config->optim.name},
@@ -72,17 +78,19 @@ cadre_status cadre_run_values_commit(const struct cadre_rank *rank,
         {"loss_scale", factor},
         {"loss_scale_good", good},
     };
+    const size_t begin = trained.len > 0 ? 0 : 1; /* text has no records */
     const struct cadre_manifest manifest = {
         .step = (uint64_t)step,
         .samples = (uint64_t)(step * run->global_batch),
         .seed = run->seed,
         .options = text,
-        .n_values = sizeof values / sizeof values[0] - absent,
-        .values = values,
+        .n_values = sizeof values / sizeof values[0] - absent - begin,
+        .values = values + begin,
     };
     if (rc == CADRE_OK)
         rc = cadre_draft_commit(root, run->ranks, &manifest,
                                 (size_t)run->config->checkpoint.keep, err);
+    cadre_text_fini(&trained);
     free(text);
     return rc;
 }

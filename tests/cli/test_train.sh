@@ -108,3 +108,15 @@ fi
 train text zero 0 train.steps=2 model.vocab=0
 "$cadre" eval "$tmp/zero/config.ini" --from "$tmp/zero" >"$tmp/eval.out" 2>&1 ||
     fail "a run's own config.ini does not fit its checkpoint: $(cat "$tmp/eval.out")"
+
+# A checkpoint knows the records that it was trained on, and eval says where it meets them.
+train ecg beats 0 train.steps=2
+runs unseen 0 "$cadre" eval "$tmp/ecg.ini" --from "$tmp/beats"
+! grep -q "trained on" "$tmp/unseen.out" "$tmp/unseen.log" || fail "119 was not trained on"
+runs seen 0 "$cadre" eval "$tmp/ecg.ini" --from "$tmp/beats" --set "data.valid_records=100, 119"
+grep -q "^of these, trained on  *100$" "$tmp/seen.out" || fail "eval does not say 100 was trained on"
+grep -q "step-00000002' was trained on these validation records: 100;" "$tmp/seen.log" ||
+    fail "eval does not warn: $(cat "$tmp/seen.log")"
+runs seen-json 0 "$cadre" eval "$tmp/ecg.ini" --from "$tmp/beats" --json \
+    --set data.valid_records=107,208
+grep -q '"trained_records": "107, 208"' "$tmp/seen-json.out" || fail "$(cat "$tmp/seen-json.out")"
