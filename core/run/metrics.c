@@ -232,8 +232,12 @@ static void write_summary(struct cadre_json *json, const struct cadre_metrics *m
                        median > 0 ? (double)step_tokens / median : 0);
     cadre_json_put_f64(json, "loss_first", metrics->loss_first);
     cadre_json_put_f64(json, "loss_last", metrics->loss_last);
-    if (totals->valid.has)
+    if (totals->valid.has) {
         cadre_json_put_f64(json, "valid_loss", totals->valid.loss);
+        cadre_json_put_i64(json, "valid_samples", totals->valid.samples);
+        cadre_json_put_i64(json, "valid_samples_all",
+                           (int64_t)spec->data_info.valid_samples);
+    }
     cadre_json_key(json, "peak_bytes");
     cadre_json_begin_array(json);
     for (int r = 0; r < spec->run.ranks; r++)

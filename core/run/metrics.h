@@ -13,7 +13,7 @@ struct cadre_metrics; /* of rank 0 */
 struct cadre_valid_result {
     bool has;
     double loss; /* mean over the targets evaluated, nats */
-    int64_t targets;
+    int64_t targets, samples; /* evaluated; all samples: cadre_dataset_info */
 };
 
 /* Open DIR/metrics.jsonl for appending. The steps that are in it, of a run that

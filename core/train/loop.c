@@ -32,6 +32,7 @@ static cadre_status evaluate(struct cadre_rank *rank, const struct cadre_train_r
                        &valid->has, err);
     valid->loss = result.loss;
     valid->targets = result.targets;
+    valid->samples = result.samples;
     return rc;
 }
 

@@ -90,7 +90,7 @@ static json_t *summary(bool valid)
                                             .params = 77,
                                             .device = "cpu",
                                             .tuning = {"lib 1", "0123"},
-                                            .valid = {valid, 2.25, 9}};
+                                            .valid = {valid, 2.25, 9, 3}};
     ck_assert_int_eq(cadre_metrics_summary(metrics, &totals, &f.err), CADRE_OK);
     char *text = spec_fixture_read(&f, "run/summary.json");
     json_t *object = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
@@ -120,6 +120,9 @@ START_TEST(the_summary_has_every_field)
     ck_assert_double_eq(number(object, "loss_first"), 5);
     ck_assert_double_eq(number(object, "loss_last"), 2);
     ck_assert_double_eq(number(object, "valid_loss"), 2.25);
+    ck_assert_double_eq(number(object, "valid_samples"), 3);
+    ck_assert_double_eq(number(object, "valid_samples_all"),
+                        (double)spec->data_info.valid_samples);
     ck_assert_uint_eq(json_array_size(peaks), 2);
     ck_assert_int_eq(json_integer_value(json_array_get(peaks, 1)), 2000);
     const json_t *memory = json_object_get(object, "memory");
