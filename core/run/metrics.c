@@ -246,8 +246,8 @@ static void write_summary(struct cadre_json *json, const struct cadre_metrics *m
     if (totals->usage) {
         cadre_json_key(json, "resident_bytes");
         cadre_json_begin_array(json);
-        for (int r = 0; totals->usage->resident && r < totals->usage->ranks; r++)
-            cadre_json_u64(json, totals->usage->resident[r]);
+        for (int i = 0; i < totals->usage->processes; i++)
+            cadre_json_u64(json, totals->usage->resident[i]);
         cadre_json_end_array(json);
         cadre_json_key(json, "memory");
         cadre_usage_write(totals->usage, json);
