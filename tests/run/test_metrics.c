@@ -50,10 +50,10 @@ static double number(const json_t *object, const char *key)
 
 START_TEST(a_line_a_step_with_every_field)
 {
-    static const char *const keys[] = {"step",           "tokens",      "loss",
-                                       "grad_norm",      "lr",          "step_s",
-                                       "tokens_per_s",   "wait_data_s", "comm_s",
-                                       "comm_exposed_s", "bubble_s",    "optim_s"};
+    static const char *const keys[] = {
+        "step",     "tokens",       "loss",        "grad_norm", "lr",
+        "step_s",   "tokens_per_s", "wait_data_s", "comm_s",    "comm_exposed_s",
+        "bubble_s", "optim_s",      "wait_ranks_s"};
     put(1, 0.1 + 0.2, 0.5, false);
     put(2, 3, 0.25, true);
     /* flushed: it is there while the run continues */
