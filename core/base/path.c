@@ -37,6 +37,16 @@ const char *cadre_path_basename(const char *path)
     return slash ? slash + 1 : path;
 }
 
+char *cadre_path_absolute(const char *path)
+{
+    char here[PATH_MAX];
+    if (*path == 0 || *path == '/' || !getcwd(here, sizeof here))
+        return cadre_strdup(path);
+    while (path[0] == '.' && path[1] == '/')
+        path += 2 + strspn(path + 2, "/");
+    return *path ? cadre_path_join(here, path) : cadre_strdup(here);
+}
+
 bool cadre_path_exists(const char *path)
 {
     return access(path, F_OK) == 0;

@@ -18,6 +18,10 @@ char *cadre_path_dirname(const char *path);
 /* What follows the last slash; points into path. */
 const char *cadre_path_basename(const char *path);
 
+/* The same file whatever the working directory: a relative path after it, without a
+ * leading "./"; `path` itself where it is absolute, empty, or the directory is gone. */
+char *cadre_path_absolute(const char *path);
+
 bool cadre_path_exists(const char *path);
 bool cadre_path_is_dir(const char *path);
 

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/checkpoint/run_values.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/hash.h"
 #include "core/base/log.h"
 #include "core/checkpoint/format/draft.h"
+#include "core/checkpoint/trained.h"
 #include "core/config/options.h"
+#include "core/optim/lr.h"
 
 /* Matrix multiplication of a rank's device: the library, and the hash of its chosen
  * algorithms if there are any. */
@@ -48,36 +51,46 @@ cadre_status cadre_run_values_commit(const struct cadre_rank *rank,
     /* without fp16 a run has at most the first of the last three, taken over from an
      * fp16 run */
     size_t absent = run->model.dtype == CADRE_F16 ? 0 : scale->skipped > 0 ? 2 : 3;
-    char *text = NULL, data[17], batch[32], factor[32], good[32], skipped[32];
+    char *text = NULL, data[17], batch[32], lr[32], factor[32], good[32], skipped[32];
     char gemm[GEMM_CHARS];
+    struct cadre_text trained = {0};
     cadre_status rc = options_text(run->options, &text, err);
+    cadre_trained_list(run->dataset, &trained);
+    if (rc == CADRE_OK && trained.failed)
+        rc = cadre_no_memory(err, "the names of records");
     hash_of_data(rank, data);
     gemm_of(&rank->tuning, gemm);
     snprintf(batch, sizeof batch, "%lld", (long long)run->global_batch);
+    snprintf(lr, sizeof lr, "%.17g",
+             cadre_lr_at(&run->optim, step - (int64_t)scale->skipped));
     snprintf(factor, sizeof factor, "%.17g", scale->scale);
     snprintf(good, sizeof good, "%llu", (unsigned long long)scale->good);
     snprintf(skipped, sizeof skipped, "%llu", (unsigned long long)scale->skipped);
     const struct cadre_manifest_value values[] = {
+        {"train_records", cadre_text_str(&trained)},
         {"data_fingerprint", data},
         {"global_batch", batch},
         {"optimizer", run->config->optim.name},
         {"stack", run->stack_text},
         {"gemm", gemm},
+        {"lr", lr},
         {"skipped", skipped},
         {"loss_scale", factor},
         {"loss_scale_good", good},
     };
+    const size_t begin = trained.len > 0 ? 0 : 1; /* text has no records */
     const struct cadre_manifest manifest = {
         .step = (uint64_t)step,
         .samples = (uint64_t)(step * run->global_batch),
         .seed = run->seed,
         .options = text,
-        .n_values = sizeof values / sizeof values[0] - absent,
-        .values = values,
+        .n_values = sizeof values / sizeof values[0] - absent - begin,
+        .values = values + begin,
     };
     if (rc == CADRE_OK)
         rc = cadre_draft_commit(root, run->ranks, &manifest,
                                 (size_t)run->config->checkpoint.keep, err);
+    cadre_text_fini(&trained);
     free(text);
     return rc;
 }
@@ -147,6 +160,29 @@ static cadre_status take_scale(struct cadre_rank *rank,
     return CADRE_OK;
 }
 
+/* The schedule follows from optim.* and train.steps, which may differ: then the rate
+ * is another from one step to the next. */
+static void compare_lr(const struct cadre_rank *rank,
+                       const struct cadre_checkpoint *checkpoint, const char *path)
+{
+    static const char *const schedules[] = {"constant", "cosine", "linear"};
+    const struct cadre_optimizer_config *optim = &rank->spec->optim;
+    const char *text = cadre_checkpoint_value(checkpoint, "lr");
+    long long step = (long long)cadre_checkpoint_manifest(checkpoint)->step;
+    if (!text || rank->index != 0) /* older checkpoints have none */
+        return;
+    double before = strtod(text, NULL);
+    double now = cadre_lr_at(optim, step - (int64_t)rank->loss_scale.skipped);
+    if (fabs(now - before) <= 1e-9 * fmax(fabs(now), fabs(before)))
+        return;
+    cadre_log(CADRE_LOG_WARN, "train",
+              "the learning rate jumps: '%s' was saved at %.4g, and this run has %.4g "
+              "at step %lld (optim.lr = %g, %s until train.steps = %lld); keep optim.* "
+              "and train.steps for the bits of a run that never stopped",
+              path, before, now, step, optim->lr, schedules[optim->schedule],
+              (long long)optim->steps);
+}
+
 cadre_status cadre_run_values_resume(struct cadre_rank *rank,
                                      const struct cadre_checkpoint *checkpoint,
                                      const char *path, struct cadre_error *err)
@@ -162,5 +198,7 @@ cadre_status cadre_run_values_resume(struct cadre_rank *rank,
             "run.exact: '%s' was trained with %s, and continues with %s: its bits "
             "may differ from those of a run that never stopped",
             path, before, now);
-    return take_scale(rank, checkpoint, path, err);
+    CADRE_TRY(take_scale(rank, checkpoint, path, err));
+    compare_lr(rank, checkpoint, path);
+    return CADRE_OK;
 }

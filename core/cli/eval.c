@@ -7,6 +7,8 @@
 #include <stdio.h>
 
 #include "core/base/json.h"
+#include "core/base/log.h"
+#include "core/checkpoint/trained.h"
 #include "core/train/evaluate.h"
 
 struct outcome {
@@ -14,6 +16,7 @@ struct outcome {
     struct cadre_evaluation eval;
     bool has_bigram;
     double bigram;
+    struct cadre_text trained; /* validation records that were trained on */
 };
 
 /* "119, 209": the validation records, "" where the data has none. */
@@ -31,10 +34,13 @@ static void print_text(const struct outcome *o)
 {
     const struct cadre_evaluation *e = &o->eval;
     struct cadre_text records = {0};
+    printf("parameters                %s\n", o->spec->config.model.init);
     list_records(o->spec, &records);
     if (records.len)
         printf("validation records        %s\n", cadre_text_str(&records));
     cadre_text_fini(&records);
+    if (o->trained.len)
+        printf("of these, trained on      %s\n", cadre_text_str(&o->trained));
     printf("samples                   %lld\n", (long long)e->samples);
     printf("loss                      %.6f nats over %lld targets\n", e->loss,
            (long long)e->targets);
@@ -67,8 +73,10 @@ static cadre_status print_json(const struct outcome *o, struct cadre_error *err)
     list_records(o->spec, &records);
     cadre_json_init(&json, stdout, true);
     cadre_json_begin_object(&json);
+    cadre_json_put_string(&json, "parameters", o->spec->config.model.init);
     cadre_json_put_string(&json, "valid_records", cadre_text_str(&records));
     cadre_text_fini(&records);
+    cadre_json_put_string(&json, "trained_records", cadre_text_str(&o->trained));
     cadre_json_put_i64(&json, "samples", e->samples);
     cadre_json_put_i64(&json, "targets", e->targets);
     cadre_json_put_f64(&json, "loss", e->loss);
@@ -97,6 +105,21 @@ static cadre_status print_json(const struct outcome *o, struct cadre_error *err)
     return CADRE_OK;
 }
 
+/* Such a figure says nothing of records that the model has not seen. */
+static cadre_status find_trained(struct outcome *o, struct cadre_error *err)
+{
+    const char *from = o->spec->config.model.init;
+    CADRE_TRY(cadre_trained_find(from, o->spec->data, &o->trained, err));
+    if (o->trained.failed)
+        return cadre_no_memory(err, "the names of records");
+    if (o->trained.len)
+        cadre_log(CADRE_LOG_WARN, "eval",
+                  "'%s' was trained on these validation records: %s; name records that "
+                  "it has not seen in data.valid_records",
+                  from, cadre_text_str(&o->trained));
+    return CADRE_OK;
+}
+
 cadre_status cadre_cli_eval(const struct cadre_cli_args *args, struct cadre_error *err)
 {
     struct outcome o = {0};
@@ -107,6 +130,7 @@ cadre_status cadre_cli_eval(const struct cadre_cli_args *args, struct cadre_erro
     if (rc != CADRE_OK)
         return rc;
     o.spec = spec;
+    CADRE_TRY_OR(find_trained(&o, err), fail);
     CADRE_TRY_OR(cadre_evaluate(&rank, spec, 0, &o.eval, &has, err), fail);
     if (!has) {
         rc = cadre_fail(err, CADRE_E_INVALID,
@@ -125,6 +149,7 @@ cadre_status cadre_cli_eval(const struct cadre_cli_args *args, struct cadre_erro
     else
         print_text(&o);
 fail:
+    cadre_text_fini(&o.trained);
     cadre_rank_fini(&rank);
     cadre_spec_destroy(spec);
     return rc;

@@ -144,6 +144,10 @@ void cadre_comm_account(struct cadre_comm *comm, const struct cadre_comm_op *op,
     comm->stats.operations++;
     comm->stats.bytes += op->bytes;
     comm->stats.busy_s += done.ended_s - began_s;
+    for (struct cadre_comm_waiter *w = context->waiters; w; w = w->next) {
+        double from_s = began_s > w->since_s ? began_s : w->since_s;
+        w->moved_s += done.ended_s > from_s ? done.ended_s - from_s : 0;
+    }
     if (context->observer)
         context->observer(context->observer_arg, &done);
     pthread_mutex_unlock(&context->lock);

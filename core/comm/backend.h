@@ -56,12 +56,20 @@ struct cadre_comm_op {
 };
 
 /* What the communicators of one rank's world have in common. */
+/* A thread of the rank that waits for an event. */
+struct cadre_comm_waiter {
+    double since_s;
+    double moved_s; /* time that operations were at work since then */
+    struct cadre_comm_waiter *next;
+};
+
 struct cadre_comm_context {
     int rank, size; /* in the world */
     _Atomic(struct cadre_device *) device; /* NULL: buffers are the host's */
     _Atomic uint64_t *step;
     struct cadre_failure *failure;
-    pthread_mutex_t lock; /* the stats, the observer, and calls of it */
+    pthread_mutex_t lock; /* the stats, the waiters, the observer, and calls of it */
+    struct cadre_comm_waiter *waiters;
     cadre_comm_observer observer; /* NULL: none */
     void *observer_arg;
 };

@@ -7,15 +7,46 @@
 #include "core/base/memory.h"
 #include "core/comm/backend.h"
 
+/* Let the backend count what is done, where none of its threads does so at once. */
+static void progress(const struct cadre_comm *comm)
+{
+    if (comm->backend->progress)
+        comm->backend->progress(comm);
+}
+
+static void begin_waiting(struct cadre_comm *comm, struct cadre_comm_waiter *waiter)
+{
+    struct cadre_comm_context *context = comm->context;
+    pthread_mutex_lock(&context->lock);
+    waiter->since_s = cadre_now_s();
+    waiter->next = context->waiters;
+    context->waiters = waiter;
+    pthread_mutex_unlock(&context->lock);
+}
+
+static void end_waiting(struct cadre_comm *comm, struct cadre_comm_waiter *waiter)
+{
+    struct cadre_comm_context *context = comm->context;
+    struct cadre_comm_waiter **at = &context->waiters;
+    pthread_mutex_lock(&context->lock);
+    double waited_s = cadre_now_s() - waiter->since_s;
+    comm->stats.waited_s += waited_s;
+    comm->stats.exposed_s += waited_s < waiter->moved_s ? waited_s : waiter->moved_s;
+    while (*at != waiter)
+        at = &(*at)->next;
+    *at = waiter->next;
+    pthread_mutex_unlock(&context->lock);
+}
+
 cadre_status cadre_comm_wait(struct cadre_comm *comm, cadre_event event)
 {
-    double began = cadre_now_s();
+    struct cadre_comm_waiter waiter = {0};
     if (event == 0)
         return CADRE_OK;
+    begin_waiting(comm, &waiter);
     cadre_status rc = comm->backend->wait(comm, event);
-    pthread_mutex_lock(&comm->context->lock);
-    comm->stats.waited_s += cadre_now_s() - began;
-    pthread_mutex_unlock(&comm->context->lock);
+    progress(comm);
+    end_waiting(comm, &waiter);
     return rc;
 }
 
@@ -69,13 +100,6 @@ void cadre_comm_abort(struct cadre_comm *comm, const char *why)
 void cadre_comm_destroy(struct cadre_comm *comm)
 {
     comm->backend->destroy(comm);
-}
-
-/* Let the backend count what is done, where none of its threads does so at once. */
-static void progress(const struct cadre_comm *comm)
-{
-    if (comm->backend->progress)
-        comm->backend->progress(comm);
 }
 
 void cadre_comm_read_stats(const struct cadre_comm *comm, struct cadre_comm_stats *out)

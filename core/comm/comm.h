@@ -40,7 +40,10 @@ struct cadre_comm_stats {
      * 2005) */
     uint64_t bytes;
     double busy_s; /* queue threads at work, from the last rank's arrival on */
-    double waited_s; /* the caller blocked in wait: exposed communication */
+    double waited_s; /* the caller blocked in wait, also for ranks that are later */
+    /* the part of it in which an operation of this rank was at work, so never more than
+     * busy_s where one thread waits: exposed communication */
+    double exposed_s;
 };
 
 /* An operation that is done: seconds of CLOCK_MONOTONIC when it was posted and when it

@@ -98,7 +98,7 @@ static const struct cadre_config_key table[] = {
     I64(train, eval_every, "0", 0, 1e15,
         "steps between evaluations; 0 means at the end only"),
     I64(train, eval_batches, "20", 0, 1e9,
-        "validation batches of an evaluation; 0 means all"),
+        "validation batches of an evaluation, spread evenly over all data; 0: all"),
     ENUM(optim, name, "adamw", "adamw, sgd", "optimizer"),
     F64(optim, lr, "1e-3", 0, 1000, "learning rate, the peak of the schedule"),
     F64(optim, min_lr, "0", 0, 1000, "learning rate at the end of cosine and linear"),

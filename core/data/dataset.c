@@ -120,6 +120,22 @@ static int64_t largest_plus_one(const struct cadre_token_file *file)
     return largest + 1;
 }
 
+/* Also of what is validated on, before a step is spent. */
+static cadre_status check_ids(const struct cadre_token_file *file, const char *path,
+                              int64_t vocab, struct cadre_error *err)
+{
+    uint64_t at = 0;
+    while (at < file->count && file->tokens[at] < vocab)
+        at++;
+    if (at == file->count)
+        return CADRE_OK;
+    return cadre_fail(err, CADRE_E_INVALID,
+                      "data.path: \"%s\": token %llu has the id %d, expected ids below "
+                      "model.vocab = %lld; raise it, or leave it out to take that of "
+                      "the data",
+                      path, (unsigned long long)at, file->tokens[at], (long long)vocab);
+}
+
 static cadre_status open_tokens(struct cadre_dataset *set,
                                 const struct cadre_dataset_config *config,
                                 struct cadre_hash *hash, struct cadre_error *err)
@@ -129,7 +145,11 @@ static cadre_status open_tokens(struct cadre_dataset *set,
     CADRE_TRY(cadre_token_file_init(config->path, &set->file, err));
     CADRE_TRY(require_contents(file->count, config->path, err));
     set->info.seq_len = config->context;
-    set->info.vocab = config->vocab > 0 ? config->vocab : largest_plus_one(file);
+    set->info.vocab = config->vocab;
+    if (config->vocab > 0)
+        CADRE_TRY(check_ids(file, config->path, config->vocab, err));
+    else
+        set->info.vocab = largest_plus_one(file);
     hash_stream(hash, (const uint8_t *)file->tokens, file->count * sizeof(uint16_t));
     uint64_t kept = (uint64_t)((double)file->count * (1 - config->valid_fraction));
     add_stream(set, CADRE_SPLIT_TRAIN, file->tokens, 2, kept);

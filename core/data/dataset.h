@@ -44,7 +44,7 @@ struct cadre_dataset_config {
     double range_mv; /* wfdb: clip to +- this */
     double valid_fraction; /* [0, 1): of the stream, or of the records */
     int64_t context; /* text, tokens: inputs per sample */
-    int64_t vocab; /* tokens: ids must be below; 0: largest id found, plus 1 */
+    int64_t vocab; /* tokens: ids must be below, all are checked; 0: largest, plus 1 */
     bool shuffle;
     uint64_t seed;
 };

@@ -393,6 +393,7 @@ void cadre_rank_comm(const struct cadre_rank *rank, struct cadre_comm_stats *out
         out->bytes += one.bytes;
         out->busy_s += one.busy_s;
         out->waited_s += one.waited_s;
+        out->exposed_s += one.exposed_s;
     }
     out->waited_s -= rank->exchange.hidden_s;
 }

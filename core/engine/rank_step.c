@@ -222,7 +222,9 @@ static cadre_status make_step(struct cadre_rank *rank, uint64_t step,
     result->times.step_s = cadre_now_s() - start;
     result->times.wait_data_s = cadre_executor_wait_s(rank->exec) - waited;
     result->times.comm_s = after.busy_s - before.busy_s;
-    result->times.comm_exposed_s = fmax(after.waited_s - before.waited_s, 0);
+    double waited_s = fmax(after.waited_s - before.waited_s, 0);
+    result->times.comm_exposed_s = fmin(waited_s, after.exposed_s - before.exposed_s);
+    result->times.wait_ranks_s = waited_s - result->times.comm_exposed_s;
     if (!late)
         report->times = result->times;
 fail:

@@ -6,11 +6,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Seconds of one step on this rank. Waits within its bubble are not exposed. */
+/* Seconds of one step on this rank. Of its waits outside of its bubble, comm_exposed_s
+ * is while bytes moved (at most comm_s), wait_ranks_s for ranks that came later. */
 struct cadre_step_times {
     double step_s, wait_data_s, comm_s, comm_exposed_s, optim_s;
     /* of the schedule, means over all ranks; 0 without one: see timeline.h */
     double span_s, bubble_s;
+    double wait_ranks_s;
 };
 
 struct cadre_step_report {

@@ -8,8 +8,6 @@
 
 #include "core/plugin/plugin_private.h"
 
-#define OLDEST_MINOR 2u /* before it, services were a list of names */
-
 /* sizes of ABI 0.2 or less: the least that any plugin has */
 #define MIN_PLUGIN_BYTES 96u
 #define MIN_OPS_BYTES 104u
@@ -64,13 +62,16 @@ static cadre_status check_version(const struct cadre_plugin *found, const char *
             found->abi_major > CADRE_ABI_MAJOR
                 ? "install a newer Cadre or an older plugin"
                 : "rebuild the plugin against this Cadre's headers");
-    if (found->abi_minor < OLDEST_MINOR)
+    /* before 1.0 a minor may change anything, without a byte that shows it */
+    if (found->abi_minor != CADRE_ABI_MINOR)
         return cadre_fail(
             err, CADRE_E_INVALID,
-            "the plugin '%s' was built for plugin ABI %u.%u, this program "
-            "takes %u.%u and newer: rebuild the plugin against this "
-            "Cadre's headers",
-            path, found->abi_major, found->abi_minor, CADRE_ABI_MAJOR, OLDEST_MINOR);
+            "the plugin '%s' was built for plugin ABI %u.%u, this program has %u.%u "
+            "(before 1.0 the minor must be equal): %s",
+            path, found->abi_major, found->abi_minor, CADRE_ABI_MAJOR, CADRE_ABI_MINOR,
+            found->abi_minor > CADRE_ABI_MINOR
+                ? "install a newer Cadre or an older plugin"
+                : "rebuild the plugin against this Cadre's headers");
     if (found->min_host_minor > CADRE_ABI_MINOR)
         return cadre_fail(err, CADRE_E_INVALID,
                           "the plugin '%s' needs a host of plugin ABI %u.%u or newer, "

@@ -2,7 +2,10 @@
 #include "core/run/metrics.h"
 
 #include <errno.h>
+#include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "core/base/clock.h"
 #include "core/base/json.h"
@@ -15,11 +18,104 @@ struct cadre_metrics {
     const struct cadre_spec *spec;
     char *path;
     FILE *file;
-    double *step_s, *bubble; /* of every step of this process; bubble of the span */
+    double *step_s, *bubble; /* of every step of the file; bubble of the span */
     size_t n, room;
-    int64_t first_step;
-    double loss_first, loss_last, time_s;
+    int64_t first_step, last_step; /* of the file */
+    double loss_first, loss_last, time_s, exposed_s;
+    double comm_before; /* bytes of the steps before this process; NaN: unknown */
 };
+
+static cadre_status remember(struct cadre_metrics *metrics, int64_t step,
+                             const struct cadre_step_report *report)
+{
+    if (metrics->n == metrics->room) {
+        size_t room = metrics->room ? 2 * metrics->room : 256;
+        double *grown = cadre_realloc(metrics->step_s, room, sizeof *grown);
+        if (!grown)
+            return CADRE_E_RESOURCE;
+        metrics->step_s = grown;
+        grown = cadre_realloc(metrics->bubble, room, sizeof *grown);
+        if (!grown)
+            return CADRE_E_RESOURCE;
+        metrics->bubble = grown;
+        metrics->room = room;
+    }
+    if (metrics->n == 0) {
+        metrics->first_step = step;
+        metrics->loss_first = report->loss;
+    }
+    const struct cadre_step_times *t = &report->times;
+    metrics->bubble[metrics->n] = t->span_s > 0 ? t->bubble_s / t->span_s : 0;
+    metrics->step_s[metrics->n++] = t->step_s;
+    metrics->last_step = step;
+    metrics->loss_last = report->loss;
+    metrics->time_s += t->step_s;
+    metrics->exposed_s += t->comm_exposed_s;
+    return CADRE_OK;
+}
+
+/* ---- a run that continues ---- */
+
+static double number_of(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static cadre_status take_line(struct cadre_metrics *metrics, const char *line)
+{
+    json_t *object = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
+    const struct cadre_step_report report = {
+        .loss = number_of(object, "loss"),
+        .times = {.step_s = number_of(object, "step_s"),
+                  .comm_exposed_s = number_of(object, "comm_exposed_s"),
+                  .bubble_s = number_of(object, "bubble_s"),
+                  .span_s = number_of(object, "span_s")},
+    };
+    int64_t step = json_integer_value(json_object_get(object, "step"));
+    json_decref(object);
+    return step > 0 ? remember(metrics, step, &report) : CADRE_OK;
+}
+
+/* Take the steps that stand in the file: the summary is of them too. */
+static cadre_status take_steps(struct cadre_metrics *metrics)
+{
+    cadre_status rc = CADRE_OK;
+    struct stat info;
+    char *line = NULL;
+    size_t room = 0;
+    FILE *file = fopen(metrics->path, "r");
+    bool regular = file && fstat(fileno(file), &info) == 0 && S_ISREG(info.st_mode);
+    while (regular && rc == CADRE_OK && getline(&line, &room, file) > 0)
+        rc = take_line(metrics, line);
+    if (file)
+        fclose(file);
+    free(line);
+    return rc;
+}
+
+/* Bytes are counted by a process, and told in the summary at its end. One that was
+ * killed told none. */
+static cadre_status take_summary(struct cadre_metrics *metrics)
+{
+    char *path = cadre_path_join(metrics->spec->out, "summary.json"), *text = NULL;
+    size_t bytes = 0;
+    if (!path)
+        return CADRE_E_RESOURCE;
+    json_t *summary = NULL;
+    if (metrics->n > 0 &&
+        cadre_path_read_file(path, 1 << 28, &text, &bytes, NULL) == CADRE_OK)
+        summary = json_loadb(text, bytes, 0, NULL);
+    bool same = number_of(summary, "first_step") == (double)metrics->first_step &&
+                number_of(summary, "steps") == (double)metrics->n;
+    metrics->comm_before = metrics->n == 0 ? 0
+                           : same          ? number_of(summary, "comm_bytes")
+                                           : NAN;
+    json_decref(summary);
+    free(text);
+    free(path);
+    return CADRE_OK;
+}
 
 cadre_status cadre_metrics_open(const struct cadre_spec *spec,
                                 struct cadre_metrics **out, struct cadre_error *err)
@@ -29,10 +125,14 @@ cadre_status cadre_metrics_open(const struct cadre_spec *spec,
         return cadre_no_memory(err, "metrics");
     metrics->spec = spec;
     metrics->path = cadre_path_join(spec->out, "metrics.jsonl");
-    metrics->file = metrics->path ? fopen(metrics->path, "a") : NULL;
+    if (!metrics->path || take_steps(metrics) != CADRE_OK ||
+        take_summary(metrics) != CADRE_OK) {
+        cadre_metrics_close(metrics);
+        return cadre_no_memory(err, "metrics");
+    }
+    metrics->file = fopen(metrics->path, "a");
     if (!metrics->file) {
-        cadre_fail_errno(err, CADRE_E_IO, errno, "cannot write '%s'",
-                         metrics->path ? metrics->path : "metrics.jsonl");
+        cadre_fail_errno(err, CADRE_E_IO, errno, "cannot write '%s'", metrics->path);
         cadre_metrics_close(metrics);
         return CADRE_E_IO;
     }
@@ -58,6 +158,7 @@ static void write_step(struct cadre_json *json, const struct cadre_spec *spec,
         {"wait_data_s", t->wait_data_s},
         {"comm_s", t->comm_s},
         {"comm_exposed_s", t->comm_exposed_s},
+        {"wait_ranks_s", t->wait_ranks_s},
         {"bubble_s", t->bubble_s},
         {"span_s", t->span_s},
         {"optim_s", t->optim_s},
@@ -76,33 +177,6 @@ static void write_step(struct cadre_json *json, const struct cadre_spec *spec,
         cadre_json_put_f64(json, "valid_loss", valid->loss);
     }
     cadre_json_end_object(json);
-}
-
-static cadre_status remember(struct cadre_metrics *metrics, int64_t step,
-                             const struct cadre_step_report *report)
-{
-    if (metrics->n == metrics->room) {
-        size_t room = metrics->room ? 2 * metrics->room : 256;
-        double *grown = cadre_realloc(metrics->step_s, room, sizeof *grown);
-        if (!grown)
-            return CADRE_E_RESOURCE;
-        metrics->step_s = grown;
-        grown = cadre_realloc(metrics->bubble, room, sizeof *grown);
-        if (!grown)
-            return CADRE_E_RESOURCE;
-        metrics->bubble = grown;
-        metrics->room = room;
-    }
-    if (metrics->n == 0) {
-        metrics->first_step = step;
-        metrics->loss_first = report->loss;
-    }
-    const struct cadre_step_times *t = &report->times;
-    metrics->bubble[metrics->n] = t->span_s > 0 ? t->bubble_s / t->span_s : 0;
-    metrics->step_s[metrics->n++] = t->step_s;
-    metrics->loss_last = report->loss;
-    metrics->time_s += report->times.step_s;
-    return CADRE_OK;
 }
 
 cadre_status cadre_metrics_step(struct cadre_metrics *metrics, int64_t step,
@@ -150,6 +224,7 @@ static void write_summary(struct cadre_json *json, const struct cadre_metrics *m
     cadre_json_put_i64(json, "ranks", spec->run.ranks);
     cadre_json_put_string(json, "device", totals->device);
     cadre_json_put_i64(json, "threads", spec->run.device.threads);
+    cadre_json_put_i64(json, "first_step", metrics->n ? metrics->first_step : 1);
     cadre_json_put_i64(json, "steps", (int64_t)metrics->n);
     cadre_json_put_i64(json, "tokens", (int64_t)metrics->n * step_tokens);
     cadre_json_put_f64(json, "time_s", metrics->time_s);
@@ -158,8 +233,12 @@ static void write_summary(struct cadre_json *json, const struct cadre_metrics *m
                        median > 0 ? (double)step_tokens / median : 0);
     cadre_json_put_f64(json, "loss_first", metrics->loss_first);
     cadre_json_put_f64(json, "loss_last", metrics->loss_last);
-    if (totals->valid.has)
+    if (totals->valid.has) {
         cadre_json_put_f64(json, "valid_loss", totals->valid.loss);
+        cadre_json_put_i64(json, "valid_samples", totals->valid.samples);
+        cadre_json_put_i64(json, "valid_samples_all",
+                           (int64_t)spec->data_info.valid_samples);
+    }
     cadre_json_key(json, "peak_bytes");
     cadre_json_begin_array(json);
     for (int r = 0; r < spec->run.ranks; r++)
@@ -168,8 +247,8 @@ static void write_summary(struct cadre_json *json, const struct cadre_metrics *m
     if (totals->usage) {
         cadre_json_key(json, "resident_bytes");
         cadre_json_begin_array(json);
-        for (int r = 0; totals->usage->resident && r < totals->usage->ranks; r++)
-            cadre_json_u64(json, totals->usage->resident[r]);
+        for (int i = 0; i < totals->usage->processes; i++)
+            cadre_json_u64(json, totals->usage->resident[i]);
         cadre_json_end_array(json);
         cadre_json_key(json, "memory");
         cadre_usage_write(totals->usage, json);
@@ -178,8 +257,12 @@ static void write_summary(struct cadre_json *json, const struct cadre_metrics *m
         cadre_json_key(json, "machine");
         cadre_site_write(totals->site, json);
     }
-    cadre_json_put_i64(json, "comm_bytes", (int64_t)totals->comm_bytes);
-    cadre_json_put_f64(json, "comm_exposed_s", totals->comm_exposed_s);
+    cadre_json_key(json, "comm_bytes");
+    if (isnan(metrics->comm_before))
+        cadre_json_null(json);
+    else
+        cadre_json_i64(json, (int64_t)(metrics->comm_before + totals->comm_bytes));
+    cadre_json_put_f64(json, "comm_exposed_s", metrics->exposed_s);
     cadre_json_put_f64(json, "bubble_fraction", median_of(metrics, metrics->bubble));
     cadre_json_put_i64(json, "params", (int64_t)totals->params);
     cadre_json_put_bool(json, "exact", spec->run.exact);

@@ -13,10 +13,11 @@ struct cadre_metrics; /* of rank 0 */
 struct cadre_valid_result {
     bool has;
     double loss; /* mean over the targets evaluated, nats */
-    int64_t targets;
+    int64_t targets, samples; /* evaluated; all samples: cadre_dataset_info */
 };
 
-/* Open DIR/metrics.jsonl for appending. */
+/* Open DIR/metrics.jsonl for appending. The steps that are in it, of a run that
+ * continues, count in the summary. */
 cadre_status cadre_metrics_open(const struct cadre_spec *spec,
                                 struct cadre_metrics **out, struct cadre_error *err);
 
@@ -32,15 +33,17 @@ struct cadre_run_totals {
     const double *peak_bytes;
     const struct cadre_usage *usage; /* NULL: unknown */
     const struct cadre_site *site; /* NULL: unknown */
-    double comm_bytes;
-    double comm_exposed_s; /* of rank 0 */
+    double comm_bytes; /* of this process's steps */
     uint64_t params;
     const char *device;
     struct cadre_tuning tuning; /* of rank 0's device */
     struct cadre_valid_result valid;
 };
 
-/* Write DIR/summary.json from the steps that this process recorded. */
+/* Write DIR/summary.json from all steps of metrics.jsonl: `first_step` is above 1 where
+ * the run continues a checkpoint of another folder. `comm_exposed_s` is their sum, of
+ * rank 0; `comm_bytes` is null where a process before this one was lost and with it its
+ * count. Memory and machine are this process's. */
 cadre_status cadre_metrics_summary(struct cadre_metrics *metrics,
                                    const struct cadre_run_totals *totals,
                                    struct cadre_error *err);

@@ -13,6 +13,7 @@
 #include "core/run/bench.h"
 #include "core/run/model_setup.h"
 #include "core/run/replicas.h"
+#include "core/run/resolved.h"
 #include "core/run/spec_check.h"
 
 /* ---- options, plugins, configuration ---- */
@@ -149,8 +150,8 @@ static cadre_status open_data(struct cadre_spec *spec, struct cadre_error *err)
         .levels = d->levels,
         .range_mv = d->range_mv,
         .valid_fraction = d->valid_fraction,
-        .context = spec->config.model.context,
-        .vocab = spec->config.model.vocab,
+        .context = spec->run.model.context,
+        .vocab = spec->run.model.vocab,
         .shuffle = d->shuffle,
         .seed = (uint64_t)spec->config.run.seed,
     };
@@ -163,18 +164,16 @@ static cadre_status open_data(struct cadre_spec *spec, struct cadre_error *err)
     return CADRE_OK;
 }
 
-/* The model, and what the data says about it. */
-static cadre_status make_model(struct cadre_spec *spec, struct cadre_error *err)
+/* What the data says about the model. */
+static void complete_model(struct cadre_spec *spec)
 {
     const struct cadre_dataset_info *info = &spec->data_info;
     struct cadre_model_config *m = &spec->run.model;
-    CADRE_TRY(cadre_model_setup(&spec->config, spec->options, m, err));
     spec->run.time = spec->data ? info->seq_len : m->context;
     if (spec->data && m->vocab == 0)
         m->vocab = info->vocab;
     if (spec->data && info->task == CADRE_TASK_CLASSIFY)
         m->classes = info->classes;
-    return CADRE_OK;
 }
 
 static enum cadre_lr_schedule schedule_of(enum cadre_config_schedule schedule)
@@ -297,6 +296,19 @@ static cadre_status fingerprint(struct cadre_spec *spec, struct cadre_error *err
     return rc;
 }
 
+/* Write into the options what was found. Ranks may see the same files under different
+ * paths, so the hash is taken before those are absolute. */
+static cadre_status resolve(struct cadre_spec *spec, struct cadre_error *err)
+{
+    CADRE_TRY(cadre_resolved_values(spec->options, spec->name, spec->config.model.init,
+                                    &spec->run.model, err));
+    CADRE_TRY(fingerprint(spec, err));
+    CADRE_TRY(cadre_resolved_paths(spec->options, err));
+    CADRE_TRY(cadre_options_resolve(spec->options, err));
+    cadre_config_fill(&spec->config, spec->options);
+    return CADRE_OK;
+}
+
 cadre_status cadre_spec_create(struct cadre_options *options_take,
                                const struct cadre_spec_request *request,
                                struct cadre_spec **out, struct cadre_error *err)
@@ -314,13 +326,16 @@ cadre_status cadre_spec_create(struct cadre_options *options_take,
     CADRE_TRY_OR(configure(spec, err), fail);
     CADRE_TRY_OR(make_mesh(spec, err), fail);
     CADRE_TRY_OR(name_run(spec, request, err), fail);
+    /* the model first: sequences of text are as long as its context */
+    CADRE_TRY_OR(cadre_model_setup(&spec->config, spec->options, &spec->run.model, err),
+                 fail);
     if (request->need_data)
         CADRE_TRY_OR(open_data(spec, err), fail);
-    CADRE_TRY_OR(make_model(spec, err), fail);
+    complete_model(spec);
     make_training(spec);
     CADRE_TRY_OR(cadre_spec_check(spec, request, err), fail);
     CADRE_TRY_OR(make_ranks(spec, request, err), fail);
-    CADRE_TRY_OR(fingerprint(spec, err), fail);
+    CADRE_TRY_OR(resolve(spec, err), fail);
     *out = spec;
     return CADRE_OK;
 fail:

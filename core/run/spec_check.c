@@ -22,30 +22,46 @@ static cadre_status check_task(const struct cadre_spec *spec, struct cadre_error
     return CADRE_OK;
 }
 
+/* Records are cut by data.window, text and tokens by the model's context: a hint names
+ * the one that counts. */
+static cadre_status check_length(const struct cadre_spec *spec, struct cadre_error *err)
+{
+    const struct cadre_config *c = &spec->config;
+    const struct cadre_dataset_info *info = &spec->data_info;
+    const long long context = (long long)spec->run.model.context;
+    const bool records = strcmp(c->data.format, "wfdb") == 0;
+    if (info->seq_len > context)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "data.window = %lld gives samples of %lld tokens, longer "
+                          "than model.context = %lld%s; %s",
+                          (long long)c->data.window, (long long)info->seq_len, context,
+                          *c->model.init ? " of model.init" : "",
+                          *c->model.init ? "lower it" : "change one of them");
+    const char *hint =
+        records          ? "data.window or the records for validation"
+        : *c->model.init ? "data.valid_fraction, as model.context is that of model.init"
+                         : "model.context or data.valid_fraction";
+    if (info->train_samples == 0)
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "data.path = %s: expected training samples, found none: after validation "
+            "less than one sequence of %lld tokens is left; lower %s, or give more "
+            "data",
+            c->data.path, (long long)info->seq_len, hint);
+    return CADRE_OK;
+}
+
 /* The data's vocabulary and sample length against the model's. */
 static cadre_status check_data(const struct cadre_spec *spec, struct cadre_error *err)
 {
     const struct cadre_model_config *m = &spec->run.model;
-    const struct cadre_config_data *d = &spec->config.data;
     const struct cadre_dataset_info *info = &spec->data_info;
     if (m->vocab < info->vocab)
         return cadre_fail(err, CADRE_E_INVALID,
                           "model.vocab = %lld is less than the data's %lld tokens; "
                           "leave it out or raise it",
                           (long long)m->vocab, (long long)info->vocab);
-    if (info->seq_len > m->context)
-        return cadre_fail(
-            err, CADRE_E_INVALID,
-            "data.window = %lld gives samples of %lld tokens, longer than "
-            "model.context = %lld; change one of them",
-            (long long)d->window, (long long)info->seq_len, (long long)m->context);
-    if (info->train_samples == 0)
-        return cadre_fail(
-            err, CADRE_E_INVALID,
-            "data.path = %s: expected training samples, found none: after validation "
-            "less than one sequence of %lld tokens is left (model.context, "
-            "data.window, data.valid_fraction)",
-            d->path, (long long)info->seq_len);
+    CADRE_TRY(check_length(spec, err));
     if (spec->steps == 0)
         return cadre_fail(
             err, CADRE_E_INVALID,

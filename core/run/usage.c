@@ -3,12 +3,15 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "core/base/hash.h"
 #include "core/base/memory.h"
 
 /* The report of one rank. Unused entries are empty. */
 struct report {
     uint64_t resident;
+    uint64_t process; /* the same for ranks that share one */
     struct cadre_ledger_entry entry[CADRE_LEDGER_TAGS];
 };
 
@@ -27,6 +30,25 @@ static struct cadre_usage_row *find_row(struct cadre_usage *usage,
     return row;
 }
 
+static uint64_t this_process(void)
+{
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    return cadre_hash_of(host, strlen(host), (uint64_t)getpid());
+}
+
+/* Ranks that are threads of one process have its memory in common: it counts once. */
+static void list_processes(struct cadre_usage *usage, const struct report *all)
+{
+    for (int r = 0; r < usage->ranks; r++) {
+        int first = 0;
+        while (all[first].process != all[r].process)
+            first++;
+        if (first == r)
+            usage->resident[usage->processes++] = all[r].resident;
+    }
+}
+
 /* Rows for all tags in the reports. */
 static cadre_status tabulate(struct cadre_usage *usage, const struct report *all)
 {
@@ -36,8 +58,7 @@ static cadre_status tabulate(struct cadre_usage *usage, const struct report *all
     usage->resident = cadre_calloc((size_t)usage->ranks, sizeof *usage->resident);
     if (!usage->row || !usage->bytes || !usage->resident)
         return CADRE_E_RESOURCE;
-    for (int r = 0; r < usage->ranks; r++)
-        usage->resident[r] = all[r].resident;
+    list_processes(usage, all);
     for (int r = 0; r < usage->ranks; r++)
         for (int i = 0; i < CADRE_LEDGER_TAGS; i++) {
             const struct cadre_ledger_entry *entry = &all[r].entry[i];
@@ -56,6 +77,7 @@ cadre_status cadre_usage_gather(struct cadre_rank *rank, struct cadre_usage *usa
     if (rc == CADRE_OK) {
         uint64_t now;
         cadre_memory_resident(&now, &all[rank->index].resident);
+        all[rank->index].process = this_process();
         memcpy(all[rank->index].entry, rank->ledger.entry, sizeof all->entry);
         if (rank->world && rank->world->size > 1)
             rc = cadre_comm_gather_records(rank->world, "memory by tag",

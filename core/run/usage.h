@@ -15,7 +15,8 @@ struct cadre_usage {
     int ranks, n;
     struct cadre_usage_row *row;
     uint64_t *bytes; /* of all rows */
-    uint64_t *resident; /* (ranks) peak resident bytes of a rank's process */
+    uint64_t *resident; /* (processes) peak resident bytes, by their first rank */
+    int processes; /* fewer than ranks where these are threads */
 };
 
 /* [collective: world] The ledgers of all ranks, in the order of rank 0's tags. The

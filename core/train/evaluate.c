@@ -21,7 +21,16 @@ struct work {
     int64_t rows; /* that logits holds */
     double *sums, *now; /* now: of the batch that runs, NULL: it counts for nothing */
     size_t width; /* doubles per batch */
+    uint64_t chosen, total; /* samples that are evaluated, of those there are */
 };
+
+/* Sample i of those that are evaluated: they lie evenly over all, so that every long
+ * record and every part of a text counts. It is i * total / chosen without
+ * overflow. */
+static uint64_t sample_at(const struct work *w, uint64_t i)
+{
+    return i * (w->total / w->chosen) + i * (w->total % w->chosen) / w->chosen;
+}
 
 static double logit(const struct work *w, int64_t row, int64_t cols, int64_t col)
 {
@@ -58,12 +67,12 @@ static cadre_status read_batch(struct work *w, uint64_t first, int64_t n,
     for (int64_t i = 0; i < n; i++) {
         int32_t *targets = classify ? NULL : w->targets + i * time;
         int32_t *label = classify ? w->targets + i : NULL;
-        cadre_status rc =
-            cadre_dataset_sample(w->spec->data, CADRE_SPLIT_VALID, first + (uint64_t)i,
-                                 w->inputs + i * time, targets, label);
+        uint64_t sample = sample_at(w, first + (uint64_t)i);
+        cadre_status rc = cadre_dataset_sample(w->spec->data, CADRE_SPLIT_VALID, sample,
+                                               w->inputs + i * time, targets, label);
         if (rc != CADRE_OK)
             return cadre_fail(err, rc, "cannot read validation sample %llu",
-                              (unsigned long long)(first + (uint64_t)i));
+                              (unsigned long long)sample);
     }
     return CADRE_OK;
 }
@@ -84,13 +93,13 @@ static void count_rows(void *arg, int64_t first, int64_t n)
 /* `count`: add the batch to this rank's sums. Strategies may communicate while a batch
  * runs, so every rank runs the same number of batches; surplus ones are not counted. */
 static cadre_status one_batch(struct work *w, int64_t batch, bool count,
-                              uint64_t samples, struct cadre_error *err)
+                              struct cadre_error *err)
 {
     const struct cadre_run_spec *run = &w->spec->run;
     uint64_t first = (uint64_t)(batch * run->micro_batch);
     int64_t n = run->micro_batch;
-    if (first + (uint64_t)n > samples)
-        n = (int64_t)(samples - first);
+    if (first + (uint64_t)n > w->chosen)
+        n = (int64_t)(w->chosen - first);
     cadre_status rc = read_batch(w, first, n, err);
     struct cadre_eval eval = {
         .inputs = w->inputs,
@@ -172,13 +181,14 @@ cadre_status cadre_evaluate(struct cadre_rank *rank, const struct cadre_spec *sp
                           (long long)out->classes, CADRE_MAX_CLASSES);
     if (batches == 0 || batches > all)
         batches = all;
+    w.total = samples;
+    w.chosen = batches == all ? samples : (uint64_t)(batches * micro);
     cadre_status rc = make_work(&w, batches, err);
     for (int64_t b = 0; rc == CADRE_OK && b < batches; b += step) {
         int64_t mine = b + cadre_mesh_data_index(&rank->mesh);
         bool spare = mine >= batches;
         rc = one_batch(&w, spare ? b : mine,
-                       !spare && cadre_rank_is_primary_owner_for_loss(rank), samples,
-                       err);
+                       !spare && cadre_rank_is_primary_owner_for_loss(rank), err);
     }
     if (rc == CADRE_OK) {
         rc = cadre_rank_sum(rank, "evaluation", w.sums, (uint64_t)batches * w.width);

@@ -21,8 +21,9 @@ struct cadre_evaluation {
     struct cadre_class_counts count[CADRE_MAX_CLASSES];
 };
 
-/* [collective: world, drained] Evaluate the first `batches` micro-batches of the
- * validation split (0: all), divided over the data ranks. The result is the same on all
+/* [collective: world, drained] Evaluate `batches` micro-batches of the validation split
+ * (0: all), divided over the data ranks; fewer than all are samples that lie evenly
+ * over the split, the same ones each time. The result is the same on all
  * ranks, and for every number of ranks up to the order of additions (exact mode adds
  * the per-batch sums in one order). has = false without validation data. */
 cadre_status cadre_evaluate(struct cadre_rank *rank, const struct cadre_spec *spec,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/train/loop.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +33,7 @@ static cadre_status evaluate(struct cadre_rank *rank, const struct cadre_train_r
                        &valid->has, err);
     valid->loss = result.loss;
     valid->targets = result.targets;
+    valid->samples = result.samples;
     return rc;
 }
 
@@ -161,7 +161,6 @@ static cadre_status summarise(struct cadre_rank *rank,
         .usage = &usage,
         .site = &site,
         .comm_bytes = table[ranks],
-        .comm_exposed_s = fmax(comm.waited_s, 0),
         .params = cadre_model_count(rank->model),
         .device = rank->device->ops->name,
         .valid = *valid,

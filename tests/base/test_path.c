@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/memory.h"
 #include "tests/support/check_main.h"
 
 static char *dir;
@@ -34,6 +35,31 @@ static void expect_dirname(const char *path, const char *expected)
     ck_assert_str_eq(folder, expected);
     free(folder);
 }
+
+static void expect_absolute(const char *path, const char *after)
+{
+    char here[4096];
+    ck_assert_ptr_nonnull(getcwd(here, sizeof here));
+    char *wanted = cadre_format("%s%s", here, after), *full = cadre_path_absolute(path);
+    ck_assert_str_eq(full, wanted);
+    free(wanted);
+    free(full);
+}
+
+START_TEST(a_path_from_the_root)
+{
+    expect_absolute("a/b", "/a/b");
+    expect_absolute("./a", "/a");
+    expect_absolute(".//./a/", "/a/");
+    expect_absolute("../a", "/../a");
+    expect_absolute("./", "");
+    char *same = cadre_path_absolute("/a/b"), *none = cadre_path_absolute("");
+    ck_assert_str_eq(same, "/a/b");
+    ck_assert_str_eq(none, "");
+    free(same);
+    free(none);
+}
+END_TEST
 
 START_TEST(joins_and_splits)
 {
@@ -130,6 +156,7 @@ Suite *test_suite(void)
     Suite *s = suite_create("path");
     TCase *tc = tcase_create("path");
     tcase_add_checked_fixture(tc, make_dir, remove_dir);
+    tcase_add_test(tc, a_path_from_the_root);
     tcase_add_test(tc, joins_and_splits);
     tcase_add_test(tc, makes_folders);
     tcase_add_test(tc, writes_whole_files_or_none);

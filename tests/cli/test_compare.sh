@@ -131,6 +131,12 @@ no_orphan stop
 compare stop 0 "train.steps=$many" compare.perturb=no checkpoint.resume=auto
 grep -q 'one: single.*done before' "$tmp/stop.log" || fail "stop: one was trained again"
 has stop '^two .* (within|exact)$'
+# the run that was stopped and resumed is reported as the other is, everywhere the same
+! grep '"steps"' "$tmp/stop/report.json" | grep -v "\"steps\": $many," ||
+    fail "stop: report.json: $(grep '"steps"' "$tmp/stop/report.json")"
+awk -F, -v many="$many" 'NR > 1 { gsub("\"", ""); tokens[NR] = $6; if ($5 != many) exit 1 }
+    END { exit tokens[2] != tokens[3] }' "$tmp/stop/report.csv" ||
+    fail "stop: report.csv: $(cut -d, -f1-6 "$tmp/stop/report.csv")"
 
 begin killed
 kill -KILL "$pid"

@@ -47,3 +47,11 @@ grep -q "^in memory: .* in the fullest rank's process" "$tmp/ddp.plan" ||
     fail "ranks that are processes: not one of them"
 grep -q '^in memory: .* in the process of all ranks' "$tmp/zero3.plan" ||
     fail "ranks that are threads: not all of them"
+
+# What was resident is a number for each process: threads share one.
+processes() { # NAME: how many resident_bytes has
+    awk '/"resident_bytes"/ { inside = 1; next } inside && /\]/ { exit } inside { n++ }
+        END { print n }' "$tmp/$1/summary.json"
+}
+[ "$(processes ddp)" -eq 2 ] || fail "two processes: $(processes ddp) resident_bytes"
+[ "$(processes zero3)" -eq 1 ] || fail "two threads: $(processes zero3) resident_bytes"

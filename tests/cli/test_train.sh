@@ -16,6 +16,53 @@ cp "$tmp/first/config.ini" "$tmp/again.ini"
 train again again 0
 same first again
 
+# It is, too, where the file is elsewhere and its paths were relative: under its own name, and
+# with the same file of data.
+sed 's|^path = .*|path = text.txt|; s|^cache = .*|cache = cache|' "$tmp/text.ini" >"$tmp/near.ini"
+(cd "$tmp" && runs near 0 "$cadre" train near.ini --out near --set train.steps=4)
+(cd / && runs far 0 "$cadre" train "$tmp/near/config.ini" --out "$tmp/far")
+same near far
+grep -q "^near: 4 steps" "$tmp/far.out" || fail "run.name is lost: $(cat "$tmp/far.out")"
+grep -qx "path = $tmp/text.txt" "$tmp/near/config.ini" || fail "data.path is not absolute"
+diff <(grep -v '^#' "$tmp/near/config.ini") <(grep -v '^#' "$tmp/far/config.ini") ||
+    fail "the config.ini of a config.ini has other values"
+
+# A run that begins from a folder has the folder's model in its config.ini, of whatever form
+# and length of context; it is run again, evaluated and generated from.
+train text base 0 train.steps=2 model.arch=llama model.kv_heads=1 model.layers=3 \
+    model.context=48 model.norm_eps=3e-6
+cat >"$tmp/tune.ini" <<EOF
+[model]
+init = $(last base)
+[data]
+path = $tmp/text.txt
+cache = $tmp/cache
+[train]
+steps = 3
+eval_batches = 0
+EOF
+train tune tuned 0
+cp "$tmp/tuned/config.ini" "$tmp/retune.ini"
+train retune retuned 0
+same tuned retuned
+for line in 'arch = llama' 'layers = 3' 'kv_heads = 1' 'context = 48' 'hidden = 96' \
+    'vocab = 256' 'norm_eps = 3e-06' 'tied = no'; do
+    grep -qxF "$line" "$tmp/tuned/config.ini" || fail "config.ini of a tuned run lacks $line"
+done
+grep -q '"tokens": 384,' "$tmp/tuned/metrics.jsonl" || # 8 sequences of 48
+    fail "sequences are not as long as the context of model.init: $(cat "$tmp/tuned/metrics.jsonl")"
+runs eval-tuned 0 "$cadre" eval "$tmp/tuned/config.ini" --from "$tmp/tuned"
+valid=$(sed -nE 's/.*"valid_loss": ?([0-9.]+).*/\1/p' "$tmp/tuned/metrics.jsonl")
+awk -v run="$valid" '$1 == "loss" { d = $2 - run; ok = d < 1e-6 && d > -1e-6 }
+    END { exit !ok }' "$tmp/eval-tuned.out" ||
+    fail "eval of config.ini says $(grep ^loss "$tmp/eval-tuned.out"), the run said $valid"
+# without --from too: the run's parameters, not those that it began from
+runs eval-left 0 "$cadre" eval "$tmp/tuned/config.ini"
+diff "$tmp/eval-tuned.out" "$tmp/eval-left.out" || fail "eval of config.ini took other parameters"
+grep -q "^parameters  *$(last tuned)\$" "$tmp/eval-left.out" || fail "$(cat "$tmp/eval-left.out")"
+runs say-tuned 0 "$cadre" generate "$tmp/tuned/config.ini" --from "$tmp/tuned" --prompt the \
+    --tokens 4
+
 cp -r "$tmp/first" "$tmp/before"
 refused first "holds a run already .*checkpoint.resume=auto"
 diff -r "$tmp/before" "$tmp/first" || fail "a refused run changed the folder"
@@ -65,3 +112,15 @@ fi
 train text zero 0 train.steps=2 model.vocab=0
 "$cadre" eval "$tmp/zero/config.ini" --from "$tmp/zero" >"$tmp/eval.out" 2>&1 ||
     fail "a run's own config.ini does not fit its checkpoint: $(cat "$tmp/eval.out")"
+
+# A checkpoint knows the records that it was trained on, and eval says where it meets them.
+train ecg beats 0 train.steps=2
+runs unseen 0 "$cadre" eval "$tmp/ecg.ini" --from "$tmp/beats"
+! grep -q "trained on" "$tmp/unseen.out" "$tmp/unseen.log" || fail "119 was not trained on"
+runs seen 0 "$cadre" eval "$tmp/ecg.ini" --from "$tmp/beats" --set "data.valid_records=100, 119"
+grep -q "^of these, trained on  *100$" "$tmp/seen.out" || fail "eval does not say 100 was trained on"
+grep -q "step-00000002' was trained on these validation records: 100;" "$tmp/seen.log" ||
+    fail "eval does not warn: $(cat "$tmp/seen.log")"
+runs seen-json 0 "$cadre" eval "$tmp/ecg.ini" --from "$tmp/beats" --json \
+    --set data.valid_records=107,208
+grep -q '"trained_records": "107, 208"' "$tmp/seen-json.out" || fail "$(cat "$tmp/seen-json.out")"

@@ -36,6 +36,37 @@ train text short 0 train.steps=5
 train text short 0 train.steps=12 checkpoint.resume=auto
 train text whole 0 train.steps=12
 same short whole
+# The summary is of the whole run, as that of one that never stopped.
+whole_run() { # NAME: what does not depend on time
+    grep -E '"(first_step|steps|tokens|loss_first|loss_last|valid_loss|comm_bytes)"' \
+        "$tmp/$1/summary.json"
+}
+diff <(whole_run short) <(whole_run whole) || fail "the summary of a resumed run has other figures"
+train text short-2 0 train.steps=5 strategy.stack=ddp:2
+train text short-2 0 train.steps=12 checkpoint.resume=auto strategy.stack=ddp:2
+train text whole-2 0 train.steps=12 strategy.stack=ddp:2
+[ "$(whole_run short-2 | grep -c .)" -eq 7 ] || fail "figures are missing"
+diff <(whole_run short-2 | grep -v comm_bytes) <(whole_run whole-2 | grep -v comm_bytes) ||
+    fail "the summary of a resumed run of two ranks has other figures"
+
+# A schedule that ends elsewhere is told in one line, and only then.
+jumps() { # NAME N: lines that say so
+    [ "$(grep -c 'the learning rate jumps' "$tmp/$1.log")" -eq "$2" ] || {
+        cat "$tmp/$1.log"
+        fail "$1: expected $2 lines about the learning rate"
+    }
+}
+jumps short 0 # a constant rate
+train text curve 0 train.steps=6 optim.schedule=cosine checkpoint.every=3 checkpoint.keep=0
+train text curve-on 0 train.steps=6 optim.schedule=cosine strategy.stack=ddp:2 \
+    checkpoint.resume="$tmp/curve/checkpoints/step-00000003"
+jumps curve-on 0
+train text curve 0 train.steps=12 optim.schedule=cosine checkpoint.resume=auto \
+    strategy.stack=ddp:2
+jumps curve 1
+grep -qE "curve/checkpoints/step-00000006' was saved at 0, and this run has 0\.0015 at step 6 \
+\(optim.lr = 0\.003, cosine until train.steps = 12\)" "$tmp/curve.log" ||
+    fail "the line about the learning rate: $(grep jumps "$tmp/curve.log")"
 
 # checkpoint.every and keep; resume from one in the middle, into another folder.
 train text every 0 train.steps=12 checkpoint.every=3 checkpoint.keep=0

@@ -28,8 +28,10 @@ summary = json.load(open(folder + "/summary.json"))
 for line in lines:
     if not 0 <= line["bubble_s"] <= line["span_s"] <= line["step_s"] * 1.5:
         fail("bubble, span and step:", line)
-    if not 0 <= line["comm_exposed_s"] <= line["step_s"]:
+    if not 0 <= line["comm_exposed_s"] <= min(line["step_s"], line["comm_s"] + 1e-9):
         fail("exposed communication:", line)
+    if not 0 <= line["wait_ranks_s"] <= line["step_s"]:
+        fail("waiting for ranks:", line)
     if (stages > 1) != (line["bubble_s"] > 0):
         fail("a bubble with", stages, "stages:", line)
 parts = sorted(x["bubble_s"] / x["span_s"] if x["span_s"] else 0 for x in lines[warmup:])

@@ -103,7 +103,8 @@ conf "no-such.ini" <<<$'[run]\nextends = no-such.ini'
 train "model.heads|divide.*channels" model.heads=3
 train "train.micro_batch = 1000000000.*memory" train.micro_batch=1000000000 \
     train.global_batch=1000000000 model.vocab=16777216
-train "text.txt.*100000 tokens.*model.context" model.context=100000
+train "text.txt.*100000 tokens is left; lower model.context or data.valid_fraction, or" \
+    model.context=100000
 train "train.global_batch = 4.*train.micro_batch = 3" train.micro_batch=3
 train "global_batch.*3" strategy.stack=ddp:3 train.global_batch=4 train.micro_batch=1
 train "power of two" run.exact=yes train.global_batch=12 train.micro_batch=2 \
@@ -215,6 +216,10 @@ train "tokenizer.*none" data.tokenizer=none
 head -c 4001 text.txt >odd.bin
 train "odd.bin.*(even|odd|2 bytes|multiple of 2|16)" data.format=tokens data.path=odd.bin
 train "model.vocab" model.vocab=10
+head -c 4000 text.txt >ids.bin # 16-bit ids of two letters each
+printf '\377\177' >>ids.bin # the last one, 32767, is above them all
+train "ids.bin.*token 2000 has the id 32767.*model.vocab = 32700" data.format=tokens \
+    data.path=ids.bin model.vocab=32700
 
 # ---- checkpoints ----
 "$cadre" train first.ini --out good >/dev/null 2>&1
@@ -296,7 +301,8 @@ cp "$CADRE_SRC"/tests/samples/mitdb/1[01]*.{hea,dat,atr} ecg
 chmod u+w ecg/*
 train "data.lead.*\"V9\".*MLII, V1" data.lead=V9 log.level=error
 train "valid_records.*999" data.valid_records=999
-train "window|context" data.window=512
+train "data.window = 512 gives samples of 511.*model.context = .*; change one of them" \
+    data.window=512
 train "head = lm.*classify" data.task=vbd
 train "data.path|CADRE_MITDB" data.path=
 rm -rf bad && cp -r ecg bad && truncate -s 10000 bad/100.dat

@@ -242,6 +242,9 @@ static cadre_status run_counts(struct world *w, const char *arg)
     CHECK(w, observed.n == 6); /* no observer is called any more */
     CHECK(w, stats.bytes == 2 * (240 * 2 / 3) + 160 * 2 / 3 + 240 + 20);
     CHECK(w, stats.busy_s > 0 && stats.waited_s > 0);
+    /* a wait for a rank that comes later is no communication; sums may round */
+    CHECK(w, stats.exposed_s >= 0 && stats.exposed_s <= stats.waited_s * (1 + 1e-12));
+    CHECK(w, stats.exposed_s <= stats.busy_s * (1 + 1e-12));
     return CADRE_OK;
 }
 

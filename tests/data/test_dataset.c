@@ -91,9 +91,41 @@ START_TEST(bytes_and_tokens)
     set = open_or_fail(&config);
     check_counting_stream(set, 1000);
     cadre_dataset_close(set);
-    config.vocab = 50; /* a token that the model does not know */
+}
+END_TEST
+
+static void refuse_ids(int64_t vocab, const char *says)
+{
+    struct cadre_dataset_config config = {.format = "tokens",
+                                          .path = path,
+                                          .valid_fraction = 0.2,
+                                          .context = 10,
+                                          .vocab = vocab};
+    struct cadre_dataset *set = NULL;
+    struct cadre_error err = {0};
+    ck_assert_int_eq(cadre_dataset_open(&config, &set, &err), CADRE_E_INVALID);
+    ck_assert_msg(strstr(err.text, says) && strstr(err.text, path), "%s", err.text);
+    ck_assert_ptr_null(set);
+}
+
+START_TEST(ids_outside_the_vocabulary_are_found_at_once)
+{
+    uint16_t tokens[103];
     int32_t inputs[10];
-    set = open_or_fail(&config);
+    for (int i = 0; i < 103; i++)
+        tokens[i] = (uint16_t)i;
+    test_file_write(path, tokens, sizeof tokens);
+    refuse_ids(50, "token 50 has the id 50, expected ids below model.vocab = 50");
+    refuse_ids(102, "token 102 has the id 102"); /* which is of the validation */
+    /* a file that changes later is the error of its sample */
+    struct cadre_dataset_config config = {
+        .format = "tokens", .path = path, .context = 10, .vocab = 103};
+    struct cadre_dataset *set = open_or_fail(&config);
+    FILE *file = fopen(path, "r+");
+    ck_assert_ptr_nonnull(file);
+    fseek(file, 55 * (long)sizeof *tokens, SEEK_SET);
+    fwrite("\xff\xff", 1, 2, file);
+    fclose(file);
     ck_assert_int_eq(
         cadre_dataset_sample(set, CADRE_SPLIT_TRAIN, 3, inputs, NULL, NULL), CADRE_OK);
     ck_assert_int_eq(
@@ -282,6 +314,7 @@ Suite *test_suite(void)
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, bytes_and_tokens);
+    tcase_add_test(tc, ids_outside_the_vocabulary_are_found_at_once);
     tcase_add_loop_test(tc, gpt2_text_counts_as_nanogpt, 0, test_data_sets("gpt2_bpe"));
     tcase_add_test(tc, order_is_a_permutation_of_each_epoch);
     tcase_add_test(tc, ecg_tasks_share_windows);

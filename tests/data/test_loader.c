@@ -165,18 +165,23 @@ START_TEST(destroy_at_any_moment)
 }
 END_TEST
 
-/* A broken token is the error of the micro-batch that holds it, prefetched or not. */
+/* A token that breaks after the file was opened is the error of the micro-batch that
+ * holds it, prefetched or not. */
 START_TEST(errors_arrive_where_they_belong)
 {
     uint16_t tokens[T * GLOBAL + 1] = {0};
     struct cadre_dataset *broken = NULL;
     int32_t inputs[B * T];
     struct cadre_batch batch = {.inputs = inputs};
-    tokens[T * B * 2 + 5] = 999;
     const char *path = test_file_put(dir, "bad.bin", tokens, sizeof tokens);
     struct cadre_dataset_config data = {
         .format = "tokens", .path = path, .context = T, .vocab = 512};
     ck_assert_int_eq(cadre_dataset_open(&data, &broken, NULL), CADRE_OK);
+    FILE *file = fopen(path, "r+");
+    ck_assert_ptr_nonnull(file);
+    fseek(file, (T * B * 2 + 5) * (long)sizeof *tokens, SEEK_SET);
+    fwrite("\xff\xff", 1, 2, file);
+    fclose(file);
     for (int64_t prefetch = 0; prefetch < 4; prefetch += 3) {
         struct cadre_loader_config config = config_of(0, 1, MICROBATCHES, prefetch);
         config.dataset = broken;

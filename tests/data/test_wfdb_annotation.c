@@ -144,6 +144,34 @@ START_TEST(time_resolution_is_not_an_annotation)
 }
 END_TEST
 
+/* As WFDB and wfdb-python end their definitions of types: SKIP -1, then code 0 with a
+ * step of 1. The time stays, and the file goes on. */
+START_TEST(code_0_with_a_step_is_a_filler)
+{
+    static const char note[] = "## end of definitions";
+    uint8_t head[] = {WORD(22, 0), WORD(63, 21)};
+    uint8_t tail[] = {0,           WORD(59, 0), 0xff,        0xff,        0xff,
+                      0xff,        WORD(0, 1),  WORD(1, 77), WORD(62, 1), WORD(0, 3),
+                      WORD(62, 2), WORD(5, 10), WORD(0, 0)};
+    uint8_t bytes[64];
+    struct cadre_wfdb_annotations list = {0};
+    struct cadre_error err;
+    memcpy(bytes, head, sizeof head);
+    memcpy(bytes + sizeof head, note, 21);
+    memcpy(bytes + sizeof head + 21, tail, sizeof tail);
+    ck_assert_msg(parse(bytes, sizeof head + 21 + sizeof tail, &list, &err) == CADRE_OK,
+                  "%s", err.text);
+    ck_assert_uint_eq(list.count, 3);
+    ck_assert_int_eq(list.items[0].code, 22);
+    ck_assert_int_eq(list.items[1].time, 77);
+    ck_assert_int_eq(list.items[1].chan, 1);
+    ck_assert_int_eq(list.items[2].time, 77 + 3 + 10);
+    ck_assert_int_eq(list.items[2].code, 5);
+    ck_assert_int_eq(list.items[2].chan, 2);
+    cadre_wfdb_annotations_fini(&list);
+}
+END_TEST
+
 static const struct {
     uint8_t bytes[10];
     size_t size;
@@ -156,7 +184,8 @@ static const struct {
     {{WORD(1, 5), WORD(63, 9), 'a'}, 5, "truncated"},
     {{WORD(1, 5), WORD(63, 1000), 'a'}, 5, "255"},
     {{WORD(50, 5), WORD(0, 0)}, 4, "code"},
-    {{WORD(0, 5), WORD(0, 0)}, 4, "code"},
+    {{WORD(58, 5), WORD(0, 0)}, 4, "code"},
+    {{WORD(0, 5)}, 2, "truncated"},
     {{WORD(59, 0), 0xff, 0xff, 0, 0, WORD(1, 0), 0, 0}, 10, "time of 0"},
 };
 
@@ -219,6 +248,7 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, mitdb_counts_equal_expected, 0, 7 * sets);
     tcase_add_test(tc, skip_sub_num_chn_aux);
     tcase_add_test(tc, time_resolution_is_not_an_annotation);
+    tcase_add_test(tc, code_0_with_a_step_is_a_filler);
     tcase_add_loop_test(tc, refuses_wrong_files, 0, sizeof wrong / sizeof wrong[0]);
     tcase_add_test(tc, survives_random_bytes);
     tcase_add_test(tc, aami_classes);

@@ -105,6 +105,7 @@ START_TEST(times_are_parts_of_the_step)
     ck_assert_double_le(t->optim_s + t->wait_data_s, t->step_s);
     ck_assert_double_eq(t->comm_s, 0);
     ck_assert_double_eq(t->comm_exposed_s, 0);
+    ck_assert_double_eq(t->wait_ranks_s, 0);
 }
 END_TEST
 

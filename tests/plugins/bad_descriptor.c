@@ -137,9 +137,8 @@ static void make_good(void)
 
 static void spoil_head(const char *bad)
 {
-    if (!strcmp(bad, "newer")) {
+    if (!strcmp(bad, "longer")) {
         me.now.struct_size = sizeof me;
-        me.now.abi_minor = CADRE_ABI_MINOR + 7;
         ops.now.struct_size = sizeof ops;
         for (int i = 0; i < 3; i++)
             options[i].now.struct_size = sizeof options[i];
@@ -151,7 +150,9 @@ static void spoil_head(const char *bad)
     if (!strcmp(bad, "major"))
         me.now.abi_major = CADRE_ABI_MAJOR + 3;
     if (!strcmp(bad, "minor"))
-        me.now.abi_minor = 1;
+        me.now.abi_minor = CADRE_ABI_MINOR - 1;
+    if (!strcmp(bad, "next_minor"))
+        me.now.abi_minor = CADRE_ABI_MINOR + 1;
     if (!strcmp(bad, "host_minor"))
         me.now.min_host_minor = CADRE_ABI_MINOR + 1;
     if (!strcmp(bad, "struct_size"))

@@ -50,10 +50,10 @@ static double number(const json_t *object, const char *key)
 
 START_TEST(a_line_a_step_with_every_field)
 {
-    static const char *const keys[] = {"step",           "tokens",      "loss",
-                                       "grad_norm",      "lr",          "step_s",
-                                       "tokens_per_s",   "wait_data_s", "comm_s",
-                                       "comm_exposed_s", "bubble_s",    "optim_s"};
+    static const char *const keys[] = {
+        "step",     "tokens",       "loss",        "grad_norm", "lr",
+        "step_s",   "tokens_per_s", "wait_data_s", "comm_s",    "comm_exposed_s",
+        "bubble_s", "optim_s",      "wait_ranks_s"};
     put(1, 0.1 + 0.2, 0.5, false);
     put(2, 3, 0.25, true);
     /* flushed: it is there while the run continues */
@@ -87,11 +87,10 @@ static json_t *summary(bool valid)
     const struct cadre_run_totals totals = {.peak_bytes = peaks,
                                             .usage = &usage,
                                             .comm_bytes = 12345,
-                                            .comm_exposed_s = 0.125,
                                             .params = 77,
                                             .device = "cpu",
                                             .tuning = {"lib 1", "0123"},
-                                            .valid = {valid, 2.25, 9}};
+                                            .valid = {valid, 2.25, 9, 3}};
     ck_assert_int_eq(cadre_metrics_summary(metrics, &totals, &f.err), CADRE_OK);
     char *text = spec_fixture_read(&f, "run/summary.json");
     json_t *object = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
@@ -112,6 +111,7 @@ START_TEST(the_summary_has_every_field)
     ck_assert_str_eq(json_string_value(json_object_get(object, "stack")), "ddp:2");
     ck_assert_str_eq(json_string_value(json_object_get(object, "device")), "cpu");
     ck_assert_double_eq(number(object, "ranks"), 2);
+    ck_assert_double_eq(number(object, "first_step"), 1);
     ck_assert_double_eq(number(object, "steps"), 4);
     ck_assert_double_eq(number(object, "tokens"), 4 * 128);
     ck_assert_double_eq(number(object, "time_s"), 18);
@@ -120,6 +120,9 @@ START_TEST(the_summary_has_every_field)
     ck_assert_double_eq(number(object, "loss_first"), 5);
     ck_assert_double_eq(number(object, "loss_last"), 2);
     ck_assert_double_eq(number(object, "valid_loss"), 2.25);
+    ck_assert_double_eq(number(object, "valid_samples"), 3);
+    ck_assert_double_eq(number(object, "valid_samples_all"),
+                        (double)spec->data_info.valid_samples);
     ck_assert_uint_eq(json_array_size(peaks), 2);
     ck_assert_int_eq(json_integer_value(json_array_get(peaks, 1)), 2000);
     const json_t *memory = json_object_get(object, "memory");
@@ -128,7 +131,7 @@ START_TEST(the_summary_has_every_field)
     ck_assert_uint_eq(json_array_size(gradients), 2);
     ck_assert_int_eq(json_integer_value(json_array_get(gradients, 1)), 1600);
     ck_assert_double_eq(number(object, "comm_bytes"), 12345);
-    ck_assert_double_eq(number(object, "comm_exposed_s"), 0.125);
+    ck_assert_double_eq_tol(number(object, "comm_exposed_s"), 4 * 0.005, 1e-15);
     ck_assert_double_eq(number(object, "bubble_fraction"), 0);
     ck_assert_double_eq(number(object, "params"), 77);
     const json_t *gemm = json_object_get(object, "gemm");
@@ -174,6 +177,62 @@ START_TEST(appends_after_a_resume)
 }
 END_TEST
 
+/* The next process of the same run. */
+static void again(void)
+{
+    cadre_metrics_close(metrics);
+    ck_assert_int_eq(cadre_metrics_open(spec, &metrics, &f.err), CADRE_OK);
+}
+
+START_TEST(the_summary_of_a_resumed_run_is_of_all_its_steps)
+{
+    put(1, 5, 9, false);
+    put(2, 4, 2, false);
+    json_decref(summary(false));
+    again();
+    put(3, 3, 4, false);
+    put(4, 2, 3, false);
+    json_t *object = summary(true);
+    ck_assert_double_eq(number(object, "first_step"), 1);
+    ck_assert_double_eq(number(object, "steps"), 4);
+    ck_assert_double_eq(number(object, "tokens"), 4 * 128);
+    ck_assert_double_eq(number(object, "time_s"), 18);
+    ck_assert_double_eq(number(object, "step_s_median"), 3);
+    ck_assert_double_eq(number(object, "loss_first"), 5);
+    ck_assert_double_eq(number(object, "loss_last"), 2);
+    ck_assert_double_eq(number(object, "comm_bytes"), 2 * 12345);
+    ck_assert_double_eq_tol(number(object, "comm_exposed_s"), 4 * 0.005, 1e-15);
+    json_decref(object);
+}
+END_TEST
+
+START_TEST(bytes_that_a_lost_process_counted_are_unknown)
+{
+    put(1, 5, 9, false);
+    json_decref(summary(false));
+    put(2, 4, 2, false); /* after the summary, as of a process that was killed */
+    again();
+    put(3, 3, 4, false);
+    json_t *object = summary(false);
+    ck_assert_double_eq(number(object, "steps"), 3);
+    ck_assert(json_is_null(json_object_get(object, "comm_bytes")));
+    json_decref(object);
+}
+END_TEST
+
+START_TEST(a_run_that_continues_another_folder_counts_its_own_steps)
+{
+    put(7, 5, 9, false);
+    put(8, 4, 2, false);
+    json_t *object = summary(false);
+    ck_assert_double_eq(number(object, "first_step"), 7);
+    ck_assert_double_eq(number(object, "steps"), 2);
+    ck_assert_double_eq(number(object, "tokens"), 2 * 128);
+    ck_assert_double_eq(number(object, "comm_bytes"), 12345);
+    json_decref(object);
+}
+END_TEST
+
 START_TEST(a_full_disk_is_told)
 {
     const struct cadre_step_report report = {.loss = 1};
@@ -202,6 +261,9 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, few_steps_have_a_median_too, 0, 3);
     tcase_add_test(tc, many_steps);
     tcase_add_test(tc, appends_after_a_resume);
+    tcase_add_test(tc, the_summary_of_a_resumed_run_is_of_all_its_steps);
+    tcase_add_test(tc, bytes_that_a_lost_process_counted_are_unknown);
+    tcase_add_test(tc, a_run_that_continues_another_folder_counts_its_own_steps);
     tcase_add_test(tc, a_full_disk_is_told);
     suite_add_tcase(s, tc);
     return s;

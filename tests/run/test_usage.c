@@ -65,6 +65,9 @@ START_TEST(all_ranks_and_all_tags)
         ck_assert_uint_eq(bytes_of("parameters (host)", r), 7);
         ck_assert_uint_eq(bytes_of("other stage", r), r == 1 ? 50 : 0);
     }
+    /* threads of one process: its memory is one number */
+    ck_assert_int_eq(usage.processes, 1);
+    ck_assert_uint_gt(usage.resident[0], 1 << 20);
     cadre_usage_fini(&usage);
 }
 END_TEST

@@ -8,6 +8,8 @@
 #include "tests/support/check_main.h"
 #include "tests/train/spec_fixture.h"
 
+enum { CLASS_V = 2 }; /* N, S, V, F, Q */
+
 static struct spec_fixture f;
 static struct cadre_spec *spec;
 static struct cadre_rank rank;
@@ -88,7 +90,7 @@ static void in_chunks(const struct cadre_eval *whole, int64_t rows, int64_t cols
     ck_assert_int_eq(p.next, rows);
 }
 
-/* Validation samples [0, n) one by one. */
+/* n validation samples, evenly over all there are, one by one. */
 static void by_hand(uint64_t n)
 {
     int64_t time = spec->run.time, classes = spec->run.model.classes;
@@ -102,8 +104,9 @@ static void by_hand(uint64_t n)
                                   .batch = 1,
                                   .time = time,
                                   .logits = logits};
-        ck_assert_int_eq(cadre_dataset_sample(spec->data, CADRE_SPLIT_VALID, i, inputs,
-                                              classes ? NULL : targets,
+        uint64_t sample = i * spec->data_info.valid_samples / n;
+        ck_assert_int_eq(cadre_dataset_sample(spec->data, CADRE_SPLIT_VALID, sample,
+                                              inputs, classes ? NULL : targets,
                                               classes ? targets : NULL),
                          CADRE_OK);
         ck_assert_int_eq(cadre_executor_eval(rank.exec, &eval, &f.err), CADRE_OK);
@@ -169,6 +172,30 @@ START_TEST(classes_as_counted_by_hand)
 }
 END_TEST
 
+/* Two records, few windows: both are in the figure, as in that of all windows. The
+ * first windows would be the first record's alone. */
+START_TEST(few_windows_are_of_all_records)
+{
+    struct cadre_evaluation few, all;
+    bool has = false;
+    char sets[1400];
+    snprintf(sets, sizeof sets,
+             "data.format=wfdb data.path=%s data.window=16 data.task=beats "
+             "model.head=classify data.valid_records=100,119 train.micro_batch=4",
+             test_sample("mitdb"));
+    begin(sets);
+    ck_assert_int_eq(cadre_evaluate(&rank, spec, 5, &few, &has, &f.err), CADRE_OK);
+    ck_assert_int_eq(cadre_evaluate(&rank, spec, 0, &all, &has, &f.err), CADRE_OK);
+    ck_assert_int_eq(few.samples, 20);
+    /* only 119 has ventricular beats, and it is the second */
+    const struct cadre_class_counts *v = &few.count[CLASS_V];
+    ck_assert_uint_gt(v->true_positive + v->false_negative, 0);
+    ck_assert_uint_gt(
+        all.count[CLASS_V].true_positive + all.count[CLASS_V].false_negative, 0);
+    end();
+}
+END_TEST
+
 START_TEST(nothing_to_evaluate)
 {
     struct cadre_evaluation result;
@@ -201,6 +228,7 @@ Suite *test_suite(void)
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, text_as_counted_by_hand, 0, 2);
     tcase_add_loop_test(tc, classes_as_counted_by_hand, 0, 2);
+    tcase_add_test(tc, few_windows_are_of_all_records);
     tcase_add_test(tc, nothing_to_evaluate);
     tcase_add_test(tc, the_formulas);
     suite_add_tcase(s, tc);

@@ -11,6 +11,7 @@
 #include "core/data/cache/mapping.h"
 
 enum {
+    CODE_NOTQRS = 0,
     CODE_NOTE = 22,
     CODE_MAX = 49,
     CODE_SKIP = 59,
@@ -136,24 +137,37 @@ static cadre_status take_changes(struct cursor *cur, struct cadre_wfdb_annotatio
     return CADRE_OK;
 }
 
+/* The next word that is an annotation or the end mark. Code 0 (NOTQRS) is neither but
+ * where all the word is 0: it moves the time alone, as after definitions of types,
+ * where a SKIP of -1 takes back its step of 1. */
+static cadre_status next_word(struct cursor *cur, struct cadre_wfdb_annotation *item,
+                              uint32_t *word)
+{
+    for (;;) {
+        CADRE_TRY(need(cur, 2));
+        *word = word_at(cur, cur->at);
+        cur->at += 2;
+        if (*word >> 10 == CODE_SKIP) {
+            CADRE_TRY(skip(cur));
+            continue;
+        }
+        cur->time += *word & 0x3ff;
+        if (*word >> 10 != CODE_NOTQRS || *word == 0)
+            return CADRE_OK;
+        CADRE_TRY(take_changes(cur, item));
+    }
+}
+
 /* Take the next annotation; false at the end mark. num and chan last until changed. */
 static cadre_status take(struct cursor *cur, struct cadre_wfdb_annotation *item,
                          bool *more)
 {
     uint32_t word = 0;
-    for (;;) {
-        CADRE_TRY(need(cur, 2));
-        word = word_at(cur, cur->at);
-        cur->at += 2;
-        if (word >> 10 != CODE_SKIP)
-            break;
-        CADRE_TRY(skip(cur));
-    }
+    CADRE_TRY(next_word(cur, item, &word));
     *more = word != 0;
     if (!*more)
         return CADRE_OK;
-    cur->time += word & 0x3ff;
-    if (word >> 10 > CODE_MAX || word >> 10 == 0)
+    if (word >> 10 > CODE_MAX)
         return cadre_fail(
             cur->err, CADRE_E_INVALID,
             "%s: byte %zu: expected an annotation code of 1 to 49, found %u",

@@ -27,6 +27,7 @@ struct cadre_wfdb_annotations {
 };
 
 /* Read the whole file; on success the caller frees with cadre_wfdb_annotations_fini.
+ * Only the word 0 ends a file: code 0 with a time step is a filler and not listed.
  * [any thread] Errors: CADRE_E_IO; CADRE_E_INVALID (a file that ends within an
  * annotation or without its end mark, times below zero, unknown codes);
  * CADRE_E_RESOURCE. */

@@ -208,10 +208,10 @@ void cadre_cuda_describe(struct cadre_text *out)
     size_t lt = cublasLtGetVersion();
     cudaDriverGetVersion(&driver);
     cudaRuntimeGetVersion(&runtime);
-    cadre_text_printf(out,
-                      "driver for CUDA %d.%d, runtime %d.%d, cublasLt %zu.%zu.%zu\n",
-                      major(driver), minor(driver), major(runtime), minor(runtime),
-                      lt / 10000, lt / 100 % 100, lt % 100);
+    if (driver > 0) /* else the line below says that there is none */
+        cadre_text_printf(out, "driver for CUDA %d.%d, ", major(driver), minor(driver));
+    cadre_text_printf(out, "runtime %d.%d, cublasLt %zu.%zu.%zu\n", major(runtime),
+                      minor(runtime), lt / 10000, lt / 100 % 100, lt % 100);
     if (cadre_cuda_find(&count, &err) != CADRE_OK) {
         cadre_text_printf(out, "no: %s\n", err.text);
         return;

@@ -57,8 +57,19 @@ START_TEST(describes_itself)
     if (!standin_prepare(NULL))
         return;
     cadre_device_describe_cuda(&text);
-    ck_assert_ptr_nonnull(strstr(cadre_text_str(&text), "runtime 13.0"));
+    ck_assert_ptr_nonnull(
+        strstr(cadre_text_str(&text), "driver for CUDA 13.0, runtime 13.0"));
     ck_assert_ptr_nonnull(strstr(cadre_text_str(&text), "GPU 0: stand-in"));
+    cadre_text_fini(&text);
+    /* without a driver nothing is said of one but that it is missing */
+    setenv("CADRE_STANDIN_DRIVER", "0", 1);
+    cadre_device_describe_cuda(&text);
+    ck_assert_msg(strncmp(cadre_text_str(&text), "runtime 13.0, cublasLt ", 23) == 0,
+                  "%s", cadre_text_str(&text));
+    ck_assert_ptr_nonnull(strstr(cadre_text_str(&text), "\nno: "));
+    ck_assert_ptr_nonnull(strstr(cadre_text_str(&text), "there is no NVIDIA driver"));
+    ck_assert_ptr_null(strstr(cadre_text_str(&text), "CUDA 0.0"));
+    unsetenv("CADRE_STANDIN_DRIVER");
     cadre_text_fini(&text);
 }
 END_TEST
