@@ -34,6 +34,7 @@ static void print_text(const struct outcome *o)
 {
     const struct cadre_evaluation *e = &o->eval;
     struct cadre_text records = {0};
+    printf("parameters                %s\n", o->spec->config.model.init);
     list_records(o->spec, &records);
     if (records.len)
         printf("validation records        %s\n", cadre_text_str(&records));
@@ -72,6 +73,7 @@ static cadre_status print_json(const struct outcome *o, struct cadre_error *err)
     list_records(o->spec, &records);
     cadre_json_init(&json, stdout, true);
     cadre_json_begin_object(&json);
+    cadre_json_put_string(&json, "parameters", o->spec->config.model.init);
     cadre_json_put_string(&json, "valid_records", cadre_text_str(&records));
     cadre_text_fini(&records);
     cadre_json_put_string(&json, "trained_records", cadre_text_str(&o->trained));

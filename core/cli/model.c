@@ -11,7 +11,19 @@
 #include "core/launch/launch.h"
 #include "core/train/train.h"
 
-/* The folder of the parameters: --from, else model.init, else the run's own. */
+/* Is CONF the config.ini that a run left beside its checkpoints? */
+static bool is_of_run(const char *conf, char **dir)
+{
+    *dir = cadre_path_dirname(conf);
+    char *checkpoints = *dir ? cadre_path_join(*dir, "checkpoints") : NULL;
+    bool is = strcmp(cadre_path_basename(conf), "config.ini") == 0 && checkpoints &&
+              cadre_path_is_dir(checkpoints);
+    free(checkpoints);
+    return is;
+}
+
+/* The folder of the parameters: --from, else that of a run whose config.ini CONF is,
+ * which may have begun from model.init; else model.init, else the run's own. */
 static cadre_status find_source(const struct cadre_cli_args *args,
                                 const struct cadre_options *options, const char *name,
                                 char **out, struct cadre_error *err)
@@ -25,12 +37,17 @@ static cadre_status find_source(const struct cadre_cli_args *args,
                           args->from);
     if (args->from)
         return cadre_train_find_params(args->from, out, err);
+    char *dir = NULL;
+    const bool left = !args->out && is_of_run(args->conf, &dir);
+    cadre_status rc = left ? cadre_train_find_params(dir, out, err) : CADRE_OK;
+    free(dir);
+    if (left)
+        return rc;
     if (init && *init)
         return cadre_train_find_params(init, out, err);
     char *own = args->out ? cadre_strdup(args->out)
                           : cadre_path_join(cadre_options_raw(options, "run.out"),
                                             named && *named ? named : name);
-    cadre_status rc;
     if (own && cadre_path_is_dir(own))
         rc = cadre_train_find_params(own, out, err);
     else

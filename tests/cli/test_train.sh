@@ -56,6 +56,10 @@ valid=$(sed -nE 's/.*"valid_loss": ?([0-9.]+).*/\1/p' "$tmp/tuned/metrics.jsonl"
 awk -v run="$valid" '$1 == "loss" { d = $2 - run; ok = d < 1e-6 && d > -1e-6 }
     END { exit !ok }' "$tmp/eval-tuned.out" ||
     fail "eval of config.ini says $(grep ^loss "$tmp/eval-tuned.out"), the run said $valid"
+# without --from too: the run's parameters, not those that it began from
+runs eval-left 0 "$cadre" eval "$tmp/tuned/config.ini"
+diff "$tmp/eval-tuned.out" "$tmp/eval-left.out" || fail "eval of config.ini took other parameters"
+grep -q "^parameters  *$(last tuned)\$" "$tmp/eval-left.out" || fail "$(cat "$tmp/eval-left.out")"
 runs say-tuned 0 "$cadre" generate "$tmp/tuned/config.ini" --from "$tmp/tuned" --prompt the \
     --tokens 4
 
