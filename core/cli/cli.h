@@ -41,9 +41,9 @@ cadre_status cadre_cli_load(const struct cadre_cli_args *args,
 void cadre_cli_run_name(const struct cadre_cli_args *args, char *out,
                         unsigned long size);
 
-/* One rank with trained parameters, for eval and generate: those of --from, else of
- * the run whose config.ini CONF is, else of model.init, else of the run that CONF made. cadre_rank_fini, then
- * cadre_spec_destroy. */
+/* One rank with trained parameters, for eval and generate: those of --from, else of the
+ * run whose config.ini CONF is, else of model.init, else of the run that CONF made.
+ * cadre_rank_fini, then cadre_spec_destroy. */
 cadre_status cadre_cli_load_model(const struct cadre_cli_args *args, bool need_data,
                                   struct cadre_spec **spec, struct cadre_rank *rank,
                                   struct cadre_error *err);
