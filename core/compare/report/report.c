@@ -14,6 +14,8 @@
 #include "core/compare/report/sentences.h"
 #include "core/compare/verdict/certificate.h"
 
+enum { ROUNDS_TOLD = 3 }; /* disturbed rounds that notes tell, of possibly all */
+
 bool cadre_report_is_timed(const struct cadre_comparison *c)
 {
     return c->speed.n_rounds > 0;
@@ -233,9 +235,14 @@ static void note_rounds(const struct cadre_comparison *c, struct cadre_text *out
     cadre_text_printf(out, "%zu rounds%s; %zu of them disturbed.\n", speed->n_rounds,
                       c->mirrored ? ", two pieces of each run in each" : "",
                       speed->n_disturbed);
-    for (size_t i = 0; i < speed->n_rounds; i++)
-        if (speed->round[i].disturbed)
+    for (size_t i = 0, told = 0; i < speed->n_rounds && told < ROUNDS_TOLD; i++)
+        if (speed->round[i].disturbed) {
             note_round(c, &speed->round[i], out);
+            told++;
+        }
+    if (speed->n_disturbed > ROUNDS_TOLD)
+        cadre_text_printf(out, "%zu more were, as report.json says.\n",
+                          speed->n_disturbed - ROUNDS_TOLD);
     if (speed->n_disturbed > 0)
         cadre_text_printf(out, "Verdicts are made with and without disturbed rounds; "
                                "where the two differ, no difference was shown.\n");
