@@ -8,6 +8,7 @@
 #include "config.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
+#include "core/compare/verdict/condition.h"
 #include "core/config/nearest.h"
 
 static cadre_status not_yet(const struct cadre_cli_args *args, struct cadre_error *err)
@@ -37,7 +38,9 @@ static const struct command commands[] = {
     {"train", "CONF [--set s.k=v]... [--out DIR] [--run NAME] [--dry-run]",
      "train; --dry-run prints placement and memory, and trains nothing",
      TAKES_CONF TAKES_SET TAKES_OUT TAKES_RUN TAKES_DRY, cadre_cli_train},
-    {"compare", "CONF [--set s.k=v]... [--out DIR] [--list | --run NAME | --collect]",
+    {"compare",
+     "CONF [--set s.k=v]... [--out DIR] [--fail-if COND]... [--list | --run NAME | "
+     "--collect]",
      "train every run of [compare], check equality, write the report",
      TAKES_CONF TAKES_SET TAKES_OUT TAKES_STEP, cadre_cli_compare},
     {"plan", "CONF [--set s.k=v]...", "predict memory and time (not yet)",
@@ -79,7 +82,8 @@ static void print_usage(void)
     free(plugins);
     printf(
         "\nCONF is an ini file; `cadre options` lists its keys. Exit status: 0 done,\n"
-        "1 the run failed, 2 wrong input, 3 runs differ, 4 stopped by a signal.\n");
+        "1 the run failed, 2 wrong input, 3 runs differ, 4 stopped by a signal,\n"
+        "5 a condition of --fail-if holds, 6 one of them is undecided.\n");
 }
 
 /* The help of the flags that a command takes. */
@@ -99,7 +103,12 @@ static void print_flags(const struct command *command)
         {TAKES_STEP,
          "--list       print the trainings, their ranks, the processes to start\n"
          "      --run NAME   train one of them, as a rank if a launcher says so\n"
-         "      --collect    report on the trainings that exist, train nothing"},
+         "      --collect    report on the trainings that exist, train nothing\n"
+         "      --fail-if 'speedup(NAME) < 0.9'  exit status 5 if it holds for the "
+         "whole\n"
+         "                   95 % interval, 6 if it is undecided; also efficiency, "
+         "overhead,\n"
+         "                   price, bubble, exposed; <, <=, >, >="},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         if (strstr(command->takes, flags[i][0]))
@@ -180,7 +189,7 @@ static cadre_status take_value(const struct cadre_cli_args *args, int *i,
 static cadre_status take_flag(struct cadre_cli_args *args, int *i,
                               const struct command *command, struct cadre_error *err)
 {
-    const char *set = NULL, *arg = args->argv[*i];
+    const char *set = NULL, *fail_if = NULL, *arg = args->argv[*i];
     const struct flag flags[] = {
         {"--set", TAKES_SET, &set, NULL},
         {"--out", TAKES_OUT, &args->out, NULL},
@@ -188,6 +197,7 @@ static cadre_status take_flag(struct cadre_cli_args *args, int *i,
         {"--run", TAKES_STEP, &args->run, NULL},
         {"--list", TAKES_STEP, NULL, &args->list},
         {"--collect", TAKES_STEP, NULL, &args->collect},
+        {"--fail-if", TAKES_STEP, &fail_if, NULL},
         {"--from", TAKES_FROM, &args->from, NULL},
         {"--prompt", TAKES_PROMPT, &args->prompt, NULL},
         {"--tokens", TAKES_PROMPT, &args->tokens, NULL},
@@ -203,10 +213,11 @@ static cadre_status take_flag(struct cadre_cli_args *args, int *i,
             return CADRE_OK;
         }
         cadre_status rc = take_value(args, i, command, flags[f].value, err);
-        if (rc != CADRE_OK || !set)
-            return rc;
-        args->set[args->n_set++] = args->argv[*i];
-        return CADRE_OK;
+        if (rc == CADRE_OK && set)
+            args->set[args->n_set++] = args->argv[*i];
+        if (rc == CADRE_OK && fail_if)
+            args->fail_if[args->n_fail_if++] = args->argv[*i];
+        return rc;
     }
     return cadre_fail(err, CADRE_E_INVALID, "unknown flag '%s'; usage: cadre %s %s",
                       arg, command->name, command->usage);
@@ -257,12 +268,13 @@ cadre_status cadre_cli(int argc, char **argv, struct cadre_error *err)
         return flush(CADRE_OK, err);
     }
     args.set = cadre_calloc((size_t)argc, sizeof *args.set);
-    if (!args.set)
-        return cadre_no_memory(err, "the arguments");
-    cadre_status rc = parse(&args, command, err);
+    args.fail_if = cadre_calloc((size_t)argc, sizeof *args.fail_if);
+    cadre_status rc = args.set && args.fail_if ? parse(&args, command, err)
+                                               : cadre_no_memory(err, "the arguments");
     if (rc == CADRE_OK)
         rc = flush(command->run(&args, err), err);
     free(args.set);
+    free(args.fail_if);
     return rc;
 }
 
@@ -278,6 +290,10 @@ int cadre_cli_exit_code(cadre_status rc)
         return 3;
     case CADRE_E_STOPPED:
         return 4;
+    case CADRE_E_CONDITION:
+        return 5;
+    case CADRE_E_UNDECIDED:
+        return 6;
     default:
         return 1;
     }

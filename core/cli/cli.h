@@ -13,7 +13,7 @@
 cadre_status cadre_cli(int argc, char **argv, struct cadre_error *err);
 
 /* 0 done, 1 the run failed, 2 wrong input, 3 a comparison differs, 4 stopped by a
- * signal. */
+ * signal, 5 a condition of --fail-if holds, 6 one is undecided. */
 int cadre_cli_exit_code(cadre_status rc);
 
 struct cadre_cli_args {
@@ -27,8 +27,9 @@ struct cadre_cli_args {
     const char *tokens; /* --tokens: how many to generate */
     bool dry_run, json, greedy;
     bool list, collect; /* of a comparison */
-    int n_set;
+    int n_set, n_fail_if;
     char **set; /* --set texts, NULL-terminated */
+    char **fail_if; /* --fail-if texts, NULL-terminated */
 };
 
 /* Options from args: the file, the requested [run:NAME], then every --set. *out is the

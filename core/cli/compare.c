@@ -27,6 +27,11 @@ static cadre_status step_of(const struct cadre_cli_args *args,
         return cadre_fail(err, CADRE_E_INVALID,
                           "--list, --run and --collect are steps of a comparison: give "
                           "one of them");
+    if (args->n_fail_if > 0 && (args->list || args->run))
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "--fail-if needs a report: give it with --collect, or without "
+            "--list and --run");
     *step = args->list      ? CADRE_COMPARE_LIST
             : args->run     ? CADRE_COMPARE_ONE
             : args->collect ? CADRE_COMPARE_COLLECT
@@ -41,8 +46,11 @@ cadre_status cadre_cli_compare(const struct cadre_cli_args *args,
     enum cadre_log_level level;
     struct cadre_launch_external external;
     struct cadre_cli_args plain = *args;
-    struct cadre_compare_request request = {
-        .conf = args->conf, .sets = args->set, .out = args->out, .task = args->run};
+    struct cadre_compare_request request = {.conf = args->conf,
+                                            .sets = args->set,
+                                            .out = args->out,
+                                            .task = args->run,
+                                            .fail_if = args->fail_if};
     cadre_status rc;
     plain.run = NULL; /* the comparison takes every run's section by itself */
     CADRE_TRY_OR(step_of(args, &request.step, err), fail);

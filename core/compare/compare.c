@@ -16,6 +16,7 @@
 #include "core/compare/report/report.h"
 #include "core/compare/settings.h"
 #include "core/compare/task.h"
+#include "core/compare/verdict/condition.h"
 
 struct comparing {
     struct cadre_arrange_request request;
@@ -23,6 +24,8 @@ struct comparing {
     struct cadre_arrangement arrangement;
     struct cadre_task *task;
     size_t n_tasks;
+    struct cadre_condition *condition; /* of --fail-if; owned */
+    size_t n_conditions;
     bool launched;
     struct cadre_supervise_watch watch;
     struct cadre_child_failure failure; /* the first */
@@ -234,13 +237,16 @@ static cadre_status refuse_old(const struct comparing *x, struct cadre_error *er
 
 static cadre_status report(struct comparing *x, struct cadre_error *err)
 {
-    cadre_status rc;
+    cadre_status rc, failed;
+    struct cadre_error condition = {0};
     struct cadre_text table = {0};
     const char *out = x->request.out;
     tell_algorithms(&x->c);
     CADRE_TRY_OR(cadre_comparison_judge(&x->c, err), fail);
     CADRE_TRY_OR(cadre_report_write(&x->c, out, err), fail);
     cadre_report_table(&x->c, &table);
+    failed = cadre_conditions_check(x->condition, x->n_conditions, &x->c, &table,
+                                    &condition);
     bool wrong = table.failed || fputs(cadre_text_str(&table), stdout) < 0 ||
                  printf("Report: %s/report.html, report.md, report.json, report.csv; a "
                         "certificate of each run: certificate-NAME.json\n",
@@ -254,6 +260,8 @@ static cadre_status report(struct comparing *x, struct cadre_error *err)
     else if (other)
         rc = cadre_fail(err, CADRE_E_DIFFERS, "run %s did not train the same as %s: %s",
                         other->name, x->c.run[x->c.baseline].name, other->why);
+    else if (failed != CADRE_OK)
+        rc = cadre_fail(err, failed, "%s", condition.text);
 fail:
     cadre_text_fini(&table);
     return rc;
@@ -444,6 +452,23 @@ static cadre_status do_step(struct comparing *x,
     }
 }
 
+/* Before anything trains. */
+static cadre_status take_conditions(struct comparing *x, char *const *fail_if,
+                                    struct cadre_error *err)
+{
+    cadre_status rc = CADRE_OK;
+    size_t n = 0;
+    while (fail_if && fail_if[n])
+        n++;
+    x->condition = cadre_calloc(n, sizeof *x->condition);
+    if (!x->condition)
+        return cadre_no_memory(err, "%zu conditions", n);
+    for (x->n_conditions = 0; rc == CADRE_OK && x->n_conditions < n; x->n_conditions++)
+        rc = cadre_condition_parse(fail_if[x->n_conditions], &x->c,
+                                   &x->condition[x->n_conditions], err);
+    return rc;
+}
+
 cadre_status cadre_compare(const struct cadre_compare_request *request,
                            struct cadre_error *err)
 {
@@ -457,8 +482,11 @@ cadre_status cadre_compare(const struct cadre_compare_request *request,
         return cadre_no_memory(err, "a path");
     cadre_status rc = arrange(&x, err);
     if (rc == CADRE_OK)
+        rc = take_conditions(&x, request->fail_if, err);
+    if (rc == CADRE_OK)
         rc = do_step(&x, request, err);
     cadre_tasks_destroy(x.task, x.n_tasks);
+    free(x.condition);
     cadre_comparison_fini(&x.c);
     free(made);
     return rc;

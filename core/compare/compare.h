@@ -20,6 +20,8 @@ struct cadre_compare_request {
     char *const *sets; /* the --set texts, NULL-terminated; may be NULL */
     const char *out; /* NULL: run.out and the file's name */
     enum cadre_compare_step step;
+    char *const
+        *fail_if; /* conditions, NULL-terminated; may be NULL. See condition.h */
     const char *task; /* of ONE: a name that LIST prints */
     bool launched; /* a launcher started this process as a rank: ONE only */
 };
@@ -39,7 +41,9 @@ struct cadre_compare_request {
  *
  * [main, before threads; ALL: signals INT, TERM, USR1 go to the present run while it
  * trains]
- * Errors: CADRE_E_DIFFERS a run is not equal (the report is written); CADRE_E_STOPPED;
+ * Errors: CADRE_E_DIFFERS a run is not equal, CADRE_E_CONDITION one of fail_if holds,
+ * CADRE_E_UNDECIDED one of them is undecided, the first of these that applies (the
+ * report is written); CADRE_E_STOPPED;
  * CADRE_E_INVALID, also for runs that COLLECT misses, and for a run that refused its
  * settings; CADRE_E_ABORTED a run failed (the report is written in both cases);
  * CADRE_E_IO, CADRE_E_RESOURCE. */

@@ -54,8 +54,16 @@ says near 'loss_chain of run two is'
 # what exact mode costs, where one run asks for it and one like it does not
 cp "$tmp/text.ini" "$tmp/plain.ini"
 printf '[run:three]\nstrategy.stack = ddp:2\nrun.exact = yes\n' >>"$tmp/text.ini"
-compare price 0 compare.perturb=no compare.time=yes compare.piece=0.01 compare.rounds=6
+# whether it could be ranked is the machine's; the status says what the report does
+status=0
+"$cadre" compare "$tmp/text.ini" --out "$tmp/price" --set compare.perturb=no \
+    --set compare.piece=0.01 --set compare.rounds=6 --set device.threads=1 \
+    --fail-if 'price(three) > -99 %' >"$tmp/price.out" 2>"$tmp/price.log" || status=$?
 has price '^(Exact mode costs|No cost of exact mode was shown:) -?[0-9.]+ %'
+want=5
+! grep -q '^Exact mode costs .* not ranked' "$tmp/price.out" || want=6
+[ "$status" -eq "$want" ] || fail "price: --fail-if ends with $status, expected $want"
+says price "fail-if 'price.three. > -99 %' (holds|is undecided): price.three. is"
 grep -A 5 '"exact_price"' "$tmp/price/report.json" | grep -q '"without": "two"' ||
     fail "price: report.json has no exact_price"
 cp "$tmp/plain.ini" "$tmp/text.ini"

@@ -278,6 +278,16 @@ strategy.stack = zero:2
 zero.stage = 4
 INI
 wrong "run b: two.ini:.*zero.stage.*found '4'" compare two.ini --out run
+sed -i 's/^zero.stage.*//' two.ini
+wrong "no run 'bb', did you mean 'b'|no run 'bb'; the runs are a, b" \
+    compare two.ini --out run --fail-if 'speedup(bb) < 0.9'
+wrong "no figure 'sped', did you mean 'speedup'|no figure 'sped'; expected speedup" \
+    compare two.ini --out run --fail-if 'speedup(b) < 0.9' --fail-if 'sped(b) < 0.9'
+wrong "expected FIGURE.RUN. < NUMBER.*found '== 1'" \
+    compare two.ini --out run --fail-if 'speedup(b) == 1'
+wrong "run b has no price" compare two.ini --out run --fail-if 'price(b) > 0.1'
+wrong "needs a report" compare two.ini --out run --list --fail-if 'speedup(b) < 1'
+wrong "needs a value" compare two.ini --out run --fail-if
 
 # ---- ECG ----
 sed -i 's/^path.*/format = wfdb\npath = ecg\nwindow = 32/' first.ini

@@ -13,12 +13,14 @@
 
 #include "core/base/memory.h"
 #include "core/base/path.h"
+#include "core/compare/verdict/condition.h"
 #include "tests/compare/fixture.h"
 #include "tests/support/check_main.h"
 
 static char *dir, *conf, *out;
 static struct cadre_error err;
 static bool launched;
+static char *const *fail_if; /* of the next comparison */
 
 /* ---- the fake ---- */
 
@@ -87,6 +89,7 @@ static void setup(void)
 {
     struct cadre_text text = {0};
     dir = test_tmpdir();
+    fail_if = NULL;
     conf = cadre_path_join(dir, "c.ini");
     out = cadre_path_join(dir, "out");
     for (int i = 0; i < 400; i++)
@@ -131,6 +134,7 @@ static cadre_status step(enum cadre_compare_step what, const char *task,
         .step = what,
         .task = task,
         .launched = launched,
+        .fail_if = fail_if,
     };
     cadre_status rc = cadre_compare(&request, &err);
     cadre_options_destroy(options);
@@ -171,6 +175,59 @@ START_TEST(trains_every_run_and_reports)
     ck_assert(exists("runs/one:moved-3/summary.json"));
     ck_assert(exists("certificate-one.json") && exists("certificate-two.json"));
     ck_assert(exists("pieces.jsonl") && exists("pieces/two/bench.json"));
+}
+END_TEST
+
+/* What is not ranked decides nothing, and a training that differs is worse. */
+START_TEST(conditions_decide_the_status)
+{
+    char time[] = "compare.time=no", again[] = "checkpoint.resume=auto";
+    char *const sets[] = {time, NULL}, *const more[] = {time, again, NULL};
+    char slower[] = "speedup(two) < 0.9", plain[] = "efficiency(one) > 2";
+    char *const conditions[] = {slower, plain, NULL};
+    fail_if = conditions;
+    ck_assert_int_eq(compare(sets), CADRE_E_UNDECIDED);
+    ck_assert_msg(strstr(err.text, "--fail-if 'speedup(two) < 0.9' is undecided: "
+                                   "speedup(two) is not ranked"),
+                  "%s", err.text);
+    ck_assert(exists("report.json"));
+    fail_if = NULL;
+    ck_assert_int_eq(compare(more), CADRE_OK);
+}
+END_TEST
+
+START_TEST(a_difference_wins_over_conditions)
+{
+    char time[] = "compare.time=no", slower[] = "speedup(two) < 0.9";
+    char *const sets[] = {time, NULL}, *const conditions[] = {slower, NULL};
+    fail_if = conditions;
+    setenv("FAKE_TRAIN", "differ", 1);
+    ck_assert_int_eq(compare(sets), CADRE_E_DIFFERS);
+}
+END_TEST
+
+START_TEST(wrong_conditions_are_refused_before_anything_trains)
+{
+    char good[] = "speedup(two) < 0.9", wrong[] = "speedup(tow) < 0.9";
+    char *const conditions[] = {good, wrong, NULL};
+    fail_if = conditions;
+    ck_assert_int_eq(compare(NULL), CADRE_E_INVALID);
+    ck_assert_msg(strstr(err.text, "no run 'tow', did you mean 'two'"), "%s", err.text);
+    ck_assert(!exists("runs"));
+}
+END_TEST
+
+/* Whether a run can be ranked is the machine's; if it is, the condition holds. */
+START_TEST(a_condition_that_holds_has_a_status)
+{
+    char above[] = "speedup(two) > 0.5";
+    char *const conditions[] = {above, NULL};
+    fail_if = conditions;
+    cadre_status rc = compare(NULL);
+    char *text = report_text();
+    bool ranked = strstr(text, "\"speed_verdict\": \"not ranked\"") == NULL;
+    ck_assert_int_eq(rc, ranked ? CADRE_E_CONDITION : CADRE_E_UNDECIDED);
+    free(text);
 }
 END_TEST
 
@@ -376,6 +433,10 @@ Suite *test_suite(void)
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, trains_every_run_and_reports);
+    tcase_add_test(tc, conditions_decide_the_status);
+    tcase_add_test(tc, a_difference_wins_over_conditions);
+    tcase_add_test(tc, wrong_conditions_are_refused_before_anything_trains);
+    tcase_add_test(tc, a_condition_that_holds_has_a_status);
     tcase_add_test(tc, timing_can_be_left_out);
     tcase_add_test(tc, a_piece_that_fails_leaves_the_comparison);
     tcase_add_loop_test(tc, a_child_s_end_is_ours, 0, sizeof ends / sizeof ends[0]);

@@ -202,6 +202,41 @@ START_TEST(equal_training_is_told_by_how_far_it_was_judged)
 }
 END_TEST
 
+/* The baseline is the run without exact mode; the periods of the pieces are those that
+ * step_s has, and a little noise. */
+static void set_price(double ratio)
+{
+    c.run[2].exact = true;
+    c.run[0].setup = c.run[2].setup = 7;
+    for (size_t i = 0; i < c.n_pieces; i++)
+        if (c.piece[i].run == 2)
+            c.piece[i].period_s = 0.4 * ratio * (1 + 0.001 * (c.piece[i].round % 4));
+        else
+            c.piece[i].period_s = 0.4 * (1 + 0.001 * (c.piece[i].round % 3));
+    timed_set(&c, 2, 0.9 / ratio, 1 / ratio, 1.1 / ratio, CADRE_SPEED_SLOWER);
+}
+
+START_TEST(exact_mode_costs_what_was_shown)
+{
+    set_price(1.1);
+    say();
+    ck_assert_int_eq(tone_of("Exact mode costs 10."), CADRE_TONE_SHOWN);
+    set_price(1.001);
+    say();
+    ck_assert_int_eq(tone_of("No cost of exact mode was shown: 0."), CADRE_TONE_OPEN);
+    set_price(0.8);
+    say();
+    ck_assert_int_eq(tone_of("Exact mode costs -"), CADRE_TONE_OPEN);
+    timed_set(&c, 2, NAN, 1, NAN, CADRE_SPEED_NOT_RANKED);
+    say();
+    ck_assert_int_eq(tone_of("Exact mode costs -"), CADRE_TONE_OPEN);
+    bool told = false;
+    for (size_t i = 0; i < said.n; i++)
+        told = told || strstr(said.of[i].text, "not ranked (slow against base).");
+    ck_assert(told);
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *suite = suite_create("sentences");
@@ -216,6 +251,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, failed_runs_are_named_and_the_others_judged);
     tcase_add_test(tc, training_that_differs_is_bad_unless_by_design);
     tcase_add_test(tc, equal_training_is_told_by_how_far_it_was_judged);
+    tcase_add_test(tc, exact_mode_costs_what_was_shown);
     suite_add_tcase(suite, tc);
     return suite;
 }

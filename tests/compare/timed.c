@@ -77,10 +77,11 @@ static void fill_rounds(struct cadre_comparison *c, int rounds)
     ck_assert_ptr_nonnull(c->speed.round);
     c->speed.n_rounds = (size_t)rounds;
     for (int r = 0; r < rounds; r++)
-        c->speed.round[r] = (struct cadre_speed_round){.round = r + 1};
+        c->speed.round[r] = (struct cadre_speed_round){.round = r + 1, .run = -1};
     if (rounds < 2)
         return;
     c->speed.round[1].disturbed = true;
+    c->speed.round[1].run = 1;
     c->speed.round[1].foreign = 0.31;
     snprintf(c->speed.round[1].why, sizeof c->speed.round[1].why,
              "other processes took 31 %% of a core");

@@ -42,7 +42,7 @@ bool cadre_cells_is_shown(const struct cadre_compared_run *run)
 {
     return (run->speed.verdict == CADRE_SPEED_FASTER ||
             run->speed.verdict == CADRE_SPEED_SLOWER) &&
-           run->fair && !*run->implausible && !*run->failure;
+           !cadre_report_is_doubtful(run);
 }
 
 /* Figures that rest on time carry the mark. */
@@ -82,8 +82,8 @@ static void fill_figures(const struct cadre_compared_run *run, bool brief,
                           exposed = run->speed.comm_exposed_s;
     if (!(step.value > 0))
         step = only_value(run->step_s);
-    if (!isfinite(bubble.value))
-        bubble = only_value(cadre_report_bubble(run));
+    if (!isfinite(bubble.value) || run->schedule.n == 0)
+        bubble = only_value(run->schedule.n ? cadre_report_bubble(run) : (double)NAN);
     if (!isfinite(exposed.value))
         exposed = only_value(cadre_report_exposed_s(run));
     if (brief) {

@@ -44,8 +44,8 @@ bool cadre_cells_is_text(enum cadre_cell cell);
 /* "no difference", "faster", "slower", "not ranked", "failed", "baseline". Static. */
 const char *cadre_cells_verdict(const struct cadre_comparison *comparison, size_t run);
 
-/* May the verdict on a run's speed be shown as proven: faster or slower, fair, and
- * without an implausible figure? */
+/* May the verdict on a run's speed be shown as proven: faster or slower, and nothing
+ * casts doubt on it? */
 bool cadre_cells_is_shown(const struct cadre_compared_run *run);
 
 #endif

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Horizontal bars with intervals. */
 #include <math.h>
+#include <string.h>
 
 #include "core/compare/report/chart_private.h"
 
 enum {
-    BAR_LEFT = 128, /* room for names */
+    BAR_LEFT = 136, /* room for names */
     BAR_RIGHT = 165, /* room for values */
-    LABEL = 60,
+    LABEL_CHAR = 7, /* width of a character of a label */
     ROW = 30,
 };
 
@@ -41,7 +42,8 @@ static void put_bar(struct cadre_text *out, const struct cadre_chart_bar *bar, s
     double width = isfinite(bar->value) ? fmax(bar->value, 0) * scale : 0;
     double end = has_interval(bar) ? fmax(width, bar->high * scale) : width;
     double mark = bar->mark * scale;
-    if (mark >= end && mark < end + LABEL)
+    double label = LABEL_CHAR * (double)strlen(bar->label) + 16;
+    if (mark >= end && mark < end + label)
         end = mark; /* the label would lie under the tick */
     cadre_text_printf(out, "<g><text text-anchor=\"end\" x=\"%d\" y=\"%d\">",
                       BAR_LEFT - 10, y + 15);

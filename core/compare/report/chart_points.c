@@ -6,6 +6,7 @@
 
 enum {
     LEFT = 62,
+    PLOT_TOP = 58, /* below the title, the label and the names of stretches */
     HEIGHT = 240,
     LEGEND_COLUMNS = 5,
     LEGEND_ROW = 20,
@@ -44,7 +45,7 @@ static double x_at(const struct frame *f, double x)
 
 static double y_at(const struct frame *f, double y)
 {
-    return TOP + HEIGHT * (f->high - y) / (f->high - f->low);
+    return PLOT_TOP + HEIGHT * (f->high - y) / (f->high - f->low);
 }
 
 static void put_spans(struct cadre_text *out, const struct cadre_chart_points *chart,
@@ -56,13 +57,13 @@ static void put_spans(struct cadre_text *out, const struct cadre_chart_points *c
         cadre_text_printf(out,
                           "<rect class=\"%s\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" "
                           "height=\"%d\"><title>",
-                          span->shaded ? "shaded" : "stretch", begin, TOP,
+                          span->shaded ? "shaded" : "stretch", begin, PLOT_TOP,
                           fmax(end - begin, 0.5), HEIGHT);
         cadre_chart_text(out, span->title);
         cadre_text_printf(out,
                           "</title></rect><text class=\"tick\" text-anchor=\"middle\" "
                           "x=\"%.1f\" y=\"%d\">",
-                          (begin + end) / 2, TOP - 4);
+                          (begin + end) / 2, PLOT_TOP - 5);
         cadre_chart_text(out, span->name);
         cadre_text_printf(out, "</text>\n");
     }
@@ -72,7 +73,7 @@ static void put_axes(struct cadre_text *out, const struct cadre_chart_points *ch
                      const struct frame *f)
 {
     double step = cadre_chart_step(f->high - f->low, 5);
-    int bottom = TOP + HEIGHT;
+    int bottom = PLOT_TOP + HEIGHT;
     for (double y = ceil(f->low / step) * step; y <= f->high; y += step)
         cadre_text_printf(out,
                           "<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" "
@@ -93,7 +94,7 @@ static void put_axes(struct cadre_text *out, const struct cadre_chart_points *ch
                       LEFT, GANTT_WIDTH - RIGHT, bottom, bottom, GANTT_WIDTH - RIGHT,
                       bottom + 34);
     cadre_chart_text(out, chart->x_label);
-    cadre_text_printf(out, "</text><text class=\"tick\" x=\"0\" y=\"%d\">", TOP - 4);
+    cadre_text_printf(out, "</text><text class=\"tick\" x=\"0\" y=\"%d\">", TOP);
     cadre_chart_text(out, chart->y_label);
     cadre_text_printf(out, "</text>\n");
 }
@@ -142,7 +143,7 @@ static void put_legend(struct cadre_text *out, const char *name, size_t i, int t
 void cadre_chart_points(struct cadre_text *out, const struct cadre_chart_points *chart)
 {
     struct frame f = frame_of(chart);
-    int legend = TOP + HEIGHT + 56;
+    int legend = PLOT_TOP + HEIGHT + 56;
     int rows = ((int)chart->n_series + LEGEND_COLUMNS - 1) / LEGEND_COLUMNS;
     cadre_chart_begin(out, chart->title, GANTT_WIDTH, legend + rows * LEGEND_ROW,
                       "gantt");

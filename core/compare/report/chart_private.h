@@ -9,7 +9,7 @@ enum {
     WIDTH = 500,
     RIGHT = 16,
     TOP = 34,
-    NAME_CHARS = 18, /* shown of a name; the whole is in its title */
+    NAME_CHARS = 16, /* shown of a name; the whole is in its title */
     GANTT_WIDTH = 1120,
     GANTT_LEFT = 90, /* room for names of rows */
     GANTT_ROW = 26,

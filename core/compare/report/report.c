@@ -84,6 +84,23 @@ bool cadre_report_is_ranked(const struct cadre_compared_run *run)
     return !*run->failure && run->speed.verdict != CADRE_SPEED_NOT_RANKED;
 }
 
+bool cadre_report_is_doubtful(const struct cadre_compared_run *run)
+{
+    return *run->failure || !run->fair || *run->implausible ||
+           (run->equal == CADRE_EQUAL_DIFFERS && !run->by_design);
+}
+
+ptrdiff_t cadre_report_fastest(const struct cadre_comparison *c)
+{
+    ptrdiff_t first = cadre_report_is_timed(c) ? c->speed.fastest : -1;
+    if (first < 0)
+        return -1;
+    const struct cadre_compared_run *run = &c->run[first];
+    bool wrong =
+        *run->failure || (run->equal == CADRE_EQUAL_DIFFERS && !run->by_design);
+    return wrong ? -1 : first;
+}
+
 bool cadre_report_is_judged(const struct cadre_comparison *c, size_t i)
 {
     return !*c->run[i].failure && !*c->run[c->baseline].failure;
@@ -199,20 +216,26 @@ static void note_hosts(const struct cadre_comparison *c, struct cadre_text *out)
         cadre_text_printf(out, ".\n");
 }
 
-/* "2 of 10 rounds were disturbed: round 3, other processes took ...; round 7, ..." */
+static void note_round(const struct cadre_comparison *c,
+                       const struct cadre_speed_round *round, struct cadre_text *out)
+{
+    cadre_text_printf(out, "Round %d was disturbed: %s%s%s.\n", round->round,
+                      round->why, round->run < 0 ? "" : " in ",
+                      round->run < 0 ? "" : c->run[round->run].name);
+}
+
+/* How many rounds, and which of them were disturbed by what. */
 static void note_rounds(const struct cadre_comparison *c, struct cadre_text *out)
 {
     const struct cadre_speed *speed = &c->speed;
     if (speed->n_rounds == 0)
         return;
-    cadre_text_printf(
-        out, "%zu round%s%s, %s.\n", speed->n_rounds, speed->n_rounds == 1 ? "" : "s",
-        c->mirrored ? ", two pieces of each run in each" : "",
-        speed->n_disturbed == 0 ? "none of them disturbed" : "some of them disturbed");
+    cadre_text_printf(out, "%zu rounds%s; %zu of them disturbed.\n", speed->n_rounds,
+                      c->mirrored ? ", two pieces of each run in each" : "",
+                      speed->n_disturbed);
     for (size_t i = 0; i < speed->n_rounds; i++)
         if (speed->round[i].disturbed)
-            cadre_text_printf(out, "Round %d was disturbed: %s.\n",
-                              speed->round[i].round, speed->round[i].why);
+            note_round(c, &speed->round[i], out);
     if (speed->n_disturbed > 0)
         cadre_text_printf(out, "Verdicts are made with and without disturbed rounds; "
                                "where the two differ, no difference was shown.\n");

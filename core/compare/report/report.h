@@ -48,6 +48,14 @@ bool cadre_report_is_disturbed(const struct cadre_comparison *comparison,
 /* Did it train, and may its speed be compared? */
 bool cadre_report_is_ranked(const struct cadre_compared_run *run);
 
+/* Does something cast doubt on its speed: it failed, is unfair, has an implausible
+ * figure, or did not train the same, and not by design? */
+bool cadre_report_is_doubtful(const struct cadre_compared_run *run);
+
+/* The run that was shown to be the fastest, -1: none, or one that did not train the
+ * same. */
+ptrdiff_t cadre_report_fastest(const struct cadre_comparison *comparison);
+
 /* Have the run and the baseline a training to be compared? */
 bool cadre_report_is_judged(const struct cadre_comparison *comparison, size_t run);
 

@@ -60,29 +60,33 @@ static void put_losses(struct cadre_text *out, const struct cadre_comparison *c)
     free_curves(series, n);
 }
 
+static bool is_equal(const struct cadre_comparison *c, size_t i)
+{
+    enum cadre_equal equal = c->run[i].equal;
+    return cadre_report_is_judged(c, i) &&
+           (i == c->baseline || equal == CADRE_EQUAL_EXACT ||
+            equal == CADRE_EQUAL_WITHIN);
+}
+
 /* Losses of the same training lie on each other; what is left of them is drawn here.
- * Runs that train something else would hide it. */
+ * A run that differs would hide it, and is seen in the chart before. */
 static void put_differences(struct cadre_text *out, const struct cadre_comparison *c)
 {
-    const struct cadre_record *base = &c->run[c->baseline].record;
     struct cadre_chart_series *series = cadre_calloc(c->n, sizeof *series);
-    size_t n = 0;
-    bool good = series != NULL, any = false;
+    size_t n = 0, equal = 0;
+    bool good = series != NULL;
     for (size_t i = 0; good && i < c->n; i++) {
-        const struct cadre_compared_run *run = &c->run[i];
-        bool same = cadre_report_is_judged(c, i) && !run->by_design &&
-                    run->equal != CADRE_EQUAL_INDEPENDENT;
-        any = any || (same && i != c->baseline);
-        if (same) /* the baseline's line of zeros keeps colours as they are */
-            good =
-                take_losses(&run->record, base, cadre_strdup(run->name), &series[n++]);
-        else
-            series[n++] = (struct cadre_chart_series){cadre_strdup(run->name),
-                                                      cadre_calloc(1, 1), 0};
+        static const struct cadre_record none = {0};
+        bool drawn = is_equal(c, i); /* others keep their place, and so their colour */
+        equal += drawn && i != c->baseline;
+        good =
+            take_losses(drawn ? &c->run[i].record : &none, &c->run[c->baseline].record,
+                        cadre_strdup(c->run[i].name), &series[n++]);
     }
-    if (good && any)
-        cadre_chart_lines(out, "Loss less the baseline's: 0 is the same bits", "nats",
-                          series, n);
+    if (good && equal > 0)
+        cadre_chart_lines(out,
+                          "Loss less the baseline's, of runs that trained the same",
+                          "nats", series, n);
     out->failed = out->failed || !good;
     free_curves(series, n);
 }
@@ -130,7 +134,8 @@ static void bar_bubble(const struct cadre_comparison *c, size_t i,
                        struct cadre_chart_bar *bar)
 {
     struct cadre_interval bubble = c->run[i].speed.bubble_fraction;
-    bubble.value = cadre_report_bubble(&c->run[i]);
+    bool has = c->run[i].schedule.n > 0;
+    bubble.value = has ? cadre_report_bubble(&c->run[i]) : (double)NAN;
     set_bar(bar, &bubble);
     bar->mark = c->run[i].bubble_replayed;
     cadre_figure_percent(&bubble, bar->label, sizeof bar->label);
@@ -170,7 +175,9 @@ static void fill_bars(const struct cadre_comparison *c, fill_bar *fill,
         fill(c, i, &bars[i]);
         size_t used = strlen(bars[i].label);
         snprintf(bars[i].label + used, sizeof bars[i].label - used, "%s%s",
-                 *run->implausible && fill != bar_memory ? " !" : "",
+                 *run->implausible && fill != bar_memory && isfinite(bars[i].value)
+                     ? " !"
+                     : "",
                  *run->failure ? " failed"
                  : run->fair   ? ""
                                : " unfair");

@@ -194,6 +194,8 @@ static void put_rounds(struct cadre_json *json, const struct cadre_comparison *c
         cadre_json_put_i64(json, "round", round->round);
         cadre_json_put_bool(json, "disturbed", round->disturbed);
         put_text(json, "why", round->why);
+        cadre_json_put_string(json, "run",
+                              round->run < 0 ? NULL : c->run[round->run].name);
         cadre_json_put_f64(json, "foreign", round->foreign);
         cadre_json_end_object(json);
     }
@@ -320,15 +322,13 @@ static void put_head(struct cadre_json *json, const struct cadre_comparison *c)
 {
     char date[32];
     const struct cadre_speed *speed = &c->speed;
+    const ptrdiff_t first = cadre_report_fastest(c);
     cadre_json_put_i64(json, "schema_version", CADRE_REPORT_SCHEMA);
     cadre_json_put_string(json, "build", PACKAGE_STRING);
     cadre_json_put_string(json, "date", cadre_report_date(date, sizeof date));
     cadre_json_put_string(json, "title", c->title);
     cadre_json_put_string(json, "baseline", c->run[c->baseline].name);
-    cadre_json_put_string(json, "fastest",
-                          cadre_report_is_timed(c) && speed->fastest >= 0
-                              ? c->run[speed->fastest].name
-                              : NULL);
+    cadre_json_put_string(json, "fastest", first < 0 ? NULL : c->run[first].name);
     put_text(json, "unranked", c->unranked);
     cadre_json_put_i64(json, "rounds", (int64_t)speed->n_rounds);
     cadre_json_put_i64(json, "disturbed_rounds", (int64_t)speed->n_disturbed);

@@ -41,7 +41,7 @@ static void put_cell(struct cadre_text *out, const char *class, const char *text
 
 /* What is asked for first stands first: on a narrow screen the rest is scrolled to. */
 static const enum cadre_cell columns[] = {
-    CADRE_CELL_RUN,      CADRE_CELL_SPEEDUP, CADRE_CELL_VERDICT,    CADRE_CELL_EQUALITY,
+    CADRE_CELL_RUN,      CADRE_CELL_VERDICT, CADRE_CELL_SPEEDUP,    CADRE_CELL_EQUALITY,
     CADRE_CELL_STRATEGY, CADRE_CELL_RANKS,   CADRE_CELL_EFFICIENCY, CADRE_CELL_TIME,
     CADRE_CELL_OVERHEAD, CADRE_CELL_CONTROL, CADRE_CELL_TOKENS,     CADRE_CELL_EXPOSED,
     CADRE_CELL_BUBBLE,   CADRE_CELL_LOSS,    CADRE_CELL_FAIR};

@@ -43,9 +43,16 @@ static void put_table(struct cadre_text *out, const struct cadre_comparison *c)
         "of no duration. Drawn is the fastest step after warm-up, numbered by "
         "micro-batch; later chunks of a rank are paler, and what is empty is "
         "bubble.</p>\n"
-        "<div class=\"wide\"><table>\n<thead><tr><th class=\"l\">run</th>"
-        "<th class=\"l\">strategy</th><th>stages</th><th>bubble measured</th>"
-        "<th>replayed</th><th class=\"l\">fair</th></tr></thead>\n<tbody>\n");
+        "<div class=\"wide\"><table>\n"
+        "<caption>Bubbles of the runs with a schedule</caption>\n"
+        "<thead><tr>"
+        "<th class=\"l\" scope=\"col\">run</th>"
+        "<th class=\"l\" scope=\"col\">strategy</th>"
+        "<th scope=\"col\">stages</th>"
+        "<th scope=\"col\">bubble measured</th>"
+        "<th scope=\"col\">replayed</th>"
+        "<th class=\"l\" scope=\"col\">fair</th>"
+        "</tr></thead>\n<tbody>\n");
     for (size_t i = 0; i < c->n; i++)
         if (c->run[i].schedule.n > 0)
             put_row(out, &c->run[i]);

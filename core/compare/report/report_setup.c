@@ -43,15 +43,17 @@ static void put_count(struct cadre_text *out, const struct cadre_comparison *c,
 
 static void put_machine(struct cadre_text *out, const struct cadre_comparison *c)
 {
-    struct cadre_text text = {0};
+    struct cadre_text text = {0}, libraries = {0};
     char cpu[128];
     const char *recorded = cadre_record_cpu(&c->run[c->baseline].record);
     cadre_text_printf(&text, "%s; %d core%s; ",
                       recorded ? recorded : cadre_machine_cpu(cpu, sizeof cpu),
                       c->cores, c->cores == 1 ? "" : "s");
-    cadre_machine_libraries(&text);
+    cadre_machine_libraries(&libraries);
+    cadre_text_printf(&text, "%s", cadre_text_str(&libraries));
     put_item(out, "machine", cadre_text_str(&text));
-    out->failed = out->failed || text.failed;
+    out->failed = out->failed || text.failed || libraries.failed;
+    cadre_text_fini(&libraries);
     cadre_text_fini(&text);
 }
 

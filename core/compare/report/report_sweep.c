@@ -65,12 +65,18 @@ void cadre_report_instances(const struct cadre_comparison *c, struct cadre_text 
 {
     if (!cadre_comparison_has_instances(c))
         return;
-    cadre_text_printf(
-        out, "<h2>Instances</h2>\n<div class=\"wide\"><table>\n<thead><tr>"
-             "<th class=\"l\">run</th><th class=\"l\">instance</th>"
-             "<th class=\"l\">options</th><th>last loss</th><th>validation loss</th>"
-             "<th>tokens/s</th><th>memory of the fullest rank</th></tr></thead>\n"
-             "<tbody>\n");
+    cadre_text_printf(out, "<h2>Instances</h2>\n<div class=\"wide\"><table>\n"
+                           "<caption>Each of the independent runs</caption>\n"
+                           "<thead><tr>"
+                           "<th class=\"l\" scope=\"col\">run</th>"
+                           "<th class=\"l\" scope=\"col\">instance</th>"
+                           "<th class=\"l\" scope=\"col\">options</th>"
+                           "<th scope=\"col\">last loss</th>"
+                           "<th scope=\"col\">validation loss</th>"
+                           "<th scope=\"col\">tokens/s</th>"
+                           "<th scope=\"col\">memory of the fullest rank</th>"
+                           "</tr></thead>\n"
+                           "<tbody>\n");
     for (size_t i = 0; i < c->n; i++)
         for (size_t k = 0; k < c->run[i].record.n_instances; k++)
             put_instance(out, &c->run[i], k);

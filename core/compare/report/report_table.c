@@ -73,19 +73,9 @@ static void put_rule(struct cadre_text *out, const int *width)
     cadre_text_append(out, "\n", 1);
 }
 
-/* Columns that do not fit are named below. */
-static void put_left_out(struct cadre_text *out, const int *width)
-{
-    int n = 0;
-    for (int k = 0; k < COLUMNS; k++)
-        if (width[k] == 0)
-            cadre_text_printf(out, "%s%s", n++ ? ", " : "Left out for width: ",
-                              cadre_cells_head(columns[k]));
-    if (n > 0)
-        cadre_text_printf(out, " (report.md has them).\n");
-}
-
-static void put_table(struct cadre_text *out, row *rows, size_t n)
+/* Columns that do not fit are left out, and named in `words`. */
+static void put_table(struct cadre_text *out, row *rows, size_t n,
+                      struct cadre_text *words)
 {
     int width[COLUMNS] = {0};
     for (size_t i = 0; i < n; i++) {
@@ -101,7 +91,13 @@ static void put_table(struct cadre_text *out, row *rows, size_t n)
     put_rule(out, width);
     for (size_t i = 1; i < n; i++)
         put_row(out, rows[i], width);
-    put_left_out(out, width);
+    for (int k = 0, left_out = 0; k < COLUMNS; k++)
+        if (width[k] == 0)
+            cadre_text_printf(words, "%s%s",
+                              left_out++ ? ", " : "Left out for width, see report.md: ",
+                              cadre_cells_head(columns[k]));
+    if (words->len)
+        cadre_text_append(words, ".\n", 2);
 }
 
 /* Lines of `text`, broken between words where the screen ends. */
@@ -127,6 +123,7 @@ static void put_wrapped(struct cadre_text *out, char *text)
 
 void cadre_report_table(const struct cadre_comparison *c, struct cadre_text *out)
 {
+    struct cadre_text words = {0};
     row *rows = cadre_calloc(c->n + 1, sizeof *rows);
     if (!rows) {
         out->failed = true;
@@ -136,9 +133,8 @@ void cadre_report_table(const struct cadre_comparison *c, struct cadre_text *out
         snprintf(rows[0][k], CADRE_FIGURE_CHARS, "%s", cadre_cells_head(columns[k]));
     for (size_t i = 0; i < c->n; i++)
         fill_row(c, i, rows[i + 1]);
-    put_table(out, rows, c->n + 1);
+    put_table(out, rows, c->n + 1, &words);
     free(rows);
-    struct cadre_text words = {0};
     cadre_text_printf(&words, "%s; %s\n%s\n%s", CADRE_FORMULA_SPEEDUP,
                       CADRE_FORMULA_EFFICIENCY, CADRE_FORMULA_OVERHEAD,
                       cadre_report_where(c));

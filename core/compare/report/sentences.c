@@ -8,6 +8,7 @@
 
 #include "core/compare/report/figure.h"
 #include "core/compare/report/report.h"
+#include "core/compare/verdict/figures.h"
 
 void cadre_sentences_fini(struct cadre_sentences *s)
 {
@@ -51,6 +52,8 @@ static void put_range(struct cadre_text *out, const struct cadre_interval *figur
 static void put_end(struct cadre_text *out, const struct cadre_compared_run *run)
 {
     cadre_text_printf(out, "%s", run->fair ? "" : " (unfair)");
+    if (run->equal == CADRE_EQUAL_DIFFERS && !run->by_design)
+        cadre_text_printf(out, ", but it did not train the same");
     if (*run->implausible)
         cadre_text_printf(out, "; implausible: %s", run->implausible);
     cadre_text_append(out, ".", 1);
@@ -59,7 +62,7 @@ static void put_end(struct cadre_text *out, const struct cadre_compared_run *run
 /* A difference of speed may be called shown only where nothing casts doubt on it. */
 static enum cadre_tone tone_of(const struct cadre_compared_run *run)
 {
-    return run->fair && !*run->implausible ? CADRE_TONE_SHOWN : CADRE_TONE_OPEN;
+    return cadre_report_is_doubtful(run) ? CADRE_TONE_OPEN : CADRE_TONE_SHOWN;
 }
 
 /* ---- speed ---- */
@@ -80,7 +83,7 @@ static size_t next_to_baseline(const struct cadre_comparison *c)
 static void say_the_fastest(struct cadre_sentences *s, const struct cadre_comparison *c)
 {
     struct cadre_text text = {0};
-    const size_t first = (size_t)c->speed.fastest;
+    const size_t first = (size_t)cadre_report_fastest(c);
     const struct cadre_compared_run *run = &c->run[first];
     cadre_sentences_put_run(&text, run);
     cadre_text_printf(&text, " is the fastest");
@@ -231,12 +234,13 @@ void cadre_sentences_speed(struct cadre_sentences *s, const struct cadre_compari
         ranked = ranked || cadre_report_is_ranked(&c->run[i]);
     if (!ranked)
         say_nothing_cadre_report_is_ranked(s, c);
-    else if (c->speed.fastest >= 0)
+    else if (cadre_report_fastest(c) >= 0)
         say_the_fastest(s, c);
     else
         say_who_leads(s, c);
     for (size_t i = 0; ranked && i < c->n; i++)
-        if (i != c->baseline && (ptrdiff_t)i != c->speed.fastest && !*c->run[i].failure)
+        if (i != c->baseline && (ptrdiff_t)i != cadre_report_fastest(c) &&
+            !*c->run[i].failure)
             say_verdict(s, c, &c->run[i]);
     say_control(s, c);
     say_what_instances_did(s, c);
@@ -327,31 +331,44 @@ static void say_who_has_the_same_bits(struct cadre_sentences *s,
 
 /* ---- the price of exact mode ---- */
 
-static void say_price(struct cadre_sentences *s, const struct cadre_compared_run *exact,
-                      const struct cadre_compared_run *plain,
-                      const struct cadre_interval *price)
+/* Did `exact` take another time than `plain`, disturbed rounds left out too? */
+static enum cadre_speed_verdict judge_price(const struct cadre_comparison *c,
+                                            size_t exact, size_t plain)
+{
+    struct cadre_interval ratio;
+    enum cadre_speed_verdict verdict = CADRE_SPEED_NOT_RANKED;
+    struct cadre_speed_input input = cadre_figures_input(c);
+    if (c->n_pieces == 0 || !cadre_report_is_ranked(&c->run[exact]) ||
+        !cadre_report_is_ranked(&c->run[plain]) ||
+        cadre_speed_pair(&input, exact, plain, &ratio, &verdict, NULL) != CADRE_OK)
+        return CADRE_SPEED_NOT_RANKED;
+    return verdict;
+}
+
+static void say_price(struct cadre_sentences *s, const struct cadre_comparison *c,
+                      size_t exact, size_t plain, const struct cadre_interval *price)
 {
     struct cadre_text text = {0};
     char range[CADRE_FIGURE_CHARS];
     enum cadre_tone tone = CADRE_TONE_OPEN;
+    enum cadre_speed_verdict verdict = judge_price(c, exact, plain);
     cadre_figure_percent_range(price, range, sizeof range);
-    bool ranked =
-        *range && cadre_report_is_ranked(exact) && cadre_report_is_ranked(plain);
-    if (!ranked) {
+    if (verdict == CADRE_SPEED_NOT_RANKED) {
         cadre_text_printf(&text, "Exact mode costs %.1f %% by these times: not ranked",
                           100 * price->value);
-    } else if (price->low <= 0 && price->high >= 0) {
+    } else if (verdict == CADRE_SPEED_NO_DIFFERENCE) {
         cadre_text_printf(&text,
                           "No cost of exact mode was shown: %.1f %%, 95 %% interval %s",
                           100 * price->value, range);
     } else {
         cadre_text_printf(&text, "Exact mode costs %.1f %%, 95 %% interval %s%s",
                           100 * price->value, range,
-                          price->high < 0 ? ", which is implausible" : "");
-        tone = price->low > 0 ? tone_of(exact) : CADRE_TONE_OPEN;
+                          price->value < 0 ? ", which is implausible" : "");
+        tone = price->value > 0 ? tone_of(&c->run[exact]) : CADRE_TONE_OPEN;
     }
-    cadre_text_printf(&text, " (%s against %s)", exact->name, plain->name);
-    put_end(&text, exact);
+    cadre_text_printf(&text, " (%s against %s)", c->run[exact].name,
+                      c->run[plain].name);
+    put_end(&text, &c->run[exact]);
     add(s, tone, &text);
 }
 
@@ -364,7 +381,7 @@ static void say_what_exact_costs(struct cadre_sentences *s,
             continue;
         ptrdiff_t plain = cadre_comparison_price(c, i, &price);
         if (plain >= 0 && !*c->run[plain].failure && isfinite(price.value))
-            say_price(s, &c->run[i], &c->run[plain], &price);
+            say_price(s, c, i, (size_t)plain, &price);
     }
 }
 
