@@ -187,7 +187,8 @@ static void take_efficiency(struct cadre_compared_run *run)
         speedup->value / run->N, speedup->low / run->N, speedup->high / run->N};
 }
 
-/* Runs that change training have the time to a loss, and never win. */
+/* Runs that change training are judged by the time to a loss, and never win. Their step
+ * has the record's time alone. */
 static cadre_status take_targets(struct cadre_comparison *c, const double *ideal,
                                  struct cadre_error *err)
 {
@@ -201,10 +202,14 @@ static cadre_status take_targets(struct cadre_comparison *c, const double *ideal
     CADRE_TRY(cadre_speed_judge(&input, &speed, err));
     for (size_t i = 0; i < c->n; i++) {
         struct cadre_compared_run *run = &c->run[i];
+        if (run->to_target || i == c->baseline)
+            run->target_s = speed.run[i].period_s;
         if (!run->to_target)
             continue;
         run->speed = speed.run[i];
         run->speed.leading = false;
+        run->speed.period_s = unbounded(run->step_s);
+        run->speed.overhead_s = unbounded(NAN);
         take_efficiency(run);
         if (c->speed.run)
             c->speed.run[i] = run->speed;
@@ -224,6 +229,7 @@ cadre_status cadre_figures_fill(struct cadre_comparison *c, struct cadre_error *
         struct cadre_compared_run *run = &c->run[i];
         run->N = c->whole ? 1 : (double)run->ranks / c->run[c->baseline].ranks;
         run->implausible[0] = 0;
+        run->target_s = unbounded(NAN);
         take_record(c, run);
         take_efficiency(run);
         if (ideal)
