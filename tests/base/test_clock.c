@@ -28,7 +28,8 @@ START_TEST(a_child_begins_after_its_parent)
     const double begin = cadre_clock_process_begin_s(child);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
-    ck_assert(begin >= parent && begin <= cadre_now_s() && begin + HOUR_S > parent);
+    /* both may have begun in one tick, and two clocks are not read at once */
+    ck_assert(begin > parent - 1 && begin <= cadre_now_s());
 }
 END_TEST
 

@@ -2,6 +2,7 @@
 #include "core/compare/timing/load.h"
 
 #include <math.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,13 +37,23 @@ static void put(const char *name, const char *text)
     free(path);
 }
 
-/* A /proc/stat with these ticks; `uncounted` are idle, waiting and interrupts. */
+/* A /proc/stat whose first core of ours has these ticks; `uncounted` are idle, waiting
+ * and interrupts. A core that is not ours has many more, and so has the sum. */
 static void put_stat(long user, long guest, long uncounted, long steal)
 {
-    char text[256];
+    char text[512];
+    cpu_set_t ours;
+    size_t core = 0, other = 0;
+    ck_assert_int_eq(sched_getaffinity(0, sizeof ours, &ours), 0);
+    while (!CPU_ISSET(core, &ours))
+        core++;
+    while (CPU_ISSET(other, &ours))
+        other++;
     snprintf(text, sizeof text,
-             "cpu  %ld 20 30 %ld %ld %ld %ld %ld %ld 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n",
-             user, uncounted, uncounted, uncounted, uncounted, steal, guest);
+             "cpu  %ld 9 9 9 9 9 9 9 0 0\ncpu%zu %ld 9 9 9 9 9 9 9 0 0\n"
+             "cpu%zu %ld 20 30 %ld %ld %ld %ld %ld %ld 0\nintr 12345\n",
+             77 * user, other, 55 * user, core, user, uncounted, uncounted, uncounted,
+             uncounted, steal, guest);
     put("proc/stat", text);
 }
 
@@ -196,6 +207,11 @@ START_TEST(gpus_are_asked)
     ck_assert_double_eq(load.gpu_watts, 350.75);
     ck_assert_double_eq(load.gpu_celsius, 74);
     ck_assert_double_eq(load.gpu_others, 1);
+
+    put("nvidia-smi", "#!/bin/sh\necho '1200, [N/A], 50'\n");
+    cadre_load_end_below(root, &begin, true, &load);
+    ck_assert_double_eq(load.gpu_mhz, 1200);
+    ck_assert(isnan(load.gpu_watts));
 
     put("nvidia-smi", "#!/bin/sh\necho 'No devices were found'\nexit 6\n");
     cadre_load_end_below(root, &begin, true, &load);

@@ -225,6 +225,18 @@ START_TEST(power_by_noise)
 }
 END_TEST
 
+/* As scipy 1.17 has them, from the beta distribution. */
+START_TEST(upper_bound_of_a_rate)
+{
+    ck_assert_double_eq_tol(referee_rate_high(0, 400), 1 - pow(0.025, 1.0 / 400), 1e-9);
+    ck_assert_double_eq_tol(referee_rate_high(0, 10), 0.3085, 5e-5);
+    ck_assert_double_eq_tol(referee_rate_high(1, 10), 0.4450, 5e-5);
+    ck_assert_double_eq_tol(referee_rate_high(5, 10), 0.8129, 5e-5);
+    ck_assert_double_eq_tol(referee_rate_high(5, 100), 0.1128, 5e-5);
+    ck_assert_double_eq(referee_rate_high(10, 10), 1);
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *s = suite_create("referee_simulated");
@@ -232,6 +244,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, false_alarms_of_two_runs);
     tcase_add_test(tc, false_alarms_of_four_runs);
     tcase_add_test(tc, power_by_noise);
+    tcase_add_test(tc, upper_bound_of_a_rate);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -204,6 +204,8 @@ START_TEST(what_is_no_round)
     refused("a piece of run 1 in round 2 took nan s a period, expected a time above 0");
     piece_of(0, 1, 1)->period_s = 0;
     refused("a piece of run 0 in round 1 took 0 s a period");
+    input.baseline = 2;
+    refused("the baseline is run 2, expected one of 2, from 0");
 }
 END_TEST
 

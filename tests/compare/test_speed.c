@@ -345,6 +345,8 @@ START_TEST(one_pair)
     ck_assert_int_eq(cadre_speed_pair(&input, 2, 1, &ratio, &verdict, &err), CADRE_OK);
     ck_assert_int_eq(verdict, CADRE_SPEED_NOT_RANKED);
     ck_assert(ratio.value > 1 && isnan(ratio.low));
+    ck_assert_int_eq(cadre_speed_pair(&input, 2, 4, &ratio, &verdict, &err),
+                     CADRE_E_INVALID);
 }
 END_TEST
 

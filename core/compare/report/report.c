@@ -262,6 +262,14 @@ void cadre_report_notes(const struct cadre_comparison *c, struct cadre_text *out
         if (*run->implausible)
             cadre_text_printf(out, "Implausible figures of %s (marked !): %s.\n",
                               run->name, run->implausible);
+        if (run->to_target)
+            cadre_text_printf(out,
+                              "%s changes training by design: its speedup and verdict "
+                              "are those of the time to a training loss of %g, %.3g s "
+                              "where %s took %.3g s; each round has another seed.\n",
+                              run->name, c->target, run->target_s.value,
+                              c->run[c->baseline].name,
+                              c->run[c->baseline].target_s.value);
         if (run->schedule.n > 0)
             cadre_text_printf(
                 out,

@@ -2,6 +2,7 @@
 #include "core/compare/timing/load.h"
 
 #include <math.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,25 +31,52 @@ static FILE *open_below(const char *root, const char *format, ...)
     return fopen(path, "re");
 }
 
+/* The number that text begins with, and where it ends; NaN without one. */
+static double take_number(char **text)
+{
+    char *begin = *text;
+    double value = strtod(begin, text);
+    return *text == begin ? NAN : value;
+}
+
 /* ---- CPU time ---- */
 
-/* All cores together, from the first line of /proc/stat. User time has the guests' in
- * it; waiting for a disk is idle time. Interrupts are left out: they are as likely the
- * transfers of our own ranks, and the kernel does not say whose. */
+/* The cores whose load matters: where this process and its children may run. The rest
+ * of a shared machine is other people's. */
+static bool counts(long core, bool known, const cpu_set_t *ours)
+{
+    return core < 0 ? !known : known && core < CPU_SETSIZE && CPU_ISSET(core, ours);
+}
+
+/* From /proc/stat, whose first line is the sum of those that follow, one a core. User
+ * time has the guests' in it; waiting for a disk is idle time. Interrupts are left out:
+ * they are as likely the transfers of our own ranks, and the kernel does not say whose.
+ */
 static void read_busy(const char *root, double *busy_s, double *steal_s)
 {
-    unsigned long long user, nice, system, steal;
+    enum { USER, NICE, SYSTEM, IDLE, IOWAIT, IRQ, SOFTIRQ, STEAL, FIELDS };
+    char line[512];
+    cpu_set_t ours;
+    double tick = 1 / (double)sysconf(_SC_CLK_TCK);
+    bool known = sched_getaffinity(0, sizeof ours, &ours) == 0, found = false;
     FILE *file = open_below(root, "/proc/stat");
-    *busy_s = *steal_s = NAN;
-    if (!file)
-        return;
-    if (fscanf(file, "cpu %llu %llu %llu %*u %*u %*u %*u %llu", &user, &nice, &system,
-               &steal) == 4) {
-        double tick = 1 / (double)sysconf(_SC_CLK_TCK);
-        *busy_s = tick * (double)(user + nice + system + steal);
-        *steal_s = tick * (double)steal;
+    *busy_s = *steal_s = 0;
+    while (file && fgets(line, sizeof line, file) && strncmp(line, "cpu", 3) == 0) {
+        char *at = line + 3;
+        double ticks[FIELDS];
+        long core = *at == ' ' ? -1 : strtol(at, &at, 10);
+        for (int i = 0; i < FIELDS; i++)
+            ticks[i] = take_number(&at);
+        if (!counts(core, known, &ours))
+            continue;
+        found = true;
+        *busy_s += tick * (ticks[USER] + ticks[NICE] + ticks[SYSTEM] + ticks[STEAL]);
+        *steal_s += tick * ticks[STEAL];
     }
-    fclose(file);
+    if (file)
+        fclose(file);
+    if (!found)
+        *busy_s = *steal_s = NAN;
 }
 
 static double seconds(struct timeval t)
@@ -70,11 +98,16 @@ static double own_seconds(void)
 /* The value of "key N" in a file of such lines, NaN without one. Closes the file. */
 static double keyed_value(FILE *file, const char *key)
 {
-    char name[64];
-    double value, found = NAN;
-    while (file && fscanf(file, "%63s %lf", name, &value) == 2)
-        if (strcmp(name, key) == 0)
-            found = value;
+    char line[128];
+    double found = NAN;
+    while (file && fgets(line, sizeof line, file)) {
+        char *value = strchr(line, ' ');
+        if (!value)
+            continue;
+        *value++ = 0;
+        if (strcmp(line, key) == 0)
+            found = take_number(&value);
+    }
     if (file)
         fclose(file);
     return found;
@@ -147,17 +180,20 @@ static double read_throttled(const char *root)
  * not many in a row. */
 static double sum_over_cores(const char *root, const char *name, int *cores)
 {
-    double sum = 0, value;
+    char line[64];
+    double sum = 0;
     *cores = 0;
     for (int core = 0, missing = 0; missing < MISSING_CORES; core++) {
         FILE *file = open_below(root, "/sys/devices/system/cpu/cpu%d/%s", core, name);
+        char *text = file ? fgets(line, sizeof line, file) : NULL;
+        double value = text ? take_number(&text) : NAN;
         missing = file ? 0 : missing + 1;
-        if (file && fscanf(file, "%lf", &value) == 1) {
-            sum += value;
-            ++*cores;
-        }
         if (file)
             fclose(file);
+        if (isnan(value))
+            continue;
+        sum += value;
+        ++*cores;
     }
     return sum;
 }
@@ -183,21 +219,36 @@ static double read_thermal(const char *root)
 
 /* ---- GPUs ---- */
 
-/* A driver that hangs must not hang the comparison. */
-#define NVIDIA_SMI "timeout 10 nvidia-smi --format=csv,noheader,nounits "
+/* Lines of numbers. A driver that hangs must not hang the comparison. */
+static FILE *ask_nvidia_smi(const char *query)
+{
+    char command[160];
+    snprintf(command, sizeof command,
+             "timeout 10 nvidia-smi --format=csv,noheader,nounits %s 2>/dev/null",
+             query);
+    /* NOLINTNEXTLINE(cert-env33-c): the command is made of texts of this file alone */
+    return popen(command, "re");
+}
+
+/* The next number of a line of them; NaN for "[N/A]", and at the end. */
+static double next_number(char **rest)
+{
+    char *field = strsep(rest, ",");
+    return field ? take_number(&field) : NAN;
+}
 
 /* The mean clock, all power, the highest temperature. */
 static void read_gpus(struct cadre_load *out)
 {
-    double mhz, watts, celsius;
     int gpus = 0;
     char line[256];
-    FILE *pipe =
-        popen(NVIDIA_SMI "--query-gpu=clocks.sm,power.draw,temperature.gpu 2>/dev/null",
-              "re");
+    FILE *pipe = ask_nvidia_smi("--query-gpu=clocks.sm,power.draw,temperature.gpu");
     while (pipe && fgets(line, sizeof line, pipe)) {
-        if (sscanf(line, "%lf , %lf , %lf", &mhz, &watts, &celsius) != 3)
-            continue;
+        char *rest = line;
+        double mhz = next_number(&rest), watts = next_number(&rest);
+        double celsius = next_number(&rest);
+        if (isnan(mhz) && isnan(watts) && isnan(celsius))
+            continue; /* a line of text */
         out->gpu_mhz = gpus ? out->gpu_mhz + mhz : mhz;
         out->gpu_watts = gpus ? out->gpu_watts + watts : watts;
         out->gpu_celsius = gpus ? fmax(out->gpu_celsius, celsius) : celsius;
@@ -211,12 +262,14 @@ static void read_gpus(struct cadre_load *out)
 
 static void read_gpu_others(struct cadre_load *out)
 {
-    int pid, others = 0;
+    int others = 0;
     char line[256];
-    FILE *pipe = popen(NVIDIA_SMI "--query-compute-apps=pid 2>/dev/null", "re");
-    while (pipe && fgets(line, sizeof line, pipe))
-        if (sscanf(line, "%d", &pid) == 1 && pid != getpid())
-            others++;
+    FILE *pipe = ask_nvidia_smi("--query-compute-apps=pid");
+    while (pipe && fgets(line, sizeof line, pipe)) {
+        char *text = line;
+        double pid = take_number(&text);
+        others += !isnan(pid) && pid != (double)getpid();
+    }
     if (pipe && pclose(pipe) == 0)
         out->gpu_others = others;
 }

@@ -10,9 +10,9 @@
 struct cadre_load {
     double wall_s;
     double own_s; /* CPU time of this process and of the children it waited for */
-    double foreign_s; /* CPU time of other processes and stolen by a hypervisor, all
-                         cores together; without interrupts, which our own transfers
-                         cause too */
+    double foreign_s; /* CPU time of other processes and stolen by a hypervisor, on the
+                         cores that this process may use, together; without interrupts,
+                         which our own transfers cause too */
     double steal_s; /* the stolen part of it */
     double throttled_s; /* that a cgroup limit of CPU time held back */
     double mhz; /* mean frequency of the cores at the end */

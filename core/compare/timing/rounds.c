@@ -242,6 +242,10 @@ cadre_status cadre_rounds_init(struct cadre_rounds *rounds,
     cadre_status rc;
     *rounds = (struct cadre_rounds){.n_runs = input->n_runs};
     const struct cadre_piece **pieces = NULL;
+    if (input->baseline >= input->n_runs)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "the baseline is run %zu, expected one of %zu, from 0",
+                          input->baseline, input->n_runs);
     CADRE_TRY_OR(list_rounds(rounds, input, err), fail);
     pieces = cadre_calloc(2 * rounds->n * rounds->n_runs, sizeof *pieces);
     rounds->value = cadre_calloc(rounds->n * rounds->n_runs, sizeof *rounds->value);

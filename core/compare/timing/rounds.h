@@ -24,7 +24,7 @@ struct cadre_rounds {
 };
 
 /* Errors: CADRE_E_INVALID a run without its one or two pieces in a round, as many in
- * each, or a time that is none; CADRE_E_RESOURCE. */
+ * each, a time that is none, or a baseline that is no run; CADRE_E_RESOURCE. */
 cadre_status cadre_rounds_init(struct cadre_rounds *rounds,
                                const struct cadre_speed_input *input,
                                struct cadre_error *err);

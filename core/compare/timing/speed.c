@@ -468,6 +468,10 @@ cadre_status cadre_speed_pair(const struct cadre_speed_input *input, size_t a, s
                               struct cadre_error *err)
 {
     struct cadre_rounds rounds = {0};
+    if (a >= input->n_runs || b >= input->n_runs)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "a pair of runs %zu and %zu, expected two of %zu, from 0", a,
+                          b, input->n_runs);
     CADRE_TRY(cadre_rounds_init(&rounds, input, err));
     cadre_status rc = judge_pair(&rounds, input, a, b, ratio, verdict, err);
     cadre_rounds_fini(&rounds);

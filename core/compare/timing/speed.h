@@ -90,7 +90,7 @@ cadre_status cadre_speed_judge(const struct cadre_speed_input *input,
 
 /* T of run a / T of run b with its interval, of all rounds, and whether a is faster or
  * slower than b, judged as above but for Holm: one question. Runs without pieces: NaN,
- * not ranked. */
+ * not ranked. Errors: as above, and CADRE_E_INVALID a or b is no run. */
 cadre_status cadre_speed_pair(const struct cadre_speed_input *input, size_t a, size_t b,
                               struct cadre_interval *ratio,
                               enum cadre_speed_verdict *verdict,

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The whole procedure on recorded machines: pieces of one program, one after the other,
+ * are taken in order for those of several runs. tests/bench/record_aa records them. */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/compare/timing/order.h"
+#include "tests/compare/referee.h"
+#include "tests/support/check_main.h"
+
+enum { MOST_RECORDINGS = 16 };
+
+struct recording {
+    char name[64]; /* of the file */
+    struct cadre_piece *piece;
+    size_t n;
+};
+
+static struct recording recordings[MOST_RECORDINGS];
+static size_t n_recordings;
+
+static bool read_piece(const char *line, struct cadre_piece *piece)
+{
+    double begin, step, wall, own, foreign, steal, throttled;
+    if (sscanf(line, "%lf %lf %lf %lf %lf %lf %lf", &begin, &step, &wall, &own,
+               &foreign, &steal, &throttled) != 7)
+        return false;
+    *piece = (struct cadre_piece){
+        .begin_s = begin / 1e3,
+        .period_s = step / 1e6,
+        .load = {.wall_s = wall / 1e3,
+                 .own_s = own / 1e3,
+                 .foreign_s = foreign / 1e3,
+                 .steal_s = steal / 1e3,
+                 .throttled_s = throttled / 1e3},
+    };
+    return step > 0 && wall > 0;
+}
+
+static void read_recording(const char *path, const char *name)
+{
+    char line[256];
+    ck_assert_uint_lt(n_recordings, MOST_RECORDINGS);
+    struct recording *recording = &recordings[n_recordings++];
+    FILE *file = fopen(path, "re");
+    ck_assert_msg(file != NULL, "%s cannot be read", path);
+    snprintf(recording->name, sizeof recording->name, "%.63s", name);
+    for (size_t room = 0; fgets(line, sizeof line, file);) {
+        if (line[0] == '#')
+            continue;
+        if (recording->n == room) {
+            room = 2 * room + 64;
+            recording->piece =
+                realloc(recording->piece, room * sizeof *recording->piece);
+            ck_assert_ptr_nonnull(recording->piece);
+        }
+        ck_assert_msg(read_piece(line, &recording->piece[recording->n]),
+                      "%s: piece %zu is '%s'", path, recording->n + 1, line);
+        recording->n++;
+    }
+    fclose(file);
+}
+
+static void setup(void)
+{
+    const char *tree = getenv("CADRE_SRC");
+    char folder[1024], path[1400];
+    snprintf(folder, sizeof folder, "%s/tests/samples/referee", tree ? tree : "..");
+    DIR *dir = opendir(folder);
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        const char *end = strrchr(entry->d_name, '.');
+        if (!end || strcmp(end, ".txt") != 0)
+            continue;
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        read_recording(path, entry->d_name);
+    }
+    if (dir)
+        closedir(dir);
+}
+
+static void teardown(void)
+{
+    for (size_t i = 0; i < n_recordings; i++)
+        free(recordings[i].piece);
+    n_recordings = 0;
+}
+
+#define NO_RECORDINGS                                                                  \
+    "tests/samples/referee has no recordings; tests/bench/record_aa makes them"
+
+struct place {
+    const struct recording *recording;
+    size_t at;
+};
+
+static bool next_piece(void *source, struct cadre_piece *piece)
+{
+    struct place *place = source;
+    if (place->at == place->recording->n)
+        return false;
+    const struct cadre_piece *recorded = &place->recording->piece[place->at++];
+    piece->begin_s = recorded->begin_s;
+    piece->period_s = recorded->period_s;
+    piece->load = recorded->load;
+    return true;
+}
+
+struct tally {
+    int n, alarms, found, wrong, unranked;
+};
+
+/* `times` experiments, which begin at places spread over the recording. n is 0 where it
+ * is too short for one. */
+static struct tally cut(const struct recording *recording, size_t runs, double margin,
+                        double speedup, int times)
+{
+    struct tally tally = {0};
+    size_t rounds = (size_t)cadre_rounds_wanted(runs, CADRE_SPEED_ALPHA);
+    size_t need = 2 * runs * (1 + rounds + rounds / 3);
+    for (int i = 0; need <= recording->n && i < times; i++) {
+        struct place place = {recording,
+                              (recording->n - need) * (size_t)i / (size_t)(times - 1)};
+        struct referee referee = {.seed = (uint64_t)i,
+                                  .runs = runs,
+                                  .margin = margin,
+                                  .speedup = speedup,
+                                  .next = next_piece,
+                                  .source = &place};
+        struct cadre_speed speed;
+        ck_assert(referee_experiment(&referee, &speed));
+        tally.n++;
+        tally.alarms += referee_false_alarm(&speed);
+        tally.found += referee_found(&speed);
+        tally.wrong += referee_wrong(&speed);
+        tally.unranked += speed.run[1].verdict == CADRE_SPEED_NOT_RANKED;
+        cadre_speed_fini(&speed);
+    }
+    return tally;
+}
+
+static void show(const struct recording *recording, const char *what,
+                 const struct tally *got, int of)
+{
+    printf("%s, %zu pieces, %s: %d of %d (%.1f %%), not ranked %.1f %%\n",
+           recording->name, recording->n, what, of, got->n, 100.0 * of / got->n,
+           100.0 * got->unranked / got->n);
+}
+
+/* Without a margin: with one there would be fewer. */
+START_TEST(false_alarms)
+{
+    static const size_t runs[] = {2, 4};
+    if (n_recordings == 0)
+        test_skip(NO_RECORDINGS);
+    for (size_t i = 0; i < n_recordings; i++)
+        for (size_t r = 0; r < 2; r++) {
+            char what[64];
+            struct tally got =
+                cut(&recordings[i], runs[r], 0, 1, test_lean() ? 400 : 2000);
+            if (got.n == 0)
+                continue;
+            snprintf(what, sizeof what, "false alarms of %zu runs", runs[r]);
+            show(&recordings[i], what, &got, got.alarms);
+            ck_assert_msg(referee_rate_high(got.alarms, got.n) <= 0.08,
+                          "%s: %d false alarms of %d", recordings[i].name, got.alarms,
+                          got.n);
+        }
+}
+END_TEST
+
+START_TEST(no_wrong_winner)
+{
+    static const double speedups[] = {1.02, 1.05, 1.1};
+    if (n_recordings == 0)
+        test_skip(NO_RECORDINGS);
+    for (size_t i = 0; i < n_recordings; i++)
+        for (size_t s = 0; s < 3; s++) {
+            char what[64];
+            struct tally got = cut(&recordings[i], 2, 0.01, speedups[s], 400);
+            if (got.n == 0)
+                continue;
+            snprintf(what, sizeof what, "found %.0f %%", 100 * (speedups[s] - 1));
+            show(&recordings[i], what, &got, got.found);
+            ck_assert_msg(got.wrong == 0, "%s: %d wrong of %d", recordings[i].name,
+                          got.wrong, got.n);
+        }
+}
+END_TEST
+
+Suite *test_suite(void)
+{
+    Suite *s = suite_create("referee_recorded");
+    TCase *tc = tcase_create("referee_recorded");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, false_alarms);
+    tcase_add_test(tc, no_wrong_winner);
+    suite_add_tcase(s, tc);
+    return s;
+}
