@@ -61,13 +61,15 @@ double cadre_report_exposed_s(const struct cadre_compared_run *run)
 
 size_t cadre_report_rounds(const struct cadre_comparison *c, size_t run)
 {
+    const bool to_target = c->run[run].to_target;
+    const struct cadre_piece *piece = to_target ? c->target_piece : c->piece;
+    const size_t n = to_target ? c->n_target_pieces : c->n_pieces;
     size_t rounds = 0;
-    for (size_t i = 0; i < c->speed.n_rounds; i++) {
-        bool there = false;
-        for (size_t k = 0; k < c->n_pieces; k++)
-            there = there || (c->piece[k].run == run &&
-                              c->piece[k].round == c->speed.round[i].round);
-        rounds += there;
+    for (size_t i = 0; i < n; i++) {
+        bool counts = piece[i].run == run && piece[i].round > 0;
+        for (size_t k = 0; counts && k < i; k++)
+            counts = piece[k].run != run || piece[k].round != piece[i].round;
+        rounds += counts;
     }
     return rounds;
 }
