@@ -415,6 +415,7 @@ static cadre_status relate(struct arranging *a, struct cadre_arrangement *out,
     }
     c->warmup = config->compare.warmup;
     c->margin = config->compare.margin;
+    c->target = config->compare.target;
     CADRE_TRY(cadre_timetable_read(&out->timetable, c->run[0].options, config, err));
     out->resume = strcmp(config->checkpoint.resume, "auto") == 0;
     return choose_perturbations(a, err);

@@ -9,6 +9,7 @@
 #include "core/base/log.h"
 #include "core/base/memory.h"
 #include "core/compare/pieces.h"
+#include "core/compare/targets.h"
 #include "core/compare/timing/order.h"
 
 struct measuring {
@@ -70,8 +71,11 @@ static void leave_out_untimed(struct measuring *m)
 static cadre_status run_round(struct measuring *m, int round, int repeats,
                               struct cadre_error *err)
 {
-    const struct cadre_task_piece what = {m->timetable.warmup, m->timetable.steps,
-                                          m->windows};
+    const struct cadre_task_piece what = {
+        .warmup = m->timetable.warmup,
+        .steps = m->timetable.steps,
+        .windows = m->windows,
+    };
     size_t places = m->c->mirrored ? 2 * m->n : m->n;
     cadre_round_order(m->timetable.seed, round, m->n, m->c->mirrored, m->order);
     for (size_t k = 0; k < places; k++) {
@@ -229,10 +233,12 @@ cadre_status cadre_measure(const struct cadre_task_request *request,
         cadre_comparison_find_unfair(c);
         m.n = cadre_timetable_choose(c, m.timed);
     }
-    if (rc == CADRE_OK && m.n > 0) {
+    if (rc == CADRE_OK && !*c->unranked) {
         rc = cadre_pieces_open(&m.pieces, request, c, watch, err);
-        if (rc == CADRE_OK)
+        if (rc == CADRE_OK && m.n > 0)
             rc = measure(&m, err);
+        if (rc == CADRE_OK && c->target > 0)
+            rc = cadre_targets_measure(&m.timetable, &m.pieces, c, err);
         cadre_pieces_close(&m.pieces);
     }
     free(m.timed);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The speed of the runs of a comparison, measured in rounds of pieces: a warm-up round,
- * the rounds that were planned, and disturbed ones once more at the end. */
+ * the rounds that were planned, and disturbed ones once more at the end; then the runs
+ * that are timed to a loss (targets.h). */
 #ifndef CADRE_COMPARE_MEASURE_H
 #define CADRE_COMPARE_MEASURE_H
 

@@ -15,6 +15,22 @@
 
 /* ---- keeping ---- */
 
+static void keep_in(struct cadre_pieces *pieces, struct cadre_piece **kept, size_t *n)
+{
+    free(*kept);
+    *kept = NULL;
+    *n = 0;
+    pieces->kept = kept;
+    pieces->n = n;
+    pieces->room = 0;
+}
+
+void cadre_pieces_to_target(struct cadre_pieces *pieces)
+{
+    struct cadre_comparison *c = pieces->comparison;
+    keep_in(pieces, &c->target_piece, &c->n_target_pieces);
+}
+
 cadre_status cadre_pieces_open(struct cadre_pieces *pieces,
                                const struct cadre_task_request *request,
                                struct cadre_comparison *comparison,
@@ -27,9 +43,7 @@ cadre_status cadre_pieces_open(struct cadre_pieces *pieces,
     cadre_status rc = CADRE_OK;
     *pieces = (struct cadre_pieces){
         .request = *request, .comparison = comparison, .watch = watch};
-    free(comparison->piece);
-    comparison->piece = NULL;
-    comparison->n_pieces = 0;
+    keep_in(pieces, &comparison->piece, &comparison->n_pieces);
     if (!folder || !path)
         rc = cadre_no_memory(err, "a path");
     if (rc == CADRE_OK && cadre_path_exists(folder))
@@ -74,6 +88,7 @@ static cadre_status write_line(struct cadre_pieces *pieces,
     cadre_json_init(&json, pieces->file, false);
     cadre_json_begin_object(&json);
     cadre_json_put_string(&json, "run", pieces->comparison->run[piece->run].name);
+    cadre_json_put_bool(&json, "to_target", pieces->request.piece->target > 0);
     cadre_json_put_i64(&json, "round", piece->round);
     cadre_json_put_i64(&json, "repeats_round", piece->repeats_round);
     cadre_json_put_i64(&json, "place", piece->place);
@@ -97,27 +112,26 @@ static cadre_status write_line(struct cadre_pieces *pieces,
 static cadre_status keep(struct cadre_pieces *pieces, const struct cadre_piece *piece,
                          struct cadre_error *err)
 {
-    struct cadre_comparison *c = pieces->comparison;
-    if (c->n_pieces == pieces->room) {
+    if (*pieces->n == pieces->room) {
         size_t room = 2 * pieces->room + 64;
-        struct cadre_piece *more = realloc(c->piece, room * sizeof *more);
+        struct cadre_piece *more = realloc(*pieces->kept, room * sizeof *more);
         if (!more)
             return cadre_no_memory(err, "%zu pieces", room);
-        c->piece = more;
+        *pieces->kept = more;
         pieces->room = room;
     }
-    c->piece[c->n_pieces++] = *piece;
+    (*pieces->kept)[(*pieces->n)++] = *piece;
     return CADRE_OK;
 }
 
 void cadre_pieces_drop(struct cadre_pieces *pieces, size_t run)
 {
-    struct cadre_comparison *c = pieces->comparison;
+    struct cadre_piece *kept = *pieces->kept;
     size_t left = 0;
-    for (size_t i = 0; i < c->n_pieces; i++)
-        if (c->piece[i].run != run)
-            c->piece[left++] = c->piece[i];
-    c->n_pieces = left;
+    for (size_t i = 0; i < *pieces->n; i++)
+        if (kept[i].run != run)
+            kept[left++] = kept[i];
+    *pieces->n = left;
 }
 
 /* ---- running ---- */
@@ -134,11 +148,14 @@ static double value_of(const struct cadre_comparison *c,
     return step_s;
 }
 
-static void fill(const struct cadre_comparison *c, const struct cadre_bench *bench,
+static void fill(const struct cadre_pieces *pieces, const struct cadre_bench *bench,
                  struct cadre_piece *piece)
 {
+    const struct cadre_comparison *c = pieces->comparison;
     double windows = 0;
-    piece->period_s = value_of(c, &c->run[piece->run], bench);
+    piece->period_s = pieces->request.piece->target > 0
+                          ? bench->window[0].seconds
+                          : value_of(c, &c->run[piece->run], bench);
     piece->bubble_fraction = piece->comm_exposed_s = 0;
     for (size_t i = 0; i < bench->n; i++) {
         windows += bench->window[i].seconds;
@@ -148,6 +165,12 @@ static void fill(const struct cadre_comparison *c, const struct cadre_bench *ben
     /* a launcher may hide when the process began */
     piece->start_s =
         isfinite(bench->start_s) ? bench->start_s : piece->load.wall_s - windows;
+}
+
+static void fail_piece(struct cadre_child_failure *failure, const char *why)
+{
+    *failure = (struct cadre_child_failure){.failed = true, .status = CADRE_E_ABORTED};
+    snprintf(failure->why, sizeof failure->why, "%.120s", why);
 }
 
 /* The child, and what it measured. */
@@ -161,18 +184,21 @@ static cadre_status train(struct cadre_pieces *pieces, const struct cadre_task *
     const struct cadre_child child = {argv, task->name, folder};
     cadre_status rc = cadre_child_run(pieces->watch, &child, failure, err);
     free(argv);
+    if (failure->failed) {
+        char how[sizeof failure->why];
+        snprintf(how, sizeof how, "failed with %.100s", failure->why);
+        fail_piece(failure, how);
+    }
     if (rc != CADRE_OK || failure->failed)
         return rc;
     struct cadre_error why = {0};
-    rc = cadre_bench_read(folder, bench, &why);
-    bool whole = rc == CADRE_OK && bench->n == (size_t)what->windows &&
-                 bench->steps == what->steps && cadre_bench_step_s(bench) > 0;
-    if (!whole) {
-        failure->failed = true;
-        failure->status = CADRE_E_ABORTED;
-        snprintf(failure->why, sizeof failure->why, "%.120s",
-                 rc == CADRE_OK ? "other windows than were asked for" : why.text);
-    }
+    if (cadre_bench_read(folder, bench, &why) != CADRE_OK)
+        fail_piece(failure, why.text);
+    else if (!bench->reached)
+        fail_piece(failure, "did not reach compare.target");
+    else if (bench->n != (size_t)what->windows || !(bench->window[0].seconds > 0) ||
+             (what->target <= 0 && bench->steps != what->steps))
+        fail_piece(failure, "left other windows than were asked for");
     return CADRE_OK;
 }
 
@@ -180,7 +206,7 @@ static void number_failure(const struct cadre_pieces *pieces,
                            struct cadre_child_failure *failure)
 {
     char why[sizeof failure->why];
-    snprintf(why, sizeof why, "piece %d failed with %.96s", pieces->made, failure->why);
+    snprintf(why, sizeof why, "piece %d %.110s", pieces->made, failure->why);
     memcpy(failure->why, why, sizeof why);
 }
 
@@ -212,7 +238,7 @@ cadre_status cadre_pieces_run(struct cadre_pieces *pieces, const struct cadre_pi
     if (rc == CADRE_OK && failure->failed)
         number_failure(pieces, failure);
     else if (rc == CADRE_OK)
-        fill(pieces->comparison, &bench, &piece);
+        fill(pieces, &bench, &piece);
     if (rc == CADRE_OK && !failure->failed)
         rc = keep(pieces, &piece, err);
     if (rc == CADRE_OK)

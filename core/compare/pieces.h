@@ -16,11 +16,14 @@ struct cadre_pieces {
     FILE *file; /* pieces.jsonl */
     double began_s; /* the first piece, by cadre_now_s */
     int made; /* also those that failed */
-    size_t room; /* of the comparison's array */
+    struct cadre_piece **kept; /* the comparison's array, and its length */
+    size_t *n;
+    size_t room;
 };
 
-/* Borrows all. Empties OUT/pieces and OUT/pieces.jsonl, and the comparison's pieces. On
- * success the caller ends it with close. Errors: CADRE_E_IO, CADRE_E_RESOURCE. */
+/* Borrows all. Pieces go to the comparison's `piece`. Empties OUT/pieces and
+ * OUT/pieces.jsonl, and the comparison's pieces. On success the caller ends it with
+ * close. Errors: CADRE_E_IO, CADRE_E_RESOURCE. */
 cadre_status cadre_pieces_open(struct cadre_pieces *pieces,
                                const struct cadre_task_request *request,
                                struct cadre_comparison *comparison,
@@ -28,12 +31,16 @@ cadre_status cadre_pieces_open(struct cadre_pieces *pieces,
                                struct cadre_error *err);
 
 /* Run the piece whose run, round, place and half are set, and keep it with the rest
- * filled. One that fails is no error and not kept: *failure says so, and its `why`
- * names the piece by number. Errors: as cadre_child_run, and CADRE_E_IO. */
+ * filled. One that fails, or does not reach its target, is no error and not kept:
+ * *failure says so, and its `why` names the piece by number. Errors: as
+ * cadre_child_run, and CADRE_E_IO. */
 cadre_status cadre_pieces_run(struct cadre_pieces *pieces, const struct cadre_piece *of,
                               const struct cadre_task_piece *what,
                               struct cadre_child_failure *failure,
                               struct cadre_error *err);
+
+/* From now on they go to the comparison's `target_piece`. */
+void cadre_pieces_to_target(struct cadre_pieces *pieces);
 
 /* Forget the pieces of a run; their lines stay. */
 void cadre_pieces_drop(struct cadre_pieces *pieces, size_t run);

@@ -132,6 +132,13 @@ static void add_piece(struct argument_list *list, const struct cadre_task_piece 
     add_set(list, "log.level", "error");
     add_set(list, "log.trace", "no");
     add_set(list, "log.progress", "no");
+    if (piece->target > 0) {
+        char loss[32];
+        snprintf(loss, sizeof loss, "%.17g", piece->target);
+        add_set(list, "bench.target", loss);
+        add_number(list, "run.seed", piece->seed);
+        return;
+    }
     add_number(list, "bench.warmup", piece->warmup);
     add_number(list, "bench.steps", piece->steps);
     add_number(list, "bench.windows", piece->windows);

@@ -36,6 +36,8 @@ char *cadre_task_folder(const struct cadre_task *task, const char *out);
 struct cadre_task_piece {
     int64_t warmup, steps; /* bench.warmup, bench.steps */
     int windows; /* bench.windows */
+    double target; /* bench.target; 0: steps are timed */
+    int64_t seed; /* run.seed, of a target */
 };
 
 /* The arguments of `cadre train` for a task, NULL-terminated. launched: a launcher

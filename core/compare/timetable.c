@@ -60,6 +60,8 @@ static void explain(struct cadre_comparison *c, size_t i)
         snprintf(run->untimed, sizeof run->untimed, "it failed");
     else if (!run->fair)
         snprintf(run->untimed, sizeof run->untimed, "%.150s", run->unfair);
+    else if (strcmp(run->changes.by, base->changes.by) != 0 && c->target > 0)
+        run->to_target = true;
     else if (strcmp(run->changes.by, base->changes.by) != 0)
         snprintf(run->untimed, sizeof run->untimed,
                  "%s training by design: set compare.target to compare by time to that "
@@ -70,12 +72,13 @@ static void explain(struct cadre_comparison *c, size_t i)
 size_t cadre_timetable_choose(struct cadre_comparison *c, size_t *timed)
 {
     const struct cadre_compared_run *base = &c->run[c->baseline];
-    size_t n = 0, asked = 0;
+    size_t n = 0, asked = 0, to_target = 0;
     for (size_t i = 0; i < c->n; i++) {
         asked += !*c->run[i].untimed;
         if (!*c->run[i].untimed)
             explain(c, i);
-        if (!*c->run[i].untimed)
+        to_target += c->run[i].to_target;
+        if (!*c->run[i].untimed && !c->run[i].to_target)
             timed[n++] = i;
     }
     if (asked == 0)
@@ -83,9 +86,11 @@ size_t cadre_timetable_choose(struct cadre_comparison *c, size_t *timed)
     else if (*base->untimed)
         snprintf(c->unranked, sizeof c->unranked, "the baseline is not timed: %.120s",
                  base->untimed);
-    else if (n < 2)
+    else if (n < 2 && to_target == 0)
         snprintf(c->unranked, sizeof c->unranked, "fewer than two runs can be timed");
-    return *c->unranked ? 0 : n;
+    for (size_t i = 0; *c->unranked && i < c->n; i++)
+        c->run[i].to_target = false;
+    return *c->unranked || n < 2 ? 0 : n;
 }
 
 /* ---- lengths ---- */

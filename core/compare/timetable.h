@@ -32,10 +32,11 @@ cadre_status cadre_timetable_read(struct cadre_timetable *table,
                                   const struct cadre_config *config,
                                   struct cadre_error *err);
 
-/* Put the indices of the runs to be timed into `timed`, which has room for all; returns
- * their number, 0 where nothing is timed. Each other run is told why (`untimed`), and
- * where nothing is timed the comparison (`unranked`). Records are filled and unfair
- * runs found. */
+/* Put the indices of the runs whose steps are timed into `timed`, which has room for
+ * all; returns their number, 0 where there are none to compare. Those that change
+ * training by design get `to_target` if there is one, each other run is told why
+ * (`untimed`), and where nothing is timed the comparison (`unranked`). Records are
+ * filled and unfair runs found. */
 size_t cadre_timetable_choose(struct cadre_comparison *comparison, size_t *timed);
 
 /* Fix the steps of a piece from the fastest of the runs' trainings. */

@@ -102,7 +102,7 @@ struct cadre_config_compare {
     const char *baseline, *runs;
     const char *budget;
     int64_t perturbations, warmup, rounds, period;
-    double margin, piece;
+    double margin, piece, target;
     bool perturb, time;
 };
 

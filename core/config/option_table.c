@@ -161,6 +161,8 @@ static const struct cadre_config_key table[] = {
         "least seconds that are timed each time, of at least 10 steps"),
     I64(compare, period, "1", 1, 1e6,
         "steps after which a strategy's work repeats: whole periods are timed"),
+    F64(compare, target, "0", 0, 1e9,
+        "training loss to which runs that change training are timed; 0: they are not"),
     F64(compare, margin, "0.01", 0, 1,
         "relative difference of speed below which none is shown"),
     I64(bench, steps, "0", 0, 1e9, "benchmark: steps of a timed window; 0: a training"),

@@ -129,3 +129,14 @@ EOF
     fail "compare ended with $?: $(tail -n 3 "$tmp/compare.out")"
 grep -q 'differs from whole by design' "$tmp/compare.out" ||
     fail "compare does not say that compression is by design"
+
+# Its steps are other steps, so its time to a loss is compared, each round with another seed.
+"$cadre" compare "$tmp/compare.ini" --out "$tmp/target" --set compare.time=yes \
+    --set compare.perturb=no --set train.steps=60 --set compare.target=3.6 \
+    --set bench.target_steps=3 --set compare.rounds=2 >"$tmp/target.out" 2>"$tmp/target.log" ||
+    fail "compare to a loss ended with $?: $(tail -n 3 "$tmp/target.log")"
+[ "$(grep -c '"to_target": true, .*"failure": null' "$tmp/target/pieces.jsonl")" -eq 4 ] ||
+    fail "compare to a loss: $(cat "$tmp/target/pieces.jsonl")"
+tr '\n' ' ' <"$tmp/target.out" | grep -q 'tenth changes training by design: its speedup and verdict' ||
+    fail "compare to a loss: the report does not say what was timed"
+[ "$(wc -l <"$tmp/target/pieces.jsonl")" -eq 4 ] || fail "compare to a loss: timed steps"

@@ -44,6 +44,8 @@ int fixture_bench(int argc, char **argv, const char *folder, double step_s)
     const char *warmup = fixture_set(argc, argv, "bench.warmup");
     const char *windows = fixture_set(argc, argv, "bench.windows");
     struct cadre_error err = {0};
+    if (fixture_set(argc, argv, "bench.target"))
+        steps = "10";
     if (!steps)
         return -1;
     struct cadre_bench bench = {
@@ -51,12 +53,12 @@ int fixture_bench(int argc, char **argv, const char *folder, double step_s)
         .steps = atoll(steps),
         .tokens = 100,
         .start_s = 0.01,
-        .reached = true,
+        .reached = step_s > 0,
         .n = windows ? (size_t)atoll(windows) : 1,
     };
     for (size_t i = 0; i < bench.n; i++)
-        bench.window[i] = (struct cadre_bench_window){(double)bench.steps * step_s, NAN,
-                                                      0.125 * step_s};
+        bench.window[i] = (struct cadre_bench_window){
+            (double)bench.steps * fabs(step_s), NAN, 0.125 * fabs(step_s)};
     return cadre_path_make_dirs(folder, &err) == CADRE_OK &&
                    cadre_bench_write(folder, &bench, &err) == CADRE_OK
                ? 0

@@ -70,8 +70,9 @@ void fixture_judge(const char *dir, const struct fixture_run *runs, size_t n,
  * none. */
 const char *fixture_set(int argc, char **argv, const char *key);
 
-/* Be a `cadre train` with bench.steps: make the folder and leave a bench.json whose
- * steps took `step_s` each, and 0.01 s to start. Returns its exit status, -1 where the
+/* Be a `cadre train` with bench.steps or bench.target: make the folder and leave a
+ * bench.json whose steps took `step_s` each, ten of them to the target, and 0.01 s to
+ * start; below 0 the target is not reached. Returns its exit status, -1 where the
  * arguments ask for no benchmark. No assertions: for children. */
 int fixture_bench(int argc, char **argv, const char *folder, double step_s);
 

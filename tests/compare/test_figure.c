@@ -44,6 +44,8 @@ START_TEST(seconds)
     ck_assert_str_eq(cadre_figure_seconds(&step, text, sizeof text),
                      "45.6 ms [44.1 ms, 47.0 ms]");
     ck_assert_str_eq(cadre_figure_seconds(&bare, text, sizeof text), "1.31 s");
+    const struct cadre_interval zero = {0, 0, 0};
+    ck_assert_str_eq(cadre_figure_seconds(&zero, text, sizeof text), "0 s");
     ck_assert_str_eq(cadre_figure_seconds(&none, text, sizeof text), "-");
 }
 END_TEST

@@ -195,6 +195,40 @@ START_TEST(where_nothing_is_ranked_figures_stay)
 }
 END_TEST
 
+/* Steps of a run that changes training are not compared, its time to a loss is. */
+START_TEST(the_time_to_a_loss_is_judged_apart)
+{
+    const struct fixture_run runs[] = {
+        {.name = "base"},
+        {.name = "other", .ranks = 2, .changed_by = "x", .loss_shift = 1},
+        {.name = "same"}};
+    const double step_s[] = {0.2, 0, 0.1}, to_loss[] = {30, 20, 0};
+    fixture_compare(dir, runs, 3, NULL, &c);
+    c.target = 2.5;
+    c.run[1].to_target = true;
+    add_pieces(to_loss, ROUNDS, NAN);
+    c.target_piece = c.piece;
+    c.n_target_pieces = c.n_pieces;
+    c.n_pieces = 0;
+    if (_i == 0)
+        add_pieces(step_s, ROUNDS, NAN);
+    else
+        c.piece = NULL;
+    judge();
+    const struct cadre_compared_run *other = &c.run[1];
+    expect_around(&other->target_s, 20);
+    expect_around(&c.run[0].target_s, 30);
+    ck_assert(isnan(c.run[2].target_s.value) && isnan(other->speed.overhead_s.value));
+    ck_assert(other->speed.period_s.value == 0.1); /* the record's */
+    expect_around(&other->speed.speedup, 1.5);
+    expect_around(&other->efficiency, 0.75);
+    ck_assert(other->speed.verdict == CADRE_SPEED_FASTER && !other->speed.leading);
+    ck_assert(other->by_design);
+    ck_assert_int_eq(c.speed.fastest, _i == 0 ? 2 : -1);
+    ck_assert_double_eq_tol(c.run[0].speed.period_s.value, _i == 0 ? 0.2 : 0.1, 0.01);
+}
+END_TEST
+
 START_TEST(the_price_of_exact_mode_has_an_interval)
 {
     const struct fixture_run runs[] = {{.name = "base"},
@@ -222,6 +256,7 @@ Suite *test_suite(void)
                         sizeof cannot / sizeof cannot[0]);
     tcase_add_test(tc, a_faster_run_of_as_many_ranks_is_plausible);
     tcase_add_test(tc, where_nothing_is_ranked_figures_stay);
+    tcase_add_loop_test(tc, the_time_to_a_loss_is_judged_apart, 0, 2);
     tcase_add_test(tc, the_price_of_exact_mode_has_an_interval);
     suite_add_tcase(suite, tc);
     return suite;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The children are this program again, called as `... train ...`: run "bad" fails, run
- * "other" leaves other windows than were asked for, and run "many" is of instances. */
+ * "other" leaves other windows than were asked for and reaches no target, and run
+ * "many" is of instances. */
 #include "core/compare/pieces.h"
 
 #include <jansson.h>
@@ -23,6 +24,8 @@ __attribute__((constructor)) static void be_the_child(int argc, char **argv)
     char *rest[] = {argv[0], argv[1], "--set", "bench.steps=3", NULL};
     if (strcmp(run, "bad") == 0)
         _exit(3);
+    if (strcmp(run, "other") == 0 && fixture_set(argc, argv, "bench.target"))
+        _exit(fixture_bench(argc, argv, folder, -1));
     if (strcmp(run, "other") == 0)
         _exit(fixture_bench(4, rest, folder, 1));
     _exit(fixture_bench(argc, argv, folder, 0.5));
@@ -69,13 +72,18 @@ static void teardown(void)
     free(out);
 }
 
-static void run(size_t which, int round)
+static void run_as(size_t which, int round, const struct cadre_task_piece *what)
 {
     const struct cadre_piece piece = {.run = which, .round = round, .place = 2};
-    const struct cadre_task_piece what = {2, 10, 3};
     failure = (struct cadre_child_failure){0};
-    cadre_status rc = cadre_pieces_run(&pieces, &piece, &what, &failure, &err);
+    cadre_status rc = cadre_pieces_run(&pieces, &piece, what, &failure, &err);
     ck_assert_msg(rc == CADRE_OK, "%s", err.text);
+}
+
+static void run(size_t which, int round)
+{
+    const struct cadre_task_piece what = {.warmup = 2, .steps = 10, .windows = 3};
+    run_as(which, round, &what);
 }
 
 /* Line n, from 0, of pieces.jsonl. */
@@ -115,8 +123,7 @@ START_TEST(a_piece_that_fails_is_not_kept)
     ck_assert(failure.failed);
     ck_assert_str_eq(failure.why, "piece 2 failed with exit status 3");
     run(OTHER, 1);
-    ck_assert_str_eq(failure.why, "piece 3 failed with other windows than were asked "
-                                  "for");
+    ck_assert_str_eq(failure.why, "piece 3 left other windows than were asked for");
     ck_assert_uint_eq(c.n_pieces, 1);
     json_t *object = line(1);
     ck_assert_str_eq(json_string_value(json_object_get(object, "failure")),
@@ -152,6 +159,22 @@ START_TEST(pieces_of_a_run_are_dropped)
 }
 END_TEST
 
+START_TEST(the_time_to_a_target_is_kept_apart)
+{
+    const struct cadre_task_piece what = {.windows = 1, .target = 2.5, .seed = 9};
+    run(BASE, 1);
+    cadre_pieces_to_target(&pieces);
+    run_as(BASE, 1, &what);
+    run_as(OTHER, 1, &what);
+    ck_assert_str_eq(failure.why, "piece 3 did not reach compare.target");
+    ck_assert(c.n_pieces == 1 && c.n_target_pieces == 1);
+    ck_assert(c.piece[0].period_s == 0.5 && c.target_piece[0].period_s == 5);
+    json_t *object = line(1);
+    ck_assert(json_is_true(json_object_get(object, "to_target")));
+    json_decref(object);
+}
+END_TEST
+
 START_TEST(another_timing_begins_anew)
 {
     run(BASE, 1);
@@ -179,6 +202,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, a_piece_that_fails_is_not_kept);
     tcase_add_test(tc, instances_are_timed_by_tokens);
     tcase_add_test(tc, pieces_of_a_run_are_dropped);
+    tcase_add_test(tc, the_time_to_a_target_is_kept_apart);
     tcase_add_test(tc, another_timing_begins_anew);
     suite_add_tcase(suite, tc);
     return suite;

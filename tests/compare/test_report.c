@@ -298,6 +298,50 @@ START_TEST(markdown_is_a_table_with_conclusions)
 }
 END_TEST
 
+/* Keys of an object, and of the objects in its lists, that the document does not name.
+ * Certificates have a document of their own. */
+static void expect_documented(const json_t *value, const char *document)
+{
+    const char *key;
+    json_t *part;
+    for (size_t i = 0; i < json_array_size(value); i++)
+        expect_documented(json_array_get(value, i), document);
+    json_object_foreach((json_t *)(uintptr_t)value, key, part)
+    {
+        char quoted[64];
+        size_t length = strlen(key);
+        if (length > 4 && strcmp(key + length - 4, "_low") == 0)
+            length -= 4;
+        else if (length > 5 && strcmp(key + length - 5, "_high") == 0)
+            length -= 5;
+        snprintf(quoted, sizeof quoted, "`%.*s`", (int)length, key);
+        ck_assert_msg(strstr(document, quoted) != NULL, "docs/report.md: no %s",
+                      quoted);
+        if (strcmp(key, "certificate") != 0)
+            expect_documented(part, document);
+    }
+}
+
+START_TEST(every_key_is_documented)
+{
+    struct cadre_error err = {0};
+    const char *tree = getenv("CADRE_SRC");
+    char *document, *path = cadre_path_join(tree ? tree : "..", "docs/report.md");
+    size_t bytes;
+    cadre_status rc = cadre_path_read_file(path, 1 << 20, &document, &bytes, &err);
+    ck_assert_msg(rc == CADRE_OK, "%s", err.text);
+    c.run[1].exact = true;
+    c.run[1].setup = c.run[2].setup;
+    c.run[1].strategy[4] = c.run[2].strategy[4]; /* ddp:8 to ddp:2: there is a price */
+    json_t *root = json_of_report();
+    ck_assert_uint_eq(json_array_size(at(root, "exact_price")), 1);
+    expect_documented(root, document);
+    json_decref(root);
+    free(document);
+    free(path);
+}
+END_TEST
+
 /* Fields of a line of RFC 4180. */
 static size_t fields(const char *line)
 {
@@ -471,6 +515,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, json_holds_what_is_promised);
     tcase_add_test(tc, json_holds_the_verdict_on_speed);
     tcase_add_test(tc, json_holds_every_piece_and_round);
+    tcase_add_test(tc, every_key_is_documented);
     tcase_add_test(tc, failed_runs_appear_in_every_form);
     tcase_add_test(tc, implausible_figures_are_marked_everywhere);
     tcase_add_test(tc, markdown_is_a_table_with_conclusions);

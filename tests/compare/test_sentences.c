@@ -173,6 +173,22 @@ START_TEST(failed_runs_are_named_and_the_others_judged)
 }
 END_TEST
 
+START_TEST(the_time_to_a_loss_is_told_as_such)
+{
+    c.run[1].to_target = true;
+    c.speed.fastest = 2;
+    say();
+    ck_assert_int_eq(tone_of("quick (ddp:2) reaches the target loss faster than base: "
+                             "1.60 times as fast (95 % interval 1.57 to 1.63)."),
+                     CADRE_TONE_SHOWN);
+    timed_set(&c, 1, 0.9, 1, 1.1, CADRE_SPEED_NO_DIFFERENCE);
+    say();
+    ck_assert_int_eq(tone_of("No difference of the time to the target loss was shown "
+                             "between quick (ddp:2) and base"),
+                     CADRE_TONE_OPEN);
+}
+END_TEST
+
 START_TEST(training_that_differs_is_bad_unless_by_design)
 {
     c.run[1].equal = c.run[2].equal = CADRE_EQUAL_DIFFERS;
@@ -249,6 +265,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, one_run_is_not_ranked_with_a_reason);
     tcase_add_test(tc, doubtful_figures_are_not_called_shown);
     tcase_add_test(tc, failed_runs_are_named_and_the_others_judged);
+    tcase_add_test(tc, the_time_to_a_loss_is_told_as_such);
     tcase_add_test(tc, training_that_differs_is_bad_unless_by_design);
     tcase_add_test(tc, equal_training_is_told_by_how_far_it_was_judged);
     tcase_add_test(tc, exact_mode_costs_what_was_shown);

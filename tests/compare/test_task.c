@@ -103,12 +103,17 @@ END_TEST
 /* The user's own sets, these after them: the last one counts. */
 START_TEST(a_piece_changes_only_what_is_timed)
 {
-    const struct cadre_task_piece piece = {3, 20, 4};
+    struct cadre_task_piece piece = {.warmup = 3, .steps = 20, .windows = 4};
     ck_assert_str_eq(line_of(1, false, &piece),
                      "cadre train c.ini --run two --out o/f --set optim.lr=1 --set "
                      "train.steps=2 --set run.name=two --set device.threads=2 --set "
                      "log.level=error --set log.trace=no --set log.progress=no --set "
                      "bench.warmup=3 --set bench.steps=20 --set bench.windows=4");
+    piece = (struct cadre_task_piece){.windows = 1, .target = 2.5, .seed = 9};
+    ck_assert_ptr_nonnull(strstr(line_of(1, false, &piece),
+                                 "--set log.progress=no --set bench.target=2.5 --set "
+                                 "run.seed=9"));
+    ck_assert_ptr_null(strstr(line_of(1, false, &piece), "bench.steps"));
     arrangement.resume = true;
     ck_assert_ptr_nonnull(
         strstr(line_of(1, false, &piece), " --set checkpoint.resume=no --set log"));

@@ -106,6 +106,30 @@ START_TEST(strategies_that_change_training_alike_are_timed)
 }
 END_TEST
 
+START_TEST(a_target_times_what_changes_training)
+{
+    const struct fixture_run runs[] = {{.name = "base"},
+                                       {.name = "other", .changed_by = "x"},
+                                       {.name = "wide", .changed_by = "x", .ranks = 8},
+                                       {.name = "same"}};
+    size_t timed[4];
+    fixture_compare(dir, runs, 4, NULL, &c);
+    c.target = 2.5;
+    cadre_comparison_find_unfair(&c);
+    ck_assert_uint_eq(cadre_timetable_choose(&c, timed), 2);
+    ck_assert_uint_eq(timed[1], 3);
+    ck_assert(c.run[1].to_target && !*c.run[1].untimed && !c.run[0].to_target);
+    ck_assert(!c.run[2].to_target && *c.run[2].untimed);
+    /* nothing but that run: no steps are timed, and it still is */
+    strcpy(c.run[3].untimed, "compare.time is no");
+    ck_assert_uint_eq(cadre_timetable_choose(&c, timed), 0);
+    ck_assert(c.run[1].to_target && !*c.unranked);
+    strcpy(c.run[0].failure, "exit status 1");
+    ck_assert_uint_eq(cadre_timetable_choose(&c, timed), 0);
+    ck_assert(!c.run[1].to_target && *c.unranked);
+}
+END_TEST
+
 static const struct {
     int wide, failed, no_time; /* bits of runs */
     const char *why;
@@ -201,6 +225,7 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, a_budget_is_a_time, 0, sizeof budgets / sizeof budgets[0]);
     tcase_add_test(tc, each_run_that_is_not_timed_says_why);
     tcase_add_test(tc, strategies_that_change_training_alike_are_timed);
+    tcase_add_test(tc, a_target_times_what_changes_training);
     tcase_add_loop_test(tc, nothing_is_timed_where_nothing_is_compared, 0,
                         sizeof nothing / sizeof nothing[0]);
     tcase_add_test(tc, a_piece_is_sized_by_the_fastest_run);

@@ -19,7 +19,8 @@ static const char *const contract[][2] = {
     {"strategy", "stack plugin_path"},
     {"checkpoint", "every keep async resume"},
     {"log", "level every trace trace_steps progress"},
-    {"compare", "baseline runs perturb warmup time rounds budget piece period margin"},
+    {"compare",
+     "baseline runs perturb warmup time rounds budget piece period target margin"},
 };
 
 START_TEST(every_promised_key_exists)

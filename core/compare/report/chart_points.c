@@ -74,13 +74,17 @@ static void put_axes(struct cadre_text *out, const struct cadre_chart_points *ch
 {
     double step = cadre_chart_step(f->high - f->low, 5);
     int bottom = PLOT_TOP + HEIGHT;
-    for (double y = ceil(f->low / step) * step; y <= f->high; y += step)
+    for (int i = 0; i < 12; i++) {
+        double value = (ceil(f->low / step) + i) * step, y = y_at(f, value);
+        if (value > f->high)
+            break;
         cadre_text_printf(out,
                           "<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" "
                           "y2=\"%.1f\"/><text class=\"tick\" text-anchor=\"end\" "
                           "x=\"%d\" y=\"%.1f\">%.5g</text>\n",
-                          LEFT, GANTT_WIDTH - RIGHT, y_at(f, y), y_at(f, y), LEFT - 8,
-                          y_at(f, y) + 4, fabs(y) < 1e-9 * step ? 0 : y);
+                          LEFT, GANTT_WIDTH - RIGHT, y, y, LEFT - 8, y + 4,
+                          fabs(value) < 1e-9 * step ? 0 : value);
+    }
     step = cadre_chart_step(f->end, 10);
     for (int i = 0; i * step <= f->end * (1 + 1e-9); i++)
         cadre_text_printf(out,

@@ -70,7 +70,7 @@ const char *cadre_figure_seconds(const struct cadre_interval *figure, char *out,
 {
     char value[24], low[24], high[24];
     cadre_format_seconds(figure->value, value, sizeof value);
-    if (isfinite(figure->value) && cadre_figure_is_interval(figure))
+    if (figure->low < figure->high && cadre_figure_is_interval(figure))
         snprintf(out, size, "%s [%s, %s]", value,
                  cadre_format_seconds(figure->low, low, sizeof low),
                  cadre_format_seconds(figure->high, high, sizeof high));

@@ -14,6 +14,8 @@
 #include "core/compare/report/sentences.h"
 #include "core/compare/verdict/certificate.h"
 
+enum { ROUNDS_TOLD = 3 }; /* disturbed rounds that notes tell, of possibly all */
+
 bool cadre_report_is_timed(const struct cadre_comparison *c)
 {
     return c->speed.n_rounds > 0;
@@ -59,13 +61,15 @@ double cadre_report_exposed_s(const struct cadre_compared_run *run)
 
 size_t cadre_report_rounds(const struct cadre_comparison *c, size_t run)
 {
+    const bool to_target = c->run[run].to_target;
+    const struct cadre_piece *piece = to_target ? c->target_piece : c->piece;
+    const size_t n = to_target ? c->n_target_pieces : c->n_pieces;
     size_t rounds = 0;
-    for (size_t i = 0; i < c->speed.n_rounds; i++) {
-        bool there = false;
-        for (size_t k = 0; k < c->n_pieces; k++)
-            there = there || (c->piece[k].run == run &&
-                              c->piece[k].round == c->speed.round[i].round);
-        rounds += there;
+    for (size_t i = 0; i < n; i++) {
+        bool counts = piece[i].run == run && piece[i].round > 0;
+        for (size_t k = 0; counts && k < i; k++)
+            counts = piece[k].run != run || piece[k].round != piece[i].round;
+        rounds += counts;
     }
     return rounds;
 }
@@ -233,9 +237,14 @@ static void note_rounds(const struct cadre_comparison *c, struct cadre_text *out
     cadre_text_printf(out, "%zu rounds%s; %zu of them disturbed.\n", speed->n_rounds,
                       c->mirrored ? ", two pieces of each run in each" : "",
                       speed->n_disturbed);
-    for (size_t i = 0; i < speed->n_rounds; i++)
-        if (speed->round[i].disturbed)
+    for (size_t i = 0, told = 0; i < speed->n_rounds && told < ROUNDS_TOLD; i++)
+        if (speed->round[i].disturbed) {
             note_round(c, &speed->round[i], out);
+            told++;
+        }
+    if (speed->n_disturbed > ROUNDS_TOLD)
+        cadre_text_printf(out, "%zu more were, as report.json says.\n",
+                          speed->n_disturbed - ROUNDS_TOLD);
     if (speed->n_disturbed > 0)
         cadre_text_printf(out, "Verdicts are made with and without disturbed rounds; "
                                "where the two differ, no difference was shown.\n");
@@ -255,6 +264,14 @@ void cadre_report_notes(const struct cadre_comparison *c, struct cadre_text *out
         if (*run->implausible)
             cadre_text_printf(out, "Implausible figures of %s (marked !): %s.\n",
                               run->name, run->implausible);
+        if (run->to_target)
+            cadre_text_printf(out,
+                              "%s changes training by design: its speedup and verdict "
+                              "are those of the time to a training loss of %g, %.3g s "
+                              "where %s took %.3g s; each round has another seed.\n",
+                              run->name, c->target, run->target_s.value,
+                              c->run[c->baseline].name,
+                              c->run[c->baseline].target_s.value);
         if (run->schedule.n > 0)
             cadre_text_printf(
                 out,

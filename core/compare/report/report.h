@@ -10,16 +10,16 @@
 #define CADRE_FORMULA_SPEEDUP "speedup = T_base / T_run"
 #define CADRE_FORMULA_EFFICIENCY "efficiency = speedup / N"
 #define CADRE_FORMULA_OVERHEAD "overhead = T_run - T_base / N"
-#define CADRE_FORMULA_N "N: ranks of the run / ranks of the baseline"
-#define CADRE_FORMULA_N_WHOLE "N: 1, as every run has all cores of the machine"
+#define CADRE_FORMULA_N "N: ranks of the run / ranks of the baseline; "
+#define CADRE_FORMULA_N_WHOLE "N: 1, as every run has all cores of the machine; "
 #define CADRE_FORMULA_T_ROUNDS                                                         \
     "T: seconds a step in the same rounds; figures are Hodges-Lehmann medians over "   \
-    "rounds, in brackets the exact 95 % interval of the signed-rank test; "
-#define CADRE_FORMULA_T "T: median wall time of the same steps, warm-up left out; "
-#define CADRE_FORMULA_ROUNDS CADRE_FORMULA_T_ROUNDS CADRE_FORMULA_N
-#define CADRE_FORMULA_ROUNDS_WHOLE CADRE_FORMULA_T_ROUNDS CADRE_FORMULA_N_WHOLE
-#define CADRE_FORMULA_WHERE CADRE_FORMULA_T CADRE_FORMULA_N
-#define CADRE_FORMULA_WHOLE CADRE_FORMULA_T CADRE_FORMULA_N_WHOLE
+    "rounds, in brackets the exact 95 % interval of the signed-rank test"
+#define CADRE_FORMULA_T "T: median wall time of the same steps, warm-up left out"
+#define CADRE_FORMULA_ROUNDS CADRE_FORMULA_N CADRE_FORMULA_T_ROUNDS
+#define CADRE_FORMULA_ROUNDS_WHOLE CADRE_FORMULA_N_WHOLE CADRE_FORMULA_T_ROUNDS
+#define CADRE_FORMULA_WHERE CADRE_FORMULA_N CADRE_FORMULA_T
+#define CADRE_FORMULA_WHOLE CADRE_FORMULA_N_WHOLE CADRE_FORMULA_T
 #define CADRE_FORMULA_SWEEP                                                            \
     "T of independent runs: tokens of the baseline's step / sum of the instances' "    \
     "tokens/s, so that speedup = their tokens/s together / those of the baseline"

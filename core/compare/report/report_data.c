@@ -134,6 +134,8 @@ static void put_speed(struct cadre_json *json, const struct cadre_comparison *c,
     cadre_json_put_f64(json, "bubble_replayed", run->bubble_replayed);
     put_interval(json, "comm_exposed_s", cadre_report_exposed_s(run),
                  &speed->comm_exposed_s);
+    cadre_json_put_bool(json, "to_target", run->to_target);
+    put_interval(json, "target_s", run->target_s.value, &run->target_s);
     put_text(json, "untimed", run->untimed);
     put_text(json, "implausible", run->implausible);
     put_text(json, "failure", run->failure);
@@ -220,27 +222,43 @@ static void put_load(struct cadre_json *json, const struct cadre_load *load)
         cadre_json_put_f64(json, samples[i].key, samples[i].value);
 }
 
+/* disturbed: NULL where rounds are not listed. */
+static void put_piece(struct cadre_json *json, const struct cadre_comparison *c,
+                      const struct cadre_piece *piece, const bool *disturbed)
+{
+    cadre_json_begin_object(json);
+    cadre_json_put_string(json, "run", c->run[piece->run].name);
+    cadre_json_put_i64(json, "round", piece->round);
+    cadre_json_put_i64(json, "repeats_round", piece->repeats_round);
+    cadre_json_put_i64(json, "place", piece->place);
+    cadre_json_put_i64(json, "half", piece->half);
+    cadre_json_key(json, "disturbed");
+    if (disturbed)
+        cadre_json_bool(json, *disturbed);
+    else
+        cadre_json_null(json);
+    cadre_json_put_f64(json, "begin_s", piece->begin_s);
+    cadre_json_put_f64(json, "start_s", piece->start_s);
+    cadre_json_put_f64(json, "period_s", piece->period_s);
+    cadre_json_put_f64(json, "bubble_fraction", piece->bubble_fraction);
+    cadre_json_put_f64(json, "comm_exposed_s", piece->comm_exposed_s);
+    put_load(json, &piece->load);
+    cadre_json_end_object(json);
+}
+
 static void put_pieces(struct cadre_json *json, const struct cadre_comparison *c)
 {
     cadre_json_key(json, "pieces");
     cadre_json_begin_array(json);
     for (size_t i = 0; i < c->n_pieces; i++) {
-        const struct cadre_piece *piece = &c->piece[i];
-        cadre_json_begin_object(json);
-        cadre_json_put_string(json, "run", c->run[piece->run].name);
-        cadre_json_put_i64(json, "round", piece->round);
-        cadre_json_put_i64(json, "repeats_round", piece->repeats_round);
-        cadre_json_put_i64(json, "place", piece->place);
-        cadre_json_put_i64(json, "half", piece->half);
-        cadre_json_put_bool(json, "disturbed", cadre_report_is_disturbed(c, piece));
-        cadre_json_put_f64(json, "begin_s", piece->begin_s);
-        cadre_json_put_f64(json, "start_s", piece->start_s);
-        cadre_json_put_f64(json, "period_s", piece->period_s);
-        cadre_json_put_f64(json, "bubble_fraction", piece->bubble_fraction);
-        cadre_json_put_f64(json, "comm_exposed_s", piece->comm_exposed_s);
-        put_load(json, &piece->load);
-        cadre_json_end_object(json);
+        bool disturbed = cadre_report_is_disturbed(c, &c->piece[i]);
+        put_piece(json, c, &c->piece[i], &disturbed);
     }
+    cadre_json_end_array(json);
+    cadre_json_key(json, "target_pieces");
+    cadre_json_begin_array(json);
+    for (size_t i = 0; i < c->n_target_pieces; i++)
+        put_piece(json, c, &c->target_piece[i], NULL);
     cadre_json_end_array(json);
 }
 
@@ -334,6 +352,7 @@ static void put_head(struct cadre_json *json, const struct cadre_comparison *c)
     cadre_json_put_i64(json, "disturbed_rounds", (int64_t)speed->n_disturbed);
     cadre_json_put_bool(json, "mirrored", c->mirrored);
     cadre_json_put_f64(json, "margin", c->margin);
+    cadre_json_put_f64(json, "target", c->target > 0 ? c->target : (double)NAN);
     cadre_json_put_bool(json, "fair", cadre_comparison_is_fair(c));
     cadre_json_put_bool(json, "equal", !cadre_comparison_differing(c));
 }

@@ -15,9 +15,9 @@ static void put_item(struct cadre_text *out, const char *name, const char *text)
 {
     if (!text || !*text)
         return;
-    cadre_text_printf(out, "<dt>%s</dt><dd>", name);
+    cadre_text_printf(out, "<div><dt>%s</dt><dd>", name);
     cadre_chart_text(out, text);
-    cadre_text_printf(out, "</dd>\n");
+    cadre_text_printf(out, "</dd></div>\n");
 }
 
 static const char *option_of(const struct cadre_comparison *c, const char *name)
@@ -67,7 +67,6 @@ void cadre_report_setup(const struct cadre_comparison *c, struct cadre_text *out
     put_item(out, "command", cadre_text_str(&text));
     cadre_text_fini(&text);
     put_item(out, "build", PACKAGE_STRING);
-    put_machine(out, c);
     put_item(out, "baseline", c->run[c->baseline].name);
     put_option(out, c, "data", "data.path");
     put_option(out, c, "precision", "train.precision");
@@ -76,5 +75,6 @@ void cadre_report_setup(const struct cadre_comparison *c, struct cadre_text *out
     put_count(out, c, "parameters", "params");
     put_count(out, c, "steps", "steps");
     put_count(out, c, "tokens", "tokens");
+    put_machine(out, c);
     cadre_text_printf(out, "</dl>\n");
 }

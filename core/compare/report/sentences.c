@@ -154,7 +154,8 @@ static void say_verdict(struct cadre_sentences *s, const struct cadre_comparison
         cadre_text_printf(&text, " is not ranked: %s.", why_not_ranked(run));
         tone = CADRE_TONE_OPEN;
     } else if (run->speed.verdict == CADRE_SPEED_NO_DIFFERENCE) {
-        cadre_text_printf(&text, "No difference of speed was shown between ");
+        cadre_text_printf(&text, "No difference of %s was shown between ",
+                          run->to_target ? "the time to the target loss" : "speed");
         cadre_sentences_put_run(&text, run);
         cadre_text_printf(&text, " and %s", base);
         if (isfinite(run->speed.detectable))
@@ -164,7 +165,8 @@ static void say_verdict(struct cadre_sentences *s, const struct cadre_comparison
         tone = CADRE_TONE_OPEN;
     } else {
         cadre_sentences_put_run(&text, run);
-        cadre_text_printf(&text, " is %s than %s: %.2f times as fast",
+        cadre_text_printf(&text, " %s%s than %s: %.2f times as fast",
+                          run->to_target ? "reaches the target loss " : "is ",
                           cadre_speed_verdict_name(run->speed.verdict), base,
                           run->speed.speedup.value);
         put_range(&text, &run->speed.speedup);

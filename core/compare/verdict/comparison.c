@@ -225,6 +225,7 @@ void cadre_comparison_fini(struct cadre_comparison *c)
         cadre_record_fini(&c->perturbation[i].record);
     cadre_speed_fini(&c->speed);
     free(c->piece);
+    free(c->target_piece);
     free(c->perturbation);
     free(c->run);
     free(c->title);

@@ -130,11 +130,14 @@ struct cadre_compared_run {
     struct cadre_record record; /* of the training that is judged for equality */
     char failure[256]; /* why it has no record, "" if it has one */
     char untimed[160]; /* why no pieces of it are timed, "" if some are */
+    bool to_target; /* it changes training by design: its speedup and verdict are those
+                       of the time to a loss */
     /* computed by cadre_comparison_judge */
     double step_s; /* median of the record's steps: for a plan, never for a verdict */
     double tokens_per_s; /* of the timed pieces, else of the record */
     struct cadre_speed_run speed;
     struct cadre_interval efficiency; /* speedup / N */
+    struct cadre_interval target_s; /* time to the target, also the baseline's */
     char implausible[160]; /* a figure that cannot be, "" if there is none */
     double N; /* the ideal speedup */
     double loss_max_diff; /* over all steps, against the baseline */
@@ -174,6 +177,10 @@ struct cadre_comparison {
     int rounds; /* fixed beforehand; 0: nothing is timed */
     bool mirrored; /* two pieces of a run in a round; false: one start of several */
     double margin; /* differences below this fraction are none */
+    double target; /* that loss, 0: none */
+    struct cadre_piece *target_piece; /* owned; of the baseline and of runs to_target, a
+                                         seed a round; period_s is all their time */
+    size_t n_target_pieces;
     char unranked[160]; /* why no run is ranked, "" if some may be */
     /* arranged and filled by the caller, owned */
     struct cadre_perturbation *perturbation;

@@ -187,6 +187,37 @@ static void take_efficiency(struct cadre_compared_run *run)
         speedup->value / run->N, speedup->low / run->N, speedup->high / run->N};
 }
 
+/* Runs that change training are judged by the time to a loss, and never win. Their step
+ * has the record's time alone. */
+static cadre_status take_targets(struct cadre_comparison *c, const double *ideal,
+                                 struct cadre_error *err)
+{
+    struct cadre_speed_input input = cadre_figures_input(c);
+    struct cadre_speed speed = {0};
+    input.piece = c->target_piece;
+    input.n_pieces = c->n_target_pieces;
+    input.ideal = ideal;
+    if (c->n_target_pieces == 0)
+        return CADRE_OK;
+    CADRE_TRY(cadre_speed_judge(&input, &speed, err));
+    for (size_t i = 0; i < c->n; i++) {
+        struct cadre_compared_run *run = &c->run[i];
+        if (run->to_target || i == c->baseline)
+            run->target_s = speed.run[i].period_s;
+        if (!run->to_target)
+            continue;
+        run->speed = speed.run[i];
+        run->speed.leading = false;
+        run->speed.period_s = unbounded(run->step_s);
+        run->speed.overhead_s = unbounded(NAN);
+        take_efficiency(run);
+        if (c->speed.run)
+            c->speed.run[i] = run->speed;
+    }
+    cadre_speed_fini(&speed);
+    return CADRE_OK;
+}
+
 cadre_status cadre_figures_fill(struct cadre_comparison *c, struct cadre_error *err)
 {
     struct cadre_speed_input input = cadre_figures_input(c);
@@ -198,6 +229,7 @@ cadre_status cadre_figures_fill(struct cadre_comparison *c, struct cadre_error *
         struct cadre_compared_run *run = &c->run[i];
         run->N = c->whole ? 1 : (double)run->ranks / c->run[c->baseline].ranks;
         run->implausible[0] = 0;
+        run->target_s = unbounded(NAN);
         take_record(c, run);
         take_efficiency(run);
         if (ideal)
@@ -216,6 +248,8 @@ cadre_status cadre_figures_fill(struct cadre_comparison *c, struct cadre_error *
         if (rc == CADRE_OK)
             finish(c);
     }
+    if (rc == CADRE_OK)
+        rc = take_targets(c, ideal, err);
     free(ideal);
     return rc;
 }
