@@ -88,11 +88,11 @@ static cadre_status write_line(struct cadre_pieces *pieces,
     cadre_json_init(&json, pieces->file, false);
     cadre_json_begin_object(&json);
     cadre_json_put_string(&json, "run", pieces->comparison->run[piece->run].name);
-    cadre_json_put_bool(&json, "to_target", pieces->request.piece->target > 0);
     cadre_json_put_i64(&json, "round", piece->round);
     cadre_json_put_i64(&json, "repeats_round", piece->repeats_round);
     cadre_json_put_i64(&json, "place", piece->place);
     cadre_json_put_i64(&json, "half", piece->half);
+    cadre_json_put_bool(&json, "to_target", pieces->request.piece->target > 0);
     cadre_json_put_string(&json, "failure", failure->failed ? failure->why : NULL);
     cadre_json_put_f64(&json, "begin_s", piece->begin_s);
     cadre_json_put_f64(&json, "start_s", piece->start_s);
