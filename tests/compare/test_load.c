@@ -53,22 +53,21 @@ static int put_core(char *text, size_t size, const char *name, struct ticks of)
  * those where this process may run. */
 static void put_stat(struct ticks of, bool others)
 {
+    const struct ticks none = {0}, theirs = {.user = 3 * of.user};
     char text[1024], name[32];
     cpu_set_t ours;
     size_t core = 0, other = 0;
-    int used = put_core(text, sizeof text, "cpu ", others ? (struct ticks){0} : of);
+    int used = put_core(text, sizeof text, "cpu ", others ? none : of);
     ck_assert_int_eq(sched_getaffinity(0, sizeof ours, &ours), 0);
     while (!CPU_ISSET(core, &ours))
         core++;
     while (CPU_ISSET(other, &ours))
         other++;
     snprintf(name, sizeof name, "cpu%zu", core);
-    used += put_core(text + used, sizeof text - (size_t)used, name,
-                     others ? of : (struct ticks){0});
+    used += put_core(text + used, sizeof text - (size_t)used, name, others ? of : none);
     snprintf(name, sizeof name, "cpu%zu", other);
     if (others)
-        used += put_core(text + used, sizeof text - (size_t)used, name,
-                         (struct ticks){.user = 3 * of.user});
+        used += put_core(text + used, sizeof text - (size_t)used, name, theirs);
     snprintf(text + used, sizeof text - (size_t)used, "intr 12345\n");
     put("proc/stat", text);
 }
