@@ -6,13 +6,15 @@
 #include "core/compare/timing/order.h"
 #include "tests/support/check_main.h"
 
-/* Appends one round of two pieces a run; false where the source is at its end. */
+/* Appends one round of one or two pieces a run; false where the source is at its end.
+ */
 static bool take_round(const struct referee *referee, int round, int repeats,
                        struct cadre_piece *pieces, size_t *n)
 {
     size_t order[2 * REFEREE_RUNS];
-    cadre_round_order(referee->seed, round, referee->runs, true, order);
-    for (size_t i = 0; i < 2 * referee->runs; i++) {
+    size_t places = (referee->single ? 1 : 2) * referee->runs;
+    cadre_round_order(referee->seed, round, referee->runs, !referee->single, order);
+    for (size_t i = 0; i < places; i++) {
         struct cadre_piece *piece = &pieces[*n + i];
         *piece = (struct cadre_piece){
             .run = order[i],
@@ -28,7 +30,7 @@ static bool take_round(const struct referee *referee, int round, int repeats,
         if (order[i] == 1)
             piece->period_s /= referee->speedup;
     }
-    *n += 2 * referee->runs;
+    *n += places;
     return true;
 }
 

@@ -11,6 +11,7 @@ enum { REFEREE_RUNS = 8, REFEREE_ROUNDS = 16 };
 struct referee {
     uint64_t seed; /* of the orders */
     size_t runs;
+    bool single; /* one piece of a run in a round, where starts are dear */
     double margin;
     double speedup; /* of run 1, planted; 1: all runs are the same program */
     /* Fills period_s and load of the next piece in time; false: there is none left. */

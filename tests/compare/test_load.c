@@ -37,24 +37,46 @@ static void put(const char *name, const char *text)
     free(path);
 }
 
-/* A /proc/stat whose first core of ours has these ticks; `uncounted` are idle, waiting
- * and interrupts. A core that is not ours has many more, and so has the sum. */
-static void put_stat(long user, long guest, long uncounted, long steal)
+/* Ticks of a core since it was switched on. */
+struct ticks {
+    long user, nice, system, idle, iowait, irq, softirq, steal, guest;
+};
+
+static int put_core(char *text, size_t size, const char *name, struct ticks of)
 {
-    char text[512];
+    return snprintf(text, size, "%s %ld %ld %ld %ld %ld %ld %ld %ld %ld 0\n", name,
+                    of.user, of.nice, of.system, of.idle, of.iowait, of.irq, of.softirq,
+                    of.steal, of.guest);
+}
+
+/* A machine of one core, which is ours; with `others` of two, and the second is none of
+ * those where this process may run. */
+static void put_stat(struct ticks of, bool others)
+{
+    const struct ticks none = {0}, theirs = {.user = 3 * of.user};
+    char text[1024], name[32];
     cpu_set_t ours;
     size_t core = 0, other = 0;
+    int used = put_core(text, sizeof text, "cpu ", others ? none : of);
     ck_assert_int_eq(sched_getaffinity(0, sizeof ours, &ours), 0);
     while (!CPU_ISSET(core, &ours))
         core++;
     while (CPU_ISSET(other, &ours))
         other++;
-    snprintf(text, sizeof text,
-             "cpu  %ld 9 9 9 9 9 9 9 0 0\ncpu%zu %ld 9 9 9 9 9 9 9 0 0\n"
-             "cpu%zu %ld 20 30 %ld %ld %ld %ld %ld %ld 0\nintr 12345\n",
-             77 * user, other, 55 * user, core, user, uncounted, uncounted, uncounted,
-             uncounted, steal, guest);
+    snprintf(name, sizeof name, "cpu%zu", core);
+    used += put_core(text + used, sizeof text - (size_t)used, name, others ? of : none);
+    snprintf(name, sizeof name, "cpu%zu", other);
+    if (others)
+        used += put_core(text + used, sizeof text - (size_t)used, name, theirs);
+    snprintf(text + used, sizeof text - (size_t)used, "intr 12345\n");
     put("proc/stat", text);
+}
+
+/* As if that had been 100 s ago. */
+static void age(struct cadre_load_counters *begin)
+{
+    begin->wall_s -= 100;
+    begin->busy_s -= 100;
 }
 
 static double own_seconds(void)
@@ -86,35 +108,63 @@ START_TEST(nothing_is_known_without_files)
 }
 END_TEST
 
-/* 500 ticks of user time and 100 stolen are other processes', but for what this one
- * took; a guest's time is user time already, and nobody's are idle time and interrupts.
- */
-START_TEST(foreign_is_busy_less_own)
+/* Of 100 s of a core 60 were idle or waiting and 2 interrupts: 38 s less its own are
+ * others', whatever the sampled times of the rest add up to. */
+START_TEST(foreign_is_what_was_not_idle_less_own)
 {
-    struct cadre_load_counters begin;
-    struct cadre_load load;
-    double tick = 1 / (double)sysconf(_SC_CLK_TCK);
-    put_stat(1000, 0, 5000, 10);
-    cadre_load_begin_below(root, &begin);
-    spin(0.02);
-    put_stat(1500, 400, 9000, 110);
-    cadre_load_end_below(root, &begin, false, &load);
-    ck_assert_double_eq_tol(load.steal_s, 100 * tick, 1e-9);
-    ck_assert_double_ge(load.own_s, 0.015);
-    ck_assert_double_eq_tol(load.foreign_s, 600 * tick - load.own_s, 1e-9);
+    for (int others = 0; others < 2; others++) {
+        struct cadre_load_counters begin;
+        struct cadre_load load;
+        long hz = sysconf(_SC_CLK_TCK);
+        put_stat((struct ticks){.user = 5 * hz, .idle = 7 * hz}, others);
+        cadre_load_begin_below(root, &begin);
+        age(&begin);
+        spin(0.02);
+        put_stat((struct ticks){.user = 30 * hz,
+                                .idle = 57 * hz,
+                                .iowait = 10 * hz,
+                                .irq = hz,
+                                .softirq = hz,
+                                .steal = 3 * hz,
+                                .guest = 25 * hz},
+                 others);
+        cadre_load_end_below(root, &begin, false, &load);
+        ck_assert_double_eq_tol(load.steal_s, 3, 1e-9);
+        ck_assert_double_ge(load.own_s, 0.015);
+        ck_assert_double_ge(load.wall_s, 100);
+        ck_assert_double_eq_tol(load.foreign_s, load.wall_s - 62 - load.own_s, 1e-6);
+    }
 }
 END_TEST
 
-/* The machine's ticks round down: a process may have used more than all did. */
-START_TEST(foreign_is_never_negative)
+/* The kernel's counters round: a process may have used more than was not idle. What was
+ * stolen is foreign even if a process's own time has it in it. */
+START_TEST(foreign_is_steal_at_least)
 {
     struct cadre_load_counters begin;
     struct cadre_load load;
-    put_stat(1000, 0, 5000, 10);
+    long hz = sysconf(_SC_CLK_TCK);
+    put_stat((struct ticks){0}, false);
     cadre_load_begin_below(root, &begin);
-    spin(0.02);
+    age(&begin);
+    put_stat((struct ticks){.idle = 110 * hz}, false);
     cadre_load_end_below(root, &begin, false, &load);
     ck_assert_double_eq(load.foreign_s, 0);
+    put_stat((struct ticks){.idle = 110 * hz, .steal = 2 * hz}, false);
+    cadre_load_end_below(root, &begin, false, &load);
+    ck_assert_double_eq_tol(load.foreign_s, 2, 1e-9);
+}
+END_TEST
+
+START_TEST(counters_that_stand_still_tell_nothing)
+{
+    struct cadre_load_counters begin;
+    struct cadre_load load;
+    put_stat((struct ticks){.user = 5, .idle = 7}, false);
+    cadre_load_begin_below(root, &begin);
+    age(&begin);
+    cadre_load_end_below(root, &begin, false, &load);
+    ck_assert(isnan(load.foreign_s));
 }
 END_TEST
 
@@ -260,8 +310,9 @@ Suite *test_suite(void)
     TCase *tc = tcase_create("load");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, nothing_is_known_without_files);
-    tcase_add_test(tc, foreign_is_busy_less_own);
-    tcase_add_test(tc, foreign_is_never_negative);
+    tcase_add_test(tc, foreign_is_what_was_not_idle_less_own);
+    tcase_add_test(tc, foreign_is_steal_at_least);
+    tcase_add_test(tc, counters_that_stand_still_tell_nothing);
     tcase_add_test(tc, children_are_our_own);
     tcase_add_test(tc, throttled_by_cgroup_2);
     tcase_add_test(tc, throttled_by_cgroup_1);

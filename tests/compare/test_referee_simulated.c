@@ -114,6 +114,7 @@ struct trial {
     const struct noise *noise;
     size_t runs;
     double scale, margin, speedup;
+    bool single;
 };
 
 static void count(struct tally *tally, const struct cadre_speed *speed, double speedup)
@@ -142,6 +143,7 @@ static struct tally try_often(const struct trial *trial, int times)
                                   .scale = trial->scale};
         struct referee referee = {.seed = machine.key,
                                   .runs = trial->runs,
+                                  .single = trial->single,
                                   .margin = trial->margin,
                                   .speedup = trial->speedup,
                                   .next = next_piece,
@@ -161,17 +163,16 @@ static double percent(int k, int n)
 
 /* All runs are one program. Without a margin, which could only hide what is wrong with
  * the statistics. */
-static void hold_false_alarms(size_t runs)
+static void hold_false_alarms(size_t runs, bool single, int times)
 {
-    int times = test_lean() ? 300 : 10000;
+    times = test_lean() ? 300 : times;
     for (size_t i = 0; i < NOISES; i++) {
-        struct trial trial = {&noises[i], runs, 0.02, 0, 1};
+        struct trial trial = {&noises[i], runs, 0.02, 0, 1, single};
         struct tally got = try_often(&trial, times);
-        printf(
-            "%zu runs, %-14s  false alarms %4.2f %%, not ranked %4.1f %%, covered by "
-            "the interval %5.2f %%\n",
-            runs, noises[i].name, percent(got.alarms, times),
-            percent(got.unranked, times), percent(got.covered, times));
+        printf("%zu runs%s, %-14s  false alarms %4.2f %%, not ranked %4.1f %%, ", runs,
+               single ? ", single starts" : "", noises[i].name,
+               percent(got.alarms, times), percent(got.unranked, times));
+        printf("in the interval %5.2f %%\n", percent(got.covered, times));
         ck_assert_msg(percent(got.alarms, times) <= 6, "%d of %d", got.alarms, times);
         ck_assert_msg(percent(got.covered, times) >= 94, "%d of %d", got.covered,
                       times);
@@ -180,13 +181,19 @@ static void hold_false_alarms(size_t runs)
 
 START_TEST(false_alarms_of_two_runs)
 {
-    hold_false_alarms(2);
+    hold_false_alarms(2, false, 10000);
 }
 END_TEST
 
 START_TEST(false_alarms_of_four_runs)
 {
-    hold_false_alarms(4);
+    hold_false_alarms(4, false, 10000);
+}
+END_TEST
+
+START_TEST(false_alarms_of_single_starts)
+{
+    hold_false_alarms(2, true, 3000);
 }
 END_TEST
 
@@ -205,10 +212,10 @@ static struct tally find(const struct trial *trial, int times)
 START_TEST(power_by_noise)
 {
     static const double scales[] = {0.005, 0.02, 0.05}, effects[] = {1.02, 1.05, 1.10};
-    int times = test_lean() ? 20 : 400;
+    int times = test_lean() ? 20 : 250;
     for (size_t i = 0; i < NOISES; i++)
         for (size_t s = 0; s < 3; s++) {
-            struct trial trial = {&noises[i], 2, scales[s], 0.01, 1};
+            struct trial trial = {&noises[i], 2, scales[s], 0.01, 1, false};
             struct tally none = try_often(&trial, times);
             printf("%-14s of %3.1f %%, found ", noises[i].name, 100 * scales[s]);
             for (size_t e = 0; e < 3; e++) {
@@ -243,6 +250,7 @@ Suite *test_suite(void)
     TCase *tc = tcase_create("referee_simulated");
     tcase_add_test(tc, false_alarms_of_two_runs);
     tcase_add_test(tc, false_alarms_of_four_runs);
+    tcase_add_test(tc, false_alarms_of_single_starts);
     tcase_add_test(tc, power_by_noise);
     tcase_add_test(tc, upper_bound_of_a_rate);
     suite_add_tcase(s, tc);

@@ -14,6 +14,7 @@
 #include "core/compare/timing/load_private.h"
 
 enum { PATH_BYTES = 1024, MISSING_CORES = 64 };
+#define LEAST_WALL_S 0.05 /* less is too few ticks to see whether they stand still */
 
 /* Opens root/format; NULL where it is not there. */
 static FILE *open_below(const char *root, const char *format, ...)
@@ -41,42 +42,65 @@ static double take_number(char **text)
 
 /* ---- CPU time ---- */
 
-/* The cores whose load matters: where this process and its children may run. The rest
- * of a shared machine is other people's. */
-static bool counts(long core, bool known, const cpu_set_t *ours)
+enum { USER, NICE, SYSTEM, IDLE, IOWAIT, IRQ, SOFTIRQ, STEAL, FIELDS };
+
+/* Of some cores, in ticks. */
+struct ticks {
+    double of[FIELDS];
+    int cores;
+};
+
+static void add_core(struct ticks *sum, const double *of)
 {
-    return core < 0 ? !known : known && core < CPU_SETSIZE && CPU_ISSET(core, ours);
+    for (int i = 0; i < FIELDS; i++)
+        sum->of[i] += of[i];
+    sum->cores++;
 }
 
-/* From /proc/stat, whose first line is the sum of those that follow, one a core. User
- * time has the guests' in it; waiting for a disk is idle time. Interrupts are left out:
- * they are as likely the transfers of our own ranks, and the kernel does not say whose.
- */
-static void read_busy(const char *root, double *busy_s, double *steal_s)
+/* /proc/stat of the cores where this process and its children may run; the rest of a
+ * shared machine is other people's. Where that is all of them, or where a container
+ * numbers them anew, the kernel's own sum is taken, which is rounded once. */
+static struct ticks read_ticks(const char *root)
 {
-    enum { USER, NICE, SYSTEM, IDLE, IOWAIT, IRQ, SOFTIRQ, STEAL, FIELDS };
     char line[512];
-    cpu_set_t ours;
-    double tick = 1 / (double)sysconf(_SC_CLK_TCK);
-    bool known = sched_getaffinity(0, sizeof ours, &ours) == 0, found = false;
+    cpu_set_t allowed;
+    struct ticks all = {0}, ours = {0};
+    bool known = sched_getaffinity(0, sizeof allowed, &allowed) == 0;
     FILE *file = open_below(root, "/proc/stat");
-    *busy_s = *steal_s = 0;
     while (file && fgets(line, sizeof line, file) && strncmp(line, "cpu", 3) == 0) {
         char *at = line + 3;
-        double ticks[FIELDS];
-        long core = *at == ' ' ? -1 : strtol(at, &at, 10);
+        double of[FIELDS];
+        bool sum = *at == ' ';
+        long core = sum ? -1 : strtol(at, &at, 10);
         for (int i = 0; i < FIELDS; i++)
-            ticks[i] = take_number(&at);
-        if (!counts(core, known, &ours))
-            continue;
-        found = true;
-        *busy_s += tick * (ticks[USER] + ticks[NICE] + ticks[SYSTEM] + ticks[STEAL]);
-        *steal_s += tick * ticks[STEAL];
+            of[i] = take_number(&at);
+        if (sum)
+            memcpy(all.of, of, sizeof of);
+        else
+            all.cores++;
+        if (known && core >= 0 && core < CPU_SETSIZE && CPU_ISSET(core, &allowed))
+            add_core(&ours, of);
     }
     if (file)
         fclose(file);
-    if (!found)
-        *busy_s = *steal_s = NAN;
+    return ours.cores == 0 || ours.cores == all.cores ? all : ours;
+}
+
+/* What is neither idle nor waiting for a disk is busy: kernels measure idle time, but
+ * most count busy time by sampling, whose error would be taken for other processes.
+ * Interrupts are left out: they are as likely the transfers of our own ranks. wall_s
+ * has been read. */
+static void read_busy(const char *root, struct cadre_load_counters *out)
+{
+    struct ticks ticks = read_ticks(root);
+    double tick = ticks.cores ? 1 / (double)sysconf(_SC_CLK_TCK) : NAN, sum = 0;
+    for (int i = 0; i < FIELDS; i++)
+        sum += ticks.of[i];
+    out->busy_s =
+        ticks.cores * out->wall_s -
+        tick * (ticks.of[IDLE] + ticks.of[IOWAIT] + ticks.of[IRQ] + ticks.of[SOFTIRQ]);
+    out->steal_s = tick * ticks.of[STEAL];
+    out->counted_s = tick * sum / ticks.cores;
 }
 
 static double seconds(struct timeval t)
@@ -280,32 +304,43 @@ void cadre_load_begin_below(const char *root, struct cadre_load_counters *begin)
 {
     begin->throttled_s = read_throttled(root);
     begin->thermal = read_thermal(root);
-    begin->wall_s = cadre_now_s();
     begin->own_s = own_seconds();
-    read_busy(root, &begin->busy_s, &begin->steal_s);
+    begin->wall_s = cadre_now_s();
+    read_busy(root, begin);
+}
+
+/* Counters that stand still, as in some sandboxes, tell nothing. Ticks are coarser than
+ * a process's own time: below zero there was no other. */
+static double foreign_seconds(const struct cadre_load_counters *begin,
+                              const struct cadre_load_counters *end)
+{
+    double wall = end->wall_s - begin->wall_s, own = end->own_s - begin->own_s;
+    double steal = end->steal_s - begin->steal_s;
+    double foreign = end->busy_s - begin->busy_s - own;
+    if (isnan(foreign) || end->counted_s - begin->counted_s < 0.5 * wall - LEAST_WALL_S)
+        return NAN;
+    return fmax(foreign, fmax(steal, 0));
 }
 
 void cadre_load_end_below(const char *root, const struct cadre_load_counters *begin,
                           bool gpu, struct cadre_load *out)
 {
-    double busy_s, steal_s;
-    read_busy(root, &busy_s, &steal_s);
+    struct cadre_load_counters end = {.wall_s = cadre_now_s()};
+    read_busy(root, &end);
+    end.own_s = own_seconds();
     *out = (struct cadre_load){
-        .wall_s = cadre_now_s() - begin->wall_s,
-        .own_s = own_seconds() - begin->own_s,
-        .steal_s = steal_s - begin->steal_s,
+        .wall_s = end.wall_s - begin->wall_s,
+        .own_s = end.own_s - begin->own_s,
+        .foreign_s = foreign_seconds(begin, &end),
+        .steal_s = end.steal_s - begin->steal_s,
+        .throttled_s = read_throttled(root) - begin->throttled_s,
+        .mhz = read_mhz(root),
+        .thermal = read_thermal(root) - begin->thermal,
         .gpu_mhz = NAN,
         .gpu_watts = NAN,
         .gpu_celsius = NAN,
         .gpu_others = NAN,
     };
-    /* Ticks are coarser than a process's own time: below zero there was no other. */
-    out->foreign_s = busy_s - begin->busy_s - out->own_s;
-    if (out->foreign_s < 0)
-        out->foreign_s = 0;
-    out->throttled_s = read_throttled(root) - begin->throttled_s;
-    out->thermal = read_thermal(root) - begin->thermal;
-    out->mhz = read_mhz(root);
     if (gpu) {
         read_gpus(out);
         read_gpu_others(out);

@@ -21,9 +21,10 @@ struct cadre_load {
     double gpu_others; /* compute processes on the GPU that are not ours */
 };
 
-/* Counters at one time. */
+/* Counters at one time; only differences of two mean something. */
 struct cadre_load_counters {
     double wall_s, own_s, busy_s, steal_s, throttled_s, thermal;
+    double counted_s; /* time that the kernel counted, of one core */
 };
 
 void cadre_load_begin(struct cadre_load_counters *begin);
