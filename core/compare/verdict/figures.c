@@ -74,6 +74,7 @@ static void take_pieces(struct cadre_comparison *c, size_t i)
     const struct cadre_compared_run *base = &c->run[c->baseline];
     if (!cadre_figures_timed(c, i)) {
         run->speed = c->speed.run[i] = nothing(run->untimed);
+        run->step_s = run->tokens_per_s = NAN; /* of another time than the others' */
         return;
     }
     run->speed = c->speed.run[i];
@@ -187,8 +188,8 @@ static void take_efficiency(struct cadre_compared_run *run)
         speedup->value / run->N, speedup->low / run->N, speedup->high / run->N};
 }
 
-/* Runs that change training are judged by the time to a loss, and never win. Their step
- * has the record's time alone. */
+/* Runs that change training are judged by the time to a loss, and never win. Their
+ * step was not timed. */
 static cadre_status take_targets(struct cadre_comparison *c, const double *ideal,
                                  struct cadre_error *err)
 {
@@ -208,7 +209,7 @@ static cadre_status take_targets(struct cadre_comparison *c, const double *ideal
             continue;
         run->speed = speed.run[i];
         run->speed.leading = false;
-        run->speed.period_s = unbounded(run->step_s);
+        run->speed.period_s = unbounded(NAN);
         run->speed.overhead_s = unbounded(NAN);
         take_efficiency(run);
         if (c->speed.run)
