@@ -12,6 +12,7 @@
 #include "core/base/path.h"
 #include "core/checkpoint/format/file.h"
 #include "core/run/bench.h"
+#include "core/run/restarts.h"
 
 /* ---- keeping ---- */
 
@@ -88,11 +89,11 @@ static cadre_status write_line(struct cadre_pieces *pieces,
     cadre_json_init(&json, pieces->file, false);
     cadre_json_begin_object(&json);
     cadre_json_put_string(&json, "run", pieces->comparison->run[piece->run].name);
-    cadre_json_put_bool(&json, "to_target", pieces->request.piece->target > 0);
     cadre_json_put_i64(&json, "round", piece->round);
     cadre_json_put_i64(&json, "repeats_round", piece->repeats_round);
     cadre_json_put_i64(&json, "place", piece->place);
     cadre_json_put_i64(&json, "half", piece->half);
+    cadre_json_put_bool(&json, "to_target", pieces->request.piece->target > 0);
     cadre_json_put_string(&json, "failure", failure->failed ? failure->why : NULL);
     cadre_json_put_f64(&json, "begin_s", piece->begin_s);
     cadre_json_put_f64(&json, "start_s", piece->start_s);
@@ -192,13 +193,17 @@ static cadre_status train(struct cadre_pieces *pieces, const struct cadre_task *
     if (rc != CADRE_OK || failure->failed)
         return rc;
     struct cadre_error why = {0};
-    if (cadre_bench_read(folder, bench, &why) != CADRE_OK)
+    char *restarted = cadre_restarts_first(folder); /* by run.elastic */
+    if (restarted)
+        fail_piece(failure, "lost ranks and went on without them");
+    else if (cadre_bench_read(folder, bench, &why) != CADRE_OK)
         fail_piece(failure, why.text);
     else if (!bench->reached)
         fail_piece(failure, "did not reach compare.target");
     else if (bench->n != (size_t)what->windows || !(bench->window[0].seconds > 0) ||
              (what->target <= 0 && bench->steps != what->steps))
         fail_piece(failure, "left other windows than were asked for");
+    free(restarted);
     return CADRE_OK;
 }
 

@@ -117,7 +117,8 @@ EOF
     "$tmp/compared/pieces.jsonl")" -ge 2 ] || fail "compared: parts has no timed pieces"
 shows compared.out '^parts +independent:2 .* independent$'
 shows compared.out '^parts: 2 independent runs, together [0-9.]+ times the tokens per second'
-shows compared.out 'N: 1, as every run'
+tr '\n' ' ' <"$tmp/compared.out" >"$tmp/compared.unwrapped"
+shows compared.unwrapped 'N: 1, as every run'
 shows compared/report.json '"options": \{|"optim.lr": "1e-3"'
 shows compared/report.csv '^parts,independent:2,2,.*,independent,none,.*,2.$'
 shows compared/report.html '<h2>Instances</h2>'
