@@ -115,8 +115,10 @@ static double coarse_of(const struct cadre_spec *spec)
 static void hash_option(void *arg, const char *section,
                         const struct cadre_option *option, const char *value)
 {
-    if (strcmp(section, "run") == 0 || strcmp(section, "bench") == 0)
-        return;
+    static const char *const left_out[] = {"run", "bench", "compare"};
+    for (size_t i = 0; i < sizeof left_out / sizeof left_out[0]; i++)
+        if (strcmp(section, left_out[i]) == 0)
+            return;
     cadre_hash_update_string(arg, section);
     cadre_hash_update_string(arg, option->key);
     cadre_hash_update_string(arg, value);

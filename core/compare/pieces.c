@@ -12,6 +12,7 @@
 #include "core/base/path.h"
 #include "core/checkpoint/format/file.h"
 #include "core/run/bench.h"
+#include "core/run/restarts.h"
 
 /* ---- keeping ---- */
 
@@ -192,13 +193,17 @@ static cadre_status train(struct cadre_pieces *pieces, const struct cadre_task *
     if (rc != CADRE_OK || failure->failed)
         return rc;
     struct cadre_error why = {0};
-    if (cadre_bench_read(folder, bench, &why) != CADRE_OK)
+    char *restarted = cadre_restarts_first(folder); /* by run.elastic */
+    if (restarted)
+        fail_piece(failure, "lost ranks and went on without them");
+    else if (cadre_bench_read(folder, bench, &why) != CADRE_OK)
         fail_piece(failure, why.text);
     else if (!bench->reached)
         fail_piece(failure, "did not reach compare.target");
     else if (bench->n != (size_t)what->windows || !(bench->window[0].seconds > 0) ||
              (what->target <= 0 && bench->steps != what->steps))
         fail_piece(failure, "left other windows than were asked for");
+    free(restarted);
     return CADRE_OK;
 }
 

@@ -152,7 +152,7 @@ static const struct cadre_config_key table[] = {
         "how many such runs; fewer cost less and widen the limits"),
     I64(compare, warmup, "2", 0, 1e9, "first steps, left out of the times"),
     BOOL(compare, time, "yes",
-         "measure the run's speed in rounds; no: compare its training alone"),
+         "measure speed in rounds; no, also in [run:NAME]: compare training alone"),
     I64(compare, rounds, "0", 0, 200,
         "rounds of short timed trainings; 0: 8, or more for many runs"),
     STR(compare, budget, "0",

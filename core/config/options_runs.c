@@ -65,15 +65,15 @@ static cadre_status unknown_run(const struct cadre_options *options, const char 
 }
 
 /* What a comparison itself needs cannot differ from run to run; whether a run is timed
- * is the run's own. */
+ * can. */
 static cadre_status check_override(const struct cadre_options *options, const char *run,
                                    const struct assignment *a, struct cadre_error *err)
 {
     char section[128];
     snprintf(section, sizeof section, "%.*s", (int)strcspn(a->name, "."), a->name);
-    bool own = strcmp(a->name, "compare.time") == 0;
-    if ((strcmp(section, "compare") == 0 && !own) ||
-        strcmp(a->name, "run.extends") == 0)
+    bool whole =
+        strcmp(section, "compare") == 0 && strcmp(a->name, "compare.time") != 0;
+    if (whole || strcmp(a->name, "run.extends") == 0)
         return cadre_fail(err, CADRE_E_INVALID,
                           "%s: %s cannot differ between runs: take it out of [run:%s]",
                           a->source, a->name, run);

@@ -125,6 +125,22 @@ START_TEST(a_layout_names_what_was_chosen)
 }
 END_TEST
 
+/* Of the whole comparison, but for the time of each run. */
+START_TEST(timing_is_chosen)
+{
+    must_arrange("[compare]\nrounds = 7\nbudget = 2m\npiece = 0.5\nperiod = 4\n"
+                 "margin = 0.02\ntarget = 3\n[run]\nseed = 5\n[run:one]\n[run:two]\n"
+                 "run.exact = yes\ncompare.time = no\n");
+    const struct cadre_timetable *table = &arrangement.timetable;
+    ck_assert(table->wanted == 7 && table->budget_s == 120 && table->piece_s == 0.5);
+    ck_assert(table->period == 4 && table->seed == 5);
+    ck_assert(c.margin == 0.02 && c.target == 3);
+    ck_assert_str_eq(c.run[0].untimed, "");
+    ck_assert_str_eq(c.run[1].untimed, "compare.time is no");
+    ck_assert_uint_eq(c.run[0].setup, c.run[1].setup); /* it has a price */
+}
+END_TEST
+
 START_TEST(perturbation_can_be_left_out)
 {
     must_arrange("[compare]\nperturb = no\n[run:one]\n[run:two]\n");
@@ -259,6 +275,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, limits_are_measured_only_where_they_are_needed);
     tcase_add_test(tc, tensor_parallel_runs_need_limits);
     tcase_add_test(tc, a_layout_names_what_was_chosen);
+    tcase_add_test(tc, timing_is_chosen);
     tcase_add_test(tc, perturbation_can_be_left_out);
     tcase_add_test(tc, parameters_move_where_no_other_micro_batch_is);
     tcase_add_test(tc, perturbation_divides_the_batch);

@@ -44,6 +44,10 @@ START_TEST(seconds)
     ck_assert_str_eq(cadre_figure_seconds(&step, text, sizeof text),
                      "45.6 ms [44.1 ms, 47.0 ms]");
     ck_assert_str_eq(cadre_figure_seconds(&bare, text, sizeof text), "1.31 s");
+    ck_assert_str_eq(cadre_figure_share(0.0123, text, sizeof text), "1.2 %");
+    ck_assert_str_eq(cadre_figure_share(0.31, text, sizeof text), "31 %");
+    ck_assert_str_eq(cadre_figure_share(1.4, text, sizeof text), "140 %");
+    ck_assert_str_eq(cadre_figure_share(NAN, text, sizeof text), "-");
     const struct cadre_interval zero = {0, 0, 0};
     ck_assert_str_eq(cadre_figure_seconds(&zero, text, sizeof text), "0 s");
     ck_assert_str_eq(cadre_figure_seconds(&none, text, sizeof text), "-");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The children are this program again, called as `... train ...`: run "bad" fails, run
- * "other" leaves other windows than were asked for and reaches no target, and run
- * "many" is of instances. */
+ * "other" leaves other windows than were asked for and reaches no target, run "many"
+ * is of instances, and run "lost" lost a rank. */
 #include "core/compare/pieces.h"
 
 #include <jansson.h>
@@ -12,6 +12,7 @@
 
 #include "core/base/memory.h"
 #include "core/base/path.h"
+#include "core/run/restarts.h"
 #include "tests/compare/fixture.h"
 #include "tests/support/check_main.h"
 
@@ -24,6 +25,12 @@ __attribute__((constructor)) static void be_the_child(int argc, char **argv)
     char *rest[] = {argv[0], argv[1], "--set", "bench.steps=3", NULL};
     if (strcmp(run, "bad") == 0)
         _exit(3);
+    if (strcmp(run, "lost") == 0) {
+        const struct cadre_restart restart = {0, 1, "ddp:4", "ddp:2", "lost"};
+        struct cadre_error error;
+        _exit(fixture_bench(argc, argv, folder, 0.5) ||
+              cadre_restarts_add(folder, &restart, &error) != CADRE_OK);
+    }
     if (strcmp(run, "other") == 0 && fixture_set(argc, argv, "bench.target"))
         _exit(fixture_bench(argc, argv, folder, -1));
     if (strcmp(run, "other") == 0)
@@ -31,7 +38,7 @@ __attribute__((constructor)) static void be_the_child(int argc, char **argv)
     _exit(fixture_bench(argc, argv, folder, 0.5));
 }
 
-enum { BASE, BAD, OTHER, MANY, RUNS };
+enum { BASE, BAD, OTHER, MANY, LOST, RUNS };
 static char *dir, *out;
 static struct cadre_comparison c;
 static struct cadre_pieces pieces;
@@ -53,7 +60,8 @@ static void setup(void)
     const struct fixture_run runs[RUNS] = {{.name = "base"},
                                            {.name = "bad"},
                                            {.name = "other"},
-                                           {.name = "many", .instances = 2}};
+                                           {.name = "many", .instances = 2},
+                                           {.name = "lost"}};
     dir = test_tmpdir();
     out = cadre_path_join(dir, "out");
     ck_assert_int_eq(cadre_path_make_dirs(out, &err), CADRE_OK);
@@ -124,6 +132,8 @@ START_TEST(a_piece_that_fails_is_not_kept)
     ck_assert_str_eq(failure.why, "piece 2 failed with exit status 3");
     run(OTHER, 1);
     ck_assert_str_eq(failure.why, "piece 3 left other windows than were asked for");
+    run(LOST, 1);
+    ck_assert_str_eq(failure.why, "piece 4 lost ranks and went on without them");
     ck_assert_uint_eq(c.n_pieces, 1);
     json_t *object = line(1);
     ck_assert_str_eq(json_string_value(json_object_get(object, "failure")),

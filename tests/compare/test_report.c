@@ -395,6 +395,43 @@ START_TEST(html_is_one_page_with_escaped_names)
 }
 END_TEST
 
+START_TEST(html_is_green_only_where_shown)
+{
+    c.run[1].equal = CADRE_EQUAL_WITHIN;
+    c.run[1].fair = true;
+    cadre_report_html(&c, &text);
+    ck_assert(has("<p class=\"said shown\">equal (ddp:8) is faster"));
+    ck_assert(has("<td class=\"l good\">faster</td>"));
+    ck_assert(has("<p class=\"said bad\">&lt;b&gt;")); /* it did not train the same */
+    ck_assert(has("<p class=\"said\">&lt;b&gt;")); /* and is faster */
+    cadre_text_reset(&text);
+    for (size_t i = 1; i < c.n; i++) {
+        timed_set(&c, i, 0.9, 1.3, 1.7, CADRE_SPEED_NO_DIFFERENCE);
+        c.run[i].equal = CADRE_EQUAL_DIFFERS;
+    }
+    cadre_report_html(&c, &text);
+    ck_assert(!has("said shown") && !has("good\">"));
+}
+END_TEST
+
+/* Pieces over time, whiskers, a head, and tables that a screen reader can read. */
+START_TEST(html_shows_how_it_was_measured)
+{
+    cadre_report_html(&c, &text);
+    ck_assert(has("<h2>Pieces</h2>") && has("class=\"shaded\""));
+    ck_assert(has("round 2, disturbed: other processes took 31 % of a core"));
+    ck_assert(has("class=\"whisker\"") && has("control: the baseline against itself"));
+    ck_assert(has("<dt>date</dt><dd>20") && has("cadre compare made.ini"));
+    ck_assert(has("<caption>Figures against the baseline; in brackets"));
+    ck_assert(has("<th class=\"l\" scope=\"row\">equal (unfair)</th>"));
+    ck_assert(has("scope=\"col\">speedup</th>") && has("@media print"));
+    ck_assert(has("Loss less the baseline&#39;s, of runs that trained the same"));
+    for (const char *at = text.data; (at = strstr(at, "<th")); at++)
+        ck_assert(strncmp(at, "<thead", 6) == 0 ||
+                  strcspn(at, ">") > (size_t)(strstr(at, "scope=") - at));
+}
+END_TEST
+
 /* The run with a schedule, and that alone, has a row of figures and a drawn step. */
 START_TEST(html_draws_schedules)
 {
@@ -472,7 +509,6 @@ START_TEST(table_fits_the_screen)
     for (const char *line = text.data; *line; line += strcspn(line, "\n") + 1)
         ck_assert_msg(strcspn(line, "\n") <= 80, "%s", line);
     ck_assert(has("  1.00 [0.98, 1.02]  no difference  ") && has("  faster  "));
-    fputs(text.data, stderr);
     ck_assert(has("Left out for width, see report.md: tokens/s, overhead."));
 }
 END_TEST
@@ -522,6 +558,8 @@ Suite *test_suite(void)
     tcase_add_test(tc, csv_has_equal_lines);
     tcase_add_test(tc, csv_disarms_formulas);
     tcase_add_test(tc, html_is_one_page_with_escaped_names);
+    tcase_add_test(tc, html_is_green_only_where_shown);
+    tcase_add_test(tc, html_shows_how_it_was_measured);
     tcase_add_test(tc, html_draws_schedules);
     tcase_add_test(tc, html_is_well_formed);
     tcase_add_test(tc, table_says_who_was_faster_and_who_differs);

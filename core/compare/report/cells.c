@@ -63,15 +63,6 @@ static struct cadre_interval only_value(double value)
     return (struct cadre_interval){value, NAN, NAN};
 }
 
-/* A percentage; without a number nothing is measured. */
-static void put_share(double share, const char *sign, char *out)
-{
-    if (isfinite(share))
-        snprintf(out, CADRE_FIGURE_CHARS, "%s%.2g %%", sign, 100 * share);
-    else
-        snprintf(out, CADRE_FIGURE_CHARS, "-");
-}
-
 static void fill_figures(const struct cadre_compared_run *run, bool brief,
                          struct cadre_cells *cells)
 {
@@ -98,7 +89,10 @@ static void fill_figures(const struct cadre_compared_run *run, bool brief,
     cadre_figure_seconds(&overhead, cells->of[CADRE_CELL_OVERHEAD], SIZE);
     cadre_figure_percent(&bubble, cells->of[CADRE_CELL_BUBBLE], SIZE);
     cadre_figure_seconds(&exposed, cells->of[CADRE_CELL_EXPOSED], SIZE);
-    put_share(run->speed.control, "+- ", cells->of[CADRE_CELL_CONTROL]);
+    char control[CADRE_FIGURE_CHARS - 4];
+    if (isfinite(run->speed.control))
+        snprintf(cells->of[CADRE_CELL_CONTROL], SIZE, "+- %s",
+                 cadre_figure_share(run->speed.control, control, sizeof control));
 }
 
 void cadre_cells_fill(const struct cadre_comparison *c, size_t i, bool brief,

@@ -23,17 +23,21 @@ static bool has_interval(const struct cadre_chart_bar *bar)
     return isfinite(bar->low) && isfinite(bar->high) && bar->high > bar->low;
 }
 
-/* From low to high, with a stroke at both ends. */
+/* From low to high, with a stroke at both ends, on a halo that parts it from the bar.
+ */
 static void put_whisker(struct cadre_text *out, const struct cadre_chart_bar *bar,
                         double scale, int y)
 {
     double low = BAR_LEFT + fmax(bar->low, 0) * scale;
     double high = BAR_LEFT + fmax(bar->high, 0) * scale;
     int middle = y + (ROW - 10) / 2;
-    cadre_text_printf(out,
-                      "<path class=\"whisker\" d=\"M%.1f %dH%.1fM%.1f %dv10M%.1f "
-                      "%dv10\"/>\n",
-                      low, middle, high, low, middle - 5, high, middle - 5);
+    static const char *const classes[] = {"whisker halo", "whisker"};
+    for (size_t k = 0; k < 2; k++)
+        cadre_text_printf(out,
+                          "<path class=\"%s\" d=\"M%.1f %dH%.1fM%.1f %dv10M%.1f "
+                          "%dv10\"/>\n",
+                          classes[k], low, middle, high, low, middle - 5, high,
+                          middle - 5);
 }
 
 static void put_bar(struct cadre_text *out, const struct cadre_chart_bar *bar, size_t i,

@@ -79,6 +79,17 @@ const char *cadre_figure_seconds(const struct cadre_interval *figure, char *out,
     return out;
 }
 
+const char *cadre_figure_share(double share, char *out, size_t size)
+{
+    if (!isfinite(share))
+        snprintf(out, size, "-");
+    else if (fabs(share) < 0.995)
+        snprintf(out, size, "%.2g %%", 100 * share);
+    else
+        snprintf(out, size, "%.0f %%", 100 * share);
+    return out;
+}
+
 const char *cadre_figure_ratio_range(const struct cadre_interval *figure, char *out,
                                      size_t size)
 {

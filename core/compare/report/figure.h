@@ -30,6 +30,9 @@ const char *cadre_figure_ratio_range(const struct cadre_interval *figure, char *
 const char *cadre_figure_percent_range(const struct cadre_interval *figure, char *out,
                                        size_t size);
 
+/* "1.2 %", "31 %", "140 %" of a fraction, in two digits or more. */
+const char *cadre_figure_share(double share, char *out, size_t size);
+
 /* Has it both ends, with the value between them? */
 bool cadre_figure_is_interval(const struct cadre_interval *figure);
 

@@ -36,7 +36,8 @@ static const char STYLE[] =
     "font-size:12px}svg text.head{font-size:15px;font-weight:600}\n"
     ".grid{stroke:var(--rule)}.axis{stroke:var(--soft);fill:none}\n"
     ".mark{stroke:var(--ink);stroke-width:2.5;fill:none}\n"
-    ".whisker{stroke:var(--ink);stroke-width:1.5;fill:none}\n"
+    ".whisker{stroke:var(--ink);stroke-width:1.5;fill:none}"
+    ".whisker.halo{stroke:var(--paper);stroke-width:4}\n"
     ".band{fill:var(--band)}.shaded{fill:var(--shade)}"
     ".stretch{fill:none;stroke:var(--rule)}\n"
     ".line{fill:none;stroke-width:2}.thread{fill:none;stroke-width:1;opacity:.5}\n"
@@ -58,7 +59,8 @@ static const char STYLE[] =
     "tbody th{white-space:normal;overflow-wrap:anywhere;min-width:5rem}}\n"
     "@media print{:root{color-scheme:light}body{max-width:none;margin:0;font-size:11pt}"
     "figure,tr,.said{break-inside:avoid}h2{break-after:avoid}"
-    ".wide,figure{overflow:visible}.wide{font-size:7.5pt}th,td{padding:.2rem .3rem}"
+    ".wide,figure{overflow:visible}.wide{font-size:7pt}"
+    "th,td{padding:.2rem .25rem;white-space:normal}"
     "svg.gantt{min-width:0}a{color:inherit}}\n"
     "</style>\n";
 

@@ -147,6 +147,7 @@ static void say_verdict(struct cadre_sentences *s, const struct cadre_comparison
                         const struct cadre_compared_run *run)
 {
     struct cadre_text text = {0};
+    char share[CADRE_FIGURE_CHARS];
     enum cadre_tone tone = tone_of(run);
     const char *base = c->run[c->baseline].name;
     if (run->speed.verdict == CADRE_SPEED_NOT_RANKED) {
@@ -159,8 +160,9 @@ static void say_verdict(struct cadre_sentences *s, const struct cadre_comparison
         cadre_sentences_put_run(&text, run);
         cadre_text_printf(&text, " and %s", base);
         if (isfinite(run->speed.detectable))
-            cadre_text_printf(&text, ": a difference of %.2g %% would have been seen",
-                              100 * (run->speed.detectable - 1));
+            cadre_text_printf(
+                &text, ": a difference of %s would have been seen",
+                cadre_figure_share(run->speed.detectable - 1, share, sizeof share));
         put_end(&text, run);
         tone = CADRE_TONE_OPEN;
     } else {
@@ -192,6 +194,7 @@ static void say_nothing_cadre_report_is_ranked(struct cadre_sentences *s,
 static void say_control(struct cadre_sentences *s, const struct cadre_comparison *c)
 {
     struct cadre_text text = {0};
+    char share[CADRE_FIGURE_CHARS];
     size_t widest = c->n;
     for (size_t i = 0; i < c->n; i++)
         if (cadre_report_is_ranked(&c->run[i]) && isfinite(c->run[i].speed.control) &&
@@ -199,10 +202,12 @@ static void say_control(struct cadre_sentences *s, const struct cadre_comparison
             widest = i;
     if (widest == c->n || !c->mirrored)
         return;
-    cadre_text_printf(&text,
-                      "Control: two pieces of the same run in a round differ by up to "
-                      "%.2g %% (%s).",
-                      100 * c->run[widest].speed.control, c->run[widest].name);
+    cadre_text_printf(
+        &text,
+        "Control: two pieces of the same run in a round differ by up to "
+        "%s (%s).",
+        cadre_figure_share(c->run[widest].speed.control, share, sizeof share),
+        c->run[widest].name);
     add(s, CADRE_TONE_OPEN, &text);
 }
 

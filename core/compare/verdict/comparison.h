@@ -123,7 +123,8 @@ struct cadre_compared_run {
     int64_t micro_batch, steps;
     double eps; /* of the precision; of fp32 under bf16 and fp16 */
     double coarse; /* eps of bf16 or fp16, 0 for a wider precision */
-    uint64_t setup; /* hash of all options but run.*; 0: not known */
+    uint64_t setup; /* hash of the options but run.*, bench.* and compare.*; 0: not
+                       known */
     uint64_t data; /* fingerprint of the data set */
     struct cadre_options *options; /* resolved; owned, may be NULL */
     /* results of the run; filled by the caller */
