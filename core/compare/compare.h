@@ -32,12 +32,12 @@ struct cadre_compare_request {
  * ALL: each run is `/proc/self/exe train CONF --run NAME --set ... --out
  * OUT/runs/NAME`, one after the other, so that it has the machine to itself. One that
  * fails is reported as failed, and the others go on. Then their speed is measured
- * (measure.h), and OUT/report.json, report.csv,
- * report.md and report.html are written and the table goes to stdout. A folder that
- * holds a comparison is refused, unless checkpoint.resume = auto, which keeps finished
- * runs and trains the others. ONE: this process becomes that `train` by exec, and so a
- * rank if `launched`. It returns only on failure, or if resume = auto finds the run
- * done. COLLECT: nothing trains, and the report is written from the existing runs.
+ * (measure.h), OUT/report.json, report.csv, report.md and report.html are written, and
+ * the table goes to stdout. A folder that holds a comparison is refused, unless
+ * checkpoint.resume = auto, which keeps finished runs, trains the others and measures
+ * all of them anew. ONE: this process becomes that `train` by exec, and so a rank if
+ * `launched`. It returns only on failure, or if resume = auto finds the run done.
+ * COLLECT: nothing trains, and the report is written from the existing runs.
  *
  * [main, before threads; ALL: signals INT, TERM, USR1 go to the present run while it
  * trains]

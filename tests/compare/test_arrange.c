@@ -242,6 +242,8 @@ static const struct {
     {"[compare]\nruns = one\nbaseline = two\n[run:one]\n[run:two]\n",
      "not one of the runs compared"},
     {"[run:.]\n", "cannot name a folder"},
+    {"[compare]\nbudget = soon\n[run:one]\n[run:two]\n",
+     "compare.budget: expected a time such as 90"},
     {"[run:one]\n[run:two]\ntrain.micro_batch = 5\n", "run two: "},
     {"[run:one]\n[run:two]\nstrategy.stack = no_such_plugin:2\n", "run two: "},
     {"[run:one]\n[run:two]\ndata.path = /nowhere\n", "run two: "},
