@@ -70,14 +70,11 @@ START_TEST(each_run_that_is_not_timed_says_why)
         {.name = "failed"},
         {.name = "asked"},
     };
+    static const char by_design[] = "it changes training by design: set compare.target "
+                                    "to compare by time to that loss";
     static const char *const why[] = {
-        "",
-        "",
-        "8 ranks of 1 core each, but there are 4 cores",
-        "it changes training by design: set compare.target to compare by time to that "
-        "loss",
-        "it failed",
-        "compare.time is no",
+        "",        "",          "8 ranks of 1 core each, but there are 4 cores",
+        by_design, "it failed", "compare.time is no",
     };
     size_t timed[6];
     fixture_compare(dir, runs, 6, NULL, &c);
