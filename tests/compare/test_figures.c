@@ -132,6 +132,21 @@ static const struct {
     {{.name = "wrong", .loss_shift = 1}, NAN, ""},
 };
 
+START_TEST(ranks_beyond_cores_have_no_times)
+{
+    const struct fixture_run runs[] = {{.name = "base", .step_s = 0.2},
+                                       {.name = "beyond", .ranks = 8, .step_s = 0.1}};
+    fixture_judge(dir, runs, 2, NULL, &c);
+    const struct cadre_compared_run *beyond = &c.run[1];
+    ck_assert(!beyond->fair && !cadre_comparison_is_fair(&c));
+    ck_assert(isnan(beyond->step_s) && isnan(beyond->tokens_per_s));
+    ck_assert(isnan(beyond->speed.speedup.value) && isnan(beyond->efficiency.value));
+    ck_assert(isnan(beyond->speed.overhead_s.value));
+    ck_assert(isnan(beyond->speed.comm_exposed_s.value));
+    ck_assert(c.run[0].step_s == 0.2);
+}
+END_TEST
+
 START_TEST(who_cannot_win_does_not)
 {
     const struct fixture_run runs[] = {
@@ -252,6 +267,7 @@ Suite *test_suite(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, pieces_give_figures_with_intervals);
     tcase_add_test(tc, a_run_that_is_not_timed_has_no_speed);
+    tcase_add_test(tc, ranks_beyond_cores_have_no_times);
     tcase_add_loop_test(tc, who_cannot_win_does_not, 0,
                         sizeof cannot / sizeof cannot[0]);
     tcase_add_test(tc, a_faster_run_of_as_many_ranks_is_plausible);

@@ -127,7 +127,8 @@ START_TEST(json_holds_what_is_promised)
     ck_assert(json_is_false(at(equal, "fair")));
     ck_assert(json_number_value(at(equal, "speedup")) == 4);
     ck_assert(json_number_value(at(equal, "efficiency")) == 0.5);
-    ck_assert(json_number_value(at(equal, "tokens_per_s")) == 1000);
+    ck_assert(json_is_null(at(equal, "tokens_per_s"))); /* it is unfair */
+    ck_assert(json_number_value(at(other, "tokens_per_s")) > 0);
     ck_assert_uint_eq(json_array_size(at(equal, "peak_bytes")), 8);
     ck_assert_str_eq(json_string_value(at(equal, "equal")), "within");
     ck_assert(fabs(json_number_value(at(equal, "bubble_replayed")) - 1.0 / 3) < 1e-12);

@@ -58,6 +58,8 @@ static void take_record(const struct cadre_comparison *c,
     const struct cadre_record *record = &run->record;
     struct cadre_speed_run *speed = &run->speed;
     *speed = nothing(*c->unranked ? c->unranked : run->untimed);
+    if (!run->fair)
+        return;
     speed->period_s.value = run->step_s;
     speed->speedup.value = base->step_s / run->step_s;
     speed->overhead_s.value = run->step_s - base->step_s / run->N;
@@ -226,6 +228,9 @@ cadre_status cadre_figures_fill(struct cadre_comparison *c, struct cadre_error *
     cadre_status rc = ideal ? CADRE_OK : cadre_no_memory(err, "%zu runs", c->n);
     cadre_speed_fini(&c->speed);
     c->speed = (struct cadre_speed){.fastest = -1};
+    for (size_t i = 0; i < c->n; i++) /* what it took says nothing about the others */
+        if (!c->run[i].fair)
+            c->run[i].step_s = c->run[i].tokens_per_s = NAN;
     for (size_t i = 0; i < c->n; i++) {
         struct cadre_compared_run *run = &c->run[i];
         run->N = c->whole ? 1 : (double)run->ranks / c->run[c->baseline].ranks;
