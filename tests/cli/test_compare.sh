@@ -58,6 +58,7 @@ printf '[run:three]\nstrategy.stack = ddp:2\nrun.exact = yes\n' >>"$tmp/text.ini
 status=0
 "$cadre" compare "$tmp/text.ini" --out "$tmp/price" --set compare.perturb=no \
     --set compare.piece=0.01 --set compare.rounds=6 --set device.threads=1 \
+    --set compare.runs="two, three" \
     --fail-if 'price(three) > -99 %' >"$tmp/price.out" 2>"$tmp/price.log" || status=$?
 has price '^(Exact mode costs|No cost of exact mode was shown:) -?[0-9.]+ %'
 want=5

@@ -74,16 +74,17 @@ awk -F, -v fastest="$fastest" '
     fail "ranked, fastest $fastest: contradictions in $(cat "$tmp/ranked/report.csv")"
 
 # too few rounds, or none, rank nothing
-rounds few 0 compare.rounds=2
+pair="compare.runs=one, same"
+rounds few 0 compare.rounds=2 "$pair"
 grep -q '2 rounds rank nothing, 6 are needed' "$tmp/few.log" || fail "few: no warning"
-rounds budget 0 compare.rounds=0 compare.budget=0.001s
+rounds budget 0 compare.rounds=0 compare.budget=0.001s "$pair"
 grep -q 'raise compare.budget' "$tmp/budget.log" || fail "budget: no warning"
 for name in few budget; do
-    [ "$(grep -c '"speed_verdict": "not ranked"' "$tmp/$name/report.json")" -eq 4 ] ||
+    [ "$(grep -c '"speed_verdict": "not ranked"' "$tmp/$name/report.json")" -eq 2 ] ||
         fail "$name: a run is ranked"
     grep -q '"fastest": null' "$tmp/$name/report.json" || fail "$name: has a fastest run"
 done
-compare none 0
+compare none 0 "$pair"
 [ ! -e "$tmp/none/pieces.jsonl" ] || fail "none: timed"
 compare old 2 compare.repeats=3
 says old 'no option compare.repeats any more.*compare.rounds'
@@ -95,7 +96,7 @@ has_pieces() { # FOLDER N
     [ "$(cat "$tmp/$1/pieces.jsonl" 2>/dev/null | wc -l)" -ge "$2" ]
 }
 "$cadre" compare "$tmp/text.ini" --out "$tmp/stop" --set compare.rounds=200 \
-    >"$tmp/stop.out" 2>"$tmp/stop.log" &
+    --set "$pair" >"$tmp/stop.out" 2>"$tmp/stop.log" &
 pid=$!
 started+=("$pid")
 until_so stop "pieces" has_pieces stop 8
@@ -104,15 +105,16 @@ ends stop 4
 no_orphan stop
 [ ! -e "$tmp/stop/report.json" ] || fail "stop: a report"
 has_pieces stop 8 || fail "stop: pieces are gone"
-rounds stop 0 checkpoint.resume=auto compare.rounds=1
-[ "$(grep -c 'done before' "$tmp/stop.log")" -eq 4 ] || fail "stop: trained again"
-[ "$(grep -c '"round": 0' "$tmp/stop/pieces.jsonl")" -eq 6 ] || fail "stop: pieces of both times"
+rounds stop 0 checkpoint.resume=auto compare.rounds=1 "$pair"
+[ "$(grep -c 'done before' "$tmp/stop.log")" -eq 2 ] || fail "stop: trained again"
+[ "$(grep -c '"round": 0' "$tmp/stop/pieces.jsonl")" -eq 4 ] || fail "stop: pieces of both times"
 
 # a run that is killed is reported as failed, and the others go on
 many=1500
 [ "$patience" -ge 10 ] && many=150
 "$cadre" compare "$tmp/text.ini" --out "$tmp/failed" --set "train.steps=$many" \
-    --set compare.time=no >"$tmp/failed.out" 2>"$tmp/failed.log" &
+    --set compare.runs="same, one" --set compare.baseline=one --set compare.time=no \
+    >"$tmp/failed.out" 2>"$tmp/failed.log" &
 pid=$!
 started+=("$pid")
 wait_steps failed/runs/same 2
@@ -120,7 +122,7 @@ kill -KILL "$(pgrep -P "$pid")"
 ends failed 1
 no_orphan failed
 says failed 'run same was ended by signal 9'
-[ "$(wc -l <"$tmp/failed/runs/heavy/metrics.jsonl")" -eq "$many" ] || fail "failed: heavy is not whole"
+[ "$(wc -l <"$tmp/failed/runs/one/metrics.jsonl")" -eq "$many" ] || fail "failed: one is not whole"
 grep -q '"failure": "signal 9' "$tmp/failed/report.json" || fail "failed: report.json says nothing"
 [ ! -e "$tmp/failed/certificate-same.json" ] || fail "failed: a certificate of a failed run"
-[ -e "$tmp/failed/certificate-heavy.json" ] || fail "failed: no certificate of heavy"
+[ -e "$tmp/failed/certificate-one.json" ] || fail "failed: no certificate of one"
