@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/device/device.h"
+#include "core/launch/supervisor.h"
 
 /* A standard stream that the caller closed must not become a file of the run. Writing
  * to what stands in for it fails, as it should. */
@@ -21,18 +22,33 @@ static void fill_standard_streams(void)
         close(fd);
 }
 
+/* Without a text, the launcher of this rank has reported the error. */
+static void report(const struct cadre_status_page *page, const char *text)
+{
+    if (!text[0])
+        return;
+    if (page->shared)
+        cadre_status_page_say(page, text);
+    else
+        fprintf(stderr, "cadre: %s\n", text);
+}
+
 int main(int argc, char **argv)
 {
+    struct cadre_status_page page;
     struct cadre_error err = {0};
+    int status;
     fill_standard_streams();
     cadre_device_quiet();
     /* a file that reaches `ulimit -f` is an error of its write, reported like a full
      * disk
      */
     signal(SIGXFSZ, SIG_IGN);
+    if (cadre_supervisor_split(&page, &status))
+        return status;
     cadre_status rc = cadre_cli(argc, argv, &err);
-    /* without a text, the launcher of this rank has reported the error */
-    if (rc != CADRE_OK && err.text[0])
-        fprintf(stderr, "cadre: %s\n", err.text);
+    if (rc != CADRE_OK)
+        report(&page, err.text);
+    cadre_status_finished(cadre_status_current());
     return cadre_cli_exit_code(rc);
 }

@@ -23,3 +23,25 @@ double cadre_tree_sum(const double *values, size_t n)
     }
     return partial[0];
 }
+
+int cadre_tree_nodes(int64_t begin, int64_t end, struct cadre_tree_node *out)
+{
+    int n = 0;
+    while (begin < end) {
+        int level = 0;
+        while (level < 62 && begin % ((int64_t)2 << level) == 0 &&
+               begin + ((int64_t)2 << level) <= end)
+            level++;
+        if (out)
+            out[n] = (struct cadre_tree_node){begin >> level, level};
+        n++;
+        begin += (int64_t)1 << level;
+    }
+    return n;
+}
+
+bool cadre_tree_siblings(const struct cadre_tree_node *a,
+                         const struct cadre_tree_node *b)
+{
+    return a->level == b->level && a->index % 2 == 0 && b->index == a->index + 1;
+}

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "core/base/path.h"
+#include "core/checkpoint/kept_replicas.h"
+#include "core/checkpoint/opt_state.h"
 #include "core/checkpoint/plugin_state.h"
 #include "core/checkpoint/range.h"
 #include "core/checkpoint/run_values.h"
@@ -29,7 +31,7 @@ static cadre_status make_buffer(const struct cadre_rank *rank, struct source *fr
     const struct cadre_store *store = &rank->store;
     uint64_t most = 1;
     for (uint32_t i = 0; i < rank->model->n_params; i++) {
-        most = larger(most, cadre_store_share(store, i, CADRE_KIND_PARAM).count);
+        most = larger(most, cadre_store_elements(store, i).count);
         most = larger(most, cadre_store_share(store, i, CADRE_KIND_OPT).count);
     }
     from->buffer = malloc(most * store->wide_bytes);
@@ -59,7 +61,7 @@ static cadre_status load_params(struct cadre_rank *rank, const struct source *fr
 {
     cadre_status rc = CADRE_OK;
     for (uint32_t i = 0; rc == CADRE_OK && i < rank->model->n_params; i++) {
-        struct cadre_share share = cadre_store_share(&rank->store, i, CADRE_KIND_PARAM);
+        struct cadre_share share = cadre_store_elements(&rank->store, i);
         if (share.count == 0)
             continue;
         rc = read_share(rank, from, CADRE_CHECKPOINT_PARAM, i, &share, err);
@@ -177,6 +179,8 @@ cadre_status cadre_load(struct cadre_rank *rank, const char *path,
     CADRE_TRY_OR(make_buffer(rank, &from, err), fail);
     CADRE_TRY_OR(load_params(rank, &from, err), fail);
     CADRE_TRY_OR(load_moments(rank, &from, err), fail);
+    CADRE_TRY_OR(cadre_opt_state_load(rank, from.checkpoint, err), fail);
+    CADRE_TRY_OR(cadre_kept_replicas_load(rank, from.checkpoint, path, err), fail);
     CADRE_TRY_OR(cadre_plugin_state_load(rank, from.checkpoint, path, err), fail);
 fail:
     free(from.buffer);

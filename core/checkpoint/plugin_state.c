@@ -83,13 +83,30 @@ cadre_status cadre_plugin_state_check_call(const struct cadre_rank *rank,
             "them, do not lie within its %llu",
             plugin, call->key, p->name, (unsigned long long)call->begin,
             (unsigned long long)call->count, (unsigned long long)local);
-    if (call->combine < CADRE_STATE_SAME || call->combine > CADRE_STATE_MEAN)
+    if (call->combine < CADRE_STATE_SAME || call->combine > CADRE_STATE_REPLICA)
         return cadre_fail(
             err, CADRE_E_INVALID,
-            "plugin '%s': state '%s': combine = %u, expected SAME, SUM or "
-            "MEAN",
+            "plugin '%s': state '%s': combine = %u, expected SAME, SUM, MEAN or "
+            "REPLICA",
             plugin, call->key, call->combine);
+    if (call->combine == CADRE_STATE_REPLICA && cadre_mesh_data_size(&rank->mesh) > 1 &&
+        !cadre_rank_diverging_axis(rank))
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "plugin '%s': state '%s' is of a replica, but no plugin "
+                          "claims param.diverges; expected SAME, SUM or MEAN",
+                          plugin, call->key);
     return CADRE_OK;
+}
+
+int cadre_plugin_state_replicas(const struct cadre_rank *rank)
+{
+    const struct cadre_axis *axis = cadre_rank_diverging_axis(rank);
+    return axis ? axis->size : 1;
+}
+
+int cadre_plugin_state_per_replica(const struct cadre_rank *rank)
+{
+    return cadre_mesh_data_size(&rank->mesh) / cadre_plugin_state_replicas(rank);
 }
 
 /* ---- the first round of calls ---- */
@@ -116,7 +133,7 @@ static cadre_status check_name(const struct collector *c, const char *key)
 {
     if (!key || !cadre_plugin_is_name(key) || strlen(key) >= CADRE_PLUGIN_STATE_KEY)
         return refuse(c, key ? key : "",
-                      "expected a key of [a-z0-9_], at most 31 characters");
+                      "expected a key of [a-z0-9_], at most 47 characters");
     return CADRE_OK;
 }
 
@@ -224,7 +241,7 @@ static cadre_status describe(struct cadre_plugin_state *kept, struct cadre_error
     struct cadre_chain *chain = &kept->rank->chain;
     cadre_status rc = CADRE_OK;
     for (int i = 0; rc == CADRE_OK && i < chain->n; i++) {
-        struct collector c = {kept, i, chain->link[i].plugin->name};
+        struct collector c = {kept, i, chain->link[i].name};
         const struct cadre_state_sink sink = {
             .struct_size = sizeof sink,
             .saving = 1,
@@ -326,8 +343,8 @@ static cadre_status agree_ranges(struct cadre_plugin_state *s, struct cadre_erro
         return cadre_no_memory(err, "the states' table");
     for (size_t i = 0; i < s->n_calls; i++) {
         const struct cadre_plugin_state_call *call = &s->calls[i];
-        size_t key = cadre_plugin_state_find(
-            s, rank->chain.link[call->link].plugin->name, call->key);
+        size_t key =
+            cadre_plugin_state_find(s, rank->chain.link[call->link].name, call->key);
         double *range =
             (double *)cadre_plugin_state_range(s, rank->index, key, call->param);
         range[0] = (double)call->begin;
@@ -339,16 +356,56 @@ static cadre_status agree_ranges(struct cadre_plugin_state *s, struct cadre_erro
     return rc;
 }
 
-/* Do this rank's data ranks together hold all of a tensor? Where it is to be combined,
- * each must hold the whole. */
+/* Do data ranks [first, end) together hold all of a tensor? *upto: what they hold from
+ * its begin on. */
+static bool covered(const struct cadre_plugin_state *s, size_t key, uint32_t param,
+                    const int span[2], double *upto)
+{
+    const struct cadre_mesh *mesh = &s->rank->mesh;
+    double local = (double)cadre_shape_count(&s->rank->model->params[param].local);
+    double most = -1;
+    *upto = 0;
+    while (*upto > most) {
+        most = *upto;
+        for (int d = span[0]; d < span[1]; d++) {
+            const double *range =
+                cadre_plugin_state_range(s, cadre_mesh_data_rank(mesh, d), key, param);
+            if (range[0] <= *upto && range[0] + range[1] > *upto)
+                *upto = range[0] + range[1];
+        }
+    }
+    return *upto >= local;
+}
+
+/* Do the replicas hold the same ranges? Their mean is taken element by element. */
+static bool replicas_are_alike(const struct cadre_plugin_state *s, size_t key,
+                               uint32_t param)
+{
+    const struct cadre_mesh *mesh = &s->rank->mesh;
+    const int each = cadre_plugin_state_per_replica(s->rank);
+    bool same = true;
+    for (int d = each; d < cadre_mesh_data_size(mesh); d++) {
+        const double *first = cadre_plugin_state_range(
+            s, cadre_mesh_data_rank(mesh, d % each), key, param);
+        const double *other =
+            cadre_plugin_state_range(s, cadre_mesh_data_rank(mesh, d), key, param);
+        same = same && first[0] == other[0] && first[1] == other[1];
+    }
+    return same;
+}
+
+/* Do this rank's data ranks, or those of each replica, together hold all of a tensor?
+ * Where it is to be combined, each must hold the whole. */
 static cadre_status check_cover(const struct cadre_plugin_state *s, size_t key,
                                 uint32_t param, struct cadre_error *err)
 {
     const struct cadre_mesh *mesh = &s->rank->mesh;
     const struct cadre_param *p = &s->rank->model->params[param];
-    double local = (double)cadre_shape_count(&p->local), upto = 0, most = -1;
+    const uint32_t policy = s->keys[key].policy;
+    double local = (double)cadre_shape_count(&p->local), upto = 0;
+    int span[2] = {0, cadre_mesh_data_size(mesh)};
     bool some = false, whole = true;
-    for (int d = 0; d < cadre_mesh_data_size(mesh); d++) {
+    for (int d = 0; d < span[1]; d++) {
         const double *range =
             cadre_plugin_state_range(s, cadre_mesh_data_rank(mesh, d), key, param);
         some |= range[1] > 0;
@@ -356,25 +413,40 @@ static cadre_status check_cover(const struct cadre_plugin_state *s, size_t key,
     }
     if (!some || whole)
         return CADRE_OK;
-    if (s->keys[key].policy != CADRE_STATE_SAME)
+    if (policy == CADRE_STATE_SUM || policy == CADRE_STATE_MEAN)
         return cadre_fail(err, CADRE_E_INVALID,
                           "plugin '%s': state '%s' of '%s' is to be combined, but not "
                           "every data rank holds the whole of it",
                           s->keys[key].plugin, s->keys[key].name, p->name);
-    while (upto > most) {
-        most = upto;
-        for (int d = 0; d < cadre_mesh_data_size(mesh); d++) {
-            const double *range =
-                cadre_plugin_state_range(s, cadre_mesh_data_rank(mesh, d), key, param);
-            if (range[0] <= upto && range[0] + range[1] > upto)
-                upto = range[0] + range[1];
-        }
+    if (policy == CADRE_STATE_REPLICA) {
+        span[1] = cadre_plugin_state_per_replica(s->rank);
+        if (!replicas_are_alike(s, key, param))
+            return cadre_fail(err, CADRE_E_INVALID,
+                              "plugin '%s': state '%s' of '%s': the replicas hold "
+                              "different ranges of it, expected the same",
+                              s->keys[key].plugin, s->keys[key].name, p->name);
     }
-    if (upto >= local)
+    if (covered(s, key, param, span, &upto))
         return CADRE_OK;
     return cadre_fail(err, CADRE_E_INVALID,
                       "plugin '%s': no rank holds element %.0f of state '%s' of '%s'",
                       s->keys[key].plugin, upto, s->keys[key].name, p->name);
+}
+
+/* The tensors of single replicas, beside their mean. */
+static cadre_status add_replicas(struct cadre_plugin_state *s, uint32_t param,
+                                 const char *name, struct cadre_error *err)
+{
+    const int replicas = cadre_plugin_state_replicas(s->rank);
+    cadre_status rc = CADRE_OK;
+    for (int r = 1; rc == CADRE_OK && replicas > 1 && r <= replicas; r++) {
+        const struct cadre_range range = {.name = name, .replica = r};
+        rc = cadre_range_name(&range, s->names[s->n_table], err);
+        s->table[s->n_table] =
+            cadre_range_tensor(s->rank->model, param, s->names[s->n_table]);
+        s->n_table++;
+    }
+    return rc;
 }
 
 static cadre_status add_entry(struct cadre_plugin_state *s, size_t key, uint32_t param,
@@ -389,8 +461,11 @@ static cadre_status add_entry(struct cadre_plugin_state *s, size_t key, uint32_t
         return CADRE_OK;
     cadre_status rc = cadre_plugin_state_name(
         p->name, s->keys[key].plugin, s->keys[key].name, s->names[s->n_table], err);
-    s->table[s->n_table] = cadre_range_tensor(model, param, s->names[s->n_table]);
+    const char *name = s->names[s->n_table];
+    s->table[s->n_table] = cadre_range_tensor(model, param, name);
     s->n_table++;
+    if (rc == CADRE_OK && s->keys[key].policy == CADRE_STATE_REPLICA)
+        rc = add_replicas(s, param, name, err);
     return rc == CADRE_OK ? check_cover(s, key, param, err) : rc;
 }
 
@@ -398,8 +473,9 @@ static cadre_status make_table(struct cadre_plugin_state *s, struct cadre_error 
 {
     uint32_t n_params = s->rank->model->n_params;
     cadre_status rc = CADRE_OK;
-    s->table = cadre_calloc(s->n_keys * n_params, sizeof *s->table);
-    s->names = cadre_calloc(s->n_keys * n_params, sizeof *s->names);
+    const size_t each = 1 + (size_t)cadre_plugin_state_replicas(s->rank);
+    s->table = cadre_calloc(s->n_keys * n_params * each, sizeof *s->table);
+    s->names = cadre_calloc(s->n_keys * n_params * each, sizeof *s->names);
     if (!s->table || !s->names)
         return cadre_no_memory(err, "the states' table");
     for (uint32_t i = 0; i < n_params; i++)

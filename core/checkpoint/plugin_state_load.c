@@ -17,6 +17,7 @@ struct loader {
     void *buffer; /* one chunk */
     char missing
         [CADRE_PLUGIN_STATE_KEY]; /* the first key that it does not hold, or "" */
+    int averaged; /* replicas whose mean was taken; 0: none */
 };
 
 static bool holds(const struct cadre_checkpoint *checkpoint, const char *file)
@@ -36,6 +37,34 @@ static void note_missing(struct loader *l, const char *key)
 
 /* ---- tensors ---- */
 
+/* Replicas of which the checkpoint has a tensor each. */
+static int replicas_of(const struct loader *l, const char *name)
+{
+    char one[CADRE_CHECKPOINT_NAME];
+    struct cadre_range range = {.name = name, .replica = 1};
+    while (cadre_range_name(&range, one, NULL) == CADRE_OK &&
+           cadre_checkpoint_holds(l->checkpoint, CADRE_CHECKPOINT_PLUGIN_STATE, one))
+        range.replica++;
+    return range.replica - 1;
+}
+
+/* Which replica's tensor this rank takes; 0: the mean, also of another number of
+ * replicas, which is noted. */
+static int own_replica(struct loader *l, const struct cadre_plugin_state_call *call,
+                       const char *name)
+{
+    const struct cadre_axis *axis = cadre_rank_diverging_axis(l->rank);
+    const int here = axis ? axis->size : 1;
+    if (call->combine != CADRE_STATE_REPLICA)
+        return 0;
+    const int there = replicas_of(l, name);
+    if (axis && there == here)
+        return axis->index + 1;
+    if (there > 0)
+        l->averaged = there;
+    return 0;
+}
+
 static cadre_status fill(struct loader *l, const struct cadre_plugin_state_call *call,
                          const char *name, const struct cadre_buf *data)
 {
@@ -44,6 +73,7 @@ static cadre_status fill(struct loader *l, const struct cadre_plugin_state_call 
     struct cadre_range chunk = {
         .part = CADRE_CHECKPOINT_PLUGIN_STATE,
         .name = name,
+        .replica = own_replica(l, call, name),
         .param = call->param,
     };
     cadre_status rc = CADRE_OK;
@@ -173,17 +203,20 @@ static cadre_status load_blob(void *h, const char *key, uint32_t version,
 static bool in_stack(const struct cadre_rank *rank, const char *plugin, size_t n)
 {
     for (int i = 0; i < rank->chain.n; i++) {
-        const char *name = rank->chain.link[i].plugin->name;
+        const char *name = rank->chain.link[i].name;
         if (strlen(name) == n && strncmp(name, plugin, n) == 0)
             return true;
     }
     return false;
 }
 
-/* `<param>.<plugin>.<key>` */
+/* `<param>.<plugin>.<key>`, or with `.<replica>`; keys do not begin with a digit */
 static const char *plugin_of(const char *tensor, size_t *n)
 {
     const char *key = strrchr(tensor, '.');
+    if (key && key[1] >= '0' && key[1] <= '9')
+        for (key--; key > tensor && *key != '.';)
+            key--;
     const char *plugin = key;
     while (plugin && plugin > tensor && plugin[-1] != '.')
         plugin--;
@@ -257,14 +290,20 @@ static cadre_status load_link(struct loader *l, int i, struct cadre_error *err)
         .blob = load_blob,
         .tensor = load_tensor,
     };
-    l->plugin = l->rank->chain.link[i].plugin->name;
+    l->plugin = l->rank->chain.link[i].name;
     l->missing[0] = '\0';
+    l->averaged = 0;
     cadre_status rc = cadre_chain_state(&l->rank->chain, i, &sink, err);
     if (rc == CADRE_OK && l->missing[0])
         cadre_log(CADRE_LOG_INFO, "train",
                   "plugin '%s': the checkpoint does not hold all its states ('%s'); "
                   "those start empty",
                   l->plugin, l->missing);
+    if (rc == CADRE_OK && l->averaged && l->rank->index == 0)
+        cadre_log(CADRE_LOG_INFO, "train",
+                  "plugin '%s': the checkpoint has states of %d replicas, this run has "
+                  "%d: each gets their mean",
+                  l->plugin, l->averaged, cadre_plugin_state_replicas(l->rank));
     return rc;
 }
 

@@ -6,12 +6,13 @@
 #include "core/checkpoint/format/tensor_file.h"
 #include "core/checkpoint/plugin_state.h"
 
-enum { CADRE_PLUGIN_STATE_KEY = 32 };
+/* With the 0: of a key; of an instance, "ddp@site". */
+enum { CADRE_PLUGIN_STATE_KEY = CADRE_KEY_CHARS, CADRE_PLUGIN_STATE_INSTANCE = 80 };
 #define CADRE_PLUGIN_STATE_BLOB_BYTES ((uint64_t)64000000)
 
 /* Key of a state, equal on all ranks. No padding: it is compared and sent as bytes. */
 struct cadre_plugin_state_key {
-    char plugin[32];
+    char plugin[CADRE_PLUGIN_STATE_INSTANCE];
     char name[CADRE_PLUGIN_STATE_KEY];
     uint32_t tensor; /* 1, or 0: a blob */
     uint32_t policy; /* CADRE_STATE_* or CADRE_BLOB_* */
@@ -56,6 +57,12 @@ struct cadre_plugin_state {
 /* Begin and count of the range of a tensor that a rank of the world holds. */
 const double *cadre_plugin_state_range(const struct cadre_plugin_state *kept, int rank,
                                        size_t key, uint32_t param);
+
+/* Replicas of which a state of CADRE_STATE_REPLICA has a tensor each: those along the
+ * axis of param.diverges, 1 without one. The data ranks of replica r are those from
+ * r * cadre_plugin_state_per_replica on. */
+int cadre_plugin_state_replicas(const struct cadre_rank *rank);
+int cadre_plugin_state_per_replica(const struct cadre_rank *rank);
 
 /* The key's index, SIZE_MAX where there is none. */
 size_t cadre_plugin_state_find(const struct cadre_plugin_state *kept,

@@ -20,14 +20,25 @@ struct giver {
  * hold the same part of it? */
 static bool stands_for(const struct cadre_rank *rank, uint32_t param)
 {
+    const struct cadre_axis *tensor = cadre_rank_plan_axis(&rank->plan, "act.complete");
+    const bool sharded = rank->model->params[param].split != CADRE_SHARD_NONE;
     for (int a = 0; a < rank->mesh.n; a++) {
         const struct cadre_axis *axis = &rank->mesh.axis[a];
-        bool cut = rank->model->tp_size > 1 && rank->model->tp_size == axis->size &&
-                   rank->model->params[param].split != CADRE_SHARD_NONE;
+        bool cut = axis == tensor && sharded;
         if (!axis->split_batch && axis != rank->stages.axis && !cut && axis->index != 0)
             return false;
     }
     return true;
+}
+
+/* The first data rank of those that share a state with this one. */
+static int first_holder(const struct giver *g, size_t key)
+{
+    const struct cadre_rank *rank = g->kept->rank;
+    const int each = cadre_plugin_state_per_replica(rank);
+    if (g->kept->keys[key].policy != CADRE_STATE_REPLICA)
+        return 0;
+    return cadre_mesh_data_index(&rank->mesh) / each * each;
 }
 
 /* First range of [at, end) that no earlier data rank holds: returns its begin; *next is
@@ -40,7 +51,7 @@ static uint64_t own_run(const struct giver *g, size_t key, uint32_t param, uint6
     while (at < end && at != before) {
         before = at;
         *next = end;
-        for (int d = 0; d < cadre_mesh_data_index(mesh); d++) {
+        for (int d = first_holder(g, key); d < cadre_mesh_data_index(mesh); d++) {
             const double *range = cadre_plugin_state_range(
                 g->kept, cadre_mesh_data_rank(mesh, d), key, param);
             uint64_t from = (uint64_t)range[0], to = from + (uint64_t)range[1];
@@ -53,19 +64,48 @@ static uint64_t own_run(const struct giver *g, size_t key, uint32_t param, uint6
     return at;
 }
 
-/* The first data rank that holds an element writes it. */
-static void give_same(struct giver *g, size_t key, const struct cadre_range *range)
+/* A run of this replica, and the mean of all; the runs of all replicas are alike. */
+static cadre_status give_replica(struct giver *g, const struct cadre_range *run)
 {
+    const struct cadre_rank *rank = g->kept->rank;
+    const struct cadre_range_sum sum = {
+        .axis = cadre_rank_diverging_axis(rank),
+        .mean = true,
+        .label = "state of a strategy",
+        .buffer = g->buffer,
+    };
+    struct cadre_range own = *run;
+    if (!sum.axis) {
+        cadre_range_give(g->sink, run);
+        return CADRE_OK;
+    }
+    own.replica = sum.axis->index + 1;
+    cadre_range_give(g->sink, &own);
+    return cadre_range_combine(rank, run, &sum, g->sink);
+}
+
+/* The first data rank that holds an element writes it, in each replica where they have
+ * their own. */
+static cadre_status give_runs(struct giver *g, size_t key,
+                              const struct cadre_range *range)
+{
+    const bool replica = g->kept->keys[key].policy == CADRE_STATE_REPLICA;
     size_t size = g->kept->rank->store.wide_bytes;
     uint64_t end = range->begin + range->count, at = range->begin, next = at;
     struct cadre_range own = *range;
-    while ((at = own_run(g, key, range->param, at, end, &next)) < end) {
+    cadre_status rc = CADRE_OK;
+    while (rc == CADRE_OK &&
+           (at = own_run(g, key, range->param, at, end, &next)) < end) {
         own.begin = at;
         own.count = next - at;
         own.data = (const char *)range->data + (at - range->begin) * size;
-        cadre_range_give(g->sink, &own);
+        if (replica)
+            rc = give_replica(g, &own);
+        else
+            cadre_range_give(g->sink, &own);
         at = next;
     }
+    return rc;
 }
 
 static cadre_status give_range(struct giver *g,
@@ -73,7 +113,7 @@ static cadre_status give_range(struct giver *g,
                                const struct cadre_buf *data)
 {
     const struct cadre_rank *rank = g->kept->rank;
-    const char *plugin = rank->chain.link[call->link].plugin->name;
+    const char *plugin = rank->chain.link[call->link].name;
     const struct cadre_range_sum sum = {
         .mean = call->combine == CADRE_STATE_MEAN,
         .label = "state of a strategy",
@@ -93,11 +133,14 @@ static cadre_status give_range(struct giver *g,
     for (size_t i = 0; i < g->kept->n_table; i++)
         if (strcmp(g->kept->names[i], name) == 0)
             range.name = g->kept->names[i];
-    if (rc == CADRE_OK && call->combine != CADRE_STATE_SAME)
-        rc = cadre_range_combine(rank, &range, &sum, g->sink);
-    else if (rc == CADRE_OK)
-        give_same(g, cadre_plugin_state_find(g->kept, plugin, call->key), &range);
-    return rc;
+    const bool combined =
+        call->combine == CADRE_STATE_SUM || call->combine == CADRE_STATE_MEAN;
+    if (rc == CADRE_OK && combined)
+        return cadre_range_combine(rank, &range, &sum, g->sink);
+    return rc == CADRE_OK
+               ? give_runs(g, cadre_plugin_state_find(g->kept, plugin, call->key),
+                           &range)
+               : rc;
 }
 
 static cadre_status give_tensor(void *h, const char *name, cadre_param_id param,
@@ -116,7 +159,7 @@ static cadre_status give_tensor(void *h, const char *name, cadre_param_id param,
         return cadre_fail(&rank->failure, CADRE_E_INTERNAL,
                           "plugin '%s' describes its states differently when asked "
                           "again",
-                          rank->chain.link[g->link].plugin->name);
+                          rank->chain.link[g->link].name);
     if (!stands_for(rank, param) || call->count == 0)
         return CADRE_OK;
     cadre_status rc = give_range(g, call, data);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/checkpoint/range.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,6 +92,20 @@ cadre_status cadre_range_combine(const struct cadre_rank *rank,
     return CADRE_OK;
 }
 
+cadre_status cadre_range_give_mean(const struct cadre_rank *rank,
+                                   const struct cadre_range *range,
+                                   const struct cadre_range_sum *mean,
+                                   struct cadre_range_sink *sink)
+{
+    if (!cadre_rank_is_primary_owner_within(rank, range->param, mean->axis))
+        return CADRE_OK;
+    cadre_status rc = cadre_range_combine(rank, range, mean, sink);
+    if (rc != CADRE_OK && sink->rc == CADRE_OK)
+        sink->rc = cadre_fail(
+            sink->err, rc, "cannot average the optimizer states of '%s'", range->name);
+    return rc;
+}
+
 void cadre_range_scale(void *data, uint32_t dtype, uint64_t n, double times,
                        double over)
 {
@@ -104,32 +119,51 @@ void cadre_range_scale(void *data, uint32_t dtype, uint64_t n, double times,
 /* ---- places in the whole tensor ---- */
 
 /* A parameter sharded by tensor parallelism is not a flat range of the whole parameter.
- * Returns how many of at most `limit` elements from local element `begin` are
- * contiguous in the whole; *whole is the index of the first there. */
-static uint64_t contiguous(const struct cadre_rank *rank, uint32_t param,
-                           uint64_t begin, uint64_t limit, uint64_t *whole)
+ * Returns how many elements from element `done` of the range are contiguous in the
+ * whole; *whole is the index of the first there. */
+static uint64_t contiguous(const struct cadre_rank *rank,
+                           const struct cadre_range *range, uint64_t done,
+                           uint64_t *whole)
 {
     const struct cadre_model *model = rank->model;
-    const struct cadre_param *p = &model->params[param];
+    const struct cadre_param *p = &model->params[range->param];
+    const uint64_t begin = range->begin + done, limit = range->count - done;
     uint64_t n = 1;
-    *whole = cadre_param_logical(p, model->tp_rank, model->tp_size, begin);
-    if (model->tp_size == 1 || p->split == CADRE_SHARD_NONE)
+    *whole = begin;
+    if (range->flat || model->tp_size == 1 || p->split == CADRE_SHARD_NONE)
         return limit;
+    *whole = cadre_param_logical(p, model->tp_rank, model->tp_size, begin);
     while (n < limit && cadre_param_logical(p, model->tp_rank, model->tp_size,
                                             begin + n) == *whole + n)
         n++;
     return n;
 }
 
+cadre_status cadre_range_name(const struct cadre_range *range,
+                              char out[CADRE_CHECKPOINT_NAME], struct cadre_error *err)
+{
+    const char *key = range->key;
+    int n = snprintf(out, CADRE_CHECKPOINT_NAME, "%s%s%s", range->name, key ? "." : "",
+                     key ? key : "");
+    if (range->replica > 0 && n > 0 && n < CADRE_CHECKPOINT_NAME)
+        n += snprintf(out + n, (size_t)(CADRE_CHECKPOINT_NAME - n), ".%d",
+                      range->replica - 1);
+    if (n < 0 || n >= CADRE_CHECKPOINT_NAME)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "a state of '%s' has a name of more than %d characters",
+                          range->name, CADRE_CHECKPOINT_NAME - 1);
+    return CADRE_OK;
+}
+
 static cadre_status write_host(const struct cadre_rank *rank, struct cadre_draft *draft,
                                const struct cadre_range *range, struct cadre_error *err)
 {
+    char name[CADRE_CHECKPOINT_NAME];
     const char *data = range->data;
-    cadre_status rc = CADRE_OK;
+    cadre_status rc = cadre_range_name(range, name, err);
     for (uint64_t done = 0, n, at; rc == CADRE_OK && done < range->count; done += n) {
-        n = contiguous(rank, range->param, range->begin + done, range->count - done,
-                       &at);
-        rc = cadre_draft_write(draft, range->part, range->name, at, n,
+        n = contiguous(rank, range, done, &at);
+        rc = cadre_draft_write(draft, range->part, name, at, n,
                                data + done * rank->store.wide_bytes, err);
     }
     return rc;
@@ -160,14 +194,14 @@ cadre_status cadre_range_read(const struct cadre_rank *rank,
                               struct cadre_error *err)
 {
     uint32_t dtype = rank->store.wide;
+    char name[CADRE_CHECKPOINT_NAME];
     char *out = to;
-    cadre_status rc = CADRE_OK;
+    cadre_status rc = cadre_range_name(range, name, err);
     for (uint64_t done = 0, n, at; rc == CADRE_OK && done < range->count; done += n) {
-        n = contiguous(rank, range->param, range->begin + done, range->count - done,
-                       &at);
-        rc = hf ? cadre_hf_read(hf, range->name, at, n, dtype, out, err)
-                : cadre_checkpoint_read(checkpoint, range->part, range->name, at, n,
-                                        dtype, out, err);
+        n = contiguous(rank, range, done, &at);
+        rc = hf ? cadre_hf_read(hf, name, at, n, dtype, out, err)
+                : cadre_checkpoint_read(checkpoint, range->part, name, at, n, dtype,
+                                        out, err);
         out += n * rank->store.wide_bytes;
     }
     return rc;
@@ -204,6 +238,8 @@ struct cadre_safetensors_spec *cadre_range_tensors(const struct cadre_model *mod
 
 int cadre_range_moments(const struct cadre_run_spec *run)
 {
+    if (run->optim.kind == CADRE_OPTIMIZER_PLUGIN)
+        return 0;
     if (run->optim.kind == CADRE_OPTIMIZER_ADAMW)
         return 2;
     return run->optim.momentum != 0 ? 1 : 0;

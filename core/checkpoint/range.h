@@ -16,8 +16,11 @@
  * the same shape; all are of the store's wide dtype. */
 struct cadre_range {
     enum cadre_checkpoint_part part;
-    const char *name; /* name of the tensor in the checkpoint */
+    const char *name; /* of the tensor in the checkpoint, and what follows in it */
+    const char *key; /* of an optimizer plugin's state; else NULL */
+    int replica; /* 1 + the place along the axis of diverging replicas; 0: none */
     uint32_t param;
+    bool flat; /* the elements are those of the tensor: a row or a block has one each */
     uint64_t begin, count;
     const void *data; /* of element `begin` */
     bool on_host; /* data is in host memory, else the device's */
@@ -54,10 +57,23 @@ cadre_status cadre_range_combine(const struct cadre_rank *rank,
                                  const struct cadre_range_sum *sum,
                                  struct cadre_range_sink *sink);
 
+/* [collective: the ranks of `mean`] Pass the mean of an optimizer state over diverging
+ * replicas; ranks that are no primary owner of the parameter within a replica have no
+ * part. Errors: as cadre_range_combine; the sink has a text. */
+cadre_status cadre_range_give_mean(const struct cadre_rank *rank,
+                                   const struct cadre_range *range,
+                                   const struct cadre_range_sum *mean,
+                                   struct cadre_range_sink *sink);
+
 /* Copy the range to host memory (count). */
 cadre_status cadre_range_fetch(const struct cadre_rank *rank,
                                const struct cadre_range *range, void *to,
                                struct cadre_error *err);
+
+/* The tensor's name of a range: its name, .key and .replica, the latter from 0. Errors:
+ * CADRE_E_INVALID too long. */
+cadre_status cadre_range_name(const struct cadre_range *range,
+                              char out[CADRE_CHECKPOINT_NAME], struct cadre_error *err);
 
 /* Write a range to its positions in the draft; device memory is copied through `buffer`
  * (a chunk). [any thread, where the range is on the host] */
@@ -86,7 +102,8 @@ struct cadre_safetensors_spec cadre_range_tensor(const struct cadre_model *model
 struct cadre_safetensors_spec *cadre_range_tensors(const struct cadre_model *model,
                                                    size_t *n, struct cadre_error *err);
 
-/* Optimizer states per parameter: 0, 1 exp_avg, 2 both. */
+/* Moments per parameter: 0, 1 exp_avg, 2 both. An optimizer plugin has none: its states
+ * are those of opt_state.h. */
 int cadre_range_moments(const struct cadre_run_spec *run);
 
 #endif

@@ -42,6 +42,15 @@ static cadre_status options_text(const struct cadre_options *options, char **tex
     return rc;
 }
 
+/* adamw, sgd, or the plugin's short name: optim.name may be its path. */
+static const char *optimizer_of(const struct cadre_run_spec *run)
+{
+    for (int i = 0; i < run->n_plugins; i++)
+        if (run->plugin[i]->desc.role == CADRE_ROLE_OPTIMIZER)
+            return run->plugin[i]->name;
+    return run->config->optim.name;
+}
+
 cadre_status cadre_run_values_commit(const struct cadre_rank *rank,
                                      const struct cadre_loss_scale *scale,
                                      const char *root, int64_t step,
@@ -70,7 +79,7 @@ cadre_status cadre_run_values_commit(const struct cadre_rank *rank,
         {"train_records", cadre_text_str(&trained)},
         {"data_fingerprint", data},
         {"global_batch", batch},
-        {"optimizer", run->config->optim.name},
+        {"optimizer", optimizer_of(run)},
         {"stack", run->stack_text},
         {"gemm", gemm},
         {"lr", lr},
@@ -103,7 +112,7 @@ cadre_status cadre_run_values_check(const struct cadre_rank *rank,
     const struct cadre_run_spec *run = rank->spec;
     const char *optimizer = cadre_checkpoint_value(checkpoint, "optimizer");
     const char *data = cadre_checkpoint_value(checkpoint, "data_fingerprint");
-    const char *mine = run->config->optim.name;
+    const char *mine = optimizer_of(run);
     char hex[17];
     if (manifest->samples != manifest->step * (uint64_t)run->global_batch)
         return cadre_fail(err, CADRE_E_INVALID,

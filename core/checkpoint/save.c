@@ -3,23 +3,13 @@
 
 #include <stdlib.h>
 
+#include "core/base/memory.h"
 #include "core/checkpoint/format/folder.h"
+#include "core/checkpoint/kept_replicas.h"
+#include "core/checkpoint/opt_state.h"
 #include "core/checkpoint/run_values.h"
 
 /* ---- what a rank writes ---- */
-
-static cadre_status give_mean(struct cadre_rank *rank, const struct cadre_range *range,
-                              const struct cadre_range_sum *mean,
-                              struct cadre_range_sink *sink)
-{
-    if (!cadre_rank_is_primary_owner_within(rank, range->param, mean->axis))
-        return CADRE_OK;
-    cadre_status rc = cadre_range_combine(rank, range, mean, sink);
-    if (rc != CADRE_OK && sink->rc == CADRE_OK)
-        sink->rc = cadre_fail(
-            sink->err, rc, "cannot average the optimizer states of '%s'", range->name);
-    return rc;
-}
 
 static cadre_status give_slice(struct cadre_rank *rank,
                                const struct cadre_rank_slice *slice,
@@ -41,9 +31,72 @@ static cadre_status give_slice(struct cadre_rank *rank,
             .data = data[i],
         };
         if (i > 0 && mean->axis)
-            rc = give_mean(rank, &range, mean, sink);
+            rc = cadre_range_give_mean(rank, &range, mean, sink);
         else if (cadre_rank_is_primary_owner(rank, slice->param))
             cadre_range_give(sink, &range);
+    }
+    return rc;
+}
+
+/* Of the ranks that store the same values of a frozen parameter, one saves them. */
+static bool saves_frozen(const struct cadre_rank *rank, uint32_t param)
+{
+    const struct cadre_rank_plan *plan = &rank->plan;
+    const char *const effects[] = {"schedule.order", "act.complete", "param.place"};
+    const bool distinct[] = {true,
+                             rank->model->tp_size > 1 &&
+                                 rank->model->params[param].split != CADRE_SHARD_NONE,
+                             plan->param[param].share[CADRE_KIND_PARAM].placed};
+    const struct cadre_axis *axes[3];
+    int n = 0;
+    for (int i = 0; i < 3; i++) {
+        const struct cadre_axis *axis = cadre_rank_plan_axis(plan, effects[i]);
+        if (axis && distinct[i])
+            axes[n++] = axis;
+    }
+    return plan->param[param].present && cadre_mesh_is_first(plan->mesh, axes, n);
+}
+
+/* Chunk by chunk: values decoded; moments as they begin, so that a run in which the
+ * parameter trains can resume. */
+static cadre_status give_frozen(struct cadre_rank *rank, uint32_t param,
+                                enum cadre_checkpoint_part part,
+                                struct cadre_range_sink *sink)
+{
+    const struct cadre_share own = cadre_store_elements(&rank->store, param);
+    struct cadre_range chunk = {.part = part,
+                                .name = rank->model->params[param].name,
+                                .param = param,
+                                .on_host = true};
+    void *buffer = cadre_calloc(CADRE_RANGE_CHUNK, rank->store.wide_bytes);
+    cadre_status rc = buffer ? CADRE_OK : CADRE_E_RESOURCE;
+    for (uint64_t at = 0; rc == CADRE_OK && at < own.count; at += chunk.count) {
+        chunk.begin = own.begin + at;
+        chunk.count =
+            own.count - at < CADRE_RANGE_CHUNK ? own.count - at : CADRE_RANGE_CHUNK;
+        chunk.data = buffer;
+        if (part == CADRE_CHECKPOINT_PARAM)
+            rc = cadre_store_get(&rank->store, param, at, chunk.count, buffer);
+        if (rc == CADRE_OK)
+            cadre_range_give(sink, &chunk);
+    }
+    free(buffer);
+    return rc == CADRE_OK
+               ? rc
+               : cadre_fail(sink->err, rc, "cannot read '%s' to save it", chunk.name);
+}
+
+static cadre_status give_all_frozen(struct cadre_rank *rank,
+                                    struct cadre_range_sink *sink)
+{
+    const int moments = cadre_range_moments(rank->spec);
+    cadre_status rc = CADRE_OK;
+    for (uint32_t i = 0; i < rank->model->n_params; i++) {
+        if (!rank->plan.param[i].frozen || rank->model->params[i].tied_to >= 0 ||
+            !saves_frozen(rank, i))
+            continue;
+        for (int k = 0; rc == CADRE_OK && k <= moments; k++)
+            rc = give_frozen(rank, i, CADRE_CHECKPOINT_PARAM + k, sink);
     }
     return rc;
 }
@@ -64,6 +117,14 @@ cadre_status cadre_save_each(struct cadre_rank *rank, struct cadre_plugin_state 
                                    "no memory to average optimizer states");
     for (size_t s = 0; rc == CADRE_OK && s < rank->update.n_slices; s++)
         rc = give_slice(rank, &rank->update.slices[s], &mean, sink);
+    if (rc == CADRE_OK)
+        cadre_opt_state_give(rank, &mean, sink);
+    if (rc == CADRE_OK)
+        cadre_kept_replicas_give(rank, sink);
+    if (rc == CADRE_OK)
+        rc = give_all_frozen(rank, sink);
+    if (rc != CADRE_OK && sink->rc == CADRE_OK)
+        sink->rc = rc;
     free(mean.buffer);
     cadre_plugin_state_give(kept, sink);
     return sink->rc;
@@ -71,12 +132,15 @@ cadre_status cadre_save_each(struct cadre_rank *rank, struct cadre_plugin_state 
 
 /* ---- the files ---- */
 
-/* config.json next to the tensors makes the checkpoint a Hugging Face folder. */
+/* config.json next to the tensors makes the checkpoint a Hugging Face folder, which has
+ * no GPT-2 with experts. */
 static cadre_status write_model_config(const struct cadre_run_spec *run,
                                        const char *dir, struct cadre_error *err)
 {
     const struct cadre_model_config *m = &run->model;
     bool llama = m->arch == CADRE_ARCH_LLAMA;
+    if (m->experts > 0)
+        return CADRE_OK;
     struct cadre_hf_config config = {
         .arch = llama ? CADRE_HF_LLAMA : CADRE_HF_GPT2,
         .layers = m->layers,
@@ -105,12 +169,17 @@ cadre_status cadre_save_begin(const struct cadre_rank *rank,
         return CADRE_E_RESOURCE;
     cadre_status rc = cadre_draft_begin(root, (uint64_t)step, table, n,
                                         cadre_range_moments(rank->spec), err);
-    if (rc == CADRE_OK && n_kept > 0) {
-        rc = cadre_draft_begin_plugin_state(root, (uint64_t)step, more, n_kept, err);
-        if (rc != CADRE_OK)
-            cadre_draft_abandon(root, (uint64_t)step, NULL);
-    }
     free(table);
+    if (rc != CADRE_OK)
+        return rc;
+    rc = cadre_opt_state_begin(rank, root, step, err);
+    if (rc == CADRE_OK)
+        rc = cadre_kept_replicas_begin(rank, root, step, err);
+    if (rc == CADRE_OK && n_kept > 0)
+        rc = cadre_draft_begin_states(root, (uint64_t)step,
+                                      CADRE_CHECKPOINT_PLUGIN_STATE, more, n_kept, err);
+    if (rc != CADRE_OK)
+        cadre_draft_abandon(root, (uint64_t)step, NULL);
     return rc;
 }
 

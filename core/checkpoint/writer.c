@@ -9,6 +9,7 @@
 #include "core/base/log.h"
 #include "core/base/memory.h"
 #include "core/checkpoint/format/folder.h"
+#include "core/checkpoint/opt_state.h"
 #include "core/checkpoint/run_values.h"
 #include "core/checkpoint/save.h"
 
@@ -291,6 +292,6 @@ uint64_t cadre_writer_bytes(const struct cadre_rank *rank)
     for (uint32_t i = 0; i < rank->model->n_params; i++)
         if (cadre_rank_is_primary_owner(rank, i))
             count += cadre_store_share(&store, i, CADRE_KIND_OPT).count;
-    return count * tensors *
-           cadre_dtype_bytes(cadre_dtype_wide(rank->model->config.dtype));
+    count = count * tensors + cadre_opt_state_count(rank);
+    return count * cadre_dtype_bytes(cadre_dtype_wide(rank->model->config.dtype));
 }

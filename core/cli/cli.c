@@ -8,6 +8,7 @@
 #include "config.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
+#include "core/base/status_slot.h"
 #include "core/compare/verdict/condition.h"
 #include "core/config/nearest.h"
 
@@ -28,6 +29,8 @@ static cadre_status not_yet(const struct cadre_cli_args *args, struct cadre_erro
 #define TAKES_PROMPT "p"
 #define TAKES_JSON "j"
 #define TAKES_STEP "t"
+#define TAKES_NEW "n"
+#define TAKES_CHECK "k"
 
 struct command {
     const char *name, *usage, *summary, *takes;
@@ -52,9 +55,18 @@ static const struct command commands[] = {
      "CONF --prompt TEXT [--from DIR] [--tokens N] [--greedy] [--set s.k=v]...",
      "sample text", TAKES_CONF TAKES_SET TAKES_OUT TAKES_FROM TAKES_PROMPT,
      cadre_cli_generate},
-    {"check", "PLUGIN", "conformance kit (not yet)", TAKES_CONF, not_yet},
+    {"check",
+     "PLUGIN [--only IDS] [--quick] [--seed N] [--fuzz TIME | --reproduce N] "
+     "[--waive FILE] [--json FILE] [--junit FILE] [--html FILE] | --list",
+     "conformance kit: try a strategy as other people's runs will",
+     TAKES_CONF TAKES_CHECK, cadre_cli_check},
     {"inspect", "PATH", "say what a plugin, checkpoint, data set or run folder is",
      TAKES_CONF, cadre_cli_inspect},
+    {"new", "NAME [--out DIR] [--role data|schedule|observer|optimizer]",
+     "write the folder of a new plugin, which builds, trains and says what to fill in",
+     TAKES_CONF TAKES_NEW, cadre_cli_new},
+    {"plugins", "[--json]", "list the plugins that are found: id, version, level, path",
+     TAKES_JSON, cadre_cli_plugins},
     {"options", "", "reference of all options", "", cadre_cli_options},
     {"doctor", "[--json]", "what was found on this machine, what was not, and why",
      TAKES_JSON, cadre_cli_doctor},
@@ -82,7 +94,8 @@ static void print_usage(void)
     free(plugins);
     printf(
         "\nCONF is an ini file; `cadre options` lists its keys. Exit status: 0 done,\n"
-        "1 the run failed, 2 wrong input, 3 runs differ, 4 stopped by a signal,\n"
+        "1 the run failed, 2 wrong input, 3 runs differ or a check failed,\n"
+        "4 stopped by a signal,\n"
         "5 a condition of --fail-if holds, 6 one of them is undecided.\n");
 }
 
@@ -100,6 +113,9 @@ static void print_flags(const struct command *command)
         {TAKES_PROMPT,
          "--prompt TEXT  --tokens N (200)  --greedy: the likeliest token"},
         {TAKES_JSON, "--json       machine-readable output"},
+        {TAKES_NEW, "--out DIR    the folder to write; default NAME\n"
+                    "      --role ROLE  what it does: data (default), schedule, "
+                    "observer, optimizer"},
         {TAKES_STEP,
          "--list       print the trainings, their ranks, the processes to start\n"
          "      --run NAME   train one of them, as a rank if a launcher says so\n"
@@ -109,6 +125,15 @@ static void print_flags(const struct command *command)
          "                   95 % interval, 6 if it is undecided; also efficiency, "
          "overhead,\n"
          "                   price, bubble, exposed; <, <=, >, >="},
+        {TAKES_CHECK,
+         "--only IDS   only these checks and groups, such as K2,state\n"
+         "      --quick      what takes 20 s at most\n"
+         "      --seed N     of everything random (1); the same seed, the same checks\n"
+         "      --fuzz TIME  random trials for so long, such as 10m\n"
+         "      --reproduce N  one of these trials again\n"
+         "      --waive FILE   failures to accept: an id and a reason a line\n"
+         "      --json FILE  --junit FILE  --html FILE  results, as a file\n"
+         "      --list       ids, what each check holds, and why"},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         if (strstr(command->takes, flags[i][0]))
@@ -193,6 +218,8 @@ static cadre_status take_flag(struct cadre_cli_args *args, int *i,
     const struct flag flags[] = {
         {"--set", TAKES_SET, &set, NULL},
         {"--out", TAKES_OUT, &args->out, NULL},
+        {"--out", TAKES_NEW, &args->out, NULL},
+        {"--role", TAKES_NEW, &args->role, NULL},
         {"--run", TAKES_RUN, &args->run, NULL},
         {"--run", TAKES_STEP, &args->run, NULL},
         {"--list", TAKES_STEP, NULL, &args->list},
@@ -204,6 +231,19 @@ static cadre_status take_flag(struct cadre_cli_args *args, int *i,
         {"--greedy", TAKES_PROMPT, NULL, &args->greedy},
         {"--dry-run", TAKES_DRY, NULL, &args->dry_run},
         {"--json", TAKES_JSON, NULL, &args->json},
+        {"--only", TAKES_CHECK, &args->check.only, NULL},
+        {"--quick", TAKES_CHECK, NULL, &args->check.quick},
+        {"--seed", TAKES_CHECK, &args->check.seed, NULL},
+        {"--fuzz", TAKES_CHECK, &args->check.fuzz, NULL},
+        {"--reproduce", TAKES_CHECK, &args->check.reproduce, NULL},
+        {"--waive", TAKES_CHECK, &args->check.waive, NULL},
+        {"--json", TAKES_CHECK, &args->check.json, NULL},
+        {"--junit", TAKES_CHECK, &args->check.junit, NULL},
+        {"--html", TAKES_CHECK, &args->check.html, NULL},
+        {"--list", TAKES_CHECK, NULL, &args->list},
+        /* of the kit's own processes */
+        {"--case", TAKES_CHECK, &args->check.one_case, NULL},
+        {"--folder", TAKES_CHECK, &args->check.folder, NULL},
     };
     for (size_t f = 0; f < sizeof flags / sizeof flags[0]; f++) {
         if (strcmp(arg, flags[f].name) != 0 || !strstr(command->takes, flags[f].takes))
@@ -238,7 +278,8 @@ static cadre_status parse(struct cadre_cli_args *args, const struct command *com
                               command->name, command->usage);
         }
     }
-    if (!args->conf && strstr(command->takes, TAKES_CONF))
+    bool lists = args->list && strstr(command->takes, TAKES_CHECK);
+    if (!args->conf && strstr(command->takes, TAKES_CONF) && !lists)
         return cadre_fail(err, CADRE_E_INVALID, "usage: cadre %s %s", command->name,
                           command->usage);
     return CADRE_OK;
@@ -346,6 +387,8 @@ cadre_status cadre_cli_load(const struct cadre_cli_args *args,
         CADRE_TRY_OR(cadre_options_set(options, args->set[i], "command line", err),
                      fail);
     CADRE_TRY_OR(default_records(options, err), fail);
+    cadre_status_limit(cadre_status_current(),
+                       strtod(cadre_options_raw(options, "comm.timeout"), NULL));
     *out = options;
     return CADRE_OK;
 fail:

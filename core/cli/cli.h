@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "core/base/memory.h"
+#include "core/check/check.h"
 #include "core/config/options.h"
 #include "core/run/spec.h"
 
@@ -25,8 +26,10 @@ struct cadre_cli_args {
     const char *prompt;
     const char *from; /* --from: parameters to use */
     const char *tokens; /* --tokens: how many to generate */
+    const char *role; /* --role: of a new plugin */
     bool dry_run, json, greedy;
     bool list, collect; /* of a comparison */
+    struct cadre_check_request check; /* its flags; the plugin is `conf` */
     int n_set, n_fail_if;
     char **set; /* --set texts, NULL-terminated */
     char **fail_if; /* --fail-if texts, NULL-terminated */
@@ -71,7 +74,12 @@ cadre_status cadre_cli_compare(const struct cadre_cli_args *args,
 cadre_status cadre_cli_eval(const struct cadre_cli_args *args, struct cadre_error *err);
 cadre_status cadre_cli_generate(const struct cadre_cli_args *args,
                                 struct cadre_error *err);
+cadre_status cadre_cli_check(const struct cadre_cli_args *args,
+                             struct cadre_error *err);
 cadre_status cadre_cli_inspect(const struct cadre_cli_args *args,
+                               struct cadre_error *err);
+cadre_status cadre_cli_new(const struct cadre_cli_args *args, struct cadre_error *err);
+cadre_status cadre_cli_plugins(const struct cadre_cli_args *args,
                                struct cadre_error *err);
 cadre_status cadre_cli_options(const struct cadre_cli_args *args,
                                struct cadre_error *err);

@@ -39,14 +39,15 @@ static bool ends_with(const char *text, const char *end)
 
 static cadre_status show_plugin(const char *name, struct cadre_error *err)
 {
-    static const char *const roles[] = {"?",     "placement", "schedule",
-                                        "intra", "data",      "observer"};
+    static const char *const roles[] = {"?",    "placement", "schedule", "intra",
+                                        "data", "observer",  "optimizer"};
     const struct cadre_plugin_handle *plugin;
     CADRE_TRY(cadre_plugin_load(name, "", &plugin, err));
     const struct cadre_plugin *d = &plugin->desc;
     printf("strategy plugin %s %s: %s\n", d->id, d->version, d->summary);
     printf("  ABI %u.%u, role %s, axis %s\n", d->abi_major, d->abi_minor,
-           d->role < 6 ? roles[d->role] : "?", d->axis);
+           d->role < sizeof roles / sizeof *roles ? roles[d->role] : "?",
+           d->axis ? d->axis : "none");
     for (const struct cadre_service *s = d->services; s && s->id; s++)
         printf("  needs %s\n", s->id);
     for (uint32_t i = 0; i < d->n_options; i++) {

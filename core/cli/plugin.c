@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/status_slot.h"
 #include "core/cli/cli.h"
 #include "core/plugin/plugin.h"
 
@@ -63,7 +64,10 @@ static cadre_status run(const struct cadre_plugin_handle *plugin, uint32_t argc,
         .ask = ask,
         .refuse = refuse,
     };
+    struct cadre_status_slot *slot = cadre_status_current();
+    const uint64_t former = cadre_status_enter(slot, plugin->name, "command", 0);
     cadre_status rc = plugin->desc.command(&command);
+    cadre_status_leave(slot, former);
     if (rc != CADRE_OK && !call.refused && !(err && err->text[0]))
         cadre_fail(err, rc, "the command of the plugin %s failed: %s", plugin->name,
                    cadre_strerror(rc));

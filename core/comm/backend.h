@@ -82,6 +82,8 @@ struct cadre_comm_backend {
                             cadre_event *done);
     /* Sleep until the event, never 0, has happened. */
     cadre_status (*wait)(struct cadre_comm *, cadre_event event);
+    /* Has the event, never 0, happened? Does not wait. */
+    cadre_status (*test)(struct cadre_comm *, cadre_event event, bool *happened);
     /* Wait for what is pending, then stop using the previous device. `device` is NULL
      * or queued. */
     cadre_status (*use_device)(struct cadre_comm *, struct cadre_device *device,

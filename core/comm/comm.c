@@ -50,6 +50,15 @@ cadre_status cadre_comm_wait(struct cadre_comm *comm, cadre_event event)
     return rc;
 }
 
+cadre_status cadre_comm_test(struct cadre_comm *comm, cadre_event event, bool *happened)
+{
+    *happened = event == 0;
+    if (event == 0)
+        return CADRE_OK;
+    progress(comm);
+    return comm->backend->test(comm, event, happened);
+}
+
 cadre_status cadre_comm_gather_records(struct cadre_comm *comm, cadre_comm_label label,
                                        const void *mine, void *all, size_t bytes)
 {

@@ -127,6 +127,10 @@ cadre_status cadre_comm_barrier(struct cadre_comm *comm, cadre_comm_label label,
 /* Sleep until the event has happened; its operation's status. Event 0 returns OK.
  * Device events too. */
 cadre_status cadre_comm_wait(struct cadre_comm *comm, cadre_event event);
+/* *happened: has the event happened? Does not wait. Errors: of its operation;
+ * CADRE_E_INVALID for one that was never posted. */
+cadre_status cadre_comm_test(struct cadre_comm *comm, cadre_event event,
+                             bool *happened);
 /* [collective] all (R records of `bytes` bytes): every rank's `mine` in rank order;
  * mine may be its place in all. Host memory; returns when it is there. Errors: as a
  * post and as cadre_comm_wait. */

@@ -402,6 +402,27 @@ static cadre_status choose_perturbations(const struct arranging *a,
     return CADRE_OK;
 }
 
+static int64_t greatest_divisor(int64_t a, int64_t b)
+{
+    while (b > 0) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Steps after which the work of every run repeats, and `asked` ones. */
+static int64_t common_period(const struct cadre_comparison *c, int64_t asked)
+{
+    int64_t period = asked;
+    for (size_t i = 0; i < c->n; i++) {
+        int64_t own = (int64_t)c->run[i].changes.period;
+        period = period / greatest_divisor(period, own) * own;
+    }
+    return period;
+}
+
 static cadre_status relate(struct arranging *a, struct cadre_arrangement *out,
                            struct cadre_error *err)
 {
@@ -419,6 +440,7 @@ static cadre_status relate(struct arranging *a, struct cadre_arrangement *out,
     c->margin = config->compare.margin;
     c->target = config->compare.target;
     CADRE_TRY(cadre_timetable_read(&out->timetable, c->run[0].options, config, err));
+    out->timetable.period = common_period(c, out->timetable.period);
     out->resume = strcmp(config->checkpoint.resume, "auto") == 0;
     return choose_perturbations(a, err);
 }

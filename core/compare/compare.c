@@ -11,7 +11,9 @@
 #include "core/base/log.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
+#include "core/base/status_slot.h"
 #include "core/compare/child.h"
+#include "core/compare/equal.h"
 #include "core/compare/measure.h"
 #include "core/compare/report/report.h"
 #include "core/compare/settings.h"
@@ -235,6 +237,19 @@ static cadre_status refuse_old(const struct comparing *x, struct cadre_error *er
     return rc;
 }
 
+static cadre_status tell_difference(const struct comparing *x,
+                                    const struct cadre_compared_run *other,
+                                    struct cadre_error *err)
+{
+    if (other->equal == CADRE_EQUAL_DIFFERS && !other->by_design)
+        return cadre_fail(err, CADRE_E_DIFFERS,
+                          "run %s did not train the same as %s: %s", other->name,
+                          x->c.run[x->c.baseline].name, other->why);
+    return cadre_fail(err, CADRE_E_DIFFERS,
+                      "run %s did not train the same as single with %s, as it must: %s",
+                      other->name, other->changes.equal, other->setting.why);
+}
+
 static cadre_status report(struct comparing *x, struct cadre_error *err)
 {
     cadre_status rc, failed;
@@ -258,8 +273,7 @@ static cadre_status report(struct comparing *x, struct cadre_error *err)
     else if (x->failure.failed)
         rc = cadre_fail(err, x->failure.status, "%s", x->failure.text);
     else if (other)
-        rc = cadre_fail(err, CADRE_E_DIFFERS, "run %s did not train the same as %s: %s",
-                        other->name, x->c.run[x->c.baseline].name, other->why);
+        rc = tell_difference(x, other, err);
     else if (failed != CADRE_OK)
         rc = cadre_fail(err, failed, "%s", condition.text);
 fail:
@@ -372,6 +386,8 @@ static cadre_status become(const struct comparing *x, const struct cadre_task *t
     cadre_status rc = done ? check_settings(&job, err) : arguments(x, &job, &argv, err);
     if (rc == CADRE_OK && !done) {
         fflush(NULL);
+        /* the training has a supervisor of its own */
+        cadre_status_finished(cadre_status_current());
         execv(CADRE_THIS_PROGRAM, argv);
         rc = cadre_fail_errno(err, CADRE_E_RESOURCE, errno, "cannot become '%s'",
                               CADRE_THIS_PROGRAM);
@@ -421,6 +437,8 @@ static cadre_status compare_all(struct comparing *x, struct cadre_error *err)
     }
     cadre_supervise_open(&x->watch);
     rc = train_all(x, err);
+    if (rc == CADRE_OK)
+        rc = cadre_equal_settings(&x->c, x->request.out, &x->watch, err);
     if (rc == CADRE_OK)
         rc = measure(x, err);
     cadre_supervise_close(&x->watch);

@@ -42,8 +42,9 @@ struct cadre_config_model {
     enum cadre_config_arch arch;
     enum cadre_config_head head;
     enum cadre_config_switch tied;
-    int64_t layers, channels, heads, kv_heads, hidden, context, vocab, head_rows;
-    double rope_theta, norm_eps;
+    int64_t layers, channels, heads, kv_heads, hidden, context, vocab, head_rows,
+        experts;
+    double rope_theta, norm_eps, expert_balance;
     const char *init;
 };
 
@@ -101,9 +102,9 @@ struct cadre_config_log {
 struct cadre_config_compare {
     const char *baseline, *runs;
     const char *budget;
-    int64_t perturbations, warmup, rounds, period;
+    int64_t perturbations, equal_steps, warmup, rounds, period;
     double margin, piece, target;
-    bool perturb, time;
+    bool perturb, equal, time;
 };
 
 struct cadre_config_bench {

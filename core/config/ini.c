@@ -65,13 +65,13 @@ static void lower(char *text)
         *text = (char)tolower((unsigned char)*text);
 }
 
-/* Letters, digits, _ . - + and, in sections, : */
+/* Letters, digits, _ . - + @ and, in sections, : */
 static bool is_name(const char *text, bool section)
 {
     if (*text == 0)
         return false;
     for (; *text; text++)
-        if (!isalnum((unsigned char)*text) && !strchr("_.-+", *text) &&
+        if (!isalnum((unsigned char)*text) && !strchr("_.-+@", *text) &&
             !(section && *text == ':'))
             return false;
     return true;
@@ -119,8 +119,8 @@ static cadre_status scan_section(struct scan *scan, char *line)
     char *name = cadre_strip(line + 1);
     if (!is_name(name, true))
         return refuse(scan,
-                      "[%s] is not a section name: expected letters, digits, _ . - or "
-                      "run:NAME",
+                      "[%s] is not a section name: expected letters, digits, _ . - @ "
+                      "or run:NAME",
                       name);
     lower(name);
     cadre_status rc = add_entry(scan, name, NULL, NULL);

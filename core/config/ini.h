@@ -36,7 +36,7 @@ cadre_status cadre_ini_load(struct cadre_ini *ini, const char *path,
                             struct cadre_error *err);
 void cadre_ini_fini(struct cadre_ini *ini);
 
-/* Whether a text may stand before the equals sign: letters, digits, _ . - + */
+/* Whether a text may stand before the equals sign: letters, digits, _ . - + @ */
 bool cadre_ini_is_key(const char *text);
 
 /* How to write a value so that it reads back the same: the quote to put around it (0

@@ -27,7 +27,7 @@ const struct cadre_config_key *cadre_option_table(size_t *n);
 
 /* A known key. What was declared is borrowed: the core's table and plugins stay. */
 struct option {
-    const char *section;
+    char *section; /* owned */
     struct cadre_option decl;
     char *name; /* "section.key" */
     struct cadre_option_value value;
@@ -58,6 +58,7 @@ struct cadre_options {
     size_t runs_n;
     struct assignments sections; /* that files open: their names and first sources */
     struct assignments allowed; /* sections whose keys are not checked: their names */
+    struct assignments stacks; /* former texts of strategy.stack */
     bool resolved;
 };
 
@@ -66,8 +67,21 @@ struct option *cadre_option_find(const struct cadre_options *options, const char
 const struct assignment *cadre_assignment_find(const struct assignments *set,
                                                const char *name);
 struct run *cadre_run_find(const struct cadre_options *options, const char *name);
+/* What was set for a key; for one of "plugin@axis" that was not, what was set for the
+ * plugin. NULL where nothing was. */
+const struct assignment *cadre_assignment_of(const struct cadre_options *options,
+                                             const char *name);
 /* Is there a known key in the section? */
 bool cadre_section_declared(const struct cadre_options *options, const char *section);
+
+/* Does a [run:NAME] have [section], that of an instance ("plugin@axis"), in its stack?
+ * `former`: or did strategy.stack name it before another text took its place? */
+bool cadre_instance_elsewhere(const struct cadre_options *options, const char *section,
+                              bool former);
+
+/* Set an option of the run itself, as cadre_assignments_set. */
+bool cadre_option_put(struct cadre_options *options, const char *name,
+                      const char *value, const char *source);
 
 /* Set or replace; false where there is no memory. */
 bool cadre_assignments_set(struct assignments *set, const char *name, const char *value,

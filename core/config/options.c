@@ -7,10 +7,13 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core/config/ini.h"
 #include "core/config/nearest.h"
 #include "core/config/option_set.h"
+
+static const char STACK[] = "strategy.stack";
 
 cadre_status cadre_options_no_memory(struct cadre_error *err)
 {
@@ -44,10 +47,63 @@ bool cadre_section_declared(const struct cadre_options *options, const char *sec
     return false;
 }
 
+const struct assignment *cadre_assignment_of(const struct cadre_options *options,
+                                             const char *name)
+{
+    const struct assignment *own = cadre_assignment_find(&options->set, name);
+    const char *at = strchr(name, '@'), *dot = at ? strchr(at, '.') : NULL;
+    char plain[256];
+    int n =
+        dot ? snprintf(plain, sizeof plain, "%.*s%s", (int)(at - name), name, dot) : 0;
+    if (own || n <= 0 || (size_t)n >= sizeof plain)
+        return own;
+    return cadre_assignment_find(&options->set, plain);
+}
+
+/* Is `instance` in the text of a stack, "a:2, b@c:2"? */
+static bool names_instance(const char *stack, const char *instance)
+{
+    const size_t n = strlen(instance);
+    for (const char *at = stack; at && *at; at += strcspn(at, ",")) {
+        at += strspn(at, ", \t");
+        if (strncasecmp(at, instance, n) == 0 && strcspn(at + n, ":, \t") == 0)
+            return true;
+    }
+    return false;
+}
+
+bool cadre_instance_elsewhere(const struct cadre_options *options, const char *section,
+                              bool former)
+{
+    for (size_t i = 0; i < options->runs_n; i++) {
+        const struct assignment *stack =
+            cadre_assignment_find(&options->runs[i].set, STACK);
+        if (stack && names_instance(stack->value, section))
+            return true;
+    }
+    for (size_t i = 0; former && i < options->stacks.n; i++)
+        if (names_instance(options->stacks.items[i].name, section))
+            return true;
+    return false;
+}
+
+/* By its name, or as one of "name@". */
+static bool section_allowed(const struct cadre_options *options, const char *section)
+{
+    const char *at = strchr(section, '@');
+    char any[128];
+    if (at && !at[1])
+        return false;
+    snprintf(any, sizeof any, "%.*s", at ? (int)(at - section) + 1 : 0, section);
+    return cadre_assignment_find(&options->allowed, section) ||
+           (at && cadre_assignment_find(&options->allowed, any) &&
+            cadre_instance_elsewhere(options, section, true));
+}
+
 static bool section_known(const struct cadre_options *options, const char *section)
 {
     return cadre_section_declared(options, section) ||
-           cadre_assignment_find(&options->allowed, section);
+           section_allowed(options, section);
 }
 
 /* ---- building ---- */
@@ -83,6 +139,16 @@ fail:
     return false;
 }
 
+bool cadre_option_put(struct cadre_options *options, const char *name,
+                      const char *value, const char *source)
+{
+    const struct assignment *old = cadre_assignment_find(&options->set, name);
+    if (old && strcmp(name, STACK) == 0 &&
+        !cadre_assignments_set(&options->stacks, old->value, "", ""))
+        return false;
+    return cadre_assignments_set(&options->set, name, value, source);
+}
+
 void cadre_assignments_fini(struct assignments *set)
 {
     for (size_t i = 0; i < set->n; i++)
@@ -116,16 +182,18 @@ static cadre_status add_option(struct cadre_options *options, const char *sectio
     if (!name)
         return cadre_options_no_memory(err);
     const struct option *old = cadre_option_find(options, name);
-    void *grown = old ? NULL
-                      : cadre_realloc(options->known, options->known_n + 1,
-                                      sizeof *options->known);
+    char *owned = old ? NULL : cadre_strdup(section);
+    void *grown = !owned ? NULL
+                         : cadre_realloc(options->known, options->known_n + 1,
+                                         sizeof *options->known);
     if (!grown) {
+        free(owned);
         free(name);
         return old ? check_same(old, decl, err) : cadre_options_no_memory(err);
     }
     options->known = grown;
     options->known[options->known_n++] =
-        (struct option){.section = section, .decl = *decl, .name = name};
+        (struct option){.section = owned, .decl = *decl, .name = name};
     return CADRE_OK;
 }
 
@@ -194,6 +262,7 @@ static bool copy_all(struct cadre_options *to, const struct cadre_options *from)
     return copy_assignments(&to->set, &from->set) &&
            copy_assignments(&to->sections, &from->sections) &&
            copy_assignments(&to->allowed, &from->allowed) &&
+           copy_assignments(&to->stacks, &from->stacks) &&
            (!from->resolved || cadre_options_resolve(to, NULL) == CADRE_OK);
 }
 
@@ -211,13 +280,16 @@ void cadre_options_destroy(struct cadre_options *options)
 {
     if (!options)
         return;
-    for (size_t i = 0; i < options->known_n; i++)
+    for (size_t i = 0; i < options->known_n; i++) {
+        free(options->known[i].section);
         free(options->known[i].name);
+    }
     for (size_t i = 0; i < options->runs_n; i++)
         cadre_run_fini(&options->runs[i]);
     cadre_assignments_fini(&options->set);
     cadre_assignments_fini(&options->sections);
     cadre_assignments_fini(&options->allowed);
+    cadre_assignments_fini(&options->stacks);
     free(options->known);
     free(options->runs);
     free(options);
@@ -233,7 +305,8 @@ static cadre_status unknown_section(const struct cadre_options *options,
     for (size_t i = 0; i < options->known_n; i++)
         cadre_nearest_offer(&nearest, section, options->known[i].section);
     for (size_t i = 0; i < options->allowed.n; i++)
-        cadre_nearest_offer(&nearest, section, options->allowed.items[i].name);
+        if (!strchr(options->allowed.items[i].name, '@'))
+            cadre_nearest_offer(&nearest, section, options->allowed.items[i].name);
     return cadre_fail(err, CADRE_E_INVALID,
                       "%s: unknown section [%s]%s%s%s: correct it, or name the plugin "
                       "that it belongs to in strategy.stack",
@@ -268,7 +341,7 @@ static cadre_status unknown_option(const struct cadre_options *options,
                           "timed in rounds, whose number is compare.rounds; remove it",
                           source);
     offer_all(options, name, &nearest);
-    if (!section_known(options, section) && !nearest.name)
+    if (!section_known(options, section) && (!nearest.name || strchr(section, '@')))
         return unknown_section(options, section, source, err);
     if (nearest.name)
         return cadre_fail(err, CADRE_E_INVALID,
@@ -288,7 +361,8 @@ cadre_status cadre_option_check(const struct cadre_options *options,
     char section[128];
     const struct option *option = cadre_option_find(options, a->name);
     snprintf(section, sizeof section, "%.*s", (int)strcspn(a->name, "."), a->name);
-    if (!option && cadre_assignment_find(&options->allowed, section))
+    if (!option && !cadre_section_declared(options, section) &&
+        section_allowed(options, section))
         return CADRE_OK;
     if (!option)
         return unknown_option(options, section, a->name, a->source, err);
@@ -355,7 +429,7 @@ cadre_status cadre_options_set(struct cadre_options *options, const char *assign
                         "%s: the value of %.60s cannot be kept in config.ini: expected "
                         "one short line of UTF-8 without both kinds of quotes",
                         source, name);
-    else if (!cadre_assignments_set(&options->set, name, value, source))
+    else if (!cadre_option_put(options, name, value, source))
         rc = cadre_options_no_memory(err);
     free(text);
     return rc;
@@ -363,7 +437,7 @@ cadre_status cadre_options_set(struct cadre_options *options, const char *assign
 
 const char *cadre_options_raw(const struct cadre_options *options, const char *name)
 {
-    const struct assignment *a = cadre_assignment_find(&options->set, name);
+    const struct assignment *a = cadre_assignment_of(options, name);
     if (a)
         return a->value;
     const struct option *option = cadre_option_find(options, name);
@@ -372,7 +446,7 @@ const char *cadre_options_raw(const struct cadre_options *options, const char *n
 
 const char *cadre_options_source(const struct cadre_options *options, const char *name)
 {
-    const struct assignment *a = cadre_assignment_find(&options->set, name);
+    const struct assignment *a = cadre_assignment_of(options, name);
     if (a)
         return a->source;
     return cadre_option_find(options, name) ? "default" : NULL;

@@ -37,15 +37,19 @@ struct cadre_options *cadre_options_clone(const struct cadre_options *options);
 void cadre_options_destroy(struct cadre_options *options);
 
 /* Add a table of n options, `stride` bytes apart, under a section; a plugin's is its
- * name. Texts are borrowed for as long as the set or a copy of it lives. A key that
- * exists already with the same type and default is left alone. Errors: CADRE_E_INVALID
- * for a key that exists otherwise or a default that its own rules refuse. */
+ * name, and "name@axis" that of one instance, whose values are those of the section
+ * "name" until they are set. The table and its texts are borrowed for as long as the
+ * set or a copy of it lives. A key that exists already with the same type and default
+ * is left alone. Errors: CADRE_E_INVALID for a key that exists otherwise or a default
+ * that its own rules refuse. */
 cadre_status cadre_options_add(struct cadre_options *options, const char *section,
                                const struct cadre_option *table, size_t n,
                                size_t stride, struct cadre_error *err);
 
 /* Accept [section] without checking its keys: it belongs to a plugin that exists but is
- * not part of this run. */
+ * not part of this run. "name@" accepts the "name@axis" that nobody added, but
+ * that the stack of a [run:NAME] names, or that strategy.stack named before it was set
+ * again: any other is unknown. */
 cadre_status cadre_options_allow_section(struct cadre_options *options,
                                          const char *section, struct cadre_error *err);
 
@@ -93,6 +97,9 @@ void cadre_options_each(const struct cadre_options *options,
 cadre_status cadre_options_write(const struct cadre_options *options, FILE *file,
                                  struct cadre_error *err);
 
+/* The same without the [run:NAME] sections; the caller checks the file. */
+void cadre_options_write_values(const struct cadre_options *options, FILE *file);
+
 /* The reference that `cadre options` prints: key, type, default, range, help. */
 void cadre_options_print_reference(const struct cadre_options *options, FILE *file);
 
@@ -102,6 +109,10 @@ void cadre_options_print_reference(const struct cadre_options *options, FILE *fi
  * [run:NAME], a name given twice, or no run at all. */
 cadre_status cadre_options_list_runs(const struct cadre_options *options, char ***names,
                                      size_t *n, struct cadre_error *err);
+
+/* Call `each` with the text of `name` in every [run:NAME] that sets it. */
+void cadre_options_each_run(const struct cadre_options *options, const char *name,
+                            void (*each)(void *arg, const char *value), void *arg);
 
 /* Set every override of [run:NAME]. They win over the file and the command line, and
  * ask for a resolve. Errors: CADRE_E_INVALID for an unknown name, listing those that

@@ -53,7 +53,7 @@ static cadre_status take_entry(struct cadre_options *options,
     }
     if (e->key) {
         name = cadre_format("%s.%s", e->section, e->key);
-        done = name && cadre_assignments_set(&options->set, name, e->value, source);
+        done = name && cadre_option_put(options, name, e->value, source);
     } else {
         done = cadre_assignment_find(&options->sections, e->section) ||
                cadre_assignments_set(&options->sections, e->section, "", source);

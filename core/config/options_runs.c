@@ -170,6 +170,16 @@ cadre_status cadre_options_list_runs(const struct cadre_options *options, char *
     return rc;
 }
 
+void cadre_options_each_run(const struct cadre_options *options, const char *name,
+                            void (*each)(void *arg, const char *value), void *arg)
+{
+    for (size_t i = 0; i < options->runs_n; i++) {
+        const struct assignment *a = cadre_assignment_find(&options->runs[i].set, name);
+        if (a)
+            each(arg, a->value);
+    }
+}
+
 cadre_status cadre_options_apply_run(struct cadre_options *options, const char *name,
                                      struct cadre_error *err)
 {
@@ -179,7 +189,7 @@ cadre_status cadre_options_apply_run(struct cadre_options *options, const char *
     options->resolved = false;
     for (size_t i = 0; i < run->set.n; i++) {
         const struct assignment *a = &run->set.items[i];
-        if (!cadre_assignments_set(&options->set, a->name, a->value, a->source))
+        if (!cadre_option_put(options, a->name, a->value, a->source))
             return cadre_options_no_memory(err);
     }
     return CADRE_OK;

@@ -83,6 +83,54 @@ void cadre_options_each(const struct cadre_options *options,
     }
 }
 
+/* Is this the first assignment of its section? */
+static bool opens_section(const struct cadre_options *options, size_t at,
+                          const char *section)
+{
+    size_t n = strlen(section);
+    for (size_t i = 0; i < at; i++) {
+        const char *name = options->set.items[i].name;
+        if (strncmp(name, section, n) == 0 && name[n] == '.')
+            return false;
+    }
+    return true;
+}
+
+/* Sections of instances that other runs of a comparison have: any = "ddp@". Of those
+ * that a stack named before another one took its place, the file says nothing. */
+static void put_instances(const struct cadre_options *options, const char *any,
+                          FILE *file)
+{
+    char section[128];
+    for (size_t i = 0; i < options->set.n; i++) {
+        const char *name = options->set.items[i].name;
+        snprintf(section, sizeof section, "%.*s", (int)strcspn(name, "."), name);
+        if (strncmp(section, any, strlen(any)) == 0 &&
+            !cadre_section_declared(options, section) &&
+            cadre_instance_elsewhere(options, section, false) &&
+            opens_section(options, i, section))
+            put_section(options, section, file);
+    }
+}
+
+static void put_allowed(const struct cadre_options *options, const char *section,
+                        FILE *file)
+{
+    if (strchr(section, '@'))
+        put_instances(options, section, file);
+    else if (!cadre_section_declared(options, section))
+        put_section(options, section, file);
+}
+
+void cadre_options_write_values(const struct cadre_options *options, FILE *file)
+{
+    for (size_t i = 0; i < options->known_n; i++)
+        if (is_first(options, i))
+            put_section(options, options->known[i].section, file);
+    for (size_t i = 0; i < options->allowed.n; i++)
+        put_allowed(options, options->allowed.items[i].name, file);
+}
+
 cadre_status cadre_options_write(const struct cadre_options *options, FILE *file,
                                  struct cadre_error *err)
 {
@@ -90,12 +138,7 @@ cadre_status cadre_options_write(const struct cadre_options *options, FILE *file
         "# Every option of this run, and who set it. Reading this file back gives the\n"
         "# same run.\n",
         file);
-    for (size_t i = 0; i < options->known_n; i++)
-        if (is_first(options, i))
-            put_section(options, options->known[i].section, file);
-    for (size_t i = 0; i < options->allowed.n; i++)
-        if (!cadre_section_declared(options, options->allowed.items[i].name))
-            put_section(options, options->allowed.items[i].name, file);
+    cadre_options_write_values(options, file);
     for (size_t i = 0; i < options->runs_n; i++) {
         const struct run *run = &options->runs[i];
         fprintf(file, "\n[run:%s]\n", run->name);

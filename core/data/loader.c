@@ -26,7 +26,9 @@ struct cadre_loader {
     struct cadre_loader_config config;
     int64_t seq_len;
     double wait_s;
-    struct slot *slots; /* (prefetch) */
+    /* (prefetch), whole samples; where parts of them are asked for, one more to read
+     * those that were not read ahead */
+    struct slot *slots;
     int32_t *memory; /* of all slots */
     pthread_t thread;
     bool has_thread;
@@ -147,6 +149,14 @@ static cadre_status check_config(const struct cadre_loader_config *config,
             "from %lld on with stride %lld",
             (long long)n_microbatches, (long long)config->n_microbatches,
             (long long)config->first_microbatch, (long long)config->microbatch_stride);
+    if (config->n_tokens < 0 || config->first_token < 0 ||
+        config->n_tokens > info->seq_len ||
+        config->first_token > info->seq_len - config->n_tokens)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "loader: expected tokens within the %lld of a sample, found "
+                          "%lld from %lld on",
+                          (long long)info->seq_len, (long long)config->n_tokens,
+                          (long long)config->first_token);
     if (config->prefetch < 0 || config->prefetch > 4096)
         return cadre_fail(err, CADRE_E_INVALID,
                           "data.prefetch: expected 0 to 4096, found %lld",
@@ -156,7 +166,7 @@ static cadre_status check_config(const struct cadre_loader_config *config,
 
 static cadre_status make_slots(struct cadre_loader *loader)
 {
-    size_t depth = (size_t)loader->config.prefetch;
+    size_t depth = (size_t)loader->config.prefetch + (loader->config.n_tokens > 0);
     size_t batch = (size_t)loader->config.micro_batch;
     size_t tokens = batch * (size_t)loader->seq_len;
     size_t stride = 2 * tokens + batch;
@@ -199,10 +209,10 @@ cadre_status cadre_loader_create(const struct cadre_loader_config *config,
         return cadre_no_memory(err, "a loader");
     loader->config = *config;
     loader->seq_len = info.seq_len;
-    if (config->prefetch > 0) {
+    if (config->prefetch > 0 || config->n_tokens > 0)
         CADRE_TRY_OR(make_slots(loader), fail);
+    if (config->prefetch > 0)
         CADRE_TRY_OR(start_thread(loader), fail);
-    }
     *out = loader;
     return CADRE_OK;
 fail:
@@ -234,18 +244,28 @@ void cadre_loader_destroy(struct cadre_loader *loader)
     free(loader);
 }
 
+/* The part that is asked for of each sample (micro_batch, seq_len). */
+static void copy_part(const struct cadre_loader *loader, int32_t *to,
+                      const int32_t *from)
+{
+    const struct cadre_loader_config *config = &loader->config;
+    int64_t n = config->n_tokens > 0 ? config->n_tokens : loader->seq_len;
+    for (int64_t b = 0; b < config->micro_batch; b++)
+        memcpy(to + b * n, from + b * loader->seq_len + config->first_token,
+               (size_t)n * sizeof *to);
+}
+
 /* Copy the slot out. Only this thread moves `taken`, and the slot is not filled again
  * before that, so the copy needs no lock. */
 static cadre_status copy_slot(const struct cadre_loader *loader,
                               const struct slot *slot, struct cadre_batch *batch)
 {
     size_t count = (size_t)loader->config.micro_batch;
-    size_t bytes = count * (size_t)loader->seq_len * sizeof(int32_t);
     if (slot->rc != CADRE_OK)
         return slot->rc;
-    memcpy(batch->inputs, slot->inputs, bytes);
+    copy_part(loader, batch->inputs, slot->inputs);
     if (batch->targets)
-        memcpy(batch->targets, slot->targets, bytes);
+        copy_part(loader, batch->targets, slot->targets);
     if (batch->labels)
         memcpy(batch->labels, slot->labels, count * sizeof(int32_t));
     return CADRE_OK;
@@ -272,6 +292,19 @@ static cadre_status take(struct cadre_loader *loader, uint64_t number,
     return rc;
 }
 
+/* What was not read ahead. */
+static cadre_status read_now(struct cadre_loader *loader, uint64_t step,
+                             int64_t microbatch, struct cadre_batch *batch)
+{
+    if (loader->config.n_tokens == 0)
+        return read_microbatch(loader, step, microbatch, batch->inputs, batch->targets,
+                               batch->labels);
+    struct slot *slot = &loader->slots[loader->config.prefetch];
+    slot->rc = read_microbatch(loader, step, microbatch, slot->inputs, slot->targets,
+                               slot->labels);
+    return copy_slot(loader, slot, batch);
+}
+
 cadre_status cadre_loader_next(struct cadre_loader *loader, uint64_t step,
                                int64_t microbatch, struct cadre_batch *batch)
 {
@@ -286,8 +319,7 @@ cadre_status cadre_loader_next(struct cadre_loader *loader, uint64_t step,
         number >= loader->taken)
         rc = take(loader, number, batch);
     else
-        rc = read_microbatch(loader, step, microbatch, batch->inputs, batch->targets,
-                             batch->labels);
+        rc = read_now(loader, step, microbatch, batch);
     batch->wait_s = now_s() - begin;
     loader->wait_s += batch->wait_s;
     return rc;

@@ -25,10 +25,12 @@ struct cadre_loader_config {
     int64_t n_microbatches;
     uint64_t first_step; /* where reading ahead begins: 0, or the resumed step */
     int64_t prefetch; /* micro-batches read ahead; 0: no thread */
+    /* Tokens [first_token, first_token + n_tokens) of each sample; n_tokens 0: all. */
+    int64_t first_token, n_tokens;
 };
 
-/* The caller's memory, filled by cadre_loader_next; B = micro_batch, T = info.seq_len.
- */
+/* The caller's memory, filled by cadre_loader_next; B = micro_batch, T = n_tokens, or
+ * info.seq_len where that is 0. */
 struct cadre_batch {
     int32_t *inputs; /* (B, T) */
     int32_t *targets; /* (B, T), may be NULL */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A device: memory, streams and about 25 transformer-sized ops behind one table.
+/* A device: memory, streams and about 40 transformer-sized ops behind one table.
  *
  * A rank has one device. The CPU fills every entry; a parity suite compares other
  * devices with it. Rules for every op:
@@ -64,12 +64,15 @@ struct cadre_gemm {
 /* Causal attention. Rows are tokens b*T + t. q (N, H, D) with leading dimension ldq, k
  * and v (N, G, D) with ldk, ldv; head h reads key/value head h / (H/G); scale
  * 1/sqrt(D). out (N, H, D) with ldo. lse (B, H, T), wide, is written by fwd and read by
- * bwd.
+ * bwd. Where `keys` is not 0, a sequence has that many rows of k, v, dk and dv, b*keys
+ * + t, and its T queries stand at `position` and after: query t sees keys [0, position
+ * + t], position + T <= keys; dk and dv are zero where no query sees the key.
  * bwd reads out and dout (ldo) and overwrites dq (ldq), dk (ldk), dv (ldv).
  * Never stores T x T for more than one head per thread. */
 struct cadre_attention {
     uint32_t dtype;
     int64_t batch, time, heads, kv_heads, head_size;
+    int64_t position, keys;
     const void *q, *k, *v;
     int64_t ldq, ldk, ldv, ldo;
     void *out;
@@ -77,6 +80,12 @@ struct cadre_attention {
     const void *dout; /* bwd only, as are the rest */
     void *dq, *dk, *dv;
 };
+
+/* Rows of k and v of a sequence. */
+static inline int64_t cadre_attention_keys(const struct cadre_attention *a)
+{
+    return a->keys ? a->keys : a->time;
+}
 
 /* y (N, C) = norm(x) * w + b.  LayerNorm when `layer` is set (Ba et al. 2016), else
  * RMSNorm (Zhang & Sennrich 2019; no b). eps is added to the variance / mean square.
@@ -139,6 +148,37 @@ struct cadre_xent {
     double seed;
 };
 
+/* Top-1 routing of rows to experts (Fedus et al. 2022). logits (N, E), E up to
+ * CADRE_MAX_EXPERTS. fwd: probs (N, E) = the softmax of each row; choice (N) = the
+ * expert of the largest logit, the first of equals; gate (N) = its probability. bwd:
+ * dlogits (N, E) from dgate (N) and balance (E), which is added to the gradient of each
+ * row's probabilities. probs, gate and dgate are wide. */
+#define CADRE_MAX_EXPERTS 1024
+struct cadre_route {
+    uint32_t dtype;
+    int64_t rows, experts;
+    const void *logits;
+    void *probs, *gate;
+    int32_t *choice;
+    const void *dgate; /* bwd only, as are the rest */
+    const double *balance;
+    void *dlogits;
+};
+
+/* Rows in another order. x, y and out are (N, C); order (N) is a permutation; weight
+ * (N), wide, is that of the rows before they are ordered, NULL for 1.
+ * take: out[i] = weight[order[i]] * x[order[i]].
+ * put:  out[order[i]] = weight[order[i]] * x[i].
+ * dot:  dots (N), wide: dots[order[i]] = the sum of x[order[i]] * y[i]. */
+struct cadre_rows {
+    uint32_t dtype;
+    int64_t rows, channels;
+    const int32_t *order;
+    const void *weight;
+    const void *x, *y;
+    void *out, *dots;
+};
+
 /* A flat range of a parameter under update. param, grad and states are of the op's
  * dtype; `rounded`, where not NULL, is written with the new param rounded to the op's
  * rounded_dtype. All device memory. */
@@ -193,6 +233,9 @@ typedef uint64_t cadre_device_event;
 /* Elements per chunk of sum_squares; fixed, because the global norm's order depends on
  * it. */
 #define CADRE_NORM_CHUNK 4096
+
+/* Bytes of a block of CADRE_FORM_INT8: codes, then the scale. */
+#define CADRE_INT8_BYTES (CADRE_INT8_BLOCK + 4)
 
 struct cadre_device_ops {
     const char *name; /* "cpu", "cuda" */
@@ -369,6 +412,45 @@ struct cadre_device_ops {
      * leave NaN in their column and those after it. */
     cadre_status (*orthonormalize)(struct cadre_device *, uint32_t dtype, void *x,
                                    int64_t rows, int64_t columns);
+
+    /* vectors and matrices of optimizers */
+    /* y = a * x + b * y, rounded once more than its two products; y may be x */
+    cadre_status (*axpby)(struct cadre_device *, uint32_t dtype, double a,
+                          const void *x, double b, void *y, int64_t count);
+    /* out = a * b, one rounding per element; out may be a or b */
+    cadre_status (*mul)(struct cadre_device *, uint32_t dtype, void *out, const void *a,
+                        const void *b, int64_t count);
+    /* x = 1 / (sqrt(x) + eps) */
+    cadre_status (*rsqrt)(struct cadre_device *, uint32_t dtype, void *x, int64_t count,
+                          double eps);
+    /* *out (host memory) = the sum of x[i] * y[i] in double: of each CADRE_NORM_CHUNK
+     * elements, then of these in the tree of core/base/tree.h. Waits for the device. */
+    cadre_status (*dot)(struct cadre_device *, uint32_t dtype, const void *x,
+                        const void *y, int64_t count, double *out);
+    /* out (columns, rows) = x (rows, columns) transposed; they do not overlap */
+    cadre_status (*transpose)(struct cadre_device *, uint32_t dtype, void *out,
+                              const void *x, int64_t rows, int64_t columns);
+    /* dst (rows, columns; ldd) = src (rows, columns; lds); they do not overlap */
+    cadre_status (*copy_rows)(struct cadre_device *, uint32_t dtype, void *dst,
+                              int64_t ldd, const void *src, int64_t lds, int64_t rows,
+                              int64_t columns);
+
+    /* experts; on the CPU alone: CADRE_E_UNSUPPORTED (logged) elsewhere */
+    cadre_status (*route_fwd)(struct cadre_device *, const struct cadre_route *);
+    cadre_status (*route_bwd)(struct cadre_device *, const struct cadre_route *);
+    cadre_status (*rows_take)(struct cadre_device *, const struct cadre_rows *);
+    cadre_status (*rows_put)(struct cadre_device *, const struct cadre_rows *);
+    cadre_status (*rows_dot)(struct cadre_device *, const struct cadre_rows *);
+
+    /* CADRE_FORM_INT8 of <cadre/types.h>. `blocks`: ceil(count / CADRE_INT8_BLOCK) of
+     * CADRE_INT8_BYTES, at any address; the codes after the last element are 0. As
+     * quantize in blocks of CADRE_INT8_BLOCK, but the scale is cut to 17 bits and is at
+     * least FLT_MIN (0 where all elements would round to 0): decoded in f32 or f64 and
+     * encoded again, a block has the same bits. */
+    cadre_status (*int8_encode)(struct cadre_device *, uint32_t dtype, const void *x,
+                                int64_t count, void *blocks);
+    cadre_status (*int8_decode)(struct cadre_device *, const void *blocks,
+                                uint32_t dtype, void *x, int64_t count);
 };
 
 struct cadre_device {

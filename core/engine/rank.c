@@ -3,69 +3,134 @@
 #include "core/engine/rank.h"
 #include "core/model/head.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/log.h"
+#include "core/base/memory.h"
+#include "core/base/status_slot.h"
+#include "core/engine/drift.h"
+#include "core/engine/layout/opt_storage.h"
+#include "core/engine/tied.h"
 
-/* The model is sharded along the axis of the plugin with the INTRA role. */
-static cadre_status make_model(struct cadre_rank *rank, struct cadre_error *err)
+/* A model whose products are sharded along `tp`; NULL: whole. It replaces the rank's.
+ */
+static cadre_status make_model(struct cadre_rank *rank, const struct cadre_axis *tp,
+                               struct cadre_error *err)
 {
     const struct cadre_run_spec *spec = rank->spec;
-    const struct cadre_plugin_handle *intra = NULL;
-    for (int i = 0; i < spec->n_plugins && !intra; i++)
-        if (spec->plugin[i]->desc.role == CADRE_ROLE_INTRA)
-            intra = spec->plugin[i];
-    struct cadre_model_config model = spec->model;
-    int64_t rows = spec->micro_batch * spec->time;
-    if (!intra) {
-        model.head_rows = cadre_model_head_rows(&model, rows, 1);
-        return cadre_model_create(&model, 0, 1, &rank->model, err);
-    }
-    const struct cadre_axis *tp = cadre_mesh_axis(&rank->mesh, intra->desc.axis);
+    struct cadre_model_config config = spec->model;
+    struct cadre_model *model = NULL;
     struct cadre_error why = {0};
-    model.head_rows = cadre_model_head_rows(&model, rows, tp->size);
-    cadre_status rc =
-        cadre_model_create(&model, tp->index, tp->size, &rank->model, &why);
-    if (rc == CADRE_OK)
+    int index = tp ? tp->index : 0, size = tp ? tp->size : 1;
+    config.head_rows =
+        cadre_model_head_rows(&config, spec->micro_batch * spec->time, size);
+    cadre_status rc = cadre_model_create(&config, index, size, &model, &why);
+    if (rc != CADRE_OK && !tp)
+        return cadre_fail(err, rc, "%s", why.text);
+    if (rc != CADRE_OK)
+        return cadre_fail(
+            err, rc, "strategy.stack: '%s' claims act.complete@%s over %d ranks: %s",
+            cadre_rank_plan_claimed(&rank->plan, "act.complete"), tp->name, tp->size,
+            why.text);
+    cadre_model_destroy(rank->model);
+    rank->model = rank->services.model = model;
+    return CADRE_OK;
+}
+
+/* Each rank of the axis holds its part of the experts. *settled: it was so already. */
+static void spread_experts(struct cadre_rank *rank, const struct cadre_axis *axis,
+                           bool *settled)
+{
+    const int index = axis ? axis->index : 0, size = axis ? axis->size : 1;
+    struct cadre_model *model = rank->model;
+    *settled = *settled && model->ep_rank == index && model->ep_size == size;
+    model->ep_rank = index;
+    model->ep_size = size;
+}
+
+/* Cut the model as the plan claims. *settled: it was so already. */
+static cadre_status cut_model(struct cadre_rank *rank, bool *settled,
+                              struct cadre_error *err)
+{
+    const struct cadre_axis *tp = cadre_rank_plan_axis(&rank->plan, "act.complete");
+    /* asked now: the plan reads the model, which may be another one below */
+    const struct cadre_axis *experts = cadre_rank_plan_expert_axis(&rank->plan);
+    int index = tp ? tp->index : 0, size = tp ? tp->size : 1;
+    bool rows = size > 1 && cadre_rank_plan_claimed(&rank->plan, "seq.shard");
+    if (rank->model->tp_size != size || rank->model->tp_rank != index) {
+        CADRE_TRY(make_model(rank, tp, err));
+        *settled = false;
+    }
+    *settled = *settled && rank->model->rows_sharded == rows;
+    rank->model->rows_sharded = rows;
+    rank->model->time_rank = cadre_mesh_time_index(&rank->mesh);
+    rank->model->time_ranks = cadre_mesh_time_size(&rank->mesh);
+    spread_experts(rank, experts, settled);
+    return CADRE_OK;
+}
+
+/* One plan of all plugins. *settled: it was made for what it came to. */
+static cadre_status plan_once(struct cadre_rank *rank,
+                              struct cadre_plan_request *request, bool *settled,
+                              struct cadre_error *err)
+{
+    request->model = rank->model;
+    cadre_rank_plan_fini(&rank->plan);
+    CADRE_TRY(cadre_rank_plan_init(&rank->plan, request, err));
+    CADRE_TRY(cadre_chain_plan(&rank->chain, &rank->plan, request, err));
+    *settled = cadre_rank_plan_settled(&rank->plan, request);
+    return cut_model(rank, settled, err);
+}
+
+/* Plugins plan until a plan settles. */
+static cadre_status plan_passes(struct cadre_rank *rank,
+                                struct cadre_plan_request *request,
+                                struct cadre_error *err)
+{
+    bool settled = false;
+    for (int pass = 0; !settled && pass < CADRE_PLAN_PASSES; pass++)
+        CADRE_TRY(plan_once(rank, request, &settled, err));
+    if (settled)
         return CADRE_OK;
-    return cadre_fail(err, rc,
-                      "strategy.stack: '%s' claims act.complete@%s over %d ranks: %s",
-                      intra->name, tp->name, tp->size, why.text);
+    return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                      "strategy.stack: the plans still change after %d passes: the "
+                      "plugins split batch, time or model differently each time they "
+                      "are asked; a plan must be a function of its arguments",
+                      CADRE_PLAN_PASSES);
 }
 
 static cadre_status make_plan(struct cadre_rank *rank, struct cadre_error *err)
 {
     const struct cadre_run_spec *spec = rank->spec;
     struct cadre_plan_request request = {
-        .model = rank->model,
         .mesh = &rank->mesh,
         .microbatches = spec->global_batch / spec->micro_batch,
         .batch = spec->micro_batch,
         .time = spec->time,
+        .storage = cadre_calloc(rank->model->n_params, sizeof *request.storage),
         .exact = spec->exact,
     };
-    cadre_status rc = CADRE_OK;
-    bool settled = false;
-    for (int i = 0; i < 2 && rc == CADRE_OK && !settled; i++) {
-        cadre_rank_plan_fini(&rank->plan);
-        rc = cadre_rank_plan_init(&rank->plan, &request, err);
-        if (rc == CADRE_OK)
-            rc = cadre_chain_plan(&rank->chain, &rank->plan, &request, err);
-        bool cut = rank->model->tp_size > 1 &&
-                   cadre_rank_plan_claimed(&rank->plan, "seq.shard");
-        settled = cadre_rank_plan_settled(&request) && cut == rank->model->rows_sharded;
-        rank->model->rows_sharded = cut;
-    }
-    if (rc == CADRE_OK && !settled)
-        rc = cadre_fail(err, CADRE_E_INTERNAL,
-                        "the plugins split the batch differently when asked again");
+    if (!request.storage)
+        return cadre_no_memory(err, "the plan");
+    cadre_status rc = plan_passes(rank, &request, err);
+    free(request.storage);
+    free(request.first);
     return rc;
+}
+
+/* Replicas that diverge have a loss each, the mean over their own samples. */
+static int64_t step_targets(const struct cadre_rank *rank)
+{
+    const struct cadre_run_spec *spec = rank->spec;
+    const struct cadre_axis *replicas = cadre_rank_diverging_axis(rank);
+    int64_t targets = spec->model.classes > 0 ? 1 : spec->time;
+    return spec->global_batch * targets / (replicas ? replicas->size : 1);
 }
 
 static struct cadre_executor_config executor_config(struct cadre_rank *rank)
 {
     const struct cadre_run_spec *spec = rank->spec;
-    int64_t targets = spec->model.classes > 0 ? 1 : spec->time;
     return (struct cadre_executor_config){
         .device = rank->device,
         .model = rank->model,
@@ -75,8 +140,8 @@ static struct cadre_executor_config executor_config(struct cadre_rank *rank)
         .chain = &rank->chain,
         .loader = rank->loader,
         .batch = spec->micro_batch,
-        .time = spec->time,
-        .step_targets = spec->global_batch * targets,
+        .time = rank->plan.time,
+        .step_targets = step_targets(rank),
         .recompute = spec->recompute,
         .exact = spec->exact,
         .pinned = spec->pinned,
@@ -85,6 +150,31 @@ static struct cadre_executor_config executor_config(struct cadre_rank *rank)
         .stages = &rank->stages,
         .timeline = &rank->timeline,
     };
+}
+
+static cadre_status check_codec(const struct cadre_rank *rank, struct cadre_error *err)
+{
+    const char *codec = cadre_rank_plan_claimed(&rank->plan, "wire.codec");
+    for (int i = 0; codec && i < rank->chain.n; i++)
+        if (strcmp(rank->chain.link[i].name, codec) == 0 &&
+            !rank->chain.link[i].plugin->ops.wire)
+            return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                              "plugin '%s' claims wire.codec, but has no wire and "
+                              "wire_bytes",
+                              codec);
+    return CADRE_OK;
+}
+
+/* Attention over keys of other ranks is an op of the CPU alone. */
+static cadre_status check_time(const struct cadre_rank *rank, const char *device,
+                               struct cadre_error *err)
+{
+    if (rank->plan.time == rank->spec->time || strcmp(device, "cuda") != 0)
+        return CADRE_OK;
+    return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                      "strategy.stack: '%s' splits the time of samples (time.shard), "
+                      "which the device cuda cannot do; set device.kind = cpu",
+                      cadre_rank_plan_claimed(&rank->plan, "time.shard"));
 }
 
 cadre_status cadre_rank_plan(struct cadre_rank *rank, const struct cadre_run_spec *spec,
@@ -105,21 +195,23 @@ cadre_status cadre_rank_plan(struct cadre_rank *rank, const struct cadre_run_spe
                           (long long)spec->global_batch, (long long)spec->micro_batch);
     CADRE_TRY_OR(cadre_mesh_init(&rank->mesh, spec->axis, spec->n_plugins, index, err),
                  fail);
-    CADRE_TRY_OR(make_model(rank, err), fail);
     rank->services = (struct cadre_services){
         .spec = spec,
         .failure = &rank->failure,
-        .model = rank->model,
         .mesh = &rank->mesh,
         .plan = &rank->plan,
         .store = &rank->store,
         .ledger = &rank->ledger,
         .timeline = &rank->timeline,
+        .slot = cadre_status_current(),
     };
-    CADRE_TRY_OR(cadre_chain_create(&rank->chain, &rank->services, spec->plugin,
-                                    spec->n_plugins, spec->options, err),
-                 fail);
+    CADRE_TRY_OR(make_model(rank, NULL, err), fail);
+    CADRE_TRY_OR(cadre_chain_create(&rank->chain, &rank->services, spec, err), fail);
     CADRE_TRY_OR(make_plan(rank, err), fail);
+    CADRE_TRY_OR(cadre_chain_settle(&rank->chain, &rank->plan, err), fail);
+    CADRE_TRY_OR(check_codec(rank, err), fail);
+    CADRE_TRY_OR(cadre_opt_storage_check(&rank->plan, err), fail);
+    CADRE_TRY_OR(check_time(rank, spec->device.kind, err), fail);
     return CADRE_OK;
 fail:
     cadre_rank_fini(rank);
@@ -141,6 +233,8 @@ static cadre_status make_loader(struct cadre_rank *rank, uint64_t first_step,
         .n_microbatches = rank->plan.n_microbatches,
         .first_step = first_step,
         .prefetch = spec->prefetch,
+        .first_token = rank->plan.first_position,
+        .n_tokens = rank->plan.time < spec->time ? rank->plan.time : 0,
     };
     return cadre_loader_create(&config, &rank->loader, err);
 }
@@ -158,12 +252,18 @@ static cadre_status make_results(struct cadre_rank *rank, struct cadre_error *er
     rank->exchange.schedule = rank->stages.axis;
     rank->exchange.n_losses = n_losses;
     CADRE_TRY(cadre_update_init(&rank->update, &rank->spec->optim, &rank->store,
-                                &rank->exchange, err));
+                                &rank->exchange, &rank->chain, err));
     if (cadre_exchange_init(&rank->exchange) != CADRE_OK ||
         cadre_results_init(&rank->results, &rank->ledger, n_losses,
                            cadre_update_chunks(&rank->plan)) != CADRE_OK)
         return cadre_no_memory(err, "a step's results");
     return CADRE_OK;
+}
+
+/* Axes made of axes come after those of strategy.stack. */
+static struct cadre_axis *axis_at(struct cadre_mesh *mesh, int a)
+{
+    return a < mesh->n ? &mesh->axis[a] : &mesh->derived[a - mesh->n];
 }
 
 /* Where a schedule distributes the model over ranks, waits on its axis are recorded
@@ -175,9 +275,10 @@ static cadre_status make_timeline(struct cadre_rank *rank, struct cadre_error *e
     cadre_status rc = cadre_timeline_init(&rank->timeline, n_chunks, passes, err);
     if (rc == CADRE_OK && rank->stages.axis && rank->stages.axis->size > 1)
         rank->timeline.axis = rank->stages.axis->name;
-    for (int a = 0; a < rank->mesh.n; a++) {
-        rank->mesh.axis[a].timeline = &rank->timeline;
-        rank->mesh.axis[a].device = rank->device;
+    for (int a = 0; a < rank->mesh.n + rank->mesh.n_derived; a++) {
+        struct cadre_axis *axis = axis_at(&rank->mesh, a);
+        axis->timeline = &rank->timeline;
+        axis->device = rank->device;
     }
     return rc;
 }
@@ -206,6 +307,34 @@ static cadre_status agree_tuning(struct cadre_rank *rank, struct cadre_error *er
     return rc;
 }
 
+static cadre_status copy_tied(void *h)
+{
+    const struct cadre_rank *rank = h;
+    return cadre_tied_copy(&rank->store, &rank->stages);
+}
+
+/* Gathers along the axis of wire.codec travel encoded. */
+static void make_wire(struct cadre_rank *rank)
+{
+    const struct cadre_axis *axis = cadre_rank_plan_axis(&rank->plan, "wire.codec");
+    const char *codec = cadre_rank_plan_claimed(&rank->plan, "wire.codec");
+    for (int i = 0; axis && i < rank->chain.n; i++)
+        if (strcmp(rank->chain.link[i].name, codec) == 0) {
+            rank->wire = (struct cadre_wire){&rank->chain.link[i], axis, NULL};
+            rank->services.wire = &rank->wire;
+        }
+}
+
+/* The communicators of the mesh's axes, and what all ranks must have planned alike. */
+static cadre_status connect_ranks(struct cadre_rank *rank, struct cadre_error *err)
+{
+    if (rank->world) {
+        CADRE_TRY(cadre_comm_use_device(rank->world, rank->device, err));
+        CADRE_TRY(cadre_mesh_connect(&rank->mesh, rank->world, err));
+    }
+    return cadre_agree_ranges(&rank->plan, err);
+}
+
 cadre_status cadre_rank_bind(struct cadre_rank *rank, struct cadre_comm *world,
                              uint64_t first_step, struct cadre_error *err)
 {
@@ -214,14 +343,13 @@ cadre_status cadre_rank_bind(struct cadre_rank *rank, struct cadre_comm *world,
     rank->exchange.timeline = &rank->timeline;
     CADRE_TRY(check_world(rank, err));
     CADRE_TRY(cadre_agree_run(world, spec->fingerprint, err));
+    CADRE_TRY(cadre_agree_plan(world, &rank->plan, err));
     if (!rank->device_lent)
         CADRE_TRY(cadre_device_open(&spec->device, &rank->device, err));
     rank->ledger.device = rank->services.device = rank->device;
+    CADRE_TRY(check_time(rank, rank->device->ops->name, err));
     CADRE_TRY(agree_tuning(rank, err));
-    if (world) {
-        CADRE_TRY(cadre_comm_use_device(world, rank->device, err));
-        CADRE_TRY(cadre_mesh_connect(&rank->mesh, world, err));
-    }
+    CADRE_TRY(connect_ranks(rank, err));
     CADRE_TRY(
         cadre_stages_init(&rank->stages, &rank->plan, rank->model, &rank->mesh, err));
     CADRE_TRY(cadre_store_init(&rank->store, rank->model, &rank->plan, &rank->ledger,
@@ -232,7 +360,9 @@ cadre_status cadre_rank_bind(struct cadre_rank *rank, struct cadre_comm *world,
     struct cadre_executor_config config = executor_config(rank);
     CADRE_TRY(cadre_executor_create(&config, &rank->exec, err));
     rank->services.passes = cadre_executor_runner(rank->exec);
-    CADRE_TRY(cadre_chain_bind(&rank->chain, err));
+    rank->services.copies = (struct cadre_copy_runner){rank, copy_tied};
+    make_wire(rank);
+    CADRE_TRY(cadre_chain_bind(&rank->chain, first_step, err));
     rank->step = first_step;
     return CADRE_OK;
 }
@@ -242,6 +372,8 @@ cadre_status cadre_rank_drain(struct cadre_rank *rank)
     cadre_status rc = cadre_chain_sync(&rank->chain, CADRE_SYNC_DRAIN);
     if (rc == CADRE_OK)
         rc = rank->device->ops->synchronize(rank->device);
+    if (rc == CADRE_OK)
+        rc = cadre_drift_check(&rank->store, &rank->mesh, &rank->failure);
     if (rc != CADRE_OK && rank->failure.code == CADRE_OK)
         cadre_fail(&rank->failure, rc, "cannot finish the work of step %llu: %s",
                    (unsigned long long)rank->step, cadre_strerror(rc));
@@ -250,7 +382,8 @@ cadre_status cadre_rank_drain(struct cadre_rank *rank)
 
 void cadre_rank_fini(struct cadre_rank *rank)
 {
-    cadre_chain_destroy(&rank->chain);
+    cadre_chain_destroy(&rank->chain, rank->failure.code);
+    cadre_wire_fini(&rank->wire);
     cadre_mesh_fini(&rank->mesh);
     if (rank->world)
         cadre_comm_use_device(rank->world, NULL, NULL);
@@ -280,13 +413,18 @@ void cadre_rank_reduction_signature(const struct cadre_rank *rank,
     out[0] = 0;
     for (int i = 0; i < rank->plan.n_claims; i++) {
         const struct cadre_claim *claim = &rank->plan.claim[i];
-        bool splits = strcmp(claim->effect, "act.complete") == 0 ||
-                      strcmp(claim->effect, "seq.shard") == 0;
-        if (rank->model->tp_size == 1 || !splits)
+        bool model = strcmp(claim->effect, "act.complete") == 0 ||
+                     strcmp(claim->effect, "seq.shard") == 0;
+        bool time = strcmp(claim->effect, "time.shard") == 0;
+        bool experts = strcmp(claim->effect, "expert.shard") == 0;
+        int ranks = model     ? rank->model->tp_size
+                    : time    ? rank->model->time_ranks
+                    : experts ? rank->model->ep_size
+                              : 1;
+        if (ranks == 1)
             continue;
         int n = snprintf(out + used, CADRE_SIGNATURE_CHARS - used, "%s%.24s@%.16s:%d",
-                         used ? ", " : "", claim->effect, claim->axis,
-                         rank->model->tp_size);
+                         used ? ", " : "", claim->effect, claim->axis, ranks);
         used += (size_t)n < CADRE_SIGNATURE_CHARS - used ? (size_t)n : 0;
     }
 }
@@ -294,15 +432,16 @@ void cadre_rank_reduction_signature(const struct cadre_rank *rank,
 void cadre_rank_changes(const struct cadre_rank *rank, struct cadre_changes *out)
 {
     size_t used = 0;
-    *out = (struct cadre_changes){.diverging = cadre_rank_diverging_axis(rank) != NULL};
-    for (int i = 0; i < rank->plan.n_claims; i++) {
-        const struct cadre_claim *claim = &rank->plan.claim[i];
-        if (strcmp(claim->effect, "train.changed") != 0)
-            continue;
-        int n = snprintf(out->by + used, sizeof out->by - used, "%s%.24s",
-                         used ? ", " : "", claim->plugin);
+    *out = (struct cadre_changes){
+        .period = cadre_rank_plan_period(&rank->plan),
+        .diverging = cadre_rank_diverging_axis(rank) != NULL,
+    };
+    for (int i = 0; i < rank->plan.n_designs; i++) {
+        int n = snprintf(out->by + used, sizeof out->by - used, "%s%s",
+                         used ? ", " : "", rank->plan.design[i].plugin);
         used += (size_t)n < sizeof out->by - used ? (size_t)n : 0;
     }
+    cadre_rank_plan_equal(&rank->plan, out->equal, sizeof out->equal);
 }
 
 static void print_claims(const struct cadre_rank *rank, FILE *out)
@@ -317,6 +456,13 @@ static void print_claims(const struct cadre_rank *rank, FILE *out)
         fprintf(out, "  %-16s claims %s%s%s\n", plan->claim[i].plugin,
                 plan->claim[i].effect, plan->claim[i].axis[0] ? "@" : "",
                 plan->claim[i].axis);
+    for (int i = 0; rank->index == 0 && i < plan->n_reducers; i++)
+        fprintf(out, "  %-16s reduces gradients along %s at level %u\n",
+                plan->reducer[i].plugin, plan->reducer[i].axis->name,
+                plan->reducer[i].level);
+    for (int i = 0; rank->index == 0 && i < plan->n_designs; i++)
+        fprintf(out, "  %-16s differs by design, equal with %s\n",
+                plan->design[i].plugin, plan->design[i].equal);
     for (int c = 0; c < plan->n_chunks; c++)
         fprintf(out, "  chunk %d: units %u to %u, %u in flight\n", c,
                 plan->chunk[c].begin, plan->chunk[c].end - 1, plan->chunk[c].live);
@@ -382,9 +528,12 @@ cadre_status cadre_rank_tuning(const struct cadre_rank *rank, struct cadre_tunin
 
 void cadre_rank_comm(const struct cadre_rank *rank, struct cadre_comm_stats *out)
 {
+    const struct cadre_mesh *mesh = &rank->mesh;
     *out = (struct cadre_comm_stats){0};
-    for (int i = -1; i < rank->mesh.n; i++) {
-        const struct cadre_comm *comm = i < 0 ? rank->world : rank->mesh.axis[i].comm;
+    for (int i = -1; i < mesh->n + mesh->n_derived; i++) {
+        const struct cadre_comm *comm = i < 0         ? rank->world
+                                        : i < mesh->n ? mesh->axis[i].comm
+                                                      : mesh->derived[i - mesh->n].comm;
         struct cadre_comm_stats one;
         if (!comm)
             continue;

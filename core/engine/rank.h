@@ -11,6 +11,7 @@
 #include "core/engine/layout/stages.h"
 #include "core/engine/results.h"
 #include "core/engine/strategy/chain.h"
+#include "core/engine/strategy/wire.h"
 #include "core/engine/update.h"
 #include "core/optim/loss_scale.h"
 
@@ -29,6 +30,7 @@ struct cadre_rank {
     struct cadre_rank_plan plan;
     struct cadre_services services; /* of the chain's plugins */
     struct cadre_chain chain;
+    struct cadre_wire wire; /* of services, where wire.codec is claimed */
     struct cadre_store store;
     struct cadre_stages stages;
     struct cadre_loader *loader;
@@ -57,6 +59,11 @@ cadre_status cadre_rank_bind(struct cadre_rank *rank, struct cadre_comm *world,
  * names step, rank and tensor; the named step updated nothing. */
 cadre_status cadre_rank_step(struct cadre_rank *rank, uint64_t step,
                              struct cadre_step_report *report);
+
+/* [collective: world] The mean loss of step `step`'s batch, by forward passes through
+ * the schedule alone; nothing is updated. No step may be unreported (cadre_rank_flush).
+ * Errors as cadre_rank_step. */
+cadre_status cadre_rank_forward(struct cadre_rank *rank, uint64_t step, double *loss);
 
 /* [collective: world] The report of the last step, without votes, if it was not
  * returned yet; else `report` is unchanged. Waits for the device. Call it before
@@ -104,7 +111,11 @@ const struct cadre_axis *cadre_rank_diverging_axis(const struct cadre_rank *rank
 
 /* How a run trains differently from `single`, by design. The same on every rank. */
 struct cadre_changes {
-    char by[64]; /* the plugins that claim train.changed, "" for none */
+    char by[64]; /* the plugins that say so (by_design), "" for none */
+    /* the setting under which it must be the same, as `cadre compare` sets it; see
+     * cadre_rank_plan_equal */
+    char equal[CADRE_MAX_INSTANCES * CADRE_EQUAL_CHARS];
+    uint64_t period; /* steps after which the work of its strategies repeats */
     bool diverging; /* replicas differ, and so do their gradient norms */
 };
 void cadre_rank_changes(const struct cadre_rank *rank, struct cadre_changes *out);

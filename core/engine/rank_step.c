@@ -2,9 +2,11 @@
 /* One optimizer step of a rank: the strategies' step, then the core's part: tied
  * gradients, losses, the global norm, clipping, the update. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/base/memory.h"
 #include "core/base/tree.h"
 #include "core/engine/rank.h"
 #include "core/engine/tied.h"
@@ -16,8 +18,8 @@ static cadre_status run_sequential(void *h, const struct cadre_step *step)
     return cadre_executor_sequential(rank->exec, step, &rank->failure);
 }
 
-/* The strategies' part of a step: passes and reductions. */
-static cadre_status run_chain(struct cadre_rank *rank, uint64_t step)
+/* The strategies' part of a step: passes and, unless it is forward only, reductions. */
+static cadre_status run_chain(struct cadre_rank *rank, uint64_t step, uint32_t flags)
 {
     const struct cadre_run_spec *spec = rank->spec;
     struct cadre_step work = {
@@ -25,6 +27,7 @@ static cadre_status run_chain(struct cadre_rank *rank, uint64_t step)
         .n_microbatches = (uint32_t)rank->plan.n_microbatches,
         .step = step,
         .tokens_global = (uint64_t)(spec->global_batch * spec->time),
+        .flags = flags,
     };
     struct cadre_next run = {
         .struct_size = sizeof run, .h = rank, .run = run_sequential};
@@ -32,9 +35,11 @@ static cadre_status run_chain(struct cadre_rank *rank, uint64_t step)
         rank->device->ops->zero(rank->device, rank->results.losses,
                                 rank->results.n_losses * sizeof *rank->results.losses));
     cadre_timeline_begin_step(&rank->timeline);
-    cadre_executor_begin(rank->exec, step);
+    rank->services.step = step;
+    cadre_executor_begin(rank->exec, step, flags);
     CADRE_TRY(cadre_chain_step(&rank->chain, &work, &run));
-    CADRE_TRY(cadre_chain_sync(&rank->chain, CADRE_SYNC_GRADS));
+    if (!(flags & CADRE_STEP_FORWARD))
+        CADRE_TRY(cadre_chain_sync(&rank->chain, CADRE_SYNC_GRADS));
     return cadre_executor_end(rank->exec, &rank->failure);
 }
 
@@ -56,9 +61,7 @@ static cadre_status check_losses(struct cadre_rank *rank, uint64_t step)
                 "the loss is not finite at step %llu: micro-batch %lld, on "
                 "data rank %lld; lower optim.lr or set optim.clip",
                 (unsigned long long)step, (long long)i,
-                (long long)(rank->plan.microbatch_stride == 1
-                                ? (int64_t)i / rank->plan.n_microbatches
-                                : (int64_t)i % rank->plan.microbatch_stride));
+                (long long)cadre_rank_plan_data_rank(&rank->plan, (int64_t)i));
     return CADRE_OK;
 }
 
@@ -191,6 +194,7 @@ static cadre_status apply(struct cadre_rank *rank, struct cadre_result *result,
         CADRE_TRY(cadre_results_read_norm(&rank->results, result));
         CADRE_TRY(report_norm(rank, result, report));
     }
+    CADRE_TRY(cadre_chain_sync(&rank->chain, CADRE_SYNC_UPDATE));
     CADRE_TRY(cadre_tied_copy(&rank->store, &rank->stages));
     result->times.optim_s = cadre_now_s() - begin;
     cadre_timeline_add(&rank->timeline, CADRE_SPAN_WORK, "optimizer", begin);
@@ -212,7 +216,7 @@ static cadre_status make_step(struct cadre_rank *rank, uint64_t step,
     if (rank->world)
         cadre_comm_set_step(rank->world, step);
     cadre_rank_comm(rank, &before);
-    CADRE_TRY_OR(run_chain(rank, step), fail);
+    CADRE_TRY_OR(run_chain(rank, step, 0), fail);
     CADRE_TRY_OR(apply(rank, result, report), fail);
     CADRE_TRY_OR(cadre_chain_sync(&rank->chain, CADRE_SYNC_PARAMS), fail);
     CADRE_TRY_OR(cadre_chain_sync(&rank->chain, CADRE_SYNC_METRICS), fail);
@@ -244,6 +248,24 @@ cadre_status cadre_rank_step(struct cadre_rank *rank, uint64_t step,
     if (device->ops->async)
         device->ops->range_end(device);
     return rc;
+}
+
+cadre_status cadre_rank_forward(struct cadre_rank *rank, uint64_t step, double *loss)
+{
+    struct cadre_result result = {.step = step};
+    struct cadre_step_report report = {0};
+    cadre_status rc;
+    rank->step = step;
+    result.host = cadre_calloc(rank->exchange.n_losses, sizeof *result.host);
+    if (!result.host)
+        return cadre_no_memory(&rank->failure, "the losses of a step");
+    CADRE_TRY_OR(run_chain(rank, step, CADRE_STEP_FORWARD), fail);
+    CADRE_TRY_OR(cadre_results_read_losses(&rank->results, &result), fail);
+    CADRE_TRY_OR(report_losses(rank, &result, false, &report), fail);
+    *loss = report.loss;
+fail:
+    free(result.host);
+    return name_failure(rank, rc);
 }
 
 cadre_status cadre_rank_flush(struct cadre_rank *rank, struct cadre_step_report *report)

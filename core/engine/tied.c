@@ -94,7 +94,7 @@ cadre_status cadre_tied_add(const struct cadre_store *store,
     cadre_status rc = CADRE_OK;
     for (uint32_t i = 0; rc == CADRE_OK && i < store->model->n_params; i++) {
         int32_t owner = store->model->params[i].tied_to;
-        if (owner < 0)
+        if (owner < 0 || store->plan->param[owner].frozen)
             continue;
         if (store->plan->param[owner].present) {
             rc = add(store, stages, i, (uint32_t)owner, why);
@@ -113,7 +113,7 @@ cadre_status cadre_tied_copy(const struct cadre_store *store,
     cadre_status rc = CADRE_OK;
     for (uint32_t i = 0; rc == CADRE_OK && i < store->model->n_params; i++) {
         int32_t owner = store->model->params[i].tied_to;
-        if (owner < 0)
+        if (owner < 0 || store->plan->param[owner].frozen)
             continue;
         bool here = store->plan->param[i].present;
         bool owned = store->plan->param[owner].present;

@@ -75,6 +75,17 @@ static cadre_status redistribute(void *arg, uint32_t at, bool backward, uint32_t
     return rc;
 }
 
+static cadre_status exchange_keys(void *arg, bool backward, const void *in, void *out,
+                                  int64_t part)
+{
+    const struct bench *b = arg;
+    size_t bytes = (size_t)part * b->element;
+    for (int r = 0; r < (backward ? 1 : b->model->time_ranks); r++)
+        CADRE_TRY(b->device->ops->copy(b->device, (char *)out + (size_t)r * bytes, in,
+                                       bytes));
+    return CADRE_OK;
+}
+
 /* Ordinary values: a run rarely computes with zeros and denormals. */
 static cadre_status fill(struct bench *b, void *buffer, const char *name, int64_t count)
 {
@@ -139,7 +150,7 @@ static cadre_status make_buffers(struct bench *b)
 {
     const struct cadre_run_spec *spec = b->spec;
     const struct cadre_model_config *config = &b->model->config;
-    int64_t B = spec->micro_batch, T = spec->time;
+    int64_t B = spec->micro_batch, T = spec->time / b->model->time_ranks;
     size_t rows = (size_t)(B * T), edge = rows * (size_t)config->channels * b->element;
     b->x = take(b, edge);
     b->y = take(b, edge);
@@ -163,6 +174,7 @@ static cadre_status make_buffers(struct bench *b)
         .grad_begin = grad_begin,
         .grad_end = grad_end,
         .redistribute = b->model->tp_size > 1 ? redistribute : NULL,
+        .exchange_keys = exchange_keys,
     };
     if (!b->x || !b->y || !b->dy || !b->dx || !b->tokens || !b->targets ||
         !b->pass.loss_rows || !b->pass.saved || !b->pass.grad_outputs ||
@@ -228,7 +240,11 @@ cadre_status cadre_unit_seconds_measure(const struct cadre_run_spec *spec,
         .grad = cadre_calloc(model->n_params, sizeof *b.grad),
         .owned = cadre_calloc(2 * (size_t)model->n_params + 16, sizeof(void *)),
     };
+    const int ep_rank = model->ep_rank, ep_size = model->ep_size;
     cadre_status rc = CADRE_OK;
+    /* own rows on all experts: what a rank has to do where tokens are spread evenly */
+    model->ep_rank = 0;
+    model->ep_size = 1;
     if (b.grad && b.owned)
         rc = cadre_device_open(&spec->device, &b.device, err);
     else
@@ -245,6 +261,8 @@ cadre_status cadre_unit_seconds_measure(const struct cadre_run_spec *spec,
             cadre_fail(err, rc, "cannot measure the time of unit %u of the model: %s",
                        u, cadre_strerror(rc));
     }
+    model->ep_rank = ep_rank;
+    model->ep_size = ep_size;
     cadre_device_close(b.device);
     free(b.grad);
     free(b.owned);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "core/base/memory.h"
+#include "core/optim/lr.h"
 #include "core/optim/norm_chunks.h"
 
 static uint64_t replica_chunks(const struct cadre_model *model)
@@ -54,7 +55,7 @@ cadre_status cadre_update_init(struct cadre_update *update,
                                const struct cadre_optimizer_config *config,
                                struct cadre_store *store,
                                const struct cadre_exchange *exchange,
-                               struct cadre_error *err)
+                               struct cadre_chain *chain, struct cadre_error *err)
 {
     uint32_t n_params = store->model->n_params;
     *update = (struct cadre_update){
@@ -70,11 +71,15 @@ cadre_status cadre_update_init(struct cadre_update *update,
     if (!update->slices || !update->operands || !update->squares || !update->host)
         return cadre_no_memory(err, "the optimizer's tables");
     find_slices(update);
-    return CADRE_OK;
+    if (config->kind != CADRE_OPTIMIZER_PLUGIN)
+        return CADRE_OK;
+    return cadre_plugin_update_init(&update->plugin, chain, store, exchange,
+                                    config->weight_decay, err);
 }
 
 void cadre_update_fini(struct cadre_update *update)
 {
+    cadre_plugin_update_fini(&update->plugin);
     free(update->slices);
     free(update->operands);
     free(update->squares);
@@ -139,6 +144,21 @@ static cadre_status global_norm(struct cadre_update *update, double loss_scale,
                                    1.0 / loss_scale, norm);
 }
 
+/* The plugin's step. The host waits for the norm: where it is not finite, the plugin is
+ * not called. */
+static cadre_status call_plugin(struct cadre_update *update, int64_t step,
+                                const double *norm)
+{
+    struct cadre_device *device = update->store->ledger->device;
+    double found[2];
+    CADRE_TRY(device->ops->to_host(device, found, norm, sizeof found));
+    const struct cadre_plugin_step plugin_step = {
+        .step = step, .lr = cadre_lr_at(update->config, step), .factor = found[1]};
+    if (!isfinite(found[1]))
+        return CADRE_OK;
+    return cadre_plugin_update_run(&update->plugin, &plugin_step);
+}
+
 cadre_status cadre_update_apply(struct cadre_update *update, int64_t step,
                                 double loss_scale, double *chunks, double *norm)
 {
@@ -150,6 +170,8 @@ cadre_status cadre_update_apply(struct cadre_update *update, int64_t step,
         update->operands[s].grad = cadre_store_opt_grad(store, param);
     }
     CADRE_TRY(global_norm(update, loss_scale, chunks, norm));
+    if (update->config->kind == CADRE_OPTIMIZER_PLUGIN)
+        return call_plugin(update, step, norm);
     return cadre_optimizer_step(update->config, store->ledger->device,
                                 store->model->config.dtype, update->operands,
                                 update->n_slices, step, norm + 1);

@@ -8,8 +8,7 @@
 #ifndef CADRE_ENGINE_UPDATE_H
 #define CADRE_ENGINE_UPDATE_H
 
-#include "core/engine/exchange.h"
-#include "core/engine/layout/store.h"
+#include "core/engine/plugin_update.h"
 
 /* Elements [begin, begin + count) of an entry's flat local part: its OPT range. */
 struct cadre_rank_slice {
@@ -25,25 +24,28 @@ struct cadre_update {
     struct cadre_rank_slice *slices; /* what this rank updates, by entry */
     struct cadre_slice *operands; /* the same for the device, (n_slices) */
     struct cadre_squares *squares; /* space for the slices that count for the norm */
+    struct cadre_plugin_update plugin; /* where the optimizer is a plugin; else zero */
     uint64_t n_chunks; /* of one replica's norm */
     double *host; /* the chunks of all replicas on the host */
 };
 
-/* Find the slices; all arguments are borrowed. Errors: CADRE_E_RESOURCE. */
+/* [collective: world, of an optimizer plugin] Find the slices; all arguments are
+ * borrowed. `chain` has the plugin, and may be NULL for adamw and sgd. Errors:
+ * CADRE_E_RESOURCE; those of cadre_plugin_update_init. */
 cadre_status cadre_update_init(struct cadre_update *update,
                                const struct cadre_optimizer_config *config,
                                struct cadre_store *store,
                                const struct cadre_exchange *exchange,
-                               struct cadre_error *err);
+                               struct cadre_chain *chain, struct cadre_error *err);
 void cadre_update_fini(struct cadre_update *update);
 
 /* Chunks of the norm, of all replicas together. */
 uint64_t cadre_update_chunks(const struct cadre_rank_plan *plan);
 
 /* [collective: world, where gradients are sharded] Optimizer step `step`, under a loss
- * scale. chunks (cadre_update_chunks) and norm ({norm, factor of the gradients}) are
- * device memory and filled. Where the norm is not finite, neither is the factor, and
- * nothing changes. */
+ * scale; an optimizer plugin waits for the norm. chunks (cadre_update_chunks) and norm
+ * ({norm, factor of the gradients}) are device memory and filled. Where the norm is not
+ * finite, neither is the factor, and nothing changes. */
 cadre_status cadre_update_apply(struct cadre_update *update, int64_t step,
                                 double loss_scale, double *chunks, double *norm);
 

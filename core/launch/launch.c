@@ -8,6 +8,7 @@
 
 #include "core/base/log.h"
 #include "core/comm/local/segment_private.h"
+#include "core/launch/status_watch.h"
 
 #define STACK_BYTES (8u << 20)
 
@@ -25,7 +26,33 @@ struct member {
     int rank;
     pthread_t thread;
     bool started;
+    struct cadre_status_slot *slot; /* NULL: nobody watches */
+    cadre_status outcome; /* what its main returned */
 };
+
+static void note_end(struct crew *crew, cadre_status rc)
+{
+    pthread_mutex_lock(&crew->lock);
+    if (rc != CADRE_OK && crew->any == CADRE_OK)
+        crew->any = rc;
+    if (rc != CADRE_OK && rc != CADRE_E_ABORTED && crew->first == CADRE_OK)
+        crew->first = rc;
+    pthread_mutex_unlock(&crew->lock);
+}
+
+/* A plugin has ended the thread: pthread_exit, or a cancellation. */
+static void left_early(void *arg)
+{
+    struct member *m = arg;
+    struct cadre_status_seen seen = {.rank = m->rank};
+    char text[512];
+    if (m->slot)
+        seen = cadre_status_read(m->slot);
+    cadre_status_tell_exit(&seen, 0, text, sizeof text);
+    note_end(m->crew, CADRE_E_COMM);
+    cadre_local_segment_store_failure(m->crew->segment, CADRE_E_COMM, text);
+    cadre_local_segment_ended(m->crew->segment, m->rank);
+}
 
 static void *member_main(void *arg)
 {
@@ -33,15 +60,15 @@ static void *member_main(void *arg)
     struct crew *crew = m->crew;
     char why[64];
     cadre_log_set_rank(m->rank, crew->segment->shared->config.size);
-    cadre_status rc = crew->main(crew->arg, m->rank, crew->segment);
-    pthread_mutex_lock(&crew->lock);
-    if (rc != CADRE_OK && crew->any == CADRE_OK)
-        crew->any = rc;
-    if (rc != CADRE_OK && rc != CADRE_E_ABORTED && crew->first == CADRE_OK)
-        crew->first = rc;
-    pthread_mutex_unlock(&crew->lock);
-    if (rc != CADRE_OK && rc != CADRE_E_STOPPED) {
-        snprintf(why, sizeof why, "failed (%s)", cadre_strerror(rc));
+    cadre_status_use(m->slot);
+    cadre_status_begin(m->slot, m->rank);
+    pthread_cleanup_push(left_early, m);
+    m->outcome = crew->main(crew->arg, m->rank, crew->segment);
+    pthread_cleanup_pop(0);
+    cadre_status_finished(m->slot);
+    note_end(crew, m->outcome);
+    if (m->outcome != CADRE_OK && m->outcome != CADRE_E_STOPPED) {
+        snprintf(why, sizeof why, "failed (%s)", cadre_strerror(m->outcome));
         cadre_local_segment_fail(crew->segment, m->rank, why);
     }
     cadre_local_segment_ended(crew->segment, m->rank);
@@ -93,7 +120,11 @@ cadre_status cadre_launch_threads(const struct cadre_local_config *config,
     }
     int failed = 0;
     for (int r = 0; r < config->size && !failed; r++) {
-        members[r] = (struct member){.crew = &crew, .rank = r};
+        members[r] = (struct member){
+            .crew = &crew,
+            .rank = r,
+            .slot = cadre_status_of_rank(cadre_status_current(), r),
+        };
         failed = start(&members[r], place ? &place[r] : NULL);
         if (failed)
             cadre_local_segment_fail(crew.segment, r, "could not be started");

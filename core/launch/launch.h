@@ -8,7 +8,12 @@
  * and are then killed; none outlives its launcher (PR_SET_PDEATHSIG, which the kernel
  * ties to the launching thread). Each child is a process group of its own, so a
  * terminal's Ctrl-C reaches only the launcher; SIGINT, SIGTERM and SIGUSR1 sent to the
- * launcher are passed on to every process once. */
+ * launcher are passed on to every process once.
+ *
+ * A rank that ends without having finished has failed, whatever its exit status. Ranks
+ * say where they are in slots (core/base/status_slot.h): threads in those behind the
+ * slot of the launching thread, processes in a page of the launcher (CADRE_STATUS), so
+ * that a rank that dies or hangs inside a plugin is named with it. */
 #ifndef CADRE_LAUNCH_LAUNCH_H
 #define CADRE_LAUNCH_LAUNCH_H
 
@@ -43,7 +48,8 @@ cadre_status cadre_launch_threads(const struct cadre_local_config *config,
 /* How processes ended, in addition to the status. */
 struct cadre_launch_end {
     /* ranks that ended without reporting a failure: a signal killed them before the
-     * launcher did, or others waited for them in vain and the launcher killed them */
+     * launcher did, or others waited for them in vain, or one of them did not return
+     * from a callback, and the launcher killed them */
     int lost;
     bool asked; /* SIGINT, SIGTERM or SIGUSR1 was passed on: the run is asked to end */
 };
@@ -61,7 +67,9 @@ cadre_status cadre_launch_processes(const struct cadre_local_config *config,
 
 /* In a child: true and the rank, size and segment fd from the environment; false when
  * this process was not started by cadre_launch_processes (CADRE_INIT is unset or not
- * fd:N). Malformed variables are CADRE_E_INVALID. */
+ * fd:N). The calling thread's slot is then the rank's in the launcher's page; before
+ * the child ends, it calls cadre_status_finished. Malformed variables are
+ * CADRE_E_INVALID. [main] */
 cadre_status cadre_launch_child(bool *is_child, int *rank, int *size, int *fd,
                                 struct cadre_error *err);
 

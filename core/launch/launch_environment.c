@@ -8,6 +8,33 @@
 #include "core/comm/local/segment_private.h"
 #include "core/launch/launcher.h"
 #include "core/launch/launcher_table.h"
+#include "core/launch/status_page.h"
+
+/* Where the launcher watches, this thread works for the rank's slot from now on. The
+ * mapping stays to the end of the process. */
+static cadre_status enter_page(int rank, struct cadre_error *err)
+{
+    const char *place = getenv(CADRE_STATUS_VARIABLE);
+    struct cadre_status_page page;
+    int fd = -1;
+    if (!place)
+        return CADRE_OK;
+    if (strncmp(place, "fd:", 3) != 0 ||
+        !cadre_launcher_number(place + 3, 0, INT32_MAX, &fd))
+        return cadre_fail(err, CADRE_E_INVALID,
+                          CADRE_STATUS_VARIABLE
+                          " is \"%s\"; expected fd:N, which a cadre launcher sets: "
+                          "unset it to start a run",
+                          place);
+    CADRE_TRY(cadre_status_page_open(fd, &page, err));
+    if ((uint32_t)rank >= page.n)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "rank %d has no place in the status page of %u ranks", rank,
+                          page.n);
+    cadre_status_use(&page.slot[rank]);
+    cadre_status_begin(&page.slot[rank], rank);
+    return CADRE_OK;
+}
 
 cadre_status cadre_launch_child(bool *is_child, int *rank, int *size, int *fd,
                                 struct cadre_error *err)
@@ -33,6 +60,7 @@ cadre_status cadre_launch_child(bool *is_child, int *rank, int *size, int *fd,
                           "CADRE_RANK is not a number from 0 to %d, but CADRE_INIT is "
                           "\"%s\": unset CADRE_INIT to start a run",
                           n - 1, init);
+    CADRE_TRY(enter_page(r, err));
     *is_child = true;
     *rank = r;
     *size = n;

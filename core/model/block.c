@@ -13,17 +13,17 @@ struct cadre_block cadre_block_carve(struct cadre_carver *carver, bool gated,
     b.norm1 = cadre_carve(carver, saved, u->R * u->C);
     b.attn = cadre_carve(carver, saved, u->N * u->A);
     b.norm2 = cadre_carve(carver, saved, u->R * u->C);
-    b.act = cadre_carve(carver, saved, u->N * u->F);
+    b.act = cadre_carve(carver, saved, u->M * u->F);
     b.stats1 = cadre_carve_wide(carver, input, u->R * 2);
     b.qkv = cadre_carve(carver, input, u->N * u->Q);
     b.lse = cadre_carve_wide(carver, input, u->N * u->H);
     b.x1 = cadre_carve(carver, input, u->R * u->C);
     b.stats2 = cadre_carve_wide(carver, input, u->R * 2);
-    b.gate = cadre_carve(carver, input, u->N * u->F);
+    b.gate = cadre_carve(carver, input, u->M * u->F);
     if (gated)
         b.up = cadre_carve(carver, input, u->N * u->F);
     b.dy = cadre_carve(carver, grads, u->N * u->C);
-    b.dgate = cadre_carve(carver, grads, u->N * u->F);
+    b.dgate = cadre_carve(carver, grads, u->M * u->F);
     if (gated)
         b.dup = cadre_carve(carver, grads, u->N * u->F);
     b.dx1 = cadre_carve(carver, grads, u->N * u->C);
@@ -31,7 +31,24 @@ struct cadre_block cadre_block_carve(struct cadre_carver *carver, bool gated,
     b.partial = cadre_carve(carver, scratch, u->N * u->C);
     b.whole = cadre_carve(carver, scratch, u->N * u->C);
     b.wide = cadre_carve(carver, scratch, u->N * wide);
+    b.keys = cadre_keys_carve(carver);
     return b;
+}
+
+struct cadre_attention cadre_block_attention(const struct cadre_unit *unit,
+                                             const struct cadre_block *block,
+                                             bool backward)
+{
+    struct cadre_attention a =
+        cadre_packed_attention(unit, block->qkv, block->attn, block->lse);
+    if (backward) {
+        a.dout = block->wide;
+        a.dq = block->dqkv;
+        a.dk = cadre_unit_at(unit, block->dqkv, unit->A);
+        a.dv = cadre_unit_at(unit, block->dqkv, unit->A + unit->G * unit->D);
+    }
+    cadre_keys_attend(unit, &block->keys, &a);
+    return a;
 }
 
 cadre_status cadre_block_row_split(const struct cadre_unit *unit,

@@ -4,7 +4,7 @@
 #ifndef CADRE_MODEL_BLOCK_H
 #define CADRE_MODEL_BLOCK_H
 
-#include "core/model/layer.h"
+#include "core/model/keys.h"
 
 /* Buffers of a block's two parts (attention, MLP): norms, statistics, inputs and
  * outputs. */
@@ -15,11 +15,17 @@ struct cadre_block {
     void *dy, *dgate, *dup, *dx1, *dqkv; /* gradients of outputs */
     void *partial, *whole; /* scratch */
     void *wide; /* scratch, rows of `wide` elements */
+    struct cadre_keys keys; /* saved for INPUT, and scratch */
 };
 
 /* Carve a block's buffers; `gated`: its MLP has `up`. */
 struct cadre_block cadre_block_carve(struct cadre_carver *carver, bool gated,
                                      int64_t wide);
+
+/* The block's attention; in backward `wide` holds the gradient of its output. */
+struct cadre_attention cadre_block_attention(const struct cadre_unit *unit,
+                                             const struct cadre_block *block,
+                                             bool backward);
 
 /* sum = redistribution(in W): the end of attention and of the MLP, before bias and
  * residual. */

@@ -50,6 +50,7 @@ static struct cadre_embed embed_of(const struct cadre_unit *u)
         .batch = u->B,
         .time = u->T,
         .channels = u->C,
+        .position = u->position,
         .tokens = u->pass->tokens,
         .begin = is_split(u) ? u->model->vocab_begin : 0,
         .count = (int64_t)wte->local.dim[0],

@@ -10,6 +10,7 @@ double cadre_model_flops_per_token(const struct cadre_model *model, int64_t T)
     double KV = C / (double)config->heads * (double)config->kv_heads;
     double layers = (double)config->layers;
     double mlp = config->arch == CADRE_ARCH_GPT2 ? 2 * C * F : 3 * C * F;
+    mlp += C * (double)config->experts; /* the router; a token takes one expert */
     double block = C * (C + 2 * KV) + C * C + mlp;
     /* a classifier scores one row of T */
     double head = config->classes > 0 ? C * (double)config->classes / (double)T

@@ -5,23 +5,28 @@
  * (Shoeybi et al. 2019); their biases are added once, after the redistribution. Where
  * rows are sharded, norms and sums work on the own rows. The norms' outputs are
  * gathered before qkv and fc, and again for their weight gradients; in backward the
- * gradients of proj's and out's outputs are gathered (Korthikanti et al. 2022). */
-#include "core/model/block.h"
+ * gradients of proj's and out's outputs are gathered (Korthikanti et al. 2022).
+ * With experts, those of experts.h replace fc and out. */
+#include "core/model/experts.h"
 
-static struct cadre_block block_of(struct cadre_carver *carver)
+static struct cadre_block block_of(struct cadre_carver *carver,
+                                   struct cadre_experts *experts)
 {
+    *experts = cadre_experts_carve(carver);
     return cadre_block_carve(carver, false, carver->unit->A);
 }
 
 static void carve(struct cadre_carver *carver)
 {
-    block_of(carver);
+    struct cadre_experts experts;
+    block_of(carver, &experts);
 }
 
-static struct cadre_block buffers_of(const struct cadre_unit *u)
+static struct cadre_block buffers_of(const struct cadre_unit *u,
+                                     struct cadre_experts *experts)
 {
     struct cadre_carver carver = {.unit = u};
-    return block_of(&carver);
+    return block_of(&carver, experts);
 }
 
 static struct cadre_linear linear(const struct cadre_unit *u, uint32_t weight,
@@ -59,71 +64,106 @@ static struct cadre_linear out_of(const struct cadre_unit *u)
     return linear(u, GPT2_OUT_W, u->F, u->C);
 }
 
+/* y = x1 + the MLP of norm2. */
+static cadre_status mlp_forward(const struct cadre_unit *u, const struct cadre_block *b,
+                                const struct cadre_experts *experts, void *y)
+{
+    struct cadre_linear fc = fc_of(u), out = out_of(u);
+    const void *in;
+    if (u->model->config.experts > 0) {
+        CADRE_TRY(cadre_experts_forward(u, experts, b, y));
+        return u->ops->add(u->device, u->dtype, y, NULL, b->x1, y, u->R, u->C);
+    }
+    CADRE_TRY(cadre_gather(u, CADRE_POINT_MLP_IN, false, b->norm2, b->whole, &in));
+    CADRE_TRY(cadre_linear_fwd(u, &fc, in, b->act, CADRE_EPILOGUE_BIAS_GELU, b->gate));
+    CADRE_TRY(
+        cadre_block_row_split(u, &out, CADRE_POINT_MLP_OUT, b->act, b->partial, y));
+    return u->ops->add(u->device, u->dtype, y, cadre_unit_param(u, (uint32_t)out.bias),
+                       b->x1, y, u->R, u->C);
+}
+
 static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
 {
-    struct cadre_block b = buffers_of(u);
-    struct cadre_linear qkv = qkv_of(u), proj = proj_of(u), fc = fc_of(u),
-                        out = out_of(u);
-    struct cadre_attention att = cadre_packed_attention(u, b.qkv, b.attn, b.lse);
+    struct cadre_experts experts;
+    struct cadre_block b = buffers_of(u, &experts);
+    struct cadre_linear qkv = qkv_of(u), proj = proj_of(u);
+    struct cadre_attention att = cadre_block_attention(u, &b, false);
     const void *in;
 
     CADRE_TRY(cadre_norm_layer_fwd(u, GPT2_LN1_W, x, b.norm1, b.stats1));
     CADRE_TRY(cadre_gather(u, CADRE_POINT_ATTN_IN, false, b.norm1, b.whole, &in));
     CADRE_TRY(cadre_linear_fwd(u, &qkv, in, b.qkv, CADRE_EPILOGUE_BIAS, NULL));
+    CADRE_TRY(cadre_keys_gather(u, b.qkv, &b.keys));
     CADRE_TRY(u->ops->attention_fwd(u->device, &att));
     CADRE_TRY(
         cadre_block_row_split(u, &proj, CADRE_POINT_ATTN_OUT, b.attn, b.partial, b.x1));
 
     CADRE_TRY(
         cadre_norm_layer_add(u, GPT2_LN2_W, proj.bias, x, b.x1, b.norm2, b.stats2));
-    CADRE_TRY(cadre_gather(u, CADRE_POINT_MLP_IN, false, b.norm2, b.whole, &in));
-    CADRE_TRY(cadre_linear_fwd(u, &fc, in, b.act, CADRE_EPILOGUE_BIAS_GELU, b.gate));
-    CADRE_TRY(cadre_block_row_split(u, &out, CADRE_POINT_MLP_OUT, b.act, b.partial, y));
-    return u->ops->add(u->device, u->dtype, y, cadre_unit_param(u, (uint32_t)out.bias),
-                       b.x1, y, u->R, u->C);
+    return mlp_forward(u, &b, &experts, y);
+}
+
+/* b->whole = the gradient of norm2 from b->dy. */
+static cadre_status mlp_backward_input(const struct cadre_unit *u,
+                                       const struct cadre_block *b,
+                                       const struct cadre_experts *experts)
+{
+    struct cadre_linear fc = fc_of(u), out = out_of(u);
+    void *partial = cadre_partial(u, b->partial, b->whole);
+    if (u->model->config.experts > 0)
+        return cadre_experts_backward_input(u, experts, b, b->whole);
+    CADRE_TRY(cadre_linear_bwd_gelu(u, &out, b->dy, b->gate, b->dgate));
+    CADRE_TRY(cadre_linear_bwd_input(u, &fc, b->dgate, partial, 0));
+    return cadre_complete(u, CADRE_POINT_MLP_IN, true, partial, b->whole, u->C);
 }
 
 static cadre_status backward_input(const struct cadre_unit *u, const void *x,
                                    const void *dy, void *dx)
 {
-    struct cadre_block b = buffers_of(u);
-    struct cadre_linear qkv = qkv_of(u), proj = proj_of(u), fc = fc_of(u),
-                        out = out_of(u);
-    struct cadre_attention att = cadre_packed_attention(u, b.qkv, b.attn, b.lse);
+    struct cadre_experts experts;
+    struct cadre_block b = buffers_of(u, &experts);
+    struct cadre_linear qkv = qkv_of(u), proj = proj_of(u);
+    struct cadre_attention att = cadre_block_attention(u, &b, true);
     void *partial = cadre_partial(u, b.partial, b.whole);
     void *dx1 = u->model->rows_sharded ? dx : b.dx1;
     const void *all;
-    att.dout = b.wide;
-    att.dq = b.dqkv;
-    att.dk = cadre_unit_at(u, b.dqkv, u->A);
-    att.dv = cadre_unit_at(u, b.dqkv, 2 * u->A);
 
     CADRE_TRY(cadre_gather_copy(u, CADRE_POINT_MLP_OUT, dy, b.dy));
-    CADRE_TRY(cadre_linear_bwd_gelu(u, &out, b.dy, b.gate, b.dgate));
-    CADRE_TRY(cadre_linear_bwd_input(u, &fc, b.dgate, partial, 0));
-    CADRE_TRY(cadre_complete(u, CADRE_POINT_MLP_IN, true, partial, b.whole, u->C));
+    CADRE_TRY(mlp_backward_input(u, &b, &experts));
     CADRE_TRY(cadre_norm_layer_bwd(u, GPT2_LN2_W, b.x1, b.stats2, b.whole,
                                    cadre_own_rows(u, b.dy), dx1));
     CADRE_TRY(cadre_gather(u, CADRE_POINT_ATTN_OUT, true, dx1, b.dx1, &all));
 
     CADRE_TRY(cadre_linear_bwd_input(u, &proj, b.dx1, b.wide, 0));
     CADRE_TRY(u->ops->attention_bwd(u->device, &att));
+    CADRE_TRY(cadre_keys_scatter(u, b.dqkv, &b.keys));
     CADRE_TRY(cadre_linear_bwd_input(u, &qkv, b.dqkv, partial, 0));
     CADRE_TRY(cadre_complete(u, CADRE_POINT_ATTN_IN, true, partial, b.whole, u->C));
     return cadre_norm_layer_bwd(u, GPT2_LN1_W, x, b.stats1, b.whole,
                                 cadre_own_rows(u, b.dx1), dx);
 }
 
+static cadre_status mlp_backward_weight(const struct cadre_unit *u,
+                                        const struct cadre_block *b,
+                                        const struct cadre_experts *experts)
+{
+    struct cadre_linear fc = fc_of(u), out = out_of(u);
+    const void *in;
+    if (u->model->config.experts > 0)
+        return cadre_experts_backward_weight(u, experts, b);
+    CADRE_TRY(cadre_linear_bwd_weight(u, &out, b->act, b->dy));
+    CADRE_TRY(cadre_gather(u, CADRE_POINT_MLP_IN, true, b->norm2, b->whole, &in));
+    return cadre_linear_bwd_weight(u, &fc, in, b->dgate);
+}
+
 static cadre_status backward_weight(const struct cadre_unit *u, const void *x)
 {
-    struct cadre_block b = buffers_of(u);
-    struct cadre_linear qkv = qkv_of(u), proj = proj_of(u), fc = fc_of(u),
-                        out = out_of(u);
+    struct cadre_experts experts;
+    struct cadre_block b = buffers_of(u, &experts);
+    struct cadre_linear qkv = qkv_of(u), proj = proj_of(u);
     const void *in;
     (void)x;
-    CADRE_TRY(cadre_linear_bwd_weight(u, &out, b.act, b.dy));
-    CADRE_TRY(cadre_gather(u, CADRE_POINT_MLP_IN, true, b.norm2, b.whole, &in));
-    CADRE_TRY(cadre_linear_bwd_weight(u, &fc, in, b.dgate));
+    CADRE_TRY(mlp_backward_weight(u, &b, &experts));
     CADRE_TRY(cadre_linear_bwd_weight(u, &proj, b.attn, b.dx1));
     CADRE_TRY(cadre_gather(u, CADRE_POINT_ATTN_IN, true, b.norm1, b.whole, &in));
     return cadre_linear_bwd_weight(u, &qkv, in, b.dqkv);

@@ -183,16 +183,17 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
 {
     struct buffers b = buffers_of(u);
     struct target target = {0};
-    struct chunk chunk;
+    struct chunk chunk = chunk_at(u, 0);
+    const bool both = u->pass->both && !cadre_linear_is_frozen(u, &chunk.projection);
     (void)dy;
-    if (u->pass->both)
+    if (both)
         CADRE_TRY(open_target(u, &target));
     for (int64_t row = 0; row < u->N; row += chunk.rows) {
         chunk = chunk_at(u, row);
         CADRE_TRY(dlogits(u, &b, &chunk));
         CADRE_TRY(cadre_linear_bwd_input(u, &chunk.projection, b.logits,
                                          row_of(u, b.dnorm, row), 0));
-        if (u->pass->both)
+        if (both)
             CADRE_TRY(add_part(u, &b, &chunk, &target));
     }
     return cadre_norm_layer_bwd(u, 0, x, b.stats, b.dnorm, NULL, dx);
@@ -203,9 +204,11 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
 static cadre_status backward_weight(const struct cadre_unit *u, const void *x)
 {
     struct buffers b = buffers_of(u);
-    struct target target = {.param = u->first + chunk_at(u, 0).projection.weight};
-    struct chunk chunk;
+    struct chunk chunk = chunk_at(u, 0);
+    struct target target = {.param = u->first + chunk.projection.weight};
     (void)x;
+    if (cadre_linear_is_frozen(u, &chunk.projection))
+        return CADRE_OK;
     if (!u->pass->both) {
         CADRE_TRY(open_target(u, &target));
         for (int64_t row = 0; row < u->N; row += chunk.rows) {

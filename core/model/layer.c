@@ -108,6 +108,34 @@ cadre_status cadre_linear_add_weight(const struct cadre_unit *unit,
     return unit->ops->gemm(unit->device, &gemm);
 }
 
+static bool is_frozen(const struct cadre_pass *pass, uint32_t param)
+{
+    return pass->is_frozen && pass->is_frozen(pass->hook_arg, param);
+}
+
+bool cadre_linear_is_frozen(const struct cadre_unit *unit,
+                            const struct cadre_linear *linear)
+{
+    return is_frozen(unit->pass, unit->first + linear->weight) &&
+           (linear->bias < 0 ||
+            is_frozen(unit->pass, unit->first + (uint32_t)linear->bias));
+}
+
+/* Where the gradients of a weight and its bias go, and the one beta with which both are
+ * computed: that of a trained one, since what goes where a frozen one's gradient does
+ * is never read. */
+static cadre_status begin_pair(const struct cadre_pass *pass, uint32_t weight,
+                               uint32_t bias, void **dw, void **db, int *beta)
+{
+    int own;
+    CADRE_TRY(pass->grad_begin(pass->hook_arg, weight, dw, beta));
+    CADRE_TRY(pass->grad_begin(pass->hook_arg, bias, db, &own));
+    if (is_frozen(pass, weight))
+        *beta = own;
+    assert(own == *beta || is_frozen(pass, bias));
+    return CADRE_OK;
+}
+
 cadre_status cadre_linear_bwd_weight(const struct cadre_unit *unit,
                                      const struct cadre_linear *linear, const void *x,
                                      const void *dy)
@@ -116,13 +144,14 @@ cadre_status cadre_linear_bwd_weight(const struct cadre_unit *unit,
     const uint32_t weight = unit->first + linear->weight;
     const uint32_t bias = unit->first + (uint32_t)linear->bias;
     struct cadre_gemm gemm = weight_product(unit, linear, x, dy);
-    CADRE_TRY(pass->grad_begin(pass->hook_arg, weight, &gemm.c, &gemm.beta));
+    if (cadre_linear_is_frozen(unit, linear))
+        return CADRE_OK;
     if (linear->bias >= 0) {
-        int beta;
         assert(linear->ldy == linear->out);
-        CADRE_TRY(pass->grad_begin(pass->hook_arg, bias, &gemm.sums, &beta));
-        assert(beta == gemm.beta);
+        CADRE_TRY(begin_pair(pass, weight, bias, &gemm.c, &gemm.sums, &gemm.beta));
         gemm.epilogue = linear->conv1d ? CADRE_EPILOGUE_SUM_B : CADRE_EPILOGUE_SUM_A;
+    } else {
+        CADRE_TRY(pass->grad_begin(pass->hook_arg, weight, &gemm.c, &gemm.beta));
     }
     CADRE_TRY(unit->ops->gemm(unit->device, &gemm));
     CADRE_TRY(pass->grad_end(pass->hook_arg, weight));
@@ -181,12 +210,10 @@ cadre_status cadre_norm_layer_bwd(const struct cadre_unit *unit, uint32_t weight
     norm.dy = dy;
     norm.residual = residual;
     norm.dx = dx;
-    CADRE_TRY(pass->grad_begin(pass->hook_arg, param, &norm.dw, &norm.beta));
-    if (norm.layer) {
-        int beta;
-        CADRE_TRY(pass->grad_begin(pass->hook_arg, param + 1, &norm.db, &beta));
-        assert(beta == norm.beta);
-    }
+    if (norm.layer)
+        CADRE_TRY(begin_pair(pass, param, param + 1, &norm.dw, &norm.db, &norm.beta));
+    else
+        CADRE_TRY(pass->grad_begin(pass->hook_arg, param, &norm.dw, &norm.beta));
     CADRE_TRY(unit->ops->norm_bwd(unit->device, &norm));
     CADRE_TRY(pass->grad_end(pass->hook_arg, param));
     if (norm.layer)

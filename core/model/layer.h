@@ -34,8 +34,11 @@ cadre_status cadre_linear_bwd_gelu(const struct cadre_unit *unit,
 cadre_status cadre_linear_add_weight(const struct cadre_unit *unit,
                                      const struct cadre_linear *linear, const void *x,
                                      const void *dy, void *dst, int beta);
-/* The gradients of weight and bias, through the pass's grad_begin and grad_end. With a
- * bias ldy is `out`. */
+/* Are weight and bias frozen, so that nobody wants their gradients? */
+bool cadre_linear_is_frozen(const struct cadre_unit *unit,
+                            const struct cadre_linear *linear);
+/* The gradients of weight and bias, through the pass's grad_begin and grad_end; nothing
+ * where both are frozen. With a bias ldy is `out`. */
 cadre_status cadre_linear_bwd_weight(const struct cadre_unit *unit,
                                      const struct cadre_linear *linear, const void *x,
                                      const void *dy);

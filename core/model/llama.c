@@ -77,7 +77,7 @@ static struct cadre_linear down_of(const struct cadre_unit *u)
 static cadre_status rope(const struct cadre_unit *u, void *qkv, bool inverse)
 {
     return u->ops->rope(u->device, u->dtype, qkv, u->Q, u->B, u->T, u->H + u->G, u->D,
-                        u->model->config.rope_theta, 0, inverse);
+                        u->model->config.rope_theta, u->position, inverse);
 }
 
 static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
@@ -85,7 +85,7 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
     struct cadre_block b = buffers_of(u);
     struct cadre_linear o = o_of(u), gate = gate_of(u), up = up_of(u),
                         down = down_of(u);
-    struct cadre_attention att = cadre_packed_attention(u, b.qkv, b.attn, b.lse);
+    struct cadre_attention att = cadre_block_attention(u, &b, false);
     struct packed qkv[3];
     const void *in;
     packed_of(u, qkv);
@@ -97,6 +97,7 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
                                    cadre_unit_at(u, b.qkv, qkv[i].offset),
                                    CADRE_EPILOGUE_NONE, NULL));
     CADRE_TRY(rope(u, b.qkv, false));
+    CADRE_TRY(cadre_keys_gather(u, b.qkv, &b.keys));
     CADRE_TRY(u->ops->attention_fwd(u->device, &att));
     CADRE_TRY(
         cadre_block_row_split(u, &o, CADRE_POINT_ATTN_OUT, b.attn, b.partial, b.x1));
@@ -134,22 +135,19 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
 {
     struct cadre_block b = buffers_of(u);
     struct cadre_linear o = o_of(u);
-    struct cadre_attention att = cadre_packed_attention(u, b.qkv, b.attn, b.lse);
+    struct cadre_attention att = cadre_block_attention(u, &b, true);
     void *partial = cadre_partial(u, b.partial, b.whole);
     void *dx1 = u->model->rows_sharded ? dx : b.dx1;
     struct packed qkv[3];
     const void *all;
     packed_of(u, qkv);
-    att.dout = b.wide;
-    att.dq = b.dqkv;
-    att.dk = cadre_unit_at(u, b.dqkv, qkv[1].offset);
-    att.dv = cadre_unit_at(u, b.dqkv, qkv[2].offset);
 
     CADRE_TRY(cadre_gather_copy(u, CADRE_POINT_MLP_OUT, dy, b.dy));
     CADRE_TRY(mlp_backward(u, &b, dx1));
     CADRE_TRY(cadre_gather(u, CADRE_POINT_ATTN_OUT, true, dx1, b.dx1, &all));
     CADRE_TRY(cadre_linear_bwd_input(u, &o, b.dx1, b.wide, 0));
     CADRE_TRY(u->ops->attention_bwd(u->device, &att));
+    CADRE_TRY(cadre_keys_scatter(u, b.dqkv, &b.keys));
     CADRE_TRY(rope(u, b.dqkv, true));
     for (int i = 0; i < 3; i++)
         CADRE_TRY(cadre_linear_bwd_input(u, &qkv[i].linear,

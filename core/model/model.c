@@ -26,6 +26,7 @@ enum size {
     SIZE_V, /* vocabulary */
     SIZE_T, /* context */
     SIZE_K, /* classes */
+    SIZE_E, /* experts */
 };
 
 struct row {
@@ -76,6 +77,16 @@ static const struct row llama_block[LLAMA_BLOCK_PARAMS] = {
     [LLAMA_DOWN_W] = {"mlp.down_proj.weight", SIZE_C, SIZE_F, ROW(1), RESIDUAL},
 };
 
+/* Names of our own: Hugging Face has no GPT-2 with experts. */
+static const struct row gpt2_router = {"mlp.router.weight", SIZE_C, SIZE_E, NONE,
+                                       NORMAL};
+static const struct row gpt2_expert[GPT2_EXPERT_PARAMS] = {
+    {"c_fc.weight", SIZE_C, SIZE_F, NONE, NORMAL},
+    {"c_fc.bias", SIZE_F, SIZE_NONE, NONE, ZERO},
+    {"c_proj.weight", SIZE_F, SIZE_C, NONE, RESIDUAL},
+    {"c_proj.bias", SIZE_C, SIZE_NONE, NONE, ZERO},
+};
+
 static const struct row gpt2_wte = {"transformer.wte.weight", SIZE_V, SIZE_C, VOCAB,
                                     NORMAL};
 static const struct row gpt2_wpe = {"transformer.wpe.weight", SIZE_T, SIZE_C, NONE,
@@ -107,6 +118,8 @@ static int64_t size_of(const struct cadre_model_config *config, enum size size)
         return config->context;
     case SIZE_K:
         return config->classes;
+    case SIZE_E:
+        return config->experts;
     case SIZE_NONE:
         break;
     }
@@ -128,6 +141,7 @@ static void append(struct cadre_model *model, uint32_t unit, const char *prefix,
     param->local = param->shape;
     param->unit = unit;
     param->tied_to = -1;
+    param->expert = -1;
     param->decay = param->shape.ndim >= 2;
     param->split = whole ? CADRE_SHARD_NONE : row->split;
     param->split_dim = whole ? -1 : row->split_dim;
@@ -142,17 +156,41 @@ static void append(struct cadre_model *model, uint32_t unit, const char *prefix,
         param->init_std = 0;
 }
 
+static uint32_t block_params(const struct cadre_model_config *config)
+{
+    if (config->experts > 0)
+        return GPT2_EXPERTS + (uint32_t)config->experts * GPT2_EXPERT_PARAMS;
+    return config->arch == CADRE_ARCH_GPT2 ? GPT2_BLOCK_PARAMS
+                                           : (uint32_t)LLAMA_BLOCK_PARAMS;
+}
+
+static void append_experts(struct cadre_model *model, uint32_t unit, const char *prefix)
+{
+    char name[80];
+    if (model->config.experts == 0)
+        return;
+    append(model, unit, prefix, &gpt2_router);
+    for (int32_t e = 0; e < model->config.experts; e++) {
+        snprintf(name, sizeof name, "%smlp.experts.%d.", prefix, e);
+        for (size_t i = 0; i < GPT2_EXPERT_PARAMS; i++) {
+            append(model, unit, name, &gpt2_expert[i]);
+            model->params[model->n_params - 1].expert = e;
+        }
+    }
+}
+
 static void append_blocks(struct cadre_model *model)
 {
     bool gpt2 = model->config.arch == CADRE_ARCH_GPT2;
     const struct row *rows = gpt2 ? gpt2_block : llama_block;
-    size_t n = gpt2 ? GPT2_BLOCK_PARAMS : LLAMA_BLOCK_PARAMS;
+    size_t n = model->config.experts > 0 ? GPT2_ROUTER_W : block_params(&model->config);
     for (uint32_t layer = 0; layer < (uint32_t)model->config.layers; layer++) {
         char prefix[48];
         snprintf(prefix, sizeof prefix, gpt2 ? "transformer.h.%u." : "model.layers.%u.",
                  layer);
         for (size_t i = 0; i < n; i++)
             append(model, layer + 1, prefix, &rows[i]);
+        append_experts(model, layer + 1, prefix);
     }
 }
 
@@ -220,6 +258,7 @@ static cadre_status check_sizes(const struct cadre_model_config *config,
     CADRE_TRY(check_range("context", config->context, 1, MAX_COUNT, err));
     CADRE_TRY(check_range("vocab", config->vocab, 1, MAX_COUNT, err));
     CADRE_TRY(check_range("classes", config->classes, 0, MAX_SIZE, err));
+    CADRE_TRY(check_range("experts", config->experts, 0, CADRE_MAX_EXPERTS, err));
     CADRE_TRY(check_multiple("channels", config->channels, "model.heads", config->heads,
                              err));
     return check_multiple("heads", config->heads, "model.kv_heads", config->kv_heads,
@@ -230,6 +269,11 @@ static cadre_status check_form(const struct cadre_model_config *config,
                                struct cadre_error *err)
 {
     int64_t head_size = config->channels / config->heads;
+    if (config->experts > 0 && config->arch != CADRE_ARCH_GPT2)
+        return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                          "model.experts = %lld, expected 0 with model.arch = llama; "
+                          "experts have the form of gpt2",
+                          (long long)config->experts);
     if (config->arch != CADRE_ARCH_GPT2 && config->arch != CADRE_ARCH_LLAMA)
         return cadre_fail(err, CADRE_E_INVALID, "model.arch: unknown form %d",
                           (int)config->arch);
@@ -267,6 +311,11 @@ static cadre_status check_split(const struct cadre_model_config *config, int tp_
     if (tp_size < 1 || tp_rank < 0 || tp_rank >= tp_size)
         return cadre_fail(err, CADRE_E_INVALID, "tensor-parallel rank %d of %d",
                           tp_rank, tp_size);
+    if (tp_size > 1 && config->experts > 0)
+        return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                          "model.experts = %lld, expected 0 with tensor parallelism: "
+                          "experts are not sharded by columns",
+                          (long long)config->experts);
     CADRE_TRY(check_multiple("heads", config->heads, of, tp_size, err));
     CADRE_TRY(check_multiple("kv_heads", config->kv_heads, of, tp_size, err));
     CADRE_TRY(check_multiple("hidden", config->hidden, of, tp_size, err));
@@ -292,9 +341,7 @@ cadre_status cadre_model_create(const struct cadre_model_config *config, int tp_
     CADRE_TRY_OR(check_form(config, err), fail);
     CADRE_TRY_OR(check_split(config, tp_rank, tp_size, err), fail);
 
-    size_t per_block = config->arch == CADRE_ARCH_GPT2 ? GPT2_BLOCK_PARAMS
-                                                       : (size_t)LLAMA_BLOCK_PARAMS;
-    size_t capacity = (size_t)config->layers * per_block + 5;
+    size_t capacity = (size_t)config->layers * block_params(config) + 5;
     rc = CADRE_E_RESOURCE;
     model = cadre_calloc(1, sizeof *model);
     if (model)
@@ -306,6 +353,8 @@ cadre_status cadre_model_create(const struct cadre_model_config *config, int tp_
     model->config = *config;
     model->tp_rank = tp_rank;
     model->tp_size = tp_size;
+    model->time_ranks = 1;
+    model->ep_size = 1;
     model->heads = config->heads / tp_size;
     model->kv_heads = config->kv_heads / tp_size;
     model->hidden = config->hidden / tp_size;
@@ -334,6 +383,13 @@ int32_t cadre_model_find(const struct cadre_model *model, const char *name)
         if (strcmp(model->params[i].name, name) == 0)
             return (int32_t)i;
     return -1;
+}
+
+bool cadre_model_holds(const struct cadre_model *model, uint32_t param)
+{
+    const int32_t expert = model->params[param].expert;
+    return expert < 0 ||
+           expert / (model->config.experts / model->ep_size) == model->ep_rank;
 }
 
 uint64_t cadre_model_count(const struct cadre_model *model)
@@ -367,6 +423,5 @@ uint32_t cadre_model_first_param(const struct cadre_model *model, uint32_t unit)
 {
     bool gpt2 = model->config.arch == CADRE_ARCH_GPT2;
     uint32_t embed = gpt2 ? 2 : 1;
-    uint32_t per_block = gpt2 ? GPT2_BLOCK_PARAMS : (uint32_t)LLAMA_BLOCK_PARAMS;
-    return unit == 0 ? 0 : embed + (unit - 1) * per_block;
+    return unit == 0 ? 0 : embed + (unit - 1) * block_params(&model->config);
 }

@@ -26,6 +26,10 @@ struct cadre_model_config {
     bool tied; /* the LM head is the embedding (ignored for a classification head) */
     double norm_eps, rope_theta;
     int64_t head_rows; /* rows that the LM head scores at once; 0: all */
+    /* Experts of each block's MLP, of which a token takes one (Fedus et al. 2022); 0: a
+     * plain MLP. GPT-2 form only. */
+    int64_t experts;
+    double expert_balance; /* weight of the balance loss in the gradient */
     uint32_t dtype; /* of parameters and activations; gradients: the wide one */
 };
 
@@ -47,6 +51,7 @@ struct cadre_param {
     bool decay; /* weight decay applies: 2 or more dimensions */
     uint32_t split;
     int32_t split_dim; /* the dimension that `split` shards, -1 for NONE */
+    int32_t expert; /* of a block: which one it belongs to; -1: none */
     bool norm; /* of a norm: its gradient is a sum over the rows of this rank */
     enum cadre_init_kind init;
     double init_std;
@@ -59,6 +64,13 @@ struct cadre_model {
     /* Sequence parallelism (Korthikanti et al. 2022): outside of attention and MLP each
      * tensor rank holds its own rows of an activation. False after create. */
     bool rows_sharded;
+    /* Context parallelism: of the time of each sequence this rank has part `time_rank`
+     * of `time_ranks` equal ones, and attention reads the keys of all. 0 and 1 after
+     * create. */
+    int time_rank, time_ranks;
+    /* Experts over ranks: rank r of ep_size holds the r-th part of each block's. 0 and
+     * 1 after create; ep_size divides config.experts. */
+    int ep_rank, ep_size;
     int64_t heads, kv_heads, hidden; /* local */
     int64_t vocab_begin, vocab; /* local slice of the embedding and the LM head */
     uint32_t n_units; /* layers + 2 */
@@ -80,6 +92,9 @@ int32_t cadre_model_find(const struct cadre_model *model, const char *name);
 
 /* Index of the first parameter of a unit. */
 uint32_t cadre_model_first_param(const struct cadre_model *model, uint32_t unit);
+
+/* Does this rank hold the parameter, as far as experts are concerned? */
+bool cadre_model_holds(const struct cadre_model *model, uint32_t param);
 
 /* Elements of all owned parameters (logical): the "number of parameters". */
 uint64_t cadre_model_count(const struct cadre_model *model);

@@ -66,12 +66,18 @@ struct cadre_unit cadre_unit_of(const struct cadre_model *model, uint32_t index,
         .B = B,
         .T = T,
         .N = B * T,
+        .K = T * model->time_ranks,
+        .position = T * model->time_rank,
         .C = config->channels,
         .D = config->channels / config->heads,
         .H = model->heads,
         .G = model->kv_heads,
         .F = model->hidden,
     };
+    unit.M = unit.N;
+    if (pass && pass->most_rows > unit.N && model->ep_size > 1)
+        unit.M = pass->most_rows;
+    unit.M *= model->ep_size;
     unit.begin = 0;
     unit.R = cadre_model_rows(model, unit.N);
     if (model->rows_sharded && pass)
@@ -141,11 +147,12 @@ static cadre_status check(const struct cadre_model *model, uint32_t unit,
                   unit, model->n_units);
         return CADRE_E_INVALID;
     }
-    if (pass->batch < 1 || pass->time < 1 || pass->time > model->config.context) {
+    int64_t time = pass->time * model->time_ranks;
+    if (pass->batch < 1 || pass->time < 1 || time > model->config.context) {
         cadre_log(CADRE_LOG_ERROR, "model",
                   "micro-batch of %lld sequences of %lld tokens, expected at least one "
                   "and at most model.context = %lld tokens",
-                  (long long)pass->batch, (long long)pass->time,
+                  (long long)pass->batch, (long long)time,
                   (long long)model->config.context);
         return CADRE_E_INVALID;
     }

@@ -20,6 +20,8 @@
 struct cadre_pass {
     struct cadre_device *device;
     int64_t batch, time;
+    int64_t
+        most_rows; /* of a micro-batch on any rank that has experts; 0: batch*time */
     const int32_t *tokens; /* (B, T) device; embedding unit */
     const int32_t *targets; /* (B, T) LM, or (B) class labels; device; head unit */
     double loss_seed; /* d(total loss)/d(row loss): 1 / global count of targets */
@@ -34,14 +36,31 @@ struct cadre_pass {
     /* grad_begin returns where a gradient goes: *dst (local shape, wide dtype) and
      * *beta 0 or 1; grad_end: it is complete. NULL dst is not allowed. Called in unit
      * order of computation, once per parameter and pass. A weight and its bias get the
-     * same beta. */
+     * same beta where both are trained. */
     cadre_status (*grad_begin)(void *arg, uint32_t param, void **dst, int *beta);
     cadre_status (*grad_end)(void *arg, uint32_t param);
+    /* NULL: none is. A product that would give gradients of frozen parameters alone may
+     * be left out, with their grad_begin and grad_end. */
+    bool (*is_frozen)(void *arg, uint32_t param);
     /* NULL: no redistribution. Fills out from in at the points that need it in this
      * direction; not called at the others. */
     cadre_status (*redistribute)(void *arg, uint32_t point, bool backward,
                                  uint32_t form, const void *in, void *out, int64_t rows,
                                  int64_t channels);
+    /* Where the model has several time ranks. Forward: out = `in` of all ranks, `part`
+     * elements each, in their order; backward: out (part) = the sum over the ranks of
+     * the slices of `in` that are this rank's. See CADRE_POINT_ATTN_KV. */
+    cadre_status (*exchange_keys)(void *arg, bool backward, const void *in, void *out,
+                                  int64_t part);
+    /* Where the model's ep_size is above 1, else not called. all (ranks, n) = every
+     * rank's `mine`, which may be its place in all; host memory. */
+    cadre_status (*exchange_counts)(void *arg, const int32_t *mine, int32_t *all,
+                                    int64_t n);
+    /* Elements [in_offsets[r], in_offsets[r + 1]) of `in` go to rank r, and those from
+     * it to `offsets` of out; both have an entry more than ranks. */
+    cadre_status (*redistribute_rows)(void *arg, uint32_t point, bool backward,
+                                      const void *in, const uint64_t *in_offsets,
+                                      void *out, const uint64_t *offsets);
 };
 
 /* Bytes of the buffers in cadre_pass for a unit, each a multiple of 64. */
@@ -55,7 +74,8 @@ size_t cadre_unit_scratch_bytes(const struct cadre_model *, uint32_t unit, int64
                                 int64_t T);
 
 /* Run one unit on the device's current stream. Tokens and targets must lie in the
- * vocabulary (targets may be -1: ignored); 1 <= time <= context. [local] [stream]
+ * vocabulary (targets may be -1: ignored); 1 <= time, and the time of all ranks <=
+ * context. [local] [stream]
  * Errors: CADRE_E_INVALID batch or time out of range; those of the device, the hooks
  * and the redistribution; buffers are then undefined.
  *

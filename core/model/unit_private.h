@@ -26,6 +26,8 @@ struct cadre_unit {
     int64_t B, T, N, C, D; /* N = B*T, D = head size */
     int64_t R, begin; /* R own rows from row `begin` on where rows are sharded; else N,
                          0. For sizes only, R is the most a rank may have. */
+    int64_t K, position; /* keys of a sequence, of all time ranks; this rank's begin */
+    int64_t M; /* most rows in an MLP: N, or of all ranks with its experts */
     int64_t H, G, F; /* local heads, key/value heads, hidden */
     int64_t A, Q; /* local: H*D, and the packed width (H + 2*G) * D */
 };
@@ -84,6 +86,12 @@ enum {
     GPT2_OUT_W,
     GPT2_OUT_B,
     GPT2_BLOCK_PARAMS,
+};
+/* With experts: the router in place of the MLP, then each expert's MLP. */
+enum {
+    GPT2_ROUTER_W = GPT2_FC_W,
+    GPT2_EXPERTS,
+    GPT2_EXPERT_PARAMS = GPT2_BLOCK_PARAMS - GPT2_FC_W,
 };
 enum {
     LLAMA_NORM1_W,

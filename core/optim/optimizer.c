@@ -2,7 +2,16 @@
 /* One optimizer step over the slices of a rank, by one device op. */
 #include "core/optim/optimizer.h"
 
+#include <string.h>
+
 #include "core/optim/lr.h"
+
+enum cadre_optimizer_kind cadre_optimizer_kind_of(const char *name)
+{
+    return strcmp(name, "adamw") == 0 ? CADRE_OPTIMIZER_ADAMW
+           : strcmp(name, "sgd") == 0 ? CADRE_OPTIMIZER_SGD
+                                      : CADRE_OPTIMIZER_PLUGIN;
+}
 
 cadre_status cadre_optimizer_step(const struct cadre_optimizer_config *config,
                                   struct cadre_device *device, uint32_t dtype,

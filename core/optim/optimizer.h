@@ -11,6 +11,7 @@
 enum cadre_optimizer_kind {
     CADRE_OPTIMIZER_ADAMW,
     CADRE_OPTIMIZER_SGD,
+    CADRE_OPTIMIZER_PLUGIN, /* of the role OPTIMIZER: core/engine/plugin_update.h */
 };
 
 enum cadre_lr_schedule {
@@ -28,9 +29,12 @@ struct cadre_optimizer_config {
     double clip; /* global-norm limit, 0: off */
 };
 
-/* Update every slice; dtype is that of parameters, the slices are of its wide dtype and
- * `rounded` of it where they differ. *grad_scale (device memory) multiplies the
- * gradients: clipping, loss scale. [stream] */
+/* The optimizer that optim.name names: a plugin where it is neither adamw nor sgd. */
+enum cadre_optimizer_kind cadre_optimizer_kind_of(const char *name);
+
+/* Update every slice, of adamw or sgd; dtype is that of parameters, the slices are of
+ * its wide dtype and `rounded` of it where they differ. *grad_scale (device memory)
+ * multiplies the gradients: clipping, loss scale. [stream] */
 cadre_status cadre_optimizer_step(const struct cadre_optimizer_config *config,
                                   struct cadre_device *device, uint32_t dtype,
                                   const struct cadre_slice *slices, size_t n,

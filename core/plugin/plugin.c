@@ -13,8 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/log.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
+#include "core/base/status_slot.h"
 #include "core/plugin/plugin_private.h"
 
 /* One loaded file. */
@@ -84,20 +86,31 @@ static cadre_status check_duplicate(const struct loaded *node, struct cadre_erro
     return CADRE_OK;
 }
 
-/* node->handle.path is set. Called with the lock held. */
-static cadre_status load_node(struct loaded *node, struct cadre_error *err)
+/* The first code of the plugin that runs: its library's constructors and its entry. */
+static cadre_status open_node(struct loaded *node, struct cadre_error *err)
 {
     entry_fn *entry = NULL;
     const char *path = node->handle.path;
-    CADRE_TRY(cadre_plugin_file_check(path, &node->handle.digest, NULL, err));
     CADRE_TRY(open_library(path, &node->library, err));
     CADRE_TRY(find_entry(node->library, path, &entry, err));
-    CADRE_TRY(cadre_plugin_check(entry(), &node->handle, err));
-    return check_duplicate(node, err);
+    return cadre_plugin_check(entry(), &node->handle, err);
 }
 
+/* node->handle.path is set. Called with the lock held. */
+static cadre_status load_node(struct loaded *node, struct cadre_error *err)
+{
+    struct cadre_status_slot *slot = cadre_status_current();
+    const char *path = node->handle.path;
+    CADRE_TRY(cadre_plugin_file_check(path, &node->handle.digest, NULL, err));
+    uint64_t former = cadre_status_enter(slot, cadre_path_basename(path), "open", 0);
+    cadre_status rc = open_node(node, err);
+    cadre_status_leave(slot, former);
+    return rc == CADRE_OK ? check_duplicate(node, err) : rc;
+}
+
+/* *fresh: it was not loaded before. */
 static cadre_status load_path(const char *path, const struct cadre_plugin_handle **out,
-                              struct cadre_error *err)
+                              bool *fresh, struct cadre_error *err)
 {
     cadre_status rc = CADRE_OK;
     struct loaded *node = NULL;
@@ -128,25 +141,48 @@ static cadre_status load_path(const char *path, const struct cadre_plugin_handle
     node->next = registry.first;
     registry.first = node;
     *out = &node->handle;
+    *fresh = true;
 fail:
     pthread_mutex_unlock(&registry.lock);
     free(real);
     return rc;
 }
 
+/* `own`: the file of Cadre's own that the one found is in place of; empty: none. */
 static cadre_status find_path(const char *name, const char *plugin_path,
-                              char path[PATH_MAX], struct cadre_error *err)
+                              char path[PATH_MAX], char own[PATH_MAX],
+                              struct cadre_error *err)
 {
     char program_dir[1024];
     struct cadre_plugin_places *places = cadre_calloc(1, sizeof *places);
     if (!places)
         return cadre_fail(err, CADRE_E_RESOURCE, "no memory to search for '%s'", name);
     cadre_path_program_dir(program_dir, sizeof program_dir);
-    cadre_plugin_places_init(places, plugin_path, getenv("CADRE_PLUGIN_PATH"),
-                             program_dir);
+    char *user_path = cadre_plugin_user_path(getenv("CADRE_PLUGIN_PATH"),
+                                             getenv("XDG_DATA_HOME"), getenv("HOME"));
+    cadre_plugin_places_init(places, plugin_path, user_path, program_dir);
+    free(user_path);
     cadre_status rc = cadre_plugin_find(places, name, path, PATH_MAX, err);
+    if (rc != CADRE_OK || !cadre_plugin_shadows(places, name, own, PATH_MAX))
+        own[0] = 0;
     free(places);
     return rc;
+}
+
+/* Another build of Cadre's own plugin may stand in its place, no other plugin may. */
+static cadre_status check_shadow(const struct cadre_plugin_handle *handle,
+                                 const char *own, struct cadre_error *err)
+{
+    char id[64];
+    snprintf(id, sizeof id, "org.cadre.%s", handle->name);
+    if (!*own || strcmp(handle->desc.id, id) == 0)
+        return CADRE_OK;
+    return cadre_fail(
+        err, CADRE_E_INVALID,
+        "the plugin '%s' has the id '%s', but '%s' is the name of Cadre's "
+        "own plugin '%s': rename the id and the file, or name the file by "
+        "its path",
+        handle->path, handle->desc.id, handle->name, own);
 }
 
 cadre_status cadre_plugin_load(const char *name, const char *plugin_path,
@@ -154,11 +190,16 @@ cadre_status cadre_plugin_load(const char *name, const char *plugin_path,
                                struct cadre_error *err)
 {
     const struct cadre_plugin_handle *handle = NULL;
-    char path[PATH_MAX];
+    char path[PATH_MAX], own[PATH_MAX];
+    bool fresh = false;
     if (strchr(name, '/'))
-        return load_path(name, out, err);
-    CADRE_TRY(find_path(name, plugin_path, path, err));
-    CADRE_TRY(load_path(path, &handle, err));
+        return load_path(name, out, &fresh, err);
+    CADRE_TRY(find_path(name, plugin_path, path, own, err));
+    CADRE_TRY(load_path(path, &handle, &fresh, err));
+    CADRE_TRY(check_shadow(handle, own, err));
+    if (fresh && *own)
+        cadre_log(CADRE_LOG_WARN, "plugin", "the plugin '%s' is %s and hides %s", name,
+                  path, own);
     if (strcmp(handle->name, name) != 0)
         return cadre_fail(err, CADRE_E_INVALID,
                           "the plugin '%s' calls itself '%s' (id '%s'), but '%s' was "

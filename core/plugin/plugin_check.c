@@ -8,16 +8,21 @@
 
 #include "core/plugin/plugin_private.h"
 
-/* sizes of ABI 0.2 or less: the least that any plugin has */
-#define MIN_PLUGIN_BYTES 96u
-#define MIN_OPS_BYTES 104u
+/* sizes of ABI 0.9: the least that any plugin has */
+#define MIN_PLUGIN_BYTES 104u
+#define MIN_OPS_BYTES 128u
 #define MAX_SERVICES 64
+/* The oldest minor whose plugins still run here: since it minors have only added
+ * (tests/abi has its headers). Before 1.0 a later one than ours may have changed
+ * anything. */
+#define OLDEST_MINOR 9u
 
 const struct cadre_known_service cadre_known_services[CADRE_KNOWN_SERVICES] = {
     {CADRE_SERVICE_MESH, sizeof(struct cadre_mesh_svc)},
     {CADRE_SERVICE_COMM, sizeof(struct cadre_comm_svc)},
     {CADRE_SERVICE_MODEL, sizeof(struct cadre_model_svc)},
     {CADRE_SERVICE_PARAM, sizeof(struct cadre_param_svc)},
+    {CADRE_SERVICE_TREE, sizeof(struct cadre_tree_svc)},
     {CADRE_SERVICE_MEM, sizeof(struct cadre_mem_svc)},
     {CADRE_SERVICE_STREAM, sizeof(struct cadre_stream_svc)},
     {CADRE_SERVICE_OPS, sizeof(struct cadre_ops_svc)},
@@ -26,8 +31,8 @@ const struct cadre_known_service cadre_known_services[CADRE_KNOWN_SERVICES] = {
 
 /* Short names that would collide with the core's ini sections or strategy.stack. */
 static const char *const reserved_names[] = {
-    "run",  "model",    "data", "train",      "optim",   "device",
-    "comm", "strategy", "log",  "checkpoint", "compare", "single",
+    "run",      "model", "data",       "train",   "optim",  "device", "comm",
+    "strategy", "log",   "checkpoint", "compare", "single", "bench",
 };
 
 void cadre_struct_copy(void *to, size_t to_bytes, const void *from, size_t from_bytes)
@@ -42,6 +47,14 @@ bool cadre_plugin_is_name(const char *text)
     if (!text || !*text || isdigit((unsigned char)*text))
         return false;
     return text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_")] == 0;
+}
+
+bool cadre_plugin_is_reserved(const char *name)
+{
+    for (size_t i = 0; i < sizeof reserved_names / sizeof *reserved_names; i++)
+        if (strcmp(name, reserved_names[i]) == 0)
+            return true;
+    return false;
 }
 
 static cadre_status check_version(const struct cadre_plugin *found, const char *path,
@@ -62,13 +75,13 @@ static cadre_status check_version(const struct cadre_plugin *found, const char *
             found->abi_major > CADRE_ABI_MAJOR
                 ? "install a newer Cadre or an older plugin"
                 : "rebuild the plugin against this Cadre's headers");
-    /* before 1.0 a minor may change anything, without a byte that shows it */
-    if (found->abi_minor != CADRE_ABI_MINOR)
+    if (found->abi_minor < OLDEST_MINOR || found->abi_minor > CADRE_ABI_MINOR)
         return cadre_fail(
             err, CADRE_E_INVALID,
             "the plugin '%s' was built for plugin ABI %u.%u, this program has %u.%u "
-            "(before 1.0 the minor must be equal): %s",
+            "and takes %u.%u to %u.%u: %s",
             path, found->abi_major, found->abi_minor, CADRE_ABI_MAJOR, CADRE_ABI_MINOR,
+            CADRE_ABI_MAJOR, OLDEST_MINOR, CADRE_ABI_MAJOR, CADRE_ABI_MINOR,
             found->abi_minor > CADRE_ABI_MINOR
                 ? "install a newer Cadre or an older plugin"
                 : "rebuild the plugin against this Cadre's headers");
@@ -107,18 +120,37 @@ static cadre_status check_id(struct cadre_plugin_handle *handle,
                           "last of at most 31 of [a-z0-9_]",
                           handle->path, id ? id : "(none)");
     snprintf(handle->name, sizeof handle->name, "%s", strrchr(id, '.') + 1);
-    for (size_t i = 0; i < sizeof reserved_names / sizeof *reserved_names; i++)
-        if (!strcmp(handle->name, reserved_names[i]))
-            return cadre_fail(err, CADRE_E_INVALID,
-                              "the plugin '%s' has the id '%s', but '%s' is a name of "
-                              "the core: choose another last part",
-                              handle->path, id, handle->name);
+    if (cadre_plugin_is_reserved(handle->name))
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "the plugin '%s' has the id '%s', but '%s' is a name of the "
+                          "core: choose another last part",
+                          handle->path, id, handle->name);
     return CADRE_OK;
 }
 
 static bool one_line(const char *text)
 {
     return text && *text && !strpbrk(text, "\r\n");
+}
+
+static cadre_status check_axis(const struct cadre_plugin_handle *handle,
+                               struct cadre_error *err)
+{
+    const char *axis = handle->desc.axis;
+    uint32_t role = handle->desc.role;
+    if (axis && role == CADRE_ROLE_OPTIMIZER)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "the plugin '%s' is an optimizer and has the mesh axis "
+                          "'%.64s': expected NULL, it has none",
+                          handle->path, axis);
+    if (!axis && (role == CADRE_ROLE_OBSERVER || role == CADRE_ROLE_OPTIMIZER))
+        return CADRE_OK;
+    if (!cadre_plugin_is_name(axis) || strlen(axis) >= CADRE_AXIS_CHARS)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "the plugin '%s' has the mesh axis '%.64s': expected a name "
+                          "of at most %u of [a-z0-9_], such as dp",
+                          handle->path, axis ? axis : "(none)", CADRE_AXIS_CHARS - 1);
+    return CADRE_OK;
 }
 
 static cadre_status check_texts(const struct cadre_plugin_handle *handle,
@@ -130,18 +162,11 @@ static cadre_status check_texts(const struct cadre_plugin_handle *handle,
                           "the plugin '%s' has no %s: expected one line of text",
                           handle->path,
                           one_line(desc->version) ? "summary" : "version");
-    if (desc->role < CADRE_ROLE_PLACEMENT || desc->role > CADRE_ROLE_OBSERVER)
+    if (desc->role < CADRE_ROLE_PLACEMENT || desc->role > CADRE_ROLE_OPTIMIZER)
         return cadre_fail(
             err, CADRE_E_INVALID, "the plugin '%s' has the role %u, expected %u to %u",
-            handle->path, desc->role, CADRE_ROLE_PLACEMENT, CADRE_ROLE_OBSERVER);
-    if (!desc->axis && desc->role == CADRE_ROLE_OBSERVER)
-        return CADRE_OK;
-    if (!cadre_plugin_is_name(desc->axis))
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "the plugin '%s' has the mesh axis '%.64s': expected a name "
-                          "such as dp",
-                          handle->path, desc->axis ? desc->axis : "(none)");
-    return CADRE_OK;
+            handle->path, desc->role, CADRE_ROLE_PLACEMENT, CADRE_ROLE_OPTIMIZER);
+    return check_axis(handle, err);
 }
 
 static cadre_status check_services(const struct cadre_plugin_handle *handle,
@@ -198,6 +223,17 @@ static cadre_status check_ops(struct cadre_plugin_handle *handle,
                           "the plugin '%s' lacks the function '%s' in its ops: create, "
                           "plan, bind, sync and destroy are required",
                           handle->path, missing);
+    if (handle->desc.role == CADRE_ROLE_OPTIMIZER && !ops->update)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "the plugin '%s' lacks the function 'update' in its ops: the "
+                          "role CADRE_ROLE_OPTIMIZER requires it",
+                          handle->path);
+    if (!ops->wire != !ops->wire_bytes)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "the plugin '%s' has the function '%s' in its ops and no "
+                          "'%s': a codec (wire.codec) has both",
+                          handle->path, ops->wire ? "wire" : "wire_bytes",
+                          ops->wire ? "wire_bytes" : "wire");
     return CADRE_OK;
 }
 

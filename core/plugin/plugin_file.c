@@ -209,6 +209,14 @@ static cadre_status check_image(const struct image *image, struct cadre_error *e
     return check_sections(image, &head, err);
 }
 
+char *cadre_plugin_record_path(const char *plugin)
+{
+    size_t length = strlen(plugin);
+    if (length > 3 && strcmp(plugin + length - 3, ".so") == 0)
+        length -= 3;
+    return cadre_format("%.*s.check.json", (int)length, plugin);
+}
+
 cadre_status cadre_plugin_file_check(const char *path, uint64_t *digest,
                                      bool *has_entry, struct cadre_error *err)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where plugins are searched: the user's folders first, then folders relative to the
- * program's own file, so that a build tree and a moved install prefix both work. */
+/* Where plugins are searched: the folders that the user names first, then the user's
+ * own, then folders relative to the program's own file, so that a build tree and a
+ * moved install prefix both work. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,6 +55,7 @@ void cadre_plugin_places_init(struct cadre_plugin_places *places,
     places->n = 0;
     add_list(places, plugin_path);
     add_list(places, env_path);
+    places->own = places->n;
     if (program_dir && *program_dir) {
         add_under(places, true, program_dir, "plugins");
         add_under(places, false, program_dir, ".libs");
@@ -61,6 +63,17 @@ void cadre_plugin_places_init(struct cadre_plugin_places *places,
         add_under(places, false, program_dir, relative);
     }
     add_place(places, false, CADRE_PLUGINDIR, strlen(CADRE_PLUGINDIR));
+}
+
+char *cadre_plugin_user_path(const char *env_path, const char *data_home,
+                             const char *home)
+{
+    const char *env = env_path ? env_path : "";
+    if (data_home && *data_home == '/')
+        return cadre_format("%s:%s/cadre/plugins", env, data_home);
+    if (home && *home == '/')
+        return cadre_format("%s:%s/.local/share/cadre/plugins", env, home);
+    return cadre_strdup(env);
 }
 
 /* false: too long for `bytes` */
@@ -71,6 +84,24 @@ static bool place_file(const struct cadre_plugin_place *place, const char *name,
                 ? snprintf(out, bytes, "%s/%s/.libs/%s.so", place->dir, name, name)
                 : snprintf(out, bytes, "%s/%s.so", place->dir, name);
     return n > 0 && (size_t)n < bytes;
+}
+
+/* The first place from `from` on that has the file; places->n where none has. */
+static size_t find_file(const struct cadre_plugin_places *places, size_t from,
+                        const char *name, char *out, size_t bytes)
+{
+    size_t i = from;
+    while (i < places->n &&
+           !(place_file(&places->place[i], name, out, bytes) && !access(out, F_OK)))
+        i++;
+    return i;
+}
+
+bool cadre_plugin_shadows(const struct cadre_plugin_places *places, const char *name,
+                          char *out, size_t bytes)
+{
+    return find_file(places, 0, name, out, bytes) < places->own &&
+           find_file(places, places->own, name, out, bytes) < places->n;
 }
 
 static cadre_status not_found(const struct cadre_plugin_places *places,
@@ -107,10 +138,9 @@ cadre_status cadre_plugin_find(const struct cadre_plugin_places *places,
             "'%s' is not a plugin name: expected lower-case letters, digits "
             "and '_', or a path with '/', such as ./my.so",
             name);
-    for (size_t i = 0; i < places->n; i++)
-        if (place_file(&places->place[i], name, out, bytes) && !access(out, F_OK))
-            return CADRE_OK;
-    return not_found(places, name, err);
+    return find_file(places, 0, name, out, bytes) < places->n
+               ? CADRE_OK
+               : not_found(places, name, err);
 }
 
 struct names {
@@ -178,8 +208,10 @@ char **cadre_plugin_list(const char *plugin_path)
     if (!places)
         return NULL;
     cadre_path_program_dir(program_dir, sizeof program_dir);
-    cadre_plugin_places_init(places, plugin_path, getenv("CADRE_PLUGIN_PATH"),
-                             program_dir);
+    char *user_path = cadre_plugin_user_path(getenv("CADRE_PLUGIN_PATH"),
+                                             getenv("XDG_DATA_HOME"), getenv("HOME"));
+    cadre_plugin_places_init(places, plugin_path, user_path, program_dir);
+    free(user_path);
     char **names = cadre_plugin_list_places(places);
     free(places);
     return names;

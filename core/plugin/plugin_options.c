@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A plugin's option table: checked at load, added to the run's options under the
- * plugin's short name, and read back by the plugin through cadre_values. */
+ * plugin's short name and those of its instances, and read back by the plugin through
+ * cadre_values. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,6 +96,19 @@ cadre_status cadre_plugin_add_options(const struct cadre_plugin_handle *plugin,
                              desc->option_stride, err);
 }
 
+cadre_status cadre_plugin_add_instance_options(const struct cadre_plugin_handle *plugin,
+                                               const char *instance,
+                                               struct cadre_options *options,
+                                               struct cadre_error *err)
+{
+    const struct cadre_plugin *desc = &plugin->desc;
+    CADRE_TRY(cadre_plugin_add_options(plugin, options, err));
+    if (strcmp(instance, plugin->name) == 0)
+        return CADRE_OK;
+    return cadre_options_add(options, instance, desc->options, desc->n_options,
+                             desc->option_stride, err);
+}
+
 /* Defaults are checked by adding them to a temporary set of options. */
 cadre_status cadre_plugin_check_options(const struct cadre_plugin_handle *handle,
                                         struct cadre_error *err)
@@ -118,26 +132,55 @@ fail:
 /* What values->h points at. */
 struct section {
     const struct cadre_plugin_handle *plugin;
+    const char *instance;
     const struct cadre_options *options;
+    struct cadre_error *failure;
 };
 
-/* The plugin's value of one of the types (a set of bits), or NULL. Asking for anything
- * else is a bug of the plugin: it is logged, and the answer is NULL. */
+/* "width, mode" */
+static void list_keys(const struct cadre_plugin *desc, struct cadre_text *out)
+{
+    for (uint32_t i = 0; i < desc->n_options; i++)
+        cadre_text_printf(out, "%s%s", i ? ", " : "", option_at(desc, i).key);
+}
+
+/* Asking for what the table does not have is a bug of the plugin, which would train
+ * with another value than the user's. */
+static void refuse(const struct section *section, const char *key, bool known)
+{
+    struct cadre_text keys = {0};
+    list_keys(&section->plugin->desc, &keys);
+    if (section->failure->code == CADRE_OK)
+        cadre_fail(section->failure, CADRE_E_INVALID,
+                   "plugin '%s' in create or plan: it asks for its option '%.64s'%s; "
+                   "expected a key of its table: %.400s",
+                   section->instance, key ? key : "(NULL)",
+                   known ? " as a value of another type" : ", which it does not have",
+                   keys.len ? cadre_text_str(&keys) : "(it has none)");
+    cadre_text_fini(&keys);
+}
+
+/* The plugin's value of one of the types (a set of bits), or NULL, recorded. */
 static const struct cadre_option_value *find(const void *h, const char *key,
                                              uint32_t types)
 {
     const struct section *section = h;
     const struct cadre_option_value *value = NULL;
-    char name[128];
-    int n = key ? snprintf(name, sizeof name, "%s.%s", section->plugin->name, key) : 0;
+    char name[160];
+    int n = section && key
+                ? snprintf(name, sizeof name, "%s.%s", section->instance, key)
+                : 0;
+    if (!section) {
+        cadre_log(CADRE_LOG_ERROR, "plugin",
+                  "a plugin asks for the option '%s' with NULL in place of values->h",
+                  key ? key : "(NULL)");
+        return NULL;
+    }
     if (n > 0 && (size_t)n < sizeof name)
         value = cadre_options_value(section->options, name);
     if (value && (types & 1u << value->type))
         return value;
-    cadre_log(CADRE_LOG_ERROR, "plugin",
-              "'%s' asks for its option '%s', which it does not have in that type "
-              "(the plugin's bug)",
-              section->plugin->name, key ? key : "(none)");
+    refuse(section, key, value != NULL);
     return NULL;
 }
 
@@ -163,15 +206,17 @@ static const char *value_str(const void *h, const char *key)
 }
 
 cadre_status cadre_plugin_values_init(const struct cadre_plugin_handle *plugin,
+                                      const char *instance,
                                       const struct cadre_options *options,
+                                      struct cadre_error *failure,
                                       struct cadre_values *values,
                                       struct cadre_error *err)
 {
     struct section *section = cadre_calloc(1, sizeof *section);
     memset(values, 0, sizeof *values);
     if (!section)
-        return cadre_no_memory(err, "the options of '%s'", plugin->name);
-    *section = (struct section){plugin, options};
+        return cadre_no_memory(err, "the options of '%s'", instance);
+    *section = (struct section){plugin, instance, options, failure};
     *values = (struct cadre_values){
         .struct_size = sizeof *values,
         .h = section,

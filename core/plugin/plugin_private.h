@@ -17,7 +17,7 @@ cadre_status cadre_plugin_file_check(const char *path, uint64_t *digest,
                                      bool *has_entry, struct cadre_error *err);
 
 /* Every service of <cadre/services.h>, and the size of its table. */
-#define CADRE_KNOWN_SERVICES 8
+#define CADRE_KNOWN_SERVICES 9
 struct cadre_known_service {
     const char *id;
     uint32_t bytes;
@@ -44,6 +44,7 @@ struct cadre_plugin_place {
 };
 struct cadre_plugin_places {
     size_t n;
+    size_t own; /* the first of Cadre's own folders; before it are the user's */
     struct cadre_plugin_place place[CADRE_PLUGIN_PLACES];
 };
 
@@ -53,6 +54,17 @@ struct cadre_plugin_places {
 void cadre_plugin_places_init(struct cadre_plugin_places *places,
                               const char *plugin_path, const char *env_path,
                               const char *program_dir);
+
+/* CADRE_PLUGIN_PATH (env_path), then the folder of this user's own plugins:
+ * cadre/plugins below XDG_DATA_HOME if that is absolute, else below HOME/.local/share.
+ * All may be NULL. The caller frees; NULL: no memory. */
+char *cadre_plugin_user_path(const char *env_path, const char *data_home,
+                             const char *home);
+
+/* Is there a file of that short name in Cadre's own folders, and also in an earlier
+ * one, where it is found first? out: the file in Cadre's own. */
+bool cadre_plugin_shadows(const struct cadre_plugin_places *places, const char *name,
+                          char *out, size_t bytes);
 
 /* The first file of that short name. Errors: CADRE_E_INVALID with the nearest name and
  * the folders searched. */

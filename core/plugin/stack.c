@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parse strategy.stack: "pipeline:2, zero:2" to a list of plugins and mesh sizes. */
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,6 +38,45 @@ static struct part take_size(struct part *part)
     return (struct part){NULL, 0};
 }
 
+/* Split "name@axis" at the last '@'. In a path it may be part of the file's name: there
+ * only what can be an axis is one. */
+static struct part take_axis(struct part *part)
+{
+    bool is_path = memchr(part->text, '/', (size_t)part->len) != NULL;
+    char axis[CADRE_AXIS_CHARS] = "";
+    for (int i = part->len - 1; i >= 0 && part->text[i] != '/'; i--) {
+        if (part->text[i] != '@')
+            continue;
+        struct part found = {part->text + i + 1, part->len - i - 1};
+        if ((size_t)found.len < sizeof axis)
+            memcpy(axis, found.text, (size_t)found.len);
+        if (is_path && !cadre_plugin_is_name(axis))
+            break;
+        part->len = i;
+        return found;
+    }
+    return (struct part){NULL, 0};
+}
+
+static cadre_status parse_axis(struct part whole, struct part axis,
+                               struct cadre_stack_entry *entry, struct cadre_error *err)
+{
+    if (!axis.text)
+        return CADRE_OK;
+    if ((size_t)axis.len < sizeof entry->axis) {
+        memcpy(entry->axis, axis.text, (size_t)axis.len);
+        entry->axis[axis.len] = 0;
+    }
+    if (!cadre_plugin_is_name(entry->axis))
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "strategy.stack: '%.*s' has the axis '%.*s', expected a name "
+                          "of at most %zu of [a-z0-9_], as in \"ddp@site:2\"",
+                          whole.len > 200 ? 200 : whole.len, whole.text,
+                          axis.len > 64 ? 64 : axis.len, axis.text,
+                          sizeof entry->axis - 1);
+    return CADRE_OK;
+}
+
 static cadre_status parse_size(struct part whole, struct part size, int *out,
                                struct cadre_error *err)
 {
@@ -70,8 +110,9 @@ static cadre_status parse_name(struct part name, struct cadre_stack_entry *entry
         return cadre_fail(
             err, CADRE_E_INVALID,
             "strategy.stack: '%.*s' is not a plugin: expected a name of at "
-            "most %zu of [a-z0-9_] or a path with '/', then ':' and a "
-            "number of ranks, as in \"pipeline:2, zero:2\"",
+            "most %zu of [a-z0-9_] or a path with '/', then '@' and an axis if it is "
+            "another than the plugin's own, then ':' and a number of ranks, as in "
+            "\"pipeline:2, zero:2\"",
             name.len > 200 ? 200 : name.len, name.text, sizeof entry->name - 1);
     return CADRE_OK;
 }
@@ -80,6 +121,7 @@ static cadre_status parse_entry(const char *text, struct cadre_stack *stack,
                                 struct cadre_error *err)
 {
     struct part whole = part_at(text), name = whole, size = take_size(&name);
+    struct part axis = take_axis(&name);
     if (stack->n == CADRE_MAX_STACK)
         return cadre_fail(err, CADRE_E_INVALID,
                           "strategy.stack: more than %d plugins, the first too many is "
@@ -92,8 +134,10 @@ static cadre_status parse_entry(const char *text, struct cadre_stack *stack,
                           stack->n + 1);
     struct cadre_stack_entry *entry = &stack->entry[stack->n];
     CADRE_TRY(parse_name(name, entry, err));
+    CADRE_TRY(parse_axis(whole, axis, entry, err));
     CADRE_TRY(parse_size(whole, size, &entry->size, err));
-    if (!strcmp(entry->name, "single") && size.text && entry->size != 1)
+    if (!strcmp(entry->name, "single") &&
+        (axis.text || (size.text && entry->size != 1)))
         return cadre_fail(
             err, CADRE_E_INVALID,
             "strategy.stack: '%.*s': single is one rank: write \"single\" "
@@ -101,10 +145,13 @@ static cadre_status parse_entry(const char *text, struct cadre_stack *stack,
             whole.len, whole.text);
     for (int i = 0; i < stack->n; i++)
         if (!strcmp(stack->entry[i].name, entry->name) &&
-            !strcmp(stack->entry[i].path, entry->path))
-            return cadre_fail(err, CADRE_E_INVALID,
-                              "strategy.stack: '%.*s' is listed twice", name.len,
-                              name.text);
+            !strcmp(stack->entry[i].path, entry->path) &&
+            !strcmp(stack->entry[i].axis, entry->axis))
+            return cadre_fail(
+                err, CADRE_E_INVALID,
+                "strategy.stack: '%.*s%s%s' is listed twice; name another "
+                "axis for one of them, as in \"ddp:2, ddp@site:2\"",
+                name.len, name.text, *entry->axis ? "@" : "", entry->axis);
     stack->n++;
     return CADRE_OK;
 }
@@ -130,4 +177,11 @@ cadre_status cadre_stack_parse(const char *text, struct cadre_stack *out,
         memset(&stack, 0, sizeof stack);
     *out = stack;
     return CADRE_OK;
+}
+
+int cadre_stack_print(const struct cadre_stack_entry *entry, int size, char *out,
+                      size_t bytes)
+{
+    return snprintf(out, bytes, "%s%s%s:%d", *entry->path ? entry->path : entry->name,
+                    *entry->axis ? "@" : "", entry->axis, size);
 }

@@ -212,6 +212,19 @@ static double median_of(const struct cadre_metrics *metrics, const double *value
     return median;
 }
 
+/* By rank: replicas compute the same ones, owners of shards one each. */
+static void put_matrices(struct cadre_json *json, const struct cadre_run_spec *run,
+                         const struct cadre_run_totals *totals)
+{
+    if (run->optim.kind != CADRE_OPTIMIZER_PLUGIN || !totals->matrices)
+        return;
+    cadre_json_key(json, "optimizer_matrices");
+    cadre_json_begin_array(json);
+    for (int r = 0; r < run->ranks; r++)
+        cadre_json_i64(json, (int64_t)totals->matrices[r]);
+    cadre_json_end_array(json);
+}
+
 static void write_summary(struct cadre_json *json, const struct cadre_metrics *metrics,
                           const struct cadre_run_totals *totals)
 {
@@ -262,6 +275,7 @@ static void write_summary(struct cadre_json *json, const struct cadre_metrics *m
         cadre_json_null(json);
     else
         cadre_json_i64(json, (int64_t)(metrics->comm_before + totals->comm_bytes));
+    put_matrices(json, &spec->run, totals);
     cadre_json_put_f64(json, "comm_exposed_s", metrics->exposed_s);
     cadre_json_put_f64(json, "bubble_fraction", median_of(metrics, metrics->bubble));
     cadre_json_put_i64(json, "params", (int64_t)totals->params);

@@ -34,6 +34,7 @@ struct cadre_run_totals {
     const struct cadre_usage *usage; /* NULL: unknown */
     const struct cadre_site *site; /* NULL: unknown */
     double comm_bytes; /* of this process's steps */
+    const double *matrices; /* whole ones that its optimizer plugin computed since */
     uint64_t params;
     const char *device;
     struct cadre_tuning tuning; /* of rank 0's device */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/run/model_setup.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/path.h"
@@ -38,6 +39,8 @@ static struct cadre_model_config from_config(const struct cadre_config *config)
         .tied = m->tied == CADRE_CONFIG_AUTO ? !llama : m->tied == CADRE_CONFIG_YES,
         .norm_eps = m->norm_eps,
         .head_rows = m->head_rows,
+        .experts = m->experts,
+        .expert_balance = m->expert_balance,
         .rope_theta = m->rope_theta,
         .dtype = dtype_of(config->train.precision),
     };
@@ -62,6 +65,7 @@ static cadre_status check_agreement(const struct cadre_config_model *m,
         {"model.hidden", m->hidden, hf->hidden},
         {"model.context", m->context, hf->context},
         {"model.vocab", m->vocab, hf->vocab},
+        {"model.experts", m->experts, 0},
     };
     if (is_set(options, "model.arch") && llama != (m->arch == CADRE_CONFIG_LLAMA))
         return cadre_fail(err, CADRE_E_INVALID,
@@ -82,6 +86,19 @@ static cadre_status check_agreement(const struct cadre_config_model *m,
     return CADRE_OK;
 }
 
+/* A checkpoint of a model with experts has no config.json: it fits the keys, or its
+ * tensors are refused when they are read. */
+static bool fits_keys(const struct cadre_config_model *m)
+{
+    char *hf = cadre_path_join(m->init, "config.json");
+    char *state = cadre_path_join(m->init, "state.json");
+    const bool fits = m->experts > 0 && hf && state && !cadre_path_exists(hf) &&
+                      cadre_path_exists(state);
+    free(hf);
+    free(state);
+    return fits;
+}
+
 static cadre_status take_folder(const struct cadre_config_model *m,
                                 const struct cadre_options *options,
                                 struct cadre_model_config *model,
@@ -93,6 +110,8 @@ static cadre_status take_folder(const struct cadre_config_model *m,
                           "model.init: there is no folder '%s'; name a checkpoint or a "
                           "Hugging Face model folder",
                           m->init);
+    if (fits_keys(m))
+        return CADRE_OK;
     cadre_status rc = cadre_hf_config_read(m->init, &hf, err);
     if (rc != CADRE_OK) {
         cadre_error_prefix(err, "model.init");

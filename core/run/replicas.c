@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "core/run/instance.h"
+
 /* Index of the entry of mig in mode average, -1: none. */
 static int find_averaging(const struct cadre_run_spec *run,
                           const struct cadre_options *options)
@@ -33,23 +35,15 @@ static cadre_status check_axis(const struct cadre_run_spec *run, int mig,
                       CADRE_MAX_STACK);
 }
 
-cadre_status cadre_replicas_add(struct cadre_run_spec *run,
-                                struct cadre_options *options, const char *plugin_path,
+cadre_status cadre_replicas_add(struct cadre_spec *spec, const char *plugin_path,
                                 struct cadre_error *err)
 {
     const struct cadre_plugin_handle *ddp;
-    int mig = find_averaging(run, options);
+    const struct cadre_run_spec *run = &spec->run;
+    int mig = find_averaging(run, spec->options);
     if (mig < 0)
         return CADRE_OK;
     CADRE_TRY(cadre_plugin_load("ddp", plugin_path, &ddp, err));
     CADRE_TRY(check_axis(run, mig, ddp->desc.axis, err));
-    CADRE_TRY(cadre_plugin_add_options(ddp, options, err));
-    run->axis[mig].alias = ddp->desc.axis;
-    run->plugin[run->n_plugins] = ddp;
-    run->axis[run->n_plugins++] = (struct cadre_axis_request){
-        .name = run->axis[mig].name,
-        .size = run->axis[mig].size,
-        .plugin = ddp->name,
-    };
-    return CADRE_OK;
+    return cadre_instance_add(spec, ddp, run->axis[mig].name, run->axis[mig].size, err);
 }

@@ -11,32 +11,73 @@
 #include "core/base/memory.h"
 #include "core/base/path.h"
 #include "core/run/bench.h"
+#include "core/run/instance.h"
 #include "core/run/model_setup.h"
+#include "core/run/optimizer_plugin.h"
 #include "core/run/replicas.h"
 #include "core/run/resolved.h"
 #include "core/run/spec_check.h"
 
 /* ---- options, plugins, configuration ---- */
 
+static cadre_status allow_sections_of(struct cadre_spec *spec, const char *name,
+                                      struct cadre_error *err)
+{
+    char any[64];
+    bool used = false;
+    for (int i = 0; i < spec->run.n_plugins; i++)
+        used |= !strcmp(spec->run.plugin[i]->name, name);
+    if (!used)
+        CADRE_TRY(cadre_options_allow_section(spec->options, name, err));
+    snprintf(any, sizeof any, "%s@", name);
+    return cadre_options_allow_section(spec->options, any, err);
+}
+
+struct other_stacks {
+    struct cadre_spec *spec;
+    cadre_status rc;
+    struct cadre_error *err;
+};
+
+/* Another run of the comparison may have a plugin by its path. Its stack is checked
+ * where it is used. */
+static void allow_plugins_by_path(void *arg, const char *text)
+{
+    struct other_stacks *other = arg;
+    struct cadre_stack stack;
+    if (cadre_stack_parse(text, &stack, NULL) != CADRE_OK)
+        return;
+    for (int i = 0; i < stack.n && other->rc == CADRE_OK; i++) {
+        char name[32];
+        const char *file = cadre_path_basename(stack.entry[i].path);
+        size_t length = strcspn(file, ".");
+        if (length == 0 || length >= sizeof name)
+            continue;
+        snprintf(name, sizeof name, "%.*s", (int)length, file);
+        other->rc = allow_sections_of(other->spec, name, other->err);
+    }
+}
+
 /* A plugin's section may stand in a file whose stack does not use it: it is accepted
- * when such a plugin exists, and checked when it is used. */
+ * when such a plugin exists, and checked when it is used. So may that of an instance.
+ */
 static cadre_status allow_plugin_sections(struct cadre_spec *spec,
                                           const char *plugin_path,
                                           struct cadre_error *err)
 {
-    struct cadre_options *options = spec->options;
+    struct other_stacks other = {spec, CADRE_OK, err};
     char **names = cadre_plugin_list(plugin_path);
     cadre_status rc = CADRE_OK;
     for (char **name = names; name && *name; name++) {
-        bool used = false;
-        for (int i = 0; i < spec->run.n_plugins; i++)
-            used |= !strcmp(spec->run.plugin[i]->name, *name);
-        if (rc == CADRE_OK && !used)
-            rc = cadre_options_allow_section(options, *name, err);
+        if (rc == CADRE_OK)
+            rc = allow_sections_of(spec, *name, err);
         free(*name);
     }
     free(names);
-    return rc;
+    CADRE_TRY(rc);
+    cadre_options_each_run(spec->options, "strategy.stack", allow_plugins_by_path,
+                           &other);
+    return other.rc;
 }
 
 /* Plugins add options and axes. */
@@ -44,19 +85,15 @@ static cadre_status load_plugins(struct cadre_spec *spec,
                                  const struct cadre_stack *stack, const char *path,
                                  struct cadre_error *err)
 {
-    struct cadre_run_spec *run = &spec->run;
     for (int i = 0; i < stack->n; i++) {
         const struct cadre_stack_entry *entry = &stack->entry[i];
         const struct cadre_plugin_handle *plugin;
         CADRE_TRY(cadre_plugin_load(entry->path[0] ? entry->path : entry->name, path,
                                     &plugin, err));
-        CADRE_TRY(cadre_plugin_add_options(plugin, spec->options, err));
-        run->plugin[i] = plugin;
-        run->axis[i] = (struct cadre_axis_request){plugin->desc.axis, entry->size,
-                                                   plugin->name, NULL};
+        CADRE_TRY(cadre_instance_add(spec, plugin, entry->axis, entry->size, err));
     }
-    run->n_plugins = stack->n;
-    return cadre_replicas_add(run, spec->options, path, err);
+    spec->n_stacked = stack->n;
+    return cadre_replicas_add(spec, path, err);
 }
 
 /* The stack is read first: it decides which sections exist. */
@@ -68,6 +105,7 @@ static cadre_status configure(struct cadre_spec *spec, struct cadre_error *err)
     CADRE_TRY(
         cadre_stack_parse(cadre_options_raw(options, "strategy.stack"), &stack, err));
     CADRE_TRY(load_plugins(spec, &stack, path, err));
+    CADRE_TRY(cadre_optimizer_plugin_add(&spec->run, options, path, err));
     CADRE_TRY(allow_plugin_sections(spec, path, err));
     CADRE_TRY(cadre_options_resolve(options, err));
     cadre_config_fill(&spec->config, options);
@@ -80,12 +118,11 @@ static cadre_status make_mesh(struct cadre_spec *spec, struct cadre_error *err)
     size_t used = 0;
     CADRE_TRY(cadre_mesh_resolve(run->axis, run->n_plugins, spec->local.size,
                                  &run->ranks, err));
-    for (int i = 0; i < run->n_plugins; i++)
-        if (strcmp(run->axis[i].name, run->plugin[i]->desc.axis) == 0) /* its own */
-            used += (size_t)snprintf(spec->stack + used, sizeof spec->stack - used,
-                                     "%s%s:%d", i ? ", " : "", run->plugin[i]->name,
-                                     run->axis[i].size);
-    if (run->n_plugins == 0)
+    for (int i = 0; i < spec->n_stacked; i++)
+        used +=
+            (size_t)snprintf(spec->stack + used, sizeof spec->stack - used, "%s%s:%d",
+                             i ? ", " : "", run->instance[i].name, run->axis[i].size);
+    if (spec->n_stacked == 0)
         snprintf(spec->stack, sizeof spec->stack, "single");
     spec->local.size = run->ranks;
     run->stack_text = spec->stack;
@@ -208,8 +245,7 @@ static void make_training(struct cadre_spec *spec)
     run->loss_scale = (double)c->train.loss_scale;
     spec->steps = steps_of(spec);
     run->optim = (struct cadre_optimizer_config){
-        .kind =
-            strcmp(o->name, "sgd") == 0 ? CADRE_OPTIMIZER_SGD : CADRE_OPTIMIZER_ADAMW,
+        .kind = cadre_optimizer_kind_of(o->name),
         .lr = o->lr,
         .min_lr = o->min_lr,
         .schedule = schedule_of(o->schedule),
@@ -263,6 +299,12 @@ static cadre_status make_ranks(struct cadre_spec *spec,
     CADRE_TRY(cadre_device_open(&spec->run.device, &device, err));
     spec->gpu = device->ops->async;
     cadre_device_close(device);
+    if (spec->gpu && spec->run.model.experts > 0)
+        return cadre_fail(
+            err, CADRE_E_UNSUPPORTED,
+            "model.experts = %lld with device.kind = %s, which takes a GPU, but "
+            "experts run on the CPU alone; set device.kind = cpu",
+            (long long)spec->run.model.experts, c->device.kind);
     return cadre_link_parse(c->comm.link, &spec->local.link_gbytes_s,
                             &spec->local.link_latency_s, err);
 }

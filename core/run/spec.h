@@ -8,16 +8,26 @@
 #include "core/config/config.h"
 #include "core/engine/rank.h"
 
+/* What struct cadre_instance borrows. */
+struct cadre_instance_text {
+    char name[32 + CADRE_AXIS_CHARS]; /* "ddp@site" */
+    char axis[CADRE_AXIS_CHARS];
+};
+
 /* The run of one command; owns what `run` borrows. */
 struct cadre_spec {
     struct cadre_run_spec run;
+    struct cadre_instance_text instance[CADRE_MAX_INSTANCES];
+    int n_stacked; /* of run.n_plugins: those that strategy.stack names */
     struct cadre_options *options; /* resolved; owned */
     struct cadre_config config; /* what they say; borrows their texts */
     struct cadre_dataset *data; /* NULL when not asked for */
     struct cadre_dataset_info data_info;
     struct cadre_local_config local; /* ranks, threads or processes, link, time limit */
     char name[64];
-    char stack[256]; /* canonical text of the stack */
+    /* canonical text of the stack: names and sizes, an axis where it is another than
+     * the plugin's own */
+    char stack[CADRE_MAX_STACK * (32 + CADRE_AXIS_CHARS + 8)];
     char out[1024]; /* the run's folder */
     int64_t steps; /* optimizer steps of the whole run */
     double *unit_seconds; /* owned; `run` has it too; NULL: not measured, see costs.h */

@@ -14,7 +14,7 @@
 struct making {
     const struct cadre_sweep_request *request;
     struct cadre_sweep *sweep;
-    char axis[16];
+    char axis[CADRE_AXIS_CHARS];
 };
 
 static cadre_status no_memory(struct cadre_error *err)
@@ -25,7 +25,7 @@ static cadre_status no_memory(struct cadre_error *err)
 /* ---- the axis ---- */
 
 /* The name of the axis and its size, 0 for none. */
-static int find_axis(const struct cadre_spec *spec, char name[16])
+static int find_axis(const struct cadre_spec *spec, char name[CADRE_AXIS_CHARS])
 {
     struct cadre_rank rank;
     if (spec->run.n_plugins == 0 ||
@@ -34,17 +34,17 @@ static int find_axis(const struct cadre_spec *spec, char name[16])
     const struct cadre_axis *axis = cadre_mesh_own_runs(&rank.mesh);
     const int size = axis ? axis->size : 0;
     if (axis)
-        snprintf(name, 16, "%s", axis->name);
+        snprintf(name, CADRE_AXIS_CHARS, "%s", axis->name);
     cadre_rank_fini(&rank);
     return size;
 }
 
-/* The plugin whose `sweep` applies: its descriptor names the axis. */
+/* The plugin whose `sweep` applies: the axis is its own. */
 static const char *owner_of(const struct cadre_spec *spec, const char *axis)
 {
     for (int i = 0; i < spec->run.n_plugins; i++)
-        if (strcmp(spec->run.plugin[i]->desc.axis, axis) == 0)
-            return spec->run.plugin[i]->name;
+        if (strcmp(spec->run.axis[i].name, axis) == 0)
+            return spec->run.instance[i].name;
     return "";
 }
 
@@ -58,11 +58,13 @@ static cadre_status make_stack(const struct making *m, struct cadre_error *err)
     size_t used = 0, room = sizeof m->sweep->stack;
     CADRE_TRY(cadre_stack_parse(spec->config.strategy.stack, &stack, err));
     for (int i = 0; i < stack.n && used < room; i++) {
-        const struct cadre_stack_entry *entry = &stack.entry[i];
-        if (strcmp(spec->run.plugin[i]->desc.axis, m->axis) != 0)
-            used += (size_t)snprintf(
-                out + used, room - used, "%s%s:%d", used ? ", " : "",
-                *entry->path ? entry->path : entry->name, spec->run.axis[i].size);
+        if (strcmp(spec->run.axis[i].name, m->axis) == 0)
+            continue;
+        if (used > 0)
+            used += (size_t)snprintf(out + used, room - used, ", ");
+        if (used < room)
+            used += (size_t)cadre_stack_print(&stack.entry[i], spec->run.axis[i].size,
+                                              out + used, room - used);
     }
     if (used >= room)
         return cadre_fail(err, CADRE_E_INVALID,
@@ -78,11 +80,11 @@ static cadre_status make_sweep(const struct making *m, struct cadre_error *err)
 {
     struct cadre_sweep *sweep = m->sweep;
     const struct cadre_spec *spec = sweep->spec;
-    const char *more[CADRE_MAX_STACK + 1] = {NULL};
+    const char *more[CADRE_MAX_INSTANCES + 1] = {NULL};
     size_t n = 0;
-    char name[48];
+    char name[96];
     for (int i = 0; i < spec->run.n_plugins; i++)
-        if (strcmp(spec->run.plugin[i]->desc.axis, m->axis) != 0)
+        if (strcmp(spec->run.axis[i].name, m->axis) != 0)
             more[n++] = spec->run.plugin[i]->name;
     snprintf(name, sizeof name, "%s.sweep", sweep->plugin);
     const char *text = cadre_options_raw(spec->options, name);

@@ -49,7 +49,7 @@ struct cadre_sweep_instance {
 };
 
 struct cadre_sweep {
-    const char *plugin; /* that has the axis; lives as long as the process */
+    const char *plugin; /* the instance that has the axis; lives as long as spec */
     char stack[256]; /* of an instance */
     const struct cadre_spec *spec; /* of the whole; borrowed */
     struct cadre_sweep_values values;

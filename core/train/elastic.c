@@ -29,7 +29,7 @@ void cadre_elastic_begin(struct cadre_elastic *elastic, const struct cadre_spec 
 
 /* Sizes of the axes, by entry of the stack. */
 struct candidate {
-    int size[CADRE_MAX_STACK];
+    int size[CADRE_MAX_INSTANCES];
     int ranks;
     int others; /* ranks along the axes that do not split the batch */
 };
@@ -43,13 +43,15 @@ static int first_of_axis(const struct cadre_run_spec *run, int entry)
 }
 
 static cadre_status find_data_axes(const struct cadre_run_spec *run,
-                                   bool splits[CADRE_MAX_STACK],
+                                   bool splits[CADRE_MAX_INSTANCES],
                                    struct cadre_error *err)
 {
     struct cadre_rank rank;
     CADRE_TRY(cadre_rank_plan(&rank, run, 0, err));
-    for (int i = 0; i < run->n_plugins; i++)
-        splits[i] = cadre_mesh_axis(&rank.mesh, run->axis[i].name)->split_batch;
+    for (int i = 0; i < run->n_plugins; i++) {
+        const struct cadre_axis *axis = cadre_mesh_axis(&rank.mesh, run->axis[i].name);
+        splits[i] = axis && axis->split_batch;
+    }
     cadre_rank_fini(&rank);
     return CADRE_OK;
 }
@@ -91,7 +93,7 @@ static int by_worth(const void *left, const void *right)
         return a->others > b->others ? -1 : 1;
     if (a->ranks != b->ranks)
         return a->ranks > b->ranks ? -1 : 1;
-    for (int i = 0; i < CADRE_MAX_STACK; i++)
+    for (int i = 0; i < CADRE_MAX_INSTANCES; i++)
         if (a->size[i] != b->size[i])
             return a->size[i] > b->size[i] ? -1 : 1;
     return 0;
@@ -143,9 +145,9 @@ static char *write_stack(const struct cadre_spec *spec, const struct candidate *
     if (cadre_stack_parse(spec->config.strategy.stack, &stack, NULL) != CADRE_OK)
         return NULL;
     for (int i = 0; i < stack.n; i++) {
-        const struct cadre_stack_entry *entry = &stack.entry[i];
-        cadre_text_printf(&text, "%s%s:%d", i ? ", " : "",
-                          entry->path[0] ? entry->path : entry->name, c->size[i]);
+        char entry[sizeof stack.entry[i]];
+        cadre_stack_print(&stack.entry[i], c->size[i], entry, sizeof entry);
+        cadre_text_printf(&text, "%s%s", i ? ", " : "", entry);
     }
     char *copy = text.failed ? NULL : cadre_strdup(cadre_text_str(&text));
     cadre_text_fini(&text);
@@ -155,7 +157,7 @@ static char *write_stack(const struct cadre_spec *spec, const struct candidate *
 cadre_status cadre_elastic_choose(const struct cadre_spec *spec, int ranks, char **text,
                                   struct cadre_error *err)
 {
-    bool splits[CADRE_MAX_STACK] = {0};
+    bool splits[CADRE_MAX_INSTANCES] = {0};
     struct cadre_error why = {0};
     size_t n;
     CADRE_TRY(find_data_axes(&spec->run, splits, err));

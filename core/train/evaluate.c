@@ -16,7 +16,8 @@
 struct work {
     struct cadre_rank *rank;
     const struct cadre_spec *spec;
-    int32_t *inputs, *targets;
+    int32_t *inputs, *targets; /* (B, time) of this rank, targets (B) of classes */
+    int32_t *whole; /* a sample's inputs, then its targets */
     void *logits;
     int64_t rows; /* that logits holds */
     double *sums, *now; /* now: of the batch that runs, NULL: it counts for nothing */
@@ -62,17 +63,22 @@ static void count_class(double *sums, int64_t guess, int64_t truth)
 static cadre_status read_batch(struct work *w, uint64_t first, int64_t n,
                                struct cadre_error *err)
 {
-    int64_t time = w->spec->run.time;
+    const struct cadre_rank_plan *plan = &w->rank->plan;
+    int64_t all = w->spec->run.time, time = plan->time;
     bool classify = w->spec->run.model.classes > 0;
+    const int32_t *from = w->whole + plan->first_position;
     for (int64_t i = 0; i < n; i++) {
-        int32_t *targets = classify ? NULL : w->targets + i * time;
+        int32_t *targets = classify ? NULL : w->whole + all;
         int32_t *label = classify ? w->targets + i : NULL;
         uint64_t sample = sample_at(w, first + (uint64_t)i);
         cadre_status rc = cadre_dataset_sample(w->spec->data, CADRE_SPLIT_VALID, sample,
-                                               w->inputs + i * time, targets, label);
+                                               w->whole, targets, label);
         if (rc != CADRE_OK)
             return cadre_fail(err, rc, "cannot read validation sample %llu",
                               (unsigned long long)sample);
+        memcpy(w->inputs + i * time, from, (size_t)time * sizeof *from);
+        if (!classify)
+            memcpy(w->targets + i * time, from + all, (size_t)time * sizeof *from);
     }
     return CADRE_OK;
 }
@@ -105,7 +111,7 @@ static cadre_status one_batch(struct work *w, int64_t batch, bool count,
         .inputs = w->inputs,
         .targets = w->targets,
         .batch = n,
-        .time = run->time,
+        .time = w->rank->plan.time,
         .logits = w->logits,
         .some_rows = w->rows,
         .each_rows = count_rows,
@@ -119,7 +125,7 @@ static cadre_status one_batch(struct work *w, int64_t batch, bool count,
         return rc;
     sums[0] = eval.loss_sum;
     sums[1] = (double)eval.n_targets;
-    sums[3] = (double)n;
+    sums[3] = w->rank->plan.first_position == 0 ? (double)n : 0;
     return CADRE_OK;
 }
 
@@ -144,7 +150,7 @@ static void add_up(const struct work *w, int64_t batches, struct cadre_evaluatio
 static cadre_status make_work(struct work *w, int64_t batches, struct cadre_error *err)
 {
     const struct cadre_run_spec *run = &w->spec->run;
-    size_t tokens = (size_t)(run->micro_batch * run->time);
+    size_t tokens = (size_t)(run->micro_batch * w->rank->plan.time);
     size_t all = run->model.classes > 0 ? (size_t)run->micro_batch : tokens;
     size_t cols =
         (size_t)(run->model.classes > 0 ? run->model.classes : run->model.vocab);
@@ -154,10 +160,11 @@ static cadre_status make_work(struct work *w, int64_t batches, struct cadre_erro
     w->width = HEAD + 3 * (size_t)run->model.classes;
     w->inputs = cadre_calloc(tokens, sizeof *w->inputs);
     w->targets = cadre_calloc(tokens, sizeof *w->targets);
+    w->whole = cadre_calloc(2 * (size_t)run->time, sizeof *w->whole);
     w->rows = (int64_t)(rows < all ? rows : all);
     w->logits = whole ? cadre_calloc((size_t)w->rows, row) : NULL;
     w->sums = cadre_calloc((size_t)batches * w->width, sizeof *w->sums);
-    if (!w->inputs || !w->targets || (whole && !w->logits) || !w->sums)
+    if (!w->inputs || !w->targets || !w->whole || (whole && !w->logits) || !w->sums)
         return cadre_no_memory(err, "evaluation");
     return CADRE_OK;
 }
@@ -199,6 +206,7 @@ cadre_status cadre_evaluate(struct cadre_rank *rank, const struct cadre_spec *sp
         add_up(&w, batches, out);
     free(w.inputs);
     free(w.targets);
+    free(w.whole);
     free(w.logits);
     free(w.sums);
     return rc;

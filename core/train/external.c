@@ -10,6 +10,7 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/path.h"
+#include "core/base/status_slot.h"
 #include "core/train/costs.h"
 #include "core/train/prepare.h"
 
@@ -72,6 +73,7 @@ cadre_status cadre_train_external(const struct cadre_train_run *run,
     if (rc != CADRE_OK)
         return rc;
     cadre_log_set_rank(external->rank, external->size);
+    cadre_status_begin(cadre_status_current(), external->rank);
     if (external->rank == 0 && spec->config.run.elastic)
         cadre_log(CADRE_LOG_WARN, "train",
                   "run.elastic = yes restarts ranks that cadre starts, and these are "

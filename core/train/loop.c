@@ -149,18 +149,20 @@ static cadre_status summarise(struct cadre_rank *rank,
     struct cadre_comm_stats comm;
     struct cadre_usage usage = {0};
     struct cadre_site site = {0};
-    double *table = cadre_calloc(ranks + 1, sizeof *table);
+    double *table = cadre_calloc(2 * ranks + 1, sizeof *table);
     if (!table)
         return cadre_no_memory(err, "the summary");
     cadre_rank_comm(rank, &comm);
     table[rank->index] = (double)rank->ledger.peak_bytes;
     table[ranks] = (double)comm.bytes;
-    cadre_status rc = cadre_rank_sum(rank, "summary", table, ranks + 1);
+    table[ranks + 1 + (size_t)rank->index] = (double)rank->update.plugin.computed;
+    cadre_status rc = cadre_rank_sum(rank, "summary", table, 2 * ranks + 1);
     struct cadre_run_totals totals = {
         .peak_bytes = table,
         .usage = &usage,
         .site = &site,
         .comm_bytes = table[ranks],
+        .matrices = table + ranks + 1,
         .params = cadre_model_count(rank->model),
         .device = rank->device->ops->name,
         .valid = *valid,
@@ -294,7 +296,7 @@ cadre_status cadre_train_rank(const struct cadre_train_run *run, int index,
         rc = cadre_world_tell(world, index, rc, err);
         cadre_writer_destroy(writer);
         if (rc != CADRE_OK)
-            cadre_chain_abort(&rank.chain);
+            cadre_chain_abort(&rank.chain, rc);
         cadre_rank_fini(&rank);
         return rc;
     }

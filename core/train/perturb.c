@@ -96,7 +96,7 @@ cadre_status cadre_perturb(struct cadre_rank *rank, uint64_t seed,
             .share = share,
             .key = cadre_rng_key(seed, rank->model->params[i].name),
         };
-        if (share.count)
+        if (share.count && rank->plan.param[i].form == CADRE_FORM_PLAIN)
             rc = move_param(&m, err);
     }
     return rc;

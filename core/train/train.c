@@ -3,12 +3,12 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
+#include "core/base/status_slot.h"
 #include "core/checkpoint/format/checkpoint.h"
 #include "core/checkpoint/load.h"
 #include "core/checkpoint/resume.h"
@@ -73,8 +73,10 @@ static cadre_status run_ranks(const struct cadre_train_run *run,
     const struct cadre_spec *spec = run->spec;
     struct cadre_world alone = {0};
     cadre_status rc;
-    if (spec->run.ranks == 1 && !places->rank)
+    if (spec->run.ranks == 1 && !places->rank) {
+        cadre_status_begin(cadre_status_current(), 0);
         return cadre_train_rank(run, 0, &alone, err);
+    }
     if (spec->local.processes) {
         cadre_stop_hold();
         rc = cadre_launch_processes(&spec->local, places->rank, place->argv, end, err);
@@ -97,17 +99,16 @@ static cadre_status run_ranks(const struct cadre_train_run *run,
 }
 
 /* What the ranks of this start need to know. *checkpoint is the caller's. */
-static cadre_status find_run(const struct cadre_spec *spec,
-                             const struct cadre_train_place *place,
-                             struct cadre_train_run *run, char **checkpoint,
-                             struct cadre_error *err)
+static cadre_status find_run(const struct cadre_spec *spec, struct cadre_train_run *run,
+                             char **checkpoint, struct cadre_error *err)
 {
     *run = (struct cadre_train_run){.spec = spec};
     CADRE_TRY(cadre_resume_find(spec->config.checkpoint.resume, spec->out, checkpoint,
                                 &run->first_step, err));
     run->checkpoint = *checkpoint;
     run->last_step = cadre_benchmark_last_step(spec, run->first_step);
-    run->begin_s = cadre_clock_process_begin_s(place->child ? getppid() : getpid());
+    const pid_t root = cadre_status_root(cadre_status_current());
+    run->begin_s = cadre_clock_process_begin_s(root);
     return CADRE_OK;
 }
 
@@ -120,7 +121,7 @@ static cadre_status start(struct cadre_spec *spec,
     struct cadre_places places = {0};
     char *checkpoint = NULL;
     *end = (struct cadre_launch_end){0};
-    cadre_status rc = find_run(spec, place, &run, &checkpoint, err);
+    cadre_status rc = find_run(spec, &run, &checkpoint, err);
     if (rc == CADRE_OK)
         rc = cadre_train_prepare(&run, spec, &places, err);
     if (rc == CADRE_OK)
@@ -164,7 +165,7 @@ static cadre_status train_one(struct cadre_spec *spec,
 {
     struct cadre_train_run run;
     char *checkpoint = NULL;
-    cadre_status rc = find_run(spec, place, &run, &checkpoint, err);
+    cadre_status rc = find_run(spec, &run, &checkpoint, err);
     if (rc != CADRE_OK)
         return rc;
     if (place->child) {

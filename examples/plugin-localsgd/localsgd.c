@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* localsgd: local SGD with an optional outer momentum.
  *
- * Every rank along "dp" trains a replica of its own on its own shard of each batch,
+ * Every rank along the axis trains a replica of its own on its own shard of each batch,
  * without communication. Every `period` steps the replicas' parameters are averaged
  * over the ranks and all continue from the same point:
  *
@@ -13,17 +13,22 @@
  * Stich, Local SGD Converges Fast and Communicates Little, 2018; the outer momentum:
  * Wang et al., SlowMo, 2019; Douillard et al., DiLoCo, 2023.
  *
+ * x are the values that this rank owns, as the optimizer keeps them. The core rounds
+ * what is written there into the parameters, sends it to whoever holds copies, and so
+ * the plugin works under any precision and over ranks that shard the states.
+ *
  * Between averages an evaluation or a checkpoint uses the replicas' mean: DRAIN writes
- * it to the parameters, and the next step restores each replica's own values. */
+ * it to x, and the next step restores each replica's own values. */
 #include <stdlib.h>
 
 #include <cadre/helpers.h>
 
-/* A parameter whose values this rank holds. */
+/* A parameter of which this rank owns values. */
 struct weight {
     cadre_param_id id;
-    uint64_t begin; /* of its elements in the flat buffers below */
+    uint64_t begin; /* of the values in the parameter */
     struct cadre_buf own, anchor, outer;
+    cadre_event done; /* while an average is in flight */
 };
 
 struct cadre_self {
@@ -38,20 +43,14 @@ struct cadre_self {
     uint64_t period;
     double momentum, lr;
     int32_t ranks;
-    uint32_t dtype;
+    uint32_t dtype; /* of x */
     uint32_t n_weights;
-    struct weight *weights; /* without tied entries, with copies */
-    uint64_t count; /* elements of all of them */
-    uint32_t n_grads;
-    cadre_param_id *grads; /* gradient entries of this rank, tied ones too */
-    cadre_event *done; /* one per weight, while averages are in flight */
-    void *own, *anchor, *outer; /* buffers of `count` elements */
+    struct weight *weights;
     uint32_t keeps_anchor;
     uint8_t anchored; /* anchor and outer hold values; goes into checkpoints */
-    uint32_t unscaled; /* this step's gradients are still shares of the global mean */
     uint32_t due; /* the step that runs ends with an average */
     uint32_t diverging; /* replicas have stepped since the last average */
-    uint32_t shown; /* parameters hold the mean, `own` the replica's values */
+    uint32_t shown; /* x is the mean, `own` the replica's values */
 };
 
 /* A host without one of these refuses the plugin before `create`. */
@@ -59,18 +58,18 @@ static const struct cadre_service services[] = {
     CADRE_SERVICE(mesh, MESH, size),
     CADRE_SERVICE(comm, COMM, stream_wait),
     CADRE_SERVICE(model, MODEL, param),
-    CADRE_SERVICE(param, PARAM, grad),
-    CADRE_SERVICE(mem, MEM, free),
-    CADRE_SERVICE(ops, OPS, scale),
+    CADRE_SERVICE(param, PARAM, owned),
+    CADRE_SERVICE(mem, MEM, alloc),
+    CADRE_SERVICE(ops, OPS, axpby),
     {NULL, 0, 0},
 };
 
-static cadre_status create(const struct cadre_host *host,
-                           const struct cadre_values *values, struct cadre_self **out)
+static cadre_status create(const struct cadre_create *in, struct cadre_self **out)
 {
+    const struct cadre_values *values = in->values;
     struct cadre_self *s;
-    CADRE_TRY(cadre_self_create(host, services, sizeof *s, &s));
-    s->host = host;
+    CADRE_TRY(cadre_self_create(in->host, services, sizeof *s, &s));
+    s->host = in->host;
     s->period = (uint64_t)values->i64(values->h, "period");
     s->momentum = values->f64(values->h, "momentum");
     s->lr = values->f64(values->h, "lr");
@@ -79,57 +78,17 @@ static cadre_status create(const struct cadre_host *host,
     return CADRE_OK;
 }
 
-/* Lists the entries of this rank; pure, so plan may run often. */
-static cadre_status list_entries(struct cadre_self *s)
+static int trains(const struct cadre_param_info *info)
 {
-    uint32_t n = s->model->n_params(s->host->ctx);
-    if (!s->weights)
-        s->weights = calloc(n, sizeof *s->weights);
-    if (!s->grads)
-        s->grads = calloc(n, sizeof *s->grads);
-    if (!s->done)
-        s->done = calloc(n, sizeof *s->done);
-    if (!s->weights || !s->grads || !s->done)
-        return cadre_refuse(s->host, CADRE_E_RESOURCE, "no memory for %u entries", n);
-    s->n_weights = s->n_grads = 0;
-    s->count = 0;
-    for (cadre_param_id id = 0; id < n; id++) {
-        struct cadre_param_info info = {.struct_size = sizeof info};
-        CADRE_TRY(s->model->param(s->host->ctx, id, &info));
-        if (info.present)
-            s->grads[s->n_grads++] = id;
-        if ((!info.present && !info.copied) || info.tied_to >= 0)
-            continue;
-        s->weights[s->n_weights++] = (struct weight){.id = id, .begin = s->count};
-        s->count += info.count;
-    }
-    return CADRE_OK;
+    return info->present && !info->frozen;
 }
 
-static cadre_status plan(struct cadre_self *s, const struct cadre_plan *p)
+static cadre_status announce_memory(struct cadre_self *s, const struct cadre_plan *p)
 {
-    s->axis = s->mesh->axis(s->host->ctx, "dp");
-    s->ranks = s->mesh->size(s->axis);
-    if (p->exact)
-        return cadre_refuse(s->host, CADRE_E_UNSUPPORTED,
-                            "run.exact = yes: local SGD gives other results at each "
-                            "number of ranks; set run.exact = no");
-    if (p->dtype != p->grad_dtype)
-        return cadre_refuse(s->host, CADRE_E_UNSUPPORTED,
-                            "train.precision = bf16 or fp16: local SGD averages "
-                            "parameters, not their master values; set "
-                            "train.precision = fp32");
-    CADRE_TRY(p->use_axis(p->h, "dp", CADRE_BATCH_SPLIT));
-    if (s->ranks == 1)
-        return CADRE_OK;
-    /* This plugin sums over "dp": parameters, not gradients. Another plugin that sums
-     * gradients there would conflict with it. */
-    CADRE_TRY(p->claim(p->h, "grad.reduce", "dp", 0));
-    CADRE_TRY(p->claim(p->h, "param.diverges", "dp", 0));
-    CADRE_TRY(p->claim(p->h, "train.changed", NULL, CADRE_CLAIM_SHARED));
-    CADRE_TRY(list_entries(s));
-    s->dtype = p->dtype;
-    uint64_t bytes = s->count * cadre_dtype_size(p->dtype);
+    struct cadre_param_info info;
+    uint64_t bytes = 0;
+    for (cadre_param_id id = 0; cadre_param_next(s->host, s->model, &id, &info); id++)
+        bytes += trains(&info) ? info.count * cadre_dtype_size(p->grad_dtype) : 0;
     if (s->period > 1)
         CADRE_TRY(p->memory(p->h, CADRE_SPACE_DEVICE, bytes, "own"));
     if (!s->keeps_anchor)
@@ -138,63 +97,85 @@ static cadre_status plan(struct cadre_self *s, const struct cadre_plan *p)
     return p->memory(p->h, CADRE_SPACE_DEVICE, bytes, "outer");
 }
 
-static cadre_status take(struct cadre_self *s, void **out, const char *tag)
+static cadre_status plan(struct cadre_self *s, const struct cadre_plan *p)
 {
-    uint64_t bytes = s->count * cadre_dtype_size(s->dtype);
-    *out = s->mem->alloc(s->host->ctx, CADRE_SPACE_DEVICE, bytes, tag);
-    if (*out)
-        return CADRE_OK;
-    return cadre_refuse(s->host, CADRE_E_RESOURCE, "no memory for %s, %llu bytes", tag,
-                        (unsigned long long)bytes);
-}
-
-/* The part of a flat buffer that belongs to a weight; data is NULL without a buffer. */
-static struct cadre_buf part_of(const struct cadre_self *s, void *flat,
-                                const struct weight *w, uint64_t count)
-{
-    struct cadre_buf whole = {.struct_size = sizeof whole,
-                              .dtype = s->dtype,
-                              .data = flat,
-                              .count = s->count,
-                              .space = CADRE_SPACE_DEVICE};
-    if (!flat)
-        return whole;
-    return cadre_buf_slice(&whole, w->begin, count);
-}
-
-static cadre_status bind(struct cadre_self *s)
-{
+    if (p->exact)
+        return cadre_refuse(s->host, CADRE_E_UNSUPPORTED,
+                            "run.exact = yes: local SGD gives other results at each "
+                            "number of ranks; set run.exact = no");
+    CADRE_TRY(p->use_axis(p->h, p->axis, CADRE_BATCH_SPLIT));
+    s->axis = s->mesh->axis(s->host->ctx, NULL);
+    s->ranks = s->mesh->size(s->axis);
+    s->dtype = p->grad_dtype;
     if (s->ranks == 1)
         return CADRE_OK;
+    /* In place of `reduces`: gradients are not summed over the axis. Each replica's is
+     * the mean over its own samples. */
+    CADRE_TRY(p->claim(p->h, "param.diverges", p->axis, 0));
+    CADRE_TRY(p->by_design(p->h, "period=1, momentum=0, lr=1, optim.name=sgd, "
+                                 "optim.momentum=0, optim.clip=0"));
+    CADRE_TRY(p->period(p->h, s->period));
+    return announce_memory(s, p);
+}
+
+static cadre_status value_of(const struct cadre_self *s, const struct weight *w,
+                             struct cadre_buf *x)
+{
+    return s->param->owned(s->host->ctx, w->id, x);
+}
+
+/* Memory for `count` values, as the buffer of that name. */
+static cadre_status take(struct cadre_self *s, uint64_t count, const char *name,
+                         struct cadre_buf *out)
+{
+    uint64_t bytes = count * cadre_dtype_size(s->dtype);
+    void *data = s->mem->alloc(s->host->ctx, CADRE_SPACE_DEVICE, bytes, name);
+    if (!data)
+        return cadre_refuse(s->host, CADRE_E_RESOURCE, "no memory for %s, %llu bytes",
+                            name, (unsigned long long)bytes);
+    *out = cadre_buf_of(data, count, s->dtype, CADRE_SPACE_DEVICE);
+    return CADRE_OK;
+}
+
+static cadre_status add_weight(struct cadre_self *s, cadre_param_id id)
+{
+    struct weight *w = &s->weights[s->n_weights];
+    struct cadre_buf x;
+    uint64_t count;
+    w->id = id;
+    CADRE_TRY(value_of(s, w, &x));
+    if (x.count == 0) /* all of it is another rank's */
+        return CADRE_OK;
+    CADRE_TRY(s->param->range(s->host->ctx, id, CADRE_KIND_OPT, &w->begin, &count));
     if (s->period > 1)
-        CADRE_TRY(take(s, &s->own, "own"));
+        CADRE_TRY(take(s, x.count, "own", &w->own));
     if (s->keeps_anchor) {
-        CADRE_TRY(take(s, &s->anchor, "anchor"));
-        CADRE_TRY(take(s, &s->outer, "outer"));
+        CADRE_TRY(take(s, x.count, "anchor", &w->anchor));
+        CADRE_TRY(take(s, x.count, "outer", &w->outer));
     }
-    for (uint32_t i = 0; i < s->n_weights; i++) {
-        struct weight *w = &s->weights[i];
-        struct cadre_param_info info = {.struct_size = sizeof info};
-        CADRE_TRY(s->model->param(s->host->ctx, w->id, &info));
-        w->own = part_of(s, s->own, w, info.count);
-        w->anchor = part_of(s, s->anchor, w, info.count);
-        w->outer = part_of(s, s->outer, w, info.count);
-    }
+    s->n_weights++;
+    return CADRE_OK;
+}
+
+static cadre_status bind(struct cadre_self *s, const struct cadre_bind *in)
+{
+    struct cadre_param_info info;
+    (void)in;
+    if (s->ranks == 1)
+        return CADRE_OK;
+    s->weights = calloc(s->model->n_params(s->host->ctx), sizeof *s->weights);
+    if (!s->weights)
+        return cadre_refuse(s->host, CADRE_E_RESOURCE, "no memory for the weights");
+    for (cadre_param_id id = 0; cadre_param_next(s->host, s->model, &id, &info); id++)
+        if (trains(&info))
+            CADRE_TRY(add_weight(s, id));
     return CADRE_OK;
 }
 
 static cadre_status copy(const struct cadre_self *s, const struct cadre_buf *to,
                          const struct cadre_buf *from)
 {
-    return s->ops->copy(s->host->ctx, to->data, from->data,
-                        from->count * cadre_dtype_size(from->dtype));
-}
-
-static cadre_status value_of(const struct cadre_self *s, const struct weight *w,
-                             struct cadre_buf *out)
-{
-    *out = (struct cadre_buf){.struct_size = sizeof *out};
-    return s->param->data(s->host->ctx, w->id, out);
+    return s->ops->copy(s->host->ctx, to->data, from->data, cadre_buf_bytes(from));
 }
 
 /* Save each replica's values to `own`, or restore them. */
@@ -218,50 +199,45 @@ static cadre_status set_anchor(struct cadre_self *s)
         struct cadre_buf x;
         CADRE_TRY(value_of(s, w, &x));
         CADRE_TRY(copy(s, &w->anchor, &x));
-        CADRE_TRY(s->ops->zero(s->host->ctx, w->outer.data,
-                               x.count * cadre_dtype_size(x.dtype)));
+        CADRE_TRY(s->ops->zero(s->host->ctx, w->outer.data, cadre_buf_bytes(&x)));
     }
     s->anchored = 1;
     return CADRE_OK;
 }
 
-/* Average every parameter over the replicas; all all-reduces are in flight at once. */
+/* Average every x over the replicas; all all-reduces are in flight at once. */
 static cadre_status average(struct cadre_self *s)
 {
     for (uint32_t i = 0; i < s->n_weights; i++) {
+        struct cadre_post post = cadre_post("localsgd.average", CADRE_TRAFFIC_PARAM, 0);
         struct cadre_buf x;
         CADRE_TRY(value_of(s, &s->weights[i], &x));
-        CADRE_TRY(s->comm->all_reduce(s->axis, "localsgd.average", &x, &x, CADRE_SUM, 0,
-                                      &s->done[i]));
+        CADRE_TRY(s->comm->all_reduce(s->axis, &x, &x, CADRE_SUM, &post));
+        s->weights[i].done = post.done;
     }
     for (uint32_t i = 0; i < s->n_weights; i++) {
         struct cadre_buf x;
-        CADRE_TRY(s->comm->stream_wait(s->axis, s->done[i]));
+        CADRE_TRY(s->comm->stream_wait(s->axis, s->weights[i].done));
         CADRE_TRY(value_of(s, &s->weights[i], &x));
         CADRE_TRY(s->ops->scale(s->host->ctx, &x, 1.0 / s->ranks));
     }
     return CADRE_OK;
 }
 
-/* x holds the mean: x = anchor + lr * (u = momentum * u + x - anchor). cadre.ops has no
- * subtraction and no axpy, so the anchor is negated and restored. */
+/* x is the mean: u = momentum * u + x - anchor; anchor = x = anchor + lr * u */
 static cadre_status outer_step(const struct cadre_self *s, const struct weight *w)
 {
     struct cadre_ctx *ctx = s->host->ctx;
     struct cadre_buf x;
     CADRE_TRY(value_of(s, w, &x));
-    CADRE_TRY(s->ops->scale(ctx, &w->anchor, -1));
-    CADRE_TRY(s->ops->add(ctx, &x, &x, &w->anchor));
-    CADRE_TRY(s->ops->scale(ctx, &w->outer, s->momentum));
-    CADRE_TRY(s->ops->add(ctx, &w->outer, &w->outer, &x));
-    CADRE_TRY(copy(s, &x, &w->outer));
-    CADRE_TRY(s->ops->scale(ctx, &x, s->lr));
-    CADRE_TRY(s->ops->scale(ctx, &w->anchor, -1));
-    CADRE_TRY(s->ops->add(ctx, &x, &x, &w->anchor));
-    return copy(s, &w->anchor, &x);
+    CADRE_TRY(s->ops->axpby(ctx, -1, &w->anchor, 1, &x));
+    CADRE_TRY(s->ops->axpby(ctx, 1, &x, s->momentum, &w->outer));
+    CADRE_TRY(s->ops->axpby(ctx, s->lr, &w->outer, 1, &w->anchor));
+    return copy(s, &x, &w->anchor);
 }
 
-static cadre_status sync_params(struct cadre_self *s)
+/* The optimizer has updated x, and nobody else has seen it. */
+static cadre_status end_period(struct cadre_self *s)
 {
     if (!s->due)
         return CADRE_OK;
@@ -272,22 +248,7 @@ static cadre_status sync_params(struct cadre_self *s)
     return CADRE_OK;
 }
 
-/* The core divides the loss by the tokens of all ranks; a replica needs the mean over
- * its own tokens, 1/ranks of them. */
-static cadre_status scale_grads(struct cadre_self *s)
-{
-    if (!s->unscaled)
-        return CADRE_OK;
-    s->unscaled = 0;
-    for (uint32_t i = 0; i < s->n_grads; i++) {
-        struct cadre_buf g = {.struct_size = sizeof g};
-        CADRE_TRY(s->param->grad(s->host->ctx, s->grads[i], &g));
-        CADRE_TRY(s->ops->scale(s->host->ctx, &g, s->ranks));
-    }
-    return CADRE_OK;
-}
-
-/* For an evaluation or a checkpoint: parameters hold the mean until the next step. */
+/* For an evaluation or a checkpoint: x is the mean until the next step. */
 static cadre_status show_mean(struct cadre_self *s)
 {
     if (!s->diverging || s->shown)
@@ -300,27 +261,25 @@ static cadre_status show_mean(struct cadre_self *s)
 static cadre_status step(struct cadre_self *s, const struct cadre_step *at,
                          const struct cadre_next *next)
 {
-    if (s->ranks == 1)
+    if (s->ranks == 1 || (at->flags & CADRE_STEP_FORWARD))
         return next->run(next->h, at);
     if (s->shown)
         CADRE_TRY(keep_own(s, 1));
     else if (s->keeps_anchor && !s->anchored)
         CADRE_TRY(set_anchor(s));
     s->shown = 0;
-    s->unscaled = s->diverging = 1;
+    s->diverging = 1;
     s->due = at->step % s->period == 0;
     return next->run(next->h, at);
 }
 
-static cadre_status sync(struct cadre_self *s, uint32_t what)
+static cadre_status sync(struct cadre_self *s, const struct cadre_sync *in)
 {
     if (s->ranks == 1)
         return CADRE_OK;
-    if (what == CADRE_SYNC_GRADS)
-        return scale_grads(s);
-    if (what == CADRE_SYNC_PARAMS)
-        return sync_params(s);
-    if (what == CADRE_SYNC_DRAIN)
+    if (in->what == CADRE_SYNC_UPDATE)
+        return end_period(s);
+    if (in->what == CADRE_SYNC_DRAIN)
         return show_mean(s);
     return CADRE_OK;
 }
@@ -335,22 +294,19 @@ static cadre_status state(struct cadre_self *s, const struct cadre_state_sink *s
         sink->blob(sink->h, "anchored", 1, CADRE_BLOB_REPLICATED, &s->anchored, 1));
     for (uint32_t i = 0; i < s->n_weights; i++) {
         struct weight *w = &s->weights[i];
-        CADRE_TRY(
-            sink->tensor(sink->h, "anchor", w->id, CADRE_STATE_SAME, 0, &w->anchor));
-        CADRE_TRY(
-            sink->tensor(sink->h, "outer", w->id, CADRE_STATE_SAME, 0, &w->outer));
+        CADRE_TRY(sink->tensor(sink->h, "anchor", w->id, CADRE_STATE_SAME, w->begin,
+                               &w->anchor));
+        CADRE_TRY(sink->tensor(sink->h, "outer", w->id, CADRE_STATE_SAME, w->begin,
+                               &w->outer));
     }
     return CADRE_OK;
 }
 
-static void destroy(struct cadre_self *s)
+/* The host frees the memory that came from it. */
+static void destroy(struct cadre_self *s, const struct cadre_end *end)
 {
-    s->mem->free(s->host->ctx, s->own);
-    s->mem->free(s->host->ctx, s->anchor);
-    s->mem->free(s->host->ctx, s->outer);
+    (void)end;
     free(s->weights);
-    free(s->grads);
-    free(s->done);
     free(s);
 }
 

@@ -66,6 +66,12 @@ train watched train.eval_every=1 || die "evaluation in every step"
 [ "$(losses two)" = "$(losses watched)" ] || die "an evaluation changed the training"
 echo "ok: an evaluation uses the mean and does not change the replicas"
 
+train narrow train.precision=bf16 || die "bf16"
+train narrow-watched train.precision=bf16 train.eval_every=1 || die "bf16, evaluated"
+[ "$(losses narrow)" = "$(losses narrow-watched)" ] || die "bf16: an evaluation counts"
+less "$(apart two narrow)" 0.1 || die "bf16 is $(apart two narrow) from fp32"
+echo "ok: averages master values where parameters have 16 bits"
+
 # Differing by design is no failure; with an average after each step nothing differs.
 "$cadre" compare compare.ini --out "$scratch/compare" >"$scratch/log" 2>&1 || die "compare"
 grep -E '^(ddp|every|momentum)' "$scratch/log"
@@ -114,6 +120,5 @@ for stack in "pipeline:2, localsgd:2" "tensor:2, localsgd:2"; do
 done
 
 refused "run.exact" run.exact=yes
-refused "train.precision" train.precision=bf16
-refused "grad.reduce@dp" strategy.stack=localsgd:2,ddp:2
+refused "param.diverges" strategy.stack=localsgd:2,ddp:2
 echo "ok: what it cannot do is refused"

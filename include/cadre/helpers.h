@@ -109,6 +109,64 @@ static inline cadre_status cadre_self_create(const struct cadre_host *host,
         return &plugin;                                                                \
     }
 
+/* ---- operations ---- */
+
+/* The description of an operation; `label` is static text. */
+static inline struct cadre_post cadre_post(const char *label, uint32_t kind,
+                                           cadre_event after)
+{
+    struct cadre_post post;
+    memset(&post, 0, sizeof post);
+    post.struct_size = sizeof post;
+    post.kind = kind;
+    post.label = label;
+    post.after = after;
+    return post;
+}
+
+/* ---- entries ---- */
+
+static inline cadre_status cadre_param_get(const struct cadre_host *host,
+                                           const struct cadre_model_svc *model,
+                                           cadre_param_id id,
+                                           struct cadre_param_info *info)
+{
+    memset(info, 0, sizeof *info);
+    info->struct_size = sizeof *info;
+    return model->param(host->ctx, id, info);
+}
+
+/* The next entry from *id on whose values this rank holds and that owns them (tied
+ * entries are left out); 0 after the last, or after an error. Start with *id = 0 and
+ * add 1 for the next:
+ *     for (cadre_param_id id = 0; cadre_param_next(host, model, &id, &info); id++) */
+static inline int cadre_param_next(const struct cadre_host *host,
+                                   const struct cadre_model_svc *model,
+                                   cadre_param_id *id, struct cadre_param_info *info)
+{
+    uint32_t n = model->n_params(host->ctx);
+    for (; *id < n; (*id)++) {
+        if (cadre_param_get(host, model, *id, info) != CADRE_OK)
+            return 0;
+        if (info->tied_to < 0 && (info->present || info->copied))
+            return 1;
+    }
+    return 0;
+}
+
+/* buf = its mean over the ranks of the axis, in place; waits. */
+static inline cadre_status cadre_mean(const struct cadre_host *host,
+                                      const struct cadre_comm_svc *comm,
+                                      const struct cadre_ops_svc *ops,
+                                      struct cadre_axis *axis, int32_t size,
+                                      const struct cadre_buf *buf, const char *label)
+{
+    struct cadre_post post = cadre_post(label, CADRE_TRAFFIC_PARAM, 0);
+    CADRE_TRY(comm->all_reduce(axis, buf, buf, CADRE_SUM, &post));
+    CADRE_TRY(comm->stream_wait(axis, post.done));
+    return ops->scale(host->ctx, buf, 1.0 / size);
+}
+
 /* ---- buffers ---- */
 
 static inline uint64_t cadre_dtype_size(uint32_t dtype)
@@ -117,6 +175,22 @@ static inline uint64_t cadre_dtype_size(uint32_t dtype)
            : dtype == CADRE_F32 || dtype == CADRE_I32  ? 4
            : dtype == CADRE_BF16 || dtype == CADRE_F16 ? 2
                                                        : 1;
+}
+
+static inline struct cadre_buf cadre_buf_of(void *data, uint64_t count, uint32_t dtype,
+                                            uint32_t space)
+{
+    struct cadre_buf buf;
+    buf.data = data;
+    buf.count = count;
+    buf.dtype = dtype;
+    buf.space = space;
+    return buf;
+}
+
+static inline uint64_t cadre_buf_bytes(const struct cadre_buf *buf)
+{
+    return buf->count * cadre_dtype_size(buf->dtype);
 }
 
 /* A view of elements [begin, begin + count) of a buffer. */

@@ -68,22 +68,14 @@ cadre_status ddp_mode_parse(struct cadre_self *self, const char *text)
 cadre_status ddp_mode_plan(struct cadre_self *self, const struct cadre_plan *plan)
 {
     struct ddp_need need = {0};
-    self->ranks = (uint32_t)self->mesh->size(self->mesh->axis(self->ctx, "dp"));
-    if (!self->mode->need || self->ranks <= 1)
+    if (!self->mode->need)
         return CADRE_OK;
-    cadre_param_id id = self->model->n_params(self->ctx);
-    while (id > 0) {
-        struct cadre_param_info info = {.struct_size = sizeof info};
-        CADRE_TRY(self->model->param(self->ctx, --id, &info));
-        if (info.present)
-            self->mode->need(self, &info, &need);
-        else
-            need.bucket = 0;
-    }
+    self->mode->need(self, &need);
     if (need.residuals)
         CADRE_TRY(
             plan->memory(plan->h, CADRE_SPACE_DEVICE, need.residuals, "residuals"));
-    CADRE_TRY(plan->memory(plan->h, CADRE_SPACE_DEVICE, need.payloads, "payloads"));
+    if (need.payloads)
+        CADRE_TRY(plan->memory(plan->h, CADRE_SPACE_DEVICE, need.payloads, "payloads"));
     if (need.scratch)
         CADRE_TRY(plan->memory(plan->h, CADRE_SPACE_DEVICE, need.scratch, "scratch"));
     return CADRE_OK;
@@ -91,7 +83,7 @@ cadre_status ddp_mode_plan(struct cadre_self *self, const struct cadre_plan *pla
 
 cadre_status ddp_mode_bind(struct cadre_self *self)
 {
-    self->offsets = calloc(self->ranks + 1u, sizeof *self->offsets);
+    self->offsets = calloc(2 * (self->ranks + (size_t)1), sizeof *self->offsets);
     if (!self->offsets)
         return cadre_refuse(self->host, CADRE_E_RESOURCE, "no memory for %u ranks",
                             self->ranks);
@@ -122,15 +114,14 @@ cadre_status ddp_take(struct cadre_self *self, uint32_t dtype, uint64_t count,
                       const char *tag, struct cadre_buf *out)
 {
     uint64_t bytes = count * cadre_dtype_size(dtype);
-    *out =
-        (struct cadre_buf){.struct_size = sizeof *out, .dtype = dtype, .count = count};
+    *out = cadre_buf_of(NULL, count, dtype, CADRE_SPACE_DEVICE);
     if (count == 0)
         return CADRE_OK;
     out->data = self->mem->alloc(self->ctx, CADRE_SPACE_DEVICE, bytes, tag);
     if (out->data)
         return self->ops->zero(self->ctx, out->data, bytes);
     return cadre_refuse(self->host, CADRE_E_RESOURCE,
-                        "no memory for %llu bytes of compressed gradients' %s",
+                        "no memory for %llu bytes of gradients' %s",
                         (unsigned long long)bytes, tag);
 }
 
@@ -147,13 +138,7 @@ cadre_status ddp_scratch_reserve(struct cadre_self *self, uint64_t bytes)
 struct cadre_buf ddp_view(const struct cadre_buf *buf, uint64_t at, uint32_t dtype,
                           uint64_t count)
 {
-    return (struct cadre_buf){
-        .struct_size = sizeof(struct cadre_buf),
-        .dtype = dtype,
-        .data = (char *)buf->data + at,
-        .count = count,
-        .space = buf->space,
-    };
+    return cadre_buf_of((char *)buf->data + at, count, dtype, buf->space);
 }
 
 struct cadre_buf ddp_scratch(const struct cadre_self *self, uint32_t dtype,
@@ -172,7 +157,7 @@ cadre_status ddp_subtract(struct cadre_self *self, const struct cadre_buf *x,
 cadre_status ddp_copy(struct cadre_self *self, const struct cadre_buf *dst,
                       const struct cadre_buf *src)
 {
-    return self->ops->copy(self->ctx, dst->data, src->data, ddp_bytes(dst));
+    return self->ops->copy(self->ctx, dst->data, src->data, cadre_buf_bytes(dst));
 }
 
 cadre_status ddp_computed(struct cadre_self *self, cadre_event *out)
@@ -189,17 +174,22 @@ cadre_status ddp_gather(struct cadre_self *self, struct ddp_bucket *bucket)
     for (uint32_t r = 0; r <= self->ranks; r++)
         self->offsets[r] = r * bucket->slice_bytes;
     CADRE_TRY(ddp_computed(self, &after));
-    return self->comm->all_gather(self->axis, bucket->label, &mine, &bucket->left,
-                                  self->offsets, after, &bucket->done);
+    struct cadre_post post = ddp_post(bucket, after);
+    CADRE_TRY(
+        self->comm->all_gather(self->axis, &mine, &bucket->left, self->offsets, &post));
+    bucket->done = post.done;
+    return CADRE_OK;
 }
 
 /* ---- the mode that compresses nothing: gradients are summed in place ---- */
 
 static cadre_status send_whole(struct cadre_self *self, struct ddp_bucket *bucket)
 {
-    return self->comm->all_reduce(self->axis, bucket->label, &bucket->grad,
-                                  &bucket->grad, CADRE_SUM, bucket->ready,
-                                  &bucket->done);
+    struct cadre_post post = ddp_post(bucket, bucket->ready);
+    CADRE_TRY(self->comm->all_reduce(self->axis, &bucket->grad, &bucket->grad,
+                                     CADRE_SUM, &post));
+    bucket->done = post.done;
+    return CADRE_OK;
 }
 
 static cadre_status finish_whole(struct cadre_self *self, struct ddp_bucket *bucket)
@@ -208,4 +198,4 @@ static cadre_status finish_whole(struct cadre_self *self, struct ddp_bucket *buc
 }
 
 const struct ddp_mode ddp_mode_none = {
-    .name = "none", .send = send_whole, .finish = finish_whole};
+    .name = "none", .in_place = 1, .send = send_whole, .finish = finish_whole};

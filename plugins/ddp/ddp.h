@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside the ddp plugin: gradient buckets and their compression modes.
+/* Inside the ddp plugin: gradient buckets and the modes in which they are sent.
  *
  * A mode sends a bucket when its last gradient is ready (send), posts a second exchange
  * when the first is done (some modes), and leaves the sum over the ranks in the
@@ -13,29 +13,35 @@
 
 #include <cadre/helpers.h>
 
-#define DDP_NO_BUCKET UINT32_MAX
+#define DDP_NONE UINT32_MAX
 #define DDP_KEEPS_RESIDUAL 1u
 #define DDP_KEEPS_RIGHT 2u /* and `right` */
 #define DDP_BLOCK 64u /* elements that share a scale in int8 */
 
-/* The contiguous gradients of entries first..last. */
+/* The contiguous gradients of entries first..last of the instance's table. */
 struct ddp_bucket {
     struct cadre_buf grad;
-    cadre_param_id first, last;
+    uint32_t first, last;
     uint32_t waiting; /* entries without FINAL in this step yet */
     cadre_event ready; /* the latest `ready` of their on_grad events */
     cadre_event done; /* of what was posted last */
     const char *label;
-    /* compressed modes alone */
+    /* all modes but none */
     struct cadre_buf residual; /* of its entries, each from a whole block on */
     struct cadre_buf left, right; /* payloads that are sent; see each mode */
-    uint64_t slice, slice_bytes; /* dense, topk: elements and bytes of one rank */
+    uint64_t slice, slice_bytes; /* dense, topk, nodes: elements and bytes of a rank */
 };
 
-/* A gradient. */
+/* A gradient of this rank: of a present parameter that is trained. */
 struct ddp_entry {
-    uint32_t bucket; /* DDP_NO_BUCKET: not on this rank */
+    cadre_param_id id;
+    struct cadre_param_info info;
+    uint32_t apart; /* the entry before it is on another rank, or of experts where
+                       this one is not, or the reverse */
+    uint32_t alone; /* a plugin has placed a range of it: it has no bucket */
+    uint32_t bucket; /* DDP_NONE: it is reduced alone */
     uint32_t final; /* FINAL was raised in this step */
+    cadre_event done; /* alone: of its reduction; 0: none in flight */
     struct cadre_buf grad;
     /* compressed modes alone */
     uint64_t at; /* of its residual, in the bucket's */
@@ -45,11 +51,10 @@ struct ddp_entry {
     uint64_t left_at, right_at; /* of its part of the payloads */
 };
 
-/* Memory of a mode on a rank, in bytes, from the parameters' shapes alone. Entries are
- * added last one first, as buckets fill. */
+/* Memory of a mode on a rank, in bytes, from the parameters' shapes alone: enough for
+ * any buckets, as storage that is not contiguous makes other ones. */
 struct ddp_need {
     uint64_t residuals, payloads;
-    uint64_t bucket; /* dense: gradients in the bucket that is being filled */
     uint64_t scratch; /* the largest, shared by all */
 };
 
@@ -57,9 +62,12 @@ struct ddp_mode {
     const char *name; /* ends with ':' where an argument follows */
     uint32_t wire; /* dense: CADRE_BF16, CADRE_F16 or CADRE_I8 */
     uint32_t keeps; /* DDP_KEEPS_*: from one step to the next */
-    void (*need)(const struct cadre_self *, const struct cadre_param_info *,
-                 struct ddp_need *);
-    cadre_status (*bind)(struct cadre_self *, struct ddp_bucket *);
+    uint32_t in_place; /* what is posted last writes the sum into the gradients */
+    void (*need)(const struct cadre_self *, struct ddp_need *); /* or NULL */
+    cadre_status (*bind)(struct cadre_self *, struct ddp_bucket *); /* or NULL */
+    /* nodes: copies the nodes of a gradient, which are lent for the event */
+    cadre_status (*take)(struct cadre_self *, struct ddp_bucket *,
+                         const struct ddp_entry *, struct cadre_grad_ev *);
     cadre_status (*send)(struct cadre_self *, struct ddp_bucket *);
     cadre_status (*second_exchange)(struct cadre_self *,
                                     struct ddp_bucket *); /* or NULL */
@@ -77,31 +85,39 @@ struct cadre_self {
     const struct cadre_stream_svc *stream;
     const struct cadre_ops_svc *ops;
     const struct cadre_rng_svc *rng;
+    const struct cadre_tree_svc *tree;
     const struct ddp_mode *mode;
     double ratio; /* topk */
     uint64_t rank; /* powersgd */
     uint64_t bucket_bytes;
     int overlap;
+    uint32_t level; /* of reduction */
+    uint32_t exact; /* run.exact */
     struct cadre_axis *axis;
     uint32_t ranks, index; /* along it */
     struct ddp_bucket *bucket;
     struct ddp_entry *entry;
-    uint64_t *offsets; /* of all_gather; ranks + 1, while it is posted */
-    uint32_t n_buckets, n_entries;
+    uint32_t *place; /* (n_params) in `entry`; DDP_NONE: no gradient on this rank */
+    uint64_t *offsets; /* of collectives, 2 (ranks + 1), while they are posted */
+    uint32_t n_buckets, n_entries, n_params;
     uint32_t sent, exchanged_twice,
         finished; /* of this step's buckets: those before these */
     int open; /* a step began and sync(GRADS) has not come */
+    int each; /* this step's gradients come one micro-batch at a time (CYCLIC) */
     struct cadre_buf scratch; /* U8; on the compute stream, so one does for all */
 };
 
 /* ---- bucket.c ---- */
 
-/* Group the gradients of this rank. Nothing is allocated but the two tables. */
+/* The table of this rank's gradients, from their descriptions. [main] Pure: what an
+ * earlier call made is replaced. */
+cadre_status ddp_entries_list(struct cadre_self *self);
+/* The table, and its gradients in buckets. */
 cadre_status ddp_buckets_make(struct cadre_self *self);
 cadre_status ddp_step(struct cadre_self *self, const struct cadre_step *step,
                       const struct cadre_next *next);
 cadre_status ddp_on_grad(struct cadre_self *self, struct cadre_grad_ev *ev);
-cadre_status ddp_sync(struct cadre_self *self, uint32_t what);
+cadre_status ddp_sync(struct cadre_self *self, const struct cadre_sync *sync);
 
 /* ---- compress.c ---- */
 
@@ -139,9 +155,11 @@ static inline uint64_t ddp_round_up(uint64_t n, uint64_t unit)
     return (n + unit - 1) / unit * unit;
 }
 
-static inline uint64_t ddp_bytes(const struct cadre_buf *buf)
+/* A collective of the bucket, for its `done`. */
+static inline struct cadre_post ddp_post(const struct ddp_bucket *bucket,
+                                         cadre_event after)
 {
-    return buf->count * cadre_dtype_size(buf->dtype);
+    return cadre_post(bucket->label, CADRE_TRAFFIC_GRAD, after);
 }
 
 /* ---- residual.c: error feedback ---- */
@@ -157,5 +175,8 @@ cadre_status ddp_state(struct cadre_self *self, const struct cadre_state_sink *s
 
 extern const struct ddp_mode ddp_mode_none, ddp_mode_bf16, ddp_mode_fp16, ddp_mode_int8,
     ddp_mode_topk, ddp_mode_powersgd;
+/* In the place of none where sums of micro-batches come as nodes of the reduction
+ * tree: RANGES with run.exact. */
+extern const struct ddp_mode ddp_mode_nodes;
 
 #endif

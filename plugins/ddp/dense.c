@@ -79,28 +79,47 @@ static cadre_status decode(struct cadre_self *self, const struct ddp_bucket *buc
 
 /* ---- set-up ---- */
 
-static void need(const struct cadre_self *self, const struct cadre_param_info *info,
-                 struct ddp_need *out)
+/* Elements of a slice: whole blocks. */
+static uint64_t slice_count(const struct cadre_self *self, uint64_t n)
 {
-    uint64_t n = ddp_round_up(info->count, DDP_BLOCK);
-    uint64_t element = cadre_dtype_size(info->grad_dtype);
-    out->residuals += self->mode->keeps ? n * element : 0;
-    out->payloads += 2 * code_bytes(self->mode->wire, n);
-    int fits = out->bucket > 0 && out->bucket + n * element <= self->bucket_bytes;
-    out->bucket = n * element + (fits ? out->bucket : 0);
-    uint64_t slices = ddp_round_up(out->bucket, self->ranks * DDP_BLOCK * element);
-    if (slices > out->scratch)
-        out->scratch = slices;
+    return ddp_round_up((n + self->ranks - 1) / self->ranks, DDP_BLOCK);
+}
+
+/* Elements in whole blocks of the largest bucket that may end with an entry. */
+static uint64_t most_before(const struct cadre_self *self, uint32_t last)
+{
+    uint64_t bytes = 0, n = 0;
+    for (uint32_t i = last + 1; i-- > 0;) {
+        const struct cadre_param_info *info = &self->entry[i].info;
+        bytes += info->count * cadre_dtype_size(info->grad_dtype);
+        if (i < last && bytes > self->bucket_bytes)
+            break;
+        n += ddp_round_up(info->count, DDP_BLOCK);
+    }
+    return n;
+}
+
+static void need(const struct cadre_self *self, struct ddp_need *out)
+{
+    for (uint32_t i = 0; i < self->n_entries; i++) {
+        const struct cadre_param_info *info = &self->entry[i].info;
+        uint64_t n = ddp_round_up(info->count, DDP_BLOCK);
+        uint64_t element = cadre_dtype_size(info->grad_dtype);
+        uint64_t most = slice_count(self, most_before(self, i)) * self->ranks * element;
+        out->residuals += self->mode->keeps ? n * element : 0;
+        out->payloads +=
+            2 * self->ranks * code_bytes(self->mode->wire, slice_count(self, n));
+        out->scratch = most > out->scratch ? most : out->scratch;
+    }
 }
 
 static cadre_status bind(struct cadre_self *self, struct ddp_bucket *bucket)
 {
-    for (cadre_param_id id = bucket->first; id <= bucket->last; id++)
-        self->entry[id].k = self->entry[id].grad.count;
+    for (uint32_t i = bucket->first; i <= bucket->last; i++)
+        self->entry[i].k = self->entry[i].grad.count;
     if (self->mode->keeps)
         CADRE_TRY(ddp_residual_bind(self, bucket));
-    uint64_t n = whole_of(bucket)->count;
-    bucket->slice = ddp_round_up((n + self->ranks - 1) / self->ranks, DDP_BLOCK);
+    bucket->slice = slice_count(self, whole_of(bucket)->count);
     bucket->slice_bytes = code_bytes(self->mode->wire, bucket->slice);
     uint64_t bytes = bucket->slice_bytes * self->ranks;
     CADRE_TRY(ddp_take(self, CADRE_U8, bytes, "payloads", &bucket->left));
@@ -128,8 +147,10 @@ static cadre_status send(struct cadre_self *self, struct ddp_bucket *bucket)
     if (self->mode->keeps)
         CADRE_TRY(ddp_subtract(self, whole, &sent));
     CADRE_TRY(ddp_computed(self, &after));
-    return self->comm->all_to_all(self->axis, bucket->label, &bucket->left,
-                                  &bucket->right, after, &bucket->done);
+    struct cadre_post post = ddp_post(bucket, after);
+    CADRE_TRY(self->comm->all_to_all(self->axis, &bucket->left, &bucket->right, &post));
+    bucket->done = post.done;
+    return CADRE_OK;
 }
 
 /* Add this rank's slice of all ranks. Its encoded sum then replaces what it sent; the
@@ -170,9 +191,8 @@ static cadre_status finish(struct cadre_self *self, struct ddp_bucket *bucket)
         struct cadre_buf x = slice_of(bucket, &sum, r);
         CADRE_TRY(decode(self, bucket, &bucket->left, r, &x));
     }
-    for (cadre_param_id id = bucket->first; self->mode->keeps && id <= bucket->last;
-         id++) {
-        const struct ddp_entry *entry = &self->entry[id];
+    for (uint32_t i = bucket->first; self->mode->keeps && i <= bucket->last; i++) {
+        const struct ddp_entry *entry = &self->entry[i];
         struct cadre_buf x = cadre_buf_slice(&sum, entry->at, entry->grad.count);
         CADRE_TRY(ddp_copy(self, &entry->grad, &x));
     }

@@ -41,17 +41,19 @@ static uint64_t right_count(const struct ddp_entry *entry)
     return entry->columns * entry->k;
 }
 
-static void need(const struct cadre_self *self, const struct cadre_param_info *info,
-                 struct ddp_need *out)
+static void need(const struct cadre_self *self, struct ddp_need *out)
 {
-    struct ddp_entry entry = {0};
-    uint64_t element = cadre_dtype_size(info->grad_dtype);
-    shape_of(self, info, &entry);
-    if (entry.k)
-        out->residuals += ddp_round_up(info->count, DDP_BLOCK) * element;
-    out->payloads += (left_count(&entry, info->count) + right_count(&entry)) * element;
-    if (right_count(&entry) * element > out->scratch)
-        out->scratch = right_count(&entry) * element;
+    for (uint32_t i = 0; i < self->n_entries; i++) {
+        const struct cadre_param_info *info = &self->entry[i].info;
+        struct ddp_entry entry = {0};
+        uint64_t element = cadre_dtype_size(info->grad_dtype);
+        shape_of(self, info, &entry);
+        uint64_t left = left_count(&entry, info->count), right = right_count(&entry);
+        if (entry.k)
+            out->residuals += ddp_round_up(info->count, DDP_BLOCK) * element;
+        out->payloads += (left + right) * element;
+        out->scratch = right * element > out->scratch ? right * element : out->scratch;
+    }
 }
 
 static struct cadre_buf left_of(const struct ddp_bucket *bucket,
@@ -71,16 +73,14 @@ static struct cadre_buf right_of(const struct ddp_bucket *bucket,
 
 /* The first Q: normal random numbers that depend on the parameter's name alone. */
 static cadre_status fill_right(struct cadre_self *self, const struct ddp_bucket *bucket,
-                               cadre_param_id id)
+                               const struct ddp_entry *entry)
 {
-    struct cadre_buf q = right_of(bucket, &self->entry[id]);
-    struct cadre_param_info info = {.struct_size = sizeof info};
+    struct cadre_buf q = right_of(bucket, entry);
     char name[192];
     if (q.count == 0)
         return CADRE_OK;
-    CADRE_TRY(self->model->param(self->ctx, id, &info));
-    snprintf(name, sizeof name, "powersgd %s", info.name);
-    void *host = malloc(ddp_bytes(&q));
+    snprintf(name, sizeof name, "powersgd %s", entry->info.name);
+    void *host = malloc(cadre_buf_bytes(&q));
     if (!host)
         return cadre_refuse(self->host, CADRE_E_RESOURCE, "no memory for powersgd");
     for (uint64_t i = 0; i < q.count; i++) {
@@ -90,7 +90,8 @@ static cadre_status fill_right(struct cadre_self *self, const struct ddp_bucket 
         else
             ((float *)host)[i] = (float)value;
     }
-    cadre_status rc = self->ops->to_device(self->ctx, q.data, host, ddp_bytes(&q));
+    cadre_status rc =
+        self->ops->to_device(self->ctx, q.data, host, cadre_buf_bytes(&q));
     free(host);
     return rc;
 }
@@ -98,11 +99,9 @@ static cadre_status fill_right(struct cadre_self *self, const struct ddp_bucket 
 static cadre_status bind(struct cadre_self *self, struct ddp_bucket *bucket)
 {
     uint64_t left = 0, right = 0, most = 0;
-    for (cadre_param_id id = bucket->first; id <= bucket->last; id++) {
-        struct ddp_entry *entry = &self->entry[id];
-        struct cadre_param_info info = {.struct_size = sizeof info};
-        CADRE_TRY(self->model->param(self->ctx, id, &info));
-        shape_of(self, &info, entry);
+    for (uint32_t i = bucket->first; i <= bucket->last; i++) {
+        struct ddp_entry *entry = &self->entry[i];
+        shape_of(self, &entry->info, entry);
         entry->left_at = left;
         entry->right_at = right;
         left += left_count(entry, entry->grad.count);
@@ -114,8 +113,8 @@ static cadre_status bind(struct cadre_self *self, struct ddp_bucket *bucket)
     CADRE_TRY(ddp_take(self, dtype, left, "payloads", &bucket->left));
     CADRE_TRY(ddp_take(self, dtype, right, "payloads", &bucket->right));
     CADRE_TRY(ddp_scratch_reserve(self, most * cadre_dtype_size(dtype)));
-    for (cadre_param_id id = bucket->first; id <= bucket->last; id++)
-        CADRE_TRY(fill_right(self, bucket, id));
+    for (uint32_t i = bucket->first; i <= bucket->last; i++)
+        CADRE_TRY(fill_right(self, bucket, &self->entry[i]));
     return CADRE_OK;
 }
 
@@ -180,20 +179,29 @@ static cadre_status expand(struct cadre_self *self, const struct ddp_entry *entr
                           });
 }
 
+/* Sum a payload over the ranks, in place. */
+static cadre_status sum(struct cadre_self *self, struct ddp_bucket *bucket,
+                        const struct cadre_buf *payload, cadre_event after)
+{
+    struct cadre_post post = ddp_post(bucket, after);
+    CADRE_TRY(self->comm->all_reduce(self->axis, payload, payload, CADRE_SUM, &post));
+    bucket->done = post.done;
+    return CADRE_OK;
+}
+
 static cadre_status send(struct cadre_self *self, struct ddp_bucket *bucket)
 {
     cadre_event after = 0;
     CADRE_TRY(self->stream->wait(self->ctx, bucket->ready));
     CADRE_TRY(ddp_residual_add(self, bucket));
-    for (cadre_param_id id = bucket->first; id <= bucket->last; id++) {
-        const struct ddp_entry *entry = &self->entry[id];
+    for (uint32_t i = bucket->first; i <= bucket->last; i++) {
+        const struct ddp_entry *entry = &self->entry[i];
         struct cadre_buf p = left_of(bucket, entry), q = right_of(bucket, entry);
         CADRE_TRY(entry->k ? project(self, entry, &p, &q)
                            : ddp_copy(self, &p, &entry->grad));
     }
     CADRE_TRY(ddp_computed(self, &after));
-    return self->comm->all_reduce(self->axis, bucket->label, &bucket->left,
-                                  &bucket->left, CADRE_SUM, after, &bucket->done);
+    return sum(self, bucket, &bucket->left, after);
 }
 
 /* The rank's own factor, and the residual of M. */
@@ -213,8 +221,8 @@ static cadre_status second_exchange(struct cadre_self *self, struct ddp_bucket *
 {
     cadre_event after = 0;
     CADRE_TRY(self->comm->stream_wait(self->axis, bucket->done));
-    for (cadre_param_id id = bucket->first; id <= bucket->last; id++) {
-        const struct ddp_entry *entry = &self->entry[id];
+    for (uint32_t i = bucket->first; i <= bucket->last; i++) {
+        const struct ddp_entry *entry = &self->entry[i];
         struct cadre_buf p = left_of(bucket, entry);
         CADRE_TRY(entry->k ? factor(self, bucket, entry)
                            : ddp_copy(self, &entry->grad, &p));
@@ -222,15 +230,14 @@ static cadre_status second_exchange(struct cadre_self *self, struct ddp_bucket *
     if (bucket->right.count == 0)
         return CADRE_OK;
     CADRE_TRY(ddp_computed(self, &after));
-    return self->comm->all_reduce(self->axis, bucket->label, &bucket->right,
-                                  &bucket->right, CADRE_SUM, after, &bucket->done);
+    return sum(self, bucket, &bucket->right, after);
 }
 
 static cadre_status finish(struct cadre_self *self, struct ddp_bucket *bucket)
 {
     CADRE_TRY(self->comm->stream_wait(self->axis, bucket->done));
-    for (cadre_param_id id = bucket->first; id <= bucket->last; id++) {
-        const struct ddp_entry *entry = &self->entry[id];
+    for (uint32_t i = bucket->first; i <= bucket->last; i++) {
+        const struct ddp_entry *entry = &self->entry[i];
         struct cadre_buf p = left_of(bucket, entry), q = right_of(bucket, entry);
         if (entry->k)
             CADRE_TRY(expand(self, entry, &p, &q, &entry->grad, 0));

@@ -12,15 +12,15 @@
 cadre_status ddp_residual_bind(struct cadre_self *self, struct ddp_bucket *bucket)
 {
     uint64_t n = 0;
-    for (cadre_param_id id = bucket->first; id <= bucket->last; id++) {
-        struct ddp_entry *entry = &self->entry[id];
+    for (uint32_t i = bucket->first; i <= bucket->last; i++) {
+        struct ddp_entry *entry = &self->entry[i];
         entry->at = n;
         if (entry->k > 0)
             n += ddp_round_up(entry->grad.count, DDP_BLOCK);
     }
     CADRE_TRY(ddp_take(self, bucket->grad.dtype, n, "residuals", &bucket->residual));
-    for (cadre_param_id id = bucket->first; id <= bucket->last; id++) {
-        struct ddp_entry *entry = &self->entry[id];
+    for (uint32_t i = bucket->first; i <= bucket->last; i++) {
+        struct ddp_entry *entry = &self->entry[i];
         if (entry->k > 0)
             entry->residual =
                 cadre_buf_slice(&bucket->residual, entry->at, entry->grad.count);
@@ -30,8 +30,8 @@ cadre_status ddp_residual_bind(struct cadre_self *self, struct ddp_bucket *bucke
 
 cadre_status ddp_residual_add(struct cadre_self *self, const struct ddp_bucket *bucket)
 {
-    for (cadre_param_id id = bucket->first; id <= bucket->last; id++) {
-        const struct ddp_entry *entry = &self->entry[id];
+    for (uint32_t i = bucket->first; i <= bucket->last; i++) {
+        const struct ddp_entry *entry = &self->entry[i];
         if (entry->residual.count > 0)
             CADRE_TRY(self->ops->add(self->ctx, &entry->residual, &entry->residual,
                                      &entry->grad));
@@ -48,18 +48,17 @@ cadre_status ddp_residual_add(struct cadre_self *self, const struct ddp_bucket *
 
 /* The residual of a tied entry is kept under its owner, which has the same shape. */
 static cadre_status give_tensor(struct cadre_self *self,
-                                const struct cadre_state_sink *sink, cadre_param_id id)
+                                const struct cadre_state_sink *sink,
+                                const struct ddp_entry *entry)
 {
-    struct cadre_param_info info = {.struct_size = sizeof info};
-    const struct ddp_entry *entry = &self->entry[id];
+    struct cadre_param_info info;
     if (entry->residual.count == 0)
         return CADRE_OK;
-    CADRE_TRY(self->model->param(self->ctx, id, &info));
-    if (info.tied_to < 0)
-        return sink->tensor(sink->h, "residual", id, CADRE_STATE_SUM, 0,
+    if (entry->info.tied_to < 0)
+        return sink->tensor(sink->h, "residual", entry->id, CADRE_STATE_SUM, 0,
                             &entry->residual);
-    cadre_param_id owner = (cadre_param_id)info.tied_to;
-    CADRE_TRY(self->model->param(self->ctx, owner, &info));
+    cadre_param_id owner = (cadre_param_id)entry->info.tied_to;
+    CADRE_TRY(cadre_param_get(self->host, self->model, owner, &info));
     if (!info.present)
         return CADRE_OK;
     return sink->tensor(sink->h, "residual_tied", owner, CADRE_STATE_SUM, 0,
@@ -78,11 +77,11 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 static uint64_t layout_of(const struct cadre_self *self,
                           const struct ddp_bucket *bucket)
 {
-    uint64_t hash = mix(UINT64_C(0xcbf29ce484222325), bucket->first);
+    uint64_t hash = mix(UINT64_C(0xcbf29ce484222325), self->entry[bucket->first].id);
     for (const char *c = self->mode->name; *c; c++)
         hash = mix(hash, (uint64_t)*c);
-    for (cadre_param_id id = bucket->first; id <= bucket->last; id++)
-        hash = mix(mix(hash, self->entry[id].residual.count), self->entry[id].k);
+    for (uint32_t i = bucket->first; i <= bucket->last; i++)
+        hash = mix(mix(hash, self->entry[i].residual.count), self->entry[i].k);
     return hash;
 }
 
@@ -98,7 +97,7 @@ static cadre_status carry(struct cadre_self *self, struct parcel *p, int saving)
     char *at = p->host + sizeof p->layout;
     for (int i = 0; i < 2; i++) {
         void *data = p->kept[i].data;
-        uint64_t bytes = ddp_bytes(&p->kept[i]);
+        uint64_t bytes = cadre_buf_bytes(&p->kept[i]);
         if (bytes)
             CADRE_TRY(saving ? self->ops->to_host(self->ctx, at, data, bytes)
                              : self->ops->to_device(self->ctx, data, at, bytes));
@@ -115,7 +114,8 @@ static cadre_status give_blob(struct cadre_self *self,
     char key[24];
     if (self->mode->keeps == DDP_KEEPS_RIGHT)
         p.kept[1] = bucket->right;
-    uint64_t bytes = sizeof p.layout + ddp_bytes(&p.kept[0]) + ddp_bytes(&p.kept[1]);
+    uint64_t bytes =
+        sizeof p.layout + cadre_buf_bytes(&p.kept[0]) + cadre_buf_bytes(&p.kept[1]);
     if (bytes == sizeof p.layout || bytes > BLOB_BYTES)
         return CADRE_OK;
     snprintf(key, sizeof key, "bucket_%u", number);
@@ -141,8 +141,8 @@ cadre_status ddp_state(struct cadre_self *self, const struct cadre_state_sink *s
 {
     if (self->n_buckets == 0 || !self->mode->keeps)
         return CADRE_OK;
-    for (cadre_param_id id = 0; id < self->n_entries; id++)
-        CADRE_TRY(give_tensor(self, sink, id));
+    for (uint32_t i = 0; i < self->n_entries; i++)
+        CADRE_TRY(give_tensor(self, sink, &self->entry[i]));
     for (uint32_t i = 0; i < self->n_buckets; i++)
         CADRE_TRY(give_blob(self, sink, i));
     return CADRE_OK;

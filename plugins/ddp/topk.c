@@ -15,30 +15,39 @@ static uint64_t k_of(const struct cadre_self *self, uint64_t count)
     return k < count ? k : count;
 }
 
-static void need(const struct cadre_self *self, const struct cadre_param_info *info,
-                 struct ddp_need *out)
+/* Bytes that a rank sends of k elements: their values and indices. */
+static uint64_t sent_bytes(uint64_t k, uint64_t element)
 {
-    uint64_t element = cadre_dtype_size(info->grad_dtype);
-    out->residuals += ddp_round_up(info->count, DDP_BLOCK) * element;
-    out->payloads += self->ranks * k_of(self, info->count) * (element + 4);
+    return ddp_round_up(k * (element + 4), 8);
+}
+
+static void need(const struct cadre_self *self, struct ddp_need *out)
+{
+    for (uint32_t i = 0; i < self->n_entries; i++) {
+        const struct cadre_param_info *info = &self->entry[i].info;
+        uint64_t element = cadre_dtype_size(info->grad_dtype);
+        out->residuals += ddp_round_up(info->count, DDP_BLOCK) * element;
+        out->payloads += self->ranks * sent_bytes(k_of(self, info->count), element);
+    }
 }
 
 static cadre_status bind(struct cadre_self *self, struct ddp_bucket *bucket)
 {
     uint64_t element = cadre_dtype_size(bucket->grad.dtype), k = 0;
-    for (cadre_param_id id = bucket->first; id <= bucket->last; id++) {
-        struct ddp_entry *entry = &self->entry[id];
+    for (uint32_t i = bucket->first; i <= bucket->last; i++) {
+        struct ddp_entry *entry = &self->entry[i];
         if (entry->grad.count > INT32_MAX)
             return cadre_refuse(self->host, CADRE_E_UNSUPPORTED,
                                 "gradient entry %u has %llu elements: topk takes at "
                                 "most %d",
-                                id, (unsigned long long)entry->grad.count, INT32_MAX);
+                                entry->id, (unsigned long long)entry->grad.count,
+                                INT32_MAX);
         entry->k = k_of(self, entry->grad.count);
         entry->left_at = k;
         k += entry->k;
     }
     bucket->slice = k;
-    bucket->slice_bytes = ddp_round_up(k * (element + 4), 8);
+    bucket->slice_bytes = sent_bytes(k, element);
     CADRE_TRY(ddp_residual_bind(self, bucket));
     return ddp_take(self, CADRE_U8, self->ranks * bucket->slice_bytes, "payloads",
                     &bucket->left);
@@ -65,8 +74,8 @@ static cadre_status send(struct cadre_self *self, struct ddp_bucket *bucket)
 {
     CADRE_TRY(self->stream->wait(self->ctx, bucket->ready));
     CADRE_TRY(ddp_residual_add(self, bucket));
-    for (cadre_param_id id = bucket->first; id <= bucket->last; id++) {
-        const struct ddp_entry *entry = &self->entry[id];
+    for (uint32_t i = bucket->first; i <= bucket->last; i++) {
+        const struct ddp_entry *entry = &self->entry[i];
         struct cadre_buf values = values_of(bucket, entry, self->index);
         struct cadre_buf places = places_of(bucket, entry, self->index);
         CADRE_TRY(self->ops->topk(self->ctx, &entry->residual, &values, &places));
@@ -79,10 +88,10 @@ static cadre_status send(struct cadre_self *self, struct ddp_bucket *bucket)
 static cadre_status finish(struct cadre_self *self, struct ddp_bucket *bucket)
 {
     CADRE_TRY(self->comm->stream_wait(self->axis, bucket->done));
-    for (cadre_param_id id = bucket->first; id <= bucket->last; id++) {
-        const struct ddp_entry *entry = &self->entry[id];
-        CADRE_TRY(
-            self->ops->zero(self->ctx, entry->grad.data, ddp_bytes(&entry->grad)));
+    for (uint32_t i = bucket->first; i <= bucket->last; i++) {
+        const struct ddp_entry *entry = &self->entry[i];
+        CADRE_TRY(self->ops->zero(self->ctx, entry->grad.data,
+                                  cadre_buf_bytes(&entry->grad)));
         for (uint32_t r = 0; r < self->ranks; r++) {
             struct cadre_buf values = values_of(bucket, entry, r);
             struct cadre_buf places = places_of(bucket, entry, r);

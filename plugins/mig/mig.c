@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mig: places ranks on isolated parts of a machine, the MIG instances of GPUs or sets
  * of CPU cores. The plugin chooses where a rank runs before it starts, and takes no
- * part in the step. In mode average the core runs ddp over the instances, which sums
- * the gradients of the replicas; in mode independent each instance is a run of its
- * own. */
+ * part in the step. In mode average the core adds ddp to the stack, over the axis of
+ * the instances, which sums the gradients of the replicas; in mode independent each
+ * instance is a run of its own. */
 #include "plugins/mig/mig.h"
 
 #include <stdlib.h>
@@ -34,45 +34,46 @@ static cadre_status read_options(struct cadre_self *self,
     return CADRE_OK;
 }
 
-static void destroy(struct cadre_self *self)
+static void destroy(struct cadre_self *self, const struct cadre_end *end)
 {
+    (void)end;
     free(self);
 }
 
-static cadre_status create(const struct cadre_host *host,
-                           const struct cadre_values *values, struct cadre_self **out)
+static cadre_status create(const struct cadre_create *in, struct cadre_self **out)
 {
     struct cadre_self *self;
-    CADRE_TRY(cadre_self_create(host, services, sizeof *self, &self));
-    self->host = host;
-    self->ctx = host->ctx;
-    cadre_status rc = read_options(self, values);
+    CADRE_TRY(cadre_self_create(in->host, services, sizeof *self, &self));
+    self->host = in->host;
+    self->ctx = in->host->ctx;
+    cadre_status rc = read_options(self, in->values);
     if (rc == CADRE_OK)
         *out = self;
     else
-        destroy(self);
+        free(self);
     return rc;
 }
 
 /* In mode average ddp splits the batch, not this plugin. */
 static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
 {
-    const struct cadre_axis *axis = self->mesh->axis(self->ctx, "mig");
+    const struct cadre_axis *axis = self->mesh->axis(self->ctx, NULL);
     self->size = (uint32_t)self->mesh->size(axis);
     self->index = (uint32_t)self->mesh->rank(axis);
-    return self->averages ? CADRE_OK
-                          : plan->use_axis(plan->h, "mig", CADRE_BATCH_INDEPENDENT);
+    return self->averages
+               ? CADRE_OK
+               : plan->use_axis(plan->h, plan->axis, CADRE_BATCH_INDEPENDENT);
 }
 
-static cadre_status bind(struct cadre_self *self)
+static cadre_status bind(struct cadre_self *self, const struct cadre_bind *in)
 {
-    (void)self;
+    (void)self, (void)in;
     return CADRE_OK;
 }
 
-static cadre_status sync(struct cadre_self *self, uint32_t what)
+static cadre_status sync(struct cadre_self *self, const struct cadre_sync *in)
 {
-    (void)self, (void)what;
+    (void)self, (void)in;
     return CADRE_OK;
 }
 

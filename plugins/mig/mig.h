@@ -11,7 +11,7 @@ struct cadre_self {
     const struct cadre_mesh_svc *mesh;
     int averages, pin, share; /* options */
     const char *profile, *instances;
-    uint32_t size, index; /* along the axis "mig" */
+    uint32_t size, index; /* along its axis */
 };
 
 /* ---- place.c: where ranks run ---- */

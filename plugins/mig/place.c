@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where ranks run: the instance or core set of their coordinate along "mig". */
+/* Where ranks run: the instance or core set of their coordinate along the axis. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pipeline: partitions the model's units into chunks over the ranks of the axis "pp",
- * and orders the passes of each rank's micro-batches through them. schedule.c makes the
+/* pipeline: partitions the model's units into chunks over the ranks of its axis, and
+ * orders the passes of each rank's micro-batches through them. schedule.c makes the
  * order as a list, this file runs it, wire.c sends activations and gradients between
  * chunks, and partition.c partitions the model. */
 #include <stdlib.h>
@@ -11,8 +11,6 @@
 #include "plugins/pipeline/partition.h"
 #include "plugins/pipeline/schedule.h"
 #include "plugins/pipeline/wire.h"
-
-#define MAX_CHUNKS 64
 
 struct cadre_self {
     const struct cadre_host *host;
@@ -26,6 +24,9 @@ struct cadre_self {
     uint32_t *first; /* unit where each chunk begins, and the end */
     struct pipeline_list list;
     struct pipeline_wire wire;
+    /* of a step of forward passes alone, from the first one on; in the same buffers */
+    struct pipeline_list forward_list;
+    struct pipeline_wire forward_wire;
 };
 
 static const char schedules[] = "gpipe, 1f1b, interleaved, zb-h1";
@@ -42,12 +43,20 @@ static const struct cadre_service services[] = {
     {NULL, 0, 0},
 };
 
-static void destroy(struct cadre_self *self)
+static void release(struct cadre_self *self)
 {
     pipeline_wire_fini(&self->wire);
+    pipeline_wire_fini(&self->forward_wire);
     pipeline_list_fini(&self->list);
+    pipeline_list_fini(&self->forward_list);
     free(self->first);
     free(self);
+}
+
+static void destroy(struct cadre_self *self, const struct cadre_end *end)
+{
+    (void)end;
+    release(self);
 }
 
 static cadre_status read_options(struct cadre_self *self,
@@ -77,17 +86,16 @@ static cadre_status read_options(struct cadre_self *self,
     return CADRE_OK;
 }
 
-static cadre_status create(const struct cadre_host *host,
-                           const struct cadre_values *values, struct cadre_self **out)
+static cadre_status create(const struct cadre_create *in, struct cadre_self **out)
 {
     struct cadre_self *self;
-    CADRE_TRY(cadre_self_create(host, services, sizeof *self, &self));
-    self->host = self->wire.host = host;
-    cadre_status rc = read_options(self, values);
+    CADRE_TRY(cadre_self_create(in->host, services, sizeof *self, &self));
+    self->host = self->wire.host = in->host;
+    cadre_status rc = read_options(self, in->values);
     if (rc == CADRE_OK)
         *out = self;
     else
-        destroy(self);
+        release(self);
     return rc;
 }
 
@@ -207,7 +215,7 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
     uint64_t microbatches = plan->microbatches; /* of an older host: an upper bound */
     if (plan->struct_size > offsetof(struct cadre_plan, rank_microbatches))
         microbatches = plan->rank_microbatches;
-    wire->axis = self->mesh->axis(self->host->ctx, "pp");
+    wire->axis = self->mesh->axis(self->host->ctx, NULL);
     wire->rank = (uint32_t)self->mesh->rank(wire->axis);
     wire->shape = (struct pipeline_shape){
         .schedule = self->schedule,
@@ -221,8 +229,8 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
     self->count = CADRE_HAS(self->model, boundary_count)
                       ? self->model->boundary_count(self->host->ctx)
                       : plan->batch * plan->time * plan->channels;
-    CADRE_TRY(plan->use_axis(plan->h, "pp", CADRE_BATCH_SAME));
-    CADRE_TRY(plan->claim(plan->h, "schedule.order", "pp", 0));
+    CADRE_TRY(plan->use_axis(plan->h, plan->axis, CADRE_BATCH_SAME));
+    CADRE_TRY(plan->claim(plan->h, "schedule.order", plan->axis, 0));
     if (microbatches > UINT32_MAX / 256)
         return cadre_refuse(self->host, CADRE_E_UNSUPPORTED,
                             "train.global_batch / train.micro_batch makes %llu "
@@ -256,8 +264,9 @@ static void log_cuts(const struct cadre_self *self)
     self->host->log(self->host->ctx, 3, text);
 }
 
-static cadre_status bind(struct cadre_self *self)
+static cadre_status bind(struct cadre_self *self, const struct cadre_bind *in)
 {
+    (void)in;
     if (self->wire.rank == 0)
         log_cuts(self);
     return pipeline_wire_bind(&self->wire, self->dtype, self->count);
@@ -265,59 +274,101 @@ static cadre_status bind(struct cadre_self *self)
 
 /* ---- one step ---- */
 
-/* The unit that the i-th action starts with, -1 past the end. */
-static int32_t starts_with(const struct cadre_self *self, uint32_t i)
+/* The unit that the i-th action of a list starts with, -1 past the end. */
+static int32_t starts_with(const struct cadre_self *self,
+                           const struct pipeline_list *list, uint32_t i)
 {
-    if (i >= self->list.n)
+    if (i >= list->n)
         return -1;
-    const struct pipeline_action *action = &self->list.action[i];
+    const struct pipeline_action *action = &list->action[i];
     uint32_t piece = action->chunk * self->wire.shape.stages + self->wire.rank;
     return action->kind == PIPELINE_FORWARD ? (int32_t)self->first[piece]
                                             : (int32_t)self->first[piece + 1] - 1;
 }
 
-static cadre_status run_action(struct cadre_self *self, uint32_t i)
+static cadre_status run_action(struct cadre_self *self, struct pipeline_wire *wire,
+                               const struct pipeline_list *list, uint32_t i)
 {
     static const uint32_t parts[] = {
         [PIPELINE_BACKWARD] = CADRE_PASS_BOTH,
         [PIPELINE_INPUT] = CADRE_PASS_INPUT,
         [PIPELINE_WEIGHT] = CADRE_PASS_WEIGHT,
     };
-    const struct pipeline_action *action = &self->list.action[i];
+    const struct pipeline_action *action = &list->action[i];
     struct cadre_ctx *ctx = self->host->ctx;
     struct cadre_pass_args args = {
         .struct_size = sizeof args,
         .chunk = action->chunk,
         .microbatch = action->microbatch,
         .what = parts[action->kind],
-        .next_unit = starts_with(self, i + 1),
+        .next_unit = starts_with(self, list, i + 1),
     };
-    CADRE_TRY(pipeline_wire_take(&self->wire, action, &args.in));
-    CADRE_TRY(pipeline_wire_room(&self->wire, action, &args.out));
+    CADRE_TRY(pipeline_wire_take(wire, action, &args.in));
+    CADRE_TRY(pipeline_wire_room(wire, action, &args.out));
     CADRE_TRY(action->kind == PIPELINE_FORWARD ? self->model->forward(ctx, &args)
                                                : self->model->backward(ctx, &args));
-    CADRE_TRY(pipeline_wire_give(&self->wire, action));
-    return pipeline_wire_release(&self->wire, action);
+    CADRE_TRY(pipeline_wire_give(wire, action));
+    return pipeline_wire_release(wire, action);
+}
+
+static cadre_status run_list(struct cadre_self *self, struct pipeline_wire *wire,
+                             const struct pipeline_list *list)
+{
+    CADRE_TRY(pipeline_wire_begin(wire));
+    for (uint32_t i = 0; i < list->n; i++)
+        CADRE_TRY(run_action(self, wire, list, i));
+    return CADRE_OK;
+}
+
+/* The list and the tables of a step of `n` forward passes of each chunk. */
+static cadre_status prepare_forward(struct cadre_self *self, uint32_t n)
+{
+    struct pipeline_wire *wire = &self->forward_wire;
+    if (self->forward_list.action && wire->shape.microbatches == n)
+        return CADRE_OK;
+    wire->host = self->wire.host;
+    wire->comm = self->wire.comm;
+    wire->mem = self->wire.mem;
+    wire->stream = self->wire.stream;
+    wire->axis = self->wire.axis;
+    wire->rank = self->wire.rank;
+    wire->shape = self->wire.shape;
+    wire->shape.microbatches = n;
+    wire->shape.forward = 1;
+    pipeline_list_fini(&self->forward_list);
+    if (pipeline_list_init(&self->forward_list, &wire->shape, wire->rank))
+        return cadre_refuse(self->host, CADRE_E_RESOURCE,
+                            "no memory for the schedule of %u micro-batches", n);
+    CADRE_TRY(pipeline_wire_init(wire, &self->forward_list));
+    pipeline_wire_lend(&self->wire, wire);
+    return CADRE_OK;
+}
+
+/* No sync(GRADS) follows, so the sends end here: the next step uses their buffers. */
+static cadre_status run_forward(struct cadre_self *self, uint32_t n)
+{
+    CADRE_TRY(prepare_forward(self, n));
+    CADRE_TRY(run_list(self, &self->forward_wire, &self->forward_list));
+    return pipeline_wire_flush(&self->forward_wire);
 }
 
 static cadre_status step(struct cadre_self *self, const struct cadre_step *step,
                          const struct cadre_next *next)
 {
     (void)next; /* a schedule is innermost */
+    if (step->flags & CADRE_STEP_FORWARD)
+        return run_forward(self, step->n_microbatches);
     if (step->n_microbatches != self->wire.shape.microbatches)
         return cadre_refuse(self->host, CADRE_E_INTERNAL,
                             "a step of %u micro-batches, expected %u as planned",
                             step->n_microbatches, self->wire.shape.microbatches);
-    CADRE_TRY(pipeline_wire_begin(&self->wire));
-    for (uint32_t i = 0; i < self->list.n; i++)
-        CADRE_TRY(run_action(self, i));
-    return CADRE_OK;
+    return run_list(self, &self->wire, &self->list);
 }
 
 /* The last sends may still run while the data strategies finish. */
-static cadre_status sync(struct cadre_self *self, uint32_t what)
+static cadre_status sync(struct cadre_self *self, const struct cadre_sync *in)
 {
-    if (what == CADRE_SYNC_GRADS || what == CADRE_SYNC_DRAIN)
+    if (in->what == CADRE_SYNC_GRADS || in->what == CADRE_SYNC_DRAIN)
         return pipeline_wire_flush(&self->wire);
     return CADRE_OK;
 }
@@ -328,7 +379,7 @@ static const struct cadre_option options[] = {
     CADRE_OPTION(.type = CADRE_OPTION_ENUM, .key = "schedule", .def = "1f1b",
                  .choices = schedules, .help = "order of forward and backward passes"),
     CADRE_OPTION(.type = CADRE_OPTION_I64, .key = "chunks", .def = "0",
-                 .max = MAX_CHUNKS,
+                 .max = CADRE_MAX_CHUNKS,
                  .help = "chunks (virtual stages) on each rank; 0: 2 with interleaved, "
                          "else 1"),
     CADRE_OPTION(.type = CADRE_OPTION_STR, .key = "balance", .def = "counted",

@@ -118,6 +118,14 @@ static void fill_interleaved(struct pipeline_list *list,
     }
 }
 
+/* No pass waits for a later one, so the order of a rank's forwards is that of all. */
+static void fill_forward(struct pipeline_list *list, const struct pipeline_shape *shape)
+{
+    struct groups g = groups_of(shape);
+    for (uint32_t k = 0; k < shape->microbatches * shape->chunks; k++)
+        add_forward(list, &g, shape->chunks, k);
+}
+
 int pipeline_list_init(struct pipeline_list *list, const struct pipeline_shape *shape,
                        uint32_t rank)
 {
@@ -126,7 +134,9 @@ int pipeline_list_init(struct pipeline_list *list, const struct pipeline_shape *
     *list = (struct pipeline_list){.action = calloc(most + 1, sizeof *list->action)};
     if (!list->action)
         return -1;
-    if (shape->schedule == PIPELINE_GPIPE)
+    if (shape->forward)
+        fill_forward(list, shape);
+    else if (shape->schedule == PIPELINE_GPIPE)
         fill_gpipe(list, shape->microbatches);
     else if (shape->schedule == PIPELINE_1F1B)
         fill_1f1b(list, shape, rank);

@@ -21,9 +21,10 @@
 
 struct pipeline_shape {
     uint32_t schedule;
-    uint32_t stages; /* ranks along "pp" */
+    uint32_t stages; /* ranks along the axis */
     uint32_t chunks; /* of the model on each rank; 1 but for interleaved */
     uint32_t microbatches; /* of each rank */
+    uint32_t forward; /* 1: no backward, as in a step that only evaluates */
 };
 
 struct pipeline_action {
@@ -38,7 +39,8 @@ struct pipeline_list {
 };
 
 /* Every pass of `rank` in one step, each once, backward of a chunk ascending in
- * micro-batches. The list is the caller's, to be freed. Returns 0, or -1: no memory. */
+ * micro-batches. Forward passes alone are in the order in which the schedule has them.
+ * The list is the caller's, to be freed. Returns 0, or -1: no memory. */
 int pipeline_list_init(struct pipeline_list *list, const struct pipeline_shape *shape,
                        uint32_t rank);
 void pipeline_list_fini(struct pipeline_list *list);

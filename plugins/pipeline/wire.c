@@ -83,6 +83,11 @@ static int fill_tables(struct pipeline_wire *wire, const struct pipeline_list *l
     for (uint32_t i = 0; i < list->n; i++)
         if (pipeline_gives(&wire->shape, wire->rank, &list->action[i], &message))
             outbox_of(wire, message.rank)->n++;
+    for (uint32_t i = 0; i < wire->n_peers; i++) {
+        struct pipeline_outbox *outbox = &wire->outbox[i];
+        outbox->depth =
+            outbox->n < PIPELINE_OUT_BUFFERS ? outbox->n : PIPELINE_OUT_BUFFERS;
+    }
     return wire->place ? 0 : -1;
 }
 
@@ -117,30 +122,20 @@ void pipeline_wire_fini(struct pipeline_wire *wire)
     wire->n_peers = 0;
 }
 
-static uint32_t out_buffers(const struct pipeline_outbox *outbox)
-{
-    return outbox->n < PIPELINE_OUT_BUFFERS ? outbox->n : PIPELINE_OUT_BUFFERS;
-}
-
 uint32_t pipeline_wire_buffers(const struct pipeline_wire *wire)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < wire->n_peers; i++)
-        n += wire->inbox[i].depth + out_buffers(&wire->outbox[i]);
+        n += wire->inbox[i].depth + wire->outbox[i].depth;
     return n;
 }
 
 static cadre_status make(struct pipeline_wire *wire, uint32_t dtype, uint64_t count,
                          struct cadre_buf *buf)
 {
-    *buf = (struct cadre_buf){
-        .struct_size = sizeof *buf,
-        .dtype = dtype,
-        .count = count,
-        .space = CADRE_SPACE_DEVICE,
-    };
+    *buf = cadre_buf_of(NULL, count, dtype, CADRE_SPACE_DEVICE);
     buf->data = wire->mem->alloc(wire->host->ctx, CADRE_SPACE_DEVICE,
-                                 count * cadre_dtype_size(dtype), PIPELINE_BUFFER_TAG);
+                                 cadre_buf_bytes(buf), PIPELINE_BUFFER_TAG);
     if (buf->data)
         return CADRE_OK;
     return cadre_refuse(wire->host, CADRE_E_RESOURCE,
@@ -154,10 +149,21 @@ cadre_status pipeline_wire_bind(struct pipeline_wire *wire, uint32_t dtype,
     for (uint32_t i = 0; i < wire->n_peers; i++) {
         for (uint32_t b = 0; b < wire->inbox[i].depth; b++)
             CADRE_TRY(make(wire, dtype, count, &wire->inbox[i].buffer[b]));
-        for (uint32_t b = 0; b < out_buffers(&wire->outbox[i]); b++)
+        for (uint32_t b = 0; b < wire->outbox[i].depth; b++)
             CADRE_TRY(make(wire, dtype, count, &wire->outbox[i].buffer[b]));
     }
     return CADRE_OK;
+}
+
+void pipeline_wire_lend(const struct pipeline_wire *from, struct pipeline_wire *to)
+{
+    for (uint32_t i = 0; i < to->n_peers; i++) {
+        for (uint32_t b = 0; b < to->inbox[i].depth; b++)
+            to->inbox[i].buffer[b] = from->inbox[i].buffer[b];
+        to->outbox[i].depth = from->outbox[i].depth;
+        for (uint32_t b = 0; b < to->outbox[i].depth; b++)
+            to->outbox[i].buffer[b] = from->outbox[i].buffer[b];
+    }
 }
 
 /* ---- a step ---- */
@@ -166,13 +172,13 @@ cadre_status pipeline_wire_bind(struct pipeline_wire *wire, uint32_t dtype,
 static cadre_status post_ahead(struct pipeline_wire *wire, struct pipeline_inbox *inbox)
 {
     for (uint32_t b = 0; b < inbox->depth && inbox->posted < inbox->n; b++) {
-        cadre_event after;
         if (inbox->holds[b] != PIPELINE_FREE)
             continue;
-        CADRE_TRY(wire->stream->record(wire->host->ctx, &after));
-        CADRE_TRY(wire->comm->recv(wire->axis, label[inbox->gradient[inbox->posted]],
-                                   &inbox->buffer[b], inbox->peer, after,
-                                   &inbox->done[b]));
+        struct cadre_post post = cadre_post(label[inbox->gradient[inbox->posted]],
+                                            CADRE_TRAFFIC_ACTIVATION, 0);
+        CADRE_TRY(wire->stream->record(wire->host->ctx, &post.after));
+        CADRE_TRY(wire->comm->recv(wire->axis, &inbox->buffer[b], inbox->peer, &post));
+        inbox->done[b] = post.done;
         inbox->holds[b] = inbox->posted++;
     }
     return CADRE_OK;
@@ -242,7 +248,7 @@ cadre_status pipeline_wire_room(struct pipeline_wire *wire,
     if (!pipeline_gives(&wire->shape, wire->rank, action, &message))
         return CADRE_OK;
     struct pipeline_outbox *outbox = outbox_of(wire, message.rank);
-    uint32_t b = outbox->sent % PIPELINE_OUT_BUFFERS;
+    uint32_t b = outbox->sent % outbox->depth;
     CADRE_TRY(wire->comm->stream_wait(wire->axis, outbox->done[b]));
     *out = &outbox->buffer[b];
     return CADRE_OK;
@@ -252,14 +258,16 @@ cadre_status pipeline_wire_give(struct pipeline_wire *wire,
                                 const struct pipeline_action *action)
 {
     struct pipeline_message message;
-    cadre_event after;
     if (!pipeline_gives(&wire->shape, wire->rank, action, &message))
         return CADRE_OK;
     struct pipeline_outbox *outbox = outbox_of(wire, message.rank);
-    uint32_t b = outbox->sent++ % PIPELINE_OUT_BUFFERS;
-    CADRE_TRY(wire->stream->record(wire->host->ctx, &after));
-    return wire->comm->send(wire->axis, label[message.gradient], &outbox->buffer[b],
-                            outbox->peer, after, &outbox->done[b]);
+    uint32_t b = outbox->sent++ % outbox->depth;
+    struct cadre_post post =
+        cadre_post(label[message.gradient], CADRE_TRAFFIC_ACTIVATION, 0);
+    CADRE_TRY(wire->stream->record(wire->host->ctx, &post.after));
+    CADRE_TRY(wire->comm->send(wire->axis, &outbox->buffer[b], outbox->peer, &post));
+    outbox->done[b] = post.done;
+    return CADRE_OK;
 }
 
 cadre_status pipeline_wire_flush(struct pipeline_wire *wire)

@@ -28,6 +28,7 @@ struct pipeline_inbox {
 struct pipeline_outbox {
     int32_t peer;
     uint32_t n; /* in a step */
+    uint32_t depth; /* buffers */
     uint32_t sent; /* in this step */
     struct cadre_buf buffer[PIPELINE_OUT_BUFFERS];
     cadre_event done[PIPELINE_OUT_BUFFERS];
@@ -62,6 +63,10 @@ uint32_t pipeline_wire_buffers(const struct pipeline_wire *wire);
 /* [main] Allocate them, `count` elements of `dtype` each; the host frees them. */
 cadre_status pipeline_wire_bind(struct pipeline_wire *wire, uint32_t dtype,
                                 uint64_t count);
+
+/* [exec] Let `to`, the tables of fewer messages between the same chunks, use the
+ * buffers of `from`. Only one of them is in use at a time. */
+void pipeline_wire_lend(const struct pipeline_wire *from, struct pipeline_wire *to);
 
 /* [exec] A step begins: post the first receives. */
 cadre_status pipeline_wire_begin(struct pipeline_wire *wire);

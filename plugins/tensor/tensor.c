@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tensor: every matrix product of the model is sharded over the ranks of the axis "tp":
- * the first of two products by columns, the second by rows. Each rank then computes a
+/* tensor: every matrix product of the model is sharded over the ranks of its axis: the
+ * first of two products by columns, the second by rows. Each rank then computes a
  * partial sum of every output, and one all-reduce completes it: twice per block in
  * forward, twice in backward. Attention is sharded by heads, embedding and logits by
  * vocabulary. The core shards the parameters and knows where sums are partial; this
@@ -40,8 +40,9 @@ static const char *const labels[] = {
 };
 #define N_POINTS (sizeof labels / sizeof *labels)
 
-static void destroy(struct cadre_self *self)
+static void destroy(struct cadre_self *self, const struct cadre_end *end)
 {
+    (void)end;
     free(self->partial);
     free(self);
 }
@@ -54,25 +55,25 @@ static const struct cadre_service services[] = {
     {NULL, 0, 0},
 };
 
-static cadre_status create(const struct cadre_host *host,
-                           const struct cadre_values *values, struct cadre_self **out)
+static cadre_status create(const struct cadre_create *in, struct cadre_self **out)
 {
+    const struct cadre_values *values = in->values;
     struct cadre_self *self;
-    CADRE_TRY(cadre_self_create(host, services, sizeof *self, &self));
-    self->host = host;
+    CADRE_TRY(cadre_self_create(in->host, services, sizeof *self, &self));
+    self->host = in->host;
     self->shard_rows = values->i64(values->h, "sequence_parallel") != 0;
     *out = self;
     return CADRE_OK;
 }
 
-/* The core shards the parameters because of this plugin's role and axis. */
+/* The core shards the parameters over the axis of act.complete. */
 static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
 {
-    int32_t ranks = self->mesh->size(self->mesh->axis(self->host->ctx, "tp"));
-    CADRE_TRY(plan->use_axis(plan->h, "tp", CADRE_BATCH_SAME));
-    CADRE_TRY(plan->claim(plan->h, "act.complete", "tp", 0));
+    CADRE_TRY(plan->use_axis(plan->h, plan->axis, CADRE_BATCH_SAME));
+    CADRE_TRY(plan->claim(plan->h, "act.complete", plan->axis, 0));
     if (!self->shard_rows)
         return CADRE_OK;
+    int32_t ranks = self->mesh->size(self->mesh->axis(self->host->ctx, NULL));
     uint64_t tokens = plan->batch * plan->time;
     if (tokens < (uint64_t)ranks)
         return cadre_refuse(self->host, CADRE_E_INVALID,
@@ -81,13 +82,14 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
                             "data.window) over the %d ranks of tensor in "
                             "strategy.stack; use fewer ranks or sequence_parallel = no",
                             (unsigned long long)tokens, ranks);
-    return plan->claim(plan->h, "seq.shard", "tp", 0);
+    return plan->claim(plan->h, "seq.shard", plan->axis, 0);
 }
 
-static cadre_status bind(struct cadre_self *self)
+static cadre_status bind(struct cadre_self *self, const struct cadre_bind *in)
 {
     struct cadre_ctx *ctx = self->host->ctx;
-    self->axis = self->mesh->axis(ctx, "tp");
+    (void)in;
+    self->axis = self->mesh->axis(ctx, NULL);
     if (!self->shard_rows)
         return CADRE_OK;
     uint32_t n = self->model->n_params(ctx);
@@ -96,9 +98,9 @@ static cadre_status bind(struct cadre_self *self)
         return cadre_refuse(self->host, CADRE_E_RESOURCE, "no memory for %u entries",
                             n);
     for (uint32_t i = 0; i < n; i++) {
-        struct cadre_param_info info = {.struct_size = sizeof info};
-        CADRE_TRY(self->model->param(ctx, i, &info));
-        if (info.present && info.partial)
+        struct cadre_param_info info;
+        CADRE_TRY(cadre_param_get(self->host, self->model, i, &info));
+        if (info.present && info.partial && !info.frozen)
             self->partial[self->n_partial++] = i;
     }
     return CADRE_OK;
@@ -108,29 +110,26 @@ static cadre_status bind(struct cadre_self *self)
 static cadre_status on_redistribute(struct cadre_self *self,
                                     const struct cadre_redistribute_ev *ev)
 {
-    cadre_event done = 0;
     if (ev->point >= N_POINTS)
         return cadre_refuse(self->host, CADRE_E_UNSUPPORTED,
                             "redistribution %u is not known to this version",
                             ev->point);
     uint32_t red = ev->point == CADRE_POINT_LOSS_MAX ? CADRE_MAX : CADRE_SUM;
     const struct cadre_comm_svc *comm = self->comm;
-    const char *label = labels[ev->point];
+    struct cadre_post post = cadre_post(labels[ev->point], CADRE_TRAFFIC_ACTIVATION, 0);
     CADRE_TRY(
         ev->form == CADRE_REDISTRIBUTE_REDUCE_SCATTER
-            ? comm->reduce_scatter(self->axis, label, ev->in, ev->out, ev->offsets, red,
-                                   0, &done)
+            ? comm->reduce_scatter(self->axis, ev->in, ev->out, ev->offsets, red, &post)
         : ev->form == CADRE_REDISTRIBUTE_ALL_GATHER
-            ? comm->all_gather(self->axis, label, ev->in, ev->out, ev->offsets, 0,
-                               &done)
-            : comm->all_reduce(self->axis, label, ev->in, ev->out, red, 0, &done));
-    return comm->stream_wait(self->axis, done);
+            ? comm->all_gather(self->axis, ev->in, ev->out, ev->offsets, &post)
+            : comm->all_reduce(self->axis, ev->in, ev->out, red, &post));
+    return comm->stream_wait(self->axis, post.done);
 }
 
 static cadre_status step(struct cadre_self *self, const struct cadre_step *step,
                          const struct cadre_next *next)
 {
-    self->open = 1;
+    self->open = !(step->flags & CADRE_STEP_FORWARD);
     return next->run(next->h, step);
 }
 
@@ -141,21 +140,24 @@ static cadre_status sum_partial(struct cadre_self *self)
     struct cadre_ctx *ctx = self->host->ctx;
     cadre_event last = 0;
     for (uint32_t i = 0; i < self->n_partial; i++) {
-        struct cadre_buf grad = {.struct_size = sizeof grad};
+        struct cadre_buf grad = {0};
+        struct cadre_post post =
+            cadre_post("tensor norm gradient", CADRE_TRAFFIC_GRAD, 0);
         CADRE_TRY(self->param->shard(ctx, self->partial[i], CADRE_KIND_GRAD, &grad));
         if (grad.count > 0 && !grad.data)
             CADRE_TRY(self->param->grad(ctx, self->partial[i], &grad));
-        if (grad.count > 0)
-            CADRE_TRY(self->comm->all_reduce(self->axis, "tensor norm gradient", &grad,
-                                             &grad, CADRE_SUM, 0, &last));
+        if (grad.count == 0)
+            continue;
+        CADRE_TRY(self->comm->all_reduce(self->axis, &grad, &grad, CADRE_SUM, &post));
+        last = post.done;
     }
     return last ? self->comm->stream_wait(self->axis, last) : CADRE_OK;
 }
 
 /* The axis runs collectives in order: the last event stands for all. */
-static cadre_status sync(struct cadre_self *self, uint32_t what)
+static cadre_status sync(struct cadre_self *self, const struct cadre_sync *in)
 {
-    if (what != CADRE_SYNC_GRADS || !self->open)
+    if (in->what != CADRE_SYNC_GRADS || !self->open)
         return CADRE_OK;
     self->open = 0;
     return sum_partial(self);

@@ -21,13 +21,7 @@ cadre_status cadre_zero_buffer_take(struct cadre_self *self, struct zero_pool *p
                                     struct cadre_buf *buf)
 {
     uint64_t bytes = count * cadre_dtype_size(dtype);
-    *buf = (struct cadre_buf){
-        .struct_size = sizeof *buf,
-        .dtype = dtype,
-        .count = count,
-        .space = CADRE_SPACE_DEVICE,
-        .data = find_spare(pool, bytes),
-    };
+    *buf = cadre_buf_of(find_spare(pool, bytes), count, dtype, CADRE_SPACE_DEVICE);
     if (buf->data)
         return CADRE_OK;
     while (pool->n_spare > 0 && pool->held + bytes > pool->budget) {
@@ -47,7 +41,7 @@ cadre_status cadre_zero_buffer_take(struct cadre_self *self, struct zero_pool *p
 void cadre_zero_buffer_give(struct cadre_self *self, struct zero_pool *pool,
                             struct cadre_buf *buf, uint32_t keep)
 {
-    uint64_t bytes = buf->count * cadre_dtype_size(buf->dtype);
+    uint64_t bytes = cadre_buf_bytes(buf);
     struct zero_spare *grown = NULL;
     if (!buf->data)
         return;
@@ -68,7 +62,7 @@ static cadre_status get(struct cadre_self *self, const struct zero_run *run,
                         cadre_param_id id, struct cadre_buf *buf)
 {
     struct cadre_ctx *ctx = self->host->ctx;
-    *buf = (struct cadre_buf){.struct_size = sizeof *buf};
+    *buf = (struct cadre_buf){0};
     if (run->part)
         return self->param->shard(ctx, id, run->kind, buf);
     return run->kind == CADRE_KIND_GRAD ? self->param->grad(ctx, id, buf)
@@ -79,11 +73,7 @@ cadre_status cadre_zero_find(struct cadre_self *self, const struct zero_run *run
                              struct cadre_buf *whole, struct cadre_buf *mine)
 {
     const uint64_t begin = run->off[self->me];
-    struct cadre_buf kept = {
-        .struct_size = sizeof kept,
-        .dtype = run->dtype,
-        .count = run->count,
-    };
+    struct cadre_buf kept = cadre_buf_of(NULL, run->count, run->dtype, 0);
     for (cadre_param_id i = run->first; i <= run->last; i++) {
         struct cadre_buf buf;
         uint64_t at = self->entry[i].at - run->at;

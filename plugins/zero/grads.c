@@ -31,7 +31,8 @@ uint64_t cadre_zero_grads_bytes(const struct cadre_self *self, uint64_t n, int p
     uint64_t most = 0, all = 0;
     for (uint32_t b = 0; b < self->n_buckets; b++)
         all += bytes_of(self, &self->bucket[b], parts);
-    if (!self->each && n > 1)
+    /* A schedule may leave a unit's gradients half made while it runs others. */
+    if ((!self->each && n > 1) || !cadre_zero_runs_all(self))
         return all;
     for (uint32_t u = 0; u < self->n_units; u++) {
         uint64_t bytes = 0;
@@ -90,10 +91,34 @@ static cadre_status attach(struct cadre_self *self, struct zero_bucket *bucket, 
 {
     for (cadre_param_id i = bucket->first; i <= bucket->last; i++) {
         const struct zero_entry *entry = &self->entry[i];
-        struct cadre_buf part =
-            cadre_buf_slice(&bucket->grad, entry->at - self->entry[bucket->first].at,
-                            entry->info.count);
+        struct cadre_buf part = cadre_buf_slice(
+            &bucket->grad, entry->at - self->entry[bucket->first].at, entry->count);
         CADRE_TRY(self->param->attach_grad(self->host->ctx, i, on ? &part : NULL));
+    }
+    return CADRE_OK;
+}
+
+/* This rank's part of the sum of an entry: in stage 1 the gradients stay whole, and
+ * only the range that this rank updates is summed. */
+static struct cadre_buf sum_of(const struct cadre_self *self,
+                               const struct zero_bucket *bucket, cadre_param_id id)
+{
+    const uint64_t at = self->entry[id].at - self->entry[bucket->first].at;
+    const uint64_t begin = cadre_zero_begin(self, id, self->me);
+    const uint64_t count = cadre_zero_begin(self, id, self->me + 1) - begin;
+    if (self->stage == 1)
+        return cadre_buf_slice(&bucket->grad, at, self->entry[id].count);
+    if (count == 0)
+        return cadre_buf_of(NULL, 0, bucket->mine.dtype, bucket->mine.space);
+    return cadre_buf_slice(&bucket->mine, at + begin - bucket->off[self->me], count);
+}
+
+/* Tell the core of the bucket's sums, complete after its `done`. */
+static cadre_status report(struct cadre_self *self, const struct zero_bucket *bucket)
+{
+    for (cadre_param_id i = bucket->first; i <= bucket->last; i++) {
+        struct cadre_buf sum = sum_of(self, bucket, i);
+        CADRE_TRY(self->param->reduced(self->host->ctx, i, &sum, bucket->done));
     }
     return CADRE_OK;
 }
@@ -110,7 +135,7 @@ static cadre_status finish_first(struct cadre_self *self)
     cadre_zero_buffer_give(self, &self->grads, &bucket->grad, bucket->pooled);
     if (!self->each)
         return CADRE_OK;
-    CADRE_TRY(self->param->accumulate(self->host->ctx, bucket->first, &bucket->mine));
+    CADRE_TRY(report(self, bucket));
     cadre_zero_buffer_give(self, &self->parts, &bucket->mine, bucket->pooled);
     return CADRE_OK;
 }
@@ -127,19 +152,23 @@ cadre_status cadre_zero_grads_join(struct cadre_self *self)
     return join_until(self, self->n_posted);
 }
 
-static cadre_status post(struct cadre_self *self, struct zero_bucket *bucket)
+static cadre_status send(struct cadre_self *self, struct zero_bucket *bucket)
 {
     if (self->each)
         CADRE_TRY(cadre_zero_buffer_take(self, &self->parts, bucket->mine.count,
                                          bucket->mine.dtype, &bucket->mine));
-    CADRE_TRY(self->comm->reduce_scatter(self->axis, "zero gradients", &bucket->grad,
-                                         &bucket->mine, bucket->off, CADRE_SUM,
-                                         bucket->ready, &bucket->done));
+    struct cadre_post post =
+        cadre_post("zero gradients", CADRE_TRAFFIC_GRAD, bucket->ready);
+    CADRE_TRY(self->comm->reduce_scatter(self->axis, &bucket->grad, &bucket->mine,
+                                         bucket->off, CADRE_SUM, &post));
+    bucket->done = post.done;
     self->flight[self->n_posted++ % (self->n_buckets + 1u)] =
         (uint32_t)(bucket - self->bucket);
     bucket->posted = bucket->sent = 1;
     if (self->stage > 1)
         CADRE_TRY(attach(self, bucket, 0));
+    if (!self->each)
+        CADRE_TRY(report(self, bucket));
     return self->overlap ? CADRE_OK : cadre_zero_grads_join(self);
 }
 
@@ -166,6 +195,28 @@ cadre_status cadre_zero_grads_open(struct cadre_self *self, uint32_t unit)
     return CADRE_OK;
 }
 
+/* Is a gradient what the buckets are made for? */
+static cadre_status check_gradient(struct cadre_self *self,
+                                   const struct zero_bucket *bucket,
+                                   const struct cadre_grad_ev *ev)
+{
+    const int each = ev->map == CADRE_MICROBATCHES_CYCLIC;
+    if (each != self->each)
+        return cadre_refuse(self->host, CADRE_E_UNSUPPORTED,
+                            "gradients come %s, but zero.reduce = %s; set zero.reduce "
+                            "= %s",
+                            each ? "one micro-batch at a time" : "once a step",
+                            self->each ? "microbatch" : "step",
+                            each ? "microbatch" : "step");
+    if (each && ev->grad->data != bucket->grad.data)
+        return cadre_refuse(self->host, CADRE_E_UNSUPPORTED,
+                            "the gradient of '%s' is not in the buffer that was "
+                            "attached; set zero.level below that of the plugin that "
+                            "reduces it first",
+                            self->entry[ev->param].info.name);
+    return CADRE_OK;
+}
+
 cadre_status cadre_zero_grads_take(struct cadre_self *self, struct cadre_grad_ev *ev)
 {
     if (ev->param >= self->n_entries || self->entry[ev->param].bucket == ZERO_NONE)
@@ -179,11 +230,12 @@ cadre_status cadre_zero_grads_take(struct cadre_self *self, struct cadre_grad_ev
         return cadre_refuse(self->host, CADRE_E_INTERNAL,
                             "a gradient of '%s' was raised after its last one",
                             self->entry[ev->param].info.name);
+    CADRE_TRY(check_gradient(self, bucket, ev));
     if (ev->ready)
         bucket->ready = ev->ready;
     if (--bucket->waiting > 0 || (self->stage == 1 && !self->overlap))
         return CADRE_OK;
-    CADRE_TRY(post(self, bucket));
+    CADRE_TRY(send(self, bucket));
     ev->ready = bucket->done;
     if (self->each && !(ev->flags & CADRE_GRAD_FINAL))
         expect(bucket);
@@ -203,7 +255,7 @@ cadre_status cadre_zero_grads_settle(struct cadre_self *self)
                                 "bucket was not raised in this step",
                                 self->entry[bucket->first].info.name);
         if (!bucket->sent)
-            CADRE_TRY(post(self, bucket));
+            CADRE_TRY(send(self, bucket));
     }
     CADRE_TRY(cadre_zero_grads_join(self));
     self->n_posted = self->n_joined = self->last_pass = 0;

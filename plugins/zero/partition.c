@@ -4,6 +4,11 @@
  * A block is sharded at multiples of range_unit, the chunk of the global norm, as near
  * as possible to where the ranks' shares of all blocks so far are equal; the next block
  * makes up for the difference. An entry smaller than range_unit lies on one rank.
+ * Frozen entries are counted apart, as no states and gradients come with them; those
+ * that are stored in another form are sharded between blocks of that form.
+ *
+ * Ranks along another axis may hold other experts. No block has experts and other
+ * entries, so that these ranks shard the others alike and reduce them in one order.
  *
  * Entries that share a weight are blocks of their own, each sharded independently of
  * the others: so two pipeline stages that hold them shard them alike. */
@@ -27,14 +32,28 @@ static cadre_param_id owner_of(const struct cadre_self *self, cadre_param_id id)
     return tied >= 0 ? (cadre_param_id)tied : id;
 }
 
-static cadre_status read_entries(struct cadre_self *self)
+/* How the values are stored. */
+static void find_form(struct zero_entry *entry, uint64_t range_unit)
 {
-    struct cadre_ctx *ctx = self->host->ctx;
+    const struct cadre_param_info *info = &entry->info;
+    entry->count = info->count;
+    entry->dtype = info->dtype;
+    entry->granule = (uint32_t)range_unit;
+    if (info->form == CADRE_FORM_PLAIN)
+        return;
+    uint64_t per = info->form_elements, blocks = range_unit / per;
+    entry->count = (info->count + per - 1) / per * info->form_bytes;
+    entry->dtype = CADRE_U8;
+    entry->granule = (uint32_t)(blocks ? blocks : 1) * info->form_bytes;
+}
+
+static cadre_status read_entries(struct cadre_self *self, uint64_t range_unit)
+{
     for (cadre_param_id i = 0; i < self->n_entries; i++) {
         struct zero_entry *entry = &self->entry[i];
-        entry->info.struct_size = sizeof entry->info;
         entry->bucket = ZERO_NONE;
-        CADRE_TRY(self->model->param(ctx, i, &entry->info));
+        CADRE_TRY(cadre_param_get(self->host, self->model, i, &entry->info));
+        find_form(entry, range_unit);
         if (entry->info.present)
             self->entry[owner_of(self, i)].held = 1;
     }
@@ -56,13 +75,17 @@ static int is_shared(const struct cadre_self *self, cadre_param_id id)
 static int fits(const struct cadre_self *self, cadre_param_id first, cadre_param_id id)
 {
     const struct zero_entry *a = &self->entry[first], *b = &self->entry[id];
-    uint64_t end = self->entry[id - 1].at + self->entry[id - 1].info.count;
-    uint64_t count = padded(end, a->info.dtype) + b->info.count;
+    uint64_t end = self->entry[id - 1].at + self->entry[id - 1].count;
+    uint64_t count = padded(end, a->dtype) + b->count;
     if (is_shared(self, first) || is_shared(self, id) || !a->held || !b->held)
+        return 0;
+    if (a->info.frozen != b->info.frozen || a->dtype != b->dtype)
+        return 0;
+    if ((a->info.expert < 0) != (b->info.expert < 0)) /* see the comment of the file */
         return 0;
     if (self->stage == 3 && a->info.unit != b->info.unit)
         return 0;
-    return count * cadre_dtype_size(a->info.dtype) <= self->bucket_bytes;
+    return count * cadre_dtype_size(a->dtype) <= self->bucket_bytes;
 }
 
 static void make_blocks(struct cadre_self *self)
@@ -77,12 +100,13 @@ static void make_blocks(struct cadre_self *self)
         struct zero_block *block = &self->block[self->n_blocks];
         block->first = id;
         block->held = entry->held;
+        block->frozen = entry->info.frozen;
         block->count = 0;
         do {
             entry = &self->entry[id];
-            entry->at = padded(block->count, entry->info.dtype);
+            entry->at = padded(block->count, entry->dtype);
             entry->block = self->n_blocks;
-            block->count = entry->at + entry->info.count;
+            block->count = entry->at + entry->count;
             block->last = id++;
         } while (id < self->n_entries && fits(self, block->first, id));
         self->n_blocks++;
@@ -99,7 +123,7 @@ static void aim(const struct cadre_self *self, const struct zero_block *block,
 {
     uint64_t total = 0;
     for (cadre_param_id i = block->first; i <= block->last; i++)
-        total += self->entry[i].info.count;
+        total += self->entry[i].count;
     for (uint32_t r = 0; r < self->ranks; r++)
         total += load[r];
     double end = 0;
@@ -109,16 +133,16 @@ static void aim(const struct cadre_self *self, const struct zero_block *block,
     }
 }
 
-/* A range_unit goes to the rank in whose goal its midpoint lies. */
+/* A granule goes to the rank in whose goal its midpoint lies. */
 static void partition_block(const struct cadre_self *self, struct zero_block *block,
-                            uint64_t unit, uint64_t *load, double *goal)
+                            uint64_t *load, double *goal)
 {
     uint64_t done = 0;
     uint32_t r = 0;
     aim(self, block, load, goal);
     block->off[0] = 0;
     for (cadre_param_id i = block->first; i <= block->last; i++) {
-        uint64_t count = self->entry[i].info.count;
+        uint64_t count = self->entry[i].count, unit = self->entry[i].granule;
         for (uint64_t begin = 0; begin < count; begin += unit) {
             uint64_t size = count - begin < unit ? count - begin : unit;
             while (r + 1 < self->ranks && (double)done + (double)size / 2 >= goal[r])
@@ -131,25 +155,37 @@ static void partition_block(const struct cadre_self *self, struct zero_block *bl
         block->off[++r] = block->count;
 }
 
-static cadre_status partition_blocks(struct cadre_self *self, uint64_t unit)
+/* What the ranks hold so far is kept apart for trained entries, frozen ones, and frozen
+ * ones in bytes. */
+#define LOADS 3u
+
+static uint32_t load_of(const struct cadre_self *self, const struct zero_block *block)
 {
-    uint64_t *load = calloc(2u * (size_t)self->ranks, sizeof *load);
-    double *goal = calloc(self->ranks, sizeof *goal);
-    uint64_t *fresh = load ? load + self->ranks : NULL;
-    for (int shared = 1; load && goal && shared >= 0; shared--)
+    return !block->frozen                                            ? 0
+           : self->entry[block->first].info.form == CADRE_FORM_PLAIN ? 1
+                                                                     : 2;
+}
+
+static cadre_status partition_blocks(struct cadre_self *self)
+{
+    const size_t ranks = self->ranks;
+    uint64_t *loads = calloc((LOADS + 1) * ranks, sizeof *loads);
+    double *goal = calloc(ranks, sizeof *goal);
+    uint64_t *fresh = loads ? loads + LOADS * ranks : NULL;
+    for (int shared = 1; loads && goal && shared >= 0; shared--)
         for (uint32_t b = 0; b < self->n_blocks; b++) {
             struct zero_block *block = &self->block[b];
+            uint64_t *load = loads + load_of(self, block) * ranks;
             if (is_shared(self, block->first) != shared)
                 continue;
-            memset(fresh, 0, self->ranks * sizeof *fresh);
-            partition_block(self, block, unit, shared || !block->held ? fresh : load,
-                            goal);
+            memset(fresh, 0, ranks * sizeof *fresh);
+            partition_block(self, block, shared || !block->held ? fresh : load, goal);
             for (uint32_t r = 0; block->held && r < self->ranks; r++)
                 load[r] += fresh[r];
         }
     free(goal);
-    free(load);
-    return load && goal ? CADRE_OK : CADRE_E_RESOURCE;
+    free(loads);
+    return loads && goal ? CADRE_OK : CADRE_E_RESOURCE;
 }
 
 /* Buckets: a block's gradients if they are reduced once a step; one entry's gradient if
@@ -158,7 +194,7 @@ static void make_buckets(struct cadre_self *self)
 {
     for (cadre_param_id i = 0; i < self->n_entries; i++) {
         struct zero_entry *entry = &self->entry[i];
-        if (!entry->info.present)
+        if (!entry->info.present || entry->info.frozen)
             continue;
         const struct zero_block *block = &self->block[entry->block];
         uint32_t last = self->n_buckets - 1; /* unused where there is none */
@@ -170,7 +206,7 @@ static void make_buckets(struct cadre_self *self)
         struct zero_bucket *bucket = &self->bucket[self->n_buckets - 1];
         bucket->last = i;
         entry->bucket = self->n_buckets - 1;
-        bucket->count = entry->at + entry->info.count - self->entry[bucket->first].at;
+        bucket->count = entry->at + entry->count - self->entry[bucket->first].at;
         uint64_t at = self->entry[bucket->first].at;
         for (uint32_t r = 0; r <= self->ranks; r++) {
             uint64_t off = block->off[r] > at ? block->off[r] - at : 0;
@@ -228,9 +264,9 @@ cadre_status cadre_zero_partition(struct cadre_self *self, uint64_t range_unit)
     cadre_zero_release_partition(self);
     self->n_entries = self->model->n_params(self->host->ctx);
     CADRE_TRY_OR(make_room(self), out);
-    CADRE_TRY_OR(read_entries(self), out);
+    CADRE_TRY_OR(read_entries(self, range_unit), out);
     make_blocks(self);
-    CADRE_TRY_OR(partition_blocks(self, range_unit), out);
+    CADRE_TRY_OR(partition_blocks(self), out);
     make_buckets(self);
     mark_pooled(self);
     rc = note_needs(self);
@@ -263,5 +299,5 @@ uint64_t cadre_zero_begin(const struct cadre_self *self, cadre_param_id id, uint
     const struct zero_entry *entry = &self->entry[id];
     uint64_t off = self->block[entry->block].off[r];
     uint64_t begin = off > entry->at ? off - entry->at : 0;
-    return begin < entry->info.count ? begin : entry->info.count;
+    return begin < entry->count ? begin : entry->count;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* zero: sharded data parallelism. Every rank along the axis "dp" sees its own
- * micro-batches and owns one shard of the optimizer states (stage 1), of the gradients
+/* zero: sharded data parallelism. Every rank along its axis sees its own micro-batches
+ * and owns one shard of the optimizer states (stage 1), of the gradients
  * too (2), of the parameters too (3). A shard is a flat range of each parameter, in
  * multiples of range_unit; sizes need not divide by the number of ranks.
  * Source: Rajbhandari et al., ZeRO, SC20. */
@@ -11,7 +11,7 @@
 
 static const struct cadre_service services[] = {
     CADRE_SERVICE(mesh, MESH, size),    CADRE_SERVICE(comm, COMM, stream_wait),
-    CADRE_SERVICE(model, MODEL, param), CADRE_SERVICE(param, PARAM, accumulate),
+    CADRE_SERVICE(model, MODEL, param), CADRE_SERVICE(param, PARAM, reduced),
     CADRE_SERVICE(mem, MEM, free),      {NULL, 0, 0},
 };
 
@@ -23,6 +23,7 @@ static cadre_status read_options(struct cadre_self *self,
     self->prefetch = values->i64(h, "prefetch");
     self->bucket_bytes = (uint64_t)(values->f64(h, "bucket_mb") * 1024.0 * 1024.0);
     self->overlap = values->i64(h, "overlap") != 0;
+    self->level = (uint32_t)values->i64(h, "level");
     self->each = strcmp(values->str(h, "reduce"), "microbatch") == 0;
     self->space = strcmp(values->str(h, "offload"), "optimizer") == 0
                       ? CADRE_SPACE_HOST
@@ -35,7 +36,7 @@ static cadre_status read_options(struct cadre_self *self,
     return CADRE_OK;
 }
 
-static void destroy(struct cadre_self *self)
+static void release(struct cadre_self *self)
 {
     cadre_zero_release_partition(self);
     free(self->values.spare);
@@ -44,44 +45,59 @@ static void destroy(struct cadre_self *self)
     free(self);
 }
 
-static cadre_status create(const struct cadre_host *host,
-                           const struct cadre_values *values, struct cadre_self **out)
+static void destroy(struct cadre_self *self, const struct cadre_end *end)
+{
+    (void)end;
+    release(self);
+}
+
+static cadre_status create(const struct cadre_create *in, struct cadre_self **out)
 {
     struct cadre_self *self;
-    CADRE_TRY(cadre_self_create(host, services, sizeof *self, &self));
-    self->host = host;
+    CADRE_TRY(cadre_self_create(in->host, services, sizeof *self, &self));
+    self->host = in->host;
     self->values.tag = "gathered parameters";
     self->grads.tag = "gradient buckets";
     self->parts.tag = "reduced gradients";
-    cadre_status rc = read_options(self, values);
+    cadre_status rc = read_options(self, in->values);
     if (rc == CADRE_OK)
         *out = self;
     else
-        destroy(self);
+        release(self);
     return rc;
 }
 
 /* ---- plan ---- */
 
+/* Sums of a step are taken under every map that gives them whole; in exact mode only
+ * BLOCK does. In stage 3 ranks gather together for every pass, so all run as many. */
+static cadre_status choose_map(struct cadre_self *self, const struct cadre_plan *plan)
+{
+    if (self->each && self->ranks > 1)
+        return plan->microbatch_map(plan->h, CADRE_MICROBATCHES_CYCLIC, NULL);
+    if (!plan->exact && self->stage < 3)
+        return CADRE_OK;
+    return plan->microbatch_map(plan->h, CADRE_MICROBATCHES_BLOCK, NULL);
+}
+
 static cadre_status claim(struct cadre_self *self, const struct cadre_plan *plan)
 {
-    CADRE_TRY(plan->use_axis(plan->h, "dp", CADRE_BATCH_SPLIT));
-    CADRE_TRY(plan->claim(plan->h, "grad.reduce", "dp", 0));
-    CADRE_TRY(plan->claim(plan->h, "opt.shard", "dp", 0));
+    CADRE_TRY(plan->use_axis(plan->h, plan->axis, CADRE_BATCH_SPLIT));
+    CADRE_TRY(plan->reduces(plan->h, plan->axis, self->level));
+    CADRE_TRY(plan->claim(plan->h, "opt.shard", plan->axis, 0));
     if (self->stage == 3)
-        CADRE_TRY(plan->claim(plan->h, "param.place", "dp", 0));
-    return plan->microbatch_map(plan->h, self->each && self->ranks > 1
-                                             ? CADRE_MICROBATCHES_CYCLIC
-                                             : CADRE_MICROBATCHES_BLOCK);
+        CADRE_TRY(plan->claim(plan->h, "param.place", plan->axis, 0));
+    return choose_map(self, plan);
 }
 
 static cadre_status place(struct cadre_self *self, const struct cadre_plan *plan,
                           cadre_param_id id)
 {
     const struct zero_entry *entry = &self->entry[id];
+    const int trained = !entry->info.frozen;
     uint64_t begin = cadre_zero_begin(self, id, self->me);
     uint64_t count = cadre_zero_begin(self, id, self->me + 1) - begin;
-    if (self->stage >= 2 && self->ranks > 1)
+    if (trained && self->stage >= 2 && self->ranks > 1)
         CADRE_TRY(plan->place_range(plan->h, id, CADRE_KIND_GRAD, begin, count,
                                     CADRE_SPACE_DEVICE));
     if (entry->info.tied_to >= 0)
@@ -89,12 +105,14 @@ static cadre_status place(struct cadre_self *self, const struct cadre_plan *plan
     if (self->stage == 3 && self->ranks > 1)
         CADRE_TRY(plan->place_range(plan->h, id, CADRE_KIND_PARAM, begin, count,
                                     CADRE_SPACE_DEVICE));
-    return plan->place_range(plan->h, id, CADRE_KIND_OPT, begin, count, self->space);
+    return trained ? plan->place_range(plan->h, id, CADRE_KIND_OPT, begin, count,
+                                       self->space)
+                   : CADRE_OK;
 }
 
 static cadre_status tell_memory(struct cadre_self *self, const struct cadre_plan *plan)
 {
-    uint64_t n = plan->microbatches / self->ranks;
+    uint64_t n = plan->rank_microbatches;
     struct zero_pool *const pools[] = {&self->values, &self->grads, &self->parts};
     self->values.budget = self->stage == 3 ? cadre_zero_values_bytes(self) : 0;
     self->grads.budget = self->stage >= 2 ? cadre_zero_grads_bytes(self, n, 0) : 0;
@@ -108,7 +126,7 @@ static cadre_status tell_memory(struct cadre_self *self, const struct cadre_plan
 
 static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
 {
-    self->axis = self->mesh->axis(self->host->ctx, "dp");
+    self->axis = self->mesh->axis(self->host->ctx, NULL);
     self->ranks = (uint32_t)self->mesh->size(self->axis);
     self->me = (uint32_t)self->mesh->rank(self->axis);
     self->n_units = plan->n_units;
@@ -119,8 +137,9 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
     return self->ranks > 1 ? tell_memory(self, plan) : CADRE_OK;
 }
 
-static cadre_status bind(struct cadre_self *self)
+static cadre_status bind(struct cadre_self *self, const struct cadre_bind *in)
 {
+    (void)in;
     if (self->ranks <= 1)
         return CADRE_OK;
     CADRE_TRY(cadre_zero_values_bind(self));
@@ -132,7 +151,7 @@ static cadre_status bind(struct cadre_self *self)
 static cadre_status step(struct cadre_self *self, const struct cadre_step *step,
                          const struct cadre_next *next)
 {
-    if (self->ranks > 1)
+    if (self->ranks > 1 && !(step->flags & CADRE_STEP_FORWARD))
         cadre_zero_grads_begin_step(self);
     return next->run(next->h, step);
 }
@@ -155,8 +174,9 @@ static cadre_status on_grad(struct cadre_self *self, struct cadre_grad_ev *ev)
     return self->ranks > 1 ? cadre_zero_grads_take(self, ev) : CADRE_OK;
 }
 
-static cadre_status sync(struct cadre_self *self, uint32_t what)
+static cadre_status sync(struct cadre_self *self, const struct cadre_sync *in)
 {
+    const uint32_t what = in->what;
     if (self->ranks <= 1)
         return CADRE_OK;
     if (what == CADRE_SYNC_PARAMS && self->stage < 3)
@@ -189,6 +209,8 @@ static const struct cadre_option options[] = {
                          "micro-batch"),
     CADRE_OPTION(.type = CADRE_OPTION_ENUM, .key = "offload", .def = "none",
                  .choices = "none, optimizer", .help = "states kept in host memory"),
+    CADRE_OPTION(.type = CADRE_OPTION_I64, .key = "level", .def = "0", .max = 254,
+                 .help = "position among the reducers of a stack, inner first"),
 };
 
 static const struct cadre_strategy_ops ops = {

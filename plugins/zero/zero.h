@@ -10,7 +10,8 @@
  * Entries are grouped in two ways. A *block* is consecutive entries in contiguous
  * memory. It is sharded as a whole, so each rank's shard is contiguous too, and one
  * operation without a copy sends either. A *bucket* is reduced by one collective: a
- * block's gradients, or one entry's. [exec], except partition and plan. */
+ * block's gradients, or one entry's. Frozen entries have blocks of their own and no
+ * bucket. [exec], except partition and plan. */
 #ifndef ZERO_H
 #define ZERO_H
 
@@ -21,6 +22,11 @@
 /* An entry of the model, `at` elements after the start of its block. */
 struct zero_entry {
     struct cadre_param_info info;
+    /* Of its values as they are stored: a plain parameter has info.count of
+     * info.dtype, one in another form bytes of whole blocks. */
+    uint64_t count;
+    uint32_t dtype;
+    uint32_t granule; /* shards begin at multiples of this many elements */
     uint64_t at;
     uint32_t block; /* its own; a tied entry's is its owner's */
     uint32_t bucket; /* ZERO_NONE: no gradient on this rank */
@@ -33,6 +39,7 @@ struct zero_block {
     uint64_t count; /* elements from the first to the end of the last, with padding */
     uint64_t *off; /* (R + 1) rank r owns [off[r], off[r + 1]) */
     uint32_t held, pooled; /* pooled: others have its size, so buffers are kept */
+    uint32_t frozen; /* never updated */
     uint32_t gathering, attached;
     struct cadre_buf values; /* whole; .data NULL when there is no buffer */
     struct cadre_buf mine;
@@ -77,6 +84,7 @@ struct cadre_self {
     int64_t stage, prefetch;
     uint64_t bucket_bytes;
     int overlap, each; /* each: reduce every micro-batch */
+    uint32_t level; /* of reduction */
     uint32_t space; /* of optimizer states */
     /* the shards, made in plan */
     struct cadre_axis *axis;
@@ -108,6 +116,8 @@ uint64_t cadre_zero_begin(const struct cadre_self *self, cadre_param_id id, uint
 
 /* ---- values.c ---- */
 
+/* Does this rank run every unit? Else a schedule divides them. */
+int cadre_zero_runs_all(const struct cadre_self *self);
 /* Most bytes of gathered parameters at any time, of stage 3. */
 uint64_t cadre_zero_values_bytes(const struct cadre_self *self);
 cadre_status cadre_zero_values_bind(struct cadre_self *self);

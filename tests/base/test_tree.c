@@ -48,12 +48,36 @@ START_TEST(absent_children_are_skipped)
 }
 END_TEST
 
+/* Nodes cover their leaves once, in order, and no two of them have a parent within. */
+START_TEST(ranges_are_few_whole_nodes)
+{
+    struct cadre_tree_node node[CADRE_TREE_NODES];
+    for (int64_t begin = 0; begin < 70; begin++)
+        for (int64_t end = begin; end < 140; end++) {
+            int n = cadre_tree_nodes(begin, end, node);
+            int64_t at = begin;
+            ck_assert_int_eq(n, cadre_tree_nodes(begin, end, NULL));
+            ck_assert_int_le(n, 14); /* 2 log2 of the range */
+            for (int i = 0; i < n; i++) {
+                ck_assert_int_eq(node[i].index << node[i].level, at);
+                at += (int64_t)1 << node[i].level;
+                if (i > 0)
+                    ck_assert(!cadre_tree_siblings(&node[i - 1], &node[i]));
+            }
+            ck_assert_int_eq(at, end);
+        }
+    ck_assert_int_eq(cadre_tree_nodes(0, (int64_t)1 << 62, node), 1);
+    ck_assert_int_eq(node[0].level, 62);
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *s = suite_create("tree");
     TCase *tc = tcase_create("tree");
     tcase_add_test(tc, tree_is_that_of_the_definition);
     tcase_add_test(tc, absent_children_are_skipped);
+    tcase_add_test(tc, ranges_are_few_whole_nodes);
     suite_add_tcase(s, tc);
     return s;
 }

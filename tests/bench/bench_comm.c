@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/base/status_slot.h"
 #include "core/launch/launch.h"
 
 #define MOST (64u << 20)
@@ -97,6 +98,7 @@ static int child(int rank, int fd)
         return 1;
     cadre_status rc = bench_rank(NULL, rank, segment);
     cadre_local_segment_close(segment);
+    cadre_status_finished(cadre_status_current());
     return rc == CADRE_OK ? 0 : 1;
 }
 

@@ -20,7 +20,8 @@ measure() {
     local pid ranks=() before=() r begin end most=0 extra
     rm -rf "$tmp/run"
     # shellcheck disable=SC2086 # several options
-    "$build/cadre" train "$tmp/run.ini" --out "$tmp/run" --set comm.ranks=processes \
+    CADRE_SUPERVISE=no "$build/cadre" train "$tmp/run.ini" --out "$tmp/run" \
+        --set comm.ranks=processes \
         --set "strategy.stack=$1" --set zero.stage=3 --set "checkpoint.async=$2" \
         2>"$tmp/log" &
     pid=$!

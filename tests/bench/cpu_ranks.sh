@@ -45,14 +45,15 @@ model 124m 12 768 12 64 50257
 
 # ---- turns
 
-# start GROUP CPUS SHAPE [SETTING...]: one more run of a group.
+# start GROUP CPUS SHAPE [SETTING...]: one more run of a group. Without a supervisor the
+# process that is stopped and continued is the run.
 start() {
     local group=$1 cpus=$2 shape=$3 sets s
     shift 3
     settings "$@"
     read -ra s <<<"${pids[$group]:-}"
     local dir=$tmp/run-$group-${#s[@]}
-    taskset -c "$cpus" "$cadre" train "$tmp/$shape.ini" --out "$dir" "${sets[@]}" \
+    CADRE_SUPERVISE=no taskset -c "$cpus" "$cadre" train "$tmp/$shape.ini" --out "$dir" "${sets[@]}" \
         >/dev/null 2>"$dir.log" 3>&- &
     pids[$group]+=" $!"
     dirs[$group]+=" $dir"

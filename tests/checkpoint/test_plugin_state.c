@@ -249,7 +249,7 @@ END_TEST
 START_TEST(diverging_optimizer_states_are_averaged)
 {
     static const char *const from[] = {"@:2", "@:4", "pipeline:2,@:2"};
-    static const char *const to[] = {"@:1", "ddp:2,@:2", "@:4"};
+    static const char *const to[] = {"@:1", "ddp:2,@:2", "ddp:4,@:4"};
     static const int ranks[] = {2, 4, 2};
     for (int i = 0; i < 3; i++) {
         struct round save = {.saving = true, .diverging = true};

@@ -82,11 +82,13 @@ begin_on() {
 mpi_options=()
 keepalive=2 # seconds until mpirun looks whether a silent daemon is there
 
-# the rank's process on host N
+# the rank's process on host N: the one whose supervisor is the program too
 process_on() {
-    local one
+    local one parent
     for one in $(ip netns pids "$(host_space "$1")"); do
-        if [ "$(readlink "/proc/$one/exe")" = "$(realpath "$cadre")" ]; then
+        parent=$(sed -n 's/^PPid:[[:space:]]*//p' "/proc/$one/status" 2>/dev/null || true)
+        if [ "$(readlink "/proc/$one/exe")" = "$(realpath "$cadre")" ] &&
+            [ "$(readlink "/proc/$parent/exe")" = "$(realpath "$cadre")" ]; then
             echo "$one"
         fi
     done

@@ -38,8 +38,10 @@ for ((i = 0; i < kills || (midst == 0 && i < 20 * kills); i++)); do
     start text run train.steps=1000000 checkpoint.resume=auto "${common[@]}" "${sets[@]}"
     [ $((i % 3)) -eq 0 ] || until_so run save at_work
     sleep "0.$(printf '%03d' $((RANDOM % 360)))"
-    # shellcheck disable=SC2046 # process ids
-    kill -9 "$pid" $(pgrep -P "$pid") 2>/dev/null || fail "it ended by itself: $(cat "$tmp/run.log")"
+    run=$(run_of "$pid")
+    # shellcheck disable=SC2046,SC2086 # process ids
+    kill -9 "$pid" $run $([ -z "$run" ] || pgrep -P "$run") 2>/dev/null ||
+        fail "it ended by itself: $(cat "$tmp/run.log")"
     { wait "$pid"; } 2>/dev/null || true
     no_orphan run
     if grep -E "checkpoint skipped|^cadre:" "$tmp/run.log"; then

@@ -118,7 +118,7 @@ many=1500
 pid=$!
 started+=("$pid")
 wait_steps failed/runs/same 2
-kill -KILL "$(pgrep -P "$pid")"
+kill -KILL "$(run_of "$(run_of "$pid")")"
 ends failed 1
 no_orphan failed
 says failed 'run same was ended by signal 9'

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The documents are true: every ```sh block under <!-- run --> runs as it stands, every
-# file and folder they name exists, and the option reference is what `cadre options` prints.
+# The documents are true: every ```sh block under <!-- run --> runs as it stands, with the
+# program and its pkg-config file where an installed one would be found, every
+# file and folder they name exists, every strategy is listed, the option reference is what
+# `cadre options` prints, and the table of checks is what `cadre check --list` prints.
 # Instrumented builds (CADRE_TEST_LEAN=1) run the blocks of the README alone.
 set -euo pipefail
 scratch=$(mktemp -d)
@@ -33,7 +35,8 @@ for document in $documents; do
     ln -s "$CADRE_BUILD" "$scratch/tree/build"
     blocks "$document"
     for block in $(find "$scratch" -name 'block.*' | sort -V); do
-        if ! (cd "$scratch/tree" && bash -euo pipefail "$block") >"$scratch/log" 2>&1; then
+        if ! (cd "$scratch/tree" && PATH=$CADRE_BUILD:$PATH PKG_CONFIG_PATH=$CADRE_BUILD \
+            bash -euo pipefail "$block") >"$scratch/log" 2>&1; then
             echo "$document: this block fails:"
             cat "$block" "$scratch/log"
             exit 1
@@ -57,6 +60,16 @@ for document in $documents; do
     done
 done
 
+# Every shipped strategy has a page, and a row with its level.
+for folder in plugins/*/; do
+    name=$(basename "$folder")
+    if ! grep -qE "^\| \`$name(:N)?\` .*(correct|exact|stackable|resumable|fault-tolerant).*\`plugins/$name/README.md\` \|$" \
+        docs/strategies.md; then
+        echo "docs/strategies.md: no row of $name with its level and its page"
+        status=1
+    fi
+done
+
 reference=docs/configuration.md
 awk '/^<!-- cadre options -->$/ { armed = 1; next }
      armed && /^```$/ { if (inside) exit; inside = 1; next }
@@ -64,6 +77,16 @@ awk '/^<!-- cadre options -->$/ { armed = 1; next }
 "$CADRE_BUILD"/cadre options >"$scratch/printed"
 if ! diff -u "$scratch/documented" "$scratch/printed"; then
     echo "$reference: the reference is not what 'cadre options' prints: run tools/update-docs"
+    status=1
+fi
+
+checks=docs/check.md
+awk '/^<!-- cadre check --list -->$/ { inside = 1; next }
+     inside && !/^\|/ { exit }
+     inside { print }' $checks >"$scratch/documented"
+"$CADRE_BUILD"/cadre check --list | tools/check-table >"$scratch/printed"
+if ! diff -u "$scratch/documented" "$scratch/printed"; then
+    echo "$checks: the table is not what 'cadre check --list' prints: run tools/update-docs"
     status=1
 fi
 exit $status

@@ -275,10 +275,12 @@ says srun.1 "rank 0: .*srun' holds a run already"
 begin srun killed train.steps=1000000 comm.timeout=100000
 pid=${pids[0]}
 until_so killed.0 "step 2" has_steps killed 2
-kill -KILL "${pids[1]}"
+run=$(run_of "${pids[1]}")
+kill -KILL "$run"
 wait "${pids[1]}" 2>/dev/null || true
 ends killed.0 1
-says killed.0 "rank 1 ended without a report \(process ${pids[1]}\)"
+says killed.0 "rank 1 ended without a report \(process $run\)"
+says killed.1 "the run was killed by signal 9"
 begin torchrun killed0 train.steps=1000000 comm.timeout=100000
 pid=${pids[1]}
 until_so killed0.1 "step 2" has_steps killed0 2

@@ -77,6 +77,13 @@ sed -i 's,^int f.*,/* lint: long because it fills a slot */\n&,; s,int i),int i\
 passes sizes
 rm "$tree/core/base/a.h"
 
+# what is recorded of the ABI is left as it was, and nothing else beside it
+mkdir -p "$tree/tests/abi/0.9/include"
+{ echo "$spdx"; printf '/* %090d */\n' 0; } >"$tree/tests/abi/0.9/include/a.h"
+passes sizes
+rm -r "$tree/tests/abi/0.9"
+{ echo "$spdx"; printf '/* %090d */\n' 0; } | fails sizes tests/abi/a.h ':2: a line of 96'
+
 include() {
     printf '%s\n' "$spdx" "#include $1"
 }
@@ -90,6 +97,26 @@ include '"core/model/model.h"' >"$tree/core/train/a.c"
 include '"core/checkpoint/format/a.h"' >"$tree/core/checkpoint/a.c"
 passes includes
 rm "$tree"/core/{train,checkpoint}/a.c
+for pair in kit:plugin/stack.h kit:check/rehearsal/rules.h rehearsal:engine/rank.h \
+    rehearsal:check/groups/groups.h rehearsal:check/kit/check.h groups:train/train.h \
+    groups:compare/report/report.h groups:check/runner.h groups:engine/rank.h; do
+    include "\"core/${pair#*:}\"" | fails includes "core/check/${pair%%:*}/a.c" \
+        "core/check/${pair%%:*} may not include core/"
+done
+include '"core/train/train.h"' | fails includes core/check/a.c 'core/check may not include'
+include '"core/check/check.h"' | fails includes core/train/a.c 'may not include core/check '
+include '"core/check/kit/check.h"' | fails includes core/compare/a.c 'may not include core/check/kit'
+include '"core/base/error.h"' | fails includes core/sdk/a.c 'a template sees'
+include '"core/sdk/data.h"' | fails includes core/sdk/a.c 'a template sees'
+include '"core/sdk/data.h"' | fails includes core/plugin/a.c 'may not include core/sdk'
+include '<jansson.h>' | fails includes core/sdk/a.c 'a template sees'
+mkdir -p "$tree"/core/{check/groups,cli,sdk}
+include '"core/check/rehearsal/rules.h"' >"$tree/core/check/groups/a.c"
+include '"core/check/groups/groups.h"' >"$tree/core/check/a.c"
+include '"core/check/check.h"' >"$tree/core/cli/a.c"
+include '<cadre/helpers.h>' >"$tree/core/sdk/a.c"
+passes includes
+rm "$tree"/core/{check/groups,check,cli,sdk}/a.c
 include '"model.h"' | fails includes core/model/a.c 'write the path from the root'
 include '"core/base/error.h"' | fails includes plugins/p/p.c 'a plugin sees'
 include '<iniparser.h>' | fails includes plugins/p/p.c 'a plugin sees'

@@ -34,6 +34,7 @@ held recompute "${wide[@]}" --set train.recompute=block --set train.precision=bf
 held ddp "${wide[@]}" --set strategy.stack=ddp:2 --set comm.ranks=processes
 held zero3 "${wide[@]}" --set strategy.stack=zero:2 --set zero.stage=3
 held pipeline "${wide[@]}" --set strategy.stack=pipeline:2
+held ranges "${wide[@]}" --set strategy.stack=diloco:2,zero:2
 if [ "$lean" = 0 ]; then
     held zero1 "${wide[@]}" --set strategy.stack=zero:2 --set zero.stage=1
     held zero2 "${wide[@]}" --set strategy.stack=zero:2 --set zero.stage=2

@@ -3,15 +3,20 @@
 # Every strategy and every legal stack of them, against `single`, in exact mode: the same
 # bits of losses, gradient norms, parameters and optimizer states after 30 steps with
 # accumulation and clipping. Stacks with tensor have the bits of each other, and stay
-# close to `single`. Illegal stacks are refused, naming both plugins and the effect.
-# CADRE_TEST_SLOW=1 takes 30 steps and every pair of stack, form of the model, precision and
-# kind of rank; =2 takes every combination of them.
+# close to `single`. Plugins along renamed axes, unequal numbers of micro-batches and Muon as
+# optimizer are among them. Replicas of diloco have the losses of `single` under the setting
+# that it names, whatever a replica is made of. Illegal stacks are refused, naming both
+# plugins and the effect.
+# CADRE_TEST_SLOW=1 takes 30 steps and every pair of stack, form of the model, precision,
+# optimizer and kind of rank; =2 takes every combination of them.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
 
-common="run.exact=yes train.steps=30 model.layers=4"
+ranges=$(test_plugin ranges)
+split_schedule=$(test_plugin split_schedule)
+common="run.exact=yes train.steps=30 model.layers=4 strategy.plugin_path=${ranges%/*}"
 if [ "$slow" != 1 ]; then
-    common="run.exact=yes train.steps=6 model.layers=4"
+    common="${common/=30/=6}"
 fi
 
 # Stack and further options of each line are trained; the bits are those of `single`.
@@ -36,7 +41,18 @@ pipeline:2, zero:2 zero.stage=1 pipeline.schedule=gpipe
 pipeline:2, zero:2 zero.stage=2 pipeline.schedule=zb-h1
 pipeline:2, zero:2 zero.stage=3 pipeline.schedule=interleaved
 pipeline:2, zero:2 zero.stage=3 pipeline.schedule=1f1b zero.reduce=microbatch
+pipeline:2, zero:2 zero.stage=3 pipeline.schedule=interleaved zero.prefetch=2
+pipeline:2, zero:2 zero.stage=2 pipeline.schedule=zb-h1 zero.reduce=microbatch
 pipeline:2, mig:2  pipeline.schedule=interleaved mig.pin=no
+hsdp:2
+hsdp:2, ddp:2
+zero:2, hsdp:2     zero.stage=2 zero.reduce=microbatch
+hsdp:2, zero:2     zero.stage=3
+pipeline:2, hsdp:2 pipeline.schedule=zb-h1
+ddp@site:2, ddp:2  ddp@site.level=16
+ddp@site:2, pipeline@depth:2, zero:2 ddp@site.level=16 zero.stage=2 zero.reduce=microbatch
+ddp:2, ranges:1    ranges.first=0,3,8
+pipeline:2, ddp:2, ranges:1 ranges.first=0,5,8
 '
 # These have the bits of tensor:2.
 split='
@@ -44,11 +60,32 @@ tensor:2, ddp:2
 tensor:2, zero:2             zero.stage=3
 pipeline:2, tensor:2         pipeline.schedule=zb-h1
 pipeline:2, tensor:2, zero:2 zero.stage=2
+hsdp:2, tensor:2, zero:2     zero.stage=1
+ddp@site:2, tensor:2, ranges:1 ranges.first=0,5,8
+'
+# Parts of matrices that Muon needs whole, for the short test; the long one has all stacks.
+matrices='
+zero:2             zero.stage=2
+pipeline:2, zero:2 zero.stage=3 pipeline.schedule=interleaved
+'
+# Replicas of diloco, each made of these.
+replicas='
+diloco:2, zero:2     zero.stage=3
+diloco:2
+zero:2, diloco@far:2 zero.stage=1
+diloco@far:2, hsdp:2
+diloco:2, pipeline:2 pipeline.schedule=zb-h1
 '
 
 # Of `parts` parts of the lines of a list, the one that is trained; 0 of 1 has them all.
 part=0
 parts=1
+
+# split_line: $line into $stack and $options.
+split_line() {
+    stack=$(sed -E 's/ +[a-z]+(@[a-z]+)?\..*//' <<<"$line")
+    options=${line#"$stack"}
+}
 
 # each LIST REFERENCE [s.k=v]...: trains every line of a list that is in the part.
 each() {
@@ -57,14 +94,32 @@ each() {
     while read -r line; do
         [ -n "$line" ] || continue
         [ $((n++ % parts)) -eq "$part" ] || continue
-        stack=$(sed -E 's/ +[a-z]+\..*//' <<<"$line")
-        options=${line#"$stack"}
+        split_line
         # shellcheck disable=SC2086 # words
         train text run 0 $common "$@" "strategy.stack=$stack" $options
         echo "$line $*"
         same "$reference" run
         rm -r "$tmp/run"
     done <<<"$list"
+}
+
+# outer [s.k=v]...: replicas under the setting that diloco names are `single`, but for rounding.
+outer() {
+    local line stack options n=0
+    set -- "$@" run.exact=no diloco.period=1 diloco.outer_lr=1 diloco.outer_momentum=0 \
+        optim.name=sgd optim.momentum=0 optim.clip=0 optim.lr=0.1
+    # shellcheck disable=SC2086
+    train text outer-single 0 $common "$@"
+    while read -r line; do
+        [ -n "$line" ] || continue
+        [ $((n++ % parts)) -eq "$part" ] || continue
+        split_line
+        # shellcheck disable=SC2086
+        train text outer 0 $common "$@" "strategy.stack=$stack" $options
+        echo "$line"
+        close_to outer-single outer 1e-6 1e-5
+        rm -r "$tmp/outer"
+    done <<<"$replicas"
 }
 
 # model NAME [s.k=v]...: one form of the model under every stack.
@@ -83,20 +138,26 @@ model() {
 
 processes="comm.ranks=processes train.recompute=block"
 llama="model.arch=llama model.kv_heads=2 model.heads=4 model.tied=no"
-# Each stack runs under two models that have nothing in common, which are all pairs.
+muon="optim.name=muon muon.ns_steps=2"
+# Each stack runs under two models that have nothing in common, which are all pairs; Muon
+# meets every form, precision and kind of rank.
 # shellcheck disable=SC2086
 if [ "$slow" != 1 ]; then
     model gpt2
+    train text muon 0 $common $muon
+    each "$matrices" muon $muon
+    parts=3 outer
 else
     [ "$full" = 1 ] || parts=4
-    model gpt2-32 train.precision=fp32
+    model gpt2-32 train.precision=fp32 $muon
     part=$((1 % parts)) model gpt2-64 train.precision=fp64
     part=$((2 % parts)) model llama-32 $llama train.precision=fp32
-    part=$((3 % parts)) model llama-64 $llama train.precision=fp64
+    part=$((3 % parts)) model llama-64 $llama train.precision=fp64 $muon
     part=$((3 % parts)) model gpt2-32-processes train.precision=fp32 $processes
-    part=$((2 % parts)) model gpt2-64-processes train.precision=fp64 $processes
-    part=$((1 % parts)) model llama-32-processes $llama train.precision=fp32 $processes
+    part=$((2 % parts)) model gpt2-64-processes train.precision=fp64 $processes $muon
+    part=$((1 % parts)) model llama-32-processes $llama train.precision=fp32 $processes $muon
     part=0 model llama-64-processes $llama train.precision=fp64 $processes
+    parts=1 part=0 outer
 fi
 
 # refused STACK PATTERN [s.k=v]...: one line that says why, before anything is made.
@@ -107,8 +168,8 @@ refused() {
     says refused "$pattern"
     [ ! -e "$tmp/refused" ] || fail "$stack: refused, but its folder is there"
 }
-refused "ddp:2, zero:2" "'ddp' and 'zero' both claim grad.reduce@dp"
-refused "pipeline:2, $CADRE_BUILD/tests/plugins/.libs/split_schedule.so:2" \
+refused "ddp:2, zero:2" "'ddp' and 'zero' both reduce gradients along 'dp'"
+refused "pipeline:2, $split_schedule:2" \
     "'pipeline' and 'split_schedule' both claim schedule.order"
 refused "pipeline:8" "pipeline.*(layers|units)" # 2 layers
 refused "tensor:4" "tensor.*heads" # 2 heads

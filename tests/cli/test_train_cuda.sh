@@ -37,3 +37,17 @@ near llama-cuda llama-cpu 1e-4
 train text bf16-cpu 0 device.kind=cpu train.precision=bf16 $small
 train text bf16-cuda 0 device.kind=cuda train.precision=bf16 $small
 near bf16-cuda bf16-cpu 1e-2
+
+# Attention over the keys of other ranks is the CPU's alone. `auto` finds the device later, where
+# there is a driver; any library plays it.
+context=$CADRE_BUILD/tests/plugins/.libs/context.so
+mkdir "$tmp/driver"
+cp "$context" "$tmp/driver/libcuda.so.1"
+export LD_LIBRARY_PATH=$tmp/driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+for kind in cuda auto; do
+    refused context-$kind "'context' splits the time .*, which the device cuda cannot do" \
+        device.kind=$kind "strategy.stack=$context:2" $small
+done
+refused experts 'model.experts = 2 with device.kind = cuda, which takes a GPU' \
+    device.kind=cuda model.experts=2
+[ ! -e "$tmp/experts" ] || fail "a run that is refused leaves no folder"

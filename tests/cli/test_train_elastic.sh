@@ -6,17 +6,6 @@
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
 
-# child PARENT RANK: process id of a rank of the launcher PARENT.
-child() {
-    local one
-    for one in $(pgrep -P "$1"); do
-        if { tr '\0' '\n' <"/proc/$one/environ"; } 2>/dev/null |
-            grep -x "CADRE_RANK=$2" >/dev/null; then # -q would cut tr off: pipefail
-            echo "$one"
-        fi
-    done
-}
-
 saved() { # NAME BEFORE: there is another checkpoint than BEFORE
     [ "$(last "$1")" != "$2" ]
 }
@@ -30,9 +19,9 @@ logged() { # NAME N TEXT: the log has N lines with it
 lose() {
     local name=$1
     until_so "$name" "checkpoint" saved "$name" "$(last "$name")"
-    kill "-$3" "$(child "$pid" "$2")"
+    kill "-$3" "$(rank_of "$pid" "$2")"
     until_so "$name" "restart" logged "$name" "$4" "; run.elastic continues with "
-    grep -q "rank $2 .*; run.elastic continues with $5, after step [0-9]" \
+    grep -q "rank $2\b.*; run.elastic continues with $5, after step [0-9]" \
         "$tmp/$name.log" || fail "$name: did not say that it continues with $5"
 }
 
@@ -96,7 +85,7 @@ same single hangs
 # resumed itself.
 start text early "${elastic[@]}" strategy.stack=ddp:2 checkpoint.every=0
 wait_steps early 2
-kill -KILL "$(child "$pid" 1)"
+kill -KILL "$(rank_of "$pid" 1)"
 ends early 0
 grep -q "run.elastic without checkpoint.every" "$tmp/early.log" || fail "early: no warning"
 grep -q "continues with ddp:1, from the beginning" "$tmp/early.log" || fail "early: not from the start"
@@ -105,7 +94,7 @@ if [ "$lean" = 0 ]; then
     start text later "${elastic[@]}" strategy.stack=ddp:2 checkpoint.every=0 \
         checkpoint.resume="$tmp/ddp/checkpoints/step-00000006"
     wait_steps later 1
-    kill -KILL "$(child "$pid" 0)"
+    kill -KILL "$(rank_of "$pid" 0)"
     ends later 0
     grep -q "continues with ddp:1, after step 6" "$tmp/later.log" || fail "later: not from there"
 fi
@@ -113,7 +102,7 @@ fi
 # A signal to the run and a lost rank: the run ends.
 start text asked "${elastic[@]}" strategy.stack=ddp:2
 until_so asked "checkpoint" saved asked ""
-victim=$(child "$pid" 1)
+victim=$(rank_of "$pid" 1)
 kill -STOP "$victim" # the others wait for it, whatever they are asked
 kill -TERM "$pid"
 sleep 0.2 # passed on before the rank is gone; where it is not, the run stops all the same
@@ -147,7 +136,7 @@ EOF
     pid=$!
     started+=("$pid")
     until_so compared "checkpoint" saved compared/runs/two ""
-    kill -KILL "$(child "$(pgrep -P "$pid")" 3)"
+    kill -KILL "$(rank_of "$(run_of "$(run_of "$pid")")" 3)"
     ends compared 0
     no_orphan compared
     grep -q '"lost": 1' "$tmp/compared/runs/two/summary.json" || fail "compared: lost nobody"

@@ -5,17 +5,6 @@
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
 
-# child RANK: process id of a rank of the run in $pid.
-child() {
-    local one
-    for one in $(pgrep -P "$pid"); do
-        if { tr '\0' '\n' <"/proc/$one/environ"; } 2>/dev/null |
-            grep -x "CADRE_RANK=$1" >/dev/null; then # -q would cut tr off: pipefail
-            echo "$one"
-        fi
-    done
-}
-
 killed() { # NAME RANK SIGNAL STACK [s.k=v]...
     local name=$1 rank=$2 signal=$3 stack=$4 begin
     shift 4
@@ -23,7 +12,7 @@ killed() { # NAME RANK SIGNAL STACK [s.k=v]...
         "$@"
     wait_steps "$name" 2
     begin=$SECONDS
-    kill "-$signal" "$(child "$rank")"
+    kill "-$signal" "$(rank_of "$pid" "$rank")"
     ends "$name" 1
     says "$name" "rank $rank"
     no_orphan "$name"
@@ -40,18 +29,33 @@ if [ "$slow" = 1 ]; then
     killed stacked 3 KILL "pipeline:2, zero:2" pipeline.schedule=interleaved zero.stage=2
 fi
 
-# The launcher dies: its ranks go with it.
-start text launcher train.steps=1000000 strategy.stack=ddp:2 comm.ranks=processes
-wait_steps launcher 2
+# The supervisor or the launcher dies: the ranks go with it, and where the launcher does,
+# the supervisor says so.
+start text supervisor train.steps=1000000 strategy.stack=ddp:2 comm.ranks=processes
+wait_steps supervisor 2
 kill -9 "$pid"
 wait "$pid" || true
+no_orphan supervisor
+start text launcher train.steps=1000000 strategy.stack=ddp:2 comm.ranks=processes
+wait_steps launcher 2
+kill -9 "$(run_of "$pid")"
+ends launcher 1
+says launcher "the run was killed by signal 9 \(Killed\)"
 no_orphan launcher
+
+# Ranks that are threads: the run is one process.
+start text threads train.steps=1000000 strategy.stack=ddp:2
+wait_steps threads 2
+kill -9 "$(run_of "$pid")"
+ends threads 1
+says threads "the run was killed by signal 9 \(Killed\)"
+no_orphan threads
 
 # A rank that hangs is named after comm.timeout, with the step.
 start text stopped train.steps=1000000 strategy.stack=ddp:2 comm.ranks=processes \
     comm.timeout=$((2 * patience)) # others may only be slow
 wait_steps stopped 2
-kill -STOP "$(child 1)"
+kill -STOP "$(rank_of "$pid" 1)"
 ends stopped 1
-says stopped "rank 1.*step [0-9]+"
+says stopped "rank 1.*step [0-9]+|step [0-9]+ on rank 1" # in the core, or in a callback
 no_orphan stopped

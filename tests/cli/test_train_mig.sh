@@ -91,7 +91,7 @@ is_divided() {
 start text bound $trains strategy.stack=mig:2 comm.ranks=processes
 wait_steps bound 1
 ranks=0
-for child in $(pgrep -P "$pid" | sort -n); do
+for child in $(pgrep -P "$(run_of "$pid")" | sort -n); do
     for task in /proc/"$child"/task/*/status; do
         allowed "$task" >"$tmp/set.task"
         [ -e "$tmp/set.$ranks" ] || cp "$tmp/set.task" "$tmp/set.$ranks"
@@ -108,7 +108,7 @@ ends bound 4
 # shellcheck disable=SC2086 # words
 start text within $trains strategy.stack=mig:2
 wait_steps within 1
-for task in /proc/"$pid"/task/*/status; do
+for task in /proc/"$(run_of "$pid")"/task/*/status; do
     allowed "$task" 2>/dev/null | tr '\n' ' ' || true # a thread may end meanwhile
     echo
 done | sort -u | awk -v n="$n" 'NF > 0 && NF < n' >"$tmp/sets"

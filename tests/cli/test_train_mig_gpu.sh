@@ -47,7 +47,7 @@ runs_on() {
     shift
     start text "$name" $mig train.steps=1000000 "${@:3}"
     wait_steps "$name" 1
-    for child in $(pgrep -P "$pid"); do
+    for child in $(pgrep -P "$(run_of "$pid")"); do
         tr '\0' '\n' <"/proc/$child/environ" |
             sed -nE 's/^(CADRE_RANK|CUDA_VISIBLE_DEVICES)=//p' | sort | xargs
     done | sort >"$tmp/ranks"
@@ -63,7 +63,7 @@ CUDA_VISIBLE_DEVICES=${uuids[1]},${uuids[2]} runs_on limited "${uuids[1]}" "${uu
 start text independent $small strategy.stack=mig:2 mig.mode=independent train.steps=1000000
 wait_steps independent/instance-0 1
 wait_steps independent/instance-1 1
-for child in $(pgrep -P "$pid"); do
+for child in $(pgrep -P "$(run_of "$pid")"); do
     tr '\0' '\n' <"/proc/$child/environ" | sed -n 's/^CUDA_VISIBLE_DEVICES=//p'
 done | sort >"$tmp/runs"
 printf '%s\n' "${uuids[@]:0:2}" | sort | diff - "$tmp/runs" || fail "independent: other instances"

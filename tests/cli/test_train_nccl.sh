@@ -122,20 +122,9 @@ CADRE_MODULE_PATH=$tmp/modules wrong bare 2 "NCCL is not available.*comm_nccl.so
     $nccl strategy.stack=ddp:2
 
 # ---- a rank dies ----
-# child RANK: process id of a rank of the run in $pid.
-child() {
-    local one
-    for one in $(pgrep -P "$pid"); do
-        if { tr '\0' '\n' <"/proc/$one/environ"; } 2>/dev/null |
-            grep -x "CADRE_RANK=$1" >/dev/null; then # -q would cut tr off: pipefail
-            echo "$one"
-        fi
-    done
-}
-
 start text dies $nccl strategy.stack=ddp:2 train.steps=1000000
 wait_steps dies 2
-kill -KILL "$(child 1)"
+kill -KILL "$(rank_of "$pid" 1)"
 ends dies 1
 says dies "rank 1 was killed by signal 9"
 no_orphan dies

@@ -26,9 +26,10 @@ statuses() {
     [ "$found" = "$2 $3 " ] || fail "$1: instances are '$found', expected '$2 $3'"
 }
 
-# worker NAME K: the process of instance K of the run in $pid, nothing before it is there.
+# worker NAME K: the process of instance K of the run in $pid, which supervises the
+# instance's own; nothing before it is there.
 worker() {
-    pgrep -P "$pid" -f -- "--out $tmp/$1/instance-$2( |\$)" || true
+    pgrep -P "$(run_of "$pid")" -f -- "--out $tmp/$1/instance-$2( |\$)" || true
 }
 has_worker() {
     [ -n "$(worker "$1" "$2")" ]
@@ -181,7 +182,7 @@ statuses stop "done" "done"
 
 # ---- one that is killed leaves the other running ----
 begin killed "independent.sweep=train.steps: 300 1000000"
-other=$(worker killed 0)
+other=$(run_of "$(worker killed 0)")
 kill -STOP "$other" || true # it likely has steps to make after the end of instance 1
 kill -KILL "$(worker killed 1)"
 until_so killed "end of instance 1" eval '! has_worker killed 1'

@@ -78,7 +78,6 @@ wrong "expected section.key=value, found 'train.steps'" train first.ini --out ru
 wrong "no section \[run:fast\]" train first.ini --run fast
 wrong "unknown flag '--prompt'" eval first.ini --prompt x
 wrong "not yet" plan first.ini
-wrong "not yet" check ddp
 
 # ---- the ini file ----
 wrong "none.ini" train none.ini --out run
@@ -96,6 +95,9 @@ conf "bad.ini:2" <<<$'[model]\nlayers two'
 conf "bad.ini:3.*layers" <<<$'[model]\nlayers = 1\nlayers = 2'
 conf "bad.ini" < <(printf '\000\001\002[model')
 conf "bad.ini:2: unknown section .zeroo.*nearest is .zero" <<<$'[zeroo]\nstage = 3'
+conf "bad.ini:2: unknown section .ddp@sit., the nearest is .ddp@site.:" \
+    <<<$'[ddp@sit]\nlevel = 1\n[strategy]\nstack = ddp@site:2, ddp:2'
+conf "bad.ini:2: unknown section .ddp@typo.: correct it" <<<$'[ddp@typo]\nlevel = 1'
 conf "extends" <<<$'[run]\nextends = bad.ini'
 conf "no-such.ini" <<<$'[run]\nextends = no-such.ini'
 
@@ -118,7 +120,7 @@ train "optim.min_lr" optim.schedule=cosine optim.min_lr=1 optim.lr=1e-3
 
 # ---- strategies ----
 train "dpp.*ddp" strategy.stack=dpp:2
-train "'zero' and 'ddp' both claim grad.reduce@dp" strategy.stack="zero:2, ddp:2"
+train "'zero' and 'ddp' both reduce gradients along 'dp'" strategy.stack="zero:2, ddp:2"
 train "single must be the only entry" strategy.stack="pipeline:2, single"
 train "stack cannot divide evenly" strategy.stack="pipeline:2, zero:4"
 train "zero.stage: .*from 1 to 3, found '4'" strategy.stack=zero:2 zero.stage=4

@@ -38,6 +38,16 @@ skip() {
     exit 77
 }
 
+# test_plugin NAME: the path of a plugin of tests/plugins.
+test_plugin() {
+    local path=$CADRE_BUILD/tests/plugins/.libs/$1.so
+    if [ ! -e "$path" ]; then
+        echo "FAIL: there is no '$path': make tests/plugins/$1.la, as 'make check' does" >&2
+        return 1
+    fi
+    echo "$path"
+}
+
 # settings [s.k=v]...: as arguments of the program, in $sets.
 settings() {
     local set
@@ -214,6 +224,24 @@ end_ranks() {
     for rank in 0 1; do
         pid=${pids[rank]}
         ends "$1.$rank" "$2"
+    done
+}
+
+# run_of PID: the process that does what the program in PID was asked for: its supervisor
+# opens no plugin and trains nothing. Nothing where there is none yet.
+run_of() {
+    pgrep -P "$1" || true
+}
+
+# rank_of PID RANK: the process of a rank of the run that PID supervises.
+rank_of() {
+    local one run
+    run=$(run_of "$1")
+    for one in $([ -z "$run" ] || pgrep -P "$run"); do
+        if { tr '\0' '\n' <"/proc/$one/environ"; } 2>/dev/null |
+            grep -x "CADRE_RANK=$2" >/dev/null; then # -q would cut tr off: pipefail
+            echo "$one"
+        fi
     done
 }
 

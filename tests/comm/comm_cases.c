@@ -56,7 +56,8 @@ cadre_rank_main comm_case(const char *name)
                  {"absent", case_absent},
                  {"orphaned", case_orphaned},
                  {"stopped", case_stopped},
-                 {"exits", case_exits}};
+                 {"exits", case_exits},
+                 {"misbehaves", case_misbehaves}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         if (strcmp(cases[i].name, name) == 0)
             return cases[i].run;

@@ -69,5 +69,6 @@ cadre_status case_absent(void *arg, int rank, struct cadre_local_segment *segmen
 cadre_status case_orphaned(void *arg, int rank, struct cadre_local_segment *segment);
 cadre_status case_stopped(void *arg, int rank, struct cadre_local_segment *segment);
 cadre_status case_exits(void *arg, int rank, struct cadre_local_segment *segment);
+cadre_status case_misbehaves(void *arg, int rank, struct cadre_local_segment *segment);
 
 #endif

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/status_slot.h"
 #include "tests/comm/comm_cases.h"
 
 /* After an abort every rank's pending and later operations end and all see one text;
@@ -250,4 +251,30 @@ static cadre_status run_exits(struct world *w, const char *arg)
 cadre_status case_exits(void *arg, int rank, struct cadre_local_segment *segment)
 {
     return comm_with_world(run_exits, arg, rank, segment);
+}
+
+/* The others wait for the last rank, which is in a callback of the plugin "x" and ends
+ * its process there ("quit", "fault"), or does not return ("stall"). */
+static cadre_status run_misbehaves(struct world *w, const char *arg)
+{
+    float x[4] = {0};
+    cadre_event done;
+    cadre_status_enter(cadre_status_current(), "x", "step", 3);
+    if (w->rank == w->size - 1) {
+        signal(SIGSEGV, SIG_DFL); /* a sanitizer would report it */
+        if (strcmp(arg, "quit") == 0)
+            _exit(0);
+        if (strcmp(arg, "fault") == 0)
+            raise(SIGSEGV);
+        sleep_s(3600);
+    }
+    cadre_status_core(cadre_status_current());
+    cadre_status rc = cadre_comm_all_reduce(w->comm, "alone", x, x, 4, CADRE_F32,
+                                            CADRE_SUM, 0, &done);
+    return rc == CADRE_OK ? cadre_comm_wait(w->comm, done) : rc;
+}
+
+cadre_status case_misbehaves(void *arg, int rank, struct cadre_local_segment *segment)
+{
+    return comm_with_world(run_misbehaves, arg, rank, segment);
 }

@@ -16,9 +16,12 @@ static cadre_status run_independence(struct world *w, const char *arg)
     float x = 1, y = 0, held = 0, seven = 7, sum = 0;
     cadre_event got, sent, reduced, late;
     CHECK(w, w->size == 2);
-    if (w->rank == 0)
+    bool happened = true;
+    if (w->rank == 0) {
         CHECK(w, cadre_comm_recv(w->comm, "held", &held, 1, CADRE_F32, other, 0,
                                  &got) == 0);
+        CHECK(w, cadre_comm_test(w->comm, got, &happened) == 0 && !happened);
+    }
     CHECK(w, cadre_comm_all_reduce(w->comm, "bucket", &x, &sum, 1, CADRE_F32, CADRE_SUM,
                                    0, &reduced) == 0);
     CHECK(w, cadre_comm_wait(w->comm, reduced) == 0 && sum == 2);
@@ -37,6 +40,7 @@ static cadre_status run_independence(struct world *w, const char *arg)
     CHECK(w, cadre_comm_broadcast(w->comm, "chain", &held, 1, CADRE_F32, 0, late,
                                   &reduced) == 0);
     CHECK(w, cadre_comm_wait(w->comm, reduced) == 0 && held == 7);
+    CHECK(w, cadre_comm_test(w->comm, reduced, &happened) == 0 && happened);
     return CADRE_OK;
 }
 

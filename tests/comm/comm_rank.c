@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/status_slot.h"
 #include "tests/comm/comm_cases.h"
 
 static int run_rank(int rank, int fd, char **argv)
@@ -35,8 +36,11 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", err.text);
         return 2;
     }
-    if (is_child)
-        return run_rank(rank, fd, argv);
+    if (is_child) {
+        int status = run_rank(rank, fd, argv);
+        cadre_status_finished(cadre_status_current());
+        return status;
+    }
     struct cadre_local_config config = {.size = atoi(argv[2]),
                                         .timeout_s = atof(argv[3])};
     struct cadre_launch_end end;

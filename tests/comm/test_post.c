@@ -46,6 +46,14 @@ static cadre_status fake_wait(struct cadre_comm *comm, cadre_event event)
     return event == 1 ? CADRE_OK : CADRE_E_INVALID;
 }
 
+static cadre_status fake_test(struct cadre_comm *comm, cadre_event event,
+                              bool *happened)
+{
+    (void)comm;
+    *happened = event == 1;
+    return event < 3 ? CADRE_OK : CADRE_E_INVALID;
+}
+
 static cadre_status fake_use_device(struct cadre_comm *comm,
                                     struct cadre_device *device,
                                     struct cadre_error *err)
@@ -66,6 +74,7 @@ static const struct cadre_comm_backend backend = {
     .op_bytes = sizeof(struct fake_op),
     .enqueue = fake_enqueue,
     .wait = fake_wait,
+    .test = fake_test,
     .use_device = fake_use_device,
     .progress = fake_progress,
 };

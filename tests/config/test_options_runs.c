@@ -56,6 +56,23 @@ START_TEST(runs_are_applied)
 }
 END_TEST
 
+static void append(void *arg, const char *value)
+{
+    strcat(strcat(arg, value), ";");
+}
+
+START_TEST(values_of_runs_are_told)
+{
+    char found[64] = "";
+    struct cadre_options *o = load_runs();
+    cadre_options_each_run(o, "strategy.stack", append, found);
+    ck_assert_str_eq(found, "single;ddp:2;");
+    cadre_options_each_run(o, "train.steps", append, found);
+    ck_assert_str_eq(found, "single;ddp:2;");
+    cadre_options_destroy(o);
+}
+END_TEST
+
 START_TEST(wrong_lists_are_refused)
 {
     static const char *const lists[] = {"compare.runs=one, one", "compare.runs=one, x"};
@@ -83,6 +100,7 @@ Suite *test_suite(void)
     TCase *tc = options_case("options_runs");
     tcase_add_test(tc, runs_are_listed_in_order);
     tcase_add_test(tc, runs_are_applied);
+    tcase_add_test(tc, values_of_runs_are_told);
     tcase_add_test(tc, wrong_lists_are_refused);
     suite_add_tcase(s, tc);
     return s;

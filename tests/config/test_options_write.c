@@ -80,6 +80,50 @@ START_TEST(written_set_loads_back)
 }
 END_TEST
 
+/* [zero@site] of this run is written whole, [zero@home] of another as it was set; those
+ * of a stack that was replaced are not. */
+START_TEST(sections_of_instances_load_back)
+{
+    struct cadre_error err = {0};
+    struct cadre_options *o = options_create(), *back = options_create();
+    must(options_load_text(o,
+                           "[zero]\nstage = 2\n[zero@site]\noffload = yes\n"
+                           "[zero@home]\nany = thing\n[zero@empty]\n"
+                           "[zero@gone]\nany = thing\n"
+                           "[strategy]\nstack = zero@gone:2\n"
+                           "[run:a]\nstrategy.stack = zero@home:2, zero@empty\n",
+                           &err),
+         &err);
+    must(cadre_options_set(o, "strategy.stack=zero@site:2, zero", "test", &err), &err);
+    for (int i = 0; i < 2; i++) {
+        struct cadre_options *to = i ? back : o;
+        must(cadre_options_add(to, "zero", zero_options, 3, sizeof *zero_options, &err),
+             &err);
+        must(cadre_options_add(to, "zero@site", zero_options, 3, sizeof *zero_options,
+                               &err),
+             &err);
+        must(cadre_options_allow_section(to, "zero@", &err), &err);
+    }
+    must(cadre_options_resolve(o, &err), &err);
+    char *text = written(o);
+    ck_assert_ptr_nonnull(strstr(text, "\n[zero@home]\n# "));
+    ck_assert_ptr_nonnull(strstr(text, "any = thing\n"));
+    ck_assert_ptr_null(strstr(text, "[zero@]"));
+    ck_assert_ptr_null(strstr(text, "[zero@gone]"));
+    char *path = options_file("config.ini", text);
+    must(cadre_options_load(back, path, &err), &err);
+    must(cadre_options_resolve(back, &err), &err);
+    ck_assert_int_eq(cadre_options_value(back, "zero@site.stage")->i, 2);
+    ck_assert_int_eq(cadre_options_value(back, "zero@site.offload")->i, 1);
+    ck_assert_int_eq(cadre_options_value(back, "zero.offload")->i, 0);
+    ck_assert_str_eq(cadre_options_raw(back, "zero@home.any"), "thing");
+    free(path);
+    free(text);
+    cadre_options_destroy(o);
+    cadre_options_destroy(back);
+}
+END_TEST
+
 START_TEST(full_disk_is_an_error)
 {
     struct cadre_error err = {0};
@@ -102,7 +146,9 @@ START_TEST(reference_names_every_key)
     cadre_options_print_reference(o, file);
     fclose(file);
     ck_assert_ptr_nonnull(strstr(text, "[optim]\n"));
-    ck_assert_ptr_nonnull(strstr(text, "one of adamw, sgd; default adamw"));
+    ck_assert_ptr_nonnull(
+        strstr(text, "one of constant, cosine, linear; default constant"));
+    ck_assert_ptr_nonnull(strstr(text, "text; default adamw"));
     ck_assert_ptr_nonnull(strstr(text, "a whole number from 1 to 65536; default 4"));
     for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
         ck_assert_uint_le(strcspn(line, "\n"), 110);
@@ -144,6 +190,7 @@ Suite *test_suite(void)
     Suite *s = suite_create("options_write");
     TCase *tc = options_case("options_write");
     tcase_add_test(tc, written_set_loads_back);
+    tcase_add_test(tc, sections_of_instances_load_back);
     tcase_add_test(tc, full_disk_is_an_error);
     tcase_add_test(tc, each_option_is_visited_with_its_value);
     tcase_add_test(tc, reference_names_every_key);

@@ -116,6 +116,56 @@ START_TEST(any_order_is_right)
 }
 END_TEST
 
+/* Parts of 2 and of 4 ranks put together are the whole, read ahead or not. */
+START_TEST(parts_of_samples)
+{
+    for (int64_t prefetch = 0; prefetch < 4; prefetch += 3)
+        for (int64_t n = T / 4; n < T; n *= 2)
+            for (int64_t first = 0; first < T; first += n) {
+                struct cadre_loader_config config = config_of(1, 2, 2, prefetch);
+                struct cadre_loader *whole = make(&config);
+                config.first_token = first;
+                config.n_tokens = n;
+                struct cadre_loader *part = make(&config);
+                for (int i = 0; i < 30; i++) { /* announced ones, and others */
+                    uint64_t step = (uint64_t)i / 4;
+                    int32_t x[B * T], y[B * T], px[B * T], py[B * T], labels[B];
+                    struct cadre_batch all = {.inputs = x, .targets = y};
+                    struct cadre_batch own = {
+                        .inputs = px, .targets = py, .labels = labels};
+                    ck_assert_int_eq(cadre_loader_next(whole, step, i % 4, &all),
+                                     CADRE_OK);
+                    ck_assert_int_eq(cadre_loader_next(part, step, i % 4, &own),
+                                     CADRE_OK);
+                    for (int64_t t = 0; t < B * n; t++) {
+                        int64_t at = t / n * T + first + t % n;
+                        ck_assert_int_eq(px[t], x[at]);
+                        ck_assert_int_eq(py[t], y[at]);
+                        ck_assert_int_eq(labels[t / n], -1);
+                    }
+                }
+                cadre_loader_destroy(whole);
+                cadre_loader_destroy(part);
+            }
+}
+END_TEST
+
+START_TEST(parts_outside_of_a_sample)
+{
+    static const int64_t wrong[][2] = {{-1, 4}, {0, -1}, {0, T + 1}, {T - 3, 4}};
+    for (int i = 0; i < 4; i++) {
+        struct cadre_loader_config config = config_of(0, 1, 1, 0);
+        struct cadre_loader *loader = NULL;
+        struct cadre_error err = {0};
+        config.first_token = wrong[i][0];
+        config.n_tokens = wrong[i][1];
+        ck_assert_int_eq(cadre_loader_create(&config, &loader, &err), CADRE_E_INVALID);
+        ck_assert_msg(strstr(err.text, "expected tokens within the 8 of a sample"),
+                      "%s", err.text);
+    }
+}
+END_TEST
+
 START_TEST(resuming_needs_the_step_alone)
 {
     struct cadre_loader_config config = config_of(0, 1, MICROBATCHES, 3);
@@ -239,6 +289,8 @@ Suite *test_suite(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, announced_order_is_right);
     tcase_add_test(tc, any_order_is_right);
+    tcase_add_test(tc, parts_of_samples);
+    tcase_add_test(tc, parts_outside_of_a_sample);
     tcase_add_test(tc, resuming_needs_the_step_alone);
     tcase_add_test(tc, ranks_share_a_data_set);
     tcase_add_test(tc, destroy_at_any_moment);

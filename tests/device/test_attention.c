@@ -8,12 +8,16 @@
 
 struct shape {
     int64_t batch, time, heads, kv_heads, head_size, pad;
+    int64_t position, keys; /* 0: the queries are all there is */
 };
 
 static const struct shape shapes[] = {
-    {1, 1, 1, 1, 1, 0},   {2, 1, 4, 2, 8, 0},    {1, 7, 2, 1, 5, 3},
-    {2, 31, 4, 4, 16, 0}, {1, 65, 6, 2, 7, 1},   {1, 128, 2, 2, 64, 0},
-    {3, 33, 2, 1, 33, 0}, {1, 150, 3, 3, 12, 4},
+    {1, 1, 1, 1, 1, 0, 0, 0},    {2, 1, 4, 2, 8, 0, 0, 0},
+    {1, 7, 2, 1, 5, 3, 0, 0},    {2, 31, 4, 4, 16, 0, 0, 0},
+    {1, 65, 6, 2, 7, 1, 0, 0},   {1, 128, 2, 2, 64, 0, 0, 0},
+    {3, 33, 2, 1, 33, 0, 0, 0},  {1, 150, 3, 3, 12, 4, 0, 0},
+    {2, 7, 2, 1, 5, 3, 7, 21},   {2, 1, 4, 2, 8, 0, 12, 13},
+    {1, 70, 3, 3, 12, 4, 9, 90}, {2, 31, 4, 4, 16, 0, 0, 62},
 };
 
 enum { Q, K, V, OUT, LSE, DOUT, DQ, DK, DV, TENSORS };
@@ -28,17 +32,19 @@ static void problem_init(struct problem *p, struct cadre_device *device, uint32_
                          struct shape s)
 {
     const int64_t rows = s.batch * s.time;
+    const int64_t keys = s.batch * (s.keys ? s.keys : s.time);
     const int64_t ldq = s.heads * s.head_size + s.pad;
     const int64_t ldk = s.kv_heads * s.head_size + s.pad, ldv = ldk + s.pad;
     const int64_t counts[TENSORS] = {
-        [Q] = rows * ldq,   [K] = rows * ldk,       [V] = rows * ldv,
+        [Q] = rows * ldq,   [K] = keys * ldk,       [V] = keys * ldv,
         [OUT] = rows * ldq, [LSE] = rows * s.heads, [DOUT] = rows * ldq,
-        [DQ] = rows * ldq,  [DK] = rows * ldk,      [DV] = rows * ldv,
+        [DQ] = rows * ldq,  [DK] = keys * ldk,      [DV] = keys * ldv,
     };
     p->device = device;
     for (int i = 0; i < TENSORS; i++) {
         bool input = i <= V || i == DOUT;
-        p->t[i] = tensor_make(device, dtype, counts[i], input ? (uint64_t)(i + 1) : 0);
+        const uint32_t type = i == LSE ? cadre_dtype_wide(dtype) : dtype;
+        p->t[i] = tensor_make(device, type, counts[i], input ? (uint64_t)(i + 1) : 0);
     }
     for (int64_t i = 0; i < p->t[Q].count; i++) /* scores of notable size */
         tensor_set(&p->t[Q], i, 4 * tensor_get(&p->t[Q], i));
@@ -48,6 +54,8 @@ static void problem_init(struct problem *p, struct cadre_device *device, uint32_
                                     .heads = s.heads,
                                     .kv_heads = s.kv_heads,
                                     .head_size = s.head_size,
+                                    .position = s.position,
+                                    .keys = s.keys,
                                     .ldq = ldq,
                                     .ldk = ldk,
                                     .ldv = ldv,
@@ -75,21 +83,22 @@ static double reference_row(const struct problem *p, int64_t b, int64_t t, int64
 {
     const struct cadre_attention *a = &p->a;
     const int64_t D = a->head_size, g = h / (a->heads / a->kv_heads);
-    double *score = calloc((size_t)t + 1, sizeof *score), most = -INFINITY, sum = 0;
-    for (int64_t j = 0; j <= t; j++) {
+    const int64_t keys = cadre_attention_keys(a), last = a->position + t;
+    double *score = calloc((size_t)last + 1, sizeof *score), most = -INFINITY, sum = 0;
+    for (int64_t j = 0; j <= last; j++) {
         for (int64_t d = 0; d < D; d++)
             score[j] += tensor_get(&p->t[Q], (b * a->time + t) * a->ldq + h * D + d) *
-                        tensor_get(&p->t[K], (b * a->time + j) * a->ldk + g * D + d);
+                        tensor_get(&p->t[K], (b * keys + j) * a->ldk + g * D + d);
         score[j] /= sqrt((double)D);
         most = fmax(most, score[j]);
     }
-    for (int64_t j = 0; j <= t; j++)
+    for (int64_t j = 0; j <= last; j++)
         sum += exp(score[j] - most);
     memset(want, 0, (size_t)D * sizeof *want);
-    for (int64_t j = 0; j <= t; j++) {
+    for (int64_t j = 0; j <= last; j++) {
         for (int64_t d = 0; d < D; d++)
             want[d] += exp(score[j] - most) / sum *
-                       tensor_get(&p->t[V], (b * a->time + j) * a->ldv + g * D + d);
+                       tensor_get(&p->t[V], (b * keys + j) * a->ldv + g * D + d);
     }
     free(score);
     return most + (sum > 0 ? log(sum) : NAN);
@@ -111,10 +120,10 @@ START_TEST(forward)
             double want[64];
             double lse = reference_row(&p, b, t, h, want);
             check_close(tensor_get(&p.t[LSE], (b * a->heads + h) * a->time + t), lse,
-                        slack(dtype, D + t), "lse", i);
+                        slack(dtype, D + a->position + t), "lse", i);
             for (int64_t d = 0; d < D; d++)
                 check_close(tensor_get(&p.t[OUT], n * a->ldo + h * D + d), want[d],
-                            slack(dtype, D + t), "out", i);
+                            slack(dtype, D + a->position + t), "out", i);
         }
         problem_fini(&p);
     }
@@ -166,6 +175,129 @@ START_TEST(backward)
 }
 END_TEST
 
+/* ---- a sequence in parts ---- */
+
+/* Rows [first, first + n) of each sequence: from a tensor of `time` rows of `ld`. */
+static void take_rows(struct tensor *to, const struct tensor *from, int64_t time,
+                      int64_t ld, int64_t first, int64_t n)
+{
+    for (int64_t i = 0; i < to->count; i++) {
+        const int64_t b = i / (n * ld), rest = i % (n * ld);
+        tensor_set(to, i, tensor_get(from, (b * time + first) * ld + rest));
+    }
+}
+
+static void run_both(const struct problem *p)
+{
+    ck_assert_int_eq(p->device->ops->attention_fwd(p->device, &p->a), CADRE_OK);
+    ck_assert_int_eq(p->device->ops->attention_bwd(p->device, &p->a), CADRE_OK);
+}
+
+/* One part of the time, whose queries see the keys before them too. */
+static void run_part(struct problem *part, const struct problem *whole, struct shape s,
+                     int64_t first, int64_t n)
+{
+    const int64_t T = s.time;
+    s.position = first;
+    s.keys = T;
+    s.time = n;
+    problem_init(part, whole->device, whole->a.dtype, s);
+    take_rows(&part->t[Q], &whole->t[Q], T, part->a.ldq, first, n);
+    take_rows(&part->t[DOUT], &whole->t[DOUT], T, part->a.ldo, first, n);
+    run_both(part);
+}
+
+static void check_rows(const struct tensor *part, const struct tensor *want, bool bits,
+                       double limit, const char *what)
+{
+    if (bits)
+        for (int64_t i = 0; i < part->count; i++)
+            ck_assert_msg(tensor_get(part, i) == tensor_get(want, i), "%s[%lld]", what,
+                          (long long)i);
+    else
+        check_norm_close(part, want, limit, what);
+}
+
+/* Adds the gradient of a part; what no query of it sees is zero. */
+static void add_part(struct tensor *sum, const struct tensor *part, int64_t time,
+                     int64_t ld, int64_t end)
+{
+    for (int64_t i = 0; i < sum->count; i++) {
+        if (i / ld % time >= end)
+            ck_assert(tensor_get(part, i) == 0);
+        tensor_set(sum, i, tensor_get(sum, i) + tensor_get(part, i));
+    }
+}
+
+static const struct {
+    uint32_t dtype;
+    double limit;
+} precision[] = {
+    {CADRE_F64, 1e-12}, {CADRE_F32, 1e-5}, {CADRE_BF16, 1e-2}, {CADRE_F16, 2e-3}};
+
+/* Parts of whole tiles have the rows of the whole call, bit for bit; the gradients of
+ * keys and values are sums over the parts. */
+START_TEST(parts_are_the_whole)
+{
+    const struct shape s = {2, 192, 4, 2, 8, 0, 0, 0};
+    const uint32_t dtype = precision[_i / 2].dtype;
+    const double limit = precision[_i / 2].limit;
+    const int64_t parts = _i % 2 ? 4 : 3, n = s.time / parts;
+    struct cadre_device *device = open_cpu(2);
+    struct problem whole, part;
+    problem_init(&whole, device, dtype, s);
+    run_both(&whole);
+    struct tensor dk = tensor_make(device, CADRE_F64, whole.t[DK].count, 1);
+    struct tensor dv = tensor_make(device, CADRE_F64, whole.t[DV].count, 1);
+    for (int64_t i = 0; i < dk.count; i++) {
+        tensor_set(&dk, i, 0);
+        tensor_set(&dv, i, 0);
+    }
+    for (int64_t r = 0; r < parts; r++) {
+        run_part(&part, &whole, s, r * n, n);
+        struct tensor want = tensor_make(device, dtype, part.t[OUT].count, 1);
+        take_rows(&want, &whole.t[OUT], s.time, whole.a.ldo, r * n, n);
+        check_rows(&part.t[OUT], &want, n % 64 == 0, limit, "out");
+        take_rows(&want, &whole.t[DQ], s.time, whole.a.ldq, r * n, n);
+        check_rows(&part.t[DQ], &want, n % 64 == 0, limit, "dq");
+        add_part(&dk, &part.t[DK], s.time, whole.a.ldk, (r + 1) * n);
+        add_part(&dv, &part.t[DV], s.time, whole.a.ldv, (r + 1) * n);
+        tensor_free(&want);
+        problem_fini(&part);
+    }
+    check_norm_close(&dk, &whole.t[DK], limit, "dk");
+    check_norm_close(&dv, &whole.t[DV], limit, "dv");
+    tensor_free(&dk);
+    tensor_free(&dv);
+    problem_fini(&whole);
+    cadre_device_close(device);
+}
+END_TEST
+
+/* The bits of a part do not depend on the number of threads. */
+START_TEST(parts_on_threads)
+{
+    const struct shape s = {2, 70, 4, 2, 8, 1, 37, 150};
+    struct problem one, more;
+    struct cadre_device *device = open_cpu(1);
+    problem_init(&one, device, precision[_i].dtype, s);
+    run_both(&one);
+    for (int threads = 2; threads <= 3; threads++) {
+        struct cadre_device *other = open_cpu(threads);
+        problem_init(&more, other, precision[_i].dtype, s);
+        run_both(&more);
+        for (int t = OUT; t < TENSORS; t++)
+            ck_assert(memcmp(one.t[t].data, more.t[t].data,
+                             (size_t)one.t[t].count *
+                                 cadre_dtype_bytes(one.t[t].dtype)) == 0);
+        problem_fini(&more);
+        cadre_device_close(other);
+    }
+    problem_fini(&one);
+    cadre_device_close(device);
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *suite = suite_create("attention");
@@ -173,6 +305,8 @@ Suite *test_suite(void)
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, forward, 0, 2);
     tcase_add_loop_test(tc, backward, 0, (int)(sizeof shapes / sizeof *shapes));
+    tcase_add_loop_test(tc, parts_are_the_whole, 0, 8);
+    tcase_add_loop_test(tc, parts_on_threads, 0, 4);
     suite_add_tcase(suite, tc);
     return suite;
 }

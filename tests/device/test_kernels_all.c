@@ -5,6 +5,7 @@
  * rounded. */
 #include <math.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/device/cpu/cpu.h"
@@ -324,6 +325,33 @@ static void optimizer_case(struct run *r)
         tensor_set(norms, i, sums[i]);
 }
 
+static void vectors_case(struct run *r)
+{
+    const int64_t n = r->n * r->n * 3;
+    const struct tensor *x = keep(r, n, 1);
+    struct tensor *y = out(r, n, 2), *product = out(r, n, 0), *root = out(r, n, 3);
+    struct tensor *turned = out(r, n, 0), *back = out(r, n, 0), *sum = wide(r, 1, 0);
+    double total = 0;
+    for (int64_t i = 0; i < n; i++)
+        tensor_set(root, i, fabs(tensor_get(root, i)) + 0.01);
+    settle(r, root);
+    ok(r->ops->axpby(r->device, r->dtype, 0.3, x->data, -0.7, y->data, n));
+    settle(r, y);
+    ok(r->ops->mul(r->device, r->dtype, product->data, x->data, y->data, n));
+    settle(r, product);
+    ok(r->ops->rsqrt(r->device, r->dtype, root->data, n, 1e-3));
+    settle(r, root);
+    ok(r->ops->transpose(r->device, r->dtype, turned->data, y->data, r->n, 3 * r->n));
+    ok(r->ops->dot(r->device, r->dtype, x->data, x->data, n, &total));
+    tensor_set(sum, 0, total);
+    char *blocks = malloc((size_t)(n / CADRE_INT8_BLOCK + 1) * CADRE_INT8_BYTES);
+    ck_assert_ptr_nonnull(blocks);
+    ok(r->ops->int8_encode(r->device, r->dtype, x->data, n, blocks));
+    ok(r->ops->int8_decode(r->device, blocks, r->dtype, back->data, n));
+    settle(r, back);
+    free(blocks);
+}
+
 /* limit: relative L2 distance of fp32 from fp64, over each output. */
 static const struct {
     const char *name;
@@ -341,6 +369,7 @@ static const struct {
     {"embedding", embedding_case, 1e-6},
     {"loss", loss_case, 1e-6},
     {"optimizer", optimizer_case, 1e-6},
+    {"vectors", vectors_case, 1e-6},
 };
 #define CASES ((int)(sizeof cases / sizeof *cases))
 

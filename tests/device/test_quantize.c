@@ -158,6 +158,138 @@ START_TEST(threads_change_nothing)
 }
 END_TEST
 
+/* ---- CADRE_FORM_INT8 ---- */
+
+static const uint32_t form_dtypes[] = {CADRE_F32, CADRE_F64, CADRE_BF16, CADRE_F16};
+
+/* 17 bits of the largest magnitude / 127. */
+static double form_scale(const struct tensor *x, int64_t begin, int64_t end)
+{
+    double most = 0;
+    int exponent;
+    for (int64_t i = begin; i < end; i++)
+        most = fmax(most, fabs(tensor_get(x, i)));
+    const double mantissa = frexp((double)(float)(most / 127), &exponent);
+    return ldexp(floor(ldexp(mantissa, 17)), exponent - 17);
+}
+
+/* In blocks of 64, at an address that is aligned to nothing. 16 bits are quantised as
+ * the f32 that they are; elements come back rounded once. */
+START_TEST(a_form_is_codes_and_their_scale)
+{
+    enum { BLOCK = CADRE_INT8_BLOCK, BYTES = CADRE_INT8_BYTES };
+    static const int64_t counts[] = {0, 1, 63, 64, 65, 40001};
+    struct cadre_device *device = open_cpu(3);
+    const uint32_t dtype = form_dtypes[_i];
+    for (int n = 0; n < 6; n++) {
+        const int64_t count = counts[n], blocks = (count + BLOCK - 1) / BLOCK;
+        struct tensor x = tensor_make(device, dtype, count, 3);
+        struct tensor back = tensor_make(device, dtype, count, 0);
+        struct tensor want = tensor_make(device, CADRE_F64, count, 0);
+        char *form = malloc((size_t)(blocks * BYTES) + 2), *at = form + 1;
+        memset(form, 99, (size_t)(blocks * BYTES) + 2);
+        ck_assert_int_eq(device->ops->int8_encode(device, dtype, x.data, count, at),
+                         CADRE_OK);
+        ck_assert_int_eq(device->ops->int8_decode(device, at, dtype, back.data, count),
+                         CADRE_OK);
+        ck_assert(form[0] == 99 && at[blocks * BYTES] == 99);
+        for (int64_t b = 0; b < blocks; b++) {
+            const int64_t begin = b * BLOCK, end = begin + BLOCK;
+            const double expected = form_scale(&x, begin, end < count ? end : count);
+            float scale;
+            memcpy(&scale, at + b * BYTES + BLOCK, sizeof scale);
+            ck_assert_double_eq((double)scale, expected);
+            for (int64_t i = 0; i < BLOCK; i++) {
+                const bool there = begin + i < count;
+                const double q = there ? rint(tensor_get(&x, begin + i) / expected) : 0;
+                ck_assert_int_eq((int8_t)at[b * BYTES + i], (int)q);
+                if (there)
+                    tensor_set(&want, begin + i, q * expected);
+            }
+        }
+        tensor_round(&want, dtype);
+        for (int64_t i = 0; i < count; i++)
+            ck_assert(tensor_get(&back, i) == tensor_get(&want, i));
+        free(form);
+        tensor_free(&x);
+        tensor_free(&back);
+        tensor_free(&want);
+    }
+    cadre_device_close(device);
+}
+END_TEST
+
+/* Blocks of every magnitude: of one size, of all sizes at once, the smallest and the
+ * largest numbers, zeros, infinity. */
+static double any_element(int64_t block, int64_t i, double uniform, bool wide)
+{
+    const int lowest = wide ? -1074 : -149, range = wide ? 1208 : 277;
+    const double mantissa = 2 * uniform - 1;
+    const int own = (int)((block * 37 + i * 101) % range);
+    switch (block % 8) {
+    case 0:
+        return ldexp(mantissa, lowest + (int)(block * 37 % range));
+    case 1:
+        return ldexp(mantissa, lowest + own);
+    case 2:
+        return ldexp(mantissa, -126 - (int)(block % 24));
+    case 3:
+        return i == 0 ? (double)FLT_MAX * (wide ? 126.99 : 1) : mantissa;
+    case 4:
+        return i == block % 64 ? (double)FLT_MIN * mantissa : 0;
+    case 5:
+        return i == 9 && block % 3 == 0 ? (double)INFINITY : 0;
+    default:
+        return ldexp(mantissa, (int)(block % 5));
+    }
+}
+
+/* What is saved decoded is encoded again: the codes and the scale come back. */
+START_TEST(a_form_survives_decoding)
+{
+    enum { BLOCK = CADRE_INT8_BLOCK, BYTES = CADRE_INT8_BYTES, BLOCKS = 40000 };
+    struct cadre_device *device = open_cpu(2);
+    const int64_t count = (int64_t)BLOCK * BLOCKS - 3;
+    struct tensor x = tensor_make(device, dtypes[_i], count, 3);
+    char *form = calloc(BLOCKS, BYTES), *again = calloc(BLOCKS, BYTES);
+    for (int64_t i = 0; i < count; i++)
+        tensor_set(&x, i,
+                   any_element(i / BLOCK, i % BLOCK, fabs(fmod(tensor_get(&x, i), 1)),
+                               dtypes[_i] == CADRE_F64));
+    for (int pass = 0; pass < 2; pass++) {
+        char *to = pass ? again : form;
+        ck_assert_int_eq(device->ops->int8_encode(device, x.dtype, x.data, count, to),
+                         CADRE_OK);
+        ck_assert_int_eq(device->ops->int8_decode(device, to, x.dtype, x.data, count),
+                         CADRE_OK);
+    }
+    for (int64_t b = 0; b < BLOCKS; b++)
+        ck_assert_msg(memcmp(form + b * BYTES, again + b * BYTES, BYTES) == 0,
+                      "block %lld", (long long)b);
+    free(form);
+    free(again);
+    tensor_free(&x);
+    cadre_device_close(device);
+}
+END_TEST
+
+START_TEST(a_form_keeps_nan)
+{
+    struct cadre_device *device = open_cpu(1);
+    struct tensor x = tensor_make(device, form_dtypes[_i], 3 * 64, 5);
+    char form[3 * CADRE_INT8_BYTES];
+    tensor_set(&x, 70, INFINITY);
+    ck_assert_int_eq(device->ops->int8_encode(device, x.dtype, x.data, x.count, form),
+                     CADRE_OK);
+    ck_assert_int_eq(device->ops->int8_decode(device, form, x.dtype, x.data, x.count),
+                     CADRE_OK);
+    for (int64_t i = 0; i < x.count; i++)
+        ck_assert_int_eq(!!isnan(tensor_get(&x, i)), i / 64 == 1);
+    tensor_free(&x);
+    cadre_device_close(device);
+}
+END_TEST
+
 START_TEST(refused)
 {
     struct cadre_device *device = open_cpu(1);
@@ -168,6 +300,10 @@ START_TEST(refused)
     ck_assert_int_eq(device->ops->quantize(device, CADRE_BF16, x, 2, 2, q, &scale),
                      CADRE_E_DEVICE);
     ck_assert_int_eq(device->ops->dequantize(device, q, x, 0, CADRE_F32, x, 2),
+                     CADRE_E_DEVICE);
+    ck_assert_int_eq(device->ops->int8_encode(device, CADRE_I32, x, 2, q),
+                     CADRE_E_DEVICE);
+    ck_assert_int_eq(device->ops->int8_decode(device, x, CADRE_I32, q, 2),
                      CADRE_E_DEVICE);
     cadre_device_close(device);
 }
@@ -182,6 +318,9 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, extremes_keep_the_bound, 0, 2);
     tcase_add_loop_test(tc, nan_is_not_lost, 0, 2);
     tcase_add_loop_test(tc, threads_change_nothing, 0, 2);
+    tcase_add_loop_test(tc, a_form_is_codes_and_their_scale, 0, 4);
+    tcase_add_loop_test(tc, a_form_survives_decoding, 0, 2);
+    tcase_add_loop_test(tc, a_form_keeps_nan, 0, 4);
     tcase_add_test(tc, refused);
     suite_add_tcase(suite, tc);
     return suite;

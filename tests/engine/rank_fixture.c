@@ -68,12 +68,11 @@ void rank_fixture_close(struct rank_fixture *f)
     test_tmpdir_destroy(f->dir);
 }
 
-static cadre_status create_nothing(const struct cadre_host *host,
-                                   const struct cadre_values *values,
+static cadre_status create_nothing(const struct cadre_create *create,
                                    struct cadre_self **out)
 {
-    (void)values;
-    *out = (struct cadre_self *)(uintptr_t)host; /* hosts distinguish instances */
+    *out =
+        (struct cadre_self *)(uintptr_t)create->host; /* these distinguish instances */
     return CADRE_OK;
 }
 
@@ -84,22 +83,24 @@ static cadre_status plan_nothing(struct cadre_self *self, const struct cadre_pla
     return CADRE_OK;
 }
 
-static cadre_status bind_nothing(struct cadre_self *self)
+static cadre_status bind_nothing(struct cadre_self *self, const struct cadre_bind *bind)
 {
     (void)self;
+    (void)bind;
     return CADRE_OK;
 }
 
-static cadre_status sync_nothing(struct cadre_self *self, uint32_t what)
+static cadre_status sync_nothing(struct cadre_self *self, const struct cadre_sync *sync)
 {
     (void)self;
-    (void)what;
+    (void)sync;
     return CADRE_OK;
 }
 
-static void destroy_nothing(struct cadre_self *self)
+static void destroy_nothing(struct cadre_self *self, const struct cadre_end *end)
 {
     (void)self;
+    (void)end;
 }
 
 void rank_fixture_plug(struct rank_fixture *f, const char *name, uint32_t role,
@@ -121,10 +122,49 @@ void rank_fixture_plug(struct rank_fixture *f, const char *name, uint32_t role,
     if (!ops->destroy)
         handle->ops.destroy = destroy_nothing;
     f->spec.plugin[f->n_handles] = handle;
+    f->spec.instance[f->n_handles] =
+        (struct cadre_instance){handle->name, handle->name};
     f->spec.axis[f->n_handles] =
-        (struct cadre_axis_request){handle->name, size, handle->name, NULL};
+        (struct cadre_axis_request){handle->name, size, handle->name};
     f->spec.n_plugins = ++f->n_handles;
     f->spec.ranks *= size;
+}
+
+const struct cadre_host *rank_fixture_host(struct cadre_self *self)
+{
+    return (const struct cadre_host *)(void *)self;
+}
+
+cadre_status rank_fixture_split(struct cadre_self *self, const struct cadre_plan *plan)
+{
+    (void)self;
+    CADRE_TRY(plan->use_axis(plan->h, plan->axis, CADRE_BATCH_SPLIT));
+    return plan->reduces(plan->h, plan->axis, CADRE_REDUCE_INNER);
+}
+
+cadre_status rank_fixture_reduce(struct cadre_self *self, struct cadre_grad_ev *ev)
+{
+    const struct cadre_host *host = rank_fixture_host(self);
+    const struct cadre_mesh_svc *mesh = host->service(host->ctx, CADRE_SERVICE_MESH);
+    const struct cadre_comm_svc *comm = host->service(host->ctx, CADRE_SERVICE_COMM);
+    const struct cadre_param_svc *param = host->service(host->ctx, CADRE_SERVICE_PARAM);
+    struct cadre_axis *axis = mesh->axis(host->ctx, NULL);
+    struct cadre_post post = {
+        .struct_size = sizeof post, .label = "sum", .after = ev->ready};
+    if (!(ev->flags & CADRE_GRAD_FINAL) || !axis)
+        return axis ? CADRE_OK : CADRE_E_INVALID;
+    CADRE_TRY(comm->all_reduce(axis, ev->grad, ev->grad, CADRE_SUM, &post));
+    CADRE_TRY(comm->stream_wait(axis, post.done));
+    return param->reduced(host->ctx, ev->param, ev->grad, 0);
+}
+
+const struct cadre_host *rank_fixture_inside(struct rank_fixture *f, int link,
+                                             enum cadre_callback callback)
+{
+    struct cadre_ctx *ctx = &f->rank.chain.link[link];
+    ctx->in = callback;
+    f->rank.services.inside = ctx;
+    return &ctx->host;
 }
 
 void rank_fixture_start(struct rank_fixture *f)

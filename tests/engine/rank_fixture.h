@@ -28,6 +28,19 @@ void rank_fixture_close(struct rank_fixture *f);
 void rank_fixture_plug(struct rank_fixture *f, const char *name, uint32_t role,
                        int size, const struct cadre_strategy_ops *ops);
 
+/* A data strategy on an axis of its own name: plan splits the batch and reduces,
+ * on_grad sums each final gradient at once. */
+cadre_status rank_fixture_split(struct cadre_self *self, const struct cadre_plan *plan);
+cadre_status rank_fixture_reduce(struct cadre_self *self, struct cadre_grad_ev *ev);
+
+/* The host of an instance that rank_fixture_plug has made. */
+const struct cadre_host *rank_fixture_host(struct cadre_self *self);
+
+/* The host of the plugin at a position of the chain, as if its callback ran: what the
+ * test calls next are its services. */
+const struct cadre_host *rank_fixture_inside(struct rank_fixture *f, int link,
+                                             enum cadre_callback callback);
+
 /* Plan and bind rank 0, without a world. */
 void rank_fixture_start(struct rank_fixture *f);
 /* Run a step that must go well. */

@@ -73,7 +73,7 @@ static const struct cadre_strategy_ops chunked = {.plan = plan_chunks};
 START_TEST(slots_are_counted_and_disjoint)
 {
     uint64_t before[4] = {0};
-    rank_fixture_plug(&f, "pipe", CADRE_ROLE_OBSERVER, 1, &chunked);
+    rank_fixture_plug(&f, "pipe", CADRE_ROLE_SCHEDULE, 1, &chunked);
     for (live = 1; live < 4; live++) {
         live_flags = _i ? CADRE_LIVE_SPLIT : 0;
         rank_fixture_start(&f);
@@ -112,7 +112,7 @@ START_TEST(a_split_backward_keeps_little_more)
 {
     uint64_t bytes[2];
     live = 4;
-    rank_fixture_plug(&f, "pipe", CADRE_ROLE_OBSERVER, 1, &chunked);
+    rank_fixture_plug(&f, "pipe", CADRE_ROLE_SCHEDULE, 1, &chunked);
     for (int split = 0; split < 2; split++) {
         live_flags = split ? CADRE_LIVE_SPLIT : 0;
         rank_fixture_start(&f);
@@ -140,7 +140,7 @@ START_TEST(chunks_share_what_their_blocks_keep)
 {
     live = 2;
     live_flags = 0;
-    rank_fixture_plug(&f, "pipe", CADRE_ROLE_OBSERVER, 1, &chunked);
+    rank_fixture_plug(&f, "pipe", CADRE_ROLE_SCHEDULE, 1, &chunked);
     rank_fixture_start(&f);
     uint64_t sum = bytes_of(&f.rank.ledger, "activations");
     rank_fixture_stop(&f);

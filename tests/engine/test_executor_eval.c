@@ -116,7 +116,7 @@ START_TEST(chunks_make_the_same_model)
     rank_fixture_start(&f);
     evaluate(&whole);
     rank_fixture_stop(&f);
-    rank_fixture_plug(&f, "pipe", CADRE_ROLE_OBSERVER, 1, &ops);
+    rank_fixture_plug(&f, "pipe", CADRE_ROLE_SCHEDULE, 1, &ops);
     rank_fixture_start(&f);
     evaluate(&chunked);
     ck_assert_double_eq(chunked.loss_sum, whole.loss_sum);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/hash.h"
 #include "core/engine/strategy/host.h"
 #include "tests/engine/rank_fixture.h"
 #include "tests/support/check_main.h"
@@ -51,8 +52,8 @@ static cadre_status pass(const struct cadre_host *host, bool back, uint32_t chun
 {
     const struct cadre_model_svc *model = host->service(host->ctx, CADRE_SERVICE_MODEL);
     const uint64_t n = 2 * 16 * 16;
-    struct cadre_buf x = {sizeof x, CADRE_F32, act[microbatch], n, 0, 0};
-    struct cadre_buf g = {sizeof g, CADRE_F32, dact, n, 0, 0};
+    struct cadre_buf x = {act[microbatch], n, CADRE_F32, CADRE_SPACE_DEVICE};
+    struct cadre_buf g = {dact, n, CADRE_F32, CADRE_SPACE_DEVICE};
     struct cadre_pass_args args = {.struct_size = sizeof args,
                                    .chunk = chunk,
                                    .microbatch = microbatch,
@@ -226,6 +227,103 @@ START_TEST(the_same_bits_however_it_is_run)
 }
 END_TEST
 
+/* ---- frozen parameters ---- */
+
+/* The device's ops, with a count of products. */
+static struct cadre_device_ops counting;
+static cadre_status (*multiply)(struct cadre_device *, const struct cadre_gemm *);
+static int n_products;
+
+static cadre_status count_product(struct cadre_device *device,
+                                  const struct cadre_gemm *gemm)
+{
+    n_products++;
+    return multiply(device, gemm);
+}
+
+enum { MOST_PARAMS = 64 };
+static const char *frozen_names;
+static uint64_t bits_of[MOST_PARAMS]; /* of the last gradients */
+
+static bool is_named(uint32_t param)
+{
+    return frozen_names && strstr(f.rank.model->params[param].name, frozen_names);
+}
+
+static cadre_status freeze(struct cadre_self *self, const struct cadre_plan *abi)
+{
+    (void)self;
+    for (uint32_t i = 0; i < f.rank.model->n_params; i++)
+        if (is_named(i))
+            CADRE_TRY(abi->train(abi->h, i, 0));
+    return CADRE_OK;
+}
+
+static cadre_status hash_trained(struct cadre_self *self, struct cadre_grad_ev *ev)
+{
+    (void)self;
+    ck_assert(!is_named(ev->param));
+    if (ev->flags & CADRE_GRAD_FINAL)
+        bits_of[ev->param] =
+            cadre_hash_of(ev->grad->data, ev->grad->count * sizeof(float), 0);
+    return CADRE_OK;
+}
+
+/* Products of a step; *same: whether gradients of trained parameters have the bits of
+ * `all`. */
+static int products_with(const char *frozen, int64_t head_rows, const uint64_t *all,
+                         bool *same)
+{
+    const struct cadre_strategy_ops ops = {.plan = freeze, .on_grad = hash_trained};
+    rank_fixture_close(&f);
+    rank_fixture_open(&f);
+    f.spec.model.head_rows = head_rows;
+    f.spec.model.tied = false;
+    frozen_names = frozen;
+    memset(bits_of, 0, sizeof bits_of);
+    rank_fixture_plug(&f, "freezer", CADRE_ROLE_OBSERVER, 1, &ops);
+    rank_fixture_start(&f);
+    ck_assert_uint_le(f.rank.model->n_params, MOST_PARAMS);
+    multiply = f.rank.device->ops->gemm;
+    counting = *f.rank.device->ops;
+    counting.gemm = count_product;
+    f.rank.device->ops = &counting;
+    n_products = 0;
+    rank_fixture_step(&f, 1);
+    *same = true;
+    for (uint32_t i = 0; i < f.rank.model->n_params; i++)
+        *same = *same && bits_of[i] == (is_named(i) ? 0 : all[i]);
+    return n_products;
+}
+
+/* Of each linear whose weight and bias are frozen the product for the weight's gradient
+ * is left out; the other gradients have the same bits. */
+START_TEST(gradients_that_nobody_wants_are_not_computed)
+{
+    static const struct {
+        const char *name;
+        int fewer; /* products of a micro-batch */
+    } cases[] = {
+        {"mlp.", 2 * 2},      {"attn.c_proj.", 2}, {"mlp.c_fc.weight", 0},
+        {"mlp.c_fc.bias", 0}, {"ln_1.weight", 0},  {"ln_1.bias", 0},
+        {"ln_", 0},
+    };
+    uint64_t all[MOST_PARAMS] = {0};
+    const int64_t rows = _i ? 8 : 0;
+    const int chunks = _i ? 2 * 16 / 8 : 1;
+    bool same;
+    const int n = products_with(NULL, rows, all, &same);
+    memcpy(all, bits_of, sizeof all);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ck_assert_int_eq(products_with(cases[i].name, rows, all, &same),
+                         n - cases[i].fewer * LEAVES);
+        ck_assert_msg(same, "%s", cases[i].name);
+    }
+    ck_assert_int_eq(products_with("lm_head", rows, all, &same), n - chunks * LEAVES);
+    ck_assert(same);
+}
+END_TEST
+
 static cadre_status step_fails(const char *text)
 {
     struct cadre_step_report report;
@@ -307,6 +405,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, recomputed_blocks_say_so);
     tcase_add_loop_test(tc, one_gradient_event_each, 0, 8);
     tcase_add_loop_test(tc, the_same_bits_however_it_is_run, 0, 2);
+    tcase_add_loop_test(tc, gradients_that_nobody_wants_are_not_computed, 0, 2);
     tcase_add_test(tc, slots_run_out);
     tcase_add_loop_test(tc, misuse_is_refused, 0, sizeof misuse / sizeof *misuse);
     tcase_add_test(tc, an_edge_without_a_buffer_is_refused);

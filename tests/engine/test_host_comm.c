@@ -6,7 +6,10 @@
 #include <string.h>
 
 #include "core/engine/strategy/host_private.h"
+#include <cadre/helpers.h>
+
 #include "core/launch/launch.h"
+#include "tests/engine/comm_pair.h"
 #include "tests/engine/rank_fixture.h"
 #include "tests/support/check_main.h"
 
@@ -28,73 +31,164 @@ static void teardown(void)
 
 static struct cadre_buf buf_of(float *data, uint64_t n)
 {
-    return (struct cadre_buf){sizeof(struct cadre_buf), CADRE_F32, data, n, 0, 0};
+    return cadre_buf_of(data, n, CADRE_F32, CADRE_SPACE_DEVICE);
 }
 
-/* On one rank a collective is a copy, with an axis of one rank or without an axis. */
+static struct cadre_post post_of(void)
+{
+    return cadre_post("x", CADRE_TRAFFIC_OTHER, 0);
+}
+
+/* The axis as the plugin gets it, while it is in bind. */
+static struct cadre_axis *own_axis(void)
+{
+    const struct cadre_host *host = rank_fixture_inside(&f, 0, CADRE_IN_BIND);
+    const struct cadre_mesh_svc *mesh = host->service(host->ctx, CADRE_SERVICE_MESH);
+    return mesh->axis(host->ctx, NULL);
+}
+
+/* On one rank a collective is a copy. */
 START_TEST(one_rank_copies)
 {
     float a[4] = {1, 2, 3, 4}, b[4] = {0};
     const uint64_t offsets[] = {0, 4};
     struct cadre_buf in = buf_of(a, 4), out = buf_of(b, 4);
-    struct cadre_axis *axis = _i ? cadre_mesh_axis(&f.rank.mesh, "probe") : NULL;
-    cadre_event done = 9;
-    ck_assert_int_eq(comm->all_reduce(axis, "x", &in, &out, CADRE_SUM, 0, &done), 0);
+    struct cadre_axis *axis = own_axis();
+    struct cadre_post post = post_of();
+    post.done = 9;
+    ck_assert_int_eq(comm->all_reduce(axis, &in, &out, CADRE_SUM, &post), 0);
     ck_assert_mem_eq(a, b, sizeof a);
-    ck_assert_uint_eq(done, 0);
+    ck_assert_uint_eq(post.done, 0);
     memset(b, 0, sizeof b);
-    ck_assert_int_eq(
-        comm->reduce_scatter(axis, "x", &in, &out, offsets, CADRE_MAX, 0, &done), 0);
-    ck_assert_mem_eq(a, b, sizeof a);
-    memset(b, 0, sizeof b);
-    ck_assert_int_eq(comm->all_gather(axis, "x", &in, &out, offsets, 0, NULL), 0);
+    ck_assert_int_eq(comm->reduce_scatter(axis, &in, &out, offsets, CADRE_MAX, &post),
+                     0);
     ck_assert_mem_eq(a, b, sizeof a);
     memset(b, 0, sizeof b);
-    ck_assert_int_eq(comm->all_to_all(axis, "x", &in, &out, 0, NULL), 0);
+    ck_assert_int_eq(comm->all_gather(axis, &in, &out, offsets, &post), 0);
     ck_assert_mem_eq(a, b, sizeof a);
-    ck_assert_int_eq(comm->broadcast(axis, "x", &in, 0, 0, NULL), 0);
-    ck_assert_int_eq(comm->barrier(axis, "x", 0, &done), 0);
-    ck_assert_int_eq(comm->stream_wait(axis, done), 0);
-    ck_assert_int_eq(comm->send(axis, "x", &in, 0, 0, NULL), CADRE_E_INVALID);
-    ck_assert_int_eq(comm->recv(axis, "x", &out, 0, 0, NULL), CADRE_E_INVALID);
+    memset(b, 0, sizeof b);
+    ck_assert_int_eq(comm->all_to_all(axis, &in, &out, &post), 0);
+    ck_assert_mem_eq(a, b, sizeof a);
+    memset(b, 0, sizeof b);
+    ck_assert_int_eq(comm->all_to_all_v(axis, &in, offsets, &out, offsets, &post), 0);
+    ck_assert_mem_eq(a, b, sizeof a);
+    ck_assert_int_eq(comm->broadcast(axis, &in, 0, &post), 0);
+    ck_assert_int_eq(comm->barrier(axis, &post), 0);
+    ck_assert_int_eq(comm->stream_wait(axis, post.done), 0);
+    uint32_t happened = 0;
+    ck_assert_int_eq(comm->test(axis, post.done, &happened), 0);
+    ck_assert_uint_eq(happened, 1);
+    ck_assert_int_eq(f.rank.failure.code, CADRE_OK);
+    ck_assert_int_eq(comm->send(axis, &in, 0, &post), CADRE_E_INVALID);
+    ck_assert_int_eq(comm->recv(axis, &out, 0, &post), CADRE_E_INVALID);
 }
 END_TEST
 
-/* Each service with two ranks: the values are those of the operation. */
-static cadre_status two_ranks(void *arg, int rank, struct cadre_local_segment *segment)
+static void is_refused(cadre_status rc, const char *text)
 {
-    (void)arg;
-    struct cadre_comm *world = NULL;
-    struct cadre_axis axis = {.name = "x", .size = 2, .index = rank};
+    ck_assert_int_ne(rc, CADRE_OK);
+    ck_assert_msg(strstr(f.rank.failure.text, text) != NULL, "%s", f.rank.failure.text);
+    memset(&f.rank.failure, 0, sizeof f.rank.failure);
+}
+
+START_TEST(misuse_is_refused_in_a_line)
+{
+    struct cadre_axis *axis = own_axis();
+    float a[4] = {0}, b[4] = {0};
+    uint64_t offsets[] = {1, 4};
+    struct cadre_buf in = buf_of(a, 4), out = buf_of(b, 3), none = buf_of(NULL, 4);
+    struct cadre_post post = post_of();
+    is_refused(comm->all_reduce(axis, &in, &out, CADRE_SUM, &post),
+               "plugin 'probe' in bind: all_reduce of cadre.comm: out has 3 elements, "
+               "expected 4");
+    is_refused(comm->all_reduce(axis, NULL, &out, CADRE_SUM, &post), "in is NULL");
+    is_refused(comm->all_reduce(axis, &none, &in, CADRE_SUM, &post),
+               "in has no storage");
+    is_refused(comm->all_gather(axis, &in, &in, offsets, &post), "not in order");
+    is_refused(comm->all_gather(axis, &in, &in, NULL, &post), "offsets are NULL");
+    is_refused(comm->all_reduce(axis, &in, &in, CADRE_SUM, NULL), "post is NULL");
+    is_refused(comm->recv_any(axis, &in, NULL, &post), "use recv");
+    out = buf_of(b, 4);
+    out.dtype = CADRE_F64;
+    is_refused(comm->all_reduce(axis, &in, &out, CADRE_SUM, &post),
+               "expected one dtype");
+    out.dtype = 77;
+    is_refused(comm->broadcast(axis, &out, 0, &post), "the dtype 77");
+    ck_assert_int_eq(comm->barrier(NULL, &post), CADRE_E_INVALID);
+    struct cadre_store_param *p = &f.rank.store.param[0];
+    struct cadre_buf beyond = buf_of(p->data, UINT64_C(1) << 40);
+    is_refused(comm->broadcast(axis, &beyond, 0, &post), "but its memory ends after");
+    rank_fixture_inside(&f, 0, CADRE_IN_PLAN);
+    is_refused(comm->barrier(axis, &post),
+               "plugin 'probe' in plan: barrier of cadre.comm");
+    f.rank.services.inside = NULL;
+    ck_assert_int_eq(comm->barrier(axis, &post), CADRE_E_INVALID);
+}
+END_TEST
+
+/* ---- two ranks ---- */
+
+static bool waited(struct comm_pair *p, cadre_status rc, const struct cadre_post *post)
+{
+    return rc == CADRE_OK && comm->stream_wait(&p->axis, post->done) == CADRE_OK;
+}
+
+/* Each collective with two ranks: the values are those of the operation. */
+static bool exchange(struct comm_pair *p, int rank)
+{
+    struct cadre_axis *axis = &p->axis;
     float a[2] = {(float)rank + 1, 10}, b[2] = {0};
     const uint64_t offsets[] = {0, 1, 2};
     struct cadre_buf in = buf_of(a, 2), out = buf_of(b, 2);
     struct cadre_buf one = buf_of(a, 1), one_out = buf_of(b, 1);
-    cadre_event done;
-    CADRE_TRY(cadre_local_open(segment, rank, &world, NULL));
-    axis.comm = world;
-    bool good = true;
-    cadre_status rc = comm->all_reduce(&axis, "sum", &in, &out, CADRE_SUM, 0, &done);
-    good &= rc == CADRE_OK && comm->stream_wait(&axis, done) == CADRE_OK && b[0] == 3 &&
-            b[1] == 20;
-    rc = comm->reduce_scatter(&axis, "rs", &in, &one_out, offsets, CADRE_MAX, 0, &done);
-    good &= rc == CADRE_OK && comm->stream_wait(&axis, done) == CADRE_OK &&
-            b[0] == (rank ? 10 : 2);
-    rc = comm->all_gather(&axis, "ag", &one, &out, offsets, 0, &done);
-    good &= rc == CADRE_OK && comm->stream_wait(&axis, done) == CADRE_OK && b[0] == 1 &&
-            b[1] == 2;
-    rc = comm->all_to_all(&axis, "a2a", &in, &out, 0, &done);
-    good &= rc == CADRE_OK && comm->stream_wait(&axis, done) == CADRE_OK &&
+    struct cadre_post post = post_of();
+    bool good = waited(p, comm->all_reduce(axis, &in, &out, CADRE_SUM, &post), &post) &&
+                b[0] == 3 && b[1] == 20;
+    good &=
+        waited(p, comm->reduce_scatter(axis, &in, &one_out, offsets, CADRE_MAX, &post),
+               &post) &&
+        b[0] == (rank ? 10 : 2);
+    good &= waited(p, comm->all_gather(axis, &one, &out, offsets, &post), &post) &&
+            b[0] == 1 && b[1] == 2;
+    good &= waited(p, comm->all_to_all(axis, &in, &out, &post), &post) &&
             b[0] == (rank ? 10 : 1) && b[1] == (rank ? 10 : 2);
-    rc = rank ? comm->recv(&axis, "r", &out, 0, 0, &done)
-              : comm->send(&axis, "s", &in, 1, 0, &done);
-    good &= rc == CADRE_OK && comm->stream_wait(&axis, done) == CADRE_OK &&
-            (!rank || b[0] == 1);
-    rc = comm->broadcast(&axis, "b", &in, 1, 0, &done);
-    good &= rc == CADRE_OK && comm->stream_wait(&axis, done) == CADRE_OK && a[0] == 2;
-    rc = comm->barrier(&axis, "end", 0, &done);
-    good &= rc == CADRE_OK && comm->stream_wait(&axis, done) == CADRE_OK;
+    cadre_status rc =
+        rank ? comm->recv(axis, &out, 0, &post) : comm->send(axis, &in, 1, &post);
+    good &= waited(p, rc, &post) && (!rank || b[0] == 1);
+    good &= waited(p, comm->broadcast(axis, &in, 1, &post), &post) && a[0] == 2;
+    return good;
+}
+
+/* Rank 0 sends three values and rank 1 one; each keeps one. */
+static bool exchange_unequal(struct comm_pair *p, int rank)
+{
+    float a[4] = {1, 2, 3, 4}, b[2] = {0}, c[4] = {0};
+    const uint64_t from0[] = {0, 1, 4}, to0[] = {0, 1, 2};
+    const uint64_t from1[] = {0, 1, 2}, to1[] = {0, 3, 4};
+    struct cadre_buf in = buf_of(a, rank ? 2 : 4);
+    struct cadre_buf out = rank ? buf_of(c, 4) : buf_of(b, 2);
+    struct cadre_post post = post_of();
+    cadre_status rc = comm->all_to_all_v(&p->axis, &in, rank ? from1 : from0, &out,
+                                         rank ? to1 : to0, &post);
+    if (rank)
+        return waited(p, rc, &post) && c[0] == 2 && c[1] == 3 && c[2] == 4 && c[3] == 2;
+    return waited(p, rc, &post) && b[0] == 1 && b[1] == 1;
+}
+
+static cadre_status two_ranks(void *arg, int rank, struct cadre_local_segment *segment)
+{
+    (void)arg;
+    struct cadre_comm *world = NULL;
+    struct comm_pair p;
+    uint32_t happened = 0;
+    struct cadre_post post = post_of();
+    CADRE_TRY(cadre_local_open(segment, rank, &world, NULL));
+    bool good = comm_pair_open(&p, rank, world) == CADRE_OK && exchange(&p, rank) &&
+                exchange_unequal(&p, rank) &&
+                waited(&p, comm->barrier(&p.axis, &post), &post) &&
+                comm->test(&p.axis, post.done, &happened) == CADRE_OK && happened;
     cadre_comm_destroy(world);
+    comm_pair_close(&p);
     return good ? CADRE_OK : CADRE_E_INTERNAL;
 }
 
@@ -109,12 +203,12 @@ END_TEST
 
 START_TEST(device_ops)
 {
-    struct cadre_ctx *ctx = &f.rank.chain.link[0];
+    struct cadre_ctx *ctx = rank_fixture_inside(&f, 0, CADRE_IN_STEP)->ctx;
     const struct cadre_ops_svc *ops = &cadre_ops_service;
     float a[4] = {1, 2, 3, 4}, b[4] = {5, 6, 7, 8}, c[4];
     double d[4];
     struct cadre_buf x = buf_of(a, 4), y = buf_of(b, 4), z = buf_of(c, 4);
-    struct cadre_buf wide = {sizeof wide, CADRE_F64, d, 4, 0, 0};
+    struct cadre_buf wide = cadre_buf_of(d, 4, CADRE_F64, CADRE_SPACE_DEVICE);
     ck_assert_int_eq(ops->add(ctx, &z, &x, &y), CADRE_OK);
     ck_assert_float_eq(c[3], 12);
     ck_assert_int_eq(ops->scale(ctx, &z, 0.5), CADRE_OK);
@@ -152,7 +246,7 @@ END_TEST
 START_TEST(compressing_ops)
 {
     const struct cadre_ops_svc *ops = &cadre_ops_service;
-    struct cadre_ctx *ctx = &f.rank.chain.link[0];
+    struct cadre_ctx *ctx = rank_fixture_inside(&f, 0, CADRE_IN_STEP)->ctx;
     float x[5] = {1, -3, 2, 3, 254}, y[5] = {0}, s[2];
     int32_t i[2];
     int8_t q[5];
@@ -181,7 +275,7 @@ END_TEST
 START_TEST(ops_of_sparse_and_low_rank)
 {
     const struct cadre_ops_svc *ops = &cadre_ops_service;
-    struct cadre_ctx *ctx = &f.rank.chain.link[0];
+    struct cadre_ctx *ctx = rank_fixture_inside(&f, 0, CADRE_IN_STEP)->ctx;
     float x[6] = {3, 1, 4, 1, 0, 1}, v[2] = {5, 7}, host[2] = {0};
     int32_t i[2] = {4, 1};
     struct cadre_buf all = buf_of(x, 6), values = buf_of(v, 2), at = buf_of(v, 2);
@@ -206,7 +300,7 @@ END_TEST
 
 START_TEST(the_stream_of_a_cpu_is_done)
 {
-    struct cadre_ctx *ctx = &f.rank.chain.link[0];
+    struct cadre_ctx *ctx = rank_fixture_inside(&f, 0, CADRE_IN_STEP)->ctx;
     cadre_event event = 77;
     ck_assert_int_eq(cadre_stream_service.record(ctx, &event), CADRE_OK);
     ck_assert_int_eq(cadre_stream_service.wait(ctx, event), CADRE_OK);
@@ -219,7 +313,8 @@ Suite *test_suite(void)
     TCase *tc = tcase_create("host_comm");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 60);
-    tcase_add_loop_test(tc, one_rank_copies, 0, 2);
+    tcase_add_test(tc, one_rank_copies);
+    tcase_add_test(tc, misuse_is_refused_in_a_line);
     tcase_add_test(tc, two_ranks_exchange);
     tcase_add_test(tc, device_ops);
     tcase_add_test(tc, compressing_ops);

@@ -99,6 +99,40 @@ START_TEST(notes_count_without_memory)
 }
 END_TEST
 
+START_TEST(a_pointer_knows_what_is_left)
+{
+    char *a = cadre_ledger_alloc(&ledger, CADRE_SPACE_DEVICE, 100, "a");
+    char *b = cadre_ledger_alloc(&ledger, CADRE_SPACE_HOST, 50, "b");
+    char foreign;
+    ck_assert_uint_eq(cadre_ledger_left(&ledger, a), 100);
+    ck_assert_uint_eq(cadre_ledger_left(&ledger, a + 99), 1);
+    ck_assert_uint_eq(cadre_ledger_left(&ledger, b + 20), 30);
+    ck_assert_uint_eq(cadre_ledger_left(&ledger, &foreign), UINT64_MAX);
+    ck_assert_uint_eq(cadre_ledger_left(&ledger, NULL), UINT64_MAX);
+    cadre_ledger_free(&ledger, a);
+    ck_assert_uint_eq(cadre_ledger_left(&ledger, a), UINT64_MAX);
+}
+END_TEST
+
+START_TEST(a_tag_is_used_until_it_is_freed)
+{
+    char tag[CADRE_LEDGER_TAG_CHARS], instance[64], long_tag[CADRE_TAG_CHARS];
+    memset(instance, 'i', sizeof instance);
+    memset(long_tag, 't', sizeof long_tag);
+    instance[sizeof instance - 1] = long_tag[sizeof long_tag - 1] = 0;
+    ck_assert_str_eq(cadre_ledger_tag(tag, "ddp@site", "buckets"), "ddp@site: buckets");
+    cadre_ledger_tag(tag, instance, long_tag);
+    ck_assert_uint_eq(strlen(tag), 63 + 2 + 31); /* nothing is cut */
+    void *a = cadre_ledger_alloc(&ledger, CADRE_SPACE_DEVICE, 100, tag);
+    cadre_ledger_alloc(&ledger, CADRE_SPACE_DEVICE, 10, tag);
+    ck_assert_uint_eq(cadre_ledger_used(&ledger, CADRE_SPACE_DEVICE, tag), 110);
+    ck_assert_uint_eq(cadre_ledger_used(&ledger, CADRE_SPACE_HOST, tag), 0);
+    ck_assert_uint_eq(cadre_ledger_used(&ledger, CADRE_SPACE_DEVICE, "other tag"), 0);
+    cadre_ledger_free(&ledger, a);
+    ck_assert_uint_eq(cadre_ledger_used(&ledger, CADRE_SPACE_DEVICE, tag), 10);
+}
+END_TEST
+
 START_TEST(more_tags_than_rows_share_the_last)
 {
     char tag[32];
@@ -139,6 +173,8 @@ Suite *test_suite(void)
     tcase_add_test(tc, foreign_pointers_and_null_are_ignored);
     tcase_add_test(tc, too_much_is_refused_and_not_counted);
     tcase_add_test(tc, notes_count_without_memory);
+    tcase_add_test(tc, a_pointer_knows_what_is_left);
+    tcase_add_test(tc, a_tag_is_used_until_it_is_freed);
     tcase_add_test(tc, more_tags_than_rows_share_the_last);
     tcase_add_test(tc, a_long_tag_is_one_row);
     suite_add_tcase(s, tc);

@@ -149,24 +149,18 @@ END_TEST
 
 /* ---- two ranks ---- */
 
-static cadre_status split_batch(struct cadre_self *self, const struct cadre_plan *abi)
-{
-    (void)self;
-    cadre_status rc = abi->use_axis(abi->h, "data", CADRE_BATCH_SPLIT);
-    return rc == CADRE_OK ? abi->claim(abi->h, "grad.reduce", "data", 0) : rc;
-}
-
 /* The fixture's plugin is its host. */
-static cadre_status meet(struct cadre_self *self, uint32_t what)
+static cadre_status meet(struct cadre_self *self, const struct cadre_sync *sync)
 {
     const struct cadre_host *host = (const struct cadre_host *)self;
+    const struct cadre_comm_svc *comm = host->service(host->ctx, CADRE_SERVICE_COMM);
     const struct cadre_mesh_svc *mesh = host->service(host->ctx, CADRE_SERVICE_MESH);
     struct cadre_axis *axis = mesh->axis(host->ctx, "data");
-    cadre_event done = 0;
-    if (what != CADRE_SYNC_GRADS)
+    struct cadre_post post = {.struct_size = sizeof post, .label = "gradients"};
+    if (sync->what != CADRE_SYNC_GRADS)
         return CADRE_OK;
-    cadre_status rc = cadre_comm_service.barrier(axis, "gradients", 0, &done);
-    return rc == CADRE_OK ? cadre_comm_service.stream_wait(axis, done) : rc;
+    CADRE_TRY(comm->barrier(axis, &post));
+    return comm->stream_wait(axis, post.done);
 }
 
 static cadre_status rank_main(void *arg, int index, struct cadre_local_segment *segment)
@@ -192,7 +186,8 @@ static cadre_status rank_main(void *arg, int index, struct cadre_local_segment *
 START_TEST(collectives_lie_in_steps)
 {
     const struct cadre_local_config config = {.size = 2, .timeout_s = 60};
-    const struct cadre_strategy_ops ops = {.plan = split_batch, .sync = meet};
+    const struct cadre_strategy_ops ops = {
+        .plan = rank_fixture_split, .on_grad = rank_fixture_reduce, .sync = meet};
     struct cadre_error err = {0};
     rank_fixture_open(&f);
     rank_fixture_plug(&f, "data", CADRE_ROLE_DATA, 2, &ops);

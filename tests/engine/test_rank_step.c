@@ -61,10 +61,10 @@ START_TEST(a_loss_that_is_not_finite_is_named)
 END_TEST
 
 /* A loss may be finite where a gradient is not: the parameter is named. */
-static cadre_status poison(struct cadre_self *self, uint32_t what)
+static cadre_status poison(struct cadre_self *self, const struct cadre_sync *sync)
 {
     (void)self;
-    if (what == CADRE_SYNC_GRADS && f.rank.step == 2)
+    if (sync->what == CADRE_SYNC_GRADS && f.rank.step == 2)
         ((double *)f.rank.store.param[3].grad)[1] = -INFINITY;
     return CADRE_OK;
 }
@@ -237,10 +237,10 @@ START_TEST(the_loss_scale_is_taken_away)
 }
 END_TEST
 
-static cadre_status overflow(struct cadre_self *self, uint32_t what)
+static cadre_status overflow(struct cadre_self *self, const struct cadre_sync *sync)
 {
     (void)self;
-    if (what == CADRE_SYNC_GRADS && f.rank.step % 2 == 0)
+    if (sync->what == CADRE_SYNC_GRADS && f.rank.step % 2 == 0)
         ((float *)f.rank.store.param[3].grad)[1] = INFINITY;
     return CADRE_OK;
 }
@@ -274,10 +274,10 @@ START_TEST(an_overflow_is_skipped)
 }
 END_TEST
 
-static cadre_status always(struct cadre_self *self, uint32_t what)
+static cadre_status always(struct cadre_self *self, const struct cadre_sync *sync)
 {
     (void)self;
-    if (what == CADRE_SYNC_GRADS)
+    if (sync->what == CADRE_SYNC_GRADS)
         ((float *)f.rank.store.param[3].grad)[1] = NAN;
     return CADRE_OK;
 }

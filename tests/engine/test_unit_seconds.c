@@ -46,6 +46,49 @@ START_TEST(every_unit_is_measured)
 }
 END_TEST
 
+/* Of a rank that shares its experts with others: without them. */
+START_TEST(experts_are_measured_alone)
+{
+    double seconds[4] = {0};
+    f.spec.model.experts = 4;
+    ck_assert_int_eq(cadre_rank_plan(&f.rank, &f.spec, 0, &f.err), CADRE_OK);
+    f.rank.model->ep_rank = 1;
+    f.rank.model->ep_size = 2;
+    ck_assert_int_eq(cadre_unit_seconds_measure(&f.spec, f.rank.model, seconds, &f.err),
+                     CADRE_OK);
+    for (int u = 0; u < 4; u++)
+        ck_assert_double_gt(seconds[u], 0);
+    ck_assert_int_eq(f.rank.model->ep_rank, 1);
+    ck_assert_int_eq(f.rank.model->ep_size, 2);
+}
+END_TEST
+
+static cadre_status split_time(struct cadre_self *self, const struct cadre_plan *abi)
+{
+    (void)self;
+    CADRE_TRY(abi->use_axis(abi->h, abi->axis, CADRE_BATCH_TIME));
+    CADRE_TRY(abi->claim(abi->h, "time.shard", abi->axis, 0));
+    return abi->reduces(abi->h, abi->axis, 32);
+}
+
+static cadre_status pass_on(struct cadre_self *self,
+                            const struct cadre_redistribute_ev *ev)
+{
+    (void)self, (void)ev;
+    return CADRE_OK;
+}
+
+/* Without the ranks that have the other keys. */
+START_TEST(a_part_of_the_time_is_measured)
+{
+    const struct cadre_strategy_ops ops = {
+        .plan = split_time, .on_grad = rank_fixture_reduce, .on_redistribute = pass_on};
+    double seconds[4];
+    rank_fixture_plug(&f, "cp", CADRE_ROLE_DATA, 2, &ops);
+    measure(seconds);
+}
+END_TEST
+
 /* A device that cannot be opened is an error, and nothing leaks. */
 START_TEST(no_device)
 {
@@ -62,12 +105,10 @@ END_TEST
 static double heard;
 static const struct cadre_host *host;
 
-static cadre_status create(const struct cadre_host *h,
-                           const struct cadre_values *values, struct cadre_self **out)
+static cadre_status create(const struct cadre_create *args, struct cadre_self **out)
 {
-    (void)values;
-    host = h;
-    *out = (struct cadre_self *)(uintptr_t)h;
+    host = args->host;
+    *out = (struct cadre_self *)(uintptr_t)host;
     return CADRE_OK;
 }
 
@@ -103,6 +144,8 @@ Suite *test_suite(void)
     TCase *tc = tcase_create("unit_seconds");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, every_unit_is_measured);
+    tcase_add_test(tc, experts_are_measured_alone);
+    tcase_add_test(tc, a_part_of_the_time_is_measured);
     tcase_add_test(tc, no_device);
     tcase_add_test(tc, plugins_hear_what_was_measured);
     suite_add_tcase(s, tc);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Each test runs in a process of its own, so what it sets is gone afterwards. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/launch/launch.h"
+#include "core/launch/status_page.h"
 #include "tests/support/check_main.h"
 
 static void clear(void)
@@ -35,6 +37,39 @@ START_TEST(child_environment_is_checked)
     setenv("CADRE_RANK", "1", 1);
     ck_assert_int_eq(cadre_launch_child(&is_child, &rank, &size, &fd, &err), CADRE_OK);
     ck_assert(is_child && rank == 1 && size == 2 && fd == 3);
+}
+END_TEST
+
+/* The launcher's page: none, one that is not, one that is too small, one that is. */
+START_TEST(child_enters_the_status_page)
+{
+    struct cadre_status_page one, two;
+    struct cadre_error err;
+    char place[32];
+    bool is_child;
+    int rank, size, fd;
+    setenv("CADRE_INIT", "fd:3", 1);
+    setenv("CADRE_WORLD_SIZE", "2", 1);
+    setenv("CADRE_RANK", "1", 1);
+    setenv("CADRE_STATUS", "page", 1);
+    ck_assert_int_eq(cadre_launch_child(&is_child, &rank, &size, &fd, &err),
+                     CADRE_E_INVALID);
+    ck_assert_ptr_nonnull(strstr(err.text, "CADRE_STATUS is \"page\""));
+    ck_assert_int_eq(cadre_status_page_create(1, &one, &err), CADRE_OK);
+    snprintf(place, sizeof place, "fd:%d", one.fd);
+    setenv("CADRE_STATUS", place, 1);
+    ck_assert_int_eq(cadre_launch_child(&is_child, &rank, &size, &fd, &err),
+                     CADRE_E_INVALID);
+    ck_assert_ptr_nonnull(strstr(err.text, "no place in the status page of 1 ranks"));
+    ck_assert_ptr_null(cadre_status_current());
+    ck_assert_int_eq(cadre_status_page_create(2, &two, &err), CADRE_OK);
+    snprintf(place, sizeof place, "fd:%d", two.fd);
+    setenv("CADRE_STATUS", place, 1);
+    ck_assert_int_eq(cadre_launch_child(&is_child, &rank, &size, &fd, &err), CADRE_OK);
+    ck_assert_ptr_nonnull(cadre_status_current());
+    ck_assert_int_eq(atomic_load(&two.slot[1].state), CADRE_STATUS_RUNNING);
+    ck_assert_int_eq(atomic_load(&two.slot[1].rank), 1);
+    unsetenv("CADRE_STATUS");
 }
 END_TEST
 
@@ -105,6 +140,7 @@ Suite *test_suite(void)
     Suite *s = suite_create("launch/launch_environment");
     TCase *t = tcase_create("environment");
     tcase_add_test(t, child_environment_is_checked);
+    tcase_add_test(t, child_enters_the_status_page);
     tcase_add_loop_test(t, external_ranks_set_all_variables, 0,
                         (int)(sizeof external / sizeof external[0]));
     tcase_add_test(t, no_launcher_started_this_one);

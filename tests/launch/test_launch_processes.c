@@ -213,6 +213,31 @@ START_TEST(exit_codes_map_back)
 }
 END_TEST
 
+/* What the last rank does inside a plugin, and how the launcher says it. */
+static const struct {
+    const char *does, *text, *end;
+} misbehaviours[] = {
+    {"quit",
+     "rank 1 ended without finishing: plugin 'x' called exit in step at step 3?",
+     "lost 0"},
+    {"fault", "plugin 'x' in step at step 3: rank 1 was killed by signal 11 (",
+     "lost 1"},
+    {"stall", "plugin 'x' has not returned from step for", "lost 1"},
+};
+
+START_TEST(plugins_that_end_or_stop_a_rank_are_named)
+{
+    char text[2048], timeout[32];
+    snprintf(timeout, sizeof timeout, "%g",
+             strcmp(misbehaviours[_i].does, "stall") == 0 ? test_patience() : 100000);
+    ck_assert_int_eq(
+        run("misbehaves", 2, timeout, misbehaviours[_i].does, text, sizeof text),
+        CADRE_E_COMM);
+    ck_assert_msg(strstr(text, misbehaviours[_i].text), "%s", text);
+    ck_assert_msg(strstr(text, misbehaviours[_i].end), "%s", text);
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *s = suite_create("launch/launch_processes");
@@ -229,6 +254,7 @@ Suite *test_suite(void)
     tcase_add_test(t, killed_launcher_leaves_no_orphan);
     tcase_add_test(t, signals_reach_every_rank_once);
     tcase_add_test(t, exit_codes_map_back);
+    tcase_add_loop_test(t, plugins_that_end_or_stop_a_rank_are_named, 0, 3);
     suite_add_tcase(s, t);
     return s;
 }

@@ -186,6 +186,68 @@ static void check_refused(struct cadre_model_config config, int tp_size,
     ck_assert_int_eq(cadre_model_create(&config, 0, tp_size, &model, NULL), status);
 }
 
+/* The router, then each expert; every one is held by one rank of those that share them.
+ * */
+START_TEST(experts_are_in_order)
+{
+    struct cadre_model_config config = test_small_model(CADRE_ARCH_GPT2);
+    config.experts = 6;
+    struct cadre_model *model = create(&config, 0, 1);
+    const uint32_t first = cadre_model_first_param(model, 2);
+    ck_assert_uint_eq(first, 2 + 8 + 1 + 6 * 4);
+    ck_assert_uint_eq(cadre_model_first_param(model, 3), first + 8 + 1 + 6 * 4);
+    ck_assert_str_eq(model->params[first].name, "transformer.h.1.ln_1.weight");
+    const struct cadre_param *router = &model->params[first + 8];
+    ck_assert_str_eq(router->name, "transformer.h.1.mlp.router.weight");
+    check_shape(&router->shape, 24, 6);
+    ck_assert_int_eq(router->expert, -1);
+    for (int32_t e = 0; e < 6; e++) {
+        const struct cadre_param *fc = &model->params[first + 9 + 4 * (uint32_t)e];
+        char name[80];
+        snprintf(name, sizeof name, "transformer.h.1.mlp.experts.%d.c_fc.weight", e);
+        ck_assert_str_eq(fc->name, name);
+        check_shape(&fc[0].shape, 24, 40);
+        check_shape(&fc[1].shape, 40, 0);
+        check_shape(&fc[2].shape, 40, 24);
+        check_shape(&fc[3].shape, 24, 0);
+        ck_assert_double_lt(fc[2].init_std, fc[0].init_std); /* onto the residual */
+        for (int i = 0; i < 4; i++)
+            ck_assert_int_eq(fc[i].expert, e);
+    }
+    model->ep_size = 3;
+    model->ep_rank = 1;
+    for (uint32_t i = 0; i < model->n_params; i++) {
+        const int32_t e = model->params[i].expert;
+        ck_assert(cadre_model_holds(model, i) == (e < 0 || e == 2 || e == 3));
+    }
+    cadre_model_destroy(model);
+}
+END_TEST
+
+/* What a model with experts cannot be. */
+START_TEST(bad_experts_are_refused)
+{
+    struct cadre_model_config config = test_small_model(CADRE_ARCH_GPT2);
+    struct cadre_model *model = NULL;
+    struct cadre_error err = {0};
+    config.experts = CADRE_MAX_EXPERTS + 1;
+    ck_assert_int_eq(cadre_model_create(&config, 0, 1, &model, &err), CADRE_E_INVALID);
+    ck_assert_ptr_nonnull(strstr(err.text, "model.experts = 1025, expected 0 to 1024"));
+    config.experts = 2;
+    config.heads = config.kv_heads = 4;
+    memset(&err, 0, sizeof err);
+    ck_assert_int_eq(cadre_model_create(&config, 1, 2, &model, &err),
+                     CADRE_E_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(err.text, "with tensor parallelism"));
+    config = test_small_model(CADRE_ARCH_LLAMA);
+    config.experts = 2;
+    memset(&err, 0, sizeof err);
+    ck_assert_int_eq(cadre_model_create(&config, 0, 1, &model, &err),
+                     CADRE_E_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(err.text, "with model.arch = llama"));
+}
+END_TEST
+
 START_TEST(bad_sizes_are_refused)
 {
     const struct cadre_model_config good = test_small_model(CADRE_ARCH_GPT2);
@@ -260,6 +322,8 @@ Suite *test_suite(void)
     tcase_add_test(tc, initial_scales);
     tcase_add_test(tc, classifier_has_scores_and_no_tie);
     tcase_add_test(tc, local_shapes_under_a_split);
+    tcase_add_test(tc, experts_are_in_order);
+    tcase_add_test(tc, bad_experts_are_refused);
     tcase_add_test(tc, bad_sizes_are_refused);
     tcase_add_test(tc, bad_llama_is_refused);
     tcase_add_test(tc, bad_splits_are_refused);

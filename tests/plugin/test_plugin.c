@@ -75,6 +75,27 @@ START_TEST(finds_the_build_tree)
 }
 END_TEST
 
+/* A file before Cadre's own folders is found first: only another build of the same
+ * plugin may stand there. */
+START_TEST(a_name_of_ours_is_not_taken)
+{
+    if (access("plugins/ddp/.libs/ddp.so", F_OK))
+        test_skip("ddp is not built");
+    test_copy_sample(dir, "ddp.so");
+    setenv("CADRE_TEST_BAD", _i ? "id_cadre" : "id_ours", 1);
+    if (_i) {
+        loads("ddp", dir);
+        ck_assert_ptr_eq(strstr(plugin->path, dir), plugin->path);
+        return;
+    }
+    test_refused(cadre_plugin_load("ddp", dir, &plugin, &err), &err,
+                 "has the id 'org.example.ddp', but 'ddp' is the name of Cadre's own "
+                 "plugin '");
+    ck_assert_ptr_nonnull(strstr(err.text, "plugins/ddp/.libs/ddp.so"));
+    loads(test_path(dir, "ddp.so"), NULL); /* by its path it is meant */
+}
+END_TEST
+
 START_TEST(one_file_is_one_handle)
 {
     const char *path = test_copy_sample(dir, "sample.so");
@@ -187,6 +208,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, loads_by_name);
     tcase_add_test(tc, finds_the_environment_after_the_option);
     tcase_add_test(tc, finds_the_build_tree);
+    tcase_add_loop_test(tc, a_name_of_ours_is_not_taken, 0, 2);
     tcase_add_test(tc, one_file_is_one_handle);
     tcase_add_test(tc, two_files_with_one_id_are_refused);
     tcase_add_test(tc, a_file_of_another_name_is_refused);

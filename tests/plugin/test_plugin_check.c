@@ -13,14 +13,16 @@ static const struct {
 } cases[] = {
     {"null", "returns no descriptor"},
     {"magic", "has the magic number 2a, expected 3145524441433ec3"},
-    {"major", "was built for plugin ABI 3.2, this program has 0.2"},
+    {"major", "was built for plugin ABI 3.9, this program has 0.9"},
     {"minor",
-     "was built for plugin ABI 0.1, this program has 0.2 (before 1.0 the minor "
-     "must be equal): rebuild the plugin against this Cadre's headers"},
-    {"next_minor", "was built for plugin ABI 0.3, this program has 0.2 (before 1.0 the "
-                   "minor must be equal): install a newer Cadre or an older plugin"},
-    {"host_minor", "needs a host of plugin ABI 0.3 or newer, this program has 0.2"},
-    {"struct_size", "has a descriptor of 88 bytes, expected at least 96"},
+     "was built for plugin ABI 0.8, this program has 0.9 and takes 0.9 to 0.9: "
+     "rebuild the plugin against this Cadre's headers"},
+    {"next_minor",
+     "was built for plugin ABI 0.10, this program has 0.9 and takes 0.9 to "
+     "0.9: install a newer Cadre or an older plugin"},
+    {"host_minor", "needs a host of plugin ABI 0.10 or newer, this program has 0.9"},
+    {"struct_size", "has a descriptor of 88 bytes, expected at least 104"},
+    {"older", "has a descriptor of 96 bytes, expected at least 104"},
     {"id_none", "has the malformed id '(none)'"},
     {"id_upper", "has the malformed id 'org.example.Sample'"},
     {"id_one_part", "has the malformed id 'sample'"},
@@ -29,15 +31,20 @@ static const struct {
     {"id_reserved", "'train' is a name of the core"},
     {"version", "has no version"},
     {"summary", "has no summary: expected one line"},
-    {"role", "has the role 77, expected 1 to 5"},
+    {"role", "has the role 77, expected 1 to 6"},
     {"axis", "has the mesh axis 'D P'"},
+    {"axis_long", "expected a name of at most 31 of"},
+    {"optimizer_axis", "is an optimizer and has the mesh axis 'dp': expected NULL"},
+    {"no_update", "lacks the function 'update' in its ops: the role "
+                  "CADRE_ROLE_OPTIMIZER requires it"},
+    {"wire_alone", "has the function 'wire_bytes' in its ops and no 'wire'"},
     {"service", "needs the service 'com.vendor.turbo/3'"},
     {"service_bytes",
-     "needs 88 bytes of the service 'cadre.comm/1', of which this program "
-     "has 80: install a newer Cadre"},
+     "needs 112 bytes of the service 'cadre.comm/1', of which this program "
+     "has 104: install a newer Cadre"},
     {"services_endless", "lists more than 64 services"},
     {"ops", "has no table of ops"},
-    {"ops_size", "has a table of ops of 40 bytes, expected at least 104"},
+    {"ops_size", "has a table of ops of 40 bytes, expected at least 128"},
     {"no_create", "lacks the function 'create'"},
     {"no_plan", "lacks the function 'plan'"},
     {"no_bind", "lacks the function 'bind'"},
@@ -91,17 +98,31 @@ START_TEST(a_longer_descriptor_loads)
 }
 END_TEST
 
-/* Memory beyond an older plugin's descriptor is not part of it. */
-START_TEST(a_plugin_from_before_commands_has_none)
+/* It has no axis, and updates parameters. */
+START_TEST(an_optimizer_loads)
 {
     struct cadre_error err = {0};
     const struct cadre_plugin_handle *plugin = NULL;
-    setenv("CADRE_TEST_BAD", "older", 1);
+    setenv("CADRE_TEST_BAD", "optimizer", 1);
     cadre_status rc =
         cadre_plugin_load(test_module("bad_descriptor"), NULL, &plugin, &err);
     ck_assert_msg(rc == CADRE_OK, "%s", err.text);
-    ck_assert(!plugin->desc.command);
-    ck_assert(plugin->ops.create);
+    ck_assert_uint_eq(plugin->desc.role, CADRE_ROLE_OPTIMIZER);
+    ck_assert_ptr_null(plugin->desc.axis);
+    ck_assert(plugin->ops.update);
+}
+END_TEST
+
+START_TEST(every_service_is_known)
+{
+    static const char *const ids[] = {
+        CADRE_SERVICE_MESH,   CADRE_SERVICE_COMM, CADRE_SERVICE_MODEL,
+        CADRE_SERVICE_PARAM,  CADRE_SERVICE_TREE, CADRE_SERVICE_MEM,
+        CADRE_SERVICE_STREAM, CADRE_SERVICE_OPS,  CADRE_SERVICE_RNG,
+    };
+    ck_assert_uint_eq(sizeof ids / sizeof *ids, CADRE_KNOWN_SERVICES);
+    for (size_t i = 0; i < CADRE_KNOWN_SERVICES; i++)
+        ck_assert_str_eq(cadre_known_services[i].id, ids[i]);
 }
 END_TEST
 
@@ -140,7 +161,8 @@ Suite *test_suite(void)
     TCase *tc = tcase_create("plugin_check");
     tcase_add_loop_test(tc, refuses, 0, (int)(sizeof cases / sizeof *cases));
     tcase_add_test(tc, a_longer_descriptor_loads);
-    tcase_add_test(tc, a_plugin_from_before_commands_has_none);
+    tcase_add_test(tc, an_optimizer_loads);
+    tcase_add_test(tc, every_service_is_known);
     tcase_add_test(tc, an_older_struct_is_copied_and_the_rest_is_zero);
     tcase_add_test(tc, names);
     suite_add_tcase(s, tc);

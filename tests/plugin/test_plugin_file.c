@@ -194,6 +194,20 @@ START_TEST(survives_damage)
 }
 END_TEST
 
+START_TEST(the_record_lies_beside_it)
+{
+    static const char *const paths[][2] = {{"/a/b.so", "/a/b.check.json"},
+                                           {"b.so", "b.check.json"},
+                                           {".so", ".so.check.json"},
+                                           {"/a.so/b", "/a.so/b.check.json"}};
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        char *found = cadre_plugin_record_path(paths[i][0]);
+        ck_assert_str_eq(found, paths[i][1]);
+        free(found);
+    }
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *s = suite_create("plugin_file");
@@ -207,6 +221,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, refuses_every_truncation);
     tcase_add_test(tc, refuses_tables_beyond_the_end);
     tcase_add_test(tc, survives_damage);
+    tcase_add_test(tc, the_record_lies_beside_it);
     suite_add_tcase(s, tc);
     return s;
 }

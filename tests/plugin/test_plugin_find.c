@@ -115,6 +115,48 @@ START_TEST(the_first_folder_wins)
 }
 END_TEST
 
+static void user_path_is(const char *env_path, const char *data_home, const char *home,
+                         const char *want)
+{
+    char *path = cadre_plugin_user_path(env_path, data_home, home);
+    ck_assert_str_eq(path, want);
+    free(path);
+}
+
+START_TEST(the_users_own_folder)
+{
+    char data[2048];
+    user_path_is("/a:/b", "/data", "/srv/x", "/a:/b:/data/cadre/plugins");
+    user_path_is(NULL, "relative", "/srv/x", ":/srv/x/.local/share/cadre/plugins");
+    user_path_is(NULL, "", "/srv/x", ":/srv/x/.local/share/cadre/plugins");
+    user_path_is("/a", NULL, NULL, "/a");
+    user_path_is(NULL, NULL, "", "");
+    make_dirs("data/cadre/plugins");
+    const char *file = test_copy_sample(dir, "data/cadre/plugins/sample.so");
+    snprintf(data, sizeof data, "%s/data", dir);
+    char *path = cadre_plugin_user_path(NULL, data, NULL);
+    cadre_plugin_places_init(&places, NULL, path, NULL);
+    free(path);
+    finds("sample", file);
+}
+END_TEST
+
+START_TEST(a_shipped_plugin_is_hidden)
+{
+    char other[4096];
+    make_dirs("mine");
+    make_dirs("plugins/sample/.libs");
+    const char *shipped = test_copy_sample(dir, "plugins/sample/.libs/sample.so");
+    cadre_plugin_places_init(&places, test_path(dir, "mine"), NULL, dir);
+    ck_assert(!cadre_plugin_shadows(&places, "sample", other, sizeof other));
+    test_copy_sample(dir, "mine/sample.so");
+    ck_assert(cadre_plugin_shadows(&places, "sample", other, sizeof other));
+    ck_assert_str_eq(other, shipped);
+    test_copy_sample(dir, "mine/other.so");
+    ck_assert(!cadre_plugin_shadows(&places, "other", other, sizeof other));
+}
+END_TEST
+
 START_TEST(the_list_names_plugins_only)
 {
     test_copy_sample(dir, "sample.so");
@@ -177,6 +219,8 @@ Suite *test_suite(void)
     tcase_add_test(tc, an_install_prefix_is_found_from_the_program);
     tcase_add_test(tc, a_build_tree_is_found_from_the_program);
     tcase_add_test(tc, the_first_folder_wins);
+    tcase_add_test(tc, the_users_own_folder);
+    tcase_add_test(tc, a_shipped_plugin_is_hidden);
     tcase_add_test(tc, the_list_names_plugins_only);
     tcase_add_test(tc, hostile_paths_do_no_harm);
     tcase_add_test(tc, the_programs_own_folder);

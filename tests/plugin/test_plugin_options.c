@@ -42,7 +42,7 @@ static const struct cadre_option table[] = {
      .help = "h"},
 };
 
-static struct cadre_error err;
+static struct cadre_error err, failure;
 static struct cadre_options *options;
 static struct cadre_values values;
 static struct cadre_plugin_handle plugin = {
@@ -56,6 +56,7 @@ static struct cadre_plugin_handle plugin = {
 static void setup(void)
 {
     memset(&err, 0, sizeof err);
+    memset(&failure, 0, sizeof failure);
     ck_assert_int_eq(cadre_options_create(&options, &err), CADRE_OK);
     cadre_status rc = cadre_plugin_check_options(&plugin, &err);
     ck_assert_msg(rc == CADRE_OK, "%s", err.text);
@@ -76,7 +77,7 @@ static void resolve(void)
 {
     cadre_status rc = cadre_options_resolve(options, &err);
     ck_assert_msg(rc == CADRE_OK, "%s", err.text);
-    rc = cadre_plugin_values_init(&plugin, options, &values, &err);
+    rc = cadre_plugin_values_init(&plugin, "sample", options, &failure, &values, &err);
     ck_assert_int_eq(rc, CADRE_OK);
 }
 
@@ -124,16 +125,80 @@ START_TEST(an_unknown_key_is_refused)
 }
 END_TEST
 
-/* A plugin's mistake is answered with NULL, never with a crash. */
+static void is_failure(const char *text)
+{
+    ck_assert_int_eq(failure.code, CADRE_E_INVALID);
+    ck_assert_msg(strstr(failure.text, text) != NULL, "%s", failure.text);
+    memset(&failure, 0, sizeof failure);
+}
+
+/* A plugin's mistake is answered with nothing, recorded, and no crash. */
 START_TEST(a_plugins_mistake_is_survived)
 {
     resolve();
-    ck_assert_int_eq(values.i64(values.h, "nothing"), 0);
+    ck_assert_int_eq(values.i64(values.h, "widht"), 0);
+    is_failure(
+        "plugin 'sample' in create or plan: it asks for its option 'widht', which "
+        "it does not have; expected a key of its table: width, rate, loud, room, "
+        "mode, label");
     ck_assert_int_eq(values.i64(values.h, "mode"), 0);
+    is_failure("its option 'mode' as a value of another type");
     ck_assert(values.f64(values.h, "width") == 0);
+    is_failure("'width' as a value of another type");
     ck_assert_str_eq(values.str(values.h, "width"), "");
+    is_failure("'width' as a value of another type");
     ck_assert_str_eq(values.str(values.h, NULL), "");
+    is_failure("'(NULL)'");
+    ck_assert_int_eq(values.i64(NULL, "width"), 0);
+    ck_assert_int_eq(failure.code, CADRE_OK);
+    values.i64(values.h, "first");
+    values.i64(values.h, "second");
+    is_failure("'first'");
     cadre_plugin_values_fini(&values);
+}
+END_TEST
+
+/* What [sample@site] leaves open is that of [sample]. */
+START_TEST(an_instance_has_a_section_of_its_own)
+{
+    struct cadre_values other;
+    ck_assert_int_eq(
+        cadre_plugin_add_instance_options(&plugin, "sample@site", options, &err),
+        CADRE_OK);
+    set("sample.width=3");
+    set("sample.mode=fast");
+    set("sample@site.width=5");
+    resolve();
+    ck_assert_int_eq(cadre_plugin_values_init(&plugin, "sample@site", options, &failure,
+                                              &other, &err),
+                     CADRE_OK);
+    ck_assert_int_eq(values.i64(values.h, "width"), 3);
+    ck_assert_int_eq(other.i64(other.h, "width"), 5);
+    ck_assert_str_eq(other.str(other.h, "mode"), "fast");
+    ck_assert(other.f64(other.h, "rate") == 0.5);
+    ck_assert_str_eq(cadre_options_source(options, "sample@site.mode"), "test");
+    ck_assert_str_eq(cadre_options_source(options, "sample@site.rate"), "default");
+    other.i64(other.h, "nothing");
+    is_failure(
+        "plugin 'sample@site' in create or plan: it asks for its option 'nothing'");
+    cadre_plugin_values_fini(&other);
+    cadre_plugin_values_fini(&values);
+}
+END_TEST
+
+START_TEST(an_instances_values_are_checked)
+{
+    static const char *const sets[] = {"sample@site.width=65", "sample@site.widht=8",
+                                       "sample@home.width=8"};
+    static const char *const says[] = {"sample@site.width: expected a whole number",
+                                       "the nearest is sample@site.width",
+                                       "sample@home"};
+    ck_assert_int_eq(
+        cadre_plugin_add_instance_options(&plugin, "sample@site", options, &err),
+        CADRE_OK);
+    set(sets[_i]);
+    ck_assert_int_eq(cadre_options_resolve(options, &err), CADRE_E_INVALID);
+    ck_assert_msg(strstr(err.text, says[_i]) != NULL, "%s", err.text);
 }
 END_TEST
 
@@ -173,6 +238,8 @@ Suite *test_suite(void)
     tcase_add_test(tc, a_value_out_of_range_is_refused);
     tcase_add_test(tc, an_unknown_key_is_refused);
     tcase_add_test(tc, a_plugins_mistake_is_survived);
+    tcase_add_test(tc, an_instance_has_a_section_of_its_own);
+    tcase_add_loop_test(tc, an_instances_values_are_checked, 0, 3);
     tcase_add_test(tc, longer_options_are_read_by_their_stride);
     tcase_add_test(tc, a_plugin_without_options);
     suite_add_tcase(s, tc);

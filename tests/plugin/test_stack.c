@@ -47,6 +47,34 @@ START_TEST(paths)
 }
 END_TEST
 
+static void prints(int i, int size, const char *text)
+{
+    char out[200];
+    int n = cadre_stack_print(&stack.entry[i], size, out, sizeof out);
+    ck_assert_str_eq(out, text);
+    ck_assert_int_eq(n, (int)strlen(text));
+}
+
+START_TEST(axes)
+{
+    parses("gossip@site:2, ddp@site, ddp:4", 3);
+    is_entry(0, "gossip", "", 2);
+    is_entry(1, "ddp", "", 0);
+    is_entry(2, "ddp", "", 4);
+    ck_assert_str_eq(stack.entry[0].axis, "site");
+    ck_assert_str_eq(stack.entry[1].axis, "site");
+    ck_assert_str_eq(stack.entry[2].axis, "");
+    prints(0, 3, "gossip@site:3");
+    prints(2, 1, "ddp:1");
+    parses("./my.so@site:2, ./o@d/p@x.so:3", 2);
+    is_entry(0, "", "./my.so", 2);
+    ck_assert_str_eq(stack.entry[0].axis, "site");
+    is_entry(1, "", "./o@d/p@x.so", 3); /* what follows is no axis */
+    ck_assert_str_eq(stack.entry[1].axis, "");
+    prints(0, 2, "./my.so@site:2");
+}
+END_TEST
+
 START_TEST(single)
 {
     parses("single", 0);
@@ -80,7 +108,15 @@ static const struct {
     {"ddp:2:2", "'ddp:2' is not a plugin"},
     {"ddp zero", "'ddp zero' is not a plugin"},
     {"a23456789012345678901234567890123", "is not a plugin"},
-    {"ddp:2, ddp:4", "'ddp' is listed twice"},
+    {"ddp:2, ddp:4", "'ddp' is listed twice; name another axis for one of them"},
+    {"ddp@a, zero, ddp@a:2", "'ddp@a' is listed twice"},
+    {"ddp@:2", "'ddp@:2' has the axis '', expected a name of at most 31"},
+    {"ddp@Site", "has the axis 'Site'"},
+    {"ddp@si te:2", "has the axis 'si te'"},
+    {"ddp@a2345678901234567890123456789012", "has the axis 'a2345678901"},
+    {"@site:2", "'' is not a plugin"},
+    {"ddp:2@site", "has the size '2@site'"},
+    {"single@x", "single is one rank"},
     {"./a.so, ./a.so:2", "'./a.so' is listed twice"},
     {"single:2", "single is one rank"},
     {"single:*", "single is one rank"},
@@ -121,6 +157,7 @@ Suite *test_suite(void)
     TCase *tc = tcase_create("stack");
     tcase_add_test(tc, plugins_and_sizes);
     tcase_add_test(tc, paths);
+    tcase_add_test(tc, axes);
     tcase_add_test(tc, single);
     tcase_add_loop_test(tc, refuses, 0, (int)(sizeof wrong / sizeof *wrong));
     tcase_add_test(tc, a_long_text_is_refused);

@@ -26,8 +26,7 @@ static void poison(void)
     abort();
 }
 
-static cadre_status create(const struct cadre_host *host,
-                           const struct cadre_values *values, struct cadre_self **out)
+static cadre_status create(const struct cadre_create *in, struct cadre_self **out)
 {
     *out = NULL;
     return CADRE_OK;
@@ -38,18 +37,29 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
     return CADRE_OK;
 }
 
-static cadre_status bind(struct cadre_self *self)
+static cadre_status bind(struct cadre_self *self, const struct cadre_bind *in)
 {
     return CADRE_OK;
 }
 
-static cadre_status sync(struct cadre_self *self, uint32_t what)
+static cadre_status sync(struct cadre_self *self, const struct cadre_sync *in)
 {
     return CADRE_OK;
 }
 
-static void destroy(struct cadre_self *self)
+static void destroy(struct cadre_self *self, const struct cadre_end *end)
 {
+}
+
+static cadre_status update(struct cadre_self *self, const struct cadre_update_ev *ev)
+{
+    return CADRE_OK;
+}
+
+static uint64_t wire_bytes(struct cadre_self *self, uint32_t kind, uint32_t dtype,
+                           uint64_t n)
+{
+    return 0;
 }
 
 /* Says what it was called with, then refuses as its first word asks. */
@@ -177,6 +187,17 @@ static void spoil_head(const char *bad)
         me.now.role = 77;
     if (!strcmp(bad, "axis"))
         me.now.axis = "D P";
+    if (!strcmp(bad, "axis_long"))
+        me.now.axis = "a2345678901234567890123456789012";
+    if (!strcmp(bad, "id_ours"))
+        me.now.id = "org.example.ddp";
+    if (!strcmp(bad, "id_cadre"))
+        me.now.id = "org.cadre.ddp";
+    if (!strcmp(bad, "optimizer") || !strcmp(bad, "no_update"))
+        me.now.axis = NULL;
+    if (!strcmp(bad, "optimizer") || !strcmp(bad, "no_update") ||
+        !strcmp(bad, "optimizer_axis"))
+        me.now.role = CADRE_ROLE_OPTIMIZER;
     if (!strcmp(bad, "service"))
         services[1].id = "com.vendor.turbo/3";
     if (!strcmp(bad, "service_bytes"))
@@ -201,6 +222,10 @@ static void spoil_ops(const char *bad)
         ops.now.sync = NULL;
     if (!strcmp(bad, "no_destroy"))
         ops.now.destroy = NULL;
+    if (!strcmp(bad, "optimizer") || !strcmp(bad, "optimizer_axis"))
+        ops.now.update = update;
+    if (!strcmp(bad, "wire_alone"))
+        ops.now.wire_bytes = wire_bytes;
 }
 
 static void spoil_options(const char *bad)

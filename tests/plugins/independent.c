@@ -13,6 +13,7 @@ struct cadre_self {
     const struct cadre_host *host;
     const struct cadre_mesh_svc *mesh;
     int pin, clash;
+    uint32_t index; /* of the run */
 };
 
 static const struct cadre_service services[] = {
@@ -20,12 +21,12 @@ static const struct cadre_service services[] = {
     {NULL, 0, 0},
 };
 
-static cadre_status create(const struct cadre_host *host,
-                           const struct cadre_values *values, struct cadre_self **out)
+static cadre_status create(const struct cadre_create *in, struct cadre_self **out)
 {
+    const struct cadre_values *values = in->values;
     struct cadre_self *self;
-    CADRE_TRY(cadre_self_create(host, services, sizeof *self, &self));
-    self->host = host;
+    CADRE_TRY(cadre_self_create(in->host, services, sizeof *self, &self));
+    self->host = in->host;
     self->pin = values->i64(values->h, "pin") != 0;
     self->clash = values->i64(values->h, "clash") != 0;
     *out = self;
@@ -34,8 +35,9 @@ static cadre_status create(const struct cadre_host *host,
 
 static cadre_status plan(struct cadre_self *self, const struct cadre_plan *p)
 {
-    (void)self;
-    return p->use_axis(p->h, "independent", CADRE_BATCH_INDEPENDENT);
+    const struct cadre_axis *axis = self->mesh->axis(self->host->ctx, NULL);
+    self->index = (uint32_t)self->mesh->rank(axis);
+    return p->use_axis(p->h, p->axis, CADRE_BATCH_INDEPENDENT);
 }
 
 /* The nth CPU of this process, modulo their number. */
@@ -52,8 +54,7 @@ static uint32_t find_cpu(uint32_t nth)
 
 static cadre_status place(struct cadre_self *self, const struct cadre_place *p)
 {
-    const struct cadre_axis *axis = self->mesh->axis(self->host->ctx, "independent");
-    const uint32_t k = (uint32_t)self->mesh->rank(axis), cpu = find_cpu(k);
+    const uint32_t k = self->index, cpu = find_cpu(k);
     char value[32];
     if (self->pin)
         CADRE_TRY(p->cpus(p->h, &cpu, 1));
@@ -63,20 +64,21 @@ static cadre_status place(struct cadre_self *self, const struct cadre_place *p)
     return self->clash ? p->env(p->h, "TEST_CLASH", value) : CADRE_OK;
 }
 
-static cadre_status bind(struct cadre_self *self)
+static cadre_status bind(struct cadre_self *self, const struct cadre_bind *in)
 {
+    (void)in;
     return cadre_refuse(self->host, CADRE_E_INTERNAL, "an instance was bound");
 }
 
-static cadre_status sync(struct cadre_self *self, uint32_t what)
+static cadre_status sync(struct cadre_self *self, const struct cadre_sync *in)
 {
-    (void)self;
-    (void)what;
+    (void)self, (void)in;
     return CADRE_OK;
 }
 
-static void destroy(struct cadre_self *self)
+static void destroy(struct cadre_self *self, const struct cadre_end *end)
 {
+    (void)end;
     free(self);
 }
 

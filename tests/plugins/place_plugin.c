@@ -18,12 +18,12 @@ struct cadre_self {
     uint32_t rank;
 };
 
-static cadre_status create(const struct cadre_host *host,
-                           const struct cadre_values *values, struct cadre_self **out)
+static cadre_status create(const struct cadre_create *in, struct cadre_self **out)
 {
+    const struct cadre_values *values = in->values;
     struct cadre_self *self;
-    CADRE_TRY(cadre_self_create(host, NULL, sizeof *self, &self));
-    self->host = host;
+    CADRE_TRY(cadre_self_create(in->host, NULL, sizeof *self, &self));
+    self->host = in->host;
     self->report = values->str(values->h, "report");
     self->env = values->i64(values->h, "env") != 0;
     self->far = values->i64(values->h, "far") != 0;
@@ -34,7 +34,7 @@ static cadre_status create(const struct cadre_host *host,
 static cadre_status plan(struct cadre_self *self, const struct cadre_plan *p)
 {
     self->rank = p->rank;
-    return p->use_axis(p->h, "place", CADRE_BATCH_SAME);
+    return p->use_axis(p->h, p->axis, CADRE_BATCH_SAME);
 }
 
 static cadre_status place(struct cadre_self *self, const struct cadre_place *p)
@@ -71,11 +71,12 @@ static int threads_on(const cpu_set_t *set)
     return n;
 }
 
-static cadre_status bind(struct cadre_self *self)
+static cadre_status bind(struct cadre_self *self, const struct cadre_bind *in)
 {
     const char *variable = getenv("TEST_PLACE");
     char path[1024];
     cpu_set_t set;
+    (void)in;
     snprintf(path, sizeof path, "%s.%u", self->report, self->rank);
     FILE *out = fopen(path, "w");
     if (!out)
@@ -91,15 +92,16 @@ static cadre_status bind(struct cadre_self *self)
     return CADRE_OK;
 }
 
-static cadre_status sync(struct cadre_self *self, uint32_t what)
+static cadre_status sync(struct cadre_self *self, const struct cadre_sync *in)
 {
-    if (what == CADRE_SYNC_DRAIN && getenv("TEST_PLACE_RESTLESS"))
+    if (in->what == CADRE_SYNC_DRAIN && getenv("TEST_PLACE_RESTLESS"))
         return cadre_refuse(self->host, CADRE_E_DEVICE, "does not come to rest");
     return CADRE_OK;
 }
 
-static void destroy(struct cadre_self *self)
+static void destroy(struct cadre_self *self, const struct cadre_end *end)
 {
+    (void)end;
     free(self);
 }
 

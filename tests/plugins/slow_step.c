@@ -10,11 +10,11 @@ struct cadre_self {
     double part;
 };
 
-static cadre_status create(const struct cadre_host *host,
-                           const struct cadre_values *values, struct cadre_self **out)
+static cadre_status create(const struct cadre_create *in, struct cadre_self **out)
 {
+    const struct cadre_values *values = in->values;
     struct cadre_self *self;
-    CADRE_TRY(cadre_self_create(host, NULL, sizeof *self, &self));
+    CADRE_TRY(cadre_self_create(in->host, NULL, sizeof *self, &self));
     self->part = values->f64(values->h, "percent") / 100;
     *out = self;
     return CADRE_OK;
@@ -23,12 +23,12 @@ static cadre_status create(const struct cadre_host *host,
 static cadre_status plan(struct cadre_self *self, const struct cadre_plan *p)
 {
     (void)self;
-    return p->use_axis(p->h, "slow", CADRE_BATCH_SAME);
+    return p->use_axis(p->h, p->axis, CADRE_BATCH_SAME);
 }
 
-static cadre_status bind(struct cadre_self *self)
+static cadre_status bind(struct cadre_self *self, const struct cadre_bind *in)
 {
-    (void)self; /* needs no storage of its own */
+    (void)self, (void)in; /* needs no storage of its own */
     return CADRE_OK;
 }
 
@@ -50,15 +50,15 @@ static cadre_status step(struct cadre_self *self, const struct cadre_step *in,
     return CADRE_OK;
 }
 
-static cadre_status sync(struct cadre_self *self, uint32_t what)
+static cadre_status sync(struct cadre_self *self, const struct cadre_sync *in)
 {
-    (void)self;
-    (void)what;
+    (void)self, (void)in;
     return CADRE_OK;
 }
 
-static void destroy(struct cadre_self *self)
+static void destroy(struct cadre_self *self, const struct cadre_end *end)
 {
+    (void)end;
     free(self);
 }
 

@@ -28,8 +28,9 @@ struct cadre_self {
     struct cadre_buf in;
 };
 
-static void destroy(struct cadre_self *self)
+static void destroy(struct cadre_self *self, const struct cadre_end *end)
 {
+    (void)end;
     free(self);
 }
 
@@ -41,12 +42,12 @@ static const struct cadre_service services[] = {
     {NULL, 0, 0},
 };
 
-static cadre_status create(const struct cadre_host *host,
-                           const struct cadre_values *values, struct cadre_self **out)
+static cadre_status create(const struct cadre_create *in, struct cadre_self **out)
 {
+    const struct cadre_values *values = in->values;
     struct cadre_self *self;
-    CADRE_TRY(cadre_self_create(host, services, sizeof *self, &self));
-    self->host = host;
+    CADRE_TRY(cadre_self_create(in->host, services, sizeof *self, &self));
+    self->host = in->host;
     self->fault = values->str(values->h, "fault");
     self->measured = values->i64(values->h, "measured") != 0;
     *out = self;
@@ -84,14 +85,14 @@ static uint32_t border(const struct cadre_self *self, uint32_t n_units, uint32_t
 
 static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
 {
-    self->axis = self->mesh->axis(self->host->ctx, "pp");
+    self->axis = self->mesh->axis(self->host->ctx, NULL);
     self->rank = self->mesh->rank(self->axis);
     self->ranks = self->mesh->size(self->axis);
     self->microbatches = (uint32_t)plan->microbatches;
     self->dtype = plan->dtype;
     self->count = plan->batch * plan->time * plan->channels;
-    CADRE_TRY(plan->use_axis(plan->h, "pp", CADRE_BATCH_SAME));
-    CADRE_TRY(plan->claim(plan->h, "schedule.order", "pp", 0));
+    CADRE_TRY(plan->use_axis(plan->h, plan->axis, CADRE_BATCH_SAME));
+    CADRE_TRY(plan->claim(plan->h, "schedule.order", plan->axis, 0));
     uint32_t pieces = (uint32_t)self->ranks * CHUNKS;
     if (plan->n_units < pieces || self->microbatches > MAX_MICROBATCHES)
         return cadre_refuse(self->host, CADRE_E_UNSUPPORTED, "too small a model");
@@ -104,20 +105,23 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
         CADRE_TRY(
             plan->chunk(plan->h, begin, end, self->microbatches, CADRE_LIVE_SPLIT));
     }
-    return CADRE_OK;
+    return plan->memory(plan->h, CADRE_SPACE_DEVICE,
+                        (1 + CHUNKS * (uint64_t)self->microbatches) * self->count *
+                            cadre_dtype_size(self->dtype),
+                        "edges");
 }
 
 static cadre_status make(struct cadre_self *self, struct cadre_buf *buf)
 {
-    *buf = (struct cadre_buf){
-        .struct_size = sizeof *buf, .dtype = self->dtype, .count = self->count};
+    *buf = cadre_buf_of(NULL, self->count, self->dtype, CADRE_SPACE_DEVICE);
     buf->data = self->mem->alloc(self->host->ctx, CADRE_SPACE_DEVICE,
-                                 self->count * cadre_dtype_size(self->dtype), "edges");
+                                 cadre_buf_bytes(buf), "edges");
     return buf->data ? CADRE_OK : CADRE_E_RESOURCE;
 }
 
-static cadre_status bind(struct cadre_self *self)
+static cadre_status bind(struct cadre_self *self, const struct cadre_bind *in)
 {
+    (void)in;
     CADRE_TRY(make(self, &self->in));
     for (uint32_t c = 0; c < CHUNKS; c++)
         for (uint32_t m = 0; m < self->microbatches; m++)
@@ -131,7 +135,7 @@ static cadre_status take(struct cadre_self *self, uint32_t chunk, uint32_t m, in
 {
     int32_t from = self->rank - dir;
     int wraps = from < 0 || from == self->ranks;
-    cadre_event done;
+    struct cadre_post post = cadre_post("edge", CADRE_TRAFFIC_ACTIVATION, 0);
     *in = &self->in;
     if (wraps && chunk == (dir > 0 ? 0 : CHUNKS - 1)) {
         *in = NULL;
@@ -142,18 +146,20 @@ static cadre_status take(struct cadre_self *self, uint32_t chunk, uint32_t m, in
         return CADRE_OK;
     }
     from = (from + self->ranks) % self->ranks;
-    CADRE_TRY(self->comm->recv(self->axis, "edge", &self->in, from, 0, &done));
-    return self->comm->stream_wait(self->axis, done);
+    CADRE_TRY(self->comm->recv(self->axis, &self->in, from, &post));
+    return self->comm->stream_wait(self->axis, post.done);
 }
 
 static cadre_status give(struct cadre_self *self, uint32_t chunk, uint32_t m, int dir)
 {
     int32_t to = (self->rank + dir + self->ranks) % self->ranks;
+    struct cadre_post post = cadre_post("edge", CADRE_TRAFFIC_ACTIVATION, 0);
     self->sent[chunk][m] = 0;
     if (self->ranks == 1)
         return CADRE_OK;
-    return self->comm->send(self->axis, "edge", &self->out[chunk][m], to, 0,
-                            &self->sent[chunk][m]);
+    CADRE_TRY(self->comm->send(self->axis, &self->out[chunk][m], to, &post));
+    self->sent[chunk][m] = post.done;
+    return CADRE_OK;
 }
 
 static cadre_status pass(struct cadre_self *self, uint32_t chunk, uint32_t m, int dir)
@@ -191,6 +197,17 @@ static cadre_status weights(struct cadre_self *self, uint32_t chunk, uint32_t m)
     return self->model->backward(self->host->ctx, &args);
 }
 
+/* Wait until what was sent has arrived. */
+static cadre_status flush(struct cadre_self *self)
+{
+    for (uint32_t c = 0; c < CHUNKS; c++)
+        for (uint32_t m = 0; m < self->microbatches; m++) {
+            CADRE_TRY(self->comm->stream_wait(self->axis, self->sent[c][m]));
+            self->sent[c][m] = 0;
+        }
+    return CADRE_OK;
+}
+
 static cadre_status step(struct cadre_self *self, const struct cadre_step *step,
                          const struct cadre_next *next)
 {
@@ -199,6 +216,8 @@ static cadre_status step(struct cadre_self *self, const struct cadre_step *step,
     for (uint32_t c = 0; c < CHUNKS; c++)
         for (uint32_t m = 0; m < n; m++)
             CADRE_TRY(pass(self, c, m, 1));
+    if (step->flags & CADRE_STEP_FORWARD)
+        return flush(self);
     for (uint32_t c = CHUNKS; c-- > 0;)
         for (uint32_t m = 0; m < n; m++)
             CADRE_TRY(pass(self, c, is(self, "order") ? n - 1 - m : m, -1));
@@ -210,14 +229,9 @@ static cadre_status step(struct cadre_self *self, const struct cadre_step *step,
     return CADRE_OK;
 }
 
-static cadre_status sync(struct cadre_self *self, uint32_t what)
+static cadre_status sync(struct cadre_self *self, const struct cadre_sync *in)
 {
-    for (uint32_t c = 0; what == CADRE_SYNC_GRADS && c < CHUNKS; c++)
-        for (uint32_t m = 0; m < self->microbatches; m++) {
-            CADRE_TRY(self->comm->stream_wait(self->axis, self->sent[c][m]));
-            self->sent[c][m] = 0;
-        }
-    return CADRE_OK;
+    return in->what == CADRE_SYNC_GRADS ? flush(self) : CADRE_OK;
 }
 
 static const struct cadre_option options[] = {

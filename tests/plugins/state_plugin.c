@@ -11,8 +11,9 @@ static int is(const struct cadre_self *self, const char *fault)
     return strcmp(self->fault, fault) == 0;
 }
 
-static void destroy(struct cadre_self *self)
+static void destroy(struct cadre_self *self, const struct cadre_end *end)
 {
+    (void)end;
     for (int k = 0; k < STATE_KINDS; k++)
         for (uint32_t i = 0; i < STATE_MAX_PARAMS; i++)
             free(self->kept[k][i].data);
@@ -25,12 +26,12 @@ static const struct cadre_service services[] = {
     {NULL, 0, 0},
 };
 
-static cadre_status create(const struct cadre_host *host,
-                           const struct cadre_values *values, struct cadre_self **out)
+static cadre_status create(const struct cadre_create *in, struct cadre_self **out)
 {
+    const struct cadre_values *values = in->values;
     struct cadre_self *self;
-    CADRE_TRY(cadre_self_create(host, services, sizeof *self, &self));
-    self->host = host;
+    CADRE_TRY(cadre_self_create(in->host, services, sizeof *self, &self));
+    self->host = in->host;
     self->fault = values->str(values->h, "fault");
     self->split = values->i64(values->h, "split") != 0;
     self->version = 1;
@@ -40,13 +41,13 @@ static cadre_status create(const struct cadre_host *host,
 
 static cadre_status plan(struct cadre_self *self, const struct cadre_plan *p)
 {
-    struct cadre_axis *axis = self->mesh->axis(self->host->ctx, "dp");
+    struct cadre_axis *axis = self->mesh->axis(self->host->ctx, NULL);
     self->data_rank = self->mesh->rank(axis);
     self->data_ranks = self->mesh->size(axis);
     self->rank = p->rank;
-    cadre_status rc = p->use_axis(p->h, "dp", CADRE_BATCH_SPLIT);
+    cadre_status rc = p->use_axis(p->h, p->axis, CADRE_BATCH_SPLIT);
     if (rc == CADRE_OK && is(self, "apart"))
-        rc = p->claim(p->h, "param.diverges", "dp", 0);
+        rc = p->claim(p->h, "param.diverges", p->axis, 0);
     return rc;
 }
 
@@ -62,12 +63,13 @@ static void share(const struct cadre_self *self, uint64_t all, uint64_t *begin,
     *count = end - *begin;
 }
 
-static cadre_status bind(struct cadre_self *self)
+static cadre_status bind(struct cadre_self *self, const struct cadre_bind *in)
 {
+    (void)in;
     self->n_params = self->model->n_params(self->host->ctx);
     for (uint32_t i = 0; i < self->n_params && i < STATE_MAX_PARAMS; i++) {
-        struct cadre_param_info info = {.struct_size = sizeof info};
-        self->model->param(self->host->ctx, i, &info);
+        struct cadre_param_info info;
+        CADRE_TRY(cadre_param_get(self->host, self->model, i, &info));
         if ((!info.present && !info.copied) || info.tied_to >= 0)
             continue;
         for (int k = 0; k < STATE_KINDS; k++) {
@@ -77,21 +79,17 @@ static cadre_status bind(struct cadre_self *self)
             if (is(self, "hole") && k == 0)
                 count -= 1;
             self->begin[k][i] = begin;
-            self->kept[k][i] = (struct cadre_buf){
-                .struct_size = sizeof(struct cadre_buf),
-                .dtype = is(self, "dtype") ? CADRE_BF16 : info.dtype,
-                .data = calloc(count + 1, 8),
-                .count = count,
-                .space = CADRE_SPACE_HOST,
-            };
+            self->kept[k][i] = cadre_buf_of(calloc(count + 1, 8), count,
+                                            is(self, "dtype") ? CADRE_BF16 : info.dtype,
+                                            CADRE_SPACE_HOST);
         }
     }
     return CADRE_OK;
 }
 
-static cadre_status sync(struct cadre_self *self, uint32_t what)
+static cadre_status sync(struct cadre_self *self, const struct cadre_sync *in)
 {
-    (void)self, (void)what;
+    (void)self, (void)in;
     return CADRE_OK;
 }
 

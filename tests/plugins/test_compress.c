@@ -54,6 +54,7 @@ static void open_ranks(int n, uint32_t dtype)
     fake_set(&all.rank[0], "overlap", "%s", "yes");
     fake_set(&all.rank[0], "bucket_mb", "%s", bucket_mb);
     fake_set(&all.rank[0], "compress", "%s", "none");
+    fake_set(&all.rank[0], "level", "0");
 }
 
 static void setup(void)
@@ -444,6 +445,7 @@ START_TEST(memory_is_planned)
         ck_assert_double_eq_tol((double)all.rank[0].planned, (double)all.rank[0].taken,
                                 rounding);
         ck_assert_uint_gt(all.rank[0].planned, 0);
+        ck_assert_uint_ge(all.rank[0].planned, all.rank[0].most);
     }
 }
 END_TEST

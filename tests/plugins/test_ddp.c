@@ -18,6 +18,7 @@ static void set_up_host(struct fake_host *host, uint32_t n_entries)
     fake_set(host, "bucket_mb", "0.004");
     fake_set(host, "overlap", "yes");
     fake_set(host, "compress", "none");
+    fake_set(host, "level", "0");
 }
 
 static void setup(void)
@@ -97,11 +98,25 @@ END_TEST
 START_TEST(claims_the_reduction_for_itself)
 {
     start();
-    ck_assert_str_eq(fake.claims, "grad.reduce@dp/0");
-    ck_assert_int_eq(fake.plans, 3);
+    ck_assert_str_eq(fake.claims, "reduces@dp/0");
+    ck_assert_str_eq(fake.by_design, "");
+    ck_assert_int_eq(fake.plans, 2);
     ck_assert_int_eq(fake_plan(&fake), CADRE_OK);
-    ck_assert_int_eq(fake.plans, 6);
+    ck_assert_int_eq(fake.plans, 4);
     ck_assert_int_eq(fake.posts, 0);
+    fake_stop(&fake);
+}
+END_TEST
+
+/* As `ddp@site` with another level; whatever map another plugin asks for. */
+START_TEST(takes_the_axis_and_level_it_is_given)
+{
+    snprintf(fake.axis.name, sizeof fake.axis.name, "site");
+    fake_set(&fake, "level", "7");
+    fake.other_map = (uint32_t)_i;
+    cadre_status rc = fake_start(&fake);
+    ck_assert_msg(rc == CADRE_OK, "%d %s", rc, fake.failure);
+    ck_assert_str_eq(fake.claims, "reduces@site/7");
     fake_stop(&fake);
 }
 END_TEST
@@ -135,7 +150,13 @@ END_TEST
 
 START_TEST(a_refused_plan_is_passed_on)
 {
-    for (int n = 1; n <= 3; n++) {
+    for (int n = 1; n <= 2; n++) {
+        fake.fail_plan = n;
+        ck_assert_int_eq(fake_start(&fake), CADRE_E_UNSUPPORTED);
+    }
+    fake_set_service(&fake, CADRE_SERVICE_OPS, &fake_ops);
+    fake_set(&fake, "compress", "int8");
+    for (int n = 1; n <= 6; n++) { /* by_design, and three sorts of memory */
         fake.fail_plan = n;
         ck_assert_int_eq(fake_start(&fake), CADRE_E_UNSUPPORTED);
     }
@@ -177,7 +198,7 @@ START_TEST(may_be_destroyed_at_every_stage)
         if (stage > 0)
             ck_assert_int_eq(fake_plan(&fake), CADRE_OK);
         if (stage > 1)
-            ck_assert_int_eq(ddp->ops.bind(fake.self), CADRE_OK);
+            ck_assert_int_eq(fake_bind(&fake), CADRE_OK);
         if (stage > 2)
             ck_assert_int_eq(fake_step(&fake), CADRE_OK);
         fake_stop(&fake);
@@ -365,7 +386,7 @@ START_TEST(sync_may_come_twice_or_for_nothing)
     int posts = fake.posts;
     ck_assert_int_eq(sync_grads(), CADRE_OK);
     for (uint32_t what = CADRE_SYNC_PARAMS; what < 9; what++)
-        ck_assert_int_eq(ddp->ops.sync(fake.self, what), CADRE_OK);
+        ck_assert_int_eq(fake_sync(&fake, what), CADRE_OK);
     ck_assert_int_eq(fake.posts, posts);
     ck_assert_int_eq(fake.joins, posts);
     all_summed();
@@ -379,7 +400,7 @@ START_TEST(drain_waits_for_what_is_under_way)
     ck_assert_int_eq(fake_step(&fake), CADRE_OK);
     ck_assert_int_gt(fake.posts, 0);
     ck_assert_int_eq(fake.joins, 0);
-    ck_assert_int_eq(ddp->ops.sync(fake.self, CADRE_SYNC_DRAIN), CADRE_OK);
+    ck_assert_int_eq(fake_sync(&fake, CADRE_SYNC_DRAIN), CADRE_OK);
     ck_assert_int_eq(fake.joins, fake.posts);
     ck_assert_int_eq(sync_grads(), CADRE_OK);
     ck_assert_int_eq(fake.joins, fake.posts);
@@ -390,14 +411,29 @@ END_TEST
 
 START_TEST(one_rank_does_nothing)
 {
-    for (fake.axis.size = 0; fake.axis.size < 2; fake.axis.size++) {
-        start();
-        run_step();
-        ck_assert_int_eq(fake.posts + fake.joins, 0);
-        for (uint32_t i = 0; i < fake.n_entries; i++)
-            ck_assert_uint_eq(fake_wrong(&fake, i, 1), 0);
-        fake_stop(&fake);
-    }
+    fake.axis.size = 1;
+    start();
+    run_step();
+    ck_assert_int_eq(fake.posts + fake.joins + fake.reports, 0);
+    for (uint32_t i = 0; i < fake.n_entries; i++)
+        ck_assert_uint_eq(fake_wrong(&fake, i, 1), 0);
+    fake_stop(&fake);
+    fake.axis.size = 0; /* an instance without an axis */
+    ck_assert_int_eq(fake_start(&fake), CADRE_E_UNSUPPORTED);
+}
+END_TEST
+
+START_TEST(forward_steps_change_nothing)
+{
+    start();
+    ck_assert_int_eq(fake_forward_step(&fake), CADRE_OK);
+    ck_assert_int_eq(fake_sync(&fake, CADRE_SYNC_DRAIN), CADRE_OK);
+    ck_assert_int_eq(fake.posts + fake.joins, 0);
+    ck_assert_int_eq(sync_grads(), CADRE_OK); /* no step to end */
+    ck_assert_int_eq(fake.posts, 0);
+    run_step();
+    all_summed();
+    fake_stop(&fake);
 }
 END_TEST
 
@@ -502,6 +538,8 @@ static void add_set_up_tests(TCase *tc)
     tcase_add_test(tc, needs_libc_alone);
     tcase_add_test(tc, describes_itself);
     tcase_add_test(tc, claims_the_reduction_for_itself);
+    tcase_add_loop_test(tc, takes_the_axis_and_level_it_is_given, 0,
+                        CADRE_MICROBATCHES_RANGES + 1);
     tcase_add_test(tc, a_missing_service_is_refused);
     tcase_add_test(tc, an_older_host_is_refused);
     tcase_add_test(tc, a_refused_plan_is_passed_on);
@@ -523,6 +561,7 @@ static void add_step_tests(TCase *tc)
     tcase_add_test(tc, sync_may_come_twice_or_for_nothing);
     tcase_add_test(tc, drain_waits_for_what_is_under_way);
     tcase_add_test(tc, one_rank_does_nothing);
+    tcase_add_test(tc, forward_steps_change_nothing);
     tcase_add_loop_test(tc, every_failed_collective_is_passed_on, 0, 2);
     tcase_add_loop_test(tc, a_stray_gradient_is_refused, 0, 4);
     tcase_add_test(tc, a_gradient_outside_a_step_is_refused);

@@ -20,6 +20,7 @@ static struct pipeline_list list; /* expected */
 static uint32_t at; /* in it */
 static int first; /* post of this step */
 static int passes, fail_pass; /* the n-th, from 1 */
+static bool forward_only; /* the step that runs */
 static double seconds; /* of unit_seconds, of even units; 0: not measured */
 
 /* ---- messages ---- */
@@ -168,8 +169,9 @@ static void set_stage(uint32_t schedule, uint32_t stages, uint32_t chunks,
                                                  .forward = forward,
                                                  .backward = backward,
                                                  .unit_seconds = unit_seconds};
-    shape = (struct pipeline_shape){schedule, stages, chunks, microbatches};
+    shape = (struct pipeline_shape){schedule, stages, chunks, microbatches, 0};
     list = (struct pipeline_list){0};
+    forward_only = false;
     passes = fail_pass = 0;
     seconds = 0;
     fake_init(&stage, &plugin->ops, 0);
@@ -212,7 +214,8 @@ static void stop(void)
 static cadre_status run_step(void)
 {
     struct cadre_step step = {.struct_size = sizeof step,
-                              .n_microbatches = shape.microbatches};
+                              .n_microbatches = shape.microbatches,
+                              .flags = forward_only ? CADRE_STEP_FORWARD : 0};
     at = 0;
     first = stage.posts;
     return plugin->ops.step(stage.self, &step, NULL);
@@ -274,6 +277,55 @@ START_TEST(each_pass_gets_what_belongs_to_it)
                                sizes[i], rank);
     for (uint32_t rank = 0; rank < 4; rank++)
         check_rank(PIPELINE_INTERLEAVED, 4, 5, 6, rank);
+}
+END_TEST
+
+/* A step of n forward passes of each chunk, whose sends have arrived at its end. */
+static void run_forward(uint32_t n)
+{
+    const struct pipeline_shape training = shape;
+    pipeline_list_fini(&list);
+    shape.microbatches = n;
+    shape.forward = 1;
+    forward_only = true;
+    ck_assert_int_eq(pipeline_list_init(&list, &shape, (uint32_t)stage.axis.index), 0);
+    ck_assert_uint_eq(list.n, n * shape.chunks);
+    ck_assert_msg(run_step() == CADRE_OK, "%s", stage.failure);
+    ck_assert_uint_eq(at, list.n);
+    for (int k = 0; k < stage.posts; k++)
+        ck_assert(stage.post[k].done);
+    pipeline_list_fini(&list);
+    shape = training;
+    forward_only = false;
+}
+
+static void check_forward(uint32_t schedule, uint32_t p, uint32_t v, uint32_t m,
+                          uint32_t rank)
+{
+    static const uint32_t sizes[] = {1, 2, 7, 7, 3};
+    set_stage(schedule, p, v, m, rank);
+    ck_assert_msg(start() == CADRE_OK, "%s", stage.failure);
+    uint64_t taken = stage.taken;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        run_forward(sizes[i]);
+        ck_assert_int_eq(pipeline_list_init(&list, &shape, rank), 0);
+        ck_assert_msg(run_step() == CADRE_OK, "%s", stage.failure);
+        ck_assert_int_eq(fake_sync(&stage, CADRE_SYNC_GRADS), CADRE_OK);
+    }
+    ck_assert_uint_eq(stage.taken, taken);
+    stop();
+}
+
+/* In turns with training, of other numbers of micro-batches, in the same memory. */
+START_TEST(forward_steps_run_nothing_else)
+{
+    for (uint32_t schedule = PIPELINE_GPIPE; schedule <= PIPELINE_ZB_H1; schedule++)
+        for (uint32_t p = 1; p <= 4; p++)
+            for (uint32_t rank = 0; rank < p; rank++)
+                for (uint32_t m = 1; m <= 5; m += 2)
+                    check_forward(schedule, p,
+                                  schedule == PIPELINE_INTERLEAVED && p > 1 ? 2 : 1, m,
+                                  rank);
 }
 END_TEST
 
@@ -397,6 +449,7 @@ Suite *test_suite(void)
     TCase *tc = tcase_create("plugin");
     tcase_add_checked_fixture(tc, load, NULL);
     tcase_add_test(tc, each_pass_gets_what_belongs_to_it);
+    tcase_add_test(tc, forward_steps_run_nothing_else);
     tcase_add_test(tc, one_rank_needs_no_others);
     tcase_add_test(tc, a_second_plan_replaces_the_first);
     tcase_add_test(tc, measured_seconds_move_the_partition);

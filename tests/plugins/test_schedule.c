@@ -36,7 +36,7 @@ static void setup_replay(struct replay *r, uint32_t schedule, uint32_t stages,
     static const double cost[] = {1, 2, 1, 1};
     memset(r, 0, sizeof *r);
     memcpy(r->cost, cost, sizeof cost);
-    r->shape = (struct pipeline_shape){schedule, stages, chunks, microbatches};
+    r->shape = (struct pipeline_shape){schedule, stages, chunks, microbatches, 0};
     for (uint32_t i = 0; i < stages; i++) {
         struct player *p = &r->player[i];
         ck_assert_int_eq(pipeline_list_init(&p->list, &r->shape, i), 0);
@@ -118,7 +118,7 @@ static double total(uint32_t schedule, uint32_t stages, uint32_t chunks,
 static uint32_t live(uint32_t schedule, uint32_t stages, uint32_t rank,
                      uint32_t microbatches)
 {
-    struct pipeline_shape shape = {schedule, stages, 1, microbatches};
+    struct pipeline_shape shape = {schedule, stages, 1, microbatches, 0};
     struct pipeline_list list;
     ck_assert_int_eq(pipeline_list_init(&list, &shape, rank), 0);
     uint32_t n = pipeline_list_live(&list, 0);
@@ -171,7 +171,7 @@ static void ordered(const struct pipeline_list *list, uint32_t schedule,
 static void check_order(uint32_t schedule, uint32_t stages, uint32_t chunks,
                         uint32_t microbatches)
 {
-    struct pipeline_shape shape = {schedule, stages, chunks, microbatches};
+    struct pipeline_shape shape = {schedule, stages, chunks, microbatches, 0};
     for (uint32_t rank = 0; rank < stages; rank++) {
         struct pipeline_list list;
         ck_assert_int_eq(pipeline_list_init(&list, &shape, rank), 0);
@@ -212,6 +212,36 @@ START_TEST(no_rank_waits_for_ever)
 }
 END_TEST
 
+/* Forward passes alone: each once and in order, with the same buffers. */
+static void check_forward(uint32_t schedule, uint32_t stages, uint32_t chunks,
+                          uint32_t microbatches)
+{
+    struct replay r;
+    setup_replay(&r, schedule, stages, chunks, microbatches);
+    end_replay(&r);
+    r.shape.forward = 1;
+    r.buffers = 4;
+    for (uint32_t i = 0; i < stages; i++) {
+        struct pipeline_list *list = &r.player[i].list;
+        uint32_t next[MAX_CHUNKS] = {0};
+        ck_assert_int_eq(pipeline_list_init(list, &r.shape, i), 0);
+        ck_assert_uint_eq(list->n, chunks * microbatches);
+        for (uint32_t k = 0; k < list->n; k++) {
+            ck_assert_uint_eq(list->action[k].kind, PIPELINE_FORWARD);
+            ck_assert_uint_eq(list->action[k].microbatch,
+                              next[list->action[k].chunk]++);
+        }
+    }
+    ck_assert_msg(play(&r) > 0, "%s", said(schedule, stages, chunks, microbatches));
+    end_replay(&r);
+}
+
+START_TEST(forward_passes_run_alone_too)
+{
+    every(check_forward);
+}
+END_TEST
+
 /* ---- promises ---- */
 
 START_TEST(live_is_as_promised)
@@ -244,7 +274,7 @@ START_TEST(live_of_interleaved_is_as_promised)
     for (uint32_t p = 2; p <= MAX_STAGES; p++)
         for (uint32_t v = 2; v <= MAX_CHUNKS; v++)
             for (uint32_t r = 0; r < p; r++) {
-                struct pipeline_shape shape = {PIPELINE_INTERLEAVED, p, v, 4 * p};
+                struct pipeline_shape shape = {PIPELINE_INTERLEAVED, p, v, 4 * p, 0};
                 struct pipeline_list list;
                 ck_assert_int_eq(pipeline_list_init(&list, &shape, r), 0);
                 ck_assert_uint_eq(live_of_all(&list),
@@ -278,7 +308,7 @@ END_TEST
 static void reads(uint32_t schedule, uint32_t stages, uint32_t chunks, uint32_t rank,
                   uint32_t microbatches, const char *want)
 {
-    struct pipeline_shape shape = {schedule, stages, chunks, microbatches};
+    struct pipeline_shape shape = {schedule, stages, chunks, microbatches, 0};
     struct pipeline_list list;
     char text[512] = "";
     size_t n = 0;
@@ -309,6 +339,7 @@ Suite *test_suite(void)
     TCase *tc = tcase_create("lists");
     tcase_add_test(tc, every_pass_comes_once_and_in_order);
     tcase_add_test(tc, no_rank_waits_for_ever);
+    tcase_add_test(tc, forward_passes_run_alone_too);
     tcase_add_test(tc, live_is_as_promised);
     tcase_add_test(tc, live_of_interleaved_is_as_promised);
     tcase_add_test(tc, bubble_is_as_promised);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The built plugin against a fake host. Training with it is in
  * tests/cli/test_train_tensor.sh. */
+#include <stdio.h>
 #include <string.h>
 
 #include "tests/support/built_plugin.h"
@@ -58,6 +59,17 @@ START_TEST(plans_its_axis)
 }
 END_TEST
 
+/* As `tensor@inner`: its claims are on the axis that the stack names. */
+START_TEST(takes_the_axis_it_is_given)
+{
+    snprintf(fake.axis.name, sizeof fake.axis.name, "inner");
+    fake_set(&fake, "sequence_parallel", "yes");
+    start();
+    ck_assert_str_eq(fake.claims, "act.complete@inner/0 seq.shard@inner/0");
+    fake_stop(&fake);
+}
+END_TEST
+
 START_TEST(needs_its_services)
 {
     struct cadre_comm_svc poor = fake_comm;
@@ -76,8 +88,8 @@ END_TEST
 START_TEST(completes_every_redistribution)
 {
     float a[4] = {0}, b[4] = {0};
-    struct cadre_buf in = {sizeof in, CADRE_F32, a, 4, 0, 0};
-    struct cadre_buf out = {sizeof out, CADRE_F32, b, 4, 0, 0};
+    struct cadre_buf in = {a, 4, CADRE_F32, 0};
+    struct cadre_buf out = {b, 4, CADRE_F32, 0};
     const char *before = NULL;
     start();
     for (uint32_t j = CADRE_POINT_EMBED_OUT; j <= CADRE_POINT_LOSS_SUM; j++) {
@@ -93,6 +105,7 @@ START_TEST(completes_every_redistribution)
         ck_assert_mem_eq(&post->out, &out, sizeof out);
         ck_assert_uint_eq(post->red, j == CADRE_POINT_LOSS_MAX ? CADRE_MAX : CADRE_SUM);
         ck_assert_ptr_nonnull(strstr(post->label, "tensor "));
+        ck_assert_uint_eq(post->traffic, CADRE_TRAFFIC_ACTIVATION);
         ck_assert_ptr_ne(post->label, before);
         before = post->label;
     }
@@ -131,8 +144,8 @@ START_TEST(scatters_and_gathers)
     float a[3] = {0}, b[3] = {0};
     start();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct cadre_buf in = {sizeof in, CADRE_F32, a, cases[i].in, 0, 0};
-        struct cadre_buf out = {sizeof out, CADRE_F32, b, cases[i].out, 0, 0};
+        struct cadre_buf in = {a, cases[i].in, CADRE_F32, 0};
+        struct cadre_buf out = {b, cases[i].out, CADRE_F32, 0};
         struct cadre_redistribute_ev ev = {
             .struct_size = sizeof ev,
             .point = CADRE_POINT_MLP_IN,
@@ -195,10 +208,27 @@ START_TEST(sums_what_adds_over_rows)
 }
 END_TEST
 
+START_TEST(frozen_gradients_and_forward_steps_are_left_alone)
+{
+    fake_set(&fake, "sequence_parallel", "yes");
+    fake.entry[2].frozen = true;
+    start();
+    run_step();
+    ck_assert_int_eq(fake.posts, 2);
+    ck_assert_uint_eq(fake.post[0].in.count, 10);
+    ck_assert_uint_eq(fake.post[0].traffic, CADRE_TRAFFIC_GRAD);
+    ck_assert_uint_eq(fake.post[1].in.count, 40);
+    ck_assert_int_eq(fake_forward_step(&fake), CADRE_OK);
+    ck_assert_int_eq(fake_sync(&fake, CADRE_SYNC_GRADS), CADRE_OK);
+    ck_assert_int_eq(fake.posts, 2);
+    fake_stop(&fake);
+}
+END_TEST
+
 START_TEST(says_what_failed)
 {
     float a[1] = {0};
-    struct cadre_buf buf = {sizeof buf, CADRE_F32, a, 1, 0, 0};
+    struct cadre_buf buf = {a, 1, CADRE_F32, 0};
     struct cadre_redistribute_ev ev = {
         .struct_size = sizeof ev, .in = &buf, .out = &buf};
     start();
@@ -220,11 +250,13 @@ Suite *test_suite(void)
     TCase *tc = tcase_create("tensor");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, plans_its_axis);
+    tcase_add_test(tc, takes_the_axis_it_is_given);
     tcase_add_test(tc, needs_its_services);
     tcase_add_test(tc, completes_every_redistribution);
     tcase_add_test(tc, shards_rows_where_asked);
     tcase_add_test(tc, scatters_and_gathers);
     tcase_add_test(tc, sums_what_adds_over_rows);
+    tcase_add_test(tc, frozen_gradients_and_forward_steps_are_left_alone);
     tcase_add_test(tc, says_what_failed);
     suite_add_tcase(s, tc);
     return s;

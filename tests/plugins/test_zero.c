@@ -62,6 +62,7 @@ static void setup(void)
     fake_set(&f, "offload", "none");
     fake_set(&f, "bucket_mb", "0.001");
     fake_set(&f, "reduce", "step");
+    fake_set(&f, "level", "0");
 }
 
 static void teardown(void)
@@ -78,6 +79,7 @@ static cadre_status try_start(void)
 {
     fake_set(&f, "stage", "%d", stage);
     f.plan.microbatches = f.micro_batches * (uint64_t)f.axis.size;
+    f.plan.rank_microbatches = f.micro_batches;
     cadre_status rc = fake_start(&f);
     ck_assert(rc || f.batch == CADRE_BATCH_SPLIT);
     return rc;
@@ -139,9 +141,9 @@ END_TEST
 START_TEST(claims_by_stage)
 {
     static const char *const claims[] = {
-        "grad.reduce@dp/0 opt.shard@dp/0",
-        "grad.reduce@dp/0 opt.shard@dp/0",
-        "grad.reduce@dp/0 opt.shard@dp/0 param.place@dp/0",
+        "reduces@dp/0 opt.shard@dp/0",
+        "reduces@dp/0 opt.shard@dp/0",
+        "reduces@dp/0 opt.shard@dp/0 param.place@dp/0",
     };
     stage = _i + 1;
     reduce_each_microbatch(stage > 1);
@@ -299,6 +301,8 @@ START_TEST(gradients_are_summed_and_values_arrive)
         ck_assert(stage < 2 || !f.entry[i].grad);
         ck_assert_uint_eq(f.entry[i].parts,
                           travel_one_by_one() ? 3 * f.micro_batches : 0);
+        ck_assert_uint_eq(f.entry[i].reports,
+                          travel_one_by_one() ? 3 * f.micro_batches : 3);
     }
     ck_assert_uint_le(f.most, f.planned);
     end();
@@ -379,9 +383,25 @@ START_TEST(every_failure_is_passed_on)
 }
 END_TEST
 
+START_TEST(forward_steps_expect_no_gradient)
+{
+    stage = _i + 1;
+    start();
+    run_step();
+    int posts = f.posts;
+    f.steps++; /* so that values must have arrived */
+    ck_assert_int_eq(fake_forward_step(&f), CADRE_OK);
+    ck_assert_int_eq(drain(), CADRE_OK);
+    ck_assert_int_eq(f.posts > posts, stage == 3);
+    ck_assert_int_eq(fake_sync(&f, CADRE_SYNC_GRADS), CADRE_OK);
+    run_step();
+    end();
+}
+END_TEST
+
 START_TEST(a_stray_gradient_is_refused)
 {
-    struct cadre_buf none = {.struct_size = sizeof none};
+    struct cadre_buf none = {0};
     struct cadre_grad_ev ev = {.struct_size = sizeof ev,
                                .flags = CADRE_GRAD_FINAL,
                                .param = _i ? ENTRIES : 1,
@@ -414,6 +434,7 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, one_rank_does_nothing, 0, 3);
     tcase_add_loop_test(tc, sync_may_come_twice_or_for_nothing, 0, 3);
     tcase_add_loop_test(tc, every_failure_is_passed_on, 0, settings / 5 * 3);
+    tcase_add_loop_test(tc, forward_steps_expect_no_gradient, 0, 3);
     tcase_add_loop_test(tc, a_stray_gradient_is_refused, 0, 2);
     suite_add_tcase(s, tc);
     return s;

@@ -31,13 +31,18 @@ START_TEST(averaged_instances_are_replicas_of_ddp)
     ck_assert_str_eq(run->plugin[1]->name, "mig");
     ck_assert_str_eq(run->plugin[2]->name, "ddp");
     ck_assert_str_eq(run->axis[2].name, "mig");
+    ck_assert_str_eq(run->instance[2].name, "ddp@mig");
+    ck_assert_str_eq(run->instance[2].axis, "mig");
+    ck_assert_str_eq(cadre_options_raw(spec->options, "ddp@mig.bucket_mb"), "3");
     ck_assert_int_eq(cadre_rank_plan(&rank, run, 1, &f.err), CADRE_OK);
-    struct cadre_axis *axis = cadre_mesh_axis(&rank.mesh, "dp");
+    struct cadre_axis *axis = cadre_mesh_axis(&rank.mesh, "mig");
     ck_assert_int_eq(rank.mesh.n, 2);
     ck_assert_str_eq(axis->name, "mig");
     ck_assert_int_eq(axis->index, 1);
     ck_assert(axis->split_batch);
-    ck_assert_str_eq(cadre_rank_plan_claimed(&rank.plan, "grad.reduce"), "ddp");
+    ck_assert_int_eq(rank.plan.n_reducers, 1);
+    ck_assert_str_eq(rank.plan.reducer[0].plugin, "ddp@mig");
+    ck_assert_ptr_eq(rank.plan.reducer[0].axis, axis);
     ck_assert_int_eq(rank.plan.n_microbatches, 2); /* of four micro-batches */
     cadre_rank_fini(&rank);
     cadre_spec_destroy(spec);
@@ -89,17 +94,17 @@ START_TEST(there_is_no_room_for_more)
 {
     struct cadre_spec *spec =
         spec_fixture_make(&f, "strategy.stack=mig:1 mig.mode=independent");
-    struct cadre_run_spec run = spec->run;
+    struct cadre_run_spec *run = &spec->run;
     ck_assert_int_eq(cadre_options_set(spec->options, "mig.mode=average", "x", &f.err),
                      CADRE_OK);
-    for (run.n_plugins = 1; run.n_plugins < CADRE_MAX_STACK; run.n_plugins++) {
-        run.plugin[run.n_plugins] = run.plugin[0];
-        run.axis[run.n_plugins] = run.axis[0];
+    for (run->n_plugins = 1; run->n_plugins < CADRE_MAX_STACK; run->n_plugins++) {
+        run->plugin[run->n_plugins] = run->plugin[0];
+        run->axis[run->n_plugins] = run->axis[0];
+        run->instance[run->n_plugins] = run->instance[0];
     }
-    ck_assert_int_eq(cadre_replicas_add(&run, spec->options, "", &f.err),
-                     CADRE_E_INVALID);
+    ck_assert_int_eq(cadre_replicas_add(spec, "", &f.err), CADRE_E_INVALID);
     ck_assert_ptr_nonnull(strstr(f.err.text, "more than 8 plugins"));
-    ck_assert_int_eq(run.n_plugins, CADRE_MAX_STACK);
+    ck_assert_int_eq(run->n_plugins, CADRE_MAX_STACK);
     cadre_spec_destroy(spec);
 }
 END_TEST

@@ -14,12 +14,6 @@ static struct fake_host *host_of(struct cadre_ctx *ctx)
     return (struct fake_host *)(void *)ctx;
 }
 
-static struct fake_entry *entry_of(struct cadre_ctx *ctx, cadre_param_id id)
-{
-    ck_assert_uint_lt(id, host_of(ctx)->n_entries);
-    return &host_of(ctx)->entry[id];
-}
-
 bool fake_nth(int *calls, int fail)
 {
     return ++*calls == fail;
@@ -50,6 +44,16 @@ static cadre_status host_fail(struct cadre_ctx *ctx, cadre_status status,
     return status;
 }
 
+cadre_status fake_refuse(struct fake_host *fake, cadre_status status,
+                         const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(fake->failure, sizeof fake->failure, format, args);
+    va_end(args);
+    return status;
+}
+
 static void host_log(struct cadre_ctx *ctx, int32_t level, const char *text)
 {
 }
@@ -61,20 +65,30 @@ static const void *host_service(struct cadre_ctx *ctx, const char *id)
     return fails ? NULL : fake_service(fake, id);
 }
 
-static struct cadre_axis *mesh_axis(struct cadre_ctx *ctx, const char *name)
+static struct cadre_axis *mesh_find(struct cadre_ctx *ctx, const char *name)
 {
     struct cadre_axis *axis = &host_of(ctx)->axis;
-    return axis->size > 0 && !strcmp(name, axis->name) ? axis : NULL;
+    return axis->size > 0 && (!name || !strcmp(name, axis->name)) ? axis : NULL;
+}
+
+static struct cadre_axis *mesh_axis(struct cadre_ctx *ctx, const char *name)
+{
+    struct cadre_axis *axis = mesh_find(ctx, name);
+    if (!axis)
+        fake_refuse(host_of(ctx), CADRE_E_INVALID, "no axis '%s'", name ? name : "");
+    return axis;
 }
 
 static int32_t mesh_rank(const struct cadre_axis *axis)
 {
-    return axis ? axis->index : 0;
+    ck_assert_ptr_nonnull(axis);
+    return axis->index;
 }
 
 static int32_t mesh_size(const struct cadre_axis *axis)
 {
-    return axis ? axis->size : 1;
+    ck_assert_ptr_nonnull(axis);
+    return axis->size;
 }
 
 static cadre_status stream_record(struct cadre_ctx *ctx, cadre_event *out)
@@ -93,128 +107,39 @@ static double rng_normal(struct cadre_ctx *ctx, const char *name, uint64_t eleme
     return cadre_rng_normal(cadre_rng_key(7, name), element);
 }
 
-/* ---- model, param ---- */
-
-static uint32_t model_n_params(struct cadre_ctx *ctx)
-{
-    return host_of(ctx)->n_entries;
-}
-
-static cadre_status model_param(struct cadre_ctx *ctx, cadre_param_id id,
-                                struct cadre_param_info *info)
-{
-    struct fake_host *fake = host_of(ctx);
-    if (fake_nth(&fake->params, fake->fail_param))
-        return CADRE_E_INTERNAL;
-    const struct fake_entry *entry = entry_of(ctx, id);
-    *info = (struct cadre_param_info){
-        .struct_size = sizeof *info,
-        .name = entry->name,
-        .ndim = entry->columns ? 2 : 1,
-        .local = {entry->count / (entry->columns ? entry->columns : 1), entry->columns},
-        .count = entry->count,
-        .dtype = fake->dtype,
-        .grad_dtype = fake->dtype,
-        .unit = entry->unit,
-        .tied_to = entry->tied_to,
-        .present = !entry->absent,
-        .partial = entry->partial,
-    };
-    return CADRE_OK;
-}
-
-static cadre_status give(struct cadre_ctx *ctx, float *data, uint64_t count,
-                         struct cadre_buf *out)
-{
-    *out = (struct cadre_buf){sizeof *out, host_of(ctx)->dtype, data, count, 0, 0};
-    return CADRE_OK;
-}
-
-static cadre_status param_data(struct cadre_ctx *ctx, cadre_param_id id,
-                               struct cadre_buf *out)
-{
-    const struct fake_entry *entry = entry_of(ctx, id);
-    return give(ctx, entry->data, entry->count, out);
-}
-
-static cadre_status param_grad(struct cadre_ctx *ctx, cadre_param_id id,
-                               struct cadre_buf *out)
-{
-    const struct fake_entry *entry = entry_of(ctx, id);
-    return give(ctx, entry->detached ? NULL : entry->grad, entry->count, out);
-}
-
-static cadre_status param_grad_span(struct cadre_ctx *ctx, cadre_param_id first,
-                                    cadre_param_id last, struct cadre_buf *out)
-{
-    const struct fake_entry *begin = entry_of(ctx, first), *end = entry_of(ctx, last);
-    for (cadre_param_id i = first; i <= last; i++)
-        if (entry_of(ctx, i)->separate || entry_of(ctx, i)->detached)
-            return CADRE_E_UNSUPPORTED;
-    size_t bytes = (size_t)((char *)end->grad - (char *)begin->grad);
-    uint64_t before = bytes / element_bytes(host_of(ctx)->dtype);
-    return give(ctx, begin->grad, before + end->count, out);
-}
-
-static cadre_status param_shard(struct cadre_ctx *ctx, cadre_param_id id, uint32_t kind,
-                                struct cadre_buf *out)
-{
-    const struct fake_entry *entry = entry_of(ctx, id);
-    ck_assert(kind >= CADRE_KIND_PARAM && kind <= CADRE_KIND_OPT);
-    const struct fake_range *range = &entry->range[kind];
-    return give(ctx, entry->shard[kind], range->placed ? range->count : entry->count,
-                out);
-}
-
-static cadre_status param_attach(struct cadre_ctx *ctx, cadre_param_id id,
-                                 const struct cadre_buf *buf)
-{
-    struct fake_entry *entry = entry_of(ctx, id);
-    ck_assert(entry->range[CADRE_KIND_PARAM].placed);
-    ck_assert(!buf || buf->count == entry->count);
-    entry->data = buf ? buf->data : NULL;
-    return CADRE_OK;
-}
-
-static cadre_status param_attach_grad(struct cadre_ctx *ctx, cadre_param_id id,
-                                      const struct cadre_buf *buf)
-{
-    struct fake_entry *entry = entry_of(ctx, id);
-    ck_assert(entry->range[CADRE_KIND_GRAD].placed);
-    ck_assert(!buf || buf->count == entry->count);
-    entry->grad = buf ? buf->data : NULL;
-    if (buf)
-        memset(entry->grad, 0, fake_bytes(buf));
-    return CADRE_OK;
-}
-
-static cadre_status param_accumulate(struct cadre_ctx *ctx, cadre_param_id id,
-                                     const struct cadre_buf *part)
-{
-    struct fake_entry *entry = entry_of(ctx, id);
-    const float *from = part->data;
-    ck_assert_uint_eq(host_of(ctx)->map, CADRE_MICROBATCHES_CYCLIC);
-    ck_assert_uint_eq(part->count, entry->range[CADRE_KIND_GRAD].count);
-    for (uint64_t i = 0; i < part->count; i++)
-        entry->shard[CADRE_KIND_GRAD][i] += from[i];
-    entry->parts++;
-    return CADRE_OK;
-}
-
 /* ---- mem ---- */
+
+/* The tag that the plan announced; FAKE_TAGS: not with so much. */
+static int find_tag(const struct fake_host *fake, uint32_t space, uint64_t bytes,
+                    const char *name)
+{
+    int i = 0;
+    while (i < FAKE_TAGS &&
+           (fake->tag[i].space != space || strcmp(fake->tag[i].name, name) != 0 ||
+            fake->tag[i].now + bytes > fake->tag[i].planned))
+        i++;
+    return i;
+}
 
 static void *mem_alloc(struct cadre_ctx *ctx, uint32_t space, uint64_t bytes,
                        const char *tag)
 {
     struct fake_host *fake = host_of(ctx);
-    int i = 0;
+    int i = 0, t = find_tag(fake, space, bytes, tag);
     if (fake_nth(&fake->allocs, fake->fail_alloc))
         return NULL;
+    if (t == FAKE_TAGS) {
+        fake_refuse(fake, CADRE_E_INVALID, "%d bytes of '%s' are beyond the plan",
+                    (int)bytes, tag);
+        return NULL;
+    }
     while (fake->block[i].data)
         ck_assert_int_lt(++i, FAKE_BLOCKS);
     fake->block[i].data = aligned_alloc(64, (bytes + 127) / 64 * 64);
     fake->block[i].bytes = bytes;
     fake->block[i].space = space;
+    fake->block[i].tag = t;
+    fake->tag[t].now += bytes;
     memset(fake->block[i].data, fake->fill, bytes);
     fake->taken += bytes;
     fake->now += bytes;
@@ -253,11 +178,12 @@ static void mem_free(struct cadre_ctx *ctx, void *data)
         ck_assert(!in_block(fake, i, fake->entry[e].data) &&
                   !in_block(fake, i, fake->entry[e].grad));
     fake->now -= fake->block[i].bytes;
+    fake->tag[fake->block[i].tag].now -= fake->block[i].bytes;
     free(data);
     fake->block[i].data = NULL;
 }
 
-/* ---- values, plan ---- */
+/* ---- values ---- */
 
 void fake_set(struct fake_host *fake, const char *key, const char *format, ...)
 {
@@ -293,77 +219,6 @@ static double value_f64(const void *h, const char *key)
     return strtod(value_str(h, key), NULL);
 }
 
-static cadre_status planned(struct fake_host *fake)
-{
-    bool fails = fake_nth(&fake->plans, fake->fail_plan);
-    return fails ? CADRE_E_UNSUPPORTED : CADRE_OK;
-}
-
-static cadre_status plan_use_axis(void *h, const char *axis, uint32_t batch)
-{
-    struct fake_host *fake = h;
-    ck_assert_str_eq(axis, fake->axis.name);
-    fake->batch = batch;
-    return planned(fake);
-}
-
-static cadre_status plan_claim(void *h, const char *effect, const char *axis,
-                               uint32_t flags)
-{
-    struct fake_host *fake = h;
-    size_t used = strlen(fake->claims);
-    snprintf(fake->claims + used, sizeof fake->claims - used, "%s%s@%s/%u",
-             used ? " " : "", effect, axis ? axis : "", flags);
-    return planned(fake);
-}
-
-static cadre_status plan_microbatch_map(void *h, uint32_t map)
-{
-    struct fake_host *fake = h;
-    fake->map = map;
-    return planned(fake);
-}
-
-static cadre_status plan_chunk(void *h, uint32_t begin, uint32_t end, uint32_t live,
-                               uint32_t flags)
-{
-    struct fake_host *fake = h;
-    uint32_t n = fake->n_chunks++;
-    fake->chunk[n].begin = begin;
-    fake->chunk[n].end = end;
-    fake->chunk[n].live = live;
-    fake->chunk[n].flags = flags;
-    return planned(fake);
-}
-
-static cadre_status plan_live_blocks(void *h, uint32_t n)
-{
-    struct fake_host *fake = h;
-    fake->live_blocks = n;
-    return planned(fake);
-}
-
-static cadre_status plan_place_range(void *h, cadre_param_id id, uint32_t kind,
-                                     uint64_t begin, uint64_t count, uint32_t space)
-{
-    struct fake_host *fake = h;
-    struct fake_entry *entry = entry_of(&fake->ctx, id);
-    ck_assert_uint_le(begin + count, entry->count);
-    ck_assert(count == 0 || begin % FAKE_PAD == 0);
-    ck_assert(count % FAKE_PAD == 0 || begin + count == entry->count);
-    ck_assert(!entry->range[kind].placed);
-    entry->range[kind] = (struct fake_range){true, begin, count, space};
-    return planned(fake);
-}
-
-static cadre_status plan_memory(void *h, uint32_t space, uint64_t bytes,
-                                const char *tag)
-{
-    struct fake_host *fake = h;
-    fake->planned += bytes;
-    return planned(fake);
-}
-
 /* ---- life ---- */
 
 const void *fake_service(const struct fake_host *fake, const char *id)
@@ -386,20 +241,11 @@ void fake_set_service(struct fake_host *fake, const char *id, const void *table)
 
 static void set_services(struct fake_host *fake)
 {
-    static const struct cadre_mesh_svc mesh = {sizeof mesh, 0, mesh_axis, mesh_rank,
-                                               mesh_size};
-    static const struct cadre_model_svc model = {
-        .struct_size = sizeof model, .n_params = model_n_params, .param = model_param};
-    static const struct cadre_param_svc param = {
-        .struct_size = sizeof param,
-        .data = param_data,
-        .attach = param_attach,
-        .grad = param_grad,
-        .attach_grad = param_attach_grad,
-        .grad_span = param_grad_span,
-        .shard = param_shard,
-        .accumulate = param_accumulate,
-    };
+    static const struct cadre_mesh_svc mesh = {.struct_size = sizeof mesh,
+                                               .axis = mesh_axis,
+                                               .find = mesh_find,
+                                               .rank = mesh_rank,
+                                               .size = mesh_size};
     static const struct cadre_mem_svc mem = {sizeof mem, 0, mem_alloc, mem_free};
     static const struct cadre_stream_svc stream = {sizeof stream, 0, stream_record,
                                                    stream_wait};
@@ -407,8 +253,9 @@ static void set_services(struct fake_host *fake)
                                              .normal = rng_normal};
     fake_set_service(fake, CADRE_SERVICE_MESH, &mesh);
     fake_set_service(fake, CADRE_SERVICE_COMM, &fake_comm);
-    fake_set_service(fake, CADRE_SERVICE_MODEL, &model);
-    fake_set_service(fake, CADRE_SERVICE_PARAM, &param);
+    fake_set_service(fake, CADRE_SERVICE_MODEL, &fake_model);
+    fake_set_service(fake, CADRE_SERVICE_PARAM, &fake_param);
+    fake_set_service(fake, CADRE_SERVICE_TREE, &fake_tree);
     fake_set_service(fake, CADRE_SERVICE_MEM, &mem);
     fake_set_service(fake, CADRE_SERVICE_STREAM, &stream);
     fake_set_service(fake, CADRE_SERVICE_RNG, &rng);
@@ -431,18 +278,7 @@ static void set_tables(struct fake_host *fake)
         .f64 = value_f64,
         .str = value_str,
     };
-    fake->plan = (struct cadre_plan){
-        .struct_size = sizeof fake->plan,
-        .range_unit = FAKE_PAD,
-        .h = fake,
-        .use_axis = plan_use_axis,
-        .claim = plan_claim,
-        .microbatch_map = plan_microbatch_map,
-        .chunk = plan_chunk,
-        .place_range = plan_place_range,
-        .memory = plan_memory,
-        .live_blocks = plan_live_blocks,
-    };
+    fake_plan_init(fake);
 }
 
 void fake_init(struct fake_host *fake, const struct cadre_strategy_ops *ops,
@@ -464,9 +300,18 @@ void fake_init(struct fake_host *fake, const struct cadre_strategy_ops *ops,
     }
 }
 
+static void forget_plan(struct fake_host *fake)
+{
+    fake->claims[0] = fake->by_design[0] = 0;
+    fake->period = 1;
+    fake->planned = 0;
+    memset(fake->tag, 0, sizeof fake->tag);
+}
+
 static void forget(struct fake_host *fake)
 {
     fake_forget_posts(fake);
+    fake_free_nodes(fake);
     for (int i = 0; i < FAKE_BLOCKS; i++) {
         free(fake->block[i].data);
         fake->block[i].data = NULL;
@@ -474,15 +319,19 @@ static void forget(struct fake_host *fake)
     free(fake->memory);
     fake->memory = NULL;
     fake->services = fake->params = fake->plans = fake->allocs = fake->steps = 0;
-    fake->claims[0] = fake->failure[0] = 0;
-    fake->batch = fake->map = fake->n_chunks = fake->live_blocks = 0;
-    fake->now = fake->most = fake->taken = fake->planned = fake->ready = 0;
+    fake->reports = 0;
+    fake->failure[0] = 0;
+    fake->batch = fake->n_chunks = fake->live_blocks = 0;
+    fake->map = fake->other_map ? fake->other_map : CADRE_MICROBATCHES_BLOCK;
+    fake->now = fake->most = fake->taken = fake->ready = 0;
+    forget_plan(fake);
     for (uint32_t i = 0; i < fake->n_entries; i++) {
         struct fake_entry *entry = &fake->entry[i];
         memset(entry->range, 0, sizeof entry->range);
         memset(entry->shard, 0, sizeof entry->shard);
         entry->data = entry->grad = NULL;
-        entry->parts = 0;
+        entry->parts = entry->owed = entry->reports = 0;
+        entry->pending = 0;
     }
 }
 
@@ -497,7 +346,12 @@ static char *lay_out_kind(struct fake_host *fake, uint32_t kind, char *at)
     for (uint32_t i = 0; i < fake->n_entries; i++) {
         struct fake_entry *entry = &fake->entry[i];
         const struct fake_range *range = &entry->range[kind];
-        uint64_t count = range->placed ? range->count : entry->count;
+        uint32_t dtype = fake->dtype;
+        uint64_t all =
+            kind == CADRE_KIND_PARAM ? fake_stored(fake, entry, &dtype) : entry->count;
+        uint64_t count = range->placed ? range->count : all;
+        if (kind == CADRE_KIND_GRAD && entry->frozen)
+            continue;
         at += fake->torn ? 64 : 0;
         if (range->placed)
             entry->shard[kind] = count ? (float *)(void *)at : NULL;
@@ -505,9 +359,23 @@ static char *lay_out_kind(struct fake_host *fake, uint32_t kind, char *at)
             entry->grad = (float *)(void *)at;
         else if (entry->tied_to < 0)
             entry->data = (float *)(void *)at;
-        at += (count * element_bytes(fake->dtype) + 63) / 64 * 64;
+        at += (count * element_bytes(dtype) + 63) / 64 * 64;
     }
     return at;
+}
+
+/* What lies here says which rank it comes from. */
+static void fill_values(const struct fake_host *fake, struct fake_entry *entry)
+{
+    float *own = entry->data ? entry->data : entry->shard[CADRE_KIND_PARAM];
+    uint32_t dtype;
+    uint64_t count = fake_stored(fake, entry, &dtype);
+    if (!entry->data)
+        count = entry->range[CADRE_KIND_PARAM].count;
+    if (own && dtype == CADRE_U8)
+        memset(own, fake->axis.index + 1, count);
+    for (uint64_t k = 0; own && dtype != CADRE_U8 && k < count; k++)
+        own[k] = (float)(fake->axis.index + 1);
 }
 
 static void lay_out(struct fake_host *fake)
@@ -520,14 +388,8 @@ static void lay_out(struct fake_host *fake)
     fake->grads = lay_out_kind(fake, CADRE_KIND_PARAM, fake->memory);
     const char *end = lay_out_kind(fake, CADRE_KIND_GRAD, fake->grads);
     fake->grads_bytes = (uint64_t)(end - fake->grads);
-    for (uint32_t i = 0; i < fake->n_entries && fake->dtype == CADRE_F32; i++) {
-        const struct fake_entry *entry = &fake->entry[i];
-        float *own = entry->data ? entry->data : entry->shard[CADRE_KIND_PARAM];
-        uint64_t count =
-            entry->data ? entry->count : entry->range[CADRE_KIND_PARAM].count;
-        for (uint64_t k = 0; own && k < count; k++)
-            own[k] = (float)(fake->axis.index + 1);
-    }
+    for (uint32_t i = 0; i < fake->n_entries && fake->dtype == CADRE_F32; i++)
+        fill_values(fake, &fake->entry[i]);
 }
 
 cadre_status fake_create(struct fake_host *fake)
@@ -536,11 +398,23 @@ cadre_status fake_create(struct fake_host *fake)
     fake->self = NULL;
     fake->plan.ranks = (uint32_t)fake->axis.size;
     fake->plan.rank = (uint32_t)fake->axis.index;
-    return fake->ops->create(&fake->host, &fake->values, &fake->self);
+    fake->plan.axis = fake->axis.size > 0 ? fake->axis.name : NULL;
+    const struct cadre_create in = {.struct_size = sizeof in,
+                                    .host = &fake->host,
+                                    .values = &fake->values,
+                                    .name = "fake"};
+    return fake->ops->create(&in, &fake->self);
+}
+
+cadre_status fake_bind(struct fake_host *fake)
+{
+    const struct cadre_bind in = {.struct_size = sizeof in};
+    return fake->ops->bind(fake->self, &in);
 }
 
 cadre_status fake_plan(struct fake_host *fake)
 {
+    forget_plan(fake);
     cadre_status rc = fake->ops->plan(fake->self, &fake->plan);
     if (!fake->memory)
         lay_out(fake);
@@ -554,7 +428,7 @@ cadre_status fake_start(struct fake_host *fake)
         return rc;
     rc = fake_plan(fake);
     if (!rc)
-        rc = fake->ops->bind(fake->self);
+        rc = fake_bind(fake);
     if (rc)
         fake_stop(fake);
     return rc;
@@ -562,7 +436,9 @@ cadre_status fake_start(struct fake_host *fake)
 
 void fake_stop(struct fake_host *fake)
 {
+    const struct cadre_end end = {.struct_size = sizeof end};
     if (fake->self)
-        fake->ops->destroy(fake->self);
+        fake->ops->destroy(fake->self, &end);
     fake->self = NULL;
+    fake_free_nodes(fake);
 }

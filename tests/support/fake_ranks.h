@@ -8,13 +8,11 @@
 
 #include <pthread.h>
 
-#include "core/engine/strategy/host_private.h"
 #include "tests/support/fake_host.h"
 
 struct fake_ranks {
     int n;
     struct fake_host rank[FAKE_RANKS]; /* the first one's settings hold for all */
-    struct cadre_services core[FAKE_RANKS]; /* for the device alone */
     cadre_status status[FAKE_RANKS];
     uint64_t
         bytes[FAKE_RANKS]; /* sent in a step, by the formulas of core/comm/comm.h */

@@ -120,18 +120,10 @@ void test_trainer_open_on(struct test_trainer *t, struct cadre_device *device,
     open_buffers(t);
 }
 
-void test_trainer_close(struct test_trainer *t)
+static void close_buffers(struct test_trainer *t)
 {
     void *single[] = {t->scratch, t->dy, t->device_tokens, t->device_targets,
                       t->device_rows};
-    if (t->wide == t->element)
-        free(t->masters);
-    else
-        release(t, t->masters, t->model->n_params);
-    release(t, t->values, t->model->n_params);
-    release(t, t->grads, t->model->n_params);
-    release(t, t->exp_avg, t->model->n_params);
-    release(t, t->exp_avg_sq, t->model->n_params);
     release(t, t->acts, t->model->n_units);
     release(t, t->saved, t->model->n_units);
     release(t, t->grad_outputs, t->model->n_units);
@@ -141,8 +133,30 @@ void test_trainer_close(struct test_trainer *t)
         free(t->tokens);
         free(t->targets);
         free(t->loss_rows);
-        cadre_device_close(t->cpu);
     }
+}
+
+void test_trainer_split_time(struct test_trainer *t, int rank, int ranks)
+{
+    close_buffers(t);
+    t->model->time_rank = rank;
+    t->model->time_ranks = ranks;
+    open_buffers(t);
+}
+
+void test_trainer_close(struct test_trainer *t)
+{
+    if (t->wide == t->element)
+        free(t->masters);
+    else
+        release(t, t->masters, t->model->n_params);
+    release(t, t->values, t->model->n_params);
+    release(t, t->grads, t->model->n_params);
+    release(t, t->exp_avg, t->model->n_params);
+    release(t, t->exp_avg_sq, t->model->n_params);
+    close_buffers(t);
+    if (t->cpu != t->device)
+        cadre_device_close(t->cpu);
     cadre_model_destroy(t->model);
     cadre_device_close(t->device);
     memset(t, 0, sizeof *t);
@@ -263,6 +277,29 @@ static cadre_status redistribute(void *arg, uint32_t which, bool backward,
                            channels);
 }
 
+static cadre_status exchange_keys(void *arg, bool backward, const void *in, void *out,
+                                  int64_t part)
+{
+    struct test_trainer *t = arg;
+    return t->exchange_keys(t->exchange_arg, backward, in, out, part);
+}
+
+static cadre_status exchange_counts(void *arg, const int32_t *mine, int32_t *all,
+                                    int64_t n)
+{
+    struct test_trainer *t = arg;
+    return t->exchange_counts(t->redistribute_arg, mine, all, n);
+}
+
+static cadre_status redistribute_rows(void *arg, uint32_t point, bool backward,
+                                      const void *in, const uint64_t *in_offsets,
+                                      void *out, const uint64_t *offsets)
+{
+    struct test_trainer *t = arg;
+    return t->redistribute_rows(t->redistribute_arg, point, backward, in, in_offsets,
+                                out, offsets);
+}
+
 static struct cadre_pass pass_of(const struct test_trainer *t, uint32_t unit)
 {
     return (struct cadre_pass){
@@ -280,6 +317,10 @@ static struct cadre_pass pass_of(const struct test_trainer *t, uint32_t unit)
         .grad_begin = grad_begin,
         .grad_end = grad_end,
         .redistribute = t->redistribute ? redistribute : NULL,
+        .exchange_keys = t->exchange_keys ? exchange_keys : NULL,
+        .most_rows = t->most_rows,
+        .exchange_counts = exchange_counts,
+        .redistribute_rows = redistribute_rows,
     };
 }
 
@@ -334,6 +375,7 @@ void test_trainer_backward(struct test_trainer *t, bool split)
 {
     struct cadre_model *model = t->model;
     uint32_t n = model->n_units;
+    int held = 0;
     t->begun = t->ended = 0;
     for (uint32_t u = n; u-- > 0;) {
         struct cadre_pass pass = pass_of(t, u);
@@ -347,8 +389,10 @@ void test_trainer_backward(struct test_trainer *t, bool split)
     }
     for (uint32_t u = 0; split && u < n; u++)
         backward_weight(t, u, false);
-    ck_assert_int_eq(t->begun, (int)model->n_params);
-    ck_assert_int_eq(t->ended, (int)model->n_params);
+    for (uint32_t i = 0; i < model->n_params; i++)
+        held += cadre_model_holds(model, i);
+    ck_assert_int_eq(t->begun, held);
+    ck_assert_int_eq(t->ended, held);
     for (uint32_t i = 0; i < model->n_params; i++) {
         int32_t owner = model->params[i].tied_to;
         if (owner >= 0)

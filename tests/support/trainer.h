@@ -33,6 +33,18 @@ struct test_trainer {
                                  uint32_t form, const void *in, void *out, int64_t rows,
                                  int64_t channels);
     void *redistribute_arg;
+    /* set by a test of context parallelism before forward */
+    cadre_status (*exchange_keys)(void *arg, bool backward, const void *in, void *out,
+                                  int64_t part);
+    void *exchange_arg;
+    /* set by a test of experts over ranks, after model->ep_rank and ep_size: buffers
+     * are those of ep_size times the largest micro-batch */
+    cadre_status (*exchange_counts)(void *arg, const int32_t *mine, int32_t *all,
+                                    int64_t n);
+    cadre_status (*redistribute_rows)(void *arg, uint32_t point, bool backward,
+                                      const void *in, const uint64_t *in_offsets,
+                                      void *out, const uint64_t *offsets);
+    int64_t most_rows; /* of a micro-batch on any of them */
 };
 
 /* A model of `config` on the CPU, with storage for B sequences of T tokens, all zero.
@@ -47,6 +59,10 @@ void test_trainer_open_on(struct test_trainer *trainer, struct cadre_device *dev
                           const struct cadre_model_config *config, int tp_rank,
                           int tp_size, int64_t B, int64_t T);
 void test_trainer_close(struct test_trainer *trainer);
+
+/* The trainer becomes time rank `rank` of `ranks`: T of its open is its own part. Its
+ * buffers are made again. */
+void test_trainer_split_time(struct test_trainer *trainer, int rank, int ranks);
 
 /* A copy on the host of `bytes` of a buffer; the caller frees it. */
 void *test_trainer_fetch(const struct test_trainer *trainer, const void *buffer,

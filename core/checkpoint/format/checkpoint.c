@@ -97,6 +97,14 @@ cadre_checkpoint_plugin_state(const struct cadre_checkpoint *checkpoint)
         .file;
 }
 
+bool cadre_checkpoint_holds(const struct cadre_checkpoint *checkpoint,
+                            enum cadre_checkpoint_part part, const char *tensor)
+{
+    const struct cadre_safetensors *file =
+        checkpoint->files[cadre_checkpoint_file_of(part)].file;
+    return file && cadre_safetensors_find(file, tensor) >= 0;
+}
+
 cadre_status cadre_checkpoint_check(const struct cadre_checkpoint *checkpoint,
                                     const struct cadre_safetensors_spec *tensors,
                                     size_t n, struct cadre_error *err)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checkpoints: a folder step-00000100 with model.safetensors, optimizer.safetensors
  * (`<name>.exp_avg`, `<name>.exp_avg_sq`), strategy.safetensors where strategies keep
- * plugin state (`<name>.<plugin>.<key>`) and state.json. The layout is that of one
- * rank, whichever ranks wrote it, so that any strategy with any number of ranks can
- * read it. */
+ * plugin state (`<name>.<plugin>.<key>`), replicas.safetensors where replicas that
+ * diverge keep their own (`<name>.<r>`, `<name>.exp_avg.<r>`) and state.json. The
+ * layout is that of one rank, whichever ranks wrote it, so that any strategy with any
+ * number of ranks can read it. */
 #ifndef CADRE_CHECKPOINT_FORMAT_CHECKPOINT_H
 #define CADRE_CHECKPOINT_FORMAT_CHECKPOINT_H
 
@@ -46,6 +47,10 @@ cadre_checkpoint_model(const struct cadre_checkpoint *checkpoint);
 /* The strategies' file, NULL where there is none. Borrowed until close. */
 const struct cadre_safetensors *
 cadre_checkpoint_plugin_state(const struct cadre_checkpoint *checkpoint);
+
+/* Does the file of a part hold the tensor of that name in it? */
+bool cadre_checkpoint_holds(const struct cadre_checkpoint *checkpoint,
+                            enum cadre_checkpoint_part part, const char *tensor);
 
 /* Check that the checkpoint holds exactly these tensors in these shapes (dtypes may
  * differ). Errors: CADRE_E_INVALID names the tensor. */

@@ -128,12 +128,12 @@ fail:
     return rc;
 }
 
-cadre_status
-cadre_draft_begin_plugin_state(const char *root, uint64_t step,
-                               const struct cadre_safetensors_spec *tensors, size_t n,
-                               struct cadre_error *err)
+cadre_status cadre_draft_begin_states(const char *root, uint64_t step,
+                                      enum cadre_checkpoint_part part,
+                                      const struct cadre_safetensors_spec *tensors,
+                                      size_t n, struct cadre_error *err)
 {
-    int which = cadre_checkpoint_file_of(CADRE_CHECKPOINT_PLUGIN_STATE);
+    int which = cadre_checkpoint_file_of(part);
     char *dir = cadre_draft_path(root, step);
     cadre_status rc = dir ? create_file(dir, which, tensors, n, err)
                           : cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory", root);

@@ -3,7 +3,7 @@
  * system; the caller supplies the barriers and the agreement that all calls succeeded:
  *
  *     one rank     cadre_draft_begin    makes step-N.partial, files at full size
- *                  cadre_draft_begin_plugin_state, where strategies keep something
+ *                  cadre_draft_begin_states, where plugins keep something
  *     (barrier)
  *     every rank   cadre_draft_open, _write for each range it owns, _sync, _close
  *     one rank     other files into cadre_draft_path(), as config.json
@@ -34,12 +34,15 @@ cadre_status cadre_draft_begin(const char *root, uint64_t step,
                                const struct cadre_safetensors_spec *tensors, size_t n,
                                int moments, struct cadre_error *err);
 
-/* Add strategy.safetensors with these tensors to what begin made. [one rank, after
- * begin and before any rank opens it] Errors: as begin; the caller then abandons. */
-cadre_status
-cadre_draft_begin_plugin_state(const char *root, uint64_t step,
-                               const struct cadre_safetensors_spec *tensors, size_t n,
-                               struct cadre_error *err);
+/* Add the file of `part` with these tensors to what begin made: strategy.safetensors of
+ * CADRE_CHECKPOINT_PLUGIN_STATE, replicas.safetensors of CADRE_CHECKPOINT_REPLICA, and
+ * of CADRE_CHECKPOINT_OPT_STATE optimizer.safetensors, where begin had no moments. [one
+ * rank, after begin and before any rank opens it] Errors: as begin; the caller then
+ * abandons. */
+cadre_status cadre_draft_begin_states(const char *root, uint64_t step,
+                                      enum cadre_checkpoint_part part,
+                                      const struct cadre_safetensors_spec *tensors,
+                                      size_t n, struct cadre_error *err);
 
 /* root/step-N.partial; the caller frees it. NULL: no memory. The commit seals small
  * files that the caller put there. */

@@ -13,18 +13,20 @@ enum cadre_checkpoint_part {
     CADRE_CHECKPOINT_EXP_AVG,
     CADRE_CHECKPOINT_EXP_AVG_SQ,
     CADRE_CHECKPOINT_PLUGIN_STATE, /* of a strategy; its tensors have full names */
+    CADRE_CHECKPOINT_OPT_STATE, /* of an optimizer plugin; full names too */
+    CADRE_CHECKPOINT_REPLICA, /* of replicas that diverge; full names too */
 };
 
-enum { CADRE_CHECKPOINT_FILES = 3, CADRE_CHECKPOINT_NAME = 256 };
+enum { CADRE_CHECKPOINT_FILES = 4, CADRE_CHECKPOINT_NAME = 256 };
 
-/* Parameters, optimizer state, states of strategies. */
+/* Parameters, optimizer state, states of strategies, of single replicas. */
 extern const char *const cadre_checkpoint_files[CADRE_CHECKPOINT_FILES];
 
 /* Which of the files holds a part. */
 int cadre_checkpoint_file_of(enum cadre_checkpoint_part part);
 
 /* The name of a part of a tensor in its file: `x`, `x.exp_avg`, `x.exp_avg_sq`; a
- * strategy's state already has its full name. Errors: CADRE_E_INVALID too long. */
+ * plugin's state already has its full name. Errors: CADRE_E_INVALID too long. */
 cadre_status cadre_checkpoint_name(enum cadre_checkpoint_part part, const char *tensor,
                                    char out[CADRE_CHECKPOINT_NAME],
                                    struct cadre_error *err);

@@ -43,6 +43,12 @@ static cadre_status local_wait(struct cadre_comm *comm, cadre_event event)
     return cadre_local_event_wait(((struct local_comm *)comm)->me, event, NULL);
 }
 
+static cadre_status local_test(struct cadre_comm *comm, cadre_event event,
+                               bool *happened)
+{
+    return cadre_local_event_test(((struct local_comm *)comm)->me, event, happened);
+}
+
 static cadre_status local_use_device(struct cadre_comm *comm,
                                      struct cadre_device *device,
                                      struct cadre_error *err)
@@ -159,6 +165,7 @@ static const struct cadre_comm_backend backend = {
     .op_bytes = sizeof(struct local_op),
     .enqueue = local_enqueue,
     .wait = local_wait,
+    .test = local_test,
     .use_device = local_use_device,
     .split = local_split,
     .abort = local_abort,

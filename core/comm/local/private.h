@@ -86,6 +86,9 @@ cadre_status cadre_local_queue_post(struct local_queue *queue, struct local_op *
 /* Has it been posted by this rank? True for 0. */
 bool cadre_local_event_exists(struct local_rank *me, cadre_event event);
 /* Sleep until the event has happened; `stop` (may be NULL) ends the wait early. */
+/* Has it happened? Does not wait; `happened` is false on entry. */
+cadre_status cadre_local_event_test(struct local_rank *me, cadre_event event,
+                                    bool *happened);
 cadre_status cadre_local_event_wait(struct local_rank *me, cadre_event event,
                                     const _Atomic bool *stop);
 /* Wait until nothing is pending, then close its worker stream of the device. */

@@ -192,6 +192,26 @@ cadre_status cadre_local_event_wait(struct local_rank *me, cadre_event event,
     return rc;
 }
 
+cadre_status cadre_local_event_test(struct local_rank *me, cadre_event event,
+                                    bool *happened)
+{
+    if (!cadre_local_event_exists(me, event))
+        return CADRE_E_INVALID;
+    if (event & CADRE_DEVICE_EVENT) {
+        struct cadre_device *device = atomic_load(&me->context.device);
+        return device->ops->event_query(device, event, happened);
+    }
+    struct local_queue *q = queue_of(me, event);
+    uint64_t sequence = sequence_of(event);
+    cadre_status rc = CADRE_OK;
+    pthread_mutex_lock(&q->lock);
+    *happened = q->completed >= sequence;
+    if (!*happened && q->failed_from)
+        rc = q->failed_from == sequence ? q->status : CADRE_E_ABORTED;
+    pthread_mutex_unlock(&q->lock);
+    return rc;
+}
+
 void cadre_local_queue_leave_device(struct local_queue *q)
 {
     pthread_mutex_lock(&q->lock);

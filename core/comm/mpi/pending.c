@@ -215,6 +215,17 @@ cadre_status cadre_mpi_event_wait(struct mpi_world *w, cadre_event event)
     return rc;
 }
 
+cadre_status cadre_mpi_event_test(struct mpi_world *w, cadre_event event,
+                                  bool *happened)
+{
+    pthread_mutex_lock(&w->lock);
+    const struct mpi_op *dead = find(w->dead, event);
+    cadre_status rc = event > w->ids ? CADRE_E_INVALID : dead ? dead->status : CADRE_OK;
+    *happened = rc == CADRE_OK && !find(w->pending, event);
+    pthread_mutex_unlock(&w->lock);
+    return rc;
+}
+
 void cadre_mpi_drain(struct mpi_world *w)
 {
     pthread_mutex_lock(&w->lock);

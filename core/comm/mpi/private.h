@@ -169,6 +169,9 @@ void cadre_mpi_begin(struct mpi_world *world);
 void cadre_mpi_finish(struct mpi_op *op);
 /* Sleep until the event has happened. */
 cadre_status cadre_mpi_event_wait(struct mpi_world *world, cadre_event event);
+/* Has it happened? Does not wait. */
+cadre_status cadre_mpi_event_test(struct mpi_world *world, cadre_event event,
+                                  bool *happened);
 /* Sleep until nothing is pending, or the world has failed and is quiet. */
 void cadre_mpi_drain(struct mpi_world *world);
 /* Under the lock, with a failure: sleep until MPI touches no buffer. */

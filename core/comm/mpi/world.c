@@ -21,6 +21,11 @@ static cadre_status mpi_wait(struct cadre_comm *comm, cadre_event event)
     return cadre_mpi_event_wait(world_of(comm), event);
 }
 
+static cadre_status mpi_test(struct cadre_comm *comm, cadre_event event, bool *happened)
+{
+    return cadre_mpi_event_test(world_of(comm), event, happened);
+}
+
 static cadre_status mpi_use_device(struct cadre_comm *comm, struct cadre_device *device,
                                    struct cadre_error *err)
 {
@@ -43,6 +48,7 @@ const struct cadre_comm_backend cadre_mpi_backend = {
     .op_bytes = sizeof(struct mpi_op),
     .enqueue = cadre_mpi_enqueue,
     .wait = mpi_wait,
+    .test = mpi_test,
     .use_device = mpi_use_device,
     .split = cadre_mpi_split,
     .abort = mpi_abort,

@@ -189,6 +189,9 @@ cadre_status cadre_nccl_watch_start(struct nccl_world *world);
 void cadre_nccl_watch_stop(struct nccl_world *world);
 /* Sleep until the event has happened. */
 cadre_status cadre_nccl_event_wait(struct nccl_world *world, cadre_event event);
+/* Has it happened? Does not wait. */
+cadre_status cadre_nccl_event_test(struct nccl_world *world, cadre_event event,
+                                   bool *happened);
 /* Until nothing is pending, or the world has failed. */
 void cadre_nccl_drain(struct nccl_world *world);
 /* Under the lock: remove what is done from the queues, and call the observer. */

@@ -266,27 +266,30 @@ static const struct nccl_op *find(const struct nccl_world *w, cadre_event event)
     return NULL;
 }
 
-cadre_status cadre_nccl_event_wait(struct nccl_world *w, cadre_event event)
+cadre_status cadre_nccl_event_test(struct nccl_world *w, cadre_event event, bool *yes)
 {
-    if (event == 0)
-        return CADRE_OK;
     if (!(event & CADRE_DEVICE_EVENT))
         return CADRE_E_INVALID;
-    for (unsigned turns = 0;; turns++) {
-        pthread_mutex_lock(&w->lock);
-        cadre_nccl_reap(w);
-        const struct nccl_op *op = find(w, event);
-        bool failed = cadre_failure_is_set(&w->failure);
-        cadre_status dead = op ? op->status : CADRE_OK;
-        pthread_mutex_unlock(&w->lock);
-        if (dead != CADRE_OK)
-            return dead;
-        if (!op && happened(w, event))
-            return CADRE_OK;
-        if (failed)
-            return CADRE_E_ABORTED;
-        cadre_nccl_pause(turns);
+    pthread_mutex_lock(&w->lock);
+    cadre_nccl_reap(w);
+    const struct nccl_op *op = find(w, event);
+    bool failed = cadre_failure_is_set(&w->failure);
+    cadre_status dead = op ? op->status : CADRE_OK;
+    pthread_mutex_unlock(&w->lock);
+    *yes = dead == CADRE_OK && !op && happened(w, event);
+    return dead != CADRE_OK || *yes ? dead : failed ? CADRE_E_ABORTED : CADRE_OK;
+}
+
+cadre_status cadre_nccl_event_wait(struct nccl_world *w, cadre_event event)
+{
+    cadre_status rc = CADRE_OK;
+    bool yes = event == 0;
+    for (unsigned turns = 0; rc == CADRE_OK && !yes; turns++) {
+        rc = cadre_nccl_event_test(w, event, &yes);
+        if (rc == CADRE_OK && !yes)
+            cadre_nccl_pause(turns);
     }
+    return rc;
 }
 
 void cadre_nccl_drain(struct nccl_world *w)

@@ -15,6 +15,12 @@ static cadre_status nccl_wait(struct cadre_comm *comm, cadre_event event)
     return cadre_nccl_event_wait(world_of(comm), event);
 }
 
+static cadre_status nccl_test(struct cadre_comm *comm, cadre_event event,
+                              bool *happened)
+{
+    return cadre_nccl_event_test(world_of(comm), event, happened);
+}
+
 static cadre_status nccl_use_device(struct cadre_comm *comm,
                                     struct cadre_device *device,
                                     struct cadre_error *err)
@@ -48,6 +54,7 @@ const struct cadre_comm_backend cadre_nccl_backend = {
     .op_bytes = sizeof(struct nccl_op),
     .enqueue = cadre_nccl_enqueue,
     .wait = nccl_wait,
+    .test = nccl_test,
     .use_device = nccl_use_device,
     .split = cadre_nccl_split,
     .abort = nccl_abort,

@@ -159,6 +159,11 @@ static void put_equality(struct cadre_json *json, const struct cadre_comparison 
     cadre_json_put_bool(json, "is_baseline", i == c->baseline);
     cadre_json_put_bool(json, "by_design", run->by_design);
     put_text(json, "changed_by", run->changes.by);
+    put_text(json, "equal_setting", run->changes.equal);
+    cadre_json_put_string(json, "setting_equal",
+                          run->setting.judged ? cadre_equal_name(run->setting.equal)
+                                              : NULL);
+    put_text(json, "setting_why", run->setting.why);
     put_text(json, "why", run->why);
     put_text(json, "other_training", run->other_training);
     cadre_json_key(json, "certificate");

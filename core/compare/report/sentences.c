@@ -284,6 +284,38 @@ static void say_who_differs(struct cadre_sentences *s, const struct cadre_compar
     }
 }
 
+/* Whoever differs by design, under the setting in which it must not. */
+static void say_settings(struct cadre_sentences *s, const struct cadre_comparison *c)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        struct cadre_text text = {0};
+        const struct cadre_compared_run *run = &c->run[i];
+        bool differs = run->setting.judged && run->setting.equal == CADRE_EQUAL_DIFFERS;
+        if (!*run->changes.equal || *run->failure)
+            continue;
+        cadre_sentences_put_run(&text, run);
+        if (differs)
+            cadre_text_printf(&text,
+                              " did NOT train the same as single with %s, as it must: "
+                              "%s.",
+                              run->changes.equal, run->setting.why);
+        else if (run->setting.judged)
+            cadre_text_printf(&text, " trains the same as single with %s, as it must.",
+                              run->changes.equal);
+        else
+            cadre_text_printf(&text,
+                              " was not tried with %s, where it must train the same as "
+                              "single%s%s.",
+                              run->changes.equal, *run->setting.why ? ": " : "",
+                              run->setting.why);
+        add(s,
+            differs               ? CADRE_TONE_BAD
+            : run->setting.judged ? CADRE_TONE_SHOWN
+                                  : CADRE_TONE_OPEN,
+            &text);
+    }
+}
+
 static void say_who_was_equal(struct cadre_sentences *s,
                               const struct cadre_comparison *c)
 {
@@ -397,6 +429,7 @@ void cadre_sentences_fill(struct cadre_sentences *s, const struct cadre_comparis
     cadre_sentences_speed(s, c);
     say_who_failed(s, c);
     say_who_differs(s, c);
+    say_settings(s, c);
     say_who_was_equal(s, c);
     say_who_has_the_same_bits(s, c);
     say_what_exact_costs(s, c);

@@ -72,7 +72,9 @@ const struct cadre_compared_run *
 cadre_comparison_differing(const struct cadre_comparison *c)
 {
     for (size_t i = 0; i < c->n; i++)
-        if (c->run[i].equal == CADRE_EQUAL_DIFFERS && !c->run[i].by_design)
+        if ((c->run[i].equal == CADRE_EQUAL_DIFFERS && !c->run[i].by_design) ||
+            (c->run[i].setting.judged &&
+             c->run[i].setting.equal == CADRE_EQUAL_DIFFERS))
             return &c->run[i];
     return NULL;
 }

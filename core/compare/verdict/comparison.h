@@ -47,8 +47,10 @@
  * If the baseline does not promise bits, runs that promise each other the same bits
  * must be within limits of it, and have the bits of the first of them.
  *
- * A strategy may change training by design (it claims train.changed): its run, and
- * every run with such a baseline, is judged like others, but a difference is no fault.
+ * A strategy may change training by design (it says so in its plan): its run, and every
+ * run with such a baseline, is judged like others, but a difference is no fault. It
+ * names a setting under which it must not differ; that is trained beside `single` and
+ * judged by a comparison of its own, and a difference there is a fault.
  * Norms are not judged where replicas diverge, each with its own.
  *
  * A run of independent runs (see sweep.h) is independent: it is several trainings, and
@@ -110,6 +112,13 @@ struct cadre_state_diffs {
     struct cadre_param_diff of[CADRE_STATES];
 };
 
+/* Training under the setting in which a strategy that differs by design must not. */
+struct cadre_equal_setting {
+    bool judged;
+    enum cadre_equal equal; /* to `single` with the same options of the core */
+    char why[256]; /* where it differs, or could not be judged; else "" */
+};
+
 struct cadre_compared_run {
     /* from the options; filled by the caller, texts owned */
     char *name, *strategy, *layout;
@@ -154,6 +163,7 @@ struct cadre_compared_run {
     bool fair; /* its time is comparable with the baseline's */
     char unfair[256]; /* why not; "" if fair */
     bool by_design; /* it differs, and it or the baseline says it may */
+    struct cadre_equal_setting setting; /* of changes.equal; by the caller */
     char why[256]; /* one sentence where equal is differs, else "" */
 };
 

@@ -23,9 +23,10 @@ struct attention_job {
     atomic_int status;
 };
 
-/* One tile of queries of one head. Offsets are in elements. */
+/* One tile of queries of one head; its first one is at `position`. Offsets are in
+ * elements. */
 struct tile {
-    int64_t first, rows, keys;
+    int64_t position, rows, keys;
     int64_t q, k, v, out, lse;
     void *scores, *dscores, *inverse_sum, *delta;
 };
@@ -39,16 +40,17 @@ static struct tile make_tile(const struct attention_job *job, int64_t b, int64_t
                              int64_t index)
 {
     const struct cadre_attention *a = job->a;
-    struct tile t = {.first = index * QUERY_TILE};
-    const int64_t left = a->time - t.first;
+    const int64_t keys = cadre_attention_keys(a), first = index * QUERY_TILE;
+    struct tile t = {.position = a->position + first};
+    const int64_t left = a->time - first;
     const int64_t kv_head = head / (a->heads / a->kv_heads);
     t.rows = left < QUERY_TILE ? left : QUERY_TILE;
-    t.keys = t.first + t.rows;
-    t.q = (b * a->time + t.first) * a->ldq + head * a->head_size;
-    t.k = b * a->time * a->ldk + kv_head * a->head_size;
-    t.v = b * a->time * a->ldv + kv_head * a->head_size;
-    t.out = (b * a->time + t.first) * a->ldo + head * a->head_size;
-    t.lse = (b * a->heads + head) * a->time + t.first;
+    t.keys = t.position + t.rows;
+    t.q = (b * a->time + first) * a->ldq + head * a->head_size;
+    t.k = b * keys * a->ldk + kv_head * a->head_size;
+    t.v = b * keys * a->ldv + kv_head * a->head_size;
+    t.out = (b * a->time + first) * a->ldo + head * a->head_size;
+    t.lse = (b * a->heads + head) * a->time + first;
     return t;
 }
 
@@ -56,7 +58,8 @@ static cadre_status take_scratch(const struct attention_job *job, int worker,
                                  struct tile *t, bool backward)
 {
     struct cadre_cpu_worker *w = &job->cpu->workers[worker];
-    const size_t bytes = (size_t)(QUERY_TILE * job->a->time) * job->element;
+    const size_t bytes =
+        (size_t)(QUERY_TILE * cadre_attention_keys(job->a)) * job->element;
     t->scores = cadre_cpu_scratch(w, CADRE_SCRATCH_SCORES, bytes);
     t->inverse_sum =
         cadre_cpu_scratch(w, CADRE_SCRATCH_ROWS, 2 * QUERY_TILE * job->element);
@@ -153,7 +156,7 @@ static cadre_status forward_tile(const struct attention_job *job, int worker,
                                                .lse = at(job, a->lse, t->lse),
                                                .inverse_sum = t->inverse_sum,
                                                .columns = t->keys,
-                                               .first = t->first,
+                                               .first = t->position,
                                                .scale = job->scale};
     job->kernels->softmax_fwd(&softmax, 0, t->rows);
     CADRE_TRY(mix(job, worker, t, t->scores, v, out));
@@ -188,7 +191,7 @@ static cadre_status backward_tile(const struct attention_job *job, int worker,
                                                .delta = t->delta,
                                                .lse = at(job, a->lse, t->lse),
                                                .columns = t->keys,
-                                               .first = t->first,
+                                               .first = t->position,
                                                .scale = job->scale};
     job->kernels->softmax_bwd(&softmax, 0, t->rows);
     CADRE_TRY(mix(job, worker, t, t->dscores, k, dq));
@@ -213,9 +216,10 @@ static void backward_task(void *arg, int64_t index, int worker)
     const struct cadre_attention *a = job->a;
     const int64_t b = index / a->kv_heads, kv_head = index % a->kv_heads;
     const int64_t group = a->heads / a->kv_heads;
+    const int64_t keys = cadre_attention_keys(a);
     const size_t row_bytes = (size_t)a->head_size * job->element;
-    for (int64_t t = 0; t < a->time; t++) {
-        const int64_t row = b * a->time + t, column = kv_head * a->head_size;
+    for (int64_t t = 0; t < keys; t++) {
+        const int64_t row = b * keys + t, column = kv_head * a->head_size;
         memset(at(job, a->dk, row * a->ldk + column), 0, row_bytes);
         memset(at(job, a->dv, row * a->ldv + column), 0, row_bytes);
     }

@@ -100,6 +100,28 @@ cadre_status cadre_cpu_scatter_add(struct cadre_device *, uint32_t dtype, void *
                                    const int32_t *indices, int64_t k, double by);
 cadre_status cadre_cpu_orthonormalize(struct cadre_device *, uint32_t dtype, void *x,
                                       int64_t rows, int64_t columns);
+cadre_status cadre_cpu_axpby(struct cadre_device *, uint32_t dtype, double a,
+                             const void *x, double b, void *y, int64_t count);
+cadre_status cadre_cpu_mul(struct cadre_device *, uint32_t dtype, void *out,
+                           const void *a, const void *b, int64_t count);
+cadre_status cadre_cpu_rsqrt(struct cadre_device *, uint32_t dtype, void *x,
+                             int64_t count, double eps);
+cadre_status cadre_cpu_dot(struct cadre_device *, uint32_t dtype, const void *x,
+                           const void *y, int64_t count, double *out);
+cadre_status cadre_cpu_transpose(struct cadre_device *, uint32_t dtype, void *out,
+                                 const void *x, int64_t rows, int64_t columns);
+cadre_status cadre_cpu_copy_rows(struct cadre_device *, uint32_t dtype, void *dst,
+                                 int64_t ldd, const void *src, int64_t lds,
+                                 int64_t rows, int64_t columns);
+cadre_status cadre_cpu_route_fwd(struct cadre_device *, const struct cadre_route *);
+cadre_status cadre_cpu_route_bwd(struct cadre_device *, const struct cadre_route *);
+cadre_status cadre_cpu_rows_take(struct cadre_device *, const struct cadre_rows *);
+cadre_status cadre_cpu_rows_put(struct cadre_device *, const struct cadre_rows *);
+cadre_status cadre_cpu_rows_dot(struct cadre_device *, const struct cadre_rows *);
+cadre_status cadre_cpu_int8_encode(struct cadre_device *, uint32_t dtype, const void *x,
+                                   int64_t count, void *blocks);
+cadre_status cadre_cpu_int8_decode(struct cadre_device *, const void *blocks,
+                                   uint32_t dtype, void *x, int64_t count);
 /* Fill the norm, pointwise, embedding, loss, optimizer and reduction entries. */
 void cadre_cpu_fill_row_ops(struct cadre_device_ops *ops);
 

@@ -326,6 +326,19 @@ static void fill_ops(struct cadre_device_ops *ops)
         .dequantize = cadre_cpu_dequantize,
         .scatter_add = cadre_cpu_scatter_add,
         .orthonormalize = cadre_cpu_orthonormalize,
+        .axpby = cadre_cpu_axpby,
+        .mul = cadre_cpu_mul,
+        .rsqrt = cadre_cpu_rsqrt,
+        .dot = cadre_cpu_dot,
+        .transpose = cadre_cpu_transpose,
+        .copy_rows = cadre_cpu_copy_rows,
+        .route_fwd = cadre_cpu_route_fwd,
+        .route_bwd = cadre_cpu_route_bwd,
+        .rows_take = cadre_cpu_rows_take,
+        .rows_put = cadre_cpu_rows_put,
+        .rows_dot = cadre_cpu_rows_dot,
+        .int8_encode = cadre_cpu_int8_encode,
+        .int8_decode = cadre_cpu_int8_decode,
     };
     cadre_cpu_fill_row_ops(ops);
 }

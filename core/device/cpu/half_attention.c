@@ -43,7 +43,7 @@ static struct cadre_attention widened(const struct cadre_attention *a, int64_t i
 {
     const int64_t b = index / a->kv_heads, kv_head = index % a->kv_heads;
     const int64_t group = a->heads / a->kv_heads, D = a->head_size;
-    const int64_t wide = a->time * group * D, narrow = a->time * D;
+    const int64_t wide = a->time * group * D, narrow = cadre_attention_keys(a) * D;
     float *k = room + 4 * wide;
     return (struct cadre_attention){.dtype = CADRE_F32,
                                     .batch = 1,
@@ -51,6 +51,8 @@ static struct cadre_attention widened(const struct cadre_attention *a, int64_t i
                                     .heads = group,
                                     .kv_heads = 1,
                                     .head_size = D,
+                                    .position = a->position,
+                                    .keys = a->keys,
                                     .q = room,
                                     .k = k,
                                     .v = k + narrow,
@@ -73,11 +75,11 @@ static void half_task(void *arg, int64_t index, int worker)
     const struct cadre_half *half = &half_job->half;
     const struct cadre_attention *a = half_job->a;
     const int64_t kv_head = index % a->kv_heads, D = a->head_size;
-    const int64_t width = a->heads / a->kv_heads * D,
-                  row = index / a->kv_heads * a->time;
-    const struct slab heads = {row, a->time, width, kv_head * width};
-    const struct slab kv = {row, a->time, D, kv_head * D};
-    const size_t bytes = (size_t)(a->time * (width + D) * 4) * sizeof(float);
+    const int64_t width = a->heads / a->kv_heads * D, b = index / a->kv_heads;
+    const int64_t keys = cadre_attention_keys(a);
+    const struct slab heads = {b * a->time, a->time, width, kv_head * width};
+    const struct slab kv = {b * keys, keys, D, kv_head * D};
+    const size_t bytes = (size_t)(a->time * width + keys * D) * 4 * sizeof(float);
     float *room =
         cadre_cpu_scratch(&half->cpu->workers[worker], CADRE_SCRATCH_HALF, bytes);
     if (!room) {
@@ -106,15 +108,15 @@ static void half_task(void *arg, int64_t index, int worker)
 
 /* ---- products in bf16 ---- */
 
-/* Scratch of a task: dense copies of rows, and f32 tiles. */
+/* Scratch of a task: dense copies of rows, K keys of them, and f32 tiles. */
 struct native {
     const struct half_job *job;
     struct cadre_cpu_worker *worker;
-    uint16_t *q, *k, *v, *dout; /* (tile, D), (T, D) twice, (tile, D) */
-    uint16_t *p, *dp; /* (tile, T): probabilities, the gradient of scores */
-    float *scores, *dscores; /* (tile, T) */
+    uint16_t *q, *k, *v, *dout; /* (tile, D), (K, D) twice, (tile, D) */
+    uint16_t *p, *dp; /* (tile, K): probabilities, the gradient of scores */
+    float *scores, *dscores; /* (tile, K) */
     float *tile, *other; /* (tile, D) */
-    float *dk, *dv; /* (T, D) */
+    float *dk, *dv; /* (K, D) */
     float *inverse_sum, *delta; /* (tile) */
 };
 
@@ -128,15 +130,15 @@ static void *take(char **next, int64_t n, size_t element)
 
 static bool take_native(struct native *t)
 {
-    const int64_t T = t->job->a->time, D = t->job->a->head_size;
-    const int64_t tile = QUERY_TILE * D, square = QUERY_TILE * T;
-    const size_t bytes = (size_t)(T * D) * 12 + (size_t)tile * 12 +
+    const int64_t K = cadre_attention_keys(t->job->a), D = t->job->a->head_size;
+    const int64_t tile = QUERY_TILE * D, square = QUERY_TILE * K;
+    const size_t bytes = (size_t)(K * D) * 12 + (size_t)tile * 12 +
                          (size_t)square * 12 + QUERY_TILE * 8 + 1024;
     char *next = cadre_cpu_scratch(t->worker, CADRE_SCRATCH_HALF, bytes);
     if (!next)
         return false;
-    t->k = take(&next, T * D, 2);
-    t->v = take(&next, T * D, 2);
+    t->k = take(&next, K * D, 2);
+    t->v = take(&next, K * D, 2);
     t->q = take(&next, tile, 2);
     t->dout = take(&next, tile, 2);
     t->p = take(&next, square, 2);
@@ -145,8 +147,8 @@ static bool take_native(struct native *t)
     t->dscores = take(&next, square, 4);
     t->tile = take(&next, tile, 4);
     t->other = take(&next, tile, 4);
-    t->dk = take(&next, T * D, 4);
-    t->dv = take(&next, T * D, 4);
+    t->dk = take(&next, K * D, 4);
+    t->dv = take(&next, K * D, 4);
     t->inverse_sum = take(&next, QUERY_TILE, 4);
     t->delta = take(&next, QUERY_TILE, 4);
     return true;
@@ -192,9 +194,10 @@ static cadre_status multiply(const struct native *t, enum form form, int64_t row
     return cadre_gemm_product(t->worker, &g);
 }
 
-/* A tile of queries of one head: its rows and their addresses. */
+/* A tile of queries of one head: its rows, the first at `position`, and their
+ * addresses. */
 struct queries {
-    int64_t first, rows, keys;
+    int64_t position, rows, keys;
     int64_t q, out, lse;
 };
 
@@ -210,7 +213,7 @@ static cadre_status native_forward(const struct native *t, const struct queries 
                                                .lse = (float *)a->lse + s->lse,
                                                .inverse_sum = t->inverse_sum,
                                                .columns = s->keys,
-                                               .first = s->first,
+                                               .first = s->position,
                                                .scale = 1.0 / sqrt((double)D)};
     half->kernels->softmax_fwd(&softmax, 0, s->rows);
     cadre_half_narrow(half, t->p, 0, t->scores, s->rows * s->keys);
@@ -244,7 +247,7 @@ static cadre_status native_backward(const struct native *t, const struct queries
                                                .delta = t->delta,
                                                .lse = (float *)a->lse + s->lse,
                                                .columns = s->keys,
-                                               .first = s->first,
+                                               .first = s->position,
                                                .scale = 1.0 / sqrt((double)D)};
     half->kernels->softmax_bwd(&softmax, 0, s->rows);
     cadre_half_narrow(half, t->p, 0, t->scores, s->rows * s->keys);
@@ -265,9 +268,10 @@ static cadre_status native_heads(const struct native *t, int64_t b, int64_t kv_h
         for (int64_t first = 0; first < T && rc == CADRE_OK; first += QUERY_TILE) {
             const int64_t left = T - first, column = head * a->head_size;
             const int64_t rows = left < QUERY_TILE ? left : QUERY_TILE;
-            const struct queries s = {.first = first,
+            const int64_t position = a->position + first;
+            const struct queries s = {.position = position,
                                       .rows = rows,
-                                      .keys = first + rows,
+                                      .keys = position + rows,
                                       .q = (b * T + first) * a->ldq + column,
                                       .out = (b * T + first) * a->ldo + column,
                                       .lse = (b * a->heads + head) * T + first};
@@ -282,18 +286,18 @@ static void native_task(void *arg, int64_t index, int worker)
     const struct cadre_attention *a = job->a;
     const struct cadre_half *half = &job->half;
     const int64_t b = index / a->kv_heads, kv_head = index % a->kv_heads;
-    const int64_t T = a->time, D = a->head_size;
-    const struct slab kv = {b * T, T, D, kv_head * D};
+    const int64_t K = cadre_attention_keys(a), D = a->head_size;
+    const struct slab kv = {b * K, K, D, kv_head * D};
     struct native t = {.job = job, .worker = &half->cpu->workers[worker]};
     if (!take_native(&t)) {
         atomic_store(&job->status, CADRE_E_RESOURCE);
         return;
     }
-    copy_rows(t.k, a->k, kv.row * a->ldk + kv.column, a->ldk, T, D);
-    copy_rows(t.v, a->v, kv.row * a->ldv + kv.column, a->ldv, T, D);
+    copy_rows(t.k, a->k, kv.row * a->ldk + kv.column, a->ldk, K, D);
+    copy_rows(t.v, a->v, kv.row * a->ldv + kv.column, a->ldv, K, D);
     if (job->backward) {
-        memset(t.dk, 0, (size_t)(T * D) * sizeof *t.dk);
-        memset(t.dv, 0, (size_t)(T * D) * sizeof *t.dv);
+        memset(t.dk, 0, (size_t)(K * D) * sizeof *t.dk);
+        memset(t.dv, 0, (size_t)(K * D) * sizeof *t.dv);
     }
     cadre_status rc = native_heads(&t, b, kv_head);
     if (rc != CADRE_OK)

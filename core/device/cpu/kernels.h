@@ -65,6 +65,15 @@ struct cadre_scale_args {
     void *x;
     double by;
 };
+struct cadre_axpby_args {
+    const void *x;
+    void *y;
+    double a, b;
+};
+struct cadre_rsqrt_args {
+    void *x;
+    double eps;
+};
 struct cadre_adamw_args { /* elements of a slice */
     const struct cadre_adamw *op;
     const struct cadre_slice *slice;
@@ -75,6 +84,11 @@ struct cadre_sgd_args {
 };
 struct cadre_squares_args { /* a range of chunks */
     const void *x;
+    int64_t count;
+    double *sums;
+};
+struct cadre_dot_args { /* a range of chunks */
+    const void *x, *y;
     int64_t count;
     double *sums;
 };
@@ -115,7 +129,8 @@ struct cadre_cpu_kernels {
     cadre_cpu_range *embed_bwd_positions; /* positions */
     cadre_cpu_range *xent_fwd, *xent_rescale, *xent_loss, *xent_bwd; /* rows */
     cadre_cpu_range *adamw, *sgd, *scale, *tree_add, *maximum; /* elements */
-    cadre_cpu_range *sum_squares; /* chunks */
+    cadre_cpu_range *axpby, *mul, *rsqrt; /* elements */
+    cadre_cpu_range *sum_squares, *dot; /* chunks */
     cadre_cpu_range *softmax_fwd, *softmax_bwd, *row_scale, *row_dot; /* rows */
 };
 

@@ -5,6 +5,7 @@
 #include "core/device/cpu/kernels_pointwise.h"
 #include "core/device/cpu/kernels_real.h"
 #include "core/device/cpu/kernels_softmax.h"
+#include "core/device/cpu/kernels_vector.h"
 
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
@@ -38,7 +39,11 @@ const struct cadre_cpu_kernels TABLE = {
     .scale = scale,
     .tree_add = tree_add,
     .maximum = maximum,
+    .axpby = axpby,
+    .mul = mul,
+    .rsqrt = inverse_root,
     .sum_squares = sum_squares,
+    .dot = dot,
     .softmax_fwd = softmax_fwd,
     .softmax_bwd = softmax_bwd,
     .row_scale = row_scale,

@@ -55,6 +55,15 @@ static bool for_tensor_cores(const struct cadre_attention *a, bool backward)
 
 static bool is_supported(const struct cadre_attention *a)
 {
+    if (a->position != 0 || cadre_attention_keys(a) != a->time) {
+        cadre_log(
+            CADRE_LOG_ERROR, "device",
+            "cuda: attention of %lld queries at %lld over %lld keys: expected the "
+            "queries of all keys",
+            (long long)a->time, (long long)a->position,
+            (long long)cadre_attention_keys(a));
+        return false;
+    }
     if (a->head_size >= 1 && a->head_size <= MOST_HEAD_SIZE && a->time <= MOST_TIME &&
         a->kv_heads >= 1 && a->heads % a->kv_heads == 0 &&
         a->batch * a->heads <= INT32_MAX / 2)

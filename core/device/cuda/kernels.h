@@ -112,6 +112,27 @@ size_t cadre_cuda_orthonormalize_scratch(int64_t columns);
 cadre_status cadre_cuda_orthonormalize(uint32_t dtype, void *x, int64_t rows,
                                        int64_t columns, void *scratch, void *stream);
 
+/* vectors and matrices of optimizers: pointwise.cu, reduce.cu, transpose.cu,
+ * quantize.cu. The dot product is the first double of the scratch. */
+cadre_status cadre_cuda_axpby(uint32_t dtype, double a, const void *x, double b,
+                              void *y, int64_t count, void *stream);
+cadre_status cadre_cuda_mul(uint32_t dtype, void *out, const void *a, const void *b,
+                            int64_t count, void *stream);
+cadre_status cadre_cuda_rsqrt(uint32_t dtype, void *x, int64_t count, double eps,
+                              void *stream);
+size_t cadre_cuda_dot_scratch(int64_t count);
+cadre_status cadre_cuda_dot(uint32_t dtype, const void *x, const void *y, int64_t count,
+                            void *scratch, void *stream);
+cadre_status cadre_cuda_transpose(uint32_t dtype, void *out, const void *x,
+                                  int64_t rows, int64_t columns, void *stream);
+cadre_status cadre_cuda_copy_rows(uint32_t dtype, void *dst, int64_t ldd,
+                                  const void *src, int64_t lds, int64_t rows,
+                                  int64_t columns, void *stream);
+cadre_status cadre_cuda_int8_encode(uint32_t dtype, const void *x, int64_t count,
+                                    void *blocks, void *stream);
+cadre_status cadre_cuda_int8_decode(const void *blocks, uint32_t dtype, void *x,
+                                    int64_t count, void *stream);
+
 #ifdef __cplusplus
 }
 #endif

@@ -232,6 +232,82 @@ static cadre_status orthonormalize(struct cadre_device *device, uint32_t dtype, 
                 cadre_cuda_orthonormalize(dtype, x, rows, columns, scratch, stream));
 }
 
+static cadre_status axpby(struct cadre_device *device, uint32_t dtype, double a,
+                          const void *x, double b, void *y, int64_t count)
+{
+    LAUNCH(cadre_cuda_axpby(dtype, a, x, b, y, count, stream));
+}
+
+static cadre_status mul(struct cadre_device *device, uint32_t dtype, void *out,
+                        const void *a, const void *b, int64_t count)
+{
+    LAUNCH(cadre_cuda_mul(dtype, out, a, b, count, stream));
+}
+
+static cadre_status inverse_root(struct cadre_device *device, uint32_t dtype, void *x,
+                                 int64_t count, double eps)
+{
+    LAUNCH(cadre_cuda_rsqrt(dtype, x, count, eps, stream));
+}
+
+/* The result is the host's, which waits for it. */
+static cadre_status dot(struct cadre_device *device, uint32_t dtype, const void *x,
+                        const void *y, int64_t count, double *out)
+{
+    struct cadre_cuda *cuda = cadre_cuda_of(device);
+    CADRE_TRY(cadre_cuda_use(cuda));
+    void *scratch = cadre_cuda_scratch(cuda, cadre_cuda_dot_scratch(count));
+    if (!scratch)
+        return CADRE_E_RESOURCE;
+    CADRE_TRY(cadre_cuda_dot(dtype, x, y, count, scratch, cadre_cuda_current(cuda)));
+    return cadre_cuda_op_to_host(device, out, scratch, sizeof *out);
+}
+
+static cadre_status transpose(struct cadre_device *device, uint32_t dtype, void *out,
+                              const void *x, int64_t rows, int64_t columns)
+{
+    LAUNCH(cadre_cuda_transpose(dtype, out, x, rows, columns, stream));
+}
+
+static cadre_status copy_rows(struct cadre_device *device, uint32_t dtype, void *dst,
+                              int64_t ldd, const void *src, int64_t lds, int64_t rows,
+                              int64_t columns)
+{
+    LAUNCH(cadre_cuda_copy_rows(dtype, dst, ldd, src, lds, rows, columns, stream));
+}
+
+/* Plans refuse experts on this device before any op runs. */
+static cadre_status no_experts(void)
+{
+    cadre_log(CADRE_LOG_ERROR, "cuda",
+              "experts have no kernels on this device; set device.kind = cpu");
+    return CADRE_E_UNSUPPORTED;
+}
+
+static cadre_status no_route(struct cadre_device *device, const struct cadre_route *a)
+{
+    (void)device, (void)a;
+    return no_experts();
+}
+
+static cadre_status no_rows(struct cadre_device *device, const struct cadre_rows *a)
+{
+    (void)device, (void)a;
+    return no_experts();
+}
+
+static cadre_status int8_encode(struct cadre_device *device, uint32_t dtype,
+                                const void *x, int64_t count, void *blocks)
+{
+    LAUNCH(cadre_cuda_int8_encode(dtype, x, count, blocks, stream));
+}
+
+static cadre_status int8_decode(struct cadre_device *device, const void *blocks,
+                                uint32_t dtype, void *x, int64_t count)
+{
+    LAUNCH(cadre_cuda_int8_decode(blocks, dtype, x, count, stream));
+}
+
 const struct cadre_device_ops cadre_cuda_ops = {
     .name = "cuda",
     .async = true,
@@ -298,4 +374,17 @@ const struct cadre_device_ops cadre_cuda_ops = {
     .dequantize = dequantize,
     .scatter_add = scatter_add,
     .orthonormalize = orthonormalize,
+    .axpby = axpby,
+    .mul = mul,
+    .rsqrt = inverse_root,
+    .dot = dot,
+    .transpose = transpose,
+    .copy_rows = copy_rows,
+    .route_fwd = no_route,
+    .route_bwd = no_route,
+    .rows_take = no_rows,
+    .rows_put = no_rows,
+    .rows_dot = no_rows,
+    .int8_encode = int8_encode,
+    .int8_decode = int8_decode,
 };

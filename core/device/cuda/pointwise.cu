@@ -224,6 +224,82 @@ extern "C" cadre_status cadre_cuda_maximum(uint32_t dtype, void *out, const void
     return cadre_launch_check("maximum");
 }
 
+/* ---- axpby, mul, rsqrt ---- */
+
+template <class T> struct axpby {
+    static constexpr int N = pack_size<T>::N;
+    const T *x;
+    T *y;
+    wide_t<T> a, b;
+    bool vec;
+    __device__ void at(int64_t i, int64_t left) const
+    {
+        const pack<T> px = load<N>(x + i, left, vec);
+        pack<T> py = load<N>(y + i, left, vec);
+        for (int j = 0; j < N; j++)
+            py.v[j] = narrow<T>(a * widen(px.v[j]) + b * widen(py.v[j]));
+        store<N>(y + i, py, left, vec);
+    }
+};
+
+template <class T> struct product {
+    static constexpr int N = pack_size<T>::N;
+    const T *a, *b;
+    T *out;
+    bool vec;
+    __device__ void at(int64_t i, int64_t left) const
+    {
+        pack<T> x = load<N>(a + i, left, vec);
+        const pack<T> y = load<N>(b + i, left, vec);
+        for (int j = 0; j < N; j++)
+            x.v[j] = narrow<T>(widen(x.v[j]) * widen(y.v[j]));
+        store<N>(out + i, x, left, vec);
+    }
+};
+
+template <class T> struct inverse_root {
+    static constexpr int N = pack_size<T>::N;
+    T *x;
+    wide_t<T> eps;
+    bool vec;
+    __device__ void at(int64_t i, int64_t left) const
+    {
+        pack<T> p = load<N>(x + i, left, vec);
+        for (int j = 0; j < N; j++)
+            p.v[j] = narrow<T>((wide_t<T>)1 / (sqrt(widen(p.v[j])) + eps));
+        store<N>(x + i, p, left, vec);
+    }
+};
+
+extern "C" cadre_status cadre_cuda_axpby(uint32_t dtype, double a, const void *x,
+                                         double b, void *y, int64_t count, void *stream)
+{
+    CADRE_DISPATCH("axpby", dtype,
+                   launch_each(axpby<T>{(const T *)x, (T *)y, (wide_t<T>)a,
+                                        (wide_t<T>)b, aligned(x, y)},
+                               count, stream));
+    return cadre_launch_check("axpby");
+}
+
+extern "C" cadre_status cadre_cuda_mul(uint32_t dtype, void *out, const void *a,
+                                       const void *b, int64_t count, void *stream)
+{
+    CADRE_DISPATCH("mul", dtype,
+                   launch_each(product<T>{(const T *)a, (const T *)b, (T *)out,
+                                          aligned(a, b, out)},
+                               count, stream));
+    return cadre_launch_check("mul");
+}
+
+extern "C" cadre_status cadre_cuda_rsqrt(uint32_t dtype, void *x, int64_t count,
+                                         double eps, void *stream)
+{
+    CADRE_DISPATCH("rsqrt", dtype,
+                   launch_each(inverse_root<T>{(T *)x, (wide_t<T>)eps, aligned(x)},
+                               count, stream));
+    return cadre_launch_check("rsqrt");
+}
+
 /* ---- casts ---- */
 
 /* f32 to f64 does not round, and 16 bits are converted to f64 through f32. */

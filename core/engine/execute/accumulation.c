@@ -47,13 +47,50 @@ int cadre_accumulation_levels(int64_t accumulation)
     return levels;
 }
 
+/* The nodes of this rank's micro-batches; 0 where its sum is one in any case. */
+static int find_nodes(const struct cadre_rank_plan *plan, bool exact,
+                      struct cadre_tree_node *node)
+{
+    if (!exact || plan->map != CADRE_MICROBATCHES_RANGES)
+        return 0;
+    return cadre_tree_nodes(plan->first_microbatch,
+                            plan->first_microbatch + plan->n_microbatches, node);
+}
+
+/* Levels below the largest node, or of the whole tree of the rank. */
+static int levels_of(const struct cadre_rank_plan *plan, bool exact)
+{
+    struct cadre_tree_node node[CADRE_TREE_NODES];
+    int n = find_nodes(plan, exact, node), most = 0;
+    if (n == 0)
+        return exact ? cadre_accumulation_levels(plan->n_microbatches) : 0;
+    for (int i = 0; i < n; i++)
+        most = node[i].level > most ? node[i].level : most;
+    return most;
+}
+
 uint64_t cadre_accumulation_bytes(const struct cadre_model *model,
                                   const struct cadre_rank_plan *plan, bool exact)
 {
-    if (!exact)
-        return 0;
-    return (uint64_t)cadre_accumulation_levels(plan->n_microbatches) *
-           level_bytes(model, plan, NULL);
+    int nodes = find_nodes(plan, exact, NULL);
+    int buffers = levels_of(plan, exact) + (nodes > 1 ? nodes - 1 : 0);
+    return (uint64_t)buffers * level_bytes(model, plan, NULL);
+}
+
+static cadre_status take_buffers(struct cadre_accumulation *accumulation,
+                                 struct cadre_ledger *ledger, char **buffer, int n,
+                                 struct cadre_error *err)
+{
+    const struct cadre_store *store = accumulation->store;
+    size_t bytes = level_bytes(store->model, store->plan, accumulation->offset);
+    for (int i = 0; i < n; i++) {
+        buffer[i] = cadre_ledger_alloc(ledger, CADRE_SPACE_DEVICE, bytes,
+                                       "exact-mode partial sums");
+        if (!buffer[i])
+            return cadre_no_memory(err, "%d partial sums of %zu bytes (run.exact)", n,
+                                   bytes);
+    }
+    return CADRE_OK;
 }
 
 cadre_status cadre_accumulation_init(struct cadre_accumulation *accumulation,
@@ -68,22 +105,21 @@ cadre_status cadre_accumulation_init(struct cadre_accumulation *accumulation,
         .n = store->plan->n_microbatches,
         .exact = exact,
         .alone = store->plan->cyclic,
-        .levels = exact ? cadre_accumulation_levels(store->plan->n_microbatches) : 0,
+        .levels = levels_of(store->plan, exact),
         .offset = cadre_calloc(n_params, sizeof *accumulation->offset),
         .seen = cadre_calloc(n_params, sizeof *accumulation->seen),
         .added = cadre_calloc(n_params, sizeof *accumulation->added),
     };
-    if (!accumulation->offset || !accumulation->seen || !accumulation->added)
+    int nodes = find_nodes(store->plan, exact, accumulation->node);
+    accumulation->n_nodes = nodes;
+    accumulation->given = cadre_calloc((size_t)nodes + 1, sizeof *accumulation->given);
+    if (!accumulation->offset || !accumulation->seen || !accumulation->added ||
+        !accumulation->given)
         return cadre_no_memory(err, "the accumulation table");
-    size_t bytes = level_bytes(store->model, store->plan, accumulation->offset);
-    for (int l = 0; l < accumulation->levels; l++) {
-        accumulation->level[l] = cadre_ledger_alloc(ledger, CADRE_SPACE_DEVICE, bytes,
-                                                    "exact-mode partial sums");
-        if (!accumulation->level[l])
-            return cadre_no_memory(err, "%d partial sums of %zu bytes (run.exact)",
-                                   accumulation->levels, bytes);
-    }
-    return CADRE_OK;
+    level_bytes(store->model, store->plan, accumulation->offset);
+    CADRE_TRY(take_buffers(accumulation, ledger, accumulation->level,
+                           accumulation->levels, err));
+    return take_buffers(accumulation, ledger, accumulation->node_sum, nodes - 1, err);
 }
 
 void cadre_accumulation_fini(struct cadre_accumulation *accumulation)
@@ -91,6 +127,8 @@ void cadre_accumulation_fini(struct cadre_accumulation *accumulation)
     free(accumulation->offset);
     free(accumulation->seen);
     free(accumulation->added);
+    free(accumulation->given);
+    accumulation->given = NULL;
     accumulation->added = NULL;
     accumulation->offset = NULL;
     accumulation->seen = NULL;
@@ -113,14 +151,43 @@ static int lowest_zero_bit(uint32_t i)
     return bit;
 }
 
+/* A leaf of the rank's tree, or of one of its nodes. */
+struct leaf {
+    uint32_t i; /* in its node */
+    bool last; /* of its node */
+    char *sum; /* where the node's sum goes */
+};
+
+static struct leaf leaf_of(const struct cadre_accumulation *accumulation,
+                           uint32_t param, uint32_t i)
+{
+    struct leaf leaf = {
+        .i = i,
+        .last = (int64_t)i + 1 == accumulation->n,
+        .sum = accumulation->store->param[param].grad,
+    };
+    for (int k = 0; k < accumulation->n_nodes; k++) {
+        uint32_t size = (uint32_t)1 << accumulation->node[k].level;
+        leaf.last = leaf.i + 1 == size;
+        if (leaf.i < size) {
+            if (k + 1 < accumulation->n_nodes)
+                leaf.sum = accumulation->node_sum[k] + accumulation->offset[param];
+            break;
+        }
+        leaf.i -= size;
+    }
+    return leaf;
+}
+
 /* Where contribution i of a parameter is written. */
 static char *target_of(const struct cadre_accumulation *accumulation, uint32_t param,
                        uint32_t i)
 {
-    bool last = (int64_t)i + 1 == accumulation->n;
-    if (accumulation->exact && !accumulation->alone && !last)
-        return accumulation->level[lowest_zero_bit(i)] + accumulation->offset[param];
-    return accumulation->store->param[param].grad;
+    struct leaf leaf = leaf_of(accumulation, param, i);
+    if (accumulation->exact && !accumulation->alone && !leaf.last)
+        return accumulation->level[lowest_zero_bit(leaf.i)] +
+               accumulation->offset[param];
+    return leaf.sum;
 }
 
 cadre_status cadre_accumulation_open(struct cadre_accumulation *accumulation,
@@ -141,8 +208,8 @@ cadre_status cadre_accumulation_open(struct cadre_accumulation *accumulation,
 static cadre_status carry(const struct cadre_accumulation *accumulation, uint32_t param,
                           uint32_t i, void *target, uint64_t count)
 {
-    bool last = (int64_t)i + 1 == accumulation->n;
-    uint32_t bits = last ? i : i & ~(~0u << lowest_zero_bit(i));
+    struct leaf leaf = leaf_of(accumulation, param, i);
+    uint32_t bits = leaf.last ? leaf.i : leaf.i & ~(~0u << lowest_zero_bit(leaf.i));
     for (int l = 0; bits >> l; l++) {
         if (!(bits >> l & 1u))
             continue;
@@ -165,6 +232,27 @@ cadre_status cadre_accumulation_close(struct cadre_accumulation *accumulation,
     return whole ? CADRE_OK
                  : carry(accumulation, param, i, target,
                          accumulation->store->param[param].count);
+}
+
+const struct cadre_grad_node *
+cadre_accumulation_nodes(const struct cadre_accumulation *accumulation, uint32_t param)
+{
+    const struct cadre_store_param *p = &accumulation->store->param[param];
+    if (accumulation->n_nodes == 0)
+        return NULL;
+    for (int k = 0; k < accumulation->n_nodes; k++) {
+        bool last = k + 1 == accumulation->n_nodes;
+        accumulation->given[k] = (struct cadre_grad_node){
+            .sum = {.data =
+                        last ? (char *)p->grad
+                             : accumulation->node_sum[k] + accumulation->offset[param],
+                    .count = p->count,
+                    .dtype = accumulation->store->wide},
+            .index = (uint64_t)accumulation->node[k].index,
+            .level = (uint32_t)accumulation->node[k].level,
+        };
+    }
+    return accumulation->given;
 }
 
 cadre_status cadre_accumulation_add(struct cadre_accumulation *accumulation,

@@ -8,6 +8,8 @@
 #include "core/base/memory.h"
 #include "core/tensor/dtype.h"
 
+#define FROZEN "frozen gradients"
+
 /* Largest of a size over the units this rank runs; blocks only when asked. */
 static size_t largest(const struct cadre_executor_config *config,
                       size_t (*bytes)(const struct cadre_model *, uint32_t, int64_t,
@@ -158,6 +160,42 @@ static size_t shared_bytes(const struct cadre_executor_config *config)
     return bytes;
 }
 
+/* Elements of the largest frozen gradient of this rank: of matrices, of vectors. */
+struct frozen_sizes {
+    uint64_t matrix, vector;
+};
+
+static struct frozen_sizes frozen_sizes(const struct cadre_executor_config *config)
+{
+    struct frozen_sizes most = {0};
+    for (uint32_t i = 0; i < config->model->n_params; i++) {
+        const struct cadre_shape *local = &config->model->params[i].local;
+        uint64_t count = cadre_shape_count(local);
+        uint64_t *size = local->ndim > 1 ? &most.matrix : &most.vector;
+        if (config->plan->param[i].present && config->plan->param[i].frozen &&
+            count > *size)
+            *size = count;
+    }
+    return most;
+}
+
+static size_t frozen_bytes(const struct cadre_executor_config *config)
+{
+    struct frozen_sizes most = frozen_sizes(config);
+    return (most.matrix + 2 * most.vector) *
+           cadre_dtype_bytes(cadre_dtype_wide(config->model->config.dtype));
+}
+
+/* A matrix and its bias, or weight and bias of a norm, which are neighbours. */
+char *cadre_executor_frozen_grad(const struct cadre_executor *exec, uint32_t param)
+{
+    struct frozen_sizes most = frozen_sizes(&exec->config);
+    uint64_t at = exec->config.model->params[param].local.ndim > 1
+                      ? 0
+                      : most.matrix + param % 2 * most.vector;
+    return exec->frozen_grad + at * exec->config.store->wide_bytes;
+}
+
 static size_t staging_bytes(const struct cadre_executor_config *config)
 {
     return 2 * (size_t)(config->batch * config->time) * sizeof(int32_t);
@@ -172,6 +210,8 @@ void cadre_executor_note(const struct cadre_executor_config *config,
                  slot_layout(config, &config->plan->chunk[c], NULL, NULL);
     cadre_ledger_note(ledger, CADRE_SPACE_DEVICE, slots, "activations");
     cadre_ledger_note(ledger, CADRE_SPACE_DEVICE, shared_bytes(config), "scratch");
+    if (frozen_bytes(config))
+        cadre_ledger_note(ledger, CADRE_SPACE_DEVICE, frozen_bytes(config), FROZEN);
     if (config->pinned)
         cadre_ledger_note(ledger, CADRE_SPACE_PINNED,
                           CADRE_STAGINGS * staging_bytes(config), "batches");
@@ -333,10 +373,18 @@ static cadre_status make_shared(struct cadre_executor *exec)
     exec->loss_rows = cadre_ledger_alloc(config->ledger, CADRE_SPACE_DEVICE,
                                          tokens * sizeof(double), "loss");
     exec->loss_host = cadre_calloc(tokens, sizeof(double));
-    exec->shard_offsets =
-        cadre_calloc((size_t)config->model->tp_size + 1, sizeof *exec->shard_offsets);
+    int ranks = config->model->tp_size > config->model->time_ranks
+                    ? config->model->tp_size
+                    : config->model->time_ranks;
+    exec->shard_offsets = cadre_calloc((size_t)ranks + 1, sizeof *exec->shard_offsets);
     if (!memory || !exec->loss_rows || !exec->loss_host || !exec->shard_offsets)
         return CADRE_E_RESOURCE;
+    if (frozen_bytes(config)) {
+        exec->frozen_grad = cadre_ledger_alloc(config->ledger, CADRE_SPACE_DEVICE,
+                                               frozen_bytes(config), FROZEN);
+        if (!exec->frozen_grad)
+            return CADRE_E_RESOURCE;
+    }
     exec->act_bytes = activation_bytes(config);
     exec->boundary_grad = memory;
     exec->grad_outputs = exec->boundary_grad + exec->act_bytes;
@@ -404,10 +452,12 @@ void cadre_executor_destroy(struct cadre_executor *exec)
 /* Steps
  * ---------------------------------------------------------------------------- */
 
-void cadre_executor_begin(struct cadre_executor *exec, uint64_t step)
+void cadre_executor_begin(struct cadre_executor *exec, uint64_t step, uint32_t flags)
 {
     exec->step = step;
+    exec->forward_only = (flags & CADRE_STEP_FORWARD) != 0;
     for (int c = 0; c < exec->n_chunks; c++) {
+        exec->chunk[c].forwards = 0;
         exec->chunk[c].inputs = exec->chunk[c].weights = 0;
         for (uint32_t s = 0; s < exec->chunk[c].plan.live; s++) {
             struct cadre_slot *slot = &exec->chunk[c].slot[s];
@@ -423,6 +473,14 @@ cadre_status cadre_executor_end(const struct cadre_executor *exec,
                                 struct cadre_error *why)
 {
     long long n_microbatches = exec->config.plan->n_microbatches;
+    for (int c = 0; c < exec->n_chunks && exec->forward_only; c++)
+        if (exec->chunk[c].forwards != n_microbatches)
+            return cadre_fail(why, CADRE_E_INTERNAL,
+                              "the schedule ended after forward of %u of %lld "
+                              "micro-batches of chunk %d",
+                              exec->chunk[c].forwards, n_microbatches, c);
+    if (exec->forward_only)
+        return CADRE_OK;
     for (int c = 0; c < exec->n_chunks; c++)
         if (exec->chunk[c].weights != n_microbatches ||
             exec->chunk[c].inputs != n_microbatches)

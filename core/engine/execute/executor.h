@@ -26,7 +26,7 @@ struct cadre_executor_config {
     struct cadre_ledger *ledger;
     struct cadre_chain *chain;
     struct cadre_loader *loader; /* NULL: evaluation only */
-    int64_t batch, time;
+    int64_t batch, time; /* time: of this rank */
     int64_t step_targets; /* targets of a whole step, for the loss seed */
     bool recompute, exact;
     bool pinned; /* batches go through page-locked memory */
@@ -47,8 +47,9 @@ void cadre_executor_destroy(struct cadre_executor *exec);
 void cadre_executor_note(const struct cadre_executor_config *config,
                          struct cadre_ledger *ledger);
 
-/* Start step `step` (from 1): gradients are fresh, no slot is taken. */
-void cadre_executor_begin(struct cadre_executor *exec, uint64_t step);
+/* Start step `step` (from 1): gradients are fresh, no slot is taken. flags:
+ * CADRE_STEP_*. */
+void cadre_executor_begin(struct cadre_executor *exec, uint64_t step, uint32_t flags);
 
 /* What services call for a plugin; lives as long as `exec`. */
 struct cadre_pass_runner cadre_executor_runner(struct cadre_executor *exec);
@@ -69,18 +70,20 @@ cadre_status cadre_executor_sequential(struct cadre_executor *exec,
 /* Seconds spent waiting for the loader since create. */
 double cadre_executor_wait_s(const struct cadre_executor *exec);
 
-/* Check the end of a step: every micro-batch was run and accumulated. The text of a
+/* Check the end of a step: every micro-batch was run, and added where the step is more
+ * than a forward. The text of a
  * refusal goes to *why. */
 cadre_status cadre_executor_end(const struct cadre_executor *exec,
                                 struct cadre_error *why);
 
 /* [collective: the ranks that share the samples or the parameters] Forward of `batch`
- * samples without gradients. inputs (B, T), targets (B, T) or (B), host memory; T up to
- * config.time. loss_sum and n_targets are added up over targets that are not ignored;
- * logits (host, the model's wide dtype) of all rows (B*T, V) or (B, K) when not NULL, V
- * this rank's part of the vocabulary. With some_rows set, logits has space for that
- * many rows, and each_rows is called with rows [first, first + n) in it until all rows
- * were passed. Only ranks that run the head get results: has_head. */
+ * samples without gradients. inputs (B, T), targets (B, T) or (B), host memory; T up
+ * to config.time, equal on the ranks that split the time. loss_sum and n_targets are
+ * added up over targets that are not ignored; logits (host, the model's wide dtype) of
+ * all rows (B*T, V) or (B, K) when not NULL, V this rank's part of the vocabulary.
+ * With some_rows set, logits has space for that many rows, and each_rows is called
+ * with rows [first, first + n) in it until all rows were passed. Only ranks that run
+ * the head get results: has_head. */
 struct cadre_eval {
     const int32_t *inputs, *targets;
     int64_t batch, time;

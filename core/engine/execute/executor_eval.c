@@ -118,6 +118,8 @@ static cadre_status run_unit(struct cadre_executor *exec, struct cadre_eval *eva
     exec->pass.batch = eval->batch;
     exec->pass.time = eval->time;
     CADRE_TRY(cadre_executor_raise(exec, CADRE_BEFORE_FORWARD, (uint32_t)c, next, 0));
+    CADRE_TRY(cadre_chain_await_unit(exec->config.chain, unit));
+    CADRE_TRY(cadre_forms_decode(exec->config.store, unit));
     CADRE_TRY(cadre_unit_forward(model, unit, &exec->pass, slot->x[i], y));
     CADRE_TRY(cadre_executor_raise(exec, CADRE_AFTER_FORWARD, (uint32_t)c, next, 0));
     if (head) {

@@ -20,20 +20,20 @@ static bool recomputed(const struct cadre_executor *exec, uint32_t unit)
 
 /* ---- hooks of the model ---- */
 
+static bool is_frozen(void *arg, uint32_t param)
+{
+    const struct cadre_executor *exec = arg;
+    return exec->config.plan->param[param].frozen;
+}
+
 static cadre_status grad_begin(void *arg, uint32_t param, void **dst, int *beta)
 {
     struct cadre_executor *exec = arg;
-    return cadre_accumulation_open(&exec->accumulation, param, dst, beta);
-}
-
-/* Does a plugin listen for gradients that are ready? */
-static bool gradients_heard(const struct cadre_executor *exec)
-{
-    const struct cadre_chain *chain = exec->config.chain;
-    bool heard = false;
-    for (int i = 0; i < chain->n; i++)
-        heard = heard || chain->link[i].plugin->ops.on_grad;
-    return heard;
+    if (!is_frozen(arg, param))
+        return cadre_accumulation_open(&exec->accumulation, param, dst, beta);
+    *dst = cadre_executor_frozen_grad(exec, param);
+    *beta = 0;
+    return CADRE_OK;
 }
 
 static cadre_status grad_end(void *arg, uint32_t param)
@@ -41,12 +41,16 @@ static cadre_status grad_end(void *arg, uint32_t param)
     struct cadre_executor *exec = arg;
     bool final;
     void *sum;
+    if (is_frozen(arg, param))
+        return CADRE_OK;
     cadre_status rc =
         cadre_accumulation_close(&exec->accumulation, param, &final, &sum);
     if (rc != CADRE_OK)
         return rc;
+    const struct cadre_rank_plan *plan = exec->config.plan;
+    const struct cadre_grad_node *node =
+        final ? cadre_accumulation_nodes(&exec->accumulation, param) : NULL;
     struct cadre_buf grad = {
-        .struct_size = sizeof grad,
         .dtype = exec->config.store->wide,
         .data = sum,
         .count = exec->config.store->param[param].count,
@@ -56,10 +60,16 @@ static cadre_status grad_end(void *arg, uint32_t param)
         .flags = final ? CADRE_GRAD_FINAL : 0,
         .param = param,
         .microbatch = exec->microbatch,
-        .grad = sum ? &grad : NULL,
+        .global_microbatch =
+            (uint64_t)(plan->first_microbatch +
+                       (int64_t)exec->microbatch * plan->microbatch_stride),
+        .grad = sum && !node ? &grad : NULL,
+        .node = node,
+        .n_nodes = node ? (uint32_t)exec->accumulation.n_nodes : 0,
+        .map = plan->map,
     };
     struct cadre_device *device = exec->config.device;
-    if (device->ops->async && gradients_heard(exec))
+    if (device->ops->async && cadre_chain_hears_gradients(exec->config.chain))
         rc = device->ops->event_record(device, &ev.ready);
     return rc == CADRE_OK ? cadre_chain_grad(exec->config.chain, &ev) : rc;
 }
@@ -78,8 +88,9 @@ static cadre_status redistribute(void *arg, uint32_t at, bool backward, uint32_t
     uint32_t dtype =
         statistics ? cadre_dtype_wide(model->config.dtype) : model->config.dtype;
     /* the ABI's buffers carry no const; a redistribution reads `in` only */
-    struct cadre_buf from = {sizeof from, dtype, (void *)(uintptr_t)in, n_in, 0, 0};
-    struct cadre_buf to = {sizeof to, dtype, out, n_out, 0, 0};
+    struct cadre_buf from = {
+        .data = (void *)(uintptr_t)in, .count = n_in, .dtype = dtype};
+    struct cadre_buf to = {.data = out, .count = n_out, .dtype = dtype};
     for (int r = 0; r <= model->tp_size && form != CADRE_REDISTRIBUTE_ALL_REDUCE; r++)
         exec->shard_offsets[r] = (uint64_t)(cadre_model_row(model, rows, r) * channels);
     struct cadre_redistribute_ev ev = {
@@ -92,6 +103,34 @@ static cadre_status redistribute(void *arg, uint32_t at, bool backward, uint32_t
         .in = &from,
         .out = &to,
         .offsets = form == CADRE_REDISTRIBUTE_ALL_REDUCE ? NULL : exec->shard_offsets,
+    };
+    return cadre_chain_redistribute(exec->config.chain, &ev);
+}
+
+static cadre_status exchange_keys(void *arg, bool backward, const void *in, void *out,
+                                  int64_t part)
+{
+    struct cadre_executor *exec = arg;
+    const struct cadre_model *model = exec->config.model;
+    const uint32_t dtype = model->config.dtype;
+    uint64_t own = (uint64_t)part, all = own * (uint64_t)model->time_ranks;
+    /* the ABI's buffers carry no const; `in` is read only */
+    struct cadre_buf from = {
+        .data = (void *)(uintptr_t)in, .count = backward ? all : own, .dtype = dtype};
+    struct cadre_buf to = {.data = out, .count = backward ? own : all, .dtype = dtype};
+    for (int r = 0; r <= model->time_ranks; r++)
+        exec->shard_offsets[r] = own * (uint64_t)r;
+    struct cadre_redistribute_ev ev = {
+        .struct_size = sizeof ev,
+        .point = CADRE_POINT_ATTN_KV,
+        .unit = exec->unit,
+        .microbatch = exec->microbatch,
+        .backward = backward,
+        .form = backward ? CADRE_REDISTRIBUTE_REDUCE_SCATTER
+                         : CADRE_REDISTRIBUTE_ALL_GATHER,
+        .in = &from,
+        .out = &to,
+        .offsets = exec->shard_offsets,
     };
     return cadre_chain_redistribute(exec->config.chain, &ev);
 }
@@ -296,7 +335,12 @@ void cadre_executor_set_pass(struct cadre_executor *exec,
         .hook_arg = exec,
         .grad_begin = grad_begin,
         .grad_end = grad_end,
+        .is_frozen = is_frozen,
         .redistribute = config->model->tp_size > 1 ? redistribute : NULL,
+        .exchange_keys = exchange_keys,
+        .most_rows = config->batch * config->time,
+        .exchange_counts = cadre_executor_exchange_counts,
+        .redistribute_rows = cadre_executor_redistribute_rows,
     };
 }
 
@@ -321,6 +365,8 @@ static cadre_status forward_unit(struct cadre_executor *exec,
     void *y = !end ? slot->x[i + 1] : a->out ? a->out->data : NULL;
     cadre_executor_set_pass(exec, chunk, slot, unit);
     CADRE_TRY(cadre_executor_raise(exec, CADRE_BEFORE_FORWARD, a->chunk, next, 0));
+    CADRE_TRY(cadre_chain_await_unit(exec->config.chain, unit));
+    CADRE_TRY(cadre_forms_decode(exec->config.store, unit));
     CADRE_TRY(cadre_unit_forward(exec->config.model, unit, &exec->pass, slot->x[i], y));
     return cadre_executor_raise(exec, CADRE_AFTER_FORWARD, a->chunk, next, 0);
 }
@@ -364,6 +410,11 @@ static cadre_status forward(struct cadre_executor *exec,
     if (rc == CADRE_OK && chunk->plan.end == exec->config.model->n_units &&
         !exec->batch_by_caller)
         rc = cadre_executor_collect(exec, slot);
+    chunk->forwards++;
+    if (exec->forward_only) {
+        slot->busy = false;
+        cadre_executor_return(exec, chunk, slot);
+    }
     return rc;
 }
 
@@ -396,6 +447,7 @@ static cadre_status recompute_unit(struct cadre_executor *exec,
     void *y = unit + 1 < chunk->plan.end ? slot->x[i + 1] : exec->recompute_out;
     CADRE_TRY(cadre_executor_raise(exec, CADRE_BEFORE_FORWARD, a->chunk, (int32_t)unit,
                                    CADRE_EV_RECOMPUTE));
+    CADRE_TRY(cadre_forms_decode(exec->config.store, unit));
     CADRE_TRY(cadre_unit_forward(exec->config.model, unit, &exec->pass, slot->x[i], y));
     return cadre_executor_raise(exec, CADRE_AFTER_FORWARD, a->chunk, (int32_t)unit,
                                 CADRE_EV_RECOMPUTE);
@@ -420,6 +472,7 @@ static cadre_status backward_unit(struct cadre_executor *exec,
     exec->pass.both = a->what == CADRE_PASS_BOTH;
     CADRE_TRY(cadre_executor_raise(exec, CADRE_BEFORE_BACKWARD, a->chunk, next, flags));
     CADRE_TRY(recompute_unit(exec, a, slot, unit));
+    CADRE_TRY(cadre_forms_decode(exec->config.store, unit));
     if (a->what & CADRE_PASS_INPUT) {
         CADRE_TRY(
             cadre_unit_backward_input(model, unit, &exec->pass, slot->x[i], dy, dx));
@@ -435,6 +488,11 @@ static cadre_status backward(struct cadre_executor *exec,
                              struct cadre_error *why)
 {
     cadre_status rc = check_args(exec, args, "backward", why);
+    if (rc == CADRE_OK && exec->forward_only)
+        rc = cadre_fail(why, CADRE_E_INTERNAL,
+                        "backward of micro-batch %u in a step that is forward only "
+                        "(CADRE_STEP_FORWARD)",
+                        args->microbatch);
     if (rc != CADRE_OK)
         return rc;
     struct cadre_chunk_state *chunk = &exec->chunk[args->chunk];

@@ -6,6 +6,7 @@
 
 #include "core/engine/execute/accumulation.h"
 #include "core/engine/execute/executor.h"
+#include "core/engine/layout/forms.h"
 #include "core/model/unit.h"
 
 /* One micro-batch of one chunk. */
@@ -30,7 +31,8 @@ struct cadre_buffer_pool {
 struct cadre_chunk_state {
     struct cadre_chunk plan;
     struct cadre_slot *slot;
-    uint32_t inputs, weights; /* micro-batches whose backward is done, by part */
+    uint32_t forwards; /* micro-batches whose forward is done */
+    uint32_t inputs, weights; /* and whose backward is, by part */
 };
 
 /* A batch on the host, being copied to the device. */
@@ -61,15 +63,17 @@ struct cadre_executor {
     char *scratch;
     char *recompute_out; /* output of a recomputed last block; never read */
     char *boundary_grad; /* gradient of the activation between units (N, C) */
+    char *frozen_grad; /* space for gradients of frozen parameters; never read */
     double *loss_rows; /* device */
     double *loss_host; /* evaluation */
     struct cadre_staging staging[CADRE_STAGINGS]; /* the first alone unless pinned */
     int32_t *pageable; /* of staging, unless pinned */
     uint32_t staged; /* batches so far */
     uint64_t *shard_offsets; /* offsets of the current redistribution: one for each
-                                tensor rank, then the end */
+                                tensor or time rank, then the end */
     size_t act_bytes; /* (N, C) of this rank's rows, padded */
     uint64_t step;
+    bool forward_only; /* this step has no backward: a slot is free after its forward */
     bool batch_by_caller; /* the caller of a pass loads its batch and collects its loss
                            */
     bool no_graphs;
@@ -100,6 +104,10 @@ void cadre_executor_drop_saved_for_input(struct cadre_executor *exec,
                                          const struct cadre_chunk_state *chunk,
                                          struct cadre_slot *slot, uint32_t unit);
 
+/* Where the gradient of a frozen parameter goes: two that a unit computes at once do
+ * not overlap. */
+char *cadre_executor_frozen_grad(const struct cadre_executor *exec, uint32_t param);
+
 /* The slot takes micro-batch `microbatch` of this rank. */
 void cadre_executor_assign(const struct cadre_executor *exec, struct cadre_slot *slot,
                            uint32_t microbatch);
@@ -115,6 +123,15 @@ double cadre_executor_seed(const struct cadre_executor *exec);
 /* Raise a block event for exec->unit on the chain. */
 cadre_status cadre_executor_raise(struct cadre_executor *exec, uint32_t kind,
                                   uint32_t chunk, int32_t next_unit, uint32_t flags);
+
+/* Hooks of struct cadre_pass; arg is the executor. [collective: the ranks along the
+ * axis of expert.shard] */
+cadre_status cadre_executor_exchange_counts(void *arg, const int32_t *mine,
+                                            int32_t *all, int64_t n);
+cadre_status cadre_executor_redistribute_rows(void *arg, uint32_t point, bool backward,
+                                              const void *in,
+                                              const uint64_t *in_offsets, void *out,
+                                              const uint64_t *offsets);
 
 /* Make exec->pass that of `unit` on the slot's micro-batch. */
 void cadre_executor_set_pass(struct cadre_executor *exec,

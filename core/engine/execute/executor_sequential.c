@@ -16,15 +16,18 @@ static cadre_status run_passes(struct cadre_executor *exec, struct cadre_pass_ar
 {
     cadre_status rc = cadre_executor_forward(exec, &args, why);
     args.next_unit = after;
-    return rc == CADRE_OK ? cadre_executor_backward(exec, &args, why) : rc;
+    return rc == CADRE_OK && !exec->forward_only
+               ? cadre_executor_backward(exec, &args, why)
+               : rc;
 }
 
 /* In exact mode the target of a gradient depends on the micro-batch's index. */
 static bool may_keep(const struct cadre_executor *exec)
 {
     const struct cadre_executor_config *config = &exec->config;
-    return config->device->ops->async && !exec->no_graphs && config->chain->n == 0 &&
-           exec->n_chunks == 1 && (!config->exact || exec->accumulation.n == 1);
+    return config->device->ops->async && !exec->no_graphs && !exec->forward_only &&
+           config->chain->n == 0 && exec->n_chunks == 1 &&
+           (!config->exact || exec->accumulation.n == 1);
 }
 
 /* The bookkeeping of a micro-batch that a graph runs, or (by = -1) did not run. */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the ranks of a run must have in common before its first step: the run itself,
- * and the matrix multiplication algorithms of their devices. */
+ * what their plans share, and the matrix multiplication algorithms of their devices. */
 #ifndef CADRE_ENGINE_LAYOUT_AGREE_H
 #define CADRE_ENGINE_LAYOUT_AGREE_H
 
 #include "core/comm/comm.h"
 #include "core/device/device.h"
+#include "core/engine/layout/rank_plan.h"
 
 /* Matrix multiplication of a rank's device. */
 struct cadre_tuning {
@@ -18,6 +19,21 @@ struct cadre_tuning {
  * CADRE_E_INVALID, those of the communicator. */
 cadre_status cadre_agree_run(struct cadre_comm *world, uint64_t fingerprint,
                              struct cadre_error *err);
+
+/* [collective: world, before the mesh is connected] Compare what must be equal in the
+ * plans of all ranks: axes, claims, reducers, the map of micro-batches, periods,
+ * designs; frozen and stored parameters among ranks that run the same units. The error
+ * names plugin, part and ranks. `world` is NULL for one rank. Errors:
+ * CADRE_E_UNSUPPORTED, CADRE_E_RESOURCE, those of the communicator. */
+cadre_status cadre_agree_plan(struct cadre_comm *world,
+                              const struct cadre_rank_plan *plan,
+                              struct cadre_error *err);
+
+/* [collective: the axis of opt.shard, once it is connected] Do the OPT ranges of its
+ * ranks have each element of every trained parameter exactly once? The error names
+ * plugin, parameter, ranks and elements. Errors as cadre_agree_plan. */
+cadre_status cadre_agree_ranges(const struct cadre_rank_plan *plan,
+                                struct cadre_error *err);
 
 /* [collective: world, before it is given the device] Every rank takes over the
  * algorithms that rank 0 read from its file; *out is filled. Under run.exact nothing is

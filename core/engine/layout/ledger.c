@@ -94,7 +94,7 @@ static void release(struct cadre_device *device, const struct cadre_ledger_block
         device->ops->free(device, block->pointer);
 }
 
-void cadre_ledger_free(struct cadre_ledger *ledger, void *pointer)
+bool cadre_ledger_free(struct cadre_ledger *ledger, void *pointer)
 {
     for (struct cadre_ledger_block **at = &ledger->blocks; *at; at = &(*at)->next) {
         struct cadre_ledger_block *block = *at;
@@ -105,8 +105,35 @@ void cadre_ledger_free(struct cadre_ledger *ledger, void *pointer)
         ledger->now_bytes -= block->bytes;
         release(ledger->device, block);
         free(block);
-        return;
+        return true;
     }
+    return !pointer;
+}
+
+uint64_t cadre_ledger_left(const struct cadre_ledger *ledger, const void *pointer)
+{
+    for (const struct cadre_ledger_block *b = ledger->blocks; b; b = b->next) {
+        uintptr_t begin = (uintptr_t)b->pointer, at = (uintptr_t)pointer;
+        if (at >= begin && at - begin < b->bytes)
+            return b->bytes - (at - begin);
+    }
+    return UINT64_MAX;
+}
+
+uint64_t cadre_ledger_used(const struct cadre_ledger *ledger, uint32_t space,
+                           const char *tag)
+{
+    for (int i = 0; i < ledger->n; i++)
+        if (ledger->entry[i].space == space && strcmp(ledger->entry[i].tag, tag) == 0)
+            return ledger->entry[i].bytes;
+    return 0;
+}
+
+char *cadre_ledger_tag(char out[CADRE_LEDGER_TAG_CHARS], const char *instance,
+                       const char *tag)
+{
+    snprintf(out, CADRE_LEDGER_TAG_CHARS, "%s: %s", instance, tag);
+    return out;
 }
 
 void cadre_ledger_fini(struct cadre_ledger *ledger)

@@ -3,15 +3,17 @@
 #ifndef CADRE_ENGINE_LAYOUT_LEDGER_H
 #define CADRE_ENGINE_LAYOUT_LEDGER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "core/device/device.h"
 
-#define CADRE_LEDGER_TAGS 48 /* the last one is "other", for all further tags */
+#define CADRE_LEDGER_TAGS 96 /* the last one is "other", for all further tags */
+#define CADRE_LEDGER_TAG_CHARS 112 /* an instance's name, ": " and its tag fit */
 
 struct cadre_ledger_entry {
-    char tag[48];
+    char tag[CADRE_LEDGER_TAG_CHARS];
     uint32_t space;
     uint64_t bytes, peak_bytes; /* current, and their peak */
 };
@@ -31,9 +33,22 @@ struct cadre_ledger {
  * _PINNED are page-locked memory of the host that the device can work in. */
 void *cadre_ledger_alloc(struct cadre_ledger *ledger, uint32_t space, size_t bytes,
                          const char *tag);
-/* Accepts NULL; a pointer that is not the ledger's is ignored. Waits for a device whose
- * ops are queued. */
-void cadre_ledger_free(struct cadre_ledger *ledger, void *pointer);
+/* Accepts NULL; a pointer that is not the ledger's is ignored: false. Waits for a
+ * device whose ops are queued. */
+bool cadre_ledger_free(struct cadre_ledger *ledger, void *pointer);
+/* Bytes from `pointer` to the end of the block that it lies in; UINT64_MAX where it
+ * lies in none of the ledger's. */
+uint64_t cadre_ledger_left(const struct cadre_ledger *ledger, const void *pointer);
+
+/* Bytes that are allocated, or noted, under a tag of a space now. */
+uint64_t cadre_ledger_used(const struct cadre_ledger *ledger, uint32_t space,
+                           const char *tag);
+
+/* The tag under which memory of a plugin's instance is accounted: "ddp: buckets".
+ * Returns out. */
+char *cadre_ledger_tag(char out[CADRE_LEDGER_TAG_CHARS], const char *instance,
+                       const char *tag);
+
 /* Free everything that is left. */
 void cadre_ledger_fini(struct cadre_ledger *ledger);
 

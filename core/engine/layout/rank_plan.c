@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/memory.h"
+#include "core/tensor/dtype.h"
 
 cadre_status cadre_rank_plan_init(struct cadre_rank_plan *plan,
                                   const struct cadre_plan_request *request,
@@ -13,21 +14,36 @@ cadre_status cadre_rank_plan_init(struct cadre_rank_plan *plan,
     memset(plan, 0, sizeof *plan);
     plan->model = request->model;
     plan->mesh = request->mesh;
+    plan->map =
+        request->n_first > 0 ? CADRE_MICROBATCHES_RANGES : CADRE_MICROBATCHES_BLOCK;
+    plan->exact = request->exact;
+    plan->n_first = request->n_first;
     plan->n_params = request->model->n_params;
     plan->param = cadre_calloc(plan->n_params, sizeof *plan->param);
-    if (!plan->param)
+    if (plan->n_first > 0)
+        plan->first = cadre_calloc((size_t)plan->n_first, sizeof *plan->first);
+    if (!plan->param || (plan->n_first > 0 && !plan->first))
         return cadre_no_memory(err, "the plan");
-    for (int i = 0; i < request->mesh->n; i++) {
-        request->mesh->axis[i].split_batch = false;
-        request->mesh->axis[i].own_runs = false;
+    for (uint32_t i = 0; request->storage && i < plan->n_params; i++) {
+        plan->param[i].before = request->storage[i];
+        plan->param[i].frozen = request->storage[i].frozen;
+        plan->param[i].form = request->storage[i].form;
     }
+    if (plan->n_first > 0)
+        memcpy(plan->first, request->first,
+               (size_t)plan->n_first * sizeof *plan->first);
+    cadre_mesh_reset(request->mesh);
     return CADRE_OK;
 }
 
 void cadre_rank_plan_fini(struct cadre_rank_plan *plan)
 {
     free(plan->param);
+    free(plan->first);
+    free(plan->state);
     plan->param = NULL;
+    plan->first = NULL;
+    plan->state = NULL;
 }
 
 bool cadre_rank_plan_runs(const struct cadre_rank_plan *plan, uint32_t unit)
@@ -37,6 +53,38 @@ bool cadre_rank_plan_runs(const struct cadre_rank_plan *plan, uint32_t unit)
             return true;
     return plan->n_chunks == 0;
 }
+
+/* ---- while plugins plan ---- */
+
+bool cadre_rank_plan_is_frozen_to(const struct cadre_rank_plan *plan, uint32_t param,
+                                  const char *instance)
+{
+    int32_t owner = plan->model->params[param].tied_to;
+    const struct cadre_plan_param *at =
+        &plan->param[owner < 0 ? param : (uint32_t)owner];
+    const char *before = at->froze ? NULL : at->before.froze;
+    return at->frozen && !(before && strcmp(before, instance) == 0);
+}
+
+struct cadre_share cadre_rank_plan_share_to(const struct cadre_rank_plan *plan,
+                                            uint32_t param, uint32_t kind,
+                                            const char *instance)
+{
+    const struct cadre_param *p = &plan->model->params[param];
+    const struct cadre_plan_param *at = &plan->param[param];
+    const char *before = at->before.placer[kind];
+    struct cadre_share share = at->share[kind];
+    if (!share.placed && before && strcmp(before, instance) != 0)
+        share = at->before.share[kind];
+    if (!cadre_rank_plan_runs(plan, p->unit))
+        return (struct cadre_share){.placed = share.placed};
+    if (!share.placed)
+        share.count = kind == CADRE_KIND_PARAM ? cadre_rank_plan_stored(plan, param)
+                                               : cadre_shape_count(&p->local);
+    return share;
+}
+
+/* ---- claims ---- */
 
 const struct cadre_claim *cadre_rank_plan_claim(const struct cadre_rank_plan *plan,
                                                 const char *effect)
@@ -54,37 +102,60 @@ const char *cadre_rank_plan_claimed(const struct cadre_rank_plan *plan,
     return found ? found->plugin : NULL;
 }
 
+const struct cadre_axis *cadre_rank_plan_axis(const struct cadre_rank_plan *plan,
+                                              const char *effect)
+{
+    const struct cadre_claim *found = cadre_rank_plan_claim(plan, effect);
+    return found ? cadre_mesh_axis(plan->mesh, found->axis) : NULL;
+}
+
+uint32_t cadre_rank_plan_level(const struct cadre_rank_plan *plan, const char *instance)
+{
+    for (int i = 0; i < plan->n_reducers; i++)
+        if (strcmp(plan->reducer[i].plugin, instance) == 0)
+            return plan->reducer[i].level;
+    return CADRE_NO_LEVEL;
+}
+
+const struct cadre_axis *
+cadre_rank_plan_diverging_axis(const struct cadre_rank_plan *plan)
+{
+    const struct cadre_axis *axis = cadre_rank_plan_axis(plan, "param.diverges");
+    return axis && axis->size > 1 ? axis : NULL;
+}
+
+/* ---- who counts what ---- */
+
+static int add(const struct cadre_axis **axes, int n, const struct cadre_axis *axis)
+{
+    if (axis)
+        axes[n++] = axis;
+    return n;
+}
+
 bool cadre_rank_plan_is_primary_owner(const struct cadre_rank_plan *plan,
                                       uint32_t param, const struct cadre_axis *within)
 {
     const struct cadre_model *model = plan->model;
-    bool sharded = plan->param[param].share[CADRE_KIND_OPT].placed;
-    for (int a = 0; a < plan->mesh->n; a++) {
-        const struct cadre_axis *axis = &plan->mesh->axis[a];
-        bool distinct =
-            axis == within ||
-            (model->tp_size > 1 && model->params[param].split != CADRE_SHARD_NONE &&
-             model->tp_size == axis->size && !axis->split_batch);
-        for (int c = 0; c < plan->n_claims; c++) {
-            const struct cadre_claim *claim = &plan->claim[c];
-            if (strcmp(claim->axis, axis->name) == 0 &&
-                ((strcmp(claim->effect, "opt.shard") == 0 && sharded) ||
-                 strcmp(claim->effect, "schedule.order") == 0))
-                distinct = true;
-        }
-        if (!distinct && axis->index != 0)
-            return false;
-    }
-    return true;
+    const struct cadre_axis *axes[5];
+    int n = add(axes, 0, within);
+    if (model->tp_size > 1 && model->params[param].split != CADRE_SHARD_NONE)
+        n = add(axes, n, cadre_rank_plan_axis(plan, "act.complete"));
+    if (model->params[param].expert >= 0)
+        n = add(axes, n, cadre_rank_plan_expert_axis(plan));
+    if (plan->param[param].share[CADRE_KIND_OPT].placed)
+        n = add(axes, n, cadre_rank_plan_axis(plan, "opt.shard"));
+    n = add(axes, n, cadre_rank_plan_axis(plan, "schedule.order"));
+    return cadre_mesh_is_first(plan->mesh, axes, n);
 }
 
 bool cadre_rank_plan_is_loss_owner(const struct cadre_rank_plan *plan)
 {
-    const struct cadre_claim *schedule = cadre_rank_plan_claim(plan, "schedule.order");
+    const struct cadre_axis *schedule = cadre_rank_plan_axis(plan, "schedule.order");
     for (int a = 0; a < plan->mesh->n; a++) {
         const struct cadre_axis *axis = &plan->mesh->axis[a];
-        bool staged = schedule && strcmp(schedule->axis, axis->name) == 0;
-        if (!axis->split_batch && !staged && axis->index != 0)
+        bool counts = axis->split_batch || axis->split_time || axis == schedule;
+        if (!counts && axis->index != 0)
             return false;
     }
     return true;
@@ -92,85 +163,117 @@ bool cadre_rank_plan_is_loss_owner(const struct cadre_rank_plan *plan)
 
 bool cadre_rank_plan_replicated(const struct cadre_rank_plan *plan)
 {
-    return plan->model->tp_size == 1 && !cadre_rank_plan_claimed(plan, "opt.shard") &&
+    return plan->model->tp_size == 1 && !cadre_rank_plan_expert_axis(plan) &&
+           !cadre_rank_plan_claimed(plan, "opt.shard") &&
            !cadre_rank_plan_claimed(plan, "schedule.order");
 }
 
-const struct cadre_axis *
-cadre_rank_plan_diverging_axis(const struct cadre_rank_plan *plan)
+void cadre_rank_plan_microbatches(const struct cadre_rank_plan *plan,
+                                  const struct cadre_axis *axis, int rank,
+                                  int64_t *begin, int64_t *end)
 {
-    for (int c = 0; c < plan->n_claims; c++) {
-        const struct cadre_claim *claim = &plan->claim[c];
-        for (int a = 0; a < plan->mesh->n; a++)
-            if (strcmp(claim->effect, "param.diverges") == 0 &&
-                plan->mesh->axis[a].size > 1 &&
-                strcmp(claim->axis, plan->mesh->axis[a].name) == 0)
-                return &plan->mesh->axis[a];
+    int first, last;
+    cadre_mesh_data_group(plan->mesh, axis, rank, &first, &last);
+    *begin = plan->first ? (int64_t)plan->first[first] : first * plan->n_microbatches;
+    *end = plan->first ? (int64_t)plan->first[last + 1]
+                       : (last + 1) * plan->n_microbatches;
+}
+
+int64_t cadre_rank_plan_data_rank(const struct cadre_rank_plan *plan, int64_t i)
+{
+    int64_t rank = 0;
+    if (plan->microbatch_stride > 1)
+        return i % plan->microbatch_stride;
+    if (!plan->first)
+        return i / plan->n_microbatches;
+    while (rank + 2 < plan->n_first && (int64_t)plan->first[rank + 1] <= i)
+        rank++;
+    return rank;
+}
+
+/* ---- memory and storage ---- */
+
+struct cadre_budget *cadre_rank_plan_find_budget(struct cadre_rank_plan *plan,
+                                                 const char *instance, uint32_t space,
+                                                 const char *tag)
+{
+    for (int i = 0; i < plan->n_budgets; i++) {
+        struct cadre_budget *budget = &plan->budget[i];
+        if (strcmp(budget->plugin, instance) == 0 && budget->space == space &&
+            strcmp(budget->tag, tag) == 0)
+            return budget;
     }
     return NULL;
 }
 
-bool cadre_rank_plan_settled(struct cadre_plan_request *request)
+uint64_t cadre_rank_plan_budget(const struct cadre_rank_plan *plan,
+                                const char *instance, uint32_t space, const char *tag)
 {
-    int known = request->data_ranks > 1 ? request->data_ranks : 1;
-    request->data_ranks = cadre_mesh_data_size(request->mesh);
-    return request->data_ranks == known;
+    const struct cadre_budget *budget = cadre_rank_plan_find_budget(
+        (struct cadre_rank_plan *)(uintptr_t)plan, instance, space, tag);
+    return budget ? budget->bytes : 0;
 }
 
-static bool power_of_two(int64_t x)
+void cadre_rank_plan_block(const struct cadre_rank_plan *plan, uint32_t param,
+                           uint32_t *elements, uint32_t *bytes)
 {
-    return x > 0 && (x & (x - 1)) == 0;
+    bool plain = plan->param[param].form == CADRE_FORM_PLAIN;
+    *elements = plain ? 1 : CADRE_INT8_BLOCK;
+    *bytes = plain ? (uint32_t)cadre_dtype_bytes(plan->model->config.dtype)
+                   : CADRE_INT8_BLOCK + (uint32_t)sizeof(float);
 }
 
-static cadre_status map_microbatches(struct cadre_rank_plan *plan,
-                                     const struct cadre_plan_request *request,
-                                     struct cadre_error *err)
+uint64_t cadre_rank_plan_stored(const struct cadre_rank_plan *plan, uint32_t param)
 {
-    int64_t n = cadre_mesh_data_size(request->mesh);
-    int64_t index = cadre_mesh_data_index(request->mesh);
-    int64_t m = request->microbatches;
-    if (m % n != 0)
-        return cadre_fail(
-            err, CADRE_E_INVALID,
-            "train.global_batch / train.micro_batch makes %lld micro-batches, "
-            "which strategy.stack cannot divide evenly over %lld data ranks; "
-            "change one of them",
-            (long long)m, (long long)n);
-    plan->n_microbatches = m / n;
-    if (request->exact && n > 1 && !plan->cyclic && !power_of_two(plan->n_microbatches))
-        return cadre_fail(
-            err, CADRE_E_INVALID,
-            "run.exact needs a power of two of micro-batches on each rank, "
-            "found %lld (train.global_batch / train.micro_batch / ranks); change "
-            "one of them",
-            (long long)plan->n_microbatches);
-    if (request->exact && plan->cyclic && !power_of_two(n))
-        return cadre_fail(
-            err, CADRE_E_INVALID,
-            "run.exact with a cyclic map of micro-batches (zero.reduce = microbatch) "
-            "needs a power of two of data ranks, found %lld in strategy.stack",
-            (long long)n);
-    plan->first_microbatch = plan->cyclic ? index : index * plan->n_microbatches;
-    plan->microbatch_stride = plan->cyclic ? n : 1;
-    return CADRE_OK;
+    uint64_t count = cadre_shape_count(&plan->model->params[param].local);
+    uint32_t elements, bytes;
+    cadre_rank_plan_block(plan, param, &elements, &bytes);
+    return elements == 1 ? count : (count + elements - 1) / elements * bytes;
 }
 
-cadre_status cadre_rank_plan_finish(struct cadre_rank_plan *plan,
-                                    const struct cadre_plan_request *request,
-                                    struct cadre_error *err)
+/* ---- what comparisons and measurements need ---- */
+
+static uint64_t divisor(uint64_t a, uint64_t b)
 {
-    const struct cadre_model *model = request->model;
-    if (plan->n_chunks == 0)
-        plan->chunk[plan->n_chunks++] =
-            (struct cadre_chunk){0, model->n_units, 1, false};
-    for (uint32_t i = 0; i < plan->n_params; i++)
-        plan->param[i].present = cadre_rank_plan_runs(plan, model->params[i].unit);
-    for (uint32_t i = 0; i < plan->n_params; i++) {
-        int32_t owner = model->params[i].tied_to;
-        if (owner >= 0 && plan->param[i].present && !plan->param[owner].present)
-            plan->param[owner].copied = true;
-        if (owner >= 0 && !plan->param[i].present && plan->param[owner].present)
-            plan->param[i].elsewhere = true;
+    while (b) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
     }
-    return map_microbatches(plan, request, err);
+    return a;
+}
+
+/* A multiple that 64 bits cannot hold is of no use to a measurement either. */
+uint64_t cadre_rank_plan_period(const struct cadre_rank_plan *plan)
+{
+    uint64_t period = 1;
+    for (int i = 0; i < plan->n_periods; i++) {
+        uint64_t n = plan->period[i].n / divisor(plan->period[i].n, period);
+        if (period > UINT64_MAX / n)
+            return UINT64_MAX;
+        period *= n;
+    }
+    return period;
+}
+
+size_t cadre_rank_plan_equal(const struct cadre_rank_plan *plan, char *out,
+                             size_t bytes)
+{
+    struct cadre_text text = {0};
+    for (int i = 0; i < plan->n_designs; i++) {
+        const char *plugin = plan->design[i].plugin;
+        for (const char *at = plan->design[i].equal; *at;) {
+            at += strspn(at, ", \t");
+            size_t n = strcspn(at, ","), key = strcspn(at, "=");
+            bool sectioned = memchr(at, '.', key) != NULL;
+            cadre_text_printf(&text, "%s%s%s%.*s", text.len ? ", " : "",
+                              sectioned ? "" : plugin, sectioned ? "" : ".", (int)n,
+                              at);
+            at += n;
+        }
+    }
+    size_t length = text.len;
+    snprintf(out, bytes, "%s", cadre_text_str(&text));
+    cadre_text_fini(&text);
+    return length;
 }

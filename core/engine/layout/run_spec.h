@@ -6,18 +6,28 @@
 #include "core/config/config.h"
 #include "core/data/dataset.h"
 #include "core/engine/layout/mesh.h"
+#include "core/engine/layout/rank_plan.h"
 #include "core/model/model.h"
 #include "core/optim/optimizer.h"
 #include "core/plugin/plugin.h"
 #include "core/plugin/stack.h"
 
+/* A plugin in the stack. Texts are borrowed, for as long as the run. */
+struct cadre_instance {
+    const char *name; /* "ddp"; "ddp@site" where the stack names another axis */
+    const char *axis; /* that it owns; NULL: none */
+};
+
 struct cadre_run_spec {
     const struct cadre_options *options; /* resolved */
     const struct cadre_config *config; /* their typed values */
     const char *stack_text;
-    int n_plugins; /* in the order of strategy.stack */
-    const struct cadre_plugin_handle *plugin[CADRE_MAX_STACK];
-    struct cadre_axis_request axis[CADRE_MAX_STACK];
+    /* in the order of strategy.stack; then ddp of mig.mode = average, then an optimizer
+     * plugin, which optim.name names */
+    int n_plugins;
+    const struct cadre_plugin_handle *plugin[CADRE_MAX_INSTANCES];
+    struct cadre_instance instance[CADRE_MAX_INSTANCES];
+    struct cadre_axis_request axis[CADRE_MAX_INSTANCES];
     int ranks;
     struct cadre_model_config model;
     struct cadre_optimizer_config optim;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/engine/layout/store.h"
+#include "core/engine/layout/forms.h"
 #include "core/model/init.h"
 
 #include <stdlib.h>
@@ -10,27 +11,49 @@
 
 #define ALIGN 64
 #define SPACES 3u
-#define STAGED 1048576u /* elements rounded at a time */
+#define STAGED 1048576u /* elements rounded at a time; whole blocks of a form */
+#define DECODED "decoded parameters"
 
-static struct cadre_share share_of(const struct cadre_model *model,
-                                   const struct cadre_rank_plan *plan, uint32_t param,
-                                   uint32_t kind)
+struct cadre_share cadre_store_share_of(const struct cadre_model *model,
+                                        const struct cadre_rank_plan *plan,
+                                        uint32_t param, uint32_t kind)
 {
     const struct cadre_plan_param *at = &plan->param[param];
     struct cadre_share share = at->share[kind];
     bool tied = model->params[param].tied_to >= 0;
     bool here = at->present || (at->copied && kind == CADRE_KIND_PARAM);
-    if (!here || (tied && kind != CADRE_KIND_GRAD))
+    bool frozen = at->frozen && kind != CADRE_KIND_PARAM;
+    if (!here || frozen || (tied && kind != CADRE_KIND_GRAD))
         return (struct cadre_share){.placed = share.placed};
     if (!share.placed)
-        share.count = cadre_shape_count(&model->params[param].local);
+        share.count = kind == CADRE_KIND_PARAM
+                          ? cadre_rank_plan_stored(plan, param)
+                          : cadre_shape_count(&model->params[param].local);
     return share;
 }
 
 struct cadre_share cadre_store_share(const struct cadre_store *store, uint32_t param,
                                      uint32_t kind)
 {
-    return share_of(store->model, store->plan, param, kind);
+    return cadre_store_share_of(store->model, store->plan, param, kind);
+}
+
+static bool is_plain(const struct cadre_rank_plan *plan, uint32_t param)
+{
+    return plan->param[param].form == CADRE_FORM_PLAIN;
+}
+
+struct cadre_share cadre_store_elements(const struct cadre_store *store, uint32_t param)
+{
+    struct cadre_share share = cadre_store_share(store, param, CADRE_KIND_PARAM);
+    uint64_t all = cadre_shape_count(&store->model->params[param].local);
+    if (is_plain(store->plan, param))
+        return share;
+    share.begin = share.begin / CADRE_INT8_BYTES * CADRE_INT8_BLOCK;
+    share.count = share.count / CADRE_INT8_BYTES * CADRE_INT8_BLOCK;
+    if (share.count > all - share.begin) /* the last block is padded */
+        share.count = all - share.begin;
+    return share;
 }
 
 static size_t kind_size(const struct cadre_model *model, uint32_t kind)
@@ -49,6 +72,16 @@ static size_t kind_padded(const struct cadre_model *model, uint32_t kind,
     return (count + per - 1) / per * per * kind_size(model, kind);
 }
 
+/* The same of an entry's share, which may be in bytes. */
+static size_t share_padded(const struct cadre_model *model,
+                           const struct cadre_rank_plan *plan, uint32_t param,
+                           uint32_t kind, uint64_t count)
+{
+    if (kind != CADRE_KIND_PARAM || is_plain(plan, param))
+        return kind_padded(model, kind, count);
+    return (count + ALIGN - 1) / ALIGN * ALIGN;
+}
+
 static bool has_master(const struct cadre_model *model)
 {
     return cadre_dtype_wide(model->config.dtype) != model->config.dtype;
@@ -61,9 +94,9 @@ static uint64_t kind_bytes(const struct cadre_model *model,
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < model->n_params; i++) {
-        struct cadre_share share = share_of(model, plan, i, kind);
+        struct cadre_share share = cadre_store_share_of(model, plan, i, kind);
         if (share.space == space)
-            bytes += kind_padded(model, kind, share.count);
+            bytes += share_padded(model, plan, i, kind, share.count);
     }
     return bytes;
 }
@@ -77,7 +110,7 @@ static uint64_t tied_bytes(const struct cadre_model *model,
         const struct cadre_share *share = &plan->param[i].share[CADRE_KIND_GRAD];
         uint64_t count =
             share->placed ? share->count : cadre_shape_count(&model->params[i].local);
-        if (plan->param[i].elsewhere && count > most)
+        if (plan->param[i].elsewhere && !plan->param[i].frozen && count > most)
             most = count;
     }
     return kind_padded(model, CADRE_KIND_GRAD, most);
@@ -94,13 +127,17 @@ void cadre_store_note(const struct cadre_model *model,
                       "gradients");
     for (uint32_t space = 0; space < SPACES; space++) {
         uint64_t opt = kind_bytes(model, plan, CADRE_KIND_OPT, space);
-        if (opt)
+        if (opt && optimizer != CADRE_OPTIMIZER_PLUGIN)
             cadre_ledger_note(ledger, space,
                               optimizer == CADRE_OPTIMIZER_ADAMW ? 2 * opt : opt,
                               "optimizer states");
         if (opt && has_master(model))
             cadre_ledger_note(ledger, space, opt, "master values");
     }
+    if (optimizer == CADRE_OPTIMIZER_PLUGIN)
+        cadre_opt_storage_note(plan, ledger);
+    if (cadre_forms_bytes(model, plan))
+        cadre_ledger_note(ledger, device, cadre_forms_bytes(model, plan), DECODED);
     if (tied_bytes(model, plan))
         cadre_ledger_note(ledger, CADRE_SPACE_DEVICE, tied_bytes(model, plan),
                           "tied gradients");
@@ -109,13 +146,14 @@ void cadre_store_note(const struct cadre_model *model,
 void cadre_store_attach(struct cadre_store *store, uint32_t param, void *data)
 {
     struct cadre_model *model = store->model;
+    void *seen = is_plain(store->plan, param) ? data : NULL; /* else once decoded */
     store->param[param].data = data;
-    model->params[param].data = data;
+    model->params[param].data = seen;
     for (uint32_t i = 0; i < model->n_params; i++)
         if (model->params[i].tied_to == (int32_t)param &&
             store->plan->param[i].present) {
             store->param[i].data = data;
-            model->params[i].data = data;
+            model->params[i].data = seen;
         }
 }
 
@@ -140,14 +178,17 @@ static cadre_status reserve_states(struct cadre_store *store,
     for (uint32_t space = 0; space < SPACES; space++) {
         if (!kind_bytes(store->model, store->plan, CADRE_KIND_OPT, space))
             continue;
-        states->avg[space] = reserve(store, CADRE_KIND_OPT, space, "optimizer states");
+        const bool own = optimizer != CADRE_OPTIMIZER_PLUGIN;
+        if (own)
+            states->avg[space] =
+                reserve(store, CADRE_KIND_OPT, space, "optimizer states");
         if (optimizer == CADRE_OPTIMIZER_ADAMW)
             states->sq[space] =
                 reserve(store, CADRE_KIND_OPT, space, "optimizer states");
         if (has_master(store->model))
             states->master[space] =
                 reserve(store, CADRE_KIND_OPT, space, "master values");
-        if (!states->avg[space] ||
+        if ((own && !states->avg[space]) ||
             (has_master(store->model) && !states->master[space]) ||
             (optimizer == CADRE_OPTIMIZER_ADAMW && !states->sq[space]))
             return CADRE_E_RESOURCE;
@@ -161,8 +202,10 @@ static void give_states(struct cadre_store_param *param, struct states *states,
 {
     if (share->count == 0)
         return;
-    param->exp_avg = states->avg[share->space];
-    states->avg[share->space] += bytes;
+    if (states->avg[share->space]) {
+        param->exp_avg = states->avg[share->space];
+        states->avg[share->space] += bytes;
+    }
     if (states->sq[share->space]) {
         param->exp_avg_sq = states->sq[share->space];
         states->sq[share->space] += bytes;
@@ -182,6 +225,15 @@ static cadre_status lay_out(struct cadre_store *store,
     char *grad = reserve(store, CADRE_KIND_GRAD, CADRE_SPACE_DEVICE, "gradients");
     if (!data || !grad || reserve_states(store, optimizer, &states) != CADRE_OK)
         return cadre_no_memory(err, "parameters, gradients and optimizer states");
+    if (optimizer == CADRE_OPTIMIZER_PLUGIN)
+        CADRE_TRY(cadre_opt_storage_init(&store->opt, store->plan, store->ledger, err));
+    if (cadre_forms_bytes(store->model, store->plan)) {
+        store->decoded =
+            cadre_ledger_alloc(store->ledger, CADRE_SPACE_DEVICE,
+                               cadre_forms_bytes(store->model, store->plan), DECODED);
+        if (!store->decoded)
+            return cadre_no_memory(err, DECODED);
+    }
     if (tied_bytes(store->model, store->plan)) {
         store->tied =
             cadre_ledger_alloc(store->ledger, CADRE_SPACE_DEVICE,
@@ -209,29 +261,35 @@ static cadre_status lay_out(struct cadre_store *store,
         }
         give_states(p, &states, &own,
                     kind_padded(store->model, CADRE_KIND_OPT, own.count));
-        data += kind_padded(store->model, CADRE_KIND_PARAM, values.count);
+        data +=
+            share_padded(store->model, store->plan, i, CADRE_KIND_PARAM, values.count);
         grad += kind_padded(store->model, CADRE_KIND_GRAD, grads.count);
     }
     store->grad_bytes = (size_t)(grad - store->grad_base);
     return CADRE_OK;
 }
 
-/* Values (count) of a range to the device, rounded in chunks. */
-static cadre_status put_rounded(struct cadre_store *store, char *target,
-                                const char *host, uint64_t count)
+/* Values (count) of a range to the device in chunks, rounded or encoded. */
+static cadre_status put_converted(struct cadre_store *store, uint32_t param,
+                                  char *target, const char *host, uint64_t count)
 {
     struct cadre_device *device = store->ledger->device;
+    const bool plain = is_plain(store->plan, param);
     uint64_t most = count < STAGED ? count : STAGED;
     void *staged = device->ops->alloc(device, most * store->wide_bytes);
     cadre_status rc = staged ? CADRE_OK : CADRE_E_RESOURCE;
     for (uint64_t done = 0, n; rc == CADRE_OK && done < count; done += n) {
+        const char *from = host + done * store->wide_bytes;
         n = count - done < most ? count - done : most;
-        rc = device->ops->to_device(device, staged, host + done * store->wide_bytes,
-                                    n * store->wide_bytes);
-        if (rc == CADRE_OK)
+        rc = device->ops->to_device(device, staged, from, n * store->wide_bytes);
+        if (rc == CADRE_OK && plain)
             rc = device->ops->cast(device, store->model->config.dtype,
                                    target + done * store->elem_bytes, store->wide,
                                    staged, (int64_t)n);
+        else if (rc == CADRE_OK)
+            rc = device->ops->int8_encode(device, store->wide, staged, (int64_t)n,
+                                          target + done / CADRE_INT8_BLOCK *
+                                                       CADRE_INT8_BYTES);
     }
     if (rc == CADRE_OK)
         rc = device->ops->synchronize(device);
@@ -243,17 +301,17 @@ cadre_status cadre_store_put(struct cadre_store *store, uint32_t param,
                              const void *host)
 {
     struct cadre_device *device = store->ledger->device;
-    struct cadre_share values = cadre_store_share(store, param, CADRE_KIND_PARAM);
+    struct cadre_share values = cadre_store_elements(store, param);
     struct cadre_share own = cadre_store_share(store, param, CADRE_KIND_OPT);
     const struct cadre_store_param *p = &store->param[param];
     char *target = values.placed ? p->data_shard : p->data;
     if (!values.count)
         return CADRE_OK;
-    if (store->wide == store->model->config.dtype)
+    if (store->wide == store->model->config.dtype && is_plain(store->plan, param))
         return device->ops->to_device(device, target, host,
                                       values.count * store->wide_bytes);
     uint64_t first = values.placed ? values.begin : 0;
-    cadre_status rc = put_rounded(store, target, host, values.count);
+    cadre_status rc = put_converted(store, param, target, host, values.count);
     if (rc == CADRE_OK && own.count)
         rc = device->ops->to_device(device, p->master,
                                     (const char *)host +
@@ -262,11 +320,38 @@ cadre_status cadre_store_put(struct cadre_store *store, uint32_t param,
     return rc;
 }
 
+cadre_status cadre_store_get(const struct cadre_store *store, uint32_t param,
+                             uint64_t begin, uint64_t count, void *host)
+{
+    struct cadre_device *device = store->ledger->device;
+    const struct cadre_store_param *p = &store->param[param];
+    const bool plain = is_plain(store->plan, param);
+    const uint32_t dtype = store->model->config.dtype;
+    const char *from =
+        cadre_store_elements(store, param).placed ? p->data_shard : p->data;
+    if (count == 0)
+        return CADRE_OK;
+    from +=
+        plain ? begin * store->elem_bytes : begin / CADRE_INT8_BLOCK * CADRE_INT8_BYTES;
+    if (plain && store->wide == dtype)
+        return device->ops->to_host(device, host, from, count * store->wide_bytes);
+    void *staged = device->ops->alloc(device, count * store->wide_bytes);
+    cadre_status rc = !staged ? CADRE_E_RESOURCE
+                      : plain ? device->ops->cast(device, store->wide, staged, dtype,
+                                                  from, (int64_t)count)
+                              : device->ops->int8_decode(device, from, store->wide,
+                                                         staged, (int64_t)count);
+    if (rc == CADRE_OK)
+        rc = device->ops->to_host(device, host, staged, count * store->wide_bytes);
+    device->ops->free(device, staged);
+    return rc;
+}
+
 static cadre_status fill_initial(struct cadre_store *store, uint64_t seed,
                                  struct cadre_error *err)
 {
     for (uint32_t i = 0; i < store->model->n_params; i++) {
-        struct cadre_share values = cadre_store_share(store, i, CADRE_KIND_PARAM);
+        struct cadre_share values = cadre_store_elements(store, i);
         if (!values.count)
             continue;
         void *host = cadre_calloc(values.count, store->wide_bytes);
@@ -310,6 +395,7 @@ cadre_status cadre_store_init(struct cadre_store *store, struct cadre_model *mod
 
 void cadre_store_fini(struct cadre_store *store)
 {
+    cadre_opt_storage_fini(&store->opt);
     free(store->param);
     free(store->grad_offset);
     store->param = NULL;

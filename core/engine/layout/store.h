@@ -14,18 +14,22 @@
 #ifndef CADRE_ENGINE_LAYOUT_STORE_H
 #define CADRE_ENGINE_LAYOUT_STORE_H
 
+#include "core/engine/layout/opt_storage.h"
 #include "core/engine/layout/rank_plan.h"
 #include "core/model/model.h"
 #include "core/optim/optimizer.h"
 
 struct cadre_store_param {
     uint64_t count; /* elements of the local part */
-    void *data; /* full local values, NULL while detached; mirrored in the model */
+    void *data; /* full local values, as they are stored, NULL while detached; mirrored
+                   in the model where they are plain */
     void *grad; /* full local gradient, NULL while detached */
     bool grad_fresh; /* nothing accumulated since the step began or the gradient was
                         attached */
     void *data_shard, *grad_shard; /* storage of placed ranges */
-    void *exp_avg, *exp_avg_sq; /* of the OPT range; NULL for tied entries */
+    /* Of the OPT range; NULL for tied entries and under an optimizer plugin, whose
+     * states are in `opt`. */
+    void *exp_avg, *exp_avg_sq;
     void *master; /* wide values of the OPT range; NULL where parameters are wide */
 };
 
@@ -40,6 +44,8 @@ struct cadre_store {
     char *grad_base; /* of the whole gradients */
     size_t grad_bytes;
     size_t *grad_offset; /* per entry, SIZE_MAX when not in grad_base */
+    struct cadre_opt_storage opt; /* of an optimizer plugin; else zero */
+    void *decoded; /* space for a unit's decoded parameters: forms.h; NULL: none */
 };
 
 /* Allocate and set initial values under `seed`. All memory is the ledger's. */
@@ -55,10 +61,19 @@ void cadre_store_note(const struct cadre_model *model,
                       const struct cadre_rank_plan *plan,
                       enum cadre_optimizer_kind optimizer, struct cadre_ledger *ledger);
 
-/* This rank's range of a kind: the plan's, or the whole. count is 0 for an entry that
- * is not present and, for CADRE_KIND_OPT, for a tied one. */
+/* This rank's range of a kind: the plan's, or the whole; CADRE_KIND_PARAM in bytes
+ * where the parameter is not plain. count is 0 for an entry that is not present, for
+ * CADRE_KIND_OPT of a tied one, and but for CADRE_KIND_PARAM of a frozen one. */
+struct cadre_share cadre_store_share_of(const struct cadre_model *model,
+                                        const struct cadre_rank_plan *plan,
+                                        uint32_t param, uint32_t kind);
 struct cadre_share cadre_store_share(const struct cadre_store *store, uint32_t param,
                                      uint32_t kind);
+
+/* The elements whose values this rank stores: its CADRE_KIND_PARAM range in elements.
+ */
+struct cadre_share cadre_store_elements(const struct cadre_store *store,
+                                        uint32_t param);
 
 /* Values / gradient of this rank's OPT range of a parameter, in the wide dtype: the
  * master values where there are any. NULL where the rank has none. */
@@ -69,11 +84,18 @@ void *cadre_store_opt_grad(const struct cadre_store *store, uint32_t param);
  * are wide. */
 void *cadre_store_opt_rounded(const struct cadre_store *store, uint32_t param);
 
-/* Set a parameter's values: host (count), wide, of this rank's whole CADRE_KIND_PARAM
- * range. Rounded into the parameter, unrounded into the master values. Waits for the
- * device. Errors: those of the device; CADRE_E_RESOURCE. */
+/* Set a parameter's values: host (count), wide, of cadre_store_elements. Rounded or
+ * encoded into the parameter, unrounded into the master values. Waits for the device.
+ * Errors: those of the device; CADRE_E_RESOURCE. */
 cadre_status cadre_store_put(struct cadre_store *store, uint32_t param,
                              const void *host);
+
+/* Values of elements [begin, begin + count) of cadre_store_elements, counted from its
+ * begin, which is a multiple of CADRE_INT8_BLOCK where the parameter is not plain: host
+ * (count), wide, decoded, not from master values. Waits for the device. Errors: as
+ * cadre_store_put. */
+cadre_status cadre_store_get(const struct cadre_store *store, uint32_t param,
+                             uint64_t begin, uint64_t count, void *host);
 
 /* Point a parameter at storage (NULL detaches); tied entries follow their owner. */
 void cadre_store_attach(struct cadre_store *store, uint32_t param, void *data);

@@ -3,8 +3,15 @@
 #ifndef CADRE_ENGINE_STRATEGY_HOST_H
 #define CADRE_ENGINE_STRATEGY_HOST_H
 
+#include <cadre/strategy.h>
+
 #include "core/engine/layout/run_spec.h"
 #include "core/engine/layout/store.h"
+#include "core/engine/strategy/call.h"
+
+struct cadre_param_marks;
+struct cadre_reduction;
+struct cadre_wire;
 
 /* Runs passes and accumulates returned gradients; see executor.h. */
 struct cadre_pass_runner {
@@ -14,6 +21,12 @@ struct cadre_pass_runner {
     cadre_status (*backward)(void *h, const struct cadre_pass_args *args,
                              struct cadre_error *why);
     cadre_status (*accumulate)(void *h, uint32_t param, const void *part);
+};
+
+/* Makes the copies of tied values on other stages follow their owners; see tied.h. */
+struct cadre_copy_runner {
+    void *h;
+    cadre_status (*copy_tied)(void *h);
 };
 
 /* What the plugins of one rank reach through their services. Borrowed; what bind makes
@@ -30,20 +43,40 @@ struct cadre_services {
     struct cadre_device *device;
     struct cadre_comm *world; /* NULL: one rank */
     struct cadre_pass_runner passes;
+    struct cadre_copy_runner copies;
+    struct cadre_param_marks *marks;
+    struct cadre_reduction *reduction;
+    struct cadre_wire *wire; /* encoded gathers; NULL: no plugin claims wire.codec */
+    struct cadre_status_slot *slot; /* of this thread, for who watches; NULL: nobody */
+    struct cadre_ctx *inside; /* the innermost instance whose callback runs; NULL */
+    uint64_t step; /* 0: before the first */
+    uint32_t sync; /* CADRE_SYNC_* while it runs, else 0 */
+    bool bound; /* storage exists */
     bool asked_seconds; /* a plugin asked for unit_seconds */
+    char step_text[32];
 };
 
 /* The host's view of one plugin instance; opaque in the ABI. */
 struct cadre_ctx {
     struct cadre_services *services; /* of its rank */
     const struct cadre_plugin_handle *plugin;
+    const char *name; /* of the instance: "ddp", "ddp@site" */
+    const char *axis; /* its own; NULL: none */
     struct cadre_host host;
     struct cadre_values values;
     struct cadre_self *self;
-    const char *phase; /* for messages: "plan", "step", ..., "destroy" */
+    enum cadre_callback in; /* its innermost callback that runs */
 };
 
 /* Fill the host table that `ctx`'s plugin gets. It lives as long as ctx. */
 void cadre_host_init(struct cadre_host *host, struct cadre_ctx *ctx);
+
+/* " at step 12", "" before the first step. The text is valid until the next call. */
+const char *cadre_services_step_text(struct cadre_services *services);
+
+/* [exec] Work that is queued on the compute stream from now on runs after the event;
+ * the time waited is recorded under `name`, as borrowed text. */
+cadre_status cadre_services_await(struct cadre_services *services, cadre_event event,
+                                  const char *name);
 
 #endif

@@ -110,5 +110,7 @@ void parity_elements(struct parity *parity);
 void parity_losses(struct parity *parity);
 void parity_lists(struct parity *parity);
 void parity_compression(struct parity *parity);
+void parity_vectors(struct parity *parity);
+void parity_experts(struct parity *parity);
 
 #endif

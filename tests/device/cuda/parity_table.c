@@ -51,6 +51,19 @@ static const struct entry {
     {"dequantize", PARITY_ENTRY(dequantize), FLOATS},
     {"scatter_add", PARITY_ENTRY(scatter_add), FLOATS},
     {"orthonormalize", PARITY_ENTRY(orthonormalize), FLOATS},
+    {"axpby", PARITY_ENTRY(axpby), FLOATS},
+    {"mul", PARITY_ENTRY(mul), FLOATS},
+    {"rsqrt", PARITY_ENTRY(rsqrt), FLOATS},
+    {"dot", PARITY_ENTRY(dot), FLOATS},
+    {"transpose", PARITY_ENTRY(transpose), FLOATS | BIT(CADRE_I32)},
+    {"copy_rows", PARITY_ENTRY(copy_rows), FLOATS | BIT(CADRE_I32)},
+    {"route_fwd", PARITY_ENTRY(route_fwd), FLOATS},
+    {"route_bwd", PARITY_ENTRY(route_bwd), FLOATS},
+    {"rows_take", PARITY_ENTRY(rows_take), FLOATS},
+    {"rows_put", PARITY_ENTRY(rows_put), FLOATS},
+    {"rows_dot", PARITY_ENTRY(rows_dot), FLOATS},
+    {"int8_encode", PARITY_ENTRY(int8_encode), FLOATS},
+    {"int8_decode", PARITY_ENTRY(int8_decode), FLOATS},
 };
 enum { KNOWN = sizeof entries / sizeof *entries };
 

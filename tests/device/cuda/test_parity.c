@@ -25,6 +25,8 @@ START_TEST(every_op)
     parity_losses(&parity);
     parity_lists(&parity);
     parity_compression(&parity);
+    parity_vectors(&parity);
+    parity_experts(&parity);
     cadre_device_close(parity.gpu);
     cadre_device_close(parity.cpu);
     parity_show(&parity);
