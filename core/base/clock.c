@@ -15,10 +15,10 @@ static double boot_s(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-double cadre_clock_process_begin_s(pid_t pid)
+double cadre_clock_process_boot_s(pid_t pid)
 {
     char path[64], line[1024], *end = NULL;
-    double ticks = NAN, a_second = (double)sysconf(_SC_CLK_TCK);
+    double ticks = NAN;
     snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
     FILE *file = fopen(path, "re");
     if (!file)
@@ -31,5 +31,10 @@ double cadre_clock_process_begin_s(pid_t pid)
     if (at)
         ticks = strtod(at, &end);
     fclose(file);
-    return end == at ? NAN : cadre_now_s() - (boot_s() - ticks / a_second);
+    return end == at ? NAN : ticks / (double)sysconf(_SC_CLK_TCK);
+}
+
+double cadre_clock_process_begin_s(pid_t pid)
+{
+    return cadre_now_s() - (boot_s() - cadre_clock_process_boot_s(pid));
 }

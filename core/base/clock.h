@@ -13,9 +13,21 @@ static inline double cadre_now_s(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* Seconds since 1970, of the clock that people set. [any thread] */
+static inline double cadre_wall_clock_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 /* When the process began, by the same clock, to a tick of the kernel (10 ms as a rule):
  * before its libraries were loaded. NaN where /proc does not say. [any thread] Source:
  * proc(5), /proc/PID/stat, field 22. */
 double cadre_clock_process_begin_s(pid_t pid);
+
+/* The same in seconds after the system's boot: with the pid it names a process, as
+ * numbers are used again. NaN where there is none. [any thread] */
+double cadre_clock_process_boot_s(pid_t pid);
 
 #endif

@@ -5,7 +5,9 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <time.h>
 
+#include "config.h"
 #include "core/base/utf8.h"
 
 static void put(struct cadre_json *json, const char *bytes, size_t n)
@@ -215,4 +217,22 @@ void cadre_json_put_bool(struct cadre_json *json, const char *key, bool value)
 {
     cadre_json_key(json, key);
     cadre_json_bool(json, value);
+}
+
+const char *cadre_json_date(char out[CADRE_JSON_DATE])
+{
+    struct tm utc;
+    time_t now = time(NULL);
+    memset(out, 0, CADRE_JSON_DATE);
+    if (gmtime_r(&now, &utc))
+        strftime(out, CADRE_JSON_DATE, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    return out;
+}
+
+void cadre_json_put_head(struct cadre_json *json, int schema_version)
+{
+    char date[CADRE_JSON_DATE];
+    cadre_json_put_i64(json, "schema_version", schema_version);
+    cadre_json_put_string(json, "build", PACKAGE_STRING);
+    cadre_json_put_string(json, "date", cadre_json_date(date));
 }

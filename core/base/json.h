@@ -64,6 +64,17 @@ void cadre_json_put_i64(struct cadre_json *json, const char *key, int64_t value)
 void cadre_json_put_f64(struct cadre_json *json, const char *key, double value);
 void cadre_json_put_bool(struct cadre_json *json, const char *key, bool value);
 
+enum { CADRE_JSON_DATE = 24 }; /* bytes of a date */
+
+/* The time now as files of JSON have it, ISO 8601 in UTC to the second:
+ * "2026-11-22T09:30:00Z". Returns `out`. [any thread] */
+const char *cadre_json_date(char out[CADRE_JSON_DATE]);
+
+/* What a file begins with, in its object: `schema_version`, which is raised where a key
+ * changes its meaning or goes, `build`, the program that wrote it, and `date`, when.
+ * Not for files whose bytes are hashed or compared. */
+void cadre_json_put_head(struct cadre_json *json, int schema_version);
+
 /* End the document with a line break; the writer can then start another on a new line.
  * Errors: CADRE_E_IO where anything could not be written, CADRE_E_RESOURCE for a text.
  */

@@ -3,6 +3,7 @@
 
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -40,6 +41,22 @@ void cadre_status_begin(struct cadre_status_slot *slot, int rank)
     atomic_store(&slot->place, 0);
     atomic_store(&slot->state, CADRE_STATUS_RUNNING);
     cadre_status_beat(slot);
+}
+
+static void note_exit(int status, void *watched)
+{
+    struct cadre_status_slot *own = current, *other = watched;
+    (void)status;
+    if (own && atomic_load(&own->state) == CADRE_STATUS_RUNNING)
+        atomic_store(&own->exits, CADRE_STATUS_EXITS);
+    else if (!own && atomic_load(&other->state) == CADRE_STATUS_RUNNING)
+        atomic_store(&other->exits, CADRE_STATUS_OTHER_EXITS);
+}
+
+void cadre_status_watch_exit(void)
+{
+    if (current)
+        on_exit(note_exit, current);
 }
 
 void cadre_status_finished(struct cadre_status_slot *slot)

@@ -41,12 +41,17 @@ enum cadre_status_state {
     CADRE_STATUS_FINISHED, /* its thread or process has reached its regular end */
 };
 
+/* Who has called exit(): the thread of the slot; one that has no slot, and is noted in
+ * one of the process. */
+#define CADRE_STATUS_EXITS 1u
+#define CADRE_STATUS_OTHER_EXITS 2u
+
 /* Its fields are for status_slot.c and the reader. */
 struct cadre_status_slot {
     _Atomic uint32_t state;
     _Atomic int32_t rank; /* -1: none, the process plans or starts ranks */
     _Atomic uint32_t beat; /* changes with every sign of progress */
-    _Atomic uint32_t exits; /* exit() was called by this thread */
+    _Atomic uint32_t exits; /* 0, or one of the two below */
     _Atomic uint32_t fault; /* the fatal signal that this thread received, 0: none */
     _Atomic uint32_t limit_ms; /* without progress in a callback; 0: no limit */
     /* step << 16 | number of the callback << 8 | CADRE_STATUS_CORE or 0 | number of the
@@ -79,6 +84,11 @@ pid_t cadre_status_root(const struct cadre_status_slot *slot);
 
 /* The slot's thread begins; rank -1: it has none. [the writer, as all below] */
 void cadre_status_begin(struct cadre_status_slot *slot, int rank);
+
+/* Note who calls exit() before the thread's slot has come to its end. Handlers of exit
+ * run last to first, and what those of libraries take away makes other threads crash:
+ * call it again when libraries were opened, and when they were first used. */
+void cadre_status_watch_exit(void);
 
 /* It has come to its regular end, whether or not with an error. */
 void cadre_status_finished(struct cadre_status_slot *slot);

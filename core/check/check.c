@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/check/check.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ static cadre_status take_number(const char *flag, const char *text, uint64_t *ou
         return CADRE_OK;
     errno = 0;
     *out = strtoull(text, &end, 10);
-    if (errno || end == text || *end || *text == '-')
+    if (errno || end == text || *end || !isdigit((unsigned char)*text))
         return cadre_fail(err, CADRE_E_INVALID, "%s %s: expected a whole number", flag,
                           text);
     return CADRE_OK;
@@ -53,6 +54,21 @@ static cadre_status take_time(const char *text, double *out, struct cadre_error 
     return CADRE_OK;
 }
 
+/* Before minutes of checks, not after them. */
+static cadre_status check_writable(const char *path, struct cadre_error *err)
+{
+    char *dir = path ? cadre_path_dirname(path) : NULL;
+    cadre_status rc = CADRE_OK;
+    if (path && !dir)
+        return cadre_no_memory(err, "the path '%s'", path);
+    if (path && cadre_path_is_dir(path))
+        rc = cadre_fail(err, CADRE_E_IO, "cannot write '%s': it is a folder", path);
+    else if (path && access(dir, W_OK) != 0)
+        rc = cadre_fail_errno(err, CADRE_E_IO, errno, "cannot write '%s'", path);
+    free(dir);
+    return rc;
+}
+
 struct asked {
     struct cadre_check_results results;
     struct cadre_waivers waivers;
@@ -70,6 +86,9 @@ static cadre_status take_request(const struct cadre_check_request *request,
     CADRE_TRY(take_number("--seed", request->seed, &asked->seed, err));
     CADRE_TRY(take_number("--reproduce", request->reproduce, &asked->seed, err));
     CADRE_TRY(take_time(request->fuzz, &asked->fuzz_s, err));
+    CADRE_TRY(check_writable(request->json, err));
+    CADRE_TRY(check_writable(request->junit, err));
+    CADRE_TRY(check_writable(request->html, err));
     /* a plugin that is not there is wrong input, not a failed check */
     CADRE_TRY(cadre_check_find(request->plugin, path, sizeof path, err));
     if (request->waive)

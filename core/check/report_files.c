@@ -9,12 +9,15 @@
 
 /* ---- JSON ---- */
 
+enum { SCHEMA_VERSION = 1 };
+
 void cadre_check_results_json(const struct cadre_check_results *results,
                               struct cadre_text *out)
 {
     struct cadre_json json;
     cadre_json_init_text(&json, out, true);
     cadre_json_begin_object(&json);
+    cadre_json_put_head(&json, SCHEMA_VERSION);
     cadre_json_put_string(&json, "level", cadre_check_results_level(results));
     cadre_json_put_string(&json, "digest", results->digest);
     cadre_json_key(&json, "checks");

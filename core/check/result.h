@@ -40,7 +40,7 @@ size_t cadre_check_results_bad(const struct cadre_check_results *results);
  * reached none. */
 const char *cadre_check_results_level(const struct cadre_check_results *results);
 
-/* "48 pass, 2 unsupported, 0 fail: conforms to cadre.strategy/0.9 level stackable". */
+/* "48 pass, 2 unsupported, 0 fail: conforms to cadre.strategy/0.10 level stackable". */
 void cadre_check_results_summary(const struct cadre_check_results *results, char *out,
                                  size_t bytes);
 

@@ -213,10 +213,11 @@ static cadre_status give_state(struct cadre_rank *rank, uint32_t i,
 {
     const struct cadre_buf *buf = &rank->store.opt.state[i];
     const struct cadre_range range = cadre_opt_state_range(rank, i);
-    const bool wide = buf->dtype == rank->store.wide;
+    /* codes have no mean, and the scales of their blocks belong to them */
+    const bool number = buf->dtype == rank->store.wide && planned(rank, i)->block == 1;
     if (buf->count == 0)
         return CADRE_OK;
-    if (wide && mean->axis)
+    if (number && mean->axis)
         return cadre_range_give_mean(rank, &range, mean, sink);
     if (!cadre_rank_is_primary_owner(rank, range.param))
         return CADRE_OK;

@@ -238,9 +238,7 @@ struct cadre_safetensors_spec *cadre_range_tensors(const struct cadre_model *mod
 
 int cadre_range_moments(const struct cadre_run_spec *run)
 {
-    if (run->optim.kind == CADRE_OPTIMIZER_PLUGIN)
+    if (run->optim.kind == CADRE_OPTIMIZER_SGD && run->optim.momentum == 0)
         return 0;
-    if (run->optim.kind == CADRE_OPTIMIZER_ADAMW)
-        return 2;
-    return run->optim.momentum != 0 ? 1 : 0;
+    return cadre_optimizer_moments(run->optim.kind);
 }

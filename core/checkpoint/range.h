@@ -102,8 +102,8 @@ struct cadre_safetensors_spec cadre_range_tensor(const struct cadre_model *model
 struct cadre_safetensors_spec *cadre_range_tensors(const struct cadre_model *model,
                                                    size_t *n, struct cadre_error *err);
 
-/* Moments per parameter: 0, 1 exp_avg, 2 both. An optimizer plugin has none: its states
- * are those of opt_state.h. */
+/* Moments per parameter: 0, 1 exp_avg, 2 both. An optimizer plugin and adamw8bit have
+ * none: their states are those of opt_state.h. */
 int cadre_range_moments(const struct cadre_run_spec *run);
 
 #endif

@@ -38,7 +38,8 @@ static cadre_status options_text(const struct cadre_options *options, char **tex
     if (!memory)
         return cadre_no_memory(err, "the options' text");
     cadre_status rc = cadre_options_write(options, memory, err);
-    fclose(memory);
+    if (fclose(memory) != 0 && rc == CADRE_OK)
+        rc = cadre_no_memory(err, "the options' text");
     return rc;
 }
 
@@ -61,7 +62,7 @@ cadre_status cadre_run_values_commit(const struct cadre_rank *rank,
      * fp16 run */
     size_t absent = run->model.dtype == CADRE_F16 ? 0 : scale->skipped > 0 ? 2 : 3;
     char *text = NULL, data[17], batch[32], lr[32], factor[32], good[32], skipped[32];
-    char gemm[GEMM_CHARS];
+    char gemm[GEMM_CHARS], parts[32];
     struct cadre_text trained = {0};
     cadre_status rc = options_text(run->options, &text, err);
     cadre_trained_list(run->dataset, &trained);
@@ -69,6 +70,7 @@ cadre_status cadre_run_values_commit(const struct cadre_rank *rank,
         rc = cadre_no_memory(err, "the names of records");
     hash_of_data(rank, data);
     gemm_of(&rank->tuning, gemm);
+    snprintf(parts, sizeof parts, "%lld", (long long)run->config->run.exact_parts);
     snprintf(batch, sizeof batch, "%lld", (long long)run->global_batch);
     snprintf(lr, sizeof lr, "%.17g",
              cadre_lr_at(&run->optim, step - (int64_t)scale->skipped));
@@ -82,6 +84,7 @@ cadre_status cadre_run_values_commit(const struct cadre_rank *rank,
         {"optimizer", optimizer_of(run)},
         {"stack", run->stack_text},
         {"gemm", gemm},
+        {"exact_parts", parts},
         {"lr", lr},
         {"skipped", skipped},
         {"loss_scale", factor},
@@ -192,6 +195,22 @@ static void compare_lr(const struct cadre_rank *rank,
               (long long)optim->steps);
 }
 
+/* Another number of parts is another training. Older checkpoints had one. */
+static void compare_parts(const struct cadre_rank *rank,
+                          const struct cadre_checkpoint *checkpoint, const char *path)
+{
+    const char *before = cadre_checkpoint_value(checkpoint, "exact_parts");
+    const long long now = (long long)rank->spec->config->run.exact_parts;
+    if (rank->index != 0 || !rank->spec->exact ||
+        strtoll(before ? before : "1", NULL, 10) == now)
+        return;
+    cadre_log(
+        CADRE_LOG_WARN, "train",
+        "run.exact: '%s' was trained with run.exact_parts = %s, and continues with "
+        "%lld: its bits differ from those of a run that never stopped",
+        path, before ? before : "1", now);
+}
+
 cadre_status cadre_run_values_resume(struct cadre_rank *rank,
                                      const struct cadre_checkpoint *checkpoint,
                                      const char *path, struct cadre_error *err)
@@ -207,6 +226,7 @@ cadre_status cadre_run_values_resume(struct cadre_rank *rank,
             "run.exact: '%s' was trained with %s, and continues with %s: its bits "
             "may differ from those of a run that never stopped",
             path, before, now);
+    compare_parts(rank, checkpoint, path);
     CADRE_TRY(take_scale(rank, checkpoint, path, err));
     compare_lr(rank, checkpoint, path);
     return CADRE_OK;

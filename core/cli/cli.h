@@ -7,6 +7,7 @@
 
 #include "core/base/memory.h"
 #include "core/check/check.h"
+#include "core/cli/command.h"
 #include "core/config/options.h"
 #include "core/run/spec.h"
 
@@ -20,19 +21,22 @@ int cadre_cli_exit_code(cadre_status rc);
 struct cadre_cli_args {
     int argc;
     char **argv; /* of the program */
-    const char *conf; /* the ini file, or the command's one argument */
+    struct cadre_cli_texts words; /* the arguments that are no options */
+    const char *conf; /* the first of them: the ini file, or what the command names */
+    const char *folder; /* of a run, where that was named as CONF; NULL: a file was */
+    char *ini, *resume; /* the file in it, and the option that continues it; owned */
     const char *out; /* --out */
     const char *run; /* --run */
     const char *prompt;
     const char *from; /* --from: parameters to use */
     const char *tokens; /* --tokens: how many to generate */
     const char *role; /* --role: of a new plugin */
-    bool dry_run, json, greedy;
+    const char *archive; /* --archive: a file to write */
+    bool dry_run, json, greedy, once;
     bool list, collect; /* of a comparison */
     struct cadre_check_request check; /* its flags; the plugin is `conf` */
-    int n_set, n_fail_if;
-    char **set; /* --set texts, NULL-terminated */
-    char **fail_if; /* --fail-if texts, NULL-terminated */
+    struct cadre_cli_texts set; /* --set */
+    struct cadre_cli_texts fail_if; /* --fail-if */
 };
 
 /* Options from args: the file, the requested [run:NAME], then every --set. *out is the
@@ -66,24 +70,7 @@ char **cadre_cli_plugin_commands(void);
  */
 void cadre_cli_plugin_describe(const char *name, struct cadre_text *out);
 
-/* The commands. */
-cadre_status cadre_cli_train(const struct cadre_cli_args *args,
-                             struct cadre_error *err);
-cadre_status cadre_cli_compare(const struct cadre_cli_args *args,
-                               struct cadre_error *err);
-cadre_status cadre_cli_eval(const struct cadre_cli_args *args, struct cadre_error *err);
-cadre_status cadre_cli_generate(const struct cadre_cli_args *args,
-                                struct cadre_error *err);
-cadre_status cadre_cli_check(const struct cadre_cli_args *args,
-                             struct cadre_error *err);
-cadre_status cadre_cli_inspect(const struct cadre_cli_args *args,
-                               struct cadre_error *err);
-cadre_status cadre_cli_new(const struct cadre_cli_args *args, struct cadre_error *err);
-cadre_status cadre_cli_plugins(const struct cadre_cli_args *args,
-                               struct cadre_error *err);
-cadre_status cadre_cli_options(const struct cadre_cli_args *args,
-                               struct cadre_error *err);
-cadre_status cadre_cli_doctor(const struct cadre_cli_args *args,
-                              struct cadre_error *err);
+/* There is no command `name`: CADRE_E_INVALID with the nearest one. */
+cadre_status cadre_cli_unknown_command(const char *name, struct cadre_error *err);
 
 #endif

@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/compare/compare.h"
 
+#include <stdlib.h>
+
 #include "core/base/log.h"
+#include "core/base/memory.h"
 #include "core/cli/cli.h"
+#include "core/cli/result.h"
+#include "core/compare/verdict/condition.h"
 #include "core/launch/launch.h"
+#include "core/report/archive.h"
 
 /* All steps except one training need a single process. */
 static cadre_status refuse_ranks(const struct cadre_cli_args *args,
@@ -27,11 +33,21 @@ static cadre_status step_of(const struct cadre_cli_args *args,
         return cadre_fail(err, CADRE_E_INVALID,
                           "--list, --run and --collect are steps of a comparison: give "
                           "one of them");
-    if (args->n_fail_if > 0 && (args->list || args->run))
+    if (args->fail_if.n > 0 && (args->list || args->run))
         return cadre_fail(
             err, CADRE_E_INVALID,
             "--fail-if needs a report: give it with --collect, or without "
             "--list and --run");
+    if (args->json && (args->list || args->run))
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "--json tells a report's figures: give it with --collect, or "
+                          "without --list and --run");
+    if (args->archive && (args->list || args->run))
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "--archive packs a report: give it with --collect, or "
+                          "without --list and --run");
+    if (args->archive)
+        CADRE_TRY(cadre_archive_check_name(args->archive, err));
     *step = args->list      ? CADRE_COMPARE_LIST
             : args->run     ? CADRE_COMPARE_ONE
             : args->collect ? CADRE_COMPARE_COLLECT
@@ -39,18 +55,55 @@ static cadre_status step_of(const struct cadre_cli_args *args,
     return CADRE_OK;
 }
 
-cadre_status cadre_cli_compare(const struct cadre_cli_args *args,
-                               struct cadre_error *err)
+/* A verdict that fails the command has a report too, and stays the command's. */
+static cadre_status pack(const struct cadre_cli_args *args, char *folder,
+                         cadre_status judged, struct cadre_error *err)
+{
+    struct cadre_runs runs = {0};
+    struct cadre_error why = {0};
+    const bool reported = judged == CADRE_OK || judged == CADRE_E_DIFFERS ||
+                          judged == CADRE_E_CONDITION || judged == CADRE_E_UNDECIDED;
+    if (!args->archive || !reported)
+        return judged;
+    cadre_status rc = cadre_runs_read(&folder, 1, &runs, &why);
+    if (rc == CADRE_OK)
+        rc = cadre_archive_write(&runs, NULL, args->archive, &why);
+    if (rc == CADRE_OK)
+        cadre_log(CADRE_LOG_INFO, "compare", "archive '%s'", args->archive);
+    else if (judged != CADRE_OK)
+        cadre_log(CADRE_LOG_ERROR, "compare", "%s", why.text);
+    else if (err)
+        *err = why;
+    cadre_runs_fini(&runs);
+    return judged != CADRE_OK ? judged : rc;
+}
+
+/* One object on stdout, also after a failure. */
+static cadre_status tell_json(const struct cadre_cli_args *args, const char *folder,
+                              cadre_status rc, struct cadre_error *err)
+{
+    const struct cadre_cli_result result = {
+        .command = "compare",
+        .folder = folder,
+        .rc = rc,
+        .error = err->text,
+    };
+    return args->json ? cadre_cli_result_print(&result, err) : rc;
+}
+
+static cadre_status compare(const struct cadre_cli_args *args, struct cadre_error *err)
 {
     struct cadre_options *options = NULL;
     enum cadre_log_level level;
     struct cadre_launch_external external;
     struct cadre_cli_args plain = *args;
     struct cadre_compare_request request = {.conf = args->conf,
-                                            .sets = args->set,
+                                            .sets = args->set.item,
                                             .out = args->out,
                                             .task = args->run,
-                                            .fail_if = args->fail_if};
+                                            .table = args->json ? stderr : stdout,
+                                            .fail_if = args->fail_if.item};
+    char *folder = NULL;
     cadre_status rc;
     plain.run = NULL; /* the comparison takes every run's section by itself */
     CADRE_TRY_OR(step_of(args, &request.step, err), fail);
@@ -61,10 +114,65 @@ cadre_status cadre_cli_compare(const struct cadre_cli_args *args,
     CADRE_TRY_OR(cadre_cli_load(&plain, &options, err), fail);
     if (cadre_log_parse_level(cadre_options_raw(options, "log.level"), &level))
         cadre_log_set_level(level);
+    if (args->folder)
+        cadre_log(CADRE_LOG_INFO, "compare", "%s the comparison in '%s'",
+                  args->out == args->folder ? "continuing" : "repeating", args->folder);
     request.options = options;
     request.launched = external.launcher != NULL;
     rc = cadre_compare(&request, err);
 fail:
+    folder = options && !args->out ? cadre_compare_folder(options, args->conf)
+             : args->out           ? cadre_strdup(args->out)
+                                   : NULL;
+    if (folder)
+        rc = pack(args, folder, rc, err);
+    rc = tell_json(args, folder, rc, err);
+    free(folder);
     cadre_options_destroy(options);
     return rc;
 }
+
+static const struct cadre_cli_option options[] = {
+    CADRE_CLI_OPTION_SET,
+    CADRE_CLI_OPTION_OUT,
+    {.name = "--list",
+     .field = CADRE_CLI_FIELD(list),
+     .help = "print the trainings, their ranks, the processes to start"},
+    {.name = "--run",
+     .argument = "NAME",
+     .kind = CADRE_CLI_RUN,
+     .field = CADRE_CLI_FIELD(run),
+     .help = "train one of them, as a rank if a launcher says so"},
+    {.name = "--collect",
+     .field = CADRE_CLI_FIELD(collect),
+     .help = "report on the trainings that exist, train nothing"},
+    {.name = "--fail-if",
+     .argument = "COND",
+     .kind = CADRE_CLI_TEXT,
+     .field = CADRE_CLI_FIELD(fail_if),
+     .repeats = true,
+     .help = "exit status 5 if such as 'speedup(NAME) < 0.9' holds for the whole 95 % "
+             "interval, 6 if it is undecided; also efficiency, overhead, "
+             "price, bubble, exposed; <, <=, >, >="},
+    CADRE_CLI_OPTION_ARCHIVE,
+    {.name = "--json",
+     .field = CADRE_CLI_FIELD(json),
+     .help = "print one JSON object at the end: folder, status, figures of each run"},
+    {0},
+};
+
+const struct cadre_cli_command cadre_command_compare = {
+    .name = "compare",
+    .synopsis = "CONF [--set SECTION.KEY=VALUE]... [--out DIR] [--fail-if COND]... "
+                "[--list | --run NAME | --collect] [--archive FILE.tar] [--json]",
+    .summary = "train every run of [compare], check equality, write the report",
+    .argument = "CONF",
+    .kind = CADRE_CLI_CONF,
+    .least = 1,
+    .most = 1,
+    .continues = true,
+    .details = "Where CONF is the folder of a comparison, its comparison.ini is read, "
+               "and the comparison goes on in that folder: finished runs are kept.",
+    .options = options,
+    .run = compare,
+};

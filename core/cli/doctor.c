@@ -211,8 +211,7 @@ static cadre_status print_json(const struct findings *f, struct cadre_error *err
     return CADRE_OK;
 }
 
-cadre_status cadre_cli_doctor(const struct cadre_cli_args *args,
-                              struct cadre_error *err)
+static cadre_status doctor(const struct cadre_cli_args *args, struct cadre_error *err)
 {
     struct findings *f = cadre_calloc(1, sizeof *f);
     cadre_status rc = CADRE_OK;
@@ -232,3 +231,16 @@ cadre_status cadre_cli_doctor(const struct cadre_cli_args *args,
     free(f);
     return rc;
 }
+
+static const struct cadre_cli_option options[] = {
+    CADRE_CLI_OPTION_JSON,
+    {0},
+};
+
+const struct cadre_cli_command cadre_command_doctor = {
+    .name = "doctor",
+    .synopsis = "[--json]",
+    .summary = "what was found on this machine, what was not, and why",
+    .options = options,
+    .run = doctor,
+};

@@ -120,7 +120,7 @@ static cadre_status find_trained(struct outcome *o, struct cadre_error *err)
     return CADRE_OK;
 }
 
-cadre_status cadre_cli_eval(const struct cadre_cli_args *args, struct cadre_error *err)
+static cadre_status eval(const struct cadre_cli_args *args, struct cadre_error *err)
 {
     struct outcome o = {0};
     struct cadre_spec *spec = NULL;
@@ -154,3 +154,23 @@ fail:
     cadre_spec_destroy(spec);
     return rc;
 }
+
+static const struct cadre_cli_option options[] = {
+    CADRE_CLI_OPTION_SET,
+    CADRE_CLI_OPTION_OUT,
+    CADRE_CLI_OPTION_FROM,
+    CADRE_CLI_OPTION_JSON,
+    {0},
+};
+
+const struct cadre_cli_command cadre_command_eval = {
+    .name = "eval",
+    .synopsis = "CONF [--from DIR] [--set SECTION.KEY=VALUE]... [--out DIR] [--json]",
+    .summary = "evaluate a run, checkpoint or model folder on the validation data",
+    .argument = "CONF",
+    .kind = CADRE_CLI_CONF,
+    .least = 1,
+    .most = 1,
+    .options = options,
+    .run = eval,
+};

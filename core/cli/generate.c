@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `cadre generate`: sample text, one token at a time from the model's distribution,
- * or the likeliest with --greedy. The whole prefix is computed again for every token.
- */
+/* `cadre generate`: sample text or heartbeats, one token at a time from the model's
+ * distribution, or the likeliest with --greedy. The whole prefix is computed again for
+ * every token. */
 #include "core/cli/cli.h"
 
 #include <errno.h>
@@ -12,7 +12,9 @@
 
 #include "core/base/memory.h"
 #include "core/base/rng.h"
+#include "core/cli/generate_ecg.h"
 #include "core/data/tokenizer/tokenizer.h"
+#include "core/run/spec_check.h"
 #include "core/train/train.h"
 
 #define DEFAULT_TOKENS 200
@@ -21,7 +23,9 @@ struct generator {
     const struct cadre_cli_args *args;
     const struct cadre_spec *spec;
     struct cadre_rank *rank;
+    bool ecg; /* tokens are samples: there is no tokenizer */
     struct cadre_tokenizer *tokenizer;
+    int64_t vocab; /* tokens that there are; the model may have more */
     int32_t *ids, *targets;
     size_t n, n_prompt;
     double *p; /* of the vocabulary */
@@ -50,6 +54,12 @@ static cadre_status encode_prompt(struct generator *g, size_t more,
                                   struct cadre_error *err)
 {
     const char *prompt = g->args->prompt ? g->args->prompt : "";
+    if (g->ecg) {
+        CADRE_TRY(
+            cadre_generate_ecg_prompt(g->spec, prompt, more, &g->ids, &g->n, err));
+        g->n_prompt = g->n;
+        return CADRE_OK;
+    }
     int32_t bos = cadre_tokenizer_bos(g->tokenizer), *ids = NULL;
     size_t n = 0;
     CADRE_TRY(
@@ -102,7 +112,7 @@ static cadre_status predict(struct generator *g, struct cadre_error *err)
 
 static int32_t choose(const struct generator *g)
 {
-    int64_t vocab = cadre_tokenizer_vocab(g->tokenizer);
+    int64_t vocab = g->vocab;
     int32_t best = 0;
     if (g->args->greedy) {
         for (int64_t v = 1; v < vocab; v++)
@@ -122,6 +132,8 @@ static cadre_status put(const struct generator *g, size_t i, struct cadre_error 
     const char *bytes;
     size_t size;
     int32_t previous = i > 0 ? g->ids[i - 1] : -1;
+    if (g->ecg)
+        return cadre_generate_ecg_put(g->spec, g->ids[i], err);
     if (i == 0 && g->ids[0] == cadre_tokenizer_bos(g->tokenizer))
         return CADRE_OK; /* the start token is no text */
     if (cadre_tokenizer_decode(g->tokenizer, previous, g->ids[i], &bytes, &size) !=
@@ -149,7 +161,7 @@ static cadre_status generate(struct generator *g, size_t more, struct cadre_erro
         g->n++;
         CADRE_TRY(put(g, g->n - 1, err));
     }
-    if (putchar('\n') == EOF)
+    if (!g->ecg && putchar('\n') == EOF)
         rc = cadre_fail(err, CADRE_E_IO, "cannot write to stdout");
     return rc;
 }
@@ -157,21 +169,33 @@ static cadre_status generate(struct generator *g, size_t more, struct cadre_erro
 static cadre_status check_model(const struct generator *g, struct cadre_error *err)
 {
     if (g->spec->run.model.classes > 0)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "a classification model generates nothing; use a language "
+                          "model, or for heartbeats data.task = foundation");
+    if (!g->ecg)
+        CADRE_TRY(cadre_spec_check_tokens(g->spec, g->vocab, err));
+    if (g->vocab > g->spec->run.model.vocab)
         return cadre_fail(
             err, CADRE_E_INVALID,
-            "a classification model generates no text; use a language model");
-    if (cadre_tokenizer_vocab(g->tokenizer) > g->spec->run.model.vocab)
-        return cadre_fail(
-            err, CADRE_E_INVALID,
-            "data.tokenizer has %lld tokens, the model %lld; use the tokenizer "
-            "it was trained with",
-            (long long)cadre_tokenizer_vocab(g->tokenizer),
+            "%s has %lld tokens, the model %lld; use that which it was trained with",
+            g->ecg ? "data.levels" : "data.tokenizer", (long long)g->vocab,
             (long long)g->spec->run.model.vocab);
     return CADRE_OK;
 }
 
-cadre_status cadre_cli_generate(const struct cadre_cli_args *args,
-                                struct cadre_error *err)
+/* Heartbeats begin with some of the data; text needs none. */
+static cadre_status is_ecg(const struct cadre_cli_args *args, bool *ecg,
+                           struct cadre_error *err)
+{
+    struct cadre_options *options = NULL;
+    CADRE_TRY(cadre_cli_load(args, &options, err));
+    *ecg = strcmp(cadre_options_raw(options, "data.format"), "wfdb") == 0;
+    cadre_options_destroy(options);
+    return CADRE_OK;
+}
+
+static cadre_status generate_text(const struct cadre_cli_args *args,
+                                  struct cadre_error *err)
 {
     struct generator g = {.args = args};
     struct cadre_spec *spec = NULL;
@@ -179,18 +203,17 @@ cadre_status cadre_cli_generate(const struct cadre_cli_args *args,
     size_t more;
     cadre_status rc = count_tokens(args, &more, err);
     if (rc == CADRE_OK)
-        rc = cadre_cli_load_model(args, false, &spec, &rank, err);
+        rc = is_ecg(args, &g.ecg, err);
+    if (rc == CADRE_OK)
+        rc = cadre_cli_load_model(args, g.ecg, &spec, &rank, err);
     if (rc != CADRE_OK)
         return rc;
     g.spec = spec;
     g.rank = &rank;
-    if (strcmp(spec->config.data.format, "wfdb") == 0) {
-        rc = cadre_fail(err, CADRE_E_INVALID,
-                        "generate writes text; data.format = wfdb has no text tokens");
-        goto fail;
-    }
-    CADRE_TRY_OR(cadre_tokenizer_open(spec->config.data.tokenizer, &g.tokenizer, err),
-                 fail);
+    if (!g.ecg)
+        CADRE_TRY_OR(
+            cadre_tokenizer_open(spec->config.data.tokenizer, &g.tokenizer, err), fail);
+    g.vocab = g.ecg ? spec->data_info.vocab : cadre_tokenizer_vocab(g.tokenizer);
     CADRE_TRY_OR(check_model(&g, err), fail);
     CADRE_TRY_OR(encode_prompt(&g, more, err), fail);
     rc = generate(&g, more, err);
@@ -204,3 +227,37 @@ fail:
     free(g.logits);
     return rc;
 }
+
+static const struct cadre_cli_option options[] = {
+    CADRE_CLI_OPTION_SET,
+    CADRE_CLI_OPTION_OUT,
+    CADRE_CLI_OPTION_FROM,
+    {.name = "--prompt",
+     .argument = "TEXT",
+     .kind = CADRE_CLI_TEXT,
+     .field = CADRE_CLI_FIELD(prompt),
+     .help =
+         "the text to begin with; of ECG data the number of a validation window (0)"},
+    {.name = "--tokens",
+     .argument = "N",
+     .kind = CADRE_CLI_TEXT,
+     .field = CADRE_CLI_FIELD(tokens),
+     .help = "how many tokens to generate (200)"},
+    {.name = "--greedy",
+     .field = CADRE_CLI_FIELD(greedy),
+     .help = "the likeliest token each time, none by chance"},
+    {0},
+};
+
+const struct cadre_cli_command cadre_command_generate = {
+    .name = "generate",
+    .synopsis = "CONF --prompt TEXT [--from DIR] [--tokens N] [--greedy] "
+                "[--set SECTION.KEY=VALUE]... [--out DIR]",
+    .summary = "sample text or heartbeats",
+    .argument = "CONF",
+    .kind = CADRE_CLI_CONF,
+    .least = 1,
+    .most = 1,
+    .options = options,
+    .run = generate_text,
+};

@@ -14,6 +14,7 @@
 #include "core/base/path.h"
 #include "core/checkpoint/format/checkpoint.h"
 #include "core/checkpoint/format/hf.h"
+#include "core/cli/inspect_files.h"
 #include "core/compare/verdict/certificate.h"
 #include "core/data/cache/cache_format.h"
 #include "core/data/text/token_file.h"
@@ -188,6 +189,8 @@ static cadre_status show_record(const char *path, struct cadre_error *err)
 static cadre_status show_tokens(const char *path, struct cadre_error *err)
 {
     struct cadre_token_file file = {0};
+    if (cadre_inspect_llama2c(path))
+        return CADRE_OK;
     CADRE_TRY(cadre_token_file_init(path, &file, err));
     unsigned largest = 0;
     for (uint64_t i = 0; i < file.count; i++)
@@ -263,7 +266,7 @@ static cadre_status show_certificate(const char *path, struct cadre_error *err)
 {
     struct cadre_text text = {0};
     if (!cadre_certificate_is(path))
-        return show_bytes(path, err);
+        return cadre_inspect_json(path, err);
     cadre_status rc = cadre_certificate_check(path, &text, err);
     fputs(cadre_text_str(&text), stdout);
     cadre_text_fini(&text);
@@ -289,7 +292,12 @@ static cadre_status show_comparison(const char *path, struct cadre_error *err)
             path);
     for (size_t i = 0; i < found.gl_pathc; i++) {
         struct cadre_error one = {0};
-        cadre_status seen = show_certificate(found.gl_pathv[i], &one);
+        cadre_status seen =
+            cadre_certificate_is(found.gl_pathv[i])
+                ? show_certificate(found.gl_pathv[i], &one)
+                : cadre_fail(&one, CADRE_E_INVALID,
+                             "'%s' is no certificate: it is damaged or incomplete",
+                             found.gl_pathv[i]);
         if (seen != CADRE_OK && rc == CADRE_OK)
             rc = cadre_fail(err, seen, "%s", one.text);
     }
@@ -362,9 +370,19 @@ static cadre_status show_path(const char *path, struct cadre_error *err)
     return show_bytes(path, err);
 }
 
-cadre_status cadre_cli_inspect(const struct cadre_cli_args *args,
-                               struct cadre_error *err)
+static cadre_status inspect(const struct cadre_cli_args *args, struct cadre_error *err)
 {
     cadre_status rc = show_path(args->conf, err);
     return rc == CADRE_E_IO ? CADRE_E_INVALID : rc;
 }
+
+const struct cadre_cli_command cadre_command_inspect = {
+    .name = "inspect",
+    .synopsis = "PATH",
+    .summary = "say what a plugin, checkpoint, data set or run folder is",
+    .argument = "PATH",
+    .kind = CADRE_CLI_PATH,
+    .least = 1,
+    .most = 1,
+    .run = inspect,
+};

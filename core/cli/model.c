@@ -97,6 +97,7 @@ cadre_status cadre_cli_load_model(const struct cadre_cli_args *args, bool need_d
     CADRE_TRY_OR(find_source(args, options, name, &source, err), fail);
     CADRE_TRY_OR(set(options, "model.init", source, err), fail);
     CADRE_TRY_OR(set(options, "strategy.stack", "single", err), fail);
+    CADRE_TRY_OR(set(options, "device.pace", "", err), fail); /* of other ranks */
     CADRE_TRY_OR(set(options, "data.prefetch", "0", err), fail);
     if (!need_data) {
         CADRE_TRY_OR(set(options, "train.global_batch", "1", err), fail);

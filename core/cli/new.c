@@ -107,7 +107,8 @@ static cadre_status find_templates(char out[PATH_MAX], struct cadre_error *err)
         return CADRE_OK;
     return cadre_fail(err, CADRE_E_INVALID,
                       "the templates of `cadre new` are missing: searched %s/sdk, "
-                      "%s/%s, %s for plugin.mk; install Cadre again",
+                      "%s/%s, %s for plugin.mk; install Debian's package cadre-dev, or "
+                      "Cadre again",
                       program, program, relative, CADRE_SDKDIR);
 }
 
@@ -192,7 +193,7 @@ static cadre_status write_folder(const struct request *request, struct cadre_err
     return CADRE_OK;
 }
 
-cadre_status cadre_cli_new(const struct cadre_cli_args *args, struct cadre_error *err)
+static cadre_status new (const struct cadre_cli_args *args, struct cadre_error *err)
 {
     struct request request = {
         .name = args->conf,
@@ -209,3 +210,31 @@ cadre_status cadre_cli_new(const struct cadre_cli_args *args, struct cadre_error
            request.name, request.name, request.out, request.out, request.name);
     return CADRE_OK;
 }
+
+static const struct cadre_cli_option options[] = {
+    {.name = "--out",
+     .argument = "DIR",
+     .kind = CADRE_CLI_FOLDER,
+     .field = CADRE_CLI_FIELD(out),
+     .help = "the folder to write; default NAME"},
+    {.name = "--role",
+     .argument = "ROLE",
+     .kind = CADRE_CLI_CHOICE,
+     .choices = "data, schedule, observer, optimizer",
+     .field = CADRE_CLI_FIELD(role),
+     .help = "what it does (data)"},
+    {0},
+};
+
+const struct cadre_cli_command cadre_command_new = {
+    .name = "new",
+    .synopsis = "NAME [--out DIR] [--role ROLE]",
+    .summary = "write the folder of a new plugin, which builds, trains "
+               "and says what to fill in",
+    .argument = "NAME",
+    .kind = CADRE_CLI_TEXT,
+    .least = 1,
+    .most = 1,
+    .options = options,
+    .run = new,
+};

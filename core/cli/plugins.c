@@ -103,8 +103,7 @@ static cadre_status print_json(const struct row *rows, size_t n,
                : cadre_fail(err, CADRE_E_IO, "cannot write the results to stdout");
 }
 
-cadre_status cadre_cli_plugins(const struct cadre_cli_args *args,
-                               struct cadre_error *err)
+static cadre_status plugins(const struct cadre_cli_args *args, struct cadre_error *err)
 {
     cadre_status rc = CADRE_OK;
     char **names = cadre_plugin_list("");
@@ -129,3 +128,16 @@ out:
     free(names);
     return rc;
 }
+
+static const struct cadre_cli_option options[] = {
+    CADRE_CLI_OPTION_JSON,
+    {0},
+};
+
+const struct cadre_cli_command cadre_command_plugins = {
+    .name = "plugins",
+    .synopsis = "[--json]",
+    .summary = "list the plugins that are found: id, version, level, path",
+    .options = options,
+    .run = plugins,
+};

@@ -9,6 +9,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/log.h"
+#include "core/base/rank_page.h"
 #include "core/comm/module.h"
 #include "core/tensor/dtype.h"
 
@@ -48,6 +49,35 @@ static uint64_t bytes_sent(const struct cadre_comm_op *op, uint64_t size)
     }
 }
 
+bool cadre_comm_op_crosses(const struct cadre_comm *comm,
+                           const struct cadre_comm_op *op)
+{
+    const int *node = comm->node;
+    bool crosses = false;
+    if (!node)
+        return false;
+    if (op->kind == CADRE_COMM_SEND || op->kind == CADRE_COMM_RECV)
+        return node[op->root] != node[comm->rank];
+    for (int m = 1; m < comm->size; m++)
+        crosses = crosses || node[m] != node[0];
+    return crosses;
+}
+
+/* Of op->bytes, by the formula of cadre_comm_stats. */
+static uint64_t between_bytes(const struct cadre_comm *comm,
+                              const struct cadre_comm_op *op)
+{
+    if (comm->size < 2 || !cadre_comm_op_crosses(comm, op))
+        return 0;
+    const uint64_t others = (uint64_t)comm->size - 1;
+    uint64_t outside = 0;
+    if (op->kind == CADRE_COMM_SEND)
+        return op->bytes;
+    for (int m = 0; m < comm->size; m++)
+        outside += comm->node[m] != comm->node[comm->rank];
+    return op->bytes / others * outside + op->bytes % others * outside / others;
+}
+
 static void even_slices(uint64_t *offsets, uint64_t size, uint64_t count, uint64_t line)
 {
     uint64_t each = ((count + size - 1) / size + line - 1) / line * line;
@@ -75,6 +105,7 @@ struct cadre_comm_op *cadre_comm_op_create(const struct cadre_comm *comm,
         op->offsets = offsets;
     }
     op->bytes = bytes_sent(op, size);
+    op->between_bytes = between_bytes(comm, op);
     op->step = atomic_load(comm->context->step);
     op->posted_s = cadre_now_s();
     return op;
@@ -129,25 +160,76 @@ cadre_status cadre_comm_refuse(const struct cadre_comm *comm,
     return rc;
 }
 
+/* An operation of `comm` was at work while the waiter waited. */
+static void add_part(struct cadre_comm_waiter *waiter, struct cadre_comm *comm,
+                     double moved_s)
+{
+    int i = 0;
+    waiter->moved_s += moved_s;
+    while (i < waiter->n_parts && waiter->part[i].comm != comm)
+        i++;
+    if (i == CADRE_COMM_WAITER_PARTS)
+        return;
+    if (i == waiter->n_parts) {
+        waiter->part[waiter->n_parts++].comm = comm;
+        waiter->part[i].moved_s = 0;
+    }
+    waiter->part[i].moved_s += moved_s;
+}
+
+/* The part of an operation from began_s to ended_s that lay in waits which are over by
+ * now. The last ones are looked at first; they ended last. */
+static double exposed_before(struct cadre_comm_context *context, double began_s,
+                             double ended_s)
+{
+    double sum = 0;
+    for (uint64_t i = 0; i < CADRE_COMM_WAITS && i < context->n_waited; i++) {
+        struct cadre_comm_waited *w =
+            &context->waited[(context->n_waited - 1 - i) % CADRE_COMM_WAITS];
+        if (w->until_s <= began_s)
+            break;
+        double from_s = w->since_s > began_s ? w->since_s : began_s;
+        double part = (w->until_s < ended_s ? w->until_s : ended_s) - from_s;
+        part = part < w->rest_s ? part : w->rest_s;
+        if (part <= 0)
+            continue;
+        w->rest_s -= part;
+        sum += part;
+    }
+    return sum;
+}
+
 void cadre_comm_account(struct cadre_comm *comm, const struct cadre_comm_op *op,
                         double began_s)
 {
     struct cadre_comm_context *context = comm->context;
     const struct cadre_comm_done done = {
+        .comm = comm,
         .kind = cadre_comm_kind_name(op->kind),
         .label = cadre_comm_op_label(op),
         .posted_s = op->posted_s,
+        .began_s = began_s,
         .ended_s = cadre_now_s(),
         .bytes = op->bytes,
+        .in_count = cadre_comm_op_extent(op, comm->rank, true),
+        .out_count = cadre_comm_op_extent(op, comm->rank, false),
+        .sequence = op->sequence,
+        .dtype = op->dtype,
     };
     pthread_mutex_lock(&context->lock);
     comm->stats.operations++;
     comm->stats.bytes += op->bytes;
+    comm->stats.between_bytes += op->between_bytes;
     comm->stats.busy_s += done.ended_s - began_s;
     for (struct cadre_comm_waiter *w = context->waiters; w; w = w->next) {
         double from_s = began_s > w->since_s ? began_s : w->since_s;
-        w->moved_s += done.ended_s > from_s ? done.ended_s - from_s : 0;
+        if (done.ended_s > from_s)
+            add_part(w, comm, done.ended_s - from_s);
     }
+    const double before_s = exposed_before(context, began_s, done.ended_s);
+    comm->stats.exposed_s += before_s;
+    comm->stats.charged_s += before_s;
+    cadre_rank_page_ended(context->page, op->shown, done.ended_s);
     if (context->observer)
         context->observer(context->observer_arg, &done);
     pthread_mutex_unlock(&context->lock);

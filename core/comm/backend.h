@@ -49,29 +49,50 @@ struct cadre_comm_op {
     cadre_event after;
     struct cadre_device *device; /* the rank's when it was posted, or NULL */
     enum cadre_comm_memory memory;
-    uint64_t bytes; /* this rank sends, as in cadre_comm_stats */
+    uint64_t bytes, between_bytes; /* this rank sends, as in cadre_comm_stats */
     uint64_t step; /* when it was posted */
     double posted_s;
     uint64_t sequence; /* in its queue, from 1; the backend's */
+    uint32_t shown; /* its entry in the rank's status page, 0: none */
 };
 
-/* What the communicators of one rank's world have in common. */
+/* Communicators whose operations one wait is charged to; the rest falls to the one that
+ * it was called on. */
+enum { CADRE_COMM_WAITER_PARTS = 8 };
+
 /* A thread of the rank that waits for an event. */
 struct cadre_comm_waiter {
     double since_s;
     double moved_s; /* time that operations were at work since then */
+    int n_parts;
+    struct {
+        struct cadre_comm *comm; /* NULL: destroyed since */
+        double moved_s;
+    } part[CADRE_COMM_WAITER_PARTS]; /* of moved_s */
     struct cadre_comm_waiter *next;
 };
 
+/* A wait that is over. An operation that was at work then is counted when it ends. */
+struct cadre_comm_waited {
+    double since_s, until_s;
+    double rest_s; /* of it, not exposed yet */
+};
+enum { CADRE_COMM_WAITS = 64 };
+
+/* What the communicators of one rank's world have in common. */
 struct cadre_comm_context {
     int rank, size; /* in the world */
     _Atomic(struct cadre_device *) device; /* NULL: buffers are the host's */
     _Atomic uint64_t *step;
     struct cadre_failure *failure;
-    pthread_mutex_t lock; /* the stats, the waiters, the observer, and calls of it */
+    pthread_mutex_t lock; /* the stats, the waiters, the observer and calls of it, the
+                             operations in the page */
     struct cadre_comm_waiter *waiters;
+    struct cadre_comm_waited waited[CADRE_COMM_WAITS]; /* the last ones, in a ring */
+    uint64_t n_waited; /* so far */
     cadre_comm_observer observer; /* NULL: none */
     void *observer_arg;
+    struct cadre_rank_page *page; /* the rank's; NULL: nobody looks */
 };
 
 struct cadre_comm_backend {
@@ -117,6 +138,10 @@ uint64_t cadre_comm_op_extent(const struct cadre_comm_op *op, int rank, bool in)
 uint64_t cadre_comm_slice_part(const struct cadre_comm_op *op, int m, uint64_t at,
                                uint64_t part);
 uint64_t cadre_comm_slice_longest(const struct cadre_comm_op *op, int size);
+
+/* Are there ranks of several nodes among those of the operation? */
+bool cadre_comm_op_crosses(const struct cadre_comm *comm,
+                           const struct cadre_comm_op *op);
 
 /* Log why the operation was refused; returns rc. */
 cadre_status cadre_comm_refuse(const struct cadre_comm *comm,

@@ -5,7 +5,9 @@
 
 #include "core/base/clock.h"
 #include "core/base/memory.h"
+#include "core/base/rank_page.h"
 #include "core/comm/backend.h"
+#include "core/comm/nodes.h"
 
 /* Let the backend count what is done, where none of its threads does so at once. */
 static void progress(const struct cadre_comm *comm)
@@ -24,14 +26,33 @@ static void begin_waiting(struct cadre_comm *comm, struct cadre_comm_waiter *wai
     pthread_mutex_unlock(&context->lock);
 }
 
+/* Charge exposed communication to the communicators that were at work meanwhile. */
+static void charge(struct cadre_comm *comm, const struct cadre_comm_waiter *waiter,
+                   double exposed_s)
+{
+    double left_s = exposed_s;
+    for (int i = 0; i < waiter->n_parts; i++) {
+        double part_s = exposed_s * waiter->part[i].moved_s / waiter->moved_s;
+        if (!waiter->part[i].comm)
+            continue;
+        waiter->part[i].comm->stats.charged_s += part_s;
+        left_s -= part_s;
+    }
+    comm->stats.charged_s += left_s > 0 ? left_s : 0;
+}
+
 static void end_waiting(struct cadre_comm *comm, struct cadre_comm_waiter *waiter)
 {
     struct cadre_comm_context *context = comm->context;
     struct cadre_comm_waiter **at = &context->waiters;
     pthread_mutex_lock(&context->lock);
-    double waited_s = cadre_now_s() - waiter->since_s;
+    double now = cadre_now_s(), waited_s = now - waiter->since_s;
+    double exposed_s = waited_s < waiter->moved_s ? waited_s : waiter->moved_s;
     comm->stats.waited_s += waited_s;
-    comm->stats.exposed_s += waited_s < waiter->moved_s ? waited_s : waiter->moved_s;
+    comm->stats.exposed_s += exposed_s;
+    context->waited[context->n_waited++ % CADRE_COMM_WAITS] =
+        (struct cadre_comm_waited){waiter->since_s, now, waited_s - exposed_s};
+    charge(comm, waiter, exposed_s);
     while (*at != waiter)
         at = &(*at)->next;
     *at = waiter->next;
@@ -43,10 +64,13 @@ cadre_status cadre_comm_wait(struct cadre_comm *comm, cadre_event event)
     struct cadre_comm_waiter waiter = {0};
     if (event == 0)
         return CADRE_OK;
+    struct cadre_rank_page *page = comm->context->page;
+    const uint64_t phase = cadre_rank_page_enter(page, CADRE_PHASE_COMM, 0, 0);
     begin_waiting(comm, &waiter);
     cadre_status rc = comm->backend->wait(comm, event);
     progress(comm);
     end_waiting(comm, &waiter);
+    cadre_rank_page_leave(page, phase);
     return rc;
 }
 
@@ -98,7 +122,15 @@ cadre_status cadre_comm_use_device(struct cadre_comm *comm, struct cadre_device 
 cadre_status cadre_comm_split(struct cadre_comm *comm, int color, int key,
                               struct cadre_comm **out, struct cadre_error *err)
 {
-    return comm->backend->split(comm, color, key, out, err);
+    CADRE_TRY(comm->backend->split(comm, color, key, out, err));
+    if (!*out)
+        return CADRE_OK;
+    cadre_status rc = cadre_nodes_inherit(comm, *out, err);
+    if (rc != CADRE_OK) {
+        cadre_comm_destroy(*out);
+        *out = NULL;
+    }
+    return rc;
 }
 
 void cadre_comm_abort(struct cadre_comm *comm, const char *why)
@@ -108,7 +140,16 @@ void cadre_comm_abort(struct cadre_comm *comm, const char *why)
 
 void cadre_comm_destroy(struct cadre_comm *comm)
 {
+    struct cadre_comm_context *context = comm->context;
+    pthread_mutex_lock(&context->lock);
+    for (struct cadre_comm_waiter *w = context->waiters; w; w = w->next)
+        for (int i = 0; i < w->n_parts; i++)
+            if (w->part[i].comm == comm)
+                w->part[i].comm = NULL;
+    pthread_mutex_unlock(&context->lock);
+    int *node = comm->node; /* its threads may still ask */
     comm->backend->destroy(comm);
+    free(node);
 }
 
 void cadre_comm_read_stats(const struct cadre_comm *comm, struct cadre_comm_stats *out)
@@ -133,6 +174,13 @@ void cadre_comm_observe(struct cadre_comm *comm, cadre_comm_observer observer,
     context->observer_arg = arg;
     pthread_mutex_unlock(&context->lock);
     progress(comm);
+}
+
+void cadre_comm_show(struct cadre_comm *comm, struct cadre_rank_page *page)
+{
+    pthread_mutex_lock(&comm->context->lock);
+    comm->context->page = page;
+    pthread_mutex_unlock(&comm->context->lock);
 }
 
 cadre_status cadre_comm_failure(const struct cadre_comm *comm, struct cadre_error *err)

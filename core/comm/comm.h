@@ -39,31 +39,47 @@ struct cadre_comm_stats {
      * vector; broadcast n where R > 1; send n; recv, barrier, split 0. (Thakur et al.
      * 2005) */
     uint64_t bytes;
+    /* the part of `bytes` that went to ranks of other nodes (core/comm/nodes.h): of a
+     * send all or nothing, of a collective the share of those ranks among the others,
+     * as where each rank exchanges its slice with every other. 0 with one node */
+    uint64_t between_bytes;
     double busy_s; /* queue threads at work, from the last rank's arrival on */
     double waited_s; /* the caller blocked in wait, also for ranks that are later */
     /* the part of it in which an operation of this rank was at work, so never more than
      * busy_s where one thread waits: exposed communication */
     double exposed_s;
+    /* exposed communication by what was waited for: the part of exposed_s of all
+     * communicators of the rank's world in which operations of this one were at work.
+     * Over them both have the same sum */
+    double charged_s;
 };
 
-/* An operation that is done: seconds of CLOCK_MONOTONIC when it was posted and when it
- * ended. Texts as long-lived as the operation's label. */
+/* An operation that is done: seconds of CLOCK_MONOTONIC when it was posted, when it
+ * began to move (as busy_s counts) and when it ended. The label is as long-lived as the
+ * operation. */
 struct cadre_comm_done {
-    const char *kind; /* "all_reduce", "send", ... */
+    const struct cadre_comm *comm;
+    const char *kind; /* "all_reduce", "send", ...; static */
     cadre_comm_label label; /* "" for none */
-    double posted_s, ended_s;
+    double posted_s, began_s, ended_s;
     uint64_t bytes; /* sent by this rank, as in cadre_comm_stats */
+    uint64_t in_count, out_count; /* elements of this rank's buffers */
+    uint64_t sequence; /* in its queue, from 1 */
+    uint32_t dtype;
 };
 typedef void (*cadre_comm_observer)(void *arg, const struct cadre_comm_done *done);
 
 struct cadre_comm_backend;
 struct cadre_comm_context;
+struct cadre_rank_page;
 
 /* Made by a backend (core/comm/backend.h), which extends it. */
 struct cadre_comm {
     const struct cadre_comm_backend *backend;
     struct cadre_comm_context *context; /* of all communicators of the rank's world */
     int rank, size;
+    int *node; /* (size) of each rank, from 0; NULL: one node. Owned */
+    const char *name; /* of its axis; NULL: the world. The caller's, who may set it */
     struct cadre_comm_stats stats; /* under the context's lock */
 };
 
@@ -174,6 +190,11 @@ void cadre_comm_set_step(struct cadre_comm *comm, uint64_t step);
  * It must not block. NULL removes it: no call is running on return. */
 void cadre_comm_observe(struct cadre_comm *comm, cadre_comm_observer observer,
                         void *arg);
+
+/* Keep the rank's status page (core/base/rank_page.h) of what is posted and waited for
+ * from now on, for all communicators of the rank's world; NULL ends it. [no other
+ * thread posts] */
+void cadre_comm_show(struct cadre_comm *comm, struct cadre_rank_page *page);
 
 /* The first failure of the world as text, the same on all ranks: CADRE_E_COMM, or
  * CADRE_E_ABORTED where `abort` was called; CADRE_OK and untouched err while there is

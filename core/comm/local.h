@@ -8,12 +8,18 @@
 
 #include "core/comm/comm.h"
 
+/* An emulated link. All zero: as fast as memory. */
+struct cadre_link {
+    double gbytes_s, latency_s;
+};
+
 struct cadre_local_config {
     int size;
     bool processes; /* ranks do not share an address space: payloads are staged */
     double timeout_s; /* comm.timeout */
-    double link_gbytes_s; /* comm.link; 0: as fast as memory */
-    double link_latency_s;
+    /* comm.link: every rank has a wire to the ranks of its node, and with `between`
+     * another one to those of other nodes; without, one wire to all */
+    struct cadre_link link, between;
     /* Threads of each rank's device, passed to processes: one that starts on a part of
      * the cores would divide those again. 0: not passed. */
     int threads;
@@ -48,8 +54,10 @@ void cadre_local_segment_failure(const struct cadre_local_segment *segment, char
 cadre_status cadre_local_open(struct cadre_local_segment *segment, int rank,
                               struct cadre_comm **out, struct cadre_error *err);
 
-/* "GBps:latency_us", as "10:50", or "" for none; simulated figures. */
-cadre_status cadre_link_parse(const char *text, double *gbytes_s, double *latency_s,
-                              struct cadre_error *err);
+/* Simulated figures: "GBps:latency_us", as "10:50", for all ranks; two of them, as
+ * "12.5:5, 1.25:30", inside nodes and between them; "" for none. With one, *between is
+ * zero. */
+cadre_status cadre_link_parse(const char *text, struct cadre_link *inside,
+                              struct cadre_link *between, struct cadre_error *err);
 
 #endif

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Posting: every argument is checked here, once for all backends; backends only check
  * that `after` is an event of theirs. */
+#include <stdio.h>
+
+#include "core/base/rank_page.h"
 #include "core/comm/backend.h"
 #include "core/comm/reduce.h"
 #include "core/tensor/dtype.h"
@@ -62,6 +65,35 @@ static bool find_memory(const struct cadre_comm *comm, struct cadre_comm_op *op)
     return !(in && out && host_in != host_out);
 }
 
+/* Before it is enqueued: it may have ended when that returns. */
+static uint32_t show_posted(struct cadre_comm *comm, const struct cadre_comm_op *op)
+{
+    struct cadre_comm_context *context = comm->context;
+    if (!context->page)
+        return 0;
+    struct cadre_rank_page_op shown = {
+        .posted_s = op->posted_s,
+        .bytes = op->bytes,
+        .step = op->step,
+        .ranks = (uint64_t)comm->size,
+    };
+    snprintf(shown.kind, sizeof shown.kind, "%s", cadre_comm_kind_name(op->kind));
+    snprintf(shown.label, sizeof shown.label, "%s", cadre_comm_op_label(op));
+    snprintf(shown.comm, sizeof shown.comm, "%s", comm->name ? comm->name : "world");
+    pthread_mutex_lock(&context->lock);
+    const uint32_t entry = cadre_rank_page_posted(context->page, &shown);
+    pthread_mutex_unlock(&context->lock);
+    return entry;
+}
+
+static void show_refused(struct cadre_comm *comm, uint32_t entry)
+{
+    struct cadre_comm_context *context = comm->context;
+    pthread_mutex_lock(&context->lock);
+    cadre_rank_page_ended(context->page, entry, 0);
+    pthread_mutex_unlock(&context->lock);
+}
+
 static cadre_status post(struct cadre_comm *comm, struct cadre_comm_op *from,
                          cadre_event *done)
 {
@@ -77,7 +109,13 @@ static cadre_status post(struct cadre_comm *comm, struct cadre_comm_op *from,
     if (why)
         return cadre_comm_refuse(comm, from, CADRE_E_INVALID, why);
     struct cadre_comm_op *op = cadre_comm_op_create(comm, from);
-    return op ? comm->backend->enqueue(comm, op, done) : CADRE_E_RESOURCE;
+    if (!op)
+        return CADRE_E_RESOURCE;
+    const uint32_t entry = op->shown = show_posted(comm, op);
+    cadre_status rc = comm->backend->enqueue(comm, op, done);
+    if (rc != CADRE_OK)
+        show_refused(comm, entry);
+    return rc;
 }
 
 /* lint: long because a reduction has that many operands */

@@ -11,10 +11,13 @@
 #include "core/base/hash.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
-#include "core/compare/settings.h"
 #include "core/compare/verdict/machine.h"
+#include "core/compare/verdict/seeds.h"
+#include "core/config/option_compare.h"
 #include "core/run/bench.h"
 #include "core/sweep/sweep.h"
+#include "core/train/costs.h"
+#include "core/train/predict.h"
 #include "core/train/train.h"
 
 struct arranging {
@@ -115,7 +118,8 @@ static double coarse_of(const struct cadre_spec *spec)
 static void hash_option(void *arg, const char *section,
                         const struct cadre_option *option, const char *value)
 {
-    static const char *const left_out[] = {"run", "bench", "compare"};
+    static const char *const left_out[] = {"run", "bench", "compare", "report",
+                                           "energy"};
     for (size_t i = 0; i < sizeof left_out / sizeof left_out[0]; i++)
         if (strcmp(section, left_out[i]) == 0)
             return;
@@ -144,7 +148,9 @@ static cadre_status take_spec(struct arranging *a, size_t i, const char *name,
     run->gpu = spec->gpu;
     run->exact = spec->run.exact;
     run->processes = spec->local.processes;
-    run->simulated_link = spec->local.link_gbytes_s > 0;
+    run->simulated_link = spec->local.link.gbytes_s > 0;
+    run->simulated_nodes = spec->config.comm.node > 0;
+    run->simulated_pace = cadre_spec_pace(spec) != NULL;
     run->micro_batch = spec->run.micro_batch;
     run->steps = spec->steps;
     run->eps = eps_of(spec);
@@ -159,15 +165,15 @@ static cadre_status take_spec(struct arranging *a, size_t i, const char *name,
     return CADRE_OK;
 }
 
-/* The checks of train --dry-run: placement, memory, conflicts. */
+/* The checks of train --dry-run: placement, conflicts. Whether a run fits into memory
+ * is found where it starts, which may be another machine. */
 static cadre_status plan_run(struct cadre_spec *spec, struct cadre_error *err)
 {
-    FILE *nowhere = fopen("/dev/null", "w");
-    if (!nowhere)
-        return cadre_fail_errno(err, CADRE_E_IO, errno, "cannot open /dev/null");
-    cadre_status rc = cadre_train_dry_run(spec, nowhere, err);
-    fclose(nowhere);
-    return rc;
+    struct cadre_prediction ignored;
+    if (cadre_costs_find(spec, err) != CADRE_OK ||
+        cadre_predict(spec, NULL, NULL, &ignored, err) != CADRE_OK)
+        return CADRE_E_INVALID;
+    return CADRE_OK;
 }
 
 /* The runs of a comparison are trainings, whose results it reads. */
@@ -242,24 +248,6 @@ static cadre_status same_threads(struct arranging *a, struct cadre_arrangement *
     return CADRE_OK;
 }
 
-/* Keys that decide how training is distributed, not what is trained. */
-static bool is_layout(const char *section, const char *key)
-{
-    static const char *const sections[] = {"model", "data", "train", "optim"};
-    static const char *const keys[] = {"prefetch",   "pinned",     "cache",
-                                       "recompute",  "eval_every", "eval_batches",
-                                       "micro_batch"};
-    if (strcmp(section, "run") == 0)
-        return strcmp(key, "seed") != 0;
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        if (strcmp(key, keys[i]) == 0)
-            return true;
-    for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++)
-        if (strcmp(section, sections[i]) == 0)
-            return false;
-    return true;
-}
-
 struct differing {
     const struct cadre_options *baseline;
     struct cadre_text keys;
@@ -270,11 +258,11 @@ static void add_difference(void *arg, const char *section,
 {
     struct differing *d = arg;
     char name[128];
-    if (is_layout(section, option->key))
+    if (cadre_option_is_layout(section, option->key))
         return;
     snprintf(name, sizeof name, "%s.%s", section, option->key);
     const char *base = cadre_options_raw(d->baseline, name);
-    if (base && !cadre_settings_same(base, mine)) /* NULL: the baseline lacks it */
+    if (base && !cadre_option_same(base, mine)) /* NULL: the baseline lacks it */
         cadre_text_printf(&d->keys, "%s%s (%s, baseline %s)", d->keys.len ? ", " : "",
                           name, mine, base);
 }
@@ -365,10 +353,10 @@ static cadre_status find_baseline(const struct arranging *a, struct cadre_error 
 /* Perturbations are needed only if some run is compared with limits. */
 static bool needs_limits(const struct cadre_comparison *c)
 {
-    const struct cadre_compared_run *base = &c->run[c->baseline];
     for (size_t i = 0; i < c->n; i++) {
         const struct cadre_compared_run *run = &c->run[i];
-        if (i != c->baseline && !*run->other_training && !run->instances &&
+        const struct cadre_compared_run *base = &c->run[cadre_seeds_baseline(c, i)];
+        if (run != base && cadre_compared_same_training(c, i) && !run->instances &&
             !cadre_compared_same_bits(base, run))
             return true;
     }
@@ -423,6 +411,24 @@ static int64_t common_period(const struct cadre_comparison *c, int64_t asked)
     return period;
 }
 
+/* A step takes no other time under another seed: of the runs that compare.vary makes
+ * for seeds, one is timed. */
+static void leave_out_seeds(const struct arranging *a)
+{
+    struct cadre_comparison *c = a->c;
+    if (!*a->config[0].compare.vary)
+        return;
+    for (size_t i = 0; i < c->n; i++) {
+        struct cadre_compared_run *run = &c->run[i];
+        const struct cadre_compared_run *timed = &c->run[c->baseline];
+        for (size_t k = 0; k < i && !cadre_seeds_differ(timed, run); k++)
+            timed = &c->run[k];
+        if (i != c->baseline && cadre_seeds_differ(timed, run) && !*timed->untimed)
+            snprintf(run->untimed, sizeof run->untimed,
+                     "it is %s with another seed, and that one is timed", timed->name);
+    }
+}
+
 static cadre_status relate(struct arranging *a, struct cadre_arrangement *out,
                            struct cadre_error *err)
 {
@@ -436,6 +442,7 @@ static cadre_status relate(struct arranging *a, struct cadre_arrangement *out,
         if (!a->config[i].compare.time)
             snprintf(c->run[i].untimed, sizeof c->run[i].untimed, "compare.time is no");
     }
+    leave_out_seeds(a);
     c->warmup = config->compare.warmup;
     c->margin = config->compare.margin;
     c->target = config->compare.target;
@@ -443,6 +450,26 @@ static cadre_status relate(struct arranging *a, struct cadre_arrangement *out,
     out->timetable.period = common_period(c, out->timetable.period);
     out->resume = strcmp(config->checkpoint.resume, "auto") == 0;
     return choose_perturbations(a, err);
+}
+
+/* run.name of the file, which its runs take over with names of their own; else the
+ * file's name. */
+static char *name_comparison(const struct cadre_arrange_request *request)
+{
+    const char *name = cadre_options_raw(request->options, "run.name");
+    return cadre_strdup(name && *name ? name : cadre_path_basename(request->conf));
+}
+
+/* The call, so that a reader can repeat it. */
+static char *command_of(const struct cadre_arrange_request *request)
+{
+    struct cadre_text text = {0};
+    cadre_text_printf(&text, "cadre compare %s", request->conf);
+    for (size_t i = 0; request->sets && request->sets[i]; i++)
+        cadre_text_printf(&text, " --set '%s'", request->sets[i]);
+    if (text.failed)
+        cadre_text_fini(&text);
+    return text.data;
 }
 
 cadre_status cadre_arrange(const struct cadre_arrange_request *request,
@@ -456,11 +483,12 @@ cadre_status cadre_arrange(const struct cadre_arrange_request *request,
     struct arranging a = {.request = request, .c = c};
     *arrangement = (struct cadre_arrangement){0};
     CADRE_TRY_OR(cadre_options_list_runs(request->options, &names, &n, err), fail);
-    c->title = cadre_strdup(cadre_path_basename(request->conf));
+    c->title = name_comparison(request);
+    c->command = command_of(request);
     c->run = cadre_calloc(n, sizeof *c->run);
     c->cores = cadre_cores();
     a.config = cadre_calloc(n, sizeof *a.config);
-    if (!c->title || !c->run || !a.config) {
+    if (!c->title || !c->command || !c->run || !a.config) {
         rc = cadre_no_memory(err, "%zu runs", n);
         goto fail;
     }

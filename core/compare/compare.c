@@ -19,6 +19,9 @@
 #include "core/compare/settings.h"
 #include "core/compare/task.h"
 #include "core/compare/verdict/condition.h"
+#include "core/run/outdir.h"
+#include "core/run/resolved.h"
+#include "core/run/run_lock.h"
 
 struct comparing {
     struct cadre_arrange_request request;
@@ -28,7 +31,9 @@ struct comparing {
     size_t n_tasks;
     struct cadre_condition *condition; /* of --fail-if; owned */
     size_t n_conditions;
+    FILE *table;
     bool launched;
+    struct cadre_run_lock lock; /* of the comparison's folder */
     struct cadre_supervise_watch watch;
     struct cadre_child_failure failure; /* the first */
 };
@@ -262,10 +267,12 @@ static cadre_status report(struct comparing *x, struct cadre_error *err)
     cadre_report_table(&x->c, &table);
     failed = cadre_conditions_check(x->condition, x->n_conditions, &x->c, &table,
                                     &condition);
-    bool wrong = table.failed || fputs(cadre_text_str(&table), stdout) < 0 ||
-                 printf("Report: %s/report.html, report.md, report.json, report.csv; a "
-                        "certificate of each run: certificate-NAME.json\n",
-                        out) < 0;
+    bool wrong =
+        table.failed || fputs(cadre_text_str(&table), x->table) < 0 ||
+        fprintf(x->table,
+                "Report: %s/report.html, report.md, report.json, report.csv; a "
+                "certificate of each run: certificate-NAME.json\n",
+                out) < 0;
     const struct cadre_compared_run *other = cadre_comparison_differing(&x->c);
     if (wrong)
         rc = cadre_fail(err, CADRE_E_IO, "cannot print the table; the report is '%s'",
@@ -408,7 +415,7 @@ static cadre_status make_one(const struct comparing *x, const char *name,
 
 /* ---- the command ---- */
 
-static char *default_out(const struct cadre_options *options, const char *conf)
+char *cadre_compare_folder(const struct cadre_options *options, const char *conf)
 {
     const char *base = cadre_path_basename(conf);
     const char *dot = strrchr(base, '.');
@@ -426,6 +433,30 @@ static cadre_status measure(struct comparing *x, struct cadre_error *err)
     return cadre_measure(&request, &x->c, &x->watch, err);
 }
 
+/* OUT/comparison.ini, with absolute paths. */
+static cadre_status write_options(const struct comparing *x, struct cadre_error *err)
+{
+    char *text = NULL;
+    size_t size = 0;
+    char *path = cadre_path_join(x->request.out, CADRE_COMPARISON_INI);
+    struct cadre_options *copy = cadre_options_clone(x->request.options);
+    FILE *memory = open_memstream(&text, &size);
+    cadre_status rc =
+        path && copy && memory ? CADRE_OK : cadre_no_memory(err, "the options");
+    if (rc == CADRE_OK)
+        rc = cadre_resolved_paths(copy, err);
+    if (rc == CADRE_OK)
+        rc = cadre_options_write_set(copy, memory, err);
+    if (memory && fclose(memory) != 0 && rc == CADRE_OK)
+        rc = cadre_no_memory(err, "the options");
+    if (rc == CADRE_OK)
+        rc = cadre_path_write_file(path, text, size, err);
+    cadre_options_destroy(copy);
+    free(text);
+    free(path);
+    return rc;
+}
+
 static cadre_status compare_all(struct comparing *x, struct cadre_error *err)
 {
     cadre_status rc = CADRE_OK;
@@ -435,6 +466,8 @@ static cadre_status compare_all(struct comparing *x, struct cadre_error *err)
         cadre_error_prefix(err, "--out");
         return CADRE_E_INVALID; /* the user named it */
     }
+    CADRE_TRY(cadre_run_lock_take(&x->lock, x->request.out, err));
+    CADRE_TRY(write_options(x, err));
     cadre_supervise_open(&x->watch);
     rc = train_all(x, err);
     if (rc == CADRE_OK)
@@ -447,8 +480,13 @@ static cadre_status compare_all(struct comparing *x, struct cadre_error *err)
     return rc;
 }
 
-static cadre_status arrange(struct comparing *x, struct cadre_error *err)
+static cadre_status arrange(struct comparing *x, enum cadre_compare_step step,
+                            struct cadre_error *err)
 {
+    /* opening ECG data leaves a cache in the folder, so what is there is seen before */
+    if (step == CADRE_COMPARE_ALL &&
+        strcmp(cadre_options_raw(x->request.options, "checkpoint.resume"), "auto") != 0)
+        CADRE_TRY(cadre_outdir_check(x->request.out, err));
     CADRE_TRY(cadre_arrange(&x->request, &x->c, &x->arrangement, err));
     keep_tuning(&x->c);
     return cadre_tasks_create(&x->c, &x->task, &x->n_tasks, err);
@@ -490,19 +528,22 @@ static cadre_status take_conditions(struct comparing *x, char *const *fail_if,
 cadre_status cadre_compare(const struct cadre_compare_request *request,
                            struct cadre_error *err)
 {
-    char *made = request->out ? NULL : default_out(request->options, request->conf);
+    char *made =
+        request->out ? NULL : cadre_compare_folder(request->options, request->conf);
     struct comparing x = {
         .request = {request->options, request->conf, request->sets,
                     request->out ? request->out : made},
+        .table = request->table,
         .launched = request->launched,
     };
     if (!x.request.out)
         return cadre_no_memory(err, "a path");
-    cadre_status rc = arrange(&x, err);
+    cadre_status rc = arrange(&x, request->step, err);
     if (rc == CADRE_OK)
         rc = take_conditions(&x, request->fail_if, err);
     if (rc == CADRE_OK)
         rc = do_step(&x, request, err);
+    cadre_run_lock_release(&x.lock);
     cadre_tasks_destroy(x.task, x.n_tasks);
     free(x.condition);
     cadre_comparison_fini(&x.c);

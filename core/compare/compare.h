@@ -4,7 +4,12 @@
 #ifndef CADRE_COMPARE_COMPARE_H
 #define CADRE_COMPARE_COMPARE_H
 
+#include <stdio.h>
+
 #include "core/config/options.h"
+
+/* In the comparison's folder: what it was started with, so that it can be again. */
+#define CADRE_COMPARISON_INI "comparison.ini"
 
 enum cadre_compare_step {
     CADRE_COMPARE_ALL,
@@ -23,6 +28,7 @@ struct cadre_compare_request {
     char *const
         *fail_if; /* conditions, NULL-terminated; may be NULL. See condition.h */
     const char *task; /* of ONE: a name that LIST prints */
+    FILE *table; /* where the table of a report goes, such as stdout */
     bool launched; /* a launcher started this process as a rank: ONE only */
 };
 
@@ -33,11 +39,12 @@ struct cadre_compare_request {
  * OUT/runs/NAME`, one after the other, so that it has the machine to itself. One that
  * fails is reported as failed, and the others go on. Then their speed is measured
  * (measure.h), OUT/report.json, report.csv, report.md and report.html are written, and
- * the table goes to stdout. A folder that holds a comparison is refused, unless
- * checkpoint.resume = auto, which keeps finished runs, trains the others and measures
- * all of them anew. ONE: this process becomes that `train` by exec, and so a rank if
- * `launched`. It returns only on failure, or if resume = auto finds the run done.
- * COLLECT: nothing trains, and the report is written from the existing runs.
+ * the table goes to request->table. OUT/comparison.ini is the comparison again. A
+ * folder that holds a comparison is refused, unless checkpoint.resume = auto, which
+ * keeps finished runs, trains the others and measures all of them anew. ONE: this
+ * process becomes that `train` by exec, and so a rank if `launched`. It returns only on
+ * failure, or if resume = auto finds the run done. COLLECT: nothing trains, and the
+ * report is written from the existing runs.
  *
  * [main, before threads; ALL: signals INT, TERM, USR1 go to the present run while it
  * trains]
@@ -49,5 +56,9 @@ struct cadre_compare_request {
  * CADRE_E_IO, CADRE_E_RESOURCE. */
 cadre_status cadre_compare(const struct cadre_compare_request *request,
                            struct cadre_error *err);
+
+/* The folder of a comparison without --out: run.out and the file's name. The caller
+ * frees it; NULL where there is no memory. */
+char *cadre_compare_folder(const struct cadre_options *options, const char *conf);
 
 #endif

@@ -30,6 +30,7 @@ static cadre_status write_ini(const struct check *check, struct cadre_error *err
         return cadre_fail(err, CADRE_E_IO, "cannot write '%s'", check->ini);
     cadre_options_write_values(check->run->options, file);
     fputs("\n[run:single]\nrun.name = single\nstrategy.stack = single\n"
+          "device.pace =\n"
           "\n[run:equal]\nrun.name = equal\n",
           file);
     /* said of the run itself: single has to accept the section of a plugin that is
@@ -84,6 +85,8 @@ static cadre_status run_check(const struct check *check,
         check->folder,
         "--set",
         "compare.runs=single, equal",
+        "--set",
+        "compare.vary=",
         "--set",
         "compare.baseline=single",
         "--set",

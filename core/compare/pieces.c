@@ -45,6 +45,8 @@ cadre_status cadre_pieces_open(struct cadre_pieces *pieces,
     *pieces = (struct cadre_pieces){
         .request = *request, .comparison = comparison, .watch = watch};
     keep_in(pieces, &comparison->piece, &comparison->n_pieces);
+    for (size_t i = 0; i < comparison->n; i++)
+        comparison->run[i].n_parts = 0;
     if (!folder || !path)
         rc = cadre_no_memory(err, "a path");
     if (rc == CADRE_OK && cadre_path_exists(folder))
@@ -80,8 +82,10 @@ static void put_load(struct cadre_json *json, const struct cadre_load *load)
         cadre_json_put_f64(json, all[i].key, all[i].value);
 }
 
+/* bench: NULL where it failed. */
 static cadre_status write_line(struct cadre_pieces *pieces,
                                const struct cadre_piece *piece,
+                               const struct cadre_bench *bench,
                                const struct cadre_child_failure *failure,
                                struct cadre_error *err)
 {
@@ -100,6 +104,12 @@ static cadre_status write_line(struct cadre_pieces *pieces,
     cadre_json_put_f64(&json, "period_s", piece->period_s);
     cadre_json_put_f64(&json, "bubble_fraction", piece->bubble_fraction);
     cadre_json_put_f64(&json, "comm_exposed_s", piece->comm_exposed_s);
+    cadre_json_put_f64(&json, "j_per_token", piece->joules_per_token);
+    cadre_json_key(&json, "step_parts");
+    if (bench)
+        cadre_step_parts_put(&json, &bench->parts, cadre_bench_step_s(bench));
+    else
+        cadre_json_null(&json);
     put_load(&json, &piece->load);
     cadre_json_end_object(&json);
     bool written = cadre_json_finish(&json) == CADRE_OK && fflush(pieces->file) == 0;
@@ -125,8 +135,31 @@ static cadre_status keep(struct cadre_pieces *pieces, const struct cadre_piece *
     return CADRE_OK;
 }
 
+/* Its parts of a step, as fractions of it. */
+static cadre_status keep_parts(const struct cadre_pieces *pieces,
+                               const struct cadre_piece *piece,
+                               const struct cadre_bench *bench, struct cadre_error *err)
+{
+    struct cadre_compared_run *run = &pieces->comparison->run[piece->run];
+    double values[CADRE_STEP_PARTS_VALUES];
+    if (piece->round == 0 || pieces->kept != &pieces->comparison->piece)
+        return CADRE_OK;
+    struct cadre_step_parts *more =
+        realloc(run->parts, (run->n_parts + 1) * sizeof *more);
+    if (!more)
+        return cadre_no_memory(err, "%zu pieces", run->n_parts + 1);
+    run->parts = more;
+    more += run->n_parts++;
+    *more = bench->parts;
+    cadre_step_parts_values(more, values);
+    cadre_step_parts_set(more, values, 1 / cadre_bench_step_s(bench));
+    return CADRE_OK;
+}
+
 void cadre_pieces_drop(struct cadre_pieces *pieces, size_t run)
 {
+    if (pieces->kept == &pieces->comparison->piece)
+        pieces->comparison->run[run].n_parts = 0;
     struct cadre_piece *kept = *pieces->kept;
     size_t left = 0;
     for (size_t i = 0; i < *pieces->n; i++)
@@ -166,6 +199,17 @@ static void fill(const struct cadre_pieces *pieces, const struct cadre_bench *be
     /* a launcher may hide when the process began */
     piece->start_s =
         isfinite(bench->start_s) ? bench->start_s : piece->load.wall_s - windows;
+}
+
+/* Of the timed steps; NaN where the piece does not tell. */
+static double joules_of(const char *folder)
+{
+    struct cadre_record record = {0};
+    double joules = NAN;
+    if (cadre_record_read_summary(folder, &record, NULL) == CADRE_OK)
+        joules = cadre_record_number_in(&record, "energy", "j_per_token");
+    cadre_record_fini(&record);
+    return joules;
 }
 
 static void fail_piece(struct cadre_child_failure *failure, const char *why)
@@ -236,18 +280,23 @@ cadre_status cadre_pieces_run(struct cadre_pieces *pieces, const struct cadre_pi
         piece.begin_s = cadre_now_s() - pieces->began_s;
         piece.start_s = piece.period_s = NAN;
         piece.bubble_fraction = piece.comm_exposed_s = NAN;
+        piece.joules_per_token = NAN;
         cadre_load_begin(&counters);
         rc = train(pieces, &task, folder, &bench, failure, err);
         cadre_load_end(&counters, run->gpu, &piece.load);
     }
     if (rc == CADRE_OK && failure->failed)
         number_failure(pieces, failure);
-    else if (rc == CADRE_OK)
+    else if (rc == CADRE_OK) {
         fill(pieces, &bench, &piece);
+        piece.joules_per_token = joules_of(folder);
+    }
     if (rc == CADRE_OK && !failure->failed)
         rc = keep(pieces, &piece, err);
+    if (rc == CADRE_OK && !failure->failed)
+        rc = keep_parts(pieces, &piece, &bench, err);
     if (rc == CADRE_OK)
-        rc = write_line(pieces, &piece, failure, err);
+        rc = write_line(pieces, &piece, failure->failed ? NULL : &bench, failure, err);
     free(folder);
     return rc;
 }

@@ -7,30 +7,24 @@
 #include "core/base/memory.h"
 #include "core/base/path.h"
 #include "core/config/ini.h"
+#include "core/config/option_compare.h"
 #include "core/run/bench.h"
 #include "core/run/restarts.h"
-
-bool cadre_settings_same(const char *a, const char *b)
-{
-    char *end_a, *end_b;
-    if (strcmp(a, b) == 0)
-        return true;
-    double x = strtod(a, &end_a), y = strtod(b, &end_b);
-    return *a && *b && !*end_a && !*end_b && x == y;
-}
 
 /* Does NAME, "section.key", decide what is trained? Sections that are not the core's
  * are plugins'. */
 static bool decides(const char *name, bool perturbed)
 {
-    static const char *const parts[] = {"run.seed", "run.exact", "strategy.stack",
-                                        "comm.link"};
+    static const char *const parts[] = {
+        "run.seed",  "run.exact", "run.exact_parts", "strategy.stack",
+        "comm.link", "comm.node", "device.pace"};
     static const char *const places[] = {
         "data.path",   "data.cache",       "data.prefetch",
         "data.pinned", "model.init",       "data.tokenizer",
         "train.steps", "train.eval_every", "train.eval_batches"};
-    static const char *const others[] = {"run.", "device.",  "comm.",       "strategy.",
-                                         "log.", "compare.", "checkpoint.", "bench."};
+    static const char *const others[] = {
+        "run.",     "device.",     "comm.",  "strategy.", "log.",
+        "compare.", "checkpoint.", "bench.", "report.",   "energy."};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strcmp(name, parts[i]) == 0)
             return true;
@@ -74,7 +68,7 @@ static void check(void *arg, const char *section, const struct cadre_option *opt
     if (c->stack && strcmp(name, "strategy.stack") == 0)
         made = c->stack;
     if (c->rc != CADRE_OK || !decides(name, c->perturbed) || !made ||
-        cadre_settings_same(made, value))
+        cadre_option_same(made, value))
         return;
     c->rc = cadre_fail(c->err, CADRE_E_INVALID,
                        "'%s' was trained with %s = %s, and the comparison has %s: give "

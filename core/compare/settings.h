@@ -7,10 +7,6 @@
 
 #include "core/config/options.h"
 
-/* The same text or the same number, such as 0.001 and 1e-3. Not yes and on, which are
- * rarely mixed. */
-bool cadre_settings_same(const char *a, const char *b);
-
 /* Compare DIR/config.ini with `options` (resolved) in all that decides what is trained
  * and how: model, data, train and optim, the strategy with its options, seed, exact
  * mode and the link. Left out are file paths, what a launcher decides, train.steps (a

@@ -30,12 +30,14 @@ enum cadre_config_backend {
     CADRE_CONFIG_BACKEND_MPI,
     CADRE_CONFIG_BACKEND_NCCL,
 };
+enum cadre_config_trace { CADRE_CONFIG_PERFETTO, CADRE_CONFIG_KINETO };
 enum cadre_config_ranks { CADRE_CONFIG_THREADS, CADRE_CONFIG_PROCESSES };
 
 struct cadre_config_run {
     const char *name, *out, *extends;
-    int64_t seed, perturb;
-    bool exact, elastic;
+    int64_t seed, perturb, exact_parts;
+    double recut;
+    bool exact, elastic, memory_check;
 };
 
 struct cadre_config_model {
@@ -73,17 +75,24 @@ struct cadre_config_device {
     const char *kind;
     int64_t threads;
     bool epilogues;
+    const char *pace;
 };
 
 struct cadre_config_comm {
     enum cadre_config_backend backend;
     enum cadre_config_ranks ranks;
     const char *link;
+    int64_t node;
     double timeout;
 };
 
 struct cadre_config_strategy {
     const char *stack, *plugin_path;
+};
+
+struct cadre_config_balance {
+    const char *micro_batches;
+    double limit;
 };
 
 struct cadre_config_checkpoint {
@@ -93,14 +102,15 @@ struct cadre_config_checkpoint {
 };
 
 struct cadre_config_log {
-    const char *level;
+    const char *level, *openmetrics;
     int64_t every, trace_steps;
-    bool trace;
+    bool page, tensorboard, trace;
     enum cadre_config_switch progress;
+    enum cadre_config_trace trace_format;
 };
 
 struct cadre_config_compare {
-    const char *baseline, *runs;
+    const char *baseline, *runs, *vary;
     const char *budget;
     int64_t perturbations, equal_steps, warmup, rounds, period;
     double margin, piece, target;
@@ -112,6 +122,14 @@ struct cadre_config_bench {
     double target;
 };
 
+struct cadre_config_report {
+    double peak_flops, price_per_hour;
+};
+
+struct cadre_config_energy {
+    double idle;
+};
+
 struct cadre_config {
     struct cadre_config_run run;
     struct cadre_config_model model;
@@ -121,10 +139,13 @@ struct cadre_config {
     struct cadre_config_device device;
     struct cadre_config_comm comm;
     struct cadre_config_strategy strategy;
+    struct cadre_config_balance balance;
     struct cadre_config_checkpoint checkpoint;
     struct cadre_config_log log;
     struct cadre_config_compare compare;
     struct cadre_config_bench bench;
+    struct cadre_config_report report;
+    struct cadre_config_energy energy;
 };
 
 /* Fill every field. The options are resolved; texts are borrowed from them until they

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/config/foreign.h"
 #include "core/config/ini.h"
 #include "core/config/nearest.h"
 #include "core/config/option_set.h"
@@ -330,17 +331,33 @@ static void offer_all(const struct cadre_options *options, const char *name,
     }
 }
 
+/* Another program's name for an option of ours. One that is as good as spelled right
+ * here ("train.lr" for "optim.lr") is not taken for that. */
+static const struct cadre_foreign *find_foreign(const char *name,
+                                                const struct cadre_nearest *nearest)
+{
+    const struct cadre_foreign *whole = cadre_foreign_find(name);
+    if (whole || (nearest->name && nearest->distance <= 2))
+        return whole;
+    return cadre_foreign_key(name);
+}
+
 static cadre_status unknown_option(const struct cadre_options *options,
                                    const char *section, const char *name,
                                    const char *source, struct cadre_error *err)
 {
     struct cadre_nearest nearest = {0};
+    char hint[256];
     if (strcmp(name, "compare.repeats") == 0)
         return cadre_fail(err, CADRE_E_INVALID,
                           "%s: there is no option compare.repeats any more: runs are "
                           "timed in rounds, whose number is compare.rounds; remove it",
                           source);
     offer_all(options, name, &nearest);
+    const struct cadre_foreign *foreign = find_foreign(name, &nearest);
+    if (foreign)
+        return cadre_fail(err, CADRE_E_INVALID, "%s: unknown option %s: %s", source,
+                          name, cadre_foreign_say(foreign, hint, sizeof hint));
     if (!section_known(options, section) && (!nearest.name || strchr(section, '@')))
         return unknown_section(options, section, source, err);
     if (nearest.name)

@@ -54,7 +54,9 @@ cadre_status cadre_options_allow_section(struct cadre_options *options,
                                          const char *section, struct cadre_error *err);
 
 /* Read an ini file over the set. The file's run.extends (relative to the file) is read
- * first; a cycle is refused. Values stay raw until resolve. On failure the set may hold
+ * first; a cycle is refused. data.path, data.tokenizer and model.init are relative to
+ * the file if there is such a file or folder, else to the working directory. Values
+ * stay raw until resolve. On failure the set may hold
  * part of the file. Errors: CADRE_E_INVALID, CADRE_E_IO; "file:line: ...". */
 cadre_status cadre_options_load(struct cadre_options *options, const char *path,
                                 struct cadre_error *err);
@@ -92,16 +94,49 @@ void cadre_options_each(const struct cadre_options *options,
                                      const char *value),
                         void *arg);
 
+/* How config.ini begins, on a line of its own that goes on. */
+#define CADRE_OPTIONS_HEAD "# Every option of this run, and who set it."
+
 /* Write every value with its source as a comment, and the [run:NAME] sections. Reading
  * the file back gives the same values. Errors: CADRE_E_IO. */
 cadre_status cadre_options_write(const struct cadre_options *options, FILE *file,
                                  struct cadre_error *err);
 
-/* The same without the [run:NAME] sections; the caller checks the file. */
+/* Write what was set, of every section, and nothing that was not: the keys of plugins
+ * that are not open yet too. What the command line set is taken out of [run:NAME]
+ * sections, as it wins over them. Errors: CADRE_E_IO. */
+cadre_status cadre_options_write_set(const struct cadre_options *options, FILE *file,
+                                     struct cadre_error *err);
+
+/* cadre_options_write without the [run:NAME] sections; the caller checks the file. */
 void cadre_options_write_values(const struct cadre_options *options, FILE *file);
 
-/* The reference that `cadre options` prints: key, type, default, range, help. */
-void cadre_options_print_reference(const struct cadre_options *options, FILE *file);
+/* What `cadre options` shows. */
+struct cadre_options_view {
+    /* of the options to show: part of "section.key", of the help or of a name in
+     * another program (foreign.h), in any case; with *, ? or [ a pattern of the shell
+     * for the whole of one of them. NULL: all */
+    const char *pattern;
+    int columns; /* where lines are broken; 0: nowhere */
+};
+
+/* The reference: key, help, type, range, default; with a pattern also names of other
+ * programs. Returns how many options it shows. */
+size_t cadre_options_print_reference(const struct cadre_options *options,
+                                     const struct cadre_options_view *view, FILE *file);
+
+/* The same as an array of objects: key, type, expected, default, min, max, choices,
+ * help, elsewhere. Errors: CADRE_E_IO. */
+cadre_status cadre_options_print_json(const struct cadre_options *options,
+                                      const struct cadre_options_view *view, FILE *file,
+                                      struct cadre_error *err);
+
+/* Make the runs of compare.vary: "KEY: VALUES; KEY: VALUES", a [run:NAME] for each
+ * element of the product, behind those that are there; key_values.h says how values are
+ * divided. NAME is made of the values ("ddp-2_seed-1"), has at most 52 characters and
+ * is that of no other run made here. A section of that name may hold more, but no other
+ * value. Nothing where compare.vary is empty. Errors: CADRE_E_INVALID. */
+cadre_status cadre_options_vary(struct cadre_options *options, struct cadre_error *err);
 
 /* The runs of a comparison: the names in compare.runs in that order, or, where it is
  * empty, every [run:NAME] in the order of the file. *names is one allocation (free it)

@@ -16,10 +16,29 @@ struct reading {
     const struct reading *by;
 };
 
+/* A path that a file names stands beside that file if it exists there; else it is
+ * relative to the working directory. NULL where there is no memory. */
+static char *path_of(const char *name, const char *value, const char *file)
+{
+    static const char *const keys[] = {"data.path", "data.tokenizer", "model.init"};
+    bool is_path = false;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        is_path = is_path || strcmp(name, keys[i]) == 0;
+    if (!is_path || !*value || *value == '/' || !strchr(file, '/'))
+        return cadre_strdup(value);
+    char *dir = cadre_path_dirname(file);
+    char *beside = dir ? cadre_path_join(dir, value) : NULL;
+    free(dir);
+    if (beside && cadre_path_exists(beside))
+        return beside;
+    free(beside);
+    return cadre_strdup(value);
+}
+
 /* One entry of [run:NAME]; key NULL is the section line itself. */
 static cadre_status take_run_entry(struct cadre_options *options,
-                                   const struct cadre_ini_entry *e, const char *source,
-                                   struct cadre_error *err)
+                                   const struct cadre_ini_entry *e, const char *path,
+                                   const char *source, struct cadre_error *err)
 {
     const char *name = e->section + strlen("run:");
     if (*name == 0 || strchr(name, ':'))
@@ -32,9 +51,11 @@ static cadre_status take_run_entry(struct cadre_options *options,
                           "%s: '%s' in [%s]: expected section.key = value, such as "
                           "strategy.stack = ddp:2",
                           source, e->key, e->section);
-    if (!cadre_run_set(options, name, e->key, e->value, source))
-        return cadre_options_no_memory(err);
-    return CADRE_OK;
+    char *value = e->key ? path_of(e->key, e->value, path) : NULL;
+    const bool done =
+        (!e->key || value) && cadre_run_set(options, name, e->key, value, source);
+    free(value);
+    return done ? CADRE_OK : cadre_options_no_memory(err);
 }
 
 static cadre_status take_entry(struct cadre_options *options,
@@ -42,18 +63,19 @@ static cadre_status take_entry(struct cadre_options *options,
                                struct cadre_error *err)
 {
     bool done = false;
-    char *name = NULL;
+    char *name = NULL, *value = NULL;
     cadre_status rc = CADRE_OK;
     char *source = cadre_format("%s:%d", path, e->line);
     if (!source)
         return cadre_options_no_memory(err);
     if (strncmp(e->section, "run:", strlen("run:")) == 0) {
-        rc = take_run_entry(options, e, source, err);
+        rc = take_run_entry(options, e, path, source, err);
         goto out;
     }
     if (e->key) {
         name = cadre_format("%s.%s", e->section, e->key);
-        done = name && cadre_option_put(options, name, e->value, source);
+        value = name ? path_of(name, e->value, path) : NULL;
+        done = value && cadre_option_put(options, name, value, source);
     } else {
         done = cadre_assignment_find(&options->sections, e->section) ||
                cadre_assignments_set(&options->sections, e->section, "", source);
@@ -63,6 +85,7 @@ static cadre_status take_entry(struct cadre_options *options,
 out:
     free(source);
     free(name);
+    free(value);
     return rc;
 }
 

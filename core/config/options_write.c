@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Options as text: config.ini and the reference. */
+/* Options as text: config.ini. */
 #include <errno.h>
 #include <string.h>
 
 #include "core/base/utf8.h"
 #include "core/config/ini.h"
 #include "core/config/option_set.h"
+
+/* Who set what stands behind --set. */
+static const char COMMAND_LINE[] = "command line";
 
 /* A source in a comment: truncated, without anything that the reader would refuse. */
 static void put_source(FILE *file, const char *source)
@@ -134,10 +137,9 @@ void cadre_options_write_values(const struct cadre_options *options, FILE *file)
 cadre_status cadre_options_write(const struct cadre_options *options, FILE *file,
                                  struct cadre_error *err)
 {
-    fputs(
-        "# Every option of this run, and who set it. Reading this file back gives the\n"
-        "# same run.\n",
-        file);
+    fputs(CADRE_OPTIONS_HEAD " Reading this file back gives the\n"
+                             "# same run.\n",
+          file);
     cadre_options_write_values(options, file);
     for (size_t i = 0; i < options->runs_n; i++) {
         const struct run *run = &options->runs[i];
@@ -151,28 +153,46 @@ cadre_status cadre_options_write(const struct cadre_options *options, FILE *file
     return CADRE_OK;
 }
 
-static void print_option(const struct option *o, FILE *file)
+/* ---- what was set ---- */
+
+static bool is_by_hand(const struct assignment *a)
 {
-    struct cadre_text kind = {0};
-    cadre_option_describe(&o->decl, &kind);
-    fprintf(file, "  %-18s %s\n", o->decl.key, o->decl.help);
-    fprintf(file, "  %-18s %s; default %s\n", "", cadre_text_str(&kind),
-            o->decl.def[0] ? o->decl.def : "is empty");
-    cadre_text_fini(&kind);
+    return a && strcmp(a->source, COMMAND_LINE) == 0;
 }
 
-void cadre_options_print_reference(const struct cadre_options *options, FILE *file)
+/* The assignments of the section that the one at `at` opens. */
+static void put_set(const struct cadre_options *options, size_t at, FILE *file)
 {
-    for (size_t i = 0; i < options->known_n; i++) {
-        if (!is_first(options, i))
-            continue;
-        const char *section = options->known[i].section;
-        fprintf(file, "%s[%s]\n", i > 0 ? "\n" : "", section);
-        for (size_t k = i; k < options->known_n; k++)
-            if (strcmp(options->known[k].section, section) == 0)
-                print_option(&options->known[k], file);
+    char section[128];
+    const int n = snprintf(section, sizeof section, "%.*s",
+                           (int)strcspn(options->set.items[at].name, "."),
+                           options->set.items[at].name);
+    if (!opens_section(options, at, section))
+        return;
+    fprintf(file, "\n[%s]\n", section);
+    for (size_t i = at; i < options->set.n; i++) {
+        const struct assignment *a = &options->set.items[i];
+        if (strncmp(a->name, section, (size_t)n) == 0 && a->name[n] == '.' &&
+            strcmp(a->name, "run.extends") != 0)
+            put_value(file, a->name + n + 1, a->value, a->source);
     }
-    fputs("\n[run:NAME]\n", file);
-    fprintf(file, "  %-18s another value of that option, for one run of a comparison\n",
-            "section.key");
+}
+
+cadre_status cadre_options_write_set(const struct cadre_options *options, FILE *file,
+                                     struct cadre_error *err)
+{
+    for (size_t i = 0; i < options->set.n; i++)
+        put_set(options, i, file);
+    for (size_t i = 0; i < options->runs_n; i++) {
+        const struct run *run = &options->runs[i];
+        fprintf(file, "\n[run:%s]\n", run->name);
+        for (size_t k = 0; k < run->set.n; k++) {
+            const struct assignment *a = &run->set.items[k];
+            if (!is_by_hand(cadre_assignment_find(&options->set, a->name)))
+                put_value(file, a->name, a->value, a->source);
+        }
+    }
+    if (fflush(file) != 0 || ferror(file))
+        return cadre_fail_errno(err, CADRE_E_IO, errno, "cannot write the options");
+    return CADRE_OK;
 }

@@ -183,6 +183,24 @@ static cadre_status make_slots(struct cadre_loader *loader)
     return CADRE_OK;
 }
 
+static cadre_status run_thread(struct cadre_loader *loader)
+{
+    loader->has_thread = pthread_create(&loader->thread, NULL, read_ahead, loader) == 0;
+    return loader->has_thread ? CADRE_OK : CADRE_E_RESOURCE;
+}
+
+static void end_thread(struct cadre_loader *loader)
+{
+    if (!loader->has_thread)
+        return;
+    pthread_mutex_lock(&loader->lock);
+    loader->stop = true;
+    pthread_cond_signal(&loader->wanted);
+    pthread_mutex_unlock(&loader->lock);
+    pthread_join(loader->thread, NULL);
+    loader->has_thread = false;
+}
+
 static cadre_status start_thread(struct cadre_loader *loader)
 {
     if (pthread_mutex_init(&loader->lock, NULL) != 0 ||
@@ -190,10 +208,7 @@ static cadre_status start_thread(struct cadre_loader *loader)
         pthread_cond_init(&loader->wanted, NULL) != 0)
         return CADRE_E_RESOURCE;
     loader->has_lock = true;
-    if (pthread_create(&loader->thread, NULL, read_ahead, loader) != 0)
-        return CADRE_E_RESOURCE;
-    loader->has_thread = true;
-    return CADRE_OK;
+    return run_thread(loader);
 }
 
 cadre_status cadre_loader_create(const struct cadre_loader_config *config,
@@ -227,13 +242,7 @@ void cadre_loader_destroy(struct cadre_loader *loader)
 {
     if (!loader)
         return;
-    if (loader->has_thread) {
-        pthread_mutex_lock(&loader->lock);
-        loader->stop = true;
-        pthread_cond_signal(&loader->wanted);
-        pthread_mutex_unlock(&loader->lock);
-        pthread_join(loader->thread, NULL);
-    }
+    end_thread(loader);
     if (loader->has_lock) {
         pthread_cond_destroy(&loader->wanted);
         pthread_cond_destroy(&loader->filled);
@@ -323,6 +332,27 @@ cadre_status cadre_loader_next(struct cadre_loader *loader, uint64_t step,
     batch->wait_s = now_s() - begin;
     loader->wait_s += batch->wait_s;
     return rc;
+}
+
+cadre_status cadre_loader_divide(struct cadre_loader *loader, uint64_t step,
+                                 int64_t first, int64_t n)
+{
+    struct cadre_loader_config *config = &loader->config;
+    const int64_t all = config->global_batch / config->micro_batch;
+    if (first < 0 || n < 1 || first >= all ||
+        n - 1 > (all - 1 - first) / config->microbatch_stride)
+        return CADRE_E_INVALID;
+    end_thread(loader);
+    config->first_step = step;
+    config->first_microbatch = first;
+    config->n_microbatches = n;
+    if (config->prefetch == 0)
+        return CADRE_OK;
+    for (int64_t d = 0; d < config->prefetch; d++)
+        loader->slots[d].filled = false;
+    loader->taken = loader->next = 0;
+    loader->stop = false;
+    return run_thread(loader);
 }
 
 double cadre_loader_wait_s(const struct cadre_loader *loader)

@@ -55,6 +55,13 @@ void cadre_loader_destroy(struct cadre_loader *loader);
 cadre_status cadre_loader_next(struct cadre_loader *loader, uint64_t step,
                                int64_t microbatch, struct cadre_batch *batch);
 
+/* From step `step` on (from 0) the micro-batches are n from `first` on, with the stride
+ * of before. What was read ahead is dropped. [the rank's thread only, between two
+ * steps] Errors: CADRE_E_INVALID micro-batches outside the step, CADRE_E_RESOURCE no
+ * thread. */
+cadre_status cadre_loader_divide(struct cadre_loader *loader, uint64_t step,
+                                 int64_t first, int64_t n);
+
 /* Seconds spent waiting for data since create, all calls together. */
 double cadre_loader_wait_s(const struct cadre_loader *loader);
 

@@ -5,9 +5,9 @@
 
 #include "core/device/device.h"
 
-/* Open a CPU device with `threads` >= 1 workers. Errors: CADRE_E_RESOURCE. */
-cadre_status cadre_cpu_open(int threads, struct cadre_device **out,
-                            struct cadre_error *err);
+/* Open a CPU device with config->threads >= 1 workers. Errors: CADRE_E_RESOURCE. */
+cadre_status cadre_cpu_open(const struct cadre_device_config *config,
+                            struct cadre_device **out, struct cadre_error *err);
 
 /* As cadre_device_quiet. */
 void cadre_cpu_quiet_blas(void);

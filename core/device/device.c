@@ -64,16 +64,23 @@ cadre_status cadre_device_open(const struct cadre_device_config *config,
         return cadre_fail(err, CADRE_E_INVALID,
                           "device.threads: expected 1 or more, found %d",
                           config->threads);
+    if (strcmp(kind, "cuda") == 0 && config->fixed)
+        return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                          "device.kind = cuda: bits of its products depend on how many "
+                          "rows and columns there are, so run.exact_parts is 1 there; "
+                          "set it so, or device.kind = cpu");
     if (strcmp(kind, "cuda") == 0)
         return open_cuda(config, out, err);
     if (strcmp(kind, "auto") == 0) {
-        if (has_driver(&why) && open_cuda(config, out, &why) == CADRE_OK)
+        if (config->fixed)
+            cadre_fail(&why, CADRE_E_UNSUPPORTED, "run.exact_parts is above 1");
+        else if (has_driver(&why) && open_cuda(config, out, &why) == CADRE_OK)
             return CADRE_OK;
         cadre_log(CADRE_LOG_DEBUG, "device", "auto: the CPU, because %s", why.text);
-        return cadre_cpu_open(config->threads, out, err);
+        return cadre_cpu_open(config, out, err);
     }
     if (strcmp(kind, "cpu") == 0)
-        return cadre_cpu_open(config->threads, out, err);
+        return cadre_cpu_open(config, out, err);
     return cadre_fail(err, CADRE_E_INVALID,
                       "device.kind: expected auto, cpu or cuda, found \"%s\"", kind);
 }
@@ -92,6 +99,15 @@ void cadre_device_describe_cuda(struct cadre_text *out)
         module->describe(out);
     else
         cadre_text_printf(out, "no: %s\n", err.text);
+}
+
+bool cadre_device_identify_cuda(int index, struct cadre_device_identity *out)
+{
+    const struct cadre_device_module *module = NULL;
+    struct cadre_error err = {0};
+    *out = (struct cadre_device_identity){0};
+    return open_module(&module, &err) == CADRE_OK &&
+           module->identify(index, out) == CADRE_OK;
 }
 
 int cadre_device_count_cuda(void)

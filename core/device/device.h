@@ -45,6 +45,18 @@ enum cadre_epilogue {
  * The sums are wide, and those of bias_bwd over a (where ta, lda = M) or b (where !tb,
  * ldb = N): with its bits on a device opened `exact`, else in an order that the shapes
  * fix. GELU_BWD may round c before it multiplies, as gelu_bwd after it would. */
+struct cadre_gemm_term { /* op(a) (M, k) and op(b) (k, N), as in struct cadre_gemm */
+    const void *a, *b;
+    int64_t lda, ldb, k;
+};
+#define CADRE_GEMM_TERMS 3
+
+/* On a device opened `fixed` alone: `parts` above 1 cuts K, and the K of each term,
+ * into as many equal parts (each K a multiple of them), whose products are rounded to
+ * c's dtype and added in the tree of core/base/tree.h, each sum rounded. With n_terms,
+ * op(a) op(b) is the sum of the products of terms (n_terms, up to CADRE_GEMM_TERMS),
+ * rounded once, in their place: a, b, lda and ldb are not read, and k is the sum of
+ * theirs. beta is then 0. */
 struct cadre_gemm {
     uint32_t dtype;
     bool wide;
@@ -59,6 +71,9 @@ struct cadre_gemm {
     const void *bias;
     void *aux;
     void *sums;
+    int64_t parts;
+    const struct cadre_gemm_term *terms;
+    int64_t n_terms;
 };
 
 /* Causal attention. Rows are tokens b*T + t. q (N, H, D) with leading dimension ldq, k
@@ -146,6 +161,7 @@ struct cadre_xent {
     const void *old_max;
     double *loss_rows;
     double seed;
+    int64_t ld; /* fwd, on the CPU alone: of logits; 0: V */
 };
 
 /* Top-1 routing of rows to experts (Fedus et al. 2022). logits (N, E), E up to
@@ -202,6 +218,9 @@ struct cadre_adamw {
     const double *grad_scale; /* device memory */
     const struct cadre_slice *slices; /* host memory, free again on return */
     int64_t n;
+    /* Above 0: gradients are the first moments after the step, and the second stay as
+     * they were after so many steps. 0: both are updated. */
+    int64_t held;
 };
 
 /* SGD with momentum (PyTorch's form, no dampening): buf = momentum * buf + g + wd * p,
@@ -213,6 +232,43 @@ struct cadre_sgd {
     const double *grad_scale;
     const struct cadre_slice *slices;
     int64_t n;
+};
+
+/* Lion over slices (Chen et al. 2023, algorithm 2): p moves by lr against the sign of
+ * beta1 * m + (1 - beta1) * g, 0 where that is 0, with decoupled decay; m, in exp_avg,
+ * becomes beta2 * m + (1 - beta2) * g. Else as cadre_adamw. */
+struct cadre_lion {
+    uint32_t dtype, rounded_dtype;
+    double lr, beta1, beta2;
+    const double *grad_scale;
+    const struct cadre_slice *slices;
+    int64_t n;
+};
+
+/* Numbers of 8 bits: code c stands for value[c], ascending in [-1, 1] or [0, 1]. x has
+ * the code c for which middle[c - 1] < x <= middle[c]. */
+struct cadre_codes {
+    double value[256], middle[255];
+};
+
+/* Elements of a block that share a scale; divides CADRE_NORM_CHUNK. */
+#define CADRE_ADAMW8_BLOCK 256
+
+/* The largest magnitudes of each block of a slice's states, of the op's dtype
+ * (ceil(count / CADRE_ADAMW8_BLOCK)) each. */
+struct cadre_absmax {
+    void *first, *second;
+};
+
+/* AdamW whose states are codes (Dettmers et al. 2022): exp_avg and exp_avg_sq of a
+ * slice are u8, a code times the largest magnitude of its block. A block is read,
+ * updated as cadre_adamw does, and stored again under its new largest magnitudes; the
+ * parameters see the states before they are stored. A second moment that is not zero
+ * does not become the code 0, or the next step would divide by epsilon. */
+struct cadre_adamw8 {
+    struct cadre_adamw adamw;
+    const struct cadre_absmax *absmax; /* (adamw.n) host memory, free again on return */
+    const struct cadre_codes *first, *second; /* host memory, likewise */
 };
 
 /* sums (ceil(count / CADRE_NORM_CHUNK)), device memory: the sum of squares of each
@@ -250,6 +306,9 @@ struct cadre_device_ops {
     /* host memory that upload and download may use */
     void *(*alloc_pinned)(struct cadre_device *, size_t bytes);
     void (*free_pinned)(struct cadre_device *, void *);
+    /* Bytes of the memory that `alloc` takes: free for everybody now, and all there is;
+     * false where that is not known. */
+    bool (*memory)(struct cadre_device *, uint64_t *free, uint64_t *total);
     /* May the host read and write it? [any thread] */
     bool (*host_reaches)(struct cadre_device *, const void *ptr);
     cadre_status (*copy)(struct cadre_device *, void *dst, const void *src,
@@ -359,6 +418,8 @@ struct cadre_device_ops {
     /* optimizer and reductions */
     cadre_status (*adamw)(struct cadre_device *, const struct cadre_adamw *);
     cadre_status (*sgd)(struct cadre_device *, const struct cadre_sgd *);
+    cadre_status (*lion)(struct cadre_device *, const struct cadre_lion *);
+    cadre_status (*adamw8)(struct cadre_device *, const struct cadre_adamw8 *);
     cadre_status (*sum_squares)(struct cadre_device *, uint32_t dtype,
                                 const struct cadre_squares *list, int64_t n);
     /* norm = unscale * the square root of the sum of chunks (n) in the tree of
@@ -463,6 +524,8 @@ struct cadre_device_config {
     int index; /* of the GPU: this rank's place on its machine; taken modulo their
                   number */
     bool exact; /* algorithms by rule or from a file, never by timing */
+    bool fixed; /* an element of a product depends on its own row and column alone, in
+                   bits too; on the CPU alone, CADRE_E_UNSUPPORTED elsewhere */
     bool no_fused_epilogue; /* an epilogue is an op of its own, never a library's; to
                                compare */
 };

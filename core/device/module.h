@@ -6,6 +6,12 @@
 #include "core/base/memory.h"
 #include "core/device/device.h"
 
+/* Which GPU a device is. */
+struct cadre_device_identity {
+    char name[96]; /* the driver's, truncated to fit */
+    char pci[32]; /* its address, "0000:65:00.0"; of a MIG instance that of its GPU */
+};
+
 struct cadre_device_module {
     uint32_t ops_bytes; /* sizeof(struct cadre_device_ops) it was compiled with */
     /* As cadre_device_open. Errors: CADRE_E_UNSUPPORTED with the reason: no driver, a
@@ -17,6 +23,8 @@ struct cadre_device_module {
     /* Append a line about each device and library, for `cadre doctor`; a line that
      * begins with "no: " reports what cannot be used and why. [any thread] */
     void (*describe)(struct cadre_text *out);
+    /* cadre_device_identify_cuda. Errors: as `open`. */
+    cadre_status (*identify)(int index, struct cadre_device_identity *out);
 };
 
 /* The lines of the CUDA module, or one "no: " line that says why it does not open.
@@ -26,5 +34,9 @@ void cadre_device_describe_cuda(struct cadre_text *out);
 /* How many GPUs this process sees, 0 where the CUDA module does not open or finds none.
  * [any thread] */
 int cadre_device_count_cuda(void);
+
+/* The GPU that a device of this index is (struct cadre_device_config). False where the
+ * module does not open or CUDA does not tell; *out is then empty. [any thread] */
+bool cadre_device_identify_cuda(int index, struct cadre_device_identity *out);
 
 #endif

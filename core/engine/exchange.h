@@ -18,8 +18,13 @@ struct cadre_exchange {
     struct cadre_timeline *timeline;
     const struct cadre_axis *schedule; /* along it ranks have bubbles; NULL: none */
     size_t n_losses; /* micro-batches of a step */
-    double *values; /* losses, votes, times */
+    double *values; /* losses, votes, times, speeds */
     struct cadre_votes votes; /* of this rank */
+    /* Of balance.micro_batches = measured, else NULL: what data rank i took for one
+     * micro-batch, the slowest of the ranks that share its samples. Of this rank,
+     * micro_s is set before the losses are exchanged with an outcome. */
+    double *data_s; /* (data ranks); the caller's */
+    double micro_s;
     double hidden_s; /* waits that lay in this rank's bubbles so far */
 };
 

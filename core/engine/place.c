@@ -83,6 +83,34 @@ cadre_status cadre_places_check(const struct cadre_places_request *request,
     return collect_rank(request, request->external->rank, &nothing, err);
 }
 
+/* Are all ranks pinned, and not all to as many CPUs? */
+static bool are_uneven(const struct cadre_places *places)
+{
+    bool differ = false;
+    for (int r = 0; r < places->ranks; r++) {
+        if (!places->rank || !places->rank[r].pinned)
+            return false;
+        differ = differ ||
+                 CPU_COUNT(&places->rank[r].cpus) != CPU_COUNT(&places->rank[0].cpus);
+    }
+    return differ;
+}
+
+void cadre_places_count_threads(struct cadre_places *places)
+{
+    if (!are_uneven(places))
+        return;
+    for (int r = 0; r < places->ranks; r++) {
+        struct cadre_launch_place *mine = &places->rank[r];
+        int together = 0;
+        for (int o = 0; o < places->ranks; o++)
+            together += CPU_EQUAL(&places->rank[o].cpus, &mine->cpus);
+        mine->threads = CPU_COUNT(&mine->cpus) / together;
+        if (mine->threads == 0)
+            mine->threads = 1;
+    }
+}
+
 void cadre_places_fini(struct cadre_places *places)
 {
     for (int r = 0; places->rank && r < places->ranks; r++)

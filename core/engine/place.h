@@ -36,6 +36,11 @@ cadre_status cadre_places_collect(struct cadre_places *places,
 cadre_status cadre_places_check(const struct cadre_places_request *request,
                                 struct cadre_error *err);
 
+/* For device.threads = 0: where ranks start on sets of CPUs of unequal size, each gets
+ * as many threads as its set has CPUs, divided among the ranks of the set, at least
+ * one. Else all keep what was divided evenly. */
+void cadre_places_count_threads(struct cadre_places *places);
+
 /* Accepts a zeroed one. */
 void cadre_places_fini(struct cadre_places *places);
 

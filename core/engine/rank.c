@@ -6,9 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/bytes.h"
 #include "core/base/log.h"
 #include "core/base/memory.h"
+#include "core/base/rank_page.h"
 #include "core/base/status_slot.h"
+#include "core/comm/nodes.h"
 #include "core/engine/drift.h"
 #include "core/engine/layout/opt_storage.h"
 #include "core/engine/tied.h"
@@ -79,6 +82,7 @@ static cadre_status plan_once(struct cadre_rank *rank,
     cadre_rank_plan_fini(&rank->plan);
     CADRE_TRY(cadre_rank_plan_init(&rank->plan, request, err));
     CADRE_TRY(cadre_chain_plan(&rank->chain, &rank->plan, request, err));
+    CADRE_TRY(cadre_opt_storage_plan(&rank->plan, rank->spec->optim.kind, err));
     *settled = cadre_rank_plan_settled(&rank->plan, request);
     return cut_model(rank, settled, err);
 }
@@ -110,6 +114,7 @@ static cadre_status make_plan(struct cadre_rank *rank, struct cadre_error *err)
         .time = spec->time,
         .storage = cadre_calloc(rank->model->n_params, sizeof *request.storage),
         .exact = spec->exact,
+        .division = cadre_redeal_division(rank),
     };
     if (!request.storage)
         return cadre_no_memory(err, "the plan");
@@ -149,6 +154,7 @@ static struct cadre_executor_config executor_config(struct cadre_rank *rank)
         .loss_scale = &rank->loss_scale.scale,
         .stages = &rank->stages,
         .timeline = &rank->timeline,
+        .pace = &rank->pace,
     };
 }
 
@@ -207,6 +213,7 @@ cadre_status cadre_rank_plan(struct cadre_rank *rank, const struct cadre_run_spe
     };
     CADRE_TRY_OR(make_model(rank, NULL, err), fail);
     CADRE_TRY_OR(cadre_chain_create(&rank->chain, &rank->services, spec, err), fail);
+    CADRE_TRY_OR(cadre_redeal_init(rank, err), fail);
     CADRE_TRY_OR(make_plan(rank, err), fail);
     CADRE_TRY_OR(cadre_chain_settle(&rank->chain, &rank->plan, err), fail);
     CADRE_TRY_OR(check_codec(rank, err), fail);
@@ -271,10 +278,13 @@ static struct cadre_axis *axis_at(struct cadre_mesh *mesh, int a)
 static cadre_status make_timeline(struct cadre_rank *rank, struct cadre_error *err)
 {
     int n_chunks = rank->plan.n_chunks;
-    size_t passes = 3 * (size_t)n_chunks * (size_t)rank->plan.n_microbatches;
+    size_t passes = 3 * (size_t)n_chunks * (size_t)cadre_rank_plan_most(&rank->plan);
     cadre_status rc = cadre_timeline_init(&rank->timeline, n_chunks, passes, err);
-    if (rc == CADRE_OK && rank->stages.axis && rank->stages.axis->size > 1)
+    rank->timeline.page = rank->page;
+    if (rc == CADRE_OK && rank->stages.axis && rank->stages.axis->size > 1) {
         rank->timeline.axis = rank->stages.axis->name;
+        cadre_rank_page_schedule(rank->page);
+    }
     for (int a = 0; a < rank->mesh.n + rank->mesh.n_derived; a++) {
         struct cadre_axis *axis = axis_at(&rank->mesh, a);
         axis->timeline = &rank->timeline;
@@ -329,14 +339,55 @@ static void make_wire(struct cadre_rank *rank)
 static cadre_status connect_ranks(struct cadre_rank *rank, struct cadre_error *err)
 {
     if (rank->world) {
+        cadre_comm_show(rank->world, rank->page);
         CADRE_TRY(cadre_comm_use_device(rank->world, rank->device, err));
+        CADRE_TRY(cadre_nodes_find(rank->world, rank->spec->node, err));
         CADRE_TRY(cadre_mesh_connect(&rank->mesh, rank->world, err));
     }
     return cadre_agree_ranges(&rank->plan, err);
 }
 
-cadre_status cadre_rank_bind(struct cadre_rank *rank, struct cadre_comm *world,
-                             uint64_t first_step, struct cadre_error *err)
+/* Behind the text of an allocation that failed: how far this rank came. */
+static void tell_memory(const struct cadre_rank *rank, struct cadre_error *err)
+{
+    char taken[CADRE_BYTES_CHARS], planned[CADRE_BYTES_CHARS], left[CADRE_BYTES_CHARS];
+    struct cadre_ledger plan;
+    uint64_t available, total;
+    if (!err || !rank->device ||
+        !rank->device->ops->memory(rank->device, &available, &total))
+        return;
+    const struct cadre_error first = *err;
+    cadre_rank_memory(rank, &plan);
+    cadre_fail(err, first.code,
+               "%.700s (rank %d has taken %s of the %s that it plans for, and %s are "
+               "free)",
+               first.text, rank->index,
+               cadre_bytes_text((double)rank->ledger.now_bytes, 1, taken),
+               cadre_bytes_text((double)plan.now_bytes, 1, planned),
+               cadre_bytes_text((double)available, 1, left));
+}
+
+static cadre_status open_device(struct cadre_rank *rank, struct cadre_error *err)
+{
+    struct cadre_device_config config = rank->spec->device;
+    if (rank->threads > 0)
+        config.threads = rank->threads;
+    return rank->device_lent ? CADRE_OK
+                             : cadre_device_open(&config, &rank->device, err);
+}
+
+static cadre_status make_executor(struct cadre_rank *rank, struct cadre_error *err)
+{
+    struct cadre_executor_config config = executor_config(rank);
+    CADRE_TRY(cadre_executor_create(&config, &rank->exec, err));
+    rank->services.passes = cadre_executor_runner(rank->exec);
+    rank->services.copies = (struct cadre_copy_runner){rank, copy_tied};
+    make_wire(rank);
+    return CADRE_OK;
+}
+
+static cadre_status bind_rank(struct cadre_rank *rank, struct cadre_comm *world,
+                              uint64_t first_step, struct cadre_error *err)
 {
     const struct cadre_run_spec *spec = rank->spec;
     rank->world = rank->services.world = rank->exchange.world = world;
@@ -344,10 +395,10 @@ cadre_status cadre_rank_bind(struct cadre_rank *rank, struct cadre_comm *world,
     CADRE_TRY(check_world(rank, err));
     CADRE_TRY(cadre_agree_run(world, spec->fingerprint, err));
     CADRE_TRY(cadre_agree_plan(world, &rank->plan, err));
-    if (!rank->device_lent)
-        CADRE_TRY(cadre_device_open(&spec->device, &rank->device, err));
+    CADRE_TRY(open_device(rank, err));
     rank->ledger.device = rank->services.device = rank->device;
     CADRE_TRY(check_time(rank, rank->device->ops->name, err));
+    CADRE_TRY(cadre_redeal_start(rank, err));
     CADRE_TRY(agree_tuning(rank, err));
     CADRE_TRY(connect_ranks(rank, err));
     CADRE_TRY(
@@ -357,14 +408,20 @@ cadre_status cadre_rank_bind(struct cadre_rank *rank, struct cadre_comm *world,
     CADRE_TRY(make_results(rank, err));
     CADRE_TRY(make_loader(rank, first_step, err));
     CADRE_TRY(make_timeline(rank, err));
-    struct cadre_executor_config config = executor_config(rank);
-    CADRE_TRY(cadre_executor_create(&config, &rank->exec, err));
-    rank->services.passes = cadre_executor_runner(rank->exec);
-    rank->services.copies = (struct cadre_copy_runner){rank, copy_tied};
-    make_wire(rank);
+    CADRE_TRY(make_executor(rank, err));
     CADRE_TRY(cadre_chain_bind(&rank->chain, first_step, err));
+    rank->plan.runs = true;
     rank->step = first_step;
     return CADRE_OK;
+}
+
+cadre_status cadre_rank_bind(struct cadre_rank *rank, struct cadre_comm *world,
+                             uint64_t first_step, struct cadre_error *err)
+{
+    cadre_status rc = bind_rank(rank, world, first_step, err);
+    if (rc == CADRE_E_RESOURCE)
+        tell_memory(rank, err);
+    return rc;
 }
 
 cadre_status cadre_rank_drain(struct cadre_rank *rank)
@@ -385,8 +442,10 @@ void cadre_rank_fini(struct cadre_rank *rank)
     cadre_chain_destroy(&rank->chain, rank->failure.code);
     cadre_wire_fini(&rank->wire);
     cadre_mesh_fini(&rank->mesh);
-    if (rank->world)
+    if (rank->world) {
         cadre_comm_use_device(rank->world, NULL, NULL);
+        cadre_comm_show(rank->world, NULL);
+    }
     cadre_executor_destroy(rank->exec);
     cadre_loader_destroy(rank->loader);
     cadre_stages_fini(&rank->stages);
@@ -399,6 +458,7 @@ void cadre_rank_fini(struct cadre_rank *rank)
         cadre_device_close(rank->device);
     cadre_update_fini(&rank->update);
     cadre_exchange_fini(&rank->exchange);
+    cadre_redeal_fini(&rank->redeal);
     rank->exec = NULL;
     rank->loader = NULL;
     rank->model = NULL;
@@ -406,92 +466,14 @@ void cadre_rank_fini(struct cadre_rank *rank)
     rank->results = (struct cadre_results){0};
 }
 
-void cadre_rank_reduction_signature(const struct cadre_rank *rank,
-                                    char out[CADRE_SIGNATURE_CHARS])
+void cadre_rank_memory(const struct cadre_rank *rank, struct cadre_ledger *out)
 {
-    size_t used = 0;
-    out[0] = 0;
-    for (int i = 0; i < rank->plan.n_claims; i++) {
-        const struct cadre_claim *claim = &rank->plan.claim[i];
-        bool model = strcmp(claim->effect, "act.complete") == 0 ||
-                     strcmp(claim->effect, "seq.shard") == 0;
-        bool time = strcmp(claim->effect, "time.shard") == 0;
-        bool experts = strcmp(claim->effect, "expert.shard") == 0;
-        int ranks = model     ? rank->model->tp_size
-                    : time    ? rank->model->time_ranks
-                    : experts ? rank->model->ep_size
-                              : 1;
-        if (ranks == 1)
-            continue;
-        int n = snprintf(out + used, CADRE_SIGNATURE_CHARS - used, "%s%.24s@%.16s:%d",
-                         used ? ", " : "", claim->effect, claim->axis, ranks);
-        used += (size_t)n < CADRE_SIGNATURE_CHARS - used ? (size_t)n : 0;
-    }
-}
-
-void cadre_rank_changes(const struct cadre_rank *rank, struct cadre_changes *out)
-{
-    size_t used = 0;
-    *out = (struct cadre_changes){
-        .period = cadre_rank_plan_period(&rank->plan),
-        .diverging = cadre_rank_diverging_axis(rank) != NULL,
-    };
-    for (int i = 0; i < rank->plan.n_designs; i++) {
-        int n = snprintf(out->by + used, sizeof out->by - used, "%s%s",
-                         used ? ", " : "", rank->plan.design[i].plugin);
-        used += (size_t)n < sizeof out->by - used ? (size_t)n : 0;
-    }
-    cadre_rank_plan_equal(&rank->plan, out->equal, sizeof out->equal);
-}
-
-static void print_claims(const struct cadre_rank *rank, FILE *out)
-{
-    const struct cadre_rank_plan *plan = &rank->plan;
-    fprintf(out, "rank %d of %d", rank->index, rank->mesh.ranks);
-    for (int i = 0; i < rank->mesh.n; i++)
-        fprintf(out, "  %s %d/%d", rank->mesh.axis[i].name, rank->mesh.axis[i].index,
-                rank->mesh.axis[i].size);
-    fputc('\n', out);
-    for (int i = 0; rank->index == 0 && i < plan->n_claims; i++)
-        fprintf(out, "  %-16s claims %s%s%s\n", plan->claim[i].plugin,
-                plan->claim[i].effect, plan->claim[i].axis[0] ? "@" : "",
-                plan->claim[i].axis);
-    for (int i = 0; rank->index == 0 && i < plan->n_reducers; i++)
-        fprintf(out, "  %-16s reduces gradients along %s at level %u\n",
-                plan->reducer[i].plugin, plan->reducer[i].axis->name,
-                plan->reducer[i].level);
-    for (int i = 0; rank->index == 0 && i < plan->n_designs; i++)
-        fprintf(out, "  %-16s differs by design, equal with %s\n",
-                plan->design[i].plugin, plan->design[i].equal);
-    for (int c = 0; c < plan->n_chunks; c++)
-        fprintf(out, "  chunk %d: units %u to %u, %u in flight\n", c,
-                plan->chunk[c].begin, plan->chunk[c].end - 1, plan->chunk[c].live);
-    if (plan->live_blocks)
-        fprintf(out, "  chunks together: %u blocks kept at most\n", plan->live_blocks);
-    fprintf(out, "  micro-batches: %lld of %lld, from %lld, every %lld\n",
-            (long long)plan->n_microbatches,
-            (long long)(rank->spec->global_batch / rank->spec->micro_batch),
-            (long long)plan->first_microbatch, (long long)plan->microbatch_stride);
-}
-
-uint64_t cadre_rank_print(const struct cadre_rank *rank, FILE *out)
-{
-    static const char *const spaces[] = {"device", "pinned", "host"};
-    struct cadre_ledger table = rank->plan.planned;
+    *out = rank->plan.planned;
     /* the config's pointers are read for sizes only */
     struct cadre_executor_config config = executor_config((struct cadre_rank *)rank);
-    cadre_store_note(rank->model, &rank->plan, rank->spec->optim.kind, &table);
-    cadre_executor_note(&config, &table);
-    cadre_results_note(&table, step_microbatches(rank),
-                       cadre_update_chunks(&rank->plan));
-    print_claims(rank, out);
-    for (int i = 0; i < table.n; i++)
-        fprintf(out, "  %-32s %-6s %12.3f MiB\n", table.entry[i].tag,
-                spaces[table.entry[i].space % 3],
-                (double)table.entry[i].bytes / 1048576.0);
-    fprintf(out, "  %-32s %-6s %12.3f MiB\n", "total", "",
-            (double)table.now_bytes / 1048576.0);
-    return table.now_bytes;
+    cadre_store_note(rank->model, &rank->plan, rank->spec->optim.kind, out);
+    cadre_executor_note(&config, out);
+    cadre_results_note(out, step_microbatches(rank), cadre_update_chunks(&rank->plan));
 }
 
 cadre_status cadre_rank_sum(struct cadre_rank *rank, const char *label, double *values,
@@ -540,6 +522,7 @@ void cadre_rank_comm(const struct cadre_rank *rank, struct cadre_comm_stats *out
         cadre_comm_read_stats(comm, &one);
         out->operations += one.operations;
         out->bytes += one.bytes;
+        out->between_bytes += one.between_bytes;
         out->busy_s += one.busy_s;
         out->waited_s += one.waited_s;
         out->exposed_s += one.exposed_s;

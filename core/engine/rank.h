@@ -9,11 +9,14 @@
 #include "core/engine/execute/executor.h"
 #include "core/engine/layout/agree.h"
 #include "core/engine/layout/stages.h"
+#include "core/engine/redeal.h"
 #include "core/engine/results.h"
 #include "core/engine/strategy/chain.h"
 #include "core/engine/strategy/wire.h"
 #include "core/engine/update.h"
 #include "core/optim/loss_scale.h"
+
+struct cadre_rank_page;
 
 struct cadre_rank {
     const struct cadre_run_spec *spec;
@@ -23,6 +26,7 @@ struct cadre_rank {
     struct cadre_comm *world; /* NULL: one rank, or plan only */
     struct cadre_device *device;
     bool device_lent; /* the device is the caller's, set between plan and bind */
+    int threads; /* of the device, set likewise; 0: the spec's */
     struct cadre_tuning tuning; /* of the device, as agreed at the start */
     struct cadre_mesh mesh;
     struct cadre_model *model;
@@ -34,7 +38,11 @@ struct cadre_rank {
     struct cadre_store store;
     struct cadre_stages stages;
     struct cadre_loader *loader;
+    struct cadre_rank_page *page; /* its status page, set between plan and bind; the
+                                     caller's; NULL: nobody looks */
     struct cadre_timeline timeline;
+    struct cadre_pace pace; /* of a simulated slow rank */
+    struct cadre_redeal redeal;
     struct cadre_executor *exec;
     struct cadre_exchange exchange; /* the caller sets its votes */
     struct cadre_results results;
@@ -119,6 +127,10 @@ struct cadre_changes {
     bool diverging; /* replicas differ, and so do their gradient norms */
 };
 void cadre_rank_changes(const struct cadre_rank *rank, struct cadre_changes *out);
+
+/* The memory that this rank plans for, by tag and space; now_bytes is all of it. After
+ * cadre_rank_plan. */
+void cadre_rank_memory(const struct cadre_rank *rank, struct cadre_ledger *out);
 
 /* Print composition (rank 0 only: it is the same on all), placement and planned memory
  * of this rank. Returns that memory in bytes. */

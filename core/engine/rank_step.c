@@ -7,8 +7,10 @@
 
 #include "core/base/clock.h"
 #include "core/base/memory.h"
+#include "core/base/rank_page.h"
 #include "core/base/tree.h"
 #include "core/engine/rank.h"
+#include "core/engine/step_clock.h"
 #include "core/engine/tied.h"
 #include "core/optim/lr.h"
 
@@ -36,6 +38,7 @@ static cadre_status run_chain(struct cadre_rank *rank, uint64_t step, uint32_t f
                                 rank->results.n_losses * sizeof *rank->results.losses));
     cadre_timeline_begin_step(&rank->timeline);
     rank->services.step = step;
+    rank->services.held_moments = 0;
     cadre_executor_begin(rank->exec, step, flags);
     CADRE_TRY(cadre_chain_step(&rank->chain, &work, &run));
     if (!(flags & CADRE_STEP_FORWARD))
@@ -79,6 +82,8 @@ static cadre_status report_losses(struct cadre_rank *rank,
     cadre_status rc = CADRE_OK;
     if (result->step)
         rc = rank->device->ops->event_sync(rank->device, result->done);
+    if (votes)
+        cadre_redeal_measure(rank);
     if (rc == CADRE_OK)
         rc = cadre_exchange_losses(&rank->exchange, mine ? result->host : NULL,
                                    rank->step, votes ? &outcome : NULL);
@@ -92,6 +97,7 @@ static cadre_status report_losses(struct cadre_rank *rank,
         report->stop = outcome.votes.stop;
         report->saving = outcome.votes.saving;
         report->save_failed = outcome.votes.save_failed;
+        cadre_redeal_judge(rank);
     }
     if (!result->step)
         return CADRE_OK;
@@ -170,6 +176,7 @@ static cadre_status update(struct cadre_rank *rank, struct cadre_result *result)
 {
     int64_t step = (int64_t)(rank->step - rank->loss_scale.skipped);
     result->lr = cadre_lr_at(&rank->spec->optim, step);
+    rank->update.held = (int64_t)rank->services.held_moments;
     return cadre_update_apply(&rank->update, step, rank->loss_scale.scale,
                               result->chunks, cadre_results_norm(&rank->results));
 }
@@ -180,14 +187,18 @@ static cadre_status apply(struct cadre_rank *rank, struct cadre_result *result,
                           struct cadre_step_report *report)
 {
     bool late = reports_late(rank);
-    double begin;
+    double begin, waited_s;
     if (!late) {
         CADRE_TRY(cadre_results_read_losses(&rank->results, result));
         CADRE_TRY(report_losses(rank, result, true, report));
     }
     begin = cadre_now_s();
+    waited_s = rank->timeline.waited_s;
+    const uint64_t phase =
+        cadre_rank_page_enter(rank->page, CADRE_PHASE_OPTIMIZER, 0, 0);
     CADRE_TRY(cadre_tied_add(&rank->store, &rank->stages, &rank->failure));
     CADRE_TRY(update(rank, result));
+    cadre_pace_slow(&rank->pace, &rank->timeline, begin, waited_s);
     if (late) {
         CADRE_TRY(cadre_results_download(&rank->results, result));
     } else {
@@ -196,7 +207,9 @@ static cadre_status apply(struct cadre_rank *rank, struct cadre_result *result,
     }
     CADRE_TRY(cadre_chain_sync(&rank->chain, CADRE_SYNC_UPDATE));
     CADRE_TRY(cadre_tied_copy(&rank->store, &rank->stages));
+    cadre_rank_page_leave(rank->page, phase);
     result->times.optim_s = cadre_now_s() - begin;
+    result->times.optim_wait_s = rank->timeline.waited_s - waited_s;
     cadre_timeline_add(&rank->timeline, CADRE_SPAN_WORK, "optimizer", begin);
     return CADRE_OK;
 }
@@ -204,33 +217,31 @@ static cadre_status apply(struct cadre_rank *rank, struct cadre_result *result,
 static cadre_status make_step(struct cadre_rank *rank, uint64_t step,
                               struct cadre_step_report *report)
 {
-    struct cadre_comm_stats before, after;
+    struct cadre_step_clock clock;
     struct cadre_result *result = cadre_results_of(&rank->results, step);
-    double start = cadre_now_s(), waited = cadre_executor_wait_s(rank->exec);
     bool late = reports_late(rank);
     cadre_status rc;
     *report = (struct cadre_step_report){0};
+    cadre_rank_page_begin_step(rank->page, step);
     rank->step = step;
     result->step = step;
     result->times = (struct cadre_step_times){0};
     if (rank->world)
         cadre_comm_set_step(rank->world, step);
-    cadre_rank_comm(rank, &before);
+    cadre_step_clock_begin(rank, &clock);
+    CADRE_TRY_OR(cadre_redeal_begin(rank, step), fail);
     CADRE_TRY_OR(run_chain(rank, step, 0), fail);
     CADRE_TRY_OR(apply(rank, result, report), fail);
     CADRE_TRY_OR(cadre_chain_sync(&rank->chain, CADRE_SYNC_PARAMS), fail);
     CADRE_TRY_OR(cadre_chain_sync(&rank->chain, CADRE_SYNC_METRICS), fail);
     if (late)
         CADRE_TRY_OR(report_before(rank, report), fail);
-    cadre_rank_comm(rank, &after);
-    result->times.step_s = cadre_now_s() - start;
-    result->times.wait_data_s = cadre_executor_wait_s(rank->exec) - waited;
-    result->times.comm_s = after.busy_s - before.busy_s;
-    double waited_s = fmax(after.waited_s - before.waited_s, 0);
-    result->times.comm_exposed_s = fmin(waited_s, after.exposed_s - before.exposed_s);
-    result->times.wait_ranks_s = waited_s - result->times.comm_exposed_s;
+    cadre_step_clock_end(rank, &clock, &result->times);
+    cadre_rank_page_end_step(rank->page, result->times.comm_exposed_s,
+                             result->times.wait_ranks_s);
     if (!late)
         report->times = result->times;
+    cadre_redeal_report(rank, report);
 fail:
     return name_failure(rank, rc);
 }

@@ -6,6 +6,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* The world and every axis of a mesh, those that plans add too. */
+enum { CADRE_STEP_AXES = 25 };
+
+/* A part of comm_exposed_s. */
+struct cadre_step_exposed {
+    const char *axis; /* "world" or the axis' name; the mesh's */
+    double s;
+};
+
 /* Seconds of one step on this rank. Of its waits outside of its bubble, comm_exposed_s
  * is while bytes moved (at most comm_s), wait_ranks_s for ranks that came later. */
 struct cadre_step_times {
@@ -13,6 +22,11 @@ struct cadre_step_times {
     /* of the schedule, means over all ranks; 0 without one: see timeline.h */
     double span_s, bubble_s;
     double wait_ranks_s;
+    double compute_s; /* passes less what they waited for; NaN where the device queues
+                         its work, whose end the host does not see */
+    double optim_wait_s; /* waits for transfers and ranks within optim_s */
+    int n_exposed; /* 0: one rank */
+    struct cadre_step_exposed exposed[CADRE_STEP_AXES]; /* their sum: comm_exposed_s */
 };
 
 struct cadre_step_report {
@@ -26,6 +40,11 @@ struct cadre_step_report {
     /* vote of any rank in the step just made: equal on all ranks */
     bool stop, saving, save_failed;
     struct cadre_step_times times;
+    /* Under balance.micro_batches, in the first step of a session and where they are
+     * others than in the step before: data rank r ran micro-batches [first[r], first[r
+     * + 1]) of the step; the rank's, until its next step. Else NULL. */
+    const uint64_t *first;
+    int data_ranks;
 };
 
 #endif

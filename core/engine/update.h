@@ -3,8 +3,11 @@
  * update of the slices that this rank owns.
  *
  * The norm is the sum over chunks of CADRE_NORM_CHUNK elements. Chunks restart at each
- * parameter, so the norm has the same bits however parameters are placed. Diverging
- * replicas have a norm and a block of chunks each. */
+ * parameter, so the norm has the same bits however parameters are placed. Under
+ * run.exact_parts a parameter may also be cut along any dimension: then squares are
+ * summed without rounding (core/optim/exact_sum.h), and the chunks are the digits of
+ * their sum, then for each parameter whether it holds a value that is not finite.
+ * Diverging replicas have a norm and a block of chunks each. */
 #ifndef CADRE_ENGINE_UPDATE_H
 #define CADRE_ENGINE_UPDATE_H
 
@@ -23,14 +26,16 @@ struct cadre_update {
     size_t n_slices;
     struct cadre_rank_slice *slices; /* what this rank updates, by entry */
     struct cadre_slice *operands; /* the same for the device, (n_slices) */
+    struct cadre_absmax *absmax; /* (n_slices) of adamw8bit */
     struct cadre_squares *squares; /* space for the slices that count for the norm */
     struct cadre_plugin_update plugin; /* where the optimizer is a plugin; else zero */
     uint64_t n_chunks; /* of one replica's norm */
+    int64_t held; /* of struct cadre_adamw: set before each step */
     double *host; /* the chunks of all replicas on the host */
 };
 
 /* [collective: world, of an optimizer plugin] Find the slices; all arguments are
- * borrowed. `chain` has the plugin, and may be NULL for adamw and sgd. Errors:
+ * borrowed. `chain` has the plugin, and may be NULL for the core's own. Errors:
  * CADRE_E_RESOURCE; those of cadre_plugin_update_init. */
 cadre_status cadre_update_init(struct cadre_update *update,
                                const struct cadre_optimizer_config *config,

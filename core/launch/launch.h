@@ -29,6 +29,7 @@ struct cadre_launch_place {
     char *variable[CADRE_LAUNCH_VARIABLES + 1];
     bool pinned; /* `cpus` is where its first thread starts; others inherit it */
     cpu_set_t cpus;
+    int threads; /* of its device; 0: as all ranks. Processes read CADRE_RANK_THREADS */
 };
 
 /* What a rank does; its return value is the rank's status. */

@@ -17,7 +17,7 @@
 /* From the first failure to SIGKILL: time for the others to report it; the run ends
  * within two seconds. */
 #define GRACE_S 1.3
-#define OUR_VARIABLES 5
+#define OUR_VARIABLES 6
 
 /* What the process of a rank is started with. */
 struct rank {
@@ -44,11 +44,15 @@ struct launch {
 static void describe(struct launch *l, int rank, const struct cadre_launch_place *place,
                      char *const argv[])
 {
-    static const char *const names[OUR_VARIABLES] = {
-        "CADRE_RANK=", "CADRE_WORLD_SIZE=", "CADRE_LOCAL_RANK=", "CADRE_INIT=fd:",
-        (CADRE_STATUS_VARIABLE "=fd:")};
-    const int values[OUR_VARIABLES] = {rank, l->size, rank,
-                                       cadre_local_segment_fd(l->segment), l->page.fd};
+    static const char *const names[OUR_VARIABLES] = {"CADRE_RANK=",
+                                                     "CADRE_WORLD_SIZE=",
+                                                     "CADRE_LOCAL_RANK=",
+                                                     "CADRE_INIT=fd:",
+                                                     (CADRE_STATUS_VARIABLE "=fd:"),
+                                                     "CADRE_RANK_THREADS="};
+    const int values[OUR_VARIABLES] = {rank,       l->size,
+                                       rank,       cadre_local_segment_fd(l->segment),
+                                       l->page.fd, place ? place->threads : 0};
     struct rank *r = &l->ranks[rank];
     size_t n = 0;
     for (; n < OUR_VARIABLES; n++) {
@@ -99,11 +103,25 @@ static bool has_failed(void *h)
     return local_failed(l->segment);
 }
 
+/* Its main() has not come to its end: something in the process called exit. */
+static void note_exit(struct launch *l, int rank, int status)
+{
+    const struct cadre_status_seen seen = cadre_status_read(&l->page.slot[rank]);
+    char text[512];
+    cadre_status_tell_exit(&seen, status, text, sizeof text);
+    l->failed = true;
+    cadre_local_segment_store_failure(l->segment, CADRE_E_COMM, text);
+}
+
 /* By a signal that the launcher has not sent. */
 static void note_signal(struct launch *l, int rank, int sig)
 {
     const struct cadre_status_seen seen = cadre_status_read(&l->page.slot[rank]);
     char text[512];
+    if (seen.exits || seen.other_exits) { /* the signal follows from that */
+        note_exit(l, rank, 0);
+        return;
+    }
     l->lost++;
     if (cadre_status_is_fault(sig) && seen.instance[0]) {
         cadre_status_tell_signal(&seen, sig, text, sizeof text);
@@ -113,16 +131,6 @@ static void note_signal(struct launch *l, int rank, int sig)
                  strsignal(sig));
         cadre_local_segment_fail(l->segment, rank, text);
     }
-}
-
-/* Its main() has not come to its end: something in the process called exit. */
-static void note_exit(struct launch *l, int rank, int status)
-{
-    const struct cadre_status_seen seen = cadre_status_read(&l->page.slot[rank]);
-    char text[512];
-    cadre_status_tell_exit(&seen, status, text, sizeof text);
-    l->failed = true;
-    cadre_local_segment_store_failure(l->segment, CADRE_E_COMM, text);
 }
 
 static bool has_finished(const struct launch *l, size_t rank)

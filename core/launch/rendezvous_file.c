@@ -6,6 +6,7 @@
  * a waiting rank writes again, and no rank reads a "path" that is older than its
  * start. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,36 +23,41 @@ static cadre_status write_file(const char *path, const void *data, size_t bytes,
                                struct cadre_error *err)
 {
     char temporary[PATH_ROOM];
-    snprintf(temporary, sizeof temporary, "%s.%ld.new", path, (long)getpid());
-    FILE *f = fopen(temporary, "wb");
-    bool ok = f && fwrite(data, 1, bytes, f) == bytes;
-    if (f)
-        ok = fclose(f) == 0 && ok;
-    if (ok && rename(temporary, path) == 0)
+    snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
+    /* a name that nobody can have prepared, and a file that is new */
+    int fd = mkostemp(temporary, O_CLOEXEC), failure = 0;
+    if (fd < 0 || write(fd, data, bytes) != (ssize_t)bytes)
+        failure = errno ? errno : ENOSPC;
+    if (fd >= 0 && close(fd) != 0 && !failure)
+        failure = errno;
+    if (!failure && rename(temporary, path) == 0)
         return CADRE_OK;
-    int failure = errno;
-    unlink(temporary);
+    failure = failure ? failure : errno;
+    if (fd >= 0)
+        unlink(temporary);
     return cadre_fail_errno(err, CADRE_E_IO, failure, "the ranks cannot meet at '%s'",
                             path);
 }
 
 /* In a folder that all can write, as /tmp, files of another user are ignored. */
-static bool is_ours(const char *path, FILE *f)
+static bool is_ours(const char *path, const struct stat *st)
 {
-    struct stat st, folder;
+    struct stat folder;
     char *dir = cadre_path_dirname(path);
     bool shared = dir && stat(dir, &folder) == 0 && (folder.st_mode & S_ISVTX);
     free(dir);
-    return !shared || (fstat(fileno(f), &st) == 0 && st.st_uid == geteuid());
+    return !shared || st->st_uid == geteuid();
 }
 
-/* False while there is no file of this job. */
+/* False while there is no file of this job. A pipe is none, and is not waited for. */
 static bool read_file(const char *path, void *data, size_t bytes)
 {
-    FILE *f = fopen(path, "rb");
-    bool ok = f && is_ours(path, f) && fread(data, 1, bytes, f) == bytes;
-    if (f)
-        fclose(f);
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+    bool ok = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+              is_ours(path, &st) && read(fd, data, bytes) == (ssize_t)bytes;
+    if (fd >= 0)
+        close(fd);
     return ok;
 }
 

@@ -26,7 +26,8 @@ struct cadre_status_seen cadre_status_read(const struct cadre_status_slot *slot)
     struct cadre_status_seen seen = {
         .state = (enum cadre_status_state)atomic_load(&slot->state),
         .rank = atomic_load(&slot->rank),
-        .exits = atomic_load(&slot->exits) != 0,
+        .exits = atomic_load(&slot->exits) == CADRE_STATUS_EXITS,
+        .other_exits = atomic_load(&slot->exits) == CADRE_STATUS_OTHER_EXITS,
         .fault = (int)atomic_load(&slot->fault),
         .core = (place & CADRE_STATUS_CORE) != 0,
         .step = place >> 16,
@@ -84,10 +85,12 @@ struct cadre_status_seen cadre_status_blame(const struct cadre_status_slot *slot
 {
     struct cadre_status_seen blamed = {.rank = CADRE_STATUS_NO_RANK};
     int inside = 0;
+    bool other_exits = false;
     /* what exit takes away makes others crash, so who called it comes first */
-    for (int crashes = 0; crashes < 2; crashes++)
+    for (int crashes = 0; crashes < 2 && !other_exits; crashes++)
         for (uint32_t i = 0; i < n; i++) {
             struct cadre_status_seen seen = cadre_status_read(&slots[i]);
+            other_exits |= seen.other_exits;
             if (seen.state == CADRE_STATUS_RUNNING &&
                 (crashes ? seen.fault != 0 : seen.exits))
                 return seen;
@@ -106,6 +109,7 @@ struct cadre_status_seen cadre_status_blame(const struct cadre_status_slot *slot
             blamed.instance[0] = '\0';
         blamed.rank = CADRE_STATUS_SOME_RANK;
     }
+    blamed.other_exits = other_exits;
     return blamed;
 }
 

@@ -23,6 +23,7 @@ struct cadre_status_seen {
     enum cadre_status_state state;
     int rank;
     bool exits; /* its thread has called exit() */
+    bool other_exits; /* a thread that has no slot has */
     int fault; /* the fatal signal that its thread received, or 0 */
     bool core; /* the callback has called the core */
     uint64_t step; /* 0: before the first */

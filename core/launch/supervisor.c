@@ -42,13 +42,6 @@ static void on_fault(int sig)
     raise(sig); /* SA_RESETHAND: the default action, at the return from here */
 }
 
-static void on_exit_call(void)
-{
-    struct cadre_status_slot *slot = cadre_status_current();
-    if (slot && atomic_load(&slot->state) == CADRE_STATUS_RUNNING)
-        atomic_store(&slot->exits, 1);
-}
-
 /* A sanitizer's handlers stay. */
 static void watch_faults(void)
 {
@@ -71,7 +64,7 @@ static void become_run(const struct supervision *s, pid_t supervisor)
     cadre_status_use(s->page->slot);
     cadre_status_begin(s->page->slot, CADRE_STATUS_NO_RANK);
     watch_faults();
-    atexit(on_exit_call);
+    cadre_status_watch_exit();
 }
 
 /* ---- the supervisor ---- */
@@ -182,7 +175,7 @@ static int verdict(struct supervision *s, int how)
     struct cadre_status_seen seen = cadre_status_blame(main_slot, slots_in_use(s));
     if (sig && !cadre_status_is_fault(sig)) /* sent by somebody, to all of it */
         seen = (struct cadre_status_seen){.rank = CADRE_STATUS_NO_RANK};
-    if (sig && !seen.exits)
+    if (sig && !seen.exits && !seen.other_exits)
         cadre_status_tell_signal(&seen, sig, s->text, sizeof s->text);
     else
         cadre_status_tell_exit(&seen, sig ? 0 : WEXITSTATUS(how), s->text,

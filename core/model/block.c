@@ -31,6 +31,7 @@ struct cadre_block cadre_block_carve(struct cadre_carver *carver, bool gated,
     b.partial = cadre_carve(carver, scratch, u->N * u->C);
     b.whole = cadre_carve(carver, scratch, u->N * u->C);
     b.wide = cadre_carve(carver, scratch, u->N * wide);
+    b.norm_parts = cadre_norm_parts_carve(carver);
     b.keys = cadre_keys_carve(carver);
     return b;
 }

@@ -15,6 +15,7 @@ struct cadre_block {
     void *dy, *dgate, *dup, *dx1, *dqkv; /* gradients of outputs */
     void *partial, *whole; /* scratch */
     void *wide; /* scratch, rows of `wide` elements */
+    void *norm_parts; /* scratch, cadre_norm_parts_carve */
     struct cadre_keys keys; /* saved for INPUT, and scratch */
 };
 

@@ -1,19 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Floating-point operations per token, forward and backward. Source: Chowdhery et al.
- * 2022, appendix B, with attention halved for the causal mask. */
 #include "core/model/flops.h"
 
-double cadre_model_flops_per_token(const struct cadre_model *model, int64_t T)
+/* Weights that a token multiplies with: matrices outside of the embedding. A tied head
+ * is an entry of its own, in the last unit. */
+static double weights_of(const struct cadre_model *model,
+                         const struct cadre_param *param, int64_t T)
 {
     const struct cadre_model_config *config = &model->config;
-    double C = (double)config->channels, F = (double)config->hidden;
-    double KV = C / (double)config->heads * (double)config->kv_heads;
-    double layers = (double)config->layers;
-    double mlp = config->arch == CADRE_ARCH_GPT2 ? 2 * C * F : 3 * C * F;
-    mlp += C * (double)config->experts; /* the router; a token takes one expert */
-    double block = C * (C + 2 * KV) + C * C + mlp;
-    /* a classifier scores one row of T */
-    double head = config->classes > 0 ? C * (double)config->classes / (double)T
-                                      : C * (double)config->vocab;
-    return 6 * (layers * block + head) + 6 * layers * C * (double)T;
+    double count = (double)cadre_shape_count(&param->shape);
+    if (param->unit == 0 || param->shape.ndim < 2)
+        return 0;
+    if (param->expert >= 0)
+        return count / (double)config->experts;
+    if (config->classes > 0 && param->unit == model->n_units - 1)
+        return count / (double)T;
+    return count;
+}
+
+struct cadre_flops cadre_model_flops(const struct cadre_model *model, int64_t T,
+                                     const bool *frozen, bool recompute)
+{
+    const double scores =
+        (double)model->config.layers * (double)model->config.channels * (double)T;
+    struct cadre_flops flops = {.model = 12 * scores};
+    double blocks = 0; /* of the weights of blocks alone */
+    for (uint32_t i = 0; i < model->n_params; i++) {
+        const struct cadre_param *param = &model->params[i];
+        double weights = weights_of(model, param, T);
+        flops.model += (frozen && frozen[i] ? 4 : 6) * weights;
+        if (param->unit < model->n_units - 1)
+            blocks += weights;
+    }
+    flops.hardware = flops.model + (recompute ? 2 * blocks + 4 * scores : 0);
+    return flops;
 }

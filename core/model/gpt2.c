@@ -109,11 +109,13 @@ static cadre_status mlp_backward_input(const struct cadre_unit *u,
                                        const struct cadre_experts *experts)
 {
     struct cadre_linear fc = fc_of(u), out = out_of(u);
+    const struct cadre_linear *in[] = {&fc};
+    const void *dy[] = {b->dgate};
     void *partial = cadre_partial(u, b->partial, b->whole);
     if (u->model->config.experts > 0)
         return cadre_experts_backward_input(u, experts, b, b->whole);
     CADRE_TRY(cadre_linear_bwd_gelu(u, &out, b->dy, b->gate, b->dgate));
-    CADRE_TRY(cadre_linear_bwd_input(u, &fc, b->dgate, partial, 0));
+    CADRE_TRY(cadre_linear_bwd_inputs(u, in, dy, 1, partial));
     return cadre_complete(u, CADRE_POINT_MLP_IN, true, partial, b->whole, u->C);
 }
 
@@ -124,23 +126,27 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
     struct cadre_block b = buffers_of(u, &experts);
     struct cadre_linear qkv = qkv_of(u), proj = proj_of(u);
     struct cadre_attention att = cadre_block_attention(u, &b, true);
+    const struct cadre_linear *in[] = {&qkv};
+    const void *dqkv[] = {b.dqkv};
     void *partial = cadre_partial(u, b.partial, b.whole);
     void *dx1 = u->model->rows_sharded ? dx : b.dx1;
     const void *all;
 
     CADRE_TRY(cadre_gather_copy(u, CADRE_POINT_MLP_OUT, dy, b.dy));
     CADRE_TRY(mlp_backward_input(u, &b, &experts));
-    CADRE_TRY(cadre_norm_layer_bwd(u, GPT2_LN2_W, b.x1, b.stats2, b.whole,
-                                   cadre_own_rows(u, b.dy), dx1));
+    const struct cadre_norm_bwd norm2 = {
+        b.x1, b.stats2, b.whole, cadre_own_rows(u, b.dy), dx1, b.norm_parts};
+    CADRE_TRY(cadre_norm_layer_bwd(u, GPT2_LN2_W, &norm2));
     CADRE_TRY(cadre_gather(u, CADRE_POINT_ATTN_OUT, true, dx1, b.dx1, &all));
 
     CADRE_TRY(cadre_linear_bwd_input(u, &proj, b.dx1, b.wide, 0));
     CADRE_TRY(u->ops->attention_bwd(u->device, &att));
     CADRE_TRY(cadre_keys_scatter(u, b.dqkv, &b.keys));
-    CADRE_TRY(cadre_linear_bwd_input(u, &qkv, b.dqkv, partial, 0));
+    CADRE_TRY(cadre_linear_bwd_inputs(u, in, dqkv, 1, partial));
     CADRE_TRY(cadre_complete(u, CADRE_POINT_ATTN_IN, true, partial, b.whole, u->C));
-    return cadre_norm_layer_bwd(u, GPT2_LN1_W, x, b.stats1, b.whole,
-                                cadre_own_rows(u, b.dx1), dx);
+    const struct cadre_norm_bwd norm1 = {
+        x, b.stats1, b.whole, cadre_own_rows(u, b.dx1), dx, b.norm_parts};
+    return cadre_norm_layer_bwd(u, GPT2_LN1_W, &norm1);
 }
 
 static cadre_status mlp_backward_weight(const struct cadre_unit *u,

@@ -12,7 +12,8 @@ struct buffers {
     void *norm, *stats, *logits; /* saved */
     void *max, *sum, *picked; /* sum and picked are one (2, rows) buffer */
     void *partial, *whole; /* scratch */
-    void *local_max, *local_sum;
+    void *local_max, *local_sum; /* of each part of the vocabulary, of own_parts */
+    void *own_max, *norm_parts;
 };
 
 static bool is_classifier(const struct cadre_unit *u)
@@ -28,6 +29,12 @@ static int64_t rows_of(const struct cadre_unit *u)
 static int64_t width_of(const struct cadre_unit *u)
 {
     return is_classifier(u) ? u->model->config.classes : u->model->vocab;
+}
+
+/* Parts of this rank's vocabulary whose statistics are made apart. */
+static int64_t own_parts(const struct cadre_unit *u)
+{
+    return u->model->parts > 1 && !is_classifier(u) ? u->model->parts : 1;
 }
 
 /* Start of `picked`, after the sums of `rows` rows. */
@@ -48,8 +55,12 @@ static struct buffers carve_buffers(struct cadre_carver *carver)
         .sum = cadre_carve_wide(carver, CADRE_UNIT_SAVED, rows * 2),
         .partial = cadre_carve(carver, CADRE_UNIT_SCRATCH, u->N * u->C),
         .whole = cadre_carve(carver, CADRE_UNIT_SCRATCH, u->N * u->C),
-        .local_max = cadre_carve_wide(carver, CADRE_UNIT_SCRATCH, rows),
-        .local_sum = cadre_carve_wide(carver, CADRE_UNIT_SCRATCH, rows * 2),
+        .local_max = cadre_carve_wide(carver, CADRE_UNIT_SCRATCH, own_parts(u) * rows),
+        .local_sum =
+            cadre_carve_wide(carver, CADRE_UNIT_SCRATCH, own_parts(u) * rows * 2),
+        .own_max = own_parts(u) > 1 ? cadre_carve_wide(carver, CADRE_UNIT_SCRATCH, rows)
+                                    : NULL,
+        .norm_parts = cadre_norm_parts_carve(carver),
     };
     if (b.sum)
         b.picked = second_plane(u, b.sum, rows);
@@ -103,20 +114,80 @@ static struct cadre_xent xent_of(const struct cadre_unit *u, const struct buffer
     };
 }
 
-/* Turn each rank's maximum, sum and picked logit into those of the whole vocabulary. */
+/* Part i of own_parts: its classes and its statistics. */
+static struct cadre_xent part_of(const struct cadre_unit *u, const struct buffers *b,
+                                 int64_t i)
+{
+    struct cadre_xent xent = xent_of(u, b);
+    const size_t plane = (size_t)u->N * u->wide;
+    xent.ld = xent.vocab;
+    xent.vocab /= own_parts(u);
+    xent.begin += i * xent.vocab;
+    xent.logits = cadre_unit_at(u, b->logits, i * xent.vocab);
+    xent.max = (unsigned char *)b->local_max + (size_t)i * plane;
+    xent.sum = (unsigned char *)b->local_sum + (size_t)i * 2 * plane;
+    xent.picked = second_plane(u, xent.sum, u->N);
+    return xent;
+}
+
+/* *max = the maximum over this rank's parts. */
+static cadre_status own_maximum(const struct cadre_unit *u, const struct buffers *b,
+                                const void **max)
+{
+    const uint32_t wide = cadre_dtype_wide(u->dtype);
+    const struct cadre_xent first = part_of(u, b, 0);
+    *max = first.max;
+    for (int64_t i = 1; i < own_parts(u); i++) {
+        const struct cadre_xent xent = part_of(u, b, i);
+        CADRE_TRY(u->ops->maximum(u->device, wide, b->own_max, *max, xent.max, u->N));
+        *max = b->own_max;
+    }
+    return CADRE_OK;
+}
+
+/* The first part's sums become those of all of this rank's, in the tree. */
+static cadre_status add_parts(const struct cadre_unit *u, const struct buffers *b)
+{
+    const uint32_t wide = cadre_dtype_wide(u->dtype);
+    const int64_t n = own_parts(u);
+    for (int64_t step = 1; step < n; step *= 2)
+        for (int64_t i = 0; i + step < n; i += 2 * step) {
+            const struct cadre_xent left = part_of(u, b, i);
+            const struct cadre_xent right = part_of(u, b, i + step);
+            CADRE_TRY(u->ops->tree_add(u->device, wide, left.sum, left.sum, right.sum,
+                                       2 * u->N));
+        }
+    return CADRE_OK;
+}
+
+/* whole = partial of all tensor ranks; without a redistribution a copy. */
+static cadre_status complete_rows(const struct cadre_unit *u, uint32_t point,
+                                  const void *partial, void *whole, int64_t channels)
+{
+    if (u->pass->redistribute)
+        return cadre_complete(u, point, false, partial, whole, channels);
+    return u->ops->copy(u->device, whole, partial, (size_t)(u->N * channels) * u->wide);
+}
+
+/* Turn each part's maximum, sum and picked logit into those of the whole vocabulary. */
 static cadre_status split_statistics(const struct cadre_unit *u,
                                      const struct buffers *b)
 {
-    struct cadre_xent xent = xent_of(u, b);
-    xent.max = b->local_max;
-    xent.sum = b->local_sum;
-    xent.picked = second_plane(u, b->local_sum, u->N);
-    CADRE_TRY(u->ops->xent_fwd(u->device, &xent));
-    CADRE_TRY(cadre_complete(u, CADRE_POINT_LOSS_MAX, false, b->local_max, b->max, 1));
-    xent.old_max = b->local_max;
-    xent.max = b->max;
-    CADRE_TRY(u->ops->xent_rescale(u->device, &xent));
-    return cadre_complete(u, CADRE_POINT_LOSS_SUM, false, b->local_sum, b->sum, 2);
+    const void *max = NULL;
+    for (int64_t i = 0; i < own_parts(u); i++) {
+        const struct cadre_xent xent = part_of(u, b, i);
+        CADRE_TRY(u->ops->xent_fwd(u->device, &xent));
+    }
+    CADRE_TRY(own_maximum(u, b, &max));
+    CADRE_TRY(complete_rows(u, CADRE_POINT_LOSS_MAX, max, b->max, 1));
+    for (int64_t i = 0; i < own_parts(u); i++) {
+        struct cadre_xent xent = part_of(u, b, i);
+        xent.old_max = xent.max;
+        xent.max = b->max;
+        CADRE_TRY(u->ops->xent_rescale(u->device, &xent));
+    }
+    CADRE_TRY(add_parts(u, b));
+    return complete_rows(u, CADRE_POINT_LOSS_SUM, b->local_sum, b->sum, 2);
 }
 
 static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
@@ -130,7 +201,7 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
     CADRE_TRY(cadre_gather(u, CADRE_POINT_HEAD_IN, false, b.norm, b.whole, &in));
     CADRE_TRY(cadre_linear_fwd(u, &projection, scored_rows(u, in), b.logits,
                                CADRE_EPILOGUE_NONE, NULL));
-    if (u->pass->redistribute && !is_classifier(u))
+    if ((u->pass->redistribute || own_parts(u) > 1) && !is_classifier(u))
         CADRE_TRY(split_statistics(u, &b));
     else
         CADRE_TRY(u->ops->xent_fwd(u->device, &xent));
@@ -144,17 +215,23 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
     struct cadre_linear projection = projection_of(u);
     struct cadre_xent xent = xent_of(u, &b);
     bool whole = is_classifier(u);
+    const struct cadre_linear *linear[] = {&projection};
+    const void *dlogits[] = {b.logits};
     void *partial = whole ? b.whole : cadre_partial(u, b.partial, b.whole);
     (void)dy;
     CADRE_TRY(u->ops->xent_bwd(u->device, &xent));
     if (whole)
         CADRE_TRY(u->ops->zero(u->device, b.whole, (size_t)(u->N * u->C) * u->element));
-    CADRE_TRY(
-        cadre_linear_bwd_input(u, &projection, b.logits, scored_rows(u, partial), 0));
+    CADRE_TRY(cadre_linear_bwd_inputs(u, linear, dlogits, 1, scored_rows(u, partial)));
     if (!whole)
         CADRE_TRY(cadre_complete(u, CADRE_POINT_HEAD_IN, true, partial, b.whole, u->C));
-    return cadre_norm_layer_bwd(u, 0, x, b.stats,
-                                whole ? cadre_own_rows(u, b.whole) : b.whole, NULL, dx);
+    const struct cadre_norm_bwd norm = {.x = x,
+                                        .stats = b.stats,
+                                        .dy = whole ? cadre_own_rows(u, b.whole)
+                                                    : b.whole,
+                                        .dx = dx,
+                                        .parts = b.norm_parts};
+    return cadre_norm_layer_bwd(u, 0, &norm);
 }
 
 static cadre_status backward_weight(const struct cadre_unit *u, const void *x)

@@ -22,7 +22,7 @@ int64_t cadre_model_head_rows(const struct cadre_model_config *config, int64_t r
 {
     int64_t row_bytes = config->vocab * (int64_t)cadre_dtype_bytes(config->dtype);
     int64_t most = config->head_rows;
-    if (most == 0 && tp_size == 1) {
+    if (most == 0 && tp_size == 1 && config->exact_parts <= 1) {
         most = AUTO_BYTES / row_bytes;
         most -= most > AUTO_ROWS ? most % AUTO_ROWS : 0;
         most += most == 0;
@@ -196,7 +196,9 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
         if (both)
             CADRE_TRY(add_part(u, &b, &chunk, &target));
     }
-    return cadre_norm_layer_bwd(u, 0, x, b.stats, b.dnorm, NULL, dx);
+    const struct cadre_norm_bwd norm = {
+        .x = x, .stats = b.stats, .dy = b.dnorm, .dx = dx};
+    return cadre_norm_layer_bwd(u, 0, &norm);
 }
 
 /* Under `both` INPUT has computed the gradient; only grad_end is called here, in the

@@ -17,6 +17,12 @@ void *cadre_unit_at(const struct cadre_unit *unit, const void *buffer, int64_t c
     return (unsigned char *)buffer + (size_t)count * unit->element;
 }
 
+static uint32_t split_of(const struct cadre_unit *unit,
+                         const struct cadre_linear *linear)
+{
+    return unit->model->params[unit->first + linear->weight].split;
+}
+
 cadre_status cadre_linear_fwd(const struct cadre_unit *unit,
                               const struct cadre_linear *linear, const void *x, void *y,
                               enum cadre_epilogue epilogue, void *aux)
@@ -35,6 +41,7 @@ cadre_status cadre_linear_fwd(const struct cadre_unit *unit,
         .ldc = linear->ldy,
         .epilogue = epilogue,
         .aux = aux,
+        .parts = split_of(unit, linear) == CADRE_SHARD_ROW ? unit->model->parts : 0,
     };
     if (epilogue != CADRE_EPILOGUE_NONE)
         gemm.bias = cadre_unit_param(unit, (uint32_t)linear->bias);
@@ -58,6 +65,57 @@ static struct cadre_gemm input_product(const struct cadre_unit *unit,
         .c = dx,
         .ldc = linear->ldx,
     };
+}
+
+/* Is the inner dimension of dy W^T what tensor parallelism cuts? */
+static bool is_cut(uint32_t split)
+{
+    return split == CADRE_SHARD_COLUMN || split == CADRE_SHARD_QKV ||
+           split == CADRE_SHARD_VOCAB;
+}
+
+/* Each rank has its part of the queries, of the keys and of the values. */
+static void append_terms(const struct cadre_unit *unit, const struct cadre_gemm *gemm,
+                         bool packed, struct cadre_gemm *sum,
+                         struct cadre_gemm_term terms[CADRE_GEMM_TERMS])
+{
+    const int64_t n = packed ? 3 : 1, k = gemm->k / n;
+    for (int64_t i = 0; i < n; i++)
+        terms[sum->n_terms++] = (struct cadre_gemm_term){
+            .a = cadre_unit_at(unit, gemm->a, i * k),
+            .b = cadre_unit_at(unit, gemm->b, gemm->tb ? i * k : i * k * gemm->ldb),
+            .lda = gemm->lda,
+            .ldb = gemm->ldb,
+            .k = k};
+    sum->k += gemm->k;
+}
+
+static cadre_status sum_in_parts(const struct cadre_unit *unit,
+                                 const struct cadre_linear *const linear[],
+                                 const void *const dy[], int n, void *dx)
+{
+    struct cadre_gemm_term terms[CADRE_GEMM_TERMS];
+    struct cadre_gemm sum = input_product(unit, linear[0], dy[0], dx);
+    sum.parts = unit->model->parts;
+    sum.terms = terms;
+    sum.k = 0;
+    for (int i = 0; i < n; i++) {
+        const struct cadre_gemm gemm = input_product(unit, linear[i], dy[i], dx);
+        append_terms(unit, &gemm, split_of(unit, linear[i]) == CADRE_SHARD_QKV, &sum,
+                     terms);
+    }
+    return unit->ops->gemm(unit->device, &sum);
+}
+
+cadre_status cadre_linear_bwd_inputs(const struct cadre_unit *unit,
+                                     const struct cadre_linear *const linear[],
+                                     const void *const dy[], int n, void *dx)
+{
+    if (unit->model->parts > 0 && is_cut(split_of(unit, linear[0])))
+        return sum_in_parts(unit, linear, dy, n, dx);
+    for (int i = 0; i < n; i++)
+        CADRE_TRY(cadre_linear_bwd_input(unit, linear[i], dy[i], dx, i > 0));
+    return CADRE_OK;
 }
 
 cadre_status cadre_linear_bwd_input(const struct cadre_unit *unit,
@@ -199,22 +257,22 @@ cadre_status cadre_norm_layer_add(const struct cadre_unit *unit, uint32_t weight
 }
 
 cadre_status cadre_norm_layer_bwd(const struct cadre_unit *unit, uint32_t weight,
-                                  const void *x, const void *stats, const void *dy,
-                                  const void *residual, void *dx)
+                                  const struct cadre_norm_bwd *in)
 {
     const struct cadre_pass *pass = unit->pass;
     struct cadre_norm norm = norm_of(unit, weight);
     uint32_t param = unit->first + weight;
-    norm.x = x;
-    norm.stats = (void *)stats;
-    norm.dy = dy;
-    norm.residual = residual;
-    norm.dx = dx;
+    norm.x = in->x;
+    norm.stats = (void *)(uintptr_t)in->stats; /* only read */
+    norm.dy = in->dy;
+    norm.residual = in->residual;
+    norm.dx = in->dx;
     if (norm.layer)
         CADRE_TRY(begin_pair(pass, param, param + 1, &norm.dw, &norm.db, &norm.beta));
     else
         CADRE_TRY(pass->grad_begin(pass->hook_arg, param, &norm.dw, &norm.beta));
-    CADRE_TRY(unit->ops->norm_bwd(unit->device, &norm));
+    CADRE_TRY(unit->model->parts > 0 ? cadre_norm_parts_bwd(unit, &norm, in->parts)
+                                     : unit->ops->norm_bwd(unit->device, &norm));
     CADRE_TRY(pass->grad_end(pass->hook_arg, param));
     if (norm.layer)
         CADRE_TRY(pass->grad_end(pass->hook_arg, param + 1));

@@ -26,6 +26,11 @@ cadre_status cadre_linear_fwd(const struct cadre_unit *unit,
 cadre_status cadre_linear_bwd_input(const struct cadre_unit *unit,
                                     const struct cadre_linear *linear, const void *dy,
                                     void *dx, int beta);
+/* dx = the sum of the products dy[i] W^T of n, up to CADRE_GEMM_TERMS. Where sums are
+ * made in parts, all belong to a part before parts are added. */
+cadre_status cadre_linear_bwd_inputs(const struct cadre_unit *unit,
+                                     const struct cadre_linear *const linear[],
+                                     const void *const dy[], int n, void *dx);
 /* dpre = (dy W^T) * gelu'(pre); pre and dpre have the leading dimension of x */
 cadre_status cadre_linear_bwd_gelu(const struct cadre_unit *unit,
                                    const struct cadre_linear *linear, const void *dy,
@@ -53,13 +58,24 @@ cadre_status cadre_norm_layer_add(const struct cadre_unit *unit, uint32_t weight
                                   int32_t bias, const void *residual, void *sum,
                                   void *y, void *stats);
 /* dx = d/dx + residual (may be NULL), and the norm's own gradients. */
+struct cadre_norm_bwd {
+    const void *x, *stats, *dy, *residual;
+    void *dx;
+    void *parts; /* cadre_norm_parts_carve */
+};
 cadre_status cadre_norm_layer_bwd(const struct cadre_unit *unit, uint32_t weight,
-                                  const void *x, const void *stats, const void *dy,
-                                  const void *residual, void *dx);
+                                  const struct cadre_norm_bwd *in);
 
 /* Self-attention over packed rows (N, Q): q, then k, then v. */
 struct cadre_attention cadre_packed_attention(const struct cadre_unit *unit,
                                               const void *qkv, void *out, void *lse);
+
+/* norm_parts.c: scratch for a norm's gradients where sums are made in parts. */
+void *cadre_norm_parts_carve(struct cadre_carver *carver);
+/* As ops->norm_bwd: the gradients are the tree of those of parts of the rows, of all
+ * tensor ranks where each has its own. `room` is such scratch. */
+cadre_status cadre_norm_parts_bwd(const struct cadre_unit *unit,
+                                  const struct cadre_norm *norm, void *room);
 
 /* Where to write a partial result: `whole` itself where it needs no redistribution. */
 void *cadre_partial(const struct cadre_unit *unit, void *spare, void *whole);

@@ -119,15 +119,17 @@ static cadre_status mlp_backward(const struct cadre_unit *u,
                                  const struct cadre_block *b, void *dx1)
 {
     struct cadre_linear gate = gate_of(u), up = up_of(u), down = down_of(u);
+    const struct cadre_linear *in[] = {&gate, &up};
+    const void *dy[] = {b->dgate, b->dup};
     void *partial = cadre_partial(u, b->partial, b->whole);
     CADRE_TRY(cadre_linear_bwd_input(u, &down, b->dy, b->wide, 0));
     CADRE_TRY(u->ops->swiglu_bwd(u->device, u->dtype, b->gate, b->up, b->wide, b->dgate,
                                  b->dup, u->N * u->F));
-    CADRE_TRY(cadre_linear_bwd_input(u, &gate, b->dgate, partial, 0));
-    CADRE_TRY(cadre_linear_bwd_input(u, &up, b->dup, partial, 1));
+    CADRE_TRY(cadre_linear_bwd_inputs(u, in, dy, 2, partial));
     CADRE_TRY(cadre_complete(u, CADRE_POINT_MLP_IN, true, partial, b->whole, u->C));
-    return cadre_norm_layer_bwd(u, LLAMA_NORM2_W, b->x1, b->stats2, b->whole,
-                                cadre_own_rows(u, b->dy), dx1);
+    const struct cadre_norm_bwd norm2 = {
+        b->x1, b->stats2, b->whole, cadre_own_rows(u, b->dy), dx1, b->norm_parts};
+    return cadre_norm_layer_bwd(u, LLAMA_NORM2_W, &norm2);
 }
 
 static cadre_status backward_input(const struct cadre_unit *u, const void *x,
@@ -149,13 +151,17 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
     CADRE_TRY(u->ops->attention_bwd(u->device, &att));
     CADRE_TRY(cadre_keys_scatter(u, b.dqkv, &b.keys));
     CADRE_TRY(rope(u, b.dqkv, true));
-    for (int i = 0; i < 3; i++)
-        CADRE_TRY(cadre_linear_bwd_input(u, &qkv[i].linear,
-                                         cadre_unit_at(u, b.dqkv, qkv[i].offset),
-                                         partial, i > 0));
+    const struct cadre_linear *in[3];
+    const void *dqkv[3];
+    for (int i = 0; i < 3; i++) {
+        in[i] = &qkv[i].linear;
+        dqkv[i] = cadre_unit_at(u, b.dqkv, qkv[i].offset);
+    }
+    CADRE_TRY(cadre_linear_bwd_inputs(u, in, dqkv, 3, partial));
     CADRE_TRY(cadre_complete(u, CADRE_POINT_ATTN_IN, true, partial, b.whole, u->C));
-    return cadre_norm_layer_bwd(u, LLAMA_NORM1_W, x, b.stats1, b.whole,
-                                cadre_own_rows(u, b.dx1), dx);
+    const struct cadre_norm_bwd norm1 = {
+        x, b.stats1, b.whole, cadre_own_rows(u, b.dx1), dx, b.norm_parts};
+    return cadre_norm_layer_bwd(u, LLAMA_NORM1_W, &norm1);
 }
 
 static cadre_status backward_weight(const struct cadre_unit *u, const void *x)

@@ -304,6 +304,37 @@ static cadre_status check_form(const struct cadre_model_config *config,
     return CADRE_OK;
 }
 
+/* The parts must fit the model as that many tensor ranks would, and each rank's must be
+ * a node of the tree that adds them. */
+static cadre_status check_parts(const struct cadre_model_config *config, int tp_size,
+                                struct cadre_error *err)
+{
+    const char *of = "run.exact_parts";
+    const int64_t parts = config->exact_parts, own = parts / tp_size;
+    if (parts <= 1)
+        return CADRE_OK;
+    if (config->experts > 0 || config->head_rows > 0)
+        return cadre_fail(
+            err, CADRE_E_UNSUPPORTED,
+            "model.%s = %lld, expected 0 with run.exact_parts = %lld",
+            config->experts > 0 ? "experts" : "head_rows",
+            (long long)(config->experts > 0 ? config->experts : config->head_rows),
+            (long long)parts);
+    CADRE_TRY(check_multiple("heads", config->heads, of, parts, err));
+    CADRE_TRY(check_multiple("kv_heads", config->kv_heads, of, parts, err));
+    CADRE_TRY(check_multiple("hidden", config->hidden, of, parts, err));
+    if (config->classes == 0)
+        CADRE_TRY(check_multiple("vocab", config->vocab, of, parts, err));
+    if (tp_size == 1 || (parts % tp_size == 0 && (own & (own - 1)) == 0))
+        return CADRE_OK;
+    return cadre_fail(
+        err, CADRE_E_INVALID,
+        "run.exact_parts = %lld over %d tensor ranks, expected a power of "
+        "two of parts on each, as those of a rank are added first; change "
+        "one of them",
+        (long long)parts, tp_size);
+}
+
 static cadre_status check_split(const struct cadre_model_config *config, int tp_rank,
                                 int tp_size, struct cadre_error *err)
 {
@@ -340,6 +371,7 @@ cadre_status cadre_model_create(const struct cadre_model_config *config, int tp_
     CADRE_TRY_OR(check_sizes(config, err), fail);
     CADRE_TRY_OR(check_form(config, err), fail);
     CADRE_TRY_OR(check_split(config, tp_rank, tp_size, err), fail);
+    CADRE_TRY_OR(check_parts(config, tp_size, err), fail);
 
     size_t capacity = (size_t)config->layers * block_params(config) + 5;
     rc = CADRE_E_RESOURCE;
@@ -353,6 +385,7 @@ cadre_status cadre_model_create(const struct cadre_model_config *config, int tp_
     model->config = *config;
     model->tp_rank = tp_rank;
     model->tp_size = tp_size;
+    model->parts = config->exact_parts > 1 ? config->exact_parts / tp_size : 0;
     model->time_ranks = 1;
     model->ep_size = 1;
     model->heads = config->heads / tp_size;

@@ -30,6 +30,11 @@ struct cadre_model_config {
      * plain MLP. GPT-2 form only. */
     int64_t experts;
     double expert_balance; /* weight of the balance loss in the gradient */
+    /* Above 1: sums that tensor parallelism cuts are made of that many parts whatever
+     * its size, so that the bits are those of every size: the products' inner
+     * dimensions, the loss over the vocabulary, and the norms' gradients over the rows.
+     * Needs a device that was opened `fixed`. */
+    int64_t exact_parts;
     uint32_t dtype; /* of parameters and activations; gradients: the wide one */
 };
 
@@ -61,6 +66,7 @@ struct cadre_param {
 struct cadre_model {
     struct cadre_model_config config;
     int tp_rank, tp_size; /* 0 and 1 without tensor parallelism */
+    int64_t parts; /* of config.exact_parts, those of this rank; 0 where it is 0 or 1 */
     /* Sequence parallelism (Korthikanti et al. 2022): outside of attention and MLP each
      * tensor rank holds its own rows of an activation. False after create. */
     bool rows_sharded;
@@ -78,8 +84,9 @@ struct cadre_model {
     struct cadre_param *params; /* ordered by unit; the order of forward use */
 };
 
-/* Build the table (no storage). tp_size must divide heads, kv_heads, hidden and, for an
- * LM head, vocab (with a classification head the embedding is not sharded); the error
+/* Build the table (no storage). tp_size, and exact_parts, must divide heads, kv_heads,
+ * hidden and, for an LM head, vocab (with a classification head the embedding is not
+ * sharded); tp_size is 1, or leaves each rank a power of two of exact_parts. The error
  * names the key and both numbers. [any thread, deterministic] Errors: CADRE_E_INVALID,
  * CADRE_E_RESOURCE. */
 cadre_status cadre_model_create(const struct cadre_model_config *config, int tp_rank,

@@ -32,7 +32,7 @@ const struct cadre_known_service cadre_known_services[CADRE_KNOWN_SERVICES] = {
 /* Short names that would collide with the core's ini sections or strategy.stack. */
 static const char *const reserved_names[] = {
     "run",      "model", "data",       "train",   "optim",  "device", "comm",
-    "strategy", "log",   "checkpoint", "compare", "single", "bench",
+    "strategy", "log",   "checkpoint", "compare", "single", "bench",  "balance",
 };
 
 void cadre_struct_copy(void *to, size_t to_bytes, const void *from, size_t from_bytes)

@@ -10,6 +10,7 @@
 
 #include "core/base/memory.h"
 #include "core/base/path.h"
+#include "core/config/foreign.h"
 #include "core/config/nearest.h"
 #include "core/plugin/plugin_private.h"
 
@@ -109,6 +110,12 @@ static cadre_status not_found(const struct cadre_plugin_places *places,
 {
     struct cadre_nearest nearest = {0};
     struct cadre_text searched = {0};
+    const char *ours = cadre_foreign_strategy(name);
+    if (ours)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "there is no plugin '%s': %s; `cadre plugins` lists those "
+                          "that there are",
+                          name, ours);
     char **names = cadre_plugin_list_places(places);
     for (size_t i = 0; names && names[i]; i++)
         cadre_nearest_offer(&nearest, name, names[i]);

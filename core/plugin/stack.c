@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/config/foreign.h"
 #include "core/plugin/plugin.h"
 #include "core/plugin/stack.h"
 
@@ -106,6 +107,11 @@ static cadre_status parse_name(struct part name, struct cadre_stack_entry *entry
         memcpy(to, name.text, (size_t)name.len);
         to[name.len] = 0;
     }
+    const char *ours =
+        is_path || cadre_plugin_is_name(to) ? NULL : cadre_foreign_strategy(to);
+    if (ours)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "strategy.stack: there is no plugin '%s': %s", to, ours);
     if (is_path ? !*to : !cadre_plugin_is_name(to))
         return cadre_fail(
             err, CADRE_E_INVALID,

@@ -7,13 +7,17 @@
 #include <string.h>
 
 #include "core/base/json.h"
+#include "core/base/json_read.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
 #include "core/config/ini.h"
 
 static const char FILE_NAME[] = "bench.json", INSTANCES[] = "instances.json";
 
-enum { FILE_LIMIT = 1 << 26 }; /* bytes of a file that is read whole */
+enum {
+    SCHEMA_VERSION = 1,
+    FILE_LIMIT = 1 << 26, /* bytes of a file that is read whole */
+};
 
 /* ---- what a benchmark is ---- */
 
@@ -47,12 +51,15 @@ bool cadre_bench_made(const char *dir)
 static void put(struct cadre_json *json, const struct cadre_bench *bench)
 {
     cadre_json_begin_object(json);
+    cadre_json_put_head(json, SCHEMA_VERSION);
     cadre_json_put_i64(json, "warmup", bench->warmup);
     cadre_json_put_i64(json, "steps", bench->steps);
     cadre_json_put_f64(json, "tokens", bench->tokens);
     cadre_json_put_f64(json, "start_s", bench->start_s);
     cadre_json_put_bool(json, "reached", bench->reached);
     cadre_json_put_i64(json, "target_step", bench->target_step);
+    cadre_json_key(json, "step_parts");
+    cadre_step_parts_put(json, &bench->parts, NAN);
     cadre_json_key(json, "windows");
     cadre_json_begin_array(json);
     for (size_t i = 0; i < bench->n; i++) {
@@ -104,7 +111,6 @@ static cadre_status open_file(struct reading *file, const char *dir, const char 
 {
     char *text = NULL;
     size_t bytes = 0;
-    json_error_t why;
     cadre_status rc = CADRE_OK;
     *file = (struct reading){.path = cadre_path_join(dir, name)};
     if (!file->path)
@@ -117,10 +123,7 @@ static cadre_status open_file(struct reading *file, const char *dir, const char 
     if (rc == CADRE_OK)
         rc = cadre_path_read_file(file->path, FILE_LIMIT, &text, &bytes, err);
     if (rc == CADRE_OK) {
-        file->root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &why);
-        if (!file->root)
-            rc = cadre_fail(err, CADRE_E_INVALID, "'%s' line %d: %s", file->path,
-                            why.line, why.text);
+        rc = cadre_json_read(text, bytes, file->path, &file->root, err);
     }
     free(text);
     return rc;
@@ -174,6 +177,10 @@ static cadre_status take(const struct reading *file, struct cadre_bench *bench,
 {
     const json_t *reached = json_object_get(file->root, "reached");
     const json_t *windows = json_object_get(file->root, "windows");
+    const json_int_t schema =
+        json_integer_value(json_object_get(file->root, "schema_version"));
+    if (schema > SCHEMA_VERSION)
+        return wrong(file, "schema_version", "one that this Cadre knows", err);
     CADRE_TRY(take_count(file, "warmup", 0, &bench->warmup, err));
     CADRE_TRY(take_count(file, "steps", 1, &bench->steps, err));
     CADRE_TRY(take_count(file, "target_step", 0, &bench->target_step, err));
@@ -182,6 +189,10 @@ static cadre_status take(const struct reading *file, struct cadre_bench *bench,
     if (!json_is_boolean(reached))
         return wrong(file, "reached", "true or false", err);
     bench->reached = json_is_true(reached);
+    const json_t *parts = json_object_get(file->root, "step_parts");
+    cadre_step_parts_take(&bench->parts, parts);
+    if (parts && !json_is_null(parts) && !bench->parts.known)
+        return wrong(file, "step_parts", "an object of numbers or null", err);
     bench->n = json_array_size(windows);
     if (bench->n < 1 || bench->n > CADRE_BENCH_WINDOWS)
         return wrong(file, "windows", "a list of 1 to 64", err);
@@ -227,6 +238,7 @@ static void add(struct cadre_bench *sum, const struct cadre_bench *one)
         window->comm_exposed_s =
             fmax(window->comm_exposed_s, one->window[i].comm_exposed_s);
     }
+    sum->parts.known = false;
     sum->start_s = fmax(sum->start_s, one->start_s);
     sum->reached = sum->reached && one->reached;
     if (one->target_step > sum->target_step)
@@ -241,11 +253,19 @@ static void end_sum(struct cadre_bench *sum)
     sum->target_step = sum->reached ? sum->target_step : 0;
 }
 
+/* Files of before 0.2 are the list itself. */
+static const json_t *instances_of(const struct reading *file)
+{
+    return json_is_array(file->root) ? file->root
+                                     : json_object_get(file->root, "instances");
+}
+
 static cadre_status read_instance(const struct reading *list, const char *dir, size_t k,
                                   struct cadre_bench *sum, struct cadre_error *err)
 {
     struct cadre_bench one;
-    const json_t *folder = json_object_get(json_array_get(list->root, k), "folder");
+    const json_t *folder =
+        json_object_get(json_array_get(instances_of(list), k), "folder");
     if (!json_is_string(folder))
         return wrong(list, "folder", "that of an instance", err);
     char *path = cadre_path_join(dir, json_string_value(folder));
@@ -271,7 +291,7 @@ static cadre_status read_instances(const char *dir, struct cadre_bench *bench,
 {
     struct reading list;
     cadre_status rc = open_file(&list, dir, INSTANCES, err);
-    const size_t n = json_array_size(list.root);
+    const size_t n = json_array_size(instances_of(&list));
     if (rc == CADRE_OK && n == 0)
         rc = cadre_fail(err, CADRE_E_INVALID, "'%s' lists no instance", list.path);
     for (size_t k = 0; rc == CADRE_OK && k < n; k++)

@@ -16,6 +16,7 @@
 
 #include "core/base/error.h"
 #include "core/config/config.h"
+#include "core/run/parts_of_step.h"
 
 enum { CADRE_BENCH_WINDOWS = 64 }; /* at most, of one start */
 
@@ -33,6 +34,8 @@ struct cadre_bench {
                      * known */
     bool reached; /* the target; true without one */
     int64_t target_step; /* the step that reached it, 0: none */
+    struct cadre_step_parts parts; /* s a step, mean over the windows' steps and all
+                                      ranks; unknown of a target and of instances */
     size_t n;
     struct cadre_bench_window window[CADRE_BENCH_WINDOWS];
 };

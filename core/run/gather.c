@@ -5,49 +5,59 @@
 
 #include "core/base/path.h"
 
-static void append(struct cadre_text *all, const char *bytes, size_t n)
+/* Who wants the texts, on rank 0. */
+struct taker {
+    void (*take)(void *arg, int from, const char *text, size_t bytes);
+    void *arg;
+};
+
+static void append(void *arg, int from, const char *text, size_t bytes)
 {
-    if (n > 0 && all->len > 0)
+    struct cadre_text *all = arg;
+    (void)from;
+    if (bytes > 0 && all->len > 0)
         cadre_text_append(all, ",\n", 2);
-    cadre_text_append(all, bytes, n);
+    cadre_text_append(all, text, bytes);
 }
 
 /* Rank `from` broadcasts its text: over NCCL a rank sends to its neighbours only. */
 static cadre_status pass_on(struct cadre_comm *world, const char *label, int from,
                             const struct cadre_text *mine, size_t bytes,
-                            struct cadre_text *all)
+                            const struct taker *taker)
 {
+    cadre_status rc = CADRE_OK;
     cadre_event done;
-    if (bytes == 0)
-        return CADRE_OK;
     char *received = NULL;
-    if (world->rank != from && !(received = malloc(bytes)))
+    if (bytes > 0 && world->rank != from && !(received = malloc(bytes)))
         return CADRE_E_RESOURCE;
     char *text = received ? received : mine->data;
-    cadre_status rc =
-        cadre_comm_broadcast(world, label, text, bytes, CADRE_U8, from, 0, &done);
-    if (rc == CADRE_OK)
+    if (bytes > 0)
+        rc = cadre_comm_broadcast(world, label, text, bytes, CADRE_U8, from, 0, &done);
+    if (bytes > 0 && rc == CADRE_OK)
         rc = cadre_comm_wait(world, done);
     if (rc == CADRE_OK && world->rank == 0)
-        append(all, text, bytes);
+        taker->take(taker->arg, from, text, bytes);
     free(received);
     return rc;
 }
 
 static cadre_status exchange(struct cadre_comm *world, const char *label,
                              const struct cadre_text *mine, const double *bytes,
-                             struct cadre_text *all)
+                             const struct taker *taker)
 {
     cadre_status rc = CADRE_OK;
     for (int r = 1; rc == CADRE_OK && r < world->size; r++)
-        rc = pass_on(world, label, r, mine, (size_t)bytes[r], all);
+        rc = pass_on(world, label, r, mine, (size_t)bytes[r], taker);
     return rc;
 }
 
-cadre_status cadre_gather_text(struct cadre_rank *rank, const char *label,
-                               const struct cadre_text *mine, struct cadre_text *all,
-                               struct cadre_error *err)
+cadre_status cadre_gather_each(struct cadre_rank *rank, const char *label,
+                               const struct cadre_text *mine,
+                               void (*take)(void *arg, int from, const char *text,
+                                            size_t bytes),
+                               void *arg, struct cadre_error *err)
 {
+    const struct taker taker = {take, arg};
     size_t ranks = (size_t)rank->mesh.ranks;
     double *bytes = cadre_calloc(ranks, sizeof *bytes);
     cadre_status rc = CADRE_E_RESOURCE;
@@ -56,15 +66,23 @@ cadre_status cadre_gather_text(struct cadre_rank *rank, const char *label,
         rc = cadre_rank_sum(rank, label, bytes, ranks);
     }
     if (rc == CADRE_OK && rank->index == 0)
-        append(all, cadre_text_str(mine), mine->len);
+        take(arg, 0, cadre_text_str(mine), mine->len);
     if (rc == CADRE_OK && rank->world)
-        rc = exchange(rank->world, label, mine, bytes, all);
-    if (rc == CADRE_OK && all->failed)
-        rc = CADRE_E_RESOURCE;
+        rc = exchange(rank->world, label, mine, bytes, &taker);
     if (rc != CADRE_OK)
         cadre_fail(err, rc, "the ranks could not send their %s to rank 0: %s", label,
                    cadre_strerror(rc));
     free(bytes);
+    return rc;
+}
+
+cadre_status cadre_gather_text(struct cadre_rank *rank, const char *label,
+                               const struct cadre_text *mine, struct cadre_text *all,
+                               struct cadre_error *err)
+{
+    cadre_status rc = cadre_gather_each(rank, label, mine, append, all, err);
+    if (rc == CADRE_OK && all->failed)
+        rc = cadre_no_memory(err, "%s of all ranks", label);
     return rc;
 }
 

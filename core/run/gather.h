@@ -13,8 +13,16 @@ cadre_status cadre_gather_text(struct cadre_rank *rank, const char *label,
                                const struct cadre_text *mine, struct cadre_text *all,
                                struct cadre_error *err);
 
-/* [collective: world] The same, and rank 0 writes them between the two texts `around`
- * into the file `name` of the folder `dir`. */
+/* [collective: world] The same, one text at a time: rank 0 calls `take` with each
+ * rank's text in the order of ranks, borrowed for the call; empty ones too. */
+cadre_status cadre_gather_each(struct cadre_rank *rank, const char *label,
+                               const struct cadre_text *mine,
+                               void (*take)(void *arg, int from, const char *text,
+                                            size_t bytes),
+                               void *arg, struct cadre_error *err);
+
+/* [collective: world] As cadre_gather_text, and rank 0 writes them between the two
+ * texts `around` into the file `name` of the folder `dir`. */
 cadre_status cadre_gather_file(struct cadre_rank *rank, const struct cadre_text *mine,
                                const char *dir, const char *name,
                                const char *const around[2], struct cadre_error *err);

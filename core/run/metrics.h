@@ -4,6 +4,8 @@
 #ifndef CADRE_RUN_METRICS_H
 #define CADRE_RUN_METRICS_H
 
+#include "core/run/efficiency.h"
+#include "core/run/energy.h"
 #include "core/run/site.h"
 #include "core/run/spec.h"
 #include "core/run/usage.h"
@@ -33,18 +35,25 @@ struct cadre_run_totals {
     const double *peak_bytes;
     const struct cadre_usage *usage; /* NULL: unknown */
     const struct cadre_site *site; /* NULL: unknown */
+    const struct cadre_energy *energy; /* NULL: unknown */
+    const struct cadre_efficiency *efficiency; /* NULL: unknown */
     double comm_bytes; /* of this process's steps */
+    double between_bytes; /* of them between nodes */
+    int nodes; /* that the ranks are on */
     const double *matrices; /* whole ones that its optimizer plugin computed since */
     uint64_t params;
     const char *device;
+    int threads; /* of rank 0's device; 0: as all ranks */
     struct cadre_tuning tuning; /* of rank 0's device */
     struct cadre_valid_result valid;
 };
 
 /* Write DIR/summary.json from all steps of metrics.jsonl: `first_step` is above 1 where
  * the run continues a checkpoint of another folder. `comm_exposed_s` is their sum, of
- * rank 0; `comm_bytes` is null where a process before this one was lost and with it its
- * count. Memory and machine are this process's. */
+ * rank 0, `comm_exposed_axis_s` the same by axis; `comm_bytes` and
+ * `comm_between_bytes` are null where a process before this one was lost and with it
+ * its count. Memory and machine are this
+ * process's. */
 cadre_status cadre_metrics_summary(struct cadre_metrics *metrics,
                                    const struct cadre_run_totals *totals,
                                    struct cadre_error *err);

@@ -41,6 +41,7 @@ static struct cadre_model_config from_config(const struct cadre_config *config)
         .head_rows = m->head_rows,
         .experts = m->experts,
         .expert_balance = m->expert_balance,
+        .exact_parts = config->run.exact_parts,
         .rope_theta = m->rope_theta,
         .dtype = dtype_of(config->train.precision),
     };

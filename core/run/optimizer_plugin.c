@@ -12,11 +12,11 @@ static cadre_status load(const char *name, const char *plugin_path,
     cadre_status rc = cadre_plugin_load(name, plugin_path, out, &why);
     if (rc == CADRE_OK)
         return CADRE_OK;
-    cadre_nearest_offer(&nearest, name, "adamw");
-    cadre_nearest_offer(&nearest, name, "sgd");
+    for (int i = 0; cadre_optimizer_name(i); i++)
+        cadre_nearest_offer(&nearest, name, cadre_optimizer_name(i));
     return cadre_fail(err, rc,
-                      "optim.name = %.64s: expected adamw, sgd or the name of an "
-                      "optimizer plugin%s%s: %s",
+                      "optim.name = %.64s: expected adamw, sgd, lion, adamw8bit or the "
+                      "name of an optimizer plugin%s%s: %s",
                       name, nearest.name ? "; the nearest is " : "",
                       nearest.name ? nearest.name : "", why.text);
 }
@@ -37,8 +37,8 @@ static cadre_status check_roles(const struct cadre_run_spec *run,
         return CADRE_OK;
     return cadre_fail(
         err, CADRE_E_INVALID,
-        "optim.name: the plugin '%s' is no optimizer; expected adamw, sgd "
-        "or a plugin of that role, such as muon; strategies stand in "
+        "optim.name: the plugin '%s' is no optimizer; expected adamw, sgd, "
+        "lion, adamw8bit or a plugin of that role, such as muon; strategies stand in "
         "strategy.stack",
         optimizer->name);
 }

@@ -6,7 +6,7 @@
 #include "core/engine/layout/run_spec.h"
 
 /* Load the plugin and put it behind the stack's, with its options, which are not
- * resolved yet. Does nothing for adamw and sgd. [main] Errors: CADRE_E_INVALID no such
+ * resolved yet. Does nothing for the core's own. [main] Errors: CADRE_E_INVALID no such
  * plugin, one that is no optimizer, or one that the stack names. */
 cadre_status cadre_optimizer_plugin_add(struct cadre_run_spec *run,
                                         struct cadre_options *options,

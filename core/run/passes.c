@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "core/base/json.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
 #include "core/run/gather.h"
@@ -13,6 +14,7 @@
 static const char *const medians[] = {"forward_s", "backward_s", "input_s", "weight_s"};
 static const char letters[] = "FBIW";
 static const char FILE_NAME[] = "passes.json";
+enum { SCHEMA_VERSION = 1 };
 
 static void put_chunk(const struct cadre_rank *rank, int c, struct cadre_text *out)
 {
@@ -76,15 +78,21 @@ cadre_status cadre_passes_write(struct cadre_rank *rank, const struct cadre_spec
 {
     const struct cadre_timeline *timeline = &rank->timeline;
     struct cadre_text mine = {0};
-    char head[96];
+    struct cadre_json json;
+    struct cadre_text head = {0};
     if (!timeline->axis || timeline->best_step == 0)
         return rank->index == 0 ? forget_older(spec, err) : CADRE_OK;
-    snprintf(head, sizeof head,
-             "{\"step\": %" PRIu64 ", \"span_s\": %.9g, \"ranks\": [\n",
-             timeline->best_step, timeline->best_s);
-    const char *const around[2] = {head, "\n]}\n"};
+    cadre_json_init_text(&json, &head, false);
+    cadre_json_begin_object(&json);
+    cadre_json_put_head(&json, SCHEMA_VERSION); /* the rest is one line a rank */
+    cadre_text_printf(&head,
+                      ", \"step\": %" PRIu64 ", \"span_s\": %.9g, \"ranks\": [\n",
+                      timeline->best_step, timeline->best_s);
+    const char *const around[2] = {cadre_text_str(&head), "\n]}\n"};
     put_rank(rank, &mine);
+    mine.failed = mine.failed || head.failed;
     cadre_status rc = cadre_gather_file(rank, &mine, spec->out, FILE_NAME, around, err);
     cadre_text_fini(&mine);
+    cadre_text_fini(&head);
     return rc;
 }

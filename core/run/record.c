@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/base/hash.h"
+#include "core/base/json_read.h"
 #include "core/base/median.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
@@ -35,18 +36,27 @@ static cadre_status read_summary(struct cadre_record *record, struct cadre_error
 {
     char *text = NULL;
     size_t bytes = 0;
-    json_error_t why;
+    cadre_status rc;
     CADRE_TRY(read_text(record->dir, "summary.json", &text, &bytes, err));
-    record->summary = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &why);
+    char *path = cadre_path_join(record->dir, "summary.json");
+    rc = path ? cadre_json_read(text, bytes, path, &record->summary, err)
+              : cadre_no_memory(err, "a path");
+    free(path);
     free(text);
-    if (!record->summary)
-        return cadre_fail(err, CADRE_E_INVALID, "'%s/summary.json' line %d: %s",
-                          record->dir, why.line, why.text);
+    if (rc != CADRE_OK)
+        return rc;
     if (!json_is_object(record->summary))
         return cadre_fail(err, CADRE_E_INVALID,
                           "'%s/summary.json' holds no JSON object: expected what "
                           "train writes",
                           record->dir);
+    const json_int_t schema =
+        json_integer_value(json_object_get(record->summary, "schema_version"));
+    if (schema > CADRE_RECORD_SCHEMA)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "'%s/summary.json' has schema_version %lld, this Cadre reads "
+                          "up to %d; read it with the Cadre that wrote it",
+                          record->dir, (long long)schema, CADRE_RECORD_SCHEMA);
     return CADRE_OK;
 }
 
@@ -61,13 +71,14 @@ static bool take_number(const json_t *object, const char *key, double *out)
 static cadre_status take_line(struct cadre_record *record, const char *line, size_t n,
                               struct cadre_error *err)
 {
-    json_error_t why;
+    struct cadre_error why = {0};
     struct cadre_record_step *step = &record->step[record->n];
     int number = (int)record->n + 1;
-    json_t *object = json_loadb(line, n, JSON_REJECT_DUPLICATES, &why);
-    if (!object)
-        return cadre_fail(err, CADRE_E_INVALID, "'%s/metrics.jsonl' line %d: %s",
-                          record->dir, number, why.text);
+    json_t *object;
+    cadre_status rc = cadre_json_read(line, n, "metrics.jsonl", &object, &why);
+    if (rc != CADRE_OK)
+        return cadre_fail(err, rc, "'%s/metrics.jsonl' line %d: %s", record->dir,
+                          number, why.text);
     step->step = json_integer_value(json_object_get(object, "step"));
     bool good = step->step == number && take_number(object, "loss", &step->loss) &&
                 take_number(object, "grad_norm", &step->grad_norm) &&
@@ -207,6 +218,27 @@ double cadre_record_number(const struct cadre_record *record, const char *key)
     return value;
 }
 
+static const json_t *value_in(const struct cadre_record *record, const char *object,
+                              const char *key)
+{
+    const json_t *from =
+        object ? json_object_get(record->summary, object) : record->summary;
+    return json_object_get(from, key);
+}
+
+double cadre_record_number_in(const struct cadre_record *record, const char *object,
+                              const char *key)
+{
+    const json_t *value = value_in(record, object, key);
+    return json_is_number(value) ? json_number_value(value) : (double)NAN;
+}
+
+const char *cadre_record_text_in(const struct cadre_record *record, const char *object,
+                                 const char *key)
+{
+    return json_string_value(value_in(record, object, key));
+}
+
 double cadre_record_largest(const struct cadre_record *record, const char *key)
 {
     const json_t *array = json_object_get(record->summary, key);
@@ -246,6 +278,18 @@ const char *cadre_record_restarted(const struct cadre_record *record)
     size_t n = json_array_size(list);
     const json_t *last = n > 0 ? json_array_get(list, n - 1) : NULL;
     return json_string_value(json_object_get(last, "stack"));
+}
+
+size_t cadre_record_recuts(const struct cadre_record *record, int64_t *step,
+                           const char **from, const char **to)
+{
+    const json_t *list = json_object_get(record->summary, "recuts");
+    const size_t n = json_array_size(list);
+    const json_t *last = n > 0 ? json_array_get(list, n - 1) : NULL;
+    *step = json_integer_value(json_object_get(last, "step"));
+    *from = json_string_value(json_object_get(last, "from"));
+    *to = json_string_value(json_object_get(last, "to"));
+    return *from && *to ? n : 0;
 }
 
 char *cadre_record_checkpoint(const struct cadre_record *record, const char *file)

@@ -11,6 +11,10 @@
 
 struct json_t;
 
+/* schema_version of summary.json, of a run and of independent ones; lines of
+ * metrics.jsonl belong to it. A file of a later one is refused, an older one read. */
+enum { CADRE_RECORD_SCHEMA = 1 };
+
 /* One line of metrics.jsonl. A number that is null there (not finite) is NaN. */
 struct cadre_record_step {
     int64_t step;
@@ -46,6 +50,13 @@ void cadre_record_fini(struct cadre_record *record);
 /* A number of the summary; NaN where it is absent or null. */
 double cadre_record_number(const struct cadre_record *record, const char *key);
 
+/* A number and a text of an object in the summary, or of the summary itself where
+ * `object` is NULL; NaN and NULL where it has none. The text is the record's. */
+double cadre_record_number_in(const struct cadre_record *record, const char *object,
+                              const char *key);
+const char *cadre_record_text_in(const struct cadre_record *record, const char *object,
+                                 const char *key);
+
 /* The largest number of an array of the summary (peak_bytes); NaN where there is
  * none. */
 double cadre_record_largest(const struct cadre_record *record, const char *key);
@@ -62,6 +73,11 @@ double cadre_record_machine(const struct cadre_record *record, const char *key);
 /* The stack after the last restart by run.elastic, NULL if no rank was lost; owned by
  * the record. */
 const char *cadre_record_restarted(const struct cadre_record *record);
+
+/* Cuts of run.recut: how many, 0 for a run without, and of the last one its step and
+ * the units of each chunk before and after, owned by the record. */
+size_t cadre_record_recuts(const struct cadre_record *record, int64_t *step,
+                           const char **from, const char **to);
 
 /* DIR/checkpoints/step-NNNNNNNN/FILE of the last step, in the folder of the best
  * instance where there are several; the caller frees it, NULL where

@@ -8,7 +8,18 @@
 #include "core/base/path.h"
 
 static const char FILE_NAME[] = "restarts.json";
-enum { FILE_LIMIT = 1 << 20 };
+enum { SCHEMA_VERSION = 1, FILE_LIMIT = 1 << 20 };
+
+/* The restarts of the file's text, with a reference of their own. Before 0.2 the file
+ * was the list itself. */
+static json_t *list_of(const char *text, size_t bytes)
+{
+    json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
+    json_t *list = json_is_array(root) ? root : json_object_get(root, "restarts");
+    json_incref(list);
+    json_decref(root);
+    return list;
+}
 
 /* The array in the file; NULL with CADRE_OK where there is no file. */
 static cadre_status read_list(const char *dir, json_t **list, struct cadre_error *err)
@@ -22,7 +33,7 @@ static cadre_status read_list(const char *dir, json_t **list, struct cadre_error
     if (cadre_path_exists(path)) {
         rc = cadre_path_read_file(path, FILE_LIMIT, &text, &bytes, err);
         if (rc == CADRE_OK)
-            *list = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
+            *list = list_of(text, bytes);
         if (rc == CADRE_OK && !json_is_array(*list)) {
             json_decref(*list);
             *list = NULL;
@@ -45,6 +56,7 @@ static void put_one(struct cadre_json *json, const struct cadre_restart *restart
     cadre_json_put_string(json, "from", restart->from);
     cadre_json_put_string(json, "stack", restart->stack);
     cadre_json_put_string(json, "why", restart->why);
+    cadre_json_put_string(json, "date", restart->date);
     cadre_json_end_object(json);
 }
 
@@ -58,6 +70,7 @@ static void put_list(struct cadre_json *json, const json_t *list)
             .from = json_string_value(json_object_get(one, "from")),
             .stack = json_string_value(json_object_get(one, "stack")),
             .why = json_string_value(json_object_get(one, "why")),
+            .date = json_string_value(json_object_get(one, "date")),
         };
         put_one(json, &restart);
     }
@@ -68,14 +81,21 @@ cadre_status cadre_restarts_add(const char *dir, const struct cadre_restart *res
 {
     struct cadre_text text = {0};
     struct cadre_json json;
+    char date[CADRE_JSON_DATE];
+    struct cadre_restart now = *restart;
     json_t *list;
+    now.date = cadre_json_date(date);
     CADRE_TRY(read_list(dir, &list, err));
     char *path = cadre_path_join(dir, FILE_NAME);
     cadre_json_init_text(&json, &text, true);
+    cadre_json_begin_object(&json);
+    cadre_json_put_head(&json, SCHEMA_VERSION);
+    cadre_json_key(&json, "restarts");
     cadre_json_begin_array(&json);
     put_list(&json, list);
-    put_one(&json, restart);
+    put_one(&json, &now);
     cadre_json_end_array(&json);
+    cadre_json_end_object(&json);
     cadre_status rc = cadre_json_finish(&json);
     if (rc == CADRE_OK && path)
         rc = cadre_path_write_file(path, cadre_text_str(&text), text.len, err);

@@ -14,6 +14,7 @@ struct cadre_restart {
     int lost; /* ranks */
     const char *from, *stack; /* strategy.stack before and after */
     const char *why; /* one line */
+    const char *date; /* ISO 8601 in UTC; cadre_restarts_add sets it */
 };
 
 /* Add one to the file in `dir`. [the launching process, while there are no ranks]

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/run/rundir.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/json_read.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
+#include "core/base/rank_page.h"
 #include "core/run/bench.h"
+#include "core/run/outdir.h"
 
 static cadre_status write_config(const struct cadre_spec *spec, struct cadre_error *err)
 {
@@ -23,8 +28,8 @@ static cadre_status write_config(const struct cadre_spec *spec, struct cadre_err
         rc = cadre_options_write(spec->options, memory, err);
     else
         cadre_fail(err, rc, "no memory for config.ini");
-    if (memory)
-        fclose(memory);
+    if (memory && fclose(memory) != 0 && rc == CADRE_OK)
+        rc = cadre_no_memory(err, "config.ini");
     if (rc == CADRE_OK)
         rc = cadre_path_write_file(path, text, size, err);
     free(text);
@@ -61,11 +66,44 @@ static cadre_status remove_file(const char *dir, const char *name,
 /* The files of an older benchmark; its checkpoints, if there are any, are not its. */
 static cadre_status remove_benchmark(const char *dir, struct cadre_error *err)
 {
-    static const char *const files[] = {"metrics.jsonl", "summary.json",
-                                        "instances.json", "passes.json", "trace.json"};
+    static const char *const files[] = {"metrics.jsonl",  "summary.json",
+                                        "instances.json", "passes.json",
+                                        "trace.json",     "setup.json"};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
         CADRE_TRY(remove_file(dir, files[i], err));
     return CADRE_OK;
+}
+
+/* "NAME.tmp.17.18", as cadre_path_write_file calls what it has not renamed yet? */
+static bool is_temporary(const char *name)
+{
+    const char *at = strstr(name, ".tmp.");
+    size_t n;
+    for (int numbers = 0; at; numbers++) {
+        at += numbers ? 1 : strlen(".tmp.");
+        n = strspn(at, "0123456789");
+        if (n == 0 || numbers > 1)
+            return false;
+        at += n;
+        if (!*at)
+            return numbers == 1;
+        if (*at != '.')
+            return false;
+    }
+    return false;
+}
+
+/* What a process left that was killed while it wrote; no other one writes here now. */
+static cadre_status remove_temporaries(const char *dir, struct cadre_error *err)
+{
+    cadre_status rc = CADRE_OK;
+    DIR *open = opendir(dir);
+    for (struct dirent *entry; open && rc == CADRE_OK && (entry = readdir(open));)
+        if (is_temporary(entry->d_name))
+            rc = remove_file(dir, entry->d_name, err);
+    if (open)
+        closedir(open);
+    return rc;
 }
 
 static cadre_status refuse_run(const struct cadre_spec *spec, bool benchmark,
@@ -89,24 +127,43 @@ static cadre_status refuse_run(const struct cadre_spec *spec, bool benchmark,
 }
 
 cadre_status cadre_rundir_prepare(const struct cadre_spec *spec, bool resuming,
-                                  struct cadre_error *err)
+                                  struct cadre_run_lock *lock, struct cadre_error *err)
 {
     const bool benchmark = cadre_bench_wanted(&spec->config.bench);
+    CADRE_TRY(cadre_outdir_check(spec->out, err));
     CADRE_TRY(make_folder(spec->out, err));
+    if (lock) {
+        CADRE_TRY(cadre_run_lock_take(lock, spec->out, err));
+        CADRE_TRY(remove_temporaries(spec->out, err));
+    }
     if (benchmark && cadre_bench_made(spec->out))
         CADRE_TRY(remove_benchmark(spec->out, err));
     if (benchmark || !resuming)
         CADRE_TRY(refuse_run(spec, benchmark, err));
     CADRE_TRY(remove_file(spec->out, "bench.json", err));
+    CADRE_TRY(cadre_rank_page_clear(spec->out, err));
     return write_config(spec, err);
 }
 
-static int64_t step_of(const char *line)
+/* 0 for a line that is no step's, such as one that a full disk cut. */
+static cadre_status step_of(const char *line, size_t n, int64_t *step,
+                            struct cadre_error *err)
 {
-    json_t *record = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
-    int64_t step = record ? json_integer_value(json_object_get(record, "step")) : 0;
+    json_t *record;
+    cadre_status rc = cadre_json_read(line, n, "metrics.jsonl", &record, err);
+    *step = record ? json_integer_value(json_object_get(record, "step")) : 0;
     json_decref(record);
-    return step;
+    return rc == CADRE_E_INVALID ? CADRE_OK : rc;
+}
+
+/* A pipe is opened without waiting for who writes into it, and can then be refused. */
+static FILE *open_to_read(const char *path)
+{
+    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+    if (!file && fd >= 0)
+        close(fd);
+    return file;
 }
 
 cadre_status cadre_rundir_cut_metrics(const char *dir, int64_t step,
@@ -117,7 +174,7 @@ cadre_status cadre_rundir_cut_metrics(const char *dir, int64_t step,
     size_t room = 0;
     if (!path)
         return cadre_no_memory(err, "a path");
-    FILE *file = fopen(path, "r");
+    FILE *file = open_to_read(path);
     if (!file && errno == ENOENT) {
         free(path);
         return CADRE_OK;
@@ -131,7 +188,8 @@ cadre_status cadre_rundir_cut_metrics(const char *dir, int64_t step,
                         "'%s' is no regular file; remove it to resume", path);
     ssize_t n;
     while (rc == CADRE_OK && (n = getline(&line, &room, file)) > 0) {
-        int64_t at = step_of(line);
+        int64_t at = 0;
+        rc = step_of(line, (size_t)n, &at, err);
         if (at > 0 && at <= step)
             cadre_text_append(&kept, line, (size_t)n);
     }

@@ -10,6 +10,7 @@
 #include "core/base/hash.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
+#include "core/comm/nodes.h"
 #include "core/run/bench.h"
 #include "core/run/instance.h"
 #include "core/run/model_setup.h"
@@ -278,6 +279,24 @@ static int default_threads(const struct cadre_spec *spec,
     return share > 1 ? share : 1;
 }
 
+/* comm.link and comm.node. Ranks that cadre starts are on one host. */
+static cadre_status make_nodes(struct cadre_spec *spec,
+                               const struct cadre_spec_request *request,
+                               struct cadre_error *err)
+{
+    const struct cadre_config_comm *comm = &spec->config.comm;
+    CADRE_TRY(
+        cadre_link_parse(comm->link, &spec->local.link, &spec->local.between, err));
+    if (spec->local.between.gbytes_s > 0 && comm->node == 0)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "comm.link = %s has a link between nodes, and comm.node = 0 "
+                          "simulates none; set it to the ranks of a node",
+                          comm->link);
+    spec->run.node = comm->node == 0 && request->given_ranks > 0 ? CADRE_NODES_ARE_HOSTS
+                                                                 : (int)comm->node;
+    return CADRE_OK;
+}
+
 static cadre_status make_ranks(struct cadre_spec *spec,
                                const struct cadre_spec_request *request,
                                struct cadre_error *err)
@@ -292,12 +311,16 @@ static cadre_status make_ranks(struct cadre_spec *spec,
         .threads = spec->local.threads,
         .index = request->device_index,
         .exact = c->run.exact,
+        .fixed = c->run.exact_parts > 1,
         .no_fused_epilogue = !c->device.epilogues,
     };
     /* checked here, before any file is written */
     struct cadre_device *device = NULL;
     CADRE_TRY(cadre_device_open(&spec->run.device, &device, err));
+    uint64_t total;
     spec->gpu = device->ops->async;
+    if (!device->ops->memory(device, &spec->device_free, &total))
+        spec->device_free = 0;
     cadre_device_close(device);
     if (spec->gpu && spec->run.model.experts > 0)
         return cadre_fail(
@@ -305,26 +328,26 @@ static cadre_status make_ranks(struct cadre_spec *spec,
             "model.experts = %lld with device.kind = %s, which takes a GPU, but "
             "experts run on the CPU alone; set device.kind = cpu",
             (long long)spec->run.model.experts, c->device.kind);
-    return cadre_link_parse(c->comm.link, &spec->local.link_gbytes_s,
-                            &spec->local.link_latency_s, err);
+    return make_nodes(spec, request, err);
 }
 
-/* Hash of all that the ranks must share. config.ini holds every option; sources are
- * comments in it and come from one command line. */
-static cadre_status fingerprint(struct cadre_spec *spec, struct cadre_error *err)
+static void hash_option(void *arg, const char *section,
+                        const struct cadre_option *option, const char *value)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *memory = open_memstream(&text, &size);
-    if (!memory)
-        return cadre_no_memory(err, "the options' text");
-    cadre_status rc = cadre_options_write(spec->options, memory, err);
-    fclose(memory);
+    cadre_hash_update_string(arg, section);
+    cadre_hash_update_string(arg, option->key);
+    cadre_hash_update_string(arg, value);
+}
+
+/* Hash of all that the ranks must share. Not of who set an option: one rank may read
+ * the config.ini that another has just written anew. */
+static void fingerprint(struct cadre_spec *spec)
+{
     struct cadre_hash hash;
     cadre_hash_init(&hash, CADRE_ABI_MAJOR << 16 | CADRE_ABI_MINOR);
     cadre_hash_update_string(&hash, PACKAGE_VERSION);
     cadre_hash_update_string(&hash, spec->stack);
-    cadre_hash_update(&hash, text, size);
+    cadre_options_each(spec->options, hash_option, &hash);
     for (int i = 0; i < spec->run.n_plugins; i++) {
         const struct cadre_plugin_handle *plugin = spec->run.plugin[i];
         cadre_hash_update_string(&hash, plugin->desc.id);
@@ -334,8 +357,6 @@ static cadre_status fingerprint(struct cadre_spec *spec, struct cadre_error *err
     cadre_hash_update(&hash, &spec->data_info.fingerprint,
                       sizeof spec->data_info.fingerprint);
     spec->run.fingerprint = cadre_hash_final(&hash);
-    free(text);
-    return rc;
 }
 
 /* Write into the options what was found. Ranks may see the same files under different
@@ -344,7 +365,7 @@ static cadre_status resolve(struct cadre_spec *spec, struct cadre_error *err)
 {
     CADRE_TRY(cadre_resolved_values(spec->options, spec->name, spec->config.model.init,
                                     &spec->run.model, err));
-    CADRE_TRY(fingerprint(spec, err));
+    fingerprint(spec);
     CADRE_TRY(cadre_resolved_paths(spec->options, err));
     CADRE_TRY(cadre_options_resolve(spec->options, err));
     cadre_config_fill(&spec->config, spec->options);
@@ -393,5 +414,12 @@ void cadre_spec_destroy(struct cadre_spec *spec)
     cadre_dataset_close(spec->data);
     cadre_options_destroy(spec->options);
     free(spec->unit_seconds);
+    free(spec->cut_seconds);
     free(spec);
+}
+
+const char *cadre_spec_pace(const struct cadre_spec *spec)
+{
+    const char *pace = spec->config.device.pace;
+    return pace && *pace ? pace : NULL;
 }

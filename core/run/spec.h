@@ -31,8 +31,10 @@ struct cadre_spec {
     char out[1024]; /* the run's folder */
     int64_t steps; /* optimizer steps of the whole run */
     double *unit_seconds; /* owned; `run` has it too; NULL: not measured, see costs.h */
+    double *cut_seconds; /* owned; of run.recut, in place of these; NULL: these */
     uint32_t n_unit_seconds;
     bool gpu; /* device.kind is a GPU */
+    uint64_t device_free; /* its free bytes, before the run; 0: not known */
 };
 
 /* Inputs of a command for its spec. */
@@ -51,5 +53,8 @@ cadre_status cadre_spec_create(struct cadre_options *options_take,
                                const struct cadre_spec_request *request,
                                struct cadre_spec **out, struct cadre_error *err);
 void cadre_spec_destroy(struct cadre_spec *spec);
+
+/* device.pace, where it is given: some ranks are simulated slow ones. Else NULL. */
+const char *cadre_spec_pace(const struct cadre_spec *spec);
 
 #endif

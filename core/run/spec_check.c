@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/run/spec_check.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#include "core/base/path.h"
 
 static cadre_status check_task(const struct cadre_spec *spec, struct cadre_error *err)
 {
@@ -51,6 +54,30 @@ static cadre_status check_length(const struct cadre_spec *spec, struct cadre_err
     return CADRE_OK;
 }
 
+static bool is_of_a_run(const char *folder)
+{
+    char *state = cadre_path_join(folder, "state.json");
+    const bool is = state && cadre_path_exists(state);
+    free(state);
+    return is;
+}
+
+cadre_status cadre_spec_check_tokens(const struct cadre_spec *spec, int64_t tokens,
+                                     struct cadre_error *err)
+{
+    const char *init = spec->config.model.init;
+    const char *source = cadre_options_source(spec->options, "data.tokenizer");
+    const long long vocab = (long long)spec->run.model.vocab;
+    if (!*init || strcmp(spec->config.data.format, "text") != 0 || vocab == tokens ||
+        strcmp(source, "default") != 0 || is_of_a_run(init))
+        return CADRE_OK;
+    return cadre_fail(err, CADRE_E_INVALID,
+                      "model.init = %s has a vocabulary of %lld tokens, and "
+                      "data.tokenizer is byte by default, of %lld: set it to the "
+                      "model's tokenizer, or to byte if the model is to read bytes",
+                      init, vocab, (long long)tokens);
+}
+
 /* The data's vocabulary and sample length against the model's. */
 static cadre_status check_data(const struct cadre_spec *spec, struct cadre_error *err)
 {
@@ -61,6 +88,7 @@ static cadre_status check_data(const struct cadre_spec *spec, struct cadre_error
                           "model.vocab = %lld is less than the data's %lld tokens; "
                           "leave it out or raise it",
                           (long long)m->vocab, (long long)info->vocab);
+    CADRE_TRY(cadre_spec_check_tokens(spec, info->vocab, err));
     CADRE_TRY(check_length(spec, err));
     if (spec->steps == 0)
         return cadre_fail(
@@ -89,6 +117,17 @@ static cadre_status check_training(const struct cadre_run_spec *run,
                           "schedule begins; change one of them",
                           run->optim.min_lr, run->optim.lr);
     return CADRE_OK;
+}
+
+static cadre_status check_parts(const struct cadre_config_run *run,
+                                struct cadre_error *err)
+{
+    if (run->exact || run->exact_parts == 1)
+        return CADRE_OK;
+    return cadre_fail(err, CADRE_E_INVALID,
+                      "run.exact_parts = %lld cuts the sums of exact mode, found "
+                      "run.exact = no; set it to yes, or leave run.exact_parts out",
+                      (long long)run->exact_parts);
 }
 
 /* Sizes whose products fit neither memory nor 64 bits. */
@@ -135,6 +174,18 @@ static cadre_status check_bench(const struct cadre_config_bench *bench,
     return CADRE_OK;
 }
 
+/* The work of a device whose ops are queued is not on the rank's thread. */
+static cadre_status check_trace(const struct cadre_spec *spec, struct cadre_error *err)
+{
+    const struct cadre_config_log *log = &spec->config.log;
+    if (!log->trace || log->trace_format != CADRE_CONFIG_KINETO || !spec->gpu)
+        return CADRE_OK;
+    return cadre_fail(err, CADRE_E_INVALID,
+                      "log.trace_format = kineto shows what ranks compute on CPUs, "
+                      "found a GPU (device.kind); record it with Nsight Systems, or "
+                      "set log.trace_format = perfetto");
+}
+
 cadre_status cadre_spec_check(const struct cadre_spec *spec,
                               const struct cadre_spec_request *request,
                               struct cadre_error *err)
@@ -144,7 +195,9 @@ cadre_status cadre_spec_check(const struct cadre_spec *spec,
         CADRE_TRY(check_data(spec, err));
     }
     CADRE_TRY(check_training(&spec->run, err));
+    CADRE_TRY(check_parts(&spec->config.run, err));
     CADRE_TRY(check_sizes(&spec->run, err));
     CADRE_TRY(check_bench(&spec->config.bench, err));
+    CADRE_TRY(check_trace(spec, err));
     return check_elastic(spec, request, err);
 }

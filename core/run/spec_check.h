@@ -11,4 +11,10 @@ cadre_status cadre_spec_check(const struct cadre_spec *spec,
                               const struct cadre_spec_request *request,
                               struct cadre_error *err);
 
+/* A model of others (model.init is no checkpoint of a run) has token ids of its own:
+ * refuse to feed it the bytes of data.tokenizer's default, of `tokens` ids, unless its
+ * vocabulary is as large. Of text alone. Errors: CADRE_E_INVALID. */
+cadre_status cadre_spec_check_tokens(const struct cadre_spec *spec, int64_t tokens,
+                                     struct cadre_error *err);
+
 #endif

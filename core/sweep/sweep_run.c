@@ -195,15 +195,20 @@ cadre_status cadre_sweep_train(struct cadre_sweep *sweep, FILE *out,
 {
     const bool resuming = strcmp(sweep->spec->config.checkpoint.resume, "no") != 0;
     const bool benchmark = cadre_bench_wanted(&sweep->spec->config.bench);
-    CADRE_TRY(cadre_rundir_prepare(sweep->spec, resuming, err));
+    struct cadre_run_lock lock = {0};
+    cadre_status rc;
+    CADRE_TRY_OR(cadre_rundir_prepare(sweep->spec, resuming, &lock, err), fail);
     if (resuming && !benchmark)
         find_done(sweep);
-    CADRE_TRY(cadre_sweep_write_instances(sweep, err));
+    CADRE_TRY_OR(cadre_sweep_write_instances(sweep, err), fail);
     tell_begin(sweep);
-    CADRE_TRY(run_children(sweep, err));
+    CADRE_TRY_OR(run_children(sweep, err), fail);
     take_ends(sweep);
-    CADRE_TRY(report(sweep, out, err));
-    return outcome(sweep, err);
+    CADRE_TRY_OR(report(sweep, out, err), fail);
+    rc = outcome(sweep, err);
+fail:
+    cadre_run_lock_release(&lock);
+    return rc;
 }
 
 /* One after the other, each with its own placement. */

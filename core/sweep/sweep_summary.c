@@ -5,10 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config.h"
 #include "core/base/cores.h"
+#include "core/base/json.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
 #include "core/run/format.h"
+#include "core/run/record.h"
 #include "core/sweep/sweep.h"
 
 static cadre_status no_memory(struct cadre_error *err)
@@ -44,6 +47,19 @@ static double number_of(const json_t *summary, const char *key)
 static json_t *number(double value)
 {
     return isfinite(value) ? json_real(value) : json_null();
+}
+
+enum { INSTANCES_SCHEMA = 1 };
+
+/* As cadre_json_put_head. */
+static json_t *begin_file(int schema)
+{
+    char date[CADRE_JSON_DATE];
+    json_t *file = json_object();
+    json_object_set_new(file, "schema_version", json_integer(schema));
+    json_object_set_new(file, "build", json_string(PACKAGE_STRING));
+    json_object_set_new(file, "date", json_string(cadre_json_date(date)));
+    return file;
 }
 
 /* ---- instances.json ---- */
@@ -89,7 +105,7 @@ static json_t *instance_of(const struct cadre_sweep *sweep, size_t k)
 cadre_status cadre_sweep_write_instances(const struct cadre_sweep *sweep,
                                          struct cadre_error *err)
 {
-    json_t *list = json_array();
+    json_t *file = begin_file(INSTANCES_SCHEMA), *list = json_array();
     for (size_t k = 0; k < sweep->n; k++) {
         json_t *one = instance_of(sweep, k);
         json_t *summary = sweep->instance[k].summary;
@@ -97,7 +113,8 @@ cadre_status cadre_sweep_write_instances(const struct cadre_sweep *sweep,
                             summary ? json_incref(summary) : json_null());
         json_array_append_new(list, one);
     }
-    return write_json(sweep, "instances.json", list, err);
+    json_object_set_new(file, "instances", list);
+    return write_json(sweep, "instances.json", file, err);
 }
 
 /* ---- summary.json ---- */
@@ -187,9 +204,12 @@ static json_t *make_summary(const struct cadre_sweep *sweep, size_t best)
 {
     static const char *const of_best[] = {"device", "threads", "steps"};
     static const char *const trained[] = {"loss_first", "loss_last", "valid_loss"};
-    static const char *const last[] = {"params", "exact", "gemm", "simulated_link"};
+    static const char *const last[] = {
+        "params", "exact",           "gemm",           "simulated_link",
+        "nodes",  "simulated_nodes", "simulated_pace",
+    };
     const json_t *first = sweep->instance[best].summary;
-    json_t *out = json_object();
+    json_t *out = begin_file(CADRE_RECORD_SCHEMA);
     json_object_set_new(out, "name", json_string(sweep->spec->name));
     json_object_set_new(out, "stack", json_string(sweep->spec->stack));
     json_object_set_new(out, "ranks",
@@ -208,6 +228,9 @@ static json_t *make_summary(const struct cadre_sweep *sweep, size_t best)
     put_machine(first, out);
     json_object_set_new(out, "comm_bytes",
                         json_integer(whole(over_all(sweep, "comm_bytes", SUM))));
+    json_object_set_new(
+        out, "comm_between_bytes",
+        json_integer(whole(over_all(sweep, "comm_between_bytes", SUM))));
     json_object_set_new(out, "comm_exposed_s",
                         number(over_all(sweep, "comm_exposed_s", LARGEST)));
     json_object_set_new(out, "bubble_fraction",

@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "core/base/memory.h"
-
-static const char BLANKS[] = " \t";
+#include "core/config/key_values.h"
 
 static cadre_status no_memory(struct cadre_error *err)
 {
@@ -46,40 +45,9 @@ static cadre_status check_key(const struct cadre_sweep_values *sweep, const char
     return CADRE_OK;
 }
 
-/* "1e-3 3e-4" to the values of the newest key. */
-static cadre_status take_values(struct cadre_sweep_values *sweep, char *text,
-                                struct cadre_error *err)
+/* A row of values for a new key. */
+static cadre_status make_room(struct cadre_sweep_values *sweep, struct cadre_error *err)
 {
-    const char *key = sweep->key[sweep->n - 1];
-    char **value = sweep->value + (sweep->n - 1) * sweep->instances, *rest = NULL;
-    size_t found = 0;
-    for (char *word = strtok_r(text, BLANKS, &rest); word;
-         word = strtok_r(NULL, BLANKS, &rest)) {
-        if (found < sweep->instances && !(value[found] = cadre_strdup(word)))
-            return no_memory(err);
-        found++;
-    }
-    if (found != sweep->instances)
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "%s: %s has %zu value%s, expected %zu, one for each instance",
-                          sweep->name, key, found, found == 1 ? "" : "s",
-                          sweep->instances);
-    return CADRE_OK;
-}
-
-/* "optim.lr: 1e-3 3e-4" */
-static cadre_status take_part(struct cadre_sweep_values *sweep, char *part,
-                              const char *const *more, struct cadre_error *err)
-{
-    char *colon = strchr(part, ':');
-    if (!colon || !strchr(part, '.') || strchr(part, '.') > colon)
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "%s: found '%.100s', expected section.key: and a value for "
-                          "each instance, as in \"optim.lr: 1e-3 3e-4\"",
-                          sweep->name, cadre_strip(part));
-    *colon = '\0';
-    const char *key = cadre_strip(part);
-    CADRE_TRY(check_key(sweep, key, more, err));
     const size_t n = sweep->n + 1, cells = n * sweep->instances;
     void *keys = cadre_realloc(sweep->key, n, sizeof *sweep->key);
     if (keys)
@@ -87,15 +55,33 @@ static cadre_status take_part(struct cadre_sweep_values *sweep, char *part,
     void *values = cadre_realloc(sweep->value, cells, sizeof *sweep->value);
     if (values)
         sweep->value = values;
-    char *copy = cadre_strdup(key);
-    if (!keys || !values || !copy) {
-        free(copy);
-        return no_memory(err);
+    return keys && values ? CADRE_OK : no_memory(err);
+}
+
+/* "optim.lr: 1e-3 3e-4" */
+static cadre_status take_part(struct cadre_sweep_values *sweep, const char *part,
+                              const char *const *more, struct cadre_error *err)
+{
+    struct cadre_key_values one;
+    cadre_status rc = cadre_key_values_parse(sweep->name, part, &one, err);
+    if (rc == CADRE_OK)
+        rc = check_key(sweep, one.key, more, err);
+    if (rc == CADRE_OK && one.n != sweep->instances)
+        rc = cadre_fail(err, CADRE_E_INVALID,
+                        "%s: %s has %zu value%s, expected %zu, one for each instance",
+                        sweep->name, one.key, one.n, one.n == 1 ? "" : "s",
+                        sweep->instances);
+    if (rc == CADRE_OK)
+        rc = make_room(sweep, err);
+    if (rc == CADRE_OK) {
+        memcpy(sweep->value + sweep->n * sweep->instances, one.value,
+               one.n * sizeof *one.value);
+        sweep->key[sweep->n++] = one.key;
+        one.key = NULL; /* they are the sweep's now */
+        one.n = 0;
     }
-    memset(sweep->value + sweep->n * sweep->instances, 0,
-           sweep->instances * sizeof *sweep->value);
-    sweep->key[sweep->n++] = copy;
-    return take_values(sweep, colon + 1, err);
+    cadre_key_values_fini(&one);
+    return rc;
 }
 
 cadre_status cadre_sweep_values_parse(const char *name, const char *text,

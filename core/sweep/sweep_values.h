@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What differs between independent runs: "optim.lr: 1e-3 3e-4, optim.beta2:
- * 0.95 0.99", the k-th value of each to instance k. */
+ * 0.95 0.99", the k-th value of each to instance k. A key with its values is as in
+ * compare.vary (key_values.h). */
 #ifndef CADRE_SWEEP_SWEEP_VALUES_H
 #define CADRE_SWEEP_SWEEP_VALUES_H
 

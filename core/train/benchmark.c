@@ -105,21 +105,32 @@ static cadre_status settle(struct cadre_rank *rank)
                             (unsigned long long)rank->step, cadre_strerror(rc));
 }
 
+/* values: the sums over all ranks of the parts of all steps so far. */
+static void take_parts(struct cadre_benchmark *benchmark, const double *values)
+{
+    const double steps = (double)benchmark->part_steps * benchmark->rank->spec->ranks;
+    benchmark->bench.parts = benchmark->parts;
+    cadre_step_parts_set(&benchmark->bench.parts, values, 1 / steps);
+}
+
 cadre_status cadre_benchmark_mark(struct cadre_benchmark *benchmark, int64_t step,
                                   struct cadre_error *err)
 {
     struct cadre_rank *rank = benchmark->rank;
-    double nothing = 0;
+    double values[CADRE_STEP_PARTS_VALUES];
     if (!cadre_benchmark_marks(benchmark, step))
         return CADRE_OK;
     cadre_status rc = settle(rank);
+    cadre_step_parts_values(&benchmark->parts, values);
     if (rc == CADRE_OK) /* a sum needs every rank */
-        rc = cadre_rank_sum(rank, "benchmark", &nothing, 1);
+        rc = cadre_rank_sum(rank, "benchmark", values, CADRE_STEP_PARTS_VALUES);
     if (rc != CADRE_OK)
         return cadre_fail(err, rc, "%s", rank->failure.text);
     const double now = cadre_now_s();
     if (benchmark->open)
         close_window(benchmark, now);
+    if (benchmark->part_steps > 0 && !has_target(benchmark))
+        take_parts(benchmark, values);
     if (step < benchmark->last_step)
         open_window(benchmark, now);
     return CADRE_OK;
@@ -150,6 +161,8 @@ void cadre_benchmark_report(struct cadre_benchmark *benchmark,
     benchmark->span_s += times->span_s;
     benchmark->bubble_s += times->bubble_s;
     benchmark->exposed_s += times->comm_exposed_s;
+    cadre_step_parts_add(&benchmark->parts, times);
+    benchmark->part_steps++;
     if (!has_target(benchmark) || !reaches(benchmark, report->loss))
         return;
     /* Every rank has the same bits of the loss, as one rank alone adds each of its

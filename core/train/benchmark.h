@@ -28,6 +28,8 @@ struct cadre_benchmark {
     double first_s, begin_s; /* when the first window, the present one began */
     double span_s, bubble_s, exposed_s; /* sums of the present window's reports */
     int64_t reports; /* in these sums */
+    struct cadre_step_parts parts; /* sums of all windows' reports, of this rank */
+    int64_t part_steps; /* in them */
     double *loss; /* owned; of the latest bench.target_steps reports, a ring */
     struct cadre_bench bench;
 };

@@ -12,18 +12,22 @@
 #include "core/engine/unit_seconds.h"
 
 static const char FILE_NAME[] = "unit_seconds.json";
-enum { FILE_LIMIT = 1 << 20 };
+enum { SCHEMA_VERSION = 1, FILE_LIMIT = 1 << 20 };
 
 /* Ranks with other costs have another fingerprint and are refused at the handshake. */
-static void keep(struct cadre_spec *spec, double *seconds_take, uint32_t n)
+void cadre_costs_set(struct cadre_spec *spec, double *measured_take, double *cut_take,
+                     uint32_t n)
 {
     struct cadre_hash hash;
+    const double *seconds = cut_take ? cut_take : measured_take;
     cadre_hash_init(&hash, spec->run.fingerprint);
-    cadre_hash_update(&hash, seconds_take, n * sizeof *seconds_take);
+    cadre_hash_update(&hash, seconds, n * sizeof *seconds);
     spec->run.fingerprint = cadre_hash_final(&hash);
     free(spec->unit_seconds);
-    spec->unit_seconds = seconds_take;
-    spec->run.unit_seconds = seconds_take;
+    free(spec->cut_seconds);
+    spec->unit_seconds = measured_take;
+    spec->cut_seconds = cut_take;
+    spec->run.unit_seconds = seconds;
     spec->n_unit_seconds = n;
 }
 
@@ -39,12 +43,26 @@ cadre_status cadre_costs_find(struct cadre_spec *spec, struct cadre_error *err)
         rc = seconds ? cadre_unit_seconds_measure(&spec->run, rank.model, seconds, err)
                      : cadre_no_memory(err, "%u costs", n);
         if (rc == CADRE_OK)
-            keep(spec, seconds, n);
+            cadre_costs_set(spec, seconds, NULL, n);
         else
             free(seconds);
     }
     cadre_rank_fini(&rank);
     return rc;
+}
+
+static void put_list(struct cadre_json *json, const char *key, const double *seconds,
+                     uint32_t n)
+{
+    cadre_json_key(json, key);
+    if (!seconds) {
+        cadre_json_null(json);
+        return;
+    }
+    cadre_json_begin_array(json);
+    for (uint32_t u = 0; u < n; u++)
+        cadre_json_f64(json, seconds[u]);
+    cadre_json_end_array(json);
 }
 
 cadre_status cadre_costs_write(const struct cadre_spec *spec, struct cadre_error *err)
@@ -55,10 +73,11 @@ cadre_status cadre_costs_write(const struct cadre_spec *spec, struct cadre_error
         return CADRE_OK;
     char *path = cadre_path_join(spec->out, FILE_NAME);
     cadre_json_init_text(&json, &text, true);
-    cadre_json_begin_array(&json);
-    for (uint32_t u = 0; u < spec->n_unit_seconds; u++)
-        cadre_json_f64(&json, spec->unit_seconds[u]);
-    cadre_json_end_array(&json);
+    cadre_json_begin_object(&json);
+    cadre_json_put_head(&json, SCHEMA_VERSION);
+    put_list(&json, "unit_seconds", spec->unit_seconds, spec->n_unit_seconds);
+    put_list(&json, "cut_seconds", spec->cut_seconds, spec->n_unit_seconds);
+    cadre_json_end_object(&json);
     cadre_status rc = cadre_json_finish(&json);
     if (rc == CADRE_OK && path)
         rc = cadre_path_write_file(path, cadre_text_str(&text), text.len, err);
@@ -69,10 +88,10 @@ cadre_status cadre_costs_write(const struct cadre_spec *spec, struct cadre_error
     return rc;
 }
 
-/* n seconds from a JSON text; NULL for anything else. */
-static double *parse(const char *text, size_t bytes, uint32_t n)
+/* n seconds under `key`; NULL for anything else. */
+static double *parse(const json_t *root, const char *key, uint32_t n)
 {
-    json_t *list = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
+    const json_t *list = json_object_get(root, key);
     bool good = json_is_array(list) && json_array_size(list) == n;
     double *seconds = good ? cadre_calloc(n, sizeof *seconds) : NULL;
     for (uint32_t u = 0; seconds && u < n; u++) {
@@ -83,7 +102,6 @@ static double *parse(const char *text, size_t bytes, uint32_t n)
             seconds = NULL;
         }
     }
-    json_decref(list);
     return seconds;
 }
 
@@ -91,20 +109,32 @@ static cadre_status read_file(struct cadre_spec *spec, uint32_t n,
                               struct cadre_error *err)
 {
     char *text = NULL, *path = cadre_path_join(spec->out, FILE_NAME);
-    double *seconds = NULL;
+    double *seconds = NULL, *cut = NULL;
     size_t bytes = 0;
     cadre_status rc = CADRE_E_RESOURCE;
     if (!path)
         cadre_fail(err, rc, "no memory for a path");
     else
         rc = cadre_path_read_file(path, FILE_LIMIT, &text, &bytes, err);
-    if (rc == CADRE_OK && !(seconds = parse(text, bytes, n)))
+    json_t *root =
+        rc == CADRE_OK ? json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    if (rc == CADRE_OK) {
+        seconds = parse(root, "unit_seconds", n);
+        cut = parse(root, "cut_seconds", n);
+    }
+    if (rc == CADRE_OK &&
+        (!seconds || (!cut && !json_is_null(json_object_get(root, "cut_seconds")))))
         rc = cadre_fail(err, CADRE_E_INVALID,
                         "'%s' was changed: expected the seconds of %u units, as the "
                         "launcher wrote them; start the run again",
                         path, n);
-    if (rc == CADRE_OK)
-        keep(spec, seconds, n);
+    if (rc == CADRE_OK) {
+        cadre_costs_set(spec, seconds, cut, n);
+    } else {
+        free(seconds);
+        free(cut);
+    }
+    json_decref(root);
     free(text);
     free(path);
     return rc;

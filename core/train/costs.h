@@ -12,6 +12,12 @@
  * cadre_unit_seconds_measure. */
 cadre_status cadre_costs_find(struct cadre_spec *spec, struct cadre_error *err);
 
+/* Plan with `cut` (n) in place of what was measured, which `measured` (n) keeps, so
+ * that run.recut can weigh it again. Both are taken, and may be NULL for the former
+ * alone. The fingerprint covers what is planned with. */
+void cadre_costs_set(struct cadre_spec *spec, double *measured_take, double *cut_take,
+                     uint32_t n);
+
 /* Write DIR/unit_seconds.json if costs were measured. */
 cadre_status cadre_costs_write(const struct cadre_spec *spec, struct cadre_error *err);
 

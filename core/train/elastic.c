@@ -195,9 +195,9 @@ static cadre_status find_start(const struct cadre_spec *spec, const char **resum
     return rc;
 }
 
-static cadre_status make_spec(const struct cadre_spec *spec, const char *stack,
-                              const char *resume, struct cadre_spec **next,
-                              struct cadre_error *err)
+cadre_status cadre_elastic_spec(const struct cadre_spec *spec, const char *stack,
+                                const char *resume, const char *by,
+                                struct cadre_spec **next, struct cadre_error *err)
 {
     const struct cadre_spec_request request = {
         .out = spec->out, .name = spec->name, .need_data = true};
@@ -207,8 +207,7 @@ static cadre_status make_spec(const struct cadre_spec *spec, const char *stack,
     cadre_status rc = options ? CADRE_OK : CADRE_E_RESOURCE;
     for (size_t i = 0; i < sizeof set / sizeof set[0] && rc == CADRE_OK; i++) {
         char *text = cadre_format("%s=%s", set[i][0], set[i][1]);
-        rc = text ? cadre_options_set(options, text, "run.elastic", err)
-                  : CADRE_E_RESOURCE;
+        rc = text ? cadre_options_set(options, text, by, err) : CADRE_E_RESOURCE;
         free(text);
     }
     if (rc == CADRE_OK)
@@ -273,7 +272,8 @@ static cadre_status restart(struct cadre_elastic *elastic,
     if (gives_up(elastic, spec, err))
         return CADRE_E_COMM;
     CADRE_TRY_OR(cadre_elastic_choose(spec, spec->run.ranks - lost, &stack, err), fail);
-    CADRE_TRY_OR(make_spec(spec, stack, resume, next, err), fail);
+    CADRE_TRY_OR(cadre_elastic_spec(spec, stack, resume, "run.elastic", next, err),
+                 fail);
     struct cadre_restart record = {
         .step = step,
         .lost = lost,

@@ -44,7 +44,13 @@ cadre_status cadre_elastic_next(struct cadre_elastic *elastic,
 cadre_status cadre_elastic_cannot(const struct cadre_elastic *elastic,
                                   struct cadre_error *err);
 
-/* argv for the ranks of `spec`, which cadre_elastic_next made: the program's own with
+/* *next, the caller's: the options of `spec` with another stack and checkpoint.resume.
+ * `by` names who sets them. Errors: those of the parts. [main] */
+cadre_status cadre_elastic_spec(const struct cadre_spec *spec, const char *stack,
+                                const char *resume, const char *by,
+                                struct cadre_spec **next, struct cadre_error *err);
+
+/* argv for the ranks of `spec`, which cadre_elastic_spec made: the program's own with
  * the changed options. NULL without memory. The array is one allocation
  * (free), which borrows argv. */
 char **cadre_elastic_argv(const struct cadre_spec *spec, char *const *argv);

@@ -65,6 +65,7 @@ cadre_status cadre_train_external(const struct cadre_train_run *run,
     const struct cadre_launch_external *external = run->external;
     const struct cadre_world_run ranks = cadre_train_world(spec);
     struct cadre_places places = {0};
+    struct cadre_run_lock lock = {0};
     struct cadre_world world = {0};
     struct cadre_error own = {0};
     struct cadre_world_terms terms = {.fingerprint = spec->run.fingerprint,
@@ -80,7 +81,7 @@ cadre_status cadre_train_external(const struct cadre_train_run *run,
                   "of %s: if one is lost the run ends, and its job must start it again",
                   external->launcher);
     if (external->rank == 0)
-        own.code = cadre_train_prepare(run, spec, &places, &own);
+        own.code = cadre_train_prepare(run, spec, &places, &lock, &own);
     else
         own.code = cadre_train_check_place(run, &own);
     if (external->rank == 0 && external->size > 1 && own.code == CADRE_OK)
@@ -107,5 +108,6 @@ cadre_status cadre_train_external(const struct cadre_train_run *run,
         err->text[0] = '\0'; /* rank 0 says it */
     cadre_world_close(&world);
     cadre_places_fini(&places);
+    cadre_run_lock_release(&lock);
     return rc;
 }

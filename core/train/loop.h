@@ -16,6 +16,7 @@ struct cadre_train_run {
     int64_t last_step; /* the step that the run ends with */
     double begin_s; /* when the process began, by cadre_now_s; NaN: not known */
     const struct cadre_launch_external *external; /* NULL: cadre starts its ranks */
+    const struct cadre_launch_place *place; /* (ranks) of threads; NULL: none has one */
 };
 
 /* [collective: all ranks of the run] Train as rank `index` of an open world, which

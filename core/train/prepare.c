@@ -3,10 +3,18 @@
 
 #include <string.h>
 
+#include "core/base/cores.h"
+#include "core/base/log.h"
+#include "core/base/memory.h"
 #include "core/checkpoint/load.h"
 #include "core/checkpoint/resume.h"
+#include "core/checkpoint/trained.h"
+#include "core/run/idle.h"
 #include "core/run/rundir.h"
+#include "core/run/setup.h"
 #include "core/train/costs.h"
+#include "core/train/predict.h"
+#include "core/train/recut.h"
 
 /* User errors are found before anything is started or written. */
 static cadre_status check(const struct cadre_train_run *run, struct cadre_error *err)
@@ -66,8 +74,52 @@ static cadre_status place(const struct cadre_train_run *run,
     const struct cadre_places_request request = places_of(run);
     if (run->external)
         return cadre_train_check_place(run, err);
-    return cadre_places_collect(places, &request, err) == CADRE_OK ? CADRE_OK
-                                                                   : CADRE_E_INVALID;
+    if (cadre_places_collect(places, &request, err) != CADRE_OK)
+        return CADRE_E_INVALID;
+    if (run->spec->config.device.threads == 0)
+        cadre_places_count_threads(places);
+    return CADRE_OK;
+}
+
+/* What the run is and whether there is memory for it. */
+static cadre_status find_setup(const struct cadre_train_run *run,
+                               const struct cadre_places *places,
+                               struct cadre_setup *setup, struct cadre_error *err)
+{
+    const struct cadre_spec *spec = run->spec;
+    struct cadre_prediction p;
+    CADRE_TRY(cadre_predict(spec, run->external, NULL, &p, err));
+    CADRE_TRY(cadre_predict_check(spec, &p, err));
+    *setup = (struct cadre_setup){
+        .params = p.params,
+        .first_step = run->first_step,
+        .last_step = run->last_step,
+        .ranks_here = p.ranks,
+        .cores = cadre_cores(),
+        .launched = run->external != NULL,
+        .placed = places->rank != NULL,
+        .needed_bytes = spec->gpu ? p.device : p.host,
+        .free_bytes = spec->gpu ? p.device_free : p.host_free,
+    };
+    return CADRE_OK;
+}
+
+/* A validation loss says nothing of records that the parameters were fitted to. */
+static cadre_status warn_of_records(const struct cadre_spec *spec,
+                                    struct cadre_error *err)
+{
+    const char *init = spec->config.model.init;
+    struct cadre_text trained = {0};
+    cadre_status rc = CADRE_OK;
+    if (*init && spec->data)
+        rc = cadre_trained_find(init, spec->data, &trained, err);
+    if (trained.len)
+        cadre_log(CADRE_LOG_WARN, "train",
+                  "model.init = %s was trained on these validation records: %s; name "
+                  "records that it has not seen in data.valid_records",
+                  init, cadre_text_str(&trained));
+    cadre_text_fini(&trained);
+    return rc;
 }
 
 static cadre_status check_steps(const struct cadre_train_run *run,
@@ -94,24 +146,35 @@ static cadre_status check_steps(const struct cadre_train_run *run,
 
 cadre_status cadre_train_prepare(const struct cadre_train_run *run,
                                  struct cadre_spec *spec, struct cadre_places *places,
-                                 struct cadre_error *err)
+                                 struct cadre_run_lock *lock, struct cadre_error *err)
 {
     bool resuming = strcmp(spec->config.checkpoint.resume, "no") != 0;
     const struct cadre_world_run ranks = cadre_train_world(spec);
+    struct cadre_setup setup;
     CADRE_TRY(cadre_world_check(&ranks, run->external, err));
     cadre_status rc = cadre_costs_find(spec, err);
     if (rc != CADRE_OK)
         return CADRE_E_INVALID;
+    CADRE_TRY(cadre_recut_check(spec, run->external != NULL, err));
     CADRE_TRY(check(run, err));
     CADRE_TRY(place(run, places, err));
     CADRE_TRY(check_steps(run, err));
+    CADRE_TRY(find_setup(run, places, &setup, err));
     if (resuming)
         rc = cadre_resume_refuse_older(spec->out, run->first_step, err);
     if (rc == CADRE_OK)
-        rc = cadre_rundir_prepare(spec, resuming, err);
+        rc = cadre_rundir_prepare(spec, resuming, lock, err);
     if (rc == CADRE_OK)
         rc = cadre_rundir_cut_metrics(spec->out, run->first_step, err);
     if (rc == CADRE_OK)
+        rc = cadre_idle_measure(spec, run->external != NULL, err);
+    if (rc == CADRE_OK)
         rc = cadre_costs_write(spec, err);
+    if (rc == CADRE_OK)
+        rc = cadre_setup_write(spec, &setup, err);
+    if (rc == CADRE_OK)
+        cadre_setup_tell(spec, &setup);
+    if (rc == CADRE_OK)
+        rc = warn_of_records(spec, err);
     return rc;
 }

@@ -5,15 +5,17 @@
 #define CADRE_TRAIN_PREPARE_H
 
 #include "core/engine/place.h"
+#include "core/run/run_lock.h"
 #include "core/train/loop.h"
 
 /* Check the run, measure the costs that its plan needs, ask plugins for the placement
- * of ranks, and make the folder. In the launching process, or in rank 0 under an
- * external launcher. The caller zeroes `places` before and ends it in any case. [main]
+ * of ranks, make the folder, and tell what the run is and takes. In the launching
+ * process, or in rank 0 under an external launcher. The caller zeroes `places` and
+ * `lock` (the folder's, which may be taken before) and ends them in any case. [main]
  * Errors: CADRE_E_INVALID and those of the parts. */
 cadre_status cadre_train_prepare(const struct cadre_train_run *run,
                                  struct cadre_spec *spec, struct cadre_places *places,
-                                 struct cadre_error *err);
+                                 struct cadre_run_lock *lock, struct cadre_error *err);
 
 /* The values that ranks must agree on when they connect; borrowed from the spec.
  * [any thread] */

@@ -14,13 +14,16 @@
 #include "core/checkpoint/resume.h"
 #include "core/checkpoint/writer.h"
 #include "core/device/module.h"
+#include "core/run/recuts.h"
 #include "core/tensor/dtype.h"
 #include "core/train/benchmark.h"
 #include "core/train/costs.h"
 #include "core/train/elastic.h"
 #include "core/train/external.h"
 #include "core/train/loop.h"
+#include "core/train/predict.h"
 #include "core/train/prepare.h"
+#include "core/train/recut.h"
 #include "core/train/stop.h"
 
 static cadre_status rank_main(void *arg, int index, struct cadre_local_segment *segment)
@@ -45,6 +48,9 @@ static cadre_status run_child(const struct cadre_train_run *run,
     CADRE_TRY(cadre_local_segment_open(place->segment_fd, &segment, err));
     if (cadre_local_segment_config(segment)->threads > 0)
         spec->run.device.threads = cadre_local_segment_config(segment)->threads;
+    const char *own = getenv("CADRE_RANK_THREADS"); /* on CPUs of its own */
+    if (own && strtol(own, NULL, 10) > 0)
+        spec->run.device.threads = (int)strtol(own, NULL, 10);
     cadre_status rc = cadre_costs_read(spec, place->rank, err);
     if (rc == CADRE_OK)
         rc = rank_main((void *)(uintptr_t)run, place->rank, segment);
@@ -115,15 +121,20 @@ static cadre_status find_run(const struct cadre_spec *spec, struct cadre_train_r
 /* One start of the ranks: prepare, start, wait for their end. */
 static cadre_status start(struct cadre_spec *spec,
                           const struct cadre_train_place *place,
-                          struct cadre_launch_end *end, struct cadre_error *err)
+                          struct cadre_run_lock *lock, struct cadre_launch_end *end,
+                          struct cadre_error *err)
 {
     struct cadre_train_run run;
     struct cadre_places places = {0};
     char *checkpoint = NULL;
     *end = (struct cadre_launch_end){0};
-    cadre_status rc = find_run(spec, &run, &checkpoint, err);
+    /* what it continues from is looked for while no other process changes it */
+    cadre_status rc = cadre_run_lock_take(lock, spec->out, err);
     if (rc == CADRE_OK)
-        rc = cadre_train_prepare(&run, spec, &places, err);
+        rc = find_run(spec, &run, &checkpoint, err);
+    if (rc == CADRE_OK)
+        rc = cadre_train_prepare(&run, spec, &places, lock, err);
+    run.place = places.rank;
     if (rc == CADRE_OK)
         rc = run_ranks(&run, place, &places, end, err);
     cadre_places_fini(&places);
@@ -131,31 +142,52 @@ static cadre_status start(struct cadre_spec *spec,
     return rc;
 }
 
-/* Start the ranks, again after each loss with run.elastic. */
+/* What follows a start that ended with *rc: after a loss with run.elastic, after a
+ * decision of run.recut. *next is NULL where nothing does. */
+static cadre_status follow(struct cadre_elastic *elastic, const struct cadre_spec *spec,
+                           uint32_t recuts, cadre_status rc,
+                           const struct cadre_launch_end *end, struct cadre_spec **next,
+                           struct cadre_error *err)
+{
+    *next = NULL;
+    if (rc == CADRE_OK)
+        return cadre_recut_next(spec, recuts, next, err);
+    return end->lost > 0 && elastic->on
+               ? cadre_elastic_next(elastic, spec, end, next, err)
+               : rc;
+}
+
+/* Start the ranks, again after a loss with run.elastic or a new cut of run.recut. */
 static cadre_status start_all(struct cadre_spec **spec,
                               const struct cadre_train_place *place,
                               struct cadre_error *err)
 {
     struct cadre_train_place again = *place;
     struct cadre_elastic elastic = {0};
+    struct cadre_run_lock lock = {0};
     struct cadre_launch_end end;
+    struct cadre_spec *next;
+    uint32_t recuts = cadre_recuts_count((*spec)->out);
     cadre_elastic_begin(&elastic, *spec);
-    cadre_status rc = start(*spec, place, &end, err);
-    while (rc != CADRE_OK && end.lost > 0 && elastic.on) {
-        struct cadre_spec *next = NULL;
-        rc = cadre_elastic_next(&elastic, *spec, &end, &next, err);
-        if (rc != CADRE_OK)
+    cadre_status rc = start(*spec, place, &lock, &end, err);
+    for (;;) {
+        const bool lost = rc != CADRE_OK;
+        rc = follow(&elastic, *spec, recuts, rc, &end, &next, err);
+        if (!next)
             break;
         cadre_spec_destroy(*spec);
         *spec = next;
+        recuts = cadre_recuts_count(next->out);
         end.lost = 0;
         char **argv = cadre_elastic_argv(next, place->argv);
         again.argv = argv;
-        rc = argv ? start(next, &again, &end, err) : cadre_no_memory(err, "a restart");
+        rc = argv ? start(next, &again, &lock, &end, err)
+                  : cadre_no_memory(err, "a restart");
         free(argv);
-        if (rc == CADRE_E_INVALID) /* the name was valid before */
+        if (rc == CADRE_E_INVALID && lost) /* the name was valid before */
             rc = cadre_elastic_cannot(&elastic, err);
     }
+    cadre_run_lock_release(&lock);
     return rc;
 }
 
@@ -187,94 +219,17 @@ cadre_status cadre_train(struct cadre_spec **spec,
     return start_all(spec, place, err);
 }
 
-/* Upper bound of the local transport's two chunk buffers of a rank: 1 MiB, or a unit's
- * parameters if these are communicated by unit; a send's if no data rank has a peer. */
-static double staged_mib(const struct cadre_rank *rank)
-{
-    const struct cadre_model *model = rank->model;
-    uint64_t unit_elements = 0, most = 0;
-    bool sharded = false;
-    for (uint32_t i = 0; i < model->n_params; i++) {
-        if (i > 0 && model->params[i].unit != model->params[i - 1].unit)
-            unit_elements = 0;
-        unit_elements += cadre_shape_count(&model->params[i].local);
-        most = unit_elements > most ? unit_elements : most;
-        sharded = sharded || rank->plan.param[i].share[CADRE_KIND_PARAM].placed;
-    }
-    double mib = (double)(most * cadre_dtype_bytes(model->config.dtype)) / 1048576.0;
-    if (cadre_mesh_data_size(&rank->mesh) == 1)
-        return 0.5;
-    return 2 * (sharded && mib < 1 ? mib : 1);
-}
-
-/* Measured memory of a rank's matrix products by number format: packed operands and
- * what the libraries keep. */
-static double products_mib(uint32_t dtype)
-{
-    return dtype == CADRE_F64 ? 8 : dtype == CADRE_F32 ? 6 : 1;
-}
-
-/* Memory on the CPU besides what the ranks ask for: this process as it is now, before
- * anything ran, and an estimate of the libraries at work: their code (5 MiB measured),
- * a rank's products, some for each further worker; for processes the staging buffers of
- * all ranks. */
-static void print_resident(const struct cadre_spec *spec, uint64_t bytes, double staged,
-                           FILE *out)
-{
-    const bool processes = spec->local.processes && spec->run.ranks > 1;
-    const int ranks = processes ? 1 : spec->run.ranks,
-              threads = spec->run.device.threads;
-    uint64_t now;
-    cadre_memory_resident(&now, NULL);
-    if (now == 0 || spec->gpu)
-        return;
-    double work = 5 + ranks * (products_mib(spec->run.model.dtype) +
-                               (threads > 1 ? threads - 1 : 0));
-    if (processes)
-        work += spec->run.ranks * staged;
-    fprintf(out,
-            "in memory: about %.1f MiB in %s; of it %.1f MiB for the program and its "
-            "libraries, %.1f MiB for these at work\n",
-            (double)(bytes + now) / 1048576.0 + work,
-            processes             ? "the fullest rank's process"
-            : spec->run.ranks > 1 ? "the process of all ranks"
-                                  : "the process",
-            (double)now / 1048576.0, work);
-}
-
-cadre_status cadre_train_dry_run(struct cadre_spec *spec, FILE *out,
+cadre_status cadre_train_dry_run(struct cadre_spec *spec,
+                                 const struct cadre_launch_external *external,
+                                 FILE *out, struct cadre_prediction *prediction,
                                  struct cadre_error *err)
 {
-    if (cadre_costs_find(spec, err) != CADRE_OK)
+    if (cadre_costs_find(spec, err) != CADRE_OK ||
+        cadre_predict(spec, external, out, prediction, err) != CADRE_OK)
         return CADRE_E_INVALID;
-    uint64_t most = 0, sum = 0;
-    double staged = 0;
-    int fullest = 0;
-    for (int r = 0; r < spec->run.ranks; r++) {
-        struct cadre_rank rank;
-        cadre_status rc = cadre_rank_plan(&rank, &spec->run, r, err);
-        if (rc != CADRE_OK)
-            return CADRE_E_INVALID;
-        if (r == 0)
-            fprintf(out, "%s: %s, %llu parameters, %lld steps of %lld x %lld tokens\n",
-                    spec->name, spec->stack,
-                    (unsigned long long)cadre_model_count(rank.model),
-                    (long long)cadre_benchmark_last_step(spec, 0),
-                    (long long)spec->run.global_batch, (long long)spec->run.time);
-        if (spec->config.checkpoint.async)
-            cadre_ledger_note(&rank.plan.planned, CADRE_SPACE_HOST,
-                              cadre_writer_bytes(&rank), CADRE_WRITER_TAG);
-        uint64_t bytes = cadre_rank_print(&rank, out);
-        fullest = bytes > most ? r : fullest;
-        most = bytes > most ? bytes : most;
-        sum += bytes;
-        staged = staged_mib(&rank);
-        cadre_rank_fini(&rank);
-    }
-    fprintf(out, "fullest rank: %d, with %.3f MiB; all together %.3f MiB\n", fullest,
-            (double)most / 1048576.0, (double)sum / 1048576.0);
-    print_resident(spec, spec->local.processes ? most : sum, staged, out);
-    return CADRE_OK;
+    if (out)
+        cadre_predict_print(spec, prediction, out);
+    return cadre_predict_check(spec, prediction, err);
 }
 
 cadre_status cadre_train_signature(const struct cadre_spec *spec,

@@ -5,6 +5,7 @@
 
 #include "core/launch/launch.h"
 #include "core/run/spec.h"
+#include "core/train/predict.h"
 
 /* The place of this process among the ranks. */
 struct cadre_train_place {
@@ -24,9 +25,13 @@ cadre_status cadre_train(struct cadre_spec **spec,
                          const struct cadre_train_place *place,
                          struct cadre_error *err);
 
-/* Print the plan and the memory of every rank without training (--dry-run). Costs are
- * measured if the plan needs them. */
-cadre_status cadre_train_dry_run(struct cadre_spec *spec, FILE *out,
+/* Plan without training (--dry-run): print placement and memory of every rank of this
+ * machine to `out`, NULL for nowhere, and add up what they take. Costs are measured if
+ * the plan needs them. `external` is NULL where cadre starts the ranks. Errors:
+ * CADRE_E_INVALID, also where the run would not fit into memory. */
+cadre_status cadre_train_dry_run(struct cadre_spec *spec,
+                                 const struct cadre_launch_external *external,
+                                 FILE *out, struct cadre_prediction *prediction,
                                  struct cadre_error *err);
 
 /* What makes the run's sums differ from those of `single`, and what its strategies

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The part of Cadre's ABI 0.9 that this plugin uses, written by hand against the offsets of
-//! `abi-0.9.json` (`pkg-config --variable=abi cadre`). `layout.rs` compares the two.
+//! The part of Cadre's ABI 0.10 that this plugin uses, written by hand against the offsets of
+//! `abi-0.10.json` (`pkg-config --variable=abi cadre`). `layout.rs` compares the two.
 //!
 //! A table of the host may be declared up to the last function that is called: it is read and
 //! never copied, and its size here is what the plugin asks of the host.
@@ -16,7 +16,7 @@ pub const OK: Status = 0;
 pub const E_RESOURCE: Status = -3;
 pub const MAGIC: u64 = 0x3145524441433ec3;
 pub const ABI_MAJOR: u16 = 0;
-pub const ABI_MINOR: u16 = 9;
+pub const ABI_MINOR: u16 = 10;
 pub const ROLE_DATA: u32 = 4;
 pub const BATCH_SPLIT: u32 = 1;
 pub const REDUCE_INNER: u32 = 0;

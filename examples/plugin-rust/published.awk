@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# abi-0.9.json as lines "STRUCT MEMBER OFFSET SIZE", "STRUCT SIZE" and "CONSTANT VALUE": it has
+# abi-0.10.json as lines "STRUCT MEMBER OFFSET SIZE", "STRUCT SIZE" and "CONSTANT VALUE": it has
 # one struct, member or constant a line.
 function field(name,    found)
 {

@@ -110,7 +110,8 @@ struct cadre_plan {
     uint32_t exact; /* run.exact */
     uint32_t n_units; /* embedding, blocks, head */
     uint64_t microbatches; /* M: of the global batch of one step, over all ranks */
-    uint64_t rank_microbatches; /* of this rank */
+    /* of this rank; where ranges change between steps, the most of any step */
+    uint64_t rank_microbatches;
     uint64_t batch, time, channels; /* one micro-batch is (batch, time) tokens */
     uint64_t range_unit; /* OPT ranges begin and end at multiples of this many elements,
                             or at the end of a parameter */

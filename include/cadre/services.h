@@ -166,7 +166,8 @@ struct cadre_param_svc {
     cadre_status (*grad_span)(struct cadre_ctx *, cadre_param_id first,
                               cadre_param_id last, struct cadre_buf *out);
     /* The core's storage of this rank's range of `kind` (place_range); out->data is
-     * NULL where no range was placed and where it is empty. The storage of a kind,
+     * NULL where no range was placed and where it is empty. OPT, placed or not: the
+     * first moments of AdamW, or SGD's momentum. The storage of a kind,
      * whole or ranges, is contiguous in the order of entries; each entry is padded to
      * the number of elements that 64 bytes of its `dtype` hold. */
     cadre_status (*shard)(struct cadre_ctx *, cadre_param_id, uint32_t kind,
@@ -196,17 +197,27 @@ struct cadre_param_svc {
      * entry lacks the report of a level fails. */
     cadre_status (*reduced)(struct cadre_ctx *, cadre_param_id,
                             const struct cadre_buf *sum, cadre_event ready);
+    /* Of a plugin that reduces the first moments of AdamW in the place of gradients
+     * (1-bit Adam). *decay: that of the first moment; the moments before a step are the
+     * shard of CADRE_KIND_OPT. held 0 [plan, bind, run]: asks only. held above 0, below
+     * the step [step]: the sums of this step are the first moments after it, which are
+     * clipped as gradients are; the second moments stay as they were after `held`
+     * updates. Equal on all ranks. CADRE_E_UNSUPPORTED where the optimizer is not
+     * AdamW. */
+    cadre_status (*moments)(struct cadre_ctx *, uint64_t held, double *decay);
 };
 
 /* "cadre.tree/1" [bind, run]: the reduction tree over micro-batches under the RANGES
- * map, where a rank's share is several nodes: which rank of the axis has which. */
+ * map, where a rank's share is several nodes: which rank of the axis has which. Where
+ * ranges change between steps (balance.micro_batches), plan and bind are told of the
+ * most nodes of any step, for memory, and the others of those of the step. */
 #define CADRE_SERVICE_TREE "cadre.tree/1"
 struct cadre_tree_svc {
     uint32_t struct_size;
     uint32_t pad_;
     /* [plan too: as planned so far] Nodes of rank r of the axis; equal on all ranks. At
-     * most 2 log2 M. 0 where gradients are whole: under another map, or without
-     * run.exact. */
+     * most 2 log2 M. Ask again in each step. 0 where gradients are whole: under another
+     * map, or without run.exact. */
     uint32_t (*n_nodes)(const struct cadre_axis *, int32_t rank);
     /* [step, sync] out (count) = the sum of all ranks' nodes in the order of the tree;
      * part: (count) of each node, rank by rank, each rank's in ascending order. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The strategy plugin ABI, version 0.9 (0.x is free to change between minors).
+/* The strategy plugin ABI, version 0.10 (0.x is free to change between minors).
  *
  * A strategy owns placement and communication: which rank holds which shard, and when
  * it is sent. The core owns the mesh, communicators and their order, loss scaling,
@@ -48,7 +48,7 @@ extern "C" {
 #endif
 
 #define CADRE_ABI_MAJOR 0u
-#define CADRE_ABI_MINOR 9u
+#define CADRE_ABI_MINOR 10u
 #define CADRE_MAGIC UINT64_C(0x3145524441433ec3)
 #define CADRE_ENTRY cadre_plugin_entry_1
 #define CADRE_ENTRY_NAME "cadre_plugin_entry_1"

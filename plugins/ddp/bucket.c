@@ -69,6 +69,12 @@ cadre_status ddp_entries_list(struct cadre_self *self)
     return CADRE_OK;
 }
 
+/* Are gradients sent as they are, so that one may be sent where it lies? */
+static int sums_whole(const struct cadre_self *self)
+{
+    return self->mode == &ddp_mode_none || self->mode == &ddp_mode_levels;
+}
+
 /* The gradient of an entry; it must have storage, or a range of it has been placed. */
 static cadre_status find_grad(struct cadre_self *self, struct ddp_entry *entry)
 {
@@ -78,7 +84,7 @@ static cadre_status find_grad(struct cadre_self *self, struct ddp_entry *entry)
         self->param->range(self->ctx, entry->id, CADRE_KIND_GRAD, &begin, &count));
     CADRE_TRY(self->param->shard(self->ctx, entry->id, CADRE_KIND_GRAD, &part));
     entry->alone = part.data || count < entry->info.count;
-    if (entry->alone && self->mode != &ddp_mode_none)
+    if (entry->alone && !sums_whole(self))
         return cadre_refuse(self->host, CADRE_E_UNSUPPORTED,
                             "another plugin of strategy.stack keeps ranges of "
                             "gradients, but ddp sends whole ones with ddp.compress, "
@@ -157,15 +163,15 @@ static cadre_status report(struct cadre_self *self, const struct ddp_bucket *buc
 static cadre_status relay_next(struct cadre_self *self)
 {
     struct ddp_bucket *bucket = &self->bucket[self->exchanged_twice++];
-    if (self->mode->second_exchange)
-        CADRE_TRY(self->mode->second_exchange(self, bucket));
-    return self->mode->in_place ? report(self, bucket, bucket->done) : CADRE_OK;
+    if (self->now->second_exchange)
+        CADRE_TRY(self->now->second_exchange(self, bucket));
+    return self->now->in_place ? report(self, bucket, bucket->done) : CADRE_OK;
 }
 
 static cadre_status send_next(struct cadre_self *self)
 {
-    const uint32_t behind = self->mode->second_exchange ? 1 : 0;
-    CADRE_TRY(self->mode->send(self, &self->bucket[self->sent]));
+    const uint32_t behind = self->now->second_exchange ? 1 : 0;
+    CADRE_TRY(self->now->send(self, &self->bucket[self->sent]));
     self->sent++;
     while (self->exchanged_twice + behind < self->sent)
         CADRE_TRY(relay_next(self));
@@ -186,16 +192,30 @@ cadre_status ddp_step(struct cadre_self *self, const struct cadre_step *step,
     self->sent = self->exchanged_twice = self->finished = 0;
     self->each = 0;
     self->open = 1;
+    self->now = self->mode;
+    if (self->mode->begin && self->ranks > 1)
+        CADRE_TRY(self->mode->begin(self, step->step, &self->now));
     return next->run(next->h, step);
+}
+
+static cadre_status post_alone(struct cadre_self *self, const struct cadre_buf *grad,
+                               cadre_event after, cadre_event *done)
+{
+    if (self->mode == &ddp_mode_levels)
+        return ddp_levels_reduce(self, grad, after, done);
+    struct cadre_post post = cadre_post("ddp gradient", CADRE_TRAFFIC_GRAD, after);
+    CADRE_TRY(self->comm->all_reduce(self->axis, grad, grad, CADRE_SUM, &post));
+    *done = post.done;
+    return CADRE_OK;
 }
 
 /* Reduce a gradient where it lies. That of a micro-batch is lent, so wait for it. */
 static cadre_status reduce_alone(struct cadre_self *self, struct ddp_entry *entry,
                                  struct cadre_grad_ev *ev)
 {
-    struct cadre_post post = cadre_post("ddp gradient", CADRE_TRAFFIC_GRAD, ev->ready);
+    cadre_event done = 0;
     int each = ev->map == CADRE_MICROBATCHES_CYCLIC;
-    if (!ev->grad || self->mode != &ddp_mode_none)
+    if (!ev->grad || !sums_whole(self))
         return cadre_refuse(self->host, CADRE_E_UNSUPPORTED,
                             "the gradient of '%s' comes one micro-batch at a time or "
                             "in ranges, which ddp.compress cannot send; set "
@@ -206,13 +226,12 @@ static cadre_status reduce_alone(struct cadre_self *self, struct ddp_entry *entr
     if (!each && !entry->final)
         return CADRE_OK;
     if (ev->grad->count > 0) {
-        CADRE_TRY(
-            self->comm->all_reduce(self->axis, ev->grad, ev->grad, CADRE_SUM, &post));
-        ev->ready = post.done;
+        CADRE_TRY(post_alone(self, ev->grad, ev->ready, &done));
+        ev->ready = done;
         if (each)
-            CADRE_TRY(self->comm->stream_wait(self->axis, post.done));
+            CADRE_TRY(self->comm->stream_wait(self->axis, done));
         else
-            entry->done = post.done;
+            entry->done = done;
     }
     return self->param->reduced(self->ctx, entry->id, ev->grad, ev->ready);
 }
@@ -287,8 +306,8 @@ static cadre_status finish_sent(struct cadre_self *self)
     while (self->finished < self->exchanged_twice) {
         struct ddp_bucket *bucket = &self->bucket[self->finished++];
         cadre_event ready = 0;
-        CADRE_TRY(self->mode->finish(self, bucket));
-        if (self->mode->in_place)
+        CADRE_TRY(self->now->finish(self, bucket));
+        if (self->now->in_place)
             continue;
         CADRE_TRY(ddp_computed(self, &ready));
         CADRE_TRY(report(self, bucket, ready));

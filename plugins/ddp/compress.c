@@ -6,10 +6,11 @@
 #include "plugins/ddp/ddp.h"
 
 #define MAX_RANK 1024.0
+#define MAX_WARMUP 1e9
 
 static const struct ddp_mode *const modes[] = {
-    &ddp_mode_none, &ddp_mode_bf16, &ddp_mode_fp16,
-    &ddp_mode_int8, &ddp_mode_topk, &ddp_mode_powersgd,
+    &ddp_mode_none, &ddp_mode_bf16,     &ddp_mode_fp16,   &ddp_mode_int8,
+    &ddp_mode_topk, &ddp_mode_powersgd, &ddp_mode_onebit,
 };
 
 /* ---- choice ---- */
@@ -36,6 +37,16 @@ static cadre_status take_argument(struct cadre_self *self, const char *text)
                             "at most 1 after topk:, such as topk:0.01",
                             text);
     }
+    if (self->mode == &ddp_mode_onebit) {
+        self->warmup = value >= 1 && value <= MAX_WARMUP ? (uint64_t)value : 0;
+        if (self->warmup > 0 && value == (double)self->warmup)
+            return CADRE_OK;
+        return cadre_refuse(self->host, CADRE_E_INVALID,
+                            "ddp.compress = onebit:%.64s: expected a whole number of "
+                            "warm-up steps from 1 to %g after onebit:, such as "
+                            "onebit:1000",
+                            text, MAX_WARMUP);
+    }
     self->rank = value >= 1 && value <= MAX_RANK ? (uint64_t)value : 0;
     if (self->rank > 0 && value == (double)self->rank)
         return CADRE_OK;
@@ -58,8 +69,8 @@ cadre_status ddp_mode_parse(struct cadre_self *self, const char *text)
     }
     return cadre_refuse(self->host, CADRE_E_INVALID,
                         "ddp.compress: expected none, bf16, fp16, int8, topk:R (such "
-                        "as topk:0.01) or powersgd:K (such as powersgd:4), found "
-                        "'%.64s'",
+                        "as topk:0.01), powersgd:K (such as powersgd:4) or onebit:W "
+                        "(such as onebit:1000), found '%.64s'",
                         text);
 }
 
@@ -78,6 +89,8 @@ cadre_status ddp_mode_plan(struct cadre_self *self, const struct cadre_plan *pla
         CADRE_TRY(plan->memory(plan->h, CADRE_SPACE_DEVICE, need.payloads, "payloads"));
     if (need.scratch)
         CADRE_TRY(plan->memory(plan->h, CADRE_SPACE_DEVICE, need.scratch, "scratch"));
+    if (need.staging)
+        CADRE_TRY(plan->memory(plan->h, CADRE_SPACE_HOST, need.staging, "staging"));
     return CADRE_OK;
 }
 
@@ -107,6 +120,7 @@ void ddp_mode_release(struct cadre_self *self)
         give_back(self, &self->bucket[i].right);
     }
     give_back(self, &self->scratch);
+    give_back(self, &self->staging);
     free(self->offsets);
 }
 
@@ -131,6 +145,21 @@ cadre_status ddp_scratch_reserve(struct cadre_self *self, uint64_t bytes)
         return CADRE_OK;
     give_back(self, &self->scratch);
     return ddp_take(self, CADRE_U8, bytes, "scratch", &self->scratch);
+}
+
+cadre_status ddp_staging_reserve(struct cadre_self *self, uint64_t bytes)
+{
+    if (bytes <= self->staging.count)
+        return CADRE_OK;
+    give_back(self, &self->staging);
+    self->staging =
+        cadre_buf_of(self->mem->alloc(self->ctx, CADRE_SPACE_HOST, bytes, "staging"),
+                     bytes, CADRE_U8, CADRE_SPACE_HOST);
+    if (self->staging.data)
+        return CADRE_OK;
+    return cadre_refuse(self->host, CADRE_E_RESOURCE,
+                        "no host memory for %llu bytes of signs",
+                        (unsigned long long)bytes);
 }
 
 /* ---- views and small steps ---- */

@@ -8,6 +8,8 @@
 
 #include "plugins/ddp/ddp.h"
 
+#define MAX_LEVEL 254u
+
 static const struct cadre_service services[] = {
     CADRE_SERVICE(mesh, MESH, size),
     CADRE_SERVICE(comm, COMM, stream_wait),
@@ -22,6 +24,12 @@ static const struct cadre_service services_to_compress[] = {
     CADRE_SERVICE(stream, STREAM, wait),
     CADRE_SERVICE(ops, OPS, to_host),
     CADRE_SERVICE(rng, RNG, normal),
+    {NULL, 0, 0},
+};
+
+/* What the moments of the optimizer need. */
+static const struct cadre_service services_for_moments[] = {
+    CADRE_SERVICE(param, PARAM, moments),
     {NULL, 0, 0},
 };
 
@@ -49,6 +57,19 @@ static void destroy(struct cadre_self *self, const struct cadre_end *end)
     release(self);
 }
 
+/* Moments are not to be summed again: nobody reduces after them. */
+static cadre_status take_moments(struct cadre_self *self)
+{
+    CADRE_TRY(cadre_services_take(self->host, services_for_moments, self));
+    if (self->level > 0)
+        return cadre_refuse(self->host, CADRE_E_INVALID,
+                            "ddp.level = %u with ddp.compress = onebit, which reduces "
+                            "last; leave ddp.level out",
+                            self->level);
+    self->level = MAX_LEVEL;
+    return CADRE_OK;
+}
+
 static cadre_status create(const struct cadre_create *in, struct cadre_self **out)
 {
     const struct cadre_host *host = in->host;
@@ -62,7 +83,10 @@ static cadre_status create(const struct cadre_create *in, struct cadre_self **ou
         (uint64_t)(values->f64(values->h, "bucket_mb") * 1024.0 * 1024.0);
     self->overlap = values->i64(values->h, "overlap") != 0;
     self->level = (uint32_t)values->i64(values->h, "level");
+    self->node = (uint32_t)values->i64(values->h, "node");
     CADRE_TRY_OR(ddp_mode_parse(self, values->str(values->h, "compress")), fail);
+    if (self->mode == &ddp_mode_onebit)
+        CADRE_TRY_OR(take_moments(self), fail);
     if (self->mode != &ddp_mode_none)
         CADRE_TRY_OR(cadre_services_take(host, services_to_compress, self), fail);
     *out = self;
@@ -92,18 +116,20 @@ static cadre_status check_compression(struct cadre_self *self,
                             "run.exact = yes forbids: use ddp.compress = none or "
                             "run.exact = no");
     if (plan->dtype == CADRE_F16 && self->mode->keeps)
-        return cadre_refuse(self->host, CADRE_E_INVALID,
-                            "ddp.compress = int8, topk and powersgd keep errors for "
-                            "the next step, whose loss scale is another under "
-                            "train.precision = fp16: use ddp.compress = bf16, fp16 or "
-                            "none, or train.precision = bf16");
+        return cadre_refuse(
+            self->host, CADRE_E_INVALID,
+            "ddp.compress = int8, topk, powersgd and onebit keep errors for "
+            "the next step, whose loss scale is another under "
+            "train.precision = fp16: use ddp.compress = bf16, fp16 or "
+            "none, or train.precision = bf16");
     return CADRE_OK;
 }
 
 /* No map of micro-batches is asked for: gradients are reduced as any map gives them. */
 static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
 {
-    int compresses = self->mode != &ddp_mode_none && self->mode != &ddp_mode_nodes;
+    int compresses = self->mode != &ddp_mode_none && self->mode != &ddp_mode_nodes &&
+                     self->mode != &ddp_mode_levels;
     if (compresses)
         CADRE_TRY(check_compression(self, plan));
     CADRE_TRY(plan->use_axis(plan->h, plan->axis, CADRE_BATCH_SPLIT));
@@ -112,13 +138,18 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
     self->ranks = (uint32_t)self->mesh->size(self->axis);
     self->index = (uint32_t)self->mesh->rank(self->axis);
     if (compresses)
-        CADRE_TRY(plan->by_design(plan->h, "compress=none"));
+        CADRE_TRY(plan->by_design(plan->h, self->mode == &ddp_mode_onebit
+                                               ? "compress=onebit:1000000000"
+                                               : "compress=none"));
     if (self->ranks <= 1)
         return CADRE_OK;
     self->exact = plan->exact;
     if (plan->exact)
         CADRE_TRY(choose_mode(self));
+    CADRE_TRY(ddp_levels_plan(self, plan));
     CADRE_TRY(ddp_entries_list(self));
+    if (self->mode == &ddp_mode_onebit)
+        CADRE_TRY(ddp_onebit_plan(self, plan));
     return ddp_mode_plan(self, plan);
 }
 
@@ -141,9 +172,12 @@ static const struct cadre_option options[] = {
                  .help = "reduce gradients while backward runs"),
     CADRE_OPTION(.type = CADRE_OPTION_STR, .key = "compress", .def = "none",
                  .help = "gradient compression: none, bf16, fp16, int8, topk:R, "
-                         "powersgd:K"),
-    CADRE_OPTION(.type = CADRE_OPTION_I64, .key = "level", .def = "0", .max = 254,
+                         "powersgd:K, onebit:W"),
+    CADRE_OPTION(.type = CADRE_OPTION_I64, .key = "level", .def = "0", .max = MAX_LEVEL,
                  .help = "position among the reducers of a stack, inner first"),
+    CADRE_OPTION(.type = CADRE_OPTION_I64, .key = "node", .def = "0", .max = 1024,
+                 .help = "adjacent ranks that make a node: gradients are summed inside "
+                         "nodes, then between them; 0: over all at once"),
 };
 
 static const struct cadre_strategy_ops ops = {
@@ -158,7 +192,7 @@ static const struct cadre_strategy_ops ops = {
     .destroy = destroy,
 };
 
-CADRE_PLUGIN(.role = CADRE_ROLE_DATA, .id = "org.cadre.ddp", .version = "0.1.0",
+CADRE_PLUGIN(.role = CADRE_ROLE_DATA, .id = "org.cadre.ddp", .version = "0.2.0",
              .summary = "data-parallel replicas, gradients summed in buckets during "
                         "backward",
              .axis = "dp", CADRE_OPTIONS(options), .services = services, .ops = &ops)

@@ -17,6 +17,7 @@
 #define DDP_KEEPS_RESIDUAL 1u
 #define DDP_KEEPS_RIGHT 2u /* and `right` */
 #define DDP_BLOCK 64u /* elements that share a scale in int8 */
+#define DDP_SIGNS 256u /* elements that share a scale in onebit */
 
 /* The contiguous gradients of entries first..last of the instance's table. */
 struct ddp_bucket {
@@ -56,11 +57,13 @@ struct ddp_entry {
 struct ddp_need {
     uint64_t residuals, payloads;
     uint64_t scratch; /* the largest, shared by all */
+    uint64_t staging; /* likewise, in host memory */
 };
 
 struct ddp_mode {
     const char *name; /* ends with ':' where an argument follows */
-    uint32_t wire; /* dense: CADRE_BF16, CADRE_F16 or CADRE_I8 */
+    uint32_t wire; /* dense: CADRE_BF16, CADRE_F16, CADRE_I8, or CADRE_U8: signs */
+    uint32_t block; /* elements from whose multiple on each residual lies */
     uint32_t keeps; /* DDP_KEEPS_*: from one step to the next */
     uint32_t in_place; /* what is posted last writes the sum into the gradients */
     void (*need)(const struct cadre_self *, struct ddp_need *); /* or NULL */
@@ -68,6 +71,9 @@ struct ddp_mode {
     /* nodes: copies the nodes of a gradient, which are lent for the event */
     cadre_status (*take)(struct cadre_self *, struct ddp_bucket *,
                          const struct ddp_entry *, struct cadre_grad_ev *);
+    /* onebit: which mode a step has; before send, what its gradients are made into */
+    cadre_status (*begin)(struct cadre_self *, uint64_t step, const struct ddp_mode **);
+    cadre_status (*prepare)(struct cadre_self *, struct ddp_bucket *);
     cadre_status (*send)(struct cadre_self *, struct ddp_bucket *);
     cadre_status (*second_exchange)(struct cadre_self *,
                                     struct ddp_bucket *); /* or NULL */
@@ -87,14 +93,21 @@ struct cadre_self {
     const struct cadre_rng_svc *rng;
     const struct cadre_tree_svc *tree;
     const struct ddp_mode *mode;
+    const struct ddp_mode *now; /* of this step */
     double ratio; /* topk */
     uint64_t rank; /* powersgd */
+    uint64_t warmup; /* onebit: steps that are not compressed */
+    uint64_t held; /* onebit: updates of the second moments; 0: they are not held yet */
+    double decay; /* onebit: of the first moments */
     uint64_t bucket_bytes;
     int overlap;
     uint32_t level; /* of reduction */
+    uint32_t node; /* adjacent ranks that make a node; 0: all */
     uint32_t exact; /* run.exact */
     struct cadre_axis *axis;
     uint32_t ranks, index; /* along it */
+    struct cadre_axis *inside, *between; /* levels: ranks of a node; of its place in
+                                            every node */
     struct ddp_bucket *bucket;
     struct ddp_entry *entry;
     uint32_t *place; /* (n_params) in `entry`; DDP_NONE: no gradient on this rank */
@@ -105,6 +118,7 @@ struct cadre_self {
     int open; /* a step began and sync(GRADS) has not come */
     int each; /* this step's gradients come one micro-batch at a time (CYCLIC) */
     struct cadre_buf scratch; /* U8; on the compute stream, so one does for all */
+    struct cadre_buf staging; /* onebit: host memory, of a slice and its codes */
 };
 
 /* ---- bucket.c ---- */
@@ -132,8 +146,9 @@ void ddp_mode_release(struct cadre_self *self);
 /* Zeroed device memory for `count` elements under `tag`; refused if there is none. */
 cadre_status ddp_take(struct cadre_self *self, uint32_t dtype, uint64_t count,
                       const char *tag, struct cadre_buf *out);
-/* Grow the scratch to at least this many bytes. bind only. */
+/* Grow the scratch, or the staging, to at least this many bytes. bind only. */
 cadre_status ddp_scratch_reserve(struct cadre_self *self, uint64_t bytes);
+cadre_status ddp_staging_reserve(struct cadre_self *self, uint64_t bytes);
 /* Elements [begin, begin + count) of the scratch as `dtype`. */
 struct cadre_buf ddp_scratch(const struct cadre_self *self, uint32_t dtype,
                              uint64_t begin, uint64_t count);
@@ -171,12 +186,45 @@ cadre_status ddp_residual_add(struct cadre_self *self, const struct ddp_bucket *
 /* Checkpoints. */
 cadre_status ddp_state(struct cadre_self *self, const struct cadre_state_sink *sink);
 
+/* ---- onebit.c: signs of AdamW's first moments ---- */
+
+/* Refuses what the mode cannot do; `decay` is set. plan only. */
+cadre_status ddp_onebit_plan(struct cadre_self *self, const struct cadre_plan *plan);
+cadre_status ddp_onebit_begin(struct cadre_self *self, uint64_t step,
+                              const struct ddp_mode **now);
+cadre_status ddp_onebit_prepare(struct cadre_self *self, struct ddp_bucket *bucket);
+/* When the second moments were held, for checkpoints. */
+cadre_status ddp_onebit_state(struct cadre_self *self,
+                              const struct cadre_state_sink *sink);
+/* Bytes of n elements, which are whole blocks: their signs, then the scales. */
+uint64_t ddp_signs_bytes(uint64_t n);
+/* x, elements from `begin` on of the bucket's residual, to and from codes of `room`
+ * elements. Each block is mean magnitude times sign; a parameter's last block counts
+ * its own elements only, and what pads it is zero. Waits for the device. */
+cadre_status ddp_signs_encode(struct cadre_self *self, const struct ddp_bucket *bucket,
+                              const struct cadre_buf *x, uint64_t begin,
+                              const struct cadre_buf *codes);
+cadre_status ddp_signs_decode(struct cadre_self *self, const struct ddp_bucket *bucket,
+                              const struct cadre_buf *codes, uint64_t begin,
+                              const struct cadre_buf *x);
+
+/* ---- levels.c: sums inside nodes, then between them ---- */
+
+/* Choose this mode where ddp.node makes several nodes of several ranks; refuses what it
+ * cannot do. [main] */
+cadre_status ddp_levels_plan(struct cadre_self *self, const struct cadre_plan *plan);
+/* Sum a gradient that has no bucket, in place, at once; *done: when it is there. */
+cadre_status ddp_levels_reduce(struct cadre_self *self, const struct cadre_buf *grad,
+                               cadre_event after, cadre_event *done);
+
 /* ---- modes ---- */
 
 extern const struct ddp_mode ddp_mode_none, ddp_mode_bf16, ddp_mode_fp16, ddp_mode_int8,
-    ddp_mode_topk, ddp_mode_powersgd;
+    ddp_mode_topk, ddp_mode_powersgd, ddp_mode_onebit;
 /* In the place of none where sums of micro-batches come as nodes of the reduction
  * tree: RANGES with run.exact. */
 extern const struct ddp_mode ddp_mode_nodes;
+/* In the place of none with ddp.node. */
+extern const struct ddp_mode ddp_mode_levels;
 
 #endif

@@ -6,6 +6,8 @@
  * of the tree (cadre.tree), and sends the sum of its slice to all (all_gather). Slices
  * are added element by element, so their borders change no bit.
  *
+ * Where ranges change between steps, the buffers are for the most nodes of any.
+ *
  * `left` is what a rank sends: for each rank in turn that rank's slice of each of its
  * own nodes. `right` is what it receives: its slice of each rank's nodes in turn. */
 #include "plugins/ddp/ddp.h"
@@ -119,8 +121,9 @@ static cadre_status send(struct cadre_self *self, struct ddp_bucket *bucket)
     }
     CADRE_TRY(ddp_computed(self, &after));
     struct cadre_post post = ddp_post(bucket, after);
-    CADRE_TRY(self->comm->all_to_all_v(self->axis, &bucket->left, in, &bucket->right,
-                                       out, &post));
+    struct cadre_buf left = cadre_buf_slice(&bucket->left, 0, in[self->ranks]);
+    struct cadre_buf right = cadre_buf_slice(&bucket->right, 0, out[self->ranks]);
+    CADRE_TRY(self->comm->all_to_all_v(self->axis, &left, in, &right, out, &post));
     bucket->done = post.done;
     return CADRE_OK;
 }
@@ -130,9 +133,11 @@ static cadre_status second_exchange(struct cadre_self *self, struct ddp_bucket *
     struct cadre_buf mine = cadre_buf_slice(
         &bucket->grad, begin_of(bucket, self->index), count_of(bucket, self->index));
     cadre_event after = 0;
+    struct cadre_buf nodes =
+        cadre_buf_slice(&bucket->right, 0, all_nodes(self) * mine.count);
     CADRE_TRY(self->comm->stream_wait(self->axis, bucket->done));
     if (mine.count > 0)
-        CADRE_TRY(self->tree->sum(self->axis, &bucket->right, &mine));
+        CADRE_TRY(self->tree->sum(self->axis, &nodes, &mine));
     for (uint32_t r = 0; r <= self->ranks; r++)
         self->offsets[r] = begin_of(bucket, r);
     CADRE_TRY(ddp_computed(self, &after));

@@ -247,6 +247,7 @@ static cadre_status finish(struct cadre_self *self, struct ddp_bucket *bucket)
 
 const struct ddp_mode ddp_mode_powersgd = {
     .name = "powersgd:",
+    .block = DDP_BLOCK,
     .keeps = DDP_KEEPS_RIGHT,
     .need = need,
     .bind = bind,

@@ -16,7 +16,7 @@ cadre_status ddp_residual_bind(struct cadre_self *self, struct ddp_bucket *bucke
         struct ddp_entry *entry = &self->entry[i];
         entry->at = n;
         if (entry->k > 0)
-            n += ddp_round_up(entry->grad.count, DDP_BLOCK);
+            n += ddp_round_up(entry->grad.count, self->mode->block);
     }
     CADRE_TRY(ddp_take(self, bucket->grad.dtype, n, "residuals", &bucket->residual));
     for (uint32_t i = bucket->first; i <= bucket->last; i++) {
@@ -145,5 +145,7 @@ cadre_status ddp_state(struct cadre_self *self, const struct cadre_state_sink *s
         CADRE_TRY(give_tensor(self, sink, &self->entry[i]));
     for (uint32_t i = 0; i < self->n_buckets; i++)
         CADRE_TRY(give_blob(self, sink, i));
+    if (self->mode == &ddp_mode_onebit)
+        CADRE_TRY(ddp_onebit_state(self, sink));
     return CADRE_OK;
 }

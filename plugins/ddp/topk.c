@@ -104,6 +104,7 @@ static cadre_status finish(struct cadre_self *self, struct ddp_bucket *bucket)
 
 const struct ddp_mode ddp_mode_topk = {
     .name = "topk:",
+    .block = DDP_BLOCK,
     .keeps = DDP_KEEPS_RESIDUAL,
     .need = need,
     .bind = bind,

@@ -4,50 +4,19 @@
  * steps an outer optimizer, SGD with Nesterov momentum, takes one step on the replicas'
  * mean change, and all continue from there:
  *
- *     d = mean over replicas of x - anchor         anchor: where all were last equal
+ *     d = mean over replicas of x - anchor         anchor: of the last outer step
  *     u = outer_momentum * u + d
  *     x = anchor + outer_lr * (d + outer_momentum * u)       nesterov = no: ... * u
  *
- * The inner states stay each replica's own. A replica may be several ranks under
+ * With fragments the units take the outer step in turn (streaming.c). The inner states
+ * stay each replica's own. A replica may be several ranks under
  * another data strategy, a pipeline or tensor parallelism: each rank works on the
  * values that it updates (its OPT ranges), as the optimizer keeps them.
  *
  * Between two outer steps an evaluation or a checkpoint sees the replicas' mean: DRAIN
  * shows it, and the next step restores each replica's own values.
  * Source: Douillard et al., DiLoCo, 2023, algorithm 1. */
-#include <cadre/helpers.h>
-
-/* The values of a parameter that this rank updates. */
-struct weight {
-    cadre_param_id id;
-    uint64_t begin; /* of them, in the flat local part */
-    uint64_t at; /* of them, in the buffers below */
-    cadre_event done; /* of its sum over the replicas */
-};
-
-struct cadre_self {
-    const struct cadre_host *host;
-    struct cadre_ctx *ctx;
-    const struct cadre_mesh_svc *mesh;
-    const struct cadre_comm_svc *comm;
-    const struct cadre_model_svc *model;
-    const struct cadre_param_svc *param;
-    const struct cadre_mem_svc *mem;
-    const struct cadre_ops_svc *ops;
-    uint64_t period;
-    double lr, momentum;
-    int nesterov;
-    struct cadre_axis *axis;
-    int32_t ranks;
-    struct weight *weight;
-    uint32_t n_weights, dtype;
-    uint64_t count; /* elements of all weights */
-    struct cadre_buf anchor, outer, own; /* flat; no data where not kept */
-    /* In checkpoints: the anchor is set; replicas differ (and `own` has the values of
-     * this one). */
-    uint8_t anchored, apart;
-    uint8_t shown; /* the parameters hold the mean */
-};
+#include "plugins/diloco/diloco.h"
 
 static const struct cadre_service services[] = {
     CADRE_SERVICE(mesh, MESH, size),
@@ -67,6 +36,9 @@ static cadre_status create(const struct cadre_create *c, struct cadre_self **out
     self->host = c->host;
     self->ctx = c->host->ctx;
     self->period = (uint64_t)values->i64(values->h, "period");
+    self->fragments = (uint64_t)values->i64(values->h, "fragments");
+    self->overlap = (uint64_t)values->i64(values->h, "overlap");
+    self->mixing = values->f64(values->h, "mixing");
     self->lr = values->f64(values->h, "outer_lr");
     self->momentum = values->f64(values->h, "outer_momentum");
     self->nesterov = values->i64(values->h, "nesterov") != 0;
@@ -78,6 +50,7 @@ static void destroy(struct cadre_self *self, const struct cadre_end *end)
 {
     (void)end;
     free(self->weight);
+    free(self->fragment_count);
     free(self);
 }
 
@@ -90,11 +63,14 @@ static cadre_status list_weights(struct cadre_self *self)
     uint32_t n = self->model->n_params(self->ctx);
     if (!self->weight)
         self->weight = calloc(n + 1u, sizeof *self->weight);
-    if (!self->weight)
+    if (!self->fragment_count)
+        self->fragment_count = calloc(self->fragments, sizeof *self->fragment_count);
+    if (!self->weight || !self->fragment_count)
         return cadre_refuse(self->host, CADRE_E_RESOURCE, "no memory for %u entries",
                             n);
     self->n_weights = 0;
     self->count = 0;
+    memset(self->fragment_count, 0, self->fragments * sizeof *self->fragment_count);
     for (cadre_param_id id = 0; cadre_param_next(self->host, self->model, &id, &info);
          id++) {
         uint64_t begin, count;
@@ -103,16 +79,23 @@ static cadre_status list_weights(struct cadre_self *self)
         CADRE_TRY(self->param->range(self->ctx, id, CADRE_KIND_OPT, &begin, &count));
         if (count == 0)
             continue;
+        uint64_t *filled = &self->fragment_count[info.unit % self->fragments];
         self->weight[self->n_weights++] =
-            (struct weight){.id = id, .begin = begin, .at = self->count};
+            (struct diloco_weight){.id = id,
+                                   .fragment = info.unit % self->fragments,
+                                   .begin = begin,
+                                   .at = self->count,
+                                   .in_fragment = *filled};
         self->count += count;
+        *filled += count;
     }
     return CADRE_OK;
 }
 
 static int keeps_own(const struct cadre_self *self)
 {
-    return self->period > 1; /* else replicas differ within a step only */
+    /* else replicas differ within a step only */
+    return self->period > 1 || diloco_sends_copies(self);
 }
 
 static cadre_status tell_memory(struct cadre_self *self, const struct cadre_plan *plan)
@@ -126,8 +109,31 @@ static cadre_status tell_memory(struct cadre_self *self, const struct cadre_plan
         CADRE_TRY(plan->memory(plan->h, CADRE_SPACE_DEVICE, bytes, "outer momentum"));
     if (keeps_own(self))
         CADRE_TRY(plan->memory(plan->h, CADRE_SPACE_DEVICE, bytes, "own values"));
-    return CADRE_OK;
+    bytes = diloco_copy_count(self) * cadre_dtype_size(plan->grad_dtype);
+    return bytes ? plan->memory(plan->h, CADRE_SPACE_DEVICE, bytes, "change")
+                 : CADRE_OK;
 }
+
+static cadre_status check_fragments(const struct cadre_self *self, uint32_t n_units)
+{
+    if (self->fragments > n_units)
+        return cadre_refuse(self->host, CADRE_E_INVALID,
+                            "diloco.fragments = %llu, but the model has %u units "
+                            "(embedding, blocks, head); expected at most that many",
+                            (unsigned long long)self->fragments, n_units);
+    if (self->overlap <= self->period / self->fragments)
+        return CADRE_OK;
+    return cadre_refuse(
+        self->host, CADRE_E_INVALID,
+        "diloco.overlap = %llu steps, but a fragment is sent every %llu "
+        "(diloco.period / diloco.fragments), and one is in flight at a "
+        "time; expected an overlap of at most as many",
+        (unsigned long long)self->overlap,
+        (unsigned long long)(self->period / self->fragments));
+}
+
+#define EQUAL_AS_SGD                                                                   \
+    "outer_lr=1, outer_momentum=0, optim.name=sgd, optim.momentum=0, optim.clip=0"
 
 static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
 {
@@ -140,21 +146,25 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
         return cadre_refuse(self->host, CADRE_E_UNSUPPORTED,
                             "run.exact = yes: diloco gives other results at each "
                             "number of replicas; set run.exact = no");
+    CADRE_TRY(check_fragments(self, plan->n_units));
     CADRE_TRY(
         plan->claim(plan->h, "param.diverges", plan->axis, CADRE_CLAIM_KEEP_REPLICAS));
-    CADRE_TRY(plan->by_design(plan->h,
-                              "period=1, outer_lr=1, outer_momentum=0, optim.name=sgd, "
-                              "optim.momentum=0, optim.clip=0"));
+    CADRE_TRY(
+        plan->by_design(plan->h, diloco_sends_copies(self)
+                                     ? "period=1, overlap=0, mixing=0, " EQUAL_AS_SGD
+                                     : "period=1, " EQUAL_AS_SGD));
     CADRE_TRY(plan->period(plan->h, self->period));
     CADRE_TRY(list_weights(self));
     return tell_memory(self, plan);
 }
 
-static cadre_status take(struct cadre_self *self, const char *tag,
+static cadre_status take(struct cadre_self *self, const char *tag, uint64_t count,
                          struct cadre_buf *out)
 {
-    uint64_t bytes = self->count * cadre_dtype_size(self->dtype);
-    *out = cadre_buf_of(NULL, self->count, self->dtype, CADRE_SPACE_DEVICE);
+    uint64_t bytes = count * cadre_dtype_size(self->dtype);
+    *out = cadre_buf_of(NULL, count, self->dtype, CADRE_SPACE_DEVICE);
+    if (count == 0)
+        return CADRE_OK;
     out->data = self->mem->alloc(self->ctx, CADRE_SPACE_DEVICE, bytes, tag);
     if (out->data)
         return CADRE_OK;
@@ -184,21 +194,15 @@ static cadre_status bind(struct cadre_self *self, const struct cadre_bind *at)
     CADRE_TRY(list_weights(self));
     for (uint32_t i = 0; i < self->n_weights; i++)
         CADRE_TRY(check_space(self, self->weight[i].id));
-    if (self->count == 0)
-        return CADRE_OK;
-    CADRE_TRY(take(self, "anchor", &self->anchor));
+    CADRE_TRY(take(self, "anchor", self->count, &self->anchor));
     if (self->momentum != 0)
-        CADRE_TRY(take(self, "outer momentum", &self->outer));
-    return keeps_own(self) ? take(self, "own values", &self->own) : CADRE_OK;
+        CADRE_TRY(take(self, "outer momentum", self->count, &self->outer));
+    if (keeps_own(self))
+        CADRE_TRY(take(self, "own values", self->count, &self->own));
+    return take(self, "change", diloco_copy_count(self), &self->change);
 }
 
 /* ---- values ---- */
-
-static struct cadre_buf part_of(const struct cadre_buf *flat, const struct weight *w,
-                                const struct cadre_buf *x)
-{
-    return cadre_buf_slice(flat, w->at, x->count);
-}
 
 /* flat = the values, or with `back` the values = flat. */
 static cadre_status copy_all(struct cadre_self *self, const struct cadre_buf *flat,
@@ -207,22 +211,9 @@ static cadre_status copy_all(struct cadre_self *self, const struct cadre_buf *fl
     for (uint32_t i = 0; i < self->n_weights; i++) {
         struct cadre_buf x;
         CADRE_TRY(self->param->owned(self->ctx, self->weight[i].id, &x));
-        struct cadre_buf part = part_of(flat, &self->weight[i], &x);
+        struct cadre_buf part = diloco_part(flat, &self->weight[i], &x);
         CADRE_TRY(self->ops->copy(self->ctx, back ? x.data : part.data,
                                   back ? part.data : x.data, cadre_buf_bytes(&x)));
-    }
-    return CADRE_OK;
-}
-
-/* Post the sums of all values over the replicas; each is complete after its `done`. */
-static cadre_status post_sums(struct cadre_self *self, const char *label)
-{
-    for (uint32_t i = 0; i < self->n_weights; i++) {
-        struct cadre_post post = cadre_post(label, CADRE_TRAFFIC_PARAM, 0);
-        struct cadre_buf x;
-        CADRE_TRY(self->param->owned(self->ctx, self->weight[i].id, &x));
-        CADRE_TRY(self->comm->all_reduce(self->axis, &x, &x, CADRE_SUM, &post));
-        self->weight[i].done = post.done;
     }
     return CADRE_OK;
 }
@@ -234,52 +225,13 @@ static cadre_status show_mean(struct cadre_self *self)
         return CADRE_OK;
     self->shown = 1;
     CADRE_TRY(copy_all(self, &self->own, 0));
-    CADRE_TRY(post_sums(self, "diloco mean to show"));
+    CADRE_TRY(diloco_post_sums(self, DILOCO_ALL, "diloco mean to show"));
     for (uint32_t i = 0; i < self->n_weights; i++) {
         struct cadre_buf x;
         CADRE_TRY(self->comm->stream_wait(self->axis, self->weight[i].done));
         CADRE_TRY(self->param->owned(self->ctx, self->weight[i].id, &x));
         CADRE_TRY(self->ops->scale(self->ctx, &x, 1.0 / self->ranks));
     }
-    return CADRE_OK;
-}
-
-/* x holds the sum of the replicas' changes. */
-static cadre_status outer_step(struct cadre_self *self, const struct weight *w)
-{
-    struct cadre_ctx *ctx = self->ctx;
-    double mean = 1.0 / self->ranks, of_sum = self->lr * mean;
-    struct cadre_buf x;
-    CADRE_TRY(self->param->owned(ctx, w->id, &x));
-    struct cadre_buf anchor = part_of(&self->anchor, w, &x);
-    if (self->momentum != 0) {
-        struct cadre_buf outer = part_of(&self->outer, w, &x);
-        double of_outer = self->lr * (self->nesterov ? self->momentum : 1);
-        CADRE_TRY(self->ops->axpby(ctx, mean, &x, self->momentum, &outer));
-        CADRE_TRY(
-            self->ops->axpby(ctx, of_outer, &outer, self->nesterov ? of_sum : 0, &x));
-        CADRE_TRY(self->ops->add(ctx, &x, &x, &anchor));
-    } else {
-        CADRE_TRY(self->ops->axpby(ctx, 1, &anchor, of_sum, &x));
-    }
-    return self->ops->copy(ctx, anchor.data, x.data, cadre_buf_bytes(&x));
-}
-
-/* The changes are summed, not the values: they are small, and lose fewer bits. */
-static cadre_status meet(struct cadre_self *self)
-{
-    for (uint32_t i = 0; i < self->n_weights; i++) {
-        struct cadre_buf x;
-        CADRE_TRY(self->param->owned(self->ctx, self->weight[i].id, &x));
-        struct cadre_buf anchor = part_of(&self->anchor, &self->weight[i], &x);
-        CADRE_TRY(self->ops->axpby(self->ctx, -1, &anchor, 1, &x));
-    }
-    CADRE_TRY(post_sums(self, "diloco changes"));
-    for (uint32_t i = 0; i < self->n_weights; i++) {
-        CADRE_TRY(self->comm->stream_wait(self->axis, self->weight[i].done));
-        CADRE_TRY(outer_step(self, &self->weight[i]));
-    }
-    self->apart = 0;
     return CADRE_OK;
 }
 
@@ -303,9 +255,12 @@ static cadre_status sync(struct cadre_self *self, const struct cadre_sync *at)
 {
     if (self->ranks <= 1)
         return CADRE_OK;
-    if (at->what == CADRE_SYNC_UPDATE && at->step % self->period == 0)
-        return meet(self);
-    return at->what == CADRE_SYNC_DRAIN ? show_mean(self) : CADRE_OK;
+    if (at->what == CADRE_SYNC_UPDATE)
+        return diloco_meet(self, at->step);
+    if (at->what != CADRE_SYNC_DRAIN)
+        return CADRE_OK;
+    CADRE_TRY(diloco_arrive(self));
+    return show_mean(self);
 }
 
 /* Anchor and momentum are the same on all replicas; their own values differ. */
@@ -319,23 +274,24 @@ static cadre_status state(struct cadre_self *self, const struct cadre_state_sink
     if (sink->saving && keeps_own(self) && !self->shown)
         CADRE_TRY(copy_all(self, &self->own, 0));
     for (uint32_t i = 0; i < self->n_weights; i++) {
-        const struct weight *w = &self->weight[i];
+        const struct diloco_weight *w = &self->weight[i];
         struct cadre_buf x;
         CADRE_TRY(self->param->owned(self->ctx, w->id, &x));
-        struct cadre_buf anchor = part_of(&self->anchor, w, &x);
+        struct cadre_buf anchor = diloco_part(&self->anchor, w, &x);
         CADRE_TRY(sink->tensor(sink->h, "anchor", w->id, CADRE_STATE_SAME, w->begin,
                                &anchor));
         if (self->momentum != 0) {
-            struct cadre_buf outer = part_of(&self->outer, w, &x);
+            struct cadre_buf outer = diloco_part(&self->outer, w, &x);
             CADRE_TRY(sink->tensor(sink->h, "outer", w->id, CADRE_STATE_SAME, w->begin,
                                    &outer));
         }
         if (keeps_own(self)) {
-            struct cadre_buf own = part_of(&self->own, w, &x);
+            struct cadre_buf own = diloco_part(&self->own, w, &x);
             CADRE_TRY(sink->tensor(sink->h, "own", w->id, CADRE_STATE_REPLICA, w->begin,
                                    &own));
         }
     }
+    CADRE_TRY(diloco_pending_state(self, sink));
     if (sink->saving)
         return CADRE_OK;
     self->anchored = flags[0];
@@ -348,6 +304,13 @@ static cadre_status state(struct cadre_self *self, const struct cadre_state_sink
 static const struct cadre_option options[] = {
     CADRE_OPTION(.type = CADRE_OPTION_I64, .key = "period", .def = "100", .min = 1,
                  .max = 1e9, .help = "optimizer steps between two outer steps"),
+    CADRE_OPTION(.type = CADRE_OPTION_I64, .key = "fragments", .def = "1", .min = 1,
+                 .max = 1e6,
+                 .help = "parts of the model that take the outer step in turn"),
+    CADRE_OPTION(.type = CADRE_OPTION_I64, .key = "overlap", .def = "0", .max = 1e9,
+                 .help = "steps between a fragment's sum being posted and applied"),
+    CADRE_OPTION(.type = CADRE_OPTION_F64, .key = "mixing", .def = "0", .max = 0.999,
+                 .help = "weight of a replica's own values after an outer step"),
     CADRE_OPTION(.type = CADRE_OPTION_F64, .key = "outer_lr", .def = "0.7", .max = 1000,
                  .help = "learning rate of the outer steps"),
     CADRE_OPTION(.type = CADRE_OPTION_F64, .key = "outer_momentum", .def = "0.9",
@@ -367,7 +330,7 @@ static const struct cadre_strategy_ops ops = {
     .destroy = destroy,
 };
 
-CADRE_PLUGIN(.role = CADRE_ROLE_DATA, .id = "org.cadre.diloco", .version = "0.1.0",
+CADRE_PLUGIN(.role = CADRE_ROLE_DATA, .id = "org.cadre.diloco", .version = "0.2.0",
              .summary = "replicas that train by themselves and take an outer step "
                         "together every `period` steps",
              .axis = "rep", CADRE_OPTIONS(options), .services = services, .ops = &ops)

@@ -317,7 +317,7 @@ static const struct cadre_strategy_ops ops = {
     .destroy = destroy,
 };
 
-CADRE_PLUGIN(.role = CADRE_ROLE_DATA, .id = "org.cadre.hsdp", .version = "0.1.0",
+CADRE_PLUGIN(.role = CADRE_ROLE_DATA, .id = "org.cadre.hsdp", .version = "0.2.0",
              .summary =
                  "groups of data ranks that hold the same, gradients summed over "
                  "the groups",

@@ -134,22 +134,59 @@ static bool is_one(const char *visible)
            visible[strcspn(visible, SEPARATORS)] == '\0';
 }
 
-/* An external launcher has chosen; does the instance match mig.profile? */
+/* An external launcher has chosen; does the instance match mig.profile and mig.sizes?
+ */
 static bool take_given(const struct mig_list *list, const struct mig_wants *wants,
-                       char uuid[NVML_TEXT_BYTES], char *why, size_t size)
+                       uint32_t index, char uuid[NVML_TEXT_BYTES], char *why,
+                       size_t size)
 {
     for (uint32_t i = 0; i < list->n; i++) {
         const struct mig_instance *item = &list->item[i];
+        const bool sized = !wants->slices || item->slices == wants->slices[index];
         if (strcmp(item->uuid, wants->visible) != 0 ||
-            has_profile(item, wants->profile))
+            (has_profile(item, wants->profile) && sized))
             continue;
-        snprintf(why, size,
-                 "this rank was started on %s, which is a %s, but mig.profile = %s; "
-                 "make them agree",
-                 item->uuid, item->profile, wants->profile);
+        if (!sized)
+            snprintf(why, size,
+                     "this rank was started on %s, which has %u compute slices, but "
+                     "mig.sizes has %u at index %u of the axis; make them agree",
+                     item->uuid, item->slices, wants->slices[index], index);
+        else
+            snprintf(why, size,
+                     "this rank was started on %s, which is a %s, but mig.profile = "
+                     "%s; make them agree",
+                     item->uuid, item->profile, wants->profile);
         return false;
     }
     snprintf(uuid, NVML_TEXT_BYTES, "%.*s", (int)NVML_TEXT_BYTES - 1, wants->visible);
+    return true;
+}
+
+/* With mig.sizes: the first candidates of those sizes in their order, or, where
+ * mig.instances has an order of its own, these alone. */
+static bool keep_sizes(const struct mig_list *list, const struct mig_wants *wants,
+                       struct candidates *set, char *why, size_t size)
+{
+    struct candidates sized = {0};
+    for (uint32_t k = 0; k < wants->n; k++) {
+        uint32_t i = *wants->instances ? k : 0;
+        while (i < set->n && (list->item[set->at[i]].slices != wants->slices[k] ||
+                              (holds(&sized, set->at[i]) && !wants->share)))
+            i += *wants->instances ? set->n : 1;
+        if (i < set->n && sized.n < MIG_MAX_INSTANCES) {
+            sized.at[sized.n++] = set->at[i];
+            continue;
+        }
+        snprintf(
+            why, size,
+            "mig.sizes asks for %u compute slices at index %u of the axis, and %s; "
+            "`cadre mig list` prints the instances",
+            wants->slices[k], k,
+            *wants->instances ? "the instance of mig.instances there has others"
+                              : "no instance of that size is left");
+        return false;
+    }
+    *set = sized;
     return true;
 }
 
@@ -181,13 +218,15 @@ bool mig_choose(const struct mig_list *list, const struct mig_wants *wants,
     struct candidates set;
     const bool given = wants->given && is_one(wants->visible);
     if (given && !*wants->instances)
-        return take_given(list, wants, uuid, why, size);
+        return take_given(list, wants, index, uuid, why, size);
     see(list, given ? "" : wants->visible, &set);
     keep_profile(list, wants->profile, &set);
     if (*wants->instances && list->n && !keep_named(list, wants, &set, why, size))
         return false;
     if (set.n == 0 || (set.n < wants->n && !wants->share))
         return refuse_few(list, wants, set.n, why, size);
+    if (wants->slices && wants->n > 0 && !keep_sizes(list, wants, &set, why, size))
+        return false;
     snprintf(uuid, NVML_TEXT_BYTES, "%s", list->item[set.at[index % set.n]].uuid);
     return true;
 }

@@ -15,6 +15,7 @@ struct mig_wants {
     bool given; /* an external launcher chose: a single UUID in `visible` */
     bool share; /* instances may be given more than once */
     uint32_t n; /* instances wanted */
+    const uint32_t *slices; /* mig.sizes: compute slices of each (n); NULL: any */
 };
 
 /* [any] The instance of index `index` < n; its UUID is written to `uuid`. All n are

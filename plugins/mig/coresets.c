@@ -43,7 +43,7 @@ static int by_core(const void *a, const void *b)
 }
 
 /* CPUs that stay together: those of a core, where all cores have equally many. */
-static uint32_t find_grain(const struct member *member, uint32_t n, uint32_t sets)
+static uint32_t find_grain(const struct member *member, uint32_t n, uint64_t parts)
 {
     uint32_t first = 1, run = 1;
     while (first < n && member[first].core == member[0].core)
@@ -54,13 +54,24 @@ static uint32_t find_grain(const struct member *member, uint32_t n, uint32_t set
             return 1;
         run = same ? run + 1 : 1;
     }
-    return run == first && n / first >= sets ? first : 1;
+    return run == first && n / first >= parts ? first : 1;
+}
+
+/* The sum of the first `sets` sizes. */
+static uint64_t sum_of(const uint32_t *size, uint32_t sets)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < sets; i++)
+        sum += size ? size[i] : 1;
+    return sum;
 }
 
 uint32_t mig_coresets_partition(const uint32_t *cpu, const uint64_t *core, uint32_t n,
-                                uint32_t sets, uint32_t index, uint32_t *out)
+                                uint32_t sets, const uint32_t *size, uint32_t index,
+                                uint32_t *out)
 {
-    if (sets == 0 || sets > n || index >= sets)
+    const uint64_t parts = sum_of(size, sets);
+    if (sets == 0 || parts > n || index >= sets)
         return 0;
     struct member *member = calloc(n, sizeof *member);
     if (!member)
@@ -68,12 +79,14 @@ uint32_t mig_coresets_partition(const uint32_t *cpu, const uint64_t *core, uint3
     for (uint32_t i = 0; i < n; i++)
         member[i] = (struct member){core[i], cpu[i]};
     qsort(member, n, sizeof *member, by_core);
-    const uint32_t grain = find_grain(member, n, sets);
-    const uint32_t size = n / grain / sets * grain;
-    for (uint32_t i = 0; i < size; i++)
-        out[i] = member[index * size + i].cpu;
+    const uint32_t grain = find_grain(member, n, parts);
+    const uint32_t part = n / grain / (uint32_t)parts * grain;
+    const uint32_t begin = (uint32_t)sum_of(size, index) * part;
+    const uint32_t count = (size ? size[index] : 1) * part;
+    for (uint32_t i = 0; i < count; i++)
+        out[i] = member[begin + i].cpu;
     free(member);
-    return size;
+    return count;
 }
 
 void mig_coresets_print(const uint32_t *cpu, uint32_t n, char *out, uint32_t size)

@@ -3,7 +3,7 @@
  * of CPU cores. The plugin chooses where a rank runs before it starts, and takes no
  * part in the step. In mode average the core adds ddp to the stack, over the axis of
  * the instances, which sums the gradients of the replicas; in mode independent each
- * instance is a run of its own. */
+ * instance is an independent run. */
 #include "plugins/mig/mig.h"
 
 #include <stdlib.h>
@@ -23,8 +23,15 @@ static cadre_status read_options(struct cadre_self *self,
     self->averages = strcmp(values->str(h, "mode"), "average") == 0;
     self->profile = values->str(h, "profile");
     self->instances = values->str(h, "instances");
+    const char *mps = values->str(h, "mps");
+    char why[256];
     self->pin = values->i64(h, "pin") != 0;
     self->share = values->i64(h, "share") != 0;
+    self->mps = strcmp(mps, "yes") == 0  ? MIG_MPS_YES
+                : strcmp(mps, "no") == 0 ? MIG_MPS_NO
+                                         : MIG_MPS_ANY;
+    if (!mig_sizes_read(values->str(h, "sizes"), &self->sizes, why, sizeof why))
+        return self->host->fail(self->ctx, CADRE_E_INVALID, why);
     if (self->averages && *values->str(h, "sweep"))
         return cadre_refuse(self->host, CADRE_E_INVALID,
                             "mig.sweep = %.200s gives instances different options, "
@@ -54,14 +61,34 @@ static cadre_status create(const struct cadre_create *in, struct cadre_self **ou
     return rc;
 }
 
+/* Ranks get micro-batches in proportion to the size of their part of the machine. */
+static cadre_status map_batch(struct cadre_self *self, const struct cadre_plan *plan)
+{
+    uint64_t first[MIG_MAX_SIZES + 1];
+    if (self->sizes.n < 2)
+        return CADRE_OK;
+    if (!mig_sizes_divide(&self->sizes, plan->microbatches, first))
+        return cadre_refuse(self->host, CADRE_E_INVALID,
+                            "train.global_batch / train.micro_batch makes %llu "
+                            "micro-batches, expected at least one for each of the %u "
+                            "parts of mig.sizes",
+                            (unsigned long long)plan->microbatches, self->sizes.n);
+    return plan->microbatch_map(plan->h, CADRE_MICROBATCHES_RANGES, first);
+}
+
 /* In mode average ddp splits the batch, not this plugin. */
 static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
 {
     const struct cadre_axis *axis = self->mesh->axis(self->ctx, NULL);
     self->size = (uint32_t)self->mesh->size(axis);
     self->index = (uint32_t)self->mesh->rank(axis);
+    if (self->sizes.n > 0 && self->sizes.n != self->size)
+        return cadre_refuse(self->host, CADRE_E_INVALID,
+                            "mig.sizes has %u sizes, but strategy.stack has %u parts "
+                            "along '%s'; make them agree",
+                            self->sizes.n, self->size, plan->axis);
     return self->averages
-               ? CADRE_OK
+               ? map_batch(self, plan)
                : plan->use_axis(plan->h, plan->axis, CADRE_BATCH_INDEPENDENT);
 }
 
@@ -88,6 +115,9 @@ static const struct cadre_option options[] = {
     CADRE_OPTION(.type = CADRE_OPTION_STR, .key = "instances", .def = "",
                  .help = "use these MIG instances: UUIDs or GPU:INDEX; else the first "
                          "found"),
+    CADRE_OPTION(.type = CADRE_OPTION_STR, .key = "sizes", .def = "",
+                 .help = "size of each part, as 3 1: compute slices, or shares of "
+                         "the cores"),
     CADRE_OPTION(.type = CADRE_OPTION_STR, .key = "sweep", .def = "",
                  .help = "independent: values for each instance, as optim.lr: 1e-3 "
                          "3e-4"),
@@ -96,6 +126,9 @@ static const struct cadre_option options[] = {
                          "with"),
     CADRE_OPTION(.type = CADRE_OPTION_BOOL, .key = "share", .def = "no",
                  .help = "allow several ranks on one MIG instance"),
+    CADRE_OPTION(.type = CADRE_OPTION_ENUM, .key = "mps", .def = "any",
+                 .choices = "any, yes, no",
+                 .help = "CUDA MPS: as it is; yes: needs its daemon; no: time-slicing"),
 };
 
 static const struct cadre_strategy_ops ops = {
@@ -108,7 +141,7 @@ static const struct cadre_strategy_ops ops = {
     .destroy = destroy,
 };
 
-CADRE_PLUGIN(.role = CADRE_ROLE_PLACEMENT, .id = "org.cadre.mig", .version = "0.1.0",
+CADRE_PLUGIN(.role = CADRE_ROLE_PLACEMENT, .id = "org.cadre.mig", .version = "0.2.0",
              .summary =
                  "replicas on MIG instances or core sets, averaged or each a run",
              .axis = "mig", CADRE_OPTIONS(options), .services = services, .ops = &ops,

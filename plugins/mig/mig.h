@@ -5,14 +5,22 @@
 
 #include <cadre/helpers.h>
 
+#include "plugins/mig/sizes.h"
+
 struct cadre_self {
     const struct cadre_host *host;
     struct cadre_ctx *ctx;
     const struct cadre_mesh_svc *mesh;
     int averages, pin, share; /* options */
+    uint32_t mps; /* MIG_MPS_* */
     const char *profile, *instances;
+    struct mig_sizes sizes;
     uint32_t size, index; /* along its axis */
 };
+
+#define MIG_MPS_ANY 0u /* as the machine is */
+#define MIG_MPS_YES 1u
+#define MIG_MPS_NO 2u
 
 /* ---- place.c: where ranks run ---- */
 

@@ -276,6 +276,6 @@ static const struct cadre_option options[] = {
                  .max = 1, .help = "epsilon of their AdamW"),
 };
 
-CADRE_PLUGIN(.role = CADRE_ROLE_OPTIMIZER, .id = "org.cadre.muon", .version = "0.1.0",
+CADRE_PLUGIN(.role = CADRE_ROLE_OPTIMIZER, .id = "org.cadre.muon", .version = "0.2.0",
              .summary = "Muon for hidden matrices, AdamW for the rest",
              CADRE_OPTIONS(options), .services = services, .ops = &ops)

@@ -29,8 +29,23 @@ struct cadre_self {
     struct pipeline_wire forward_wire;
 };
 
-static const char schedules[] = "gpipe, 1f1b, interleaved, zb-h1";
-static const char *const names[] = {"gpipe", "1f1b", "interleaved", "zb-h1"};
+static const char schedules[] =
+    "gpipe, 1f1b, interleaved, zb-h1, breadth-first, zb-v, dualpipev";
+
+/* By PIPELINE_*: name, and the chunks that are taken. */
+static const struct {
+    const char *name;
+    uint32_t least, most;
+    const char *expected;
+} taken[PIPELINE_SCHEDULES] = {
+    {"gpipe", 1, 1, "1, or schedule = interleaved"},
+    {"1f1b", 1, 1, "1, or schedule = interleaved"},
+    {"interleaved", 2, CADRE_MAX_CHUNKS, "2 or more, or schedule = 1f1b"},
+    {"zb-h1", 1, 1, "1, or schedule = interleaved"},
+    {"breadth-first", 2, CADRE_MAX_CHUNKS, "2 or more, or schedule = gpipe"},
+    {"zb-v", 2, 2, "2"},
+    {"dualpipev", 2, 2, "2"},
+};
 
 /* ---- set-up ---- */
 
@@ -65,24 +80,22 @@ static cadre_status read_options(struct cadre_self *self,
     const char *schedule = values->str(values->h, "schedule");
     self->balance = values->str(values->h, "balance");
     self->chunks = (uint32_t)values->i64(values->h, "chunks");
-    while (self->schedule < sizeof names / sizeof *names &&
-           strcmp(schedule, names[self->schedule]) != 0)
+    while (self->schedule < PIPELINE_SCHEDULES &&
+           strcmp(schedule, taken[self->schedule].name) != 0)
         self->schedule++;
-    if (self->schedule == sizeof names / sizeof *names)
+    if (self->schedule == PIPELINE_SCHEDULES)
         return cadre_refuse(self->host, CADRE_E_INVALID,
                             "pipeline.schedule: expected %s, found '%.64s'", schedules,
                             schedule);
-    int interleaved = self->schedule == PIPELINE_INTERLEAVED;
-    if (interleaved ? self->chunks == 1 : self->chunks > 1)
+    const uint32_t least = taken[self->schedule].least;
+    if (self->chunks == 0)
+        self->chunks = least;
+    if (self->chunks < least || self->chunks > taken[self->schedule].most)
         return cadre_refuse(
             self->host, CADRE_E_INVALID,
             "pipeline.chunks = %u with pipeline.schedule = %s: expected "
             "%s",
-            self->chunks, schedule,
-            interleaved ? "2 or more, or schedule = 1f1b"
-                        : "1, or schedule = interleaved");
-    if (self->chunks == 0)
-        self->chunks = interleaved ? 2 : 1;
+            self->chunks, schedule, taken[self->schedule].expected);
     return CADRE_OK;
 }
 
@@ -182,7 +195,7 @@ static uint32_t live_blocks(const struct cadre_self *self, uint32_t n_units)
     uint32_t live = 0, most = 0;
     for (uint32_t i = 0; i < self->list.n; i++) {
         const struct pipeline_action *action = &self->list.action[i];
-        uint32_t piece = action->chunk * shape->stages + self->wire.rank;
+        uint32_t piece = pipeline_part(shape, self->wire.rank, action->chunk);
         uint32_t blocks = self->first[piece + 1] - self->first[piece] - (piece == 0) -
                           (self->first[piece + 1] == n_units);
         if (action->kind == PIPELINE_FORWARD)
@@ -197,15 +210,34 @@ static uint32_t live_blocks(const struct cadre_self *self, uint32_t n_units)
 static cadre_status plan_chunks(struct cadre_self *self, const struct cadre_plan *plan)
 {
     const struct pipeline_shape *shape = &self->wire.shape;
-    uint32_t flags = shape->schedule == PIPELINE_ZB_H1 ? CADRE_LIVE_SPLIT : 0;
+    uint32_t flags = pipeline_splits(shape->schedule) ? CADRE_LIVE_SPLIT : 0;
     for (uint32_t c = 0; c < shape->chunks; c++) {
-        uint32_t piece = c * shape->stages + self->wire.rank;
+        uint32_t piece = pipeline_part(shape, self->wire.rank, c);
         CADRE_TRY(plan->chunk(plan->h, self->first[piece], self->first[piece + 1],
                               pipeline_list_live(&self->list, c), flags));
     }
     if (shape->chunks > 1 &&
         plan->struct_size > offsetof(struct cadre_plan, live_blocks))
         return plan->live_blocks(plan->h, live_blocks(self, plan->n_units));
+    return CADRE_OK;
+}
+
+static cadre_status check_microbatches(const struct cadre_self *self,
+                                       uint64_t microbatches)
+{
+    const uint32_t stages = self->wire.shape.stages;
+    if (microbatches > UINT32_MAX / 256)
+        return cadre_refuse(self->host, CADRE_E_UNSUPPORTED,
+                            "train.global_batch / train.micro_batch makes %llu "
+                            "micro-batches on each rank, expected at most %u",
+                            (unsigned long long)microbatches, UINT32_MAX / 256);
+    if (self->schedule == PIPELINE_DUALPIPEV && stages > 1 && microbatches < 2 * stages)
+        return cadre_refuse(
+            self->host, CADRE_E_UNSUPPORTED,
+            "pipeline.schedule = dualpipev with %u stages: %llu micro-batches on each "
+            "rank, expected at least %u, two for each stage; raise train.global_batch, "
+            "lower train.micro_batch, or use zb-v",
+            stages, (unsigned long long)microbatches, 2 * stages);
     return CADRE_OK;
 }
 
@@ -231,11 +263,7 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
                       : plan->batch * plan->time * plan->channels;
     CADRE_TRY(plan->use_axis(plan->h, plan->axis, CADRE_BATCH_SAME));
     CADRE_TRY(plan->claim(plan->h, "schedule.order", plan->axis, 0));
-    if (microbatches > UINT32_MAX / 256)
-        return cadre_refuse(self->host, CADRE_E_UNSUPPORTED,
-                            "train.global_batch / train.micro_batch makes %llu "
-                            "micro-batches on each rank, expected at most %u",
-                            (unsigned long long)microbatches, UINT32_MAX / 256);
+    CADRE_TRY(check_microbatches(self, microbatches));
     CADRE_TRY(cut(self, plan->n_units));
     pipeline_list_fini(&self->list);
     if (pipeline_list_init(&self->list, &wire->shape, wire->rank))
@@ -281,7 +309,7 @@ static int32_t starts_with(const struct cadre_self *self,
     if (i >= list->n)
         return -1;
     const struct pipeline_action *action = &list->action[i];
-    uint32_t piece = action->chunk * self->wire.shape.stages + self->wire.rank;
+    uint32_t piece = pipeline_part(&self->wire.shape, self->wire.rank, action->chunk);
     return action->kind == PIPELINE_FORWARD ? (int32_t)self->first[piece]
                                             : (int32_t)self->first[piece + 1] - 1;
 }
@@ -380,8 +408,8 @@ static const struct cadre_option options[] = {
                  .choices = schedules, .help = "order of forward and backward passes"),
     CADRE_OPTION(.type = CADRE_OPTION_I64, .key = "chunks", .def = "0",
                  .max = CADRE_MAX_CHUNKS,
-                 .help = "chunks (virtual stages) on each rank; 0: 2 with interleaved, "
-                         "else 1"),
+                 .help = "chunks (virtual stages) on each rank; 0: as few as the "
+                         "schedule takes"),
     CADRE_OPTION(.type = CADRE_OPTION_STR, .key = "balance", .def = "counted",
                  .help = "partition: counted, measured, or units of each chunk: 3 2 2 "
                          "3"),
@@ -398,7 +426,7 @@ static const struct cadre_strategy_ops ops = {
 };
 
 CADRE_PLUGIN(.role = CADRE_ROLE_SCHEDULE, .id = "org.cadre.pipeline",
-             .version = "0.1.0",
-             .summary = "layers in stages: gpipe, 1f1b, interleaved and zero-bubble "
-                        "schedules",
+             .version = "0.2.0",
+             .summary = "layers in stages: gpipe, 1f1b, interleaved, breadth-first and "
+                        "zero-bubble schedules",
              .axis = "pp", CADRE_OPTIONS(options), .services = services, .ops = &ops)

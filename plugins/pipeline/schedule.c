@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sources: gpipe: Huang et al., NeurIPS 2019. 1f1b: Narayanan et al., PipeDream-Flush,
  * ICML 2021, section 3.2. interleaved: Narayanan et al., SC 2021, section 2.2. zb-h1:
- * Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024, section 2.2. */
-#include "plugins/pipeline/schedule.h"
+ * Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024, section 2.2. breadth-first:
+ * Lamy-Poirier, Breadth-First Pipeline Parallelism, MLSys 2023 (arXiv 2211.05953). The
+ * two that run back over the ranks are in schedule_v.c. */
+#include "plugins/pipeline/schedule_private.h"
 
 #include <stdlib.h>
 
@@ -118,6 +120,19 @@ static void fill_interleaved(struct pipeline_list *list,
     }
 }
 
+/* All micro-batches of a chunk before the next chunk, so that all gradients of a chunk
+ * are complete while those of the chunks before it are still made. */
+static void fill_breadth_first(struct pipeline_list *list,
+                               const struct pipeline_shape *shape)
+{
+    for (uint32_t c = 0; c < shape->chunks; c++)
+        for (uint32_t i = 0; i < shape->microbatches; i++)
+            add(list, PIPELINE_FORWARD, c, i);
+    for (uint32_t c = shape->chunks; c-- > 0;)
+        for (uint32_t i = 0; i < shape->microbatches; i++)
+            add(list, PIPELINE_BACKWARD, c, i);
+}
+
 /* No pass waits for a later one, so the order of a rank's forwards is that of all. */
 static void fill_forward(struct pipeline_list *list, const struct pipeline_shape *shape)
 {
@@ -126,24 +141,42 @@ static void fill_forward(struct pipeline_list *list, const struct pipeline_shape
         add_forward(list, &g, shape->chunks, k);
 }
 
-int pipeline_list_init(struct pipeline_list *list, const struct pipeline_shape *shape,
-                       uint32_t rank)
+/* Do chunks run back over the ranks? One rank has one chunk, whatever the schedule. */
+static int turns_back(const struct pipeline_shape *shape)
 {
-    size_t parts = shape->schedule == PIPELINE_ZB_H1 ? 3 : 2;
-    size_t most = parts * shape->chunks * shape->microbatches;
-    *list = (struct pipeline_list){.action = calloc(most + 1, sizeof *list->action)};
-    if (!list->action)
-        return -1;
-    if (shape->forward)
+    return shape->schedule >= PIPELINE_ZB_V && shape->chunks == 2;
+}
+
+static void fill(struct pipeline_list *list, const struct pipeline_shape *shape,
+                 uint32_t rank)
+{
+    if (turns_back(shape) && (shape->forward || shape->schedule == PIPELINE_ZB_V))
+        pipeline_fill_zb_v(list, shape, rank);
+    else if (turns_back(shape))
+        pipeline_fill_dualpipev(list, shape, rank);
+    else if (shape->forward)
         fill_forward(list, shape);
     else if (shape->schedule == PIPELINE_GPIPE)
         fill_gpipe(list, shape->microbatches);
     else if (shape->schedule == PIPELINE_1F1B)
         fill_1f1b(list, shape, rank);
-    else if (shape->schedule == PIPELINE_ZB_H1)
-        fill_zb_h1(list, shape, rank);
-    else
+    else if (shape->schedule == PIPELINE_INTERLEAVED)
         fill_interleaved(list, shape, rank);
+    else if (shape->schedule == PIPELINE_BREADTH_FIRST)
+        fill_breadth_first(list, shape);
+    else
+        fill_zb_h1(list, shape, rank);
+}
+
+int pipeline_list_init(struct pipeline_list *list, const struct pipeline_shape *shape,
+                       uint32_t rank)
+{
+    size_t parts = pipeline_splits(shape->schedule) ? 3 : 2;
+    size_t most = parts * shape->chunks * shape->microbatches;
+    *list = (struct pipeline_list){.action = calloc(most + 1, sizeof *list->action)};
+    if (!list->action)
+        return -1;
+    fill(list, shape, rank);
     return 0;
 }
 
@@ -167,14 +200,30 @@ uint32_t pipeline_list_live(const struct pipeline_list *list, uint32_t chunk)
     return most;
 }
 
-static int neighbour(const struct pipeline_shape *shape, uint32_t piece, int up,
+uint32_t pipeline_part(const struct pipeline_shape *shape, uint32_t rank,
+                       uint32_t chunk)
+{
+    if (chunk == 1 && turns_back(shape))
+        return 2 * shape->stages - 1 - rank;
+    return chunk * shape->stages + rank;
+}
+
+int pipeline_splits(uint32_t schedule)
+{
+    return schedule == PIPELINE_ZB_H1 || schedule == PIPELINE_ZB_V ||
+           schedule == PIPELINE_DUALPIPEV;
+}
+
+static int neighbour(const struct pipeline_shape *shape, uint32_t part, int up,
                      struct pipeline_message *out)
 {
-    if (up ? piece + 1 == shape->stages * shape->chunks : piece == 0)
+    if (up ? part + 1 == shape->stages * shape->chunks : part == 0)
         return 0;
-    piece = up ? piece + 1 : piece - 1;
-    out->rank = piece % shape->stages;
-    out->chunk = piece / shape->stages;
+    part = up ? part + 1 : part - 1;
+    out->rank = part % shape->stages;
+    out->chunk = part / shape->stages;
+    if (out->chunk == 1 && turns_back(shape))
+        out->rank = shape->stages - 1 - out->rank;
     return 1;
 }
 
@@ -187,7 +236,7 @@ int pipeline_gives(const struct pipeline_shape *shape, uint32_t rank,
         .microbatch = action->microbatch,
     };
     return action->kind != PIPELINE_WEIGHT &&
-           neighbour(shape, action->chunk * shape->stages + rank, forward, out);
+           neighbour(shape, pipeline_part(shape, rank, action->chunk), forward, out);
 }
 
 int pipeline_takes(const struct pipeline_shape *shape, uint32_t rank,
@@ -199,8 +248,19 @@ int pipeline_takes(const struct pipeline_shape *shape, uint32_t rank,
         .microbatch = action->microbatch,
     };
     if (action->kind == PIPELINE_WEIGHT ||
-        !neighbour(shape, action->chunk * shape->stages + rank, !forward, out))
+        !neighbour(shape, pipeline_part(shape, rank, action->chunk), !forward, out))
         return 0;
     out->chunk = action->chunk;
     return 1;
+}
+
+uint32_t pipeline_waiting(const struct pipeline_shape *shape, uint32_t from,
+                          uint32_t to)
+{
+    uint32_t p = shape->stages;
+    int wraps = (from == p - 1 && to == 0) || (from == 0 && to == p - 1);
+    uint32_t in_turn = shape->schedule == PIPELINE_BREADTH_FIRST ? shape->microbatches
+                       : shape->schedule == PIPELINE_INTERLEAVED ? groups_of(shape).most
+                                                                 : 0;
+    return wraps && !shape->forward && in_turn > p ? in_turn - p : 0;
 }

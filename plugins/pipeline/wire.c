@@ -44,7 +44,8 @@ static int read_peer(struct pipeline_wire *wire, struct pipeline_inbox *inbox)
 }
 
 /* Most messages in the inbox at once when a pass takes one of them: more than one where
- * activations and gradients from one peer are taken in another order than sent. */
+ * activations and gradients from one peer are taken in another order than sent, or are
+ * sent long before the rank comes to their chunk. */
 static int measure_depth(struct pipeline_wire *wire, struct pipeline_inbox *inbox,
                          const struct pipeline_list *list)
 {
@@ -59,11 +60,32 @@ static int measure_depth(struct pipeline_wire *wire, struct pipeline_inbox *inbo
         most = came - taken > most ? came - taken : most;
         taken++;
     }
-    inbox->depth = most == 0 ? 0 : most + 1;
+    if (most > 0)
+        most += 1 + pipeline_waiting(&wire->shape, (uint32_t)inbox->peer, wire->rank);
+    inbox->depth = most;
     inbox->buffer = calloc((size_t)inbox->depth + 1, sizeof *inbox->buffer);
     inbox->done = calloc((size_t)inbox->depth + 1, sizeof *inbox->done);
     inbox->holds = calloc((size_t)inbox->depth + 1, sizeof *inbox->holds);
     return inbox->buffer && inbox->done && inbox->holds ? 0 : -1;
+}
+
+/* Most messages of the rank to itself that are written and not yet read. */
+static int measure_turn(struct pipeline_wire *wire, const struct pipeline_list *list)
+{
+    struct pipeline_turn *turn = &wire->turn;
+    struct pipeline_message message;
+    uint32_t waiting = 0;
+    for (uint32_t i = 0; i < list->n; i++) {
+        const struct pipeline_action *action = &list->action[i];
+        waiting += pipeline_gives(&wire->shape, wire->rank, action, &message) &&
+                   message.rank == wire->rank;
+        turn->depth = waiting > turn->depth ? waiting : turn->depth;
+        waiting -= pipeline_takes(&wire->shape, wire->rank, action, &message) &&
+                   message.rank == wire->rank;
+    }
+    turn->buffer = calloc((size_t)turn->depth + 1, sizeof *turn->buffer);
+    turn->holds = calloc((size_t)turn->depth + 1, sizeof *turn->holds);
+    return turn->buffer && turn->holds ? 0 : -1;
 }
 
 static int fill_tables(struct pipeline_wire *wire, const struct pipeline_list *list)
@@ -81,14 +103,15 @@ static int fill_tables(struct pipeline_wire *wire, const struct pipeline_list *l
             return -1;
     }
     for (uint32_t i = 0; i < list->n; i++)
-        if (pipeline_gives(&wire->shape, wire->rank, &list->action[i], &message))
+        if (pipeline_gives(&wire->shape, wire->rank, &list->action[i], &message) &&
+            message.rank != wire->rank)
             outbox_of(wire, message.rank)->n++;
     for (uint32_t i = 0; i < wire->n_peers; i++) {
         struct pipeline_outbox *outbox = &wire->outbox[i];
         outbox->depth =
             outbox->n < PIPELINE_OUT_BUFFERS ? outbox->n : PIPELINE_OUT_BUFFERS;
     }
-    return wire->place ? 0 : -1;
+    return wire->place ? measure_turn(wire, list) : -1;
 }
 
 cadre_status pipeline_wire_init(struct pipeline_wire *wire,
@@ -117,6 +140,9 @@ void pipeline_wire_fini(struct pipeline_wire *wire)
         inbox->n = inbox->depth = 0;
         wire->outbox[i] = (struct pipeline_outbox){0};
     }
+    free(wire->turn.buffer);
+    free(wire->turn.holds);
+    wire->turn = (struct pipeline_turn){0};
     free(wire->place);
     wire->place = NULL;
     wire->n_peers = 0;
@@ -124,7 +150,7 @@ void pipeline_wire_fini(struct pipeline_wire *wire)
 
 uint32_t pipeline_wire_buffers(const struct pipeline_wire *wire)
 {
-    uint32_t n = 0;
+    uint32_t n = wire->turn.depth;
     for (uint32_t i = 0; i < wire->n_peers; i++)
         n += wire->inbox[i].depth + wire->outbox[i].depth;
     return n;
@@ -152,6 +178,8 @@ cadre_status pipeline_wire_bind(struct pipeline_wire *wire, uint32_t dtype,
         for (uint32_t b = 0; b < wire->outbox[i].depth; b++)
             CADRE_TRY(make(wire, dtype, count, &wire->outbox[i].buffer[b]));
     }
+    for (uint32_t b = 0; b < wire->turn.depth; b++)
+        CADRE_TRY(make(wire, dtype, count, &wire->turn.buffer[b]));
     return CADRE_OK;
 }
 
@@ -164,6 +192,8 @@ void pipeline_wire_lend(const struct pipeline_wire *from, struct pipeline_wire *
         for (uint32_t b = 0; b < to->outbox[i].depth; b++)
             to->outbox[i].buffer[b] = from->outbox[i].buffer[b];
     }
+    for (uint32_t b = 0; b < to->turn.depth; b++)
+        to->turn.buffer[b] = from->turn.buffer[b];
 }
 
 /* ---- a step ---- */
@@ -186,6 +216,8 @@ static cadre_status post_ahead(struct pipeline_wire *wire, struct pipeline_inbox
 
 cadre_status pipeline_wire_begin(struct pipeline_wire *wire)
 {
+    for (uint32_t b = 0; b < wire->turn.depth; b++)
+        wire->turn.holds[b] = PIPELINE_FREE;
     for (uint32_t i = 0; i < wire->n_peers; i++) {
         struct pipeline_inbox *inbox = &wire->inbox[i];
         inbox->posted = 0;
@@ -209,6 +241,16 @@ static uint32_t find_buffer(const struct pipeline_wire *wire,
     return b;
 }
 
+/* The buffer of the turn that holds `what`: a message, or PIPELINE_FREE; as many of
+ * both are there as the list wants. */
+static uint32_t find_turn(const struct pipeline_wire *wire, uint32_t what)
+{
+    uint32_t b = 0;
+    while (b + 1 < wire->turn.depth && wire->turn.holds[b] != what)
+        b++;
+    return b;
+}
+
 cadre_status pipeline_wire_take(struct pipeline_wire *wire,
                                 const struct pipeline_action *action,
                                 const struct cadre_buf **in)
@@ -217,6 +259,10 @@ cadre_status pipeline_wire_take(struct pipeline_wire *wire,
     *in = NULL;
     if (!pipeline_takes(&wire->shape, wire->rank, action, &message))
         return CADRE_OK;
+    if (message.rank == wire->rank) {
+        *in = &wire->turn.buffer[find_turn(wire, key_of(&wire->shape, &message))];
+        return CADRE_OK;
+    }
     struct pipeline_inbox *inbox = inbox_of(wire, message.rank);
     uint32_t b = find_buffer(wire, inbox, &message);
     if (b == inbox->depth)
@@ -234,6 +280,11 @@ cadre_status pipeline_wire_release(struct pipeline_wire *wire,
     struct pipeline_message message;
     if (!pipeline_takes(&wire->shape, wire->rank, action, &message))
         return CADRE_OK;
+    if (message.rank == wire->rank) {
+        wire->turn.holds[find_turn(wire, key_of(&wire->shape, &message))] =
+            PIPELINE_FREE;
+        return CADRE_OK;
+    }
     struct pipeline_inbox *inbox = inbox_of(wire, message.rank);
     inbox->holds[find_buffer(wire, inbox, &message)] = PIPELINE_FREE;
     return post_ahead(wire, inbox);
@@ -247,6 +298,12 @@ cadre_status pipeline_wire_room(struct pipeline_wire *wire,
     *out = NULL;
     if (!pipeline_gives(&wire->shape, wire->rank, action, &message))
         return CADRE_OK;
+    if (message.rank == wire->rank) {
+        uint32_t b = find_turn(wire, PIPELINE_FREE);
+        wire->turn.holds[b] = key_of(&wire->shape, &message);
+        *out = &wire->turn.buffer[b];
+        return CADRE_OK;
+    }
     struct pipeline_outbox *outbox = outbox_of(wire, message.rank);
     uint32_t b = outbox->sent % outbox->depth;
     CADRE_TRY(wire->comm->stream_wait(wire->axis, outbox->done[b]));
@@ -258,7 +315,8 @@ cadre_status pipeline_wire_give(struct pipeline_wire *wire,
                                 const struct pipeline_action *action)
 {
     struct pipeline_message message;
-    if (!pipeline_gives(&wire->shape, wire->rank, action, &message))
+    if (!pipeline_gives(&wire->shape, wire->rank, action, &message) ||
+        message.rank == wire->rank)
         return CADRE_OK;
     struct pipeline_outbox *outbox = outbox_of(wire, message.rank);
     uint32_t b = outbox->sent++ % outbox->depth;

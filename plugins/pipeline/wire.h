@@ -36,6 +36,14 @@ struct pipeline_outbox {
 
 #define PIPELINE_FREE UINT32_MAX
 
+/* What a rank sends to itself, where the chunk after is its own: written and read in
+ * the same buffer. */
+struct pipeline_turn {
+    uint32_t depth; /* buffers: most that wait at once */
+    struct cadre_buf *buffer; /* depth */
+    uint32_t *holds; /* depth: the message, or PIPELINE_FREE */
+};
+
 struct pipeline_wire {
     const struct cadre_host *host;
     const struct cadre_comm_svc *comm;
@@ -48,6 +56,7 @@ struct pipeline_wire {
         n_peers; /* 0 alone, 1 of two ranks, else the one before and the one after */
     struct pipeline_inbox inbox[2];
     struct pipeline_outbox outbox[2];
+    struct pipeline_turn turn;
     uint32_t *place; /* of a message in its inbox, by gradient, chunk, micro-batch */
 };
 

@@ -179,7 +179,7 @@ static const struct cadre_strategy_ops ops = {
     .destroy = destroy,
 };
 
-CADRE_PLUGIN(.role = CADRE_ROLE_INTRA, .id = "org.cadre.tensor", .version = "0.1.0",
+CADRE_PLUGIN(.role = CADRE_ROLE_INTRA, .id = "org.cadre.tensor", .version = "0.2.0",
              .summary = "products sharded by columns and rows, attention by "
                         "heads, embedding and head by vocabulary",
              .axis = "tp", CADRE_OPTIONS(options), .services = services, .ops = &ops)

@@ -129,14 +129,14 @@ static cadre_status finish_first(struct cadre_self *self)
     struct zero_bucket *bucket =
         &self->bucket[self->flight[self->n_joined++ % (self->n_buckets + 1u)]];
     bucket->posted = 0;
-    CADRE_TRY(self->comm->stream_wait(self->axis, bucket->done));
-    if (self->stage == 1)
-        return CADRE_OK;
-    cadre_zero_buffer_give(self, &self->grads, &bucket->grad, bucket->pooled);
-    if (!self->each)
-        return CADRE_OK;
-    CADRE_TRY(report(self, bucket));
-    cadre_zero_buffer_give(self, &self->parts, &bucket->mine, bucket->pooled);
+    CADRE_TRY(self->coded_grads ? cadre_zero_quantized_finish(self, bucket)
+                                : self->comm->stream_wait(self->axis, bucket->done));
+    if (self->stage > 1)
+        cadre_zero_buffer_give(self, &self->grads, &bucket->grad, bucket->pooled);
+    if (self->each || self->coded_grads)
+        CADRE_TRY(report(self, bucket));
+    if (self->each)
+        cadre_zero_buffer_give(self, &self->parts, &bucket->mine, bucket->pooled);
     return CADRE_OK;
 }
 
@@ -152,22 +152,43 @@ cadre_status cadre_zero_grads_join(struct cadre_self *self)
     return join_until(self, self->n_posted);
 }
 
-static cadre_status send(struct cadre_self *self, struct zero_bucket *bucket)
+static cadre_status reduce(struct cadre_self *self, struct zero_bucket *bucket)
 {
-    if (self->each)
-        CADRE_TRY(cadre_zero_buffer_take(self, &self->parts, bucket->mine.count,
-                                         bucket->mine.dtype, &bucket->mine));
     struct cadre_post post =
         cadre_post("zero gradients", CADRE_TRAFFIC_GRAD, bucket->ready);
     CADRE_TRY(self->comm->reduce_scatter(self->axis, &bucket->grad, &bucket->mine,
                                          bucket->off, CADRE_SUM, &post));
     bucket->done = post.done;
+    return CADRE_OK;
+}
+
+/* Quantized: the bucket before this one goes on with its second hop, and what was
+ * posted before that ends. */
+static cadre_status reduce_quantized(struct cadre_self *self,
+                                     struct zero_bucket *bucket)
+{
+    if (self->n_posted > 0)
+        CADRE_TRY(join_until(self, self->n_posted - 1));
+    if (self->n_joined < self->n_posted) {
+        uint32_t before = self->flight[self->n_joined % (self->n_buckets + 1u)];
+        CADRE_TRY(cadre_zero_quantized_advance(self, &self->bucket[before]));
+    }
+    return cadre_zero_quantized_send(self, bucket);
+}
+
+static cadre_status send(struct cadre_self *self, struct zero_bucket *bucket)
+{
+    if (self->each)
+        CADRE_TRY(cadre_zero_buffer_take(self, &self->parts, bucket->mine.count,
+                                         bucket->mine.dtype, &bucket->mine));
+    CADRE_TRY(self->coded_grads ? reduce_quantized(self, bucket)
+                                : reduce(self, bucket));
     self->flight[self->n_posted++ % (self->n_buckets + 1u)] =
         (uint32_t)(bucket - self->bucket);
     bucket->posted = bucket->sent = 1;
     if (self->stage > 1)
         CADRE_TRY(attach(self, bucket, 0));
-    if (!self->each)
+    if (!self->each && !self->coded_grads)
         CADRE_TRY(report(self, bucket));
     return self->overlap ? CADRE_OK : cadre_zero_grads_join(self);
 }

@@ -5,8 +5,7 @@
  * them after (Rajbhandari et al., ZeRO, SC20, section 5.3). */
 #include "plugins/zero/zero.h"
 
-/* Does the unit need the block? */
-static int needs(const struct cadre_self *self, uint32_t unit, uint32_t block)
+int cadre_zero_needs(const struct cadre_self *self, uint32_t unit, uint32_t block)
 {
     return self->needed[(size_t)unit * self->n_blocks + block];
 }
@@ -14,7 +13,7 @@ static int needs(const struct cadre_self *self, uint32_t unit, uint32_t block)
 static int runs(const struct cadre_self *self, uint32_t unit)
 {
     for (uint32_t b = 0; b < self->n_blocks; b++)
-        if (needs(self, unit, b))
+        if (cadre_zero_needs(self, unit, b))
             return 1;
     return 0;
 }
@@ -49,10 +48,10 @@ static uint64_t bytes_between(const struct cadre_self *self, uint32_t unit,
 {
     uint64_t bytes = 0;
     for (uint32_t b = 0; b < self->n_blocks; b++) {
-        int wanted = needs(self, unit, b);
+        int wanted = cadre_zero_needs(self, unit, b);
         for (int64_t i = 0; !wanted && i < self->prefetch; i++) {
             int64_t later = ahead(self, unit, (int32_t)next, i);
-            wanted = later >= 0 && needs(self, (uint32_t)later, b);
+            wanted = later >= 0 && cadre_zero_needs(self, (uint32_t)later, b);
         }
         bytes += wanted ? bytes_of(self, b) : 0;
     }
@@ -105,7 +104,8 @@ static cadre_status join(struct cadre_self *self, struct zero_block *block)
     if (!block->gathering)
         return CADRE_OK;
     block->gathering = 0;
-    return self->comm->stream_wait(self->axis, block->done);
+    CADRE_TRY(self->comm->stream_wait(block->along, block->done));
+    return cadre_zero_secondary_keep(self, block);
 }
 
 static cadre_status post(struct cadre_self *self, struct zero_block *block,
@@ -115,6 +115,7 @@ static cadre_status post(struct cadre_self *self, struct zero_block *block,
     CADRE_TRY(self->comm->all_gather(self->axis, &block->mine, &block->values,
                                      block->off, &post));
     block->done = post.done;
+    block->along = self->axis;
     block->gathering = 1;
     return CADRE_OK;
 }
@@ -146,13 +147,14 @@ static cadre_status gather(struct cadre_self *self, struct zero_block *block)
         return CADRE_OK;
     CADRE_TRY(cadre_zero_buffer_take(self, &self->values, block->count,
                                      block->values.dtype, &block->values));
-    return post(self, block, "zero parameters of a unit");
+    return block->fresh ? cadre_zero_secondary_gather(self, block)
+                        : post(self, block, "zero parameters of a unit");
 }
 
 static cadre_status gather_unit(struct cadre_self *self, uint32_t unit)
 {
     for (uint32_t b = 0; b < self->n_blocks; b++)
-        if (needs(self, unit, b))
+        if (cadre_zero_needs(self, unit, b))
             CADRE_TRY(gather(self, &self->block[b]));
     return CADRE_OK;
 }
@@ -164,7 +166,7 @@ static int has_room(const struct cadre_self *self, uint32_t unit)
 {
     uint64_t bytes = 0;
     for (uint32_t b = 0; b < self->n_blocks; b++)
-        if (self->block[b].values.data || needs(self, unit, b))
+        if (self->block[b].values.data || cadre_zero_needs(self, unit, b))
             bytes += bytes_of(self, b);
     return bytes <= self->values.budget;
 }
@@ -194,7 +196,7 @@ static cadre_status let_go(struct cadre_self *self, struct zero_block *block)
 static cadre_status make_room(struct cadre_self *self, uint32_t unit)
 {
     for (uint32_t b = 0; b < self->n_blocks; b++)
-        if (self->block[b].values.data && !needs(self, unit, b))
+        if (self->block[b].values.data && !cadre_zero_needs(self, unit, b))
             CADRE_TRY(let_go(self, &self->block[b]));
     return CADRE_OK;
 }
@@ -207,7 +209,7 @@ cadre_status cadre_zero_values_use(struct cadre_self *self, uint32_t unit, int32
         CADRE_TRY(gather_unit(self, unit));
     for (uint32_t b = 0; b < self->n_blocks; b++) {
         struct zero_block *block = &self->block[b];
-        if (!needs(self, unit, b))
+        if (!cadre_zero_needs(self, unit, b))
             continue;
         CADRE_TRY(join(self, block));
         if (self->stage == 3 && !block->attached)
@@ -226,10 +228,10 @@ cadre_status cadre_zero_values_release(struct cadre_self *self, uint32_t unit,
                                        int32_t next)
 {
     for (uint32_t b = 0; b < self->n_blocks; b++) {
-        int wanted = !needs(self, unit, b);
+        int wanted = !cadre_zero_needs(self, unit, b);
         for (int64_t i = 0; !wanted && i < self->prefetch + !self->prefetch; i++) {
             int64_t later = ahead(self, unit, next, i);
-            wanted = later >= 0 && needs(self, (uint32_t)later, b);
+            wanted = later >= 0 && cadre_zero_needs(self, (uint32_t)later, b);
         }
         if (!wanted)
             CADRE_TRY(let_go(self, &self->block[b]));

@@ -15,6 +15,18 @@ static const struct cadre_service services[] = {
     CADRE_SERVICE(mem, MEM, free),      {NULL, 0, 0},
 };
 
+/* Services that secondary shards and codes need. */
+static const struct cadre_service services_to_keep_or_code[] = {
+    CADRE_SERVICE(ops, OPS, dequantize),
+    CADRE_SERVICE(stream, STREAM, wait),
+    {NULL, 0, 0},
+};
+
+static int is(const struct cadre_values *values, const char *key, const char *text)
+{
+    return strcmp(values->str(values->h, key), text) == 0;
+}
+
 static cadre_status read_options(struct cadre_self *self,
                                  const struct cadre_values *values)
 {
@@ -24,16 +36,22 @@ static cadre_status read_options(struct cadre_self *self,
     self->bucket_bytes = (uint64_t)(values->f64(h, "bucket_mb") * 1024.0 * 1024.0);
     self->overlap = values->i64(h, "overlap") != 0;
     self->level = (uint32_t)values->i64(h, "level");
-    self->each = strcmp(values->str(h, "reduce"), "microbatch") == 0;
-    self->space = strcmp(values->str(h, "offload"), "optimizer") == 0
-                      ? CADRE_SPACE_HOST
-                      : CADRE_SPACE_DEVICE;
+    self->each = is(values, "reduce", "microbatch");
+    self->space =
+        is(values, "offload", "optimizer") ? CADRE_SPACE_HOST : CADRE_SPACE_DEVICE;
+    self->node = (uint32_t)values->i64(h, "node");
+    self->secondary = is(values, "secondary", "node");
+    self->coded_values = is(values, "quantize_gathers", "int8");
+    self->coded_grads = is(values, "quantize_gradients", "int8");
     if (self->each && self->stage == 1)
         return cadre_refuse(self->host, CADRE_E_INVALID,
                             "zero.reduce = microbatch with zero.stage = 1, where "
                             "gradients stay whole on every rank and nothing is saved; "
                             "set zero.reduce = step, or zero.stage to 2 or 3");
-    return CADRE_OK;
+    CADRE_TRY(cadre_zero_nodes_check(self));
+    return self->secondary || self->coded_values || self->coded_grads
+               ? cadre_services_take(self->host, services_to_keep_or_code, self)
+               : CADRE_OK;
 }
 
 static void release(struct cadre_self *self)
@@ -42,6 +60,8 @@ static void release(struct cadre_self *self)
     free(self->values.spare);
     free(self->grads.spare);
     free(self->parts.spare);
+    free(self->codes.spare);
+    free(self->inside_off);
     free(self);
 }
 
@@ -59,6 +79,7 @@ static cadre_status create(const struct cadre_create *in, struct cadre_self **ou
     self->values.tag = "gathered parameters";
     self->grads.tag = "gradient buckets";
     self->parts.tag = "reduced gradients";
+    self->codes.tag = "quantized gradients";
     cadre_status rc = read_options(self, in->values);
     if (rc == CADRE_OK)
         *out = self;
@@ -90,6 +111,21 @@ static cadre_status claim(struct cadre_self *self, const struct cadre_plan *plan
     return choose_map(self, plan);
 }
 
+/* Codes round, which is another training by design. */
+static cadre_status claim_codes(struct cadre_self *self, const struct cadre_plan *plan)
+{
+    if (self->ranks <= 1 || (!self->coded_values && !self->coded_grads))
+        return CADRE_OK;
+    if (plan->exact)
+        return cadre_refuse(self->host, CADRE_E_INVALID,
+                            "zero.quantize_%s = int8 rounds what is sent, which "
+                            "run.exact = yes forbids: use none or run.exact = no",
+                            self->coded_values ? "gathers" : "gradients");
+    if (self->coded_values)
+        CADRE_TRY(plan->claim(plan->h, "wire.codec", plan->axis, 0));
+    return plan->by_design(plan->h, "quantize_gathers=none, quantize_gradients=none");
+}
+
 static cadre_status place(struct cadre_self *self, const struct cadre_plan *plan,
                           cadre_param_id id)
 {
@@ -113,14 +149,26 @@ static cadre_status place(struct cadre_self *self, const struct cadre_plan *plan
 static cadre_status tell_memory(struct cadre_self *self, const struct cadre_plan *plan)
 {
     uint64_t n = plan->rank_microbatches;
-    struct zero_pool *const pools[] = {&self->values, &self->grads, &self->parts};
+    struct zero_pool *const pools[] = {&self->values, &self->grads, &self->parts,
+                                       &self->codes};
+    const struct {
+        uint64_t bytes;
+        const char *tag;
+    } kept[] = {{cadre_zero_secondary_bytes(self), "secondary shards"},
+                {cadre_zero_codes_bytes(self), "codes"},
+                {cadre_zero_scratch_bytes(self), "dequantized shard"}};
     self->values.budget = self->stage == 3 ? cadre_zero_values_bytes(self) : 0;
     self->grads.budget = self->stage >= 2 ? cadre_zero_grads_bytes(self, n, 0) : 0;
     self->parts.budget = self->each ? cadre_zero_grads_bytes(self, n, 1) : 0;
+    self->codes.budget = cadre_zero_quantized_bytes(self);
     for (size_t i = 0; i < sizeof pools / sizeof *pools; i++)
         if (pools[i]->budget > 0)
             CADRE_TRY(plan->memory(plan->h, CADRE_SPACE_DEVICE, pools[i]->budget,
                                    pools[i]->tag));
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        if (kept[i].bytes > 0)
+            CADRE_TRY(
+                plan->memory(plan->h, CADRE_SPACE_DEVICE, kept[i].bytes, kept[i].tag));
     return CADRE_OK;
 }
 
@@ -131,6 +179,8 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
     self->me = (uint32_t)self->mesh->rank(self->axis);
     self->n_units = plan->n_units;
     CADRE_TRY(claim(self, plan));
+    CADRE_TRY(claim_codes(self, plan));
+    CADRE_TRY(cadre_zero_nodes_plan(self, plan));
     CADRE_TRY(cadre_zero_partition(self, plan->range_unit));
     for (cadre_param_id i = 0; i < self->n_entries; i++)
         CADRE_TRY(place(self, plan, i));
@@ -143,6 +193,8 @@ static cadre_status bind(struct cadre_self *self, const struct cadre_bind *in)
     if (self->ranks <= 1)
         return CADRE_OK;
     CADRE_TRY(cadre_zero_values_bind(self));
+    CADRE_TRY(cadre_zero_secondary_bind(self));
+    CADRE_TRY(cadre_zero_scratch_bind(self));
     return cadre_zero_grads_bind(self);
 }
 
@@ -181,6 +233,8 @@ static cadre_status sync(struct cadre_self *self, const struct cadre_sync *in)
         return CADRE_OK;
     if (what == CADRE_SYNC_PARAMS && self->stage < 3)
         return cadre_zero_all_gather_updated(self);
+    if (what == CADRE_SYNC_PARAMS)
+        cadre_zero_secondary_forget(self);
     if (what != CADRE_SYNC_GRADS && what != CADRE_SYNC_DRAIN)
         return CADRE_OK;
     CADRE_TRY(what == CADRE_SYNC_GRADS ? cadre_zero_grads_settle(self)
@@ -211,6 +265,18 @@ static const struct cadre_option options[] = {
                  .choices = "none, optimizer", .help = "states kept in host memory"),
     CADRE_OPTION(.type = CADRE_OPTION_I64, .key = "level", .def = "0", .max = 254,
                  .help = "position among the reducers of a stack, inner first"),
+    CADRE_OPTION(.type = CADRE_OPTION_I64, .key = "node", .def = "0", .max = 1024,
+                 .help = "adjacent ranks of the axis that make a node; 0: all"),
+    CADRE_OPTION(.type = CADRE_OPTION_ENUM, .key = "secondary", .def = "none",
+                 .choices = "none, node",
+                 .help = "stage 3: a node keeps gathered parameters sharded over its "
+                         "ranks"),
+    CADRE_OPTION(.type = CADRE_OPTION_ENUM, .key = "quantize_gathers", .def = "none",
+                 .choices = "none, int8",
+                 .help = "stage 3: gathered parameters are sent in blocks of int8"),
+    CADRE_OPTION(.type = CADRE_OPTION_ENUM, .key = "quantize_gradients", .def = "none",
+                 .choices = "none, int8",
+                 .help = "gradients are reduced by exchanges of blocks of int8"),
 };
 
 static const struct cadre_strategy_ops ops = {
@@ -223,9 +289,11 @@ static const struct cadre_strategy_ops ops = {
     .on_block = on_block,
     .on_grad = on_grad,
     .destroy = destroy,
+    .wire_bytes = cadre_zero_wire_bytes,
+    .wire = cadre_zero_wire,
 };
 
-CADRE_PLUGIN(.role = CADRE_ROLE_DATA, .id = "org.cadre.zero", .version = "0.1.0",
+CADRE_PLUGIN(.role = CADRE_ROLE_DATA, .id = "org.cadre.zero", .version = "0.2.0",
              .summary = "data-parallel ranks that shard states, gradients and "
                         "parameters",
              .axis = "dp", CADRE_OPTIONS(options), .services = services, .ops = &ops)

@@ -6,6 +6,10 @@
  *   values.c     gathering of parameters: after the update, or around their use
  *   grads.c      reduction of gradients
  *   buffers.c    buffers of both, taken and returned
+ *   nodes.c      the ranks of the axis in nodes
+ *   secondary.c  hpZ: shards inside a node, for the gathers after the first
+ *   codec.c      values in int8 blocks; qwZ: gathers that send them
+ *   quantized.c  qgZ: reduction of gradients that sends them
  *
  * Entries are grouped in two ways. A *block* is consecutive entries in contiguous
  * memory. It is sharded as a whole, so each rank's shard is contiguous too, and one
@@ -44,6 +48,9 @@ struct zero_block {
     struct cadre_buf values; /* whole; .data NULL when there is no buffer */
     struct cadre_buf mine;
     cadre_event done;
+    struct cadre_axis *along; /* what is gathered over, while gathering */
+    struct cadre_buf kept; /* the secondary shard */
+    uint32_t fresh; /* which has the values of now */
 };
 
 struct zero_bucket {
@@ -56,6 +63,14 @@ struct zero_bucket {
     struct cadre_buf grad; /* whole; .data NULL when there is no buffer */
     struct cadre_buf mine; /* where the sum of this rank's shard goes */
     cadre_event ready, done;
+    struct cadre_buf codes; /* quantized: sent and received, while in flight */
+    uint32_t hop; /* which is in flight */
+};
+
+/* An exchange of quantized gradients: over all ranks, or inside nodes, then between. */
+struct zero_hop {
+    struct cadre_axis *axis;
+    uint32_t size, me;
 };
 
 /* A pooled buffer. */
@@ -80,12 +95,17 @@ struct cadre_self {
     const struct cadre_model_svc *model;
     const struct cadre_param_svc *param;
     const struct cadre_mem_svc *mem;
+    const struct cadre_ops_svc *ops; /* these two with secondary shards or codes only */
+    const struct cadre_stream_svc *stream;
     /* options */
     int64_t stage, prefetch;
     uint64_t bucket_bytes;
     int overlap, each; /* each: reduce every micro-batch */
     uint32_t level; /* of reduction */
     uint32_t space; /* of optimizer states */
+    uint32_t node; /* ranks of a node; 0: all */
+    int secondary; /* ranks of a node keep secondary shards */
+    int coded_values, coded_grads; /* gathers and reductions send int8 */
     /* the shards, made in plan */
     struct cadre_axis *axis;
     uint32_t ranks, me;
@@ -95,8 +115,15 @@ struct cadre_self {
     struct zero_bucket *bucket;
     uint64_t *offsets; /* storage of every off */
     unsigned char *needed; /* (n_units, n_blocks) the unit's values are in the block */
+    /* ranks of this node, and those of its place in every node; set where two_levels */
+    int two_levels;
+    struct zero_hop inside, between;
+    uint64_t *inside_off; /* (inside.size + 1) of a gather, while it is posted */
+    struct zero_hop hop[2]; /* of quantized gradients */
+    uint32_t n_hops;
+    void *scratch; /* a shard, dequantized */
     /* the current step */
-    struct zero_pool values, grads, parts;
+    struct zero_pool values, grads, parts, codes;
     uint32_t
         *flight; /* ring (n_buckets + 1): buckets in flight, in the order of posting */
     uint32_t last_unit; /* whose backward began last */
@@ -114,7 +141,67 @@ void cadre_zero_release_partition(struct cadre_self *self);
 /* First element of rank r's range of an entry; for r = R the end of the last. */
 uint64_t cadre_zero_begin(const struct cadre_self *self, cadre_param_id id, uint32_t r);
 
+/* ---- nodes.c ---- */
+
+/* Do the options of nodes and codes fit the stage and each other? [main] */
+cadre_status cadre_zero_nodes_check(const struct cadre_self *self);
+/* Split the axis where there are several nodes. [main] Refuses nodes that do not divide
+ * the ranks. */
+cadre_status cadre_zero_nodes_plan(struct cadre_self *self,
+                                   const struct cadre_plan *plan);
+
+/* ---- secondary.c ---- */
+
+/* Are secondary shards kept? Where all ranks are one node, shards are those already. */
+int cadre_zero_secondary_on(const struct cadre_self *self);
+uint64_t cadre_zero_secondary_bytes(const struct cadre_self *self);
+cadre_status cadre_zero_secondary_bind(struct cadre_self *self);
+/* Post the gather of a block whose secondary shards are fresh. */
+cadre_status cadre_zero_secondary_gather(struct cadre_self *self,
+                                         struct zero_block *block);
+/* The block is gathered: keep this rank's secondary shard of it. */
+cadre_status cadre_zero_secondary_keep(struct cadre_self *self,
+                                       struct zero_block *block);
+/* Values were updated: the next gathers are over all ranks. */
+void cadre_zero_secondary_forget(struct cadre_self *self);
+
+/* ---- codec.c ---- */
+
+/* Bytes of n values in blocks: codes, filled up to 4 bytes, and a scale a block. */
+uint64_t cadre_zero_code_bytes(uint64_t n);
+/* Into, or out of, that many bytes at `codes`, a multiple of 4. */
+cadre_status cadre_zero_encode(struct cadre_self *self, const struct cadre_buf *x,
+                               void *codes);
+cadre_status cadre_zero_decode(struct cadre_self *self, void *codes,
+                               const struct cadre_buf *x);
+/* A shard before it is encoded, or after it was decoded. */
+uint64_t cadre_zero_scratch_bytes(const struct cadre_self *self);
+cadre_status cadre_zero_scratch_bind(struct cadre_self *self);
+/* Most bytes of the codes of gathers in flight. */
+uint64_t cadre_zero_codes_bytes(struct cadre_self *self);
+/* The ops of wire.codec. */
+uint64_t cadre_zero_wire_bytes(struct cadre_self *self, uint32_t kind, uint32_t dtype,
+                               uint64_t n);
+cadre_status cadre_zero_wire(struct cadre_self *self, const struct cadre_wire_ev *ev);
+
+/* ---- quantized.c ---- */
+
+/* Most bytes of codes in flight. */
+uint64_t cadre_zero_quantized_bytes(const struct cadre_self *self);
+/* Post the first exchange of a bucket. Sums are made in its `grad`. */
+cadre_status cadre_zero_quantized_send(struct cadre_self *self,
+                                       struct zero_bucket *bucket);
+/* Between two exchanges: wait for the first, post the second. */
+cadre_status cadre_zero_quantized_advance(struct cadre_self *self,
+                                          struct zero_bucket *bucket);
+/* Wait for the last exchange; the sum is in `mine` after `done`. */
+cadre_status cadre_zero_quantized_finish(struct cadre_self *self,
+                                         struct zero_bucket *bucket);
+
 /* ---- values.c ---- */
+
+/* Does the unit need the block? */
+int cadre_zero_needs(const struct cadre_self *self, uint32_t unit, uint32_t block);
 
 /* Does this rank run every unit? Else a schedule divides them. */
 int cadre_zero_runs_all(const struct cadre_self *self);

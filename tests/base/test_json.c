@@ -115,6 +115,39 @@ START_TEST(any_string_is_valid_json)
 }
 END_TEST
 
+/* 2026-11-22T09:30:00Z, with any digits. */
+static bool is_date(const char *text)
+{
+    static const char form[] = "dddd-dd-ddTdd:dd:ddZ";
+    bool good = text && strlen(text) == sizeof form - 1;
+    for (size_t i = 0; good && form[i]; i++)
+        good = form[i] == 'd' ? text[i] >= '0' && text[i] <= '9' : text[i] == form[i];
+    return good;
+}
+
+START_TEST(a_file_begins_with_its_version_and_date)
+{
+    struct cadre_text text = {0};
+    struct cadre_json j;
+    char date[CADRE_JSON_DATE];
+    ck_assert_msg(is_date(cadre_json_date(date)), "%s", date);
+    cadre_json_init_text(&j, &text, false);
+    cadre_json_begin_object(&j);
+    cadre_json_put_head(&j, 3);
+    cadre_json_put_i64(&j, "n", 1);
+    cadre_json_end_object(&j);
+    json_t *doc = json_loads(cadre_text_str(&text), JSON_REJECT_DUPLICATES, NULL);
+    ck_assert_msg(doc != NULL, "%s", cadre_text_str(&text));
+    ck_assert_int_eq(json_integer_value(json_object_get(doc, "schema_version")), 3);
+    ck_assert_int_eq(
+        strncmp(json_string_value(json_object_get(doc, "build")), "cadre ", 6), 0);
+    ck_assert(is_date(json_string_value(json_object_get(doc, "date"))));
+    ck_assert_uint_eq(json_object_size(doc), 4);
+    json_decref(doc);
+    cadre_text_fini(&text);
+}
+END_TEST
+
 START_TEST(full_disk_is_an_error)
 {
     FILE *f = fopen("/dev/full", "w");
@@ -136,6 +169,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, pretty_to_a_file);
     tcase_add_test(tc, numbers_round_trip);
     tcase_add_test(tc, any_string_is_valid_json);
+    tcase_add_test(tc, a_file_begins_with_its_version_and_date);
     tcase_add_test(tc, full_disk_is_an_error);
     suite_add_tcase(s, tc);
     return s;

@@ -13,11 +13,25 @@ START_TEST(the_middle_of_what_is_there)
 }
 END_TEST
 
+START_TEST(parts_lie_between_the_values)
+{
+    double v[] = {40, 10, 30, 20}, one[] = {7};
+    cadre_sort(v, 4);
+    ck_assert(v[0] == 10 && v[1] == 20 && v[2] == 30 && v[3] == 40);
+    ck_assert_double_eq(cadre_quantile(v, 4, 0), 10);
+    ck_assert_double_eq(cadre_quantile(v, 4, 0.25), 17.5); /* R's quantile(x, 0.25) */
+    ck_assert_double_eq(cadre_quantile(v, 4, 0.5), 25);
+    ck_assert_double_eq(cadre_quantile(v, 4, 1), 40);
+    ck_assert_double_eq(cadre_quantile(one, 1, 0.975), 7);
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *s = suite_create("median");
     TCase *tc = tcase_create("median");
     tcase_add_test(tc, the_middle_of_what_is_there);
+    tcase_add_test(tc, parts_lie_between_the_values);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -6,19 +6,23 @@
 . "$(dirname "$0")/lib.sh"
 cadre=${CADRE_BUILD:-$top/build}/cadre
 
+schedules="gpipe 1f1b interleaved zb-h1 breadth-first zb-v dualpipev"
+
 write_ini "$tmp/c.ini" model.arch=gpt2 model.layers=8 model.channels=128 model.heads=4 \
     model.context=128 "data.path=$top/COPYING" "data.cache=$tmp/cache" train.steps=12 \
     train.micro_batch=4 train.eval_every=0 checkpoint.every=0 device.threads=1 \
-    compare.baseline=single compare.perturb=no \
-    "compare.runs=single, gpipe, 1f1b, interleaved, zb-h1"
+    compare.baseline=single compare.perturb=no
 printf '[run:single]\nstrategy.stack = single\n' >>"$tmp/c.ini"
-for schedule in gpipe 1f1b interleaved zb-h1; do
+for schedule in $schedules; do
     printf '[run:%s]\nstrategy.stack = pipeline:2\npipeline.schedule = %s\n' \
         $schedule $schedule
 done >>"$tmp/c.ini"
 
-compare() { # FOLDER M
+compare() { # FOLDER M [--set s.k=v]...
+    local runs=$schedules
+    [ "$2" -ge 4 ] || runs=${runs/ dualpipev/}
     "$cadre" compare "$tmp/c.ini" --out "$tmp/$1" --set train.global_batch=$((4 * $2)) \
+        --set "compare.runs=single, ${runs// /, }" "${@:3}" \
         >/dev/null 2>"$tmp/log" || fail "$(cat "$tmp/log")"
 }
 
@@ -35,7 +39,7 @@ slots() {
         sed -E 's/.*"activations":\[([0-9]+),([0-9]+)\].*/\1 \2/'
 }
 
-compare m1 1
+compare m1 1 --set compare.time=no # dualpipev takes 4 or more: its chunks are those of zb-v
 compare m4 4
 compare m8 8
 
@@ -44,10 +48,11 @@ echo
 echo "| schedule | m | formula | its value | replayed | measured |"
 echo "|---|---|---|---|---|---|"
 for m in 4 8; do
-    for schedule in gpipe 1f1b interleaved zb-h1; do
+    for schedule in $schedules; do
         case $schedule in
-        interleaved) formula="(p-1)/(2m+p-1)" parts=2 ;;
+        interleaved | breadth-first) formula="(p-1)/(2m+p-1)" parts=2 ;;
         zb-h1) formula="(p-1)/(3m+p-1)" parts=3 ;;
+        zb-v | dualpipev) formula="(p-1)/(6m+p-1)" parts=6 ;;
         *) formula="(p-1)/(m+p-1)" parts=1 ;;
         esac
         awk -v s=$schedule -v m=$m -v k=$parts -v f="$formula" \
@@ -58,21 +63,25 @@ for m in 4 8; do
     done
 done
 echo
-echo "Peak activations on each rank, in slots: what one micro-batch alone keeps there (with"
-echo "interleaved one chunk of the rank's two)."
+echo "Peak activations on each rank, in slots: what one micro-batch alone keeps there (with two"
+echo "chunks a rank: in one of them)."
 echo
 echo "| schedule | m | promised | measured |"
 echo "|---|---|---|---|"
-for schedule in gpipe 1f1b interleaved zb-h1; do
+for schedule in $schedules; do
+    chunks=1 like=$schedule
     case $schedule in
     gpipe) promised="8, 8" ;;
     1f1b) promised="2, 1" ;;
-    interleaved) promised="5, 3" ;;
+    interleaved) promised="5, 3" chunks=2 ;;
     zb-h1) promised="2, 2" ;;
+    breadth-first) promised="16, 16" chunks=2 ;;
+    zb-v) promised="4, 4" chunks=2 ;;
+    dualpipev) promised="5, 5" chunks=2 like=zb-v ;;
     esac
-    read -r one0 one1 <<<"$(slots m1 $schedule)"
+    read -r one0 one1 <<<"$(slots m1 $like)"
     read -r all0 all1 <<<"$(slots m8 $schedule)"
     awk -v s=$schedule -v p="$promised" -v a=$all0 -v b=$all1 -v x=$one0 -v y=$one1 \
-        -v k=$([ $schedule = interleaved ] && echo 2 || echo 1) 'BEGIN {
+        -v k=$chunks 'BEGIN {
         printf "| %s | 8 | %s | %.2f, %.2f |\n", s, p, k * a / x, k * b / y }'
 done

@@ -19,20 +19,6 @@ measure() { # NAME MODE STEPS LINK; processor seconds go to NAME.cpu
         "data.cache=$tmp/cache"; } 2>"$tmp/$1.cpu"
 }
 
-cpu() { # NAME
-    awk 'NF == 2 { s += $1 + $2 } END { print s }' "$tmp/$1.cpu"
-}
-
-quartile() { # NAME: of the steps after the first two, in ms
-    field step_s "$tmp/$1/metrics.jsonl" | tail -n +3 | sort -g |
-        awk '{ v[NR] = $1 } END { printf "%.1f", 1000 * v[int((NR + 3) / 4)] }'
-}
-
-smooth() { # NAME: the mean loss of 8 steps, from the eighth on
-    field loss "$tmp/$1/metrics.jsonl" | awk '{ v[NR] = $1; s += $1 - (NR > 8 ? v[NR - 8] : 0) }
-        NR >= 8 { print NR, s / 8 }'
-}
-
 # Bytes that one rank sends in a step, by the formulas of plugins/ddp/README.md.
 promised() { # MODE PARAMS
     awk -v mode="$1" -v p="$2" -v L="$layers" -v C="$channels" -v T="$context" 'BEGIN {
@@ -45,6 +31,7 @@ promised() { # MODE PARAMS
         bytes["bf16"] = bytes["fp16"] = 2 * p
         bytes["int8"] = p * 17 / 16
         bytes["topk"] = 8 * k * p
+        bytes["onebit"] = p * 36 / 256
         bytes["powersgd"] = 4 * (vectors + k * (2 * (V + C) + T + C + L * 16 * C))
         print bytes[part[1]]
     }'
@@ -54,27 +41,34 @@ target=""
 echo "| compress | promised MB a step | measured | loss after $steps steps | steps to the" \
     "target | CPU a step | step, no link | 10 Gb/s | 1 Gb/s | target at 10 Gb/s | at 1 Gb/s |"
 echo "|---|---|---|---|---|---|---|---|---|---|---|"
-for mode in none bf16 fp16 int8 topk:0.1 topk:0.01 powersgd:4 powersgd:16; do
-    name=${mode/:/-}
+for mode in none bf16 fp16 int8 topk:0.1 topk:0.01 powersgd:4 powersgd:16 onebit:24; do
+    name=${mode/:/-} short=${mode/:/-}-fast warm=0
+    quick=${mode/onebit:*/onebit:2} # its step after the warm-up
     measure "$name" "$mode" "$steps" ""
-    measure "$name-fast" "$mode" $timed 1.25:50
-    measure "$name-slow" "$mode" $timed 0.125:50
+    measure "$name-fast" "$quick" $timed 1.25:50
+    measure "$name-slow" "$quick" $timed 0.125:50
+    if [ "$quick" != "$mode" ]; then # the warm-up, which costs what `none` does
+        warm=${mode#*:} short=$name-short
+        measure "$short" "$mode" $timed ""
+    fi
     if [ -z "$target" ]; then # what `none` has reached after two thirds of its steps
         target=$(smooth none | awk -v at=$((steps * 2 / 3)) '$1 == at { print $2 }')
     fi
     reached=$(smooth "$name" | awk -v t="$target" '$2 <= t { print $1; exit }')
     awk -v mode="$mode" -v reached="${reached:-0}" -v from=$timed -v to="$steps" \
         -v want="$(promised "$mode" "$(total "$name" params)")" \
-        -v a="$(total "$name" comm_bytes)" -v b="$(total "$name-fast" comm_bytes)" \
+        -v a="$(total "$name" comm_bytes)" -v b="$(total "$short" comm_bytes)" \
         -v loss="$(smooth "$name" | tail -n 1 | cut -d ' ' -f 2)" \
-        -v cpu="$(cpu "$name")" -v cpu_short="$(cpu "$name-fast")" \
+        -v cpu="$(cpu "$name")" -v cpu_short="$(cpu "$short")" \
+        -v warm="$warm" -v full_fast="$(quartile none-fast)" -v full_slow="$(quartile none-slow)" \
         -v none="$(quartile "$name")" -v fast="$(quartile "$name-fast")" \
-        -v slow="$(quartile "$name-slow")" 'function time(ms) {
-            return reached ? sprintf("%.1f s", reached * ms / 1000) : "-"
+        -v slow="$(quartile "$name-slow")" 'function time(ms, full,    first) {
+            first = reached < warm ? reached : warm
+            return reached ? sprintf("%.1f s", (first * full + (reached - first) * ms) / 1000) : "-"
         } BEGIN {
         printf "| %s | %.3f | %.3f | %.3f | %s | %.0f ms | %s ms | %s ms | %s ms | %s | %s |\n", mode,
             want / 1e6, (a - b) / (to - from) / 2 / 1e6, loss, reached ? reached : "-",
-            1000 * (cpu - cpu_short) / (to - from) / 2, none, fast, slow, time(fast), time(slow)
+            1000 * (cpu - cpu_short) / (to - from) / 2, none, fast, slow, time(fast, full_fast), time(slow, full_slow)
     }'
 done
 echo

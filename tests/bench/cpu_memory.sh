@@ -51,7 +51,7 @@ row_of_plan() { # SHAPE DTYPE THREADS STACK
 against_the_plan() {
     local name dtype threads stack
     echo
-    echo "Peak memory of the fullest rank's process, MiB:"
+    echo "Peak memory of the largest process, MiB:"
     echo
     echo "| shape | precision | threads | stack | --dry-run | measured | ratio |"
     echo "|---|---|---|---|---|---|---|"

@@ -106,7 +106,7 @@ settings() {
     done
 }
 
-# train INI FOLDER [SECTION.KEY=VALUE]...: a run of its own in $tmp/FOLDER.
+# train INI FOLDER [SECTION.KEY=VALUE]...: an independent run in $tmp/FOLDER.
 train() {
     local ini=$1 out=$tmp/$2 sets
     shift 2
@@ -127,3 +127,22 @@ total() { sed -nE "s/^  \"$2\": *([0-9.e+-]+).*/\1/p" "$tmp/$1/summary.json"; }
 
 # The median of the numbers on stdin, of two the lower.
 median() { sort -g | awk '{ v[NR] = $1 } END { if (NR) print v[int((NR + 1) / 2)] }'; }
+
+# ---- of runs in $tmp that are compared by the time to a loss ----
+
+# Processor seconds of a run that `time` has measured into NAME.cpu.
+cpu() { # NAME
+    awk 'NF == 2 { s += $1 + $2 } END { print s }' "$tmp/$1.cpu"
+}
+
+# The lower quartile of the steps after the first two, in ms.
+quartile() { # NAME
+    field step_s "$tmp/$1/metrics.jsonl" | tail -n +3 | sort -g |
+        awk '{ v[NR] = $1 } END { printf "%.1f", 1000 * v[int((NR + 3) / 4)] }'
+}
+
+# Steps and the mean loss of 8 steps, from the eighth on.
+smooth() { # NAME
+    field loss "$tmp/$1/metrics.jsonl" | awk '{ v[NR] = $1; s += $1 - (NR > 8 ? v[NR - 8] : 0) }
+        NR >= 8 { print NR, s / 8 }'
+}

@@ -31,11 +31,12 @@ function factor(K, alpha) {
     return 2 / root * exp(log(gamma((K + 1) / 2) / (root * alpha)) / K)
 }
 function change(q, k, i,    d) { d = x[q, k, i] - x[q, 0, i]; return d < 0 ? -d : d }
-{ x["loss", $1, $2] = $3; x["grad_norm", $1, $2] = $4; steps = $2 }
+{ x["loss", $1, $2] = $3; x["norm", $1, $2] = $4; steps = $2 }
 END {
     root = sqrt(atan2(0, -1)); srand(1); draws = 20000
-    split("loss grad_norm", names, " "); split("2 3 6", Ks, " ")
-    print "quantity    K   alpha 0.1   0.01     0.001   largest change / largest of K"
+    split("loss norm", names, " "); split("2 3 6", Ks, " ")
+    print "| quantity | K | alpha 0.1 | 0.01 | 0.001 | largest of one / of K | F |"
+    print "|---|---|---|---|---|---|---|"
     for (n = 1; n <= 2; n++) for (c = 1; c <= 3; c++) {
         q = names[n]; K = Ks[c]; most = 0
         for (a = 1; a <= 3; a++) over[a] = 0
@@ -54,7 +55,7 @@ END {
             for (a = 1; a <= 3; a++) if (d > factor(K, 10 ^ -a) * seen) over[a]++
             if (seen > 0 && d / seen > most) most = d / seen
         }
-        printf "%-10s %2d   %9.4f %8.4f %8.4f   %.1f (F = %.1f)\n", q, K, over[1] / draws,
+        printf "| %s | %d | %.4f | %.4f | %.4f | %.1f | %.1f |\n", q, K, over[1] / draws,
             over[2] / draws, over[3] / draws, most, factor(K, 1e-6)
     }
 }' "$tmp/all"

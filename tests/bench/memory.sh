@@ -3,9 +3,9 @@
 # tests/bench/memory.sh [BUILD]: the memory that ddp and zero promise against what they took.
 # Trains 2 steps of a model of 10.8 million parameters in fp32 under each, on 2 and 4 ranks,
 # and prints a table for docs/strategies.md: bytes a parameter of model states (parameters,
-# gradients, AdamW states; the mean and the largest over the ranks), and separately, in
-# MiB on the rank that took most, what the strategy buffers and what activations take. Fails
-# where a mean or a largest is more than 3 % from the promise.
+# gradients, AdamW states, secondary shards; the mean and the largest over the ranks), and
+# separately, in MiB on the rank that took most, what the strategy buffers and what activations
+# take. Fails where a mean or a largest is more than 3 % from the promise.
 . "$(dirname "$0")/lib.sh"
 cadre=$(cd "${1:-build}" && pwd)/cadre
 write_letters train.steps=2 checkpoint.every=0
@@ -18,6 +18,7 @@ inside && /^ *}/ { inside = 0 }
 inside && /": \[/ { split($0, part, "\""); tag = part[2]; rank = 0 }
 inside && /^ *[0-9]+,?$/ {
     kind = tag ~ /^(parameters|gradients|optimizer states( \(host\))?)$/ ? "states" \
+        : tag == "zero: secondary shards" ? "states" \
         : tag ~ /: / ? "buffers" : "rest"
     sum[kind, rank] += $1
     if (tag ~ /\(host\)$/)
@@ -70,3 +71,5 @@ for n in 2 4; do
     measure $n '16 / n' zero:$n zero.stage=3 zero.reduce=microbatch
     measure $n '16 / n' zero:$n zero.stage=3 zero.offload=optimizer
 done
+measure 4 '16 / n + 4 / 2' zero:4 zero.stage=3 zero.node=2 zero.secondary=node
+measure 4 '16 / n' zero:4 zero.stage=3 zero.quantize_gathers=int8 zero.quantize_gradients=int8

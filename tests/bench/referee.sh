@@ -5,6 +5,8 @@
 # a line a comparison, then for each difference how often it was shown, how often the wrong one,
 # and how often it should have been by the spread of the rounds of that comparison: the chance
 # that the test of the same rounds, moved to the planted difference, shows it.
+# With LINES_FILE the lines are kept there, and what it has is not tried again: the tries may
+# be spread over several quiet hours.
 # usage: make -C build all tests/plugins/slow_step.la
 #        CADRE_BUILD=build TRIES=60 PLANTED=20 tests/bench/referee.sh [section.key=value]...
 # shellcheck source=tests/bench/lib.sh
@@ -14,10 +16,6 @@ cadre=$build/cadre
 tries=${TRIES:-60} planted=${PLANTED:-20}
 export CADRE_PLUGIN_PATH=$build/tests/plugins/.libs${CADRE_PLUGIN_PATH:+:$CADRE_PLUGIN_PATH}
 settings "$@"
-
-write_letters strategy.stack=slow_step:1 device.kind=cpu device.threads=1 log.level=warn \
-    model.layers=2 model.channels=96 model.heads=4 model.context=64 train.steps=20 \
-    train.eval_batches=1 compare.perturb=no
 
 # one PERCENT N: a comparison and its line.
 one() {
@@ -85,17 +83,18 @@ power() {
         }'
 }
 
-write_letters strategy.stack=slow_step:1 device.kind=cpu device.threads=1 log.level=error \
-    model.layers=2 model.channels=96 model.heads=4 model.context=64 train.steps=20
-
+lines=${LINES_FILE:-$tmp/lines}
+touch "$lines"
 echo "percent	verdict	speedup	low	high	power"
+cat "$lines"
 for percent in 0 2 5 10; do
     n=$planted
     [ "$percent" != 0 ] || n=$tries
-    for ((i = 1; i <= n; i++)); do
-        one "$percent" "$i"
+    had=$(awk -F '\t' -v p="$percent" 'NF == 6 && $1 == p { n++ } END { print n + 0 }' "$lines")
+    for ((i = had + 1; i <= n; i++)); do
+        one "$percent" "$i" | tee -a "$lines"
     done
-done | tee "$tmp/lines"
+done
 
 echo
 awk -F '\t' '
@@ -112,4 +111,4 @@ awk -F '\t' '
             if (n[p]) printf "%5s %% %6d %7d %7d %11d %27d  %9.1f\n", p, n[p], shown[p], wrong[p],
                 none[p], inside[p], power[p]
         }
-    }' "$tmp/lines"
+    }' "$lines"

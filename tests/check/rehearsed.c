@@ -178,12 +178,26 @@ static cadre_status on_grad(struct cadre_self *s, struct cadre_grad_ev *ev)
     return CADRE_OK;
 }
 
+/* The notes are needed no more, before their sum was waited for. */
+static cadre_status free_notes(struct cadre_self *s)
+{
+    struct cadre_post post = cadre_post("notes", CADRE_TRAFFIC_OTHER, 0);
+    struct cadre_buf notes =
+        cadre_buf_of(s->notes, NOTES / 4, CADRE_F32, CADRE_SPACE_HOST);
+    CADRE_TRY(sum(s, &notes, &post));
+    s->mem->free(s->host->ctx, s->notes);
+    s->notes = NULL;
+    return s->comm->stream_wait(s->axis, post.done);
+}
+
 static cadre_status at_grads(struct cadre_self *s)
 {
     if (s->wrong == POSTS_ONE_MORE_ON_A_RANK && s->rank == 1)
         CADRE_TRY(sum_notes(s));
     if (s->wrong == SENDS_MORE_LATER && s->step == 3)
         CADRE_TRY(sum_notes(s));
+    if (s->wrong == FREES_IN_FLIGHT && s->notes)
+        CADRE_TRY(free_notes(s));
     return s->comm->stream_wait(s->axis, s->last);
 }
 

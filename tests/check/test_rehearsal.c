@@ -59,6 +59,7 @@ static const struct {
     {POSTS_ONE_MORE_ON_A_RANK, CADRE_RULE_ORDER, ""},
     {LEAVES_A_RANK_OUT, CADRE_RULE_ORDER, ""},
     {WRITES_IN_FLIGHT, CADRE_RULE_BUFFER, "was written between post and wait"},
+    {FREES_IN_FLIGHT, CADRE_RULE_BUFFER, "mem.free of a buffer of all_reduce 'notes'"},
     {TAKES_MORE_MEMORY, CADRE_RULE_MEMORY, "notes"},
     {WRITES_BEYOND_A_BLOCK, CADRE_RULE_MEMORY, "notes"},
     {SENDS_MORE_LATER, CADRE_RULE_WIRE, "say plan.period, or send alike"},

@@ -18,7 +18,7 @@ static char path[1400];
 static void begin(const char *sets)
 {
     spec = spec_fixture_make(&f, sets);
-    ck_assert_int_eq(cadre_rundir_prepare(spec, true, &f.err), CADRE_OK);
+    ck_assert_int_eq(cadre_rundir_prepare(spec, true, NULL, &f.err), CADRE_OK);
     spec_fixture_rank(&f, spec, &rank);
 }
 

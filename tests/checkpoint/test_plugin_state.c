@@ -171,7 +171,7 @@ static cadre_status go(const char *stack, const char *sets, struct round *round)
     snprintf(all, sizeof all, "strategy.stack=%s checkpoint.resume=auto %s", text,
              sets);
     struct cadre_spec *spec = spec_fixture_make(&f, all);
-    ck_assert_int_eq(cadre_rundir_prepare(spec, true, &f.err), CADRE_OK);
+    ck_assert_int_eq(cadre_rundir_prepare(spec, true, NULL, &f.err), CADRE_OK);
     round->spec = spec;
     pthread_mutex_init(&round->mutex, NULL);
     cadre_status rc =
@@ -295,7 +295,7 @@ START_TEST(other_plugins_do_not_matter)
     spec_fixture_rank(&f, spec, &rank);
     cadre_status rc = cadre_load(&rank, path, &f.err);
     ck_assert_msg(rc == CADRE_OK, "%s", f.err.text);
-    ck_assert_int_eq(cadre_rundir_prepare(spec, true, &f.err), CADRE_OK);
+    ck_assert_int_eq(cadre_rundir_prepare(spec, true, NULL, &f.err), CADRE_OK);
     ck_assert_int_eq(cadre_save(&rank, spec->out, 3, &f.err), CADRE_OK);
     cadre_rank_fini(&rank);
     cadre_spec_destroy(spec);

@@ -22,7 +22,7 @@ static struct cadre_writer *writer;
 static void begin(const char *sets)
 {
     spec = spec_fixture_make(&f, sets);
-    ck_assert_int_eq(cadre_rundir_prepare(spec, true, &f.err), CADRE_OK);
+    ck_assert_int_eq(cadre_rundir_prepare(spec, true, NULL, &f.err), CADRE_OK);
     spec_fixture_rank(&f, spec, &rank);
     ck_assert_int_eq(cadre_writer_create(&rank, spec->out, &writer, &f.err), CADRE_OK);
 }

@@ -77,8 +77,8 @@ has one '^  # 1 trials$'
 # ---- files ----
 
 check files 3 "$wrong" --only L1,K2 --json f.json --junit f.xml --html f.html
-[ "$(tr -d ' \n' <f.json | sed -E 's/"(text|digest)":"([^"\\]|\\.)*"/"\1":"."/g')" = \
-    '{"level":"none","digest":".","checks":[{"id":"L1","group":"load","status":"pass","text":"."},{"id":"K2","group":"contract","status":"fail","text":"."}]}' ] ||
+[ "$(tr -d ' \n' <f.json | sed -E 's/"(text|digest|build|date)":"([^"\\]|\\.)*"/"\1":"."/g')" = \
+    '{"schema_version":1,"build":".","date":".","level":"none","digest":".","checks":[{"id":"L1","group":"load","status":"pass","text":"."},{"id":"K2","group":"contract","status":"fail","text":"."}]}' ] ||
     fail "the JSON is $(cat f.json)"
 grep -q '"level": "loadable"' level.json || fail "the JSON has another level"
 grep -qF "<testsuite name=\"cadre check $wrong\" tests=\"2\" failures=\"1\" errors=\"0\" skipped=\"0\">" \
@@ -143,7 +143,9 @@ bad "names no check" "$right" --only ''
 bad 'unknown flag .--out.' "$right" --out x
 bad "'more' is one argument too many" "$right" more
 bad 'needs a value' "$right" --only
-bad 'seed 1e3: expected a whole number' "$right" --seed 1e3
+for seed in 1e3 +1 ' 1' -1; do
+    bad 'seed .*: expected a whole number' "$right" --seed "$seed"
+done
 bad 'reproduce -1: expected a whole number' "$right" --reproduce -1
 bad 'fuzz 10: expected a time' "$right" --fuzz 10
 bad 'fuzz 0s: expected a time' "$right" --fuzz 0s
@@ -165,14 +167,17 @@ has script "text: \".*'\./script\.so' is not an ELF file"
 check unfit 3 ./script.so --only descriptor
 says unfit 'failed: .*D6'
 
-# A report that cannot be written is an error, whatever the verdict.
+# A report that cannot be written is an error, and found before anything is tried.
 check unwritten 1 "$right" --only L1 --json /no/such/file.json
 says unwritten "cannot write '/no/such/file.json'"
+! grep '^ok' unwritten.out || fail "the report was tried after the checks"
+check folder-there 1 "$right" --only L1 --html "$tmp"
+says folder-there "cannot write '.*': it is a folder"
 "$cadre" help | grep -q '^  cadre check PLUGIN' || fail "not in the help"
 
 # ---- a plugin that ends the process while it is opened ends that check's alone ----
 
-bad_one=$CADRE_BUILD/tests/plugins/.libs/misbehave.so
+bad_one=$(test_plugin misbehave)
 for fault in segfault abort exit quit; do
     CADRE_TEST_MISBEHAVE=$fault check $fault 3 "$bad_one" --only L1,L6,D6 --json $fault.json
     [ "$(results $fault)" = "L1 !L6 D6 " ] || fail "$fault: $(results $fault)"

@@ -35,7 +35,7 @@ alike() {
 alike single
 alike ddp strategy.stack=ddp:2
 alike zero strategy.stack=zero:2 zero.stage=3 comm.ranks=processes
-state=$CADRE_BUILD/tests/plugins/.libs/state_plugin.so
+state=$(test_plugin state_plugin)
 alike states "strategy.stack=ddp:2,$state:2"
 if [ "$slow" = 1 ]; then
     alike processes strategy.stack=ddp:4 comm.ranks=processes

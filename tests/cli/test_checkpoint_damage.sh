@@ -9,7 +9,7 @@ RANDOM=${CADRE_TEST_SEED:-7}
 flips=4
 [ "$slow" = 1 ] && flips=60
 
-state=$CADRE_BUILD/tests/plugins/.libs/state_plugin.so
+state=$(test_plugin state_plugin)
 stack="strategy.stack=ddp:2,$state:2"
 train text run 0 train.steps=2 checkpoint.every=1 "$stack"
 good=$(last run)

@@ -14,7 +14,7 @@ RANDOM=${CADRE_TEST_SEED:-20}
 common=(run.exact=yes model.channels=64 model.context=16 checkpoint.every=1
     checkpoint.keep=2 train.eval_batches=1 train.global_batch=8 optim.warmup=20
     device.threads=1 log.progress=no)
-state=$CADRE_BUILD/tests/plugins/.libs/state_plugin.so
+state=$(test_plugin state_plugin)
 modes=(
     "strategy.stack=single checkpoint.async=no"
     "strategy.stack=ddp:2 checkpoint.async=yes"

@@ -51,7 +51,10 @@ run_of neighbours gossip:2
 run_of ring gossip:4
 run_of elsewhere gossip@site:2
 run_of local localsgd:2 'localsgd.period = 4'
-most=(outer sharded neighbours ring elsewhere local)
+run_of codes zero:2 'zero.stage = 3' 'zero.quantize_gathers = int8' \
+    'zero.quantize_gradients = int8'
+run_of signs ddp:2 'ddp.compress = onebit:2'
+most=(outer sharded neighbours ring elsewhere local codes signs)
 [ "$lean" != 1 ] || most=(outer ring local)
 compare designs 0 "${common[@]}" "compare.runs=single, $(sed 's/ /, /g' <<<"${most[*]}")"
 held designs outer "diloco.period=1, diloco.outer_lr=1, diloco.outer_momentum=0, $sgd"
@@ -59,7 +62,9 @@ held designs ring "gossip.mean=yes, $sgd"
 if [ "$lean" != 1 ]; then
     held designs sharded "diloco.period=1, diloco.outer_lr=1, diloco.outer_momentum=0, $sgd"
     held designs neighbours "gossip.mean=yes, $sgd"
+    held designs signs "ddp.compress=onebit:1000000000" # its warm-up alone
     held designs elsewhere "gossip@site.mean=yes, $sgd" # the instance's own section
+    held designs codes "zero.quantize_gathers=none, zero.quantize_gradients=none"
 fi
 held designs local "localsgd.period=1, localsgd.momentum=0, localsgd.lr=1, $sgd"
 grep -q 'differs from single by design' <(words designs) || fail "no run differs by design"

@@ -107,6 +107,23 @@ records "$samples/mitdb" 0.813228 180.0 "209 annotations, 197 beats"
 if [ -e "${CADRE_TEST_DATA:-none}/mitdb/119.hea" ]; then
     records "$CADRE_TEST_DATA/mitdb" 0.840219 1805.6 "2094 annotations, 1987 beats"
 fi
+
+# A window of 256 samples, 255 of them inputs: 127 are given and 40 made, in millivolts.
+for again in one two; do
+    run $again generate "$conf/ecg-foundation.ini" --from ecg-foundation "${small[@]}" \
+        "${few[@]}" --tokens 40
+done
+cmp one.out two.out || fail "the same window and seed give other heartbeats"
+awk '!/^-?[0-9]\.[0-9][0-9][0-9][0-9]$/ || $1 < -2.5 || $1 > 2.5 { bad = 1 } END { exit bad || NR != 167 }' \
+    one.out || fail "generate: not 167 values: $(head -n 3 one.out)"
+run other generate "$conf/ecg-foundation.ini" --from ecg-foundation "${small[@]}" \
+    "${few[@]}" --tokens 40 --prompt 5
+! cmp -s one.out other.out || fail "generate: window 5 is window 0"
+status=0
+"$cadre" generate "$conf/ecg-foundation.ini" --from ecg-foundation "${small[@]}" "${few[@]}" \
+    --prompt 123456 2>far.err || status=$?
+[ "$status" = 2 ] && grep -q "'123456': of ECG data expected a validation window, 0 to " far.err ||
+    fail "generate: a window that is not there: $status, $(cat far.err)"
 run cache inspect "$(echo cache/*.cache | cut -d' ' -f1)"
 has cache "^cache of a tokenised data set: [0-9]+ records"
 
@@ -120,6 +137,21 @@ run folder inspect "$weights/stories260K-hf"
 has folder "llama, 5 layers, 64 channels, 8 heads .4 key/value.*vocabulary 512"
 run tensors inspect "$weights/stories260K-hf/model.safetensors"
 has tensors "^  [0-9]+ tensors, 2[0-9]+ elements"
+
+run pieces inspect "$weights/stories260K/tok512.bin"
+has pieces "^tokenizer of llama2.c: 512 pieces"
+# 1 layer, 4 channels, 2 heads of 2 (1 for keys and values), hidden 8, 6 tokens, length 4
+{
+    printf '\4\0\0\0\10\0\0\0\1\0\0\0\2\0\0\0\1\0\0\0\6\0\0\0\4\0\0\0'
+    head -c $((4 * (24 + (8 + 32 + 16 + 96) + 4 + 8))) /dev/zero
+} >llama2c.bin
+run llama2c inspect llama2c.bin
+has llama2c "^model of llama2.c: 1 layers, 4 channels, 2 heads .1 key/value.*vocabulary 6"
+run report inspect precision/report.json
+has report "^report of a comparison"
+run summary inspect shakespeare/summary.json
+has summary "^summary of a run"
+has summary "^  steps = 3"
 
 # ---- what the machine and the program have ----
 run text inspect data.txt
@@ -140,13 +172,40 @@ if command -v python3 >/dev/null; then
     python3 -m json.tool <findings.out >/dev/null || fail "doctor --json is no JSON"
     python3 -m json.tool <text-eval.out >/dev/null || fail "eval --json is no JSON"
 fi
-for command in train compare plan eval generate check inspect options doctor; do
+for command in train compare eval generate check inspect new plugins options doctor help; do
     run help "$command" --help
     has help "^  cadre $command"
+    run same help "$command"
+    cmp help.out same.out || fail "help $command is not $command --help"
 done
 run help --help
+if grep -w "cadre plan" help.out; then
+    fail "the help lists what there is not"
+fi
+run same -h
+cmp help.out same.out || fail "-h is not --help"
+for columns in 50 120; do
+    COLUMNS=$columns run help compare --help
+    has help "^  --fail-if COND"
+    if grep -E "^.{$((columns + 1))}" help.out; then
+        fail "a line of the help is wider than $columns columns"
+    fi
+done
+# what manual pages and completion are made of
+run tables help --json
+has tables '"name": "--fail-if"'
+has tables '"kind": "assignment"'
+has tables '"mig"'
+if grep -e '--case' tables.out; then
+    fail "an option of the program's own processes is shown"
+fi
+if command -v python3 >/dev/null; then
+    python3 -m json.tool <tables.out >/dev/null || fail "help --json is no JSON"
+fi
 run version --version
 has version "^cadre [0-9]"
+run same -V
+cmp version.out same.out || fail "-V is not --version"
 
 # ---- where output goes ----
 status=0
@@ -163,7 +222,7 @@ status=0
 run closed inspect closed/checkpoints/step-00000003
 run bar train "$conf/shakespeare.ini" --out bar "${small[@]}" "${few[@]}" "${text[@]}" \
     --set log.progress=yes --set run.name=a-name-of-more-letters-than-most-runs-have
-tr '\r' '\n' <bar.err | sed 's/\x1b\[K//' >lines
+tr '\r' '\n' <bar.err | sed 's/\x1b\[K//; /^[0-9][0-9]:[0-9][0-9]:/d' >lines # not the log
 grep -q "3/3  loss" lines || fail "no bar"
 if grep -E '^.{80}' lines; then
     fail "a line of the bar is wider than a terminal"

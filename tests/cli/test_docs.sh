@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The documents are true: every ```sh block under <!-- run --> runs as it stands, with the
 # program and its pkg-config file where an installed one would be found, every
-# file and folder they name exists, every strategy is listed, the option reference is what
-# `cadre options` prints, and the table of checks is what `cadre check --list` prints.
+# file and folder they name exists, every strategy is listed, the README lists every page and
+# each of them links to the glossary, and what is generated is up to date (tools/update-docs).
 # Instrumented builds (CADRE_TEST_LEAN=1) run the blocks of the README alone.
 set -euo pipefail
 scratch=$(mktemp -d)
@@ -29,7 +29,7 @@ for document in $documents; do
     fi
     rm -rf "$scratch"/block.* "$scratch/tree"
     mkdir "$scratch/tree"
-    for name in conf docs examples plugins include COPYING README.md; do
+    for name in conf docs examples plugins include tests COPYING README.md; do
         ln -s "$CADRE_SRC/$name" "$scratch/tree/$name"
     done
     ln -s "$CADRE_BUILD" "$scratch/tree/build"
@@ -70,23 +70,43 @@ for folder in plugins/*/; do
     fi
 done
 
-reference=docs/configuration.md
-awk '/^<!-- cadre options -->$/ { armed = 1; next }
-     armed && /^```$/ { if (inside) exit; inside = 1; next }
-     inside { print }' $reference >"$scratch/documented"
-"$CADRE_BUILD"/cadre options >"$scratch/printed"
-if ! diff -u "$scratch/documented" "$scratch/printed"; then
-    echo "$reference: the reference is not what 'cadre options' prints: run tools/update-docs"
-    status=1
-fi
+# The README and the tarball have every page; every page leads to the glossary; links of the
+# tree lead somewhere.
+for page in docs/*.md; do
+    if ! grep -qF "]($page)" README.md; then
+        echo "README.md: does not list and link $page"
+        status=1
+    fi
+    if ! grep -q "/${page##*/} " docs/Makefile.inc; then
+        echo "docs/Makefile.inc: does not list $page"
+        status=1
+    fi
+done
+for page in docs/*.md plugins/*/README.md; do
+    if [ "$page" != docs/glossary.md ] && ! grep -qE '\]\((\.\./\.\./docs/)?glossary\.md\)' "$page"; then
+        echo "$page: has no link to the glossary: add 'Words: [the glossary](glossary.md).'"
+        status=1
+    fi
+done
+for document in $documents; do
+    for link in $(grep -ohE '\]\([^)#:]+[)#]' "$document" | tr -d '])(#' | sort -u || true); do
+        if [ ! -e "$(dirname "$document")/$link" ]; then
+            echo "$document: links to $link, which does not exist"
+            status=1
+        fi
+    done
+done
 
-checks=docs/check.md
-awk '/^<!-- cadre check --list -->$/ { inside = 1; next }
-     inside && !/^\|/ { exit }
-     inside { print }' $checks >"$scratch/documented"
-"$CADRE_BUILD"/cadre check --list | tools/check-table >"$scratch/printed"
-if ! diff -u "$scratch/documented" "$scratch/printed"; then
-    echo "$checks: the table is not what 'cadre check --list' prints: run tools/update-docs"
+# Names that people search for lead to ours.
+for word in FSDP DDP "gradient accumulation" "activation checkpointing" "gradient checkpointing" \
+    no_sync HSDP ZeRO; do
+    for page in docs/glossary.md docs/from-torchrun.md docs/faq.md; do
+        if grep -qi -- "$word" $page; then continue 2; fi
+    done
+    echo "docs: '$word' is in no page for newcomers"
     status=1
-fi
+done
+
+# What is generated: marks and entries belong together, and what takes no time is up to date.
+BUILD=$CADRE_BUILD tools/update-docs --check || status=1
 exit $status

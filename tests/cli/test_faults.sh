@@ -7,8 +7,8 @@
 . "$(dirname "$0")/train_lib.sh"
 
 faulty=$CADRE_BUILD/cadre_faulty
-data=$CADRE_BUILD/tests/plugins/.libs/fault_data.so
-schedule=$CADRE_BUILD/tests/plugins/.libs/split_schedule.so
+data=$(test_plugin fault_data)
+schedule=$(test_plugin split_schedule)
 
 # run NAME STACK [KEY=VALUE]: a run of the comparison at hand.
 run() {
@@ -117,4 +117,16 @@ for name in random_per_rank stale; do
         cat "$tmp/$name.out"
         fail "$name: status $status, expected 1 and replicas that differ"
     fi
+done
+
+# An optimizer of matrices that advances once a micro-batch, or is AdamW in silence, where a run
+# has several ranks: one that is right has the bits of `single`.
+planted=$CADRE_BUILD/tests/check/planted
+few="compare.runs=single, good_ddp, good_zero"
+compare right 0 train.steps=4 train.global_batch=8 train.micro_batch=1 run.exact=yes "$few" \
+    train.eval_batches=1 "optim.name=$planted/base_optimizer.so"
+for name in planted_41 planted_42; do
+    caught_by "$name" run.exact=yes train.steps=4 "$few" "optim.name=$planted/$name.so"
+    caught "$name" good_ddp '.*step [23] has other bits'
+    caught "$name" good_zero '.*step [23] has other bits'
 done

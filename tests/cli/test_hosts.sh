@@ -54,6 +54,8 @@ for run in $several; do
         --run "$run"
     ends "there-$run" 0
     grep "4 ranks over MPI" "$tmp/there-$run.log" >/dev/null || fail "$run: not over MPI"
+    grep '"nodes": 4,' "$tmp/there/runs/$run/summary.json" >/dev/null ||
+        fail "$run: not 4 nodes"
 done
 "$cadre" compare "$tmp/all.ini" --out "$tmp/there" --collect >"$tmp/there.out" 2>&1 || {
     cat "$tmp/there.out"

@@ -38,13 +38,15 @@ held ranges "${wide[@]}" --set strategy.stack=diloco:2,zero:2
 if [ "$lean" = 0 ]; then
     held zero1 "${wide[@]}" --set strategy.stack=zero:2 --set zero.stage=1
     held zero2 "${wide[@]}" --set strategy.stack=zero:2 --set zero.stage=2
+    held coded "${wide[@]}" --set strategy.stack=zero:2 --set optim.name=adamw8bit
+    held factored "${wide[@]}" --set strategy.stack=zero:2 --set optim.name=adafactor
     held exact "${wide[@]}" --set strategy.stack=ddp:2 --set run.exact=yes
 fi
 
 # One line more, about what is resident: this process, the plan, and what libraries take.
 grep -Eq '^in memory: about [0-9.]+ MiB in the process; of it [0-9.]+ MiB for the program' \
     "$tmp/single.plan" || fail "the plan does not say what will be in memory"
-grep -q "^in memory: .* in the fullest rank's process" "$tmp/ddp.plan" ||
+grep -q "^in memory: .* in the largest process" "$tmp/ddp.plan" ||
     fail "ranks that are processes: not one of them"
 grep -q '^in memory: .* in the process of all ranks' "$tmp/zero3.plan" ||
     fail "ranks that are threads: not all of them"

@@ -5,11 +5,8 @@
 # it whatever a plugin does.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
-bad=$CADRE_BUILD/tests/plugins/.libs/misbehave.so
-[ -e "$bad" ] || fail "there is no '$bad'"
-# a sanitizer would report the crash and exit
-export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}handle_segv=0:handle_abort=0
-export TSAN_OPTIONS=${TSAN_OPTIONS:+$TSAN_OPTIONS:}handle_segv=0:handle_abort=0
+bad=$(test_plugin misbehave)
+let_crash
 ulimit -c 0
 
 common=("strategy.stack=ddp:2, $bad:1" train.steps=6 checkpoint.every=0

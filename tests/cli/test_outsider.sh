@@ -9,9 +9,7 @@
 here=$CADRE_SRC/tests/plugins/outsider
 built=$CADRE_BUILD/tests/plugins/outsider/.libs
 unset CADRE_PLUGIN_PATH
-# a sanitizer would report a crash and exit
-export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}handle_segv=0
-export TSAN_OPTIONS=${TSAN_OPTIONS:+$TSAN_OPTIONS:}handle_segv=0
+let_crash
 
 mkdir "$tmp/shadow" "$tmp/rows"
 cp "$built/outsider_ddp.so" "$tmp/shadow/ddp.so"
@@ -59,8 +57,9 @@ has_all() {
     done
 }
 
-# wait_begun NUMBER: until step 1 is over; the callback that does not return is in step 2.
-wait_begun() {
+# wait_hung NUMBER: until step 1 is over, and a little for the callback that does not return,
+# which is in step 2; it can say nothing itself.
+wait_hung() {
     local begin=$SECONDS
     until has_steps "rows/$1" 1; do
         [ $((SECONDS - begin)) -lt "$hang" ] || return 1
@@ -108,7 +107,7 @@ row() {
     shadow) start_row "$number" "$stack" threads "strategy.plugin_path=$tmp/shadow" ;;
     signal*)
         start_row "$number" "$stack" "${how#signal }" "${more[@]}"
-        wait_begun "$number" && kill -TERM "$pid"
+        wait_hung "$number" && kill -TERM "$pid"
         ;;
     *) start_row "$number" "$stack" "$how" "${more[@]}" ;;
     esac
@@ -137,8 +136,11 @@ while IFS=$'\t' read -r name stack how status texts more; do
 done <"$here/table.tsv"
 wait
 judged=$(find "$tmp/rows" -name '*.judged' | wc -l)
-[ "$number" -gt 90 ] && [ "$judged" -eq "$number" ] ||
-    fail "$judged of $number rows were judged, expected all of more than 90"
+rows=$(awk -F '\t' -v lean="$lean" '
+    /^#/ || $1 == "" || $3 == "compare" || (lean == 1 && $3 ~ /processes/) { next }
+    { n++ }
+    END { print n + 0 }' "$here/table.tsv")
+[ "$rows" -gt 0 ] && [ "$judged" -eq "$rows" ] || fail "$judged of $rows rows were judged"
 wrong=0
 for file in "$tmp"/rows/*.wrong; do
     [ -e "$file" ] || continue

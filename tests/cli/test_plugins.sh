@@ -11,7 +11,7 @@ export CADRE_PLUGIN_PATH=$tmp/mine
 
 runs list 0 "$cadre" plugins
 grep -qE '^id +version +ABI +level +path$' list.out || fail "no heading"
-for name in ddp diloco hsdp mig muon pipeline tensor zero; do
+for name in adafactor ddp diloco hsdp mig muon pipeline tensor zero; do
     grep -qE "^org\.cadre\.$name +[0-9.]+ +0\.[0-9]+ +.*/$name\.so$" list.out ||
         fail "$name is not listed"
 done

@@ -1,11 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Checkpoints that version 0.1.0 wrote resume: all values as they were, and the steps after
-# them as it continued.
+# Checkpoints that earlier versions wrote resume: all values as they were, and the steps after
+# them as that version continued.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
-samples=$(cd "${CADRE_SRC:-.}/tests/samples/checkpoint-0.1.0" && pwd)
-sets=(data.path="$samples/text.txt")
+
+# written_by VERSION: what follows is about its checkpoints.
+written_by() {
+    version=$1
+    samples=$CADRE_SRC/tests/samples/checkpoint-$version
+    sets=(data.path="$samples/text.txt")
+}
 
 # value KEY CHECKPOINT: a line of its state.json.
 value() {
@@ -45,16 +50,25 @@ goes_on() {
         END { exit !(NR == 3 && bad == 0) }' ||
         fail "$run: expected within $limit: $(cat "$samples/$name.losses"), \
 found: $(losses "$run")"
-    echo "$run: as 0.1.0 continued, within $limit"
+    echo "$run: as $version continued, within $limit"
 }
 
-for name in exact residual scaled; do
-    cp "$samples/$name.ini" "$tmp"
-    "$cadre" inspect "$samples/$name" >"$tmp/$name.out"
-    grep -q '^checkpoint: 3 steps, 12 samples, seed 1337; every checksum is right$' \
-        "$tmp/$name.out" || fail "$name: $(cat "$tmp/$name.out")"
-    loads "$name"
-    goes_on "$name" "$name"
-done
+# resumes NAME...: each of them is a good checkpoint, loads, and goes on.
+resumes() {
+    local name
+    for name in "$@"; do
+        cp "$samples/$name.ini" "$tmp"
+        "$cadre" inspect "$samples/$name" >"$tmp/$name.out"
+        grep -q '^checkpoint: 3 steps, 12 samples, seed 1337; every checksum is right$' \
+            "$tmp/$name.out" || fail "$name: $(cat "$tmp/$name.out")"
+        loads "$name"
+        goes_on "$name" "$name"
+    done
+}
+
+written_by 0.1.0
+resumes exact residual scaled
 goes_on exact exact-ddp strategy.stack=ddp:2
 goes_on exact exact-async strategy.stack=zero:2 zero.stage=3 checkpoint.async=yes
+written_by 0.2.0
+resumes matrix replicas

@@ -3,10 +3,11 @@
 # Every strategy and every legal stack of them, against `single`, in exact mode: the same
 # bits of losses, gradient norms, parameters and optimizer states after 30 steps with
 # accumulation and clipping. Stacks with tensor have the bits of each other, and stay
-# close to `single`. Plugins along renamed axes, unequal numbers of micro-batches and Muon as
-# optimizer are among them. Replicas of diloco have the losses of `single` under the setting
-# that it names, whatever a replica is made of. Illegal stacks are refused, naming both
-# plugins and the effect.
+# close to `single`; with run.exact_parts they have its bits. Plugins along renamed axes,
+# unequal numbers of micro-batches, divisions that change in the middle and Muon as optimizer
+# are among them. Replicas of diloco have the losses of `single` under the setting that it
+# names, whatever a replica is made of. Illegal stacks are refused, naming both plugins and
+# the effect.
 # CADRE_TEST_SLOW=1 takes 30 steps and every pair of stack, form of the model, precision,
 # optimizer and kind of rank; =2 takes every combination of them.
 # shellcheck source-path=SCRIPTDIR
@@ -29,39 +30,64 @@ zero:2             zero.stage=2 zero.reduce=microbatch
 zero:2             zero.stage=3
 zero:4             zero.stage=3 zero.reduce=microbatch
 zero:4             zero.stage=1 zero.offload=optimizer
+zero:4             zero.stage=3 zero.node=2 zero.secondary=node
 pipeline:2         pipeline.schedule=gpipe
 pipeline:2         pipeline.schedule=1f1b
 pipeline:2         pipeline.schedule=interleaved
 pipeline:2         pipeline.schedule=zb-h1
 pipeline:4         pipeline.schedule=1f1b
 pipeline:4         pipeline.schedule=zb-h1
+pipeline:2         pipeline.schedule=breadth-first
+pipeline:2         pipeline.schedule=zb-v
+pipeline:2         pipeline.schedule=dualpipev
 pipeline:2, ddp:2  pipeline.schedule=interleaved
+pipeline:2, ddp:2  pipeline.schedule=zb-v
 ddp:2, pipeline:2  pipeline.schedule=zb-h1
 pipeline:2, zero:2 zero.stage=1 pipeline.schedule=gpipe
 pipeline:2, zero:2 zero.stage=2 pipeline.schedule=zb-h1
 pipeline:2, zero:2 zero.stage=3 pipeline.schedule=interleaved
 pipeline:2, zero:2 zero.stage=3 pipeline.schedule=1f1b zero.reduce=microbatch
 pipeline:2, zero:2 zero.stage=3 pipeline.schedule=interleaved zero.prefetch=2
+pipeline:2, zero:4 zero.stage=3 pipeline.schedule=zb-h1 zero.node=2 zero.secondary=node
 pipeline:2, zero:2 zero.stage=2 pipeline.schedule=zb-h1 zero.reduce=microbatch
+pipeline:2, zero:2 zero.stage=3 pipeline.schedule=zb-v
+pipeline:2, zero:2 zero.stage=2 pipeline.schedule=dualpipev
+pipeline:2, zero:2 zero.stage=3 pipeline.schedule=breadth-first
 pipeline:2, mig:2  pipeline.schedule=interleaved mig.pin=no
+pipeline:2, mig:2  pipeline.schedule=zb-h1 mig.pin=no mig.sizes=5,3
 hsdp:2
 hsdp:2, ddp:2
+hsdp:2, ddp:4      ddp.node=2
 zero:2, hsdp:2     zero.stage=2 zero.reduce=microbatch
 hsdp:2, zero:2     zero.stage=3
+hsdp:2, zero:2     zero.stage=3 zero.node=1 zero.secondary=node
 pipeline:2, hsdp:2 pipeline.schedule=zb-h1
 ddp@site:2, ddp:2  ddp@site.level=16
 ddp@site:2, pipeline@depth:2, zero:2 ddp@site.level=16 zero.stage=2 zero.reduce=microbatch
 ddp:2, ranges:1    ranges.first=0,3,8
 pipeline:2, ddp:2, ranges:1 ranges.first=0,5,8
+ddp:2              balance.micro_batches=3,5/3:6,2
+pipeline:2, ddp:2  balance.micro_batches=5,3 pipeline.schedule=zb-h1
 '
 # These have the bits of tensor:2.
 split='
 tensor:2, ddp:2
+tensor:2, ddp:4              ddp.node=2 comm.node=4
 tensor:2, zero:2             zero.stage=3
+tensor:2, zero:2             zero.stage=3 zero.node=1 zero.secondary=node
 pipeline:2, tensor:2         pipeline.schedule=zb-h1
+pipeline:2, tensor:2         pipeline.schedule=zb-v
 pipeline:2, tensor:2, zero:2 zero.stage=2
 hsdp:2, tensor:2, zero:2     zero.stage=1
 ddp@site:2, tensor:2, ranges:1 ranges.first=0,5,8
+tensor:2, ddp:2              balance.micro_batches=5,3/4:1,7
+'
+# With run.exact_parts they, and tensor:2, have the bits of `single`.
+joined='
+tensor:2
+tensor:2                     tensor.sequence_parallel=yes
+'"${split#?}"'tensor:2, hsdp:2, ddp:2      tensor.sequence_parallel=yes
+tensor:2, pipeline:2, ddp:2  pipeline.schedule=interleaved
 '
 # Parts of matrices that Muon needs whole, for the short test; the long one has all stacks.
 matrices='
@@ -75,6 +101,7 @@ diloco:2
 zero:2, diloco@far:2 zero.stage=1
 diloco@far:2, hsdp:2
 diloco:2, pipeline:2 pipeline.schedule=zb-h1
+diloco:2, zero:2     zero.stage=2 diloco.fragments=3
 '
 
 # Of `parts` parts of the lines of a list, the one that is trained; 0 of 1 has them all.
@@ -134,11 +161,33 @@ model() {
     train text "$name-split" 0 $common "$@" strategy.stack=tensor:2
     close_to "$name" "$name-split" "$limit" 1
     each "$split" "$name-split" "$@"
+    # shellcheck disable=SC2086
+    train text "$name-joined" 0 $common run.exact_parts=2 "$@"
+    each "$joined" "$name-joined" run.exact_parts=2 "$@"
+}
+
+# each_optimizer: the other optimizers, each with another part of the stacks. What shards
+# products is refused with coded states.
+each_optimizer() {
+    local name
+    for name in lion coded factored; do
+        # shellcheck disable=SC2086
+        train text "$name" 0 $common ${!name}
+        each "$alike" "$name" ${!name}
+        part=$(((part + 1) % parts))
+    done
+    # shellcheck disable=SC2086
+    train text lion-split 0 $common $lion strategy.stack=tensor:2
+    each "$split" lion-split $lion
+    # shellcheck disable=SC2086
+    train text factored-split 0 $common $factored strategy.stack=tensor:2
+    each "$split" factored-split $factored
 }
 
 processes="comm.ranks=processes train.recompute=block"
 llama="model.arch=llama model.kv_heads=2 model.heads=4 model.tied=no"
 muon="optim.name=muon muon.ns_steps=2"
+lion="optim.name=lion" coded="optim.name=adamw8bit" factored="optim.name=adafactor"
 # Each stack runs under two models that have nothing in common, which are all pairs; Muon
 # meets every form, precision and kind of rank.
 # shellcheck disable=SC2086
@@ -146,6 +195,8 @@ if [ "$slow" != 1 ]; then
     model gpt2
     train text muon 0 $common $muon
     each "$matrices" muon $muon
+    train text coded 0 $common $coded
+    each "$matrices" coded $coded
     parts=3 outer
 else
     [ "$full" = 1 ] || parts=4
@@ -155,6 +206,7 @@ else
     part=$((3 % parts)) model llama-64 $llama train.precision=fp64 $muon
     part=$((3 % parts)) model gpt2-32-processes train.precision=fp32 $processes
     part=$((2 % parts)) model gpt2-64-processes train.precision=fp64 $processes $muon
+    each_optimizer
     part=$((1 % parts)) model llama-32-processes $llama train.precision=fp32 $processes $muon
     part=0 model llama-64-processes $llama train.precision=fp64 $processes
     parts=1 part=0 outer

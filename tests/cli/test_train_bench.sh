@@ -75,6 +75,30 @@ bench processes "strategy.stack=ddp:2" comm.ranks=processes
 bench stages "strategy.stack=pipeline:2, zero:2" log.trace=yes
 all_above bench-stages bubble_fraction 0
 all_above bench-stages comm_exposed_s -1
+# where the time of a step went: exposed communication by axis is all of it, in each step
+by_axis() { # NAME AXES
+    awk -v axes="$2" '{
+            match($0, /"comm_exposed_s": [0-9.e+-]+/)
+            left = whole = substr($0, RSTART + 18, RLENGTH - 18)
+            match($0, /"comm_exposed_axis_s": [{][^}]*[}]/)
+            n = split(substr($0, RSTART + 24, RLENGTH - 25), part, ", ")
+            found = ""
+            for (i = 1; i <= n; i++) {
+                split(part[i], of, ": ")
+                gsub(/"/, "", of[1])
+                found = found (i > 1 ? " " : "") of[1]
+                left -= of[2]
+            }
+            if (found != axes || left > 1e-9 || left < -1e-9) { print; exit 1 }
+        } END { exit !NR }' "$tmp/$1/metrics.jsonl" ||
+        fail "$1: exposed communication by axis ($2) is not all of it"
+    all_above "$1" compute_s 0
+    all_above "$1" optimizer_s 0
+    grep -q '"step_parts": {' "$tmp/$1/bench.json" || fail "$1: no step_parts"
+}
+by_axis bench-single ""
+by_axis bench-processes "world dp"
+by_axis bench-stages "world pp dp"
 for file in trace.json passes.json summary.json metrics.jsonl config.ini; do
     [ -s "$tmp/bench-stages/$file" ] || fail "stages: no $file"
 done
@@ -134,7 +158,7 @@ train text sweep 0 $batch bench.steps=2 strategy.stack=mig:2 mig.mode=independen
 is sweep/instance-1 steps 2
 
 # Replicas that differ are averaged for an evaluation, and so not at the ends of a window:
-# two windows more send two sums of one number (16 bytes or so each way) and no parameters.
+# two windows more send two sums of 30 numbers (240 bytes a rank) and no parameters.
 compiler=${CC:-gcc}
 mkdir "$tmp/plugins"
 ${compiler#ccache } -std=c11 -O1 -fPIC -shared -I"$CADRE_SRC/include" \

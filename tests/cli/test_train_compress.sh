@@ -5,10 +5,10 @@
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
 
-modes="bf16 int8 topk:0.1 powersgd:2"
+modes="bf16 int8 topk:0.1 powersgd:2 onebit:10"
 sizes=2
 if [ "$slow" = 1 ]; then
-    modes="bf16 fp16 int8 topk:0.1 topk:1 powersgd:1 powersgd:4"
+    modes="bf16 fp16 int8 topk:0.1 topk:1 powersgd:1 powersgd:4 onebit:10"
     sizes="2 4"
 fi
 
@@ -23,6 +23,8 @@ promised() {
         share["bf16"] = share["fp16"] = 50
         share["int8"] = 100 * 17 / 64
         share["topk"] = 100 * part[2] * n
+        # signs and scales of whole blocks, to which its 18 vectors are filled up
+        share["onebit"] = (100 * part[2] + (40 - part[2]) * 100 * 46592 * 36 / 256 / 171520) / 40
         if (part[1] == "powersgd") # rows and columns of the model of text.ini; its vectors
             print 100 * (part[2] * (2 * 288 + 64 + 2 * (128 + 64 + 160 + 160)) + 896) / 42880
         else
@@ -36,7 +38,7 @@ trains() {
     train text "$1" 0 "strategy.stack=ddp:$3" "ddp.compress=$2" train.steps=40
     awk -v a="$(value "$1" loss_last)" -v b="$(value "none-$3" loss_last)" \
         -v first="$(value "none-$3" loss_first)" -v mode="$2" 'BEGIN {
-        part = mode ~ /^topk:0|^powersgd/ ? 0.3 : 0.02
+        part = mode ~ /^topk:0|^powersgd|^onebit/ ? 0.3 : 0.02
         printf "%s: loss %.4f, without %.4f\n", mode, a, b
         exit !(a < b + part * (first - b) && (a != b || mode == "topk:1"))
     }' || fail "$1: the loss is not near to that without compression"
@@ -55,7 +57,7 @@ for n in $sizes; do
 done
 
 # The same bits as processes, in other buckets, and with more threads.
-for mode in int8 topk:0.1 powersgd:2; do
+for mode in int8 topk:0.1 powersgd:2 onebit:3; do
     set="strategy.stack=ddp:2 ddp.compress=$mode train.steps=8"
     # shellcheck disable=SC2086 # words
     train text "threads-${mode/:/-}" 0 $set
@@ -66,7 +68,7 @@ for mode in int8 topk:0.1 powersgd:2; do
 done
 
 # Resuming: with the same bits at the same size, without loss at another.
-for mode in int8 topk:0.1 powersgd:2; do
+for mode in int8 topk:0.1 powersgd:2 onebit:3; do
     run=resume-${mode/:/-}
     set="strategy.stack=ddp:2 ddp.compress=$mode checkpoint.every=4"
     # shellcheck disable=SC2086
@@ -79,6 +81,20 @@ for mode in int8 topk:0.1 powersgd:2; do
     train text "$run" 0 $set train.steps=8 checkpoint.resume=auto
     same "$run" "threads-${mode/:/-}"
 done
+
+# onebit has the bits of AdamW until its warm-up ends, and goes on from AdamW's checkpoint of
+# that step as from its own; what it holds then stays so with a longer warm-up.
+train text warm 0 strategy.stack=ddp:2 ddp.compress=onebit:8 train.steps=8
+train text adamw 0 strategy.stack=ddp:2 train.steps=8
+same adamw warm
+train text after 0 strategy.stack=ddp:2 train.steps=3
+train text after 0 strategy.stack=ddp:2 ddp.compress=onebit:3 train.steps=8 \
+    checkpoint.resume=auto
+same threads-onebit-3 after
+train text longer 0 strategy.stack=ddp:2 ddp.compress=onebit:3 train.steps=5
+train text longer 0 strategy.stack=ddp:2 ddp.compress=onebit:6 train.steps=8 \
+    checkpoint.resume=auto
+same threads-onebit-3 longer
 
 # A gradient that is not finite is not hidden.
 for mode in fp16 int8 topk:0.01 powersgd:1; do
@@ -103,7 +119,11 @@ train text tensor 0 strategy.stack=ddp:2,tensor:2 ddp.compress=int8 train.steps=
 # Refused in words.
 train text exact 2 strategy.stack=ddp:2 ddp.compress=int8 run.exact=yes
 says exact "ddp.compress .* run.exact = yes forbids.*ddp.compress = none"
-for wrong in topk:0 topk:2 powersgd:0 powersgd:x int9 ""; do
+train text signs 2 strategy.stack=ddp:2 ddp.compress=onebit:3 optim.name=sgd
+says signs "moments of AdamW; set optim.name = adamw"
+train text shards 2 "strategy.stack=ddp@site:2, zero:2" ddp@site.compress=onebit:3 zero.stage=1
+says shards "ddp.compress = onebit and '.*of whose moments a rank holds a range only .zero"
+for wrong in topk:0 topk:2 powersgd:0 powersgd:x onebit:0 int9 ""; do
     train text wrong 2 strategy.stack=ddp:2 "ddp.compress=$wrong"
     says wrong "ddp.compress.*expected"
 done

@@ -7,7 +7,7 @@
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
 
-cp=$CADRE_BUILD/tests/plugins/.libs/context.so
+cp=$(test_plugin context)
 # Plain sgd: adamw divides what is nearly zero by what is nearly zero.
 sgd=(optim.name=sgd optim.momentum=0.9 optim.lr=0.1 train.steps=6)
 llama=(model.arch=llama model.heads=4 model.kv_heads=2 model.tied=no)

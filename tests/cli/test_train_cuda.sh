@@ -40,7 +40,7 @@ near bf16-cuda bf16-cpu 1e-2
 
 # Attention over the keys of other ranks is the CPU's alone. `auto` finds the device later, where
 # there is a driver; any library plays it.
-context=$CADRE_BUILD/tests/plugins/.libs/context.so
+context=$(test_plugin context)
 mkdir "$tmp/driver"
 cp "$context" "$tmp/driver/libcuda.so.1"
 export LD_LIBRARY_PATH=$tmp/driver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}

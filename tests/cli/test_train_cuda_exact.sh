@@ -58,7 +58,7 @@ train text damaged 0 run.exact=yes train.steps=1 strategy.stack=ddp:2 $small
 [ -z "$(algorithms damaged)" ] || fail "damaged: its algorithms were taken"
 rm "$file"
 
-# In a comparison no run of its own changes what the exact ones take.
+# In a comparison no single run changes what the exact ones take.
 cat >>"$tmp/text.ini" <<EOF
 [run:one]
 run.exact = yes

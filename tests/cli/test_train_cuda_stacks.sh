@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Strategies on the CUDA device, whose runtime the tests' stand-in plays and which runs
-# everything as late as it may: they train as the CPU does. Where the stand-in was not
+# everything as late as it may: they train as the CPU does, also those that differ by design. Where the stand-in was not
 # built, this skips.
 # shellcheck source-path=SCRIPTDIR disable=SC2086
 . "$(dirname "$0")/train_lib.sh"
@@ -37,10 +37,26 @@ cuda shared strategy.stack=ddp:2
 unset CADRE_STANDIN_DEVICES
 cuda pipeline strategy.stack=pipeline:2 pipeline.schedule=zb-h1
 if [ "$lean" != 1 ]; then
+    cuda turning strategy.stack=pipeline:2 pipeline.schedule=zb-v
     cuda chunked model.head_rows=10 data.pinned=no train.recompute=block
     cuda ddp strategy.stack=ddp:2 ddp.bucket_mb=0.01
     cuda gathered strategy.stack=zero:2 zero.stage=3 zero.bucket_mb=0.01
     cuda offload strategy.stack=zero:2 zero.offload=optimizer
     cuda tensor strategy.stack=tensor:2
     cuda rows strategy.stack=tensor:2 tensor.sequence_parallel=yes
+fi
+
+# both NAME LOSS PARAM [s.k=v]...: what differs from single by design ends on the device where
+# it ends on the CPU.
+both() {
+    train text "$1-cpu" 0 device.kind=cpu $small "${@:4}"
+    train text "$1" 0 device.kind=cuda $small "${@:4}"
+    close_to "$1-cpu" "$1" "$2" "$3"
+}
+both streaming 1e-5 1e-5 strategy.stack=diloco:2 train.steps=5 diloco.period=2 \
+    diloco.fragments=2 diloco.overlap=1 diloco.mixing=0.5
+if [ "$lean" != 1 ]; then
+    # the sign of a moment that is nearly zero is that of its rounding: losses alone
+    both onebit 1e-3 3 strategy.stack=ddp:2 train.steps=5 ddp.compress=onebit:2 \
+        ddp.bucket_mb=0.01 optim.name=adamw optim.lr=1e-3
 fi

@@ -51,10 +51,11 @@ survives() {
 survives ddp 2 ddp:4 ddp:2 checkpoint.keep=0
 if [ "$lean" = 0 ]; then
     survives stages 0 "pipeline:2, ddp:2" "pipeline:2, ddp:1"
+    survives dealt 1 ddp:4 ddp:3 balance.micro_batches=measured device.pace=0.5
     survives shards 0 zero:4 zero:2 zero.stage=3 checkpoint.async=yes
 fi
 if [ "$slow" = 1 ]; then
-    state=$CADRE_BUILD/tests/plugins/.libs/state_plugin.so
+    state=$(test_plugin state_plugin)
     survives keeper 1 "ddp:4, $state:4" "ddp:2, .*state.*:2"
     survives measured 1 "pipeline:2, zero:2" "pipeline:2, zero:1" \
         pipeline.balance=measured pipeline.schedule=zb-h1

@@ -5,7 +5,7 @@
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
 
-frozen=$CADRE_BUILD/tests/plugins/.libs/frozen_int8.so
+frozen=$(test_plugin frozen_int8)
 train text whole 0 train.steps=4
 train text none 0 "strategy.stack=$frozen:1" frozen_int8.names=none train.steps=4
 same whole none
@@ -13,10 +13,11 @@ train text frozen 0 "strategy.stack=$frozen:1" frozen_int8.int8=no train.steps=4
 train text frozen-2 0 "strategy.stack=ddp:2,$frozen:1" frozen_int8.int8=no train.steps=4
 close_to frozen frozen-2 1e-5 1e-2
 train text exact 0 "strategy.stack=$frozen:1" run.exact=yes train.steps=4
-for stack in ddp:2 zero:2 "zero:2 zero.stage=3" pipeline:2; do
+for stack in ddp:2 zero:2 "zero:2 zero.stage=3" \
+    "zero:4 zero.stage=3 zero.node=2 zero.secondary=node" pipeline:2; do
     # shellcheck disable=SC2086
     train text sharded 0 run.exact=yes train.steps=4 "strategy.stack=${stack%% *},$frozen:1" \
-        $(cut -s -d ' ' -f 2 <<<"$stack")
+        $(cut -s -d ' ' -f 2- <<<"$stack")
     same exact sharded
     rm -r "${tmp:?}/sharded"
 done

@@ -22,6 +22,7 @@ killed last 1 KILL ddp:2
 killed first 0 KILL ddp:2
 killed stage 1 KILL pipeline:2 pipeline.schedule=zb-h1
 if [ "$slow" = 1 ]; then
+    killed turn 1 KILL pipeline:2 pipeline.schedule=zb-v
     killed middle 2 KILL ddp:4
     killed crashed 1 SEGV ddp:4
     killed shard 1 KILL zero:2 zero.stage=3

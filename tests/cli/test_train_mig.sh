@@ -29,6 +29,21 @@ exact staged "strategy.stack=mig:2, pipeline:2" pipeline.schedule=zb-h1
 same single threads
 same single processes
 same single staged
+
+# Parts of unequal size: micro-batches in proportion, at numbers that do not divide.
+uneven() { # NAME [s.k=v]...
+    exact "$@" mig.pin=no train.global_batch=22 train.recompute=block
+}
+uneven odd
+uneven odd-two strategy.stack=mig:2 "mig.sizes=3 1"
+uneven odd-three "strategy.stack=mig:3, pipeline:2" "mig.sizes=2, 5, 1" comm.ranks=processes
+same odd odd-two
+same odd odd-three
+"$cadre" train "$tmp/text.ini" --dry-run --set strategy.stack=mig:2 --set mig.pin=no \
+    --set "mig.sizes=3 1" >"$tmp/dry.out" 2>&1 || fail "no dry run: $(cat "$tmp/dry.out")"
+for part in "6 of 8, from 0" "2 of 8, from 6"; do
+    grep -q "micro-batches: $part," "$tmp/dry.out" || fail "no rank has $part"
+done
 if [ "$lean" != 1 ]; then
     exact turned "strategy.stack=pipeline:2, mig:2" mig.pin=no
     exact four strategy.stack=mig:4 mig.pin=no comm.ranks=processes
@@ -61,6 +76,15 @@ wrong many "$((n + 1)) core sets, but there are $n CPUs to divide; use mig:$n, o
 wrong sweep "mig.sweep = optim.lr: 1e-3 3e-4 .*set mig.mode = independent" \
     strategy.stack=mig:2 "mig.sweep=optim.lr: 1e-3 3e-4"
 wrong backend "comm.backend = nccl needs a GPU" strategy.stack=mig:2 comm.backend=nccl
+wrong sizes "mig.sizes has 3 sizes, but strategy.stack has 2 parts along 'mig'" \
+    strategy.stack=mig:2 "mig.sizes=3 1 1"
+wrong text "mig.sizes: expected at most 128 numbers .* found '3 -1'" strategy.stack=mig:2 \
+    "mig.sizes=3 -1"
+wrong cores "mig.sizes divides the CPUs into $((n + 1)) parts .* there are $n CPUs" \
+    strategy.stack=mig:2 "mig.sizes=$n 1"
+wrong site "'mig' in plan: microbatch_map with ranges for 2 data ranks, expected them for 4" \
+    "strategy.stack=mig:2, ddp@site:2" ddp@site.level=16 "mig.sizes=3 1" mig.pin=no
+wrong mps "mig.mps = yes needs a GPU, found a CPU" strategy.stack=mig:2 mig.mps=yes
 wrong mode "mig.mode" strategy.stack=mig:2 mig.mode=avrage
 
 # ---- where ranks are ----
@@ -103,6 +127,19 @@ done
 is_divided processes "$tmp/set.0" "$tmp/set.1"
 kill -INT "$pid"
 ends bound 4
+
+if [ "$n" -ge 3 ]; then
+    # shellcheck disable=SC2086 # words
+    start text thirds $trains strategy.stack=mig:2 comm.ranks=processes "mig.sizes=2 1"
+    wait_steps thirds 1
+    for child in $(pgrep -P "$(run_of "$pid")" | sort -n); do
+        allowed "/proc/$child/status" | wc -l
+    done | xargs >"$tmp/thirds"
+    third=$((n / 3))
+    echo "$((2 * third)) $third" | cmp - "$tmp/thirds" || fail "sets of other sizes"
+    kill -INT "$pid"
+    ends thirds 4
+fi
 
 # Threads: those of a rank share its set, the program's own have all CPUs.
 # shellcheck disable=SC2086 # words

@@ -57,6 +57,12 @@ runs_on() {
 }
 runs_on first "${uuids[0]}" "${uuids[1]}"
 runs_on chosen "${uuids[2]}" "${uuids[0]}" "mig.instances=${uuids[2]} 0:0"
+grep -q "differ in size, .* set mig.sizes = 3 1" "$tmp/chosen.log" ||
+    fail "chosen: did not say that the instances differ"
+runs_on sized "${uuids[2]}" "${uuids[0]}" "mig.sizes=3 1"
+! grep -q "differ in size" "$tmp/sized.log" || fail "sized: was warned of its sizes"
+train text uneven 0 $mig "mig.sizes=3 1"
+same single uneven
 CUDA_VISIBLE_DEVICES=${uuids[1]},${uuids[2]} runs_on limited "${uuids[1]}" "${uuids[2]}"
 
 # Independent instances are started likewise, whatever a rank would be.
@@ -70,6 +76,43 @@ printf '%s\n' "${uuids[@]:0:2}" | sort | diff - "$tmp/runs" || fail "independent
 kill -INT "$pid"
 ends independent 4
 no_orphan "all runs"
+
+# ---- MPS and time-slicing ----
+# A stand-in of the daemon's program: it answers where the folder says that there is one.
+mkdir "$tmp/bin" "$tmp/daemon"
+cat >"$tmp/bin/nvidia-cuda-mps-control" <<EOF
+#!/bin/sh
+read -r question && [ "\$question" = get_server_list ] && [ -e "$tmp/daemon/runs" ]
+EOF
+chmod +x "$tmp/bin/nvidia-cuda-mps-control"
+shared="$small strategy.stack=mig:2 mig.mode=independent mig.pin=no"
+
+# sees NAME WANT [s.k=v]...: both processes have this CUDA_MPS_PIPE_DIRECTORY.
+sees() {
+    local name=$1 child
+    start text "$name" $shared train.steps=1000000 "${@:3}"
+    wait_steps "$name/instance-0" 1
+    wait_steps "$name/instance-1" 1
+    for child in $(pgrep -P "$(run_of "$pid")"); do
+        tr '\0' '\n' <"/proc/$child/environ" |
+            sed -n 's/^CUDA_MPS_PIPE_DIRECTORY=//p' | grep . || echo none
+    done | sort -u >"$tmp/seen"
+    kill -INT "$pid"
+    ends "$name" 4
+    [ "$(cat "$tmp/seen")" = "$2" ] || fail "$name: $(xargs <"$tmp/seen"), expected $2"
+}
+path=$PATH
+train text no-program 2 $shared mig.mps=yes
+says no-program "mig.mps = yes needs CUDA MPS, and nvidia-cuda-mps-control cannot be run"
+PATH=$tmp/bin:$path
+train text no-daemon 2 $shared mig.mps=yes
+says no-daemon "and its control daemon does not run; start it with .nvidia-cuda-mps-control -d."
+sees sliced none mig.mps=no
+touch "$tmp/daemon/runs"
+sees mps none mig.mps=yes
+sees sliced-beside /nonexistent/cadre-without-mps mig.mps=no
+PATH=$path
+no_orphan "those that share"
 
 # ---- ranks of an external launcher, over host memory ----
 # outside NAME STATUS DEVICES DEVICES [s.k=v]...: ranks 0 and 1 with these visible.

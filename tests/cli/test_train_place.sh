@@ -6,7 +6,7 @@
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
 
-plugin=$CADRE_BUILD/tests/plugins/.libs/place_plugin.so
+plugin=$(test_plugin place_plugin)
 # The CPUs this process may use, one a line.
 mapfile -t cpus < <(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status |
     tr ',' '\n' | while IFS=- read -r a b; do seq "$a" "${b:-$a}"; done)
@@ -45,6 +45,17 @@ done
 run shared 0 "strategy.stack=$plugin:1" comm.ranks=processes place.env=no device.threads=0
 grep -E "\"threads\": ?${#cpus[@]}[,}]" "$tmp/shared/summary.json" >/dev/null ||
     fail "a process divided its CPU again: not ${#cpus[@]} threads"
+
+# On CPUs of unequal number each rank has as many threads as it has of them.
+if [ "$n" -gt 1 ]; then
+    for ranks in threads processes; do
+        run "wide-$ranks" 0 "strategy.stack=$plugin:2" comm.ranks=$ranks place.env=no \
+            place.wide=yes device.threads=0
+        same p1 "wide-$ranks"
+        grep -E "\"threads\": ?${#cpus[@]}[,}]" "$tmp/wide-$ranks/summary.json" >/dev/null ||
+            fail "wide-$ranks: rank 0 has not a thread for each CPU"
+    done
+fi
 
 run threads 2 "strategy.stack=$plugin:$n"
 says threads "plugin 'place' sets the variable TEST_PLACE of rank 0, .*needs comm.ranks"

@@ -109,6 +109,6 @@ grep -q '"loss_scale_good"' "$(last over-parts)/state.json" ||
 
 # ---- refused in words ----
 train text refused 2 train.precision=fp16 strategy.stack=ddp:2 ddp.compress=topk:0.1
-says refused "ddp.compress = int8, topk .*train.precision = fp16"
+says refused "ddp.compress = int8, topk.*train.precision = fp16"
 train text refused 2 train.precision=fp16 train.loss_scale=1000
 says refused "train.loss_scale = 1000.*power of two"

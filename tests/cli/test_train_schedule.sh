@@ -7,7 +7,7 @@
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
 
-plugin=$CADRE_BUILD/tests/plugins/.libs/split_schedule.so
+plugin=$(test_plugin split_schedule)
 common="run.exact=yes train.steps=4 train.global_batch=8"
 
 # shellcheck disable=SC2086 # words

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SIGINT, SIGTERM and SIGUSR1: all ranks agree on a step, save, and exit with 4. A second
-# SIGINT ends the program at once. No process is left over.
+# SIGINT ends the program at once. No process is left over. No run disturbs another one.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
 
@@ -17,6 +17,7 @@ stopped() { # SIGNAL NAME [s.k=v]...
     [ "$(last "$name")" = "$tmp/$name/checkpoints/$(printf 'step-%08d' "$step")" ] ||
         fail "$name: $step steps in the metrics, but the checkpoint is $(last "$name")"
     [ -e "$tmp/$name/summary.json" ] || fail "$name: no summary"
+    grep -q "stopped after step $step of 1000000" "$tmp/$name/run.html" || fail "$name: no page"
     no_orphan "$name"
 }
 stopped INT single
@@ -61,6 +62,19 @@ if [ "$slow" = 1 ]; then
             comm.ranks=processes
     done
 fi
+
+# A folder at work is nobody else's: the second run is refused, and the first goes on.
+start text ours train.steps=1000000 strategy.stack=ddp:2 comm.ranks=processes
+wait_steps ours 2
+settings checkpoint.resume=auto
+runs theirs 2 "$cadre" train "$tmp/text.ini" --out "$tmp/ours" "${sets[@]}"
+says theirs "'$tmp/ours' is in use by process [0-9]+ on .*: wait for its end"
+before=$(wc -l <"$tmp/ours/metrics.jsonl")
+wait_steps ours $((before + 2))
+kill -TERM "$pid"
+ends ours 4
+no_orphan ours
+train text ours 0 checkpoint.resume=auto "train.steps=$(($(wc -l <"$tmp/ours/metrics.jsonl") + 1))"
 
 # A step that takes long: the second SIGINT does not wait for its end, after which the status
 # would be 4. Two that meet before the program sees one are one, hence more of them.

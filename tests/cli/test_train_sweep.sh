@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A stack with an axis of runs of their own: each instance trains as if it were alone, where
+# A stack with an axis of independent runs: each instance trains as if it were alone, where
 # the plugin requested and with its values of the sweep; one that is killed leaves the other
 # running; a signal stops both with checkpoints, from which they continue.
 # shellcheck source-path=SCRIPTDIR
@@ -22,7 +22,7 @@ shows() {
 # statuses NAME A B: what instances.json says of each instance.
 statuses() {
     local found
-    found=$(sed -nE 's/^    "status": "(.*)",/\1/p' "$tmp/$1/instances.json" | tr '\n' ' ')
+    found=$(sed -nE 's/^      "status": "(.*)",/\1/p' "$tmp/$1/instances.json" | tr '\n' ' ')
     [ "$found" = "$2 $3 " ] || fail "$1: instances are '$found', expected '$2 $3'"
 }
 
@@ -74,7 +74,7 @@ done
     --set "${both[1]}" --set "independent.sweep=model.layers: 1 2" >"$tmp/dry.out"
 shows dry.out '^instance 0 of 2: model.layers = 1$'
 shows dry.out '^text-1: single, .* 20 steps of 16 x 32 tokens'
-[ "$(grep -c '^fullest rank' "$tmp/dry.out")" -eq 2 ] || fail "dry: not two plans"
+[ "$(grep -c '^peak memory: rank' "$tmp/dry.out")" -eq 2 ] || fail "dry: not two plans"
 refused() { # PATTERN [s.k=v]...
     local pattern=$1
     shift

@@ -99,8 +99,8 @@ joins() {
     python3 - "$tmp/trace-$1/trace.json" <<'EOF'
 import json, sys
 events = json.load(open(sys.argv[1]))["traceEvents"]
-count = lambda name: sum(e.get("ph") == "X" and e["name"] == name for e in events)
-print(count("wait tp"), count("forward"), count("step"))
+count = lambda name: sum(e.get("ph") == "X" and e["name"].startswith(name) for e in events)
+print(count("wait tp"), count("forward of micro-batch"), count("step"))
 EOF
 }
 if command -v python3 >/dev/null; then

@@ -6,7 +6,7 @@
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
 
-plugin=$CADRE_BUILD/tests/plugins/.libs/split_schedule.so
+plugin=$(test_plugin split_schedule)
 if ! command -v python3 >/dev/null; then
     echo "SKIP: no python3 to read the files with"
     exit 77
@@ -45,9 +45,13 @@ if rows != set(range(ranks)):
     fail("rows of ranks", rows)
 passes = [e for e in events if e.get("cat") == "pass"]
 seen = collections.Counter(
-    (e["tid"], e["args"]["step"], e["name"], e["args"]["chunk"], e["args"]["microbatch"])
+    (e["tid"], e["args"]["step"], e["args"]["pass"], e["args"]["chunk"],
+     e["args"]["microbatch"])
     for e in passes
 )
+for e in passes:
+    if e["name"] != "%(pass)s of micro-batch %(microbatch)d, chunk %(chunk)d" % e["args"]:
+        fail("a pass is called", e)
 kinds = ["forward", "backward input", "backward weight"]
 expected = {
     (r, s, k, c, m)
@@ -64,6 +68,39 @@ for rank in range(ranks):
     for (a, length), (b, _) in zip(mine, mine[1:]):
         if a + length > b + 0.002:  # the file's digits
             fail("passes overlap on rank", rank, "at", a, b)
+
+# units of the model inside of passes of their micro-batch and kind, each once a pass
+units = [e for e in events if e.get("cat") == "unit"]
+if collections.Counter(
+    (e["args"]["step"], e["args"]["pass"], e["args"]["unit"]) for e in units
+) != {
+    (s, k, u): microbatches
+    for s in range(warmup + 1, warmup + steps + 1)
+    for k in kinds
+    for u in ["embedding", "block 0", "block 1", "head"]
+}:
+    fail("units:", len(units))
+for e in units:
+    around = [
+        p for p in passes
+        if p["tid"] == e["tid"] and p["args"]["pass"] == e["args"]["pass"]
+        and p["args"]["microbatch"] == e["args"]["microbatch"]
+        and p["ts"] - 0.002 <= e["ts"]
+        and e["ts"] + e["dur"] <= p["ts"] + p["dur"] + 0.002
+    ]
+    if len(around) != 1:
+        fail("a unit is in", len(around), "passes:", e)
+
+# counters, from time 0 on
+if min(e["ts"] for e in events if "ts" in e) != 0:
+    fail("time does not begin with 0")
+for name in "loss", "tokens/s", "memory of rank 0":
+    got = [e for e in events if e["ph"] == "C" and e["name"] == name]
+    if len(got) != steps or not all(v > 0 for e in got for v in e["args"].values()):
+        fail("counter", name, got)
+losses = [e["args"]["nats"] for e in events if e["ph"] == "C" and e["name"] == "loss"]
+if losses != [line["loss"] for line in lines[warmup : warmup + steps]]:
+    fail("losses", losses)
 
 # operations of communicators: each begins and ends once, the later after the sooner
 ends = collections.defaultdict(dict)
@@ -176,4 +213,7 @@ for p in 2 4; do
     order 1f1b $p $((3 * (p - 1))) $((3 * m))
     order zb-h1 $p $((p - 1)) $((3 * m))
     order interleaved $p $((3 * (p - 1))) $((3 * 2 * m)) pipeline.chunks=2
+    order breadth-first $p $((3 * (p - 1))) $((3 * 2 * m))
+    order zb-v $p $((p - 1)) $((3 * 2 * m))
+    order dualpipev $p $((p - 1)) $((3 * 2 * m))
 done

@@ -78,6 +78,20 @@ wrong "expected section.key=value, found 'train.steps'" train first.ini --out ru
 wrong "no section \[run:fast\]" train first.ini --run fast
 wrong "unknown flag '--prompt'" eval first.ini --prompt x
 wrong "not yet" plan first.ini
+wrong "cadre train RUN_FOLDER" resume first.ini
+wrong "no command 'trian'" help trian
+wrong "unknown flag '--sett', did you mean '--set'" train first.ini --sett=train.steps=2
+wrong "unknown flag '-o'" train first.ini -o run
+wrong "expected section.key=value, found 'train.steps'" train first.ini --out=run --set=train.steps
+wrong "train.steps.*many" train first.ini --out=run --set=train.steps=many
+wrong "train.steps.*many" train --out=run --set=train.steps=many -- first.ini
+wrong "one argument too many" train first.ini -- --set
+wrong "--dry-run takes no value" train first.ini --dry-run=yes
+wrong "usage: cadre check" check
+wrong "tensor-model-parallel-size of Megatron-LM is strategy.stack = tensor:N here.*--set" \
+    train first.ini --tensor-model-parallel-size 2
+wrong "training.seq_len of TorchTitan is model.context here" train first.ini --training.seq_len=8
+wrong "set by --set optim.lr=VALUE" train first.ini --optim.lr=1
 
 # ---- the ini file ----
 wrong "none.ini" train none.ini --out run
@@ -98,6 +112,11 @@ conf "bad.ini:2: unknown section .zeroo.*nearest is .zero" <<<$'[zeroo]\nstage =
 conf "bad.ini:2: unknown section .ddp@sit., the nearest is .ddp@site.:" \
     <<<$'[ddp@sit]\nlevel = 1\n[strategy]\nstack = ddp@site:2, ddp:2'
 conf "bad.ini:2: unknown section .ddp@typo.: correct it" <<<$'[ddp@typo]\nlevel = 1'
+conf "bad.ini:2: unknown option training.seq_len: .* of TorchTitan is model.context here" \
+    <<<$'[training]\nseq_len = 8'
+conf "bad.ini:2: unknown option optim.learning_rate: .*is optim.lr here" \
+    <<<$'[optim]\nlearning_rate = 8'
+conf "bad.ini:2: unknown option train.lr, the nearest is optim.lr" <<<$'[train]\nlr = 8'
 conf "extends" <<<$'[run]\nextends = bad.ini'
 conf "no-such.ini" <<<$'[run]\nextends = no-such.ini'
 
@@ -120,6 +139,10 @@ train "optim.min_lr" optim.schedule=cosine optim.min_lr=1 optim.lr=1e-3
 
 # ---- strategies ----
 train "dpp.*ddp" strategy.stack=dpp:2
+train "no plugin 'fsdp': FSDP is zero with zero.stage = 3" strategy.stack=fsdp:2
+train "no plugin 'ZeRO-3': ZeRO-3 is zero with zero.stage = 3" strategy.stack=ZeRO-3:2
+train "no plugin 'gpipe': .*pipeline.schedule = gpipe" strategy.stack=gpipe:2
+train "no plugin 'tp': tensor parallelism is tensor" strategy.stack="tp:2, ddp:2"
 train "'zero' and 'ddp' both reduce gradients along 'dp'" strategy.stack="zero:2, ddp:2"
 train "single must be the only entry" strategy.stack="pipeline:2, single"
 train "stack cannot divide evenly" strategy.stack="pipeline:2, zero:4"
@@ -254,6 +277,22 @@ cp $step/config.json empty
 train "empty.*safetensors" model.init=empty
 cp short/model.safetensors empty
 train "empty/model.safetensors.*truncated" model.init=empty
+hf=$CADRE_SRC/tests/samples/weights/stories260K-hf
+sed '/^layers\|^channels\|^heads\|^context/d' first.ini >plain.ini
+for command in "train --out run --set model.init=$hf" "eval --from $hf" \
+    "generate --prompt 1 --from $hf"; do
+    # shellcheck disable=SC2086 # words
+    wrong "vocabulary of 512 tokens, and data.tokenizer is byte by default, of 256" \
+        $command plain.ini
+done
+echo '{}' >tokenizer.json
+train "tokenizer.json. is a file of Hugging Face's tokenizers, which is not read here" \
+    data.tokenizer=tokenizer.json
+touch sp.model
+train "sp.model. is a file of SentencePiece" data.tokenizer=sp.model
+mkdir nul
+printf '{"\\u0000": 0, "a": 1}' >nul/vocab.json
+train "nul/vocab.json.: line 1: a token with a NUL character" data.tokenizer=nul
 touch file
 wrong "--out: cannot make folder 'file'" train first.ini --out file/run
 wrong "--out: cannot make folder 'file'" train first.ini --out file
@@ -277,6 +316,9 @@ wrong "compare|\[run:" compare first.ini
 mkdir report
 touch report/report.json
 wrong "report' has a report.json, but no certificate" inspect report
+printf '{"version": 1, "run": {' >report/certificate-a.json
+wrong "report/certificate-a.json' is no certificate: it is damaged" inspect report
+wrong "damaged, or another kind of file: 'report/certificate-a.json' line 1: expected JSON" inspect report/certificate-a.json
 cat first.ini - >two.ini <<'INI'
 [run:a]
 strategy.stack = single

@@ -2,8 +2,9 @@
 # shellcheck shell=bash
 # Sourced by the tests that drive the built program. CADRE_BUILD is the build folder,
 # CADRE_TEST_SLOW=1 asks for every pair of what can be combined ($slow is 1), =2 for every
-# combination ($full is 1 too), CADRE_TEST_LEAN=1 (instrumented builds) for the fewest. Nothing is asserted about speed: what must happen is waited for, and whoever
-# waits gives up after $hang seconds, 60 times CADRE_TEST_PATIENCE.
+# combination ($full is 1 too), CADRE_TEST_LEAN=1 (instrumented builds) for the fewest. Nothing
+# is asserted about speed: what must happen is waited for, and whoever waits gives up after $hang
+# seconds, 60 times CADRE_TEST_PATIENCE.
 set -euo pipefail
 cadre=$CADRE_BUILD/cadre
 differ=$CADRE_BUILD/train_diff
@@ -46,6 +47,13 @@ test_plugin() {
         return 1
     fi
     echo "$path"
+}
+
+# let_crash: a crash ends the program as it would without a sanitizer, which reports and exits.
+let_crash() {
+    local as_is=handle_segv=0:handle_abort=0
+    export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}$as_is
+    export TSAN_OPTIONS=${TSAN_OPTIONS:+$TSAN_OPTIONS:}$as_is
 }
 
 # settings [s.k=v]...: as arguments of the program, in $sets.

@@ -54,7 +54,7 @@ static cadre_status run(const struct cadre_spec *spec, struct cadre_error *err)
                  fail);
     if (!r.from)
         return cadre_fail(err, CADRE_E_INVALID, "checkpoint.resume names none");
-    CADRE_TRY_OR(cadre_rundir_prepare(spec, true, err), fail);
+    CADRE_TRY_OR(cadre_rundir_prepare(spec, true, NULL, err), fail);
     rc = spec->run.ranks == 1
              ? reload(&r, 0, NULL, err)
              : cadre_launch_threads(&spec->local, NULL, rank_main, &r, err);

@@ -47,6 +47,7 @@ cadre_rank_main comm_case(const char *name)
                  {"refusals", case_refusals},
                  {"counts", case_counts},
                  {"link", case_slow_link},
+                 {"levels", case_levels},
                  {"aborted", case_aborted},
                  {"leaver", case_leaver},
                  {"unequal", case_unequal},

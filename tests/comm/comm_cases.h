@@ -59,6 +59,7 @@ cadre_status case_exhaust(void *arg, int rank, struct cadre_local_segment *segme
 cadre_status case_refusals(void *arg, int rank, struct cadre_local_segment *segment);
 cadre_status case_counts(void *arg, int rank, struct cadre_local_segment *segment);
 cadre_status case_slow_link(void *arg, int rank, struct cadre_local_segment *segment);
+cadre_status case_levels(void *arg, int rank, struct cadre_local_segment *segment);
 cadre_status case_aborted(void *arg, int rank, struct cadre_local_segment *segment);
 cadre_status case_leaver(void *arg, int rank, struct cadre_local_segment *segment);
 cadre_status case_unequal(void *arg, int rank, struct cadre_local_segment *segment);

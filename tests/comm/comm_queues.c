@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Queues and groups that do not block each other, refusals, counting, the link. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -249,12 +250,34 @@ static cadre_status run_counts(struct world *w, const char *arg)
     /* a wait for a rank that comes later is no communication; sums may round */
     CHECK(w, stats.exposed_s >= 0 && stats.exposed_s <= stats.waited_s * (1 + 1e-12));
     CHECK(w, stats.exposed_s <= stats.busy_s * (1 + 1e-12));
+    CHECK(w, fabs(stats.charged_s - stats.exposed_s) <= 1e-12);
     return CADRE_OK;
 }
 
 cadre_status case_counts(void *arg, int rank, struct cadre_local_segment *segment)
 {
     return comm_with_world(run_counts, arg, rank, segment);
+}
+
+/* A wait on the world for an operation of another communicator is charged to that. */
+static cadre_status run_charge(struct world *w, float *x, uint64_t n)
+{
+    struct cadre_comm_stats before, after, other;
+    struct cadre_comm *pair;
+    struct cadre_error err = {0};
+    cadre_event e;
+    CHECK(w, cadre_comm_split(w->comm, 0, 0, &pair, &err) == 0);
+    cadre_comm_read_stats(w->comm, &before);
+    CHECK(w, cadre_comm_all_reduce(pair, "slow", x, x, n, CADRE_F32, CADRE_SUM, 0,
+                                   &e) == 0);
+    CHECK(w, cadre_comm_wait(w->comm, e) == 0);
+    cadre_comm_read_stats(w->comm, &after);
+    cadre_comm_read_stats(pair, &other);
+    CHECK(w, after.charged_s == before.charged_s && other.charged_s > 0);
+    CHECK(w, other.exposed_s == 0 &&
+                 fabs(after.exposed_s - before.exposed_s - other.charged_s) < 1e-9);
+    cadre_comm_destroy(pair);
+    return CADRE_OK;
 }
 
 /* 3 operations of 2 MB on a link of 0.1 GB/s and 5 ms: at 2 ranks an all_reduce sends
@@ -281,6 +304,7 @@ static cadre_status run_link(struct world *w, const char *arg)
         CHECK(w, cadre_comm_recv(w->comm, "slow", x, N, CADRE_F32, 0, 0, &got) == 0);
     CHECK(w, cadre_comm_wait(w->comm, got) == 0);
     CHECK(w, w->rank == 1 || comm_now_ns() - began >= 25000000);
+    CHECK(w, run_charge(w, x, N) == CADRE_OK);
     comm_free(w, x);
     return CADRE_OK;
 }

@@ -8,36 +8,48 @@
 
 static const struct {
     const char *text;
-    double gbytes_s, latency_s;
+    struct cadre_link inside, between;
 } good[] = {
-    {"", 0, 0},
-    {"10:50", 10, 50e-6},
-    {"0.5:0", 0.5, 0},
-    {"12.5:1.5", 12.5, 1.5e-6},
+    {"", {0, 0}, {0, 0}},
+    {"10:50", {10, 50e-6}, {0, 0}},
+    {"0.5:0", {0.5, 0}, {0, 0}},
+    {"12.5:1.5", {12.5, 1.5e-6}, {0, 0}},
+    {"12.5:5, 1.25:30", {12.5, 5e-6}, {1.25, 30e-6}},
+    {"1:2,3:0", {1, 2e-6}, {3, 0}},
 };
 
 static const char *const bad[] = {
-    "10",      ":50",    "10:",   "10:50 ", " 10:50", "-1:50",
-    "10:-5",   "0:50",   "1e3:5", "nan:1",  "inf:1",  "10:5us",
-    "10:50:1", "1..2:3", ".:.",   "1:x",    "10;50",  "1:99999999999999999999"};
+    "10",      ":50",      "10:",     "10:50 ",    " 10:50",   "-1:50",
+    "10:-5",   "0:50",     "1e3:5",   "nan:1",     "inf:1",    "10:5us",
+    "10:50:1", "1..2:3",   ".:.",     "1:x",       "10;50",    "1:99999999999999999999",
+    "1:2,",    ",1:2",     "1:2, ",   "1:2,3",     "1:2 ,3:4", "1:2,3:4,5:6",
+    "1:2;3:4", "1:2, 0:4", "0:2,3:4", "1:2, 3:4 ", "1:2,,3:4"};
+
+static bool equal(const struct cadre_link *a, const struct cadre_link *b)
+{
+    return fabs(a->gbytes_s - b->gbytes_s) < 1e-12 &&
+           fabs(a->latency_s - b->latency_s) < 1e-12;
+}
 
 START_TEST(good_texts)
 {
-    double rate = -1, latency = -1;
-    ck_assert_int_eq(cadre_link_parse(good[_i].text, &rate, &latency, NULL), CADRE_OK);
-    ck_assert(fabs(rate - good[_i].gbytes_s) < 1e-12);
-    ck_assert(fabs(latency - good[_i].latency_s) < 1e-12);
+    struct cadre_link inside = {-1, -1}, between = {-1, -1};
+    ck_assert_int_eq(cadre_link_parse(good[_i].text, &inside, &between, NULL),
+                     CADRE_OK);
+    ck_assert(equal(&inside, &good[_i].inside));
+    ck_assert(equal(&between, &good[_i].between));
 }
 END_TEST
 
 START_TEST(bad_texts)
 {
-    double rate = -1, latency = -1;
+    struct cadre_link inside = {-1, -1}, between = {-1, -1};
     struct cadre_error err;
-    ck_assert_msg(cadre_link_parse(bad[_i], &rate, &latency, &err) == CADRE_E_INVALID,
+    ck_assert_msg(cadre_link_parse(bad[_i], &inside, &between, &err) == CADRE_E_INVALID,
                   "\"%s\" was taken", bad[_i]);
     ck_assert_ptr_nonnull(strstr(err.text, "comm.link"));
-    ck_assert(rate == -1 && latency == -1);
+    ck_assert(inside.gbytes_s == -1 && inside.latency_s == -1);
+    ck_assert(between.gbytes_s == -1 && between.latency_s == -1);
 }
 END_TEST
 

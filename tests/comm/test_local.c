@@ -116,9 +116,20 @@ START_TEST(link_delays)
 {
     struct cadre_error err;
     struct cadre_local_config config = {
-        .size = 2, .timeout_s = 60, .link_gbytes_s = 0.1, .link_latency_s = 5e-3};
+        .size = 2, .timeout_s = 60, .link = {.gbytes_s = 0.1, .latency_s = 5e-3}};
     cadre_status rc =
         cadre_launch_threads(&config, NULL, comm_case("link"), NULL, &err);
+    ck_assert_msg(rc == CADRE_OK, "%s", err.text);
+}
+END_TEST
+
+START_TEST(levels_are_counted_and_delayed)
+{
+    struct cadre_error err;
+    struct cadre_local_config config = {
+        .size = 4, .timeout_s = 60, .link = {100, 0}, .between = {0.1, 5e-3}};
+    cadre_status rc =
+        cadre_launch_threads(&config, NULL, comm_case("levels"), NULL, &err);
     ck_assert_msg(rc == CADRE_OK, "%s", err.text);
 }
 END_TEST
@@ -152,6 +163,7 @@ Suite *test_suite(void)
     tcase_add_loop_test(t, plain_cases, 0, (int)(sizeof plain / sizeof plain[0]));
     tcase_add_test(t, timeout_names_the_group);
     tcase_add_test(t, link_delays);
+    tcase_add_test(t, levels_are_counted_and_delayed);
     tcase_add_test(t, ranks_open_once);
     suite_add_tcase(s, t);
     return s;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/rank_seen.h"
 #include "core/comm/backend.h"
 #include "tests/support/check_main.h"
 
@@ -163,6 +164,41 @@ START_TEST(messages_and_barriers_arrive)
 }
 END_TEST
 
+/* Nodes of the three ranks, and what rank 1 sends to others of an all_reduce of 64
+ * bytes, a broadcast of 40, and messages to ranks 0 and 2 of 6. */
+static const struct {
+    int node[RANKS];
+    uint64_t all_reduce, broadcast, down, up;
+} levels[] = {
+    {{0, 0, 0}, 0, 0, 0, 0},   {{0, 0, 1}, 32, 20, 0, 6}, {{0, 1, 1}, 32, 20, 6, 0},
+    {{0, 1, 0}, 64, 40, 6, 6}, {{0, 1, 2}, 64, 40, 6, 6},
+};
+
+START_TEST(bytes_between_nodes_are_counted)
+{
+    struct cadre_comm *c = &fake.comm;
+    int node[RANKS];
+    memcpy(node, levels[_i].node, sizeof node);
+    c->node = node;
+    cadre_comm_all_reduce(c, "a", memory, memory, 12, CADRE_F32, CADRE_SUM, 0, NULL);
+    ck_assert_uint_eq(fake.got->bytes, 64);
+    ck_assert_uint_eq(fake.got->between_bytes, levels[_i].all_reduce);
+    ck_assert_int_eq(cadre_comm_op_crosses(c, fake.got), _i > 0);
+    cadre_comm_broadcast(c, "b", memory, 5, CADRE_F64, 2, 0, NULL);
+    ck_assert_uint_eq(fake.got->between_bytes, levels[_i].broadcast);
+    cadre_comm_send(c, "s", memory, 3, CADRE_BF16, 0, 0, NULL);
+    ck_assert_uint_eq(fake.got->between_bytes, levels[_i].down);
+    cadre_comm_send(c, "s", memory, 3, CADRE_BF16, 2, 0, NULL);
+    ck_assert_uint_eq(fake.got->between_bytes, levels[_i].up);
+    cadre_comm_recv(c, "r", memory, 3, CADRE_BF16, 2, 0, NULL);
+    ck_assert_uint_eq(fake.got->between_bytes, 0);
+    ck_assert_int_eq(cadre_comm_op_crosses(c, fake.got), levels[_i].up > 0);
+    cadre_comm_barrier(c, "w", 0, NULL);
+    ck_assert_uint_eq(fake.got->between_bytes, 0);
+    ck_assert_int_eq(cadre_comm_op_crosses(c, fake.got), _i > 0);
+}
+END_TEST
+
 START_TEST(offsets_are_copied)
 {
     struct cadre_comm *c = &fake.comm;
@@ -300,6 +336,9 @@ START_TEST(counted_and_observed)
     ck_assert_str_eq(done.kind, "send");
     ck_assert_str_eq(done.label, "");
     ck_assert(done.bytes == 12 && done.ended_s >= done.posted_s);
+    ck_assert(done.comm == c && done.began_s == fake.got->posted_s);
+    ck_assert(done.dtype == CADRE_F32 && done.sequence == fake.got->sequence);
+    ck_assert(done.in_count == 3 && done.out_count == 0);
     cadre_comm_observe(c, NULL, NULL);
     done.bytes = 0;
     cadre_comm_account(c, fake.got, fake.got->posted_s);
@@ -313,6 +352,78 @@ START_TEST(counted_and_observed)
     ck_assert_int_eq(cadre_comm_wait(c, 2), CADRE_E_INVALID);
     ck_assert_int_eq(cadre_comm_stream_wait(c, NULL, 1), CADRE_OK);
     ck_assert_int_eq(fake.waited, 3);
+}
+END_TEST
+
+static void look(const char *dir, struct cadre_rank_seen *seen)
+{
+    struct cadre_error err = {0};
+    char *path = cadre_rank_page_path(dir, RANK);
+    cadre_status rc = cadre_rank_seen_read(path, seen, &err);
+    ck_assert_msg(rc == CADRE_OK, "%s", err.text);
+    free(path);
+}
+
+START_TEST(the_status_page_shows_operations)
+{
+    static struct cadre_rank_seen seen;
+    struct cadre_comm *c = &fake.comm;
+    struct cadre_rank_page *page = NULL;
+    char *dir = test_tmpdir();
+    const struct cadre_rank_page_request request = {
+        .dir = dir, .rank = RANK, .ranks = RANKS, .name = "n", .stack = "s"};
+    ck_assert_int_eq(cadre_comm_barrier(c, "early", 0, NULL), CADRE_OK);
+    ck_assert_int_eq(cadre_rank_page_create(&request, &page, NULL), CADRE_OK);
+    cadre_comm_show(c, page);
+    cadre_comm_account(c, fake.got, 1);
+    look(dir, &seen);
+    ck_assert(seen.posted == 0 && seen.ended == 0);
+    c->name = "dp";
+    ck_assert_int_eq(cadre_comm_send(c, "grads", memory, 3, CADRE_F32, 0, 0, NULL), 0);
+    look(dir, &seen);
+    ck_assert(seen.has_pending && seen.posted == 1 && seen.ended == 0);
+    ck_assert_str_eq(seen.pending.op.kind, "send");
+    ck_assert_str_eq(seen.pending.op.label, "grads");
+    ck_assert_str_eq(seen.pending.op.comm, "dp");
+    ck_assert_uint_eq(seen.pending.op.bytes, 12);
+    ck_assert_uint_eq(seen.pending.op.step, 40);
+    ck_assert_uint_eq(seen.pending.op.ranks, RANKS);
+    cadre_comm_account(c, fake.got, fake.got->posted_s);
+    look(dir, &seen);
+    ck_assert(!seen.has_pending && seen.has_ended && seen.ended == 1);
+    fake.answer = CADRE_E_ABORTED;
+    ck_assert_int_eq(cadre_comm_barrier(c, "refused", 0, NULL), CADRE_E_ABORTED);
+    look(dir, &seen);
+    ck_assert(!seen.has_pending && seen.ended == 2);
+    ck_assert_str_eq(seen.last.op.label, "grads");
+    cadre_comm_show(c, NULL);
+    cadre_rank_page_close(page);
+    test_tmpdir_destroy(dir);
+}
+END_TEST
+
+/* A wait ends while another operation is at work: its part is counted when it ends. */
+START_TEST(an_operation_that_outlasts_a_wait_is_exposed_in_it)
+{
+    struct cadre_comm *c = &fake.comm;
+    struct cadre_comm_stats stats;
+    ck_assert_int_eq(cadre_comm_send(c, NULL, memory, 3, CADRE_F32, 0, 0, NULL), 0);
+    double began = fake.got->posted_s;
+    ck_assert_int_eq(cadre_comm_wait(c, 1), CADRE_OK);
+    ck_assert_int_eq(cadre_comm_wait(c, 1), CADRE_OK);
+    cadre_comm_read_stats(c, &stats);
+    ck_assert(stats.exposed_s == 0 && stats.waited_s > 0);
+    cadre_comm_account(c, fake.got, began);
+    cadre_comm_read_stats(c, &stats);
+    ck_assert_double_eq_tol(stats.exposed_s, stats.waited_s, 1e-12);
+    cadre_comm_account(c, fake.got, began); /* another one: no time counts twice */
+    cadre_comm_read_stats(c, &stats);
+    ck_assert_double_eq_tol(stats.exposed_s, stats.waited_s, 1e-12);
+    double before = stats.exposed_s;
+    ck_assert_int_eq(cadre_comm_wait(c, 1), CADRE_OK);
+    cadre_comm_account(c, fake.got, 1e18); /* one that began after the wait */
+    cadre_comm_read_stats(c, &stats);
+    ck_assert_double_eq(stats.exposed_s, before);
 }
 END_TEST
 
@@ -339,12 +450,16 @@ Suite *test_suite(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, vectors_arrive_whole);
     tcase_add_test(t, messages_and_barriers_arrive);
+    tcase_add_loop_test(t, bytes_between_nodes_are_counted, 0,
+                        (int)(sizeof levels / sizeof *levels));
     tcase_add_test(t, offsets_are_copied);
     tcase_add_loop_test(t, slices_are_even, 0, (int)(sizeof even / sizeof *even));
     tcase_add_test(t, faults_are_refused);
     tcase_add_test(t, memory_is_found);
     tcase_add_test(t, backend_refuses);
     tcase_add_test(t, counted_and_observed);
+    tcase_add_test(t, the_status_page_shows_operations);
+    tcase_add_test(t, an_operation_that_outlasts_a_wait_is_exposed_in_it);
     tcase_add_test(t, failure_and_step_are_the_worlds);
     suite_add_tcase(s, t);
     return s;

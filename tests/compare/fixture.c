@@ -56,6 +56,11 @@ int fixture_bench(int argc, char **argv, const char *folder, double step_s)
         .reached = step_s > 0,
         .n = windows ? (size_t)atoll(windows) : 1,
     };
+    bench.parts = (struct cadre_step_parts){
+        .known = true,
+        .part =
+            {[CADRE_PART_COMPUTE] = 0.5 * step_s, [CADRE_PART_DATA] = 0.125 * step_s},
+        .exposed = {1, {{"dp", 0.25 * step_s}}}};
     for (size_t i = 0; i < bench.n; i++)
         bench.window[i] = (struct cadre_bench_window){
             (double)bench.steps * fabs(step_s), NAN, 0.125 * fabs(step_s)};

@@ -72,7 +72,8 @@ const char *fixture_set(int argc, char **argv, const char *key);
 
 /* Be a `cadre train` with bench.steps or bench.target: make the folder and leave a
  * bench.json whose steps took `step_s` each, ten of them to the target, and 0.01 s to
- * start; below 0 the target is not reached. Returns its exit status, -1 where the
+ * start; below 0 the target is not reached. Half of a step is compute, an eighth waits
+ * for samples, a quarter is exposed on "dp". Returns its exit status, -1 where the
  * arguments ask for no benchmark. No assertions: for children. */
 int fixture_bench(int argc, char **argv, const char *folder, double step_s);
 

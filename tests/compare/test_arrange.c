@@ -71,6 +71,8 @@ START_TEST(takes_runs_in_order_with_the_baseline_named)
     ck_assert(c.run[0].exact && !c.run[1].exact);
     ck_assert_int_eq(c.warmup, 1);
     ck_assert_str_eq(c.title, "c.ini");
+    ck_assert(strncmp(c.command, "cadre compare ", 14) == 0 &&
+              strstr(c.command, "c.ini"));
     ck_assert_int_eq(c.run[0].steps, 3);
     ck_assert_str_eq(c.run[0].other_training, "");
     ck_assert_uint_eq(c.n_perturbations, 3);
@@ -259,6 +261,20 @@ START_TEST(wrong_input_is_named)
 }
 END_TEST
 
+/* The file's run.name, and how it was called. */
+START_TEST(a_comparison_has_a_name)
+{
+    char *const sets[] = {"train.steps=2", NULL};
+    ck_assert_int_eq(arrange("[run]\nname = study\n[run:one]\n[run:two]\n", sets),
+                     CADRE_OK);
+    ck_assert_str_eq(c.title, "study");
+    ck_assert_str_eq(c.run[0].name, "one");
+    char *wanted = cadre_format("cadre compare %s --set 'train.steps=2'", conf);
+    ck_assert_str_eq(c.command, wanted);
+    free(wanted);
+}
+END_TEST
+
 START_TEST(a_training_has_a_folder)
 {
     char *folder = cadre_arrange_folder("o", "a:moved-2");
@@ -286,6 +302,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, unset_threads_are_divided);
     tcase_add_test(tc, command_line_wins_over_a_run);
     tcase_add_loop_test(tc, wrong_input_is_named, 0, sizeof wrong / sizeof wrong[0]);
+    tcase_add_test(tc, a_comparison_has_a_name);
     tcase_add_test(tc, a_training_has_a_folder);
     suite_add_tcase(suite, tc);
     return suite;

@@ -133,6 +133,7 @@ static cadre_status step(enum cadre_compare_step what, const char *task,
         .out = out,
         .step = what,
         .task = task,
+        .table = stdout,
         .launched = launched,
         .fail_if = fail_if,
     };

@@ -26,7 +26,7 @@ __attribute__((constructor)) static void be_the_child(int argc, char **argv)
     if (strcmp(run, "bad") == 0)
         _exit(3);
     if (strcmp(run, "lost") == 0) {
-        const struct cadre_restart restart = {0, 1, "ddp:4", "ddp:2", "lost"};
+        const struct cadre_restart restart = {0, 1, "ddp:4", "ddp:2", "lost", ""};
         struct cadre_error error;
         _exit(fixture_bench(argc, argv, folder, 0.5) ||
               cadre_restarts_add(folder, &restart, &error) != CADRE_OK);
@@ -53,6 +53,12 @@ static void open_pieces(void)
     const struct cadre_task_request request = {&made, &c, &arrangement, false, NULL};
     cadre_status rc = cadre_pieces_open(&pieces, &request, &c, &watch, &err);
     ck_assert_msg(rc == CADRE_OK, "%s", err.text);
+}
+
+static void open_pieces_again(void)
+{
+    cadre_pieces_close(&pieces);
+    open_pieces();
 }
 
 static void setup(void)
@@ -124,6 +130,31 @@ START_TEST(a_piece_is_kept_and_written)
 }
 END_TEST
 
+/* Of a round that counts, as fractions; the line has seconds. */
+START_TEST(parts_of_a_step_are_kept)
+{
+    run(BASE, 0);
+    ck_assert_uint_eq(c.run[BASE].n_parts, 0);
+    run(BASE, 1);
+    run(BASE, 2);
+    run(MANY, 1);
+    ck_assert_uint_eq(c.run[BASE].n_parts, 2);
+    const struct cadre_step_parts *parts = &c.run[BASE].parts[1];
+    ck_assert(parts->known && parts->exposed.n == 1);
+    ck_assert_double_eq(parts->part[CADRE_PART_COMPUTE], 0.5);
+    ck_assert_double_eq(parts->exposed.of[0].s, 0.25);
+    json_t *object = line(1), *written = json_object_get(object, "step_parts");
+    ck_assert_double_eq(json_number_value(json_object_get(written, "compute_s")), 0.25);
+    ck_assert_double_eq(json_number_value(json_object_get(written, "other_s")), 0.0625);
+    json_decref(object);
+    cadre_pieces_drop(&pieces, BASE);
+    ck_assert_uint_eq(c.run[BASE].n_parts, 0);
+    ck_assert_uint_eq(c.run[MANY].n_parts, 1);
+    open_pieces_again();
+    ck_assert_uint_eq(c.run[MANY].n_parts, 0);
+}
+END_TEST
+
 START_TEST(a_piece_that_fails_is_not_kept)
 {
     run(BASE, 1);
@@ -188,10 +219,9 @@ END_TEST
 START_TEST(another_timing_begins_anew)
 {
     run(BASE, 1);
-    cadre_pieces_close(&pieces);
     char *folder = cadre_path_join(out, "pieces/base");
     ck_assert(cadre_path_is_dir(folder));
-    open_pieces();
+    open_pieces_again();
     ck_assert_uint_eq(c.n_pieces, 0);
     ck_assert(!cadre_path_exists(folder));
     free(folder);
@@ -209,6 +239,7 @@ Suite *test_suite(void)
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, a_piece_is_kept_and_written);
+    tcase_add_test(tc, parts_of_a_step_are_kept);
     tcase_add_test(tc, a_piece_that_fails_is_not_kept);
     tcase_add_test(tc, instances_are_timed_by_tokens);
     tcase_add_test(tc, pieces_of_a_run_are_dropped);

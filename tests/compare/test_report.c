@@ -22,14 +22,11 @@ static void setup(void)
 {
     const struct fixture_run runs[] = {
         {.name = "base", .step_s = 0.4},
-        {.name = "equal",
-         .ranks = 8,
-         .step_s = 0.1,
-         .loss_shift = 1e-6,
-         .passes = true},
+        {.name = "equal", .ranks = 8, .step_s = 0.1, .loss_shift = 1e-6, .passes = 1},
         {.name = HOSTILE, .ranks = 2, .step_s = 0.3, .loss_shift = 1},
     };
     const struct fixture_run rounding = {.name = "r", .loss_shift = 1e-6};
+    setenv("COLUMNS", "80", 1); /* whatever the terminal is */
     dir = test_tmpdir();
     fixture_judge(dir, runs, 3, &rounding, &c);
     timed_fill(&c, 8);
@@ -85,6 +82,8 @@ static const char *const run_keys[] = {"name",
                                        "leading",
                                        "detectable",
                                        "control",
+                                       "step_parts",
+                                       "step_parts_unknown",
                                        "untimed",
                                        "implausible",
                                        "failure",
@@ -360,7 +359,7 @@ START_TEST(csv_has_equal_lines)
     cadre_report_csv(&c, &text);
     const char *line = cadre_text_str(&text);
     size_t columns = fields(line), lines = 0;
-    ck_assert_uint_eq(columns, 49);
+    ck_assert_uint_eq(columns, 53);
     for (; *line; line = strchr(line, '\n') + 1, lines++)
         ck_assert_uint_eq(fields(line), columns);
     ck_assert_uint_eq(lines, 4);
@@ -412,6 +411,24 @@ START_TEST(html_is_green_only_where_shown)
     }
     cadre_report_html(&c, &text);
     ck_assert(!has("said shown") && !has("good\">"));
+}
+END_TEST
+
+/* The verdict before the box, and a number that says nothing is not shown. */
+START_TEST(html_says_what_is_first)
+{
+    c.run[1].diff.of[0].ulp_max = 1804331070;
+    cadre_report_html(&c, &text);
+    const char *said = strstr(text.data, "class=\"said"),
+               *table = strstr(text.data, "<table"),
+               *setup = strstr(text.data, "class=\"setup\"");
+    ck_assert(said && table && setup && said < table && table < setup);
+    ck_assert(has("more than 9999") && !has("1804331070"));
+    for (const char *at = text.data; (at = strstr(at, "<svg ")); at++) {
+        const char *end = strstr(at, "</svg>"), *title = strstr(at, "<title>"),
+                   *desc = strstr(at, "<desc>");
+        ck_assert(title && title < end && desc && desc < end && desc[6] != '<');
+    }
 }
 END_TEST
 
@@ -506,9 +523,15 @@ START_TEST(table_fits_the_screen)
     c.run[2].name = strdup("pipe");
     timed_set(&c, 1, 0.985, 1.002, 1.021, CADRE_SPEED_NO_DIFFERENCE);
     c.run[1].fair = true;
-    cadre_report_table(&c, &text);
-    for (const char *line = text.data; *line; line += strcspn(line, "\n") + 1)
-        ck_assert_msg(strcspn(line, "\n") <= 80, "%s", line);
+    for (size_t columns = 60; columns <= 80; columns += 20) {
+        char number[8];
+        snprintf(number, sizeof number, "%zu", columns);
+        setenv("COLUMNS", number, 1);
+        cadre_text_reset(&text);
+        cadre_report_table(&c, &text);
+        for (const char *line = text.data; *line; line += strcspn(line, "\n") + 1)
+            ck_assert_msg(strcspn(line, "\n") <= columns, "%s", line);
+    }
     ck_assert(has("  1.00 [0.98, 1.02]  no difference  ") && has("  faster  "));
     ck_assert(has("Left out for width, see report.md: tokens/s, overhead."));
 }
@@ -551,6 +574,7 @@ Suite *test_suite(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, json_holds_what_is_promised);
     tcase_add_test(tc, json_holds_the_verdict_on_speed);
+    tcase_add_test(tc, html_says_what_is_first);
     tcase_add_test(tc, json_holds_every_piece_and_round);
     tcase_add_test(tc, every_key_is_documented);
     tcase_add_test(tc, failed_runs_appear_in_every_form);

@@ -38,6 +38,25 @@ static void fill_run(struct cadre_comparison *c, size_t i)
     run->efficiency = around(speedup / N);
 }
 
+/* 60 % computing, 20 % exposed where there are ranks, 10 % optimizer. */
+static void fill_parts(struct cadre_compared_run *run)
+{
+    free(run->parts);
+    run->n_parts = 3;
+    run->parts = cadre_calloc(3, sizeof *run->parts);
+    ck_assert_ptr_nonnull(run->parts);
+    for (size_t k = 0; k < 3; k++) {
+        struct cadre_step_parts *parts = &run->parts[k];
+        parts->known = true;
+        parts->part[CADRE_PART_COMPUTE] = 0.6 + 0.01 * ((double)k - 1);
+        parts->part[CADRE_PART_OPTIMIZER] = 0.1;
+        if (run->ranks > 1) {
+            cadre_axis_times_add(&parts->exposed, "dp", 0.15);
+            cadre_axis_times_add(&parts->exposed, "world", 0.05);
+        }
+    }
+}
+
 static void fill_pieces(struct cadre_comparison *c, int rounds)
 {
     size_t n = 0;
@@ -93,8 +112,10 @@ void timed_fill(struct cadre_comparison *c, int rounds)
     for (size_t i = 0; i < c->n; i++)
         if (!(c->run[i].step_s > 0))
             c->run[i].step_s = 0.1;
-    for (size_t i = 0; i < c->n; i++)
+    for (size_t i = 0; i < c->n; i++) {
         fill_run(c, i);
+        fill_parts(&c->run[i]);
+    }
     fill_pieces(c, rounds);
     fill_rounds(c, rounds);
     c->rounds = rounds;

@@ -71,6 +71,8 @@ static const struct {
     {"comm.backend=nccl", &shown.comm.backend, CADRE_CONFIG_BACKEND_NCCL},
     {"comm.ranks=threads", &shown.comm.ranks, CADRE_CONFIG_THREADS},
     {"comm.ranks=processes", &shown.comm.ranks, CADRE_CONFIG_PROCESSES},
+    {"log.trace_format=perfetto", &shown.log.trace_format, CADRE_CONFIG_PERFETTO},
+    {"log.trace_format=kineto", &shown.log.trace_format, CADRE_CONFIG_KINETO},
     {"log.progress=auto", &shown.log.progress, CADRE_CONFIG_AUTO},
     {"log.progress=yes", &shown.log.progress, CADRE_CONFIG_YES},
     {"log.progress=no", &shown.log.progress, CADRE_CONFIG_NO},

@@ -52,6 +52,28 @@ START_TEST(extends_reads_the_base_first)
 }
 END_TEST
 
+/* The value that x.ini gives to a key. */
+static void finds(const char *text, const char *key, const char *expected)
+{
+    struct cadre_error err = {0};
+    struct cadre_options *o = options_create();
+    must(options_load_text(o, text, &err), &err);
+    ck_assert_str_eq(cadre_options_raw(o, key), expected);
+    cadre_options_destroy(o);
+}
+
+START_TEST(paths_stand_beside_their_file)
+{
+    char *beside = options_file("data.txt", "x");
+    finds("[data]\npath = data.txt\n", "data.path", beside);
+    finds("[data]\ntokenizer = data.txt\n", "data.tokenizer", beside);
+    finds("[model]\ninit = data.txt\n", "model.init", beside);
+    finds("[data]\npath = none.txt\n", "data.path", "none.txt");
+    finds("[data]\nlead = data.txt\n", "data.lead", "data.txt"); /* no path */
+    free(beside);
+}
+END_TEST
+
 START_TEST(extends_refuses_circles_and_gaps)
 {
     struct cadre_error err = {0};
@@ -80,6 +102,7 @@ Suite *test_suite(void)
     TCase *tc = options_case("options_load");
     tcase_add_test(tc, wrong_inputs_are_one_useful_line);
     tcase_add_test(tc, extends_reads_the_base_first);
+    tcase_add_test(tc, paths_stand_beside_their_file);
     tcase_add_test(tc, extends_refuses_circles_and_gaps);
     suite_add_tcase(s, tc);
     return s;

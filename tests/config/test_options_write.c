@@ -137,26 +137,6 @@ START_TEST(full_disk_is_an_error)
 }
 END_TEST
 
-START_TEST(reference_names_every_key)
-{
-    char *text = NULL;
-    size_t n;
-    struct cadre_options *o = options_create();
-    FILE *file = open_memstream(&text, &n);
-    cadre_options_print_reference(o, file);
-    fclose(file);
-    ck_assert_ptr_nonnull(strstr(text, "[optim]\n"));
-    ck_assert_ptr_nonnull(
-        strstr(text, "one of constant, cosine, linear; default constant"));
-    ck_assert_ptr_nonnull(strstr(text, "text; default adamw"));
-    ck_assert_ptr_nonnull(strstr(text, "a whole number from 1 to 65536; default 4"));
-    for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
-        ck_assert_uint_le(strcspn(line, "\n"), 110);
-    free(text);
-    cadre_options_destroy(o);
-}
-END_TEST
-
 struct seen {
     size_t n;
     char steps[32];
@@ -193,7 +173,6 @@ Suite *test_suite(void)
     tcase_add_test(tc, sections_of_instances_load_back);
     tcase_add_test(tc, full_disk_is_an_error);
     tcase_add_test(tc, each_option_is_visited_with_its_value);
-    tcase_add_test(tc, reference_names_every_key);
     suite_add_tcase(s, tc);
     return s;
 }

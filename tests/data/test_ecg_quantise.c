@@ -39,6 +39,11 @@ START_TEST(tokens_are_uniform_and_clipped)
     for (int level = 0; level < 10; level++)
         ck_assert_uint_eq(cadre_ecg_token(-1 + 0.2 * level + 0.1, 1, 10),
                           (unsigned)level);
+    for (unsigned token = 0; token < 64; token++)
+        ck_assert_uint_eq(
+            cadre_ecg_token(cadre_ecg_mv((uint16_t)token, 2.5, 64), 2.5, 64), token);
+    ck_assert_double_eq(cadre_ecg_mv(0, 1, 2), -0.5);
+    ck_assert_double_eq(cadre_ecg_mv(1, 1, 2), 0.5);
 }
 END_TEST
 

@@ -97,6 +97,30 @@ START_TEST(announced_order_is_right)
 }
 END_TEST
 
+/* Other micro-batches from a step on, read ahead or not, wherever the thread is. */
+START_TEST(micro_batches_are_dealt_again)
+{
+    static const int64_t deals[][2] = {{0, 1}, {1, 3}, {0, 4}, {3, 1}, {1, 2}};
+    for (int64_t prefetch = 0; prefetch < 5; prefetch++) {
+        struct cadre_loader_config config = config_of(0, 1, 2, prefetch);
+        struct cadre_loader *loader = make(&config);
+        for (uint64_t step = 0; step < 60; step++) {
+            const int64_t *deal = deals[step / 3 % 5];
+            if (step % 3 == 0)
+                ck_assert_int_eq(cadre_loader_divide(loader, step, deal[0], deal[1]),
+                                 CADRE_OK);
+            for (int64_t k = 0; k < deal[1]; k++)
+                check_microbatch(loader, step, deal[0] + k);
+        }
+        ck_assert_int_eq(cadre_loader_divide(loader, 60, 3, 2), CADRE_E_INVALID);
+        ck_assert_int_eq(cadre_loader_divide(loader, 60, -1, 2), CADRE_E_INVALID);
+        ck_assert_int_eq(cadre_loader_divide(loader, 60, 0, 0), CADRE_E_INVALID);
+        check_microbatch(loader, 60, 1);
+        cadre_loader_destroy(loader);
+    }
+}
+END_TEST
+
 START_TEST(any_order_is_right)
 {
     unsigned state = 11;
@@ -288,6 +312,7 @@ Suite *test_suite(void)
     tcase_set_timeout(tc, 120);
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, announced_order_is_right);
+    tcase_add_test(tc, micro_batches_are_dealt_again);
     tcase_add_test(tc, any_order_is_right);
     tcase_add_test(tc, parts_of_samples);
     tcase_add_test(tc, parts_outside_of_a_sample);

@@ -136,6 +136,10 @@ START_TEST(pinned_worker_streams_and_graphs)
     struct cadre_text text = {0};
     int *pinned = ops->alloc_pinned(device, sizeof values);
     int *data = ops->alloc(device, sizeof values);
+    uint64_t available = 0, total = 0;
+    ck_assert(ops->memory(device, &available, &total));
+    ck_assert_uint_gt(available, 0);
+    ck_assert_uint_ge(total, available);
     ck_assert(!ops->async);
     ck_assert(ops->host_reaches(device, data) && ops->host_reaches(device, values));
     memcpy(pinned, values, sizeof values);

@@ -3,6 +3,7 @@
  * The bits must not depend on the number of threads nor on which copy of the kernels
  * ran, fp32 must be within a stated distance of fp64, and bf16 and f16 must be fp32
  * rounded. */
+/* lint: long file because every op of the table has a case */
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -312,6 +313,16 @@ static void optimizer_case(struct run *r)
                                 .slices = &slice,
                                 .n = 1};
     ok(r->ops->sgd(r->device, &s));
+    slice.exp_avg = wide(r, n, 6)->data;
+    const struct cadre_lion l = {.dtype = r->wide,
+                                 .rounded_dtype = r->dtype,
+                                 .lr = 1e-3,
+                                 .beta1 = 0.9,
+                                 .beta2 = 0.99,
+                                 .grad_scale = &half,
+                                 .slices = &slice,
+                                 .n = 1};
+    ok(r->ops->lion(r->device, &l));
     if (r->dtype == r->wide)
         ok(r->ops->cast(r->device, r->wide, rounded->data, r->wide, param->data, n));
     settle(r, rounded);
@@ -323,6 +334,63 @@ static void optimizer_case(struct run *r)
     struct tensor *norms = wide(r, chunks, 0);
     for (int64_t i = 0; i < chunks; i++)
         tensor_set(norms, i, sums[i]);
+}
+
+/* States of 8 bits. A code is the next one where a number lies on a middle but for its
+ * rounding, so what it stands for is far from that of another dtype. */
+static void codes_case(struct run *r)
+{
+    const int64_t n = r->n * r->n * 3;
+    const int64_t blocks = (n + CADRE_ADAMW8_BLOCK - 1) / CADRE_ADAMW8_BLOCK;
+    struct tensor *param = wide(r, n, 1), *top = wide(r, blocks, 3),
+                  *top_square = wide(r, blocks, 4), *first = wide(r, n, 0),
+                  *second = wide(r, n, 0), *rounded = out(r, n, 1);
+    const struct tensor *grad = wide(r, n, 2);
+    struct cadre_codes codes;
+    uint8_t *code = calloc((size_t)n, 2);
+    ck_assert_ptr_nonnull(code);
+    for (int c = 0; c < 256; c++)
+        codes.value[c] = (c - 127) / 128.0;
+    for (int c = 0; c < 255; c++)
+        codes.middle[c] = (c - 126.5) / 128.0;
+    for (int64_t i = 0; i < blocks; i++)
+        tensor_set(top_square, i, fabs(tensor_get(top_square, i)) + 0.01);
+    for (int64_t i = 0; i < n; i++) {
+        code[i] = (uint8_t)(i * 7 % 256);
+        code[n + i] = (uint8_t)(128 + i * 5 % 128);
+    }
+    const double half = 0.5;
+    const struct cadre_slice slice = {.count = n,
+                                      .param = param->data,
+                                      .rounded =
+                                          r->dtype != r->wide ? rounded->data : NULL,
+                                      .grad = grad->data,
+                                      .exp_avg = code,
+                                      .exp_avg_sq = code + n,
+                                      .weight_decay = 0.1};
+    const struct cadre_absmax absmax = {top->data, top_square->data};
+    const struct cadre_adamw8 a = {.adamw = {.dtype = r->wide,
+                                             .rounded_dtype = r->dtype,
+                                             .lr = 1e-3,
+                                             .beta1 = 0.9,
+                                             .beta2 = 0.95,
+                                             .eps = 1e-8,
+                                             .step = 2,
+                                             .grad_scale = &half,
+                                             .slices = &slice,
+                                             .n = 1},
+                                   .absmax = &absmax,
+                                   .first = &codes,
+                                   .second = &codes};
+    ok(r->ops->adamw8(r->device, &a));
+    if (r->dtype == r->wide)
+        ok(r->ops->cast(r->device, r->wide, rounded->data, r->wide, param->data, n));
+    settle(r, rounded);
+    for (int64_t i = 0; i < n; i++) {
+        tensor_set(first, i, code[i]);
+        tensor_set(second, i, code[n + i]);
+    }
+    free(code);
 }
 
 static void vectors_case(struct run *r)
@@ -369,6 +437,7 @@ static const struct {
     {"embedding", embedding_case, 1e-6},
     {"loss", loss_case, 1e-6},
     {"optimizer", optimizer_case, 1e-6},
+    {"codes", codes_case, 1e-2},
     {"vectors", vectors_case, 1e-6},
 };
 #define CASES ((int)(sizeof cases / sizeof *cases))

@@ -286,6 +286,33 @@ START_TEST(adamw_reference)
 }
 END_TEST
 
+/* Gradients are the first moments, and the second stay as after so many steps. */
+START_TEST(adamw_held)
+{
+    struct cadre_device *device = open_cpu(2);
+    const uint32_t dtype = _i % 2 ? CADRE_F64 : CADRE_F32;
+    const int64_t n = sizes[_i / 2];
+    const double limit = dtype == CADRE_F64 ? 1e-14 : 1e-6;
+    struct adam s = adam_make(device, dtype, n), old = adam_make(device, dtype, n);
+    const struct cadre_slice slice = slice_of(&s, 0, n);
+    struct cadre_adamw a = adam_args(dtype, &slice, 1);
+    a.held = 2;
+    ck_assert_int_eq(device->ops->adamw(device, &a), CADRE_OK);
+    for (int64_t i = 0; i < n; i++) {
+        const double m = tensor_get(&old.grad, i) * 0.7;
+        const double v = tensor_get(&old.second, i);
+        const double p = tensor_get(&old.param, i) * (1 - 1e-3 * 0.1) -
+                         1e-3 * m / (sqrt(v / (1 - pow(0.95, 2))) + 1e-8);
+        check_close(tensor_get(&s.first, i), m, limit, "exp_avg", i);
+        ck_assert(tensor_get(&s.second, i) == v);
+        check_close(tensor_get(&s.param, i), p, limit, "param", i);
+    }
+    adam_free(&s);
+    adam_free(&old);
+    cadre_device_close(device);
+}
+END_TEST
+
 /* A shard may begin anywhere: the same bits in one slice or in two. */
 START_TEST(adamw_divided_anywhere)
 {
@@ -394,6 +421,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, swiglu_gradient);
     tcase_add_loop_test(tc, additions, 0, sizes_tried * 2);
     tcase_add_loop_test(tc, adamw_reference, 0, sizes_tried * 2);
+    tcase_add_loop_test(tc, adamw_held, 0, sizes_tried * 2);
     tcase_add_loop_test(tc, adamw_divided_anywhere, 0, 2);
     tcase_add_loop_test(tc, sgd_reference, 0, sizes_tried * 2);
     tcase_add_loop_test(tc, squares, 0, sizes_tried * 2);

@@ -261,6 +261,57 @@ START_TEST(accumulated_microbatches_come_back)
 }
 END_TEST
 
+/* Nodes of a range, each against the definition. */
+static void check_nodes(uint64_t n, uint64_t first)
+{
+    const struct cadre_grad_node *got = cadre_accumulation_nodes(&accumulation, 2);
+    ck_assert_ptr_nonnull(got);
+    for (int k = 0; k < accumulation.n_nodes; k++) {
+        const float *sum = got[k].sum.data;
+        for (uint64_t e = 0; e < store.param[2].count; e++) {
+            float want = node(2, e, (int)got[k].level, got[k].index, n);
+            ck_assert_msg(memcmp(&sum[e], &want, sizeof want) == 0,
+                          "node %d from %d on, element %d", k, (int)first, (int)e);
+        }
+    }
+}
+
+/* Ranges that change between steps, in buffers that were made for the most of any. */
+START_TEST(ranges_change_between_steps)
+{
+    static const int64_t range[][2] = {{0, 4},  {1, 10}, {7, 1},
+                                       {3, 10}, {5, 6},  {0, 8}};
+    plan.map = CADRE_MICROBATCHES_RANGES;
+    plan.most = 10;
+    const uint64_t before = ledger.now_bytes;
+    start(4, true);
+    ck_assert_uint_eq(ledger.now_bytes - before,
+                      cadre_accumulation_bytes(model, &plan, true));
+    const uint64_t taken = ledger.now_bytes;
+    for (size_t i = 0; i < sizeof range / sizeof *range; i++) {
+        plan.first_microbatch = range[i][0];
+        plan.n_microbatches = range[i][1];
+        cadre_accumulation_divide(&accumulation);
+        cadre_accumulation_begin_step(&accumulation);
+        for (int64_t k = 0; k < range[i][1]; k++) {
+            void *dst, *sum;
+            bool final;
+            int beta;
+            ck_assert_int_eq(cadre_accumulation_open(&accumulation, 2, &dst, &beta),
+                             CADRE_OK);
+            fill(2, (uint64_t)(range[i][0] + k), dst);
+            ck_assert_int_eq(cadre_accumulation_close(&accumulation, 2, &final, &sum),
+                             CADRE_OK);
+            ck_assert_int_eq(final, k + 1 == range[i][1]);
+        }
+        check_nodes(MOST, (uint64_t)range[i][0]);
+    }
+    ck_assert_uint_eq(ledger.now_bytes, taken);
+    plan.map = CADRE_MICROBATCHES_BLOCK;
+    plan.most = 0;
+}
+END_TEST
+
 START_TEST(planned_bytes_are_taken)
 {
     uint64_t before = ledger.now_bytes;
@@ -294,6 +345,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, another_order_has_other_bits);
     tcase_add_test(tc, loose_mode_adds_in_place);
     tcase_add_loop_test(tc, accumulated_microbatches_come_back, 2, 2 * MOST);
+    tcase_add_test(tc, ranges_change_between_steps);
     tcase_add_test(tc, planned_bytes_are_taken);
     tcase_add_test(tc, a_detached_gradient_is_an_error);
     suite_add_tcase(s, tc);

@@ -13,6 +13,7 @@
 static struct {
     double losses[RANKS];
     struct cadre_exchange_outcome outcome;
+    double data_s[RANKS];
 } seen[RANKS];
 static bool votes;
 
@@ -63,6 +64,46 @@ START_TEST(losses_and_votes_are_those_of_all)
 }
 END_TEST
 
+/* Rank r takes r + 1 s for a micro-batch. With ranks that share samples, or each with
+ * its own. */
+static cadre_status speeds_main(void *arg, int index,
+                                struct cadre_local_segment *segment)
+{
+    const struct cadre_axis_request axis = {"dp", RANKS, "ddp"};
+    const bool *splits = arg;
+    struct cadre_mesh mesh;
+    struct cadre_timeline timeline = {0};
+    struct cadre_exchange exchange = {.mesh = &mesh,
+                                      .timeline = &timeline,
+                                      .n_losses = 1,
+                                      .data_s = seen[index].data_s,
+                                      .micro_s = index + 1};
+    struct cadre_error err = {0};
+    CADRE_TRY(cadre_mesh_init(&mesh, &axis, 1, index, &err));
+    mesh.axis[0].split_batch = *splits;
+    CADRE_TRY(cadre_local_open(segment, index, &exchange.world, &err));
+    cadre_status rc = cadre_exchange_init(&exchange);
+    if (rc == CADRE_OK)
+        rc = cadre_exchange_losses(&exchange, NULL, 1, &seen[index].outcome);
+    cadre_exchange_fini(&exchange);
+    cadre_comm_destroy(exchange.world);
+    return rc;
+}
+
+START_TEST(speeds_are_those_of_the_slowest)
+{
+    const struct cadre_local_config config = {.size = RANKS, .timeout_s = 60};
+    struct cadre_error err = {0};
+    bool splits = _i;
+    memset(seen, 0, sizeof seen);
+    cadre_status rc = cadre_launch_threads(&config, NULL, speeds_main, &splits, &err);
+    ck_assert_msg(rc == CADRE_OK, "%s", err.text);
+    for (int r = 0; r < RANKS; r++)
+        for (int i = 0; i < RANKS; i++)
+            ck_assert_double_eq(seen[r].data_s[i], splits ? i + 1 : i == 0 ? RANKS : 0);
+}
+END_TEST
+
 START_TEST(one_rank_has_what_it_says)
 {
     const struct cadre_mesh mesh = {.ranks = 1};
@@ -87,6 +128,7 @@ Suite *test_suite(void)
     Suite *suite = suite_create("exchange");
     TCase *tc = tcase_create("exchange");
     tcase_add_loop_test(tc, losses_and_votes_are_those_of_all, 0, 2);
+    tcase_add_loop_test(tc, speeds_are_those_of_the_slowest, 0, 2);
     tcase_add_test(tc, one_rank_has_what_it_says);
     suite_add_tcase(suite, tc);
     return suite;

@@ -294,6 +294,28 @@ START_TEST(null_is_refused)
 }
 END_TEST
 
+/* Of AdamW; the second ones are held in a step, after one that is over. */
+START_TEST(moments_are_adamws)
+{
+    double decay = 0;
+    f.spec.optim.kind = CADRE_OPTIMIZER_ADAMW;
+    f.spec.optim.beta1 = 0.75;
+    ck_assert_int_eq(param->moments(host->ctx, 0, &decay), CADRE_OK);
+    ck_assert_double_eq(decay, 0.75);
+    ck_assert_uint_eq(f.rank.services.held_moments, 0);
+    is_refused(param->moments(host->ctx, 0, NULL), "decay is NULL");
+    is_refused(param->moments(host->ctx, 3, &decay), "it may be called in step only");
+    rank_fixture_inside(&f, 0, CADRE_IN_STEP);
+    f.rank.services.step = 4;
+    is_refused(param->moments(host->ctx, 4, &decay),
+               "the second moments after 4 updates, expected some before step 4");
+    ck_assert_int_eq(param->moments(host->ctx, 3, &decay), CADRE_OK);
+    ck_assert_uint_eq(f.rank.services.held_moments, 3);
+    f.spec.optim.kind = CADRE_OPTIMIZER_SGD;
+    is_refused(param->moments(host->ctx, 0, &decay), "set optim.name = adamw");
+}
+END_TEST
+
 START_TEST(owned_values_are_the_masters)
 {
     struct cadre_buf buf;
@@ -344,6 +366,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, memory_outlives_destroy);
     tcase_add_test(tc, calls_belong_to_callbacks);
     tcase_add_test(tc, null_is_refused);
+    tcase_add_test(tc, moments_are_adamws);
     tcase_add_test(tc, owned_values_are_the_masters);
     tcase_add_test(tc, ranges_are_known_in_plan_too);
     tcase_add_test(tc, axes_and_random_numbers);

@@ -77,12 +77,44 @@ START_TEST(every_rank_is_asked)
 }
 END_TEST
 
+/* Ranks 0 and 1 share CPUs 0 to 4, rank 2 has CPU 5, ranks 3 to 5 share CPU 6. */
+START_TEST(threads_follow_the_cpus)
+{
+    static const int first[] = {0, 0, 5, 6, 6, 6}, n[] = {5, 5, 1, 1, 1, 1};
+    static const int want[] = {2, 2, 1, 1, 1, 1};
+    struct cadre_launch_place rank[6] = {0};
+    struct cadre_places places = {.ranks = 6, .rank = rank};
+    for (int r = 0; r < 6; r++) {
+        CPU_ZERO(&rank[r].cpus);
+        rank[r].pinned = true;
+        for (int c = 0; c < n[r]; c++)
+            CPU_SET((size_t)(first[r] + c), &rank[r].cpus);
+    }
+    rank[5].pinned = false; /* one of them anywhere: nothing is known */
+    cadre_places_count_threads(&places);
+    for (int r = 0; r < 6; r++)
+        ck_assert_int_eq(rank[r].threads, 0);
+    rank[5].pinned = true;
+    cadre_places_count_threads(&places);
+    for (int r = 0; r < 6; r++) {
+        ck_assert_int_eq(rank[r].threads, want[r]);
+        rank[r].threads = 0;
+    }
+    places = (struct cadre_places){.ranks = 2, .rank = rank}; /* sets of one size */
+    cadre_places_count_threads(&places);
+    ck_assert_int_eq(rank[0].threads, 0);
+    places = (struct cadre_places){.ranks = 2}; /* nobody has requests */
+    cadre_places_count_threads(&places);
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *suite = suite_create("place");
     TCase *tc = tcase_create("place");
     tcase_add_test(tc, no_requests_cost_nothing);
     tcase_add_loop_test(tc, every_rank_is_asked, 0, 3);
+    tcase_add_test(tc, threads_follow_the_cpus);
     suite_add_tcase(suite, tc);
     return suite;
 }

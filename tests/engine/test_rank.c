@@ -377,6 +377,35 @@ START_TEST(the_print_shows_placement_and_memory)
 }
 END_TEST
 
+static void *no_memory(struct cadre_device *device, size_t bytes)
+{
+    (void)device;
+    (void)bytes;
+    return NULL;
+}
+
+START_TEST(memory_that_is_not_there_is_told_with_figures)
+{
+    struct cadre_device *device = NULL;
+    const struct cadre_device_config config = {.kind = "cpu", .threads = 1};
+    ck_assert_int_eq(cadre_device_open(&config, &device, &f.err), CADRE_OK);
+    struct cadre_device_ops ops = *device->ops;
+    const struct cadre_device_ops *own = device->ops;
+    ops.alloc = no_memory;
+    device->ops = &ops;
+    ck_assert_int_eq(cadre_rank_plan(&f.rank, &f.spec, 0, &f.err), CADRE_OK);
+    f.rank.device = device;
+    f.rank.device_lent = true;
+    ck_assert_int_eq(cadre_rank_bind(&f.rank, NULL, 0, &f.err), CADRE_E_RESOURCE);
+    ck_assert_ptr_nonnull(strstr(f.err.text, "no memory for parameters"));
+    ck_assert_ptr_nonnull(strstr(f.err.text, "(rank 0 has taken 0.0 MiB of the "));
+    ck_assert_ptr_nonnull(strstr(f.err.text, " are free)"));
+    cadre_rank_fini(&f.rank);
+    device->ops = own;
+    cadre_device_close(device);
+}
+END_TEST
+
 START_TEST(the_print_of_rank_0_shows_claims)
 {
     char *text = NULL;
@@ -557,6 +586,7 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, own_freezes_are_made_again, 0, 2);
     tcase_add_loop_test(tc, ranges_are_known_in_any_order, 0, 2);
     tcase_add_test(tc, the_print_shows_placement_and_memory);
+    tcase_add_test(tc, memory_that_is_not_there_is_told_with_figures);
     tcase_add_test(tc, the_print_of_rank_0_shows_claims);
     tcase_add_test(tc, two_ranks_share_loss_and_votes);
     tcase_add_loop_test(tc, diverging_replicas_have_their_own_norm, 0, 2);

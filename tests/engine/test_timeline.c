@@ -129,6 +129,57 @@ START_TEST(details_are_kept_when_asked_for)
 }
 END_TEST
 
+static void unit(uint32_t number)
+{
+    double begin = cadre_timeline_begin_unit(&t);
+    cadre_timeline_end_unit(&t, CADRE_SPAN_BACKWARD, number, 3, begin);
+}
+
+START_TEST(units_are_recorded_when_asked_for)
+{
+    unit(1);
+    ck_assert_uint_eq(t.n, 0);
+    ck_assert_double_eq(cadre_timeline_begin_unit(&t), 0); /* no look at the clock */
+    size_t room = t.room;
+    cadre_timeline_detail(&t, true, 1000);
+    ck_assert_uint_ge(t.room, room + 1000);
+    double begin = cadre_timeline_begin_pass(&t);
+    unit(2);
+    cadre_timeline_end_pass(&t, CADRE_SPAN_BACKWARD, 0, 3, begin);
+    ck_assert_uint_eq(t.n, 2);
+    ck_assert(t.span[0].kind == CADRE_SPAN_UNIT && t.span[0].inside);
+    ck_assert(t.span[0].pass == CADRE_SPAN_BACKWARD);
+    ck_assert_uint_eq(t.span[0].unit, 2);
+    ck_assert_uint_eq(t.span[0].microbatch, 3);
+    /* bubbles are of passes */
+    ck_assert_double_eq(cadre_timeline_row(&t).used, t.span[1].end - begin);
+    cadre_timeline_detail(&t, false, 0);
+    unit(3);
+    ck_assert_uint_eq(t.n, 2);
+    cadre_timeline_end_unit(NULL, CADRE_SPAN_FORWARD, 0, 0,
+                            cadre_timeline_begin_unit(NULL));
+}
+END_TEST
+
+/* Waits inside of passes are no computing, whether they are recorded or not. */
+START_TEST(passes_compute_what_they_do_not_wait)
+{
+    for (int detail = 0; detail < 2; detail++) {
+        cadre_timeline_begin_step(&t);
+        t.detail = detail;
+        cadre_timeline_add(&t, CADRE_SPAN_WAIT, "dp", cadre_now_s() - 100);
+        double begin = cadre_timeline_begin_pass(&t);
+        cadre_timeline_add(&t, CADRE_SPAN_WAIT, "tp", cadre_now_s() - 5);
+        cadre_timeline_add(&t, CADRE_SPAN_WORK, "data", cadre_now_s() - 50);
+        cadre_timeline_end_pass(&t, CADRE_SPAN_FORWARD, 0, 0, begin - 7);
+        ck_assert_double_eq_tol(t.pass_s, 2, 1);
+        ck_assert_double_eq_tol(t.waited_s, 105, 1);
+        cadre_timeline_begin_step(&t);
+        ck_assert_double_eq(t.pass_s + t.waited_s, 0);
+    }
+}
+END_TEST
+
 START_TEST(what_finds_no_room_is_counted)
 {
     size_t more = t.room + 5;
@@ -201,6 +252,8 @@ Suite *test_suite(void)
     tcase_add_test(tc, gpipe_has_its_bubble);
     tcase_add_test(tc, groups_follow_the_mesh);
     tcase_add_test(tc, details_are_kept_when_asked_for);
+    tcase_add_test(tc, units_are_recorded_when_asked_for);
+    tcase_add_test(tc, passes_compute_what_they_do_not_wait);
     tcase_add_test(tc, what_finds_no_room_is_counted);
     tcase_add_test(tc, the_fastest_step_is_kept);
     tcase_add_test(tc, medians_of_the_last_durations);

@@ -2,6 +2,7 @@
 /* Gathers that travel encoded, by a codec that keeps the upper half of each float. */
 #include "core/engine/strategy/wire.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include <cadre/helpers.h>
@@ -57,6 +58,40 @@ static bool gather(struct comm_pair *p, uint32_t kind, const struct cadre_buf *i
            comm->stream_wait(&p->axis, post.done) == CADRE_OK;
 }
 
+/* Bytes of codes that are held. */
+static uint64_t codes_taken(struct comm_pair *p)
+{
+    char tag[64];
+    snprintf(tag, sizeof tag, "%.31s: codes", p->ctx.name);
+    return cadre_ledger_used(&p->ledger, CADRE_SPACE_DEVICE, tag);
+}
+
+/* Codes take what is in flight at most: those of another size go, whether they were
+ * smaller or larger. */
+static bool takes_what_is_in_flight(struct comm_pair *p, int rank)
+{
+    static const uint64_t larger[] = {0, 5, 7}, smaller[] = {0, 1, 3};
+    float own[5] = {1, 2, 3, 4, 5}, all[7], few[3];
+    struct cadre_buf in = cadre_buf_of(own, rank ? 2 : 5, CADRE_F32, 0);
+    struct cadre_buf out = cadre_buf_of(all, 7, CADRE_F32, 0);
+    struct cadre_buf one = cadre_buf_of(own, rank ? 2 : 1, CADRE_F32, 0);
+    struct cadre_buf three = cadre_buf_of(few, 3, CADRE_F32, 0);
+    struct cadre_post first = cadre_post("codes", CADRE_TRAFFIC_PARAM, 0);
+    struct cadre_post second = first, third = first;
+    bool good =
+        comm->all_gather(&p->axis, &in, &out, larger, &first) == CADRE_OK &&
+        codes_taken(p) == 14 &&
+        comm->all_gather(&p->axis, &one, &three, smaller, &second) == CADRE_OK &&
+        codes_taken(p) == 14 + 6 &&
+        comm->stream_wait(&p->axis, first.done) == CADRE_OK &&
+        comm->stream_wait(&p->axis, second.done) == CADRE_OK;
+    return good &&
+           comm->all_gather(&p->axis, &one, &three, smaller, &third) == CADRE_OK &&
+           codes_taken(p) == 14 + 6 && /* one of that size is there */
+           comm->stream_wait(&p->axis, third.done) == CADRE_OK && few[0] == 1 &&
+           few[1] == 1 && few[2] == 2 && all[6] == 2;
+}
+
 /* Rank 0 has three values and rank 1 one; 1 + 2^-20 does not survive the codec. */
 static bool gathers(struct comm_pair *p, int rank)
 {
@@ -69,6 +104,7 @@ static bool gathers(struct comm_pair *p, int rank)
         good &= gather(p, CADRE_TRAFFIC_PARAM, &in, &out) && all[0] == 1 &&
                 all[1] == 2 && all[2] == 3 && all[3] == 1;
     good &= p->services.wire->jobs && !p->services.wire->jobs->next;
+    good &= codes_taken(p) == 8;
     return good && gather(p, CADRE_TRAFFIC_OTHER, &in, &other) && plain[0] == own[0];
 }
 
@@ -92,7 +128,8 @@ static cadre_status two_ranks(void *arg, int rank, struct cadre_local_segment *s
     p.plugin.ops.wire = half;
     struct cadre_wire wire = {.codec = &p.ctx, .axis = &p.axis};
     p.services.wire = &wire;
-    good = good && gathers(&p, rank) && refuses_in_place(&p, rank);
+    good = good && gathers(&p, rank) && takes_what_is_in_flight(&p, rank) &&
+           refuses_in_place(&p, rank);
     cadre_wire_fini(&wire);
     cadre_ledger_fini(&p.ledger);
     cadre_comm_destroy(world);

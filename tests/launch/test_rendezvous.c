@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -125,6 +126,36 @@ static void all_have(const struct rank *ranks)
         ck_assert_int_eq(memcmp(ranks[r].bytes, ranks[0].bytes, BYTES), 0);
     }
 }
+
+/* A pipe where the last rank's file will be, again and again until that is there. */
+static void *put_pipes(void *arg)
+{
+    char path[128];
+    (void)arg;
+    snprintf(path, sizeof path, "%s/here.%d", folder, SIZE - 1);
+    for (int i = 0; i < 100; i++) {
+        mkfifo(path, 0600);
+        nanosleep(&(struct timespec){.tv_nsec = 2000000L}, NULL);
+    }
+    return NULL;
+}
+
+START_TEST(a_pipe_in_the_way_is_not_waited_for)
+{
+    struct rank ranks[SIZE];
+    pthread_t putting;
+    ck_assert(place(0));
+    prepare(ranks, "pipes", PATIENT);
+    ranks[0].delay_ms = 0;
+    ranks[SIZE - 1].delay_ms = 300;
+    ck_assert_int_eq(pthread_create(&putting, NULL, put_pipes, NULL), 0);
+    start(ranks, -1);
+    join(ranks, -1);
+    pthread_join(putting, NULL);
+    all_have(ranks);
+    tidy(0);
+}
+END_TEST
 
 START_TEST(all_ranks_get_the_bytes)
 {
@@ -353,6 +384,7 @@ Suite *test_suite(void)
     TCase *t = tcase_create("meet");
     tcase_set_timeout(t, 240);
     tcase_add_loop_test(t, all_ranks_get_the_bytes, 0, 3);
+    tcase_add_test(t, a_pipe_in_the_way_is_not_waited_for);
     tcase_add_test(t, leftovers_are_ignored);
     tcase_add_loop_test(t, a_failure_reaches_the_late, 0, 6);
     tcase_add_loop_test(t, missing_ranks_are_named, 0, 2);

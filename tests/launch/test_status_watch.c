@@ -121,15 +121,21 @@ START_TEST(who_received_the_signal_is_to_blame)
     ck_assert_int_eq(seen.rank, 1);
     ck_assert_str_eq(seen.instance, "b");
     atomic_store(&slot[2].fault, 0);
-    atomic_store(&slot[1].exits, 1);
+    atomic_store(&slot[1].exits, CADRE_STATUS_EXITS);
     seen = cadre_status_blame(slot, SLOTS);
     ck_assert(seen.rank == 0 && seen.exits);
     /* whose crash follows from the exit of another */
     atomic_store(&slot[1].exits, 0);
     atomic_store(&slot[1].fault, SIGSEGV);
-    atomic_store(&slot[2].exits, 1);
+    atomic_store(&slot[2].exits, CADRE_STATUS_EXITS);
     seen = cadre_status_blame(slot, SLOTS);
     ck_assert(seen.rank == 1 && seen.exits);
+    /* or from that of a plugin's thread, which waits for it inside the plugin */
+    atomic_store(&slot[2].exits, 0);
+    atomic_store(&slot[0].exits, CADRE_STATUS_OTHER_EXITS);
+    cadre_status_core(&slot[1]);
+    seen = cadre_status_blame(slot, SLOTS);
+    ck_assert(seen.rank == 1 && seen.other_exits && !seen.exits);
 }
 END_TEST
 

@@ -13,14 +13,14 @@ static const struct {
 } cases[] = {
     {"null", "returns no descriptor"},
     {"magic", "has the magic number 2a, expected 3145524441433ec3"},
-    {"major", "was built for plugin ABI 3.9, this program has 0.9"},
+    {"major", "was built for plugin ABI 3.10, this program has 0.10"},
     {"minor",
-     "was built for plugin ABI 0.8, this program has 0.9 and takes 0.9 to 0.9: "
+     "was built for plugin ABI 0.8, this program has 0.10 and takes 0.9 to 0.10: "
      "rebuild the plugin against this Cadre's headers"},
     {"next_minor",
-     "was built for plugin ABI 0.10, this program has 0.9 and takes 0.9 to "
-     "0.9: install a newer Cadre or an older plugin"},
-    {"host_minor", "needs a host of plugin ABI 0.10 or newer, this program has 0.9"},
+     "was built for plugin ABI 0.11, this program has 0.10 and takes 0.9 to "
+     "0.10: install a newer Cadre or an older plugin"},
+    {"host_minor", "needs a host of plugin ABI 0.11 or newer, this program has 0.10"},
     {"struct_size", "has a descriptor of 88 bytes, expected at least 104"},
     {"older", "has a descriptor of 96 bytes, expected at least 104"},
     {"id_none", "has the malformed id '(none)'"},

@@ -160,7 +160,7 @@ static void spoil_head(const char *bad)
     if (!strcmp(bad, "major"))
         me.now.abi_major = CADRE_ABI_MAJOR + 3;
     if (!strcmp(bad, "minor"))
-        me.now.abi_minor = CADRE_ABI_MINOR - 1;
+        me.now.abi_minor = 8; /* before the oldest that is taken */
     if (!strcmp(bad, "next_minor"))
         me.now.abi_minor = CADRE_ABI_MINOR + 1;
     if (!strcmp(bad, "host_minor"))

@@ -102,5 +102,5 @@ static const struct cadre_strategy_ops ops = {
 };
 
 CADRE_PLUGIN(.role = CADRE_ROLE_PLACEMENT, .id = "org.example.independent",
-             .version = "1.0", .summary = "runs of their own", .axis = "independent",
+             .version = "1.0", .summary = "independent runs", .axis = "independent",
              CADRE_OPTIONS(options), .services = services, .ops = &ops)

@@ -14,7 +14,7 @@
 struct cadre_self {
     const struct cadre_host *host;
     const char *report;
-    int env, far;
+    int env, far, wide;
     uint32_t rank;
 };
 
@@ -27,6 +27,7 @@ static cadre_status create(const struct cadre_create *in, struct cadre_self **ou
     self->report = values->str(values->h, "report");
     self->env = values->i64(values->h, "env") != 0;
     self->far = values->i64(values->h, "far") != 0;
+    self->wide = values->i64(values->h, "wide") != 0;
     *out = self;
     return CADRE_OK;
 }
@@ -45,6 +46,8 @@ static cadre_status place(struct cadre_self *self, const struct cadre_place *p)
     if (p->rank != self->rank)
         return cadre_refuse(self->host, CADRE_E_INTERNAL, "an instance of rank %u",
                             self->rank);
+    if (self->wide && p->rank == 0)
+        return p->cpus(p->h, p->cpu, p->n_cpus);
     sched_getaffinity(0, sizeof own, &own);
     for (; cpu < CPU_SETSIZE; cpu++)
         if (CPU_ISSET(cpu, &own) && nth++ == p->rank)
@@ -112,6 +115,8 @@ static const struct cadre_option options[] = {
                  .help = "set TEST_PLACE"),
     CADRE_OPTION(.type = CADRE_OPTION_BOOL, .key = "far", .def = "no",
                  .help = "take a CPU that is not there"),
+    CADRE_OPTION(.type = CADRE_OPTION_BOOL, .key = "wide", .def = "no",
+                 .help = "rank 0 takes all CPUs, without TEST_PLACE"),
 };
 
 static const struct cadre_strategy_ops ops = {

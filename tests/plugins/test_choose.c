@@ -17,6 +17,7 @@ static void add(uint32_t gpu, uint32_t index, const char *profile)
     snprintf(item->uuid, sizeof item->uuid, "MIG-%u-%u", gpu, index);
     snprintf(item->gpu_uuid, sizeof item->gpu_uuid, "GPU-%u", gpu);
     snprintf(item->profile, sizeof item->profile, "%s", profile);
+    item->slices = (uint32_t)(profile[0] - '0');
 }
 
 /* GPU 0: 3g 1g 1g+me; GPU 1: 1g, and a part of a 3g. */
@@ -100,6 +101,40 @@ START_TEST(of_a_profile)
     refused("needs 1 MIG instance, found 0 of mig.profile = 1;");
     wants.profile = "3g.71gbx";
     refused("found 0");
+}
+END_TEST
+
+/* GPU 0: 3 1 1; GPU 1: 1 1 compute slices. */
+START_TEST(of_sizes)
+{
+    static const uint32_t small_first[] = {1, 3}, two_threes[] = {3, 3};
+    wants.slices = small_first;
+    gets(0, "MIG-0-1");
+    gets(1, "MIG-0-0");
+    wants.profile = "1g";
+    refused("mig.sizes asks for 3 compute slices at index 1 of the axis, and no "
+            "instance of that size is left");
+    wants.profile = "";
+    wants.slices = two_threes;
+    refused("no instance of that size is left");
+    wants.share = true;
+    gets(1, "MIG-0-0");
+    wants.share = false;
+    wants.slices = small_first;
+    wants.instances = "1:0 0:0"; /* an order of its own */
+    gets(0, "MIG-1-0");
+    gets(1, "MIG-0-0");
+    wants.instances = "0:0 1:0";
+    refused("asks for 1 compute slices at index 0 of the axis, and the instance of "
+            "mig.instances there has others");
+    wants.instances = "";
+    wants.visible = "MIG-0-0"; /* by an external launcher, one for this rank alone */
+    wants.given = true;
+    ck_assert(mig_choose(&list, &wants, 1, uuid, why, sizeof why));
+    ck_assert_str_eq(uuid, "MIG-0-0");
+    ck_assert(!mig_choose(&list, &wants, 0, uuid, why, sizeof why));
+    ck_assert_ptr_nonnull(strstr(why, "started on MIG-0-0, which has 3 compute slices, "
+                                      "but mig.sizes has 1 at index 0"));
 }
 END_TEST
 
@@ -194,6 +229,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, too_few);
     tcase_add_test(tc, none_at_all);
     tcase_add_test(tc, of_a_profile);
+    tcase_add_test(tc, of_sizes);
     tcase_add_test(tc, of_a_list);
     tcase_add_test(tc, a_word_too_long);
     tcase_add_test(tc, under_cuda_visible_devices);

@@ -32,8 +32,9 @@ START_TEST(sets_are_disjoint_equal_and_of_ours)
             bool taken[MOST] = {false};
             number(3, n, 1);
             for (uint32_t s = 0; s < sets; s++) {
-                ck_assert_uint_eq(mig_coresets_partition(cpus, cores, n, sets, s, set),
-                                  n / sets);
+                ck_assert_uint_eq(
+                    mig_coresets_partition(cpus, cores, n, sets, NULL, s, set),
+                    n / sets);
                 for (uint32_t i = 0; i < n / sets; i++) {
                     ck_assert_uint_eq(set[i], 3 + s * (n / sets) + i);
                     ck_assert(!taken[set[i]]);
@@ -48,18 +49,18 @@ START_TEST(siblings_stay_together)
 {
     char text[64];
     number(0, 8, 2);
-    ck_assert_uint_eq(mig_coresets_partition(cpus, cores, 8, 2, 0, set), 4);
+    ck_assert_uint_eq(mig_coresets_partition(cpus, cores, 8, 2, NULL, 0, set), 4);
     mig_coresets_print(set, 4, text, sizeof text);
     ck_assert_str_eq(text, "0,4,1,5");
-    ck_assert_uint_eq(mig_coresets_partition(cpus, cores, 8, 2, 1, set), 4);
+    ck_assert_uint_eq(mig_coresets_partition(cpus, cores, 8, 2, NULL, 1, set), 4);
     mig_coresets_print(set, 4, text, sizeof text);
     ck_assert_str_eq(text, "2,6,3,7");
     /* three sets of whole cores: the fourth core is unused */
-    ck_assert_uint_eq(mig_coresets_partition(cpus, cores, 8, 3, 2, set), 2);
+    ck_assert_uint_eq(mig_coresets_partition(cpus, cores, 8, 3, NULL, 2, set), 2);
     mig_coresets_print(set, 2, text, sizeof text);
     ck_assert_str_eq(text, "2,6");
     /* more sets than cores: cores are divided, and still no CPU is in two sets */
-    ck_assert_uint_eq(mig_coresets_partition(cpus, cores, 8, 8, 1, set), 1);
+    ck_assert_uint_eq(mig_coresets_partition(cpus, cores, 8, 8, NULL, 1, set), 1);
     ck_assert_uint_eq(set[0], 4);
 }
 END_TEST
@@ -73,17 +74,40 @@ START_TEST(uneven_cores_give_equal_sets)
     cores[5] = 2;
     cores[6] = 3;
     for (uint32_t s = 0; s < 2; s++)
-        ck_assert_uint_eq(mig_coresets_partition(cpus, cores, 7, 2, s, set), 3);
+        ck_assert_uint_eq(mig_coresets_partition(cpus, cores, 7, 2, NULL, s, set), 3);
+}
+END_TEST
+
+/* Of sizes 3 and 1, and 1, 2 and 1: the CPUs of a part, contiguous and disjoint. */
+START_TEST(sets_have_their_sizes)
+{
+    static const uint32_t two[] = {3, 1}, three[] = {1, 2, 1};
+    char text[64];
+    number(0, 9, 1); /* two a part, and one is left over */
+    ck_assert_uint_eq(mig_coresets_partition(cpus, cores, 9, 2, two, 0, set), 6);
+    mig_coresets_print(set, 6, text, sizeof text);
+    ck_assert_str_eq(text, "0-5");
+    ck_assert_uint_eq(mig_coresets_partition(cpus, cores, 9, 2, two, 1, set), 2);
+    mig_coresets_print(set, 2, text, sizeof text);
+    ck_assert_str_eq(text, "6-7");
+    number(0, 8, 2); /* whole cores */
+    ck_assert_uint_eq(mig_coresets_partition(cpus, cores, 8, 3, three, 1, set), 4);
+    mig_coresets_print(set, 4, text, sizeof text);
+    ck_assert_str_eq(text, "1,5,2,6");
+    ck_assert_uint_eq(mig_coresets_partition(cpus, cores, 8, 3, three, 2, set), 2);
+    ck_assert_uint_eq(set[0], 3);
+    number(0, 3, 1);
+    ck_assert_uint_eq(mig_coresets_partition(cpus, cores, 3, 2, two, 0, set), 0);
 }
 END_TEST
 
 START_TEST(more_sets_than_cpus_are_none)
 {
     number(0, 4, 1);
-    ck_assert_uint_eq(mig_coresets_partition(cpus, cores, 4, 5, 0, set), 0);
-    ck_assert_uint_eq(mig_coresets_partition(cpus, cores, 4, 0, 0, set), 0);
-    ck_assert_uint_eq(mig_coresets_partition(cpus, cores, 4, 2, 2, set), 0);
-    ck_assert_uint_eq(mig_coresets_partition(cpus, cores, 0, 1, 0, set), 0);
+    ck_assert_uint_eq(mig_coresets_partition(cpus, cores, 4, 5, NULL, 0, set), 0);
+    ck_assert_uint_eq(mig_coresets_partition(cpus, cores, 4, 0, NULL, 0, set), 0);
+    ck_assert_uint_eq(mig_coresets_partition(cpus, cores, 4, 2, NULL, 2, set), 0);
+    ck_assert_uint_eq(mig_coresets_partition(cpus, cores, 0, 1, NULL, 0, set), 0);
 }
 END_TEST
 
@@ -141,6 +165,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, sets_are_disjoint_equal_and_of_ours);
     tcase_add_test(tc, siblings_stay_together);
     tcase_add_test(tc, uneven_cores_give_equal_sets);
+    tcase_add_test(tc, sets_have_their_sizes);
     tcase_add_test(tc, more_sets_than_cpus_are_none);
     tcase_add_test(tc, topology_is_read);
     tcase_add_test(tc, lists_are_short);

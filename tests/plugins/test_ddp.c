@@ -19,6 +19,7 @@ static void set_up_host(struct fake_host *host, uint32_t n_entries)
     fake_set(host, "overlap", "yes");
     fake_set(host, "compress", "none");
     fake_set(host, "level", "0");
+    fake_set(host, "node", "0");
 }
 
 static void setup(void)

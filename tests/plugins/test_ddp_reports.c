@@ -19,6 +19,7 @@ static void setup(void)
     fake_set(&fake, "overlap", "yes");
     fake_set(&fake, "compress", "none");
     fake_set(&fake, "level", "0");
+    fake_set(&fake, "node", "0");
 }
 
 static void teardown(void)

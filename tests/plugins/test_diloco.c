@@ -6,121 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <cadre/helpers.h>
-
 #include "tests/plugins/thread_run.h"
+#include "tests/plugins/value_probe.h"
 #include "tests/support/built_plugin.h"
 #include "tests/support/check_main.h"
 
-/* ---- the plugin that looks ---- */
-
-/* The values that a rank updates, one after the other, in f64. */
-struct values {
-    double *x;
-    size_t n;
-};
-
-/* By rank and step. INTRA comes before DATA in sync(UPDATE), and in step. */
-static struct values before[THREAD_RANKS][THREAD_STEPS + 1];
-static struct values after[THREAD_RANKS][THREAD_STEPS + 1];
-static struct values shown[THREAD_RANKS][THREAD_STEPS + 1]; /* by DRAIN */
-
-struct cadre_self {
-    const struct cadre_host *host;
-    const struct cadre_model_svc *model;
-    const struct cadre_param_svc *param;
-    uint32_t rank;
-};
-
-static const struct cadre_service services[] = {
-    CADRE_SERVICE(model, MODEL, param),
-    CADRE_SERVICE(param, PARAM, owned),
-    {NULL, 0, 0},
-};
-
-static cadre_status create(const struct cadre_create *c, struct cadre_self **out)
-{
-    CADRE_TRY(cadre_self_create(c->host, services, sizeof **out, out));
-    (*out)->host = c->host;
-    return CADRE_OK;
-}
-
-static cadre_status plan(struct cadre_self *self, const struct cadre_plan *p)
-{
-    self->rank = p->rank;
-    return CADRE_OK;
-}
-
-static cadre_status bind(struct cadre_self *self, const struct cadre_bind *at)
-{
-    (void)self, (void)at;
-    return CADRE_OK;
-}
-
-static cadre_status look(struct cadre_self *self, struct values *out)
-{
-    struct cadre_param_info info;
-    *out = (struct values){0};
-    for (cadre_param_id id = 0; cadre_param_next(self->host, self->model, &id, &info);
-         id++) {
-        struct cadre_buf x;
-        if (!info.present)
-            continue;
-        CADRE_TRY(self->param->owned(self->host->ctx, id, &x));
-        out->x = realloc(out->x, (out->n + x.count + 1) * sizeof *out->x);
-        for (uint64_t i = 0; i < x.count; i++)
-            out->x[out->n++] = x.dtype == CADRE_F64 ? ((const double *)x.data)[i]
-                                                    : ((const float *)x.data)[i];
-    }
-    return CADRE_OK;
-}
-
-static cadre_status step(struct cadre_self *self, const struct cadre_step *at,
-                         const struct cadre_next *next)
-{
-    if (at->step == 1)
-        CADRE_TRY(look(self, &after[self->rank][0]));
-    return next->run(next->h, at);
-}
-
-static cadre_status sync(struct cadre_self *self, const struct cadre_sync *at)
-{
-    if (at->what == CADRE_SYNC_UPDATE)
-        return look(self, &before[self->rank][at->step]);
-    if (at->what == CADRE_SYNC_METRICS)
-        return look(self, &after[self->rank][at->step]);
-    return CADRE_OK;
-}
-
-static void destroy(struct cadre_self *self, const struct cadre_end *end)
-{
-    (void)end;
-    free(self);
-}
-
-static const struct cadre_strategy_ops probe = {
-    .struct_size = sizeof probe,
-    .create = create,
-    .plan = plan,
-    .bind = bind,
-    .step = step,
-    .sync = sync,
-    .destroy = destroy,
-};
-
-/* ---- the test ---- */
+static struct value_probe *const before = value_probe_before;
+static struct value_probe *const after = value_probe_after;
+static struct value_probe shown[THREAD_RANKS]; /* by DRAIN */
 
 static struct spec_fixture f;
 static struct thread_run run, other;
-
-static void forget(struct values values[THREAD_RANKS][THREAD_STEPS + 1])
-{
-    for (int r = 0; r < THREAD_RANKS; r++)
-        for (int s = 0; s <= THREAD_STEPS; s++) {
-            free(values[r][s].x);
-            values[r][s] = (struct values){0};
-        }
-}
 
 static void setup(void)
 {
@@ -130,13 +26,12 @@ static void setup(void)
 
 static void teardown(void)
 {
-    forget(before);
-    forget(after);
-    forget(shown);
+    value_probe_forget();
+    value_probe_free(shown);
     spec_fixture_close(&f);
 }
 
-static void same_values(const struct values *a, const struct values *b)
+static void same_values(const struct seen_values *a, const struct seen_values *b)
 {
     ck_assert_uint_eq(a->n, b->n);
     ck_assert_uint_gt(a->n, 0);
@@ -170,20 +65,20 @@ struct outer {
  * formula. */
 static void hold(const struct outer *o, int r, int replica)
 {
-    size_t n = after[r][0].n;
+    size_t n = after[r].step[0].n;
     double *anchor = malloc(n * sizeof *anchor), *u = calloc(n, sizeof *u);
-    same_values(&after[r][0], &after[r + replica][0]);
-    memcpy(anchor, after[r][0].x, n * sizeof *anchor);
+    same_values(&after[r].step[0], &after[r + replica].step[0]);
+    memcpy(anchor, after[r].step[0].x, n * sizeof *anchor);
     for (int s = 1; s <= run.steps; s++) {
-        const double *a = before[r][s].x, *b = before[r + replica][s].x;
+        const double *a = before[r].step[s].x, *b = before[r + replica].step[s].x;
         if (s % o->period) { /* apart */
-            same_values(&before[r][s], &after[r][s]);
+            same_values(&before[r].step[s], &after[r].step[s]);
             ck_assert(memcmp(a, b, n * sizeof *a) != 0);
             continue;
         }
-        same_values(&after[r][s], &after[r + replica][s]);
+        same_values(&after[r].step[s], &after[r + replica].step[s]);
         for (size_t i = 0; i < n; i++) {
-            double d = (a[i] + b[i]) / 2 - anchor[i], now = after[r][s].x[i];
+            double d = (a[i] + b[i]) / 2 - anchor[i], now = after[r].step[s].x[i];
             u[i] = o->momentum * u[i] + d;
             double x =
                 anchor[i] + o->lr * (o->nesterov ? d + o->momentum * u[i] : u[i]);
@@ -217,7 +112,7 @@ START_TEST(takes_the_outer_step)
              "strategy.stack=%s diloco.period=%d diloco.outer_lr=%g "
              "diloco.outer_momentum=%g diloco.nesterov=%s",
              stack, o->period, o->lr, o->momentum, o->nesterov ? "yes" : "no");
-    run.probe = &probe;
+    run.probe = &value_probe;
     thread_run(&run, sets);
     int inner = run.ranks / 2;
     bool replicas_first = strncmp(stack, "diloco", 6) == 0;
@@ -256,7 +151,7 @@ END_TEST
 
 static void drain_and_look(struct cadre_rank *rank, int at)
 {
-    struct values *out = &shown[rank->index][at];
+    struct seen_values *out = &shown[rank->index].step[at];
     ck_assert_int_eq(cadre_rank_drain(rank), CADRE_OK);
     ck_assert_int_eq(cadre_rank_drain(rank), CADRE_OK); /* may come twice */
     for (uint32_t i = 0; i < rank->model->n_params; i++) {
@@ -280,15 +175,16 @@ START_TEST(shows_the_mean)
     };
     thread_run(&other, sets[_i]);
     run.each = drain_and_look;
-    run.probe = &probe;
+    run.probe = &value_probe;
     thread_run(&run, sets[_i]);
     ck_assert(thread_runs_same(&run, &other));
     for (int s = 1; s <= run.steps; s++)
         for (int r = 1; r < run.ranks; r++)
-            same_values(&shown[0][s], &shown[r][s]);
-    for (size_t i = 0; _i == 0 && i < after[0][1].n; i++)
-        ck_assert_double_eq_tol(shown[0][1].x[i],
-                                (after[0][1].x[i] + after[1][1].x[i]) / 2, 1e-7);
+            same_values(&shown[0].step[s], &shown[r].step[s]);
+    for (size_t i = 0; _i == 0 && i < after[0].step[1].n; i++)
+        ck_assert_double_eq_tol(shown[0].step[1].x[i],
+                                (after[0].step[1].x[i] + after[1].step[1].x[i]) / 2,
+                                1e-7);
 }
 END_TEST
 
@@ -325,9 +221,9 @@ START_TEST(sends_once_a_period)
 {
     uint64_t n = 0;
     run.each = count_sent;
-    run.probe = &probe;
+    run.probe = &value_probe;
     thread_run(&run, "strategy.stack=diloco:2 diloco.period=3");
-    n = after[0][1].n;
+    n = after[0].step[1].n;
     for (int s = 2; s <= run.steps; s++) /* the first has the start too */
         ck_assert_double_eq(bytes[s] - bytes[s - 1], s % 3 ? 0 : (double)n * 4);
 }

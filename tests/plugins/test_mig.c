@@ -47,15 +47,16 @@ static void set_options(const char *const *option)
 }
 
 static const char *const defaults[] = {
-    "mode",    "average", "profile",   "",      "instances", "",
-    "sweep",   "",        "pin",       "yes",   "share",     "no",
-    "overlap", "yes",     "bucket_mb", "0.004", NULL};
+    "mode", "average", "profile", "",      "instances", "",      "sweep",
+    "",     "pin",     "yes",     "share", "no",        "sizes", "",
+    "mps",  "any",     "overlap", "yes",   "bucket_mb", "0.004", NULL};
 
 static void setup(void)
 {
     mig = built_plugin_load("mig");
     fake_init(&fake, &mig->ops, 40);
     fake.singly = true;
+    fake.plan.microbatches = 8;
     snprintf(fake.axis.name, sizeof fake.axis.name, "mig");
     set_options(defaults);
     for (uint32_t i = 0; i < MOST; i++)
@@ -116,6 +117,35 @@ START_TEST(average_places_and_nothing_else)
 }
 END_TEST
 
+/* Micro-batches in proportion to the sizes. */
+START_TEST(sizes_divide_the_batch)
+{
+    static const char *const options[] = {"sizes", "3 1", NULL};
+    set_options(options);
+    fake.axis.size = 2;
+    fake.plan.microbatches = 11;
+    ck_assert_msg(fake_start(&fake) == CADRE_OK, "%s", fake.failure);
+    ck_assert_uint_eq(fake.map, CADRE_MICROBATCHES_RANGES);
+    ck_assert_uint_eq(fake.first_map[1], 9);
+    ck_assert_uint_eq(fake.first_map[2], 11);
+    fake_stop(&fake);
+    fake.plan.microbatches = 1;
+    refused(fake_start(&fake),
+            "makes 1 micro-batches, expected at least one for each of "
+            "the 2 parts of mig.sizes");
+    fake.axis.size = 4;
+    refused(fake_start(&fake), "mig.sizes has 2 sizes, but strategy.stack has 4 parts");
+}
+END_TEST
+
+START_TEST(sizes_that_are_none_are_refused)
+{
+    static const char *const options[] = {"sizes", "3 x", NULL};
+    set_options(options);
+    refused(fake_start(&fake), "mig.sizes: expected at most 128 numbers");
+}
+END_TEST
+
 START_TEST(independent_runs_claim_and_sum_nothing)
 {
     static const char *const options[] = {"mode", "independent", "sweep",
@@ -166,6 +196,26 @@ START_TEST(core_sets_follow_the_axis)
                                   cpus[(uint32_t)index * request.n + i]);
             ck_assert_str_eq(request.env, "");
         }
+}
+END_TEST
+
+START_TEST(core_sets_have_their_sizes)
+{
+    static const char *const options[] = {"sizes", "3 1", NULL};
+    set_options(options);
+    ck_assert_int_eq(ask(0, 2), CADRE_OK);
+    ck_assert_uint_eq(request.n, 6);
+    ck_assert_uint_eq(request.cpu[5], cpus[5]);
+    ck_assert_int_eq(ask(1, 2), CADRE_OK);
+    ck_assert_uint_eq(request.n, 2);
+    ck_assert_uint_eq(request.cpu[0], cpus[6]);
+    place.n_cpus = 3;
+    refused(ask(0, 2), "mig.sizes divides the CPUs into 4 parts of one size, but there "
+                       "are 3 CPUs");
+    set_options((const char *const[]){"sizes", "2 1 1 1", NULL});
+    place.ranks = 4;
+    place.local_ranks = 3;
+    refused(ask(0, 4), "mig.sizes on several machines needs as many parts on each");
 }
 END_TEST
 
@@ -302,10 +352,13 @@ Suite *test_suite(void)
     TCase *tc = tcase_create("mig");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, average_places_and_nothing_else);
+    tcase_add_test(tc, sizes_divide_the_batch);
+    tcase_add_test(tc, sizes_that_are_none_are_refused);
     tcase_add_test(tc, independent_runs_claim_and_sum_nothing);
     tcase_add_test(tc, a_sweep_needs_independent_runs);
     tcase_add_test(tc, refusals_of_the_host_are_passed_on);
     tcase_add_test(tc, core_sets_follow_the_axis);
+    tcase_add_test(tc, core_sets_have_their_sizes);
     tcase_add_test(tc, more_sets_than_cpus_are_refused);
     tcase_add_test(tc, without_pin_nothing_is_requested);
     tcase_add_test(tc, each_machine_has_its_share);

@@ -67,6 +67,7 @@ static void open_ranks(int number, const char *bucket_mb, const char *overlap)
     fake_set(first, "overlap", "%s", overlap);
     fake_set(first, "compress", "none");
     fake_set(first, "level", "0");
+    fake_set(first, "node", "0");
 }
 
 static void start(void)
@@ -107,6 +108,24 @@ START_TEST(the_bits_are_those_of_one_tree)
             }
             fake_ranks_fini(&all);
         }
+}
+END_TEST
+
+/* Memory is for the nodes of the plan; a step may have fewer, on either rank. */
+START_TEST(ranges_may_change_between_steps)
+{
+    static const uint64_t first[][3] = {{0, 3, 8}, {0, 4, 8}, {0, 2, 8}, {0, 6, 8}};
+    open_ranks(0, "0.001", _i ? "yes" : "no");
+    memcpy(all.rank[0].first, first[0], sizeof first[0]);
+    start();
+    for (int step = 0; step < 8; step++) {
+        for (int r = 0; r < all.n; r++)
+            memcpy(all.rank[r].first, first[step % 4], sizeof first[0]);
+        fake_ranks_step(&all);
+        ck_assert(fake_ranks_same(&all));
+        check_sums(step + 1);
+    }
+    fake_ranks_fini(&all);
 }
 END_TEST
 
@@ -207,6 +226,7 @@ Suite *test_suite(void)
     tcase_add_checked_fixture(tc, setup, NULL);
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, the_bits_are_those_of_one_tree, 0, CASES);
+    tcase_add_loop_test(tc, ranges_may_change_between_steps, 0, 2);
     tcase_add_loop_test(tc, bytes_and_memory_are_those_promised, 0, CASES);
     tcase_add_test(tc, other_runs_need_no_nodes);
     tcase_add_loop_test(tc, other_nodes_than_planned_are_refused, 0, 2);

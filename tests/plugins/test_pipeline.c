@@ -144,6 +144,12 @@ static cadre_status pass(const struct cadre_pass_args *args, bool forward)
     }
     if (args->out)
         ck_assert_ptr_null(under_way(FAKE_SEND, args->out));
+    if (args->out && out.rank == rank) { /* what it sends to itself it reads later */
+        float *data = args->out->data;
+        data[0] = (float)out.gradient;
+        data[1] = (float)out.chunk;
+        data[2] = (float)out.microbatch;
+    }
     at++;
     return CADRE_OK;
 }
@@ -163,7 +169,8 @@ static cadre_status backward(struct cadre_ctx *ctx, const struct cadre_pass_args
 static void set_stage(uint32_t schedule, uint32_t stages, uint32_t chunks,
                       uint32_t microbatches, uint32_t rank)
 {
-    static const char *const names[] = {"gpipe", "1f1b", "interleaved", "zb-h1"};
+    static const char *const names[PIPELINE_SCHEDULES] = {
+        "gpipe", "1f1b", "interleaved", "zb-h1", "breadth-first", "zb-v", "dualpipev"};
     static const struct cadre_model_svc model = {.struct_size = sizeof model,
                                                  .unit_cost = unit_cost,
                                                  .forward = forward,
@@ -236,7 +243,7 @@ static uint32_t most_blocks(void)
         const struct pipeline_action *a = &list.action[i];
         for (uint32_t u = stage.chunk[a->chunk].begin; u < stage.chunk[a->chunk].end;
              u++)
-            if (u > 0 && u + 1 < N_UNITS)
+            if (u > 0 && u + 1 < N_UNITS && a->kind != PIPELINE_INPUT)
                 n += a->kind == PIPELINE_FORWARD ? 1u : -1u;
         most = n > most ? n : most;
     }
@@ -253,7 +260,7 @@ static void check_rank(uint32_t schedule, uint32_t p, uint32_t v, uint32_t m,
     for (uint32_t c = 0; c < v; c++) {
         ck_assert_uint_eq(stage.chunk[c].live, pipeline_list_live(&list, c));
         ck_assert_uint_eq(stage.chunk[c].flags,
-                          schedule == PIPELINE_ZB_H1 ? CADRE_LIVE_SPLIT : 0);
+                          pipeline_splits(schedule) ? CADRE_LIVE_SPLIT : 0);
     }
     ck_assert_uint_eq(stage.live_blocks, v > 1 ? most_blocks() : 0);
     for (int i = 0; i < 2; i++) {
@@ -266,15 +273,26 @@ static void check_rank(uint32_t schedule, uint32_t p, uint32_t v, uint32_t m,
     stop();
 }
 
+static uint32_t chunks_of(uint32_t schedule)
+{
+    return schedule == PIPELINE_INTERLEAVED || schedule >= PIPELINE_BREADTH_FIRST ? 2
+                                                                                  : 1;
+}
+
+static uint32_t least_microbatches(uint32_t schedule, uint32_t p)
+{
+    return schedule == PIPELINE_DUALPIPEV && p > 1 ? 2 * p : 1;
+}
+
 START_TEST(each_pass_gets_what_belongs_to_it)
 {
     static const uint32_t sizes[] = {1, 2, 3, 5, 8, 13};
-    for (uint32_t schedule = PIPELINE_GPIPE; schedule <= PIPELINE_ZB_H1; schedule++)
+    for (uint32_t schedule = 0; schedule < PIPELINE_SCHEDULES; schedule++)
         for (uint32_t p = 2; p <= 5; p++)
             for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
                 for (uint32_t rank = 0; rank < p; rank++)
-                    check_rank(schedule, p, schedule == PIPELINE_INTERLEAVED ? 2 : 1,
-                               sizes[i], rank);
+                    if (sizes[i] >= least_microbatches(schedule, p))
+                        check_rank(schedule, p, chunks_of(schedule), sizes[i], rank);
     for (uint32_t rank = 0; rank < 4; rank++)
         check_rank(PIPELINE_INTERLEAVED, 4, 5, 6, rank);
 }
@@ -319,19 +337,20 @@ static void check_forward(uint32_t schedule, uint32_t p, uint32_t v, uint32_t m,
 /* In turns with training, of other numbers of micro-batches, in the same memory. */
 START_TEST(forward_steps_run_nothing_else)
 {
-    for (uint32_t schedule = PIPELINE_GPIPE; schedule <= PIPELINE_ZB_H1; schedule++)
+    for (uint32_t schedule = 0; schedule < PIPELINE_SCHEDULES; schedule++)
         for (uint32_t p = 1; p <= 4; p++)
-            for (uint32_t rank = 0; rank < p; rank++)
-                for (uint32_t m = 1; m <= 5; m += 2)
-                    check_forward(schedule, p,
-                                  schedule == PIPELINE_INTERLEAVED && p > 1 ? 2 : 1, m,
+            for (uint32_t rank = 0; rank < p; rank++) {
+                uint32_t least = least_microbatches(schedule, p);
+                for (uint32_t m = least; m <= least + 4; m += 2)
+                    check_forward(schedule, p, p > 1 ? chunks_of(schedule) : 1, m,
                                   rank);
+            }
 }
 END_TEST
 
 START_TEST(one_rank_needs_no_others)
 {
-    for (uint32_t schedule = PIPELINE_GPIPE; schedule <= PIPELINE_ZB_H1; schedule++)
+    for (uint32_t schedule = 0; schedule < PIPELINE_SCHEDULES; schedule++)
         check_rank(schedule, 1, 1, 3, 0);
 }
 END_TEST
@@ -427,6 +446,19 @@ START_TEST(refusals_say_why)
          "pipeline.balance = 20 21 is 2 chunks of 41 units, expected 2 chunks "
          "(strategy.stack x pipeline.chunks) of 40 units (embedding, model.layers = "
          "38, head)"},
+        {PIPELINE_BREADTH_FIRST, 2, 1, "counted",
+         "pipeline.chunks = 1 with pipeline.schedule = breadth-first: expected 2 or "
+         "more, or schedule = gpipe"},
+        {PIPELINE_ZB_V, 2, 3, "counted",
+         "pipeline.chunks = 3 with pipeline.schedule = zb-v: expected 2"},
+        {PIPELINE_ZB_V, 21, 0, "counted",
+         "strategy.stack has 21 stages and pipeline.chunks is 2: 42 chunks, but the "
+         "model has 40 units (embedding, model.layers = 38, head); use fewer stages or "
+         "chunks, or more layers"},
+        {PIPELINE_DUALPIPEV, 3, 0, "counted",
+         "pipeline.schedule = dualpipev with 3 stages: 4 micro-batches on each rank, "
+         "expected at least 6, two for each stage; raise train.global_batch, lower "
+         "train.micro_batch, or use zb-v"},
         {PIPELINE_INTERLEAVED, 1, 2, "20 20",
          "pipeline.balance = 20 20 is 2 chunks of 40 units, expected 1 chunks "
          "(a single stage is one chunk) of 40 units (embedding, model.layers = 38, "
@@ -443,6 +475,25 @@ START_TEST(refusals_say_why)
 }
 END_TEST
 
+/* Of a tied weight both uses are on the first rank where chunks run back. */
+START_TEST(the_first_rank_begins_and_ends_a_v)
+{
+    for (uint32_t schedule = PIPELINE_ZB_V; schedule < PIPELINE_SCHEDULES; schedule++)
+        for (uint32_t rank = 0; rank < 3; rank++) {
+            set_stage(schedule, 3, 2, 6, rank);
+            fake_set(&stage, "balance", "5 6 7 6 7 9");
+            ck_assert_msg(start() == CADRE_OK, "%s", stage.failure);
+            static const uint32_t first_unit_of[] = {0, 5, 11, 18, 24, 31, 40};
+            for (uint32_t c = 0; c < 2; c++) {
+                uint32_t part = c ? 5 - rank : rank;
+                ck_assert_uint_eq(stage.chunk[c].begin, first_unit_of[part]);
+                ck_assert_uint_eq(stage.chunk[c].end, first_unit_of[part + 1]);
+            }
+            stop();
+        }
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *s = suite_create("pipeline");
@@ -455,6 +506,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, measured_seconds_move_the_partition);
     tcase_add_test(tc, failures_come_back);
     tcase_add_test(tc, another_number_of_micro_batches_is_refused);
+    tcase_add_test(tc, the_first_rank_begins_and_ends_a_v);
     tcase_add_test(tc, refusals_say_why);
     suite_add_tcase(s, tc);
     return s;

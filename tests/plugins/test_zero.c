@@ -63,6 +63,10 @@ static void setup(void)
     fake_set(&f, "bucket_mb", "0.001");
     fake_set(&f, "reduce", "step");
     fake_set(&f, "level", "0");
+    fake_set(&f, "node", "0");
+    fake_set(&f, "secondary", "none");
+    fake_set(&f, "quantize_gathers", "none");
+    fake_set(&f, "quantize_gradients", "none");
 }
 
 static void teardown(void)
@@ -383,6 +387,94 @@ START_TEST(every_failure_is_passed_on)
 }
 END_TEST
 
+/* ---- quantized gradients: what is posted and reported, not what is computed ---- */
+
+static cadre_status no_quantize(struct cadre_ctx *ctx, const struct cadre_buf *x,
+                                uint64_t block, const struct cadre_buf *q,
+                                const struct cadre_buf *scales)
+{
+    ck_assert_uint_eq(q->count, x->count);
+    ck_assert_uint_eq(scales->count, (x->count + block - 1) / block);
+    return CADRE_OK;
+}
+
+static cadre_status no_dequantize(struct cadre_ctx *ctx, const struct cadre_buf *q,
+                                  const struct cadre_buf *scales, uint64_t block,
+                                  const struct cadre_buf *x)
+{
+    return no_quantize(ctx, x, block, q, scales);
+}
+
+static cadre_status no_add(struct cadre_ctx *ctx, const struct cadre_buf *out,
+                           const struct cadre_buf *a, const struct cadre_buf *b)
+{
+    ck_assert(out->count == a->count && out->count == b->count);
+    return CADRE_OK;
+}
+
+static cadre_status no_copy(struct cadre_ctx *ctx, void *dst, const void *src,
+                            uint64_t bytes)
+{
+    return CADRE_OK;
+}
+
+static void nothing_arrives(struct fake_host *host, struct fake_post *post)
+{
+}
+
+static void quantize_gradients(void)
+{
+    static const struct cadre_ops_svc ops = {.struct_size = sizeof ops,
+                                             .copy = no_copy,
+                                             .add = no_add,
+                                             .quantize = no_quantize,
+                                             .dequantize = no_dequantize};
+    fake_set_service(&f, CADRE_SERVICE_OPS, &ops);
+    fake_set(&f, "quantize_gradients", "int8");
+    f.on_stream_wait = nothing_arrives;
+    f.on_forward = NULL;
+}
+
+/* Two buckets at most are on their way at once; every sum is reported once its exchange
+ * was waited for. */
+START_TEST(quantized_buckets_are_exchanged)
+{
+    int exchanges = 0;
+    set(_i);
+    quantize_gradients();
+    start();
+    ck_assert_str_eq(f.by_design, "quantize_gathers=none, quantize_gradients=none");
+    run_step();
+    for (int p = 0; p < f.posts; p++) {
+        ck_assert_uint_ne(f.post[p].kind, FAKE_REDUCE_SCATTER);
+        exchanges += f.post[p].kind == FAKE_ALL_TO_ALL;
+    }
+    ck_assert_int_gt(exchanges, 0);
+    for (int i = 0; i < ENTRIES; i++)
+        ck_assert_uint_eq(f.entry[i].reports,
+                          travel_one_by_one() ? f.micro_batches : 1);
+    ck_assert_int_eq(drain(), CADRE_OK);
+    ck_assert_uint_le(f.most, f.planned);
+    end();
+}
+END_TEST
+
+START_TEST(failures_of_exchanges_are_passed_on)
+{
+    int *const which[] = {&f.fail_alloc, &f.fail_post, &f.fail_stream_wait};
+    bool ended = false;
+    set(_i / 3);
+    quantize_gradients();
+    for (int n = 1; !ended; n++) {
+        *which[_i % 3] = n;
+        cadre_status rc = try_start();
+        ended = rc == CADRE_OK && try_step() == CADRE_OK;
+        if (rc == CADRE_OK)
+            end();
+    }
+}
+END_TEST
+
 START_TEST(forward_steps_expect_no_gradient)
 {
     stage = _i + 1;
@@ -434,6 +526,8 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, one_rank_does_nothing, 0, 3);
     tcase_add_loop_test(tc, sync_may_come_twice_or_for_nothing, 0, 3);
     tcase_add_loop_test(tc, every_failure_is_passed_on, 0, settings / 5 * 3);
+    tcase_add_loop_test(tc, quantized_buckets_are_exchanged, 0, settings);
+    tcase_add_loop_test(tc, failures_of_exchanges_are_passed_on, 0, settings / 5 * 3);
     tcase_add_loop_test(tc, forward_steps_expect_no_gradient, 0, 3);
     tcase_add_loop_test(tc, a_stray_gradient_is_refused, 0, 2);
     suite_add_tcase(s, tc);

@@ -42,6 +42,10 @@ static void setup(void)
     fake_set(&f, "bucket_mb", "0.002");
     fake_set(&f, "reduce", "step");
     fake_set(&f, "level", "0");
+    fake_set(&f, "node", "0");
+    fake_set(&f, "secondary", "none");
+    fake_set(&f, "quantize_gathers", "none");
+    fake_set(&f, "quantize_gradients", "none");
 }
 
 static void teardown(void)

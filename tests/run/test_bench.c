@@ -50,8 +50,12 @@ START_TEST(it_is_read_as_it_was_written)
 {
     struct cadre_bench bench = two;
     bench.window[1].bubble_fraction = 0.25;
+    bench.parts = (struct cadre_step_parts){
+        .known = true, .part = {0.5}, .exposed = {1, {{"dp", 0.25}}}};
     put(".", &bench);
     bench = get();
+    ck_assert(bench.parts.known && bench.parts.part[0] == 0.5);
+    ck_assert_str_eq(bench.parts.exposed.of[0].axis, "dp");
     ck_assert_int_eq(bench.warmup, 3);
     ck_assert_int_eq(bench.steps, 4);
     ck_assert_double_eq(bench.tokens, 512);
@@ -75,14 +79,19 @@ START_TEST(what_is_not_known_is_null)
     put(".", &bench);
     bench = get();
     ck_assert(isnan(bench.start_s) && isnan(bench.window[0].comm_exposed_s));
+    ck_assert(!bench.parts.known);
     ck_assert(!bench.reached);
 }
 END_TEST
 
 static const char list[] = "[{\"instance\": 0, \"folder\": \"instance-0\"},"
                            " {\"instance\": 1, \"folder\": \"instance-1\"}]";
+static const char file[] = "{\"schema_version\": 1, \"instances\": "
+                           "[{\"instance\": 0, \"folder\": \"instance-0\"},"
+                           " {\"instance\": 1, \"folder\": \"instance-1\"}]}";
 
-/* 2048 tokens in 1/3 s and 1024 in 1 s: 6144 + 1024 a second, so 2048 in 2/7 s. */
+/* 2048 tokens in 1/3 s and 1024 in 1 s: 6144 + 1024 a second, so 2048 in 2/7 s. The
+ * list alone is how files were before 0.2. */
 START_TEST(instances_add_their_tokens_a_second)
 {
     struct cadre_bench other = two;
@@ -90,12 +99,14 @@ START_TEST(instances_add_their_tokens_a_second)
     other.start_s = 0.2;
     other.window[0].seconds = 1;
     other.window[0].bubble_fraction = 0.125;
+    other.parts.known = true;
     put("instance-0", &two);
     put("instance-1", &other);
-    spec_fixture_write(&f, "instances.json", list);
+    spec_fixture_write(&f, "instances.json", _i ? list : file);
     struct cadre_bench all = get();
     ck_assert_double_eq(all.tokens, 512);
     ck_assert_int_eq(all.steps, 4);
+    ck_assert(!all.parts.known);
     ck_assert_double_eq(all.start_s, 0.2);
     ck_assert_double_eq_tol(all.window[0].seconds, 2.0 / 7, 1e-15);
     ck_assert_double_eq(all.window[0].bubble_fraction, 0.125);
@@ -142,7 +153,7 @@ START_TEST(an_instance_without_a_result)
     spec_fixture_write(&f, "instances.json", list);
     ck_assert_int_eq(cadre_bench_read(f.dir, &bench, &f.err), CADRE_E_INVALID);
     ck_assert_ptr_nonnull(strstr(f.err.text, "instance-1/bench.json' is missing"));
-    spec_fixture_write(&f, "instances.json", "[]");
+    spec_fixture_write(&f, "instances.json", _i ? "[]" : "{}");
     ck_assert_int_eq(cadre_bench_read(f.dir, &bench, &f.err), CADRE_E_INVALID);
     ck_assert_ptr_nonnull(strstr(f.err.text, "lists no instance"));
     spec_fixture_write(&f, "instances.json", "[3]");
@@ -155,6 +166,8 @@ END_TEST
 static const struct {
     const char *from, *to, *says;
 } damaged[] = {
+    {"\"schema_version\": 1", "\"schema_version\": 2",
+     "schema_version is missing or wrong"},
     {"\"warmup\": 3", "\"warmup\": -1", "warmup is missing or wrong"},
     {"\"steps\": 4", "\"steps\": 0", "steps is missing or wrong"},
     {"\"steps\"", "\"stops\"", "steps is missing or wrong"},
@@ -165,7 +178,10 @@ static const struct {
     {"\"windows\"", "\"window\"", "windows is missing or wrong"},
     {"\"seconds\": 0.5", "\"seconds\": 0", "seconds is missing or wrong"},
     {"\"seconds\": 0.5", "\"seconds\": null", "seconds is missing or wrong"},
-    {"null", "[]", "bubble_fraction is missing or wrong"},
+    {"\"bubble_fraction\": null", "\"bubble_fraction\": []",
+     "bubble_fraction is missing or wrong"},
+    {"null", "[]", "step_parts is missing or wrong"},
+    {"null", "{\"compute_s\": 1}", "step_parts is missing or wrong"},
     {"0.001", "false", "comm_exposed_s is missing or wrong"},
     {"{", "", "line 2"},
 };
@@ -223,10 +239,10 @@ Suite *test_suite(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, it_is_read_as_it_was_written);
     tcase_add_test(t, what_is_not_known_is_null);
-    tcase_add_test(t, instances_add_their_tokens_a_second);
+    tcase_add_loop_test(t, instances_add_their_tokens_a_second, 0, 2);
     tcase_add_test(t, all_instances_reach_the_target_or_none);
     tcase_add_test(t, instances_have_the_same_windows);
-    tcase_add_test(t, an_instance_without_a_result);
+    tcase_add_loop_test(t, an_instance_without_a_result, 0, 2);
     tcase_add_loop_test(t, a_damaged_file, 0, sizeof damaged / sizeof damaged[0]);
     tcase_add_test(t, a_folder_without_one);
     tcase_add_loop_test(t, folders_of_benchmarks_are_known, 0,

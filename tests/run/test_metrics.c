@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/run/metrics.h"
@@ -18,7 +19,7 @@ static void setup(void)
 {
     spec_fixture_open(&f);
     spec = spec_fixture_make(&f, "strategy.stack=ddp:2 compare.warmup=1");
-    ck_assert_int_eq(cadre_rundir_prepare(spec, false, &f.err), CADRE_OK);
+    ck_assert_int_eq(cadre_rundir_prepare(spec, false, NULL, &f.err), CADRE_OK);
     ck_assert_int_eq(cadre_metrics_open(spec, &metrics, &f.err), CADRE_OK);
 }
 
@@ -35,7 +36,14 @@ static void put(int64_t step, double loss, double seconds, bool valid)
         .loss = loss,
         .grad_norm = 1.0 / 3,
         .lr = 1e-3,
-        .times = {seconds, 0.01, 0.02, 0.005, 0.03}};
+        .times = {.step_s = seconds,
+                  .wait_data_s = 0.01,
+                  .comm_s = 0.02,
+                  .comm_exposed_s = 0.005,
+                  .optim_s = 0.03,
+                  .compute_s = 0.125,
+                  .n_exposed = 2,
+                  .exposed = {{"world", 0.001}, {"dp", 0.004}}}};
     const struct cadre_valid_result result = {.has = valid, .loss = 2.5, .targets = 7};
     cadre_status rc = cadre_metrics_step(metrics, step, &report, &result, &f.err);
     ck_assert_msg(rc == CADRE_OK, "%s", f.err.text);
@@ -51,9 +59,11 @@ static double number(const json_t *object, const char *key)
 START_TEST(a_line_a_step_with_every_field)
 {
     static const char *const keys[] = {
-        "step",     "tokens",       "loss",        "grad_norm", "lr",
-        "step_s",   "tokens_per_s", "wait_data_s", "comm_s",    "comm_exposed_s",
-        "bubble_s", "optim_s",      "wait_ranks_s"};
+        "step",         "tokens",         "loss",         "grad_norm",
+        "lr",           "step_s",         "tokens_per_s", "wait_data_s",
+        "comm_s",       "comm_exposed_s", "bubble_s",     "optim_s",
+        "wait_ranks_s", "optim_wait_s",   "compute_s",    "time"};
+    const double before = (double)time(NULL); /* in whole seconds, downwards */
     put(1, 0.1 + 0.2, 0.5, false);
     put(2, 3, 0.25, true);
     /* flushed: it is there while the run continues */
@@ -65,12 +75,16 @@ START_TEST(a_line_a_step_with_every_field)
         ck_assert_msg(object != NULL, "%s", line);
         for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
             number(object, keys[i]);
+        ck_assert_double_eq(
+            number(json_object_get(object, "comm_exposed_axis_s"), "dp"), 0.004);
         ck_assert_double_eq(number(object, "step"), lines + 1);
         ck_assert_double_eq(number(object, "tokens"), (lines + 1) * 8 * 16);
         ck_assert_double_eq(number(object, "grad_norm"), 1.0 / 3);
         ck_assert_double_eq(number(object, "loss"), lines ? 3 : 0.1 + 0.2);
         ck_assert_double_eq(number(object, "tokens_per_s"), lines ? 512 : 256);
         ck_assert_int_eq(json_object_get(object, "valid_loss") != NULL, lines);
+        ck_assert_double_ge(number(object, "time"), before);
+        ck_assert_double_le(number(object, "time"), (double)time(NULL) + 1);
         json_decref(object);
     }
     ck_assert_int_eq(lines, 2);
@@ -87,6 +101,8 @@ static json_t *summary(bool valid)
     const struct cadre_run_totals totals = {.peak_bytes = peaks,
                                             .usage = &usage,
                                             .comm_bytes = 12345,
+                                            .between_bytes = 345,
+                                            .nodes = 2,
                                             .params = 77,
                                             .device = "cpu",
                                             .tuning = {"lib 1", "0123"},
@@ -99,6 +115,11 @@ static json_t *summary(bool valid)
     return object;
 }
 
+static double exposed_on(const json_t *object, const char *axis)
+{
+    return number(json_object_get(object, "comm_exposed_axis_s"), axis);
+}
+
 START_TEST(the_summary_has_every_field)
 {
     put(1, 5, 9, false); /* warm-up */
@@ -107,6 +128,14 @@ START_TEST(the_summary_has_every_field)
     put(4, 2, 3, false);
     json_t *object = summary(true);
     const json_t *peaks = json_object_get(object, "peak_bytes");
+    ck_assert_double_eq(number(object, "schema_version"), 1);
+    ck_assert_ptr_nonnull(json_string_value(json_object_get(object, "build")));
+    const char *end = json_string_value(json_object_get(object, "session_end"));
+    ck_assert_int_ge(
+        strcmp(end, json_string_value(json_object_get(object, "session_begin"))), 0);
+    ck_assert_ptr_nonnull(json_string_value(json_object_get(object, "date")));
+    ck_assert_double_ge(number(object, "session_s"), 0);
+    ck_assert_double_eq(number(object, "session_steps"), 4);
     ck_assert_str_eq(json_string_value(json_object_get(object, "name")), "test");
     ck_assert_str_eq(json_string_value(json_object_get(object, "stack")), "ddp:2");
     ck_assert_str_eq(json_string_value(json_object_get(object, "device")), "cpu");
@@ -123,6 +152,8 @@ START_TEST(the_summary_has_every_field)
     ck_assert_double_eq(number(object, "valid_samples"), 3);
     ck_assert_double_eq(number(object, "valid_samples_all"),
                         (double)spec->data_info.valid_samples);
+    ck_assert_uint_eq(
+        strlen(json_string_value(json_object_get(object, "data_fingerprint"))), 16);
     ck_assert_uint_eq(json_array_size(peaks), 2);
     ck_assert_int_eq(json_integer_value(json_array_get(peaks, 1)), 2000);
     const json_t *memory = json_object_get(object, "memory");
@@ -131,7 +162,14 @@ START_TEST(the_summary_has_every_field)
     ck_assert_uint_eq(json_array_size(gradients), 2);
     ck_assert_int_eq(json_integer_value(json_array_get(gradients, 1)), 1600);
     ck_assert_double_eq(number(object, "comm_bytes"), 12345);
+    ck_assert_double_eq(number(object, "comm_between_bytes"), 345);
+    ck_assert_double_eq(number(object, "nodes"), 2);
+    ck_assert(json_is_false(json_object_get(object, "simulated_nodes")));
     ck_assert_double_eq_tol(number(object, "comm_exposed_s"), 4 * 0.005, 1e-15);
+    ck_assert_double_eq_tol(exposed_on(object, "dp"), 4 * 0.004, 1e-15);
+    ck_assert_double_eq_tol(exposed_on(object, "world"), 4 * 0.001, 1e-15);
+    ck_assert_double_eq(number(object, "train_samples_all"),
+                        (double)spec->data_info.train_samples);
     ck_assert_double_eq(number(object, "bubble_fraction"), 0);
     ck_assert_double_eq(number(object, "params"), 77);
     const json_t *gemm = json_object_get(object, "gemm");
@@ -200,8 +238,11 @@ START_TEST(the_summary_of_a_resumed_run_is_of_all_its_steps)
     ck_assert_double_eq(number(object, "step_s_median"), 3);
     ck_assert_double_eq(number(object, "loss_first"), 5);
     ck_assert_double_eq(number(object, "loss_last"), 2);
+    ck_assert_double_eq(number(object, "session_steps"), 2);
     ck_assert_double_eq(number(object, "comm_bytes"), 2 * 12345);
+    ck_assert_double_eq(number(object, "comm_between_bytes"), 2 * 345);
     ck_assert_double_eq_tol(number(object, "comm_exposed_s"), 4 * 0.005, 1e-15);
+    ck_assert_double_eq_tol(exposed_on(object, "dp"), 4 * 0.004, 1e-15);
     json_decref(object);
 }
 END_TEST
@@ -216,6 +257,7 @@ START_TEST(bytes_that_a_lost_process_counted_are_unknown)
     json_t *object = summary(false);
     ck_assert_double_eq(number(object, "steps"), 3);
     ck_assert(json_is_null(json_object_get(object, "comm_bytes")));
+    ck_assert(json_is_null(json_object_get(object, "comm_between_bytes")));
     json_decref(object);
 }
 END_TEST

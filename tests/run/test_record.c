@@ -160,6 +160,8 @@ static const struct {
     {"summary.json", "[]", "no JSON object"},
     {"summary.json", "{\"a\": 1, \"a\": 2}", "summary.json"},
     {"summary.json", "", "summary.json"},
+    {"summary.json", "{\"schema_version\": 2}",
+     "schema_version 2, this Cadre reads up to 1"},
     {"metrics.jsonl", "", "is empty"},
     {"metrics.jsonl", "nonsense\n", "line 1"},
     {"metrics.jsonl",

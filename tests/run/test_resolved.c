@@ -63,7 +63,11 @@ START_TEST(the_folder_of_model_init_fills_the_model)
     char *folder = cadre_path_join(f.dir, "init");
     ck_assert_int_eq(cadre_path_make_dirs(folder, NULL), CADRE_OK);
     spec_fixture_write(&f, "init/config.json", llama);
-    struct cadre_spec *spec = spec_fixture_make(&f, AS_INIT);
+    struct cadre_spec *spec = NULL;
+    /* its ids are not bytes, unless that is what is wanted */
+    ck_assert_int_eq(spec_fixture_try(&f, AS_INIT, &spec), CADRE_E_INVALID);
+    ck_assert_ptr_nonnull(strstr(f.err.text, "a vocabulary of 300 tokens"));
+    spec = spec_fixture_make(&f, AS_INIT " data.tokenizer=byte");
     has(spec, "model.arch", "llama", "found in model.init");
     has(spec, "model.kv_heads", "2", "found in model.init");
     has(spec, "model.hidden", "96", "found in model.init");

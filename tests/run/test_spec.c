@@ -52,6 +52,17 @@ START_TEST(llama_defaults)
 }
 END_TEST
 
+START_TEST(nodes_are_simulated)
+{
+    struct cadre_spec *spec = spec_fixture_make(
+        &f, "strategy.stack=ddp:4 comm.link=12.5:5,1.25:30 comm.node=3");
+    ck_assert_double_eq(spec->local.link.gbytes_s, 12.5);
+    ck_assert_double_eq(spec->local.between.gbytes_s, 1.25);
+    ck_assert_int_eq(spec->run.node, 3);
+    cadre_spec_destroy(spec);
+}
+END_TEST
+
 START_TEST(stacks_make_ranks)
 {
     struct cadre_spec *spec = spec_fixture_make(
@@ -61,7 +72,9 @@ START_TEST(stacks_make_ranks)
     ck_assert_int_eq(spec->local.size, 4);
     ck_assert(spec->local.processes);
     ck_assert_double_eq(spec->local.timeout_s, 7);
-    ck_assert_double_eq(spec->local.link_gbytes_s, 10);
+    ck_assert_double_eq(spec->local.link.gbytes_s, 10);
+    ck_assert_double_eq(spec->local.between.gbytes_s, 0);
+    ck_assert_int_eq(spec->run.node, 0);
     ck_assert_str_eq(spec->stack, "ddp:4");
     cadre_spec_destroy(spec);
     spec = spec_fixture_make(&f, "strategy.stack=ddp");
@@ -144,6 +157,8 @@ static const struct {
     {"model.vocab=200", {"model.vocab = 200", "256"}},
     {"run.elastic=yes strategy.stack=ddp:2", {"run.elastic", "comm.ranks = processes"}},
     {"comm.link=fast", {"comm.link", "fast"}},
+    {"comm.link=1:2,3:4", {"comm.link = 1:2,3:4", "comm.node = 0"}},
+    {"comm.node=-1", {"comm.node", "-1"}},
     {"comm.timeout=0", {"comm.timeout", "0"}},
     {"data.path=/nonexistent/file", {"/nonexistent/file", ""}},
     {"data.tokenizer=/nonexistent/tok", {"/nonexistent/tok", ""}},
@@ -219,6 +234,7 @@ Suite *test_suite(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, a_run_from_options);
     tcase_add_test(tc, llama_defaults);
+    tcase_add_test(tc, nodes_are_simulated);
     tcase_add_test(tc, stacks_make_ranks);
     tcase_add_test(tc, epochs_count_samples);
     tcase_add_test(tc, the_fingerprint_is_of_what_matters);

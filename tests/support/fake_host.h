@@ -18,6 +18,7 @@
 #define FAKE_ENTRIES 160
 #define FAKE_POSTS 4096
 #define FAKE_BLOCKS 512
+#define FAKE_MAP 65
 #define FAKE_RANKS 8
 #define FAKE_NODES 8 /* of the reduction tree, of a rank */
 #define FAKE_TAGS 8
@@ -139,7 +140,9 @@ struct fake_host {
     char claims[256]; /* "effect@axis/flags", "reduces@axis/level", a blank between */
     char by_design[128];
     uint32_t batch, map; /* of use_axis, microbatch_map */
+    uint64_t first_map[FAKE_MAP]; /* of RANGES: the axis's ranks, and the end */
     uint64_t period;
+    uint64_t held; /* of moments */
     uint32_t global_microbatch; /* whose gradient is asked for */
     struct {
         uint32_t begin, end, live, flags;

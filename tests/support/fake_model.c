@@ -234,6 +234,14 @@ static cadre_status reduced(struct cadre_ctx *ctx, cadre_param_id id,
     return CADRE_OK;
 }
 
+/* An optimizer whose first moment is the gradient. */
+static cadre_status moments(struct cadre_ctx *ctx, uint64_t held, double *decay)
+{
+    host_of(ctx)->held = held;
+    *decay = 0;
+    return CADRE_OK;
+}
+
 const struct cadre_param_svc fake_param = {
     .struct_size = sizeof fake_param,
     .data = data,
@@ -246,4 +254,5 @@ const struct cadre_param_svc fake_param = {
     .owned = owned,
     .pending = pending,
     .reduced = reduced,
+    .moments = moments,
 };

@@ -69,6 +69,9 @@ static cadre_status microbatch_map(void *h, uint32_t map, const uint64_t *first)
     if (fake->other_map && fake->other_map != map)
         return fake_refuse(fake, CADRE_E_UNSUPPORTED, "two maps of micro-batches");
     fake->map = map;
+    fake->first_map[0] = 0;
+    for (int i = 0; first && i <= fake->axis.size && i < FAKE_MAP; i++)
+        fake->first_map[i] = first[i];
     return planned(fake);
 }
 

@@ -89,6 +89,8 @@ START_TEST(the_summary_is_of_all)
 {
     ck_assert_int_eq(cadre_sweep_write_summary(&sweep, &err), CADRE_OK);
     json_t *all = load("summary.json");
+    ck_assert_double_eq(number(all, "schema_version"), 1);
+    ck_assert_ptr_nonnull(text(all, "date"));
     ck_assert_str_eq(text(all, "name"), "name");
     ck_assert_str_eq(text(all, "stack"), "mig:3");
     ck_assert_double_eq(number(all, "ranks"), 4);
@@ -135,7 +137,9 @@ END_TEST
 START_TEST(instances_are_listed)
 {
     ck_assert_int_eq(cadre_sweep_write_instances(&sweep, &err), CADRE_OK);
-    json_t *list = load("instances.json");
+    json_t *file = load("instances.json"), *list = json_object_get(file, "instances");
+    ck_assert_double_eq(number(file, "schema_version"), 1);
+    ck_assert_ptr_nonnull(text(file, "date"));
     ck_assert_uint_eq(json_array_size(list), N);
     const json_t *second = json_array_get(list, 1), *third = json_array_get(list, 2);
     ck_assert_str_eq(text(second, "folder"), "instance-1");
@@ -147,7 +151,7 @@ START_TEST(instances_are_listed)
     ck_assert_double_eq(number(third, "signal"), 9);
     ck_assert(json_is_null(json_object_get(third, "summary")));
     ck_assert(json_is_null(json_object_get(third, "cpus")));
-    json_decref(list);
+    json_decref(file);
 }
 END_TEST
 

@@ -77,6 +77,31 @@ START_TEST(windows_follow_each_other_after_the_warm_up)
 }
 END_TEST
 
+/* Over all steps of the windows, and none of the warm-up. */
+START_TEST(parts_are_means_of_the_windows)
+{
+    begin("bench.steps=2 bench.windows=2 bench.warmup=1", 0);
+    for (int64_t s = 1; s <= last; s++) {
+        const struct cadre_step_report report = {
+            .step = (uint64_t)s,
+            .loss = 1,
+            .times = {.compute_s = (double)s,
+                      .optim_s = 3,
+                      .optim_wait_s = 1,
+                      .n_exposed = 1,
+                      .exposed = {{"dp", 10 * (double)s}}}};
+        ck_assert(!benchmark.bench.parts.known || s > 3);
+        cadre_benchmark_report(&benchmark, &report);
+        ck_assert_int_eq(cadre_benchmark_mark(&benchmark, s, &f.err), CADRE_OK);
+    }
+    const struct cadre_step_parts *parts = &benchmark.bench.parts;
+    ck_assert(parts->known && parts->exposed.n == 1);
+    ck_assert_double_eq(parts->part[CADRE_PART_COMPUTE], 3.5); /* steps 2 to 5 */
+    ck_assert_double_eq(parts->part[CADRE_PART_OPTIMIZER], 2);
+    ck_assert_double_eq(parts->exposed.of[0].s, 35);
+}
+END_TEST
+
 START_TEST(a_window_may_begin_at_once)
 {
     begin("bench.steps=2 bench.warmup=0", 0);
@@ -112,6 +137,7 @@ START_TEST(the_mean_of_the_latest_losses_reaches_the_target)
     }
     ck_assert(benchmark.ended && benchmark.bench.reached);
     ck_assert_int_eq(benchmark.bench.target_step, 6); /* (3 + 2.5 + 2) / 3 */
+    ck_assert(!benchmark.bench.parts.known);
     step(7, 9, 0); /* the report of a step that had begun */
     ck_assert_uint_eq(benchmark.bench.n, 1);
     ck_assert_int_eq(cadre_path_make_dirs(spec->out, &f.err), CADRE_OK);
@@ -151,6 +177,7 @@ Suite *test_suite(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, a_training_is_none);
     tcase_add_test(t, windows_follow_each_other_after_the_warm_up);
+    tcase_add_test(t, parts_are_means_of_the_windows);
     tcase_add_test(t, a_window_may_begin_at_once);
     tcase_add_test(t, bubbles_are_those_of_a_schedule);
     tcase_add_test(t, the_mean_of_the_latest_losses_reaches_the_target);

@@ -75,8 +75,13 @@ END_TEST
 
 START_TEST(a_changed_file_is_refused)
 {
-    static const char *const bad[] = {"",          "[1, 2, 3]",        "[1, 2, 3, 0]",
-                                      "[1, 2, 3,", "[1, 2, 3, \"4\"]", "{}"};
+    static const char *const bad[] = {"",
+                                      "[1, 2, 3, 4]",
+                                      "{\"unit_seconds\": [1, 2, 3]}",
+                                      "{\"unit_seconds\": [1, 2, 3, 0]}",
+                                      "{\"unit_seconds\": [1, 2, 3,",
+                                      "{\"unit_seconds\": [1, 2, 3, \"4\"]}",
+                                      "{}"};
     struct cadre_spec *spec = make("yes");
     snprintf(spec->out, sizeof spec->out, "%s", f.dir);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

@@ -6,35 +6,10 @@
 
 #include "core/check/groups/training.h"
 
-#define MOST_TRIALS 8
-
-/* A baseline and its trials, which begin with the settings of `base`. */
-struct table {
-    struct cadre_subject subject;
-    struct cadre_sets base;
-    struct cadre_trial trial[MOST_TRIALS];
-    int n;
-};
-
-static bool begin(struct cadre_case *c, struct table *t)
+static struct cadre_trial *add(struct cadre_trial_table *t, int ranks, const char *name)
 {
-    memset(t, 0, sizeof *t);
-    if (!cadre_subject_take(c, &t->subject))
-        return false;
-    cadre_subject_stack(&t->subject, 0, &t->base);
-    cadre_sets_add(&t->base, "run.exact=%s", t->subject.exact ? "yes" : "no");
-    return true;
-}
-
-/* By design it is compared under the setting in which it must be the same. */
-static struct cadre_trial *add(struct table *t, int ranks, const char *name)
-{
-    struct cadre_trial *trial = &t->trial[t->n++];
-    snprintf(trial->name, sizeof trial->name, "%s", name);
+    struct cadre_trial *trial = cadre_trials_add(t, name);
     cadre_subject_stack(&t->subject, ranks, &trial->sets);
-    trial->settled = t->subject.by_design;
-    if (trial->settled)
-        cadre_subject_equal(&t->subject, &t->base, &trial->sets);
     return trial;
 }
 
@@ -43,18 +18,13 @@ static int sizes(const struct cadre_case *c)
     return c->quick ? 1 : 3;
 }
 
-static void judge(struct cadre_case *c, struct table *t)
-{
-    cadre_trials_compare(c, &t->base, t->trial, t->n);
-}
-
 /* 2 and 4 ranks, and 3: each with a power of two of micro-batches on a rank, which
  * exact mode asks for. `tweak` adds what the check is about to the baseline. */
-static void over_sizes(struct cadre_case *c, void (*tweak)(struct table *))
+static void over_sizes(struct cadre_case *c, void (*tweak)(struct cadre_trial_table *))
 {
     for (int three = 0; three <= (c->quick ? 0 : 1) && !c->failing; three++) {
-        struct table t;
-        if (!begin(c, &t))
+        struct cadre_trial_table t;
+        if (!cadre_trials_begin(c, &t))
             return;
         cadre_sets_add(&t.base, "train.global_batch=%d", three ? 12 : 8);
         if (tweak)
@@ -66,7 +36,7 @@ static void over_sizes(struct cadre_case *c, void (*tweak)(struct table *))
             if (!c->quick)
                 add(&t, 4, "ranks-4");
         }
-        judge(c, &t);
+        cadre_trials_compare(c, &t);
     }
 }
 
@@ -74,12 +44,12 @@ static void over_sizes(struct cadre_case *c, void (*tweak)(struct table *))
 
 static void one_precision(struct cadre_case *c, const char *precision, int ranks)
 {
-    struct table t;
-    if (c->failing || !begin(c, &t))
+    struct cadre_trial_table t;
+    if (c->failing || !cadre_trials_begin(c, &t))
         return;
     cadre_sets_add(&t.base, "train.precision=%s", precision);
     add(&t, ranks, "one");
-    judge(c, &t);
+    cadre_trials_compare(c, &t);
 }
 
 static void same_training(struct cadre_case *c)
@@ -99,8 +69,8 @@ static void same_training(struct cadre_case *c)
 static void odd_sizes(struct cadre_case *c)
 {
     for (int ranks = 2; ranks <= (c->quick ? 2 : 3) && !c->failing; ranks++) {
-        struct table t;
-        if (!begin(c, &t))
+        struct cadre_trial_table t;
+        if (!cadre_trials_begin(c, &t))
             return;
         bool heads = t.subject.plugin->desc.role == CADRE_ROLE_INTRA;
         cadre_sets_add(&t.base, "model.channels=%d", heads ? 42 : 33);
@@ -110,16 +80,16 @@ static void odd_sizes(struct cadre_case *c)
         if (ranks == 2)
             cadre_sets_add(&t.base, "run.exact=no");
         add(&t, ranks, ranks == 2 ? "ranks-2" : "ranks-3");
-        judge(c, &t);
+        cadre_trials_compare(c, &t);
     }
 }
 
-static void tie(struct table *t)
+static void tie(struct cadre_trial_table *t)
 {
     cadre_sets_add(&t->base, "model.tied=yes");
 }
 
-static void untie(struct table *t)
+static void untie(struct cadre_trial_table *t)
 {
     cadre_sets_add(&t->base, "model.tied=no");
 }
@@ -135,30 +105,30 @@ static void accumulation(struct cadre_case *c)
 {
     static const int microbatches[] = {3, 1, 4};
     for (int i = 0; i < sizes(c) && !c->failing; i++) {
-        struct table t;
-        if (!begin(c, &t))
+        struct cadre_trial_table t;
+        if (!cadre_trials_begin(c, &t))
             return;
         cadre_sets_add(&t.base, "train.global_batch=%d", 2 * microbatches[i]);
         if (microbatches[i] == 3)
             cadre_sets_add(&t.base, "run.exact=no");
         add(&t, 2, "ranks-2");
-        judge(c, &t);
+        cadre_trials_compare(c, &t);
     }
 }
 
 static void overflow(struct cadre_case *c)
 {
-    struct table t;
-    if (!begin(c, &t))
+    struct cadre_trial_table t;
+    if (!cadre_trials_begin(c, &t))
         return;
     cadre_sets_add(&t.base, "train.precision=fp16");
     cadre_sets_add(&t.base, "train.loss_scale=4294967296");
     cadre_sets_add(&t.base, "train.steps=6");
     add(&t, 2, "ranks-2");
-    judge(c, &t);
+    cadre_trials_compare(c, &t);
 }
 
-static void clip(struct table *t)
+static void clip(struct cadre_trial_table *t)
 {
     cadre_sets_add(&t->base, "optim.clip=0.05");
 }
@@ -173,8 +143,8 @@ static void optimizers(struct cadre_case *c)
 {
     static const char *const names[] = {"sgd", "adamw", "muon"};
     for (int i = 0; i < sizes(c) && !c->failing; i++) {
-        struct table t;
-        if (!begin(c, &t))
+        struct cadre_trial_table t;
+        if (!cadre_trials_begin(c, &t))
             return;
         if (t.subject.plugin->desc.role == CADRE_ROLE_OPTIMIZER) {
             cadre_case_unsupported(c, "the plugin is an optimizer itself");
@@ -184,7 +154,7 @@ static void optimizers(struct cadre_case *c)
         if (i == 0)
             cadre_sets_add(&t.base, "optim.momentum=0.9");
         add(&t, 2, "ranks-2");
-        judge(c, &t);
+        cadre_trials_compare(c, &t);
     }
 }
 
@@ -229,21 +199,21 @@ static void frozen(struct cadre_case *c)
 
 static void recompute(struct cadre_case *c)
 {
-    struct table t;
-    if (!begin(c, &t))
+    struct cadre_trial_table t;
+    if (!cadre_trials_begin(c, &t))
         return;
     for (int ranks = 2; ranks <= (c->quick ? 2 : 4); ranks += 2) {
         struct cadre_trial *trial = add(&t, ranks, ranks == 2 ? "ranks-2" : "ranks-4");
         cadre_sets_add(&trial->sets, "train.recompute=block");
     }
-    judge(c, &t);
+    cadre_trials_compare(c, &t);
 }
 
 /* The training itself differs; `cadre compare` trains the setting that must not. */
 static void by_design(struct cadre_case *c)
 {
-    struct table t;
-    if (!begin(c, &t))
+    struct cadre_trial_table t;
+    if (!cadre_trials_begin(c, &t))
         return;
     if (!t.subject.by_design) {
         cadre_case_unsupported(c, "it trains as the others do");
@@ -252,7 +222,7 @@ static void by_design(struct cadre_case *c)
     struct cadre_trial *trial = &t.trial[t.n++];
     snprintf(trial->name, sizeof trial->name, "as-it-is");
     cadre_subject_stack(&t.subject, 2, &trial->sets);
-    judge(c, &t);
+    cadre_trials_compare(c, &t);
 }
 
 #define CHECK(ID, TITLE, WHY, SLOW, RUN)                                               \

@@ -5,43 +5,27 @@
 
 #include "core/check/groups/training.h"
 
-#define MOST_TRIALS 12
-
-struct table {
-    struct cadre_subject subject;
-    struct cadre_sets base;
-    struct cadre_trial trial[MOST_TRIALS];
-    int n;
-};
-
-static bool begin(struct cadre_case *c, struct table *t)
+static bool begin(struct cadre_case *c, struct cadre_trial_table *t)
 {
-    memset(t, 0, sizeof *t);
-    if (!cadre_subject_take(c, &t->subject))
+    if (!cadre_trials_begin(c, t))
         return false;
-    cadre_subject_stack(&t->subject, 0, &t->base);
-    cadre_sets_add(&t->base, "run.exact=%s", t->subject.exact ? "yes" : "no");
     /* so that tensor can divide them */
     cadre_sets_add(&t->base, "model.heads=6");
     cadre_sets_add(&t->base, "model.vocab=276");
     return true;
 }
 
-static struct cadre_trial *add(struct table *t, const char *name, const char *fmt,
-                               const char *a, const char *b)
+static struct cadre_trial *add(struct cadre_trial_table *t, const char *name,
+                               const char *between, const char *a, const char *b)
 {
-    char stack[512];
-    struct cadre_trial *trial = &t->trial[t->n++];
-    snprintf(trial->name, sizeof trial->name, "%s", name);
-    snprintf(stack, sizeof stack, "%s%s%s", a, fmt, b);
+    char stack[640]; /* of two names with their sizes */
+    struct cadre_trial *trial = cadre_trials_add(t, name);
+    snprintf(stack, sizeof stack, "%s%s%s", a, between, b);
     cadre_sets_add(&trial->sets, "strategy.stack=%.240s", stack);
-    trial->settled = t->subject.by_design;
-    if (trial->settled)
-        cadre_subject_equal(&t->subject, &t->base, &trial->sets);
     return trial;
 }
 
-static uint32_t role_of(const struct table *t)
+static uint32_t role_of(const struct cadre_trial_table *t)
 {
     return t->subject.plugin->desc.role;
 }
@@ -49,7 +33,7 @@ static uint32_t role_of(const struct table *t)
 /* ---- S1 ---- */
 
 /* Both orders of the text, since it must not matter. */
-static void add_pair(struct table *t, const char *partner, const char *name,
+static void add_pair(struct cadre_trial_table *t, const char *partner, const char *name,
                      const char *setting)
 {
     char own[300], other[32], names[2][32];
@@ -67,7 +51,7 @@ static void add_pair(struct table *t, const char *partner, const char *name,
 }
 
 /* A reducer above another's shards, on an axis of its own. */
-static void add_hybrid(struct table *t, int stage)
+static void add_hybrid(struct cadre_trial_table *t, int stage)
 {
     char own[300], name[32];
     snprintf(own, sizeof own, "%.256s@out:2", t->subject.stack);
@@ -77,7 +61,7 @@ static void add_hybrid(struct table *t, int stage)
     cadre_sets_add(&trial->sets, "zero.stage=%d", stage);
 }
 
-static void add_optimizer(struct table *t)
+static void add_optimizer(struct cadre_trial_table *t)
 {
     static const char *const stacks[] = {"ddp:2", "zero:2", "pipeline:2", "tensor:2"};
     static const char *const names[] = {"ddp", "zero", "pipeline", "tensor"};
@@ -114,7 +98,7 @@ static bool beside_a_division(struct cadre_case *c, const struct cadre_subject *
 
 static void beside_others(struct cadre_case *c)
 {
-    struct table t;
+    struct cadre_trial_table t;
     if (!begin(c, &t) || !beside_a_division(c, &t.subject))
         return;
     if (role_of(&t) == CADRE_ROLE_OPTIMIZER) {
@@ -134,12 +118,12 @@ static void beside_others(struct cadre_case *c)
         else if (role_of(&t) == CADRE_ROLE_INTRA)
             add_pair(&t, "pipeline", "pipeline", NULL);
     }
-    cadre_trials_compare(c, &t.base, t.trial, t.n);
+    cadre_trials_compare(c, &t);
 }
 
 /* ---- S2 ---- */
 
-static const char *rival_of(const struct table *t)
+static const char *rival_of(const struct cadre_trial_table *t)
 {
     const char *name = t->subject.plugin->name;
     switch (role_of(t)) {
@@ -156,7 +140,7 @@ static const char *rival_of(const struct table *t)
  * its own. */
 static void clash(struct cadre_case *c)
 {
-    struct table t;
+    struct cadre_trial_table t;
     struct cadre_trained trained;
     if (!begin(c, &t))
         return;
@@ -188,7 +172,7 @@ static void clash(struct cadre_case *c)
 
 static void other_axes(struct cadre_case *c)
 {
-    struct table t;
+    struct cadre_trial_table t;
     char own[300], again[300];
     if (!begin(c, &t))
         return;
@@ -202,7 +186,7 @@ static void other_axes(struct cadre_case *c)
     struct cadre_trial *twice = add(&t, "twice", ", ", own, again);
     if (cadre_subject_has(&t.subject, "level"))
         cadre_sets_add(&twice->sets, "%s@site.level=16", t.subject.plugin->name);
-    cadre_trials_compare(c, &t.base, t.trial, t.n);
+    cadre_trials_compare(c, &t);
     if (t.trial[0].refused)
         cadre_case_fail(c, "%s is refused: %s", own, t.trial[0].text);
 }

@@ -88,11 +88,28 @@ struct cadre_trial {
     char text[512]; /* why it was refused, or is not alike */
 };
 
+#define CADRE_TRIALS 12
+
+/* A baseline and its trials, which begin with the settings of `base`. */
+struct cadre_trial_table {
+    struct cadre_subject subject;
+    struct cadre_sets base;
+    struct cadre_trial trial[CADRE_TRIALS];
+    int n;
+};
+
+/* An empty table with the case's plugin and its baseline, in exact mode where the
+ * plugin trains in it. False, with a verdict, as cadre_subject_take. */
+bool cadre_trials_begin(struct cadre_case *c, struct cadre_trial_table *t);
+
+/* Add a trial, at most CADRE_TRIALS; the caller gives it its stack. By design it is
+ * compared under the setting in which it must be the same. */
+struct cadre_trial *cadre_trials_add(struct cadre_trial_table *t, const char *name);
+
 /* Compare each trial with the baseline by `cadre compare`, all on top of the kit's ini
  * file. A trial that is not alike fails the case. One that is refused is no failure;
  * where all are, that is the verdict. */
-void cadre_trials_compare(struct cadre_case *c, const struct cadre_sets *base,
-                          struct cadre_trial *trials, int n);
+void cadre_trials_compare(struct cadre_case *c, struct cadre_trial_table *t);
 
 /* Are the two runs of this case the same: losses, parameters, states of the optimizer
  * and, with `states`, of plugins? `bits`: all bits, else to 1e-3 of the largest value.

@@ -138,9 +138,31 @@ static void read_report(struct cadre_case *c, const struct cadre_sets *base,
     free(path);
 }
 
-void cadre_trials_compare(struct cadre_case *c, const struct cadre_sets *base,
-                          struct cadre_trial *trials, int n)
+bool cadre_trials_begin(struct cadre_case *c, struct cadre_trial_table *t)
 {
+    memset(t, 0, sizeof *t);
+    if (!cadre_subject_take(c, &t->subject))
+        return false;
+    cadre_subject_stack(&t->subject, 0, &t->base);
+    cadre_sets_add(&t->base, "run.exact=%s", t->subject.exact ? "yes" : "no");
+    return true;
+}
+
+struct cadre_trial *cadre_trials_add(struct cadre_trial_table *t, const char *name)
+{
+    struct cadre_trial *trial = &t->trial[t->n++];
+    snprintf(trial->name, sizeof trial->name, "%s", name);
+    trial->settled = t->subject.by_design;
+    if (trial->settled)
+        cadre_subject_equal(&t->subject, &t->base, &trial->sets);
+    return trial;
+}
+
+void cadre_trials_compare(struct cadre_case *c, struct cadre_trial_table *t)
+{
+    const struct cadre_sets *base = &t->base;
+    struct cadre_trial *trials = t->trial;
+    const int n = t->n;
     const struct cadre_check_process how = {.limit_s = COMPARE_LIMIT_S};
     struct cadre_trained trained;
     int refused = 0;

@@ -106,6 +106,9 @@ static void mem_free(struct cadre_ctx *ctx, void *at)
         if (block->data != at || block->freed)
             continue;
         struct tag *tag = find_tag(p, block->tag);
+        /* what destroy frees is released when all is over: services.h */
+        if (!(p->phase & IN_DESTROY) && !p->all->stop)
+            play_check_release(p, at, block->bytes);
         block->freed = true;
         memset(block->data, 0xff, block->bytes); /* who uses it still reads NaN */
         if (tag)

@@ -362,6 +362,20 @@ static bool overlaps(const struct cadre_buf *buf, const char *at, uint64_t bytes
     return data && bytes && at < data + play_buf_bytes(buf) && data < at + bytes;
 }
 
+void play_check_release(struct cadre_player *p, const void *at, uint64_t bytes)
+{
+    for (uint32_t i = 0; i < p->n_operations; i++) {
+        const struct operation *op = p->operation[i];
+        if (op->finished ||
+            !(overlaps(&op->out, at, bytes) || overlaps(&op->in, at, bytes)))
+            continue;
+        play_refuse(p, CADRE_RULE_BUFFER,
+                    "mem.free of a buffer of %s '%s', which nobody has waited for",
+                    play_operation_name(op->kind), op->label);
+        return;
+    }
+}
+
 cadre_status play_touch(struct cadre_player *p, const void *at, uint64_t bytes,
                         bool write, const char *what)
 {

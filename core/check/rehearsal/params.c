@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* "cadre.param/1": storage of parameters and gradients, and the report of sums. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -201,12 +202,13 @@ static void check_sum(struct cadre_player *p, uint32_t id, const struct cadre_bu
         found = play_get_value(p->all->dtype, sum->data, k - begin);
         if (found == want)
             continue;
-        play_break_rule(
-            p, CADRE_RULE_SUM,
-            "the sum of the gradient of '%s' is %g at element %llu, expected %g "
-            "(%g times as much)",
-            play_entry_name(id), found, (unsigned long long)k, want,
-            want != 0 ? found / want : 0);
+        char times[40] = "";
+        if (want != 0 && isfinite(found))
+            snprintf(times, sizeof times, " (%g times as much)", found / want);
+        play_break_rule(p, CADRE_RULE_SUM,
+                        "the sum of the gradient of '%s' is %g at element %llu, "
+                        "expected %g%s",
+                        play_entry_name(id), found, (unsigned long long)k, want, times);
         return;
     }
 }
@@ -273,6 +275,15 @@ cadre_status play_check_sums(struct cadre_player *p)
     return CADRE_OK;
 }
 
+/* This host's optimizer keeps no moments. */
+static cadre_status param_moments(struct cadre_ctx *ctx, uint64_t held, double *decay)
+{
+    struct cadre_player *p = play_player_of(ctx);
+    (void)held, (void)decay;
+    CADRE_TRY(play_enter(p, IN_PLAN | IN_BIND | IN_RUN, "param.moments"));
+    return CADRE_E_UNSUPPORTED;
+}
+
 const struct cadre_param_svc play_param = {
     .struct_size = sizeof play_param,
     .data = param_data,
@@ -285,4 +296,5 @@ const struct cadre_param_svc play_param = {
     .owned = param_owned,
     .pending = param_pending,
     .reduced = param_reduced,
+    .moments = param_moments,
 };

@@ -44,6 +44,8 @@ void play_break_rule(struct cadre_player *p, enum cadre_rule rule, const char *f
  * written, what it sends. */
 cadre_status play_touch(struct cadre_player *p, const void *at, uint64_t bytes,
                         bool write, const char *what);
+/* Refused where an operation that was not waited for still has the buffer. */
+void play_check_release(struct cadre_player *p, const void *at, uint64_t bytes);
 /* A refusal of the host: the rule is broken, and the callback will fail. */
 cadre_status play_refuse(struct cadre_player *p, enum cadre_rule rule, const char *fmt,
                          ...) __attribute__((format(printf, 3, 4)));

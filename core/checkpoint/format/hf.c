@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/json_read.h"
 #include "core/base/memory.h"
 #include "core/checkpoint/format/file.h"
 
@@ -136,7 +137,6 @@ static cadre_status check_listed(const struct cadre_hf *hf, const char *index,
 static cadre_status open_index(struct cadre_hf *hf, const char *path,
                                struct cadre_error *err)
 {
-    json_error_t problem;
     json_t *root = NULL;
     const char *name;
     json_t *file;
@@ -144,12 +144,12 @@ static cadre_status open_index(struct cadre_hf *hf, const char *path,
     size_t bytes = 0;
     cadre_status rc;
     CADRE_TRY_OR(cadre_file_read_whole(path, INDEX_LIMIT, &text, &bytes, err), fail);
-    root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &problem);
+    CADRE_TRY_OR(cadre_json_read(text, bytes, path, &root, err), fail);
     json_t *map = json_object_get(root, "weight_map");
     if (!json_is_object(map)) {
         rc = cadre_fail(err, CADRE_E_INVALID,
-                        "%s: expected JSON with an object \"weight_map\": %s", path,
-                        root ? "found none" : problem.text);
+                        "%s: expected JSON with an object \"weight_map\": found none",
+                        path);
         goto fail;
     }
     json_object_foreach(map, name, file)

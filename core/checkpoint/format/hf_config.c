@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/base/json.h"
+#include "core/base/json_read.h"
 #include "core/base/memory.h"
 #include "core/checkpoint/format/file.h"
 
@@ -230,7 +231,6 @@ cadre_status cadre_hf_config_read(const char *dir, struct cadre_hf_config *confi
                                   struct cadre_error *err)
 {
     struct cadre_hf_config read = {0};
-    json_error_t problem;
     json_t *root = NULL;
     char *text = NULL;
     size_t bytes = 0;
@@ -239,12 +239,7 @@ cadre_status cadre_hf_config_read(const char *dir, struct cadre_hf_config *confi
     if (!path)
         return cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory", dir);
     CADRE_TRY_OR(cadre_file_read_whole(path, CONFIG_LIMIT, &text, &bytes, err), fail);
-    root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &problem);
-    if (!root) {
-        rc = cadre_fail(err, CADRE_E_INVALID, "%s:%d: expected JSON: %s", path,
-                        problem.line, problem.text);
-        goto fail;
-    }
+    CADRE_TRY_OR(cadre_json_read(text, bytes, path, &root, err), fail);
     const struct source in = {path, root, err};
     CADRE_TRY_OR(read_config(&in, &read), fail);
     *config = read;

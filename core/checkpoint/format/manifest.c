@@ -13,6 +13,7 @@
 
 #include "core/base/hash.h"
 #include "core/base/json.h"
+#include "core/base/json_read.h"
 #include "core/base/memory.h"
 #include "core/checkpoint/format/file.h"
 
@@ -308,11 +309,11 @@ cadre_status cadre_manifest_open(const char *dir, struct cadre_manifest_reader *
     CADRE_TRY_OR(cadre_file_read_whole(reader->path, STATE_LIMIT, &text, &bytes, err),
                  fail);
     CADRE_TRY_OR(check_seal(reader->path, text, bytes, err), fail);
-    reader->root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
-    if (!reader->root) {
+    rc = cadre_json_read(text, bytes, reader->path, &reader->root, err);
+    if (rc == CADRE_E_INVALID)
         rc = damaged(reader->path, "expected JSON without duplicate keys", err);
+    if (rc != CADRE_OK)
         goto fail;
-    }
     CADRE_TRY_OR(get_manifest(reader, err), fail);
     json_object_foreach(json_object_get(reader->root, "files"), name,
                         info) if (!json_object_get(info, "pieces"))

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "core/base/hash.h"
+#include "core/base/json_read.h"
 #include "core/checkpoint/format/file.h"
 #include "core/checkpoint/format/float.h"
 #include "core/tensor/dtype.h"
@@ -271,7 +272,7 @@ static cadre_status read_length(struct cadre_safetensors *file, uint64_t *length
 static cadre_status read_header(struct cadre_safetensors *file, struct cadre_error *err)
 {
     struct cadre_hash hash;
-    json_error_t problem;
+    struct cadre_error problem = {0};
     uint64_t length = 0;
     char *text = NULL;
     cadre_status rc;
@@ -288,15 +289,16 @@ static cadre_status read_header(struct cadre_safetensors *file, struct cadre_err
     cadre_hash_update(&hash, text, length);
     file->header_hash = cadre_hash_final(&hash);
     file->data_begin = LENGTH_BYTES + length;
-    if (text[0] == '{')
-        file->header = json_loadb(text, length, JSON_REJECT_DUPLICATES, &problem);
-    else
-        snprintf(problem.text, sizeof problem.text, "it does not begin with '{'");
-    if (!file->header)
-        rc = cadre_fail(err, CADRE_E_INVALID,
-                        "%s: expected a JSON header after the first 8 bytes: %s; is it "
-                        "a safetensors file?",
-                        file->path, problem.text);
+    rc = text[0] == '{'
+             ? cadre_json_read(text, length, file->path, &file->header, &problem)
+             : cadre_fail(&problem, CADRE_E_INVALID, "it does not begin with '{'");
+    if (rc == CADRE_E_INVALID)
+        cadre_fail(err, rc,
+                   "%s: expected a JSON header after the first 8 bytes: %s; is it a "
+                   "safetensors file?",
+                   file->path, problem.text);
+    else if (rc != CADRE_OK)
+        cadre_no_memory(err, "%s", file->path);
 fail:
     free(text);
     return rc;

@@ -82,8 +82,7 @@ cadre_status cadre_local_run_collective(struct local_queue *queue,
     cadre_local_call_fill(queue, op, &g->slots[c->base.rank].call);
     CADRE_TRY_OR(cadre_local_barrier(queue, op), fail);
     double began_s = cadre_now_s();
-    uint64_t arrives =
-        cadre_local_link_book(c->me, atomic_load(&g->last_ns), op->bytes);
+    uint64_t arrives = cadre_local_link_book(c, atomic_load(&g->last_ns), op);
     CADRE_TRY_OR(check_calls(c), fail);
     CADRE_TRY_OR(move(queue, op), fail);
     CADRE_TRY_OR(cadre_local_barrier(queue, op), fail);

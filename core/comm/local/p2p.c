@@ -79,7 +79,7 @@ cadre_status cadre_local_run_send(struct local_queue *queue,
     double began_s = cadre_now_s();
     cadre_status rc;
     cadre_local_call_fill(queue, op, &ch->call);
-    ch->done_ns = cadre_local_link_book(c->me, cadre_local_now_ns(), bytes);
+    ch->done_ns = cadre_local_link_book(c, cadre_local_now_ns(), op);
     advance(&ch->sent);
     if (!c->me->direct)
         CADRE_TRY_OR(send_chunks(queue, op, ch, bytes), fail);

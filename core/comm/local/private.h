@@ -134,8 +134,10 @@ void cadre_local_call_text(const struct shared_call *call, char *text, size_t si
 
 /* ---- the emulated link (sync.c) ---- */
 
-/* When `bytes` sent by this rank from `from_ns` on have arrived; 0 without a link. */
-uint64_t cadre_local_link_book(struct local_rank *me, uint64_t from_ns, uint64_t bytes);
+/* When what this rank sends for the operation from `from_ns` on has arrived; 0 without
+ * a link. */
+uint64_t cadre_local_link_book(struct local_comm *comm, uint64_t from_ns,
+                               const struct cadre_comm_op *op);
 cadre_status cadre_local_sleep_until(struct local_queue *queue, uint64_t ns);
 
 /* ---- what queues run ---- */

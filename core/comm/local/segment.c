@@ -85,6 +85,11 @@ struct shared_group *cadre_local_group_create(struct cadre_local_segment *segmen
     return g;
 }
 
+static bool is_link(const struct cadre_link *link)
+{
+    return link->gbytes_s >= 0 && link->latency_s >= 0;
+}
+
 static cadre_status check_config(const struct cadre_local_config *c,
                                  struct cadre_error *err)
 {
@@ -95,10 +100,12 @@ static cadre_status check_config(const struct cadre_local_config *c,
     if (!(c->timeout_s > 0))
         return cadre_fail(err, CADRE_E_INVALID,
                           "comm.timeout is %g s; expected more than 0", c->timeout_s);
-    if (!(c->link_gbytes_s >= 0) || !(c->link_latency_s >= 0))
+    if (!is_link(&c->link) || !is_link(&c->between))
         return cadre_fail(err, CADRE_E_INVALID,
-                          "comm.link is %g GB/s, %g s; expected 0 or more",
-                          c->link_gbytes_s, c->link_latency_s);
+                          "comm.link is %g GB/s, %g s, between nodes %g GB/s, %g s; "
+                          "expected 0 or more",
+                          c->link.gbytes_s, c->link.latency_s, c->between.gbytes_s,
+                          c->between.latency_s);
     return CADRE_OK;
 }
 

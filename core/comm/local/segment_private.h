@@ -52,7 +52,8 @@ struct shared_note {
 
 struct shared_rank {
     _Alignas(64) _Atomic uint64_t step;
-    _Atomic uint64_t link_free_ns; /* emulated link: busy until */
+    /* emulated link: busy until; between: the wire to other nodes */
+    _Atomic uint64_t link_free_ns, between_free_ns;
     _Atomic uint32_t opened;
     _Atomic uint32_t ended; /* its thread or process is over */
     _Atomic int32_t

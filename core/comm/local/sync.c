@@ -245,20 +245,38 @@ void cadre_local_drain(struct local_comm *comm)
         nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
 }
 
-uint64_t cadre_local_link_book(struct local_rank *me, uint64_t from_ns, uint64_t bytes)
+/* When a wire, busy until *free_ns, has carried the bytes; GB/s is bytes a
+ * nanosecond. */
+static uint64_t carry(_Atomic uint64_t *free_ns, const struct cadre_link *link,
+                      uint64_t from_ns, uint64_t bytes)
 {
-    const struct cadre_local_config *config = &me->segment->shared->config;
-    if (config->link_gbytes_s <= 0 && config->link_latency_s <= 0)
-        return 0;
-    uint64_t takes = config->link_gbytes_s > 0
-                         ? (uint64_t)((double)bytes / config->link_gbytes_s)
-                         : 0; /* GB/s is bytes a nanosecond */
-    uint64_t busy = atomic_load(&me->shared->link_free_ns);
-    uint64_t end;
+    uint64_t takes =
+        link->gbytes_s > 0 ? (uint64_t)((double)bytes / link->gbytes_s) : 0;
+    uint64_t busy = atomic_load(free_ns), end;
     do {
         end = (busy > from_ns ? busy : from_ns) + takes;
-    } while (!atomic_compare_exchange_weak(&me->shared->link_free_ns, &busy, end));
-    return end + (uint64_t)(config->link_latency_s * 1e9);
+    } while (!atomic_compare_exchange_weak(free_ns, &busy, end));
+    return end;
+}
+
+uint64_t cadre_local_link_book(struct local_comm *comm, uint64_t from_ns,
+                               const struct cadre_comm_op *op)
+{
+    const struct cadre_local_config *config = &comm->me->segment->shared->config;
+    struct shared_rank *me = comm->me->shared;
+    if (config->link.gbytes_s <= 0 && config->link.latency_s <= 0)
+        return 0;
+    if (config->between.gbytes_s <= 0 || !cadre_comm_op_crosses(&comm->base, op))
+        return carry(&me->link_free_ns, &config->link, from_ns, op->bytes) +
+               (uint64_t)(config->link.latency_s * 1e9);
+    const uint64_t inside = op->bytes - op->between_bytes;
+    uint64_t end =
+        carry(&me->between_free_ns, &config->between, from_ns, op->between_bytes);
+    if (inside > 0) {
+        uint64_t other = carry(&me->link_free_ns, &config->link, from_ns, inside);
+        end = other > end ? other : end;
+    }
+    return end + (uint64_t)(config->between.latency_s * 1e9);
 }
 
 cadre_status cadre_local_sleep_until(struct local_queue *queue, uint64_t ns)

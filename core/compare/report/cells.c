@@ -6,14 +6,17 @@
 #include <string.h>
 
 #include "core/compare/report/report.h"
+#include "core/compare/verdict/consumption.h"
+#include "core/compare/verdict/seeds.h"
 #include "core/run/format.h"
 
 const char *cadre_cells_head(enum cadre_cell cell)
 {
     static const char *const heads[CADRE_CELLS] = {
-        "run",     "strategy", "ranks",     "time/step", "tokens/s",
-        "speedup", "verdict",  "effic.",    "overhead",  "bubble",
-        "exposed", "control",  "last loss", "equality",  "fair"};
+        "run",       "strategy",   "ranks",    "time/step", "tokens/s",
+        "speedup",   "verdict",    "effic.",   "overhead",  "bubble",
+        "exposed",   "control",    "J/token",  "MFU",       "price/Mtoken",
+        "last loss", "valid loss", "equality", "fair"};
     return heads[cell];
 }
 
@@ -22,6 +25,40 @@ bool cadre_cells_is_text(enum cadre_cell cell)
     return cell == CADRE_CELL_RUN || cell == CADRE_CELL_STRATEGY ||
            cell == CADRE_CELL_VERDICT || cell == CADRE_CELL_EQUALITY ||
            cell == CADRE_CELL_FAIR;
+}
+
+/* Energy, utilisation and price, which not every machine and user has. */
+static double extra_of(const struct cadre_comparison *c, size_t i, enum cadre_cell cell)
+{
+    const struct cadre_compared_run *run = &c->run[i];
+    return cell == CADRE_CELL_JOULES  ? cadre_consumption_joules(c, i)
+           : cell == CADRE_CELL_MFU   ? cadre_consumption_mfu(run)
+           : cell == CADRE_CELL_PRICE ? cadre_consumption_price(run)
+                                      : (double)NAN;
+}
+
+bool cadre_cells_is_empty(const struct cadre_comparison *c, enum cadre_cell cell)
+{
+    if (cell != CADRE_CELL_JOULES && cell != CADRE_CELL_MFU && cell != CADRE_CELL_PRICE)
+        return false;
+    for (size_t i = 0; i < c->n; i++)
+        if (isfinite(extra_of(c, i, cell)))
+            return false;
+    return true;
+}
+
+static void fill_extra(const struct cadre_comparison *c, size_t i,
+                       struct cadre_cells *cells)
+{
+    static const enum cadre_cell figures[] = {CADRE_CELL_JOULES, CADRE_CELL_MFU,
+                                              CADRE_CELL_PRICE};
+    for (size_t k = 0; k < sizeof figures / sizeof figures[0]; k++) {
+        double value = extra_of(c, i, figures[k]);
+        if (isfinite(value) && figures[k] == CADRE_CELL_MFU)
+            snprintf(cells->of[figures[k]], CADRE_FIGURE_CHARS, "%.3g %%", 100 * value);
+        else if (isfinite(value))
+            snprintf(cells->of[figures[k]], CADRE_FIGURE_CHARS, "%.3g", value);
+    }
 }
 
 const char *cadre_cells_verdict(const struct cadre_comparison *c, size_t i)
@@ -101,6 +138,7 @@ void cadre_cells_fill(const struct cadre_comparison *c, size_t i, bool brief,
     enum { SIZE = CADRE_FIGURE_CHARS };
     const struct cadre_compared_run *run = &c->run[i];
     double loss = cadre_record_number(&run->record, "loss_last");
+    double valid = cadre_record_number(&run->record, "valid_loss");
     for (int k = 0; k < CADRE_CELLS; k++)
         snprintf(cells->of[k], SIZE, "-");
     snprintf(cells->of[CADRE_CELL_RUN], SIZE, "%s%s", run->name,
@@ -110,14 +148,17 @@ void cadre_cells_fill(const struct cadre_comparison *c, size_t i, bool brief,
     snprintf(cells->of[CADRE_CELL_VERDICT], SIZE, "%s", cadre_cells_verdict(c, i));
     if (!*run->failure) {
         fill_figures(run, brief, cells);
+        fill_extra(c, i, cells);
         if (isfinite(loss))
             snprintf(cells->of[CADRE_CELL_LOSS], SIZE, "%.4f", loss);
+        if (isfinite(valid))
+            snprintf(cells->of[CADRE_CELL_VALID], SIZE, "%.4f", valid);
         snprintf(cells->of[CADRE_CELL_FAIR], SIZE, "%s",
                  run->fair ? "yes" : "no: fair = false");
     }
     if (*run->implausible)
         mark_implausible(cells);
-    if (!brief || !cadre_report_is_judged(c, i) || i == c->baseline)
+    if (!brief || !cadre_report_is_judged(c, i) || cadre_seeds_baseline(c, i) == i)
         cadre_report_equality(c, i, cells->of[CADRE_CELL_EQUALITY], SIZE);
     else
         snprintf(cells->of[CADRE_CELL_EQUALITY], SIZE, "%s",

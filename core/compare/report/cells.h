@@ -19,7 +19,11 @@ enum cadre_cell {
     CADRE_CELL_BUBBLE,
     CADRE_CELL_EXPOSED,
     CADRE_CELL_CONTROL, /* what the run differs by from itself */
+    CADRE_CELL_JOULES, /* a token */
+    CADRE_CELL_MFU,
+    CADRE_CELL_PRICE, /* of a million tokens */
     CADRE_CELL_LOSS,
+    CADRE_CELL_VALID, /* validation loss */
     CADRE_CELL_EQUALITY,
     CADRE_CELL_FAIR,
     CADRE_CELLS,
@@ -37,6 +41,10 @@ void cadre_cells_fill(const struct cadre_comparison *comparison, size_t run, boo
 
 /* "time/step" and so on. Static. */
 const char *cadre_cells_head(enum cadre_cell cell);
+
+/* May the column be left out: figures that no run has? */
+bool cadre_cells_is_empty(const struct cadre_comparison *comparison,
+                          enum cadre_cell cell);
 
 /* Is it a text, which stands at the left of its column? */
 bool cadre_cells_is_text(enum cadre_cell cell);

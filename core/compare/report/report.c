@@ -8,11 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "core/base/json.h"
 #include "core/base/path.h"
+#include "core/compare/report/report_private.h"
+#include "core/compare/report/report_seeds.h"
 #include "core/compare/report/sentences.h"
 #include "core/compare/verdict/certificate.h"
+#include "core/compare/verdict/seeds.h"
 
 enum { ROUNDS_TOLD = 3 }; /* disturbed rounds that notes tell, of possibly all */
 
@@ -30,11 +33,8 @@ const char *cadre_report_where(const struct cadre_comparison *c)
 
 const char *cadre_report_date(char *out, size_t size)
 {
-    struct tm utc;
-    time_t now = time(NULL);
-    out[0] = 0;
-    if (gmtime_r(&now, &utc))
-        strftime(out, size, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    char date[CADRE_JSON_DATE];
+    snprintf(out, size, "%s", cadre_json_date(date));
     return out;
 }
 
@@ -107,7 +107,7 @@ ptrdiff_t cadre_report_fastest(const struct cadre_comparison *c)
 
 bool cadre_report_is_judged(const struct cadre_comparison *c, size_t i)
 {
-    return !*c->run[i].failure && !*c->run[c->baseline].failure;
+    return !*c->run[i].failure && !*c->run[cadre_seeds_baseline(c, i)].failure;
 }
 
 void cadre_report_equality(const struct cadre_comparison *c, size_t i, char *out,
@@ -119,6 +119,8 @@ void cadre_report_equality(const struct cadre_comparison *c, size_t i, char *out
         snprintf(out, size, "failed");
     else if (i == c->baseline)
         snprintf(out, size, "baseline");
+    else if (cadre_seeds_baseline(c, i) == i)
+        snprintf(out, size, "its seed's baseline");
     else if (!cadre_report_is_judged(c, i))
         snprintf(out, size, "not judged");
     else if (run->equal == CADRE_EQUAL_WITHIN)
@@ -250,6 +252,39 @@ static void note_rounds(const struct cadre_comparison *c, struct cadre_text *out
                                "where the two differ, no difference was shown.\n");
 }
 
+/* Rounds are benchmarks, which run with the stages that a run begins with. */
+static void note_recuts(const struct cadre_comparison *c, struct cadre_text *out)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        const char *from, *to;
+        int64_t step;
+        const size_t n = cadre_record_recuts(&c->run[i].record, &step, &from, &to);
+        if (n > 0)
+            cadre_text_printf(out,
+                              "%s cut its stages again %zu time%s while it trained, "
+                              "last after step %" PRId64
+                              " (units of each chunk %s to %s); its rounds were timed "
+                              "with the stages that it begins with.\n",
+                              c->run[i].name, n, n > 1 ? "s" : "", step, from, to);
+    }
+}
+
+/* What went between the nodes of a run, where it had several. */
+static void note_nodes(const struct cadre_compared_run *run, struct cadre_text *out)
+{
+    const double nodes = cadre_record_number(&run->record, "nodes");
+    const double all = cadre_record_number(&run->record, "comm_bytes");
+    const double between = cadre_record_number(&run->record, "comm_between_bytes");
+    if (!(nodes > 1))
+        return;
+    cadre_text_printf(out, "%s: %.0f %snodes", run->name, nodes,
+                      run->simulated_nodes ? "simulated " : "");
+    if (all > 0 && between >= 0)
+        cadre_text_printf(out, "; %.3g of %.3g MB sent went between them",
+                          between / 1e6, all / 1e6);
+    cadre_text_printf(out, "%s.\n", run->simulated_nodes ? " (comm.node)" : "");
+}
+
 void cadre_report_notes(const struct cadre_comparison *c, struct cadre_text *out)
 {
     note_rounds(c, out);
@@ -257,6 +292,9 @@ void cadre_report_notes(const struct cadre_comparison *c, struct cadre_text *out
         cadre_text_printf(out, "%s.\n", CADRE_FORMULA_SWEEP);
     note_limits(c, out);
     note_hosts(c, out);
+    cadre_report_note_consumption(c, out);
+    cadre_report_seeds_notes(c, out);
+    note_recuts(c, out);
     for (size_t i = 0; i < c->n; i++) {
         const struct cadre_compared_run *run = &c->run[i];
         if (!run->fair)
@@ -289,13 +327,18 @@ void cadre_report_notes(const struct cadre_comparison *c, struct cadre_text *out
         if (run->simulated_link)
             cadre_text_printf(out, "%s ran over a simulated link (comm.link).\n",
                               run->name);
+        if (run->simulated_pace)
+            cadre_text_printf(out, "%s ran with simulated slow ranks (device.pace).\n",
+                              run->name);
+        note_nodes(run, out);
         if (run->instances)
             cadre_text_printf(
                 out,
                 "%s is %d trainings, which are compared with nothing; its "
                 "losses are those of the best, instance %zu.\n",
                 run->name, run->instances, run->record.best);
-        if (run->equal == CADRE_EQUAL_INDEPENDENT && *run->other_training)
+        if (run->equal == CADRE_EQUAL_INDEPENDENT && *run->other_training &&
+            !cadre_seeds_only(run))
             cadre_text_printf(out,
                               "%s is another training and is not compared with the "
                               "baseline; it differs in %s.\n",

@@ -10,6 +10,8 @@
 #define CADRE_FORMULA_SPEEDUP "speedup = T_base / T_run"
 #define CADRE_FORMULA_EFFICIENCY "efficiency = speedup / N"
 #define CADRE_FORMULA_OVERHEAD "overhead = T_run - T_base / N"
+#define CADRE_FORMULA_MFU                                                              \
+    "MFU = FLOPs of the model a token x tokens/s / peak FLOP/s of all devices"
 #define CADRE_FORMULA_N "N: ranks of the run / ranks of the baseline; "
 #define CADRE_FORMULA_N_WHOLE "N: 1, as every run has all cores of the machine; "
 #define CADRE_FORMULA_T_ROUNDS                                                         \

@@ -6,9 +6,10 @@
 #include <string.h>
 
 #include "core/base/median.h"
-#include "core/compare/report/chart.h"
+#include "core/page/chart.h"
 #include "core/compare/report/figure.h"
 #include "core/compare/report/report_private.h"
+#include "core/compare/verdict/seeds.h"
 #include "core/run/format.h"
 
 /* ---- curves ---- */
@@ -36,7 +37,25 @@ static void free_curves(struct cadre_chart_series *series, size_t n)
     free(series);
 }
 
-/* A curve for each run, or for each of its instances. */
+static bool is_equal(const struct cadre_comparison *c, size_t i)
+{
+    enum cadre_equal equal = c->run[i].equal;
+    return cadre_report_is_judged(c, i) &&
+           (cadre_seeds_baseline(c, i) == i || equal == CADRE_EQUAL_EXACT ||
+            equal == CADRE_EQUAL_WITHIN);
+}
+
+/* Runs besides the baselines that trained the same. */
+static size_t n_equal(const struct cadre_comparison *c)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < c->n; i++)
+        n += cadre_seeds_baseline(c, i) != i && is_equal(c, i);
+    return n;
+}
+
+/* A curve for each run, or for each of its instances. One that trained the same as the
+ * baseline would lie on its curve, and has none: see put_differences. */
 static void put_losses(struct cadre_text *out, const struct cadre_comparison *c)
 {
     size_t most = c->n, n = 0;
@@ -45,7 +64,9 @@ static void put_losses(struct cadre_text *out, const struct cadre_comparison *c)
     struct cadre_chart_series *series = cadre_calloc(most, sizeof *series);
     bool good = series != NULL;
     for (size_t i = 0; good && i < c->n; i++) {
-        const struct cadre_record *record = &c->run[i].record;
+        static const struct cadre_record none = {0};
+        bool drawn = cadre_seeds_baseline(c, i) == i || !is_equal(c, i);
+        const struct cadre_record *record = drawn ? &c->run[i].record : &none;
         for (size_t k = 0; good && k < record->n_instances; k++)
             good = take_losses(&record->instance[k], NULL,
                                cadre_format("%s, instance %zu", c->run[i].name, k),
@@ -55,17 +76,12 @@ static void put_losses(struct cadre_text *out, const struct cadre_comparison *c)
                 take_losses(record, NULL, cadre_strdup(c->run[i].name), &series[n++]);
     }
     if (good)
-        cadre_chart_lines(out, "Training loss", "nats", series, n);
+        cadre_chart_lines(out,
+                          n_equal(c) ? "Training loss, once where it is the same"
+                                     : "Training loss",
+                          "nats", series, n);
     out->failed = out->failed || !good;
     free_curves(series, n);
-}
-
-static bool is_equal(const struct cadre_comparison *c, size_t i)
-{
-    enum cadre_equal equal = c->run[i].equal;
-    return cadre_report_is_judged(c, i) &&
-           (i == c->baseline || equal == CADRE_EQUAL_EXACT ||
-            equal == CADRE_EQUAL_WITHIN);
 }
 
 /* Losses of the same training lie on each other; what is left of them is drawn here.
@@ -73,17 +89,16 @@ static bool is_equal(const struct cadre_comparison *c, size_t i)
 static void put_differences(struct cadre_text *out, const struct cadre_comparison *c)
 {
     struct cadre_chart_series *series = cadre_calloc(c->n, sizeof *series);
-    size_t n = 0, equal = 0;
+    size_t n = 0;
     bool good = series != NULL;
     for (size_t i = 0; good && i < c->n; i++) {
         static const struct cadre_record none = {0};
         bool drawn = is_equal(c, i); /* others keep their place, and so their colour */
-        equal += drawn && i != c->baseline;
-        good =
-            take_losses(drawn ? &c->run[i].record : &none, &c->run[c->baseline].record,
-                        cadre_strdup(c->run[i].name), &series[n++]);
+        good = take_losses(drawn ? &c->run[i].record : &none,
+                           &c->run[cadre_seeds_baseline(c, i)].record,
+                           cadre_strdup(c->run[i].name), &series[n++]);
     }
-    if (good && equal > 0)
+    if (good && n_equal(c) > 0)
         cadre_chart_lines(out,
                           "Loss less the baseline's, of runs that trained the same",
                           "nats", series, n);
@@ -150,13 +165,6 @@ static void bar_exposed(const struct cadre_comparison *c, size_t i,
     cadre_format_seconds(bar->value, bar->label, sizeof bar->label);
 }
 
-static void bar_memory(const struct cadre_comparison *c, size_t i,
-                       struct cadre_chart_bar *bar)
-{
-    bar->value = cadre_record_largest(&c->run[i].record, "peak_bytes");
-    cadre_format_bytes(bar->value, bar->label, sizeof bar->label);
-}
-
 static bool has_schedule(const struct cadre_comparison *c)
 {
     for (size_t i = 0; i < c->n; i++)
@@ -175,9 +183,7 @@ static void fill_bars(const struct cadre_comparison *c, fill_bar *fill,
         fill(c, i, &bars[i]);
         size_t used = strlen(bars[i].label);
         snprintf(bars[i].label + used, sizeof bars[i].label - used, "%s%s",
-                 *run->implausible && fill != bar_memory && isfinite(bars[i].value)
-                     ? " !"
-                     : "",
+                 *run->implausible && isfinite(bars[i].value) ? " !" : "",
                  *run->failure ? " failed"
                  : run->fair   ? ""
                                : " unfair");
@@ -197,7 +203,6 @@ static void put_bars(struct cadre_text *out, const struct cadre_comparison *c)
          false},
         {"Bubble", "of the schedule itself, by replay", bar_bubble, true},
         {"Exposed communication a step", NULL, bar_exposed, false},
-        {"Peak memory of a rank", NULL, bar_memory, false},
     };
     const double control = c->run[c->baseline].speed.control;
     struct cadre_chart_bar *bars = cadre_calloc(c->n, sizeof *bars);
@@ -225,6 +230,7 @@ void cadre_report_charts(const struct cadre_comparison *c, struct cadre_text *ou
 {
     cadre_text_printf(out, "<div class=\"charts\">\n");
     put_bars(out, c);
+    cadre_report_scaling(c, out);
     put_losses(out, c);
     put_differences(out, c);
     cadre_text_printf(out, "</div>\n");

@@ -6,6 +6,8 @@
 
 #include "core/base/hash.h"
 #include "core/compare/report/report.h"
+#include "core/compare/verdict/consumption.h"
+#include "core/page/escape.h"
 
 static const char HEAD[] =
     "name,stack,ranks,threads,steps,tokens,time_s,"
@@ -16,30 +18,13 @@ static const char HEAD[] =
     "loss_first,loss_last,valid_loss,loss_max_diff,param_max_diff,"
     "peak_bytes,comm_bytes,comm_exposed_s,comm_exposed_s_low,comm_exposed_s_high,"
     "bubble_fraction,bubble_fraction_low,bubble_fraction_high,bubble_replayed,params,"
-    "equal,limit,fair,implausible,untimed,failure,loss_chain,param_hash,instances\r\n";
-
-/* Quoted if necessary, with quotes in it doubled. A text that a spreadsheet would take
- * for a formula gets an apostrophe. */
-static void put_cell(struct cadre_text *out, const char *text)
-{
-    const char *mark = *text && strchr("=+-@", *text) ? "'" : "";
-    if (!strpbrk(text, ",\"\r\n")) {
-        cadre_text_printf(out, "%s%s", mark, text);
-        return;
-    }
-    cadre_text_printf(out, "\"%s", mark);
-    for (; *text; text++) {
-        if (*text == '"')
-            cadre_text_append(out, text, 1);
-        cadre_text_append(out, text, 1);
-    }
-    cadre_text_append(out, "\"", 1);
-}
+    "equal,limit,fair,implausible,untimed,failure,"
+    "j_per_token,mfu,hfu,price_per_million_tokens,loss_chain,param_hash,instances\r\n";
 
 static void put_text(struct cadre_text *out, const char *text)
 {
     cadre_text_append(out, ",", 1);
-    put_cell(out, text);
+    cadre_escape_csv(out, text);
 }
 
 /* A number that reads back the same; empty where it is none. */
@@ -100,7 +85,7 @@ static void put_run(struct cadre_text *out, const struct cadre_comparison *c, si
     const struct cadre_compared_run *run = &c->run[i];
     const bool judged = cadre_report_is_judged(c, i);
     char hex[17];
-    put_cell(out, run->name);
+    cadre_escape_csv(out, run->name);
     put_text(out, run->strategy);
     put_number(out, run->ranks);
     put_number(out, run->threads);
@@ -115,6 +100,10 @@ static void put_run(struct cadre_text *out, const struct cadre_comparison *c, si
     put_text(out, run->implausible);
     put_text(out, run->untimed);
     put_text(out, run->failure);
+    put_number(out, cadre_consumption_joules(c, i));
+    put_number(out, cadre_consumption_mfu(run));
+    put_number(out, cadre_consumption_hfu(run));
+    put_number(out, cadre_consumption_price(run));
     put_text(out, judged ? cadre_hash_hex(run->chain, hex) : "");
     put_text(out, judged ? cadre_hash_hex(run->diff.of[0].hash, hex) : "");
     cadre_text_printf(out, ",%d\r\n", run->instances ? run->instances : 1);

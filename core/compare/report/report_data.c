@@ -8,9 +8,12 @@
 
 #include "config.h"
 #include "core/base/json.h"
-#include "core/compare/report/report.h"
+#include "core/compare/report/report_private.h"
+#include "core/compare/report/report_seeds.h"
 #include "core/compare/verdict/certificate.h"
 #include "core/compare/verdict/machine.h"
+#include "core/compare/verdict/seeds.h"
+#include "core/page/build.h"
 
 static void put_value(struct cadre_json *json, const json_t *value)
 {
@@ -53,8 +56,14 @@ static void put_any(struct cadre_json *json, json_t *value)
  * from its rounds. */
 static void put_summary(struct cadre_json *json, json_t *summary)
 {
-    static const char *const computed[] = {"name", "step_s_median", "tokens_per_s",
-                                           "comm_exposed_s", "bubble_fraction"};
+    static const char *const computed[] = {"schema_version",
+                                           "name",
+                                           "step_s_median",
+                                           "tokens_per_s",
+                                           "comm_exposed_s",
+                                           "bubble_fraction",
+                                           "mfu",
+                                           "hfu"};
     const char *key;
     json_t *value;
     json_object_foreach(summary, key, value)
@@ -103,9 +112,9 @@ static void put_text(struct cadre_json *json, const char *key, const char *text)
 /* In the place of a summary that a failed run has not. */
 static void put_failed(struct cadre_json *json, const struct cadre_compared_run *run)
 {
-    static const char *const keys[] = {"device",     "steps",      "tokens",
-                                       "time_s",     "loss_first", "loss_last",
-                                       "peak_bytes", "comm_bytes", "params"};
+    static const char *const keys[] = {
+        "device",    "steps",      "tokens",     "time_s", "loss_first",
+        "loss_last", "peak_bytes", "comm_bytes", "params", "comm_between_bytes"};
     cadre_json_put_string(json, "stack", run->strategy);
     cadre_json_put_i64(json, "ranks", run->ranks);
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
@@ -134,6 +143,7 @@ static void put_speed(struct cadre_json *json, const struct cadre_comparison *c,
     cadre_json_put_f64(json, "bubble_replayed", run->bubble_replayed);
     put_interval(json, "comm_exposed_s", cadre_report_exposed_s(run),
                  &speed->comm_exposed_s);
+    cadre_report_parts_json(json, c, i);
     cadre_json_put_bool(json, "to_target", run->to_target);
     put_interval(json, "target_s", run->target_s.value, &run->target_s);
     put_text(json, "untimed", run->untimed);
@@ -157,6 +167,7 @@ static void put_equality(struct cadre_json *json, const struct cadre_comparison 
         json, "same_bits_as",
         !judged || run->bit_identical < 0 ? NULL : c->run[run->bit_identical].name);
     cadre_json_put_bool(json, "is_baseline", i == c->baseline);
+    cadre_json_put_string(json, "equal_to", c->run[cadre_seeds_baseline(c, i)].name);
     cadre_json_put_bool(json, "by_design", run->by_design);
     put_text(json, "changed_by", run->changes.by);
     put_text(json, "equal_setting", run->changes.equal);
@@ -185,6 +196,7 @@ static void put_run(struct cadre_json *json, const struct cadre_comparison *c, s
     put_site(json, &run->record);
     cadre_json_put_string(json, "folder", run->record.dir);
     put_speed(json, c, i);
+    cadre_report_put_consumption(json, c, i);
     put_equality(json, c, i);
     cadre_json_end_object(json);
 }
@@ -247,6 +259,9 @@ static void put_piece(struct cadre_json *json, const struct cadre_comparison *c,
     cadre_json_put_f64(json, "period_s", piece->period_s);
     cadre_json_put_f64(json, "bubble_fraction", piece->bubble_fraction);
     cadre_json_put_f64(json, "comm_exposed_s", piece->comm_exposed_s);
+    cadre_json_put_f64(json, "j_per_token",
+                       piece->joules_per_token > 0 ? piece->joules_per_token
+                                                   : (double)NAN);
     put_load(json, &piece->load);
     cadre_json_end_object(json);
 }
@@ -276,6 +291,7 @@ static void put_formulas(struct cadre_json *json, const struct cadre_comparison 
     cadre_json_put_string(json, "speedup", CADRE_FORMULA_SPEEDUP);
     cadre_json_put_string(json, "efficiency", CADRE_FORMULA_EFFICIENCY);
     cadre_json_put_string(json, "overhead", CADRE_FORMULA_OVERHEAD);
+    cadre_json_put_string(json, "mfu", CADRE_FORMULA_MFU);
     cadre_json_put_string(json, "where", cadre_report_where(c));
     if (cadre_comparison_has_instances(c))
         cadre_json_put_string(json, "independent", CADRE_FORMULA_SWEEP);
@@ -347,9 +363,10 @@ static void put_head(struct cadre_json *json, const struct cadre_comparison *c)
     const struct cadre_speed *speed = &c->speed;
     const ptrdiff_t first = cadre_report_fastest(c);
     cadre_json_put_i64(json, "schema_version", CADRE_REPORT_SCHEMA);
-    cadre_json_put_string(json, "build", PACKAGE_STRING);
+    cadre_json_put_string(json, "build", cadre_page_build());
     cadre_json_put_string(json, "date", cadre_report_date(date, sizeof date));
     cadre_json_put_string(json, "title", c->title);
+    cadre_json_put_string(json, "command", c->command);
     cadre_json_put_string(json, "baseline", c->run[c->baseline].name);
     cadre_json_put_string(json, "fastest", first < 0 ? NULL : c->run[first].name);
     put_text(json, "unranked", c->unranked);
@@ -377,6 +394,7 @@ void cadre_report_json(const struct cadre_comparison *c, struct cadre_text *out)
     cadre_json_put_i64(&json, "judged_steps", c->judged_steps);
     put_machine(&json, c, cadre_text_str(&machine));
     put_prices(&json, c);
+    cadre_report_seeds_json(c, &json);
     put_lines(&json, "conclusion", cadre_report_sentences, c);
     put_lines(&json, "notes", cadre_report_notes, c);
     cadre_json_key(&json, "runs");

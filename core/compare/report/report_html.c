@@ -8,33 +8,24 @@
 
 #include "core/base/hash.h"
 #include "core/compare/report/cells.h"
-#include "core/compare/report/chart.h"
 #include "core/compare/report/report_private.h"
+#include "core/compare/report/report_seeds.h"
 #include "core/compare/report/sentences.h"
 #include "core/compare/verdict/certificate.h"
+#include "core/page/chart.h"
+#include "core/page/page.h"
 
-static void put_paragraphs(struct cadre_text *out, const char *tag, const char *class,
-                           void (*lines)(const struct cadre_comparison *,
-                                         struct cadre_text *),
-                           const struct cadre_comparison *c)
+/* A paragraph a line. */
+static void put_notes(struct cadre_text *out, const struct cadre_comparison *c)
 {
     struct cadre_text text = {0};
     char *rest = NULL;
-    lines(c, &text);
+    cadre_report_notes(c, &text);
     for (char *line = text.data ? strtok_r(text.data, "\n", &rest) : NULL; line;
-         line = strtok_r(NULL, "\n", &rest)) {
-        cadre_text_printf(out, "<%s class=\"%s\">", tag, class);
-        cadre_chart_text(out, line);
-        cadre_text_printf(out, "</%s>\n", tag);
-    }
+         line = strtok_r(NULL, "\n", &rest))
+        cadre_page_paragraph(out, "soft", line);
+    out->failed = out->failed || text.failed;
     cadre_text_fini(&text);
-}
-
-static void put_cell(struct cadre_text *out, const char *class, const char *text)
-{
-    cadre_text_printf(out, "<td class=\"%s\">", class);
-    cadre_chart_text(out, text);
-    cadre_text_printf(out, "</td>");
 }
 
 /* ---- tables ---- */
@@ -44,7 +35,8 @@ static const enum cadre_cell columns[] = {
     CADRE_CELL_RUN,      CADRE_CELL_VERDICT, CADRE_CELL_SPEEDUP,    CADRE_CELL_EQUALITY,
     CADRE_CELL_STRATEGY, CADRE_CELL_RANKS,   CADRE_CELL_EFFICIENCY, CADRE_CELL_TIME,
     CADRE_CELL_OVERHEAD, CADRE_CELL_CONTROL, CADRE_CELL_TOKENS,     CADRE_CELL_EXPOSED,
-    CADRE_CELL_BUBBLE,   CADRE_CELL_LOSS,    CADRE_CELL_FAIR};
+    CADRE_CELL_BUBBLE,   CADRE_CELL_JOULES,  CADRE_CELL_MFU,        CADRE_CELL_PRICE,
+    CADRE_CELL_LOSS,     CADRE_CELL_VALID,   CADRE_CELL_FAIR};
 enum { COLUMNS = sizeof columns / sizeof columns[0] };
 
 /* Green is what was shown, red what is wrong. */
@@ -71,46 +63,66 @@ static const char *class_of(const struct cadre_comparison *c, size_t i,
     return *run->failure && cell == CADRE_CELL_EQUALITY ? "l bad" : text ? "l" : "";
 }
 
-static void put_name(struct cadre_text *out, const char *name)
+/* Does any run have it? What no run has is no column. */
+static bool is_used(const struct cadre_comparison *c, enum cadre_cell cell)
 {
-    cadre_text_printf(out, "<th class=\"l\" scope=\"row\">");
-    cadre_chart_text(out, name);
-    cadre_text_printf(out, "</th>");
+    for (size_t i = 0; i < c->n; i++) {
+        struct cadre_cells cells;
+        cadre_cells_fill(c, i, false, &cells);
+        if (strcmp(cells.of[cell], "-") != 0)
+            return true;
+    }
+    return false;
 }
 
-static void put_row(struct cadre_text *out, const struct cadre_comparison *c, size_t i)
+static void put_row(struct cadre_text *out, const struct cadre_comparison *c, size_t i,
+                    const bool *used)
 {
     struct cadre_cells cells;
     cadre_cells_fill(c, i, false, &cells);
-    cadre_text_printf(out, "<tr>");
-    put_name(out, cells.of[CADRE_CELL_RUN]);
+    cadre_page_row_begin(out, cells.of[CADRE_CELL_RUN]);
     for (int k = 1; k < COLUMNS; k++)
-        put_cell(out, class_of(c, i, columns[k]), cells.of[columns[k]]);
-    cadre_text_printf(out, "</tr>\n");
+        if (used[k])
+            cadre_page_cell(out, class_of(c, i, columns[k]), cells.of[columns[k]]);
+    cadre_page_row_end(out);
 }
 
 static void put_table(struct cadre_text *out, const struct cadre_comparison *c)
 {
-    cadre_text_printf(
-        out,
-        "<div class=\"wide\"><table>\n<caption>Figures against the "
-        "baseline%s</caption>\n<thead><tr>",
-        cadre_report_is_timed(c) ? "; in brackets 95 % intervals over the rounds" : "");
-    for (int k = 0; k < COLUMNS; k++)
-        cadre_text_printf(out, "<th%s scope=\"col\">%s</th>",
-                          cadre_cells_is_text(columns[k]) ? " class=\"l\"" : "",
-                          cadre_cells_head(columns[k]));
-    cadre_text_printf(out, "</tr></thead>\n<tbody>\n");
+    struct cadre_page_column head[COLUMNS];
+    bool used[COLUMNS];
+    size_t n = 0;
+    for (int k = 0; k < COLUMNS; k++) {
+        used[k] = k == 0 || is_used(c, columns[k]);
+        if (used[k])
+            head[n++] = (struct cadre_page_column){cadre_cells_head(columns[k]),
+                                                   cadre_cells_is_text(columns[k])};
+    }
+    cadre_page_table_begin(out,
+                           cadre_report_is_timed(c)
+                               ? "Figures against the baseline; in brackets 95 % "
+                                 "intervals over the rounds"
+                               : "Figures against the baseline",
+                           head, n);
     for (size_t i = 0; i < c->n; i++)
-        put_row(out, c, i);
-    cadre_text_printf(out, "</tbody></table></div>\n");
+        put_row(out, c, i, used);
+    cadre_page_table_end(out);
 }
 
 static void put_difference(struct cadre_text *out, bool held, double difference)
 {
     char text[32];
     snprintf(text, sizeof text, "%.2g", difference);
-    put_cell(out, "", held ? text : "-");
+    cadre_page_cell(out, "", held ? text : "-");
+}
+
+/* Near zero a tiny difference is many units: beyond these the number says nothing. */
+static const char *ulp_text(uint64_t ulp, char *out, size_t size)
+{
+    if (ulp > 9999)
+        return "more than 9999";
+    snprintf(out, size, "%" PRIu64, ulp);
+    return out;
 }
 
 static void put_certificate(struct cadre_text *out,
@@ -118,39 +130,41 @@ static void put_certificate(struct cadre_text *out,
 {
     char text[96], hex[17];
     bool held = run->limit != CADRE_LIMIT_NONE;
-    cadre_text_printf(out, "<tr>");
-    put_name(out, run->name);
-    put_cell(out, "l w", run->layout);
+    cadre_page_row_begin(out, run->name);
+    cadre_page_cell(out, "l w", run->layout);
     snprintf(text, sizeof text, "%zu", run->record.n);
-    put_cell(out, "", text);
-    put_cell(out, "l", cadre_hash_hex(run->chain, hex));
-    put_cell(out, "l", cadre_hash_hex(run->diff.of[0].hash, hex));
+    cadre_page_cell(out, "", text);
+    cadre_page_cell(out, "l", cadre_hash_hex(run->chain, hex));
+    cadre_page_cell(out, "l", cadre_hash_hex(run->diff.of[0].hash, hex));
     put_difference(out, held, run->loss_max_diff);
     put_difference(out, held, run->diff.of[0].max);
-    snprintf(text, sizeof text, "%" PRIu64, run->diff.of[0].ulp_max);
-    put_cell(out, "", held ? text : "-");
-    put_cell(out, "l", cadre_limit_name(run->limit));
-    put_cell(out, "l", cadre_equal_name(run->equal));
-    cadre_text_printf(out, "</tr>\n");
+    cadre_page_cell(out, "",
+                    held ? ulp_text(run->diff.of[0].ulp_max, text, sizeof text) : "-");
+    cadre_page_cell(out, "l", cadre_limit_name(run->limit));
+    cadre_page_cell(out, "l", cadre_equal_name(run->equal));
+    cadre_page_row_end(out);
 }
 
 static void put_certificates(struct cadre_text *out, const struct cadre_comparison *c)
 {
-    cadre_text_printf(
-        out, "<h2>Certificates</h2>\n<div class=\"wide\"><table>\n<caption>What was "
-             "compared of each run, and how far it lies from the baseline</caption>\n"
-             "<thead><tr><th class=\"l\" scope=\"col\">run</th>"
-             "<th class=\"l\" scope=\"col\">layout</th><th scope=\"col\">steps</th>"
-             "<th class=\"l\" scope=\"col\">hash of losses</th>"
-             "<th class=\"l\" scope=\"col\">hash of parameters</th>"
-             "<th scope=\"col\">loss difference</th>"
-             "<th scope=\"col\">parameter difference</th><th scope=\"col\">ULP</th>"
-             "<th class=\"l\" scope=\"col\">limits</th>"
-             "<th class=\"l\" scope=\"col\">verdict</th></tr></thead>\n<tbody>\n");
+    static const struct cadre_page_column head[] = {{"run", true},
+                                                    {"layout", true},
+                                                    {"steps", false},
+                                                    {"hash of losses", true},
+                                                    {"hash of parameters", true},
+                                                    {"loss difference", false},
+                                                    {"parameter difference", false},
+                                                    {"ULP", false},
+                                                    {"limits", true},
+                                                    {"verdict", true}};
+    cadre_text_printf(out, "<h2>Certificates</h2>\n");
+    cadre_page_table_begin(
+        out, "What was compared of each run, and how far it lies from the baseline",
+        head, sizeof head / sizeof head[0]);
     for (size_t i = 0; i < c->n; i++)
         if (cadre_report_is_judged(c, i))
             put_certificate(out, &c->run[i]);
-    cadre_text_printf(out, "</tbody></table></div>\n");
+    cadre_page_table_end(out);
 }
 
 /* ---- the page ---- */
@@ -160,27 +174,55 @@ static void put_sentences(struct cadre_text *out, const struct cadre_comparison 
     static const char *const classes[] = {"said", "said shown", "said bad"};
     struct cadre_sentences said = {0};
     cadre_sentences_fill(&said, c);
-    for (size_t i = 0; i < said.n; i++) {
-        cadre_text_printf(out, "<p class=\"%s\">", classes[said.of[i].tone]);
-        cadre_chart_text(out, said.of[i].text);
-        cadre_text_printf(out, "</p>\n");
-    }
+    for (size_t i = 0; i < said.n; i++)
+        cadre_page_paragraph(out, classes[said.of[i].tone], said.of[i].text);
     out->failed = out->failed || said.failed;
     cadre_sentences_fini(&said);
 }
 
-/* A file beside the page; its name is one part of a path. */
 static void put_link(struct cadre_text *out, const char *name, bool first)
 {
-    cadre_text_printf(out, "%s<a href=\"", first ? "" : ", ");
-    for (const char *at = name; *at; at++)
-        if (strchr("%\"#?&<>'\\:", *at) || (unsigned char)*at <= 0x20 || *at & 0x80)
-            cadre_text_printf(out, "%%%02X", (unsigned)(unsigned char)*at);
-        else
-            cadre_text_append(out, at, 1);
-    cadre_text_printf(out, "\">");
-    cadre_chart_text(out, name);
-    cadre_text_printf(out, "</a>");
+    cadre_text_printf(out, "%s", first ? "" : ", ");
+    cadre_page_link(out, name, name);
+}
+
+/* A file of the run's folder. */
+static void put_run_link(struct cadre_text *out, const char *run, const char *file)
+{
+    char *path = cadre_format("runs/%s/%s", run, file);
+    cadre_text_printf(out, ", ");
+    if (path)
+        cadre_page_link(out, path, file);
+    out->failed = out->failed || !path;
+    free(path);
+}
+
+/* Is its folder OUT/runs/NAME, as that of every run that is made here? */
+static bool lies_below(const struct cadre_compared_run *run)
+{
+    const char *dir = run->record.dir;
+    size_t n = dir ? strlen(dir) : 0, name = strlen(run->name);
+    return n > name + 5 && strcmp(dir + n - name, run->name) == 0 &&
+           strncmp(dir + n - name - 5, "runs/", 5) == 0;
+}
+
+static void put_run_files(struct cadre_text *out, const struct cadre_compared_run *run)
+{
+    char *certificate = cadre_certificate_file(run);
+    cadre_text_printf(out, "<li>");
+    cadre_chart_text(out, run->name);
+    cadre_text_printf(out, ": ");
+    if (certificate)
+        put_link(out, certificate, true);
+    if (lies_below(run)) {
+        put_run_link(out, run->name, "config.ini");
+        put_run_link(out, run->name, "summary.json");
+        if (!run->instances)
+            put_run_link(out, run->name, "metrics.jsonl");
+    }
+    cadre_text_printf(out, "</li>\n");
+    out->failed = out->failed || !certificate;
+    free(certificate);
 }
 
 static void put_files(struct cadre_text *out, const struct cadre_comparison *c)
@@ -189,14 +231,13 @@ static void put_files(struct cadre_text *out, const struct cadre_comparison *c)
     put_link(out, "report.json", true);
     put_link(out, "report.csv", false);
     put_link(out, "report.md", false);
-    for (size_t i = 0; i < c->n; i++) {
-        char *name = cadre_certificate_file(&c->run[i]);
-        if (name && !*c->run[i].failure)
-            put_link(out, name, false);
-        out->failed = out->failed || !name;
-        free(name);
-    }
-    cadre_text_printf(out, "</p>\n");
+    if (c->n_pieces > 0)
+        put_link(out, "pieces.jsonl", false);
+    cadre_text_printf(out, "</p>\n<ul>\n");
+    for (size_t i = 0; i < c->n; i++)
+        if (!*c->run[i].failure)
+            put_run_files(out, &c->run[i]);
+    cadre_text_printf(out, "</ul>\n");
 }
 
 static void put_foot(struct cadre_text *out, const struct cadre_comparison *c)
@@ -215,31 +256,32 @@ static void put_foot(struct cadre_text *out, const struct cadre_comparison *c)
                       "bits. ULP: the largest distance of a parameter from the "
                       "baseline's in units in the last place; near zero a tiny "
                       "difference is many of them.</p>\n");
-    put_paragraphs(out, "p", "soft", cadre_report_notes, c);
+    put_notes(out, c);
     put_files(out, c);
 }
 
 void cadre_report_html(const struct cadre_comparison *c, struct cadre_text *out)
 {
-    cadre_text_printf(out,
-                      "<!DOCTYPE html>\n<html lang=\"en\" "
-                      "xmlns=\"http://www.w3.org/1999/xhtml\">\n<head>\n"
-                      "<meta charset=\"utf-8\"/>\n<meta name=\"viewport\" "
-                      "content=\"width=device-width, initial-scale=1\"/>\n<title>");
-    cadre_chart_text(out, c->title);
-    cadre_text_printf(out, ": comparison</title>\n");
-    cadre_report_style(out);
-    cadre_text_printf(out, "</head>\n<body>\n<h1>Comparison: ");
-    cadre_chart_text(out, c->title);
-    cadre_text_printf(out, "</h1>\n");
-    cadre_report_setup(c, out);
-    put_sentences(out, c);
-    put_table(out, c);
-    cadre_report_charts(c, out);
-    cadre_report_pieces(c, out);
-    cadre_report_instances(c, out);
-    cadre_report_schedules(c, out);
-    put_certificates(out, c);
-    put_foot(out, c);
-    cadre_text_printf(out, "</body>\n</html>\n");
+    char *title = cadre_format("%s: comparison", c->title);
+    char *heading = cadre_format("Comparison: %s", c->title);
+    if (title && heading) {
+        cadre_page_begin(out, title, heading);
+        put_sentences(out, c); /* what was found stands first, on a phone too */
+        put_table(out, c);
+        cadre_report_seeds_html(c, out);
+        cadre_report_setup(c, out);
+        cadre_report_where_it_went(c, out);
+        cadre_text_printf(out, "<h2>Speed and losses</h2>\n");
+        cadre_report_charts(c, out);
+        cadre_report_pieces(c, out);
+        cadre_report_instances(c, out);
+        cadre_report_schedules(c, out);
+        put_certificates(out, c);
+        put_foot(out, c);
+        cadre_page_end(out);
+    } else {
+        out->failed = true;
+    }
+    free(title);
+    free(heading);
 }

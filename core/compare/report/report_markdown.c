@@ -7,18 +7,9 @@
 #include "config.h"
 #include "core/compare/report/cells.h"
 #include "core/compare/report/report.h"
+#include "core/compare/report/report_seeds.h"
 #include "core/compare/report/sentences.h"
-
-/* Names are shown as they are: what is markup, or ends a cell or a line, is escaped.
- * Brackets alone are none, only as the first part of a link. */
-static void put_escaped(struct cadre_text *out, const char *text)
-{
-    for (char before = 0; *text; before = *text++) {
-        if (strchr("\\`*_<>|&~", *text) || (*text == '(' && before == ']'))
-            cadre_text_append(out, "\\", 1);
-        cadre_text_append(out, (unsigned char)*text < 0x20 ? " " : text, 1);
-    }
-}
+#include "core/page/escape.h"
 
 static void put_row(struct cadre_text *out, const struct cadre_comparison *c, size_t i)
 {
@@ -26,8 +17,10 @@ static void put_row(struct cadre_text *out, const struct cadre_comparison *c, si
     cadre_cells_fill(c, i, false, &cells);
     cadre_text_append(out, "|", 1);
     for (int k = 0; k < CADRE_CELLS; k++) {
+        if (cadre_cells_is_empty(c, (enum cadre_cell)k))
+            continue;
         cadre_text_append(out, " ", 1);
-        put_escaped(out, cells.of[k]);
+        cadre_escape_markdown(out, cells.of[k]);
         cadre_text_append(out, " |", 2);
     }
     cadre_text_append(out, "\n", 1);
@@ -37,11 +30,14 @@ static void put_table(struct cadre_text *out, const struct cadre_comparison *c)
 {
     cadre_text_append(out, "|", 1);
     for (int k = 0; k < CADRE_CELLS; k++)
-        cadre_text_printf(out, " %s |", cadre_cells_head((enum cadre_cell)k));
+        if (!cadre_cells_is_empty(c, (enum cadre_cell)k))
+            cadre_text_printf(out, " %s |", cadre_cells_head((enum cadre_cell)k));
     cadre_text_append(out, "\n|", 2);
     for (int k = 0; k < CADRE_CELLS; k++)
-        cadre_text_printf(
-            out, "%s", cadre_cells_is_text((enum cadre_cell)k) ? " --- |" : " ---: |");
+        if (!cadre_cells_is_empty(c, (enum cadre_cell)k))
+            cadre_text_printf(out, "%s",
+                              cadre_cells_is_text((enum cadre_cell)k) ? " --- |"
+                                                                      : " ---: |");
     cadre_text_append(out, "\n", 1);
     for (size_t i = 0; i < c->n; i++)
         put_row(out, c, i);
@@ -54,7 +50,7 @@ static void put_list(struct cadre_text *out, char *text)
     for (char *line = text ? strtok_r(text, "\n", &rest) : NULL; line;
          line = strtok_r(NULL, "\n", &rest)) {
         cadre_text_printf(out, "- ");
-        put_escaped(out, line);
+        cadre_escape_markdown(out, line);
         cadre_text_append(out, "\n", 1);
     }
 }
@@ -64,7 +60,7 @@ void cadre_report_markdown(const struct cadre_comparison *c, struct cadre_text *
     struct cadre_text words = {0};
     char date[32];
     cadre_text_printf(out, "# Comparison: ");
-    put_escaped(out, c->title);
+    cadre_escape_markdown(out, c->title);
     cadre_text_printf(out, "\n\n%s, " PACKAGE_STRING "\n\n## Conclusions\n\n",
                       cadre_report_date(date, sizeof date));
     cadre_report_sentences(c, &words);
@@ -73,6 +69,7 @@ void cadre_report_markdown(const struct cadre_comparison *c, struct cadre_text *
     cadre_text_fini(&words);
     cadre_text_printf(out, "\n## Figures\n\n");
     put_table(out, c);
+    cadre_report_seeds_markdown(c, out);
     cadre_text_printf(
         out, "\n%s; %s; %s. %s. Equality is judged over steps 1 to %" PRId64 ".\n",
         CADRE_FORMULA_SPEEDUP, CADRE_FORMULA_EFFICIENCY, CADRE_FORMULA_OVERHEAD,

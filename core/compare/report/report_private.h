@@ -3,11 +3,26 @@
 #ifndef CADRE_COMPARE_REPORT_REPORT_PRIVATE_H
 #define CADRE_COMPARE_REPORT_REPORT_PRIVATE_H
 
+#include "core/base/json.h"
 #include "core/compare/report/report.h"
 
-/* <style>: colours are Okabe and Ito's or darker, distinct with any colour vision, and
- * white on them has a contrast of 4.5 or more. */
-void cadre_report_style(struct cadre_text *out);
+/* Where the time of run i's step went: medians over its timed pieces, as fractions of
+ * theirs times its own. Returns NULL, or why it is not known: *parts is so then. */
+const char *cadre_report_parts(const struct cadre_comparison *comparison, size_t i,
+                               struct cadre_step_parts *parts);
+
+/* `step_parts` of report.json, and why they are null. */
+void cadre_report_parts_json(struct cadre_json *json,
+                             const struct cadre_comparison *comparison, size_t i);
+
+/* Stacked bars: the time of a step by its parts, beside memory by kind. Nothing where
+ * neither is known. */
+void cadre_report_where_it_went(const struct cadre_comparison *comparison,
+                                struct cadre_text *out);
+
+/* Speedups over ranks and the ideal. Nothing where runs do not differ in ranks. */
+void cadre_report_scaling(const struct cadre_comparison *comparison,
+                          struct cadre_text *out);
 
 /* Curves of losses and their differences, bars of the figures. */
 void cadre_report_charts(const struct cadre_comparison *comparison,
@@ -21,5 +36,14 @@ void cadre_report_pieces(const struct cadre_comparison *comparison,
 /* Date, machine, and what is trained: a list. */
 void cadre_report_setup(const struct cadre_comparison *comparison,
                         struct cadre_text *out);
+
+/* What a run's tokens took, as keys of it in report.json. */
+void cadre_report_put_consumption(struct cadre_json *json,
+                                  const struct cadre_comparison *comparison,
+                                  size_t run);
+
+/* Whose energy it is, or why it is not known; what MFU is. Lines. */
+void cadre_report_note_consumption(const struct cadre_comparison *comparison,
+                                   struct cadre_text *out);
 
 #endif

@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/compare/report/chart.h"
 #include "core/compare/report/report.h"
+#include "core/page/chart.h"
+#include "core/page/page.h"
 
 enum { MOST_BOXES = 8192 }; /* of one chart: browsers are slow with more */
 
@@ -20,43 +21,40 @@ static size_t count_passes(const struct cadre_replay *schedule)
 
 static void put_row(struct cadre_text *out, const struct cadre_compared_run *run)
 {
-    cadre_text_printf(out, "<tr><td class=\"l\">");
-    cadre_chart_text(out, run->name);
-    cadre_text_printf(out, "</td><td class=\"l\">");
-    cadre_chart_text(out, run->strategy);
-    cadre_text_printf(out,
-                      "</td><td>%zu</td><td>%.1f %%</td><td>%.1f %%</td>"
-                      "<td class=\"%s\">%s</td></tr>\n",
-                      run->schedule.n,
-                      100 * cadre_record_number(&run->record, "bubble_fraction"),
-                      100 * run->bubble_replayed, run->fair ? "l" : "l bad",
-                      run->fair ? "yes" : "no: ranks share cores");
+    char text[32];
+    cadre_page_row_begin(out, run->name);
+    cadre_page_cell(out, "l", run->strategy);
+    snprintf(text, sizeof text, "%zu", run->schedule.n);
+    cadre_page_cell(out, "", text);
+    snprintf(text, sizeof text, "%.1f %%",
+             100 * cadre_record_number(&run->record, "bubble_fraction"));
+    cadre_page_cell(out, "", text);
+    snprintf(text, sizeof text, "%.1f %%", 100 * run->bubble_replayed);
+    cadre_page_cell(out, "", text);
+    cadre_page_cell(out, run->fair ? "l" : "l bad",
+                    run->fair ? "yes" : "no: ranks share cores");
+    cadre_page_row_end(out);
 }
 
 static void put_table(struct cadre_text *out, const struct cadre_comparison *c)
 {
-    cadre_text_printf(
-        out,
-        "<h2>Schedules</h2>\n<p class=\"soft\">Bubble: idle time over the span from "
-        "the first pass of a step to the last, mean of the ranks. Replayed: the same "
-        "order of passes with the median time of each kind and chunk, and transfers "
-        "of no duration. Drawn is the fastest step after warm-up, numbered by "
-        "micro-batch; later chunks of a rank are paler, and what is empty is "
-        "bubble.</p>\n"
-        "<div class=\"wide\"><table>\n"
-        "<caption>Bubbles of the runs with a schedule</caption>\n"
-        "<thead><tr>"
-        "<th class=\"l\" scope=\"col\">run</th>"
-        "<th class=\"l\" scope=\"col\">strategy</th>"
-        "<th scope=\"col\">stages</th>"
-        "<th scope=\"col\">bubble measured</th>"
-        "<th scope=\"col\">replayed</th>"
-        "<th class=\"l\" scope=\"col\">fair</th>"
-        "</tr></thead>\n<tbody>\n");
+    static const struct cadre_page_column head[] = {
+        {"run", true},     {"strategy", true},  {"stages", false},
+        {"bubble", false}, {"replayed", false}, {"fair", true}};
+    cadre_text_printf(out, "<h2>Schedules</h2>\n");
+    cadre_page_paragraph(
+        out, "soft",
+        "Bubble: idle time over the span from the first pass of a step to the last, "
+        "mean of the ranks. Replayed: the same order of passes with the median time of "
+        "each kind and chunk, and transfers of no duration. Drawn is the fastest step "
+        "after warm-up, numbered by micro-batch; later chunks of a rank are paler, and "
+        "what is empty is bubble.");
+    cadre_page_table_begin(out, "Bubbles of the runs with a schedule", head,
+                           sizeof head / sizeof head[0]);
     for (size_t i = 0; i < c->n; i++)
         if (c->run[i].schedule.n > 0)
             put_row(out, &c->run[i]);
-    cadre_text_printf(out, "</tbody></table></div>\n");
+    cadre_page_table_end(out);
 }
 
 static size_t fill_boxes(const struct cadre_replay *schedule,

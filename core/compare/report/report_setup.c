@@ -1,80 +1,124 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The head of report.html: when, where and what was compared. */
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/utsname.h>
 
-#include "config.h"
-#include "core/compare/report/chart.h"
 #include "core/compare/report/report_private.h"
 #include "core/compare/verdict/machine.h"
+#include "core/page/build.h"
+#include "core/page/page.h"
 #include "core/run/format.h"
 
-/* Nothing for an empty text. */
-static void put_item(struct cadre_text *out, const char *name, const char *text)
+enum { MOST = 24, VALUE = 256 };
+
+struct setup {
+    const struct cadre_comparison *c;
+    struct cadre_page_item item[MOST];
+    char value[MOST][VALUE];
+    size_t n;
+};
+
+/* An empty value is left out on the page. */
+static char *add(struct setup *s, const char *name)
 {
-    if (!text || !*text)
-        return;
-    cadre_text_printf(out, "<div><dt>%s</dt><dd>", name);
-    cadre_chart_text(out, text);
-    cadre_text_printf(out, "</dd></div>\n");
+    char *value = s->value[s->n];
+    s->item[s->n++] = (struct cadre_page_item){name, value};
+    return value;
 }
 
-static const char *option_of(const struct cadre_comparison *c, const char *name)
+static const char *option_of(const struct setup *s, const char *name)
 {
-    const struct cadre_options *options = c->run[c->baseline].options;
-    return options ? cadre_options_raw(options, name) : NULL;
+    const struct cadre_options *options = s->c->run[s->c->baseline].options;
+    const char *value = options ? cadre_options_raw(options, name) : NULL;
+    return value ? value : "";
 }
 
-static void put_option(struct cadre_text *out, const struct cadre_comparison *c,
-                       const char *name, const char *option)
+static void add_option(struct setup *s, const char *name, const char *option)
 {
-    put_item(out, name, option_of(c, option));
+    snprintf(add(s, name), VALUE, "%s", option_of(s, option));
 }
 
-static void put_count(struct cadre_text *out, const struct cadre_comparison *c,
-                      const char *name, const char *key)
+static void add_count(struct setup *s, const char *name, const char *key)
 {
-    char text[48];
-    double count = cadre_record_number(&c->run[c->baseline].record, key);
+    double count = cadre_record_number(&s->c->run[s->c->baseline].record, key);
+    char *value = add(s, name);
     if (isfinite(count))
-        put_item(out, name, cadre_format_count(count, text, sizeof text));
+        cadre_format_count(count, value, VALUE);
 }
 
-static void put_machine(struct cadre_text *out, const struct cadre_comparison *c)
+static void add_machine(struct setup *s)
 {
-    struct cadre_text text = {0}, libraries = {0};
+    struct cadre_text libraries = {0};
+    struct utsname system;
     char cpu[128];
-    const char *recorded = cadre_record_cpu(&c->run[c->baseline].record);
-    cadre_text_printf(&text, "%s; %d core%s; ",
-                      recorded ? recorded : cadre_machine_cpu(cpu, sizeof cpu),
-                      c->cores, c->cores == 1 ? "" : "s");
+    const struct cadre_record *record = &s->c->run[s->c->baseline].record;
+    const char *recorded = cadre_record_cpu(record);
+    const char *device = json_string_value(json_object_get(record->summary, "device"));
+    memset(&system, 0, sizeof system);
+    uname(&system);
+    snprintf(add(s, "machine"), VALUE, "%s, %d core%s",
+             recorded ? recorded : cadre_machine_cpu(cpu, sizeof cpu), s->c->cores,
+             s->c->cores == 1 ? "" : "s");
+    snprintf(add(s, "system"), VALUE, "%s: %s %.64s", system.nodename, system.sysname,
+             system.release);
     cadre_machine_libraries(&libraries);
-    cadre_text_printf(&text, "%s", cadre_text_str(&libraries));
-    put_item(out, "machine", cadre_text_str(&text));
-    out->failed = out->failed || text.failed || libraries.failed;
+    snprintf(add(s, "libraries"), VALUE, "%s", cadre_text_str(&libraries));
     cadre_text_fini(&libraries);
-    cadre_text_fini(&text);
+    snprintf(add(s, "device"), VALUE, "%s", device ? device : "");
+}
+
+/* "gpt2: 3 layers, 96 channels, 4 heads, context 256" */
+static void add_model(struct setup *s)
+{
+    char *value = add(s, "model");
+    if (*option_of(s, "model.layers"))
+        snprintf(value, VALUE,
+                 "%.32s: %.12s layers, %.12s channels, %.12s heads, "
+                 "context %.12s",
+                 option_of(s, "model.arch"), option_of(s, "model.layers"),
+                 option_of(s, "model.channels"), option_of(s, "model.heads"),
+                 option_of(s, "model.context"));
+}
+
+static void add_data(struct setup *s)
+{
+    char *value = add(s, "data"), count[48];
+    const char *path = option_of(s, "data.path"), *format = option_of(s, "data.format");
+    double samples =
+        cadre_record_number(&s->c->run[s->c->baseline].record, "train_samples_all");
+    if (*path)
+        snprintf(value, VALUE, "%.200s%s%.24s%s", path, *format ? " (" : "", format,
+                 *format ? ")" : "");
+    value = add(s, "training samples");
+    if (isfinite(samples))
+        snprintf(value, VALUE, "%s", cadre_format_count(samples, count, sizeof count));
+}
+
+/* What is trained: of the baseline, as runs differ in other things. */
+static void add_training(struct setup *s)
+{
+    add_model(s);
+    add_count(s, "parameters", "params");
+    add_data(s);
+    add_count(s, "steps", "steps");
+    add_count(s, "tokens", "tokens");
+    add_option(s, "global batch", "train.global_batch");
+    add_option(s, "precision", "train.precision");
+    add_option(s, "seed", "run.seed");
 }
 
 void cadre_report_setup(const struct cadre_comparison *c, struct cadre_text *out)
 {
-    struct cadre_text text = {0};
-    char date[32];
-    cadre_text_printf(out, "<dl class=\"setup\">\n");
-    put_item(out, "date", cadre_report_date(date, sizeof date));
-    cadre_text_printf(&text, "cadre compare %s", c->title);
-    put_item(out, "command", cadre_text_str(&text));
-    cadre_text_fini(&text);
-    put_item(out, "build", PACKAGE_STRING);
-    put_item(out, "baseline", c->run[c->baseline].name);
-    put_option(out, c, "data", "data.path");
-    put_option(out, c, "precision", "train.precision");
-    put_option(out, c, "seed", "run.seed");
-    put_option(out, c, "global batch", "train.global_batch");
-    put_count(out, c, "parameters", "params");
-    put_count(out, c, "steps", "steps");
-    put_count(out, c, "tokens", "tokens");
-    put_machine(out, c);
-    cadre_text_printf(out, "</dl>\n");
+    struct setup s = {.c = c};
+    cadre_report_date(add(&s, "date"), VALUE);
+    snprintf(add(&s, "command"), VALUE, "%s%s", c->command ? "" : "cadre compare ",
+             c->command ? c->command : c->title);
+    snprintf(add(&s, "build"), VALUE, "%s", cadre_page_build());
+    snprintf(add(&s, "baseline"), VALUE, "%s", c->run[c->baseline].name);
+    add_training(&s);
+    add_machine(&s);
+    cadre_page_setup(out, s.item, s.n);
 }

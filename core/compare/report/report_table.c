@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table for a terminal: fits 80 columns if names are short. */
+/* The table for a terminal: as wide as that, 80 columns elsewhere, if names are short.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "core/base/terminal.h"
 #include "core/base/utf8.h"
 #include "core/compare/report/cells.h"
 #include "core/compare/report/report.h"
+#include "core/compare/report/report_seeds.h"
 
-enum { COLUMNS = 9, SCREEN = 80 };
+enum { COLUMNS = 9 };
 
 typedef char row[COLUMNS][CADRE_FIGURE_CHARS];
 
@@ -77,6 +81,7 @@ static void put_rule(struct cadre_text *out, const int *width)
 static void put_table(struct cadre_text *out, row *rows, size_t n,
                       struct cadre_text *words)
 {
+    const int screen = cadre_terminal_columns(STDOUT_FILENO);
     int width[COLUMNS] = {0};
     for (size_t i = 0; i < n; i++) {
         for (int k = 0; k < COLUMNS; k++) {
@@ -85,7 +90,7 @@ static void put_table(struct cadre_text *out, row *rows, size_t n,
         }
     }
     for (size_t k = 0; k < sizeof spare / sizeof spare[0]; k++)
-        if (total_of(width) > SCREEN)
+        if (total_of(width) > screen)
             width[spare[k]] = 0;
     put_row(out, rows[0], width);
     put_rule(out, width);
@@ -103,6 +108,7 @@ static void put_table(struct cadre_text *out, row *rows, size_t n,
 /* Lines of `text`, broken between words where the screen ends. */
 static void put_wrapped(struct cadre_text *out, char *text)
 {
+    const int screen = cadre_terminal_columns(STDOUT_FILENO);
     char *rest_of_lines = NULL;
     for (char *line = strtok_r(text, "\n", &rest_of_lines); line;
          line = strtok_r(NULL, "\n", &rest_of_lines)) {
@@ -112,7 +118,7 @@ static void put_wrapped(struct cadre_text *out, char *text)
              word = strtok_r(NULL, " ", &rest)) {
             int width = width_of(word);
             const char *gap = column == 0                   ? ""
-                              : column + 1 + width > SCREEN ? "\n"
+                              : column + 1 + width > screen ? "\n"
                                                             : " ";
             column = *gap == ' ' ? column + 1 + width : width;
             cadre_text_printf(out, "%s%s", gap, word);
@@ -135,6 +141,7 @@ void cadre_report_table(const struct cadre_comparison *c, struct cadre_text *out
         fill_row(c, i, rows[i + 1]);
     put_table(out, rows, c->n + 1, &words);
     free(rows);
+    cadre_report_seeds_table(c, out);
     cadre_text_printf(&words, "%s; %s\n%s\n%s", CADRE_FORMULA_SPEEDUP,
                       CADRE_FORMULA_EFFICIENCY, CADRE_FORMULA_OVERHEAD,
                       cadre_report_where(c));

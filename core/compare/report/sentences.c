@@ -9,6 +9,7 @@
 #include "core/compare/report/figure.h"
 #include "core/compare/report/report.h"
 #include "core/compare/verdict/figures.h"
+#include "core/compare/verdict/seeds.h"
 
 void cadre_sentences_fini(struct cadre_sentences *s)
 {
@@ -269,10 +270,10 @@ static void say_who_failed(struct cadre_sentences *s, const struct cadre_compari
 
 static void say_who_differs(struct cadre_sentences *s, const struct cadre_comparison *c)
 {
-    const char *base = c->run[c->baseline].name;
     for (size_t i = 0; i < c->n; i++) {
         struct cadre_text text = {0};
         const struct cadre_compared_run *run = &c->run[i];
+        const char *base = c->run[cadre_seeds_baseline(c, i)].name;
         if (i == c->baseline || run->equal != CADRE_EQUAL_DIFFERS || *run->failure)
             continue;
         cadre_sentences_put_run(&text, run);

@@ -19,6 +19,7 @@ struct cadre_piece {
     double period_s; /* mean seconds a step, over whole periods; its value */
     double bubble_fraction; /* over the timed steps; NaN: no schedule */
     double comm_exposed_s; /* a step; NaN: not known */
+    double joules_per_token; /* of the timed steps; NaN or 0: not known */
     struct cadre_load load;
 };
 

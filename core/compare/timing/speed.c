@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/median.h"
 #include "core/base/memory.h"
 #include "core/compare/timing/order.h"
 #include "core/compare/timing/rounds.h"
@@ -83,21 +84,6 @@ static cadre_status estimate(const struct view *view, size_t run, enum figure fi
     return CADRE_OK;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* The value below which `part` of the sorted values lie, between two of them by its
- * distance (type 7 of Hyndman and Fan). */
-static double quantile(const double *sorted, size_t n, double part)
-{
-    double at = part * (double)(n - 1);
-    size_t below = (size_t)at, above = below + 1 < n ? below + 1 : below;
-    return sorted[below] + (at - (double)below) * (sorted[above] - sorted[below]);
-}
-
 static double control_of(const struct view *view, size_t run)
 {
     double x[CADRE_SIGNED_RANK_MAX];
@@ -108,8 +94,9 @@ static double control_of(const struct view *view, size_t run)
     }
     if (view->n == 0)
         return NAN;
-    qsort(x, view->n, sizeof *x, ascending);
-    return expm1(0.5 * (quantile(x, view->n, 0.975) - quantile(x, view->n, 0.025)));
+    cadre_sort(x, view->n);
+    return expm1(
+        0.5 * (cadre_quantile(x, view->n, 0.975) - cadre_quantile(x, view->n, 0.025)));
 }
 
 /* The speedup that would have been shown, at the strictest level of Holm's steps. */

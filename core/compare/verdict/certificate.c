@@ -10,12 +10,15 @@
 
 #include "config.h"
 #include "core/base/hash.h"
+#include "core/base/json_read.h"
 #include "core/base/path.h"
 #include "core/compare/verdict/judge.h"
 #include "core/compare/verdict/machine.h"
+#include "core/compare/verdict/seeds.h"
 
 enum { FILE_LIMIT = 1 << 26 }; /* bytes of a certificate that is read */
 static const char FORMAT[] = "cadre certificate 2";
+enum { SCHEMA_VERSION = 2 };
 /* Read too: its "digest" is called "seal". */
 static const char FORMAT_1[] = "cadre certificate 1";
 
@@ -84,7 +87,7 @@ static void put_option(void *arg, const char *section,
         if (strcmp(section, left_out[i]) == 0)
             return;
     if (strcmp(section, "run") == 0 && strcmp(option->key, "seed") != 0 &&
-        strcmp(option->key, "exact") != 0)
+        strcmp(option->key, "exact") != 0 && strcmp(option->key, "exact_parts") != 0)
         return;
     snprintf(name, sizeof name, "%s.%s", section, option->key);
     cadre_json_put_string(json, name, value);
@@ -164,6 +167,7 @@ void cadre_certificate_put(struct cadre_json *json, const struct cadre_compariso
     const struct cadre_compared_run *run = &c->run[i];
     bool held = run->limit != CADRE_LIMIT_NONE;
     cadre_json_begin_object(json);
+    cadre_json_put_i64(json, "schema_version", SCHEMA_VERSION);
     cadre_json_put_string(json, "format", FORMAT);
     cadre_json_put_string(json, "run", run->name);
     cadre_json_put_string(json, "comparison", c->title);
@@ -188,7 +192,7 @@ void cadre_certificate_put(struct cadre_json *json, const struct cadre_compariso
     else
         cadre_json_null(json);
     put_links(json, &run->record);
-    put_baseline(json, &c->run[c->baseline]);
+    put_baseline(json, &c->run[cadre_seeds_baseline(c, i)]);
     cadre_json_put_string(json, "other_training",
                           *run->other_training ? run->other_training : NULL);
     put_limits(json, c, run);
@@ -213,17 +217,15 @@ static json_t *read_file(const char *path, struct cadre_error *err)
 {
     char *text = NULL;
     size_t bytes = 0;
-    json_error_t why;
+    json_t *found = NULL;
     if (cadre_path_read_file(path, FILE_LIMIT, &text, &bytes, err) != CADRE_OK)
         return NULL;
-    json_t *found = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &why);
+    cadre_json_read(text, bytes, path, &found, err);
     free(text);
     const char *format = json_string_value(json_object_get(found, "format"));
     if (format && (strcmp(format, FORMAT) == 0 || strcmp(format, FORMAT_1) == 0))
         return found;
-    if (!found)
-        cadre_fail(err, CADRE_E_INVALID, "'%s' line %d: %s", path, why.line, why.text);
-    else
+    if (found)
         cadre_fail(err, CADRE_E_INVALID,
                    "'%s' is no certificate: expected \"format\": \"%s\"", path, FORMAT);
     json_decref(found);

@@ -221,6 +221,7 @@ void cadre_comparison_fini(struct cadre_comparison *c)
         free(run->strategy);
         free(run->layout);
         free(run->other_training);
+        free(run->parts);
         cadre_options_destroy(run->options);
     }
     for (size_t i = 0; i < c->n_perturbations; i++)
@@ -231,5 +232,6 @@ void cadre_comparison_fini(struct cadre_comparison *c)
     free(c->perturbation);
     free(c->run);
     free(c->title);
+    free(c->command);
     memset(c, 0, sizeof *c);
 }

@@ -44,6 +44,11 @@
  *             are not judged. Under bf16 and fp16 it is k times their own eps: every
  *             operation rounds so, and a loss is the mean of many.
  *
+ * A run that differs from the baseline in run.seed alone is another training. Runs with
+ * that seed are judged against the one of them that has the baseline's other options:
+ * by bits likewise, else by the limits that were measured with the baseline's seed,
+ * since rounding acts on the same training from another start.
+ *
  * If the baseline does not promise bits, runs that promise each other the same bits
  * must be within limits of it, and have the bits of the first of them.
  *
@@ -74,6 +79,7 @@
 #include "core/config/options.h"
 #include "core/engine/rank.h"
 #include "core/run/record.h"
+#include "core/run/parts_of_step.h"
 
 enum cadre_equal {
     CADRE_EQUAL_EXACT,
@@ -126,7 +132,7 @@ struct cadre_compared_run {
     int ranks, threads;
     int instances; /* number of independent runs, 0: a single run */
     bool gpu; /* device.kind is a GPU */
-    bool exact, processes, simulated_link;
+    bool exact, processes, simulated_link, simulated_nodes, simulated_pace;
     char sums[CADRE_SIGNATURE_CHARS]; /* its reduction signature */
     struct cadre_changes changes; /* what its strategies change by design */
     int64_t micro_batch, steps;
@@ -140,6 +146,9 @@ struct cadre_compared_run {
     struct cadre_record record; /* of the training that is judged for equality */
     char failure[256]; /* why it has no record, "" if it has one */
     char untimed[160]; /* why no pieces of it are timed, "" if some are */
+    struct cadre_step_parts *parts; /* (n_parts) of its timed pieces but the warm-up's:
+                                       fractions of a step; owned */
+    size_t n_parts;
     bool to_target; /* it changes training by design: its speedup and verdict are those
                        of the time to a loss */
     /* computed by cadre_comparison_judge */
@@ -176,7 +185,8 @@ struct cadre_perturbation {
 };
 
 struct cadre_comparison {
-    char *title; /* owned: the file's name */
+    char *title; /* owned: run.name of the file, or its own name */
+    char *command; /* owned: what was called; NULL: not known */
     struct cadre_compared_run *run; /* owned */
     size_t n, baseline;
     int cores; /* that this process may use */
@@ -213,6 +223,11 @@ cadre_status cadre_comparison_judge(struct cadre_comparison *comparison,
 
 /* Fill fair and unfair of every run, from its record where it has one. */
 void cadre_comparison_find_unfair(struct cadre_comparison *comparison);
+
+/* Must run i train the same as the run that it is judged against, cadre_seeds_baseline?
+ * That is the baseline, or for another seed the run of that seed with the baseline's
+ * options, which itself is compared with nothing. */
+bool cadre_compared_same_training(const struct cadre_comparison *comparison, size_t i);
 
 /* Do both promise the same bits: run.exact, the same reduction tree of micro-batches
  * and the same reduction signature? */

@@ -9,6 +9,7 @@
 
 #include "core/base/hash.h"
 #include "core/base/path.h"
+#include "core/compare/verdict/seeds.h"
 
 /* Constants of the limits; derived in comparison.h. */
 static const double REFUSED = 1e-6; /* alpha */
@@ -112,11 +113,18 @@ static void find_judged_steps(struct cadre_comparison *c)
 
 /* ---- quantities ---- */
 
+/* The run that this one must train the same as. */
+static const struct cadre_compared_run *
+baseline_of(const struct cadre_comparison *c, const struct cadre_compared_run *run)
+{
+    return &c->run[cadre_seeds_baseline(c, (size_t)(run - c->run))];
+}
+
 /* Bits are judged at every step, limits only up to judged_steps. */
 static size_t judged_steps(const struct cadre_comparison *c,
                            const struct cadre_compared_run *run)
 {
-    size_t n = c->run[c->baseline].record.n;
+    size_t n = baseline_of(c, run)->record.n;
     n = run->record.n < n ? run->record.n : n;
     if (run->limit != CADRE_LIMIT_BITS && (size_t)c->judged_steps < n)
         n = (size_t)c->judged_steps;
@@ -128,7 +136,7 @@ static size_t judged_steps(const struct cadre_comparison *c,
 static bool judge_series(const struct cadre_comparison *c,
                          struct cadre_compared_run *run, enum cadre_quantity quantity)
 {
-    const struct cadre_record *base = &c->run[c->baseline].record;
+    const struct cadre_record *base = &baseline_of(c, run)->record;
     struct cadre_margin *margin = &run->margin[quantity];
     size_t n = judged_steps(c, run);
     double seen = 0, nearest = -1;
@@ -206,7 +214,7 @@ static bool judge_state(const struct cadre_comparison *c,
 static bool judge(const struct cadre_comparison *c, struct cadre_compared_run *run,
                   enum cadre_quantity quantity)
 {
-    bool diverging = c->run[c->baseline].changes.diverging || run->changes.diverging;
+    bool diverging = baseline_of(c, run)->changes.diverging || run->changes.diverging;
     if (quantity >= CADRE_QUANTITY_PARAM)
         return judge_state(c, run, quantity - CADRE_QUANTITY_PARAM);
     if (quantity == CADRE_QUANTITY_LOSS || !diverging)
@@ -234,6 +242,12 @@ static void explain(struct cadre_compared_run *run, enum cadre_quantity quantity
         snprintf(run->why, sizeof run->why,
                  "%s%s at step %" PRId64 " differs by %.3g, the limit is %.3g",
                  what[quantity], tensor, margin->step, margin->diff, margin->limit);
+}
+
+bool cadre_compared_same_training(const struct cadre_comparison *c, size_t i)
+{
+    size_t base = cadre_seeds_baseline(c, i);
+    return !*c->run[i].other_training || (base != c->baseline && base != i);
 }
 
 bool cadre_compared_same_bits(const struct cadre_compared_run *a,
@@ -272,7 +286,7 @@ static void explain_gemm(struct cadre_compared_run *run,
 /* The reason is the first quantity that left its limits; within one step the loss. */
 static void judge_run(const struct cadre_comparison *c, struct cadre_compared_run *run)
 {
-    const struct cadre_compared_run *base = &c->run[c->baseline];
+    const struct cadre_compared_run *base = baseline_of(c, run);
     bool inside[CADRE_QUANTITIES];
     int first = -1;
     if (cadre_compared_same_bits(base, run))
@@ -304,11 +318,13 @@ static void judge_bit_identical(const struct cadre_comparison *c,
                                 struct cadre_compared_run *run)
 {
     const struct cadre_compared_run *bit_identical = c->run;
+    const struct cadre_compared_run *base = baseline_of(c, run);
     run->bit_identical = -1;
     if (run->limit == CADRE_LIMIT_BITS || run->equal == CADRE_EQUAL_INDEPENDENT)
         return;
     while (bit_identical != run && (!cadre_compared_same_bits(bit_identical, run) ||
-                                    bit_identical->equal == CADRE_EQUAL_INDEPENDENT))
+                                    bit_identical->equal == CADRE_EQUAL_INDEPENDENT ||
+                                    baseline_of(c, bit_identical) != base))
         bit_identical++;
     if (bit_identical == run)
         return;
@@ -366,10 +382,10 @@ static cadre_status judge_equality(struct cadre_comparison *c,
                                    struct cadre_compared_run *run,
                                    struct cadre_error *err)
 {
-    const struct cadre_record *base = &c->run[c->baseline].record;
-    const struct cadre_compared_run *of = &c->run[c->baseline];
-    bool other = *run->other_training || run->instances || of->instances ||
-                 *run->failure || *of->failure;
+    const struct cadre_compared_run *of = baseline_of(c, run);
+    const struct cadre_record *base = &of->record;
+    bool other = !cadre_compared_same_training(c, (size_t)(run - c->run)) ||
+                 run->instances || of->instances || *run->failure || *of->failure;
     if (*run->failure) {
         leave_alone(run);
         run->bit_identical = -1;
@@ -401,9 +417,12 @@ cadre_status cadre_judge(struct cadre_comparison *c, struct cadre_error *err)
     for (size_t p = 0; c->measured && p < c->n_perturbations; p++)
         CADRE_TRY(cadre_judge_states(&c->perturbation[p].record, &base->record,
                                      &c->perturbation[p].diff, err));
-    CADRE_TRY(judge_equality(c, base, err)); /* the others need its digest */
+    /* the others need the digest of theirs */
     for (size_t i = 0; i < c->n; i++)
-        if (i != c->baseline)
+        if (cadre_seeds_baseline(c, i) == i)
+            CADRE_TRY(judge_equality(c, &c->run[i], err));
+    for (size_t i = 0; i < c->n; i++)
+        if (cadre_seeds_baseline(c, i) != i)
             CADRE_TRY(judge_equality(c, &c->run[i], err));
     return CADRE_OK;
 }

@@ -12,6 +12,12 @@
 
 enum { LLAMA2C_BOS = 1 };
 
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
 static cadre_status load(struct cadre_tokenizer *tok, const char *spec,
                          struct cadre_error *err)
 {
@@ -27,6 +33,14 @@ static cadre_status load(struct cadre_tokenizer *tok, const char *spec,
             "tokenizer \"%s\": expected byte, a folder with encoder.json and "
             "vocab.bpe, or a llama2.c file; nothing has this name",
             spec);
+    if (ends_with(spec, ".json") || ends_with(spec, ".model"))
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "tokenizer \"%s\" is a file of %s, which is not read here: "
+                          "expected byte, the folder of GPT-2's vocab.json and "
+                          "merges.txt, or a tokenizer.bin of llama2.c",
+                          spec,
+                          ends_with(spec, ".json") ? "Hugging Face's tokenizers"
+                                                   : "SentencePiece");
     return S_ISDIR(st.st_mode) ? cadre_tokenizer_load_gpt2(tok, spec, err)
                                : cadre_tokenizer_load_llama2c(tok, spec, err);
 }

@@ -100,6 +100,13 @@ static cadre_status load_vocab(struct cadre_tokenizer *tok, const char *path,
         return rc;
     json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &where);
     free(text);
+    if (!root && json_error_code(&where) == json_error_null_byte_in_key)
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "\"%s\": line %d: a token with a NUL character, which GPT-2 "
+            "spells as a printable one: this is the vocabulary of another "
+            "kind of tokenizer, which is not read here",
+            path, where.line);
     if (!root)
         return cadre_fail(err, CADRE_E_INVALID, "\"%s\": line %d: %s", path, where.line,
                           where.text);

@@ -59,6 +59,11 @@ uint16_t cadre_ecg_token(double mv, double range_mv, int64_t levels)
     return (uint16_t)(token < levels ? token : levels - 1);
 }
 
+double cadre_ecg_mv(uint16_t token, double range_mv, int64_t levels)
+{
+    return (2 * ((double)token + 0.5) / (double)levels - 1) * range_mv;
+}
+
 /* (value - baseline) / gain minus the median of the same: the baseline cancels. */
 static uint16_t token_of(int32_t value, double median,
                          const struct cadre_ecg_scale *scale)

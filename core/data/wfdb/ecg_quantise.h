@@ -16,6 +16,9 @@ double cadre_ecg_median(int32_t *values, int64_t count);
 /* The token of a value in millivolts. */
 uint16_t cadre_ecg_token(double mv, double range_mv, int64_t levels);
 
+/* The other way: the middle of a token's level, in millivolts. */
+double cadre_ecg_mv(uint16_t token, double range_mv, int64_t levels);
+
 /* How a lead's values become tokens. */
 struct cadre_ecg_scale {
     double gain; /* ADC units per physical unit */

@@ -7,14 +7,15 @@
 #include <stdatomic.h>
 
 #include "core/device/builtin.h"
+#include "core/device/cpu/fixed.h"
 #include "core/device/cpu/gemm.h"
 #include "core/device/cpu/kernels.h"
 #include "core/device/cpu/pool.h"
 
 /* Scratch buffers of a worker: for the GEMM library, for what is packed for it, three
  * for attention (top-k counts in the last), sums by column or tile (the first worker's,
- * shared by all while such an op runs), values widened by half.h, and a product's
- * panels and blocks. */
+ * shared by all while such an op runs), values widened by half.h, a product's panels
+ * and blocks, and of a fixed product the first factor with sums, panels, and parts. */
 enum cadre_cpu_scratch {
     CADRE_SCRATCH_GEMM,
     CADRE_SCRATCH_PACK,
@@ -25,6 +26,9 @@ enum cadre_cpu_scratch {
     CADRE_SCRATCH_HALF,
     CADRE_SCRATCH_PANELS,
     CADRE_SCRATCH_HALF_PRODUCT,
+    CADRE_SCRATCH_FIXED,
+    CADRE_SCRATCH_FIXED_PANELS,
+    CADRE_SCRATCH_PARTS,
     CADRE_SCRATCH_COUNT,
 };
 
@@ -34,6 +38,8 @@ struct cadre_cpu_worker {
     size_t scratch_bytes[CADRE_SCRATCH_COUNT];
     const void *panels_of; /* the b whose panels CADRE_SCRATCH_PANELS holds */
     uint64_t panels_serial; /* in this product */
+    const struct cadre_cpu_kernels *fixed_f32, *fixed_f64; /* NULL: the library's */
+    struct cadre_fixed_kept kept;
 } __attribute__((aligned(64)));
 
 struct cadre_cpu {
@@ -46,6 +52,7 @@ struct cadre_cpu {
     const struct cadre_cpu_packs *packs;
     const struct cadre_cpu_bf16 *bf16;
     bool multiplies_bf16; /* bf16 products go to the library unconverted */
+    bool fixed; /* products by fixed_product.c */
     cadre_stream_id next_stream;
     uint64_t products; /* begun so far */
 

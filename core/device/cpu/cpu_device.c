@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include "core/base/free_memory.h"
 #include "core/base/log.h"
 #include "core/base/memory.h"
 #include "core/device/cpu/cpu.h"
@@ -247,7 +249,7 @@ static void choose_kernels(struct cadre_cpu *cpu)
     cpu->bf16 = &cadre_bf16_base;
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2")) {
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
         cpu->f32 = &cadre_kernels_f32_avx2;
         cpu->f64 = &cadre_kernels_f64_avx2;
         cpu->casts = &cadre_casts_avx2;
@@ -282,6 +284,18 @@ static void destroy(struct cadre_device *device)
     free(cpu);
 }
 
+static bool memory(struct cadre_device *device, uint64_t *available, uint64_t *total)
+{
+    struct cadre_free_memory found;
+    const long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
+    (void)device;
+    if (!cadre_free_memory_read("", &found) || pages <= 0 || bytes <= 0)
+        return false;
+    *available = found.bytes;
+    *total = (uint64_t)pages * (uint64_t)bytes;
+    return true;
+}
+
 static void fill_ops(struct cadre_device_ops *ops)
 {
     *ops = (struct cadre_device_ops){
@@ -291,6 +305,7 @@ static void fill_ops(struct cadre_device_ops *ops)
         .free = device_free,
         .alloc_pinned = device_alloc,
         .free_pinned = device_free,
+        .memory = memory,
         .host_reaches = host_reaches,
         .copy = copy,
         .to_device = copy,
@@ -343,9 +358,10 @@ static void fill_ops(struct cadre_device_ops *ops)
     cadre_cpu_fill_row_ops(ops);
 }
 
-cadre_status cadre_cpu_open(int threads, struct cadre_device **out,
-                            struct cadre_error *err)
+cadre_status cadre_cpu_open(const struct cadre_device_config *config,
+                            struct cadre_device **out, struct cadre_error *err)
 {
+    const int threads = config->threads;
     cadre_status rc;
     struct cadre_cpu *cpu = cadre_calloc(1, sizeof *cpu);
     if (!cpu)
@@ -353,7 +369,8 @@ cadre_status cadre_cpu_open(int threads, struct cadre_device **out,
     fill_ops(&cpu->table);
     cpu->device.ops = &cpu->table;
     choose_kernels(cpu);
-    cpu->multiplies_bf16 = cadre_gemm_takes_bf16();
+    cpu->fixed = config->fixed;
+    cpu->multiplies_bf16 = !cpu->fixed && cadre_gemm_takes_bf16();
     cadre_cpu_quiet_blas();
     const size_t bytes = (size_t)threads * sizeof *cpu->workers;
     CADRE_TRY_OR(cadre_pool_create(threads, cadre_gemm_thread_init, &cpu->pool, err),
@@ -365,6 +382,8 @@ cadre_status cadre_cpu_open(int threads, struct cadre_device **out,
     }
     memset(cpu->workers, 0, bytes);
     for (int i = 0; i < threads; i++) {
+        cpu->workers[i].fixed_f32 = cpu->fixed ? cpu->f32 : NULL;
+        cpu->workers[i].fixed_f64 = cpu->fixed ? cpu->f64 : NULL;
         cpu->workers[i].gemm = cadre_gemm_cache_create();
         if (!cpu->workers[i].gemm) {
             rc = cadre_fail(err, CADRE_E_RESOURCE, "oneDNN cannot be started");

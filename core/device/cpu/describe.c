@@ -14,7 +14,7 @@ static const char *instruction_set(void)
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
         return "AVX-512";
-    if (__builtin_cpu_supports("avx2"))
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         return "AVX2";
 #endif
     return "baseline";
@@ -47,7 +47,11 @@ void cadre_cpu_tuning_library(struct cadre_device *device, struct cadre_text *ou
     const char *blas = openblas_get_config(); /* "OpenBLAS 0.3.21 NO_LAPACKE ..." */
     size_t name = strcspn(blas, " ");
     size_t version = blas[name] ? 1 + strcspn(blas + name + 1, " ") : 0;
-    (void)device;
+    if (((const struct cadre_cpu *)device)->fixed) {
+        cadre_text_printf(out, "Cadre, fixed by row and column (%s)",
+                          instruction_set());
+        return;
+    }
     cadre_text_printf(out, "oneDNN %d.%d.%d (%s), %.*s (%s)", dnnl->major, dnnl->minor,
                       dnnl->patch, instruction_set(), (int)(name + version), blas,
                       openblas_get_corename());

@@ -27,6 +27,9 @@ static const struct limits packed_tiles = {192, 768, 4, (int64_t)16 << 20, 32, 6
 /* bf16 where the CPU multiplies it (half_gemm.c). */
 static const struct limits panel_tiles = {512, 384, 12, (int64_t)16 << 20, 128, 128};
 
+/* Where products are fixed: a's rows of a block of k stay in the second cache. */
+static const struct limits fixed_tiles = {256, 384, 16, (int64_t)8 << 20, 32, 64};
+
 /* The tiles of a product: fixed by its shape. */
 struct tiling {
     int64_t rows, columns; /* of a tile */
@@ -65,6 +68,7 @@ struct gemm_job {
     struct tiling tiling;
     size_t element, element_c;
     bool narrow; /* 16 bits: `half` does a tile */
+    uint64_t serial; /* of this product */
     struct cadre_half half;
     atomic_int status;
 };
@@ -97,6 +101,33 @@ void cadre_gemm_epilogue(const struct cadre_cpu_kernels *kernels,
         kernels->bias_rows(&args, 0, g->m);
 }
 
+/* The factors of a tile that begins at that row and column. */
+static struct cadre_gemm_term move_term(const struct gemm_job *job,
+                                        const struct cadre_gemm_term *term, int64_t row,
+                                        int64_t column)
+{
+    const struct cadre_gemm *g = job->gemm;
+    struct cadre_gemm_term to = *term;
+    to.a = (const char *)term->a + (size_t)(g->ta ? row : row * to.lda) * job->element;
+    to.b = (const char *)term->b +
+           (size_t)(g->tb ? column * to.ldb : column) * job->element;
+    return to;
+}
+
+/* Panels of b are kept for the other tiles of the same columns. */
+static cadre_status fixed_tile(const struct gemm_job *job,
+                               struct cadre_cpu_worker *worker,
+                               const struct cadre_gemm *tile)
+{
+    const void *b = tile->n_terms ? tile->terms[0].b : tile->b;
+    const size_t bytes = cadre_fixed_panel_bytes(job->kernels, tile);
+    cadre_fixed_keep(worker, b, job->serial, job->tiling.row_tiles > 1 ? bytes : 0);
+    cadre_status rc = tile->parts > 1 ? cadre_parts_product(worker, job->kernels, tile)
+                                      : cadre_gemm_product(worker, tile);
+    cadre_fixed_pause(worker);
+    return rc;
+}
+
 static void gemm_tile(void *arg, int64_t index, int worker)
 {
     struct gemm_job *job = arg;
@@ -115,10 +146,16 @@ static void gemm_tile(void *arg, int64_t index, int worker)
     tile.aux = g->aux ? (char *)g->aux + offset : NULL;
     if (g->bias)
         tile.bias = (const char *)g->bias + (size_t)column * job->element;
+    struct cadre_gemm_term terms[CADRE_GEMM_TERMS] = {0};
     struct cadre_cpu_worker *self = &job->cpu->workers[worker];
     cadre_status rc = CADRE_OK;
+    tile.terms = terms;
+    for (int64_t i = 0; i < g->n_terms; i++)
+        terms[i] = move_term(job, &g->terms[i], row, column);
     if (job->narrow)
         rc = cadre_half_product(&job->half, self, &tile);
+    else if (g->k > 0 && job->cpu->fixed)
+        rc = fixed_tile(job, self, &tile);
     else if (g->k > 0)
         rc = cadre_gemm_product(self, &tile);
     else if (!g->beta)
@@ -157,9 +194,10 @@ static struct tiling tiling_of(const struct cadre_cpu *cpu, const struct cadre_g
 {
     const bool native = g->dtype == CADRE_BF16 && cpu->multiplies_bf16;
     return cut(g->m, g->n, g->k,
-               native  ? &panel_tiles
-               : g->ta ? &packed_tiles
-                       : &plain_tiles);
+               native       ? &panel_tiles
+               : cpu->fixed ? &fixed_tiles
+               : g->ta      ? &packed_tiles
+                            : &plain_tiles);
 }
 
 static cadre_status product(struct cadre_device *device, const struct cadre_gemm *g)
@@ -173,11 +211,12 @@ static cadre_status product(struct cadre_device *device, const struct cadre_gemm
                            .element = cadre_dtype_bytes(g->dtype),
                            .element_c = cadre_dtype_bytes(g->wide ? wide : g->dtype),
                            .narrow = wide != g->dtype};
-    if (!job.kernels)
+    if (!job.kernels || (!cpu->fixed && (g->parts > 1 || g->n_terms > 0)))
         return CADRE_E_DEVICE;
+    job.serial = ++cpu->products;
     if (job.narrow) {
         job.half = cadre_half_of(device, g->dtype);
-        job.half.serial = ++cpu->products;
+        job.half.serial = job.serial;
     }
     cadre_gemm_thread_init();
     cadre_pool_run(cpu->pool, job.tiling.row_tiles * job.tiling.column_tiles, gemm_tile,

@@ -23,8 +23,9 @@ void cadre_gemm_thread_init(void);
 bool cadre_gemm_takes_bf16(void);
 
 /* c = op(a) op(b) + beta c on the calling thread, which is `worker`; the epilogue is
- * not applied. m, n, k > 0; dtype f32, f64, or bf16 with a wide c. Errors:
- * CADRE_E_DEVICE, CADRE_E_RESOURCE (logged). */
+ * not applied, and parts are 0 or 1. m, n, k > 0; dtype f32, f64, or bf16 with a wide
+ * c. Terms only where the worker's products are fixed. Errors: CADRE_E_DEVICE,
+ * CADRE_E_RESOURCE (logged). */
 cadre_status cadre_gemm_product(struct cadre_cpu_worker *worker,
                                 const struct cadre_gemm *gemm);
 

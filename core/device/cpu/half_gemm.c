@@ -74,6 +74,69 @@ static cadre_status widened_product(const struct cadre_half *half,
     return rc;
 }
 
+/* The parts and terms of a product on a device opened `fixed`. */
+struct half_leaf {
+    const struct cadre_half *half;
+    struct cadre_cpu_worker *worker;
+    const struct parts *parts;
+};
+
+static void round_rows(const struct cadre_half *half, float *c, int64_t ldc, int64_t m,
+                       int64_t n)
+{
+    enum { BLOCK = 256 };
+    uint16_t narrow[BLOCK];
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j += BLOCK) {
+            const int64_t count = n - j < BLOCK ? n - j : BLOCK;
+            cadre_half_narrow(half, narrow, 0, c + i * ldc + j, count);
+            cadre_half_widen(half, c + i * ldc + j, narrow, 0, count);
+        }
+}
+
+/* c = the sum of the terms of g, or its one product, rounded to 16 bits. */
+static cadre_status half_leaf(void *arg, const struct cadre_gemm *g)
+{
+    const struct half_leaf *leaf = arg;
+    struct cadre_gemm one = *g;
+    one.n_terms = 0;
+    if (g->n_terms == 0)
+        CADRE_TRY(widened_product(leaf->half, leaf->worker, &one, leaf->parts));
+    for (int64_t i = 0; i < g->n_terms; i++) {
+        one.a = g->terms[i].a;
+        one.b = g->terms[i].b;
+        one.lda = g->terms[i].lda;
+        one.ldb = g->terms[i].ldb;
+        one.k = g->terms[i].k;
+        one.beta = i > 0;
+        CADRE_TRY(widened_product(leaf->half, leaf->worker, &one, leaf->parts));
+    }
+    round_rows(leaf->half, g->c, g->ldc, g->m, g->n);
+    return CADRE_OK;
+}
+
+static void half_join(void *arg, const struct cadre_gemm *g, void *c, const void *right)
+{
+    const struct half_leaf *leaf = arg;
+    for (int64_t i = 0; i < g->m; i++) {
+        float *row = (float *)c + i * g->ldc;
+        const struct cadre_add_args sum = {
+            .a = row, .b = (const float *)right + i * g->n, .y = row};
+        leaf->half->kernels->tree_add(&sum, 0, g->n);
+    }
+    round_rows(leaf->half, c, g->ldc, g->m, g->n);
+}
+
+static cadre_status tree_product(const struct cadre_half *half,
+                                 struct cadre_cpu_worker *worker,
+                                 const struct cadre_gemm *f, const struct parts *room)
+{
+    struct half_leaf arg = {half, worker, room};
+    const struct cadre_parts parts = {
+        .arg = &arg, .element = sizeof(float), .leaf = half_leaf, .join = half_join};
+    return cadre_parts_run(worker, &parts, f);
+}
+
 /* ---- in panels ---- */
 
 struct panel_room {
@@ -244,7 +307,9 @@ cadre_status cadre_half_product(const struct cadre_half *half,
     }
     for (int64_t i = 0; g->k <= 0 && !g->beta && i < g->m; i++)
         memset((float *)f.c + i * f.ldc, 0, (size_t)g->n * sizeof(float));
-    if (g->k > 0) {
+    if (g->k > 0 && (g->parts > 1 || g->n_terms > 0)) {
+        CADRE_TRY(tree_product(half, worker, &f, &parts));
+    } else if (g->k > 0) {
         CADRE_TRY(widened ? widened_product(half, worker, &f, &parts)
                           : native_product(half, worker, &f));
     }

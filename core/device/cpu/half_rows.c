@@ -246,8 +246,11 @@ static void xent_fwd_tile(const struct cadre_half *half, const void *op, int64_t
     const struct cadre_xent *a = op;
     const int64_t V = a->vocab;
     struct cadre_xent wide = xent_rows(a, begin, scratch);
+    const int64_t ld = a->ld ? a->ld : V;
     wide.picked = (float *)a->picked + begin;
-    cadre_half_widen(half, scratch, a->logits, begin * V, (end - begin) * V);
+    wide.ld = 0;
+    cadre_half_widen_rows(half, scratch, (const uint16_t *)a->logits + begin * ld,
+                          end - begin, V, ld);
     half->kernels->xent_fwd(&wide, 0, end - begin);
 }
 

@@ -13,7 +13,9 @@
 
 #include <cadre/types.h>
 
+struct cadre_absmax;
 struct cadre_adamw;
+struct cadre_lion;
 struct cadre_norm;
 struct cadre_sgd;
 struct cadre_slice;
@@ -82,6 +84,17 @@ struct cadre_sgd_args {
     const struct cadre_sgd *op;
     const struct cadre_slice *slice;
 };
+struct cadre_lion_args {
+    const struct cadre_lion *op;
+    const struct cadre_slice *slice;
+};
+struct cadre_adamw8_args { /* blocks of a slice */
+    const struct cadre_adamw *op;
+    const struct cadre_slice *slice;
+    const struct cadre_absmax *absmax;
+    /* of the first moment and the second: of the kernel's type, (256) and (255) */
+    const void *value[2], *middle[2];
+};
 struct cadre_squares_args { /* a range of chunks */
     const void *x;
     int64_t count;
@@ -111,6 +124,28 @@ struct cadre_row_dot_args { /* out[r] = sum of a * b */
     void *out;
     int64_t ld, columns;
 };
+/* c (m, n; ldc) = the chain of kernels_product.h, which begins with `from` (m, n;
+ * ld_from) where that is not NULL; with `adds`, c += it. Element (i, l) of a is
+ * a[i * row + l * step]; b lies in panels of `width` columns, of which a kernel does a
+ * range: one to three vectors. */
+struct cadre_product_args {
+    int64_t m, n, k;
+    const void *a, *b;
+    int64_t row, step, width;
+    void *c;
+    int64_t ldc;
+    const void *from;
+    int64_t ld_from;
+    bool adds;
+};
+/* A range of panels of a (k, n) matrix with leading dimension ld, or a (n, k) one where
+ * `rows`: to (panels, k, width), filled up with zeros. */
+struct cadre_product_panels {
+    void *to;
+    const void *b;
+    int64_t n, k, ld, width;
+    bool rows;
+};
 struct cadre_cast_args {
     void *dst;
     const void *src;
@@ -129,9 +164,13 @@ struct cadre_cpu_kernels {
     cadre_cpu_range *embed_bwd_positions; /* positions */
     cadre_cpu_range *xent_fwd, *xent_rescale, *xent_loss, *xent_bwd; /* rows */
     cadre_cpu_range *adamw, *sgd, *scale, *tree_add, *maximum; /* elements */
+    cadre_cpu_range *lion; /* elements */
+    cadre_cpu_range *adamw8; /* blocks */
     cadre_cpu_range *axpby, *mul, *rsqrt; /* elements */
     cadre_cpu_range *sum_squares, *dot; /* chunks */
     cadre_cpu_range *softmax_fwd, *softmax_bwd, *row_scale, *row_dot; /* rows */
+    cadre_cpu_range *product, *product_panels; /* panels of b */
+    int product_lanes; /* columns of a vector */
 };
 
 /* to[dtype][dtype of the source] over elements; NULL where there is no cast. */

@@ -2,7 +2,9 @@
 /* One copy of the kernels and its table. The file that includes this defines
  * CADRE_REAL_BITS; the build defines CADRE_ISA, the suffix of the copy. */
 #include "core/device/cpu/kernels_norm.h"
+#include "core/device/cpu/kernels_optim.h"
 #include "core/device/cpu/kernels_pointwise.h"
+#include "core/device/cpu/kernels_product.h"
 #include "core/device/cpu/kernels_real.h"
 #include "core/device/cpu/kernels_softmax.h"
 #include "core/device/cpu/kernels_vector.h"
@@ -36,6 +38,8 @@ const struct cadre_cpu_kernels TABLE = {
     .xent_bwd = xent_bwd,
     .adamw = adamw,
     .sgd = sgd,
+    .lion = lion,
+    .adamw8 = adamw8,
     .scale = scale,
     .tree_add = tree_add,
     .maximum = maximum,
@@ -48,4 +52,7 @@ const struct cadre_cpu_kernels TABLE = {
     .softmax_bwd = softmax_bwd,
     .row_scale = row_scale,
     .row_dot = row_dot,
+    .product = product,
+    .product_panels = product_panels,
+    .product_lanes = WIDTH,
 };

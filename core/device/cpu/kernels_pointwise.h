@@ -114,10 +114,12 @@ static void adamw(const void *args, int64_t begin, int64_t end)
     real *param = job->slice->param, *m = job->slice->exp_avg;
     real *v = job->slice->exp_avg_sq;
     const real *grad = job->slice->grad;
-    const double correction1 = 1.0 - pow(a->beta1, (double)a->step);
-    const double correction2 = 1.0 - pow(a->beta2, (double)a->step);
-    const real beta1 = (real)a->beta1, rest1 = (real)(1.0 - a->beta1);
-    const real beta2 = (real)a->beta2, rest2 = (real)(1.0 - a->beta2);
+    const double decay1 = a->held ? 0.0 : a->beta1, decay2 = a->held ? 1.0 : a->beta2;
+    const double correction1 = 1.0 - pow(decay1, (double)a->step);
+    const double correction2 =
+        1.0 - pow(a->beta2, (double)(a->held ? a->held : a->step));
+    const real beta1 = (real)decay1, rest1 = (real)(1.0 - decay1);
+    const real beta2 = (real)decay2, rest2 = (real)(1.0 - decay2);
     const real step_size = (real)(a->lr / correction1);
     const real root = (real)sqrt(correction2), eps = (real)a->eps;
     const real keep = (real)(1.0 - a->lr * job->slice->weight_decay);

@@ -115,7 +115,7 @@ static void xent_fwd(const void *args, int64_t begin, int64_t end)
     const struct cadre_xent *a = args;
     real block[XENT_BLOCK];
     for (int64_t row = begin; row < end; row++) {
-        const real *x = (const real *)a->logits + row * a->vocab;
+        const real *x = (const real *)a->logits + row * (a->ld ? a->ld : a->vocab);
         const real most = row_max(x, a->vocab);
         double sum = 0;
         for (int64_t first = 0; first < a->vocab; first += XENT_BLOCK) {

@@ -326,6 +326,85 @@ static cadre_status sgd(struct cadre_device *device, const struct cadre_sgd *a)
     return CADRE_OK;
 }
 
+static cadre_status lion(struct cadre_device *device, const struct cadre_lion *a)
+{
+    struct cadre_cpu *cpu = (struct cadre_cpu *)device;
+    const struct cadre_cpu_kernels *kernels = cadre_cpu_kernels(cpu, a->dtype);
+    if (!kernels)
+        return CADRE_E_DEVICE;
+    for (int64_t i = 0; i < a->n && isfinite(*a->grad_scale); i++) {
+        const struct cadre_lion_args args = {a, &a->slices[i]};
+        update_slice(device, kernels->lion, &args, args.slice,
+                     cpu->casts->to[a->rounded_dtype][a->dtype]);
+    }
+    return CADRE_OK;
+}
+
+/* ---- states of 8 bits ---- */
+
+/* update_range over blocks: they are the kernel's, the copy is of elements. */
+static void update_blocks(const void *args, int64_t begin, int64_t end)
+{
+    const struct update *u = args;
+    const struct cadre_adamw8_args *a = u->args;
+    const int64_t last = end * CADRE_ADAMW8_BLOCK;
+    u->kernel(a, begin, end);
+    if (u->round)
+        u->round(&u->copy, begin * CADRE_ADAMW8_BLOCK,
+                 last < a->slice->count ? last : a->slice->count);
+}
+
+/* Values and middles of the codes in the kernels' type. */
+struct code_table {
+    union {
+        float f32[256];
+        double f64[256];
+    } value, middle;
+};
+
+static void fill_codes(struct code_table *t, uint32_t dtype,
+                       const struct cadre_codes *codes)
+{
+    for (int c = 0; c < 256 && dtype == CADRE_F64; c++) {
+        t->value.f64[c] = codes->value[c];
+        t->middle.f64[c] = c < 255 ? codes->middle[c] : 0;
+    }
+    for (int c = 0; c < 256 && dtype != CADRE_F64; c++) {
+        t->value.f32[c] = (float)codes->value[c];
+        t->middle.f32[c] = c < 255 ? (float)codes->middle[c] : 0;
+    }
+}
+
+static cadre_status adamw8(struct cadre_device *device, const struct cadre_adamw8 *a)
+{
+    struct cadre_cpu *cpu = (struct cadre_cpu *)device;
+    const struct cadre_adamw *op = &a->adamw;
+    const struct cadre_cpu_kernels *kernels = cadre_cpu_kernels(cpu, op->dtype);
+    struct code_table first, second;
+    if (!kernels)
+        return CADRE_E_DEVICE;
+    fill_codes(&first, op->dtype, a->first);
+    fill_codes(&second, op->dtype, a->second);
+    for (int64_t i = 0; i < op->n && isfinite(*op->grad_scale); i++) {
+        const struct cadre_slice *slice = &op->slices[i];
+        const struct cadre_adamw8_args args = {op,
+                                               slice,
+                                               &a->absmax[i],
+                                               {&first.value, &second.value},
+                                               {&first.middle, &second.middle}};
+        const struct update u = {
+            .kernel = kernels->adamw8,
+            .round =
+                slice->rounded ? cpu->casts->to[op->rounded_dtype][op->dtype] : NULL,
+            .args = &args,
+            .copy = {.dst = slice->rounded, .src = slice->param}};
+        cadre_cpu_ranges(cpu, update_blocks, &u,
+                         (slice->count + CADRE_ADAMW8_BLOCK - 1) / CADRE_ADAMW8_BLOCK,
+                         ELEMENTS / CADRE_ADAMW8_BLOCK);
+    }
+    return CADRE_OK;
+}
+
 static cadre_status sum_squares(struct cadre_device *device, uint32_t dtype,
                                 const struct cadre_squares *list, int64_t n)
 {
@@ -473,6 +552,8 @@ void cadre_cpu_fill_row_ops(struct cadre_device_ops *ops)
     ops->xent_bwd = xent_bwd;
     ops->adamw = adamw;
     ops->sgd = sgd;
+    ops->lion = lion;
+    ops->adamw8 = adamw8;
     ops->sum_squares = sum_squares;
     ops->norm_total = norm_total;
     ops->sum_rows = sum_rows;

@@ -83,10 +83,13 @@ void *cadre_cuda_scratch(struct cadre_cuda *cuda, size_t bytes);
 /* Is the current stream's work being recorded into a graph? */
 bool cadre_cuda_is_recording(const struct cadre_cuda *cuda);
 
-/* core/device/module.h: open and describe */
+struct cadre_device_identity;
+
+/* core/device/module.h: open, describe and identify */
 cadre_status cadre_cuda_open(const struct cadre_device_config *config,
                              struct cadre_device **out, struct cadre_error *err);
 void cadre_cuda_describe(struct cadre_text *out);
+cadre_status cadre_cuda_identify(int index, struct cadre_device_identity *out);
 
 /* Why this process cannot use CUDA: CADRE_OK, or CADRE_E_UNSUPPORTED with the reason.
  * *count is the number of devices. */
@@ -103,6 +106,7 @@ void *cadre_cuda_op_alloc(struct cadre_device *, size_t bytes);
 void cadre_cuda_op_free(struct cadre_device *, void *);
 void *cadre_cuda_op_alloc_pinned(struct cadre_device *, size_t bytes);
 void cadre_cuda_op_free_pinned(struct cadre_device *, void *);
+bool cadre_cuda_op_memory(struct cadre_device *, uint64_t *available, uint64_t *total);
 bool cadre_cuda_op_host_reaches(struct cadre_device *, const void *ptr);
 cadre_status cadre_cuda_op_copy(struct cadre_device *, void *, const void *, size_t);
 cadre_status cadre_cuda_op_to_device(struct cadre_device *, void *, const void *,

@@ -4,6 +4,7 @@
 #include "core/device/cuda/cuda.h"
 #include "core/device/cuda/gemm.h"
 #include "core/device/cuda/kernels.h"
+#include "core/device/module.h"
 
 #include <limits.h>
 #include <link.h>
@@ -200,6 +201,22 @@ void cadre_cuda_op_worker_stream_close(struct cadre_device *worker)
 }
 
 /* ---- doctor ---- */
+
+cadre_status cadre_cuda_identify(int index, struct cadre_device_identity *out)
+{
+    struct cudaDeviceProp gpu;
+    int count = 0;
+    CADRE_TRY(cadre_cuda_find(&count, NULL));
+    index = (index % count + count) % count;
+    if (cudaGetDeviceProperties(&gpu, index) != cudaSuccess ||
+        cudaDeviceGetPCIBusId(out->pci, sizeof out->pci, index) != cudaSuccess) {
+        cudaGetLastError();
+        out->pci[0] = '\0';
+        return CADRE_E_UNSUPPORTED;
+    }
+    snprintf(out->name, sizeof out->name, "%.95s", gpu.name);
+    return CADRE_OK;
+}
 
 void cadre_cuda_describe(struct cadre_text *out)
 {

@@ -10,6 +10,7 @@ static const struct cadre_device_module device_module = {
     .open = cadre_cuda_open,
     .count = cadre_cuda_find,
     .describe = cadre_cuda_describe,
+    .identify = cadre_cuda_identify,
 };
 
 CADRE_MODULE_DEFINE("device", device_module);

@@ -85,6 +85,8 @@ cadre_status cadre_cuda_xent_bwd(const struct cadre_xent *a, void *stream);
  */
 cadre_status cadre_cuda_adamw(const struct cadre_adamw *a, void *stream);
 cadre_status cadre_cuda_sgd(const struct cadre_sgd *a, void *stream);
+cadre_status cadre_cuda_lion(const struct cadre_lion *a, void *stream);
+cadre_status cadre_cuda_adamw8(const struct cadre_adamw8 *a, void *stream);
 cadre_status cadre_cuda_sum_squares(uint32_t dtype, const struct cadre_squares *list,
                                     int64_t n, void *stream);
 cadre_status cadre_cuda_norm_total(const double *chunks, uint64_t n, double clip,

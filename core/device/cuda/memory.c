@@ -60,6 +60,21 @@ void cadre_cuda_op_free_pinned(struct cadre_device *device, void *ptr)
         cadre_cuda_check(cudaFreeHost(ptr), "cudaFreeHost");
 }
 
+bool cadre_cuda_op_memory(struct cadre_device *device, uint64_t *available,
+                          uint64_t *total)
+{
+    size_t left, all;
+    if (cadre_cuda_use(cadre_cuda_of(device)) != CADRE_OK)
+        return false;
+    if (cudaMemGetInfo(&left, &all) != cudaSuccess) {
+        cudaGetLastError();
+        return false;
+    }
+    *available = left;
+    *total = all;
+    return true;
+}
+
 bool cadre_cuda_op_host_reaches(struct cadre_device *device, const void *ptr)
 {
     struct cudaPointerAttributes attributes;

@@ -139,6 +139,16 @@ static cadre_status sgd(struct cadre_device *device, const struct cadre_sgd *a)
     LAUNCH(cadre_cuda_sgd(a, stream));
 }
 
+static cadre_status lion(struct cadre_device *device, const struct cadre_lion *a)
+{
+    LAUNCH(cadre_cuda_lion(a, stream));
+}
+
+static cadre_status adamw8(struct cadre_device *device, const struct cadre_adamw8 *a)
+{
+    LAUNCH(cadre_cuda_adamw8(a, stream));
+}
+
 static cadre_status sum_squares(struct cadre_device *device, uint32_t dtype,
                                 const struct cadre_squares *list, int64_t n)
 {
@@ -316,6 +326,7 @@ const struct cadre_device_ops cadre_cuda_ops = {
     .free = cadre_cuda_op_free,
     .alloc_pinned = cadre_cuda_op_alloc_pinned,
     .free_pinned = cadre_cuda_op_free_pinned,
+    .memory = cadre_cuda_op_memory,
     .host_reaches = cadre_cuda_op_host_reaches,
     .copy = cadre_cuda_op_copy,
     .to_device = cadre_cuda_op_to_device,
@@ -362,6 +373,8 @@ const struct cadre_device_ops cadre_cuda_ops = {
     .xent_bwd = xent_bwd,
     .adamw = adamw,
     .sgd = sgd,
+    .lion = lion,
+    .adamw8 = adamw8,
     .sum_squares = sum_squares,
     .norm_total = norm_total,
     .sum_rows = sum_rows,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* AdamW, SGD and sums of squares over lists of slices. The list is an argument of the
- * launch; a block has a chunk of one slice, and finds it by bisection. */
+/* AdamW, SGD, Lion and sums of squares over lists of slices. The list is an argument of
+ * the launch; a block has a chunk of one slice, and finds it by bisection. */
 #include "core/device/cuda/kernels.h"
 #include "core/device/cuda/math.cuh"
 
@@ -108,6 +108,30 @@ template <class R> struct sgd_step {
     }
 };
 
+template <class R> struct lion_step {
+    R beta1, rest1, beta2, rest2, rate;
+    double lr;
+    __device__ R factor(double weight_decay) const
+    {
+        return (R)(1.0 - lr * weight_decay);
+    }
+    __device__ bool has_first(const struct cadre_slice &) const
+    {
+        return true;
+    }
+    __device__ bool has_second(const struct cadre_slice &) const
+    {
+        return false;
+    }
+    __device__ void run(R *p, R g, R *m, R *, R keep, bool) const
+    {
+        const R c = beta1 * *m + rest1 * g;
+        const R up = c > 0 ? rate : (R)0, down = c < 0 ? rate : (R)0;
+        *m = beta2 * *m + rest2 * g;
+        *p = *p * keep - (up - down);
+    }
+};
+
 /* `rounded` is the only memory of dtype T, 16 bits wide; R is f32 or f64. */
 template <class R, class T, class Step, int most>
 __global__ void update(const __grid_constant__ Step step,
@@ -180,18 +204,34 @@ static void update_all(const Step &step, uint32_t rounded,
         update_slices<R, bf16, MANY>(step, slices, n, grad_scale, stream);
 }
 
-template <class R> static void adamw(const struct cadre_adamw *a, void *stream)
+template <class R> static adamw_step<R> adamw_of(const struct cadre_adamw *a)
 {
-    const double correction1 = 1.0 - pow(a->beta1, (double)a->step);
-    const double correction2 = 1.0 - pow(a->beta2, (double)a->step);
-    const adamw_step<R> step = {(R)a->beta1,
-                                (R)(1.0 - a->beta1),
-                                (R)a->beta2,
-                                (R)(1.0 - a->beta2),
+    const double decay1 = a->held ? 0.0 : a->beta1, decay2 = a->held ? 1.0 : a->beta2;
+    const double correction1 = 1.0 - pow(decay1, (double)a->step);
+    const double correction2 =
+        1.0 - pow(a->beta2, (double)(a->held ? a->held : a->step));
+    const adamw_step<R> step = {(R)decay1,
+                                (R)(1.0 - decay1),
+                                (R)decay2,
+                                (R)(1.0 - decay2),
                                 (R)(a->lr / correction1),
                                 (R)sqrt(correction2),
                                 (R)a->eps,
                                 a->lr};
+    return step;
+}
+
+template <class R> static void adamw(const struct cadre_adamw *a, void *stream)
+{
+    update_all<R>(adamw_of<R>(a), a->rounded_dtype, a->slices, a->n, a->grad_scale,
+                  stream);
+}
+
+template <class R> static void lion(const struct cadre_lion *a, void *stream)
+{
+    const lion_step<R> step = {(R)a->beta1, (R)(1.0 - a->beta1),
+                               (R)a->beta2, (R)(1.0 - a->beta2),
+                               (R)a->lr,    a->lr};
     update_all<R>(step, a->rounded_dtype, a->slices, a->n, a->grad_scale, stream);
 }
 
@@ -231,6 +271,153 @@ extern "C" cadre_status cadre_cuda_sgd(const struct cadre_sgd *a, void *stream)
     else
         sgd<float>(a, stream);
     return cadre_launch_check("sgd");
+}
+
+extern "C" cadre_status cadre_cuda_lion(const struct cadre_lion *a, void *stream)
+{
+    if (refused("lion", a->dtype, a->rounded_dtype))
+        return CADRE_E_DEVICE;
+    if (a->dtype == CADRE_F64)
+        lion<double>(a, stream);
+    else
+        lion<float>(a, stream);
+    return cadre_launch_check("lion");
+}
+
+/* ---- AdamW with states of 8 bits ---- */
+
+enum { BLOCK = CADRE_ADAMW8_BLOCK };
+static_assert((int)BLOCK == (int)THREADS && CHUNK % BLOCK == 0, "a thread has one");
+
+struct coded_slice {
+    int64_t count;
+    void *param, *rounded;
+    const void *grad;
+    unsigned char *code[2];
+    void *absmax[2];
+    double weight_decay;
+};
+
+/* Values and middles of the codes, of the first moment and the second. */
+template <class R> struct code_table {
+    R value[2][256], middle[2][256];
+};
+
+/* The number of middles below x, by bisection. */
+template <class R> __device__ static int code_of(const R *middle, R x)
+{
+    int code = 0;
+    for (int step = 128; step > 0; step /= 2)
+        code += x > middle[code + step - 1] ? step : 0;
+    return code;
+}
+
+/* The code of this thread's x under the largest magnitude of the block, which is *top;
+ * at least `least` where x is not 0. */
+template <class R>
+__device__ static int encode(const R *middle, R x, int least, R *room, R *top)
+{
+    *top = block_max(x < 0 ? -x : x, room);
+    const int code = code_of(middle, x / (*top > 0 ? *top : (R)1));
+    return code < least && x != 0 ? least : code;
+}
+
+template <class R, class T, int most>
+__global__ void update_coded(const __grid_constant__ adamw_step<R> step,
+                             const __grid_constant__ code_table<R> codes,
+                             const __grid_constant__ table<coded_slice, most> t,
+                             const double *grad_scale)
+{
+    __shared__ R room[32];
+    if (!is_finite(*grad_scale))
+        return;
+    const R scale = (R)*grad_scale;
+    const int which = find(t, blockIdx.x);
+    const coded_slice &s = t.slice[which];
+    const int64_t chunk = (int64_t)(blockIdx.x - t.first[which]);
+    const R keep = step.factor(s.weight_decay);
+    for (int64_t at = chunk * CHUNK; at < (chunk + 1) * CHUNK && at < s.count;
+         at += BLOCK) {
+        const int64_t i = at + (int)threadIdx.x, block = at / BLOCK;
+        const bool mine = i < s.count;
+        R *const first_top = (R *)s.absmax[0] + block;
+        R *const second_top = (R *)s.absmax[1] + block;
+        R m = 0, v = 0, top[2];
+        if (mine) {
+            R p = ((R *)s.param)[i];
+            m = codes.value[0][s.code[0][i]] * *first_top;
+            v = codes.value[1][s.code[1][i]] * *second_top;
+            step.run(&p, ((const R *)s.grad)[i] * scale, &m, &v, keep, true);
+            ((R *)s.param)[i] = p;
+            if (s.rounded)
+                ((T *)s.rounded)[i] = narrow<T>(p);
+        }
+        /* all have read the old magnitudes when the first maximum is known */
+        const int first = encode(codes.middle[0], m, 0, room, &top[0]);
+        const int second = encode(codes.middle[1], v, 1, room, &top[1]);
+        if (mine) {
+            s.code[0][i] = (unsigned char)first;
+            s.code[1][i] = (unsigned char)second;
+        }
+        if (threadIdx.x == 0) {
+            *first_top = top[0];
+            *second_top = top[1];
+        }
+    }
+}
+
+template <class R, class T>
+static void adamw8_rounded(const struct cadre_adamw8 *a, const code_table<R> &codes,
+                           void *stream)
+{
+    table<coded_slice, FEW> t;
+    coded_slice some[FEW];
+    int64_t n = 0;
+    for (int64_t i = 0; i < a->adamw.n; i += n) {
+        for (n = 0; n < FEW && i + n < a->adamw.n; n++) {
+            const struct cadre_slice &s = a->adamw.slices[i + n];
+            const struct cadre_absmax &top = a->absmax[i + n];
+            const coded_slice one = {
+                s.count,
+                s.param,
+                s.rounded,
+                s.grad,
+                {(unsigned char *)s.exp_avg, (unsigned char *)s.exp_avg_sq},
+                {top.first, top.second},
+                s.weight_decay};
+            some[n] = one;
+        }
+        n = fill(&t, some, n);
+        if (t.first[t.n] > 0)
+            CADRE_LAUNCH((update_coded<R, T, FEW>), t.first[t.n], THREADS, 0, stream,
+                         adamw_of<R>(&a->adamw), codes, t, a->adamw.grad_scale);
+    }
+}
+
+template <class R> static void adamw8(const struct cadre_adamw8 *a, void *stream)
+{
+    code_table<R> codes;
+    for (int c = 0; c < 256; c++) {
+        codes.value[0][c] = (R)a->first->value[c];
+        codes.value[1][c] = (R)a->second->value[c];
+        codes.middle[0][c] = c < 255 ? (R)a->first->middle[c] : (R)0;
+        codes.middle[1][c] = c < 255 ? (R)a->second->middle[c] : (R)0;
+    }
+    if (a->adamw.rounded_dtype == CADRE_F16)
+        adamw8_rounded<R, f16>(a, codes, stream);
+    else
+        adamw8_rounded<R, bf16>(a, codes, stream);
+}
+
+extern "C" cadre_status cadre_cuda_adamw8(const struct cadre_adamw8 *a, void *stream)
+{
+    if (refused("adamw8", a->adamw.dtype, a->adamw.rounded_dtype))
+        return CADRE_E_DEVICE;
+    if (a->adamw.dtype == CADRE_F64)
+        adamw8<double>(a, stream);
+    else
+        adamw8<float>(a, stream);
+    return cadre_launch_check("adamw8");
 }
 
 /* ---- sums of squares ---- */

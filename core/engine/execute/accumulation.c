@@ -9,6 +9,7 @@
 
 #include "core/base/log.h"
 #include "core/base/memory.h"
+#include "core/engine/layout/division.h"
 #include "core/tensor/dtype.h"
 
 static size_t padded(size_t bytes)
@@ -47,20 +48,34 @@ int cadre_accumulation_levels(int64_t accumulation)
     return levels;
 }
 
+static bool has_nodes(const struct cadre_rank_plan *plan, bool exact)
+{
+    return exact && plan->map == CADRE_MICROBATCHES_RANGES;
+}
+
 /* The nodes of this rank's micro-batches; 0 where its sum is one in any case. */
 static int find_nodes(const struct cadre_rank_plan *plan, bool exact,
                       struct cadre_tree_node *node)
 {
-    if (!exact || plan->map != CADRE_MICROBATCHES_RANGES)
+    if (!has_nodes(plan, exact))
         return 0;
     return cadre_tree_nodes(plan->first_microbatch,
                             plan->first_microbatch + plan->n_microbatches, node);
 }
 
-/* Levels below the largest node, or of the whole tree of the rank. */
+/* Most nodes of this rank in any step. */
+static int most_nodes(const struct cadre_rank_plan *plan, bool exact)
+{
+    return has_nodes(plan, exact) && plan->most > 0 ? cadre_division_nodes(plan->most)
+                                                    : find_nodes(plan, exact, NULL);
+}
+
+/* Levels below the largest node of any step, or of the whole tree of the rank. */
 static int levels_of(const struct cadre_rank_plan *plan, bool exact)
 {
     struct cadre_tree_node node[CADRE_TREE_NODES];
+    if (has_nodes(plan, exact) && plan->most > 0)
+        return cadre_division_levels(plan->most);
     int n = find_nodes(plan, exact, node), most = 0;
     if (n == 0)
         return exact ? cadre_accumulation_levels(plan->n_microbatches) : 0;
@@ -72,7 +87,7 @@ static int levels_of(const struct cadre_rank_plan *plan, bool exact)
 uint64_t cadre_accumulation_bytes(const struct cadre_model *model,
                                   const struct cadre_rank_plan *plan, bool exact)
 {
-    int nodes = find_nodes(plan, exact, NULL);
+    int nodes = most_nodes(plan, exact);
     int buffers = levels_of(plan, exact) + (nodes > 1 ? nodes - 1 : 0);
     return (uint64_t)buffers * level_bytes(model, plan, NULL);
 }
@@ -110,8 +125,8 @@ cadre_status cadre_accumulation_init(struct cadre_accumulation *accumulation,
         .seen = cadre_calloc(n_params, sizeof *accumulation->seen),
         .added = cadre_calloc(n_params, sizeof *accumulation->added),
     };
-    int nodes = find_nodes(store->plan, exact, accumulation->node);
-    accumulation->n_nodes = nodes;
+    int nodes = most_nodes(store->plan, exact);
+    accumulation->n_nodes = find_nodes(store->plan, exact, accumulation->node);
     accumulation->given = cadre_calloc((size_t)nodes + 1, sizeof *accumulation->given);
     if (!accumulation->offset || !accumulation->seen || !accumulation->added ||
         !accumulation->given)
@@ -120,6 +135,13 @@ cadre_status cadre_accumulation_init(struct cadre_accumulation *accumulation,
     CADRE_TRY(take_buffers(accumulation, ledger, accumulation->level,
                            accumulation->levels, err));
     return take_buffers(accumulation, ledger, accumulation->node_sum, nodes - 1, err);
+}
+
+void cadre_accumulation_divide(struct cadre_accumulation *accumulation)
+{
+    const struct cadre_rank_plan *plan = accumulation->store->plan;
+    accumulation->n = plan->n_microbatches;
+    accumulation->n_nodes = find_nodes(plan, accumulation->exact, accumulation->node);
 }
 
 void cadre_accumulation_fini(struct cadre_accumulation *accumulation)

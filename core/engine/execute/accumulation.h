@@ -42,6 +42,10 @@ cadre_status cadre_accumulation_init(struct cadre_accumulation *accumulation,
                                      struct cadre_error *err);
 void cadre_accumulation_fini(struct cadre_accumulation *accumulation);
 
+/* Between two steps: the plan has other micro-batches for this rank now, at most its
+ * `most`. */
+void cadre_accumulation_divide(struct cadre_accumulation *accumulation);
+
 /* Planned bytes of the buffers. */
 uint64_t cadre_accumulation_bytes(const struct cadre_model *model,
                                   const struct cadre_rank_plan *plan, bool exact);

@@ -452,6 +452,11 @@ void cadre_executor_destroy(struct cadre_executor *exec)
 /* Steps
  * ---------------------------------------------------------------------------- */
 
+void cadre_executor_divide(struct cadre_executor *exec)
+{
+    cadre_accumulation_divide(&exec->accumulation);
+}
+
 void cadre_executor_begin(struct cadre_executor *exec, uint64_t step, uint32_t flags)
 {
     exec->step = step;

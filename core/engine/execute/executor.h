@@ -11,6 +11,7 @@
 #define CADRE_ENGINE_EXECUTE_EXECUTOR_H
 
 #include "core/data/loader.h"
+#include "core/engine/execute/pace.h"
 #include "core/engine/layout/stages.h"
 #include "core/engine/layout/store.h"
 #include "core/engine/layout/timeline.h"
@@ -34,6 +35,7 @@ struct cadre_executor_config {
     const double *loss_scale; /* factor of the loss in backward; NULL: 1 */
     const struct cadre_stages *stages; /* NULL: every unit is on this rank */
     struct cadre_timeline *timeline; /* NULL: passes are not timed */
+    struct cadre_pace *pace; /* of a simulated slow rank; NULL: full speed */
 };
 
 /* Allocate slots and partial sums. Everything in config is borrowed until destroy. */
@@ -46,6 +48,9 @@ void cadre_executor_destroy(struct cadre_executor *exec);
  * NULL. */
 void cadre_executor_note(const struct cadre_executor_config *config,
                          struct cadre_ledger *ledger);
+
+/* Between two steps: the plan has other micro-batches for this rank now. */
+void cadre_executor_divide(struct cadre_executor *exec);
 
 /* Start step `step` (from 1): gradients are fresh, no slot is taken. flags:
  * CADRE_STEP_*. */

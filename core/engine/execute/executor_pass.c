@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/base/rank_page.h"
 #include "core/tensor/dtype.h"
 
 static bool is_block(const struct cadre_executor *exec, uint32_t unit)
@@ -170,6 +171,40 @@ static void range_end(const struct cadre_executor *exec)
         exec->config.device->ops->range_end(exec->config.device);
 }
 
+/* The kind of a backward pass. */
+static enum cadre_span_kind kind_of(const struct cadre_pass_args *args)
+{
+    return args->what == CADRE_PASS_BOTH    ? CADRE_SPAN_BACKWARD
+           : args->what == CADRE_PASS_INPUT ? CADRE_SPAN_INPUT
+                                            : CADRE_SPAN_WEIGHT;
+}
+
+/* Around a unit, for a profiler, for a trace, and for the pace of a slow rank. */
+struct unit_time {
+    double begin, paced, waited_s;
+};
+
+static struct unit_time unit_begin(const struct cadre_executor *exec, const char *what,
+                                   uint32_t unit)
+{
+    const struct cadre_timeline *timeline = exec->config.timeline;
+    struct unit_time at = {.waited_s = timeline ? timeline->waited_s : 0};
+    range_begin(exec, what, unit);
+    at.begin = cadre_timeline_begin_unit(timeline);
+    at.paced = cadre_pace_begin(exec->config.pace);
+    return at;
+}
+
+static void unit_end(const struct cadre_executor *exec, enum cadre_span_kind pass,
+                     const struct cadre_pass_args *args, uint32_t unit,
+                     const struct unit_time *at)
+{
+    cadre_pace_slow(exec->config.pace, exec->config.timeline, at->paced, at->waited_s);
+    cadre_timeline_end_unit(exec->config.timeline, pass, unit, args->microbatch,
+                            at->begin);
+    range_end(exec);
+}
+
 void cadre_executor_assign(const struct cadre_executor *exec, struct cadre_slot *slot,
                            uint32_t microbatch)
 {
@@ -291,9 +326,12 @@ cadre_status cadre_executor_load(struct cadre_executor *exec, struct cadre_slot 
         .targets = classify ? NULL : targets,
         .labels = classify ? targets : NULL,
     };
+    struct cadre_rank_page *page = cadre_executor_page(exec);
+    const uint64_t phase = cadre_rank_page_enter(page, CADRE_PHASE_DATA, 0, 0);
     double begin = cadre_now_s();
     cadre_status rc = cadre_loader_next(config->loader, exec->step - 1,
                                         slot->global_microbatch, &batch);
+    cadre_rank_page_leave(page, phase);
     cadre_timeline_add(config->timeline, CADRE_SPAN_WORK, "data", begin);
     if (rc != CADRE_OK)
         return cadre_fail(why, rc, "cannot read micro-batch %lld of step %llu",
@@ -403,9 +441,9 @@ static cadre_status forward(struct cadre_executor *exec,
         CADRE_TRY(exec->config.device->ops->copy(exec->config.device, slot->x[0],
                                                  args->in->data, boundary_bytes(exec)));
     for (uint32_t u = chunk->plan.begin; rc == CADRE_OK && u < chunk->plan.end; u++) {
-        range_begin(exec, "forward of unit", u);
+        struct unit_time at = unit_begin(exec, "forward of unit", u);
         rc = forward_unit(exec, args, slot, u);
-        range_end(exec);
+        unit_end(exec, CADRE_SPAN_FORWARD, args, u, &at);
     }
     if (rc == CADRE_OK && chunk->plan.end == exec->config.model->n_units &&
         !exec->batch_by_caller)
@@ -423,10 +461,14 @@ cadre_status cadre_executor_forward(struct cadre_executor *exec,
                                     struct cadre_error *why)
 {
     struct cadre_timeline *timeline = exec->config.timeline;
+    struct cadre_rank_page *page = cadre_executor_page(exec);
+    const uint64_t phase =
+        cadre_rank_page_enter(page, CADRE_PHASE_FORWARD, args->chunk, args->microbatch);
     double begin = cadre_timeline_begin_pass(timeline);
     range_begin(exec, "forward of micro-batch", args->microbatch);
     cadre_status rc = forward(exec, args, why);
     range_end(exec);
+    cadre_rank_page_leave(page, phase);
     if (rc == CADRE_OK)
         cadre_timeline_end_pass(timeline, CADRE_SPAN_FORWARD, args->chunk,
                                 args->microbatch, begin);
@@ -518,9 +560,9 @@ static cadre_status backward(struct cadre_executor *exec,
         CADRE_TRY(device->ops->copy(device, exec->boundary_grad, args->in->data,
                                     boundary_bytes(exec)));
     for (uint32_t u = chunk->plan.end; rc == CADRE_OK && u-- > chunk->plan.begin;) {
-        range_begin(exec, "backward of unit", u);
+        struct unit_time at = unit_begin(exec, "backward of unit", u);
         rc = backward_unit(exec, args, slot, u);
-        range_end(exec);
+        unit_end(exec, kind_of(args), args, u, &at);
     }
     if (rc != CADRE_OK)
         return rc;
@@ -541,15 +583,16 @@ cadre_status cadre_executor_backward(struct cadre_executor *exec,
                                      struct cadre_error *why)
 {
     struct cadre_timeline *timeline = exec->config.timeline;
+    struct cadre_rank_page *page = cadre_executor_page(exec);
+    const uint64_t phase = cadre_rank_page_enter(page, CADRE_PHASE_BACKWARD,
+                                                 args->chunk, args->microbatch);
     double begin = cadre_timeline_begin_pass(timeline);
     range_begin(exec, "backward of micro-batch", args->microbatch);
     cadre_status rc = backward(exec, args, why);
     range_end(exec);
+    cadre_rank_page_leave(page, phase);
     if (rc == CADRE_OK)
-        cadre_timeline_end_pass(timeline,
-                                args->what == CADRE_PASS_BOTH    ? CADRE_SPAN_BACKWARD
-                                : args->what == CADRE_PASS_INPUT ? CADRE_SPAN_INPUT
-                                                                 : CADRE_SPAN_WEIGHT,
-                                args->chunk, args->microbatch, begin);
+        cadre_timeline_end_pass(timeline, kind_of(args), args->chunk, args->microbatch,
+                                begin);
     return rc;
 }

@@ -108,6 +108,13 @@ void cadre_executor_drop_saved_for_input(struct cadre_executor *exec,
  * not overlap. */
 char *cadre_executor_frozen_grad(const struct cadre_executor *exec, uint32_t param);
 
+/* The rank's status page, NULL for none. */
+static inline struct cadre_rank_page *
+cadre_executor_page(const struct cadre_executor *exec)
+{
+    return exec->config.timeline ? exec->config.timeline->page : NULL;
+}
+
 /* The slot takes micro-batch `microbatch` of this rank. */
 void cadre_executor_assign(const struct cadre_executor *exec, struct cadre_slot *slot,
                            uint32_t microbatch);

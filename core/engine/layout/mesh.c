@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/log.h"
+#include "core/comm/nodes.h"
+
 #define MAX_RANKS 1024
 
 static int find_request(const struct cadre_axis_request *requests, int n,
@@ -299,9 +302,25 @@ static cadre_status connect_axis(const struct cadre_mesh *mesh, struct cadre_axi
         const struct cadre_axis_factor *factor = &axis->factor[f];
         color -= mesh->rank / factor->stride % factor->size * factor->stride;
     }
-    return axis->size > 1
-               ? cadre_comm_split(world, color, axis->index, &axis->comm, err)
-               : CADRE_OK;
+    if (axis->size == 1)
+        return CADRE_OK;
+    CADRE_TRY(cadre_comm_split(world, color, axis->index, &axis->comm, err));
+    axis->comm->name = axis->name;
+    return CADRE_OK;
+}
+
+/* The inner part of an axis is for links that are fast: not so between nodes. */
+static void warn_of_nodes(const struct cadre_axis *part)
+{
+    const char *dot = strrchr(part->name, '.');
+    if (!dot || strcmp(dot, ".inner") != 0 || !part->comm || part->index > 0 ||
+        cadre_nodes_count(part->comm) == 1)
+        return;
+    cadre_log(CADRE_LOG_WARN, "strategy",
+              "the %d adjacent ranks of '%s', which '%s' takes for one node, are on %d "
+              "nodes; let its number divide the ranks of a node",
+              part->size, part->name, part->user ? part->user : "?",
+              cadre_nodes_count(part->comm));
 }
 
 cadre_status cadre_mesh_connect(struct cadre_mesh *mesh, struct cadre_comm *world,
@@ -309,8 +328,10 @@ cadre_status cadre_mesh_connect(struct cadre_mesh *mesh, struct cadre_comm *worl
 {
     for (int i = mesh->n - 1; i >= 0; i--)
         CADRE_TRY(connect_axis(mesh, &mesh->axis[i], world, err));
-    for (int i = 0; i < mesh->n_derived; i++)
+    for (int i = 0; i < mesh->n_derived; i++) {
         CADRE_TRY(connect_axis(mesh, &mesh->derived[i], world, err));
+        warn_of_nodes(&mesh->derived[i]);
+    }
     return CADRE_OK;
 }
 
@@ -436,9 +457,8 @@ int cadre_mesh_data_rank(const struct cadre_mesh *mesh, int index)
     return rank;
 }
 
-/* The rank of the world at coordinate `rank` of the axis and otherwise this rank's. */
-static int rank_along(const struct cadre_mesh *mesh, const struct cadre_axis *axis,
-                      int rank)
+int cadre_mesh_rank_along(const struct cadre_mesh *mesh, const struct cadre_axis *axis,
+                          int rank)
 {
     int world = mesh->rank;
     for (int f = axis->n_factors - 1; f >= 0; f--) {
@@ -454,7 +474,7 @@ void cadre_mesh_data_group(const struct cadre_mesh *mesh, const struct cadre_axi
                            int rank, int *first, int *last)
 {
     struct cadre_axis_factor factor[CADRE_MAX_PARTS];
-    int n = data_factors(mesh, factor), world = rank_along(mesh, axis, rank);
+    int n = data_factors(mesh, factor), world = cadre_mesh_rank_along(mesh, axis, rank);
     int inner = n; /* factors from here on are of levels below */
     while (inner > 0 && !lies_along(axis, &factor[inner - 1]))
         inner--;

@@ -115,6 +115,11 @@ int cadre_mesh_data_index(const struct cadre_mesh *mesh);
  */
 int cadre_mesh_data_rank(const struct cadre_mesh *mesh, int index);
 
+/* The rank of the world at coordinate `rank` of the axis and otherwise this rank's
+ * coordinates. */
+int cadre_mesh_rank_along(const struct cadre_mesh *mesh, const struct cadre_axis *axis,
+                          int rank);
+
 /* The lowest and the highest data index of the ranks whose gradients rank `rank` along
  * the axis has once the levels below it are reduced: its own where there are none. */
 void cadre_mesh_data_group(const struct cadre_mesh *mesh, const struct cadre_axis *axis,

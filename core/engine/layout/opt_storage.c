@@ -24,6 +24,42 @@ bool cadre_opt_storage_scattered(const struct cadre_param *param)
     return param->split == CADRE_SHARD_QKV || param->split_dim > 0;
 }
 
+/* ---- the core's own ---- */
+
+enum { CODED = 4 }; /* states of a parameter of adamw8bit */
+
+static const struct cadre_plan_state coded[CODED] = {
+    {.key = "exp_avg_codes", .dtype = CADRE_U8, .block = 1},
+    {.key = "exp_avg_sq_codes", .dtype = CADRE_U8, .block = 1},
+    {.key = "exp_avg_absmax", .block = CADRE_ADAMW8_BLOCK},
+    {.key = "exp_avg_sq_absmax", .block = CADRE_ADAMW8_BLOCK},
+};
+
+cadre_status cadre_opt_storage_plan(struct cadre_rank_plan *plan,
+                                    enum cadre_optimizer_kind optimizer,
+                                    struct cadre_error *err)
+{
+    const struct cadre_model *model = plan->model;
+    if (optimizer != CADRE_OPTIMIZER_ADAMW8BIT)
+        return CADRE_OK;
+    plan->state = cadre_calloc(CODED * (size_t)model->n_params, sizeof *plan->state);
+    if (!plan->state)
+        return cadre_no_memory(err, "the table of optimizer states");
+    for (uint32_t i = 0; i < model->n_params; i++) {
+        if (model->params[i].tied_to >= 0 || plan->param[i].frozen)
+            continue;
+        for (int k = 0; k < CODED; k++) {
+            struct cadre_plan_state *state = &plan->state[plan->n_states++];
+            *state = coded[k];
+            state->param = i;
+            state->extent = CADRE_OPT_ELEMENTS;
+            if (state->dtype == 0)
+                state->dtype = cadre_dtype_wide(model->config.dtype);
+        }
+    }
+    return CADRE_OK;
+}
+
 /* ---- states ---- */
 
 static const struct cadre_matrix *matrix_of(const struct cadre_owners *owners,

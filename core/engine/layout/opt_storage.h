@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Storage of an optimizer plugin on one rank: the states that it planned, and space for
- * the whole matrices that this rank computes for others too. */
+/* Storage of an optimizer on one rank whose states are planned: those of a plugin, with
+ * space for the whole matrices that this rank computes for others too, and those of
+ * adamw8bit. */
 #ifndef CADRE_ENGINE_LAYOUT_OPT_STORAGE_H
 #define CADRE_ENGINE_LAYOUT_OPT_STORAGE_H
 
 #include "core/engine/layout/owners.h"
+#include "core/optim/optimizer.h"
 
 struct cadre_opt_storage {
     struct cadre_owners owners; /* of whole matrices */
@@ -16,6 +18,13 @@ struct cadre_opt_storage {
     void **whole;
     void *logical; /* space for the largest of these whose shards are not its rows */
 };
+
+/* Add the states of adamw8bit to a finished plan: of each parameter in this order the
+ * codes of the first and the second moment, then the largest magnitudes of their
+ * blocks. Nothing of the other optimizers. Errors: CADRE_E_RESOURCE. */
+cadre_status cadre_opt_storage_plan(struct cadre_rank_plan *plan,
+                                    enum cadre_optimizer_kind optimizer,
+                                    struct cadre_error *err);
 
 /* Can a checkpoint hold all states of a finished plan? Errors: CADRE_E_UNSUPPORTED. */
 cadre_status cadre_opt_storage_check(const struct cadre_rank_plan *plan,

@@ -377,11 +377,12 @@ static cadre_status check_exact_ranges(const struct cadre_rank_plan *plan,
         if (inner)
             return cadre_fail(
                 err, CADRE_E_UNSUPPORTED,
-                "run.exact with ranges of micro-batches (microbatch_map of plugin "
-                "'%s') takes one plugin that reduces gradients, found '%s' and '%s' "
-                "in strategy.stack, whose sums do not follow one tree; set run.exact "
-                "= no, or reduce along one axis",
-                plan->map_owner, inner->plugin, mine->plugin);
+                "run.exact with ranges of micro-batches (%s%s%s) takes one plugin that "
+                "reduces gradients, found '%s' and '%s' in strategy.stack, whose sums "
+                "do not follow one tree; set run.exact = no, or reduce along one axis",
+                plan->divided ? "balance.micro_batches" : "microbatch_map of plugin '",
+                plan->divided ? "" : plan->map_owner, plan->divided ? "" : "'",
+                inner->plugin, mine->plugin);
         inner = mine;
     }
     return CADRE_OK;
@@ -429,6 +430,11 @@ static cadre_status map_microbatches(struct cadre_rank_plan *plan,
     int64_t index = cadre_mesh_data_index(request->mesh);
     int64_t m = request->microbatches;
     plan->microbatch_stride = plan->cyclic ? n : 1;
+    plan->most = 0;
+    if (request->division && n > 1) {
+        CADRE_TRY(cadre_rank_plan_divide(plan, request, err));
+        return request->exact ? check_exact_ranges(plan, err) : CADRE_OK;
+    }
     if (plan->map == CADRE_MICROBATCHES_RANGES)
         return map_ranges(plan, request, n, err);
     if (m % n != 0)
@@ -554,12 +560,14 @@ bool cadre_rank_plan_settled(const struct cadre_rank_plan *plan,
     int known_time = request->time_ranks > 1 ? request->time_ranks : 1;
     int64_t share = request->rank_microbatches > 0 ? request->rank_microbatches
                                                    : request->microbatches / known;
-    bool settled = known == ranks && known_time == time_ranks &&
-                   share == plan->n_microbatches && knew_storage(plan, request);
+    int64_t own = cadre_rank_plan_most(plan);
+    bool settled = known == ranks && known_time == time_ranks && share == own &&
+                   request->most == plan->most && knew_storage(plan, request);
     settled = keep_ranges(plan, request) && settled;
     keep_storage(plan, request);
     request->data_ranks = ranks;
     request->time_ranks = time_ranks;
-    request->rank_microbatches = plan->n_microbatches;
+    request->rank_microbatches = own;
+    request->most = plan->most;
     return settled;
 }

@@ -18,6 +18,7 @@ cadre_status cadre_rank_plan_init(struct cadre_rank_plan *plan,
         request->n_first > 0 ? CADRE_MICROBATCHES_RANGES : CADRE_MICROBATCHES_BLOCK;
     plan->exact = request->exact;
     plan->n_first = request->n_first;
+    plan->most = request->most;
     plan->n_params = request->model->n_params;
     plan->param = cadre_calloc(plan->n_params, sizeof *plan->param);
     if (plan->n_first > 0)
@@ -177,6 +178,11 @@ void cadre_rank_plan_microbatches(const struct cadre_rank_plan *plan,
     *begin = plan->first ? (int64_t)plan->first[first] : first * plan->n_microbatches;
     *end = plan->first ? (int64_t)plan->first[last + 1]
                        : (last + 1) * plan->n_microbatches;
+}
+
+int64_t cadre_rank_plan_most(const struct cadre_rank_plan *plan)
+{
+    return plan->most > 0 ? plan->most : plan->n_microbatches;
 }
 
 int64_t cadre_rank_plan_data_rank(const struct cadre_rank_plan *plan, int64_t i)

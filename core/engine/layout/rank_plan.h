@@ -9,6 +9,7 @@
 
 #include <cadre/strategy.h>
 
+#include "core/engine/layout/division.h"
 #include "core/engine/layout/ledger.h"
 #include "core/engine/layout/mesh.h"
 #include "core/model/model.h"
@@ -123,6 +124,12 @@ struct cadre_rank_plan {
     const char *map_owner; /* plugin that chose it, NULL: default */
     uint64_t *first; /* of RANGES: (data ranks + 1); else NULL */
     int n_first; /* entries of it */
+    bool divided; /* `first` is of balance.micro_batches, and no plugin's */
+    /* Where `first` changes between steps: most micro-batches of any rank, for which
+     * memory is planned; else 0. Once steps run (`runs`), plugins are told of the step
+     * instead. */
+    int64_t most;
+    bool runs;
     struct cadre_plan_param *param; /* n_params of the model */
     uint32_t n_params;
     struct cadre_plan_state
@@ -153,6 +160,8 @@ struct cadre_plan_request {
      * nodes of the tree until one asks for a map. The owner frees `first`. */
     uint64_t *first;
     int n_first; /* 0: none */
+    const struct cadre_division *division; /* balance.micro_batches; NULL: off */
+    int64_t most; /* as the pass before came to */
 };
 
 cadre_status cadre_rank_plan_init(struct cadre_rank_plan *plan,
@@ -163,6 +172,12 @@ void cadre_rank_plan_fini(struct cadre_rank_plan *plan);
 /* After all plugins: default chunk, presence, map of micro-batches, and the checks
  * across plugins. Errors name both keys or both plugins. */
 cadre_status cadre_rank_plan_finish(struct cadre_rank_plan *plan,
+                                    const struct cadre_plan_request *request,
+                                    struct cadre_error *err);
+
+/* Map the micro-batches of several data ranks by request->division, as of the first
+ * step; a part of finish. Errors name the option and what forbids it. */
+cadre_status cadre_rank_plan_divide(struct cadre_rank_plan *plan,
                                     const struct cadre_plan_request *request,
                                     struct cadre_error *err);
 
@@ -234,6 +249,9 @@ size_t cadre_rank_plan_equal(const struct cadre_rank_plan *plan, char *out,
 void cadre_rank_plan_microbatches(const struct cadre_rank_plan *plan,
                                   const struct cadre_axis *axis, int rank,
                                   int64_t *begin, int64_t *end);
+
+/* Most micro-batches that this rank runs in any step. */
+int64_t cadre_rank_plan_most(const struct cadre_rank_plan *plan);
 
 /* The data rank that runs micro-batch i of a step; under any map. */
 int64_t cadre_rank_plan_data_rank(const struct cadre_rank_plan *plan, int64_t i);

@@ -29,6 +29,7 @@ struct cadre_run_spec {
     struct cadre_instance instance[CADRE_MAX_INSTANCES];
     struct cadre_axis_request axis[CADRE_MAX_INSTANCES];
     int ranks;
+    int node; /* adjacent ranks that are a node; 0: all; or CADRE_NODES_ARE_HOSTS */
     struct cadre_model_config model;
     struct cadre_optimizer_config optim;
     struct cadre_device_config device;

@@ -121,20 +121,19 @@ void cadre_store_note(const struct cadre_model *model,
                       enum cadre_optimizer_kind optimizer, struct cadre_ledger *ledger)
 {
     const uint32_t device = CADRE_SPACE_DEVICE;
+    const uint64_t moments = (uint64_t)cadre_optimizer_moments(optimizer);
     cadre_ledger_note(ledger, device, kind_bytes(model, plan, CADRE_KIND_PARAM, device),
                       "parameters");
     cadre_ledger_note(ledger, device, kind_bytes(model, plan, CADRE_KIND_GRAD, device),
                       "gradients");
     for (uint32_t space = 0; space < SPACES; space++) {
         uint64_t opt = kind_bytes(model, plan, CADRE_KIND_OPT, space);
-        if (opt && optimizer != CADRE_OPTIMIZER_PLUGIN)
-            cadre_ledger_note(ledger, space,
-                              optimizer == CADRE_OPTIMIZER_ADAMW ? 2 * opt : opt,
-                              "optimizer states");
+        if (opt && moments > 0)
+            cadre_ledger_note(ledger, space, moments * opt, "optimizer states");
         if (opt && has_master(model))
             cadre_ledger_note(ledger, space, opt, "master values");
     }
-    if (optimizer == CADRE_OPTIMIZER_PLUGIN)
+    if (moments == 0)
         cadre_opt_storage_note(plan, ledger);
     if (cadre_forms_bytes(model, plan))
         cadre_ledger_note(ledger, device, cadre_forms_bytes(model, plan), DECODED);
@@ -174,23 +173,23 @@ static cadre_status reserve_states(struct cadre_store *store,
                                    enum cadre_optimizer_kind optimizer,
                                    struct states *states)
 {
+    const int moments = cadre_optimizer_moments(optimizer);
     *states = (struct states){0};
     for (uint32_t space = 0; space < SPACES; space++) {
         if (!kind_bytes(store->model, store->plan, CADRE_KIND_OPT, space))
             continue;
-        const bool own = optimizer != CADRE_OPTIMIZER_PLUGIN;
-        if (own)
+        if (moments > 0)
             states->avg[space] =
                 reserve(store, CADRE_KIND_OPT, space, "optimizer states");
-        if (optimizer == CADRE_OPTIMIZER_ADAMW)
+        if (moments > 1)
             states->sq[space] =
                 reserve(store, CADRE_KIND_OPT, space, "optimizer states");
         if (has_master(store->model))
             states->master[space] =
                 reserve(store, CADRE_KIND_OPT, space, "master values");
-        if ((own && !states->avg[space]) ||
+        if ((moments > 0 && !states->avg[space]) ||
             (has_master(store->model) && !states->master[space]) ||
-            (optimizer == CADRE_OPTIMIZER_ADAMW && !states->sq[space]))
+            (moments > 1 && !states->sq[space]))
             return CADRE_E_RESOURCE;
     }
     return CADRE_OK;
@@ -225,7 +224,7 @@ static cadre_status lay_out(struct cadre_store *store,
     char *grad = reserve(store, CADRE_KIND_GRAD, CADRE_SPACE_DEVICE, "gradients");
     if (!data || !grad || reserve_states(store, optimizer, &states) != CADRE_OK)
         return cadre_no_memory(err, "parameters, gradients and optimizer states");
-    if (optimizer == CADRE_OPTIMIZER_PLUGIN)
+    if (cadre_optimizer_moments(optimizer) == 0)
         CADRE_TRY(cadre_opt_storage_init(&store->opt, store->plan, store->ledger, err));
     if (cadre_forms_bytes(store->model, store->plan)) {
         store->decoded =

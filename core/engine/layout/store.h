@@ -27,8 +27,8 @@ struct cadre_store_param {
     bool grad_fresh; /* nothing accumulated since the step began or the gradient was
                         attached */
     void *data_shard, *grad_shard; /* storage of placed ranges */
-    /* Of the OPT range; NULL for tied entries and under an optimizer plugin, whose
-     * states are in `opt`. */
+    /* Of the OPT range; NULL for tied entries and under an optimizer whose states are
+     * planned, and in `opt`. */
     void *exp_avg, *exp_avg_sq;
     void *master; /* wide values of the OPT range; NULL where parameters are wide */
 };
@@ -44,7 +44,7 @@ struct cadre_store {
     char *grad_base; /* of the whole gradients */
     size_t grad_bytes;
     size_t *grad_offset; /* per entry, SIZE_MAX when not in grad_base */
-    struct cadre_opt_storage opt; /* of an optimizer plugin; else zero */
+    struct cadre_opt_storage opt; /* of planned states; else zero */
     void *decoded; /* space for a unit's decoded parameters: forms.h; NULL: none */
 };
 

@@ -38,11 +38,26 @@ void cadre_timeline_fini(struct cadre_timeline *timeline)
     *timeline = (struct cadre_timeline){0};
 }
 
+void cadre_timeline_detail(struct cadre_timeline *timeline, bool on, size_t more)
+{
+    size_t room = 2 * timeline->room_best + OTHER_SPANS + more;
+    timeline->detail = on;
+    if (!on || room <= timeline->room)
+        return;
+    struct cadre_span *grown =
+        cadre_realloc(timeline->span, room, sizeof *timeline->span);
+    if (!grown)
+        return;
+    timeline->span = grown;
+    timeline->room = room;
+}
+
 void cadre_timeline_begin_step(struct cadre_timeline *timeline)
 {
     timeline->n = 0;
     timeline->lost = 0;
     timeline->in_pass = false;
+    timeline->waited_s = timeline->pass_s = 0;
 }
 
 void cadre_timeline_warm(struct cadre_timeline *timeline)
@@ -69,6 +84,7 @@ double cadre_timeline_begin_pass(struct cadre_timeline *timeline)
     if (!timeline)
         return 0;
     timeline->in_pass = true;
+    timeline->waited_before_s = timeline->waited_s;
     return cadre_now_s();
 }
 
@@ -87,14 +103,38 @@ void cadre_timeline_end_pass(struct cadre_timeline *timeline, enum cadre_span_ki
     struct cadre_timeline_samples *samples =
         &timeline->samples[(int)chunk * CADRE_SPAN_PASSES + (int)kind];
     samples->value[samples->n++ % CADRE_TIMELINE_SAMPLES] = span.end - begin;
+    timeline->pass_s +=
+        span.end - begin - (timeline->waited_s - timeline->waited_before_s);
     timeline->in_pass = false;
+    put(timeline, &span);
+}
+
+double cadre_timeline_begin_unit(const struct cadre_timeline *timeline)
+{
+    return timeline && timeline->detail ? cadre_now_s() : 0;
+}
+
+void cadre_timeline_end_unit(struct cadre_timeline *timeline, enum cadre_span_kind pass,
+                             uint32_t unit, uint32_t microbatch, double begin)
+{
+    if (!timeline || !timeline->detail)
+        return;
+    struct cadre_span span = {
+        .kind = CADRE_SPAN_UNIT,
+        .pass = pass,
+        .unit = unit,
+        .microbatch = microbatch,
+        .inside = true,
+        .begin = begin,
+        .end = cadre_now_s(),
+    };
     put(timeline, &span);
 }
 
 void cadre_timeline_add(struct cadre_timeline *timeline, enum cadre_span_kind kind,
                         const char *name, double begin)
 {
-    if (!timeline || (timeline->in_pass && !timeline->detail))
+    if (!timeline)
         return;
     struct cadre_span span = {
         .kind = kind,
@@ -103,7 +143,10 @@ void cadre_timeline_add(struct cadre_timeline *timeline, enum cadre_span_kind ki
         .begin = begin,
         .end = cadre_now_s(),
     };
-    put(timeline, &span);
+    if (kind == CADRE_SPAN_WAIT)
+        timeline->waited_s += span.end - begin;
+    if (!timeline->in_pass || timeline->detail)
+        put(timeline, &span);
 }
 
 /* ---- bubbles ---- */

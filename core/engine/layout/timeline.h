@@ -20,6 +20,8 @@
 
 #include "core/base/error.h"
 
+struct cadre_rank_page;
+
 enum cadre_span_kind {
     CADRE_SPAN_FORWARD,
     CADRE_SPAN_BACKWARD, /* both parts in one */
@@ -28,11 +30,14 @@ enum cadre_span_kind {
     CADRE_SPAN_PASSES, /* kinds before it are passes */
     CADRE_SPAN_WAIT = CADRE_SPAN_PASSES,
     CADRE_SPAN_WORK, /* the core's: optimizer, data */
+    CADRE_SPAN_UNIT, /* of the model in a pass; recorded with detail */
 };
 
 struct cadre_span {
     enum cadre_span_kind kind;
-    uint32_t chunk, microbatch; /* of passes */
+    enum cadre_span_kind pass; /* of a unit: the kind of its pass */
+    uint32_t chunk, microbatch; /* of passes; of units too, but for the chunk */
+    uint32_t unit;
     bool inside; /* of a pass */
     const char *name; /* axis or other object of a wait; kind of work. Borrowed */
     double begin, end; /* s */
@@ -50,8 +55,12 @@ struct cadre_timeline {
     size_t n, room;
     uint64_t lost; /* spans of the step that were dropped: no space */
     const char *axis; /* name of the schedule's axis, by address; NULL: none */
+    struct cadre_rank_page *page; /* the rank's, for what passes tell it; NULL: none */
     bool detail;
     bool in_pass;
+    double waited_s; /* all waits of the step so far, those inside passes too */
+    double pass_s; /* its passes so far, less the waits inside them */
+    double waited_before_s; /* waited_s at the begin of the pass */
     int n_chunks;
     struct cadre_timeline_samples *samples; /* n_chunks x CADRE_SPAN_PASSES */
     /* passes of the fastest step so far: the one with the shortest span */
@@ -68,6 +77,10 @@ cadre_status cadre_timeline_init(struct cadre_timeline *timeline, int n_chunks,
 /* Accepts a zeroed one. */
 void cadre_timeline_fini(struct cadre_timeline *timeline);
 
+/* Record what happens inside passes too, or do not; `more` further spans of a step have
+ * room then. Without memory for them they are lost, and counted. */
+void cadre_timeline_detail(struct cadre_timeline *timeline, bool on, size_t more);
+
 /* A step begins: forget the one before. */
 void cadre_timeline_begin_step(struct cadre_timeline *timeline);
 
@@ -78,6 +91,12 @@ void cadre_timeline_warm(struct cadre_timeline *timeline);
 double cadre_timeline_begin_pass(struct cadre_timeline *timeline);
 void cadre_timeline_end_pass(struct cadre_timeline *timeline, enum cadre_span_kind kind,
                              uint32_t chunk, uint32_t microbatch, double begin);
+
+/* Around a unit inside a pass; nothing, not even a look at the clock, without detail.
+ */
+double cadre_timeline_begin_unit(const struct cadre_timeline *timeline);
+void cadre_timeline_end_unit(struct cadre_timeline *timeline, enum cadre_span_kind pass,
+                             uint32_t unit, uint32_t microbatch, double begin);
 
 /* A wait or the core's work that began at `begin` ends now. */
 void cadre_timeline_add(struct cadre_timeline *timeline, enum cadre_span_kind kind,

@@ -237,6 +237,29 @@ static cadre_status param_reduced(struct cadre_ctx *ctx, cadre_param_id id,
                               cadre_reduction_report(ctx, id, sum, ready));
 }
 
+static cadre_status param_moments(struct cadre_ctx *ctx, uint64_t held, double *decay)
+{
+    static const char function[] = "moments of cadre.param";
+    const uint32_t at = held ? CADRE_AT(CADRE_IN_STEP) : AT | CADRE_AT_PLAN;
+    CADRE_TRY(cadre_guard(ctx, at, function));
+    struct cadre_services *s = ctx->services;
+    if (!decay)
+        return cadre_guard_refuse(ctx, CADRE_E_INVALID, function, "decay is NULL");
+    if (s->spec->optim.kind != CADRE_OPTIMIZER_ADAMW)
+        return cadre_guard_refuse(ctx, CADRE_E_UNSUPPORTED, function,
+                                  "the optimizer keeps no moments of AdamW; set "
+                                  "optim.name = adamw");
+    if (held >= s->step && held)
+        return cadre_guard_refuse(ctx, CADRE_E_INVALID, function,
+                                  "the second moments after %llu updates, expected "
+                                  "some before step %llu",
+                                  (unsigned long long)held,
+                                  (unsigned long long)s->step);
+    *decay = s->spec->optim.beta1;
+    s->held_moments = held ? held : s->held_moments;
+    return CADRE_OK;
+}
+
 const struct cadre_param_svc cadre_param_service = {
     .struct_size = sizeof cadre_param_service,
     .data = param_data,
@@ -249,4 +272,5 @@ const struct cadre_param_svc cadre_param_service = {
     .owned = param_owned,
     .pending = param_pending,
     .reduced = param_reduced,
+    .moments = param_moments,
 };

@@ -20,6 +20,8 @@ static uint32_t n_nodes(const struct cadre_axis *axis, int32_t rank)
     const struct cadre_rank_plan *plan = axis->services->plan;
     if (!plan->exact || plan->map != CADRE_MICROBATCHES_RANGES)
         return 0;
+    if (plan->most > 0 && !plan->runs)
+        return (uint32_t)cadre_division_nodes(plan->most);
     share_of(axis->services, axis, rank, &begin, &end);
     return (uint32_t)cadre_tree_nodes(begin, end, NULL);
 }

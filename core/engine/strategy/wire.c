@@ -25,14 +25,32 @@ bool cadre_wire_encodes(const struct cadre_axis *axis, uint32_t kind, uint32_t d
     return wire && wire->axis == axis && bytes_of(wire, kind, dtype, 1) > 0;
 }
 
-/* A job with space for `bytes` of codes: an unused one, or a new one. */
+/* Free the jobs that are not in flight. */
+static void drop_unused(struct cadre_wire *wire)
+{
+    for (struct cadre_wire_job **at = &wire->jobs; *at;) {
+        struct cadre_wire_job *job = *at;
+        if (job->done != 0) {
+            at = &job->next;
+            continue;
+        }
+        *at = job->next;
+        cadre_ledger_free(wire->codec->services->ledger, job->codes);
+        free(job->offsets);
+        free(job);
+    }
+}
+
+/* A job with space for `bytes` of codes: an unused one of that size, or a new one in
+ * the place of all unused ones: codes take no more than what is in flight at most. */
 static struct cadre_wire_job *take_job(struct cadre_wire *wire, uint64_t bytes)
 {
     size_t n = (size_t)wire->axis->size + 1;
     char tag[64];
     for (struct cadre_wire_job *job = wire->jobs; job; job = job->next)
-        if (job->done == 0 && job->room >= bytes)
+        if (job->done == 0 && job->room == bytes)
             return job;
+    drop_unused(wire);
     struct cadre_wire_job *job = cadre_calloc(1, sizeof *job);
     uint64_t *offsets = cadre_calloc(2 * n, sizeof *offsets);
     snprintf(tag, sizeof tag, "%.31s: codes", wire->codec->name);

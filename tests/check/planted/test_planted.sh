@@ -2,12 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # `cadre check` finds each planted fault by the id that table.tsv names, and the base that
 # has the right line passes the same check. CADRE_TEST_LEAN=1: a fault of each group.
-set -euo pipefail
+# shellcheck source=tests/cli/train_lib.sh
+. "$(dirname "$0")/../../cli/train_lib.sh"
 here=$(cd "$(dirname "$0")" && pwd)
-cadre=$CADRE_BUILD/cadre
 built=$CADRE_BUILD/tests/check/planted
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
 unset CADRE_PLUGIN_PATH
 cd "$tmp"
 status=0
@@ -22,7 +20,7 @@ bad() {
 declare -A ids=() groups=()
 while IFS=$'\t' read -r fault base group check line _; do
     case $fault in '#'*) continue ;; esac
-    [ "${CADRE_TEST_LEAN:-0}" = 0 ] || [ -z "${groups[$group]:-}" ] || continue
+    [ "$lean" = 0 ] || [ -z "${groups[$group]:-}" ] || continue
     groups[$group]=$fault
     case ",${ids[$base]:-}," in *",$check,"*) ;; *) ids[$base]=${ids[$base]:+${ids[$base]},}$check ;; esac
     rc=0

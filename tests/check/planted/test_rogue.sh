@@ -2,16 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # `cadre check` comes to its end, with a verdict for each check and no process or folder left,
 # whatever a plugin does to its process: rogue.c.
-set -euo pipefail
-cadre=$CADRE_BUILD/cadre
+# shellcheck source=tests/cli/train_lib.sh
+. "$(dirname "$0")/../../cli/train_lib.sh"
 plugin=$CADRE_BUILD/tests/check/planted/rogue.so
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
 unset CADRE_PLUGIN_PATH
 export TMPDIR=$tmp/kit CADRE_TEST_ROGUE
-# a sanitizer would report a crash and exit
-export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}handle_segv=0
-export TSAN_OPTIONS=${TSAN_OPTIONS:+$TSAN_OPTIONS:}handle_segv=0
+let_crash
 mkdir "$TMPDIR"
 cd "$tmp"
 

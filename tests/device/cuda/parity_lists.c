@@ -10,7 +10,7 @@
 
 /* ---- optimizers ---- */
 
-enum { PARAM, GRAD, AVG, SQUARE, ROUNDED, SCALE };
+enum { PARAM, GRAD, AVG, SQUARE, ROUNDED, SCALE, TOP, TOP_SQUARE };
 
 struct update {
     bool sgd;
@@ -18,6 +18,7 @@ struct update {
     uint32_t rounded;
     int64_t n, each; /* slices, elements of each but that every third is empty */
     double scale;
+    int64_t held; /* adamw */
 };
 
 static void *at(void *p, int64_t i, uint32_t dtype)
@@ -41,8 +42,8 @@ static cadre_status run_update(struct cadre_device *device, uint32_t dtype, void
             .exp_avg_sq = at(p[SQUARE], i * u->each, dtype),
             .weight_decay = i % 2 ? 0 : 0.1,
         };
-    const struct cadre_adamw a = {dtype, u->rounded, 1e-2,     0.9,    0.95,
-                                  1e-8,  3,          p[SCALE], slices, u->n};
+    const struct cadre_adamw a = {dtype, u->rounded, 1e-2,   0.9,  0.95,   1e-8,
+                                  3,     p[SCALE],   slices, u->n, u->held};
     const struct cadre_sgd g = {dtype, u->rounded, 1e-2,   u->momentum,
                                 3,     p[SCALE],   slices, u->n};
     rc = u->sgd ? device->ops->sgd(device, &g) : device->ops->adamw(device, &a);
@@ -93,27 +94,184 @@ static void compare_update(struct parity *p, uint32_t dtype, struct update u)
 static void updates(struct parity *p, uint32_t dtype)
 {
     static const struct update cases[] = {
-        {false, 0, 0, 2, 1027, 0.5},
-        {false, 0, CADRE_BF16, 4, 257, 0.5},
-        {false, 0, CADRE_F16, 17, 3, 1},
-        {false, 0, CADRE_BF16, 2, 65, (double)NAN},
-        {false, 0, 0, 1, 1, (double)INFINITY},
-        {true, 0.9, 0, 2, 1027, 0.5},
-        {true, 0, CADRE_F16, 3, 129, 0.5},
-        {true, 0.9, CADRE_BF16, 17, 3, 1},
-        {true, 0.9, CADRE_F16, 2, 65, (double)-INFINITY},
+        {false, 0, 0, 2, 1027, 0.5, 0},
+        {false, 0, CADRE_BF16, 4, 257, 0.5, 0},
+        {false, 0, CADRE_F16, 17, 3, 1, 0},
+        {false, 0, CADRE_BF16, 2, 65, (double)NAN, 0},
+        {false, 0, 0, 1, 1, (double)INFINITY, 0},
+        {true, 0.9, 0, 2, 1027, 0.5, 0},
+        {false, 0, CADRE_BF16, 2, 129, 0.5, 2},
+        {true, 0, CADRE_F16, 3, 129, 0.5, 0},
+        {true, 0.9, CADRE_BF16, 17, 3, 1, 0},
+        {true, 0.9, CADRE_F16, 2, 65, (double)-INFINITY, 0},
     };
     static const struct update large[] = {
-        {false, 0, 0, 2, 4101, 0.5},
-        {false, 0, CADRE_BF16, 5, 50003, 0.125},
-        {true, 0.9, CADRE_F16, 3, 50003, 0.125},
-        {false, 0, 0, 2000, 17, 1},
+        {false, 0, 0, 2, 4101, 0.5, 0},
+        {false, 0, CADRE_BF16, 5, 50003, 0.125, 0},
+        {true, 0.9, CADRE_F16, 3, 50003, 0.125, 0},
+        {false, 0, 0, 2000, 17, 1, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (!p->lean || i % 2)
             compare_update(p, dtype, cases[i]);
     for (size_t i = 0; i < sizeof large / sizeof *large && p->real; i++)
         compare_update(p, dtype, large[i]);
+}
+
+/* ---- Lion, and states of 8 bits ---- */
+
+static cadre_status run_lion(struct cadre_device *device, uint32_t dtype, void **p,
+                             const void *ctx)
+{
+    const struct update *u = ctx;
+    const struct cadre_slice slices[] = {
+        {.count = u->each,
+         .param = p[PARAM],
+         .rounded = p[ROUNDED],
+         .grad = p[GRAD],
+         .exp_avg = p[AVG],
+         .weight_decay = 0.1},
+        {.count = u->each,
+         .param = at(p[PARAM], u->each, dtype),
+         .rounded = at(p[ROUNDED], u->each, u->rounded),
+         .grad = at(p[GRAD], u->each, dtype),
+         .exp_avg = at(p[AVG], u->each, dtype)},
+    };
+    const struct cadre_lion a = {dtype, u->rounded, 1e-2,   0.9,
+                                 0.99,  p[SCALE],   slices, 2};
+    return device->ops->lion(device, &a);
+}
+
+/* The sign of a number that is nearly 0 may be another in f64: bits alone. */
+static void compare_lion(struct parity *p, uint32_t dtype, struct update u)
+{
+    const int64_t n = 2 * u.each;
+    const struct parity_case c = {
+        .name = "lion of 2 slices",
+        .calls = {PARITY_ENTRY(lion)},
+        .dtype = dtype,
+        .args = {[PARAM] = {PARITY_OP, 1, n, .seed = 1, .out = true, .bits = true},
+                 [GRAD] = {PARITY_OP, 1, n, .seed = 2},
+                 [AVG] = {PARITY_OP, 1, n, .seed = 3, .out = true, .bits = true},
+                 [ROUNDED] = {u.rounded, u.rounded ? 1 : 0, n, .seed = 5, .out = true,
+                              .bits = true},
+                 [SCALE] = {CADRE_F64, 1, 1, .seed = 6}},
+        .run = run_lion,
+        .ctx = &u,
+        .fill = fill_update,
+        .bits_only = true,
+    };
+    parity_hold(p, &c);
+}
+
+static int64_t blocks_of(int64_t count)
+{
+    return (count + CADRE_ADAMW8_BLOCK - 1) / CADRE_ADAMW8_BLOCK;
+}
+
+/* Any ascending numbers: the code of 0 is 128, or 0. */
+static void make_codes(struct cadre_codes *codes, bool is_signed)
+{
+    for (int c = 0; c < 256; c++) {
+        const double x = is_signed ? (c - 128) / 128.0 : c / 255.0;
+        codes->value[c] = x * fabs(x);
+    }
+    for (int c = 0; c < 255; c++)
+        codes->middle[c] = (codes->value[c] + codes->value[c + 1]) / 2;
+}
+
+static cadre_status run_adamw8(struct cadre_device *device, uint32_t dtype, void **p,
+                               const void *ctx)
+{
+    const struct update *u = ctx;
+    struct cadre_slice *slices = calloc((size_t)u->n, sizeof *slices);
+    struct cadre_absmax *absmax = calloc((size_t)u->n, sizeof *absmax);
+    struct cadre_codes first, second;
+    cadre_status rc = CADRE_E_RESOURCE;
+    make_codes(&first, true);
+    make_codes(&second, false);
+    for (int64_t i = 0; slices && absmax && i < u->n; i++) {
+        slices[i] = (struct cadre_slice){
+            .count = i % 3 == 1 ? 0 : u->each,
+            .param = at(p[PARAM], i * u->each, dtype),
+            .rounded = at(p[ROUNDED], i * u->each, u->rounded),
+            .grad = at(p[GRAD], i * u->each, dtype),
+            .exp_avg = at(p[AVG], i * u->each, CADRE_U8),
+            .exp_avg_sq = at(p[SQUARE], i * u->each, CADRE_U8),
+            .weight_decay = i % 2 ? 0 : 0.1,
+        };
+        absmax[i].first = at(p[TOP], i * blocks_of(u->each), dtype);
+        absmax[i].second = at(p[TOP_SQUARE], i * blocks_of(u->each), dtype);
+    }
+    const struct cadre_adamw8 a = {
+        .adamw = {dtype, u->rounded, 1e-2, 0.9, 0.95, 1e-8, 3, p[SCALE], slices, u->n},
+        .absmax = absmax,
+        .first = &first,
+        .second = &second,
+    };
+    if (slices && absmax) {
+        rc = device->ops->adamw8(device, &a);
+        memset(slices, 0xff, (size_t)u->n * sizeof *slices); /* the caller's again */
+        memset(absmax, 0xff, (size_t)u->n * sizeof *absmax);
+    }
+    free(slices);
+    free(absmax);
+    return rc;
+}
+
+static void fill_adamw8(const void *ctx, int arg, double *x, int64_t count)
+{
+    const struct update *u = ctx;
+    for (int64_t i = 0; i < count; i++)
+        x[i] = arg == AVG || arg == SQUARE       ? floor(fabs(x[i]) * 255)
+               : arg == TOP || arg == TOP_SQUARE ? fabs(x[i])
+               : arg == SCALE                    ? u->scale
+                                                 : x[i];
+}
+
+static void compare_adamw8(struct parity *p, uint32_t dtype, struct update u)
+{
+    const int64_t n = u.n * u.each, blocks = u.n * blocks_of(u.each);
+    char name[96];
+    snprintf(name, sizeof name, "adamw8 of %lld x %lld, %s, grad_scale %g",
+             (long long)u.n, (long long)u.each,
+             u.rounded ? cadre_dtype_name(u.rounded) : "not rounded", u.scale);
+    const struct parity_case c = {
+        .name = name,
+        .calls = {PARITY_ENTRY(adamw8)},
+        .dtype = dtype,
+        .args = {[PARAM] = {PARITY_OP, 1, n, .seed = 1, .out = true, .bits = true},
+                 [GRAD] = {PARITY_OP, 1, n, .seed = 2},
+                 [AVG] = {CADRE_U8, 1, n, .seed = 3, .out = true, .bits = true},
+                 [SQUARE] = {CADRE_U8, 1, n, .seed = 4, .out = true, .bits = true},
+                 [ROUNDED] = {u.rounded, u.rounded ? 1 : 0, n, .seed = 5, .out = true,
+                              .bits = true},
+                 [SCALE] = {CADRE_F64, 1, 1, .seed = 6},
+                 [TOP] = {PARITY_OP, 1, blocks, .seed = 7, .out = true, .bits = true},
+                 [TOP_SQUARE] = {PARITY_OP, 1, blocks, .seed = 8, .out = true,
+                                 .bits = true}},
+        .run = run_adamw8,
+        .ctx = &u,
+        .fill = fill_adamw8,
+        .bits_only = true,
+    };
+    parity_hold(p, &c);
+}
+
+static void more_updates(struct parity *p, uint32_t dtype)
+{
+    static const struct update cases[] = {
+        {.n = 2, .each = 1027, .scale = 0.5},
+        {.rounded = CADRE_BF16, .n = 4, .each = 256, .scale = 0.5},
+        {.rounded = CADRE_F16, .n = 18, .each = 3, .scale = 1},
+        {.n = 1, .each = 4097, .scale = 0.25},
+        {.rounded = CADRE_BF16, .n = 2, .each = 65, .scale = (double)NAN},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        compare_adamw8(p, dtype, cases[i]);
+    for (size_t i = 0; i < 3; i++)
+        compare_lion(p, dtype, cases[i]);
+    compare_lion(p, dtype, cases[4]);
 }
 
 /* ---- sums of squares ---- */
@@ -237,8 +395,10 @@ void parity_lists(struct parity *p)
     static const int64_t counts[] = {1, 2, 3, 7, 33, 129, 511, 512, 513, 1500, 4097};
     for (int d = 0; d < 2; d++)
         updates(p, parity_dtypes[d]);
+    for (int d = 0; d < 2; d++)
+        more_updates(p, parity_dtypes[d]);
     /* more than one launch takes */
-    compare_update(p, CADRE_F32, (struct update){false, 0, CADRE_BF16, 385, 1, 1});
+    compare_update(p, CADRE_F32, (struct update){false, 0, CADRE_BF16, 385, 1, 1, 0});
     for (int d = 0; d < 4; d++) {
         compare_squares(p, parity_dtypes[d], (struct squares){2, 2 * 4096 + 3, false});
         compare_squares(p, parity_dtypes[d], (struct squares){2, 2 * 4096 + 3, true});

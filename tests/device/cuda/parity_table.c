@@ -39,6 +39,8 @@ static const struct entry {
     {"xent_bwd", PARITY_ENTRY(xent_bwd), FLOATS},
     {"adamw", PARITY_ENTRY(adamw), REALS},
     {"sgd", PARITY_ENTRY(sgd), REALS},
+    {"lion", PARITY_ENTRY(lion), REALS},
+    {"adamw8", PARITY_ENTRY(adamw8), REALS},
     {"sum_squares", PARITY_ENTRY(sum_squares), FLOATS},
     {"norm_total", PARITY_ENTRY(norm_total), BIT(CADRE_F64)},
     {"sum_rows", PARITY_ENTRY(sum_rows), BIT(CADRE_F64)},

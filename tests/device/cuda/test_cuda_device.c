@@ -51,6 +51,24 @@ START_TEST(says_why_not)
 }
 END_TEST
 
+START_TEST(names_its_gpu)
+{
+    struct cadre_device_identity gpu;
+    if (!standin_prepare(NULL))
+        return;
+    setenv("CADRE_STANDIN_DEVICES", "2", 1);
+    for (int index = 0; index < 4; index++) { /* modulo their number, as it is opened */
+        ck_assert(cadre_device_identify_cuda(index, &gpu));
+        ck_assert_str_eq(gpu.name, "stand-in on the host");
+        ck_assert_str_eq(gpu.pci, index % 2 ? "0000:02:00.0" : "0000:01:00.0");
+    }
+    setenv("CADRE_STANDIN_DEVICES", "0", 1);
+    ck_assert(!cadre_device_identify_cuda(0, &gpu));
+    ck_assert(!*gpu.name && !*gpu.pci);
+    unsetenv("CADRE_STANDIN_DEVICES");
+}
+END_TEST
+
 START_TEST(describes_itself)
 {
     struct cadre_text text = {0};
@@ -143,9 +161,13 @@ START_TEST(streams_and_events)
     struct cadre_device *device = standin_open(true);
     const struct cadre_device_ops *ops = device->ops;
     int *pinned = ops->alloc_pinned(device, 2 * sizeof *pinned);
+    uint64_t before, after, total;
+    ck_assert(ops->memory(device, &before, &total));
     int *data = ops->alloc(device, sizeof *data);
     cadre_stream_id other;
     cadre_device_event uploaded, read;
+    ck_assert(ops->memory(device, &after, &total));
+    ck_assert(after < before && before <= total);
     ck_assert(ops->host_reaches(device, pinned));
     ck_assert_int_eq(ops->stream_create(device, &other), CADRE_OK);
     ck_assert_int_eq(ops->zero(device, data, sizeof *data), CADRE_OK);
@@ -290,6 +312,7 @@ Suite *test_suite(void)
     TCase *tc = tcase_create("cuda_device");
     tcase_add_test(tc, says_why_not);
     tcase_add_test(tc, describes_itself);
+    tcase_add_test(tc, names_its_gpu);
     tcase_add_test(tc, table_is_full);
     tcase_add_test(tc, memory);
     tcase_add_test(tc, streams_and_events);

@@ -177,6 +177,7 @@ struct update {
     bool sgd, momentum;
     int64_t n;
     double grad_scale;
+    int64_t held;
 };
 
 static cadre_status run_update(struct cadre_device *cpu, void **p, const void *ctx)
@@ -197,8 +198,8 @@ static cadre_status run_update(struct cadre_device *cpu, void **p, const void *c
                                        q[2] ? q[2] + FIRST * by : NULL,
                                        u->sgd ? NULL : q[3] + FIRST * by,
                                        0};
-    const struct cadre_adamw a = {u->dtype, u->rounded, 1e-2,           0.9, 0.95,
-                                  1e-8,     3,          &u->grad_scale, s,   u->n};
+    const struct cadre_adamw a = {u->dtype, u->rounded,     1e-2, 0.9,  0.95,   1e-8,
+                                  3,        &u->grad_scale, s,    u->n, u->held};
     const struct cadre_sgd g = {u->dtype, u->rounded,     1e-2, u->momentum ? 0.9 : 0,
                                 3,        &u->grad_scale, s,    u->n};
     if (cpu)
@@ -234,6 +235,8 @@ START_TEST(optimizers)
                                    (uint32_t[]){0, CADRE_BF16, CADRE_F16}[form % 3],
                                .n = form % 2 ? 40 : 2,
                                .grad_scale = 0.5};
+            update_case(u);
+            u.held = 2;
             update_case(u);
             u.sgd = true;
             u.momentum = form % 2;

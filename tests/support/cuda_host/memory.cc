@@ -2,6 +2,7 @@
 /* Device memory, copies and the device's description. Blocks are allocated from one
  * region that is inaccessible while no device work runs. Blocks are separated by gaps;
  * gaps and freed blocks are poisoned for AddressSanitizer. */
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -416,6 +417,13 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *prop, int device)
     prop->sharedMemPerBlockOptin = 227 * 1024;
     prop->major = setting("CADRE_STANDIN_MAJOR", 9);
     prop->multiProcessorCount = 4;
+    return cudaSuccess;
+}
+
+/* As the stand-in of NVML numbers its GPUs. */
+cudaError_t cudaDeviceGetPCIBusId(char *address, int bytes, int device)
+{
+    snprintf(address, (size_t)bytes, "0000:%02x:00.0", device + 1);
     return cudaSuccess;
 }
 

@@ -10,6 +10,8 @@
 #define API __attribute__((visibility("default")))
 #define SHOW(ours, theirs, arguments) API int theirs arguments;
 NVML_FUNCTIONS(SHOW)
+SHOW(by_pci, nvmlDeviceGetHandleByPciBusId_v2, (const char *, nvml_device *))
+SHOW(energy, nvmlDeviceGetTotalEnergyConsumption, (nvml_device, unsigned long long *))
 
 /* What the library shows; one process, one machine, as with the driver's. */
 static struct fake_machine machine;
@@ -67,6 +69,32 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned i, nvml_device *out)
     *out = &machine.gpu[i].device;
     return NVML_OK;
 }
+
+/* GPU n is at 0000:0N:00.0, counted from 1, as on the stand-in of CUDA. */
+int nvmlDeviceGetHandleByPciBusId_v2(const char *pci, nvml_device *out)
+{
+    unsigned domain, bus;
+    if (sscanf(pci, "%x:%x:", &domain, &bus) != 2)
+        return NVML_INVALID_ARGUMENT;
+    if (bus == 0 || bus > (unsigned)machine.n)
+        return NVML_NOT_FOUND;
+    *out = &machine.gpu[bus - 1].device;
+    return NVML_OK;
+}
+
+#ifndef FAKE_OLD
+int nvmlDeviceGetTotalEnergyConsumption(nvml_device d, unsigned long long *mj)
+{
+    const char *path = getenv("CADRE_FAKE_NVML_ENERGY");
+    FILE *file = path ? fopen(path, "r") : NULL;
+    int found = 0;
+    for (int g = 0; file && g <= d->gpu; g++)
+        found = fscanf(file, "%llu", mj);
+    if (file)
+        fclose(file);
+    return found == 1 ? NVML_OK : NVML_NOT_SUPPORTED;
+}
+#endif
 
 int nvmlDeviceGetName(nvml_device d, char *out, unsigned bytes)
 {

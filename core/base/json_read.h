@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* JSON texts read by jansson, where a file that is damaged is another matter than a
+ * machine without memory, on which the file may be good. */
+#ifndef CADRE_BASE_JSON_READ_H
+#define CADRE_BASE_JSON_READ_H
+
+#include <jansson.h>
+#include <stddef.h>
+
+#include "core/base/error.h"
+
+/* Parse `bytes` bytes of the file `path`, without keys that come twice. The caller ends
+ * *root with json_decref; it is NULL on failure. [any thread] Errors: CADRE_E_INVALID
+ * with the line, CADRE_E_RESOURCE. */
+cadre_status cadre_json_read(const char *text, size_t bytes, const char *path,
+                             json_t **root, struct cadre_error *err);
+
+#endif

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/cli/inspect_files.h"
+
+#include <jansson.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/base/json_read.h"
+#include "core/base/path.h"
+#include "core/data/tokenizer/tokenizer.h"
+
+/* ---- JSON ---- */
+
+enum { MOST_BYTES = 1 << 30 }; /* of a JSON file */
+
+/* A file that Cadre or a model folder has, by keys that only it has together. */
+struct kind {
+    const char *keys[2];
+    const char *what;
+};
+
+static const struct kind kinds[] = {
+    {{"runs", "formulas"}, "report of a comparison"},
+    {{"step_s_median", "peak_bytes"}, "summary of a run"},
+    {{"windows", "target_step"}, "result of a benchmark"},
+    {{"step", "samples"}, "state of a checkpoint"},
+    {{"traceEvents", "traceEvents"}, "trace of a run: open it in Perfetto"},
+    {{"architectures", "model_type"}, "configuration of a Hugging Face model"},
+    {{"weight_map", "metadata"}, "index of safetensors files"},
+    {{"added_tokens", "model"}, "tokenizer of Hugging Face, which is not read here"},
+};
+
+static const char *kind_of(const json_t *object)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (json_object_get(object, kinds[i].keys[0]) &&
+            json_object_get(object, kinds[i].keys[1]))
+            return kinds[i].what;
+    return "JSON object";
+}
+
+/* Numbers and short texts; of what is nested, its size. */
+static void show_value(const char *key, const json_t *value)
+{
+    const char *text = json_string_value(value);
+    if (json_is_integer(value))
+        printf("  %s = %lld\n", key, (long long)json_integer_value(value));
+    else if (json_is_real(value))
+        printf("  %s = %.6g\n", key, json_real_value(value));
+    else if (json_is_boolean(value))
+        printf("  %s = %s\n", key, json_is_true(value) ? "true" : "false");
+    else if (text)
+        printf("  %s = %.60s%s\n", key, text, strlen(text) > 60 ? "..." : "");
+    else if (json_is_array(value))
+        printf("  %s: %zu entries\n", key, json_array_size(value));
+    else if (json_is_object(value))
+        printf("  %s: %zu keys\n", key, json_object_size(value));
+    else
+        printf("  %s = null\n", key);
+}
+
+cadre_status cadre_inspect_json(const char *path, struct cadre_error *err)
+{
+    enum { SHOWN = 40 };
+    json_t *object = NULL, *value;
+    char *text = NULL;
+    size_t bytes = 0;
+    const char *key;
+    size_t n = 0;
+    cadre_status rc = cadre_path_read_file(path, MOST_BYTES, &text, &bytes, err);
+    if (rc == CADRE_OK)
+        rc = cadre_json_read(text, bytes, path, &object, err);
+    if (rc == CADRE_E_INVALID && text)
+        cadre_error_prefix(err, "damaged, or another kind of file");
+    free(text);
+    if (rc != CADRE_OK)
+        return rc;
+    if (json_is_array(object))
+        printf("JSON array of %zu entries\n", json_array_size(object));
+    else
+        printf("%s\n", kind_of(object));
+    json_object_foreach(object, key, value) if (n++ < SHOWN) show_value(key, value);
+    if (n > SHOWN)
+        printf("  and %zu keys more\n", n - SHOWN);
+    json_decref(object);
+    return CADRE_OK;
+}
+
+/* ---- llama2.c ---- */
+
+/* The head of a model: dim, hidden_dim, layers, heads, kv_heads, vocabulary (negative:
+ * a head of its own), longest sequence. Source: llama2.c run.c. */
+enum { DIM, HIDDEN, LAYERS, HEADS, KV_HEADS, VOCAB, LENGTH, N_HEAD };
+
+/* Bytes of the whole file that such a head begins; -1 for an impossible one. */
+static int64_t model_bytes(const int32_t head[N_HEAD])
+{
+    for (int i = 0; i < N_HEAD; i++)
+        if (head[i] == 0 || (i != VOCAB && head[i] < 0) || head[i] > 1 << 24)
+            return -1;
+    if (head[DIM] % head[HEADS] != 0)
+        return -1;
+    const double dim = head[DIM], layers = head[LAYERS];
+    const double vocab = head[VOCAB] < 0 ? -(double)head[VOCAB] : head[VOCAB];
+    const double size = dim / head[HEADS];
+    const double block = 2 * dim + 2 * dim * dim + 2 * dim * size * head[KV_HEADS] +
+                         3 * dim * head[HIDDEN];
+    const double all = vocab * dim * (head[VOCAB] < 0 ? 2 : 1) + layers * block + dim +
+                       size * head[LENGTH];
+    return all > 0x1p40 ? -1 : (int64_t)(4 * (all + N_HEAD));
+}
+
+static bool show_model(const char *path)
+{
+    int32_t head[N_HEAD];
+    struct stat status;
+    FILE *file = fopen(path, "re");
+    const bool is = file && fread(head, sizeof head, 1, file) == 1 &&
+                    fstat(fileno(file), &status) == 0 &&
+                    status.st_size == model_bytes(head);
+    if (file)
+        fclose(file);
+    if (is)
+        printf("model of llama2.c: %d layers, %d channels, %d heads (%d key/value), "
+               "hidden %d, context %d, vocabulary %d; model.init reads Hugging Face "
+               "folders, to which llama2.c's export.py converts\n",
+               head[LAYERS], head[DIM], head[HEADS], head[KV_HEADS], head[HIDDEN],
+               head[LENGTH], abs(head[VOCAB]));
+    return is;
+}
+
+bool cadre_inspect_llama2c(const char *path)
+{
+    struct cadre_tokenizer *tokenizer = NULL;
+    if (show_model(path))
+        return true;
+    if (cadre_tokenizer_open(path, &tokenizer, NULL) != CADRE_OK)
+        return false;
+    printf("tokenizer of llama2.c: %lld pieces (data.tokenizer)\n",
+           (long long)cadre_tokenizer_vocab(tokenizer));
+    cadre_tokenizer_close(tokenizer);
+    return true;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Single files that `cadre inspect` knows besides data: JSON, llama2.c's .bin. */
+#ifndef CADRE_CLI_INSPECT_FILES_H
+#define CADRE_CLI_INSPECT_FILES_H
+
+#include <stdbool.h>
+
+#include "core/base/error.h"
+
+/* Say which file of a run, a comparison or a model it is, with its main figures.
+ * Errors: CADRE_E_INVALID for a file that is damaged or no JSON; CADRE_E_RESOURCE. */
+cadre_status cadre_inspect_json(const char *path, struct cadre_error *err);
+
+/* Say what the tokenizer or model of llama2.c is; false where it is neither. */
+bool cadre_inspect_llama2c(const char *path);
+
+#endif

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/report/runs.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+#include "core/base/path.h"
+
+enum { MOST_RUNS = 256 };
+
+/* ---- folders ---- */
+
+static cadre_status refuse_twice(const struct cadre_runs *runs, const char *dir,
+                                 struct cadre_error *err)
+{
+    char *real = realpath(dir, NULL);
+    bool twice = false;
+    for (size_t i = 0; real && i < runs->n; i++) {
+        char *other = realpath(runs->run[i]->dir, NULL);
+        twice = twice || (other && strcmp(real, other) == 0);
+        free(other);
+    }
+    free(real);
+    return twice ? cadre_fail(err, CADRE_E_INVALID,
+                              "'%s' is given twice: name each run once", dir)
+                 : CADRE_OK;
+}
+
+static cadre_status add_run(struct cadre_runs *runs, const char *dir,
+                            struct cadre_error *err)
+{
+    CADRE_TRY(refuse_twice(runs, dir, err));
+    if (runs->n == MOST_RUNS)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "these are more than %d runs: report on fewer at once",
+                          MOST_RUNS);
+    void *grown = cadre_realloc(runs->run, runs->n + 1, sizeof *runs->run);
+    if (!grown)
+        return cadre_no_memory(err, "the runs");
+    runs->run = grown;
+    struct cadre_run_data *data = cadre_calloc(1, sizeof *data);
+    if (!data)
+        return cadre_no_memory(err, "a run");
+    runs->run[runs->n++] = data;
+    return cadre_run_data_read(dir, data, err);
+}
+
+/* Folders beside each other by number where their names end in one. */
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strverscmp((*a)->d_name, (*b)->d_name);
+}
+
+/* Runs with other rounding, "one:reordered", are no runs of the user's. */
+static int is_visible(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.' && !strchr(entry->d_name, ':');
+}
+
+/* Every run in a folder whose name begins with `prefix`; *found counts them. */
+static cadre_status add_inside(struct cadre_runs *runs, const char *dir,
+                               const char *prefix, size_t *found,
+                               struct cadre_error *err)
+{
+    struct dirent **entries = NULL;
+    cadre_status rc = CADRE_OK;
+    int n = scandir(dir, &entries, is_visible, by_name);
+    for (int i = 0; i < n; i++) {
+        char *path = cadre_path_join(dir, entries[i]->d_name);
+        bool wanted = strncmp(entries[i]->d_name, prefix, strlen(prefix)) == 0;
+        if (rc == CADRE_OK && !path)
+            rc = cadre_no_memory(err, "a path");
+        if (rc == CADRE_OK && wanted && cadre_run_data_is_run(path)) {
+            rc = add_run(runs, path, err);
+            ++*found;
+        }
+        free(path);
+        free(entries[i]);
+    }
+    free(entries);
+    return rc;
+}
+
+static cadre_status note_comparison(struct cadre_runs *runs, const char *dir,
+                                    struct cadre_error *err)
+{
+    void *grown = cadre_realloc(runs->comparison, runs->n_comparisons + 1,
+                                sizeof *runs->comparison);
+    if (grown)
+        runs->comparison = grown;
+    char *copy = grown ? cadre_strdup(dir) : NULL;
+    if (!copy)
+        return cadre_no_memory(err, "a path");
+    runs->comparison[runs->n_comparisons++] = copy;
+    return CADRE_OK;
+}
+
+/* A run, the instances of independent runs, or the runs of a comparison. */
+static cadre_status add_folder(struct cadre_runs *runs, const char *dir,
+                               struct cadre_error *err)
+{
+    size_t found = 0;
+    cadre_status rc;
+    if (cadre_run_data_is_run(dir))
+        return add_run(runs, dir, err);
+    rc = add_inside(runs, dir, "instance-", &found, err);
+    if (rc != CADRE_OK || found > 0)
+        return rc;
+    char *inside = cadre_path_join(dir, "runs");
+    rc = inside ? add_inside(runs, inside, "", &found, err)
+                : cadre_no_memory(err, "a path");
+    free(inside);
+    if (rc == CADRE_OK && found > 0)
+        return note_comparison(runs, dir, err);
+    if (rc == CADRE_OK)
+        rc =
+            cadre_fail(err, CADRE_E_INVALID,
+                       "'%s' is no run: expected a folder with metrics.jsonl or "
+                       "summary.json, as cadre train leaves it, or one of a comparison",
+                       dir);
+    return rc;
+}
+
+/* ---- names ---- */
+
+/* What a run is called: by its summary, by its folder, by the whole path. */
+enum naming { BY_NAME, BY_FOLDER, BY_PATH };
+
+static const char *called(const struct cadre_run_data *run, enum naming how)
+{
+    return how == BY_NAME     ? run->name
+           : how == BY_FOLDER ? cadre_path_basename(run->dir)
+                              : run->dir;
+}
+
+static bool tells_apart(const struct cadre_runs *runs, enum naming how)
+{
+    for (size_t i = 0; i < runs->n; i++) {
+        const char *mine = called(runs->run[i], how);
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(called(runs->run[k], how), mine) == 0)
+                return false;
+        if (!*mine)
+            return false;
+    }
+    return true;
+}
+
+static cadre_status name_runs(struct cadre_runs *runs, struct cadre_error *err)
+{
+    enum naming how = tells_apart(runs, BY_NAME)     ? BY_NAME
+                      : tells_apart(runs, BY_FOLDER) ? BY_FOLDER
+                                                     : BY_PATH;
+    runs->name = cadre_calloc(runs->n, sizeof *runs->name);
+    bool failed = !runs->name;
+    for (size_t i = 0; !failed && i < runs->n; i++) {
+        runs->name[i] = cadre_strdup(called(runs->run[i], how));
+        failed = !runs->name[i];
+    }
+    return failed ? cadre_no_memory(err, "names") : CADRE_OK;
+}
+
+cadre_status cadre_runs_read(char *const *dir, size_t n, struct cadre_runs *runs,
+                             struct cadre_error *err)
+{
+    *runs = (struct cadre_runs){0};
+    for (size_t i = 0; i < n; i++)
+        CADRE_TRY(add_folder(runs, dir[i], err));
+    CADRE_TRY(name_runs(runs, err));
+    cadre_options_diff_fill(&runs->diff,
+                            (const struct cadre_run_data *const *)runs->run, runs->n);
+    return runs->diff.failed ? cadre_no_memory(err, "the options") : CADRE_OK;
+}
+
+void cadre_runs_fini(struct cadre_runs *runs)
+{
+    for (size_t i = 0; i < runs->n; i++) {
+        if (runs->name)
+            free(runs->name[i]);
+        cadre_run_data_fini(runs->run[i]);
+        free(runs->run[i]);
+    }
+    for (size_t i = 0; i < runs->n_comparisons; i++)
+        free(runs->comparison[i]);
+    cadre_options_diff_fini(&runs->diff);
+    free(runs->comparison);
+    free(runs->name);
+    free(runs->run);
+    *runs = (struct cadre_runs){0};
+}
+
+/* ---- notes ---- */
+
+bool cadre_runs_same_training(const struct cadre_runs *runs, size_t i)
+{
+    char why[64];
+    return i == 0 || cadre_options_diff_same_training(runs->run[0], runs->run[i], why,
+                                                      sizeof why);
+}
+
+static void note_state(const struct cadre_runs *runs, size_t i, struct cadre_text *out)
+{
+    const struct cadre_run_data *run = runs->run[i];
+    char state[128];
+    if (!cadre_run_data_finished(run))
+        cadre_text_printf(out, "%s is not complete: %s.\n", runs->name[i],
+                          cadre_run_data_state(run, state, sizeof state));
+    if (run->unread)
+        cadre_text_printf(out,
+                          "%s: %zu line%s of metrics.jsonl %s no step and left out.\n",
+                          runs->name[i], run->unread, run->unread == 1 ? "" : "s",
+                          run->unread == 1 ? "is" : "are");
+}
+
+/* Summaries say which version wrote them since 0.2. */
+static void note_version(const struct cadre_runs *runs, size_t i,
+                         struct cadre_text *out)
+{
+    const char *build = cadre_run_data_text(runs->run[i], NULL, "build");
+    if (build && strcmp(build, PACKAGE_STRING) != 0)
+        cadre_text_printf(out, "%s was made by %s, and this report by %s.\n",
+                          runs->name[i], build, PACKAGE_STRING);
+}
+
+static void note_training(const struct cadre_runs *runs, size_t i,
+                          struct cadre_text *out)
+{
+    char why[512];
+    if (i > 0 &&
+        !cadre_options_diff_same_training(runs->run[0], runs->run[i], why, sizeof why))
+        cadre_text_printf(out, "%s is another training than %s, by %s.\n",
+                          runs->name[i], runs->name[0], why);
+}
+
+static void note_machine(const struct cadre_runs *runs, size_t i,
+                         struct cadre_text *out)
+{
+    char mine[256], first[256];
+    cadre_run_data_machine(runs->run[i], mine, sizeof mine);
+    cadre_run_data_machine(runs->run[0], first, sizeof first);
+    if (strcmp(mine, first) != 0)
+        cadre_text_printf(out, "%s ran on another machine than %s: %s.\n",
+                          runs->name[i], runs->name[0],
+                          strcmp(mine, "-") ? mine : "one that it does not name");
+}
+
+void cadre_runs_notes(const struct cadre_runs *runs, struct cadre_text *out)
+{
+    for (size_t i = 0; i < runs->n; i++) {
+        note_state(runs, i, out);
+        note_version(runs, i, out);
+        note_machine(runs, i, out);
+        note_training(runs, i, out);
+    }
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/report/runs_report.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/path.h"
+#include "core/report/archive.h"
+#include "core/report/run_page.h"
+#include "core/report/runs.h"
+
+enum { REPORT_LIMIT = 1 << 28 };
+
+static const char DEFAULT_OUT[] = "report";
+
+/* Does DIR hold the report of a comparison, which must not be replaced? */
+static cadre_status refuse_other(const char *dir, struct cadre_error *err)
+{
+    char *path = cadre_path_join(dir, "report.json"), *text = NULL;
+    size_t bytes = 0;
+    json_t *root = NULL;
+    cadre_status rc = path ? CADRE_OK : cadre_no_memory(err, "a path");
+    if (rc == CADRE_OK && cadre_path_exists(path)) {
+        if (cadre_path_read_file(path, REPORT_LIMIT, &text, &bytes, NULL) == CADRE_OK)
+            root = json_loadb(text, bytes, 0, NULL);
+        const char *kind = json_string_value(json_object_get(root, "kind"));
+        if (!kind || strcmp(kind, CADRE_RUNS_KIND) != 0)
+            rc = cadre_fail(err, CADRE_E_INVALID,
+                            "'%s' is of another report, such as a comparison's: choose "
+                            "another --out",
+                            path);
+    }
+    json_decref(root);
+    free(text);
+    free(path);
+    return rc;
+}
+
+static cadre_status
+write_form(const struct cadre_runs *runs, const char *dir, const char *name,
+           void (*form)(const struct cadre_runs *, struct cadre_text *),
+           struct cadre_error *err)
+{
+    struct cadre_text text = {0};
+    char *path = cadre_path_join(dir, name);
+    form(runs, &text);
+    cadre_status rc =
+        path && !text.failed
+            ? cadre_path_write_file(path, cadre_text_str(&text), text.len, err)
+            : cadre_no_memory(err, "%s", name);
+    cadre_text_fini(&text);
+    free(path);
+    return rc;
+}
+
+static cadre_status write_report(const struct cadre_runs *runs, const char *dir,
+                                 struct cadre_error *err)
+{
+    CADRE_TRY(write_form(runs, dir, "report.json", cadre_runs_json, err));
+    CADRE_TRY(write_form(runs, dir, "report.csv", cadre_runs_csv, err));
+    CADRE_TRY(write_form(runs, dir, "report.md", cadre_runs_markdown, err));
+    return write_form(runs, dir, "report.html", cadre_runs_page, err);
+}
+
+/* The user named the folder, or it is the run's. */
+static cadre_status make_out(const char *dir, struct cadre_error *err)
+{
+    if (cadre_path_make_dirs(dir, err) == CADRE_OK)
+        return CADRE_OK;
+    cadre_error_prefix(err, "--out");
+    return CADRE_E_INVALID;
+}
+
+static cadre_status write_files(const struct cadre_runs *runs,
+                                const struct cadre_runs_report_request *request,
+                                const char *out, struct cadre_error *err)
+{
+    const bool single = runs->n == 1;
+    CADRE_TRY(make_out(out, err));
+    if (!single)
+        CADRE_TRY(refuse_other(out, err));
+    cadre_status rc = single ? cadre_run_page_save(runs->run[0], out, err)
+                             : write_report(runs, out, err);
+    if (rc == CADRE_E_IO && !request->out)
+        cadre_error_prefix(err, "give --out DIR to write elsewhere");
+    if (rc == CADRE_OK && request->archive)
+        rc = cadre_archive_write(runs, single ? NULL : out, request->archive, err);
+    return rc;
+}
+
+static cadre_status print(const struct cadre_runs *runs,
+                          const struct cadre_runs_report_request *request,
+                          const char *out, FILE *to, struct cadre_error *err)
+{
+    struct cadre_text table = {0};
+    cadre_runs_table(runs, &table);
+    bool bad = table.failed || fputs(cadre_text_str(&table), to) < 0;
+    if (runs->n == 1)
+        bad = fprintf(to, "Page: %s/run.html\n", out) < 0 || bad;
+    else
+        bad =
+            fprintf(to, "Report: %s/report.html, report.md, report.csv, report.json\n",
+                    out) < 0 ||
+            bad;
+    if (request->archive)
+        bad = fprintf(to, "Archive: %s\n", request->archive) < 0 || bad;
+    cadre_text_fini(&table);
+    return bad ? cadre_fail(err, CADRE_E_IO,
+                            "cannot print the table; the report is '%s'", out)
+               : CADRE_OK;
+}
+
+cadre_status cadre_runs_report(const struct cadre_runs_report_request *request,
+                               FILE *to, struct cadre_error *err)
+{
+    struct cadre_runs runs = {0};
+    if (request->archive)
+        CADRE_TRY(cadre_archive_check_name(request->archive, err));
+    cadre_status rc = cadre_runs_read(request->dir, request->n, &runs, err);
+    if (rc == CADRE_OK) {
+        const char *own = runs.n == 1 ? runs.run[0]->dir : DEFAULT_OUT;
+        const char *out = request->out ? request->out : own;
+        rc = write_files(&runs, request, out, err);
+        if (rc == CADRE_OK)
+            rc = print(&runs, request, out, to, err);
+    }
+    cadre_runs_fini(&runs);
+    return rc;
+}

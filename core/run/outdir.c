@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/run/outdir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/memory.h"
+#include "core/base/path.h"
+#include "core/config/options.h"
+
+static bool is_one_of(const char *name, const char *const *names, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Files that only a run or a comparison leaves. */
+static bool is_ours(const char *name)
+{
+    static const char *const names[] = {
+        "config.ini",    "metrics.jsonl",  "summary.json",
+        "restarts.json", "recuts.json",    "instances.json",
+        "bench.json",    "comparison.ini", "report.json",
+    };
+    return is_one_of(name, names, sizeof names / sizeof names[0]);
+}
+
+/* Batch systems and shells put a job's output beside its results. */
+static bool is_log(const char *name)
+{
+    static const char *const ends[] = {".log", ".out", ".err"};
+    const char *dot = strrchr(name, '.');
+    return dot && is_one_of(dot, ends, sizeof ends / sizeof ends[0]);
+}
+
+/* Is there anything in it? Of what cannot be read, nothing is known. */
+static bool is_empty_folder(const char *dir, const char *name)
+{
+    char *path = cadre_path_join(dir, name);
+    DIR *open = path && cadre_path_is_dir(path) ? opendir(path) : NULL;
+    bool empty = open != NULL;
+    for (struct dirent *entry; open && empty && (entry = readdir(open));)
+        empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+    if (open)
+        closedir(open);
+    free(path);
+    return empty;
+}
+
+static bool begins_as_ours(const char *path)
+{
+    static const char begin[] = CADRE_OPTIONS_HEAD;
+    char line[sizeof begin] = "";
+    FILE *file = fopen(path, "re");
+    const size_t n = file ? fread(line, 1, sizeof begin - 1, file) : 0;
+    if (file)
+        fclose(file);
+    return n == sizeof begin - 1 && memcmp(line, begin, n) == 0;
+}
+
+/* A run would replace it. */
+static cadre_status check_config(const char *dir, struct cadre_error *err)
+{
+    char *path = cadre_path_join(dir, "config.ini");
+    cadre_status rc = path ? CADRE_OK : cadre_no_memory(err, "a path");
+    if (path && cadre_path_exists(path) && !begins_as_ours(path))
+        rc = cadre_fail(err, CADRE_E_INVALID,
+                        "--out: '%s' is no file of a run, which would replace it; "
+                        "choose another folder",
+                        path);
+    free(path);
+    return rc;
+}
+
+cadre_status cadre_outdir_check(const char *dir, struct cadre_error *err)
+{
+    char foreign[256] = "";
+    bool ours = false;
+    CADRE_TRY(check_config(dir, err));
+    DIR *open = opendir(dir);
+    if (!open) /* not there yet, or told by who makes it */
+        return CADRE_OK;
+    for (struct dirent *entry; (entry = readdir(open));) {
+        const char *name = entry->d_name;
+        ours = ours || is_ours(name);
+        if (name[0] != '.' && !is_log(name) && !is_empty_folder(dir, name) &&
+            !is_ours(name))
+            snprintf(foreign, sizeof foreign, "%s", name);
+    }
+    closedir(open);
+    if (ours || !foreign[0])
+        return CADRE_OK;
+    return cadre_fail(err, CADRE_E_INVALID,
+                      "--out: the folder '%s' holds other files ('%s'); expected a new "
+                      "or empty folder, or a run's own: choose another one, such as "
+                      "'%s/run'",
+                      dir, foreign, dir);
+}

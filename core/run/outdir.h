@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A folder to write results into: files of other people are not mixed with them. */
+#ifndef CADRE_RUN_OUTDIR_H
+#define CADRE_RUN_OUTDIR_H
+
+#include "core/base/error.h"
+
+/* Refuse `dir` where it holds files and none of them is of a run or a comparison, or
+ * where its config.ini is not what a run writes. A folder that is not there is fine, so
+ * is one with hidden files, logs (.log, .out, .err) and empty folders alone.
+ * [any thread] Errors: CADRE_E_INVALID naming a file, CADRE_E_IO. */
+cadre_status cadre_outdir_check(const char *dir, struct cadre_error *err);
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Each allocation of the parser fails once; each fault of a text is one of the text. */
+#include "core/base/json_read.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/check_main.h"
+
+static int left; /* allocations until one fails; negative: none does */
+
+static void *allocate(size_t bytes)
+{
+    if (left-- != 0)
+        return malloc(bytes);
+    errno = ENOMEM;
+    return NULL;
+}
+
+START_TEST(no_memory_is_told_from_bad_text)
+{
+    static const char good[] = "{\"a\": [1, 2.5, \"text\\u00e9\", {\"b\": null}]}";
+    struct cadre_error err = {0};
+    json_t *root = NULL;
+    int failed = 0;
+    json_set_alloc_funcs(allocate, free);
+    for (int k = 0; !root; k++) {
+        left = k;
+        cadre_status rc = cadre_json_read(good, strlen(good), "file", &root, &err);
+        ck_assert_msg(root ? rc == CADRE_OK : rc == CADRE_E_RESOURCE,
+                      "allocation %d: '%s'", k, err.text);
+        failed += root == NULL;
+    }
+    json_decref(root);
+    ck_assert_int_gt(failed, 5);
+}
+END_TEST
+
+static const char *const bad[] = {
+    "",        "{",     "{\"a\": }", "[1, 2", "nul", "{\"a\": 1, \"a\": 2}",
+    "\"\\x\"", "[1] 2", "1e999",
+};
+
+START_TEST(a_bad_text_is_no_lack_of_memory)
+{
+    struct cadre_error err = {0};
+    json_t *root;
+    left = -1;
+    ck_assert_int_eq(cadre_json_read(bad[_i], strlen(bad[_i]), "file", &root, &err),
+                     CADRE_E_INVALID);
+    ck_assert_ptr_null(root);
+    ck_assert_msg(strncmp(err.text, "'file' line ", 12) == 0, "%s", err.text);
+}
+END_TEST
+
+Suite *test_suite(void)
+{
+    Suite *s = suite_create("json_read");
+    TCase *tc = tcase_create("json_read");
+    tcase_add_test(tc, no_memory_is_told_from_bad_text);
+    tcase_add_loop_test(tc, a_bad_text_is_no_lack_of_memory, 0,
+                        (int)(sizeof bad / sizeof bad[0]));
+    suite_add_tcase(s, tc);
+    return s;
+}

@@ -1,0 +1,179 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What users expect of a command line: a run's folder where CONF stands, JSON, options found by
+# a pattern, what a run says at its start, data beside its file, folders of others left alone.
+# shellcheck source-path=SCRIPTDIR source=train_lib.sh
+. "$CADRE_SRC/tests/cli/train_lib.sh"
+cd "$tmp"
+few=(--set train.steps=2 --set train.eval_batches=1 --set train.global_batch=4)
+
+# said NAME PATTERN: NAME.log has such a line. silent NAME PATTERN: it has none.
+said() {
+    grep -qE "$2" "$1.log" || { cat "$1.log"; fail "$1: nothing is said of '$2'"; }
+}
+silent() {
+    ! grep -E "$2" "$1.log" || fail "$1: something is said of '$2'"
+}
+
+# value FILE KEY: of a line of indented JSON, without quotes.
+value() {
+    sed -nE 's/^ *"'"$2"'": "?([^",]*)"?,?$/\1/p' "$1" | head -1
+}
+
+# same_bits A B: the two runs end with the same parameters.
+same_bits() {
+    cmp "$1"/checkpoints/step-*/model.safetensors "$2"/checkpoints/step-*/model.safetensors ||
+        fail "$1 and $2 end with other parameters"
+}
+
+# ---- a run's folder where CONF stands ----
+runs first 0 "$cadre" train text.ini --out=first "${few[@]}"
+runs again 0 "$cadre" train first --out again
+said again "repeating the run of 'first' by its config.ini"
+same_bits first again
+runs done 2 "$cadre" train first
+said done "done 2 steps already"
+rm -r again/checkpoints/step-00000002 again/summary.json
+sed -i 2,\$d again/metrics.jsonl
+runs on 0 "$cadre" train again # without a checkpoint: from its beginning
+said on "continuing the run in 'again' by its config.ini"
+same_bits first again
+runs longer 0 "$cadre" train again --set train.steps=3 --set comm.ranks=processes \
+    --set strategy.stack=ddp:2
+said longer "resuming from .*step-00000002' after step 2"
+[ "$(wc -l <again/metrics.jsonl)" -eq 3 ] || fail "train DIR: other lines than three steps"
+runs eval 0 "$cadre" eval first
+runs eval-ini 0 "$cadre" eval first/config.ini
+sed 's|^parameters .*||' eval.out >a
+sed 's|^parameters .*||' eval-ini.out >b
+cmp a b || fail "eval of a folder is not that of its config.ini"
+runs say 0 "$cadre" generate first --prompt the --tokens 4
+runs none 2 "$cadre" train "$CADRE_SRC/conf"
+said none "is a folder without config.ini"
+
+cat text.ini - >two.ini <<'INI'
+[compare]
+perturb = no
+time = no
+[run:one]
+strategy.stack = single
+[run:two]
+strategy.stack = ddp:2
+INI
+runs compare 0 "$cadre" compare two.ini --out both "${few[@]}" --json
+runs on 0 "$cadre" compare both
+said on "continuing the comparison in 'both'"
+said on "run 1 of 2, one.*done before"
+said on "run 2 of 2, two.*done before"
+runs wrong 2 "$cadre" train both
+said wrong "folder of a comparison, whose runs are in 'both/runs'"
+runs wrong 2 "$cadre" compare first
+said wrong "folder of one run"
+grep -qx 'steps = 2' both/comparison.ini || fail "comparison.ini lacks what --set said"
+
+# ---- JSON, and nothing else on stdout ----
+json() { # NAME FILTER WANT
+    if command -v python3 >/dev/null; then
+        local got
+        got=$(python3 -c 'import json, sys
+o = json.load(open(sys.argv[1]))
+for key in sys.argv[2].split("."):
+    o = o[int(key)] if isinstance(o, list) else o[key]
+print(o)' "$1.out" "$2") || fail "$1.out: no JSON with $2"
+        [ "$got" = "$3" ] || fail "$1: $2 is '$got', expected '$3'"
+    fi
+}
+json compare status done
+json compare folder both
+json compare runs.1.name two
+json compare runs.1.is_baseline False
+runs json 0 "$cadre" train text.ini --out json "${few[@]}" --json
+json json status done
+json json folder json
+json json steps 2
+json json bench_step_s None
+runs processes 0 "$cadre" train text.ini --out processes "${few[@]}" --json \
+    --set strategy.stack=ddp:2 --set comm.ranks=processes
+json processes ranks 2
+runs bench 0 "$cadre" train text.ini --json --set bench.steps=1 --set run.out="$tmp"
+json bench folder "$tmp/text-bench"
+runs plan 0 "$cadre" train text.ini --json --dry-run
+json plan status planned
+json plan folder None
+runs failed 2 "$cadre" train text.ini --json --set model.heads=3
+json failed exit_status 2
+said failed "model.heads"
+runs unknown 2 "$cadre" train none.ini --json
+json unknown status "wrong input"
+
+# ---- options ----
+runs some 0 "$cadre" options seq_len
+grep -q '^  context ' some.out || fail "TorchTitan's seq_len is not found"
+runs none 2 "$cadre" options 'no such thing'
+said none "no option has 'no such thing'"
+runs all 0 "$cadre" options --json
+for key in zero.stage ddp.compress optim.lr; do
+    grep -q "\"key\": \"$key\"" all.out || fail "options --json lacks $key"
+done
+
+# ---- what a run says at its start ----
+said json "train: text: single on 1 rank \(cpu\), gpt2, [0-9 ]+ parameters, fp32"
+said json "data: $tmp/text.txt \(text\), samples of 32 tokens: [0-9 ]+ to train on, .*takes 2 "
+said json "steps: 1 to 2, each of 4 samples = 128 tokens; [0-9]+ steps are an epoch"
+said json "cores: 1 of $(nproc); memory: about [0-9.]+ MiB needed of [0-9.]+ [MGT]iB free"
+[ "$(grep -c ' train: ' json.log)" -le 8 ] || fail "a run says too much at its start"
+cores=$(nproc)
+for key in started sample_tokens steps_per_epoch needed_bytes data_path cores_here; do
+    grep -q "\"$key\": " json/summary.json || fail "summary.json: no $key in setup"
+done
+[ "$(value json/summary.json cores_here)" = "$cores" ] || fail "cores_here is not $cores"
+[ "$(value json/summary.json step_tokens)" = 128 ] || fail "step_tokens is not 128"
+silent json "take turns"
+runs many 0 "$cadre" train text.ini --out many --set train.steps=1 --set train.eval_batches=1 \
+    --set device.threads=$((cores + 1))
+said many "warn.*: 1 rank x $((cores + 1)) threads on $cores core"
+runs quiet 0 "$cadre" train text.ini --out quiet --set train.steps=1 \
+    --set train.eval_batches=1 --set log.level=error
+[ ! -s quiet.log ] || fail "log.level = error says: $(cat quiet.log)"
+runs ecg 0 "$cadre" train ecg.ini --out ecg --set train.steps=1 --set train.eval_batches=1
+runs tuned 0 "$cadre" train ecg.ini --out tuned --set train.steps=1 --set train.eval_batches=1 \
+    --set model.init=ecg/checkpoints/step-00000001 --set data.valid_records=100
+said tuned "model.init = .*was trained on these validation records: 100;"
+
+# ---- memory that is not there ----
+huge=(--set model.layers=4096 --set model.channels=262144 --set model.heads=8)
+runs huge 2 "$cadre" train text.ini --dry-run "${huge[@]}"
+said huge "the run needs [0-9.]+ TiB of this machine's memory, and [0-9.]+ [GTM]iB are "
+said huge "train.recompute = block.*run.memory_check = no"
+[ "$(wc -l <huge.log)" -eq 1 ] || fail "more than one line: $(cat huge.log)"
+grep -q '^  total .* TiB$' huge.out || fail "the plan has no TiB"
+runs huge 2 "$cadre" train text.ini --out huge "${huge[@]}"
+said huge "the run needs [0-9.]+ TiB"
+[ ! -e huge ] || fail "a run that does not fit leaves a folder"
+runs huge 0 "$cadre" train text.ini --dry-run "${huge[@]}" --set run.memory_check=no
+
+# ---- data beside its file ----
+mkdir -p near/deep
+cp text.txt near/deep/own.txt
+sed 's|^path = .*|path = own.txt|' text.ini >near/deep/own.ini
+runs near 0 "$cadre" train near/deep/own.ini --out near/run --set train.steps=1 \
+    --set train.eval_batches=1
+grep -qx "path = $tmp/near/deep/own.txt" near/run/config.ini || fail "data.path is not absolute"
+cp text.txt here.txt
+sed 's|^path = .*|path = here.txt|' text.ini >near/here.ini
+runs here 0 "$cadre" train near/here.ini --dry-run
+
+# ---- folders of others ----
+mkdir other
+touch other/Makefile
+runs other 2 "$cadre" train text.ini --out other
+said other "the folder 'other' holds other files \('Makefile'\)"
+runs other 2 "$cadre" compare two.ini --out other
+said other "holds other files"
+[ "$(ls other)" = Makefile ] || fail "a folder of others was written to"
+
+# ---- quickstart ----
+if [ -e "$CADRE_SRC/quickstart" ]; then
+    "$CADRE_SRC/quickstart" --help >help.out
+    grep -q -- --download help.out || fail "quickstart --help says nothing of --download"
+fi

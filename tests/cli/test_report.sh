@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What a run leaves for reading (run.html), cadre report on existing folders, its archive, and
+# comparisons that compare.vary makes.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/train_lib.sh"
+
+train() { # NAME SET...: a run of 6 steps into its folder
+    local name=$1
+    shift
+    settings train.steps=6 train.eval_every=3 "$@"
+    runs "$name" 0 "$cadre" train "$tmp/text.ini" --out "$tmp/$name" "${sets[@]}"
+}
+
+well_formed() { # FILE
+    if command -v xmllint >/dev/null; then
+        xmllint --noout "$1" || fail "$1 is not well-formed"
+    fi
+}
+
+shows() { # NAME PATTERN: in its output or its log
+    if ! grep -qE "$2" "$tmp/$1.out" "$tmp/$1.log"; then
+        cat "$tmp/$1.out" "$tmp/$1.log"
+        fail "$1: no line with '$2'"
+    fi
+}
+
+# a run leaves its page, as a whole and however it ends; a benchmark and log.page = no leave none
+train one
+grep -q '<title>Time of a step, by its parts</title>' "$tmp/one/run.html" ||
+    fail "one: run.html has no time of a step"
+grep -q '>validation<' "$tmp/one/run.html" || fail "one: run.html has no validation loss"
+! grep -q '<script' "$tmp/one/run.html" || fail "one: run.html has a script"
+well_formed "$tmp/one/run.html"
+train none log.page=no
+[ ! -e "$tmp/none/run.html" ] || fail "log.page = no leaves a page"
+train bench bench.steps=2 bench.windows=1
+[ ! -e "$tmp/bench/run.html" ] || fail "a benchmark leaves a page"
+# a page that cannot be written is told, and the run has done its work
+train full train.steps=3
+rm "$tmp/full/run.html"
+mkdir -p "$tmp/full/run.html/in"
+train full checkpoint.resume=auto
+shows full 'no run.html: '
+[ -s "$tmp/full/summary.json" ] || fail "full: no summary"
+
+# of one run the same page again
+cp "$tmp/one/run.html" "$tmp/first.html"
+rm "$tmp/one/run.html"
+runs again 0 "$cadre" report "$tmp/one"
+shows again "Page: $tmp/one/run.html"
+sed 's/[0-9-]* [0-9:]* UTC//' "$tmp/first.html" >"$tmp/a"
+sed 's/[0-9-]* [0-9:]* UTC//' "$tmp/one/run.html" | cmp - "$tmp/a" || fail "another page of one"
+
+# several beside each other: another strategy, another seed, a benchmark, and a run that was killed
+train two strategy.stack=ddp:2 device.threads=1
+train seed run.seed=7
+cp -r "$tmp/one" "$tmp/killed"
+rm "$tmp/killed/summary.json"
+head -n 3 "$tmp/one/metrics.jsonl" >"$tmp/killed/metrics.jsonl"
+printf '{"step": 4, "lo' >>"$tmp/killed/metrics.jsonl"
+runs many 0 "$cadre" report "$tmp/one" "$tmp/two" "$tmp/seed" "$tmp/bench" "$tmp/killed" \
+    --out "$tmp/many" --archive "$tmp/paper.tar"
+shows many '^strategy.stack +single +ddp:2 +single '
+shows many 'seed is another training than .*, by run.seed'
+! grep -q 'two is another training' "$tmp/many.out" || fail "many: ddp:2 is another training"
+shows many 'unfinished: 3 of 6 steps'
+shows many '1 line of metrics.jsonl is no step'
+shows many 'Speed is not ranked: the runs were made apart in time'
+for file in report.html report.md report.csv report.json; do
+    [ -s "$tmp/many/$file" ] || fail "many: no $file"
+done
+grep -q 'Training loss less the first run' "$tmp/many/report.html" ||
+    fail "many: the page has no differences"
+well_formed "$tmp/many/report.html"
+[ "$(wc -l <"$tmp/many/report.csv")" -eq 6 ] || fail "many: report.csv has not 6 lines"
+tar -tf "$tmp/paper.tar" >"$tmp/listed" || fail "tar does not list the archive"
+for file in README.txt report/report.html runs/1-one/config.ini runs/4-bench/bench.json; do
+    grep -qx "paper/$file" "$tmp/listed" ||
+        fail "the archive lacks $file: $(cat "$tmp/listed")"
+done
+! grep -qE 'safetensors|trace' "$tmp/listed" || fail "the archive has checkpoints or traces"
+
+# what is refused, in one line each and before anything is written
+refused() { # NAME PATTERN ARGUMENT...
+    runs "$1" 2 "$cadre" report "${@:3}"
+    says "$1" "$2"
+}
+refused nothing 'usage: cadre report RUN' --out "$tmp/never"
+refused folder 'is no run: expected a folder with metrics.jsonl' "$tmp/one" "$tmp/cache" --out "$tmp/never"
+refused twice 'is given twice' "$tmp/one" "$tmp/one/" --out "$tmp/never"
+refused gz 'writes archives without compression' "$tmp/one" --archive "$tmp/x.tar.gz" --out "$tmp/never"
+[ ! -e "$tmp/never" ] || fail "a refused report leaves a folder"
+
+# a comparison in one line: each combination, its losses over seeds, and the best one
+cat >>"$tmp/text.ini" <<END
+[compare]
+vary = "strategy.stack: single | ddp:2; run.seed: 1 2"
+[log]
+page = no
+END
+printf '%s\n' single_seed-1 single_seed-2 ddp-2_seed-1 ddp-2_seed-2 >"$tmp/want"
+settings train.steps=6 compare.time=no compare.perturb=no device.threads=1
+runs listed 0 "$cadre" compare "$tmp/text.ini" --list "${sets[@]}"
+cut -f 1 "$tmp/listed.out" | cmp - "$tmp/want" || fail "vary makes other runs"
+runs vary 0 "$cadre" compare "$tmp/text.ini" --out "$tmp/vary" "${sets[@]}" \
+    --archive "$tmp/vary.tar"
+tar -tf "$tmp/vary.tar" >"$tmp/listed" || fail "tar does not list the archive of a comparison"
+for file in comparison-1/report.html comparison-1/certificate-ddp-2_seed-2.json runs/3-single_seed-1/config.ini; do
+    grep -qx "vary/$file" "$tmp/listed" ||
+        fail "the archive lacks $file: $(cat "$tmp/listed")"
+done
+runs archive 2 "$cadre" compare "$tmp/text.ini" --list --archive "$tmp/never.tar"
+says archive 'archive packs a report'
+runs gzip 2 "$cadre" compare "$tmp/text.ini" --out "$tmp/never" --archive "$tmp/never.tgz"
+says gzip 'writes archives without compression'
+[ ! -e "$tmp/never" ] || fail "a refused comparison leaves a folder"
+shows vary '^single +2 +[0-9.]+ \[[0-9., ]+\] +[0-9.]+ \['
+shows vary '^The lowest validation loss is [0-9.]+, of (single|ddp-2)_seed-[12]'
+shows vary "^single_seed-2 has the baseline's options with run.seed = 2: "
+shows vary '^ddp-2_seed-2 .* (exact|within)( |$)'
+awk '/"name": "ddp-2_seed-2"/ { its = 1 } its && /"equal_to"/ { print; exit }' "$tmp/vary/report.json" |
+    grep -q '"single_seed-2"' ||
+    fail "vary: ddp-2_seed-2 is judged against another run"
+grep -q '"seeds": 2' "$tmp/vary/report.json" || fail "report.json has no settings"
+grep -q 'Losses over seeds' "$tmp/vary/report.html" || fail "report.html has no losses over seeds"
+well_formed "$tmp/vary/report.html"
+# its folder is what cadre report takes too, and is not overwritten
+runs of_vary 0 "$cadre" report "$tmp/vary" --out "$tmp/of_vary"
+[ "$(wc -l <"$tmp/of_vary/report.csv")" -eq 5 ] || fail "of_vary: not all runs of the comparison"
+refused over "is of another report" "$tmp/vary" --out "$tmp/vary"
+# --set may give it, and errors name it
+settings train.steps=6 'compare.vary=optim.lr: 1e-3 2e-3'
+runs set 0 "$cadre" compare "$tmp/text.ini" --list "${sets[@]}"
+[ "$(cut -f 1 "$tmp/set.out" | tr '\n' ' ')" = "lr-1e-3 lr-2e-3 " ] || fail "set: $(cat "$tmp/set.out")"
+runs wrong 2 "$cadre" compare "$tmp/text.ini" --list --set 'compare.vary=optim.lr'
+says wrong "command line: compare.vary: found 'optim.lr', expected section.key:"
+runs key 2 "$cadre" compare "$tmp/text.ini" --list --set 'compare.vary=optim.rl: 1 2'
+says key 'optim.rl'
+echo "ok"

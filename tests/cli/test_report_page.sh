@@ -1,0 +1,171 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# report.html in a browser, on a phone and on a desk, light and dark: nothing is wider than the
+# screen, what was found is on the first one, letters can be read, none lies on another, the
+# parts of a step are a row. CADRE_TEST_KEEP=DIR keeps pictures of the page there.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/train_lib.sh"
+
+browser=
+for name in chromium chromium-browser google-chrome; do
+    browser=${browser:-$(command -v "$name" || true)}
+done
+[ -n "$browser" ] || skip "no chromium, chromium-browser or google-chrome to lay a page out"
+
+# ---- a comparison with all that a page shows ----
+cat >>"$tmp/text.ini" <<EOT
+[run]
+name = what a page shows
+[device]
+threads = 1
+[compare]
+perturb = no
+piece = 0.02
+rounds = 6
+time = yes
+[run:single]
+[run:ddp]
+strategy.stack = ddp:2
+[run:pipeline]
+strategy.stack = pipeline:2
+[run:tensor-with-a-long-name]
+strategy.stack = tensor:2
+compare.time = no
+[run:four]
+strategy.stack = ddp:2, pipeline:2
+compare.time = no
+[run:exact]
+run.exact = yes
+compare.time = no
+[run:slower-rate]
+optim.lr = 1e-3
+compare.time = no
+[run:again]
+compare.time = no
+EOT
+runs compared 0 "$cadre" compare "$tmp/text.ini" --out "$tmp/out" --set train.steps=6
+page=$tmp/out/report.html
+[ -s "$page" ] || fail "no report.html"
+! grep -q '<script' "$page" || fail "the page has a script"
+
+# links lead to files
+grep -o 'href="[^"]*"' "$page" | sed 's/^href="//; s/"$//' |
+    while read -r link; do
+        [ -e "$tmp/out/$(printf '%b' "${link//%/\\x}")" ] || fail "link to '$link', which is not there"
+    done
+
+# ---- as it is laid out ----
+# The page in a frame of that size, as a window has a least width, with a script of the test.
+{
+    sed 's#</body>.*##' "$page"
+    echo "<script>"
+    cat "$CADRE_SRC/tests/cli/report_page.js"
+    echo "</script></body></html>"
+} >"$tmp/out/measured.html"
+
+# browse NAME DARK OPTIONS... URL
+browse() {
+    local dark=$2
+    timeout -k 5 "$hang" "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars \
+        --no-first-run --disable-dev-shm-usage --disable-extensions --disable-sync \
+        --disable-background-networking --allow-file-access-from-files \
+        --user-data-dir="$tmp/profile" --blink-settings=preferredColorScheme=$((1 - dark)) \
+        "${@:3}" >"$tmp/$1.dom" 2>"$tmp/$1.err" || {
+        tail -n 5 "$tmp/$1.err"
+        fail "$1: the browser failed"
+    }
+}
+
+# value NAME KEY: what was measured.
+value() {
+    sed -n "s/^= $2 //p" "$tmp/$1.lines"
+}
+
+# at_least NAME KEY LEAST
+at_least() {
+    awk -v v="$(value "$1" "$2")" -v least="$3" 'BEGIN { exit !(v != "" && v + 0 >= least) }' ||
+        fail "$1: $2 is '$(value "$1" "$2")', expected $3 or more"
+}
+
+at_most() {
+    awk -v v="$(value "$1" "$2")" -v most="$3" 'BEGIN { exit !(v != "" && v + 0 <= most) }' ||
+        fail "$1: $2 is '$(value "$1" "$2")', expected $3 or less"
+}
+
+none() { # NAME KEY
+    [ -z "$(value "$1" "$2")" ] || fail "$1: $2: $(value "$1" "$2")"
+}
+
+# frame NAME WIDTH HEIGHT FILE
+frame() {
+    echo "<iframe id='$1' src='$4' width='$2' height='$3' style='border:0'></iframe>"
+}
+
+# picture NAME WIDTH DARK: the whole page, for whoever looks at it.
+picture() {
+    local tall
+    tall=$(value "$1" page)
+    mkdir -p "$CADRE_TEST_KEEP"
+    {
+        echo '<!DOCTYPE html><html><body style="margin:0">'
+        frame "$1" "$2" "$tall" report.html
+        echo '</body></html>'
+    } >"$tmp/out/picture.html"
+    browse "$1-picture" "$3" --window-size="$2,$tall" \
+        --screenshot="$CADRE_TEST_KEEP/$1.png" "file://$tmp/out/picture.html"
+    cp -r "$tmp/out" "$tmp/$1.lines" "$CADRE_TEST_KEEP/"
+}
+
+check_form() { # NAME WIDTH HEIGHT DARK
+    sed -n "s/^$1: //p" "$tmp/scheme-$4.dom" | sed 's/&lt;/</g; s/&gt;/>/g; s/&amp;/\&/g' \
+        >"$tmp/$1.lines"
+    [ "$(value "$1" width)" = "$2" ] || fail "$1: the page is not $2 wide:
+$(cat "$tmp/scheme-$4.err" "$tmp/$1.lines")"
+    [ -z "${CADRE_TEST_KEEP:-}" ] || picture "$1" "$2" "$4"
+    at_most "$1" overflow 0
+    none "$1" wide
+    at_most "$1" verdict "$(($3 / 2))"
+    at_least "$1" letters 9
+    none "$1" overlap
+    none "$1" cut
+    at_least "$1" schedules 1
+    at_least "$1" box 12
+    [ "$(value "$1" stacks)" = 1 ] || fail "$1: not one chart of a step's parts"
+    at_least "$1" bars 1
+    none "$1" gap
+    at_least "$1" fillings 8
+}
+
+for dark in 0 1; do
+    suffix=$([ $dark = 0 ] || echo -dark)
+    {
+        echo '<!DOCTYPE html><html><body style="margin:0">'
+        frame "phone$suffix" 400 800 measured.html
+        frame "desk$suffix" 1280 900 measured.html
+        cat <<'EOT'
+<pre id="o"></pre><script>
+window.onload = () => {
+    for (const f of document.querySelectorAll("iframe"))
+        document.getElementById("o").textContent += f.contentDocument
+            .getElementById("measured").textContent.replace(/^=/gm, `${f.id}: =`);
+};
+</script></body></html>
+EOT
+    } >"$tmp/out/frames.html"
+    browse "scheme-$dark" "$dark" --window-size=1800,1000 --virtual-time-budget=5000 \
+        --dump-dom "file://$tmp/out/frames.html"
+    check_form "phone$suffix" 400 800 "$dark"
+    check_form "desk$suffix" 1280 900 "$dark"
+done
+for name in phone desk; do
+    [ "$(value $name paper)" != "$(value $name-dark paper)" ] || fail "$name: dark is light"
+    [ "$(value $name ink)" != "$(value $name-dark ink)" ] || fail "$name: one ink"
+done
+
+# on paper: the whole page, of a few sheets
+browse paper 0 --no-pdf-header-footer --print-to-pdf="$tmp/page.pdf" "file://$page"
+sheets=$(grep -ac '/Type */Page$' "$tmp/page.pdf" || true)
+[ "$(head -c 5 "$tmp/page.pdf")" = "%PDF-" ] || fail "paper: no PDF"
+if [ "$sheets" -lt 1 ] || [ "$sheets" -gt 12 ]; then
+    fail "paper: $sheets sheets"
+fi
