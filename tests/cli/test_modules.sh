@@ -14,6 +14,21 @@ needs=$(find "$CADRE_BUILD/cadre" "$CADRE_BUILD/plugins" -type f \
     grep -E 'NEEDED.*(cuda|cublas|nccl)' || true)
 [ -z "$needs" ] || fail "a CUDA library is needed: $needs"
 
+# Hardened, unless it is a sanitizer's build or --disable-hardening: what configure found.
+if grep -q '^HARDEN_LDFLAGS = .*-z,now' "$CADRE_BUILD/Makefile"; then
+    find "$CADRE_BUILD/cadre" "$CADRE_BUILD/.libs" "$CADRE_BUILD/plugins" -type f \
+        \( -name cadre -o -name '*.so' \) >"$tmp/elf"
+    while read -r file; do
+        readelf -hlds -W "$file" >"$tmp/read"
+        grep -qE 'BIND_NOW|FLAGS.* NOW' "$tmp/read" || fail "$file: symbols are bound late"
+        grep -q 'GNU_RELRO' "$tmp/read" || fail "$file: no RELRO"
+        ! grep -E 'GNU_STACK.* E|GNU_STACK.*RWE' "$tmp/read" || fail "$file: executable stack"
+        grep -qE 'Type: +DYN' "$tmp/read" || fail "$file: not position-independent"
+        grep -q '__stack_chk_fail' "$tmp/read" || echo "$file: nothing to protect on its stack"
+    done <"$tmp/elf"
+    readelf -sW "$cadre" | grep -c __stack_chk_fail >/dev/null || fail "no stack protector"
+fi
+
 "$cadre" doctor >"$tmp/doctor" || fail "doctor"
 grep -qE '^(yes|no) +cuda ' "$tmp/doctor" || fail "doctor says nothing of cuda"
 grep -qE '^(yes|no) +nccl ' "$tmp/doctor" || fail "doctor says nothing of nccl"
