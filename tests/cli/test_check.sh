@@ -64,7 +64,7 @@ ends() {
 }
 
 has() { # LINE: of results, with blanks for tabs
-    tr '\t' ' ' <"$work/results" | grep -qxE "$1" || fail "no result '$1'"
+    tr '\t' ' ' <"$work/results" | grep -xE "$1" >/dev/null || fail "no result '$1'"
 }
 
 ends 0
@@ -75,7 +75,7 @@ has 'FLAKY tree:unsteady tree/sub/unsteady.first.log'
 [ "$(counted FAIL) $(counted PASS) $(counted FLAKY)" = "0 2 1" ] || fail "other counts"
 [ "$(cat "$dir/sub/unsteady.first.log")" = unlucky ] || fail "the first log is lost"
 [ "$(tail -n 1 "$dir/runs")" = sub/unsteady ] || fail "it did not run alone"
-summary | grep -q '^flaky: .*tree:unsteady: failed first, passed when run again; log kept as' ||
+summary | grep '^flaky: .*tree:unsteady: failed first, passed when run again; log kept as' >/dev/null ||
     fail "the summary does not name it"
 
 ends 1 TESTS="bad sub/unsteady good"
@@ -84,7 +84,7 @@ has 'PASS tree:unsteady '
 has 'FLAKY tree:unsteady .*'
 [ "$(counted FAIL) $(counted FLAKY)" = "1 1" ] || fail "a test that fails twice is no failure"
 [ "$(wc -l <"$dir/runs")" -eq 3 ] || fail "more than one further run each"
-summary | grep -q '^FAILED: .*tree:bad' || fail "the summary does not name what failed"
+summary | grep '^FAILED: .*tree:bad' >/dev/null || fail "the summary does not name what failed"
 
 # a build that fails, and a test without a result
 ends 1 BUILT=false

@@ -22,7 +22,7 @@ refused() {
     line=$(grep -c . "$tmp/log") || true
     [ "$status" -eq 2 ] || fail "$3: status $status, expected 2: $(cat "$tmp/out")"
     [ "$line" -eq 1 ] || fail "$3: $line lines: $(cat "$tmp/log")"
-    grep -F "$1" "$tmp/log" | grep -Eq "$2" || fail "$3: no '$2' in: $(cat "$tmp/log")"
+    grep -F "$1" "$tmp/log" | grep -E "$2" >/dev/null || fail "$3: no '$2' in: $(cat "$tmp/log")"
 }
 
 # flip FILE OFFSET: replaces a byte by another.

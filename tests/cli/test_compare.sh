@@ -65,7 +65,7 @@ want=5
 ! grep -q '^Exact mode costs .* not ranked' "$tmp/price.out" || want=6
 [ "$status" -eq "$want" ] || fail "price: --fail-if ends with $status, expected $want"
 says price "fail-if 'price.three. > -99 %' (holds|is undecided): price.three. is"
-grep -A 5 '"exact_price"' "$tmp/price/report.json" | grep -q '"without": "two"' ||
+grep -A 5 '"exact_price"' "$tmp/price/report.json" | grep '"without": "two"' >/dev/null ||
     fail "price: report.json has no exact_price"
 cp "$tmp/plain.ini" "$tmp/text.ini"
 

@@ -143,7 +143,7 @@ standin 1 --build "$tmp/broken" --only bench --only doctor
 has '^\| doctor \| FAIL .*(ran out of its [0-9] s|the budget of 3 s is used up)'
 has '^\| bench \| FAIL '
 alive() {
-    ps -o stat= -p "$(cat "$tmp/pid")" | grep -q '^[^Z]'
+    ps -o stat= -p "$(cat "$tmp/pid")" | grep '^[^Z]' >/dev/null
 }
 i=0
 while [ -e "$tmp/pid" ] && alive && [ $i -lt 600 ]; do

@@ -59,7 +59,7 @@ not_called() {
 
 for template in "$templates"/*.sbatch; do
     bash -n "$template"
-    head -1 "$template" | grep -qx '#!/bin/bash' || fail "$template: SLURM wants a shell first"
+    head -1 "$template" | grep -x '#!/bin/bash' >/dev/null || fail "$template: SLURM wants a shell first"
     # a line #SBATCH after the first command is not looked at
     awk '!/^#/ { body = 1 } body && /^#SBATCH/ { exit 1 }' "$template" ||
         fail "$template: a line #SBATCH after the first command"
