@@ -37,7 +37,7 @@ struct cadre_config_run {
     const char *name, *out, *extends;
     int64_t seed, perturb, exact_parts;
     double recut;
-    bool exact, elastic, memory_check;
+    bool exact, elastic, memory_check, trust;
 };
 
 struct cadre_config_model {

@@ -54,10 +54,11 @@ cadre_status cadre_options_allow_section(struct cadre_options *options,
                                          const char *section, struct cadre_error *err);
 
 /* Read an ini file over the set. The file's run.extends (relative to the file) is read
- * first; a cycle is refused. data.path, data.tokenizer and model.init are relative to
- * the file if there is such a file or folder, else to the working directory. Values
- * stay raw until resolve. On failure the set may hold
- * part of the file. Errors: CADRE_E_INVALID, CADRE_E_IO; "file:line: ...". */
+ * first; a cycle is refused. data.path, data.tokenizer, model.init, the folders of
+ * strategy.plugin_path and paths in strategy.stack are relative to the file if there is
+ * such a file or folder, else to the working directory. Values stay raw until resolve.
+ * On failure the set may hold part of the file. Errors: CADRE_E_INVALID, CADRE_E_IO;
+ * "file:line: ...". */
 cadre_status cadre_options_load(struct cadre_options *options, const char *path,
                                 struct cadre_error *err);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/memory.h"
 #include "core/base/path.h"
 #include "core/config/ini.h"
 #include "core/config/option_set.h"
@@ -18,20 +19,58 @@ struct reading {
 
 /* A path that a file names stands beside that file if it exists there; else it is
  * relative to the working directory. NULL where there is no memory. */
+static char *beside_file(const char *value, size_t n, const char *file)
+{
+    char *own = cadre_strndup(value, n);
+    if (!own || !*own || *own == '/' || !strchr(file, '/'))
+        return own;
+    char *dir = cadre_path_dirname(file);
+    char *beside = dir ? cadre_path_join(dir, own) : NULL;
+    const bool taken = beside && cadre_path_exists(beside);
+    free(dir);
+    free(taken ? own : beside);
+    return taken ? beside : own;
+}
+
+/* A list of paths: each in its turn. In a stack, separated by commas, names without a
+ * '/' are no paths, and an axis and a size follow a path. */
+static char *list_beside_file(const char *list, char separator, const char *file)
+{
+    const bool stack = separator == ',';
+    struct cadre_text text = {0};
+    for (const char *at = list; *at;) {
+        const char parts[] = {separator, 0};
+        const size_t blank = strspn(at, " \t"), n = strcspn(at + blank, parts);
+        const char *part = at + blank;
+        const size_t path = stack ? strcspn(part, ":@,") : n;
+        if (stack && !memchr(part, '/', path)) {
+            cadre_text_append(&text, at, blank + n);
+        } else {
+            char *one = beside_file(part, path, file);
+            text.failed = text.failed || !one;
+            cadre_text_printf(&text, "%.*s%s%.*s", (int)blank, at, one ? one : "",
+                              (int)(n - path), part + path);
+            free(one);
+        }
+        at += blank + n;
+        if (*at)
+            cadre_text_append(&text, at++, 1);
+    }
+    char *copy = text.failed ? NULL : cadre_strdup(cadre_text_str(&text));
+    cadre_text_fini(&text);
+    return copy;
+}
+
 static char *path_of(const char *name, const char *value, const char *file)
 {
     static const char *const keys[] = {"data.path", "data.tokenizer", "model.init"};
-    bool is_path = false;
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        is_path = is_path || strcmp(name, keys[i]) == 0;
-    if (!is_path || !*value || *value == '/' || !strchr(file, '/'))
-        return cadre_strdup(value);
-    char *dir = cadre_path_dirname(file);
-    char *beside = dir ? cadre_path_join(dir, value) : NULL;
-    free(dir);
-    if (beside && cadre_path_exists(beside))
-        return beside;
-    free(beside);
+        if (strcmp(name, keys[i]) == 0)
+            return beside_file(value, strlen(value), file);
+    if (strcmp(name, "strategy.plugin_path") == 0)
+        return list_beside_file(value, ':', file);
+    if (strcmp(name, "strategy.stack") == 0)
+        return list_beside_file(value, ',', file);
     return cadre_strdup(value);
 }
 

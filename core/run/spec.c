@@ -14,6 +14,7 @@
 #include "core/run/bench.h"
 #include "core/run/instance.h"
 #include "core/run/model_setup.h"
+#include "core/run/named_code.h"
 #include "core/run/optimizer_plugin.h"
 #include "core/run/replicas.h"
 #include "core/run/resolved.h"
@@ -105,6 +106,7 @@ static cadre_status configure(struct cadre_spec *spec, struct cadre_error *err)
     struct cadre_stack stack;
     CADRE_TRY(
         cadre_stack_parse(cadre_options_raw(options, "strategy.stack"), &stack, err));
+    CADRE_TRY(cadre_named_code_check(options, &stack, err));
     CADRE_TRY(load_plugins(spec, &stack, path, err));
     CADRE_TRY(cadre_optimizer_plugin_add(&spec->run, options, path, err));
     CADRE_TRY(allow_plugin_sections(spec, path, err));
