@@ -153,7 +153,10 @@ static cadre_status write_model_config(const struct cadre_run_spec *run,
         .classes = m->classes,
         .tied = m->tied,
         .norm_eps = m->norm_eps,
-        .rope_theta = llama ? m->rope_theta : 0,
+        .rotary = m->rotary,
+        .head_size = m->head_size ? m->head_size : m->channels / m->heads,
+        .qkv_bias = m->qkv_bias,
+        .qk_norm = m->qk_norm,
     };
     return cadre_hf_config_write(dir, &config, err);
 }

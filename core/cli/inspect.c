@@ -112,9 +112,9 @@ static cadre_status show_model_folder(const char *path, struct cadre_error *err)
     printf(
         "Hugging Face model folder: %s, %lld layers, %lld channels, %lld heads (%lld "
         "key/value), hidden %lld, context %lld, vocabulary %lld, %s\n",
-        c.arch == CADRE_HF_GPT2 ? "gpt2" : "llama", (long long)c.layers,
-        (long long)c.channels, (long long)c.heads, (long long)c.kv_heads,
-        (long long)c.hidden, (long long)c.context, (long long)c.vocab,
+        cadre_hf_family_type(c.family), (long long)c.layers, (long long)c.channels,
+        (long long)c.heads, (long long)c.kv_heads, (long long)c.hidden,
+        (long long)c.context, (long long)c.vocab,
         c.tied ? "tied head" : "head of its own");
     return CADRE_OK;
 }

@@ -10,6 +10,11 @@
 
 /* Of keys that choose: in the order of their choices. */
 enum cadre_config_arch { CADRE_CONFIG_GPT2, CADRE_CONFIG_LLAMA };
+enum cadre_config_rope {
+    CADRE_CONFIG_ROPE_NONE,
+    CADRE_CONFIG_ROPE_LINEAR,
+    CADRE_CONFIG_ROPE_LLAMA3
+};
 enum cadre_config_head { CADRE_CONFIG_LM, CADRE_CONFIG_CLASSIFY };
 enum cadre_config_switch { CADRE_CONFIG_AUTO, CADRE_CONFIG_YES, CADRE_CONFIG_NO };
 enum cadre_config_precision {
@@ -44,9 +49,11 @@ struct cadre_config_model {
     enum cadre_config_arch arch;
     enum cadre_config_head head;
     enum cadre_config_switch tied;
-    int64_t layers, channels, heads, kv_heads, hidden, context, vocab, head_rows,
-        experts;
-    double rope_theta, norm_eps, expert_balance;
+    enum cadre_config_rope rope_scaling;
+    int64_t layers, channels, heads, kv_heads, head_size, hidden, context, vocab,
+        head_rows, experts, rope_original;
+    double rope_theta, rope_factor, rope_low, rope_high, norm_eps, expert_balance;
+    bool qkv_bias, qk_norm;
     const char *init;
 };
 

@@ -26,6 +26,7 @@
 #include "core/base/error.h"
 #include "core/base/memory.h"
 #include "core/tensor/dtype.h"
+#include "core/tensor/rotary.h"
 
 struct cadre_device; /* state of one instance; `ops` is its first member */
 
@@ -386,11 +387,12 @@ struct cadre_device_ops {
     cadre_status (*norm_fwd)(struct cadre_device *, const struct cadre_norm *);
     cadre_status (*norm_bwd)(struct cadre_device *, const struct cadre_norm *);
     /* rotary embedding in place on x (N, H, D), row stride ld; pair (i, i + D/2) turns
-     * by (position + t) * theta^(-2i/D) (Su et al. 2021, half-rotation layout of
-     * Hugging Face Llama); `inverse` rotates back, which is the backward pass. */
+     * by (position + t) * cadre_rotary_frequency(i) (half-rotation layout of Hugging
+     * Face Llama); `inverse` rotates back, which is the backward pass. */
     cadre_status (*rope)(struct cadre_device *, uint32_t dtype, void *x, int64_t ld,
                          int64_t batch, int64_t time, int64_t heads, int64_t head_size,
-                         double theta, int64_t position, bool inverse);
+                         const struct cadre_rotary *rotary, int64_t position,
+                         bool inverse);
     /* dx = dy * gelu_tanh'(x); may be in place (dx == dy) */
     cadre_status (*gelu_bwd)(struct cadre_device *, uint32_t dtype, const void *x,
                              const void *dy, void *dx, int64_t count);

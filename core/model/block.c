@@ -33,6 +33,7 @@ struct cadre_block cadre_block_carve(struct cadre_carver *carver, bool gated,
     b.wide = cadre_carve(carver, scratch, u->N * wide);
     b.norm_parts = cadre_norm_parts_carve(carver);
     b.keys = cadre_keys_carve(carver);
+    b.head_norm = cadre_head_norm_carve(carver);
     return b;
 }
 

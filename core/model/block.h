@@ -4,6 +4,7 @@
 #ifndef CADRE_MODEL_BLOCK_H
 #define CADRE_MODEL_BLOCK_H
 
+#include "core/model/head_norm.h"
 #include "core/model/keys.h"
 
 /* Buffers of a block's two parts (attention, MLP): norms, statistics, inputs and
@@ -17,6 +18,7 @@ struct cadre_block {
     void *wide; /* scratch, rows of `wide` elements */
     void *norm_parts; /* scratch, cadre_norm_parts_carve */
     struct cadre_keys keys; /* saved for INPUT, and scratch */
+    struct cadre_head_norm head_norm;
 };
 
 /* Carve a block's buffers; `gated`: its MLP has `up`. */

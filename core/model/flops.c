@@ -20,8 +20,8 @@ static double weights_of(const struct cadre_model *model,
 struct cadre_flops cadre_model_flops(const struct cadre_model *model, int64_t T,
                                      const bool *frozen, bool recompute)
 {
-    const double scores =
-        (double)model->config.layers * (double)model->config.channels * (double)T;
+    const double scores = (double)model->config.layers *
+                          (double)(model->config.heads * model->head_size) * (double)T;
     struct cadre_flops flops = {.model = 12 * scores};
     double blocks = 0; /* of the weights of blocks alone */
     for (uint32_t i = 0; i < model->n_params; i++) {

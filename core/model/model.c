@@ -14,6 +14,7 @@
 #define MAX_LAYERS 16384
 #define MAX_SIZE (1 << 20) /* channels, hidden, classes */
 #define MAX_COUNT (1 << 26) /* vocab, context */
+#define MAX_HEAD_SIZE (1 << 16)
 #define INIT_STD 0.02
 
 /* sizes of a dimension */
@@ -21,7 +22,9 @@ enum size {
     SIZE_NONE,
     SIZE_C, /* channels */
     SIZE_F, /* hidden */
+    SIZE_Q, /* heads * head size */
     SIZE_KV, /* kv_heads * head size */
+    SIZE_D, /* head size */
     SIZE_3C, /* packed q, k, v */
     SIZE_V, /* vocabulary */
     SIZE_T, /* context */
@@ -37,6 +40,7 @@ struct row {
     enum cadre_init_kind init;
     bool residual; /* projects onto the residual stream: smaller initial values */
     bool norm;
+    enum { ALWAYS, QKV_BIAS, QK_NORM } where; /* which models have it */
 };
 
 #define NONE CADRE_SHARD_NONE, -1
@@ -44,11 +48,13 @@ struct row {
 #define ROW(dim) CADRE_SHARD_ROW, dim
 #define QKV(dim) CADRE_SHARD_QKV, dim
 #define VOCAB CADRE_SHARD_VOCAB, 0
-#define NORMAL CADRE_INIT_NORMAL, false, false
-#define RESIDUAL CADRE_INIT_NORMAL, true, false
-#define ZERO CADRE_INIT_ZERO, false, false
-#define NORM_W NONE, CADRE_INIT_ONE, false, true
-#define NORM_B NONE, CADRE_INIT_ZERO, false, true
+#define NORMAL CADRE_INIT_NORMAL, false, false, ALWAYS
+#define RESIDUAL CADRE_INIT_NORMAL, true, false, ALWAYS
+#define ZERO CADRE_INIT_ZERO, false, false, ALWAYS
+#define BIAS CADRE_INIT_ZERO, false, false, QKV_BIAS
+#define NORM_W NONE, CADRE_INIT_ONE, false, true, ALWAYS
+#define NORM_B NONE, CADRE_INIT_ZERO, false, true, ALWAYS
+#define HEAD_NORM NONE, CADRE_INIT_ONE, false, false, QK_NORM
 
 static const struct row gpt2_block[GPT2_BLOCK_PARAMS] = {
     [GPT2_LN1_W] = {"ln_1.weight", SIZE_C, SIZE_NONE, NORM_W},
@@ -65,12 +71,17 @@ static const struct row gpt2_block[GPT2_BLOCK_PARAMS] = {
     [GPT2_OUT_B] = {"mlp.c_proj.bias", SIZE_C, SIZE_NONE, NONE, ZERO},
 };
 
-static const struct row llama_block[LLAMA_BLOCK_PARAMS] = {
+static const struct row llama_block[LLAMA_ROWS] = {
     [LLAMA_NORM1_W] = {"input_layernorm.weight", SIZE_C, SIZE_NONE, NORM_W},
-    [LLAMA_Q_W] = {"self_attn.q_proj.weight", SIZE_C, SIZE_C, COLUMN(0), NORMAL},
+    [LLAMA_Q_W] = {"self_attn.q_proj.weight", SIZE_Q, SIZE_C, COLUMN(0), NORMAL},
+    [LLAMA_Q_B] = {"self_attn.q_proj.bias", SIZE_Q, SIZE_NONE, COLUMN(0), BIAS},
     [LLAMA_K_W] = {"self_attn.k_proj.weight", SIZE_KV, SIZE_C, COLUMN(0), NORMAL},
+    [LLAMA_K_B] = {"self_attn.k_proj.bias", SIZE_KV, SIZE_NONE, COLUMN(0), BIAS},
     [LLAMA_V_W] = {"self_attn.v_proj.weight", SIZE_KV, SIZE_C, COLUMN(0), NORMAL},
-    [LLAMA_O_W] = {"self_attn.o_proj.weight", SIZE_C, SIZE_C, ROW(1), RESIDUAL},
+    [LLAMA_V_B] = {"self_attn.v_proj.bias", SIZE_KV, SIZE_NONE, COLUMN(0), BIAS},
+    [LLAMA_Q_NORM] = {"self_attn.q_norm.weight", SIZE_D, SIZE_NONE, HEAD_NORM},
+    [LLAMA_K_NORM] = {"self_attn.k_norm.weight", SIZE_D, SIZE_NONE, HEAD_NORM},
+    [LLAMA_O_W] = {"self_attn.o_proj.weight", SIZE_C, SIZE_Q, ROW(1), RESIDUAL},
     [LLAMA_NORM2_W] = {"post_attention_layernorm.weight", SIZE_C, SIZE_NONE, NORM_W},
     [LLAMA_GATE_W] = {"mlp.gate_proj.weight", SIZE_F, SIZE_C, COLUMN(0), NORMAL},
     [LLAMA_UP_W] = {"mlp.up_proj.weight", SIZE_F, SIZE_C, COLUMN(0), NORMAL},
@@ -101,6 +112,11 @@ static const struct row llama_norm_w = {"model.norm.weight", SIZE_C, SIZE_NONE, 
 static const struct row lm_head = {"lm_head.weight", SIZE_V, SIZE_C, VOCAB, NORMAL};
 static const struct row score = {"score.weight", SIZE_K, SIZE_C, NONE, NORMAL};
 
+static int64_t head_size_of(const struct cadre_model_config *config)
+{
+    return config->head_size ? config->head_size : config->channels / config->heads;
+}
+
 static int64_t size_of(const struct cadre_model_config *config, enum size size)
 {
     switch (size) {
@@ -108,8 +124,12 @@ static int64_t size_of(const struct cadre_model_config *config, enum size size)
         return config->channels;
     case SIZE_F:
         return config->hidden;
+    case SIZE_Q:
+        return config->heads * head_size_of(config);
+    case SIZE_D:
+        return head_size_of(config);
     case SIZE_KV:
-        return config->kv_heads * (config->channels / config->heads);
+        return config->kv_heads * head_size_of(config);
     case SIZE_3C:
         return 3 * config->channels;
     case SIZE_V:
@@ -148,6 +168,7 @@ static void append(struct cadre_model *model, uint32_t unit, const char *prefix,
     if (param->split_dim >= 0)
         param->local.dim[param->split_dim] /= (uint64_t)model->tp_size;
     param->norm = row->norm;
+    param->head_norm = row->where == QK_NORM;
     param->init = row->init;
     param->init_std = INIT_STD;
     if (row->residual)
@@ -156,12 +177,27 @@ static void append(struct cadre_model *model, uint32_t unit, const char *prefix,
         param->init_std = 0;
 }
 
+static bool has_row(const struct cadre_model_config *config, const struct row *row)
+{
+    return row->where == QKV_BIAS  ? config->qkv_bias
+           : row->where == QK_NORM ? config->qk_norm
+                                   : true;
+}
+
+uint32_t cadre_llama_place(const struct cadre_model_config *config, uint32_t row)
+{
+    uint32_t place = 0;
+    for (uint32_t i = 0; i < row; i++)
+        place += has_row(config, &llama_block[i]);
+    return place;
+}
+
 static uint32_t block_params(const struct cadre_model_config *config)
 {
     if (config->experts > 0)
         return GPT2_EXPERTS + (uint32_t)config->experts * GPT2_EXPERT_PARAMS;
-    return config->arch == CADRE_ARCH_GPT2 ? GPT2_BLOCK_PARAMS
-                                           : (uint32_t)LLAMA_BLOCK_PARAMS;
+    return config->arch == CADRE_ARCH_GPT2 ? (uint32_t)GPT2_BLOCK_PARAMS
+                                           : cadre_llama_place(config, LLAMA_ROWS);
 }
 
 static void append_experts(struct cadre_model *model, uint32_t unit, const char *prefix)
@@ -183,13 +219,16 @@ static void append_blocks(struct cadre_model *model)
 {
     bool gpt2 = model->config.arch == CADRE_ARCH_GPT2;
     const struct row *rows = gpt2 ? gpt2_block : llama_block;
-    size_t n = model->config.experts > 0 ? GPT2_ROUTER_W : block_params(&model->config);
+    const size_t n = !gpt2                       ? LLAMA_ROWS
+                     : model->config.experts > 0 ? GPT2_ROUTER_W
+                                                 : GPT2_BLOCK_PARAMS;
     for (uint32_t layer = 0; layer < (uint32_t)model->config.layers; layer++) {
         char prefix[48];
         snprintf(prefix, sizeof prefix, gpt2 ? "transformer.h.%u." : "model.layers.%u.",
                  layer);
         for (size_t i = 0; i < n; i++)
-            append(model, layer + 1, prefix, &rows[i]);
+            if (has_row(&model->config, &rows[i]))
+                append(model, layer + 1, prefix, &rows[i]);
         append_experts(model, layer + 1, prefix);
     }
 }
@@ -259,16 +298,91 @@ static cadre_status check_sizes(const struct cadre_model_config *config,
     CADRE_TRY(check_range("vocab", config->vocab, 1, MAX_COUNT, err));
     CADRE_TRY(check_range("classes", config->classes, 0, MAX_SIZE, err));
     CADRE_TRY(check_range("experts", config->experts, 0, CADRE_MAX_EXPERTS, err));
-    CADRE_TRY(check_multiple("channels", config->channels, "model.heads", config->heads,
-                             err));
+    CADRE_TRY(check_range("head_size", config->head_size, 0, MAX_HEAD_SIZE, err));
+    if (config->head_size == 0)
+        CADRE_TRY(check_multiple("channels", config->channels, "model.heads",
+                                 config->heads, err));
     return check_multiple("heads", config->heads, "model.kv_heads", config->kv_heads,
                           err);
+}
+
+static cadre_status check_gpt2(const struct cadre_model_config *config,
+                               struct cadre_error *err)
+{
+    const char *key = config->rotary.scaling != CADRE_ROTARY_PLAIN ? "rope_scaling"
+                      : config->head_size != 0                     ? "head_size"
+                      : config->qkv_bias                           ? "qkv_bias"
+                      : config->qk_norm                            ? "qk_norm"
+                                                                   : NULL;
+    if (key)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "model.%s is set, but model.arch = gpt2 has no such choice; "
+                          "leave it out or use llama",
+                          key);
+    if (config->kv_heads == config->heads)
+        return CADRE_OK;
+    return cadre_fail(err, CADRE_E_INVALID,
+                      "model.kv_heads = %lld differs from model.heads = %lld, but "
+                      "model.arch = gpt2 has no grouped queries; use llama",
+                      (long long)config->kv_heads, (long long)config->heads);
+}
+
+static bool is_positive(double value)
+{
+    return isfinite(value) && value > 0;
+}
+
+static cadre_status check_rotary(const struct cadre_rotary *rotary,
+                                 struct cadre_error *err)
+{
+    if (!is_positive(rotary->theta))
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "model.rope_theta = %g, expected a positive number",
+                          rotary->theta);
+    if (rotary->scaling == CADRE_ROTARY_PLAIN)
+        return CADRE_OK;
+    if (!is_positive(rotary->factor))
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "model.rope_factor = %g, expected a positive number",
+                          rotary->factor);
+    if (rotary->scaling == CADRE_ROTARY_LINEAR ||
+        (is_positive(rotary->low) && rotary->low < rotary->high &&
+         isfinite(rotary->high) && rotary->original > 0))
+        return CADRE_OK;
+    return cadre_fail(
+        err, CADRE_E_INVALID,
+        "model.rope_low = %g, model.rope_high = %g, model.rope_original = "
+        "%lld: expected positive numbers, low below high",
+        rotary->low, rotary->high, (long long)rotary->original);
+}
+
+static cadre_status check_llama(const struct cadre_model_config *config,
+                                struct cadre_error *err)
+{
+    const int64_t head_size = head_size_of(config);
+    if (head_size % 2 != 0)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "%s = %lld is odd, but rotary embedding rotates pairs; "
+                          "choose an even head size",
+                          config->head_size ? "model.head_size"
+                                            : "model.channels / model.heads",
+                          (long long)head_size);
+    if (config->qkv_bias && config->qk_norm)
+        return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                          "model.qkv_bias and model.qk_norm are both yes, but no "
+                          "family of models has both; set one of them to no");
+    if (config->qk_norm && config->exact_parts > 1)
+        return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                          "model.qk_norm = yes with run.exact_parts = %lld: the "
+                          "gradients of norms of heads are not summed in parts; set "
+                          "run.exact_parts to 1",
+                          (long long)config->exact_parts);
+    return check_rotary(&config->rotary, err);
 }
 
 static cadre_status check_form(const struct cadre_model_config *config,
                                struct cadre_error *err)
 {
-    int64_t head_size = config->channels / config->heads;
     if (config->experts > 0 && config->arch != CADRE_ARCH_GPT2)
         return cadre_fail(err, CADRE_E_UNSUPPORTED,
                           "model.experts = %lld, expected 0 with model.arch = llama; "
@@ -277,21 +391,8 @@ static cadre_status check_form(const struct cadre_model_config *config,
     if (config->arch != CADRE_ARCH_GPT2 && config->arch != CADRE_ARCH_LLAMA)
         return cadre_fail(err, CADRE_E_INVALID, "model.arch: unknown form %d",
                           (int)config->arch);
-    if (config->arch == CADRE_ARCH_GPT2 && config->kv_heads != config->heads)
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "model.kv_heads = %lld differs from model.heads = %lld, but "
-                          "model.arch = gpt2 has no grouped queries; use llama",
-                          (long long)config->kv_heads, (long long)config->heads);
-    if (config->arch == CADRE_ARCH_LLAMA && head_size % 2 != 0)
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "model.channels / model.heads = %lld is odd, but rotary "
-                          "embedding rotates pairs; choose an even head size",
-                          (long long)head_size);
-    if (config->arch == CADRE_ARCH_LLAMA &&
-        !(isfinite(config->rope_theta) && config->rope_theta > 0))
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "model.rope_theta = %g, expected a positive number",
-                          config->rope_theta);
+    CADRE_TRY(config->arch == CADRE_ARCH_LLAMA ? check_llama(config, err)
+                                               : check_gpt2(config, err));
     if (!(isfinite(config->norm_eps) && config->norm_eps > 0))
         return cadre_fail(err, CADRE_E_INVALID,
                           "model.norm_eps = %g, expected a positive number",
@@ -391,6 +492,7 @@ cadre_status cadre_model_create(const struct cadre_model_config *config, int tp_
     model->heads = config->heads / tp_size;
     model->kv_heads = config->kv_heads / tp_size;
     model->hidden = config->hidden / tp_size;
+    model->head_size = head_size_of(config);
     model->vocab = config->classes > 0 ? config->vocab : config->vocab / tp_size;
     model->vocab_begin = config->classes > 0 ? 0 : tp_rank * model->vocab;
     model->n_units = (uint32_t)config->layers + 2;
@@ -408,6 +510,13 @@ void cadre_model_destroy(struct cadre_model *model)
         return;
     free(model->params);
     free(model);
+}
+
+bool cadre_model_is_partial(const struct cadre_model *model, uint32_t param)
+{
+    const struct cadre_param *p = &model->params[param];
+    return (p->head_norm && model->tp_size > 1) ||
+           (p->norm && model->rows_sharded && model->parts == 0);
 }
 
 int32_t cadre_model_find(const struct cadre_model *model, const char *name)

@@ -2,7 +2,8 @@
 /* The transformer as a parameter table; its units are in unit.h.
  *
  * GPT-2 form: LayerNorm, learned positions, GELU-tanh, biases (Radford et al. 2019).
- * Llama form: RMSNorm, RoPE, SwiGLU, grouped-query attention (Touvron et al. 2023).
+ * Llama form: RMSNorm, RoPE, SwiGLU, grouped-query attention (Touvron et al. 2023);
+ * with qkv_bias that of Qwen 2 (Yang et al. 2024), with qk_norm that of Qwen 3 (2025).
  * Names and shapes of parameters are Hugging Face's, so GPT-2 keeps Conv1D's (in, out)
  * and Llama keeps Linear's (out, in). Letters: core/tensor/shape.h. */
 #ifndef CADRE_MODEL_MODEL_H
@@ -24,7 +25,12 @@ struct cadre_model_config {
     int64_t classes; /* 0: language-model head; else a classification head on the last
                         token */
     bool tied; /* the LM head is the embedding (ignored for a classification head) */
-    double norm_eps, rope_theta;
+    double norm_eps;
+    /* Llama form only, as the next three */
+    struct cadre_rotary rotary;
+    int64_t head_size; /* 0: channels / heads */
+    bool qkv_bias; /* the products that make q, k and v have biases */
+    bool qk_norm; /* each head of q and of k is normed before it turns */
     int64_t head_rows; /* rows that the LM head scores at once; 0: all */
     /* Experts of each block's MLP, of which a token takes one (Fedus et al. 2022); 0: a
      * plain MLP. GPT-2 form only. */
@@ -58,6 +64,7 @@ struct cadre_param {
     int32_t split_dim; /* the dimension that `split` shards, -1 for NONE */
     int32_t expert; /* of a block: which one it belongs to; -1: none */
     bool norm; /* of a norm: its gradient is a sum over the rows of this rank */
+    bool head_norm; /* of a norm of heads: a sum over the heads of this rank */
     enum cadre_init_kind init;
     double init_std;
     void *data; /* (local), dtype; read on every op call, NULL while detached */
@@ -78,6 +85,7 @@ struct cadre_model {
      * 1 after create; ep_size divides config.experts. */
     int ep_rank, ep_size;
     int64_t heads, kv_heads, hidden; /* local */
+    int64_t head_size;
     int64_t vocab_begin, vocab; /* local slice of the embedding and the LM head */
     uint32_t n_units; /* layers + 2 */
     uint32_t n_params;
@@ -93,6 +101,9 @@ cadre_status cadre_model_create(const struct cadre_model_config *config, int tp_
                                 int tp_size, struct cadre_model **out,
                                 struct cadre_error *err);
 void cadre_model_destroy(struct cadre_model *model);
+
+/* Is the parameter's gradient a part of a sum over the tensor ranks? */
+bool cadre_model_is_partial(const struct cadre_model *model, uint32_t param);
 
 /* Index of a parameter by name, -1 when there is none. */
 int32_t cadre_model_find(const struct cadre_model *model, const char *name);

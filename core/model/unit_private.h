@@ -93,18 +93,26 @@ enum {
     GPT2_EXPERTS,
     GPT2_EXPERT_PARAMS = GPT2_BLOCK_PARAMS - GPT2_FC_W,
 };
+/* Rows of a table: a model has the biases with qkv_bias, the norms with qk_norm. */
 enum {
     LLAMA_NORM1_W,
     LLAMA_Q_W,
+    LLAMA_Q_B,
     LLAMA_K_W,
+    LLAMA_K_B,
     LLAMA_V_W,
+    LLAMA_V_B,
+    LLAMA_Q_NORM,
+    LLAMA_K_NORM,
     LLAMA_O_W,
     LLAMA_NORM2_W,
     LLAMA_GATE_W,
     LLAMA_UP_W,
     LLAMA_DOWN_W,
-    LLAMA_BLOCK_PARAMS,
+    LLAMA_ROWS,
 };
+/* The position of a row: how many rows before it the model has. */
+uint32_t cadre_llama_place(const struct cadre_model_config *config, uint32_t row);
 
 /* Data of parameter `position` of the unit. */
 const void *cadre_unit_param(const struct cadre_unit *unit, uint32_t position);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loading: find the file, check who may write it, check it as a file, dlopen it, check
+/* Loading: find the file, check it as a file and who may write it, dlopen it, check
  * that the entry symbol is the file's own, check the descriptor, remember it. Plugins
  * are never unloaded: pointers into their code may remain anywhere. */
 #include "core/plugin/plugin.h"
@@ -102,8 +102,8 @@ static cadre_status load_node(struct loaded *node, struct cadre_error *err)
 {
     struct cadre_status_slot *slot = cadre_status_current();
     const char *path = node->handle.path;
-    CADRE_TRY(cadre_trust_check(path, err));
     CADRE_TRY(cadre_plugin_file_check(path, &node->handle.digest, NULL, err));
+    CADRE_TRY(cadre_trust_check(path, err));
     uint64_t former = cadre_status_enter(slot, cadre_path_basename(path), "open", 0);
     cadre_status rc = open_node(node, err);
     cadre_status_leave(slot, former);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/run/model_setup.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,21 @@ static uint32_t dtype_of(enum cadre_config_precision precision)
            : precision == CADRE_CONFIG_BF16 ? CADRE_BF16
            : precision == CADRE_CONFIG_FP16 ? CADRE_F16
                                             : CADRE_F32;
+}
+
+/* What the scaling does not read is 0, as in a folder. */
+static struct cadre_rotary rotary_of(const struct cadre_config_model *m)
+{
+    struct cadre_rotary rotary = {.theta = m->rope_theta};
+    rotary.scaling = (enum cadre_rotary_scaling)m->rope_scaling;
+    if (rotary.scaling != CADRE_ROTARY_PLAIN)
+        rotary.factor = m->rope_factor;
+    if (rotary.scaling == CADRE_ROTARY_LLAMA3) {
+        rotary.low = m->rope_low;
+        rotary.high = m->rope_high;
+        rotary.original = m->rope_original;
+    }
+    return rotary;
 }
 
 static struct cadre_model_config from_config(const struct cadre_config *config)
@@ -42,7 +58,10 @@ static struct cadre_model_config from_config(const struct cadre_config *config)
         .experts = m->experts,
         .expert_balance = m->expert_balance,
         .exact_parts = config->run.exact_parts,
-        .rope_theta = m->rope_theta,
+        .rotary = rotary_of(m),
+        .head_size = m->head_size,
+        .qkv_bias = m->qkv_bias,
+        .qk_norm = m->qk_norm,
         .dtype = dtype_of(config->train.precision),
     };
 }
@@ -55,6 +74,9 @@ static cadre_status check_agreement(const struct cadre_config_model *m,
 {
     static const char *const archs[] = {"gpt2", "llama"};
     const bool llama = hf->arch == CADRE_HF_LLAMA;
+    /* rotary positions are computed: fewer of them do */
+    const int64_t context =
+        llama && m->context < hf->context ? m->context : hf->context;
     const struct {
         const char *key;
         int64_t wanted, found;
@@ -64,8 +86,9 @@ static cadre_status check_agreement(const struct cadre_config_model *m,
         {"model.heads", m->heads, hf->heads},
         {"model.kv_heads", m->kv_heads, hf->kv_heads},
         {"model.hidden", m->hidden, hf->hidden},
-        {"model.context", m->context, hf->context},
+        {"model.context", m->context, context},
         {"model.vocab", m->vocab, hf->vocab},
+        {"model.head_size", m->head_size, hf->head_size},
         {"model.experts", m->experts, 0},
     };
     if (is_set(options, "model.arch") && llama != (m->arch == CADRE_CONFIG_LLAMA))
@@ -85,6 +108,84 @@ static cadre_status check_agreement(const struct cadre_config_model *m,
                 cadre_options_source(options, sizes[i].key), m->init,
                 (long long)sizes[i].found);
     return CADRE_OK;
+}
+
+/* Of keys that are numbers or words. */
+static cadre_status refuse_other(const struct cadre_config_model *m,
+                                 const struct cadre_options *options, const char *key,
+                                 const char *found, struct cadre_error *err)
+{
+    return cadre_fail(err, CADRE_E_INVALID,
+                      "%s = %s (%s), but model.init = %s has %s; leave the key out or "
+                      "make them equal",
+                      key, cadre_options_raw(options, key),
+                      cadre_options_source(options, key), m->init, found);
+}
+
+static cadre_status check_numbers(const struct cadre_config_model *m,
+                                  const struct cadre_options *options,
+                                  const struct cadre_hf_config *hf,
+                                  struct cadre_error *err)
+{
+    const struct cadre_rotary *r = &hf->rotary;
+    const bool llama = hf->arch == CADRE_HF_LLAMA;
+    const bool scaled = r->scaling != CADRE_ROTARY_PLAIN;
+    const bool llama3 = r->scaling == CADRE_ROTARY_LLAMA3;
+    const struct {
+        const char *key;
+        double wanted, found;
+        bool read;
+    } numbers[] = {
+        {"model.norm_eps", m->norm_eps, hf->norm_eps, true},
+        {"model.rope_theta", m->rope_theta, r->theta, llama},
+        {"model.rope_factor", m->rope_factor, r->factor, scaled},
+        {"model.rope_low", m->rope_low, r->low, llama3},
+        {"model.rope_high", m->rope_high, r->high, llama3},
+        {"model.rope_original", (double)m->rope_original, (double)r->original, llama3},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        char found[32];
+        snprintf(found, sizeof found, "%.17g", numbers[i].found);
+        if (numbers[i].read && is_set(options, numbers[i].key) &&
+            numbers[i].wanted != numbers[i].found)
+            return refuse_other(m, options, numbers[i].key, found, err);
+    }
+    return CADRE_OK;
+}
+
+static cadre_status check_choices(const struct cadre_config_model *m,
+                                  const struct cadre_options *options,
+                                  const struct cadre_hf_config *hf,
+                                  struct cadre_error *err)
+{
+    static const char *const scalings[] = {"none", "linear", "llama3"};
+    static const char *const switches[] = {"no", "yes"};
+    if (is_set(options, "model.rope_scaling") &&
+        (int)m->rope_scaling != (int)hf->rotary.scaling)
+        return refuse_other(m, options, "model.rope_scaling",
+                            scalings[hf->rotary.scaling], err);
+    if (is_set(options, "model.qkv_bias") && m->qkv_bias != hf->qkv_bias)
+        return refuse_other(m, options, "model.qkv_bias", switches[hf->qkv_bias], err);
+    if (is_set(options, "model.qk_norm") && m->qk_norm != hf->qk_norm)
+        return refuse_other(m, options, "model.qk_norm", switches[hf->qk_norm], err);
+    if (is_set(options, "model.tied") && m->tied == CADRE_CONFIG_YES && !hf->tied)
+        return refuse_other(m, options, "model.tied", "no", err);
+    return CADRE_OK;
+}
+
+/* Attention over a window is that over all where the window is no shorter. */
+static cadre_status check_window(const struct cadre_config_model *m,
+                                 const struct cadre_hf_config *hf, int64_t context,
+                                 struct cadre_error *err)
+{
+    if (hf->window == 0 || hf->window >= context)
+        return CADRE_OK;
+    return cadre_fail(
+        err, CADRE_E_UNSUPPORTED,
+        "model.init: %s/config.json: \"sliding_window\": expected null, or "
+        "at least the context of %lld, found %lld (Cadre attends to all "
+        "positions before); set model.context = %lld or less",
+        m->init, (long long)context, (long long)hf->window, (long long)hf->window);
 }
 
 /* A checkpoint of a model with experts has no config.json: it fits the keys, or its
@@ -119,17 +220,27 @@ static cadre_status take_folder(const struct cadre_config_model *m,
         return rc;
     }
     CADRE_TRY(check_agreement(m, options, &hf, err));
+    CADRE_TRY(check_numbers(m, options, &hf, err));
+    CADRE_TRY(check_choices(m, options, &hf, err));
     model->arch = hf.arch == CADRE_HF_GPT2 ? CADRE_ARCH_GPT2 : CADRE_ARCH_LLAMA;
     model->layers = hf.layers;
     model->channels = hf.channels;
     model->heads = hf.heads;
     model->kv_heads = hf.kv_heads;
     model->hidden = hf.hidden;
-    model->context = hf.context;
+    if (hf.arch == CADRE_HF_GPT2 || !is_set(options, "model.context"))
+        model->context = hf.context;
+    CADRE_TRY(check_window(m, &hf, model->context, err));
     model->vocab = hf.vocab;
-    model->tied = hf.tied;
+    /* a head of its own in a folder that calls it tied: cadre_hf_check */
+    model->tied =
+        hf.tied && !(is_set(options, "model.tied") && m->tied == CADRE_CONFIG_NO);
     model->norm_eps = hf.norm_eps;
-    model->rope_theta = hf.arch == CADRE_HF_LLAMA ? hf.rope_theta : model->rope_theta;
+    if (hf.arch == CADRE_HF_LLAMA)
+        model->rotary = hf.rotary;
+    model->head_size = hf.head_size * hf.heads == hf.channels ? 0 : hf.head_size;
+    model->qkv_bias = hf.qkv_bias;
+    model->qk_norm = hf.qk_norm;
     return CADRE_OK;
 }
 

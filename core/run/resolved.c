@@ -57,7 +57,9 @@ static cadre_status put_model(struct cadre_options *options,
                               const struct cadre_model_config *m, const char *source,
                               struct cadre_error *err)
 {
+    static const char *const scalings[] = {"none", "linear", "llama3"};
     const bool llama = m->arch == CADRE_ARCH_LLAMA;
+    const struct cadre_rotary *rotary = &m->rotary;
     const struct {
         const char *key;
         int64_t value;
@@ -65,13 +67,26 @@ static cadre_status put_model(struct cadre_options *options,
         {"model.layers", m->layers}, {"model.channels", m->channels},
         {"model.heads", m->heads},   {"model.kv_heads", m->kv_heads},
         {"model.hidden", m->hidden}, {"model.context", m->context},
-        {"model.vocab", m->vocab},
+        {"model.vocab", m->vocab},   {"model.head_size", m->head_size},
     };
     CADRE_TRY(put(options, "model.arch", llama ? "llama" : "gpt2", source, err));
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         CADRE_TRY(put_size(options, sizes[i].key, sizes[i].value, source, err));
     CADRE_TRY(put(options, "model.tied", m->tied ? "yes" : "no", source, err));
-    CADRE_TRY(put_number(options, "model.rope_theta", m->rope_theta, source, err));
+    CADRE_TRY(put(options, "model.qkv_bias", m->qkv_bias ? "yes" : "no", source, err));
+    CADRE_TRY(put(options, "model.qk_norm", m->qk_norm ? "yes" : "no", source, err));
+    CADRE_TRY(put_number(options, "model.rope_theta", rotary->theta, source, err));
+    CADRE_TRY(
+        put(options, "model.rope_scaling", scalings[rotary->scaling], source, err));
+    if (rotary->scaling != CADRE_ROTARY_PLAIN)
+        CADRE_TRY(
+            put_number(options, "model.rope_factor", rotary->factor, source, err));
+    if (rotary->scaling == CADRE_ROTARY_LLAMA3) {
+        CADRE_TRY(put_number(options, "model.rope_low", rotary->low, source, err));
+        CADRE_TRY(put_number(options, "model.rope_high", rotary->high, source, err));
+        CADRE_TRY(
+            put_size(options, "model.rope_original", rotary->original, source, err));
+    }
     return put_number(options, "model.norm_eps", m->norm_eps, source, err);
 }
 

@@ -13,7 +13,7 @@
  * sum over a rank's own rows only, so they are all-reduced too: once a step, after the
  * data ranks' sums, so that these follow the one tree of exact mode. Source:
  * Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models,
- * 2022. */
+ * 2022. So are, always, those of norms of heads, of which a rank has its own. */
 #include <stdlib.h>
 
 #include <cadre/helpers.h>
@@ -26,7 +26,7 @@ struct cadre_self {
     const struct cadre_param_svc *param;
     int shard_rows; /* sequence_parallel */
     struct cadre_axis *axis;
-    cadre_param_id *partial; /* gradients that sum over this rank's rows only */
+    cadre_param_id *partial; /* gradients that sum over this rank's part only */
     uint32_t n_partial;
     int open; /* a step began and sync(GRADS) has not come */
 };
@@ -90,8 +90,6 @@ static cadre_status bind(struct cadre_self *self, const struct cadre_bind *in)
     struct cadre_ctx *ctx = self->host->ctx;
     (void)in;
     self->axis = self->mesh->axis(ctx, NULL);
-    if (!self->shard_rows)
-        return CADRE_OK;
     uint32_t n = self->model->n_params(ctx);
     self->partial = calloc(n + 1u, sizeof *self->partial);
     if (!self->partial)

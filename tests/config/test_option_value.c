@@ -29,10 +29,10 @@ static const struct options_wrong wrong[] = {
     {"[optim]\nlr = 1,5\n", "found '1,5'"},
     {"[optim]\nbeta1 = 1.5\n", "out of range"},
     {"[run]\nexact = maybe\n", "run.exact: expected yes or no, found 'maybe'"},
-    {"[model]\narch = gtp2\n", "expected one of gpt2, llama, found 'gtp2' (nearest: "
-                               "gpt2)"},
+    {"[model]\narch = gtp2\n",
+     "expected one of gpt2, llama, vit, found 'gtp2' (nearest: gpt2)"},
     {"[model]\narch = GPT2\n", "nearest: gpt2"},
-    {"[model]\narch =\n", "expected one of gpt2, llama, found ''"},
+    {"[model]\narch =\n", "expected one of gpt2, llama, vit, found ''"},
     {"[zero]\nbucket = 25MB\n", "expected a size such as 4096, 64k, 25M or 1G"},
     {"[zero]\nbucket = -1k\n", "found '-1k'"},
     {"[zero]\nbucket = 9999999999G\n", "does not fit in 64 bits"},

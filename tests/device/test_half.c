@@ -308,6 +308,7 @@ END_TEST
 START_TEST(rope_turns_back)
 {
     enum { LONG = 21, COUNT = 2 * 9 * LONG };
+    const struct cadre_rotary turn = {.theta = 10000};
     const uint32_t dtype = dtype_of(_i);
     struct cadre_device *device = open_cpu(2), *fresh = open_cpu(1);
     struct tensor x = tensor_make(device, dtype, COUNT, 1);
@@ -315,17 +316,17 @@ START_TEST(rope_turns_back)
     struct tensor full = tensor_make(fresh, CADRE_F32, COUNT, 1);
     const struct cadre_device_ops *ops = device->ops;
     tensor_round(&full, dtype);
-    ok(ops->rope(device, dtype, x.data, LONG, 1, 18, 2, 10, 10000, 0, false));
+    ok(ops->rope(device, dtype, x.data, LONG, 1, 18, 2, 10, &turn, 0, false));
     ok(ops->copy(device, x.data, old.data, COUNT * sizeof(uint16_t)));
-    ok(ops->rope(device, dtype, x.data, LONG, 2, 9, 2, 10, 10000, 5, false));
-    ok(ops->rope(fresh, CADRE_F32, full.data, LONG, 2, 9, 2, 10, 10000, 5, false));
+    ok(ops->rope(device, dtype, x.data, LONG, 2, 9, 2, 10, &turn, 5, false));
+    ok(ops->rope(fresh, CADRE_F32, full.data, LONG, 2, 9, 2, 10, &turn, 5, false));
     for (int64_t i = 0; i < COUNT; i++)
         ck_assert(fabs(tensor_get(&x, i) - tensor_get(&full, i)) <=
                   unit(dtype) / 2 * fabs(tensor_get(&full, i)));
     ck_assert(fabs(tensor_get(&x, 0) - tensor_get(&old, 0)) > 1e-2);
     for (int64_t at = 20; at < COUNT; at += LONG)
         ck_assert(tensor_get(&x, at) == tensor_get(&old, at));
-    ok(ops->rope(device, dtype, x.data, LONG, 2, 9, 2, 10, 10000, 5, true));
+    ok(ops->rope(device, dtype, x.data, LONG, 2, 9, 2, 10, &turn, 5, true));
     for (int64_t i = 0; i < COUNT; i++)
         check_close(tensor_get(&x, i), tensor_get(&old, i), 2 * unit(dtype), "x", i);
     tensor_free(&x);

@@ -218,9 +218,10 @@ static void pointwise_case(struct run *r)
 
 static void columns_case(struct run *r)
 {
+    const struct cadre_rotary turn = {.theta = 10000};
     const int64_t N = r->n * 2, H = 2, D = 2 * (r->n / 2 + 1);
     struct tensor *x = out(r, N * H * D, 2);
-    ok(r->ops->rope(r->device, r->dtype, x->data, H * D, 2, r->n, H, D, 10000, 3,
+    ok(r->ops->rope(r->device, r->dtype, x->data, H * D, 2, r->n, H, D, &turn, 3,
                     false));
     settle(r, x);
     ok(r->ops->bias_bwd(r->device, r->dtype, x->data, N, H * D, wide(r, H * D, 3)->data,

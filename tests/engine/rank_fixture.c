@@ -42,7 +42,7 @@ void rank_fixture_open(struct rank_fixture *f)
                   .vocab = 256,
                   .tied = true,
                   .norm_eps = 1e-5,
-                  .rope_theta = 1e4,
+                  .rotary.theta = 1e4,
                   .dtype = CADRE_F32},
         .optim = {.kind = CADRE_OPTIMIZER_ADAMW,
                   .lr = 1e-2,

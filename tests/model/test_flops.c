@@ -77,7 +77,7 @@ START_TEST(is_that_of_the_published_size_of_llama)
                                               .context = 8192,
                                               .vocab = 128256,
                                               .norm_eps = 1e-5,
-                                              .rope_theta = 500000,
+                                              .rotary.theta = 500000,
                                               .dtype = CADRE_F32};
     const double N = 8030261248.0 - 128256.0 * 4096 - 65.0 * 4096;
     const double scores = 32.0 * 4096 * 8192;

@@ -36,7 +36,7 @@ static void decode_greedily(uint32_t dtype, const char *weights, int32_t *ids)
         .vocab = VOCAB,
         .tied = true,
         .norm_eps = 1e-5,
-        .rope_theta = 10000,
+        .rotary.theta = 10000,
         .dtype = dtype,
     };
     struct test_trainer t;

@@ -291,7 +291,7 @@ static struct cadre_model_config llama_config(uint32_t dtype)
         .vocab = 512,
         .tied = true,
         .norm_eps = 1e-5,
-        .rope_theta = 10000,
+        .rotary.theta = 10000,
         .dtype = dtype,
     };
 }

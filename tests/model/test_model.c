@@ -76,7 +76,7 @@ START_TEST(tinyllama_has_its_count)
         .context = 2048,
         .vocab = 32000,
         .norm_eps = 1e-5,
-        .rope_theta = 10000,
+        .rotary.theta = 10000,
         .dtype = CADRE_F32,
     };
     struct cadre_model *model = create(&config, 0, 1);
@@ -289,7 +289,7 @@ START_TEST(bad_llama_is_refused)
     struct cadre_model_config bad;
     bad = good, bad.channels = 12;
     check_refused(bad, 1, CADRE_E_INVALID, "rotary", "3");
-    bad = good, bad.rope_theta = 0;
+    bad = good, bad.rotary.theta = 0;
     check_refused(bad, 1, CADRE_E_INVALID, "model.rope_theta", "0");
 }
 END_TEST

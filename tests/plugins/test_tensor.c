@@ -181,7 +181,7 @@ START_TEST(sums_what_adds_over_rows)
     float own = 0;
     start();
     run_step();
-    ck_assert_int_eq(fake.posts, 0);
+    ck_assert_int_eq(fake.posts, 3);
     fake_stop(&fake);
     fake_set(&fake, "sequence_parallel", "yes");
     start();

@@ -106,7 +106,7 @@ static json_t *summary(bool valid)
                                             .params = 77,
                                             .device = "cpu",
                                             .tuning = {"lib 1", "0123"},
-                                            .valid = {valid, 2.25, 9, 3}};
+                                            .valid = {valid, 2.25, 0, 9, 3}};
     ck_assert_int_eq(cadre_metrics_summary(metrics, &totals, &f.err), CADRE_OK);
     char *text = spec_fixture_read(&f, "run/summary.json");
     json_t *object = json_loads(text, JSON_REJECT_DUPLICATES, NULL);

@@ -26,7 +26,7 @@ struct cadre_model_config test_small_model(enum cadre_arch arch)
         .context = 11,
         .vocab = 26,
         .norm_eps = 1e-5,
-        .rope_theta = 10000.0,
+        .rotary.theta = 10000.0,
         .dtype = CADRE_F64,
     };
 }

@@ -12,6 +12,7 @@
 #include "core/base/json_read.h"
 #include "core/base/memory.h"
 #include "core/checkpoint/format/file.h"
+#include "core/tensor/dtype.h"
 
 enum { INDEX_LIMIT = 64 << 20, NAME_BYTES = 512 };
 
@@ -267,6 +268,58 @@ static cadre_status check_unknown(const struct cadre_hf *hf,
     return CADRE_OK;
 }
 
+/* ---- a tied head ---- */
+
+enum { COMPARED = 1 << 13 };
+
+static cadre_status read_place(const struct place *place, uint64_t at, uint64_t n,
+                               double *out, struct cadre_error *err)
+{
+    return cadre_safetensors_read(place->shard, place->index, at, n, CADRE_F64, out,
+                                  err);
+}
+
+/* Of bits: a NaN is equal to itself. */
+static cadre_status compare(const struct cadre_hf *hf, const struct place *head,
+                            const struct place *embed, double *room,
+                            struct cadre_error *err)
+{
+    const struct cadre_safetensors_tensor *a =
+        cadre_safetensors_at(head->shard, head->index);
+    const struct cadre_safetensors_tensor *b =
+        cadre_safetensors_at(embed->shard, embed->index);
+    bool equal = a->count == b->count;
+    for (uint64_t at = 0, n; equal && at < a->count; at += n) {
+        n = a->count - at < COMPARED ? a->count - at : COMPARED;
+        CADRE_TRY(read_place(head, at, n, room, err));
+        CADRE_TRY(read_place(embed, at, n, room + COMPARED, err));
+        equal = memcmp(room, room + COMPARED, n * sizeof *room) == 0;
+    }
+    if (equal)
+        return CADRE_OK;
+    return cadre_fail(err, CADRE_E_INVALID,
+                      "%s: tensor '%s': expected the values of '%s', as config.json "
+                      "has tie_word_embeddings = true, found others; set model.tied = "
+                      "no to train it, or take it out of the folder",
+                      hf->path, a->name, b->name);
+}
+
+/* Where the head is the embedding, a head that the folder has must be equal to it. */
+static cadre_status check_tied(const struct cadre_hf *hf, struct cadre_error *err)
+{
+    struct place head, embed;
+    if (!find_exact(hf, "lm_head.weight", &head) ||
+        (!find_place(hf, "model.embed_tokens.weight", &embed) &&
+         !find_place(hf, "transformer.wte.weight", &embed)))
+        return CADRE_OK;
+    double *room = cadre_calloc(2 * COMPARED, sizeof *room);
+    if (!room)
+        return cadre_no_memory(err, "a comparison of the head");
+    cadre_status rc = compare(hf, &head, &embed, room, err);
+    free(room);
+    return rc;
+}
+
 cadre_status cadre_hf_check(const struct cadre_hf *hf,
                             const struct cadre_safetensors_spec *wanted, size_t n,
                             bool tied, struct cadre_error *err)
@@ -291,6 +344,8 @@ cadre_status cadre_hf_check(const struct cadre_hf *hf,
     }
     for (size_t s = 0; s < hf->n_shards; s++)
         CADRE_TRY_OR(check_unknown(hf, hf->shards[s], used[s], tied, err), fail);
+    if (tied)
+        CADRE_TRY_OR(check_tied(hf, err), fail);
 fail:
     for (size_t i = 0; used && i < hf->n_shards; i++)
         free(used[i]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hugging Face model folders: config.json and one or several safetensors files. A
- * checkpoint of Cadre is such a folder too. GPT-2 and Llama only; what Cadre would
- * compute differently is an error, never ignored. Source: the configuration classes
- * GPT2Config and LlamaConfig of huggingface/transformers, their names and defaults. */
+ * checkpoint of Cadre is such a folder too. What Cadre would compute differently is an
+ * error, never ignored. Source: the configuration classes of huggingface/transformers,
+ * their names and defaults. */
 #ifndef CADRE_CHECKPOINT_FORMAT_HF_H
 #define CADRE_CHECKPOINT_FORMAT_HF_H
 
@@ -12,10 +12,21 @@
 
 #include "core/base/error.h"
 #include "core/checkpoint/format/safetensors.h"
+#include "core/tensor/rotary.h"
 
 enum cadre_hf_arch {
     CADRE_HF_GPT2,
     CADRE_HF_LLAMA,
+};
+
+/* model_type, whose classes of transformers compute what arch does with the config's
+ * choices. Mistral without a window is Llama. */
+enum cadre_hf_family {
+    CADRE_HF_FAMILY_GPT2,
+    CADRE_HF_FAMILY_LLAMA,
+    CADRE_HF_FAMILY_MISTRAL,
+    CADRE_HF_FAMILY_QWEN2, /* qkv_bias */
+    CADRE_HF_FAMILY_QWEN3, /* qk_norm */
 };
 
 struct cadre_hf_config {
@@ -24,11 +35,20 @@ struct cadre_hf_config {
     int64_t classes; /* 0: language-model head */
     bool tied; /* the LM head is the embedding */
     double norm_eps;
-    double rope_theta; /* Llama only, 0 for GPT-2 */
+    struct cadre_rotary rotary; /* Llama only, as what follows; 0 for GPT-2 */
+    bool qkv_bias, qk_norm;
+    int64_t head_size; /* also GPT-2's; for writing, 0 is channels / heads */
+    enum cadre_hf_family family; /* read only, as the next: writing finds it */
+    int64_t window; /* how many latest positions attention reads; 0: all */
 };
 
-/* Read DIR/config.json. Errors: CADRE_E_INVALID (file, key, expected, found),
- * CADRE_E_UNSUPPORTED (a model that Cadre would compute differently), CADRE_E_IO. */
+/* "qwen2", "Qwen2" (ForCausalLM). */
+const char *cadre_hf_family_type(enum cadre_hf_family family);
+const char *cadre_hf_family_class(enum cadre_hf_family family);
+
+/* Read DIR/config.json, every key of which must be known. Errors: CADRE_E_INVALID
+ * (file, key, expected, found), CADRE_E_UNSUPPORTED (a model that Cadre would compute
+ * differently), CADRE_E_IO. */
 cadre_status cadre_hf_config_read(const char *dir, struct cadre_hf_config *config,
                                   struct cadre_error *err);
 
@@ -56,7 +76,8 @@ const struct cadre_safetensors_tensor *cadre_hf_find(const struct cadre_hf *hf,
 /* Check that every expected tensor exists in its shape (dtypes may differ), and that
  * the model has every tensor of the folder, so that no weight is silently dropped.
  * Buffers in old files (attention masks, rotary frequencies) and, where `tied`, the
- * copy of the head are ignored. Errors: CADRE_E_INVALID names the tensor. */
+ * copy of the head are ignored, if it is a copy. Errors: CADRE_E_INVALID names the
+ * tensor. */
 cadre_status cadre_hf_check(const struct cadre_hf *hf,
                             const struct cadre_safetensors_spec *wanted, size_t n,
                             bool tied, struct cadre_error *err);

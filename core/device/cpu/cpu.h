@@ -60,7 +60,7 @@ struct cadre_cpu {
     void *rope_table;
     size_t rope_bytes;
     int64_t rope_begin, rope_end, rope_pairs;
-    double rope_theta;
+    struct cadre_rotary rotary;
     uint32_t rope_dtype;
 };
 
@@ -92,8 +92,8 @@ cadre_status cadre_cpu_attention_bwd(struct cadre_device *,
 /* lint: long because it fills a slot of the table of ops */
 cadre_status cadre_cpu_rope(struct cadre_device *, uint32_t dtype, void *x, int64_t ld,
                             int64_t batch, int64_t time, int64_t heads,
-                            int64_t head_size, double theta, int64_t position,
-                            bool inverse);
+                            int64_t head_size, const struct cadre_rotary *rotary,
+                            int64_t position, bool inverse);
 cadre_status cadre_cpu_topk(struct cadre_device *, uint32_t dtype, const void *x,
                             int64_t count, int64_t k, void *values, int32_t *indices);
 cadre_status cadre_cpu_quantize(struct cadre_device *, uint32_t dtype, const void *x,

@@ -7,10 +7,11 @@
 #include "core/device/cpu/half.h"
 
 static bool table_holds(const struct cadre_cpu *cpu, uint32_t dtype, int64_t pairs,
-                        double theta, int64_t begin, int64_t end)
+                        const struct cadre_rotary *rotary, int64_t begin, int64_t end)
 {
     return cpu->rope_table && cpu->rope_dtype == dtype && cpu->rope_pairs == pairs &&
-           cpu->rope_theta == theta && cpu->rope_begin <= begin && end <= cpu->rope_end;
+           cadre_rotary_equal(&cpu->rotary, rotary) && cpu->rope_begin <= begin &&
+           end <= cpu->rope_end;
 }
 
 static void fill_table(struct cadre_cpu *cpu)
@@ -19,7 +20,7 @@ static void fill_table(struct cadre_cpu *cpu)
     float *f32 = cpu->rope_table;
     double *f64 = cpu->rope_table;
     for (int64_t i = 0; i < pairs; i++) {
-        const double frequency = pow(cpu->rope_theta, -(double)i / (double)pairs);
+        const double frequency = cadre_rotary_frequency(&cpu->rotary, i, pairs);
         for (int64_t p = cpu->rope_begin; p < cpu->rope_end; p++) {
             const double angle = (double)p * frequency;
             const int64_t at = (p - cpu->rope_begin) * pairs * 2 + i;
@@ -36,7 +37,8 @@ static void fill_table(struct cadre_cpu *cpu)
 
 /* Generation asks for one position at a time: the table then grows by doubling. */
 static cadre_status make_table(struct cadre_cpu *cpu, uint32_t dtype, int64_t pairs,
-                               double theta, int64_t begin, int64_t end)
+                               const struct cadre_rotary *rotary, int64_t begin,
+                               int64_t end)
 {
     const bool grows = begin > 0 && begin >= cpu->rope_begin && begin <= cpu->rope_end;
     const int64_t first = grows ? cpu->rope_begin : begin;
@@ -55,7 +57,7 @@ static cadre_status make_table(struct cadre_cpu *cpu, uint32_t dtype, int64_t pa
     }
     cpu->rope_dtype = dtype;
     cpu->rope_pairs = pairs;
-    cpu->rope_theta = theta;
+    cpu->rotary = *rotary;
     cpu->rope_begin = first;
     cpu->rope_end = last;
     fill_table(cpu);
@@ -65,8 +67,8 @@ static cadre_status make_table(struct cadre_cpu *cpu, uint32_t dtype, int64_t pa
 /* lint: long because it fills a slot of the table of ops */
 cadre_status cadre_cpu_rope(struct cadre_device *device, uint32_t dtype, void *x,
                             int64_t ld, int64_t batch, int64_t time, int64_t heads,
-                            int64_t head_size, double theta, int64_t position,
-                            bool inverse)
+                            int64_t head_size, const struct cadre_rotary *rotary,
+                            int64_t position, bool inverse)
 {
     struct cadre_cpu *cpu = (struct cadre_cpu *)device;
     const uint32_t wide = cadre_dtype_wide(dtype); /* of the table */
@@ -74,8 +76,8 @@ cadre_status cadre_cpu_rope(struct cadre_device *device, uint32_t dtype, void *x
     const int64_t pairs = head_size / 2, end = position + time;
     if (!kernels)
         return CADRE_E_DEVICE;
-    if (!table_holds(cpu, wide, pairs, theta, position, end)) {
-        CADRE_TRY(make_table(cpu, wide, pairs, theta, position, end));
+    if (!table_holds(cpu, wide, pairs, rotary, position, end)) {
+        CADRE_TRY(make_table(cpu, wide, pairs, rotary, position, end));
     }
     const size_t skip = (size_t)((position - cpu->rope_begin) * pairs * 2);
     const struct cadre_rope_args args = {.x = x,

@@ -49,8 +49,8 @@ cadre_status cadre_cuda_bias_bwd(uint32_t dtype, const void *dy, int64_t rows,
 /* lint: long because it fills a slot of the table of ops */
 cadre_status cadre_cuda_rope(uint32_t dtype, void *x, int64_t ld, int64_t batch,
                              int64_t time, int64_t heads, int64_t head_size,
-                             double theta, int64_t position, bool inverse,
-                             void *stream);
+                             const struct cadre_rotary *rotary, int64_t position,
+                             bool inverse, void *stream);
 
 /* element by element: pointwise.cu. tree_add also takes i32, maximum i32 and u8. */
 cadre_status cadre_cuda_gelu_bwd(uint32_t dtype, const void *x, const void *dy,

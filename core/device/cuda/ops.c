@@ -57,11 +57,11 @@ static cadre_status norm_bwd(struct cadre_device *device, const struct cadre_nor
 /* lint: long because it is an entry of the table */
 static cadre_status rope(struct cadre_device *device, uint32_t dtype, void *x,
                          int64_t ld, int64_t batch, int64_t time, int64_t heads,
-                         int64_t head_size, double theta, int64_t position,
-                         bool inverse)
+                         int64_t head_size, const struct cadre_rotary *rotary,
+                         int64_t position, bool inverse)
 {
-    LAUNCH(cadre_cuda_rope(dtype, x, ld, batch, time, heads, head_size, theta, position,
-                           inverse, stream));
+    LAUNCH(cadre_cuda_rope(dtype, x, ld, batch, time, heads, head_size, rotary,
+                           position, inverse, stream));
 }
 
 static cadre_status gelu_bwd(struct cadre_device *device, uint32_t dtype, const void *x,

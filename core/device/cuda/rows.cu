@@ -194,9 +194,27 @@ extern "C" cadre_status cadre_cuda_bias_bwd(uint32_t dtype, const void *dy,
 template <class T> struct rope_job {
     T *x;
     int64_t ld, batch, time, heads, pairs, position;
-    double theta;
+    cadre_rotary rotary;
     bool inverse, vec;
 };
+
+/* As cadre_rotary_frequency, which the host has. */
+__device__ inline double rotary_frequency(const cadre_rotary &r, int64_t i,
+                                          int64_t pairs)
+{
+    const double plain = pow(r.theta, -(double)i / (double)pairs);
+    if (r.scaling == CADRE_ROTARY_PLAIN)
+        return plain;
+    if (r.scaling == CADRE_ROTARY_LINEAR)
+        return plain / r.factor;
+    const double waves = (double)r.original / (2 * 3.14159265358979323846 / plain);
+    if (waves < r.low)
+        return plain / r.factor;
+    if (waves > r.high)
+        return plain;
+    const double part = (waves - r.low) / (r.high - r.low);
+    return (1 - part) * plain / r.factor + part * plain;
+}
 
 /* A block has a position of all sequences. Angles are in double and turned into cosines
  * and sines once. */
@@ -208,7 +226,7 @@ template <class T> __global__ void rope(const rope_job<T> a)
     const int64_t P = a.pairs, packs = ceil_div(P, N), row = packs * a.heads;
     const double t = (double)(a.position + blockIdx.x);
     for (int64_t i = threadIdx.x; i < P; i += blockDim.x) {
-        const double angle = t * pow(a.theta, -(double)i / (double)P);
+        const double angle = t * rotary_frequency(a.rotary, i, P);
         turn[i] = (W)cos(angle);
         turn[P + i] = (W)(a.inverse ? -sin(angle) : sin(angle));
     }
@@ -232,7 +250,8 @@ template <class T> __global__ void rope(const rope_job<T> a)
 /* lint: long because it fills a slot of the table of ops */
 extern "C" cadre_status cadre_cuda_rope(uint32_t dtype, void *x, int64_t ld,
                                         int64_t batch, int64_t time, int64_t heads,
-                                        int64_t head_size, double theta,
+                                        int64_t head_size,
+                                        const struct cadre_rotary *rotary,
                                         int64_t position, bool inverse, void *stream)
 {
     const int64_t pairs = head_size / 2;
@@ -241,8 +260,8 @@ extern "C" cadre_status cadre_cuda_rope(uint32_t dtype, void *x, int64_t ld,
     CADRE_DISPATCH("rope", dtype, {
         constexpr int N = pack_size<T>::N;
         const bool vec = pairs % N == 0 && ld % N == 0 && aligned(x);
-        const rope_job<T> job = {(T *)x, ld,       batch, time,    heads,
-                                 pairs,  position, theta, inverse, vec};
+        const rope_job<T> job = {(T *)x, ld,       batch,   time,    heads,
+                                 pairs,  position, *rotary, inverse, vec};
         CADRE_LAUNCH(rope<T>, (unsigned)time,
                      row_threads(batch * heads * ceil_div(pairs, N)),
                      (size_t)(2 * pairs) * sizeof(wide_t<T>), stream, job);

@@ -55,7 +55,7 @@ static void describe(const struct cadre_ctx *ctx, cadre_param_id id,
         .split = (uint32_t)p->split,
         .split_dim = p->split_dim,
         .present = s->plan->param && cadre_rank_plan_holds(s->plan, id),
-        .partial = model->rows_sharded && p->norm && model->parts == 0,
+        .partial = cadre_model_is_partial(model, id),
         .copied = is_copied(s, id),
         .frozen = plan && is_frozen(ctx, id),
         .form = plan ? plan->form : CADRE_FORM_PLAIN,
@@ -109,7 +109,8 @@ static double unit_cost(struct cadre_ctx *ctx, uint32_t unit)
     if (unit == 0)
         return rows * (double)c->channels; /* a copy of rows, no product */
     bool block = unit + 1 < s->model->n_units;
-    double attention = block ? (double)c->channels * (double)s->spec->time : 0;
+    double attention =
+        block ? (double)(c->heads * s->model->head_size) * (double)s->spec->time : 0;
     return rows * (weights + attention);
 }
 

@@ -268,8 +268,18 @@ END_TEST
 /* Step 20 again, without optimizer state, with a config.json. */
 static void save_with_config(void)
 {
-    static const struct cadre_hf_config config = {
-        CADRE_HF_LLAMA, 1, 64, 2, 2, 128, 32, 300, 0, true, 1e-5, 10000.0};
+    static const struct cadre_hf_config config = {.arch = CADRE_HF_LLAMA,
+                                                  .layers = 1,
+                                                  .channels = 64,
+                                                  .heads = 2,
+                                                  .kv_heads = 2,
+                                                  .hidden = 128,
+                                                  .context = 32,
+                                                  .vocab = 300,
+                                                  .tied = true,
+                                                  .norm_eps = 1e-5,
+                                                  .head_size = 32,
+                                                  .rotary = {.theta = 1e4}};
     struct cadre_manifest manifest = save_manifest(20);
     struct cadre_draft *writer = NULL;
     char *partial = cadre_draft_path(root, 20);

@@ -186,6 +186,37 @@ START_TEST(a_folder_is_held_to_the_model)
 }
 END_TEST
 
+/* The first values of make_shard are the order of the names. */
+START_TEST(a_tied_head_is_a_copy_of_the_embedding)
+{
+    static const char *const names[] = {"lm_head.weight", "transformer.wte.weight"};
+    const struct cadre_safetensors_spec wanted[] = {
+        {"transformer.wte.weight", CADRE_F64, 1, {2}},
+        {"lm_head.weight", CADRE_F64, 1, {2}},
+    };
+    struct cadre_hf *hf = NULL;
+    make_shard("model.safetensors", names, 2, 1.0f);
+    ck_assert_int_eq(cadre_hf_open(dir, &hf, &err), CADRE_OK);
+    ck_assert_int_eq(cadre_hf_check(hf, wanted, 1, true, &err), CADRE_E_INVALID);
+    ck_assert_ptr_nonnull(strstr(err.text, "model.tied = no"));
+    ck_assert_int_eq(cadre_hf_check(hf, wanted, 2, false, &err), CADRE_OK);
+    cadre_hf_close(hf);
+    make_shard("model.safetensors", names, 1, 1.0f);
+    make_shard("s.safetensors", names + 1, 1, 1.0f);
+    char *whole = cadre_format("%s/model.safetensors", dir);
+    char *part = cadre_format("%s/h.safetensors", dir);
+    ck_assert_int_eq(rename(whole, part), 0);
+    make_index("{\"weight_map\":{\"lm_head.weight\":\"h.safetensors\","
+               "\"transformer.wte.weight\":\"s.safetensors\"}}");
+    ck_assert_int_eq(cadre_hf_open(dir, &hf, &err), CADRE_OK);
+    ck_assert_msg(cadre_hf_check(hf, wanted, 1, true, &err) == CADRE_OK, "%s",
+                  err.text);
+    cadre_hf_close(hf);
+    free(whole);
+    free(part);
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *suite = suite_create("hf");
@@ -196,6 +227,7 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, a_lying_index_is_refused, 0, 12);
     tcase_add_test(tc, an_empty_folder_is_refused);
     tcase_add_test(tc, a_folder_is_held_to_the_model);
+    tcase_add_test(tc, a_tied_head_is_a_copy_of_the_embedding);
     suite_add_tcase(suite, tc);
     return suite;
 }

@@ -59,15 +59,29 @@ START_TEST(stories_llama_is_read)
     ck_assert_int_eq(config.kv_heads, 4);
     ck_assert_int_eq(config.hidden, 172);
     ck_assert_int_eq(config.context, 512);
-    ck_assert(config.tied && config.rope_theta == 10000.0);
+    ck_assert(config.tied && config.rotary.theta == 10000.0);
 }
 END_TEST
 
+#define GPT2_SIZES                                                                     \
+    .arch = CADRE_HF_GPT2, .layers = 2, .channels = 12, .heads = 3, .kv_heads = 3,     \
+    .hidden = 40, .context = 8, .vocab = 50, .head_size = 4
+#define LLAMA_SIZES                                                                    \
+    .arch = CADRE_HF_LLAMA, .layers = 3, .channels = 16, .heads = 4, .kv_heads = 2,    \
+    .hidden = 44, .context = 8, .vocab = 50
+
 static const struct cadre_hf_config round_trips[] = {
-    {CADRE_HF_GPT2, 2, 12, 3, 3, 40, 8, 50, 0, true, 1e-5, 0.0},
-    {CADRE_HF_GPT2, 2, 12, 3, 3, 40, 8, 50, 2, false, 1e-6, 0.0},
-    {CADRE_HF_LLAMA, 3, 16, 4, 2, 44, 8, 50, 0, false, 1e-5, 500000.0},
-    {CADRE_HF_LLAMA, 3, 16, 4, 4, 44, 8, 50, 5, true, 1e-5, 1e4 / 3},
+    {GPT2_SIZES, .tied = true, .norm_eps = 1e-5},
+    {GPT2_SIZES, .classes = 2, .norm_eps = 1e-6},
+    {LLAMA_SIZES, .norm_eps = 1e-5, .rotary.theta = 500000, .head_size = 4},
+    {LLAMA_SIZES, .classes = 5, .tied = true, .norm_eps = 1e-5, .rotary.theta = 1e4 / 3,
+     .head_size = 4},
+    {LLAMA_SIZES, .tied = true, .norm_eps = 1e-5, .head_size = 6,
+     .rotary = {5e5, CADRE_ROTARY_LLAMA3, 8, 1, 4, 8192}},
+    {LLAMA_SIZES, .tied = true, .norm_eps = 1e-5, .head_size = 4, .qkv_bias = true,
+     .rotary = {5e5, CADRE_ROTARY_LINEAR, 2.5, 0, 0, 0}},
+    {LLAMA_SIZES, .classes = 3, .norm_eps = 1e-6, .head_size = 10, .qk_norm = true,
+     .rotary.theta = 1e6},
 };
 
 START_TEST(what_is_written_is_read)
@@ -85,7 +99,10 @@ START_TEST(what_is_written_is_read)
     ck_assert_int_eq(got.context, want->context);
     ck_assert_int_eq(got.vocab, want->vocab);
     ck_assert_int_eq(got.classes, want->classes);
-    ck_assert(got.norm_eps == want->norm_eps && got.rope_theta == want->rope_theta);
+    ck_assert(got.norm_eps == want->norm_eps &&
+              cadre_rotary_equal(&got.rotary, &want->rotary));
+    ck_assert(got.qkv_bias == want->qkv_bias && got.qk_norm == want->qk_norm);
+    ck_assert_int_eq(got.head_size, want->head_size);
 }
 END_TEST
 
@@ -97,6 +114,17 @@ END_TEST
     "\"num_attention_heads\":2,\"intermediate_size\":16,"                              \
     "\"max_position_embeddings\":4,\"vocab_size\":16"
 
+#define LLAMA3 LLAMA ",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8"
+#define MISTRAL                                                                        \
+    "\"model_type\":\"mistral\",\"num_hidden_layers\":1,\"hidden_size\":8,"            \
+    "\"num_attention_heads\":2,\"intermediate_size\":16,"                              \
+    "\"max_position_embeddings\":4,\"vocab_size\":16"
+#define QWEN(n)                                                                        \
+    "\"model_type\":\"qwen" #n                                                         \
+    "\",\"num_hidden_layers\":2,\"hidden_size\":8,\"num_attention_heads\":2,"          \
+    "\"num_key_value_heads\":null,\"intermediate_size\":16,"                           \
+    "\"max_position_embeddings\":4,\"vocab_size\":16"
+
 START_TEST(defaults_are_hugging_faces)
 {
     struct cadre_hf_config config;
@@ -105,12 +133,13 @@ START_TEST(defaults_are_hugging_faces)
     ck_assert(config.tied && config.norm_eps == 1e-5);
     ck_assert_int_eq(read_text("{" LLAMA ",\"rope_scaling\":null}", &config), CADRE_OK);
     ck_assert_int_eq(config.kv_heads, 2);
-    ck_assert(!config.tied && config.norm_eps == 1e-6 && config.rope_theta == 10000.0);
+    ck_assert(!config.tied && config.norm_eps == 1e-6 &&
+              config.rotary.theta == 10000.0);
     ck_assert_int_eq(read_text("{" LLAMA ",\"rope_parameters\":{\"rope_type\":"
                                "\"default\",\"rope_theta\":500000}}",
                                &config),
                      CADRE_OK);
-    ck_assert(config.rope_theta == 500000.0);
+    ck_assert(config.rotary.theta == 500000.0);
     ck_assert_int_eq(read_text("{" GPT2
                                ",\"architectures\":[\"GPT2ForSequenceClassification\"],"
                                "\"id2label\":{\"0\":\"a\",\"1\":\"b\",\"2\":\"c\"}}",
@@ -125,14 +154,53 @@ static const struct {
     cadre_status status;
     const char *word;
 } bad[] = {
-    {"{" LLAMA ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2}}",
-     CADRE_E_UNSUPPORTED, "rope_scaling"},
-    {"{" LLAMA ",\"rope_parameters\":{\"rope_type\":\"llama3\"}}", CADRE_E_UNSUPPORTED,
-     "llama3"},
+    {"{" LLAMA ",\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2}}",
+     CADRE_E_UNSUPPORTED, "dynamic"},
+    {"{" LLAMA ",\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":2}}",
+     CADRE_E_UNSUPPORTED, "yarn"},
+    {"{" LLAMA ",\"rope_parameters\":{\"type\":\"longrope\"}}", CADRE_E_UNSUPPORTED,
+     "longrope"},
+    {"{" LLAMA ",\"rope_parameters\":{\"rope_type\":\"llama3\"}}", CADRE_E_INVALID,
+     "factor"},
+    {"{" LLAMA ",\"rope_scaling\":{\"type\":\"linear\"}}", CADRE_E_INVALID, "factor"},
+    {"{" LLAMA ",\"rope_scaling\":{\"factor\":2}}", CADRE_E_UNSUPPORTED, "factor"},
+    {"{" LLAMA ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2,"
+     "\"rope_type\":\"default\"}}",
+     CADRE_E_INVALID, "type"},
+    {"{" LLAMA ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2,\"beta\":1}}",
+     CADRE_E_UNSUPPORTED, "beta"},
+    {"{" LLAMA ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2},"
+     "\"rope_parameters\":{\"rope_theta\":3}}",
+     CADRE_E_INVALID, "rope_scaling"},
+    {"{" LLAMA ",\"rope_scaling\":3}", CADRE_E_INVALID, "rope_scaling"},
+    {"{" LLAMA3 ",\"low_freq_factor\":4,\"high_freq_factor\":1,"
+     "\"original_max_position_embeddings\":4}}",
+     CADRE_E_INVALID, "high_freq_factor"},
+    {"{" LLAMA3 ",\"low_freq_factor\":1,\"high_freq_factor\":4}}", CADRE_E_INVALID,
+     "original_max_position_embeddings"},
+    {"{" LLAMA ",\"partial_rotary_factor\":0.5}", CADRE_E_UNSUPPORTED, "partial"},
+    {"{" LLAMA ",\"logit_scale\":2}", CADRE_E_UNSUPPORTED, "logit_scale"},
+    {"{" LLAMA ",\"use_sliding_window\":true}", CADRE_E_UNSUPPORTED, "sliding"},
+    {"{" GPT2 ",\"n_ctx\":5}", CADRE_E_INVALID, "n_ctx"},
+    {"{" GPT2 ",\"is_decoder\":true}", CADRE_E_UNSUPPORTED, "is_decoder"},
+    {"{" MISTRAL ",\"sliding_window\":null}", CADRE_E_INVALID, "num_key_value_heads"},
+    {"{" QWEN(2) ",\"use_sliding_window\":true,\"sliding_window\":null,"
+                 "\"layer_types\":[\"full_attention\",\"sliding_attention\"]}",
+     CADRE_E_INVALID, "sliding_window"},
+    {"{" QWEN(2) ",\"layer_types\":[\"full_attention\",\"sliding_attention\"]}",
+     CADRE_E_INVALID, "sliding_window"},
+    {"{" QWEN(2) ",\"layer_types\":[\"full_attention\",\"linear_attention\"]}",
+     CADRE_E_UNSUPPORTED, "linear_attention"},
+    {"{" QWEN(2) ",\"layer_types\":[\"full_attention\"]}", CADRE_E_INVALID,
+     "layer_types"},
+    {"{" QWEN(2) ",\"attention_bias\":false}", CADRE_E_UNSUPPORTED, "attention_bias"},
+    {"{" QWEN(3) "}", CADRE_E_INVALID, "head_dim"},
+    {"{" QWEN(3) ",\"head_dim\":4,\"attention_bias\":true}", CADRE_E_UNSUPPORTED,
+     "attention_bias"},
     {"{" LLAMA ",\"hidden_act\":\"gelu\"}", CADRE_E_UNSUPPORTED, "silu"},
     {"{" LLAMA ",\"attention_bias\":true}", CADRE_E_UNSUPPORTED, "attention_bias"},
     {"{" LLAMA ",\"mlp_bias\":true}", CADRE_E_UNSUPPORTED, "mlp_bias"},
-    {"{" LLAMA ",\"head_dim\":8}", CADRE_E_UNSUPPORTED, "head_dim"},
+    {"{" LLAMA ",\"head_dim\":7}", CADRE_E_UNSUPPORTED, "head_dim"},
     {"{" LLAMA ",\"num_key_value_heads\":3}", CADRE_E_INVALID, "num_key_value_heads"},
     {"{" LLAMA ",\"quantization_config\":{}}", CADRE_E_UNSUPPORTED, "quantization"},
     {"{" LLAMA ",\"rms_norm_eps\":\"small\"}", CADRE_E_INVALID, "rms_norm_eps"},
@@ -180,6 +248,94 @@ START_TEST(no_config_is_one_line)
 }
 END_TEST
 
+static const struct {
+    const char *text;
+    enum cadre_hf_family family;
+    struct cadre_rotary rotary;
+    int64_t head_size, window;
+} good[] = {
+    {"{" LLAMA ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":2}}",
+     CADRE_HF_FAMILY_LLAMA,
+     {1e4, CADRE_ROTARY_LINEAR, 2, 0, 0, 0},
+     4,
+     0},
+    {"{" LLAMA ",\"rope_scaling\":{\"type\":\"default\"}}",
+     CADRE_HF_FAMILY_LLAMA,
+     {1e4, 0, 0, 0, 0, 0},
+     4,
+     0},
+    {"{" LLAMA ",\"rope_parameters\":{\"type\":\"linear\",\"factor\":3,"
+     "\"rope_theta\":7}}",
+     CADRE_HF_FAMILY_LLAMA,
+     {7, CADRE_ROTARY_LINEAR, 3, 0, 0, 0},
+     4,
+     0},
+    {"{" LLAMA3 ",\"low_freq_factor\":1,\"high_freq_factor\":4,"
+     "\"original_max_position_embeddings\":4},\"rope_theta\":5e5,\"head_dim\":6}",
+     CADRE_HF_FAMILY_LLAMA,
+     {5e5, CADRE_ROTARY_LLAMA3, 8, 1, 4, 4},
+     6,
+     0},
+    {"{" MISTRAL ",\"num_key_value_heads\":2,\"sliding_window\":null,\"dtype\":\"x\"}",
+     CADRE_HF_FAMILY_MISTRAL,
+     {1e4, 0, 0, 0, 0, 0},
+     4,
+     0},
+    {"{" MISTRAL ",\"num_key_value_heads\":1,\"sliding_window\":4}",
+     CADRE_HF_FAMILY_MISTRAL,
+     {1e4, 0, 0, 0, 0, 0},
+     4,
+     4},
+    {"{" MISTRAL ",\"num_key_value_heads\":1}",
+     CADRE_HF_FAMILY_MISTRAL,
+     {1e4, 0, 0, 0, 0, 0},
+     4,
+     4096},
+    {"{" QWEN(2) ",\"sliding_window\":3,\"use_sliding_window\":false}",
+     CADRE_HF_FAMILY_QWEN2,
+     {1e4, 0, 0, 0, 0, 0},
+     4,
+     0},
+    {"{" QWEN(2) ",\"sliding_window\":3,\"use_sliding_window\":true,"
+                 "\"max_window_layers\":2}",
+     CADRE_HF_FAMILY_QWEN2,
+     {1e4, 0, 0, 0, 0, 0},
+     4,
+     0},
+    {"{" QWEN(2) ",\"sliding_window\":3,\"use_sliding_window\":true,"
+                 "\"max_window_layers\":1}",
+     CADRE_HF_FAMILY_QWEN2,
+     {1e4, 0, 0, 0, 0, 0},
+     4,
+     3},
+    {"{" QWEN(2) ",\"sliding_window\":3,\"use_sliding_window\":true,"
+                 "\"layer_types\":[\"full_attention\",\"sliding_attention\"]}",
+     CADRE_HF_FAMILY_QWEN2,
+     {1e4, 0, 0, 0, 0, 0},
+     4,
+     3},
+    {"{" QWEN(3) ",\"head_dim\":10,\"layer_types\":[\"full_attention\","
+                 "\"full_attention\"]}",
+     CADRE_HF_FAMILY_QWEN3,
+     {1e4, 0, 0, 0, 0, 0},
+     10,
+     0},
+};
+
+START_TEST(families_are_told_apart)
+{
+    struct cadre_hf_config config;
+    ck_assert_msg(read_text(good[_i].text, &config) == CADRE_OK, "%s: %s",
+                  good[_i].text, err.text);
+    ck_assert_int_eq(config.family, good[_i].family);
+    ck_assert(cadre_rotary_equal(&config.rotary, &good[_i].rotary));
+    ck_assert_int_eq(config.head_size, good[_i].head_size);
+    ck_assert_int_eq(config.window, good[_i].window);
+    ck_assert(config.qkv_bias == (config.family == CADRE_HF_FAMILY_QWEN2));
+    ck_assert(config.qk_norm == (config.family == CADRE_HF_FAMILY_QWEN3));
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *suite = suite_create("hf_config");
@@ -190,6 +346,7 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, what_is_written_is_read, 0,
                         sizeof round_trips / sizeof round_trips[0]);
     tcase_add_test(tc, defaults_are_hugging_faces);
+    tcase_add_loop_test(tc, families_are_told_apart, 0, sizeof good / sizeof good[0]);
     tcase_add_loop_test(tc, what_cannot_be_trained_is_refused_in_words, 0,
                         sizeof bad / sizeof bad[0]);
     tcase_add_test(tc, no_config_is_one_line);

@@ -244,14 +244,17 @@ static void compare_bias(struct parity *p, uint32_t dtype, struct sum s)
 struct rope {
     int64_t batch, time, heads, size, pad, position;
     bool inverse;
+    enum cadre_rotary_scaling scaling;
 };
 
 static cadre_status run_rope(struct cadre_device *device, uint32_t dtype, void **p,
                              const void *ctx)
 {
     const struct rope *r = ctx;
+    const struct cadre_rotary rotary = {1e4, r->scaling, 8, 1, 4, 64};
     return device->ops->rope(device, dtype, p[0], r->heads * r->size + r->pad, r->batch,
-                             r->time, r->heads, r->size, 1e4, r->position, r->inverse);
+                             r->time, r->heads, r->size, &rotary, r->position,
+                             r->inverse);
 }
 
 static void compare_rope(struct parity *p, uint32_t dtype, struct rope r)
@@ -279,14 +282,19 @@ static void compare_rope(struct parity *p, uint32_t dtype, struct rope r)
 static void ropes(struct parity *p, uint32_t dtype)
 {
     static const struct rope cases[] = {
-        {2, 3, 3, 8, 0, 0, false},    {1, 7, 1, 2, 5, 3, true},
-        {2, 5, 2, 64, 64, 7, false},  {1, 2, 3, 80, 1, 1000, true},
-        {1, 33, 1, 128, 0, 0, false}, {1, 3, 1, 256, 3, 17, true},
+        {2, 3, 3, 8, 0, 0, false, CADRE_ROTARY_PLAIN},
+        {1, 7, 1, 2, 5, 3, true, CADRE_ROTARY_PLAIN},
+        {2, 5, 2, 64, 64, 7, false, CADRE_ROTARY_PLAIN},
+        {1, 2, 3, 80, 1, 1000, true, CADRE_ROTARY_PLAIN},
+        {1, 33, 1, 128, 0, 0, false, CADRE_ROTARY_PLAIN},
+        {1, 3, 1, 256, 3, 17, true, CADRE_ROTARY_PLAIN},
+        {2, 9, 2, 32, 0, 40, false, CADRE_ROTARY_LLAMA3},
+        {1, 9, 1, 16, 3, 5, true, CADRE_ROTARY_LINEAR},
     };
     static const struct rope large[] = {
-        {2, 1024, 2, 64, 0, 0, false},
-        {1, 1023, 2, 128, 256, 0, true},
-        {1, 129, 8, 80, 7, 4000, false},
+        {2, 1024, 2, 64, 0, 0, false, CADRE_ROTARY_PLAIN},
+        {1, 1023, 2, 128, 256, 0, true, CADRE_ROTARY_PLAIN},
+        {1, 129, 8, 80, 7, 4000, false, CADRE_ROTARY_PLAIN},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i += p->lean ? 3 : 1)
         compare_rope(p, dtype, cases[i]);
